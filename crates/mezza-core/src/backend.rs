@@ -1,0 +1,76 @@
+//! Backends: whose code computes the primitives. All of them give equal bytes.
+
+use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};
+use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce, Tag};
+use curve25519_dalek::montgomery::MontgomeryPoint;
+
+use crate::ephemeral::Kind;
+use crate::{Ephemeral, Secret};
+use zeroize::Zeroize;
+
+/// The primitives that more than one protocol needs.
+pub trait Backend: 'static {
+    /// ChaCha20-Poly1305 under a prepared key (RFC 8439).
+    type Chacha: FrameKey<32>;
+
+    /// X25519 (RFC 7748); `None` if the result is zero, or if the backend has no ladder for a
+    /// scalar of this kind.
+    fn dh(own: &Ephemeral, their: &[u8; 32]) -> Option<Secret<32>>;
+
+    /// The u-coordinate of a clamped scalar times the base point, 32 bytes.
+    fn public(scalar: &Secret<32>) -> [u8; 32];
+}
+
+/// An AEAD key of `K` bytes, set up once, used for many frames in place.
+pub trait FrameKey<const K: usize>: Sized {
+    /// Sets the key up.
+    fn new(key: &[u8; K]) -> Self;
+
+    /// Encrypts `text` in place and returns the 16-byte tag.
+    fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; 16];
+
+    /// Decrypts `text` in place if the tag is right; else `text` is not to be used.
+    fn open(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; 16]) -> bool;
+}
+
+/// curve25519-dalek and RustCrypto: no C, builds for every target.
+#[derive(Debug)]
+pub struct Portable;
+
+impl Backend for Portable {
+    type Chacha = PortableChacha;
+
+    fn dh(own: &Ephemeral, their: &[u8; 32]) -> Option<Secret<32>> {
+        if own.kind() != Kind::Plain {
+            return None;
+        }
+        let mut shared = MontgomeryPoint(*their).mul_clamped(*own.scalar().expose());
+        let secret = Secret::copy_from(shared.as_bytes());
+        shared.zeroize();
+        (secret != Secret::fill(|_| {})).then_some(secret)
+    }
+
+    fn public(scalar: &Secret<32>) -> [u8; 32] {
+        MontgomeryPoint::mul_base_clamped(*scalar.expose()).to_bytes()
+    }
+}
+
+/// The frame key of [`Portable`].
+pub struct PortableChacha(ChaCha20Poly1305);
+
+impl FrameKey<32> for PortableChacha {
+    fn new(key: &[u8; 32]) -> Self {
+        Self(ChaCha20Poly1305::new(&Key::from(*key)))
+    }
+
+    #[expect(clippy::expect_used, reason = "the only error is a text above 256 GiB")]
+    fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; 16] {
+        let text = InOutBuf::from(text);
+        self.0.encrypt_inout_detached(&Nonce::from(*iv), aad, text).expect("short text").into()
+    }
+
+    fn open(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; 16]) -> bool {
+        let text = InOutBuf::from(text);
+        self.0.decrypt_inout_detached(&Nonce::from(*iv), aad, text, &Tag::from(*tag)).is_ok()
+    }
+}

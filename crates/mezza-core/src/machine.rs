@@ -1,0 +1,41 @@
+//! The one shape of everything that lives on or has timers.
+
+use crate::Time;
+use rand_core::CryptoRng;
+
+/// A protocol as a value: sockets, clocks and dice are somebody else's.
+///
+/// The driver's contract, the same for the simulated world and the real one:
+///
+/// 1. call [`handle`](Machine::handle) with an input, or [`wake`](Machine::wake) once the
+///    [`deadline`](Machine::deadline) has come;
+/// 2. then drain [`poll`](Machine::poll) to `None` and carry out the outputs in their order;
+/// 3. then wait for the next input or the deadline, whichever comes first.
+///
+/// A refused input leaves the machine exactly as it was. Every queue inside is bounded. A machine
+/// calls nobody back, locks nothing and never waits.
+pub trait Machine {
+    /// What may happen to the machine.
+    type Input;
+    /// What the machine wants done.
+    type Output;
+    /// Why an input was refused.
+    type Error;
+
+    /// Takes one input at time `now`; `rng` is the only source of chance.
+    fn handle(
+        &mut self,
+        input: Self::Input,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Self::Error>;
+
+    /// Does what is due at `now`. Calling it early or twice does no harm.
+    fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng);
+
+    /// The next output, in order, until `None`.
+    fn poll(&mut self) -> Option<Self::Output>;
+
+    /// When [`wake`](Machine::wake) wants to be called at the latest; `None`: never.
+    fn deadline(&self) -> Option<Time>;
+}

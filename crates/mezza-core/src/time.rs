@@ -1,0 +1,72 @@
+//! Time as a value: whoever owns a clock hands it in.
+
+/// Milliseconds since 1970-01-01 00:00 UTC, as the caller's clock says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+impl Time {
+    /// One second in milliseconds.
+    pub const SECOND_MS: u64 = 1_000;
+    /// One minute in milliseconds.
+    pub const MINUTE_MS: u64 = 60 * Self::SECOND_MS;
+    /// One hour in milliseconds.
+    pub const HOUR_MS: u64 = 60 * Self::MINUTE_MS;
+    /// One day in milliseconds.
+    pub const DAY_MS: u64 = 24 * Self::HOUR_MS;
+
+    /// The instant `ms` milliseconds after 1970.
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms)
+    }
+
+    /// Milliseconds since 1970.
+    pub const fn ms(self) -> u64 {
+        self.0
+    }
+
+    /// Whole minutes since 1970, cut to 32 bits (good until the year 10135).
+    pub const fn minutes(self) -> u32 {
+        (self.0 / Self::MINUTE_MS) as u32
+    }
+
+    /// Whole hours since 1970, cut to 32 bits.
+    pub const fn hours(self) -> u32 {
+        (self.0 / Self::HOUR_MS) as u32
+    }
+
+    /// Whole days since 1970, cut to 32 bits.
+    pub const fn days(self) -> u32 {
+        (self.0 / Self::DAY_MS) as u32
+    }
+
+    /// This instant `ms` later; the end of time instead of an overflow.
+    #[must_use]
+    pub const fn plus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    /// This instant `ms` earlier; 1970 instead of an underflow.
+    #[must_use]
+    pub const fn minus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_sub(ms))
+    }
+
+    /// Milliseconds from `earlier` to this instant; 0 if `earlier` is later.
+    pub const fn since_ms(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_and_edges() {
+        let t = Time::from_ms(3 * Time::DAY_MS + 5 * Time::HOUR_MS + 7 * Time::MINUTE_MS);
+        assert_eq!((t.days(), t.hours(), t.minutes()), (3, 77, 77 * 60 + 7));
+        assert_eq!(Time::from_ms(5).minus_ms(9), Time::from_ms(0));
+        assert_eq!(Time::from_ms(u64::MAX).plus_ms(1), Time::from_ms(u64::MAX));
+        assert_eq!(Time::from_ms(5).since_ms(Time::from_ms(9)), 0);
+    }
+}

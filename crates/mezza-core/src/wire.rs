@@ -1,0 +1,249 @@
+//! The wire codec: big-endian integers, every length checked before it is used, no trailing byte.
+
+use alloc::vec::Vec;
+
+/// Why bytes are not a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// Fewer bytes than the format needs.
+    #[error("cut short")]
+    Truncated,
+    /// Bytes behind the end of the message.
+    #[error("bytes after the end")]
+    Trailing,
+    /// A field holds a value that the format does not allow.
+    #[error("a field holds a value that is not allowed")]
+    Value,
+}
+
+/// Reads fields from the front of a byte string.
+#[derive(Clone, Debug)]
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// A reader at the start of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Decodes the whole of `bytes` with `decode`; refuses what is left over.
+    pub fn all<T, E: From<DecodeError>>(
+        bytes: &'a [u8],
+        decode: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut reader = Self(bytes);
+        let value = decode(&mut reader)?;
+        reader.end()?;
+        Ok(value)
+    }
+
+    /// Number of bytes left.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All that is left, without moving on.
+    pub fn peek(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The next `n` bytes.
+    pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
+        let (head, tail) = self.0.split_at_checked(n).ok_or(DecodeError::Truncated)?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    /// All that is left.
+    pub fn rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.0)
+    }
+
+    /// The next `N` bytes, borrowed.
+    pub fn array_ref<const N: usize>(&mut self) -> Result<&'a [u8; N], DecodeError> {
+        let (head, tail) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    /// The next `N` bytes.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        self.array_ref().copied()
+    }
+
+    /// An integer of 1 byte.
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
+        Ok(u8::from_be_bytes(self.array()?))
+    }
+
+    /// An integer of 2 bytes.
+    pub fn u16(&mut self) -> Result<u16, DecodeError> {
+        Ok(u16::from_be_bytes(self.array()?))
+    }
+
+    /// An integer of 3 bytes.
+    pub fn u24(&mut self) -> Result<u32, DecodeError> {
+        let [a, b, c] = self.array()?;
+        Ok(u32::from_be_bytes([0, a, b, c]))
+    }
+
+    /// An integer of 4 bytes.
+    pub fn u32(&mut self) -> Result<u32, DecodeError> {
+        Ok(u32::from_be_bytes(self.array()?))
+    }
+
+    /// An integer of 6 bytes.
+    pub fn u48(&mut self) -> Result<u64, DecodeError> {
+        let [a, b, c, d, e, f] = self.array()?;
+        Ok(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+
+    /// An integer of 8 bytes.
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
+        Ok(u64::from_be_bytes(self.array()?))
+    }
+
+    /// A byte string behind its length of 1 byte.
+    pub fn var8(&mut self) -> Result<&'a [u8], DecodeError> {
+        let n = self.u8()?;
+        self.bytes(usize::from(n))
+    }
+
+    /// A byte string behind its length of 2 bytes.
+    pub fn var16(&mut self) -> Result<&'a [u8], DecodeError> {
+        let n = self.u16()?;
+        self.bytes(usize::from(n))
+    }
+
+    /// Refuses anything that is left.
+    pub fn end(&self) -> Result<(), DecodeError> {
+        if self.0.is_empty() { Ok(()) } else { Err(DecodeError::Trailing) }
+    }
+}
+
+/// Writes fields one behind the other.
+#[derive(Debug, Default)]
+pub struct Writer(Vec<u8>);
+
+impl Writer {
+    /// An empty message.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty message with room for `bytes` bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self(Vec::with_capacity(bytes))
+    }
+
+    /// Number of bytes written.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What was written so far.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The message.
+    pub fn finish(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// Bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// An integer of 1 byte.
+    pub fn u8(&mut self, value: u8) -> &mut Self {
+        self.bytes(&[value])
+    }
+
+    /// An integer of 2 bytes.
+    pub fn u16(&mut self, value: u16) -> &mut Self {
+        self.bytes(&value.to_be_bytes())
+    }
+
+    /// An integer of 3 bytes; higher bits must be zero.
+    pub fn u24(&mut self, value: u32) -> &mut Self {
+        debug_assert!(value < 1 << 24);
+        self.bytes(&value.to_be_bytes()[1..])
+    }
+
+    /// An integer of 4 bytes.
+    pub fn u32(&mut self, value: u32) -> &mut Self {
+        self.bytes(&value.to_be_bytes())
+    }
+
+    /// An integer of 6 bytes; higher bits must be zero.
+    pub fn u48(&mut self, value: u64) -> &mut Self {
+        debug_assert!(value < 1 << 48);
+        self.bytes(&value.to_be_bytes()[2..])
+    }
+
+    /// An integer of 8 bytes.
+    pub fn u64(&mut self, value: u64) -> &mut Self {
+        self.bytes(&value.to_be_bytes())
+    }
+
+    /// A byte string of at most 255 bytes behind its length of 1 byte.
+    pub fn var8(&mut self, bytes: &[u8]) -> &mut Self {
+        debug_assert!(bytes.len() <= 0xff);
+        self.u8(bytes.len() as u8).bytes(bytes)
+    }
+
+    /// A byte string of at most 65,535 bytes behind its length of 2 bytes.
+    pub fn var16(&mut self, bytes: &[u8]) -> &mut Self {
+        debug_assert!(bytes.len() <= 0xffff);
+        self.u16(bytes.len() as u16).bytes(bytes)
+    }
+
+    /// Zeros up to a length of `len` bytes; nothing if the message is longer already.
+    pub fn pad_to(&mut self, len: usize) -> &mut Self {
+        if self.0.len() < len {
+            self.0.resize(len, 0);
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(a: u8, b: u16, c in 0u32..1 << 24, d: u32, e in 0u64..1 << 48,
+                                   f: u64, s in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut w = Writer::new();
+            w.u8(a).u16(b).u24(c).u32(d).u48(e).u64(f).var8(&s).var16(&s);
+            let bytes = w.finish();
+            let read = |r: &mut Reader<'_>| -> Result<_, DecodeError> {
+                Ok((r.u8()?, r.u16()?, r.u24()?, r.u32()?, r.u48()?, r.u64()?,
+                    r.var8()?.to_vec(), r.var16()?.to_vec()))
+            };
+            prop_assert_eq!(Reader::all(&bytes, read), Ok((a, b, c, d, e, f, s.clone(), s)));
+            for cut in 0..bytes.len() {
+                prop_assert_eq!(Reader::all(&bytes[..cut], read), Err(DecodeError::Truncated));
+            }
+            let mut long = bytes;
+            long.push(0);
+            prop_assert_eq!(Reader::all(&long, read), Err(DecodeError::Trailing));
+        }
+    }
+}

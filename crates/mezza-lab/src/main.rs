@@ -1,0 +1,2 @@
+//! Seed.
+fn main() {}
