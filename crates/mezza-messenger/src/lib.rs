@@ -1,1 +1,47 @@
-//! Seed.
+//! One person's device as one machine: identity, contact card, contacts, conversations, note
+//! states that never lie, persistent outbox, receipts, choice of carrier.
+//!
+//! A [`Device`] is a [`Machine`](mezza_core::Machine): the program at floor 3 hands it commands of
+//! the person and answers of the carriers, makes durable what it wants stored, and carries out
+//! what it wants done, in the order of [`io`]. It knows no socket, file, clock or random source.
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`device`], [`io`] | the machine; what goes in and what comes out |
+//! | [`card`], [`uri`] | the contact card, and how it travels as text or QR code |
+//! | [`note`], [`receipt`], [`envelope`] | what a person writes, what proves it, what wraps it |
+//! | [`evidence`], [`policy`], [`carrier`] | states from facts; the pin; the ways |
+//! | [`relay_wire`] | frames between a node and a relay |
+//! | [`view`] | what the person may look at |
+#![no_std]
+
+extern crate alloc;
+
+pub mod card;
+pub mod carrier;
+pub mod device;
+pub mod digest;
+pub mod envelope;
+pub mod error;
+pub mod evidence;
+pub mod io;
+pub mod name;
+pub mod note;
+pub mod policy;
+pub mod receipt;
+pub mod relay_wire;
+pub mod uri;
+pub mod view;
+
+mod contact;
+mod identity;
+mod outbox;
+mod thread;
+
+pub use carrier::{Carrier, CarrierCaps};
+pub use device::Device;
+pub use error::{DeviceError, LoadError};
+pub use io::{
+    Batch, BoxKind, Bucket, Change, Command, ContactId, Event, Input, Kind, NoteId, Output,
+    SlotId, Ticket,
+};

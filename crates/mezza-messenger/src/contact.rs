@@ -1,0 +1,294 @@
+//! A contact: the card it showed, what we call it, how far things are, where its mailbox is.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, DecodeError, Reader, Time, Writer};
+use mezza_ratchet::Conversation;
+use zeroize::Zeroizing;
+
+use crate::card::Card;
+use crate::identity::text;
+use crate::io::{ContactId, SlotId, Ticket};
+use crate::note::Slot;
+use crate::policy::Policy;
+use crate::receipt::Window;
+use crate::view::{Proof, Standing};
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// Receipts that may go at once; then one per [`RECEIPT_EVERY_MS`] (MSG-27).
+pub(crate) const RECEIPT_BURST: u32 = 10;
+/// Milliseconds until one more receipt may go.
+pub(crate) const RECEIPT_EVERY_MS: u64 = 2 * Time::SECOND_MS;
+/// Voids that wait for a note at once; the oldest go first.
+const VOIDS_MAX: usize = 64;
+
+/// How far things are, without the two that hide it (request, blocked).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    Held = 0,
+    Asked = 1,
+    Open = 2,
+    Request = 3,
+}
+
+/// Where first notes go: the contact's intro mailbox and the key of its bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Intro {
+    /// The signed prekey under which the envelope is sealed, 32 bytes.
+    pub spk: [u8; 32],
+    /// Until when the contact answers for that prekey.
+    pub not_after: Time,
+}
+
+/// What the next system note must say. Persistent: a crash forgets no promise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owed {
+    /// Our mailbox and card.
+    pub hello: bool,
+    /// Which notes have arrived.
+    pub receipt: bool,
+    /// Which notes were read.
+    pub read: bool,
+    /// Another timer.
+    pub timer: bool,
+    /// A newer card.
+    pub card: bool,
+    /// A new session, because of this cause (the numbers of `Cause`), and a wish to send again.
+    pub anew: Option<u8>,
+    /// Sequence numbers given up: era, from, to.
+    pub voids: Vec<([u8; 4], u32, u32)>,
+}
+
+impl Owed {
+    /// Whether there is anything to say without a note of the person.
+    pub fn any(&self) -> bool {
+        self.hello
+            || self.receipt
+            || self.read
+            || self.timer
+            || self.card
+            || self.anew.is_some()
+            || !self.voids.is_empty()
+    }
+
+    /// Adds a void; of too many the oldest go, and the reader shows a gap instead.
+    pub fn void(&mut self, era: [u8; 4], seq: u32) {
+        match self.voids.last_mut() {
+            Some((e, _, to)) if *e == era && to.checked_add(1) == Some(seq) => *to = seq,
+            _ => self.voids.push((era, seq, seq)),
+        }
+        if self.voids.len() > VOIDS_MAX {
+            self.voids.remove(0);
+        }
+    }
+}
+
+/// A contact with its conversation.
+pub(crate) struct Contact<B: Backend> {
+    pub id: ContactId,
+    pub card: Card,
+    pub petname: Option<String>,
+    pub verified: Option<(Proof, Time)>,
+    pub policy: Policy,
+    pub stage: Stage,
+    pub blocked: bool,
+    pub theirs: Option<Slot>,
+    pub intro: Option<Intro>,
+    pub ours: Option<SlotId>,
+    pub next_seq: u32,
+    pub last_reset: Time,
+    /// The next note needs a new session, from a new bundle.
+    pub renew: bool,
+    pub owed: Owed,
+    pub conversation: Conversation<B>,
+    /// What has arrived, per era of the writer; the second is what was read of it.
+    pub arrived: BTreeMap<[u8; 4], (Window, Window)>,
+    // Not stored: a restart begins with a full burst and no request out.
+    pub fetch: Option<Ticket>,
+    pub fetch_after: Time,
+    pub receipt_tokens: u32,
+    pub receipt_since: Time,
+    pub box_gone: bool,
+}
+
+impl<B: Backend> Contact<B> {
+    /// A contact of whom we hold the card.
+    pub fn new(id: ContactId, card: Card, conversation: Conversation<B>, stage: Stage) -> Self {
+        Self {
+            id,
+            card,
+            petname: None,
+            verified: None,
+            policy: Policy::default(),
+            stage,
+            blocked: false,
+            theirs: None,
+            intro: None,
+            ours: None,
+            next_seq: 1,
+            last_reset: Time::default(),
+            renew: false,
+            owed: Owed::default(),
+            conversation,
+            arrived: BTreeMap::new(),
+            fetch: None,
+            fetch_after: Time::default(),
+            receipt_tokens: RECEIPT_BURST,
+            receipt_since: Time::default(),
+            box_gone: false,
+        }
+    }
+
+    /// The owner's name for it, else the name it claims.
+    pub fn name(&self) -> &str {
+        self.petname.as_deref().unwrap_or_else(|| self.card.name())
+    }
+
+    /// How far things are.
+    pub fn standing(&self) -> Standing {
+        match self.stage {
+            _ if self.blocked => Standing::Blocked,
+            Stage::Held => Standing::Held,
+            Stage::Asked => Standing::Asked,
+            Stage::Open => Standing::Open,
+            Stage::Request => Standing::Request,
+        }
+    }
+
+    /// Whether we send anything to it at all (MSG-26).
+    pub fn is_ours(&self) -> bool {
+        !self.blocked && self.stage != Stage::Request
+    }
+
+    /// Takes one receipt out of the budget, or says when the next one may go.
+    pub fn receipt_token(&mut self, now: Time) -> Result<(), Time> {
+        let grown = now.since_ms(self.receipt_since) / RECEIPT_EVERY_MS;
+        if grown > 0 {
+            let tokens = u64::from(self.receipt_tokens).saturating_add(grown);
+            self.receipt_tokens = tokens.min(u64::from(RECEIPT_BURST)) as u32;
+            self.receipt_since = now;
+        }
+        if self.receipt_tokens == 0 {
+            return Err(self.receipt_since.plus_ms(RECEIPT_EVERY_MS));
+        }
+        self.receipt_tokens -= 1;
+        Ok(())
+    }
+
+    /// The stored form, without the conversation and the windows, which are records of their own.
+    pub fn write(&self) -> Zeroizing<Vec<u8>> {
+        let card = self.card.encode();
+        let mut w = Writer::with_capacity(512 + card.len());
+        w.u8(VERSION).u8(self.stage as u8).u8(u8::from(self.blocked));
+        w.var16(&card).var8(self.petname.as_deref().unwrap_or("").as_bytes());
+        let (how, at) = match self.verified {
+            None => (0, Time::default()),
+            Some((Proof::InPerson, at)) => (1, at),
+            Some((Proof::Number, at)) => (2, at),
+        };
+        w.u8(how).u64(at.ms());
+        self.policy.write(&mut w);
+        w.u8(u8::from(self.theirs.is_some()));
+        if let Some(slot) = &self.theirs {
+            slot.relay.write(&mut w);
+            w.bytes(&slot.seal);
+        }
+        w.u8(u8::from(self.intro.is_some()));
+        if let Some(intro) = &self.intro {
+            w.bytes(&intro.spk).u64(intro.not_after.ms());
+        }
+        w.u32(self.ours.map_or(0, |slot| slot.0)).u32(self.next_seq).u64(self.last_reset.ms());
+        w.u8(u8::from(self.renew));
+        write_owed(&self.owed, &mut w);
+        Zeroizing::new(w.finish())
+    }
+
+    /// Reads the stored form; the conversation and the windows come in later.
+    pub fn read(
+        id: ContactId,
+        bytes: &[u8],
+        conversation: impl FnOnce(&Card) -> Result<Conversation<B>, DecodeError>,
+    ) -> Result<Self, DecodeError> {
+        Reader::all(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let stage = match r.u8()? {
+                0 => Stage::Held,
+                1 => Stage::Asked,
+                2 => Stage::Open,
+                3 => Stage::Request,
+                _ => return Err(DecodeError::Value),
+            };
+            let blocked = flag(r)?;
+            let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
+            let conversation = conversation(&card)?;
+            let mut contact = Self::new(id, card, conversation, stage);
+            contact.blocked = blocked;
+            contact.petname = Some(text(r.var8()?)?).filter(|name| !name.is_empty());
+            contact.verified = match (r.u8()?, Time::from_ms(r.u64()?)) {
+                (0, _) => None,
+                (1, at) => Some((Proof::InPerson, at)),
+                (2, at) => Some((Proof::Number, at)),
+                _ => return Err(DecodeError::Value),
+            };
+            contact.policy = Policy::read(r)?;
+            if flag(r)? {
+                let relay = crate::card::RelayEntry::read(r)?;
+                contact.theirs = Some(Slot { relay, seal: r.array()? });
+            }
+            if flag(r)? {
+                let spk = r.array()?;
+                contact.intro = Some(Intro { spk, not_after: Time::from_ms(r.u64()?) });
+            }
+            contact.ours = Some(r.u32()?).filter(|slot| *slot != 0).map(SlotId);
+            contact.next_seq = r.u32()?;
+            contact.last_reset = Time::from_ms(r.u64()?);
+            contact.renew = flag(r)?;
+            contact.owed = read_owed(r)?;
+            Ok(contact)
+        })
+    }
+}
+
+pub(crate) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    match r.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(DecodeError::Value),
+    }
+}
+
+fn write_owed(owed: &Owed, w: &mut Writer) {
+    let flags = [owed.hello, owed.receipt, owed.read, owed.timer, owed.card];
+    w.u8(flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on)));
+    w.u8(owed.anew.unwrap_or(0)).u8(owed.voids.len() as u8);
+    for (era, from, to) in &owed.voids {
+        w.bytes(era).u32(*from).u32(*to);
+    }
+}
+
+fn read_owed(r: &mut Reader<'_>) -> Result<Owed, DecodeError> {
+    let bits = r.u8()?;
+    if bits >> 5 != 0 {
+        return Err(DecodeError::Value);
+    }
+    let on = |i: u8| bits >> i & 1 == 1;
+    let mut owed = Owed {
+        hello: on(0),
+        receipt: on(1),
+        read: on(2),
+        timer: on(3),
+        card: on(4),
+        anew: Some(r.u8()?).filter(|cause| *cause != 0),
+        voids: Vec::new(),
+    };
+    for _ in 0..r.u8()? {
+        owed.voids.push((r.array()?, r.u32()?, r.u32()?));
+    }
+    Ok(owed)
+}

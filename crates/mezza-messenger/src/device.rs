@@ -1,0 +1,316 @@
+//! One person's device as one machine.
+//!
+//! ```text
+//! Command, Arrived, Up, Down, Handed, Refused, Bundle, Stock
+//!        |
+//!     Device: contacts, threads, outbox, mailboxes, prekeys
+//!        |
+//! facts first:  Show.. | Store | Take, Open, Watch, Publish, Fetch, Carry.. | Show..
+//! ```
+//!
+//! Every input makes at most one [`Output::Store`]; what stands before it may be shown before it
+//! is durable (a fact), what stands behind it may not leave or be shown before.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::{Backend, CryptoRng, Ephemeral, Machine, Portable, Time};
+use mezza_ratchet::{Changes, Identity, Prekeys, Table};
+use zeroize::Zeroizing;
+
+use crate::card::{CardError, RelayEntry};
+use crate::carrier::relay::{Announcement, Asked, Link, Mailbox};
+use crate::contact::Contact;
+use crate::error::DeviceError;
+use crate::identity::{Profile, RELAYS_MAX};
+use crate::io::{
+    Batch, Bucket, Change, ContactId, Event, Input, Kind, NoteId, Output, SlotId, Ticket,
+};
+use crate::outbox::Parcel;
+use crate::thread::Entry;
+
+mod answer;
+mod arrive;
+mod command;
+mod items;
+mod load;
+mod mailbox;
+mod pump;
+mod timers;
+mod view;
+
+/// A parcel that could not be opened yet; kept for a day.
+struct Held {
+    contact: ContactId,
+    at: Time,
+    bytes: Vec<u8>,
+}
+
+/// What one input brings about, before it is put in order.
+#[derive(Default)]
+struct Step {
+    facts: Vec<Event>,
+    changes: Vec<Change>,
+    acts: Vec<Output>,
+    shows: Vec<Event>,
+}
+
+/// Counts of what came in and was of no use; nothing in them names anybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Envelopes that no key opened.
+    pub envelopes: u64,
+    /// Ratchet messages that no session opened.
+    pub messages: u64,
+    /// Notes inside good messages that were not notes.
+    pub notes: u64,
+}
+
+/// One person's device: identity, contacts, conversations, outbox.
+pub struct Device<B: Backend = Portable> {
+    profile: Profile,
+    identity: Identity,
+    prekeys: Prekeys,
+    contacts: BTreeMap<ContactId, Contact<B>>,
+    notes: BTreeMap<NoteId, Entry>,
+    parcels: BTreeMap<u64, Parcel>,
+    slots: BTreeMap<SlotId, Mailbox>,
+    held: BTreeMap<u64, Held>,
+    announcement: Option<Announcement>,
+    // What follows is derived from the records above, or holds until the next restart only.
+    threads: BTreeMap<ContactId, BTreeSet<NoteId>>,
+    clients: BTreeMap<[u8; 16], NoteId>,
+    /// Own notes to be sealed.
+    waiting: BTreeSet<(ContactId, NoteId)>,
+    /// Own notes without `delivered`, and without `read`, by sequence number.
+    unreceipted: [BTreeMap<(ContactId, u32), NoteId>; 2],
+    /// When a note ends or is given up.
+    ends: BTreeSet<(Time, NoteId)>,
+    links: BTreeMap<[u8; 32], Link>,
+    tickets: BTreeMap<Ticket, ([u8; 32], Asked)>,
+    next_ticket: u64,
+    next_parcel: u64,
+    stock: Option<u16>,
+    retry_at: Time,
+    refusals: Refusals,
+    step: Step,
+    out: VecDeque<Output>,
+}
+
+impl<B: Backend> Device<B> {
+    /// A new identity. The first outputs store it; `relays` (at most one in this version; their
+    /// `address` is not used) are dialled and get an intro mailbox.
+    pub fn create(
+        name: &str,
+        relays: &[RelayEntry],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, DeviceError> {
+        if relays.len() > RELAYS_MAX {
+            return Err(DeviceError::TooManyRelays);
+        }
+        let intros: Vec<_> =
+            relays.iter().map(|relay| Mailbox::draw::<B>(None, relay, now, rng)).collect();
+        let entries = intros.iter().map(|slot| slot.relay.clone()).collect();
+        let profile = Profile::create::<B>(name, entries, now, rng).map_err(card_refused)?;
+        let identity = profile.identity::<B>();
+        let prekeys = Prekeys::new(identity.duplicate());
+        let mut device = Self::empty(profile, identity, prekeys);
+        for slot in intros {
+            device.add_mailbox(slot);
+        }
+        device.store_profile();
+        device.start(now, rng);
+        Ok(device)
+    }
+
+    fn empty(profile: Profile, identity: Identity, prekeys: Prekeys) -> Self {
+        Self {
+            profile,
+            identity,
+            prekeys,
+            contacts: BTreeMap::new(),
+            notes: BTreeMap::new(),
+            parcels: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            held: BTreeMap::new(),
+            announcement: None,
+            threads: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            unreceipted: [BTreeMap::new(), BTreeMap::new()],
+            ends: BTreeSet::new(),
+            links: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            next_ticket: 1,
+            next_parcel: 1,
+            stock: None,
+            retry_at: Time::default(),
+            refusals: Refusals::default(),
+            step: Step::default(),
+            out: VecDeque::new(),
+        }
+    }
+
+    /// What every start does: what is due, then a connection to each relay with a mailbox of ours.
+    fn start(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let relays: Vec<_> = self.slots.values().map(|slot| slot.relay.clone()).collect();
+        for relay in relays {
+            self.dial(&relay, now);
+        }
+        self.wake(now, rng);
+    }
+
+    /// Draws a pair: the one place where this device makes an ephemeral key.
+    fn fresh(rng: &mut dyn CryptoRng) -> Ephemeral {
+        Ephemeral::draw::<B>(rng)
+    }
+
+    fn ticket(&mut self, relay: [u8; 32], asked: Asked) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.tickets.insert(ticket, (relay, asked));
+        ticket
+    }
+
+    fn put(&mut self, kind: Kind, key: Vec<u8>, bucket: Bucket, value: Zeroizing<Vec<u8>>) {
+        self.step.changes.push(Change::Put { kind, key, bucket, value });
+    }
+
+    fn drop_record(&mut self, kind: Kind, key: Vec<u8>) {
+        self.step.changes.push(Change::Drop { kind, key });
+    }
+
+    fn act(&mut self, output: Output) {
+        self.step.acts.push(output);
+    }
+
+    fn show(&mut self, event: Event) {
+        self.step.shows.push(event);
+    }
+
+    fn store_profile(&mut self) {
+        self.put(Kind::Profile, Vec::new(), Bucket::Permanent, self.profile.write());
+    }
+
+    fn store_contact(&mut self, id: ContactId) {
+        if let Some(contact) = self.contacts.get(&id) {
+            let value = contact.write();
+            self.put(Kind::Contact, key32(id.0), Bucket::Permanent, value);
+        }
+    }
+
+    fn store_note(&mut self, id: NoteId) {
+        if let Some(entry) = self.notes.get(&id) {
+            let (bucket, value) = (entry.bucket(), entry.write());
+            self.put(Kind::Note, key64(id.0), bucket, value);
+        }
+    }
+
+    fn store_slot(&mut self, id: SlotId) {
+        if let Some(slot) = self.slots.get(&id) {
+            let value = slot.write();
+            self.put(Kind::Slot, key32(id.0), Bucket::Rolling, value);
+        }
+    }
+
+    /// Rows of the ratchet: those of a session belong to the contact, prekeys to the device.
+    fn store_ratchet(&mut self, contact: ContactId, changes: Changes) {
+        for change in changes {
+            let (kind, prefix) = match change.table() {
+                Table::Session => (Kind::Session, key32(contact.0)),
+                Table::Skipped => (Kind::Skipped, key32(contact.0)),
+                table => (Kind::Prekey, [table.number()].into()),
+            };
+            let key = [prefix.as_slice(), change.key()].concat();
+            match change {
+                mezza_ratchet::Change::Put { value, .. } => {
+                    self.put(kind, key, Bucket::Rolling, value);
+                }
+                mezza_ratchet::Change::Drop { .. } => self.drop_record(kind, key),
+            }
+        }
+    }
+
+    /// Puts what the step brought about in order (the contract of [`crate::io`]).
+    fn flush(&mut self) {
+        let step = core::mem::take(&mut self.step);
+        self.out.extend(step.facts.into_iter().map(Output::Show));
+        if !step.changes.is_empty() {
+            self.out.push_back(Output::Store(Batch(step.changes)));
+        }
+        self.out.extend(step.acts);
+        self.out.extend(step.shows.into_iter().map(Output::Show));
+    }
+}
+
+impl<B: Backend> Machine for Device<B> {
+    type Input = Input;
+    type Output = Output;
+    type Error = DeviceError;
+
+    fn handle(
+        &mut self,
+        input: Input,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), DeviceError> {
+        match input {
+            Input::Command(command) => self.command(command, now, rng)?,
+            Input::Arrived { slot, mail, bytes } => self.arrived(slot, mail, &bytes, now, rng)?,
+            Input::Up { relay, caps } => self.up(relay, caps, now),
+            Input::Down { relay } => self.down(relay),
+            Input::Handed { ticket } => self.handed(ticket, now)?,
+            Input::Refused { ticket, code, retry_s } => self.refused(ticket, code, retry_s, now)?,
+            Input::Bundle { ticket, bytes, one_time } => {
+                self.bundle(ticket, &bytes, one_time, now, rng)?;
+            }
+            Input::Stock { relay, n } => self.stocked(relay, n, now, rng),
+        }
+        self.pump(now, rng);
+        self.flush();
+        Ok(())
+    }
+
+    fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        self.timers(now, rng);
+        self.pump(now, rng);
+        self.flush();
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.next_timer()
+    }
+}
+
+impl<B: Backend> fmt::Debug for Device<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Device")
+    }
+}
+
+/// A card that we tried to issue ourselves.
+fn card_refused(error: CardError) -> DeviceError {
+    match error {
+        CardError::BadName => DeviceError::BadName,
+        _ => DeviceError::TooManyRelays,
+    }
+}
+
+fn key32(id: u32) -> Vec<u8> {
+    id.to_be_bytes().into()
+}
+
+fn key64(id: u64) -> Vec<u8> {
+    id.to_be_bytes().into()
+}
+
+/// Key of what arrived from a contact in one era.
+fn key_seen(contact: ContactId, era: [u8; 4]) -> Vec<u8> {
+    [contact.0.to_be_bytes(), era].concat()
+}

@@ -1,0 +1,226 @@
+//! Answers of a carrier to what was asked of it.
+
+use alloc::vec::Vec;
+
+use super::pump::FETCH_AGAIN_MS;
+use super::{Announcement, Asked, Backend, CryptoRng, Device, DeviceError, Event, Machine, Time};
+use crate::carrier::Carrier;
+use crate::contact::{Intro, Stage};
+use crate::evidence::{self, Fact, What, Why};
+use crate::io::{ContactId, Ticket, Trouble};
+use mezza_ratchet::{Bundle, BundleError, CheckedBundle, OneTime, Session, prekeys};
+
+/// DONE codes of the relay (3.6).
+const NO_SUCH_BOX: u8 = 1;
+const BOX_FULL: u8 = 2;
+const SLOW_DOWN: u8 = 4;
+/// Until a parcel that was refused without a time is tried again.
+const REFUSED_AGAIN_S: u16 = 60;
+
+impl<B: Backend> Device<B> {
+    fn redeem(&mut self, ticket: Ticket) -> Result<Asked, DeviceError> {
+        self.tickets.remove(&ticket).map(|(_, asked)| asked).ok_or(DeviceError::NoSuchTicket)
+    }
+
+    /// The carrier has done it.
+    pub(super) fn handed(&mut self, ticket: Ticket, now: Time) -> Result<(), DeviceError> {
+        match self.redeem(ticket)? {
+            Asked::Parcel(id) => self.parcel_handed(id, now),
+            Asked::Open(slot) => self.opened_box(slot),
+            Asked::Publish => self.announced(),
+            Asked::Close(_) | Asked::Watch(_) | Asked::Fetch(_) => {}
+        }
+        Ok(())
+    }
+
+    fn opened_box(&mut self, slot: crate::io::SlotId) {
+        self.opened(slot);
+    }
+
+    /// A fact: the relay took it (MSG-11).
+    fn parcel_handed(&mut self, id: u64, now: Time) {
+        let Some(parcel) = self.drop_parcel(id) else { return };
+        let contact = parcel.contact;
+        if let Some(c) = self.contacts.get_mut(&contact)
+            && c.stage == Stage::Held
+        {
+            c.stage = Stage::Asked;
+            self.store_contact(contact);
+            self.show(Event::Contact(contact));
+        }
+        let Some(note) = parcel.note else { return };
+        let Some(entry) = self.notes.get_mut(&note) else { return };
+        let before = entry.due();
+        entry.due = Some(parcel.way.until);
+        let after = entry.due();
+        evidence::add(
+            &mut entry.facts,
+            Fact { what: What::Handed, carrier: Carrier::Relay, at: now },
+        );
+        if let Some(before) = before {
+            self.ends.remove(&(before, note));
+        }
+        self.ends.extend(after.map(|due| (due, note)));
+        self.step.facts.push(Event::State(contact, note));
+        self.store_note(note);
+    }
+
+    /// The carrier has not done it.
+    pub(super) fn refused(
+        &mut self,
+        ticket: Ticket,
+        code: u8,
+        retry_s: u16,
+        now: Time,
+    ) -> Result<(), DeviceError> {
+        match self.redeem(ticket)? {
+            Asked::Parcel(id) => self.parcel_refused(id, code, retry_s, now),
+            Asked::Open(slot) | Asked::Watch(slot) => {
+                self.mailbox_refused(slot, code, retry_s, now);
+            }
+            Asked::Publish => self.again(retry_s, now),
+            Asked::Fetch(contact) => self.fetch_later(contact, retry_s, now),
+            Asked::Close(_) => {}
+        }
+        Ok(())
+    }
+
+    fn fetch_later(&mut self, id: ContactId, retry_s: u16, now: Time) {
+        if let Some(contact) = self.contacts.get_mut(&id) {
+            contact.fetch = None;
+            let wait_ms = FETCH_AGAIN_MS.max(u64::from(retry_s) * Time::SECOND_MS);
+            contact.fetch_after = now.plus_ms(wait_ms);
+        }
+    }
+
+    fn parcel_refused(&mut self, id: u64, code: u8, retry_s: u16, now: Time) {
+        let Some(parcel) = self.parcels.get_mut(&id) else { return };
+        parcel.ticket = None;
+        if let Some(link) = self.links.get_mut(&parcel.way.relay.key) {
+            link.in_flight = link.in_flight.saturating_sub(1);
+        }
+        if code == NO_SUCH_BOX {
+            return self.box_gone(id);
+        }
+        let (why, wait_s) = match code {
+            BOX_FULL => (Why::BoxFull, retry_s.max(1)),
+            SLOW_DOWN => (Why::Slow, retry_s.max(1)),
+            _ => (Why::Slow, REFUSED_AGAIN_S),
+        };
+        parcel.after = now.plus_ms(u64::from(wait_s) * Time::SECOND_MS);
+        let (contact, note) = (parcel.contact, parcel.note);
+        if let Some(note) = note
+            && let Some(entry) = self.notes.get_mut(&note)
+        {
+            entry.why = why;
+            self.show(Event::State(contact, note));
+        }
+    }
+
+    /// The mailbox does not exist: first the intro mailbox is tried, then the person is asked.
+    fn box_gone(&mut self, parcel: u64) {
+        let Some(parcel) = self.parcels.get(&parcel) else { return };
+        let (id, intro, address) = (parcel.contact, parcel.way.intro, parcel.way.relay.address);
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        if intro {
+            contact.box_gone = true;
+            self.show(Event::Trouble(id, Trouble::BoxGone));
+        } else if contact.theirs.as_ref().is_some_and(|slot| slot.relay.address == address) {
+            contact.theirs = None;
+            contact.renew = true;
+        }
+        self.send_again(id);
+        self.store_contact(id);
+    }
+
+    /// The bundle of a contact came: check it against the card, and begin.
+    pub(super) fn bundle(
+        &mut self,
+        ticket: Ticket,
+        bytes: &[u8],
+        one_time: Option<OneTime>,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), DeviceError> {
+        let Some((_, Asked::Fetch(id))) = self.tickets.get(&ticket).copied() else {
+            return Err(DeviceError::NoSuchTicket);
+        };
+        self.tickets.remove(&ticket);
+        self.fetch_later(id, 0, now);
+        let Some(contact) = self.contacts.get(&id) else { return Ok(()) };
+        let checked = Bundle::decode(bytes)
+            .and_then(|bundle| bundle.check(contact.card.ik(), contact.card.suites(), now));
+        let begun = checked.and_then(|checked| {
+            let intro = Intro { spk: *checked.spk(), not_after: checked.not_after() };
+            Ok((intro, self.initiate(checked, one_time, rng)?))
+        });
+        match begun {
+            Ok((intro, session)) => self.begin(id, intro, session, now),
+            Err(error) => self.show(Event::Trouble(id, Trouble::Bundle(error))),
+        }
+        Ok(())
+    }
+
+    fn initiate(
+        &self,
+        checked: CheckedBundle,
+        one_time: Option<OneTime>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Session<B>, BundleError> {
+        let (session, _exporter) =
+            checked.initiate::<B>(&self.identity, Self::fresh(rng), one_time)?;
+        Ok(session)
+    }
+
+    fn begin(&mut self, id: ContactId, intro: Intro, session: Session<B>, now: Time) {
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        let again = contact.renew;
+        let changes = contact.conversation.begin(session, now);
+        contact.intro = Some(intro);
+        contact.renew = false;
+        contact.owed.hello = true;
+        contact.fetch_after = Time::default();
+        self.store_ratchet(id, changes);
+        if again {
+            self.send_again(id);
+        }
+        self.store_contact(id);
+    }
+
+    /// How many one-time keys the relay has left.
+    pub(super) fn stocked(
+        &mut self,
+        relay: [u8; 32],
+        n: u16,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) {
+        if self.profile.relays.first().is_none_or(|own| own.key != relay) {
+            return;
+        }
+        self.stock = Some(n);
+        // The stock is a claim of the relay; the worst that a lie brings about is a refill.
+        let _ = self.prekeys.handle(prekeys::Input::Stock(u32::from(n)), now, rng);
+        self.drain_prekeys(now, rng);
+    }
+
+    /// Carries out what the prekeys want.
+    pub(super) fn drain_prekeys(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        while let Some(output) = self.prekeys.poll() {
+            match output {
+                prekeys::Output::Need { spk, opk } => {
+                    let spk: Vec<_> = (0..spk).map(|_| Self::fresh(rng)).collect();
+                    let opk: Vec<_> = (0..opk).map(|_| Self::fresh(rng)).collect();
+                    let fresh = prekeys::Input::Fresh { spk, opk };
+                    // Exactly what was asked for is never refused.
+                    let _ = self.prekeys.handle(fresh, now, rng);
+                }
+                prekeys::Output::Store(changes) => self.store_ratchet(ContactId(0), changes),
+                prekeys::Output::Publish { bundle, one_time, replace } => {
+                    self.announce(Announcement { bundle, one_time, replace });
+                }
+                prekeys::Output::Low => self.show(Event::Low),
+            }
+        }
+    }
+}

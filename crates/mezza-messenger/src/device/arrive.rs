@@ -1,0 +1,308 @@
+//! Mail: opening it, and what to do with what does not open (4.5).
+
+use alloc::vec::Vec;
+
+use super::{Backend, CryptoRng, Device, DeviceError, Event, Held, NoteId, Output, Time};
+use super::{key32, key64};
+use crate::card::Card;
+use crate::carrier::Carrier;
+use crate::contact::{Contact, Stage};
+use crate::envelope;
+use crate::evidence::Why;
+use crate::io::{Bucket, Cause, ContactId, Kind, SlotId};
+use crate::note::{Item, Note};
+use crate::outbox::RATCHET_MESSAGE;
+use crate::receipt::Arrival;
+use crate::thread::Entry;
+use crate::view::Body;
+use mezza_core::Writer;
+use mezza_ratchet::{Conversation, IdentityKey, OpenError, Opened, wire};
+use zeroize::Zeroizing;
+
+/// Requests that wait for the person (MSG-35); mail of further strangers stays at the relay.
+pub(crate) const REQUESTS_MAX: usize = 64;
+/// Notes kept of one request.
+const REQUEST_NOTES_MAX: usize = 8;
+/// Eras of one contact: each restore of a backup makes one.
+const ERAS_MAX: usize = 64;
+/// Parcels kept for a day because nothing opens them yet.
+const HELD_MAX: usize = 32;
+/// Between two sessions started on our own for one contact (MSG-31).
+const RESET_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
+
+/// A note for the thread, out of the wire.
+pub(super) struct Received {
+    pub era: [u8; 4],
+    pub seq: u32,
+    pub sent: Time,
+    pub timer_s: u32,
+    pub body: Body,
+}
+
+impl<B: Backend> Device<B> {
+    /// Mail in one of our mailboxes. Whatever it is, the relay may forget it afterwards, except
+    /// the mail of a stranger for whom there is no room.
+    pub(super) fn arrived(
+        &mut self,
+        slot: SlotId,
+        mail: u64,
+        bytes: &[u8],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), DeviceError> {
+        let mailbox = self.slots.get(&slot).ok_or(DeviceError::NoSuchSlot)?;
+        let address = mailbox.relay.address;
+        let (contact, parcel) = match mailbox.contact {
+            Some(contact) => (Some(contact), envelope::open::<B>(&address, &mailbox.seal, bytes)),
+            None => (None, self.open_intro(&address, bytes)),
+        };
+        let mut take = true;
+        match parcel.as_deref() {
+            Some([RATCHET_MESSAGE, message @ ..]) => match contact {
+                Some(contact) => self.message(contact, message, now, rng),
+                None => take = self.stranger(message, now, rng),
+            },
+            _ => self.refusals.envelopes += 1,
+        }
+        if take {
+            self.act(Output::Take { slot, mail });
+        }
+        Ok(())
+    }
+
+    /// The intro mailbox is sealed to one of the signed prekeys still held.
+    fn open_intro(&self, address: &[u8; 16], bytes: &[u8]) -> Option<Vec<u8>> {
+        self.prekeys.spks().find_map(|(_, _, spk)| envelope::open::<B>(address, spk, bytes))
+    }
+
+    /// A message from the intro mailbox; `false`: there is no room for another stranger.
+    fn stranger(&mut self, message: &[u8], now: Time, rng: &mut dyn CryptoRng) -> bool {
+        let ik = wire::first_identity(message).and_then(|ik| IdentityKey::decode(&ik).ok());
+        let Some(ik) = ik.filter(|ik| *ik != self.identity.public()) else {
+            self.refusals.messages += 1;
+            return true;
+        };
+        if let Some(contact) = self.contact_by_ik(ik.as_bytes()) {
+            self.message(contact, message, now, rng);
+            return true;
+        }
+        let requests = self.contacts.values().filter(|c| c.stage == Stage::Request && !c.blocked);
+        if requests.count() >= REQUESTS_MAX {
+            return false;
+        }
+        let mut conversation = Conversation::new(self.identity.public(), ik);
+        let opened = conversation.open(message, &[], &self.identity, &mut self.prekeys, now);
+        match opened {
+            Ok(opened) => self.request(ik, conversation, opened, now),
+            Err(_) => self.refusals.messages += 1,
+        }
+        true
+    }
+
+    /// A stranger's first note makes a request, if the card inside is the stranger's own.
+    fn request(
+        &mut self,
+        ik: IdentityKey,
+        conversation: Conversation<B>,
+        opened: Opened,
+        now: Time,
+    ) {
+        let note = Note::decode(&opened.body);
+        let card = note.as_ref().ok().and_then(|note| {
+            note.items.iter().find_map(|item| match item {
+                Item::Hello { card, .. } => Card::decode(card).ok(),
+                _ => None,
+            })
+        });
+        let id = ContactId(self.profile.next_contact);
+        let (Ok(note), Some(card)) = (note, card.filter(|card| *card.ik() == ik)) else {
+            // The prekeys are used up all the same; the session is nobody's.
+            self.refusals.notes += 1;
+            self.store_prekeys_of(id, opened.changes);
+            return;
+        };
+        self.profile.next_contact += 1;
+        self.store_profile();
+        self.contacts.insert(id, Contact::new(id, card, conversation, Stage::Request));
+        self.threads.entry(id).or_default();
+        self.store_ratchet(id, opened.changes);
+        self.apply(id, note, now);
+        self.show(Event::Request(id));
+    }
+
+    /// Of the rows of an opened message those of the prekeys alone.
+    fn store_prekeys_of(&mut self, nobody: ContactId, changes: mezza_ratchet::Changes) {
+        let before = self.step.changes.len();
+        self.store_ratchet(nobody, changes);
+        let rows = self.step.changes.split_off(before);
+        self.step.changes.extend(rows.into_iter().filter(|change| {
+            let (crate::io::Change::Put { kind, .. } | crate::io::Change::Drop { kind, .. }) =
+                change;
+            *kind == Kind::Prekey
+        }));
+    }
+
+    /// A ratchet message of a known contact.
+    fn message(&mut self, id: ContactId, message: &[u8], now: Time, rng: &mut dyn CryptoRng) {
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        if contact.blocked {
+            return;
+        }
+        let conversation = &mut contact.conversation;
+        match conversation.open(message, &[], &self.identity, &mut self.prekeys, now) {
+            Ok(opened) => {
+                let first = opened.first;
+                self.opened(id, opened, now);
+                if first {
+                    self.try_held(id, now, rng);
+                }
+            }
+            Err(error) => {
+                self.refusals.messages += 1;
+                self.unopened(id, message, error, now);
+            }
+        }
+    }
+
+    fn opened(&mut self, id: ContactId, opened: Opened, now: Time) {
+        self.store_ratchet(id, opened.changes);
+        if let Some(contact) = self.contacts.get_mut(&id) {
+            // A session that the other side began needs our hello, and ends our own plans for one.
+            contact.owed.hello |= opened.first;
+            contact.renew &= !opened.first;
+        }
+        match Note::decode(&opened.body) {
+            Ok(note) => self.apply(id, note, now),
+            Err(_) => {
+                self.refusals.notes += 1;
+                self.store_contact(id);
+            }
+        }
+    }
+
+    /// A message that no session opened. What may be a session in trouble is kept for a day and
+    /// answered with a new session; what is certainly useless is not (MSG-30).
+    fn unopened(&mut self, id: ContactId, message: &[u8], error: OpenError, now: Time) {
+        let trouble = matches!(
+            error,
+            OpenError::NoSession
+                | OpenError::UnknownPrekey(_)
+                | OpenError::Forged
+                | OpenError::TooFar(_)
+        );
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        if !trouble || contact.stage == Stage::Request {
+            return;
+        }
+        if now.since_ms(contact.last_reset) >= RESET_EVERY_MS {
+            contact.last_reset = now;
+            contact.renew = true;
+            contact.owed.anew = Some(Cause::Lost as u8);
+            self.store_contact(id);
+        }
+        if self.held.len() < HELD_MAX {
+            let key = self.held.last_key_value().map_or(0, |(key, _)| key + 1);
+            let held = Held { contact: id, at: now, bytes: message.to_vec() };
+            self.put(Kind::Held, key64(key), Bucket::Rolling, write_held(&held));
+            self.held.insert(key, held);
+        }
+    }
+
+    /// With a new session, what could not be opened before may open now.
+    fn try_held(&mut self, id: ContactId, now: Time, _rng: &mut dyn CryptoRng) {
+        let keys = self.held.iter().filter(|(_, held)| held.contact == id);
+        let keys: Vec<u64> = keys.map(|(key, _)| *key).collect();
+        for key in keys {
+            let (Some(held), Some(contact)) = (self.held.get(&key), self.contacts.get_mut(&id))
+            else {
+                continue;
+            };
+            let (identity, prekeys) = (&self.identity, &mut self.prekeys);
+            if let Ok(opened) = contact.conversation.open(&held.bytes, &[], identity, prekeys, now)
+            {
+                self.drop_held(key);
+                self.opened(id, opened, now);
+            }
+        }
+    }
+
+    /// Forgets a parcel that nothing opened.
+    pub(super) fn drop_held(&mut self, key: u64) {
+        if self.held.remove(&key).is_some() {
+            self.drop_record(Kind::Held, key64(key));
+        }
+    }
+
+    /// Whether this era is known of the contact or may be added.
+    pub(super) fn era_fits(&self, id: ContactId, era: [u8; 4]) -> bool {
+        let contact = self.contacts.get(&id);
+        contact.is_some_and(|c| c.arrived.contains_key(&era) || c.arrived.len() < ERAS_MAX)
+    }
+
+    /// A note with a number: shown once, and receipted as often as it comes.
+    pub(super) fn received(&mut self, id: ContactId, note: Received, now: Time) {
+        if !self.era_fits(id, note.era) {
+            self.refusals.notes += 1;
+            return;
+        }
+        let thread = self.threads.get(&id).map_or(0, |thread| thread.len());
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        if contact.stage == Stage::Request && thread >= REQUEST_NOTES_MAX {
+            return;
+        }
+        let owes = contact.policy.delivered && contact.is_ours();
+        let (arrived, _) = contact.arrived.entry(note.era).or_default();
+        match arrived.insert(note.seq) {
+            Arrival::Fresh => {}
+            Arrival::Known => {
+                contact.owed.receipt |= owes;
+                return;
+            }
+            Arrival::Voided | Arrival::TooFar => return,
+        }
+        contact.owed.receipt |= owes;
+        let pin = contact.policy.pin;
+        self.store_arrived(id, note.era);
+        let entry = Entry {
+            contact: id,
+            incoming: true,
+            client: [0; 16],
+            body: note.body,
+            era: note.era,
+            seq: note.seq,
+            sent: note.sent,
+            at: now,
+            timer_s: note.timer_s,
+            due: None,
+            pin,
+            carrier: Some(Carrier::Relay),
+            seen: false,
+            again: false,
+            facts: Vec::new(),
+            why: Why::Sending,
+        };
+        let note = self.add_note(entry);
+        self.show(Event::Note(id, note));
+        self.show(Event::Contact(id));
+    }
+
+    /// Stores a new note and puts it into its thread.
+    pub(super) fn add_note(&mut self, entry: Entry) -> NoteId {
+        let id = NoteId(self.profile.next_note);
+        self.profile.next_note += 1;
+        // The counter is stored once a block; a start goes on with the next block.
+        if self.profile.next_note.is_multiple_of(super::load::NOTE_BLOCK) {
+            self.store_profile();
+        }
+        self.index(id, &entry);
+        self.notes.insert(id, entry);
+        self.store_note(id);
+        id
+    }
+}
+
+pub(super) fn write_held(held: &Held) -> Zeroizing<Vec<u8>> {
+    let mut w = Writer::with_capacity(16 + held.bytes.len());
+    w.bytes(&key32(held.contact.0)).u64(held.at.ms()).var16(&held.bytes);
+    Zeroizing::new(w.finish())
+}

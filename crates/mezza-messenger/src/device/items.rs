@@ -1,0 +1,248 @@
+//! What the notes between two devices say: made from what is owed, applied when they arrive.
+
+use alloc::vec::Vec;
+
+use super::{Backend, Device, Event, NoteId, Time, key_seen};
+use crate::card::Card;
+use crate::carrier::Carrier;
+use crate::contact::{Owed, Stage};
+use crate::evidence::{self, Fact, What, Why};
+use crate::io::{Bucket, Cause, ContactId, Kind, Trouble};
+use crate::note::{Item, Note, Slot};
+use crate::receipt::Receipt;
+
+/// Receipt items in one note; what is left goes with the next.
+const RECEIPTS_MAX: usize = 16;
+
+impl<B: Backend> Device<B> {
+    /// The note on the wire: the person's text, if any, and whatever is owed to the contact.
+    pub(super) fn compose(&self, id: ContactId, note: Option<NoteId>, now: Time) -> Option<Note> {
+        let contact = self.contacts.get(&id)?;
+        let owed = &contact.owed;
+        let mut items = Vec::new();
+        if (contact.conversation.is_pending() || owed.hello) && self.slot_ready(id) {
+            items.push(self.hello(id));
+        }
+        if let Some(cause) = owed.anew {
+            items.extend([Item::Reset(cause), Item::Retry]);
+        }
+        let receipts = contact.arrived.iter().flat_map(|(era, (arrived, read))| {
+            let arrived = owed.receipt.then(|| arrived.receipts(1, *era));
+            let read = owed.read.then(|| read.receipts(2, *era));
+            arrived.into_iter().chain(read).flatten()
+        });
+        items.extend(receipts.take(RECEIPTS_MAX).map(Item::Receipt));
+        items.extend(owed.voids.iter().map(|&(era, from, to)| Item::Void { era, from, to }));
+        if owed.timer {
+            items.push(Item::Timer(contact.policy.timer_s));
+        }
+        if owed.card {
+            items.push(Item::Card(self.profile.card.encode()));
+        }
+        let (mut seq, mut sent, mut timer_s) = (0, now, 0);
+        if let Some(note) = note {
+            let entry = self.notes.get(&note)?;
+            items.push(Item::Text(entry.text()?.clone()));
+            seq = if entry.seq == 0 { contact.next_seq } else { entry.seq };
+            (sent, timer_s) = (entry.sent, entry.timer_s);
+        }
+        Some(Note { era: self.profile.era, seq, sent, timer_s, items })
+    }
+
+    /// Our mailbox for the contact and our card.
+    fn hello(&self, id: ContactId) -> Item {
+        let ours = self.contacts.get(&id).and_then(|contact| contact.ours);
+        let slot = ours.and_then(|slot| self.slots.get(&slot));
+        let slot = slot.map(|slot| Slot { relay: slot.relay.clone(), seal: *slot.seal.public() });
+        // Without a relay of our own the tag alone says whose cells these are.
+        let tag = slot.is_none().then(|| self.profile.card.id()[..8].try_into().unwrap_or([0; 8]));
+        Item::Hello { slot, tag, card: self.profile.card.encode() }
+    }
+
+    /// What was said is no longer owed.
+    pub(super) fn said(&mut self, id: ContactId, wire: &Note) {
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        let owed = &mut contact.owed;
+        for item in &wire.items {
+            match item {
+                Item::Hello { .. } => owed.hello = false,
+                Item::Timer(_) => owed.timer = false,
+                Item::Card(_) => owed.card = false,
+                Item::Reset(_) => owed.anew = None,
+                _ => {}
+            }
+        }
+        *owed = Owed { receipt: false, read: false, voids: Vec::new(), ..owed.clone() };
+    }
+
+    /// Applies a note that opened in a session of `id`. Nothing in it can make this fail: what is
+    /// no note of this format is counted and left out.
+    pub(super) fn apply(&mut self, id: ContactId, wire: Note, now: Time) {
+        self.answered(id);
+        let mut body = None;
+        let (era, seq, sent, timer_s) = (wire.era, wire.seq, wire.sent, wire.timer_s);
+        for item in wire.items {
+            match item {
+                Item::Text(text) => body = body.or(Some(crate::view::Body::Text(text))),
+                Item::Unknown(_) => body = body.or(Some(crate::view::Body::Newer)),
+                Item::Hello { slot, card, .. } => self.greeted(id, slot, &card),
+                Item::Card(card) => self.newer_card(id, &card),
+                Item::Receipt(receipt) => self.receipt(id, &receipt, now),
+                Item::Timer(s) => self.timer_agreed(id, s),
+                Item::Reset(cause) => self.anew(id, cause),
+                Item::Retry => self.send_again(id),
+                Item::Void { era, from, to } => self.voided(id, era, from, to),
+            }
+        }
+        if seq > 0 {
+            let body = body.unwrap_or(crate::view::Body::Newer);
+            self.received(id, super::arrive::Received { era, seq, sent, timer_s, body }, now);
+        }
+        self.store_contact(id);
+    }
+
+    /// A note of the contact came: whoever was only asked has answered.
+    fn answered(&mut self, id: ContactId) {
+        if let Some(contact) = self.contacts.get_mut(&id)
+            && matches!(contact.stage, Stage::Held | Stage::Asked)
+        {
+            contact.stage = Stage::Open;
+            self.show(Event::Contact(id));
+        }
+    }
+
+    fn greeted(&mut self, id: ContactId, slot: Option<Slot>, card: &[u8]) {
+        if let (Some(slot), Some(contact)) = (slot, self.contacts.get_mut(&id)) {
+            contact.theirs = Some(slot);
+            contact.box_gone = false;
+        }
+        self.newer_card(id, card);
+    }
+
+    /// A card that came under the ratchet: newer ones count, older ones are ignored, another one
+    /// with the same serial is shown (MSG-6); another person's card never replaces one (MSG-7).
+    fn newer_card(&mut self, id: ContactId, bytes: &[u8]) {
+        let Ok(card) = Card::decode(bytes) else {
+            self.refusals.notes += 1;
+            return;
+        };
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        if card.ik() != contact.card.ik() || card.serial() < contact.card.serial() {
+            return;
+        }
+        if card.serial() > contact.card.serial() {
+            contact.card = card;
+            contact.box_gone = false;
+            self.show(Event::Contact(id));
+        } else if card.same_head(&contact.card) {
+            contact.card = card.with_parts_of(&contact.card);
+        } else {
+            self.show(Event::Trouble(id, Trouble::CardClash));
+        }
+    }
+
+    /// Own notes that the other device has, or that the other person has read.
+    fn receipt(&mut self, id: ContactId, receipt: &Receipt, now: Time) {
+        if receipt.era != self.profile.era {
+            return;
+        }
+        let (what, index) = match receipt.what {
+            1 => (What::Delivered, 0),
+            2 => (What::Read, 1),
+            _ => return,
+        };
+        let range = (id, 0)..=(id, u32::MAX);
+        // Whoever has read a note has it: a read receipt also answers for `delivered`.
+        let lists = &self.unreceipted[..=index];
+        let covered = lists.iter().flat_map(|list| list.range(range.clone()));
+        let covered = covered.filter(|((_, seq), _)| receipt.covers(*seq));
+        let notes: Vec<(u32, NoteId)> = covered.map(|((_, seq), note)| (*seq, *note)).collect();
+        for (seq, note) in notes {
+            self.confirmed(id, seq, note, Fact { what, carrier: Carrier::Relay, at: now });
+        }
+    }
+
+    fn confirmed(&mut self, id: ContactId, seq: u32, note: NoteId, fact: Fact) {
+        let Some(entry) = self.notes.get_mut(&note) else { return };
+        let news = evidence::add(&mut entry.facts, fact);
+        self.unreceipted[0].remove(&(id, seq));
+        if fact.what == What::Read {
+            self.unreceipted[1].remove(&(id, seq));
+        } else {
+            self.unreceipted[1].insert((id, seq), note);
+        }
+        self.waiting.remove(&(id, note));
+        let parcels = self.parcels.iter().filter(|(_, parcel)| parcel.note == Some(note));
+        let parcels: Vec<u64> = parcels.map(|(id, _)| *id).collect();
+        for parcel in parcels {
+            self.drop_parcel(parcel);
+        }
+        if news {
+            self.step.facts.push(Event::State(id, note));
+            self.store_note(note);
+        }
+    }
+
+    fn timer_agreed(&mut self, id: ContactId, s: u32) {
+        if let Some(contact) = self.contacts.get_mut(&id) {
+            contact.policy.timer_s = s;
+            self.show(Event::Contact(id));
+        }
+    }
+
+    fn anew(&mut self, id: ContactId, cause: u8) {
+        let cause = match cause {
+            1 => Cause::Restored,
+            2 => Cause::Lost,
+            _ => Cause::Person,
+        };
+        self.show(Event::Anew(id, cause));
+        self.send_again(id);
+    }
+
+    /// Every own note without receipt is sealed anew, under the session that is active now, with
+    /// its era and number (4.4).
+    pub(super) fn send_again(&mut self, id: ContactId) {
+        let parcels = self.parcels.iter().filter(|(_, parcel)| parcel.contact == id);
+        let parcels: Vec<u64> = parcels.map(|(id, _)| *id).collect();
+        for parcel in parcels {
+            self.drop_parcel(parcel);
+        }
+        let range = (id, 0)..=(id, u32::MAX);
+        let notes: Vec<NoteId> = self.unreceipted[0].range(range).map(|(_, n)| *n).collect();
+        for note in notes {
+            let Some(entry) = self.notes.get_mut(&note) else { continue };
+            (entry.again, entry.why) = (true, Why::Sending);
+            self.waiting.insert((id, note));
+            self.store_note(note);
+        }
+        if let Some(contact) = self.contacts.get_mut(&id) {
+            // What was in the dropped parcels is owed once more.
+            contact.owed.hello |= contact.ours.is_some();
+            contact.owed.receipt |= contact.policy.delivered && !contact.arrived.is_empty();
+        }
+    }
+
+    /// The writer gave these up: they leave no gap, and one that comes late is not shown.
+    fn voided(&mut self, id: ContactId, era: [u8; 4], from: u32, to: u32) {
+        if !self.era_fits(id, era) {
+            return;
+        }
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        let (arrived, _) = contact.arrived.entry(era).or_default();
+        arrived.void(from, to);
+        contact.owed.receipt |= contact.policy.delivered && contact.is_ours();
+        self.store_arrived(id, era);
+    }
+
+    /// Stores what arrived of one era.
+    pub(super) fn store_arrived(&mut self, id: ContactId, era: [u8; 4]) {
+        let Some(contact) = self.contacts.get(&id) else { return };
+        let Some((arrived, read)) = contact.arrived.get(&era) else { return };
+        let mut w = mezza_core::Writer::new();
+        arrived.write(&mut w);
+        read.write(&mut w);
+        let value = zeroize::Zeroizing::new(w.finish());
+        self.put(Kind::Seen, key_seen(id, era), Bucket::Permanent, value);
+    }
+}

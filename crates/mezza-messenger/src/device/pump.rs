@@ -1,0 +1,317 @@
+//! The outbox at work: which way a note may take, sealing it, handing it to the carrier.
+//!
+//! Notes are sealed as late as possible, so that what waits burns no chain keys (4.4).
+
+use alloc::vec::Vec;
+
+use super::{Asked, Backend, Bucket, CryptoRng, Device, Event, Kind, NoteId, Output, Time, key64};
+use crate::carrier::{Carrier, CarrierCaps};
+use crate::contact::Stage;
+use crate::envelope;
+use crate::evidence::Why;
+use crate::io::{ContactId, Trouble};
+use crate::note::Note;
+use crate::outbox::{
+    IN_FLIGHT_MAX, Parcel, RATCHET_MESSAGE, RELAY_KEEPS_MS, UNANSWERED_MAX, Way,
+};
+use crate::policy::{Fallback, Policy};
+use mezza_ratchet::{Padding, SealError};
+
+/// A first message travels this much longer than the bundle it was made for (4.2).
+const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
+/// Between two fetches of a bundle that could not be used.
+pub(super) const FETCH_AGAIN_MS: u64 = Time::MINUTE_MS;
+
+/// The carrier that a policy allows now, at the level it has now (MSG-20, MSG-21).
+pub(crate) fn choose(policy: &Policy, pin: u8, level: u8) -> Result<Carrier, Why> {
+    let candidates = match policy.fallback {
+        Fallback::None => &policy.carriers[..1],
+        Fallback::Listed => &policy.carriers[..],
+    };
+    if !candidates.contains(&Carrier::Relay) {
+        return Err(Why::NoCarrier);
+    }
+    if level < pin { Err(Why::BelowPin) } else { Ok(Carrier::Relay) }
+}
+
+impl<B: Backend> Device<B> {
+    /// Seals what may leave and hands it over.
+    pub(super) fn pump(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let mut ids: Vec<ContactId> = self.waiting.iter().map(|(contact, _)| *contact).collect();
+        let owing = self.contacts.values().filter(|c| c.is_ours() && (c.owed.any() || c.renew));
+        ids.extend(owing.map(|contact| contact.id));
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            self.pump_contact(id, now, rng);
+        }
+        self.carry(now, rng);
+    }
+
+    fn pump_contact(&mut self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) {
+        if self.contacts.get(&id).is_none_or(|contact| !contact.is_ours()) {
+            return;
+        }
+        let range = (id, NoteId(0))..=(id, NoteId(u64::MAX));
+        let notes: Vec<NoteId> = self.waiting.range(range).map(|(_, note)| *note).collect();
+        for note in notes {
+            let pin = self.notes.get(&note).map_or(1, |entry| entry.pin);
+            match self.way(id, pin, now, rng) {
+                Ok(way) => self.seal(id, Some(note), way, now, rng),
+                Err(why) => self.waits(id, note, why),
+            }
+        }
+        self.pump_owed(id, now, rng);
+    }
+
+    /// Says without a note of the person what is owed, if it may go now.
+    fn pump_owed(&mut self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) {
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        if !contact.owed.any() && !contact.renew {
+            return;
+        }
+        // A contact of whom we hold the card alone hears nothing before the person writes.
+        if contact.stage == Stage::Held && !contact.renew {
+            return;
+        }
+        let pin = contact.policy.pin;
+        let Ok(way) = self.way(id, pin, now, rng) else { return };
+        let ready = self.slot_ready(id);
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        let owed = &contact.owed;
+        let quiet = !(owed.hello && ready) && !owed.timer && !owed.card && owed.anew.is_none();
+        if quiet && owed.voids.is_empty() {
+            if !owed.receipt && !owed.read {
+                return;
+            }
+            if contact.receipt_token(now).is_err() {
+                return;
+            }
+        }
+        self.seal(id, None, way, now, rng);
+    }
+
+    /// Notes why a note waits, and shows it if that is news.
+    fn waits(&mut self, contact: ContactId, note: NoteId, why: Why) {
+        if let Some(entry) = self.notes.get_mut(&note)
+            && entry.why != why
+        {
+            entry.why = why;
+            self.show(Event::State(contact, note));
+        }
+    }
+
+    /// The way to a contact that a note with this pin may take now.
+    fn way(
+        &mut self,
+        id: ContactId,
+        pin: u8,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Way, Why> {
+        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
+        let relay = match &contact.theirs {
+            Some(slot) => slot.relay.clone(),
+            None => contact.card.relays().first().ok_or(Why::Keys)?.clone(),
+        };
+        let caps = self.links.get(&relay.key).and_then(|link| link.up);
+        choose(&contact.policy, pin, caps.unwrap_or(CarrierCaps::RELAY).level)?;
+        if contact.box_gone {
+            return Err(Why::BoxGone);
+        }
+        self.dial(&relay, now);
+        if self.contacts.get(&id).is_some_and(|contact| contact.ours.is_none())
+            && let Some(slot) = self.mailbox_for(id, now, rng)
+            && let Some(contact) = self.contacts.get_mut(&id)
+        {
+            contact.ours = Some(slot);
+            self.store_contact(id);
+        }
+        if caps.is_none() {
+            return Err(Why::NoCarrier);
+        }
+        self.session_ready(id, now)?;
+        self.destination(id, now)
+    }
+
+    /// Whether there is a session to seal in; else asks for a bundle.
+    fn session_ready(&mut self, id: ContactId, now: Time) -> Result<(), Why> {
+        let ready = self.slot_ready(id);
+        let contact = self.contacts.get_mut(&id).ok_or(Why::Keys)?;
+        let conversation = &contact.conversation;
+        // The intro mailbox takes first messages alone, so without a slot a session must be new.
+        let lost = contact.theirs.is_none() && !conversation.is_pending();
+        if contact.renew || !conversation.has_session() || lost {
+            self.fetch(id, now);
+            return Err(Why::Keys);
+        }
+        // The first note of a session holds our mailbox, which must exist by then (4.2).
+        if conversation.is_pending() && !ready {
+            return Err(Why::Keys);
+        }
+        if contact.stage != Stage::Open && self.unanswered(id) >= UNANSWERED_MAX {
+            return Err(Why::Answer);
+        }
+        Ok(())
+    }
+
+    /// Notes that went out to somebody who has not answered yet.
+    fn unanswered(&self, id: ContactId) -> usize {
+        let range = (id, 0)..=(id, u32::MAX);
+        self.unreceipted[0].range(range).count()
+    }
+
+    /// Whether our mailbox for this contact exists, or can never exist.
+    pub(super) fn slot_ready(&self, id: ContactId) -> bool {
+        let ours = self.contacts.get(&id).and_then(|contact| contact.ours);
+        match ours.and_then(|slot| self.slots.get(&slot)) {
+            Some(slot) => slot.opened,
+            None => self.profile.relays.is_empty(),
+        }
+    }
+
+    /// Where a message of the active session goes, and until when it can be opened there.
+    fn destination(&self, id: ContactId, now: Time) -> Result<Way, Why> {
+        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
+        let mut until = now.plus_ms(RELAY_KEEPS_MS);
+        if contact.conversation.is_pending()
+            && let Some(intro) = &contact.intro
+        {
+            until = until.min(intro.not_after.plus_ms(BEYOND_BUNDLE_MS));
+        }
+        match (&contact.theirs, &contact.intro) {
+            (Some(slot), _) => {
+                Ok(Way { relay: slot.relay.clone(), seal: slot.seal, until, intro: false })
+            }
+            (None, Some(intro)) => {
+                let relay = contact.card.relays().first().ok_or(Why::Keys)?.clone();
+                Ok(Way { relay, seal: intro.spk, until, intro: true })
+            }
+            (None, None) => Err(Why::Keys),
+        }
+    }
+
+    /// Asks the contact's relay for its bundle, one request at a time.
+    fn fetch(&mut self, id: ContactId, now: Time) {
+        let Some(contact) = self.contacts.get(&id) else { return };
+        let Some(relay) = contact.card.relays().first().cloned() else { return };
+        if contact.fetch.is_some() || now < contact.fetch_after {
+            return;
+        }
+        self.dial(&relay, now);
+        if self.links.get(&relay.key).is_none_or(|link| link.up.is_none()) {
+            return;
+        }
+        let ticket = self.ticket(relay.key, Asked::Fetch(id));
+        if let Some(contact) = self.contacts.get_mut(&id) {
+            contact.fetch = Some(ticket);
+        }
+        self.act(Output::Fetch { ticket, relay: relay.key, address: relay.address });
+    }
+
+    /// Seals a note of the person (or none, for what is owed alone) into a parcel.
+    fn seal(
+        &mut self,
+        id: ContactId,
+        note: Option<NoteId>,
+        way: Way,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) {
+        let Some(wire) = self.compose(id, note, now) else { return };
+        let body = wire.encode();
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        let fresh = contact.conversation.needs_ephemeral().then(|| Self::fresh(rng));
+        let sealed = contact.conversation.seal(&body, &[], Padding::Blocks, fresh, now);
+        let (message, changes) = match sealed {
+            Ok(sealed) => sealed,
+            Err(error) => return self.seal_failed(id, error),
+        };
+        let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
+        self.sealed(id, note, &wire);
+        self.store_ratchet(id, changes);
+        let parcel = self.next_parcel;
+        self.next_parcel += 1;
+        let value = Parcel::new(id, note, way, bytes);
+        self.put(Kind::Parcel, key64(parcel), Bucket::Rolling, value.write());
+        self.parcels.insert(parcel, value);
+        self.store_contact(id);
+    }
+
+    /// The session cannot go on: the next note waits for a new one.
+    fn seal_failed(&mut self, id: ContactId, error: SealError) {
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        match error {
+            SealError::TooLong | SealError::OuterUnsupported | SealError::NeedEphemeral => {}
+            _ => {
+                contact.renew = true;
+                self.store_contact(id);
+            }
+        }
+    }
+
+    /// What sealing a note changes here: its number, and what is no longer owed.
+    fn sealed(&mut self, id: ContactId, note: Option<NoteId>, wire: &Note) {
+        let era = self.profile.era;
+        if let Some(note) = note
+            && let Some(entry) = self.notes.get_mut(&note)
+        {
+            (entry.era, entry.seq, entry.again) = (era, wire.seq, false);
+            entry.carrier = Some(Carrier::Relay);
+            entry.why = Why::Sending;
+            self.waiting.remove(&(id, note));
+            self.unreceipted[0].insert((id, wire.seq), note);
+            self.store_note(note);
+        }
+        if let Some(contact) = self.contacts.get_mut(&id) {
+            contact.next_seq = contact.next_seq.max(wire.seq.saturating_add(1));
+            self.said(id, wire);
+        }
+    }
+
+    /// Hands over what is ready, oldest first, at most eight at a time and relay.
+    fn carry(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let ready = self.parcels.iter().filter(|(_, p)| p.ticket.is_none() && p.after <= now);
+        let ready: Vec<u64> = ready.map(|(id, _)| *id).collect();
+        for id in ready {
+            self.carry_one(id, now, rng);
+        }
+    }
+
+    fn carry_one(&mut self, id: u64, now: Time, rng: &mut dyn CryptoRng) {
+        let Some(parcel) = self.parcels.get(&id) else { return };
+        let (way, contact) = (parcel.way.clone(), parcel.contact);
+        let pin = self.pin(parcel);
+        self.dial(&way.relay, now);
+        let Some(link) = self.links.get_mut(&way.relay.key) else { return };
+        let Some(caps) = link.up else { return };
+        if link.in_flight >= IN_FLIGHT_MAX || caps.level < pin {
+            return;
+        }
+        let address = way.relay.address;
+        let Some(parcel) = self.parcels.get(&id) else { return };
+        let sealed = envelope::seal::<B>(&address, &way.seal, &parcel.bytes, Self::fresh(rng));
+        let Ok(bytes) = sealed else {
+            // Their key gives no secret: a hello with such a key is nobody's mistake.
+            self.drop_parcel(id);
+            self.show(Event::Trouble(contact, Trouble::BoxGone));
+            return;
+        };
+        link.in_flight += 1;
+        let ttl_h = (way.until.since_ms(now) / Time::HOUR_MS).clamp(1, 720) as u16;
+        let relay = way.relay.key;
+        let ticket = self.ticket(relay, Asked::Parcel(id));
+        if let Some(parcel) = self.parcels.get_mut(&id) {
+            parcel.ticket = Some(ticket);
+            parcel.why = Why::Sending;
+        }
+        self.act(Output::Carry { ticket, relay, address, ttl_h, bytes });
+    }
+
+    /// The pin under which a parcel may leave: its note's, else the conversation's.
+    fn pin(&self, parcel: &Parcel) -> u8 {
+        let note = parcel.note.and_then(|note| self.notes.get(&note));
+        let contact = self.contacts.get(&parcel.contact);
+        note.map(|entry| entry.pin).or(contact.map(|c| c.policy.pin)).unwrap_or(1)
+    }
+}

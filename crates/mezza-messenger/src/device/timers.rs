@@ -1,0 +1,169 @@
+//! What is due: ends of notes, mailboxes, prekeys, sessions, what was kept for a while.
+
+use alloc::vec::Vec;
+
+use super::{Backend, CryptoRng, Device, Event, Link, Machine, NoteId, Output, SlotId, Time};
+use crate::carrier::relay::SLOT_LIFE_MS;
+use crate::contact::{RECEIPT_EVERY_MS, Stage};
+use crate::io::ContactId;
+
+/// A parcel that nothing opens is kept for a day.
+const HELD_MS: u64 = Time::DAY_MS;
+/// A relay that is not ours is left this long after it was needed last.
+const IDLE_MS: u64 = 10 * Time::MINUTE_MS;
+
+impl<B: Backend> Device<B> {
+    pub(super) fn timers(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        self.prekeys.wake(now, rng);
+        self.drain_prekeys(now, rng);
+        self.sweep_sessions(now);
+        self.end_notes(now);
+        self.turn_mailboxes(now, rng);
+        let old = self.held.iter().filter(|(_, held)| now.since_ms(held.at) >= HELD_MS);
+        let old: Vec<u64> = old.map(|(key, _)| *key).collect();
+        for key in old {
+            self.drop_held(key);
+        }
+        self.drop_late_parcels(now);
+        self.hang_up(now);
+        self.retry(now);
+    }
+
+    /// The earliest of everything that [`timers`](Self::timers) looks at.
+    pub(super) fn next_timer(&self) -> Option<Time> {
+        let sessions = self.contacts.values().filter_map(|c| c.conversation.deadline());
+        let ends = self.ends.first().map(|(end, _)| *end);
+        let held = self.held.values().map(|held| held.at.plus_ms(HELD_MS));
+        let parcels = self.parcels.values().filter(|parcel| parcel.ticket.is_none());
+        let parcels = parcels.filter(|parcel| parcel.after > Time::default());
+        let parcels = parcels.map(|parcel| parcel.after);
+        let mailboxes = self.slots.values().filter(|slot| slot.contact.is_some());
+        let mailboxes = mailboxes.map(|slot| slot.retired.unwrap_or(slot.made));
+        let mailboxes = mailboxes.map(|at| at.plus_ms(SLOT_LIFE_MS));
+        let retry = (self.retry_at > Time::default()).then_some(self.retry_at);
+        let contacts = self.contacts.values().filter(|contact| contact.is_ours());
+        let contacts = contacts.filter_map(|contact| {
+            let receipt = (contact.owed.receipt || contact.owed.read)
+                .then(|| contact.receipt_since.plus_ms(RECEIPT_EVERY_MS));
+            let fetch = (contact.fetch.is_none() && contact.fetch_after > Time::default())
+                .then_some(contact.fetch_after);
+            receipt.into_iter().chain(fetch).min()
+        });
+        let links = self.links.values().filter(|link| !self.is_own(link));
+        let links = links.map(|link| link.used.plus_ms(IDLE_MS));
+        let single = ends.into_iter().chain(retry).chain(self.prekeys.deadline());
+        let many = sessions.chain(held).chain(parcels).chain(mailboxes).chain(links);
+        single.chain(many).chain(contacts).min()
+    }
+
+    fn sweep_sessions(&mut self, now: Time) {
+        let due = self.contacts.values().filter(|contact| {
+            contact.conversation.deadline().is_some_and(|deadline| deadline <= now)
+        });
+        let due: Vec<ContactId> = due.map(|contact| contact.id).collect();
+        for id in due {
+            if let Some(contact) = self.contacts.get_mut(&id) {
+                let changes = contact.conversation.sweep(now);
+                self.store_ratchet(id, changes);
+            }
+        }
+    }
+
+    /// Notes whose timer ran out go; own notes that no carrier can deliver any more are void.
+    fn end_notes(&mut self, now: Time) {
+        while let Some((end, note)) = self.ends.first().copied().filter(|(end, _)| *end <= now) {
+            self.ends.remove(&(end, note));
+            let Some(entry) = self.notes.get(&note) else { continue };
+            let (contact, gone) = (entry.contact, entry.ends().is_some_and(|end| end <= now));
+            let undelivered = !entry.incoming && !entry.is_delivered();
+            if undelivered {
+                self.give_up(note);
+                self.show(Event::State(contact, note));
+            }
+            if gone {
+                self.remove_note(note);
+            }
+        }
+    }
+
+    /// Every mailbox of a contact is replaced after 30 days and closed 30 days later.
+    fn turn_mailboxes(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let old = self.slots.iter().filter(|(_, slot)| {
+            slot.contact.is_some() || slot.retired.is_some()
+        });
+        let old = old.filter(|(_, slot)| {
+            now.since_ms(slot.retired.unwrap_or(slot.made)) >= SLOT_LIFE_MS
+        });
+        let old: Vec<(SlotId, Option<ContactId>, bool)> =
+            old.map(|(id, slot)| (*id, slot.contact, slot.retired.is_some())).collect();
+        for (id, contact, retired) in old {
+            if retired {
+                self.close(id);
+                continue;
+            }
+            if let Some(slot) = self.slots.get_mut(&id) {
+                slot.retired = Some(now);
+                self.store_slot(id);
+            }
+            let Some(contact) = contact else { continue };
+            let fresh = self.mailbox_for(contact, now, rng);
+            if let Some(contact) = self.contacts.get_mut(&contact) {
+                contact.ours = fresh.or(contact.ours);
+                let id = contact.id;
+                self.store_contact(id);
+            }
+        }
+    }
+
+    /// A parcel that the other side could not open any more need not leave.
+    fn drop_late_parcels(&mut self, now: Time) {
+        let late = self.parcels.iter().filter(|(_, parcel)| parcel.way.until <= now);
+        let late: Vec<(u64, Option<NoteId>)> = late.map(|(id, p)| (*id, p.note)).collect();
+        for (id, note) in late {
+            let parcel = self.drop_parcel(id);
+            // What a person wrote waits for a new session instead.
+            if let (Some(note), Some(parcel)) = (note, parcel)
+                && let Some(entry) = self.notes.get_mut(&note)
+            {
+                entry.again = true;
+                self.waiting.insert((parcel.contact, note));
+                self.store_note(note);
+            }
+        }
+    }
+
+    fn is_own(&self, link: &Link) -> bool {
+        let ours = self.slots.values().any(|slot| slot.relay.key == link.entry.key);
+        ours || self.profile.relays.iter().any(|relay| relay.key == link.entry.key)
+    }
+
+    /// Leaves relays of others that nothing was sent to for a while.
+    fn hang_up(&mut self, now: Time) {
+        let idle = self.links.iter().filter(|(key, link)| {
+            let busy = self.parcels.values().any(|parcel| parcel.way.relay.key == **key);
+            !self.is_own(link) && !busy && now.since_ms(link.used) >= IDLE_MS
+        });
+        let idle: Vec<[u8; 32]> = idle.map(|(key, _)| *key).collect();
+        for relay in idle {
+            if self.wants(&relay) {
+                continue;
+            }
+            self.down(relay);
+            self.links.remove(&relay);
+            self.act(Output::Hang { relay });
+        }
+    }
+
+    /// Whether a contact at this relay still has something to get from us.
+    fn wants(&self, relay: &[u8; 32]) -> bool {
+        self.contacts.values().any(|contact| {
+            let theirs = contact.theirs.as_ref().map(|slot| slot.relay.key);
+            let there = theirs == Some(*relay)
+                || contact.card.relays().iter().any(|entry| entry.key == *relay);
+            let notes = (contact.id, NoteId(0))..=(contact.id, NoteId(u64::MAX));
+            let waits = self.waiting.range(notes).next().is_some();
+            let owes = contact.stage == Stage::Open && contact.owed.any();
+            there && (waits || owes || contact.renew)
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! What the person may look at. Nothing here changes anything.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{Backend, Device, NoteId, Refusals, Time};
+use crate::card::{Card, CardError, Form};
+use crate::carrier::{Carrier, CarrierCaps};
+use crate::contact::Contact;
+use crate::envelope::PARCEL_BYTES_MAX;
+use crate::io::ContactId;
+use crate::thread::Entry;
+use crate::view::{ContactView, Me, NoteView, Offer, Road};
+use mezza_ratchet::{Summary, safety};
+
+/// Bytes of a first message around its body: prefix, header, hello and padding at the most.
+const AROUND_BYTES: usize = 2_048;
+
+impl<B: Backend> Device<B> {
+    /// The own identity.
+    pub fn me(&self) -> Me {
+        let card = &self.profile.card;
+        let spks = self.prekeys.spks().count();
+        Me {
+            name: self.profile.name.clone(),
+            ik: *self.identity.public().as_bytes(),
+            serial: card.serial(),
+            issued: card.issued_days(),
+            suites: card.suites().ids().to_vec(),
+            relays: self.profile.relays.clone(),
+            spk_held: spks,
+            spk_until: self.prekeys.current_not_after(),
+            one_time_held: self.prekeys.one_time_count(),
+            one_time_stock: self.stock,
+        }
+    }
+
+    /// The own card in one of its forms.
+    pub fn card(&self, form: Form) -> Result<Card, CardError> {
+        self.profile.card.form(form)
+    }
+
+    /// All contacts, requests and blocked ones too, in the order in which they came.
+    pub fn contacts(&self) -> Vec<ContactView> {
+        self.contacts.values().map(|contact| self.contact_view(contact)).collect()
+    }
+
+    /// One contact.
+    pub fn contact(&self, id: ContactId) -> Option<ContactView> {
+        self.contacts.get(&id).map(|contact| self.contact_view(contact))
+    }
+
+    /// The contact with this identity key.
+    pub fn contact_by_ik(&self, ik: &[u8; 32]) -> Option<ContactId> {
+        let found = self.contacts.values().find(|c| c.card.ik().as_bytes() == ik);
+        found.map(|contact| contact.id)
+    }
+
+    /// The newest `limit` notes of a thread older than `before`, oldest first.
+    pub fn thread(
+        &self,
+        id: ContactId,
+        before: Option<NoteId>,
+        limit: usize,
+        now: Time,
+    ) -> Vec<NoteView> {
+        let Some(thread) = self.threads.get(&id) else { return Vec::new() };
+        let end = before.unwrap_or(NoteId(u64::MAX));
+        let ids = thread.range(..end).rev().take(limit);
+        let mut notes: Vec<NoteView> = ids.filter_map(|id| self.note(*id, now)).collect();
+        notes.reverse();
+        notes
+    }
+
+    /// One note.
+    pub fn note(&self, id: NoteId, now: Time) -> Option<NoteView> {
+        self.notes.get(&id).map(|entry| note_view(id, entry, now))
+    }
+
+    /// Own notes that are neither delivered nor given up, oldest first.
+    pub fn outbox(&self, now: Time) -> Vec<NoteView> {
+        let waiting = self.notes.iter().filter(|(_, entry)| entry.is_waiting(now));
+        waiting.map(|(id, entry)| note_view(*id, entry, now)).collect()
+    }
+
+    /// The note that a client's number has become.
+    pub fn sent(&self, client: &[u8; 16]) -> Option<NoteId> {
+        self.clients.get(client).copied()
+    }
+
+    /// The safety number: 60 digits, and the bytes for a code to scan.
+    pub fn number(&self, id: ContactId) -> Option<(String, Vec<u8>)> {
+        let (local, remote) = (self.identity.public(), self.contacts.get(&id)?.card.ik());
+        Some((safety::number(&local, remote), safety::scannable(&local, remote)))
+    }
+
+    /// The active session with a contact, in numbers.
+    pub fn session(&self, id: ContactId) -> Option<Summary> {
+        self.contacts.get(&id)?.conversation.summary()
+    }
+
+    /// The connections that this device keeps, and what they can do now.
+    pub fn roads(&self) -> Vec<Road> {
+        let road = |link: &super::Link| Road {
+            carrier: Carrier::Relay,
+            relay: link.entry.clone(),
+            own: self.profile.relays.iter().any(|own| own.key == link.entry.key),
+            up: link.up.is_some(),
+            caps: link.up.unwrap_or(CarrierCaps::RELAY),
+        };
+        self.links.values().map(road).collect()
+    }
+
+    /// What each carrier could do with a text of so many bytes for this contact.
+    pub fn preview(&self, id: ContactId, text_bytes: usize) -> Vec<Offer> {
+        let Some(contact) = self.contacts.get(&id) else { return Vec::new() };
+        let relay = contact.theirs.as_ref().map(|slot| slot.relay.key);
+        let relay = relay.or_else(|| contact.card.relays().first().map(|entry| entry.key));
+        let link = relay.and_then(|key| self.links.get(&key));
+        let caps = link.and_then(|link| link.up).unwrap_or(CarrierCaps::RELAY);
+        let parcel = contact.conversation.message_bytes(text_bytes);
+        let parcel = parcel.map_or(text_bytes + AROUND_BYTES, |bytes| bytes + 1);
+        let listed = contact.policy.carriers.contains(&Carrier::Relay);
+        let fits = relay.is_some() && listed && caps.level >= contact.policy.pin;
+        [Offer {
+            carrier: Carrier::Relay,
+            caps,
+            up: link.is_some_and(|link| link.up.is_some()),
+            fits: fits && parcel <= PARCEL_BYTES_MAX,
+            pieces: parcel.div_ceil(caps.piece_bytes),
+        }]
+        .into()
+    }
+
+    /// Counts of what came in and was of no use.
+    pub fn refusals(&self) -> Refusals {
+        self.refusals
+    }
+
+    fn contact_view(&self, contact: &Contact<B>) -> ContactView {
+        let thread = self.threads.get(&contact.id);
+        let notes = thread.into_iter().flatten().filter_map(|id| self.notes.get(id));
+        let windows = contact.arrived.values();
+        let same_name = |other: &&Contact<B>| {
+            other.id != contact.id && other.card.name() == contact.card.name()
+        };
+        ContactView {
+            id: contact.id,
+            name: contact.name().into(),
+            claimed: contact.card.name().into(),
+            ik: *contact.card.ik().as_bytes(),
+            standing: contact.standing(),
+            verified: contact.verified,
+            policy: contact.policy.clone(),
+            suites: contact.card.suites().ids().to_vec(),
+            relay: contact.card.relays().first().cloned(),
+            absent_parts: contact.card.absent_parts(),
+            unread: notes.filter(|entry| entry.incoming && !entry.seen).count(),
+            last: thread.and_then(|thread| thread.last().copied()),
+            missing: windows.map(|(arrived, _)| arrived.missing()).sum(),
+            namesake: self.contacts.values().any(|other| same_name(&other)),
+        }
+    }
+}
+
+fn note_view(id: NoteId, entry: &Entry, now: Time) -> NoteView {
+    NoteView {
+        id,
+        contact: entry.contact,
+        incoming: entry.incoming,
+        body: entry.body.clone(),
+        sent: entry.sent,
+        at: entry.at,
+        state: entry.state(now),
+        facts: entry.facts.clone(),
+        due: entry.due(),
+        carrier: entry.carrier,
+        pin: entry.pin,
+    }
+}

@@ -1,0 +1,76 @@
+//! Why the device refuses an input, or a vault's content.
+
+use mezza_core::DecodeError;
+
+/// A refused input. The device is as it was (MSG-36).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// Our caller named a contact that is not there.
+    #[error("no such contact")]
+    NoSuchContact,
+    /// Our caller named a note that is not there.
+    #[error("no such note")]
+    NoSuchNote,
+    /// Our caller named a mailbox that is not there.
+    #[error("no such mailbox")]
+    NoSuchSlot,
+    /// A carrier answered a request that was never made, or was answered already.
+    #[error("no such request")]
+    NoSuchTicket,
+    /// A note without text.
+    #[error("the text is empty")]
+    EmptyText,
+    /// A text above the limit of a note.
+    #[error("the text has {bytes} bytes, a note holds {max}")]
+    TextTooLong {
+        /// Bytes of the text.
+        bytes: usize,
+        /// Bytes that a note holds.
+        max: usize,
+    },
+    /// No carrier that the conversation may use can take so much (MSG-25).
+    #[error("no carrier of the conversation takes {bytes} bytes")]
+    TooBig {
+        /// Bytes of the parcel.
+        bytes: usize,
+        /// Bytes that the largest of them takes.
+        max: usize,
+    },
+    /// So many notes wait for this contact already (MSG-35).
+    #[error("the outbox for this contact is full")]
+    OutboxFull,
+    /// Not in this state of the contact or of the note.
+    #[error("not possible in this state")]
+    NotNow,
+    /// A card that is older than the one held (MSG-6).
+    #[error("the card is older than the one held")]
+    CardOlder,
+    /// A card with the serial of the one held, but other content.
+    #[error("two cards with one serial")]
+    CardClash,
+    /// Our own card.
+    #[error("the own card")]
+    OwnCard,
+    /// A policy with an empty or doubled list, or a pin outside 1 to 4.
+    #[error("not a policy")]
+    BadPolicy,
+    /// A name that is empty, too long or unclean.
+    #[error("not a name")]
+    BadName,
+    /// More relays than a card of this version holds.
+    #[error("too many relays")]
+    TooManyRelays,
+}
+
+/// Stored records that are not a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A record is damaged or of another version.
+    #[error("a stored record is damaged")]
+    Damaged(#[from] DecodeError),
+    /// There is no profile record: this is not a vault of a device.
+    #[error("no profile is stored")]
+    Empty,
+}

@@ -1,0 +1,133 @@
+//! The own identity and the counters that never go back: one record.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, CryptoRng, DecodeError, Ephemeral, Reader, Secret, Time, Writer};
+use mezza_ratchet::{Identity, List};
+use zeroize::Zeroizing;
+
+use crate::card::{Card, CardDraft, CardError, RelayEntry};
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// Relays on the card of this version.
+pub(crate) const RELAYS_MAX: usize = 1;
+
+/// Who we are, and the numbers given out so far.
+pub(crate) struct Profile {
+    pub name: String,
+    /// Drawn when the vault is made: names the notes of this life of the device.
+    pub era: [u8; 4],
+    pub relays: Vec<RelayEntry>,
+    pub card: Card,
+    pub next_contact: u32,
+    pub next_note: u64,
+    pub next_slot: u32,
+    scalar: Secret<32>,
+}
+
+impl Profile {
+    /// A new identity with its first card.
+    pub fn create<B: Backend>(
+        name: &str,
+        relays: Vec<RelayEntry>,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, CardError> {
+        let pair = Ephemeral::draw::<B>(rng);
+        let scalar = pair.scalar().duplicate();
+        let mut era = [0; 4];
+        rng.fill_bytes(&mut era);
+        let identity = Identity::new(pair);
+        let draft = draft(name, &relays, 0, now);
+        let card = Card::issue(&identity, draft, rng)?;
+        Ok(Self {
+            name: name.into(),
+            era,
+            relays,
+            card,
+            next_contact: 1,
+            next_note: 1,
+            next_slot: 1,
+            scalar,
+        })
+    }
+
+    /// The pair that signs and takes part in X3DH.
+    pub fn identity<B: Backend>(&self) -> Identity {
+        Identity::new(Ephemeral::from_scalar::<B>(self.scalar.duplicate()))
+    }
+
+    /// A new card with other content; its serial is above the last one (MSG-6).
+    pub fn reissue(
+        &self,
+        identity: &Identity,
+        name: &str,
+        relays: &[RelayEntry],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Card, CardError> {
+        Card::issue(identity, draft(name, relays, self.card.serial(), now), rng)
+    }
+
+    /// The stored form.
+    pub fn write(&self) -> Zeroizing<Vec<u8>> {
+        let card = self.card.encode();
+        let mut w = Writer::with_capacity(128 + card.len() + 96 * self.relays.len());
+        w.u8(VERSION).bytes(self.scalar.expose()).bytes(&self.era).var8(self.name.as_bytes());
+        w.u32(self.next_contact).u64(self.next_note).u32(self.next_slot);
+        w.u8(self.relays.len() as u8);
+        for relay in &self.relays {
+            relay.write(&mut w);
+        }
+        w.var16(&card);
+        Zeroizing::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::all(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let scalar = Secret::read(r)?;
+            let era = r.array()?;
+            let name = text(r.var8()?)?;
+            let (next_contact, next_note) = (r.u32()?, r.u64()?);
+            let next_slot = r.u32()?;
+            let mut relays = Vec::new();
+            for _ in 0..r.u8()? {
+                relays.push(RelayEntry::read(r)?);
+            }
+            let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
+            Ok(Self {
+                name,
+                era,
+                relays,
+                card,
+                next_contact,
+                next_note,
+                next_slot,
+                scalar,
+            })
+        })
+    }
+}
+
+/// UTF-8 out of a stored form.
+pub(crate) fn text(bytes: &[u8]) -> Result<String, DecodeError> {
+    core::str::from_utf8(bytes).map(String::from).map_err(|_| DecodeError::Value)
+}
+
+fn draft<'a>(name: &'a str, relays: &[RelayEntry], last: u32, now: Time) -> CardDraft<'a> {
+    // Counting from the day keeps the serial ahead of every card of an older life.
+    let serial = (last + 1).max(now.days().saturating_mul(256));
+    CardDraft {
+        serial,
+        issued_days: now.days(),
+        suites: List::ours(),
+        name,
+        relays: relays.to_vec(),
+    }
+}

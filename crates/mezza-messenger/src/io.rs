@@ -1,0 +1,420 @@
+//! What goes into a [`Device`](crate::Device) and what comes out of it.
+//!
+//! The contract of floor 3: everything that stands in a [`Output::Store`] before an output is
+//! durable before that output is carried out. The driver may drain `poll` to the end, commit all
+//! batches as one transaction and then carry out the rest in order; a [`Output::Show`] that stands
+//! before the first `Store` is carried out before the commit. A commit that fails counts as a
+//! crash: the device is dropped and loaded again.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::Secret;
+use mezza_ratchet::OneTime;
+use zeroize::Zeroizing;
+
+use crate::card::{Card, RelayEntry};
+use crate::carrier::{Carrier, CarrierCaps};
+
+/// The number of a contact on this device; it never names another contact later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContactId(pub u32);
+
+/// The number of a note on this device, either direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NoteId(pub u64);
+
+/// The number of one of our own mailboxes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotId(pub u32);
+
+/// Names one request to a carrier until it is answered or the carrier goes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What a mailbox is for; the numbers are the ones on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BoxKind {
+    /// One contact writes here.
+    Conversation = 0,
+    /// Strangers write here.
+    Intro = 1,
+}
+
+/// One input.
+#[derive(Debug)]
+pub enum Input {
+    /// The person wants something.
+    Command(Command),
+    /// Mail lies in one of our mailboxes. `mail` is the driver's own number, given back in
+    /// [`Output::Take`].
+    Arrived {
+        /// The mailbox.
+        slot: SlotId,
+        /// The driver's number of this mail.
+        mail: u64,
+        /// The envelope.
+        bytes: Vec<u8>,
+    },
+    /// A relay connection stands.
+    Up {
+        /// The relay's key.
+        relay: [u8; 32],
+        /// What it can do.
+        caps: CarrierCaps,
+    },
+    /// A relay connection is gone; tickets in flight on it are void.
+    Down {
+        /// The relay's key.
+        relay: [u8; 32],
+    },
+    /// The carrier took it: relay DONE 0.
+    Handed {
+        /// Of which request.
+        ticket: Ticket,
+    },
+    /// The carrier did not take it: relay DONE with another code.
+    Refused {
+        /// Of which request.
+        ticket: Ticket,
+        /// The relay's code, 1 to 5.
+        code: u8,
+        /// When to try again, seconds (codes 2 and 4).
+        retry_s: u16,
+    },
+    /// The answer to [`Output::Fetch`].
+    Bundle {
+        /// Of which request.
+        ticket: Ticket,
+        /// The bundle as the relay gave it.
+        bytes: Vec<u8>,
+        /// A one-time key, if one was left.
+        one_time: Option<OneTime>,
+    },
+    /// One-time keys left at the relay.
+    Stock {
+        /// The relay's key.
+        relay: [u8; 32],
+        /// How many.
+        n: u16,
+    },
+}
+
+/// What a person asks of the device.
+#[derive(Debug)]
+pub enum Command {
+    /// Take a contact from a card.
+    Add {
+        /// The card, checked.
+        card: Card,
+        /// The owner's name for the contact; else the claimed name.
+        petname: Option<String>,
+        /// Whether the card was scanned from the person's own screen.
+        in_person: bool,
+    },
+    /// Write a note. `client` makes a repeated command the same note.
+    Send {
+        /// To whom.
+        contact: ContactId,
+        /// Drawn by the caller, 16 bytes.
+        client: [u8; 16],
+        /// UTF-8, 1 to 8,192 bytes.
+        text: String,
+    },
+    /// Give a note up that was not delivered yet.
+    Cancel {
+        /// Which.
+        note: NoteId,
+    },
+    /// Delete a note on this device alone.
+    Forget {
+        /// Which.
+        note: NoteId,
+    },
+    /// The person has seen the thread up to and with this note.
+    Seen {
+        /// Whose thread.
+        contact: ContactId,
+        /// The newest note seen.
+        note: NoteId,
+    },
+    /// Let a stranger in.
+    Accept {
+        /// The contact of the request.
+        contact: ContactId,
+    },
+    /// Turn a stranger away; the request and its notes are deleted.
+    Refuse {
+        /// The contact of the request.
+        contact: ContactId,
+    },
+    /// Another name for a contact.
+    Rename {
+        /// Whom.
+        contact: ContactId,
+        /// 1 to 64 bytes.
+        name: String,
+    },
+    /// The numbers were compared: equal, or (`false`) the mark is taken back.
+    Verify {
+        /// Whom.
+        contact: ContactId,
+        /// Whether they were equal.
+        equal: bool,
+    },
+    /// How to talk to a contact from now on.
+    Policy {
+        /// Whom.
+        contact: ContactId,
+        /// The new policy, whole.
+        policy: crate::policy::Policy,
+    },
+    /// Take parcels of this contact and drop them.
+    Block {
+        /// Whom.
+        contact: ContactId,
+        /// Or let them in again.
+        blocked: bool,
+    },
+    /// Delete a contact with its thread and mailboxes.
+    Delete {
+        /// Whom.
+        contact: ContactId,
+    },
+    /// Another name or other relays on the own card (a new serial).
+    Publish {
+        /// The name that others read.
+        name: String,
+        /// At most one in the first version; empty: none.
+        relays: Vec<RelayEntry>,
+    },
+    /// Archive the session of a contact; the next note starts anew and says so.
+    Reset {
+        /// Whom.
+        contact: ContactId,
+    },
+    /// Make a new signed prekey and new one-time keys now.
+    Rotate,
+}
+
+/// One output, in order.
+#[derive(Debug)]
+pub enum Output {
+    /// Make durable.
+    Store(Batch),
+    /// Keep a connection to this relay from now on.
+    Dial {
+        /// Which (its `address` is not used here).
+        relay: RelayEntry,
+    },
+    /// This relay is not needed any more.
+    Hang {
+        /// The relay's key.
+        relay: [u8; 32],
+    },
+    /// Put an envelope into somebody's mailbox; answered by `Handed` or `Refused`.
+    Carry {
+        /// Names the request.
+        ticket: Ticket,
+        /// The relay's key.
+        relay: [u8; 32],
+        /// The mailbox.
+        address: [u8; 16],
+        /// How long the relay shall keep it.
+        ttl_h: u16,
+        /// The envelope, one of the six sizes.
+        bytes: Vec<u8>,
+    },
+    /// Open an own mailbox; answered by `Handed` or `Refused`.
+    Open {
+        /// Names the request.
+        ticket: Ticket,
+        /// The relay's key.
+        relay: [u8; 32],
+        /// The mailbox's secret.
+        token: Secret<32>,
+        /// What it is for.
+        kind: BoxKind,
+    },
+    /// Close an own mailbox; answered by `Handed` or `Refused`.
+    Close {
+        /// Names the request.
+        ticket: Ticket,
+        /// The relay's key.
+        relay: [u8; 32],
+        /// The mailbox's secret.
+        token: Secret<32>,
+    },
+    /// Have mail of an own mailbox delivered as `Arrived`; not answered unless refused.
+    Watch {
+        /// Names the request.
+        ticket: Ticket,
+        /// The mailbox's number here.
+        slot: SlotId,
+        /// The relay's key.
+        relay: [u8; 32],
+        /// The mailbox's secret.
+        token: Secret<32>,
+    },
+    /// Put the own prekey bundle up; answered by `Handed` or `Refused`.
+    Publish {
+        /// Names the request.
+        ticket: Ticket,
+        /// The relay's key.
+        relay: [u8; 32],
+        /// The intro mailbox's secret.
+        token: Secret<32>,
+        /// The bundle.
+        bundle: Vec<u8>,
+        /// One-time keys beside it.
+        one_time: Vec<OneTime>,
+        /// Whether the old stock goes first.
+        replace: bool,
+    },
+    /// Get a contact's bundle; answered by `Bundle` or `Refused`.
+    Fetch {
+        /// Names the request.
+        ticket: Ticket,
+        /// The relay's key.
+        relay: [u8; 32],
+        /// The contact's intro mailbox.
+        address: [u8; 16],
+    },
+    /// The mail is dealt with: the relay may forget it.
+    Take {
+        /// The mailbox it came from.
+        slot: SlotId,
+        /// The driver's number of the mail.
+        mail: u64,
+    },
+    /// Tell the person.
+    Show(Event),
+}
+
+/// What the person is told. Ids only: the text of it is asked of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A note stands in a thread.
+    Note(ContactId, NoteId),
+    /// A note has another state.
+    State(ContactId, NoteId),
+    /// A note is gone from this device.
+    Gone(ContactId, NoteId),
+    /// A contact is new or has changed.
+    Contact(ContactId),
+    /// A contact is gone.
+    ContactGone(ContactId),
+    /// A stranger wrote, or a request was accepted, refused or grew.
+    Request(ContactId),
+    /// The session was started anew; why.
+    Anew(ContactId, Cause),
+    /// Something on the way to this contact needs the person.
+    Trouble(ContactId, Trouble),
+    /// A carrier went up or down, or its level changed.
+    Carrier(Carrier),
+    /// The own card has changed.
+    Card,
+    /// More sessions begin without a one-time key than with one: somebody may drain the stock.
+    Low,
+}
+
+/// Why a session was started anew, as the other side says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Cause {
+    /// A backup was restored.
+    Restored = 1,
+    /// The state was lost.
+    Lost = 2,
+    /// The person wanted it.
+    Person = 3,
+}
+
+/// What stands between a note and its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The bundle of the contact was refused.
+    Bundle(mezza_ratchet::BundleError),
+    /// A card with the same serial but other content came in.
+    CardClash,
+    /// Neither the slot nor the intro box exists any more.
+    BoxGone,
+}
+
+/// What one input changes in the store; applied as a whole or not at all.
+#[derive(Debug, Default)]
+pub struct Batch(pub Vec<Change>);
+
+/// One change of the store.
+pub enum Change {
+    /// Write a record, in place of an older one with the same kind and key.
+    Put {
+        /// Its kind.
+        kind: Kind,
+        /// Its key, unique within the kind, at most 96 bytes.
+        key: Vec<u8>,
+        /// Under which key the vault seals it.
+        bucket: Bucket,
+        /// The stored form.
+        value: Zeroizing<Vec<u8>>,
+    },
+    /// Delete a record; nothing happens if there is none.
+    Drop {
+        /// Its kind.
+        kind: Kind,
+        /// Its key.
+        key: Vec<u8>,
+    },
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Put { kind, bucket, .. } => write!(f, "Put({kind:?}, {bucket:?})"),
+            Self::Drop { kind, .. } => write!(f, "Drop({kind:?})"),
+        }
+    }
+}
+
+/// The kind of a record; the numbers are the ones of stored forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// Identity, name, era, serial, counters: one record.
+    Profile = 1,
+    /// A contact with its policy.
+    Contact = 2,
+    /// A note with its facts.
+    Note = 3,
+    /// A parcel on its way.
+    Parcel = 4,
+    /// An own mailbox.
+    Slot = 5,
+    /// A session of the ratchet.
+    Session = 6,
+    /// A skipped message key.
+    Skipped = 7,
+    /// A prekey: signed, one-time, or the memory of one used.
+    Prekey = 8,
+    /// Which notes of a contact have arrived.
+    Seen = 9,
+    /// A parcel that could not be opened yet.
+    Held = 10,
+    /// A setting of the program at floor 3, which the device does not read.
+    Setting = 11,
+}
+
+/// How long the key lives that seals a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bucket {
+    /// As long as the vault.
+    Permanent,
+    /// Until the next day: live state, sealed anew each day.
+    Rolling,
+    /// Until the end of this hour since 1970.
+    Hour(u32),
+    /// Until the end of this day since 1970.
+    Day(u32),
+}

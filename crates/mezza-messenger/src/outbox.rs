@@ -1,0 +1,98 @@
+//! What is on its way out: ratchet messages that no carrier has taken yet.
+//!
+//! ```text
+//! note: queued -choose, Store-> parcel ready -Carry-> out -Handed-> (parcel dropped, a fact kept)
+//!                                   ^------- Down, Refused(2, 4) -----'
+//! ```
+//!
+//! A parcel is stored before it leaves, and the same bytes leave again after a crash; the envelope
+//! around them is made anew each time (MSG-16, MSG-17).
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time, Writer};
+use zeroize::Zeroizing;
+
+use crate::card::RelayEntry;
+use crate::contact::flag;
+use crate::evidence::Why;
+use crate::io::{ContactId, NoteId, Ticket};
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// First byte of a parcel that holds a ratchet message (3.5).
+pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
+/// Notes that wait for one contact (MSG-35).
+pub(crate) const OUTBOX_MAX: usize = 1_000;
+/// Parcels out on one relay connection at once (MSG-35).
+pub(crate) const IN_FLIGHT_MAX: usize = 8;
+/// Notes handed over before the first answer of a contact.
+pub(crate) const UNANSWERED_MAX: usize = 8;
+/// How long a relay keeps mail.
+pub(crate) const RELAY_KEEPS_MS: u64 = 30 * Time::DAY_MS;
+
+/// Where a parcel goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub relay: RelayEntry,
+    /// The key of the envelope.
+    pub seal: [u8; 32],
+    /// Until when the other side can open it.
+    pub until: Time,
+    /// Whether it goes to the intro mailbox.
+    pub intro: bool,
+}
+
+/// A ratchet message that no carrier has taken yet.
+pub(crate) struct Parcel {
+    pub contact: ContactId,
+    /// The note inside, if a person wrote one.
+    pub note: Option<NoteId>,
+    pub way: Way,
+    /// `01 | ratchet message`.
+    pub bytes: Vec<u8>,
+    // Not stored: a restart begins with nothing out.
+    pub ticket: Option<Ticket>,
+    pub after: Time,
+    pub why: Why,
+}
+
+impl Parcel {
+    /// A parcel that is ready to leave.
+    pub fn new(contact: ContactId, note: Option<NoteId>, way: Way, bytes: Vec<u8>) -> Self {
+        Self {
+            contact,
+            note,
+            way,
+            bytes,
+            ticket: None,
+            after: Time::default(),
+            why: Why::Sending,
+        }
+    }
+
+    /// The stored form.
+    pub fn write(&self) -> Zeroizing<Vec<u8>> {
+        let mut w = Writer::with_capacity(160 + self.way.relay.host.len() + self.bytes.len());
+        w.u8(VERSION).u32(self.contact.0).u64(self.note.map_or(0, |note| note.0));
+        self.way.relay.write(&mut w);
+        w.bytes(&self.way.seal).u64(self.way.until.ms()).u8(u8::from(self.way.intro));
+        w.var16(&self.bytes);
+        Zeroizing::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::all(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let contact = ContactId(r.u32()?);
+            let note = Some(r.u64()?).filter(|note| *note != 0).map(NoteId);
+            let relay = RelayEntry::read(r)?;
+            let (seal, until) = (r.array()?, Time::from_ms(r.u64()?));
+            let way = Way { relay, seal, until, intro: flag(r)? };
+            Ok(Self::new(contact, note, way, r.var16()?.to_vec()))
+        })
+    }
+}

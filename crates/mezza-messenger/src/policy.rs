@@ -1,0 +1,92 @@
+//! What a conversation allows: an ordered list of carriers, a pin, a fallback.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+use crate::carrier::Carrier;
+
+/// Whether another carrier of the list may step in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Fallback {
+    /// The first of the list alone (MSG-21).
+    None = 0,
+    /// The first of the list that fits and is up.
+    Listed = 1,
+}
+
+/// The rules of one conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Best first, 1 to 4, no carrier twice.
+    pub carriers: Vec<Carrier>,
+    /// The lowest level a note may leave by, 1 to 4.
+    pub pin: u8,
+    /// Whether another carrier of the list may step in.
+    pub fallback: Fallback,
+    /// Seconds until a note goes, 0: never.
+    pub timer_s: u32,
+    /// Whether `delivered` receipts are sent.
+    pub delivered: bool,
+    /// Whether `read` receipts are sent.
+    pub read: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            carriers: [Carrier::Relay].into(),
+            pin: 1,
+            fallback: Fallback::None,
+            timer_s: 0,
+            delivered: true,
+            read: false,
+        }
+    }
+}
+
+impl Policy {
+    /// Whether the list is one that [`Policy::carriers`] describes.
+    pub fn is_sound(&self) -> bool {
+        let list = &self.carriers;
+        let twice = list.iter().enumerate().any(|(i, c)| list[..i].contains(c));
+        !list.is_empty() && !twice && (1..=4).contains(&self.pin)
+    }
+
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.u8(self.carriers.len() as u8);
+        for carrier in &self.carriers {
+            w.u8(*carrier as u8);
+        }
+        w.u8(self.pin).u8(self.fallback as u8).u32(self.timer_s);
+        w.u8(u8::from(self.delivered) | u8::from(self.read) << 1);
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut carriers = Vec::new();
+        for number in r.var8()? {
+            carriers.push(Carrier::from_number(*number).ok_or(DecodeError::Value)?);
+        }
+        let pin = r.u8()?;
+        let fallback = match r.u8()? {
+            0 => Fallback::None,
+            1 => Fallback::Listed,
+            _ => return Err(DecodeError::Value),
+        };
+        let timer_s = r.u32()?;
+        let flags = r.u8()?;
+        let policy = Self {
+            carriers,
+            pin,
+            fallback,
+            timer_s,
+            delivered: flags & 1 != 0,
+            read: flags & 2 != 0,
+        };
+        if flags > 3 || !policy.is_sound() {
+            return Err(DecodeError::Value);
+        }
+        Ok(policy)
+    }
+}

@@ -1,0 +1,165 @@
+//! The notes of a thread as they are stored: what was written, and the facts about it.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time, Writer};
+use zeroize::Zeroizing;
+
+use crate::carrier::Carrier;
+use crate::contact::flag;
+use crate::evidence::{self, Fact, What, Why};
+use crate::identity::text;
+use crate::io::{Bucket, ContactId};
+use crate::view::Body;
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+
+/// One note, either direction.
+pub(crate) struct Entry {
+    pub contact: ContactId,
+    pub incoming: bool,
+    /// Own notes: what makes a repeated command the same note.
+    pub client: [u8; 16],
+    pub body: Body,
+    /// Identity of the note together with its writer; seq 0 until first encrypted.
+    pub era: [u8; 4],
+    pub seq: u32,
+    pub sent: Time,
+    pub at: Time,
+    pub timer_s: u32,
+    /// When a carrier stops trying; own notes alone.
+    pub due: Option<Time>,
+    pub pin: u8,
+    pub carrier: Option<Carrier>,
+    /// Incoming: whether the person has seen it.
+    pub seen: bool,
+    /// To be sealed once more: the session that carried it is gone.
+    pub again: bool,
+    pub facts: Vec<Fact>,
+    // Not stored: why it waits.
+    pub why: Why,
+}
+
+impl Entry {
+    /// When the note goes from this device, if it has a timer.
+    pub fn ends(&self) -> Option<Time> {
+        let start = if self.incoming { self.at } else { self.sent };
+        (self.timer_s > 0).then(|| start.plus_ms(u64::from(self.timer_s) * Time::SECOND_MS))
+    }
+
+    /// The earlier of the timer's end and the carrier's (4.3).
+    pub fn due(&self) -> Option<Time> {
+        match (self.ends(), self.due) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Whether the other device said that it has it.
+    pub fn is_delivered(&self) -> bool {
+        self.facts.iter().any(|fact| matches!(fact.what, What::Delivered | What::Read))
+    }
+
+    /// Whether a carrier took it.
+    pub fn is_handed(&self) -> bool {
+        self.facts.iter().any(|fact| fact.what == What::Handed)
+    }
+
+    /// An own note that is neither delivered nor given up.
+    pub fn is_waiting(&self, now: Time) -> bool {
+        !self.incoming && !self.is_delivered() && self.due().is_none_or(|due| now < due)
+    }
+
+    /// The state, computed from the facts.
+    pub fn state(&self, now: Time) -> evidence::State {
+        if self.incoming {
+            evidence::State::Received
+        } else {
+            evidence::state(&self.facts, self.due(), self.why, now)
+        }
+    }
+
+    /// Under which key the vault seals it: by its timer (VAULT-3).
+    pub fn bucket(&self) -> Bucket {
+        match self.ends() {
+            None => Bucket::Permanent,
+            Some(end) if u64::from(self.timer_s) * Time::SECOND_MS <= Time::DAY_MS => {
+                Bucket::Hour(end.hours())
+            }
+            Some(end) => Bucket::Day(end.days()),
+        }
+    }
+
+    /// The stored form.
+    pub fn write(&self) -> Zeroizing<Vec<u8>> {
+        let (kind, text) = match &self.body {
+            Body::Text(text) => (0, text.as_str()),
+            Body::Newer => (1, ""),
+        };
+        let mut w = Writer::with_capacity(96 + text.len() + 12 * self.facts.len());
+        w.u8(VERSION).u32(self.contact.0).u8(u8::from(self.incoming)).bytes(&self.client);
+        w.bytes(&self.era).u32(self.seq).u64(self.sent.ms()).u64(self.at.ms()).u32(self.timer_s);
+        w.u64(self.due.map_or(0, Time::ms)).u8(self.pin);
+        w.u8(self.carrier.map_or(0, |carrier| carrier as u8)).u8(u8::from(self.seen)).u8(u8::from(self.again));
+        w.u8(kind).var16(text.as_bytes());
+        evidence::write(&self.facts, &mut w);
+        Zeroizing::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::all(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let contact = ContactId(r.u32()?);
+            let incoming = flag(r)?;
+            let client = r.array()?;
+            let (era, seq) = (r.array()?, r.u32()?);
+            let (sent, at) = (Time::from_ms(r.u64()?), Time::from_ms(r.u64()?));
+            let timer_s = r.u32()?;
+            let due = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let pin = r.u8()?;
+            let carrier = match r.u8()? {
+                0 => None,
+                number => Some(Carrier::from_number(number).ok_or(DecodeError::Value)?),
+            };
+            let (seen, again) = (flag(r)?, flag(r)?);
+            let body = match (r.u8()?, text(r.var16()?)?) {
+                (0, text) => Body::Text(text),
+                (1, text) if text.is_empty() => Body::Newer,
+                _ => return Err(DecodeError::Value),
+            };
+            let facts = evidence::read(r)?;
+            let why = Why::NoCarrier;
+            Ok(Self {
+                contact,
+                incoming,
+                client,
+                body,
+                era,
+                seq,
+                sent,
+                at,
+                timer_s,
+                due,
+                pin,
+                carrier,
+                seen,
+                again,
+                facts,
+                why,
+            })
+        })
+    }
+
+    /// The text, for the wire; a body of a newer version is never sent on.
+    pub fn text(&self) -> Option<&String> {
+        match &self.body {
+            Body::Text(text) => Some(text),
+            Body::Newer => None,
+        }
+    }
+}

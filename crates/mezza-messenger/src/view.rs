@@ -1,0 +1,169 @@
+//! What the person may look at: plain values, made from the device's state on request.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{SuiteId, Time};
+
+use crate::card::RelayEntry;
+use crate::carrier::{Carrier, CarrierCaps};
+use crate::evidence::{Fact, State};
+use crate::io::{ContactId, NoteId};
+use crate::policy::Policy;
+
+/// The own identity.
+#[derive(Clone, Debug)]
+pub struct Me {
+    /// The name on the card.
+    pub name: String,
+    /// The identity key, 32 bytes.
+    pub ik: [u8; 32],
+    /// The card's serial.
+    pub serial: u32,
+    /// Days since 1970 on which the card was issued.
+    pub issued: u32,
+    /// Suites, best first.
+    pub suites: Vec<SuiteId>,
+    /// The own relays, with the address of the intro mailbox.
+    pub relays: Vec<RelayEntry>,
+    /// Signed prekeys held.
+    pub spk_held: usize,
+    /// The end of the bundle that is published now.
+    pub spk_until: Option<Time>,
+    /// One-time keys held here.
+    pub one_time_held: usize,
+    /// One-time keys left at the relay, if it said so.
+    pub one_time_stock: Option<u16>,
+}
+
+/// How far things are with a contact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// We hold the card, nothing was sent.
+    Held,
+    /// Our first note is out, no answer yet.
+    Asked,
+    /// Both sides have answered.
+    Open,
+    /// A stranger wrote; it is ours to accept or refuse.
+    Request,
+    /// What comes is taken and dropped.
+    Blocked,
+}
+
+/// How we know that the key belongs to the person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The card was scanned from their own screen.
+    InPerson,
+    /// The safety numbers were compared.
+    Number,
+}
+
+/// A contact.
+#[derive(Clone, Debug)]
+pub struct ContactView {
+    /// Its number here.
+    pub id: ContactId,
+    /// The owner's name for it.
+    pub name: String,
+    /// The name that it gave itself: a claim.
+    pub claimed: String,
+    /// The identity key, 32 bytes.
+    pub ik: [u8; 32],
+    /// How far things are.
+    pub standing: Standing,
+    /// How and when it was verified.
+    pub verified: Option<(Proof, Time)>,
+    /// The rules of the conversation.
+    pub policy: Policy,
+    /// Suites on its card, best first.
+    pub suites: Vec<SuiteId>,
+    /// Its relay, if its card has one.
+    pub relay: Option<RelayEntry>,
+    /// Kinds of card parts that are listed but not here.
+    pub absent_parts: Vec<u8>,
+    /// Notes that came and were not seen.
+    pub unread: usize,
+    /// The newest note of the thread.
+    pub last: Option<NoteId>,
+    /// Notes known to be on their way to us: gaps in what arrived.
+    pub missing: usize,
+    /// Another contact carries the same name with another key (MSG-7).
+    pub namesake: bool,
+}
+
+/// What a note shows.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Body {
+    /// Text.
+    Text(String),
+    /// Something that a newer version of the program made.
+    Newer,
+}
+
+impl core::fmt::Debug for Body {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Text(_) => "Text",
+            Self::Newer => "Newer",
+        })
+    }
+}
+
+/// A note of a thread.
+#[derive(Clone, Debug)]
+pub struct NoteView {
+    /// Its number here.
+    pub id: NoteId,
+    /// Whose thread.
+    pub contact: ContactId,
+    /// Whether it came from the contact.
+    pub incoming: bool,
+    /// What it shows.
+    pub body: Body,
+    /// When it was written: our clock for own notes, a claim for others.
+    pub sent: Time,
+    /// When it was stored here.
+    pub at: Time,
+    /// Its state now.
+    pub state: State,
+    /// What the state rests on.
+    pub facts: Vec<Fact>,
+    /// When it goes or is given up.
+    pub due: Option<Time>,
+    /// The carrier it leaves or came by, once known.
+    pub carrier: Option<Carrier>,
+    /// The pin it was written under.
+    pub pin: u8,
+}
+
+/// A connection that the device keeps.
+#[derive(Clone, Debug)]
+pub struct Road {
+    /// Of which carrier.
+    pub carrier: Carrier,
+    /// The relay.
+    pub relay: RelayEntry,
+    /// Whether our own mailboxes are there.
+    pub own: bool,
+    /// Whether it stands.
+    pub up: bool,
+    /// What it can do.
+    pub caps: CarrierCaps,
+}
+
+/// What a carrier could do with a text.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    /// Which carrier.
+    pub carrier: Carrier,
+    /// What it can do now.
+    pub caps: CarrierCaps,
+    /// Whether it is up.
+    pub up: bool,
+    /// Whether the policy allows it and the size fits.
+    pub fits: bool,
+    /// Pieces that it would take.
+    pub pieces: usize,
+}
