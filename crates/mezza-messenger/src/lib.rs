@@ -4,4 +4,10 @@
 
 extern crate alloc;
 
+pub mod card;
 pub mod digest;
+pub mod envelope;
+pub mod name;
+pub mod note;
+pub mod receipt;
+pub mod uri;
