@@ -1,1 +1,45 @@
-//! Seed.
+//! X3DH and the Double Ratchet over replaceable suites: one conversation between two devices.
+//!
+//! Promise, given the right identity keys: bodies are secret and authentic; what was read is
+//! unreadable afterwards; one undisturbed round trip heals a theft of the state; nobody between
+//! the two can weaken the suite; an old state that was put back never gives one keystream twice.
+//! Not hidden here: that and when two people write; the layers around this one do that. Not
+//! post-quantum.
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`keys`], [`xeddsa`] | identity keys and what they sign |
+//! | [`negotiate`], [`suite`] | suite lists; what a suite is made of |
+//! | [`bundle`], [`prekeys`] | what a responder publishes, and how it keeps the private parts |
+//! | [`session`], [`conversation`] | one Double Ratchet; all sessions with one contact |
+//! | [`wire`], [`stored`] | bytes between devices; rows on disk |
+//! | [`safety`] | the number two people compare |
+//!
+//! All randomness comes from the caller, as `Ephemeral` values; all time is `now`; every
+//! operation that succeeds returns the rows it changes, and an error changes nothing.
+#![no_std]
+
+extern crate alloc;
+
+pub mod bundle;
+pub mod conversation;
+pub mod error;
+pub mod keys;
+pub mod negotiate;
+pub mod prekeys;
+pub mod safety;
+pub mod session;
+pub mod stored;
+pub mod suite;
+pub mod wire;
+pub mod xeddsa;
+
+pub use bundle::{Bundle, CheckedBundle, OneTime};
+pub use conversation::{Conversation, Opened, Summary};
+pub use error::{BundleError, KeyError, OpenError, PrekeysError, SealError};
+pub use keys::{Exporter, Identity, IdentityKey};
+pub use negotiate::List;
+pub use prekeys::Prekeys;
+pub use session::Session;
+pub use stored::{Change, Changes, Record, Table};
+pub use wire::Padding;

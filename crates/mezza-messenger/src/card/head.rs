@@ -1,0 +1,103 @@
+//! The signed part of a card.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Writer};
+use mezza_ratchet::{IdentityKey, List};
+
+use super::CardError;
+use crate::digest::h;
+use crate::name;
+
+const VERSION: u8 = 1;
+/// Most parts of a card.
+const PARTS_MAX: usize = 6;
+/// Version, reserved byte, serial, issued, IK; then lengths, a long list, a long name, six parts.
+const HEAD_BYTES_MAX: usize = 42 + 9 + 1 + name::NAME_BYTES_MAX + 1 + 19 * PARTS_MAX;
+
+/// What the signature covers, decoded.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Head {
+    pub serial: u32,
+    pub issued_days: u32,
+    pub ik: IdentityKey,
+    pub suites: List,
+    pub name: String,
+    pub entries: Vec<Entry>,
+}
+
+/// A listed part: kind, length, hash.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub kind: u8,
+    pub len: u16,
+    pub hash: [u8; 16],
+}
+
+impl Head {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::with_capacity(HEAD_BYTES_MAX);
+        w.u8(VERSION).u8(0).u32(self.serial).u32(self.issued_days).bytes(self.ik.as_bytes());
+        self.suites.write(&mut w);
+        w.var8(self.name.as_bytes()).u8(self.entries.len() as u8);
+        for entry in &self.entries {
+            w.u8(entry.kind).u16(entry.len).bytes(&entry.hash);
+        }
+        w.finish()
+    }
+
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, CardError> {
+        match (r.u8()?, r.u8()?) {
+            (VERSION, 0) => {}
+            (VERSION, _) => return Err(DecodeError::Value.into()),
+            (version, _) => return Err(CardError::Version(version)),
+        }
+        let (serial, issued_days) = (r.u32()?, r.u32()?);
+        let ik = IdentityKey::decode(r.array_ref()?).map_err(|_| CardError::Key)?;
+        let suites = List::read(r)?;
+        let name = core::str::from_utf8(r.var8()?).map_err(|_| CardError::Name)?.into();
+        let mut entries = Vec::new();
+        for _ in 0..r.u8()? {
+            entries.push(Entry { kind: r.u8()?, len: r.u16()?, hash: r.array()? });
+        }
+        let head = Self { serial, issued_days, ik, suites, name, entries };
+        head.check()?;
+        Ok(head)
+    }
+
+    /// The limits that writers and readers share.
+    pub fn check(&self) -> Result<(), CardError> {
+        if !name::is_clean(&self.name) {
+            return Err(CardError::Name);
+        }
+        let ascending = self.entries.windows(2).all(|pair| pair[0].kind < pair[1].kind);
+        let filled = self.entries.iter().all(|entry| entry.len > 0);
+        if self.entries.len() > PARTS_MAX || !ascending || !filled {
+            return Err(CardError::Parts);
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    pub fn of(kind: u8, part: &[u8]) -> Result<Self, CardError> {
+        let len = u16::try_from(part.len()).map_err(|_| CardError::Parts)?;
+        Ok(Self { kind, len, hash: hash(kind, part) })
+    }
+
+    /// The part, if the next bytes are it; else the reader stays where it is.
+    pub fn take(&self, r: &mut Reader<'_>) -> Option<Vec<u8>> {
+        let mut ahead = r.clone();
+        let part = ahead.bytes(self.len.into()).ok()?;
+        if hash(self.kind, part) != self.hash {
+            return None;
+        }
+        *r = ahead;
+        Some(part.to_vec())
+    }
+}
+
+fn hash(kind: u8, part: &[u8]) -> [u8; 16] {
+    h("mezza/part", &[&[kind], part])
+}

@@ -1,0 +1,134 @@
+//! Where a person is reached: a relay entry, as cards, slots and relay addresses carry it.
+
+use alloc::string::String;
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+/// Most bytes of a host name (RFC 1035, section 2.3.4, without the final dot).
+const NAME_BYTES_MAX: usize = 253;
+/// Most bytes of one label of a host name (RFC 1035, section 2.3.4).
+const LABEL_BYTES_MAX: usize = 63;
+
+/// A mailbox at a relay.
+///
+/// Wire form: `relay key[32] | address[16] | port u16 | len u8 | host`, 51 B and the host.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RelayEntry {
+    /// The Ed25519 key by which the relay proves itself in TLS, 32 bytes.
+    pub key: [u8; 32],
+    /// The mailbox, 16 bytes.
+    pub address: [u8; 16],
+    /// TCP port, 1 to 65,535.
+    pub port: u16,
+    /// Lower-case ASCII name or IP literal without brackets ([`host_is_sound`]).
+    pub host: String,
+}
+
+impl RelayEntry {
+    /// Whether port and host are ones that a reader accepts.
+    pub fn is_sound(&self) -> bool {
+        self.port != 0 && host_is_sound(&self.host)
+    }
+
+    /// Bytes of the wire form.
+    pub fn wire_bytes(&self) -> usize {
+        51 + self.host.len()
+    }
+
+    /// Appends the wire form.
+    pub fn write(&self, w: &mut Writer) {
+        w.bytes(&self.key).bytes(&self.address);
+        write_place(w, self.port, &self.host);
+    }
+
+    /// Reads the wire form from the front.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let key = r.array()?;
+        let address = r.array()?;
+        let (port, host) = read_place(r)?;
+        Ok(Self { key, address, port, host })
+    }
+}
+
+impl fmt::Debug for RelayEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RelayEntry")
+    }
+}
+
+/// Appends `port u16 | len u8 | host`.
+pub(crate) fn write_place(w: &mut Writer, port: u16, host: &str) {
+    w.u16(port).var8(host.as_bytes());
+}
+
+/// Reads `port u16 | len u8 | host`.
+pub(crate) fn read_place(r: &mut Reader<'_>) -> Result<(u16, String), DecodeError> {
+    let port = r.u16()?;
+    let host = core::str::from_utf8(r.var8()?).map_err(|_| DecodeError::Value)?;
+    if port == 0 || !host_is_sound(host) {
+        return Err(DecodeError::Value);
+    }
+    Ok((port, host.into()))
+}
+
+/// Whether `host` is a lower-case ASCII name or an IP literal without brackets.
+///
+/// What ends in a label of digits alone is an IPv4 address or nothing, so that no name is read
+/// as an address elsewhere (WHATWG URL, section 3.5).
+pub fn host_is_sound(host: &str) -> bool {
+    if host.bytes().any(|b| b.is_ascii_uppercase()) {
+        return false;
+    }
+    if host.parse::<Ipv4Addr>().is_ok() || host.parse::<Ipv6Addr>().is_ok() {
+        return true;
+    }
+    let last_is_a_number =
+        host.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
+    host.len() <= NAME_BYTES_MAX && !last_is_a_number && host.split('.').all(label_is_sound)
+}
+
+fn label_is_sound(label: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=LABEL_BYTES_MAX).contains(&label.len())
+        && label.bytes().all(inner)
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        let long = "a".repeat(64);
+        let good = ["relay.example.org", "localhost", "192.0.2.7", "2001:db8::1", "::1", "a-1.b2"];
+        let bad = [
+            "",
+            ".",
+            "a..b",
+            "a.",
+            "Relay.example",
+            "2001:DB8::1",
+            "[::1]",
+            "1.2.3",
+            "999.1.1.1",
+            "-a",
+            "a-",
+            "a_b",
+            "a b",
+            "a/b",
+            "ä.example",
+            "::1%eth0",
+            &long,
+        ];
+        for host in good {
+            assert!(host_is_sound(host), "{host}");
+        }
+        for host in bad {
+            assert!(!host_is_sound(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The relay envelope: what a mailbox holds. It has one of six sizes and opens with one key.
+//!
+//! ```text
+//! envelope = ver=1 | enc[32] | ct          512, 1,024, 2,048, 4,096, 8,192 or 16,384 B
+//! text     = len u16 | parcel | zeros      51 B less
+//! ```
+//!
+//! `enc` and `ct` are HPKE in base mode (RFC 9180) with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256
+//! and ChaCha20-Poly1305; info = "mezza relay 1" | address, aad = ver. Written here over core's
+//! backend, because the ephemeral key has to come from the device.
+
+use alloc::vec::Vec;
+
+use hkdf::{Hkdf, HkdfExtract};
+use mezza_core::{Backend, Ephemeral, FrameKey, Reader, Secret};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+/// The sizes that an envelope may have, in bytes.
+pub const SIZES: [usize; 6] = [512, 1_024, 2_048, 4_096, 8_192, 16_384];
+
+/// Most bytes of a parcel: the largest envelope less version, key, tag and length.
+pub const PARCEL_BYTES_MAX: usize = SIZES[5] - OVERHEAD_BYTES;
+
+/// Version, encapsulated key, tag, length of the parcel.
+const OVERHEAD_BYTES: usize = 1 + 32 + TAG_BYTES + 2;
+const TAG_BYTES: usize = 16;
+const VERSION: u8 = 1;
+const INFO: &str = "mezza relay 1";
+
+/// DHKEM(X25519, HKDF-SHA256), section 7.1.
+const KEM_ID: &[u8] = b"KEM\x00\x20";
+/// The KEM above, HKDF-SHA256 (7.2), ChaCha20-Poly1305 (7.3).
+const HPKE_ID: &[u8] = b"HPKE\x00\x20\x00\x01\x00\x03";
+const MODE_BASE: u8 = 0;
+
+/// Why a parcel was not put into an envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvelopeError {
+    /// The parcel is longer than [`PARCEL_BYTES_MAX`].
+    #[error("the parcel has {bytes} bytes, an envelope holds {PARCEL_BYTES_MAX}")]
+    TooBig {
+        /// Bytes of the parcel.
+        bytes: usize,
+    },
+    /// The recipient's key is of low order, so that everybody would know the secret.
+    #[error("the key of the mailbox is not allowed")]
+    BadKey,
+}
+
+/// Puts `parcel` into the smallest envelope that holds it, for the mailbox `address` whose owner
+/// holds the private part of `to`. `fresh` is used for this envelope alone.
+#[expect(clippy::needless_pass_by_value, reason = "who gives the ephemeral away uses it once")]
+pub fn seal<B: Backend>(
+    address: &[u8; 16],
+    to: &[u8; 32],
+    parcel: &[u8],
+    fresh: Ephemeral,
+) -> Result<Vec<u8>, EnvelopeError> {
+    let too_big = EnvelopeError::TooBig { bytes: parcel.len() };
+    let size = SIZES.into_iter().find(|size| parcel.len() + OVERHEAD_BYTES <= *size);
+    let size = size.ok_or(too_big)?;
+    let dh = B::dh(&fresh, to).ok_or(EnvelopeError::BadKey)?;
+    let (key, iv) = key_schedule(&dh, fresh.public(), to, &[INFO.as_bytes(), address]);
+
+    let mut envelope = Vec::with_capacity(size);
+    envelope.push(VERSION);
+    envelope.extend_from_slice(fresh.public());
+    let text_at = envelope.len();
+    envelope.extend_from_slice(&(parcel.len() as u16).to_be_bytes());
+    envelope.extend_from_slice(parcel);
+    envelope.resize(size - TAG_BYTES, 0);
+    // The parcel is encrypted where it lies: no second copy of it stays behind.
+    let tag = B::Chacha::new(key.expose()).seal(&iv, &[VERSION], &mut envelope[text_at..]);
+    envelope.extend_from_slice(&tag);
+    Ok(envelope)
+}
+
+/// The parcel of an envelope for `own`, or `None` if it is not for this key and mailbox, is
+/// damaged, or has another size than the six.
+pub fn open<B: Backend>(address: &[u8; 16], own: &Ephemeral, envelope: &[u8]) -> Option<Vec<u8>> {
+    if !SIZES.contains(&envelope.len()) {
+        return None;
+    }
+    let mut r = Reader::new(envelope);
+    let version = r.u8().ok()?;
+    let enc = r.array_ref().ok()?;
+    let (ct, tag) = r.rest().split_last_chunk::<TAG_BYTES>()?;
+    if version != VERSION {
+        return None;
+    }
+    let dh = B::dh(own, enc)?;
+    let (key, iv) = key_schedule(&dh, enc, own.public(), &[INFO.as_bytes(), address]);
+    let mut text = Zeroizing::new(ct.to_vec());
+    if !B::Chacha::new(key.expose()).open(&iv, &[version], &mut text, tag) {
+        return None;
+    }
+    let mut r = Reader::new(&text);
+    let parcel = r.var16().ok()?;
+    r.rest().iter().all(|b| *b == 0).then(|| parcel.to_vec())
+}
+
+/// Key and nonce of the only message of a context: sections 4.1 (`ExtractAndExpand`) and 5.1
+/// (`KeySchedule`, base mode, sequence number 0).
+fn key_schedule(
+    dh: &Secret<32>,
+    enc: &[u8; 32],
+    to: &[u8; 32],
+    info: &[&[u8]],
+) -> (Secret<32>, [u8; 12]) {
+    let eae_prk = extract(KEM_ID, &[], "eae_prk", &[dh.expose()]).1;
+    let shared = Secret::<32>::fill(|out| {
+        expand(&eae_prk, KEM_ID, "shared_secret", &[enc, to], out);
+    });
+    let psk_id_hash = extract(HPKE_ID, &[], "psk_id_hash", &[]).0;
+    let info_hash = extract(HPKE_ID, &[], "info_hash", info).0;
+    let context = [&[MODE_BASE], psk_id_hash.as_slice(), info_hash.as_slice()];
+    let secret = extract(HPKE_ID, shared.expose(), "secret", &[]).1;
+    let key = Secret::fill(|out| expand(&secret, HPKE_ID, "key", &context, out));
+    let mut iv = [0; 12];
+    expand(&secret, HPKE_ID, "base_nonce", &context, &mut iv);
+    (key, iv)
+}
+
+/// `LabeledExtract` of section 4: the pseudorandom key as bytes, and ready to expand.
+fn extract(suite: &[u8], salt: &[u8], label: &str, ikm: &[&[u8]]) -> ([u8; 32], Hkdf<Sha256>) {
+    let mut hkdf = HkdfExtract::<Sha256>::new(Some(salt));
+    for part in [b"HPKE-v1", suite, label.as_bytes()].iter().chain(ikm) {
+        hkdf.input_ikm(part);
+    }
+    let (prk, hkdf) = hkdf.finalize();
+    (prk.into(), hkdf)
+}
+
+/// `LabeledExpand` of section 4, as many bytes as `out` has.
+#[expect(clippy::expect_used, reason = "the only error is an output above 8,160 bytes")]
+fn expand(prk: &Hkdf<Sha256>, suite: &[u8], label: &str, info: &[&[u8]], out: &mut [u8]) {
+    let out_bytes = (out.len() as u16).to_be_bytes();
+    let mut parts: Vec<&[u8]> = Vec::with_capacity(4 + info.len());
+    parts.extend_from_slice(&[&out_bytes, b"HPKE-v1", suite, label.as_bytes()]);
+    parts.extend_from_slice(info);
+    prk.expand_multi_info(&parts, out).expect("32 bytes at most");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use data_encoding::HEXLOWER;
+    use mezza_core::Portable;
+
+    fn hex<const N: usize>(text: &str) -> [u8; N] {
+        HEXLOWER.decode(text.as_bytes()).unwrap().try_into().unwrap()
+    }
+
+    /// RFC 9180, appendix A.2.1, from the Diffie-Hellman secret to the first ciphertext.
+    #[test]
+    fn rfc_9180_a_2_1() {
+        let sk_e = hex("f4ec9b33b792c372c1d2c2063507b684ef925b8c75a42dbcbf57d63ccd381600");
+        let sk_r = hex("8057991eef8f1f1af18f4a9491d16a1ce333f695d4db8e38da75975c4478e0fb");
+        let enc = hex("1afa08d3dec047a643885163f1180476fa7ddb54c6a8029ea33f95796bf2ac4a");
+        let pk_r = hex("4310ee97d88cc1f088a5576c77ab0cf5c3ac797f3d95139c6c84b5429c59662a");
+        let fresh = Ephemeral::from_scalar::<Portable>(Secret::copy_from(&sk_e));
+        let own = Ephemeral::from_scalar::<Portable>(Secret::copy_from(&sk_r));
+        assert_eq!((fresh.public(), own.public()), (&enc, &pk_r));
+
+        let dh = Portable::dh(&fresh, &pk_r).unwrap();
+        assert_eq!(dh, Portable::dh(&own, &enc).unwrap());
+        let (key, iv) = key_schedule(&dh, &enc, &pk_r, &[b"Ode on a ", b"Grecian Urn"]);
+        let key_hex = "ad2744de8e17f4ebba575b3f5f5a8fa1f69c2a07f6e7500bc60ca6e3e3ec1c91";
+        assert_eq!((key.expose(), iv), (&hex(key_hex), hex("5c4d98150661b848853b547f")));
+
+        let mut text = vec![];
+        text.extend_from_slice(b"Beauty is truth, truth beauty");
+        let tag = <Portable as Backend>::Chacha::new(key.expose()).seal(&iv, b"Count-0", &mut text);
+        text.extend_from_slice(&tag);
+        let ct = "1c5250d8034ec2b784ba2cfd69dbdb8af406cfe3ff938e131f0def8c8b60b4db\
+                  21993c62ce81883d2dd1b51a28";
+        assert_eq!(HEXLOWER.encode(&text), ct);
+    }
+}

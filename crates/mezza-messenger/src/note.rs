@@ -1,0 +1,93 @@
+//! The note: the plaintext of one message of the ratchet.
+//!
+//! ```text
+//! version=1 | era[4] | seq u32 | sent u48 | timer u32 | items      19 B and the items
+//! item      = type u8 | len u16 | body                              type 00: only zeros follow
+//! ```
+
+mod item;
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::{DecodeError, Reader, Time, Writer};
+use zeroize::Zeroizing;
+
+pub use crate::receipt::Receipt;
+pub use item::{Item, Slot};
+
+/// Most bytes of a text item, UTF-8.
+pub const TEXT_BYTES_MAX: usize = 8_192;
+/// Most items in one note: 32 receipts, and room.
+pub const ITEMS_MAX: usize = 64;
+
+const VERSION: u8 = 1;
+const HEAD_BYTES: usize = 19;
+const SENT_MAX: u64 = (1 << 48) - 1;
+
+/// What a person, or the device itself, tells one contact. It is named by writer, era and seq.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Drawn when the writer's vault was made or restored, 4 bytes.
+    pub era: [u8; 4],
+    /// 1, 2, .. per contact and era; 0: asks for no receipt.
+    pub seq: u32,
+    /// When it was written: a claim. Whole milliseconds, at most 2^48 - 1.
+    pub sent: Time,
+    /// Seconds until it goes, 0: never.
+    pub timer_s: u32,
+    /// What it holds, at most [`ITEMS_MAX`].
+    pub items: Vec<Item>,
+}
+
+impl Note {
+    /// The plaintext. It is built in one piece of memory, so that wiping it wipes all of it.
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let mut w = Writer::with_capacity(self.wire_bytes());
+        w.u8(VERSION).bytes(&self.era).u32(self.seq);
+        w.u48(self.sent.ms().min(SENT_MAX)).u32(self.timer_s);
+        for item in &self.items {
+            item.write(&mut w);
+        }
+        Zeroizing::new(w.finish())
+    }
+
+    /// Bytes that [`Note::encode`] gives.
+    pub fn wire_bytes(&self) -> usize {
+        HEAD_BYTES + self.items.iter().map(Item::wire_bytes).sum::<usize>()
+    }
+
+    /// Decodes a plaintext; refuses a malformed item of a known type, and keeps the number of an
+    /// unknown one.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut r = Reader::new(bytes);
+        if r.u8()? != VERSION {
+            return Err(DecodeError::Value);
+        }
+        let mut note = Self {
+            era: r.array()?,
+            seq: r.u32()?,
+            sent: Time::from_ms(r.u48()?),
+            timer_s: r.u32()?,
+            items: Vec::new(),
+        };
+        while !r.is_empty() {
+            let number = r.u8()?;
+            if number == 0 {
+                let is_blank = r.rest().iter().all(|b| *b == 0);
+                return if is_blank { Ok(note) } else { Err(DecodeError::Trailing) };
+            }
+            if note.items.len() == ITEMS_MAX {
+                return Err(DecodeError::Value);
+            }
+            note.items.push(Item::decode(number, r.var16()?)?);
+        }
+        Ok(note)
+    }
+}
+
+impl fmt::Debug for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Note({:?})", self.items)
+    }
+}

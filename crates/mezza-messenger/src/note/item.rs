@@ -1,0 +1,234 @@
+//! What a note may hold.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+use super::TEXT_BYTES_MAX;
+use crate::card::{CARD_BYTES_MAX, RelayEntry};
+use crate::receipt::Receipt;
+
+const TEXT: u8 = 1;
+const HELLO: u8 = 2;
+const RECEIPT: u8 = 3;
+const TIMER: u8 = 4;
+const CARD: u8 = 5;
+const RESET: u8 = 6;
+const RETRY: u8 = 7;
+const VOID: u8 = 9;
+
+/// Bytes of a tag, where the contact has no relay.
+const TAG_BYTES: usize = 8;
+
+/// One item of a note.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Item {
+    /// 1 to 8,192 bytes of UTF-8.
+    Text(String),
+    /// Where the reader may leave parcels from now on, and the writer's card.
+    Hello {
+        /// The mailbox for the reader.
+        slot: Option<Slot>,
+        /// 8 bytes, where there is no slot; not written beside one.
+        tag: Option<[u8; TAG_BYTES]>,
+        /// The writer's card, at most 1,024 bytes, not checked here; may be empty.
+        card: Vec<u8>,
+    },
+    /// What has arrived.
+    Receipt(Receipt),
+    /// The timer for both sides from now on, seconds, 0: none.
+    Timer(u32),
+    /// A newer card of the writer, 1 to 1,024 bytes, not checked here.
+    Card(Vec<u8>),
+    /// The session was started anew: 1 restored a backup, 2 lost the state, 3 the person's wish.
+    Reset(u8),
+    /// Please send again what has no receipt.
+    Retry,
+    /// The writer gave these up.
+    Void {
+        /// The writer's era.
+        era: [u8; 4],
+        /// The first seq, at least 1.
+        from: u32,
+        /// The last seq, at least `from`.
+        to: u32,
+    },
+    /// A type that a newer version knows; its body is dropped.
+    Unknown(u8),
+}
+
+/// A mailbox and the key under which envelopes for it are sealed. Wire form:
+/// `relay entry | seal key[32]`, 83 B and the host.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// Relay and mailbox.
+    pub relay: RelayEntry,
+    /// X25519 public key.
+    pub seal: [u8; 32],
+}
+
+impl Slot {
+    /// Appends the wire form.
+    pub fn write(&self, w: &mut Writer) {
+        self.relay.write(w);
+        w.bytes(&self.seal);
+    }
+
+    /// Reads the wire form from the front.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { relay: RelayEntry::read(r)?, seal: r.array()? })
+    }
+
+    fn wire_bytes(&self) -> usize {
+        self.relay.wire_bytes() + 32
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Slot")
+    }
+}
+
+impl Item {
+    /// The number of its type.
+    pub fn number(&self) -> u8 {
+        match self {
+            Self::Text(_) => TEXT,
+            Self::Hello { .. } => HELLO,
+            Self::Receipt(_) => RECEIPT,
+            Self::Timer(_) => TIMER,
+            Self::Card(_) => CARD,
+            Self::Reset(_) => RESET,
+            Self::Retry => RETRY,
+            Self::Void { .. } => VOID,
+            Self::Unknown(number) => *number,
+        }
+    }
+
+    /// Bytes of the wire form.
+    pub fn wire_bytes(&self) -> usize {
+        3 + self.body_bytes()
+    }
+
+    pub(super) fn write(&self, w: &mut Writer) {
+        let body_bytes = self.body_bytes();
+        debug_assert!(body_bytes <= 0xffff);
+        w.u8(self.number()).u16(body_bytes as u16);
+        match self {
+            Self::Text(text) => drop(w.bytes(text.as_bytes())),
+            Self::Hello { slot, tag, card } => write_hello(slot.as_ref(), *tag, card, w),
+            Self::Receipt(receipt) => receipt.write(w),
+            Self::Timer(seconds) => drop(w.u32(*seconds)),
+            Self::Card(card) => drop(w.bytes(card)),
+            Self::Reset(cause) => drop(w.u8(*cause)),
+            Self::Void { era, from, to } => drop(w.bytes(era).u32(*from).u32(*to)),
+            Self::Retry | Self::Unknown(_) => {}
+        }
+    }
+
+    pub(super) fn decode(number: u8, body: &[u8]) -> Result<Self, DecodeError> {
+        Reader::all(body, |r| match number {
+            TEXT => text(r.rest()),
+            HELLO => hello(r),
+            RECEIPT => Receipt::read(r).map(Self::Receipt),
+            TIMER => r.u32().map(Self::Timer),
+            CARD => card(r.rest()),
+            RESET => match r.u8()? {
+                cause @ 1..=3 => Ok(Self::Reset(cause)),
+                _ => Err(DecodeError::Value),
+            },
+            RETRY => Ok(Self::Retry),
+            VOID => void(r),
+            number => {
+                r.rest();
+                Ok(Self::Unknown(number))
+            }
+        })
+    }
+
+    fn body_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Hello { slot, tag, card } => {
+                let tag_bytes = tag.map_or(0, |tag| tag.len());
+                4 + slot.as_ref().map_or(tag_bytes, Slot::wire_bytes) + card.len()
+            }
+            Self::Receipt(_) => 21,
+            Self::Timer(_) => 4,
+            Self::Card(card) => card.len(),
+            Self::Reset(_) => 1,
+            Self::Void { .. } => 12,
+            Self::Retry | Self::Unknown(_) => 0,
+        }
+    }
+}
+
+/// The type alone: a note's content stays out of every log (MSG-37).
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("Text"),
+            Self::Hello { .. } => f.write_str("Hello"),
+            Self::Receipt(_) => f.write_str("Receipt"),
+            Self::Timer(_) => f.write_str("Timer"),
+            Self::Card(_) => f.write_str("Card"),
+            Self::Reset(_) => f.write_str("Reset"),
+            Self::Retry => f.write_str("Retry"),
+            Self::Void { .. } => f.write_str("Void"),
+            Self::Unknown(number) => write!(f, "Unknown({number})"),
+        }
+    }
+}
+
+fn write_hello(slot: Option<&Slot>, tag: Option<[u8; TAG_BYTES]>, card: &[u8], w: &mut Writer) {
+    match (slot, tag) {
+        (Some(slot), _) => {
+            w.u16(slot.wire_bytes() as u16);
+            slot.write(w);
+        }
+        (None, Some(tag)) => drop(w.var16(&tag)),
+        (None, None) => drop(w.u16(0)),
+    }
+    w.var16(card);
+}
+
+fn hello(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
+    let place = r.var16()?;
+    let card = r.var16()?;
+    if card.len() > CARD_BYTES_MAX {
+        return Err(DecodeError::Value);
+    }
+    let tag = <[u8; TAG_BYTES]>::try_from(place).ok();
+    let slot = if place.is_empty() || tag.is_some() {
+        None
+    } else {
+        Some(Reader::all(place, Slot::read)?)
+    };
+    Ok(Item::Hello { slot, tag, card: card.to_vec() })
+}
+
+fn text(bytes: &[u8]) -> Result<Item, DecodeError> {
+    if bytes.is_empty() || bytes.len() > TEXT_BYTES_MAX {
+        return Err(DecodeError::Value);
+    }
+    let text = core::str::from_utf8(bytes).map_err(|_| DecodeError::Value)?;
+    Ok(Item::Text(text.into()))
+}
+
+fn card(bytes: &[u8]) -> Result<Item, DecodeError> {
+    if bytes.is_empty() || bytes.len() > CARD_BYTES_MAX {
+        return Err(DecodeError::Value);
+    }
+    Ok(Item::Card(bytes.to_vec()))
+}
+
+fn void(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
+    let (era, from, to) = (r.array()?, r.u32()?, r.u32()?);
+    if from == 0 || from > to {
+        return Err(DecodeError::Value);
+    }
+    Ok(Item::Void { era, from, to })
+}

@@ -1,0 +1,83 @@
+//! A row of 1,024 bits.
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+use super::REACH;
+
+const WORDS: usize = REACH as usize / 64;
+
+/// Bits 0 to 1,023. Asked for a bit above, the answer is no.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Bits([u64; WORDS]);
+
+impl Bits {
+    pub const NONE: Self = Self([0; WORDS]);
+    pub const ALL: Self = Self([u64::MAX; WORDS]);
+
+    pub fn has(&self, i: u32) -> bool {
+        self.0.get(i as usize / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)
+    }
+
+    /// Sets bit `i`, which is below 1,024.
+    pub fn set(&mut self, i: u32) {
+        self.0[i as usize / 64] |= 1 << (i % 64);
+    }
+
+    /// The number of ones from bit 0 up to the first zero.
+    pub fn leading_run(&self) -> u32 {
+        let full = self.0.iter().take_while(|word| **word == u64::MAX).count();
+        full as u32 * 64 + self.0.get(full).map_or(0, |word| word.trailing_ones())
+    }
+
+    /// The highest bit that is set.
+    pub fn highest(&self) -> Option<u32> {
+        let word = self.0.iter().rposition(|word| *word != 0)?;
+        Some(word as u32 * 64 + self.0[word].ilog2())
+    }
+
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    pub fn union(&self, other: &Self) -> Self {
+        Self(core::array::from_fn(|i| self.0[i] | other.0[i]))
+    }
+
+    pub fn meets(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
+    }
+
+    /// Bit i becomes bit i - n; the lowest n fall out.
+    pub fn shifted_down(&self, n: u32) -> Self {
+        let mut out = Self::NONE;
+        (n..REACH).filter(|i| self.has(*i)).for_each(|i| out.set(i - n));
+        out
+    }
+
+    /// Bit i becomes bit i + n; the highest n fall out.
+    pub fn shifted_up(&self, n: u32) -> Self {
+        let mut out = Self::NONE;
+        (0..REACH.saturating_sub(n)).filter(|i| self.has(*i)).for_each(|i| out.set(i + n));
+        out
+    }
+
+    /// Appends `n u8 | n words u64`; words of zeros at the high end are left out.
+    pub fn write(&self, w: &mut Writer) {
+        let words = self.highest().map_or(0, |i| i as usize / 64 + 1);
+        w.u8(words as u8);
+        for word in &self.0[..words] {
+            w.u64(*word);
+        }
+    }
+
+    /// Reads what [`Bits::write`] wrote, and nothing longer.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let words = usize::from(r.u8()?);
+        let mut out = Self::NONE;
+        for word in out.0.get_mut(..words).ok_or(DecodeError::Value)? {
+            *word = r.u64()?;
+        }
+        let is_shortest = words == 0 || out.0[words - 1] != 0;
+        if is_shortest { Ok(out) } else { Err(DecodeError::Value) }
+    }
+}

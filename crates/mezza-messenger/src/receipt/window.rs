@@ -1,0 +1,217 @@
+//! What has arrived from one writer and era.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+use super::bits::Bits;
+use super::{REACH, Receipt};
+
+/// What a seq is to a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It had not arrived: store the note, show it, send a receipt.
+    Fresh,
+    /// It had arrived: no second bubble, the receipt again.
+    Known,
+    /// The writer gave it up before it arrived: drop the note, no receipt.
+    Voided,
+    /// It lies more than [`REACH`] above the floor: nothing was recorded.
+    TooFar,
+}
+
+/// Which notes of one writer and era have arrived: a floor and 1,024 bits.
+///
+/// Stored form: `era[4] | floor u32 | arrived | voided | passed`, each row `n u8 | n words u64`;
+/// 11 B while all came in order, 395 B at most.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Window {
+    era: [u8; 4],
+    /// Every seq up to here is settled, the next one is not.
+    floor: u32,
+    /// Bit i: seq floor + 1 + i has arrived.
+    arrived: Bits,
+    /// Bit i: seq floor + 1 + i was voided and has not arrived.
+    voided: Bits,
+    /// Bit i: seq floor - i was voided and had not arrived when the floor passed it.
+    passed: Bits,
+}
+
+impl Window {
+    /// Nothing has arrived yet.
+    pub fn new(era: [u8; 4]) -> Self {
+        Self { era, floor: 0, arrived: Bits::NONE, voided: Bits::NONE, passed: Bits::NONE }
+    }
+
+    /// The writer's era.
+    pub fn era(&self) -> [u8; 4] {
+        self.era
+    }
+
+    /// Every seq up to here is settled.
+    pub fn floor(&self) -> u32 {
+        self.floor
+    }
+
+    /// Seqs that are open below the highest settled one: notes known to be on their way.
+    pub fn missing(&self) -> usize {
+        let settled = self.arrived.union(&self.voided);
+        settled.highest().map_or(0, |highest| highest + 1 - settled.count()) as usize
+    }
+
+    /// What [`Window::insert`] would answer.
+    pub fn look(&self, seq: u32) -> Arrival {
+        if seq == 0 {
+            return Arrival::Fresh;
+        }
+        let (voided, arrived) = match seq.checked_sub(self.floor) {
+            None | Some(0) => (self.passed.has(self.floor - seq), true),
+            Some(above) if above > REACH => return Arrival::TooFar,
+            Some(above) => (self.voided.has(above - 1), self.arrived.has(above - 1)),
+        };
+        match (voided, arrived) {
+            (true, _) => Arrival::Voided,
+            (false, true) => Arrival::Known,
+            (false, false) => Arrival::Fresh,
+        }
+    }
+
+    /// Records that the note `seq` is stored. Only [`Arrival::Fresh`] changes the window.
+    ///
+    /// A note with seq 0 asks for no receipt; it is always fresh and leaves no trace.
+    pub fn insert(&mut self, seq: u32) -> Arrival {
+        let arrival = self.look(seq);
+        if arrival == Arrival::Fresh && seq > 0 {
+            self.arrived.set(seq - self.floor - 1);
+            self.advance();
+        }
+        arrival
+    }
+
+    /// Records that the writer gave up `from..=to`; what has arrived stays arrived.
+    ///
+    /// `false`: the end of the range lies above the reach and was not recorded; the writer
+    /// repeats the void later.
+    pub fn void(&mut self, from: u32, to: u32) -> bool {
+        if to > self.floor {
+            self.void_within_reach(from, to);
+        }
+        if to <= self.floor {
+            return true;
+        }
+        if from <= self.floor.saturating_add(1) {
+            // The range covered the whole window, so nothing above the new floor has arrived.
+            let gone = to - self.floor;
+            self.passed = if gone >= REACH { Bits::ALL } else { ones(gone, &self.passed) };
+            self.floor = to;
+            return true;
+        }
+        to - self.floor <= REACH
+    }
+
+    /// Receipts for all that has arrived: the floor, and the bits above it, at most 16.
+    ///
+    /// Empty if nothing is settled.
+    pub fn receipts(&self, what: u8) -> Vec<Receipt> {
+        let mut receipts = self.bit_receipts(what, self.floor.saturating_add(1), u32::MAX);
+        if receipts.is_empty() && self.floor > 0 {
+            let Self { era, floor, .. } = *self;
+            receipts.push(Receipt { what, era, floor, base: 0, bits: 0 });
+        }
+        receipts
+    }
+
+    /// The answer to a void: receipts with a bit for each seq of `from..=to` that has arrived,
+    /// as far as the window remembers; at most 32, empty if none has.
+    pub fn answer(&self, what: u8, from: u32, to: u32) -> Vec<Receipt> {
+        self.bit_receipts(what, from, to)
+    }
+
+    /// Appends the stored form.
+    pub fn write(&self, w: &mut Writer) {
+        w.bytes(&self.era).u32(self.floor);
+        self.arrived.write(w);
+        self.voided.write(w);
+        self.passed.write(w);
+    }
+
+    /// Reads the stored form from the front.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let era = r.array()?;
+        let floor = r.u32()?;
+        let (arrived, voided, passed) = (Bits::read(r)?, Bits::read(r)?, Bits::read(r)?);
+        let settled = arrived.union(&voided);
+        let end = settled.highest().map_or(0, |i| u64::from(i) + 1) + u64::from(floor);
+        let begin = passed.highest().map_or(0, |i| i + 1);
+        let is_sound = !arrived.meets(&voided) && !settled.has(0);
+        if !is_sound || end > u64::from(u32::MAX) || begin > floor {
+            return Err(DecodeError::Value);
+        }
+        Ok(Self { era, floor, arrived, voided, passed })
+    }
+
+    fn void_within_reach(&mut self, from: u32, to: u32) {
+        let first = from.max(self.floor + 1);
+        let last = to.min(self.floor.saturating_add(REACH));
+        for seq in first..=last {
+            let i = seq - self.floor - 1;
+            if !self.arrived.has(i) {
+                self.voided.set(i);
+            }
+        }
+        self.advance();
+    }
+
+    /// Moves the floor over what is settled, and remembers how each seq was.
+    fn advance(&mut self) {
+        let run = self.arrived.union(&self.voided).leading_run();
+        let mut passed = self.passed.shifted_up(run);
+        // Bit i above the floor becomes seq floor - (run - 1 - i) below the new one.
+        (0..run).filter(|i| self.voided.has(*i)).for_each(|i| passed.set(run - 1 - i));
+        self.passed = passed;
+        self.arrived = self.arrived.shifted_down(run);
+        self.voided = self.voided.shifted_down(run);
+        self.floor += run;
+    }
+
+    /// Whether the window knows that `seq` has arrived.
+    fn has(&self, seq: u32) -> bool {
+        match seq.checked_sub(self.floor) {
+            None | Some(0) => {
+                let depth = self.floor - seq;
+                seq > 0 && depth < REACH && !self.passed.has(depth)
+            }
+            Some(above) => self.arrived.has(above - 1),
+        }
+    }
+
+    fn bit_receipts(&self, what: u8, from: u32, to: u32) -> Vec<Receipt> {
+        let lowest = self.floor.saturating_sub(REACH - 1).max(from);
+        let highest = self.floor.saturating_add(REACH).min(to);
+        let mut receipts: Vec<Receipt> = Vec::new();
+        for seq in (lowest..=highest).filter(|seq| self.has(*seq)) {
+            match receipts.last_mut() {
+                Some(last) if seq - last.base < 64 => last.bits |= 1 << (seq - last.base),
+                _ => {
+                    let Self { era, floor, .. } = *self;
+                    receipts.push(Receipt { what, era, floor, base: seq, bits: 1 });
+                }
+            }
+        }
+        receipts
+    }
+}
+
+impl fmt::Debug for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Window(floor {}, missing {})", self.floor, self.missing())
+    }
+}
+
+/// `older` moved up by `n`, which is below 1,024, with ones in the place that got free.
+fn ones(n: u32, older: &Bits) -> Bits {
+    let mut out = older.shifted_up(n);
+    (0..n).for_each(|i| out.set(i));
+    out
+}

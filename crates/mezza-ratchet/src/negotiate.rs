@@ -1,0 +1,117 @@
+//! Suite lists. The order of ids is fixed, so both sides compute the same choice; nothing is
+//! negotiated but membership.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::{DecodeError, Reader, Suite, SuiteId, Writer};
+
+use crate::suite::B2c20;
+
+/// Most suites in a list.
+pub const SUITES_MAX: usize = 4;
+
+/// The high byte of every suite that may stand in a list.
+const RANGE: u16 = 0x0100;
+
+/// 1 to 4 suites of the range 0x01xx, strictly descending: the best first.
+///
+/// Unknown ids of the range are kept, and ignored when a suite is chosen.
+/// Wire form: `count u8 | ids u16`, 3 to 9 bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct List {
+    ids: [SuiteId; SUITES_MAX],
+    count: u8,
+}
+
+impl List {
+    /// What this version of the crate offers and accepts.
+    pub fn ours() -> Self {
+        let mut ids = [SuiteId(0); SUITES_MAX];
+        ids[0] = B2c20::ID;
+        Self { ids, count: 1 }
+    }
+
+    /// A list of these ids, best first; refuses what is empty, too long, out of range or unsorted.
+    pub fn new(suites: &[SuiteId]) -> Result<Self, DecodeError> {
+        let descending = suites.windows(2).all(|pair| pair[0] > pair[1]);
+        let in_range = suites.iter().all(|id| id.0 & 0xff00 == RANGE);
+        if suites.is_empty() || suites.len() > SUITES_MAX || !descending || !in_range {
+            return Err(DecodeError::Value);
+        }
+        let mut ids = [SuiteId(0); SUITES_MAX];
+        ids[..suites.len()].copy_from_slice(suites);
+        Ok(Self { ids, count: suites.len() as u8 })
+    }
+
+    /// Decodes a list that fills `bytes`.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::all(bytes, Self::read)
+    }
+
+    /// Reads a list from the front.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let count = usize::from(reader.u8()?);
+        if count > SUITES_MAX {
+            return Err(DecodeError::Value);
+        }
+        let mut ids = [SuiteId(0); SUITES_MAX];
+        for id in &mut ids[..count] {
+            *id = SuiteId(reader.u16()?);
+        }
+        Self::new(&ids[..count])
+    }
+
+    /// Writes the list.
+    pub fn write(&self, writer: &mut Writer) {
+        writer.u8(self.count);
+        for id in self.ids() {
+            writer.u16(id.0);
+        }
+    }
+
+    /// The wire form, 3 to 9 bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(1 + 2 * SUITES_MAX);
+        self.write(&mut writer);
+        writer.finish()
+    }
+
+    /// The ids, best first.
+    pub fn ids(&self) -> &[SuiteId] {
+        &self.ids[..usize::from(self.count)]
+    }
+
+    /// Whether `suite` stands in the list.
+    pub fn holds(&self, suite: SuiteId) -> bool {
+        self.ids().contains(&suite)
+    }
+
+    /// Whether every suite of `floor` stands in this list.
+    pub fn covers(&self, floor: &Self) -> bool {
+        floor.ids().iter().all(|id| self.holds(*id))
+    }
+
+    /// The highest id that stands in both lists.
+    pub fn best_common(&self, other: &Self) -> Option<SuiteId> {
+        self.ids().iter().copied().find(|id| other.holds(*id))
+    }
+}
+
+impl fmt::Debug for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.ids()).finish()
+    }
+}
+
+impl fmt::Display for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, id) in self.ids().iter().enumerate() {
+            if i > 0 {
+                f.write_str(" ")?;
+            }
+            write!(f, "{id}")?;
+        }
+        Ok(())
+    }
+}

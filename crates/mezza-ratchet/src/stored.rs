@@ -1,0 +1,162 @@
+//! What an operation changes on disk: rows of five tables. The vault at floor 3 seals them.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use zeroize::Zeroizing;
+
+/// Where a row lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Table {
+    /// Sessions of one contact; key = session id\[16\].
+    Session = 1,
+    /// Skipped message keys of one contact; key = session id\[16\] | ratchet key\[32\] | n u32.
+    Skipped = 2,
+    /// Signed prekeys of the device; key = id u32.
+    Spk = 3,
+    /// One-time prekeys of the device; key = id u32.
+    Opk = 4,
+    /// Base keys seen under a signed prekey of the device; key = SPK id u32 | hash\[16\].
+    Seen = 5,
+}
+
+impl Table {
+    /// The stable number of the table.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The table with this number.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Session),
+            2 => Some(Self::Skipped),
+            3 => Some(Self::Spk),
+            4 => Some(Self::Opk),
+            5 => Some(Self::Seen),
+            _ => None,
+        }
+    }
+}
+
+/// One row to write or to remove.
+pub enum Change {
+    /// Write `value` under `key`, over what is there.
+    Put {
+        /// Where.
+        table: Table,
+        /// The key, without any prefix for the contact.
+        key: Vec<u8>,
+        /// A versioned stored form; secret.
+        value: Zeroizing<Vec<u8>>,
+    },
+    /// Remove the row under `key`.
+    Drop {
+        /// Where.
+        table: Table,
+        /// The key, without any prefix for the contact.
+        key: Vec<u8>,
+    },
+}
+
+impl Change {
+    /// The table of the row.
+    pub fn table(&self) -> Table {
+        match self {
+            Self::Put { table, .. } | Self::Drop { table, .. } => *table,
+        }
+    }
+
+    /// The key of the row, without any prefix for the contact.
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Self::Put { key, .. } | Self::Drop { key, .. } => key,
+        }
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Put { table, .. } => write!(f, "Put({table:?})"),
+            Self::Drop { table, .. } => write!(f, "Drop({table:?})"),
+        }
+    }
+}
+
+/// The rows that one operation changes, in order. They become durable together, before the
+/// message leaves or together with the body that was opened.
+#[derive(Debug, Default)]
+#[must_use = "the changes must become durable"]
+pub struct Changes(Vec<Change>);
+
+impl Changes {
+    /// Nothing to write.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The rows in order.
+    pub fn iter(&self) -> core::slice::Iter<'_, Change> {
+        self.0.iter()
+    }
+
+    /// Appends the rows of another operation.
+    pub fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    pub(crate) fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
+        self.0.push(Change::Put { table, key, value: Zeroizing::new(value) });
+    }
+
+    pub(crate) fn drop_row(&mut self, table: Table, key: Vec<u8>) {
+        self.0.push(Change::Drop { table, key });
+    }
+}
+
+impl IntoIterator for Changes {
+    type Item = Change;
+    type IntoIter = alloc::vec::IntoIter<Change>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Changes {
+    type Item = &'a Change;
+    type IntoIter = core::slice::Iter<'a, Change>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+/// A row as it is read back, without any prefix for the contact.
+#[derive(Clone, Copy)]
+pub struct Record<'a> {
+    /// Where it lay.
+    pub table: Table,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value; secret.
+    pub value: &'a [u8],
+}
+
+impl fmt::Debug for Record<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Record({:?})", self.table)
+    }
+}

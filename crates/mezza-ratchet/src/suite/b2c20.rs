@@ -1,0 +1,125 @@
+//! Suite 0x0101: BLAKE2b and ChaCha20-Poly1305.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, blake2b};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::{Kdf, RatchetSuite};
+
+/// The product suite.
+#[derive(Debug)]
+pub struct B2c20;
+
+impl Suite for B2c20 {
+    const ID: SuiteId = SuiteId(0x0101);
+    const NAME: &'static str = "b2c20";
+    type Sig = Blake2b512;
+    type Aead = SyntheticChacha;
+}
+
+impl RatchetSuite for B2c20 {
+    type Kdf = KeyedBlake2b;
+}
+
+/// Every step is one call of keyed, personalised BLAKE2b.
+#[derive(Debug)]
+pub struct KeyedBlake2b;
+
+impl Kdf for KeyedBlake2b {
+    fn x3dh(shared: &[Secret<32>], transcript: &[u8; 64]) -> (Secret<32>, Secret<32>) {
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(shared.len() + 2);
+        parts.push(&[0xff; 32]);
+        parts.extend(shared.iter().map(|dh| dh.expose().as_slice()));
+        parts.push(transcript);
+        pair(&[], "b2c20 x3dh", &parts)
+    }
+
+    fn root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>) {
+        pair(root.expose(), "b2c20 root", &[shared.expose()])
+    }
+
+    fn chain(chain: &Secret<32>) -> (Secret<32>, Secret<32>) {
+        pair(chain.expose(), "b2c20 chain", &[])
+    }
+}
+
+/// The halves of one 64-byte digest.
+fn pair(key: &[u8], person: &str, parts: &[&[u8]]) -> (Secret<32>, Secret<32>) {
+    let mut wide = Zeroizing::new([0; 64]);
+    blake2b(wide.as_mut_slice(), key, person, parts);
+    let first = Secret::fill(|out| out.copy_from_slice(&wide[..32]));
+    let second = Secret::fill(|out| out.copy_from_slice(&wide[32..]));
+    (first, second)
+}
+
+/// Bytes of the synthetic nonce N in front of the ciphertext.
+const NONCE_BYTES: usize = 16;
+/// Bytes of the tag behind the ciphertext.
+const TAG_BYTES: usize = 16;
+/// The additional data begins with both identity keys, 32 bytes each.
+const IDENTITIES_BYTES: usize = 64;
+
+/// ChaCha20-Poly1305 under a key and nonce that depend on the text: a state that was put back
+/// seals a second text under other keys.
+///
+/// ```text
+/// X = u32 len(P) | u8 len(outer) | outer | body      N = B_16(mk, "b2c20 nonce", X)
+/// key[32] | nonce[12] = B_44(mk, "b2c20 seal", N)    sealed = N | ciphertext of P | tag
+/// ```
+#[derive(Debug)]
+pub struct SyntheticChacha;
+
+impl Aead for SyntheticChacha {
+    fn sealed_len(text: usize) -> usize {
+        NONCE_BYTES + text + TAG_BYTES
+    }
+
+    fn seal<B: Backend>(mk: &Secret<32>, aad: &[u8], text: &[u8], out: &mut Vec<u8>) {
+        let nonce = synthetic(mk, aad, text);
+        out.reserve(Self::sealed_len(text.len()));
+        out.extend_from_slice(&nonce);
+        let start = out.len();
+        out.extend_from_slice(text);
+        let (key, iv) = frame::<B>(mk, &nonce);
+        let tag = key.seal(&iv, aad, &mut out[start..]);
+        out.extend_from_slice(&tag);
+    }
+
+    fn open<B: Backend>(mk: &Secret<32>, aad: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (nonce, rest) = sealed.split_first_chunk::<NONCE_BYTES>()?;
+        let (ciphertext, tag) = rest.split_last_chunk::<TAG_BYTES>()?;
+        let (key, iv) = frame::<B>(mk, nonce);
+        let mut text = ciphertext.to_vec();
+        if key.open(&iv, aad, &mut text, tag) {
+            return Some(text);
+        }
+        text.zeroize();
+        None
+    }
+}
+
+/// N. The outer part with its length stands in `aad` behind the identity keys; the body is `text`
+/// without its padding.
+fn synthetic(mk: &Secret<32>, aad: &[u8], text: &[u8]) -> [u8; NONCE_BYTES] {
+    let outer_len = aad.get(IDENTITIES_BYTES).copied().unwrap_or(0);
+    let outer_end = IDENTITIES_BYTES + usize::from(outer_len);
+    let outer = aad.get(IDENTITIES_BYTES + 1..=outer_end).unwrap_or(&[]);
+    let body = crate::wire::unpadded(text).map_or(text, |len| &text[..len]);
+    let text_len = (text.len() as u32).to_be_bytes();
+    let mut nonce = [0; NONCE_BYTES];
+    let parts = [&text_len[..], &[outer_len], outer, body];
+    blake2b(&mut nonce, mk.expose(), "b2c20 nonce", &parts);
+    nonce
+}
+
+/// The AEAD key and nonce of one text.
+fn frame<B: Backend>(mk: &Secret<32>, nonce: &[u8; NONCE_BYTES]) -> (B::Chacha, [u8; 12]) {
+    let mut wide = Zeroizing::new([0; 44]);
+    blake2b(wide.as_mut_slice(), mk.expose(), "b2c20 seal", &[nonce]);
+    let mut key = Zeroizing::new([0; 32]);
+    key.copy_from_slice(&wide[..32]);
+    let mut iv = [0; 12];
+    iv.copy_from_slice(&wide[32..]);
+    (B::Chacha::new(&key), iv)
+}
