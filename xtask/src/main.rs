@@ -1,2 +1,69 @@
-//! Seed.
-fn main() {}
+//! The project's own tool: `cargo xtask up | test | tidy | weigh`. The standard library only, so
+//! that it compiles in a second and nothing has to be trusted before the first command runs.
+//!
+//! | module | command |
+//! |---|---|
+//! | [`up`] | `cargo xtask up`: looks around, builds the page and the program, starts the demo world |
+//! | [`test`] | `cargo xtask test`: every check there is, one line each |
+//! | [`tidy`] | `cargo xtask tidy`: the rules of the house that no compiler knows |
+//! | [`weigh`] | `cargo xtask weigh`: what each dependency costs to build |
+#![allow(clippy::print_stdout, reason = "the terminal is this program's only output")]
+
+mod machine;
+mod needs;
+mod page;
+mod run;
+mod test;
+mod tidy;
+mod up;
+mod weigh;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  up [--check] [--json] [--home DIR] [--port N] [--no-web]
+                     build everything and start the demo world; needs cargo and a C compiler
+  test [--no-install] [STEP ...]
+                     every check; as root it installs what is missing with apt unless told not to
+  tidy               the rules of the house that no compiler knows
+  weigh              CPU seconds per crate of a cold release build, and the limit they must keep";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args();
+    let own_name = args.next().unwrap_or_default();
+    let args = args.collect::<Vec<_>>();
+    if let Some(code) = weigh::as_compiler(&own_name, &args) {
+        return code;
+    }
+    let root = root();
+    let rest = args.get(1..).unwrap_or_default();
+    let outcome = match args.first().map(String::as_str) {
+        Some("up") => up::up(&root, rest),
+        Some("test") => test::test(&root, rest),
+        Some("tidy") => tidy::command(&root),
+        Some("weigh") => weigh::weigh(&root),
+        Some("help" | "--help" | "-h") => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        Some(other) => Err(format!("no command `{other}`\n{USAGE}")),
+        None => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository: cargo tells where this crate lies, and the repository is around it.
+fn root() -> PathBuf {
+    let own = std::env::var("CARGO_MANIFEST_DIR");
+    let own = own.unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+    Path::new(&own).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}

@@ -1,1 +1,62 @@
-//! Seed.
+//! A seeded world for machines: one virtual clock, hosts with disks, links that misbehave.
+//!
+//! The world knows no protocol. A test says what a [`Host`] is: a machine together with what it
+//! would keep on a disk. The world feeds it packets, orders and the time, executes its
+//! [`Effect`]s one by one, and may let it crash between any two of them; what was written until
+//! then is all the next [`Host::boot`] finds. One seed decides everything, so a run that failed
+//! can be watched again: [`worlds`] prints the seed, `MEZZA_SEED=n` replays it.
+//!
+//! ```
+//! use mezza_sim::{CryptoRng, Effect, Host, Link, Place, Step, Time, World};
+//!
+//! /// Throws each ball back until it has been caught three times.
+//! struct Player { throw: Option<(Place, u8)> }
+//!
+//! impl Host for Player {
+//!     type Disk = ();
+//!     type Write = ();
+//!     type Packet = u8;
+//!     type Order = Place;
+//!     type News = ();
+//!     fn boot(_: &(), _: Time, _: &mut dyn CryptoRng) -> Self { Self { throw: None } }
+//!     fn order(&mut self, to: Place, _: Time, _: &mut dyn CryptoRng) { self.throw = Some((to, 1)); }
+//!     fn deliver(&mut self, from: Place, caught: u8, _: Time, _: &mut dyn CryptoRng) {
+//!         self.throw = (caught < 3).then_some((from, caught + 1));
+//!     }
+//!     fn wake(&mut self, _: Time, _: &mut dyn CryptoRng) {}
+//!     fn deadline(&self) -> Option<Time> { None }
+//!     fn effect(&mut self) -> Option<Effect<Self>> {
+//!         self.throw.take().map(|(to, packet)| Effect::Send { to, packet })
+//!     }
+//!     fn write(_: &mut (), _: ()) {}
+//! }
+//!
+//! let mut world = World::<Player>::new(7);
+//! let (alice, bob) = (world.add(()), world.add(()));
+//! world.link(alice, bob, Link::datagram());
+//! world.order(alice, 0, bob);
+//! let mut caught = 0;
+//! world.run_for(1_000, |_, step| caught += u32::from(matches!(step, Step::Delivered { .. })));
+//! assert_eq!(caught, 3);
+//! ```
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`host`] | [`Host`], [`Effect`], [`Place`], [`Step`]: what a test supplies and what it sees |
+//! | [`link`] | [`Link`]: delay, loss, repeats, order; datagrams and streams |
+//! | [`world`] | [`World`]: the clock, the queue of events, crashes, clock jumps |
+//! | [`dice`] | [`Dice`]: seeded chance with the three questions tests ask |
+//! | [`seeds`] | [`worlds`]: many seeds, and the replay of one |
+
+pub mod dice;
+pub mod host;
+pub mod link;
+pub mod seeds;
+pub mod world;
+
+pub use dice::Dice;
+pub use host::{Effect, Host, Place, Step};
+pub use link::Link;
+pub use mezza_core::{CryptoRng, Time};
+pub use seeds::worlds;
+pub use world::{Crashes, World};

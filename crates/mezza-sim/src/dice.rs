@@ -1,0 +1,72 @@
+//! Seeded chance with the three questions tests ask.
+
+use mezza_core::CryptoRng;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+
+/// A seeded source: the same seed and stream give the same answers on every machine.
+#[derive(Clone, Debug)]
+pub struct Dice(ChaCha20Rng);
+
+impl Dice {
+    /// The dice of `seed`; different streams of one seed are independent of each other.
+    pub fn new(seed: u64, stream: u64) -> Self {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        rng.set_stream(stream);
+        Self(rng)
+    }
+
+    /// A number from `low` to `high`, both included (`low` if the range is empty).
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        match high.checked_sub(low) {
+            None | Some(0) => low,
+            Some(u64::MAX) => self.0.next_u64(),
+            // The bias of the remainder is below 2^-32 for every span a test uses.
+            Some(span) => low + self.0.next_u64() % (span + 1),
+        }
+    }
+
+    /// True `permille` times in a thousand.
+    pub fn chance(&mut self, permille: u32) -> bool {
+        self.between(0, 999) < u64::from(permille)
+    }
+
+    /// One of `choices`; `None` if there are none.
+    pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> Option<&'a T> {
+        let last = choices.len().checked_sub(1)?;
+        choices.get(usize::try_from(self.between(0, last as u64)).ok()?)
+    }
+
+    /// The source itself, as machines take it.
+    pub fn rng(&mut self) -> &mut dyn CryptoRng {
+        &mut self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_repeat_and_stay_in_range() {
+        let (mut one, mut two, mut other) = (Dice::new(3, 0), Dice::new(3, 0), Dice::new(3, 1));
+        let row = |dice: &mut Dice| (0..64).map(|_| dice.between(10, 19)).collect::<Vec<_>>();
+        let first = row(&mut one);
+        assert_eq!(first, row(&mut two));
+        assert_ne!(first, row(&mut other));
+        assert!((10..=19).all(|n| first.contains(&n)), "all ten values in 64 throws: {first:?}");
+        assert_eq!((one.between(5, 5), one.between(9, 2)), (5, 9));
+        let _ = one.between(0, u64::MAX);
+    }
+
+    #[test]
+    fn chances_at_the_edges() {
+        let mut dice = Dice::new(1, 0);
+        assert!((0..100).all(|_| !dice.chance(0)));
+        assert!((0..100).all(|_| dice.chance(1_000)));
+        let hits = (0..10_000).filter(|_| dice.chance(100)).count();
+        assert!((900..1_100).contains(&hits), "{hits}");
+        assert_eq!(dice.pick::<u8>(&[]), None);
+        assert_eq!(dice.pick(&[4]), Some(&4));
+    }
+}

@@ -1,0 +1,144 @@
+//! What a test supplies ([`Host`]) and what it sees ([`Step`]).
+
+use core::fmt;
+use mezza_core::{CryptoRng, Time};
+
+/// The number of a host in its world: 0, 1, 2, ... in the order of [`World::add`](crate::World::add).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(pub u32);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// A machine and what it would keep on a disk.
+///
+/// The world calls one of `order`, `deliver`, `lost`, `stored` or `wake`, and then
+/// [`effect`](Host::effect) until it answers `None`; each effect is executed before the next one
+/// is asked for. `now` is the host's own clock, which a test may set wrong; `rng` is the host's own
+/// seeded source. Worlds of unlike parties (a device, a server) use an enum for `Self`, `Disk`,
+/// `Write`, `Packet` and so on.
+pub trait Host: Sized {
+    /// What survives a crash.
+    type Disk;
+    /// One atomic change of the disk.
+    type Write;
+    /// What links carry; a link may repeat it.
+    type Packet: Clone;
+    /// What the person at this host asks for.
+    type Order;
+    /// What the host shows, for the judge of the test.
+    type News;
+
+    /// Starts from what the disk holds: an empty disk at the first start, later whatever was
+    /// written before the crash.
+    fn boot(disk: &Self::Disk, now: Time, rng: &mut dyn CryptoRng) -> Self;
+
+    /// The person at this host asks for something.
+    fn order(&mut self, order: Self::Order, now: Time, rng: &mut dyn CryptoRng);
+
+    /// A packet arrives.
+    fn deliver(&mut self, from: Place, packet: Self::Packet, now: Time, rng: &mut dyn CryptoRng);
+
+    /// The stream to `peer` broke: the peer crashed or hung up, the link was cut, or nobody
+    /// answered. Packets on their way in either direction are gone; the next send opens a new
+    /// stream. Datagram links never say this.
+    fn lost(&mut self, peer: Place, now: Time, rng: &mut dyn CryptoRng) {
+        let _ = (peer, now, rng);
+    }
+
+    /// The oldest [`Effect::Write`] not yet reported is now on the disk.
+    fn stored(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let _ = (now, rng);
+    }
+
+    /// The deadline has come.
+    fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng);
+
+    /// When [`wake`](Host::wake) is wanted next, by the host's own clock.
+    fn deadline(&self) -> Option<Time>;
+
+    /// The next thing to do, in order, until `None`.
+    fn effect(&mut self) -> Option<Effect<Self>>;
+
+    /// Carries out one change of the disk.
+    fn write(disk: &mut Self::Disk, write: Self::Write);
+}
+
+/// What a host wants done. A crash drops every effect that was not executed yet.
+pub enum Effect<H: Host> {
+    /// Change the disk; durable once executed.
+    Write(H::Write),
+    /// Put a packet on the link to `to`.
+    Send {
+        /// The receiver.
+        to: Place,
+        /// What it shall get.
+        packet: H::Packet,
+    },
+    /// Break the stream to this peer; the peer is told by [`Host::lost`], this host is not.
+    HangUp(Place),
+    /// Show something to the judge.
+    Tell(H::News),
+}
+
+/// What just happened, one at a time; the whole state of the world can be looked at in between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step<N> {
+    /// An order reached its host.
+    Ordered(Place),
+    /// An order found its host down and is forgotten.
+    Unheard(Place),
+    /// A packet reached its host.
+    Delivered {
+        /// The sender.
+        from: Place,
+        /// The receiver.
+        to: Place,
+    },
+    /// A packet found no receiver: host down, link cut or stream broken meanwhile.
+    Vanished {
+        /// The sender.
+        from: Place,
+        /// The receiver it was meant for.
+        to: Place,
+    },
+    /// A host learnt that its stream to `peer` broke.
+    Lost {
+        /// The host that was told.
+        at: Place,
+        /// The other end.
+        peer: Place,
+    },
+    /// A deadline came.
+    Woke(Place),
+    /// A host started from its disk.
+    Booted(Place),
+    /// A host crashed; the effects it had not executed are gone.
+    Crashed(Place),
+    /// A write became durable.
+    Stored(Place),
+    /// A packet was put on a link (which may lose it).
+    Sent {
+        /// The sender.
+        from: Place,
+        /// The receiver.
+        to: Place,
+    },
+    /// A host broke the stream to a peer.
+    HungUp {
+        /// The host that broke it.
+        at: Place,
+        /// The other end.
+        peer: Place,
+    },
+    /// A host showed something.
+    Told {
+        /// The host that showed it.
+        at: Place,
+        /// What it showed.
+        news: N,
+    },
+}

@@ -1,0 +1,233 @@
+//! The clock, the queue of events, crashes and clock jumps.
+
+mod events;
+
+use crate::link::Links;
+use crate::{Dice, Host, Link, Place, Step, Time};
+use events::Event;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often a host crashes and how long it stays down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crashes {
+    /// Crashes before an effect, of a thousand effects.
+    pub permille: u32,
+    /// Least and greatest time until it boots again, ms.
+    pub down_ms: (u64, u64),
+}
+
+/// One seeded world. See the [crate] for an example.
+pub struct World<H: Host> {
+    seed: u64,
+    now: Time,
+    dice: Dice,
+    places: Vec<Site<H>>,
+    links: Links,
+    queue: BTreeMap<(Time, u64), Event<H>>,
+    pushed: u64,
+    /// Hosts that may have effects to execute.
+    busy: BTreeSet<Place>,
+    /// (host, peer): the stream broke, and the host will know when the event of this number comes.
+    deaf: BTreeMap<(Place, Place), u64>,
+    wakes_in_a_row: u32,
+}
+
+/// One host, running or down, and its disk.
+struct Site<H: Host> {
+    host: Option<H>,
+    disk: H::Disk,
+    dice: Dice,
+    /// Its clock minus the world's, ms.
+    skew_ms: i64,
+    crashes: Crashes,
+    /// Crashes when this many more effects were executed.
+    crash_after: Option<u64>,
+}
+
+impl<H: Host> World<H> {
+    /// Where every clock begins: 2027-01-15 08:00 UTC.
+    pub const START: Time = Time::from_ms(1_800_000_000_000);
+
+    /// An empty world; all links are [`Link::datagram`] until told otherwise.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            now: Self::START,
+            dice: Dice::new(seed, 0),
+            places: Vec::new(),
+            links: Links::new(Link::datagram()),
+            queue: BTreeMap::new(),
+            pushed: 0,
+            busy: BTreeSet::new(),
+            deaf: BTreeMap::new(),
+            wakes_in_a_row: 0,
+        }
+    }
+
+    /// Adds a host with this disk and boots it at once.
+    pub fn add(&mut self, disk: H::Disk) -> Place {
+        let place = Place(u32::try_from(self.places.len()).unwrap_or(u32::MAX));
+        let mut dice = Dice::new(self.seed, u64::from(place.0) + 1);
+        let host = Some(H::boot(&disk, self.now, dice.rng()));
+        let crashes = Crashes::default();
+        self.places.push(Site { host, disk, dice, skew_ms: 0, crashes, crash_after: None });
+        self.busy.insert(place);
+        place
+    }
+
+    /// All places, in order.
+    pub fn places(&self) -> impl Iterator<Item = Place> + use<H> {
+        (0..self.places.len() as u32).map(Place)
+    }
+
+    /// The seed of this world.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The world's time; hosts see it through their own clocks.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The time by the clock of `place`.
+    pub fn now_at(&self, place: Place) -> Time {
+        self.site(place).clock(self.now)
+    }
+
+    /// The test's own dice, for schedules drawn from the same seed.
+    pub fn dice(&mut self) -> &mut Dice {
+        &mut self.dice
+    }
+
+    /// The host at `place`; `None` while it is down.
+    pub fn host(&self, place: Place) -> Option<&H> {
+        self.site(place).host.as_ref()
+    }
+
+    /// The same, to change it from outside; its effects are executed by the next steps.
+    pub fn host_mut(&mut self, place: Place) -> Option<&mut H> {
+        self.busy.insert(place);
+        self.site_mut(place).host.as_mut()
+    }
+
+    /// What the disk of `place` holds.
+    pub fn disk(&self, place: Place) -> &H::Disk {
+        &self.site(place).disk
+    }
+
+    /// The same, to change it: a rollback, a thief, a repair. The running host does not notice.
+    pub fn disk_mut(&mut self, place: Place) -> &mut H::Disk {
+        &mut self.site_mut(place).disk
+    }
+
+    /// Sets both directions between two hosts.
+    pub fn link(&mut self, a: Place, b: Place, link: Link) {
+        self.links.set(a, b, link);
+        self.links.set(b, a, link);
+    }
+
+    /// Sets one direction. Streams need the same kind of link both ways.
+    pub fn link_one_way(&mut self, from: Place, to: Place, link: Link) {
+        self.links.set(from, to, link);
+    }
+
+    /// Cuts the link between two hosts; streams break at once, datagrams vanish.
+    pub fn cut(&mut self, a: Place, b: Place) {
+        self.links.cut(a, b);
+        if self.links.break_stream(a, b) {
+            self.tell_lost(a, b);
+            self.tell_lost(b, a);
+        }
+    }
+
+    /// Mends the link between two hosts.
+    pub fn heal(&mut self, a: Place, b: Place) {
+        self.links.heal(a, b);
+    }
+
+    /// Partition: cuts every link between `group` and the rest.
+    pub fn split(&mut self, group: &[Place]) {
+        let rest = self.places().filter(|place| !group.contains(place)).collect::<Vec<_>>();
+        for &inside in group {
+            for &outside in &rest {
+                self.cut(inside, outside);
+            }
+        }
+    }
+
+    /// Lets `place` crash by chance from now on.
+    pub fn crashes(&mut self, place: Place, crashes: Crashes) {
+        self.site_mut(place).crashes = crashes;
+    }
+
+    /// Lets `place` crash once, after `effects` more effects were executed.
+    pub fn crash_after(&mut self, place: Place, effects: u64) {
+        self.site_mut(place).crash_after = Some(effects);
+    }
+
+    /// Crashes `place` now; it boots again after `down_ms`.
+    pub fn crash(&mut self, place: Place, down_ms: u64) {
+        if self.site_mut(place).host.take().is_none() {
+            return;
+        }
+        self.busy.remove(&place);
+        self.deaf.retain(|&(at, _), _| at != place);
+        for peer in self.links.peers(place) {
+            self.links.break_stream(place, peer);
+            self.tell_lost(peer, place);
+        }
+        self.push(self.now.plus_ms(down_ms), Event::Boot(place));
+    }
+
+    /// Moves the clock of `place` by `ms`, forwards or backwards.
+    pub fn jump(&mut self, place: Place, ms: i64) {
+        let site = self.site_mut(place);
+        site.skew_ms = site.skew_ms.saturating_add(ms);
+    }
+
+    /// Gives `order` to `place` in `delay_ms`.
+    pub fn order(&mut self, place: Place, delay_ms: u64, order: H::Order) {
+        self.push(self.now.plus_ms(delay_ms), Event::Order(place, order));
+    }
+
+    /// Ends all misfortune: links behave, nothing is cut, nobody crashes, clocks are right.
+    /// Hosts that are down boot when they would have. What was promised must now come true.
+    pub fn calm(&mut self) {
+        self.links.calm();
+        for site in &mut self.places {
+            (site.crashes, site.crash_after, site.skew_ms) = (Crashes::default(), None, 0);
+        }
+    }
+
+    /// Steps for `ms` of world time, showing each step to `judge`.
+    pub fn run_for(&mut self, ms: u64, mut judge: impl FnMut(&Self, &Step<H::News>)) {
+        let end = self.now.plus_ms(ms);
+        while let Some(step) = self.step_until(end) {
+            judge(self, &step);
+        }
+    }
+
+    #[expect(clippy::expect_used, reason = "a place of another world is a bug of the test")]
+    fn site(&self, place: Place) -> &Site<H> {
+        self.places.get(place.0 as usize).expect("a place of this world")
+    }
+
+    #[expect(clippy::expect_used, reason = "a place of another world is a bug of the test")]
+    fn site_mut(&mut self, place: Place) -> &mut Site<H> {
+        self.places.get_mut(place.0 as usize).expect("a place of this world")
+    }
+}
+
+impl<H: Host> Site<H> {
+    /// What its clock shows when the world's shows `now`.
+    fn clock(&self, now: Time) -> Time {
+        Time::from_ms(now.ms().saturating_add_signed(self.skew_ms))
+    }
+
+    /// When it wants to wake, by the world's clock.
+    fn deadline(&self) -> Option<Time> {
+        let own = self.host.as_ref()?.deadline()?;
+        Some(Time::from_ms(own.ms().saturating_add_signed(self.skew_ms.saturating_neg())))
+    }
+}

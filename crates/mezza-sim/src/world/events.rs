@@ -1,0 +1,206 @@
+//! One step at a time: an effect of a busy host, else the next event, else the next deadline.
+
+use super::{Site, World};
+use crate::{CryptoRng, Effect, Host, Place, Step, Time};
+
+/// Wakes at one instant without anything else happening, after which a host is surely stuck.
+const WAKES_IN_A_ROW_MAX: u32 = 10_000;
+
+/// What the queue holds.
+pub(super) enum Event<H: Host> {
+    Boot(Place),
+    Order(Place, H::Order),
+    /// `breaks` tells which stream of the pair it travels on; `None`: a datagram.
+    Deliver {
+        from: Place,
+        to: Place,
+        packet: H::Packet,
+        breaks: Option<u64>,
+    },
+    Lost {
+        at: Place,
+        peer: Place,
+        number: u64,
+    },
+}
+
+impl<H: Host> World<H> {
+    /// The next step, or `None` when nothing happens up to and including `end`; the clock then
+    /// stands at `end`.
+    pub fn step_until(&mut self, end: Time) -> Option<Step<H::News>> {
+        loop {
+            if let Some(&place) = self.busy.first() {
+                match self.execute_next(place) {
+                    Some(step) => return Some(step),
+                    None => self.busy.remove(&place),
+                };
+                continue;
+            }
+            let event = self.queue.first_key_value().map(|(&(at, _), _)| at);
+            let sleeper = self.first_deadline();
+            let event_first = match (event, sleeper) {
+                (Some(at), Some((wake, _))) => at <= wake,
+                (at, _) => at.is_some(),
+            };
+            let at = if event_first { event } else { sleeper.map(|(wake, _)| wake) };
+            let Some(at) = at.filter(|at| *at <= end) else {
+                self.now = self.now.max(end);
+                return None;
+            };
+            self.advance(at, event_first);
+            if !event_first {
+                return sleeper.map(|(_, place)| self.wake(place));
+            }
+            if let Some(step) = self.queue.pop_first().and_then(|(_, event)| self.happen(event)) {
+                return Some(step);
+            }
+        }
+    }
+
+    pub(super) fn push(&mut self, at: Time, event: Event<H>) -> u64 {
+        self.pushed += 1;
+        self.queue.insert((at, self.pushed), event);
+        self.pushed
+    }
+
+    /// Lets `at` know, after the delay of the link, that its stream to `peer` broke.
+    pub(super) fn tell_lost(&mut self, at: Place, peer: Place) {
+        if self.host(at).is_none() || self.deaf.contains_key(&(at, peer)) {
+            return;
+        }
+        let arrival = self.links.in_order(peer, at, self.now, &mut self.dice);
+        let number = self.pushed + 1;
+        self.push(arrival, Event::Lost { at, peer, number });
+        self.deaf.insert((at, peer), number);
+    }
+
+    fn advance(&mut self, at: Time, is_event: bool) {
+        let stands = at <= self.now && !is_event;
+        self.wakes_in_a_row = if stands { self.wakes_in_a_row + 1 } else { 0 };
+        assert!(
+            self.wakes_in_a_row <= WAKES_IN_A_ROW_MAX,
+            "a host wakes again and again at {:?}; its deadline does not move",
+            self.now
+        );
+        self.now = self.now.max(at);
+    }
+
+    fn first_deadline(&self) -> Option<(Time, Place)> {
+        let due = |place: Place| Some((self.site(place).deadline()?.max(self.now), place));
+        self.places().filter_map(due).min()
+    }
+
+    fn wake(&mut self, place: Place) -> Step<H::News> {
+        self.with_host(place, H::wake);
+        Step::Woke(place)
+    }
+
+    /// Calls the host at `place`, if it is up, with its time and dice.
+    fn with_host(
+        &mut self,
+        place: Place,
+        call: impl FnOnce(&mut H, Time, &mut dyn CryptoRng),
+    ) -> bool {
+        let now = self.now;
+        let site = self.site_mut(place);
+        let clock = site.clock(now);
+        let Site { host: Some(host), dice, .. } = site else { return false };
+        call(host, clock, dice.rng());
+        self.busy.insert(place);
+        true
+    }
+
+    fn happen(&mut self, event: Event<H>) -> Option<Step<H::News>> {
+        match event {
+            Event::Boot(place) => {
+                let now = self.now;
+                let site = self.site_mut(place);
+                site.host = Some(H::boot(&site.disk, site.clock(now), site.dice.rng()));
+                self.busy.insert(place);
+                Some(Step::Booted(place))
+            }
+            Event::Order(place, order) => {
+                let heard = self.with_host(place, |host, now, rng| host.order(order, now, rng));
+                Some(if heard { Step::Ordered(place) } else { Step::Unheard(place) })
+            }
+            Event::Deliver { from, to, packet, breaks } => {
+                let broken = breaks.is_some_and(|count| count != self.links.breaks(from, to));
+                let arrived = !broken
+                    && !self.links.is_cut(from, to)
+                    && self.with_host(to, |host, now, rng| host.deliver(from, packet, now, rng));
+                let vanished = Step::Vanished { from, to };
+                Some(if arrived { Step::Delivered { from, to } } else { vanished })
+            }
+            Event::Lost { at, peer, number } => {
+                // The host crashed or hung up meanwhile: news of a stream it no longer knows.
+                self.deaf.get(&(at, peer)).filter(|&&waiting| waiting == number)?;
+                self.deaf.remove(&(at, peer));
+                self.with_host(at, |host, now, rng| host.lost(peer, now, rng));
+                Some(Step::Lost { at, peer })
+            }
+        }
+    }
+
+    /// Executes the next effect of `place`, or crashes it instead; `None` when it has no more.
+    fn execute_next(&mut self, place: Place) -> Option<Step<H::News>> {
+        let effect = self.site_mut(place).host.as_mut()?.effect()?;
+        if let Some(down_ms) = self.site_mut(place).crash_now() {
+            self.crash(place, down_ms);
+            return Some(Step::Crashed(place));
+        }
+        Some(match effect {
+            Effect::Write(write) => {
+                H::write(&mut self.site_mut(place).disk, write);
+                self.with_host(place, H::stored);
+                Step::Stored(place)
+            }
+            Effect::Send { to, packet } => {
+                self.send(place, to, &packet);
+                Step::Sent { from: place, to }
+            }
+            Effect::HangUp(peer) => {
+                self.deaf.remove(&(place, peer));
+                if self.links.break_stream(place, peer) {
+                    self.tell_lost(peer, place);
+                }
+                Step::HungUp { at: place, peer }
+            }
+            Effect::Tell(news) => Step::Told { at: place, news },
+        })
+    }
+
+    fn send(&mut self, from: Place, to: Place, packet: &H::Packet) {
+        let stream = self.links.get(from, to).stream;
+        if stream && self.deaf.contains_key(&(from, to)) {
+            return;
+        }
+        let arrivals = self.links.arrivals(from, to, self.now, &mut self.dice);
+        if stream && (self.links.is_cut(from, to) || self.host(to).is_none()) {
+            self.links.break_stream(from, to);
+            return self.tell_lost(from, to);
+        }
+        let breaks = stream.then(|| self.links.breaks(from, to));
+        for at in arrivals {
+            self.push(at, Event::Deliver { from, to, packet: packet.clone(), breaks });
+        }
+    }
+}
+
+impl<H: Host> Site<H> {
+    /// Whether the site crashes before its next effect, and for how long it stays down.
+    fn crash_now(&mut self) -> Option<u64> {
+        let planned = match &mut self.crash_after {
+            Some(0) => true,
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        };
+        if planned {
+            self.crash_after = None;
+        }
+        let crash = planned || self.dice.chance(self.crashes.permille);
+        crash.then(|| self.dice.between(self.crashes.down_ms.0, self.crashes.down_ms.1))
+    }
+}

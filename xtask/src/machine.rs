@@ -1,0 +1,92 @@
+//! What this machine offers: compilers, Node, cores, memory, privileges.
+
+use crate::run::first_line;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The build directory: `CARGO_TARGET_DIR`, else `target` in the repository.
+pub fn target(root: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root.join(folder),
+        None => root.join("target"),
+    }
+}
+
+/// `cargo`, the one that runs us.
+pub fn cargo(root: &Path) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(root);
+    // Set by `cargo run` for us; a nested cargo would take it for its own crate's.
+    for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// `rustc 1.95.0 (..)` -> `1.95.0`.
+pub fn rustc() -> Option<String> {
+    let line = first_line(Command::new("rustc").arg("--version"))?;
+    line.split(' ').nth(1).map(str::to_owned)
+}
+
+/// Whether a C compiler answers.
+pub fn has_cc() -> bool {
+    let name = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    first_line(Command::new(name).arg("--version")).is_some()
+}
+
+/// Major and minor version of Node, if it is there.
+pub fn node() -> Option<(u32, u32)> {
+    first_line(Command::new("node").arg("--version")).as_deref().and_then(node_version)
+}
+
+/// Whether the page's tools run on this version: 20.19 or newer, but not 21 nor 22.0 to 22.11.
+pub fn node_serves(version: (u32, u32)) -> bool {
+    match version {
+        (20, minor) => minor >= 19,
+        (22, minor) => minor >= 12,
+        (major, _) => major >= 23,
+    }
+}
+
+fn node_version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.strip_prefix('v')?.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
+}
+
+/// Processors this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Memory of the machine in GiB, rounded; `None` where the kernel does not say.
+pub fn memory_gib() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib = kib.split_whitespace().next()?.parse::<u64>().ok()?;
+    Some((kib + (1 << 19)) >> 20)
+}
+
+/// Whether we are root.
+pub fn is_root() -> bool {
+    first_line(Command::new("id").arg("-u")).as_deref() == Some("0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_node() {
+        assert_eq!(node_version("v20.19.2"), Some((20, 19)));
+        assert_eq!(node_version("20"), None);
+        for good in [(20, 19), (22, 12), (23, 0), (24, 1)] {
+            assert!(node_serves(good), "{good:?}");
+        }
+        for bad in [(18, 20), (20, 18), (21, 7), (22, 11)] {
+            assert!(!node_serves(bad), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What the tests want from the machine, and how it gets there: as root through apt, else the
+//! step that wants it is skipped with the command that would have helped.
+
+use crate::machine;
+use crate::run::{Logs, find, first_line, run};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What was found in the end.
+pub struct Found {
+    /// A Chromium.
+    pub chromium: Option<PathBuf>,
+    /// A Python that can import `cryptography`.
+    pub python: Option<PathBuf>,
+    /// The standard library for wasm32-unknown-unknown.
+    pub wasm: bool,
+}
+
+/// One Debian package and the sign that it is not needed.
+struct Package {
+    name: &'static str,
+    present: fn() -> bool,
+    /// For which part of the tests.
+    purpose: &'static str,
+}
+
+const PACKAGES: [Package; 6] = [
+    Package { name: "chromium", present: || chromium().is_some(), purpose: "browser test" },
+    Package { name: "postgresql", present: has_postgres, purpose: "the relay's second store" },
+    Package { name: "zbar-tools", present: || has("zbarimg"), purpose: "QR codes read by others" },
+    Package {
+        name: "gnutls-bin",
+        present: || has("gnutls-cli"),
+        purpose: "TLS by another library",
+    },
+    Package { name: "python3", present: || has("python3"), purpose: "second implementations" },
+    Package { name: "python3-venv", present: has_venv, purpose: "Python's own packages" },
+];
+
+/// Looks, and if `install` and root, installs what is missing; prints what it does.
+pub fn look(target: &Path, logs: &Logs, install: bool) -> Result<Found, String> {
+    let mut missing = PACKAGES.iter().filter(|package| !(package.present)()).collect::<Vec<_>>();
+    if python(target).is_some() {
+        missing.retain(|package| package.name != "python3-venv");
+    }
+    if install && !missing.is_empty() && machine::is_root() && has("apt-get") {
+        apt(&missing, logs)?;
+    }
+    if install && python(target).is_none() {
+        cryptography(target, logs)?;
+    }
+    if install && !has_wasm() && has("rustup") {
+        println!("install  rustup target add wasm32-unknown-unknown");
+        let mut rustup = Command::new("rustup");
+        rustup.args(["target", "add", "wasm32-unknown-unknown"]);
+        let _ = run(&mut rustup, &mut logs.open("install wasm")?, false);
+    }
+    Ok(Found { chromium: chromium(), python: python(target), wasm: has_wasm() })
+}
+
+fn apt(missing: &[&Package], logs: &Logs) -> Result<(), String> {
+    let names = missing.iter().map(|package| package.name).collect::<Vec<_>>();
+    println!(
+        "install  apt-get install {}   (`--no-install` leaves the machine alone)",
+        names.join(" ")
+    );
+    let mut log = logs.open("install apt")?;
+    let mut apt = |args: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(["-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=20"]).args(args);
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        run(&mut command, &mut log, false).is_ok_and(|ended| ended.ok)
+    };
+    apt(&["update", "--quiet"]);
+    for package in missing {
+        if !apt(&["install", "--yes", "--quiet", "--no-install-recommends", package.name]) {
+            let log = logs.path("install apt");
+            let (name, purpose) = (package.name, package.purpose);
+            println!("install  {name} (for {purpose}) did not install; see {}", log.display());
+        }
+    }
+    Ok(())
+}
+
+/// `cryptography` in a virtual environment of our own: no system package is needed or touched.
+fn cryptography(target: &Path, logs: &Logs) -> Result<(), String> {
+    let Some(python) = find(&["python3"]) else { return Ok(()) };
+    let folder = target.join("python");
+    println!("install  pip install cryptography   (into {})", folder.display());
+    let mut log = logs.open("install python")?;
+    let mut venv = Command::new(python);
+    venv.args(["-m", "venv"]).arg(&folder);
+    let mut pip = Command::new(folder.join("bin/pip"));
+    pip.args(["install", "--quiet", "cryptography"]);
+    for command in [&mut venv, &mut pip] {
+        if !run(command, &mut log, false).is_ok_and(|ended| ended.ok) {
+            println!("install  failed; see {}", logs.path("install python").display());
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn has(program: &str) -> bool {
+    find(&[program]).is_some()
+}
+
+fn chromium() -> Option<PathBuf> {
+    let named = std::env::var_os("CHROMIUM").map(PathBuf::from).filter(|file| file.is_file());
+    named.or_else(|| find(&["chromium", "chromium-browser", "google-chrome"]))
+}
+
+/// Debian keeps the server out of the search path.
+fn has_postgres() -> bool {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    has("postgres") || versions.into_iter().any(|v| v.path().join("bin/postgres").is_file())
+}
+
+fn has_venv() -> bool {
+    first_line(Command::new("python3").args(["-c", "import ensurepip; print(1)"])).is_some()
+}
+
+/// The system's Python if it can import `cryptography`, else our own.
+fn python(target: &Path) -> Option<PathBuf> {
+    let named = std::env::var_os("MEZZA_PYTHON").map(PathBuf::from);
+    let all = [named, find(&["python3"]), Some(target.join("python/bin/python"))];
+    let works = |python: &PathBuf| {
+        first_line(Command::new(python).args(["-c", "import cryptography; print(1)"])).is_some()
+    };
+    all.into_iter().flatten().find(works)
+}
+
+fn has_wasm() -> bool {
+    let root = first_line(Command::new("rustc").args(["--print", "sysroot"]));
+    root.is_some_and(|root| {
+        Path::new(&root).join("lib/rustlib/wasm32-unknown-unknown/lib").is_dir()
+    })
+}

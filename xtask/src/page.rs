@@ -1,0 +1,118 @@
+//! The web page: built from `ui/` into the folder that the program embeds, once per content.
+
+use crate::machine;
+use crate::run::{Logs, run};
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a build of the page came to.
+pub enum Built {
+    /// Built now.
+    Now,
+    /// Built before from the same sources.
+    Before,
+    /// Not built; the reason and the next step.
+    Not(String),
+}
+
+/// The page's sources.
+pub fn folder(root: &Path) -> PathBuf {
+    root.join("ui")
+}
+
+/// What stands between this machine and the page, with the next step.
+pub fn obstacle(root: &Path) -> Option<String> {
+    if !folder(root).join("package.json").is_file() {
+        return Some("no ui/ in this tree; take a full checkout".to_owned());
+    }
+    match machine::node() {
+        None => Some("node not found; install Node 20.19 or newer".to_owned()),
+        Some(version) if !machine::node_serves(version) => {
+            let (major, minor) = version;
+            let text = format!("node {major}.{minor} does not serve; install Node 20.19 or newer");
+            Some(format!("{text} (not 21, not 22.0-22.11)"))
+        }
+        Some(_) => None,
+    }
+}
+
+/// `npm` in `ui/`.
+pub fn npm(root: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("npm");
+    command.current_dir(folder(root)).args(args);
+    command
+}
+
+/// Builds the page unless the last build saw the same sources.
+pub fn build(root: &Path, logs: &Logs) -> Result<Built, String> {
+    if let Some(reason) = obstacle(root) {
+        return Ok(Built::Not(reason));
+    }
+    let mark = logs.path("page").with_extension("hash");
+    let hash = content_hash(&folder(root))?;
+    let page = root.join("crates/mezza/page/index.html");
+    if page.is_file() && fs::read_to_string(&mark).is_ok_and(|last| last == hash) {
+        return Ok(Built::Before);
+    }
+    let mut log = logs.open("page")?;
+    for args in [["ci"].as_slice(), &["run", "build"]] {
+        let ended = run(&mut npm(root, args), &mut log, false)?;
+        if !ended.ok {
+            let tail = ended.tail.join("\n");
+            let log = logs.path("page");
+            return Err(format!(
+                "{tail}\nnpm {} failed (log: {}); repair it, or run with --no-web",
+                args.join(" "),
+                log.display()
+            ));
+        }
+    }
+    fs::write(&mark, &hash).map_err(|e| format!("{}: {e}", mark.display()))?;
+    Ok(Built::Now)
+}
+
+/// A hash of every file below `folder` that people write; good for this machine only.
+fn content_hash(folder: &Path) -> Result<String, String> {
+    let mut hasher = DefaultHasher::new();
+    hash_folder(folder, &mut hasher).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
+fn hash_folder(folder: &Path, hasher: &mut DefaultHasher) -> std::io::Result<()> {
+    let mut entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let (kind, name) = (entry.file_type()?, entry.file_name());
+        if kind.is_dir() && name != "node_modules" && name != "dist" {
+            hash_folder(&entry.path(), hasher)?;
+        } else if kind.is_file() {
+            (entry.path(), fs::read(entry.path())?).hash(hasher);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_sees_content_and_names() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/xtask-planted/hash");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("src")).expect("folder");
+        fs::write(folder.join("src/a.ts"), "1").expect("file");
+        let first = content_hash(&folder).expect("hash");
+        assert_eq!(first, content_hash(&folder).expect("hash"));
+        fs::create_dir_all(folder.join("node_modules")).expect("folder");
+        fs::write(folder.join("node_modules/x.js"), "1").expect("file");
+        assert_eq!(first, content_hash(&folder).expect("hash"));
+        fs::write(folder.join("src/a.ts"), "2").expect("file");
+        let second = content_hash(&folder).expect("hash");
+        fs::rename(folder.join("src/a.ts"), folder.join("src/b.ts")).expect("rename");
+        let third = content_hash(&folder).expect("hash");
+        assert!(first != second && second != third);
+    }
+}

@@ -1,0 +1,143 @@
+//! Running other programs: quietly into a log, or to the log and the terminal at once.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+/// How a program ended.
+pub struct Ended {
+    /// It said so itself.
+    pub ok: bool,
+    /// The texts after `SKIPPED ` in its output.
+    pub skipped: Vec<String>,
+    /// The last lines it printed.
+    pub tail: Vec<String>,
+}
+
+/// Lines of a failed step that are shown again.
+const TAIL_LINES: usize = 40;
+
+/// Where the logs of a run go.
+pub struct Logs {
+    folder: PathBuf,
+}
+
+impl Logs {
+    /// The folder `xtask` in the build directory.
+    pub fn new(target: &Path) -> Result<Self, String> {
+        let folder = target.join("xtask");
+        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        Ok(Self { folder })
+    }
+
+    /// The log of one step.
+    pub fn path(&self, step: &str) -> PathBuf {
+        self.folder.join(format!("{}.log", step.replace(' ', "-")))
+    }
+
+    /// A new, empty log.
+    pub fn open(&self, step: &str) -> Result<File, String> {
+        let path = self.path(step);
+        File::create(&path).map_err(|e| format!("{}: {e}", path.display()))
+    }
+}
+
+/// Runs `command` to its end; every line goes to `log`, and to the terminal if `shown`.
+pub fn run(command: &mut Command, log: &mut File, shown: bool) -> Result<Ended, String> {
+    let _ = writeln!(log, "$ {}", words(command));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|e| format!("{}: {e}", words(command)))?;
+    let (sender, lines) = mpsc::channel();
+    forward(child.stdout.take(), sender.clone());
+    forward(child.stderr.take(), sender);
+    let mut ended = Ended { ok: false, skipped: Vec::new(), tail: Vec::new() };
+    for line in lines {
+        let _ = writeln!(log, "{line}");
+        if shown {
+            println!("{line}");
+        }
+        ended.skipped.extend(skip_reason(&line));
+        if ended.tail.len() == TAIL_LINES {
+            ended.tail.remove(0);
+        }
+        ended.tail.push(line);
+    }
+    let status = child.wait().map_err(|e| format!("{}: {e}", words(command)))?;
+    ended.ok = status.success();
+    Ok(ended)
+}
+
+/// What `command` prints, first line only; `None` if it cannot be run or fails.
+pub fn first_line(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).output().ok().filter(|out| out.status.success())?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Some(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// The first of `names` that is an executable file in the search path.
+pub fn find(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let folders = std::env::split_paths(&path).collect::<Vec<_>>();
+    let found = names.iter().flat_map(|name| folders.iter().map(move |dir| dir.join(name)));
+    found.into_iter().find(|file| file.is_file())
+}
+
+/// A test that cannot run here prints `SKIPPED name: reason; how to enable it`.
+fn skip_reason(line: &str) -> Option<String> {
+    let (_, text) = line.split_once("SKIPPED ")?;
+    let (name, reason) = text.split_once(": ")?;
+    (!name.contains(' ') && !reason.is_empty()).then(|| text.trim().to_owned())
+}
+
+fn forward(pipe: Option<impl Read + Send + 'static>, to: mpsc::Sender<String>) {
+    let Some(pipe) = pipe else { return };
+    thread::spawn(move || {
+        let mut reader = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while matches!(reader.read_until(b'\n', &mut line), Ok(1..)) {
+            let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
+            if to.send(text).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+}
+
+fn words(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skips_are_read_from_the_output() {
+        let line = "test store::postgres ... SKIPPED postgres: no server; apt install postgresql";
+        assert_eq!(
+            skip_reason(line).as_deref(),
+            Some("postgres: no server; apt install postgresql")
+        );
+        assert_eq!(skip_reason("nothing was SKIPPED here"), None);
+        assert_eq!(skip_reason("SKIPPED 3"), None);
+    }
+
+    #[test]
+    fn output_is_kept_and_the_status_told() {
+        let logs = Logs::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").as_path());
+        let logs = logs.expect("a folder for logs");
+        let mut log = logs.open("self test").expect("a log");
+        let script = "echo one; echo SKIPPED x: no y\\; get y >&2; exit 3";
+        let ended = run(Command::new("sh").args(["-c", script]), &mut log, false).expect("sh");
+        assert!(!ended.ok && ended.tail.contains(&"one".to_owned()));
+        assert_eq!(ended.skipped, ["x: no y; get y"]);
+        let kept = fs::read_to_string(logs.path("self test")).expect("the log");
+        assert!(kept.starts_with("$ sh -c") && kept.contains("\none\n"));
+        assert!(run(&mut Command::new("no such program"), &mut log, false).is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! `cargo xtask test`: every check there is, one line each, then what was skipped and why.
+
+mod steps;
+
+use crate::run::Logs;
+use crate::{machine, needs};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What all steps know.
+pub struct Context<'a> {
+    /// The repository.
+    root: &'a Path,
+    /// The build directory.
+    target: PathBuf,
+    /// A log per step.
+    logs: Logs,
+    /// What the machine has of the tools that tests use.
+    needs: needs::Found,
+}
+
+/// How a step ended.
+enum Verdict {
+    /// Everything ran; what its children skipped, if anything.
+    Passed(Vec<String>),
+    /// Something is wrong; the lines that say what.
+    Failed(Vec<String>),
+    /// It cannot run here: `name: reason; how to enable it`.
+    Skipped(String),
+}
+
+/// The whole run, in numbers.
+#[derive(Default)]
+struct Tally {
+    skipped: Vec<String>,
+    failed: Vec<&'static str>,
+}
+
+/// Runs all steps, or the ones named in `args`.
+pub fn test(root: &Path, args: &[String]) -> Result<(), String> {
+    let begun = Instant::now();
+    let install = !args.iter().any(|arg| arg == "--no-install");
+    let names = args.iter().filter(|arg| *arg != "--no-install").collect::<Vec<_>>();
+    let known = |name: &&&String| steps::STEPS.iter().all(|(step, _)| step != *name);
+    if let Some(unknown) = names.iter().find(known) {
+        let all = steps::STEPS.map(|(name, _)| name).join(", ");
+        return Err(format!("no step `{unknown}`; there are: {all}"));
+    }
+    let target = machine::target(root);
+    let logs = Logs::new(&target)?;
+    let needs = needs::look(&target, &logs, install)?;
+    let context = Context { root, target, logs, needs };
+    let mut tally = Tally::default();
+    for (name, step) in steps::STEPS {
+        if names.is_empty() || names.iter().any(|wanted| *wanted == name) {
+            tally.add(name, &context, step);
+        }
+    }
+    tally.sum_up(begun.elapsed(), everything_must_run())
+}
+
+/// In CI a skipped check is a failed check.
+fn everything_must_run() -> bool {
+    let set = |name| std::env::var(name).is_ok_and(|value| value == "true" || value == "1");
+    set("CI") || set("MEZZA_REQUIRE_ALL")
+}
+
+impl Tally {
+    fn add(&mut self, name: &'static str, context: &Context, step: steps::Step) {
+        let begun = Instant::now();
+        let verdict = step(context).unwrap_or_else(|text| Verdict::Failed(vec![text]));
+        let time = seconds(begun.elapsed());
+        let (word, lines) = match &verdict {
+            Verdict::Passed(skipped) if skipped.is_empty() => ("ok".to_owned(), [].as_slice()),
+            Verdict::Passed(skipped) => (format!("ok, {} skipped", skipped.len()), [].as_slice()),
+            Verdict::Skipped(_) => ("SKIPPED".to_owned(), [].as_slice()),
+            Verdict::Failed(lines) => ("FAILED".to_owned(), lines.as_slice()),
+        };
+        println!("{name:.<24} {word:<16} {time:>8}");
+        for line in lines {
+            println!("    {line}");
+        }
+        match verdict {
+            Verdict::Passed(skipped) => self.skipped.extend(skipped),
+            Verdict::Skipped(reason) => self.skipped.push(reason),
+            Verdict::Failed(_) => {
+                println!("    log: {}", context.logs.path(name).display());
+                self.failed.push(name);
+            }
+        }
+    }
+
+    fn sum_up(mut self, time: Duration, require_all: bool) -> Result<(), String> {
+        self.skipped.sort();
+        self.skipped.dedup();
+        println!("SKIPPED {}", self.skipped.len());
+        for reason in &self.skipped {
+            println!("    {reason}");
+        }
+        if !self.failed.is_empty() {
+            return Err(format!("FAILED: {} ({})", self.failed.join(", "), seconds(time)));
+        }
+        if require_all && !self.skipped.is_empty() {
+            let text = "here a skip is a failure (CI or MEZZA_REQUIRE_ALL is set)";
+            return Err(format!("FAILED: {} skipped; {text}", self.skipped.len()));
+        }
+        println!("OK {}", seconds(time));
+        Ok(())
+    }
+}
+
+/// `84 s` below two minutes, `3 min 20 s` above; tenths below ten seconds.
+pub fn seconds(time: Duration) -> String {
+    match time.as_secs() {
+        0..10 => format!("{:.1} s", time.as_secs_f64()),
+        whole @ 10..120 => format!("{whole} s"),
+        whole => format!("{} min {} s", whole / 60, whole % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skip_fails_only_where_everything_must_run() {
+        let tally = || Tally { skipped: vec!["a: b; c".to_owned()], ..Tally::default() };
+        assert!(tally().sum_up(Duration::ZERO, false).is_ok());
+        assert!(tally().sum_up(Duration::ZERO, true).is_err());
+        assert!(Tally::default().sum_up(Duration::ZERO, true).is_ok());
+        let failed = Tally { failed: vec!["fmt"], ..Tally::default() };
+        let text = failed.sum_up(Duration::ZERO, false).expect_err("a failure");
+        assert!(text.starts_with("FAILED: fmt"));
+    }
+
+    #[test]
+    fn unknown_steps_are_named() {
+        let text = test(Path::new("."), &["fmd".to_owned()]).expect_err("no such step");
+        assert!(text.contains("`fmd`") && text.contains("clippy"));
+    }
+
+    #[test]
+    fn times_for_people() {
+        assert_eq!(seconds(Duration::from_millis(1_230)), "1.2 s");
+        assert_eq!(seconds(Duration::from_secs(84)), "84 s");
+        assert_eq!(seconds(Duration::from_secs(200)), "3 min 20 s");
+    }
+}

@@ -1,0 +1,156 @@
+//! The steps, in the order they run.
+
+use super::{Context, Verdict};
+use crate::run::run;
+use crate::{machine, page, tidy};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// One step; an `Err` is a failure like any other.
+pub type Step = fn(&Context) -> Result<Verdict, String>;
+
+/// The page comes before `cargo test`, so that the program is compiled once, with the page in it.
+pub const STEPS: [(&str, Step); 10] = [
+    ("tidy", tidy),
+    ("fmt", fmt),
+    ("clippy", clippy),
+    ("wasm", wasm),
+    ("web", web),
+    ("test", test),
+    ("vectors", vectors),
+    ("browser", browser),
+    ("fuzz", fuzz),
+    ("doc", doc),
+];
+
+/// Seconds for each fuzz target.
+const FUZZ_SECONDS: &str = "2";
+
+fn tidy(context: &Context) -> Result<Verdict, String> {
+    let refused = tidy::refusals(context.root)?;
+    let lines = refused.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let _ = fs::write(context.logs.path("tidy"), lines.join("\n"));
+    Ok(if lines.is_empty() { Verdict::Passed(Vec::new()) } else { Verdict::Failed(lines) })
+}
+
+fn fmt(context: &Context) -> Result<Verdict, String> {
+    quietly(context, "fmt", &mut [cargo(context, &["fmt", "--all", "--check"])])
+}
+
+fn clippy(context: &Context) -> Result<Verdict, String> {
+    let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    quietly(context, "clippy", &mut [cargo(context, &args)])
+}
+
+/// Floors 0-2 know no operating system: they compile for a target that has none.
+fn wasm(context: &Context) -> Result<Verdict, String> {
+    const TARGET: &str = "wasm32-unknown-unknown";
+    if !context.needs.wasm {
+        let text = format!("wasm: no standard library for {TARGET}; rustup target add {TARGET}");
+        return Ok(Verdict::Skipped(text));
+    }
+    let mut args = vec!["check", "--target", TARGET];
+    let pure = tidy::pure_crates(context.root)?;
+    args.extend(pure.iter().flat_map(|name| ["-p", name]));
+    quietly(context, "wasm", &mut [cargo(context, &args)])
+}
+
+/// The page: locked packages, types, unit tests, build.
+fn web(context: &Context) -> Result<Verdict, String> {
+    if let Some(reason) = page::obstacle(context.root) {
+        return Ok(Verdict::Skipped(format!("web: {reason}")));
+    }
+    let scripts: [&[&str]; 4] = [&["ci"], &["run", "check"], &["test"], &["run", "build"]];
+    let mut commands = scripts.map(|args| page::npm(context.root, args));
+    quietly(context, "web", &mut commands)
+}
+
+/// All tests of the workspace and of this tool; the lines of cargo go to the terminal as well.
+fn test(context: &Context) -> Result<Verdict, String> {
+    let mut command = cargo(context, &["test", "--workspace", "--no-fail-fast"]);
+    if let Some(python) = &context.needs.python {
+        command.env("MEZZA_PYTHON", python);
+    }
+    let mut log = context.logs.open("test")?;
+    let ended = run(&mut command, &mut log, true)?;
+    // The terminal has it all already.
+    Ok(if ended.ok { Verdict::Passed(ended.skipped) } else { Verdict::Failed(Vec::new()) })
+}
+
+/// The second implementation of every vector, in Python.
+fn vectors(context: &Context) -> Result<Verdict, String> {
+    let mut references = Vec::new();
+    let folders = fs::read_dir(context.root.join("vectors"));
+    for folder in folders.into_iter().flatten().flatten() {
+        references.push(folder.path().join("reference.py"));
+    }
+    references.retain(|file| file.is_file());
+    references.sort();
+    if references.is_empty() {
+        return Err("no vectors/*/reference.py in this tree; take a full checkout".to_owned());
+    }
+    let Some(python) = &context.needs.python else {
+        let text = "vectors: no python3 with `cryptography`; apt install python3-cryptography";
+        return Ok(Verdict::Skipped(text.to_owned()));
+    };
+    let check = |file: PathBuf| {
+        let mut command = Command::new(python);
+        command.current_dir(context.root).arg(file).arg("--check");
+        command
+    };
+    quietly(context, "vectors", &mut references.into_iter().map(check).collect::<Vec<_>>())
+}
+
+/// Two real nodes and a real browser.
+fn browser(context: &Context) -> Result<Verdict, String> {
+    if let Some(reason) = page::obstacle(context.root) {
+        return Ok(Verdict::Skipped(format!("browser: {reason}")));
+    }
+    let Some(chromium) = &context.needs.chromium else {
+        let text = "browser: no chromium; apt install chromium";
+        return Ok(Verdict::Skipped(text.to_owned()));
+    };
+    let mut npm = page::npm(context.root, &["run", "browser"]);
+    npm.env("CHROMIUM", chromium).env("MEZZA_BIN", context.target.join("debug/mezza"));
+    quietly(context, "browser", &mut [cargo(context, &["build", "-p", "mezza"]), npm])
+}
+
+/// Every fuzz target for a moment, on the stable compiler: they build, run and find nothing.
+fn fuzz(context: &Context) -> Result<Verdict, String> {
+    let manifest = ["--manifest-path", "fuzz/Cargo.toml"];
+    let args = ["run", "--quiet", manifest[0], manifest[1], "--", "all", FUZZ_SECONDS];
+    let mut command = cargo(context, &args);
+    command.env("CARGO_TARGET_DIR", &context.target);
+    quietly(
+        context,
+        "fuzz",
+        &mut [cargo(context, &["fmt", manifest[0], manifest[1], "--check"]), command],
+    )
+}
+
+fn doc(context: &Context) -> Result<Verdict, String> {
+    let mut command = cargo(context, &["doc", "--workspace", "--no-deps"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    quietly(context, "doc", &mut [command])
+}
+
+fn cargo(context: &Context, args: &[&str]) -> Command {
+    let mut command = machine::cargo(context.root);
+    command.args(args);
+    command
+}
+
+/// Runs the commands of one step one after the other into its log; the first that fails ends it.
+fn quietly(context: &Context, step: &str, commands: &mut [Command]) -> Result<Verdict, String> {
+    let mut log = context.logs.open(step)?;
+    let mut skipped = Vec::new();
+    for command in commands {
+        let ended = run(command, &mut log, false)?;
+        if !ended.ok {
+            return Ok(Verdict::Failed(ended.tail));
+        }
+        skipped.extend(ended.skipped);
+    }
+    Ok(Verdict::Passed(skipped))
+}

@@ -1,0 +1,77 @@
+//! The rules of the house that no compiler knows. Each refusal ends with what to do about it.
+//!
+//! | module | refuses |
+//! |---|---|
+//! | [`floors`] | an edge that points up or sideways, an unknown crate, more than thirteen |
+//! | [`words`] | the world below floor 3, `unsafe`, leftovers, forbidden names, a machine's own paths |
+//! | [`shape`] | files above 600 lines, `mod.rs`, crates without the common lints |
+//! | [`rules`] | a rule of a specification in force without a test of its name |
+//! | [`tree`], [`source`] | what the others read: the files, and Rust without comments and strings |
+
+mod floors;
+mod rules;
+mod shape;
+mod source;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod words;
+
+use std::fmt;
+use std::path::Path;
+use tree::Tree;
+
+/// One thing that must change, and where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Refusal {
+    /// Relative to the repository.
+    path: String,
+    /// From 1; 0: the file as a whole.
+    line: usize,
+    /// What is wrong and what to do instead.
+    text: String,
+}
+
+impl Refusal {
+    fn new(path: &str, line: usize, text: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, text: text.into() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.text),
+            line => write!(f, "{}:{line}: {}", self.path, self.text),
+        }
+    }
+}
+
+/// Everything tidy refuses in the repository at `root`, in order of path and line.
+pub fn refusals(root: &Path) -> Result<Vec<Refusal>, String> {
+    let tree = Tree::read(root)?;
+    let mut all = floors::check(&tree);
+    all.extend(words::check(&tree));
+    all.extend(shape::check(&tree));
+    all.extend(rules::check(&tree));
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+/// `cargo xtask tidy`.
+pub fn command(root: &Path) -> Result<(), String> {
+    let all = refusals(root)?;
+    if all.is_empty() {
+        println!("tidy: nothing to refuse");
+        return Ok(());
+    }
+    let lines = all.iter().map(ToString::to_string).collect::<Vec<_>>();
+    Err(format!("{}\ntidy: {} refused", lines.join("\n"), all.len()))
+}
+
+/// The crates of floors 0 to 2 in the repository at `root`.
+pub fn pure_crates(root: &Path) -> Result<Vec<String>, String> {
+    let tree = Tree::read(root)?;
+    Ok(floors::pure(&tree).map(str::to_owned).collect())
+}

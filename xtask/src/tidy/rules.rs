@@ -1,0 +1,86 @@
+//! Every rule of a specification that is in force has a test of its name.
+//!
+//! A document in `docs/protocols/` says near its top `In force: MSG-1 MSG-2 ..`. The test of
+//! MSG-1 is a function `msg_1_..` with a test attribute in some crate (or in xtask); rules about
+//! the page may instead have a test whose title begins with `web_3` in `ui/tests/`.
+
+use super::{Refusal, Tree};
+use std::collections::BTreeSet;
+
+pub fn check(tree: &Tree) -> Vec<Refusal> {
+    let tested = tested(tree);
+    let mut refused = Vec::new();
+    let documents = tree.ending(&["md"]).filter(|(path, _)| path.starts_with("docs/protocols/"));
+    for (path, text) in documents {
+        let lists = text.lines().enumerate().filter_map(|(i, line)| {
+            Some((i + 1, line.trim_start_matches(['*', '>', ' ']).strip_prefix("In force:")?))
+        });
+        for (line, list) in lists {
+            for rule in list.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+                refused.extend(wrong(path, line, rule, text, &tested));
+            }
+        }
+    }
+    refused
+}
+
+fn wrong(
+    path: &str,
+    line: usize,
+    rule: &str,
+    text: &str,
+    tested: &BTreeSet<String>,
+) -> Option<Refusal> {
+    let prefix = prefix(rule)?;
+    if !text.contains(&format!("**{rule}**")) {
+        let text = format!("{rule} is in force, but this document has no **{rule}**");
+        return Some(Refusal::new(path, line, text));
+    }
+    let text = format!("{rule} is in force without a test; write `fn {prefix}_..` or take it off");
+    (!tested.contains(&prefix)).then(|| Refusal::new(path, line, text))
+}
+
+/// `MSG-1` -> `msg_1`; `None` for what is no rule.
+fn prefix(rule: &str) -> Option<String> {
+    let (family, number) = rule.split_once('-')?;
+    let is_rule = family.len() >= 2
+        && family.bytes().all(|b| b.is_ascii_uppercase())
+        && !number.is_empty()
+        && number.bytes().all(|b| b.is_ascii_digit());
+    is_rule.then(|| format!("{}_{number}", family.to_lowercase()))
+}
+
+/// The prefixes (`msg_1`) of all test functions and of all titles in `ui/tests/`.
+fn tested(tree: &Tree) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (_, text) in tree.ending(&["rs"]) {
+        let lines = text.lines().collect::<Vec<_>>();
+        for (index, line) in lines.iter().enumerate() {
+            let Some(name) = line.trim_start().split_once("fn ").map(|(_, name)| name) else {
+                continue;
+            };
+            let above = &lines[index.saturating_sub(6)..index];
+            let is_test = above.iter().rev().take_while(|l| !l.trim().is_empty()).any(|l| {
+                l.trim_start().starts_with("#[") && (l.contains("test]") || l.contains("test("))
+            });
+            found.extend(two_words(name).filter(|_| is_test));
+        }
+    }
+    for (_, text) in tree.iter().filter(|(path, _)| path.starts_with("ui/tests/")) {
+        let titles = text.split(['"', '\'', '`']);
+        found.extend(titles.filter_map(two_words));
+    }
+    found
+}
+
+/// `msg_1_refuses(` -> `msg_1`.
+fn two_words(name: &str) -> Option<String> {
+    let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
+    let (family, number) = (parts.next()?, parts.next()?);
+    let ok = !family.is_empty()
+        && family.bytes().all(|b| b.is_ascii_lowercase())
+        && !number.is_empty()
+        && number.bytes().all(|b| b.is_ascii_digit());
+    let joined = name.as_bytes().get(family.len()) == Some(&b'_');
+    (ok && joined).then(|| format!("{family}_{number}"))
+}

@@ -1,0 +1,283 @@
+//! One planted tree per refusal: a good one, and the same with one thing wrong.
+
+use super::refusals;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const CORE: &str = "[package]\nname = \"mezza-core\"\n\n[lints]\nworkspace = true\n";
+const LIB: &str = "//! Talks about std::fs and unsafe.\n#![no_std]\n";
+
+fn manifest(name: &str, rest: &str) -> String {
+    format!("[package]\nname = \"{name}\"\n\n[lints]\nworkspace = true\n\n{rest}")
+}
+
+/// Writes a small good repository and `extra` over it; returns where.
+fn plant(name: &str, extra: &[(&str, &str)]) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
+    let root = target.join("xtask-planted").join(name);
+    let _ = fs::remove_dir_all(&root);
+    let sim = manifest("mezza-sim", "[dependencies]\nmezza-core.workspace = true\n");
+    let ratchet = manifest(
+        "mezza-ratchet",
+        "[dependencies]\nmezza-core.workspace = true\n\n[dev-dependencies]\nmezza-sim.workspace = true\n",
+    );
+    let good = [
+        ("crates/mezza-core/Cargo.toml", CORE),
+        ("crates/mezza-core/src/lib.rs", LIB),
+        ("crates/mezza-sim/Cargo.toml", sim.as_str()),
+        ("crates/mezza-sim/src/lib.rs", "use std::collections::BTreeMap;\n"),
+        ("crates/mezza-ratchet/Cargo.toml", ratchet.as_str()),
+        ("crates/mezza-ratchet/src/lib.rs", LIB),
+        ("docs/protocols/ratchet.md", "In force: RATCHET-1\n\n**RATCHET-1** A key is a key.\n"),
+        ("crates/mezza-ratchet/tests/it/rules.rs", "#[test]\nfn ratchet_1_a_key() {}\n"),
+    ];
+    for (path, text) in good.iter().chain(extra) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("folder");
+        fs::write(path, text).expect("file");
+    }
+    root
+}
+
+/// What tidy says to the planted tree, one string a refusal.
+fn said(name: &str, extra: &[(&str, &str)]) -> Vec<String> {
+    let root = plant(name, extra);
+    refusals(&root).expect("the tree is readable").iter().map(ToString::to_string).collect()
+}
+
+/// Exactly one refusal, at this place, with these words in it.
+fn refuses_once(name: &str, extra: &[(&str, &str)], place: &str, words: &str) {
+    let said = said(name, extra);
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].starts_with(place) && said[0].contains(words), "{said:#?}");
+}
+
+#[test]
+fn the_good_tree_passes() {
+    assert_eq!(said("good", &[]), [""; 0]);
+}
+
+#[test]
+fn this_repository_passes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let said = refusals(&root).expect("readable");
+    assert!(said.is_empty(), "{said:#?}");
+}
+
+#[test]
+fn an_edge_up() {
+    let core =
+        format!("{CORE}\n[dependencies]\nmezza-ratchet = {{ path = \"../mezza-ratchet\" }}\n");
+    let place = "crates/mezza-core/Cargo.toml:8";
+    refuses_once("up", &[("crates/mezza-core/Cargo.toml", &core)], place, "points up");
+}
+
+#[test]
+fn an_edge_sideways_in_every_spelling() {
+    for (name, table) in [
+        ("side-1", "[dependencies]\nmezza-sim.workspace = true\n"),
+        ("side-2", "[dependencies.mezza-sim]\nworkspace = true\n"),
+        ("side-3", "[target.'cfg(unix)'.dependencies]\nmezza-sim = { workspace = true }\n"),
+        ("side-4", "[build-dependencies]\nworld = { package = \"mezza-sim\", path = \"..\" }\n"),
+        ("side-5", "[dependencies.world]\npackage = \"mezza-sim\"\n"),
+    ] {
+        let ratchet = manifest("mezza-ratchet", table);
+        let file = ("crates/mezza-ratchet/Cargo.toml", ratchet.as_str());
+        refuses_once(name, &[file], "crates/mezza-ratchet/Cargo.toml:", "points sideways");
+    }
+}
+
+#[test]
+fn dev_dependencies_may_be_the_sim_and_nothing_else_of_that_floor() {
+    let sim = manifest("mezza-sim", "[dev-dependencies]\nmezza-ratchet.workspace = true\n");
+    let file = ("crates/mezza-sim/Cargo.toml", sim.as_str());
+    refuses_once("dev", &[file], "crates/mezza-sim/Cargo.toml", "mezza-ratchet points sideways");
+}
+
+#[test]
+fn the_world_in_a_manifest_of_a_pure_crate() {
+    let core =
+        format!("{CORE}\n[dependencies]\ngetrandom = \"0.4\"\n[dev-dependencies]\ntokio = \"1\"\n");
+    let file = ("crates/mezza-core/Cargo.toml", core.as_str());
+    refuses_once("world-crate", &[file], "crates/mezza-core/Cargo.toml:8", "getrandom");
+}
+
+#[test]
+fn unknown_crates_and_wrong_names() {
+    let other = manifest("mezza-extra", "");
+    let file = ("crates/mezza-extra/Cargo.toml", other.as_str());
+    refuses_once("unknown", &[file], "crates/mezza-extra/Cargo.toml", "no floor is known");
+    let named = CORE.replace("mezza-core", "mezza-kernel");
+    let file = ("crates/mezza-core/Cargo.toml", named.as_str());
+    refuses_once("named", &[file], "crates/mezza-core/Cargo.toml", "named like its folder");
+}
+
+#[test]
+fn fourteen_crates() {
+    let names = super::floors::FLOORS.map(|(name, _)| name).into_iter().chain(["mezza-extra"]);
+    let files =
+        names.map(|n| (format!("crates/{n}/Cargo.toml"), manifest(n, ""))).collect::<Vec<_>>();
+    let files = files.iter().map(|(p, t)| (p.as_str(), t.as_str())).collect::<Vec<_>>();
+    let said = said("fourteen", &files);
+    assert!(said.iter().any(|line| line.contains("14 crates; 13 are the budget")), "{said:#?}");
+}
+
+#[test]
+fn worldly_words_below_floor_3() {
+    for (i, line) in [
+        "use std::fs;",
+        "use std::{collections::BTreeMap, net::TcpStream};",
+        "let x = std::env::var(\"X\");",
+        "use std::time::Instant;",
+        "std::thread::spawn(f);",
+        "std::process::exit(1);",
+        "tokio::spawn(f);",
+        "use rusqlite as sql;",
+        "getrandom::fill(&mut x);",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = format!("{LIB}{line}\n");
+        let file = ("crates/mezza-ratchet/src/lib.rs", text.as_str());
+        refuses_once(
+            &format!("word-{i}"),
+            &[file],
+            "crates/mezza-ratchet/src/lib.rs:3",
+            "is the world",
+        );
+    }
+    let sim = ("crates/mezza-sim/src/lib.rs", "use std::panic;\nuse std::time::Duration;\n");
+    refuses_once("word-sim", &[sim], "crates/mezza-sim/src/lib.rs:2", "std::time");
+}
+
+#[test]
+fn a_pure_crate_without_no_std() {
+    let file = ("crates/mezza-core/src/lib.rs", "//! Core.\n");
+    refuses_once("no-std", &[file], "crates/mezza-core/src/lib.rs", "#![no_std]");
+}
+
+#[test]
+fn floor_3_may_know_the_world() {
+    let node = manifest("mezza", "[dependencies]\nmezza-core.workspace = true\ntokio = \"1\"\n");
+    let files = [
+        ("crates/mezza/Cargo.toml", node.as_str()),
+        ("crates/mezza/src/lib.rs", "use std::fs;\nuse tokio::net::TcpStream;\n"),
+    ];
+    assert_eq!(said("floor-3", &files), [""; 0]);
+}
+
+#[test]
+fn long_files() {
+    let long = "const X: u8 = 1;\n".repeat(601);
+    for path in ["crates/mezza-sim/src/long.rs", "ui/src/long.ts", "ui/src/Long.svelte"] {
+        refuses_once("long", &[(path, &long)], path, "601 lines");
+    }
+    let just = "const X: u8 = 1;\n".repeat(600);
+    assert_eq!(said("long", &[("crates/mezza-sim/src/long.rs", &just)]), [""; 0]);
+}
+
+#[test]
+fn mod_rs_and_lints() {
+    let path = "crates/mezza-sim/src/world/mod.rs";
+    refuses_once("mod", &[(path, "//! World.\n")], path, "never `mod.rs`");
+    let bare = "[package]\nname = \"mezza-core\"\n";
+    let path = "crates/mezza-core/Cargo.toml";
+    refuses_once("lints", &[(path, bare)], path, "common lints");
+}
+
+#[test]
+fn rules_in_force_without_a_test() {
+    let path = "docs/protocols/ratchet.md";
+    let text = "In force: RATCHET-1 RATCHET-10\n\n**RATCHET-1** x. **RATCHET-10** y.\n";
+    // The test of RATCHET-1 is no test of RATCHET-10, nor the other way round.
+    refuses_once("rule", &[(path, text)], "docs/protocols/ratchet.md:1", "RATCHET-10 is in force");
+    let rules = "crates/mezza-ratchet/tests/it/rules.rs";
+    let only = "#[test]\nfn ratchet_10_y() {}\n";
+    refuses_once("rule", &[(path, text), (rules, only)], path, "RATCHET-1 is in force");
+    let no_test = "fn ratchet_1_a() {}\n\n#[test]\nfn ratchet_10_y() {}\n";
+    refuses_once("rule", &[(path, text), (rules, no_test)], path, "RATCHET-1 is in force");
+    let undefined = "In force: RATCHET-1, RATCHET-2\n\n**RATCHET-1** x.\n";
+    refuses_once("rule", &[(path, undefined)], path, "has no **RATCHET-2**");
+}
+
+#[test]
+fn rules_of_the_page_are_tested_by_the_page() {
+    let doc = ("docs/protocols/messenger.md", "In force: WEB-3\n\n**WEB-3** x.\n");
+    refuses_once("web", &[doc], "docs/protocols/messenger.md:1", "WEB-3 is in force");
+    let test = ("ui/tests/csp.test.ts", "test('web_3 no violation', () => {});\n");
+    assert_eq!(said("web", &[doc, test]), [""; 0]);
+}
+
+#[test]
+fn unsafe_outside_its_crates() {
+    let path = "crates/mezza-sim/src/fast.rs";
+    let text = "fn f() { unsafe { g() } }\n";
+    refuses_once("unsafe", &[(path, text)], path, "unsafe code lives");
+    let lanes = manifest("mezza-lanes", "");
+    let files = [
+        ("crates/mezza-lanes/Cargo.toml", lanes.as_str()),
+        ("crates/mezza-lanes/src/lib.rs", "#![no_std]\nfn f() { unsafe { g() } }\n"),
+    ];
+    assert_eq!(said("unsafe-lanes", &files), [""; 0]);
+}
+
+#[test]
+fn names_that_say_nothing() {
+    for path in
+        ["crates/mezza-sim/src/utils.rs", "ui/src/helpers.ts", "crates/mezza-sim/src/common/x.rs"]
+    {
+        refuses_once("names", &[(path, "\n")], path, "says nothing");
+        fs::remove_file(plant("names", &[]).join(path)).unwrap_or_default();
+    }
+    let path = "crates/mezza-sim/src/a.rs";
+    refuses_once("getter", &[(path, "pub fn get_name() {}\n")], path, "without `get_`");
+    refuses_once("manager", &[(path, "pub struct LinkManager;\n")], path, "`LinkManager`");
+}
+
+#[test]
+fn paths_of_one_machine() {
+    for own in own_paths() {
+        let text = format!("const X: &str = \"{own}notes\";\n");
+        let path = "crates/mezza-sim/tests/it/a.rs";
+        refuses_once("paths", &[(path, &text)], path, "the path of one machine");
+        refuses_once("paths-md", &[("README.md", &text)], "README.md:1", "the path of one machine");
+    }
+}
+
+fn own_paths() -> [String; 3] {
+    ["work", "root", "tmp"].map(|folder| format!("/{folder}/"))
+}
+
+#[test]
+fn leftovers() {
+    let path = "crates/mezza-sim/src/a.rs";
+    for (name, word) in
+        [("left-1", concat!("TO", "DO")), ("left-2", concat!("unimple", "mented!()"))]
+    {
+        refuses_once(name, &[(path, &format!("// {word}\n"))], path, "finish it");
+    }
+}
+
+#[test]
+fn locks_that_name_a_host() {
+    let text = "{\n  \"resolved\": \"https://mirror.example/x.tgz\"\n}\n";
+    let path = "ui/package-lock.json";
+    refuses_once("lock", &[(path, text)], "ui/package-lock.json:2", "names a host");
+}
+
+#[test]
+fn ratchet_46_the_papers_suite_is_imported_by_the_lab_alone() {
+    let messenger = manifest("mezza-messenger", "");
+    let source = "#![no_std]\nuse mezza_ratchet::suite::paper::Paper;\n";
+    let files = [
+        ("crates/mezza-messenger/Cargo.toml", messenger.as_str()),
+        ("crates/mezza-messenger/src/lib.rs", source),
+    ];
+    refuses_once("paper", &files, "crates/mezza-messenger/src/lib.rs:2", "RATCHET-46");
+    let lab = manifest("mezza-lab", "");
+    let files =
+        [("crates/mezza-lab/Cargo.toml", lab.as_str()), ("crates/mezza-lab/src/main.rs", source)];
+    assert_eq!(said("paper-lab", &files), [""; 0]);
+}

@@ -1,0 +1,72 @@
+//! The files of the repository, as the checks see them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Folders that hold what tools make, never what people write.
+const MADE: [&str; 8] =
+    ["target", "node_modules", ".git", "var", "dist", "corpus", "artifacts", "__pycache__"];
+
+/// Text files by their path relative to the repository (`/` as separator).
+pub struct Tree {
+    files: BTreeMap<String, String>,
+}
+
+impl Tree {
+    /// Reads every text file below `root`; what is not UTF-8 is no text.
+    pub fn read(root: &Path) -> Result<Self, String> {
+        let mut files = BTreeMap::new();
+        walk(root, "", &mut files)?;
+        Ok(Self { files })
+    }
+
+    /// All files, in order of path.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+
+    /// The files whose name ends with `.` and one of `endings`.
+    pub fn ending<'a>(&'a self, endings: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.iter().filter(|(path, _)| {
+            path.rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&ending))
+        })
+    }
+
+    /// One file.
+    pub fn get(&self, path: &str) -> Option<&str> {
+        self.files.get(path).map(String::as_str)
+    }
+
+    /// The folders in `crates/` that hold a manifest.
+    pub fn crates(&self) -> Vec<&str> {
+        let name = |path: &'_ str| -> Option<(usize, usize)> {
+            let name = path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+            (!name.contains('/')).then_some(("crates/".len(), name.len()))
+        };
+        let found = self.files.keys().filter_map(|path| {
+            let (start, len) = name(path)?;
+            path.get(start..start + len)
+        });
+        found.collect()
+    }
+}
+
+fn walk(root: &Path, inside: &str, files: &mut BTreeMap<String, String>) -> Result<(), String> {
+    let folder = root.join(inside);
+    let entries = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if inside.is_empty() { name.clone() } else { format!("{inside}/{name}") };
+        let Ok(kind) = entry.file_type() else { continue };
+        // The built page lies inside the crate that embeds it.
+        if kind.is_dir() && !MADE.contains(&name.as_str()) && path != "crates/mezza/page" {
+            walk(root, &path, files)?;
+        } else if kind.is_file()
+            && let Ok(text) = fs::read_to_string(entry.path())
+        {
+            files.insert(path, text);
+        }
+    }
+    Ok(())
+}

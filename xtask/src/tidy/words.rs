@@ -1,0 +1,160 @@
+//! Words that may not stand where they stand.
+
+use super::floors::{floor, pure};
+use super::source::{code_only, has_word};
+use super::{Refusal, Tree};
+
+/// Parts of std that are the world: files, sockets, threads, clocks, processes, environment.
+const WORLDLY_STD: [&str; 6] = ["fs", "net", "thread", "time", "process", "env"];
+/// Crates that are the world.
+const WORLDLY_CRATES: [&str; 3] = ["tokio", "rusqlite", "getrandom"];
+/// Crates that may say `unsafe`, each with a lint that asks for a reason.
+const UNSAFE_ALLOWED: [&str; 3] = ["mezza-lanes", "mezza-ffi", "mezza-hibe"];
+/// Names that say nothing about what a file holds.
+const EMPTY_NAMES: [&str; 9] =
+    ["util", "utils", "common", "helper", "helpers", "misc", "types", "manager", "managers"];
+/// Paths of one machine; spelled in two halves because this file is checked too.
+const OWN_PATHS: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/tm", "p/")];
+/// What says that something is not done.
+const LEFTOVERS: [&str; 4] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("to", "do!("),
+    concat!("unimple", "mented!("),
+];
+
+pub fn check(tree: &Tree) -> Vec<Refusal> {
+    let mut refused = Vec::new();
+    for (path, text) in tree.ending(&["rs"]) {
+        let code = code_only(text);
+        refused.extend(unsafe_words(path, &code));
+        refused.extend(empty_names_in(path, &code));
+        refused.extend(paper_suite(path, &code));
+    }
+    for name in pure(tree) {
+        refused.extend(worldly_words(tree, name));
+    }
+    for (path, text) in tree.iter() {
+        refused.extend(empty_name_of(path));
+        refused.extend(own_paths(path, text));
+    }
+    for (path, text) in tree.ending(&["rs", "ts", "svelte", "py"]) {
+        refused.extend(leftovers(path, text));
+    }
+    refused
+}
+
+fn on_lines<'a>(
+    path: &'a str,
+    text: &'a str,
+    wrong: impl Fn(&str) -> Option<String> + 'a,
+) -> impl Iterator<Item = Refusal> + 'a {
+    let lines = text.lines().enumerate();
+    lines.filter_map(move |(i, line)| Some(Refusal::new(path, i + 1, wrong(line)?)))
+}
+
+fn worldly_words(tree: &Tree, name: &str) -> Vec<Refusal> {
+    let sources = format!("crates/{name}/src/");
+    let mut refused = Vec::new();
+    for (path, text) in tree.ending(&["rs"]).filter(|(path, _)| path.starts_with(&sources)) {
+        let code = code_only(text);
+        refused.extend(on_lines(path, &code, |line| {
+            worldly(line).map(|word| {
+                format!("`{word}` is the world; below floor 3 it comes in as an argument")
+            })
+        }));
+        let is_root = path == format!("{sources}lib.rs");
+        if is_root && name != "mezza-sim" && !code.contains("#![no_std]") {
+            refused.push(Refusal::new(path, 0, "floors 0-2 begin with #![no_std]"));
+        }
+    }
+    refused
+}
+
+/// The worldly word of a line of code, also inside `use std::{..}`.
+fn worldly(line: &str) -> Option<String> {
+    if let Some(word) = WORLDLY_CRATES.iter().find(|word| has_word(line, word)) {
+        return Some((*word).to_owned());
+    }
+    let (_, after) = line.split_once("std::")?;
+    let part = WORLDLY_STD.iter().find(|part| match after.strip_prefix('{') {
+        Some(group) => group
+            .split(',')
+            .any(|entry| entry.trim().trim_end_matches('}').split("::").next() == Some(**part)),
+        None => has_word(after, part) && after.starts_with(**part),
+    })?;
+    Some(format!("std::{part}"))
+}
+
+fn unsafe_words(path: &str, code: &str) -> Vec<Refusal> {
+    let owner = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
+    if owner.is_some_and(|name| UNSAFE_ALLOWED.contains(&name)) {
+        return Vec::new();
+    }
+    let wrong = |line: &str| {
+        has_word(line, "unsafe")
+            .then(|| "unsafe code lives in mezza-lanes, mezza-ffi or mezza-hibe only".to_owned())
+    };
+    on_lines(path, code, wrong).collect()
+}
+
+fn empty_names_in(path: &str, code: &str) -> Vec<Refusal> {
+    let wrong = |line: &str| {
+        let item = |kind: &str| {
+            let (_, after) = line.split_once(kind)?;
+            let end = after.find(|c: char| !c.is_alphanumeric() && c != '_');
+            Some(after[..end.unwrap_or(after.len())].to_owned())
+        };
+        if item("fn ").is_some_and(|name| name.starts_with("get_")) {
+            return Some("a getter is named like what it gives, without `get_`".to_owned());
+        }
+        let empty = |name: &String| {
+            ["Manager", "Helper", "Utils", "Util"].iter().any(|end| name.ends_with(end))
+        };
+        let named = item("struct ").or_else(|| item("enum ")).or_else(|| item("trait "));
+        let name = named.filter(empty)?;
+        Some(format!("`{name}` says nothing; name it like the noun of the specification"))
+    };
+    on_lines(path, code, wrong).collect()
+}
+
+fn empty_name_of(path: &str) -> Option<Refusal> {
+    let mut parts = path.split('/').collect::<Vec<_>>();
+    let file = parts.pop()?;
+    let (stem, ending) = file.split_once('.')?;
+    if ["rs", "ts", "svelte", "py"].contains(&ending) {
+        parts.push(stem);
+    }
+    let empty = parts.iter().find(|part| EMPTY_NAMES.contains(&part.to_lowercase().as_str()))?;
+    Some(Refusal::new(path, 0, format!("`{empty}` says nothing; name it like what it holds")))
+}
+
+fn own_paths(path: &str, text: &str) -> Vec<Refusal> {
+    let wrong = |line: &str| {
+        let own = OWN_PATHS.iter().find(|own| line.contains(**own))?;
+        Some(format!("{own} is the path of one machine; take it from the environment"))
+    };
+    on_lines(path, text, wrong).collect()
+}
+
+fn leftovers(path: &str, text: &str) -> Vec<Refusal> {
+    let wrong = |line: &str| {
+        let left = LEFTOVERS.iter().find(|left| line.contains(**left))?;
+        Some(format!("`{left}`: finish it, or write it down as an open question of the document"))
+    };
+    on_lines(path, text, wrong).collect()
+}
+
+/// RATCHET-46: the paper's literal suite exists to be measured, not to be used.
+fn paper_suite(path: &str, code: &str) -> Vec<Refusal> {
+    let owner = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
+    if owner.is_none_or(|name| name == "mezza-ratchet" || name == "mezza-lab") {
+        return Vec::new();
+    }
+    let known = owner.and_then(floor).is_some();
+    let wrong = |line: &str| {
+        (known && line.contains("suite::paper"))
+            .then(|| "`suite::paper` may be imported by mezza-lab alone (RATCHET-46)".to_owned())
+    };
+    on_lines(path, code, wrong).collect()
+}

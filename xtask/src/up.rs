@@ -1,0 +1,167 @@
+//! `cargo xtask up`: looks around, builds the page and the program, then becomes the program.
+
+use crate::page::Built;
+use crate::run::Logs;
+use crate::test::seconds;
+use crate::{machine, page};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// What the command line asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wishes {
+    json: bool,
+    no_web: bool,
+    /// For the program, as given.
+    passed_on: Vec<String>,
+}
+
+/// Starts the demo world; returns only if that did not work.
+pub fn up(root: &Path, args: &[String]) -> Result<(), String> {
+    let wishes = Wishes::parse(args)?;
+    let target = machine::target(root);
+    let logs = Logs::new(&target)?;
+    doctor(&wishes)?;
+    web(root, &logs, &wishes)?;
+    program(root, &wishes)?;
+    let mut program = Command::new(target.join("release/mezza"));
+    let failed = program.current_dir(root).args(["up", "--demo"]).args(&wishes.passed_on).exec();
+    Err(format!("{}: {failed}; run `cargo build --release -p mezza`", target.display()))
+}
+
+impl Wishes {
+    fn parse(args: &[String]) -> Result<Self, String> {
+        let mut wishes = Self { json: false, no_web: false, passed_on: Vec::new() };
+        let mut home = vec!["--home".to_owned(), "./var".to_owned()];
+        let mut rest = args.iter();
+        while let Some(arg) = rest.next() {
+            match arg.split('=').next().unwrap_or_default() {
+                "--json" => wishes.json = true,
+                "--no-web" => wishes.no_web = true,
+                "--check" | "--home" | "--port" => {}
+                _ => {
+                    let known = "--check, --json, --home DIR, --port N, --no-web";
+                    return Err(format!("up knows no `{arg}`; there are {known}"));
+                }
+            }
+            let mut words = vec![arg.clone()];
+            if arg == "--home" || arg == "--port" {
+                words.push(rest.next().ok_or(format!("{arg} wants a value after it"))?.clone());
+            }
+            if arg.starts_with("--home") {
+                home = words;
+            } else {
+                wishes.passed_on.extend(words);
+            }
+        }
+        wishes.passed_on.splice(0..0, home);
+        Ok(wishes)
+    }
+
+    /// One line for a person, or one event for a program.
+    fn say(&self, topic: &str, text: &str) {
+        if self.json {
+            println!("{{\"event\":{},\"text\":{}}}", quoted(topic), quoted(text));
+        } else {
+            println!("{topic:<8} {text}");
+        }
+    }
+}
+
+fn doctor(wishes: &Wishes) -> Result<(), String> {
+    let rustc = machine::rustc().unwrap_or_else(|| "?".to_owned());
+    let rustc = rustc.rsplit_once('.').map_or(&*rustc, |(minor, _)| minor);
+    if !machine::has_cc() {
+        return Err("no C compiler; on Debian: apt install gcc".to_owned());
+    }
+    let node = match machine::node() {
+        Some(version) if machine::node_serves(version) => format!("node {} ok", version.0),
+        Some((major, minor)) => format!("node {major}.{minor} does not serve"),
+        None => "node not found".to_owned(),
+    };
+    let memory = machine::memory_gib().map_or(String::new(), |gib| format!(", {gib} GiB"));
+    let cores = machine::cores();
+    let line = format!("rustc {rustc} ok   cc ok   {node}   {cores} cores{memory}");
+    wishes.say("doctor", &line);
+    Ok(())
+}
+
+fn web(root: &Path, logs: &Logs, wishes: &Wishes) -> Result<(), String> {
+    if wishes.no_web {
+        return Ok(());
+    }
+    let begun = Instant::now();
+    match page::build(root, logs)? {
+        Built::Now => {
+            let time = seconds(begun.elapsed());
+            wishes.say("web", &format!("npm ci, vite build ............... {time}"));
+        }
+        Built::Before => wishes.say("web", "built before from the same sources"),
+        Built::Not(reason) => {
+            let (what, step) = reason.split_once("; ").unwrap_or((&reason, "run again"));
+            let text = format!("{what}; building without the page ({step}, then run again)");
+            wishes.say("web", &text);
+        }
+    }
+    Ok(())
+}
+
+/// Cargo reports its progress on stderr itself.
+fn program(root: &Path, wishes: &Wishes) -> Result<(), String> {
+    let begun = Instant::now();
+    let mut build = machine::cargo(root);
+    build.args(["build", "--release", "-p", "mezza"]);
+    let status = build.status().map_err(|e| format!("cargo: {e}; install Rust by rustup"))?;
+    if !status.success() {
+        return Err("the program did not build; the compiler's text is above".to_owned());
+    }
+    let time = seconds(begun.elapsed());
+    wishes.say("program", &format!("cargo build --release -p mezza ... {time}"));
+    Ok(())
+}
+
+/// A JSON string.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.extend(format!("\\u{:04x}", u32::from(c)).chars()),
+            c => out.push(c),
+        }
+    }
+    out + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes(line: &str) -> Result<Wishes, String> {
+        Wishes::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_command_line_is_passed_on() {
+        let plain = wishes("").expect("nothing is fine");
+        assert_eq!(plain.passed_on, ["--home", "./var"]);
+        let all = wishes("--check --json --port 7200 --home x --no-web").expect("all known");
+        assert!(all.json && all.no_web);
+        let expected = ["--home", "x", "--check", "--json", "--port", "7200", "--no-web"];
+        assert_eq!(all.passed_on, expected);
+        assert_eq!(wishes("--home=y").expect("known").passed_on, ["--home=y"]);
+    }
+
+    #[test]
+    fn unknown_and_incomplete_wishes_are_refused() {
+        assert!(wishes("--fast").expect_err("unknown").contains("`--fast`"));
+        assert!(wishes("--port").expect_err("no value").contains("--port wants a value"));
+    }
+
+    #[test]
+    fn events_are_json() {
+        assert_eq!(quoted("a \"b\" \\ \n"), "\"a \\\"b\\\" \\\\ \\u000a\"");
+    }
+}

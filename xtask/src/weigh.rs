@@ -1,0 +1,158 @@
+//! `cargo xtask weigh`: CPU seconds per crate of a cold release build of the program.
+//!
+//! Cargo runs this program in the place of rustc (`RUSTC_WRAPPER`), and the build scripts run it
+//! in the place of the C compiler (`CC`). It runs the real one, and then the kernel knows what
+//! that cost: the time of its children that have ended. What build scripts do besides calling the
+//! C compiler is not counted; it is little.
+
+use crate::machine;
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// The sum of all crates divided by libsqlite3-sys, at most: the dependency diet.
+const RATIO_MAX: f64 = 7.5;
+/// The measure: C that everybody knows, compiled in the same build.
+const MEASURE: &str = "libsqlite3-sys";
+/// The kernel counts in hundredths of a second on every Linux that cargo runs on.
+const TICKS_PER_S: f64 = 100.0;
+
+/// The file that compilers write to while a build is weighed.
+const LEDGER: &str = "MEZZA_WEIGH_LEDGER";
+/// Where the real C compiler is named.
+const REAL_CC: &str = "MEZZA_WEIGH_CC";
+/// The name under which this program is a C compiler.
+const CC_NAME: &str = "mezza-weigh-cc";
+
+/// If cargo or a build script called us as a compiler: does that, and gives the exit code.
+pub fn as_compiler(own_name: &str, args: &[String]) -> Option<ExitCode> {
+    let ledger = std::env::var_os(LEDGER)?;
+    let called_as_cc = Path::new(own_name).file_name().is_some_and(|name| name == CC_NAME);
+    let (program, args) = if called_as_cc {
+        (std::env::var(REAL_CC).unwrap_or_else(|_| "cc".to_owned()), args)
+    } else {
+        let (program, args) = args.split_first()?;
+        (program.clone(), args)
+    };
+    let status = Command::new(&program).args(args).status();
+    let name = std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "(cargo)".to_owned());
+    let line = format!("{name} {}\n", children_ticks());
+    let file = OpenOptions::new().append(true).create(true).open(ledger);
+    // One short write to a file opened for appending is not torn.
+    let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    match (status, written) {
+        (Ok(status), Ok(())) => Some(match status.code() {
+            Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+            None => ExitCode::FAILURE,
+        }),
+        (Err(e), _) => {
+            eprintln!("{program}: {e}");
+            Some(ExitCode::FAILURE)
+        }
+        (_, Err(e)) => {
+            eprintln!("weigh: the ledger cannot be written: {e}");
+            Some(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Builds the program from nothing and prints what each crate cost.
+pub fn weigh(root: &Path) -> Result<(), String> {
+    let folder = machine::target(root).join("weigh");
+    let _ = fs::remove_dir_all(&folder);
+    let told = |e: std::io::Error| format!("{}: {e}", folder.display());
+    fs::create_dir_all(&folder).map_err(told)?;
+    let own = std::env::current_exe().map_err(told)?;
+    let (ledger, cc) = (folder.join("ledger"), folder.join(CC_NAME));
+    symlink(&own, &cc).map_err(told)?;
+    let mut build = machine::cargo(root);
+    build.args(["build", "--release", "-p", "mezza"]);
+    build.env("CARGO_TARGET_DIR", folder.join("build")).env("RUSTC_WRAPPER", &own);
+    let real = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    build.env(LEDGER, &ledger).env(REAL_CC, real).env("CC", &cc);
+    let status = build.status().map_err(|e| format!("cargo: {e}"))?;
+    if !status.success() {
+        return Err("the program did not build; the compiler's text is above".to_owned());
+    }
+    let text = fs::read_to_string(&ledger).map_err(told)?;
+    let _ = fs::remove_dir_all(folder.join("build"));
+    report(&text)
+}
+
+/// Prints the table and holds the sum against the limit.
+fn report(ledger: &str) -> Result<(), String> {
+    let crates = costs(ledger);
+    let sum = crates.iter().map(|(_, seconds)| seconds).sum::<f64>();
+    println!("{:>8}  crate", "CPU s");
+    for (name, seconds) in &crates {
+        println!("{seconds:>8.1}  {name}");
+    }
+    println!("{sum:>8.1}  in all, {} crates", crates.len());
+    let measure = crates.iter().find(|(name, _)| name == MEASURE).map(|(_, seconds)| *seconds);
+    let Some(measure) = measure.filter(|seconds| *seconds > 0.0) else {
+        return Err(format!("{MEASURE} was not built, so there is nothing to measure by"));
+    };
+    let ratio = sum / measure;
+    println!("{ratio:>8.2}  times {MEASURE}; at most {RATIO_MAX}");
+    if ratio > RATIO_MAX {
+        return Err(format!("{ratio:.2} is above {RATIO_MAX}; take a dependency out or argue"));
+    }
+    Ok(())
+}
+
+/// Seconds per crate, the dearest first.
+fn costs(ledger: &str) -> Vec<(String, f64)> {
+    let mut ticks = BTreeMap::<&str, u64>::new();
+    for line in ledger.lines() {
+        if let Some((name, cost)) = line.rsplit_once(' ') {
+            *ticks.entry(name).or_default() += cost.parse::<u64>().unwrap_or(0);
+        }
+    }
+    let seconds = |(name, ticks): (&str, u64)| {
+        let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
+        (name.to_owned(), f64::from(ticks) / TICKS_PER_S)
+    };
+    let mut costs = ticks.into_iter().map(seconds).collect::<Vec<_>>();
+    costs.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    costs
+}
+
+/// User and system time of all children that have ended, in ticks.
+fn children_ticks() -> u64 {
+    fs::read_to_string("/proc/self/stat").map_or(0, |stat| ticks_of(&stat))
+}
+
+/// Fields 16 and 17 of proc(5) stat; field 2, the name, may hold blanks and ends with `)`.
+fn ticks_of(stat: &str) -> u64 {
+    let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let ticks = fields.split(' ').skip(13).take(2);
+    ticks.map(|field| field.parse::<u64>().unwrap_or(0)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_those_of_the_children() {
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4 10 20 0 0 1 2 300 45 20 0 1 0 99 1 1";
+        assert_eq!(ticks_of(stat), 345);
+        assert_eq!(ticks_of(""), 0);
+    }
+
+    #[test]
+    fn costs_add_up_and_sort() {
+        let all = costs("a 10\nb 250\na 300\n");
+        assert_eq!(all, [("a".to_owned(), 3.1), ("b".to_owned(), 2.5)]);
+    }
+
+    #[test]
+    fn the_limit_is_held() {
+        assert!(report("libsqlite3-sys 100\nx 650\n").is_ok());
+        assert!(report("libsqlite3-sys 100\nx 651\n").is_err());
+        assert!(report("x 651\n").is_err());
+    }
+}
