@@ -1,11 +1,32 @@
 //! Prekey bundles: what a responder publishes, and the checks before an initiator uses it.
+//!
+//! ```text
+//! Bundle -check(IK and list of the card, now)-> CheckedBundle -initiate-> Session (pending), Exporter
+//!
+//! bundle  01 | list | entries u8 | entry ..            entries in the order of the list
+//! entry   suite u16 | len u16 | spk_id u32 | SPK[32] | not_after u32 (minutes) | sig[64]
+//! sig     XEdDSA of "b2c20 bundle 1" | suite | B_32("", "b2c20 list", list) | spk_id | SPK | not_after
+//! ```
 
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Backend, DecodeError, Ephemeral, Time};
+use mezza_core::{
+    Backend, DecodeError, Ephemeral, Reader, Suite, SuiteId, Time, Writer, blake2b,
+};
 
-use crate::{BundleError, Exporter, Identity, IdentityKey, List, Session};
+use crate::suite::B2c20;
+use crate::{
+    BundleError, Exporter, Identity, IdentityKey, KeyError, List, Session, keys, x3dh, xeddsa,
+};
+
+const VERSION: u8 = 1;
+/// Bytes of an entry of suite 0x0101 behind its length.
+const ENTRY_BYTES: usize = 104;
+/// An expired bundle is taken for this long, because clocks differ.
+const CLOCK_ERROR_MS: u64 = Time::DAY_MS;
+/// The largest id of a prekey.
+pub(crate) const PREKEY_ID_MAX: u32 = 16_777_214;
 
 /// A one-time prekey as it travels beside a bundle: `id u32 | key[32]`, 36 bytes, unsigned.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,15 +38,29 @@ pub struct OneTime {
 }
 
 impl OneTime {
-    /// Decodes 36 bytes.
+    /// Bytes of the wire form.
+    pub const BYTES: usize = 36;
+
+    /// Decodes 36 bytes; refuses an id out of range and a key that is not allowed.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let _ = bytes;
-        todo!()
+        let decoded = Reader::all(bytes, |reader| {
+            Ok::<_, DecodeError>(Self { id: reader.u32()?, key: reader.array()? })
+        })?;
+        decoded.check()?;
+        Ok(decoded)
     }
 
     /// The wire form, 36 bytes.
-    pub fn encode(&self) -> [u8; 36] {
-        todo!()
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.id.to_be_bytes());
+        bytes[4..].copy_from_slice(&self.key);
+        bytes
+    }
+
+    pub(crate) fn check(&self) -> Result<(), DecodeError> {
+        let id_ok = (1..=PREKEY_ID_MAX).contains(&self.id);
+        if id_ok && keys::usable(&self.key).is_ok() { Ok(()) } else { Err(DecodeError::Value) }
     }
 }
 
@@ -35,63 +70,202 @@ impl fmt::Debug for OneTime {
     }
 }
 
-/// A bundle as it came from a server: decoded, nothing checked.
-#[derive(Debug)]
-pub struct Bundle {}
+/// A signed prekey in a bundle.
+pub(crate) struct Entry {
+    pub(crate) suite: SuiteId,
+    pub(crate) spk_id: u32,
+    pub(crate) spk: [u8; 32],
+    /// Minutes since 1970.
+    pub(crate) not_after: u32,
+    pub(crate) signature: [u8; 64],
+}
 
-impl Bundle {
-    /// Decodes a bundle; `Malformed` is the only error.
-    pub fn decode(bytes: &[u8]) -> Result<Self, BundleError> {
-        let _ = bytes;
-        todo!()
+impl Entry {
+    /// Makes and signs an entry.
+    pub(crate) fn sign(
+        identity: &Identity,
+        list: &List,
+        (suite, spk_id, spk): (SuiteId, u32, [u8; 32]),
+        not_after: u32,
+        rng: &mut dyn mezza_core::CryptoRng,
+    ) -> Self {
+        let mut entry = Self { suite, spk_id, spk, not_after, signature: [0; 64] };
+        let signed = entry.signed(list);
+        entry.signature = identity.sign::<<B2c20 as Suite>::Sig>(&[&signed], rng);
+        entry
     }
 
-    /// Checks the bundle against the identity and the list of the card, in the order of the
-    /// specification: suites, end, signature, keys.
+    fn verify(&self, identity: &IdentityKey, list: &List) -> bool {
+        let signed = self.signed(list);
+        xeddsa::verify::<<B2c20 as Suite>::Sig>(identity, &[&signed], &self.signature)
+    }
+
+    /// The bytes that are signed.
+    fn signed(&self, list: &List) -> Vec<u8> {
+        let mut digest = [0; 32];
+        blake2b(&mut digest, &[], "b2c20 list", &[&list.encode()]);
+        let mut writer = Writer::with_capacity(88);
+        writer.bytes(b"b2c20 bundle 1").u16(self.suite.0).bytes(&digest);
+        writer.u32(self.spk_id).bytes(&self.spk).u32(self.not_after);
+        writer.finish()
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            suite: B2c20::ID,
+            spk_id: reader.u32()?,
+            spk: reader.array()?,
+            not_after: reader.u32()?,
+            signature: reader.array()?,
+        })
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        writer.u16(self.suite.0).u16(ENTRY_BYTES as u16);
+        writer.u32(self.spk_id).bytes(&self.spk).u32(self.not_after).bytes(&self.signature);
+    }
+}
+
+/// The wire form of a bundle.
+pub(crate) fn encode<'a>(list: &List, entries: impl ExactSizeIterator<Item = &'a Entry>) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.u8(VERSION);
+    list.write(&mut writer);
+    writer.u8(entries.len() as u8);
+    for entry in entries {
+        entry.write(&mut writer);
+    }
+    writer.finish()
+}
+
+/// A bundle as it came from a server: decoded, nothing checked.
+pub struct Bundle {
+    list: List,
+    /// The entries of suites that we know.
+    entries: Vec<Entry>,
+}
+
+impl Bundle {
+    /// Decodes a bundle; `Malformed` is the only error. Entries of unknown suites are skipped.
+    pub fn decode(bytes: &[u8]) -> Result<Self, BundleError> {
+        Reader::all(bytes, |reader| {
+            if reader.u8()? != VERSION {
+                return Err(BundleError::Malformed);
+            }
+            let list = List::read(reader)?;
+            let count = usize::from(reader.u8()?);
+            if count == 0 || count > list.ids().len() {
+                return Err(BundleError::Malformed);
+            }
+            // Each entry is a later one of the list, so the order is that of the list.
+            let mut ids = list.ids().iter();
+            let mut entries = Vec::with_capacity(count);
+            for _ in 0..count {
+                let suite = SuiteId(reader.u16()?);
+                let body = reader.var16()?;
+                ids.find(|id| **id == suite).ok_or(BundleError::Malformed)?;
+                if suite == B2c20::ID {
+                    entries.push(Reader::all(body, Entry::read)?);
+                }
+            }
+            Ok(Self { list, entries })
+        })
+    }
+
+    /// The suites that the bundle offers.
+    pub fn list(&self) -> &List {
+        &self.list
+    }
+
+    /// Checks the bundle against the identity and the list of the card, in this order: suites,
+    /// end, signature, keys. So different suites never look like a forged signature.
     pub fn check(
         self,
         identity: &IdentityKey,
         floor: &List,
         now: Time,
     ) -> Result<CheckedBundle, BundleError> {
-        let _ = (identity, floor, now);
-        todo!()
+        let downgrade = BundleError::SuiteDowngrade { offered: self.list, pinned: *floor };
+        if !self.list.covers(floor) {
+            return Err(downgrade);
+        }
+        let ours = List::ours();
+        let suite = ours
+            .best_common(&self.list)
+            .ok_or(BundleError::NoCommonSuite { offered: self.list, ours })?;
+        let entry = self.entries.into_iter().find(|e| e.suite == suite).ok_or(downgrade)?;
+        let not_after = Time::from_ms(u64::from(entry.not_after) * Time::MINUTE_MS);
+        if now > not_after.plus_ms(CLOCK_ERROR_MS) {
+            return Err(BundleError::Expired);
+        }
+        if !entry.verify(identity, &self.list) {
+            return Err(BundleError::BadSignature);
+        }
+        keys::usable(&entry.spk).map_err(|_: KeyError| BundleError::BadKey)?;
+        Ok(CheckedBundle { identity: *identity, list: self.list, entry, not_after })
+    }
+}
+
+impl fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bundle")
     }
 }
 
 /// A bundle that passed every check.
-#[derive(Debug)]
-pub struct CheckedBundle {}
+pub struct CheckedBundle {
+    identity: IdentityKey,
+    list: List,
+    entry: Entry,
+    not_after: Time,
+}
 
 impl CheckedBundle {
     /// When the bundle ends.
     pub fn not_after(&self) -> Time {
-        todo!()
+        self.not_after
     }
 
     /// The public signed prekey, 32 bytes.
     pub fn spk(&self) -> &[u8; 32] {
-        todo!()
+        &self.entry.spk
     }
 
     /// The id of the signed prekey.
     pub fn spk_id(&self) -> u32 {
-        todo!()
+        self.entry.spk_id
     }
 
-    /// Runs X3DH as the initiator. `ephemeral` is the base key EK; the session is pending until
-    /// [`Conversation::begin`](crate::Conversation::begin) takes it and a reply was opened.
+    /// The suite of a session from this bundle.
+    pub fn suite(&self) -> SuiteId {
+        self.entry.suite
+    }
+
+    /// The identity that signed the bundle.
+    pub fn identity(&self) -> &IdentityKey {
+        &self.identity
+    }
+
+    pub(crate) fn list(&self) -> &List {
+        &self.list
+    }
+
+    /// Runs X3DH as the initiator. `ephemeral` is the base key EK. The session seals once
+    /// [`Conversation::begin`](crate::Conversation::begin) has taken it, and sends first messages
+    /// until a reply was opened.
     pub fn initiate<B: Backend>(
         self,
         identity: &Identity,
         ephemeral: Ephemeral,
         one_time: Option<OneTime>,
     ) -> Result<(Session<B>, Exporter), BundleError> {
-        let _ = (identity, ephemeral, one_time);
-        todo!()
+        // Taken by value, so that a base key serves one handshake.
+        x3dh::initiate(&self, identity, &ephemeral, one_time)
     }
 }
 
-/// Keeps `Vec` in use while the format is being written.
-#[expect(dead_code, reason = "used by the encoder")]
-type Bytes = Vec<u8>;
+impl fmt::Debug for CheckedBundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CheckedBundle")
+    }
+}

@@ -1,22 +1,35 @@
 //! All sessions with one contact: one active, up to 40 archived.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::fmt;
-use core::marker::PhantomData;
+use core::cmp::Reverse;
+use core::{fmt, iter};
 
-use mezza_core::{Backend, DecodeError, Ephemeral, SuiteId, Time};
+use mezza_core::{Backend, DecodeError, Ephemeral, Suite, SuiteId, Time};
 use zeroize::Zeroizing;
 
+use crate::session::StoredKey;
+use crate::suite::B2c20;
+use crate::wire::{self, First, Inner, container};
+use crate::x3dh::{self, Candidate};
 use crate::{
     Changes, Exporter, Identity, IdentityKey, OpenError, Padding, Prekeys, Record, SealError,
-    Session,
+    Session, Table,
 };
+
+/// Most archived sessions.
+pub const ARCHIVED_MAX: usize = 40;
+/// Days after its last use when an archived session is wiped.
+pub const ARCHIVED_D: u64 = 30;
+/// Most sessions that are tried with a DH for one message.
+pub const TRY_NEW_MAX: usize = 5;
 
 /// The sessions with one contact.
 pub struct Conversation<B: Backend> {
     local: IdentityKey,
     remote: IdentityKey,
-    backend: PhantomData<fn() -> B>,
+    /// The active one, then the archived ones, last used first.
+    sessions: Vec<Session<B>>,
 }
 
 /// An opened message.
@@ -65,7 +78,7 @@ pub struct Summary {
 impl<B: Backend> Conversation<B> {
     /// No session yet.
     pub fn new(local: IdentityKey, remote: IdentityKey) -> Self {
-        Self { local, remote, backend: PhantomData }
+        Self { local, remote, sessions: Vec::new() }
     }
 
     /// Puts the stored rows of one contact together again (tables `Session` and `Skipped`; rows of
@@ -75,8 +88,29 @@ impl<B: Backend> Conversation<B> {
         remote: IdentityKey,
         records: impl IntoIterator<Item = Record<'a>>,
     ) -> Result<Self, DecodeError> {
-        let _ = (local, remote, records.into_iter());
-        todo!()
+        let mut sessions = Vec::new();
+        let mut keys: BTreeMap<[u8; 16], Vec<StoredKey>> = BTreeMap::new();
+        for record in records {
+            match record.table {
+                Table::Session => sessions.push(load_session::<B>(&local, &remote, record)?),
+                Table::Skipped => {
+                    let row = StoredKey::decode(record.key, record.value)?;
+                    keys.entry(row.session).or_default().push(row);
+                }
+                _ => return Err(DecodeError::Value),
+            }
+        }
+        let active = sessions.iter().filter(|(_, active)| *active).count();
+        if active != usize::from(!sessions.is_empty()) || sessions.len() > ARCHIVED_MAX + 1 {
+            return Err(DecodeError::Value);
+        }
+        sessions.sort_by_key(|(session, active)| (!active, Reverse(session.last_used())));
+        let mut sessions: Vec<_> = sessions.into_iter().map(|(session, _)| session).collect();
+        for (id, rows) in keys {
+            let session = sessions.iter_mut().find(|session| *session.id() == id);
+            session.ok_or(DecodeError::Value)?.skipped_mut().load(rows)?;
+        }
+        Ok(Self { local, remote, sessions })
     }
 
     /// Our identity.
@@ -90,26 +124,33 @@ impl<B: Backend> Conversation<B> {
     }
 
     /// Makes a session that was just initiated the active one; the old one is archived.
-    pub fn begin(&mut self, session: Session<B>, now: Time) -> Changes {
-        let _ = (session, now);
-        todo!()
+    ///
+    /// # Panics
+    /// If the session was initiated by another identity or with another contact.
+    pub fn begin(&mut self, mut session: Session<B>, now: Time) -> Changes {
+        assert!(*session.local() == self.local && *session.remote() == self.remote);
+        session.set_created(now);
+        let mut changes = Changes::new();
+        self.insert(session, &mut changes);
+        changes
     }
 
     /// Whether the next [`seal`](Self::seal) needs a fresh ratchet key.
     pub fn needs_ephemeral(&self) -> bool {
-        todo!()
+        self.active().is_some_and(Session::needs_ephemeral)
     }
 
     /// Bytes of the message that [`seal`](Self::seal) would make of a body with
-    /// [`Padding::Blocks`]; `None` without a session.
+    /// [`Padding::Blocks`]; `None` without a session, or if the body is too long.
     pub fn message_bytes(&self, body_bytes: usize) -> Option<usize> {
-        let _ = body_bytes;
-        todo!()
+        self.active()?.message_bytes(body_bytes)
     }
 
     /// Seals a body of at most 2 MiB in the active session. `outer` (0 to 64 bytes) binds the
     /// message to the layer around it; `ephemeral` is used only if
     /// [`needs_ephemeral`](Self::needs_ephemeral) says so, and wiped otherwise.
+    ///
+    /// The changes must be durable before the message leaves.
     pub fn seal(
         &mut self,
         body: &[u8],
@@ -118,8 +159,11 @@ impl<B: Backend> Conversation<B> {
         ephemeral: Option<Ephemeral>,
         now: Time,
     ) -> Result<(Vec<u8>, Changes), SealError> {
-        let _ = (body, outer, padding, ephemeral, now);
-        todo!()
+        let active = self.sessions.first_mut().ok_or(SealError::NoSession)?;
+        let message = active.seal(body, outer, padding, ephemeral, now)?;
+        let mut changes = Changes::new();
+        self.put(0, &mut changes);
+        Ok((message, changes))
     }
 
     /// Opens a message of this contact, whichever session it belongs to; a first message begins a
@@ -132,56 +176,230 @@ impl<B: Backend> Conversation<B> {
         prekeys: &mut Prekeys,
         now: Time,
     ) -> Result<Opened, OpenError> {
-        let _ = (message, outer, identity, prekeys, now);
-        todo!()
+        let (suite, is_first) = wire::claim(message)?;
+        if suite != B2c20::ID {
+            return Err(self.wrong_suite(suite, is_first));
+        }
+        let envelope = container::decode(message)?;
+        let Some(first) = &envelope.first else {
+            return self.open_any(&envelope.inner, outer, now);
+        };
+        if first.identity != *self.remote.as_bytes() || identity.public() != self.local {
+            return Err(OpenError::Forged);
+        }
+        let began = |s: &Session<B>| s.accepted_prefix().is_some_and(|p| same_base(p, first));
+        match self.sessions.iter().position(began) {
+            Some(at) if self.sessions[at].accepted_prefix() == Some(first.prefix) => {
+                self.open_in(at, &envelope.inner, outer, now)
+            }
+            Some(_) => Err(OpenError::Forged),
+            None => self.accept(first, &envelope.inner, outer, identity, (prekeys, now)),
+        }
+    }
+
+    fn wrong_suite(&self, message: SuiteId, is_first: bool) -> OpenError {
+        match self.active() {
+            Some(active) if !is_first => {
+                OpenError::SuiteMismatch { session: active.suite(), message }
+            }
+            _ => OpenError::SuiteUnsupported(message),
+        }
+    }
+
+    /// Opens a message that names no session: by look-up where its key is known, else as a new
+    /// ratchet key in the active session and the newest archived ones that can be answered.
+    fn open_any(
+        &mut self,
+        inner: &Inner<'_>,
+        outer: &[u8],
+        now: Time,
+    ) -> Result<Opened, OpenError> {
+        if self.sessions.is_empty() {
+            return Err(OpenError::NoSession);
+        }
+        if let Some(at) = self.sessions.iter().position(|session| session.knows(inner, now)) {
+            return self.open_in(at, inner, outer, now);
+        }
+        let archived = (1..self.sessions.len()).filter(|at| self.sessions[*at].has_own());
+        let tried: Vec<usize> = iter::once(0).chain(archived.take(TRY_NEW_MAX - 1)).collect();
+        let mut error = OpenError::Forged;
+        for at in tried {
+            match self.open_in(at, inner, outer, now) {
+                Err(OpenError::Forged) => {}
+                Err(other) => error = other,
+                opened => return opened,
+            }
+        }
+        Err(error)
+    }
+
+    /// Opens a message in one session, which becomes the active one.
+    fn open_in(
+        &mut self,
+        at: usize,
+        inner: &Inner<'_>,
+        outer: &[u8],
+        now: Time,
+    ) -> Result<Opened, OpenError> {
+        let mut changes = Changes::new();
+        let body = self.sessions[at].open(inner, outer, now, &mut changes)?;
+        let session = *self.sessions[at].id();
+        if at > 0 {
+            let opened = self.sessions.remove(at);
+            self.sessions.insert(0, opened);
+            self.put(1, &mut changes);
+        }
+        self.put(0, &mut changes);
+        Ok(Opened { body, session, first: false, exporter: None, changes })
+    }
+
+    /// Begins a session with a first message. The one-time key, the memory of the base key, the
+    /// archiving and the new session change together, after the inner message opened.
+    fn accept(
+        &mut self,
+        first: &First<'_>,
+        inner: &Inner<'_>,
+        outer: &[u8],
+        identity: &Identity,
+        (prekeys, now): (&mut Prekeys, Time),
+    ) -> Result<Opened, OpenError> {
+        let mut candidate: Candidate<B> = x3dh::accept(first, identity, prekeys, now)?;
+        let mut changes = Changes::new();
+        let body = candidate.session.open(inner, outer, now, &mut changes)?;
+
+        prekeys.consume(first, now, &mut changes);
+        candidate.session.set_created(now);
+        let session = *candidate.session.id();
+        self.insert(candidate.session, &mut changes);
+        Ok(Opened { body, session, first: true, exporter: Some(candidate.exporter), changes })
+    }
+
+    /// Makes `session` the active one and drops the oldest archived one above the limit.
+    fn insert(&mut self, session: Session<B>, changes: &mut Changes) {
+        self.sessions.insert(0, session);
+        if self.sessions.len() > 1 {
+            self.put(1, changes);
+        }
+        while self.sessions.len() > ARCHIVED_MAX + 1 {
+            if let Some(oldest) = self.sessions.pop() {
+                drop_session(&oldest, changes);
+            }
+        }
+        self.put(0, changes);
+    }
+
+    fn put(&self, at: usize, changes: &mut Changes) {
+        let session = &self.sessions[at];
+        changes.put(Table::Session, session.id().to_vec(), session.encode(at == 0));
     }
 
     /// Wipes what is too old: skipped keys and archived sessions after 30 days. Call it at start,
     /// before anything else, and at [`deadline`](Self::deadline).
     pub fn sweep(&mut self, now: Time) -> Changes {
-        let _ = now;
-        todo!()
+        let mut changes = Changes::new();
+        let mut active = true;
+        self.sessions.retain_mut(|session| {
+            let keep = active || now < ends(session);
+            active = false;
+            if keep {
+                let id = *session.id();
+                session.skipped_mut().sweep(&id, now, &mut changes);
+            } else {
+                drop_session(session, &mut changes);
+            }
+            keep
+        });
+        changes
     }
 
     /// When [`sweep`](Self::sweep) has something to do; `None`: never.
     pub fn deadline(&self) -> Option<Time> {
-        todo!()
+        let archived = self.sessions.iter().skip(1).map(ends);
+        let skipped = self.sessions.iter().filter_map(|session| session.skipped().deadline());
+        archived.chain(skipped).min()
+    }
+
+    fn active(&self) -> Option<&Session<B>> {
+        self.sessions.first()
     }
 
     /// Whether there is an active session (pending or open).
     pub fn has_session(&self) -> bool {
-        todo!()
+        !self.sessions.is_empty()
     }
 
     /// Whether the active session still waits for the first reply.
     pub fn is_pending(&self) -> bool {
-        todo!()
+        self.active().is_some_and(Session::is_pending)
     }
 
     /// Whether the active session is confirmed: a message of the contact was opened in it.
     pub fn is_open(&self) -> bool {
-        todo!()
+        self.active().is_some_and(|active| !active.is_pending())
     }
 
     /// The id of the active session, 16 bytes.
     pub fn active_id(&self) -> Option<[u8; 16]> {
-        todo!()
+        self.active().map(|active| *active.id())
     }
 
     /// The active session in numbers.
     pub fn summary(&self) -> Option<Summary> {
-        todo!()
+        let active = self.active()?;
+        let (sent, received) = active.counters();
+        Some(Summary {
+            suite: active.suite(),
+            initiator: active.is_initiator(),
+            pending: active.is_pending(),
+            our_turn: !active.needs_ephemeral(),
+            sent,
+            received,
+            skipped: self.sessions.iter().map(|session| session.skipped().len()).sum(),
+            archived: self.sessions.len() - 1,
+            last_opened: active.last_opened(),
+        })
     }
 
     /// Every row, as it should lie on disk now.
     pub fn records(&self) -> Changes {
-        todo!()
+        let mut changes = Changes::new();
+        for (at, session) in self.sessions.iter().enumerate() {
+            self.put(at, &mut changes);
+            session.skipped().records(session.id(), &mut changes);
+        }
+        changes
     }
 
     /// The whole state as bytes, to compare it before and after.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
-        todo!()
+        self.records().encode()
     }
+}
+
+/// Whether a stored prefix and a first message have the same initiator and base key.
+fn same_base(prefix: &[u8], first: &First<'_>) -> bool {
+    container::decode_prefix(prefix)
+        .is_ok_and(|(_, began)| began.identity == first.identity && began.base == first.base)
+}
+
+fn load_session<B: Backend>(
+    local: &IdentityKey,
+    remote: &IdentityKey,
+    record: Record<'_>,
+) -> Result<(Session<B>, bool), DecodeError> {
+    let (session, active) = Session::decode(record.value)?;
+    let fits = session.id() == record.key && session.local() == local && session.remote() == remote;
+    if fits { Ok((session, active)) } else { Err(DecodeError::Value) }
+}
+
+fn drop_session<B: Backend>(session: &Session<B>, changes: &mut Changes) {
+    session.skipped().drop_all(session.id(), changes);
+    changes.drop_row(Table::Session, session.id().to_vec());
+}
+
+/// When an archived session is wiped.
+fn ends<B: Backend>(session: &Session<B>) -> Time {
+    session.last_used().plus_ms(ARCHIVED_D * Time::DAY_MS)
 }
 
 impl<B: Backend> fmt::Debug for Conversation<B> {

@@ -32,6 +32,8 @@ pub mod session;
 pub mod stored;
 pub mod suite;
 pub mod wire;
+
+mod x3dh;
 pub mod xeddsa;
 
 pub use bundle::{Bundle, CheckedBundle, OneTime};

@@ -1,12 +1,44 @@
 //! The prekeys of this device: a machine that rotates, refills, publishes and wipes them.
+//!
+//! ```text
+//! SPK  Current -7 d-> Retired -30 d after made-> wiped
+//! OPK  Held -a first message opened with it, or 30 d after made-> wiped
+//! ```
 
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{CryptoRng, DecodeError, Ephemeral, Machine, SuiteId, Time};
+use mezza_core::{CryptoRng, DecodeError, Ephemeral, Machine, SuiteId, Time, Writer};
 use zeroize::Zeroizing;
 
-use crate::{Changes, Identity, OneTime, PrekeysError, Record};
+use crate::bundle::{self, Entry, PREKEY_ID_MAX};
+use crate::wire::First;
+use crate::{Changes, Identity, List, OneTime, OpenError, PrekeysError, Record, Table};
+
+mod drain;
+mod stored;
+
+use drain::Drain;
+use stored::{Opk, Spk};
+
+/// Days after which a signed prekey is replaced.
+pub const ROTATE_D: u64 = 7;
+/// Days for which a bundle is valid.
+pub const BUNDLE_VALID_D: u64 = 14;
+/// Days after which private parts are wiped.
+pub const WIPE_D: u64 = 30;
+/// Most signed prekeys held of one suite.
+pub const SPK_HELD_MAX: usize = 5;
+/// One-time keys that the server should have.
+pub const OPK_STOCK: usize = 100;
+/// Below this many it is filled up.
+pub const OPK_REFILL: usize = 20;
+/// Most one-time keys held here; the oldest go first.
+pub const OPK_HELD_MAX: usize = 1_000;
+/// Most base keys remembered under one signed prekey. Beyond, first messages without a one-time
+/// key are refused until the next rotation.
+pub const SEEN_MAX: usize = 10_000;
 
 /// What may happen to the prekeys.
 #[derive(Debug)]
@@ -52,12 +84,36 @@ pub enum Output {
 /// rotation signs.
 pub struct Prekeys {
     identity: Identity,
+    /// Oldest first; the last one of each suite is the current one.
+    spks: Vec<Spk>,
+    opks: BTreeMap<u32, Opk>,
+    /// Base keys by signed prekey.
+    seen: BTreeMap<u32, BTreeSet<[u8; 16]>>,
+    /// Numbers of the last `Need` that was not answered yet.
+    asked: Option<(usize, usize)>,
+    drain: Drain,
+    outputs: VecDeque<Output>,
+}
+
+/// The private parts that a first message names.
+pub(crate) struct Offered<'a> {
+    pub(crate) spk: &'a Ephemeral,
+    pub(crate) list: List,
+    pub(crate) opk: Option<&'a Ephemeral>,
 }
 
 impl Prekeys {
     /// No keys yet; the first [`wake`](Machine::wake) asks for them.
     pub fn new(identity: Identity) -> Self {
-        Self { identity }
+        Self {
+            identity,
+            spks: Vec::new(),
+            opks: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            asked: None,
+            drain: Drain::default(),
+            outputs: VecDeque::new(),
+        }
     }
 
     /// Puts the stored rows together again (tables `Spk`, `Opk`, `Seen`; rows of other tables are
@@ -66,40 +122,261 @@ impl Prekeys {
         identity: Identity,
         records: impl IntoIterator<Item = Record<'a>>,
     ) -> Result<Self, DecodeError> {
-        let _ = records.into_iter();
-        Ok(Self { identity })
+        let mut prekeys = Self::new(identity);
+        for record in records {
+            match record.table {
+                Table::Spk => prekeys.spks.push(Spk::decode(record.key, record.value)?),
+                Table::Opk => {
+                    let opk = Opk::decode(record.key, record.value)?;
+                    prekeys.opks.insert(opk.id, opk);
+                }
+                Table::Seen => {
+                    let (spk_id, hash) = stored::decode_seen(record.key, record.value)?;
+                    prekeys.seen.entry(spk_id).or_default().insert(hash);
+                }
+                _ => return Err(DecodeError::Value),
+            }
+        }
+        prekeys.spks.sort_by_key(|spk| (spk.made, spk.id));
+        let held = |id: &u32| prekeys.spks.iter().any(|spk| spk.id == *id);
+        if prekeys.seen.keys().all(held) { Ok(prekeys) } else { Err(DecodeError::Value) }
     }
 
     /// Every signed prekey held, newest first: suite, id, pair. The pairs also open intro boxes.
     pub fn spks(&self) -> impl Iterator<Item = (SuiteId, u32, &Ephemeral)> {
-        let _ = &self.identity;
-        core::iter::empty()
+        self.spks.iter().rev().map(|spk| (spk.suite, spk.id, &spk.pair))
     }
 
     /// The end of the current bundle; `None` before the first keys came.
     pub fn current_not_after(&self) -> Option<Time> {
-        todo!()
+        self.current().last().map(Spk::not_after)
     }
 
     /// The current bundle and every one-time key that belongs to it, to publish it again with
     /// `replace` off (a server ignores ids that it has or had).
     pub fn offer(&self) -> Option<(Vec<u8>, Vec<OneTime>)> {
-        todo!()
+        let made = self.current().last()?.made;
+        let one_time =
+            self.opks.values().filter(|opk| opk.made >= made).map(Opk::one_time).collect();
+        Some((self.bundle(), one_time))
     }
 
     /// One-time keys held here.
     pub fn one_time_count(&self) -> usize {
-        todo!()
+        self.opks.len()
     }
 
     /// Every row, as it should lie on disk now.
     pub fn records(&self) -> Changes {
-        todo!()
+        let mut changes = Changes::new();
+        self.spks.iter().for_each(|spk| spk.put(&mut changes));
+        self.opks.values().for_each(|opk| opk.put(&mut changes));
+        for (spk_id, hashes) in &self.seen {
+            hashes.iter().for_each(|hash| stored::put_seen(*spk_id, hash, &mut changes));
+        }
+        changes
     }
 
     /// The whole state as bytes, to compare it before and after.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
-        todo!()
+        let mut bytes = self.records().encode();
+        let mut writer = Writer::new();
+        let (spk, opk) = self.asked.unwrap_or((0, 0));
+        writer.u8(u8::from(self.asked.is_some())).u64(spk as u64).u64(opk as u64);
+        writer.u64(self.outputs.len() as u64);
+        self.drain.write(&mut writer);
+        bytes.extend_from_slice(writer.as_slice());
+        bytes
+    }
+
+    /// The newest signed prekey of each suite, in the order of the list.
+    fn current(&self) -> impl Iterator<Item = &Spk> {
+        let suites = List::ours();
+        let newest = |id: SuiteId| self.spks.iter().rev().find(|spk| spk.suite == id);
+        (0..suites.ids().len()).filter_map(move |i| newest(suites.ids()[i]))
+    }
+
+    fn bundle(&self) -> Vec<u8> {
+        let current: Vec<Entry> = self.current().map(Spk::entry).collect();
+        let list = self.spks.last().map_or_else(List::ours, |spk| spk.list);
+        bundle::encode(&list, current.iter())
+    }
+
+    fn rotation_due(&self, now: Time) -> bool {
+        let fresh = |spk: &Spk| {
+            // A key from the future was made by a wrong clock.
+            let future = spk.made() > now.plus_ms(Time::DAY_MS);
+            !future && now < spk.made().plus_ms(ROTATE_D * Time::DAY_MS)
+        };
+        self.current().count() < List::ours().ids().len() || !self.current().all(fresh)
+    }
+
+    fn rotates(&self) -> bool {
+        self.asked.is_some_and(|(spk, _)| spk > 0)
+    }
+
+    fn need(&mut self, spk: usize, opk: usize) {
+        self.asked = Some((spk, opk));
+        self.outputs.push_back(Output::Need { spk, opk });
+    }
+
+    fn fresh(
+        &mut self,
+        spk: Vec<Ephemeral>,
+        opk: Vec<Ephemeral>,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), PrekeysError> {
+        let (spk_asked, opk_asked) = self.asked.ok_or(PrekeysError::Unasked)?;
+        if spk.len() != spk_asked || opk.len() > opk_asked {
+            return Err(PrekeysError::Unasked);
+        }
+        let mut changes = Changes::new();
+        let replace = !spk.is_empty();
+        if replace {
+            self.rotate(spk, now, rng, &mut changes);
+        }
+        let one_time = self.stock(opk, now, rng, &mut changes);
+        self.asked = None;
+        self.outputs.push_back(Output::Store(changes));
+        self.outputs.push_back(Output::Publish { bundle: self.bundle(), one_time, replace });
+        Ok(())
+    }
+
+    /// Takes one fresh pair for each suite.
+    fn rotate(
+        &mut self,
+        pairs: Vec<Ephemeral>,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+        changes: &mut Changes,
+    ) {
+        let made = now.minutes();
+        // The newest is the current one, also after a clock that was ahead.
+        for spk in self.spks.iter_mut().filter(|spk| spk.made >= made) {
+            spk.made = made.saturating_sub(1);
+            spk.put(changes);
+        }
+        let list = List::ours();
+        for (suite, pair) in list.ids().iter().zip(pairs) {
+            let id = unused(rng, |id| self.spks.iter().any(|spk| spk.id == id));
+            let spk = Spk::sign(&self.identity, (*suite, id, pair), list, made, rng);
+            spk.put(changes);
+            self.spks.push(spk);
+        }
+        let held_max = SPK_HELD_MAX * list.ids().len();
+        while self.spks.len() > held_max {
+            let oldest = self.spks.remove(0);
+            self.wiped(&oldest, changes);
+        }
+    }
+
+    /// Takes fresh one-time keys.
+    fn stock(
+        &mut self,
+        pairs: Vec<Ephemeral>,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+        changes: &mut Changes,
+    ) -> Vec<OneTime> {
+        let mut one_time = Vec::with_capacity(pairs.len());
+        for pair in pairs {
+            let id = unused(rng, |id| self.opks.contains_key(&id));
+            let opk = Opk { id, made: now.minutes(), pair };
+            opk.put(changes);
+            one_time.push(opk.one_time());
+            self.opks.insert(id, opk);
+        }
+        while self.opks.len() > OPK_HELD_MAX {
+            let Some(id) = self.opks.values().min_by_key(|o| (o.made, o.id)).map(|o| o.id) else {
+                break;
+            };
+            self.drop_opk(id, changes);
+        }
+        one_time
+    }
+
+    fn wipe(&mut self, now: Time, changes: &mut Changes) {
+        let mut i = 0;
+        while let Some(spk) = self.spks.get(i) {
+            if now < spk.wiped_at() {
+                i += 1;
+                continue;
+            }
+            let spk = self.spks.remove(i);
+            self.wiped(&spk, changes);
+        }
+        let old: Vec<u32> =
+            self.opks.values().filter(|opk| now >= opk.wiped_at()).map(|opk| opk.id).collect();
+        for id in old {
+            self.drop_opk(id, changes);
+        }
+    }
+
+    /// Drops the rows of a signed prekey that is no longer held.
+    fn wiped(&mut self, spk: &Spk, changes: &mut Changes) {
+        changes.drop_row(Table::Spk, stored::key(spk.id));
+        for hash in self.seen.remove(&spk.id).unwrap_or_default() {
+            changes.drop_row(Table::Seen, stored::seen_key(spk.id, &hash));
+        }
+    }
+
+    fn drop_opk(&mut self, id: u32, changes: &mut Changes) {
+        if self.opks.remove(&id).is_some() {
+            changes.drop_row(Table::Opk, stored::key(id));
+        }
+    }
+
+    /// The private parts for a first message, if it may begin a session.
+    pub(crate) fn offered(
+        &self,
+        suite: SuiteId,
+        first: &First<'_>,
+        now: Time,
+    ) -> Result<Offered<'_>, OpenError> {
+        let unknown_spk = OpenError::UnknownPrekey(first.spk_id);
+        let spk = self
+            .spks
+            .iter()
+            .find(|spk| spk.id == first.spk_id && spk.suite == suite && now < spk.wiped_at())
+            .ok_or(unknown_spk)?;
+        let seen = self.seen.get(&spk.id);
+        if seen.is_some_and(|seen| seen.contains(&stored::seen_hash(&first.base))) {
+            return Err(OpenError::ReusedBaseKey);
+        }
+        let opk = match first.opk_id {
+            0 if seen.is_some_and(|seen| seen.len() >= SEEN_MAX) => return Err(unknown_spk),
+            0 => None,
+            id => Some(self.opks.get(&id).ok_or(OpenError::UnknownPrekey(id))?),
+        };
+        if opk.is_some_and(|opk| now >= opk.wiped_at()) {
+            return Err(OpenError::UnknownPrekey(first.opk_id));
+        }
+        Ok(Offered { spk: &spk.pair, list: spk.list, opk: opk.map(|opk| &opk.pair) })
+    }
+
+    /// A first message began a session: its one-time key goes, its base key is remembered.
+    pub(crate) fn consume(&mut self, first: &First<'_>, now: Time, changes: &mut Changes) {
+        self.drop_opk(first.opk_id, changes);
+        let seen = self.seen.entry(first.spk_id).or_default();
+        let hash = stored::seen_hash(&first.base);
+        if seen.len() < SEEN_MAX && seen.insert(hash) {
+            stored::put_seen(first.spk_id, &hash, changes);
+        }
+        if self.drain.count(first.opk_id != 0, now) {
+            self.outputs.push_back(Output::Low);
+        }
+    }
+}
+
+/// A random id that is not in use: counting up would tell each holder of a card how many people
+/// wrote.
+fn unused(rng: &mut dyn CryptoRng, used: impl Fn(u32) -> bool) -> u32 {
+    loop {
+        let id = (rng.next_u64() % u64::from(PREKEY_ID_MAX)) as u32 + 1;
+        if !used(id) {
+            return id;
+        }
     }
 }
 
@@ -114,21 +391,39 @@ impl Machine for Prekeys {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), PrekeysError> {
-        let _ = (input, now, rng);
-        todo!()
+        match input {
+            Input::Stock(left) => {
+                let left = left as usize;
+                if left < OPK_REFILL && self.asked.is_none() && !self.spks.is_empty() {
+                    self.need(0, OPK_STOCK - left);
+                }
+                Ok(())
+            }
+            Input::Fresh { spk, opk } => self.fresh(spk, opk, now, rng),
+        }
     }
 
-    fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        let _ = (now, rng);
-        todo!()
+    fn wake(&mut self, now: Time, _rng: &mut dyn CryptoRng) {
+        let mut changes = Changes::new();
+        self.wipe(now, &mut changes);
+        if !changes.is_empty() {
+            self.outputs.push_back(Output::Store(changes));
+        }
+        if self.rotation_due(now) && !self.rotates() {
+            self.need(List::ours().ids().len(), OPK_STOCK);
+        }
     }
 
     fn poll(&mut self) -> Option<Output> {
-        todo!()
+        self.outputs.pop_front()
     }
 
     fn deadline(&self) -> Option<Time> {
-        todo!()
+        let wipe_spk = self.spks.iter().map(Spk::wiped_at).min();
+        let wipe_opk = self.opks.values().map(Opk::wiped_at).min();
+        let rotate = self.current().map(|spk| spk.made().plus_ms(ROTATE_D * Time::DAY_MS)).min();
+        let rotate = if self.rotates() { None } else { rotate.or(Some(Time::from_ms(0))) };
+        [wipe_spk, wipe_opk, rotate].into_iter().flatten().min()
     }
 }
 

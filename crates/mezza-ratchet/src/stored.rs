@@ -117,6 +117,25 @@ impl Changes {
         self.0.append(&mut other.0);
     }
 
+    /// All rows as bytes, in the order of table and key.
+    pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let mut rows: Vec<&Change> = self.iter().collect();
+        rows.sort_by_key(|row| (row.table(), row.key()));
+        let mut bytes = Zeroizing::new(Vec::new());
+        for row in rows {
+            let value = match row {
+                Change::Put { value, .. } => value.as_slice(),
+                Change::Drop { .. } => &[],
+            };
+            bytes.push(row.table().number());
+            for field in [row.key(), value] {
+                bytes.extend_from_slice(&(field.len() as u64).to_be_bytes());
+                bytes.extend_from_slice(field);
+            }
+        }
+        bytes
+    }
+
     pub(crate) fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
         self.0.push(Change::Put { table, key, value: Zeroizing::new(value) });
     }

@@ -2,6 +2,8 @@
 
 use mezza_core::{Secret, Suite};
 
+use crate::wire::Wire;
+
 pub mod b2c20;
 
 pub use b2c20::B2c20;
@@ -10,6 +12,8 @@ pub use b2c20::B2c20;
 pub trait RatchetSuite: Suite {
     /// Its key schedule.
     type Kdf: Kdf;
+    /// Its wire format.
+    type Wire: Wire;
 }
 
 /// The key schedule of a suite. All keys have 32 bytes.

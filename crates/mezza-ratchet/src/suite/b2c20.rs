@@ -6,6 +6,7 @@ use mezza_core::{Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, bl
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{Kdf, RatchetSuite};
+use crate::wire::Container;
 
 /// The product suite.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ impl Suite for B2c20 {
 
 impl RatchetSuite for B2c20 {
     type Kdf = KeyedBlake2b;
+    type Wire = Container;
 }
 
 /// Every step is one call of keyed, personalised BLAKE2b.
@@ -105,7 +107,7 @@ fn synthetic(mk: &Secret<32>, aad: &[u8], text: &[u8]) -> [u8; NONCE_BYTES] {
     let outer_len = aad.get(IDENTITIES_BYTES).copied().unwrap_or(0);
     let outer_end = IDENTITIES_BYTES + usize::from(outer_len);
     let outer = aad.get(IDENTITIES_BYTES + 1..=outer_end).unwrap_or(&[]);
-    let body = crate::wire::unpadded(text).map_or(text, |len| &text[..len]);
+    let body = crate::wire::container::unpadded(text).map_or(text, |len| &text[..len]);
     let text_len = (text.len() as u32).to_be_bytes();
     let mut nonce = [0; NONCE_BYTES];
     let parts = [&text_len[..], &[outer_len], outer, body];

@@ -1,0 +1,35 @@
+//! Notices that someone drains the one-time keys: sessions of a day with and without one.
+
+use mezza_core::{Time, Writer};
+
+/// Fewer sessions in a day than this say nothing.
+const SESSIONS_MIN: u32 = 4;
+
+/// The counts of one day; they are not stored.
+#[derive(Default)]
+pub(super) struct Drain {
+    day: u32,
+    sessions: u32,
+    without: u32,
+    raised: bool,
+}
+
+impl Drain {
+    /// Counts one session; whether the alarm is raised now, once a day.
+    pub(super) fn count(&mut self, with_one_time: bool, now: Time) -> bool {
+        if self.day != now.days() {
+            *self = Self { day: now.days(), ..Self::default() };
+        }
+        self.sessions = self.sessions.saturating_add(1);
+        self.without = self.without.saturating_add(u32::from(!with_one_time));
+        let low = self.sessions >= SESSIONS_MIN && self.without > self.sessions / 2;
+        let raise = low && !self.raised;
+        self.raised |= low;
+        raise
+    }
+
+    /// The counts, for comparing states.
+    pub(super) fn write(&self, writer: &mut Writer) {
+        writer.u32(self.day).u32(self.sessions).u32(self.without).u8(u8::from(self.raised));
+    }
+}

@@ -1,0 +1,190 @@
+//! Prekeys as they are held and stored.
+//!
+//! ```text
+//! SPK   01 | suite u16 | id u32 | made u32 | list | kind u8 | scalar[32] | public[32] | sig[64]
+//! OPK   02 | id u32 | made u32 | kind u8 | scalar[32] | public[32]
+//! seen  03 | spk_id u32 | B_16("", "b2c20 seen", EK)
+//! ```
+//! `made` counts minutes since 1970; kind 00 is a plain scalar, 01 (a coin) is refused when read:
+//! it would be clamped.
+
+use alloc::vec::Vec;
+
+use mezza_core::{
+    CryptoRng, DecodeError, Ephemeral, Kind, Reader, Secret, SuiteId, Time, Writer, blake2b,
+};
+
+use super::{BUNDLE_VALID_D, WIPE_D};
+use crate::bundle::Entry;
+use crate::{Changes, Identity, List, OneTime, Table};
+
+const SPK: u8 = 1;
+const OPK: u8 = 2;
+const SEEN: u8 = 3;
+
+const PLAIN: u8 = 0;
+const COIN: u8 = 1;
+
+fn minutes(made: u32) -> Time {
+    Time::from_ms(u64::from(made) * Time::MINUTE_MS)
+}
+
+/// A signed prekey.
+pub(super) struct Spk {
+    pub(super) suite: SuiteId,
+    pub(super) id: u32,
+    /// Minutes since 1970.
+    pub(super) made: u32,
+    /// The list of the bundle it was signed with.
+    pub(super) list: List,
+    pub(super) pair: Ephemeral,
+    signature: [u8; 64],
+}
+
+impl Spk {
+    pub(super) fn sign(
+        identity: &Identity,
+        (suite, id, pair): (SuiteId, u32, Ephemeral),
+        list: List,
+        made: u32,
+        rng: &mut dyn CryptoRng,
+    ) -> Self {
+        let entry = Entry::sign(identity, &list, (suite, id, *pair.public()), ends(made), rng);
+        Self { suite, id, made, list, pair, signature: entry.signature }
+    }
+
+    /// Its entry in a bundle.
+    pub(super) fn entry(&self) -> Entry {
+        Entry {
+            suite: self.suite,
+            spk_id: self.id,
+            spk: *self.pair.public(),
+            not_after: ends(self.made),
+            signature: self.signature,
+        }
+    }
+
+    pub(super) fn made(&self) -> Time {
+        minutes(self.made)
+    }
+
+    pub(super) fn not_after(&self) -> Time {
+        minutes(ends(self.made))
+    }
+
+    pub(super) fn wiped_at(&self) -> Time {
+        self.made().plus_ms(WIPE_D * Time::DAY_MS)
+    }
+
+    pub(super) fn put(&self, changes: &mut Changes) {
+        let mut writer = Writer::with_capacity(160);
+        writer.u8(SPK).u16(self.suite.0).u32(self.id).u32(self.made);
+        self.list.write(&mut writer);
+        write_pair(&mut writer, &self.pair);
+        writer.bytes(&self.signature);
+        changes.put(Table::Spk, key(self.id), writer.finish());
+    }
+
+    pub(super) fn decode(row: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
+        let spk = Reader::all(value, |reader| {
+            expect(reader, SPK)?;
+            Ok::<_, DecodeError>(Self {
+                suite: SuiteId(reader.u16()?),
+                id: reader.u32()?,
+                made: reader.u32()?,
+                list: List::read(reader)?,
+                pair: read_pair(reader)?,
+                signature: reader.array()?,
+            })
+        })?;
+        let sound = row == key(spk.id) && spk.list.holds(spk.suite);
+        if sound { Ok(spk) } else { Err(DecodeError::Value) }
+    }
+}
+
+/// The end of a bundle in minutes.
+fn ends(made: u32) -> u32 {
+    made.saturating_add((BUNDLE_VALID_D * 24 * 60) as u32)
+}
+
+/// A one-time prekey.
+pub(super) struct Opk {
+    pub(super) id: u32,
+    /// Minutes since 1970.
+    pub(super) made: u32,
+    pub(super) pair: Ephemeral,
+}
+
+impl Opk {
+    pub(super) fn one_time(&self) -> OneTime {
+        OneTime { id: self.id, key: *self.pair.public() }
+    }
+
+    pub(super) fn wiped_at(&self) -> Time {
+        minutes(self.made).plus_ms(WIPE_D * Time::DAY_MS)
+    }
+
+    pub(super) fn put(&self, changes: &mut Changes) {
+        let mut writer = Writer::with_capacity(74);
+        writer.u8(OPK).u32(self.id).u32(self.made);
+        write_pair(&mut writer, &self.pair);
+        changes.put(Table::Opk, key(self.id), writer.finish());
+    }
+
+    pub(super) fn decode(row: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
+        let opk = Reader::all(value, |reader| {
+            expect(reader, OPK)?;
+            let (id, made) = (reader.u32()?, reader.u32()?);
+            Ok::<_, DecodeError>(Self { id, made, pair: read_pair(reader)? })
+        })?;
+        if row == key(opk.id) && opk.id != 0 { Ok(opk) } else { Err(DecodeError::Value) }
+    }
+}
+
+/// The row of a prekey.
+pub(super) fn key(id: u32) -> Vec<u8> {
+    id.to_be_bytes().to_vec()
+}
+
+/// What is remembered of a base key, 16 bytes.
+pub(super) fn seen_hash(base: &[u8; 32]) -> [u8; 16] {
+    let mut hash = [0; 16];
+    blake2b(&mut hash, &[], "b2c20 seen", &[base]);
+    hash
+}
+
+/// The row of a base key, 20 bytes.
+pub(super) fn seen_key(spk_id: u32, hash: &[u8; 16]) -> Vec<u8> {
+    let mut writer = Writer::with_capacity(20);
+    writer.u32(spk_id).bytes(hash);
+    writer.finish()
+}
+
+pub(super) fn put_seen(spk_id: u32, hash: &[u8; 16], changes: &mut Changes) {
+    let mut writer = Writer::with_capacity(21);
+    writer.u8(SEEN).u32(spk_id).bytes(hash);
+    changes.put(Table::Seen, seen_key(spk_id, hash), writer.finish());
+}
+
+pub(super) fn decode_seen(row: &[u8], value: &[u8]) -> Result<(u32, [u8; 16]), DecodeError> {
+    let (spk_id, hash) = Reader::all(value, |reader| {
+        expect(reader, SEEN)?;
+        Ok::<_, DecodeError>((reader.u32()?, reader.array()?))
+    })?;
+    if row == seen_key(spk_id, &hash) { Ok((spk_id, hash)) } else { Err(DecodeError::Value) }
+}
+
+fn expect(reader: &mut Reader<'_>, version: u8) -> Result<(), DecodeError> {
+    if reader.u8()? == version { Ok(()) } else { Err(DecodeError::Value) }
+}
+
+fn write_pair(writer: &mut Writer, pair: &Ephemeral) {
+    let kind = if pair.kind() == Kind::Coin { COIN } else { PLAIN };
+    writer.u8(kind).bytes(pair.scalar().expose()).bytes(pair.public());
+}
+
+fn read_pair(reader: &mut Reader<'_>) -> Result<Ephemeral, DecodeError> {
+    expect(reader, PLAIN)?;
+    let scalar = Secret::read(reader)?;
+    Ok(Ephemeral::from_stored(scalar, reader.array()?))
+}

@@ -1,0 +1,118 @@
+//! Symmetric chains. Sending and receiving are different types; a message key is used once.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use mezza_core::{Aead, Backend, Secret};
+
+use crate::suite::Kdf;
+
+/// The key of one message.
+pub(crate) struct MessageKey(Secret<32>);
+
+impl MessageKey {
+    pub(super) fn new(secret: Secret<32>) -> Self {
+        Self(secret)
+    }
+
+    pub(super) fn secret(&self) -> &Secret<32> {
+        &self.0
+    }
+
+    /// Seals one text, which uses the key up.
+    pub(super) fn seal<A: Aead, B: Backend>(self, aad: &[u8], text: &[u8], out: &mut Vec<u8>) {
+        A::seal::<B>(&self.0, aad, text, out);
+    }
+
+    /// Opens one text. A key that opened nothing stays good for the true message.
+    pub(super) fn open<A: Aead, B: Backend>(&self, aad: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        A::open::<B>(&self.0, aad, sealed)
+    }
+}
+
+/// The chain of our own messages since the last new key of ours.
+pub(super) struct SendChain {
+    key: Secret<32>,
+    n: u32,
+}
+
+impl SendChain {
+    pub(super) fn new(key: Secret<32>) -> Self {
+        Self { key, n: 0 }
+    }
+
+    pub(super) fn from_stored(key: Secret<32>, n: u32) -> Self {
+        Self { key, n }
+    }
+
+    /// Messages sealed so far.
+    pub(super) fn n(&self) -> u32 {
+        self.n
+    }
+
+    pub(super) fn secret(&self) -> &Secret<32> {
+        &self.key
+    }
+
+    /// The index and the key of the next message; the old chain key is wiped.
+    pub(super) fn step<K: Kdf>(&mut self) -> (u32, MessageKey) {
+        let (next, key) = K::chain(&self.key);
+        self.key = next;
+        self.n += 1;
+        (self.n - 1, MessageKey(key))
+    }
+}
+
+/// The chain of their messages since their last new key.
+pub(super) struct ReceiveChain {
+    key: Secret<32>,
+    n: u32,
+}
+
+impl ReceiveChain {
+    pub(super) fn new(key: Secret<32>) -> Self {
+        Self { key, n: 0 }
+    }
+
+    pub(super) fn from_stored(key: Secret<32>, n: u32) -> Self {
+        Self { key, n }
+    }
+
+    /// The next index.
+    pub(super) fn n(&self) -> u32 {
+        self.n
+    }
+
+    pub(super) fn secret(&self) -> &Secret<32> {
+        &self.key
+    }
+
+    /// A copy to walk on, so that a message that does not open changes nothing.
+    pub(super) fn duplicate(&self) -> Self {
+        Self { key: self.key.duplicate(), n: self.n }
+    }
+
+    /// The key of the next message, and the chain behind it.
+    pub(super) fn step<K: Kdf>(self) -> (Self, MessageKey) {
+        let (next, key) = K::chain(&self.key);
+        (Self { key: next, n: self.n + 1 }, MessageKey(key))
+    }
+
+    /// Walks to index `to`, keeping the last `kept_max` message keys on the way.
+    pub(super) fn walk<K: Kdf>(
+        mut self,
+        to: u32,
+        kept_max: usize,
+    ) -> (Self, VecDeque<(u32, MessageKey)>) {
+        let mut kept = VecDeque::new();
+        while self.n < to {
+            let n = self.n;
+            let (next, key) = self.step::<K>();
+            if (to - n) as usize <= kept_max {
+                kept.push_back((n, key));
+            }
+            self = next;
+        }
+        (self, kept)
+    }
+}

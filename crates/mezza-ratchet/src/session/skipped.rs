@@ -1,0 +1,181 @@
+//! Keys of messages that were passed over: rows of their own, at most 2,000 in a session, for at
+//! most 30 days. No chain key of an old chain is kept, so old chains need no limit.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Secret, Time, Writer};
+
+use super::chain::MessageKey;
+use super::{SESSION_ID_BYTES, SKIPPED_D, SKIPPED_MAX};
+use crate::{Changes, Table};
+
+/// Ratchet key and index.
+type Place = ([u8; 32], u32);
+
+struct Entry {
+    key: MessageKey,
+    /// When the message was passed over, in hours since 1970.
+    born: u32,
+    /// Order of arrival, for "the oldest go first"; not stored, the hour is.
+    order: u64,
+}
+
+impl Entry {
+    fn ends(&self) -> Time {
+        Time::from_ms(u64::from(self.born) * Time::HOUR_MS).plus_ms(SKIPPED_D * Time::DAY_MS)
+    }
+}
+
+/// The skipped keys of one session.
+#[derive(Default)]
+pub(crate) struct Skipped {
+    entries: BTreeMap<Place, Entry>,
+    next_order: u64,
+}
+
+impl Skipped {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// A copy of the key for a message, unless it is too old.
+    pub(super) fn find(&self, key: &[u8; 32], n: u32, now: Time) -> Option<&MessageKey> {
+        let entry = self.entries.get(&(*key, n))?;
+        (now < entry.ends()).then_some(&entry.key)
+    }
+
+    /// Removes a key that was used.
+    pub(super) fn remove(
+        &mut self,
+        id: &[u8; SESSION_ID_BYTES],
+        key: &[u8; 32],
+        n: u32,
+        changes: &mut Changes,
+    ) {
+        if self.entries.remove(&(*key, n)).is_some() {
+            changes.drop_row(Table::Skipped, row_key(id, &(*key, n)));
+        }
+    }
+
+    /// Adds keys, oldest first, and drops the oldest of all above the limit.
+    pub(super) fn add(
+        &mut self,
+        id: &[u8; SESSION_ID_BYTES],
+        mut rows: Vec<([u8; 32], u32, MessageKey)>,
+        now: Time,
+        changes: &mut Changes,
+    ) {
+        rows.drain(..rows.len().saturating_sub(SKIPPED_MAX));
+        let excess = (self.entries.len() + rows.len()).saturating_sub(SKIPPED_MAX);
+        self.drop_oldest(id, excess, changes);
+        for (ratchet_key, n, key) in rows {
+            let (place, born) = ((ratchet_key, n), now.hours());
+            changes.put(Table::Skipped, row_key(id, &place), row_value(&key, born));
+            self.insert(place, key, born);
+        }
+    }
+
+    fn drop_oldest(
+        &mut self,
+        id: &[u8; SESSION_ID_BYTES],
+        count: usize,
+        changes: &mut Changes,
+    ) {
+        if count == 0 {
+            return;
+        }
+        let mut places: Vec<_> = self.entries.iter().map(|(place, e)| (e.order, *place)).collect();
+        places.sort_unstable();
+        for (_, place) in places.into_iter().take(count) {
+            self.entries.remove(&place);
+            changes.drop_row(Table::Skipped, row_key(id, &place));
+        }
+    }
+
+    fn insert(&mut self, place: Place, key: MessageKey, born: u32) {
+        self.entries.insert(place, Entry { key, born, order: self.next_order });
+        self.next_order += 1;
+    }
+
+    /// Wipes what is too old.
+    pub(crate) fn sweep(
+        &mut self,
+        id: &[u8; SESSION_ID_BYTES],
+        now: Time,
+        changes: &mut Changes,
+    ) {
+        self.entries.retain(|place, entry| {
+            let keep = now < entry.ends();
+            if !keep {
+                changes.drop_row(Table::Skipped, row_key(id, place));
+            }
+            keep
+        });
+    }
+
+    /// Drops the rows of a session that goes.
+    pub(crate) fn drop_all(&self, id: &[u8; SESSION_ID_BYTES], changes: &mut Changes) {
+        for place in self.entries.keys() {
+            changes.drop_row(Table::Skipped, row_key(id, place));
+        }
+    }
+
+    /// When the oldest key ends.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.entries.values().map(Entry::ends).min()
+    }
+
+    /// Every row.
+    pub(crate) fn records(&self, id: &[u8; SESSION_ID_BYTES], changes: &mut Changes) {
+        for (place, entry) in &self.entries {
+            changes.put(Table::Skipped, row_key(id, place), row_value(&entry.key, entry.born));
+        }
+    }
+
+    /// Takes stored rows of this session; the order of arrival is guessed from hour and index.
+    pub(crate) fn load(&mut self, mut rows: Vec<StoredKey>) -> Result<(), DecodeError> {
+        rows.sort_by_key(|row| (row.born, row.n, row.ratchet_key));
+        if rows.len() > SKIPPED_MAX {
+            return Err(DecodeError::Value);
+        }
+        for row in rows {
+            self.insert((row.ratchet_key, row.n), row.key, row.born);
+        }
+        Ok(())
+    }
+}
+
+/// One stored row.
+pub(crate) struct StoredKey {
+    pub(crate) session: [u8; SESSION_ID_BYTES],
+    ratchet_key: [u8; 32],
+    n: u32,
+    key: MessageKey,
+    born: u32,
+}
+
+impl StoredKey {
+    /// Key: `session id | ratchet key | n u32`, 52 bytes; value: `mk[32] | born u32`, 36 bytes.
+    pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
+        let (session, ratchet_key, n) = Reader::all(key, |reader| {
+            Ok::<_, DecodeError>((reader.array()?, reader.array()?, reader.u32()?))
+        })?;
+        Reader::all(value, |reader| {
+            let key = MessageKey::new(Secret::read(reader)?);
+            Ok(Self { session, ratchet_key, n, key, born: reader.u32()? })
+        })
+    }
+}
+
+fn row_key(id: &[u8; SESSION_ID_BYTES], (ratchet_key, n): &Place) -> Vec<u8> {
+    let mut writer = Writer::with_capacity(52);
+    writer.bytes(id).bytes(ratchet_key).u32(*n);
+    writer.finish()
+}
+
+fn row_value(key: &MessageKey, born: u32) -> Vec<u8> {
+    let mut writer = Writer::with_capacity(36);
+    writer.bytes(key.secret().expose()).u32(born);
+    writer.finish()
+}

@@ -1,0 +1,165 @@
+//! The stored form of a session, version 1.
+//!
+//! ```text
+//! 01 | suite u16 | flags u8 | id[16] | IK local[32] | IK remote[32] | rk[32] | their[32]
+//!  | own scalar[32] | own public[32] | send ck[32] | send n u32 | pn u32 | recv ck[32] | recv n u32
+//!  | created u64 | last opened u64 | len u16 | prefix
+//! ```
+//! Fields that are absent are zero. The prefix is that of the first messages: of a pending
+//! initiator, and of a responder for as long as the session lives.
+
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+use mezza_core::{Backend, DecodeError, Ephemeral, Kind, Reader, Secret, Suite, SuiteId, Time};
+use mezza_core::Writer;
+
+use super::chain::{ReceiveChain, SendChain};
+use super::{Parties, Ratchet, Session, Skipped};
+use crate::IdentityKey;
+use crate::suite::{B2c20, RatchetSuite};
+use crate::wire::{Wire, container};
+
+/// Bytes of a session id.
+pub(crate) const SESSION_ID_BYTES: usize = 16;
+/// Bytes of a stored session without its prefix.
+const RECORD_BYTES: usize = 306;
+const VERSION: u8 = 1;
+
+const INITIATOR: u8 = 0x01;
+const PENDING: u8 = 0x02;
+const OWN: u8 = 0x04;
+const SEND: u8 = 0x08;
+const RECV: u8 = 0x10;
+/// The own scalar is a coin. Refused when read: no backend takes one yet.
+const COIN: u8 = 0x20;
+const ACTIVE: u8 = 0x40;
+const KNOWN: u8 = INITIATOR | PENDING | OWN | SEND | RECV | ACTIVE;
+
+const NOTHING: [u8; 32] = [0; 32];
+
+impl<B: Backend> Session<B> {
+    /// Decodes a stored session; also says whether it is the active one.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, bool), DecodeError> {
+        Reader::all(bytes, |reader| {
+            if reader.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            match SuiteId(reader.u16()?) {
+                B2c20::ID => {
+                    let (ratchet, active) = Ratchet::read(reader)?;
+                    Ok((Self::B2c20(ratchet), active))
+                }
+                _ => Err(DecodeError::Value),
+            }
+        })
+    }
+}
+
+impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
+    pub(super) fn encode(&self, active: bool) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(RECORD_BYTES + self.prefix.len());
+        writer.u8(VERSION).u16(S::ID.0).u8(self.flags(active)).bytes(&self.parties.id);
+        writer.bytes(self.parties.local.as_bytes()).bytes(self.parties.remote.as_bytes());
+        writer.bytes(self.root.expose()).bytes(&self.their);
+        let own = self.own.as_ref();
+        writer.bytes(own.map_or(&NOTHING, |own| own.scalar().expose()));
+        writer.bytes(own.map_or(&NOTHING, |own| own.public()));
+        let send = self.send.as_ref();
+        writer.bytes(send.map_or(&NOTHING, |send| send.secret().expose()));
+        writer.u32(send.map_or(0, SendChain::n)).u32(self.pn);
+        let recv = self.recv.as_ref();
+        writer.bytes(recv.map_or(&NOTHING, |recv| recv.secret().expose()));
+        writer.u32(recv.map_or(0, ReceiveChain::n));
+        writer.u64(self.created.ms()).u64(self.opened.ms()).var16(&self.prefix);
+        writer.finish()
+    }
+
+    fn flags(&self, active: bool) -> u8 {
+        let coin = self.own.as_ref().is_some_and(|own| own.kind() == Kind::Coin);
+        let set = [
+            (self.initiator, INITIATOR),
+            (self.pending, PENDING),
+            (self.own.is_some(), OWN),
+            (self.send.is_some(), SEND),
+            (self.recv.is_some(), RECV),
+            (coin, COIN),
+            (active, ACTIVE),
+        ];
+        set.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum()
+    }
+
+    /// Reads what stands behind the suite.
+    fn read(reader: &mut Reader<'_>) -> Result<(Self, bool), DecodeError> {
+        let flags = reader.u8()?;
+        if flags & !KNOWN != 0 {
+            return Err(DecodeError::Value);
+        }
+        let has = |flag| flags & flag != 0;
+        let id = reader.array()?;
+        let parties = Parties { id, local: identity(reader)?, remote: identity(reader)? };
+        let root = Secret::read(reader)?;
+        let their = reader.array()?;
+        let own_scalar = present(reader, has(OWN))?;
+        let own_public: [u8; 32] = reader.array()?;
+        let send_key = present(reader, has(SEND))?;
+        let send_n = reader.u32()?;
+        let pn = reader.u32()?;
+        let recv_key = present(reader, has(RECV))?;
+        let recv_n = reader.u32()?;
+        let ratchet = Self {
+            parties,
+            initiator: has(INITIATOR),
+            pending: has(PENDING),
+            created: Time::from_ms(reader.u64()?),
+            opened: Time::from_ms(reader.u64()?),
+            root,
+            their,
+            own: own_scalar.map(|scalar| Ephemeral::from_stored(scalar, own_public)),
+            send: send_key.map(|key| SendChain::from_stored(key, send_n)),
+            pn,
+            recv: recv_key.map(|key| ReceiveChain::from_stored(key, recv_n)),
+            prefix: reader.var16()?.to_vec(),
+            skipped: Skipped::default(),
+            suite: PhantomData,
+        };
+        let zero = (has(OWN) || own_public == NOTHING)
+            && (has(SEND) || send_n == 0)
+            && (has(RECV) || recv_n == 0);
+        if zero && ratchet.is_sound() { Ok((ratchet, has(ACTIVE))) } else { Err(DecodeError::Value) }
+    }
+
+    /// What holds for every state that a session can come to.
+    fn is_sound(&self) -> bool {
+        let max = S::Wire::CHAIN_MAX;
+        let counters = self.send.as_ref().is_none_or(|send| send.n() <= max)
+            && self.recv.as_ref().is_none_or(|recv| recv.n() <= max + 1)
+            && self.pn <= max;
+        let prefix = match container::decode_prefix(&self.prefix) {
+            Ok((suite, first)) => {
+                let initiator = if self.initiator { self.parties.local } else { self.parties.remote };
+                suite == S::ID && first.identity == *initiator.as_bytes()
+            }
+            Err(_) => self.prefix.is_empty(),
+        };
+        let wants_prefix = self.pending || !self.initiator;
+        counters
+            && prefix
+            && wants_prefix != self.prefix.is_empty()
+            && (self.initiator || !self.pending)
+            && (self.own.is_some() || self.send.is_none())
+    }
+}
+
+fn identity(reader: &mut Reader<'_>) -> Result<IdentityKey, DecodeError> {
+    IdentityKey::decode(reader.array_ref()?).map_err(|_| DecodeError::Value)
+}
+
+/// A key that is there, or 32 zeros.
+fn present(reader: &mut Reader<'_>, there: bool) -> Result<Option<Secret<32>>, DecodeError> {
+    let bytes: &[u8; 32] = reader.array_ref()?;
+    if !there && *bytes != NOTHING {
+        return Err(DecodeError::Value);
+    }
+    Ok(there.then(|| Secret::copy_from(bytes)))
+}
