@@ -23,7 +23,9 @@ pub(crate) const RECEIPT_BURST: u32 = 10;
 /// Milliseconds until one more receipt may go.
 pub(crate) const RECEIPT_EVERY_MS: u64 = 2 * Time::SECOND_MS;
 /// Voids that wait for a note at once; the oldest go first.
-const VOIDS_MAX: usize = 64;
+const VOIDS_MAX: usize = 24;
+/// Answers to voids that wait at once.
+const ANSWERS_MAX: usize = 8;
 
 /// How far things are, without the two that hide it (request, blocked).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +61,12 @@ pub(crate) struct Owed {
     pub card: bool,
     /// A new session, because of this cause (the numbers of `Cause`), and a wish to send again.
     pub anew: Option<u8>,
-    /// Sequence numbers given up: era, from, to.
-    pub voids: Vec<([u8; 4], u32, u32)>,
+    /// That there are new voids.
+    pub void: bool,
+    /// Own numbers given up, from and to; said in every note until a receipt's floor passes them.
+    pub voids: Vec<(u32, u32)>,
+    /// Numbers that the contact gave up: if some of them are here, their bits are the answer.
+    pub answers: Vec<([u8; 4], u32, u32)>,
 }
 
 impl Owed {
@@ -72,17 +78,26 @@ impl Owed {
             || self.timer
             || self.card
             || self.anew.is_some()
-            || !self.voids.is_empty()
+            || self.void
+            || !self.answers.is_empty()
     }
 
     /// Adds a void; of too many the oldest go, and the reader shows a gap instead.
-    pub fn void(&mut self, era: [u8; 4], seq: u32) {
+    pub fn give_up(&mut self, seq: u32) {
+        self.void = true;
         match self.voids.last_mut() {
-            Some((e, _, to)) if *e == era && to.checked_add(1) == Some(seq) => *to = seq,
-            _ => self.voids.push((era, seq, seq)),
+            Some((_, to)) if to.checked_add(1) == Some(seq) => *to = seq,
+            _ => self.voids.push((seq, seq)),
         }
         if self.voids.len() > VOIDS_MAX {
             self.voids.remove(0);
+        }
+    }
+
+    /// A range that the contact gave up and of which something is here.
+    pub fn answer(&mut self, era: [u8; 4], from: u32, to: u32) {
+        if self.answers.len() < ANSWERS_MAX && !self.answers.contains(&(era, from, to)) {
+            self.answers.push((era, from, to));
         }
     }
 }
@@ -162,6 +177,11 @@ impl<B: Backend> Contact<B> {
     /// Whether we send anything to it at all (MSG-26).
     pub fn is_ours(&self) -> bool {
         !self.blocked && self.stage != Stage::Request
+    }
+
+    /// What has arrived, and what was read, of one era of the contact.
+    pub fn window(&mut self, era: [u8; 4]) -> &mut (Window, Window) {
+        self.arrived.entry(era).or_insert_with(|| (Window::new(era), Window::new(era)))
     }
 
     /// Takes one receipt out of the budget, or says when the next one may go.
@@ -264,17 +284,21 @@ pub(crate) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
 }
 
 fn write_owed(owed: &Owed, w: &mut Writer) {
-    let flags = [owed.hello, owed.receipt, owed.read, owed.timer, owed.card];
+    let flags = [owed.hello, owed.receipt, owed.read, owed.timer, owed.card, owed.void];
     w.u8(flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on)));
     w.u8(owed.anew.unwrap_or(0)).u8(owed.voids.len() as u8);
-    for (era, from, to) in &owed.voids {
+    for (from, to) in &owed.voids {
+        w.u32(*from).u32(*to);
+    }
+    w.u8(owed.answers.len() as u8);
+    for (era, from, to) in &owed.answers {
         w.bytes(era).u32(*from).u32(*to);
     }
 }
 
 fn read_owed(r: &mut Reader<'_>) -> Result<Owed, DecodeError> {
     let bits = r.u8()?;
-    if bits >> 5 != 0 {
+    if bits >> 6 != 0 {
         return Err(DecodeError::Value);
     }
     let on = |i: u8| bits >> i & 1 == 1;
@@ -284,11 +308,16 @@ fn read_owed(r: &mut Reader<'_>) -> Result<Owed, DecodeError> {
         read: on(2),
         timer: on(3),
         card: on(4),
+        void: on(5),
         anew: Some(r.u8()?).filter(|cause| *cause != 0),
         voids: Vec::new(),
+        answers: Vec::new(),
     };
     for _ in 0..r.u8()? {
-        owed.voids.push((r.array()?, r.u32()?, r.u32()?));
+        owed.voids.push((r.u32()?, r.u32()?));
+    }
+    for _ in 0..r.u8()? {
+        owed.answers.push((r.array()?, r.u32()?, r.u32()?));
     }
     Ok(owed)
 }

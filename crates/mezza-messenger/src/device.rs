@@ -297,7 +297,7 @@ impl<B: Backend> fmt::Debug for Device<B> {
 /// A card that we tried to issue ourselves.
 fn card_refused(error: CardError) -> DeviceError {
     match error {
-        CardError::BadName => DeviceError::BadName,
+        CardError::Name => DeviceError::BadName,
         _ => DeviceError::TooManyRelays,
     }
 }

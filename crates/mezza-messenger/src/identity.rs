@@ -101,16 +101,7 @@ impl Profile {
                 relays.push(RelayEntry::read(r)?);
             }
             let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
-            Ok(Self {
-                name,
-                era,
-                relays,
-                card,
-                next_contact,
-                next_note,
-                next_slot,
-                scalar,
-            })
+            Ok(Self { name, era, relays, card, next_contact, next_note, next_slot, scalar })
         })
     }
 }

@@ -195,8 +195,6 @@ pub enum Command {
         /// Whom.
         contact: ContactId,
     },
-    /// Make a new signed prekey and new one-time keys now.
-    Rotate,
 }
 
 /// One output, in order.

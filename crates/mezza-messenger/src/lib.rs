@@ -11,7 +11,6 @@
 //! | [`card`], [`uri`] | the contact card, and how it travels as text or QR code |
 //! | [`note`], [`receipt`], [`envelope`] | what a person writes, what proves it, what wraps it |
 //! | [`evidence`], [`policy`], [`carrier`] | states from facts; the pin; the ways |
-//! | [`relay_wire`] | frames between a node and a relay |
 //! | [`view`] | what the person may look at |
 #![no_std]
 
@@ -29,7 +28,6 @@ pub mod name;
 pub mod note;
 pub mod policy;
 pub mod receipt;
-pub mod relay_wire;
 pub mod uri;
 pub mod view;
 
@@ -42,6 +40,6 @@ pub use carrier::{Carrier, CarrierCaps};
 pub use device::Device;
 pub use error::{DeviceError, LoadError};
 pub use io::{
-    Batch, BoxKind, Bucket, Change, Command, ContactId, Event, Input, Kind, NoteId, Output,
-    SlotId, Ticket,
+    Batch, BoxKind, Bucket, Change, Command, ContactId, Event, Input, Kind, NoteId, Output, SlotId,
+    Ticket,
 };

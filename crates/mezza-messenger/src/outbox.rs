@@ -60,15 +60,7 @@ pub(crate) struct Parcel {
 impl Parcel {
     /// A parcel that is ready to leave.
     pub fn new(contact: ContactId, note: Option<NoteId>, way: Way, bytes: Vec<u8>) -> Self {
-        Self {
-            contact,
-            note,
-            way,
-            bytes,
-            ticket: None,
-            after: Time::default(),
-            why: Why::Sending,
-        }
+        Self { contact, note, way, bytes, ticket: None, after: Time::default(), why: Why::Sending }
     }
 
     /// The stored form.

@@ -37,6 +37,8 @@ pub(crate) struct Entry {
     pub seen: bool,
     /// To be sealed once more: the session that carried it is gone.
     pub again: bool,
+    /// Its number was declared void: from then on only a bit proves that it arrived.
+    pub voided: bool,
     pub facts: Vec<Fact>,
     // Not stored: why it waits.
     pub why: Why,
@@ -60,11 +62,6 @@ impl Entry {
     /// Whether the other device said that it has it.
     pub fn is_delivered(&self) -> bool {
         self.facts.iter().any(|fact| matches!(fact.what, What::Delivered | What::Read))
-    }
-
-    /// Whether a carrier took it.
-    pub fn is_handed(&self) -> bool {
-        self.facts.iter().any(|fact| fact.what == What::Handed)
     }
 
     /// An own note that is neither delivered nor given up.
@@ -102,7 +99,8 @@ impl Entry {
         w.u8(VERSION).u32(self.contact.0).u8(u8::from(self.incoming)).bytes(&self.client);
         w.bytes(&self.era).u32(self.seq).u64(self.sent.ms()).u64(self.at.ms()).u32(self.timer_s);
         w.u64(self.due.map_or(0, Time::ms)).u8(self.pin);
-        w.u8(self.carrier.map_or(0, |carrier| carrier as u8)).u8(u8::from(self.seen)).u8(u8::from(self.again));
+        w.u8(self.carrier.map_or(0, |carrier| carrier as u8)).u8(u8::from(self.seen));
+        w.u8(u8::from(self.again)).u8(u8::from(self.voided));
         w.u8(kind).var16(text.as_bytes());
         evidence::write(&self.facts, &mut w);
         Zeroizing::new(w.finish())
@@ -126,7 +124,7 @@ impl Entry {
                 0 => None,
                 number => Some(Carrier::from_number(number).ok_or(DecodeError::Value)?),
             };
-            let (seen, again) = (flag(r)?, flag(r)?);
+            let (seen, again, voided) = (flag(r)?, flag(r)?, flag(r)?);
             let body = match (r.u8()?, text(r.var16()?)?) {
                 (0, text) => Body::Text(text),
                 (1, text) if text.is_empty() => Body::Newer,
@@ -149,6 +147,7 @@ impl Entry {
                 carrier,
                 seen,
                 again,
+                voided,
                 facts,
                 why,
             })

@@ -11,9 +11,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{
-    Backend, DecodeError, Ephemeral, Reader, Suite, SuiteId, Time, Writer, blake2b,
-};
+use mezza_core::{Backend, DecodeError, Ephemeral, Reader, Suite, SuiteId, Time, Writer, blake2b};
 
 use crate::suite::B2c20;
 use crate::{
@@ -127,7 +125,10 @@ impl Entry {
 }
 
 /// The wire form of a bundle.
-pub(crate) fn encode<'a>(list: &List, entries: impl ExactSizeIterator<Item = &'a Entry>) -> Vec<u8> {
+pub(crate) fn encode<'a>(
+    list: &List,
+    entries: impl ExactSizeIterator<Item = &'a Entry>,
+) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u8(VERSION);
     list.write(&mut writer);

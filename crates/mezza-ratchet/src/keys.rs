@@ -37,8 +37,7 @@ const LOW_ORDER: [[u8; 32]; 5] = [
 
 /// Refuses a u-coordinate that is not below 2^255 - 19 or has bit 255 set.
 pub(crate) fn canonical(key: &[u8; 32]) -> Result<(), KeyError> {
-    let above = key[31] > 0x7f
-        || (key[31] == 0x7f && key[1..31] == PRIME_MIDDLE && key[0] >= 0xed);
+    let above = key[31] > 0x7f || (key[31] == 0x7f && key[1..31] == PRIME_MIDDLE && key[0] >= 0xed);
     if above { Err(KeyError::NotCanonical) } else { Ok(()) }
 }
 

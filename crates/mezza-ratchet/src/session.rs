@@ -98,12 +98,7 @@ struct Step {
 }
 
 impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
-    pub(crate) fn start(
-        parties: Parties,
-        role: Role,
-        root: Secret<32>,
-        prefix: Vec<u8>,
-    ) -> Self {
+    pub(crate) fn start(parties: Parties, role: Role, root: Secret<32>, prefix: Vec<u8>) -> Self {
         let (initiator, their, own) = match role {
             Role::Initiator { their } => (true, their, None),
             Role::Responder { own } => (false, [0; 32], Some(own)),

@@ -26,15 +26,11 @@ impl<B: Backend> Device<B> {
     pub(super) fn handed(&mut self, ticket: Ticket, now: Time) -> Result<(), DeviceError> {
         match self.redeem(ticket)? {
             Asked::Parcel(id) => self.parcel_handed(id, now),
-            Asked::Open(slot) => self.opened_box(slot),
+            Asked::Open(slot) => self.mailbox_opened(slot),
             Asked::Publish => self.announced(),
             Asked::Close(_) | Asked::Watch(_) | Asked::Fetch(_) => {}
         }
         Ok(())
-    }
-
-    fn opened_box(&mut self, slot: crate::io::SlotId) {
-        self.opened(slot);
     }
 
     /// A fact: the relay took it (MSG-11).
@@ -188,13 +184,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// How many one-time keys the relay has left.
-    pub(super) fn stocked(
-        &mut self,
-        relay: [u8; 32],
-        n: u16,
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) {
+    pub(super) fn stocked(&mut self, relay: [u8; 32], n: u16, now: Time, rng: &mut dyn CryptoRng) {
         if self.profile.relays.first().is_none_or(|own| own.key != relay) {
             return;
         }

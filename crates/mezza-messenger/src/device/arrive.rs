@@ -251,7 +251,7 @@ impl<B: Backend> Device<B> {
             return;
         }
         let owes = contact.policy.delivered && contact.is_ours();
-        let (arrived, _) = contact.arrived.entry(note.era).or_default();
+        let (arrived, _) = contact.window(note.era);
         match arrived.insert(note.seq) {
             Arrival::Fresh => {}
             Arrival::Known => {
@@ -278,6 +278,7 @@ impl<B: Backend> Device<B> {
             carrier: Some(Carrier::Relay),
             seen: false,
             again: false,
+            voided: false,
             facts: Vec::new(),
             why: Why::Sending,
         };

@@ -17,7 +17,6 @@ use crate::outbox::OUTBOX_MAX;
 use crate::policy::Policy;
 use crate::thread::Entry;
 use crate::view::{Body, Proof};
-use mezza_core::Machine;
 use mezza_ratchet::{Conversation, IdentityKey};
 
 /// Bytes of text that a note holds; longer is an attachment.
@@ -47,10 +46,6 @@ impl<B: Backend> Device<B> {
             Command::Delete { contact } => self.delete(contact),
             Command::Publish { name, relays } => self.reissue(name, &relays, now, rng),
             Command::Reset { contact } => self.reset(contact),
-            Command::Rotate => {
-                self.rotate(now, rng);
-                Ok(())
-            }
         }
     }
 
@@ -160,6 +155,7 @@ impl<B: Backend> Device<B> {
             carrier: None,
             seen: true,
             again: false,
+            voided: false,
             facts: Vec::new(),
             why: Why::Sending,
         };
@@ -172,13 +168,13 @@ impl<B: Backend> Device<B> {
     /// Own notes for a contact that are neither delivered nor given up.
     fn own_waiting(&self, id: ContactId, now: Time) -> usize {
         let range = (id, NoteId(0))..=(id, NoteId(u64::MAX));
-        let unsealed = self.waiting.range(range).filter(|(_, note)| {
-            self.notes.get(note).is_some_and(|entry| entry.seq == 0)
-        });
+        let unsealed = self
+            .waiting
+            .range(range)
+            .filter(|(_, note)| self.notes.get(note).is_some_and(|entry| entry.seq == 0));
         let sealed = self.unreceipted[0].range((id, 0)..=(id, u32::MAX));
-        let sealed = sealed.filter(|(_, note)| {
-            self.notes.get(note).is_some_and(|entry| entry.is_waiting(now))
-        });
+        let sealed = sealed
+            .filter(|(_, note)| self.notes.get(note).is_some_and(|entry| entry.is_waiting(now)));
         unsealed.count() + sealed.count()
     }
 
@@ -195,8 +191,8 @@ impl<B: Backend> Device<B> {
 
     /// Nothing of this note leaves any more, and its number is declared void.
     pub(super) fn give_up(&mut self, note: NoteId) {
-        let Some(entry) = self.notes.get(&note) else { return };
-        let (id, seq, era) = (entry.contact, entry.seq, entry.era);
+        let Some(entry) = self.notes.get(&note).filter(|entry| !entry.voided) else { return };
+        let (id, seq) = (entry.contact, entry.seq);
         self.waiting.remove(&(id, note));
         let parcels = self.parcels.iter().filter(|(_, parcel)| parcel.note == Some(note));
         let parcels: Vec<u64> = parcels.map(|(id, _)| *id).collect();
@@ -206,8 +202,12 @@ impl<B: Backend> Device<B> {
         if seq > 0
             && let Some(contact) = self.contacts.get_mut(&id)
         {
-            contact.owed.void(era, seq);
+            contact.owed.give_up(seq);
             self.store_contact(id);
+            if let Some(entry) = self.notes.get_mut(&note) {
+                entry.voided = true;
+                self.store_note(note);
+            }
         }
     }
 
@@ -402,11 +402,15 @@ impl<B: Backend> Device<B> {
 
     /// The new card goes to everybody with whom we talk.
     fn tell_all(&mut self) {
-        let open: Vec<ContactId> = self.contacts.values_mut().filter_map(|contact| {
-            let tells = contact.is_ours() && contact.stage == Stage::Open;
-            contact.owed.card |= tells;
-            tells.then_some(contact.id)
-        }).collect();
+        let open: Vec<ContactId> = self
+            .contacts
+            .values_mut()
+            .filter_map(|contact| {
+                let tells = contact.is_ours() && contact.stage == Stage::Open;
+                contact.owed.card |= tells;
+                tells.then_some(contact.id)
+            })
+            .collect();
         for id in open {
             self.store_contact(id);
         }
@@ -425,12 +429,6 @@ impl<B: Backend> Device<B> {
         contact.owed.anew = Some(Cause::Person as u8);
         self.store_contact(id);
         Ok(())
-    }
-
-    fn rotate(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        self.prekeys.rotate();
-        self.prekeys.wake(now, rng);
-        self.drain_prekeys(now, rng);
     }
 
     fn owe_read(&mut self, id: ContactId, eras: &[[u8; 4]]) {

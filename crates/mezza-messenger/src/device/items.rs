@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{Backend, Device, Event, NoteId, Time, key_seen};
 use crate::card::Card;
 use crate::carrier::Carrier;
-use crate::contact::{Owed, Stage};
+use crate::contact::Stage;
 use crate::evidence::{self, Fact, What, Why};
 use crate::io::{Bucket, Cause, ContactId, Kind, Trouble};
 use crate::note::{Item, Note, Slot};
@@ -26,13 +26,19 @@ impl<B: Backend> Device<B> {
         if let Some(cause) = owed.anew {
             items.extend([Item::Reset(cause), Item::Retry]);
         }
-        let receipts = contact.arrived.iter().flat_map(|(era, (arrived, read))| {
-            let arrived = owed.receipt.then(|| arrived.receipts(1, *era));
-            let read = owed.read.then(|| read.receipts(2, *era));
+        let answers = owed.answers.iter().filter_map(|(era, from, to)| {
+            let (arrived, _) = contact.arrived.get(era)?;
+            Some(arrived.answer(Receipt::DELIVERED, *from, *to))
+        });
+        let receipts = contact.arrived.values().flat_map(|(arrived, read)| {
+            let arrived = owed.receipt.then(|| arrived.receipts(Receipt::DELIVERED));
+            let read = owed.read.then(|| read.receipts(Receipt::READ));
             arrived.into_iter().chain(read).flatten()
         });
+        let receipts = answers.flatten().chain(receipts);
         items.extend(receipts.take(RECEIPTS_MAX).map(Item::Receipt));
-        items.extend(owed.voids.iter().map(|&(era, from, to)| Item::Void { era, from, to }));
+        let era = self.profile.era;
+        items.extend(owed.voids.iter().map(|&(from, to)| Item::Void { era, from, to }));
         if owed.timer {
             items.push(Item::Timer(contact.policy.timer_s));
         }
@@ -72,7 +78,8 @@ impl<B: Backend> Device<B> {
                 _ => {}
             }
         }
-        *owed = Owed { receipt: false, read: false, voids: Vec::new(), ..owed.clone() };
+        (owed.receipt, owed.read, owed.void) = (false, false, false);
+        owed.answers.clear();
     }
 
     /// Applies a note that opened in a session of `id`. Nothing in it can make this fail: what is
@@ -147,15 +154,21 @@ impl<B: Backend> Device<B> {
             return;
         }
         let (what, index) = match receipt.what {
-            1 => (What::Delivered, 0),
-            2 => (What::Read, 1),
+            Receipt::DELIVERED => (What::Delivered, 0),
+            Receipt::READ => (What::Read, 1),
             _ => return,
         };
+        if let Some(contact) = self.contacts.get_mut(&id) {
+            contact.owed.voids.retain(|(_, to)| *to > receipt.floor);
+        }
         let range = (id, 0)..=(id, u32::MAX);
         // Whoever has read a note has it: a read receipt also answers for `delivered`.
         let lists = &self.unreceipted[..=index];
         let covered = lists.iter().flat_map(|list| list.range(range.clone()));
-        let covered = covered.filter(|((_, seq), _)| receipt.covers(*seq));
+        let covered = covered.filter(|((_, seq), note)| {
+            let voided = self.notes.get(note).is_some_and(|entry| entry.voided);
+            receipt.proves(*seq, voided)
+        });
         let notes: Vec<(u32, NoteId)> = covered.map(|((_, seq), note)| (*seq, *note)).collect();
         for (seq, note) in notes {
             self.confirmed(id, seq, note, Fact { what, carrier: Carrier::Relay, at: now });
@@ -229,9 +242,13 @@ impl<B: Backend> Device<B> {
             return;
         }
         let Some(contact) = self.contacts.get_mut(&id) else { return };
-        let (arrived, _) = contact.arrived.entry(era).or_default();
+        let (arrived, _) = contact.window(era);
+        // A range beyond the window is not noted; the writer says it again.
         arrived.void(from, to);
-        contact.owed.receipt |= contact.policy.delivered && contact.is_ours();
+        if contact.policy.delivered && contact.is_ours() {
+            contact.owed.receipt = true;
+            contact.owed.answer(era, from, to);
+        }
         self.store_arrived(id, era);
     }
 

@@ -78,11 +78,8 @@ impl<B: Backend> Device<B> {
             let rows = [of(Table::Session, sessions), of(Table::Skipped, skipped)].concat();
             let local = self.identity.public();
             let contact = Contact::read(id, value, |card| {
-                let rows = rows.iter().map(|(table, key, value)| Record {
-                    table: *table,
-                    key,
-                    value,
-                });
+                let rows =
+                    rows.iter().map(|(table, key, value)| Record { table: *table, key, value });
                 Conversation::load(local, *card.ik(), rows)
             })?;
             self.contacts.insert(id, contact);
@@ -96,12 +93,10 @@ impl<B: Backend> Device<B> {
         rows: &BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>>,
     ) -> Result<(), LoadError> {
         for (key, value) in rows {
-            let (id, era) = Reader::all(key, |r| {
-                Ok::<_, DecodeError>((ContactId(r.u32()?), r.array::<4>()?))
-            })?;
-            let windows = Reader::all(value, |r| {
-                Ok::<_, DecodeError>((Window::read(r)?, Window::read(r)?))
-            })?;
+            let (id, era) =
+                Reader::all(key, |r| Ok::<_, DecodeError>((ContactId(r.u32()?), r.array::<4>()?)))?;
+            let windows =
+                Reader::all(value, |r| Ok::<_, DecodeError>((Window::read(r)?, Window::read(r)?)))?;
             if let Some(contact) = self.contacts.get_mut(&id) {
                 contact.arrived.insert(era, windows);
             }
@@ -251,10 +246,7 @@ fn load_prekeys(
     Ok(Prekeys::load(identity.duplicate(), records)?)
 }
 
-fn put_prekeys(
-    put: &mut impl FnMut(Kind, Vec<u8>, Bucket, Zeroizing<Vec<u8>>),
-    changes: Changes,
-) {
+fn put_prekeys(put: &mut impl FnMut(Kind, Vec<u8>, Bucket, Zeroizing<Vec<u8>>), changes: Changes) {
     for change in changes {
         let number = change.table().number();
         if let mezza_ratchet::Change::Put { key, value, .. } = change {

@@ -1,5 +1,7 @@
 //! Own mailboxes and connections: dial, open, watch, publish.
 
+use alloc::vec::Vec;
+
 use super::{Asked, Backend, Bucket, CryptoRng, Device, Event, Kind, Link, Mailbox, Output, Time};
 use super::{key32, key64};
 use crate::card::RelayEntry;
@@ -90,8 +92,8 @@ impl<B: Backend> Device<B> {
         let Some(link) = self.links.get_mut(&relay) else { return };
         link.up = Some(caps);
         link.used = now;
-        let ours: Vec<_> = self.slots.iter().filter(|(_, slot)| slot.relay.key == relay);
-        let ours: Vec<SlotId> = ours.into_iter().map(|(id, _)| *id).collect();
+        let ours = self.slots.iter().filter(|(_, slot)| slot.relay.key == relay);
+        let ours: Vec<SlotId> = ours.map(|(id, _)| *id).collect();
         for id in ours {
             self.ask_mailbox(id);
         }
@@ -117,7 +119,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// OPEN was done: watch, and say hello if the contact does not know the mailbox yet.
-    pub(super) fn opened(&mut self, id: SlotId) {
+    pub(super) fn mailbox_opened(&mut self, id: SlotId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         slot.opened = true;
         let contact = slot.contact;

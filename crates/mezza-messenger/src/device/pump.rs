@@ -11,10 +11,9 @@ use crate::envelope;
 use crate::evidence::Why;
 use crate::io::{ContactId, Trouble};
 use crate::note::Note;
-use crate::outbox::{
-    IN_FLIGHT_MAX, Parcel, RATCHET_MESSAGE, RELAY_KEEPS_MS, UNANSWERED_MAX, Way,
-};
+use crate::outbox::{IN_FLIGHT_MAX, Parcel, RATCHET_MESSAGE, RELAY_KEEPS_MS, UNANSWERED_MAX, Way};
 use crate::policy::{Fallback, Policy};
+use crate::receipt::REACH;
 use mezza_ratchet::{Padding, SealError};
 
 /// A first message travels this much longer than the bundle it was made for (4.2).
@@ -56,12 +55,34 @@ impl<B: Backend> Device<B> {
         let notes: Vec<NoteId> = self.waiting.range(range).map(|(_, note)| *note).collect();
         for note in notes {
             let pin = self.notes.get(&note).map_or(1, |entry| entry.pin);
-            match self.way(id, pin, now, rng) {
+            let way =
+                self.way(id, pin, now, rng).and_then(|way| self.reach(id, note).map(|()| way));
+            match way {
                 Ok(way) => self.seal(id, Some(note), way, now, rng),
                 Err(why) => self.waits(id, note, why),
             }
         }
         self.pump_owed(id, now, rng);
+    }
+
+    /// The reader's window holds so many numbers above the first one that is missing. If it is
+    /// that far back, that one is sent again before anything new.
+    fn reach(&mut self, id: ContactId, note: NoteId) -> Result<(), Why> {
+        let next = self.contacts.get(&id).map_or(1, |contact| contact.next_seq);
+        let oldest = self.unreceipted[0].range((id, 0)..=(id, u32::MAX)).next();
+        let Some((&(_, seq), &oldest)) = oldest.filter(|((_, seq), _)| next - seq >= REACH) else {
+            return Ok(());
+        };
+        if self.notes.get(&note).is_some_and(|entry| entry.seq == seq) {
+            return Ok(());
+        }
+        let out = self.parcels.values().any(|parcel| parcel.note == Some(oldest));
+        if let Some(entry) = self.notes.get_mut(&oldest).filter(|entry| !out && !entry.again) {
+            entry.again = true;
+            self.waiting.insert((id, oldest));
+            self.store_note(oldest);
+        }
+        Err(Why::Answer)
     }
 
     /// Says without a note of the person what is owed, if it may go now.
@@ -80,8 +101,8 @@ impl<B: Backend> Device<B> {
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let owed = &contact.owed;
         let quiet = !(owed.hello && ready) && !owed.timer && !owed.card && owed.anew.is_none();
-        if quiet && owed.voids.is_empty() {
-            if !owed.receipt && !owed.read {
+        if quiet && !owed.void {
+            if !owed.receipt && !owed.read && owed.answers.is_empty() {
                 return;
             }
             if contact.receipt_token(now).is_err() {

@@ -43,7 +43,7 @@ impl<B: Backend> Device<B> {
         let retry = (self.retry_at > Time::default()).then_some(self.retry_at);
         let contacts = self.contacts.values().filter(|contact| contact.is_ours());
         let contacts = contacts.filter_map(|contact| {
-            let receipt = (contact.owed.receipt || contact.owed.read)
+            let receipt = (contact.owed.any() && !contact.owed.hello)
                 .then(|| contact.receipt_since.plus_ms(RECEIPT_EVERY_MS));
             let fetch = (contact.fetch.is_none() && contact.fetch_after > Time::default())
                 .then_some(contact.fetch_after);
@@ -88,12 +88,10 @@ impl<B: Backend> Device<B> {
 
     /// Every mailbox of a contact is replaced after 30 days and closed 30 days later.
     fn turn_mailboxes(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        let old = self.slots.iter().filter(|(_, slot)| {
-            slot.contact.is_some() || slot.retired.is_some()
-        });
-        let old = old.filter(|(_, slot)| {
-            now.since_ms(slot.retired.unwrap_or(slot.made)) >= SLOT_LIFE_MS
-        });
+        let old =
+            self.slots.iter().filter(|(_, slot)| slot.contact.is_some() || slot.retired.is_some());
+        let old =
+            old.filter(|(_, slot)| now.since_ms(slot.retired.unwrap_or(slot.made)) >= SLOT_LIFE_MS);
         let old: Vec<(SlotId, Option<ContactId>, bool)> =
             old.map(|(id, slot)| (*id, slot.contact, slot.retired.is_some())).collect();
         for (id, contact, retired) in old {

@@ -76,12 +76,7 @@ impl Skipped {
         }
     }
 
-    fn drop_oldest(
-        &mut self,
-        id: &[u8; SESSION_ID_BYTES],
-        count: usize,
-        changes: &mut Changes,
-    ) {
+    fn drop_oldest(&mut self, id: &[u8; SESSION_ID_BYTES], count: usize, changes: &mut Changes) {
         if count == 0 {
             return;
         }
@@ -99,12 +94,7 @@ impl Skipped {
     }
 
     /// Wipes what is too old.
-    pub(crate) fn sweep(
-        &mut self,
-        id: &[u8; SESSION_ID_BYTES],
-        now: Time,
-        changes: &mut Changes,
-    ) {
+    pub(crate) fn sweep(&mut self, id: &[u8; SESSION_ID_BYTES], now: Time, changes: &mut Changes) {
         self.entries.retain(|place, entry| {
             let keep = now < entry.ends();
             if !keep {

@@ -11,8 +11,8 @@
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use mezza_core::{Backend, DecodeError, Ephemeral, Kind, Reader, Secret, Suite, SuiteId, Time};
 use mezza_core::Writer;
+use mezza_core::{Backend, DecodeError, Ephemeral, Kind, Reader, Secret, Suite, SuiteId, Time};
 
 use super::chain::{ReceiveChain, SendChain};
 use super::{Parties, Ratchet, Session, Skipped};
@@ -126,7 +126,11 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         let zero = (has(OWN) || own_public == NOTHING)
             && (has(SEND) || send_n == 0)
             && (has(RECV) || recv_n == 0);
-        if zero && ratchet.is_sound() { Ok((ratchet, has(ACTIVE))) } else { Err(DecodeError::Value) }
+        if zero && ratchet.is_sound() {
+            Ok((ratchet, has(ACTIVE)))
+        } else {
+            Err(DecodeError::Value)
+        }
     }
 
     /// What holds for every state that a session can come to.
@@ -137,7 +141,8 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
             && self.pn <= max;
         let prefix = match container::decode_prefix(&self.prefix) {
             Ok((suite, first)) => {
-                let initiator = if self.initiator { self.parties.local } else { self.parties.remote };
+                let initiator =
+                    if self.initiator { self.parties.local } else { self.parties.remote };
                 suite == S::ID && first.identity == *initiator.as_bytes()
             }
             Err(_) => self.prefix.is_empty(),
