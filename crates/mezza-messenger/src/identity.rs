@@ -11,6 +11,9 @@ use crate::card::{Card, CardDraft, CardError, RelayEntry};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
+/// Note numbers are stored by the block: a start goes on with the next one, and the counter costs
+/// one write in so many notes.
+const NOTE_BLOCK: u64 = 256;
 /// Relays on the card of this version.
 pub(crate) const RELAYS_MAX: usize = 1;
 
@@ -71,12 +74,20 @@ impl Profile {
         Card::issue(identity, draft(name, relays, self.card.serial(), now), rng)
     }
 
+    /// Gives out the number of a note; `true`: the profile is to be stored.
+    pub fn note_number(&mut self) -> (u64, bool) {
+        let number = self.next_note;
+        self.next_note += 1;
+        (number, number.is_multiple_of(NOTE_BLOCK))
+    }
+
     /// The stored form.
     pub fn write(&self) -> Zeroizing<Vec<u8>> {
         let card = self.card.encode();
         let mut w = Writer::with_capacity(128 + card.len() + 96 * self.relays.len());
         w.u8(VERSION).bytes(self.scalar.expose()).bytes(&self.era).var8(self.name.as_bytes());
-        w.u32(self.next_contact).u64(self.next_note).u32(self.next_slot);
+        let next_note = self.next_note.next_multiple_of(NOTE_BLOCK);
+        w.u32(self.next_contact).u64(next_note).u32(self.next_slot);
         w.u8(self.relays.len() as u8);
         for relay in &self.relays {
             relay.write(&mut w);

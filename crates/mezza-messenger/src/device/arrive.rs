@@ -289,12 +289,11 @@ impl<B: Backend> Device<B> {
 
     /// Stores a new note and puts it into its thread.
     pub(super) fn add_note(&mut self, entry: Entry) -> NoteId {
-        let id = NoteId(self.profile.next_note);
-        self.profile.next_note += 1;
-        // The counter is stored once a block; a start goes on with the next block.
-        if self.profile.next_note.is_multiple_of(super::load::NOTE_BLOCK) {
+        let (number, block) = self.profile.note_number();
+        if block {
             self.store_profile();
         }
+        let id = NoteId(number);
         self.index(id, &entry);
         self.notes.insert(id, entry);
         self.store_note(id);

@@ -16,9 +16,6 @@ use mezza_core::{DecodeError, Reader};
 use mezza_ratchet::{Conversation, Record, Table};
 use zeroize::Zeroizing;
 
-/// Note numbers are given out from blocks, so that the counter is stored once a block.
-pub(super) const NOTE_BLOCK: u64 = 256;
-
 /// Stored records by kind and key.
 type Rows = BTreeMap<Kind, BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>>>;
 
@@ -36,8 +33,7 @@ impl<B: Backend> Device<B> {
         let mut take = |kind| rows.remove(&kind).unwrap_or_default();
         let profile = take(Kind::Profile);
         let (_, profile) = profile.first_key_value().ok_or(LoadError::Empty)?;
-        let mut profile = Profile::read(profile)?;
-        profile.next_note = profile.next_note.next_multiple_of(NOTE_BLOCK);
+        let profile = Profile::read(profile)?;
         let identity = profile.identity::<B>();
         let mut prekeys = take(Kind::Prekey);
         let announcement = prekeys.remove(&ANNOUNCEMENT_KEY[..]);

@@ -1,0 +1,194 @@
+//! A relay as small as it can be: what the device may count on, and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mezza_core::Secret;
+use mezza_messenger::carrier::relay::address;
+use mezza_messenger::{BoxKind, CarrierCaps, Input, Output, SlotId, Ticket};
+use mezza_ratchet::OneTime;
+
+/// Who is connected.
+pub type Who = usize;
+
+/// What a device asks, without the relay's name.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    Hello,
+    Open(Ticket, [u8; 32], BoxKind),
+    Close(Ticket, [u8; 32]),
+    Watch(Ticket, SlotId, [u8; 32]),
+    Put(Ticket, [u8; 16], Vec<u8>),
+    Set(Ticket, [u8; 32], Vec<u8>, Vec<OneTime>, bool),
+    Get(Ticket, [u8; 16]),
+    Taken(SlotId, u64),
+}
+
+impl Ask {
+    /// The request in an output, if it is one for a relay.
+    pub fn from_output(output: Output) -> Option<Self> {
+        Some(match output {
+            Output::Open { ticket, token, kind, .. } => Self::Open(ticket, *token.expose(), kind),
+            Output::Close { ticket, token, .. } => Self::Close(ticket, *token.expose()),
+            Output::Watch { ticket, slot, token, .. } => Self::Watch(ticket, slot, *token.expose()),
+            Output::Carry { ticket, address, bytes, .. } => Self::Put(ticket, address, bytes),
+            Output::Publish { ticket, token, bundle, one_time, replace, .. } => {
+                Self::Set(ticket, *token.expose(), bundle, one_time, replace)
+            }
+            Output::Fetch { ticket, address, .. } => Self::Get(ticket, address),
+            Output::Take { slot, mail } => Self::Taken(slot, mail),
+            Output::Dial { .. } => Self::Hello,
+            Output::Store(_) | Output::Show(_) | Output::Hang { .. } => return None,
+        })
+    }
+}
+
+/// What the relay tells a device.
+#[derive(Clone, Debug)]
+pub enum Tell {
+    Up,
+    Done(Ticket, u8),
+    Mail(SlotId, u64, Vec<u8>),
+    Bundle(Ticket, Vec<u8>, Option<OneTime>),
+    Stock(u16),
+}
+
+impl Tell {
+    /// The device's input.
+    pub fn into_input(self, relay: [u8; 32]) -> Input {
+        match self {
+            Self::Up => Input::Up { relay, caps: CarrierCaps::RELAY },
+            Self::Done(ticket, 0) => Input::Handed { ticket },
+            Self::Done(ticket, code) => Input::Refused { ticket, code, retry_s: 1 },
+            Self::Mail(slot, mail, bytes) => Input::Arrived { slot, mail, bytes },
+            Self::Bundle(ticket, bytes, one_time) => Input::Bundle { ticket, bytes, one_time },
+            Self::Stock(n) => Input::Stock { relay, n },
+        }
+    }
+}
+
+/// What survives a crash of the relay.
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    pub boxes: BTreeMap<[u8; 16], BTreeMap<u64, Vec<u8>>>,
+    pub bundles: BTreeMap<[u8; 16], (Vec<u8>, Vec<OneTime>)>,
+    given: BTreeSet<([u8; 16], u32)>,
+    next: u64,
+}
+
+/// The relay with its connections.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    pub store: Store,
+    pub watchers: BTreeMap<[u8; 16], (Who, SlotId)>,
+    /// A relay that says DONE and forgets.
+    pub liar: bool,
+    /// Mail per box.
+    pub capacity: usize,
+}
+
+impl Model {
+    pub fn new(store: Store) -> Self {
+        Self { store, watchers: BTreeMap::new(), liar: false, capacity: 1_000 }
+    }
+
+    /// Answers that may leave before the store is durable, and those that may not.
+    pub fn ask(&mut self, who: Who, ask: Ask) -> (Vec<(Who, Tell)>, Vec<(Who, Tell)>) {
+        let mut early = Vec::new();
+        let done = match ask {
+            Ask::Hello => vec![Tell::Up],
+            Ask::Open(ticket, token, _) => {
+                self.store.boxes.entry(slot(&token)).or_default();
+                vec![Tell::Done(ticket, 0)]
+            }
+            Ask::Close(ticket, token) => {
+                let known = self.store.boxes.remove(&slot(&token)).is_some();
+                vec![Tell::Done(ticket, u8::from(!known))]
+            }
+            Ask::Watch(ticket, id, token) => self.watch(who, ticket, id, &token),
+            Ask::Put(ticket, address, bytes) => {
+                let (mail, code) = self.put(address, bytes);
+                early.extend(mail);
+                vec![Tell::Done(ticket, code)]
+            }
+            Ask::Set(ticket, token, bundle, one_time, replace) => {
+                let code = self.set(slot(&token), bundle, one_time, replace);
+                vec![Tell::Done(ticket, code)]
+            }
+            Ask::Get(ticket, address) => vec![self.bundle(ticket, address)],
+            Ask::Taken(id, nr) => {
+                let ours = self.watchers.iter().filter(|(_, watcher)| **watcher == (who, id));
+                for (address, _) in ours {
+                    self.store.boxes.entry(*address).or_default().remove(&nr);
+                }
+                vec![]
+            }
+        };
+        (early, done.into_iter().map(|tell| (who, tell)).collect())
+    }
+
+    fn watch(&mut self, who: Who, ticket: Ticket, id: SlotId, token: &[u8; 32]) -> Vec<Tell> {
+        let address = slot(token);
+        let Some(mails) = self.store.boxes.get(&address) else {
+            return vec![Tell::Done(ticket, 1)];
+        };
+        self.watchers.insert(address, (who, id));
+        let mut tells = vec![Tell::Done(ticket, 0)];
+        tells.extend(mails.iter().map(|(nr, bytes)| Tell::Mail(id, *nr, bytes.clone())));
+        if let Some((_, keys)) = self.store.bundles.get(&address) {
+            tells.push(Tell::Stock(keys.len() as u16));
+        }
+        tells
+    }
+
+    fn put(&mut self, address: [u8; 16], bytes: Vec<u8>) -> (Option<(Who, Tell)>, u8) {
+        if self.liar {
+            return (None, 0);
+        }
+        let Some(mails) = self.store.boxes.get_mut(&address) else { return (None, 1) };
+        if mails.len() >= self.capacity {
+            return (None, 2);
+        }
+        self.store.next += 1;
+        let nr = self.store.next;
+        mails.insert(nr, bytes.clone());
+        let push = self.watchers.get(&address).map(|(who, id)| (*who, Tell::Mail(*id, nr, bytes)));
+        (push, 0)
+    }
+
+    fn set(&mut self, at: [u8; 16], bundle: Vec<u8>, keys: Vec<OneTime>, replace: bool) -> u8 {
+        if !self.store.boxes.contains_key(&at) {
+            return 1;
+        }
+        let entry = self.store.bundles.entry(at).or_default();
+        if replace {
+            entry.1.clear();
+            self.store.given.retain(|(address, _)| *address != at);
+        }
+        entry.0 = bundle;
+        for key in keys {
+            let known = entry.1.iter().any(|other| other.id == key.id);
+            if !known && !self.store.given.contains(&(at, key.id)) {
+                entry.1.push(key);
+            }
+        }
+        0
+    }
+
+    fn bundle(&mut self, ticket: Ticket, address: [u8; 16]) -> Tell {
+        let Some((bundle, keys)) = self.store.bundles.get_mut(&address) else {
+            return Tell::Done(ticket, 1);
+        };
+        let one_time = keys.pop();
+        self.store.given.extend(one_time.map(|key| (address, key.id)));
+        Tell::Bundle(ticket, bundle.clone(), one_time)
+    }
+
+    /// Nobody is connected any more under this name.
+    pub fn leave(&mut self, who: Who) {
+        self.watchers.retain(|_, (watcher, _)| *watcher != who);
+    }
+}
+
+fn slot(token: &[u8; 32]) -> [u8; 16] {
+    address(&Secret::copy_from(token))
+}

@@ -1,0 +1,272 @@
+//! A stage for a few devices and one relay, without loss: every call runs until all is quiet.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use mezza_core::{Machine, Portable, Time};
+use mezza_messenger::card::{Card, Form, RelayEntry};
+use mezza_messenger::evidence::State;
+use mezza_messenger::view::{Body, NoteView, Standing};
+use mezza_messenger::{
+    Change, Command, ContactId, Device, DeviceError, Event, Input, Kind, NoteId, Output,
+};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use zeroize::Zeroizing;
+
+use crate::model::{Ask, Model, Store, Tell};
+
+/// The only relay's key.
+pub const RELAY: [u8; 32] = [0x5f; 32];
+/// A moment in 2026.
+pub const START: Time = Time::from_ms(1_792_000_000_000);
+
+/// The relay of every card on the stage.
+pub fn relay() -> RelayEntry {
+    RelayEntry { key: RELAY, address: [0; 16], port: 7101, host: "relay.example".into() }
+}
+
+/// Stored records.
+pub type Disk = BTreeMap<(Kind, Vec<u8>), Vec<u8>>;
+
+/// Applies one batch.
+pub fn write(disk: &mut Disk, changes: Vec<Change>) {
+    for change in changes {
+        match change {
+            Change::Put { kind, key, value, .. } => {
+                disk.insert((kind, key), value.to_vec());
+            }
+            Change::Drop { kind, key } => {
+                disk.remove(&(kind, key));
+            }
+        }
+    }
+}
+
+/// The records that the device says it has stored.
+pub fn records(device: &Device<Portable>) -> Disk {
+    let mut disk = Disk::new();
+    write(&mut disk, device.records());
+    disk
+}
+
+/// A device from its records.
+pub fn load(disk: &Disk, now: Time, rng: &mut ChaCha20Rng) -> Device<Portable> {
+    let rows =
+        disk.iter().map(|((kind, key), value)| (*kind, key.clone(), Zeroizing::new(value.clone())));
+    Device::load(rows, now, rng).expect("what was stored loads")
+}
+
+/// One device with its disk.
+pub struct Party {
+    pub device: Device<Portable>,
+    pub disk: Disk,
+    pub shown: Vec<Event>,
+    pub online: bool,
+    /// Everything that left, newest last.
+    pub left: Vec<Ask>,
+}
+
+/// Devices and a relay.
+pub struct Stage {
+    pub relay: Model,
+    pub parties: Vec<Party>,
+    pub now: Time,
+    pub rng: ChaCha20Rng,
+    queue: VecDeque<(usize, Tell)>,
+    clients: u8,
+}
+
+impl Stage {
+    /// Devices of these names; all are online and idle.
+    pub fn new(names: &[&str]) -> Self {
+        let mut stage = Self {
+            relay: Model::new(Store::default()),
+            parties: Vec::new(),
+            now: START,
+            rng: ChaCha20Rng::seed_from_u64(7),
+            queue: VecDeque::new(),
+            clients: 0,
+        };
+        for name in names {
+            let device = Device::create(name, &[relay()], stage.now, &mut stage.rng);
+            let device = device.expect("the name is clean");
+            let disk = Disk::new();
+            let (shown, left) = (Vec::new(), Vec::new());
+            stage.parties.push(Party { device, disk, shown, online: true, left });
+            stage.settle();
+        }
+        stage
+    }
+
+    /// Two people who have each other's cards and have answered each other.
+    pub fn friends() -> (Self, ContactId, ContactId) {
+        let mut stage = Self::new(&["alice", "bob"]);
+        let bob = stage.add(0, 1);
+        stage.say(0, bob, "hello bob");
+        let alice = stage.only_contact(1);
+        stage.command(1, Command::Accept { contact: alice }).expect("a request is accepted");
+        stage.say(1, alice, "hello alice");
+        assert_eq!(stage.standing(0, bob), Standing::Open);
+        assert_eq!(stage.standing(1, alice), Standing::Open);
+        (stage, bob, alice)
+    }
+
+    /// The card of a party.
+    pub fn card(&self, who: usize) -> Card {
+        self.parties[who].device.card(Form::Full).expect("the full form always exists")
+    }
+
+    /// `who` adds the card of `whom`.
+    pub fn add(&mut self, who: usize, whom: usize) -> ContactId {
+        let card = self.card(whom);
+        let ik = *card.ik().as_bytes();
+        self.command(who, Command::Add { card, petname: None, in_person: false })
+            .expect("a good card is taken");
+        self.parties[who].device.contact_by_ik(&ik).expect("the contact was added")
+    }
+
+    /// Writes a note and lets everything happen.
+    pub fn say(&mut self, who: usize, contact: ContactId, text: &str) -> NoteId {
+        let note = self.write_only(who, contact, text);
+        self.settle();
+        note
+    }
+
+    fn write_only(&mut self, who: usize, contact: ContactId, text: &str) -> NoteId {
+        self.clients += 1;
+        let client = [self.clients; 16];
+        self.command(who, Command::Send { contact, client, text: text.into() })
+            .expect("the note is accepted");
+        self.parties[who].device.sent(&client).expect("an accepted note has a number")
+    }
+
+    pub fn command(&mut self, who: usize, command: Command) -> Result<(), DeviceError> {
+        self.input(who, Input::Command(command))?;
+        self.settle();
+        Ok(())
+    }
+
+    /// One input; a refused one must leave everything as it was (MSG-36).
+    pub fn input(&mut self, who: usize, input: Input) -> Result<(), DeviceError> {
+        let (now, party) = (self.now, &mut self.parties[who]);
+        let before = party.device.encode();
+        let result = party.device.handle(input, now, &mut self.rng);
+        if result.is_err() {
+            assert!(before == party.device.encode(), "a refused input changed the device");
+        }
+        self.drain(who);
+        result
+    }
+
+    /// Carries the outputs of one device out, in their order.
+    fn drain(&mut self, who: usize) {
+        let party = &mut self.parties[who];
+        while let Some(output) = party.device.poll() {
+            match output {
+                Output::Store(batch) => write(&mut party.disk, batch.0),
+                Output::Show(event) => party.shown.push(event),
+                output => {
+                    let Some(ask) = Ask::from_output(output) else { continue };
+                    if !party.online {
+                        continue;
+                    }
+                    party.left.push(ask.clone());
+                    let (early, late) = self.relay.ask(who, ask);
+                    self.queue.extend(early.into_iter().chain(late));
+                }
+            }
+        }
+        let own = records(&party.device);
+        let names = |disk: &Disk, other: &Disk| {
+            let odd = disk.iter().filter(|(key, value)| other.get(key) != Some(value));
+            odd.map(|((kind, key), _)| format!("{kind:?} {key:02x?}")).collect::<Vec<_>>()
+        };
+        let (device, disk) = (names(&own, &party.disk), names(&party.disk, &own));
+        assert!(own == party.disk, "device and disk differ: {device:?} / {disk:?}");
+    }
+
+    /// Delivers what the relay says until nobody has anything to say.
+    pub fn settle(&mut self) {
+        for who in 0..self.parties.len() {
+            self.drain(who);
+        }
+        while let Some((who, tell)) = self.queue.pop_front() {
+            if self.parties[who].online {
+                // An answer to a request of an older connection is no fault of the device.
+                match self.input(who, tell.into_input(RELAY)) {
+                    Ok(()) | Err(DeviceError::NoSuchTicket | DeviceError::NoSuchSlot) => {}
+                    Err(error) => panic!("the device refuses what a relay says: {error}"),
+                }
+            }
+        }
+    }
+
+    /// Time passes; every deadline on the way is kept.
+    pub fn pass(&mut self, ms: u64) {
+        let end = self.now.plus_ms(ms);
+        loop {
+            let next = self.parties.iter().filter_map(|party| party.device.deadline()).min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            self.now = self.now.max(next);
+            for who in 0..self.parties.len() {
+                self.parties[who].device.wake(self.now, &mut self.rng);
+            }
+            self.settle();
+            let after = self.parties.iter().filter_map(|party| party.device.deadline()).min();
+            assert!(after.is_none_or(|after| after > self.now), "a deadline does not move");
+        }
+        self.now = end;
+    }
+
+    /// The connection of a device breaks.
+    pub fn offline(&mut self, who: usize) {
+        self.relay.leave(who);
+        self.queue.retain(|(to, _)| *to != who);
+        self.parties[who].online = false;
+        self.input(who, Input::Down { relay: RELAY }).expect("going down is never refused");
+    }
+
+    /// And stands again.
+    pub fn online(&mut self, who: usize) {
+        self.parties[who].online = true;
+        self.queue.push_back((who, Tell::Up));
+        self.settle();
+    }
+
+    /// The device dies and starts from its disk.
+    pub fn restart(&mut self, who: usize) {
+        self.relay.leave(who);
+        self.queue.retain(|(to, _)| *to != who);
+        let device = load(&self.parties[who].disk, self.now, &mut self.rng);
+        self.parties[who].device = device;
+        self.settle();
+    }
+
+    pub fn only_contact(&self, who: usize) -> ContactId {
+        let contacts = self.parties[who].device.contacts();
+        assert_eq!(contacts.len(), 1);
+        contacts[0].id
+    }
+
+    pub fn standing(&self, who: usize, contact: ContactId) -> Standing {
+        self.parties[who].device.contact(contact).expect("the contact is there").standing
+    }
+
+    pub fn state(&self, who: usize, note: NoteId) -> State {
+        self.parties[who].device.note(note, self.now).expect("the note is there").state
+    }
+
+    pub fn thread(&self, who: usize, contact: ContactId) -> Vec<NoteView> {
+        self.parties[who].device.thread(contact, None, 10_000, self.now)
+    }
+
+    /// Texts of a thread, own ones behind `>`.
+    pub fn texts(&self, who: usize, contact: ContactId) -> Vec<String> {
+        let text = |note: NoteView| match note.body {
+            Body::Text(text) if note.incoming => text,
+            Body::Text(text) => format!("> {text}"),
+            Body::Newer => "newer".into(),
+        };
+        self.thread(who, contact).into_iter().map(text).collect()
+    }
+}
