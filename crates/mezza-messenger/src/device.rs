@@ -93,6 +93,8 @@ pub struct Device<B: Backend = Portable> {
     next_parcel: u64,
     stock: Option<u16>,
     retry_at: Time,
+    /// When the outbox can go on that waits for nothing but time.
+    pump_at: Option<Time>,
     refusals: Refusals,
     step: Step,
     out: VecDeque<Output>,
@@ -147,6 +149,7 @@ impl<B: Backend> Device<B> {
             next_parcel: 1,
             stock: None,
             retry_at: Time::default(),
+            pump_at: None,
             refusals: Refusals::default(),
             step: Step::default(),
             out: VecDeque::new(),

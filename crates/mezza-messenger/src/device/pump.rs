@@ -36,6 +36,7 @@ pub(crate) fn choose(policy: &Policy, pin: u8, level: u8) -> Result<Carrier, Why
 impl<B: Backend> Device<B> {
     /// Seals what may leave and hands it over.
     pub(super) fn pump(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        self.pump_at = None;
         let mut ids: Vec<ContactId> = self.waiting.iter().map(|(contact, _)| *contact).collect();
         let owing = self.contacts.values().filter(|c| c.is_ours() && (c.owed.any() || c.renew));
         ids.extend(owing.map(|contact| contact.id));
@@ -105,11 +106,16 @@ impl<B: Backend> Device<B> {
             if !owed.receipt && !owed.read && owed.answers.is_empty() {
                 return;
             }
-            if contact.receipt_token(now).is_err() {
-                return;
+            if let Err(later) = contact.receipt_token(now) {
+                return self.pump_later(later);
             }
         }
         self.seal(id, None, way, now, rng);
+    }
+
+    /// The outbox wants to be looked at again at `at`.
+    fn pump_later(&mut self, at: Time) {
+        self.pump_at = Some(self.pump_at.map_or(at, |other| other.min(at)));
     }
 
     /// Notes why a note waits, and shows it if that is news.
@@ -216,12 +222,13 @@ impl<B: Backend> Device<B> {
     fn fetch(&mut self, id: ContactId, now: Time) {
         let Some(contact) = self.contacts.get(&id) else { return };
         let Some(relay) = contact.card.relays().first().cloned() else { return };
-        if contact.fetch.is_some() || now < contact.fetch_after {
+        let (out, after) = (contact.fetch.is_some(), contact.fetch_after);
+        self.dial(&relay, now);
+        if out || self.links.get(&relay.key).is_none_or(|link| link.up.is_none()) {
             return;
         }
-        self.dial(&relay, now);
-        if self.links.get(&relay.key).is_none_or(|link| link.up.is_none()) {
-            return;
+        if now < after {
+            return self.pump_later(after);
         }
         let ticket = self.ticket(relay.key, Asked::Fetch(id));
         if let Some(contact) = self.contacts.get_mut(&id) {
@@ -292,10 +299,14 @@ impl<B: Backend> Device<B> {
 
     /// Hands over what is ready, oldest first, at most eight at a time and relay.
     fn carry(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        let ready = self.parcels.iter().filter(|(_, p)| p.ticket.is_none() && p.after <= now);
-        let ready: Vec<u64> = ready.map(|(id, _)| *id).collect();
-        for id in ready {
-            self.carry_one(id, now, rng);
+        let ready = self.parcels.iter().filter(|(_, parcel)| parcel.ticket.is_none());
+        let ready: Vec<(u64, Time)> = ready.map(|(id, parcel)| (*id, parcel.after)).collect();
+        for (id, after) in ready {
+            if after <= now {
+                self.carry_one(id, now, rng);
+            } else {
+                self.pump_later(after);
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::{Backend, CryptoRng, Device, Event, Link, Machine, NoteId, Output, SlotId, Time};
 use crate::carrier::relay::SLOT_LIFE_MS;
-use crate::contact::{RECEIPT_EVERY_MS, Stage};
+use crate::contact::Stage;
 use crate::io::ContactId;
 
 /// A parcel that nothing opens is kept for a day.
@@ -34,26 +34,17 @@ impl<B: Backend> Device<B> {
         let sessions = self.contacts.values().filter_map(|c| c.conversation.deadline());
         let ends = self.ends.first().map(|(end, _)| *end);
         let held = self.held.values().map(|held| held.at.plus_ms(HELD_MS));
-        let parcels = self.parcels.values().filter(|parcel| parcel.ticket.is_none());
-        let parcels = parcels.filter(|parcel| parcel.after > Time::default());
-        let parcels = parcels.map(|parcel| parcel.after);
+        let parcels = self.parcels.values().map(|parcel| parcel.way.until);
         let mailboxes = self.slots.values().filter(|slot| slot.contact.is_some());
         let mailboxes = mailboxes.map(|slot| slot.retired.unwrap_or(slot.made));
         let mailboxes = mailboxes.map(|at| at.plus_ms(SLOT_LIFE_MS));
         let retry = (self.retry_at > Time::default()).then_some(self.retry_at);
-        let contacts = self.contacts.values().filter(|contact| contact.is_ours());
-        let contacts = contacts.filter_map(|contact| {
-            let receipt = (contact.owed.any() && !contact.owed.hello)
-                .then(|| contact.receipt_since.plus_ms(RECEIPT_EVERY_MS));
-            let fetch = (contact.fetch.is_none() && contact.fetch_after > Time::default())
-                .then_some(contact.fetch_after);
-            receipt.into_iter().chain(fetch).min()
-        });
         let links = self.links.values().filter(|link| !self.is_own(link));
         let links = links.map(|link| link.used.plus_ms(IDLE_MS));
-        let single = ends.into_iter().chain(retry).chain(self.prekeys.deadline());
+        let single =
+            ends.into_iter().chain(retry).chain(self.pump_at).chain(self.prekeys.deadline());
         let many = sessions.chain(held).chain(parcels).chain(mailboxes).chain(links);
-        single.chain(many).chain(contacts).min()
+        single.chain(many).min()
     }
 
     fn sweep_sessions(&mut self, now: Time) {
@@ -137,13 +128,14 @@ impl<B: Backend> Device<B> {
 
     /// Leaves relays of others that nothing was sent to for a while.
     fn hang_up(&mut self, now: Time) {
-        let idle = self.links.iter().filter(|(key, link)| {
-            let busy = self.parcels.values().any(|parcel| parcel.way.relay.key == **key);
-            !self.is_own(link) && !busy && now.since_ms(link.used) >= IDLE_MS
-        });
+        let idle = self
+            .links
+            .iter()
+            .filter(|(_, link)| !self.is_own(link) && now.since_ms(link.used) >= IDLE_MS);
         let idle: Vec<[u8; 32]> = idle.map(|(key, _)| *key).collect();
         for relay in idle {
             if self.wants(&relay) {
+                self.links.entry(relay).and_modify(|link| link.used = now);
                 continue;
             }
             self.down(relay);
@@ -154,7 +146,8 @@ impl<B: Backend> Device<B> {
 
     /// Whether a contact at this relay still has something to get from us.
     fn wants(&self, relay: &[u8; 32]) -> bool {
-        self.contacts.values().any(|contact| {
+        let busy = self.parcels.values().any(|parcel| parcel.way.relay.key == *relay);
+        busy || self.contacts.values().any(|contact| {
             let theirs = contact.theirs.as_ref().map(|slot| slot.relay.key);
             let there = theirs == Some(*relay)
                 || contact.card.relays().iter().any(|entry| entry.key == *relay);

@@ -1,14 +1,202 @@
 //! One test for each rule of the specification that the device keeps.
 
-use mezza_messenger::evidence::State;
+mod policy;
+mod states;
+mod trouble;
 
-use crate::stage::Stage;
+use mezza_core::Machine;
+use mezza_messenger::view::Standing;
+use mezza_messenger::{Command, DeviceError, Event};
+
+use crate::stage::{START, Stage, relay};
+use mezza_messenger::card::{Card, CardDraft, RelayEntry};
+use mezza_ratchet::{Identity, List};
+
+/// A card of a fresh identity with the given scalar.
+fn foreign_card(stage: &mut Stage, scalar: u8, serial: u32, name: &str) -> Card {
+    let secret = mezza_core::Secret::fill(|bytes| bytes.fill(scalar));
+    let pair = mezza_core::Ephemeral::from_scalar::<mezza_core::Portable>(secret);
+    let entry = RelayEntry { address: [scalar; 16], ..relay() };
+    let draft = CardDraft {
+        serial,
+        issued_days: START.days(),
+        suites: List::ours(),
+        name,
+        relays: vec![entry],
+    };
+    Card::issue(&Identity::new(pair), draft, &mut stage.rng).expect("a sound card")
+}
+
+fn add(stage: &mut Stage, card: Card) -> Result<(), DeviceError> {
+    stage.command(0, Command::Add { card, petname: None, in_person: false })
+}
 
 #[test]
 fn two_people_talk() {
     let (mut stage, bob, alice) = Stage::friends();
-    let note = stage.say(0, bob, "how are you?");
-    assert_eq!(stage.state(0, note), State::Delivered);
+    stage.say(0, bob, "how are you?");
     assert_eq!(stage.texts(1, alice), ["hello bob", "> hello alice", "how are you?"]);
     assert_eq!(stage.texts(0, bob), ["> hello bob", "hello alice", "> how are you?"]);
+}
+
+#[test]
+fn msg_6_serial_never_goes_back() {
+    let mut stage = Stage::new(&["alice"]);
+    let (old, new) = (
+        foreign_card(&mut stage, 9, 70_000, "carol"),
+        foreign_card(&mut stage, 9, 70_001, "carol"),
+    );
+    add(&mut stage, new.clone()).expect("the first card is taken");
+    assert_eq!(add(&mut stage, old), Err(DeviceError::CardOlder));
+    let other = foreign_card(&mut stage, 9, 70_001, "carla");
+    assert_eq!(add(&mut stage, other), Err(DeviceError::CardClash));
+    add(&mut stage, new).expect("the same card again changes nothing");
+    assert_eq!(stage.parties[0].device.contacts().len(), 1);
+}
+
+#[test]
+fn msg_7_an_unknown_key_with_a_known_name_is_another_person() {
+    let mut stage = Stage::new(&["alice"]);
+    let (first, second) = (
+        foreign_card(&mut stage, 9, 70_000, "carol"),
+        foreign_card(&mut stage, 10, 70_000, "carol"),
+    );
+    add(&mut stage, first).expect("taken");
+    assert!(!stage.parties[0].device.contacts()[0].namesake);
+    add(&mut stage, second).expect("taken");
+    let contacts = stage.parties[0].device.contacts();
+    assert_eq!(contacts.len(), 2);
+    assert!(contacts.iter().all(|contact| contact.namesake));
+    assert_ne!(contacts[0].ik, contacts[1].ik);
+}
+
+#[test]
+fn msg_8_a_bundle_of_somebody_else_is_refused() {
+    let mut stage = Stage::new(&["alice", "bob", "mallory"]);
+    // The relay serves Mallory's bundle under Bob's address.
+    let address = |stage: &Stage, who: usize| stage.card(who).relays()[0].address;
+    let (bob, mallory) = (address(&stage, 1), address(&stage, 2));
+    let stolen = stage.relay.store.bundles[&mallory].clone();
+    stage.relay.store.bundles.insert(bob, stolen);
+    let contact = stage.add(0, 1);
+    stage.say(0, contact, "hello");
+    assert!(stage.parties[0].shown.iter().any(|event| matches!(event, Event::Trouble(..))));
+    assert!(stage.parties[1].device.contacts().is_empty());
+    assert!(stage.parties[2].device.contacts().is_empty());
+}
+
+#[test]
+fn msg_9_verification_decides_nothing() {
+    let (mut stage, bob, alice) = Stage::friends();
+    for equal in [true, false] {
+        stage.command(0, Command::Verify { contact: bob, equal }).expect("recorded");
+        let verified = stage.parties[0].device.contact(bob).expect("there").verified;
+        assert_eq!(verified.is_some(), equal);
+        let note = stage.say(0, bob, "still works");
+        assert_eq!(stage.state(0, note), mezza_messenger::evidence::State::Delivered);
+        stage.say(1, alice, "both ways");
+    }
+    assert_eq!(stage.texts(0, bob).len(), 6);
+}
+
+#[test]
+fn msg_26_requests_and_blocked_contacts_get_nothing() {
+    let mut stage = Stage::new(&["alice", "bob"]);
+    let bob = stage.add(0, 1);
+    let before = stage.parties[1].left.len();
+    for i in 0..10 {
+        stage.say(0, bob, &format!("note {i}"));
+    }
+    let alice = stage.only_contact(1);
+    assert_eq!(stage.standing(1, alice), Standing::Request);
+    let answers = stage.parties[1].left[before..].iter();
+    let quiet = answers.filter(|ask| !matches!(ask, crate::model::Ask::Taken(..)));
+    // A refill of prekeys is the only thing that a request may cause.
+    assert!(quiet.clone().all(|ask| matches!(ask, crate::model::Ask::Set(..))), "{quiet:?}");
+    // Eight notes at most go to somebody who has not answered, and as many are kept.
+    assert_eq!(stage.texts(1, alice).len(), 8);
+    let again =
+        stage.command(1, Command::Send { contact: alice, client: [1; 16], text: "x".into() });
+    assert_eq!(again, Err(DeviceError::NotNow));
+
+    let (mut stage, bob, alice) = Stage::friends();
+    stage.command(1, Command::Block { contact: alice, blocked: true }).expect("blocked");
+    let before = stage.parties[1].left.len();
+    let note = stage.say(0, bob, "are you there?");
+    assert!(
+        stage.parties[1].left[before..].iter().all(|a| matches!(a, crate::model::Ask::Taken(..)))
+    );
+    assert_ne!(stage.state(0, note), mezza_messenger::evidence::State::Delivered);
+    assert_eq!(stage.texts(1, alice).len(), 2);
+}
+
+#[test]
+fn msg_35_every_queue_is_bounded() {
+    let (mut stage, bob, _) = Stage::friends();
+    stage.offline(0);
+    for i in 0..1_000_u32 {
+        let mut client = [0xc1; 16];
+        client[..4].copy_from_slice(&i.to_be_bytes());
+        let send = Command::Send { contact: bob, client, text: "waits".into() };
+        let now = stage.now;
+        let input = mezza_messenger::Input::Command(send);
+        stage.parties[0].device.handle(input, now, &mut stage.rng).expect("there is room");
+    }
+    stage.settle();
+    let one_more = Command::Send { contact: bob, client: [0xee; 16], text: "no".into() };
+    assert_eq!(stage.command(0, one_more), Err(DeviceError::OutboxFull));
+    let before = stage.parties[0].left.len();
+    stage.relay.capacity = 0;
+    stage.online(0);
+    let puts = stage.parties[0].left[before..].iter();
+    let puts = puts.filter(|ask| matches!(ask, crate::model::Ask::Put(..))).count();
+    assert!(puts >= 8, "{puts}");
+    stage.relay.capacity = 1_000;
+    stage.pass(5_000);
+    assert!(stage.parties[0].device.outbox(stage.now).is_empty());
+}
+
+#[test]
+fn msg_35_the_65th_request_stays_at_the_relay() {
+    let mut stage = Stage::new(&["bob"]);
+    for i in 0..65 {
+        let name = format!("stranger {i}");
+        let device = mezza_messenger::Device::create(&name, &[relay()], stage.now, &mut stage.rng);
+        stage.parties.push(crate::stage::Party {
+            device: device.expect("clean"),
+            disk: crate::stage::Disk::new(),
+            shown: Vec::new(),
+            online: true,
+            left: Vec::new(),
+        });
+        stage.settle();
+        let bob = stage.add(i + 1, 0);
+        stage.say(i + 1, bob, "let me in");
+    }
+    assert_eq!(stage.parties[0].device.contacts().len(), 64);
+    let intro = stage.card(0).relays()[0].address;
+    assert_eq!(stage.relay.store.boxes[&intro].len(), 1, "the 65th waits at the relay");
+    let first = stage.parties[0].device.contacts()[0].id;
+    stage.command(0, Command::Refuse { contact: first }).expect("refused");
+    stage.offline(0);
+    stage.online(0);
+    assert_eq!(stage.parties[0].device.contacts().len(), 64);
+    assert!(stage.relay.store.boxes[&intro].is_empty());
+}
+
+#[test]
+fn msg_37_debug_names_nobody() {
+    let (mut stage, bob, _) = Stage::friends();
+    stage.say(0, bob, "planted-text");
+    let device = &stage.parties[0].device;
+    let send = Command::Send { contact: bob, client: [8; 16], text: "planted-text".into() };
+    let text = format!(
+        "{device:?} {send:?} {:?} {:?} {:?}",
+        stage.card(0),
+        stage.thread(0, bob)[0].body,
+        stage.parties[0].shown
+    );
+    for planted in ["planted-text", "alice", "bob", "relay.example"] {
+        assert!(!text.contains(planted), "{planted} in {text}");
+    }
 }

@@ -1,0 +1,85 @@
+//! Policy: MSG-20 to MSG-25.
+
+use mezza_messenger::carrier::Carrier;
+use mezza_messenger::evidence::{State, Why};
+use mezza_messenger::policy::{Fallback, Policy};
+use mezza_messenger::{CarrierCaps, Command, ContactId, DeviceError, Input};
+
+use crate::model::Ask;
+use crate::stage::{RELAY, Stage};
+
+fn pin(stage: &mut Stage, who: usize, contact: ContactId, policy: Policy) {
+    stage.command(who, Command::Policy { contact, policy }).expect("a sound policy");
+}
+
+#[test]
+fn msg_20_nothing_leaves_below_the_pin() {
+    let (mut stage, bob, alice) = Stage::friends();
+    pin(&mut stage, 0, bob, Policy { pin: 3, ..Policy::default() });
+    let before = stage.parties[0].left.len();
+    let note = stage.say(0, bob, "not over a relay");
+    // Not even what nobody wrote: Bob's note is stored, its receipt waits.
+    stage.say(1, alice, "a note that would be receipted");
+    stage.pass(60_000);
+    let left = &stage.parties[0].left[before..];
+    assert!(left.iter().all(|ask| !matches!(ask, Ask::Put(..) | Ask::Get(..))), "{left:?}");
+    assert_eq!(stage.state(0, note), State::Queued(Why::BelowPin));
+    // And no bundle is fetched for a contact above the relay's level.
+    let mut stage = Stage::new(&["alice", "bob"]);
+    let bob = stage.add(0, 1);
+    pin(&mut stage, 0, bob, Policy { pin: 2, ..Policy::default() });
+    stage.say(0, bob, "x");
+    assert!(stage.parties[0].left.iter().all(|ask| !matches!(ask, Ask::Get(..))));
+}
+
+#[test]
+fn msg_21_without_fallback_only_the_first_carrier() {
+    let (mut stage, bob, _) = Stage::friends();
+    let carriers = vec![Carrier::Mesh, Carrier::Relay];
+    let strict = Policy { carriers: carriers.clone(), ..Policy::default() };
+    pin(&mut stage, 0, bob, strict);
+    let note = stage.say(0, bob, "by the mesh alone");
+    assert_eq!(stage.state(0, note), State::Queued(Why::NoCarrier));
+    pin(&mut stage, 0, bob, Policy { carriers, fallback: Fallback::Listed, ..Policy::default() });
+    assert_eq!(stage.state(0, note), State::Delivered);
+}
+
+#[test]
+fn msg_22_a_restart_lowers_no_pin() {
+    let (mut stage, bob, _) = Stage::friends();
+    let strict = Policy { pin: 4, timer_s: 3_600, ..Policy::default() };
+    pin(&mut stage, 0, bob, strict.clone());
+    let note = stage.say(0, bob, "x");
+    stage.restart(0);
+    stage.online(0);
+    assert_eq!(stage.parties[0].device.contact(bob).expect("there").policy, strict);
+    assert_eq!(stage.parties[0].device.note(note, stage.now).expect("there").pin, 4);
+    // Lowering it is a command of its own and does not reach back to notes already written.
+    pin(&mut stage, 0, bob, Policy::default());
+    assert_eq!(stage.state(0, note), State::Queued(Why::BelowPin));
+}
+
+#[test]
+fn msg_24_a_falling_level_leaves_notes_queued_with_the_reason() {
+    let (mut stage, bob, _) = Stage::friends();
+    let higher = CarrierCaps { level: 2, ..CarrierCaps::RELAY };
+    stage.input(0, Input::Up { relay: RELAY, caps: higher }).expect("up");
+    pin(&mut stage, 0, bob, Policy { pin: 2, ..Policy::default() });
+    let first = stage.say(0, bob, "at level 2");
+    assert_eq!(stage.state(0, first), State::Delivered);
+    stage.input(0, Input::Up { relay: RELAY, caps: CarrierCaps::RELAY }).expect("up");
+    let second = stage.say(0, bob, "at level 1");
+    assert_eq!(stage.state(0, second), State::Queued(Why::BelowPin));
+}
+
+#[test]
+fn msg_25_too_big_is_refused_before_acceptance() {
+    let (mut stage, bob, _) = Stage::friends();
+    let send = |text: String| Command::Send { contact: bob, client: [3; 16], text };
+    let refused = stage.command(0, send("x".repeat(8_193)));
+    assert_eq!(refused, Err(DeviceError::TextTooLong { bytes: 8_193, max: 8_192 }));
+    assert_eq!(stage.command(0, send(String::new())), Err(DeviceError::EmptyText));
+    stage.command(0, send("x".repeat(8_192))).expect("this one fits");
+    let note = stage.parties[0].device.sent(&[3; 16]).expect("there");
+    assert_eq!(stage.state(0, note), State::Delivered);
+}

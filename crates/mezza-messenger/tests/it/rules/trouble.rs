@@ -1,0 +1,215 @@
+//! Sessions and mailboxes in trouble: MSG-30, MSG-31, MSG-36, and what heals.
+
+use mezza_core::{Ephemeral, Portable, Time};
+use mezza_messenger::envelope;
+use mezza_messenger::evidence::State;
+use mezza_messenger::{
+    Command, ContactId, DeviceError, Event, Input, Kind, NoteId, SlotId, Ticket,
+};
+
+use crate::model::{Ask, Tell};
+use crate::stage::{RELAY, Stage};
+
+/// Garbage, but sealed as only a contact can: it reaches the ratchet.
+fn forged(stage: &mut Stage) -> Tell {
+    let rows = stage.parties[0].disk.iter().filter(|((kind, _), _)| *kind == Kind::Contact);
+    let contact = rows.map(|(_, value)| value.clone()).next().expect("a contact is stored");
+    let slot = stage.parties[1].left.iter().rev().find_map(|ask| match ask {
+        Ask::Watch(_, slot, _) => Some(*slot),
+        _ => None,
+    });
+    // The mailbox and its key stand in Alice's record of Bob, one behind the other.
+    let address = stage.relay.watchers.iter().find(|(_, w)| **w == (1, slot.expect("watched")));
+    let address = *address.expect("the box exists").0;
+    let at = contact.windows(16).position(|window| window == address).expect("Alice knows it");
+    let host = at + 16 + 2;
+    let seal = host + 1 + usize::from(contact[host]);
+    let key: [u8; 32] = contact[seal..seal + 32].try_into().expect("32 bytes");
+    let mut message = vec![0x01, 0xf1, 0x01, 0x01, 0x01];
+    message.extend([0x42; 230]);
+    let fresh = Ephemeral::draw::<Portable>(&mut stage.rng);
+    let bytes = envelope::seal::<Portable>(&address, &key, &message, fresh).expect("it fits");
+    Tell::Mail(slot.expect("watched"), 999, bytes)
+}
+
+#[test]
+fn msg_30_what_does_not_open_changes_no_session() {
+    let (mut stage, bob, alice) = Stage::friends();
+    let sessions = |stage: &Stage| {
+        let disk = &stage.parties[1].disk;
+        let rows = disk.iter().filter(|((kind, _), _)| matches!(kind, Kind::Session | Kind::Seen));
+        rows.map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+    };
+    let before = sessions(&stage);
+    // Noise that opens no envelope is nobody's fault and starts nothing.
+    let slot = SlotId(2);
+    stage.input(1, Tell::Mail(slot, 1, vec![1; 512]).into_input(RELAY)).expect("taken");
+    stage.settle();
+    assert!(sessions(&stage) == before);
+    assert_eq!(stage.parties[1].device.refusals().envelopes, 1);
+    // A duplicate of a good message neither.
+    let puts: Vec<Ask> =
+        stage.parties[0].left.iter().filter(|a| matches!(a, Ask::Put(..))).cloned().collect();
+    let fetches = |stage: &Stage| {
+        stage.parties[1].left.iter().filter(|ask| matches!(ask, Ask::Get(..))).count()
+    };
+    let (before, fetched) = (sessions(&stage), fetches(&stage));
+    for put in puts {
+        let Ask::Put(_, address, bytes) = put else { continue };
+        let (_, slot) = stage.relay.watchers[&address];
+        stage.input(1, Tell::Mail(slot, 7, bytes).into_input(RELAY)).expect("taken");
+        stage.settle();
+    }
+    assert!(sessions(&stage) == before);
+    assert_eq!(fetches(&stage), fetched, "a duplicate starts no session");
+    assert_eq!(stage.texts(1, alice).len(), 2);
+    stage.say(0, bob, "still fine");
+    assert_eq!(stage.texts(1, alice).len(), 3);
+}
+
+#[test]
+fn msg_31_one_reset_in_ten_minutes() {
+    let (mut stage, bob, alice) = Stage::friends();
+    let gets = |stage: &Stage| {
+        stage.parties[1].left.iter().filter(|ask| matches!(ask, Ask::Get(..))).count()
+    };
+    stage.pass(Time::HOUR_MS);
+    let before = gets(&stage);
+    for _ in 0..5 {
+        let mail = forged(&mut stage);
+        stage.input(1, mail.into_input(RELAY)).expect("taken");
+        stage.settle();
+    }
+    assert_eq!(gets(&stage), before + 1, "one new session, however much is forged");
+    assert!(stage.parties[0].shown.iter().any(|e| matches!(e, Event::Anew(..))), "Alice is told");
+    // And people go on talking in it.
+    stage.say(0, bob, "in the new session");
+    stage.say(1, alice, "yes");
+    assert_eq!(stage.texts(1, alice).last().map(String::as_str), Some("> yes"));
+    assert_eq!(stage.texts(0, bob).last().map(String::as_str), Some("yes"));
+    stage.pass(11 * Time::MINUTE_MS);
+    let mail = forged(&mut stage);
+    stage.input(1, mail.into_input(RELAY)).expect("taken");
+    stage.settle();
+    assert_eq!(gets(&stage), before + 2, "after ten minutes another one may start");
+}
+
+#[test]
+fn msg_36_a_refused_input_changes_nothing() {
+    let (mut stage, bob, _) = Stage::friends();
+    stage.say(0, bob, "x");
+    // `Stage::input` compares the encoded device before and after every refusal.
+    let nobody = ContactId(77);
+    let no_note = NoteId(1 << 40);
+    let own = stage.card(0);
+    let refused: Vec<Input> = vec![
+        Input::Command(Command::Send { contact: nobody, client: [91; 16], text: "x".into() }),
+        Input::Command(Command::Send { contact: bob, client: [90; 16], text: String::new() }),
+        Input::Command(Command::Cancel { note: no_note }),
+        Input::Command(Command::Forget { note: no_note }),
+        Input::Command(Command::Accept { contact: bob }),
+        Input::Command(Command::Refuse { contact: bob }),
+        Input::Command(Command::Accept { contact: nobody }),
+        Input::Command(Command::Rename { contact: bob, name: String::new() }),
+        Input::Command(Command::Rename { contact: bob, name: "a\u{202e}b".into() }),
+        Input::Command(Command::Delete { contact: nobody }),
+        Input::Command(Command::Add { card: own, petname: None, in_person: false }),
+        Input::Command(Command::Publish { name: "a\nb".into(), relays: vec![] }),
+        Input::Handed { ticket: Ticket(1 << 40) },
+        Input::Refused { ticket: Ticket(1 << 40), code: 1, retry_s: 0 },
+        Input::Bundle { ticket: Ticket(1 << 40), bytes: vec![], one_time: None },
+        Input::Arrived { slot: SlotId(99), mail: 1, bytes: vec![0; 512] },
+    ];
+    for input in refused {
+        let name = format!("{input:?}");
+        let result = stage.input(0, input);
+        assert!(result.is_err(), "{name}");
+    }
+    assert_eq!(stage.command(0, Command::Accept { contact: bob }), Err(DeviceError::NotNow));
+}
+
+#[test]
+fn a_relay_that_forgot_everything_is_furnished_again() {
+    let (mut stage, bob, alice) = Stage::friends();
+    stage.relay.store = crate::model::Store::default();
+    for who in 0..2 {
+        stage.offline(who);
+    }
+    stage.relay.watchers.clear();
+    for who in 0..2 {
+        stage.online(who);
+    }
+    let note = stage.say(0, bob, "after the fire");
+    stage.pass(120_000);
+    assert_eq!(stage.state(0, note), State::Delivered);
+    assert_eq!(stage.texts(1, alice).last().map(String::as_str), Some("after the fire"));
+}
+
+#[test]
+fn a_contact_whose_mailbox_is_gone_is_reached_by_the_intro_mailbox() {
+    let (mut stage, bob, alice) = Stage::friends();
+    let intro = stage.card(1).relays()[0].address;
+    let gone: Vec<_> = stage
+        .relay
+        .watchers
+        .iter()
+        .filter(|(address, (who, _))| *who == 1 && **address != intro)
+        .map(|(a, _)| *a)
+        .collect();
+    for address in gone {
+        stage.relay.store.boxes.remove(&address);
+    }
+    let note = stage.say(0, bob, "by the front door");
+    stage.pass(120_000);
+    assert_eq!(stage.state(0, note), State::Delivered);
+    assert_eq!(stage.texts(1, alice).last().map(String::as_str), Some("by the front door"));
+}
+
+#[test]
+fn both_write_first_and_agree() {
+    let mut stage = Stage::new(&["alice", "bob"]);
+    let (bob, alice) = (stage.add(0, 1), stage.add(1, 0));
+    stage.offline(0);
+    stage.offline(1);
+    stage.say(0, bob, "from alice");
+    stage.say(1, alice, "from bob");
+    stage.online(0);
+    stage.online(1);
+    stage.pass(10_000);
+    stage.say(0, bob, "second");
+    stage.say(1, alice, "third");
+    stage.pass(10_000);
+    let mut seen: Vec<String> = stage.texts(0, bob);
+    seen.sort();
+    assert_eq!(seen, ["> from alice", "> second", "from bob", "third"]);
+    for (who, contact) in [(0, bob), (1, alice)] {
+        let own = stage.thread(who, contact).into_iter().filter(|note| !note.incoming);
+        assert!(own.clone().all(|note| note.state == State::Delivered), "{:?}", own.last());
+    }
+}
+
+#[test]
+fn notes_wait_for_somebody_who_is_away_for_weeks() {
+    let (mut stage, bob, alice) = Stage::friends();
+    stage.offline(1);
+    let notes: Vec<NoteId> = (0..20).map(|i| stage.say(0, bob, &format!("day {i}"))).collect();
+    stage.pass(20 * Time::DAY_MS);
+    stage.online(1);
+    stage.pass(60_000);
+    assert_eq!(stage.texts(1, alice).len(), 22);
+    assert!(notes.iter().all(|note| stage.state(0, *note) == State::Delivered));
+}
+
+#[test]
+fn mailboxes_turn_after_thirty_days() {
+    let (mut stage, bob, alice) = Stage::friends();
+    for day in 0..70 {
+        stage.pass(Time::DAY_MS);
+        stage.say(0, bob, &format!("day {day}"));
+        stage.say(1, alice, &format!("re day {day}"));
+    }
+    assert_eq!(stage.texts(1, alice).len(), 142);
+    assert_eq!(stage.texts(0, bob).len(), 142);
+    // Two intro boxes; of the others the one in use and at most one that is being left.
+    assert!(stage.relay.store.boxes.len() <= 6, "{}", stage.relay.store.boxes.len());
+}
