@@ -3,9 +3,9 @@
 //!
 //! A name is clean if it has no control, format, line or paragraph character (Unicode general
 //! categories Cc, Cf, Zl, Zp). The two joiners U+200C and U+200D, which Persian and the Indic
-//! scripts need, are allowed between two letters. The ranges are those of Unicode 16 and stand
-//! here and in the specification as a table, so that two versions of the program never differ;
-//! a later Unicode changes them only with a new version of the card.
+//! scripts need, are allowed between two letters. The ranges are those on which Unicode 15,
+//! 16 and 17 agree; they stand here and in the specification as a table, so that two versions of
+//! the program never differ. A later Unicode changes them only with a new version of the card.
 
 /// Most bytes of a name in UTF-8.
 pub const NAME_BYTES_MAX: usize = 24;
@@ -13,9 +13,10 @@ pub const NAME_BYTES_MAX: usize = 24;
 /// Zero-width non-joiner and zero-width joiner.
 const JOINERS: [char; 2] = ['\u{200C}', '\u{200D}'];
 
-/// The categories Cc, Cf, Zl and Zp of Unicode 16, first and last of each range, ascending.
+/// The categories Cc, Cf, Zl and Zp of Unicode 15 to 17, first and last of each range, ascending.
 ///
-/// Made from `UnicodeData.txt`, field 3; adjacent ranges are joined.
+/// Made with `/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u` of ECMAScript over all code points; adjacent ranges
+/// are joined.
 const FORBIDDEN: [(u32, u32); 23] = [
     (0x0000, 0x001F),
     (0x007F, 0x009F),

@@ -49,16 +49,21 @@ impl Bits {
 
     /// Bit i becomes bit i - n; the lowest n fall out.
     pub fn shifted_down(&self, n: u32) -> Self {
-        let mut out = Self::NONE;
-        (n..REACH).filter(|i| self.has(*i)).for_each(|i| out.set(i - n));
-        out
+        let (words, bits) = (n as usize / 64, n % 64);
+        let pair = |i| u128::from(self.word(i + 1)) << 64 | u128::from(self.word(i));
+        Self(core::array::from_fn(|i| (pair(i + words) >> bits) as u64))
     }
 
     /// Bit i becomes bit i + n; the highest n fall out.
     pub fn shifted_up(&self, n: u32) -> Self {
-        let mut out = Self::NONE;
-        (0..REACH.saturating_sub(n)).filter(|i| self.has(*i)).for_each(|i| out.set(i + n));
-        out
+        let (words, bits) = (n as usize / 64, n % 64);
+        let word = |i: Option<usize>| u128::from(i.map_or(0, |i| self.word(i)));
+        let pair = |i: usize| word(i.checked_sub(words)) << 64 | word(i.checked_sub(words + 1));
+        Self(core::array::from_fn(|i| ((pair(i) << bits) >> 64) as u64))
+    }
+
+    fn word(&self, i: usize) -> u64 {
+        self.0.get(i).copied().unwrap_or(0)
     }
 
     /// Appends `n u8 | n words u64`; words of zeros at the high end are left out.
@@ -79,5 +84,23 @@ impl Bits {
         }
         let is_shortest = words == 0 || out.0[words - 1] != 0;
         if is_shortest { Ok(out) } else { Err(DecodeError::Value) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn shifts_move_each_bit(words: [u64; WORDS], n in 0..=REACH) {
+            let bits = Bits(words);
+            let (up, down) = (bits.shifted_up(n), bits.shifted_down(n));
+            for i in 0..REACH {
+                prop_assert_eq!(up.has(i), i >= n && bits.has(i - n));
+                prop_assert_eq!(down.has(i), bits.has(i + n));
+            }
+        }
     }
 }

@@ -166,6 +166,9 @@ impl Window {
     /// Moves the floor over what is settled, and remembers how each seq was.
     fn advance(&mut self) {
         let run = self.arrived.union(&self.voided).leading_run();
+        if run == 0 {
+            return;
+        }
         let mut passed = self.passed.shifted_up(run);
         // Bit i above the floor becomes seq floor - (run - 1 - i) below the new one.
         (0..run).filter(|i| self.voided.has(*i)).for_each(|i| passed.set(run - 1 - i));
