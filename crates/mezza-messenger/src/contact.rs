@@ -1,6 +1,6 @@
 //! A contact: the card it showed, what we call it, how far things are, where its mailbox is.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -9,6 +9,7 @@ use mezza_ratchet::Conversation;
 use zeroize::Zeroizing;
 
 use crate::card::Card;
+use crate::digest;
 use crate::identity::text;
 use crate::io::{ContactId, SlotId, Ticket};
 use crate::note::Slot;
@@ -22,8 +23,11 @@ const VERSION: u8 = 1;
 pub(crate) const RECEIPT_BURST: u32 = 10;
 /// Milliseconds until one more receipt may go.
 pub(crate) const RECEIPT_EVERY_MS: u64 = 2 * Time::SECOND_MS;
-/// Voids that wait for a note at once; the oldest go first.
-const VOIDS_MAX: usize = 24;
+/// Ranges given up and not yet passed by a receipt; adjacent numbers join, so that this is more
+/// than the reader's window can hold apart.
+const VOIDS_MAX: usize = 512;
+/// Messages remembered as opened: a relay has at most 64 mails out that were not taken (RELAY-12).
+const RECENT_MAX: usize = 64;
 /// Answers to voids that wait at once.
 const ANSWERS_MAX: usize = 8;
 
@@ -102,6 +106,45 @@ impl Owed {
     }
 }
 
+/// Digests of the ratchet messages opened last, newest first: as many as a relay may have out
+/// to us without an answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recent(VecDeque<[u8; 8]>);
+
+impl Recent {
+    /// Whether this message was opened lately.
+    pub fn holds(&self, message: &[u8]) -> bool {
+        self.0.contains(&Self::digest(message))
+    }
+
+    /// Whether nothing was opened yet.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Remembers a message that was opened.
+    pub fn push(&mut self, message: &[u8]) {
+        self.0.truncate(RECENT_MAX - 1);
+        self.0.push_front(Self::digest(message));
+    }
+
+    fn digest(message: &[u8]) -> [u8; 8] {
+        digest::h("mezza/recent", &[message])
+    }
+
+    /// The stored form.
+    pub fn write(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(self.0.iter().flatten().copied().collect())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let (digests, rest) = bytes.as_chunks::<8>();
+        let sound = rest.is_empty() && digests.len() <= RECENT_MAX;
+        sound.then(|| Self(digests.iter().copied().collect())).ok_or(DecodeError::Value)
+    }
+}
+
 /// A contact with its conversation.
 pub(crate) struct Contact<B: Backend> {
     pub id: ContactId,
@@ -122,6 +165,9 @@ pub(crate) struct Contact<B: Backend> {
     pub conversation: Conversation<B>,
     /// What has arrived, per era of the writer; the second is what was read of it.
     pub arrived: BTreeMap<[u8; 4], (Window, Window)>,
+    /// Which ratchet messages were opened last. The ratchet forgets a closed chain, so that a mail
+    /// that the relay brings again would look forged; it must not end a session.
+    pub recent: Recent,
     // Not stored: a restart begins with a full burst and no request out.
     pub fetch: Option<Ticket>,
     pub fetch_after: Time,
@@ -150,6 +196,7 @@ impl<B: Backend> Contact<B> {
             owed: Owed::default(),
             conversation,
             arrived: BTreeMap::new(),
+            recent: Recent::default(),
             fetch: None,
             fetch_after: Time::default(),
             receipt_tokens: RECEIPT_BURST,
@@ -286,7 +333,7 @@ pub(crate) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
 fn write_owed(owed: &Owed, w: &mut Writer) {
     let flags = [owed.hello, owed.receipt, owed.read, owed.timer, owed.card, owed.void];
     w.u8(flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on)));
-    w.u8(owed.anew.unwrap_or(0)).u8(owed.voids.len() as u8);
+    w.u8(owed.anew.unwrap_or(0)).u16(owed.voids.len() as u16);
     for (from, to) in &owed.voids {
         w.u32(*from).u32(*to);
     }
@@ -313,7 +360,7 @@ fn read_owed(r: &mut Reader<'_>) -> Result<Owed, DecodeError> {
         voids: Vec::new(),
         answers: Vec::new(),
     };
-    for _ in 0..r.u8()? {
+    for _ in 0..r.u16()? {
         owed.voids.push((r.u32()?, r.u32()?));
     }
     for _ in 0..r.u8()? {

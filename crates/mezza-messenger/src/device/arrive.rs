@@ -93,7 +93,7 @@ impl<B: Backend> Device<B> {
         let mut conversation = Conversation::new(self.identity.public(), ik);
         let opened = conversation.open(message, &[], &self.identity, &mut self.prekeys, now);
         match opened {
-            Ok(opened) => self.request(ik, conversation, opened, now),
+            Ok(opened) => self.request(message, conversation, opened, now),
             Err(_) => self.refusals.messages += 1,
         }
         true
@@ -102,11 +102,12 @@ impl<B: Backend> Device<B> {
     /// A stranger's first note makes a request, if the card inside is the stranger's own.
     fn request(
         &mut self,
-        ik: IdentityKey,
+        message: &[u8],
         conversation: Conversation<B>,
         opened: Opened,
         now: Time,
     ) {
+        let ik = *conversation.remote();
         let note = Note::decode(&opened.body);
         let card = note.as_ref().ok().and_then(|note| {
             note.items.iter().find_map(|item| match item {
@@ -123,7 +124,11 @@ impl<B: Backend> Device<B> {
         };
         self.profile.next_contact += 1;
         self.store_profile();
-        self.contacts.insert(id, Contact::new(id, card, conversation, Stage::Request));
+        let mut contact = Contact::new(id, card, conversation, Stage::Request);
+        contact.recent.push(message);
+        let recent = contact.recent.write();
+        self.put(Kind::Seen, key32(id.0), Bucket::Permanent, recent);
+        self.contacts.insert(id, contact);
         self.threads.entry(id).or_default();
         self.store_ratchet(id, opened.changes);
         self.apply(id, note, now);
@@ -148,10 +153,16 @@ impl<B: Backend> Device<B> {
         if contact.blocked {
             return;
         }
+        if contact.recent.holds(message) {
+            return;
+        }
         let conversation = &mut contact.conversation;
         match conversation.open(message, &[], &self.identity, &mut self.prekeys, now) {
             Ok(opened) => {
                 let first = opened.first;
+                contact.recent.push(message);
+                let recent = contact.recent.write();
+                self.put(Kind::Seen, key32(id.0), Bucket::Permanent, recent);
                 self.opened(id, opened, now);
                 if first {
                     self.try_held(id, now, rng);

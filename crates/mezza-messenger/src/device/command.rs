@@ -351,6 +351,7 @@ impl<B: Backend> Device<B> {
             };
             self.drop_record(kind, [key32(id.0).as_slice(), change.key()].concat());
         }
+        self.drop_record(Kind::Seen, key32(id.0));
         for era in contact.arrived.keys() {
             self.drop_record(Kind::Seen, key_seen(id, *era));
         }

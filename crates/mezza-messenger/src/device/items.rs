@@ -13,6 +13,8 @@ use crate::receipt::Receipt;
 
 /// Receipt items in one note; what is left goes with the next.
 const RECEIPTS_MAX: usize = 16;
+/// Voids in one note, oldest first; they are said until a receipt passes them.
+const VOIDS_IN_NOTE: usize = 24;
 
 impl<B: Backend> Device<B> {
     /// The note on the wire: the person's text, if any, and whatever is owed to the contact.
@@ -38,7 +40,11 @@ impl<B: Backend> Device<B> {
         let receipts = answers.flatten().chain(receipts);
         items.extend(receipts.take(RECEIPTS_MAX).map(Item::Receipt));
         let era = self.profile.era;
-        items.extend(owed.voids.iter().map(|&(from, to)| Item::Void { era, from, to }));
+        items.extend(owed.voids.iter().take(VOIDS_IN_NOTE).map(|&(from, to)| Item::Void {
+            era,
+            from,
+            to,
+        }));
         if owed.timer {
             items.push(Item::Timer(contact.policy.timer_s));
         }
@@ -242,9 +248,10 @@ impl<B: Backend> Device<B> {
             return;
         }
         let Some(contact) = self.contacts.get_mut(&id) else { return };
-        let (arrived, _) = contact.window(era);
+        let (arrived, read) = contact.window(era);
         // A range beyond the window is not noted; the writer says it again.
         arrived.void(from, to);
+        read.void(from, to);
         if contact.policy.delivered && contact.is_ours() {
             contact.owed.receipt = true;
             contact.owed.answer(era, from, to);

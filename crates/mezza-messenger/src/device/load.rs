@@ -8,7 +8,7 @@ use super::{
     Announcement, Asked, Backend, Bucket, Changes, CryptoRng, Device, Entry, Held, Kind, Mailbox,
     NoteId, Parcel, Prekeys, Profile, SlotId, Time, key_seen, key32, key64,
 };
-use crate::contact::Contact;
+use crate::contact::{Contact, Recent};
 use crate::error::LoadError;
 use crate::io::{self, ContactId};
 use crate::receipt::Window;
@@ -89,6 +89,12 @@ impl<B: Backend> Device<B> {
         rows: &BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>>,
     ) -> Result<(), LoadError> {
         for (key, value) in rows {
+            if let Ok(id) = id32(key) {
+                if let Some(contact) = self.contacts.get_mut(&ContactId(id)) {
+                    contact.recent = Recent::read(value)?;
+                }
+                continue;
+            }
             let (id, era) =
                 Reader::all(key, |r| Ok::<_, DecodeError>((ContactId(r.u32()?), r.array::<4>()?)))?;
             let windows =
@@ -182,6 +188,9 @@ impl<B: Backend> Device<B> {
             put(Kind::Prekey, key, Bucket::Rolling, announcement.write());
         }
         for (id, contact) in &self.contacts {
+            if !contact.recent.is_empty() {
+                put(Kind::Seen, key32(id.0), Bucket::Permanent, contact.recent.write());
+            }
             for (era, (arrived, read)) in &contact.arrived {
                 let mut w = mezza_core::Writer::new();
                 arrived.write(&mut w);

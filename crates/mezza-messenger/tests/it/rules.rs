@@ -6,9 +6,10 @@ mod trouble;
 
 use mezza_core::Machine;
 use mezza_messenger::view::Standing;
-use mezza_messenger::{Command, DeviceError, Event};
+use mezza_messenger::{Command, DeviceError, Event, Input, Output};
 
-use crate::stage::{START, Stage, relay};
+use crate::model::Tell;
+use crate::stage::{RELAY, START, Stage, relay};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_ratchet::{Identity, List};
 
@@ -139,21 +140,18 @@ fn msg_35_every_queue_is_bounded() {
         client[..4].copy_from_slice(&i.to_be_bytes());
         let send = Command::Send { contact: bob, client, text: "waits".into() };
         let now = stage.now;
-        let input = mezza_messenger::Input::Command(send);
+        let input = Input::Command(send);
         stage.parties[0].device.handle(input, now, &mut stage.rng).expect("there is room");
     }
-    stage.settle();
     let one_more = Command::Send { contact: bob, client: [0xee; 16], text: "no".into() };
-    assert_eq!(stage.command(0, one_more), Err(DeviceError::OutboxFull));
-    let before = stage.parties[0].left.len();
-    stage.relay.capacity = 0;
-    stage.online(0);
-    let puts = stage.parties[0].left[before..].iter();
-    let puts = puts.filter(|ask| matches!(ask, crate::model::Ask::Put(..))).count();
-    assert!(puts >= 8, "{puts}");
-    stage.relay.capacity = 1_000;
-    stage.pass(5_000);
-    assert!(stage.parties[0].device.outbox(stage.now).is_empty());
+    let now = stage.now;
+    let device = &mut stage.parties[0].device;
+    let refused = device.handle(Input::Command(one_more), now, &mut stage.rng);
+    assert_eq!(refused, Err(DeviceError::OutboxFull));
+    // Eight leave at once, the others wait for answers.
+    device.handle(Tell::Up.into_input(RELAY), now, &mut stage.rng).expect("up");
+    let outputs = std::iter::from_fn(|| device.poll());
+    assert_eq!(outputs.filter(|output| matches!(output, Output::Carry { .. })).count(), 8);
 }
 
 #[test]
