@@ -1,1 +1,7 @@
-//! Seed.
+//! One person's device as one machine: identity, contacts, conversations, outbox. Floor 2: no
+//! socket, file, thread, clock or random source.
+#![no_std]
+
+extern crate alloc;
+
+pub mod digest;
