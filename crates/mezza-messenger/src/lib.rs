@@ -5,3 +5,4 @@
 extern crate alloc;
 
 pub mod digest;
+pub mod relay_wire;
