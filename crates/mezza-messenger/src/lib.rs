@@ -11,6 +11,7 @@
 //! | [`card`], [`uri`] | the contact card, and how it travels as text or QR code |
 //! | [`note`], [`receipt`], [`envelope`] | what a person writes, what proves it, what wraps it |
 //! | [`evidence`], [`policy`], [`carrier`] | states from facts; the pin; the ways |
+//! | [`relay_wire`] | frames between a node and a relay |
 //! | [`view`] | what the person may look at |
 #![no_std]
 
@@ -28,6 +29,7 @@ pub mod name;
 pub mod note;
 pub mod policy;
 pub mod receipt;
+pub mod relay_wire;
 pub mod uri;
 pub mod view;
 

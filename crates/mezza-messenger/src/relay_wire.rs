@@ -1,0 +1,100 @@
+//! Every frame between a client and a relay: `len u24 | kind u8 | body`, big-endian.
+//!
+//! `len` counts the bytes behind it, the kind included, 1 to 65,536. What a client says is a
+//! [`ClientFrame`], what a relay says a [`RelayFrame`]; [`Splitter`] cuts a byte stream into
+//! frames and never holds more than came in, so a length field alone allocates nothing.
+//!
+//! ```
+//! use mezza_messenger::relay_wire::{ClientFrame, Splitter};
+//!
+//! let bytes = ClientFrame::BundleGet { req: 7, address: [0x11; 16] }.encode()?;
+//! let mut input = &bytes[..];
+//! let frame = Splitter::default().next(&mut input)?.ok_or("cut short")?;
+//! assert_eq!(ClientFrame::decode(&frame)?, ClientFrame::BundleGet { req: 7, address: [0x11; 16] });
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+
+mod client;
+mod relay;
+mod splitter;
+
+pub use client::{BoxKind, ClientFrame};
+pub use relay::{Code, RelayFrame, encode_mail};
+pub use splitter::Splitter;
+
+use alloc::vec::Vec;
+
+use mezza_core::wire::{DecodeError, Reader, Writer};
+use mezza_core::{Secret, Time};
+
+use crate::digest;
+
+/// The version a relay announces in its HELLO.
+pub const VERSION: u8 = 1;
+/// What TLS calls this protocol (RFC 7301).
+pub const ALPN: &[u8] = b"mezza-relay/1";
+/// Most bytes behind the length field of one frame, its kind included.
+pub const FRAME_BYTES_MAX: usize = 65_536;
+/// Bytes of the length field.
+pub const LENGTH_BYTES: usize = 3;
+/// The only lengths an envelope may have, in bytes: 2.6 bits of its content's length.
+pub const ENVELOPE_BYTES: [usize; 6] = [512, 1_024, 2_048, 4_096, 8_192, 16_384];
+/// The largest envelope, bytes.
+pub const ENVELOPE_BYTES_MAX: usize = 16_384;
+/// Most mail numbers in one TAKEN.
+pub const TAKEN_MAX: usize = 64;
+/// How far a relay's clock may be from ours before neither is to be believed.
+pub const CLOCK_DIFFERENCE_MS_MAX: u64 = Time::DAY_MS;
+
+/// Where mail for one slot goes: 16 bytes that say nothing about the owner.
+pub type Address = [u8; 16];
+
+/// The address of the slot whose secret is `token`.
+pub fn address(token: &Secret<32>) -> Address {
+    digest::h("mezza/slot", &[token.expose()])
+}
+
+/// Whether an envelope of `bytes` bytes has one of the six lengths.
+pub fn is_envelope_size(bytes: usize) -> bool {
+    ENVELOPE_BYTES.contains(&bytes)
+}
+
+/// A one-time prekey as a bundle's owner publishes it, 36 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneTimeKey {
+    /// The owner's number for it.
+    pub id: u32,
+    /// The public X25519 key.
+    pub key: [u8; 32],
+}
+
+impl OneTimeKey {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { id: reader.u32()?, key: reader.array()? })
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        writer.u32(self.id).bytes(&self.key);
+    }
+}
+
+/// Why a frame was not made: it would not fit its length fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("longer than a frame may be")]
+pub struct TooLong;
+
+/// Puts length and kind before what `body` writes.
+fn frame(kind: u8, bytes: usize, body: impl FnOnce(&mut Writer)) -> Result<Vec<u8>, TooLong> {
+    let len = bytes + 1;
+    if len > FRAME_BYTES_MAX {
+        return Err(TooLong);
+    }
+    let mut writer = Writer::with_capacity(LENGTH_BYTES + len);
+    writer.u24(len as u32).u8(kind);
+    body(&mut writer);
+    debug_assert_eq!(writer.len(), LENGTH_BYTES + len);
+    Ok(writer.finish())
+}
+
+#[cfg(test)]
+mod tests;

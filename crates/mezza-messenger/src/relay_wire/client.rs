@@ -1,0 +1,215 @@
+//! What a client says to a relay.
+
+use alloc::vec::Vec;
+
+use mezza_core::Secret;
+use mezza_core::wire::{DecodeError, Reader};
+
+use super::{Address, OneTimeKey, TAKEN_MAX, TooLong, frame};
+
+/// What a box is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BoxKind {
+    /// Mail of one contact.
+    Conversation,
+    /// First notes of strangers; the only kind with a bundle.
+    Intro,
+}
+
+/// One frame from client to relay.
+///
+/// `req` is chosen by the client and comes back in exactly one answer. Tokens are secrets: the
+/// frames that hold one have no `Clone`.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ClientFrame {
+    /// Make the box of this token; repeatable.
+    Open {
+        /// Comes back in the answer.
+        req: u16,
+        /// The slot's secret.
+        token: Secret<32>,
+        /// What the box is for.
+        kind: BoxKind,
+    },
+    /// Remove the box of this token with all its mail.
+    Close {
+        /// Comes back in the answer.
+        req: u16,
+        /// The slot's secret.
+        token: Secret<32>,
+    },
+    /// Leave mail in a box.
+    Put {
+        /// Comes back in the answer.
+        req: u16,
+        /// Whose box.
+        address: Address,
+        /// Hours the relay shall keep it; cut to the relay's limit.
+        ttl_h: u16,
+        /// One of the six envelope sizes.
+        envelope: Vec<u8>,
+    },
+    /// Bring the mail of this token's box, now and as it comes.
+    Watch {
+        /// Comes back in the answer.
+        req: u16,
+        /// The client's number for the box on this connection.
+        number: u16,
+        /// The slot's secret.
+        token: Secret<32>,
+    },
+    /// These mails are stored by the client and may be forgotten by the relay.
+    Taken {
+        /// The box's number on this connection.
+        number: u16,
+        /// At most 64 mail numbers of this connection.
+        mails: Vec<u32>,
+    },
+    /// Replace the bundle of an intro box and add one-time keys.
+    BundleSet {
+        /// Comes back in the answer.
+        req: u16,
+        /// The slot's secret.
+        token: Secret<32>,
+        /// Forget the old stock first.
+        fresh: bool,
+        /// The bundle, opaque here.
+        bundle: Vec<u8>,
+        /// Keys to add.
+        keys: Vec<OneTimeKey>,
+    },
+    /// Ask for the bundle of an intro box and one of its one-time keys.
+    BundleGet {
+        /// Comes back in the answer.
+        req: u16,
+        /// Whose box.
+        address: Address,
+    },
+    /// Are you there?
+    Ping,
+}
+
+const OPEN: u8 = 0x10;
+const CLOSE: u8 = 0x11;
+const PUT: u8 = 0x12;
+const WATCH: u8 = 0x13;
+const TAKEN: u8 = 0x15;
+const BUNDLE_SET: u8 = 0x16;
+const BUNDLE_GET: u8 = 0x17;
+/// The same kind both ways.
+pub(super) const PING: u8 = 0x1d;
+
+/// The flag of BUNDLE_SET that drops the old stock.
+const FLAG_FRESH: u8 = 0x01;
+
+impl ClientFrame {
+    /// The frame with its length field.
+    ///
+    /// # Errors
+    /// [`TooLong`] above 65,536 bytes or above 64 mail numbers.
+    pub fn encode(&self) -> Result<Vec<u8>, TooLong> {
+        match self {
+            Self::Open { req, token, kind } => frame(OPEN, 35, |w| {
+                let kind = match kind {
+                    BoxKind::Conversation => 0,
+                    BoxKind::Intro => 1,
+                };
+                w.u16(*req).bytes(token.expose()).u8(kind);
+            }),
+            Self::Close { req, token } => frame(CLOSE, 34, |w| {
+                w.u16(*req).bytes(token.expose());
+            }),
+            Self::Put { req, address, ttl_h, envelope } => frame(PUT, 20 + envelope.len(), |w| {
+                w.u16(*req).bytes(address).u16(*ttl_h).bytes(envelope);
+            }),
+            Self::Watch { req, number, token } => frame(WATCH, 36, |w| {
+                w.u16(*req).u16(*number).bytes(token.expose());
+            }),
+            Self::Taken { number, mails } => encode_taken(*number, mails),
+            Self::BundleSet { req, token, fresh, bundle, keys } => {
+                let bytes = 39 + bundle.len() + 36 * keys.len();
+                frame(BUNDLE_SET, bytes, |w| {
+                    w.u16(*req).bytes(token.expose()).u8(u8::from(*fresh)).var16(bundle);
+                    w.u16(keys.len() as u16);
+                    keys.iter().for_each(|key| key.write(w));
+                })
+            }
+            Self::BundleGet { req, address } => frame(BUNDLE_GET, 18, |w| {
+                w.u16(*req).bytes(address);
+            }),
+            Self::Ping => frame(PING, 0, |_| ()),
+        }
+    }
+
+    /// Decodes `kind | body`, as [`super::Splitter`] hands it out.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::all(bytes, |r| {
+            let kind = r.u8()?;
+            match kind {
+                OPEN => Ok(Self::Open {
+                    req: r.u16()?,
+                    token: Secret::read(r)?,
+                    kind: match r.u8()? {
+                        0 => BoxKind::Conversation,
+                        1 => BoxKind::Intro,
+                        _ => return Err(DecodeError::Value),
+                    },
+                }),
+                CLOSE => Ok(Self::Close { req: r.u16()?, token: Secret::read(r)? }),
+                PUT => Ok(Self::Put {
+                    req: r.u16()?,
+                    address: r.array()?,
+                    ttl_h: r.u16()?,
+                    envelope: r.rest().to_vec(),
+                }),
+                WATCH => {
+                    Ok(Self::Watch { req: r.u16()?, number: r.u16()?, token: Secret::read(r)? })
+                }
+                TAKEN => decode_taken(r),
+                BUNDLE_SET => decode_bundle_set(r),
+                BUNDLE_GET => Ok(Self::BundleGet { req: r.u16()?, address: r.array()? }),
+                PING => Ok(Self::Ping),
+                _ => Err(DecodeError::Value),
+            }
+        })
+    }
+}
+
+fn encode_taken(number: u16, mails: &[u32]) -> Result<Vec<u8>, TooLong> {
+    if mails.len() > TAKEN_MAX {
+        return Err(TooLong);
+    }
+    frame(TAKEN, 3 + 4 * mails.len(), |w| {
+        w.u16(number).u8(mails.len() as u8);
+        for nr in mails {
+            w.u32(*nr);
+        }
+    })
+}
+
+fn decode_taken(r: &mut Reader<'_>) -> Result<ClientFrame, DecodeError> {
+    let number = r.u16()?;
+    let count = usize::from(r.u8()?);
+    if count > TAKEN_MAX {
+        return Err(DecodeError::Value);
+    }
+    let mails = (0..count).map(|_| r.u32()).collect::<Result<_, _>>()?;
+    Ok(ClientFrame::Taken { number, mails })
+}
+
+fn decode_bundle_set(r: &mut Reader<'_>) -> Result<ClientFrame, DecodeError> {
+    let req = r.u16()?;
+    let token = Secret::read(r)?;
+    let flags = r.u8()?;
+    if flags & !FLAG_FRESH != 0 {
+        return Err(DecodeError::Value);
+    }
+    let bundle = r.var16()?.to_vec();
+    let count = usize::from(r.u16()?);
+    // The count is believed only as far as bytes are there to back it.
+    if r.len() < count * 36 {
+        return Err(DecodeError::Truncated);
+    }
+    let keys = (0..count).map(|_| OneTimeKey::read(r)).collect::<Result<_, _>>()?;
+    Ok(ClientFrame::BundleSet { req, token, fresh: flags & FLAG_FRESH != 0, bundle, keys })
+}

@@ -1,0 +1,68 @@
+//! The relay: boxes of sealed mail on a server that nobody needs to trust.
+//!
+//! ```text
+//!  client ==TLS==> connection task ---Job---> writer thread ---one transaction---> SQLite | PostgreSQL
+//!  client <==TLS== connection task <--Event-- (group commit, at most 100 jobs)
+//! ```
+//!
+//! One writer thread owns the store, the quotas and the list of who watches which box, so there
+//! is no lock and no race between a fetch and a push. Inside a transaction it inserts the mail,
+//! hands it to an online watcher, commits, and only then answers the sender with DONE 0.
+//!
+//! Kept per mail: box, hour of expiry, envelope. No record and no log line says who put it.
+
+pub mod bench;
+pub mod client;
+mod clock;
+mod connection;
+mod error;
+mod limits;
+mod lock;
+mod server;
+pub mod store;
+mod tap;
+mod usage;
+mod writer;
+
+pub use clock::Clock;
+pub use error::RelayError;
+pub use limits::{Limits, Rate};
+pub use server::{RelayConfig, RelayHandle, serve};
+pub use store::{StoreSpec, Totals};
+pub use tap::{Direction, Side, Tap, TapEvent, Tapped};
+
+use std::path::Path;
+
+use crate::tls::Identity;
+use lock::Lock;
+use store::MailStore as _;
+
+/// What a relay's folder and store hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The relay's public key, as cards carry it.
+    pub key: [u8; 32],
+    /// Counts of what is stored.
+    pub totals: Totals,
+}
+
+/// Makes folder, key and an empty store where they are missing; gives the relay's public key.
+///
+/// # Errors
+/// [`RelayError`] says what is in the way and what to do; [`RelayError::InUse`] while it runs.
+pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<[u8; 32], RelayError> {
+    let identity = Identity::load_or_make(dir)?;
+    let _lock = Lock::take(dir)?;
+    store::open(spec, dir).await?.close().await?;
+    Ok(*identity.public())
+}
+
+/// Counts what the relay in `dir` holds, also while it runs.
+///
+/// # Errors
+/// [`RelayError`] if there is no relay in `dir` or its store cannot be read.
+pub async fn status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayError> {
+    let identity = Identity::load(dir)?;
+    let totals = store::totals(spec, dir).await?;
+    Ok(Status { key: *identity.public(), totals })
+}

@@ -1,0 +1,328 @@
+//! One client's connection: frames in become jobs, events out become frames.
+//!
+//! ```text
+//!  TLS accepted --HELLO--> reading and writing --malformed, silence, stop, client gone--> ended
+//! ```
+//!
+//! One task reads and writes, so a client that does not read its answers is not read from either.
+
+mod requests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mezza_messenger::relay_wire::{
+    ALPN, ENVELOPE_BYTES_MAX, LENGTH_BYTES, RelayFrame, Splitter, TooLong, VERSION, encode_mail,
+};
+use mezza_messenger::relay_wire::{Address, Code};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::clock::Clock;
+use super::limits::{Bucket, Limits};
+use super::server::stopped;
+use super::store::Seq;
+use super::tap::{Direction, Side, Tap, TapPoint, Tapped};
+use super::usage::{Ticket, Usage};
+use super::writer::{Event, Job, Outlet, WatchId};
+
+/// Bytes read at once; also what an idle connection keeps for reading.
+const READ_BYTES: usize = 4_096;
+/// Bytes gathered before they are written.
+const WRITE_BYTES: usize = 32 << 10;
+/// How long a connection that ends waits for its answers, and then for the client to hang up.
+const LEAVE: Duration = Duration::from_millis(700);
+/// What a client over the limit of connections is told to wait, s.
+const RETRY_CONNECT_S: u16 = 60;
+
+/// What all connections of one relay share.
+pub(super) struct Shared {
+    pub(super) limits: Limits,
+    pub(super) clock: Clock,
+    pub(super) usage: Usage,
+    pub(super) jobs: mpsc::Sender<Job>,
+    pub(super) tls: TlsAcceptor,
+    pub(super) tap: Option<Arc<dyn Tap>>,
+}
+
+/// Why a connection ends. None of these is anybody's name or address.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("the client is gone")]
+    Gone,
+    #[error("the client sent what is no frame")]
+    Malformed,
+    #[error("a transaction failed of which the client saw mail")]
+    Failed,
+    #[error("the client did not read in time")]
+    Stuck,
+    #[error("the writer is gone")]
+    Stopped,
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<TooLong> for End {
+    fn from(_: TooLong) -> Self {
+        Self::Failed
+    }
+}
+
+/// A box that this connection watches.
+struct Watched {
+    address: Address,
+    watch: WatchId,
+}
+
+struct Connection {
+    shared: Arc<Shared>,
+    ticket: Ticket,
+    stream: TlsStream<Tapped<TcpStream>>,
+    point: TapPoint,
+    splitter: Splitter,
+    outlet: Outlet,
+    events: mpsc::Receiver<Event>,
+    watches: BTreeMap<u16, Watched>,
+    /// Mail numbers of this connection, not yet taken.
+    in_flight: BTreeMap<u32, (WatchId, Seq)>,
+    last_nr: u32,
+    puts: Bucket,
+    bundle_gets: Bucket,
+    /// Requests at the writer that wait for their answer.
+    pending: usize,
+    out: Vec<u8>,
+}
+
+/// Serves one client until it leaves or `stop` turns true.
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    socket: TcpStream,
+    peer: IpAddr,
+    mut stop: watch::Receiver<bool>,
+) {
+    let ticket = shared.usage.connect(peer, &shared.limits, shared.clock.now());
+    let point = TapPoint::new(shared.tap.clone());
+    let tapped = Tapped::new(socket, point.clone(), Direction::ToRelay);
+    let patience = Duration::from_millis(shared.limits.handshake_ms);
+    let accepted = tokio::select! {
+        accepted = timeout(patience, shared.tls.accept(tapped)) => accepted,
+        () = stopped(&mut stop) => return,
+    };
+    let Ok(Ok(stream)) = accepted else {
+        tracing::debug!("a client got no further than TLS");
+        return;
+    };
+    if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
+        tracing::debug!("a client spoke another protocol");
+        return;
+    }
+    let mut connection = Connection::new(shared, ticket, stream, point);
+    let end = connection.run(stop).await;
+    connection.leave().await;
+    if !matches!(end, Err(End::Gone | End::Stuck)) {
+        connection.linger().await;
+    }
+    tracing::debug!(end = end.err().map(tracing::field::display), "a connection ended");
+}
+
+impl Connection {
+    fn new(
+        shared: Arc<Shared>,
+        ticket: Ticket,
+        stream: TlsStream<Tapped<TcpStream>>,
+        point: TapPoint,
+    ) -> Self {
+        let (outlet, events) = Outlet::new(shared.limits.pending_max);
+        Self {
+            shared,
+            ticket,
+            stream,
+            point,
+            splitter: Splitter::default(),
+            outlet,
+            events,
+            watches: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            last_nr: 0,
+            puts: Bucket::default(),
+            bundle_gets: Bucket::default(),
+            pending: 0,
+            out: Vec::new(),
+        }
+    }
+
+    async fn run(&mut self, mut stop: watch::Receiver<bool>) -> Result<(), End> {
+        self.hello().await?;
+        if !self.ticket.allowed {
+            self.say(&done(0, Code::SlowDown, RETRY_CONNECT_S))?;
+            return self.write().await;
+        }
+        let idle = Duration::from_millis(self.shared.limits.idle_ms);
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let reading = self.pending < self.shared.limits.pending_max;
+            tokio::select! {
+                () = stopped(&mut stop) => return Ok(()),
+                event = self.events.recv() => self.deliver(event.ok_or(End::Stopped)?).await?,
+                read = self.stream.read(&mut buffer), if reading => match read? {
+                    0 => return Err(End::Gone),
+                    count => self.feed(&buffer[..count]).await?,
+                },
+                () = sleep(idle), if reading => return Err(End::Gone),
+            }
+        }
+    }
+
+    async fn hello(&mut self) -> Result<(), End> {
+        self.say(&RelayFrame::Hello {
+            version: VERSION,
+            now_ms: self.shared.clock.now().ms(),
+            envelope_bytes_max: ENVELOPE_BYTES_MAX as u32,
+            ttl_h_max: self.shared.limits.ttl_h_max,
+        })?;
+        self.write().await
+    }
+
+    /// Bytes from the client.
+    async fn feed(&mut self, mut bytes: &[u8]) -> Result<(), End> {
+        while !bytes.is_empty() {
+            let handled = match self.splitter.next(&mut bytes) {
+                Ok(None) => break,
+                Ok(Some(frame)) => self.handle(&frame).await,
+                Err(_) => Err(End::Malformed),
+            };
+            if matches!(handled, Err(End::Malformed)) {
+                self.say(&done(0, Code::Refused, 0))?;
+                self.write().await?;
+            }
+            handled?;
+        }
+        self.write().await
+    }
+
+    /// An event from the writer, and those right behind it.
+    async fn deliver(&mut self, first: Event) -> Result<(), End> {
+        let mut next = Some(first);
+        while let Some(event) = next {
+            self.event(event)?;
+            next = if self.out.len() < WRITE_BYTES { self.events.try_recv().ok() } else { None };
+        }
+        self.write().await?;
+        if self.outlet.is_ended() {
+            return Err(End::Failed);
+        }
+        if self.events.is_empty() && self.outlet.was_stalled() {
+            let watches = self.watches.values().map(|w| (w.address, w.watch)).collect();
+            self.job(Job::Resume(watches)).await?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), End> {
+        match event {
+            Event::Answer(frame) => {
+                self.pending = self.pending.saturating_sub(1);
+                self.say(&frame)
+            }
+            Event::Stock(frame) => self.say(&frame),
+            Event::Mail { number, watch, seq, envelope } => {
+                self.outlet.mail_sent(envelope.len());
+                // A watch that this connection has replaced meanwhile gets nothing any more.
+                if self.watches.get(&number).is_none_or(|watched| watched.watch != watch) {
+                    return Ok(());
+                }
+                self.last_nr = self.last_nr.wrapping_add(1);
+                self.in_flight.insert(self.last_nr, (watch, seq));
+                self.push_out(encode_mail(number, self.last_nr, &envelope)?);
+                Ok(())
+            }
+            Event::End => Err(End::Failed),
+        }
+    }
+
+    /// Puts a frame behind what is to be written.
+    fn say(&mut self, frame: &RelayFrame) -> Result<(), End> {
+        self.push_out(frame.encode()?);
+        Ok(())
+    }
+
+    fn push_out(&mut self, frame: Vec<u8>) {
+        self.point.record(Side::Frame, Direction::ToClient, &frame);
+        if self.out.is_empty() {
+            self.out = frame;
+        } else {
+            self.out.extend_from_slice(&frame);
+        }
+    }
+
+    /// Writes what was gathered, and keeps no buffer for the time in between.
+    async fn write(&mut self) -> Result<(), End> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let out = std::mem::take(&mut self.out);
+        let patience = Duration::from_millis(self.shared.limits.write_ms);
+        let writing = async {
+            self.stream.write_all(&out).await?;
+            self.stream.flush().await
+        };
+        timeout(patience, writing).await.map_err(|_| End::Stuck)?.map_err(End::from)
+    }
+
+    /// Gives the writer something to do, waiting for a place in its queue.
+    async fn job(&mut self, job: Job) -> Result<(), End> {
+        self.shared.jobs.send(job).await.map_err(|_| End::Stopped)
+    }
+
+    /// What the client was promised an answer for is answered, then the watches end.
+    async fn leave(&mut self) {
+        let answers = async {
+            while self.pending > 0 {
+                let Some(event) = self.events.recv().await else { break };
+                if self.event(event).is_err() || self.write().await.is_err() {
+                    break;
+                }
+            }
+            drop(self.stream.shutdown().await);
+        };
+        drop(timeout(LEAVE, answers).await);
+        let watches: Vec<_> = self.watches.values().map(|w| (w.address, w.watch)).collect();
+        if !watches.is_empty() {
+            drop(self.job(Job::Gone(watches)).await);
+        }
+    }
+
+    /// Reads what the client still sends, and throws it away: closing over unread bytes would make
+    /// TCP take back the answer that says why.
+    async fn linger(&mut self) {
+        let socket = self.stream.get_mut().0;
+        let mut buffer = vec![0; READ_BYTES];
+        let unread = async { while matches!(socket.read(&mut buffer).await, Ok(1..)) {} };
+        drop(timeout(LEAVE, unread).await);
+    }
+
+    /// Shows a frame that came in, with the length field that the splitter ate.
+    fn record_frame(&self, frame: &[u8]) {
+        if self.shared.tap.is_some() {
+            let length = (frame.len() as u32).to_be_bytes();
+            let whole = [&length[4 - LENGTH_BYTES..], frame].concat();
+            self.point.record(Side::Frame, Direction::ToRelay, &whole);
+        }
+    }
+}
+
+/// A DONE frame.
+fn done(req: u16, code: Code, retry_s: u16) -> RelayFrame {
+    RelayFrame::Done { req, code, retry_s }
+}

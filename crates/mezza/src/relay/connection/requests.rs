@@ -1,0 +1,124 @@
+//! What each frame of a client asks of the writer, after the limits of this connection.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mezza_core::Secret;
+use mezza_messenger::relay_wire::{ClientFrame, Code, RelayFrame, address, is_envelope_size};
+
+use super::{Connection, End, Watched, done};
+use crate::relay::store::Seq;
+use crate::relay::writer::{Answer, BundleSet, Job, Put, WatchId};
+
+/// What a client with too many boxes is told to wait, s: it must close the connection anyway.
+const RETRY_BOXES_S: u16 = 3_600;
+
+impl Connection {
+    /// One whole frame.
+    pub(super) async fn handle(&mut self, frame: &[u8]) -> Result<(), End> {
+        self.record_frame(frame);
+        let frame = ClientFrame::decode(frame).map_err(|_| End::Malformed)?;
+        match frame {
+            ClientFrame::Ping => self.say(&RelayFrame::Ping),
+            ClientFrame::Taken { number, mails } => self.taken(number, &mails).await,
+            ClientFrame::Put { req, address, ttl_h, envelope } => {
+                let refusal = self.refuse_put(envelope.len());
+                self.ask(req, refusal, |answer| Job::Put(Put { address, ttl_h, envelope, answer }))
+                    .await
+            }
+            ClientFrame::Open { req, token, kind } => {
+                let slow = self.ticket.open(&self.shared.limits, self.shared.clock.now());
+                let refusal = slow.err().map(|retry_s| (Code::SlowDown, retry_s));
+                let address = address(&token);
+                self.ask(req, refusal, |answer| Job::Open { address, kind, answer }).await
+            }
+            ClientFrame::Close { req, token } => {
+                let address = address(&token);
+                self.ask(req, None, |answer| Job::Close { address, answer }).await
+            }
+            ClientFrame::Watch { req, number, token } => self.watch(req, number, &token).await,
+            ClientFrame::BundleSet { req, token, fresh, bundle, keys } => {
+                let address = address(&token);
+                self.ask(req, None, |answer| {
+                    Job::BundleSet(BundleSet { address, fresh, bundle, keys, answer })
+                })
+                .await
+            }
+            ClientFrame::BundleGet { req, address } => {
+                let rate = self.shared.limits.bundle_gets;
+                let slow = self.bundle_gets.take(rate, self.shared.clock.now());
+                let refusal = slow.err().map(|retry_s| (Code::SlowDown, retry_s));
+                self.ask(req, refusal, |answer| Job::BundleGet { address, answer }).await
+            }
+        }
+    }
+
+    /// Refuses at once, or asks the writer.
+    async fn ask(
+        &mut self,
+        req: u16,
+        refusal: Option<(Code, u16)>,
+        job: impl FnOnce(Answer) -> Job,
+    ) -> Result<(), End> {
+        if let Some((code, retry_s)) = refusal {
+            return self.say(&done(req, code, retry_s));
+        }
+        // One read may hold more requests than may be open: then some are answered first.
+        while self.pending >= self.shared.limits.pending_max {
+            let event = self.events.recv().await.ok_or(End::Stopped)?;
+            self.event(event)?;
+            self.write().await?;
+        }
+        self.pending += 1;
+        let answer = Answer { outlet: self.outlet.clone(), req };
+        self.job(job(answer)).await
+    }
+
+    /// Size, speed of this connection, bytes of this address and day.
+    fn refuse_put(&mut self, bytes: usize) -> Option<(Code, u16)> {
+        if !is_envelope_size(bytes) {
+            return Some((Code::Size, 0));
+        }
+        let (limits, now) = (&self.shared.limits, self.shared.clock.now());
+        let slow =
+            self.puts.take(limits.puts, now).and_then(|()| self.ticket.put(bytes, limits, now));
+        slow.err().map(|retry_s| (Code::SlowDown, retry_s))
+    }
+
+    async fn watch(&mut self, req: u16, number: u16, token: &Secret<32>) -> Result<(), End> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let full = !self.watches.contains_key(&number)
+            && self.watches.len() >= self.shared.limits.boxes_per_connection_max;
+        if full {
+            return self.say(&done(req, Code::SlowDown, RETRY_BOXES_S));
+        }
+        let (address, watch) = (address(token), NEXT.fetch_add(1, Ordering::Relaxed));
+        if let Some(old) = self.watches.insert(number, Watched { address, watch }) {
+            self.in_flight.retain(|_, (of, _)| *of != old.watch);
+            self.job(Job::Gone(vec![(old.address, old.watch)])).await?;
+        }
+        self.ask(req, None, |answer| Job::Watch { address, watch, number, answer }).await
+    }
+
+    /// Only numbers that this connection was given, in the box they were given for, count.
+    async fn taken(&mut self, number: u16, mails: &[u32]) -> Result<(), End> {
+        let Some(watched) = self.watches.get(&number) else { return Ok(()) };
+        let (address, watch) = (watched.address, watched.watch);
+        let seqs: Vec<Seq> = mails.iter().filter_map(|nr| self.forget_mail(*nr, watch)).collect();
+        if seqs.is_empty() {
+            return Ok(());
+        }
+        self.job(Job::Take { address, watch, seqs }).await
+    }
+
+    /// The seq of a mail in flight, which then is no longer.
+    fn forget_mail(&mut self, nr: u32, watch: WatchId) -> Option<Seq> {
+        match self.in_flight.get(&nr) {
+            Some((of, seq)) if *of == watch => {
+                let seq = *seq;
+                self.in_flight.remove(&nr);
+                Some(seq)
+            }
+            _ => None,
+        }
+    }
+}

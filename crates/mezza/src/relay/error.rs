@@ -1,0 +1,68 @@
+//! Why a relay does not run.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::store::StoreError;
+use crate::tls::IdentityError;
+
+/// Why a relay could not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RelayError {
+    /// The relay's key.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another process serves this folder.
+    #[error("{dir} is in use by another relay; stop that one, or choose another folder")]
+    InUse {
+        /// Which folder.
+        dir: PathBuf,
+    },
+    /// The port cannot be had.
+    #[error("cannot listen on {address}: {source}; choose another port")]
+    Listen {
+        /// Where it was tried.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// TLS refused our own settings.
+    #[error("TLS cannot be set up: {0}; this is a bug, please report it")]
+    Tls(#[from] rustls::Error),
+    /// A file or thread of the relay.
+    #[error("the relay cannot use {what}: {source}; check its folder and the system's limits")]
+    Io {
+        /// Which one.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The writer thread ended before it was told to.
+    #[error("the writer of the relay ended by itself; this is a bug, please report it")]
+    WriterGone,
+}
+
+impl RelayError {
+    /// The exit code of a program that ends with this error.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Identity(IdentityError::Modes { .. }) => 77,
+            Self::Identity(IdentityError::NotAKey { .. }) => 65,
+            Self::Identity(IdentityError::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                66
+            }
+            Self::Identity(IdentityError::Io { .. }) | Self::Io { .. } => 73,
+            Self::Store(error) => error.exit_code(),
+            Self::InUse { .. } => 75,
+            Self::Listen { .. } => 78,
+            Self::Tls(_) | Self::WriterGone => 70,
+        }
+    }
+}

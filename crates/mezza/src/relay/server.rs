@@ -1,0 +1,181 @@
+//! The relay's listener: accepts, counts, stops.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::clock::Clock;
+use super::connection::{self, Shared};
+use super::error::RelayError;
+use super::limits::Limits;
+use super::lock::Lock;
+use super::store::{self, StoreSpec};
+use super::tap::Tap;
+use super::usage::Usage;
+use super::writer::{self, Ended};
+use crate::tls::{self, Identity, fingerprint};
+
+/// Connections beyond the limits that are told so at the same time; more are closed unheard, or
+/// a flood would cost a handshake each.
+const REFUSALS_MAX: usize = 64;
+/// How long a stopping relay waits for its connections.
+const STOP: Duration = Duration::from_millis(1_500);
+/// Pause after the system refused a connection (too many files).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How to run a relay.
+#[derive(Clone)]
+pub struct RelayConfig {
+    /// Holds key, lock and SQLite file; made (0700) at the first start.
+    pub dir: PathBuf,
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where mail is kept.
+    pub store: StoreSpec,
+    /// What clients may use.
+    pub limits: Limits,
+    /// What time it is.
+    pub clock: Clock,
+    /// Who looks at the bytes.
+    pub tap: Option<Arc<dyn Tap>>,
+}
+
+impl RelayConfig {
+    /// A relay in `dir` with SQLite and the protocol's limits.
+    pub fn new(dir: impl Into<PathBuf>, listen: SocketAddr) -> Self {
+        Self {
+            dir: dir.into(),
+            listen,
+            store: StoreSpec::default(),
+            limits: Limits::default(),
+            clock: Clock::default(),
+            tap: None,
+        }
+    }
+}
+
+impl fmt::Debug for RelayConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RelayConfig({})", self.dir.display())
+    }
+}
+
+/// A running relay.
+#[derive(Debug)]
+pub struct RelayHandle {
+    address: SocketAddr,
+    key: [u8; 32],
+    task: JoinHandle<Result<(), RelayError>>,
+}
+
+impl RelayHandle {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its public key, as cards carry it.
+    pub fn key(&self) -> &[u8; 32] {
+        &self.key
+    }
+
+    /// Waits until the relay has stopped, with everything it answered durable.
+    pub async fn wait(self) -> Result<(), RelayError> {
+        self.task.await.unwrap_or(Err(RelayError::WriterGone))
+    }
+}
+
+/// Starts a relay. It runs until `stop` turns true or its sender is dropped, and then ends within
+/// two seconds with every accepted mail committed.
+///
+/// # Errors
+/// [`RelayError`] if key, store or port cannot be had.
+pub async fn serve(
+    config: RelayConfig,
+    stop: watch::Receiver<bool>,
+) -> Result<RelayHandle, RelayError> {
+    let identity = Identity::load_or_make(&config.dir)?;
+    let lock = Lock::take(&config.dir)?;
+    let tls = TlsAcceptor::from(tls::server_config(&identity)?);
+    let store = store::open(&config.store, &config.dir).await?;
+    let listen = |source| RelayError::Listen { address: config.listen, source };
+    let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    let (jobs, ended) = writer::spawn(store, config.limits.clone(), config.clock.clone())
+        .map_err(|source| RelayError::Io { what: "a thread", source })?;
+    let shared = Arc::new(Shared {
+        limits: config.limits,
+        clock: config.clock,
+        usage: Usage::default(),
+        jobs,
+        tls,
+        tap: config.tap,
+    });
+    let key = *identity.public();
+    tracing::info!(key = %fingerprint(&key), port = address.port(), "relay listens");
+    let relay = Relay { listener, shared, stop, _lock: lock };
+    Ok(RelayHandle { address, key, task: tokio::spawn(relay.run(ended)) })
+}
+
+struct Relay {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+    _lock: Lock,
+}
+
+impl Relay {
+    async fn run(self, mut ended: Ended) -> Result<(), RelayError> {
+        let mut stop = self.stop.clone();
+        let mut connections = JoinSet::new();
+        let early = loop {
+            tokio::select! {
+                () = stopped(&mut stop) => break false,
+                _ = &mut ended => break true,
+                Some(_) = connections.join_next() => (),
+                accepted = self.listener.accept() => match accepted {
+                    Ok((socket, peer)) => self.welcome(&mut connections, socket, peer),
+                    Err(error) => {
+                        tracing::warn!(kind = ?error.kind(), "the system refused a connection");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        };
+        if early {
+            return Err(RelayError::WriterGone);
+        }
+        let all = async { while connections.join_next().await.is_some() {} };
+        if timeout(STOP, all).await.is_err() {
+            connections.shutdown().await;
+        }
+        // The last sender of jobs goes with `shared`; the writer empties its queue and closes.
+        drop(self.shared);
+        let result = ended.await.map_err(|_| RelayError::WriterGone)?;
+        tracing::info!("relay stopped");
+        Ok(result?)
+    }
+
+    fn welcome(&self, connections: &mut JoinSet<()>, socket: TcpStream, peer: SocketAddr) {
+        if self.shared.usage.connections() >= self.shared.limits.connections_max + REFUSALS_MAX {
+            return;
+        }
+        // Small frames wait for nothing; where the system refuses this, only speed is lost.
+        drop(socket.set_nodelay(true));
+        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        connections.spawn(connection::serve(shared, socket, peer.ip(), stop));
+    }
+}
+
+/// Waits until `stop` turns true or nobody is left to turn it.
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    drop(stop.wait_for(|stop| *stop).await);
+}

@@ -1,0 +1,407 @@
+//! The store in PostgreSQL: one session, `synchronous_commit = on`, batches as arrays.
+//!
+//! The session holds an advisory lock, so that two relays never serve one database: quotas and
+//! watchers live in the memory of one writer.
+
+mod address;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use deadpool_postgres::{
+    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError,
+    RecyclingMethod,
+};
+use mezza_messenger::relay_wire::{Address, BoxKind, OneTimeKey};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{NoTls, Row};
+
+use super::{
+    BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number, kind_of,
+};
+
+/// One statement list per version; the table `relay_version` counts those applied.
+///
+/// `mail_block` hands out blocks of a thousand seqs: a seq is never used twice, and a batch needs
+/// no round trip to learn its numbers.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE box(id int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY, addr bytea NOT NULL UNIQUE,
+                     kind int2 NOT NULL, bytes int8 NOT NULL, seen_day int8 NOT NULL);
+    CREATE SEQUENCE mail_block INCREMENT BY 1000;
+    CREATE TABLE mail(seq int8 PRIMARY KEY, box int8 NOT NULL, due_h int8 NOT NULL,
+                      body bytea NOT NULL);
+    ALTER TABLE mail ALTER COLUMN body SET STORAGE EXTERNAL;
+    CREATE INDEX mail_box ON mail(box, seq);
+    CREATE INDEX mail_due ON mail(due_h);
+    CREATE TABLE bundle(box int8 PRIMARY KEY, body bytea NOT NULL);
+    CREATE TABLE one_time(box int8 NOT NULL, id int8 NOT NULL, key bytea, PRIMARY KEY (box, id));
+    CREATE TABLE card(id bytea PRIMARY KEY, serial int8 NOT NULL, body bytea NOT NULL);
+"];
+
+/// Seqs in one block of `mail_block`.
+const BLOCK: Seq = 1_000;
+
+/// The advisory lock of a relay: the ASCII of "mezzarly".
+const LOCK: i64 = 0x6d65_7a7a_6172_6c79;
+
+/// A relay's PostgreSQL database.
+pub struct PostgresStore {
+    pool: Pool,
+    session: Option<Object>,
+    next: Seq,
+    block_end: Seq,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PostgresStore")
+    }
+}
+
+impl PostgresStore {
+    /// Connects, locks the database for this relay, and migrates it to the newest version.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        let mut store = Self::connect(url, true)?;
+        store.reconnect().await?;
+        store.migrate().await?;
+        Ok(store)
+    }
+
+    /// Connects to count what the database holds, beside a running relay.
+    pub async fn open_to_read(url: &str) -> Result<Self, StoreError> {
+        let mut store = Self::connect(url, false)?;
+        store.reconnect().await?;
+        Ok(store)
+    }
+
+    fn connect(url: &str, locked: bool) -> Result<Self, StoreError> {
+        let config = address::config(url)?;
+        let recycling_method = RecyclingMethod::Fast;
+        let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method });
+        let mut builder = Pool::builder(manager).max_size(1);
+        if locked {
+            builder = builder.post_create(Hook::async_fn(|client, _| Box::pin(lock(client))));
+        }
+        let pool = builder.build().map_err(|error| StoreError::Pool(error.to_string()))?;
+        Ok(Self { pool, session: None, next: 0, block_end: 0 })
+    }
+
+    /// Makes sure that there is a living session. Only between transactions.
+    async fn reconnect(&mut self) -> Result<&Object, StoreError> {
+        let living = self.session.take().filter(|session| !session.is_closed());
+        let session = match living {
+            Some(session) => session,
+            None => self.pool.get().await.map_err(|error| match error {
+                PoolError::PostCreateHook(HookError::Message(_)) => StoreError::Busy,
+                error => StoreError::Pool(cause(&error)),
+            })?,
+        };
+        Ok(self.session.insert(session))
+    }
+
+    fn session(&self) -> Result<&Object, StoreError> {
+        self.session.as_ref().ok_or_else(|| StoreError::Pool("no session".to_owned()))
+    }
+
+    async fn migrate(&mut self) -> Result<(), StoreError> {
+        let session = self.session.as_mut().ok_or(StoreError::Damaged)?;
+        session
+            .batch_execute("CREATE TABLE IF NOT EXISTS relay_version(version int8 NOT NULL)")
+            .await?;
+        let sql = "SELECT coalesce(max(version), 0) FROM relay_version";
+        let found: i64 = session.query_one(sql, &[]).await?.get(0);
+        let known = MIGRATIONS.len();
+        let done = usize::try_from(found).ok().filter(|done| *done <= known);
+        let Some(done) = done else {
+            return Err(StoreError::Version { found, known: known as i64 });
+        };
+        for (version, sql) in MIGRATIONS.iter().enumerate().skip(done) {
+            let transaction = session.transaction().await?;
+            transaction.batch_execute(sql).await?;
+            let insert = "INSERT INTO relay_version VALUES ($1)";
+            transaction.execute(insert, &[&(version as i64 + 1)]).await?;
+            transaction.commit().await?;
+        }
+        Ok(())
+    }
+
+    async fn execute(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, StoreError> {
+        let session = self.session()?;
+        let statement = session.prepare_cached(sql).await?;
+        Ok(session.execute(&statement, values).await?)
+    }
+
+    async fn rows(
+        &self,
+        sql: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let session = self.session()?;
+        let statement = session.prepare_cached(sql).await?;
+        Ok(session.query(&statement, values).await?)
+    }
+
+    async fn row(
+        &self,
+        sql: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, StoreError> {
+        let session = self.session()?;
+        let statement = session.prepare_cached(sql).await?;
+        Ok(session.query_opt(&statement, values).await?)
+    }
+
+    /// The next `n` seqs, ascending.
+    async fn seqs(&mut self, n: usize) -> Result<Vec<Seq>, StoreError> {
+        let mut seqs = Vec::with_capacity(n);
+        while seqs.len() < n {
+            if self.next == self.block_end {
+                let row = self.row("SELECT nextval('mail_block')", &[]).await?;
+                // The sequence begins at 1, so that no seq is 0.
+                self.next = row.ok_or(StoreError::Damaged)?.try_get(0)?;
+                self.block_end = self.next + BLOCK;
+            }
+            seqs.push(self.next);
+            self.next += 1;
+        }
+        Ok(seqs)
+    }
+
+    /// Adds `by_box` to the byte counts.
+    async fn grow_boxes(&self, by_box: &BTreeMap<BoxId, i64>) -> Result<(), StoreError> {
+        let ids: Vec<BoxId> = by_box.keys().copied().collect();
+        let bytes: Vec<i64> = by_box.values().copied().collect();
+        let sql = "UPDATE box SET bytes = box.bytes + d.bytes
+                   FROM unnest($1::int8[], $2::int8[]) AS d(id, bytes) WHERE box.id = d.id";
+        self.execute(sql, &[&ids, &bytes]).await.map(drop)
+    }
+
+    /// Counts rows `(box, length)` of removed mail, and takes them off their boxes.
+    async fn shrink(&self, rows: &[Row]) -> Result<Removed, StoreError> {
+        let (mut removed, mut by_box) = (Removed::default(), BTreeMap::<BoxId, i64>::new());
+        for row in rows {
+            let bytes: i32 = row.try_get(1)?;
+            removed.mails += 1;
+            removed.bytes += u64::try_from(bytes).unwrap_or(0);
+            *by_box.entry(row.try_get(0)?).or_default() -= i64::from(bytes);
+        }
+        if !by_box.is_empty() {
+            self.grow_boxes(&by_box).await?;
+        }
+        Ok(removed)
+    }
+}
+
+/// Makes a session durable and takes the lock. A relay that was killed a moment ago still has it
+/// until the server notices, hence the patience.
+async fn lock(client: &ClientWrapper) -> Result<(), HookError> {
+    let settings = "SET synchronous_commit = on; SET client_min_messages = error;
+                    SET lock_timeout = '5s'";
+    client.batch_execute(settings).await.map_err(HookError::Backend)?;
+    let locked = client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await;
+    locked.map_err(|error| match error.code() {
+        Some(&SqlState::LOCK_NOT_AVAILABLE) => HookError::message("locked"),
+        _ => HookError::Backend(error),
+    })?;
+    client.batch_execute("SET lock_timeout = 0").await.map_err(HookError::Backend)
+}
+
+/// An error with what lies under it: the pool alone says little.
+fn cause(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", cause(source)),
+        None => error.to_string(),
+    }
+}
+
+impl MailStore for PostgresStore {
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        Ok(self.reconnect().await?.batch_execute("BEGIN").await?)
+    }
+
+    async fn commit(&mut self) -> Result<(), StoreError> {
+        Ok(self.session()?.batch_execute("COMMIT").await?)
+    }
+
+    async fn rollback(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        match session.batch_execute("ROLLBACK").await {
+            Ok(()) => self.session = Some(session),
+            // The session is in doubt: the server ends its transaction when it is closed.
+            Err(_) => drop(Object::take(session)),
+        }
+    }
+
+    async fn find_box(&mut self, address: &Address) -> Result<Option<BoxRow>, StoreError> {
+        let sql = "SELECT id, kind, bytes, (SELECT count(*) FROM mail WHERE mail.box = box.id)
+                   FROM box WHERE addr = $1";
+        let Some(row) = self.row(sql, &[&address.as_slice()]).await? else { return Ok(None) };
+        Ok(Some(BoxRow {
+            id: row.try_get(0)?,
+            kind: kind_of(row.try_get(1)?)?,
+            bytes: row.try_get::<_, i64>(2)?.try_into().unwrap_or(0),
+            mails: row.try_get::<_, i64>(3)?.try_into().unwrap_or(u32::MAX),
+        }))
+    }
+
+    async fn open_box(
+        &mut self,
+        address: &Address,
+        kind: BoxKind,
+        day: u32,
+    ) -> Result<BoxId, StoreError> {
+        let sql =
+            "INSERT INTO box(addr, kind, bytes, seen_day) VALUES ($1, $2, 0, $3) RETURNING id";
+        let values: [&(dyn ToSql + Sync); 3] =
+            [&address.as_slice(), &kind_number(kind), &i64::from(day)];
+        let row = self.row(sql, &values).await?.ok_or(StoreError::Damaged)?;
+        Ok(row.try_get(0)?)
+    }
+
+    async fn close_box(&mut self, id: BoxId) -> Result<(), StoreError> {
+        for sql in [
+            "DELETE FROM mail WHERE box = $1",
+            "DELETE FROM bundle WHERE box = $1",
+            "DELETE FROM one_time WHERE box = $1",
+            "DELETE FROM box WHERE id = $1",
+        ] {
+            self.execute(sql, &[&id]).await?;
+        }
+        Ok(())
+    }
+
+    async fn seen(&mut self, id: BoxId, day: u32) -> Result<(), StoreError> {
+        let sql = "UPDATE box SET seen_day = $2 WHERE id = $1 AND seen_day <> $2";
+        self.execute(sql, &[&id, &i64::from(day)]).await.map(drop)
+    }
+
+    async fn put_batch(&mut self, mails: &[NewMail<'_>]) -> Result<Vec<Seq>, StoreError> {
+        let seqs = self.seqs(mails.len()).await?;
+        let boxes: Vec<BoxId> = mails.iter().map(|mail| mail.box_id).collect();
+        let dues: Vec<i64> = mails.iter().map(|mail| i64::from(mail.due_h)).collect();
+        let bodies: Vec<&[u8]> = mails.iter().map(|mail| mail.body).collect();
+        let mut by_box = BTreeMap::<BoxId, i64>::new();
+        for mail in mails {
+            *by_box.entry(mail.box_id).or_default() += mail.body.len() as i64;
+        }
+        let sql = "INSERT INTO mail(seq, box, due_h, body)
+                   SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[])";
+        let values: [&(dyn ToSql + Sync); 4] = [&seqs, &boxes, &dues, &bodies];
+        tokio::try_join!(self.execute(sql, &values), self.grow_boxes(&by_box))?;
+        Ok(seqs)
+    }
+
+    async fn fetch(
+        &mut self,
+        id: BoxId,
+        after: Seq,
+        now_h: u32,
+        max: u32,
+    ) -> Result<Vec<Mail>, StoreError> {
+        let sql = "SELECT seq, body FROM mail WHERE box = $1 AND seq > $2 AND due_h >= $3
+                   ORDER BY seq LIMIT $4";
+        let rows = self.rows(sql, &[&id, &after, &i64::from(now_h), &i64::from(max)]).await?;
+        rows.iter().map(|row| Ok(Mail { seq: row.try_get(0)?, body: row.try_get(1)? })).collect()
+    }
+
+    async fn take(&mut self, id: BoxId, seqs: &[Seq]) -> Result<Removed, StoreError> {
+        let sql = "DELETE FROM mail WHERE box = $1 AND seq = ANY($2) RETURNING box, length(body)";
+        let rows = self.rows(sql, &[&id, &seqs]).await?;
+        self.shrink(&rows).await
+    }
+
+    async fn expire(&mut self, now_h: u32, max: u32) -> Result<Removed, StoreError> {
+        let sql = "DELETE FROM mail WHERE seq IN (SELECT seq FROM mail WHERE due_h < $1 LIMIT $2)
+                   RETURNING box, length(body)";
+        let rows = self.rows(sql, &[&i64::from(now_h), &i64::from(max)]).await?;
+        self.shrink(&rows).await
+    }
+
+    async fn drop_idle(&mut self, day: u32, max: u32) -> Result<u32, StoreError> {
+        let sql = "SELECT id FROM box WHERE seen_day < $1
+                   AND NOT EXISTS (SELECT 1 FROM mail WHERE mail.box = box.id) LIMIT $2";
+        let rows = self.rows(sql, &[&i64::from(day), &i64::from(max)]).await?;
+        for row in &rows {
+            self.close_box(row.try_get(0)?).await?;
+        }
+        Ok(rows.len() as u32)
+    }
+
+    async fn bundle_set(
+        &mut self,
+        id: BoxId,
+        fresh: bool,
+        bundle: &[u8],
+    ) -> Result<(), StoreError> {
+        if fresh {
+            self.execute("DELETE FROM one_time WHERE box = $1", &[&id]).await?;
+        }
+        let sql = "INSERT INTO bundle(box, body) VALUES ($1, $2)
+                   ON CONFLICT (box) DO UPDATE SET body = excluded.body";
+        self.execute(sql, &[&id, &bundle]).await.map(drop)
+    }
+
+    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<(), StoreError> {
+        let ids: Vec<i64> = keys.iter().map(|key| i64::from(key.id)).collect();
+        let bodies: Vec<&[u8]> = keys.iter().map(|key| key.key.as_slice()).collect();
+        let sql = "INSERT INTO one_time(box, id, key)
+                   SELECT $1, d.id, d.key FROM unnest($2::int8[], $3::bytea[]) AS d(id, key)
+                   ON CONFLICT DO NOTHING";
+        self.execute(sql, &[&id, &ids, &bodies]).await.map(drop)
+    }
+
+    async fn keys_count(&mut self, id: BoxId) -> Result<(u32, u32), StoreError> {
+        let sql = "SELECT count(*), count(key) FROM one_time WHERE box = $1";
+        let Some(row) = self.row(sql, &[&id]).await? else { return Ok((0, 0)) };
+        let count = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
+        Ok((count(row.try_get(0)?), count(row.try_get(1)?)))
+    }
+
+    async fn bundle(&mut self, id: BoxId) -> Result<Option<Vec<u8>>, StoreError> {
+        let row = self.row("SELECT body FROM bundle WHERE box = $1", &[&id]).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    }
+
+    async fn key_take(&mut self, id: BoxId) -> Result<Option<OneTimeKey>, StoreError> {
+        let sql = "SELECT id, key FROM one_time WHERE box = $1 AND key IS NOT NULL
+                   ORDER BY id LIMIT 1";
+        let Some(row) = self.row(sql, &[&id]).await? else { return Ok(None) };
+        let key_id: i64 = row.try_get(0)?;
+        let key: &[u8] = row.try_get(1)?;
+        let sql = "UPDATE one_time SET key = NULL WHERE box = $1 AND id = $2";
+        self.execute(sql, &[&id, &key_id]).await?;
+        Ok(Some(OneTimeKey {
+            id: u32::try_from(key_id).map_err(|_| StoreError::Damaged)?,
+            key: key.try_into().map_err(|_| StoreError::Damaged)?,
+        }))
+    }
+
+    async fn totals(&mut self) -> Result<Totals, StoreError> {
+        let sql = "SELECT (SELECT count(*) FROM box), (SELECT count(*) FROM mail),
+                   (SELECT coalesce(sum(bytes), 0) FROM box)::int8
+                   + (SELECT coalesce(sum(length(body)), 0) FROM bundle)::int8
+                   + 64 * (SELECT count(*) FROM one_time),
+                   (SELECT count(key) FROM one_time)";
+        let row = self.row(sql, &[]).await?.ok_or(StoreError::Damaged)?;
+        let count = |at: usize| -> Result<u64, StoreError> {
+            Ok(u64::try_from(row.try_get::<_, i64>(at)?).unwrap_or(0))
+        };
+        Ok(Totals {
+            boxes: count(0)?,
+            mails: count(1)?,
+            bytes: count(2)?,
+            one_time_keys: count(3)?,
+        })
+    }
+
+    async fn close(mut self) -> Result<(), StoreError> {
+        self.rollback().await;
+        // The next relay shall not have to wait until the server notices that this one is gone.
+        if let Some(session) = &self.session {
+            session.execute("SELECT pg_advisory_unlock($1)", &[&LOCK]).await?;
+        }
+        self.pool.close();
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! The one writer: group commit, quotas, and who watches which box.
+//!
+//! ```text
+//!  jobs (at most 100) --begin--> apply --> push to watchers --commit--> answers --> refill watchers
+//!                                     any error --rollback--> "slow down" to all, watchers end
+//! ```
+//!
+//! Everything queued is taken as soon as the last commit ended. Because pushes, fetches and
+//! TAKEN pass through this one place in order, a TAKEN that overtakes its mail's commit simply
+//! stands behind it in the queue, and a fetch never misses or doubles what a push brings.
+
+mod apply;
+mod bundles;
+mod job;
+mod ledger;
+mod owners;
+
+pub(crate) use job::{Answer, BundleSet, Event, Job, Outlet, Put, WatchId};
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::time::Duration;
+
+use mezza_core::Time;
+use mezza_messenger::relay_wire::{Address, Code, RelayFrame};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::clock::Clock;
+use super::limits::{Bucket, Limits};
+use super::store::{MailStore as _, Store, StoreError};
+use ledger::Ledger;
+use owners::Owners;
+
+/// Jobs that wait for the writer; beyond, connections wait.
+const QUEUE_JOBS: usize = 4_096;
+/// Rows removed in one transaction of the tidying.
+const TIDY_ROWS: u32 = 1_000;
+/// What a failed transaction's clients are told to wait, s.
+const RETRY_AFTER_FAILURE_S: u16 = 30;
+
+/// The writer's end, told once.
+pub(crate) type Ended = oneshot::Receiver<Result<(), StoreError>>;
+
+/// Starts the writer on a thread of its own; it ends when all senders are gone.
+pub(crate) fn spawn(
+    store: Store,
+    limits: Limits,
+    clock: Clock,
+) -> io::Result<(mpsc::Sender<Job>, Ended)> {
+    let (jobs, queue) = mpsc::channel(QUEUE_JOBS);
+    let (end, ended) = oneshot::channel();
+    let runtime = Handle::current();
+    let writer = Writer::new(store, limits, clock);
+    std::thread::Builder::new().name("relay-writer".to_owned()).spawn(move || {
+        let result = runtime.block_on(writer.run(queue));
+        // Nobody listens any more when the runtime is being torn down.
+        drop(end.send(result));
+    })?;
+    Ok((jobs, ended))
+}
+
+struct Writer {
+    store: Store,
+    limits: Limits,
+    clock: Clock,
+    ledger: Ledger,
+    owners: Owners,
+    intro_rates: HashMap<Address, Bucket>,
+    key_rates: HashMap<Address, Bucket>,
+    /// Hour and day of the last tidying.
+    tidied: (u32, u32),
+    batch: Batch,
+}
+
+/// What a transaction leaves to do when it is durable, and to take back when it is not.
+#[derive(Default)]
+struct Batch {
+    /// Sent after the commit, in this order.
+    answers: Vec<(Outlet, RelayFrame)>,
+    /// STOCK frames after a WATCH, sent behind the answers.
+    stocks: Vec<(Outlet, RelayFrame)>,
+    /// Boxes whose one-time keys run low, and how many are left.
+    low: Vec<(Address, u32)>,
+    /// Who waits for an answer to anything in this transaction.
+    asked: Vec<Answer>,
+    /// Connections that saw something of this transaction before its commit.
+    touched: Vec<(Address, Outlet)>,
+    /// Watchers that may be brought more mail.
+    refill: BTreeSet<Address>,
+}
+
+impl Writer {
+    fn new(store: Store, limits: Limits, clock: Clock) -> Self {
+        Self {
+            store,
+            limits,
+            clock,
+            ledger: Ledger::default(),
+            owners: Owners::default(),
+            intro_rates: HashMap::new(),
+            key_rates: HashMap::new(),
+            tidied: (0, 0),
+            batch: Batch::default(),
+        }
+    }
+
+    async fn run(mut self, mut queue: mpsc::Receiver<Job>) -> Result<(), StoreError> {
+        let mut tick = interval(Duration::from_millis(self.limits.maintenance_ms.max(1)));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut jobs = Vec::with_capacity(self.limits.batch_max);
+        loop {
+            tokio::select! {
+                count = queue.recv_many(&mut jobs, self.limits.batch_max) => {
+                    if count == 0 {
+                        break;
+                    }
+                    self.commit_all(&mut jobs).await;
+                }
+                _ = tick.tick() => match self.tidy().await {
+                    Ok(true) => tick.reset_immediately(),
+                    Ok(false) => (),
+                    Err(error) => self.undo(&error).await,
+                },
+            }
+        }
+        self.store.close().await
+    }
+
+    /// One transaction for all `jobs`.
+    async fn commit_all(&mut self, jobs: &mut Vec<Job>) {
+        self.batch.asked.extend(jobs.iter().filter_map(Job::answer).cloned());
+        match self.transact(jobs).await {
+            Ok(()) => self.settle().await,
+            Err(error) => self.undo(&error).await,
+        }
+        jobs.clear();
+    }
+
+    async fn transact(&mut self, jobs: &mut Vec<Job>) -> Result<(), StoreError> {
+        self.store.begin().await?;
+        let mut jobs = jobs.drain(..).peekable();
+        while let Some(job) = jobs.next() {
+            match job {
+                Job::Put(first) => {
+                    let mut puts = vec![first];
+                    while let Some(Job::Put(put)) = jobs.next_if(|job| matches!(job, Job::Put(_))) {
+                        puts.push(put);
+                    }
+                    self.put_run(puts).await?;
+                }
+                other => self.apply(other).await?,
+            }
+        }
+        self.store.commit().await
+    }
+
+    /// After the commit: now the answers are true.
+    async fn settle(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        for (outlet, frame) in batch.answers {
+            outlet.answer(frame);
+        }
+        for (outlet, frame) in batch.stocks {
+            outlet.stock(frame);
+        }
+        for (address, left) in batch.low {
+            self.owners.stock(&address, left);
+        }
+        for address in batch.refill {
+            if let Err(error) = self.refill(&address).await {
+                tracing::warn!(%error, "the relay could not read mail");
+                if let Some(owner) = self.owners.remove(&address) {
+                    owner.outlet.end();
+                }
+            }
+        }
+    }
+
+    /// After a failure nothing of the transaction exists: its clients try again later, and who
+    /// was shown a mail of it must forget that mail's number, so these connections end.
+    async fn undo(&mut self, error: &StoreError) {
+        tracing::warn!(%error, "the relay's store refused a transaction");
+        self.store.rollback().await;
+        self.ledger.forget();
+        let batch = std::mem::take(&mut self.batch);
+        for (address, outlet) in batch.touched {
+            self.owners.remove(&address);
+            outlet.end();
+        }
+        for answer in batch.asked {
+            answer.outlet.answer(RelayFrame::Done {
+                req: answer.req,
+                code: Code::SlowDown,
+                retry_s: RETRY_AFTER_FAILURE_S,
+            });
+        }
+    }
+
+    /// Removes what is due; `true` if there is more of it.
+    async fn tidy(&mut self) -> Result<bool, StoreError> {
+        let now = self.clock.now();
+        self.intro_rates.retain(|_, bucket| !bucket.is_idle(now));
+        self.key_rates.retain(|_, bucket| !bucket.is_idle(now));
+        if self.tidied.0 != now.hours() {
+            self.store.begin().await?;
+            let removed = self.store.expire(now.hours(), TIDY_ROWS).await?;
+            self.store.commit().await?;
+            if removed.mails == TIDY_ROWS {
+                return Ok(true);
+            }
+            self.tidied.0 = now.hours();
+            self.ledger.forget();
+        }
+        if self.tidied.1 == now.days() { Ok(false) } else { self.tidy_boxes(now).await }
+    }
+
+    async fn tidy_boxes(&mut self, now: Time) -> Result<bool, StoreError> {
+        self.store.begin().await?;
+        for id in self.owners.boxes() {
+            self.store.seen(id, now.days()).await?;
+        }
+        let day = now.days().saturating_sub(self.limits.idle_box_days);
+        let dropped = self.store.drop_idle(day, TIDY_ROWS).await?;
+        self.store.commit().await?;
+        if dropped == TIDY_ROWS {
+            return Ok(true);
+        }
+        self.tidied.1 = now.days();
+        self.ledger.forget();
+        Ok(false)
+    }
+}

@@ -1,0 +1,233 @@
+//! What each job does to the store, inside the writer's transaction.
+
+use mezza_messenger::relay_wire::{Address, BoxKind, Code, RelayFrame};
+
+use super::Writer;
+use super::job::{Answer, Job, Put, WatchId};
+use super::owners::{Owner, stock_frame};
+use crate::relay::store::{BoxRow, MailStore as _, NewMail, Seq, StoreError};
+
+/// What a sender waits when a box is full: its owner is away, s.
+const RETRY_BOX_FULL_S: u16 = 300;
+/// What a client waits when the whole relay is full, s.
+pub(super) const RETRY_RELAY_FULL_S: u16 = 3_600;
+/// Mails read from the store at once for one watcher: at most 256 KiB.
+const REFILL_MAILS: u32 = 16;
+
+/// A refusal: code and seconds to wait.
+pub(super) type Refusal = (Code, u16);
+
+impl Writer {
+    pub(super) async fn apply(&mut self, job: Job) -> Result<(), StoreError> {
+        match job {
+            Job::Put(put) => self.put_run(vec![put]).await,
+            Job::Open { address, kind, answer } => {
+                let result = self.open(&address, kind).await?;
+                self.done(answer, result);
+                Ok(())
+            }
+            Job::Close { address, answer } => {
+                let result = self.close(&address).await?;
+                self.done(answer, result);
+                Ok(())
+            }
+            Job::Watch { address, watch, number, answer } => {
+                self.watch(address, watch, number, answer).await
+            }
+            Job::Take { address, watch, seqs } => self.take(&address, watch, seqs).await,
+            Job::BundleSet(set) => self.bundle_set(set).await,
+            Job::BundleGet { address, answer } => self.bundle_get(&address, answer).await,
+            Job::Resume(watches) => {
+                for (address, watch) in watches {
+                    if self.owners.of_watch(&address, watch).is_some_and(|owner| owner.behind) {
+                        self.batch.refill.insert(address);
+                    }
+                }
+                Ok(())
+            }
+            Job::Gone(watches) => {
+                for (address, watch) in watches {
+                    if self.owners.of_watch(&address, watch).is_some() {
+                        self.owners.remove(&address);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Answers after the commit.
+    pub(super) fn done(&mut self, answer: Answer, result: Result<(), Refusal>) {
+        let (code, retry_s) = result.err().unwrap_or((Code::Done, 0));
+        let frame = RelayFrame::Done { req: answer.req, code, retry_s };
+        self.batch.answers.push((answer.outlet, frame));
+    }
+
+    async fn open(
+        &mut self,
+        address: &Address,
+        kind: BoxKind,
+    ) -> Result<Result<(), Refusal>, StoreError> {
+        if let Some(row) = self.ledger.find(&mut self.store, address).await? {
+            return Ok(if row.kind == kind { Ok(()) } else { Err((Code::Refused, 0)) });
+        }
+        let totals = self.ledger.totals(&mut self.store).await?;
+        if totals.boxes >= self.limits.boxes_max || totals.bytes >= self.limits.store_bytes_max {
+            return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
+        }
+        let id = self.store.open_box(address, kind, self.clock.now().days()).await?;
+        self.ledger.opened(address, id, kind);
+        Ok(Ok(()))
+    }
+
+    async fn close(&mut self, address: &Address) -> Result<Result<(), Refusal>, StoreError> {
+        let Some(row) = self.ledger.find(&mut self.store, address).await? else {
+            return Ok(Err((Code::NoBox, 0)));
+        };
+        self.store.close_box(row.id).await?;
+        self.ledger.closed(address, row);
+        if let Some(owner) = self.owners.remove(address) {
+            self.batch.touched.push((*address, owner.outlet));
+        }
+        Ok(Ok(()))
+    }
+
+    /// Stores mail and hands it to watchers before the commit.
+    pub(super) async fn put_run(&mut self, puts: Vec<Put>) -> Result<(), StoreError> {
+        let now_h = self.clock.now().hours();
+        let mut admitted = Vec::with_capacity(puts.len());
+        for put in puts {
+            match self.admit(&put).await? {
+                Ok(row) => admitted.push((put, row.id)),
+                Err(refusal) => self.done(put.answer, Err(refusal)),
+            }
+        }
+        if admitted.is_empty() {
+            return Ok(());
+        }
+        let ttl_h_max = self.limits.ttl_h_max;
+        let mails: Vec<_> = admitted
+            .iter()
+            .map(|(put, box_id)| NewMail {
+                box_id: *box_id,
+                due_h: now_h.saturating_add(u32::from(put.ttl_h.min(ttl_h_max))),
+                body: &put.envelope,
+            })
+            .collect();
+        let seqs = self.store.put_batch(&mails).await?;
+        for ((put, _), seq) in admitted.into_iter().zip(seqs) {
+            self.push(&put.address, seq, put.envelope);
+            self.done(put.answer, Ok(()));
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for this mail; if so, it is counted.
+    async fn admit(&mut self, put: &Put) -> Result<Result<BoxRow, Refusal>, StoreError> {
+        let Some(row) = self.ledger.find(&mut self.store, &put.address).await? else {
+            return Ok(Err((Code::NoBox, 0)));
+        };
+        let bytes = put.envelope.len() as u64;
+        let mails_max = match row.kind {
+            BoxKind::Conversation => self.limits.box_mails_max,
+            BoxKind::Intro => self.limits.intro_mails_max,
+        };
+        if row.mails >= mails_max || row.bytes.saturating_add(bytes) > self.limits.box_bytes_max {
+            return Ok(Err((Code::Full, RETRY_BOX_FULL_S)));
+        }
+        let totals = self.ledger.totals(&mut self.store).await?;
+        if totals.bytes.saturating_add(bytes) > self.limits.store_bytes_max {
+            return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
+        }
+        if row.kind == BoxKind::Intro {
+            let bucket = self.intro_rates.entry(put.address).or_default();
+            if let Err(retry_s) = bucket.take(self.limits.intro_puts, self.clock.now()) {
+                return Ok(Err((Code::SlowDown, retry_s)));
+            }
+        }
+        self.ledger.put(&put.address, put.envelope.len());
+        Ok(Ok(row))
+    }
+
+    /// Hands a mail of this transaction to its box's watcher, if that one has seen all before it.
+    fn push(&mut self, address: &Address, seq: Seq, envelope: Vec<u8>) {
+        let Some(owner) = self.owners.owner(address) else { return };
+        if owner.behind || !owner.has_room(self.limits.in_flight_max) {
+            owner.behind = true;
+            return;
+        }
+        owner.send(seq, envelope);
+        self.batch.touched.push((*address, owner.outlet.clone()));
+    }
+
+    async fn watch(
+        &mut self,
+        address: Address,
+        watch: WatchId,
+        number: u16,
+        answer: Answer,
+    ) -> Result<(), StoreError> {
+        let Some(row) = self.ledger.find(&mut self.store, &address).await? else {
+            self.done(answer, Err((Code::NoBox, 0)));
+            return Ok(());
+        };
+        self.store.seen(row.id, self.clock.now().days()).await?;
+        let outlet = answer.outlet.clone();
+        self.batch.touched.push((address, outlet.clone()));
+        let owner = Owner {
+            watch,
+            number,
+            box_id: row.id,
+            outlet: outlet.clone(),
+            in_flight: Vec::new(),
+            last: 0,
+            behind: true,
+        };
+        self.owners.insert(address, owner);
+        self.batch.refill.insert(address);
+        self.done(answer, Ok(()));
+        if row.kind == BoxKind::Intro {
+            let (_, left) = self.store.keys_count(row.id).await?;
+            self.batch.stocks.push((outlet, stock_frame(number, left)));
+        }
+        Ok(())
+    }
+
+    /// Removes mail that its watcher has stored, and nothing that was not in flight there.
+    async fn take(
+        &mut self,
+        address: &Address,
+        watch: WatchId,
+        mut seqs: Vec<Seq>,
+    ) -> Result<(), StoreError> {
+        let Some(owner) = self.owners.of_watch(address, watch) else { return Ok(()) };
+        seqs.retain(|seq| owner.in_flight.contains(seq));
+        owner.in_flight.retain(|seq| !seqs.contains(seq));
+        self.batch.touched.push((*address, owner.outlet.clone()));
+        if owner.behind {
+            self.batch.refill.insert(*address);
+        }
+        let removed = self.store.take(owner.box_id, &seqs).await?;
+        self.ledger.took(address, removed);
+        Ok(())
+    }
+
+    /// Brings a watcher what the store has for it, as far as there is room.
+    pub(super) async fn refill(&mut self, address: &Address) -> Result<(), StoreError> {
+        let in_flight_max = self.limits.in_flight_max;
+        let now_h = self.clock.now().hours();
+        while let Some(owner) = self.owners.owner(address)
+            && owner.behind
+            && owner.has_room(in_flight_max)
+        {
+            let room = (in_flight_max - owner.in_flight.len()) as u32;
+            let wanted = room.min(REFILL_MAILS);
+            let mails = self.store.fetch(owner.box_id, owner.last, now_h, wanted).await?;
+            owner.behind = mails.len() as u32 == wanted;
+            for mail in mails {
+                owner.send(mail.seq, mail.body);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! Bundles and one-time keys.
+
+use mezza_messenger::relay_wire::{Address, BoxKind, Code, RelayFrame};
+
+use super::Writer;
+use super::apply::{RETRY_RELAY_FULL_S, Refusal};
+use super::job::{Answer, BundleSet};
+use super::ledger::KEY_BYTES;
+use crate::relay::store::{BoxId, BoxRow, MailStore as _, StoreError};
+
+/// A stock below this is told to its owner.
+const STOCK_LOW: u32 = 20;
+
+impl Writer {
+    pub(super) async fn bundle_set(&mut self, set: BundleSet) -> Result<(), StoreError> {
+        let result = match self.ledger.find(&mut self.store, &set.address).await? {
+            None => Err((Code::NoBox, 0)),
+            Some(row) => self.bundle_replace(row, &set).await?,
+        };
+        self.done(set.answer, result);
+        Ok(())
+    }
+
+    async fn bundle_replace(
+        &mut self,
+        row: BoxRow,
+        set: &BundleSet,
+    ) -> Result<Result<(), Refusal>, StoreError> {
+        let fits = (1..=self.limits.bundle_bytes_max).contains(&set.bundle.len());
+        if row.kind != BoxKind::Intro || !fits {
+            return Ok(Err((Code::Refused, 0)));
+        }
+        let (rows, _) = self.store.keys_count(row.id).await?;
+        let kept = if set.fresh { 0 } else { rows };
+        if kept as usize + set.keys.len() > self.limits.one_time_rows_max as usize {
+            return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
+        }
+        let totals = self.ledger.totals(&mut self.store).await?;
+        let more = set.bundle.len() as u64 + KEY_BYTES * set.keys.len() as u64;
+        if totals.bytes.saturating_add(more) > self.limits.store_bytes_max {
+            return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
+        }
+        let before = self.bundle_bytes(row.id).await?;
+        self.store.bundle_set(row.id, set.fresh, &set.bundle).await?;
+        self.store.keys_add(row.id, &set.keys).await?;
+        let after = self.bundle_bytes(row.id).await?;
+        self.ledger.resized(before, after);
+        Ok(Ok(()))
+    }
+
+    /// Bytes that a box's bundle and keys are counted as.
+    async fn bundle_bytes(&mut self, id: BoxId) -> Result<u64, StoreError> {
+        let (rows, _) = self.store.keys_count(id).await?;
+        let bundle = self.store.bundle(id).await?.unwrap_or_default();
+        Ok(bundle.len() as u64 + KEY_BYTES * u64::from(rows))
+    }
+
+    /// The bundle, with a one-time key as long as there are some and nobody drains them.
+    pub(super) async fn bundle_get(
+        &mut self,
+        address: &Address,
+        answer: Answer,
+    ) -> Result<(), StoreError> {
+        let row = self.ledger.find(&mut self.store, address).await?;
+        let bundle = match row {
+            Some(row) => self.store.bundle(row.id).await?.map(|bundle| (row.id, bundle)),
+            None => None,
+        };
+        let Some((id, bundle)) = bundle else {
+            self.done(answer, Err((Code::NoBox, 0)));
+            return Ok(());
+        };
+        let now = self.clock.now();
+        let rate = self.key_rates.entry(*address).or_default();
+        let key = match rate.take(self.limits.one_time_keys, now) {
+            Ok(()) => self.store.key_take(id).await?,
+            Err(_) => None,
+        };
+        if key.is_some() {
+            let (_, left) = self.store.keys_count(id).await?;
+            if left < STOCK_LOW {
+                self.batch.low.push((*address, left));
+            }
+        }
+        let frame = RelayFrame::Bundle { req: answer.req, bundle, key };
+        self.batch.answers.push((answer.outlet, frame));
+        Ok(())
+    }
+}

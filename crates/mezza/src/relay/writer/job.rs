@@ -1,0 +1,187 @@
+//! What connections ask of the writer, and what it sends them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use mezza_messenger::relay_wire::{Address, BoxKind, OneTimeKey, RelayFrame};
+use tokio::sync::mpsc;
+
+use crate::relay::store::Seq;
+
+/// Tells all watches of one relay process apart.
+pub(crate) type WatchId = u64;
+
+/// Mail bytes that may wait in one connection's queue before pushing stops.
+const QUEUED_BYTES_MAX: usize = 256 << 10;
+/// Places in a connection's queue beside those kept for answers.
+const QUEUED_MAILS_MAX: usize = 256;
+
+/// Mail on its way into a box.
+pub(crate) struct Put {
+    pub(crate) address: Address,
+    pub(crate) ttl_h: u16,
+    pub(crate) envelope: Vec<u8>,
+    pub(crate) answer: Answer,
+}
+
+/// One thing for the writer to do.
+pub(crate) enum Job {
+    Open {
+        address: Address,
+        kind: BoxKind,
+        answer: Answer,
+    },
+    Close {
+        address: Address,
+        answer: Answer,
+    },
+    Put(Put),
+    Watch {
+        address: Address,
+        watch: WatchId,
+        number: u16,
+        answer: Answer,
+    },
+    Take {
+        address: Address,
+        watch: WatchId,
+        seqs: Vec<Seq>,
+    },
+    BundleSet(BundleSet),
+    BundleGet {
+        address: Address,
+        answer: Answer,
+    },
+    /// The connection has room for mail again.
+    Resume(Vec<(Address, WatchId)>),
+    /// The connection, or its watch, is gone.
+    Gone(Vec<(Address, WatchId)>),
+}
+
+/// A new bundle.
+pub(crate) struct BundleSet {
+    pub(crate) address: Address,
+    pub(crate) fresh: bool,
+    pub(crate) bundle: Vec<u8>,
+    pub(crate) keys: Vec<OneTimeKey>,
+    pub(crate) answer: Answer,
+}
+
+impl Job {
+    /// Who waits for an answer.
+    pub(super) fn answer(&self) -> Option<&Answer> {
+        match self {
+            Self::Put(put) => Some(&put.answer),
+            Self::BundleSet(set) => Some(&set.answer),
+            Self::Open { answer, .. }
+            | Self::Close { answer, .. }
+            | Self::Watch { answer, .. }
+            | Self::BundleGet { answer, .. } => Some(answer),
+            Self::Take { .. } | Self::Resume(_) | Self::Gone(_) => None,
+        }
+    }
+}
+
+/// Where the answer to a request goes.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    pub(crate) outlet: Outlet,
+    pub(crate) req: u16,
+}
+
+/// One thing for a connection to send.
+pub(crate) enum Event {
+    /// The answer to a request.
+    Answer(RelayFrame),
+    /// A STOCK, which nobody asked for.
+    Stock(RelayFrame),
+    /// Mail of a watched box.
+    Mail { number: u16, watch: WatchId, seq: Seq, envelope: Vec<u8> },
+    /// A transaction failed of which this connection saw mail.
+    End,
+}
+
+/// The writer's way to one connection. It never waits: answers have places of their own, and mail
+/// for which there is no room stays in the store until the connection asks to resume.
+#[derive(Clone)]
+pub(crate) struct Outlet {
+    events: mpsc::Sender<Event>,
+    /// Places that only answers may use.
+    reserved: usize,
+    load: Arc<Load>,
+}
+
+#[derive(Default)]
+struct Load {
+    mail_bytes: AtomicUsize,
+    stalled: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Outlet {
+    /// A queue for a connection that has at most `pending_max` requests open.
+    pub(crate) fn new(pending_max: usize) -> (Self, mpsc::Receiver<Event>) {
+        let (events, receiver) = mpsc::channel(pending_max + QUEUED_MAILS_MAX);
+        (Self { events, reserved: pending_max, load: Arc::default() }, receiver)
+    }
+
+    /// Sends an answer.
+    pub(super) fn answer(&self, frame: RelayFrame) {
+        // Full cannot be: a connection opens no more requests than places are kept. Closed means
+        // that nobody waits any more.
+        drop(self.events.try_send(Event::Answer(frame)));
+    }
+
+    /// Sends a STOCK if there is room; the next WATCH brings the number anyway.
+    pub(super) fn stock(&self, frame: RelayFrame) {
+        if self.places() > 0 {
+            drop(self.events.try_send(Event::Stock(frame)));
+        }
+    }
+
+    /// Whether mail may be sent now. If not, the connection will ask to resume.
+    pub(super) fn has_room(&self) -> bool {
+        if self.has_room_now() {
+            return true;
+        }
+        self.load.stalled.store(true, Ordering::SeqCst);
+        // Between the look and the mark the connection may have emptied its queue unawares.
+        self.has_room_now()
+    }
+
+    /// Sends mail; `false` if the connection is gone.
+    pub(super) fn mail(&self, number: u16, watch: WatchId, seq: Seq, envelope: Vec<u8>) -> bool {
+        let bytes = envelope.len();
+        self.load.mail_bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.events.try_send(Event::Mail { number, watch, seq, envelope }).is_ok()
+    }
+
+    /// Tells the connection to end, even where its queue has no place to say so.
+    pub(super) fn end(&self) {
+        self.load.ended.store(true, Ordering::SeqCst);
+        drop(self.events.try_send(Event::End));
+    }
+
+    /// The connection's side: mail has left the queue.
+    pub(crate) fn mail_sent(&self, bytes: usize) {
+        self.load.mail_bytes.fetch_sub(bytes, Ordering::SeqCst);
+    }
+
+    /// The connection's side: whether the writer held back mail since the last call.
+    pub(crate) fn was_stalled(&self) -> bool {
+        self.load.stalled.swap(false, Ordering::SeqCst)
+    }
+
+    /// The connection's side: whether it was told to end.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.load.ended.load(Ordering::SeqCst)
+    }
+
+    fn places(&self) -> usize {
+        self.events.capacity().saturating_sub(self.reserved)
+    }
+
+    fn has_room_now(&self) -> bool {
+        self.places() > 0 && self.load.mail_bytes.load(Ordering::SeqCst) < QUEUED_BYTES_MAX
+    }
+}

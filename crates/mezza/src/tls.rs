@@ -1,0 +1,27 @@
+//! TLS 1.3 between a client and a relay: the relay proves one Ed25519 key as a raw public key
+//! (RFC 7250), the client knows that key beforehand and stays anonymous.
+//!
+//! There are no certificates, no names (no SNI), no tickets, no resumption and no early data:
+//! nothing that would let two connections of one client be told to belong together, and nobody
+//! beside the card who could vouch for a relay.
+
+mod client;
+mod identity;
+mod server;
+
+pub use client::{Pin, client_config};
+pub use identity::{Fingerprint, Identity, IdentityError, fingerprint};
+pub use server::server_config;
+
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+
+/// What an Ed25519 SubjectPublicKeyInfo (RFC 8410) has before its 32 key bytes.
+const SPKI_HEAD: [u8; 12] =
+    [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
+/// The one TLS provider of this program.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}

@@ -1,0 +1,102 @@
+//! The client's side of TLS: one pinned key instead of any authority.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mezza_messenger::relay_wire::ALPN;
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, PeerIncompatible, SignatureScheme,
+};
+
+use super::{SPKI_HEAD, provider};
+
+/// Accepts exactly one Ed25519 key, and remembers the key it was shown.
+#[derive(Debug)]
+pub struct Pin {
+    key: [u8; 32],
+    shown: Mutex<Option<[u8; 32]>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Pin {
+    /// A pin on the key of a card.
+    pub fn new(key: [u8; 32]) -> Arc<Self> {
+        Arc::new(Self { key, shown: Mutex::new(None), provider: provider() })
+    }
+
+    /// The key that the other side showed, if it was an Ed25519 key and not the pinned one.
+    pub fn other_key(&self) -> Option<[u8; 32]> {
+        let shown = *self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.filter(|key| *key != self.key)
+    }
+}
+
+/// TLS 1.3 alone, ALPN `mezza-relay/1`, raw public keys, no name, nothing to resume with.
+///
+/// Made anew for each connection, so that no state passes from one to the next.
+pub fn client_config(pin: Arc<Pin>) -> Result<Arc<ClientConfig>, Error> {
+    let mut config = ClientConfig::builder_with_provider(pin.provider.clone())
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(pin)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.resumption = Resumption::disabled();
+    config.enable_sni = false;
+    config.enable_early_data = false;
+    Ok(Arc::new(config))
+}
+
+impl ServerCertVerifier for Pin {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let key = end_entity
+            .strip_prefix(&SPKI_HEAD)
+            .and_then(|key| <[u8; 32]>::try_from(key).ok())
+            .ok_or(CertificateError::BadEncoding)?;
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+        if key == self.key {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(CertificateError::ApplicationVerificationFailure.into())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::PeerIncompatible(PeerIncompatible::Tls12NotOffered))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let spki = SubjectPublicKeyInfoDer::from(cert.as_ref());
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature_with_raw_key(message, &spki, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,5 @@
+//! The program's parts against real sockets, files and servers.
+
+mod logs;
+mod postgres;
+mod relay;

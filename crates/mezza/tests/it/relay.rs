@@ -1,0 +1,8 @@
+//! The relay over real sockets, on real SQLite files and a real PostgreSQL server.
+
+mod conformance;
+mod fixture;
+mod props;
+mod rules;
+mod tap;
+mod writer;

@@ -1,0 +1,187 @@
+//! The writer in trouble: no commit, no DONE; and what a relay leaves in its folder and its log.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use mezza::relay::{RelayError, init, serve, status};
+use mezza_messenger::relay_wire::BoxKind::{Conversation, Intro};
+use mezza_messenger::relay_wire::{ClientFrame, Code, RelayFrame, address};
+use tokio::time::timeout;
+
+use super::fixture::*;
+use crate::logs;
+
+/// While another process holds the file there is no commit, so there is no DONE and no push.
+#[tokio::test]
+async fn without_a_commit_there_is_no_done() {
+    let place = Place::sqlite();
+    let relay = place.start().await;
+    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    assert_eq!(alice.open(1, Conversation).await, DONE);
+    assert_eq!(bob.watch(1, 1).await, DONE);
+    let other = rusqlite::Connection::open(place.config().dir.join("mail.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let req = alice.put_unanswered(1, 9, letter(1)).await;
+    let early = timeout(Duration::from_millis(300), alice.connection.recv()).await;
+    assert!(early.is_err(), "{early:?}");
+    other.execute_batch("ROLLBACK").unwrap();
+    let answer = alice.answer(req).await;
+    assert!(matches!(answer, RelayFrame::Done { code: Code::Done, .. }));
+    assert_eq!(bob.mail().await.2, letter(1));
+    relay.stop().await;
+}
+
+/// The commit itself fails (a deferred constraint, planted by the test): the watcher has the mail
+/// already, the sender is told to come back, and the mail's number may go to another mail. The
+/// watcher's connection ends, so that its TAKEN cannot remove that one.
+#[tokio::test]
+async fn a_commit_that_fails_is_no_done_and_ends_who_saw_the_mail() {
+    let place = Place::sqlite();
+    let relay = place.start().await;
+    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    assert_eq!(alice.open(1, Conversation).await, DONE);
+    assert_eq!(bob.watch(1, 1).await, DONE);
+    let other = rusqlite::Connection::open(place.config().dir.join("mail.db")).unwrap();
+    other
+        .execute_batch(
+            "CREATE TABLE absent(id INTEGER PRIMARY KEY);
+             CREATE TABLE broken(id INTEGER REFERENCES absent DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER breaks AFTER INSERT ON mail BEGIN INSERT INTO broken VALUES (7); END;",
+        )
+        .unwrap();
+    let answer = alice.put(1, letter(1)).await;
+    assert_eq!(answer.0, Code::SlowDown);
+    assert!(answer.1 > 0);
+    // Whether the mail went out before the end is a race that nobody needs to win.
+    if let Ok(RelayFrame::Mail { envelope, .. }) = bob.recv().await {
+        assert_eq!(envelope, letter(1));
+        assert!(bob.ended().await);
+    }
+    other.execute_batch("DROP TRIGGER breaks").unwrap();
+    assert_eq!(alice.put(1, letter(2)).await, DONE);
+    let mut bob = relay.connect().await;
+    assert_eq!(bob.watch(1, 1).await, DONE);
+    assert_eq!(bob.mail().await.2, letter(2));
+    assert!(bob.is_silent().await);
+    relay.stop().await;
+    assert_eq!(status(&place.config().dir, &place.store).await.unwrap().totals.mails, 1);
+}
+
+/// Stopped in the middle of many puts: each answered one is there, and no other is twice.
+#[tokio::test]
+async fn a_stopping_relay_commits_what_it_answered() {
+    let place = Place::sqlite().with_limits(|limits| *limits = mezza::relay::Limits::raised());
+    let relay = place.start().await;
+    let mut alice = relay.connect().await;
+    assert_eq!(alice.open(1, Conversation).await, DONE);
+    let (mut sender, mut receiver) = alice.connection.split();
+    let putting = tokio::spawn(async move {
+        for nr in 0..60_000_u32 {
+            let req = nr as u16 | 1;
+            let put =
+                ClientFrame::Put { req, address: place_of(1), ttl_h: 9, envelope: letter(nr) };
+            if sender.send(&put).await.is_err() {
+                break;
+            }
+        }
+    });
+    let mut answered = 0;
+    for _ in 0..200 {
+        receiver.recv().await.unwrap();
+        answered += 1;
+    }
+    relay.stop().await;
+    while receiver.recv().await.is_ok() {
+        answered += 1;
+    }
+    putting.abort();
+    let totals = status(&place.config().dir, &place.store).await.unwrap().totals;
+    assert_eq!(totals.mails, answered);
+}
+
+fn place_of(token: u8) -> mezza_messenger::relay_wire::Address {
+    place(token)
+}
+
+#[tokio::test]
+async fn key_and_folder_are_the_owners_alone() {
+    let place = Place::sqlite();
+    let (dir, store) = (place.config().dir, place.store.clone());
+    let error = status(&dir, &store).await.unwrap_err();
+    assert_eq!(error.exit_code(), 66);
+    let key = init(&dir, &store).await.unwrap();
+    assert_eq!(init(&dir, &store).await.unwrap(), key);
+    let mode = |name: &str| dir.join(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(""), mode("key"), mode("mail.db")), (0o700, 0o600, 0o600));
+    let relay = place.start().await;
+    assert_eq!(*relay.handle.key(), key);
+    assert_eq!(status(&dir, &store).await.unwrap().key, key);
+    let (_stop, stopped) = tokio::sync::watch::channel(false);
+    let error = serve(place.config(), stopped).await.unwrap_err();
+    assert!(matches!(error, RelayError::InUse { .. }));
+    assert_eq!(error.exit_code(), 75);
+    relay.stop().await;
+    std::fs::set_permissions(dir.join("key"), std::fs::Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(status(&dir, &store).await.unwrap_err().exit_code(), 77);
+    std::fs::set_permissions(dir.join("key"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::write(dir.join("key"), [0; 31]).unwrap();
+    assert_eq!(status(&dir, &store).await.unwrap_err().exit_code(), 65);
+}
+
+/// Everything a client can cause, listened to at the finest level; then the tables, read whole.
+#[tokio::test]
+async fn relay_7_no_record_and_no_log_of_who_put() {
+    logs::so_far();
+    let place = Place::sqlite();
+    let relay = place.start().await;
+    let token = 0xa7;
+    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    assert_eq!(alice.open(token, Intro).await, DONE);
+    assert_eq!(alice.put(token, letter(0x5e0c_5e0c)).await, DONE);
+    assert_eq!(alice.bundle_set(token, true, b"planted bundle", 0..3).await, DONE);
+    alice.bundle_get(token).await;
+    assert_eq!(bob.watch(1, token).await, DONE);
+    bob.stock().await;
+    let (_, nr, _) = bob.mail().await;
+    let mut raw = RawPeer::connect(&relay).await;
+    raw.write(&[9, 9, 9]).await;
+    raw.frames_to_end().await;
+    let columns = columns(&place);
+    bob.taken(1, &[nr]).await;
+    relay.stop().await;
+    assert_eq!(
+        columns,
+        "box: id addr kind bytes seen_day; mail: seq box due_h body; bundle: box body; \
+         one_time: box id key; card: id serial body; "
+    );
+    let (logs, planted) = (logs::so_far(), address(&secret(token)));
+    let lines = || logs.lines().filter(|line| line.contains("mezza::relay"));
+    assert!(lines().any(|line| line.contains("relay listens")), "{logs}");
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let list = |bytes: &[u8]| format!("{}, {}, {}", bytes[0], bytes[1], bytes[2]);
+    for line in lines() {
+        let low = line.to_lowercase();
+        for secret in [&planted[..], &[token; 32], b"planted bundle"] {
+            assert!(!low.contains(&hex(secret)[..8]), "{line}");
+            assert!(!low.contains(&list(secret)), "{line}");
+        }
+        assert!(!low.contains("127.0.0.1") && !low.contains("planted"), "{line}");
+    }
+}
+
+/// Every column of every table.
+fn columns(place: &Place) -> String {
+    let db = rusqlite::Connection::open(place.config().dir.join("mail.db")).unwrap();
+    let mut tables = db
+        .prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+        .unwrap();
+    let tables = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    let mut text = String::new();
+    for table in tables.map(Result::unwrap) {
+        let mut names = db.prepare("SELECT name FROM pragma_table_info(?1)").unwrap();
+        let names = names.query_map([&table], |row| row.get::<_, String>(0)).unwrap();
+        let names: Vec<_> = names.map(Result::unwrap).collect();
+        text += &format!("{table}: {}; ", names.join(" "));
+    }
+    text
+}
