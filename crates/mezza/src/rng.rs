@@ -46,7 +46,7 @@ impl TryCryptoRng for OsRng {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_core::{CryptoRng, Rng};
+    use rand_core::CryptoRng;
 
     #[test]
     fn draws_differ_and_fill_everything() {

@@ -139,7 +139,11 @@ fn check(path: &Path, mode: u32, right: fn(&Metadata) -> bool, what: &str) -> Re
         ));
     }
     check_owner(path, &found)?;
-    if found.mode() & MODE_MASK == mode { Ok(()) } else { Err(wrong_mode(path, found.mode(), mode)) }
+    if found.mode() & MODE_MASK == mode {
+        Ok(())
+    } else {
+        Err(wrong_mode(path, found.mode(), mode))
+    }
 }
 
 fn check_owner(path: &Path, found: &Metadata) -> Result<(), Fault> {

@@ -1,0 +1,6 @@
+//! The program, from outside.
+
+mod backend;
+mod config;
+mod home;
+mod vault;
