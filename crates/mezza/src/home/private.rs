@@ -25,6 +25,7 @@ pub fn folder(path: &Path) -> Result<(), Fault> {
             .recursive(true)
             .mode(FOLDER_MODE)
             .create(path)
+            .and_then(|()| sync_parent(path))
             .map_err(|error| cannot_write(path, &error))?;
     }
     check_folder(path)

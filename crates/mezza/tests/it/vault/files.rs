@@ -11,6 +11,7 @@ use mezza::rng::OsRng;
 use mezza::store::record::padded;
 use mezza::store::{Cost, Vault};
 use mezza_messenger::{Batch, Bucket, Kind};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::{
     Copy, Folder, PASS, at, contains, drop_of, everything, filled, fresh, noon, put, rows,
@@ -87,6 +88,42 @@ fn child_that_has_the_vault() {
     vault.commit(&[Batch(vec![put(Kind::Setting, b"s", Bucket::Permanent, b"")])]).unwrap();
     println!("child has it");
     stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// A limit on the size of files stands for a disk that is full: the shell has the signal ignored,
+/// so that writing fails instead.
+#[test]
+fn a_disk_that_is_full_is_reported_and_loses_nothing() {
+    let folder = filled();
+    let run = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -S -f 64; exec \"$0\" \"$@\""])
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", "vault::files::child_with_a_full_disk", "--ignored", "--nocapture"])
+        .env(CHILD_FOLDER, folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && said.contains("child is done"), "{said}");
+    assert_eq!(folder.records(noon()).len(), 14);
+}
+
+#[test]
+#[ignore = "the process of a_disk_that_is_full"]
+fn child_with_a_full_disk() {
+    let path = env::var_os(CHILD_FOLDER).expect("set by the parent");
+    let (mut vault, records) = Vault::open(path.as_ref(), PASS, noon()).unwrap();
+    let setting = |key: &[u8], bytes| put(Kind::Setting, key, Bucket::Permanent, &vec![1; bytes]);
+    vault.commit(&[Batch(vec![setting(b"small", 9)])]).unwrap();
+    let fault = vault.commit(&[Batch(vec![setting(b"small", 1), setting(b"large", 99_999)])]);
+    assert_eq!(fault.unwrap_err().code.number(), 73);
+    let after = vault.records().unwrap();
+    assert_eq!(after.len(), records.len() + 1);
+    assert!(after.iter().any(|(_, key, value)| key == b"small" && value.len() == 9));
+    // There is room again.
+    let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
+    setrlimit(Resource::RLIMIT_FSIZE, hard, hard).unwrap();
+    vault.commit(&[Batch(vec![setting(b"large", 99_999)])]).unwrap();
+    println!("child is done");
 }
 
 #[test]
