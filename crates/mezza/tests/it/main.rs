@@ -1,5 +1,9 @@
 //! The program's parts against real sockets, files and servers.
 
+mod backend;
+mod config;
+mod home;
 mod logs;
 mod postgres;
 mod relay;
+mod vault;

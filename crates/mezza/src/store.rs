@@ -1,0 +1,318 @@
+//! The vault: every record of the device, sealed, in one folder.
+//!
+//! ```text
+//! vault/           0700
+//!   head           0600   the master key under the passphrase           (module `head`)
+//!   keyring        0600   a key for each bucket under the master key    (module `keyring`)
+//!   records.db     0600   sealed records under the bucket keys          (modules `rows`, `record`)
+//!   records.db-wal 0600   SQLite's log of them while the vault is open
+//!   lock           0600   held by the one process that has the vault    (module `lock`)
+//! ```
+//!
+//! A thief of the folder learns how many records there are, their kinds, order, padded sizes and
+//! buckets, and pays one run of Argon2id per guess of the passphrase. What was deleted or has
+//! expired stays closed to him even with the passphrase from the moment its bucket's key is gone
+//! from the one small file `keyring` (module `day`), as far as the medium forgets what was
+//! replaced. He can put an old copy of the whole folder back, or delete rows; nothing here
+//! prevents that.
+//!
+//! The caller keeps the clock: [`Vault::tick`] comes before any other work once
+//! [`Vault::deadline`] has passed.
+
+pub mod aead;
+pub mod argon;
+pub mod bucket;
+mod commit;
+mod day;
+pub mod head;
+pub mod keyring;
+pub mod lock;
+pub mod record;
+pub mod rows;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use mezza_core::{CryptoRng, Time};
+use mezza_messenger::Kind;
+use zeroize::Zeroizing;
+
+pub use argon::Cost;
+use bucket::BucketCode;
+use head::Head;
+pub use head::MasterKey;
+use keyring::Keyring;
+use lock::Lock;
+use rows::{Rows, damaged};
+
+use crate::exit::{Exit, Fault};
+use crate::home::private;
+
+/// A record as the device stored it: kind, key, value.
+pub type Record = (Kind, Vec<u8>, Zeroizing<Vec<u8>>);
+
+/// Names of the files.
+const HEAD: &str = "head";
+const KEYRING: &str = "keyring";
+const RECORDS: &str = "records.db";
+const LOCK: &str = "lock";
+/// Row and kind of the vault's own record, sealed like live state: what it remembers of the
+/// keyring, its generation (u64).
+const MEMORY_ID: u64 = 1;
+const KIND_MEMORY: u8 = 0;
+/// The kinds of the device's records.
+const KINDS: [Kind; 11] = [
+    Kind::Profile,
+    Kind::Contact,
+    Kind::Note,
+    Kind::Parcel,
+    Kind::Slot,
+    Kind::Session,
+    Kind::Skipped,
+    Kind::Prekey,
+    Kind::Seen,
+    Kind::Held,
+    Kind::Setting,
+];
+
+/// Where a record lies.
+#[derive(Clone, Copy)]
+struct Row {
+    id: u64,
+    bucket: BucketCode,
+}
+
+/// The row of each record by its [`name`].
+type Index = BTreeMap<Vec<u8>, Row>;
+
+/// An open vault. Dropping it wipes the keys and lets the next process in.
+pub struct Vault {
+    // Order of the fields is order of dropping: the lock goes last.
+    rows: Rows,
+    ring: Keyring,
+    index: Index,
+    /// The highest number a row has had since the vault was opened.
+    last_id: u64,
+    /// The generation of the keyring that the database remembers.
+    remembered: u64,
+    /// Whether no row needs a stale key since the last look (module `day`).
+    swept: bool,
+    /// The hour of the last checkpoint.
+    hour: u32,
+    deadline: Time,
+    _lock: Lock,
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Vault({} records)", self.index.len())
+    }
+}
+
+impl Vault {
+    /// Whether there is a vault in this folder.
+    pub fn exists(dir: &Path) -> bool {
+        dir.join(HEAD).symlink_metadata().is_ok()
+    }
+
+    /// Makes a vault. What an earlier attempt left without a head is removed first.
+    ///
+    /// Errors: 73 if there is one already or the disk refuses, 75 if another process is at it,
+    /// 77 for wrong modes, 78 for a cost outside the limits.
+    pub fn create(
+        dir: &Path,
+        pass: &[u8],
+        cost: Cost,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Fault> {
+        private::folder(dir)?;
+        let lock = Lock::take(&dir.join(LOCK))?;
+        if Self::exists(dir) {
+            return Err(Fault::new(
+                Exit::CannotWrite,
+                format!("there is a vault in {} already", dir.display()),
+                "open it, or choose another home with `--home DIR`",
+            ));
+        }
+        remove_leftovers(dir)?;
+        let master = MasterKey::draw(rng);
+        let head = Head::seal(&master, pass, cost, rng)?;
+        let mut ring = Keyring::new(dir.join(KEYRING), &master);
+        ring.add(&[BucketCode::PERMANENT, BucketCode::rolling(now.days())], rng)?;
+        let mut rows = Rows::create(&dir.join(RECORDS))?;
+        let today = BucketCode::rolling(now.days());
+        rows.transaction(|writing| commit::put_memory(writing, &ring, today))?;
+        // The head comes last: with it the vault exists.
+        private::replace(&dir.join(HEAD), &head.encode())?;
+        Ok(Self::new(rows, ring, lock, now))
+    }
+
+    /// Opens the vault: finishes whatever day change was due, then opens every record.
+    ///
+    /// Errors: 65 if a file was changed, 66 if there is no vault, 75 if it is in use (the text
+    /// names the process), 77 for a wrong passphrase or wrong modes.
+    pub fn open(dir: &Path, pass: &[u8], now: Time) -> Result<(Self, Vec<Record>), Fault> {
+        let lock = Self::lock(dir)?;
+        let master = head::unlock(&dir.join(HEAD), pass)?;
+        Self::enter_locked(dir, &master, now, lock)
+    }
+
+    /// Opens the vault with a master key that [`head::unlock`] gave.
+    pub fn enter(dir: &Path, master: &MasterKey, now: Time) -> Result<(Self, Vec<Record>), Fault> {
+        let lock = Self::lock(dir)?;
+        Self::enter_locked(dir, master, now, lock)
+    }
+
+    /// Opens every record again, for a device that has to be loaded anew.
+    pub fn records(&self) -> Result<Vec<Record>, Fault> {
+        Ok(self.load()?.1)
+    }
+
+    /// Does what is due at `now`: change of day, end of expiry buckets, hourly checkpoint.
+    pub fn tick(&mut self, now: Time) -> Result<(), Fault> {
+        while self.step(now)? {}
+        if self.hour != now.hours() {
+            self.rows.checkpoint()?;
+            self.hour = now.hours();
+        }
+        self.deadline = next_hour(now);
+        Ok(())
+    }
+
+    /// When [`Vault::tick`] is due: the next full hour, which is also where buckets end.
+    pub fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    /// How many days live state is ahead of the clock. Not 0 only if the clock was once wrong:
+    /// until it has caught up, yesterday's live state is not sealed anew.
+    pub fn days_ahead(&self, now: Time) -> u32 {
+        self.ring.today().unwrap_or(0).saturating_sub(now.days())
+    }
+
+    /// Moves the log into the database, wipes the keys and lets the next process in.
+    pub fn close(self) -> Result<(), Fault> {
+        self.rows.close()
+    }
+
+    fn new(rows: Rows, ring: Keyring, lock: Lock, now: Time) -> Self {
+        Self {
+            remembered: ring.generation(),
+            rows,
+            ring,
+            index: BTreeMap::new(),
+            last_id: MEMORY_ID,
+            swept: false,
+            hour: now.hours(),
+            deadline: next_hour(now),
+            _lock: lock,
+        }
+    }
+
+    fn lock(dir: &Path) -> Result<Lock, Fault> {
+        if !Self::exists(dir) {
+            return Err(Fault::new(
+                Exit::NotFound,
+                format!("there is no vault in {}", dir.display()),
+                "make one with `mezza init`, or choose another home with `--home DIR`",
+            ));
+        }
+        private::check_folder(dir)?;
+        Lock::take(&dir.join(LOCK))
+    }
+
+    fn enter_locked(
+        dir: &Path,
+        master: &MasterKey,
+        now: Time,
+        lock: Lock,
+    ) -> Result<(Self, Vec<Record>), Fault> {
+        private::sweep(&dir.join(HEAD))?;
+        let ring = Keyring::read(dir.join(KEYRING), master)?;
+        let rows = Rows::open(&dir.join(RECORDS))?;
+        let mut vault = Self::new(rows, ring, lock, now);
+        vault.recall()?;
+        vault.tick(now)?;
+        vault.last_id = vault.rows.last()?;
+        let (index, records) = vault.load()?;
+        vault.index = index;
+        Ok((vault, records))
+    }
+
+    /// Refuses a keyring that is older than the one the database remembers.
+    fn recall(&mut self) -> Result<(), Fault> {
+        let (place, body) = self.rows.one(MEMORY_ID)?;
+        let own = place.kind == KIND_MEMORY;
+        let key = self.ring.key(place.bucket).filter(|_| own);
+        let content = key.and_then(|key| record::open(key, place, &body));
+        let generation = content.and_then(|c| <[u8; 8]>::try_from(c.value.as_slice()).ok());
+        match generation.map(u64::from_be_bytes) {
+            Some(generation) if generation <= self.ring.generation() => {
+                self.remembered = generation;
+                Ok(())
+            }
+            _ => Err(damaged("the vault's keyring is older than its database, or another vault's")),
+        }
+    }
+
+    /// Opens every row, in order of numbers.
+    fn load(&self) -> Result<(Index, Vec<Record>), Fault> {
+        let (mut index, mut records) = (Index::new(), Vec::with_capacity(self.index.len()));
+        self.rows.each(|place, body| {
+            let key = self.ring.key(place.bucket).ok_or_else(|| unopened(place.id))?;
+            let content = record::open(key, place, body).ok_or_else(|| unopened(place.id))?;
+            if (place.id, place.kind) == (MEMORY_ID, KIND_MEMORY) {
+                return Ok(());
+            }
+            let kind = KINDS.iter().find(|kind| **kind as u8 == place.kind);
+            let kind = *kind.ok_or_else(|| unopened(place.id))?;
+            let row = Row { id: place.id, bucket: place.bucket };
+            if index.insert(name(kind, &content.key), row).is_some() {
+                return Err(unopened(place.id));
+            }
+            records.push((kind, content.key, content.value));
+            Ok(())
+        })?;
+        Ok((index, records))
+    }
+
+    /// The bucket of live state.
+    fn today(&self) -> Result<BucketCode, Fault> {
+        let day = self.ring.today().ok_or_else(|| damaged("the vault's keyring has no day"))?;
+        Ok(BucketCode::rolling(day))
+    }
+}
+
+/// The name of a record in the index: its kind and its key.
+fn name(kind: Kind, key: &[u8]) -> Vec<u8> {
+    [&[kind as u8], key].concat()
+}
+
+/// The one answer to a row that does not open, whatever the reason.
+fn unopened(id: u64) -> Fault {
+    damaged(&format!("record {id} of the vault was changed or moved and does not open"))
+}
+
+/// Removes what an earlier [`Vault::create`] left that did not reach the head.
+fn remove_leftovers(dir: &Path) -> Result<(), Fault> {
+    private::sweep(&dir.join(HEAD))?;
+    private::sweep(&dir.join(KEYRING))?;
+    let files = rows::files(&dir.join(RECORDS));
+    for file in files.iter().chain([&dir.join(KEYRING)]) {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(private::cannot_write(file, &error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn next_hour(now: Time) -> Time {
+    Time::from_ms((now.ms() / Time::HOUR_MS).saturating_add(1).saturating_mul(Time::HOUR_MS))
+}

@@ -1,0 +1,93 @@
+//! Buckets: which key seals a record, and when that key dies.
+//!
+//! On disk a bucket is `class << 30 | number`: class 0 permanent (number 0), 1 rolling day,
+//! 2 expiry hour, 3 expiry day; hours and days since 1970, UTC.
+
+use mezza_core::Time;
+use mezza_messenger::Bucket;
+
+/// Where the class begins.
+const CLASS_SHIFT: u32 = 30;
+/// The number's bits.
+const NUMBER_MASK: u32 = (1 << CLASS_SHIFT) - 1;
+/// Classes in the order of their codes.
+const ROLLING: u32 = 1;
+const HOUR: u32 = 2;
+const DAY: u32 = 3;
+
+/// A bucket as files have it; the order is that of the codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BucketCode(pub u32);
+
+impl BucketCode {
+    /// The bucket that never ends.
+    pub const PERMANENT: Self = Self(0);
+
+    /// The bucket of live state on a day since 1970.
+    pub fn rolling(day: u32) -> Self {
+        Self::of(ROLLING, day)
+    }
+
+    /// The code of `bucket` while live state is sealed under `today`.
+    pub fn new(bucket: Bucket, today: u32) -> Self {
+        match bucket {
+            Bucket::Permanent => Self::PERMANENT,
+            Bucket::Rolling => Self::rolling(today),
+            Bucket::Hour(hour) => Self::of(HOUR, hour),
+            Bucket::Day(day) => Self::of(DAY, day),
+        }
+    }
+
+    /// The day of a rolling bucket.
+    pub fn rolling_day(self) -> Option<u32> {
+        (self.class() == ROLLING).then_some(self.number())
+    }
+
+    /// Whether the last moment of an expiry bucket has passed.
+    pub fn is_over(self, now: Time) -> bool {
+        match self.class() {
+            HOUR => now.hours() > self.number(),
+            DAY => now.days() > self.number(),
+            _ => false,
+        }
+    }
+
+    /// Whether the code is one that [`BucketCode::new`] makes.
+    pub fn is_valid(self) -> bool {
+        self.class() != 0 || self == Self::PERMANENT
+    }
+
+    fn of(class: u32, number: u32) -> Self {
+        // Thirty bits of hours last until the year 124,000.
+        Self(class << CLASS_SHIFT | number.min(NUMBER_MASK))
+    }
+
+    fn class(self) -> u32 {
+        self.0 >> CLASS_SHIFT
+    }
+
+    fn number(self) -> u32 {
+        self.0 & NUMBER_MASK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_ends() {
+        assert_eq!(BucketCode::new(Bucket::Permanent, 9).0, 0);
+        assert_eq!(BucketCode::new(Bucket::Rolling, 9).0, 0x4000_0009);
+        assert_eq!(BucketCode::new(Bucket::Hour(5), 9).0, 0x8000_0005);
+        assert_eq!(BucketCode::new(Bucket::Day(5), 9).0, 0xc000_0005);
+        assert!(!BucketCode(7).is_valid());
+        let hour = BucketCode::new(Bucket::Hour(5), 9);
+        let end = Time::from_ms(6 * Time::HOUR_MS);
+        assert!(!hour.is_over(end.minus_ms(1)) && hour.is_over(end));
+        let day = BucketCode::new(Bucket::Day(5), 9);
+        let end = Time::from_ms(6 * Time::DAY_MS);
+        assert!(!day.is_over(end.minus_ms(1)) && day.is_over(end));
+        assert_eq!(BucketCode::new(Bucket::Hour(u32::MAX), 0).0, 0xbfff_ffff);
+    }
+}

@@ -1,0 +1,136 @@
+//! One transaction: what the device changed since the last one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mezza_messenger::{Batch, Bucket, Change};
+use rand_core::Rng;
+
+use super::aead::NONCE_BYTES;
+use super::bucket::BucketCode;
+use super::keyring::Keyring;
+use super::record::{self, Place};
+use super::rows::Writing;
+use super::{KIND_MEMORY, MEMORY_ID, Row, Vault, name, unopened};
+use crate::exit::Fault;
+use crate::rng::OsRng;
+
+/// The key of the vault's own record.
+const KEY_MEMORY: &[u8] = b"ring";
+
+/// What becomes of one record; `None`: it is deleted.
+type Fate<'a> = Option<(Bucket, &'a [u8])>;
+
+impl Vault {
+    /// Carries out all changes of all batches in order, in one transaction that is durable when
+    /// this returns: one sync of the log. A record changed more than once is written once.
+    ///
+    /// A bucket that is new gets its key first, durably, at the price of two more syncs.
+    /// After an error the vault is as it was before. Errors: 73 if the disk is full or fails.
+    pub fn commit(&mut self, batches: &[Batch]) -> Result<(), Fault> {
+        let fates = last_changes(batches);
+        if fates.is_empty() {
+            return Ok(());
+        }
+        self.add_keys(&fates)?;
+        let today = self.today()?;
+        let plan = self.plan(fates, today);
+        let ring = &self.ring;
+        let is_new_ring = self.remembered != ring.generation();
+        self.rows.transaction(|writing| {
+            for Step { name, was, becomes } in &plan {
+                match (becomes, was) {
+                    (Some((row, value)), _) => {
+                        let place = Place { kind: name[0], id: row.id, bucket: row.bucket };
+                        put(writing, ring, place, &name[1..], value)?;
+                    }
+                    (None, Some(row)) => writing.delete(row.id)?,
+                    (None, None) => {}
+                }
+            }
+            if is_new_ring { put_memory(writing, ring, today) } else { Ok(()) }
+        })?;
+        self.remembered = self.ring.generation();
+        // A record may have come into a bucket that the last sweep had emptied.
+        self.swept = false;
+        for Step { name, becomes, .. } in plan {
+            match becomes {
+                Some((row, _)) => {
+                    self.last_id = self.last_id.max(row.id);
+                    self.index.insert(name, row);
+                }
+                None => drop(self.index.remove(&name)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the keys that are missing before anything is sealed under them.
+    fn add_keys(&mut self, fates: &BTreeMap<Vec<u8>, Fate<'_>>) -> Result<(), Fault> {
+        let today = self.today()?.rolling_day().unwrap_or_default();
+        let needed = fates.values().flatten().map(|(bucket, _)| BucketCode::new(*bucket, today));
+        let missing: BTreeSet<_> = needed.filter(|code| self.ring.key(*code).is_none()).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.ring.add(&missing.into_iter().collect::<Vec<_>>(), &mut OsRng)
+    }
+
+    fn plan<'a>(&self, fates: BTreeMap<Vec<u8>, Fate<'a>>, today: BucketCode) -> Vec<Step<'a>> {
+        let today = today.rolling_day().unwrap_or_default();
+        let mut last_id = self.last_id;
+        let step = |(name, fate): (Vec<u8>, Fate<'a>)| {
+            let was = self.index.get(&name).copied();
+            let becomes = fate.map(|(bucket, value)| {
+                let id = was.map_or_else(|| last_id + 1, |row| row.id);
+                last_id = last_id.max(id);
+                (Row { id, bucket: BucketCode::new(bucket, today) }, value)
+            });
+            Step { name, was, becomes }
+        };
+        fates.into_iter().map(step).collect()
+    }
+}
+
+/// One record of a transaction: where it is, and where and what it will be.
+struct Step<'a> {
+    name: Vec<u8>,
+    was: Option<Row>,
+    becomes: Option<(Row, &'a [u8])>,
+}
+
+/// The last word on each record.
+fn last_changes(batches: &[Batch]) -> BTreeMap<Vec<u8>, Fate<'_>> {
+    let changes = batches.iter().flat_map(|batch| &batch.0);
+    changes
+        .map(|change| match change {
+            Change::Put { kind, key, bucket, value } => {
+                (name(*kind, key), Some((*bucket, value.as_slice())))
+            }
+            Change::Drop { kind, key } => (name(*kind, key), None),
+        })
+        .collect()
+}
+
+/// Seals a record and writes its row.
+pub(super) fn put(
+    writing: &Writing<'_>,
+    ring: &Keyring,
+    place: Place,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), Fault> {
+    let bucket_key = ring.key(place.bucket).ok_or_else(|| unopened(place.id))?;
+    let mut nonce = [0; NONCE_BYTES];
+    OsRng.fill_bytes(&mut nonce);
+    writing.put(place, &record::seal(bucket_key, &nonce, place, key, value)?)
+}
+
+/// Has the database remember the keyring's generation.
+pub(super) fn put_memory(
+    writing: &Writing<'_>,
+    ring: &Keyring,
+    today: BucketCode,
+) -> Result<(), Fault> {
+    let place = Place { kind: KIND_MEMORY, id: MEMORY_ID, bucket: today };
+    put(writing, ring, place, KEY_MEMORY, &ring.generation().to_be_bytes())
+}

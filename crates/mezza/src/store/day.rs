@@ -1,0 +1,106 @@
+//! The change of day, and the end of expiry buckets.
+//!
+//! ```text
+//! 1  a key for the new day                    keyring written
+//! 2  live rows sealed under it, rows of ended buckets deleted, generation remembered
+//!                                             one transaction
+//! 3  log moved into the database and cut      checkpoint
+//! 4  keys of old days and ended buckets gone  keyring written
+//! 5  generation remembered                    one transaction
+//! ```
+//!
+//! What comes next follows from the files alone, so that a crash between two steps is the same as
+//! a pause: the next opening goes on from there. At no step does a row lie under a key that the
+//! keyring does not have. The day of live state never goes back, even when the clock does.
+
+use mezza_core::Time;
+
+use super::bucket::BucketCode;
+use super::commit::{put, put_memory};
+use super::keyring::Keyring;
+use super::record::{self, Place};
+use super::rows::Writing;
+use super::{MEMORY_ID, Vault, unopened};
+use crate::exit::Fault;
+use crate::rng::OsRng;
+
+impl Vault {
+    /// Takes one step of the list above, the next one that is due at `now`; `false` if none is.
+    ///
+    /// [`Vault::tick`] takes them all; a test stops in between and opens a copy of the folder.
+    pub fn step(&mut self, now: Time) -> Result<bool, Fault> {
+        if self.ring.is_doubtful() {
+            self.ring.write(&mut OsRng)?;
+            return Ok(true);
+        }
+        let newest = self.ring.today().map_or(now.days(), |day| day.max(now.days()));
+        if self.ring.today() != Some(newest) {
+            self.ring.add(&[BucketCode::rolling(newest)], &mut OsRng)?;
+            return Ok(true);
+        }
+        let stale = self.ring.stale(now);
+        if !stale.is_empty() {
+            if self.swept {
+                self.rows.checkpoint()?;
+                self.swept = false;
+                self.ring.forget(&stale, &mut OsRng)?;
+            } else {
+                self.sweep(&stale)?;
+            }
+            return Ok(true);
+        }
+        if self.remembered == self.ring.generation() {
+            return Ok(false);
+        }
+        self.remember()?;
+        Ok(true)
+    }
+
+    /// Step 2: afterwards no row needs the keys of `stale`.
+    fn sweep(&mut self, stale: &[BucketCode]) -> Result<(), Fault> {
+        let today = self.today()?;
+        let old = self.rows.among(stale)?;
+        let ring = &self.ring;
+        self.rows.transaction(|writing| {
+            for place in old.iter().filter(|place| place.id != MEMORY_ID) {
+                if place.bucket.rolling_day().is_some() {
+                    renew(writing, ring, *place, today)?;
+                } else {
+                    writing.delete(place.id)?;
+                }
+            }
+            put_memory(writing, ring, today)
+        })?;
+        for row in self.index.values_mut() {
+            if stale.contains(&row.bucket) && row.bucket.rolling_day().is_some() {
+                row.bucket = today;
+            }
+        }
+        self.index.retain(|_, row| !stale.contains(&row.bucket));
+        self.remembered = self.ring.generation();
+        self.swept = true;
+        Ok(())
+    }
+
+    /// Step 5.
+    fn remember(&mut self) -> Result<(), Fault> {
+        let today = self.today()?;
+        let ring = &self.ring;
+        self.rows.transaction(|writing| put_memory(writing, ring, today))?;
+        self.remembered = self.ring.generation();
+        Ok(())
+    }
+}
+
+/// Seals one row of live state under today's key.
+fn renew(
+    writing: &Writing<'_>,
+    ring: &Keyring,
+    place: Place,
+    today: BucketCode,
+) -> Result<(), Fault> {
+    let body = writing.body(place.id)?;
+    let content = ring.key(place.bucket).and_then(|key| record::open(key, place, &body));
+    let content = content.ok_or_else(|| unopened(place.id))?;
+    put(writing, ring, Place { bucket: today, ..place }, &content.key, &content.value)
+}

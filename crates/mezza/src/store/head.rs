@@ -1,0 +1,135 @@
+//! The head of a vault: the master key, sealed under the passphrase.
+//!
+//! ```text
+//! "MZVAULT1" | m_kib u32 | t u32 | p u32 | salt[16] | slot A | slot B       182 bytes
+//! slot = nonce[24] | XChaCha20-Poly1305(KEK, role u8 | MK[32])               73 bytes
+//! KEK  = Argon2id(passphrase, salt)        additional data: the 36 bytes before the slots
+//! ```
+//!
+//! Both slots always look the same; the one that is not used holds random bytes. One evaluation of
+//! Argon2id serves both.
+
+use std::path::Path;
+
+use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Writer};
+use zeroize::Zeroizing;
+
+use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
+use super::argon::{Cost, SALT_BYTES};
+use crate::exit::{Exit, Fault};
+use crate::home::private;
+
+/// What the file begins with; the digit is the version of the layout.
+const MAGIC: &[u8; 8] = b"MZVAULT1";
+/// Bytes in front of the slots.
+const FRONT_BYTES: usize = 36;
+/// Bytes of a slot.
+const SLOT_BYTES: usize = SEAL_BYTES + 33;
+/// Bytes of the file.
+pub const HEAD_BYTES: usize = FRONT_BYTES + 2 * SLOT_BYTES;
+/// The role of a slot that opens the vault.
+const ROLE_OPEN: u8 = 1;
+
+/// The key above all others of a vault; it never changes.
+pub struct MasterKey(Secret<32>);
+
+impl MasterKey {
+    /// A fresh one.
+    pub fn draw(rng: &mut dyn CryptoRng) -> Self {
+        Self(Secret::random(rng))
+    }
+
+    /// The key derived for one purpose: keyed BLAKE2b-256 of its name.
+    pub fn derive(&self, purpose: &str) -> Secret<32> {
+        Secret::fill(|key| {
+            mezza_core::blake2b(key, self.0.expose(), "", &[purpose.as_bytes()]);
+        })
+    }
+}
+
+/// A decoded head.
+pub struct Head {
+    cost: Cost,
+    salt: [u8; SALT_BYTES],
+    slots: [[u8; SLOT_BYTES]; 2],
+}
+
+impl Head {
+    /// Seals `master` under a passphrase, into slot A. Draws salt, nonce, slot B in this order.
+    pub fn seal(
+        master: &MasterKey,
+        pass: &[u8],
+        cost: Cost,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Fault> {
+        if !cost.is_allowed() {
+            return Err(Fault::new(
+                Exit::Config,
+                "this cost of the passphrase is outside the limits",
+                "take at least 64 MiB, and 192 MiB times passes",
+            ));
+        }
+        let mut head = Self { cost, salt: [0; SALT_BYTES], slots: [[0; SLOT_BYTES]; 2] };
+        rng.fill_bytes(&mut head.salt);
+        let mut nonce = [0; NONCE_BYTES];
+        rng.fill_bytes(&mut nonce);
+        rng.fill_bytes(&mut head.slots[1]);
+        let mut text = Zeroizing::new([ROLE_OPEN; 33]);
+        text[1..].copy_from_slice(master.0.expose());
+        let slot = aead::seal(&cost.key(pass, &head.salt)?, &nonce, &head.front(), &*text)?;
+        head.slots[0].copy_from_slice(&slot);
+        Ok(head)
+    }
+
+    /// Reads the layout; the cost must be an allowed one.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::all(bytes, |r| {
+            if r.array_ref()? != MAGIC {
+                return Err(DecodeError::Value);
+            }
+            let cost = Cost { m_kib: r.u32()?, t: r.u32()?, p: r.u32()? };
+            let head = Self { cost, salt: r.array()?, slots: [r.array()?, r.array()?] };
+            if cost.is_allowed() { Ok(head) } else { Err(DecodeError::Value) }
+        })
+    }
+
+    /// The 182 bytes of the file.
+    pub fn encode(&self) -> Vec<u8> {
+        [self.front().as_slice(), &self.slots[0], &self.slots[1]].concat()
+    }
+
+    /// The master key, if the passphrase is right and no byte has changed.
+    pub fn open(&self, pass: &[u8]) -> Result<Option<MasterKey>, Fault> {
+        let kek = self.cost.key(pass, &self.salt)?;
+        let master = |slot: &[u8; SLOT_BYTES]| {
+            let text = aead::open(&kek, &self.front(), slot)?;
+            let (role, key) = text.split_first()?;
+            (*role == ROLE_OPEN).then_some(())?;
+            Some(MasterKey(Secret::copy_from(key.try_into().ok()?)))
+        };
+        Ok(self.slots.iter().find_map(master))
+    }
+
+    fn front(&self) -> [u8; FRONT_BYTES] {
+        let mut w = Writer::with_capacity(FRONT_BYTES);
+        w.bytes(MAGIC).u32(self.cost.m_kib).u32(self.cost.t).u32(self.cost.p).bytes(&self.salt);
+        let mut front = [0; FRONT_BYTES];
+        front.copy_from_slice(w.as_slice());
+        front
+    }
+}
+
+/// The master key of the vault whose head is at `path`.
+///
+/// A wrong passphrase, a damaged head and a cost below the floor get the same answer.
+pub fn unlock(path: &Path, pass: &[u8]) -> Result<MasterKey, Fault> {
+    let wrong = || {
+        Fault::new(
+            Exit::Denied,
+            "the passphrase is wrong, or the vault's head is damaged",
+            "try again; if you are sure of the passphrase, put the file `head` back from a copy",
+        )
+    };
+    let bytes = private::read(path, HEAD_BYTES + 1)?;
+    Head::decode(&bytes).map_err(|_| wrong())?.open(pass)?.ok_or_else(wrong)
+}

@@ -1,0 +1,176 @@
+//! The keyring: one key for each bucket, in one small file that is replaced as a whole.
+//!
+//! ```text
+//! generation u64 | nonce[24] | XChaCha20-Poly1305(ring key, n u16 | n * (bucket u32 | key[32]))
+//! ring key = keyed BLAKE2b-256(MK, "mezza/vault/ring")
+//! additional data = "mezza/ring" | generation u64
+//! ```
+//!
+//! Forgetting a key forgets all records of its bucket, wherever copies of them lie. The database
+//! remembers the generation, so that an older keyring beside it is noticed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Time, Writer};
+use zeroize::Zeroizing;
+
+use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
+use super::bucket::BucketCode;
+use super::head::MasterKey;
+use crate::exit::{Exit, Fault};
+use crate::home::private;
+
+/// Most keys, as the count on disk has 16 bits.
+pub const KEYS_MAX: usize = u16::MAX as usize;
+/// Bytes of one entry.
+const ENTRY_BYTES: usize = 36;
+/// Longest file.
+const FILE_BYTES_MAX: usize = 8 + SEAL_BYTES + 2 + KEYS_MAX * ENTRY_BYTES;
+/// What precedes the additional data.
+const AAD_LABEL: &[u8] = b"mezza/ring";
+/// The purpose for which the ring key is derived.
+const PURPOSE: &str = "mezza/vault/ring";
+
+/// The bucket keys of a vault and the file they are kept in.
+pub struct Keyring {
+    path: PathBuf,
+    ring_key: Secret<32>,
+    generation: u64,
+    keys: BTreeMap<BucketCode, Secret<32>>,
+    /// Whether the last write failed, so that nobody knows what the file holds.
+    doubtful: bool,
+}
+
+impl Keyring {
+    /// An empty keyring of generation 0, not yet written.
+    pub fn new(path: PathBuf, master: &MasterKey) -> Self {
+        let ring_key = master.derive(PURPOSE);
+        Self { path, ring_key, generation: 0, keys: BTreeMap::new(), doubtful: false }
+    }
+
+    /// Reads the file; removes what a crash during [`Keyring::write`] left.
+    pub fn read(path: PathBuf, master: &MasterKey) -> Result<Self, Fault> {
+        private::sweep(&path)?;
+        let bytes = private::read(&path, FILE_BYTES_MAX + 1)?;
+        let mut ring = Self::new(path, master);
+        ring.decode(&bytes).map_err(|_| {
+            Fault::new(
+                Exit::Malformed,
+                "the vault's keyring is damaged or belongs to another vault",
+                "put the whole folder of the vault back from a copy",
+            )
+        })?;
+        Ok(ring)
+    }
+
+    /// Counts one generation up and replaces the file durably.
+    ///
+    /// The number is used up even by a failure: nobody knows which content the disk then has.
+    pub fn write(&mut self, rng: &mut dyn CryptoRng) -> Result<(), Fault> {
+        self.generation += 1;
+        self.doubtful = true;
+        let mut nonce = [0; NONCE_BYTES];
+        rng.fill_bytes(&mut nonce);
+        private::replace(&self.path, &self.encode(&nonce)?)?;
+        self.doubtful = false;
+        Ok(())
+    }
+
+    /// Whether the last write failed; it is to be repeated before anything else.
+    pub fn is_doubtful(&self) -> bool {
+        self.doubtful
+    }
+
+    /// The file's bytes.
+    pub fn encode(&self, nonce: &[u8; NONCE_BYTES]) -> Result<Vec<u8>, Fault> {
+        let n = u16::try_from(self.keys.len())
+            .map_err(|_| Fault::bug("the keyring has more keys than its file can hold"))?;
+        let mut w = Writer::with_capacity(2 + self.keys.len() * ENTRY_BYTES);
+        w.u16(n);
+        for (bucket, key) in &self.keys {
+            w.u32(bucket.0).bytes(key.expose());
+        }
+        let text = Zeroizing::new(w.finish());
+        let sealed = aead::seal(&self.ring_key, nonce, &aad(self.generation), &text)?;
+        Ok([self.generation.to_be_bytes().as_slice(), &sealed].concat())
+    }
+
+    /// Takes generation and keys from a file's bytes; nothing is taken from wrong ones.
+    pub fn decode(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        let mut r = Reader::new(bytes);
+        let generation = r.u64()?;
+        let text =
+            aead::open(&self.ring_key, &aad(generation), r.rest()).ok_or(DecodeError::Value)?;
+        let keys = Reader::all(&text, entries)?;
+        self.generation = generation;
+        self.keys = keys;
+        Ok(())
+    }
+
+    /// How often the file was replaced.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The key of a bucket.
+    pub fn key(&self, bucket: BucketCode) -> Option<&Secret<32>> {
+        self.keys.get(&bucket)
+    }
+
+    /// All buckets that have a key, ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = BucketCode> {
+        self.keys.keys().copied()
+    }
+
+    /// The newest day of live state.
+    pub fn today(&self) -> Option<u32> {
+        self.buckets().filter_map(BucketCode::rolling_day).max()
+    }
+
+    /// The buckets whose keys must go: ended ones, and days of live state before the newest.
+    pub fn stale(&self, now: Time) -> Vec<BucketCode> {
+        let today = self.today();
+        let is_stale =
+            |b: &BucketCode| b.is_over(now) || b.rolling_day().is_some_and(|d| Some(d) < today);
+        self.buckets().filter(is_stale).collect()
+    }
+
+    /// Makes keys for `buckets` and writes the file; without success the ring has none of them.
+    pub fn add(&mut self, buckets: &[BucketCode], rng: &mut dyn CryptoRng) -> Result<(), Fault> {
+        if self.keys.len() + buckets.len() > KEYS_MAX {
+            return Err(Fault::bug("the keyring has more keys than its file can hold"));
+        }
+        for bucket in buckets {
+            self.keys.insert(*bucket, Secret::random(rng));
+        }
+        let written = self.write(rng);
+        if written.is_err() {
+            self.keys.retain(|bucket, _| !buckets.contains(bucket));
+        }
+        written
+    }
+
+    /// Forgets the keys of `buckets` and writes the file. They are gone from memory in any case.
+    pub fn forget(&mut self, buckets: &[BucketCode], rng: &mut dyn CryptoRng) -> Result<(), Fault> {
+        self.keys.retain(|bucket, _| !buckets.contains(bucket));
+        self.write(rng)
+    }
+}
+
+fn aad(generation: u64) -> Vec<u8> {
+    [AAD_LABEL, &generation.to_be_bytes()].concat()
+}
+
+fn entries(r: &mut Reader<'_>) -> Result<BTreeMap<BucketCode, Secret<32>>, DecodeError> {
+    let mut keys = BTreeMap::new();
+    for _ in 0..r.u16()? {
+        let bucket = BucketCode(r.u32()?);
+        let ascending = keys.last_key_value().is_none_or(|(last, _)| *last < bucket);
+        if !ascending || !bucket.is_valid() {
+            return Err(DecodeError::Value);
+        }
+        keys.insert(bucket, Secret::read(r)?);
+    }
+    Ok(keys)
+}

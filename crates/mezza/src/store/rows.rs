@@ -1,0 +1,256 @@
+//! The database: one table of sealed bodies in SQLite.
+//!
+//! Write-ahead log, one sync per commit (`synchronous = FULL`); deleted bytes are overwritten with
+//! zeros; no shared-memory file and no temporary file, because only one process is ever let in.
+//! Nothing is sorted or looked up by what is inside a body, so there is no index to leak it.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, params};
+
+use super::bucket::BucketCode;
+use super::record::{BODY_BYTES_MAX, Place};
+use crate::exit::{Exit, Fault};
+use crate::home::private;
+
+/// The whole schema, letter by letter as SQLite keeps it.
+const SCHEMA: &str = "CREATE TABLE rec(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, \
+                      bucket INTEGER NOT NULL, body BLOB NOT NULL)";
+/// `PRAGMA user_version` of this schema.
+const VERSION: u32 = 1;
+/// `PRAGMA application_id`: "MZVT".
+const APPLICATION: i32 = 0x4d5a_5654;
+/// Pages of the log after which a commit moves it into the database by itself: 16 MiB. The hourly
+/// checkpoint comes first on all but the busiest days.
+const LOG_PAGES_MAX: u32 = 4_096;
+
+/// The open database.
+pub struct Rows {
+    db: Connection,
+}
+
+/// The files that a database at `path` may have.
+pub fn files(path: &Path) -> [PathBuf; 4] {
+    ["", "-wal", "-shm", "-journal"].map(|suffix| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    })
+}
+
+impl Rows {
+    /// Makes an empty database; there must be none.
+    pub fn create(path: &Path) -> Result<Self, Fault> {
+        private::open(path)?;
+        let rows = Self::connect(path)?;
+        let made = rows.db.execute_batch(&format!(
+            "BEGIN; {SCHEMA}; PRAGMA user_version = {VERSION}; \
+             PRAGMA application_id = {APPLICATION}; COMMIT;"
+        ));
+        made.map_err(|error| fault(&error))?;
+        Ok(rows)
+    }
+
+    /// Opens a database and checks that it is one of ours, of this version, with nothing added.
+    pub fn open(path: &Path) -> Result<Self, Fault> {
+        for file in files(path) {
+            if file == path || file.symlink_metadata().is_ok() {
+                private::check_file(&file)?;
+            }
+        }
+        let rows = Self::connect(path)?;
+        let schema = rows.schema().map_err(|error| fault(&error))?;
+        match rows.version().map_err(|error| fault(&error))? {
+            VERSION if schema == [SCHEMA] => Ok(rows),
+            newer if newer > VERSION => Err(Fault::new(
+                Exit::Config,
+                format!("the vault was written by a newer program (layout {newer})"),
+                "install the newest version",
+            )),
+            _ => Err(damaged("the vault's database has another layout than ours")),
+        }
+    }
+
+    /// Calls `each` with every row in order of numbers; stops at its first error.
+    pub fn each(
+        &self,
+        mut each: impl FnMut(Place, &[u8]) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let sql = "SELECT id, kind, bucket, body FROM rec ORDER BY id";
+        let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
+        let mut rows = statement.query([]).map_err(|error| fault(&error))?;
+        while let Some(row) = rows.next().map_err(|error| fault(&error))? {
+            let body = row.get_ref(3).ok().and_then(|body| body.as_blob().ok());
+            let body = body.filter(|body| body.len() <= BODY_BYTES_MAX);
+            match (place(row), body) {
+                (Some(place), Some(body)) => each(place, body)?,
+                _ => return Err(damaged("a row of the vault is not one of ours")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of some buckets without their bodies.
+    pub fn among(&self, buckets: &[BucketCode]) -> Result<Vec<Place>, Fault> {
+        let mut found = Vec::new();
+        let sql = "SELECT id, kind, bucket FROM rec WHERE bucket <> 0";
+        let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
+        let mut rows = statement.query([]).map_err(|error| fault(&error))?;
+        while let Some(row) = rows.next().map_err(|error| fault(&error))? {
+            let place =
+                place(row).ok_or_else(|| damaged("a row of the vault is not one of ours"))?;
+            if buckets.contains(&place.bucket) {
+                found.push(place);
+            }
+        }
+        Ok(found)
+    }
+
+    /// One row with its body.
+    pub fn one(&self, id: u64) -> Result<(Place, Vec<u8>), Fault> {
+        let sql = "SELECT id, kind, bucket, body FROM rec WHERE id = ?1";
+        let found = self
+            .db
+            .query_row(sql, [id.cast_signed()], |row| Ok((place(row), row.get(3)?)))
+            .optional();
+        match found.map_err(|error| fault(&error))? {
+            Some((Some(place), body)) => Ok((place, body)),
+            _ => Err(damaged("a row of the vault is missing")),
+        }
+    }
+
+    /// The highest number of a row, 0 if there is none.
+    pub fn last(&self) -> Result<u64, Fault> {
+        let sql = "SELECT coalesce(max(id), 0) FROM rec";
+        let last: i64 =
+            self.db.query_row(sql, [], |row| row.get(0)).map_err(|error| fault(&error))?;
+        u64::try_from(last).map_err(|_| damaged("a row of the vault is not one of ours"))
+    }
+
+    /// Does `work` in one transaction: all of it durable when this returns, or none of it.
+    pub fn transaction(
+        &mut self,
+        work: impl FnOnce(&Writing<'_>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let writing = Writing(self.db.transaction().map_err(|error| fault(&error))?);
+        work(&writing)?;
+        writing.0.commit().map_err(|error| fault(&error))
+    }
+
+    /// Moves the log into the database and cuts it to nothing.
+    pub fn checkpoint(&self) -> Result<(), Fault> {
+        let busy: i64 = self
+            .db
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+            .map_err(|error| fault(&error))?;
+        if busy == 0 { Ok(()) } else { Err(Fault::bug("somebody else reads the vault's database")) }
+    }
+
+    /// Closes the database; the log is moved and deleted.
+    pub fn close(self) -> Result<(), Fault> {
+        self.checkpoint()?;
+        self.db.close().map_err(|(_, error)| fault(&error))
+    }
+
+    fn connect(path: &Path) -> Result<Self, Fault> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connect = || {
+            let db = Connection::open_with_flags(path, flags)?;
+            db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+            db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+            db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+            // The locking mode comes before the log: with it there is no shared-memory file.
+            db.execute_batch(&format!(
+                "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; \
+                 PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; \
+                 PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
+                 PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX};"
+            ))?;
+            Ok(Self { db })
+        };
+        connect().map_err(|error| fault(&error))
+    }
+
+    fn schema(&self) -> rusqlite::Result<Vec<String>> {
+        let mut statement = self.db.prepare("SELECT sql FROM sqlite_schema")?;
+        statement.query_map([], |row| row.get(0))?.collect()
+    }
+
+    fn version(&self) -> rusqlite::Result<u32> {
+        self.db.query_row("PRAGMA user_version", [], |row| row.get(0))
+    }
+}
+
+/// A transaction under way.
+pub struct Writing<'a>(Transaction<'a>);
+
+impl Writing<'_> {
+    /// Writes a row, in place of the one with its number if there is one.
+    pub fn put(&self, place: Place, body: &[u8]) -> Result<(), Fault> {
+        let sql = "INSERT INTO rec(id, kind, bucket, body) VALUES (?1, ?2, ?3, ?4) \
+                   ON CONFLICT(id) DO UPDATE SET bucket = excluded.bucket, body = excluded.body";
+        let written = self.0.prepare_cached(sql).and_then(|mut statement| {
+            statement.execute(params![place.id.cast_signed(), place.kind, place.bucket.0, body])
+        });
+        written.map(drop).map_err(|error| fault(&error))
+    }
+
+    /// Deletes a row.
+    pub fn delete(&self, id: u64) -> Result<(), Fault> {
+        let deleted = self
+            .0
+            .prepare_cached("DELETE FROM rec WHERE id = ?1")
+            .and_then(|mut statement| statement.execute([id.cast_signed()]));
+        deleted.map(drop).map_err(|error| fault(&error))
+    }
+
+    /// The body of a row.
+    pub fn body(&self, id: u64) -> Result<Vec<u8>, Fault> {
+        let sql = "SELECT body FROM rec WHERE id = ?1";
+        let body = self.0.prepare_cached(sql).and_then(|mut statement| {
+            statement.query_row([id.cast_signed()], |row| row.get(0)).optional()
+        });
+        body.map_err(|error| fault(&error))?.ok_or_else(|| damaged("a row of the vault is missing"))
+    }
+}
+
+/// A vault that somebody or something has changed.
+pub(super) fn damaged(what: &str) -> Fault {
+    Fault::new(Exit::Malformed, what, "put the whole folder of the vault back from a copy")
+}
+
+fn place(row: &rusqlite::Row<'_>) -> Option<Place> {
+    Some(Place {
+        id: u64::try_from(row.get::<_, i64>(0).ok()?).ok()?,
+        kind: row.get(1).ok()?,
+        bucket: BucketCode(row.get(2).ok()?),
+    })
+}
+
+fn fault(error: &rusqlite::Error) -> Fault {
+    let text = |what: &str| format!("{what} (SQLite: {error})");
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Fault::new(
+            Exit::CannotWrite,
+            text("the disk of the vault is full"),
+            "make room, then unlock the vault again",
+        ),
+        Some(ErrorCode::SystemIoFailure | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
+            Fault::new(
+                Exit::CannotWrite,
+                text("the vault's database cannot be read or written"),
+                "check the disk, its room and the modes in the folder, then unlock the vault again",
+            )
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Fault::new(
+            Exit::Busy,
+            "another program has the vault's database open",
+            "close it and try again",
+        ),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            damaged(&text("the vault's database is damaged"))
+        }
+        _ => Fault::bug(text("the vault's database refuses a command")),
+    }
+}

