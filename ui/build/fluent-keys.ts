@@ -5,14 +5,13 @@ import { join } from 'node:path';
 import type { Plugin } from 'vite';
 
 const ASKED = /(?<![\w.])t\(\s*'([a-z][a-z0-9-]*)'/g;
-const ANY_CALL = /(?<![\w.])t\(\s*(?!')/g;
+const COMPUTED = /(?<![\w.])t\((?!\s*')/;
 
 /** Keys used in one source text; throws when a key is computed. */
 export function keysAsked(source: string, file: string): string[] {
-  if (!file.endsWith('fluent.ts') && ANY_CALL.test(source)) {
+  if (!file.endsWith('fluent.ts') && COMPUTED.test(source)) {
     throw new Error(`${file}: t() takes a literal key in single quotes`);
   }
-  ANY_CALL.lastIndex = 0;
   return [...source.matchAll(ASKED)].map((found) => found[1] ?? '');
 }
 

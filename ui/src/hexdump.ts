@@ -1,7 +1,7 @@
-// Bytes as rows of sixteen, cut where a named field begins or ends.
+// Bytes as rows of eight, so that three dumps stand side by side, cut where a named field begins or ends.
 import type { Field } from './api.ts';
 
-export const ROW_BYTES = 16;
+export const ROW_BYTES = 8;
 
 /** Neighbouring bytes of one row that belong to the same field (-1: to none). */
 export interface Run {
