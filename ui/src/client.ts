@@ -16,6 +16,18 @@ export class Refusal extends Error {
   }
 }
 
+/** An error as one sentence: what is wrong; what to do. Commands stand between backticks on the wire. */
+export function faultWords(error: unknown): string {
+  const said = error instanceof Refusal ? `${error.message}; ${error.next}` : error instanceof Error ? error.message : String(error);
+  return sentence(said);
+}
+
+/** A text of the node as a sentence: it begins with a capital letter, and commands are in quotation marks. */
+export function sentence(text: string): string {
+  const quoted = text.replace(/`([^`]*)`/g, '“$1”');
+  return quoted.charAt(0).toUpperCase() + quoted.slice(1);
+}
+
 const BEARER = 'mezza.bearer';
 
 /** Bearer of this tab, kept across a reload. Per origin and so per port; cookies are shared by all ports. */

@@ -1,7 +1,7 @@
 // What the page knows of the node. Everything here is an answer or an event of the node; nothing is guessed ahead of it.
 import { untrack } from 'svelte';
 import type { CarrierView, Contact, Me, NodeEvent, Note, Request, Status } from './api.ts';
-import { bearer, call, openSession, Refusal, takeTicket } from './client.ts';
+import { bearer, call, openSession, Refusal, sentence, takeTicket } from './client.ts';
 import { EventStream, type Socket } from './events.ts';
 import { t } from './fluent.ts';
 import { merge, upsert } from './order.ts';
@@ -105,7 +105,7 @@ class Model {
       call<{ requests: Request[] }>('GET', '/v1/requests'),
       call<{ carriers: CarrierView[] }>('GET', '/v1/carriers'),
     ]);
-    Object.assign(this, { me, contacts, requests, carriers });
+    Object.assign(this, { me, contacts: contacts.filter((one) => one.standing !== 'request'), requests, carriers });
     await Promise.all(Object.keys(this.threads).map((id) => this.load(id)));
     this.#first();
   }
@@ -193,8 +193,8 @@ class Model {
   /** Shows what went wrong and the next step; a lost session closes the gate. */
   report(error: unknown): void {
     if (error instanceof Refusal && error.status === 401) return this.#shut();
-    const next = error instanceof Refusal ? error.next : null;
-    this.notify(error instanceof Error ? error.message : String(error), next);
+    const next = error instanceof Refusal ? sentence(error.next) : null;
+    this.notify(sentence(error instanceof Error ? error.message : String(error)), next);
   }
 
   notify(title: string, next: string | null = null): void {
@@ -254,8 +254,10 @@ class Model {
         this.me = await call<Me>('GET', '/v1/me');
         return;
       case 'low':
+        this.notify(sentence(event.text ?? t('low')));
+        return;
       case 'trouble':
-        this.notify(event.text ?? t('trouble'));
+        this.notify(sentence(event.text ?? t('trouble')));
         return;
       case 'locked':
         return this.refresh();

@@ -84,6 +84,7 @@ function route(method, path, query, body) {
   switch (key) {
     case 'POST session': return { bearer: 'aa'.repeat(32) };
     case 'GET status': return status();
+    case 'POST ticket': return { url: `http://127.0.0.1:${port}/#t=${randomBytes(32).toString('hex')}` };
     case 'GET words': return { words: ['harbour', 'violin', 'maple', 'orbit', 'candle', 'thistle'] };
     case 'POST unlock': if (body.passphrase !== 'demo') return { problem: 403, code: 'passphrase', title: 'This passphrase does not open the vault', next: 'Try again; capital letters count.' };
     // falls through
@@ -130,7 +131,8 @@ const server = createServer((request, response) => {
   }
   const chunks = [];
   request.on('data', (chunk) => chunks.push(chunk)).on('end', () => {
-    const json = request.headers['content-type'] === 'application/json';
+    const json = request.headers['content-type'] === 'application/json' && chunks.length > 0;
+    if (!request.headers.authorization && url.pathname !== '/v1/session') return response.writeHead(401).end();
     const answer = route(request.method, url.pathname, url.searchParams, json ? JSON.parse(Buffer.concat(chunks)) : null);
     if (answer.svg) return response.writeHead(200, { 'content-type': 'image/svg+xml' }).end(answer.svg);
     response.writeHead(answer.problem ?? (answer === '' ? 204 : 200), { ...headers, 'content-type': 'application/json' }).end(answer === '' ? '' : JSON.stringify(answer));
