@@ -217,7 +217,7 @@ sight-bytes = { $count ->
 }
 fields = Fields
 field-bytes = { $count } B
-dump = Bytes
+dump = Bytes of event { $n }
 dump-all = Show all { $count } bytes
 dump-less = Show less
 

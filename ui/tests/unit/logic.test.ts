@@ -6,6 +6,7 @@ import { dump, owners } from '../../src/hexdump.ts';
 import { gather, moments, seenBy, SIGHTS_MAX } from '../../src/moments.ts';
 import { compareIds, merge, upsert } from '../../src/order.ts';
 import { href, parse } from '../../src/route.ts';
+import { clockWords, dayWords, exactWords, recentWords } from '../../src/time.ts';
 import { pathWords, stateWords } from '../../src/words.ts';
 
 const note = (changes: Partial<Note> = {}): Note => ({
@@ -114,6 +115,18 @@ describe('observer', () => {
     expect(second?.offset).toBe('0008');
     expect(second?.runs.map((run) => run.field)).toEqual([0, -1]);
     expect(dump('00'.repeat(100), [], 2)).toHaveLength(2);
+  });
+});
+
+describe('times', () => {
+  test('times are read as people read them', () => {
+    const noon = new Date(2026, 10, 21, 12, 5, 9, 120).getTime();
+    expect([clockWords(noon), exactWords(noon), dayWords(noon)]).toEqual(['12:05', '12:05:09.120', 'November 21, 2026']);
+    expect([recentWords(noon, noon + 60_000), recentWords(noon, noon + 864e5)]).toEqual(['12:05', 'Nov 21']);
+  });
+
+  test('a claimed time that is no date breaks nothing', () => {
+    for (const ms of [Number.NaN, Infinity, 2 ** 63, -(2 ** 63)]) expect([clockWords(ms), dayWords(ms), recentWords(ms, 0)]).toEqual(['–', '–', '–']);
   });
 });
 
