@@ -1,0 +1,265 @@
+# Texts of the page, in English. A key that the page asks for and this file lacks fails the build, and so does one too many.
+
+title = Mezzavoce
+title-unread = ({ $count }) Mezzavoce
+demo = DEMO
+demo-why = Everything runs on this machine. Nothing here hides you from anybody.
+demo-passphrase = This is the demo world; its passphrase is: demo
+
+## Parts of the page, named when one of them fails
+part-page = The page
+part-people = The list of people
+part-thread = The conversation
+part-note = This note
+part-composer = The writing field
+part-failed = { $name } could not be shown.
+part-failed-next = The rest goes on. Try it again, or reload the page if it stays.
+again = Try again
+
+## Doors
+closed = This address has been used
+closed-why = Each address of this page opens one tab, once, so that nobody else on this machine can use it. For a new one, run in a terminal:
+closed-command = mezza url
+closed-paste = and open it, or paste it here
+open = Open
+unlock = Unlock
+unlock-name = Unlock { $name }
+unlock-why = Everything you keep is sealed under your passphrase. It is checked on this machine and goes nowhere.
+unlocking = Unlocking…
+passphrase = Passphrase
+passphrase-show = Show it
+create = Make your identity
+create-why = It lives on this device only. There is no account and no phone number.
+create-name = Your name, as others will see it
+create-words = Six words drawn at random are hard to guess and easy to remember. Write them down: nobody can reset them.
+create-words-take = Use these words
+create-words-other = Other words
+create-relay = Use a relay of your choice
+create-relay-uri = Address of the relay
+create-do = Make it
+creating = Making your keys…
+
+## People and conversations
+people = People and places
+contact = Contact
+contact-of = About { $name }
+choose = Choose a conversation.
+choose-none = Nobody here yet. Add a contact to begin.
+no-notes = No notes yet
+unread = unread
+offline = The program does not answer. Trying again…
+back = Back to the list
+back-thread = Back to the conversation
+verified-short = Number compared
+unverified-short = Number not compared yet
+log = Conversation with { $name }
+earlier = Earlier notes
+missing = { $count ->
+    [one] One note is on its way
+   *[other] { $count } notes are on their way
+}
+namesake = Another contact has the same name. This is a different person.
+welcome = This is echo
+welcome-why = Echo is a second device with its own keys, reached over the relay like anybody else. It answers with your own words and the carrier they came by. Write something and watch the state of your note change.
+note-newer = This note needs a newer version of Mezzavoce.
+note-cancel = Do not send it
+note-forget = Delete it here
+compose = Note to { $name }
+compose-placeholder = Write a note
+compose-closed = This conversation is closed
+send = Send
+cost = { $carrier }, level { $level }: { $cost }
+cost-none = No carrier of level { $pin } is up. The note waits until one is.
+bytes = { $bytes } of { $max } bytes
+too-long = Too long for one note. Split it in two.
+
+## States: what the evidence proves, and no more
+state-received = received
+state-queued = waiting: { $why }
+state-handed-relay = the relay took it
+state-delivered = on their device
+state-read = read
+state-expired = not confirmed before it expired; it may have arrived
+state-expired-short = not confirmed before it expired
+why-sending = being sent
+why-no-carrier = no carrier is up
+why-below-pin = what is up protects less than you allow
+why-too-big = too big for this carrier
+why-keys = waiting for their keys
+why-answer = waiting for their answer
+why-box-gone = their mailbox is gone; ask them for a new card
+why-box-full = their mailbox is full
+why-budget = the privacy budget is spent
+why-slow = the relay asked to slow down
+fact-written = Written
+fact-sent = Sent, by their clock
+fact-received = Received
+fact-handed = Taken by the carrier
+fact-carried = Announced by a neighbour
+fact-delivered = On their device
+fact-read = Read
+fact-pin = Lowest level allowed
+fact-due = Can arrive until
+
+## Carriers and levels
+carrier-relay = relay
+carrier-mixnet = mixnet
+carrier-mesh = mesh
+carrier-link = link
+path = { $carrier }, level { $level }
+level-1 = Level 1: what you write is hidden from everyone but the two devices. Who writes to whom is not.
+level-2 = Level 2: who writes to whom is hidden too, from any one operator.
+level-3 = Level 3: who writes to whom is hidden too, from an observer of all traffic.
+level-4 = Level 4: even whether you converse at all is hidden.
+carriers = Carriers
+carriers-caption = What each carrier hides, and from whom
+carriers-from = From
+carrier-up = up
+carrier-down = down
+from-provider = Your provider
+from-relay = The relay
+from-room = The room
+from-thief = A thief
+hides = hidden:
+sees = seen:
+key-hidden = hidden
+key-seen = seen
+pin = Lowest level
+pin-lowest = Lowest protection allowed for notes to this contact
+pin-blocks = Blocked: { $carriers }.
+pin-blocks-all = Blocked: { $carriers }. Nothing else is up, so your notes would wait here.
+pin-blocks-none = Nothing is blocked.
+pin-later = This holds for notes you write from now on. Notes already waiting keep the level they were written under.
+
+## A contact
+standing-held = You have their card. Nothing sent yet.
+standing-asked = Asked. Waiting for a first answer.
+standing-open = In conversation
+standing-request = Asks to write to you
+standing-blocked = Blocked
+number = Safety number
+number-why = If both of you see these digits, nobody sits between you: compare them in person or on a call.
+number-scan = Show as a code
+verify = They match: mark as compared
+verify-undo = Take the mark back
+verified-number = Number compared on { $day }
+verified-person = Scanned in person on { $day }
+receipts = Receipts
+receipt-delivered = Tell them when a note is on this device
+receipt-read = Tell them when I have read it
+name = Name
+name-yours = Your name for them
+name-optional = optional
+name-claimed = They call themselves { $name }.
+save = Save
+block = Block
+unblock = Unblock
+block-why = What a blocked contact sends is taken, dropped and never answered. They are not told.
+delete = Delete
+delete-title = Delete { $name }?
+delete-why = The contact and all notes with them leave this device. This cannot be undone.
+cancel = Cancel
+
+## Adding
+add = Add a contact
+add-why = Exchange cards: let them scan yours, and add theirs.
+add-do = Add
+mine = Your card
+mine-why = It holds your name, your keys and your relay. Whoever has it can ask to write to you.
+mine-qr = QR code of the card of { $name }
+mine-me = { $name }, card number { $serial }
+copy = Copy as text
+copied = Copied
+copy-refused = The browser did not allow copying.
+copy-refused-next = Show the card in a terminal with: mezza card
+theirs = Their card
+theirs-why = Scan it, or paste its text.
+paste = Card as text
+in-person = They are here with me: this is surely their card
+scan-file = From a picture
+scan-camera = With the camera
+scan-stop = Stop the camera
+scan-found = Card found. Look at it and add it.
+scan-no-camera = No camera can be used. Choose a picture of the code or paste the text.
+scan-no-image = This file is not a picture the browser can open. Choose a PNG or JPEG.
+scan-no-canvas = The browser cannot draw the picture. Paste the card as text.
+requests = requests
+requests-title = They ask to write to you
+requests-why = They are not told that you have seen this, until you accept.
+accept = Accept
+refuse = Refuse
+
+## Observer
+observer = What the relay sees
+observer-why = The same note as your provider, the relay and a thief of the disk see it: the real bytes, each field named by the decoder that reads them.
+observer-say = Write a note to echo and watch
+observer-nothing = Nothing has passed yet. Send a note.
+observer-off = The observer is off. Start the program with: mezza up --observe
+moments = Moments
+moment-events = { $count ->
+    [one] one event
+   *[other] { $count } events
+}
+see-you = What was written
+see-provider = Your internet provider
+see-provider-why = Below TLS: addresses, times and sizes.
+see-relay = The relay
+see-relay-why = Inside TLS: which mailbox, which size, when.
+see-thief = A thief of the disk
+see-thief-why = Files of the relay and of your vault, switched off.
+see-nothing = Saw nothing in this moment.
+way-in = to you
+way-out = from you
+way-rest = on disk
+sight-bytes = { $count ->
+    [one] one byte
+   *[other] { $count } bytes
+}
+fields = Fields
+field-bytes = { $count } B
+dump = Bytes of event { $n }
+dump-all = Show all { $count } bytes
+dump-less = Show less
+
+## Health
+health = Health
+health-why = How the program and what it needs are doing.
+health-lines = Checks
+health-again = Look again
+ok = in order
+not-ok = needs you
+none = none
+me = This device
+me-id = Identity
+me-card = Card
+me-serial = number { $serial }, issued { $day }
+me-suites = Suites
+me-relays = Relays
+me-stock = One-time keys at the relay
+me-lock = Locks itself
+me-lock-after = after { $minutes } minutes without you
+me-lock-never = never
+me-version = Version
+
+## Help, theme, trouble
+help = Help
+help-title = How to read this page
+help-states = Each note you send shows what is known about it, and nothing that is only hoped:
+help-handed = It has it on disk. It cannot read it.
+help-delivered = Their device said so, under your shared keys.
+help-expired = No word came back in time. Nobody knows more than that.
+help-level = The number beside it is the level of protection, from 1 (what you write is hidden) to 4 (even that you converse is hidden). A conversation never sends below the level you set.
+help-number = To be sure who you write to, compare the safety number with them once.
+help-keys = Enter sends, Shift and Enter begin a new line, Tab moves through everything.
+close = Close
+lock = Lock
+dismiss = Dismiss
+theme-system = Colours as the system has them. Change to light
+theme-light = Light colours. Change to dark
+theme-dark = Dark colours. Change to those of the system
+low = Somebody may be using up your one-time keys at the relay. Notes stay safe; first notes are a little weaker.
+trouble = Something needs your attention. Look at Health.
+error-unknown = The program gave an answer this page does not understand
+error-unknown-next = Reload the page; if it stays, restart the program.
+error-unreachable = The program does not answer
+error-unreachable-next = Is it running? Start it with: mezza up

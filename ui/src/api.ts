@@ -1,0 +1,166 @@
+// The HTTP contract as types. Field names are the wire's. Identifiers are decimal strings, times are milliseconds since 1970.
+
+export type Standing = 'held' | 'asked' | 'open' | 'request' | 'blocked';
+export type NoteState = 'received' | 'queued' | 'handed' | 'carried' | 'expired' | 'delivered' | 'read';
+export type Fallback = 'none' | 'listed';
+export type Place = 'your provider' | 'the relay' | 'the room' | 'a thief';
+export type Observer = 'provider' | 'relay' | 'thief';
+
+export interface Status {
+  version: string;
+  state: 'empty' | 'locked' | 'open';
+  name: string | null;
+  demo: boolean;
+  observer: boolean;
+  idle_lock_s: number;
+  now_ms: number;
+}
+
+export interface Relay {
+  key: string;
+  host: string;
+  port: number;
+}
+
+export interface Me {
+  name: string;
+  id: string;
+  card_serial: number;
+  issued_days: number;
+  suites: string[];
+  relays: Relay[];
+  one_time_stock: number | null;
+}
+
+export interface Policy {
+  carriers: string[];
+  pin: number;
+  fallback: Fallback;
+  timer_s: number;
+  delivered: boolean;
+  read: boolean;
+}
+
+export interface Contact {
+  id: string;
+  name: string;
+  claimed_name: string;
+  standing: Standing;
+  verified: { how: 'in_person' | 'number'; at_ms: number } | null;
+  policy: Policy;
+  suites: string[];
+  relay: Relay | null;
+  absent_parts: number[];
+  unread: number;
+  missing: number;
+  namesake: boolean;
+  last: Note | null;
+}
+
+export interface Fact {
+  what: 'handed' | 'carried' | 'delivered' | 'read';
+  carrier: string;
+  at_ms: number;
+  words: string;
+}
+
+export interface Note {
+  id: string;
+  contact: string;
+  incoming: boolean;
+  kind: 'text' | 'newer';
+  text: string | null;
+  sent_ms: number;
+  at_ms: number;
+  state: NoteState;
+  why: string | null;
+  words: string;
+  carrier: string | null;
+  level: number | null;
+  pin: number;
+  facts: Fact[];
+  due_ms: number | null;
+}
+
+export interface Offer {
+  carrier: string;
+  fits: boolean;
+  up: boolean;
+  level: number;
+  pieces: number;
+  cost: string;
+}
+
+export interface Preview {
+  bytes: number;
+  bytes_max: number;
+  offers: Offer[];
+}
+
+export interface Request {
+  contact: Contact;
+  notes: Note[];
+}
+
+export interface CarrierView {
+  carrier: string;
+  up: boolean;
+  level: number;
+  relay: Relay | null;
+  delay_ms: number;
+  delay_p99_ms: number;
+  piece_bytes: number;
+  pieces_max: number;
+  store_h: number;
+  receipts: boolean;
+  demo: boolean;
+  hides: { from: Place; what: string; hidden: boolean }[];
+}
+
+export interface SafetyNumber {
+  groups: string[];
+  scannable_svg: string;
+}
+
+export interface Field {
+  name: string;
+  value: string;
+  offset: number;
+  len: number;
+}
+
+export interface Sight {
+  n: number;
+  at_ms: number;
+  who: Observer;
+  direction: 'in' | 'out' | 'at rest';
+  bytes: number;
+  hex: string;
+  fields: Field[];
+}
+
+export interface HealthLine {
+  name: string;
+  ok: boolean;
+  text: string;
+  next: string | null;
+}
+
+/** One frame of the WebSocket. */
+export interface NodeEvent {
+  cursor: number | null;
+  kind:
+    | 'note' | 'state' | 'gone' | 'contact' | 'contact_gone' | 'request' | 'anew'
+    | 'trouble' | 'carrier' | 'card' | 'low' | 'locked' | 'reload';
+  contact?: string;
+  note?: Note;
+  text?: string;
+}
+
+/** RFC 9457 problem: what went wrong and what to do next. */
+export interface Problem {
+  code: string;
+  title: string;
+  next: string;
+  status: number;
+}

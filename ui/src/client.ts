@@ -1,0 +1,98 @@
+// The one place that speaks HTTP with the node.
+import { t } from './fluent.ts';
+import type { Problem } from './api.ts';
+
+/** A refused call: the problem as the node put it, its next step included. */
+export class Refusal extends Error {
+  readonly code: string;
+  readonly next: string;
+  readonly status: number;
+
+  constructor(problem: Problem) {
+    super(problem.title);
+    this.code = problem.code;
+    this.next = problem.next;
+    this.status = problem.status;
+  }
+}
+
+/** An error as one sentence: what is wrong; what to do. Commands stand between backticks on the wire. */
+export function faultWords(error: unknown): string {
+  const said = error instanceof Refusal ? `${error.message}; ${error.next}` : error instanceof Error ? error.message : String(error);
+  return sentence(said);
+}
+
+/** A text of the node as a sentence: it begins with a capital letter, and commands are in quotation marks. */
+export function sentence(text: string): string {
+  const quoted = text.replace(/`([^`]*)`/g, '“$1”');
+  return quoted.charAt(0).toUpperCase() + quoted.slice(1);
+}
+
+const BEARER = 'mezza.bearer';
+
+/** Bearer of this tab, kept across a reload. Per origin and so per port; cookies are shared by all ports. */
+export const bearer = {
+  read: (): string | null => sessionStorage.getItem(BEARER),
+  keep: (value: string): void => sessionStorage.setItem(BEARER, value),
+  drop: (): void => sessionStorage.removeItem(BEARER),
+};
+
+/** Takes the one-time ticket out of the address, so that neither history nor a shared screen keeps it. */
+export function takeTicket(): string | null {
+  const found = /^#t=([0-9a-f]+)$/i.exec(location.hash);
+  if (!found) return null;
+  history.replaceState(null, '', location.pathname);
+  return found[1] ?? null;
+}
+
+async function problem(answer: Response): Promise<Problem> {
+  const fallback = { code: 'unknown', title: t('error-unknown'), next: t('error-unknown-next'), status: answer.status };
+  try {
+    const body = (await answer.json()) as Partial<Problem>;
+    return { ...fallback, ...body, status: answer.status };
+  } catch {
+    return fallback;
+  }
+}
+
+async function ask(method: string, path: string, body?: unknown): Promise<Response> {
+  const headers = new Headers();
+  const held = bearer.read();
+  if (held) headers.set('authorization', `Bearer ${held}`);
+  let payload: BodyInit | null = null;
+  if (body instanceof Blob) {
+    headers.set('content-type', 'application/octet-stream');
+    payload = body;
+  } else if (body !== undefined) {
+    headers.set('content-type', 'application/json');
+    payload = JSON.stringify(body);
+  }
+  let answer: Response;
+  try {
+    answer = await fetch(path, { method, headers, body: payload, cache: 'no-store', redirect: 'error' });
+  } catch {
+    throw new Refusal({ code: 'unreachable', title: t('error-unreachable'), next: t('error-unreachable-next'), status: 0 });
+  }
+  if (!answer.ok) throw new Refusal(await problem(answer));
+  return answer;
+}
+
+/** A call that answers JSON (or nothing: then the result is undefined). */
+export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const answer = await ask(method, path, body);
+  const text = await answer.text();
+  return (text === '' ? undefined : JSON.parse(text)) as T;
+}
+
+/** A call that answers a picture, as an address for an <img>. The caller revokes it. */
+export async function picture(path: string): Promise<string> {
+  const answer = await ask('GET', path);
+  return URL.createObjectURL(await answer.blob());
+}
+
+/** Exchanges the ticket for a bearer; a ticket works once. */
+export async function openSession(ticket: string): Promise<void> {
+  bearer.drop();
+  const { bearer: value } = await call<{ bearer: string }>('POST', '/v1/session', { ticket });
+  bearer.keep(value);
+}

@@ -1,0 +1,115 @@
+// The stream of events: one WebSocket, opened again with growing pauses, resumed at the last cursor.
+//
+//   idle -> open -> (lost) -> waiting -> open ...      4401 -> refused (the bearer is no longer good)
+//                   (4408 or `reload`) -> forget the cursor, tell the page to read everything again -> open
+import type { NodeEvent } from './api.ts';
+
+/** Longest pause between two attempts, ms. */
+export const PAUSE_MAX_MS = 10_000;
+const PAUSE_FIRST_MS = 250;
+
+/** Pause before attempt n (from 0), ms: doubled each time, a quarter of it by chance, so that tabs do not come in step. */
+export function pause(attempt: number, chance: number): number {
+  const whole = Math.min(PAUSE_MAX_MS, PAUSE_FIRST_MS * 2 ** Math.min(attempt, 10));
+  return Math.round(whole * (0.75 + 0.25 * chance));
+}
+
+/** The part of a WebSocket that the stream needs. */
+export interface Socket {
+  onopen: (() => void) | null;
+  onmessage: ((message: { data: unknown }) => void) | null;
+  onclose: ((closed: { code: number }) => void) | null;
+  send(text: string): void;
+  close(): void;
+}
+
+export interface World {
+  open(): Socket;
+  bearer(): string | null;
+  later(run: () => void, ms: number): void;
+  chance(): number;
+}
+
+export interface Listener {
+  event(event: NodeEvent): void;
+  online(online: boolean): void;
+  reload(): void;
+  refused(): void;
+}
+
+export class EventStream {
+  #world: World;
+  #listener: Listener;
+  #socket: Socket | null = null;
+  #cursor: number | null = null;
+  #attempt = 0;
+  #stopped = true;
+
+  constructor(world: World, listener: Listener) {
+    this.#world = world;
+    this.#listener = listener;
+  }
+
+  /** Cursor of the newest event seen; null before the first. */
+  get cursor(): number | null {
+    return this.#cursor;
+  }
+
+  start(): void {
+    if (!this.#stopped) return;
+    this.#stopped = false;
+    this.#open();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#socket?.close();
+    this.#socket = null;
+  }
+
+  #open(): void {
+    const bearer = this.#world.bearer();
+    if (this.#stopped || bearer === null) return;
+    const socket = this.#world.open();
+    this.#socket = socket;
+    socket.onopen = () => {
+      socket.send(JSON.stringify(this.#cursor === null ? { bearer } : { bearer, since: this.#cursor }));
+      this.#listener.online(true);
+    };
+    socket.onmessage = (message) => {
+      if (socket === this.#socket && typeof message.data === 'string') this.#take(message.data);
+    };
+    socket.onclose = (closed) => {
+      if (socket === this.#socket) this.#lost(closed.code);
+    };
+  }
+
+  #take(text: string): void {
+    this.#attempt = 0;
+    const event = JSON.parse(text) as NodeEvent;
+    if (event.kind === 'reload') {
+      this.#cursor = null;
+      this.#listener.reload();
+      return;
+    }
+    if (event.cursor !== null) this.#cursor = Math.max(this.#cursor ?? 0, event.cursor);
+    this.#listener.event(event);
+  }
+
+  #lost(code: number): void {
+    this.#socket = null;
+    if (this.#stopped) return;
+    this.#listener.online(false);
+    if (code === 4401) {
+      this.#stopped = true;
+      this.#listener.refused();
+      return;
+    }
+    if (code === 4408 && this.#cursor !== null) {
+      this.#cursor = null;
+      this.#listener.reload();
+    }
+    this.#world.later(() => this.#open(), pause(this.#attempt, this.#world.chance()));
+    this.#attempt += 1;
+  }
+}

@@ -1,0 +1,40 @@
+// What three observers saw, grouped into moments: events that follow each other closely belong to one exchange.
+import type { Observer, Sight } from './api.ts';
+
+/** Silence that ends a moment, ms. An exchange on loopback takes some 30 ms. */
+export const SILENCE_MS = 400;
+/** Events kept, as many as the node's ring holds. */
+export const SIGHTS_MAX = 256;
+
+export interface Moment {
+  first: number;
+  from_ms: number;
+  to_ms: number;
+  sights: Sight[];
+}
+
+/** Old and new events, each once, the oldest dropped beyond the limit. */
+export function gather(held: Sight[], fresh: Sight[]): Sight[] {
+  const last = held.at(-1)?.n ?? -1;
+  return [...held, ...fresh.filter((sight) => sight.n > last)].slice(-SIGHTS_MAX);
+}
+
+/** Moments, the newest first. */
+export function moments(sights: Sight[]): Moment[] {
+  const found: Moment[] = [];
+  for (const sight of sights) {
+    const open = found.at(-1);
+    if (open && sight.at_ms - open.to_ms <= SILENCE_MS) {
+      open.sights.push(sight);
+      open.to_ms = Math.max(open.to_ms, sight.at_ms);
+    } else {
+      found.push({ first: sight.n, from_ms: sight.at_ms, to_ms: sight.at_ms, sights: [sight] });
+    }
+  }
+  return found.reverse();
+}
+
+/** What one observer saw in a moment. */
+export function seenBy(moment: Moment, who: Observer): Sight[] {
+  return moment.sights.filter((sight) => sight.who === who);
+}

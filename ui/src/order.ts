@@ -1,0 +1,20 @@
+// Keeping a thread in order while notes arrive twice or late.
+import type { Note } from './api.ts';
+
+/** Compares decimal identifiers of any length. */
+export function compareIds(left: string, right: string): number {
+  return left.length - right.length || (left < right ? -1 : left > right ? 1 : 0);
+}
+
+/** The thread with this note in its place: a known one is replaced, never shown twice. */
+export function upsert(notes: Note[], note: Note): Note[] {
+  const at = notes.findIndex((other) => other.id === note.id);
+  if (at >= 0) return notes.with(at, note);
+  const before = notes.findLastIndex((other) => compareIds(other.id, note.id) < 0);
+  return notes.toSpliced(before + 1, 0, note);
+}
+
+/** Two answers of the node as one thread; what `newer` says about a note wins. */
+export function merge(older: Note[], newer: Note[]): Note[] {
+  return newer.reduce(upsert, older);
+}

@@ -1,0 +1,22 @@
+// Times for people. The language is named, because a POSIX locale makes Intl throw. A time may be what somebody else
+// claims: whatever is no date is shown as unknown and breaks nothing.
+
+const MS_MAX = 8.64e15;
+
+function shown(options: Intl.DateTimeFormatOptions): (ms: number) => string {
+  const format = new Intl.DateTimeFormat('en', options);
+  return (ms) => (Math.abs(ms) <= MS_MAX ? format.format(ms) : '–');
+}
+
+/** 13:05 */
+export const clockWords = shown({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+/** 13:05:22.120 */
+export const exactWords = shown({ hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' });
+/** November 21, 2026 */
+export const dayWords = shown({ day: 'numeric', month: 'long', year: 'numeric' });
+const short = shown({ day: 'numeric', month: 'short' });
+
+/** 13:05 of today, otherwise the day. */
+export function recentWords(ms: number, now_ms: number): string {
+  return dayWords(ms) === dayWords(now_ms) ? clockWords(ms) : short(ms);
+}

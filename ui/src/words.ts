@@ -1,0 +1,58 @@
+// States in words. A state is a function of evidence and the words say no more than it proves; nothing unknown is called failed.
+import { t } from './fluent.ts';
+import type { Note } from './api.ts';
+
+const reasons: Record<string, () => string> = {
+  sending: () => t('why-sending'),
+  no_carrier: () => t('why-no-carrier'),
+  below_pin: () => t('why-below-pin'),
+  too_big: () => t('why-too-big'),
+  keys: () => t('why-keys'),
+  answer: () => t('why-answer'),
+  box_gone: () => t('why-box-gone'),
+  box_full: () => t('why-box-full'),
+  budget: () => t('why-budget'),
+  slow: () => t('why-slow'),
+};
+
+const carriers: Record<string, () => string> = {
+  relay: () => t('carrier-relay'),
+  mixnet: () => t('carrier-mixnet'),
+  mesh: () => t('carrier-mesh'),
+  link: () => t('carrier-link'),
+};
+
+/** Name of a carrier for people; an unknown one is shown as the node calls it. */
+export function carrierWords(carrier: string): string {
+  return carriers[carrier]?.() ?? carrier;
+}
+
+/** State of a note in words. What a newer node says and this page does not know is shown in the node's own words. */
+export function stateWords(note: Pick<Note, 'state' | 'why' | 'words' | 'carrier'>): string {
+  switch (note.state) {
+    case 'received': return t('state-received');
+    case 'queued': return note.why && reasons[note.why] ? t('state-queued', { why: reasons[note.why]?.() ?? '' }) : note.words;
+    case 'handed': return note.carrier === 'relay' ? t('state-handed-relay') : note.words;
+    case 'expired': return t('state-expired');
+    case 'delivered': return t('state-delivered');
+    case 'read': return t('state-read');
+    default: return note.words;
+  }
+}
+
+/** How a note travelled: `relay, level 1`; null while no carrier has it. */
+export function pathWords(note: Pick<Note, 'carrier' | 'level'>): string | null {
+  if (note.carrier === null) return null;
+  const carrier = carrierWords(note.carrier);
+  return note.level === null ? carrier : t('path', { carrier, level: note.level });
+}
+
+/** What a protection level hides, in one sentence. */
+export function levelWords(level: number): string {
+  switch (level) {
+    case 1: return t('level-1');
+    case 2: return t('level-2');
+    case 3: return t('level-3');
+    default: return t('level-4');
+  }
+}

@@ -1,0 +1,65 @@
+// The page in a real browser against the real program. `npm run browser [-- PATTERN]`
+// MEZZA_BIN names the program (default: the debug build), MEZZA_CHROMIUM the browser.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import * as care from './browser/care.mjs';
+import * as chat from './browser/chat.mjs';
+import * as door from './browser/door.mjs';
+import * as keys from './browser/keys.mjs';
+import { CHROMIUM, launch } from './browser/tab.mjs';
+import { Program } from './browser/world.mjs';
+
+const TEST_MS = 90_000;
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const binary = process.env.MEZZA_BIN ?? join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), 'debug', 'mezza');
+const pattern = new RegExp(process.argv[2] ?? '');
+const { web5, ...others } = care;
+const cases = Object.entries({ ...door, ...chat, ...others, ...web5, ...keys }).filter(([name]) => pattern.test(name));
+const print = (line) => process.stdout.write(`${line}\n`);
+
+function skip(reason) {
+  for (const [name] of cases) print(`SKIPPED ${name}: ${reason}`);
+  print(`0 passed, 0 failed, ${cases.length} skipped`);
+  process.exit(0);
+}
+
+if (!existsSync(CHROMIUM)) skip(`no ${CHROMIUM}; on Debian: apt install chromium`);
+if (!existsSync(binary)) skip(`no ${binary}; build it with: cargo build -p mezza`);
+
+async function once(name, run, world) {
+  const lines = [];
+  let timer;
+  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error(`not done after ${TEST_MS} ms`)), TEST_MS)));
+  try {
+    await Promise.race([run({ ...world, log: (line) => lines.push(line) }), late]);
+    print(`ok ${name}`);
+    return true;
+  } catch (error) {
+    print(`FAILED ${name}`);
+    print(String(error?.stack ?? error).split('\n').slice(0, 14).map((line) => `    ${line}`).join('\n'));
+    return false;
+  } finally {
+    clearTimeout(timer);
+    lines.forEach((line) => print(`    ${line}`));
+    await Promise.all(world.browser.contexts().map((context) => context.close().catch(() => null)));
+  }
+}
+
+const browser = await launch();
+const programs = [new Program(binary), new Program(binary)];
+let failed = 0;
+try {
+  const [alice, bob] = programs;
+  await alice.start(['up', '--demo', '--observe', '--port', '0']);
+  await bob.start(['up', '--demo', '--port', '0']);
+  for (const [name, run] of cases) if (!(await once(name, run, { browser, alice, bob }))) failed += 1;
+} catch (error) {
+  print(`FAILED to start: ${error.message}`);
+  failed = cases.length;
+} finally {
+  await browser.close();
+  await Promise.all(programs.map((program) => program.stop()));
+}
+print(`${cases.length - failed} passed, ${failed} failed, 0 skipped`);
+process.exit(failed === 0 ? 0 : 1);

@@ -1,0 +1,155 @@
+// WEB-6, WEB-7 and M6: the keyboard alone, parts that fail, the first screen's speed.
+import assert from 'node:assert/strict';
+import { bubble, go, opened, tab, tabTo, until } from './tab.mjs';
+import { DEMO_PASSPHRASE } from './world.mjs';
+
+const TITLE = (text) => `h1:has-text("${text}")`;
+
+export const web_6_the_keyboard_alone_suffices = async ({ browser, alice }) => {
+  const page = await opened(browser, alice);
+  const keys = page.keyboard;
+  await until('focus in the composer', () => page.evaluate(() => document.activeElement?.tagName === 'TEXTAREA'));
+  await keys.type('by keyboard alone');
+  await keys.press('Enter');
+  const note = bubble(page, 'by keyboard alone', true);
+  await note.getByText('on their device').waitFor();
+
+  await tabTo(page, /^button .*on their device/, 'Shift+Tab');
+  await keys.press('Enter');
+  await page.locator('.facts').waitFor();
+  await keys.press('Enter');
+  await page.locator('.facts').waitFor({ state: 'detached' });
+
+  await tabTo(page, /^button They match/);
+  await keys.press('Enter');
+  await page.getByText(/^Number compared on/).waitFor();
+  await tabTo(page, /^button Take the mark back/, 'Shift+Tab').catch(() => tabTo(page, /^button Take the mark back/));
+  await keys.press('Enter');
+  await page.getByRole('button', { name: 'They match' }).waitFor();
+  await tabTo(page, /^input Lowest protection/);
+  await keys.press('ArrowRight');
+  await page.getByText('Blocked: relay, level 1.').waitFor();
+  await keys.press('ArrowLeft');
+  await until('the pin at the node', async () => (await alice.contact('echo')).policy.pin === 1);
+
+  await tabTo(page, /^a Add a contact/);
+  await keys.press('Enter');
+  await page.locator(TITLE('Add a contact')).waitFor();
+  for (const name of [/^button Copy as text/, /^button From a picture/, /^button With the camera/, /^textarea Card as text/]) await tabTo(page, name);
+  await keys.type('mezzavoce:c1/WRONG');
+  await tabTo(page, /^button Add$/);
+  await keys.press('Enter');
+  await until('an answer to a bad card', async () => (await page.getByRole('alert').last().textContent())?.trim());
+
+  await tabTo(page, /^a What the relay sees/);
+  await keys.press('Enter');
+  await page.locator(TITLE('What the relay sees')).waitFor();
+  await tabTo(page, /^input Write a note to echo/);
+  await keys.type('watched by keyboard');
+  await keys.press('Enter');
+  await until('events', async () => (await page.locator('.fields button').count()) > 0);
+  await tabTo(page, /^button .* B$/);
+  await keys.press('Enter');
+  await page.locator('.chosen').first().waitFor();
+
+  await tabTo(page, /^a Health/);
+  await keys.press('Enter');
+  await page.locator(TITLE('Health')).waitFor();
+  await tabTo(page, /^button Help/);
+  await keys.press('Enter');
+  await page.getByRole('dialog').waitFor();
+  await keys.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  await tabTo(page, /^button (Colours|Light|Dark)/);
+  await keys.press('Enter');
+  await until('the light theme', () => page.evaluate(() => document.documentElement.dataset.theme === 'light'));
+
+  await tabTo(page, /^button Lock/);
+  await keys.press('Enter');
+  await until('focus in the passphrase', () => page.evaluate(() => document.activeElement?.getAttribute('type') === 'password'));
+  await keys.type(DEMO_PASSPHRASE);
+  await keys.press('Enter');
+  await page.locator(TITLE('Health')).waitFor();
+  await tabTo(page, /^a .*echo/);
+  await keys.press('Enter');
+  await until('focus in the composer', () => page.evaluate(() => document.activeElement?.tagName === 'TEXTAREA'));
+  await page.context().close();
+};
+
+async function garbled(browser, program, path, change) {
+  const page = await tab(browser);
+  await page.route(`**${path}`, async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: change(await answer.json()) });
+  });
+  await page.goto(await program.address());
+  return page;
+}
+
+export const web_7_a_failing_widget_does_not_blank_the_page = async ({ browser, alice }) => {
+  const { id } = await alice.contact('echo');
+  await alice.send(id, 'something to observe');
+
+  const page = await garbled(browser, alice, '/v1/observer*', (body) => ({ ...body, events: body.events.map((event) => ({ ...event, fields: null })) }));
+  await page.getByRole('log').waitFor();
+  await go(page, '#/observer', 'text=could not be shown');
+  assert.ok(await page.getByRole('navigation').isVisible());
+  await page.getByRole('link', { name: 'Health' }).click();
+  await page.locator('.lines li').first().waitFor();
+  await page.context().close();
+
+  const second = await garbled(browser, alice, '/v1/carriers', () => ({ carriers: [{ carrier: 'relay', level: 1, up: true, hides: null }] }));
+  await second.getByText('Carriers could not be shown.').waitFor();
+  await second.getByRole('textbox', { name: /^Note to/ }).fill('still here');
+  await second.keyboard.press('Enter');
+  await bubble(second, 'still here', true).getByText('on their device').waitFor();
+  await second.context().close();
+
+  const third = await garbled(browser, alice, `/v1/contacts/${id}/notes*`, (body) => ({ ...body, notes: body.notes?.map((note, at) => (at === 0 ? { ...note, carrier: {} } : note)) }));
+  await third.getByText('This note could not be shown.').waitFor();
+  assert.ok((await third.locator('article.note').count()) > 0, 'the other notes are there');
+  await third.context().close();
+};
+
+export const a_lost_connection_is_shown_and_found_again = async ({ browser, alice }) => {
+  const page = await tab(browser);
+  const sockets = [];
+  let cut = false;
+  await page.routeWebSocket('**/v1/events', (socket) => {
+    if (cut) return void socket.close({ code: 1012 });
+    const server = socket.connectToServer();
+    sockets.push({ socket, server });
+  });
+  await page.goto(await alice.address());
+  await page.getByRole('log').waitFor();
+  await until('the stream', () => sockets.length === 1);
+  cut = true;
+  await sockets[0].socket.close({ code: 1012 });
+  await page.getByText('The program does not answer. Trying again').waitFor();
+  const { id } = await alice.contact('echo');
+  await alice.send(id, 'written while the stream was cut');
+  cut = false;
+  await bubble(page, 'written while the stream was cut', true).getByText('on their device').waitFor();
+  await page.getByText('The program does not answer. Trying again').waitFor({ state: 'detached' });
+  await page.context().close();
+};
+
+export const m_6_the_first_screen_stands_within_a_second = async ({ browser, alice, log }) => {
+  const times = [];
+  for (let round = 0; round < 5; round += 1) {
+    const page = await tab(browser);
+    const address = await alice.address();
+    await page.addInitScript(() => {
+      const watch = new MutationObserver(() => {
+        if (!document.querySelector('article.note') || window.stood) return;
+        requestAnimationFrame(() => setTimeout(() => (window.stood ??= performance.now())));
+      });
+      watch.observe(document, { childList: true, subtree: true });
+    });
+    await page.goto(address);
+    times.push(await (await page.waitForFunction(() => window.stood)).jsonValue());
+    await page.context().close();
+  }
+  log(`first screen: ${times.map(Math.round).join(', ')} ms`);
+  assert.ok(Math.min(...times) <= 1_000, `first screen: ${times.map(Math.round).join(', ')} ms`);
+};

@@ -1,0 +1,125 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { EventStream, pause, PAUSE_MAX_MS, type Socket } from '../../src/events.ts';
+
+class FakeSocket implements Socket {
+  onopen: (() => void) | null = null;
+  onmessage: ((message: { data: unknown }) => void) | null = null;
+  onclose: ((closed: { code: number }) => void) | null = null;
+  sent: string[] = [];
+  send(text: string): void {
+    this.sent.push(text);
+  }
+  close(): void {
+    this.onclose?.({ code: 1000 });
+  }
+  tell(event: unknown): void {
+    this.onmessage?.({ data: JSON.stringify(event) });
+  }
+}
+
+let sockets: FakeSocket[];
+let timers: { run: () => void; ms: number }[];
+let heard: string[];
+let held: string | null;
+let stream: EventStream;
+
+const newest = (): FakeSocket => sockets.at(-1) ?? new FakeSocket();
+
+function pass(): void {
+  timers.shift()?.run();
+}
+
+beforeEach(() => {
+  [sockets, timers, heard, held] = [[], [], [], 'b1'];
+  stream = new EventStream(
+    {
+      open: () => {
+        sockets.push(new FakeSocket());
+        return newest();
+      },
+      bearer: () => held,
+      later: (run, ms) => void timers.push({ run, ms }),
+      chance: () => 1,
+    },
+    {
+      event: (event) => void heard.push(event.kind),
+      online: (online) => void heard.push(online ? 'online' : 'offline'),
+      reload: () => void heard.push('reload'),
+      refused: () => void heard.push('refused'),
+    },
+  );
+  stream.start();
+});
+
+describe('event stream', () => {
+  test('the bearer is the first frame, without a cursor at first', () => {
+    newest().onopen?.();
+    expect(newest().sent).toEqual(['{"bearer":"b1"}']);
+  });
+
+  test('after a loss it resumes at the highest cursor seen', () => {
+    newest().onopen?.();
+    for (const cursor of [7, 9, null, 8]) newest().tell({ cursor, kind: 'state' });
+    expect(stream.cursor).toBe(9);
+    newest().onclose?.({ code: 1006 });
+    pass();
+    newest().onopen?.();
+    expect(newest().sent).toEqual(['{"bearer":"b1","since":9}']);
+  });
+
+  test('pauses double up to their limit and begin anew after an event', () => {
+    for (let attempt = 0; attempt < 8; attempt += 1) {
+      newest().onclose?.({ code: 1006 });
+      expect(timers[0]?.ms).toBe(Math.min(PAUSE_MAX_MS, 250 * 2 ** attempt));
+      pass();
+    }
+    newest().tell({ cursor: 1, kind: 'card' });
+    newest().onclose?.({ code: 1006 });
+    expect(timers[0]?.ms).toBe(250);
+  });
+
+  test('chance takes at most a quarter off a pause', () => {
+    expect(pause(3, 0)).toBe(1500);
+    expect(pause(3, 1)).toBe(2000);
+    expect(pause(1000, 1)).toBe(PAUSE_MAX_MS);
+  });
+
+  test('a refused bearer ends it', () => {
+    newest().onclose?.({ code: 4401 });
+    expect(heard).toEqual(['offline', 'refused']);
+    expect(timers).toHaveLength(0);
+  });
+
+  test('told to reload, it forgets the cursor and says so once', () => {
+    newest().tell({ cursor: 5, kind: 'note' });
+    newest().tell({ cursor: null, kind: 'reload' });
+    newest().onclose?.({ code: 4408 });
+    expect(heard).toEqual(['note', 'reload', 'offline']);
+    pass();
+    newest().onopen?.();
+    expect(newest().sent).toEqual(['{"bearer":"b1"}']);
+  });
+
+  test('closed for lagging without a word, it reloads all the same', () => {
+    newest().tell({ cursor: 5, kind: 'note' });
+    newest().onclose?.({ code: 4408 });
+    expect(heard).toContain('reload');
+  });
+
+  test('stopped, it opens nothing, and a late frame of an old socket is not heard', () => {
+    const old = newest();
+    stream.stop();
+    old.tell({ cursor: 1, kind: 'note' });
+    expect(heard).toEqual([]);
+    expect(timers).toHaveLength(0);
+    stream.start();
+    expect(sockets).toHaveLength(2);
+  });
+
+  test('without a bearer nothing is opened', () => {
+    stream.stop();
+    held = null;
+    stream.start();
+    expect(sockets).toHaveLength(1);
+  });
+});
