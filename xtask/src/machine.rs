@@ -18,8 +18,9 @@ pub fn cargo(root: &Path) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.current_dir(root);
-    // Set by `cargo run` for us; a nested cargo would take it for its own crate's.
-    for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME"] {
+    // The first two were set by `cargo run` for us; the last is ours, and the program refuses
+    // variables of its family that it does not know.
+    for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "MEZZA_REQUIRE_ALL"] {
         command.env_remove(name);
     }
     command

@@ -123,7 +123,7 @@ fn has_venv() -> bool {
 
 /// The system's Python if it can import `cryptography`, else our own.
 fn python(target: &Path) -> Option<PathBuf> {
-    let named = std::env::var_os("MEZZA_PYTHON").map(PathBuf::from);
+    let named = std::env::var_os("MEZZA_TEST_PYTHON").map(PathBuf::from);
     let all = [named, find(&["python3"]), Some(target.join("python/bin/python"))];
     let works = |python: &PathBuf| {
         first_line(Command::new(python).args(["-c", "import cryptography; print(1)"])).is_some()

@@ -41,7 +41,7 @@ pub fn obstacle(root: &Path) -> Option<String> {
 /// `npm` in `ui/`.
 pub fn npm(root: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("npm");
-    command.current_dir(folder(root)).args(args);
+    command.current_dir(folder(root)).args(args).env_remove("MEZZA_REQUIRE_ALL");
     command
 }
 

@@ -28,6 +28,7 @@ impl Ephemeral {
     }
 
     /// The pair of a scalar, clamped here.
+    #[expect(clippy::needless_pass_by_value, reason = "who hands a scalar in keeps no copy")]
     pub fn from_scalar<B: Backend>(scalar: Secret<32>) -> Self {
         let scalar = clamped(&scalar);
         let public = B::public(&scalar);
@@ -35,6 +36,7 @@ impl Ephemeral {
     }
 
     /// Puts a stored pair together again without computing the public key anew.
+    #[expect(clippy::needless_pass_by_value, reason = "who hands a scalar in keeps no copy")]
     pub fn from_stored(scalar: Secret<32>, public: [u8; 32]) -> Self {
         Self { scalar: clamped(&scalar), public, kind: Kind::Plain }
     }

@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Runs `world` with the seeds 0, 1, .. `count` - 1. The seed of a run that panics is printed.
 ///
-/// `MEZZA_SEED=n cargo test ..` runs the seed n alone, `MEZZA_SEEDS=n cargo test ..` runs n seeds
+/// `MEZZA_SEED=n cargo test ..` runs the seed n alone, `MEZZA_TEST_SEEDS=n cargo test ..` runs n seeds
 /// instead of `count`. Both are read when this crate is compiled (cargo compiles it again when
 /// they change): below floor 3 nothing looks at its environment while it runs.
 pub fn worlds(count: u64, mut world: impl FnMut(u64)) {
     let number = |text: Option<&str>| text.and_then(|t| t.trim().parse().ok());
-    let (one, many) = (number(option_env!("MEZZA_SEED")), number(option_env!("MEZZA_SEEDS")));
+    let (one, many) = (number(option_env!("MEZZA_SEED")), number(option_env!("MEZZA_TEST_SEEDS")));
     run(one, many.unwrap_or(count), &mut world, |seed| {
         eprintln!("the world of seed {seed} failed; replay with MEZZA_SEED={seed}");
     });

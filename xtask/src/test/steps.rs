@@ -70,7 +70,7 @@ fn web(context: &Context) -> Result<Verdict, String> {
 fn test(context: &Context) -> Result<Verdict, String> {
     let mut command = cargo(context, &["test", "--workspace", "--no-fail-fast"]);
     if let Some(python) = &context.needs.python {
-        command.env("MEZZA_PYTHON", python);
+        command.env("MEZZA_TEST_PYTHON", python);
     }
     let mut log = context.logs.open("test")?;
     let ended = run(&mut command, &mut log, true)?;
@@ -112,7 +112,7 @@ fn browser(context: &Context) -> Result<Verdict, String> {
         return Ok(Verdict::Skipped(text.to_owned()));
     };
     let mut npm = page::npm(context.root, &["run", "browser"]);
-    npm.env("CHROMIUM", chromium).env("MEZZA_BIN", context.target.join("debug/mezza"));
+    npm.env("CHROMIUM", chromium).env("MEZZA_TEST_BIN", context.target.join("debug/mezza"));
     quietly(context, "browser", &mut [cargo(context, &["build", "-p", "mezza"]), npm])
 }
 

@@ -1,0 +1,285 @@
+//! The ratchet: what comes from the network, what comes from the disk, and two parties driven by
+//! a list of operations.
+
+use crate::operations::Operations;
+use mezza_core::{Ephemeral, Machine, Portable, Secret, Time};
+use mezza_ratchet::prekeys::{Input, Output};
+use mezza_ratchet::{
+    Bundle, Change, Changes, Conversation, Identity, List, OneTime, Padding, Prekeys, Record, Table,
+};
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
+
+const START: Time = Time::from_ms(1_800_000_000_000);
+
+/// One side: its prekeys and its conversation with the other.
+struct Party {
+    identity: Identity,
+    prekeys: Prekeys,
+    conversation: Conversation<Portable>,
+    /// The newest bundle with the one-time keys not yet given out.
+    published: (Vec<u8>, Vec<OneTime>),
+}
+
+/// Two parties and what travels between them.
+struct Pair {
+    parties: [Party; 2],
+    /// To each party: message and what it holds.
+    wires: [Vec<(Vec<u8>, Vec<u8>)>; 2],
+    now: Time,
+    rng: ChaCha8Rng,
+}
+
+fn identity(byte: u8) -> Identity {
+    Identity::new(Ephemeral::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(byte))))
+}
+
+impl Party {
+    fn new(own: u8, other: u8) -> Self {
+        let (identity, remote) = (identity(own), identity(other).public());
+        let conversation = Conversation::new(identity.public(), remote);
+        let prekeys = Prekeys::new(identity.duplicate());
+        Self { identity, prekeys, conversation, published: (Vec::new(), Vec::new()) }
+    }
+
+    fn state(&self) -> Vec<u8> {
+        [self.conversation.encode().as_slice(), self.prekeys.encode().as_slice()].concat()
+    }
+
+    /// Wakes the prekeys and answers whatever they need.
+    fn wake(&mut self, now: Time, rng: &mut ChaCha8Rng) {
+        self.prekeys.wake(now, rng);
+        while let Some(output) = self.prekeys.poll() {
+            match output {
+                Output::Need { spk, opk } => {
+                    let mut draw = |n| (0..n).map(|_| Ephemeral::draw::<Portable>(rng)).collect();
+                    let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk.min(3)) };
+                    self.prekeys.handle(fresh, now, rng).expect("exactly what was asked for");
+                }
+                Output::Publish { bundle, one_time, replace } => {
+                    if replace {
+                        self.published.1.clear();
+                    }
+                    self.published.0 = bundle;
+                    self.published.1.extend(one_time);
+                }
+                Output::Store(_) | Output::Low => {}
+            }
+        }
+    }
+
+    /// What a restart would find on the disk.
+    fn reload(&mut self) {
+        let rows = self.conversation.records();
+        let (local, remote) = (*self.conversation.local(), *self.conversation.remote());
+        let loaded = Conversation::load(local, remote, records(&rows)).expect("our own rows");
+        assert_eq!(loaded.encode().as_slice(), self.conversation.encode().as_slice());
+        self.conversation = loaded;
+        let rows = self.prekeys.records();
+        let loaded = Prekeys::load(self.identity.duplicate(), records(&rows));
+        let again = loaded.expect("our own rows").records();
+        assert!(flat(&again) == flat(&rows), "rows changed by a restart");
+    }
+}
+
+fn flat(changes: &Changes) -> Vec<(Table, &[u8], &[u8])> {
+    records(changes).map(|row| (row.table, row.key, row.value)).collect()
+}
+
+fn records(changes: &Changes) -> impl Iterator<Item = Record<'_>> {
+    changes.iter().filter_map(|change| match change {
+        Change::Put { table, key, value } => Some(Record { table: *table, key, value }),
+        Change::Drop { .. } => None,
+    })
+}
+
+impl Pair {
+    fn new() -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        let mut parties = [Party::new(1, 2), Party::new(2, 1)];
+        for party in &mut parties {
+            party.wake(START, &mut rng);
+        }
+        Self { parties, wires: [Vec::new(), Vec::new()], now: START, rng }
+    }
+
+    /// Begins a session from the other's newest bundle.
+    fn begin(&mut self, from: usize) {
+        let (bundle, one_time) = &mut self.parties[1 - from].published;
+        let (bundle, one_time) = (bundle.clone(), one_time.pop());
+        let remote = *self.parties[from].conversation.remote();
+        let checked = Bundle::decode(&bundle).expect("an honest bundle");
+        let Ok(checked) = checked.check(&remote, &List::ours(), self.now) else { return };
+        let fresh = Ephemeral::draw::<Portable>(&mut self.rng);
+        let party = &mut self.parties[from];
+        let (session, _) = checked
+            .initiate::<Portable>(&party.identity, fresh, one_time)
+            .expect("a checked bundle begins a session");
+        let _ = party.conversation.begin(session, self.now);
+    }
+
+    fn seal(&mut self, from: usize, body: Vec<u8>) {
+        let party = &mut self.parties[from];
+        let fresh = party.conversation.needs_ephemeral();
+        let fresh = fresh.then(|| Ephemeral::draw::<Portable>(&mut self.rng));
+        let before = party.state();
+        match party.conversation.seal(&body, b"outer", Padding::Blocks, fresh, self.now) {
+            Ok((message, _)) => self.wires[1 - from].push((message, body)),
+            Err(_) => assert_eq!(before, party.state(), "a refused seal changed the state"),
+        }
+    }
+
+    /// Hands `message` to a party; if it opens it has to be `body`.
+    fn open(&mut self, to: usize, message: &[u8], body: Option<&[u8]>) {
+        let party = &mut self.parties[to];
+        let before = party.state();
+        let Party { identity, prekeys, conversation, .. } = party;
+        match conversation.open(message, b"outer", identity, prekeys, self.now) {
+            Ok(opened) => assert_eq!(Some(opened.body.as_slice()), body, "another body opened"),
+            Err(_) => assert_eq!(before, party.state(), "a refused message changed the state"),
+        }
+    }
+}
+
+/// Two parties: begin, seal, deliver in any order, repeat, damage, wait, restart.
+pub fn operations(data: &[u8]) {
+    let mut ops = Operations::new(data);
+    let mut pair = Pair::new();
+    while let Some(kind) = ops.next(10) {
+        let who = ops.below(2);
+        match kind {
+            0 => pair.begin(who),
+            1 | 2 => {
+                let length = ops.below(256) * 2;
+                pair.seal(who, vec![ops.byte(); length]);
+            }
+            3..=5 if !pair.wires[who].is_empty() => {
+                let at = if kind == 3 { 0 } else { ops.below(pair.wires[who].len()) };
+                let (message, body) = pair.wires[who][at].clone();
+                pair.open(who, &message, Some(&body));
+                if kind != 5 {
+                    pair.wires[who].remove(at);
+                }
+            }
+            6 if !pair.wires[who].is_empty() => {
+                let at = ops.below(pair.wires[who].len());
+                let (mut message, _) = pair.wires[who][at].clone();
+                let place = (ops.below(256) * 256 + ops.below(256)) % message.len();
+                message[place] ^= 1 << ops.below(8);
+                pair.open(who, &message, None);
+            }
+            7 => {
+                pair.now = pair.now.plus_ms(ops.below(256) as u64 * 3 * Time::HOUR_MS);
+                let (now, rng) = (pair.now, &mut pair.rng);
+                pair.parties[who].wake(now, rng);
+                let _ = pair.parties[who].conversation.sweep(now);
+            }
+            8 => pair.parties[who].reload(),
+            9 => {
+                let length = ops.below(256);
+                let message = ops.bytes(length);
+                pair.open(who, &message, None);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A pair after a few turns, with a gap, so that every table has rows.
+fn talked() -> Pair {
+    let mut pair = Pair::new();
+    pair.begin(0);
+    for turn in 0..4 {
+        for n in 0..3 {
+            pair.seal(turn % 2, vec![n; 20]);
+        }
+        // The second of three is left out: a skipped key stays.
+        for at in [2, 0] {
+            let (message, body) = pair.wires[1 - turn % 2].swap_remove(at);
+            pair.open(1 - turn % 2, &message, Some(&body));
+        }
+        pair.wires[1 - turn % 2].truncate(1);
+    }
+    pair
+}
+
+/// Bytes as a bundle; what decodes is checked and, if it were accepted, begins a session.
+pub fn bundle(data: &[u8]) {
+    let Ok(bundle) = Bundle::decode(data) else { return };
+    let Ok(checked) = bundle.check(&identity(2).public(), &List::ours(), START) else { return };
+    let fresh = Ephemeral::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(8)));
+    assert!(checked.initiate::<Portable>(&identity(1), fresh, None).is_ok());
+}
+
+/// An honest bundle.
+pub fn bundle_seeds() -> Vec<Vec<u8>> {
+    vec![Pair::new().parties[1].published.0.clone()]
+}
+
+/// Bytes as a message, to somebody without a session and to somebody with one. The first byte
+/// chooses.
+pub fn message(data: &[u8]) {
+    let Some((choice, message)) = data.split_first() else { return };
+    let mut pair = if choice % 2 == 0 { Pair::new() } else { talked() };
+    let party = &mut pair.parties[1];
+    let before = party.state();
+    let Party { identity, prekeys, conversation, .. } = party;
+    match conversation.open(message, b"outer", identity, prekeys, START) {
+        Ok(opened) => {
+            assert!(HONEST.contains(&opened.body.as_slice()), "opened what nobody sealed");
+        }
+        Err(_) => assert_eq!(before, party.state(), "a refused message changed the state"),
+    }
+}
+
+/// What the seeds hold.
+const HONEST: [&[u8]; 2] = [b"first", b"later"];
+
+/// A first message to each of the two, and a later one.
+pub fn message_seeds() -> Vec<Vec<u8>> {
+    let mut pair = Pair::new();
+    pair.begin(0);
+    pair.seal(0, HONEST[0].to_vec());
+    let first = pair.wires[1][0].0.clone();
+    let mut pair = talked();
+    pair.seal(0, HONEST[1].to_vec());
+    let later = pair.wires[1].last().map(|(message, _)| message.clone()).unwrap_or_default();
+    [(0, &first), (1, &first), (1, &later)]
+        .into_iter()
+        .map(|(choice, message)| [&[choice], message.as_slice()].concat())
+        .collect()
+}
+
+/// One stored row of each table, read back: `table u8 | key length u8 | key | value`.
+pub fn stored(data: &[u8]) {
+    let [table, key_len, rest @ ..] = data else { return };
+    let Some((key, value)) = rest.split_at_checked(usize::from(*key_len)) else { return };
+    let Some(table) = Table::from_number(*table) else { return };
+    let row = [Record { table, key, value }];
+    let (local, remote) = (identity(1).public(), identity(2).public());
+    if let Ok(conversation) = Conversation::<Portable>::load(local, remote, row) {
+        let again = conversation.records();
+        let same = Conversation::<Portable>::load(local, remote, records(&again));
+        assert_eq!(same.expect("our own rows").encode(), conversation.encode());
+    }
+    let row = [Record { table, key, value }];
+    if let Ok(mut prekeys) = Prekeys::load(identity(1), row) {
+        let mut rng = ChaCha8Rng::seed_from_u64(4);
+        prekeys.wake(START, &mut rng);
+        while prekeys.poll().is_some() {}
+    }
+}
+
+/// Every row that a pair has after a few turns.
+pub fn stored_seeds() -> Vec<Vec<u8>> {
+    let pair = talked();
+    let row = |record: Record<'_>| {
+        let head = [record.table.number(), record.key.len() as u8];
+        [&head, record.key, record.value].concat()
+    };
+    let rows = pair.parties.iter().flat_map(|party| {
+        let (sessions, keys) = (party.conversation.records(), party.prekeys.records());
+        records(&sessions).map(row).chain(records(&keys).map(row)).collect::<Vec<_>>()
+    });
+    rows.collect()
+}

@@ -1,0 +1,161 @@
+//! The decoders of the messenger and of the ratchet's small forms.
+
+use mezza_core::{Ephemeral, Portable, Reader, Secret, Time, Writer};
+use mezza_messenger::card::{Card, CardDraft, Form, RelayEntry};
+use mezza_messenger::note::{Item, Note};
+use mezza_messenger::receipt::{Receipt, Window};
+use mezza_messenger::{envelope as wrap, uri as address};
+use mezza_ratchet::{Identity, List};
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
+
+const ADDRESS: [u8; 16] = [7; 16];
+
+fn pair(byte: u8) -> Ephemeral {
+    Ephemeral::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(byte)))
+}
+
+fn relay() -> RelayEntry {
+    RelayEntry { key: [9; 32], address: ADDRESS, port: 7101, host: "relay.example.org".into() }
+}
+
+fn issued(further: Vec<(u8, Vec<u8>)>) -> Card {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let draft = CardDraft {
+        serial: 5_000_000,
+        issued_days: 20_000,
+        suites: List::ours(),
+        name: "alice",
+        relays: vec![relay()],
+    };
+    let card = Card::issue_with(&Identity::new(pair(1)), draft, further, &mut rng);
+    card.expect("a card of legal parts")
+}
+
+/// A card that decodes encodes to the same bytes, in every form that it has.
+pub fn card(data: &[u8]) {
+    let Ok(card) = Card::decode(data) else { return };
+    assert_eq!(card.encode(), data);
+    for form in [Form::Full, Form::Poster, Form::Offline] {
+        if let Ok(smaller) = card.form(form) {
+            assert_eq!(Card::decode(&smaller.encode()).as_ref(), Ok(&smaller));
+        }
+    }
+}
+
+/// A card with its relay part, and one with every part there is.
+pub fn card_seeds() -> Vec<Vec<u8>> {
+    let full = issued(vec![(2, vec![2; 64]), (3, vec![3; 630]), (9, vec![9; 3])]);
+    vec![issued(Vec::new()).encode(), full.encode()]
+}
+
+/// An address that decodes means the same after it is written again.
+pub fn uri(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Ok(found) = address::decode(&text) else { return };
+    let again = match &found {
+        address::Uri::Card(card) => address::card(card, true),
+        address::Uri::Relay { key, port, host } => {
+            address::relay(key, *port, host, true).expect("what was read can be written")
+        }
+    };
+    assert_eq!(address::decode(&again), Ok(found));
+}
+
+/// A card and a relay, in both cases.
+pub fn uri_seeds() -> Vec<Vec<u8>> {
+    let card = issued(Vec::new());
+    let relay = |upper| address::relay(&[9; 32], 7101, "relay.example.org", upper);
+    let texts = [
+        Ok(address::card(&card, true)),
+        Ok(address::card(&card, false)),
+        relay(true),
+        relay(false),
+    ];
+    texts.into_iter().flatten().map(String::into_bytes).collect()
+}
+
+/// A note that decodes keeps its meaning. (Not its bytes: the padding of later versions and the
+/// bodies of unknown items are dropped.)
+pub fn note(data: &[u8]) {
+    let Ok(note) = Note::decode(data) else { return };
+    let bytes = note.encode();
+    assert_eq!(bytes.len(), note.wire_bytes());
+    assert!(Note::decode(&bytes).is_ok_and(|again| again == note));
+}
+
+/// One note with an item of each kind.
+pub fn note_seeds() -> Vec<Vec<u8>> {
+    let receipt = Receipt { what: 1, era: [1; 4], floor: 3, base: 4, bits: 0b101 };
+    let items = vec![
+        Item::Text("hello there".into()),
+        Item::Hello { slot: None, tag: Some([3; 8]), card: issued(Vec::new()).encode() },
+        Item::Receipt(receipt),
+        Item::Timer(3_600),
+        Item::Card(issued(Vec::new()).encode()),
+        Item::Reset(1),
+        Item::Retry,
+        Item::Void { era: [1; 4], from: 2, to: 9 },
+    ];
+    let sent = Time::from_ms(1_800_000_000_000);
+    vec![Note { era: [1; 4], seq: 7, sent, timer_s: 60, items }.encode().to_vec()]
+}
+
+/// No envelope but the one that was sealed opens.
+pub fn envelope(data: &[u8]) {
+    let own = pair(5);
+    if let Some(parcel) = wrap::open::<Portable>(&ADDRESS, &own, data) {
+        assert_eq!(parcel, PARCEL, "opened what nobody sealed");
+    }
+}
+
+const PARCEL: &[u8] = b"\x01parcel";
+
+/// One good envelope.
+pub fn envelope_seeds() -> Vec<Vec<u8>> {
+    let sealed = wrap::seal::<Portable>(&ADDRESS, pair(5).public(), PARCEL, pair(6));
+    vec![sealed.expect("a short parcel fits")]
+}
+
+/// A stored window reads back as it was written, and whatever it holds can be asked and changed.
+pub fn window(data: &[u8]) {
+    let mut reader = Reader::new(data);
+    let Ok(mut window) = Window::read(&mut reader) else { return };
+    let mut writer = Writer::new();
+    window.write(&mut writer);
+    assert_eq!(writer.as_slice(), &data[..data.len() - reader.len()]);
+    let seqs = reader.rest().chunks_exact(4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    for seq in seqs {
+        window.insert(seq);
+        window.void(seq, seq.saturating_add(5));
+        window.look(seq);
+        let floor = window.floor();
+        assert!(window.receipts(Receipt::DELIVERED).iter().all(|r| r.floor <= floor));
+    }
+}
+
+/// A window with gaps, and numbers to put into it.
+pub fn window_seeds() -> Vec<Vec<u8>> {
+    let mut window = Window::new([1; 4]);
+    for seq in [1, 2, 5, 900] {
+        window.insert(seq);
+    }
+    let mut writer = Writer::new();
+    window.write(&mut writer);
+    for seq in [3, 4, 5, 1_024, 1_025, u32::MAX] {
+        writer.u32(seq);
+    }
+    vec![writer.finish()]
+}
+
+/// A list of suites that decodes encodes to the same bytes.
+pub fn list(data: &[u8]) {
+    if let Ok(list) = List::decode(data) {
+        assert_eq!(list.encode(), data);
+    }
+}
+
+/// Our list, and one with suites of others.
+pub fn list_seeds() -> Vec<Vec<u8>> {
+    vec![List::ours().encode(), vec![3, 1, 9, 1, 2, 1, 1]]
+}

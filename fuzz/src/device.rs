@@ -1,0 +1,392 @@
+//! The device: three phones and a relay driven by a list of operations, and stored records.
+
+use crate::operations::Operations;
+use mezza_core::{Machine, Portable, Time};
+use mezza_messenger::card::{Form, RelayEntry};
+use mezza_messenger::policy::{Fallback, Policy};
+use mezza_messenger::{
+    Carrier, CarrierCaps, Change, Command, ContactId, Device, Input, Kind, NoteId, Output, SlotId,
+    Ticket, digest,
+};
+use mezza_ratchet::OneTime;
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
+use std::collections::{BTreeMap, VecDeque};
+use zeroize::Zeroizing;
+
+const START: Time = Time::from_ms(1_800_000_000_000);
+const RELAY: [u8; 32] = [9; 32];
+const PHONES: usize = 3;
+
+type Address = [u8; 16];
+type Disk = BTreeMap<(Kind, Vec<u8>), Zeroizing<Vec<u8>>>;
+
+/// What a phone may be handed later, in any order, once, twice or never.
+#[derive(Clone)]
+enum Answer {
+    Up,
+    Handed(Ticket),
+    Refused(Ticket, u8),
+    Arrived(SlotId, u64, Vec<u8>),
+    Bundle(Ticket, Vec<u8>, Option<OneTime>),
+}
+
+/// A device, its disk, and what the relay still has to say to it.
+struct Phone {
+    device: Device<Portable>,
+    disk: Disk,
+    answers: VecDeque<Answer>,
+    watched: BTreeMap<Address, SlotId>,
+}
+
+/// A box at the relay.
+#[derive(Default)]
+struct Mailbox {
+    mails: BTreeMap<u64, Vec<u8>>,
+    bundle: Vec<u8>,
+    one_time: Vec<OneTime>,
+}
+
+struct Town {
+    phones: Vec<Phone>,
+    boxes: BTreeMap<Address, Mailbox>,
+    mails: u64,
+    now: Time,
+    rng: ChaCha8Rng,
+}
+
+impl Answer {
+    fn input(self) -> Input {
+        match self {
+            Self::Up => Input::Up { relay: RELAY, caps: CarrierCaps::RELAY },
+            Self::Handed(ticket) => Input::Handed { ticket },
+            Self::Refused(ticket, code) => Input::Refused { ticket, code, retry_s: 5 },
+            Self::Arrived(slot, mail, bytes) => Input::Arrived { slot, mail, bytes },
+            Self::Bundle(ticket, bytes, one_time) => Input::Bundle { ticket, bytes, one_time },
+        }
+    }
+}
+
+impl Town {
+    fn new() -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        let relay =
+            RelayEntry { key: RELAY, address: [0; 16], port: 7101, host: "relay.example".into() };
+        let phone = |name: &&str| {
+            let device = Device::create(name, std::slice::from_ref(&relay), START, &mut rng);
+            let device = device.expect("a name and a relay make a device");
+            let (disk, answers) = (Disk::new(), VecDeque::new());
+            Phone { device, disk, answers, watched: BTreeMap::new() }
+        };
+        let phones = ["alice", "bob", "carol"].iter().map(phone).collect();
+        let boxes = BTreeMap::new();
+        let mut town = Self { phones, boxes, mails: 0, now: START, rng };
+        for who in 0..PHONES {
+            town.execute(who);
+            town.settle(who, 64);
+        }
+        town
+    }
+
+    /// Hands one input over; a refusal leaves everything as it was.
+    fn handle(&mut self, who: usize, input: Input) {
+        let device = &mut self.phones[who].device;
+        let before = device.encode();
+        if device.handle(input, self.now, &mut self.rng).is_err() {
+            let same = before == self.phones[who].device.encode();
+            assert!(same, "a refused input changed the device");
+        }
+        self.execute(who);
+    }
+
+    /// Carries out what a phone wants, in order.
+    fn execute(&mut self, who: usize) {
+        while let Some(output) = self.phones[who].device.poll() {
+            if let Output::Store(batch) = output {
+                for change in batch.0 {
+                    match change {
+                        Change::Put { kind, key, value, .. } => {
+                            self.phones[who].disk.insert((kind, key), value);
+                        }
+                        Change::Drop { kind, key } => {
+                            self.phones[who].disk.remove(&(kind, key));
+                        }
+                    }
+                }
+            } else if let Some(answer) = self.ask_relay(who, output) {
+                self.phones[who].answers.push_back(answer);
+            }
+        }
+    }
+
+    fn ask_relay(&mut self, who: usize, output: Output) -> Option<Answer> {
+        Some(match output {
+            Output::Dial { .. } => Answer::Up,
+            Output::Open { ticket, token, .. } => {
+                self.boxes.entry(address(token.expose())).or_default();
+                Answer::Handed(ticket)
+            }
+            Output::Close { ticket, token, .. } => {
+                self.boxes.remove(&address(token.expose()));
+                Answer::Handed(ticket)
+            }
+            Output::Watch { slot, token, .. } => {
+                self.watch(who, slot, address(token.expose()));
+                return None;
+            }
+            Output::Carry { ticket, address, bytes, .. } => self.put(ticket, address, &bytes),
+            Output::Publish { ticket, token, bundle, one_time, replace, .. } => {
+                let mailbox = self.boxes.entry(address(token.expose())).or_default();
+                if replace {
+                    mailbox.one_time.clear();
+                }
+                mailbox.bundle = bundle;
+                mailbox.one_time.extend(one_time);
+                Answer::Handed(ticket)
+            }
+            Output::Fetch { ticket, address, .. } => match self.boxes.get_mut(&address) {
+                Some(mailbox) if !mailbox.bundle.is_empty() => {
+                    Answer::Bundle(ticket, mailbox.bundle.clone(), mailbox.one_time.pop())
+                }
+                _ => Answer::Refused(ticket, 1),
+            },
+            Output::Take { mail, .. } => {
+                self.boxes.values_mut().for_each(|mailbox| drop(mailbox.mails.remove(&mail)));
+                return None;
+            }
+            Output::Store(_) | Output::Hang { .. } | Output::Show(_) => return None,
+        })
+    }
+
+    fn watch(&mut self, who: usize, slot: SlotId, address: Address) {
+        let phone = &mut self.phones[who];
+        phone.watched.insert(address, slot);
+        if let Some(mailbox) = self.boxes.get(&address) {
+            let mails = mailbox.mails.iter();
+            phone
+                .answers
+                .extend(mails.map(|(nr, bytes)| Answer::Arrived(slot, *nr, bytes.clone())));
+        }
+    }
+
+    fn put(&mut self, ticket: Ticket, address: Address, bytes: &[u8]) -> Answer {
+        let Some(mailbox) = self.boxes.get_mut(&address) else {
+            return Answer::Refused(ticket, 1);
+        };
+        self.mails += 1;
+        mailbox.mails.insert(self.mails, bytes.to_vec());
+        for phone in &mut self.phones {
+            if let Some(slot) = phone.watched.get(&address) {
+                phone.answers.push_back(Answer::Arrived(*slot, self.mails, bytes.to_vec()));
+            }
+        }
+        Answer::Handed(ticket)
+    }
+
+    /// Hands over up to `count` answers in their order.
+    fn settle(&mut self, who: usize, count: usize) {
+        for _ in 0..count {
+            let Some(answer) = self.phones[who].answers.pop_front() else { return };
+            self.handle(who, answer.input());
+        }
+    }
+
+    /// Dies and starts again from the disk.
+    fn crash(&mut self, who: usize) {
+        let phone = &mut self.phones[who];
+        let rows =
+            phone.disk.iter().map(|((kind, key), value)| (*kind, key.clone(), value.clone()));
+        let loaded = Device::load(rows, self.now, &mut self.rng);
+        phone.device = loaded.expect("what a device stored loads");
+        phone.answers.clear();
+        phone.watched.clear();
+        self.execute(who);
+    }
+}
+
+fn address(token: &[u8; 32]) -> Address {
+    digest::h("mezza/slot", &[token])
+}
+
+/// Three phones: whatever people, networks and crashes may do to them.
+pub fn operations(data: &[u8]) {
+    let mut ops = Operations::new(data);
+    let mut town = Town::new();
+    while let Some(kind) = ops.next(16) {
+        let who = ops.below(PHONES);
+        match kind {
+            0 => {
+                let card = town.phones[ops.below(PHONES)].device.card(Form::Full);
+                let card = card.expect("one relay fits the full form");
+                let in_person = ops.below(2) == 0;
+                let add = Command::Add { card, petname: None, in_person };
+                town.handle(who, Input::Command(add));
+            }
+            1..=3 => {
+                let contact = some_contact(&mut ops, &town, who);
+                let client = [ops.byte(); 16];
+                let text = "x".repeat([1, 3, 200, 8_192, 8_193, 0][ops.below(6)]);
+                town.handle(who, Input::Command(Command::Send { contact, client, text }));
+            }
+            4..=7 => town.settle(who, 1 + ops.below(32)),
+            8 => shuffled_answer(&mut ops, &mut town, who),
+            9 => town.crash(who),
+            10 | 11 => {
+                let (minutes, days) = (ops.below(256) as u64, ops.below(32) as u64);
+                let far = if kind == 11 { days * Time::DAY_MS } else { 0 };
+                town.now = town.now.plus_ms(minutes * Time::MINUTE_MS + far);
+                town.phones[who].device.wake(town.now, &mut town.rng);
+                town.execute(who);
+            }
+            12 | 13 => {
+                let command = some_command(&mut ops, &town, who);
+                town.handle(who, Input::Command(command));
+            }
+            14 => {
+                let input = some_lie(&mut ops);
+                town.handle(who, input);
+            }
+            _ => {
+                town.handle(who, Input::Down { relay: RELAY });
+                town.phones[who].answers.clear();
+                town.phones[who].answers.push_back(Answer::Up);
+            }
+        }
+        bounded(&town.phones[who]);
+    }
+}
+
+/// MSG-35, as far as it can be seen from outside.
+fn bounded(phone: &Phone) {
+    let requests = phone.disk.keys().filter(|(kind, _)| *kind == Kind::Contact).count();
+    assert!(requests <= PHONES + 64, "more contacts and requests than can be");
+    assert!(phone.device.outbox(START).len() <= 1_000 * PHONES);
+}
+
+fn some_contact(ops: &mut Operations<'_>, town: &Town, who: usize) -> ContactId {
+    let contacts = town.phones[who].device.contacts();
+    let at = ops.below(contacts.len() + 1);
+    contacts.get(at).map_or(ContactId(77), |contact| contact.id)
+}
+
+fn some_note(ops: &mut Operations<'_>, town: &Town, who: usize, contact: ContactId) -> NoteId {
+    let notes = town.phones[who].device.thread(contact, None, 100, town.now);
+    let at = ops.below(notes.len() + 1);
+    notes.get(at).map_or(NoteId(7_777), |note| note.id)
+}
+
+fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Command {
+    let contact = some_contact(ops, town, who);
+    let note = some_note(ops, town, who, contact);
+    match ops.below(13) {
+        0 | 1 => Command::Accept { contact },
+        2 => Command::Refuse { contact },
+        3 => Command::Cancel { note },
+        4 => Command::Forget { note },
+        5 => Command::Seen { contact, note },
+        6 => Command::Rename { contact, name: "n".repeat(ops.below(70)) },
+        7 => Command::Verify { contact, equal: ops.below(2) == 0 },
+        8 => {
+            let carriers = ops.bytes(2).into_iter().filter_map(|n| Carrier::from_number(n % 6));
+            let policy = Policy {
+                carriers: carriers.chain([Carrier::Relay]).collect(),
+                pin: 1 + ops.below(5) as u8,
+                fallback: if ops.below(2) == 0 { Fallback::None } else { Fallback::Listed },
+                timer_s: ops.below(256) as u32 * 600,
+                delivered: ops.below(4) != 0,
+                read: ops.below(2) == 0,
+            };
+            Command::Policy { contact, policy }
+        }
+        9 => Command::Block { contact, blocked: ops.below(2) == 0 },
+        10 => Command::Delete { contact },
+        11 => Command::Reset { contact },
+        _ => Command::Publish { name: "new name".into(), relays: Vec::new() },
+    }
+}
+
+/// One answer out of order, twice, damaged, or never.
+fn shuffled_answer(ops: &mut Operations<'_>, town: &mut Town, who: usize) {
+    let waiting = town.phones[who].answers.len();
+    let Some(mut answer) = town.phones[who].answers.remove(ops.below(waiting)) else { return };
+    match ops.below(4) {
+        0 => {}
+        1 => {
+            town.phones[who].answers.push_back(answer.clone());
+            town.handle(who, answer.input());
+        }
+        2 => {
+            if let Answer::Arrived(_, _, bytes) | Answer::Bundle(_, bytes, _) = &mut answer
+                && !bytes.is_empty()
+            {
+                let place = (ops.below(256) * 256 + ops.below(256)) % bytes.len();
+                bytes[place] ^= 1 << ops.below(8);
+            }
+            town.handle(who, answer.input());
+        }
+        _ => town.handle(who, answer.input()),
+    }
+}
+
+/// What no honest driver would say.
+fn some_lie(ops: &mut Operations<'_>) -> Input {
+    let ticket = Ticket(ops.below(256) as u64);
+    let length = ops.below(256);
+    match ops.below(5) {
+        0 => Input::Handed { ticket },
+        1 => Input::Refused { ticket, code: ops.byte(), retry_s: u16::from(ops.byte()) },
+        2 => Input::Bundle { ticket, bytes: ops.bytes(length), one_time: None },
+        3 => {
+            let slot = SlotId(ops.below(8) as u32);
+            Input::Arrived { slot, mail: ops.below(256) as u64, bytes: ops.bytes(length) }
+        }
+        _ => Input::Stock { relay: RELAY, n: u16::from(ops.byte()) },
+    }
+}
+
+/// A town after a first contact, an answer and some notes.
+fn talked() -> Town {
+    let mut town = Town::new();
+    let everyone =
+        |town: &mut Town| (0..4).for_each(|_| (0..2).for_each(|who| town.settle(who, 64)));
+    let card = town.phones[1].device.card(Form::Full).expect("one relay fits");
+    town.handle(0, Input::Command(Command::Add { card, petname: None, in_person: true }));
+    for n in 0..3 {
+        for who in 0..2 {
+            for contact in town.phones[who].device.contacts() {
+                let contact = contact.id;
+                town.handle(who, Input::Command(Command::Accept { contact }));
+                let text = format!("note {n}");
+                let send = Command::Send { contact, client: [n + 10 * who as u8; 16], text };
+                town.handle(who, Input::Command(send));
+            }
+            everyone(&mut town);
+        }
+    }
+    town
+}
+
+/// A good disk with one row put over it: `kind u8 | key length u8 | key | value`.
+pub fn records(data: &[u8]) {
+    let [kind, key_len, rest @ ..] = data else { return };
+    let Some((key, value)) = rest.split_at_checked(usize::from(*key_len)) else { return };
+    let mut town = talked();
+    let kinds = town.phones[1].disk.keys().map(|(kind, _)| *kind).collect::<Vec<_>>();
+    let Some(kind) = kinds.into_iter().find(|known| *known as u8 == *kind) else { return };
+    town.phones[1].disk.insert((kind, key.to_vec()), Zeroizing::new(value.to_vec()));
+    let disk = town.phones[1].disk.clone();
+    let rows = disk.into_iter().map(|((kind, key), value)| (kind, key, value));
+    let Ok(device) = Device::load(rows, town.now, &mut town.rng) else { return };
+    town.phones[1].device = device;
+    town.phones[1].answers.clear();
+    town.execute(1);
+    town.settle(1, 64);
+}
+
+/// Every row of a phone that has talked.
+pub fn record_seeds() -> Vec<Vec<u8>> {
+    let town = talked();
+    let rows = town.phones[1].disk.iter().filter(|((_, key), _)| key.len() < 256);
+    rows.map(|((kind, key), value)| [&[*kind as u8, key.len() as u8], &key[..], value].concat())
+        .collect()
+}

@@ -1,0 +1,52 @@
+//! Fuzz targets: one per decoder, one per machine.
+//!
+//! A target takes bytes and may do anything but panic. Decoders are held to `encode(decode(x)) = x`
+//! where a form is canonical; machines are driven by a list of operations that the bytes spell,
+//! and every refusal is held to leave the encoded state as it was.
+//!
+//! The targets know nothing of a fuzzer: `fuzz_targets/` hands them to libFuzzer, `main.rs` runs
+//! them on the stable compiler with random bytes and with damaged copies of [`Target::seeds`].
+
+mod conversation;
+mod decoders;
+mod device;
+mod mutate;
+mod operations;
+
+pub use mutate::Mutator;
+
+/// One target.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// Takes any bytes; a panic is a finding.
+    pub run: fn(&[u8]),
+    /// Inputs that get far, for mutation and for a corpus.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target { name: "card", run: decoders::card, seeds: decoders::card_seeds },
+    Target { name: "uri", run: decoders::uri, seeds: decoders::uri_seeds },
+    Target { name: "note", run: decoders::note, seeds: decoders::note_seeds },
+    Target { name: "envelope", run: decoders::envelope, seeds: decoders::envelope_seeds },
+    Target { name: "window", run: decoders::window, seeds: decoders::window_seeds },
+    Target { name: "list", run: decoders::list, seeds: decoders::list_seeds },
+    Target { name: "bundle", run: conversation::bundle, seeds: conversation::bundle_seeds },
+    Target { name: "message", run: conversation::message, seeds: conversation::message_seeds },
+    Target { name: "stored", run: conversation::stored, seeds: conversation::stored_seeds },
+    Target { name: "conversation", run: conversation::operations, seeds: operations::seeds },
+    Target { name: "device", run: device::operations, seeds: operations::seeds },
+    Target { name: "records", run: device::records, seeds: device::record_seeds },
+];
+
+/// Runs the target of this name on `data`.
+///
+/// # Panics
+/// If there is no such target, or the target has found something.
+pub fn run(name: &str, data: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    (target.expect("a target of this name").run)(data);
+}
