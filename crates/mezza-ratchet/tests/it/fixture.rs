@@ -1,11 +1,10 @@
 //! Alice and Bob of the vectors: fixed keys, so that every byte is known.
 
 use data_encoding::HEXLOWER;
-use mezza_core::{Backend, CryptoRng, Ephemeral, Hash512, Portable, Reader, Secret, Time};
+use mezza_core::{Backend, Ephemeral, Portable, Secret, Time};
 use mezza_ratchet::{
     Bundle, Conversation, Exporter, Identity, List, OneTime, Prekeys, Record, Session, Table,
 };
-use rand_core::{Infallible, TryCryptoRng, TryRng};
 
 /// The end of the bundle in minutes since 1970.
 pub const NOT_AFTER_MIN: u32 = 30_000_000;
@@ -15,40 +14,6 @@ pub const SPK_ID: u32 = 9;
 pub const OPK_ID: u32 = 7;
 
 pub type Talk = Conversation<Portable>;
-
-/// A generator that gives the same 64 bytes again and again: Z of the vectors.
-pub struct Fixed(pub [u8; 64], pub usize);
-
-impl TryRng for Fixed {
-    type Error = Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        let mut bytes = [0; 4];
-        self.try_fill_bytes(&mut bytes)?;
-        Ok(u32::from_le_bytes(bytes))
-    }
-
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        let mut bytes = [0; 8];
-        self.try_fill_bytes(&mut bytes)?;
-        Ok(u64::from_le_bytes(bytes))
-    }
-
-    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {
-        for byte in out {
-            *byte = self.0[self.1 % 64];
-            self.1 += 1;
-        }
-        Ok(())
-    }
-}
-
-impl TryCryptoRng for Fixed {}
-
-/// Z = SHA-512("ratchet vector Z").
-pub fn vector_z() -> [u8; 64] {
-    mezza_core::Sha512::hash(&[b"ratchet vector Z"])
-}
 
 pub fn hex(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
@@ -147,14 +112,4 @@ pub fn session_field(talk: &Talk, offset: usize, len: usize) -> Vec<u8> {
 /// A DH of two pairs.
 pub fn dh(own: &Ephemeral, their: &Ephemeral) -> Secret<32> {
     Portable::dh(own, their.public()).expect("not zero")
-}
-
-/// Draws a pair from a caller's generator.
-pub fn draw(rng: &mut dyn CryptoRng) -> Ephemeral {
-    Ephemeral::draw::<Portable>(rng)
-}
-
-/// A reader, for decoders that take one.
-pub fn reader(bytes: &[u8]) -> Reader<'_> {
-    Reader::new(bytes)
 }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use mezza_core::{Blake2b512, Ephemeral, Portable, Secret, Suite, Time};
-use mezza_ratchet::suite::b2c20::{B2c20, KeyedBlake2b};
 use mezza_ratchet::suite::Kdf;
+use mezza_ratchet::suite::b2c20::{B2c20, KeyedBlake2b};
 use mezza_ratchet::{
     Bundle, BundleError, Identity, IdentityKey, KeyError, List, OneTime, OpenError, Padding,
     Prekeys, Record, Table, safety, xeddsa,
@@ -169,11 +169,8 @@ fn handshake(case: &Case) {
     let (session, exporter) = fixture::initiate(one_time);
     let (alice, bob) = (fixture::alice(), fixture::bob());
     let (ek, spk) = (fixture::pair("ekA"), fixture::pair("spkB"));
-    let mut shared = vec![
-        fixture::dh(alice.pair(), &spk),
-        fixture::dh(&ek, bob.pair()),
-        fixture::dh(&ek, &spk),
-    ];
+    let mut shared =
+        vec![fixture::dh(alice.pair(), &spk), fixture::dh(&ek, bob.pair()), fixture::dh(&ek, &spk)];
     if one_time.is_some() {
         shared.push(fixture::dh(&ek, &fixture::pair("opkB")));
     }
