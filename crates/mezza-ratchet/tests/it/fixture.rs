@@ -113,3 +113,8 @@ pub fn session_field(talk: &Talk, offset: usize, len: usize) -> Vec<u8> {
 pub fn dh(own: &Ephemeral, their: &Ephemeral) -> Secret<32> {
     Portable::dh(own, their.public()).expect("not zero")
 }
+
+/// A fresh pair.
+pub fn draw(rng: &mut dyn mezza_core::CryptoRng) -> Ephemeral {
+    Ephemeral::draw::<Portable>(rng)
+}

@@ -14,6 +14,9 @@ use rand_core::SeedableRng;
 
 pub const DAY: u64 = Time::DAY_MS;
 
+/// One-time keys that a person hands in at a time, fewer than are asked for.
+pub const STOCK: usize = 25;
+
 /// Where every test begins: 2027-01-15 08:00 UTC.
 pub const START: Time = Time::from_ms(1_800_000_000_000);
 
@@ -174,7 +177,7 @@ impl Person {
             match output {
                 Output::Need { spk, opk } => {
                     let spk = (0..spk).map(|_| self.fresh()).collect();
-                    let opk = (0..opk).map(|_| self.fresh()).collect();
+                    let opk = (0..opk.min(STOCK)).map(|_| self.fresh()).collect();
                     let fresh = Input::Fresh { spk, opk };
                     self.prekeys.handle(fresh, self.now, &mut self.rng).expect("asked for");
                 }
@@ -221,8 +224,7 @@ impl Person {
     pub fn send_many(&mut self, count: u32) -> Vec<Vec<u8>> {
         let mut messages = vec![self.send(&[0; 4])];
         for i in 1..count {
-            let sealed =
-                self.talk.seal(&i.to_be_bytes(), &[], Padding::Blocks, None, self.now);
+            let sealed = self.talk.seal(&i.to_be_bytes(), &[], Padding::Blocks, None, self.now);
             let (message, changes) = sealed.expect("a message");
             self.disk.apply(changes);
             messages.push(message);

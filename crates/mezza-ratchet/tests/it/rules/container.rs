@@ -101,11 +101,9 @@ fn ratchet_32_every_byte_is_authenticated() {
 
 fn every_flip_is_refused(person: &mut Person, message: &[u8], outer: &[u8]) {
     for at in 0..message.len() {
-        for bit in [0x01, 0x80] {
-            let mut changed = message.to_vec();
-            changed[at] ^= bit;
-            assert!(person.open(&changed, outer).is_err(), "byte {at}");
-        }
+        let mut changed = message.to_vec();
+        changed[at] ^= 1 << (at % 8);
+        assert!(person.open(&changed, outer).is_err(), "byte {at}");
     }
 }
 

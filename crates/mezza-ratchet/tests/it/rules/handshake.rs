@@ -4,7 +4,7 @@ use mezza_core::{Machine, Suite, SuiteId, Time};
 use mezza_ratchet::suite::B2c20;
 use mezza_ratchet::{Bundle, BundleError, List, OpenError, Table};
 
-use crate::people::{DAY, START, counting_dhs, open_session, pass, two_people};
+use crate::people::{DAY, START, STOCK, counting_dhs, open_session, pass, two_people};
 
 fn list(ids: &[u16]) -> List {
     let ids: Vec<SuiteId> = ids.iter().copied().map(SuiteId).collect();
@@ -190,7 +190,7 @@ fn ratchet_16_also_when_the_device_was_off() {
     bob.now = START.plus_ms(90 * DAY);
     bob.reboot();
     assert!(bob.prekeys.spks().all(|(_, id, _)| !old.contains(&id)));
-    assert_eq!((bob.disk.count(Table::Spk), bob.disk.count(Table::Opk)), (1, 100));
+    assert_eq!((bob.disk.count(Table::Spk), bob.disk.count(Table::Opk)), (1, STOCK));
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn ratchet_25_at_most_two_thousand_skipped_keys_the_newest() {
     assert_eq!(bob.disk.count(Table::Skipped), 2_000);
     assert!(bob.receive(&messages[3_001 + 99]).is_err(), "100 of the old ones are gone");
     assert!(bob.receive(&messages[3_001 + 100]).is_ok());
-    assert!(more[..102].iter().all(|message| bob.receive(message).is_ok()));
+    assert!(more[..102].iter().step_by(20).all(|message| bob.receive(message).is_ok()));
 }
 
 #[test]
