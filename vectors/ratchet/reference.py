@@ -2,7 +2,8 @@
 """A second implementation of suite b2c20, to be read beside docs/protocols/ratchet.md.
 
 `reference.py --write` writes the right cases into this folder, `reference.py` compares them with
-what lies there (exit 1 if one differs). Needs Python 3.11 and `cryptography` for the AEAD alone.
+what lies there (exit 1 if one differs); `wrong.py` does the same for the wrong ones. Needs Python
+3.11, and `cryptography` for the AEAD alone.
 """
 import hashlib, pathlib, sys
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -178,9 +179,9 @@ def cases():
     yield "number", dict(kind="number", local=a.pub, remote=b.pub, number=low + high, scannable=scan)
 
 
-def main():
+def main(named=None):
     here, wrong = pathlib.Path(__file__).parent, 0
-    for name, fields in cases():
+    for name, fields in named or cases():
         show = lambda v: v.hex() if isinstance(v, bytes) else str(v)
         text = "".join(f"{key}: {show(value)}".rstrip() + "\n" for key, value in fields.items())
         path = here / f"{name}.txt"
@@ -192,4 +193,5 @@ def main():
     sys.exit(wrong)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -56,7 +56,6 @@ pub enum Input {
 }
 
 /// What the prekeys want done.
-#[derive(Debug)]
 pub enum Output {
     /// Draw that many pairs and hand them in as [`Input::Fresh`].
     Need {
@@ -424,6 +423,19 @@ impl Machine for Prekeys {
         let rotate = self.current().map(|spk| spk.made().plus_ms(ROTATE_D * Time::DAY_MS)).min();
         let rotate = if self.rotates() { None } else { rotate.or(Some(Time::from_ms(0))) };
         [wipe_spk, wipe_opk, rotate].into_iter().flatten().min()
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Need { spk, opk } => write!(f, "Need {{ spk: {spk}, opk: {opk} }}"),
+            Self::Store(changes) => write!(f, "Store({changes:?})"),
+            Self::Publish { one_time, replace, .. } => {
+                write!(f, "Publish {{ one_time: {}, replace: {replace} }}", one_time.len())
+            }
+            Self::Low => f.write_str("Low"),
+        }
     }
 }
 

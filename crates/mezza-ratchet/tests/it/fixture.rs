@@ -1,0 +1,120 @@
+//! Alice and Bob of the vectors: fixed keys, so that every byte is known.
+
+use data_encoding::HEXLOWER;
+use mezza_core::{Backend, Ephemeral, Portable, Secret, Time};
+use mezza_ratchet::{
+    Bundle, Conversation, Exporter, Identity, List, OneTime, Prekeys, Record, Session, Table,
+};
+
+/// The end of the bundle in minutes since 1970.
+pub const NOT_AFTER_MIN: u32 = 30_000_000;
+/// When its signed prekey was made, 14 days before.
+pub const MADE_MIN: u32 = NOT_AFTER_MIN - 14 * 24 * 60;
+pub const SPK_ID: u32 = 9;
+pub const OPK_ID: u32 = 7;
+
+pub type Talk = Conversation<Portable>;
+
+pub fn hex(bytes: &[u8]) -> String {
+    HEXLOWER.encode(bytes)
+}
+
+pub fn unhex(text: &str) -> Vec<u8> {
+    HEXLOWER.decode(text.as_bytes()).expect("lower-case hex")
+}
+
+pub fn unhex_array<const N: usize>(text: &str) -> [u8; N] {
+    unhex(text).try_into().expect("the length of the field")
+}
+
+/// The pair of a name, from its scalar in `vectors/ratchet/key-NAME.txt`.
+pub fn pair(name: &str) -> Ephemeral {
+    let case = crate::vectors::Case::read(&format!("key-{name}.txt"));
+    Ephemeral::from_scalar::<Portable>(Secret::copy_from(&case.array("scalar")))
+}
+
+pub fn alice() -> Identity {
+    Identity::new(pair("ikA"))
+}
+
+pub fn bob() -> Identity {
+    Identity::new(pair("ikB"))
+}
+
+pub fn now() -> Time {
+    Time::from_ms(u64::from(MADE_MIN + 60) * Time::MINUTE_MS)
+}
+
+pub fn bundle_bytes() -> Vec<u8> {
+    crate::vectors::Case::read("bundle.txt").bytes("bundle")
+}
+
+pub fn one_time() -> OneTime {
+    OneTime { id: OPK_ID, key: *pair("opkB").public() }
+}
+
+/// Bob's prekeys: SPK 9, OPK 7.
+pub fn bobs_prekeys() -> Prekeys {
+    let bundle = bundle_bytes();
+    let signature = &bundle[bundle.len() - 64..];
+    let (spk, opk) = (pair("spkB"), pair("opkB"));
+    let spk = [
+        &[1, 1, 1],
+        &SPK_ID.to_be_bytes()[..],
+        &MADE_MIN.to_be_bytes(),
+        &[1, 1, 1, 0],
+        spk.scalar().expose(),
+        spk.public(),
+        signature,
+    ]
+    .concat();
+    let opk = [
+        &[2],
+        &OPK_ID.to_be_bytes()[..],
+        &MADE_MIN.to_be_bytes(),
+        &[0],
+        opk.scalar().expose(),
+        opk.public(),
+    ]
+    .concat();
+    let records = [
+        Record { table: Table::Spk, key: &SPK_ID.to_be_bytes(), value: &spk },
+        Record { table: Table::Opk, key: &OPK_ID.to_be_bytes(), value: &opk },
+    ];
+    Prekeys::load(bob(), records).expect("stored prekeys")
+}
+
+/// Alice's side of the handshake of the vectors.
+pub fn initiate(one_time: Option<OneTime>) -> (Session<Portable>, Exporter) {
+    let bundle = Bundle::decode(&bundle_bytes()).expect("a bundle");
+    let checked = bundle.check(&bob().public(), &List::ours(), now()).expect("a good bundle");
+    checked.initiate(&alice(), pair("ekA"), one_time).expect("a handshake")
+}
+
+/// Alice with a session that was just begun, and Bob without one.
+pub fn alice_and_bob() -> (Talk, Talk, Prekeys) {
+    let mut alices = Talk::new(alice().public(), bob().public());
+    let _ = alices.begin(initiate(Some(one_time())).0, now());
+    let bobs = Talk::new(bob().public(), alice().public());
+    (alices, bobs, bobs_prekeys())
+}
+
+/// A field of a stored session, by offset.
+pub fn session_field(talk: &Talk, offset: usize, len: usize) -> Vec<u8> {
+    for change in &talk.records() {
+        if let mezza_ratchet::Change::Put { table: Table::Session, value, .. } = change {
+            return value[offset..offset + len].to_vec();
+        }
+    }
+    panic!("no session is stored")
+}
+
+/// A DH of two pairs.
+pub fn dh(own: &Ephemeral, their: &Ephemeral) -> Secret<32> {
+    Portable::dh(own, their.public()).expect("not zero")
+}
+
+/// A fresh pair.
+pub fn draw(rng: &mut dyn mezza_core::CryptoRng) -> Ephemeral {
+    Ephemeral::draw::<Portable>(rng)
+}

@@ -1,0 +1,198 @@
+//! The prekey machine: rotation, refill, limits, the alarm.
+
+use std::collections::BTreeSet;
+
+use mezza_core::{Machine, Time};
+use mezza_ratchet::prekeys::{Input, Output};
+use mezza_ratchet::{Bundle, List, Prekeys, PrekeysError, Table};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+
+use crate::people::{DAY, START, STOCK, identity, pass, two_people};
+
+/// A machine that was given all it asked for at the start.
+fn stocked(rng: &mut ChaCha20Rng) -> Prekeys {
+    let mut prekeys = Prekeys::new(identity(1));
+    prekeys.wake(START, rng);
+    answer(&mut prekeys, START, rng);
+    prekeys
+}
+
+/// Carries out `Need`, returns all other outputs.
+fn answer(prekeys: &mut Prekeys, now: Time, rng: &mut ChaCha20Rng) -> Vec<Output> {
+    let mut others = Vec::new();
+    while let Some(output) = prekeys.poll() {
+        let Output::Need { spk, opk } = output else {
+            others.push(output);
+            continue;
+        };
+        let mut draw = |n| (0..n).map(|_| crate::fixture::draw(rng)).collect::<Vec<_>>();
+        let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk) };
+        prekeys.handle(fresh, now, rng).expect("asked for");
+    }
+    others
+}
+
+#[test]
+fn the_first_wake_publishes_a_bundle_and_a_hundred_keys() {
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let mut prekeys = Prekeys::new(identity(1));
+    assert_eq!(prekeys.deadline(), Some(Time::from_ms(0)), "due at once");
+    assert!(prekeys.offer().is_none() && prekeys.current_not_after().is_none());
+    prekeys.wake(START, &mut rng);
+    prekeys.wake(START, &mut rng);
+    let outputs = answer(&mut prekeys, START, &mut rng);
+    let [Output::Store(changes), Output::Publish { bundle, one_time, replace: true }] =
+        &outputs[..]
+    else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!((changes.len(), one_time.len(), prekeys.one_time_count()), (101, 100, 100));
+    let ids: BTreeSet<u32> = one_time.iter().map(|key| key.id).collect();
+    assert_eq!(ids.len(), 100);
+    assert!(ids.iter().all(|id| (1..=16_777_214).contains(id)));
+    assert!(ids.last() > ids.first().map(|first| first + 1_000).as_ref(), "ids are not counted");
+    let decoded = Bundle::decode(bundle).expect("a bundle");
+    assert!(decoded.check(&identity(1).public(), &List::ours(), START).is_ok());
+    let (again, keys) = prekeys.offer().expect("a bundle");
+    assert_eq!(&again, bundle);
+    assert_eq!(keys.iter().map(|key| key.id).collect::<BTreeSet<_>>(), ids);
+}
+
+#[test]
+fn a_rotation_every_seven_days_replaces_the_stock() {
+    let mut rng = ChaCha20Rng::seed_from_u64(2);
+    let mut prekeys = stocked(&mut rng);
+    let first = prekeys.offer().expect("a bundle");
+    let due = prekeys.deadline().expect("a timer");
+    assert_eq!(due, Time::from_ms(START.ms() / 60_000 * 60_000 + 7 * DAY));
+    prekeys.wake(due.minus_ms(1), &mut rng);
+    assert!(prekeys.poll().is_none());
+    prekeys.wake(due, &mut rng);
+    let outputs = answer(&mut prekeys, due, &mut rng);
+    assert!(matches!(outputs[..], [Output::Store(_), Output::Publish { replace: true, .. }]));
+    let second = prekeys.offer().expect("a bundle");
+    assert_ne!(first.0, second.0);
+    let old: BTreeSet<u32> = first.1.iter().map(|key| key.id).collect();
+    assert!(second.1.iter().all(|key| !old.contains(&key.id)), "only those of this rotation");
+    assert_eq!((prekeys.spks().count(), prekeys.one_time_count()), (2, 200));
+    assert_eq!(prekeys.current_not_after(), Some(due.plus_ms(14 * DAY)));
+}
+
+#[test]
+fn the_stock_is_filled_up_below_twenty() {
+    let mut rng = ChaCha20Rng::seed_from_u64(3);
+    let mut prekeys = stocked(&mut rng);
+    let bundle = prekeys.offer().expect("a bundle").0;
+    prekeys.handle(Input::Stock(20), START, &mut rng).expect("a stock");
+    assert!(prekeys.poll().is_none());
+    prekeys.handle(Input::Stock(19), START, &mut rng).expect("a stock");
+    // While the answer is out, the same news asks for nothing more.
+    prekeys.handle(Input::Stock(19), START, &mut rng).expect("a stock");
+    let outputs = answer(&mut prekeys, START, &mut rng);
+    let [Output::Store(_), Output::Publish { bundle: same, one_time, replace: false }] =
+        &outputs[..]
+    else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!((same, one_time.len()), (&bundle, 81));
+    let unasked = Input::Fresh { spk: Vec::new(), opk: Vec::new() };
+    let before = prekeys.encode();
+    assert_eq!(prekeys.handle(unasked, START, &mut rng), Err(PrekeysError::Unasked));
+    assert!(before == prekeys.encode());
+}
+
+#[test]
+fn at_most_a_thousand_one_time_keys_and_five_signed_ones() {
+    let mut rng = ChaCha20Rng::seed_from_u64(4);
+    let mut prekeys = stocked(&mut rng);
+    let mut dropped = 0;
+    for round in 1..=12_u64 {
+        let now = START.plus_ms(round * 60_000);
+        prekeys.handle(Input::Stock(0), now, &mut rng).expect("a stock");
+        for output in answer(&mut prekeys, now, &mut rng) {
+            if let Output::Store(changes) = output {
+                let drops = |c: &&mezza_ratchet::Change| {
+                    matches!(c, mezza_ratchet::Change::Drop { table: Table::Opk, .. })
+                };
+                dropped += changes.iter().filter(drops).count();
+            }
+        }
+    }
+    assert_eq!((prekeys.one_time_count(), dropped), (1_000, 300));
+    // A clock that runs back and forth makes rotations, and never more than five keys.
+    for round in 1..20_u64 {
+        let now = START.plus_ms(if round % 2 == 0 { 0 } else { 8 * DAY });
+        prekeys.wake(now, &mut rng);
+        answer(&mut prekeys, now, &mut rng);
+        assert!(prekeys.spks().count() <= 5);
+        let end = prekeys.current_not_after().expect("a bundle");
+        assert!(end <= now.plus_ms(14 * DAY), "the current bundle is of this clock");
+    }
+}
+
+#[test]
+fn sessions_without_one_time_key_raise_the_alarm_once_a_day() {
+    let (mut alice, mut bob) = two_people(5);
+    let mut alarms = Vec::new();
+    for day in 0..2 {
+        for i in 0..6 {
+            // The first one each day has a one-time key, the others do not.
+            let one_time = if i == 0 { bob.server.one_time.pop() } else { None };
+            alice.begin(&bob.server.bundle.clone(), one_time).expect("a session");
+            let message = alice.send(b"x");
+            let (own, now) = (&bob.identity, bob.now);
+            let opened = bob.talk.open(&message, &[], own, &mut bob.prekeys, now);
+            bob.disk.apply(opened.expect("a first message").changes);
+            while let Some(output) = bob.prekeys.poll() {
+                assert!(matches!(output, Output::Low));
+                alarms.push((day, i));
+            }
+        }
+        pass(&mut alice, &mut bob, DAY);
+    }
+    assert_eq!(alarms, [(0, 3), (1, 3)]);
+}
+
+/// When the memory of base keys is full, first messages without one-time key wait for the next
+/// rotation; others go on.
+#[test]
+fn the_memory_of_base_keys_is_bounded() {
+    let (mut alice, mut bob) = two_people(6);
+    let spk_id = bob.prekeys.spks().next().expect("a key").1;
+    for i in 0..10_000_u64 {
+        let mark = [&spk_id.to_be_bytes()[..], &[7; 8], &i.to_be_bytes()].concat();
+        let row = [&[3][..], &mark].concat();
+        bob.disk.0.insert((Table::Seen, mark), row);
+    }
+    bob.reboot();
+    let bundle = bob.server.bundle.clone();
+    alice.begin(&bundle, None).expect("a session");
+    let message = alice.send(b"x");
+    assert_eq!(bob.receive(&message), Err(mezza_ratchet::OpenError::UnknownPrekey(spk_id)));
+    alice.begin_with(&mut bob);
+    let message = alice.send(b"y");
+    assert_eq!(bob.receive(&message), Ok(b"y".to_vec()));
+    assert_eq!(bob.disk.count(Table::Seen), 10_000);
+    pass(&mut alice, &mut bob, 7 * DAY);
+    bob.wake();
+    alice.begin(&bob.server.bundle.clone(), None).expect("a session");
+    let message = alice.send(b"z");
+    assert_eq!(bob.receive(&message), Ok(b"z".to_vec()));
+}
+
+#[test]
+fn a_server_that_runs_dry_is_filled_again() {
+    let (mut alice, mut bob) = two_people(7);
+    assert_eq!(bob.server.one_time.len(), STOCK);
+    while bob.server.one_time.len() > 10 {
+        alice.begin_with(&mut bob);
+        let message = alice.send(b"x");
+        bob.receive(&message).expect("x");
+    }
+    bob.stock();
+    assert_eq!(bob.server.one_time.len(), 10 + STOCK);
+    alice.begin_with(&mut bob);
+    let message = alice.send(b"y");
+    assert_eq!(bob.receive(&message), Ok(b"y".to_vec()));
+}

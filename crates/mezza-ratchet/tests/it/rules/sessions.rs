@@ -1,0 +1,165 @@
+//! Sessions, storage and numbers, RATCHET-50 to 61.
+
+use mezza_core::Time;
+use mezza_ratchet::{OpenError, Record, Table, safety};
+
+use crate::people::{
+    self, DAY, Person, Talk, counting_dhs, identity, open_session, pass, two_people,
+};
+
+#[test]
+fn ratchet_50_the_session_that_opened_last_or_was_begun_since_is_active() {
+    let (mut alice, mut bob) = open_session(50);
+    let first = alice.talk.active_id();
+    let late = bob.send(b"late, in the first session");
+    alice.begin_with(&mut bob);
+    let second = alice.talk.active_id();
+    assert_ne!(first, second);
+    assert!(alice.talk.is_pending(), "begun later than the last message was opened");
+    alice.receive(&late).expect("a message of the archived session");
+    assert_eq!(alice.talk.active_id(), first, "it opened last");
+    alice.reboot();
+    assert_eq!(alice.talk.active_id(), first, "the disk says the same");
+    let flags: Vec<u8> = sessions(&alice).map(|value| value[3] & 0x40).collect();
+    assert_eq!(flags.iter().filter(|flag| **flag != 0).count(), 1, "exactly one is active");
+}
+
+fn sessions(person: &Person) -> impl Iterator<Item = &Vec<u8>> {
+    person.disk.0.iter().filter(|((table, _), _)| *table == Table::Session).map(|(_, v)| v)
+}
+
+#[test]
+fn ratchet_51_at_most_forty_archived_sessions_for_thirty_days() {
+    let (mut alice, mut bob) = open_session(51);
+    for _ in 0..45 {
+        pass(&mut alice, &mut bob, 60_000);
+        alice.begin_with(&mut bob);
+    }
+    let summary = alice.talk.summary().expect("a session");
+    assert_eq!((summary.archived, alice.disk.count(Table::Session)), (40, 41));
+    alice.reboot();
+
+    // Thirty days after its last use an archived session goes, with its skipped keys.
+    let (mut alice, mut bob) = open_session(151);
+    let messages: Vec<_> = (0..3).map(|_| bob.send(b"x")).collect();
+    alice.receive(&messages[2]).expect("the third");
+    pass(&mut alice, &mut bob, DAY);
+    alice.begin_with(&mut bob);
+    assert_eq!((alice.disk.count(Table::Session), alice.disk.count(Table::Skipped)), (2, 2));
+    let due = people::START.plus_ms(30 * DAY);
+    let hour = Time::from_ms(due.ms() / Time::HOUR_MS * Time::HOUR_MS);
+    assert_eq!(alice.talk.deadline(), Some(hour.min(due)));
+    alice.now = due;
+    alice.wake();
+    assert_eq!((alice.disk.count(Table::Session), alice.disk.count(Table::Skipped)), (1, 0));
+    assert_eq!(alice.talk.deadline(), None, "the active one stays");
+}
+
+#[test]
+fn ratchet_52_at_most_five_sessions_are_tried() {
+    let (mut alice, mut bob) = open_session(52);
+    // Eight sessions of Alice that Bob has opened, and in which he has an own key out.
+    let mut oldest = None;
+    for i in 0..8_u8 {
+        pass(&mut alice, &mut bob, 60_000);
+        alice.begin_with(&mut bob);
+        let first = alice.send(&[i]);
+        bob.receive(&first).expect("a first message");
+        let reply = bob.send(&[i]);
+        let mut mirror = alice.stolen();
+        mirror.receive(&reply).expect("a reply");
+        let answer = mirror.send(b"answer");
+        oldest.get_or_insert(answer);
+    }
+    let mut forged = alice.send(b"x")[79..].to_vec();
+    forged.splice(0..0, [0xf1, 1, 1, 1]);
+    forged[4] ^= 1;
+    let (opened, dhs) = counting_dhs(|| bob.receive(&forged));
+    assert_eq!((opened, dhs), (Err(OpenError::Forged), 5));
+    // The price: a new key for a session that lies deeper is not found.
+    let (opened, dhs) = counting_dhs(|| bob.receive(&oldest.expect("an answer")));
+    assert_eq!((opened, dhs), (Err(OpenError::Forged), 5));
+    // A forged first message costs five as well, a known key none.
+    alice.begin_with(&mut bob);
+    let mut first = alice.send(b"x");
+    *first.last_mut().expect("a byte") ^= 1;
+    let (opened, dhs) = counting_dhs(|| bob.receive(&first));
+    assert_eq!((opened, dhs), (Err(OpenError::Forged), 5));
+}
+
+#[test]
+fn ratchet_53_simultaneous_initiation_comes_to_one_session() {
+    let (mut alice, mut bob) = two_people(53);
+    alice.begin_with(&mut bob);
+    bob.begin_with(&mut alice);
+    let (a, b) = (alice.send(b"from alice"), bob.send(b"from bob"));
+    let (a2, b2) = (alice.send(b"again alice"), bob.send(b"again bob"));
+    assert_eq!(alice.receive(&b), Ok(b"from bob".to_vec()));
+    assert_eq!(bob.receive(&a), Ok(b"from alice".to_vec()));
+    assert_eq!(bob.receive(&a2), Ok(b"again alice".to_vec()));
+    assert_eq!(alice.receive(&b2), Ok(b"again bob".to_vec()));
+    assert_ne!(alice.talk.active_id(), bob.talk.active_id(), "everything crossed");
+    // One exchange that crosses nothing.
+    let message = alice.send(b"now");
+    assert_eq!(bob.receive(&message), Ok(b"now".to_vec()));
+    assert_eq!(alice.talk.active_id(), bob.talk.active_id());
+    let reply = bob.send(b"yes");
+    assert_eq!(alice.receive(&reply), Ok(b"yes".to_vec()));
+    assert_eq!(alice.talk.active_id(), bob.talk.active_id());
+    assert!(alice.talk.is_open() && bob.talk.is_open());
+}
+
+#[test]
+fn ratchet_56_rows_of_unknown_version_or_flags_are_refused() {
+    let (mut alice, mut bob) = open_session(56);
+    let (_, second) = (alice.send(b"one"), alice.send(b"two"));
+    bob.receive(&second).expect("two");
+    let (local, remote) = (*bob.talk.local(), *bob.talk.remote());
+    for ((table, key), value) in &bob.disk.0 {
+        let refused = |value: &[u8]| {
+            let mut rows = bob.disk.records(|t| people::is_talk(t) == people::is_talk(*table));
+            for row in rows.iter_mut().filter(|r| r.table == *table && r.key == key) {
+                row.value = value;
+            }
+            if people::is_talk(*table) {
+                Talk::load(local, remote, rows).is_err()
+            } else {
+                mezza_ratchet::Prekeys::load(bob.identity.duplicate(), rows).is_err()
+            }
+        };
+        assert!(!refused(value));
+        if *table != Table::Skipped {
+            let mut version = value.clone();
+            version[0] ^= 0x10;
+            assert!(refused(&version), "{table:?}");
+        }
+        assert!(refused(&value[1..]) && refused(&[&value[..], &[0]].concat()), "{table:?}");
+        if *table == Table::Session {
+            for flag in [0x20, 0x80] {
+                let mut flags = value.clone();
+                flags[3] |= flag;
+                assert!(refused(&flags), "flag {flag:02x}");
+            }
+        }
+    }
+    // A row of the wrong table is refused, not ignored.
+    let spk = bob.disk.records(|table| table == Table::Spk);
+    assert!(Talk::load(local, remote, spk).is_err());
+    let row = Record { table: Table::Skipped, key: &[0; 52], value: &[0; 36] };
+    assert!(mezza_ratchet::Prekeys::load(bob.identity.duplicate(), [row]).is_err());
+}
+
+#[test]
+fn ratchet_61_numbers_depend_on_the_identities_alone() {
+    let (a, b, c) = (identity(1).public(), identity(2).public(), identity(3).public());
+    let number = safety::number(&a, &b);
+    assert_eq!(number, safety::number(&b, &a));
+    assert!(number.len() == 60 && number.bytes().all(|digit| digit.is_ascii_digit()));
+    assert_ne!(number, safety::number(&a, &c));
+    assert_ne!(number[..30], number[30..]);
+    let code = safety::scannable(&a, &b);
+    assert_eq!(code.len(), 76);
+    assert!(safety::matches(&b, &a, &code));
+    assert!(!safety::matches(&b, &c, &code) && !safety::matches(&a, &b, &code));
+    assert!(!safety::matches(&b, &a, &code[..75]));
+}

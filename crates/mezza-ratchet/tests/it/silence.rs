@@ -1,0 +1,71 @@
+//! RATCHET-70: `Debug` shows type names and indices, never a key, a body, an id or a name.
+
+use insta::assert_snapshot;
+use mezza_core::Machine;
+use mezza_ratchet::prekeys::{Input, Output};
+use mezza_ratchet::{Bundle, List, OpenError, Prekeys};
+
+use crate::people::{START, open_session, two_people};
+
+#[test]
+fn ratchet_70_debug_is_silent() {
+    let (mut alice, mut bob) = two_people(70);
+    let bundle = Bundle::decode(&bob.server.bundle).expect("a bundle");
+    let mut shown = vec![format!("{bundle:?}")];
+    let checked = bundle.check(alice.talk.remote(), &List::ours(), START).expect("a good one");
+    shown.push(format!("{checked:?}"));
+    let (base, one_time) = (alice.fresh(), bob.server.one_time[0]);
+    let (session, exporter) =
+        checked.initiate(&alice.identity, base, Some(one_time)).expect("a session");
+    shown.push(format!("{session:?} {exporter:?} {one_time:?}"));
+    let changes = alice.talk.begin(session, START);
+    shown.push(format!("{changes:?}"));
+    alice.disk.apply(changes);
+    let (_, message) = (alice.send(b"skipped"), alice.send(b"a planted secret"));
+    let opened = {
+        let own = &bob.identity;
+        bob.talk.open(&message, &[], own, &mut bob.prekeys, START).expect("a message")
+    };
+    shown.push(format!("{opened:?} {:?}", opened.changes));
+    let (talk, prekeys, identity) = (&bob.talk, &bob.prekeys, &bob.identity);
+    shown.push(format!("{talk:?} {prekeys:?} {identity:?} {:?}", identity.public()));
+    shown.push(format!("{:?}", bob.disk.records(|_| true).first()));
+    assert_snapshot!(shown.join("\n"), @r"
+    Bundle
+    CheckedBundle
+    Session(B2c20) Exporter OneTime
+    Changes([Put(Session)])
+    Opened { first: true } Changes([Put(Skipped), Drop(Opk), Put(Seen), Put(Session)])
+    Conversation Prekeys Identity IdentityKey
+    Some(Record(Spk))
+    ");
+}
+
+#[test]
+fn ratchet_70_outputs_and_errors_are_silent() {
+    let (mut alice, mut bob) = open_session(71);
+    let mut prekeys = Prekeys::new(bob.identity.duplicate());
+    prekeys.wake(START, &mut bob.rng);
+    let mut shown = vec![format!("{:?}", prekeys.poll())];
+    let fresh = Input::Fresh { spk: vec![bob.fresh()], opk: vec![bob.fresh()] };
+    shown.push(format!("{fresh:?}"));
+    prekeys.handle(fresh, START, &mut bob.rng).expect("asked for");
+    while let Some(output) = prekeys.poll() {
+        // The bundle and the one-time keys are public, and yet not for a log.
+        shown.push(format!("{output:?}"));
+        assert!(!matches!(output, Output::Low));
+    }
+    let mut forged = alice.send(b"x");
+    forged[60] ^= 1;
+    let error = bob.receive(&forged).expect_err("forged");
+    shown.push(format!("{error:?}: {error}"));
+    shown.push(format!("{:?}: {}", OpenError::TooFar(7), OpenError::TooFar(7)));
+    assert_snapshot!(shown.join("\n"), @r"
+    Some(Need { spk: 1, opk: 100 })
+    Fresh { spk: [Ephemeral(Plain)], opk: [Ephemeral(Plain)] }
+    Store(Changes([Put(Spk), Put(Opk)]))
+    Publish { one_time: 1, replace: true }
+    Forged: the message does not open
+    TooFar(7): the message lies 7 messages ahead
+    ");
+}

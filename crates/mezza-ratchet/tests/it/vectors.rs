@@ -1,0 +1,338 @@
+//! Walks `vectors/ratchet/*.txt`, right and wrong cases.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use mezza_core::{Blake2b512, Ephemeral, Portable, Secret, Suite, Time};
+use mezza_ratchet::suite::Kdf;
+use mezza_ratchet::suite::b2c20::{B2c20, KeyedBlake2b};
+use mezza_ratchet::{
+    Bundle, BundleError, Identity, IdentityKey, KeyError, List, OneTime, OpenError, Padding,
+    Prekeys, Record, Table, safety, xeddsa,
+};
+
+use crate::fixture::{self, Talk, hex, unhex, unhex_array};
+
+/// One case: `key: value` lines.
+pub struct Case {
+    name: String,
+    fields: BTreeMap<String, String>,
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/ratchet")
+}
+
+impl Case {
+    pub fn read(name: &str) -> Self {
+        let text = fs::read_to_string(folder().join(name)).expect("a vector");
+        let fields = text
+            .lines()
+            .map(|line| line.split_once(':').expect("key: value"))
+            .map(|(key, value)| (key.to_owned(), value.trim().to_owned()))
+            .collect();
+        Self { name: name.to_owned(), fields }
+    }
+
+    pub fn text(&self, key: &str) -> &str {
+        self.fields.get(key).unwrap_or_else(|| panic!("{}: no field {key}", self.name))
+    }
+
+    pub fn bytes(&self, key: &str) -> Vec<u8> {
+        unhex(self.text(key))
+    }
+
+    pub fn array<const N: usize>(&self, key: &str) -> [u8; N] {
+        unhex_array(self.text(key))
+    }
+
+    fn number(&self, key: &str) -> u64 {
+        self.text(key).parse().expect("a number")
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.fields.contains_key(key)
+    }
+
+    fn identity(&self, key: &str) -> IdentityKey {
+        IdentityKey::decode(&self.array(key)).expect("an identity key")
+    }
+
+    /// The outcome must be what the case expects.
+    fn expect(&self, outcome: &str) {
+        assert_eq!(outcome, self.text("expect"), "{}", self.name);
+    }
+}
+
+#[test]
+fn every_vector_comes_out() {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for entry in fs::read_dir(folder()).expect("the folder of vectors") {
+        let name = entry.expect("an entry").file_name().into_string().expect("a name");
+        if !name.ends_with(".txt") {
+            continue;
+        }
+        let case = Case::read(&name);
+        let kind = case.text("kind").to_owned();
+        match kind.as_str() {
+            "key" => key(&case),
+            "public-key" => public_key(&case),
+            "signature" => signature(&case),
+            "verify" => verify(&case),
+            "list" => list(&case),
+            "one-time" => one_time(&case),
+            "bundle" => bundle(&case),
+            "handshake" => handshake(&case),
+            "sealed" => sealed(&case),
+            "message" => message(&case),
+            "reply" => reply(&case),
+            "stored" => stored(&case),
+            "number" => number(&case),
+            other => panic!("{name}: unknown kind {other}"),
+        }
+        *seen.entry(kind).or_default() += 1;
+    }
+    assert_eq!(seen.len(), 13, "kinds of cases: {seen:?}");
+    assert!(seen.values().sum::<u32>() >= 100, "cases: {seen:?}");
+}
+
+fn key(case: &Case) {
+    let pair = Ephemeral::from_scalar::<Portable>(Secret::copy_from(&case.array("scalar")));
+    assert_eq!(hex(pair.public()), case.text("public"), "{}", case.name);
+}
+
+fn public_key(case: &Case) {
+    case.expect(match IdentityKey::decode(&case.array("key")) {
+        Ok(_) => "ok",
+        Err(KeyError::NotCanonical) => "not-canonical",
+        Err(KeyError::LowOrder) => "low-order",
+        Err(_) => "other",
+    });
+}
+
+fn signature(case: &Case) {
+    let scalar = Secret::copy_from(&case.array("scalar"));
+    let message = case.bytes("message");
+    let z = Secret::copy_from(&case.array("z"));
+    let made = xeddsa::sign::<Blake2b512>(&scalar, &[&message[..3], &message[3..]], &z);
+    assert_eq!(hex(&made), case.text("signature"), "{}", case.name);
+    assert!(xeddsa::verify::<Blake2b512>(&case.identity("public"), &[&message], &made));
+}
+
+fn verify(case: &Case) {
+    let (key, message) = (case.identity("public"), case.bytes("message"));
+    let good = xeddsa::verify::<Blake2b512>(&key, &[&message], &case.array("signature"));
+    case.expect(if good { "ok" } else { "refused" });
+}
+
+fn list(case: &Case) {
+    let bytes = case.bytes("list");
+    let decoded = List::decode(&bytes);
+    if let Ok(list) = &decoded {
+        assert_eq!(list.encode(), bytes, "{}", case.name);
+    }
+    case.expect(if decoded.is_ok() { "ok" } else { "malformed" });
+}
+
+fn one_time(case: &Case) {
+    let bytes = case.bytes("one_time");
+    let decoded = OneTime::decode(&bytes);
+    if let Ok(key) = &decoded {
+        assert_eq!(key.encode().as_slice(), bytes, "{}", case.name);
+    }
+    case.expect(if decoded.is_ok() { "ok" } else { "malformed" });
+}
+
+fn bundle(case: &Case) {
+    let now = Time::from_ms(case.number("now_minutes") * Time::MINUTE_MS);
+    let floor = List::decode(&case.bytes("floor")).expect("a list");
+    let checked = Bundle::decode(&case.bytes("bundle"))
+        .and_then(|bundle| bundle.check(&case.identity("identity"), &floor, now));
+    case.expect(match checked {
+        Ok(_) => "ok",
+        Err(BundleError::Malformed) => "malformed",
+        Err(BundleError::SuiteDowngrade { .. }) => "suite-downgrade",
+        Err(BundleError::NoCommonSuite { .. }) => "no-common-suite",
+        Err(BundleError::Expired) => "expired",
+        Err(BundleError::BadSignature) => "bad-signature",
+        Err(BundleError::BadKey) => "bad-key",
+        Err(_) => "other",
+    });
+}
+
+/// The whole conversation of the appendix, and every secret on the way.
+fn handshake(case: &Case) {
+    let one_time = case.bytes("one_time");
+    let one_time =
+        (!one_time.is_empty()).then(|| OneTime::decode(&one_time).expect("a one-time key"));
+    let (session, exporter) = fixture::initiate(one_time);
+    let (alice, bob) = (fixture::alice(), fixture::bob());
+    let (ek, spk) = (fixture::pair("ekA"), fixture::pair("spkB"));
+    let mut shared =
+        vec![fixture::dh(alice.pair(), &spk), fixture::dh(&ek, bob.pair()), fixture::dh(&ek, &spk)];
+    if one_time.is_some() {
+        shared.push(fixture::dh(&ek, &fixture::pair("opkB")));
+    }
+    for (i, dh) in shared.iter().enumerate() {
+        assert_eq!(hex(dh.expose()), case.text(&format!("dh{}", i + 1)), "{}", case.name);
+    }
+    let (root, ex) = KeyedBlake2b::x3dh(&shared, &case.array("transcript"));
+    assert_eq!(hex(root.expose()), case.text("root"));
+    assert_eq!(hex(ex.expose()), case.text("exporter"));
+    let [mix] = exporter.export(["mezza mix root"]);
+    assert_eq!(hex(mix.expose()), case.text("export_mix_root"));
+    let rk_a1 = fixture::pair("rkA1");
+    let (root1, chain1) = KeyedBlake2b::root(&root, &fixture::dh(&rk_a1, &spk));
+    assert_eq!(hex(chain1.expose()), case.text("chain1"));
+    assert_eq!(hex(KeyedBlake2b::chain(&chain1).1.expose()), case.text("message_key0"));
+
+    let mut alices = Talk::new(alice.public(), bob.public());
+    let _ = alices.begin(session, fixture::now());
+    assert_eq!(hex(&alices.active_id().expect("a session")), case.text("session"));
+    assert_eq!(hex(&fixture::session_field(&alices, 84, 32)), case.text("root"));
+    let m0 = seal(&mut alices, b"hello", Some(rk_a1));
+    assert_eq!(hex(&fixture::session_field(&alices, 84, 32)), case.text("root1"));
+    assert_eq!(hex(root1.expose()), case.text("root1"));
+    let m1 = seal(&mut alices, b"again", None);
+    assert_eq!((hex(&m0).as_str(), hex(&m1).as_str()), (case.text("m0"), case.text("m1")));
+
+    let mut bobs = Talk::new(bob.public(), alice.public());
+    let mut prekeys = fixture::bobs_prekeys();
+    assert_eq!(open(&mut bobs, &m1, &bob, &mut prekeys), b"again");
+    assert_eq!(bobs.active_id(), alices.active_id());
+    assert_eq!(open(&mut bobs, &m0, &bob, &mut prekeys), b"hello");
+    let r0 = seal(&mut bobs, b"yes", Some(fixture::pair("rkB1")));
+    assert_eq!(hex(&r0), case.text("r0"));
+    assert_eq!(open(&mut alices, &r0, &alice, &mut Prekeys::new(fixture::alice())), b"yes");
+    let m2 = seal(&mut alices, b"good", Some(fixture::pair("rkA2")));
+    assert_eq!(hex(&m2), case.text("m2"));
+    assert_eq!(open(&mut bobs, &m2, &bob, &mut prekeys), b"good");
+}
+
+fn seal(talk: &mut Talk, body: &[u8], fresh: Option<Ephemeral>) -> Vec<u8> {
+    talk.seal(body, &[], Padding::Blocks, fresh, fixture::now()).expect("a message").0
+}
+
+fn open(talk: &mut Talk, message: &[u8], own: &Identity, prekeys: &mut Prekeys) -> Vec<u8> {
+    talk.open(message, &[], own, prekeys, fixture::now()).expect("a body").body.to_vec()
+}
+
+fn sealed(case: &Case) {
+    use mezza_core::Aead;
+    type Chacha = <B2c20 as Suite>::Aead;
+
+    let outer = case.bytes("outer");
+    let mut aad = [case.bytes("sender"), case.bytes("receiver")].concat();
+    aad.push(outer.len() as u8);
+    aad.extend([outer, case.bytes("head")].concat());
+    let mut text = case.bytes("body");
+    text.push(0x80);
+    text.resize(case.number("padded") as usize, 0);
+    let key = Secret::copy_from(&case.array("message_key"));
+    let mut out = Vec::new();
+    Chacha::seal::<Portable>(&key, &aad, &text, &mut out);
+    assert_eq!(hex(&out), case.text("sealed"), "{}", case.name);
+    assert_eq!(out.len(), Chacha::sealed_len(text.len()));
+    assert_eq!(Chacha::open::<Portable>(&key, &aad, &out), Some(text));
+}
+
+/// A message to Bob of the vectors, who has no session (or one, if `after` names a message).
+fn message(case: &Case) {
+    let mut bobs = Talk::new(fixture::bob().public(), fixture::alice().public());
+    let mut prekeys = fixture::bobs_prekeys();
+    if case.has("after") {
+        open(&mut bobs, &case.bytes("after"), &fixture::bob(), &mut prekeys);
+    }
+    let before = (bobs.encode(), prekeys.encode());
+    let opened = bobs.open(
+        &case.bytes("message"),
+        &case.bytes("outer"),
+        &fixture::bob(),
+        &mut prekeys,
+        fixture::now(),
+    );
+    case.expect(outcome(&opened.map(|opened| opened.body.to_vec())));
+    if case.text("expect") != "ok" {
+        assert!(before == (bobs.encode(), prekeys.encode()), "{} changed the state", case.name);
+    }
+}
+
+/// A reply to Alice of the vectors, who sent one first message.
+fn reply(case: &Case) {
+    let (mut alices, ..) = fixture::alice_and_bob();
+    seal(&mut alices, b"hello", Some(fixture::pair("rkA1")));
+    let mut none = Prekeys::new(fixture::alice());
+    let before = alices.encode();
+    let opened = alices.open(
+        &case.bytes("message"),
+        &case.bytes("outer"),
+        &fixture::alice(),
+        &mut none,
+        fixture::now(),
+    );
+    case.expect(outcome(&opened.map(|opened| opened.body.to_vec())));
+    if case.text("expect") != "ok" {
+        assert!(before == alices.encode(), "{} changed the state", case.name);
+    }
+}
+
+pub fn outcome(opened: &Result<Vec<u8>, OpenError>) -> &'static str {
+    match opened {
+        Ok(_) => "ok",
+        Err(OpenError::Malformed) => "malformed",
+        Err(OpenError::SuiteUnsupported(_)) => "suite-unsupported",
+        Err(OpenError::SuiteMismatch { .. }) => "suite-mismatch",
+        Err(OpenError::SuiteDowngrade) => "suite-downgrade",
+        Err(OpenError::UnknownPrekey(_)) => "unknown-prekey",
+        Err(OpenError::ReusedBaseKey) => "reused-base-key",
+        Err(OpenError::NoSession) => "no-session",
+        Err(OpenError::Duplicate) => "duplicate",
+        Err(OpenError::TooFar(_)) => "too-far",
+        Err(OpenError::Forged) => "forged",
+        Err(_) => "other",
+    }
+}
+
+/// A row of one table, beside the rows it belongs to.
+fn stored(case: &Case) {
+    let number = u8::try_from(case.number("table")).expect("a table number");
+    let table = Table::from_number(number).expect("a table");
+    let (key, value) = (case.bytes("key"), case.bytes("value"));
+    let beside = if case.has("beside_key") {
+        vec![(case.bytes("beside_key"), case.bytes("beside_value"))]
+    } else {
+        Vec::new()
+    };
+    let beside_table = if table == Table::Skipped { Table::Session } else { Table::Spk };
+    let rows = beside
+        .iter()
+        .map(|(key, value)| Record { table: beside_table, key, value })
+        .chain([Record { table, key: &key, value: &value }]);
+    let encoded = match table {
+        Table::Session | Table::Skipped => {
+            Talk::load(fixture::alice().public(), fixture::bob().public(), rows)
+                .map(|talk| talk.records())
+        }
+        _ => Prekeys::load(fixture::bob(), rows).map(|prekeys| prekeys.records()),
+    };
+    case.expect(if encoded.is_ok() { "ok" } else { "refused" });
+    let Ok(records) = encoded else { return };
+    let same = records.iter().any(|change| match change {
+        mezza_ratchet::Change::Put { table: t, key: k, value: v } => {
+            (*t, k, &**v) == (table, &key, &value)
+        }
+        mezza_ratchet::Change::Drop { .. } => false,
+    });
+    assert!(same, "{} is written back in another form", case.name);
+}
+
+fn number(case: &Case) {
+    let (local, remote) = (case.identity("local"), case.identity("remote"));
+    assert_eq!(safety::number(&local, &remote), case.text("number"));
+    assert_eq!(safety::number(&remote, &local), case.text("number"));
+    let code = safety::scannable(&local, &remote);
+    assert_eq!(hex(&code), case.text("scannable"));
+    assert!(safety::matches(&remote, &local, &code));
+    assert!(!safety::matches(&local, &remote, &code));
+}
