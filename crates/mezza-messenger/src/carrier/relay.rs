@@ -85,6 +85,8 @@ impl Mailbox {
 pub(crate) struct Announcement {
     pub bundle: Vec<u8>,
     pub one_time: Vec<OneTime>,
+    /// Whether the old stock goes first. Said once and not stored: were it repeated after a crash,
+    /// the relay would give out again what it gave out in between.
     pub replace: bool,
 }
 
@@ -102,7 +104,7 @@ impl Announcement {
     /// The stored form.
     pub fn write(&self) -> Zeroizing<Vec<u8>> {
         let mut w = Writer::with_capacity(8 + self.bundle.len() + 36 * self.one_time.len());
-        w.u8(VERSION).u8(u8::from(self.replace)).var16(&self.bundle);
+        w.u8(VERSION).var16(&self.bundle);
         w.u16(self.one_time.len() as u16);
         for one_time in &self.one_time {
             w.bytes(&one_time.encode());
@@ -116,13 +118,12 @@ impl Announcement {
             if r.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let replace = flag(r)?;
             let bundle = r.var16()?.to_vec();
             let mut one_time = Vec::new();
             for _ in 0..r.u16()? {
                 one_time.push(OneTime::decode(r.bytes(36)?)?);
             }
-            Ok(Self { bundle, one_time, replace })
+            Ok(Self { bundle, one_time, replace: false })
         })
     }
 }

@@ -71,7 +71,7 @@ impl<B: Backend> Device<B> {
 
     /// Puts the bundle up if there is something new and the intro mailbox exists.
     pub(super) fn publish(&mut self) {
-        let Some(announcement) = &self.announcement else { return };
+        let Some(announcement) = &mut self.announcement else { return };
         let intro = self.slots.values().find(|slot| {
             let up = self.links.get(&slot.relay.key).is_some_and(|link| link.up.is_some());
             slot.contact.is_none() && slot.retired.is_none() && slot.opened && up
@@ -82,7 +82,7 @@ impl<B: Backend> Device<B> {
         }
         let (relay, token) = (intro.relay.key, intro.token.duplicate());
         let (bundle, one_time) = (announcement.bundle.clone(), announcement.one_time.clone());
-        let replace = announcement.replace;
+        let replace = core::mem::take(&mut announcement.replace);
         let ticket = self.ticket(relay, Asked::Publish);
         self.act(Output::Publish { ticket, relay, token, bundle, one_time, replace });
     }

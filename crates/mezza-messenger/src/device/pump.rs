@@ -93,7 +93,7 @@ impl<B: Backend> Device<B> {
             return;
         }
         // A contact of whom we hold the card alone hears nothing before the person writes.
-        if contact.stage == Stage::Held && !contact.renew {
+        if contact.stage == Stage::Held && !contact.renew && contact.owed.anew.is_none() {
             return;
         }
         let pin = contact.policy.pin;

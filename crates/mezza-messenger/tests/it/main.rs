@@ -11,3 +11,4 @@ mod rules;
 mod silence;
 mod stage;
 mod uri;
+mod world;

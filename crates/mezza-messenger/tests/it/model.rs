@@ -84,11 +84,13 @@ pub struct Model {
     pub liar: bool,
     /// Mail per box.
     pub capacity: usize,
+    /// Drawn at each start: a number given out before a crash may name other mail afterwards.
+    pub life: u32,
 }
 
 impl Model {
     pub fn new(store: Store) -> Self {
-        Self { store, watchers: BTreeMap::new(), liar: false, capacity: 1_000 }
+        Self { store, watchers: BTreeMap::new(), liar: false, capacity: 1_000, life: 0 }
     }
 
     /// Answers that may leave before the store is durable, and those that may not.
@@ -115,7 +117,9 @@ impl Model {
                 vec![Tell::Done(ticket, code)]
             }
             Ask::Get(ticket, address) => vec![self.bundle(ticket, address)],
+            Ask::Taken(_, nr) if nr >> 32 != u64::from(self.life) => vec![],
             Ask::Taken(id, nr) => {
+                let nr = nr & 0xffff_ffff;
                 let ours = self.watchers.iter().filter(|(_, watcher)| **watcher == (who, id));
                 for (address, _) in ours {
                     self.store.boxes.entry(*address).or_default().remove(&nr);
@@ -133,7 +137,8 @@ impl Model {
         };
         self.watchers.insert(address, (who, id));
         let mut tells = vec![Tell::Done(ticket, 0)];
-        tells.extend(mails.iter().map(|(nr, bytes)| Tell::Mail(id, *nr, bytes.clone())));
+        let life = u64::from(self.life) << 32;
+        tells.extend(mails.iter().map(|(nr, bytes)| Tell::Mail(id, life | *nr, bytes.clone())));
         if let Some((_, keys)) = self.store.bundles.get(&address) {
             tells.push(Tell::Stock(keys.len() as u16));
         }
@@ -151,7 +156,9 @@ impl Model {
         self.store.next += 1;
         let nr = self.store.next;
         mails.insert(nr, bytes.clone());
-        let push = self.watchers.get(&address).map(|(who, id)| (*who, Tell::Mail(*id, nr, bytes)));
+        let life = u64::from(self.life) << 32;
+        let push = self.watchers.get(&address);
+        let push = push.map(|(who, id)| (*who, Tell::Mail(*id, life | nr, bytes)));
         (push, 0)
     }
 
