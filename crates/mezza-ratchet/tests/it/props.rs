@@ -134,7 +134,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn two_parties_agree_under_any_schedule(ops in vec(op(), 1..60)) {
+    fn two_parties_agree_under_any_schedule(ops in vec(op(), 1..40)) {
         let mut play = Play::new();
         // Bob hears of Alice once, so that both can send.
         let hello = play.people[0].send(b"hello");
