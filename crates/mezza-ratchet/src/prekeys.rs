@@ -168,10 +168,16 @@ impl Prekeys {
     /// Every row, as it should lie on disk now.
     pub fn records(&self) -> Changes {
         let mut changes = Changes::new();
-        self.spks.iter().for_each(|spk| spk.put(&mut changes));
-        self.opks.values().for_each(|opk| opk.put(&mut changes));
+        for spk in &self.spks {
+            spk.put(&mut changes);
+        }
+        for opk in self.opks.values() {
+            opk.put(&mut changes);
+        }
         for (spk_id, hashes) in &self.seen {
-            hashes.iter().for_each(|hash| stored::put_seen(*spk_id, hash, &mut changes));
+            for hash in hashes {
+                stored::put_seen(*spk_id, hash, &mut changes);
+            }
         }
         changes
     }

@@ -60,12 +60,12 @@ pub(crate) struct Parties {
 pub(crate) enum Role {
     /// With the signed prekey of the responder as its ratchet key.
     Initiator {
-        /// SPKb, 32 bytes.
+        /// The signed prekey of the responder, 32 bytes.
         their: [u8; 32],
     },
     /// With the signed prekey as own ratchet pair.
     Responder {
-        /// SPKb.
+        /// The pair of the signed prekey.
         own: Ephemeral,
     },
 }
@@ -199,7 +199,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         let mut aad = S::Wire::aad(&self.parties.remote, &self.parties.local, outer);
         aad.extend_from_slice(&inner.head);
         if let Some(key) = self.skipped.find(&inner.key, inner.n, now) {
-            let body = unsealed::<S, B>(&key, &aad, inner.sealed)?;
+            let body = unsealed::<S, B>(key, &aad, inner.sealed)?;
             self.skipped.remove(&self.parties.id, &inner.key, inner.n, changes);
             self.answered(now);
             return Ok(body);

@@ -82,8 +82,8 @@ impl Play {
                         assert_eq!(opened, body);
                         self.opened += 1;
                     }
-                    Err(OpenError::Duplicate | OpenError::Forged) => {}
-                    Err(OpenError::UnknownPrekey(_)) => {}
+                    Err(OpenError::Duplicate | OpenError::Forged | OpenError::UnknownPrekey(_)) => {
+                    }
                     Err(other) => panic!("{other:?}"),
                 }
             }
@@ -139,7 +139,9 @@ proptest! {
         // Bob hears of Alice once, so that both can send.
         let hello = play.people[0].send(b"hello");
         prop_assert_eq!(play.people[1].receive(&hello), Ok(b"hello".to_vec()));
-        ops.into_iter().for_each(|op| play.run(op));
+        for op in ops {
+            play.run(op);
+        }
         play.settle();
     }
 

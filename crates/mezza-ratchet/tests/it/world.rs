@@ -105,8 +105,8 @@ fn a_hundred_worlds() {
             }
             if world.dice().chance(200) {
                 let at = *world.dice().pick(&places).expect("people");
-                let hours = world.dice().between(0, 24) as i64 - 12;
-                world.jump(at, hours * HOUR as i64);
+                let ms = i64::try_from(world.dice().between(0, DAY)).expect("a day");
+                world.jump(at, ms - 12 * 3_600_000);
             }
             settle(&mut world, &mut judge, 4 * DAY);
         }

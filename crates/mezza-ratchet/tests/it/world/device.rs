@@ -145,7 +145,7 @@ impl Device {
                     let publish = Write::Publish { bundle, one_time, replace };
                     self.effects.push_back(Effect::Write(publish));
                 }
-                _ => {}
+                Output::Low => {}
             }
         }
     }
