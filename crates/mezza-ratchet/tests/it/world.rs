@@ -150,6 +150,8 @@ fn heals(world: &mut World<Device>, places: &[Place], judge: &mut Judge) {
                 let read = judge.read[&alice].last().expect("a note").clone();
                 assert_eq!(read.note, note);
                 readable.push(thief.reads(&read));
+            } else {
+                thief.guesses();
             }
             note += 1;
         }

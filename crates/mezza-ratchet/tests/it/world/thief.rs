@@ -1,9 +1,11 @@
 //! Thieves: what does a copy of the disk open?
 
-use mezza_core::Time;
+use mezza_core::{Ephemeral, Portable, Time};
 use mezza_ratchet::wire::container;
-use mezza_ratchet::{Identity, Prekeys, Table};
+use mezza_ratchet::{Identity, Padding, Prekeys, Table};
 use mezza_sim::Place;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
 
 use super::device::{Disk, Talk};
 
@@ -51,6 +53,15 @@ impl Listener {
     pub fn of(disk: &Disk, contact: Place, now: Time) -> Self {
         let (identity, prekeys) = (disk.identity(), forgetful(disk));
         Self { identity, prekeys, talk: disk.talk(contact), now }
+    }
+
+    /// The victim sends, with a fresh key that the thief does not hold: he goes on with a key of
+    /// his own, which serves him if the ratchet does not depend on it.
+    pub fn guesses(&mut self) {
+        let mut rng = ChaCha20Rng::seed_from_u64(self.now.ms());
+        let fresh = Some(Ephemeral::draw::<Portable>(&mut rng));
+        let sealed = self.talk.seal(b"", &[], Padding::Blocks, fresh, self.now);
+        assert!(sealed.is_ok());
     }
 
     pub fn reads(&mut self, read: &Read) -> bool {
