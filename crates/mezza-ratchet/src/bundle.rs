@@ -254,13 +254,13 @@ impl CheckedBundle {
     /// Runs X3DH as the initiator. `ephemeral` is the base key EK. The session seals once
     /// [`Conversation::begin`](crate::Conversation::begin) has taken it, and sends first messages
     /// until a reply was opened.
+    #[expect(clippy::needless_pass_by_value, reason = "a base key serves one handshake")]
     pub fn initiate<B: Backend>(
         self,
         identity: &Identity,
         ephemeral: Ephemeral,
         one_time: Option<OneTime>,
     ) -> Result<(Session<B>, Exporter), BundleError> {
-        // Taken by value, so that a base key serves one handshake.
         x3dh::initiate(&self, identity, &ephemeral, one_time)
     }
 }

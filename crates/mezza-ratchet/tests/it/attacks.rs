@@ -130,10 +130,10 @@ fn a_flood_of_forgeries() {
     bob.receive(&second).expect("two");
     let (good, rows) = (alice.send(b"three"), bob.disk.clone());
     let before = bob.talk.encode();
-    for i in 0..2_000_u32 {
+    for i in 0..500_u32 {
         let mut forged = good.clone();
         if i % 2 == 0 {
-            forged[36..39].copy_from_slice(&(i % 1_000).to_be_bytes()[1..]);
+            forged[36..39].copy_from_slice(&(2 * i).to_be_bytes()[1..]);
             forged[60] ^= 1;
         } else {
             forged[4..8].copy_from_slice(&i.to_be_bytes());

@@ -189,7 +189,7 @@ impl Person {
                     }
                     self.server.one_time.extend(one_time);
                 }
-                _ => {}
+                Output::Low => {}
             }
         }
         self.check_disk();

@@ -3,8 +3,8 @@
 use mezza_core::{Backend, Blake2b512, Ephemeral, Machine, Portable, Secret, Sha512};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
-    Bundle, BundleError, IdentityKey, KeyError, List, OneTime, OpenError, Prekeys, SealError,
-    Table, xeddsa,
+    Bundle, BundleError, IdentityKey, KeyError, List, OneTime, OpenError, Padding, Prekeys,
+    SealError, Table, xeddsa,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -162,10 +162,10 @@ fn ratchet_5_every_key_comes_from_the_caller() {
     let publics = (*base.public(), *ratchet.public());
     let (session, _) = checked.initiate(&alice.identity, base, None).expect("a session");
     let _ = alice.talk.begin(session, now);
-    let none = alice.talk.seal(b"x", &[], Default::default(), None, now).map(|_| ());
+    let none = alice.talk.seal(b"x", &[], Padding::Blocks, None, now).map(|_| ());
     assert_eq!(none, Err(SealError::NeedEphemeral));
     let (message, _) =
-        alice.talk.seal(b"x", &[], Default::default(), Some(ratchet), now).expect("a message");
+        alice.talk.seal(b"x", &[], Padding::Blocks, Some(ratchet), now).expect("a message");
     assert_eq!((&message[36..68], &message[79..111]), (&publics.0[..], &publics.1[..]));
 
     // The machine publishes what it was given, and takes only what it asked for.
@@ -196,7 +196,7 @@ fn ratchet_6_a_new_key_is_taken_only_in_the_first_seal_of_a_turn() {
     let unused = alice.fresh();
     let public = *unused.public();
     let (two, changes) =
-        alice.talk.seal(b"two", &[], Default::default(), Some(unused), alice.now).expect("two");
+        alice.talk.seal(b"two", &[], Padding::Blocks, Some(unused), alice.now).expect("two");
     alice.disk.apply(changes);
     assert_eq!(one[4..36], two[4..36]);
     assert_ne!(&two[4..36], &public);
@@ -216,7 +216,7 @@ fn ratchet_7_the_old_scalar_is_wiped_when_a_new_key_is_accepted() {
     let ratchet = alice.fresh();
     let scalar = ratchet.scalar().duplicate();
     let (message, changes) =
-        alice.talk.seal(b"x", &[], Default::default(), Some(ratchet), alice.now).expect("x");
+        alice.talk.seal(b"x", &[], Padding::Blocks, Some(ratchet), alice.now).expect("x");
     alice.disk.apply(changes);
     assert!(alice.disk.holds(scalar.expose(), people::is_talk));
     bob.receive(&message).expect("x");
@@ -233,7 +233,7 @@ fn ratchet_8_a_message_key_is_used_once_and_stored_only_when_skipped() {
     let key0: [u8; 32] = case.array("message_key0");
     let (mut alices, mut bobs, mut prekeys) = fixture::alice_and_bob();
     let fresh = Some(fixture::pair("rkA1"));
-    let _ = alices.seal(b"hello", &[], Default::default(), fresh, fixture::now()).expect("m0");
+    let _ = alices.seal(b"hello", &[], Padding::Blocks, fresh, fixture::now()).expect("m0");
     let holds = |talk: &fixture::Talk| talk.encode().windows(32).any(|w| w == key0);
     assert!(!holds(&alices), "the sender keeps no message key");
 

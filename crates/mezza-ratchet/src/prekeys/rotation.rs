@@ -1,0 +1,107 @@
+//! Taking fresh keys and wiping old ones.
+
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, Ephemeral, Time};
+
+use super::stored::{self, Opk, Spk};
+use super::{OPK_HELD_MAX, Prekeys, SPK_HELD_MAX};
+use crate::bundle::PREKEY_ID_MAX;
+use crate::{Changes, List, OneTime, Table};
+
+impl Prekeys {
+    /// Takes one fresh pair for each suite.
+    pub(super) fn rotate(
+        &mut self,
+        pairs: Vec<Ephemeral>,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+        changes: &mut Changes,
+    ) {
+        let made = now.minutes();
+        // The newest is the current one, also after a clock that was ahead.
+        for spk in self.spks.iter_mut().filter(|spk| spk.made >= made) {
+            spk.made = made.saturating_sub(1);
+            spk.put(changes);
+        }
+        let list = List::ours();
+        for (suite, pair) in list.ids().iter().zip(pairs) {
+            let id = unused(rng, |id| self.spks.iter().any(|spk| spk.id == id));
+            let spk = Spk::sign(&self.identity, (*suite, id, pair), list, made, rng);
+            spk.put(changes);
+            self.spks.push(spk);
+        }
+        let held_max = SPK_HELD_MAX * list.ids().len();
+        while self.spks.len() > held_max {
+            let oldest = self.spks.remove(0);
+            self.wiped(&oldest, changes);
+        }
+    }
+
+    /// Takes fresh one-time keys.
+    pub(super) fn stock(
+        &mut self,
+        pairs: Vec<Ephemeral>,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+        changes: &mut Changes,
+    ) -> Vec<OneTime> {
+        let mut one_time = Vec::with_capacity(pairs.len());
+        for pair in pairs {
+            let id = unused(rng, |id| self.opks.contains_key(&id));
+            let opk = Opk { id, made: now.minutes(), pair };
+            opk.put(changes);
+            one_time.push(opk.one_time());
+            self.opks.insert(id, opk);
+        }
+        while self.opks.len() > OPK_HELD_MAX {
+            let Some(id) = self.opks.values().min_by_key(|o| (o.made, o.id)).map(|o| o.id) else {
+                break;
+            };
+            self.drop_opk(id, changes);
+        }
+        one_time
+    }
+
+    pub(super) fn wipe(&mut self, now: Time, changes: &mut Changes) {
+        let mut i = 0;
+        while let Some(spk) = self.spks.get(i) {
+            if now < spk.wiped_at() {
+                i += 1;
+                continue;
+            }
+            let spk = self.spks.remove(i);
+            self.wiped(&spk, changes);
+        }
+        let old: Vec<u32> =
+            self.opks.values().filter(|opk| now >= opk.wiped_at()).map(|opk| opk.id).collect();
+        for id in old {
+            self.drop_opk(id, changes);
+        }
+    }
+
+    /// Drops the rows of a signed prekey that is no longer held.
+    fn wiped(&mut self, spk: &Spk, changes: &mut Changes) {
+        changes.drop_row(Table::Spk, stored::key(spk.id));
+        for hash in self.seen.remove(&spk.id).unwrap_or_default() {
+            changes.drop_row(Table::Seen, stored::seen_key(spk.id, &hash));
+        }
+    }
+
+    pub(super) fn drop_opk(&mut self, id: u32, changes: &mut Changes) {
+        if self.opks.remove(&id).is_some() {
+            changes.drop_row(Table::Opk, stored::key(id));
+        }
+    }
+}
+
+/// A random id that is not in use: counting up would tell each holder of a card how many people
+/// wrote.
+fn unused(rng: &mut dyn CryptoRng, used: impl Fn(u32) -> bool) -> u32 {
+    loop {
+        let id = (rng.next_u64() % u64::from(PREKEY_ID_MAX)) as u32 + 1;
+        if !used(id) {
+            return id;
+        }
+    }
+}
