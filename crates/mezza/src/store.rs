@@ -46,6 +46,7 @@ use head::Head;
 pub use head::MasterKey;
 use keyring::Keyring;
 use lock::Lock;
+pub use record::Place;
 use rows::{Rows, damaged};
 
 use crate::exit::{Exit, Fault};
@@ -170,6 +171,11 @@ impl Vault {
     /// Opens every record again, for a device that has to be loaded anew.
     pub fn records(&self) -> Result<Vec<Record>, Fault> {
         Ok(self.load()?.1)
+    }
+
+    /// A record as a thief of the disk has it: its row and its sealed body.
+    pub fn at_rest(&self, kind: Kind, key: &[u8]) -> Result<Option<(Place, Vec<u8>)>, Fault> {
+        self.index.get(&name(kind, key)).map(|row| self.rows.one(row.id)).transpose()
     }
 
     /// Does what is due at `now`: change of day, end of expiry buckets, hourly checkpoint.

@@ -97,4 +97,11 @@ mod tests {
         assert!(!Cost { p: 0, ..Cost::DEMO }.is_allowed());
         assert!(!Cost { m_kib: u32::MAX, t: u32::MAX, p: u32::MAX }.is_allowed());
     }
+
+    #[test]
+    fn what_is_measured_is_allowed() {
+        let cost = Cost::measured().unwrap();
+        assert!(cost.is_allowed(), "{cost:?}");
+        assert_eq!((cost.m_kib, cost.p), (256 << 10, 1));
+    }
 }

@@ -229,6 +229,12 @@ fn place(row: &rusqlite::Row<'_>) -> Option<Place> {
 }
 
 fn fault(error: &rusqlite::Error) -> Fault {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+    if let FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) =
+        error
+    {
+        return damaged("a row of the vault is not one of ours");
+    }
     let text = |what: &str| format!("{what} (SQLite: {error})");
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Fault::new(

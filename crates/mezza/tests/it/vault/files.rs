@@ -207,6 +207,20 @@ fn no_file_ever_holds_what_was_stored() {
 }
 
 #[test]
+fn what_a_thief_sees_of_a_record_is_what_lies_in_the_files() {
+    let folder = filled();
+    let (vault, _) = folder.enter(noon()).unwrap();
+    let copy = Copy::of(&folder.path());
+    for (kind, key, _) in vault.records().unwrap() {
+        let (place, body) = vault.at_rest(kind, &key).unwrap().unwrap();
+        assert_eq!(place.kind, kind as u8);
+        assert!(rows(&copy).contains(&(place, body.clone())));
+        assert!(copy.0.iter().any(|(_, file)| contains(file, &body)));
+    }
+    assert_eq!(vault.at_rest(Kind::Note, b"none").unwrap(), None);
+}
+
+#[test]
 fn deleted_rows_are_overwritten() {
     let folder = filled();
     let (mut vault, _) = folder.enter(noon()).unwrap();

@@ -19,7 +19,7 @@ struct Case(PathBuf, BTreeMap<String, String>);
 
 impl Case {
     fn text(&self, field: &str) -> &str {
-        self.1.get(field).unwrap_or_else(|| panic!("{} has no {field}", self.0.display()))
+        &self.1[field]
     }
 
     fn bytes(&self, field: &str) -> Vec<u8> {
