@@ -5,4 +5,5 @@ mod fixture;
 mod props;
 mod rules;
 mod tap;
+mod tls;
 mod writer;

@@ -9,7 +9,8 @@ use mezza_messenger::relay_wire::{Address, BoxKind, OneTimeKey};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 
 use super::{
-    BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number, kind_of,
+    BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number,
+    kind_of, signed,
 };
 
 /// One statement list per version; `PRAGMA user_version` counts those applied.
@@ -100,12 +101,12 @@ fn migrate(db: &mut Connection) -> Result<(), StoreError> {
     let known = MIGRATIONS.len();
     let done = usize::try_from(found).ok().filter(|done| *done <= known);
     let Some(done) = done else {
-        return Err(StoreError::Version { found, known: known as i64 });
+        return Err(StoreError::Version { found, known: signed(known) });
     };
     for (version, sql) in MIGRATIONS.iter().enumerate().skip(done) {
         let transaction = db.transaction()?;
         transaction.execute_batch(sql)?;
-        transaction.pragma_update(None, "user_version", version as i64 + 1)?;
+        transaction.pragma_update(None, "user_version", signed(version + 1))?;
         transaction.commit()?;
     }
     Ok(())
@@ -177,7 +178,7 @@ impl MailStore for SqliteStore {
         for mail in mails {
             insert.execute(params![mail.box_id, mail.due_h, mail.body])?;
             seqs.push(self.db.last_insert_rowid());
-            *by_box.entry(mail.box_id).or_default() -= mail.body.len() as i64;
+            *by_box.entry(mail.box_id).or_default() -= signed(mail.body.len());
         }
         self.shrink_boxes(&by_box)?;
         Ok(seqs)
@@ -209,7 +210,7 @@ impl MailStore for SqliteStore {
             }
         }
         if removed.mails > 0 {
-            self.shrink_boxes(&BTreeMap::from([(id, removed.bytes as i64)]))?;
+            self.shrink_boxes(&BTreeMap::from([(id, signed(removed.bytes))]))?;
         }
         Ok(removed)
     }
