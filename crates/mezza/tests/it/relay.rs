@@ -2,6 +2,7 @@
 
 mod conformance;
 mod fixture;
+mod interop;
 mod props;
 mod rules;
 mod tap;

@@ -548,3 +548,60 @@ async fn clocks_more_than_a_day_apart_are_told() {
     assert!(matches!(error, ConnectError::Unreachable { .. }));
     assert_eq!(error.exit_code(), 69);
 }
+
+/// The relay holds back what a connection does not read, and brings it when it reads again.
+#[tokio::test]
+async fn a_watcher_that_reads_late_misses_nothing() {
+    for place in Place::both().await {
+        let relay = place.start().await;
+        let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+        let mut next = [0; 4];
+        for token in 0..4 {
+            assert_eq!(alice.open(token, Conversation).await, DONE);
+        }
+        for token in 0..4 {
+            // Two boxes are watched before their mail comes, two behind it.
+            if token < 2 {
+                assert_eq!(bob.watch(u16::from(token), token).await, DONE);
+            }
+            for nr in 0..24 {
+                let req = alice.put_unanswered(token, 9, sized(nr, 16_384)).await;
+                assert!(matches!(
+                    alice.answer(req).await,
+                    RelayFrame::Done { code: Code::Done, .. }
+                ));
+            }
+        }
+        for number in 2..4 {
+            let token = secret(number as u8);
+            bob.send(&ClientFrame::Watch { req: 9, number, token }).await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        while next != [24; 4] {
+            match bob.recv().await.unwrap() {
+                RelayFrame::Mail { number, envelope, .. } => {
+                    let nr = &mut next[usize::from(number)];
+                    assert_eq!(envelope, sized(*nr, 16_384));
+                    *nr += 1;
+                }
+                RelayFrame::Done { code: Code::Done, .. } => (),
+                other => panic!("{other:?}"),
+            }
+        }
+        relay.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_silent_connection_ends_and_a_ping_keeps_it() {
+    let place = Place::sqlite().with_limits(|limits| limits.idle_ms = 400);
+    let relay = place.start().await;
+    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    for _ in 0..8 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        alice.send(&ClientFrame::Ping).await;
+        assert_eq!(alice.recv().await.unwrap(), RelayFrame::Ping);
+    }
+    assert!(bob.ended().await);
+    relay.stop().await;
+}
