@@ -114,7 +114,9 @@ fn migrate(db: &mut Connection) -> Result<(), StoreError> {
 
 impl MailStore for SqliteStore {
     async fn begin(&mut self) -> Result<(), StoreError> {
-        self.execute("BEGIN", []).map(drop)
+        // IMMEDIATE: a transaction that turned from reading to writing while somebody else holds the
+        // file would be refused at once instead of waiting.
+        self.execute("BEGIN IMMEDIATE", []).map(drop)
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {

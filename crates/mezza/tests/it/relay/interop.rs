@@ -1,4 +1,4 @@
-//! The relay with a client that nobody here wrote: Python's hashlib and GnuTLS.
+//! The relay with a client that nobody here wrote: Python's hashlib and `GnuTLS`.
 
 use std::path::Path;
 use std::process::Command;
