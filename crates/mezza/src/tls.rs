@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
-/// What an Ed25519 SubjectPublicKeyInfo (RFC 8410) has before its 32 key bytes.
+/// What an Ed25519 `SubjectPublicKeyInfo` (RFC 8410) has before its 32 key bytes.
 const SPKI_HEAD: [u8; 12] =
     [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 

@@ -99,7 +99,7 @@ const BUNDLE_GET: u8 = 0x17;
 /// The same kind both ways.
 pub(super) const PING: u8 = 0x1d;
 
-/// The flag of BUNDLE_SET that drops the old stock.
+/// The flag of `BUNDLE_SET` that drops the old stock.
 const FLAG_FRESH: u8 = 0x01;
 
 impl ClientFrame {
@@ -131,7 +131,9 @@ impl ClientFrame {
                 frame(BUNDLE_SET, bytes, |w| {
                     w.u16(*req).bytes(token.expose()).u8(u8::from(*fresh)).var16(bundle);
                     w.u16(keys.len() as u16);
-                    keys.iter().for_each(|key| key.write(w));
+                    for key in keys {
+                        key.write(w);
+                    }
                 })
             }
             Self::BundleGet { req, address } => frame(BUNDLE_GET, 18, |w| {

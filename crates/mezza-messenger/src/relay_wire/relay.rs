@@ -74,7 +74,7 @@ pub enum RelayFrame {
         /// The envelope as it was put.
         envelope: Vec<u8>,
     },
-    /// The answer to a BUNDLE_GET.
+    /// The answer to a `BUNDLE_GET`.
     Bundle {
         /// Of the request.
         req: u16,
@@ -127,7 +127,9 @@ impl RelayFrame {
                 let bytes = 4 + bundle.len() + if key.is_some() { 36 } else { 0 };
                 frame(BUNDLE, bytes, |w| {
                     w.u16(*req).var16(bundle);
-                    key.iter().for_each(|key| key.write(w));
+                    if let Some(key) = key {
+                        key.write(w);
+                    }
                 })
             }
             Self::Stock { number, left } => frame(STOCK, 4, |w| {

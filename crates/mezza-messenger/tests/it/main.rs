@@ -1,9 +1,16 @@
 //! The device and its codecs, seen from outside.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests may panic, and say what they skip"
+)]
 
 mod card;
 mod case;
 mod envelope;
+mod frames;
 mod model;
 mod note;
 mod receipt;

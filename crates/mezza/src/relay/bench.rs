@@ -29,6 +29,7 @@ pub struct PutsRate {
 
 impl PutsRate {
     /// Puts per second.
+    #[expect(clippy::cast_precision_loss, reason = "a rate is read by people")]
     pub fn per_second(&self) -> f64 {
         self.puts as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }

@@ -16,9 +16,10 @@ mod error;
 
 pub use error::{ConnectError, ConnectionError};
 
-use std::fmt;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use mezza_messenger::relay_wire::{
     ALPN, CLOCK_DIFFERENCE_MS_MAX, ClientFrame, LENGTH_BYTES, RelayFrame, Splitter, VERSION,
@@ -109,7 +110,7 @@ pub async fn connect(
     let connecting = target.connect(clock, TapPoint::new(tap));
     timeout(CONNECT, connecting)
         .await
-        .unwrap_or_else(|_| Err(target.unreachable(std::io::ErrorKind::TimedOut.into())))
+        .unwrap_or_else(|_| Err(target.unreachable(io::ErrorKind::TimedOut.into())))
 }
 
 /// Who is to be reached.
@@ -152,9 +153,7 @@ impl Target<'_> {
                 shown: fingerprint(&shown),
                 expected: fingerprint(self.key),
             },
-            None if source.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
-                self.not_a_relay()
-            }
+            None if is_tls(&source) => self.not_a_relay(),
             None => self.unreachable(source),
         })?;
         if stream.get_ref().1.alpn_protocol() == Some(ALPN) {
@@ -185,13 +184,18 @@ impl Target<'_> {
         Ok(Hello { relay_ms: now_ms, envelope_bytes_max, ttl_h_max })
     }
 
-    fn unreachable(&self, source: std::io::Error) -> ConnectError {
+    fn unreachable(&self, source: io::Error) -> ConnectError {
         ConnectError::Unreachable { host: self.host.to_owned(), port: self.port, source }
     }
 
     fn not_a_relay(&self) -> ConnectError {
         ConnectError::NotARelay { host: self.host.to_owned(), port: self.port }
     }
+}
+
+/// Whether TLS itself, and not the network, said no.
+fn is_tls(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
 }
 
 impl Connection {

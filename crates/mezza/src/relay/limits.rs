@@ -22,7 +22,7 @@ pub struct Limits {
     pub puts: Rate,
     /// PUT into one intro box, whoever puts.
     pub intro_puts: Rate,
-    /// BUNDLE_GET per connection.
+    /// `BUNDLE_GET` per connection.
     pub bundle_gets: Rate,
     /// One-time keys given out of one intro box; faster calls get the bundle alone.
     pub one_time_keys: Rate,
@@ -140,7 +140,7 @@ impl Bucket {
     }
 
     /// Whether forgetting this bucket changes nothing.
-    pub(crate) fn is_idle(&self, now: Time) -> bool {
+    pub(crate) fn is_idle(self, now: Time) -> bool {
         self.free_at_ms <= now.ms()
     }
 }

@@ -259,6 +259,11 @@ fn sqlite_path(path: Option<&Path>, dir: &Path) -> PathBuf {
     path.map_or_else(|| dir.join("mail.db"), Path::to_owned)
 }
 
+/// A length or a count as databases write it.
+fn signed(n: impl TryInto<i64>) -> i64 {
+    n.try_into().unwrap_or(i64::MAX)
+}
+
 /// The kind of a box as stores write it.
 const fn kind_number(kind: BoxKind) -> i16 {
     match kind {

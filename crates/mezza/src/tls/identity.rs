@@ -129,6 +129,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
 }
 
 /// Refuses a file or folder that group or others may touch.
+#[expect(clippy::verbose_bit_mask, reason = "file modes are masks")]
 fn refuse_loose(path: &Path) -> Result<(), IdentityError> {
     let mode = fs::metadata(path).map_err(at(path))?.permissions().mode();
     if mode & 0o077 == 0 { Ok(()) } else { Err(IdentityError::Modes { path: path.to_owned() }) }

@@ -1,4 +1,11 @@
 //! The program's parts against real sockets, files and servers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it skips"
+)]
 
 mod backend;
 mod config;

@@ -146,6 +146,7 @@ fn await_ready(bin: &Path, port: u16) -> Result<(), String> {
     Err("the server did not start within 60 s; start one by hand to see why".into())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err asks for")]
 fn text(error: std::io::Error) -> String {
     format!("{error}; start a server by hand to see why")
 }

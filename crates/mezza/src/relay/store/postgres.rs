@@ -18,7 +18,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{NoTls, Row};
 
 use super::{
-    BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number, kind_of,
+    BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number,
+    kind_of, signed,
 };
 
 /// One statement list per version; the table `relay_version` counts those applied.
@@ -114,13 +115,13 @@ impl PostgresStore {
         let known = MIGRATIONS.len();
         let done = usize::try_from(found).ok().filter(|done| *done <= known);
         let Some(done) = done else {
-            return Err(StoreError::Version { found, known: known as i64 });
+            return Err(StoreError::Version { found, known: signed(known) });
         };
         for (version, sql) in MIGRATIONS.iter().enumerate().skip(done) {
             let transaction = session.transaction().await?;
             transaction.batch_execute(sql).await?;
             let insert = "INSERT INTO relay_version VALUES ($1)";
-            transaction.execute(insert, &[&(version as i64 + 1)]).await?;
+            transaction.execute(insert, &[&signed(version + 1)]).await?;
             transaction.commit().await?;
         }
         Ok(())
@@ -283,7 +284,7 @@ impl MailStore for PostgresStore {
         let bodies: Vec<&[u8]> = mails.iter().map(|mail| mail.body).collect();
         let mut by_box = BTreeMap::<BoxId, i64>::new();
         for mail in mails {
-            *by_box.entry(mail.box_id).or_default() += mail.body.len() as i64;
+            *by_box.entry(mail.box_id).or_default() += signed(mail.body.len());
         }
         let sql = "INSERT INTO mail(seq, box, due_h, body)
                    SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[])";

@@ -9,7 +9,8 @@ use mezza_messenger::relay_wire::{Address, BoxKind, OneTimeKey};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 
 use super::{
-    BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number, kind_of,
+    BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number,
+    kind_of, signed,
 };
 
 /// One statement list per version; `PRAGMA user_version` counts those applied.
@@ -100,12 +101,12 @@ fn migrate(db: &mut Connection) -> Result<(), StoreError> {
     let known = MIGRATIONS.len();
     let done = usize::try_from(found).ok().filter(|done| *done <= known);
     let Some(done) = done else {
-        return Err(StoreError::Version { found, known: known as i64 });
+        return Err(StoreError::Version { found, known: signed(known) });
     };
     for (version, sql) in MIGRATIONS.iter().enumerate().skip(done) {
         let transaction = db.transaction()?;
         transaction.execute_batch(sql)?;
-        transaction.pragma_update(None, "user_version", version as i64 + 1)?;
+        transaction.pragma_update(None, "user_version", signed(version + 1))?;
         transaction.commit()?;
     }
     Ok(())
@@ -113,7 +114,9 @@ fn migrate(db: &mut Connection) -> Result<(), StoreError> {
 
 impl MailStore for SqliteStore {
     async fn begin(&mut self) -> Result<(), StoreError> {
-        self.execute("BEGIN", []).map(drop)
+        // IMMEDIATE: a transaction that turned from reading to writing while somebody else holds the
+        // file would be refused at once instead of waiting.
+        self.execute("BEGIN IMMEDIATE", []).map(drop)
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
@@ -177,7 +180,7 @@ impl MailStore for SqliteStore {
         for mail in mails {
             insert.execute(params![mail.box_id, mail.due_h, mail.body])?;
             seqs.push(self.db.last_insert_rowid());
-            *by_box.entry(mail.box_id).or_default() -= mail.body.len() as i64;
+            *by_box.entry(mail.box_id).or_default() -= signed(mail.body.len());
         }
         self.shrink_boxes(&by_box)?;
         Ok(seqs)
@@ -209,7 +212,7 @@ impl MailStore for SqliteStore {
             }
         }
         if removed.mails > 0 {
-            self.shrink_boxes(&BTreeMap::from([(id, removed.bytes as i64)]))?;
+            self.shrink_boxes(&BTreeMap::from([(id, signed(removed.bytes))]))?;
         }
         Ok(removed)
     }

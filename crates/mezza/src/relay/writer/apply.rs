@@ -152,11 +152,7 @@ impl Writer {
     /// Hands a mail of this transaction to its box's watcher, if that one has seen all before it.
     fn push(&mut self, address: &Address, seq: Seq, envelope: Vec<u8>) {
         let Some(owner) = self.owners.owner(address) else { return };
-        if owner.behind || !owner.has_room(self.limits.in_flight_max) {
-            owner.behind = true;
-            return;
-        }
-        owner.send(seq, envelope);
+        owner.send(seq, envelope, self.limits.in_flight_max);
         self.batch.touched.push((*address, owner.outlet.clone()));
     }
 
@@ -223,10 +219,12 @@ impl Writer {
             let room = (in_flight_max - owner.in_flight.len()) as u32;
             let wanted = room.min(REFILL_MAILS);
             let mails = self.store.fetch(owner.box_id, owner.last, now_h, wanted).await?;
-            owner.behind = mails.len() as u32 == wanted;
+            let more = mails.len() as u32 == wanted;
+            owner.behind = false;
             for mail in mails {
-                owner.send(mail.seq, mail.body);
+                owner.send(mail.seq, mail.body, in_flight_max);
             }
+            owner.behind |= more;
         }
         Ok(())
     }

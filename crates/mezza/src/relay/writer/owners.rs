@@ -27,9 +27,10 @@ impl Owner {
         self.in_flight.len() < in_flight_max && self.outlet.has_room()
     }
 
-    /// Sends a mail.
-    pub(super) fn send(&mut self, seq: Seq, envelope: Vec<u8>) {
-        if self.outlet.mail(self.number, self.watch, seq, envelope) {
+    /// Sends the next mail. Where it does not go out, none behind it may: `last` must not pass it.
+    pub(super) fn send(&mut self, seq: Seq, envelope: Vec<u8>, in_flight_max: usize) {
+        let fits = !self.behind && self.has_room(in_flight_max);
+        if fits && self.outlet.mail(self.number, self.watch, seq, envelope) {
             self.in_flight.push(seq);
             self.last = seq;
         } else {

@@ -10,6 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use super::fixture::*;
 
@@ -97,7 +98,7 @@ async fn play(relay: &Relay, ops: Vec<Op>) {
     let mut sender = None;
     let mut sending = Some(sending);
     while pongs < pings || answers.len() < expected.len() {
-        if sender.is_none() && sending.as_ref().is_some_and(|task| task.is_finished()) {
+        if sender.is_none() && sending.as_ref().is_some_and(JoinHandle::is_finished) {
             let mut done = sending.take().unwrap().await.unwrap();
             done.send(&ClientFrame::Ping).await.unwrap();
             sender = Some(done);

@@ -157,7 +157,7 @@ async fn relay_7_no_record_and_no_log_of_who_put() {
     let (logs, planted) = (logs::so_far(), address(&secret(token)));
     let lines = || logs.lines().filter(|line| line.contains("mezza::relay"));
     assert!(lines().any(|line| line.contains("relay listens")), "{logs}");
-    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
     let list = |bytes: &[u8]| format!("{}, {}, {}", bytes[0], bytes[1], bytes[2]);
     for line in lines() {
         let low = line.to_lowercase();
@@ -181,7 +181,7 @@ fn columns(place: &Place) -> String {
         let mut names = db.prepare("SELECT name FROM pragma_table_info(?1)").unwrap();
         let names = names.query_map([&table], |row| row.get::<_, String>(0)).unwrap();
         let names: Vec<_> = names.map(Result::unwrap).collect();
-        text += &format!("{table}: {}; ", names.join(" "));
+        text.extend([&table, ": ", &names.join(" "), "; "]);
     }
     text
 }

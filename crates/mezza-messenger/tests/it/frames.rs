@@ -1,0 +1,134 @@
+//! The relay's frames: every case of `vectors/messenger/frames`, right and wrong.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use data_encoding::HEXLOWER;
+use mezza_messenger::relay_wire::{BoxKind, ClientFrame, OneTimeKey, RelayFrame, Splitter};
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/messenger/frames")
+}
+
+/// The lines `name: value` of a case.
+fn case(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().map(|line| line.split_once(": ").expect(line));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[test]
+fn every_case_decodes_as_it_says() {
+    let mut seen = 0;
+    for entry in fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "txt") {
+            continue;
+        }
+        let case = case(&fs::read_to_string(&path).unwrap());
+        let bytes = HEXLOWER.decode(case["bytes"].as_bytes()).unwrap();
+        let (result, frame) = meaning(&case["side"], &bytes);
+        assert_eq!(result, case["result"], "{}", path.display());
+        assert_eq!(frame, case.get("frame").cloned(), "{}", path.display());
+        seen += 1;
+    }
+    assert!(seen >= 47, "{seen} cases");
+}
+
+/// How a stream ends, and what its one frame says. A right frame encodes to the same bytes.
+fn meaning(side: &str, bytes: &[u8]) -> (&'static str, Option<String>) {
+    let mut input = bytes;
+    let frame = match Splitter::default().next(&mut input) {
+        Err(_) => return ("refused", None),
+        Ok(None) => return ("short", None),
+        Ok(Some(frame)) => frame,
+    };
+    assert!(input.is_empty());
+    let found = match side {
+        "client" => ClientFrame::decode(&frame).map(|f| (client(&f), f.encode().unwrap())),
+        _ => RelayFrame::decode(&frame).map(|f| (relay(&f), f.encode().unwrap())),
+    };
+    match found {
+        Err(_) => ("refused", None),
+        Ok((text, again)) => {
+            assert_eq!(again, bytes, "{text}");
+            ("ok", Some(text))
+        }
+    }
+}
+
+fn client(frame: &ClientFrame) -> String {
+    match frame {
+        ClientFrame::Open { req, token, kind } => {
+            let kind = u8::from(*kind == BoxKind::Intro);
+            format!("OPEN req={req} token={} kind={kind}", hex(token.expose()))
+        }
+        ClientFrame::Close { req, token } => {
+            format!("CLOSE req={req} token={}", hex(token.expose()))
+        }
+        ClientFrame::Put { req, address, ttl_h, envelope } => {
+            let (address, envelope) = (hex(address), hex(envelope));
+            format!("PUT req={req} address={address} ttl_h={ttl_h} envelope={envelope}")
+        }
+        ClientFrame::Watch { req, number, token } => {
+            format!("WATCH req={req} box={number} token={}", hex(token.expose()))
+        }
+        ClientFrame::Taken { number, mails } => {
+            let mails: Vec<_> = mails.iter().map(u32::to_string).collect();
+            format!("TAKEN box={number} mails={}", mails.join(","))
+        }
+        ClientFrame::BundleSet { req, token, fresh, bundle, keys } => {
+            let (token, fresh, bundle) = (hex(token.expose()), u8::from(*fresh), hex(bundle));
+            let keys: Vec<_> = keys.iter().map(key).collect();
+            let keys = keys.join(",");
+            format!("BUNDLE_SET req={req} token={token} fresh={fresh} bundle={bundle} keys={keys}")
+        }
+        ClientFrame::BundleGet { req, address } => {
+            format!("BUNDLE_GET req={req} address={}", hex(address))
+        }
+        ClientFrame::Ping => "PING".to_owned(),
+    }
+}
+
+fn relay(frame: &RelayFrame) -> String {
+    match frame {
+        RelayFrame::Hello { version, now_ms, envelope_bytes_max, ttl_h_max } => format!(
+            "HELLO version={version} now_ms={now_ms} envelope_bytes_max={envelope_bytes_max} \
+             ttl_h_max={ttl_h_max}"
+        ),
+        RelayFrame::Mail { number, nr, envelope } => {
+            format!("MAIL box={number} nr={nr} envelope={}", hex(envelope))
+        }
+        RelayFrame::Bundle { req, bundle, key: one } => {
+            let one = one.as_ref().map(key).unwrap_or_default();
+            format!("BUNDLE req={req} bundle={} key={one}", hex(bundle))
+        }
+        RelayFrame::Stock { number, left } => format!("STOCK box={number} left={left}"),
+        RelayFrame::Done { req, code, retry_s } => {
+            format!("DONE req={req} code={} retry_s={retry_s}", code.byte())
+        }
+        RelayFrame::Ping => "PING".to_owned(),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    HEXLOWER.encode(bytes)
+}
+
+fn key(key: &OneTimeKey) -> String {
+    format!("{}/{}", key.id, hex(&key.key))
+}
+
+#[test]
+fn the_second_implementation_agrees() {
+    let script = folder().join("reference.py");
+    match Command::new("python3").arg("-B").arg(script).output() {
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        Err(error) => {
+            println!("SKIPPED frames in Python: {error}; apt install python3");
+            let required = std::env::var_os("MEZZA_REQUIRE_ALL").is_some_and(|v| v == "1");
+            assert!(!required, "MEZZA_REQUIRE_ALL=1, but there is no python3");
+        }
+    }
+}
