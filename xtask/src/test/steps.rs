@@ -118,15 +118,16 @@ fn browser(context: &Context) -> Result<Verdict, String> {
 
 /// Every fuzz target for a moment, on the stable compiler: they build, run and find nothing.
 fn fuzz(context: &Context) -> Result<Verdict, String> {
-    let manifest = ["--manifest-path", "fuzz/Cargo.toml"];
-    let args = ["run", "--quiet", manifest[0], manifest[1], "--", "all", FUZZ_SECONDS];
-    let mut command = cargo(context, &args);
-    command.env("CARGO_TARGET_DIR", &context.target);
-    quietly(
-        context,
-        "fuzz",
-        &mut [cargo(context, &["fmt", manifest[0], manifest[1], "--check"]), command],
-    )
+    let within = |args: &[&str]| {
+        let mut command = cargo(context, &args[..1]);
+        command.args(["--manifest-path", "fuzz/Cargo.toml"]).args(&args[1..]);
+        // The same dependencies with the same settings: most of them are built already.
+        command.env("CARGO_TARGET_DIR", &context.target);
+        command
+    };
+    let smoke = within(&["run", "--quiet", "--", "all", FUZZ_SECONDS]);
+    let mut commands = [within(&["fmt", "--check"]), within(&["test", "--lib"]), smoke];
+    quietly(context, "fuzz", &mut commands)
 }
 
 fn doc(context: &Context) -> Result<Verdict, String> {
