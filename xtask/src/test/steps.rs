@@ -126,7 +126,9 @@ fn fuzz(context: &Context) -> Result<Verdict, String> {
         command
     };
     let smoke = within(&["run", "--quiet", "--", "all", FUZZ_SECONDS]);
-    let mut commands = [within(&["fmt", "--check"]), within(&["test", "--lib"]), smoke];
+    // Building the program again would take too long; that its targets compile is enough here.
+    let program = within(&["check", "--features", "program"]);
+    let mut commands = [within(&["fmt", "--check"]), within(&["test", "--lib"]), smoke, program];
     quietly(context, "fuzz", &mut commands)
 }
 
