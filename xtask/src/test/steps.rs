@@ -68,7 +68,9 @@ fn web(context: &Context) -> Result<Verdict, String> {
 
 /// All tests of the workspace and of this tool; the lines of cargo go to the terminal as well.
 fn test(context: &Context) -> Result<Verdict, String> {
-    let mut command = cargo(context, &["test", "--workspace", "--no-fail-fast"]);
+    // With the output of tests that passed: one that was skipped says so there.
+    let args = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
+    let mut command = cargo(context, &args);
     if let Some(python) = &context.needs.python {
         command.env("MEZZA_TEST_PYTHON", python);
     }
@@ -112,7 +114,7 @@ fn browser(context: &Context) -> Result<Verdict, String> {
         return Ok(Verdict::Skipped(text.to_owned()));
     };
     let mut npm = page::npm(context.root, &["run", "browser"]);
-    npm.env("CHROMIUM", chromium).env("MEZZA_TEST_BIN", context.target.join("debug/mezza"));
+    npm.env("MEZZA_CHROMIUM", chromium).env("MEZZA_BIN", context.target.join("debug/mezza"));
     quietly(context, "browser", &mut [cargo(context, &["build", "-p", "mezza"]), npm])
 }
 
