@@ -10,8 +10,11 @@
 mod conversation;
 mod decoders;
 mod device;
+mod frames;
 mod mutate;
 mod operations;
+#[cfg(feature = "program")]
+mod vault;
 
 pub use mutate::Mutator;
 
@@ -34,12 +37,19 @@ pub const TARGETS: &[Target] = &[
     Target { name: "envelope", run: decoders::envelope, seeds: decoders::envelope_seeds },
     Target { name: "window", run: decoders::window, seeds: decoders::window_seeds },
     Target { name: "list", run: decoders::list, seeds: decoders::list_seeds },
+    Target { name: "frames", run: frames::frames, seeds: frames::frame_seeds },
     Target { name: "bundle", run: conversation::bundle, seeds: conversation::bundle_seeds },
     Target { name: "message", run: conversation::message, seeds: conversation::message_seeds },
     Target { name: "stored", run: conversation::stored, seeds: conversation::stored_seeds },
     Target { name: "conversation", run: conversation::operations, seeds: operations::seeds },
     Target { name: "device", run: device::operations, seeds: operations::seeds },
     Target { name: "records", run: device::records, seeds: device::record_seeds },
+    #[cfg(feature = "program")]
+    Target { name: "vault_head", run: vault::head, seeds: vault::head_seeds },
+    #[cfg(feature = "program")]
+    Target { name: "vault_ring", run: vault::ring, seeds: vault::ring_seeds },
+    #[cfg(feature = "program")]
+    Target { name: "vault_body", run: vault::body, seeds: vault::body_seeds },
 ];
 
 /// Runs the target of this name on `data`.

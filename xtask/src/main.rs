@@ -4,7 +4,7 @@
 //! | module | command |
 //! |---|---|
 //! | [`up`] | `cargo xtask up`: looks around, builds the page and the program, starts the demo world |
-//! | [`test`] | `cargo xtask test`: every check there is, one line each |
+//! | [`mod@test`] | `cargo xtask test`: every check there is, one line each |
 //! | [`tidy`] | `cargo xtask tidy`: the rules of the house that no compiler knows |
 //! | [`weigh`] | `cargo xtask weigh`: what each dependency costs to build |
 #![allow(clippy::print_stdout, reason = "the terminal is this program's only output")]

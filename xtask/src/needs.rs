@@ -107,7 +107,7 @@ fn has(program: &str) -> bool {
 }
 
 fn chromium() -> Option<PathBuf> {
-    let named = std::env::var_os("CHROMIUM").map(PathBuf::from).filter(|file| file.is_file());
+    let named = std::env::var_os("MEZZA_CHROMIUM").map(PathBuf::from).filter(|file| file.is_file());
     named.or_else(|| find(&["chromium", "chromium-browser", "google-chrome"]))
 }
 

@@ -68,7 +68,9 @@ fn web(context: &Context) -> Result<Verdict, String> {
 
 /// All tests of the workspace and of this tool; the lines of cargo go to the terminal as well.
 fn test(context: &Context) -> Result<Verdict, String> {
-    let mut command = cargo(context, &["test", "--workspace", "--no-fail-fast"]);
+    // With the output of tests that passed: one that was skipped says so there.
+    let args = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
+    let mut command = cargo(context, &args);
     if let Some(python) = &context.needs.python {
         command.env("MEZZA_TEST_PYTHON", python);
     }
@@ -112,21 +114,24 @@ fn browser(context: &Context) -> Result<Verdict, String> {
         return Ok(Verdict::Skipped(text.to_owned()));
     };
     let mut npm = page::npm(context.root, &["run", "browser"]);
-    npm.env("CHROMIUM", chromium).env("MEZZA_TEST_BIN", context.target.join("debug/mezza"));
+    npm.env("MEZZA_CHROMIUM", chromium).env("MEZZA_BIN", context.target.join("debug/mezza"));
     quietly(context, "browser", &mut [cargo(context, &["build", "-p", "mezza"]), npm])
 }
 
 /// Every fuzz target for a moment, on the stable compiler: they build, run and find nothing.
 fn fuzz(context: &Context) -> Result<Verdict, String> {
-    let manifest = ["--manifest-path", "fuzz/Cargo.toml"];
-    let args = ["run", "--quiet", manifest[0], manifest[1], "--", "all", FUZZ_SECONDS];
-    let mut command = cargo(context, &args);
-    command.env("CARGO_TARGET_DIR", &context.target);
-    quietly(
-        context,
-        "fuzz",
-        &mut [cargo(context, &["fmt", manifest[0], manifest[1], "--check"]), command],
-    )
+    let within = |args: &[&str]| {
+        let mut command = cargo(context, &args[..1]);
+        command.args(["--manifest-path", "fuzz/Cargo.toml"]).args(&args[1..]);
+        // The same dependencies with the same settings: most of them are built already.
+        command.env("CARGO_TARGET_DIR", &context.target);
+        command
+    };
+    let smoke = within(&["run", "--quiet", "--", "all", FUZZ_SECONDS]);
+    // Building the program again would take too long; that its targets compile is enough here.
+    let program = within(&["check", "--features", "program"]);
+    let mut commands = [within(&["fmt", "--check"]), within(&["test", "--lib"]), smoke, program];
+    quietly(context, "fuzz", &mut commands)
 }
 
 fn doc(context: &Context) -> Result<Verdict, String> {

@@ -2,7 +2,8 @@
 //!
 //! A document in `docs/protocols/` says near its top `In force: MSG-1 MSG-2 ..`. The test of
 //! MSG-1 is a function `msg_1_..` with a test attribute in some crate (or in xtask); rules about
-//! the page may instead have a test whose title begins with `web_3` in `ui/tests/`.
+//! the page may instead have one in `ui/tests/`: a title that begins with `web_3`, or a function
+//! `web_3_..` that the browser suite is given by `export const`.
 
 use super::{Refusal, Tree};
 use std::collections::BTreeSet;
@@ -50,7 +51,7 @@ fn prefix(rule: &str) -> Option<String> {
     is_rule.then(|| format!("{}_{number}", family.to_lowercase()))
 }
 
-/// The prefixes (`msg_1`) of all test functions and of all titles in `ui/tests/`.
+/// The prefixes (`msg_1`) of all test functions, and of all titles and exports in `ui/tests/`.
 fn tested(tree: &Tree) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (_, text) in tree.ending(&["rs"]) {
@@ -68,7 +69,8 @@ fn tested(tree: &Tree) -> BTreeSet<String> {
     }
     for (_, text) in tree.iter().filter(|(path, _)| path.starts_with("ui/tests/")) {
         let titles = text.split(['"', '\'', '`']);
-        found.extend(titles.filter_map(two_words));
+        let exported = text.split("export const ").skip(1);
+        found.extend(titles.chain(exported).filter_map(two_words));
     }
     found
 }

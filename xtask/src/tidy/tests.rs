@@ -208,6 +208,9 @@ fn rules_of_the_page_are_tested_by_the_page() {
     refuses_once("web", &[doc], "docs/protocols/messenger.md:1", "WEB-3 is in force");
     let test = ("ui/tests/csp.test.ts", "test('web_3 no violation', () => {});\n");
     assert_eq!(said("web", &[doc, test]), [""; 0]);
+    let suite = ("ui/tests/browser/csp.mjs", "export const web_3_none = async () => {};\n");
+    let gone = ("ui/tests/csp.test.ts", "\n");
+    assert_eq!(said("web", &[doc, gone, suite]), [""; 0]);
 }
 
 #[test]

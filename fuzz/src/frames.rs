@@ -1,0 +1,72 @@
+//! Frames between clients and relays.
+
+use mezza_core::Secret;
+use mezza_messenger::relay_wire::{BoxKind, ClientFrame, Code, OneTimeKey, RelayFrame, Splitter};
+
+/// Bytes of the length field, which a frame that was split off no longer has.
+const LENGTH_BYTES: usize = 3;
+
+/// A stream, cut into pieces as the first byte says. Frames come out whole, nothing is held back
+/// beyond what came in, and what decodes encodes to the same bytes.
+pub fn frames(data: &[u8]) {
+    let Some((piece, stream)) = data.split_first() else { return };
+    let mut splitter = Splitter::default();
+    let mut fed = 0;
+    for mut input in stream.chunks(usize::from(*piece) + 1) {
+        fed += input.len();
+        loop {
+            match splitter.next(&mut input) {
+                Ok(Some(frame)) => one(&frame),
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        assert!(input.is_empty() && splitter.held_bytes() <= fed);
+    }
+}
+
+fn one(frame: &[u8]) {
+    if let Ok(client) = ClientFrame::decode(frame) {
+        let again = client.encode().expect("what came in a frame fits into one");
+        assert_eq!(&again[LENGTH_BYTES..], frame);
+    }
+    if let Ok(relay) = RelayFrame::decode(frame) {
+        let again = relay.encode().expect("what came in a frame fits into one");
+        assert_eq!(&again[LENGTH_BYTES..], frame);
+    }
+}
+
+/// Every kind of frame, both ways, at two speeds.
+pub fn frame_seeds() -> Vec<Vec<u8>> {
+    let token = || Secret::fill(|token| token.fill(3));
+    let (address, key) = ([4; 16], OneTimeKey { id: 5, key: [6; 32] });
+    let client = [
+        ClientFrame::Open { req: 1, token: token(), kind: BoxKind::Intro },
+        ClientFrame::Put { req: 2, address, ttl_h: 720, envelope: vec![7; 512] },
+        ClientFrame::Watch { req: 3, number: 1, token: token() },
+        ClientFrame::Taken { number: 1, mails: vec![1, 2, 3] },
+        ClientFrame::BundleSet {
+            req: 4,
+            token: token(),
+            fresh: true,
+            bundle: vec![8; 100],
+            keys: vec![key.clone()],
+        },
+        ClientFrame::BundleGet { req: 5, address },
+        ClientFrame::Ping,
+        ClientFrame::Close { req: 6, token: token() },
+    ];
+    let relay = [
+        RelayFrame::Hello { version: 1, now_ms: 1, envelope_bytes_max: 16_384, ttl_h_max: 720 },
+        RelayFrame::Mail { number: 1, nr: 1, envelope: vec![7; 512] },
+        RelayFrame::Bundle { req: 5, bundle: vec![8; 100], key: Some(key) },
+        RelayFrame::Stock { number: 1, left: 19 },
+        RelayFrame::Done { req: 2, code: Code::SlowDown, retry_s: 2 },
+        RelayFrame::Ping,
+    ];
+    let client = client.iter().flat_map(|frame| frame.encode().unwrap_or_default());
+    let relay = relay.iter().flat_map(|frame| frame.encode().unwrap_or_default());
+    let streams = [client.collect::<Vec<_>>(), relay.collect::<Vec<_>>()];
+    let cut = |piece: u8| streams.iter().map(move |stream| [&[piece], stream.as_slice()].concat());
+    cut(0).chain(cut(255)).collect()
+}

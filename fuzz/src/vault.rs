@@ -1,0 +1,76 @@
+//! What the vault reads from the disk.
+
+use mezza::store::bucket::BucketCode;
+use mezza::store::head::{Head, MasterKey};
+use mezza::store::keyring::Keyring;
+use mezza::store::record::{self, Place};
+use mezza_core::Secret;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use std::path::PathBuf;
+
+const TEXT: &[u8] = b"value";
+
+/// A head that decodes encodes to the same bytes. (Its passphrase is not tried: that takes as long
+/// as it should.)
+pub fn head(data: &[u8]) {
+    if let Ok(head) = Head::decode(data) {
+        assert_eq!(head.encode(), data);
+    }
+}
+
+/// A head of the least cost, with random slots.
+pub fn head_seeds() -> Vec<Vec<u8>> {
+    let cost = mezza::store::Cost::DEMO;
+    let mut bytes = b"MZVAULT1".to_vec();
+    for word in [cost.m_kib, cost.t, cost.p] {
+        bytes.extend(word.to_be_bytes());
+    }
+    let mut random = [0; 162];
+    ChaCha8Rng::seed_from_u64(6).fill_bytes(&mut random);
+    bytes.extend(random);
+    vec![bytes]
+}
+
+fn keyring() -> Keyring {
+    let master = MasterKey::draw(&mut ChaCha8Rng::seed_from_u64(7));
+    Keyring::new(PathBuf::new(), &master)
+}
+
+/// A keyring that opens encodes to the same bytes under the same nonce; one that does not leaves
+/// what is held as it was.
+pub fn ring(data: &[u8]) {
+    let mut ring = keyring();
+    if ring.decode(data).is_err() {
+        assert_eq!((ring.generation(), ring.buckets().count()), (0, 0));
+        return;
+    }
+    let nonce = data[8..32].try_into().expect("what opened has a nonce");
+    assert_eq!(ring.encode(&nonce).ok().as_deref(), Some(data));
+}
+
+/// An empty keyring.
+pub fn ring_seeds() -> Vec<Vec<u8>> {
+    keyring().encode(&[1; 24]).into_iter().collect()
+}
+
+fn place() -> (Secret<32>, Place) {
+    let key = Secret::fill(|key| key.fill(9));
+    (key, Place { kind: 3, id: 77, bucket: BucketCode::rolling(20_000) })
+}
+
+/// No body opens but the one that was sealed for this row.
+pub fn body(data: &[u8]) {
+    let (key, place) = place();
+    if let Some(content) = record::open(&key, place, data) {
+        assert_eq!((content.key.as_slice(), content.value.as_slice()), (&b"key"[..], TEXT));
+    }
+}
+
+/// The one good body, and one of another row.
+pub fn body_seeds() -> Vec<Vec<u8>> {
+    let (key, here) = place();
+    let there = Place { id: 78, ..here };
+    let seal = |place, value: &[u8]| record::seal(&key, &[2; 24], place, b"key", value);
+    [seal(here, TEXT), seal(there, b"other")].into_iter().flatten().collect()
+}
