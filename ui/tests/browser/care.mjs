@@ -135,7 +135,7 @@ for (const scheme of ['light', 'dark']) {
   web5[`web_5_axe_finds_nothing_severe_at_the_door_${scheme}`] = async ({ browser, bob, log }) => {
     const closed = await tab(browser, { scheme });
     await closed.goto(`${bob.origin}/`);
-    await closed.getByRole('heading', { name: 'This address has been used' }).waitFor();
+    await closed.getByRole('heading', { name: 'A fresh address is needed' }).waitFor();
     const page = await opened(browser, bob, { scheme });
     await bob.ask('POST', '/v1/lock');
     await page.getByLabel('Passphrase').waitFor();

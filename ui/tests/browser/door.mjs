@@ -79,7 +79,7 @@ export const web_2_a_ticket_works_once_and_leaves_the_address = async ({ browser
 
   const second = await tab(browser);
   await second.goto(address);
-  await second.getByRole('heading', { name: 'This address has been used' }).waitFor();
+  await second.getByRole('heading', { name: 'A fresh address is needed' }).waitFor();
   await second.getByText('mezza url').first().waitFor();
   await second.getByRole('textbox').fill(await alice.address());
   await second.getByRole('button', { name: 'Open' }).click();
@@ -94,6 +94,6 @@ export const web_2_a_reload_keeps_the_session_of_the_tab = async ({ browser, ali
   await page.getByRole('log').waitFor();
   const other = await page.context().newPage();
   await other.goto(`${alice.origin}/`);
-  await other.getByRole('heading', { name: 'This address has been used' }).waitFor();
+  await other.getByRole('heading', { name: 'A fresh address is needed' }).waitFor();
   await page.context().close();
 };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Note, Sight } from '../../src/api.ts';
 import { clientId, fitInto, greyPixels, sendable, textBytes, TEXT_BYTES_MAX } from '../../src/bytes.ts';
+import { faultWords, Refusal } from '../../src/client.ts';
 import { isolate, t } from '../../src/fluent.ts';
 import { dump, owners } from '../../src/hexdump.ts';
 import { gather, moments, seenBy, SIGHTS_MAX } from '../../src/moments.ts';
@@ -115,6 +116,13 @@ describe('observer', () => {
     expect(second?.offset).toBe('0008');
     expect(second?.runs.map((run) => run.field)).toEqual([0, -1]);
     expect(dump('00'.repeat(100), [], 2)).toHaveLength(2);
+  });
+});
+
+describe('refusals', () => {
+  test('a refusal is one sentence that ends with the next step', () => {
+    const refusal = new Refusal({ code: 'ticket', title: 'this address was used already', next: '`mezza url` prints a new one', status: 403 });
+    expect(faultWords(refusal)).toBe('This address was used already; “mezza url” prints a new one');
   });
 });
 
