@@ -100,6 +100,12 @@ describe('observer', () => {
     expect(found[1] && seenBy(found[1], 'relay').map((one) => one.n)).toEqual([1, 3]);
   });
 
+  test('a look at the disk belongs to the moment before it, and makes that one no longer', () => {
+    const rest = (n: number, at_ms: number): Sight => ({ ...sight(n, at_ms, 'thief'), direction: 'at rest' });
+    const found = moments([sight(1, 0), rest(2, 1000), sight(3, 1100), rest(4, 1200), rest(5, 9000)]);
+    expect(found.map((one) => one.sights.map((seen) => seen.n))).toEqual([[5], [3, 4], [1, 2]]);
+  });
+
   test('an event told twice is kept once, and the ring is bounded', () => {
     const held = gather([sight(1, 0), sight(2, 0)], [sight(2, 0), sight(3, 0)]);
     expect(held.map((one) => one.n)).toEqual([1, 2, 3]);
