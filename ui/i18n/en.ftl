@@ -17,8 +17,8 @@ part-failed-next = The rest goes on. Try it again, or reload the page if it stay
 again = Try again
 
 ## Doors
-closed = This address has been used
-closed-why = Each address of this page opens one tab, once, so that nobody else on this machine can use it. For a new one, run in a terminal:
+closed = A fresh address is needed
+closed-why = Each address opens one tab, once, so that nobody else on this machine can use it. For a new one, run in a terminal:
 closed-command = mezza url
 closed-paste = and open it, or paste it here
 open = Open

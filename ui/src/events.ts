@@ -1,7 +1,7 @@
 // The stream of events: one WebSocket, opened again with growing pauses, resumed at the last cursor.
 //
 //   idle -> open -> (lost) -> waiting -> open ...      4401 -> refused (the bearer is no longer good)
-//                   (4408 or `reload`) -> forget the cursor, tell the page to read everything again -> open
+//                   (4408 or `reload`) -> forget the cursor; whoever opens without one reads everything again
 import type { NodeEvent } from './api.ts';
 
 /** Longest pause between two attempts, ms. */
@@ -75,6 +75,8 @@ export class EventStream {
     socket.onopen = () => {
       socket.send(JSON.stringify(this.#cursor === null ? { bearer } : { bearer, since: this.#cursor }));
       this.#listener.online(true);
+      // Without a cursor nothing says what happened before this moment: read it again.
+      if (this.#cursor === null) this.#listener.reload();
     };
     socket.onmessage = (message) => {
       if (socket === this.#socket && typeof message.data === 'string') this.#take(message.data);
@@ -88,8 +90,7 @@ export class EventStream {
     this.#attempt = 0;
     const event = JSON.parse(text) as NodeEvent;
     if (event.kind === 'reload') {
-      this.#cursor = null;
-      this.#listener.reload();
+      this.#cursor = null; // closed with 4408 next; the new stream begins with reading everything
       return;
     }
     if (event.cursor !== null) this.#cursor = Math.max(this.#cursor ?? 0, event.cursor);
@@ -105,10 +106,7 @@ export class EventStream {
       this.#listener.refused();
       return;
     }
-    if (code === 4408 && this.#cursor !== null) {
-      this.#cursor = null;
-      this.#listener.reload();
-    }
+    if (code === 4408) this.#cursor = null;
     this.#world.later(() => this.#open(), pause(this.#attempt, this.#world.chance()));
     this.#attempt += 1;
   }

@@ -3,6 +3,8 @@ import type { Observer, Sight } from './api.ts';
 
 /** Silence that ends a moment, ms. An exchange on loopback takes some 30 ms. */
 export const SILENCE_MS = 400;
+/** How long after a moment a look at the disk still shows what it left there, ms. The node looks when it is asked. */
+export const REST_MS = 5_000;
 /** Events kept, as many as the node's ring holds. */
 export const SIGHTS_MAX = 256;
 
@@ -24,7 +26,9 @@ export function moments(sights: Sight[]): Moment[] {
   const found: Moment[] = [];
   for (const sight of sights) {
     const open = found.at(-1);
-    if (open && sight.at_ms - open.to_ms <= SILENCE_MS) {
+    if (open && sight.direction === 'at rest' && sight.at_ms - open.to_ms <= REST_MS) {
+      open.sights.push(sight);
+    } else if (open && sight.at_ms - open.to_ms <= SILENCE_MS) {
       open.sights.push(sight);
       open.to_ms = Math.max(open.to_ms, sight.at_ms);
     } else {
@@ -37,4 +41,9 @@ export function moments(sights: Sight[]): Moment[] {
 /** What one observer saw in a moment. */
 export function seenBy(moment: Moment, who: Observer): Sight[] {
   return moment.sights.filter((sight) => sight.who === who);
+}
+
+/** Number of the largest event: the one that carries the note. */
+export function largest(sights: Sight[]): number | undefined {
+  return sights.reduce<Sight | undefined>((best, sight) => (best && best.bytes >= sight.bytes ? best : sight), undefined)?.n;
 }

@@ -1,6 +1,6 @@
 // States in words. A state is a function of evidence and the words say no more than it proves; nothing unknown is called failed.
 import { t } from './fluent.ts';
-import type { Note } from './api.ts';
+import type { CarrierView, Contact, Note } from './api.ts';
 
 const reasons: Record<string, () => string> = {
   sending: () => t('why-sending'),
@@ -55,4 +55,10 @@ export function levelWords(level: number): string {
     case 3: return t('level-3');
     default: return t('level-4');
   }
+}
+
+/** The carriers by which notes to this contact may leave: those of its rules, and of relays the contact's own. */
+export function carriersTo(contact: Contact, carriers: CarrierView[]): CarrierView[] {
+  const ours = carriers.filter((one) => contact.policy.carriers.includes(one.carrier));
+  return ours.filter((one) => one.relay === null || contact.relay === null || one.relay.key === contact.relay.key);
 }

@@ -47,13 +47,14 @@ async function once(name, run, world) {
 }
 
 const browser = await launch();
-const programs = [new Program(binary), new Program(binary)];
+const programs = [new Program(binary), new Program(binary), new Program(binary)];
 let failed = 0;
 try {
-  const [alice, bob] = programs;
+  const [alice, bob, carol] = programs;
   await alice.start(['up', '--demo', '--observe', '--port', '0']);
   await bob.start(['up', '--demo', '--port', '0']);
-  for (const [name, run] of cases) if (!(await once(name, run, { browser, alice, bob }))) failed += 1;
+  await carol.start(['node', 'run', '--port', '0']);
+  for (const [name, run] of cases) if (!(await once(name, run, { browser, alice, bob, carol }))) failed += 1;
 } catch (error) {
   print(`FAILED to start: ${error.message}`);
   failed = cases.length;

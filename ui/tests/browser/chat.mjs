@@ -1,7 +1,7 @@
 // What people do: write, see states, add, accept, lock.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { bubble, go, opened, PHONE, say, until } from './tab.mjs';
+import { bubble, go, opened, PHONE, say, tab, until } from './tab.mjs';
 import { DEMO_PASSPHRASE } from './world.mjs';
 
 const badge = (page) => page.evaluate(() => [...document.querySelectorAll('span.demo')].some((one) => one.textContent.startsWith('DEMO') && one.getClientRects().length > 0));
@@ -195,4 +195,33 @@ export const lock_hides_all_and_the_passphrase_opens_again = async ({ browser, b
   await page.keyboard.press('Enter');
   await page.getByRole('log').waitFor();
   await Promise.all([page.context().close(), second.context().close()]);
+};
+
+export const an_identity_is_made_with_the_offered_words = async ({ browser, carol }) => {
+  const page = await tab(browser);
+  await page.goto(await carol.address());
+  await page.getByRole('heading', { name: 'Make your identity' }).waitFor();
+  const words = page.locator('.words');
+  const first = await words.textContent();
+  assert.equal(first.trim().split(/\s+/).length, 6);
+  await page.getByRole('button', { name: 'Other words' }).click();
+  await until('other words', async () => (await words.textContent()) !== first);
+  const entry = page.getByLabel('Passphrase', { exact: true });
+  await page.getByLabel('Your name, as others will see it').fill('Carol');
+  await entry.fill('short');
+  await page.getByRole('button', { name: 'Make it' }).click();
+  await until('a word about the short passphrase', async () => (await page.getByRole('alert').textContent())?.trim());
+  await page.getByRole('button', { name: 'Use these words' }).click();
+  const passphrase = await entry.inputValue();
+  assert.equal(passphrase, (await words.textContent()).trim());
+  await page.getByRole('button', { name: 'Make it' }).click();
+  await page.getByRole('navigation').waitFor();
+  assert.equal((await carol.ask('GET', '/v1/me')).name, 'Carol');
+  assert.equal(await page.locator('span.demo').count(), 0, 'no demo badge outside of the demo');
+  await page.getByRole('button', { name: 'Lock', exact: true }).click();
+  await page.getByLabel('Passphrase').fill(passphrase);
+  await page.keyboard.press('Enter');
+  await page.getByRole('navigation').waitFor();
+  assert.deepEqual(page.faults.filter((fault) => !fault.includes('status of 4')), []);
+  await page.context().close();
 };

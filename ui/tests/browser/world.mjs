@@ -8,6 +8,8 @@ import { createInterface } from 'node:readline';
 
 const START_MS = 60_000;
 const STOP_MS = 4_000;
+// The program reads MEZZA_* as settings; those that were meant for this suite are not for it.
+const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('MEZZA_')));
 /** Passphrase of every demonstration world. */
 export const DEMO_PASSPHRASE = 'demo';
 
@@ -47,7 +49,7 @@ export class Program {
 
   /** Starts `mezza ARGS` and reads the address of its page from what it prints. */
   async start(args) {
-    this.child = spawn(this.binary, ['--json', '--home', this.home, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    this.child = spawn(this.binary, ['--json', '--home', this.home, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
     let ended = null;
     this.child.on('exit', (code) => (ended = code ?? 'a signal'));
     this.child.on('error', (error) => (ended = error.message));
@@ -88,7 +90,7 @@ export class Program {
 
   /** Runs the program once in this home, for example `card --out FILE`. */
   run(args) {
-    const done = spawnSync(this.binary, ['--home', this.home, ...args], { encoding: 'utf8', timeout: START_MS });
+    const done = spawnSync(this.binary, ['--home', this.home, ...args], { env, encoding: 'utf8', timeout: START_MS });
     if (done.status !== 0) throw new Error(`mezza ${args.join(' ')}: ${done.status}\n${done.stdout}${done.stderr}`);
     return done.stdout;
   }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Note, Sight } from '../../src/api.ts';
 import { clientId, fitInto, greyPixels, sendable, textBytes, TEXT_BYTES_MAX } from '../../src/bytes.ts';
+import { faultWords, Refusal } from '../../src/client.ts';
 import { isolate, t } from '../../src/fluent.ts';
 import { dump, owners } from '../../src/hexdump.ts';
 import { gather, moments, seenBy, SIGHTS_MAX } from '../../src/moments.ts';
@@ -99,6 +100,12 @@ describe('observer', () => {
     expect(found[1] && seenBy(found[1], 'relay').map((one) => one.n)).toEqual([1, 3]);
   });
 
+  test('a look at the disk belongs to the moment before it, and makes that one no longer', () => {
+    const rest = (n: number, at_ms: number): Sight => ({ ...sight(n, at_ms, 'thief'), direction: 'at rest' });
+    const found = moments([sight(1, 0), rest(2, 1000), sight(3, 1100), rest(4, 1200), rest(5, 9000)]);
+    expect(found.map((one) => one.sights.map((seen) => seen.n))).toEqual([[5], [3, 4], [1, 2]]);
+  });
+
   test('an event told twice is kept once, and the ring is bounded', () => {
     const held = gather([sight(1, 0), sight(2, 0)], [sight(2, 0), sight(3, 0)]);
     expect(held.map((one) => one.n)).toEqual([1, 2, 3]);
@@ -115,6 +122,13 @@ describe('observer', () => {
     expect(second?.offset).toBe('0008');
     expect(second?.runs.map((run) => run.field)).toEqual([0, -1]);
     expect(dump('00'.repeat(100), [], 2)).toHaveLength(2);
+  });
+});
+
+describe('refusals', () => {
+  test('a refusal is one sentence that ends with the next step', () => {
+    const refusal = new Refusal({ code: 'ticket', title: 'this address was used already', next: '`mezza url` prints a new one', status: 403 });
+    expect(faultWords(refusal)).toBe('This address was used already; “mezza url” prints a new one');
   });
 });
 
