@@ -178,6 +178,7 @@ async fn wake(node: &Node, name: &'static str, relay: &Party) -> Result<(), Faul
 /// Alice adds echo by its card, as anybody would.
 async fn introduce(person: &Node, echo: &Node) -> Result<Contact, Fault> {
     let fault = |refused: Refused| refused.fault;
+    check::until_reachable(echo).await?;
     let card: CardText = echo.ask(|desk| desk.card(CardForm::Full)).await.map_err(fault)?;
     let contact = person.ask(move |desk| desk.add(&card.uri, None, false)).await;
     contact.map_err(fault)

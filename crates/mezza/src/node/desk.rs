@@ -9,12 +9,13 @@
 pub mod ask;
 mod health;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{Command, Device, Input, Output};
+use mezza_messenger::{Command, Device, Input, Output, Ticket};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -36,6 +37,8 @@ pub struct Desk {
     open: Option<Open>,
     touched: Time,
     commit_ms: u64,
+    /// Own mailboxes and bundles that the relay has not confirmed yet.
+    opening: BTreeSet<Ticket>,
 }
 
 /// What an unlocked node holds.
@@ -48,7 +51,15 @@ impl Desk {
     /// A desk that is locked, or empty if there is no vault.
     pub fn new(options: Options, hub: Arc<Hub>, jobs: mpsc::Sender<Job>, runtime: Handle) -> Self {
         let pool = Pool::new(options.dialer.clone(), jobs, runtime);
-        Self { options, hub, pool, open: None, touched: now(), commit_ms: 0 }
+        Self {
+            options,
+            hub,
+            pool,
+            open: None,
+            touched: now(),
+            commit_ms: 0,
+            opening: BTreeSet::new(),
+        }
     }
 
     /// How far the node is.
@@ -120,6 +131,7 @@ impl Desk {
     /// Locks the vault: lines are hung up, keys are wiped.
     pub fn lock(&mut self) {
         self.pool.clear();
+        self.opening.clear();
         let Some(open) = self.open.take() else { return };
         self.hub.clear();
         drop(open.device);
@@ -173,7 +185,15 @@ impl Desk {
 
     /// Takes a report of a line in. What the device does not know any more is dropped.
     pub fn report(&mut self, report: Report) {
-        if let Some(input) = self.pool.report(report)
+        let input = self.pool.report(report);
+        match &input {
+            Some(Input::Handed { ticket } | Input::Refused { ticket, .. }) => {
+                self.opening.remove(ticket);
+            }
+            Some(Input::Down { .. }) => self.opening.clear(),
+            _ => {}
+        }
+        if let Some(input) = input
             && self.open.is_some()
         {
             self.log(|desk| desk.handle(input));
@@ -235,7 +255,12 @@ impl Desk {
                 (Output::Show(event), Some(open)) => {
                     self.hub.tell(ask::event(&open.device, event));
                 }
-                (output, _) => self.pool.order(output),
+                (output, _) => {
+                    if let Output::Open { ticket, .. } | Output::Publish { ticket, .. } = &output {
+                        self.opening.insert(*ticket);
+                    }
+                    self.pool.order(output);
+                }
             }
         }
     }
@@ -244,6 +269,7 @@ impl Desk {
     fn crashed(&mut self, fault: Fault) -> Refused {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
         self.pool.clear();
+        self.opening.clear();
         let Some(open) = self.open.take() else { return fault.into() };
         let records = open.vault.records();
         let device =

@@ -6,7 +6,7 @@ use mezza_messenger::ContactId;
 use rand_core::Rng as _;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::echo;
 use crate::exit::{Exit, Fault};
@@ -17,6 +17,8 @@ use crate::web::dto::{Contact, Event, NoteState};
 
 /// How long the carriers may take to come up.
 const UP: Duration = Duration::from_secs(20);
+/// Between two looks at whether a device can be reached.
+const GLANCE: Duration = Duration::from_millis(10);
 /// How long the exchange may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What is sent.
@@ -28,6 +30,22 @@ pub struct Proof {
     pub carrier: String,
     /// From the send to the later of `delivered` and the answer, in milliseconds.
     pub ms: u128,
+}
+
+/// Waits until strangers can write to a device: its relay holds its mailbox and its bundle.
+///
+/// # Errors
+/// If the relay does not come up.
+pub async fn until_reachable(node: &Node) -> Result<(), Fault> {
+    let reached = async {
+        while !node.ask(|desk| Ok(desk.is_reachable())).await.unwrap_or(false) {
+            sleep(GLANCE).await;
+        }
+    };
+    timeout(UP, reached).await.map_err(|_| {
+        let text = "the relay of the demonstration does not answer";
+        Fault::new(Exit::Unreachable, text, "look at `mezza doctor`, then start again")
+    })
 }
 
 /// Sends a note and waits until it is delivered and answered.

@@ -179,7 +179,12 @@ impl Desk {
         device.note(id, now()).map(|view| note(device, &view)).ok_or_else(Refused::no_note)
     }
 
-    /// The own relays, and whether anything is up.
+    /// Whether strangers can write to us: the relay is up and holds mailbox and bundle.
+    pub fn is_reachable(&self) -> bool {
+        self.is_up() && self.opening.is_empty()
+    }
+
+    /// Whether any carrier is up.
     pub fn is_up(&self) -> bool {
         self.device().is_ok_and(|device| device.roads().iter().any(|road| road.up))
     }
