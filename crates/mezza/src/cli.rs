@@ -124,7 +124,7 @@ fn man(dir: &std::path::Path, out: Out) -> Result<Exit, Fault> {
 /// # Errors
 /// A typing error, or an address of something else.
 pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
-    match uri::decode(text).map_err(ask::uri_fault)? {
+    match uri::decode(text).map_err(|error| ask::uri_fault(error, "address"))? {
         Uri::Relay { key, port, host } => Ok(RelayEntry { key, address: [0; 16], port, host }),
         Uri::Card(_) => Err(Fault::new(
             Exit::Malformed,

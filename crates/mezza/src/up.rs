@@ -73,6 +73,9 @@ async fn demonstrate(
     lock: Lock,
 ) -> Result<Exit, Fault> {
     let screen = Screen::new(desk, args);
+    // Echo's folder marks a demonstration: it comes before anything that looks like a person's.
+    let echo_home = Home::find(Some(&desk.home.root().join(ECHO)))?;
+    echo_home.make()?;
     let relay = Party::start(desk, settings, true).await?;
     screen.relay(&relay, desk);
     let observer = Arc::new(Observer::new(serve::files(&desk.home)));
@@ -81,8 +84,6 @@ async fn demonstrate(
         Station::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
     wake(&station.node, PERSON, &relay).await?;
     screen.person(desk);
-    let echo_home = Home::find(Some(&desk.home.root().join(ECHO)))?;
-    echo_home.make()?;
     let echo = node::start(options_of_echo(&echo_home, &relay))?;
     wake(&echo.node, ECHO, &relay).await?;
     screen.echo();

@@ -29,6 +29,9 @@ use crate::rng::OsRng;
 use crate::store::{Cost, Vault};
 use crate::web::dto::{self, EventKind, NodeState};
 
+/// The shortest sleep of the thread, in milliseconds.
+const NAP_MS_MIN: u64 = 1;
+
 /// Everything that the thread owns.
 pub struct Desk {
     options: Options,
@@ -153,7 +156,8 @@ impl Desk {
         let mut end = open.vault.deadline();
         end = open.device.deadline().map_or(end, |deadline| end.min(deadline));
         end = self.idle_end().map_or(end, |idle| end.min(idle));
-        Duration::from_millis(end.since_ms(now))
+        // Never nothing: a deadline that stays in the past must not keep a processor busy.
+        Duration::from_millis(end.since_ms(now).max(NAP_MS_MIN))
     }
 
     fn idle_end(&self) -> Option<Time> {

@@ -20,7 +20,7 @@ const UP: Duration = Duration::from_secs(20);
 /// Between two looks at whether a device can be reached.
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long the exchange may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// What is sent.
 const TEXT: &str = "Hello echo, do you read me?";
 

@@ -195,7 +195,7 @@ impl Desk {
 /// # Errors
 /// A typing error, a forged card, or something that is no card.
 pub fn read_card(text: &str) -> Result<Card, Fault> {
-    match uri::decode(&squeezed(text)).map_err(uri_fault)? {
+    match uri::decode(text).map_err(|error| uri_fault(error, "card"))? {
         Uri::Card(card) => Ok(card),
         Uri::Relay { .. } => Err(Fault::new(
             Exit::Malformed,
@@ -203,11 +203,6 @@ pub fn read_card(text: &str) -> Result<Card, Fault> {
             "give it to `mezza init --relay`, or ask for a card",
         )),
     }
-}
-
-/// Text without white space.
-pub fn squeezed(text: &str) -> String {
-    text.split_whitespace().collect()
 }
 
 /// A note as the interface shows it.
@@ -248,13 +243,16 @@ pub fn event(device: &Device<AwsLc>, event: Event) -> dto::Event {
     }
 }
 
-/// What is wrong with an address, in words for people.
-pub fn uri_fault(error: UriError) -> Fault {
+/// What is wrong with the address of a card or of a relay (`noun`), in words for people.
+pub fn uri_fault(error: UriError, noun: &str) -> Fault {
     let fault = |text: &str, next: &str| Fault::new(Exit::Malformed, text, next);
+    let typing = |what: &str| {
+        fault(&format!("this {noun} has a typing error{what}"), "scan it again, or copy it anew")
+    };
     match error {
-        error if error.is_typing_error() => {
-            fault("this card has a typing error", "scan it again, or copy it anew")
-        }
+        UriError::Letter => typing(": a letter that cannot stand there, or one too few"),
+        UriError::MixedCase => typing(": upper and lower case are mixed"),
+        UriError::Check => typing(""),
         UriError::Card(CardError::Forged) => fault(
             "the card is signed by nobody",
             "ask for it again over another way, somebody may have changed it",

@@ -54,12 +54,11 @@ impl Desk {
 
     fn stock_line(&self) -> Option<HealthLine> {
         let stock = self.me().ok()?.one_time_stock?;
-        let text = format!("{stock} one-time keys left at the relay");
-        Some(if stock == 0 {
-            bad("keys", &text, "they are refilled within a day; nothing to do")
-        } else {
-            good("keys", &text)
-        })
+        let text = match stock {
+            0 => "no one-time keys at the relay yet; first notes to you go without one".into(),
+            n => format!("{n} one-time keys left at the relay"),
+        };
+        Some(good("keys", &text))
     }
 
     fn lock_line(&self) -> Option<HealthLine> {
