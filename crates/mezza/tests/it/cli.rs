@@ -28,9 +28,8 @@ fn cli_1_every_command_has_json_a_man_page_and_completions() {
     let folder = tempfile::tempdir().unwrap();
     let man = folder.path().join("man");
     ok(folder.path(), &["man", man.to_str().unwrap()]);
-    let shells: Vec<String> = ["bash", "zsh", "fish"]
-        .map(|shell| ok(folder.path(), &["completions", shell]))
-        .into();
+    let shells: Vec<String> =
+        ["bash", "zsh", "fish"].map(|shell| ok(folder.path(), &["completions", shell])).into();
     for words in all_commands() {
         let hidden = words[0] == "openapi";
         let page = man.join(format!("mezza-{}.1", words.join("-")));
@@ -58,7 +57,11 @@ fn cli_2_every_error_without_a_node_says_the_next_step() {
 fn cli_3_exit_codes_with_a_node() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("world");
-    let up = Program::start(&home, &["up", "--json", "--port", "0"], &[("MEZZA_RELAY_LISTEN", "127.0.0.1:0")]);
+    let up = Program::start(
+        &home,
+        &["up", "--json", "--port", "0"],
+        &[("MEZZA_RELAY_LISTEN", "127.0.0.1:0")],
+    );
     until("the world", || up.out().contains("\"open\""));
     twins(&home);
     trycmd::TestCases::new()
@@ -74,7 +77,8 @@ fn twins(home: &Path) {
     for _ in 0..2 {
         let now = mezza::node::now();
         let device =
-            mezza_messenger::Device::<mezza::backend::AwsLc>::create("Eve", &[], now, &mut rng).unwrap();
+            mezza_messenger::Device::<mezza::backend::AwsLc>::create("Eve", &[], now, &mut rng)
+                .unwrap();
         let card = device.card(mezza_messenger::card::Form::Full).unwrap();
         ok(home, &["add", &mezza_messenger::uri::card(&card, false)]);
     }
@@ -102,7 +106,10 @@ fn cli_4_passphrases_are_no_arguments() {
     std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(mezza(&home, &args).status.code(), Some(77));
     let named = crate::program::command(&home, &args[..3])
-        .env("MEZZA_PASSPHRASE_FILE", crate::program::passphrase(folder.path(), "long enough for all"))
+        .env(
+            "MEZZA_PASSPHRASE_FILE",
+            crate::program::passphrase(folder.path(), "long enough for all"),
+        )
         .stdin(std::process::Stdio::null())
         .output()
         .unwrap();

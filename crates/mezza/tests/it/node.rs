@@ -93,7 +93,8 @@ fn node_3_up_is_repeatable_and_a_taken_port_gives_the_next() {
     let env = [("MEZZA_RELAY_LISTEN", listen.as_str())];
     let mut keys = Vec::new();
     for _ in 0..2 {
-        let mut up = Program::start(&home, &["up", "--json", "--port", &web_port.to_string()], &env);
+        let mut up =
+            Program::start(&home, &["up", "--json", "--port", &web_port.to_string()], &env);
         until("the world", || up.out().contains("\"open\""));
         let events = values(&up.out());
         let open = events.iter().find(|event| event["event"] == "open").unwrap();
@@ -168,7 +169,10 @@ fn an_identity_of_its_own_is_no_demonstration() {
     made.make().unwrap();
     let mut rng = mezza::rng::OsRng;
     let now = mezza::node::now();
-    Vault::create(&made.vault(), b"passphrase", Cost::DEMO, now, &mut rng).unwrap().close().unwrap();
+    Vault::create(&made.vault(), b"passphrase", Cost::DEMO, now, &mut rng)
+        .unwrap()
+        .close()
+        .unwrap();
     let up = mezza(&home, &["up", "--demo"]);
     assert_eq!(up.status.code(), Some(73));
     assert!(String::from_utf8_lossy(&up.stderr).contains("`--home DIR`"));

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use mezza::cli::client::Client;
 use mezza::home::Home;
+use mezza::web::dto::Health;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -92,7 +93,8 @@ impl Program {
 
     /// Starts a relay on a port and waits until it listens.
     pub fn relay(home: &Path, port: u16, env: &[(&str, &str)]) -> Self {
-        let program = Self::start(home, &["relay", "run", "--listen", &format!("127.0.0.1:{port}")], env);
+        let program =
+            Self::start(home, &["relay", "run", "--listen", &format!("127.0.0.1:{port}")], env);
         until("the relay", || program.out().contains("relay "));
         program
     }
@@ -102,6 +104,12 @@ impl Program {
         let client = Client::of(&Home::find(Some(&self.home)).ok()?).ok()?;
         client.get::<serde_json::Value>("/v1/status").ok()?;
         Some(client)
+    }
+
+    /// Whether the relay has confirmed mailbox and bundle: strangers can write from here on.
+    pub fn is_reachable(&self) -> bool {
+        let health = self.client().and_then(|client| client.get::<Health>("/v1/health").ok());
+        health.is_some_and(|h| h.lines.iter().any(|line| line.name == "mailbox" && line.ok))
     }
 
     pub fn id(&self) -> u32 {

@@ -28,7 +28,11 @@ fn msg_37_logs_hold_no_name_text_key_or_address() {
     });
     let [mut one, mut two] =
         homes.each_ref().map(|home| Program::node(home, &["--passphrase-file", pass], &trace));
-    let cards = homes.each_ref().map(|home| json(home, &["card"])[0]["uri"].as_str().unwrap().to_owned());
+    for node in [&one, &two] {
+        until("the mailbox", || node.is_reachable());
+    }
+    let cards =
+        homes.each_ref().map(|home| json(home, &["card"])[0]["uri"].as_str().unwrap().to_owned());
     ok(&homes[0], &["add", &cards[1]]);
     ok(&homes[1], &["add", &cards[0]]);
     until("the note", || {
@@ -40,7 +44,8 @@ fn msg_37_logs_hold_no_name_text_key_or_address() {
     std::fs::create_dir(&wrong).unwrap();
     let wrong = passphrase(&wrong, "not-the-passphrase-at-all");
     ok(&homes[0], &["lock"]);
-    let refused = crate::program::mezza(&homes[0], &["unlock", "--passphrase-file", wrong.to_str().unwrap()]);
+    let refused =
+        crate::program::mezza(&homes[0], &["unlock", "--passphrase-file", wrong.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(77));
     let tokens: Vec<String> = [&one, &two].map(|p| p.client().unwrap().api().token.clone()).into();
     let ids: Vec<String> = cards.iter().map(|card| key_of(card)).collect();

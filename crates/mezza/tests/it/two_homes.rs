@@ -45,9 +45,7 @@ impl World {
 
     fn node(&self, home: &Path) -> Program {
         let node = Program::node(home, &["--passphrase-file", &self.pass], &[]);
-        until("the relay's line", || {
-            json(home, &["carriers"])[0]["carriers"][0]["up"] == Value::Bool(true)
-        });
+        until("the mailbox", || node.is_reachable());
         node
     }
 }
@@ -89,7 +87,10 @@ fn two_people_meet_talk_part_and_find_what_waited() {
     let sent = ok(&ann, &["send", "Ben", "hello Ben", "--wait", "delivered"]);
     assert!(sent.contains("on their device"), "{sent}");
     ok(&ben, &["send", "Ann", "hello Ann", "--wait", "delivered"]);
-    let both = [(false, "hello Ben".into(), "delivered".into()), (true, "hello Ann".into(), "received".into())];
+    let both = [
+        (false, "hello Ben".into(), "delivered".into()),
+        (true, "hello Ann".into(), "received".into()),
+    ];
     assert_eq!(thread(&ann, "Ben"), both);
     let texts: Vec<_> = thread(&ben, "Ann").into_iter().map(|(own, text, _)| (own, text)).collect();
     assert_eq!(texts, [(true, "hello Ben".into()), (false, "hello Ann".into())]);
@@ -99,7 +100,8 @@ fn two_people_meet_talk_part_and_find_what_waited() {
     for n in 0..3 {
         ok(&ann, &["send", "Ben", &format!("while you were away {n}"), "--wait", "handed"]);
     }
-    let states: Vec<_> = thread(&ann, "Ben").into_iter().skip(2).map(|(_, _, state)| state).collect();
+    let states: Vec<_> =
+        thread(&ann, "Ben").into_iter().skip(2).map(|(_, _, state)| state).collect();
     assert_eq!(states, ["handed"; 3]);
     assert_eq!(json(&ann, &["outbox"])[0]["notes"].as_array().unwrap().len(), 3);
 

@@ -91,7 +91,11 @@ struct Answer {
     body: String,
 }
 
-fn serve(home: &Home, tell: std::sync::mpsc::Sender<String>, stopped: tokio::sync::oneshot::Receiver<()>) {
+fn serve(
+    home: &Home,
+    tell: std::sync::mpsc::Sender<String>,
+    stopped: tokio::sync::oneshot::Receiver<()>,
+) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let lock = Lock::take(home).unwrap();
@@ -108,7 +112,8 @@ fn serve(home: &Home, tell: std::sync::mpsc::Sender<String>, stopped: tokio::syn
 fn all_paths() -> Vec<(String, String)> {
     let text = mezza::web::description().unwrap();
     let description: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let mut all = vec![("GET".into(), "/openapi.json".into()), ("GET".into(), "/v1/nothing".into())];
+    let mut all =
+        vec![("GET".into(), "/openapi.json".into()), ("GET".into(), "/v1/nothing".into())];
     for (path, item) in description["paths"].as_object().unwrap() {
         for method in item.as_object().unwrap().keys().filter(|key| key.len() <= 6) {
             all.push((method.to_uppercase(), path.replace("{id}", "1")));
@@ -251,7 +256,13 @@ fn errors_are_problems_with_a_next_step() {
         ("GET", "/v1/me", "", 404, "empty"),
         ("POST", "/v1/unlock", "{\"passphrase\":\"x\"}", 404, "empty"),
         ("POST", "/v1/unlock", "{}", 422, "malformed"),
-        ("POST", "/v1/create", "{\"name\":\"Bob\",\"passphrase\":\"short\"}", 400, "passphrase_short"),
+        (
+            "POST",
+            "/v1/create",
+            "{\"name\":\"Bob\",\"passphrase\":\"short\"}",
+            400,
+            "passphrase_short",
+        ),
         ("POST", "/v1/qr?width=2&height=2", "abcd", 422, "no_code"),
         ("POST", "/v1/qr?width=2", "abcd", 422, "malformed"),
         ("GET", "/v1/observer", "", 404, "no_observer"),

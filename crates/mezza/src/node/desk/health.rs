@@ -12,6 +12,7 @@ impl Desk {
         let mut lines = vec![self.vault_line()];
         if self.state() == NodeState::Open {
             lines.push(self.relay_line());
+            lines.extend(self.mailbox_line());
             lines.push(self.disk_line());
             lines.extend(self.stock_line());
             lines.extend(self.lock_line());
@@ -42,6 +43,17 @@ impl Desk {
             (0, _) => bad("relay", "not reachable", "check the network; notes wait until then"),
             (up, all) => good("relay", &format!("{up} of {all} up")),
         }
+    }
+
+    fn mailbox_line(&self) -> Option<HealthLine> {
+        if !self.is_up() || self.me().ok()?.relays.is_empty() {
+            return None;
+        }
+        Some(if self.is_reachable() {
+            good("mailbox", "open at the relay, with keys for strangers")
+        } else {
+            bad("mailbox", "not confirmed by the relay yet", "look again in a moment")
+        })
     }
 
     fn disk_line(&self) -> HealthLine {
