@@ -54,7 +54,7 @@ pub enum Job {
     /// Somebody asks.
     Ask(Question),
     /// A relay line tells.
-    Report(Report),
+    Report(Box<Report>),
     /// Lock and end.
     Stop,
 }
@@ -97,7 +97,7 @@ fn run(mut desk: Desk, mut queue: mpsc::Receiver<Job>, runtime: &Handle) {
         match job {
             Err(_) => {}
             Ok(Some(Job::Ask(question))) => question(&mut desk),
-            Ok(Some(Job::Report(report))) => desk.report(report),
+            Ok(Some(Job::Report(report))) => desk.report(*report),
             Ok(Some(Job::Stop) | None) => break,
         }
         desk.tend();

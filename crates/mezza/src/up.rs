@@ -117,9 +117,10 @@ async fn prove(
 /// A home with an identity of its own.
 async fn own(desk: &Desk, args: &Up, settings: &Settings, lock: Lock) -> Result<Exit, Fault> {
     let screen = Screen::new(desk, args);
-    let relay = match desk.home.relay().join("mail.db").exists() {
-        true => Some(Party::start(desk, settings, false).await?),
-        false => None,
+    let relay = if desk.home.relay().join("mail.db").exists() {
+        Some(Party::start(desk, settings, false).await?)
+    } else {
+        None
     };
     if let Some(relay) = &relay {
         screen.relay(relay, desk);
@@ -170,7 +171,7 @@ fn options_of_echo(home: &Home, relay: &Party) -> Options {
 async fn wake(node: &Node, name: &'static str, relay: &Party) -> Result<(), Fault> {
     let entry = relay.entry.clone();
     let woken = node.ask(move |desk| match desk.state() {
-        crate::web::dto::NodeState::Empty => desk.create(name, PASSPHRASE, Some(entry)),
+        crate::web::dto::NodeState::Empty => desk.create(name, PASSPHRASE, &[entry]),
         _ => desk.unlock(PASSPHRASE),
     });
     woken.await.map_err(|refused| refused.fault)

@@ -114,7 +114,7 @@ impl Line {
     /// Whether the node still listens.
     async fn tell(&self, news: News) -> bool {
         let report = Report { serial: self.serial, news };
-        self.jobs.send(Job::Report(report)).await.is_ok()
+        self.jobs.send(Job::Report(Box::new(report))).await.is_ok()
     }
 }
 

@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[command(name = "mezza", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = "First steps: `mezza up --demo`, or `mezza init` and `mezza node run`.")]
 pub struct Cli {
-    /// The folder of this identity [default: $MEZZA_HOME or ~/.local/share/mezza]
+    /// The folder of this identity (else that of `MEZZA_HOME`, else ~/.local/share/mezza)
     #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
     /// Print JSON, one value a line
@@ -144,7 +144,7 @@ pub struct Serve {
 /// Where the passphrase comes from.
 #[derive(Debug, Args)]
 pub struct Key {
-    /// Read the passphrase from this file [env: MEZZA_PASSPHRASE_FILE]
+    /// Read the passphrase from this file (else the one that `MEZZA_PASSPHRASE_FILE` names)
     #[arg(long, value_name = "FILE")]
     pub passphrase_file: Option<PathBuf>,
 }

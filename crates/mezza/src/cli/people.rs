@@ -38,7 +38,8 @@ pub fn contacts(desk: &Desk, name: Option<&str>) -> Result<(), Fault> {
     if let Some(name) = name {
         let contact = find(&client, name)?;
         desk.out.value(&contact);
-        return describe(desk, &contact);
+        describe(desk, &contact);
+        return Ok(());
     }
     let all: dto::Contacts = client.get("/v1/contacts")?;
     desk.out.value(&all);
@@ -51,7 +52,7 @@ pub fn contacts(desk: &Desk, name: Option<&str>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn describe(desk: &Desk, contact: &dto::Contact) -> Result<(), Fault> {
+fn describe(desk: &Desk, contact: &dto::Contact) {
     let out = desk.out;
     let policy = &contact.policy;
     out.line(show::contact(contact));
@@ -70,7 +71,6 @@ fn describe(desk: &Desk, contact: &dto::Contact) -> Result<(), Fault> {
     if contact.missing > 0 {
         out.line(format!("{} notes are on their way to you", contact.missing));
     }
-    Ok(())
 }
 
 /// `mezza requests`
@@ -147,11 +147,13 @@ pub fn set(desk: &Desk, set: &Set) -> Result<(), Fault> {
     if patch.policy.is_none() && patch.name.is_none() && patch.blocked.is_none() {
         desk.out.value(&contact);
         desk.out.line("nothing to change:");
-        return describe(desk, &contact);
+        describe(desk, &contact);
+        return Ok(());
     }
     let contact: dto::Contact = client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
     desk.out.value(&contact);
-    describe(desk, &contact)
+    describe(desk, &contact);
+    Ok(())
 }
 
 fn changed(old: &dto::Policy, set: &Set) -> dto::Policy {
@@ -175,10 +177,10 @@ fn changed(old: &dto::Policy, set: &Set) -> dto::Policy {
 /// None or several; several are listed.
 pub fn find(client: &Client, name: &str) -> Result<dto::Contact, Fault> {
     let all = client.get::<dto::Contacts>("/v1/contacts")?.contacts;
-    choose(all, name)
+    choose(&all, name)
 }
 
-fn choose(all: Vec<dto::Contact>, name: &str) -> Result<dto::Contact, Fault> {
+fn choose(all: &[dto::Contact], name: &str) -> Result<dto::Contact, Fault> {
     let tests: [&dyn Fn(&dto::Contact) -> bool; 3] =
         [&|c| name.strip_prefix('#') == Some(c.id.as_str()), &|c| c.name == name, &|c| {
             c.name.to_lowercase().starts_with(&name.to_lowercase())
@@ -221,12 +223,12 @@ mod tests {
     fn names_are_found_or_candidates_are_listed() {
         let all =
             || vec![contact(1, "Bob"), contact(2, "Bobby"), contact(3, "Eve"), contact(4, "Eve")];
-        assert_eq!(choose(all(), "Bob").unwrap().id, "1");
-        assert_eq!(choose(all(), "#4").unwrap().id, "4");
-        assert_eq!(choose(all(), "bobb").unwrap().id, "2");
-        let fault = choose(all(), "Eve").unwrap_err();
+        assert_eq!(choose(&all(), "Bob").unwrap().id, "1");
+        assert_eq!(choose(&all(), "#4").unwrap().id, "4");
+        assert_eq!(choose(&all(), "bobb").unwrap().id, "2");
+        let fault = choose(&all(), "Eve").unwrap_err();
         assert_eq!(fault.text, "Eve may be #3 Eve or #4 Eve");
         assert_eq!(fault.code.number(), 66);
-        assert_eq!(choose(all(), "Zoe").unwrap_err().code.number(), 66);
+        assert_eq!(choose(&all(), "Zoe").unwrap_err().code.number(), 66);
     }
 }

@@ -47,9 +47,9 @@ pub fn send(desk: &Desk, send: &Send) -> Result<Exit, Fault> {
     match (send.wait, follower) {
         (Some(wait), Some(follower)) => {
             let note = wait_for(&client, follower, note, wait, Duration::from_secs(send.timeout))?;
-            finish(desk, &contact, &note, Some(wait))
+            Ok(finish(desk, &contact, &note, Some(wait)))
         }
-        _ => finish(desk, &contact, &note, None),
+        _ => Ok(finish(desk, &contact, &note, None)),
     }
 }
 
@@ -129,12 +129,7 @@ fn is_far_enough(note: &dto::Note, wait: Wait) -> bool {
     delivered || (matches!(wait, Wait::Handed) && handed)
 }
 
-fn finish(
-    desk: &Desk,
-    contact: &dto::Contact,
-    note: &dto::Note,
-    wait: Option<Wait>,
-) -> Result<Exit, Fault> {
+fn finish(desk: &Desk, contact: &dto::Contact, note: &dto::Note, wait: Option<Wait>) -> Exit {
     let name = show::clean(&contact.name);
     desk.out.value(note);
     desk.out.line(format!("note {} to {name}: {}", note.id, note.words));
@@ -144,9 +139,9 @@ fn finish(
     match wait {
         Some(wait) if !is_far_enough(note, wait) => {
             desk.out.line("it stays in the outbox and goes on trying: `mezza outbox`");
-            Ok(Exit::No)
+            Exit::No
         }
-        _ => Ok(Exit::Done),
+        _ => Exit::Done,
     }
 }
 

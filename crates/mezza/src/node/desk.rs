@@ -95,13 +95,13 @@ impl Desk {
         &mut self,
         name: &str,
         pass: &[u8],
-        relay: Option<RelayEntry>,
+        relays: &[RelayEntry],
     ) -> Result<(), Refused> {
         if self.open.is_some() || Vault::exists(&self.options.vault) {
             return Err(Refused::exists());
         }
         let cost = if self.options.demo { Cost::DEMO } else { Cost::measured()? };
-        let open = make(&self.options.vault, name, pass, cost, relay)?;
+        let open = make(&self.options.vault, name, pass, cost, relays)?;
         self.begin(open)
     }
 
@@ -146,8 +146,12 @@ impl Desk {
     }
 
     /// A person did something: the idle lock begins anew.
-    pub fn touch(&mut self) {
+    ///
+    /// # Errors
+    /// None; a question to the thread has the form of one that may be refused.
+    pub fn touch(&mut self) -> Result<(), Refused> {
         self.touched = now();
+        Ok(())
     }
 
     /// How long the thread may sleep.
@@ -175,7 +179,7 @@ impl Desk {
         }
         let due = |open: &Open| open.device.deadline().is_some_and(|deadline| now() >= deadline);
         if self.open.as_ref().is_some_and(due) {
-            self.log(|desk| desk.wake());
+            self.log(Self::wake);
         }
         self.log(Self::turn_buckets);
     }
@@ -311,10 +315,10 @@ fn make(
     name: &str,
     pass: &[u8],
     cost: Cost,
-    relay: Option<RelayEntry>,
+    relays: &[RelayEntry],
 ) -> Result<Open, Refused> {
     // The device first: an unclean name must not leave an empty vault behind.
-    let device = Device::create(name, relay.as_slice(), now(), &mut OsRng)?;
+    let device = Device::create(name, relays, now(), &mut OsRng)?;
     let vault = Vault::create(folder, pass, cost, now(), &mut OsRng)?;
     Ok(Open { vault, device })
 }
@@ -327,12 +331,12 @@ pub fn init(
     folder: &std::path::Path,
     name: &str,
     pass: &[u8],
-    relay: Option<RelayEntry>,
+    relays: &[RelayEntry],
 ) -> Result<(), Refused> {
     if Vault::exists(folder) {
         return Err(Refused::exists());
     }
-    let mut open = make(folder, name, pass, Cost::measured()?, relay)?;
+    let mut open = make(folder, name, pass, Cost::measured()?, relays)?;
     let turn = drive::drain(&mut open.device);
     open.vault.commit(&turn.batches)?;
     open.vault.close()?;

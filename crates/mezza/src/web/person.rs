@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 use super::{Answer, Ask, Body, Web, dto};
 use crate::exit::{Exit, Fault};
 use crate::node::Refused;
+use crate::node::desk::Desk;
 use crate::passphrase;
 use crate::qr::{Code, Medium};
 use crate::rng::OsRng;
@@ -43,7 +44,7 @@ pub async fn notice(State(web): State<Web>, request: Request, next: Next) -> Res
     let quiet = ["/v1/status", "/v1/observer", "/v1/health", "/v1/carriers", "/v1/events"];
     let by_itself = request.method() == Method::GET && quiet.contains(&path);
     if path.starts_with("/v1/") && !by_itself {
-        let _ = web.node.ask(|desk| Ok(desk.touch())).await;
+        let _ = web.node.ask(Desk::touch).await;
     }
     next.run(request).await
 }
@@ -93,7 +94,7 @@ async fn create(
     let relay = body.relay.filter(|relay| !relay.trim().is_empty());
     let relay = relay.as_deref().map(crate::cli::relay_of).transpose()?;
     let status = web.node.ask(move |desk| {
-        desk.create(&body.name, &pass, relay)?;
+        desk.create(&body.name, &pass, relay.as_slice())?;
         Ok(desk.status())
     });
     Ok((StatusCode::CREATED, Json(status.await?)))

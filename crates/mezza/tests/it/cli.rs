@@ -1,5 +1,6 @@
 //! The command line: transcripts of what it prints, exit codes included.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
@@ -102,7 +103,6 @@ fn cli_4_passphrases_are_no_arguments() {
     let open = folder.path().join("open");
     std::fs::write(&open, "everybody reads this").unwrap();
     let args = ["init", "--name", "Nora", "--passphrase-file", open.to_str().unwrap()];
-    use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(mezza(&home, &args).status.code(), Some(77));
     let named = crate::program::command(&home, &args[..3])

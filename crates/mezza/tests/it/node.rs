@@ -49,15 +49,13 @@ fn node_2_signals_stop_within_two_seconds_and_the_outbox_stays() {
     let node = Program::node(&other, &["--passphrase-file", &pass], &[]);
     let card = ok(&other, &["card"]);
     drop(node);
-    let mut waiting = 0;
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for (waiting, signal) in [Signal::SIGINT, Signal::SIGTERM].into_iter().enumerate() {
         let mut node = Program::node(&home, &["--passphrase-file", &pass], &[]);
         if waiting == 0 {
             ok(&home, &["add", card.trim()]);
         }
         assert_eq!(json(&home, &["outbox"])[0]["notes"].as_array().unwrap().len(), waiting);
         ok(&home, &["send", "Olga", "does it stay?"]);
-        waiting += 1;
         let mut follower = Program::start(&home, &["log", "Olga", "-f"], &[]);
         until("the follower", || follower.out().contains("does it stay?"));
         let (code, took) = node.stop(signal);

@@ -1,5 +1,6 @@
 //! The door of the local interface: who gets in, who does not, and what is promised about it.
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -30,7 +31,7 @@ impl Served {
         let (tell, told) = std::sync::mpsc::channel();
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let path = home.run().join("api.json");
-        let thread = std::thread::spawn(move || serve(&home, tell, stopped));
+        let thread = std::thread::spawn(move || serve(&home, &tell, stopped));
         let url: String = told.recv().unwrap();
         let api = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let ticket = url.split_once("#t=").unwrap().1.to_owned();
@@ -46,9 +47,9 @@ impl Served {
         let mut stream = TcpStream::connect(self.api.address).unwrap();
         let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         for (name, value) in headers {
-            head += &format!("{name}: {value}\r\n");
+            write!(head, "{name}: {value}\r\n").unwrap();
         }
-        head += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+        write!(head, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
         stream.write_all(head.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -93,7 +94,7 @@ struct Answer {
 
 fn serve(
     home: &Home,
-    tell: std::sync::mpsc::Sender<String>,
+    tell: &std::sync::mpsc::Sender<String>,
     stopped: tokio::sync::oneshot::Receiver<()>,
 ) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

@@ -15,7 +15,7 @@ impl Desk {
             lines.extend(self.mailbox_line());
             lines.push(self.disk_line());
             lines.extend(self.stock_line());
-            lines.extend(self.lock_line());
+            lines.push(self.lock_line());
         }
         lines
     }
@@ -73,10 +73,10 @@ impl Desk {
         Some(good("keys", &text))
     }
 
-    fn lock_line(&self) -> Option<HealthLine> {
+    fn lock_line(&self) -> HealthLine {
         match self.options.idle_lock_s {
-            0 => Some(good("idle lock", "never locks itself")),
-            s => Some(good("idle lock", &format!("after {} min", s.div_ceil(60)))),
+            0 => good("idle lock", "never locks itself"),
+            s => good("idle lock", &format!("after {} min", s.div_ceil(60))),
         }
     }
 }

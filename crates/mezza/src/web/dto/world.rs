@@ -42,7 +42,7 @@ pub struct Carrier {
 }
 
 /// What a carrier hides from one kind of onlooker.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hides {
     /// Who looks on.
     pub from: String,
