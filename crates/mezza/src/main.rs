@@ -1,2 +1,7 @@
-//! Seed.
-fn main() {}
+//! The program `mezza`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mezza::cli::main()
+}

@@ -8,9 +8,15 @@
 )]
 
 mod backend;
+mod cli;
 mod config;
 mod home;
 mod logs;
+mod node;
 mod postgres;
+mod program;
 mod relay;
+mod silence;
+mod two_homes;
 mod vault;
+mod web;

@@ -1,0 +1,167 @@
+//! The line to one relay: two connections, kept up for as long as somebody wants it.
+//!
+//! ```text
+//! Down --TLS, HELLO on both--> Up --either breaks--> Down        pause 1, 2, 4 .. 60 s, +-20 %
+//! control: OPEN CLOSE WATCH TAKEN BUNDLE_SET     put: PUT BUNDLE_GET     both: PING every 55 s
+//! ```
+//!
+//! The second connection keeps what we send to others apart from where our own mail lies.
+
+mod flight;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mezza_messenger::Output;
+use mezza_messenger::card::RelayEntry;
+use mezza_messenger::relay_wire::ClientFrame;
+use rand_core::Rng as _;
+use tokio::sync::mpsc;
+use tokio::time;
+
+use super::{Dialer, News, ORDERS_MAX, Report};
+use crate::node::Job;
+use crate::relay::Clock;
+use crate::relay::client::{self, ConnectError, Connection, Receiver, Sender};
+use crate::rng::OsRng;
+use flight::{Flight, Way};
+
+/// Between two PINGs.
+const PING: Duration = Duration::from_secs(55);
+/// A connection that says nothing for so long is dead: a PING and its answer would have come.
+const SILENCE: Duration = Duration::from_secs(85);
+/// The first pause before a new try.
+const PAUSE_MS_MIN: u64 = 1_000;
+/// The longest pause before a new try.
+const PAUSE_MS_MAX: u64 = 60_000;
+
+/// Keeps the line until the task is aborted.
+pub async fn keep(relay: RelayEntry, dialer: Dialer, serial: u64, jobs: mpsc::Sender<Job>) {
+    let line = Line { relay, dialer, serial, jobs };
+    let mut pause_ms = PAUSE_MS_MIN;
+    loop {
+        match line.connect().await {
+            Ok((control, put)) => {
+                pause_ms = PAUSE_MS_MIN;
+                line.stand(control, put).await;
+            }
+            Err(error) => {
+                tracing::debug!(exit = error.exit_code(), "a relay cannot be reached");
+                line.tell(News::Trouble { relay: line.relay.key, text: error.to_string() }).await;
+            }
+        }
+        time::sleep(jittered(pause_ms)).await;
+        pause_ms = (pause_ms * 2).min(PAUSE_MS_MAX);
+    }
+}
+
+/// Between 80 % and 120 % of a pause, so that clients do not come back in step.
+fn jittered(pause_ms: u64) -> Duration {
+    let fifth = pause_ms / 5;
+    Duration::from_millis(pause_ms - fifth + OsRng.next_u64() % (2 * fifth + 1))
+}
+
+struct Line {
+    relay: RelayEntry,
+    dialer: Dialer,
+    serial: u64,
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Line {
+    async fn connect(&self) -> Result<(Connection, Connection), ConnectError> {
+        let at_home = self.dialer.at_home.get(&self.relay.key);
+        let host = at_home.map_or_else(|| self.relay.host.clone(), |at| at.ip().to_string());
+        let port = at_home.map_or(self.relay.port, std::net::SocketAddr::port);
+        let clock = Clock::system();
+        let one = || client::connect(&self.relay.key, &host, port, &clock, self.dialer.tap.clone());
+        tokio::try_join!(one(), one())
+    }
+
+    /// Serves both connections until one breaks.
+    async fn stand(&self, control: Connection, put: Connection) {
+        let (relay, caps) = (self.relay.key, self.dialer.caps());
+        let (orders, queue) = mpsc::channel(ORDERS_MAX);
+        if !self.tell(News::Up { relay, caps, orders }).await {
+            return;
+        }
+        let flight = Mutex::new(Flight::new(relay));
+        let (to_control, control_frames) = mpsc::channel(ORDERS_MAX);
+        let (to_put, put_frames) = mpsc::channel(ORDERS_MAX);
+        let (control_sender, control_receiver) = control.split();
+        let (put_sender, put_receiver) = put.split();
+        tokio::select! {
+            () = sort(queue, &flight, [to_control, to_put]) => {}
+            () = write(control_frames, control_sender) => {}
+            () = write(put_frames, put_sender) => {}
+            () = self.read(Way::Control, control_receiver, &flight) => {}
+            () = self.read(Way::Put, put_receiver, &flight) => {}
+        }
+        self.tell(News::Down { relay }).await;
+    }
+
+    async fn read(&self, way: Way, mut receiver: Receiver, flight: &Mutex<Flight>) {
+        while let Ok(Ok(frame)) = time::timeout(SILENCE, receiver.recv()).await {
+            let input = hold(flight).take_in(way, frame);
+            if let Some(input) = input
+                && !self.tell(News::Input(input)).await
+            {
+                return;
+            }
+        }
+    }
+
+    /// Whether the node still listens.
+    async fn tell(&self, news: News) -> bool {
+        let report = Report { serial: self.serial, news };
+        self.jobs.send(Job::Report(Box::new(report))).await.is_ok()
+    }
+}
+
+/// Turns orders into frames and gives them to the connection that they belong to.
+async fn sort(
+    mut orders: mpsc::Receiver<Output>,
+    flight: &Mutex<Flight>,
+    [control, put]: [mpsc::Sender<ClientFrame>; 2],
+) {
+    while let Some(order) = orders.recv().await {
+        let Some((way, frame)) = hold(flight).send_off(order) else { continue };
+        let to = if way == Way::Control { &control } else { &put };
+        if to.send(frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn write(mut frames: mpsc::Receiver<ClientFrame>, mut sender: Sender) {
+    let mut ping = time::interval_at(time::Instant::now() + PING, PING);
+    loop {
+        let frame = tokio::select! {
+            frame = frames.recv() => match frame {
+                Some(frame) => frame,
+                None => return,
+            },
+            _ = ping.tick() => ClientFrame::Ping,
+        };
+        if sender.send(&frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn hold(flight: &Mutex<Flight>) -> MutexGuard<'_, Flight> {
+    flight.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_stay_within_a_fifth() {
+        for _ in 0..1_000 {
+            let ms = jittered(10_000).as_millis();
+            assert!((8_000..=12_000).contains(&ms), "{ms}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What is in flight on one line: requests by their number, mailboxes and mail by theirs.
+//!
+//! Pure bookkeeping: orders become frames, frames become inputs. A new line begins with an empty
+//! one, so nothing of an older connection can be answered or taken by mistake (RELAY-5).
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mezza_messenger::relay_wire::{self, ClientFrame, Code, OneTimeKey, RelayFrame};
+use mezza_messenger::{BoxKind, Input, Output, SlotId, Ticket};
+use mezza_ratchet::OneTime;
+
+/// Most requests in flight on one connection; the device asks for far fewer at once.
+const REQUESTS_MAX: usize = 8_192;
+/// Most mail given to the device and not taken yet: 64 a box by the relay's own limit.
+const MAILS_MAX: usize = 131_072;
+
+/// Which of the two connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// Our own mailboxes.
+    Control,
+    /// What goes to others.
+    Put,
+}
+
+/// Bookkeeping of one line.
+pub struct Flight {
+    relay: [u8; 32],
+    next_req: u16,
+    tickets: BTreeMap<(Way, u16), Ticket>,
+    next_box: u16,
+    boxes: BTreeMap<u16, SlotId>,
+    mails: BTreeMap<u64, (u16, u32)>,
+}
+
+/// Numbers of mail are unique in the process, so that a late `Take` names nothing here.
+static NEXT_MAIL: AtomicU64 = AtomicU64::new(1);
+
+impl Flight {
+    /// Nothing in flight.
+    pub fn new(relay: [u8; 32]) -> Self {
+        let (tickets, boxes, mails) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { relay, next_req: 1, tickets, next_box: 1, boxes, mails }
+    }
+
+    /// The frame of an order, and where it goes. An order that means nothing here gives none.
+    pub fn send_off(&mut self, order: Output) -> Option<(Way, ClientFrame)> {
+        let frame = match order {
+            Output::Carry { ticket, address, ttl_h, bytes, .. } => {
+                let req = self.request(Way::Put, ticket)?;
+                return Some((Way::Put, ClientFrame::Put { req, address, ttl_h, envelope: bytes }));
+            }
+            Output::Fetch { ticket, address, .. } => {
+                let req = self.request(Way::Put, ticket)?;
+                return Some((Way::Put, ClientFrame::BundleGet { req, address }));
+            }
+            Output::Open { ticket, token, kind, .. } => {
+                let kind = match kind {
+                    BoxKind::Conversation => relay_wire::BoxKind::Conversation,
+                    BoxKind::Intro => relay_wire::BoxKind::Intro,
+                };
+                ClientFrame::Open { req: self.request(Way::Control, ticket)?, token, kind }
+            }
+            Output::Close { ticket, token, .. } => {
+                ClientFrame::Close { req: self.request(Way::Control, ticket)?, token }
+            }
+            Output::Watch { ticket, slot, token, .. } => {
+                let req = self.request(Way::Control, ticket)?;
+                ClientFrame::Watch { req, number: self.number(slot)?, token }
+            }
+            Output::Publish { ticket, token, bundle, one_time, replace, .. } => {
+                let req = self.request(Way::Control, ticket)?;
+                let keys = one_time.iter().map(|key| OneTimeKey { id: key.id, key: key.key });
+                ClientFrame::BundleSet { req, token, fresh: replace, bundle, keys: keys.collect() }
+            }
+            Output::Take { mail, .. } => {
+                let (number, nr) = self.mails.remove(&mail)?;
+                ClientFrame::Taken { number, mails: vec![nr] }
+            }
+            Output::Store(_) | Output::Dial { .. } | Output::Hang { .. } | Output::Show(_) => {
+                return None;
+            }
+        };
+        Some((Way::Control, frame))
+    }
+
+    /// What a frame means for the device.
+    pub fn take_in(&mut self, way: Way, frame: RelayFrame) -> Option<Input> {
+        match frame {
+            RelayFrame::Done { req, code, retry_s } => {
+                let ticket = self.tickets.remove(&(way, req))?;
+                Some(match code {
+                    Code::Done => Input::Handed { ticket },
+                    code => Input::Refused { ticket, code: code as u8, retry_s },
+                })
+            }
+            RelayFrame::Bundle { req, bundle, key } => {
+                let ticket = self.tickets.remove(&(way, req))?;
+                let one_time = key.map(|key| OneTime { id: key.id, key: key.key });
+                Some(Input::Bundle { ticket, bytes: bundle, one_time })
+            }
+            RelayFrame::Mail { number, nr, envelope } => {
+                let slot = *self.boxes.get(&number)?;
+                if self.mails.len() >= MAILS_MAX {
+                    return None;
+                }
+                let mail = NEXT_MAIL.fetch_add(1, Ordering::Relaxed);
+                self.mails.insert(mail, (number, nr));
+                Some(Input::Arrived { slot, mail, bytes: envelope })
+            }
+            RelayFrame::Stock { left, .. } => Some(Input::Stock { relay: self.relay, n: left }),
+            RelayFrame::Hello { .. } | RelayFrame::Ping => None,
+        }
+    }
+
+    /// A free request number, 1 and up; none if too much is in flight.
+    fn request(&mut self, way: Way, ticket: Ticket) -> Option<u16> {
+        if self.tickets.len() >= REQUESTS_MAX {
+            return None;
+        }
+        while self.next_req == 0 || self.tickets.contains_key(&(way, self.next_req)) {
+            self.next_req = self.next_req.wrapping_add(1);
+        }
+        let req = self.next_req;
+        self.next_req = self.next_req.wrapping_add(1);
+        self.tickets.insert((way, req), ticket);
+        Some(req)
+    }
+
+    /// The number of a mailbox on this connection; the same one when it is watched again.
+    fn number(&mut self, slot: SlotId) -> Option<u16> {
+        if let Some((number, _)) = self.boxes.iter().find(|(_, at)| **at == slot) {
+            return Some(*number);
+        }
+        let number = self.next_box;
+        self.next_box = number.checked_add(1)?;
+        self.boxes.insert(number, slot);
+        Some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mezza_core::Secret;
+
+    fn carry(ticket: u64) -> Output {
+        let (relay, address) = ([0; 32], [0; 16]);
+        Output::Carry { ticket: Ticket(ticket), relay, address, ttl_h: 720, bytes: vec![0; 512] }
+    }
+
+    fn done(req: u16, code: Code) -> RelayFrame {
+        RelayFrame::Done { req, code, retry_s: 0 }
+    }
+
+    #[test]
+    fn answers_find_their_tickets_once() {
+        let mut flight = Flight::new([0; 32]);
+        let (way, frame) = flight.send_off(carry(7)).unwrap();
+        let ClientFrame::Put { req, .. } = frame else { panic!("not a PUT") };
+        assert_eq!((way, req), (Way::Put, 1));
+        assert!(flight.take_in(Way::Control, done(1, Code::Done)).is_none());
+        let input = flight.take_in(Way::Put, done(1, Code::Done));
+        assert!(matches!(input, Some(Input::Handed { ticket: Ticket(7) })));
+        assert!(flight.take_in(Way::Put, done(1, Code::Done)).is_none());
+    }
+
+    #[test]
+    fn mail_is_taken_once_and_only_from_this_line() {
+        let mut flight = Flight::new([0; 32]);
+        let watch = || Output::Watch {
+            ticket: Ticket(1),
+            slot: SlotId(5),
+            relay: [0; 32],
+            token: Secret::fill(|_| {}),
+        };
+        assert!(flight.send_off(watch()).is_some());
+        let mail = RelayFrame::Mail { number: 1, nr: 9, envelope: vec![1; 512] };
+        let Some(Input::Arrived { slot, mail, .. }) = flight.take_in(Way::Control, mail) else {
+            panic!("no mail")
+        };
+        let take = || Output::Take { slot, mail };
+        assert!(Flight::new([0; 32]).send_off(take()).is_none());
+        let taken = flight.send_off(take());
+        assert!(
+            matches!(taken, Some((Way::Control, ClientFrame::Taken { number: 1, mails })) if mails == [9])
+        );
+        assert!(flight.send_off(take()).is_none());
+        let foreign = RelayFrame::Mail { number: 2, nr: 1, envelope: vec![] };
+        assert!(flight.take_in(Way::Control, foreign).is_none());
+    }
+
+    #[test]
+    fn request_numbers_wrap_around_what_is_in_flight() {
+        let mut flight = Flight::new([0; 32]);
+        assert!(flight.send_off(carry(0)).is_some());
+        flight.next_req = u16::MAX;
+        let reqs: Vec<u16> = (0..2).map(|n| flight.request(Way::Put, Ticket(n)).unwrap()).collect();
+        assert_eq!(reqs, [u16::MAX, 2]);
+    }
+}

@@ -1,0 +1,135 @@
+//! The command line: every command, its texts, its exit codes (messenger 12.2).
+//!
+//! Commands about notes and contacts ask a running node over its HTTP interface; `init`,
+//! `card show`, `config` and `relay` work on their own.
+
+pub mod args;
+pub mod client;
+pub mod follow;
+pub mod people;
+pub mod person;
+pub mod serve;
+pub mod show;
+pub mod talk;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use mezza_messenger::card::RelayEntry;
+use mezza_messenger::uri::{self, Uri};
+
+use crate::config::Config;
+use crate::exit::{Exit, Fault};
+use crate::home::Home;
+use crate::node::desk::ask;
+use args::{Cli, Command};
+use client::Client;
+use show::Out;
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let json = cli.json;
+    match run(cli) {
+        Ok(exit) => exit.into(),
+        Err(fault) => {
+            show::fault(&fault, json);
+            fault.code.into()
+        }
+    }
+}
+
+/// What every command has at hand.
+pub struct Desk {
+    /// The folder of this identity.
+    pub home: Home,
+    /// Where answers go.
+    pub out: Out,
+}
+
+impl Desk {
+    /// The running node of this home.
+    ///
+    /// # Errors
+    /// If none is running.
+    pub fn client(&self) -> Result<Client, Fault> {
+        Client::of(&self.home)
+    }
+
+    /// The settings: flags, then environment, then file.
+    ///
+    /// # Errors
+    /// An unknown key, or a value that cannot be.
+    pub fn config(&self, flags: &[(&str, String)]) -> Result<Config, Fault> {
+        Config::load(&self.home.config(), std::env::vars(), flags)
+    }
+}
+
+fn run(cli: Cli) -> Result<Exit, Fault> {
+    let out = Out { json: cli.json };
+    match cli.command {
+        Command::Completions { shell } => return Ok(completions(shell)),
+        Command::Man { dir } => return man(&dir, out),
+        Command::Openapi => {
+            show::raw(crate::web::description()?.trim_end());
+            return Ok(Exit::Done);
+        }
+        _ => {}
+    }
+    let desk = Desk { home: Home::find(cli.home.as_deref())?, out };
+    let done = match cli.command {
+        Command::Up(up) => return serve::up(&desk, &up),
+        Command::Node { what } => return serve::node(&desk, &what),
+        Command::Relay(relay) => return serve::relay(&desk, &relay),
+        Command::Init(init) => person::init(&desk, &init),
+        Command::Lock => person::lock(&desk),
+        Command::Unlock(key) => person::unlock(&desk, &key),
+        Command::Url => person::url(&desk),
+        Command::Card(card) => person::card(&desk, &card),
+        Command::Doctor => return person::doctor(&desk),
+        Command::Config { what } => person::config(&desk, &what),
+        Command::Add(add) => people::add(&desk, &add),
+        Command::Contacts { name } => people::contacts(&desk, name.as_deref()),
+        Command::Requests { what } => people::requests(&desk, what.as_ref()),
+        Command::Verify { name, matches } => people::verify(&desk, &name, matches),
+        Command::Set(set) => people::set(&desk, &set),
+        Command::Send(send) => return talk::send(&desk, &send),
+        Command::Log { name, n, follow } => talk::log(&desk, &name, n, follow),
+        Command::Outbox { what } => talk::outbox(&desk, what.as_ref()),
+        Command::Carriers => talk::carriers(&desk),
+        Command::Completions { .. } | Command::Man { .. } | Command::Openapi => Ok(()),
+    };
+    done.map(|()| Exit::Done)
+}
+
+fn completions(shell: clap_complete::Shell) -> Exit {
+    clap_complete::generate(shell, &mut Cli::command(), "mezza", &mut std::io::stdout().lock());
+    Exit::Done
+}
+
+fn man(dir: &std::path::Path, out: Out) -> Result<Exit, Fault> {
+    let written = std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), dir));
+    written.map_err(|error| {
+        let text = format!("the man pages cannot be written: {error}");
+        Fault::new(Exit::CannotWrite, text, "choose another folder")
+    })?;
+    let value = serde_json::json!({ "folder": dir });
+    out.either(&value, format!("man pages are in {}", dir.display()));
+    Ok(Exit::Done)
+}
+
+/// Reads the address of a relay.
+///
+/// # Errors
+/// A typing error, or an address of something else.
+pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
+    match uri::decode(text).map_err(|error| ask::uri_fault(error, "address"))? {
+        Uri::Relay { key, port, host } => Ok(RelayEntry { key, address: [0; 16], port, host }),
+        Uri::Card(_) => Err(Fault::new(
+            Exit::Malformed,
+            "this is a card, not the address of a relay",
+            "the operator of a relay gets its address with `mezza relay uri`",
+        )),
+    }
+}

@@ -1,0 +1,379 @@
+//! What may be typed. Help texts, man pages and completions are made from here (CLI-1).
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Private messages over whatever path is left.
+#[derive(Debug, Parser)]
+#[command(name = "mezza", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "First steps: `mezza up --demo`, or `mezza init` and `mezza node run`.")]
+pub struct Cli {
+    /// The folder of this identity (else that of `MEZZA_HOME`, else ~/.local/share/mezza)
+    #[arg(long, global = true, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+    /// Print JSON, one value a line
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start what this home holds; an empty home becomes the demonstration world
+    Up(Up),
+    /// Make a new identity and its vault
+    Init(Init),
+    /// Run, look at or stop the node
+    Node {
+        /// What to do with it
+        #[command(subcommand)]
+        what: Node,
+    },
+    /// Lock the vault
+    Lock,
+    /// Unlock the vault
+    Unlock(Key),
+    /// Print a new one-time address of the page
+    Url,
+    /// Show the own card, or look at another one
+    Card(Card),
+    /// Add a contact from a card: an address, or a picture of a QR code
+    Add(Add),
+    /// List contacts, or show one
+    Contacts {
+        /// Name or #number
+        name: Option<String>,
+    },
+    /// List strangers who wrote; let one in or turn one away
+    Requests {
+        /// What to do with one
+        #[command(subcommand)]
+        what: Option<Requests>,
+    },
+    /// Show the safety number of a contact
+    Verify {
+        /// Name or #number
+        name: String,
+        /// You have compared the numbers over another way, and they are equal
+        #[arg(long)]
+        matches: bool,
+    },
+    /// Write a note
+    Send(Send),
+    /// Show a thread
+    Log {
+        /// Name or #number
+        name: String,
+        /// How many notes
+        #[arg(short, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
+        n: u16,
+        /// Go on as notes and states come
+        #[arg(short, long)]
+        follow: bool,
+    },
+    /// List notes that are not delivered yet, or give one up
+    Outbox {
+        /// What to do with one
+        #[command(subcommand)]
+        what: Option<Outbox>,
+    },
+    /// Set how to talk to a contact
+    Set(Set),
+    /// List carriers: level, delay, limits, what each protects from whom
+    Carriers,
+    /// Run a relay for others
+    Relay(Relay),
+    /// Look for what is wrong
+    Doctor,
+    /// Check or print the settings
+    Config {
+        /// What to do with them
+        #[command(subcommand)]
+        what: Config,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages into a folder
+    Man {
+        /// The folder
+        dir: PathBuf,
+    },
+    /// Print the description of the HTTP interface
+    #[command(hide = true)]
+    Openapi,
+}
+
+/// `mezza up`.
+#[derive(Debug, Args)]
+pub struct Up {
+    /// Make the demonstration world: a relay, you, and an echo
+    #[arg(long)]
+    pub demo: bool,
+    /// End after the check
+    #[arg(long)]
+    pub check: bool,
+    /// Record what a provider, the relay and a thief see
+    #[arg(long)]
+    pub observe: bool,
+    /// How it is served
+    #[command(flatten)]
+    pub serve: Serve,
+}
+
+/// How a node is served.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Port of the page and the interface; a taken one gives the next free one
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
+    /// Do not print an address for a browser
+    #[arg(long)]
+    pub no_web: bool,
+    /// Where the passphrase comes from
+    #[command(flatten)]
+    pub key: Key,
+}
+
+/// Where the passphrase comes from.
+#[derive(Debug, Args)]
+pub struct Key {
+    /// Read the passphrase from this file (else the one that `MEZZA_PASSPHRASE_FILE` names)
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: Option<PathBuf>,
+}
+
+/// `mezza init`.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The name that others read on your card, at most 24 bytes
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Your relay, as `mezzavoce:r1/..`; its operator gets it from `mezza relay uri`
+    #[arg(long, value_name = "URI")]
+    pub relay: Option<String>,
+    /// Where the passphrase comes from
+    #[command(flatten)]
+    pub key: Key,
+}
+
+/// `mezza node`.
+#[derive(Debug, Subcommand)]
+pub enum Node {
+    /// Run the node until Ctrl-C
+    Run {
+        /// How it is served
+        #[command(flatten)]
+        serve: Serve,
+        /// Record what a provider, the relay and a thief see
+        #[arg(long)]
+        observe: bool,
+    },
+    /// Is it running, and is it unlocked?
+    Status,
+    /// Lock and stop it
+    Stop,
+}
+
+/// `mezza card`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Card {
+    /// Look at a card instead
+    #[command(subcommand)]
+    pub what: Option<CardWhat>,
+    /// Which parts to give away
+    #[arg(long, value_enum, default_value_t = Form::Full)]
+    pub form: Form,
+    /// Draw it as a QR code
+    #[arg(long)]
+    pub qr: bool,
+    /// Write the QR code into a file, .png or .svg
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// Forms of a card.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Form {
+    /// All parts
+    Full,
+    /// Small enough for paper
+    Poster,
+    /// For use without internet
+    Offline,
+}
+
+/// `mezza card show`.
+#[derive(Debug, Subcommand)]
+pub enum CardWhat {
+    /// Check a card and show what it says
+    Show {
+        /// An address, a file with one, or a picture of a QR code
+        source: String,
+    },
+}
+
+/// `mezza add`.
+#[derive(Debug, Args)]
+pub struct Add {
+    /// An address, a file with one, or a picture of a QR code
+    pub source: String,
+    /// Your name for the contact; else the one on the card
+    #[arg(long = "as", value_name = "PETNAME")]
+    pub petname: Option<String>,
+    /// You took the card from the person's own screen
+    #[arg(long)]
+    pub in_person: bool,
+}
+
+/// `mezza requests`.
+#[derive(Debug, Subcommand)]
+pub enum Requests {
+    /// Let a stranger in
+    Accept {
+        /// The number in the list
+        n: u32,
+    },
+    /// Turn a stranger away
+    Refuse {
+        /// The number in the list
+        n: u32,
+    },
+}
+
+/// `mezza send`.
+#[derive(Debug, Args)]
+pub struct Send {
+    /// Name or #number
+    pub name: String,
+    /// The text; `-` or nothing reads it from standard input
+    pub text: Option<String>,
+    /// Only if it leaves by this carrier
+    #[arg(long, value_name = "CARRIER")]
+    pub carrier: Option<String>,
+    /// Wait until the note is that far
+    #[arg(long, value_enum)]
+    pub wait: Option<Wait>,
+    /// How long to wait, seconds
+    #[arg(long, value_name = "S", default_value_t = 30, requires = "wait")]
+    pub timeout: u64,
+}
+
+/// How far a note shall be.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Wait {
+    /// A carrier took it
+    Handed,
+    /// It is on their device
+    Delivered,
+}
+
+/// `mezza outbox`.
+#[derive(Debug, Subcommand)]
+pub enum Outbox {
+    /// Give a note up
+    Cancel {
+        /// The number in the list
+        id: u64,
+    },
+}
+
+/// `mezza set`.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// Name or #number
+    pub name: String,
+    /// Carriers, best first
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    pub carriers: Option<Vec<String>>,
+    /// The lowest level a note may leave by, 1 to 4
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub level_min: Option<u8>,
+    /// Whether another carrier of the list may step in
+    #[arg(long, value_enum)]
+    pub fallback: Option<Fallback>,
+    /// How long notes stay: 30m, 24h, 7d, off
+    #[arg(long, value_name = "TIME", value_parser = super::show::timer)]
+    pub timer: Option<u32>,
+    /// Whether to tell them what has arrived
+    #[arg(long, value_enum)]
+    pub receipts: Option<Switch>,
+    /// Your name for the contact
+    #[arg(long = "as", value_name = "PETNAME")]
+    pub petname: Option<String>,
+    /// Drop what comes from them
+    #[arg(long, conflicts_with = "unblock")]
+    pub block: bool,
+    /// Let them in again
+    #[arg(long)]
+    pub unblock: bool,
+}
+
+/// `--fallback`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Fallback {
+    /// The first of the list alone
+    None,
+    /// The first of the list that fits and is up
+    Listed,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Switch {
+    /// On
+    On,
+    /// Off
+    Off,
+}
+
+/// `mezza relay`.
+#[derive(Debug, Args)]
+pub struct Relay {
+    /// What to do
+    #[command(subcommand)]
+    pub what: RelayWhat,
+    /// Where mail lies: sqlite:PATH or postgres:URL
+    #[arg(long, global = true, value_name = "STORE")]
+    pub store: Option<String>,
+    /// Where to listen, ADDRESS:PORT
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+}
+
+/// What to do with a relay.
+#[derive(Debug, Subcommand)]
+pub enum RelayWhat {
+    /// Run it until Ctrl-C
+    Run,
+    /// Make its key and store
+    Init,
+    /// Its key, its store, and whether it runs
+    Status,
+    /// Print the address that people give to `mezza init --relay`
+    Uri {
+        /// The name or address under which others reach it
+        #[arg(long)]
+        host: Option<String>,
+    },
+}
+
+/// `mezza config`.
+#[derive(Debug, Subcommand)]
+pub enum Config {
+    /// Are all settings known and sound?
+    Check,
+    /// Print all settings
+    Print {
+        /// And where each one comes from
+        #[arg(long)]
+        origin: bool,
+    },
+}

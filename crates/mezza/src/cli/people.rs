@@ -1,0 +1,234 @@
+//! Commands about contacts.
+
+use serde_json::json;
+
+use super::args::{Add, Fallback, Requests, Set, Switch};
+use super::client::Client;
+use super::person::read_source;
+use super::{Desk, show};
+use crate::exit::{Exit, Fault};
+use crate::web::dto;
+
+/// Groups of a safety number in a line.
+const GROUPS_A_LINE: usize = 4;
+
+/// `mezza add`
+pub fn add(desk: &Desk, add: &Add) -> Result<(), Fault> {
+    let uri = read_source(&add.source)?;
+    // A card that cannot be read is the person's to mend, with or without a node.
+    crate::node::desk::ask::read_card(&uri)?;
+    let body = dto::AddRequest { uri, name: add.petname.clone(), in_person: Some(add.in_person) };
+    let contact: dto::Contact = desk.client()?.post("/v1/contacts", &body)?;
+    let name = show::clean(&contact.name);
+    desk.out.either(&contact, format!("added {name} as #{}", contact.id));
+    if contact.namesake {
+        desk.out.line(format!(
+            "another contact has this name and another key: a different person, or somebody who \
+             pretends; compare numbers with `mezza verify '#{}'`",
+            contact.id
+        ));
+    }
+    desk.out.line(format!("next: `mezza send {name} \"hello\"`"));
+    Ok(())
+}
+
+/// `mezza contacts`
+pub fn contacts(desk: &Desk, name: Option<&str>) -> Result<(), Fault> {
+    let client = desk.client()?;
+    if let Some(name) = name {
+        let contact = find(&client, name)?;
+        desk.out.value(&contact);
+        describe(desk, &contact);
+        return Ok(());
+    }
+    let all: dto::Contacts = client.get("/v1/contacts")?;
+    desk.out.value(&all);
+    for contact in &all.contacts {
+        desk.out.line(show::contact(contact));
+    }
+    if all.contacts.is_empty() {
+        desk.out.line("no contacts yet; `mezza add CARD` adds one, `mezza card` shows yours");
+    }
+    Ok(())
+}
+
+fn describe(desk: &Desk, contact: &dto::Contact) {
+    let out = desk.out;
+    let policy = &contact.policy;
+    out.line(show::contact(contact));
+    out.line(format!("calls itself  {}", show::clean(&contact.claimed_name)));
+    out.line(format!("carriers      {}, level at least {}", policy.carriers.join(","), policy.pin));
+    let timer = match policy.timer_s {
+        0 => "none".into(),
+        s => format!("{s} s"),
+    };
+    let receipts = if policy.delivered { "on" } else { "off" };
+    out.line(format!("timer         {timer}; receipts {receipts}"));
+    if let Some(relay) = &contact.relay {
+        out.line(format!("relay         {}:{} key {}", relay.host, relay.port, relay.key));
+    }
+    out.line(format!("suites        {}", contact.suites.join(" ")));
+    if contact.missing > 0 {
+        out.line(format!("{} notes are on their way to you", contact.missing));
+    }
+}
+
+/// `mezza requests`
+pub fn requests(desk: &Desk, what: Option<&Requests>) -> Result<(), Fault> {
+    let client = desk.client()?;
+    match what {
+        None => list_requests(desk, &client),
+        Some(Requests::Accept { n }) => {
+            let contact: dto::Contact = client.post(&format!("/v1/requests/{n}/accept"), &())?;
+            let name = show::clean(&contact.name);
+            desk.out.either(&contact, format!("{name} is a contact now; `mezza log {name}`"));
+            Ok(())
+        }
+        Some(Requests::Refuse { n }) => {
+            client.act("POST", &format!("/v1/requests/{n}/refuse"))?;
+            desk.out.either(&json!({ "refused": n }), "refused; they are not told");
+            Ok(())
+        }
+    }
+}
+
+fn list_requests(desk: &Desk, client: &Client) -> Result<(), Fault> {
+    let all: dto::Requests = client.get("/v1/requests")?;
+    desk.out.value(&all);
+    for request in &all.requests {
+        let name = show::clean(&request.contact.claimed_name);
+        desk.out.line(format!("{:<4} {name} (its own claim)", request.contact.id));
+        for note in &request.notes {
+            desk.out.line(format!("     {}", show::note(note, &request.contact.claimed_name)));
+        }
+    }
+    desk.out.line(if all.requests.is_empty() {
+        "nobody asks"
+    } else {
+        "`mezza requests accept N` lets one in, `mezza requests refuse N` turns one away"
+    });
+    Ok(())
+}
+
+/// `mezza verify`
+pub fn verify(desk: &Desk, name: &str, matches: bool) -> Result<(), Fault> {
+    let client = desk.client()?;
+    let contact = find(&client, name)?;
+    let name = show::clean(&contact.name);
+    if matches {
+        let patch = dto::ContactPatch { verified: Some(true), ..Default::default() };
+        let contact: dto::Contact =
+            client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
+        desk.out.either(&contact, format!("recorded: the numbers of you and {name} are equal"));
+        return Ok(());
+    }
+    let number: dto::Number = client.get(&format!("/v1/contacts/{}/number", contact.id))?;
+    desk.out.value(&json!({ "contact": contact.id, "groups": number.groups }));
+    desk.out.line(format!(
+        "You and {name} must see the same number; compare it when you meet or by voice:"
+    ));
+    for line in number.groups.chunks(GROUPS_A_LINE) {
+        desk.out.line(format!("    {}", line.join("  ")));
+    }
+    desk.out.line(format!("equal: `mezza verify '#{}' --matches`. Not equal: stop writing, somebody stands between you", contact.id));
+    Ok(())
+}
+
+/// `mezza set`
+pub fn set(desk: &Desk, set: &Set) -> Result<(), Fault> {
+    let client = desk.client()?;
+    let contact = find(&client, &set.name)?;
+    let patch = dto::ContactPatch {
+        name: set.petname.clone(),
+        verified: None,
+        policy: Some(changed(&contact.policy, set)).filter(|new| *new != contact.policy),
+        blocked: if set.block { Some(true) } else { set.unblock.then_some(false) },
+    };
+    if patch.policy.is_none() && patch.name.is_none() && patch.blocked.is_none() {
+        desk.out.value(&contact);
+        desk.out.line("nothing to change:");
+        describe(desk, &contact);
+        return Ok(());
+    }
+    let contact: dto::Contact = client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
+    desk.out.value(&contact);
+    describe(desk, &contact);
+    Ok(())
+}
+
+fn changed(old: &dto::Policy, set: &Set) -> dto::Policy {
+    let fallback = set.fallback.map(|fallback| match fallback {
+        Fallback::None => dto::Fallback::None,
+        Fallback::Listed => dto::Fallback::Listed,
+    });
+    dto::Policy {
+        carriers: set.carriers.clone().unwrap_or_else(|| old.carriers.clone()),
+        pin: set.level_min.unwrap_or(old.pin),
+        fallback: fallback.unwrap_or(old.fallback),
+        timer_s: set.timer.unwrap_or(old.timer_s),
+        delivered: set.receipts.map_or(old.delivered, |receipts| matches!(receipts, Switch::On)),
+        read: old.read,
+    }
+}
+
+/// The contact of a name: `#number`, the exact name, else the only one that begins like it.
+///
+/// # Errors
+/// None or several; several are listed.
+pub fn find(client: &Client, name: &str) -> Result<dto::Contact, Fault> {
+    let all = client.get::<dto::Contacts>("/v1/contacts")?.contacts;
+    choose(&all, name)
+}
+
+fn choose(all: &[dto::Contact], name: &str) -> Result<dto::Contact, Fault> {
+    let tests: [&dyn Fn(&dto::Contact) -> bool; 3] =
+        [&|c| name.strip_prefix('#') == Some(c.id.as_str()), &|c| c.name == name, &|c| {
+            c.name.to_lowercase().starts_with(&name.to_lowercase())
+        }];
+    for test in tests {
+        let mut found: Vec<&dto::Contact> = all.iter().filter(|c| test(c)).collect();
+        match found.len() {
+            0 => {}
+            1 => return Ok(found.remove(0).clone()),
+            _ => return Err(ambiguous(name, &found)),
+        }
+    }
+    let text = format!("no contact is called {}", show::clean(name));
+    Err(Fault::new(Exit::NotFound, text, "`mezza contacts` lists those you have"))
+}
+
+fn ambiguous(name: &str, found: &[&dto::Contact]) -> Fault {
+    let list: Vec<String> =
+        found.iter().map(|c| format!("#{} {}", c.id, show::clean(&c.name))).collect();
+    let text = format!("{} may be {}", show::clean(name), list.join(" or "));
+    Fault::new(Exit::NotFound, text, format!("name it by its number, like '#{}'", found[0].id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contact(id: u32, name: &str) -> dto::Contact {
+        serde_json::from_value(json!({
+            "id": id.to_string(), "name": name, "claimed_name": name, "standing": "open",
+            "verified": null, "suites": [], "relay": null, "absent_parts": [], "unread": 0,
+            "missing": 0, "namesake": false, "last": null,
+            "policy": { "carriers": ["relay"], "pin": 1, "fallback": "none", "timer_s": 0,
+                        "delivered": true, "read": false },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn names_are_found_or_candidates_are_listed() {
+        let all =
+            || vec![contact(1, "Bob"), contact(2, "Bobby"), contact(3, "Eve"), contact(4, "Eve")];
+        assert_eq!(choose(&all(), "Bob").unwrap().id, "1");
+        assert_eq!(choose(&all(), "#4").unwrap().id, "4");
+        assert_eq!(choose(&all(), "bobb").unwrap().id, "2");
+        let fault = choose(&all(), "Eve").unwrap_err();
+        assert_eq!(fault.text, "Eve may be #3 Eve or #4 Eve");
+        assert_eq!(fault.code.number(), 66);
+        assert_eq!(choose(&all(), "Zoe").unwrap_err().code.number(), 66);
+    }
+}

@@ -1,0 +1,174 @@
+//! What is printed: lines for people, JSON for programs, nothing that steers a terminal.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use super::client;
+use crate::exit::Fault;
+use crate::web::dto::{Contact, Note, Standing, VerifiedHow};
+
+/// Where answers go.
+#[derive(Clone, Copy)]
+pub struct Out {
+    /// JSON, one value a line.
+    pub json: bool,
+}
+
+impl Out {
+    /// One line for people. A reader that went away is no error.
+    pub fn line(self, text: impl AsRef<str>) {
+        if !self.json {
+            raw(text.as_ref());
+        }
+    }
+
+    /// One value for programs.
+    pub fn value(self, value: &impl Serialize) {
+        if self.json {
+            raw(&client::json(value));
+        }
+    }
+
+    /// A line for people or a value for programs.
+    pub fn either(self, value: &impl Serialize, text: impl AsRef<str>) {
+        self.value(value);
+        self.line(text);
+    }
+}
+
+/// Prints a line as it is.
+pub fn raw(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// Prints a fault; the last words are the next step (CLI-2).
+pub fn fault(fault: &Fault, json: bool) {
+    let text = if json {
+        client::json(&serde_json::json!({
+            "error": fault.text, "next": fault.next, "exit": fault.code.number(),
+        }))
+    } else {
+        format!("mezza: {fault}")
+    };
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Text of others without anything that steers a terminal: control characters, and the marks
+/// that turn the direction of writing.
+pub fn clean(text: &str) -> String {
+    let steers = |c: char| {
+        (c.is_control() && c != '\n')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// One note as a line of a log.
+pub fn note(note: &Note, name: &str) -> String {
+    let who = if note.incoming { clean(name) } else { "you".into() };
+    let text = note.text.as_deref().map_or_else(|| "(sent by a newer version)".into(), clean);
+    let text = text.replace('\n', "\n    ");
+    let at = time(note.at_ms);
+    if note.incoming {
+        return format!("{at}  {who}: {text}");
+    }
+    let carrier = note.carrier.as_deref().map_or(String::new(), |c| format!(", {c}"));
+    format!("{at}  {who}: {text}  [{}{carrier}]", note.words)
+}
+
+/// One contact as a line.
+pub fn contact(contact: &Contact) -> String {
+    let standing = match contact.standing {
+        Standing::Held => "nothing sent yet",
+        Standing::Asked => "waiting for an answer",
+        Standing::Open => "open",
+        Standing::Request => "wants to write to you",
+        Standing::Blocked => "blocked",
+    };
+    let verified = match contact.verified.as_ref().map(|v| v.how) {
+        Some(VerifiedHow::InPerson) => ", met in person",
+        Some(VerifiedHow::Number) => ", number compared",
+        None => ", not verified",
+    };
+    let unread = match contact.unread {
+        0 => String::new(),
+        n => format!(", {n} new"),
+    };
+    let twin = if contact.namesake { ", ANOTHER CONTACT HAS THIS NAME" } else { "" };
+    format!("#{:<3} {}  ({standing}{verified}{unread}{twin})", contact.id, clean(&contact.name))
+}
+
+/// Milliseconds since 1970 as `2026-11-21 13:05` UTC.
+pub fn time(ms: u64) -> String {
+    let (days, minutes) = (ms / 86_400_000, ms / 60_000 % 1_440);
+    let (year, month, day) = date(days);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}Z", minutes / 60, minutes % 60)
+}
+
+/// Days since 1970 as year, month, day: years begin in March, so that the leap day is the last.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (400 * era + year + next, month, day)
+}
+
+/// `30m`, `24h`, `7d`, `off` in seconds.
+///
+/// # Errors
+/// A text for `clap` to show.
+pub fn timer(text: &str) -> Result<u32, String> {
+    if text == "off" {
+        return Ok(0);
+    }
+    let unit = match text.chars().last() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3_600,
+        Some('d') => 86_400,
+        _ => return Err("write it like 30m, 24h, 7d or off".into()),
+    };
+    let number = text[..text.len() - 1].parse::<u32>().ok();
+    let seconds = number.and_then(|n| n.checked_mul(unit)).filter(|s| *s > 0);
+    seconds.ok_or_else(|| "write it like 30m, 24h, 7d or off".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_across_leap_days() {
+        let cases = [
+            (0, (1970, 1, 1)),
+            (11_016, (2000, 2, 29)),
+            (11_017, (2000, 3, 1)),
+            (20_778, (2026, 11, 21)),
+            (47_540, (2100, 2, 28)),
+            (47_541, (2100, 3, 1)),
+        ];
+        for (days, civil) in cases {
+            assert_eq!(date(days), civil);
+        }
+        assert_eq!(time(1_795_266_300_000), "2026-11-21 13:05Z");
+    }
+
+    #[test]
+    fn texts_cannot_steer_a_terminal() {
+        assert_eq!(clean("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c\nd");
+    }
+
+    #[test]
+    fn timers() {
+        assert_eq!(timer("24h"), Ok(86_400));
+        assert_eq!(timer("off"), Ok(0));
+        for wrong in ["", "h", "0m", "24", "9999999d", "5 m", "é"] {
+            assert!(timer(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The driver's half of the machine contract: drain, sort, commit, carry out.
+//!
+//! ```text
+//! input -> handle -> poll .. poll -> None
+//!                    |
+//!                    +-- shown before the first batch: at once
+//!                    +-- batches: one commit for all of them
+//!                    +-- the rest, in order: only after the commit
+//! ```
+
+use mezza_core::Machine;
+use mezza_messenger::{Batch, Output};
+
+/// What one output is to its driver.
+pub enum Sorted<O, B> {
+    /// Something to make durable.
+    Store(B),
+    /// Something to tell, which may run ahead of the commit if nothing was stored before it.
+    Show(O),
+    /// Something to do after the commit.
+    Do(O),
+}
+
+/// An output that knows which of the three it is.
+pub trait Sort: Sized {
+    /// What is made durable.
+    type Batch;
+    /// Sorts this output.
+    fn sort(self) -> Sorted<Self, Self::Batch>;
+}
+
+/// All outputs of one input, ready to be carried out from top to bottom.
+pub struct Turn<O, B> {
+    /// To tell before the commit, and once more after it.
+    pub early: Vec<O>,
+    /// To commit as one transaction.
+    pub batches: Vec<B>,
+    /// To do after the commit, in order.
+    pub late: Vec<O>,
+}
+
+/// Drains a machine after `handle` or `wake`.
+pub fn drain<M>(machine: &mut M) -> Turn<M::Output, <M::Output as Sort>::Batch>
+where
+    M: Machine,
+    M::Output: Sort,
+{
+    let mut turn = Turn { early: Vec::new(), batches: Vec::new(), late: Vec::new() };
+    while let Some(output) = machine.poll() {
+        match output.sort() {
+            Sorted::Store(batch) => turn.batches.push(batch),
+            Sorted::Show(show) if turn.batches.is_empty() => turn.early.push(show),
+            Sorted::Show(output) | Sorted::Do(output) => turn.late.push(output),
+        }
+    }
+    turn
+}
+
+impl Sort for Output {
+    type Batch = Batch;
+
+    fn sort(self) -> Sorted<Self, Batch> {
+        match self {
+            Self::Store(batch) => Sorted::Store(batch),
+            Self::Show(event) => Sorted::Show(Self::Show(event)),
+            other => Sorted::Do(other),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The node: one thread owns the device and the vault; everything else asks it.
+//!
+//! ```text
+//! web, command line -- Ask ----> +--------+ -- commit --> vault
+//! relay lines ------- Report --> | thread | -- orders --> relay lines
+//! deadline, signal ------------> +--------+ -- events --> hub -> WebSockets
+//! ```
+//!
+//! The thread sleeps until an input or the nearest deadline, at most half a minute, so that a
+//! clock that jumped (sleep of the machine) is seen soon.
+
+pub mod desk;
+pub mod hub;
+pub mod refused;
+pub mod views;
+pub mod words;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mezza_core::Time;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::carriers::{self, Report};
+use crate::exit::Fault;
+use desk::Desk;
+use hub::Hub;
+pub use refused::Refused;
+
+/// Questions and reports that may wait for the thread.
+const QUEUE_MAX: usize = 1_024;
+/// The longest sleep of the thread: a clock that jumped is noticed after this time.
+const NAP_MAX: Duration = Duration::from_secs(30);
+
+/// How a node is to run.
+pub struct Options {
+    /// The folder of the vault.
+    pub vault: PathBuf,
+    /// Whether this is a demonstration: nothing locks itself, vaults are cheap to open.
+    pub demo: bool,
+    /// Seconds without a call of a person after which the node locks itself; 0: never.
+    pub idle_lock_s: u64,
+    /// How relays are dialled.
+    pub dialer: carriers::Dialer,
+}
+
+/// A question for the thread.
+type Question = Box<dyn FnOnce(&mut Desk) + Send>;
+
+/// What the thread takes in.
+pub enum Job {
+    /// Somebody asks.
+    Ask(Question),
+    /// A relay line tells.
+    Report(Box<Report>),
+    /// Lock and end.
+    Stop,
+}
+
+/// A handle on the thread; clones ask the same one.
+#[derive(Clone)]
+pub struct Node {
+    jobs: mpsc::Sender<Job>,
+    hub: Arc<Hub>,
+}
+
+/// The thread itself, to wait for.
+pub struct Running {
+    /// The handle.
+    pub node: Node,
+    thread: std::thread::JoinHandle<()>,
+}
+
+/// Starts the thread. It begins locked, or empty if there is no vault.
+///
+/// # Errors
+/// If the system refuses a thread.
+pub fn start(options: Options) -> Result<Running, Fault> {
+    let (jobs, queue) = mpsc::channel(QUEUE_MAX);
+    let hub = Arc::new(Hub::new(now()));
+    let node = Node { jobs: jobs.clone(), hub: Arc::clone(&hub) };
+    let runtime = Handle::current();
+    let desk = Desk::new(options, hub, jobs, runtime.clone());
+    let thread = std::thread::Builder::new()
+        .name("node".into())
+        .spawn(move || run(desk, queue, &runtime))
+        .map_err(|_| Fault::bug("the system refuses a thread"))?;
+    Ok(Running { node, thread })
+}
+
+fn run(mut desk: Desk, mut queue: mpsc::Receiver<Job>, runtime: &Handle) {
+    loop {
+        let nap = desk.nap(now()).min(NAP_MAX);
+        let job = runtime.block_on(async { tokio::time::timeout(nap, queue.recv()).await });
+        match job {
+            Err(_) => {}
+            Ok(Some(Job::Ask(question))) => question(&mut desk),
+            Ok(Some(Job::Report(report))) => desk.report(*report),
+            Ok(Some(Job::Stop) | None) => break,
+        }
+        desk.tend();
+    }
+    desk.end();
+}
+
+impl Node {
+    /// Has `question` answered by the thread, between two inputs.
+    ///
+    /// # Errors
+    /// What the question refuses, or that the node is stopping.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Desk) -> Result<T, Refused> + Send + 'static,
+    ) -> Result<T, Refused> {
+        let (tell, told) = oneshot::channel();
+        let ask = Job::Ask(Box::new(move |desk| {
+            let _ = tell.send(question(desk));
+        }));
+        self.jobs.send(ask).await.map_err(|_| Refused::stopping())?;
+        told.await.map_err(|_| Refused::stopping())?
+    }
+
+    /// Where the events of this node are told.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+}
+
+impl Running {
+    /// Locks the vault, ends the thread and waits for it, at most `patience`.
+    pub async fn stop(self, patience: Duration) {
+        let _ = self.node.jobs.send(Job::Stop).await;
+        let thread = self.thread;
+        let joined = tokio::task::spawn_blocking(move || thread.join().is_ok());
+        if !matches!(tokio::time::timeout(patience, joined).await, Ok(Ok(true))) {
+            tracing::warn!("the node did not end in time; what it accepted is on disk");
+        }
+    }
+}
+
+/// The clock of floor 3.
+pub fn now() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Time::from_ms(since.map_or(0, |since| since.as_millis() as u64))
+}

@@ -1,0 +1,272 @@
+//! What the interface may ask of an unlocked desk.
+
+use mezza_messenger::card::{Card, CardError, Form};
+use mezza_messenger::uri::{self, Uri, UriError};
+use mezza_messenger::view::{ContactView, NoteView, Standing};
+use mezza_messenger::{Command, ContactId, Device, Event, NoteId};
+
+use super::Desk;
+use crate::backend::AwsLc;
+use crate::exit::{Exit, Fault};
+use crate::node::{Refused, hub, now, views, words};
+use crate::web::dto::{self, EventKind};
+
+/// Most notes of one answer.
+const NOTES_MAX: usize = 500;
+/// Most bytes of a note's text.
+pub const TEXT_BYTES_MAX: usize = 8_192;
+
+impl Desk {
+    fn device(&self) -> Result<&Device<AwsLc>, Refused> {
+        match &self.open {
+            Some(open) => Ok(&open.device),
+            None if self.state() == dto::NodeState::Empty => Err(Refused::empty()),
+            None => Err(Refused::locked()),
+        }
+    }
+
+    /// The own identity.
+    pub fn me(&self) -> Result<dto::Me, Refused> {
+        Ok(views::me(&self.device()?.me()))
+    }
+
+    /// The own card in a form.
+    pub fn card(&self, form: dto::CardForm) -> Result<dto::CardText, Refused> {
+        let wanted = match form {
+            dto::CardForm::Full => Form::Full,
+            dto::CardForm::Poster => Form::Poster,
+            dto::CardForm::Offline => Form::Offline,
+        };
+        let card = self.device()?.card(wanted).map_err(|error| {
+            let text = format!("the card cannot be made in this form: {error}");
+            Fault::new(Exit::No, text, "use the full form")
+        })?;
+        Ok(dto::CardText { uri: uri::card(&card, false), form, bytes: card.encode().len() })
+    }
+
+    /// All contacts but strangers.
+    pub fn contacts(&self) -> Result<Vec<dto::Contact>, Refused> {
+        let device = self.device()?;
+        let known = device.contacts().into_iter().filter(|c| c.standing != Standing::Request);
+        Ok(known.map(|view| contact(device, &view)).collect())
+    }
+
+    /// One contact.
+    pub fn contact(&self, id: ContactId) -> Result<dto::Contact, Refused> {
+        let device = self.device()?;
+        let view = device.contact(id).ok_or_else(Refused::no_contact)?;
+        Ok(contact(device, &view))
+    }
+
+    /// Takes a contact from a card; one that is known already gets the newer card.
+    pub fn add(
+        &mut self,
+        text: &str,
+        name: Option<String>,
+        in_person: bool,
+    ) -> Result<dto::Contact, Refused> {
+        let card = read_card(text)?;
+        let ik = *card.ik().as_bytes();
+        self.device()?;
+        self.command(Command::Add { card, petname: name, in_person })?;
+        let id = self.device()?.contact_by_ik(&ik).ok_or_else(Refused::no_contact)?;
+        self.contact(id)
+    }
+
+    /// Changes what `patch` names, in the order name, rules, block, verification.
+    pub fn patch(
+        &mut self,
+        contact: ContactId,
+        patch: dto::ContactPatch,
+    ) -> Result<dto::Contact, Refused> {
+        self.contact(contact)?;
+        let policy = patch.policy.as_ref().map(views::policy_of).transpose()?;
+        if let Some(name) = patch.name {
+            self.command(Command::Rename { contact, name })?;
+        }
+        if let Some(policy) = policy {
+            self.command(Command::Policy { contact, policy })?;
+        }
+        if let Some(blocked) = patch.blocked {
+            self.command(Command::Block { contact, blocked })?;
+        }
+        if let Some(equal) = patch.verified {
+            self.command(Command::Verify { contact, equal })?;
+        }
+        self.contact(contact)
+    }
+
+    /// Deletes a contact with its thread.
+    pub fn delete(&mut self, contact: ContactId) -> Result<(), Refused> {
+        self.device()?;
+        self.command(Command::Delete { contact })
+    }
+
+    /// The safety number: 60 digits, and the bytes to scan.
+    pub fn number(&self, contact: ContactId) -> Result<(String, Vec<u8>), Refused> {
+        self.device()?.number(contact).ok_or_else(Refused::no_contact)
+    }
+
+    /// A part of a thread, oldest first, and whether older notes exist.
+    pub fn notes(
+        &self,
+        contact: ContactId,
+        before: Option<NoteId>,
+        limit: usize,
+    ) -> Result<dto::Notes, Refused> {
+        let device = self.device()?;
+        device.contact(contact).ok_or_else(Refused::no_contact)?;
+        let limit = limit.clamp(1, NOTES_MAX);
+        let mut thread = device.thread(contact, before, limit + 1, now());
+        let more = thread.len() > limit;
+        if more {
+            thread.remove(0);
+        }
+        Ok(dto::Notes { notes: thread.iter().map(|view| note(device, view)).collect(), more })
+    }
+
+    /// Writes a note. The same client id again gives the same note.
+    pub fn send(
+        &mut self,
+        contact: ContactId,
+        client: [u8; 16],
+        text: String,
+    ) -> Result<dto::Note, Refused> {
+        self.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(words::too_long(text.len(), TEXT_BYTES_MAX));
+        }
+        self.command(Command::Send { contact, client, text })?;
+        let device = self.device()?;
+        let sent = device.sent(&client).and_then(|id| device.note(id, now()));
+        sent.map(|view| note(device, &view)).ok_or_else(Refused::no_note)
+    }
+
+    /// What sending a text would take.
+    pub fn preview(&self, contact: ContactId, text: &str) -> Result<dto::Preview, Refused> {
+        let device = self.device()?;
+        device.contact(contact).ok_or_else(Refused::no_contact)?;
+        let offers = device.preview(contact, text.len()).iter().map(views::offer).collect();
+        Ok(dto::Preview { bytes: text.len(), bytes_max: TEXT_BYTES_MAX, offers })
+    }
+
+    /// Own notes that are not delivered yet.
+    pub fn outbox(&self) -> Result<Vec<dto::Note>, Refused> {
+        let device = self.device()?;
+        Ok(device.outbox(now()).iter().map(|view| note(device, view)).collect())
+    }
+
+    /// Strangers who wrote, with what they wrote.
+    pub fn requests(&self) -> Result<Vec<dto::StrangerRequest>, Refused> {
+        let device = self.device()?;
+        let strangers = device.contacts().into_iter().filter(|c| c.standing == Standing::Request);
+        let one = |view: ContactView| dto::StrangerRequest {
+            notes: device.thread(view.id, None, 8, now()).iter().map(|n| note(device, n)).collect(),
+            contact: contact(device, &view),
+        };
+        Ok(strangers.map(one).collect())
+    }
+
+    /// All carriers.
+    pub fn carriers(&self) -> Result<Vec<dto::Carrier>, Refused> {
+        let roads = self.device()?.roads();
+        Ok(roads.iter().map(views::carrier).collect())
+    }
+
+    /// The whole of one note.
+    pub fn note(&self, id: NoteId) -> Result<dto::Note, Refused> {
+        let device = self.device()?;
+        device.note(id, now()).map(|view| note(device, &view)).ok_or_else(Refused::no_note)
+    }
+
+    /// Whether strangers can write to us: the relay is up and holds mailbox and bundle.
+    pub fn is_reachable(&self) -> bool {
+        self.is_up() && self.opening.is_empty()
+    }
+
+    /// Whether any carrier is up.
+    pub fn is_up(&self) -> bool {
+        self.device().is_ok_and(|device| device.roads().iter().any(|road| road.up))
+    }
+}
+
+/// Reads a card from what a person pasted: spaces and line breaks do not matter.
+///
+/// # Errors
+/// A typing error, a forged card, or something that is no card.
+pub fn read_card(text: &str) -> Result<Card, Fault> {
+    match uri::decode(text).map_err(|error| uri_fault(error, "card"))? {
+        Uri::Card(card) => Ok(card),
+        Uri::Relay { .. } => Err(Fault::new(
+            Exit::Malformed,
+            "this is the address of a relay, not a card",
+            "give it to `mezza init --relay`, or ask for a card",
+        )),
+    }
+}
+
+/// A note as the interface shows it.
+pub fn note(device: &Device<AwsLc>, view: &NoteView) -> dto::Note {
+    let of = |carrier| device.roads().into_iter().find(|road| road.carrier == carrier);
+    let level = view.carrier.and_then(of).map(|road| road.caps.level);
+    views::note(view, level)
+}
+
+fn contact(device: &Device<AwsLc>, view: &ContactView) -> dto::Contact {
+    let last = view.last.and_then(|id| device.note(id, now()));
+    views::contact(view, last.map(|last| note(device, &last)))
+}
+
+/// An event as the interface tells it.
+pub fn event(device: &Device<AwsLc>, event: Event) -> dto::Event {
+    let told =
+        |kind, id: ContactId| dto::Event { contact: Some(id.0.to_string()), ..hub::plain(kind) };
+    let whole = |kind, id, n| dto::Event {
+        note: device.note(n, now()).map(|view| note(device, &view)),
+        ..told(kind, id)
+    };
+    let text = |kind, id, text: &str| dto::Event { text: Some(text.into()), ..told(kind, id) };
+    match event {
+        Event::Note(id, n) => whole(EventKind::Note, id, n),
+        Event::State(id, n) => whole(EventKind::State, id, n),
+        Event::Gone(id, n) => text(EventKind::Gone, id, &n.0.to_string()),
+        Event::Contact(id) => told(EventKind::Contact, id),
+        Event::ContactGone(id) => told(EventKind::ContactGone, id),
+        Event::Request(id) => told(EventKind::Request, id),
+        Event::Anew(id, cause) => text(EventKind::Anew, id, words::cause_words(cause)),
+        Event::Trouble(id, trouble) => text(EventKind::Trouble, id, words::trouble_words(trouble)),
+        Event::Carrier(carrier) => {
+            dto::Event { text: Some(carrier.name().into()), ..hub::plain(EventKind::Carrier) }
+        }
+        Event::Card => hub::plain(EventKind::Card),
+        Event::Low => hub::plain(EventKind::Low),
+    }
+}
+
+/// What is wrong with the address of a card or of a relay (`noun`), in words for people.
+pub fn uri_fault(error: UriError, noun: &str) -> Fault {
+    let fault = |text: &str, next: &str| Fault::new(Exit::Malformed, text, next);
+    let typing = |what: &str| {
+        fault(&format!("this {noun} has a typing error{what}"), "scan it again, or copy it anew")
+    };
+    match error {
+        UriError::Letter => typing(": a letter that cannot stand there, or one too few"),
+        UriError::MixedCase => typing(": upper and lower case are mixed"),
+        UriError::Check => typing(""),
+        UriError::Card(CardError::Forged) => fault(
+            "the card is signed by nobody",
+            "ask for it again over another way, somebody may have changed it",
+        ),
+        UriError::Card(CardError::PartChanged) => fault(
+            "a part of the card was changed after it was signed",
+            "ask for it again over another way",
+        ),
+        UriError::Scheme => {
+            fault("this is no address of Mezzavoce", "it begins with `mezzavoce:`; copy all of it")
+        }
+        UriError::Kind => {
+            fault("this kind of address is newer than this program", "update the program")
+        }
+        other => fault(&other.to_string(), "ask for it again"),
+    }
+}

@@ -1,0 +1,90 @@
+//! How healthy the node is, line by line.
+
+use super::Desk;
+use crate::web::dto::{HealthLine, NodeState};
+
+/// A commit that takes longer is worth a word, in milliseconds.
+const COMMIT_SLOW_MS: u64 = 250;
+
+impl Desk {
+    /// One line per check.
+    pub fn health(&self) -> Vec<HealthLine> {
+        let mut lines = vec![self.vault_line()];
+        if self.state() == NodeState::Open {
+            lines.push(self.relay_line());
+            lines.extend(self.mailbox_line());
+            lines.push(self.disk_line());
+            lines.extend(self.stock_line());
+            lines.push(self.lock_line());
+        }
+        lines
+    }
+
+    fn vault_line(&self) -> HealthLine {
+        match self.state() {
+            NodeState::Open => good("vault", "unlocked"),
+            NodeState::Locked => bad("vault", "locked", "unlock it with `mezza unlock`"),
+            NodeState::Empty => bad("vault", "none yet", "make one with `mezza init`"),
+        }
+    }
+
+    fn relay_line(&self) -> HealthLine {
+        let carriers = self.carriers().unwrap_or_default();
+        let up = carriers.iter().filter(|c| c.up).count();
+        if let Some(trouble) = self.pool.troubles().next() {
+            return bad("relay", trouble, "see `mezza carriers`");
+        }
+        match (up, carriers.len()) {
+            (_, 0) => bad(
+                "relay",
+                "your card names none",
+                "`mezza relay uri` at a relay prints its address",
+            ),
+            (0, _) => bad("relay", "not reachable", "check the network; notes wait until then"),
+            (up, all) => good("relay", &format!("{up} of {all} up")),
+        }
+    }
+
+    fn mailbox_line(&self) -> Option<HealthLine> {
+        if !self.is_up() || self.me().ok()?.relays.is_empty() {
+            return None;
+        }
+        Some(if self.is_reachable() {
+            good("mailbox", "open at the relay, with keys for strangers")
+        } else {
+            bad("mailbox", "not confirmed by the relay yet", "look again in a moment")
+        })
+    }
+
+    fn disk_line(&self) -> HealthLine {
+        let text = format!("last commit took {} ms", self.commit_ms);
+        if self.commit_ms > COMMIT_SLOW_MS {
+            return bad("disk", &text, "something else keeps the disk busy");
+        }
+        good("disk", &text)
+    }
+
+    fn stock_line(&self) -> Option<HealthLine> {
+        let stock = self.me().ok()?.one_time_stock?;
+        let text = match stock {
+            0 => "no one-time keys at the relay yet; first notes to you go without one".into(),
+            n => format!("{n} one-time keys left at the relay"),
+        };
+        Some(good("keys", &text))
+    }
+
+    fn lock_line(&self) -> HealthLine {
+        match self.options.idle_lock_s {
+            0 => good("idle lock", "never locks itself"),
+            s => good("idle lock", &format!("after {} min", s.div_ceil(60))),
+        }
+    }
+}
+
+fn good(name: &str, text: &str) -> HealthLine {
+    HealthLine { name: name.into(), ok: true, text: text.into(), next: None }
+}
+
+fn bad(name: &str, text: &str, next: &str) -> HealthLine {
+    HealthLine { name: name.into(), ok: false, text: text.into(), next: Some(next.into()) }
+}

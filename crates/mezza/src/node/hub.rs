@@ -1,0 +1,124 @@
+//! Events on their way to those who listen: a ring to catch up from, a channel to follow.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mezza_core::Time;
+use tokio::sync::broadcast;
+
+use crate::web::dto::{Event, EventKind};
+
+/// Events kept for those who come back, and the lag after which a listener is told to reload.
+pub const EVENTS_MAX: usize = 1_000;
+
+/// Where events are told. Cursors begin at the milliseconds of the start, so that one from an
+/// earlier run is always older than the ring.
+pub struct Hub {
+    ring: Mutex<Ring>,
+    live: broadcast::Sender<Event>,
+}
+
+struct Ring {
+    next: u64,
+    events: VecDeque<Event>,
+}
+
+/// What a listener starts with.
+pub struct Listener {
+    /// What it missed; one `reload` if that is not known any more.
+    pub missed: Vec<Event>,
+    /// What comes.
+    pub live: broadcast::Receiver<Event>,
+}
+
+impl Hub {
+    /// An empty hub.
+    pub fn new(start: Time) -> Self {
+        let ring = Ring { next: start.ms(), events: VecDeque::new() };
+        Self { ring: Mutex::new(ring), live: broadcast::channel(EVENTS_MAX).0 }
+    }
+
+    /// Tells an event that rests on what is stored: it gets a cursor.
+    pub fn tell(&self, mut event: Event) {
+        let mut ring = self.ring();
+        event.cursor = Some(ring.next);
+        ring.next += 1;
+        if ring.events.len() == EVENTS_MAX {
+            ring.events.pop_front();
+        }
+        ring.events.push_back(event.clone());
+        let _ = self.live.send(event);
+    }
+
+    /// Tells an event ahead of its commit: no cursor, and not kept.
+    pub fn tell_early(&self, event: Event) {
+        let _ = self.live.send(event);
+    }
+
+    /// Begins to listen. `since` is the last cursor that was seen.
+    pub fn listen(&self, since: Option<u64>) -> Listener {
+        let ring = self.ring();
+        let live = self.live.subscribe();
+        let missed = since.map_or_else(Vec::new, |since| ring.since(since));
+        Listener { missed, live }
+    }
+
+    /// Forgets everything: what a locked node told is not told again.
+    pub fn clear(&self) {
+        self.ring().events.clear();
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ring {
+    fn since(&self, since: u64) -> Vec<Event> {
+        let first = self.next - self.events.len() as u64;
+        if since.saturating_add(1) < first || since >= self.next {
+            return vec![Event { cursor: Some(self.next - 1), ..plain(EventKind::Reload) }];
+        }
+        let skip = (since + 1 - first) as usize;
+        self.events.iter().skip(skip).cloned().collect()
+    }
+}
+
+/// An event of which the kind says all.
+pub fn plain(kind: EventKind) -> Event {
+    Event { cursor: None, kind, contact: None, note: None, text: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_catches_up_or_reloads() {
+        let hub = Hub::new(Time::from_ms(1_000));
+        for _ in 0..3 {
+            hub.tell(plain(EventKind::Card));
+        }
+        let cursors = |since| {
+            let missed = hub.listen(Some(since)).missed;
+            missed.iter().map(|e| (e.kind, e.cursor)).collect::<Vec<_>>()
+        };
+        assert_eq!(cursors(1_002), vec![]);
+        assert_eq!(cursors(1_001), vec![(EventKind::Card, Some(1_002))]);
+        assert_eq!(cursors(999).len(), 3);
+        assert_eq!(cursors(7), vec![(EventKind::Reload, Some(1_002))]);
+        assert_eq!(cursors(1_003), vec![(EventKind::Reload, Some(1_002))]);
+        assert!(hub.listen(None).missed.is_empty());
+    }
+
+    #[test]
+    fn the_ring_is_bounded() {
+        let hub = Hub::new(Time::from_ms(0));
+        for _ in 0..EVENTS_MAX + 5 {
+            hub.tell(plain(EventKind::Card));
+        }
+        assert_eq!(hub.ring().events.len(), EVENTS_MAX);
+        assert_eq!(hub.listen(Some(4)).missed.len(), EVENTS_MAX);
+        assert_eq!(hub.listen(Some(3)).missed[0].kind, EventKind::Reload);
+    }
+}

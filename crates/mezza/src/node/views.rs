@@ -1,0 +1,190 @@
+//! From what the device shows to what the interface promises.
+
+use data_encoding::HEXLOWER;
+use mezza_messenger::card::RelayEntry;
+use mezza_messenger::evidence::{Fact, State};
+use mezza_messenger::policy::{Fallback, Policy};
+use mezza_messenger::view::{Body, ContactView, Me, NoteView, Offer, Proof, Road, Standing};
+use mezza_messenger::{Carrier, ContactId, NoteId};
+
+use super::Refused;
+use super::words;
+use crate::exit::{Exit, Fault};
+use crate::web::dto;
+
+/// The own identity.
+pub fn me(me: &Me) -> dto::Me {
+    dto::Me {
+        name: me.name.clone(),
+        id: HEXLOWER.encode(&me.ik[..16]),
+        card_serial: me.serial,
+        issued_days: me.issued,
+        suites: me.suites.iter().map(|s| suite(s.0)).collect(),
+        relays: me.relays.iter().map(relay).collect(),
+        one_time_stock: me.one_time_stock,
+    }
+}
+
+fn suite(number: u16) -> String {
+    format!("0x{number:04x}")
+}
+
+/// A relay as people compare it.
+pub fn relay(entry: &RelayEntry) -> dto::Relay {
+    dto::Relay { key: words::key_digits(&entry.key), host: entry.host.clone(), port: entry.port }
+}
+
+/// A contact, with its newest note.
+pub fn contact(view: &ContactView, last: Option<dto::Note>) -> dto::Contact {
+    dto::Contact {
+        id: view.id.0.to_string(),
+        name: view.name.clone(),
+        claimed_name: view.claimed.clone(),
+        standing: standing(view.standing),
+        verified: view.verified.map(|(proof, at)| dto::Verified {
+            how: match proof {
+                Proof::InPerson => dto::VerifiedHow::InPerson,
+                Proof::Number => dto::VerifiedHow::Number,
+            },
+            at_ms: at.ms(),
+        }),
+        policy: policy(&view.policy),
+        suites: view.suites.iter().map(|s| suite(s.0)).collect(),
+        relay: view.relay.as_ref().map(relay),
+        absent_parts: view.absent_parts.clone(),
+        unread: view.unread,
+        missing: view.missing,
+        namesake: view.namesake,
+        last,
+    }
+}
+
+fn standing(standing: Standing) -> dto::Standing {
+    match standing {
+        Standing::Held => dto::Standing::Held,
+        Standing::Asked => dto::Standing::Asked,
+        Standing::Open => dto::Standing::Open,
+        Standing::Request => dto::Standing::Request,
+        Standing::Blocked => dto::Standing::Blocked,
+    }
+}
+
+fn policy(policy: &Policy) -> dto::Policy {
+    dto::Policy {
+        carriers: policy.carriers.iter().map(|c| c.name().into()).collect(),
+        pin: policy.pin,
+        fallback: match policy.fallback {
+            Fallback::None => dto::Fallback::None,
+            Fallback::Listed => dto::Fallback::Listed,
+        },
+        timer_s: policy.timer_s,
+        delivered: policy.delivered,
+        read: policy.read,
+    }
+}
+
+/// The rules that somebody asks for.
+///
+/// # Errors
+/// A carrier that does not exist; the device checks the rest.
+pub fn policy_of(policy: &dto::Policy) -> Result<Policy, Refused> {
+    let carrier = |name: &String| {
+        let known = Carrier::ALL.into_iter().find(|c| c.name() == name);
+        known.ok_or_else(|| {
+            let text = "there is no carrier of that name";
+            Fault::new(Exit::Usage, text, "use relay, link, mesh or mixnet")
+        })
+    };
+    Ok(Policy {
+        carriers: policy.carriers.iter().map(carrier).collect::<Result<_, _>>()?,
+        pin: policy.pin,
+        fallback: match policy.fallback {
+            dto::Fallback::None => Fallback::None,
+            dto::Fallback::Listed => Fallback::Listed,
+        },
+        timer_s: policy.timer_s,
+        delivered: policy.delivered,
+        read: policy.read,
+    })
+}
+
+/// A note; `level` is that of its carrier now.
+pub fn note(view: &NoteView, level: Option<u8>) -> dto::Note {
+    let (kind, text) = match &view.body {
+        Body::Text(text) => (dto::NoteKind::Text, Some(text.clone())),
+        Body::Newer => (dto::NoteKind::Newer, None),
+    };
+    let why = match view.state {
+        State::Queued(why) => Some(words::why_word(why).to_owned()),
+        _ => None,
+    };
+    dto::Note {
+        id: view.id.0.to_string(),
+        contact: view.contact.0.to_string(),
+        incoming: view.incoming,
+        kind,
+        text,
+        sent_ms: view.sent.ms(),
+        at_ms: view.at.ms(),
+        state: words::state_name(view.state),
+        why,
+        words: words::state_words(view.state),
+        carrier: view.carrier.map(|c| c.name().into()),
+        level,
+        pin: view.pin,
+        facts: view.facts.iter().map(fact).collect(),
+        due_ms: view.due.map(mezza_core::Time::ms),
+    }
+}
+
+fn fact(fact: &Fact) -> dto::Fact {
+    let (what, words) = words::fact_words(fact);
+    dto::Fact { what, carrier: fact.carrier.name().into(), at_ms: fact.at.ms(), words }
+}
+
+/// One line of the carriers' table.
+pub fn carrier(road: &Road) -> dto::Carrier {
+    let caps = &road.caps;
+    dto::Carrier {
+        carrier: road.carrier.name().into(),
+        up: road.up,
+        level: caps.level,
+        relay: Some(relay(&road.relay)),
+        delay_ms: caps.delay_ms,
+        delay_p99_ms: caps.delay_p99_ms,
+        piece_bytes: caps.piece_bytes,
+        pieces_max: caps.pieces_max,
+        store_h: caps.store_h,
+        receipts: caps.receipts,
+        demo: caps.demo,
+        hides: words::hides(caps),
+    }
+}
+
+/// What one carrier would do with a text.
+pub fn offer(offer: &Offer) -> dto::Offer {
+    dto::Offer {
+        carrier: offer.carrier.name().into(),
+        fits: offer.fits,
+        up: offer.up,
+        level: offer.caps.level,
+        pieces: offer.pieces,
+        cost: words::cost_words(&offer.caps, offer.pieces, offer.up),
+    }
+}
+
+/// The number of a contact, as the interface spells it.
+///
+/// # Errors
+/// If it is no number of ours.
+pub fn contact_id(text: &str) -> Result<ContactId, Refused> {
+    text.parse().map(ContactId).map_err(|_| Refused::no_contact())
+}
+
+/// The number of a note, as the interface spells it.
+///
+/// # Errors
+/// If it is no number of ours.
+pub fn note_id(text: &str) -> Result<NoteId, Refused> {
+    text.parse().map(NoteId).map_err(|_| Refused::no_note())
+}

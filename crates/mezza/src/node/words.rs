@@ -1,0 +1,261 @@
+//! What the device says, in words for people. Each refusal ends with the next step.
+
+use mezza_messenger::evidence::{Fact, State, What, Why};
+use mezza_messenger::io::{Cause, Trouble};
+use mezza_messenger::{Carrier, CarrierCaps, DeviceError, LoadError};
+
+use super::Refused;
+use crate::exit::{Exit, Fault};
+use crate::web::dto::{Hides, NoteState};
+
+/// The machine word of a reason to wait.
+pub fn why_word(why: Why) -> &'static str {
+    match why {
+        Why::Sending => "sending",
+        Why::NoCarrier => "no_carrier",
+        Why::BelowPin => "below_pin",
+        Why::TooBig => "too_big",
+        Why::Keys => "keys",
+        Why::Answer => "answer",
+        Why::BoxGone => "box_gone",
+        Why::BoxFull => "box_full",
+        Why::Budget => "budget",
+        Why::Slow => "slow",
+    }
+}
+
+fn why_words(why: Why) -> &'static str {
+    match why {
+        Why::Sending => "waiting: on its way to the relay",
+        Why::NoCarrier => "waiting: no carrier is up",
+        Why::BelowPin => "waiting: what is up protects less than the conversation demands",
+        Why::TooBig => "waiting: too big for the carriers that may take it",
+        Why::Keys => "waiting for their keys",
+        Why::Answer => "waiting for an answer",
+        Why::BoxGone => "waiting: their mailbox is gone, ask them for a new card",
+        Why::BoxFull => "waiting: their mailbox is full",
+        Why::Budget => "waiting: the privacy budget is spent",
+        Why::Slow => "waiting: the relay asks for patience",
+    }
+}
+
+/// A state in the words that stand beside a note.
+pub fn state_words(state: State) -> String {
+    match state {
+        State::Received => "received".into(),
+        State::Queued(why) => why_words(why).into(),
+        State::Handed(carrier) => handed_words(carrier).into(),
+        State::Carried(k) => format!("announced by {k} neighbours"),
+        State::Expired => "not confirmed before it expired; it may have arrived".into(),
+        State::Delivered => "on their device".into(),
+        State::Read => "read".into(),
+    }
+}
+
+fn handed_words(carrier: Carrier) -> &'static str {
+    match carrier {
+        Carrier::Relay => "the relay took it",
+        Carrier::Mixnet => "in the mixnet",
+        Carrier::Link | Carrier::Mesh => "on its way",
+    }
+}
+
+/// A state as the interface names it.
+pub fn state_name(state: State) -> NoteState {
+    match state {
+        State::Received => NoteState::Received,
+        State::Queued(_) => NoteState::Queued,
+        State::Handed(_) => NoteState::Handed,
+        State::Carried(_) => NoteState::Carried,
+        State::Expired => NoteState::Expired,
+        State::Delivered => NoteState::Delivered,
+        State::Read => NoteState::Read,
+    }
+}
+
+/// A fact: its name and its words.
+pub fn fact_words(fact: &Fact) -> (NoteState, String) {
+    match fact.what {
+        What::Handed => (NoteState::Handed, handed_words(fact.carrier).into()),
+        What::Carried(k) => (NoteState::Carried, state_words(State::Carried(k))),
+        What::Delivered => (NoteState::Delivered, "their device has it on disk".into()),
+        What::Read => (NoteState::Read, "they have seen it".into()),
+    }
+}
+
+/// Why a session began anew.
+pub fn cause_words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Restored => "started anew: they restored a backup",
+        Cause::Lost => "started anew: one side had lost its state",
+        Cause::Person => "started anew: because one of you wanted it",
+    }
+}
+
+/// What stands between a note and its way.
+pub fn trouble_words(trouble: Trouble) -> &'static str {
+    match trouble {
+        Trouble::Bundle(_) => {
+            "the relay gave keys that are not signed by this contact; nothing was sent. Ask them \
+             for their card over another way"
+        }
+        Trouble::CardClash => {
+            "two cards with the same number but different content came in; ask them which one \
+             is theirs"
+        }
+        Trouble::BoxGone => "their mailbox does not exist any more; ask them for a new card",
+    }
+}
+
+/// What a level hides, from whom: the table that people see beside a carrier.
+pub fn hides(caps: &CarrierCaps) -> Vec<Hides> {
+    let level = if caps.demo { 1 } else { caps.level };
+    let line =
+        |from: &str, what: &str, hidden| Hides { from: from.into(), what: what.into(), hidden };
+    vec![
+        line("your provider", "what you write", true),
+        line("your provider", "that you use Mezzavoce", false),
+        line("your provider", "who writes to whom", level >= 3),
+        line("the relay", "what you write", true),
+        line("the relay", "who writes to whom", level >= 2),
+        line("the room", "whether you converse at all", level >= 4),
+        line("a thief", "what is on a locked device", true),
+    ]
+}
+
+/// What it costs to send so many pieces.
+pub fn cost_words(caps: &CarrierCaps, pieces: usize, up: bool) -> String {
+    let time = match caps.delay_ms {
+        ms @ 0..1_000 => format!("about {ms} ms"),
+        ms => format!("about {} s", ms / 1_000),
+    };
+    let what = if pieces == 1 { "one piece".into() } else { format!("{pieces} pieces") };
+    if up { format!("{what}, {time}") } else { format!("{what}, when it is up again") }
+}
+
+impl From<DeviceError> for Refused {
+    fn from(error: DeviceError) -> Self {
+        let refused =
+            |word, code, text: &str, next: &str| Self::new(word, Fault::new(code, text, next));
+        match error {
+            DeviceError::NoSuchContact => Self::no_contact(),
+            DeviceError::NoSuchNote => Self::no_note(),
+            DeviceError::EmptyText => {
+                refused("empty_text", Exit::Usage, "the text is empty", "write at least one letter")
+            }
+            DeviceError::TextTooLong { bytes, max } => too_long(bytes, max),
+            DeviceError::TooBig { bytes, max } => Self::new(
+                "too_big",
+                Fault::new(
+                    Exit::Malformed,
+                    format!(
+                        "this needs {} bytes, the largest carrier takes {}",
+                        grouped(bytes),
+                        grouped(max)
+                    ),
+                    "split it, or allow another carrier with `mezza set NAME --carriers`",
+                ),
+            ),
+            DeviceError::OutboxFull => refused(
+                "outbox_full",
+                Exit::Busy,
+                "1,000 notes wait for this contact already",
+                "wait until some are delivered, or `mezza outbox cancel ID`",
+            ),
+            DeviceError::NotNow => refused(
+                "not_now",
+                Exit::No,
+                "that is not possible in this state",
+                "look at it with `mezza contacts NAME` or `mezza outbox`",
+            ),
+            DeviceError::CardOlder => refused(
+                "card_older",
+                Exit::No,
+                "this card is older than the one you hold; nothing was changed",
+                "ask for the newest card if something does not work",
+            ),
+            DeviceError::CardClash => Self::new(
+                "card_clash",
+                Fault::new(
+                    Exit::No,
+                    trouble_words(Trouble::CardClash),
+                    "compare numbers with `mezza verify NAME`",
+                ),
+            ),
+            DeviceError::OwnCard => {
+                refused("own_card", Exit::Usage, "this is your own card", "scan theirs")
+            }
+            DeviceError::BadPolicy => refused(
+                "bad_policy",
+                Exit::Usage,
+                "these rules contradict themselves",
+                "name each carrier once and a level from 1 to 4",
+            ),
+            DeviceError::BadName => refused(
+                "bad_name",
+                Exit::Usage,
+                "this name is empty, too long or has unprintable characters",
+                "use 1 to 24 bytes of ordinary letters",
+            ),
+            DeviceError::TooManyRelays => {
+                refused("relays", Exit::Usage, "a card holds one relay", "leave out the others")
+            }
+            _ => Fault::bug("the device was asked something impossible").into(),
+        }
+    }
+}
+
+/// A text above the limit of a note.
+pub fn too_long(bytes: usize, max: usize) -> Refused {
+    let text = format!("text has {} bytes, a note holds {}", grouped(bytes), grouped(max));
+    let next = "send it as a file with `mezza send NAME --file` (later) or split it";
+    Refused::new("text_too_long", Fault::new(Exit::Malformed, text, next))
+}
+
+/// A vault that opens, but holds no device.
+pub fn load_fault(error: LoadError) -> Fault {
+    Fault::new(
+        Exit::Malformed,
+        format!("the vault opens, but {error}"),
+        "keep a copy of the vault folder and tell us how it came about",
+    )
+}
+
+/// Digits in groups of three.
+pub fn grouped(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// The first eight digits of a key, as people compare them: `5F3A-91C0`.
+pub fn key_digits(key: &[u8; 32]) -> String {
+    let hex = data_encoding::HEXUPPER.encode(&key[..4]);
+    format!("{}-{}", &hex[..4], &hex[4..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        let cases =
+            [(0, "0"), (999, "999"), (1_000, "1,000"), (9_120, "9,120"), (1_234_567, "1,234,567")];
+        for (n, text) in cases {
+            assert_eq!(grouped(n), text);
+        }
+    }
+
+    #[test]
+    fn demo_carriers_hide_as_little_as_level_one() {
+        let caps = CarrierCaps { level: 4, demo: true, ..CarrierCaps::RELAY };
+        assert_eq!(hides(&caps), hides(&CarrierCaps::RELAY));
+    }
+}

@@ -1,0 +1,111 @@
+//! What lies on disk: read as a thief would, from outside, without any key.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::BYTES_MAX;
+use super::fields::{Cut, about};
+use crate::web::dto::ObserverField;
+
+/// One file as it was looked at last.
+struct Looked {
+    path: PathBuf,
+    state: Option<(u64, SystemTime)>,
+}
+
+/// The files.
+pub struct Disk(Vec<Looked>);
+
+/// Length of a file, the part of it that is shown, and the names of its bytes.
+pub type Lying = (usize, Vec<u8>, Vec<ObserverField>);
+
+impl Disk {
+    /// Files to look at; they need not exist yet.
+    pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self(paths.into_iter().map(|path| Looked { path, state: None }).collect())
+    }
+
+    /// Those that have changed.
+    pub fn look(&mut self) -> Vec<Lying> {
+        self.0.iter_mut().filter_map(Looked::look).collect()
+    }
+}
+
+impl Looked {
+    fn look(&mut self) -> Option<Lying> {
+        let mut file = File::open(&self.path).ok()?;
+        let metadata = file.metadata().ok()?;
+        let state = (metadata.len(), metadata.modified().ok()?);
+        if state.0 == 0 || self.state.replace(state) == Some(state) {
+            return None;
+        }
+        // A database is most telling where it grew last; a head at its beginning.
+        let shown = state.0.min(BYTES_MAX as u64);
+        let skip = if is_log(&self.path) { state.0 - shown } else { 0 };
+        file.seek(SeekFrom::Start(skip)).ok()?;
+        let mut head = Vec::new();
+        file.take(shown).read_to_end(&mut head).ok()?;
+        let mut fields =
+            vec![about("file", name(&self.path)), about("shown from byte", skip.to_string())];
+        fields.extend(parts(&self.path, &head));
+        Some((state.0 as usize, head, fields))
+    }
+}
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "db-wal")
+}
+
+/// The file and its folder: enough to tell vault and relay apart.
+fn name(path: &Path) -> String {
+    let parts: Vec<_> = path.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
+    parts.into_iter().rev().collect::<Vec<_>>().join("/")
+}
+
+/// Names for the bytes of files that have a layout of ours (messenger 4.6).
+fn parts(path: &Path, head: &[u8]) -> Vec<ObserverField> {
+    let mut cut = Cut { bytes: head, at: 0, fields: Vec::new() };
+    match path.file_name().and_then(|name| name.to_str()) {
+        Some("head") => {
+            cut.named("magic", 8, "MZVAULT1");
+            cut.number("Argon2id memory, KiB", 4);
+            cut.number("Argon2id passes", 4);
+            cut.number("Argon2id lanes", 4);
+            cut.bytes("salt", 16);
+            cut.bytes("slot A: nonce", 24);
+            cut.named("slot A: sealed", 49, "encrypted under the passphrase");
+            cut.bytes("slot B: nonce", 24);
+            cut.named("slot B: sealed or random", 49, "nobody can tell");
+        }
+        Some("keyring") => {
+            cut.number("generation", 8);
+            cut.bytes("nonce", 24);
+            let rest = head.len().saturating_sub(32);
+            cut.named("sealed bucket keys", rest, "encrypted");
+        }
+        _ => cut.rest("records"),
+    }
+    cut.fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_shows_when_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keyring");
+        let mut disk = Disk::new([path.clone(), folder.path().join("none")]);
+        assert!(disk.look().is_empty());
+        std::fs::write(&path, [7; 100]).unwrap();
+        let seen = disk.look();
+        assert_eq!((seen.len(), seen[0].0), (1, 100));
+        assert!(seen[0].2.iter().any(|field| field.name == "generation"));
+        assert!(disk.look().is_empty());
+        std::fs::write(&path, [7; 101]).unwrap();
+        assert_eq!(disk.look().len(), 1);
+    }
+}

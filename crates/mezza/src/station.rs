@@ -1,0 +1,148 @@
+//! A node with its page: the lock of the home, the sockets, the files in `run/`, the end.
+//!
+//! ```text
+//! run/node.lock   held while the node runs; names its process          (NODE-1)
+//! run/api.json    address and token for the command line, 0600
+//! run/url         a one-time address for a browser, 0600
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::cli::client::Api;
+use crate::exit::{Exit, Fault};
+use crate::home::{Home, private};
+use crate::node::{self, Node, Options, Running};
+use crate::observer::Observer;
+use crate::rng::OsRng;
+use crate::web::door::Door;
+use crate::web::{Sockets, Web};
+
+/// How long the node may take to lock itself at the end (NODE-2).
+const STOP: Duration = Duration::from_millis(1_500);
+
+/// A running node with its interface.
+pub struct Station {
+    /// The node.
+    pub node: Node,
+    /// The port of the page.
+    pub port: u16,
+    /// A one-time address for a browser.
+    pub url: String,
+    home: Home,
+    running: Running,
+    serving: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+    _lock: Lock,
+}
+
+impl Station {
+    /// Starts a node and serves its interface on `port`, or the next free one.
+    ///
+    /// # Errors
+    /// If another node holds this home, or nothing can be listened on.
+    pub async fn open(
+        home: &Home,
+        lock: Lock,
+        port: u16,
+        options: Options,
+        observer: Option<Arc<Observer>>,
+    ) -> Result<Self, Fault> {
+        let sockets = Sockets::bind(port).await?;
+        let running = node::start(options)?;
+        let port = sockets.port;
+        let door = Arc::new(Door::new(port, &mut OsRng));
+        let url = door.ticket_url(&mut OsRng);
+        let api = Api { address: door.address(), token: door.api_token(), pid: std::process::id() };
+        let json = serde_json::to_vec(&api).map_err(|_| Fault::bug("api.json cannot be made"))?;
+        private::replace(&home.run().join("api.json"), &json)?;
+        private::replace(&home.run().join("url"), format!("{url}\n").as_bytes())?;
+        let (stop, _) = watch::channel(false);
+        let node = running.node.clone();
+        let web = Web { node: node.clone(), door, observer, stop: stop.clone() };
+        let serving = tokio::spawn(sockets.serve(web));
+        Ok(Self { node, port, url, home: home.clone(), running, serving, stop, _lock: lock })
+    }
+
+    /// Becomes true when somebody asked the program to stop over the interface.
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    /// Stops everything, the outbox durable, within two seconds.
+    pub async fn close(self) {
+        for name in ["api.json", "url"] {
+            let _ = fs::remove_file(self.home.run().join(name));
+        }
+        let _ = self.stop.send(true);
+        self.running.stop(STOP).await;
+        self.serving.abort();
+    }
+}
+
+/// The lock of a home: one node at a time, even while its vault is locked.
+pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
+
+impl Lock {
+    /// Takes the lock.
+    ///
+    /// # Errors
+    /// 75 if another process has it, which is named.
+    pub fn take(home: &Home) -> Result<Self, Fault> {
+        let path = home.run().join("node.lock");
+        let mut file = private_file(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(&mut file)),
+            Err(TryLockError::Error(error)) => return Err(cannot(&path, &error)),
+        }
+        let named = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| write!(file, "{}", std::process::id()));
+        named.map_err(|error| cannot(&path, &error))?;
+        Ok(Self(file))
+    }
+}
+
+fn private_file(path: &Path) -> Result<File, Fault> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).map_err(|error| cannot(path, &error))
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> Fault {
+    let text = format!("{} cannot be used: {error}", path.display());
+    Fault::new(Exit::CannotWrite, text, "look at the folder, or choose another with `--home DIR`")
+}
+
+fn in_use(file: &mut File) -> Fault {
+    let mut pid = String::new();
+    let _ = file.take(20).read_to_string(&mut pid);
+    let text = format!("vault is in use by process {}", pid.trim());
+    Fault::new(Exit::Busy, text, "stop it with `mezza node stop`")
+}
+
+/// Waits for Ctrl-C, SIGTERM, or somebody who asks over the interface.
+///
+/// # Errors
+/// If the system refuses signal handlers.
+pub async fn until_stopped(mut asked: watch::Receiver<bool>) -> Result<(), Fault> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let refused = |_| Fault::bug("the system refuses signal handlers");
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = asked.wait_for(|asked| *asked) => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! `mezza up`: starts what a home holds; an empty one becomes the demonstration world.
+//!
+//! ```text
+//! relay  <--TLS-- you  (alice, vault/, passphrase demo)      one process, three parties,
+//!   ^----TLS----- echo (echo/vault/, a device of its own)    nothing shared but the loopback
+//! ```
+//!
+//! The check sends a real note and waits for the real answer; OK means that both devices said so
+//! (NODE-4).
+
+mod check;
+mod echo;
+mod screen;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mezza_messenger::card::RelayEntry;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::carriers::Dialer;
+use crate::cli::args::Up;
+use crate::cli::{Desk, serve};
+use crate::config::Settings;
+use crate::exit::{Exit, Fault};
+use crate::home::Home;
+use crate::node::{self, Node, Options, Refused, Running};
+use crate::observer::Observer;
+use crate::relay::{self, RelayConfig, RelayHandle, Tap};
+use crate::station::{Lock, Station, until_stopped};
+use crate::store::Vault;
+use crate::web::dto::{CardForm, CardText, Contact};
+use screen::Screen;
+
+/// The passphrase of the demonstration, printed on the screen.
+const PASSPHRASE: &[u8] = b"demo";
+/// The person of the demonstration.
+const PERSON: &str = "alice";
+/// The one who answers.
+const ECHO: &str = "echo";
+/// Ports that are tried for the relay after a taken one.
+const PORTS_MAX: u16 = 100;
+/// How long the parties may take to stop.
+const STOP: Duration = Duration::from_millis(1_500);
+
+/// Runs until Ctrl-C, or with `--check` until the check is done.
+///
+/// # Errors
+/// Whatever keeps a party from starting.
+pub async fn run(desk: &Desk, args: &Up, settings: &Settings) -> Result<Exit, Fault> {
+    desk.home.make()?;
+    let lock = Lock::take(&desk.home)?;
+    let demo = desk.home.root().join(ECHO).exists();
+    if Vault::exists(&desk.home.vault()) && !demo {
+        if args.demo {
+            let text = "this home holds an identity already";
+            let next = "choose another folder for the demonstration with `--home DIR`";
+            return Err(Fault::new(Exit::CannotWrite, text, next));
+        }
+        return own(desk, args, settings, lock).await;
+    }
+    demonstrate(desk, args, settings, lock).await
+}
+
+/// The demonstration world.
+async fn demonstrate(
+    desk: &Desk,
+    args: &Up,
+    settings: &Settings,
+    lock: Lock,
+) -> Result<Exit, Fault> {
+    let screen = Screen::new(desk, args);
+    // Echo's folder marks a demonstration: it comes before anything that looks like a person's.
+    let echo_home = Home::find(Some(&desk.home.root().join(ECHO)))?;
+    echo_home.make()?;
+    let relay = Party::start(desk, settings, true).await?;
+    screen.relay(&relay, desk);
+    let observer = Arc::new(Observer::new(serve::files(&desk.home)));
+    let options = options(&desk.home, &relay, Some(observer.clone() as Arc<dyn Tap>));
+    let station =
+        Station::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
+    wake(&station.node, PERSON, &relay).await?;
+    screen.person(desk);
+    let echo = node::start(options_of_echo(&echo_home, &relay))?;
+    wake(&echo.node, ECHO, &relay).await?;
+    screen.echo();
+    let contact = introduce(&station.node, &echo.node).await?;
+    let answering = tokio::spawn(echo::answer(echo.node.clone()));
+    let done = tokio::select! {
+        done = prove(&screen, &station, &contact, args) => done,
+        signal = until_stopped(station.stopping()) => signal.map(|()| Exit::Done),
+    };
+    answering.abort();
+    close(station, Some(echo), Some(relay)).await;
+    done
+}
+
+/// The check, and then nothing but waiting.
+async fn prove(
+    screen: &Screen<'_>,
+    station: &Station,
+    contact: &Contact,
+    args: &Up,
+) -> Result<Exit, Fault> {
+    let proof = check::exchange(&station.node, contact).await;
+    screen.check(&proof);
+    if proof.is_err() || args.check {
+        return Ok(if proof.is_ok() { Exit::Done } else { Exit::No });
+    }
+    screen.open(station);
+    std::future::pending().await
+}
+
+/// A home with an identity of its own.
+async fn own(desk: &Desk, args: &Up, settings: &Settings, lock: Lock) -> Result<Exit, Fault> {
+    let screen = Screen::new(desk, args);
+    let relay = if desk.home.relay().join("mail.db").exists() {
+        Some(Party::start(desk, settings, false).await?)
+    } else {
+        None
+    };
+    if let Some(relay) = &relay {
+        screen.relay(relay, desk);
+    }
+    let observer = Arc::new(Observer::new(serve::files(&desk.home)));
+    let dialer = Dialer {
+        at_home: relay.iter().map(Party::at_home).collect(),
+        tap: Some(observer.clone() as Arc<dyn Tap>),
+        demo: false,
+    };
+    let unattended = args.serve.key.passphrase_file.is_some();
+    let idle_lock_s = if unattended { 0 } else { settings.idle_lock_s };
+    let options = Options { vault: desk.home.vault(), demo: false, idle_lock_s, dialer };
+    let station =
+        Station::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
+    let unlocked = if unattended { serve::unlock(&station, &args.serve).await } else { Ok(()) };
+    if unlocked.is_ok() && !args.check {
+        screen.own(desk, unattended);
+        screen.open(&station);
+        until_stopped(station.stopping()).await?;
+    }
+    close(station, None, relay).await;
+    unlocked.map(|()| Exit::Done)
+}
+
+async fn close(station: Station, echo: Option<Running>, relay: Option<Party>) {
+    station.close().await;
+    if let Some(echo) = echo {
+        echo.stop(STOP).await;
+    }
+    if let Some(relay) = relay {
+        let _ = relay.stop.send(true);
+        let _ = tokio::time::timeout(STOP, relay.handle.wait()).await;
+    }
+}
+
+fn options(home: &Home, relay: &Party, tap: Option<Arc<dyn Tap>>) -> Options {
+    let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
+    Options { vault: home.vault(), demo: true, idle_lock_s: 0, dialer }
+}
+
+/// Echo is nobody's to observe: what it sends, its relay shows in the answer.
+fn options_of_echo(home: &Home, relay: &Party) -> Options {
+    options(home, relay, None)
+}
+
+/// Makes the party's identity, or unlocks it.
+async fn wake(node: &Node, name: &'static str, relay: &Party) -> Result<(), Fault> {
+    let entry = relay.entry.clone();
+    let woken = node.ask(move |desk| match desk.state() {
+        crate::web::dto::NodeState::Empty => desk.create(name, PASSPHRASE, &[entry]),
+        _ => desk.unlock(PASSPHRASE),
+    });
+    woken.await.map_err(|refused| refused.fault)
+}
+
+/// Alice adds echo by its card, as anybody would.
+async fn introduce(person: &Node, echo: &Node) -> Result<Contact, Fault> {
+    let fault = |refused: Refused| refused.fault;
+    check::until_reachable(echo).await?;
+    let card: CardText = echo.ask(|desk| desk.card(CardForm::Full)).await.map_err(fault)?;
+    let contact = person.ask(move |desk| desk.add(&card.uri, None, false)).await;
+    contact.map_err(fault)
+}
+
+/// The relay of this world.
+struct Party {
+    entry: RelayEntry,
+    handle: RelayHandle,
+    stop: watch::Sender<bool>,
+}
+
+impl Party {
+    /// Starts the relay on its port; a demonstration takes the next free one (NODE-3).
+    async fn start(desk: &Desk, settings: &Settings, roam: bool) -> Result<Self, Fault> {
+        let config = serve::relay_config(&desk.home, settings)?;
+        let (stop, stopped) = watch::channel(false);
+        let handle = Self::listen(config, roam, &stopped).await?;
+        let address = handle.address();
+        let (key, host) = (*handle.key(), address.ip().to_string());
+        let entry = RelayEntry { key, address: [0; 16], port: address.port(), host };
+        Ok(Self { entry, handle, stop })
+    }
+
+    async fn listen(
+        config: RelayConfig,
+        roam: bool,
+        stopped: &watch::Receiver<bool>,
+    ) -> Result<RelayHandle, Fault> {
+        let first = config.listen.port();
+        let last = if roam { first.saturating_add(PORTS_MAX) } else { first };
+        let mut fault = None;
+        for port in first..=last {
+            let mut config = config.clone();
+            config.listen.set_port(port);
+            match relay::serve(config, stopped.clone()).await {
+                Ok(handle) => return Ok(handle),
+                Err(error @ relay::RelayError::Listen { .. }) => {
+                    fault.get_or_insert(serve::relay_fault(&error));
+                }
+                Err(error) => return Err(serve::relay_fault(&error)),
+            }
+        }
+        Err(fault.unwrap_or_else(|| Fault::bug("no port was tried")))
+    }
+
+    /// Cards name the port of the first start; it may be another one today.
+    fn at_home(&self) -> ([u8; 32], SocketAddr) {
+        (self.entry.key, self.handle.address())
+    }
+
+    fn value(&self) -> serde_json::Value {
+        json!({
+            "event": "relay", "address": self.handle.address(),
+            "key": node::words::key_digits(&self.entry.key),
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! The first exchange: a note to echo over each carrier that is up, and its answer.
+
+use std::time::{Duration, Instant};
+
+use mezza_messenger::ContactId;
+use rand_core::Rng as _;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{sleep, timeout};
+
+use super::echo;
+use crate::exit::{Exit, Fault};
+use crate::node::views::contact_id;
+use crate::node::{Node, Refused};
+use crate::rng::OsRng;
+use crate::web::dto::{Contact, Event, NoteState};
+
+/// How long the carriers may take to come up.
+const UP: Duration = Duration::from_secs(20);
+/// Between two looks at whether a device can be reached.
+const GLANCE: Duration = Duration::from_millis(10);
+/// How long the exchange may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What is sent.
+const TEXT: &str = "Hello echo, do you read me?";
+
+/// What was proven.
+pub struct Proof {
+    /// By which carrier.
+    pub carrier: String,
+    /// From the send to the later of `delivered` and the answer, in milliseconds.
+    pub ms: u128,
+}
+
+/// Waits until strangers can write to a device: its relay holds its mailbox and its bundle.
+///
+/// # Errors
+/// If the relay does not come up.
+pub async fn until_reachable(node: &Node) -> Result<(), Fault> {
+    let reached = async {
+        while !node.ask(|desk| Ok(desk.is_reachable())).await.unwrap_or(false) {
+            sleep(GLANCE).await;
+        }
+    };
+    timeout(UP, reached).await.map_err(|_| {
+        let text = "the relay of the demonstration does not answer";
+        Fault::new(Exit::Unreachable, text, "look at `mezza doctor`, then start again")
+    })
+}
+
+/// Sends a note and waits until it is delivered and answered.
+///
+/// # Errors
+/// If no carrier comes up, or the time is over.
+pub async fn exchange(node: &Node, contact: &Contact) -> Result<Proof, Fault> {
+    let id = contact_id(&contact.id).map_err(|refused| refused.fault)?;
+    let mut live = node.hub().listen(None).live;
+    if timeout(UP, until_up(node, &mut live)).await.is_err() {
+        let text = "no carrier came up";
+        return Err(Fault::new(
+            Exit::Unreachable,
+            text,
+            "look at `mezza doctor` and `mezza carriers`",
+        ));
+    }
+    let began = Instant::now();
+    let done = timeout(PATIENCE, talk(node, id, &mut live)).await;
+    let carrier = done.map_err(|_| {
+        let text = format!("no answer within {} s", PATIENCE.as_secs());
+        Fault::new(Exit::No, text, "look at `mezza log echo` and `mezza doctor`")
+    })?;
+    Ok(Proof {
+        carrier: carrier.map_err(|refused| refused.fault)?,
+        ms: began.elapsed().as_millis(),
+    })
+}
+
+async fn until_up(node: &Node, live: &mut Receiver<Event>) {
+    while !node.ask(|desk| Ok(desk.is_up())).await.unwrap_or(false) {
+        if next(live).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn talk(node: &Node, id: ContactId, live: &mut Receiver<Event>) -> Result<String, Refused> {
+    let mut client = [0; 16];
+    OsRng.fill_bytes(&mut client);
+    let sent = node.ask(move |desk| desk.send(id, client, TEXT.into())).await?;
+    let (mut delivered, mut answer) = (false, None);
+    while !delivered || answer.is_none() {
+        let Some(event) = next(live).await else { return Err(Refused::stopping()) };
+        let Some(note) = event.note.filter(|note| note.contact == sent.contact) else { continue };
+        if note.id == sent.id {
+            delivered |= matches!(note.state, NoteState::Delivered | NoteState::Read);
+        } else if note.incoming && note.text.as_deref().is_some_and(echo::is_answer_to(TEXT)) {
+            answer = note.carrier;
+        }
+    }
+    answer.ok_or_else(Refused::stopping)
+}
+
+/// The next event. One that lagged has only missed some: states are asked for again.
+async fn next(live: &mut Receiver<Event>) -> Option<Event> {
+    loop {
+        match live.recv().await {
+            Ok(event) => return Some(event),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return None,
+        }
+    }
+}

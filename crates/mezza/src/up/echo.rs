@@ -1,0 +1,90 @@
+//! Echo: a full device that lets everybody in and answers each text with the same text and the
+//! carrier it came by.
+//!
+//! The client id of an answer is made from the number of the note it answers, so each note is
+//! answered once, whatever happens between.
+
+use mezza_messenger::digest::h;
+use mezza_messenger::{Command, ContactId};
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::node::desk::Desk;
+use crate::node::desk::ask::TEXT_BYTES_MAX;
+use crate::node::views::{contact_id, note_id};
+use crate::node::{Node, Refused};
+use crate::web::dto::{Event, EventKind, Note, Standing};
+
+/// Notes of a thread that are looked at for one without answer.
+const LOOK_BACK: usize = 64;
+
+/// Answers until the node stops.
+pub async fn answer(node: Node) {
+    let mut live = node.hub().listen(None).live;
+    catch_up(&node).await;
+    loop {
+        match live.recv().await {
+            Ok(event) => on(&node, &event).await,
+            Err(RecvError::Lagged(_)) => catch_up(&node).await,
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// Whether a text is what echo answers to another one.
+pub fn is_answer_to(text: &str) -> impl Fn(&str) -> bool {
+    move |answer| answer.strip_prefix(text).is_some_and(|tail| tail.starts_with("\n("))
+}
+
+async fn on(node: &Node, event: &Event) {
+    let ours = matches!(event.kind, EventKind::Request)
+        || event.note.as_ref().is_some_and(|note| note.incoming && event.kind == EventKind::Note);
+    let Some(contact) = event.contact.as_deref().filter(|_| ours && event.cursor.is_some()) else {
+        return;
+    };
+    if let Ok(contact) = contact_id(contact) {
+        told(node.ask(move |desk| settle(desk, contact)).await);
+    }
+}
+
+async fn catch_up(node: &Node) {
+    let all = node.ask(|desk| {
+        let strangers = desk.requests()?.into_iter().map(|request| request.contact);
+        let known = desk.contacts()?;
+        known
+            .into_iter()
+            .chain(strangers)
+            .try_for_each(|contact| settle(desk, contact_id(&contact.id)?))
+    });
+    told(all.await);
+}
+
+fn told(done: Result<(), Refused>) {
+    if let Err(refused) = done {
+        tracing::debug!(word = refused.word, "echo could not answer");
+    }
+}
+
+/// Lets a stranger in and answers what has no answer yet.
+fn settle(desk: &mut Desk, contact: ContactId) -> Result<(), Refused> {
+    if desk.contact(contact)?.standing == Standing::Request {
+        desk.command(Command::Accept { contact })?;
+    }
+    for note in desk.notes(contact, None, LOOK_BACK)?.notes {
+        if let Some(text) = answer_of(&note) {
+            let number = note_id(&note.id)?.0.to_be_bytes();
+            desk.send(contact, h("mezza/echo", &[&number]), text)?;
+        }
+    }
+    Ok(())
+}
+
+fn answer_of(note: &Note) -> Option<String> {
+    let text = note.text.as_ref().filter(|_| note.incoming)?;
+    let tail = format!("\n(by {})", note.carrier.as_deref().unwrap_or("an unknown way"));
+    // A text that fills a note leaves no room for more than itself.
+    Some(if text.len() + tail.len() > TEXT_BYTES_MAX {
+        text.clone()
+    } else {
+        format!("{text}{tail}")
+    })
+}

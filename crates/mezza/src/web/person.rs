@@ -1,0 +1,185 @@
+//! The person's own: status, identity, lock and key, the way in.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use zeroize::Zeroizing;
+
+use super::{Answer, Ask, Body, Web, dto};
+use crate::exit::{Exit, Fault};
+use crate::node::Refused;
+use crate::node::desk::Desk;
+use crate::passphrase;
+use crate::qr::{Code, Medium};
+use crate::rng::OsRng;
+
+/// Shortest passphrase that is taken, in characters.
+const PASSPHRASE_MIN: usize = 8;
+
+/// The handlers of this file.
+pub fn routes() -> OpenApiRouter<Web> {
+    OpenApiRouter::new()
+        .routes(routes!(session))
+        .routes(routes!(ticket))
+        .routes(routes!(status))
+        .routes(routes!(create))
+        .routes(routes!(words))
+        .routes(routes!(unlock))
+        .routes(routes!(lock))
+        .routes(routes!(stop))
+        .routes(routes!(me))
+        .routes(routes!(card))
+}
+
+/// Tells the node that a person is there. What a page asks by itself, again and again, does not
+/// count.
+pub async fn notice(State(web): State<Web>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let quiet = ["/v1/status", "/v1/observer", "/v1/health", "/v1/carriers", "/v1/events"];
+    let by_itself = request.method() == Method::GET && quiet.contains(&path);
+    if path.starts_with("/v1/") && !by_itself {
+        let _ = web.node.ask(Desk::touch).await;
+    }
+    next.run(request).await
+}
+
+/// Exchange a one-time ticket for a bearer.
+#[utoipa::path(post, path = "/v1/session", request_body = dto::SessionRequest,
+    responses((status = 200, body = dto::Session), (status = 403, body = dto::Problem)))]
+async fn session(
+    State(web): State<Web>,
+    Body(body): Body<dto::SessionRequest>,
+) -> Answer<dto::Session> {
+    let bearer = web.door.exchange(&body.ticket, &mut OsRng).ok_or_else(|| {
+        let text = "this address was used already, or is not ours";
+        Refused::new("ticket", Fault::new(Exit::Denied, text, "`mezza url` prints a new one"))
+    })?;
+    Ok(Json(dto::Session { bearer }))
+}
+
+/// Make a new one-time address.
+#[utoipa::path(post, path = "/v1/ticket", responses((status = 200, body = dto::TicketUrl)))]
+async fn ticket(State(web): State<Web>) -> Answer<dto::TicketUrl> {
+    Ok(Json(dto::TicketUrl { url: web.door.ticket_url(&mut OsRng) }))
+}
+
+/// What the program is doing.
+#[utoipa::path(get, path = "/v1/status", responses((status = 200, body = dto::Status)))]
+async fn status(State(web): State<Web>) -> Answer<dto::Status> {
+    web.node.ask(|desk| Ok(desk.status())).await.map(Json)
+}
+
+/// Make an identity and unlock it.
+#[utoipa::path(post, path = "/v1/create", request_body = dto::CreateRequest,
+    responses((status = 201, body = dto::Status), (status = 409, body = dto::Problem)))]
+async fn create(
+    State(web): State<Web>,
+    Body(body): Body<dto::CreateRequest>,
+) -> Result<(StatusCode, Json<dto::Status>), Refused> {
+    let pass = Zeroizing::new(body.passphrase.into_bytes());
+    if String::from_utf8_lossy(&pass).chars().count() < PASSPHRASE_MIN {
+        let fault = Fault::new(
+            Exit::Usage,
+            format!("a passphrase has at least {PASSPHRASE_MIN} characters"),
+            "take the six words that are offered",
+        );
+        return Err(Refused::new("passphrase_short", fault));
+    }
+    let relay = body.relay.filter(|relay| !relay.trim().is_empty());
+    let relay = relay.as_deref().map(crate::cli::relay_of).transpose()?;
+    let status = web.node.ask(move |desk| {
+        desk.create(&body.name, &pass, relay.as_slice())?;
+        Ok(desk.status())
+    });
+    Ok((StatusCode::CREATED, Json(status.await?)))
+}
+
+/// Six words to use as a passphrase.
+#[utoipa::path(get, path = "/v1/words", responses((status = 200, body = dto::Words)))]
+async fn words() -> Answer<dto::Words> {
+    let words = passphrase::words(&mut OsRng);
+    Ok(Json(dto::Words { words: words.iter().map(ToString::to_string).collect() }))
+}
+
+/// Unlock the vault.
+#[utoipa::path(post, path = "/v1/unlock", request_body = dto::UnlockRequest,
+    responses((status = 200, body = dto::Status), (status = 403, body = dto::Problem)))]
+async fn unlock(
+    State(web): State<Web>,
+    Body(body): Body<dto::UnlockRequest>,
+) -> Answer<dto::Status> {
+    let pass = Zeroizing::new(body.passphrase.into_bytes());
+    let status = web.node.ask(move |desk| {
+        desk.unlock(&pass)?;
+        Ok(desk.status())
+    });
+    status.await.map(Json)
+}
+
+/// Lock the vault.
+#[utoipa::path(post, path = "/v1/lock", responses((status = 200, body = dto::Status)))]
+async fn lock(State(web): State<Web>) -> Answer<dto::Status> {
+    let status = web.node.ask(|desk| {
+        desk.lock();
+        Ok(desk.status())
+    });
+    status.await.map(Json)
+}
+
+/// Lock the vault and end the program.
+#[utoipa::path(post, path = "/v1/stop", responses((status = 202)))]
+async fn stop(State(web): State<Web>) -> StatusCode {
+    // The answer shall still go out.
+    tokio::spawn(async move {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        let _ = web.stop.send(true);
+    });
+    StatusCode::ACCEPTED
+}
+
+/// The own identity.
+#[utoipa::path(get, path = "/v1/me", responses((status = 200, body = dto::Me)))]
+async fn me(State(web): State<Web>) -> Answer<dto::Me> {
+    web.node.ask(|desk| desk.me()).await.map(Json)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct CardQuery {
+    /// Which parts.
+    #[serde(default)]
+    form: dto::CardForm,
+    /// `uri` (JSON) or `svg` (a QR code).
+    #[serde(default, rename = "as")]
+    shape: Shape,
+}
+
+/// How a card is shown.
+#[derive(Clone, Copy, Default, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Shape {
+    #[default]
+    Uri,
+    Svg,
+}
+
+/// The own card.
+#[utoipa::path(get, path = "/v1/me/card", params(CardQuery), responses(
+    (status = 200, content((dto::CardText = "application/json"), (String = "image/svg+xml")))))]
+async fn card(State(web): State<Web>, query: Ask<CardQuery>) -> Result<Response, Refused> {
+    let Ask(CardQuery { form, shape }) = query;
+    let card = web.node.ask(move |desk| desk.card(form)).await?;
+    match shape {
+        Shape::Uri => Ok(Json(card).into_response()),
+        Shape::Svg => {
+            let svg = Code::draw(&card.uri, Medium::Screen)?.to_svg();
+            Ok(([(header::CONTENT_TYPE, "image/svg+xml")], svg).into_response())
+        }
+    }
+}

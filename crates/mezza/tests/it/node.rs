@@ -1,0 +1,177 @@
+//! The node as a process: one per vault, stops fast, starts again, proves before it says OK.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use mezza::store::{Cost, Vault};
+use nix::sys::signal::Signal;
+
+use crate::program::{Program, free_port, json, mezza, ok, passphrase, until};
+
+/// A home with an identity and a relay that nobody runs; notes to itself cannot leave.
+fn lonely() -> (tempfile::TempDir, std::path::PathBuf, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let pass = passphrase(folder.path(), "six words that nobody would guess");
+    let pass = pass.to_str().unwrap().to_owned();
+    ok(&home, &["init", "--name", "Nora", "--passphrase-file", &pass]);
+    (folder, home, pass)
+}
+
+#[test]
+fn node_1_a_second_node_on_a_vault_exits_75() {
+    let (_folder, home, pass) = lonely();
+    let first = Program::node(&home, &[], &[]);
+    for args in [
+        vec!["node", "run", "--port", "0"],
+        vec!["node", "run", "--port", "0", "--passphrase-file", &pass],
+        vec!["up", "--port", "0"],
+    ] {
+        let second = mezza(&home, &args);
+        assert_eq!(second.status.code(), Some(75), "{args:?}");
+        let text = String::from_utf8(second.stderr).unwrap();
+        let expected = format!(
+            "mezza: vault is in use by process {}; stop it with `mezza node stop`\n",
+            first.id()
+        );
+        assert_eq!(text, expected);
+    }
+    // The first one was not disturbed.
+    assert!(ok(&home, &["node", "status"]).contains("locked"));
+}
+
+#[test]
+fn node_2_signals_stop_within_two_seconds_and_the_outbox_stays() {
+    let (folder, home, pass) = lonely();
+    let other = folder.path().join("other");
+    let uri = relay_uri();
+    ok(&other, &["init", "--name", "Olga", "--relay", &uri, "--passphrase-file", &pass]);
+    let node = Program::node(&other, &["--passphrase-file", &pass], &[]);
+    let card = ok(&other, &["card"]);
+    drop(node);
+    for (waiting, signal) in [Signal::SIGINT, Signal::SIGTERM].into_iter().enumerate() {
+        let mut node = Program::node(&home, &["--passphrase-file", &pass], &[]);
+        if waiting == 0 {
+            ok(&home, &["add", card.trim()]);
+        }
+        assert_eq!(json(&home, &["outbox"])[0]["notes"].as_array().unwrap().len(), waiting);
+        ok(&home, &["send", "Olga", "does it stay?"]);
+        let mut follower = Program::start(&home, &["log", "Olga", "-f"], &[]);
+        until("the follower", || follower.out().contains("does it stay?"));
+        let (code, took) = node.stop(signal);
+        assert_eq!(code, Some(0), "{}", node.log());
+        assert!(took < Duration::from_secs(2), "{signal} took {took:?}");
+        assert_eq!(follower.wait(), Some(69));
+        assert!(!home.join("run/api.json").exists());
+    }
+}
+
+/// The address of a relay that does not run.
+fn relay_uri() -> String {
+    mezza_messenger::uri::relay(&[7; 32], free_port(), "127.0.0.1", false).unwrap()
+}
+
+#[test]
+fn node_2_stop_over_the_interface() {
+    let (_folder, home, _) = lonely();
+    let mut node = Program::node(&home, &[], &[]);
+    assert!(ok(&home, &["node", "stop"]).contains("stopping"));
+    assert_eq!(node.wait(), Some(0));
+    assert_eq!(mezza(&home, &["node", "status"]).status.code(), Some(69));
+}
+
+#[test]
+fn node_3_up_is_repeatable_and_a_taken_port_gives_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("world");
+    let (web, relay) = (taken(), taken());
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    let (web_port, relay_port) = (port(&web), port(&relay));
+    let listen = format!("127.0.0.1:{relay_port}");
+    let env = [("MEZZA_RELAY_LISTEN", listen.as_str())];
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let mut up =
+            Program::start(&home, &["up", "--json", "--port", &web_port.to_string()], &env);
+        until("the world", || up.out().contains("\"open\""));
+        let events = values(&up.out());
+        let open = events.iter().find(|event| event["event"] == "open").unwrap();
+        assert!(open["port"].as_u64().unwrap() > u64::from(web_port));
+        let relay = events.iter().find(|event| event["event"] == "relay").unwrap();
+        let address: std::net::SocketAddr = relay["address"].as_str().unwrap().parse().unwrap();
+        assert!(address.port() > relay_port);
+        keys.push(relay["key"].clone());
+        let (code, took) = up.stop(Signal::SIGTERM);
+        assert_eq!(code, Some(0), "{}", up.log());
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    }
+    assert_eq!(keys[0], keys[1], "the same relay both times");
+}
+
+/// A listener with a free port after it.
+fn taken() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+fn values(text: &str) -> Vec<serde_json::Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+const ANY_PORTS: [&str; 5] = ["up", "--check", "--json", "--port", "0"];
+
+#[test]
+fn node_4_up_says_ok_after_echo_has_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("world");
+    let mut up = Program::start(&home, &ANY_PORTS, &[("MEZZA_RELAY_LISTEN", "127.0.0.1:0")]);
+    assert_eq!(up.wait(), Some(0), "{}{}", up.out(), up.log());
+    until("the output", || up.out().contains("\"check\""));
+    let events = values(&up.out());
+    let check = events.iter().find(|event| event["event"] == "check").unwrap();
+    assert_eq!((&check["ok"], &check["carrier"]), (&true.into(), &"relay".into()));
+    // What it says is on both disks: a question that was delivered, and its answer.
+    for (vault, name) in [("vault", "echo"), ("echo/vault", "alice")] {
+        let now = mezza::node::now();
+        let (vault, records) = Vault::open(&home.join(vault), b"demo", now).unwrap();
+        let mut rng = mezza::rng::OsRng;
+        let device =
+            mezza_messenger::Device::<mezza::backend::AwsLc>::load(records, now, &mut rng).unwrap();
+        let contact = device.contacts().into_iter().find(|c| c.name == name).unwrap();
+        let thread = device.thread(contact.id, None, 10, now);
+        assert_eq!(thread.len(), 2, "{name}");
+        assert_ne!(thread[0].incoming, thread[1].incoming);
+        vault.close().unwrap();
+    }
+}
+
+#[test]
+fn node_4_up_fails_when_nothing_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("world");
+    // A relay that takes no mail: mailboxes open, but every PUT is put off.
+    let env = [("MEZZA_RELAY_LISTEN", "127.0.0.1:0"), ("MEZZA_RELAY_PUT_BYTES_DAY_MAX", "1")];
+    let mut up = Program::start(&home, &ANY_PORTS, &env);
+    assert_eq!(up.wait(), Some(1), "{}{}", up.out(), up.log());
+    until("the output", || up.out().contains("\"check\""));
+    let events = values(&up.out());
+    let check = events.iter().find(|event| event["event"] == "check").unwrap();
+    assert_eq!(check["ok"], false);
+    assert!(!check["next"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn an_identity_of_its_own_is_no_demonstration() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let made = mezza::home::Home::find(Some(&home)).unwrap();
+    made.make().unwrap();
+    let mut rng = mezza::rng::OsRng;
+    let now = mezza::node::now();
+    Vault::create(&made.vault(), b"passphrase", Cost::DEMO, now, &mut rng)
+        .unwrap()
+        .close()
+        .unwrap();
+    let up = mezza(&home, &["up", "--demo"]);
+    assert_eq!(up.status.code(), Some(73));
+    assert!(String::from_utf8_lossy(&up.stderr).contains("`--home DIR`"));
+}

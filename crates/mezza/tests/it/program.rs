@@ -1,0 +1,158 @@
+//! The real program as a process: started, asked, stopped.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use mezza::cli::client::Client;
+use mezza::home::Home;
+use mezza::web::dto::Health;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// How long anything may take here; loaded machines are slow.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running program.
+pub struct Program {
+    child: Child,
+    pub home: PathBuf,
+    out: Arc<Mutex<String>>,
+    log: Arc<Mutex<String>>,
+}
+
+/// A command on a home; nothing of the surrounding environment decides how it runs.
+pub fn command(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mezza"));
+    command.env_clear().arg("--home").arg(home).args(args);
+    command
+}
+
+/// Runs a command to its end.
+pub fn mezza(home: &Path, args: &[&str]) -> Output {
+    command(home, args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Runs a command that has to succeed; what it printed.
+pub fn ok(home: &Path, args: &[&str]) -> String {
+    let output = mezza(home, args);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{args:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Runs a command that has to succeed with `--json`; its values.
+pub fn json(home: &Path, args: &[&str]) -> Vec<serde_json::Value> {
+    let args = [args, &["--json"]].concat();
+    ok(home, &args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A passphrase file, and what is in it.
+pub fn passphrase(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("passphrase");
+    mezza::home::private::replace(&path, text.as_bytes()).unwrap();
+    path
+}
+
+/// Asks until the answer is yes.
+pub fn until(what: &str, mut yes: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !yes() {
+        assert!(Instant::now() < end, "{what} did not come about");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+impl Program {
+    /// Starts the program and collects what it prints.
+    pub fn start(home: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let mut command = command(home, args);
+        command.envs(env.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let out = collect(child.stdout.take().unwrap());
+        let log = collect(child.stderr.take().unwrap());
+        Self { child, home: home.into(), out, log }
+    }
+
+    /// Starts a node and waits until it answers.
+    pub fn node(home: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let args = [&["node", "run", "--port", "0"], args].concat();
+        let program = Self::start(home, &args, env);
+        until("the node", || program.client().is_some());
+        program
+    }
+
+    /// Starts a relay on a port and waits until it listens.
+    pub fn relay(home: &Path, port: u16, env: &[(&str, &str)]) -> Self {
+        let program =
+            Self::start(home, &["relay", "run", "--listen", &format!("127.0.0.1:{port}")], env);
+        until("the relay", || program.out().contains("relay "));
+        program
+    }
+
+    /// The interface of the node, once it answers.
+    pub fn client(&self) -> Option<Client> {
+        let client = Client::of(&Home::find(Some(&self.home)).ok()?).ok()?;
+        client.get::<serde_json::Value>("/v1/status").ok()?;
+        Some(client)
+    }
+
+    /// Whether the relay has confirmed mailbox and bundle: strangers can write from here on.
+    pub fn is_reachable(&self) -> bool {
+        let health = self.client().and_then(|client| client.get::<Health>("/v1/health").ok());
+        health.is_some_and(|h| h.lines.iter().any(|line| line.name == "mailbox" && line.ok))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn out(&self) -> String {
+        self.out.lock().unwrap().clone()
+    }
+
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Sends a signal and waits for the end: exit code and how long it took.
+    pub fn stop(&mut self, signal: Signal) -> (Option<i32>, Duration) {
+        let began = Instant::now();
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+        let status = self.child.wait().unwrap();
+        (status.code(), began.elapsed())
+    }
+
+    /// Waits for a program that ends by itself.
+    pub fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn collect(mut stream: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let text = Arc::new(Mutex::new(String::new()));
+    let sink = Arc::clone(&text);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4_096];
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            sink.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..n]));
+        }
+    });
+    text
+}

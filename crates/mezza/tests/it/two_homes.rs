@@ -1,0 +1,165 @@
+//! Two people, two homes, one relay: four processes on loopback, as three strangers would run.
+//!
+//! ```text
+//!   ann (home a) <--TLS--> relay (home r) <--TLS--> ben (home b)
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::program::{Program, free_port, json, ok, passphrase, until};
+
+/// The homes and what runs on them.
+struct World {
+    folder: tempfile::TempDir,
+    pass: String,
+    port: u16,
+    relay: Program,
+}
+
+impl World {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let pass = passphrase(folder.path(), "correct horse battery staple");
+        let pass = pass.to_str().unwrap().to_owned();
+        let port = free_port();
+        let relay = Program::relay(&folder.path().join("r"), port, &[]);
+        Self { folder, pass, port, relay }
+    }
+
+    fn home(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Makes an identity at this relay.
+    fn init(&self, name: &str) -> PathBuf {
+        let listen = format!("127.0.0.1:{}", self.port);
+        let uri = ok(&self.home("r"), &["relay", "uri", "--listen", &listen]);
+        let home = self.home(name);
+        let args = ["init", "--name", name, "--relay", uri.trim(), "--passphrase-file", &self.pass];
+        ok(&home, &args);
+        home
+    }
+
+    fn node(&self, home: &Path) -> Program {
+        let node = Program::node(home, &["--passphrase-file", &self.pass], &[]);
+        until("the mailbox", || node.is_reachable());
+        node
+    }
+}
+
+/// The texts of a thread with who wrote them and how far they are.
+fn thread(home: &Path, name: &str) -> Vec<(bool, String, String)> {
+    let notes = json(home, &["log", name]);
+    let line = |note: &Value| {
+        let text = |key: &str| note[key].as_str().unwrap().to_owned();
+        (note["incoming"].as_bool().unwrap(), text("text"), text("state"))
+    };
+    notes.iter().map(line).collect()
+}
+
+fn number(home: &Path, name: &str) -> Value {
+    json(home, &["verify", name])[0]["groups"].clone()
+}
+
+#[test]
+fn two_people_meet_talk_part_and_find_what_waited() {
+    let world = World::start();
+    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let _ann_node = world.node(&ann);
+    let mut ben_node = world.node(&ben);
+
+    // Ann takes Ben's card from a picture, Ben takes Ann's as text from a file.
+    let picture = world.home("ben.png");
+    ok(&ben, &["card", "--out", picture.to_str().unwrap()]);
+    ok(&ann, &["add", picture.to_str().unwrap(), "--in-person"]);
+    let text = world.home("ann.txt");
+    std::fs::write(&text, ok(&ann, &["card"])).unwrap();
+    ok(&ben, &["add", text.to_str().unwrap()]);
+    assert_eq!(number(&ann, "Ben"), number(&ben, "Ann"));
+    assert_eq!(number(&ann, "Ben").as_array().unwrap().len(), 12);
+    ok(&ann, &["verify", "Ben", "--matches"]);
+    assert!(ok(&ann, &["contacts", "Ben"]).contains("number compared"));
+
+    // Notes both ways; `delivered` is what the other side has in its own log.
+    let sent = ok(&ann, &["send", "Ben", "hello Ben", "--wait", "delivered"]);
+    assert!(sent.contains("on their device"), "{sent}");
+    ok(&ben, &["send", "Ann", "hello Ann", "--wait", "delivered"]);
+    let both = [
+        (false, "hello Ben".into(), "delivered".into()),
+        (true, "hello Ann".into(), "received".into()),
+    ];
+    assert_eq!(thread(&ann, "Ben"), both);
+    let texts: Vec<_> = thread(&ben, "Ann").into_iter().map(|(own, text, _)| (own, text)).collect();
+    assert_eq!(texts, [(true, "hello Ben".into()), (false, "hello Ann".into())]);
+
+    // Ben goes; what Ann writes is handed over, not delivered, and says so.
+    ben_node.stop(Signal::SIGTERM);
+    for n in 0..3 {
+        ok(&ann, &["send", "Ben", &format!("while you were away {n}"), "--wait", "handed"]);
+    }
+    let states: Vec<_> =
+        thread(&ann, "Ben").into_iter().skip(2).map(|(_, _, state)| state).collect();
+    assert_eq!(states, ["handed"; 3]);
+    assert_eq!(json(&ann, &["outbox"])[0]["notes"].as_array().unwrap().len(), 3);
+
+    // Ben comes back and finds all of it, once and in order; then Ann knows.
+    let _ben_node = world.node(&ben);
+    until("what waited", || thread(&ben, "Ann").len() == 5);
+    let texts: Vec<_> = thread(&ben, "Ann").into_iter().skip(2).map(|(_, text, _)| text).collect();
+    assert_eq!(texts, ["while you were away 0", "while you were away 1", "while you were away 2"]);
+    until("the receipts", || thread(&ann, "Ben").iter().skip(2).all(|(_, _, s)| s == "delivered"));
+    assert!(json(&ann, &["outbox"])[0]["notes"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_stranger_asks_and_is_let_in_or_not() {
+    let world = World::start();
+    let (ann, ben, eve) = (world.init("Ann"), world.init("Ben"), world.init("Eve"));
+    let _nodes = [world.node(&ann), world.node(&ben), world.node(&eve)];
+    let card = ok(&ben, &["card"]);
+    for home in [&ann, &eve] {
+        ok(home, &["add", card.trim(), "--as", "B"]);
+        ok(home, &["send", "B", "may I?", "--wait", "handed"]);
+    }
+    let requests = || json(&ben, &["requests"])[0]["requests"].as_array().unwrap().clone();
+    until("both requests", || requests().len() == 2);
+    // Nobody is told anything before the person decides (MSG-26).
+    assert!(thread(&ann, "B").iter().all(|(_, _, state)| state == "handed"));
+    let of = |name: &str| {
+        let all = requests();
+        let found = all.iter().find(|request| request["contact"]["claimed_name"] == name).unwrap();
+        assert_eq!(found["notes"][0]["text"], "may I?");
+        found["contact"]["id"].as_str().unwrap().to_owned()
+    };
+    ok(&ben, &["requests", "refuse", &of("Eve")]);
+    ok(&ben, &["requests", "accept", &of("Ann")]);
+    until("the receipt", || thread(&ann, "B")[0].2 == "delivered");
+    assert_eq!(thread(&eve, "B")[0].2, "handed");
+    assert!(requests().is_empty());
+    assert!(ok(&ben, &["contacts"]).contains("Ann"));
+}
+
+#[test]
+fn notes_survive_a_relay_that_dies_and_a_node_that_is_killed() {
+    let mut world = World::start();
+    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let mut ann_node = world.node(&ann);
+    let _ben_node = world.node(&ben);
+    let card = ok(&ben, &["card"]);
+    ok(&ann, &["add", card.trim()]);
+    let mine = ok(&ann, &["card"]);
+    ok(&ben, &["add", mine.trim()]);
+    ok(&ann, &["send", "Ben", "first", "--wait", "delivered"]);
+    world.relay.stop(Signal::SIGKILL);
+    ok(&ann, &["send", "Ben", "second"]);
+    ann_node.stop(Signal::SIGKILL);
+    world.relay = Program::relay(&world.home("r"), world.port, &[]);
+    let _ann_node = world.node(&ann);
+    until("the second note", || thread(&ben, "Ann").len() == 2);
+    until("its receipt", || thread(&ann, "Ben").iter().all(|(_, _, state)| state == "delivered"));
+    let texts: Vec<_> = thread(&ben, "Ann").into_iter().map(|(_, text, _)| text).collect();
+    assert_eq!(texts, ["first", "second"]);
+}

@@ -1,0 +1,307 @@
+//! The door of the local interface: who gets in, who does not, and what is promised about it.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mezza::carriers::Dialer;
+use mezza::cli::client::Api;
+use mezza::home::Home;
+use mezza::node::Options;
+use mezza::station::{Lock, Station};
+use tungstenite::client::{IntoClientRequest, client};
+use tungstenite::{Message, WebSocket};
+
+/// A node without identity, served in this process.
+struct Served {
+    api: Api,
+    ticket: String,
+    _folder: tempfile::TempDir,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Served {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::find(Some(&folder.path().join("home"))).unwrap();
+        home.make().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let path = home.run().join("api.json");
+        let thread = std::thread::spawn(move || serve(&home, &tell, stopped));
+        let url: String = told.recv().unwrap();
+        let api = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let ticket = url.split_once("#t=").unwrap().1.to_owned();
+        Self { api, ticket, _folder: folder, stop: Some(stop), thread: Some(thread) }
+    }
+
+    fn host(&self) -> String {
+        self.api.address.to_string()
+    }
+
+    /// Status, head and body of one request.
+    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut stream = TcpStream::connect(self.api.address).unwrap();
+        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        for (name, value) in headers {
+            write!(head, "{name}: {value}\r\n").unwrap();
+        }
+        write!(head, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        Answer { status, head: head.to_lowercase(), body: body.into() }
+    }
+
+    fn known(&self) -> String {
+        format!("Bearer {}", self.api.token)
+    }
+
+    fn session(&self, ticket: &str) -> Answer {
+        let body = format!("{{\"ticket\":\"{ticket}\"}}");
+        let headers = [("Host", self.host()), ("Content-Type", "application/json".into())];
+        let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+        self.ask("POST", "/v1/session", &headers, &body)
+    }
+
+    fn socket(&self) -> WebSocket<TcpStream> {
+        let stream = TcpStream::connect(self.api.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let request = format!("ws://{}/v1/events", self.host()).into_client_request().unwrap();
+        client(request, stream).unwrap().0
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+fn serve(
+    home: &Home,
+    tell: &std::sync::mpsc::Sender<String>,
+    stopped: tokio::sync::oneshot::Receiver<()>,
+) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let lock = Lock::take(home).unwrap();
+        let vault = home.vault();
+        let options = Options { vault, demo: false, idle_lock_s: 0, dialer: Dialer::default() };
+        let station = Station::open(home, lock, 0, options, None).await.unwrap();
+        tell.send(station.url.clone()).unwrap();
+        let _ = stopped.await;
+        station.close().await;
+    });
+}
+
+/// Every method and path of the description, and what stands beside it.
+fn all_paths() -> Vec<(String, String)> {
+    let text = mezza::web::description().unwrap();
+    let description: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut all =
+        vec![("GET".into(), "/openapi.json".into()), ("GET".into(), "/v1/nothing".into())];
+    for (path, item) in description["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys().filter(|key| key.len() <= 6) {
+            all.push((method.to_uppercase(), path.replace("{id}", "1")));
+        }
+    }
+    assert!(all.len() > 25, "{}", all.len());
+    all
+}
+
+#[test]
+fn web_1_strangers_stay_outside() {
+    let served = Served::start();
+    let (host, known) = (served.host(), served.known());
+    let port = served.api.address.port();
+    for (method, path) in all_paths() {
+        let ask = |headers: &[(&str, &str)]| served.ask(&method, &path, headers, "").status;
+        let rebound = [("Host", "evil.example:7100"), ("Authorization", &known)];
+        assert_eq!(ask(&rebound), 421, "{method} {path}");
+        let foreign =
+            [("Host", host.as_str()), ("Origin", "http://evil.example"), ("Authorization", &known)];
+        assert_eq!(ask(&foreign), 403, "{method} {path}");
+        if path != "/v1/session" {
+            assert_eq!(ask(&[("Host", &host)]), 401, "{method} {path}");
+            let wrong = [("Host", host.as_str()), ("Authorization", "Bearer 00")];
+            assert_eq!(ask(&wrong), 401, "{method} {path}");
+        }
+    }
+    // Another port of the same machine is another site; so is the same name without a port.
+    let next = format!("127.0.0.1:{}", port ^ 1);
+    for other in [next.as_str(), "127.0.0.1", "localhost", ""] {
+        let headers = [("Host", other), ("Authorization", known.as_str())];
+        assert_eq!(served.ask("GET", "/v1/status", &headers, "").status, 421, "{other}");
+    }
+    for origin in ["null", "http://localhost", "https://127.0.0.1:7100", "file://"] {
+        let headers = [("Host", host.as_str()), ("Origin", origin), ("Authorization", &known)];
+        assert_eq!(served.ask("GET", "/v1/status", &headers, "").status, 403, "{origin}");
+    }
+    for own in [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::1]:{port}")] {
+        let origin = format!("http://{own}");
+        let headers = [("Host", own.as_str()), ("Origin", &origin), ("Authorization", &known)];
+        assert_eq!(served.ask("GET", "/v1/status", &headers, "").status, 200, "{own}");
+    }
+    assert_eq!(served.ask("GET", "/", &[("Host", &host)], "").status, 200);
+}
+
+#[test]
+fn web_1_a_socket_closes_unless_it_says_who_it_is() {
+    let served = Served::start();
+    for first in [None, Some("{\"bearer\":\"00\"}"), Some("no json")] {
+        let mut socket = served.socket();
+        let began = Instant::now();
+        if let Some(first) = first {
+            socket.send(Message::text(first)).unwrap();
+        }
+        let Message::Close(Some(frame)) = socket.read().unwrap() else { panic!("not closed") };
+        assert_eq!(u16::from(frame.code), 4_401, "{first:?}");
+        assert!(first.is_some() || began.elapsed() >= Duration::from_millis(1_900));
+    }
+    let mut socket = served.socket();
+    socket.send(Message::text(format!("{{\"bearer\":\"{}\"}}", served.api.token))).unwrap();
+    socket.send(Message::Ping(b"x".to_vec().into())).unwrap();
+    assert!(matches!(socket.read().unwrap(), Message::Pong(_)));
+    let host = served.host();
+    let upgrade = [
+        ("Host", host.as_str()),
+        ("Origin", "http://evil.example"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    assert_eq!(served.ask("GET", "/v1/events", &upgrade, "").status, 403);
+}
+
+#[test]
+fn web_2_a_ticket_works_once() {
+    let served = Served::start();
+    let first = served.session(&served.ticket);
+    assert_eq!(first.status, 200);
+    let session: serde_json::Value = serde_json::from_str(&first.body).unwrap();
+    let bearer = format!("Bearer {}", session["bearer"].as_str().unwrap());
+    let host = served.host();
+    let headers = [("Host", host.as_str()), ("Authorization", bearer.as_str())];
+    assert_eq!(served.ask("GET", "/v1/status", &headers, "").status, 200);
+    for used in [served.ticket.as_str(), "", "zz", &"0".repeat(64)] {
+        let again = served.session(used);
+        assert_eq!(again.status, 403, "{used}");
+        assert!(again.body.contains("mezza url"), "{}", again.body);
+    }
+    let answer = served.ask("POST", "/v1/ticket", &headers, "");
+    let url: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    let fresh = url["url"].as_str().unwrap().split_once("#t=").unwrap().1;
+    assert_eq!((served.session(fresh).status, served.session(fresh).status), (200, 403));
+}
+
+#[test]
+fn web_8_the_description_in_the_repository_is_what_is_served() {
+    let served = Served::start();
+    let (host, known) = (served.host(), served.known());
+    let headers = [("Host", host.as_str()), ("Authorization", known.as_str())];
+    let answer = served.ask("GET", "/openapi.json", &headers, "");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi.json");
+    let kept = std::fs::read_to_string(path).unwrap();
+    assert_eq!(answer.status, 200);
+    assert!(answer.body == kept, "write it anew: `mezza openapi > crates/mezza/openapi.json`");
+}
+
+#[test]
+fn every_answer_carries_the_headers_of_the_door() {
+    let served = Served::start();
+    let (host, known) = (served.host(), served.known());
+    let asked = [
+        served.ask("GET", "/", &[("Host", &host)], ""),
+        served.ask("GET", "/", &[("Host", "evil")], ""),
+        served.ask("GET", "/v1/status", &[("Host", &host), ("Authorization", &known)], ""),
+    ];
+    for answer in asked {
+        for header in [
+            "content-security-policy: default-src 'none'; script-src 'self'; ",
+            "require-trusted-types-for 'script'",
+            "cross-origin-opener-policy: same-origin",
+            "cross-origin-resource-policy: same-origin",
+            "referrer-policy: no-referrer",
+            "x-content-type-options: nosniff",
+        ] {
+            assert!(answer.head.contains(header), "{header}\n{}", answer.head);
+        }
+    }
+}
+
+#[test]
+fn errors_are_problems_with_a_next_step() {
+    let served = Served::start();
+    let (host, known) = (served.host(), served.known());
+    let headers = [
+        ("Host", host.as_str()),
+        ("Authorization", known.as_str()),
+        ("Content-Type", "application/json"),
+    ];
+    let cases = [
+        ("GET", "/v1/me", "", 404, "empty"),
+        ("POST", "/v1/unlock", "{\"passphrase\":\"x\"}", 404, "empty"),
+        ("POST", "/v1/unlock", "{}", 422, "malformed"),
+        (
+            "POST",
+            "/v1/create",
+            "{\"name\":\"Bob\",\"passphrase\":\"short\"}",
+            400,
+            "passphrase_short",
+        ),
+        ("POST", "/v1/qr?width=2&height=2", "abcd", 422, "no_code"),
+        ("POST", "/v1/qr?width=2", "abcd", 422, "malformed"),
+        ("GET", "/v1/observer", "", 404, "no_observer"),
+    ];
+    for (method, path, body, status, code) in cases {
+        let answer = served.ask(method, path, &headers, body);
+        assert!(answer.head.contains("content-type: application/problem+json"), "{}", answer.head);
+        let problem: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!((answer.status, problem["code"].as_str().unwrap()), (status, code), "{path}");
+        assert_eq!(problem["status"].as_u64().unwrap(), u64::from(status));
+        assert!(!problem["next"].as_str().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_picture_larger_than_other_bodies_is_read() {
+    use mezza::qr::{Code, Medium};
+    let served = Served::start();
+    let text = format!("MEZZAVOCE:C1/{}", "A7".repeat(300));
+    let code = Code::draw(&text, Medium::Screen).unwrap();
+    let edge = code.size() * 4;
+    assert!(edge * edge > 64 << 10);
+    let png = code.to_png().unwrap();
+    let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    let (host, known) = (served.host(), served.known());
+    let mut stream = TcpStream::connect(served.api.address).unwrap();
+    let head = format!(
+        "POST /v1/qr?width={}&height={} HTTP/1.1\r\nHost: {host}\r\nAuthorization: {known}\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        info.width,
+        info.height,
+        pixels.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&pixels).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains(&text), "{answer}");
+}
