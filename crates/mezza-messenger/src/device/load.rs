@@ -144,7 +144,9 @@ impl<B: Backend> Device<B> {
         if let Some(thread) = self.threads.get_mut(&entry.contact) {
             thread.remove(&id);
         }
-        self.ends.retain(|(_, note)| *note != id);
+        if let Some(due) = entry.due() {
+            self.ends.remove(&(due, id));
+        }
         self.clients.remove(&entry.client);
         self.waiting.remove(&(entry.contact, id));
         for list in &mut self.unreceipted {

@@ -8,6 +8,7 @@ use crate::card::RelayEntry;
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::io::{BoxKind, ContactId, SlotId};
 use crate::outbox::Parcel;
+use mezza_ratchet::prekeys::OPK_STOCK;
 
 /// Key of the announcement among the prekey records; no table of the ratchet has number 0.
 pub(super) const ANNOUNCEMENT_KEY: [u8; 1] = [0];
@@ -186,7 +187,10 @@ impl<B: Backend> Device<B> {
 
     /// The relay holds the announcement.
     pub(super) fn announced(&mut self) {
-        self.announcement = None;
+        if let Some(announcement) = self.announcement.take() {
+            let left = usize::from(self.stock.unwrap_or(0)) + announcement.one_time.len();
+            self.stock = Some(left.min(OPK_STOCK) as u16);
+        }
         self.drop_record(Kind::Prekey, ANNOUNCEMENT_KEY.into());
     }
 
