@@ -39,7 +39,7 @@ fn fmt(context: &Context) -> Result<Verdict, String> {
 }
 
 fn clippy(context: &Context) -> Result<Verdict, String> {
-    let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    let args = ["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"];
     quietly(context, "clippy", &mut [cargo(context, &args)])
 }
 
