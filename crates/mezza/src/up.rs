@@ -147,14 +147,19 @@ async fn own(desk: &Desk, args: &Up, settings: &Settings, lock: Lock) -> Result<
 }
 
 async fn close(station: Station, echo: Option<Running>, relay: Option<Party>) {
-    station.close().await;
-    if let Some(echo) = echo {
-        echo.stop(STOP).await;
-    }
-    if let Some(relay) = relay {
-        let _ = relay.stop.send(true);
-        let _ = tokio::time::timeout(STOP, relay.handle.wait()).await;
-    }
+    // All at once: together they have the two seconds of NODE-2.
+    let echo = async {
+        if let Some(echo) = echo {
+            echo.stop(STOP).await;
+        }
+    };
+    let relay = async {
+        if let Some(relay) = relay {
+            let _ = relay.stop.send(true);
+            let _ = tokio::time::timeout(STOP, relay.handle.wait()).await;
+        }
+    };
+    tokio::join!(station.close(), echo, relay);
 }
 
 fn options(home: &Home, relay: &Party, tap: Option<Arc<dyn Tap>>) -> Options {

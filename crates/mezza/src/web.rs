@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
+use axum::serve::ListenerExt;
 use axum::{Json, Router, middleware};
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
@@ -153,6 +154,8 @@ impl Sockets {
         let router = router(web);
         let mut tasks = tokio::task::JoinSet::new();
         for listener in self.listeners {
+            // Small frames wait for nothing; where the system refuses this, only speed is lost.
+            let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
             tasks.spawn(axum::serve(listener, router.clone()).into_future());
         }
         // Open WebSockets would hold a graceful end up; everything accepted is durable already.

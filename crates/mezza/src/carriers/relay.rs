@@ -30,6 +30,9 @@ use flight::{Flight, Way};
 const PING: Duration = Duration::from_secs(55);
 /// A connection that says nothing for so long is dead: a PING and its answer would have come.
 const SILENCE: Duration = Duration::from_secs(85);
+/// A line that broke sooner does not begin the pauses anew: a relay that takes us and drops us
+/// again is left in peace.
+const STEADY: Duration = Duration::from_secs(10);
 /// The first pause before a new try.
 const PAUSE_MS_MIN: u64 = 1_000;
 /// The longest pause before a new try.
@@ -42,8 +45,11 @@ pub async fn keep(relay: RelayEntry, dialer: Dialer, serial: u64, jobs: mpsc::Se
     loop {
         match line.connect().await {
             Ok((control, put)) => {
-                pause_ms = PAUSE_MS_MIN;
+                let began = time::Instant::now();
                 line.stand(control, put).await;
+                if began.elapsed() >= STEADY {
+                    pause_ms = PAUSE_MS_MIN;
+                }
             }
             Err(error) => {
                 tracing::debug!(exit = error.exit_code(), "a relay cannot be reached");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Private messages over whatever path is left.
-#[derive(Debug, Parser)]
+#[derive(Parser)]
 #[command(name = "mezza", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = "First steps: `mezza up --demo`, or `mezza init` and `mezza node run`.")]
 pub struct Cli {
@@ -21,7 +21,7 @@ pub struct Cli {
 }
 
 /// What to do.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub enum Command {
     /// Start what this home holds; an empty home becomes the demonstration world
     Up(Up),
@@ -111,7 +111,7 @@ pub enum Command {
 }
 
 /// `mezza up`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct Up {
     /// Make the demonstration world: a relay, you, and an echo
     #[arg(long)]
@@ -128,7 +128,7 @@ pub struct Up {
 }
 
 /// How a node is served.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct Serve {
     /// Port of the page and the interface; a taken one gives the next free one
     #[arg(long, value_name = "N")]
@@ -142,7 +142,7 @@ pub struct Serve {
 }
 
 /// Where the passphrase comes from.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct Key {
     /// Read the passphrase from this file (else the one that `MEZZA_PASSPHRASE_FILE` names)
     #[arg(long, value_name = "FILE")]
@@ -150,7 +150,7 @@ pub struct Key {
 }
 
 /// `mezza init`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct Init {
     /// The name that others read on your card, at most 24 bytes
     #[arg(long)]
@@ -164,7 +164,7 @@ pub struct Init {
 }
 
 /// `mezza node`.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub enum Node {
     /// Run the node until Ctrl-C
     Run {
@@ -182,7 +182,7 @@ pub enum Node {
 }
 
 /// `mezza card`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Card {
     /// Look at a card instead
@@ -200,7 +200,7 @@ pub struct Card {
 }
 
 /// Forms of a card.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 pub enum Form {
     /// All parts
     Full,
@@ -211,7 +211,7 @@ pub enum Form {
 }
 
 /// `mezza card show`.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub enum CardWhat {
     /// Check a card and show what it says
     Show {
@@ -221,7 +221,7 @@ pub enum CardWhat {
 }
 
 /// `mezza add`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct Add {
     /// An address, a file with one, or a picture of a QR code
     pub source: String,
@@ -234,7 +234,7 @@ pub struct Add {
 }
 
 /// `mezza requests`.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub enum Requests {
     /// Let a stranger in
     Accept {
@@ -249,7 +249,7 @@ pub enum Requests {
 }
 
 /// `mezza send`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct Send {
     /// Name or #number
     pub name: String,
@@ -267,7 +267,7 @@ pub struct Send {
 }
 
 /// How far a note shall be.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 pub enum Wait {
     /// A carrier took it
     Handed,
@@ -276,7 +276,7 @@ pub enum Wait {
 }
 
 /// `mezza outbox`.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub enum Outbox {
     /// Give a note up
     Cancel {
@@ -286,7 +286,7 @@ pub enum Outbox {
 }
 
 /// `mezza set`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct Set {
     /// Name or #number
     pub name: String,
@@ -317,7 +317,7 @@ pub struct Set {
 }
 
 /// `--fallback`.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 pub enum Fallback {
     /// The first of the list alone
     None,
@@ -326,7 +326,7 @@ pub enum Fallback {
 }
 
 /// On or off.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 pub enum Switch {
     /// On
     On,
@@ -335,7 +335,7 @@ pub enum Switch {
 }
 
 /// `mezza relay`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct Relay {
     /// What to do
     #[command(subcommand)]
@@ -349,7 +349,7 @@ pub struct Relay {
 }
 
 /// What to do with a relay.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub enum RelayWhat {
     /// Run it until Ctrl-C
     Run,
@@ -366,7 +366,7 @@ pub enum RelayWhat {
 }
 
 /// `mezza config`.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub enum Config {
     /// Are all settings known and sound?
     Check,

@@ -36,8 +36,10 @@ pub fn init(desk: &Desk, init: &Init) -> Result<(), Fault> {
     let value = json!({ "name": name, "home": desk.home.root() });
     desk.out.either(&value, format!("{name} lives in {}", desk.home.root().display()));
     if no_relay {
-        desk.out
-            .line("no relay yet: strangers cannot reach you; `mezza init --relay URI` names one");
+        desk.out.line(
+            "this card names no relay, so no note can reach you; to have one, begin anew in \
+             another home with `mezza init --relay URI`",
+        );
     }
     desk.out.line("next: `mezza node run`, then `mezza card --qr`");
     Ok(())

@@ -8,6 +8,21 @@ use utoipa::ToSchema;
 
 pub use world::*;
 
+/// `Debug` that shows the name of the type alone: these values hold names, texts and addresses,
+/// and must not reach a log by accident (MSG-37).
+macro_rules! silent {
+    ($($name:ident)*) => {$(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        }
+    )*};
+}
+use silent;
+
+silent!(Status Relay Me CardText Contact Verified Policy AddRequest ContactPatch Note Fact Offer);
+
 /// A one-time ticket from the URL's fragment.
 #[derive(Deserialize, ToSchema)]
 pub struct SessionRequest {
@@ -30,7 +45,7 @@ pub struct TicketUrl {
 }
 
 /// What this program is doing.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// The program's version.
     pub version: String,
@@ -86,7 +101,7 @@ pub struct UnlockRequest {
 }
 
 /// A relay as people compare it.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Relay {
     /// First eight digits of its key, `5F3A-91C0`.
     pub key: String,
@@ -97,7 +112,7 @@ pub struct Relay {
 }
 
 /// The own identity.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Me {
     /// The name on the card.
     pub name: String,
@@ -129,7 +144,7 @@ pub enum CardForm {
 }
 
 /// The own card as text.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct CardText {
     /// `mezzavoce:c1/..`.
     pub uri: String,
@@ -147,7 +162,7 @@ pub struct Contacts {
 }
 
 /// A contact.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Contact {
     /// Its number on this device.
     pub id: String,
@@ -194,7 +209,7 @@ pub enum Standing {
 }
 
 /// How a contact was verified.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Verified {
     /// By which way.
     pub how: VerifiedHow,
@@ -213,7 +228,7 @@ pub enum VerifiedHow {
 }
 
 /// The rules of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Policy {
     /// Carriers, best first: relay, link, mesh, mixnet.
     pub carriers: Vec<String>,
@@ -240,7 +255,7 @@ pub enum Fallback {
 }
 
 /// A new contact.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub struct AddRequest {
     /// The card, `mezzavoce:c1/..`; spaces and line breaks do not matter.
     pub uri: String,
@@ -253,7 +268,7 @@ pub struct AddRequest {
 }
 
 /// What shall change about a contact; what is left out stays.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Default, Serialize, Deserialize, ToSchema)]
 pub struct ContactPatch {
     /// Another name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -288,7 +303,7 @@ pub struct Notes {
 }
 
 /// A note.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Note {
     /// Its number on this device.
     pub id: String,
@@ -354,7 +369,7 @@ pub enum NoteState {
 }
 
 /// One thing known to have happened to a note.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Fact {
     /// handed, carried, delivered or read.
     pub what: NoteState,
@@ -394,7 +409,7 @@ pub struct Preview {
 }
 
 /// What one carrier would do with a text.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Offer {
     /// Which.
     pub carrier: String,

@@ -10,7 +10,9 @@
 mod backend;
 mod cli;
 mod config;
+mod crash;
 mod home;
+mod idle;
 mod logs;
 mod node;
 mod postgres;

@@ -175,3 +175,30 @@ fn an_identity_of_its_own_is_no_demonstration() {
     assert_eq!(up.status.code(), Some(73));
     assert!(String::from_utf8_lossy(&up.stderr).contains("`--home DIR`"));
 }
+
+/// ```text
+///   relay with key A, port P        goes away; relay with key B takes port P
+///   node, whose card names A at P   gets no further than TLS
+/// ```
+#[test]
+fn a_relay_with_another_key_is_told_to_the_person() {
+    let (folder, _, pass) = lonely();
+    let (port, home) = (free_port(), folder.path().join("home2"));
+    let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
+    let listen = format!("127.0.0.1:{port}");
+    ok(&old, &["relay", "init"]);
+    let uri = ok(&old, &["relay", "uri", "--listen", &listen]);
+    ok(&home, &["init", "--name", "Olga", "--relay", uri.trim(), "--passphrase-file", &pass]);
+    let _relay = Program::relay(&new, port, &[]);
+    let _node = Program::node(&home, &["--passphrase-file", &pass], &[]);
+    let key = |home| json(home, &["relay", "status"])[0]["key"].as_str().unwrap().to_owned();
+    let line = format!(
+        "BAD  relay      relay 127.0.0.1:{port} shows key {}, your card says {}; do not continue, \
+         ask its operator",
+        key(&new),
+        key(&old)
+    );
+    let doctor = || String::from_utf8(mezza(&home, &["doctor"]).stdout).unwrap();
+    until("the warning", || doctor().contains(&line));
+    assert_eq!(json(&home, &["carriers"])[0]["carriers"][0]["up"], false);
+}

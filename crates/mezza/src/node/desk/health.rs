@@ -32,7 +32,9 @@ impl Desk {
         let carriers = self.carriers().unwrap_or_default();
         let up = carriers.iter().filter(|c| c.up).count();
         if let Some(trouble) = self.pool.troubles().next() {
-            return bad("relay", trouble, "see `mezza carriers`");
+            // What the line says ends with the next step already.
+            let (text, next) = trouble.rsplit_once("; ").unwrap_or((trouble, "try again later"));
+            return bad("relay", text, next);
         }
         match (up, carriers.len()) {
             (_, 0) => bad(

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Note, Relay};
+use super::{Note, Relay, silent};
+
+silent!(Carrier Hides ObserverEvent ObserverField Health HealthLine Problem Event);
 
 /// All carriers.
 #[derive(Serialize, Deserialize, ToSchema)]
@@ -13,7 +15,7 @@ pub struct Carriers {
 }
 
 /// A carrier.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Carrier {
     /// relay, link, mesh or mixnet.
     pub carrier: String,
@@ -42,7 +44,7 @@ pub struct Carrier {
 }
 
 /// What a carrier hides from one kind of onlooker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hides {
     /// Who looks on.
     pub from: String,
@@ -69,7 +71,7 @@ pub struct Observer {
 }
 
 /// One thing that somebody else could see.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct ObserverEvent {
     /// Its number.
     pub n: u64,
@@ -88,7 +90,7 @@ pub struct ObserverEvent {
 }
 
 /// A named part of what is seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ObserverField {
     /// Its name in the specification.
     pub name: String,
@@ -101,14 +103,14 @@ pub struct ObserverField {
 }
 
 /// How healthy the node is.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// One line per check.
     pub lines: Vec<HealthLine>,
 }
 
 /// One check.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct HealthLine {
     /// What was looked at.
     pub name: String,
@@ -121,7 +123,7 @@ pub struct HealthLine {
 }
 
 /// An error (RFC 9457).
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// A word for programs.
     pub code: String,
@@ -136,7 +138,7 @@ pub struct Problem {
 }
 
 /// An event of the WebSocket.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Give the highest one as `since` when connecting again; null: sent before it was stored.
     pub cursor: Option<u64>,

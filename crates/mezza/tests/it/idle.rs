@@ -1,0 +1,56 @@
+//! A node locks itself when nobody asks, and what a page asks by itself is nobody.
+
+use std::time::{Duration, Instant};
+
+use mezza::carriers::Dialer;
+use mezza::node::{self, Node, Options};
+use mezza::web::dto::{EventKind, NodeState};
+
+/// Seconds until the node of these tests locks itself.
+const IDLE_S: u64 = 2;
+
+async fn state(node: &Node) -> NodeState {
+    node.ask(|desk| Ok(desk.state())).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_nobody_asks_locks_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        vault: folder.path().join("vault"),
+        demo: true,
+        idle_lock_s: IDLE_S,
+        dialer: Dialer::default(),
+    };
+    let running = node::start(options).unwrap();
+    let node = running.node.clone();
+    let mut live = node.hub().listen(None).live;
+    node.ask(|desk| desk.create("Nora", b"passphrase", &[])).await.unwrap();
+    // Somebody is there: it stays open for longer than the time.
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(1_500 * IDLE_S) {
+        node.ask(mezza::node::desk::Desk::touch).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(state(&node).await, NodeState::Open);
+    // Nobody is there but something that looks: it locks, and says so.
+    let last = Instant::now();
+    let locked = async { while live.recv().await.unwrap().kind != EventKind::Locked {} };
+    let looks = async {
+        while state(&node).await == NodeState::Open {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), async { tokio::join!(locked, looks) })
+        .await
+        .unwrap();
+    assert!(last.elapsed() >= Duration::from_millis(IDLE_S * 900), "{:?}", last.elapsed());
+    assert_eq!(state(&node).await, NodeState::Locked);
+    let refused = node.ask(|desk| desk.me()).await.unwrap_err();
+    assert_eq!(refused.word, "locked");
+    let refused = node.ask(|desk| desk.unlock(b"another one")).await.unwrap_err();
+    assert_eq!((refused.word, refused.fault.code.number()), ("passphrase", 77));
+    node.ask(|desk| desk.unlock(b"passphrase")).await.unwrap();
+    assert_eq!(node.ask(|desk| desk.me()).await.unwrap().name, "Nora");
+    running.stop(Duration::from_secs(5)).await;
+}
