@@ -46,8 +46,12 @@ async function once(name, run, world) {
   }
 }
 
-const browser = await launch();
 const programs = [new Program(binary), new Program(binary), new Program(binary)];
+// Whatever happens, no program is left behind.
+process.on('exit', () => programs.forEach((program) => program.child?.kill('SIGKILL')));
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1));
+
+const browser = await launch();
 let failed = 0;
 try {
   const [alice, bob, carol] = programs;

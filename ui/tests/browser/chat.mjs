@@ -65,7 +65,7 @@ export const observer_shows_one_note_as_three_onlookers_see_it = async ({ browse
   await page.getByText(text).first().waitFor();
   for (const name of ['Your internet provider', 'The relay', 'A thief of the disk']) {
     const column = page.getByRole('region', { name });
-    await until(`bytes in the column ${name}`, async () => (await column.locator('article').count()) > 0);
+    await until(`bytes in the column ${name}`, async () => (await column.locator('details').count()) > 0);
     assert.ok((await column.locator('.dump .line').count()) > 0, name);
     assert.ok((await column.locator('.fields button').count()) > 0, `${name} has named fields`);
     const bytes = (await column.locator('.ascii').allTextContents()).join('');
@@ -154,11 +154,13 @@ export const contact_pane_number_mark_pin_receipts_block = async ({ browser, ali
 
   await pane.getByRole('checkbox', { name: /when I have read it/ }).check();
   await until('read receipts at the node', async () => (await alice.contact('echo')).policy.read);
-  await pane.getByRole('button', { name: 'Block' }).click();
+  await pane.getByRole('button', { name: 'Block', exact: true }).click();
   await pane.getByText('Blocked', { exact: true }).waitFor();
+  assert.equal((await alice.contact('echo')).standing, 'blocked');
   assert.ok(await page.getByRole('textbox', { name: /^Note to/ }).isDisabled());
   await pane.getByRole('button', { name: 'Unblock' }).click();
-  await pane.getByRole('button', { name: 'Block' }).waitFor();
+  await pane.getByRole('button', { name: 'Block', exact: true }).waitFor();
+  assert.equal((await alice.contact('echo')).standing, 'open');
   await page.context().close();
 };
 
