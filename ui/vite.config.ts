@@ -22,5 +22,6 @@ export default defineConfig({
   test: {
     include: ['tests/unit/*.test.ts'],
     testTimeout: 60_000,
+    hookTimeout: 300_000,
   },
 });

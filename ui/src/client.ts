@@ -22,10 +22,12 @@ export function faultWords(error: unknown): string {
   return sentence(said);
 }
 
-/** A text of the node as a sentence: it begins with a capital letter, and commands are in quotation marks. */
+/** A text of the node with its commands in quotation marks instead of backticks. */
+export const quoted = (text: string): string => text.replace(/`([^`]*)`/g, '“$1”');
+
+/** The same as a sentence of its own: it begins with a capital letter. */
 export function sentence(text: string): string {
-  const quoted = text.replace(/`([^`]*)`/g, '“$1”');
-  return quoted.charAt(0).toUpperCase() + quoted.slice(1);
+  return quoted(text.charAt(0).toUpperCase() + text.slice(1));
 }
 
 const BEARER = 'mezza.bearer';

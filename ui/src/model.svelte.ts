@@ -9,6 +9,8 @@ import { href, parse, type Route } from './route.ts';
 
 const PAGE_NOTES = 100;
 const NOTICES_MAX = 3;
+const LOCKED = 423;
+const STREAM_MS = 500;
 
 interface Thread {
   notes: Note[];
@@ -37,6 +39,7 @@ class Model {
   route = $state<Route>(parse(location.hash));
 
   #notice_id = 0;
+  #listening: (() => void) | null = null;
   #stream = new EventStream(
     {
       open: () => new WebSocket(`${location.origin.replace(/^http/, 'ws')}/v1/events`) as unknown as Socket,
@@ -47,7 +50,7 @@ class Model {
     {
       event: (event) => void this.#heard(event).catch((error: unknown) => this.report(error)),
       online: (online) => (this.online = online),
-      reload: () => void this.refresh(),
+      reload: () => (this.#listening ? this.#listening() : void this.refresh()),
       refused: () => this.#shut(),
     },
   );
@@ -71,13 +74,21 @@ class Model {
     try {
       if (ticket) await openSession(ticket);
       if (bearer.read() === null) return this.#shut();
+      await this.#listen();
       await this.#read();
-      this.#stream.stop();
-      this.#stream.start();
     } catch (error) {
       if (error instanceof Refusal && error.code !== 'unreachable') this.#shut();
       this.report(error);
     }
+  }
+
+  /** Opens the stream before anything is read, so that nothing happens unheard in between; but waits for it a moment only. */
+  async #listen(): Promise<void> {
+    const opened = new Promise<void>((resolve) => (this.#listening = resolve));
+    this.#stream.stop();
+    this.#stream.start();
+    await Promise.race([opened, new Promise((resolve) => setTimeout(resolve, STREAM_MS))]);
+    this.#listening = null;
   }
 
   #shut(): void {
@@ -193,8 +204,15 @@ class Model {
   /** Shows what went wrong and the next step; a lost session closes the gate. */
   report(error: unknown): void {
     if (error instanceof Refusal && error.status === 401) return this.#shut();
+    if (error instanceof Refusal && error.status === LOCKED) return void this.#locked();
     const next = error instanceof Refusal ? sentence(error.next) : null;
     this.notify(sentence(error instanceof Error ? error.message : String(error)), next);
+  }
+
+  /** A call that came after the lock is no trouble: the page goes to the door. */
+  async #locked(): Promise<void> {
+    this.status = await call<Status>('GET', '/v1/status');
+    if (this.status.state !== 'open') this.#forget();
   }
 
   notify(title: string, next: string | null = null): void {

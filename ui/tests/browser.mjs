@@ -14,8 +14,7 @@ const TEST_MS = 90_000;
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const binary = process.env.MEZZA_BIN ?? join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), 'debug', 'mezza');
 const pattern = new RegExp(process.argv[2] ?? '');
-const { web5, ...others } = care;
-const cases = Object.entries({ ...door, ...chat, ...others, ...web5, ...keys }).filter(([name]) => pattern.test(name));
+const cases = Object.entries({ ...door, ...chat, ...care, ...keys }).filter(([name]) => pattern.test(name));
 const print = (line) => process.stdout.write(`${line}\n`);
 
 function skip(reason) {
@@ -46,8 +45,12 @@ async function once(name, run, world) {
   }
 }
 
-const browser = await launch();
 const programs = [new Program(binary), new Program(binary), new Program(binary)];
+// Whatever happens, no program is left behind.
+process.on('exit', () => programs.forEach((program) => program.child?.kill('SIGKILL')));
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1));
+
+const browser = await launch();
 let failed = 0;
 try {
   const [alice, bob, carol] = programs;

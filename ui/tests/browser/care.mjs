@@ -1,10 +1,7 @@
 // WEB-3 to WEB-7: policy, hostile text, accessibility, keyboard, failing parts; M6.
 import assert from 'node:assert/strict';
-import { axe, bubble, go, opened, PHONE, say, tab, tabTo, until, WIDE } from './tab.mjs';
-import { DEMO_PASSPHRASE } from './world.mjs';
-
-/** WEB-5 cases, one per theme and size. */
-export const web5 = {};
+import { axe, bubble, go, opened, PHONE, say, tab, until, WIDE } from './tab.mjs';
+import { DEMO_PASSPHRASE, Program } from './world.mjs';
 
 /** Every screen: its name, how to get there, and what shows that it is there. */
 const screens = (id) => [
@@ -43,7 +40,8 @@ export const web_3_no_violation_on_any_screen = async ({ browser, alice, bob }) 
   await page.getByLabel('Passphrase').fill(DEMO_PASSPHRASE);
   await page.keyboard.press('Enter');
   await page.getByRole('log').waitFor();
-  assert.deepEqual(page.faults, []);
+  // What was asked just before the lock is refused, which the browser notes as well.
+  assert.deepEqual(page.faults.filter((fault) => !fault.includes('status of 423')), []);
   await page.context().close();
 };
 
@@ -118,33 +116,48 @@ export const web_4_8192_bytes_of_combining_marks_stay_in_their_box = async ({ br
   await page.context().close();
 };
 
-for (const scheme of ['light', 'dark']) {
-  for (const [size, viewport] of [['wide', WIDE], ['phone', PHONE]]) {
-    web5[`web_5_axe_finds_nothing_severe_${scheme}_${size}`] = async ({ browser, alice, log }) => {
-      const page = await opened(browser, alice, { scheme, viewport, reduced: true });
-      const chip = page.locator('.chip').last();
-      await chip.click();
-      await visit(page, alice, async (name) => {
-        const { severe, rest } = await axe(page);
-        rest.forEach((line) => log(`${name} ${scheme}: ${line}`));
-        assert.deepEqual(severe, [], name);
-      });
-      await page.context().close();
-    };
-  }
-  web5[`web_5_axe_finds_nothing_severe_at_the_door_${scheme}`] = async ({ browser, bob, log }) => {
-    const closed = await tab(browser, { scheme });
-    await closed.goto(`${bob.origin}/`);
-    await closed.getByRole('heading', { name: 'A fresh address is needed' }).waitFor();
-    const page = await opened(browser, bob, { scheme });
-    await bob.ask('POST', '/v1/lock');
-    await page.getByLabel('Passphrase').waitFor();
-    for (const one of [closed, page]) {
+const axeOnScreens = (scheme, viewport) => async ({ browser, alice, log }) => {
+  const page = await opened(browser, alice, { scheme, viewport, reduced: true });
+  await page.locator('.chip').last().click();
+  await visit(page, alice, async (name) => {
+    const { severe, rest } = await axe(page);
+    rest.forEach((line) => log(`${name} ${scheme}: ${line}`));
+    assert.deepEqual(severe, [], name);
+  });
+  await page.context().close();
+};
+
+/** The screens before the chats: no session, locked, and no identity yet. */
+const axeAtTheDoor = (scheme) => async ({ browser, bob, log }) => {
+  const closed = await tab(browser, { scheme });
+  await closed.goto(`${bob.origin}/`);
+  await closed.getByRole('heading', { name: 'A fresh address is needed' }).waitFor();
+  const locked = await opened(browser, bob, { scheme });
+  await bob.ask('POST', '/v1/lock');
+  await locked.getByLabel('Passphrase').waitFor();
+  await locked.keyboard.type('certainly wrong');
+  await locked.keyboard.press('Enter');
+  await until('a word about the wrong passphrase', async () => (await locked.getByRole('alert').textContent())?.trim());
+  const empty = await new Program(bob.binary).start(['node', 'run', '--port', '0']);
+  try {
+    const create = await tab(browser, { scheme });
+    await create.goto(await empty.address());
+    await create.locator('.words').waitFor();
+    for (const one of [closed, locked, create]) {
       const { severe, rest } = await axe(one);
       rest.forEach((line) => log(`door ${scheme}: ${line}`));
       assert.deepEqual(severe, []);
       await one.context().close();
     }
+  } finally {
+    await empty.stop();
     await bob.ask('POST', '/v1/unlock', { passphrase: DEMO_PASSPHRASE });
-  };
-}
+  }
+};
+
+export const web_5_axe_finds_nothing_severe_light_wide = axeOnScreens('light', WIDE);
+export const web_5_axe_finds_nothing_severe_light_phone = axeOnScreens('light', PHONE);
+export const web_5_axe_finds_nothing_severe_dark_wide = axeOnScreens('dark', WIDE);
+export const web_5_axe_finds_nothing_severe_dark_phone = axeOnScreens('dark', PHONE);
+export const web_5_axe_finds_nothing_severe_at_the_door_light = axeAtTheDoor('light');
+export const web_5_axe_finds_nothing_severe_at_the_door_dark = axeAtTheDoor('dark');

@@ -14,7 +14,9 @@ export const first_screen_is_echo_with_the_composer_focused = async ({ browser, 
     const log = page.getByRole('log');
     for (const name of ['Add a contact', 'What the relay sees', 'Help']) assert.ok(await log.getByText(name, { exact: true }).isVisible(), name);
     assert.ok(await badge(page), 'the badge');
-    assert.ok((await log.locator('article.note.own').count()) >= 1 && (await log.locator('article.note:not(.own)').count()) >= 1, 'the proven exchange is in the thread');
+    // The proven exchange stands in the thread.
+    await log.locator('article.note.own').first().waitFor();
+    await log.locator('article.note:not(.own)').first().waitFor();
     await page.context().close();
   }
 };
@@ -65,13 +67,13 @@ export const observer_shows_one_note_as_three_onlookers_see_it = async ({ browse
   await page.getByText(text).first().waitFor();
   for (const name of ['Your internet provider', 'The relay', 'A thief of the disk']) {
     const column = page.getByRole('region', { name });
-    await until(`bytes in the column ${name}`, async () => (await column.locator('article').count()) > 0);
+    await until(`bytes in the column ${name}`, async () => (await column.locator('details').count()) > 0);
     assert.ok((await column.locator('.dump .line').count()) > 0, name);
     assert.ok((await column.locator('.fields button').count()) > 0, `${name} has named fields`);
     const bytes = (await column.locator('.ascii').allTextContents()).join('');
     assert.ok(!bytes.includes(text), `${name} reads the text`);
   }
-  await page.getByRole('region', { name: 'The relay' }).locator('.fields button').first().click();
+  await page.getByRole('region', { name: 'The relay' }).locator('.fields button').filter({ hasText: / B$/ }).first().click();
   assert.ok((await page.locator('.chosen').count()) > 0, 'a chosen field is marked in the bytes');
   await page.context().close();
 };
@@ -125,6 +127,7 @@ export const a_picture_without_a_code_says_what_to_do = async ({ browser, alice 
 export const contact_pane_number_mark_pin_receipts_block = async ({ browser, alice }) => {
   const page = await opened(browser, alice);
   const pane = page.getByRole('region', { name: 'About echo' });
+  await pane.locator('.groups li').first().waitFor();
   const groups = await pane.locator('.groups li').allTextContents();
   const { id } = await alice.contact('echo');
   assert.deepEqual(groups, (await alice.ask('GET', `/v1/contacts/${id}/number`)).groups);
@@ -154,11 +157,13 @@ export const contact_pane_number_mark_pin_receipts_block = async ({ browser, ali
 
   await pane.getByRole('checkbox', { name: /when I have read it/ }).check();
   await until('read receipts at the node', async () => (await alice.contact('echo')).policy.read);
-  await pane.getByRole('button', { name: 'Block' }).click();
+  await pane.getByRole('button', { name: 'Block', exact: true }).click();
   await pane.getByText('Blocked', { exact: true }).waitFor();
+  assert.equal((await alice.contact('echo')).standing, 'blocked');
   assert.ok(await page.getByRole('textbox', { name: /^Note to/ }).isDisabled());
   await pane.getByRole('button', { name: 'Unblock' }).click();
-  await pane.getByRole('button', { name: 'Block' }).waitFor();
+  await pane.getByRole('button', { name: 'Block', exact: true }).waitFor();
+  assert.equal((await alice.contact('echo')).standing, 'open');
   await page.context().close();
 };
 
