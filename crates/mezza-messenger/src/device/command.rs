@@ -91,10 +91,8 @@ impl<B: Backend> Device<B> {
         if card.serial() == contact.card.serial() && !card.same_head(&contact.card) {
             return Err(DeviceError::CardClash);
         }
-        contact.card = match card.serial() == contact.card.serial() {
-            true => card.with_parts_of(&contact.card),
-            false => card,
-        };
+        let same = card.serial() == contact.card.serial();
+        contact.card = if same { card.with_parts_of(&contact.card) } else { card };
         contact.box_gone = false;
         Ok(id)
     }

@@ -101,8 +101,9 @@ impl<B: Backend> Device<B> {
         let ready = self.slot_ready(id);
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let owed = &contact.owed;
-        let quiet = !(owed.hello && ready) && !owed.timer && !owed.card && owed.anew.is_none();
-        if quiet && !owed.void {
+        let said = owed.timer || owed.card || owed.void || owed.anew.is_some();
+        let receipts_alone = !(said || owed.hello && ready);
+        if receipts_alone {
             if !owed.receipt && !owed.read && owed.answers.is_empty() {
                 return;
             }

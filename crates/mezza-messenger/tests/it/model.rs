@@ -4,17 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mezza_core::Secret;
 use mezza_messenger::carrier::relay::address;
-use mezza_messenger::{BoxKind, CarrierCaps, Input, Output, SlotId, Ticket};
+use mezza_messenger::{CarrierCaps, Input, Output, SlotId, Ticket};
 use mezza_ratchet::OneTime;
 
 /// Who is connected.
 pub type Who = usize;
+/// Something for somebody.
+pub type Told = (Who, Tell);
 
 /// What a device asks, without the relay's name.
 #[derive(Clone, Debug)]
 pub enum Ask {
     Hello,
-    Open(Ticket, [u8; 32], BoxKind),
+    Open(Ticket, [u8; 32]),
     Close(Ticket, [u8; 32]),
     Watch(Ticket, SlotId, [u8; 32]),
     Put(Ticket, [u8; 16], Vec<u8>),
@@ -27,7 +29,7 @@ impl Ask {
     /// The request in an output, if it is one for a relay.
     pub fn from_output(output: Output) -> Option<Self> {
         Some(match output {
-            Output::Open { ticket, token, kind, .. } => Self::Open(ticket, *token.expose(), kind),
+            Output::Open { ticket, token, .. } => Self::Open(ticket, *token.expose()),
             Output::Close { ticket, token, .. } => Self::Close(ticket, *token.expose()),
             Output::Watch { ticket, slot, token, .. } => Self::Watch(ticket, slot, *token.expose()),
             Output::Carry { ticket, address, bytes, .. } => Self::Put(ticket, address, bytes),
@@ -94,11 +96,11 @@ impl Model {
     }
 
     /// Answers that may leave before the store is durable, and those that may not.
-    pub fn ask(&mut self, who: Who, ask: Ask) -> (Vec<(Who, Tell)>, Vec<(Who, Tell)>) {
+    pub fn ask(&mut self, who: Who, ask: Ask) -> (Vec<Told>, Vec<Told>) {
         let mut early = Vec::new();
         let done = match ask {
             Ask::Hello => vec![Tell::Up],
-            Ask::Open(ticket, token, _) => {
+            Ask::Open(ticket, token) => {
                 self.store.boxes.entry(slot(&token)).or_default();
                 vec![Tell::Done(ticket, 0)]
             }
