@@ -52,6 +52,7 @@ pub(crate) struct Intro {
 
 /// What the next system note must say. Persistent: a crash forgets no promise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a debt of its own")]
 pub(crate) struct Owed {
     /// Our mailbox and card.
     pub hello: bool,

@@ -17,6 +17,7 @@ use crate::view::Body;
 const VERSION: u8 = 1;
 
 /// One note, either direction.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Entry {
     pub contact: ContactId,
     pub incoming: bool,

@@ -3,7 +3,7 @@
 use mezza_core::{Blake2b512, Hash512, Sha512, blake2b};
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+    bytes.iter().flat_map(|b| format!("{b:02x}").chars().collect::<Vec<_>>()).collect()
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn sha_512_of_abc() {
 /// `hashlib.blake2b(data, digest_size=n, key=key, person=person).hexdigest()`.
 #[test]
 fn key_person_and_length_as_hashlib() {
-    let data: Vec<u8> = (0..300).map(|i| (i % 251) as u8).collect();
+    let data: Vec<u8> = (0..300_u16).map(|i| (i % 251) as u8).collect();
     for (n, key, person, expected) in HASHLIB {
         let mut out = vec![0; *n];
         blake2b(&mut out, key.as_bytes(), person, &[&data[..7], &data[7..129], &data[129..]]);

@@ -182,12 +182,11 @@ impl<B: Backend> Device<B> {
             contact.owed.hello |= opened.first;
             contact.renew &= !opened.first;
         }
-        match Note::decode(&opened.body) {
-            Ok(note) => self.apply(id, note, now),
-            Err(_) => {
-                self.refusals.notes += 1;
-                self.store_contact(id);
-            }
+        if let Ok(note) = Note::decode(&opened.body) {
+            self.apply(id, note, now);
+        } else {
+            self.refusals.notes += 1;
+            self.store_contact(id);
         }
     }
 
@@ -256,7 +255,7 @@ impl<B: Backend> Device<B> {
             self.refusals.notes += 1;
             return;
         }
-        let thread = self.threads.get(&id).map_or(0, |thread| thread.len());
+        let thread = self.threads.get(&id).map_or(0, alloc::collections::BTreeSet::len);
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         if contact.stage == Stage::Request && thread >= REQUEST_NOTES_MAX {
             return;

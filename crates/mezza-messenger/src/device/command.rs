@@ -91,9 +91,10 @@ impl<B: Backend> Device<B> {
         if card.serial() == contact.card.serial() && !card.same_head(&contact.card) {
             return Err(DeviceError::CardClash);
         }
-        contact.card = match card.serial() == contact.card.serial() {
-            true => card.with_parts_of(&contact.card),
-            false => card,
+        contact.card = if card.serial() == contact.card.serial() {
+            card.with_parts_of(&contact.card)
+        } else {
+            card
         };
         contact.box_gone = false;
         Ok(id)

@@ -271,9 +271,9 @@ fn read_held(bytes: &[u8]) -> Result<Held, DecodeError> {
 }
 
 fn id32(key: &[u8]) -> Result<u32, DecodeError> {
-    Reader::all(key, |r| r.u32())
+    Reader::all(key, Reader::u32)
 }
 
 fn id64(key: &[u8]) -> Result<u64, DecodeError> {
-    Reader::all(key, |r| r.u64())
+    Reader::all(key, Reader::u64)
 }

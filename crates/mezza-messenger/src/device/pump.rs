@@ -101,8 +101,8 @@ impl<B: Backend> Device<B> {
         let ready = self.slot_ready(id);
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let owed = &contact.owed;
-        let quiet = !(owed.hello && ready) && !owed.timer && !owed.card && owed.anew.is_none();
-        if quiet && !owed.void {
+        let urgent = (owed.hello && ready) || owed.timer || owed.card || owed.anew.is_some();
+        if !urgent && !owed.void {
             if !owed.receipt && !owed.read && owed.answers.is_empty() {
                 return;
             }
