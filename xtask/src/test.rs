@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every check there is, one line each, then what was skipped and why.
 
+mod count;
 mod steps;
 
 use crate::run::Logs;
@@ -56,7 +57,12 @@ pub fn test(root: &Path, args: &[String]) -> Result<(), String> {
             tally.add(name, &context, step);
         }
     }
-    tally.sum_up(begun.elapsed(), everything_must_run())
+    let ended = tally.sum_up(begun.elapsed(), everything_must_run());
+    let log = std::fs::read_to_string(context.logs.path("test")).unwrap_or_default();
+    if names.is_empty() || names.iter().any(|name| *name == "test") {
+        println!("{}", count::Count::of_log(&log).line(ended.is_ok(), begun.elapsed()));
+    }
+    ended
 }
 
 /// In CI a skipped check is a failed check.
