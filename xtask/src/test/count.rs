@@ -27,7 +27,9 @@ impl Count {
     pub fn line(self, ok: bool, time: Duration) -> String {
         let word = if ok { "ok" } else { "FAILED" };
         let seconds = time.as_secs_f64();
-        format!("test result: {word}. {self}; 0 measured; 0 filtered out; finished in {seconds:.2}s")
+        format!(
+            "test result: {word}. {self}; 0 measured; 0 filtered out; finished in {seconds:.2}s"
+        )
     }
 }
 

@@ -31,7 +31,7 @@ pub fn init(desk: &Desk, init: &Init) -> Result<(), Fault> {
     let file = init.key.passphrase_file.as_deref();
     let pass = passphrase::ask_new(file, "New passphrase")?;
     let no_relay = relay.is_none();
-    desk::init(&desk.home.vault(), &name, &pass, relay.as_slice())
+    desk::make::init(&desk.home.vault(), &name, &pass, relay.as_slice())
         .map_err(|refused| refused.fault)?;
     let value = json!({ "name": name, "home": desk.home.root() });
     desk.out.either(&value, format!("{name} lives in {}", desk.home.root().display()));

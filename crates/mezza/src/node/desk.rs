@@ -8,6 +8,7 @@
 
 pub mod ask;
 mod health;
+pub mod make;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{Command, Device, Input, Output, Ticket};
+use mezza_messenger::{Batch, Command, Device, Input, Output, Ticket};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -31,6 +32,8 @@ use crate::web::dto::{self, EventKind, NodeState};
 
 /// The shortest sleep of the thread, in milliseconds.
 const NAP_MS_MIN: u64 = 1;
+/// How long a fact that nobody waits for may wait for the next commit, in milliseconds.
+const LATER_MS: u64 = 10;
 
 /// Everything that the thread owns.
 pub struct Desk {
@@ -40,8 +43,19 @@ pub struct Desk {
     open: Option<Open>,
     touched: Time,
     commit_ms: u64,
+    /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
+    /// must not wait for a commit of theirs; after a crash the relay is asked once more.
+    later: Later,
     /// Own mailboxes and bundles that the relay has not confirmed yet.
     opening: BTreeSet<Ticket>,
+}
+
+/// Changes that may wait a moment for the next commit, with what they show.
+#[derive(Default)]
+struct Later {
+    batches: Vec<Batch>,
+    shows: Vec<Output>,
+    end: Option<Time>,
 }
 
 /// What an unlocked node holds.
@@ -61,6 +75,7 @@ impl Desk {
             open: None,
             touched: now(),
             commit_ms: 0,
+            later: Later::default(),
             opening: BTreeSet::new(),
         }
     }
@@ -101,7 +116,7 @@ impl Desk {
             return Err(Refused::exists());
         }
         let cost = if self.options.demo { Cost::DEMO } else { Cost::measured()? };
-        let open = make(&self.options.vault, name, pass, cost, relays)?;
+        let open = make::make(&self.options.vault, name, pass, cost, relays)?;
         self.begin(open)
     }
 
@@ -133,6 +148,7 @@ impl Desk {
 
     /// Locks the vault: lines are hung up, keys are wiped.
     pub fn lock(&mut self) {
+        self.log(Self::commit_later);
         self.pool.clear();
         self.opening.clear();
         let Some(open) = self.open.take() else { return };
@@ -160,6 +176,7 @@ impl Desk {
         let mut end = open.vault.deadline();
         end = open.device.deadline().map_or(end, |deadline| end.min(deadline));
         end = self.idle_end().map_or(end, |idle| end.min(idle));
+        end = self.later.end.map_or(end, |later| end.min(later));
         // Never nothing: a deadline that stays in the past must not keep a processor busy.
         Duration::from_millis(end.since_ms(now).max(NAP_MS_MIN))
     }
@@ -176,6 +193,9 @@ impl Desk {
         }
         if self.idle_end().is_some_and(|end| now() >= end) {
             return self.lock();
+        }
+        if self.later.end.is_some_and(|end| now() >= end) {
+            self.log(Self::commit_later);
         }
         let due = |open: &Open| open.device.deadline().is_some_and(|deadline| now() >= deadline);
         if self.open.as_ref().is_some_and(due) {
@@ -204,7 +224,8 @@ impl Desk {
         if let Some(input) = input
             && self.open.is_some()
         {
-            self.log(|desk| desk.handle(input));
+            let done = matches!(input, Input::Handed { .. });
+            self.log(|desk| if done { desk.handed(input) } else { desk.handle(input) });
         }
     }
 
@@ -236,25 +257,62 @@ impl Desk {
     fn carry_out(&mut self) -> Result<(), Refused> {
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         let turn = drive::drain(&mut open.device);
-        if turn.batches.is_empty() {
-            self.perform(turn.early);
+        self.commit(turn.early, turn.batches)?;
+        self.perform(turn.late);
+        Ok(())
+    }
+
+    /// Takes in what a carrier has done. If nothing but facts comes of it, they go with the next
+    /// commit.
+    fn handed(&mut self, input: Input) -> Result<(), Refused> {
+        self.turn_buckets()?;
+        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
+        open.device.handle(input, now(), &mut OsRng)?;
+        let turn = drive::drain(&mut open.device);
+        if !turn.late.is_empty() {
+            self.commit(turn.early, turn.batches)?;
             self.perform(turn.late);
             return Ok(());
         }
-        for output in &turn.early {
+        self.tell_early(&turn.early);
+        self.later.shows.extend(turn.early);
+        self.later.batches.extend(turn.batches);
+        self.later.end.get_or_insert(now().plus_ms(LATER_MS));
+        Ok(())
+    }
+
+    fn commit_later(&mut self) -> Result<(), Refused> {
+        if self.later.end.is_none() { Ok(()) } else { self.commit(Vec::new(), Vec::new()) }
+    }
+
+    /// Commits what waited and what is new as one transaction.
+    fn commit(&mut self, shows: Vec<Output>, new: Vec<Batch>) -> Result<(), Refused> {
+        if !new.is_empty() {
+            self.tell_early(&shows);
+        }
+        let mut later = std::mem::take(&mut self.later);
+        later.batches.extend(new);
+        later.shows.extend(shows);
+        if later.batches.is_empty() {
+            self.perform(later.shows);
+            return Ok(());
+        }
+        let began = now();
+        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
+        if let Err(fault) = open.vault.commit(&later.batches) {
+            return Err(self.crashed(fault));
+        }
+        self.commit_ms = now().since_ms(began);
+        self.perform(later.shows);
+        Ok(())
+    }
+
+    fn tell_early(&self, shows: &[Output]) {
+        for output in shows {
             if let (Output::Show(event), Some(open)) = (output, &self.open) {
                 self.hub.tell_early(ask::event(&open.device, *event));
             }
         }
-        let began = now();
-        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        if let Err(fault) = open.vault.commit(&turn.batches) {
-            return Err(self.crashed(fault));
-        }
-        self.commit_ms = now().since_ms(began);
-        self.perform(turn.early);
-        self.perform(turn.late);
-        Ok(())
     }
 
     fn perform(&mut self, outputs: Vec<Output>) {
@@ -278,6 +336,7 @@ impl Desk {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
         self.pool.clear();
         self.opening.clear();
+        self.later = Later::default();
         let Some(open) = self.open.take() else { return fault.into() };
         let records = open.vault.records();
         let device =
@@ -307,38 +366,4 @@ impl Desk {
     pub fn end(&mut self) {
         self.lock();
     }
-}
-
-/// Makes a vault with a fresh identity in it; also what `mezza init` does without a node.
-fn make(
-    folder: &std::path::Path,
-    name: &str,
-    pass: &[u8],
-    cost: Cost,
-    relays: &[RelayEntry],
-) -> Result<Open, Refused> {
-    // The device first: an unclean name must not leave an empty vault behind.
-    let device = Device::create(name, relays, now(), &mut OsRng)?;
-    let vault = Vault::create(folder, pass, cost, now(), &mut OsRng)?;
-    Ok(Open { vault, device })
-}
-
-/// Makes a vault with a fresh identity and closes it again.
-///
-/// # Errors
-/// An unclean name, a vault that exists already, or a disk that refuses.
-pub fn init(
-    folder: &std::path::Path,
-    name: &str,
-    pass: &[u8],
-    relays: &[RelayEntry],
-) -> Result<(), Refused> {
-    if Vault::exists(folder) {
-        return Err(Refused::exists());
-    }
-    let mut open = make(folder, name, pass, Cost::measured()?, relays)?;
-    let turn = drive::drain(&mut open.device);
-    open.vault.commit(&turn.batches)?;
-    open.vault.close()?;
-    Ok(())
 }
