@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{Command, Device, Input, Output, Ticket};
+use mezza_messenger::{Batch, Change, Command, Device, Input, Kind, Output, Ticket};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -81,7 +81,7 @@ impl Desk {
             state: self.state(),
             name: self.open.as_ref().map(|open| open.device.me().name),
             demo: self.options.demo,
-            observer: self.options.dialer.tap.is_some(),
+            observer: self.options.observer.is_some(),
             idle_lock_s: self.options.idle_lock_s,
             now_ms: now().ms(),
         }
@@ -254,7 +254,20 @@ impl Desk {
         self.commit_ms = now().since_ms(began);
         self.perform(turn.early);
         self.perform(turn.late);
+        self.show_thief(&turn.batches);
         Ok(())
+    }
+
+    /// Shows the observer what lies on disk of the notes that were just stored.
+    fn show_thief(&self, batches: &[Batch]) {
+        let (Some(observer), Some(open)) = (&self.options.observer, &self.open) else { return };
+        for change in batches.iter().flat_map(|batch| &batch.0) {
+            if let Change::Put { kind: Kind::Note, key, .. } = change
+                && let Ok(Some((place, body))) = open.vault.at_rest(Kind::Note, key)
+            {
+                observer.lies(place, &body);
+            }
+        }
     }
 
     fn perform(&mut self, outputs: Vec<Output>) {
