@@ -261,10 +261,16 @@ impl Desk {
     /// Shows the observer what lies on disk of the notes that were just stored.
     fn show_thief(&self, batches: &[Batch]) {
         let (Some(observer), Some(open)) = (&self.options.observer, &self.open) else { return };
-        for change in batches.iter().flat_map(|batch| &batch.0) {
-            if let Change::Put { kind: Kind::Note, key, .. } = change
-                && let Ok(Some((place, body))) = open.vault.at_rest(Kind::Note, key)
-            {
+        let changes = batches.iter().flat_map(|batch| &batch.0);
+        // A turn may store one note more than once; the last of them is what lies there.
+        let notes: BTreeSet<&[u8]> = changes
+            .filter_map(|change| match change {
+                Change::Put { kind: Kind::Note, key, .. } => Some(key.as_slice()),
+                _ => None,
+            })
+            .collect();
+        for key in notes {
+            if let Ok(Some((place, body))) = open.vault.at_rest(Kind::Note, key) {
                 observer.lies(place, &body);
             }
         }
