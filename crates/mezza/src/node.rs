@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::carriers::{self, Report};
 use crate::exit::Fault;
+use crate::observer::Observer;
 use desk::Desk;
 use hub::Hub;
 pub use refused::Refused;
@@ -44,6 +45,8 @@ pub struct Options {
     pub idle_lock_s: u64,
     /// How relays are dialled.
     pub dialer: carriers::Dialer,
+    /// Who is shown what a thief of the disk would find of each note.
+    pub observer: Option<Arc<Observer>>,
 }
 
 /// A question for the thread.

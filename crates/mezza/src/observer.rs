@@ -15,6 +15,7 @@ use data_encoding::HEXLOWER;
 
 use crate::node::now;
 use crate::relay::{Direction, Side, Tap, TapEvent};
+use crate::store::Place;
 use crate::web::dto::{self, ObserverField};
 
 /// Events that are kept.
@@ -80,6 +81,13 @@ impl Observer {
         }
         let events = ring.events.iter().filter(|seen| seen.n >= n).map(Seen::show).collect();
         dto::Observer { next: ring.next, events }
+    }
+
+    /// A record as it lies in the vault (messenger 4.6).
+    pub fn lies(&self, place: Place, body: &[u8]) {
+        let head = body[..body.len().min(BYTES_MAX)].to_vec();
+        let fields = fields::record(place, &head);
+        self.ring().push(Who::Thief, "at rest", body.len(), head, fields);
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {

@@ -6,9 +6,7 @@
 //! run/url         a one-time address for a browser, 0600
 //! ```
 
-use std::fs::{self, File, TryLockError};
-use std::io::{Read, Seek, Write};
-use std::path::Path;
+use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +14,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::cli::client::Api;
-use crate::exit::{Exit, Fault};
+use crate::exit::Fault;
 use crate::home::{Home, private};
 use crate::node::{self, Node, Options, Running};
 use crate::observer::Observer;
 use crate::rng::OsRng;
+use crate::store::lock::Lock;
 use crate::web::door::Door;
 use crate::web::{Sockets, Web};
 
@@ -86,48 +85,12 @@ impl Station {
     }
 }
 
-/// The lock of a home: one node at a time, even while its vault is locked.
-pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
-
-impl Lock {
-    /// Takes the lock.
-    ///
-    /// # Errors
-    /// 75 if another process has it, which is named.
-    pub fn take(home: &Home) -> Result<Self, Fault> {
-        let path = home.run().join("node.lock");
-        let mut file = private_file(&path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(in_use(&mut file)),
-            Err(TryLockError::Error(error)) => return Err(cannot(&path, &error)),
-        }
-        let named = file
-            .set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| write!(file, "{}", std::process::id()));
-        named.map_err(|error| cannot(&path, &error))?;
-        Ok(Self(file))
-    }
-}
-
-fn private_file(path: &Path) -> Result<File, Fault> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    options.open(path).map_err(|error| cannot(path, &error))
-}
-
-fn cannot(path: &Path, error: &std::io::Error) -> Fault {
-    let text = format!("{} cannot be used: {error}", path.display());
-    Fault::new(Exit::CannotWrite, text, "look at the folder, or choose another with `--home DIR`")
-}
-
-fn in_use(file: &mut File) -> Fault {
-    let mut pid = String::new();
-    let _ = file.take(20).read_to_string(&mut pid);
-    let text = format!("vault is in use by process {}", pid.trim());
-    Fault::new(Exit::Busy, text, "stop it with `mezza node stop`")
+/// Takes the lock of a home: one node at a time, even while its vault is locked.
+///
+/// # Errors
+/// 75 if another process has it, which is named.
+pub fn lock(home: &Home) -> Result<Lock, Fault> {
+    Lock::take(&home.run().join("node.lock"))
 }
 
 /// Waits for Ctrl-C, SIGTERM, or somebody who asks over the interface.

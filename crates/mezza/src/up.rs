@@ -30,8 +30,9 @@ use crate::home::Home;
 use crate::node::{self, Node, Options, Refused, Running};
 use crate::observer::Observer;
 use crate::relay::{self, RelayConfig, RelayHandle, Tap};
-use crate::station::{Lock, Station, until_stopped};
+use crate::station::{self, Station, until_stopped};
 use crate::store::Vault;
+use crate::store::lock::Lock;
 use crate::web::dto::{CardForm, CardText, Contact};
 use screen::Screen;
 
@@ -52,7 +53,7 @@ const STOP: Duration = Duration::from_millis(1_500);
 /// Whatever keeps a party from starting.
 pub async fn run(desk: &Desk, args: &Up, settings: &Settings) -> Result<Exit, Fault> {
     desk.home.make()?;
-    let lock = Lock::take(&desk.home)?;
+    let lock = station::lock(&desk.home)?;
     let demo = desk.home.root().join(ECHO).exists();
     if Vault::exists(&desk.home.vault()) && !demo {
         if args.demo {
@@ -79,7 +80,7 @@ async fn demonstrate(
     let relay = Party::start(desk, settings, true).await?;
     screen.relay(&relay, desk);
     let observer = Arc::new(Observer::new(serve::files(&desk.home)));
-    let options = options(&desk.home, &relay, Some(observer.clone() as Arc<dyn Tap>));
+    let options = options(&desk.home, &relay, Some(observer.clone()));
     let station =
         Station::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
     wake(&station.node, PERSON, &relay).await?;
@@ -133,7 +134,9 @@ async fn own(desk: &Desk, args: &Up, settings: &Settings, lock: Lock) -> Result<
     };
     let unattended = args.serve.key.passphrase_file.is_some();
     let idle_lock_s = if unattended { 0 } else { settings.idle_lock_s };
-    let options = Options { vault: desk.home.vault(), demo: false, idle_lock_s, dialer };
+    let vault = desk.home.vault();
+    let watching = Some(observer.clone());
+    let options = Options { vault, demo: false, idle_lock_s, dialer, observer: watching };
     let station =
         Station::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
     let unlocked = if unattended { serve::unlock(&station, &args.serve).await } else { Ok(()) };
@@ -162,9 +165,10 @@ async fn close(station: Station, echo: Option<Running>, relay: Option<Party>) {
     tokio::join!(station.close(), echo, relay);
 }
 
-fn options(home: &Home, relay: &Party, tap: Option<Arc<dyn Tap>>) -> Options {
+fn options(home: &Home, relay: &Party, observer: Option<Arc<Observer>>) -> Options {
+    let tap = observer.clone().map(|observer| observer as Arc<dyn Tap>);
     let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
-    Options { vault: home.vault(), demo: true, idle_lock_s: 0, dialer }
+    Options { vault: home.vault(), demo: true, idle_lock_s: 0, dialer, observer }
 }
 
 /// Echo is nobody's to observe: what it sends, its relay shows in the answer.

@@ -20,7 +20,7 @@ use crate::home::Home;
 use crate::node::{Options, Refused, words};
 use crate::observer::Observer;
 use crate::relay::{self, Limits, RelayConfig, RelayError, StoreSpec};
-use crate::station::{Lock, Station, until_stopped};
+use crate::station::{self, Station, until_stopped};
 use crate::web::dto::{NodeState, Status};
 use crate::{passphrase, up};
 
@@ -81,7 +81,7 @@ fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault>
 
 async fn run(desk: &Desk, serve: &Serve, settings: &Settings) -> Result<Exit, Fault> {
     desk.home.make()?;
-    let lock = Lock::take(&desk.home)?;
+    let lock = station::lock(&desk.home)?;
     let observer = settings.observe.then(|| Arc::new(Observer::new(files(&desk.home))));
     let dialer =
         Dialer { tap: observer.clone().map(|o| o as Arc<dyn relay::Tap>), ..Dialer::default() };
@@ -91,6 +91,7 @@ async fn run(desk: &Desk, serve: &Serve, settings: &Settings) -> Result<Exit, Fa
         demo: false,
         idle_lock_s: if unattended { 0 } else { settings.idle_lock_s },
         dialer,
+        observer: observer.clone(),
     };
     let station = Station::open(&desk.home, lock, settings.web_port, options, observer).await?;
     if unattended && let Err(fault) = unlock(&station, serve).await {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{Batch, Command, Device, Input, Output, Ticket};
+use mezza_messenger::{Batch, Change, Command, Device, Input, Kind, Output, Ticket};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -96,7 +96,7 @@ impl Desk {
             state: self.state(),
             name: self.open.as_ref().map(|open| open.device.me().name),
             demo: self.options.demo,
-            observer: self.options.dialer.tap.is_some(),
+            observer: self.options.observer.is_some(),
             idle_lock_s: self.options.idle_lock_s,
             now_ms: now().ms(),
         }
@@ -304,6 +304,7 @@ impl Desk {
         }
         self.commit_ms = now().since_ms(began);
         self.perform(later.shows);
+        self.show_thief(&later.batches);
         Ok(())
     }
 
@@ -311,6 +312,24 @@ impl Desk {
         for output in shows {
             if let (Output::Show(event), Some(open)) = (output, &self.open) {
                 self.hub.tell_early(ask::event(&open.device, *event));
+            }
+        }
+    }
+
+    /// Shows the observer what lies on disk of the notes that were just stored.
+    fn show_thief(&self, batches: &[Batch]) {
+        let (Some(observer), Some(open)) = (&self.options.observer, &self.open) else { return };
+        let changes = batches.iter().flat_map(|batch| &batch.0);
+        // A turn may store one note more than once; the last of them is what lies there.
+        let notes: BTreeSet<&[u8]> = changes
+            .filter_map(|change| match change {
+                Change::Put { kind: Kind::Note, key, .. } => Some(key.as_slice()),
+                _ => None,
+            })
+            .collect();
+        for key in notes {
+            if let Ok(Some((place, body))) = open.vault.at_rest(Kind::Note, key) {
+                observer.lies(place, &body);
             }
         }
     }

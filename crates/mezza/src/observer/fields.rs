@@ -4,6 +4,7 @@ use data_encoding::HEXLOWER;
 use mezza_messenger::relay_wire::{ClientFrame, LENGTH_BYTES, RelayFrame};
 
 use crate::relay::Direction;
+use crate::store::Place;
 use crate::web::dto::ObserverField;
 
 /// Most records of one event that are named.
@@ -49,6 +50,19 @@ pub fn frame(bytes: &[u8], direction: Direction) -> Vec<ObserverField> {
         Direction::ToClient => relay(&mut cut, RelayFrame::decode(body).ok()),
     }
     cut.rest("rest");
+    cut.fields
+}
+
+/// One sealed record of the vault: nonce, then what is encrypted; kind, row and bucket stand
+/// beside it in the database.
+pub fn record(place: Place, body: &[u8]) -> Vec<ObserverField> {
+    let mut cut = Cut { bytes: body, at: 0, fields: Vec::new() };
+    cut.fields.push(about("kind", place.kind.to_string()));
+    cut.fields.push(about("row", place.id.to_string()));
+    cut.fields.push(about("bucket", format!("{:08x}", place.bucket.0)));
+    cut.bytes("nonce", 24);
+    let rest = body.len().saturating_sub(24);
+    cut.named("sealed", rest, "padded, and encrypted under the bucket key");
     cut.fields
 }
 

@@ -21,6 +21,7 @@ async fn a_node_that_nobody_asks_locks_itself() {
         demo: true,
         idle_lock_s: IDLE_S,
         dialer: Dialer::default(),
+        observer: None,
     };
     let running = node::start(options).unwrap();
     let node = running.node.clone();

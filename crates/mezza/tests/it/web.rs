@@ -10,7 +10,7 @@ use mezza::carriers::Dialer;
 use mezza::cli::client::Api;
 use mezza::home::Home;
 use mezza::node::Options;
-use mezza::station::{Lock, Station};
+use mezza::station::{self, Station};
 use tungstenite::client::{IntoClientRequest, client};
 use tungstenite::{Message, WebSocket};
 
@@ -99,9 +99,15 @@ fn serve(
 ) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let lock = Lock::take(home).unwrap();
+        let lock = station::lock(home).unwrap();
         let vault = home.vault();
-        let options = Options { vault, demo: false, idle_lock_s: 0, dialer: Dialer::default() };
+        let options = Options {
+            vault,
+            demo: false,
+            idle_lock_s: 0,
+            dialer: Dialer::default(),
+            observer: None,
+        };
         let station = Station::open(home, lock, 0, options, None).await.unwrap();
         tell.send(station.url.clone()).unwrap();
         let _ = stopped.await;
