@@ -12,7 +12,7 @@ use crate::io::{ContactId, NoteId};
 use crate::policy::Policy;
 
 /// The own identity.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Me {
     /// The name on the card.
     pub name: String,
@@ -61,7 +61,7 @@ pub enum Proof {
 }
 
 /// A contact.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ContactView {
     /// Its number here.
     pub id: ContactId,
@@ -91,6 +91,18 @@ pub struct ContactView {
     pub missing: usize,
     /// Another contact carries the same name with another key (MSG-7).
     pub namesake: bool,
+}
+
+impl core::fmt::Debug for Me {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Me")
+    }
+}
+
+impl core::fmt::Debug for ContactView {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "ContactView({})", self.id.0)
+    }
 }
 
 /// What a note shows.

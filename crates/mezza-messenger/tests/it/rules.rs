@@ -189,7 +189,9 @@ fn msg_37_debug_names_nobody() {
     let device = &stage.parties[0].device;
     let send = Command::Send { contact: bob, client: [8; 16], text: "planted-text".into() };
     let text = format!(
-        "{device:?} {send:?} {:?} {:?} {:?}",
+        "{device:?} {send:?} {:?} {:?} {:?} {:?} {:?}",
+        device.me(),
+        device.contacts(),
         stage.card(0),
         stage.thread(0, bob)[0].body,
         stage.parties[0].shown
