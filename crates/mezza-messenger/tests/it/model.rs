@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mezza_core::Secret;
 use mezza_messenger::carrier::relay::address;
-use mezza_messenger::{BoxKind, CarrierCaps, Input, Output, SlotId, Ticket};
+use mezza_messenger::{CarrierCaps, Input, Output, SlotId, Ticket};
 use mezza_ratchet::OneTime;
 
 /// Who is connected.
@@ -14,7 +14,7 @@ pub type Who = usize;
 #[derive(Clone, Debug)]
 pub enum Ask {
     Hello,
-    Open(Ticket, [u8; 32], BoxKind),
+    Open(Ticket, [u8; 32]),
     Close(Ticket, [u8; 32]),
     Watch(Ticket, SlotId, [u8; 32]),
     Put(Ticket, [u8; 16], Vec<u8>),
@@ -27,7 +27,7 @@ impl Ask {
     /// The request in an output, if it is one for a relay.
     pub fn from_output(output: Output) -> Option<Self> {
         Some(match output {
-            Output::Open { ticket, token, kind, .. } => Self::Open(ticket, *token.expose(), kind),
+            Output::Open { ticket, token, .. } => Self::Open(ticket, *token.expose()),
             Output::Close { ticket, token, .. } => Self::Close(ticket, *token.expose()),
             Output::Watch { ticket, slot, token, .. } => Self::Watch(ticket, slot, *token.expose()),
             Output::Carry { ticket, address, bytes, .. } => Self::Put(ticket, address, bytes),
@@ -88,17 +88,20 @@ pub struct Model {
     pub life: u32,
 }
 
+/// Answers, and to whom.
+type Tells = Vec<(Who, Tell)>;
+
 impl Model {
     pub fn new(store: Store) -> Self {
         Self { store, watchers: BTreeMap::new(), liar: false, capacity: 1_000, life: 0 }
     }
 
     /// Answers that may leave before the store is durable, and those that may not.
-    pub fn ask(&mut self, who: Who, ask: Ask) -> (Vec<(Who, Tell)>, Vec<(Who, Tell)>) {
+    pub fn ask(&mut self, who: Who, ask: Ask) -> (Tells, Tells) {
         let mut early = Vec::new();
         let done = match ask {
             Ask::Hello => vec![Tell::Up],
-            Ask::Open(ticket, token, _) => {
+            Ask::Open(ticket, token) => {
                 self.store.boxes.entry(slot(&token)).or_default();
                 vec![Tell::Done(ticket, 0)]
             }

@@ -79,7 +79,7 @@ fn people(seed: u64, world: &mut World<Party>, judge: &mut Judge) -> Vec<Place> 
         let mut device = load(disk, START, &mut rng);
         for (j, card) in cards.iter().enumerate().filter(|(j, _)| *j != i) {
             // In every third world the second of a pair learns of the first only by a request.
-            if seed % 3 == 0 && j < i {
+            if seed.is_multiple_of(3) && j < i {
                 continue;
             }
             let card = card.clone();
@@ -150,7 +150,7 @@ fn nothing_accepted_is_lost_and_no_state_lies() {
             match world.dice().between(0, 3) {
                 0 => world.cut(AT, place),
                 1 => world.heal(AT, place),
-                2 => world.jump(place, 3 * Time::MINUTE_MS as i64),
+                2 => world.jump(place, 3 * Time::MINUTE_MS.cast_signed()),
                 _ => world.crash(place, 2_000),
             }
             world.run_for(6_000, |world, step| judge.look(world, step));

@@ -244,8 +244,8 @@ fn msg_27_receipts_come_in_a_burst_of_ten_then_slowly() {
     assert!(puts(&stage) <= 10, "{}", puts(&stage));
     stage.pass(4_000);
     assert!(puts(&stage) <= 12, "merged, at most one in two seconds: {}", puts(&stage));
-    let states = stage.thread(0, bob).into_iter().filter(|note| !note.incoming);
-    assert!(states.clone().all(|note| note.state == State::Delivered), "{:?}", states.last());
+    let mut states = stage.thread(0, bob).into_iter().filter(|note| !note.incoming);
+    assert!(states.clone().all(|note| note.state == State::Delivered), "{:?}", states.next_back());
     // A receipt causes no receipt: all is quiet now.
     let quiet = puts(&stage);
     stage.pass(60_000);

@@ -183,8 +183,8 @@ fn both_write_first_and_agree() {
     seen.sort();
     assert_eq!(seen, ["> from alice", "> second", "from bob", "third"]);
     for (who, contact) in [(0, bob), (1, alice)] {
-        let own = stage.thread(who, contact).into_iter().filter(|note| !note.incoming);
-        assert!(own.clone().all(|note| note.state == State::Delivered), "{:?}", own.last());
+        let mut own = stage.thread(who, contact).into_iter().filter(|note| !note.incoming);
+        assert!(own.clone().all(|note| note.state == State::Delivered), "{:?}", own.next_back());
     }
 }
 

@@ -203,14 +203,17 @@ fn tell((who, tell): (usize, Tell)) -> Effect<Party> {
     Effect::Send { to: Place(who as u32), packet: Packet::Tell(tell) }
 }
 
+/// A ratchet key and a number: one link of a chain.
+type Link = ([u8; 32], [u8; 3]);
+
 /// Every ratchet message that lies in a disk, by ratchet key and number: what a chain key sealed.
-pub fn sealed(disk: &Disk) -> BTreeMap<([u8; 32], [u8; 3]), Vec<u8>> {
+pub fn sealed(disk: &Disk) -> BTreeMap<Link, Vec<u8>> {
     let parcels = disk.iter().filter(|((kind, _), _)| *kind == Kind::Parcel);
     parcels.filter_map(|(_, record)| header(record)).collect()
 }
 
 /// The parcel stands at the end of its record, behind its length.
-fn header(record: &[u8]) -> Option<(([u8; 32], [u8; 3]), Vec<u8>)> {
+fn header(record: &[u8]) -> Option<(Link, Vec<u8>)> {
     let ends = |at: &usize| {
         let len = u16::from_be_bytes([record[*at - 2], record[*at - 1]]);
         usize::from(len) == record.len() - at && record[*at..].starts_with(&[1, 0xf1])
