@@ -115,7 +115,7 @@ fn program(root: &Path, wishes: &Wishes) -> Result<(), String> {
     build.args(["build", "--release", "-p", "mezza"]);
     let status = build.status().map_err(|e| format!("cargo: {e}; install Rust by rustup"))?;
     if !status.success() {
-        return Err("the program did not build; the compiler's text is above".to_owned());
+        return Err(format!("the program did not build ({status}); the compiler's text is above"));
     }
     let time = seconds(begun.elapsed());
     wishes.say("program", &format!("cargo build --release -p mezza ... {time}"));

@@ -76,7 +76,7 @@ pub fn weigh(root: &Path) -> Result<(), String> {
     build.env(LEDGER, &ledger).env(REAL_CC, real).env("CC", &cc);
     let status = build.status().map_err(|e| format!("cargo: {e}"))?;
     if !status.success() {
-        return Err("the program did not build; the compiler's text is above".to_owned());
+        return Err(format!("the program did not build ({status}); the compiler's text is above"));
     }
     let text = fs::read_to_string(&ledger).map_err(told)?;
     let _ = fs::remove_dir_all(folder.join("build"));
