@@ -125,7 +125,8 @@ impl Raw {
     /// # Errors
     /// If the disk refuses.
     pub fn finish(mut self, path: &Path) -> Result<()> {
-        self.text.push_str(&format!("{}\n", json!({ "end": 1, "lines": self.lines })));
+        let end = json!({ "end": 1, "lines": self.lines }).to_string();
+        self.text.push_str(&(end + "\n"));
         let folder = path.parent().context("a file without a folder")?;
         let write = || -> std::io::Result<()> {
             fs::create_dir_all(folder)?;

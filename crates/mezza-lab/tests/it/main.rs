@@ -1,4 +1,5 @@
 //! The program as a process.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::{Context as _, Result, ensure};
 use mezza::rng::OsRng;
-use mezza_core::{Backend, Machine as _, Time};
+use mezza_core::{Backend, Machine, Time};
 use mezza_messenger::card::{Form, RelayEntry};
 use mezza_messenger::evidence::State;
 use mezza_messenger::relay_wire::address;
@@ -135,7 +135,7 @@ impl<B: Backend> Pair<B> {
     fn pass(&mut self) -> Result<()> {
         let end = self.now.plus_ms(PACE_MS);
         loop {
-            let next = self.devices.iter().filter_map(|device| device.deadline()).min();
+            let next = self.devices.iter().filter_map(Machine::deadline).min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
             // Never nothing: a deadline that stays where it is must not hold time up.
             self.now = if next > self.now { next } else { self.now.plus_ms(1) };

@@ -137,7 +137,7 @@ pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Proce
     let home = Home::find(Some(&root))?;
     home.make()?;
     let now = mezza::node::now();
-    let mut device = Device::<AwsLc>::create(name, &[relay.clone()], now, &mut OsRng)?;
+    let mut device = Device::<AwsLc>::create(name, std::slice::from_ref(relay), now, &mut OsRng)?;
     let mut vault = Vault::create(&home.vault(), PASSPHRASE, Cost::DEMO, now, &mut OsRng)?;
     vault.commit(&drive::drain(&mut device).batches)?;
     vault.close()?;
