@@ -96,6 +96,8 @@ impl Client {
             body.map_or(0, <[u8]>::len),
         );
         let talk = |stream: &mut TcpStream| {
+            // Head and body are two small writes: the second must not wait for an ACK.
+            stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.write_all(head.as_bytes())?;
             stream.write_all(body.unwrap_or_default())

@@ -1,0 +1,121 @@
+//! What may be typed, and the exit codes.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::goals::{self, Order};
+use crate::{doctor, row};
+
+/// Something is wrong with the lab itself.
+const BUG: u8 = 70;
+
+/// The promises of the design, measured.
+#[derive(Debug, Parser)]
+#[command(name = "mezza-lab", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    /// What to do
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure the goals of a part, each beside its limit in one run
+    Goals {
+        /// Whose goals
+        part: Part,
+        /// How long to measure
+        #[arg(long, value_enum, default_value_t = Profile::Full)]
+        profile: Profile,
+        /// Only these rows, for example M2,M4
+        #[arg(long, value_delimiter = ',', value_name = "ID,..")]
+        only: Vec<String>,
+        /// Print JSON, one value a line
+        #[arg(long)]
+        json: bool,
+        /// The seed of whatever is drawn by the lab
+        #[arg(long, default_value_t = 7)]
+        seed: u64,
+        /// Where raw lines go; its disk is the one that is measured
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+    /// List what can be run
+    List {
+        /// Where raw lines went
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+    /// Look at this machine: clock, load, processor
+    Doctor,
+}
+
+/// Parts that have goals here.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Part {
+    /// One device, its node and the relay
+    Node,
+}
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// Seconds: does every row work? Its figures decide nothing
+    Smoke,
+    /// Minutes
+    Quick,
+    /// As the design states the goals
+    Full,
+}
+
+impl Profile {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+
+    /// One of three values.
+    pub fn pick<T>(self, smoke: T, quick: T, full: T) -> T {
+        match self {
+            Self::Smoke => smoke,
+            Self::Quick => quick,
+            Self::Full => full,
+        }
+    }
+}
+
+/// Reads the words and does it.
+pub fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Goals { part: Part::Node, profile, only, json, seed, out } => {
+            goals::run(Order { profile, only, json, seed, out })
+        }
+        Command::List { out } => goals::list(out).map(|()| 0),
+        Command::Doctor => doctor::run().map(|()| 0),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            complain(&format!("mezza-lab: {error:#}"));
+            ExitCode::from(error.downcast_ref::<row::Stop>().map_or(BUG, |stop| stop.code))
+        }
+    }
+}
+
+/// A line on standard output.
+pub fn say(line: &str) -> Result<()> {
+    Ok(writeln!(std::io::stdout().lock(), "{line}")?)
+}
+
+/// A line on standard error; if even that is gone, nobody reads it.
+pub fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}

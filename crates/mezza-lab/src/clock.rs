@@ -1,0 +1,268 @@
+//! Time: the CPU time of this thread, what lies between samples, and whether the machine was busy.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use nix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use crate::machine;
+
+/// A round whose fixed loop is off by more than this from the run's median was disturbed.
+const OFF_MAX: f64 = 0.08;
+/// How often a disturbed round is repeated.
+const REPEATS: usize = 3;
+/// Loops that the first median comes from.
+const FIRST_LOOPS: usize = 5;
+/// Steps of the loop that its pace is found with.
+const PACE_STEPS: u64 = 2_000_000;
+
+/// What this thread has used of a processor.
+///
+/// # Errors
+/// If the system has no such clock.
+pub fn thread_cpu() -> Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
+}
+
+/// Runs `work` and tells what it cost this thread, in nanoseconds, the clock included.
+///
+/// # Errors
+/// If the system has no such clock.
+pub fn cost_ns<T>(work: impl FnOnce() -> T) -> Result<(T, f64)> {
+    let began = thread_cpu()?;
+    let value = work();
+    let ended = thread_cpu()?;
+    Ok((value, ns(ended.saturating_sub(began))))
+}
+
+/// What [`cost_ns`] tells of nothing at all, in nanoseconds.
+///
+/// # Errors
+/// If the system has no such clock.
+pub fn clock_cost_ns() -> Result<f64> {
+    let mut samples = Vec::new();
+    for _ in 0..1_000 {
+        samples.push(cost_ns(|| ())?.1);
+    }
+    Ok(Spread::of(samples).median)
+}
+
+/// Nanoseconds of a duration.
+pub fn ns(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e9
+}
+
+/// What lies between the samples of one round.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// How many samples.
+    pub n: usize,
+    /// The least.
+    pub min: f64,
+    /// A tenth is below.
+    pub p10: f64,
+    /// Half is below.
+    pub median: f64,
+    /// The median of the distances from the median.
+    pub mad: f64,
+}
+
+impl Spread {
+    /// Of samples in any order; none give no number.
+    pub fn of(samples: Vec<f64>) -> Self {
+        let sorted = sort(samples);
+        let median = quantile(&sorted, 0.5);
+        let distances = sort(sorted.iter().map(|sample| (sample - median).abs()).collect());
+        Self {
+            n: sorted.len(),
+            min: quantile(&sorted, 0.0),
+            p10: quantile(&sorted, 0.1),
+            median,
+            mad: quantile(&distances, 0.5),
+        }
+    }
+
+    /// A single value, measured once.
+    pub fn single(value: f64) -> Self {
+        Self::of(vec![value])
+    }
+}
+
+/// Samples from the least to the greatest.
+pub fn sort(mut samples: Vec<f64>) -> Vec<f64> {
+    samples.sort_by(f64::total_cmp);
+    samples
+}
+
+/// The sample below which a share `q` of them lies, of sorted samples (nearest rank).
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "ranks are small, whole and positive"
+)]
+pub fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let rank = (q * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// The median of a few figures.
+pub fn median(figures: &[f64]) -> f64 {
+    quantile(&sort(figures.to_vec()), 0.5)
+}
+
+/// Watches whether something else uses the processors.
+pub struct Watch {
+    steps: u64,
+    repeats: usize,
+    seen_ns: Vec<f64>,
+}
+
+/// One round with what it gave.
+pub struct Round<T> {
+    /// What the work gave.
+    pub value: T,
+    /// Whether the machine was busy meanwhile.
+    pub busy: bool,
+}
+
+impl Watch {
+    /// A watch whose fixed loop takes about `loop_ms`; `patient` repeats busy rounds.
+    pub fn new(loop_ms: u64, patient: bool) -> Self {
+        let pace = spin(PACE_STEPS).as_secs_f64().max(1e-9);
+        let steps = Duration::from_millis(loop_ms).as_secs_f64() / pace;
+        let steps = scaled(PACE_STEPS, steps).max(1);
+        let seen_ns = (0..FIRST_LOOPS).map(|_| ns(spin(steps))).collect();
+        Self { steps, repeats: if patient { REPEATS } else { 0 }, seen_ns }
+    }
+
+    /// Runs `work` between two fixed loops; a busy round is run again, and each one is told to
+    /// `seen`, which keeps it (LAB-15).
+    ///
+    /// # Errors
+    /// What `work` refuses.
+    pub fn rounds<T>(
+        &mut self,
+        mut work: impl FnMut() -> Result<T>,
+        mut seen: impl FnMut(&Round<T>),
+    ) -> Result<Vec<Round<T>>> {
+        let mut all = Vec::new();
+        for _ in 0..=self.repeats {
+            let before = self.look();
+            let value = work()?;
+            let busy = self.look() || before || is_loaded(machine::load(), machine::cores());
+            let round = Round { value, busy };
+            seen(&round);
+            all.push(round);
+            if !busy {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether the fixed loop is off now.
+    fn look(&mut self) -> bool {
+        let took = ns(spin(self.steps));
+        let off = is_off(took, median(&self.seen_ns));
+        self.seen_ns.push(took);
+        off
+    }
+
+    /// How far the fixed loops of this run lie apart: the greatest by the median.
+    pub fn unrest(&self) -> f64 {
+        let greatest = self.seen_ns.iter().copied().fold(0.0, f64::max);
+        greatest / median(&self.seen_ns)
+    }
+}
+
+/// The figures that count: those of quiet rounds; of busy ones only where there is nothing else.
+pub fn counted<T: Copy>(rounds: &[Round<T>]) -> Vec<T> {
+    let quiet: Vec<T> = rounds.iter().filter(|round| !round.busy).map(|r| r.value).collect();
+    if quiet.is_empty() { rounds.iter().map(|round| round.value).collect() } else { quiet }
+}
+
+/// How busy the rounds of a row were, for people; nothing if they were not.
+pub fn busy_words<T>(rounds: &[Round<T>]) -> Option<String> {
+    let busy = rounds.iter().filter(|round| round.busy).count();
+    (busy > 0).then(|| format!("busy machine: {busy} of {} rounds disturbed", rounds.len()))
+}
+
+fn is_off(took_ns: f64, median_ns: f64) -> bool {
+    (took_ns / median_ns - 1.0).abs() > OFF_MAX
+}
+
+fn is_loaded(load: Option<f64>, cores: usize) -> bool {
+    let cores = u32::try_from(cores).unwrap_or(u32::MAX);
+    load.is_some_and(|load| load > f64::from(cores) + 1.0)
+}
+
+#[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a count of steps")]
+fn scaled(count: u64, by: f64) -> u64 {
+    (count as f64 * by) as u64
+}
+
+/// Arithmetic of a fixed length; wall time, because that is what others take away.
+fn spin(steps: u64) -> Duration {
+    let began = Instant::now();
+    let mut x = std::hint::black_box(0x9e37_79b9_7f4a_7c15_u64);
+    for _ in 0..steps {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    std::hint::black_box(x);
+    began.elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_by_hand() {
+        let spread = Spread::of(vec![5.0, 1.0, 2.0, 9.0, 3.0]);
+        assert_eq!(spread, Spread { n: 5, min: 1.0, p10: 1.0, median: 3.0, mad: 2.0 });
+        assert!(Spread::of(vec![]).median.is_nan());
+        let hundred = sort((1..=100).map(f64::from).collect());
+        assert_eq!(quantile(&hundred, 0.99).to_bits(), 99.0_f64.to_bits());
+        assert_eq!(quantile(&hundred, 1.0).to_bits(), 100.0_f64.to_bits());
+    }
+
+    #[test]
+    fn a_loop_that_is_off_and_a_load_that_is_high() {
+        assert!(!is_off(107.0, 100.0) && !is_off(93.0, 100.0));
+        assert!(is_off(109.0, 100.0) && is_off(91.0, 100.0));
+        assert!(!is_loaded(Some(3.0), 2) && is_loaded(Some(3.1), 2) && !is_loaded(None, 2));
+    }
+
+    #[test]
+    fn lab_15_busy_rounds_are_kept_marked_and_not_averaged_in() {
+        let round = |value, busy| Round { value, busy };
+        let rounds = [round(9, true), round(1, false), round(8, true), round(2, false)];
+        assert_eq!(counted(&rounds), [1, 2]);
+        assert_eq!(busy_words(&rounds).as_deref(), Some("busy machine: 2 of 4 rounds disturbed"));
+        assert_eq!(counted(&[round(9, true)]), [9]);
+        assert_eq!(busy_words(&[round(1, false)]), None);
+        // A watch that finds every loop off repeats three times and tells of each.
+        let mut watch = Watch { steps: 50_000, repeats: REPEATS, seen_ns: vec![1.0; 99] };
+        let mut told = 0;
+        let all = watch.rounds(|| Ok(7), |_| told += 1).unwrap();
+        assert_eq!((all.len(), told), (4, 4));
+        assert!(all.iter().all(|round| round.busy));
+    }
+
+    /// What another thread uses does not enter.
+    #[test]
+    fn thread_cpu_is_that_of_this_thread() {
+        let ((), own) = cost_ns(|| {
+            std::thread::spawn(|| while spin(1_000_000) < Duration::from_millis(5) {}).join().ok();
+            let other = std::thread::spawn(|| (0..20).map(|_| spin(1_000_000)).sum::<Duration>());
+            assert!(other.join().unwrap() > Duration::from_millis(1));
+        })
+        .unwrap();
+        let (_, busy) = cost_ns(|| spin(40_000_000)).unwrap();
+        assert!(own < busy, "{own} {busy}");
+        assert!(clock_cost_ns().unwrap() < 100_000.0);
+    }
+}

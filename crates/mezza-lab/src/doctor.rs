@@ -1,0 +1,36 @@
+//! Whether this machine is fit to measure on.
+
+use anyhow::Result;
+use nix::sys::resource::{Resource, getrlimit};
+
+use crate::cli::say;
+use crate::clock::{Watch, clock_cost_ns};
+use crate::machine::{self, Machine};
+
+/// Length of the fixed loop, ms.
+pub const LOOP_MS: u64 = 20;
+
+/// Prints what decides figures here.
+///
+/// # Errors
+/// If the system has no clock for threads.
+pub fn run() -> Result<()> {
+    let machine = Machine::this();
+    say(&format!("machine   {}", machine.id()))?;
+    say(&format!("processor {}, {} cores", machine.cpu, machine.cores))?;
+    say(&format!("flags     {}", machine.flags.join(" ")))?;
+    say(&format!("memory    {} GiB, kernel {}", machine.gib, machine.kernel))?;
+    let governor = machine::governor().unwrap_or_else(|| "none".into());
+    say(&format!("governor  {governor}"))?;
+    let (files, files_max) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    say(&format!("files     {files}, at most {files_max}"))?;
+    say(&format!("clock     {:.0} ns to read it twice", clock_cost_ns()?))?;
+    let load = machine::load().map_or("unknown".into(), |load| format!("{load:.2}"));
+    say(&format!("load      {load}"))?;
+    let mut watch = Watch::new(LOOP_MS, true);
+    let rounds = watch.rounds(|| Ok(()), |_| ())?;
+    let quiet = rounds.iter().any(|round| !round.busy);
+    let verdict =
+        if quiet { "quiet" } else { "busy: figures will be disturbed; wait or stop work" };
+    say(&format!("loops     slowest {:.2} of the median: {verdict}", watch.unrest()))
+}

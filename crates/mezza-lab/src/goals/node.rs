@@ -1,0 +1,60 @@
+//! The goals of one device, its node and the relay: rows M1 to M8 of the messenger's design.
+
+mod build;
+mod device;
+mod disk;
+mod page;
+mod pair;
+mod puts;
+mod talk;
+mod unlock;
+mod watchers;
+mod world;
+
+use super::Measurement;
+
+/// All of them, the quiet ones first.
+pub const ALL: &[Measurement] = &[
+    Measurement {
+        rows: &[("M6", "JavaScript of the page, gzip")],
+        needs: "the page: `cargo xtask up`",
+        seconds: [1, 1, 1],
+        run: page::run,
+    },
+    Measurement {
+        rows: &[("M7", "build of the program, CPU")],
+        needs: "figures that `cargo xtask weigh` left",
+        seconds: [1, 1, 1],
+        run: build::run,
+    },
+    Measurement {
+        rows: &[("M4", "device CPU per sent note, without disk")],
+        needs: "nothing",
+        seconds: [1, 5, 20],
+        run: device::run,
+    },
+    Measurement {
+        rows: &[("M5", "unlock 50,000 notes beside Argon2")],
+        needs: "100 MB of disk",
+        seconds: [1, 5, 40],
+        run: unlock::run,
+    },
+    Measurement {
+        rows: &[("M2", "durable puts of 1 KiB")],
+        needs: "1 GB of disk",
+        seconds: [3, 15, 90],
+        run: puts::run,
+    },
+    Measurement {
+        rows: &[("M3", "idle watchers of a relay")],
+        needs: "20,000 open files",
+        seconds: [3, 10, 40],
+        run: watchers::run,
+    },
+    Measurement {
+        rows: &[("M1", "send -> delivered, loopback"), ("M8", "idle node, resident memory")],
+        needs: "loopback sockets",
+        seconds: [12, 50, 90],
+        run: talk::run,
+    },
+];

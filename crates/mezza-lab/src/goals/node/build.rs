@@ -1,0 +1,80 @@
+//! M7: what a cold build costs, from the figures that `cargo xtask weigh` left.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use crate::clock::Spread;
+use crate::goals::Bench;
+use crate::place;
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// The goal of the foundation: CPU seconds.
+const CPU_S_MAX: f64 = 480.0;
+/// The dependency diet: all crates by the one that everybody knows.
+const RATIO_MAX: f64 = 7.5;
+const MEASURE: &str = "libsqlite3-sys";
+/// The ledger counts in hundredths of a second.
+const TICKS_PER_S: f64 = 100.0;
+
+/// Reads the ledger; nothing is built here.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let goal = "build of the program, CPU";
+    let path = place::target().join("weigh").join("ledger");
+    let Ok(ledger) = std::fs::read_to_string(path) else {
+        let reason = "no figures of a cold build; make them with `cargo xtask weigh`";
+        return Ok(vec![Row::not_here("M7", goal, reason)]);
+    };
+    let Some((sum, measure)) = sums(&ledger) else {
+        let reason = "the figures are of an unfinished build; make them with `cargo xtask weigh`";
+        return Ok(vec![Row::not_here("M7", goal, reason)]);
+    };
+    for (op, value) in [("build_all", sum), ("build_measure", measure)] {
+        bench.note(&Line {
+            who: "ours",
+            op,
+            clock: "process_cpu",
+            unit: "s",
+            round: 1,
+            spread: Spread::single(value),
+            busy: false,
+        })?;
+    }
+    let wall = "wall times of `cargo xtask up` and `test` are read off those commands";
+    Ok(vec![
+        Row::must("M7", goal, Figure::at_most(sum, CPU_S_MAX, "s")).with(wall),
+        Row::must(
+            "M7",
+            "all crates / libsqlite3-sys",
+            Figure::at_most(sum / measure, RATIO_MAX, "x"),
+        ),
+    ])
+}
+
+/// Seconds of all crates, and of the measure; `None` if the measure was not built.
+fn sums(ledger: &str) -> Option<(f64, f64)> {
+    let mut ticks = BTreeMap::<&str, u32>::new();
+    for line in ledger.lines() {
+        let (name, cost) = line.rsplit_once(' ')?;
+        *ticks.entry(name).or_default() += cost.parse::<u32>().ok()?;
+    }
+    let seconds = |ticks: u32| f64::from(ticks) / TICKS_PER_S;
+    let measure = ticks.get(MEASURE).copied().filter(|ticks| *ticks > 0)?;
+    // The program itself comes last: without it the build did not end.
+    ticks.contains_key("mezza").then(|| (seconds(ticks.values().sum()), seconds(measure)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_by_hand() {
+        let ledger = "libsqlite3-sys 100\nx 250\nlibsqlite3-sys 50\nmezza 600\n";
+        assert_eq!(sums(ledger), Some((10.0, 1.5)));
+        assert_eq!(sums("x 250\nmezza 1\n"), None);
+        assert_eq!(sums("libsqlite3-sys 100\nx 250\n"), None);
+        assert_eq!(sums("libsqlite3-sys none\nmezza 1\n"), None);
+    }
+}

@@ -1,0 +1,179 @@
+//! M4: what the device computes for a note, beside the four operations that it cannot do without.
+//!
+//! Each `delivered` makes the next note a turn of the ratchet: a fresh pair and a shared secret,
+//! and the outer box costs the same again.
+
+use std::hint::black_box;
+
+use anyhow::Result;
+use mezza::backend::AwsLc;
+use mezza::rng::OsRng;
+use mezza_core::{Backend, Ephemeral, Portable};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
+use super::pair::Pair;
+use crate::clock::{Round, Spread, busy_words, clock_cost_ns, cost_ns, counted, median};
+use crate::goals::Bench;
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// The goal: times the four operations.
+const TIMES_MAX: f64 = 1.5;
+/// Sets of four in one sample.
+const BATCH: u32 = 16;
+const GOAL: &str = "device CPU per sent note / its four operations";
+
+/// One round.
+#[derive(Clone, Copy)]
+struct Costs {
+    sent: Spread,
+    read: Spread,
+    receipt: Spread,
+    four: Spread,
+}
+
+impl Costs {
+    fn ratio(&self) -> f64 {
+        self.sent.median / self.four.median
+    }
+}
+
+/// aws-lc decides; the portable code stands beside it (LAB-14).
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let fast = measure::<AwsLc>(bench, "ours", "limit:aws-lc")?;
+    let portable = measure::<Portable>(bench, "variant:portable", "limit:portable")?;
+    Ok(rows(&fast, &portable))
+}
+
+fn measure<B: Backend>(
+    bench: &mut Bench,
+    who: &'static str,
+    limit: &'static str,
+) -> Result<Vec<Round<Costs>>> {
+    let (rounds, notes) = bench.profile.pick((1, 30), (5, 500), (11, 1_000));
+    let mut pair = Pair::<B>::new(mezza::node::now())?;
+    let mut rng = ChaCha20Rng::seed_from_u64(bench.seed);
+    let mut all = Vec::new();
+    for _ in 0..notes / 10 {
+        pair.send()?;
+    }
+    for round in 1..=rounds {
+        let told = bench.watch.rounds(|| one_round(&mut pair, notes, &mut rng), |_| ())?;
+        for Round { value, busy } in &told {
+            let lines = [
+                (who, "note_sent", value.sent),
+                (who, "note_read", value.read),
+                (who, "receipt", value.receipt),
+                (limit, "four_operations", value.four),
+            ];
+            for (who, op, spread) in lines {
+                let (clock, unit, busy) = ("thread_cpu", "ns", *busy);
+                bench.raw.push(&Line { who, op, clock, unit, round, spread, busy })?;
+            }
+        }
+        all.extend(told);
+        pair.take_batches();
+    }
+    Ok(all)
+}
+
+/// Notes and operations, in an order that is drawn.
+fn one_round<B: Backend>(pair: &mut Pair<B>, notes: u32, rng: &mut ChaCha20Rng) -> Result<Costs> {
+    let look_ns = clock_cost_ns()?;
+    let (mut sent, mut read, mut receipt, mut four) = (vec![], vec![], vec![], vec![]);
+    // Alternating in short turns: what disturbs the one disturbs the other.
+    let turns = notes.div_ceil(10);
+    for _ in 0..turns {
+        let operations_first = rng.next_u64().is_multiple_of(2);
+        if operations_first {
+            four.push(four_operations::<B>()?);
+        }
+        for _ in 0..10 {
+            let cost = pair.send()?;
+            sent.push(cost.sent - cost.sent_looks * look_ns);
+            read.push(cost.read);
+            receipt.push(cost.receipt);
+        }
+        if !operations_first {
+            four.push(four_operations::<B>()?);
+        }
+    }
+    let [sent, read, receipt, four] = [sent, read, receipt, four].map(Spread::of);
+    Ok(Costs { sent, read, receipt, four })
+}
+
+/// Two X25519 and two multiplications of the base, in nanoseconds.
+fn four_operations<B: Backend>() -> Result<f64> {
+    let [own, their] = [(), ()].map(|()| Ephemeral::draw::<B>(&mut OsRng));
+    let work = || {
+        for _ in 0..2 * BATCH {
+            black_box(B::dh(black_box(&own), their.public()));
+            black_box(B::public(black_box(own.scalar())));
+        }
+    };
+    Ok(cost_ns(work)?.1 / f64::from(BATCH))
+}
+
+fn rows(fast: &[Round<Costs>], portable: &[Round<Costs>]) -> Vec<Row> {
+    let row = |goal: &str, rounds: &[Round<Costs>]| {
+        let costs = counted(rounds);
+        let ratios: Vec<f64> = costs.iter().map(Costs::ratio).collect();
+        let range = crate::clock::sort(ratios.clone());
+        let us = |figure: fn(&Costs) -> f64| {
+            median(&costs.iter().map(figure).collect::<Vec<_>>()) / 1_000.0
+        };
+        let figure = Figure::at_most(median(&ratios), TIMES_MAX, "x");
+        let words = format!(
+            "sent {:.1} us (MAD {:.1}), four operations {:.1} us; rounds [{:.2}, {:.2}] of {}; \
+             reader {:.1} us, receipt {:.1} us",
+            us(|c| c.sent.median),
+            us(|c| c.sent.mad),
+            us(|c| c.four.median),
+            range.first().copied().unwrap_or(f64::NAN),
+            range.last().copied().unwrap_or(f64::NAN),
+            range.len(),
+            us(|c| c.read.median),
+            us(|c| c.receipt.median),
+        );
+        let row = Row::must("M4", goal, figure).with(words);
+        busy_words(rounds).into_iter().fold(row, Row::with)
+    };
+    let ours = row(GOAL, fast).with(
+        "aws-lc backend, thread CPU of `handle` and `poll` for the command and the relay's answer, \
+         reading the clock taken off",
+    );
+    let beside = row("the same with the portable backend", portable);
+    vec![ours, Row { weight: crate::row::Weight::Context, ..beside }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Verdict;
+
+    fn round(sent: f64, busy: bool) -> Round<Costs> {
+        let one = Spread::single;
+        let costs = Costs { sent: one(sent), read: one(1.0), receipt: one(1.0), four: one(100.0) };
+        Round { value: costs, busy }
+    }
+
+    #[test]
+    fn the_ratio_decides_and_busy_rounds_do_not() {
+        let good = [round(140.0, false), round(150.0, false), round(900.0, true)];
+        let bad = [round(151.0, false)];
+        let verdicts = |rows: Vec<Row>| rows.iter().map(Row::verdict).collect::<Vec<_>>();
+        assert_eq!(verdicts(rows(&good, &bad)), [Verdict::Holds, Verdict::FallsShort]);
+        assert_eq!(verdicts(rows(&bad, &good)), [Verdict::FallsShort, Verdict::Holds]);
+        assert_eq!(crate::row::exit(&rows(&good, &bad), true), 0);
+        assert_eq!(crate::row::exit(&rows(&bad, &good), true), 1);
+    }
+
+    #[test]
+    fn lab_14_a_speed_names_its_build_and_the_fallback() {
+        let rows = rows(&[round(100.0, false)], &[round(300.0, false)]);
+        assert!(rows[0].details.iter().any(|detail| detail.contains("aws-lc")));
+        assert!(rows[1].goal.contains("portable"));
+        assert!(crate::raw::build()["rustc"].as_str().unwrap().starts_with("rustc "));
+    }
+}

@@ -1,0 +1,66 @@
+//! What one fdatasync costs: the unit in which waiting for the disk is counted.
+
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::clock::ns;
+
+/// A page of a database.
+const PAGE: [u8; 4_096] = [0x5a; 4_096];
+
+/// Samples of one write of a page and one fdatasync, ms.
+#[derive(Default)]
+pub struct Syncs {
+    /// Into a file that grows, as a log before its first round.
+    pub growing: Vec<f64>,
+    /// Into a file that does not, as a log afterwards.
+    pub steady: Vec<f64>,
+}
+
+impl Syncs {
+    /// Takes `n` more samples of each kind on the disk of `folder`.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn sample(&mut self, folder: &Path, n: usize) -> Result<()> {
+        let path = folder.join("syncs");
+        let mut file = File::create(&path)?;
+        for _ in 0..n {
+            self.growing.push(write_page(&mut file)?);
+        }
+        file.sync_all()?;
+        file.seek(SeekFrom::Start(0))?;
+        for _ in 0..n {
+            self.steady.push(write_page(&mut file)?);
+        }
+        drop(file);
+        Ok(std::fs::remove_file(path)?)
+    }
+}
+
+fn write_page(file: &mut File) -> Result<f64> {
+    let began = Instant::now();
+    file.write_all(&PAGE)?;
+    file.sync_data()?;
+    Ok(ns(began.elapsed()) / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_add_up_and_nothing_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut syncs = Syncs::default();
+        syncs.sample(folder.path(), 2).unwrap();
+        syncs.sample(folder.path(), 1).unwrap();
+        assert_eq!((syncs.growing.len(), syncs.steady.len()), (3, 3));
+        assert!(syncs.growing.iter().all(|ms| *ms > 0.0));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

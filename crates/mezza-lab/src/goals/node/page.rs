@@ -1,0 +1,91 @@
+//! M6: how much JavaScript the page asks for.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result};
+
+use crate::clock::Spread;
+use crate::goals::Bench;
+use crate::place;
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// The goal: kB after gzip.
+const KB_MAX: f64 = 60.0;
+const GOAL: &str = "JavaScript of the page, gzip";
+
+/// All scripts of the built page, each compressed alone, as a server would send them.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let first = Row::not_here(
+        "M6",
+        "first screen on loopback <= 1 s",
+        "needs a browser; `cargo xtask test` runs the browser tests",
+    );
+    let page = place::repository().map(|root| root.join("crates/mezza/page"));
+    let Some(page) = page.filter(|page| page.join("index.html").exists()) else {
+        let reason = "the page is not built; build it with `cargo xtask up`";
+        return Ok(vec![Row::not_here("M6", GOAL, reason), first]);
+    };
+    let mut sizes = Vec::new();
+    weigh(&page, &mut sizes)?;
+    let bytes: u32 = sizes.iter().sum();
+    let kb = f64::from(bytes) / 1_000.0;
+    bench.note(&Line {
+        who: "ours",
+        op: "page_js_gzip",
+        clock: "count",
+        unit: "kB",
+        round: 1,
+        spread: Spread::single(kb),
+        busy: false,
+    })?;
+    let row = Row::must("M6", GOAL, Figure::at_most(kb, KB_MAX, "kB"));
+    Ok(vec![row.with(format!("{} scripts, those loaded later included", sizes.len())), first])
+}
+
+fn weigh(folder: &Path, sizes: &mut Vec<u32>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            weigh(&path, sizes)?;
+        } else if path.extension().is_some_and(|ending| ending == "js") {
+            sizes.push(gzip_bytes(&fs::read(path)?)?);
+        }
+    }
+    Ok(())
+}
+
+/// Bytes after gzip at its strongest.
+fn gzip_bytes(bytes: &[u8]) -> Result<u32> {
+    let mut command = Command::new("gzip");
+    command.args(["-9", "-n", "-c"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().context("gzip does not start; install it")?;
+    let mut input = child.stdin.take().context("no input")?;
+    let bytes = bytes.to_vec();
+    let writer = std::thread::spawn(move || input.write_all(&bytes));
+    let output = child.wait_with_output()?;
+    let written = writer.join().map_err(|_| anyhow::anyhow!("the writer broke"))?;
+    written.context("gzip does not read")?;
+    Ok(u32::try_from(output.stdout.len())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_in_all_folders_count_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("assets")).unwrap();
+        for name in ["a.js", "assets/b.js", "c.css"] {
+            fs::write(folder.path().join(name), "x".repeat(100_000)).unwrap();
+        }
+        let mut sizes = Vec::new();
+        weigh(folder.path(), &mut sizes).unwrap();
+        assert_eq!(sizes.len(), 2);
+        assert!(sizes.iter().all(|size| (20..2_000).contains(size)), "{sizes:?}");
+    }
+}

@@ -1,0 +1,256 @@
+//! Two devices with nothing between them but a queue: what a note costs without disk and network.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use anyhow::{Context as _, Result, ensure};
+use mezza::rng::OsRng;
+use mezza_core::{Backend, Machine, Time};
+use mezza_messenger::card::{Form, RelayEntry};
+use mezza_messenger::evidence::State;
+use mezza_messenger::relay_wire::address;
+use mezza_messenger::{
+    Batch, CarrierCaps, Command, ContactId, Device, DeviceError, Input, NoteId, Output, SlotId,
+};
+use mezza_ratchet::OneTime;
+
+use crate::clock::cost_ns;
+
+/// The relay that both cards name.
+const RELAY: [u8; 32] = [0x5f; 32];
+/// Time between two notes: receipts come at once only to that pace.
+const PACE_MS: u64 = 2_100;
+/// A note as people write it.
+const TEXT: &str =
+    "The quick brown fox jumps over the lazy dog, and the dog does not even look up.";
+
+type Address = [u8; 16];
+
+/// What the relay would hold.
+#[derive(Default)]
+struct Boxes {
+    watched: BTreeMap<Address, (usize, SlotId)>,
+    waiting: BTreeMap<Address, Vec<Vec<u8>>>,
+    bundles: BTreeMap<Address, (Vec<u8>, Vec<OneTime>)>,
+    mails: u64,
+}
+
+/// What one note cost, thread CPU time in nanoseconds, the clock included.
+#[derive(Clone, Copy, Default)]
+pub struct Cost {
+    /// The writer's device: the command, and the relay's word that it took the note.
+    pub sent: f64,
+    /// How often the clock was read twice for `sent`.
+    pub sent_looks: f64,
+    /// The reader's device.
+    pub read: f64,
+    /// The writer's device again: the receipt.
+    pub receipt: f64,
+}
+
+/// A writer and a reader.
+pub struct Pair<B: Backend> {
+    devices: [Device<B>; 2],
+    reader: ContactId,
+    now: Time,
+    boxes: Boxes,
+    inputs: VecDeque<(usize, Input)>,
+    /// What the writer wants stored.
+    batches: Vec<Batch>,
+    notes: u64,
+}
+
+impl<B: Backend> Pair<B> {
+    /// Two who have each other's cards and have written to each other.
+    ///
+    /// # Errors
+    /// If a device refuses.
+    pub fn new(now: Time) -> Result<Self> {
+        let relay =
+            RelayEntry { key: RELAY, address: [0; 16], port: 7101, host: "relay.example".into() };
+        let create =
+            |name| Device::<B>::create(name, std::slice::from_ref(&relay), now, &mut OsRng);
+        let devices = [create("writer")?, create("reader")?];
+        let (boxes, inputs, batches) = (Boxes::default(), VecDeque::new(), Vec::new());
+        let reader = ContactId(0);
+        let mut pair = Self { devices, reader, now, boxes, inputs, batches, notes: 0 };
+        for who in 0..2 {
+            let outputs = pair.outputs(who);
+            pair.carry_out(who, outputs);
+        }
+        pair.settle(&mut Cost::default())?;
+        let writer = pair.add(1, 0)?;
+        pair.reader = pair.add(0, 1)?;
+        pair.send()?;
+        pair.command(1, Command::Send { contact: writer, client: [0xff; 16], text: TEXT.into() })?;
+        pair.pass()?;
+        Ok(pair)
+    }
+
+    fn add(&mut self, who: usize, whom: usize) -> Result<ContactId> {
+        let card = self.devices[whom].card(Form::Full)?;
+        let ik = *card.ik().as_bytes();
+        self.command(who, Command::Add { card, petname: None, in_person: true })?;
+        self.devices[who].contact_by_ik(&ik).context("the contact was not added")
+    }
+
+    fn command(&mut self, who: usize, command: Command) -> Result<()> {
+        self.inputs.push_back((who, Input::Command(command)));
+        self.settle(&mut Cost::default())
+    }
+
+    /// Writes a note and lets everything happen until the writer knows that it was delivered.
+    ///
+    /// # Errors
+    /// If a device refuses, or the note does not arrive.
+    pub fn send(&mut self) -> Result<Cost> {
+        let mut cost = Cost::default();
+        self.notes += 1;
+        let mut client = [0; 16];
+        client[..8].copy_from_slice(&self.notes.to_be_bytes());
+        let command = Command::Send { contact: self.reader, client, text: TEXT.into() };
+        self.inputs.push_back((0, Input::Command(command)));
+        self.settle(&mut cost)?;
+        let note = self.devices[0].sent(&client).context("a note without a number")?;
+        self.pass()?;
+        let state = self.state(note)?;
+        ensure!(matches!(state, State::Delivered | State::Read), "a note stays {state:?}");
+        Ok(cost)
+    }
+
+    fn state(&self, note: NoteId) -> Result<State> {
+        Ok(self.devices[0].note(note, self.now).context("the note is gone")?.state)
+    }
+
+    /// What the writer's device wants stored since the last call.
+    pub fn take_batches(&mut self) -> Vec<Batch> {
+        std::mem::take(&mut self.batches)
+    }
+
+    /// The time here.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Time passes until the next note may come; every deadline on the way is kept.
+    fn pass(&mut self) -> Result<()> {
+        let end = self.now.plus_ms(PACE_MS);
+        loop {
+            let next = self.devices.iter().filter_map(Machine::deadline).min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            // Never nothing: a deadline that stays where it is must not hold time up.
+            self.now = if next > self.now { next } else { self.now.plus_ms(1) };
+            for who in 0..2 {
+                self.devices[who].wake(self.now, &mut OsRng);
+                let outputs = self.outputs(who);
+                self.carry_out(who, outputs);
+            }
+            self.settle(&mut Cost::default())?;
+        }
+        self.now = end.max(self.now);
+        Ok(())
+    }
+
+    /// Hands over what waits until nothing does.
+    fn settle(&mut self, cost: &mut Cost) -> Result<()> {
+        while let Some((who, input)) = self.inputs.pop_front() {
+            let is_own = matches!(input, Input::Command(_) | Input::Handed { .. });
+            let (device, now) = (&mut self.devices[who], self.now);
+            let work = || {
+                let refused = device.handle(input, now, &mut OsRng).err();
+                let outputs: Vec<Output> = std::iter::from_fn(|| device.poll()).collect();
+                (refused, outputs)
+            };
+            let ((refused, outputs), ns) = cost_ns(work)?;
+            match (who, is_own) {
+                (0, true) => {
+                    cost.sent += ns;
+                    cost.sent_looks += 1.0;
+                }
+                (0, false) => cost.receipt += ns,
+                _ => cost.read += ns,
+            }
+            match refused {
+                None | Some(DeviceError::NoSuchTicket | DeviceError::NoSuchSlot) => {}
+                Some(error) => return Err(error.into()),
+            }
+            self.carry_out(who, outputs);
+        }
+        Ok(())
+    }
+
+    fn outputs(&mut self, who: usize) -> Vec<Output> {
+        let device = &mut self.devices[who];
+        std::iter::from_fn(|| device.poll()).collect()
+    }
+
+    /// What relay and disk would do.
+    fn carry_out(&mut self, who: usize, outputs: Vec<Output>) {
+        for output in outputs {
+            let input = match output {
+                Output::Store(batch) => {
+                    if who == 0 {
+                        self.batches.push(batch);
+                    }
+                    continue;
+                }
+                Output::Dial { .. } => Input::Up { relay: RELAY, caps: CarrierCaps::RELAY },
+                Output::Carry { ticket, address, bytes, .. } => {
+                    self.boxes.waiting.entry(address).or_default().push(bytes);
+                    self.inputs.push_back((who, Input::Handed { ticket }));
+                    self.empty(address);
+                    continue;
+                }
+                Output::Watch { slot, token, .. } => {
+                    let address = address(&token);
+                    self.boxes.watched.insert(address, (who, slot));
+                    self.empty(address);
+                    continue;
+                }
+                Output::Open { ticket, .. } | Output::Close { ticket, .. } => {
+                    Input::Handed { ticket }
+                }
+                Output::Publish { ticket, token, bundle, one_time, .. } => {
+                    self.boxes.bundles.insert(address(&token), (bundle, one_time));
+                    Input::Handed { ticket }
+                }
+                Output::Fetch { ticket, address, .. } => match self.boxes.bundles.get_mut(&address)
+                {
+                    Some((bytes, keys)) => {
+                        Input::Bundle { ticket, bytes: bytes.clone(), one_time: keys.pop() }
+                    }
+                    None => Input::Refused { ticket, code: 1, retry_s: 0 },
+                },
+                Output::Hang { .. } | Output::Take { .. } | Output::Show(_) => continue,
+            };
+            self.inputs.push_back((who, input));
+        }
+    }
+
+    /// Brings the mail of a box to whom it is for.
+    fn empty(&mut self, address: Address) {
+        let Some((who, slot)) = self.boxes.watched.get(&address).copied() else { return };
+        for bytes in self.boxes.waiting.remove(&address).unwrap_or_default() {
+            self.boxes.mails += 1;
+            let mail = self.boxes.mails;
+            self.inputs.push_back((who, Input::Arrived { slot, mail, bytes }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mezza::backend::AwsLc;
+
+    #[test]
+    fn every_note_is_delivered_and_stored() {
+        let mut pair = Pair::<AwsLc>::new(mezza::node::now()).unwrap();
+        assert!(!pair.take_batches().is_empty());
+        for _ in 0..20 {
+            let cost = pair.send().unwrap();
+            assert!(cost.sent > 0.0 && cost.read > 0.0 && cost.receipt > 0.0);
+            assert!((cost.sent_looks - 2.0).abs() < 0.1, "{}", cost.sent_looks);
+        }
+        assert!(pair.take_batches().len() >= 40);
+    }
+}

@@ -1,0 +1,108 @@
+//! M2: how many mails of 1 KiB a relay makes durable in a second.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use mezza::relay::bench::{durable_puts, single_puts};
+
+use crate::clock::{Round, Spread, busy_words, counted, median};
+use crate::goals::Bench;
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// The goal, puts per second.
+const PER_S_MIN: f64 = 15_000.0;
+/// The goal, as a share of the same puts without waiting for the disk.
+const SHARE_MIN: f64 = 0.3;
+
+/// Puts per second of one round.
+#[derive(Clone, Copy)]
+struct Rates {
+    full: f64,
+    off: f64,
+    single: f64,
+}
+
+/// Group commit, the same unsynced, and one commit each, in turn.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let (puts, singles) = bench.profile.pick((1_000, 20), (20_000, 500), (100_000, 2_000));
+    let rounds = bench.profile.pick(1, 3, 5);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let folder = bench.folder.path().to_owned();
+    let mut all: Vec<Round<Rates>> = Vec::new();
+    let mut made = 0;
+    for round in 1..=rounds {
+        let work = || {
+            made += 1;
+            let folder = folder.join(format!("puts-{made}"));
+            runtime.block_on(one_round(&folder, puts, singles))
+        };
+        let told = bench.watch.rounds(work, |_| ())?;
+        for Round { value, busy } in &told {
+            let ops =
+                [("put", value.full), ("put_unsynced", value.off), ("put_single", value.single)];
+            for (op, rate) in ops {
+                let who = if op == "put" { "ours" } else { "limit:sqlite" };
+                let spread = Spread::single(rate);
+                let (clock, unit, busy) = ("wall", "per_s", *busy);
+                bench.raw.push(&Line { who, op, clock, unit, round, spread, busy })?;
+            }
+        }
+        all.extend(told);
+    }
+    Ok(rows(&all))
+}
+
+async fn one_round(folder: &Path, puts: u64, singles: u64) -> Result<Rates> {
+    std::fs::create_dir_all(folder)?;
+    let folder = PathBuf::from(folder);
+    let off = durable_puts(&folder, puts, true).await?.per_second();
+    let full = durable_puts(&folder, puts, false).await?.per_second();
+    let single = single_puts(&folder, singles).await?.per_second();
+    std::fs::remove_dir_all(folder)?;
+    Ok(Rates { full, off, single })
+}
+
+fn rows(all: &[Round<Rates>]) -> Vec<Row> {
+    let counted = counted(all);
+    let of = |figure: fn(&Rates) -> f64| median(&counted.iter().map(figure).collect::<Vec<_>>());
+    let beside = format!(
+        "group commit behind its thread, SQLite synchronous=FULL, median of {} rounds; OFF {:.0} /s, \
+         one commit each {:.0} /s",
+        counted.len(),
+        of(|r| r.off),
+        of(|r| r.single)
+    );
+    let full = Figure::at_least(of(|r| r.full), PER_S_MIN, "/s");
+    let share = Figure::at_least(of(|r| r.full / r.off), SHARE_MIN, "x");
+    let single = Figure::plain(of(|r| r.full / r.single), "x");
+    let mut first = Row::must("M2", "durable puts of 1 KiB", full).with(beside);
+    if let Some(words) = busy_words(all) {
+        first = first.with(words);
+    }
+    vec![
+        first,
+        Row::must("M2", "durable puts / the same with synchronous=OFF", share),
+        Row::context("M2", "durable puts / one commit each", single),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Verdict;
+
+    fn verdicts(full: f64, off: f64) -> Vec<Verdict> {
+        let round = Round { value: Rates { full, off, single: 300.0 }, busy: false };
+        rows(&[round]).iter().map(Row::verdict).collect()
+    }
+
+    #[test]
+    fn each_goal_fails_alone() {
+        use Verdict::{FallsShort, Holds, Shown};
+        assert_eq!(verdicts(20_000.0, 50_000.0), [Holds, Holds, Shown]);
+        assert_eq!(verdicts(14_000.0, 40_000.0), [FallsShort, Holds, Shown]);
+        assert_eq!(verdicts(20_000.0, 80_000.0), [Holds, FallsShort, Shown]);
+    }
+}

@@ -1,0 +1,176 @@
+//! M1 and M8: a person writes to others over a relay, all of them processes; before that, they idle.
+//!
+//! ```text
+//! POST note -> ratchet, commit -> relay: commit -> reader: commit -> receipt -> WebSocket: delivered
+//! |<------------------------------- what M1 measures ------------------------------------------>|
+//! ```
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use mezza::cli::client::Client;
+use mezza::cli::follow::Follower;
+use mezza::rng::OsRng;
+use mezza::web::dto::{Note, NoteState, SendRequest};
+use rand_core::Rng as _;
+
+use super::disk::Syncs;
+use super::world::{PATIENCE, Process, Relay, introduce, start_node};
+use crate::clock::{Spread, busy_words, ns, quantile, sort};
+use crate::goals::Bench;
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// Least time between two notes to one contact: receipts come at once only to that pace.
+const PACE: Duration = Duration::from_millis(2_100);
+/// Time for a node that has just started to come to rest.
+const REST: Duration = Duration::from_millis(1_500);
+/// The goal of M8.
+const IDLE_MIB_MAX: f64 = 60.0;
+
+/// A world: one who writes, the others who read.
+struct World {
+    relay: Relay,
+    writer: Process,
+    readers: Vec<Process>,
+}
+
+/// Starts the world, looks at its memory, then talks.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let (contacts, notes, syncs_n) = bench.profile.pick((3, 10, 10), (5, 100, 50), (20, 600, 200));
+    let folder = bench.folder.path().join("world");
+    std::fs::create_dir(&folder)?;
+    let relay = Relay::start(&folder, &[])?;
+    let writer = start_node(&folder, "writer", &relay.entry)?;
+    let readers = (0..contacts).map(|n| start_node(&folder, &format!("reader{n}"), &relay.entry));
+    let world = World { readers: readers.collect::<Result<_>>()?, writer, relay };
+    let memory = memory(bench, &world)?;
+    let ids: Vec<String> =
+        world.readers.iter().map(|r| introduce(&world.writer, r)).collect::<Result<_>>()?;
+    let client = world.writer.client()?;
+    for id in &ids {
+        // The first note starts the session; it is not what M1 is about.
+        deliver(&client, id, "hello")?;
+    }
+    let mut syncs = Syncs::default();
+    syncs.sample(bench.folder.path(), syncs_n)?;
+    let work = || talk(&client, &ids, notes);
+    let mut patience = crate::clock::Watch::new(2, false);
+    let rounds = patience.rounds(work, |_| ())?;
+    syncs.sample(bench.folder.path(), syncs_n)?;
+    let busy = busy_words(&rounds);
+    let delays = rounds.into_iter().next().context("no round")?.value;
+    keep(bench, &delays, &syncs, busy.is_some())?;
+    let mut rows = rows(delays, syncs);
+    let last = rows.pop().context("no row")?;
+    let included = "from POST to the event on the WebSocket: HTTP, both ratchets, TLS, the commits \
+                    of writer, relay and reader, the receipt back";
+    let last = last.with(format!("{included}; {contacts} contacts in turn, {notes} notes"));
+    rows.push(busy.into_iter().fold(last, Row::with));
+    rows.push(memory);
+    Ok(rows)
+}
+
+/// One note to each contact in turn.
+fn talk(client: &Client, ids: &[String], notes: usize) -> Result<Vec<f64>> {
+    let gap = PACE / u32::try_from(ids.len())?;
+    let (mut delays, mut next) = (Vec::new(), Instant::now());
+    std::thread::sleep(PACE);
+    for (n, id) in ids.iter().cycle().take(notes).enumerate() {
+        next = (next + gap).max(Instant::now());
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        delays.push(deliver(client, id, &format!("note {n}"))?);
+    }
+    Ok(delays)
+}
+
+/// Writes a note and waits until it is shown as delivered; milliseconds.
+fn deliver(client: &Client, contact: &str, text: &str) -> Result<f64> {
+    let follower = Follower::of(client)?;
+    let mut id = [0; 16];
+    OsRng.fill_bytes(&mut id);
+    let client_id = data_encoding::HEXLOWER.encode(&id);
+    let request = SendRequest { text: text.into(), client_id };
+    let is_there = |note: &Note| matches!(note.state, NoteState::Delivered | NoteState::Read);
+    let began = Instant::now();
+    let note: Note = client.post(&format!("/v1/contacts/{contact}/notes"), &request)?;
+    if !is_there(&note) {
+        let found = follower.until(Some(PATIENCE), |event| match &event.note {
+            Some(seen) if seen.id == note.id && is_there(seen) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })?;
+        found.context("a note was not delivered within a minute")?;
+    }
+    Ok(ns(began.elapsed()) / 1e6)
+}
+
+fn keep(bench: &mut Bench, delays: &[f64], syncs: &Syncs, busy: bool) -> Result<()> {
+    let all = [
+        ("ours", "delivered", delays),
+        ("limit:disk", "fdatasync_growing", &syncs.growing),
+        ("limit:disk", "fdatasync_steady", &syncs.steady),
+    ];
+    for (who, op, samples) in all {
+        let spread = Spread::of(samples.to_vec());
+        bench.note(&Line { who, op, clock: "wall", unit: "ms", round: 1, spread, busy })?;
+    }
+    Ok(())
+}
+
+/// Median and 99th percentile beside the disk's own time of the same run.
+fn rows(delays: Vec<f64>, syncs: Syncs) -> Vec<Row> {
+    let delays = sort(delays);
+    let (growing, steady) = (sort(syncs.growing), sort(syncs.steady));
+    let [growing, steady] = [growing, steady].map(|sorted| quantile(&sorted, 0.5));
+    let f = growing.min(steady);
+    let p50 = Figure::at_most(quantile(&delays, 0.5), 2.0 * f + 1.0, "ms");
+    let p99 = Figure::at_most(quantile(&delays, 0.99), 4.0 * f + 10.0, "ms");
+    let unit = format!(
+        "f = {f:.2} ms, the lesser median of fdatasync after 4 KiB into a growing file \
+         ({growing:.2}, with which the limits were {:.2} and {:.2}) and a steady one ({steady:.2})",
+        2.0 * growing + 1.0,
+        4.0 * growing + 10.0
+    );
+    vec![
+        Row::must("M1", "send -> delivered, p50 <= 2f + 1 ms", p50).with(unit),
+        Row::must("M1", "send -> delivered, p99 <= 4f + 10 ms", p99),
+    ]
+}
+
+/// Memory of all nodes, before anybody has written.
+fn memory(bench: &mut Bench, world: &World) -> Result<Row> {
+    std::thread::sleep(REST);
+    let nodes = world.readers.iter().chain([&world.writer]);
+    let mib: Vec<f64> =
+        nodes.map(|node| Ok(node.resident_bytes()? / f64::from(1 << 20))).collect::<Result<_>>()?;
+    let (n, relay) = (mib.len(), world.relay.process.resident_bytes()? / f64::from(1 << 20));
+    let spread = Spread::of(mib);
+    let (clock, unit) = ("count", "MiB");
+    let line = Line { who: "ours", op: "idle_node", clock, unit, round: 1, spread, busy: false };
+    bench.note(&line)?;
+    let figure = Figure::at_most(spread.median, IDLE_MIB_MAX, "MiB");
+    Ok(Row::must("M8", "idle node, resident memory", figure).with(format!(
+        "median of {n} unlocked nodes with a relay; the relay itself {relay:.1} MiB"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Verdict;
+
+    fn verdicts(delays: &[f64]) -> Vec<Verdict> {
+        let syncs = Syncs { growing: vec![5.0], steady: vec![4.0] };
+        rows(delays.to_vec(), syncs).iter().map(Row::verdict).collect()
+    }
+
+    #[test]
+    fn median_and_tail_fail_alone() {
+        use Verdict::{FallsShort, Holds};
+        // f = 4 ms: 9 ms and 26 ms.
+        assert_eq!(verdicts(&[9.0; 10]), [Holds, Holds]);
+        assert_eq!(verdicts(&[9.1; 10]), [FallsShort, Holds]);
+        assert_eq!(verdicts(&[8.0, 8.0, 8.0, 26.5]), [Holds, FallsShort]);
+    }
+}

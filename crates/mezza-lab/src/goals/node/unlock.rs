@@ -1,0 +1,64 @@
+//! M5: what unlocking costs beside Argon2, with a vault that a device has really filled.
+
+use anyhow::Result;
+use mezza::backend::AwsLc;
+use mezza::rng::OsRng;
+use mezza::store::{Cost, Vault, head};
+use mezza_core::Time;
+use mezza_messenger::{Batch, Device};
+
+use super::pair::Pair;
+use crate::clock::{Spread, cost_ns};
+use crate::goals::Bench;
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// The goal, CPU milliseconds for [`NOTES`].
+const CPU_MS_MAX: f64 = 300.0;
+const NOTES: f64 = 50_000.0;
+/// Notes in one commit while the vault is filled.
+const COMMIT: u32 = 500;
+const PASSPHRASE: &[u8] = b"six words that nobody has to guess";
+
+/// Fills a vault with notes that were delivered, and opens it.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let notes: u32 = bench.profile.pick(100, 5_000, 50_000);
+    let folder = bench.folder.path().join("vault");
+    let mut pair = Pair::<AwsLc>::new(mezza::node::now())?;
+    let mut vault = Vault::create(&folder, PASSPHRASE, Cost::DEMO, pair.now(), &mut OsRng)?;
+    for n in 1..=notes {
+        pair.send()?;
+        if n % COMMIT == 0 || n == notes {
+            commit(&mut vault, &pair.take_batches(), pair.now())?;
+        }
+    }
+    vault.close()?;
+    let now = pair.now();
+    drop(pair);
+    let (master, argon_ns) = cost_ns(|| head::unlock(&folder.join("head"), PASSPHRASE))?;
+    let master = master?;
+    let (opened, open_ns) = cost_ns(|| Vault::enter(&folder, &master, now))?;
+    let (vault, records) = opened?;
+    let count = records.len();
+    let (device, load_ns) = cost_ns(|| Device::<AwsLc>::load(records, now, &mut OsRng))?;
+    drop((device?, vault));
+    for (op, ns) in [("argon2_demo", argon_ns), ("open_records", open_ns), ("load", load_ns)] {
+        let (clock, unit, spread) = ("thread_cpu", "ns", Spread::single(ns));
+        bench.note(&Line { who: "ours", op, clock, unit, round: 1, spread, busy: false })?;
+    }
+    let [argon, open, load] = [argon_ns, open_ns, load_ns].map(|ns| ns / 1e6);
+    let limit = CPU_MS_MAX * f64::from(notes) / NOTES;
+    let goal = format!("unlock {notes} notes beside Argon2, CPU");
+    let row = Row::context("M5", &goal, Figure::at_most(open + load, limit, "ms"));
+    Ok(vec![row.with(format!(
+        "{count} records: opened {open:.1} ms, loaded {load:.1} ms; Argon2 (64 MiB) {argon:.0} ms; \
+         limit 0.3 s per 50,000 notes; a goal of the next stage"
+    ))])
+}
+
+fn commit(vault: &mut Vault, batches: &[Batch], now: Time) -> Result<()> {
+    if now >= vault.deadline() {
+        vault.tick(now)?;
+    }
+    Ok(vault.commit(batches)?)
+}

@@ -1,0 +1,95 @@
+//! M3: what an idle watcher costs a relay.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use mezza::relay::Clock;
+use mezza::relay::client::{Connection, connect};
+use mezza_core::Secret;
+use mezza_messenger::card::RelayEntry;
+use mezza_messenger::relay_wire::{BoxKind, ClientFrame, Code, RelayFrame};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::task::JoinSet;
+
+use super::world::Relay;
+use crate::clock::Spread;
+use crate::goals::Bench;
+use crate::machine;
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// The goal, bytes in kB.
+const KB_MAX: f64 = 30.0;
+/// Watchers that come at the same time.
+const AT_ONCE: usize = 32;
+/// Watchers that warm the relay up and do not count.
+const FIRST: u32 = 64;
+/// Files that relay and lab need beside the watchers' sockets.
+const OTHER_FILES: u64 = 200;
+const GOAL: &str = "idle watchers of a relay, each";
+/// One address may do here what thousands do elsewhere.
+const RAISED: [(&str, &str); 2] =
+    [("MEZZA_RELAY_CONNECTIONS_MAX", "1000000"), ("MEZZA_RELAY_OPENS_DAY_MAX", "1000000")];
+
+/// A relay as a process, watchers in this one.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let count: u32 = bench.profile.pick(500, 2_000, 10_000);
+    let (_, files_max) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if files_max < u64::from(count) + OTHER_FILES {
+        let reason = format!(
+            "{count} sockets are needed and {files_max} files allowed; raise it with `ulimit -Hn`"
+        );
+        return Ok(vec![Row::not_here("M3", GOAL, reason)]);
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, files_max, files_max)?;
+    let folder = bench.folder.path().join("watched");
+    std::fs::create_dir(&folder)?;
+    let relay = Relay::start(&folder, &RAISED)?;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build()?;
+    let first = runtime.block_on(come(&relay.entry, 0..FIRST))?;
+    let before = relay.process.resident_bytes()?;
+    let rest = runtime.block_on(come(&relay.entry, FIRST..count))?;
+    let after = relay.process.resident_bytes()?;
+    let open = machine::open_files(relay.process.id()).context("no list of open files")?;
+    ensure!(open >= first.len() + rest.len(), "the relay holds {open} files: watchers are gone");
+    let each = (after - before) / f64::from(count - FIRST) / 1_000.0;
+    let spread = Spread { n: rest.len(), ..Spread::single(each) };
+    let (clock, unit) = ("count", "kB");
+    let line = Line { who: "ours", op: "idle_watcher", clock, unit, round: 1, spread, busy: false };
+    bench.note(&line)?;
+    let row = Row::must("M3", GOAL, Figure::at_most(each, KB_MAX, "kB"));
+    let mib = after / f64::from(1 << 20);
+    Ok(vec![row.with(format!(
+        "{count} over TLS, each with a box of its own, all still connected; growth after the first \
+         {FIRST}; relay {mib:.0} MiB in all"
+    ))])
+}
+
+async fn come(relay: &RelayEntry, numbers: std::ops::Range<u32>) -> Result<Vec<Connection>> {
+    let (mut coming, mut here) = (JoinSet::new(), Vec::new());
+    let mut next = numbers.start;
+    while here.len() < numbers.len() {
+        while next < numbers.end && coming.len() < AT_ONCE {
+            coming.spawn(watcher(relay.key, relay.port, next));
+            next += 1;
+        }
+        here.push(coming.join_next().await.context("nobody comes")???);
+    }
+    Ok(here)
+}
+
+/// Connects, opens a box and watches it.
+async fn watcher(key: [u8; 32], port: u16, number: u32) -> Result<Connection> {
+    let mut connection = connect(&key, "127.0.0.1", port, &Clock::system(), None).await?;
+    let token = || Secret::fill(|bytes| bytes[..4].copy_from_slice(&number.to_be_bytes()));
+    let open = ClientFrame::Open { req: 1, token: token(), kind: BoxKind::Conversation };
+    connection.send(&open).await?;
+    connection.send(&ClientFrame::Watch { req: 2, number: 1, token: token() }).await?;
+    for _ in 0..2 {
+        match connection.recv().await? {
+            RelayFrame::Done { code: Code::Done, .. } => (),
+            RelayFrame::Done { code, .. } => bail!("the relay answers {code:?}"),
+            _ => bail!("the relay answers something else"),
+        }
+    }
+    Ok(connection)
+}

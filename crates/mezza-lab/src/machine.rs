@@ -1,0 +1,132 @@
+//! Which machine: what decides a figure, and nothing that names anybody (LAB-19).
+
+use std::fs;
+
+use mezza_messenger::digest::h;
+use serde_json::{Value, json};
+
+/// Processor flags that decide the speed of what is measured here.
+const FLAGS: [&str; 9] =
+    ["aes", "adx", "avx2", "avx512f", "avx512ifma", "bmi2", "neon", "sha_ni", "vaes"];
+
+/// What the fingerprint is made of.
+pub struct Machine {
+    /// The processor as it calls itself.
+    pub cpu: String,
+    /// Its flags that matter.
+    pub flags: Vec<&'static str>,
+    /// Processors that this program may use.
+    pub cores: usize,
+    /// Memory, GiB.
+    pub gib: u64,
+    /// Release of the kernel.
+    pub kernel: String,
+}
+
+impl Machine {
+    /// This one; what the system does not tell stays empty.
+    pub fn this() -> Self {
+        let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let known: Vec<&str> = field(&info, "flags").split(' ').collect();
+        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kib = field(&memory, "MemTotal").trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Self {
+            cpu: field(&info, "model name").to_owned(),
+            flags: FLAGS.into_iter().filter(|flag| known.contains(flag)).collect(),
+            cores: cores(),
+            gib: (kib + (1 << 19)) >> 20,
+            kernel: kernel.trim().to_owned(),
+        }
+    }
+
+    /// First eight hexadecimal digits of BLAKE2b over all of it.
+    pub fn id(&self) -> String {
+        let text = format!(
+            "{}|{}|{}|{}|{}",
+            self.cpu,
+            self.flags.join(" "),
+            self.cores,
+            self.gib,
+            self.kernel
+        );
+        data_encoding::HEXLOWER.encode(&h::<4>("mezza/lab/machine", &[text.as_bytes()]))
+    }
+
+    /// As the head of a raw file holds it.
+    pub fn value(&self) -> Value {
+        let virt = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        json!({
+            "id": self.id(), "cpu": self.cpu, "flags": self.flags, "cores": self.cores,
+            "gib": self.gib, "kernel": self.kernel, "governor": governor(), "load": load(),
+            "virtual": field(&virt, "flags").split(' ').any(|flag| flag == "hypervisor"),
+        })
+    }
+}
+
+/// The value of the first line `name : value`.
+fn field<'a>(text: &'a str, name: &str) -> &'a str {
+    let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.find(|(key, _)| key.trim() == name).map_or("", |(_, value)| value.trim())
+}
+
+/// Processors that this program may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Programs that wanted to run during the last minute, on average.
+pub fn load() -> Option<f64> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
+/// What chooses the frequency, if anything does.
+pub fn governor() -> Option<String> {
+    let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// Memory that a process holds, in bytes.
+pub fn resident_bytes(pid: u32) -> Option<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let kib: u32 = field(&status, "VmRSS").trim_end_matches(" kB").parse().ok()?;
+    Some(f64::from(kib) * 1_024.0)
+}
+
+/// Files and sockets that a process has open.
+pub fn open_files(pid: u32) -> Option<usize> {
+    Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planted(cores: usize) -> Machine {
+        let (cpu, kernel) = ("Some CPU".to_owned(), "6.1".to_owned());
+        Machine { cpu, flags: vec!["aes"], cores, gib: 8, kernel }
+    }
+
+    #[test]
+    fn the_id_depends_on_what_it_is_made_of_and_on_nothing_else() {
+        assert_eq!(planted(2).id(), planted(2).id());
+        assert_ne!(planted(2).id(), planted(3).id());
+        assert_eq!(planted(2).id().len(), 8);
+    }
+
+    #[test]
+    fn fields_of_proc() {
+        let text = "model name\t: A B: C\nflags\t\t: aes sha_ni\nVmRSS:\t  12 kB\n";
+        assert_eq!(field(text, "model name"), "A B: C");
+        assert_eq!(field(text, "VmRSS"), "12 kB");
+        assert_eq!(field(text, "none"), "");
+    }
+
+    #[test]
+    fn this_process_has_memory_and_files() {
+        let own = std::process::id();
+        assert!(resident_bytes(own).unwrap() > 100_000.0);
+        assert!(open_files(own).unwrap() >= 3);
+    }
+}

@@ -1,0 +1,77 @@
+//! Where the repository is, where figures go, and that nobody else measures at the same time.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::row::Stop;
+
+/// The repository around the current folder, or around this program.
+pub fn repository() -> Option<PathBuf> {
+    let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
+    let is_root = |folder: &&Path| folder.join("crates/mezza-lab/Cargo.toml").exists();
+    starts.iter().flatten().find_map(|start| start.ancestors().find(is_root)).map(Path::to_owned)
+}
+
+/// The build folder of the repository.
+pub fn target() -> PathBuf {
+    let root = repository().unwrap_or_default();
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root.join(folder),
+        None => root.join("target"),
+    }
+}
+
+/// Where figures go: the folder that was named, else `lab` in the build folder.
+pub fn out(named: Option<PathBuf>) -> PathBuf {
+    named.unwrap_or_else(|| target().join("lab"))
+}
+
+/// Held while times are measured: one at a time on a machine (LAB-10).
+pub struct Turn(#[expect(dead_code, reason = "held, not used")] File);
+
+impl Turn {
+    /// Takes the turn.
+    ///
+    /// # Errors
+    /// 75 if somebody else measures, or has made the file so that we cannot know.
+    pub fn take() -> Result<Self> {
+        Self::take_at(&std::env::temp_dir().join("mezza-lab.lock"))
+    }
+
+    fn take_at(path: &Path) -> Result<Self> {
+        let busy = |what: String| Stop { code: 75, text: format!("{what}; try again later") };
+        let file = File::options().create(true).truncate(false).write(true).open(path);
+        let file = file.map_err(|e| busy(format!("{} cannot be opened: {e}", path.display())))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => {
+                Err(busy("another lab measures on this machine".into()).into())
+            }
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let turn = Turn::take_at(&path).unwrap();
+        let refused = Turn::take_at(&path).err().unwrap();
+        assert_eq!(refused.downcast_ref::<Stop>().unwrap().code, 75);
+        assert!(refused.to_string().ends_with("try again later"));
+        drop(turn);
+        Turn::take_at(&path).unwrap();
+    }
+
+    #[test]
+    fn the_repository_is_around_us() {
+        assert!(repository().unwrap().join("Cargo.toml").exists());
+    }
+}

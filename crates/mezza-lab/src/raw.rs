@@ -1,0 +1,233 @@
+//! Raw lines: every figure with who, what and in which round. A file without its last line counts
+//! as not there; it is written under another name and renamed (design of the lab, 3).
+//!
+//! ```text
+//! {"head":1,..}  {"who":"ours","op":"send",..} ..  {"end":1,"lines":n}
+//! ```
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use mezza_messenger::digest::h;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::clock::Spread;
+use crate::machine::Machine;
+use crate::place;
+
+/// Version of the format.
+const VERSION: u32 = 1;
+
+/// What one run is.
+pub struct Job {
+    /// `node-goals`.
+    pub experiment: &'static str,
+    /// Raised when the meaning of its figures changes.
+    pub rev: u32,
+    /// smoke, quick or full.
+    pub profile: &'static str,
+    /// The seed.
+    pub seed: u64,
+    /// What was asked for.
+    pub params: Value,
+}
+
+impl Job {
+    /// First 16 hexadecimal digits of BLAKE2b over the job as JSON with sorted keys.
+    pub fn id(&self) -> String {
+        let text = format!(
+            r#"{{"exp":"{}","params":{},"profile":"{}","rev":{},"seed":{}}}"#,
+            self.experiment, self.params, self.profile, self.rev, self.seed
+        );
+        data_encoding::HEXLOWER.encode(&h::<8>("mezza/lab/job", &[text.as_bytes()]))
+    }
+
+    fn head(&self) -> Value {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (commit, dirty) = commit();
+        json!({
+            "v": VERSION, "head": 1, "exp": self.experiment, "rev": self.rev, "job": self.id(),
+            "params": self.params, "seed": self.seed, "profile": self.profile,
+            "commit": commit, "dirty": dirty, "build": build(), "peers": {},
+            "machine": Machine::this().value(), "started_s": since.as_secs(),
+        })
+    }
+}
+
+/// How this program was built.
+pub fn build() -> Value {
+    json!({
+        "rustc": env!("LAB_RUSTC"), "profile": env!("LAB_PROFILE"),
+        "rustflags": env!("LAB_RUSTFLAGS"), "backend": "aws-lc",
+    })
+}
+
+/// The commit that is checked out, and whether files differ from it.
+fn commit() -> (Option<String>, Option<bool>) {
+    let Some(root) = place::repository() else { return (None, None) };
+    let git = |args: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(&root).args(args).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    (git(&["rev-parse", "HEAD"]), git(&["status", "--porcelain"]).map(|text| !text.is_empty()))
+}
+
+/// One figure.
+#[derive(Serialize)]
+pub struct Line {
+    /// `ours`, `variant:NAME` or `limit:NAME`.
+    pub who: &'static str,
+    /// What was measured.
+    pub op: &'static str,
+    /// `thread_cpu`, `wall` or `count`.
+    pub clock: &'static str,
+    /// The unit of the values.
+    pub unit: &'static str,
+    /// From 1.
+    pub round: usize,
+    /// What lies between the samples.
+    #[serde(flatten)]
+    pub spread: Spread,
+    /// Whether the machine was busy meanwhile.
+    pub busy: bool,
+}
+
+/// The lines of one run.
+pub struct Raw {
+    text: String,
+    lines: usize,
+}
+
+impl Raw {
+    /// A file with nothing but its head.
+    pub fn new(job: &Job) -> Self {
+        Self { text: format!("{}\n", job.head()), lines: 0 }
+    }
+
+    /// One figure more.
+    ///
+    /// # Errors
+    /// A value that JSON cannot hold.
+    pub fn push(&mut self, line: &Line) -> Result<()> {
+        self.text.push_str(&serde_json::to_string(line)?);
+        self.text.push('\n');
+        self.lines += 1;
+        Ok(())
+    }
+
+    /// Writes the whole file, or nothing that counts.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn finish(mut self, path: &Path) -> Result<()> {
+        let end = json!({ "end": 1, "lines": self.lines }).to_string();
+        self.text.push_str(&(end + "\n"));
+        let folder = path.parent().context("a file without a folder")?;
+        let write = || -> std::io::Result<()> {
+            fs::create_dir_all(folder)?;
+            let unfinished = path.with_extension("part");
+            let mut file = File::create(&unfinished)?;
+            file.write_all(self.text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&unfinished, path)
+        };
+        write().with_context(|| format!("{}; choose another with `--out DIR`", path.display()))
+    }
+}
+
+/// The file of an experiment.
+pub fn path(out: &Path, experiment: &str) -> PathBuf {
+    out.join("raw").join(format!("{experiment}.jsonl"))
+}
+
+/// Whether a text is a whole raw file: a head, figures, and an end that counts them.
+pub fn is_finished(text: &str) -> bool {
+    let values: Option<Vec<Value>> =
+        text.lines().map(|line| serde_json::from_str(line).ok()).collect();
+    let Some(values) = values.filter(|_| text.ends_with('\n')) else { return false };
+    match values.as_slice() {
+        [head, figures @ .., end] => {
+            let figure = |value: &Value| value["who"].is_string() && value["median"].is_number();
+            head["head"] == 1
+                && head["v"] == VERSION
+                && end["end"] == 1
+                && end["lines"] == figures.len()
+                && figures.iter().all(figure)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(seed: u64) -> Job {
+        let params = json!({ "only": ["M1"] });
+        Job { experiment: "node-goals", rev: 1, profile: "smoke", seed, params }
+    }
+
+    fn line() -> Line {
+        let spread = Spread::of(vec![1.0, 2.0, 3.0]);
+        let (who, op, clock, unit) = ("ours", "send", "thread_cpu", "ns");
+        Line { who, op, clock, unit, round: 1, spread, busy: false }
+    }
+
+    fn written() -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = path(folder.path(), "node-goals");
+        let mut raw = Raw::new(&job(7));
+        raw.push(&line()).unwrap();
+        raw.push(&line()).unwrap();
+        raw.finish(&path).unwrap();
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn a_file_without_its_last_line_is_unfinished() {
+        let whole = written();
+        assert!(is_finished(&whole));
+        let lines: Vec<&str> = whole.lines().collect();
+        assert_eq!(lines.len(), 4);
+        for missing in 0..lines.len() {
+            let mut rest = lines.clone();
+            rest.remove(missing);
+            assert!(!is_finished(&(rest.join("\n") + "\n")), "without line {missing}");
+        }
+        for end in 0..whole.len() {
+            assert!(!is_finished(&whole[..end]), "{end} bytes");
+        }
+        assert!(!is_finished(&whole.replace("\"lines\":2", "\"lines\":3")));
+        assert!(!is_finished(&whole.replace("\"v\":1", "\"v\":2")));
+    }
+
+    #[test]
+    fn lab_19_no_names_of_hosts_or_people() {
+        let text = written();
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let user = std::env::var("USER").unwrap_or_default();
+        let home = std::env::var("HOME").unwrap_or_default();
+        for secret in [host.trim(), &user, &home] {
+            // A name of one or two letters is in every text.
+            assert!(secret.len() < 3 || !text.contains(&format!("\"{secret}\"")), "{secret}");
+        }
+        let head: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        let keys: Vec<&String> = head.as_object().unwrap().keys().collect();
+        assert!(
+            !keys.iter().any(|key| ["host", "user", "address", "home"].contains(&key.as_str()))
+        );
+    }
+
+    #[test]
+    fn a_job_is_named_after_what_decides_its_figures() {
+        assert_eq!(job(7).id(), job(7).id());
+        assert_ne!(job(7).id(), job(8).id());
+        assert_eq!(job(7).id().len(), 16);
+    }
+}

@@ -1,0 +1,323 @@
+//! A row: a goal, what was measured, the limit from the same run, and whether it holds.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// Which side of the limit is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sense {
+    /// Less is better.
+    AtMost,
+    /// More is better.
+    AtLeast,
+}
+
+/// Whether a row decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// It must hold.
+    Must,
+    /// It is printed beside the others.
+    Context,
+}
+
+/// A measured value beside its limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// What was measured.
+    pub measured: f64,
+    /// What it is held against, from the same run wherever the goal is relative.
+    pub limit: Option<f64>,
+    /// The unit of both.
+    pub unit: &'static str,
+    /// Which side is good.
+    pub sense: Sense,
+}
+
+impl Figure {
+    /// A value that may not be above the limit.
+    pub fn at_most(measured: f64, limit: f64, unit: &'static str) -> Self {
+        Self { measured, limit: Some(limit), unit, sense: Sense::AtMost }
+    }
+
+    /// A value that may not be below the limit.
+    pub fn at_least(measured: f64, limit: f64, unit: &'static str) -> Self {
+        Self { measured, limit: Some(limit), unit, sense: Sense::AtLeast }
+    }
+
+    /// A value without a limit.
+    pub fn plain(measured: f64, unit: &'static str) -> Self {
+        Self { measured, limit: None, unit, sense: Sense::AtMost }
+    }
+
+    /// Measured divided by the limit.
+    pub fn ratio(&self) -> Option<f64> {
+        self.limit.map(|limit| self.measured / limit)
+    }
+
+    /// Whether the goal is met; what is no number meets none.
+    pub fn holds(&self) -> bool {
+        match (self.limit, self.sense) {
+            (None, _) => self.measured.is_finite(),
+            (Some(limit), Sense::AtMost) => self.measured <= limit,
+            (Some(limit), Sense::AtLeast) => self.measured >= limit,
+        }
+    }
+}
+
+/// What became of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was measured.
+    Measured(Figure),
+    /// This machine cannot; why, and what would enable it.
+    NotHere(String),
+    /// The measurement itself broke.
+    Broken(String),
+}
+
+/// The last column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The goal is met.
+    Holds,
+    /// It is not.
+    FallsShort,
+    /// Printed without a limit.
+    Shown,
+    /// Not measurable on this machine.
+    NotHere,
+    /// The measurement broke.
+    Error,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Holds => "holds",
+            Self::FallsShort => "falls short",
+            Self::Shown => "shown",
+            Self::NotHere => "NOT MEASURABLE HERE",
+            Self::Error => "ERROR",
+        })
+    }
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// `M1` to `M8`.
+    pub id: &'static str,
+    /// What the design promises.
+    pub goal: String,
+    /// Whether it decides.
+    pub weight: Weight,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// What is in the figure, what stands beside it.
+    pub details: Vec<String>,
+}
+
+impl Row {
+    /// A row that must hold.
+    pub fn must(id: &'static str, goal: &str, figure: Figure) -> Self {
+        let outcome = Outcome::Measured(figure);
+        Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
+    }
+
+    /// A row beside the others.
+    pub fn context(id: &'static str, goal: &str, figure: Figure) -> Self {
+        Self { weight: Weight::Context, ..Self::must(id, goal, figure) }
+    }
+
+    /// A row that this machine cannot measure.
+    pub fn not_here(id: &'static str, goal: &str, reason: impl Into<String>) -> Self {
+        let outcome = Outcome::NotHere(reason.into());
+        Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
+    }
+
+    /// A row whose measurement broke.
+    pub fn broken(id: &'static str, goal: &str, why: String) -> Self {
+        let outcome = Outcome::Broken(why);
+        Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
+    }
+
+    /// With one more line below it.
+    #[must_use]
+    pub fn with(mut self, detail: impl Into<String>) -> Self {
+        self.details.push(detail.into());
+        self
+    }
+
+    /// The last column.
+    pub fn verdict(&self) -> Verdict {
+        match &self.outcome {
+            Outcome::Measured(figure) if !figure.holds() => Verdict::FallsShort,
+            Outcome::Measured(figure) if figure.limit.is_none() => Verdict::Shown,
+            Outcome::Measured(_) => Verdict::Holds,
+            Outcome::NotHere(_) => Verdict::NotHere,
+            Outcome::Broken(_) => Verdict::Error,
+        }
+    }
+
+    /// The row as people read it: one line, then its details.
+    pub fn lines(&self) -> Vec<String> {
+        let head = format!("{:<3} {:<44}", self.id, self.goal);
+        let first = match &self.outcome {
+            Outcome::Measured(figure) => {
+                let context = if self.weight == Weight::Context { " (context)" } else { "" };
+                let verdict = self.verdict();
+                format!("{head} {} {verdict}{context}", columns(figure))
+            }
+            Outcome::NotHere(reason) | Outcome::Broken(reason) => {
+                format!("{head} {} {reason}", self.verdict())
+            }
+        };
+        let details = self.details.iter().map(|detail| format!("      {detail}"));
+        std::iter::once(first).chain(details).collect()
+    }
+
+    /// The row as programs read it.
+    pub fn value(&self) -> Value {
+        let mut value = json!({
+            "id": self.id, "goal": self.goal, "must": self.weight == Weight::Must,
+            "verdict": self.verdict().to_string(), "details": self.details,
+        });
+        match &self.outcome {
+            Outcome::Measured(figure) => {
+                value["measured"] = json!(figure.measured);
+                value["limit"] = json!(figure.limit);
+                value["unit"] = json!(figure.unit);
+                value["sense"] = json!(sign(figure.sense));
+                value["ratio"] = json!(figure.ratio());
+            }
+            Outcome::NotHere(reason) | Outcome::Broken(reason) => value["reason"] = json!(reason),
+        }
+        value
+    }
+}
+
+fn sign(sense: Sense) -> &'static str {
+    match sense {
+        Sense::AtMost => "<=",
+        Sense::AtLeast => ">=",
+    }
+}
+
+fn columns(figure: &Figure) -> String {
+    let measured = format!("{} {}", number(figure.measured), figure.unit);
+    let limit = figure.limit.map_or(String::new(), |limit| {
+        format!("{} {} {}", sign(figure.sense), number(limit), figure.unit)
+    });
+    let ratio = figure.ratio().map_or("-".into(), |ratio| format!("{ratio:.2}"));
+    format!("{measured:>14} {limit:>16} {ratio:>6} ")
+}
+
+/// Three or four digits that count.
+fn number(value: f64) -> String {
+    match value.abs() {
+        100.0.. => format!("{value:.0}"),
+        10.0..100.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// An end of the program with a number of the common list, and the next step in its text.
+#[derive(Debug)]
+pub struct Stop {
+    /// The exit code.
+    pub code: u8,
+    /// What is wrong, and what to do.
+    pub text: String,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Stop {}
+
+/// The exit code: 70 if a row broke, 1 if a must-row falls short and figures decide, else 0.
+pub fn exit(rows: &[Row], figures_decide: bool) -> u8 {
+    let short = |row: &Row| row.weight == Weight::Must && row.verdict() == Verdict::FallsShort;
+    if rows.iter().any(|row| row.verdict() == Verdict::Error) {
+        return 70;
+    }
+    u8::from(figures_decide && rows.iter().any(short))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn short() -> Figure {
+        Figure::at_most(3.0, 2.0, "ms")
+    }
+
+    #[test]
+    fn each_side_of_a_limit_and_the_limit_itself() {
+        for (figure, holds) in [
+            (Figure::at_most(2.0, 2.0, "ms"), true),
+            (Figure::at_most(2.01, 2.0, "ms"), false),
+            (Figure::at_least(2.0, 2.0, "/s"), true),
+            (Figure::at_least(1.99, 2.0, "/s"), false),
+            (Figure::at_most(f64::NAN, 2.0, "ms"), false),
+            (Figure::at_least(f64::NAN, 2.0, "/s"), false),
+            (Figure::plain(9.0, "x"), true),
+            (Figure::plain(f64::NAN, "x"), false),
+        ] {
+            assert_eq!(figure.holds(), holds, "{figure:?}");
+        }
+        assert_eq!(short().ratio(), Some(1.5));
+        assert_eq!(Figure::plain(9.0, "x").ratio(), None);
+    }
+
+    #[test]
+    fn lab_4_a_row_that_loses_is_printed_like_one_that_wins() {
+        let wins = Row::must("M1", "goal", Figure::at_most(1.0, 2.0, "ms")).with("beside");
+        let loses = Row::must("M1", "goal", short()).with("beside");
+        assert_eq!((wins.verdict(), loses.verdict()), (Verdict::Holds, Verdict::FallsShort));
+        assert_eq!(wins.lines().len(), loses.lines().len());
+        let line = &loses.lines()[0];
+        for part in ["M1", "goal", "3.00 ms", "<= 2.00 ms", "1.50", "falls short"] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+        assert_eq!(wins.value().as_object().map(serde_json::Map::len), Some(10));
+        assert_eq!(loses.value().as_object().map(serde_json::Map::len), Some(10));
+    }
+
+    #[test]
+    fn every_verdict_is_reached() {
+        let not_here = Row::not_here("M6", "goal", "no page; build it");
+        let broken = Row::broken("M3", "goal", "no socket".into());
+        let shown = Row::context("M2", "goal", Figure::plain(50.0, "x"));
+        assert_eq!(not_here.verdict(), Verdict::NotHere);
+        assert!(not_here.lines()[0].ends_with("NOT MEASURABLE HERE no page; build it"));
+        assert_eq!(broken.verdict(), Verdict::Error);
+        assert_eq!(broken.value()["reason"], "no socket");
+        assert_eq!(shown.verdict(), Verdict::Shown);
+    }
+
+    #[test]
+    fn exit_codes() {
+        let good = || Row::must("M1", "goal", Figure::at_most(1.0, 2.0, "ms"));
+        let bad = || Row::must("M1", "goal", short());
+        let beside = || Row::context("M5", "goal", short());
+        let not_here = || Row::not_here("M6", "goal", "why");
+        let broken = || Row::broken("M3", "goal", "why".into());
+        assert_eq!(exit(&[good(), beside(), not_here()], true), 0);
+        assert_eq!(exit(&[good(), bad()], true), 1);
+        assert_eq!(exit(&[good(), bad()], false), 0);
+        assert_eq!(exit(&[good(), bad(), broken()], true), 70);
+        assert_eq!(exit(&[broken()], false), 70);
+    }
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        let texts = [38_123.4, 100.0, 12.34, 1.234, 0.0].map(number);
+        assert_eq!(texts, ["38123", "100", "12.3", "1.23", "0.00"]);
+    }
+}

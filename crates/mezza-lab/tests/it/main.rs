@@ -1,0 +1,83 @@
+//! The program as a process.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn lab(args: &[&str], out: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mezza-lab"));
+    command.args(args).arg("--out").arg(out).output().unwrap()
+}
+
+fn values(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Every row prints and none breaks; whether speeds hold is no question of a test.
+#[test]
+fn lab_1_every_row_is_measured_or_says_why_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["goals", "node", "--profile", "smoke", "--json"];
+    let output = lab(&args, folder.path());
+    let rows = values(&output);
+    let shown = || format!("{rows:#?}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", shown());
+    for id in ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8"] {
+        assert!(rows.iter().any(|row| row["id"] == id), "{id}: {}", shown());
+    }
+    for row in &rows {
+        let measured = row["measured"].as_f64().is_some_and(|figure| figure > 0.0);
+        let excused = row["verdict"] == "NOT MEASURABLE HERE" && row["reason"].is_string();
+        assert!(measured != excused, "{row}");
+    }
+    // What needs nothing but Linux was measured.
+    for id in ["M1", "M2", "M4", "M5", "M8"] {
+        let of = |row: &&Value| row["id"] == id;
+        assert!(rows.iter().filter(of).all(|row| row["measured"].is_number()), "{id}: {}", shown());
+    }
+    raw_lines(folder.path());
+}
+
+fn raw_lines(out: &Path) {
+    let text = std::fs::read_to_string(out.join("raw/node-goals.jsonl")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let end = lines.last().unwrap();
+    assert_eq!(end["lines"], lines.len() - 2);
+    assert_eq!(lines[0]["exp"], "node-goals");
+    for op in ["delivered", "put", "note_sent", "four_operations", "idle_node"] {
+        assert!(lines.iter().any(|line| line["op"] == op), "{op}");
+    }
+    // Nothing but figures stays behind.
+    assert_eq!(std::fs::read_dir(out).unwrap().count(), 1);
+}
+
+#[test]
+fn what_is_unknown_is_refused_and_what_is_there_is_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab(&["goals", "node", "--only", "M9"], folder.path());
+    assert_eq!(output.status.code(), Some(66));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("`mezza-lab list`"));
+    let listed = lab(&["list"], folder.path());
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert_eq!(listed.status.code(), Some(0));
+    assert!((1..=8).all(|n| text.contains(&format!("M{n} "))), "{text}");
+    assert!(text.contains("not measured yet"), "{text}");
+    let only =
+        lab(&["goals", "node", "--profile", "smoke", "--only", "m7", "--json"], folder.path());
+    assert!(values(&only).iter().all(|row| row["id"] == "M7"));
+    let listed = lab(&["list"], folder.path());
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("measured, in"));
+}
+
+#[test]
+fn the_doctor_looks_at_this_machine() {
+    let output = Command::new(env!("CARGO_BIN_EXE_mezza-lab")).arg("doctor").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for part in ["machine ", "clock ", "load ", "loops "] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
