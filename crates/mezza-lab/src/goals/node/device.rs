@@ -51,7 +51,7 @@ fn measure<B: Backend>(
     who: &'static str,
     limit: &'static str,
 ) -> Result<Vec<Round<Costs>>> {
-    let (rounds, notes) = bench.profile.pick((1, 30), (5, 500), (11, 1_000));
+    let (rounds, notes) = bench.profile.pick((1, 30), (5, 200), (11, 500));
     let mut pair = Pair::<B>::new(mezza::node::now())?;
     let mut rng = ChaCha20Rng::seed_from_u64(bench.seed);
     let mut all = Vec::new();
