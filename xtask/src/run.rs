@@ -67,6 +67,12 @@ pub fn run(command: &mut Command, log: &mut File, shown: bool) -> Result<Ended, 
     }
     let status = child.wait().map_err(|e| format!("{}: {e}", words(command)))?;
     ended.ok = status.success();
+    if !ended.ok {
+        // The number tells a killed program from one that found something.
+        let line = format!("{} ended with {status}", words(command));
+        let _ = writeln!(log, "{line}");
+        ended.tail.push(line);
+    }
     Ok(ended)
 }
 

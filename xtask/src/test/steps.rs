@@ -11,7 +11,7 @@ use std::process::Command;
 pub type Step = fn(&Context) -> Result<Verdict, String>;
 
 /// The page comes before `cargo test`, so that the program is compiled once, with the page in it.
-pub const STEPS: [(&str, Step); 10] = [
+pub const STEPS: [(&str, Step); 11] = [
     ("tidy", tidy),
     ("fmt", fmt),
     ("clippy", clippy),
@@ -20,10 +20,13 @@ pub const STEPS: [(&str, Step); 10] = [
     ("test", test),
     ("vectors", vectors),
     ("browser", browser),
+    ("lab", lab),
     ("fuzz", fuzz),
     ("doc", doc),
 ];
 
+/// The lab's experiments that are quick enough to run each time.
+const LAB_SMOKE: [&[&str]; 1] = [&["goals", "node"]];
 /// Seconds for each fuzz target.
 const FUZZ_SECONDS: &str = "2";
 
@@ -116,6 +119,16 @@ fn browser(context: &Context) -> Result<Verdict, String> {
     let mut npm = page::npm(context.root, &["run", "browser"]);
     npm.env("MEZZA_CHROMIUM", chromium).env("MEZZA_BIN", context.target.join("debug/mezza"));
     quietly(context, "browser", &mut [cargo(context, &["build", "-p", "mezza"]), npm])
+}
+
+/// The lab's quick experiments: every row is measured, and the rows that must hold do.
+fn lab(context: &Context) -> Result<Verdict, String> {
+    let smoke = |words: &[&str]| {
+        let mut command = cargo(context, &["run", "--quiet", "-p", "mezza-lab", "--"]);
+        command.args(words).args(["--profile", "smoke"]);
+        command
+    };
+    quietly(context, "lab", &mut LAB_SMOKE.map(smoke))
 }
 
 /// Every fuzz target for a moment, on the stable compiler: they build, run and find nothing.
