@@ -13,6 +13,7 @@ mod config;
 mod crash;
 mod home;
 mod idle;
+mod kill;
 mod logs;
 mod node;
 mod postgres;
