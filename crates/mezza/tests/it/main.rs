@@ -10,7 +10,6 @@
 mod backend;
 mod cli;
 mod config;
-mod crash;
 mod home;
 mod idle;
 mod kill;
