@@ -1,6 +1,6 @@
 //! A contact: the card it showed, what we call it, how far things are, where its mailbox is.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -9,12 +9,12 @@ use mezza_ratchet::Conversation;
 use zeroize::Zeroizing;
 
 use crate::card::Card;
-use crate::digest;
 use crate::identity::text;
 use crate::io::{ContactId, SlotId, Ticket};
 use crate::note::Slot;
 use crate::policy::Policy;
 use crate::receipt::Window;
+use crate::recent::Recent;
 use crate::view::{Proof, Standing};
 
 /// Version of the stored form.
@@ -26,8 +26,6 @@ pub(crate) const RECEIPT_EVERY_MS: u64 = 2 * Time::SECOND_MS;
 /// Ranges given up and not yet passed by a receipt; adjacent numbers join, so that this is more
 /// than the reader's window can hold apart.
 const VOIDS_MAX: usize = 512;
-/// Messages remembered as opened: a relay has at most 64 mails out that were not taken (RELAY-12).
-const RECENT_MAX: usize = 64;
 /// Answers to voids that wait at once.
 const ANSWERS_MAX: usize = 8;
 
@@ -104,45 +102,6 @@ impl Owed {
         if self.answers.len() < ANSWERS_MAX && !self.answers.contains(&(era, from, to)) {
             self.answers.push((era, from, to));
         }
-    }
-}
-
-/// Digests of the ratchet messages opened last, newest first: as many as a relay may have out
-/// to us without an answer.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Recent(VecDeque<[u8; 8]>);
-
-impl Recent {
-    /// Whether this message was opened lately.
-    pub fn holds(&self, message: &[u8]) -> bool {
-        self.0.contains(&Self::digest(message))
-    }
-
-    /// Whether nothing was opened yet.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Remembers a message that was opened.
-    pub fn push(&mut self, message: &[u8]) {
-        self.0.truncate(RECENT_MAX - 1);
-        self.0.push_front(Self::digest(message));
-    }
-
-    fn digest(message: &[u8]) -> [u8; 8] {
-        digest::h("mezza/recent", &[message])
-    }
-
-    /// The stored form.
-    pub fn write(&self) -> Zeroizing<Vec<u8>> {
-        Zeroizing::new(self.0.iter().flatten().copied().collect())
-    }
-
-    /// Reads the stored form.
-    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let (digests, rest) = bytes.as_chunks::<8>();
-        let sound = rest.is_empty() && digests.len() <= RECENT_MAX;
-        sound.then(|| Self(digests.iter().copied().collect())).ok_or(DecodeError::Value)
     }
 }
 

@@ -313,6 +313,11 @@ fn key64(id: u64) -> Vec<u8> {
     id.to_be_bytes().into()
 }
 
+/// Key of one chunk of what was opened lately; its length tells it apart from the windows.
+fn key_recent(contact: ContactId, place: u8) -> Vec<u8> {
+    [contact.0.to_be_bytes().as_slice(), &[place]].concat()
+}
+
 /// Key of what arrived from a contact in one era.
 fn key_seen(contact: ContactId, era: [u8; 4]) -> Vec<u8> {
     [contact.0.to_be_bytes(), era].concat()

@@ -36,6 +36,7 @@ pub mod view;
 mod contact;
 mod identity;
 mod outbox;
+mod recent;
 mod thread;
 
 pub use carrier::{Carrier, CarrierCaps};

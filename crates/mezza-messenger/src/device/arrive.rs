@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::{Backend, CryptoRng, Device, DeviceError, Event, Held, NoteId, Output, Time};
-use super::{key32, key64};
+use super::{key_recent, key32, key64};
 use crate::card::Card;
 use crate::carrier::Carrier;
 use crate::contact::{Contact, Stage};
@@ -125,11 +125,9 @@ impl<B: Backend> Device<B> {
         };
         self.profile.next_contact += 1;
         self.store_profile();
-        let mut contact = Contact::new(id, card, conversation, Stage::Request);
-        contact.recent.push(message);
-        let recent = contact.recent.write();
-        self.put(Kind::Seen, key32(id.0), Bucket::Permanent, recent);
+        let contact = Contact::new(id, card, conversation, Stage::Request);
         self.contacts.insert(id, contact);
+        self.remember(id, message);
         self.threads.entry(id).or_default();
         self.store_ratchet(id, opened.changes);
         self.apply(id, note, now);
@@ -161,9 +159,7 @@ impl<B: Backend> Device<B> {
         match conversation.open(message, &[], &self.identity, &mut self.prekeys, now) {
             Ok(opened) => {
                 let first = opened.first;
-                contact.recent.push(message);
-                let recent = contact.recent.write();
-                self.put(Kind::Seen, key32(id.0), Bucket::Permanent, recent);
+                self.remember(id, message);
                 self.opened(id, opened, now);
                 if first {
                     self.try_held(id, now, rng);
@@ -174,6 +170,14 @@ impl<B: Backend> Device<B> {
                 self.unopened(id, message, error, now);
             }
         }
+    }
+
+    /// A message that comes again is no trouble.
+    fn remember(&mut self, id: ContactId, message: &[u8]) {
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        let place = contact.recent.push(message);
+        let value = contact.recent.write(place);
+        self.put(Kind::Seen, key_recent(id, place), Bucket::Permanent, value);
     }
 
     fn opened(&mut self, id: ContactId, opened: Opened, now: Time) {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::{
     Backend, CryptoRng, Device, DeviceError, Event, Kind, Mailbox, NoteId, Time, card_refused,
-    key_seen, key32, key64,
+    key_recent, key_seen, key32, key64,
 };
 use crate::card::{Card, RelayEntry};
 use crate::contact::{Contact, Stage};
@@ -349,7 +349,9 @@ impl<B: Backend> Device<B> {
             };
             self.drop_record(kind, [key32(id.0).as_slice(), change.key()].concat());
         }
-        self.drop_record(Kind::Seen, key32(id.0));
+        for place in contact.recent.places() {
+            self.drop_record(Kind::Seen, key_recent(id, place));
+        }
         for era in contact.arrived.keys() {
             self.drop_record(Kind::Seen, key_seen(id, *era));
         }

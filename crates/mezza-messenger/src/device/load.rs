@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use super::mailbox::ANNOUNCEMENT_KEY;
 use super::{
     Announcement, Asked, Backend, Bucket, Changes, CryptoRng, Device, Entry, Held, Kind, Mailbox,
-    NoteId, Parcel, Prekeys, Profile, SlotId, Time, key_seen, key32, key64,
+    NoteId, Parcel, Prekeys, Profile, SlotId, Time, key_recent, key_seen, key32, key64,
 };
-use crate::contact::{Contact, Recent};
+use crate::contact::Contact;
 use crate::error::LoadError;
 use crate::io::{self, ContactId};
 use crate::receipt::Window;
@@ -89,9 +89,9 @@ impl<B: Backend> Device<B> {
         rows: &BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>>,
     ) -> Result<(), LoadError> {
         for (key, value) in rows {
-            if let Ok(id) = id32(key) {
+            if let Ok((id, _)) = Reader::all(key, |r| Ok::<_, DecodeError>((r.u32()?, r.u8()?))) {
                 if let Some(contact) = self.contacts.get_mut(&ContactId(id)) {
-                    contact.recent = Recent::read(value)?;
+                    contact.recent.read(value)?;
                 }
                 continue;
             }
@@ -190,8 +190,9 @@ impl<B: Backend> Device<B> {
             put(Kind::Prekey, key, Bucket::Rolling, announcement.write());
         }
         for (id, contact) in &self.contacts {
-            if !contact.recent.is_empty() {
-                put(Kind::Seen, key32(id.0), Bucket::Permanent, contact.recent.write());
+            for place in contact.recent.places() {
+                let value = contact.recent.write(place);
+                put(Kind::Seen, key_recent(*id, place), Bucket::Permanent, value);
             }
             for (era, (arrived, read)) in &contact.arrived {
                 let mut w = mezza_core::Writer::new();

@@ -16,17 +16,30 @@ struct World {
     folder: tempfile::TempDir,
     pass: String,
     port: u16,
+    /// Where the relay keeps mail: the setting of that name.
+    store: String,
     relay: Program,
 }
 
 impl World {
     fn start() -> Self {
+        Self::on("sqlite".into())
+    }
+
+    /// The same on PostgreSQL; `None` where there is no server, which was printed.
+    fn on_postgres() -> Option<Self> {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let url = runtime.block_on(crate::postgres::database())?;
+        Some(Self::on(url))
+    }
+
+    fn on(store: String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let pass = passphrase(folder.path(), "correct horse battery staple");
         let pass = pass.to_str().unwrap().to_owned();
         let port = free_port();
-        let relay = Program::relay(&folder.path().join("r"), port, &[]);
-        Self { folder, pass, port, relay }
+        let relay = run_relay(&folder.path().join("r"), port, &store);
+        Self { folder, pass, port, store, relay }
     }
 
     fn home(&self, name: &str) -> PathBuf {
@@ -50,6 +63,10 @@ impl World {
     }
 }
 
+fn run_relay(home: &Path, port: u16, store: &str) -> Program {
+    Program::relay(home, port, &[("MEZZA_RELAY_STORE", store)])
+}
+
 /// The texts of a thread with who wrote them and how far they are.
 fn thread(home: &Path, name: &str) -> Vec<(bool, String, String)> {
     let notes = json(home, &["log", name]);
@@ -66,7 +83,17 @@ fn number(home: &Path, name: &str) -> Value {
 
 #[test]
 fn two_people_meet_talk_part_and_find_what_waited() {
-    let world = World::start();
+    meet_talk_part(&World::start());
+}
+
+#[test]
+fn two_people_meet_talk_part_and_find_what_waited_on_postgresql() {
+    if let Some(world) = World::on_postgres() {
+        meet_talk_part(&world);
+    }
+}
+
+fn meet_talk_part(world: &World) {
     let (ann, ben) = (world.init("Ann"), world.init("Ben"));
     let _ann_node = world.node(&ann);
     let mut ben_node = world.node(&ben);
@@ -144,7 +171,17 @@ fn a_stranger_asks_and_is_let_in_or_not() {
 
 #[test]
 fn notes_survive_a_relay_that_dies_and_a_node_that_is_killed() {
-    let mut world = World::start();
+    relay_and_node_die(World::start());
+}
+
+#[test]
+fn notes_survive_a_relay_that_dies_and_a_node_that_is_killed_on_postgresql() {
+    if let Some(world) = World::on_postgres() {
+        relay_and_node_die(world);
+    }
+}
+
+fn relay_and_node_die(mut world: World) {
     let (ann, ben) = (world.init("Ann"), world.init("Ben"));
     let mut ann_node = world.node(&ann);
     let _ben_node = world.node(&ben);
@@ -156,7 +193,7 @@ fn notes_survive_a_relay_that_dies_and_a_node_that_is_killed() {
     world.relay.stop(Signal::SIGKILL);
     ok(&ann, &["send", "Ben", "second"]);
     ann_node.stop(Signal::SIGKILL);
-    world.relay = Program::relay(&world.home("r"), world.port, &[]);
+    world.relay = run_relay(&world.home("r"), world.port, &world.store);
     let _ann_node = world.node(&ann);
     until("the second note", || thread(&ben, "Ann").len() == 2);
     until("its receipt", || thread(&ann, "Ben").iter().all(|(_, _, state)| state == "delivered"));

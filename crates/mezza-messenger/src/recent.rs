@@ -1,0 +1,101 @@
+//! Which ratchet messages were opened last.
+//!
+//! The ratchet forgets a chain that is closed, so that one of its messages, when it comes again,
+//! looks forged and would start a new session. Messages do come again: a relay that died brings
+//! back what was not taken, a sender that died sends once more what was not answered. So their
+//! digests are kept for a while, in a ring of chunks of which one is rewritten per message.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Writer};
+use zeroize::Zeroizing;
+
+use crate::digest;
+
+/// Digests in one chunk: with key and lengths 254 bytes, the smallest record of a vault.
+const CHUNK: usize = 30;
+/// Chunks kept: 720 messages. A relay has at most 64 out unanswered and 100 removals uncommitted.
+const CHUNKS: u32 = 24;
+
+/// Digests of the messages opened last, by chunk; chunks are numbered without end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recent(BTreeMap<u32, Vec<[u8; 8]>>);
+
+impl Recent {
+    /// Whether this message was opened lately.
+    pub fn holds(&self, message: &[u8]) -> bool {
+        let digest = Self::digest(message);
+        self.0.values().any(|chunk| chunk.contains(&digest))
+    }
+
+    /// Remembers a message that was opened; the place of the chunk to be stored anew.
+    pub fn push(&mut self, message: &[u8]) -> u8 {
+        let newest = self.0.last_key_value();
+        let full = newest.is_some_and(|(_, chunk)| chunk.len() >= CHUNK);
+        let newest = newest.map_or(0, |(number, _)| number + u32::from(full));
+        self.0.entry(newest).or_default().push(Self::digest(message));
+        self.0.retain(|number, _| number + CHUNKS > newest);
+        (newest % CHUNKS) as u8
+    }
+
+    fn digest(message: &[u8]) -> [u8; 8] {
+        digest::h("mezza/recent", &[message])
+    }
+
+    /// The places of all chunks.
+    pub fn places(&self) -> impl Iterator<Item = u8> {
+        self.0.keys().map(|number| (number % CHUNKS) as u8)
+    }
+
+    /// The stored form of the chunk at a place.
+    pub fn write(&self, place: u8) -> Zeroizing<Vec<u8>> {
+        let mut w = Writer::with_capacity(4 + 8 * CHUNK);
+        let chunk = self.0.iter().find(|(number, _)| *number % CHUNKS == u32::from(place));
+        if let Some((number, digests)) = chunk {
+            w.u32(*number);
+            for digest in digests {
+                w.bytes(digest);
+            }
+        }
+        Zeroizing::new(w.finish())
+    }
+
+    /// Reads the stored form of one chunk.
+    pub fn read(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        let mut r = Reader::new(bytes);
+        let number = r.u32()?;
+        let (digests, rest) = r.rest().as_chunks::<8>();
+        if !rest.is_empty() || digests.len() > CHUNK || number == u32::MAX {
+            return Err(DecodeError::Value);
+        }
+        self.0.insert(number, digests.to_vec());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remembers_seven_hundred_and_forgets_older_ones() {
+        let mut recent = Recent::default();
+        let mut stored = BTreeMap::new();
+        for i in 0..2_000_u32 {
+            let place = recent.push(&i.to_be_bytes());
+            stored.insert(place, recent.write(place));
+        }
+        let mut again = Recent::default();
+        for chunk in stored.values() {
+            assert!(chunk.len() <= 244, "{}", chunk.len());
+            again.read(chunk).expect("what was written is read");
+        }
+        for recent in [recent, again] {
+            assert!((1_310..2_000_u32).all(|i| recent.holds(&i.to_be_bytes())));
+            assert!((0..1_200_u32).all(|i| !recent.holds(&i.to_be_bytes())));
+            assert!(recent.places().count() <= CHUNKS as usize);
+        }
+        assert_eq!(Recent::default().read(&[0; 5]), Err(DecodeError::Value));
+    }
+}
