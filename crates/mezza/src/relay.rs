@@ -57,6 +57,14 @@ pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<[u8; 32], RelayError> 
     Ok(*identity.public())
 }
 
+/// The public key of the relay in `dir`, whatever its store.
+///
+/// # Errors
+/// [`RelayError`] if there is no relay in `dir`.
+pub fn key(dir: &Path) -> Result<[u8; 32], RelayError> {
+    Ok(*Identity::load(dir)?.public())
+}
+
 /// Counts what the relay in `dir` holds, also while it runs.
 ///
 /// # Errors

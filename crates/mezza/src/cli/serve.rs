@@ -175,7 +175,7 @@ pub fn relay(desk: &Desk, relay: &Relay) -> Result<Exit, Fault> {
         RelayWhat::Run => block_on(relay_run(desk, &settings)),
         RelayWhat::Init => block_on(relay_init(desk, &settings)),
         RelayWhat::Status => block_on(relay_status(desk, &settings)),
-        RelayWhat::Uri { host } => block_on(relay_uri(desk, &settings, host.as_deref())),
+        RelayWhat::Uri { host } => relay_uri(desk, &settings, host.as_deref()),
     }
 }
 
@@ -271,12 +271,11 @@ async fn relay_status(desk: &Desk, settings: &Settings) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-async fn relay_uri(desk: &Desk, settings: &Settings, host: Option<&str>) -> Result<Exit, Fault> {
+fn relay_uri(desk: &Desk, settings: &Settings, host: Option<&str>) -> Result<Exit, Fault> {
     let config = relay_config(&desk.home, settings)?;
-    let status =
-        relay::status(&config.dir, &config.store).await.map_err(|error| relay_fault(&error))?;
+    let key = relay::key(&config.dir).map_err(|error| relay_fault(&error))?;
     let host = host.map_or_else(|| own_host(config.listen.ip()), |host| Ok(host.to_lowercase()))?;
-    let uri = mezza_messenger::uri::relay(&status.key, config.listen.port(), &host, false);
+    let uri = mezza_messenger::uri::relay(&key, config.listen.port(), &host, false);
     let uri = uri.map_err(|_| {
         Fault::new(
             Exit::Usage,
