@@ -75,16 +75,19 @@ impl<B: Backend> Device<B> {
                 self.mailbox_refused(slot, code, retry_s, now);
             }
             Asked::Publish => self.again(retry_s, now),
-            Asked::Fetch(contact) => self.fetch_later(contact, retry_s, now),
+            Asked::Fetch(contact) if code == SLOW_DOWN => {
+                let wait_ms = u64::from(retry_s.max(1)) * Time::SECOND_MS;
+                self.fetch_later(contact, wait_ms, now);
+            }
+            Asked::Fetch(contact) => self.fetch_later(contact, FETCH_AGAIN_MS, now),
             Asked::Close(_) => {}
         }
         Ok(())
     }
 
-    fn fetch_later(&mut self, id: ContactId, retry_s: u16, now: Time) {
+    fn fetch_later(&mut self, id: ContactId, wait_ms: u64, now: Time) {
         if let Some(contact) = self.contacts.get_mut(&id) {
             contact.fetch = None;
-            let wait_ms = FETCH_AGAIN_MS.max(u64::from(retry_s) * Time::SECOND_MS);
             contact.fetch_after = now.plus_ms(wait_ms);
         }
     }
@@ -142,7 +145,7 @@ impl<B: Backend> Device<B> {
             return Err(DeviceError::NoSuchTicket);
         };
         self.tickets.remove(&ticket);
-        self.fetch_later(id, 0, now);
+        self.fetch_later(id, FETCH_AGAIN_MS, now);
         let Some(contact) = self.contacts.get(&id) else { return Ok(()) };
         let checked = Bundle::decode(bytes)
             .and_then(|bundle| bundle.check(contact.card.ik(), contact.card.suites(), now));
