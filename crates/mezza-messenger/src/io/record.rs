@@ -1,0 +1,82 @@
+//! What a device wants stored: records by kind and key, each under a bucket of the vault.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use zeroize::Zeroizing;
+
+/// What one input changes in the store; applied as a whole or not at all.
+#[derive(Debug, Default)]
+pub struct Batch(pub Vec<Change>);
+
+/// One change of the store.
+pub enum Change {
+    /// Write a record, in place of an older one with the same kind and key.
+    Put {
+        /// Its kind.
+        kind: Kind,
+        /// Its key, unique within the kind, at most 96 bytes.
+        key: Vec<u8>,
+        /// Under which key the vault seals it.
+        bucket: Bucket,
+        /// The stored form.
+        value: Zeroizing<Vec<u8>>,
+    },
+    /// Delete a record; nothing happens if there is none.
+    Drop {
+        /// Its kind.
+        kind: Kind,
+        /// Its key.
+        key: Vec<u8>,
+    },
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Put { kind, bucket, .. } => write!(f, "Put({kind:?}, {bucket:?})"),
+            Self::Drop { kind, .. } => write!(f, "Drop({kind:?})"),
+        }
+    }
+}
+
+/// The kind of a record; the numbers are the ones of stored forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// Identity, name, era, serial, counters: one record.
+    Profile = 1,
+    /// A contact with its policy.
+    Contact = 2,
+    /// A note with its facts.
+    Note = 3,
+    /// A parcel on its way.
+    Parcel = 4,
+    /// An own mailbox.
+    Slot = 5,
+    /// A session of the ratchet.
+    Session = 6,
+    /// A skipped message key.
+    Skipped = 7,
+    /// A prekey: signed, one-time, or the memory of one used.
+    Prekey = 8,
+    /// Which notes of a contact have arrived.
+    Seen = 9,
+    /// A parcel that could not be opened yet.
+    Held = 10,
+    /// A setting of the program at floor 3, which the device does not read.
+    Setting = 11,
+}
+
+/// How long the key lives that seals a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bucket {
+    /// As long as the vault.
+    Permanent,
+    /// Until the next day: live state, sealed anew each day.
+    Rolling,
+    /// Until the end of this hour since 1970.
+    Hour(u32),
+    /// Until the end of this day since 1970.
+    Day(u32),
+}
