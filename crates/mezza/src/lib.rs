@@ -13,6 +13,7 @@ pub mod config;
 pub mod drive;
 pub mod exit;
 pub mod home;
+mod log_file;
 pub mod node;
 pub mod observer;
 pub mod passphrase;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde_json::json;
+use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -27,7 +28,7 @@ use crate::{passphrase, up};
 /// `mezza up`
 pub fn up(desk: &Desk, args: &Up) -> Result<Exit, Fault> {
     let settings = settings(desk, &flags(&args.serve, args.observe))?;
-    block_on(up::run(desk, args, &settings))
+    block_on(two_threads(), up::run(desk, args, &settings))
 }
 
 /// `mezza node`
@@ -35,7 +36,7 @@ pub fn node(desk: &Desk, what: &Node) -> Result<Exit, Fault> {
     match what {
         Node::Run { serve, observe } => {
             let settings = settings(desk, &flags(serve, *observe))?;
-            block_on(run(desk, serve, &settings))
+            block_on(Builder::new_current_thread(), run(desk, serve, &settings))
         }
         Node::Status => status(desk),
         Node::Stop => {
@@ -70,9 +71,19 @@ fn settings(desk: &Desk, flags: &[(&'static str, String)]) -> Result<Settings, F
     Ok(config.settings)
 }
 
-fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    let runtime = builder.worker_threads(2).enable_all().build();
+/// Where many clients are served. A node has one person: there, waking another thread for each
+/// step of a note costs more than the step.
+fn two_threads() -> Builder {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2);
+    builder
+}
+
+fn block_on<T>(
+    mut builder: Builder,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let runtime = builder.enable_all().build();
     let runtime = runtime.map_err(|_| Fault::bug("the system refuses a runtime"))?;
     let done = runtime.block_on(work);
     runtime.shutdown_background();
@@ -172,9 +183,9 @@ pub fn relay(desk: &Desk, relay: &Relay) -> Result<Exit, Fault> {
     flags.extend(relay.listen.clone().map(|listen| ("relay_listen", listen)));
     let settings = settings(desk, &flags)?;
     match &relay.what {
-        RelayWhat::Run => block_on(relay_run(desk, &settings)),
-        RelayWhat::Init => block_on(relay_init(desk, &settings)),
-        RelayWhat::Status => block_on(relay_status(desk, &settings)),
+        RelayWhat::Run => block_on(two_threads(), relay_run(desk, &settings)),
+        RelayWhat::Init => block_on(two_threads(), relay_init(desk, &settings)),
+        RelayWhat::Status => block_on(two_threads(), relay_status(desk, &settings)),
         RelayWhat::Uri { host } => relay_uri(desk, &settings, host.as_deref()),
     }
 }

@@ -25,7 +25,7 @@ use mezza_core::Time;
 use mezza_messenger::relay_wire::{Address, Code, RelayFrame};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 use super::clock::Clock;
 use super::limits::{Bucket, Limits};
@@ -37,6 +37,8 @@ use owners::Owners;
 const QUEUE_JOBS: usize = 4_096;
 /// Rows removed in one transaction of the tidying.
 const TIDY_ROWS: u32 = 1_000;
+/// How long jobs that nobody waits for may wait for a transaction that others need.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// What a failed transaction's clients are told to wait, s.
 const RETRY_AFTER_FAILURE_S: u16 = 30;
 
@@ -116,6 +118,7 @@ impl Writer {
                     if count == 0 {
                         break;
                     }
+                    self.gather(&mut queue, &mut jobs).await;
                     self.commit_all(&mut jobs).await;
                 }
                 _ = tick.tick() => match self.tidy().await {
@@ -126,6 +129,19 @@ impl Writer {
             }
         }
         self.store.close().await
+    }
+
+    /// While all that is to do can wait, waits a moment for more: what a reader has taken need not
+    /// hold up the mail behind it for the time of a commit.
+    async fn gather(&self, queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) {
+        let end = Instant::now() + PATIENCE;
+        while jobs.len() < self.limits.batch_max && jobs.iter().all(Job::is_patient) {
+            let room = self.limits.batch_max - jobs.len();
+            match timeout_at(end, queue.recv_many(jobs, room)).await {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
     }
 
     /// One transaction for all `jobs`.

@@ -13,6 +13,7 @@ use super::bucket::BucketCode;
 use super::record::{BODY_BYTES_MAX, Place};
 use crate::exit::{Exit, Fault};
 use crate::home::private;
+use crate::log_file;
 
 /// The whole schema, letter by letter as SQLite keeps it.
 const SCHEMA: &str = "CREATE TABLE rec(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, \
@@ -24,10 +25,13 @@ const APPLICATION: i32 = 0x4d5a_5654;
 /// Pages of the log after which a commit moves it into the database by itself: 16 MiB. The hourly
 /// checkpoint comes first on all but the busiest days.
 const LOG_PAGES_MAX: u32 = 4_096;
+/// The length of a log that was just cut, bytes: some sixty notes until it grows.
+const LOG_BYTES_MIN: u64 = 1 << 20;
 
 /// The open database.
 pub struct Rows {
     db: Connection,
+    path: PathBuf,
 }
 
 /// The files that a database at `path` may have.
@@ -138,8 +142,19 @@ impl Rows {
         writing.0.commit().map_err(|error| fault(&error))
     }
 
-    /// Moves the log into the database and cuts it to nothing.
+    /// Moves the log into the database and begins a new one: zeros lie where it lay.
     pub fn checkpoint(&self) -> Result<(), Fault> {
+        self.cut_log()?;
+        self.lengthen_log();
+        Ok(())
+    }
+
+    /// Only speed is lost where this fails; a disk that is full says so at the next commit.
+    fn lengthen_log(&self) {
+        drop(log_file::lengthen(&self.path, LOG_BYTES_MIN));
+    }
+
+    fn cut_log(&self) -> Result<(), Fault> {
         let busy: i64 = self
             .db
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
@@ -149,7 +164,7 @@ impl Rows {
 
     /// Closes the database; the log is moved and deleted.
     pub fn close(self) -> Result<(), Fault> {
-        self.checkpoint()?;
+        self.cut_log()?;
         self.db.close().map_err(|(_, error)| fault(&error))
     }
 
@@ -167,9 +182,11 @@ impl Rows {
                  PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
                  PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX};"
             ))?;
-            Ok(Self { db })
+            Ok(Self { db, path: path.to_owned() })
         };
-        connect().map_err(|error| fault(&error))
+        let rows: Self = connect().map_err(|error| fault(&error))?;
+        rows.lengthen_log();
+        Ok(rows)
     }
 
     fn schema(&self) -> rusqlite::Result<Vec<String>> {

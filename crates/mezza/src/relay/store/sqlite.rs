@@ -12,6 +12,7 @@ use super::{
     BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number,
     kind_of, signed,
 };
+use crate::log_file;
 
 /// One statement list per version; `PRAGMA user_version` counts those applied.
 ///
@@ -33,6 +34,8 @@ const MIGRATIONS: &[&str] = &["
 /// Pages in the write-ahead log before it is copied into the file: 16 MiB, so that a checkpoint's
 /// syncs are paid once per some ten thousand mails and not once per thousand.
 const CHECKPOINT_PAGES: u32 = 4_096;
+/// The length of the log before anything is in it, bytes.
+const LOG_BYTES_MIN: u64 = 4 << 20;
 
 /// When SQLite tells the disk to keep what it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +69,8 @@ impl SqliteStore {
         db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         db.set_prepared_statement_cache_capacity(32);
         migrate(&mut db)?;
+        // Only speed is lost where this fails.
+        drop(log_file::lengthen(path, LOG_BYTES_MIN));
         Ok(Self { db })
     }
 

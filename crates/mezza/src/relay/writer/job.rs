@@ -68,6 +68,11 @@ pub(crate) struct BundleSet {
 }
 
 impl Job {
+    /// Whether nobody notices when this is done a moment later.
+    pub(super) fn is_patient(&self) -> bool {
+        matches!(self, Self::Take { .. } | Self::Gone(_))
+    }
+
     /// Who waits for an answer.
     pub(super) fn answer(&self) -> Option<&Answer> {
         match self {
