@@ -15,6 +15,7 @@ use mezza_ratchet::OneTime;
 
 use crate::card::{Card, RelayEntry};
 use crate::carrier::{Carrier, CarrierCaps};
+use crate::relay_wire::BoxKind;
 
 mod record;
 
@@ -35,16 +36,6 @@ pub struct SlotId(pub u32);
 /// Names one request to a carrier until it is answered or the carrier goes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
-
-/// What a mailbox is for; the numbers are the ones on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum BoxKind {
-    /// One contact writes here.
-    Conversation = 0,
-    /// Strangers write here.
-    Intro = 1,
-}
 
 /// One input.
 pub enum Input {

@@ -43,6 +43,5 @@ pub use carrier::{Carrier, CarrierCaps};
 pub use device::Device;
 pub use error::{DeviceError, LoadError};
 pub use io::{
-    Batch, BoxKind, Bucket, Change, Command, ContactId, Event, Input, Kind, NoteId, Output, SlotId,
-    Ticket,
+    Batch, Bucket, Change, Command, ContactId, Event, Input, Kind, NoteId, Output, SlotId, Ticket,
 };

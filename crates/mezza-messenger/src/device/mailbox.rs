@@ -6,8 +6,9 @@ use super::{Asked, Backend, Bucket, CryptoRng, Device, Event, Kind, Link, Mailbo
 use super::{key32, key64};
 use crate::card::RelayEntry;
 use crate::carrier::{Carrier, CarrierCaps};
-use crate::io::{BoxKind, ContactId, SlotId};
+use crate::io::{ContactId, SlotId};
 use crate::outbox::Parcel;
+use crate::relay_wire::BoxKind;
 use mezza_ratchet::prekeys::OPK_STOCK;
 
 /// Key of the announcement among the prekey records; no table of the ratchet has number 0.

@@ -218,6 +218,16 @@ pub enum CardWhat {
         /// An address, a file with one, or a picture of a QR code
         source: String,
     },
+    /// Make a new card with another name or other relays; your contacts are told
+    #[command(arg_required_else_help = true)]
+    Renew {
+        /// The name that others read, at most 24 bytes
+        #[arg(long)]
+        name: Option<String>,
+        /// Your relay from now on, as `mezzavoce:r1/..`; may be given twice
+        #[arg(long = "relay", value_name = "URI")]
+        relays: Vec<String>,
+    },
 }
 
 /// `mezza add`.

@@ -14,7 +14,7 @@ use crate::exit::{Exit, Fault};
 use crate::node::desk::{self, ask};
 use crate::node::words;
 use crate::qr::{self, Code, Medium};
-use crate::web::dto::{CardText, Health, HealthLine, Status, TicketUrl};
+use crate::web::dto::{CardText, Health, HealthLine, Me, RenewRequest, Status, TicketUrl};
 use crate::{passphrase, store};
 
 /// Largest file that may hold a card or its picture, in bytes.
@@ -37,8 +37,8 @@ pub fn init(desk: &Desk, init: &Init) -> Result<(), Fault> {
     desk.out.either(&value, format!("{name} lives in {}", desk.home.root().display()));
     if no_relay {
         desk.out.line(
-            "this card names no relay, so no note can reach you; to have one, begin anew in \
-             another home with `mezza init --relay URI`",
+            "this card names no relay, so no note can reach you; `mezza card renew --relay URI` \
+             changes that while the node runs",
         );
     }
     desk.out.line("next: `mezza node run`, then `mezza card --qr`");
@@ -85,8 +85,10 @@ pub fn url(desk: &Desk) -> Result<(), Fault> {
 
 /// `mezza card` and `mezza card show`
 pub fn card(desk: &Desk, card: &Card) -> Result<(), Fault> {
-    if let Some(CardWhat::Show { source }) = &card.what {
-        return card_show(desk, source);
+    match &card.what {
+        Some(CardWhat::Show { source }) => return card_show(desk, source),
+        Some(CardWhat::Renew { name, relays }) => return card_renew(desk, name.as_deref(), relays),
+        None => {}
     }
     let form = match card.form {
         Form::Full => "full",
@@ -105,6 +107,16 @@ pub fn card(desk: &Desk, card: &Card) -> Result<(), Fault> {
         desk.out.line(Code::draw(&text.uri, Medium::Screen)?.to_terminal());
     }
     desk.out.line(&text.uri);
+    Ok(())
+}
+
+fn card_renew(desk: &Desk, name: Option<&str>, relays: &[String]) -> Result<(), Fault> {
+    let relays = (!relays.is_empty()).then(|| relays.to_vec());
+    let request = RenewRequest { name: name.map(ToOwned::to_owned), relays };
+    let me: Me = desk.client()?.patch("/v1/me", &request)?;
+    let text = format!("{} has a new card, serial {}", show::clean(&me.name), me.card_serial);
+    desk.out.either(&me, text);
+    desk.out.line("next: `mezza card --qr`; your contacts get it with the next note");
     Ok(())
 }
 

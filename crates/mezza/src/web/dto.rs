@@ -130,6 +130,15 @@ pub struct Me {
     pub one_time_stock: Option<u16>,
 }
 
+/// What shall be otherwise on the own card.
+#[derive(Default, Serialize, Deserialize, ToSchema)]
+pub struct RenewRequest {
+    /// Another name, at most 24 bytes.
+    pub name: Option<String>,
+    /// All own relays from now on, as `mezzavoce:r1/..`.
+    pub relays: Option<Vec<String>>,
+}
+
 /// Which parts of a card are given away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

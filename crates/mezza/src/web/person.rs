@@ -33,7 +33,7 @@ pub fn routes() -> OpenApiRouter<Web> {
         .routes(routes!(unlock))
         .routes(routes!(lock))
         .routes(routes!(stop))
-        .routes(routes!(me))
+        .routes(routes!(me, renew))
         .routes(routes!(card))
 }
 
@@ -147,6 +147,15 @@ async fn stop(State(web): State<Web>) -> StatusCode {
 #[utoipa::path(get, path = "/v1/me", responses((status = 200, body = dto::Me)))]
 async fn me(State(web): State<Web>) -> Answer<dto::Me> {
     web.node.ask(|desk| desk.me()).await.map(Json)
+}
+
+/// Make a new card: another name, other relays. Contacts are told.
+#[utoipa::path(patch, path = "/v1/me", request_body = dto::RenewRequest,
+    responses((status = 200, body = dto::Me), (status = 400, body = dto::Problem)))]
+async fn renew(State(web): State<Web>, Body(body): Body<dto::RenewRequest>) -> Answer<dto::Me> {
+    let read = |relays: Vec<String>| relays.iter().map(|uri| crate::cli::relay_of(uri)).collect();
+    let relays = body.relays.map(read).transpose()?;
+    web.node.ask(|desk| desk.renew(body.name, relays)).await.map(Json)
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -46,13 +46,16 @@ impl World {
         self.folder.path().join(name)
     }
 
+    /// The relay's address as its operator hands it out.
+    fn uri(&self) -> String {
+        let listen = format!("127.0.0.1:{}", self.port);
+        ok(&self.home("r"), &["relay", "uri", "--listen", &listen]).trim().to_owned()
+    }
+
     /// Makes an identity at this relay.
     fn init(&self, name: &str) -> PathBuf {
-        let listen = format!("127.0.0.1:{}", self.port);
-        let uri = ok(&self.home("r"), &["relay", "uri", "--listen", &listen]);
-        let home = self.home(name);
-        let args = ["init", "--name", name, "--relay", uri.trim(), "--passphrase-file", &self.pass];
-        ok(&home, &args);
+        let (home, uri) = (self.home(name), self.uri());
+        ok(&home, &["init", "--name", name, "--relay", &uri, "--passphrase-file", &self.pass]);
         home
     }
 
@@ -139,6 +142,21 @@ fn meet_talk_part(world: &World) {
     assert_eq!(texts, ["while you were away 0", "while you were away 1", "while you were away 2"]);
     until("the receipts", || thread(&ann, "Ben").iter().skip(2).all(|(_, _, s)| s == "delivered"));
     assert!(json(&ann, &["outbox"])[0]["notes"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_home_without_a_relay_gets_one_and_another_name() {
+    let world = World::start();
+    let (ann, ben) = (world.init("Ann"), world.home("ben"));
+    ok(&ben, &["init", "--name", "Ben", "--passphrase-file", &world.pass]);
+    let _ann_node = world.node(&ann);
+    let ben_node = Program::node(&ben, &["--passphrase-file", &world.pass], &[]);
+    let renewed = ok(&ben, &["card", "renew", "--relay", &world.uri(), "--name", "Benno"]);
+    assert!(renewed.contains("Benno has a new card, serial "), "{renewed}");
+    until("the mailbox", || ben_node.is_reachable());
+    ok(&ann, &["add", ok(&ben, &["card"]).trim()]);
+    ok(&ben, &["add", ok(&ann, &["card"]).trim()]);
+    ok(&ann, &["send", "Benno", "now you can be reached", "--wait", "delivered"]);
 }
 
 #[test]

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mezza_messenger::relay_wire::{self, ClientFrame, Code, OneTimeKey, RelayFrame};
-use mezza_messenger::{BoxKind, Input, Output, SlotId, Ticket};
+use mezza_messenger::relay_wire::{ClientFrame, Code, OneTimeKey, RelayFrame};
+use mezza_messenger::{Input, Output, SlotId, Ticket};
 use mezza_ratchet::OneTime;
 
 /// Most requests in flight on one connection; the device asks for far fewer at once.
@@ -56,10 +56,6 @@ impl Flight {
                 return Some((Way::Put, ClientFrame::BundleGet { req, address }));
             }
             Output::Open { ticket, token, kind, .. } => {
-                let kind = match kind {
-                    BoxKind::Conversation => relay_wire::BoxKind::Conversation,
-                    BoxKind::Intro => relay_wire::BoxKind::Intro,
-                };
                 ClientFrame::Open { req: self.request(Way::Control, ticket)?, token, kind }
             }
             Output::Close { ticket, token, .. } => {

@@ -1,6 +1,6 @@
 //! What the interface may ask of an unlocked desk.
 
-use mezza_messenger::card::{Card, CardError, Form};
+use mezza_messenger::card::{Card, CardError, Form, RelayEntry};
 use mezza_messenger::uri::{self, Uri, UriError};
 use mezza_messenger::view::{ContactView, NoteView, Standing};
 use mezza_messenger::{Command, ContactId, Device, Event, NoteId};
@@ -28,6 +28,18 @@ impl Desk {
     /// The own identity.
     pub fn me(&self) -> Result<dto::Me, Refused> {
         Ok(views::me(&self.device()?.me()))
+    }
+
+    /// Makes a new card; what is not given stays.
+    pub fn renew(
+        &mut self,
+        name: Option<String>,
+        relays: Option<Vec<RelayEntry>>,
+    ) -> Result<dto::Me, Refused> {
+        let me = self.device()?.me();
+        let (name, relays) = (name.unwrap_or(me.name), relays.unwrap_or(me.relays));
+        self.command(Command::Publish { name, relays })?;
+        self.me()
     }
 
     /// The own card in a form.
