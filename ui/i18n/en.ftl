@@ -86,6 +86,7 @@ why-no-carrier = no carrier is up
 why-below-pin = what is up protects less than you allow
 why-too-big = too big for this carrier
 why-keys = waiting for their keys
+why-bundle = waiting: their keys at the relay were refused
 why-answer = waiting for their answer
 why-box-gone = their mailbox is gone; ask them for a new card
 why-box-full = their mailbox is full

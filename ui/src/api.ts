@@ -53,6 +53,7 @@ export interface Contact {
   absent_parts: number[];
   unread: number;
   missing: number;
+  trouble: string | null;
   namesake: boolean;
   last: Note | null;
 }

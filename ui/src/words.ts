@@ -8,6 +8,7 @@ const reasons: Record<string, () => string> = {
   below_pin: () => t('why-below-pin'),
   too_big: () => t('why-too-big'),
   keys: () => t('why-keys'),
+  bundle: () => t('why-bundle'),
   answer: () => t('why-answer'),
   box_gone: () => t('why-box-gone'),
   box_full: () => t('why-box-full'),

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::card::Card;
 use crate::identity::text;
-use crate::io::{ContactId, SlotId, Ticket};
+use crate::io::{ContactId, SlotId, Ticket, Trouble};
 use crate::note::Slot;
 use crate::policy::Policy;
 use crate::receipt::Window;
@@ -133,7 +133,7 @@ pub(crate) struct Contact<B: Backend> {
     pub fetch_after: Time,
     pub receipt_tokens: u32,
     pub receipt_since: Time,
-    pub box_gone: bool,
+    pub trouble: Option<Trouble>,
 }
 
 impl<B: Backend> Contact<B> {
@@ -161,7 +161,7 @@ impl<B: Backend> Contact<B> {
             fetch_after: Time::default(),
             receipt_tokens: RECEIPT_BURST,
             receipt_since: Time::default(),
-            box_gone: false,
+            trouble: None,
         }
     }
 

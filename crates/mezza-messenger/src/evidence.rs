@@ -44,6 +44,8 @@ pub enum Why {
     TooBig,
     /// The contact's keys are not here yet.
     Keys,
+    /// The contact's keys came and were refused.
+    Bundle,
     /// Eight notes went out and nothing came back yet.
     Answer,
     /// The contact's mailbox does not exist any more.

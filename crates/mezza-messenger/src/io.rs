@@ -380,8 +380,10 @@ pub enum Cause {
 /// What stands between a note and its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The bundle of the contact was refused.
+    /// The bundle of the contact was refused; nothing was sent.
     Bundle(mezza_ratchet::BundleError),
+    /// A message of the contact was refused for its suite.
+    Suite(mezza_ratchet::OpenError),
     /// A card with the same serial but other content came in.
     CardClash,
     /// Neither the slot nor the intro box exists any more.

@@ -8,7 +8,7 @@ use mezza_core::{SuiteId, Time};
 use crate::card::RelayEntry;
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::evidence::{Fact, State};
-use crate::io::{ContactId, NoteId};
+use crate::io::{ContactId, NoteId, Trouble};
 use crate::policy::Policy;
 
 /// The own identity.
@@ -89,6 +89,8 @@ pub struct ContactView {
     pub last: Option<NoteId>,
     /// Notes known to be on their way to us: gaps in what arrived.
     pub missing: usize,
+    /// What needs the person, until it is over or this device starts again.
+    pub trouble: Option<Trouble>,
     /// Another contact carries the same name with another key (MSG-7).
     pub namesake: bool,
 }

@@ -24,7 +24,7 @@ describe('state words', () => {
   });
 
   test('every reason for waiting has words of its own', () => {
-    const reasons = ['sending', 'no_carrier', 'below_pin', 'too_big', 'keys', 'answer', 'box_gone', 'box_full', 'budget', 'slow'];
+    const reasons = ['sending', 'no_carrier', 'below_pin', 'too_big', 'keys', 'bundle', 'answer', 'box_gone', 'box_full', 'budget', 'slow'];
     const words = reasons.map((why) => stateWords(note({ why })));
     expect(new Set(words).size).toBe(reasons.length);
     for (const line of words) expect(line).toMatch(/^waiting: ./);

@@ -122,8 +122,7 @@ impl<B: Backend> Device<B> {
         let (id, intro, address) = (parcel.contact, parcel.way.intro, parcel.way.relay.address);
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         if intro {
-            contact.box_gone = true;
-            self.show(Event::Trouble(id, Trouble::BoxGone));
+            self.trouble(id, Trouble::BoxGone);
         } else if contact.theirs.as_ref().is_some_and(|slot| slot.relay.address == address) {
             contact.theirs = None;
             contact.renew = true;
@@ -155,9 +154,18 @@ impl<B: Backend> Device<B> {
         });
         match begun {
             Ok((intro, session)) => self.begin(id, intro, session, now),
-            Err(error) => self.show(Event::Trouble(id, Trouble::Bundle(error))),
+            Err(error) => self.trouble(id, Trouble::Bundle(error)),
         }
         Ok(())
+    }
+
+    /// What needs the person is told once, and stands at the contact until it is over.
+    pub(super) fn trouble(&mut self, id: ContactId, trouble: Trouble) {
+        let Some(contact) = self.contacts.get_mut(&id) else { return };
+        if contact.trouble.replace(trouble) != Some(trouble) {
+            self.show(Event::Trouble(id, trouble));
+            self.show(Event::Contact(id));
+        }
     }
 
     fn initiate(
@@ -177,11 +185,15 @@ impl<B: Backend> Device<B> {
         let changes = contact.conversation.begin(session, now);
         contact.intro = Some(intro);
         contact.renew = false;
+        let over = contact.trouble.take().is_some();
         contact.owed.hello = true;
         contact.fetch_after = Time::default();
         self.store_ratchet(id, changes);
         if again {
             self.send_again(id);
+        }
+        if over {
+            self.show(Event::Contact(id));
         }
         self.store_contact(id);
     }

@@ -10,7 +10,7 @@ use crate::carrier::Carrier;
 use crate::contact::{Contact, Stage};
 use crate::envelope;
 use crate::evidence::Why;
-use crate::io::{Bucket, Cause, ContactId, Kind, SlotId};
+use crate::io::{Bucket, Cause, ContactId, Kind, SlotId, Trouble};
 use crate::note::{Item, Note};
 use crate::outbox::RATCHET_MESSAGE;
 use crate::receipt::Arrival;
@@ -186,6 +186,9 @@ impl<B: Backend> Device<B> {
             // A session that the other side began needs our hello, and ends our own plans for one.
             contact.owed.hello |= opened.first;
             contact.renew &= !opened.first;
+            if matches!(contact.trouble, Some(Trouble::Suite(_))) {
+                contact.trouble = None;
+            }
         }
         if let Ok(note) = Note::decode(&opened.body) {
             self.apply(id, note, now);
@@ -198,15 +201,21 @@ impl<B: Backend> Device<B> {
     /// A message that no session opened. What may be a session in trouble is kept for a day and
     /// answered with a new session; what is certainly useless is not (MSG-30).
     fn unopened(&mut self, id: ContactId, message: &[u8], error: OpenError, now: Time) {
-        let trouble = matches!(
+        let lost = matches!(
             error,
             OpenError::NoSession
                 | OpenError::UnknownPrekey(_)
                 | OpenError::Forged
                 | OpenError::TooFar(_)
         );
+        if let OpenError::SuiteUnsupported(_)
+        | OpenError::SuiteMismatch { .. }
+        | OpenError::SuiteDowngrade = error
+        {
+            self.trouble(id, Trouble::Suite(error));
+        }
         let Some(contact) = self.contacts.get_mut(&id) else { return };
-        if !trouble || contact.stage == Stage::Request {
+        if !lost || contact.stage == Stage::Request {
             return;
         }
         if now.since_ms(contact.last_reset) >= RESET_EVERY_MS {

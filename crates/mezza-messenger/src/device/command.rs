@@ -93,7 +93,7 @@ impl<B: Backend> Device<B> {
         }
         let same = card.serial() == contact.card.serial();
         contact.card = if same { card.with_parts_of(&contact.card) } else { card };
-        contact.box_gone = false;
+        contact.trouble = None;
         Ok(id)
     }
 

@@ -127,7 +127,7 @@ impl<B: Backend> Device<B> {
     fn greeted(&mut self, id: ContactId, slot: Option<Slot>, card: &[u8]) {
         if let (Some(slot), Some(contact)) = (slot, self.contacts.get_mut(&id)) {
             contact.theirs = Some(slot);
-            contact.box_gone = false;
+            contact.trouble = None;
         }
         self.newer_card(id, card);
     }
@@ -145,12 +145,12 @@ impl<B: Backend> Device<B> {
         }
         if card.serial() > contact.card.serial() {
             contact.card = card;
-            contact.box_gone = false;
+            contact.trouble = None;
             self.show(Event::Contact(id));
         } else if card.same_head(&contact.card) {
             contact.card = card.with_parts_of(&contact.card);
         } else {
-            self.show(Event::Trouble(id, Trouble::CardClash));
+            self.trouble(id, Trouble::CardClash);
         }
     }
 

@@ -235,7 +235,7 @@ impl<B: Backend> Device<B> {
         }
         for contact in self.contacts.values() {
             w.u32(contact.receipt_tokens).u64(contact.receipt_since.ms());
-            w.u64(contact.fetch_after.ms()).u8(u8::from(contact.box_gone));
+            w.u64(contact.fetch_after.ms()).u8(u8::from(contact.trouble.is_some()));
         }
         Zeroizing::new(w.finish())
     }

@@ -144,7 +144,7 @@ impl<B: Backend> Device<B> {
         };
         let caps = self.links.get(&relay.key).and_then(|link| link.up);
         choose(&contact.policy, pin, caps.unwrap_or(CarrierCaps::RELAY).level)?;
-        if contact.box_gone {
+        if contact.trouble == Some(Trouble::BoxGone) {
             return Err(Why::BoxGone);
         }
         self.dial(&relay, now);
@@ -170,8 +170,9 @@ impl<B: Backend> Device<B> {
         // The intro mailbox takes first messages alone, so without a slot a session must be new.
         let lost = contact.theirs.is_none() && !conversation.is_pending();
         if contact.renew || !conversation.has_session() || lost {
+            let refused = matches!(contact.trouble, Some(Trouble::Bundle(_)));
             self.fetch(id, now);
-            return Err(Why::Keys);
+            return Err(if refused { Why::Bundle } else { Why::Keys });
         }
         // The first note of a session holds our mailbox, which must exist by then (4.2).
         if conversation.is_pending() && !ready {

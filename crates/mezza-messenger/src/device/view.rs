@@ -158,6 +158,7 @@ impl<B: Backend> Device<B> {
             unread: notes.filter(|entry| entry.incoming && !entry.seen).count(),
             last: thread.and_then(|thread| thread.last().copied()),
             missing: windows.map(|(arrived, _)| arrived.missing()).sum(),
+            trouble: contact.trouble,
             namesake: self.contacts.values().any(|other| same_name(&other)),
         }
     }

@@ -5,13 +5,15 @@ mod states;
 mod trouble;
 
 use mezza_core::Machine;
+use mezza_messenger::evidence::{State, Why};
+use mezza_messenger::io::Trouble;
 use mezza_messenger::view::Standing;
 use mezza_messenger::{Command, DeviceError, Event, Input, Output};
 
 use crate::model::Tell;
 use crate::stage::{RELAY, START, Stage, relay};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
-use mezza_ratchet::{Identity, List};
+use mezza_ratchet::{BundleError, Identity, List};
 
 /// A card of a fresh identity with the given scalar.
 fn foreign_card(stage: &mut Stage, scalar: u8, serial: u32, name: &str) -> Card {
@@ -81,7 +83,13 @@ fn msg_8_a_bundle_of_somebody_else_is_refused() {
     stage.relay.store.bundles.insert(bob, stolen);
     let contact = stage.add(0, 1);
     stage.say(0, contact, "hello");
-    assert!(stage.parties[0].shown.iter().any(|event| matches!(event, Event::Trouble(..))));
+    let trouble = Trouble::Bundle(BundleError::BadSignature);
+    let told = |event: &&Event| **event == Event::Trouble(contact, trouble);
+    assert_eq!(stage.parties[0].shown.iter().filter(told).count(), 1);
+    let view = stage.parties[0].device.contact(contact).expect("there");
+    assert_eq!(view.trouble, Some(trouble));
+    let note = stage.parties[0].device.note(view.last.expect("a note"), stage.now).expect("there");
+    assert_eq!(note.state, State::Queued(Why::Bundle));
     assert!(stage.parties[1].device.contacts().is_empty());
     assert!(stage.parties[2].device.contacts().is_empty());
 }

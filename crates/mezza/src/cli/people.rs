@@ -56,6 +56,9 @@ fn describe(desk: &Desk, contact: &dto::Contact) {
     let out = desk.out;
     let policy = &contact.policy;
     out.line(show::contact(contact));
+    if let Some(trouble) = &contact.trouble {
+        out.line(format!("TROUBLE       {}", show::clean(trouble)));
+    }
     out.line(format!("calls itself  {}", show::clean(&contact.claimed_name)));
     out.line(format!("carriers      {}, level at least {}", policy.carriers.join(","), policy.pin));
     let timer = match policy.timer_s {
@@ -212,7 +215,7 @@ mod tests {
         serde_json::from_value(json!({
             "id": id.to_string(), "name": name, "claimed_name": name, "standing": "open",
             "verified": null, "suites": [], "relay": null, "absent_parts": [], "unread": 0,
-            "missing": 0, "namesake": false, "last": null,
+            "missing": 0, "trouble": null, "namesake": false, "last": null,
             "policy": { "carriers": ["relay"], "pin": 1, "fallback": "none", "timer_s": 0,
                         "delivered": true, "read": false },
         }))

@@ -54,6 +54,7 @@ pub fn contact(view: &ContactView, last: Option<dto::Note>) -> dto::Contact {
         absent_parts: view.absent_parts.clone(),
         unread: view.unread,
         missing: view.missing,
+        trouble: view.trouble.map(|trouble| words::trouble_words(trouble, &view.name)),
         namesake: view.namesake,
         last,
     }

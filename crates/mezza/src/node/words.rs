@@ -1,8 +1,12 @@
 //! What the device says, in words for people. Each refusal ends with the next step.
 
 use mezza_messenger::evidence::{Fact, State, What, Why};
-use mezza_messenger::io::{Cause, Trouble};
+use mezza_messenger::io::Cause;
 use mezza_messenger::{Carrier, CarrierCaps, DeviceError, LoadError};
+
+mod trouble;
+
+pub use trouble::trouble_words;
 
 use super::Refused;
 use crate::exit::{Exit, Fault};
@@ -16,6 +20,7 @@ pub fn why_word(why: Why) -> &'static str {
         Why::BelowPin => "below_pin",
         Why::TooBig => "too_big",
         Why::Keys => "keys",
+        Why::Bundle => "bundle",
         Why::Answer => "answer",
         Why::BoxGone => "box_gone",
         Why::BoxFull => "box_full",
@@ -31,6 +36,7 @@ fn why_words(why: Why) -> &'static str {
         Why::BelowPin => "waiting: what is up protects less than the conversation demands",
         Why::TooBig => "waiting: too big for the carriers that may take it",
         Why::Keys => "waiting for their keys",
+        Why::Bundle => "waiting: their keys at the relay were refused",
         Why::Answer => "waiting for an answer",
         Why::BoxGone => "waiting: their mailbox is gone, ask them for a new card",
         Why::BoxFull => "waiting: their mailbox is full",
@@ -89,21 +95,6 @@ pub fn cause_words(cause: Cause) -> &'static str {
         Cause::Restored => "started anew: they restored a backup",
         Cause::Lost => "started anew: one side had lost its state",
         Cause::Person => "started anew: because one of you wanted it",
-    }
-}
-
-/// What stands between a note and its way.
-pub fn trouble_words(trouble: Trouble) -> &'static str {
-    match trouble {
-        Trouble::Bundle(_) => {
-            "the relay gave keys that are not signed by this contact; nothing was sent. Ask them \
-             for their card over another way"
-        }
-        Trouble::CardClash => {
-            "two cards with the same number but different content came in; ask them which one \
-             is theirs"
-        }
-        Trouble::BoxGone => "their mailbox does not exist any more; ask them for a new card",
     }
 }
 
@@ -178,7 +169,7 @@ impl From<DeviceError> for Refused {
                 "card_clash",
                 Fault::new(
                     Exit::No,
-                    trouble_words(Trouble::CardClash),
+                    "this card has the number of the one you hold, but says something else",
                     "compare numbers with `mezza verify NAME`",
                 ),
             ),

@@ -195,6 +195,8 @@ pub struct Contact {
     pub unread: usize,
     /// Notes known to be on their way to us.
     pub missing: usize,
+    /// What needs the person, in words.
+    pub trouble: Option<String>,
     /// Whether another contact claims the same name with another key.
     pub namesake: bool,
     /// The newest note.

@@ -246,7 +246,10 @@ pub fn event(device: &Device<AwsLc>, event: Event) -> dto::Event {
         Event::ContactGone(id) => told(EventKind::ContactGone, id),
         Event::Request(id) => told(EventKind::Request, id),
         Event::Anew(id, cause) => text(EventKind::Anew, id, words::cause_words(cause)),
-        Event::Trouble(id, trouble) => text(EventKind::Trouble, id, words::trouble_words(trouble)),
+        Event::Trouble(id, trouble) => {
+            let name = device.contact(id).map(|contact| contact.name).unwrap_or_default();
+            text(EventKind::Trouble, id, &words::trouble_words(trouble, &name))
+        }
         Event::Carrier(carrier) => {
             dto::Event { text: Some(carrier.name().into()), ..hub::plain(EventKind::Carrier) }
         }

@@ -1,0 +1,119 @@
+//! What stands between two people, and what each of them can do about it (ratchet 4.7, R7): two
+//! versions of the program never sound like an attack, an attack never like a version.
+
+use mezza_messenger::io::Trouble;
+use mezza_ratchet::{BundleError, List, OpenError};
+
+/// What a trouble with `name` is, ending with the next step.
+pub fn trouble_words(trouble: Trouble, name: &str) -> String {
+    match trouble {
+        Trouble::Bundle(error) => bundle_words(error, name),
+        Trouble::Suite(error) => suite_words(error, name),
+        Trouble::CardClash => format!(
+            "two cards of {name} with the same number but different content came in; ask them \
+             which one is theirs"
+        ),
+        Trouble::BoxGone => {
+            format!("the mailbox of {name} does not exist any more; ask them for a new card")
+        }
+    }
+}
+
+fn bundle_words(error: BundleError, name: &str) -> String {
+    match error {
+        BundleError::SuiteDowngrade { offered, pinned } => format!(
+            "the card of {name} lists {pinned}, the keys at the relay only {offered}: somebody may \
+             be trying to weaken this conversation. Nothing was sent; ask {name} for the card again"
+        ),
+        BundleError::NoCommonSuite { offered, ours } => format!(
+            "{name} offers only {offered}, this program knows {ours}. Nothing was sent; {}",
+            who_updates(&offered, &ours, name)
+        ),
+        BundleError::Expired => format!(
+            "the keys of {name} at the relay have expired: their device was off for weeks. Nothing \
+             was sent; the note waits until they are online again"
+        ),
+        BundleError::BadSignature => format!(
+            "the keys at the relay are not signed by {name}: do not go on over this relay. Nothing \
+             was sent; ask {name} over another way, and compare numbers"
+        ),
+        BundleError::BadKey => format!(
+            "the relay gave keys for {name} that no honest device makes. Nothing was sent; ask \
+             {name} over another way"
+        ),
+        _ => format!(
+            "the relay gave keys for {name} that cannot be read. Nothing was sent; it is tried \
+             again, and if it stays, ask the operator of the relay"
+        ),
+    }
+}
+
+fn suite_words(error: OpenError, name: &str) -> String {
+    match error {
+        OpenError::SuiteUnsupported(suite) => format!(
+            "{name} wrote in suite {suite}, which this program does not know; update Mezzavoce \
+             here, then ask {name} to write again"
+        ),
+        OpenError::SuiteMismatch { session, message } => format!(
+            "{name} wrote in suite {message}, but this conversation speaks {session}; ask {name} \
+             over another way whether that was them"
+        ),
+        _ => format!(
+            "a first message of {name} used a weaker suite than both programs know: somebody may \
+             be trying to weaken this conversation. It was not opened; ask {name} to write again"
+        ),
+    }
+}
+
+/// A higher number is newer (ratchet 3.1).
+fn who_updates(offered: &List, ours: &List, name: &str) -> String {
+    if offered.ids().first() > ours.ids().first() {
+        "update Mezzavoce here, then write again".into()
+    } else {
+        format!("ask {name} to update Mezzavoce")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mezza_core::SuiteId;
+
+    fn list(ids: &[u16]) -> List {
+        List::new(&ids.iter().map(|id| SuiteId(*id)).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn words(error: BundleError) -> String {
+        trouble_words(Trouble::Bundle(error), "Bob")
+    }
+
+    #[test]
+    fn a_version_never_sounds_like_an_attack_nor_an_attack_like_a_version() {
+        let newer = BundleError::NoCommonSuite { offered: list(&[0x0104]), ours: List::ours() };
+        let older = BundleError::NoCommonSuite { offered: list(&[0x0100]), ours: List::ours() };
+        assert!(words(newer).contains("update Mezzavoce here"), "{}", words(newer));
+        assert!(words(older).contains("ask Bob to update"), "{}", words(older));
+        let weaker = BundleError::SuiteDowngrade {
+            offered: list(&[0x0101]),
+            pinned: list(&[0x0102, 0x0101]),
+        };
+        for attack in [weaker, BundleError::BadSignature, BundleError::BadKey] {
+            assert!(!words(attack).contains("pdate"), "{}", words(attack));
+            assert!(words(attack).contains("Nothing was sent"), "{}", words(attack));
+        }
+        assert!(words(weaker).contains("lists 0x0102 0x0101"), "{}", words(weaker));
+        for version in [newer, older] {
+            assert!(!words(version).contains("sign"), "{}", words(version));
+        }
+    }
+
+    #[test]
+    fn what_was_written_names_both_suites() {
+        let (session, message) = (SuiteId(0x0101), SuiteId(0x0104));
+        let unknown = Trouble::Suite(OpenError::SuiteUnsupported(message));
+        assert!(trouble_words(unknown, "Bob").contains("0x0104"));
+        let other =
+            trouble_words(Trouble::Suite(OpenError::SuiteMismatch { session, message }), "Bob");
+        assert!(other.contains("0x0104") && other.contains("0x0101"), "{other}");
+    }
+}
