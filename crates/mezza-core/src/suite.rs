@@ -35,12 +35,16 @@ pub trait Suite {
 
 /// Authenticated encryption under a message key that is used for one text alone.
 pub trait Aead {
+    /// Bytes of the explicit nonce in front of the ciphertext.
+    const NONCE_BYTES: usize;
+
     /// Bytes that sealing a padded text of `text` bytes gives: nonce, ciphertext and tag.
     fn sealed_len(text: usize) -> usize;
 
-    /// Appends the sealed `text` to `out`.
-    fn seal<B: Backend>(mk: &Secret<32>, aad: &[u8], text: &[u8], out: &mut Vec<u8>);
+    /// Seals in place what stands in `out` from `start` on: room for the nonce, then the text.
+    fn seal<B: Backend>(mk: &Secret<32>, aad: &[u8], out: &mut Vec<u8>, start: usize);
 
-    /// The text, or `None` for whatever reason.
-    fn open<B: Backend>(mk: &Secret<32>, aad: &[u8], sealed: &[u8]) -> Option<Vec<u8>>;
+    /// The text, or `None` for whatever reason. `aad` is what is authenticated in front of the
+    /// sealed text and, in formats that put it in the middle, behind it.
+    fn open<B: Backend>(mk: &Secret<32>, aad: [&[u8]; 2], sealed: &[u8]) -> Option<Vec<u8>>;
 }

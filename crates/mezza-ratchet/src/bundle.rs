@@ -13,10 +13,12 @@ use core::fmt;
 
 use mezza_core::{Backend, DecodeError, Ephemeral, Reader, Suite, SuiteId, Time, Writer, blake2b};
 
-use crate::suite::B2c20;
-use crate::{
-    BundleError, Exporter, Identity, IdentityKey, KeyError, List, Session, keys, x3dh, xeddsa,
-};
+use crate::suite::{B2c20, V3};
+use crate::{BundleError, Exporter, Identity, IdentityKey, List, Session, keys, x3dh, xeddsa};
+
+pub mod signal;
+
+pub use signal::SignalBundle;
 
 const VERSION: u8 = 1;
 /// Bytes of an entry of suite 0x0101 behind its length.
@@ -202,8 +204,9 @@ impl Bundle {
         if !entry.verify(identity, &self.list) {
             return Err(BundleError::BadSignature);
         }
-        keys::usable(&entry.spk).map_err(|_: KeyError| BundleError::BadKey)?;
-        Ok(CheckedBundle { identity: *identity, list: self.list, entry, not_after })
+        keys::usable(&entry.spk).map_err(|_| BundleError::BadKey)?;
+        let (identity, list) = (*identity, Some(self.list));
+        Ok(CheckedBundle { identity, list, entry, not_after, registration: 0 })
     }
 }
 
@@ -216,13 +219,15 @@ impl fmt::Debug for Bundle {
 /// A bundle that passed every check.
 pub struct CheckedBundle {
     identity: IdentityKey,
-    list: List,
+    list: Option<List>,
     entry: Entry,
     not_after: Time,
+    /// Our own number of this install, for the first messages of Signal's formats.
+    registration: u32,
 }
 
 impl CheckedBundle {
-    /// When the bundle ends.
+    /// When the bundle ends; the end of time for one of Signal, which has no end.
     pub fn not_after(&self) -> Time {
         self.not_after
     }
@@ -247,8 +252,12 @@ impl CheckedBundle {
         &self.identity
     }
 
-    pub(crate) fn list(&self) -> &List {
-        &self.list
+    pub(crate) fn list(&self) -> Option<&List> {
+        self.list.as_ref()
+    }
+
+    pub(crate) fn registration(&self) -> u32 {
+        self.registration
     }
 
     /// Runs X3DH as the initiator. `ephemeral` is the base key EK. The session seals once
@@ -261,7 +270,14 @@ impl CheckedBundle {
         ephemeral: Ephemeral,
         one_time: Option<OneTime>,
     ) -> Result<(Session<B>, Exporter), BundleError> {
-        x3dh::initiate(&self, identity, &ephemeral, one_time)
+        if self.suite() == V3::ID {
+            let (ratchet, exporter) =
+                x3dh::initiate::<V3, B>(&self, identity, &ephemeral, one_time)?;
+            return Ok((ratchet.into(), exporter));
+        }
+        let (ratchet, exporter) =
+            x3dh::initiate::<B2c20, B>(&self, identity, &ephemeral, one_time)?;
+        Ok((ratchet.into(), exporter))
     }
 }
 

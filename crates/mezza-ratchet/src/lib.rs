@@ -48,10 +48,10 @@ pub mod stored;
 pub mod suite;
 pub mod wire;
 
-mod x3dh;
+pub mod x3dh;
 pub mod xeddsa;
 
-pub use bundle::{Bundle, CheckedBundle, OneTime};
+pub use bundle::{Bundle, CheckedBundle, OneTime, SignalBundle};
 pub use conversation::{Conversation, Opened, Summary};
 pub use error::{BundleError, KeyError, OpenError, PrekeysError, SealError};
 pub use keys::{Exporter, Identity, IdentityKey};

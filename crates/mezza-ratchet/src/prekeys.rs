@@ -9,11 +9,13 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{CryptoRng, DecodeError, Ephemeral, Machine, SuiteId, Time, Writer};
+use mezza_core::{CryptoRng, DecodeError, Ephemeral, Machine, Suite, SuiteId, Time, Writer};
 use zeroize::Zeroizing;
 
-use crate::bundle::{self, Entry};
+use crate::bundle::{self, Entry, SignalBundle};
+use crate::suite::{V3, is_container};
 use crate::wire::First;
+use crate::x3dh::Offered;
 use crate::{Changes, Identity, List, OneTime, OpenError, PrekeysError, Record, Table};
 
 mod drain;
@@ -84,6 +86,8 @@ pub enum Output {
 /// rotation signs.
 pub struct Prekeys {
     identity: Identity,
+    /// What we offer, best first.
+    suites: Vec<SuiteId>,
     /// Oldest first; the last one of each suite is the current one.
     spks: Vec<Spk>,
     opks: BTreeMap<u32, Opk>,
@@ -95,18 +99,12 @@ pub struct Prekeys {
     outputs: VecDeque<Output>,
 }
 
-/// The private parts that a first message names.
-pub(crate) struct Offered<'a> {
-    pub(crate) spk: &'a Ephemeral,
-    pub(crate) list: List,
-    pub(crate) opk: Option<&'a Ephemeral>,
-}
-
 impl Prekeys {
     /// No keys yet; the first [`wake`](Machine::wake) asks for them.
     pub fn new(identity: Identity) -> Self {
         Self {
             identity,
+            suites: List::ours().ids().to_vec(),
             spks: Vec::new(),
             opks: BTreeMap::new(),
             seen: BTreeMap::new(),
@@ -114,6 +112,14 @@ impl Prekeys {
             drain: Drain::default(),
             outputs: VecDeque::new(),
         }
+    }
+
+    /// Offers `suites` instead of [`List::ours`], best first; for a device that is no product, such
+    /// as one of `signal-v3`. Say so before anything else, and again after each load.
+    #[must_use]
+    pub fn offering(mut self, suites: &[SuiteId]) -> Self {
+        self.suites = suites.to_vec();
+        self
     }
 
     /// Puts the stored rows together again (tables `Spk`, `Opk`, `Seen`; rows of other tables are
@@ -161,6 +167,24 @@ impl Prekeys {
         Some((self.bundle(), one_time))
     }
 
+    /// The current signed prekey of `signal-v3`, without a one-time key; `None` if that suite is
+    /// not offered. `registration` is the number of this install, 1 to 16,380.
+    pub fn signal_bundle(&self, registration: u32) -> Option<SignalBundle> {
+        Some(self.current().find(|spk| spk.suite == V3::ID)?.signal_bundle(registration))
+    }
+
+    /// Whether first messages of `suite` may begin a session here.
+    pub(crate) fn offers(&self, suite: SuiteId) -> bool {
+        self.suites.contains(&suite) || self.spks.iter().any(|spk| spk.suite == suite)
+    }
+
+    /// The suites of our bundle.
+    fn list(&self) -> Option<List> {
+        let ids: Vec<SuiteId> =
+            self.suites.iter().copied().filter(|suite| is_container(*suite)).collect();
+        List::new(&ids).ok()
+    }
+
     /// One-time keys held here.
     pub fn one_time_count(&self) -> usize {
         self.opks.len()
@@ -197,15 +221,16 @@ impl Prekeys {
 
     /// The newest signed prekey of each suite, in the order of the list.
     fn current(&self) -> impl Iterator<Item = &Spk> {
-        let suites = List::ours();
-        let newest = |id: SuiteId| self.spks.iter().rev().find(|spk| spk.suite == id);
-        (0..suites.ids().len()).filter_map(move |i| newest(suites.ids()[i]))
+        let newest = |id: &SuiteId| self.spks.iter().rev().find(|spk| spk.suite == *id);
+        self.suites.iter().filter_map(newest)
     }
 
+    /// The wire form of the bundle; empty if we offer no suite that has one.
     fn bundle(&self) -> Vec<u8> {
-        let current: Vec<Entry> = self.current().map(Spk::entry).collect();
-        let list = self.spks.last().map_or_else(List::ours, |spk| spk.list);
-        bundle::encode(&list, current.iter())
+        let listed: Vec<&Spk> = self.current().filter(|spk| spk.list.is_some()).collect();
+        let Some(list) = listed.last().and_then(|spk| spk.list) else { return Vec::new() };
+        let entries: Vec<Entry> = listed.into_iter().map(Spk::entry).collect();
+        bundle::encode(&list, entries.iter())
     }
 
     fn rotation_due(&self, now: Time) -> bool {
@@ -214,7 +239,7 @@ impl Prekeys {
             let future = spk.made() > now.plus_ms(Time::DAY_MS);
             !future && now < spk.made().plus_ms(ROTATE_D * Time::DAY_MS)
         };
-        self.current().count() < List::ours().ids().len() || !self.current().all(fresh)
+        self.current().count() < self.suites.len() || !self.current().all(fresh)
     }
 
     fn rotates(&self) -> bool {
@@ -250,17 +275,12 @@ impl Prekeys {
     }
 
     /// The private parts for a first message, if it may begin a session.
-    pub(crate) fn offered(
-        &self,
-        suite: SuiteId,
-        first: &First<'_>,
-        now: Time,
-    ) -> Result<Offered<'_>, OpenError> {
+    pub(crate) fn offered(&self, first: &First, now: Time) -> Result<Offered<'_>, OpenError> {
         let unknown_spk = OpenError::UnknownPrekey(first.spk_id);
         let spk = self
             .spks
             .iter()
-            .find(|spk| spk.id == first.spk_id && spk.suite == suite && now < spk.wiped_at())
+            .find(|spk| spk.id == first.spk_id && spk.suite == first.suite && now < spk.wiped_at())
             .ok_or(unknown_spk)?;
         let seen = self.seen.get(&spk.id);
         if seen.is_some_and(|seen| seen.contains(&stored::seen_hash(&first.base))) {
@@ -278,7 +298,7 @@ impl Prekeys {
     }
 
     /// A first message began a session: its one-time key goes, its base key is remembered.
-    pub(crate) fn consume(&mut self, first: &First<'_>, now: Time, changes: &mut Changes) {
+    pub(crate) fn consume(&mut self, first: &First, now: Time, changes: &mut Changes) {
         self.drop_opk(first.opk_id, changes);
         let seen = self.seen.entry(first.spk_id).or_default();
         let hash = stored::seen_hash(&first.base);
@@ -321,7 +341,7 @@ impl Machine for Prekeys {
             self.outputs.push_back(Output::Store(changes));
         }
         if self.rotation_due(now) && !self.rotates() {
-            self.need(List::ours().ids().len(), OPK_STOCK);
+            self.need(self.suites.len(), OPK_STOCK);
         }
     }
 

@@ -1,24 +1,27 @@
-//! Safety numbers: 60 digits that two people compare. Only identities enter.
+//! Safety numbers: 60 digits that two people compare. Only identities enter, and in Signal's form
+//! the name that its app knows them by.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use mezza_core::blake2b;
+use mezza_core::{Hash512, blake2b};
 
 use crate::IdentityKey;
+use crate::wire::proto;
 
 /// Rounds of the iterated hash; they add 12 bits to a search.
 const SAFETY_ROUNDS: usize = 5_200;
-/// The version in a scannable code of the container suites, 65,537, as a protobuf varint.
-const VERSION_VARINT: [u8; 3] = [0x81, 0x80, 0x04];
-/// Bytes of a scannable code.
-const SCANNABLE_BYTES: usize = 76;
+/// The version in a scannable code of the container suites.
+const VERSION: u32 = 65_537;
+/// Bytes of a scannable code, at most.
+const SCANNABLE_BYTES_MAX: usize = 78;
+/// Bytes of a fingerprint in a scannable code.
+const SHORT_BYTES: usize = 32;
 
 /// The 60 digits of two identities, equal on both sides.
 pub fn number(local: &IdentityKey, remote: &IdentityKey) -> String {
-    let (local, remote) = (digits(&fingerprint(local)), digits(&fingerprint(remote)));
-    if local <= remote { local + &remote } else { remote + &local }
+    ordered(&fingerprint(local), &fingerprint(remote))
 }
 
 /// The scannable form, 76 bytes: a protobuf of a version and both fingerprints.
@@ -27,19 +30,43 @@ pub fn number(local: &IdentityKey, remote: &IdentityKey) -> String {
 /// 08 version | 12 22 0A 20 local[32] | 1A 22 0A 20 remote[32]
 /// ```
 pub fn scannable(local: &IdentityKey, remote: &IdentityKey) -> Vec<u8> {
-    let mut code = Vec::with_capacity(SCANNABLE_BYTES);
-    code.push(0x08);
-    code.extend_from_slice(&VERSION_VARINT);
-    for (tag, key) in [(0x12, local), (0x1a, remote)] {
-        code.extend_from_slice(&[tag, 0x22, 0x0a, 0x20]);
-        code.extend_from_slice(&fingerprint(key)[..32]);
-    }
-    code
+    code(VERSION, &fingerprint(local), &fingerprint(remote))
 }
 
 /// Whether the code on the other device's screen names the same two identities.
 pub fn matches(local: &IdentityKey, remote: &IdentityKey, theirs: &[u8]) -> bool {
     scannable(remote, local) == theirs
+}
+
+/// An identity with the name that Signal's apps mix in, such as a phone number.
+#[derive(Clone, Copy)]
+pub struct Named<'a> {
+    /// The identity.
+    pub key: &'a IdentityKey,
+    /// The stable identifier, as the other app writes it.
+    pub id: &'a [u8],
+}
+
+/// The 60 digits in Signal's form, over the hash of a suite: SHA-512 in `signal-v3`.
+pub fn signal_number<H: Hash512>(local: Named<'_>, remote: Named<'_>) -> String {
+    ordered(&local.fingerprint::<H>(), &remote.fingerprint::<H>())
+}
+
+/// The scannable form of [`signal_number`]; Signal's apps use version 2.
+pub fn signal_scannable<H: Hash512>(version: u32, local: Named<'_>, remote: Named<'_>) -> Vec<u8> {
+    code(version, &local.fingerprint::<H>(), &remote.fingerprint::<H>())
+}
+
+impl Named<'_> {
+    /// h = 0000 | 05 | IK | id; 5,200 times: h = H(h | 05 | IK).
+    fn fingerprint<H: Hash512>(&self) -> [u8; 64] {
+        let (key_type, key) = ([proto::KEY_TYPE], self.key.as_bytes().as_slice());
+        let mut hash = H::hash(&[&[0, 0], &key_type, key, self.id, &key_type, key]);
+        for _ in 1..SAFETY_ROUNDS {
+            hash = H::hash(&[&hash, &key_type, key]);
+        }
+        hash
+    }
 }
 
 /// h = 0001 | IK; 5,200 times: h = `B_64`("", "b2c20 safety", h | IK).
@@ -58,6 +85,12 @@ fn round(parts: &[&[u8]]) -> [u8; 64] {
     hash
 }
 
+/// Both halves, the lower one first.
+fn ordered(local: &[u8; 64], remote: &[u8; 64]) -> String {
+    let (local, remote) = (digits(local), digits(remote));
+    if local <= remote { local + &remote } else { remote + &local }
+}
+
 /// 30 digits: six groups of 5 bytes, big-endian, modulo 100,000.
 fn digits(hash: &[u8; 64]) -> String {
     let mut text = String::with_capacity(30);
@@ -67,4 +100,15 @@ fn digits(hash: &[u8; 64]) -> String {
         let _ = write!(text, "{:05}", value % 100_000);
     }
     text
+}
+
+fn code(version: u32, local: &[u8; 64], remote: &[u8; 64]) -> Vec<u8> {
+    let mut code = Vec::with_capacity(SCANNABLE_BYTES_MAX);
+    proto::write_u32(1, version, &mut code);
+    for (number, hash) in [(2, local), (3, remote)] {
+        proto::write_length(number, SHORT_BYTES + 2, &mut code);
+        proto::write_length(1, SHORT_BYTES, &mut code);
+        code.extend_from_slice(&hash[..SHORT_BYTES]);
+    }
+    code
 }

@@ -6,8 +6,8 @@ use core::fmt;
 use mezza_core::{Backend, Ephemeral, SuiteId, Time};
 use zeroize::Zeroizing;
 
-use crate::suite::{B2c20, RatchetSuite};
-use crate::wire::Inner;
+use crate::suite::{B2c20, RatchetSuite, V3};
+use crate::wire::{First, Inner};
 use crate::{Changes, IdentityKey, OpenError, Padding, SealError};
 
 mod chain;
@@ -33,6 +33,8 @@ pub const PENDING_D: u64 = 30;
 
 /// A session in one of the suites.
 pub enum Session<B: Backend> {
+    /// Suite 0x0003.
+    V3(Ratchet<V3, B>),
     /// Suite 0x0101.
     B2c20(Ratchet<B2c20, B>),
 }
@@ -40,8 +42,21 @@ pub enum Session<B: Backend> {
 impl<B: Backend> fmt::Debug for Session<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::V3(_) => f.write_str("Session(V3)"),
             Self::B2c20(_) => f.write_str("Session(B2c20)"),
         }
+    }
+}
+
+impl<B: Backend> From<Ratchet<V3, B>> for Session<B> {
+    fn from(ratchet: Ratchet<V3, B>) -> Self {
+        Self::V3(ratchet)
+    }
+}
+
+impl<B: Backend> From<Ratchet<B2c20, B>> for Session<B> {
+    fn from(ratchet: Ratchet<B2c20, B>) -> Self {
+        Self::B2c20(ratchet)
     }
 }
 
@@ -49,6 +64,7 @@ impl<B: Backend> fmt::Debug for Session<B> {
 macro_rules! each {
     ($session:expr, $ratchet:ident => $value:expr) => {
         match $session {
+            Session::V3($ratchet) => $value,
             Session::B2c20($ratchet) => $value,
         }
     };
@@ -112,9 +128,9 @@ impl<B: Backend> Session<B> {
         each!(self, r => r.created = now);
     }
 
-    /// The prefix that began the session, on the responder's side.
-    pub(crate) fn accepted_prefix(&self) -> Option<&[u8]> {
-        each!(self, r => (!r.initiator).then_some(r.prefix.as_slice()))
+    /// What the first message said that began the session, on the responder's side.
+    pub(crate) fn accepted(&self) -> Option<First> {
+        each!(self, r => if r.initiator { None } else { r.beginning().ok() })
     }
 
     /// Whether the key of a message is found without a DH.

@@ -1,12 +1,17 @@
 //! What a ratchet suite is made of: the primitives of [`Suite`], a key schedule, a wire format.
 
-use mezza_core::{Secret, Suite};
+use mezza_core::{Secret, Suite, SuiteId};
 
 use crate::wire::Wire;
+use crate::x3dh::Transcript;
 
 pub mod b2c20;
+pub mod paper;
+pub mod signal;
+pub mod v3;
 
 pub use b2c20::B2c20;
+pub use v3::V3;
 
 /// A suite of X3DH and the Double Ratchet.
 pub trait RatchetSuite: Suite {
@@ -18,10 +23,32 @@ pub trait RatchetSuite: Suite {
 
 /// The key schedule of a suite. All keys have 32 bytes.
 pub trait Kdf {
-    /// Root key and exporter from the DH results, in order, and the transcript.
-    fn x3dh(shared: &[Secret<32>], transcript: &[u8; 64]) -> (Secret<32>, Secret<32>);
+    /// What both sides share from the DH results, in order, and what they know of the handshake.
+    fn x3dh(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement;
     /// Next root key and a new chain key.
     fn root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>);
     /// Next chain key and a message key.
     fn chain(chain: &Secret<32>) -> (Secret<32>, Secret<32>);
+}
+
+/// What a handshake gives both sides.
+pub struct Agreement {
+    /// The id of the session, 16 bytes; public.
+    pub id: [u8; 16],
+    /// The first root key.
+    pub root: Secret<32>,
+    /// The exporter secret.
+    pub exporter: Secret<32>,
+}
+
+/// Whether a suite may stand in lists: the ids of our own envelope.
+pub const fn is_container(suite: SuiteId) -> bool {
+    suite.0 >> 8 == 0x01
+}
+
+/// The halves of 64 secret bytes.
+fn halves(wide: &[u8; 64]) -> (Secret<32>, Secret<32>) {
+    let first = Secret::fill(|out| out.copy_from_slice(&wide[..32]));
+    let second = Secret::fill(|out| out.copy_from_slice(&wide[32..]));
+    (first, second)
 }

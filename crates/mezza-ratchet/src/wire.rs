@@ -1,18 +1,23 @@
 //! Every message between two devices. Nothing else knows bytes.
 //!
-//! The first byte tells the family: F1 is our container, 3x and 4x are Signal's own formats,
-//! which this version names but does not speak.
+//! The first byte tells the family: F1 is our container, 3x is Signal's own format, 4x its
+//! successor, which this version names but does not speak.
 
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, SuiteId};
+use mezza_core::{DecodeError, Suite, SuiteId};
 use zeroize::Zeroizing;
 
+use crate::suite::{V3, is_container};
 use crate::{IdentityKey, List};
 
 pub mod container;
+pub mod proto;
+pub mod signal;
 
 pub use container::Container;
+pub use signal::Signal;
 
 /// Longest body of a message in bytes.
 pub const BODY_BYTES_MAX: usize = 2 << 20;
@@ -34,20 +39,35 @@ pub enum Padding {
 }
 
 /// A wire format of the Double Ratchet.
+///
+/// A `prefix` is what a session keeps of the handshake to write its first messages, empty for
+/// other messages; the initiator is whose identity stands in them.
 pub trait Wire {
     /// Most messages in one chain, so that a count fits its field.
     const CHAIN_MAX: u32;
     /// Whether a message can be bound to an outer part.
     const OUTER: bool;
 
-    /// The additional data in front of the message header.
-    fn aad(sender: &IdentityKey, receiver: &IdentityKey, outer: &[u8]) -> Vec<u8>;
-    /// The message up to the sealed part.
-    fn head(suite: SuiteId, key: &[u8; 32], n: u32, pn: u32, sealed_bytes: usize) -> Vec<u8>;
-    /// A message without its sealed part: `head`, behind `prefix` if this is a first message.
-    fn message(prefix: &[u8], head: &[u8]) -> Vec<u8>;
-    /// Bytes of a whole message whose sealed part has `sealed_bytes`.
-    fn message_bytes(prefix: &[u8], sealed_bytes: usize) -> usize;
+    /// Decodes a message of either kind; keys are canonical afterwards.
+    fn decode(message: &[u8]) -> Result<Envelope<'_>, DecodeError>;
+    /// The prefix of the first messages of a session.
+    fn prefix(first: &First) -> Vec<u8>;
+    /// Reads a prefix that was stored; it must be of this suite and initiator.
+    fn read_prefix(
+        suite: SuiteId,
+        initiator: &IdentityKey,
+        prefix: &[u8],
+    ) -> Result<First, DecodeError>;
+    /// Appends the additional data in front of the head.
+    fn aad(sender: &IdentityKey, receiver: &IdentityKey, outer: &[u8], out: &mut Vec<u8>);
+    /// Appends the head: the message up to the sealed part, as it is authenticated.
+    fn head(header: &Header<'_>, out: &mut Vec<u8>);
+    /// A message up to the sealed part, with room for the rest.
+    fn begin(prefix: &[u8], initiator: &IdentityKey, head: &[u8], sealed_bytes: usize) -> Vec<u8>;
+    /// Appends what stands behind the sealed part.
+    fn end(prefix: &[u8], initiator: &IdentityKey, out: &mut Vec<u8>);
+    /// Bytes of a whole message.
+    fn message_bytes(prefix: &[u8], initiator: &IdentityKey, header: &Header<'_>) -> usize;
     /// What stands in the header for a previous chain of `count` messages.
     fn pn(count: u32) -> u32;
     /// The index at which a header closes the previous chain.
@@ -55,22 +75,39 @@ pub trait Wire {
     /// Bytes of the padded body, so that a message that needs `fixed_bytes` besides it comes out
     /// as `padding` says; `None` if the body does not fit.
     fn padded_bytes(body_bytes: usize, padding: Padding, fixed_bytes: usize) -> Option<usize>;
-    /// Fills a body up to `padded_bytes`.
-    fn pad(body: &[u8], padded_bytes: usize) -> Zeroizing<Vec<u8>>;
+    /// Appends a body, filled up to `padded_bytes`.
+    fn pad(body: &[u8], padded_bytes: usize, out: &mut Vec<u8>);
     /// Takes the padding off again; `None` if it is not what [`pad`](Self::pad) makes.
     fn unpad(text: Vec<u8>) -> Option<Zeroizing<Vec<u8>>>;
+}
+
+/// The header of a message that is written.
+pub struct Header<'a> {
+    /// The suite of the session.
+    pub suite: SuiteId,
+    /// Our ratchet key.
+    pub key: &'a [u8; 32],
+    /// Index in the chain.
+    pub n: u32,
+    /// What [`Wire::pn`] says of the previous chain.
+    pub pn: u32,
+    /// Bytes of the sealed part.
+    pub sealed_bytes: usize,
 }
 
 /// A message, decoded, not authenticated.
 pub struct Envelope<'a> {
     /// What a first message carries besides.
-    pub first: Option<First<'a>>,
+    pub first: Option<First>,
     /// The message of the ratchet itself.
     pub inner: Inner<'a>,
 }
 
-/// The prefix of a first message.
-pub struct First<'a> {
+/// What a first message says of the handshake.
+#[derive(Clone, PartialEq, Eq)]
+pub struct First {
+    /// The suite of the session.
+    pub suite: SuiteId,
     /// The identity of the initiator, not checked.
     pub identity: [u8; 32],
     /// The base key EK, canonical.
@@ -79,10 +116,23 @@ pub struct First<'a> {
     pub spk_id: u32,
     /// Which one-time prekey was used; 0: none.
     pub opk_id: u32,
-    /// The suites of the initiator.
-    pub list: List,
-    /// The bytes up to and with the list.
-    pub prefix: &'a [u8],
+    /// The suites of the initiator; a container always has them, Signal's formats never.
+    pub list: Option<List>,
+    /// The number of the initiator's install, which Signal's formats carry beside the handshake;
+    /// not authenticated, 0 in a container.
+    pub registration: u32,
+}
+
+impl First {
+    /// Whether both have the same initiator and base key.
+    pub(crate) fn same_base(&self, other: &Self) -> bool {
+        self.identity == other.identity && self.base == other.base
+    }
+
+    /// Whether both begin the same session: all but the registration is equal.
+    pub(crate) fn same_handshake(&self, other: &Self) -> bool {
+        *self == Self { registration: self.registration, ..other.clone() }
+    }
 }
 
 /// A message of the ratchet.
@@ -94,23 +144,35 @@ pub struct Inner<'a> {
     /// What the header says of the previous chain.
     pub pn: u32,
     /// The bytes in front of the sealed part, as they are authenticated.
-    pub head: Vec<u8>,
+    pub head: Cow<'a, [u8]>,
     /// The sealed part.
-    pub sealed: &'a [u8],
+    pub sealed: Cow<'a, [u8]>,
+    /// Authenticated bytes behind the ciphertext: fields that a newer peer added.
+    pub tail: &'a [u8],
 }
 
 /// The suite that a message claims, and whether it is a first message, from its first bytes.
 pub fn claim(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
-    match message.first().ok_or(DecodeError::Truncated)? {
-        &container::FAMILY => container::claim(message),
-        0x30..=0x3f => Ok((SuiteId(0x0003), false)),
-        0x40..=0x4f => Ok((SuiteId(0x0004), false)),
+    match message.split_first().ok_or(DecodeError::Truncated)? {
+        (&container::FAMILY, _) => container::claim(message),
+        (0x30..=0x3f, protobuf) => Ok((V3::ID, proto::PreKeySignalMessage::is(protobuf))),
+        (0x40..=0x4f, protobuf) => Ok((V4_ID, proto::PreKeySignalMessage::is(protobuf))),
         _ => Err(DecodeError::Value),
     }
+}
+
+/// Decodes a message of a suite that we know.
+pub(crate) fn decode(suite: SuiteId, message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
+    if is_container(suite) { Container::decode(message) } else { Signal::<V3>::decode(message) }
 }
 
 /// The identity key in a first message, 32 bytes, unauthenticated: to find the contact. `None` if
 /// this is no first message.
 pub fn first_identity(message: &[u8]) -> Option<[u8; 32]> {
-    container::decode(message).ok()?.first.map(|first| first.identity)
+    let (suite, is_first) = claim(message).ok()?;
+    let first = if is_first { decode(suite, message).ok()?.first } else { None };
+    first.map(|first| first.identity)
 }
+
+/// Signal's format with a post-quantum handshake.
+const V4_ID: SuiteId = SuiteId(0x0004);

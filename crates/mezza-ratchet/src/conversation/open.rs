@@ -6,14 +6,14 @@ use core::iter;
 use mezza_core::{Backend, Suite, SuiteId, Time};
 
 use super::{Conversation, Opened, TRY_NEW_MAX};
-use crate::suite::B2c20;
-use crate::wire::{self, First, Inner, container};
-use crate::x3dh::{self, Candidate};
-use crate::{Changes, Identity, OpenError, Prekeys, Session};
+use crate::session::Ratchet;
+use crate::suite::{B2c20, RatchetSuite, V3};
+use crate::wire::{self, First, Inner};
+use crate::{Changes, Exporter, Identity, OpenError, Prekeys, Session, x3dh};
 
 impl<B: Backend> Conversation<B> {
-    /// Opens a message of this contact, whichever session it belongs to; a first message begins a
-    /// session with the prekeys of this device. An error changes nothing, here or in `prekeys`.
+    /// Opens a message of this contact, in whichever envelope and session; a first message begins
+    /// a session with the prekeys of this device. An error changes nothing, here or in `prekeys`.
     pub fn open(
         &mut self,
         message: &[u8],
@@ -23,24 +23,29 @@ impl<B: Backend> Conversation<B> {
         now: Time,
     ) -> Result<Opened, OpenError> {
         let (suite, is_first) = wire::claim(message)?;
-        if suite != B2c20::ID {
+        if !prekeys.offers(suite) && !self.speaks(suite) {
             return Err(self.wrong_suite(suite, is_first));
         }
-        let envelope = container::decode(message)?;
+        let envelope = wire::decode(suite, message)?;
         let Some(first) = &envelope.first else {
-            return self.open_any(&envelope.inner, outer, now);
+            return self.open_any(suite, &envelope.inner, outer, now);
         };
         if first.identity != *self.remote.as_bytes() || identity.public() != self.local {
             return Err(OpenError::Forged);
         }
-        let began = |s: &Session<B>| s.accepted_prefix().is_some_and(|p| same_base(p, first));
-        match self.sessions.iter().position(began) {
-            Some(at) if self.sessions[at].accepted_prefix() == Some(first.prefix) => {
+        let accepted = |session: &Session<B>| session.accepted().filter(|a| a.same_base(first));
+        let mut began = self.sessions.iter().map(accepted).enumerate();
+        match began.find_map(|(at, accepted)| Some((at, accepted?))) {
+            Some((at, accepted)) if accepted.same_handshake(first) => {
                 self.open_in(at, &envelope.inner, outer, now)
             }
             Some(_) => Err(OpenError::Forged),
             None => self.accept(first, &envelope.inner, outer, identity, (prekeys, now)),
         }
+    }
+
+    fn speaks(&self, suite: SuiteId) -> bool {
+        self.sessions.iter().any(|session| session.suite() == suite)
     }
 
     fn wrong_suite(&self, message: SuiteId, is_first: bool) -> OpenError {
@@ -56,20 +61,26 @@ impl<B: Backend> Conversation<B> {
     /// ratchet key in the active session and the newest archived ones that can be answered.
     fn open_any(
         &mut self,
+        suite: SuiteId,
         inner: &Inner<'_>,
         outer: &[u8],
         now: Time,
     ) -> Result<Opened, OpenError> {
-        if self.sessions.is_empty() {
-            return Err(OpenError::NoSession);
+        if !self.speaks(suite) {
+            return Err(match self.active() {
+                Some(_) => self.wrong_suite(suite, false),
+                None => OpenError::NoSession,
+            });
         }
-        if let Some(at) = self.sessions.iter().position(|session| session.knows(inner, now)) {
+        let fits = |session: &Session<B>| session.suite() == suite && session.knows(inner, now);
+        if let Some(at) = self.sessions.iter().position(fits) {
             return self.open_in(at, inner, outer, now);
         }
         let archived = (1..self.sessions.len()).filter(|at| self.sessions[*at].has_own());
-        let tried: Vec<usize> = iter::once(0).chain(archived.take(TRY_NEW_MAX - 1)).collect();
+        let tried = iter::once(0).chain(archived);
+        let tried = tried.filter(|at| self.sessions[*at].suite() == suite).take(TRY_NEW_MAX);
         let mut error = OpenError::Forged;
-        for at in tried {
+        for at in tried.collect::<Vec<_>>() {
             match self.open_in(at, inner, outer, now) {
                 Err(OpenError::Forged) => {}
                 Err(other) => error = other,
@@ -103,26 +114,42 @@ impl<B: Backend> Conversation<B> {
     /// archiving and the new session change together, after the inner message opened.
     fn accept(
         &mut self,
-        first: &First<'_>,
+        first: &First,
         inner: &Inner<'_>,
         outer: &[u8],
         identity: &Identity,
         (prekeys, now): (&mut Prekeys, Time),
     ) -> Result<Opened, OpenError> {
-        let mut candidate: Candidate<B> = x3dh::accept(first, identity, prekeys, now)?;
+        let (mut session, exporter) = match first.suite {
+            V3::ID => candidate::<V3, B>(first, identity, prekeys, now)?,
+            B2c20::ID => candidate::<B2c20, B>(first, identity, prekeys, now)?,
+            other => return Err(OpenError::SuiteUnsupported(other)),
+        };
         let mut changes = Changes::new();
-        let body = candidate.session.open(inner, outer, now, &mut changes)?;
+        let body = session.open(inner, outer, now, &mut changes)?;
 
         prekeys.consume(first, now, &mut changes);
-        candidate.session.set_created(now);
-        let session = *candidate.session.id();
-        self.insert(candidate.session, &mut changes);
-        Ok(Opened { body, session, first: true, exporter: Some(candidate.exporter), changes })
+        session.set_created(now);
+        let id = *session.id();
+        self.insert(session, &mut changes);
+        Ok(Opened { body, session: id, first: true, exporter: Some(exporter), changes })
     }
 }
 
-/// Whether a stored prefix and a first message have the same initiator and base key.
-fn same_base(prefix: &[u8], first: &First<'_>) -> bool {
-    container::decode_prefix(prefix)
-        .is_ok_and(|(_, began)| began.identity == first.identity && began.base == first.base)
+/// The session that a first message would begin; nothing is committed yet.
+fn candidate<S: RatchetSuite, B: Backend>(
+    first: &First,
+    identity: &Identity,
+    prekeys: &Prekeys,
+    now: Time,
+) -> Result<(Session<B>, Exporter), OpenError>
+where
+    Session<B>: From<Ratchet<S, B>>,
+{
+    if !prekeys.offers(S::ID) {
+        return Err(OpenError::SuiteUnsupported(S::ID));
+    }
+    let offered = prekeys.offered(first, now)?;
+    let (ratchet, exporter) = x3dh::accept::<S, B>(first, identity, &offered)?;
+    Ok((ratchet.into(), exporter))
 }

@@ -7,7 +7,7 @@ use mezza_core::{CryptoRng, Ephemeral, Time};
 use super::stored::{self, Opk, Spk};
 use super::{OPK_HELD_MAX, Prekeys, SPK_HELD_MAX};
 use crate::bundle::PREKEY_ID_MAX;
-use crate::{Changes, List, OneTime, Table};
+use crate::{Changes, OneTime, Table};
 
 impl Prekeys {
     /// Takes one fresh pair for each suite.
@@ -24,14 +24,15 @@ impl Prekeys {
             spk.made = made.saturating_sub(1);
             spk.put(changes);
         }
-        let list = List::ours();
-        for (suite, pair) in list.ids().iter().zip(pairs) {
+        let list = self.list();
+        for (suite, pair) in self.suites.clone().into_iter().zip(pairs) {
             let id = unused(rng, |id| self.spks.iter().any(|spk| spk.id == id));
-            let spk = Spk::sign(&self.identity, (*suite, id, pair), list, made, rng);
+            let list = list.filter(|list| list.holds(suite));
+            let spk = Spk::sign(&self.identity, (suite, id, pair), list, made, rng);
             spk.put(changes);
             self.spks.push(spk);
         }
-        let held_max = SPK_HELD_MAX * list.ids().len();
+        let held_max = SPK_HELD_MAX * self.suites.len();
         while self.spks.len() > held_max {
             let oldest = self.spks.remove(0);
             self.wiped(&oldest, changes);

@@ -5,17 +5,18 @@
 //! OPK   02 | id u32 | made u32 | kind u8 | scalar[32] | public[32]
 //! seen  03 | spk_id u32 | B_16("", "b2c20 seen", EK)
 //! ```
-//! `made` counts minutes since 1970; kind 00 is a plain scalar, 01 (a coin) is refused when read:
+//! The list of a suite outside 0x01xx is 00. `made` counts minutes since 1970; kind 00 is a plain scalar, 01 (a coin) is refused when read:
 //! it would be clamped.
 
 use alloc::vec::Vec;
 
 use mezza_core::{
-    CryptoRng, DecodeError, Ephemeral, Kind, Reader, Secret, SuiteId, Time, Writer, blake2b,
+    CryptoRng, DecodeError, Ephemeral, Kind, Reader, Secret, Suite, SuiteId, Time, Writer, blake2b,
 };
 
 use super::{BUNDLE_VALID_D, WIPE_D};
-use crate::bundle::Entry;
+use crate::bundle::{Entry, SignalBundle, signal};
+use crate::suite::V3;
 use crate::{Changes, Identity, List, OneTime, Table};
 
 const SPK: u8 = 1;
@@ -35,8 +36,8 @@ pub(super) struct Spk {
     pub(super) id: u32,
     /// Minutes since 1970.
     pub(super) made: u32,
-    /// The list of the bundle it was signed with.
-    pub(super) list: List,
+    /// The list of the bundle it was signed with, in a container suite.
+    pub(super) list: Option<List>,
     pub(super) pair: Ephemeral,
     signature: [u8; 64],
 }
@@ -45,12 +46,18 @@ impl Spk {
     pub(super) fn sign(
         identity: &Identity,
         (suite, id, pair): (SuiteId, u32, Ephemeral),
-        list: List,
+        list: Option<List>,
         made: u32,
         rng: &mut dyn CryptoRng,
     ) -> Self {
-        let entry = Entry::sign(identity, &list, (suite, id, *pair.public()), ends(made), rng);
-        Self { suite, id, made, list, pair, signature: entry.signature }
+        let public = *pair.public();
+        let signature = match &list {
+            Some(list) => {
+                Entry::sign(identity, list, (suite, id, public), ends(made), rng).signature
+            }
+            None => signal::sign::<V3>(identity, &public, rng),
+        };
+        Self { suite, id, made, list, pair, signature }
     }
 
     /// Its entry in a bundle.
@@ -61,6 +68,17 @@ impl Spk {
             spk: *self.pair.public(),
             not_after: ends(self.made),
             signature: self.signature,
+        }
+    }
+
+    /// The bundle of a device of Signal.
+    pub(super) fn signal_bundle(&self, registration: u32) -> SignalBundle {
+        SignalBundle {
+            registration,
+            spk_id: self.id,
+            spk: *self.pair.public(),
+            signature: self.signature,
+            one_time: None,
         }
     }
 
@@ -79,7 +97,12 @@ impl Spk {
     pub(super) fn put(&self, changes: &mut Changes) {
         let mut writer = Writer::with_capacity(160);
         writer.u8(SPK).u16(self.suite.0).u32(self.id).u32(self.made);
-        self.list.write(&mut writer);
+        match &self.list {
+            Some(list) => list.write(&mut writer),
+            None => {
+                writer.u8(0);
+            }
+        }
         write_pair(&mut writer, &self.pair);
         writer.bytes(&self.signature);
         changes.put(Table::Spk, key(self.id), writer.finish());
@@ -92,14 +115,27 @@ impl Spk {
                 suite: SuiteId(reader.u16()?),
                 id: reader.u32()?,
                 made: reader.u32()?,
-                list: List::read(reader)?,
+                list: read_list(reader)?,
                 pair: read_pair(reader)?,
                 signature: reader.array()?,
             })
         })?;
-        let sound = row == key(spk.id) && spk.list.holds(spk.suite);
+        let fits = match &spk.list {
+            Some(list) => list.holds(spk.suite),
+            None => spk.suite == V3::ID,
+        };
+        let sound = row == key(spk.id) && fits;
         if sound { Ok(spk) } else { Err(DecodeError::Value) }
     }
+}
+
+/// A list, or 00 in a suite that stands in none.
+fn read_list(reader: &mut Reader<'_>) -> Result<Option<List>, DecodeError> {
+    if reader.peek().first() == Some(&0) {
+        reader.u8()?;
+        return Ok(None);
+    }
+    List::read(reader).map(Some)
 }
 
 /// The end of a bundle in minutes.

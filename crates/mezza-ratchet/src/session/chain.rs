@@ -19,13 +19,17 @@ impl MessageKey {
         &self.0
     }
 
-    /// Seals one text, which uses the key up.
-    pub(super) fn seal<A: Aead, B: Backend>(self, aad: &[u8], text: &[u8], out: &mut Vec<u8>) {
-        A::seal::<B>(&self.0, aad, text, out);
+    /// Seals what stands in `out` from `start` on, which uses the key up.
+    pub(super) fn seal<A: Aead, B: Backend>(self, aad: &[u8], out: &mut Vec<u8>, start: usize) {
+        A::seal::<B>(&self.0, aad, out, start);
     }
 
     /// Opens one text. A key that opened nothing stays good for the true message.
-    pub(super) fn open<A: Aead, B: Backend>(&self, aad: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn open<A: Aead, B: Backend>(
+        &self,
+        aad: [&[u8]; 2],
+        sealed: &[u8],
+    ) -> Option<Vec<u8>> {
         A::open::<B>(&self.0, aad, sealed)
     }
 }

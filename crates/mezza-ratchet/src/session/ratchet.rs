@@ -9,14 +9,17 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
-use mezza_core::{Aead, Backend, Ephemeral, Secret, Time};
+use mezza_core::{Aead, Backend, DecodeError, Ephemeral, Secret, Time};
 use zeroize::Zeroizing;
 
 use super::chain::{MessageKey, ReceiveChain, SendChain};
 use super::{JUMP_MAX, PENDING_D, SESSION_ID_BYTES, SKIPPED_MAX, Skipped};
 use crate::suite::{Kdf, RatchetSuite};
-use crate::wire::{BODY_BYTES_MAX, Inner, OUTER_BYTES_MAX, Wire};
+use crate::wire::{BODY_BYTES_MAX, First, Header, Inner, OUTER_BYTES_MAX, Wire};
 use crate::{Changes, IdentityKey, OpenError, Padding, SealError};
+
+/// Bytes that the additional data of most messages need.
+const AAD_BYTES: usize = 192;
 
 /// Who speaks in a session.
 #[derive(Clone, Copy)]
@@ -96,20 +99,33 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if self.pending { &self.prefix } else { &[] }
     }
 
+    /// The header of the next message, whose ratchet key may not be known yet.
+    fn header<'a>(&self, key: &'a [u8; 32], padded_bytes: usize) -> Header<'a> {
+        Header {
+            suite: S::ID,
+            key,
+            n: self.send.as_ref().map_or(0, SendChain::n),
+            pn: S::Wire::pn(self.pn),
+            sealed_bytes: S::Aead::sealed_len(padded_bytes),
+        }
+    }
+
     fn padded_bytes(&self, body_bytes: usize, padding: Padding) -> Option<usize> {
-        let fixed_bytes = S::Wire::message_bytes(self.next_prefix(), S::Aead::sealed_len(0));
-        S::Wire::padded_bytes(body_bytes, padding, fixed_bytes)
+        S::Wire::padded_bytes(body_bytes, padding, self.bytes_of(0))
     }
 
     /// Bytes of the next message with a body padded in blocks.
-    pub(super) fn message_bytes(&self, body_bytes: usize) -> Option<usize> {
-        let padded_bytes = self.padded_bytes(body_bytes, Padding::Blocks)?;
-        let sealed_bytes = S::Aead::sealed_len(padded_bytes);
-        Some(S::Wire::message_bytes(self.next_prefix(), sealed_bytes))
+    pub fn message_bytes(&self, body_bytes: usize) -> Option<usize> {
+        Some(self.bytes_of(self.padded_bytes(body_bytes, Padding::Blocks)?))
+    }
+
+    fn bytes_of(&self, padded_bytes: usize) -> usize {
+        let header = self.header(&[0; 32], padded_bytes);
+        S::Wire::message_bytes(self.next_prefix(), &self.parties.local, &header)
     }
 
     /// Seals one body. Nothing is changed on an error.
-    pub(super) fn seal(
+    pub fn seal(
         &mut self,
         body: &[u8],
         outer: &[u8],
@@ -131,20 +147,26 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
             return Err(SealError::ChainEnd);
         }
         self.turn(fresh)?;
-        let (Some(own), Some(send)) = (&self.own, &mut self.send) else {
-            return Err(SealError::NeedEphemeral);
-        };
-        let (n, key) = send.step::<S::Kdf>();
+        self.sealed(body, outer, padded_bytes).ok_or(SealError::NeedEphemeral)
+    }
 
-        let text = S::Wire::pad(body, padded_bytes);
-        let sealed_bytes = S::Aead::sealed_len(text.len());
-        let pn = S::Wire::pn(self.pn);
-        let head = S::Wire::head(S::ID, own.public(), n, pn, sealed_bytes);
-        let mut aad = S::Wire::aad(&self.parties.local, &self.parties.remote, outer);
-        aad.extend_from_slice(&head);
-        let mut message = S::Wire::message(self.next_prefix(), &head);
-        key.seal::<S::Aead, B>(&aad, &text, &mut message);
-        Ok(message)
+    /// The next message of the sending chain, if there is one.
+    fn sealed(&mut self, body: &[u8], outer: &[u8], padded_bytes: usize) -> Option<Vec<u8>> {
+        let header = self.header(self.own.as_ref()?.public(), padded_bytes);
+        let (local, remote) = (&self.parties.local, &self.parties.remote);
+        let mut aad = Vec::with_capacity(AAD_BYTES);
+        S::Wire::aad(local, remote, outer, &mut aad);
+        let front = aad.len();
+        S::Wire::head(&header, &mut aad);
+        let prefix = self.next_prefix();
+        let mut message = S::Wire::begin(prefix, local, &aad[front..], header.sealed_bytes);
+        let start = message.len();
+        message.resize(start + S::Aead::NONCE_BYTES, 0);
+        S::Wire::pad(body, padded_bytes, &mut message);
+        let (_, key) = self.send.as_mut()?.step::<S::Kdf>();
+        key.seal::<S::Aead, B>(&aad, &mut message, start);
+        S::Wire::end(self.next_prefix(), &self.parties.local, &mut message);
+        Some(message)
     }
 
     /// Begins a sending chain with a fresh key, if there is none.
@@ -163,7 +185,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     /// Opens one message. Nothing is changed on an error.
-    pub(super) fn open(
+    pub fn open(
         &mut self,
         inner: &Inner<'_>,
         outer: &[u8],
@@ -173,10 +195,11 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if !S::Wire::OUTER && !outer.is_empty() || outer.len() > OUTER_BYTES_MAX {
             return Err(OpenError::Forged);
         }
-        let mut aad = S::Wire::aad(&self.parties.remote, &self.parties.local, outer);
+        let mut aad = Vec::with_capacity(AAD_BYTES);
+        S::Wire::aad(&self.parties.remote, &self.parties.local, outer, &mut aad);
         aad.extend_from_slice(&inner.head);
         if let Some(key) = self.skipped.find(&inner.key, inner.n, now) {
-            let body = unsealed::<S, B>(key, &aad, inner.sealed)?;
+            let body = unsealed::<S, B>(key, &aad, inner)?;
             self.skipped.remove(&self.parties.id, &inner.key, inner.n, changes);
             self.answered(now);
             return Ok(body);
@@ -191,7 +214,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         }
         let (chain, mut kept) = step.chain.walk::<S::Kdf>(inner.n, SKIPPED_MAX);
         let (chain, key) = chain.step::<S::Kdf>();
-        let body = unsealed::<S, B>(&key, &aad, inner.sealed)?;
+        let body = unsealed::<S, B>(&key, &aad, inner)?;
 
         // Nothing was changed above this line.
         let mut rows = Vec::new();
@@ -234,6 +257,12 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         kept.into_iter().map(|(n, key)| (self.their, n, key)).collect()
     }
 
+    /// What the first messages of this session say.
+    pub(super) fn beginning(&self) -> Result<First, DecodeError> {
+        let Parties { local, remote, .. } = &self.parties;
+        S::Wire::read_prefix(S::ID, if self.initiator { local } else { remote }, &self.prefix)
+    }
+
     /// A message of the other side was opened.
     fn answered(&mut self, now: Time) {
         if self.initiator {
@@ -252,9 +281,9 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
 fn unsealed<S: RatchetSuite, B: Backend>(
     key: &MessageKey,
     aad: &[u8],
-    sealed: &[u8],
+    inner: &Inner<'_>,
 ) -> Result<Zeroizing<Vec<u8>>, OpenError> {
-    let text = key.open::<S::Aead, B>(aad, sealed).ok_or(OpenError::Forged)?;
+    let text = key.open::<S::Aead, B>([aad, inner.tail], &inner.sealed).ok_or(OpenError::Forged)?;
     S::Wire::unpad(text).ok_or(OpenError::Malformed)
 }
 

@@ -17,8 +17,8 @@ use mezza_core::{Backend, DecodeError, Ephemeral, Kind, Reader, Secret, Suite, S
 use super::chain::{ReceiveChain, SendChain};
 use super::{Parties, Ratchet, Session, Skipped};
 use crate::IdentityKey;
-use crate::suite::{B2c20, RatchetSuite};
-use crate::wire::{Wire, container};
+use crate::suite::{B2c20, RatchetSuite, V3};
+use crate::wire::Wire;
 
 /// Bytes of a session id.
 pub(crate) const SESSION_ID_BYTES: usize = 16;
@@ -46,9 +46,9 @@ impl<B: Backend> Session<B> {
                 return Err(DecodeError::Value);
             }
             match SuiteId(reader.u16()?) {
+                V3::ID => Ratchet::<V3, B>::read(reader).map(|(r, active)| (r.into(), active)),
                 B2c20::ID => {
-                    let (ratchet, active) = Ratchet::read(reader)?;
-                    Ok((Self::B2c20(ratchet), active))
+                    Ratchet::<B2c20, B>::read(reader).map(|(r, active)| (r.into(), active))
                 }
                 _ => Err(DecodeError::Value),
             }
@@ -137,16 +137,9 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     fn is_sound(&self) -> bool {
         let max = S::Wire::CHAIN_MAX;
         let counters = self.send.as_ref().is_none_or(|send| send.n() <= max)
-            && self.recv.as_ref().is_none_or(|recv| recv.n() <= max + 1)
+            && self.recv.as_ref().is_none_or(|recv| recv.n() <= max.saturating_add(1))
             && self.pn <= max;
-        let prefix = match container::decode_prefix(&self.prefix) {
-            Ok((suite, first)) => {
-                let initiator =
-                    if self.initiator { self.parties.local } else { self.parties.remote };
-                suite == S::ID && first.identity == *initiator.as_bytes()
-            }
-            Err(_) => self.prefix.is_empty(),
-        };
+        let prefix = self.prefix.is_empty() || self.beginning().is_ok();
         let wants_prefix = self.pending || !self.initiator;
         counters
             && prefix

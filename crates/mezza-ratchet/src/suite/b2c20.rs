@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 use mezza_core::{Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, blake2b};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::{Kdf, RatchetSuite};
-use crate::wire::Container;
+use super::{Agreement, Kdf, RatchetSuite, halves};
+use crate::wire::{Container, container};
+use crate::x3dh::Transcript;
 
 /// The product suite.
 #[derive(Debug)]
@@ -29,12 +30,16 @@ impl RatchetSuite for B2c20 {
 pub struct KeyedBlake2b;
 
 impl Kdf for KeyedBlake2b {
-    fn x3dh(shared: &[Secret<32>], transcript: &[u8; 64]) -> (Secret<32>, Secret<32>) {
+    fn x3dh(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement {
+        let transcript = transcript.hash();
         let mut parts: Vec<&[u8]> = Vec::with_capacity(shared.len() + 2);
         parts.push(&[0xff; 32]);
-        parts.extend(shared.iter().map(|dh| dh.expose().as_slice()));
-        parts.push(transcript);
-        pair(&[], "b2c20 x3dh", &parts)
+        parts.extend(shared.iter().map(|secret| secret.expose().as_slice()));
+        parts.push(&transcript);
+        let (root, exporter) = pair(&[], "b2c20 x3dh", &parts);
+        let mut id = [0; 16];
+        blake2b(&mut id, &[], "b2c20 session", &[&transcript]);
+        Agreement { id, root, exporter }
     }
 
     fn root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>) {
@@ -50,9 +55,7 @@ impl Kdf for KeyedBlake2b {
 fn pair(key: &[u8], person: &str, parts: &[&[u8]]) -> (Secret<32>, Secret<32>) {
     let mut wide = Zeroizing::new([0; 64]);
     blake2b(wide.as_mut_slice(), key, person, parts);
-    let first = Secret::fill(|out| out.copy_from_slice(&wide[..32]));
-    let second = Secret::fill(|out| out.copy_from_slice(&wide[32..]));
-    (first, second)
+    halves(&wide)
 }
 
 /// Bytes of the synthetic nonce N in front of the ciphertext.
@@ -73,27 +76,30 @@ const IDENTITIES_BYTES: usize = 64;
 pub struct SyntheticChacha;
 
 impl Aead for SyntheticChacha {
+    const NONCE_BYTES: usize = NONCE_BYTES;
+
     fn sealed_len(text: usize) -> usize {
         NONCE_BYTES + text + TAG_BYTES
     }
 
-    fn seal<B: Backend>(mk: &Secret<32>, aad: &[u8], text: &[u8], out: &mut Vec<u8>) {
+    fn seal<B: Backend>(mk: &Secret<32>, aad: &[u8], out: &mut Vec<u8>, start: usize) {
+        let (front, text) = out[start..].split_at_mut(NONCE_BYTES);
         let nonce = synthetic(mk, aad, text);
-        out.reserve(Self::sealed_len(text.len()));
-        out.extend_from_slice(&nonce);
-        let start = out.len();
-        out.extend_from_slice(text);
+        front.copy_from_slice(&nonce);
         let (key, iv) = frame::<B>(mk, &nonce);
-        let tag = key.seal(&iv, aad, &mut out[start..]);
+        let tag = key.seal(&iv, aad, text);
         out.extend_from_slice(&tag);
     }
 
-    fn open<B: Backend>(mk: &Secret<32>, aad: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    fn open<B: Backend>(mk: &Secret<32>, aad: [&[u8]; 2], sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, rest) = sealed.split_first_chunk::<NONCE_BYTES>()?;
         let (ciphertext, tag) = rest.split_last_chunk::<TAG_BYTES>()?;
+        if !aad[1].is_empty() {
+            return None;
+        }
         let (key, iv) = frame::<B>(mk, nonce);
         let mut text = ciphertext.to_vec();
-        if key.open(&iv, aad, &mut text, tag) {
+        if key.open(&iv, aad[0], &mut text, tag) {
             return Some(text);
         }
         text.zeroize();
@@ -107,7 +113,7 @@ fn synthetic(mk: &Secret<32>, aad: &[u8], text: &[u8]) -> [u8; NONCE_BYTES] {
     let outer_len = aad.get(IDENTITIES_BYTES).copied().unwrap_or(0);
     let outer_end = IDENTITIES_BYTES + usize::from(outer_len);
     let outer = aad.get(IDENTITIES_BYTES + 1..=outer_end).unwrap_or(&[]);
-    let body = crate::wire::container::unpadded(text).map_or(text, |len| &text[..len]);
+    let body = container::unpadded(text).map_or(text, |len| &text[..len]);
     let text_len = (text.len() as u32).to_be_bytes();
     let mut nonce = [0; NONCE_BYTES];
     let parts = [&text_len[..], &[outer_len], outer, body];

@@ -8,12 +8,13 @@
 //! The header of the message inside a first message, as it is authenticated, is that of a message
 //! of its own: `F1 | 01 | suite | ..`.
 
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, SuiteId, Writer};
 use zeroize::Zeroizing;
 
-use super::{Envelope, First, Inner, PAD_BYTES, Padding, SEALED_BYTES_MAX, Wire};
+use super::{Envelope, First, Header, Inner, PAD_BYTES, Padding, SEALED_BYTES_MAX, Wire};
 use crate::{IdentityKey, List, keys};
 
 /// The first byte of every container message.
@@ -36,39 +37,6 @@ pub fn claim(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
     read_claim(&mut Reader::new(message))
 }
 
-/// Decodes a message of either kind; keys are canonical afterwards.
-pub fn decode(message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
-    let mut reader = Reader::new(message);
-    let (suite, is_first) = read_claim(&mut reader)?;
-    let first = if is_first { Some(read_first(&mut reader, message)?) } else { None };
-    let inner = read_inner(&mut reader, suite)?;
-    Ok(Envelope { first, inner })
-}
-
-/// Decodes a prefix that was stored: it must end with its list.
-pub fn decode_prefix(prefix: &[u8]) -> Result<(SuiteId, First<'_>), DecodeError> {
-    Reader::all(prefix, |reader| {
-        let (suite, is_first) = read_claim(reader)?;
-        let first = read_first(reader, prefix)?;
-        if is_first { Ok((suite, first)) } else { Err(DecodeError::Value) }
-    })
-}
-
-/// The prefix of the first messages of a session.
-pub fn prefix(
-    suite: SuiteId,
-    identity: &IdentityKey,
-    base: &[u8; 32],
-    ids: (u32, u32),
-    list: &List,
-) -> Vec<u8> {
-    let mut writer = Writer::with_capacity(85);
-    writer.u8(FAMILY).u8(KIND_FIRST).u16(suite.0);
-    writer.bytes(identity.as_bytes()).bytes(base).u32(ids.0).u32(ids.1);
-    list.write(&mut writer);
-    writer.finish()
-}
-
 fn read_claim(reader: &mut Reader<'_>) -> Result<(SuiteId, bool), DecodeError> {
     if reader.u8()? != FAMILY {
         return Err(DecodeError::Value);
@@ -81,25 +49,38 @@ fn read_claim(reader: &mut Reader<'_>) -> Result<(SuiteId, bool), DecodeError> {
     Ok((SuiteId(reader.u16()?), is_first))
 }
 
-fn read_first<'a>(reader: &mut Reader<'a>, message: &'a [u8]) -> Result<First<'a>, DecodeError> {
+fn read_first(reader: &mut Reader<'_>, suite: SuiteId) -> Result<First, DecodeError> {
     let identity = reader.array()?;
     let base = read_key(reader)?;
-    let spk_id = reader.u32()?;
-    let opk_id = reader.u32()?;
-    let list = List::read(reader)?;
-    let prefix = &message[..message.len() - reader.len()];
-    Ok(First { identity, base, spk_id, opk_id, list, prefix })
+    let (spk_id, opk_id) = (reader.u32()?, reader.u32()?);
+    let list = Some(List::read(reader)?);
+    Ok(First { suite, identity, base, spk_id, opk_id, list, registration: 0 })
 }
 
-fn read_inner<'a>(reader: &mut Reader<'a>, suite: SuiteId) -> Result<Inner<'a>, DecodeError> {
+/// Reads the rest of `message`, whose head is authenticated as that of a message of its own.
+fn read_inner<'a>(
+    reader: &mut Reader<'a>,
+    message: &'a [u8],
+    own_head: Option<SuiteId>,
+) -> Result<Inner<'a>, DecodeError> {
+    let start = message.len() - reader.len();
     let key = read_key(reader)?;
-    let n = reader.u24()?;
-    let pn = reader.u24()?;
+    let (n, pn) = (reader.u24()?, reader.u24()?);
     let sealed = reader.rest();
     if sealed.len() > SEALED_BYTES_MAX {
         return Err(DecodeError::Value);
     }
-    Ok(Inner { key, n, pn, head: Container::head(suite, &key, n, pn, 0), sealed })
+    let fields = &message[start..message.len() - sealed.len()];
+    let head = match own_head {
+        None => Cow::Borrowed(&message[..HEAD_BYTES]),
+        Some(suite) => Cow::Owned([&claimed(KIND_MESSAGE, suite), fields].concat()),
+    };
+    Ok(Inner { key, n, pn, head, sealed: Cow::Borrowed(sealed), tail: &[] })
+}
+
+fn claimed(kind: u8, suite: SuiteId) -> [u8; CLAIM_BYTES] {
+    let [high, low] = suite.0.to_be_bytes();
+    [FAMILY, kind, high, low]
 }
 
 fn read_key(reader: &mut Reader<'_>) -> Result<[u8; 32], DecodeError> {
@@ -116,25 +97,67 @@ impl Wire for Container {
     const CHAIN_MAX: u32 = (1 << 24) - 1;
     const OUTER: bool = true;
 
-    fn aad(sender: &IdentityKey, receiver: &IdentityKey, outer: &[u8]) -> Vec<u8> {
-        let mut writer = Writer::with_capacity(65 + outer.len() + HEAD_BYTES);
-        writer.bytes(sender.as_bytes()).bytes(receiver.as_bytes()).var8(outer);
+    fn decode(message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
+        let mut reader = Reader::new(message);
+        let (suite, is_first) = read_claim(&mut reader)?;
+        let first = if is_first { Some(read_first(&mut reader, suite)?) } else { None };
+        let inner = read_inner(&mut reader, message, is_first.then_some(suite))?;
+        Ok(Envelope { first, inner })
+    }
+
+    fn prefix(first: &First) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(85);
+        writer.bytes(&claimed(KIND_FIRST, first.suite));
+        writer.bytes(&first.identity).bytes(&first.base).u32(first.spk_id).u32(first.opk_id);
+        if let Some(list) = &first.list {
+            list.write(&mut writer);
+        }
         writer.finish()
     }
 
-    fn head(suite: SuiteId, key: &[u8; 32], n: u32, pn: u32, _sealed_bytes: usize) -> Vec<u8> {
-        let mut writer = Writer::with_capacity(HEAD_BYTES);
-        writer.u8(FAMILY).u8(KIND_MESSAGE).u16(suite.0).bytes(key).u24(n).u24(pn);
-        writer.finish()
+    fn read_prefix(
+        suite: SuiteId,
+        initiator: &IdentityKey,
+        prefix: &[u8],
+    ) -> Result<First, DecodeError> {
+        let (claim, first) = Reader::all(prefix, |reader| {
+            let claim = read_claim(reader)?;
+            Ok::<_, DecodeError>((claim, read_first(reader, claim.0)?))
+        })?;
+        let fits = claim == (suite, true) && first.identity == *initiator.as_bytes();
+        if fits { Ok(first) } else { Err(DecodeError::Value) }
     }
 
-    fn message(prefix: &[u8], head: &[u8]) -> Vec<u8> {
-        if prefix.is_empty() { head.to_vec() } else { [prefix, &head[CLAIM_BYTES..]].concat() }
+    fn aad(sender: &IdentityKey, receiver: &IdentityKey, outer: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(sender.as_bytes());
+        out.extend_from_slice(receiver.as_bytes());
+        out.push(outer.len() as u8);
+        out.extend_from_slice(outer);
     }
 
-    fn message_bytes(prefix: &[u8], sealed_bytes: usize) -> usize {
+    fn head(header: &Header<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(&claimed(KIND_MESSAGE, header.suite));
+        out.extend_from_slice(header.key);
+        for count in [header.n, header.pn] {
+            debug_assert!(count < 1 << 24);
+            out.extend_from_slice(&count.to_be_bytes()[1..]);
+        }
+    }
+
+    fn begin(prefix: &[u8], _: &IdentityKey, head: &[u8], sealed_bytes: usize) -> Vec<u8> {
+        let (front, head) =
+            if prefix.is_empty() { (head, &[][..]) } else { (prefix, &head[CLAIM_BYTES..]) };
+        let mut out = Vec::with_capacity(front.len() + head.len() + sealed_bytes);
+        out.extend_from_slice(front);
+        out.extend_from_slice(head);
+        out
+    }
+
+    fn end(_: &[u8], _: &IdentityKey, _: &mut Vec<u8>) {}
+
+    fn message_bytes(prefix: &[u8], _: &IdentityKey, header: &Header<'_>) -> usize {
         let front = if prefix.is_empty() { CLAIM_BYTES } else { prefix.len() };
-        front + HEAD_BYTES - CLAIM_BYTES + sealed_bytes
+        front + HEAD_BYTES - CLAIM_BYTES + header.sealed_bytes
     }
 
     fn pn(count: u32) -> u32 {
@@ -154,12 +177,11 @@ impl Wire for Container {
         (least <= padded && padded <= PADDED_BYTES_MAX).then_some(padded)
     }
 
-    fn pad(body: &[u8], padded_bytes: usize) -> Zeroizing<Vec<u8>> {
-        let mut text = Zeroizing::new(Vec::with_capacity(padded_bytes));
-        text.extend_from_slice(body);
-        text.push(PAD_MARK);
-        text.resize(padded_bytes, 0);
-        text
+    fn pad(body: &[u8], padded_bytes: usize, out: &mut Vec<u8>) {
+        let end = out.len() + padded_bytes;
+        out.extend_from_slice(body);
+        out.push(PAD_MARK);
+        out.resize(end, 0);
     }
 
     fn unpad(text: Vec<u8>) -> Option<Zeroizing<Vec<u8>>> {

@@ -1,7 +1,9 @@
 //! Alice and Bob of the vectors: fixed keys, so that every byte is known.
 
 use data_encoding::HEXLOWER;
-use mezza_core::{Backend, Ephemeral, Portable, Secret, Time};
+use mezza_core::{Backend, Ephemeral, Portable, Secret, Suite, Time};
+use mezza_ratchet::suite::B2c20;
+use mezza_ratchet::wire::First;
 use mezza_ratchet::{
     Bundle, Conversation, Exporter, Identity, List, OneTime, Prekeys, Record, Session, Table,
 };
@@ -39,6 +41,11 @@ pub fn alice() -> Identity {
 
 pub fn bob() -> Identity {
     Identity::new(pair("ikB"))
+}
+
+/// The 64 bytes Z of the signatures.
+pub fn z() -> [u8; 64] {
+    crate::vectors::Case::read("signature-bundle.txt").array("z")
 }
 
 pub fn now() -> Time {
@@ -82,6 +89,19 @@ pub fn bobs_prekeys() -> Prekeys {
         Record { table: Table::Opk, key: &OPK_ID.to_be_bytes(), value: &opk },
     ];
     Prekeys::load(bob(), records).expect("stored prekeys")
+}
+
+/// What Alice says of the handshake.
+pub fn first(one_time: Option<OneTime>) -> First {
+    First {
+        suite: B2c20::ID,
+        identity: *alice().public().as_bytes(),
+        base: *pair("ekA").public(),
+        spk_id: SPK_ID,
+        opk_id: one_time.map_or(0, |opk| opk.id),
+        list: Some(List::ours()),
+        registration: 0,
+    }
 }
 
 /// Alice's side of the handshake of the vectors.

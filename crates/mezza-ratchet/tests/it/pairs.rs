@@ -1,33 +1,37 @@
 //! Two devices and a virtual clock.
 
+use mezza_core::SuiteId;
 use mezza_ratchet::Table;
 
-use crate::people::{DAY, open_session, pass, two_people};
+use crate::people::{DAY, SUITES, open_session, open_session_of, pass, two_people, two_people_of};
 
 #[test]
 fn turns_of_three_messages_with_every_second_batch_reversed() {
-    let (mut alice, mut bob) = open_session(1);
-    for turn in 0..20_u8 {
-        let (from, to) =
-            if turn % 2 == 0 { (&mut alice, &mut bob) } else { (&mut bob, &mut alice) };
-        let mut batch: Vec<_> = (0..3).map(|i| (from.send(&[turn, i]), vec![turn, i])).collect();
-        if turn % 4 > 1 {
-            batch.reverse();
+    for suite in SUITES {
+        let (mut alice, mut bob) = open_session_of(suite, 1);
+        for turn in 0..20_u8 {
+            let (from, to) =
+                if turn % 2 == 0 { (&mut alice, &mut bob) } else { (&mut bob, &mut alice) };
+            let mut batch: Vec<_> =
+                (0..3).map(|i| (from.send(&[turn, i]), vec![turn, i])).collect();
+            if turn % 4 > 1 {
+                batch.reverse();
+            }
+            for (message, body) in batch {
+                assert_eq!(to.receive(&message), Ok(body));
+                assert!(to.receive(&message).is_err(), "a replay");
+            }
         }
-        for (message, body) in batch {
-            assert_eq!(to.receive(&message), Ok(body));
-            assert!(to.receive(&message).is_err(), "a replay");
-        }
+        assert_eq!(alice.disk.count(Table::Skipped) + bob.disk.count(Table::Skipped), 0);
     }
-    assert_eq!(alice.disk.count(Table::Skipped) + bob.disk.count(Table::Skipped), 0);
 }
 
 #[test]
 fn first_messages_swapped_with_and_without_one_time_key() {
-    for with_one_time in [true, false] {
-        let (mut alice, mut bob) = two_people(2);
+    for (suite, with_one_time) in SUITES.into_iter().flat_map(|s| [(s, true), (s, false)]) {
+        let (mut alice, mut bob) = two_people_of(suite, 2);
         let one_time = if with_one_time { bob.server.one_time.pop() } else { None };
-        let ours = alice.begin(&bob.server.bundle.clone(), one_time).expect("a session");
+        let ours = alice.begin_without(&bob, one_time);
         let (one, two) = (alice.send(b"one"), alice.send(b"two"));
         let opened = bob.open(&two, &[]).expect("two");
         assert_eq!((opened.body.as_slice(), opened.first), (&b"two"[..], true));
@@ -39,7 +43,11 @@ fn first_messages_swapped_with_and_without_one_time_key() {
 
 #[test]
 fn a_restart_between_any_two_messages_changes_nothing() {
-    let (mut alice, mut bob) = two_people(3);
+    SUITES.into_iter().for_each(restarts);
+}
+
+fn restarts(suite: SuiteId) {
+    let (mut alice, mut bob) = two_people_of(suite, 3);
     alice.begin_with(&mut bob);
     for turn in 0..10_u8 {
         for person in [&mut alice, &mut bob] {

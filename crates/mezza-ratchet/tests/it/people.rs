@@ -3,16 +3,20 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use mezza_core::{Backend, Ephemeral, Machine, Portable, Secret, Time};
+use mezza_core::{Backend, Ephemeral, Machine, Portable, Secret, Suite, SuiteId, Time};
 use mezza_ratchet::prekeys::{Input, Output};
+use mezza_ratchet::suite::{B2c20, V3};
 use mezza_ratchet::{
-    Bundle, BundleError, Change, Changes, Conversation, Exporter, Identity, List, OneTime,
-    OpenError, Opened, Padding, Prekeys, Record, SealError, Table,
+    Bundle, BundleError, Change, Changes, CheckedBundle, Conversation, Exporter, Identity, List,
+    OneTime, OpenError, Opened, Padding, Prekeys, Record, SealError, SignalBundle, Table,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 pub const DAY: u64 = Time::DAY_MS;
+
+/// The number of every install of `signal-v3`.
+pub const REGISTRATION: u32 = 4660;
 
 /// One-time keys that a person hands in at a time, fewer than are asked for.
 pub const STOCK: usize = 25;
@@ -101,6 +105,7 @@ pub fn is_talk(table: Table) -> bool {
 #[derive(Clone, Default)]
 pub struct Server {
     pub bundle: Vec<u8>,
+    pub signal: Option<SignalBundle>,
     pub one_time: Vec<OneTime>,
 }
 
@@ -113,18 +118,33 @@ pub struct Person {
     pub server: Server,
     pub rng: ChaCha20Rng,
     pub now: Time,
+    /// The suite it offers.
+    pub suite: SuiteId,
 }
+
+/// The suites that two devices of tests may speak.
+pub const SUITES: [SuiteId; 2] = [B2c20::ID, V3::ID];
 
 /// Alice and Bob, with prekeys published and no session.
 pub fn two_people(seed: u64) -> (Person, Person) {
+    two_people_of(B2c20::ID, seed)
+}
+
+/// [`two_people`] with devices of one suite.
+pub fn two_people_of(suite: SuiteId, seed: u64) -> (Person, Person) {
     let (a, b) = (identity(2 * seed + 1), identity(2 * seed + 2));
-    let alice = Person::new(a.duplicate(), &b, 2 * seed + 1);
-    (alice, Person::new(b, &a, 2 * seed + 2))
+    let alice = Person::new(a.duplicate(), &b, 2 * seed + 1, suite);
+    (alice, Person::new(b, &a, 2 * seed + 2, suite))
 }
 
 /// Alice and Bob after one message each way: both sessions are open, it is Alice's turn.
 pub fn open_session(seed: u64) -> (Person, Person) {
-    let (mut alice, mut bob) = two_people(seed);
+    open_session_of(B2c20::ID, seed)
+}
+
+/// [`open_session`] with devices of one suite.
+pub fn open_session_of(suite: SuiteId, seed: u64) -> (Person, Person) {
+    let (mut alice, mut bob) = two_people_of(suite, seed);
     alice.begin_with(&mut bob);
     let hello = alice.send(b"hello");
     bob.receive(&hello).expect("a first message");
@@ -139,15 +159,16 @@ pub fn identity(seed: u64) -> Identity {
 }
 
 impl Person {
-    pub fn new(own: Identity, contact: &Identity, seed: u64) -> Self {
+    pub fn new(own: Identity, contact: &Identity, seed: u64, suite: SuiteId) -> Self {
         let mut person = Self {
-            prekeys: Prekeys::new(own.duplicate()),
+            prekeys: offering(Prekeys::new(own.duplicate()), suite),
             talk: Talk::new(own.public(), contact.public()),
             identity: own,
             disk: Disk::default(),
             server: Server::default(),
             rng: ChaCha20Rng::seed_from_u64(seed),
             now: START,
+            suite,
         };
         person.wake();
         person
@@ -184,6 +205,7 @@ impl Person {
                 Output::Store(changes) => self.disk.apply(changes),
                 Output::Publish { bundle, one_time, replace } => {
                     self.server.bundle = bundle;
+                    self.server.signal = self.prekeys.signal_bundle(REGISTRATION);
                     if replace {
                         self.server.one_time.clear();
                     }
@@ -198,6 +220,15 @@ impl Person {
     /// Begins a session with what the server holds of `other`.
     pub fn begin_with(&mut self, other: &mut Self) -> Exporter {
         let one_time = other.server.one_time.pop();
+        self.begin_without(other, one_time)
+    }
+
+    /// Begins a session with or without a one-time key.
+    pub fn begin_without(&mut self, other: &Self, one_time: Option<OneTime>) -> Exporter {
+        if let Some(bundle) = &other.server.signal {
+            let checked = bundle.check(self.talk.remote(), REGISTRATION).expect("a good bundle");
+            return self.initiate(checked, one_time).expect("a session");
+        }
         self.begin(&other.server.bundle.clone(), one_time).expect("a good bundle")
     }
 
@@ -208,6 +239,14 @@ impl Person {
     ) -> Result<Exporter, BundleError> {
         let bundle = Bundle::decode(bundle)?;
         let checked = bundle.check(self.talk.remote(), &List::ours(), self.now)?;
+        self.initiate(checked, one_time)
+    }
+
+    fn initiate(
+        &mut self,
+        checked: CheckedBundle,
+        one_time: Option<OneTime>,
+    ) -> Result<Exporter, BundleError> {
         let base = self.fresh();
         let (session, exporter) = checked.initiate(&self.identity, base, one_time)?;
         let changes = self.talk.begin(session, self.now);
@@ -280,7 +319,8 @@ impl Person {
         let (local, remote) = (*self.talk.local(), *self.talk.remote());
         self.talk = Talk::load(local, remote, self.disk.records(is_talk)).expect("stored rows");
         let rows = self.disk.records(|table| !is_talk(table));
-        self.prekeys = Prekeys::load(self.identity.duplicate(), rows).expect("stored rows");
+        let prekeys = Prekeys::load(self.identity.duplicate(), rows).expect("stored rows");
+        self.prekeys = offering(prekeys, self.suite);
         self.wake();
     }
 
@@ -291,14 +331,22 @@ impl Person {
         let rows = self.disk.records(|table| !is_talk(table));
         Self {
             identity: self.identity.duplicate(),
-            prekeys: Prekeys::load(self.identity.duplicate(), rows).expect("rows"),
+            prekeys: offering(
+                Prekeys::load(self.identity.duplicate(), rows).expect("rows"),
+                self.suite,
+            ),
             talk,
             disk: self.disk.clone(),
             server: self.server.clone(),
             rng: ChaCha20Rng::seed_from_u64(0x7e1ef),
             now: self.now,
+            suite: self.suite,
         }
     }
+}
+
+fn offering(prekeys: Prekeys, suite: SuiteId) -> Prekeys {
+    if suite == B2c20::ID { prekeys } else { prekeys.offering(&[suite]) }
 }
 
 /// Both clocks move.

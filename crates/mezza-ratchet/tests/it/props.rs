@@ -1,7 +1,7 @@
 //! Properties over random schedules and random bytes.
 
 use mezza_core::SuiteId;
-use mezza_ratchet::wire::{self, container};
+use mezza_ratchet::wire::{self, Container, Wire};
 use mezza_ratchet::{Bundle, List, OneTime, OpenError, Padding, Record, Table};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -156,13 +156,14 @@ proptest! {
         if first && message.len() > 79 {
             message[76..79].copy_from_slice(&[1, 1, 1]);
         }
-        if let Ok(envelope) = container::decode(&message) {
-            let front = envelope.first.as_ref().map_or(&message[..4], |first| first.prefix);
-            let again = [front, &envelope.inner.head[4..], envelope.inner.sealed].concat();
+        if let Ok(envelope) = Container::decode(&message) {
+            let front = envelope.first.as_ref().map(Container::prefix);
+            let front = front.as_deref().unwrap_or(&message[..4]);
+            let again = [front, &envelope.inner.head[4..], &envelope.inner.sealed].concat();
             prop_assert_eq!(&again, &message);
             prop_assert_eq!(wire::first_identity(&message).is_some(), first);
         }
-        let _ = (container::decode(&bytes), wire::claim(&bytes), wire::first_identity(&bytes));
+        let _ = (Container::decode(&bytes), wire::claim(&bytes), wire::first_identity(&bytes));
     }
 
     #[test]

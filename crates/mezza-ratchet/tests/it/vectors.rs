@@ -5,14 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mezza_core::{Blake2b512, Ephemeral, Portable, Secret, Suite, Time};
-use mezza_ratchet::suite::Kdf;
 use mezza_ratchet::suite::b2c20::{B2c20, KeyedBlake2b};
+use mezza_ratchet::suite::{Agreement, Kdf};
 use mezza_ratchet::{
     Bundle, BundleError, Identity, IdentityKey, KeyError, List, OneTime, OpenError, Padding,
-    Prekeys, Record, Table, safety, xeddsa,
+    Prekeys, Record, Table, safety, x3dh::Transcript, xeddsa,
 };
 
 use crate::fixture::{self, Talk, hex, unhex, unhex_array};
+
+mod signal;
 
 /// One case: `key: value` lines.
 pub struct Case {
@@ -89,11 +91,13 @@ fn every_vector_comes_out() {
             "reply" => reply(&case),
             "stored" => stored(&case),
             "number" => number(&case),
+            "signal" => signal::conversation(&case),
+            "signal-number" => signal::number(&case),
             other => panic!("{name}: unknown kind {other}"),
         }
         *seen.entry(kind).or_default() += 1;
     }
-    assert_eq!(seen.len(), 13, "kinds of cases: {seen:?}");
+    assert_eq!(seen.len(), 15, "kinds of cases: {seen:?}");
     assert!(seen.values().sum::<u32>() >= 100, "cases: {seen:?}");
 }
 
@@ -177,7 +181,17 @@ fn handshake(case: &Case) {
     for (i, dh) in shared.iter().enumerate() {
         assert_eq!(hex(dh.expose()), case.text(&format!("dh{}", i + 1)), "{}", case.name);
     }
-    let (root, ex) = KeyedBlake2b::x3dh(&shared, &case.array("transcript"));
+    let first = fixture::first(one_time);
+    let (list, opk) = (List::ours(), one_time.map(|opk| opk.key));
+    let transcript = Transcript {
+        first: &first,
+        responder: &bob.public(),
+        list: Some(&list),
+        spk: spk.public(),
+        opk: opk.as_ref(),
+    };
+    assert_eq!(hex(&transcript.hash()), case.text("transcript"));
+    let Agreement { root, exporter: ex, .. } = KeyedBlake2b::x3dh(&shared, &transcript);
     assert_eq!(hex(root.expose()), case.text("root"));
     assert_eq!(hex(ex.expose()), case.text("exporter"));
     let [mix] = exporter.export(["mezza mix root"]);
@@ -230,11 +244,12 @@ fn sealed(case: &Case) {
     text.push(0x80);
     text.resize(case.number("padded") as usize, 0);
     let key = Secret::copy_from(&case.array("message_key"));
-    let mut out = Vec::new();
-    Chacha::seal::<Portable>(&key, &aad, &text, &mut out);
+    let mut out = vec![0; Chacha::NONCE_BYTES];
+    out.extend(&text);
+    Chacha::seal::<Portable>(&key, &aad, &mut out, 0);
     assert_eq!(hex(&out), case.text("sealed"), "{}", case.name);
     assert_eq!(out.len(), Chacha::sealed_len(text.len()));
-    assert_eq!(Chacha::open::<Portable>(&key, &aad, &out), Some(text));
+    assert_eq!(Chacha::open::<Portable>(&key, [&aad, &[]], &out), Some(text));
 }
 
 /// A message to Bob of the vectors, who has no session (or one, if `after` names a message).

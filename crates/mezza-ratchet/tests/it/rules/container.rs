@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mezza_ratchet::wire::{self, container};
+use mezza_ratchet::wire::{self, Container, Wire};
 use mezza_ratchet::{Bundle, List, OneTime, OpenError, Padding, SealError};
 
 use crate::fixture;
@@ -135,8 +135,8 @@ fn ratchet_33_formats_are_exact() {
         assert!(Bundle::decode(&bundle[..cut]).is_err());
     }
     // A head says the same after it was decoded and written again.
-    let envelope = container::decode(&first).expect("a message");
-    let prefix = envelope.first.expect("a first message").prefix;
-    let again = [prefix, &envelope.inner.head[4..], envelope.inner.sealed].concat();
+    let envelope = Container::decode(&first).expect("a message");
+    let prefix = Container::prefix(&envelope.first.expect("a first message"));
+    let again = [&prefix, &envelope.inner.head[4..], &envelope.inner.sealed].concat();
     assert_eq!(again, first);
 }

@@ -1,0 +1,81 @@
+//! Suite 0x7F04: the paper taken literally. Only hash and AEAD are exchanged; the key schedule,
+//! the messages and the first byte stay Signal's, and a state that is put back gives one keystream
+//! twice. It exists to be measured and attacked: the lab alone imports it (RATCHET-46), and no
+//! message, list or stored row can name it.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::RatchetSuite;
+use super::signal::{self, Dialect, HmacKdf};
+use crate::wire::Signal;
+
+/// The suite of the paper.
+#[derive(Debug)]
+pub struct Paper;
+
+impl Suite for Paper {
+    const ID: SuiteId = SuiteId(0x7f04);
+    const NAME: &'static str = "paper";
+    type Sig = Blake2b512;
+    type Aead = DerivedChacha;
+}
+
+impl RatchetSuite for Paper {
+    type Kdf = HmacKdf<Self>;
+    type Wire = Signal<Self>;
+}
+
+impl Dialect for Paper {
+    const SUITE: SuiteId = Self::ID;
+    const VERSION: u8 = 3;
+    const MAC_BYTES: usize = 0;
+    const X3DH_INFO: &'static str = "WhisperText";
+}
+
+/// Bytes of the tag behind the ciphertext.
+const TAG_BYTES: usize = 16;
+
+/// ChaCha20-Poly1305 under `key[32] | nonce[12] = HKDF(0 x32, mk, "WhisperMessageKeys", 44)`.
+#[derive(Debug)]
+pub struct DerivedChacha;
+
+impl Aead for DerivedChacha {
+    const NONCE_BYTES: usize = 0;
+
+    fn sealed_len(text: usize) -> usize {
+        text + TAG_BYTES
+    }
+
+    fn seal<B: Backend>(mk: &Secret<32>, aad: &[u8], out: &mut Vec<u8>, start: usize) {
+        let (key, iv) = frame::<B>(mk);
+        let tag = key.seal(&iv, aad, &mut out[start..]);
+        out.extend_from_slice(&tag);
+    }
+
+    fn open<B: Backend>(mk: &Secret<32>, aad: [&[u8]; 2], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (ciphertext, tag) = sealed.split_last_chunk::<TAG_BYTES>()?;
+        if !aad[1].is_empty() {
+            return None;
+        }
+        let (key, iv) = frame::<B>(mk);
+        let mut text = ciphertext.to_vec();
+        if key.open(&iv, aad[0], &mut text, tag) {
+            return Some(text);
+        }
+        text.zeroize();
+        None
+    }
+}
+
+/// The AEAD key and nonce of one text.
+fn frame<B: Backend>(mk: &Secret<32>) -> (B::Chacha, [u8; 12]) {
+    let wide: Zeroizing<[u8; 44]> = signal::derive(None, mk, "WhisperMessageKeys");
+    let mut key = Zeroizing::new([0; 32]);
+    key.copy_from_slice(&wide[..32]);
+    let mut iv = [0; 12];
+    iv.copy_from_slice(&wide[32..]);
+    (B::Chacha::new(&key), iv)
+}

@@ -1,0 +1,107 @@
+//! The key schedule of Signal's own suites: HKDF (RFC 5869) and HMAC (RFC 2104) over SHA-256.
+//!
+//! ```text
+//! x3dh   rk0 | ck | ex = HKDF(0 x32, FF x32 | DH1 | DH2 | DH3 [| DH4], info of the suite, 96)
+//! root   rk' | ck      = HKDF(rk, DH, "WhisperRatchet", 64)
+//! chain  mk = HMAC(ck, 01)      ck' = HMAC(ck, 02)
+//! ```
+//! Nobody sends in the chain of the signed prekey, so its ck is dropped. The exporter is ours: a
+//! longer expansion does not change the bytes in front.
+
+use core::marker::PhantomData;
+
+use hkdf::{Hkdf, HkdfExtract};
+use hmac::{Hmac, KeyInit, Mac};
+use mezza_core::{Secret, SuiteId, blake2b};
+use sha2::Sha256;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::{Agreement, Kdf, halves};
+use crate::x3dh::Transcript;
+
+/// What differs between the suites that speak Signal's formats.
+pub trait Dialect: 'static {
+    /// The number of the suite.
+    const SUITE: SuiteId;
+    /// The version in the first byte of a message.
+    const VERSION: u8;
+    /// Bytes of the tag behind the protobuf.
+    const MAC_BYTES: usize;
+    /// The info of the X3DH derivation.
+    const X3DH_INFO: &'static str;
+}
+
+/// The key schedule in the labels of one dialect.
+#[derive(Debug)]
+pub struct HmacKdf<D>(PhantomData<D>);
+
+impl<D: Dialect> Kdf for HmacKdf<D> {
+    fn x3dh(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement {
+        let mut extract = HkdfExtract::<Sha256>::new(None);
+        extract.input_ikm(&[0xff; 32]);
+        for secret in shared {
+            extract.input_ikm(secret.expose());
+        }
+        let (mut prk, hkdf) = extract.finalize();
+        let mut wide = Zeroizing::new([0; 96]);
+        expand(&hkdf, D::X3DH_INFO, &mut *wide);
+        prk.as_mut_slice().zeroize();
+        Agreement {
+            id: session_id(transcript),
+            root: Secret::fill(|out| out.copy_from_slice(&wide[..32])),
+            exporter: Secret::fill(|out| out.copy_from_slice(&wide[64..])),
+        }
+    }
+
+    fn root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>) {
+        halves(&derive(Some(root.expose()), shared, "WhisperRatchet"))
+    }
+
+    fn chain(chain: &Secret<32>) -> (Secret<32>, Secret<32>) {
+        let keyed = hmac(chain.expose());
+        (digest(keyed.clone(), 2), digest(keyed, 1))
+    }
+}
+
+/// HKDF with `N` bytes of output; without salt it is 32 zero bytes.
+pub(super) fn derive<const N: usize>(
+    salt: Option<&[u8; 32]>,
+    secret: &Secret<32>,
+    info: &str,
+) -> Zeroizing<[u8; N]> {
+    let (mut prk, hkdf) = Hkdf::<Sha256>::extract(salt.map(<[u8; 32]>::as_slice), secret.expose());
+    let mut out = Zeroizing::new([0; N]);
+    expand(&hkdf, info, &mut *out);
+    prk.as_mut_slice().zeroize();
+    out
+}
+
+#[expect(clippy::expect_used, reason = "at most 128 of 8,160 bytes")]
+fn expand(hkdf: &Hkdf<Sha256>, info: &str, out: &mut [u8]) {
+    hkdf.expand(info.as_bytes(), out).expect("a short output");
+}
+
+/// HMAC-SHA256 with its key set up.
+#[expect(clippy::expect_used, reason = "a key of any length is allowed")]
+pub(super) fn hmac(key: &[u8; 32]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("any key")
+}
+
+fn digest(mut keyed: Hmac<Sha256>, byte: u8) -> Secret<32> {
+    keyed.update(&[byte]);
+    let mut digest = keyed.finalize().into_bytes();
+    let secret = Secret::fill(|out| out.copy_from_slice(&digest));
+    digest.as_mut_slice().zeroize();
+    secret
+}
+
+/// `B_16`("", "b2c20 session", suite | `IKa` | `IKb` | `EKa`). It never leaves the device.
+fn session_id(transcript: &Transcript<'_>) -> [u8; 16] {
+    let first = transcript.first;
+    let suite = first.suite.0.to_be_bytes();
+    let mut id = [0; 16];
+    let parts =
+        [&suite[..], &first.identity, transcript.responder.as_bytes().as_slice(), &first.base];
+    blake2b(&mut id, &[], "b2c20 session", &parts);
+    id
+}

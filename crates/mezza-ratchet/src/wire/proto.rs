@@ -1,0 +1,259 @@
+//! The two protobuf messages (proto2) of Signal's formats, read strictly: peers may order fields
+//! as they like and add unknown ones; a known field twice, of another wire type or out of range,
+//! a varint that is too long and a length beyond the end are refused.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader};
+
+/// Longest varint of a known field, a tag or a length, in bytes.
+const VARINT_BYTES_MAX: usize = 5;
+/// Longest varint that is skipped.
+const SKIPPED_BYTES_MAX: usize = 10;
+
+const VARINT: u64 = 0;
+const FIXED_64: u64 = 1;
+const BYTES: u64 = 2;
+const FIXED_32: u64 = 5;
+
+/// A message of the ratchet. Fields 1, 2 and 4 are required, 3 is 0 if absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignalMessage<'a> {
+    /// Field 1.
+    pub ratchet_key: &'a [u8],
+    /// Field 2.
+    pub counter: u32,
+    /// Field 3.
+    pub previous_counter: u32,
+    /// Field 4.
+    pub ciphertext: &'a [u8],
+    /// Where the ciphertext begins.
+    pub ciphertext_at: usize,
+}
+
+impl<'a> SignalMessage<'a> {
+    /// Reads a message that fills `bytes`.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let (mut ratchet_key, mut counter, mut previous, mut ciphertext) = (None, None, None, None);
+        let mut ciphertext_at = 0;
+        let mut fields = Fields::new(bytes);
+        while let Some(field) = fields.next()? {
+            match field.number {
+                1 => once(&mut ratchet_key, field.bytes()?)?,
+                2 => once(&mut counter, field.u32()?)?,
+                3 => once(&mut previous, field.u32()?)?,
+                4 => {
+                    once(&mut ciphertext, field.bytes()?)?;
+                    ciphertext_at = fields.at() - field.bytes()?.len();
+                }
+                _ => {}
+            }
+        }
+        Ok(Self {
+            ratchet_key: required(ratchet_key)?,
+            counter: required(counter)?,
+            previous_counter: previous.unwrap_or(0),
+            ciphertext: required(ciphertext)?,
+            ciphertext_at,
+        })
+    }
+
+    /// Appends everything in front of a ciphertext of `ciphertext_bytes`: a key of `05 | key`,
+    /// both counters, tag and length of the ciphertext.
+    pub fn write_head(
+        key: &[u8; 32],
+        counter: u32,
+        previous: u32,
+        ciphertext_bytes: usize,
+        out: &mut Vec<u8>,
+    ) {
+        write_key(1, key, out);
+        write_u32(2, counter, out);
+        write_u32(3, previous, out);
+        write_length(4, ciphertext_bytes, out);
+    }
+}
+
+/// A first message. Fields 2, 3, 4 and 6 are required.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreKeySignalMessage<'a> {
+    /// Field 1: the one-time prekey, if one was used.
+    pub pre_key_id: Option<u32>,
+    /// Field 2.
+    pub base_key: &'a [u8],
+    /// Field 3.
+    pub identity_key: &'a [u8],
+    /// Field 4: one whole message of the ratchet.
+    pub message: &'a [u8],
+    /// Field 5.
+    pub registration_id: Option<u32>,
+    /// Field 6.
+    pub signed_pre_key_id: u32,
+}
+
+impl<'a> PreKeySignalMessage<'a> {
+    /// Whether these bytes are a first message: its first three fields have other wire types than
+    /// those of a message of the ratchet.
+    pub fn is(bytes: &[u8]) -> bool {
+        PreKeySignalMessage::decode(bytes).is_ok()
+    }
+
+    /// Reads a first message that fills `bytes`.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let (mut pre_key_id, mut registration_id, mut signed_pre_key_id) = (None, None, None);
+        let (mut base_key, mut identity_key, mut message) = (None, None, None);
+        let mut fields = Fields::new(bytes);
+        while let Some(field) = fields.next()? {
+            match field.number {
+                1 => once(&mut pre_key_id, field.u32()?)?,
+                2 => once(&mut base_key, field.bytes()?)?,
+                3 => once(&mut identity_key, field.bytes()?)?,
+                4 => once(&mut message, field.bytes()?)?,
+                5 => once(&mut registration_id, field.u32()?)?,
+                6 => once(&mut signed_pre_key_id, field.u32()?)?,
+                _ => {}
+            }
+        }
+        Ok(Self {
+            pre_key_id,
+            base_key: required(base_key)?,
+            identity_key: required(identity_key)?,
+            message: required(message)?,
+            registration_id,
+            signed_pre_key_id: required(signed_pre_key_id)?,
+        })
+    }
+}
+
+/// Field `number` with a public key `05 | key`.
+pub(super) fn write_key(number: u32, key: &[u8; 32], out: &mut Vec<u8>) {
+    write_length(number, key.len() + 1, out);
+    out.push(KEY_TYPE);
+    out.extend_from_slice(key);
+}
+
+/// Field `number` with an integer.
+pub(crate) fn write_u32(number: u32, value: u32, out: &mut Vec<u8>) {
+    write_tag(number, VARINT, out);
+    write_varint(u64::from(value), out);
+}
+
+/// Tag and length of field `number`, whose bytes follow.
+pub(crate) fn write_length(number: u32, bytes: usize, out: &mut Vec<u8>) {
+    write_tag(number, BYTES, out);
+    write_varint(bytes as u64, out);
+}
+
+fn write_tag(number: u32, wire_type: u64, out: &mut Vec<u8>) {
+    write_varint(u64::from(number) << 3 | wire_type, out);
+}
+
+fn write_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value > 0x7f {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// The type byte of an X25519 key.
+pub(crate) const KEY_TYPE: u8 = 0x05;
+
+/// One field.
+struct Field<'a> {
+    number: u64,
+    value: Value<'a>,
+}
+
+enum Value<'a> {
+    Varint(u64),
+    Bytes(&'a [u8]),
+    /// Of a fixed size, which no known field has.
+    Fixed,
+}
+
+impl<'a> Field<'a> {
+    fn u32(&self) -> Result<u32, DecodeError> {
+        match self.value {
+            Value::Varint(value) => u32::try_from(value).map_err(|_| DecodeError::Value),
+            _ => Err(DecodeError::Value),
+        }
+    }
+
+    fn bytes(&self) -> Result<&'a [u8], DecodeError> {
+        match self.value {
+            Value::Bytes(bytes) => Ok(bytes),
+            _ => Err(DecodeError::Value),
+        }
+    }
+}
+
+/// The fields of a message, one behind the other.
+struct Fields<'a> {
+    reader: Reader<'a>,
+    bytes: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { reader: Reader::new(bytes), bytes: bytes.len() }
+    }
+
+    /// How many bytes were read.
+    fn at(&self) -> usize {
+        self.bytes - self.reader.len()
+    }
+
+    fn next(&mut self) -> Result<Option<Field<'a>>, DecodeError> {
+        if self.reader.is_empty() {
+            return Ok(None);
+        }
+        let tag = read_varint(&mut self.reader, VARINT_BYTES_MAX)?;
+        let number = tag >> 3;
+        if number == 0 || tag > u64::from(u32::MAX) {
+            return Err(DecodeError::Value);
+        }
+        let value = match tag & 7 {
+            VARINT => Value::Varint(self.integer(number)?),
+            BYTES => {
+                let len = read_varint(&mut self.reader, VARINT_BYTES_MAX)?;
+                let len = usize::try_from(len).map_err(|_| DecodeError::Truncated)?;
+                Value::Bytes(self.reader.bytes(len)?)
+            }
+            FIXED_32 => self.reader.bytes(4).map(|_| Value::Fixed)?,
+            FIXED_64 => self.reader.bytes(8).map(|_| Value::Fixed)?,
+            _ => return Err(DecodeError::Value),
+        };
+        Ok(Some(Field { number, value }))
+    }
+
+    /// Known fields have numbers up to 8.
+    fn integer(&mut self, number: u64) -> Result<u64, DecodeError> {
+        let bytes_max = if number <= 8 { VARINT_BYTES_MAX } else { SKIPPED_BYTES_MAX };
+        read_varint(&mut self.reader, bytes_max)
+    }
+}
+
+fn read_varint(reader: &mut Reader<'_>, bytes_max: usize) -> Result<u64, DecodeError> {
+    let mut value = 0;
+    for i in 0..bytes_max {
+        let byte = reader.u8()?;
+        let part = u64::from(byte & 0x7f);
+        if i == SKIPPED_BYTES_MAX - 1 && part > 1 {
+            return Err(DecodeError::Value);
+        }
+        value |= part << (7 * i);
+        if byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    Err(DecodeError::Value)
+}
+
+fn once<T>(field: &mut Option<T>, value: T) -> Result<(), DecodeError> {
+    if field.replace(value).is_none() { Ok(()) } else { Err(DecodeError::Value) }
+}
+
+fn required<T>(field: Option<T>) -> Result<T, DecodeError> {
+    field.ok_or(DecodeError::Truncated)
+}

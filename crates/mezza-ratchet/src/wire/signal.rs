@@ -1,0 +1,205 @@
+//! Signal's own envelope, of version 3.
+//!
+//! ```text
+//! message  V | protobuf: 0A key[33], 10 counter, 18 previous counter, 22 ciphertext | mac
+//! first    V | protobuf: [08 one-time id,] 12 EK[33], 1A IKa[33], 22 message, 28 registration, 30 spk id
+//! ```
+//! V has the version in both halves when we write it; the upper half alone is checked. A public
+//! key is `05 | u`. The two kinds differ in the wire types of fields 1 to 3.
+//!
+//! Stored prefix: `registration u32 | one-time id u32 | spk id u32 | EK[32]`.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+use mezza_core::{DecodeError, Reader, SuiteId, Writer};
+use zeroize::Zeroizing;
+
+use super::proto::{self, PreKeySignalMessage, SignalMessage};
+use super::{BODY_BYTES_MAX, Envelope, First, Header, Inner, Padding, SEALED_BYTES_MAX, Wire};
+use crate::suite::signal::Dialect;
+use crate::{IdentityKey, keys};
+
+/// Bytes of a public key with its type.
+const KEY_BYTES: usize = 33;
+
+/// The format of the suites that speak as Signal does.
+#[derive(Debug)]
+pub struct Signal<D>(PhantomData<D>);
+
+impl<D: Dialect> Signal<D> {
+    const FIRST_BYTE: u8 = D::VERSION << 4 | D::VERSION;
+
+    fn read_message(bytes: &[u8]) -> Result<Inner<'_>, DecodeError> {
+        let protobuf = versioned::<D>(bytes)?;
+        let protobuf_bytes =
+            protobuf.len().checked_sub(D::MAC_BYTES).ok_or(DecodeError::Truncated)?;
+        let message = SignalMessage::decode(&protobuf[..protobuf_bytes])?;
+        let sealed_bytes = message.ciphertext.len() + D::MAC_BYTES;
+        if message.counter == Self::CHAIN_MAX || sealed_bytes > SEALED_BYTES_MAX {
+            return Err(DecodeError::Value);
+        }
+        let (head, sealed) = bytes.split_at(1 + message.ciphertext_at);
+        let (tail, mac) = sealed[message.ciphertext.len()..].split_at(sealed.len() - sealed_bytes);
+        let sealed = if tail.is_empty() {
+            Cow::Borrowed(sealed)
+        } else {
+            Cow::Owned([message.ciphertext, mac].concat())
+        };
+        Ok(Inner {
+            key: read_key(message.ratchet_key)?,
+            n: message.counter,
+            pn: message.previous_counter,
+            head: Cow::Borrowed(head),
+            sealed,
+            tail,
+        })
+    }
+
+    fn read_first(bytes: &[u8]) -> Result<(First, &[u8]), DecodeError> {
+        let message = PreKeySignalMessage::decode(versioned::<D>(bytes)?)?;
+        let first = First {
+            suite: D::SUITE,
+            identity: read_key(message.identity_key)?,
+            base: read_key(message.base_key)?,
+            spk_id: message.signed_pre_key_id,
+            opk_id: message.pre_key_id.unwrap_or(0),
+            list: None,
+            registration: message.registration_id.unwrap_or(0),
+        };
+        Ok((first, message.message))
+    }
+
+    /// The fields of a first message, all but the message inside.
+    fn front(first: &First, message_bytes: usize, out: &mut Vec<u8>) {
+        out.push(Self::FIRST_BYTE);
+        if first.opk_id != 0 {
+            proto::write_u32(1, first.opk_id, out);
+        }
+        proto::write_key(2, &first.base, out);
+        proto::write_key(3, &first.identity, out);
+        proto::write_length(4, message_bytes, out);
+    }
+
+    /// A prefix that was made by [`prefix`](Wire::prefix), or checked when it was loaded.
+    #[expect(clippy::expect_used, reason = "what is stored was checked")]
+    fn stored(prefix: &[u8], initiator: &IdentityKey) -> First {
+        Self::read_prefix(D::SUITE, initiator, prefix).expect("a good prefix")
+    }
+}
+
+impl<D: Dialect> Wire for Signal<D> {
+    const CHAIN_MAX: u32 = u32::MAX;
+    const OUTER: bool = false;
+
+    fn decode(message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
+        if let Ok((first, inner)) = Self::read_first(message) {
+            return Ok(Envelope { first: Some(first), inner: Self::read_message(inner)? });
+        }
+        Ok(Envelope { first: None, inner: Self::read_message(message)? })
+    }
+
+    fn prefix(first: &First) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(44);
+        writer.u32(first.registration).u32(first.opk_id).u32(first.spk_id).bytes(&first.base);
+        writer.finish()
+    }
+
+    fn read_prefix(
+        suite: SuiteId,
+        initiator: &IdentityKey,
+        prefix: &[u8],
+    ) -> Result<First, DecodeError> {
+        Reader::all(prefix, |reader| {
+            let (registration, opk_id, spk_id) = (reader.u32()?, reader.u32()?, reader.u32()?);
+            let base = reader.array()?;
+            keys::canonical(&base).map_err(|_| DecodeError::Value)?;
+            let identity = *initiator.as_bytes();
+            Ok(First { suite, identity, base, spk_id, opk_id, list: None, registration })
+        })
+    }
+
+    fn aad(sender: &IdentityKey, receiver: &IdentityKey, _outer: &[u8], out: &mut Vec<u8>) {
+        for identity in [sender, receiver] {
+            out.push(proto::KEY_TYPE);
+            out.extend_from_slice(identity.as_bytes());
+        }
+    }
+
+    fn head(header: &Header<'_>, out: &mut Vec<u8>) {
+        let ciphertext_bytes = header.sealed_bytes - D::MAC_BYTES;
+        out.push(Self::FIRST_BYTE);
+        SignalMessage::write_head(header.key, header.n, header.pn, ciphertext_bytes, out);
+    }
+
+    fn begin(prefix: &[u8], initiator: &IdentityKey, head: &[u8], sealed_bytes: usize) -> Vec<u8> {
+        let message_bytes = head.len() + sealed_bytes;
+        if prefix.is_empty() {
+            let mut out = Vec::with_capacity(message_bytes);
+            out.extend_from_slice(head);
+            return out;
+        }
+        let mut out = Vec::with_capacity(message_bytes + 3 * KEY_BYTES);
+        Self::front(&Self::stored(prefix, initiator), message_bytes, &mut out);
+        out.extend_from_slice(head);
+        out
+    }
+
+    fn end(prefix: &[u8], initiator: &IdentityKey, out: &mut Vec<u8>) {
+        if !prefix.is_empty() {
+            let first = Self::stored(prefix, initiator);
+            proto::write_u32(5, first.registration, out);
+            proto::write_u32(6, first.spk_id, out);
+        }
+    }
+
+    fn message_bytes(prefix: &[u8], initiator: &IdentityKey, header: &Header<'_>) -> usize {
+        let mut out = Vec::with_capacity(256);
+        Self::head(header, &mut out);
+        let message_bytes = out.len() + header.sealed_bytes;
+        if prefix.is_empty() {
+            return message_bytes;
+        }
+        out.clear();
+        Self::front(&Self::stored(prefix, initiator), message_bytes, &mut out);
+        Self::end(prefix, initiator, &mut out);
+        out.len() + message_bytes
+    }
+
+    fn pn(count: u32) -> u32 {
+        count.saturating_sub(1)
+    }
+
+    fn closed_at(pn: u32) -> u32 {
+        pn.saturating_add(1)
+    }
+
+    /// A body is taken as it is; a message of a given size cannot be made.
+    fn padded_bytes(body_bytes: usize, padding: Padding, _fixed_bytes: usize) -> Option<usize> {
+        (padding == Padding::Blocks && body_bytes <= BODY_BYTES_MAX).then_some(body_bytes)
+    }
+
+    fn pad(body: &[u8], _padded_bytes: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(body);
+    }
+
+    fn unpad(text: Vec<u8>) -> Option<Zeroizing<Vec<u8>>> {
+        Some(Zeroizing::new(text))
+    }
+}
+
+/// What stands behind the first byte, if its upper half is our version.
+fn versioned<D: Dialect>(bytes: &[u8]) -> Result<&[u8], DecodeError> {
+    let (version, rest) = bytes.split_first().ok_or(DecodeError::Truncated)?;
+    if version >> 4 == D::VERSION { Ok(rest) } else { Err(DecodeError::Value) }
+}
+
+/// A public key, 33 bytes, canonical.
+fn read_key(bytes: &[u8]) -> Result<[u8; 32], DecodeError> {
+    let bytes: &[u8; KEY_BYTES] = bytes.try_into().map_err(|_| DecodeError::Value)?;
+    let (key_type, key) = bytes.split_first_chunk::<1>().ok_or(DecodeError::Value)?;
+    let key = key.try_into().map_err(|_| DecodeError::Value)?;
+    keys::canonical(&key).map_err(|_| DecodeError::Value)?;
+    if *key_type == [proto::KEY_TYPE] { Ok(key) } else { Err(DecodeError::Value) }
+}

@@ -1,0 +1,129 @@
+//! The cases of the suites that speak Signal's formats.
+
+use mezza_core::{Ephemeral, Portable, Secret, Sha512, Suite, Time};
+use mezza_ratchet::session::Ratchet;
+use mezza_ratchet::suite::paper::Paper;
+use mezza_ratchet::suite::{Agreement, Kdf, RatchetSuite, V3};
+use mezza_ratchet::wire::{First, Wire};
+use mezza_ratchet::x3dh::{self, Offered, Transcript};
+use mezza_ratchet::{
+    Changes, OneTime, Padding, SignalBundle,
+    safety::{self, Named},
+    xeddsa,
+};
+
+use super::Case;
+use crate::fixture::{self, hex};
+
+const REGISTRATION: u32 = 4660;
+
+pub fn conversation(case: &Case) {
+    match case.text("suite") {
+        "0003" => play::<V3>(case),
+        "7f04" => play::<Paper>(case),
+        other => panic!("suite {other}"),
+    }
+}
+
+pub fn number(case: &Case) {
+    let (local, remote) = (case.identity("local"), case.identity("remote"));
+    let (local_id, remote_id) = (case.bytes("local_id"), case.bytes("remote_id"));
+    let local = Named { key: &local, id: &local_id };
+    let remote = Named { key: &remote, id: &remote_id };
+    let version = case.number("version") as u32;
+    let digits_and_code = |local, remote| match case.text("suite") {
+        "0003" => (
+            safety::signal_number::<Sha512>(local, remote),
+            safety::signal_scannable::<Sha512>(version, local, remote),
+        ),
+        _ => (
+            safety::signal_number::<<Paper as Suite>::Sig>(local, remote),
+            safety::signal_scannable::<<Paper as Suite>::Sig>(version, local, remote),
+        ),
+    };
+    let (ours, code) = digits_and_code(local, remote);
+    assert_eq!((ours.as_str(), hex(&code).as_str()), (case.text("number"), case.text("scannable")));
+    let (theirs, other) = digits_and_code(remote, local);
+    assert!(theirs == ours && other != code, "one number, a code for each side");
+}
+
+/// The conversation of the appendix in one suite, with every secret on the way.
+fn play<S: RatchetSuite>(case: &Case) {
+    let (alice, bob) = (fixture::alice(), fixture::bob());
+    let (ek, spk) = (fixture::pair("ekA"), fixture::pair("spkB"));
+    let z = Secret::fill(|z| z.copy_from_slice(&fixture::z()));
+    let made = xeddsa::sign::<S::Sig>(bob.pair().scalar(), &[&[5], spk.public()], &z);
+    assert_eq!(hex(&made), case.text("signature"), "{}", case.name);
+    let one_time = Some(case.bytes("one_time")).filter(|bytes| !bytes.is_empty());
+    let one_time = one_time.map(|bytes| OneTime::decode(&bytes).expect("a one-time key"));
+    keys::<S>(case, one_time);
+
+    // Both forms of the signature begin the same session.
+    let [(mut alices, exporter), _] = [made, case.array("signed_form")].map(|signature| {
+        let (spk_id, spk) = (fixture::SPK_ID, *spk.public());
+        let bundle = SignalBundle { registration: 7, spk_id, spk, signature, one_time };
+        let checked = bundle.check_as::<S>(&bob.public(), REGISTRATION).expect("a good bundle");
+        x3dh::initiate::<S, Portable>(&checked, &alice, &ek, one_time).expect("a session")
+    });
+    let m0 = seal(&mut alices, b"hello", "rkA1");
+    let m1 = seal(&mut alices, b"again", "rkA1");
+    assert_eq!((hex(&m0).as_str(), hex(&m1).as_str()), (case.text("m0"), case.text("m1")));
+
+    let first = S::Wire::decode(&m1).expect("a message").first.expect("a first message");
+    assert_eq!((first.registration, first.opk_id != 0), (REGISTRATION, one_time.is_some()));
+    let opk = one_time.map(|_| fixture::pair("opkB"));
+    let offered = Offered { spk: &spk, list: None, opk: opk.as_ref() };
+    let (mut bobs, theirs) = x3dh::accept::<S, Portable>(&first, &bob, &offered).expect("good");
+    assert!(exporter.export(["x"]) == theirs.export(["x"]));
+    assert_eq!(open(&mut bobs, &m1), b"again");
+    assert_eq!(open(&mut bobs, &m0), b"hello");
+    let r0 = seal(&mut bobs, b"yes", "rkB1");
+    assert_eq!(hex(&r0), case.text("r0"));
+    assert_eq!(open(&mut alices, &r0), b"yes");
+    let m2 = seal(&mut alices, b"good", "rkA2");
+    assert_eq!(hex(&m2), case.text("m2"));
+    assert_eq!(open(&mut bobs, &m2), b"good");
+}
+
+/// The key schedule, step by step.
+fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTime>) {
+    let (alice, bob) = (fixture::alice(), fixture::bob());
+    let (ek, spk, opk) = (fixture::pair("ekA"), fixture::pair("spkB"), fixture::pair("opkB"));
+    let mut shared =
+        vec![fixture::dh(alice.pair(), &spk), fixture::dh(&ek, bob.pair()), fixture::dh(&ek, &spk)];
+    shared.extend(one_time.map(|_| fixture::dh(&ek, &opk)));
+    let first =
+        First { suite: S::ID, list: None, registration: REGISTRATION, ..fixture::first(one_time) };
+    let transcript = Transcript {
+        first: &first,
+        responder: &bob.public(),
+        list: None,
+        spk: spk.public(),
+        opk: one_time.as_ref().map(|_| opk.public()),
+    };
+    let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);
+    let (root1, chain1) = S::Kdf::root(&root, &fixture::dh(&fixture::pair("rkA1"), &spk));
+    let (_, key) = S::Kdf::chain(&chain1);
+    assert_eq!(hex(&id), case.text("session"));
+    let secrets = [root, exporter, root1, chain1, key];
+    let names = ["root", "exporter", "root1", "chain1", "message_key0"];
+    for (secret, name) in secrets.iter().zip(names) {
+        assert_eq!(hex(secret.expose()), case.text(name), "{} {name}", case.name);
+    }
+}
+
+const NOW: Time = Time::from_ms(1);
+
+fn seal<S: RatchetSuite>(ratchet: &mut Ratchet<S, Portable>, body: &[u8], key: &str) -> Vec<u8> {
+    let fresh: Option<Ephemeral> = Some(fixture::pair(key));
+    let bytes = ratchet.message_bytes(body.len());
+    let message = ratchet.seal(body, &[], Padding::Blocks, fresh, NOW).expect("a message");
+    assert_eq!(Some(message.len()), bytes);
+    message
+}
+
+fn open<S: RatchetSuite>(ratchet: &mut Ratchet<S, Portable>, message: &[u8]) -> Vec<u8> {
+    let envelope = S::Wire::decode(message).expect("a message");
+    let opened = ratchet.open(&envelope.inner, &[], NOW, &mut Changes::new());
+    opened.expect("a body").to_vec()
+}
