@@ -17,8 +17,8 @@ mod open;
 pub const ARCHIVED_MAX: usize = 40;
 /// Days after its last use when an archived session is wiped.
 pub const ARCHIVED_D: u64 = 30;
-/// Most sessions that are tried with a DH for one message.
-pub const TRY_NEW_MAX: usize = 5;
+/// Chain steps that one message may cost over all sessions that are tried for it.
+pub const TRY_STEPS_MAX: u32 = 25_000;
 
 /// The sessions with one contact.
 pub struct Conversation<B: Backend> {

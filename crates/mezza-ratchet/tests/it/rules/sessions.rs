@@ -55,10 +55,10 @@ fn ratchet_51_at_most_forty_archived_sessions_for_thirty_days() {
     assert_eq!(alice.talk.deadline(), None, "the active one stays");
 }
 
-#[test]
-fn ratchet_52_at_most_five_sessions_are_tried() {
-    let (mut alice, mut bob) = open_session(52);
-    // Eight sessions of Alice that Bob has opened, and in which he has an own key out.
+/// Eight more sessions of Alice that Bob has opened, and in which he has an own key out; Alice's
+/// answer in the oldest of them brings a new ratchet key.
+fn many_sessions(seed: u64) -> (Person, Person, Vec<u8>) {
+    let (mut alice, mut bob) = open_session(seed);
     let mut oldest = None;
     for i in 0..8_u8 {
         pass(&mut alice, &mut bob, 60_000);
@@ -71,20 +71,33 @@ fn ratchet_52_at_most_five_sessions_are_tried() {
         let answer = mirror.send(b"answer");
         oldest.get_or_insert(answer);
     }
+    (alice, bob, oldest.expect("an answer"))
+}
+
+#[test]
+fn ratchet_52_a_message_costs_at_most_a_dh_for_each_session_and_25_000_steps() {
+    let (mut alice, mut bob, oldest) = many_sessions(52);
     let mut forged = alice.send(b"x")[79..].to_vec();
     forged.splice(0..0, [0xf1, 1, 1, 1]);
     forged[4] ^= 1;
-    let (opened, dhs) = counting_dhs(|| bob.receive(&forged));
-    assert_eq!((opened, dhs), (Err(OpenError::Forged), 5));
-    // The price: a new key for a session that lies deeper is not found.
-    let (opened, dhs) = counting_dhs(|| bob.receive(&oldest.expect("an answer")));
-    assert_eq!((opened, dhs), (Err(OpenError::Forged), 5));
-    // A forged first message costs five as well, a known key none.
+    // 5 x 5,000 and 8 x 3,000 steps are within the limit; 9 sessions wait for a new key.
+    for (n, tries) in [(0_u32, 9), (2_777, 9), (3_000, 8), (5_000, 5), (5_001, 0)] {
+        forged[36..39].copy_from_slice(&n.to_be_bytes()[1..]);
+        let (opened, dhs) = counting_dhs(|| bob.receive(&forged));
+        assert_eq!(dhs, tries, "index {n}");
+        let error = if n > 5_000 { OpenError::TooFar(n) } else { OpenError::Forged };
+        assert_eq!(opened, Err(error));
+    }
+    // A forged first message costs five, a true one in a known key none.
     alice.begin_with(&mut bob);
     let mut first = alice.send(b"x");
     *first.last_mut().expect("a byte") ^= 1;
     let (opened, dhs) = counting_dhs(|| bob.receive(&first));
     assert_eq!((opened, dhs), (Err(OpenError::Forged), 5));
+    let (opened, dhs) = counting_dhs(|| bob.receive(&oldest));
+    assert_eq!((opened, dhs), (Ok(b"answer".to_vec()), 8), "however deep its session lies");
+    let (opened, dhs) = counting_dhs(|| bob.receive(&oldest));
+    assert_eq!((opened, dhs), (Err(OpenError::Duplicate), 0));
 }
 
 #[test]
