@@ -1,14 +1,16 @@
-//! The project's own tool: `cargo xtask up | test | tidy | weigh`. The standard library only, so
+//! The project's own tool: `cargo xtask up | test | interop | tidy | weigh`. The standard library only, so
 //! that it compiles in a second and nothing has to be trusted before the first command runs.
 //!
 //! | module | command |
 //! |---|---|
 //! | [`up`] | `cargo xtask up`: looks around, builds the page and the program, starts the demo world |
 //! | [`mod@test`] | `cargo xtask test`: every check there is, one line each |
+//! | [`interop`] | `cargo xtask interop`: our ratchet against implementations nobody here wrote |
 //! | [`tidy`] | `cargo xtask tidy`: the rules of the house that no compiler knows |
 //! | [`weigh`] | `cargo xtask weigh`: what each dependency costs to build |
 #![allow(clippy::print_stdout, reason = "the terminal is this program's only output")]
 
+mod interop;
 mod machine;
 mod needs;
 mod page;
@@ -28,6 +30,8 @@ usage: cargo xtask COMMAND
                      build everything and start the demo world; needs cargo and a C compiler
   test [--no-install] [STEP ...]
                      every check; as root it installs what is missing with apt unless told not to
+  interop [signal-v3|pqxdh] [--require] [--no-install] [--from DIR]
+                     the ratchet against other implementations, fetched and run as programs
   tidy               the rules of the house that no compiler knows
   weigh              CPU seconds per crate of a cold release build, and the limit they must keep";
 
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
     let outcome = match args.first().map(String::as_str) {
         Some("up") => up::up(&root, rest),
         Some("test") => test::test(&root, rest),
+        Some("interop") => interop::command(&root, rest),
         Some("tidy") => tidy::command(&root),
         Some("weigh") => weigh::weigh(&root),
         Some("help" | "--help" | "-h") => {

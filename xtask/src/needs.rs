@@ -1,8 +1,8 @@
 //! What the tests want from the machine, and how it gets there: as root through apt, else the
 //! step that wants it is skipped with the command that would have helped.
 
-use crate::machine;
 use crate::run::{Logs, find, first_line, run};
+use crate::{interop, machine};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,14 +18,14 @@ pub struct Found {
 }
 
 /// One Debian package and the sign that it is not needed.
-struct Package {
-    name: &'static str,
-    present: fn() -> bool,
+pub struct Package {
+    pub name: &'static str,
+    pub present: fn() -> bool,
     /// For which part of the tests.
-    purpose: &'static str,
+    pub purpose: &'static str,
 }
 
-const PACKAGES: [Package; 6] = [
+const PACKAGES: [Package; 4] = [
     Package { name: "chromium", present: || chromium().is_some(), purpose: "browser test" },
     Package { name: "postgresql", present: has_postgres, purpose: "the relay's second store" },
     Package { name: "zbar-tools", present: || has("zbarimg"), purpose: "QR codes read by others" },
@@ -34,18 +34,12 @@ const PACKAGES: [Package; 6] = [
         present: || has("gnutls-cli"),
         purpose: "TLS by another library",
     },
-    Package { name: "python3", present: || has("python3"), purpose: "second implementations" },
-    Package { name: "python3-venv", present: has_venv, purpose: "Python's own packages" },
 ];
 
 /// Looks, and if `install` and root, installs what is missing; prints what it does.
 pub fn look(target: &Path, logs: &Logs, install: bool) -> Result<Found, String> {
-    let mut missing = PACKAGES.iter().filter(|package| !(package.present)()).collect::<Vec<_>>();
-    if python(target).is_some() {
-        missing.retain(|package| package.name != "python3-venv");
-    }
-    if install && !missing.is_empty() && machine::is_root() && has("apt-get") {
-        apt(&missing, logs)?;
+    if install {
+        provide(&PACKAGES.iter().chain(&interop::PACKAGES).collect::<Vec<_>>(), logs)?;
     }
     if install && python(target).is_none() {
         cryptography(target, logs)?;
@@ -57,6 +51,16 @@ pub fn look(target: &Path, logs: &Logs, install: bool) -> Result<Found, String> 
         let _ = run(&mut rustup, &mut logs.open("install wasm")?, false);
     }
     Ok(Found { chromium: chromium(), python: python(target), wasm: has_wasm() })
+}
+
+/// Installs those of `packages` that are missing, where we may.
+pub fn provide(packages: &[&Package], logs: &Logs) -> Result<(), String> {
+    let missing = packages.iter().filter(|package| !(package.present)());
+    let missing = missing.copied().collect::<Vec<_>>();
+    if missing.is_empty() || !machine::is_root() || !has("apt-get") {
+        return Ok(());
+    }
+    apt(&missing, logs)
 }
 
 fn apt(missing: &[&Package], logs: &Logs) -> Result<(), String> {
@@ -117,7 +121,8 @@ fn has_postgres() -> bool {
     has("postgres") || versions.into_iter().any(|v| v.path().join("bin/postgres").is_file())
 }
 
-fn has_venv() -> bool {
+/// Whether Python can make an environment of its own.
+pub fn has_venv() -> bool {
     first_line(Command::new("python3").args(["-c", "import ensurepip; print(1)"])).is_some()
 }
 

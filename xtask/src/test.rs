@@ -37,6 +37,9 @@ struct Tally {
     failed: Vec<&'static str>,
 }
 
+/// Steps whose logs are those of `cargo test`.
+const COUNTED: [&str; 2] = ["test", "interop"];
+
 /// Runs all steps, or the ones named in `args`.
 pub fn test(root: &Path, args: &[String]) -> Result<(), String> {
     let begun = Instant::now();
@@ -58,15 +61,18 @@ pub fn test(root: &Path, args: &[String]) -> Result<(), String> {
         }
     }
     let ended = tally.sum_up(begun.elapsed(), everything_must_run());
-    let log = std::fs::read_to_string(context.logs.path("test")).unwrap_or_default();
-    if names.is_empty() || names.iter().any(|name| *name == "test") {
+    let counted =
+        COUNTED.iter().filter(|step| names.is_empty() || names.iter().any(|n| n == *step));
+    let read = |step: &&str| std::fs::read_to_string(context.logs.path(step)).unwrap_or_default();
+    let log = counted.map(read).collect::<String>();
+    if !log.is_empty() {
         println!("{}", count::Count::of_log(&log).line(ended.is_ok(), begun.elapsed()));
     }
     ended
 }
 
 /// In CI a skipped check is a failed check.
-fn everything_must_run() -> bool {
+pub fn everything_must_run() -> bool {
     let set = |name| std::env::var(name).is_ok_and(|value| value == "true" || value == "1");
     set("CI") || set("MEZZA_REQUIRE_ALL")
 }

@@ -2,7 +2,7 @@
 
 use super::{Context, Verdict};
 use crate::run::run;
-use crate::{machine, page, tidy};
+use crate::{interop, machine, page, tidy};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use std::process::Command;
 pub type Step = fn(&Context) -> Result<Verdict, String>;
 
 /// The page comes before `cargo test`, so that the program is compiled once, with the page in it.
-pub const STEPS: [(&str, Step); 11] = [
+pub const STEPS: [(&str, Step); 12] = [
     ("tidy", tidy),
     ("fmt", fmt),
     ("clippy", clippy),
@@ -19,6 +19,7 @@ pub const STEPS: [(&str, Step); 11] = [
     ("web", web),
     ("test", test),
     ("vectors", vectors),
+    ("interop", interop),
     ("browser", browser),
     ("lab", lab),
     ("fuzz", fuzz),
@@ -69,11 +70,13 @@ fn web(context: &Context) -> Result<Verdict, String> {
     quietly(context, "web", &mut commands)
 }
 
-/// All tests of the workspace and of this tool; the lines of cargo go to the terminal as well.
+/// All tests of the workspace and of this tool, but those of the step `interop`; the lines of cargo
+/// go to the terminal as well.
 fn test(context: &Context) -> Result<Verdict, String> {
     // With the output of tests that passed: one that was skipped says so there.
     let args = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
     let mut command = cargo(context, &args);
+    command.args(interop::skip_args());
     if let Some(python) = &context.needs.python {
         command.env("MEZZA_TEST_PYTHON", python);
     }
@@ -105,6 +108,13 @@ fn vectors(context: &Context) -> Result<Verdict, String> {
         command
     };
     quietly(context, "vectors", &mut references.into_iter().map(check).collect::<Vec<_>>())
+}
+
+/// The ratchet against implementations that nobody here wrote.
+fn interop(context: &Context) -> Result<Verdict, String> {
+    let outcome = interop::step(context.root, &context.logs)?;
+    // The terminal has it all already.
+    Ok(if outcome.ok { Verdict::Passed(outcome.skipped) } else { Verdict::Failed(Vec::new()) })
 }
 
 /// Two real nodes and a real browser.

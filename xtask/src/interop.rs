@@ -1,0 +1,179 @@
+//! `cargo xtask interop`: our ratchet against implementations that nobody here wrote.
+//!
+//! The libraries are fetched by Maven's and pip's own clients into `target/peers`, compared with
+//! pinned hashes, and run as programs of their own behind the programs in
+//! `crates/mezza-ratchet/tests/peers`. They are never linked and never part of what we ship.
+
+mod fetch;
+mod peers;
+
+use crate::needs::{self, Package};
+use crate::run::{Logs, find, first_line, run};
+use crate::{machine, test};
+use fetch::Folder;
+use peers::{PEERS, Peer};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const USAGE: &str = "\
+usage: cargo xtask interop [signal-v3|pqxdh] [--require] [--no-install] [--from DIR]
+
+  --require      a peer that cannot run is a failure, not a skip
+  --no-install   leaves the machine alone; without it, root installs what is missing with apt
+  --from DIR     takes jars and Python packages from a folder instead of the network";
+
+/// Debian packages without which a peer is skipped.
+pub const PACKAGES: [Package; 5] = [
+    Package { name: "default-jdk-headless", present: fetch::has_jdk, purpose: "peers in Java" },
+    Package { name: "maven", present: || find(&["mvn"]).is_some(), purpose: "peers in Java" },
+    Package {
+        name: "python3",
+        present: || find(&["python3"]).is_some(),
+        purpose: "peers in Python",
+    },
+    Package { name: "python3-venv", present: needs::has_venv, purpose: "peers in Python" },
+    Package { name: "python3-dev", present: has_python_headers, purpose: "peers in Python" },
+];
+
+/// What the command line asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    /// Only peers of this suite.
+    suite: Option<String>,
+    require: bool,
+    no_install: bool,
+    from: Option<PathBuf>,
+}
+
+/// How the tests against the peers ended.
+pub struct Outcome {
+    /// Every test that ran passed.
+    pub ok: bool,
+    /// Peers that cannot run here: `name: reason; what enables it`.
+    pub skipped: Vec<String>,
+}
+
+/// `cargo xtask interop`.
+pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
+    let options = Options::parse(args)?;
+    let target = machine::target(root);
+    let logs = Logs::new(&target)?;
+    if !options.no_install {
+        needs::provide(&PACKAGES.iter().collect::<Vec<_>>(), &logs)?;
+    }
+    let wanted =
+        PEERS.iter().filter(|peer| options.suite.as_deref().is_none_or(|s| s == peer.suite));
+    let outcome = run_peers(root, &logs, wanted, options.from.as_deref())?;
+    for reason in &outcome.skipped {
+        println!("SKIPPED {reason}");
+    }
+    if !outcome.ok {
+        return Err(format!("FAILED; log: {}", logs.path("interop").display()));
+    }
+    if !outcome.skipped.is_empty() && (options.require || test::everything_must_run()) {
+        let count = outcome.skipped.len();
+        return Err(format!("FAILED: {count} skipped; --require, CI or MEZZA_REQUIRE_ALL is set"));
+    }
+    Ok(())
+}
+
+/// The step of `cargo xtask test`: every peer.
+pub fn step(root: &Path, logs: &Logs) -> Result<Outcome, String> {
+    run_peers(root, logs, PEERS.iter(), None)
+}
+
+/// The names by which the tests against peers are left out of the step `test`.
+pub fn skip_args() -> impl Iterator<Item = String> {
+    PEERS.iter().flat_map(|peer| ["--skip".to_owned(), peer.filter()])
+}
+
+fn run_peers<'a>(
+    root: &Path,
+    logs: &Logs,
+    wanted: impl Iterator<Item = &'a Peer>,
+    from: Option<&Path>,
+) -> Result<Outcome, String> {
+    let folder = Folder::new(root, logs, from)?;
+    let (mut ready, mut skipped) = (Vec::new(), Vec::new());
+    for peer in wanted {
+        match folder.prepare(peer)? {
+            None => ready.push(peer.filter()),
+            Some(reason) => skipped.push(reason),
+        }
+    }
+    if ready.is_empty() {
+        return Ok(Outcome { ok: true, skipped });
+    }
+    let mut command = machine::cargo(root);
+    command.args(["test", "-p", "mezza-ratchet", "--test", "it", "--", "--show-output"]);
+    command.args(&ready).env("MEZZA_TEST_PEERS", folder.path());
+    let ended = run(&mut command, &mut logs.open("interop")?, true)?;
+    skipped.extend(ended.skipped);
+    let log = fs::read_to_string(logs.path("interop")).unwrap_or_default();
+    let silent = ready.iter().find(|name| !log.contains(&format!("test {name}")));
+    match silent {
+        Some(name) if ended.ok => Err(format!("no test ran against {name}; are they renamed?")),
+        _ => Ok(Outcome { ok: ended.ok, skipped }),
+    }
+}
+
+fn has_python_headers() -> bool {
+    let script = "import os, sysconfig; \
+                  print(os.path.isfile(sysconfig.get_paths()['include'] + '/Python.h'))";
+    first_line(Command::new("python3").args(["-c", script])).as_deref() == Some("True")
+}
+
+impl Options {
+    fn parse(args: &[String]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--require" => options.require = true,
+                "--no-install" => options.no_install = true,
+                "--from" => {
+                    let folder =
+                        args.next().ok_or_else(|| format!("--from wants a folder\n{USAGE}"))?;
+                    options.from = Some(folder.into());
+                }
+                suite
+                    if PEERS.iter().any(|peer| peer.suite == suite) && options.suite.is_none() =>
+                {
+                    options.suite = Some(suite.to_owned());
+                }
+                other => return Err(format!("`{other}` is not understood here\n{USAGE}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, String> {
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_command_line() {
+        let all = parse("pqxdh --require --from jars --no-install").expect("options");
+        let from = Some(PathBuf::from("jars"));
+        let suite = Some("pqxdh".to_owned());
+        assert_eq!(all, Options { suite, require: true, no_install: true, from });
+        assert_eq!(parse("").expect("options"), Options::default());
+        for wrong in ["signal-v5", "signal-v3 pqxdh", "--from", "--reqire"] {
+            let text = parse(wrong).expect_err("not understood");
+            assert!(text.contains("usage: cargo xtask interop"), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_peer_is_left_out_of_the_ordinary_tests() {
+        let args = skip_args().collect::<Vec<_>>();
+        assert_eq!(args.len(), 2 * PEERS.len());
+        assert!(args.chunks(2).all(|pair| pair[0] == "--skip" && pair[1].starts_with("interop::")));
+    }
+}

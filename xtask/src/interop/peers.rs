@@ -1,0 +1,90 @@
+//! Which implementations we talk to, and what exactly they are.
+
+/// An implementation that is not ours.
+pub struct Peer {
+    /// Its name, and the module `interop::NAME` of the tests against it.
+    pub name: &'static str,
+    /// What it speaks.
+    pub suite: &'static str,
+    /// What it is made of.
+    pub made_of: MadeOf,
+}
+
+/// Where the files of a peer come from.
+pub enum MadeOf {
+    /// Archives from Maven's repository, run by a JDK.
+    Jars(&'static [Jar]),
+    /// Packages of Python, one environment for all.
+    Python,
+}
+
+/// An archive as Maven names it, with its SHA-256.
+pub struct Jar {
+    pub group: &'static str,
+    pub name: &'static str,
+    pub version: &'static str,
+    pub sha256: &'static str,
+}
+
+/// All of them.
+pub const PEERS: [Peer; 4] = [
+    Peer { name: "java", suite: "signal-v3", made_of: MadeOf::Jars(&JAVA) },
+    Peer { name: "axolotl", suite: "signal-v3", made_of: MadeOf::Python },
+    Peer { name: "xeddsa", suite: "signal-v3", made_of: MadeOf::Python },
+    Peer { name: "native", suite: "pqxdh", made_of: MadeOf::Jars(&NATIVE) },
+];
+
+const JAVA: [Jar; 3] = [
+    Jar {
+        group: "org.whispersystems",
+        name: "signal-protocol-java",
+        version: "2.8.1",
+        sha256: "b19db36839ab008fdccefc7f8c005f2ea43dc7c7298a209bc424e6f9b6d5617b",
+    },
+    Jar {
+        group: "org.whispersystems",
+        name: "curve25519-java",
+        version: "0.5.0",
+        sha256: "0aadd43cf01d11e9b58f867b3c4f25c3194e8b0623d1953d32dfbfbee009e38d",
+    },
+    Jar {
+        group: "com.google.protobuf",
+        name: "protobuf-javalite",
+        version: "3.10.0",
+        sha256: "215a94dbe100130295906b531bb72a26965c7ac8fcd9a75bf8054a8ac2abf4b4",
+    },
+];
+
+const NATIVE: [Jar; 2] = [
+    Jar {
+        group: "org.signal",
+        name: "libsignal-client",
+        version: "0.86.5",
+        sha256: "d300c272dae155b21ae8988f51b6b493001cd2d83f5d2f9ae15e743c7ff971bd",
+    },
+    Jar {
+        group: "org.jetbrains.kotlin",
+        name: "kotlin-stdlib",
+        version: "2.1.0",
+        sha256: "d6f91b7b0f306cca299fec74fb7c34e4874d6f5ec5b925a0b4de21901e119c3f",
+    },
+];
+
+impl Peer {
+    /// What the names of the tests against it begin with.
+    pub fn filter(&self) -> String {
+        format!("interop::{}::", self.name)
+    }
+}
+
+impl Jar {
+    /// The name of its file.
+    pub fn file(&self) -> String {
+        format!("{}-{}.jar", self.name, self.version)
+    }
+
+    /// Its name for Maven.
+    pub fn artifact(&self) -> String {
+        format!("{}:{}:{}", self.group, self.name, self.version)
+    }
+}
