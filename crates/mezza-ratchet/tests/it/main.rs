@@ -3,6 +3,7 @@
 
 mod attacks;
 mod fixture;
+mod interop;
 mod pairs;
 mod people;
 mod prekeys;

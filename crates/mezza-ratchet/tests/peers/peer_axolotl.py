@@ -2,6 +2,7 @@
 "Interoperability". Run as a program of its own, never linked; it wants the environment
 PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python. The library has no safety numbers."""
 
+import logging
 import secrets
 import statistics
 import sys
@@ -146,6 +147,7 @@ def text(value):
 
 
 def main():
+    logging.disable(logging.CRITICAL)  # the library tells of sessions it knows already
     device = Device()
     for line in sys.stdin:
         word, *rest = line.rstrip("\n").split(" ")
