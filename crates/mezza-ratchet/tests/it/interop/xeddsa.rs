@@ -2,10 +2,9 @@
 
 use mezza_core::Sha512;
 use mezza_ratchet::{Identity, IdentityKey, xeddsa};
-use rand_chacha::ChaCha20Rng;
-use rand_core::SeedableRng;
 
 use super::device::Device;
+use super::ours::{parse, ser};
 use super::peer::{Peer, Program, Runs};
 use crate::fixture::{draw, hex, unhex_array};
 
@@ -14,23 +13,15 @@ const PROGRAM: Program = Program { name: "xeddsa", source: "peer_xeddsa.py", run
 /// Devices on each side; half of all keys have either sign.
 const DEVICES: u8 = 64;
 
-/// The key of a field of 33 bytes.
-pub fn key(field: &str) -> IdentityKey {
-    let bytes = unhex_array::<33>(field);
-    assert_eq!(bytes[0], 5);
-    IdentityKey::decode(&bytes[1..].try_into().expect("32 bytes")).expect("a key")
-}
-
 /// Asks `peer` whether a signature of ours is right.
-pub fn verifies(peer: &mut Peer, identity: &IdentityKey, text: &[u8], sig: &[u8; 64]) -> bool {
-    let key = [&[5], identity.as_bytes().as_slice()].concat();
-    peer.one(&["verify", &hex(&key), &hex(text), &hex(sig)]) == "1"
+fn verifies(peer: &mut Peer, identity: &IdentityKey, text: &[u8], sig: &[u8; 64]) -> bool {
+    peer.one(&["verify", &ser(identity.as_bytes()), &hex(text), &hex(sig)]) == "1"
 }
 
 #[test]
 fn our_signatures_are_right_for_them() {
     let Some(mut peer) = PROGRAM.start() else { return };
-    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let mut rng = super::rng();
     for i in 0..DEVICES {
         let ours = Identity::new(draw(&mut rng));
         let mut sig = ours.sign::<Sha512>(&[&[i; 33]], &mut rng);
@@ -44,8 +35,7 @@ fn our_signatures_are_right_for_them() {
 fn their_signatures_are_right_for_us() {
     let Some(mut peer) = PROGRAM.start() else { return };
     for i in 0..DEVICES {
-        let bundle = peer.bundle();
-        let identity = key(&bundle[6]);
+        let (_, identity) = parse(&peer.bundle());
         let sig = unhex_array(&peer.one(&["sign", &hex(&[i; 33])]));
         assert!(xeddsa::verify::<Sha512>(&identity, &[&[i; 33]], &sig));
         assert!(!xeddsa::verify::<Sha512>(&identity, &[&[i + 1; 33]], &sig));
