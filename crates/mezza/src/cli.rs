@@ -8,6 +8,7 @@ pub mod client;
 pub mod follow;
 pub mod people;
 pub mod person;
+pub mod ratchet;
 pub mod serve;
 pub mod show;
 pub mod talk;
@@ -86,6 +87,7 @@ fn run(cli: Cli) -> Result<Exit, Fault> {
         Command::Unlock(key) => person::unlock(&desk, &key),
         Command::Url => person::url(&desk),
         Command::Card(card) => person::card(&desk, &card),
+        Command::Ratchet { what } => return ratchet::ratchet(&desk, &what),
         Command::Doctor => return person::doctor(&desk),
         Command::Config { what } => person::config(&desk, &what),
         Command::Add(add) => people::add(&desk, &add),

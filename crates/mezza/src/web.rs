@@ -8,6 +8,7 @@ pub mod notes;
 pub mod page;
 pub mod person;
 pub mod problem;
+pub mod ratchet;
 pub mod world;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -74,6 +75,7 @@ pub fn interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
         .merge(contacts::routes())
         .merge(notes::routes())
         .merge(world::routes())
+        .merge(ratchet::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .merge(pictures);
     let (router, mut description) = all.split_for_parts();

@@ -1,11 +1,13 @@
 //! From what the device shows to what the interface promises.
 
 use data_encoding::HEXLOWER;
+use mezza_core::Time;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::evidence::{Fact, State};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::view::{Body, ContactView, Me, NoteView, Offer, Proof, Road, Standing};
 use mezza_messenger::{Carrier, ContactId, NoteId};
+use mezza_ratchet::Summary;
 
 use super::Refused;
 use super::words;
@@ -21,6 +23,32 @@ pub fn me(me: &Me) -> dto::Me {
         issued_days: me.issued,
         suites: me.suites.iter().map(|s| suite(s.0)).collect(),
         relays: me.relays.iter().map(relay).collect(),
+        one_time_stock: me.one_time_stock,
+    }
+}
+
+/// The active session with a contact.
+pub fn session(contact: ContactId, session: &Summary) -> dto::RatchetSession {
+    dto::RatchetSession {
+        contact: contact.0.to_string(),
+        suite: suite(session.suite.0),
+        initiator: session.initiator,
+        pending: session.pending,
+        our_turn: session.our_turn,
+        sent: session.sent,
+        received: session.received,
+        skipped: session.skipped,
+        archived: session.archived,
+        last_opened_ms: session.last_opened.map(Time::ms),
+    }
+}
+
+/// The own prekeys.
+pub fn prekeys(me: &Me) -> dto::Prekeys {
+    dto::Prekeys {
+        signed_held: me.spk_held,
+        bundle_until_ms: me.spk_until.map(Time::ms),
+        one_time_held: me.one_time_held,
         one_time_stock: me.one_time_stock,
     }
 }

@@ -1,11 +1,13 @@
 //! The values of the HTTP interface: what the page, the command line and bots read and write.
 //! Everything here is public by contract; `openapi.json` is made from it.
 
+mod ratchet;
 mod world;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use ratchet::*;
 pub use world::*;
 
 /// `Debug` that shows the name of the type alone: these values hold names, texts and addresses,

@@ -17,6 +17,7 @@ mod logs;
 mod node;
 mod postgres;
 mod program;
+mod ratchet;
 mod relay;
 mod silence;
 mod two_homes;

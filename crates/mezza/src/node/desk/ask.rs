@@ -119,6 +119,14 @@ impl Desk {
         self.device()?.number(contact).ok_or_else(Refused::no_contact)
     }
 
+    /// Sessions and prekeys, without any key.
+    pub fn ratchet(&self) -> Result<dto::Ratchet, Refused> {
+        let device = self.device()?;
+        let sessions = device.contacts().into_iter();
+        let sessions = sessions.filter_map(|c| Some(views::session(c.id, &device.session(c.id)?)));
+        Ok(dto::Ratchet { sessions: sessions.collect(), prekeys: views::prekeys(&device.me()) })
+    }
+
     /// A part of a thread, oldest first, and whether older notes exist.
     pub fn notes(
         &self,

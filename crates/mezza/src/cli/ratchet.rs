@@ -1,0 +1,37 @@
+//! `mezza ratchet`: the conversation's cryptography for experts, scripts and tests of others.
+
+mod device;
+mod number;
+mod peer;
+mod state;
+
+use mezza_core::{Suite as _, SuiteId};
+use mezza_ratchet::suite::{B2c20, V3};
+
+use super::Desk;
+use super::args::{Ratchet, RatchetSuite};
+use crate::exit::{Exit, Fault};
+
+/// `mezza ratchet ..`
+///
+/// # Errors
+/// Input that is malformed; no node, where one is needed.
+pub fn ratchet(desk: &Desk, what: &Ratchet) -> Result<Exit, Fault> {
+    match what {
+        Ratchet::Peer { suite } => {
+            let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
+            peer::serve(id(*suite), input, output)
+        }
+        Ratchet::Number(asked) => number::number(desk.out, asked),
+        Ratchet::Sessions { name } => state::sessions(desk, name.as_deref()),
+        Ratchet::Keys => state::keys(desk),
+        Ratchet::Suites { name } => state::suites(desk, name.as_deref()),
+    }
+}
+
+fn id(suite: RatchetSuite) -> SuiteId {
+    match suite {
+        RatchetSuite::B2c20 => B2c20::ID,
+        RatchetSuite::SignalV3 => V3::ID,
+    }
+}

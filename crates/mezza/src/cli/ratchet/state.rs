@@ -1,0 +1,106 @@
+//! `mezza ratchet sessions|keys|suites`: what a running node says of its conversations.
+
+use serde_json::json;
+
+use crate::cli::people::find;
+use crate::cli::{Desk, show};
+use crate::exit::{Exit, Fault};
+use crate::web::dto::{Contact, Contacts, Ratchet, RatchetSession};
+use mezza_ratchet::List;
+
+/// `mezza ratchet sessions`
+pub fn sessions(desk: &Desk, name: Option<&str>) -> Result<Exit, Fault> {
+    let client = desk.client()?;
+    let contacts = match name {
+        Some(name) => vec![find(&client, name)?],
+        None => client.get::<Contacts>("/v1/contacts")?.contacts,
+    };
+    let mut sessions = client.get::<Ratchet>("/v1/ratchet")?.sessions;
+    sessions.retain(|session| contacts.iter().any(|contact| contact.id == session.contact));
+    desk.out.value(&json!({ "sessions": sessions }));
+    for contact in &contacts {
+        if let Some(session) = sessions.iter().find(|session| session.contact == contact.id) {
+            desk.out.line(line(session, &contact.name));
+        }
+    }
+    if sessions.is_empty() {
+        desk.out.line("no session yet; the first note begins one");
+    }
+    Ok(Exit::Done)
+}
+
+fn line(session: &RatchetSession, name: &str) -> String {
+    let mut parts = vec![
+        format!("#{:<3} {}", session.contact, show::clean(name)),
+        suite_name(&session.suite),
+        if session.initiator { "initiator" } else { "responder" }.into(),
+    ];
+    if session.pending {
+        parts.push("waits for the first answer".into());
+    }
+    parts.push(if session.our_turn { "our turn" } else { "their turn" }.into());
+    parts.push(format!("sent {}, received {} in the chains", session.sent, session.received));
+    parts.push(format!("skipped {}", session.skipped));
+    parts.push(format!("archived {}", session.archived));
+    parts.push(session.last_opened_ms.map_or_else(
+        || "nothing opened yet".into(),
+        |ms| format!("last opened {}", show::time(ms)),
+    ));
+    parts.join("  ")
+}
+
+/// `mezza ratchet keys`
+pub fn keys(desk: &Desk) -> Result<Exit, Fault> {
+    let prekeys = desk.client()?.get::<Ratchet>("/v1/ratchet")?.prekeys;
+    desk.out.value(&prekeys);
+    let until = prekeys.bundle_until_ms.map_or_else(|| "not made yet".into(), show::time);
+    let stock = prekeys.one_time_stock.map_or_else(|| "unknown".into(), |n| n.to_string());
+    desk.out.line(format!("signed prekeys  {} held, each for 30 days", prekeys.signed_held));
+    desk.out.line(format!("bundle          valid until {until}; a new one every 7 days"));
+    desk.out
+        .line(format!("one-time keys   {} held here, {stock} at the relay", prekeys.one_time_held));
+    Ok(Exit::Done)
+}
+
+/// `mezza ratchet suites`
+pub fn suites(desk: &Desk, name: Option<&str>) -> Result<Exit, Fault> {
+    let ours = List::ours();
+    let ours = ours.ids().iter().map(|id| format!("0x{:04x}", id.0)).collect::<Vec<_>>();
+    let contact = name.map(|name| find(&desk.client()?, name)).transpose()?;
+    let best = contact.as_ref().and_then(|c| ours.iter().find(|suite| c.suites.contains(suite)));
+    desk.out.value(&json!({
+        "ours": ours, "card": contact.as_ref().map(|c| &c.suites), "session": best,
+    }));
+    desk.out.line(format!("we offer  {}", names(&ours)));
+    if let Some(contact) = &contact {
+        desk.out.line(format!("the card  {}", names(&contact.suites)));
+        desk.out.line(session_line(contact, best, &ours));
+    }
+    desk.out.line("Signal's suites are for `mezza ratchet peer` alone: no contact uses them");
+    Ok(if contact.is_some() && best.is_none() { Exit::No } else { Exit::Done })
+}
+
+fn session_line(contact: &Contact, best: Option<&String>, ours: &[String]) -> String {
+    match best {
+        Some(best) => format!("a session uses {}", suite_name(best)),
+        None => format!(
+            "{} offers only suite {}, we know {}; update Mezzavoce",
+            show::clean(&contact.name),
+            contact.suites.join(" "),
+            ours.join(" ")
+        ),
+    }
+}
+
+fn names(suites: &[String]) -> String {
+    suites.iter().map(|suite| suite_name(suite)).collect::<Vec<_>>().join(", ")
+}
+
+/// The name of a suite beside its number.
+fn suite_name(number: &str) -> String {
+    match number {
+        "0x0101" => "b2c20 (0x0101)".into(),
+        "0x0102" => "b2c20-pq (0x0102)".into(),
+        other => other.into(),
+    }
+}

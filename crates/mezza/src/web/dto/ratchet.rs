@@ -1,0 +1,55 @@
+//! The part of the interface that tells of sessions and prekeys: counts and times, never a key.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::silent;
+
+silent!(Ratchet RatchetSession Prekeys);
+
+/// All sessions, and the own prekeys.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Ratchet {
+    /// The active session of each contact that has one, in the order of the contacts.
+    pub sessions: Vec<RatchetSession>,
+    /// The own prekeys.
+    pub prekeys: Prekeys,
+}
+
+/// The active session with a contact.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct RatchetSession {
+    /// The number of the contact.
+    pub contact: String,
+    /// The suite, `0x0101`.
+    pub suite: String,
+    /// Whether this device began it.
+    pub initiator: bool,
+    /// Whether it still waits for the first answer.
+    pub pending: bool,
+    /// Whether the next message goes on with the current chain.
+    pub our_turn: bool,
+    /// Messages sent in the current chain.
+    pub sent: u32,
+    /// Messages received in the current chain, missing ones too.
+    pub received: u32,
+    /// Keys kept for messages that have not come.
+    pub skipped: usize,
+    /// Older sessions that are still kept.
+    pub archived: usize,
+    /// When a message was last opened, milliseconds since 1970.
+    pub last_opened_ms: Option<u64>,
+}
+
+/// The own prekeys.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Prekeys {
+    /// Signed prekeys held, retired ones too.
+    pub signed_held: usize,
+    /// The end of the current bundle, milliseconds since 1970.
+    pub bundle_until_ms: Option<u64>,
+    /// One-time keys held here.
+    pub one_time_held: usize,
+    /// One-time keys left at the relay, if it said so.
+    pub one_time_stock: Option<u16>,
+}
