@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A second implementation of suite b2c20, to be read beside docs/protocols/ratchet.md.
+"""A second implementation of the suites b2c20 and b2c20-pq, to be read beside docs/protocols/ratchet.md.
 
 `reference.py --write` writes the right cases into this folder, `reference.py` compares them with
 what lies there (exit 1 if one differs); `wrong.py` does the same for the wrong ones. Needs Python
 3.11, and `cryptography` for the AEAD alone.
 """
-import hashlib, pathlib, sys
+import hashlib, kyber, pathlib, sys
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 P = 2**255 - 19
@@ -113,8 +113,8 @@ def seal(mk, sender, receiver, outer, head, body, padded=None):
     return n + ChaCha20Poly1305(k[:32]).encrypt(k[32:], text, aad)
 
 
-def head(rck, n, pn):
-    return b"\xf1\x01\x01\x01" + rck + be(3, n) + be(3, pn)
+def head(rck, n, pn, suite=b"\1\1"):
+    return b"\xf1\1" + suite + rck + be(3, n) + be(3, pn)
 
 
 def fingerprint(ik):
@@ -173,10 +173,41 @@ def cases():
             yield "sealed-outer", dict(kind="sealed", message_key=mk0, sender=a.pub, receiver=b.pub, outer=outer, head=heads[0], body=b"hello", padded=160, sealed=seal(mk0, a.pub, b.pub, outer, heads[0], b"hello"))
             yield "sealed-cell", dict(kind="sealed", message_key=mk0, sender=a.pub, receiver=b.pub, outer=b"", head=heads[0], body=b"", padded=55, sealed=seal(mk0, a.pub, b.pub, b"", heads[0], b"", 55))
 
+    yield from post_quantum(a, b, spk, opk, ek, ra1, z)
+
     fa, fb = fingerprint(a.pub), fingerprint(b.pub)
     low, high = sorted([digits(fa), digits(fb)])
     scan = b"\x08\x81\x80\x04\x12\x22\x0a\x20" + fa[:32] + b"\x1a\x22\x0a\x20" + fb[:32]
     yield "number", dict(kind="number", local=a.pub, remote=b.pub, number=low + high, scannable=scan)
+
+
+def post_quantum(a, b, spk, opk, ek, ra1, z):
+    """The bundle of a device that offers both suites, and the first message of suite 0x0102."""
+    lst, not_after, kem_id = bytes.fromhex("0201020101"), 30_000_000, 5
+    seed = hashlib.sha512(b"ratchet vector kem seed").digest()
+    coins = hashlib.sha256(b"ratchet vector kem coins").digest()
+    key = kyber.public(seed, False)
+    ciphertext, secret = kyber.encapsulate(key, coins, False)
+    bundle = b"\1" + lst + b"\2"
+    for suite, kem in [(b"\1\2", be(4, kem_id) + key), (b"\1\1", b"")]:
+        body = be(4, 9) + spk.pub + be(4, not_after)
+        sig = sign(b, z, b"b2c20 bundle 1" + suite + b2(32, b"", "b2c20 list", lst) + body + kem)
+        bundle += suite + be(2, 104 + len(kem)) + body + sig + kem
+        if kem:
+            first_sig = sig
+    yield "bundle-pq", dict(kind="bundle-pq", identity=b.pub, floor=lst, now_minutes=29_990_000, bundle=bundle)
+    t = b2(64, b"", "b2c20 trans", b"\1\2", lst, lst, a.pub, b.pub, ek.pub, be(4, 9), spk.pub, be(4, 7), opk.pub, be(4, kem_id), key, ciphertext)
+    dhs = [a.dh(spk.pub), ek.dh(b.pub), ek.dh(spk.pub), ek.dh(opk.pub), secret]
+    both = b2(64, b"", "b2c20 x3dh", b"\xff" * 32, *dhs, t)
+    rk1, ck = root(both[:32], ra1.dh(spk.pub))
+    prefix = b"\xf1\2\1\2" + a.pub + ek.pub + be(4, 9) + be(4, 7) + lst + be(4, kem_id) + ciphertext
+    front = head(ra1.pub, 0, 0, b"\1\2")
+    m0 = prefix + front[4:] + seal(chain(ck)[1], a.pub, b.pub, b"", front, b"hello")
+    yield "handshake-pq", dict(
+        kind="handshake-pq", kem_seed=seed, kem_coins=coins, signature=first_sig, transcript=t,
+        session=b2(16, b"", "b2c20 session", t), root=both[:32], exporter=both[32:], root1=rk1,
+        kem_secret=secret, kem_noted=b2(32, b"", "b2c20 kem", ciphertext), m0=m0,
+    )
 
 
 def main(named=None):

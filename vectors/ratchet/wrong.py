@@ -103,9 +103,9 @@ def whole(lst, *entries):
 
 
 def bundles():
-    good, two = B["bundle"], bytes.fromhex("0201020101")
-    only_new, now, floor = bytes.fromhex("010102"), 29_990_000, LIST
-    strange = be(2, 0x0102) + be(2, 3) + b"xyz"
+    good, two = B["bundle"], bytes.fromhex("0201030101")
+    only_new, now, floor = bytes.fromhex("010103"), 29_990_000, LIST
+    strange = be(2, 0x0103) + be(2, 3) + b"xyz"
     for name, data, expect, *rest in [
         ("version", b"\2" + good[1:], "malformed"),
         ("list-empty", b"\1\0" + good[4:], "malformed"),

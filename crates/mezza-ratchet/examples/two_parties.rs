@@ -17,10 +17,10 @@ type Talk = Conversation<Portable>;
 fn main() -> Result<(), Failure> {
     // A program draws from the system; an example repeats itself.
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let mut pair = || Ephemeral::draw::<Portable>(&mut rng);
     let now = Time::from_ms(1_800_000_000_000);
-    let (initiator, responder) = (Identity::new(pair()), Identity::new(pair()));
-    let (base, turn_1, turn_2, turn_3) = (pair(), pair(), pair(), pair());
+    let pairs: [_; 6] = core::array::from_fn(|_| Ephemeral::draw::<Portable>(&mut rng));
+    let [initiator, responder, base, turn_1, turn_2, turn_3] = pairs;
+    let (initiator, responder) = (Identity::new(initiator), Identity::new(responder));
 
     // responder -> server: bundle (suite list, signed prekey), one-time keys
     let mut prekeys = Prekeys::new(responder.duplicate());
@@ -30,7 +30,8 @@ fn main() -> Result<(), Failure> {
     // server -> initiator: bundle, one one-time key
     // The identity key and the list come from the card of the responder, never from the server.
     let checked = Bundle::decode(&bundle)?.check(&responder.public(), &List::ours(), now)?;
-    let (session, _exporter) = checked.initiate(&initiator, base, one_time.first().copied())?;
+    let (session, _exporter) =
+        checked.initiate(&initiator, base, one_time.first().copied(), &mut rng)?;
     let mut ours = Talk::new(initiator.public(), responder.public());
     let mut theirs = Talk::new(responder.public(), initiator.public());
     // These changes, and those below, go to the disk before a message leaves.

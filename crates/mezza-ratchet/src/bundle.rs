@@ -5,20 +5,25 @@
 //!
 //! bundle  01 | list | entries u8 | entry ..            entries in the order of the list
 //! entry   suite u16 | len u16 | spk_id u32 | SPK[32] | not_after u32 (minutes) | sig[64]
+//!            [| kem_id u32 | kem key[1568]]
 //! sig     XEdDSA of "b2c20 bundle 1" | suite | B_32("", "b2c20 list", list) | spk_id | SPK | not_after
+//!            [| kem_id | kem key]
 //! ```
 
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Backend, DecodeError, Ephemeral, Reader, Suite, SuiteId, Time, Writer, blake2b};
+use mezza_core::{
+    Backend, CryptoRng, DecodeError, Ephemeral, Reader, Suite, SuiteId, Time, Writer, blake2b,
+};
 
-use crate::suite::{B2c20, V3};
+use crate::suite::kem::KEM_KEY_BYTES;
+use crate::suite::{self, B2c20, of_suite};
 use crate::{BundleError, Exporter, Identity, IdentityKey, List, Session, keys, x3dh, xeddsa};
 
 pub mod signal;
 
-pub use signal::SignalBundle;
+pub use signal::{SignalBundle, SignalKem};
 
 const VERSION: u8 = 1;
 /// Bytes of an entry of suite 0x0101 behind its length.
@@ -78,21 +83,27 @@ pub(crate) struct Entry {
     /// Minutes since 1970.
     pub(crate) not_after: u32,
     pub(crate) signature: [u8; 64],
+    /// Of a post-quantum suite.
+    pub(crate) kem: Option<KemKey>,
+}
+
+/// A KEM key in a bundle.
+pub(crate) struct KemKey {
+    pub(crate) id: u32,
+    /// 1,568 bytes.
+    pub(crate) key: Vec<u8>,
 }
 
 impl Entry {
-    /// Makes and signs an entry.
+    /// Signs the entry, whose signature is empty so far.
     pub(crate) fn sign(
+        mut self,
         identity: &Identity,
         list: &List,
-        (suite, spk_id, spk): (SuiteId, u32, [u8; 32]),
-        not_after: u32,
-        rng: &mut dyn mezza_core::CryptoRng,
-    ) -> Self {
-        let mut entry = Self { suite, spk_id, spk, not_after, signature: [0; 64] };
-        let signed = entry.signed(list);
-        entry.signature = identity.sign::<<B2c20 as Suite>::Sig>(&[&signed], rng);
-        entry
+        rng: &mut dyn CryptoRng,
+    ) -> [u8; 64] {
+        self.signature = identity.sign::<<B2c20 as Suite>::Sig>(&[&self.signed(list)], rng);
+        self.signature
     }
 
     fn verify(&self, identity: &IdentityKey, list: &List) -> bool {
@@ -104,25 +115,39 @@ impl Entry {
     fn signed(&self, list: &List) -> Vec<u8> {
         let mut digest = [0; 32];
         blake2b(&mut digest, &[], "b2c20 list", &[&list.encode()]);
-        let mut writer = Writer::with_capacity(88);
+        let mut writer = Writer::with_capacity(88 + self.kem_bytes());
         writer.bytes(b"b2c20 bundle 1").u16(self.suite.0).bytes(&digest);
         writer.u32(self.spk_id).bytes(&self.spk).u32(self.not_after);
+        self.write_kem(&mut writer);
         writer.finish()
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            suite: B2c20::ID,
-            spk_id: reader.u32()?,
-            spk: reader.array()?,
-            not_after: reader.u32()?,
-            signature: reader.array()?,
-        })
+    fn read(reader: &mut Reader<'_>, suite: SuiteId) -> Result<Self, DecodeError> {
+        let (spk_id, spk) = (reader.u32()?, reader.array()?);
+        let (not_after, signature) = (reader.u32()?, reader.array()?);
+        let kem = match suite::kem(suite) {
+            Some(_) => {
+                Some(KemKey { id: reader.u32()?, key: reader.bytes(KEM_KEY_BYTES)?.to_vec() })
+            }
+            None => None,
+        };
+        Ok(Self { suite, spk_id, spk, not_after, signature, kem })
     }
 
     fn write(&self, writer: &mut Writer) {
-        writer.u16(self.suite.0).u16(ENTRY_BYTES as u16);
+        writer.u16(self.suite.0).u16((ENTRY_BYTES + self.kem_bytes()) as u16);
         writer.u32(self.spk_id).bytes(&self.spk).u32(self.not_after).bytes(&self.signature);
+        self.write_kem(writer);
+    }
+
+    fn write_kem(&self, writer: &mut Writer) {
+        if let Some(kem) = &self.kem {
+            writer.u32(kem.id).bytes(&kem.key);
+        }
+    }
+
+    fn kem_bytes(&self) -> usize {
+        self.kem.as_ref().map_or(0, |_| 4 + KEM_KEY_BYTES)
     }
 }
 
@@ -167,8 +192,8 @@ impl Bundle {
                 let suite = SuiteId(reader.u16()?);
                 let body = reader.var16()?;
                 ids.find(|id| **id == suite).ok_or(BundleError::Malformed)?;
-                if suite == B2c20::ID {
-                    entries.push(Reader::all(body, Entry::read)?);
+                if suite::is_known(suite) {
+                    entries.push(Reader::all(body, |reader| Entry::read(reader, suite))?);
                 }
             }
             Ok(Self { list, entries })
@@ -188,14 +213,25 @@ impl Bundle {
         floor: &List,
         now: Time,
     ) -> Result<CheckedBundle, BundleError> {
+        self.check_with(&List::ours(), identity, floor, now)
+    }
+
+    /// [`check`](Self::check) of an initiator who offers `ours`: [`List::small`] if its first
+    /// messages have no room for a KEM ciphertext.
+    pub fn check_with(
+        self,
+        ours: &List,
+        identity: &IdentityKey,
+        floor: &List,
+        now: Time,
+    ) -> Result<CheckedBundle, BundleError> {
         let downgrade = BundleError::SuiteDowngrade { offered: self.list, pinned: *floor };
         if !self.list.covers(floor) {
             return Err(downgrade);
         }
-        let ours = List::ours();
         let suite = ours
             .best_common(&self.list)
-            .ok_or(BundleError::NoCommonSuite { offered: self.list, ours })?;
+            .ok_or(BundleError::NoCommonSuite { offered: self.list, ours: *ours })?;
         let entry = self.entries.into_iter().find(|e| e.suite == suite).ok_or(downgrade)?;
         let not_after = Time::from_ms(u64::from(entry.not_after) * Time::MINUTE_MS);
         if now > not_after.plus_ms(CLOCK_ERROR_MS) {
@@ -205,8 +241,8 @@ impl Bundle {
             return Err(BundleError::BadSignature);
         }
         keys::usable(&entry.spk).map_err(|_| BundleError::BadKey)?;
-        let (identity, list) = (*identity, Some(self.list));
-        Ok(CheckedBundle { identity, list, entry, not_after, registration: 0 })
+        let lists = Some((*ours, self.list));
+        Ok(CheckedBundle { identity: *identity, lists, entry, not_after, registration: 0 })
     }
 }
 
@@ -219,7 +255,8 @@ impl fmt::Debug for Bundle {
 /// A bundle that passed every check.
 pub struct CheckedBundle {
     identity: IdentityKey,
-    list: Option<List>,
+    /// Our list and that of the bundle, in a container suite.
+    lists: Option<(List, List)>,
     entry: Entry,
     not_after: Time,
     /// Our own number of this install, for the first messages of Signal's formats.
@@ -252,15 +289,24 @@ impl CheckedBundle {
         &self.identity
     }
 
+    pub(crate) fn ours(&self) -> Option<&List> {
+        self.lists.as_ref().map(|(ours, _)| ours)
+    }
+
     pub(crate) fn list(&self) -> Option<&List> {
-        self.list.as_ref()
+        self.lists.as_ref().map(|(_, theirs)| theirs)
+    }
+
+    pub(crate) fn kem(&self) -> Option<&KemKey> {
+        self.entry.kem.as_ref()
     }
 
     pub(crate) fn registration(&self) -> u32 {
         self.registration
     }
 
-    /// Runs X3DH as the initiator. `ephemeral` is the base key EK. The session seals once
+    /// Runs X3DH as the initiator. `ephemeral` is the base key EK; a post-quantum suite draws 32
+    /// bytes of `rng` for its encapsulation. The session seals once
     /// [`Conversation::begin`](crate::Conversation::begin) has taken it, and sends first messages
     /// until a reply was opened.
     #[expect(clippy::needless_pass_by_value, reason = "a base key serves one handshake")]
@@ -269,15 +315,12 @@ impl CheckedBundle {
         identity: &Identity,
         ephemeral: Ephemeral,
         one_time: Option<OneTime>,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(Session<B>, Exporter), BundleError> {
-        if self.suite() == V3::ID {
-            let (ratchet, exporter) =
-                x3dh::initiate::<V3, B>(&self, identity, &ephemeral, one_time)?;
-            return Ok((ratchet.into(), exporter));
-        }
-        let (ratchet, exporter) =
-            x3dh::initiate::<B2c20, B>(&self, identity, &ephemeral, one_time)?;
-        Ok((ratchet.into(), exporter))
+        of_suite!(self.suite(), S => {
+            let begun = x3dh::initiate::<S, B>(&self, identity, &ephemeral, one_time, rng)?;
+            Ok((begun.0.into(), begun.1))
+        }, else Err(BundleError::Malformed))
     }
 }
 

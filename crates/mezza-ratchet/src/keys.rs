@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use curve25519_dalek::montgomery::MontgomeryPoint;
 use mezza_core::{CryptoRng, Ephemeral, Hash512, Secret, blake2b};
 
 use crate::{KeyError, xeddsa};
@@ -39,6 +40,11 @@ const LOW_ORDER: [[u8; 32]; 5] = [
 pub(crate) fn canonical(key: &[u8; 32]) -> Result<(), KeyError> {
     let above = key[31] > 0x7f || (key[31] == 0x7f && key[1..31] == PRIME_MIDDLE && key[0] >= 0xed);
     if above { Err(KeyError::NotCanonical) } else { Ok(()) }
+}
+
+/// Whether a canonical key lies on the curve and in its subgroup of prime order.
+pub(crate) fn torsion_free(key: &[u8; 32]) -> bool {
+    MontgomeryPoint(*key).to_edwards(0).is_some_and(|point| point.is_torsion_free())
 }
 
 /// A canonical key that is not of low order.

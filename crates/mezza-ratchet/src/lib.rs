@@ -51,7 +51,7 @@ pub mod wire;
 pub mod x3dh;
 pub mod xeddsa;
 
-pub use bundle::{Bundle, CheckedBundle, OneTime, SignalBundle};
+pub use bundle::{Bundle, CheckedBundle, OneTime, SignalBundle, SignalKem};
 pub use conversation::{Conversation, Opened, Summary};
 pub use error::{BundleError, KeyError, OpenError, PrekeysError, SealError};
 pub use keys::{Exporter, Identity, IdentityKey};

@@ -6,13 +6,10 @@ use core::fmt;
 
 use mezza_core::{DecodeError, Reader, Suite, SuiteId, Writer};
 
-use crate::suite::B2c20;
+use crate::suite::{B2c20, B2c20Pq, is_container};
 
 /// Most suites in a list.
 pub const SUITES_MAX: usize = 4;
-
-/// The high byte of every suite that may stand in a list.
-const RANGE: u16 = 0x0100;
 
 /// 1 to 4 suites of the range 0x01xx, strictly descending: the best first.
 ///
@@ -27,15 +24,18 @@ pub struct List {
 impl List {
     /// What this version of the crate offers and accepts.
     pub fn ours() -> Self {
-        let mut ids = [SuiteId(0); SUITES_MAX];
-        ids[0] = B2c20::ID;
-        Self { ids, count: 1 }
+        Self { ids: [B2c20Pq::ID, B2c20::ID, SuiteId(0), SuiteId(0)], count: 2 }
+    }
+
+    /// What an initiator offers whose first messages have no room for a KEM ciphertext.
+    pub fn small() -> Self {
+        Self { ids: [B2c20::ID, SuiteId(0), SuiteId(0), SuiteId(0)], count: 1 }
     }
 
     /// A list of these ids, best first; refuses what is empty, too long, out of range or unsorted.
     pub fn new(suites: &[SuiteId]) -> Result<Self, DecodeError> {
         let descending = suites.windows(2).all(|pair| pair[0] > pair[1]);
-        let in_range = suites.iter().all(|id| id.0 & 0xff00 == RANGE);
+        let in_range = suites.iter().all(|id| is_container(*id));
         if suites.is_empty() || suites.len() > SUITES_MAX || !descending || !in_range {
             return Err(DecodeError::Value);
         }

@@ -9,11 +9,11 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{CryptoRng, DecodeError, Ephemeral, Machine, Suite, SuiteId, Time, Writer};
+use mezza_core::{CryptoRng, DecodeError, Ephemeral, Machine, SuiteId, Time, Writer};
 use zeroize::Zeroizing;
 
 use crate::bundle::{self, Entry, SignalBundle};
-use crate::suite::{V3, is_container};
+use crate::suite::is_container;
 use crate::wire::First;
 use crate::x3dh::Offered;
 use crate::{Changes, Identity, List, OneTime, OpenError, PrekeysError, Record, Table};
@@ -167,10 +167,10 @@ impl Prekeys {
         Some((self.bundle(), one_time))
     }
 
-    /// The current signed prekey of `signal-v3`, without a one-time key; `None` if that suite is
-    /// not offered. `registration` is the number of this install, 1 to 16,380.
+    /// The current prekeys of the best suite of Signal that is offered, without a one-time key;
+    /// `None` if there is none. `registration` is the number of this install, 1 to 16,380.
     pub fn signal_bundle(&self, registration: u32) -> Option<SignalBundle> {
-        Some(self.current().find(|spk| spk.suite == V3::ID)?.signal_bundle(registration))
+        Some(self.current().find(|spk| spk.list.is_none())?.signal_bundle(registration))
     }
 
     /// Whether first messages of `suite` may begin a session here.
@@ -294,7 +294,14 @@ impl Prekeys {
         if opk.is_some_and(|opk| now >= opk.wiped_at()) {
             return Err(OpenError::UnknownPrekey(first.opk_id));
         }
-        Ok(Offered { spk: &spk.pair, list: spk.list, opk: opk.map(|opk| &opk.pair) })
+        let kem = match (&first.kem, &spk.kem) {
+            (None, None) => None,
+            (Some(theirs), Some(ours)) if theirs.id == ours.id => Some(&ours.seed),
+            (theirs, _) => {
+                return Err(OpenError::UnknownPrekey(theirs.as_ref().map_or(0, |kem| kem.id)));
+            }
+        };
+        Ok(Offered { spk: &spk.pair, list: spk.list, opk: opk.map(|opk| &opk.pair), kem })
     }
 
     /// A first message began a session: its one-time key goes, its base key is remembered.

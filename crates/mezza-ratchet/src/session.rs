@@ -6,7 +6,7 @@ use core::fmt;
 use mezza_core::{Backend, Ephemeral, SuiteId, Time};
 use zeroize::Zeroizing;
 
-use crate::suite::{B2c20, RatchetSuite, V3};
+use crate::suite::{B2c20, B2c20Pq, RatchetSuite, V3, V4};
 use crate::wire::{First, Inner};
 use crate::{Changes, IdentityKey, OpenError, Padding, SealError};
 
@@ -35,37 +35,42 @@ pub const PENDING_D: u64 = 30;
 pub enum Session<B: Backend> {
     /// Suite 0x0003.
     V3(Ratchet<V3, B>),
+    /// Suite 0x0004.
+    V4(Ratchet<V4, B>),
     /// Suite 0x0101.
     B2c20(Ratchet<B2c20, B>),
+    /// Suite 0x0102.
+    B2c20Pq(Ratchet<B2c20Pq, B>),
 }
 
-impl<B: Backend> fmt::Debug for Session<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::V3(_) => f.write_str("Session(V3)"),
-            Self::B2c20(_) => f.write_str("Session(B2c20)"),
+/// A session of one suite is a session.
+macro_rules! sessions {
+    ($($suite:ident),*) => {
+        impl<B: Backend> fmt::Debug for Session<B> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$suite(_) => f.write_str(concat!("Session(", stringify!($suite), ")")),)*
+                }
+            }
         }
-    }
-}
 
-impl<B: Backend> From<Ratchet<V3, B>> for Session<B> {
-    fn from(ratchet: Ratchet<V3, B>) -> Self {
-        Self::V3(ratchet)
-    }
+        $(impl<B: Backend> From<Ratchet<$suite, B>> for Session<B> {
+            fn from(ratchet: Ratchet<$suite, B>) -> Self {
+                Self::$suite(ratchet)
+            }
+        })*
+    };
 }
-
-impl<B: Backend> From<Ratchet<B2c20, B>> for Session<B> {
-    fn from(ratchet: Ratchet<B2c20, B>) -> Self {
-        Self::B2c20(ratchet)
-    }
-}
+sessions!(V3, V4, B2c20, B2c20Pq);
 
 /// Runs an expression on the ratchet of whichever suite.
 macro_rules! each {
     ($session:expr, $ratchet:ident => $value:expr) => {
         match $session {
             Session::V3($ratchet) => $value,
+            Session::V4($ratchet) => $value,
             Session::B2c20($ratchet) => $value,
+            Session::B2c20Pq($ratchet) => $value,
         }
     };
 }

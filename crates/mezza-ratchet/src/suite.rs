@@ -2,16 +2,21 @@
 
 use mezza_core::{Secret, Suite, SuiteId};
 
+use crate::session::JUMP_MAX;
 use crate::wire::Wire;
 use crate::x3dh::Transcript;
 
 pub mod b2c20;
+pub mod kem;
 pub mod paper;
 pub mod signal;
 pub mod v3;
+pub mod v4;
 
-pub use b2c20::B2c20;
+pub use b2c20::{B2c20, B2c20Pq};
+pub use kem::Kem;
 pub use v3::V3;
+pub use v4::V4;
 
 /// A suite of X3DH and the Double Ratchet.
 pub trait RatchetSuite: Suite {
@@ -19,6 +24,10 @@ pub trait RatchetSuite: Suite {
     type Kdf: Kdf;
     /// Its wire format.
     type Wire: Wire;
+    /// What its handshake adds to the DHs.
+    const KEM: Option<Kem> = None;
+    /// Most messages that one message may lie ahead of the last one in its chain.
+    const JUMP_MAX: u32 = JUMP_MAX;
 }
 
 /// The key schedule of a suite. All keys have 32 bytes.
@@ -39,6 +48,42 @@ pub struct Agreement {
     pub root: Secret<32>,
     /// The exporter secret.
     pub exporter: Secret<32>,
+}
+
+/// Runs an expression with `$S` as the suite of a number, if sessions may speak it.
+macro_rules! of_suite {
+    ($id:expr, $S:ident => $value:expr, else $other:expr) => {
+        match $id {
+            $crate::suite::V3::ID => {
+                type $S = $crate::suite::V3;
+                $value
+            }
+            $crate::suite::V4::ID => {
+                type $S = $crate::suite::V4;
+                $value
+            }
+            $crate::suite::B2c20::ID => {
+                type $S = $crate::suite::B2c20;
+                $value
+            }
+            $crate::suite::B2c20Pq::ID => {
+                type $S = $crate::suite::B2c20Pq;
+                $value
+            }
+            _ => $other,
+        }
+    };
+}
+pub(crate) use of_suite;
+
+/// Whether sessions may speak a suite.
+pub fn is_known(suite: SuiteId) -> bool {
+    of_suite!(suite, S => !S::NAME.is_empty(), else false)
+}
+
+/// What the handshake of a suite adds to the DHs.
+pub fn kem(suite: SuiteId) -> Option<Kem> {
+    of_suite!(suite, S => S::KEM, else None)
 }
 
 /// Whether a suite may stand in lists: the ids of our own envelope.

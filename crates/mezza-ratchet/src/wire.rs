@@ -1,15 +1,15 @@
 //! Every message between two devices. Nothing else knows bytes.
 //!
-//! The first byte tells the family: F1 is our container, 3x is Signal's own format, 4x its
-//! successor, which this version names but does not speak.
+//! The first byte tells the family: F1 is our container, 3x Signal's own format, 4x the same with a
+//! post-quantum handshake.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Suite, SuiteId};
+use mezza_core::{DecodeError, Suite, SuiteId, blake2b};
 use zeroize::Zeroizing;
 
-use crate::suite::{V3, is_container};
+use crate::suite::{RatchetSuite, V3, V4, of_suite};
 use crate::{IdentityKey, List};
 
 pub mod container;
@@ -18,6 +18,9 @@ pub mod signal;
 
 pub use container::Container;
 pub use signal::Signal;
+
+/// Bytes of a ciphertext's digest.
+const NOTED_BYTES: usize = 32;
 
 /// Longest body of a message in bytes.
 pub const BODY_BYTES_MAX: usize = 2 << 20;
@@ -121,12 +124,34 @@ pub struct First {
     /// The number of the initiator's install, which Signal's formats carry beside the handshake;
     /// not authenticated, 0 in a container.
     pub registration: u32,
+    /// The encapsulation of a post-quantum suite.
+    pub kem: Option<Encapsulated>,
+}
+
+/// What a first message carries for the KEM key of a bundle.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Encapsulated {
+    /// Which KEM key was used.
+    pub id: u32,
+    /// 1,568 bytes; in what a responder keeps, their digest of 32.
+    pub ciphertext: Vec<u8>,
 }
 
 impl First {
     /// Whether both have the same initiator and base key.
     pub(crate) fn same_base(&self, other: &Self) -> bool {
         self.identity == other.identity && self.base == other.base
+    }
+
+    /// What a responder keeps: a digest is enough to know the ciphertext again.
+    pub(crate) fn noted(&self) -> Self {
+        let mut noted = self.clone();
+        if let Some(kem) = &mut noted.kem {
+            let mut digest = [0; NOTED_BYTES];
+            blake2b(&mut digest, &[], "b2c20 kem", &[&kem.ciphertext]);
+            kem.ciphertext = digest.to_vec();
+        }
+        noted
     }
 
     /// Whether both begin the same session: all but the registration is equal.
@@ -156,23 +181,21 @@ pub fn claim(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
     match message.split_first().ok_or(DecodeError::Truncated)? {
         (&container::FAMILY, _) => container::claim(message),
         (0x30..=0x3f, protobuf) => Ok((V3::ID, proto::PreKeySignalMessage::is(protobuf))),
-        (0x40..=0x4f, protobuf) => Ok((V4_ID, proto::PreKeySignalMessage::is(protobuf))),
+        (0x40..=0x4f, protobuf) => Ok((V4::ID, proto::PreKeySignalMessage::is(protobuf))),
         _ => Err(DecodeError::Value),
     }
 }
 
-/// Decodes a message of a suite that we know.
-pub(crate) fn decode(suite: SuiteId, message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
-    if is_container(suite) { Container::decode(message) } else { Signal::<V3>::decode(message) }
+/// Decodes a message of a suite that sessions may speak.
+pub fn decode(message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
+    let (suite, _) = claim(message)?;
+    of_suite!(suite, S => <S as RatchetSuite>::Wire::decode(message), else Err(DecodeError::Value))
 }
 
 /// The identity key in a first message, 32 bytes, unauthenticated: to find the contact. `None` if
 /// this is no first message.
 pub fn first_identity(message: &[u8]) -> Option<[u8; 32]> {
-    let (suite, is_first) = claim(message).ok()?;
-    let first = if is_first { decode(suite, message).ok()?.first } else { None };
+    let (_, is_first) = claim(message).ok()?;
+    let first = if is_first { decode(message).ok()?.first } else { None };
     first.map(|first| first.identity)
 }
-
-/// Signal's format with a post-quantum handshake.
-const V4_ID: SuiteId = SuiteId(0x0004);

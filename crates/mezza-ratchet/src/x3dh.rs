@@ -3,20 +3,22 @@
 //! ```text
 //! DH1 = DH(IKa, SPKb)   DH2 = DH(EKa, IKb)   DH3 = DH(EKa, SPKb)   [DH4 = DH(EKa, OPKb)]
 //! in a container suite
-//! T   = B_64("", "b2c20 trans", suite | list a | list b | IKa | IKb | EKa | spk_id | SPKb | opk_id | OPKb or 32 zeros)
-//! rk0 | ex = B_64("", "b2c20 x3dh", FF x32 | DH1 | DH2 | DH3 [| DH4] | T)
+//! T   = B_64("", "b2c20 trans", suite | list a | list b | IKa | IKb | EKa | spk_id | SPKb | opk_id
+//!            | OPKb or 32 zeros [| kem_id | kem key | ciphertext])
+//! rk0 | ex = B_64("", "b2c20 x3dh", FF x32 | DH1 | DH2 | DH3 [| DH4] [| kem secret] | T)
 //! session id = B_16("", "b2c20 session", T)
 //! in a suite of Signal: `suite::signal`
 //! ```
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, Ephemeral, Secret, Writer, blake2b};
+use mezza_core::{Backend, CryptoRng, Ephemeral, Secret, Writer, blake2b};
 
 use crate::bundle::CheckedBundle;
 use crate::session::{Parties, Ratchet, Role};
-use crate::suite::{Agreement, Kdf, RatchetSuite, is_container};
-use crate::wire::{First, Wire};
+use crate::suite::kem::KEM_SEED_BYTES;
+use crate::suite::{Agreement, Kdf, RatchetSuite};
+use crate::wire::{Encapsulated, First, Wire};
 use crate::{BundleError, Exporter, Identity, IdentityKey, List, OneTime, OpenError, keys};
 
 /// Everything both sides know of a handshake before it is computed.
@@ -31,6 +33,8 @@ pub struct Transcript<'a> {
     pub spk: &'a [u8; 32],
     /// The one-time prekey.
     pub opk: Option<&'a [u8; 32]>,
+    /// The KEM key of the bundle, in a post-quantum suite.
+    pub kem_key: Option<&'a [u8]>,
 }
 
 impl Transcript<'_> {
@@ -45,29 +49,40 @@ impl Transcript<'_> {
         writer.bytes(&first.identity).bytes(self.responder.as_bytes()).bytes(&first.base);
         writer.u32(first.spk_id).bytes(self.spk);
         writer.u32(first.opk_id).bytes(self.opk.unwrap_or(&[0; 32]));
+        if let (Some(kem), Some(key)) = (&first.kem, self.kem_key) {
+            writer.u32(kem.id).bytes(key).bytes(&kem.ciphertext);
+        }
         let mut hash = [0; 64];
         blake2b(&mut hash, &[], "b2c20 trans", &[writer.as_slice()]);
         hash
     }
 }
 
-/// The initiator's half. `BadKey` if the one-time key is not allowed or a DH gives zero.
+/// The initiator's half; a post-quantum suite draws 32 bytes of `rng`. `BadKey` if the one-time key
+/// or the KEM key is not allowed, or a DH gives zero.
 pub fn initiate<S: RatchetSuite, B: Backend>(
     bundle: &CheckedBundle,
     identity: &Identity,
     base: &Ephemeral,
     one_time: Option<OneTime>,
+    rng: &mut dyn CryptoRng,
 ) -> Result<(Ratchet<S, B>, Exporter), BundleError> {
     if let Some(opk) = &one_time {
         opk.check().map_err(|_| BundleError::BadKey)?;
     }
     let dh = |own: &Ephemeral, their| B::dh(own, their).ok_or(BundleError::BadKey);
-    let mut shared = Vec::with_capacity(4);
+    let mut shared = Vec::with_capacity(5);
     shared.push(dh(identity.pair(), bundle.spk())?);
     shared.push(dh(base, bundle.identity().as_bytes())?);
     shared.push(dh(base, bundle.spk())?);
     if let Some(opk) = &one_time {
         shared.push(dh(base, &opk.key)?);
+    }
+    let mut encapsulated = None;
+    if let (Some(kem), Some(their)) = (S::KEM, bundle.kem()) {
+        let made = kem.encapsulate(&their.key, &Secret::random(rng)).ok_or(BundleError::BadKey)?;
+        shared.push(made.1);
+        encapsulated = Some(Encapsulated { id: their.id, ciphertext: made.0 });
     }
     let (local, remote) = (identity.public(), *bundle.identity());
     let first = First {
@@ -76,19 +91,19 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
         base: *base.public(),
         spk_id: bundle.spk_id(),
         opk_id: one_time.map_or(0, |opk| opk.id),
-        list: is_container(S::ID).then(List::ours),
+        list: bundle.ours().copied(),
         registration: bundle.registration(),
+        kem: encapsulated,
     };
-    let Agreement { id, root, exporter } = S::Kdf::x3dh(
-        &shared,
-        &Transcript {
-            first: &first,
-            responder: &remote,
-            list: bundle.list(),
-            spk: bundle.spk(),
-            opk: one_time.as_ref().map(|opk| &opk.key),
-        },
-    );
+    let transcript = Transcript {
+        first: &first,
+        responder: &remote,
+        list: bundle.list(),
+        spk: bundle.spk(),
+        opk: one_time.as_ref().map(|opk| &opk.key),
+        kem_key: bundle.kem().map(|kem| kem.key.as_slice()),
+    };
+    let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);
     let role = Role::Initiator { their: *bundle.spk() };
     let prefix = S::Wire::prefix(&first);
     let ratchet = Ratchet::start(Parties { id, local, remote }, role, root, prefix);
@@ -103,6 +118,8 @@ pub struct Offered<'a> {
     pub list: Option<List>,
     /// The one-time prekey.
     pub opk: Option<&'a Ephemeral>,
+    /// The seed of the KEM key, in a post-quantum suite.
+    pub kem: Option<&'a Secret<KEM_SEED_BYTES>>,
 }
 
 /// The responder's half, up to the inner message: a session that is not committed yet.
@@ -113,31 +130,38 @@ pub fn accept<S: RatchetSuite, B: Backend>(
 ) -> Result<(Ratchet<S, B>, Exporter), OpenError> {
     let remote = IdentityKey::decode(&first.identity).map_err(|_| OpenError::Malformed)?;
     keys::usable(&first.base).map_err(|_| OpenError::Malformed)?;
+    if S::KEM.is_some() && !keys::torsion_free(&first.base) {
+        return Err(OpenError::Malformed);
+    }
     let lists = first.list.zip(offered.list);
     if lists.is_some_and(|(theirs, ours)| theirs.best_common(&ours) != Some(S::ID)) {
         return Err(OpenError::SuiteDowngrade);
     }
     let dh = |own: &Ephemeral, their| B::dh(own, their).ok_or(OpenError::Forged);
-    let mut shared: Vec<Secret<32>> = Vec::with_capacity(4);
+    let mut shared: Vec<Secret<32>> = Vec::with_capacity(5);
     shared.push(dh(offered.spk, remote.as_bytes())?);
     shared.push(dh(identity.pair(), &first.base)?);
     shared.push(dh(offered.spk, &first.base)?);
     if let Some(opk) = offered.opk {
         shared.push(dh(opk, &first.base)?);
     }
+    let mut kem_key = None;
+    if let (Some(kem), Some(theirs), Some(seed)) = (S::KEM, &first.kem, offered.kem) {
+        shared.push(kem.decapsulate(seed, &theirs.ciphertext).ok_or(OpenError::Malformed)?);
+        kem_key = Some(kem.public(seed));
+    }
     let local = identity.public();
-    let Agreement { id, root, exporter } = S::Kdf::x3dh(
-        &shared,
-        &Transcript {
-            first,
-            responder: &local,
-            list: offered.list.as_ref(),
-            spk: offered.spk.public(),
-            opk: offered.opk.map(Ephemeral::public),
-        },
-    );
+    let transcript = Transcript {
+        first,
+        responder: &local,
+        list: offered.list.as_ref(),
+        spk: offered.spk.public(),
+        opk: offered.opk.map(Ephemeral::public),
+        kem_key: kem_key.as_deref(),
+    };
+    let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);
     let role = Role::Responder { own: offered.spk.duplicate() };
-    let prefix = S::Wire::prefix(first);
+    let prefix = S::Wire::prefix(&first.noted());
     let ratchet = Ratchet::start(Parties { id, local, remote }, role, root, prefix);
     Ok((ratchet, Exporter(exporter)))
 }

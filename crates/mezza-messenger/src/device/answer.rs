@@ -175,7 +175,7 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<Session<B>, BundleError> {
         let (session, _exporter) =
-            checked.initiate::<B>(&self.identity, Self::fresh(rng), one_time)?;
+            checked.initiate::<B>(&self.identity, Self::fresh(rng), one_time, rng)?;
         Ok(session)
     }
 

@@ -1,16 +1,18 @@
 //! The prekeys of a device that speaks Signal's formats. Such a bundle has no wire form of its own
 //! and no end; its signature covers the signed prekey alone.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use mezza_core::{CryptoRng, Suite, Time};
 
-use super::{CheckedBundle, Entry};
-use crate::suite::{RatchetSuite, V3};
+use super::{CheckedBundle, Entry, KemKey};
+use crate::suite::{RatchetSuite, V3, V4};
 use crate::wire::proto::KEY_TYPE;
+use crate::wire::signal::KEM_TYPE;
 use crate::{BundleError, Identity, IdentityKey, OneTime, keys, xeddsa};
 
-/// What a device of `signal-v3` publishes.
+/// What a device of `signal-v3` or `signal-v4` publishes.
 #[derive(Clone)]
 pub struct SignalBundle {
     /// The number of the device's install, 1 to 16,380.
@@ -23,17 +25,34 @@ pub struct SignalBundle {
     pub signature: [u8; 64],
     /// A one-time prekey, if one is left.
     pub one_time: Option<OneTime>,
+    /// The KEM key of a device that speaks `signal-v4`.
+    pub kem: Option<SignalKem>,
+}
+
+/// The KEM key of a bundle.
+#[derive(Clone)]
+pub struct SignalKem {
+    /// Its id.
+    pub id: u32,
+    /// The key of Kyber1024, 1,568 bytes, without the type byte in front.
+    pub key: Vec<u8>,
+    /// `XEdDSA` of the device's identity over `08 | key`, 64 bytes.
+    pub signature: [u8; 64],
 }
 
 impl SignalBundle {
     /// Checks the bundle against the identity of its device: the signature, then the keys.
-    /// `registration` is the number of our own install, 1 to 16,380, for the first messages.
+    /// `registration` is the number of our own install, 1 to 16,380, for the first messages. The
+    /// suite is `signal-v4` if the bundle has a KEM key.
     pub fn check(
         &self,
         identity: &IdentityKey,
         registration: u32,
     ) -> Result<CheckedBundle, BundleError> {
-        self.check_as::<V3>(identity, registration)
+        match self.kem {
+            Some(_) => self.check_as::<V4>(identity, registration),
+            None => self.check_as::<V3>(identity, registration),
+        }
     }
 
     /// [`check`](Self::check) in another suite that speaks the same formats.
@@ -45,6 +64,7 @@ impl SignalBundle {
         if !xeddsa::verify_signed::<S::Sig>(identity, &[&[KEY_TYPE], &self.spk], &self.signature) {
             return Err(BundleError::BadSignature);
         }
+        let kem = if S::KEM.is_some() { Some(self.checked_kem::<S>(identity)?) } else { None };
         keys::usable(&self.spk).map_err(|_| BundleError::BadKey)?;
         let entry = Entry {
             suite: S::ID,
@@ -52,19 +72,35 @@ impl SignalBundle {
             spk: self.spk,
             not_after: u32::MAX,
             signature: self.signature,
+            kem,
         };
         let not_after = Time::from_ms(u64::MAX);
-        Ok(CheckedBundle { identity: *identity, list: None, entry, not_after, registration })
+        Ok(CheckedBundle { identity: *identity, lists: None, entry, not_after, registration })
+    }
+
+    fn checked_kem<S: Suite>(&self, identity: &IdentityKey) -> Result<KemKey, BundleError> {
+        let kem = self.kem.as_ref().ok_or(BundleError::Malformed)?;
+        if !xeddsa::verify_signed::<S::Sig>(identity, &[&[KEM_TYPE], &kem.key], &kem.signature) {
+            return Err(BundleError::BadSignature);
+        }
+        Ok(KemKey { id: kem.id, key: kem.key.clone() })
     }
 }
 
 /// Signs a prekey as Signal's suites do.
-pub(crate) fn sign<S: Suite>(
-    identity: &Identity,
-    spk: &[u8; 32],
-    rng: &mut dyn CryptoRng,
-) -> [u8; 64] {
-    identity.sign::<S::Sig>(&[&[KEY_TYPE], spk], rng)
+pub(crate) fn sign(identity: &Identity, spk: &[u8; 32], rng: &mut dyn CryptoRng) -> [u8; 64] {
+    identity.sign::<<V3 as Suite>::Sig>(&[&[KEY_TYPE], spk], rng)
+}
+
+/// Signs a KEM key as Signal's suites do.
+pub(crate) fn sign_kem(identity: &Identity, key: &[u8], rng: &mut dyn CryptoRng) -> [u8; 64] {
+    identity.sign::<<V4 as Suite>::Sig>(&[&[KEM_TYPE], key], rng)
+}
+
+impl fmt::Debug for SignalKem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SignalKem")
+    }
 }
 
 impl fmt::Debug for SignalBundle {

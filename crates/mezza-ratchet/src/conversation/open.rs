@@ -6,8 +6,7 @@ use core::iter;
 use mezza_core::{Backend, Suite, SuiteId, Time};
 
 use super::{Conversation, Opened, TRY_STEPS_MAX};
-use crate::session::Ratchet;
-use crate::suite::{B2c20, RatchetSuite, V3};
+use crate::suite::of_suite;
 use crate::wire::{self, First, Inner};
 use crate::{Changes, Exporter, Identity, OpenError, Prekeys, Session, x3dh};
 
@@ -26,7 +25,7 @@ impl<B: Backend> Conversation<B> {
         if !prekeys.offers(suite) && !self.speaks(suite) {
             return Err(self.wrong_suite(suite, is_first));
         }
-        let envelope = wire::decode(suite, message)?;
+        let envelope = wire::decode(message)?;
         let Some(first) = &envelope.first else {
             return self.open_any(suite, &envelope.inner, outer, now);
         };
@@ -36,7 +35,7 @@ impl<B: Backend> Conversation<B> {
         let accepted = |session: &Session<B>| session.accepted().filter(|a| a.same_base(first));
         let mut began = self.sessions.iter().map(accepted).enumerate();
         match began.find_map(|(at, accepted)| Some((at, accepted?))) {
-            Some((at, accepted)) if accepted.same_handshake(first) => {
+            Some((at, accepted)) if accepted.same_handshake(&first.noted()) => {
                 self.open_in(at, &envelope.inner, outer, now)
             }
             Some(_) => Err(OpenError::Forged),
@@ -121,11 +120,14 @@ impl<B: Backend> Conversation<B> {
         identity: &Identity,
         (prekeys, now): (&mut Prekeys, Time),
     ) -> Result<Opened, OpenError> {
-        let (mut session, exporter) = match first.suite {
-            V3::ID => candidate::<V3, B>(first, identity, prekeys, now)?,
-            B2c20::ID => candidate::<B2c20, B>(first, identity, prekeys, now)?,
-            other => return Err(OpenError::SuiteUnsupported(other)),
-        };
+        if !prekeys.offers(first.suite) {
+            return Err(OpenError::SuiteUnsupported(first.suite));
+        }
+        let offered = prekeys.offered(first, now)?;
+        let (mut session, exporter): (Session<B>, Exporter) = of_suite!(first.suite, S => {
+            let (ratchet, exporter) = x3dh::accept::<S, B>(first, identity, &offered)?;
+            (ratchet.into(), exporter)
+        }, else return Err(OpenError::SuiteUnsupported(first.suite)));
         let mut changes = Changes::new();
         let body = session.open(inner, outer, now, &mut changes)?;
 
@@ -142,22 +144,4 @@ impl<B: Backend> Conversation<B> {
 /// at the start of a turn, is looked for in every session.
 fn tries(n: u32) -> usize {
     (TRY_STEPS_MAX / n.max(1)) as usize
-}
-
-/// The session that a first message would begin; nothing is committed yet.
-fn candidate<S: RatchetSuite, B: Backend>(
-    first: &First,
-    identity: &Identity,
-    prekeys: &Prekeys,
-    now: Time,
-) -> Result<(Session<B>, Exporter), OpenError>
-where
-    Session<B>: From<Ratchet<S, B>>,
-{
-    if !prekeys.offers(S::ID) {
-        return Err(OpenError::SuiteUnsupported(S::ID));
-    }
-    let offered = prekeys.offered(first, now)?;
-    let (ratchet, exporter) = x3dh::accept::<S, B>(first, identity, &offered)?;
-    Ok((ratchet.into(), exporter))
 }

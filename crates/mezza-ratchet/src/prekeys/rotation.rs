@@ -6,7 +6,6 @@ use mezza_core::{CryptoRng, Ephemeral, Time};
 
 use super::stored::{self, Opk, Spk};
 use super::{OPK_HELD_MAX, Prekeys, SPK_HELD_MAX};
-use crate::bundle::PREKEY_ID_MAX;
 use crate::{Changes, OneTime, Table};
 
 impl Prekeys {
@@ -96,11 +95,10 @@ impl Prekeys {
     }
 }
 
-/// A random id that is not in use: counting up would tell each holder of a card how many people
-/// wrote.
+/// A random id that is not in use.
 fn unused(rng: &mut dyn CryptoRng, used: impl Fn(u32) -> bool) -> u32 {
     loop {
-        let id = (rng.next_u64() % u64::from(PREKEY_ID_MAX)) as u32 + 1;
+        let id = stored::drawn_id(rng);
         if !used(id) {
             return id;
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! SPK   01 | suite u16 | id u32 | made u32 | list | kind u8 | scalar[32] | public[32] | sig[64]
+//!          [| kem_id u32 | seed[64] [| sig of the KEM key[64], outside 0x01xx]]
 //! OPK   02 | id u32 | made u32 | kind u8 | scalar[32] | public[32]
 //! seen  03 | spk_id u32 | B_16("", "b2c20 seen", EK)
 //! ```
@@ -11,12 +12,13 @@
 use alloc::vec::Vec;
 
 use mezza_core::{
-    CryptoRng, DecodeError, Ephemeral, Kind, Reader, Secret, Suite, SuiteId, Time, Writer, blake2b,
+    CryptoRng, DecodeError, Ephemeral, Kind, Reader, Secret, SuiteId, Time, Writer, blake2b,
 };
 
 use super::{BUNDLE_VALID_D, WIPE_D};
-use crate::bundle::{Entry, SignalBundle, signal};
-use crate::suite::V3;
+use crate::bundle::{Entry, KemKey, PREKEY_ID_MAX, SignalBundle, SignalKem, signal};
+use crate::suite::kem::KEM_SEED_BYTES;
+use crate::suite::{self, is_container};
 use crate::{Changes, Identity, List, OneTime, Table};
 
 const SPK: u8 = 1;
@@ -40,9 +42,43 @@ pub(super) struct Spk {
     pub(super) list: Option<List>,
     pub(super) pair: Ephemeral,
     signature: [u8; 64],
+    /// The KEM key of a post-quantum suite.
+    pub(super) kem: Option<KemPair>,
+}
+
+/// A KEM key, as its seed.
+pub(super) struct KemPair {
+    pub(super) id: u32,
+    pub(super) seed: Secret<KEM_SEED_BYTES>,
+    /// A signature of its own, in Signal's suites.
+    signature: Option<[u8; 64]>,
+}
+
+impl KemPair {
+    fn draw(rng: &mut dyn CryptoRng) -> Self {
+        Self { id: drawn_id(rng), seed: Secret::random(rng), signature: None }
+    }
+
+    fn read(reader: &mut Reader<'_>, suite: SuiteId) -> Result<Option<Self>, DecodeError> {
+        if suite::kem(suite).is_none() {
+            return Ok(None);
+        }
+        let (id, seed) = (reader.u32()?, Secret::read(reader)?);
+        let signature = if is_container(suite) { None } else { Some(reader.array()?) };
+        Ok(Some(Self { id, seed, signature }))
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        writer.u32(self.id).bytes(self.seed.expose());
+        if let Some(signature) = &self.signature {
+            writer.bytes(signature);
+        }
+    }
 }
 
 impl Spk {
+    /// Makes and signs a prekey with its KEM key, if its suite has one: its seed and its id are
+    /// drawn.
     pub(super) fn sign(
         identity: &Identity,
         (suite, id, pair): (SuiteId, u32, Ephemeral),
@@ -50,14 +86,17 @@ impl Spk {
         made: u32,
         rng: &mut dyn CryptoRng,
     ) -> Self {
-        let public = *pair.public();
-        let signature = match &list {
-            Some(list) => {
-                Entry::sign(identity, list, (suite, id, public), ends(made), rng).signature
-            }
-            None => signal::sign::<V3>(identity, &public, rng),
+        let kem = suite::kem(suite).map(|_| KemPair::draw(rng));
+        let mut spk = Self { suite, id, made, list, pair, signature: [0; 64], kem };
+        spk.signature = match &spk.list {
+            Some(list) => spk.entry().sign(identity, list, rng),
+            None => signal::sign(identity, spk.pair.public(), rng),
         };
-        Self { suite, id, made, list, pair, signature }
+        let key = spk.kem_key().filter(|_| spk.list.is_none());
+        if let (Some(kem), Some(KemKey { key, .. })) = (&mut spk.kem, key) {
+            kem.signature = Some(signal::sign_kem(identity, &key, rng));
+        }
+        spk
     }
 
     /// Its entry in a bundle.
@@ -68,18 +107,27 @@ impl Spk {
             spk: *self.pair.public(),
             not_after: ends(self.made),
             signature: self.signature,
+            kem: self.kem_key(),
         }
     }
 
     /// The bundle of a device of Signal.
     pub(super) fn signal_bundle(&self, registration: u32) -> SignalBundle {
+        let signature = self.kem.as_ref().and_then(|kem| kem.signature);
+        let kem = self.kem_key().zip(signature);
         SignalBundle {
             registration,
             spk_id: self.id,
             spk: *self.pair.public(),
             signature: self.signature,
             one_time: None,
+            kem: kem.map(|(KemKey { id, key }, signature)| SignalKem { id, key, signature }),
         }
+    }
+
+    fn kem_key(&self) -> Option<KemKey> {
+        let (kind, pair) = suite::kem(self.suite).zip(self.kem.as_ref())?;
+        Some(KemKey { id: pair.id, key: kind.public(&pair.seed) })
     }
 
     pub(super) fn made(&self) -> Time {
@@ -105,24 +153,29 @@ impl Spk {
         }
         write_pair(&mut writer, &self.pair);
         writer.bytes(&self.signature);
+        if let Some(kem) = &self.kem {
+            kem.write(&mut writer);
+        }
         changes.put(Table::Spk, key(self.id), writer.finish());
     }
 
     pub(super) fn decode(row: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
         let spk = Reader::all(value, |reader| {
             expect(reader, SPK)?;
+            let suite = SuiteId(reader.u16()?);
             Ok::<_, DecodeError>(Self {
-                suite: SuiteId(reader.u16()?),
+                suite,
                 id: reader.u32()?,
                 made: reader.u32()?,
                 list: read_list(reader)?,
                 pair: read_pair(reader)?,
                 signature: reader.array()?,
+                kem: KemPair::read(reader, suite)?,
             })
         })?;
         let fits = match &spk.list {
             Some(list) => list.holds(spk.suite),
-            None => spk.suite == V3::ID,
+            None => suite::is_known(spk.suite) && !is_container(spk.suite),
         };
         let sound = row == key(spk.id) && fits;
         if sound { Ok(spk) } else { Err(DecodeError::Value) }
@@ -175,6 +228,11 @@ impl Opk {
         })?;
         if row == key(opk.id) && opk.id != 0 { Ok(opk) } else { Err(DecodeError::Value) }
     }
+}
+
+/// A random id: counting up would tell each holder of a card how many people wrote.
+pub(super) fn drawn_id(rng: &mut dyn CryptoRng) -> u32 {
+    (rng.next_u64() % u64::from(PREKEY_ID_MAX)) as u32 + 1
 }
 
 /// The row of a prekey.

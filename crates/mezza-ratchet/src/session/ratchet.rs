@@ -13,7 +13,7 @@ use mezza_core::{Aead, Backend, DecodeError, Ephemeral, Secret, Time};
 use zeroize::Zeroizing;
 
 use super::chain::{MessageKey, ReceiveChain, SendChain};
-use super::{JUMP_MAX, PENDING_D, SESSION_ID_BYTES, SKIPPED_MAX, Skipped};
+use super::{PENDING_D, SESSION_ID_BYTES, SKIPPED_MAX, Skipped};
 use crate::suite::{Kdf, RatchetSuite};
 use crate::wire::{BODY_BYTES_MAX, First, Header, Inner, OUTER_BYTES_MAX, Wire};
 use crate::{Changes, IdentityKey, OpenError, Padding, SealError};
@@ -209,7 +209,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if inner.n < from {
             return Err(OpenError::Duplicate);
         }
-        if inner.n - from > JUMP_MAX {
+        if inner.n - from > S::JUMP_MAX {
             return Err(OpenError::TooFar(inner.n - from));
         }
         let (chain, mut kept) = step.chain.walk::<S::Kdf>(inner.n, SKIPPED_MAX);
@@ -240,7 +240,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         }
         // They cannot answer a key that we never sent.
         let own = self.own.as_ref().ok_or(OpenError::Forged)?;
-        if inner.n > JUMP_MAX {
+        if inner.n > S::JUMP_MAX {
             return Err(OpenError::TooFar(inner.n));
         }
         let shared = B::dh(own, &inner.key).ok_or(OpenError::Forged)?;
@@ -252,7 +252,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     /// chain key is wiped.
     fn close(&mut self, end: u32) -> Vec<([u8; 32], u32, MessageKey)> {
         let Some(old) = self.recv.take() else { return Vec::new() };
-        let end = end.min(old.n().saturating_add(JUMP_MAX));
+        let end = end.min(old.n().saturating_add(S::JUMP_MAX));
         let (_, kept) = old.walk::<S::Kdf>(end, SKIPPED_MAX);
         kept.into_iter().map(|(n, key)| (self.their, n, key)).collect()
     }

@@ -17,7 +17,7 @@ use mezza_core::{Backend, DecodeError, Ephemeral, Kind, Reader, Secret, Suite, S
 use super::chain::{ReceiveChain, SendChain};
 use super::{Parties, Ratchet, Session, Skipped};
 use crate::IdentityKey;
-use crate::suite::{B2c20, RatchetSuite, V3};
+use crate::suite::{RatchetSuite, of_suite};
 use crate::wire::Wire;
 
 /// Bytes of a session id.
@@ -45,13 +45,10 @@ impl<B: Backend> Session<B> {
             if reader.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            match SuiteId(reader.u16()?) {
-                V3::ID => Ratchet::<V3, B>::read(reader).map(|(r, active)| (r.into(), active)),
-                B2c20::ID => {
-                    Ratchet::<B2c20, B>::read(reader).map(|(r, active)| (r.into(), active))
-                }
-                _ => Err(DecodeError::Value),
-            }
+            let suite = SuiteId(reader.u16()?);
+            of_suite!(suite, S => {
+                Ratchet::<S, B>::read(reader).map(|(ratchet, active)| (ratchet.into(), active))
+            }, else Err(DecodeError::Value))
         })
     }
 }

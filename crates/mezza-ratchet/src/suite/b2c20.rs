@@ -1,15 +1,15 @@
-//! Suite 0x0101: BLAKE2b and ChaCha20-Poly1305.
+//! Suites 0x0101 and 0x0102: BLAKE2b and ChaCha20-Poly1305.
 
 use alloc::vec::Vec;
 
 use mezza_core::{Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, blake2b};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::{Agreement, Kdf, RatchetSuite, halves};
+use super::{Agreement, Kdf, Kem, RatchetSuite, halves};
 use crate::wire::{Container, container};
 use crate::x3dh::Transcript;
 
-/// The product suite.
+/// Suite 0x0101: what every device of the product speaks.
 #[derive(Debug)]
 pub struct B2c20;
 
@@ -23,6 +23,23 @@ impl Suite for B2c20 {
 impl RatchetSuite for B2c20 {
     type Kdf = KeyedBlake2b;
     type Wire = Container;
+}
+
+/// Suite 0x0102: the product suite with ML-KEM-1024 in the handshake.
+#[derive(Debug)]
+pub struct B2c20Pq;
+
+impl Suite for B2c20Pq {
+    const ID: SuiteId = SuiteId(0x0102);
+    const NAME: &'static str = "b2c20-pq";
+    type Sig = Blake2b512;
+    type Aead = SyntheticChacha;
+}
+
+impl RatchetSuite for B2c20Pq {
+    type Kdf = KeyedBlake2b;
+    type Wire = Container;
+    const KEM: Option<Kem> = Some(Kem::MlKem1024);
 }
 
 /// Every step is one call of keyed, personalised BLAKE2b.

@@ -33,6 +33,7 @@ impl Dialect for Paper {
     const VERSION: u8 = 3;
     const MAC_BYTES: usize = 0;
     const X3DH_INFO: &'static str = "WhisperText";
+    const EXPORTER_AT: usize = 64;
 }
 
 /// Bytes of the tag behind the ciphertext.

@@ -1,12 +1,12 @@
 //! The key schedule of Signal's own suites: HKDF (RFC 5869) and HMAC (RFC 2104) over SHA-256.
 //!
 //! ```text
-//! x3dh   rk0 | ck | ex = HKDF(0 x32, FF x32 | DH1 | DH2 | DH3 [| DH4], info of the suite, 96)
+//! x3dh   rk0 | ck [| pq] | ex = HKDF(0 x32, FF x32 | DH1 | DH2 | DH3 [| DH4] [| kem], info of the suite)
 //! root   rk' | ck      = HKDF(rk, DH, "WhisperRatchet", 64)
 //! chain  mk = HMAC(ck, 01)      ck' = HMAC(ck, 02)
 //! ```
-//! Nobody sends in the chain of the signed prekey, so its ck is dropped. The exporter is ours: a
-//! longer expansion does not change the bytes in front.
+//! Nobody sends in the chain of the signed prekey, so its ck is dropped; so is the key of the
+//! post-quantum ratchet. The exporter is ours: a longer expansion does not change the bytes in front.
 
 use core::marker::PhantomData;
 
@@ -29,6 +29,8 @@ pub trait Dialect: 'static {
     const MAC_BYTES: usize;
     /// The info of the X3DH derivation.
     const X3DH_INFO: &'static str;
+    /// Where the exporter begins, at most 96 bytes behind what the suite itself derives.
+    const EXPORTER_AT: usize;
 }
 
 /// The key schedule in the labels of one dialect.
@@ -43,13 +45,14 @@ impl<D: Dialect> Kdf for HmacKdf<D> {
             extract.input_ikm(secret.expose());
         }
         let (mut prk, hkdf) = extract.finalize();
-        let mut wide = Zeroizing::new([0; 96]);
-        expand(&hkdf, D::X3DH_INFO, &mut *wide);
+        let mut wide = Zeroizing::new([0; 128]);
+        let exporter = D::EXPORTER_AT..D::EXPORTER_AT + 32;
+        expand(&hkdf, D::X3DH_INFO, &mut wide[..exporter.end]);
         prk.as_mut_slice().zeroize();
         Agreement {
             id: session_id(transcript),
             root: Secret::fill(|out| out.copy_from_slice(&wide[..32])),
-            exporter: Secret::fill(|out| out.copy_from_slice(&wide[64..])),
+            exporter: Secret::fill(|out| out.copy_from_slice(&wide[exporter])),
         }
     }
 

@@ -37,6 +37,7 @@ impl Dialect for V3 {
     const VERSION: u8 = 3;
     const MAC_BYTES: usize = MAC_BYTES;
     const X3DH_INFO: &'static str = "WhisperText";
+    const EXPORTER_AT: usize = 64;
 }
 
 /// Bytes of a block of AES.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! message  F1 | 01 | suite u16 | ratchet key[32] | n u24 | pn u24 | sealed
-//! first    F1 | 02 | suite u16 | IKa[32] | EKa[32] | spk_id u32 | opk_id u32 | list a | bytes 4.. of a message
+//! first    F1 | 02 | suite u16 | IKa[32] | EKa[32] | spk_id u32 | opk_id u32 | list a
+//!             [| kem_id u32 | ciphertext[1568]] | bytes 4.. of a message
 //! ```
 //!
 //! The header of the message inside a first message, as it is authenticated, is that of a message
@@ -14,8 +15,11 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, SuiteId, Writer};
 use zeroize::Zeroizing;
 
-use super::{Envelope, First, Header, Inner, PAD_BYTES, Padding, SEALED_BYTES_MAX, Wire};
-use crate::{IdentityKey, List, keys};
+use super::{
+    Encapsulated, Envelope, First, Header, Inner, PAD_BYTES, Padding, SEALED_BYTES_MAX, Wire,
+};
+use crate::suite::kem::KEM_CIPHERTEXT_BYTES;
+use crate::{IdentityKey, List, keys, suite};
 
 /// The first byte of every container message.
 pub const FAMILY: u8 = 0xf1;
@@ -49,12 +53,25 @@ fn read_claim(reader: &mut Reader<'_>) -> Result<(SuiteId, bool), DecodeError> {
     Ok((SuiteId(reader.u16()?), is_first))
 }
 
-fn read_first(reader: &mut Reader<'_>, suite: SuiteId) -> Result<First, DecodeError> {
+/// A ciphertext of `None` bytes ends with the prefix.
+fn read_first(
+    reader: &mut Reader<'_>,
+    suite: SuiteId,
+    ciphertext_bytes: Option<usize>,
+) -> Result<First, DecodeError> {
     let identity = reader.array()?;
     let base = read_key(reader)?;
     let (spk_id, opk_id) = (reader.u32()?, reader.u32()?);
     let list = Some(List::read(reader)?);
-    Ok(First { suite, identity, base, spk_id, opk_id, list, registration: 0 })
+    let kem = match suite::kem(suite) {
+        Some(_) => {
+            let id = reader.u32()?;
+            let ciphertext_bytes = ciphertext_bytes.unwrap_or(reader.len());
+            Some(Encapsulated { id, ciphertext: reader.bytes(ciphertext_bytes)?.to_vec() })
+        }
+        None => None,
+    };
+    Ok(First { suite, identity, base, spk_id, opk_id, list, registration: 0, kem })
 }
 
 /// Reads the rest of `message`, whose head is authenticated as that of a message of its own.
@@ -100,17 +117,26 @@ impl Wire for Container {
     fn decode(message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
         let mut reader = Reader::new(message);
         let (suite, is_first) = read_claim(&mut reader)?;
-        let first = if is_first { Some(read_first(&mut reader, suite)?) } else { None };
+        let ciphertext_bytes = Some(KEM_CIPHERTEXT_BYTES);
+        let first = match is_first {
+            true => Some(read_first(&mut reader, suite, ciphertext_bytes)?),
+            false => None,
+        };
         let inner = read_inner(&mut reader, message, is_first.then_some(suite))?;
         Ok(Envelope { first, inner })
     }
 
     fn prefix(first: &First) -> Vec<u8> {
-        let mut writer = Writer::with_capacity(85);
+        let mut writer = Writer::with_capacity(
+            85 + first.kem.as_ref().map_or(0, |kem| 4 + kem.ciphertext.len()),
+        );
         writer.bytes(&claimed(KIND_FIRST, first.suite));
         writer.bytes(&first.identity).bytes(&first.base).u32(first.spk_id).u32(first.opk_id);
         if let Some(list) = &first.list {
             list.write(&mut writer);
+        }
+        if let Some(kem) = &first.kem {
+            writer.u32(kem.id).bytes(&kem.ciphertext);
         }
         writer.finish()
     }
@@ -122,7 +148,7 @@ impl Wire for Container {
     ) -> Result<First, DecodeError> {
         let (claim, first) = Reader::all(prefix, |reader| {
             let claim = read_claim(reader)?;
-            Ok::<_, DecodeError>((claim, read_first(reader, claim.0)?))
+            Ok::<_, DecodeError>((claim, read_first(reader, claim.0, None)?))
         })?;
         let fits = claim == (suite, true) && first.identity == *initiator.as_bytes();
         if fits { Ok(first) } else { Err(DecodeError::Value) }

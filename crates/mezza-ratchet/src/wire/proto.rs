@@ -74,7 +74,7 @@ impl<'a> SignalMessage<'a> {
     }
 }
 
-/// A first message. Fields 2, 3, 4 and 6 are required.
+/// A first message. Fields 2, 3, 4 and 6 are required; 7 and 8 came with version 4.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreKeySignalMessage<'a> {
     /// Field 1: the one-time prekey, if one was used.
@@ -89,6 +89,10 @@ pub struct PreKeySignalMessage<'a> {
     pub registration_id: Option<u32>,
     /// Field 6.
     pub signed_pre_key_id: u32,
+    /// Field 7.
+    pub kyber_pre_key_id: Option<u32>,
+    /// Field 8.
+    pub kyber_ciphertext: Option<&'a [u8]>,
 }
 
 impl<'a> PreKeySignalMessage<'a> {
@@ -102,6 +106,7 @@ impl<'a> PreKeySignalMessage<'a> {
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (mut pre_key_id, mut registration_id, mut signed_pre_key_id) = (None, None, None);
         let (mut base_key, mut identity_key, mut message) = (None, None, None);
+        let (mut kyber_pre_key_id, mut kyber_ciphertext) = (None, None);
         let mut fields = Fields::new(bytes);
         while let Some(field) = fields.next()? {
             match field.number {
@@ -111,6 +116,8 @@ impl<'a> PreKeySignalMessage<'a> {
                 4 => once(&mut message, field.bytes()?)?,
                 5 => once(&mut registration_id, field.u32()?)?,
                 6 => once(&mut signed_pre_key_id, field.u32()?)?,
+                7 => once(&mut kyber_pre_key_id, field.u32()?)?,
+                8 => once(&mut kyber_ciphertext, field.bytes()?)?,
                 _ => {}
             }
         }
@@ -121,6 +128,8 @@ impl<'a> PreKeySignalMessage<'a> {
             message: required(message)?,
             registration_id,
             signed_pre_key_id: required(signed_pre_key_id)?,
+            kyber_pre_key_id,
+            kyber_ciphertext,
         })
     }
 }

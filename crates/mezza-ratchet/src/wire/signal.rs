@@ -1,13 +1,14 @@
-//! Signal's own envelope, of version 3.
+//! Signal's own envelope, of versions 3 and 4.
 //!
 //! ```text
 //! message  V | protobuf: 0A key[33], 10 counter, 18 previous counter, 22 ciphertext | mac
 //! first    V | protobuf: [08 one-time id,] 12 EK[33], 1A IKa[33], 22 message, 28 registration, 30 spk id
+//!                        [, 38 kem id, 42 08 ciphertext[1568]]
 //! ```
 //! V has the version in both halves when we write it; the upper half alone is checked. A public
 //! key is `05 | u`. The two kinds differ in the wire types of fields 1 to 3.
 //!
-//! Stored prefix: `registration u32 | one-time id u32 | spk id u32 | EK[32]`.
+//! Stored prefix: `registration u32 | one-time id u32 | spk id u32 | EK[32] [| kem id u32 | ciphertext]`.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -17,12 +18,18 @@ use mezza_core::{DecodeError, Reader, SuiteId, Writer};
 use zeroize::Zeroizing;
 
 use super::proto::{self, PreKeySignalMessage, SignalMessage};
-use super::{BODY_BYTES_MAX, Envelope, First, Header, Inner, Padding, SEALED_BYTES_MAX, Wire};
+use super::{
+    BODY_BYTES_MAX, Encapsulated, Envelope, First, Header, Inner, Padding, SEALED_BYTES_MAX, Wire,
+};
+use crate::suite::kem::KEM_CIPHERTEXT_BYTES;
 use crate::suite::signal::Dialect;
-use crate::{IdentityKey, keys};
+use crate::{IdentityKey, keys, suite};
 
 /// Bytes of a public key with its type.
 const KEY_BYTES: usize = 33;
+
+/// The type byte of keys and ciphertexts of Kyber1024.
+pub(crate) const KEM_TYPE: u8 = 0x08;
 
 /// The format of the suites that speak as Signal does.
 #[derive(Debug)]
@@ -67,6 +74,7 @@ impl<D: Dialect> Signal<D> {
             opk_id: message.pre_key_id.unwrap_or(0),
             list: None,
             registration: message.registration_id.unwrap_or(0),
+            kem: read_kem::<D>(&message)?,
         };
         Ok((first, message.message))
     }
@@ -103,6 +111,9 @@ impl<D: Dialect> Wire for Signal<D> {
     fn prefix(first: &First) -> Vec<u8> {
         let mut writer = Writer::with_capacity(44);
         writer.u32(first.registration).u32(first.opk_id).u32(first.spk_id).bytes(&first.base);
+        if let Some(kem) = &first.kem {
+            writer.u32(kem.id).bytes(&kem.ciphertext);
+        }
         writer.finish()
     }
 
@@ -116,7 +127,13 @@ impl<D: Dialect> Wire for Signal<D> {
             let base = reader.array()?;
             keys::canonical(&base).map_err(|_| DecodeError::Value)?;
             let identity = *initiator.as_bytes();
-            Ok(First { suite, identity, base, spk_id, opk_id, list: None, registration })
+            let kem = match suite::kem(suite) {
+                Some(_) => {
+                    Some(Encapsulated { id: reader.u32()?, ciphertext: reader.rest().to_vec() })
+                }
+                None => None,
+            };
+            Ok(First { suite, identity, base, spk_id, opk_id, list: None, registration, kem })
         })
     }
 
@@ -151,6 +168,12 @@ impl<D: Dialect> Wire for Signal<D> {
             let first = Self::stored(prefix, initiator);
             proto::write_u32(5, first.registration, out);
             proto::write_u32(6, first.spk_id, out);
+            if let Some(kem) = &first.kem {
+                proto::write_u32(7, kem.id, out);
+                proto::write_length(8, kem.ciphertext.len() + 1, out);
+                out.push(KEM_TYPE);
+                out.extend_from_slice(&kem.ciphertext);
+            }
         }
     }
 
@@ -193,6 +216,23 @@ impl<D: Dialect> Wire for Signal<D> {
 fn versioned<D: Dialect>(bytes: &[u8]) -> Result<&[u8], DecodeError> {
     let (version, rest) = bytes.split_first().ok_or(DecodeError::Truncated)?;
     if version >> 4 == D::VERSION { Ok(rest) } else { Err(DecodeError::Value) }
+}
+
+/// The encapsulation, which version 4 requires and version 3 skips.
+fn read_kem<D: Dialect>(
+    message: &PreKeySignalMessage<'_>,
+) -> Result<Option<Encapsulated>, DecodeError> {
+    if suite::kem(D::SUITE).is_none() {
+        return Ok(None);
+    }
+    let id = message.kyber_pre_key_id.ok_or(DecodeError::Truncated)?;
+    let typed = message.kyber_ciphertext.ok_or(DecodeError::Truncated)?;
+    match typed.split_first() {
+        Some((&KEM_TYPE, ciphertext)) if ciphertext.len() == KEM_CIPHERTEXT_BYTES => {
+            Ok(Some(Encapsulated { id, ciphertext: ciphertext.to_vec() }))
+        }
+        _ => Err(DecodeError::Value),
+    }
 }
 
 /// A public key, 33 bytes, canonical.

@@ -1,5 +1,7 @@
 //! Alice and Bob of the vectors: fixed keys, so that every byte is known.
 
+use std::convert::Infallible;
+
 use data_encoding::HEXLOWER;
 use mezza_core::{Backend, Ephemeral, Portable, Secret, Suite, Time};
 use mezza_ratchet::suite::B2c20;
@@ -7,6 +9,8 @@ use mezza_ratchet::wire::First;
 use mezza_ratchet::{
     Bundle, Conversation, Exporter, Identity, List, OneTime, Prekeys, Record, Session, Table,
 };
+use rand_chacha::ChaCha20Rng;
+use rand_core::{SeedableRng, TryCryptoRng, TryRng};
 
 /// The end of the bundle in minutes since 1970.
 pub const NOT_AFTER_MIN: u32 = 30_000_000;
@@ -88,7 +92,7 @@ pub fn bobs_prekeys() -> Prekeys {
         Record { table: Table::Spk, key: &SPK_ID.to_be_bytes(), value: &spk },
         Record { table: Table::Opk, key: &OPK_ID.to_be_bytes(), value: &opk },
     ];
-    Prekeys::load(bob(), records).expect("stored prekeys")
+    Prekeys::load(bob(), records).expect("stored prekeys").offering(&[B2c20::ID])
 }
 
 /// What Alice says of the handshake.
@@ -99,16 +103,20 @@ pub fn first(one_time: Option<OneTime>) -> First {
         base: *pair("ekA").public(),
         spk_id: SPK_ID,
         opk_id: one_time.map_or(0, |opk| opk.id),
-        list: Some(List::ours()),
+        list: Some(List::small()),
         registration: 0,
+        kem: None,
     }
 }
 
 /// Alice's side of the handshake of the vectors.
 pub fn initiate(one_time: Option<OneTime>) -> (Session<Portable>, Exporter) {
     let bundle = Bundle::decode(&bundle_bytes()).expect("a bundle");
-    let checked = bundle.check(&bob().public(), &List::ours(), now()).expect("a good bundle");
-    checked.initiate(&alice(), pair("ekA"), one_time).expect("a handshake")
+    let checked = bundle
+        .check_with(&List::small(), &bob().public(), &List::small(), now())
+        .expect("a good bundle");
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    checked.initiate(&alice(), pair("ekA"), one_time, &mut rng).expect("a handshake")
 }
 
 /// Alice with a session that was just begun, and Bob without one.
@@ -138,3 +146,26 @@ pub fn dh(own: &Ephemeral, their: &Ephemeral) -> Secret<32> {
 pub fn draw(rng: &mut dyn mezza_core::CryptoRng) -> Ephemeral {
     Ephemeral::draw::<Portable>(rng)
 }
+
+/// A source of chance that gives these bytes and no more.
+pub struct Fixed(pub Vec<u8>);
+
+impl TryRng for Fixed {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        panic!("only bytes are drawn")
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        panic!("only bytes are drawn")
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        bytes.copy_from_slice(&self.0);
+        self.0.clear();
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Fixed {}

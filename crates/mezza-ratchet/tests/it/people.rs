@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use mezza_core::{Backend, Ephemeral, Machine, Portable, Secret, Suite, SuiteId, Time};
 use mezza_ratchet::prekeys::{Input, Output};
-use mezza_ratchet::suite::{B2c20, V3};
+use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4};
 use mezza_ratchet::{
-    Bundle, BundleError, Change, Changes, CheckedBundle, Conversation, Exporter, Identity, List,
-    OneTime, OpenError, Opened, Padding, Prekeys, Record, SealError, SignalBundle, Table,
+    Bundle, BundleError, Change, Changes, CheckedBundle, Conversation, Exporter, Identity,
+    IdentityKey, List, OneTime, OpenError, Opened, Padding, Prekeys, Record, SealError,
+    SignalBundle, Table,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -109,6 +110,41 @@ pub struct Server {
     pub one_time: Vec<OneTime>,
 }
 
+impl Server {
+    /// Takes what a device publishes.
+    pub fn publish(&mut self, bundle: Vec<u8>, prekeys: &Prekeys) {
+        self.bundle = bundle;
+        self.signal = prekeys.signal_bundle(REGISTRATION);
+    }
+
+    /// Whether both have the same bundle.
+    pub fn same_bundle(&self, other: &Self) -> bool {
+        let spk = |server: &Self| server.signal.as_ref().map(|signal| signal.spk);
+        self.bundle == other.bundle && spk(self) == spk(other)
+    }
+
+    /// The bundle of whom it belongs to, checked by a device of `suite`.
+    pub fn check(
+        &self,
+        suite: SuiteId,
+        identity: &IdentityKey,
+        now: Time,
+    ) -> Result<CheckedBundle, BundleError> {
+        match &self.signal {
+            Some(signal) => signal.check(identity, REGISTRATION),
+            None => {
+                let ours = if suite == B2c20Pq::ID { List::ours() } else { List::small() };
+                Bundle::decode(&self.bundle)?.check_with(&ours, identity, &ours, now)
+            }
+        }
+    }
+}
+
+/// What a device of one suite offers.
+pub fn offering(prekeys: Prekeys, suite: SuiteId) -> Prekeys {
+    if suite == B2c20Pq::ID { prekeys } else { prekeys.offering(&[suite]) }
+}
+
 /// A device with one contact, its disk and its corner of the server.
 pub struct Person {
     pub identity: Identity,
@@ -123,7 +159,7 @@ pub struct Person {
 }
 
 /// The suites that two devices of tests may speak.
-pub const SUITES: [SuiteId; 2] = [B2c20::ID, V3::ID];
+pub const SUITES: [SuiteId; 4] = [B2c20::ID, B2c20Pq::ID, V3::ID, V4::ID];
 
 /// Alice and Bob, with prekeys published and no session.
 pub fn two_people(seed: u64) -> (Person, Person) {
@@ -204,8 +240,7 @@ impl Person {
                 }
                 Output::Store(changes) => self.disk.apply(changes),
                 Output::Publish { bundle, one_time, replace } => {
-                    self.server.bundle = bundle;
-                    self.server.signal = self.prekeys.signal_bundle(REGISTRATION);
+                    self.server.publish(bundle, &self.prekeys);
                     if replace {
                         self.server.one_time.clear();
                     }
@@ -225,11 +260,8 @@ impl Person {
 
     /// Begins a session with or without a one-time key.
     pub fn begin_without(&mut self, other: &Self, one_time: Option<OneTime>) -> Exporter {
-        if let Some(bundle) = &other.server.signal {
-            let checked = bundle.check(self.talk.remote(), REGISTRATION).expect("a good bundle");
-            return self.initiate(checked, one_time).expect("a session");
-        }
-        self.begin(&other.server.bundle.clone(), one_time).expect("a good bundle")
+        let checked = other.server.check(self.suite, self.talk.remote(), self.now);
+        self.initiate(checked.expect("a good bundle"), one_time).expect("a session")
     }
 
     pub fn begin(
@@ -237,8 +269,8 @@ impl Person {
         bundle: &[u8],
         one_time: Option<OneTime>,
     ) -> Result<Exporter, BundleError> {
-        let bundle = Bundle::decode(bundle)?;
-        let checked = bundle.check(self.talk.remote(), &List::ours(), self.now)?;
+        let server = Server { bundle: bundle.to_vec(), ..Server::default() };
+        let checked = server.check(self.suite, self.talk.remote(), self.now)?;
         self.initiate(checked, one_time)
     }
 
@@ -248,7 +280,8 @@ impl Person {
         one_time: Option<OneTime>,
     ) -> Result<Exporter, BundleError> {
         let base = self.fresh();
-        let (session, exporter) = checked.initiate(&self.identity, base, one_time)?;
+        let (session, exporter) =
+            checked.initiate(&self.identity, base, one_time, &mut self.rng)?;
         let changes = self.talk.begin(session, self.now);
         self.disk.apply(changes);
         self.check_disk();
@@ -343,10 +376,6 @@ impl Person {
             suite: self.suite,
         }
     }
-}
-
-fn offering(prekeys: Prekeys, suite: SuiteId) -> Prekeys {
-    if suite == B2c20::ID { prekeys } else { prekeys.offering(&[suite]) }
 }
 
 /// Both clocks move.

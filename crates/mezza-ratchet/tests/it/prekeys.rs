@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use mezza_core::{Machine, Time};
+use mezza_core::{Machine, Suite, Time};
 use mezza_ratchet::prekeys::{Input, Output};
+use mezza_ratchet::suite::B2c20;
 use mezza_ratchet::{Bundle, List, Prekeys, PrekeysError, Table};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
-use crate::people::{DAY, START, STOCK, identity, pass, two_people};
+use crate::people::{DAY, START, STOCK, identity, offering, pass, two_people};
 
 /// A machine that was given all it asked for at the start.
 fn stocked(rng: &mut ChaCha20Rng) -> Prekeys {
-    let mut prekeys = Prekeys::new(identity(1));
+    let mut prekeys = offering(Prekeys::new(identity(1)), B2c20::ID);
     prekeys.wake(START, rng);
     answer(&mut prekeys, START, rng);
     prekeys
@@ -36,7 +37,7 @@ fn answer(prekeys: &mut Prekeys, now: Time, rng: &mut ChaCha20Rng) -> Vec<Output
 #[test]
 fn the_first_wake_publishes_a_bundle_and_a_hundred_keys() {
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let mut prekeys = Prekeys::new(identity(1));
+    let mut prekeys = offering(Prekeys::new(identity(1)), B2c20::ID);
     assert_eq!(prekeys.deadline(), Some(Time::from_ms(0)), "due at once");
     assert!(prekeys.offer().is_none() && prekeys.current_not_after().is_none());
     prekeys.wake(START, &mut rng);
@@ -53,7 +54,9 @@ fn the_first_wake_publishes_a_bundle_and_a_hundred_keys() {
     assert!(ids.iter().all(|id| (1..=16_777_214).contains(id)));
     assert!(ids.last() > ids.first().map(|first| first + 1_000).as_ref(), "ids are not counted");
     let decoded = Bundle::decode(bundle).expect("a bundle");
-    assert!(decoded.check(&identity(1).public(), &List::ours(), START).is_ok());
+    assert!(
+        decoded.check_with(&List::small(), &identity(1).public(), &List::small(), START).is_ok()
+    );
     let (again, keys) = prekeys.offer().expect("a bundle");
     assert_eq!(&again, bundle);
     assert_eq!(keys.iter().map(|key| key.id).collect::<BTreeSet<_>>(), ids);

@@ -1,22 +1,25 @@
 //! RATCHET-70: `Debug` shows type names and indices, never a key, a body, an id or a name.
 
 use insta::assert_snapshot;
-use mezza_core::Machine;
+use mezza_core::{Machine, Suite};
 use mezza_ratchet::prekeys::{Input, Output};
+use mezza_ratchet::suite::B2c20;
 use mezza_ratchet::{Bundle, List, OpenError, Prekeys};
 
-use crate::people::{START, open_session, two_people};
+use crate::people::{self, START, open_session, two_people};
 
 #[test]
 fn ratchet_70_debug_is_silent() {
     let (mut alice, mut bob) = two_people(70);
     let bundle = Bundle::decode(&bob.server.bundle).expect("a bundle");
     let mut shown = vec![format!("{bundle:?}")];
-    let checked = bundle.check(alice.talk.remote(), &List::ours(), START).expect("a good one");
+    let checked = bundle
+        .check_with(&List::small(), alice.talk.remote(), &List::small(), START)
+        .expect("a good one");
     shown.push(format!("{checked:?}"));
     let (base, one_time) = (alice.fresh(), bob.server.one_time[0]);
     let (session, exporter) =
-        checked.initiate(&alice.identity, base, Some(one_time)).expect("a session");
+        checked.initiate(&alice.identity, base, Some(one_time), &mut alice.rng).expect("a session");
     shown.push(format!("{session:?} {exporter:?} {one_time:?}"));
     let changes = alice.talk.begin(session, START);
     shown.push(format!("{changes:?}"));
@@ -44,7 +47,7 @@ fn ratchet_70_debug_is_silent() {
 #[test]
 fn ratchet_70_outputs_and_errors_are_silent() {
     let (mut alice, mut bob) = open_session(71);
-    let mut prekeys = Prekeys::new(bob.identity.duplicate());
+    let mut prekeys = people::offering(Prekeys::new(bob.identity.duplicate()), B2c20::ID);
     prekeys.wake(START, &mut bob.rng);
     let mut shown = vec![format!("{:?}", prekeys.poll())];
     let fresh = Input::Fresh { spk: vec![bob.fresh()], opk: vec![bob.fresh()] };

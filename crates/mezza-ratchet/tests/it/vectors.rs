@@ -14,6 +14,7 @@ use mezza_ratchet::{
 
 use crate::fixture::{self, Talk, hex, unhex, unhex_array};
 
+mod pq;
 mod signal;
 
 /// One case: `key: value` lines.
@@ -92,12 +93,14 @@ fn every_vector_comes_out() {
             "stored" => stored(&case),
             "number" => number(&case),
             "signal" => signal::conversation(&case),
+            "bundle-pq" => pq::bundle_offers_both(&case),
+            "handshake-pq" => pq::handshake(&case),
             "signal-number" => signal::number(&case),
             other => panic!("{name}: unknown kind {other}"),
         }
         *seen.entry(kind).or_default() += 1;
     }
-    assert_eq!(seen.len(), 15, "kinds of cases: {seen:?}");
+    assert_eq!(seen.len(), 17, "kinds of cases: {seen:?}");
     assert!(seen.values().sum::<u32>() >= 100, "cases: {seen:?}");
 }
 
@@ -151,8 +154,9 @@ fn one_time(case: &Case) {
 fn bundle(case: &Case) {
     let now = Time::from_ms(case.number("now_minutes") * Time::MINUTE_MS);
     let floor = List::decode(&case.bytes("floor")).expect("a list");
-    let checked = Bundle::decode(&case.bytes("bundle"))
-        .and_then(|bundle| bundle.check(&case.identity("identity"), &floor, now));
+    let checked = Bundle::decode(&case.bytes("bundle")).and_then(|bundle| {
+        bundle.check_with(&List::small(), &case.identity("identity"), &floor, now)
+    });
     case.expect(match checked {
         Ok(_) => "ok",
         Err(BundleError::Malformed) => "malformed",
@@ -182,13 +186,14 @@ fn handshake(case: &Case) {
         assert_eq!(hex(dh.expose()), case.text(&format!("dh{}", i + 1)), "{}", case.name);
     }
     let first = fixture::first(one_time);
-    let (list, opk) = (List::ours(), one_time.map(|opk| opk.key));
+    let (list, opk) = (List::small(), one_time.map(|opk| opk.key));
     let transcript = Transcript {
         first: &first,
         responder: &bob.public(),
         list: Some(&list),
         spk: spk.public(),
         opk: opk.as_ref(),
+        kem_key: None,
     };
     assert_eq!(hex(&transcript.hash()), case.text("transcript"));
     let Agreement { root, exporter: ex, .. } = KeyedBlake2b::x3dh(&shared, &transcript);

@@ -13,6 +13,7 @@ use mezza_sim::{Crashes, Link, Place, Step, World, worlds};
 mod device;
 mod thief;
 
+use crate::people;
 use device::{Device, Disk, News, Order};
 
 const MINUTE: u64 = Time::MINUTE_MS;
@@ -64,8 +65,9 @@ fn world_of(seed: u64) -> (World<Device>, Vec<Place>) {
     let mut world = World::new(seed);
     let people = world.dice().between(2, 5) as u32;
     let server = device::server(people);
+    let suite = people::SUITES[(seed % 4) as usize];
     let places: Vec<Place> =
-        (0..people).map(|i| world.add(Disk::new(i, people, server.clone()))).collect();
+        (0..people).map(|i| world.add(Disk::new(i, people, server.clone(), suite))).collect();
     let rough = Link {
         loss_permille: 100,
         twice_permille: 100,

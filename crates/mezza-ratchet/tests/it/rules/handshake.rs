@@ -18,11 +18,11 @@ fn ratchet_10_suites_are_checked_before_the_signature() {
     *forged.last_mut().expect("a byte") ^= 1;
     let check = |floor: &List| {
         let bundle = Bundle::decode(&forged).expect("a bundle");
-        bundle.check(alice.talk.remote(), floor, START).map(|_| ())
+        bundle.check_with(&List::small(), alice.talk.remote(), floor, START).map(|_| ())
     };
-    assert_eq!(check(&List::ours()), Err(BundleError::BadSignature));
+    assert_eq!(check(&List::small()), Err(BundleError::BadSignature));
     let floor = list(&[0x0102, 0x0101]);
-    let downgrade = BundleError::SuiteDowngrade { offered: List::ours(), pinned: floor };
+    let downgrade = BundleError::SuiteDowngrade { offered: List::small(), pinned: floor };
     assert_eq!(check(&floor), Err(downgrade));
 
     // The same on the responder's side: a list that gives another choice is refused before any
@@ -42,7 +42,7 @@ fn ratchet_11_no_session_from_an_expired_or_forged_bundle() {
     assert_eq!(not_after, Time::from_ms(START.ms() / 60_000 * 60_000 + 14 * DAY));
     let check = |bytes: &[u8], now| {
         let bundle = Bundle::decode(bytes).expect("a bundle");
-        bundle.check(alice.talk.remote(), &List::ours(), now).map(|_| ())
+        bundle.check_with(&List::small(), alice.talk.remote(), &List::small(), now).map(|_| ())
     };
     let good = bob.server.bundle.clone();
     assert_eq!(check(&good, not_after.plus_ms(DAY)), Ok(()));
@@ -57,7 +57,9 @@ fn ratchet_11_no_session_from_an_expired_or_forged_bundle() {
         );
     }
     let other = Bundle::decode(&good).expect("a bundle");
-    let refused = other.check(&bob.talk.remote().to_owned(), &List::ours(), START).map(|_| ());
+    let refused = other
+        .check_with(&List::small(), &bob.talk.remote().to_owned(), &List::small(), START)
+        .map(|_| ());
     assert_eq!(refused, Err(BundleError::BadSignature), "signed by another identity");
 }
 
@@ -144,7 +146,7 @@ fn ratchet_15_the_responder_recomputes_the_choice() {
         (list(&[0x01ff, 0x0102]), Err(OpenError::SuiteDowngrade)),
         // The choice is the same, but the list is bound into the keys.
         (list(&[0x0102, 0x0101]), Err(OpenError::Forged)),
-        (List::ours(), Ok(b"x".to_vec())),
+        (List::small(), Ok(b"x".to_vec())),
     ];
     for (list, expected) in cases {
         assert_eq!(bob.receive(&with_list(list)), expected, "{list}");

@@ -1,7 +1,8 @@
 //! Keys and signatures, RATCHET-1 to 8.
 
-use mezza_core::{Backend, Blake2b512, Ephemeral, Machine, Portable, Secret, Sha512};
+use mezza_core::{Backend, Blake2b512, Ephemeral, Machine, Portable, Secret, Sha512, Suite};
 use mezza_ratchet::prekeys::{Input, Output};
+use mezza_ratchet::suite::B2c20;
 use mezza_ratchet::{
     Bundle, BundleError, IdentityKey, KeyError, List, OneTime, OpenError, Padding, Prekeys,
     SealError, Table, xeddsa,
@@ -149,7 +150,7 @@ fn ratchet_5_every_key_comes_from_the_caller() {
     let (mut alice, mut bob) = two_people(5);
     let (bundle, now) = (bob.server.bundle.clone(), alice.now);
     let checked = Bundle::decode(&bundle)
-        .and_then(|b| b.check(alice.talk.remote(), &List::ours(), now))
+        .and_then(|b| b.check_with(&List::small(), alice.talk.remote(), &List::small(), now))
         .expect("a good bundle");
     assert!(
         bob.prekeys
@@ -160,7 +161,8 @@ fn ratchet_5_every_key_comes_from_the_caller() {
     // The base key and the ratchet key on the wire are the ones handed in.
     let (base, ratchet) = (alice.fresh(), alice.fresh());
     let publics = (*base.public(), *ratchet.public());
-    let (session, _) = checked.initiate(&alice.identity, base, None).expect("a session");
+    let (session, _) =
+        checked.initiate(&alice.identity, base, None, &mut alice.rng).expect("a session");
     let _ = alice.talk.begin(session, now);
     let none = alice.talk.seal(b"x", &[], Padding::Blocks, None, now).map(|_| ());
     assert_eq!(none, Err(SealError::NeedEphemeral));
@@ -169,7 +171,7 @@ fn ratchet_5_every_key_comes_from_the_caller() {
     assert_eq!((&message[36..68], &message[79..111]), (&publics.0[..], &publics.1[..]));
 
     // The machine publishes what it was given, and takes only what it asked for.
-    let mut prekeys = Prekeys::new(bob.identity.duplicate());
+    let mut prekeys = people::offering(Prekeys::new(bob.identity.duplicate()), B2c20::ID);
     let unasked = Input::Fresh { spk: vec![bob.fresh()], opk: Vec::new() };
     assert!(prekeys.handle(unasked, START, &mut bob.rng).is_err());
     prekeys.wake(START, &mut bob.rng);

@@ -32,7 +32,7 @@ fn ratchet_40_lists_that_are_malformed() {
     // Unknown ids of the range are kept, and ignored by the choice.
     let strange = List::new(&ids(&[0x01fe, 0x0101])).expect("a list");
     assert_eq!(strange.ids().len(), 2);
-    assert_eq!(strange.best_common(&List::ours()), Some(SuiteId(0x0101)));
+    assert_eq!(strange.best_common(&List::small()), Some(SuiteId(0x0101)));
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn ratchet_42_a_bundle_below_the_card_is_a_downgrade() {
     let (alice, bob) = two_people(42);
     let floor = List::new(&ids(&[0x0102, 0x0101])).expect("a list");
     let bundle = Bundle::decode(&bob.server.bundle).expect("a bundle");
-    let refused = bundle.check(alice.talk.remote(), &floor, START).map(|_| ());
-    let offered = List::ours();
+    let refused = bundle.check_with(&List::small(), alice.talk.remote(), &floor, START).map(|_| ());
+    let offered = List::small();
     assert_eq!(refused, Err(BundleError::SuiteDowngrade { offered, pinned: floor }));
     let text = BundleError::SuiteDowngrade { offered, pinned: floor }.to_string();
     assert_eq!(text, "the bundle offers 0x0101, the card lists 0x0102 0x0101");
@@ -71,12 +71,13 @@ fn ratchet_44_different_suites_never_look_like_a_forged_signature() {
     let other = List::new(&ids(&[0x0104])).expect("a list");
     let bundle = [&[1][..], &other.encode(), &[1, 1, 4, 0, 3], b"???"].concat();
     let decoded = Bundle::decode(&bundle).expect("a bundle of the future");
-    let refused = decoded.check(alice.talk.remote(), &other, START).map(|_| ());
-    let ours = List::ours();
+    let refused =
+        decoded.check_with(&List::small(), alice.talk.remote(), &other, START).map(|_| ());
+    let ours = List::small();
     assert_eq!(refused, Err(BundleError::NoCommonSuite { offered: other, ours }));
     // The same with our list on the card.
     let decoded = Bundle::decode(&bundle).expect("a bundle of the future");
-    let refused = decoded.check(alice.talk.remote(), &ours, START).map(|_| ());
+    let refused = decoded.check_with(&List::small(), alice.talk.remote(), &ours, START).map(|_| ());
     assert_eq!(refused, Err(BundleError::SuiteDowngrade { offered: other, pinned: ours }));
     // A bundle of the paper's suite or of Signal cannot even be written.
     for id in [0x7f04_u16, 0x0003] {

@@ -3,23 +3,24 @@
 use mezza_core::{Ephemeral, Portable, Secret, Sha512, Suite, Time};
 use mezza_ratchet::session::Ratchet;
 use mezza_ratchet::suite::paper::Paper;
-use mezza_ratchet::suite::{Agreement, Kdf, RatchetSuite, V3};
+use mezza_ratchet::suite::{Agreement, Kdf, RatchetSuite, V3, V4};
 use mezza_ratchet::wire::{First, Wire};
 use mezza_ratchet::x3dh::{self, Offered, Transcript};
 use mezza_ratchet::{
-    Changes, OneTime, Padding, SignalBundle,
+    Changes, OneTime, Padding, SignalBundle, SignalKem,
     safety::{self, Named},
     xeddsa,
 };
 
 use super::Case;
-use crate::fixture::{self, hex};
+use crate::fixture::{self, Fixed, hex};
 
 const REGISTRATION: u32 = 4660;
 
 pub fn conversation(case: &Case) {
     match case.text("suite") {
         "0003" => play::<V3>(case),
+        "0004" => play::<V4>(case),
         "7f04" => play::<Paper>(case),
         other => panic!("suite {other}"),
     }
@@ -58,12 +59,16 @@ fn play<S: RatchetSuite>(case: &Case) {
     let one_time = one_time.map(|bytes| OneTime::decode(&bytes).expect("a one-time key"));
     keys::<S>(case, one_time);
 
+    let kem = kem_key::<S>(case);
+    let coins = if kem.is_some() { case.bytes("kem_coins") } else { Vec::new() };
     // Both forms of the signature begin the same session.
     let [(mut alices, exporter), _] = [made, case.array("signed_form")].map(|signature| {
         let (spk_id, spk) = (fixture::SPK_ID, *spk.public());
-        let bundle = SignalBundle { registration: 7, spk_id, spk, signature, one_time };
+        let bundle =
+            SignalBundle { registration: 7, spk_id, spk, signature, one_time, kem: kem.clone() };
         let checked = bundle.check_as::<S>(&bob.public(), REGISTRATION).expect("a good bundle");
-        x3dh::initiate::<S, Portable>(&checked, &alice, &ek, one_time).expect("a session")
+        let mut rng = Fixed(coins.clone());
+        x3dh::initiate::<S, Portable>(&checked, &alice, &ek, one_time, &mut rng).expect("a session")
     });
     let m0 = seal(&mut alices, b"hello", "rkA1");
     let m1 = seal(&mut alices, b"again", "rkA1");
@@ -72,7 +77,8 @@ fn play<S: RatchetSuite>(case: &Case) {
     let first = S::Wire::decode(&m1).expect("a message").first.expect("a first message");
     assert_eq!((first.registration, first.opk_id != 0), (REGISTRATION, one_time.is_some()));
     let opk = one_time.map(|_| fixture::pair("opkB"));
-    let offered = Offered { spk: &spk, list: None, opk: opk.as_ref() };
+    let seed = kem.map(|_| Secret::copy_from(&case.array("kem_seed")));
+    let offered = Offered { spk: &spk, list: None, opk: opk.as_ref(), kem: seed.as_ref() };
     let (mut bobs, theirs) = x3dh::accept::<S, Portable>(&first, &bob, &offered).expect("good");
     assert!(exporter.export(["x"]) == theirs.export(["x"]));
     assert_eq!(open(&mut bobs, &m1), b"again");
@@ -85,6 +91,15 @@ fn play<S: RatchetSuite>(case: &Case) {
     assert_eq!(open(&mut bobs, &m2), b"good");
 }
 
+/// The KEM key of the bundle, if the suite has one; its signature is checked with the bundle.
+fn kem_key<S: RatchetSuite>(case: &Case) -> Option<SignalKem> {
+    let seed = S::KEM.map(|_| Secret::copy_from(&case.array("kem_seed")))?;
+    let key = S::KEM?.public(&seed);
+    assert_eq!(hex(&key), case.text("kem_key"));
+    let (id, signature) = (case.number("kem_id") as u32, case.array("kem_signature"));
+    Some(SignalKem { id, key, signature })
+}
+
 /// The key schedule, step by step.
 fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTime>) {
     let (alice, bob) = (fixture::alice(), fixture::bob());
@@ -92,6 +107,9 @@ fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTime>) {
     let mut shared =
         vec![fixture::dh(alice.pair(), &spk), fixture::dh(&ek, bob.pair()), fixture::dh(&ek, &spk)];
     shared.extend(one_time.map(|_| fixture::dh(&ek, &opk)));
+    if S::KEM.is_some() {
+        shared.push(Secret::copy_from(&case.array("kem_secret")));
+    }
     let first =
         First { suite: S::ID, list: None, registration: REGISTRATION, ..fixture::first(one_time) };
     let transcript = Transcript {
@@ -100,6 +118,7 @@ fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTime>) {
         list: None,
         spk: spk.public(),
         opk: one_time.as_ref().map(|_| opk.public()),
+        kem_key: None,
     };
     let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);
     let (root1, chain1) = S::Kdf::root(&root, &fixture::dh(&fixture::pair("rkA1"), &spk));

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use mezza_core::{CryptoRng, Ephemeral, Machine, Portable, Time};
+use mezza_core::{CryptoRng, Ephemeral, Machine, Portable, SuiteId, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
-    Bundle, Change, Changes, Conversation, Identity, IdentityKey, List, OneTime, OpenError,
-    Padding, Prekeys, Record, SealError, Table,
+    Change, Changes, Conversation, Identity, IdentityKey, OneTime, OpenError, Padding, Prekeys,
+    Record, SealError, Table,
 };
 use mezza_sim::{Effect, Host, Place};
 
@@ -17,8 +17,8 @@ use crate::people;
 
 pub type Talk = Conversation<Portable>;
 
-/// What everybody can fetch: bundles and one-time keys, in the order of the places.
-pub type Server = Rc<RefCell<Vec<(Vec<u8>, Vec<OneTime>)>>>;
+/// What everybody can fetch, in the order of the places.
+pub type Server = Rc<RefCell<Vec<people::Server>>>;
 
 pub fn server(people: u32) -> Server {
     Rc::new(RefCell::new(vec![Default::default(); people as usize]))
@@ -35,15 +35,16 @@ pub struct Disk {
     own: Identity,
     everybody: Vec<IdentityKey>,
     server: Server,
+    suite: SuiteId,
     rows: BTreeMap<(Owner, Table, Vec<u8>), Vec<u8>>,
 }
 
 impl Disk {
-    pub fn new(me: u32, people: u32, server: Server) -> Self {
+    pub fn new(me: u32, people: u32, server: Server, suite: SuiteId) -> Self {
         let identities = (0..people).map(|i| people::identity(u64::from(i)));
         let everybody = identities.map(|identity| identity.public()).collect();
         let own = people::identity(u64::from(me));
-        Self { me, own, everybody, server, rows: BTreeMap::new() }
+        Self { me, own, everybody, server, suite, rows: BTreeMap::new() }
     }
 
     pub fn identity(&self) -> Identity {
@@ -73,7 +74,11 @@ impl Disk {
     }
 
     pub fn prekeys(&self) -> Prekeys {
-        Prekeys::load(self.identity(), self.records(None)).expect("stored rows")
+        self.offering(Prekeys::load(self.identity(), self.records(None)).expect("stored rows"))
+    }
+
+    pub fn offering(&self, prekeys: Prekeys) -> Prekeys {
+        people::offering(prekeys, self.suite)
     }
 
     pub fn count(&self, table: Table) -> usize {
@@ -85,8 +90,7 @@ impl Disk {
 pub enum Write {
     Rows(Owner, Changes),
     Publish {
-        bundle: Vec<u8>,
-        one_time: Vec<OneTime>,
+        offer: people::Server,
         replace: bool,
     },
     /// Every session is lost, as after a backup without them.
@@ -119,6 +123,7 @@ pub struct Device {
     prekeys: Prekeys,
     talks: BTreeMap<Place, Talk>,
     server: Server,
+    suite: SuiteId,
     me: u32,
     effects: VecDeque<Effect<Self>>,
     last_reset: BTreeMap<Place, Time>,
@@ -142,7 +147,7 @@ impl Device {
                 }
                 Output::Store(changes) => self.write(None, changes),
                 Output::Publish { bundle, one_time, replace } => {
-                    let publish = Write::Publish { bundle, one_time, replace };
+                    let publish = Write::Publish { offer: self.offer(bundle, one_time), replace };
                     self.effects.push_back(Effect::Write(publish));
                 }
                 Output::Low => {}
@@ -150,18 +155,23 @@ impl Device {
         }
     }
 
+    fn offer(&self, bundle: Vec<u8>, one_time: Vec<OneTime>) -> people::Server {
+        let mut offer = people::Server { one_time, ..people::Server::default() };
+        offer.publish(bundle, &self.prekeys);
+        offer
+    }
+
     /// Begins a session if the contact has published something that is still valid.
     fn begin(&mut self, to: Place, now: Time, rng: &mut dyn CryptoRng) -> bool {
-        let (bundle, one_time) = {
-            let server = &mut self.server.borrow_mut()[to.0 as usize];
-            (server.0.clone(), server.1.pop())
-        };
         let talk = self.talks.get_mut(&to).expect("a contact");
-        let checked = Bundle::decode(&bundle)
-            .and_then(|bundle| bundle.check(talk.remote(), &List::ours(), now));
+        let (checked, one_time) = {
+            let server = &mut self.server.borrow_mut()[to.0 as usize];
+            (server.check(self.suite, talk.remote(), now), server.one_time.pop())
+        };
         let Ok(checked) = checked else { return false };
         let base = Ephemeral::draw::<Portable>(rng);
-        let (session, _) = checked.initiate(&self.identity, base, one_time).expect("a session");
+        let begun = checked.initiate(&self.identity, base, one_time, rng);
+        let (session, _) = begun.expect("a session");
         let changes = talk.begin(session, now);
         self.write(Some(to), changes);
         true
@@ -217,6 +227,7 @@ impl Host for Device {
             prekeys: disk.prekeys(),
             talks: disk.contacts().map(|contact| (contact, disk.talk(contact))).collect(),
             server: disk.server.clone(),
+            suite: disk.suite,
             me: disk.me,
             effects: VecDeque::new(),
             last_reset: BTreeMap::new(),
@@ -225,9 +236,9 @@ impl Host for Device {
         device.wake(now, rng);
         // What was stored but not published before a crash is published now.
         if let Some((bundle, one_time)) = device.prekeys.offer() {
-            let used = device.server.borrow()[disk.me as usize].0 == bundle;
-            if !used {
-                let publish = Write::Publish { bundle, one_time, replace: true };
+            let offer = device.offer(bundle, one_time);
+            if !device.server.borrow()[disk.me as usize].same_bundle(&offer) {
+                let publish = Write::Publish { offer, replace: true };
                 device.effects.push_back(Effect::Write(publish));
             }
         }
@@ -248,7 +259,7 @@ impl Host for Device {
             }
         }
         // The server speaks up when nothing is left, so that sessions without one-time key happen.
-        if self.server.borrow()[self.me as usize].1.is_empty() {
+        if self.server.borrow()[self.me as usize].one_time.is_empty() {
             self.prekeys.handle(Input::Stock(0), now, rng).expect("a stock");
         }
         self.settle(now, rng);
@@ -316,13 +327,12 @@ impl Host for Device {
                     }
                 }
             }
-            Write::Publish { bundle, one_time, replace } => {
+            Write::Publish { mut offer, replace } => {
                 let server = &mut disk.server.borrow_mut()[disk.me as usize];
-                server.0 = bundle;
-                if replace {
-                    server.1.clear();
+                if !replace {
+                    offer.one_time.append(&mut server.one_time);
                 }
-                server.1.extend(one_time);
+                *server = offer;
             }
             Write::Forget => disk.rows.retain(|(owner, ..), _| owner.is_none()),
         }

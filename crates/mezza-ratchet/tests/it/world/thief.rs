@@ -1,7 +1,7 @@
 //! Thieves: what does a copy of the disk open?
 
 use mezza_core::{Ephemeral, Portable, Time};
-use mezza_ratchet::wire::{Container, Wire};
+use mezza_ratchet::wire;
 use mezza_ratchet::{Identity, Padding, Prekeys, Table};
 use mezza_sim::Place;
 use rand_chacha::ChaCha20Rng;
@@ -28,7 +28,7 @@ pub fn cannot_read(disk: &Disk, read: &Read, now: Time) {
     // Without the sessions, so that nothing is refused as a repeat: X3DH again.
     let mut nobody = Talk::new(identity.public(), disk.public(read.from));
     let opens = nobody.open(&read.bytes, &[], &identity, &mut prekeys, now).is_ok();
-    let envelope = Container::decode(&read.bytes).expect("a message");
+    let envelope = wire::decode(&read.bytes).expect("a message");
     let exception = envelope.first.is_some_and(|first| {
         first.opk_id == 0 && prekeys.spks().any(|(_, id, _)| id == first.spk_id)
     });
@@ -38,7 +38,7 @@ pub fn cannot_read(disk: &Disk, read: &Read, now: Time) {
 /// The prekeys without the memory of base keys, which would not stop a thief.
 fn forgetful(disk: &Disk) -> Prekeys {
     let rows = disk.records(None).into_iter().filter(|row| row.table != Table::Seen);
-    Prekeys::load(disk.identity(), rows).expect("stored rows")
+    disk.offering(Prekeys::load(disk.identity(), rows).expect("stored rows"))
 }
 
 /// A thief who copied a disk once and then listens to everything that comes from one contact.

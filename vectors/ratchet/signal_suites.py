@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""A second implementation of `signal-v3` and `paper`, beside docs/protocols/ratchet.md. Called like
+"""A second implementation of `signal-v3`, `signal-v4` and `paper`, beside docs/protocols/ratchet.md. Called like
 reference.py, whose numbers it uses; needs `cryptography` for AES and ChaCha20-Poly1305 alone.
 """
 import hashlib, hmac
-import reference as ref
+import kyber, reference as ref
 from reference import BASE, Pair, Q, b2, be, digits, enc, mul
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-REGISTRATION, SPK_ID, OPK_ID = 4660, 9, 7
+REGISTRATION, SPK_ID, OPK_ID, KEM_ID = 4660, 9, 7, 5
+KEM_SEED = hashlib.sha512(b"ratchet vector kem seed").digest()
+KEM_COINS = hashlib.sha256(b"ratchet vector kem coins").digest()
 
 
 def mac(key, *parts):
@@ -66,25 +68,30 @@ def chain(ck):
 
 
 class V3:
-    suite, hash512 = b"\0\3", hashlib.sha512
+    suite, hash512, first, info, exporter, pq = b"\0\3", hashlib.sha512, b"\x33", b"WhisperText", 64, False
 
-    @staticmethod
-    def sealed(mk, aad, head, body):
+    @classmethod
+    def sealed(cls, mk, aad, head, body):
         keys = hkdf(bytes(32), mk, b"WhisperMessageKeys", 80)
         fill = 16 - len(body) % 16
         cipher = Cipher(algorithms.AES(keys[:32]), modes.CBC(keys[64:])).encryptor()
         text = cipher.update(body + bytes([fill]) * fill)
-        front = b"\x33" + head + varint(4 << 3 | 2) + varint(len(text))
+        front = cls.first + head + varint(4 << 3 | 2) + varint(len(text))
         return front + text + mac(keys[32:64], aad, front, text)[:8]
 
 
-class Paper:
+class V4(V3):
+    suite, first, exporter, pq = b"\0\4", b"\x44", 96, True
+    info = b"WhisperText_X25519_SHA-256_CRYSTALS-KYBER-1024"
+
+
+class Paper(V3):
     suite, hash512 = b"\x7f\4", hashlib.blake2b
 
-    @staticmethod
-    def sealed(mk, aad, head, body):
+    @classmethod
+    def sealed(cls, mk, aad, head, body):
         keys = hkdf(bytes(32), mk, b"WhisperMessageKeys", 44)
-        front = b"\x33" + head + varint(4 << 3 | 2) + varint(len(body) + 16)
+        front = cls.first + head + varint(4 << 3 | 2) + varint(len(body) + 16)
         return front + ChaCha20Poly1305(keys[:32]).encrypt(keys[32:], body, aad + front)
 
 
@@ -93,10 +100,12 @@ def message(suite, mk, sender, receiver, key, n, pn, body):
     return suite.sealed(mk, ser(sender) + ser(receiver), head, body)
 
 
-def first(base, identity, opk_id, inner):
+def first(suite, base, identity, opk_id, ciphertext, inner):
     opk = number_field(1, opk_id) if opk_id else b""
     rest = number_field(5, REGISTRATION) + number_field(6, SPK_ID)
-    return b"\x33" + opk + bytes_field(2, ser(base)) + bytes_field(3, ser(identity)) + bytes_field(4, inner) + rest
+    if suite.pq:
+        rest += number_field(7, KEM_ID) + bytes_field(8, b"\x08" + ciphertext)
+    return suite.first + opk + bytes_field(2, ser(base)) + bytes_field(3, ser(identity)) + bytes_field(4, inner) + rest
 
 
 def fingerprint(hash512, ik, name):
@@ -112,12 +121,19 @@ def conversation(suite, one_time):
     z = hashlib.sha512(b"ratchet vector Z").digest()
     published, signed = sign(suite.hash512, b, z, ser(spk.pub))
     dhs = [a.dh(spk.pub), ek.dh(b.pub), ek.dh(spk.pub)] + ([ek.dh(opk.pub)] if one_time else [])
-    wide = hkdf(bytes(32), b"\xff" * 32 + b"".join(dhs), b"WhisperText", 96)
-    rk0, ex = wide[:32], wide[64:]
+    key, ciphertext, kem = b"", b"", {}
+    if suite.pq:
+        key = kyber.public(KEM_SEED, True)
+        ciphertext, secret = kyber.encapsulate(key, KEM_COINS, True)
+        dhs.append(secret)
+        kem_sig = sign(suite.hash512, b, z, b"\x08" + key)[0]
+        kem = dict(kem_seed=KEM_SEED, kem_coins=KEM_COINS, kem_id=KEM_ID, kem_key=key, kem_signature=kem_sig, kem_secret=secret)
+    wide = hkdf(bytes(32), b"\xff" * 32 + b"".join(dhs), suite.info, suite.exporter + 32)
+    rk0, ex = wide[:32], wide[suite.exporter :]
     session = b2(16, b"", "b2c20 session", suite.suite, a.pub, b.pub, ek.pub)
     rk1, ck = root(rk0, ra1.dh(spk.pub))
     ck1, mk0 = chain(ck)
-    wrap = lambda inner: first(ek.pub, a.pub, OPK_ID if one_time else 0, inner)
+    wrap = lambda inner: first(suite, ek.pub, a.pub, OPK_ID if one_time else 0, ciphertext, inner)
     m0 = wrap(message(suite, mk0, a.pub, b.pub, ra1.pub, 0, 0, b"hello"))
     m1 = wrap(message(suite, chain(ck1)[1], a.pub, b.pub, ra1.pub, 1, 0, b"again"))
     rk2, bck = root(rk1, rb1.dh(ra1.pub))
@@ -127,15 +143,17 @@ def conversation(suite, one_time):
     return dict(
         kind="signal", suite=suite.suite, one_time=be(4, OPK_ID) + opk.pub if one_time else b"",
         signature=published, signed_form=signed, session=session, root=rk0, exporter=ex, root1=rk1,
-        chain1=ck, message_key0=mk0, m0=m0, m1=m1, r0=r0, m2=m2,
+        chain1=ck, message_key0=mk0, m0=m0, m1=m1, r0=r0, m2=m2, **kem,
     )
 
 
 def cases():
     a, b = Pair("ikA"), Pair("ikB")
-    for name, suite in [("signal-v3", V3), ("paper", Paper)]:
+    for name, suite in [("signal-v3", V3), ("signal-v4", V4), ("paper", Paper)]:
         yield name, conversation(suite, True)
         yield name + "-no-opk", conversation(suite, False)
+        if suite is V4:
+            continue
         fa, fb = fingerprint(suite.hash512, a.pub, b"alice"), fingerprint(suite.hash512, b.pub, b"bob")
         low, high = sorted([digits(fa), digits(fb)])
         scan = b"\x08\x02\x12\x22\x0a\x20" + fa[:32] + b"\x1a\x22\x0a\x20" + fb[:32]

@@ -1,0 +1,73 @@
+//! Key encapsulation that a handshake adds to its DHs, so that who records it today and has a
+//! quantum computer later does not read it.
+
+use alloc::vec::Vec;
+
+use libcrux_ml_kem::mlkem1024::{MlKem1024KeyPair, MlKem1024PublicKey};
+use libcrux_ml_kem::{kyber1024, mlkem1024};
+use mezza_core::Secret;
+use zeroize::Zeroize;
+
+/// Bytes of a public key, in both kinds.
+pub const KEM_KEY_BYTES: usize = 1_568;
+/// Bytes of a ciphertext, in both kinds.
+pub const KEM_CIPHERTEXT_BYTES: usize = 1_568;
+/// Bytes from which a pair is made.
+pub const KEM_SEED_BYTES: usize = 64;
+
+/// Which encapsulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kem {
+    /// ML-KEM-1024 (FIPS 203).
+    MlKem1024,
+    /// Kyber1024 as submitted to round 3, which Signal deployed.
+    Kyber1024,
+}
+
+impl Kem {
+    /// The public key of a seed, 1,568 bytes. Pairs are stored as their seed.
+    pub fn public(self, seed: &Secret<KEM_SEED_BYTES>) -> Vec<u8> {
+        self.pair(seed).pk().to_vec()
+    }
+
+    /// Ciphertext and shared secret for a public key, with 32 fresh bytes; `None` if the key is
+    /// malformed.
+    pub fn encapsulate(self, key: &[u8], coins: &Secret<32>) -> Option<(Vec<u8>, Secret<32>)> {
+        let key: MlKem1024PublicKey = key.try_into().ok()?;
+        if !mlkem1024::validate_public_key(&key) {
+            return None;
+        }
+        let (ciphertext, mut shared) = match self {
+            Self::MlKem1024 => mlkem1024::encapsulate(&key, *coins.expose()),
+            Self::Kyber1024 => kyber1024::encapsulate(&key, *coins.expose()),
+        };
+        let secret = Secret::copy_from(&shared);
+        shared.zeroize();
+        Some((ciphertext.as_slice().to_vec(), secret))
+    }
+
+    /// The shared secret of a ciphertext; another secret if it was not made for this key. `None`
+    /// if it has another length.
+    pub fn decapsulate(
+        self,
+        seed: &Secret<KEM_SEED_BYTES>,
+        ciphertext: &[u8],
+    ) -> Option<Secret<32>> {
+        let ciphertext = ciphertext.try_into().ok()?;
+        let pair = self.pair(seed);
+        let mut shared = match self {
+            Self::MlKem1024 => mlkem1024::decapsulate(pair.private_key(), &ciphertext),
+            Self::Kyber1024 => kyber1024::decapsulate(pair.private_key(), &ciphertext),
+        };
+        let secret = Secret::copy_from(&shared);
+        shared.zeroize();
+        Some(secret)
+    }
+
+    fn pair(self, seed: &Secret<KEM_SEED_BYTES>) -> MlKem1024KeyPair {
+        match self {
+            Self::MlKem1024 => mlkem1024::generate_key_pair(*seed.expose()),
+            Self::Kyber1024 => kyber1024::generate_key_pair(*seed.expose()),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The cases of suite 0x0102.
+
+use mezza_core::{Portable, Secret};
+use mezza_ratchet::suite::kem::Kem;
+use mezza_ratchet::{Bundle, List, Padding, Prekeys, Record, Table};
+
+use super::Case;
+use crate::fixture::{self, Fixed, Talk, hex};
+
+/// A bundle of a device that offers both suites.
+fn bundle() -> Bundle {
+    Bundle::decode(&Case::read("bundle-pq.txt").bytes("bundle")).expect("a bundle")
+}
+
+pub fn bundle_offers_both(case: &Case) {
+    let (identity, ours) = (case.identity("identity"), List::ours());
+    assert_eq!(List::decode(&case.bytes("floor")), Ok(ours));
+    for (list, suite) in [(ours, 0x0102), (List::small(), 0x0101)] {
+        let checked = bundle().check_with(&list, &identity, &ours, fixture::now());
+        assert_eq!(checked.expect("a good bundle").suite().0, suite);
+    }
+}
+
+pub fn handshake(case: &Case) {
+    let (alice, bob, now) = (fixture::alice(), fixture::bob(), fixture::now());
+    let checked = bundle().check(&bob.public(), &List::ours(), now).expect("a good bundle");
+    let (coins, ek) = (case.bytes("kem_coins"), fixture::pair("ekA"));
+    let one_time = Some(fixture::one_time());
+    let begun = checked.initiate::<Portable>(&alice, ek, one_time, &mut Fixed(coins));
+    let (session, exporter) = begun.expect("a session");
+    let mut alices = Talk::new(alice.public(), bob.public());
+    let _ = alices.begin(session, now);
+    assert_eq!(hex(&alices.active_id().expect("a session")), case.text("session"));
+    assert_eq!(hex(&fixture::session_field(&alices, 84, 32)), case.text("root"));
+    let fresh = Some(fixture::pair("rkA1"));
+    let (m0, _) = alices.seal(b"hello", &[], Padding::Blocks, fresh, now).expect("m0");
+    assert_eq!(hex(&m0), case.text("m0"));
+    assert_eq!(hex(&fixture::session_field(&alices, 84, 32)), case.text("root1"));
+
+    let mut bobs = Talk::new(bob.public(), alice.public());
+    let mut prekeys = bobs_prekeys(case);
+    let opened = bobs.open(&m0, &[], &bob, &mut prekeys, now).expect("m0");
+    assert_eq!(opened.body.as_slice(), b"hello");
+    let theirs = opened.exporter.expect("of a first message");
+    assert!(exporter.export(["x"]) == theirs.export(["x"]));
+    // Bob keeps a digest of the ciphertext, no more: 32 of 1,568 bytes.
+    let noted = fixture::session_field(&bobs, 306 + 85, 32);
+    assert_eq!(hex(&noted), case.text("kem_noted"));
+}
+
+/// Bob's SPK of suite 0x0102 with its KEM seed, and his OPK.
+fn bobs_prekeys(case: &Case) -> Prekeys {
+    let (spk, opk) = (fixture::pair("spkB"), fixture::pair("opkB"));
+    let (seed, made) = (case.array("kem_seed"), fixture::MADE_MIN.to_be_bytes());
+    assert_eq!(Kem::MlKem1024.public(&Secret::copy_from(&seed)).len(), 1_568);
+    let id = fixture::SPK_ID.to_be_bytes();
+    let spk = [
+        &[1, 1, 2][..],
+        &id,
+        &made,
+        &List::ours().encode(),
+        &[0],
+        spk.scalar().expose(),
+        spk.public(),
+        &case.bytes("signature"),
+        &[0, 0, 0, 5],
+        &seed,
+    ]
+    .concat();
+    let opk_id = fixture::OPK_ID.to_be_bytes();
+    let opk =
+        [&[2][..], &opk_id, &made, &[0], opk.scalar().expose(), opk.public().as_slice()].concat();
+    let records = [
+        Record { table: Table::Spk, key: &id, value: &spk },
+        Record { table: Table::Opk, key: &opk_id, value: &opk },
+    ];
+    Prekeys::load(fixture::bob(), records).expect("stored prekeys")
+}
