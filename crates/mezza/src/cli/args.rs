@@ -410,6 +410,14 @@ pub enum Ratchet {
         /// Name or #number
         name: Option<String>,
     },
+    /// Archive the session with a contact; the next note begins a new one
+    Reset {
+        /// Name or #number
+        name: String,
+        /// Do not ask back
+        #[arg(long)]
+        yes: bool,
+    },
     /// Show how many prekeys there are, and until when
     Keys,
     /// Show which suites we offer, what a card lists, and what a session would use

@@ -1,19 +1,32 @@
 //! The conversations' cryptography, in numbers: for experts, no key among them.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use mezza_messenger::Command;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{Answer, Web, dto};
+use crate::node::Refused;
+use crate::node::views::contact_id;
 
 /// The handlers of this file.
 pub fn routes() -> OpenApiRouter<Web> {
-    OpenApiRouter::new().routes(routes!(ratchet))
+    OpenApiRouter::new().routes(routes!(ratchet)).routes(routes!(reset))
 }
 
 /// Sessions and prekeys, without any key.
 #[utoipa::path(get, path = "/v1/ratchet", responses((status = 200, body = dto::Ratchet)))]
 async fn ratchet(State(web): State<Web>) -> Answer<dto::Ratchet> {
     web.node.ask(|desk| desk.ratchet()).await.map(Json)
+}
+
+/// Archive the session with a contact; the next note begins a new one.
+#[utoipa::path(post, path = "/v1/contacts/{id}/reset", params(("id" = String, Path, description = "Its number")),
+    responses((status = 204), (status = 404, body = dto::Problem)))]
+async fn reset(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
+    let contact = contact_id(&id)?;
+    web.node.ask(move |desk| desk.command(Command::Reset { contact })).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

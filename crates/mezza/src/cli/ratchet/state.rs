@@ -1,12 +1,12 @@
 //! `mezza ratchet sessions|keys|suites`: what a running node says of its conversations.
 
+use mezza_ratchet::List;
 use serde_json::json;
 
 use crate::cli::people::find;
 use crate::cli::{Desk, show};
 use crate::exit::{Exit, Fault};
 use crate::web::dto::{Contact, Contacts, Ratchet, RatchetSession};
-use mezza_ratchet::List;
 
 /// `mezza ratchet sessions`
 pub fn sessions(desk: &Desk, name: Option<&str>) -> Result<Exit, Fault> {
@@ -47,6 +47,21 @@ fn line(session: &RatchetSession, name: &str) -> String {
         |ms| format!("last opened {}", show::time(ms)),
     ));
     parts.join("  ")
+}
+
+/// `mezza ratchet reset`
+pub fn reset(desk: &Desk, name: &str, yes: bool) -> Result<Exit, Fault> {
+    let client = desk.client()?;
+    let contact = find(&client, name)?;
+    let name = show::clean(&contact.name);
+    if !yes {
+        let text = format!("the session with {name} would be archived, and both are told");
+        return Err(Fault::new(Exit::Usage, text, "say it again with `--yes`"));
+    }
+    client.act("POST", &format!("/v1/contacts/{}/reset", contact.id))?;
+    let text = format!("the next note to {name} begins a new session, and both are told");
+    desk.out.either(&json!({ "reset": contact.id }), text);
+    Ok(Exit::Done)
 }
 
 /// `mezza ratchet keys`
