@@ -5,7 +5,8 @@
 //!                                     any error --rollback--> "slow down" to all, watchers end
 //! ```
 //!
-//! Everything queued is taken as soon as the last commit ended. Because pushes, fetches and
+//! Everything queued is taken as soon as the last commit ended; what nobody waits for, a TAKEN, may
+//! wait 20 ms for company. Because pushes, fetches and
 //! TAKEN pass through this one place in order, a TAKEN that overtakes its mail's commit simply
 //! stands behind it in the queue, and a fetch never misses or doubles what a push brings.
 
