@@ -9,6 +9,8 @@ use super::device::{Device, FIRST, Message, PLAIN, without_one_time};
 const TURNS: u8 = 80;
 /// Steps of [`random`].
 const STEPS: usize = 150;
+/// Nearly as many keys of skipped messages as everybody keeps.
+const SKIPPED: usize = 1_990;
 /// How many chains late a message may be: peers keep five receiving chains.
 const LATE_MAX: u32 = 4;
 
@@ -193,8 +195,8 @@ pub struct Jump {
     pub held: bool,
 }
 
-/// The second end misses `jump.max` messages and opens the next one; of what it skipped it opens
-/// a few.
+/// The second end misses `jump.max` messages and opens the next one, then an old one and one of
+/// the oldest whose keys everybody keeps.
 pub fn jump(ends: &mut Ends, jump: Jump) {
     open(ends, true);
     deliver(ends, 0, b"zero", PLAIN);
@@ -202,7 +204,7 @@ pub fn jump(ends: &mut Ends, jump: Jump) {
     let messages = bodies.map(|body| ends[0].send(&body)).collect::<Vec<_>>();
     let beyond = ends[1].dec(&messages[jump.max + 1]);
     assert_eq!(beyond.is_err(), jump.held, "one beyond the limit: {beyond:?}");
-    for i in [jump.max, jump.max - 1, 10] {
+    for i in [jump.max, jump.max - 1, jump.max - SKIPPED] {
         opens(ends, 1, &messages[i], &i.to_be_bytes());
     }
     deliver(ends, 1, b"back", PLAIN);

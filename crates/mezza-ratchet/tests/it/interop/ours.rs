@@ -3,17 +3,19 @@
 use mezza_core::{Machine, Portable, SuiteId};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
-    Conversation, Identity, IdentityKey, OneTime, Padding, Prekeys, SignalBundle, wire,
+    Conversation, Identity, IdentityKey, OneTime, Padding, Prekeys, SignalBundle, SignalKem, wire,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
 use super::device::{Device, FIRST, Message, PLAIN};
-use crate::fixture::{draw, hex, unhex_array};
+use crate::fixture::{draw, hex, unhex, unhex_array};
 use crate::people::START;
 
 /// One-time keys handed in at a time.
 const STOCK: usize = 2;
+/// What stands in front of a key of Kyber1024.
+const KEM_TYPE: &str = "08";
 /// The largest number of an install.
 const REGISTRATION_MAX: u32 = 16_380;
 
@@ -82,7 +84,7 @@ impl Device for Ours {
         let (bundle, remote) = parse(bundle);
         let checked = bundle.check(&remote, self.registration).map_err(|e| format!("{e:?}"))?;
         let base = draw(&mut self.rng);
-        let began = checked.initiate(&self.identity, base, bundle.one_time);
+        let began = checked.initiate(&self.identity, base, bundle.one_time, &mut self.rng);
         let (session, _) = began.map_err(|e| format!("{e:?}"))?;
         let _ = self.talk(remote).begin(session, START);
         Ok(())
@@ -112,10 +114,10 @@ impl Device for Ours {
     }
 }
 
-/// `REG OPKID OPK SPKID SPK SIG IK`.
+/// `REG OPKID OPK SPKID SPK SIG IK [KEMID KEMPK KEMSIG]`.
 fn fields(bundle: &SignalBundle, identity: &IdentityKey) -> Vec<String> {
     let one_time = bundle.one_time.expect("in stock");
-    vec![
+    let mut fields = vec![
         bundle.registration.to_string(),
         one_time.id.to_string(),
         ser(&one_time.key),
@@ -123,7 +125,12 @@ fn fields(bundle: &SignalBundle, identity: &IdentityKey) -> Vec<String> {
         ser(&bundle.spk),
         hex(&bundle.signature),
         ser(identity.as_bytes()),
-    ]
+    ];
+    if let Some(kem) = &bundle.kem {
+        let key = format!("{KEM_TYPE}{}", hex(&kem.key));
+        fields.extend([kem.id.to_string(), key, hex(&kem.signature)]);
+    }
+    fields
 }
 
 /// The bundle in the fields of a line, and whose it is.
@@ -136,6 +143,11 @@ pub fn parse(fields: &[String]) -> (SignalBundle, IdentityKey) {
         spk: key(&fields[4]),
         signature: unhex_array(&fields[5]),
         one_time,
+        kem: fields.get(7).map(|_| SignalKem {
+            id: number(7),
+            key: unhex(fields[8].strip_prefix(KEM_TYPE).expect("the type of the key")),
+            signature: unhex_array(&fields[9]),
+        }),
     };
     (bundle, IdentityKey::decode(&key(&fields[6])).expect("a key"))
 }
