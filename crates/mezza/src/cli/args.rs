@@ -1,8 +1,12 @@
 //! What may be typed. Help texts, man pages and completions are made from here (CLI-1).
 
+mod ratchet;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use ratchet::{Ratchet, RatchetNumber, RatchetSuite};
 
 /// Private messages over whatever path is left.
 #[derive(Parser)]
@@ -392,63 +396,4 @@ pub enum Config {
         #[arg(long)]
         origin: bool,
     },
-}
-
-/// `mezza ratchet`.
-#[derive(Subcommand)]
-pub enum Ratchet {
-    /// Speak the line protocol of docs/protocols/ratchet.md on standard input and output
-    Peer {
-        /// What the device speaks
-        #[arg(long, value_enum, default_value_t = RatchetSuite::B2c20)]
-        suite: RatchetSuite,
-    },
-    /// Print the safety number of two identities
-    Number(RatchetNumber),
-    /// List the sessions with contacts: counters and times, no keys
-    Sessions {
-        /// Name or #number
-        name: Option<String>,
-    },
-    /// Archive the session with a contact; the next note begins a new one
-    Reset {
-        /// Name or #number
-        name: String,
-        /// Do not ask back
-        #[arg(long)]
-        yes: bool,
-    },
-    /// Show how many prekeys there are, and until when
-    Keys,
-    /// Show which suites we offer, what a card lists, and what a session would use
-    Suites {
-        /// Name or #number
-        name: Option<String>,
-    },
-}
-
-/// Suites that the library speaks.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum RatchetSuite {
-    /// That of all contacts
-    B2c20,
-    /// Signal's of 2016 to 2023; no contact uses it
-    SignalV3,
-}
-
-/// `mezza ratchet number`.
-#[derive(Args)]
-pub struct RatchetNumber {
-    /// Whose form of numbers
-    #[arg(long, value_enum)]
-    pub suite: RatchetSuite,
-    /// One identity, 64 hex digits; in signal-v3 with the name that the app knows it by
-    #[arg(long, value_name = "IK[:NAME]")]
-    pub local: String,
-    /// The other one
-    #[arg(long, value_name = "IK[:NAME]")]
-    pub remote: String,
-    /// Print the bytes of the code as well
-    #[arg(long)]
-    pub scannable: bool,
 }

@@ -1,0 +1,163 @@
+//! Contacts, their rules, and strangers who ask to become one.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Note, Relay};
+
+/// All contacts.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Contacts {
+    /// In the order of their numbers.
+    pub contacts: Vec<Contact>,
+}
+
+/// A contact.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+pub struct Contact {
+    /// Its number on this device.
+    pub id: String,
+    /// The owner's name for it.
+    pub name: String,
+    /// The name it gave itself: a claim.
+    pub claimed_name: String,
+    /// How far things are.
+    pub standing: Standing,
+    /// How and when it was verified.
+    pub verified: Option<Verified>,
+    /// The rules of the conversation.
+    pub policy: Policy,
+    /// Suites on its card, best first.
+    pub suites: Vec<String>,
+    /// Its relay.
+    pub relay: Option<Relay>,
+    /// Kinds of card parts that are listed but not here.
+    pub absent_parts: Vec<u8>,
+    /// Notes that came and were not seen.
+    pub unread: usize,
+    /// Notes known to be on their way to us.
+    pub missing: usize,
+    /// What needs the person, in words.
+    pub trouble: Option<String>,
+    /// Whether another contact claims the same name with another key.
+    pub namesake: bool,
+    /// The newest note.
+    pub last: Option<Note>,
+}
+
+/// How far things are with a contact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// The card is held, nothing was sent.
+    Held,
+    /// The first note is out.
+    Asked,
+    /// Both have answered.
+    Open,
+    /// A stranger wrote.
+    Request,
+    /// What comes is dropped.
+    Blocked,
+}
+
+/// How a contact was verified.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+pub struct Verified {
+    /// By which way.
+    pub how: VerifiedHow,
+    /// When, milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// Ways to verify a contact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifiedHow {
+    /// The card was scanned from their own screen.
+    InPerson,
+    /// The safety numbers were compared.
+    Number,
+}
+
+/// The rules of a conversation.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Policy {
+    /// Carriers, best first: relay, link, mesh, mixnet.
+    pub carriers: Vec<String>,
+    /// The lowest level a note may leave by, 1 to 4.
+    pub pin: u8,
+    /// Whether another carrier of the list may step in.
+    pub fallback: Fallback,
+    /// Seconds until a note goes; 0: never.
+    pub timer_s: u32,
+    /// Whether `delivered` receipts are sent.
+    pub delivered: bool,
+    /// Whether `read` receipts are sent.
+    pub read: bool,
+}
+
+/// Whether another carrier may step in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Fallback {
+    /// The first of the list alone.
+    None,
+    /// The first of the list that fits and is up.
+    Listed,
+}
+
+/// A new contact.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct AddRequest {
+    /// The card, `mezzavoce:c1/..`; spaces and line breaks do not matter.
+    pub uri: String,
+    /// The owner's name for it; else the claimed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether it was scanned from the person's own screen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_person: Option<bool>,
+}
+
+/// What shall change about a contact; what is left out stays.
+#[derive(Default, Serialize, Deserialize, ToSchema)]
+pub struct ContactPatch {
+    /// Another name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The numbers were compared and equal, or the mark is taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<bool>,
+    /// Other rules, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+    /// Block, or let in again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<bool>,
+}
+
+/// The safety number of a contact.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Number {
+    /// Twelve groups of five digits.
+    pub groups: Vec<String>,
+    /// The same as a QR code.
+    pub scannable_svg: String,
+}
+
+/// Strangers who wrote.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Requests {
+    /// One per stranger.
+    pub requests: Vec<StrangerRequest>,
+}
+
+/// A stranger who wrote.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct StrangerRequest {
+    /// Who.
+    pub contact: Contact,
+    /// What they wrote, at most eight notes.
+    pub notes: Vec<Note>,
+}
