@@ -143,5 +143,5 @@ impl<B: Backend> Conversation<B> {
 /// walk to `n` is not. A forged message costs 25,000 steps in all; a true one, whose index is small
 /// at the start of a turn, is looked for in every session.
 fn tries(n: u32) -> usize {
-    (TRY_STEPS_MAX / n.max(1)) as usize
+    (TRY_STEPS_MAX / n.max(1)).max(1) as usize
 }
