@@ -113,7 +113,7 @@ impl Pair {
         let fresh = Ephemeral::draw::<Portable>(&mut self.rng);
         let party = &mut self.parties[from];
         let (session, _) = checked
-            .initiate::<Portable>(&party.identity, fresh, one_time)
+            .initiate::<Portable>(&party.identity, fresh, one_time, &mut self.rng)
             .expect("a checked bundle begins a session");
         let _ = party.conversation.begin(session, self.now);
     }
@@ -208,7 +208,8 @@ pub fn bundle(data: &[u8]) {
     let Ok(bundle) = Bundle::decode(data) else { return };
     let Ok(checked) = bundle.check(&identity(2).public(), &List::ours(), START) else { return };
     let fresh = Ephemeral::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(8)));
-    assert!(checked.initiate::<Portable>(&identity(1), fresh, None).is_ok());
+    let mut rng = ChaCha8Rng::seed_from_u64(0);
+    assert!(checked.initiate::<Portable>(&identity(1), fresh, None, &mut rng).is_ok());
 }
 
 /// An honest bundle.

@@ -17,7 +17,7 @@ use crate::receipt::Arrival;
 use crate::thread::Entry;
 use crate::view::Body;
 use mezza_core::Writer;
-use mezza_ratchet::{Conversation, IdentityKey, OpenError, Opened, wire};
+use mezza_ratchet::{Conversation, IdentityKey, List, OpenError, Opened, wire};
 use zeroize::Zeroizing;
 
 /// Requests that wait for the person (MSG-35); mail of further strangers stays at the relay.
@@ -201,16 +201,17 @@ impl<B: Backend> Device<B> {
     /// A message that no session opened. What may be a session in trouble is kept for a day and
     /// answered with a new session; what is certainly useless is not (MSG-30).
     fn unopened(&mut self, id: ContactId, message: &[u8], error: OpenError, now: Time) {
-        let lost = matches!(
-            error,
+        let lost = match error {
             OpenError::NoSession
-                | OpenError::UnknownPrekey(_)
-                | OpenError::Forged
-                | OpenError::TooFar(_)
-        );
-        if let OpenError::SuiteUnsupported(_)
-        | OpenError::SuiteMismatch { .. }
-        | OpenError::SuiteDowngrade = error
+            | OpenError::UnknownPrekey(_)
+            | OpenError::Forged
+            | OpenError::TooFar(_) => true,
+            // The contact goes on in a session of another suite of ours.
+            OpenError::SuiteMismatch { message, .. } => List::ours().holds(message),
+            _ => false,
+        };
+        if let (false, OpenError::SuiteUnsupported(_))
+        | (false, OpenError::SuiteMismatch { .. } | OpenError::SuiteDowngrade) = (lost, error)
         {
             self.trouble(id, Trouble::Suite(error));
         }

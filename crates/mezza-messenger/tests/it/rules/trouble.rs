@@ -25,7 +25,7 @@ fn forged(stage: &mut Stage) -> Tell {
     let host = at + 16 + 2;
     let seal = host + 1 + usize::from(contact[host]);
     let key: [u8; 32] = contact[seal..seal + 32].try_into().expect("32 bytes");
-    let mut message = vec![0x01, 0xf1, 0x01, 0x01, 0x01];
+    let mut message = vec![0x01, 0xf1, 0x01, 0x01, 0x02];
     message.extend([0x42; 230]);
     let fresh = Ephemeral::draw::<Portable>(&mut stage.rng);
     let bytes = envelope::seal::<Portable>(&address, &key, &message, fresh).expect("it fits");

@@ -220,8 +220,9 @@ fn header(record: &[u8]) -> Option<(Link, Vec<u8>)> {
     };
     let at = (2..record.len().saturating_sub(60)).find(ends)?;
     let message = &record[at + 1..];
-    // A first message holds IKa, EKa, both ids and a list of one suite before the ratchet key.
-    let rck = if message[1] == 2 { 4 + 32 + 32 + 4 + 4 + 3 } else { 4 };
+    // A first message holds IKa, EKa, both ids, a list of two suites and what it says to the KEM
+    // key before the ratchet key.
+    let rck = if message[1] == 2 { 4 + 32 + 32 + 4 + 4 + 5 + 4 + 1_568 } else { 4 };
     let key = message.get(rck..rck + 32)?.try_into().ok()?;
     let n = message.get(rck + 32..rck + 35)?.try_into().ok()?;
     Some(((key, n), message.to_vec()))

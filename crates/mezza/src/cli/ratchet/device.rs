@@ -84,8 +84,9 @@ impl Device {
         one_time: Option<OneTime>,
         remote: IdentityKey,
     ) -> Result<()> {
-        let checked = Bundle::decode(bundle)?.check(&remote, &List::ours(), now())?;
-        let (session, _) = checked.initiate(&self.identity, fresh(), one_time)?;
+        let list = List::new(&[self.suite])?;
+        let checked = Bundle::decode(bundle)?.check_with(&list, &remote, &list, now())?;
+        let (session, _) = checked.initiate(&self.identity, fresh(), one_time, &mut OsRng)?;
         let _ = self.talk(remote)?.begin(session, now());
         Ok(())
     }
@@ -93,7 +94,8 @@ impl Device {
     /// Begins a session from a bundle of Signal's suite.
     pub fn process_signal(&mut self, bundle: &SignalBundle, remote: IdentityKey) -> Result<()> {
         let checked = bundle.check(&remote, self.registration)?;
-        let (session, _) = checked.initiate(&self.identity, fresh(), bundle.one_time)?;
+        let (session, _) =
+            checked.initiate(&self.identity, fresh(), bundle.one_time, &mut OsRng)?;
         let _ = self.talk(remote)?.begin(session, now());
         Ok(())
     }

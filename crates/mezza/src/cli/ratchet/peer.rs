@@ -156,6 +156,7 @@ fn process_signal(device: &mut Device, fields: &[&str]) -> Result<()> {
         spk: raw_key(spk)?,
         signature: array(signature)?,
         one_time,
+        kem: None,
     };
     device.process_signal(&bundle, key_of(identity)?)
 }
