@@ -6,7 +6,7 @@ mod peer;
 mod state;
 
 use mezza_core::{Suite as _, SuiteId};
-use mezza_ratchet::suite::{B2c20, V3};
+use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4};
 
 use super::Desk;
 use super::args::{Ratchet, RatchetSuite};
@@ -33,6 +33,13 @@ pub fn ratchet(desk: &Desk, what: &Ratchet) -> Result<Exit, Fault> {
 fn id(suite: RatchetSuite) -> SuiteId {
     match suite {
         RatchetSuite::B2c20 => B2c20::ID,
+        RatchetSuite::B2c20Pq => B2c20Pq::ID,
         RatchetSuite::SignalV3 => V3::ID,
+        RatchetSuite::SignalV4 => V4::ID,
     }
+}
+
+/// Whether a suite is one of ours, with bundles in a wire form of their own.
+fn is_container(suite: SuiteId) -> bool {
+    [B2c20::ID, B2c20Pq::ID].contains(&suite)
 }

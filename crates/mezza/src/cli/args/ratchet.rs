@@ -38,10 +38,14 @@ pub enum Ratchet {
 /// Suites that the library speaks.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum RatchetSuite {
-    /// That of all contacts
+    /// Ours
     B2c20,
+    /// Ours, with a post-quantum handshake
+    B2c20Pq,
     /// Signal's of 2016 to 2023; no contact uses it
     SignalV3,
+    /// Signal's with PQXDH, before SPQR; no contact uses it
+    SignalV4,
 }
 
 /// `mezza ratchet number`.

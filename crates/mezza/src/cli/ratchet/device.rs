@@ -1,15 +1,15 @@
 //! A device of one suite with one contact, in memory: what `mezza ratchet peer` plays.
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use mezza_core::{Blake2b512, Ephemeral, Machine, Sha512, Suite, SuiteId};
+use mezza_core::{Blake2b512, Ephemeral, Machine, Sha512, SuiteId};
 use mezza_ratchet::prekeys::{Input, Output};
-use mezza_ratchet::suite::B2c20;
 use mezza_ratchet::{
     Bundle, Conversation, Identity, IdentityKey, List, OneTime, Padding, Prekeys, SignalBundle,
     wire, xeddsa,
 };
 use rand_core::Rng as _;
 
+use super::is_container;
 use crate::backend::AwsLc;
 use crate::node::now;
 use crate::rng::OsRng;
@@ -84,8 +84,8 @@ impl Device {
         one_time: Option<OneTime>,
         remote: IdentityKey,
     ) -> Result<()> {
-        let list = List::new(&[self.suite])?;
-        let checked = Bundle::decode(bundle)?.check_with(&list, &remote, &list, now())?;
+        let ours = List::new(&[self.suite])?;
+        let checked = Bundle::decode(bundle)?.check_with(&ours, &remote, &ours, now())?;
         let (session, _) = checked.initiate(&self.identity, fresh(), one_time, &mut OsRng)?;
         let _ = self.talk(remote)?.begin(session, now());
         Ok(())
@@ -124,17 +124,19 @@ impl Device {
 
     /// Signs as the suite does.
     pub fn sign(&self, text: &[u8]) -> [u8; 64] {
-        match self.suite {
-            B2c20::ID => self.identity.sign::<Blake2b512>(&[text], &mut OsRng),
-            _ => self.identity.sign::<Sha512>(&[text], &mut OsRng),
+        if is_container(self.suite) {
+            self.identity.sign::<Blake2b512>(&[text], &mut OsRng)
+        } else {
+            self.identity.sign::<Sha512>(&[text], &mut OsRng)
         }
     }
 
     /// Verifies as the suite does.
     pub fn verifies(&self, key: &IdentityKey, text: &[u8], signature: &[u8; 64]) -> bool {
-        match self.suite {
-            B2c20::ID => xeddsa::verify::<Blake2b512>(key, &[text], signature),
-            _ => xeddsa::verify_signed::<Sha512>(key, &[text], signature),
+        if is_container(self.suite) {
+            xeddsa::verify::<Blake2b512>(key, &[text], signature)
+        } else {
+            xeddsa::verify_signed::<Sha512>(key, &[text], signature)
         }
     }
 

@@ -2,10 +2,9 @@
 
 use anyhow::{Context as _, Result, bail};
 use data_encoding::HEXLOWER;
-use mezza_core::{Sha512, Suite as _, SuiteId};
+use mezza_core::{Sha512, SuiteId};
 use mezza_ratchet::IdentityKey;
 use mezza_ratchet::safety::{self, Named};
-use mezza_ratchet::suite::B2c20;
 use serde_json::json;
 
 use crate::cli::args::RatchetNumber;
@@ -20,12 +19,12 @@ const SIGNAL_VERSION: u32 = 2;
 /// # Errors
 /// If there are names in a suite that takes the identities alone.
 pub fn of(suite: SuiteId, local: Named<'_>, remote: Named<'_>) -> Result<(String, Vec<u8>)> {
-    if suite != B2c20::ID {
+    if !super::is_container(suite) {
         let digits = safety::signal_number::<Sha512>(local, remote);
         return Ok((digits, safety::signal_scannable::<Sha512>(SIGNAL_VERSION, local, remote)));
     }
     if !local.id.is_empty() || !remote.id.is_empty() {
-        bail!("the number of b2c20 takes the identities alone, without names");
+        bail!("our own number takes the identities alone, without names");
     }
     Ok((safety::number(local.key, remote.key), safety::scannable(local.key, remote.key)))
 }

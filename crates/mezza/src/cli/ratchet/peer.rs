@@ -4,8 +4,8 @@
 //! keys are `05 | key`, 33 bytes. What fails is answered by `err TEXT`.
 //!
 //! ```text
-//! bundle                                        ok REG OPKID OPK SPKID SPK SIG IK     signal-v3
-//!                                               ok BUNDLE OPK IK                      b2c20
+//! bundle                                        ok REG OPKID OPK SPKID SPK SIG IK [KEMID KEMPK KEMSIG]
+//!                                               ok BUNDLE OPK IK     in our own suites
 //! process ..the same fields; OPK may be `-`     ok
 //! enc HEX                                       ok TYPE HEX     3 a first message, 2 any other
 //! dec TYPE HEX                                  ok HEX
@@ -17,19 +17,20 @@ use std::io::{BufRead, Read as _, Write};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use data_encoding::HEXLOWER;
-use mezza_core::{Suite as _, SuiteId};
+use mezza_core::SuiteId;
 use mezza_ratchet::safety::Named;
-use mezza_ratchet::suite::B2c20;
-use mezza_ratchet::{IdentityKey, OneTime, SignalBundle};
+use mezza_ratchet::{IdentityKey, OneTime, SignalBundle, SignalKem};
 
 use super::device::Device;
-use super::number;
+use super::{is_container, number};
 use crate::exit::{Exit, Fault};
 
 /// Longest line in bytes.
 const LINE_BYTES_MAX: usize = 8 << 20;
 /// What stands in front of a key.
 const KEY_TYPE: u8 = 5;
+/// What stands in front of a key of Kyber1024.
+const KEM_TYPE: u8 = 8;
 /// The kind of a first message, and of every other.
 const KINDS: [&str; 2] = ["3", "2"];
 
@@ -74,7 +75,7 @@ fn malformed(text: impl Into<String>) -> Fault {
 }
 
 fn answer(device: &mut Device, suite: SuiteId, words: &[&str]) -> Result<Vec<String>> {
-    let container = suite == B2c20::ID;
+    let container = is_container(suite);
     Ok(match words {
         ["bundle"] => {
             *device = Device::new(suite)?;
@@ -131,7 +132,7 @@ fn process(device: &mut Device, fields: &[&str]) -> Result<()> {
 fn signal_bundle(device: &Device) -> Result<Vec<String>> {
     let bundle = device.signal_bundle().context("no signed prekey is left")?;
     let one_time = bundle.one_time.context("no one-time key is left")?;
-    Ok(vec![
+    let mut fields = vec![
         bundle.registration.to_string(),
         one_time.id.to_string(),
         ser(&one_time.key),
@@ -139,12 +140,17 @@ fn signal_bundle(device: &Device) -> Result<Vec<String>> {
         ser(&bundle.spk),
         hex(&bundle.signature),
         ser(device.public().as_bytes()),
-    ])
+    ];
+    if let Some(kem) = &bundle.kem {
+        let key = hex(&[&[KEM_TYPE], kem.key.as_slice()].concat());
+        fields.extend([kem.id.to_string(), key, hex(&kem.signature)]);
+    }
+    Ok(fields)
 }
 
 fn process_signal(device: &mut Device, fields: &[&str]) -> Result<()> {
-    let [registration, opk_id, opk, spk_id, spk, signature, identity] = fields else {
-        bail!("seven fields are needed");
+    let [registration, opk_id, opk, spk_id, spk, signature, identity, kem @ ..] = fields else {
+        bail!("seven fields are needed, or ten");
     };
     let one_time = match *opk {
         "-" => None,
@@ -156,9 +162,23 @@ fn process_signal(device: &mut Device, fields: &[&str]) -> Result<()> {
         spk: raw_key(spk)?,
         signature: array(signature)?,
         one_time,
-        kem: None,
+        kem: signal_kem(kem)?,
     };
     device.process_signal(&bundle, key_of(identity)?)
+}
+
+fn signal_kem(fields: &[&str]) -> Result<Option<SignalKem>> {
+    match fields {
+        [] => Ok(None),
+        [id, key, signature] => match unhex(key)?.as_slice() {
+            [KEM_TYPE, key @ ..] => {
+                let (id, signature) = (id.parse()?, array(signature)?);
+                Ok(Some(SignalKem { id, key: key.to_vec(), signature }))
+            }
+            _ => bail!("a KEM key is of another type"),
+        },
+        _ => bail!("seven fields are needed, or ten"),
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
