@@ -39,6 +39,9 @@ impl<'a> Folder<'a> {
     /// that is not the pinned one is an error.
     pub fn prepare(&self, peer: &Peer) -> Result<Option<String>, String> {
         let reason = match peer.made_of {
+            _ if !peer.runs_here => {
+                Some("its library has no code for this machine; use one with x86-64".to_owned())
+            }
             MadeOf::Jars(jars) => self.jars(peer.name, jars)?,
             MadeOf::Python => self.python(peer.name)?,
         };

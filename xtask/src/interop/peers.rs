@@ -8,6 +8,8 @@ pub struct Peer {
     pub suite: &'static str,
     /// What it is made of.
     pub made_of: MadeOf,
+    /// Whether its machine code is for this machine, where it has some.
+    pub runs_here: bool,
 }
 
 /// Where the files of a peer come from.
@@ -28,11 +30,15 @@ pub struct Jar {
 
 /// All of them.
 pub const PEERS: [Peer; 4] = [
-    Peer { name: "java", suite: "signal-v3", made_of: MadeOf::Jars(&JAVA) },
-    Peer { name: "axolotl", suite: "signal-v3", made_of: MadeOf::Python },
-    Peer { name: "xeddsa", suite: "signal-v3", made_of: MadeOf::Python },
-    Peer { name: "native", suite: "pqxdh", made_of: MadeOf::Jars(&NATIVE) },
+    Peer { name: "java", suite: "signal-v3", made_of: MadeOf::Jars(&JAVA), runs_here: true },
+    Peer { name: "axolotl", suite: "signal-v3", made_of: MadeOf::Python, runs_here: true },
+    Peer { name: "xeddsa", suite: "signal-v3", made_of: MadeOf::Python, runs_here: true },
+    Peer { name: "native", suite: "pqxdh", made_of: MadeOf::Jars(&NATIVE), runs_here: HAS_NATIVE },
 ];
+
+/// The platforms that libsignal-client carries code for.
+const HAS_NATIVE: bool = cfg!(target_os = "macos")
+    || cfg!(all(target_arch = "x86_64", any(target_os = "linux", target_os = "windows")));
 
 const JAVA: [Jar; 3] = [
     Jar {
