@@ -1,0 +1,154 @@
+//! wacore-libsignal (Signal's protocol, version 3) behind the line protocol of the lab.
+
+#[path = "../../../../crates/mezza-lab/src/rate.rs"]
+mod rate;
+mod store;
+
+use std::hint::black_box;
+use std::io;
+
+use pollster::block_on;
+use rate::Call;
+use store::Store;
+use wacore_libsignal::protocol::{
+    CiphertextMessage, KeyPair, PreKeyBundle, PreKeyRecord, ProtocolAddress, SignedPreKeyRecord,
+    GenericSignedPreKey as _, Timestamp, UsePQRatchet, message_decrypt_prekey,
+    message_decrypt_signal, message_encrypt, process_prekey_bundle,
+};
+
+const SPK_ID: u32 = 9;
+const OPK_ID: u32 = 7;
+
+fn main() -> io::Result<()> {
+    rate::serve("wacore-libsignal 0.7.0", &prepare)
+}
+
+/// A device with one contact.
+struct Device {
+    store: Store,
+    peer: ProtocolAddress,
+}
+
+impl Device {
+    fn new() -> Self {
+        Self { store: Store::new(), peer: ProtocolAddress::new("peer", 1.into()) }
+    }
+
+    /// Fresh prekeys, as others would fetch them.
+    fn publish(&mut self) -> PreKeyBundle {
+        let mut rng = rand::rng();
+        let (spk, opk) = (KeyPair::generate(&mut rng), KeyPair::generate(&mut rng));
+        let identity = self.store.identity.clone();
+        let signed = identity.private_key().calculate_signature(&spk.public_key.serialize(), &mut rng);
+        let signature = signed.expect("a signature");
+        self.store.pre_keys.0 = Some(PreKeyRecord::new(OPK_ID.into(), &opk));
+        let record = SignedPreKeyRecord::new(SPK_ID.into(), Timestamp::from_epoch_millis(1), &spk, &signature);
+        self.store.signed_pre_keys.0 = Some(record);
+        PreKeyBundle::new(
+            4660,
+            1.into(),
+            Some((OPK_ID.into(), opk.public_key)),
+            SPK_ID.into(),
+            spk.public_key,
+            signature.to_vec(),
+            *identity.identity_key(),
+        )
+        .expect("a bundle")
+    }
+
+    fn process(&mut self, bundle: &PreKeyBundle) {
+        let Store { sessions, identities, .. } = &mut self.store;
+        let (mut rng, pq) = (rand::rng(), UsePQRatchet::No);
+        block_on(process_prekey_bundle(&self.peer, sessions, identities, bundle, &mut rng, pq))
+            .expect("a session");
+    }
+
+    fn seal(&mut self, body: &[u8]) -> CiphertextMessage {
+        let Store { sessions, identities, .. } = &mut self.store;
+        block_on(message_encrypt(body, &self.peer, sessions, identities)).expect("a message")
+    }
+
+    fn open(&mut self, message: &CiphertextMessage) -> Vec<u8> {
+        let Store { sessions, identities, pre_keys, signed_pre_keys, .. } = &mut self.store;
+        let mut rng = rand::rng();
+        let opened = match message {
+            CiphertextMessage::PreKeySignalMessage(message) => block_on(message_decrypt_prekey(
+                message,
+                &self.peer,
+                sessions,
+                identities,
+                pre_keys,
+                signed_pre_keys,
+                &mut rng,
+                UsePQRatchet::No,
+            )),
+            CiphertextMessage::SignalMessage(message) => {
+                block_on(message_decrypt_signal(message, &self.peer, sessions, identities, &mut rng))
+            }
+            _ => unreachable!("no groups here"),
+        };
+        opened.expect("a body").plaintext
+    }
+}
+
+/// A device and what the other one published.
+fn pair() -> (Device, Device, PreKeyBundle) {
+    let (near, mut far) = (Device::new(), Device::new());
+    let bundle = far.publish();
+    (near, far, bundle)
+}
+
+/// Both sides after a message each way and one more from the first.
+fn talk() -> (Device, Device) {
+    let (mut near, mut far, bundle) = pair();
+    near.process(&bundle);
+    carry(&mut near, &mut far, b"hello");
+    carry(&mut far, &mut near, b"reply");
+    carry(&mut near, &mut far, b"again");
+    (near, far)
+}
+
+fn carry(from: &mut Device, to: &mut Device, body: &[u8]) {
+    let message = from.seal(body);
+    black_box(to.open(&message));
+}
+
+fn prepare(op: &str, size: usize, calls: usize) -> Result<Call, String> {
+    let body = vec![7; size];
+    match op {
+        "seal" => {
+            let (mut near, _far) = talk();
+            Ok(Box::new(move |_| drop(black_box(near.seal(&body)))))
+        }
+        "open" => {
+            let (mut near, mut far) = talk();
+            let sealed: Vec<_> = (0..calls).map(|_| near.seal(&body)).collect();
+            Ok(Box::new(move |n| drop(black_box(far.open(&sealed[n])))))
+        }
+        "turn" => {
+            let (mut near, mut far) = talk();
+            Ok(Box::new(move |n| match n % 2 {
+                0 => carry(&mut far, &mut near, &body),
+                _ => carry(&mut near, &mut far, &body),
+            }))
+        }
+        "init" => {
+            let mut pairs: Vec<_> = (0..calls).map(|_| pair()).collect();
+            Ok(Box::new(move |n| {
+                let (near, _, bundle) = &mut pairs[n];
+                near.process(bundle);
+                black_box(near.seal(&body));
+            }))
+        }
+        "resp" => {
+            let mut pairs: Vec<_> = (0..calls).map(|_| pair()).collect();
+            let first = |(near, _, bundle): &mut (Device, Device, PreKeyBundle)| {
+                near.process(bundle);
+                near.seal(&body)
+            };
+            let firsts: Vec<_> = pairs.iter_mut().map(first).collect();
+            Ok(Box::new(move |n| drop(black_box(pairs[n].1.open(&firsts[n])))))
+        }
+        _ => Err(format!("no operation {op}")),
+    }
+}
