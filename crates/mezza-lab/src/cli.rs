@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::goals::{self, Order};
-use crate::{doctor, row};
+use crate::{doctor, ours, place, row, run};
 
 /// Something is wrong with the lab itself.
 const BUG: u8 = 70;
@@ -31,6 +31,9 @@ enum Command {
         /// How long to measure
         #[arg(long, value_enum, default_value_t = Profile::Full)]
         profile: Profile,
+        /// Get the peers of its rows from the package registries first
+        #[arg(long)]
+        fetch: bool,
         /// Only these rows, for example M2,M4
         #[arg(long, value_delimiter = ',', value_name = "ID,..")]
         only: Vec<String>,
@@ -44,6 +47,27 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// Run tables and figures of the papers again
+    Run {
+        /// Experiments (`mezza-lab list`), a paper, or all
+        #[arg(required = true, value_name = "WHAT")]
+        what: Vec<String>,
+        /// How long to measure
+        #[arg(long, value_enum, default_value_t = Profile::Quick)]
+        profile: Profile,
+        /// Get their peers from the package registries first
+        #[arg(long)]
+        fetch: bool,
+        /// Print JSON, one value a line
+        #[arg(long)]
+        json: bool,
+        /// The seed of whatever is drawn by the lab
+        #[arg(long, default_value_t = 7)]
+        seed: u64,
+        /// Where raw lines and tables go
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// List what can be run
     List {
         /// Where raw lines went
@@ -52,13 +76,28 @@ enum Command {
     },
     /// Look at this machine: clock, load, processor
     Doctor,
+    /// Measure our own operations, asked for by lines on standard input
+    #[command(hide = true)]
+    Peer,
 }
 
 /// Parts that have goals here.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Part {
+pub enum Part {
     /// One device, its node and the relay
     Node,
+    /// Sessions between two devices
+    Ratchet,
+}
+
+impl Part {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Ratchet => "ratchet",
+        }
+    }
 }
 
 /// How long to measure.
@@ -95,11 +134,15 @@ impl Profile {
 /// Reads the words and does it.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Goals { part: Part::Node, profile, only, json, seed, out } => {
-            goals::run(Order { profile, only, json, seed, out })
+        Command::Goals { part, profile, only, fetch, json, seed, out } => {
+            goals::run(Order { part, profile, only, fetch, json, seed, out })
         }
-        Command::List { out } => goals::list(out).map(|()| 0),
+        Command::Run { what, profile, fetch, json, seed, out } => {
+            run::run(run::Order { what, profile, fetch, json, seed, out })
+        }
+        Command::List { out } => list(out).map(|()| 0),
         Command::Doctor => doctor::run().map(|()| 0),
+        Command::Peer => ours::serve().map(|()| 0),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -108,6 +151,14 @@ pub fn main() -> ExitCode {
             ExitCode::from(error.downcast_ref::<row::Stop>().map_or(BUG, |stop| stop.code))
         }
     }
+}
+
+/// What can be run.
+fn list(out: Option<PathBuf>) -> Result<()> {
+    let out = place::out(out);
+    let parts = [Part::Node, Part::Ratchet];
+    let goals = parts.into_iter().flat_map(|part| goals::list(part, &out));
+    run::list(&out).into_iter().chain(goals).try_for_each(|line| say(&line))
 }
 
 /// A line on standard output.

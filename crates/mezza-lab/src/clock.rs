@@ -169,6 +169,11 @@ impl Watch {
         off
     }
 
+    /// Repeats no more: this machine is busy all the time.
+    pub fn give_up(&mut self) {
+        self.repeats = 0;
+    }
+
     /// How far the fixed loops of this run lie apart: the greatest by the median.
     pub fn unrest(&self) -> f64 {
         let greatest = self.seen_ns.iter().copied().fold(0.0, f64::max);

@@ -1,31 +1,29 @@
 //! `goals PART`: the target rows of a design document, each beside its limit in one run.
 
 pub mod node;
+pub mod ratchet;
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 
-use crate::cli::{Profile, complain, say};
-use crate::clock::Watch;
-use crate::doctor::LOOP_MS;
+use crate::bench::{Bench, Plan};
+use crate::cli::{Part, Profile, complain, say};
 use crate::machine::Machine;
-use crate::place::{self, Turn};
-use crate::raw::{self, Job, Line, Raw};
 use crate::row::{Row, Stop, Verdict, exit};
-
-/// The raw file's name.
-const EXPERIMENT: &str = "node-goals";
-/// Raised when the meaning of a figure changes.
-const REV: u32 = 1;
+use crate::{peer, place, raw};
 
 /// What was asked for.
 pub struct Order {
+    /// Whose goals.
+    pub part: Part,
     /// How long to measure.
     pub profile: Profile,
     /// Only these rows; all if empty.
     pub only: Vec<String>,
+    /// Whether to get peers first.
+    pub fetch: bool,
     /// JSON instead of a table.
     pub json: bool,
     /// The seed.
@@ -34,27 +32,29 @@ pub struct Order {
     pub out: Option<PathBuf>,
 }
 
-/// What every measurement may use.
-pub struct Bench {
-    /// How long to measure.
-    pub profile: Profile,
-    /// The seed.
-    pub seed: u64,
-    /// Where the lines go.
-    pub raw: Raw,
-    /// Whether the machine is busy.
-    pub watch: Watch,
-    /// A folder on the disk that is measured, gone afterwards.
-    pub folder: tempfile::TempDir,
-}
+impl Part {
+    /// Its measurements.
+    fn all(self) -> &'static [Measurement] {
+        match self {
+            Self::Node => node::ALL,
+            Self::Ratchet => ratchet::ALL,
+        }
+    }
 
-impl Bench {
-    /// A figure of one value that was measured once.
-    ///
-    /// # Errors
-    /// A value that JSON cannot hold.
-    pub fn note(&mut self, line: &Line) -> Result<()> {
-        self.raw.push(line)
+    /// Its raw file, and the number that is raised when the meaning of a figure changes.
+    fn experiment(self) -> (&'static str, u32) {
+        match self {
+            Self::Node => ("node-goals", 1),
+            Self::Ratchet => ("ratchet-goals", 1),
+        }
+    }
+
+    /// The peers of its rows.
+    fn peers(self) -> &'static [&'static str] {
+        match self {
+            Self::Node => &[],
+            Self::Ratchet => ratchet::PEERS,
+        }
     }
 }
 
@@ -73,49 +73,37 @@ pub struct Measurement {
 /// Measures and prints; the exit code.
 ///
 /// # Errors
-/// An unknown row, a busy machine, or a disk that refuses.
+/// An unknown row, a busy machine, a peer that cannot be fetched, or a disk that refuses.
 pub fn run(order: Order) -> Result<u8> {
-    let chosen = choose(&order.only)?;
-    let decides = order.profile != Profile::Smoke;
-    let _turn = if decides { Some(Turn::take()?) } else { None };
+    let Order { part, profile, seed, .. } = order;
+    let chosen = choose(part, &order.only)?;
+    if order.fetch {
+        part.peers().iter().try_for_each(|name| peer::fetch(name))?;
+    }
+    let (experiment, rev) = part.experiment();
     let out = place::out(order.out);
-    let cannot = |_| Stop {
-        code: 73,
-        text: format!("{} cannot be written; choose another with `--out DIR`", out.display()),
-    };
-    std::fs::create_dir_all(&out).map_err(cannot)?;
-    let folder = tempfile::Builder::new().prefix("goals-").tempdir_in(&out).map_err(cannot)?;
-    let profile = order.profile.name();
     let params = json!({ "only": order.only });
-    let job = Job { experiment: EXPERIMENT, rev: REV, profile, seed: order.seed, params };
-    let mut bench = Bench {
-        profile: order.profile,
-        seed: order.seed,
-        raw: Raw::new(&job),
-        watch: Watch::new(order.profile.pick(2, LOOP_MS, LOOP_MS), decides),
-        folder,
-    };
+    let mut bench = Bench::new(Plan { experiment, rev, profile, seed, params, out: &out })?;
     let rows = measure(&mut bench, &chosen);
-    let path = raw::path(&out, EXPERIMENT);
-    bench.raw.finish(&path)?;
-    print(&rows, order.json, profile)?;
+    let path = bench.finish()?;
+    print(&rows, order.json, part, profile)?;
     if !order.json {
         say(&format!("raw   {}", path.display()))?;
     }
-    Ok(exit(&rows, decides))
+    Ok(exit(&rows, profile != Profile::Smoke))
 }
 
-fn choose(only: &[String]) -> Result<Vec<&'static Measurement>> {
+fn choose(part: Part, only: &[String]) -> Result<Vec<&'static Measurement>> {
     let named = |measurement: &Measurement, name: &str| {
         measurement.rows.iter().any(|(id, _)| id.eq_ignore_ascii_case(name))
     };
-    let unknown = only.iter().find(|name| !node::ALL.iter().any(|m| named(m, name)));
+    let unknown = only.iter().find(|name| !part.all().iter().any(|m| named(m, name)));
     if let Some(name) = unknown {
         let text = format!("there is no row {name}; `mezza-lab list` shows them");
         bail!(Stop { code: 66, text });
     }
     let wanted = |m: &&Measurement| only.is_empty() || only.iter().any(|name| named(m, name));
-    Ok(node::ALL.iter().filter(wanted).collect())
+    Ok(part.all().iter().filter(wanted).collect())
 }
 
 /// Rows in the order of their ids; a measurement that breaks gives broken rows, not an end.
@@ -138,7 +126,7 @@ fn measure(bench: &mut Bench, chosen: &[&Measurement]) -> Vec<Row> {
     rows
 }
 
-fn print(rows: &[Row], json: bool, profile: &str) -> Result<()> {
+fn print(rows: &[Row], json: bool, part: Part, profile: Profile) -> Result<()> {
     if json {
         for row in rows {
             say(&row.value().to_string())?;
@@ -147,7 +135,9 @@ fn print(rows: &[Row], json: bool, profile: &str) -> Result<()> {
     }
     let built = raw::build()["profile"].as_str().context("no build profile")?.to_owned();
     say(&format!(
-        "goals of the node, profile {profile}, {built} build, machine {}",
+        "goals of the {}, profile {}, {built} build, machine {}",
+        part.name(),
+        profile.name(),
         Machine::this().id()
     ))?;
     say(&format!("{:<48} {:>14} {:>16} {:>6}", "    goal", "measured", "limit", "ratio"))?;
@@ -155,37 +145,32 @@ fn print(rows: &[Row], json: bool, profile: &str) -> Result<()> {
         say(&line)?;
     }
     let count = |verdict| rows.iter().filter(|row| row.verdict() == verdict).count();
-    let decides = if profile == "smoke" { "; smoke figures decide nothing" } else { "" };
+    let decides = if profile == Profile::Smoke { "; smoke figures decide nothing" } else { "" };
     say(&format!(
-        "{} hold, {} fall short, {} not measurable here, {} broken{decides}",
+        "{} hold, {} fall short, {} not measurable here, {} without a peer, {} broken{decides}",
         count(Verdict::Holds),
         count(Verdict::FallsShort),
         count(Verdict::NotHere),
+        count(Verdict::NoPeer),
         count(Verdict::Error)
     ))
 }
 
-/// `mezza-lab list`
-///
-/// # Errors
-/// A closed output.
-pub fn list(out: Option<PathBuf>) -> Result<()> {
-    for measurement in node::ALL {
+/// The lines of `mezza-lab list` on a part.
+pub fn list(part: Part, out: &std::path::Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    for measurement in part.all() {
         let [smoke, quick, full] = measurement.seconds;
-        for (id, about) in measurement.rows {
-            say(&format!(
-                "{id:<4} {about:<44} {smoke:>3} / {quick} / {full} s   {}",
-                measurement.needs
-            ))?;
-        }
+        let needs = measurement.needs;
+        let row = |(id, about): &(&str, &str)| {
+            format!("{id:<10} {about:<44} {smoke:>3} / {quick} / {full} s   {needs}")
+        };
+        lines.extend(measurement.rows.iter().map(row));
     }
-    let path = raw::path(&place::out(out), EXPERIMENT);
-    let state = match std::fs::read_to_string(&path) {
-        Ok(text) if raw::is_finished(&text) => "measured, in",
-        Ok(_) => "unfinished, measure again:",
-        Err(_) => "not measured yet; would go to",
-    };
-    say(&format!("run them with `mezza-lab goals node`; {state} {}", path.display()))
+    let (experiment, _) = part.experiment();
+    let state = raw::state(out, experiment);
+    lines.push(format!("run them with `mezza-lab goals {}`; {state}", part.name()));
+    lines
 }
 
 #[cfg(test)]
@@ -194,17 +179,21 @@ mod tests {
 
     #[test]
     fn every_row_of_the_design_is_there_once() {
-        let mut ids: Vec<&str> =
-            node::ALL.iter().flat_map(|m| m.rows.iter().map(|(id, _)| *id)).collect();
-        ids.sort_unstable();
-        assert_eq!(ids, ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8"]);
+        let ids = |part: Part| {
+            let rows = part.all().iter().flat_map(|m| m.rows);
+            let mut ids: Vec<&str> = rows.map(|(id, _)| *id).collect();
+            ids.sort_unstable();
+            ids
+        };
+        assert_eq!(ids(Part::Node), ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8"]);
+        assert_eq!(ids(Part::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
     }
 
     #[test]
     fn rows_are_chosen_by_their_ids() {
-        assert_eq!(choose(&[]).unwrap().len(), node::ALL.len());
-        assert_eq!(choose(&["m2".into(), "M4".into()]).unwrap().len(), 2);
-        let error = choose(&["M9".into()]).err().unwrap();
+        assert_eq!(choose(Part::Node, &[]).unwrap().len(), node::ALL.len());
+        assert_eq!(choose(Part::Node, &["m2".into(), "M4".into()]).unwrap().len(), 2);
+        let error = choose(Part::Node, &["M9".into()]).err().unwrap();
         assert_eq!(error.downcast_ref::<Stop>().unwrap().code, 66);
     }
 }

@@ -1,19 +1,28 @@
 //! The program `mezza-lab`: what the design promises, measured. Floor 4.
 //!
 //! ```text
-//! cli --> goals --> goals/node/*  --figures--> row (verdict)  --> table, or JSON
-//!                        |                      raw (lines)   --> OUT/raw/*.jsonl
-//!                      clock (thread CPU, rounds, busy)   machine (fingerprint)
+//! cli --> goals --> goals/{node,ratchet}/*  --figures--> row (verdict)    --> table, or JSON
+//!     --> run   --> run/signal/*            --figures--> shape (claims)   --> OUT/tables/*
+//!                        |                               raw (lines)      --> OUT/raw/*.jsonl
+//!     papers (as printed)   bench (rounds, contests)   clock (thread CPU, busy)   machine
+//!                             peer: ours (`mezza-lab peer`) and lab/peers/*.sh, each a process
 //! ```
 
+mod bench;
 mod cli;
 mod clock;
 mod doctor;
 mod goals;
 mod machine;
+mod ours;
+mod papers;
+mod peer;
 mod place;
+mod rate;
 mod raw;
 mod row;
+mod run;
+mod shape;
 
 use std::path::Path;
 use std::process::ExitCode;

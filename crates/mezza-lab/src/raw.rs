@@ -79,11 +79,11 @@ fn commit() -> (Option<String>, Option<bool>) {
 
 /// One figure.
 #[derive(Serialize)]
-pub struct Line {
-    /// `ours`, `variant:NAME` or `limit:NAME`.
-    pub who: &'static str,
+pub struct Line<'a> {
+    /// `ours`, `variant:NAME`, `peer:NAME` or `limit:NAME`.
+    pub who: &'a str,
     /// What was measured.
-    pub op: &'static str,
+    pub op: &'a str,
     /// `thread_cpu`, `wall` or `count`.
     pub clock: &'static str,
     /// The unit of the values.
@@ -113,7 +113,7 @@ impl Raw {
     ///
     /// # Errors
     /// A value that JSON cannot hold.
-    pub fn push(&mut self, line: &Line) -> Result<()> {
+    pub fn push(&mut self, line: &Line<'_>) -> Result<()> {
         self.text.push_str(&serde_json::to_string(line)?);
         self.text.push('\n');
         self.lines += 1;
@@ -145,6 +145,17 @@ pub fn path(out: &Path, experiment: &str) -> PathBuf {
     out.join("raw").join(format!("{experiment}.jsonl"))
 }
 
+/// Whether an experiment was measured, and where its figures are, in words.
+pub fn state(out: &Path, experiment: &str) -> String {
+    let path = path(out, experiment);
+    let state = match fs::read_to_string(&path) {
+        Ok(text) if is_finished(&text) => "measured, in",
+        Ok(_) => "unfinished, measure again:",
+        Err(_) => "not measured yet; would go to",
+    };
+    format!("{state} {}", path.display())
+}
+
 /// Whether a text is a whole raw file: a head, figures, and an end that counts them.
 pub fn is_finished(text: &str) -> bool {
     let values: Option<Vec<Value>> =
@@ -172,7 +183,7 @@ mod tests {
         Job { experiment: "node-goals", rev: 1, profile: "smoke", seed, params }
     }
 
-    fn line() -> Line {
+    fn line() -> Line<'static> {
         let spread = Spread::of(vec![1.0, 2.0, 3.0]);
         let (who, op, clock, unit) = ("ours", "send", "thread_cpu", "ns");
         Line { who, op, clock, unit, round: 1, spread, busy: false }

@@ -73,6 +73,8 @@ pub enum Outcome {
     Measured(Figure),
     /// This machine cannot; why, and what would enable it.
     NotHere(String),
+    /// The peer that it is held against is not here; what would bring it.
+    NoPeer(String),
     /// The measurement itself broke.
     Broken(String),
 }
@@ -88,6 +90,8 @@ pub enum Verdict {
     Shown,
     /// Not measurable on this machine.
     NotHere,
+    /// Its peer is not here.
+    NoPeer,
     /// The measurement broke.
     Error,
 }
@@ -99,6 +103,7 @@ impl fmt::Display for Verdict {
             Self::FallsShort => "falls short",
             Self::Shown => "shown",
             Self::NotHere => "NOT MEASURABLE HERE",
+            Self::NoPeer => "PEER ABSENT",
             Self::Error => "ERROR",
         })
     }
@@ -137,6 +142,11 @@ impl Row {
         Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
     }
 
+    /// A row whose peer is not here.
+    pub fn no_peer(id: &'static str, goal: &str, reason: impl Into<String>) -> Self {
+        Self { outcome: Outcome::NoPeer(reason.into()), ..Self::not_here(id, goal, "") }
+    }
+
     /// A row whose measurement broke.
     pub fn broken(id: &'static str, goal: &str, why: String) -> Self {
         let outcome = Outcome::Broken(why);
@@ -157,6 +167,7 @@ impl Row {
             Outcome::Measured(figure) if figure.limit.is_none() => Verdict::Shown,
             Outcome::Measured(_) => Verdict::Holds,
             Outcome::NotHere(_) => Verdict::NotHere,
+            Outcome::NoPeer(_) => Verdict::NoPeer,
             Outcome::Broken(_) => Verdict::Error,
         }
     }
@@ -170,7 +181,7 @@ impl Row {
                 let verdict = self.verdict();
                 format!("{head} {} {verdict}{context}", columns(figure))
             }
-            Outcome::NotHere(reason) | Outcome::Broken(reason) => {
+            Outcome::NotHere(reason) | Outcome::NoPeer(reason) | Outcome::Broken(reason) => {
                 format!("{head} {} {reason}", self.verdict())
             }
         };
@@ -192,7 +203,9 @@ impl Row {
                 value["sense"] = json!(sign(figure.sense));
                 value["ratio"] = json!(figure.ratio());
             }
-            Outcome::NotHere(reason) | Outcome::Broken(reason) => value["reason"] = json!(reason),
+            Outcome::NotHere(reason) | Outcome::NoPeer(reason) | Outcome::Broken(reason) => {
+                value["reason"] = json!(reason);
+            }
         }
         value
     }
@@ -240,13 +253,17 @@ impl fmt::Display for Stop {
 
 impl std::error::Error for Stop {}
 
-/// The exit code: 70 if a row broke, 1 if a must-row falls short and figures decide, else 0.
+/// The exit code: 70 if a row broke; where figures decide, 1 if a must-row falls short, 69 if it has
+/// no peer; else 0.
 pub fn exit(rows: &[Row], figures_decide: bool) -> u8 {
-    let short = |row: &Row| row.weight == Weight::Must && row.verdict() == Verdict::FallsShort;
-    if rows.iter().any(|row| row.verdict() == Verdict::Error) {
-        return 70;
+    let is = |verdict| move |row: &Row| row.weight == Weight::Must && row.verdict() == verdict;
+    match () {
+        () if rows.iter().any(|row| row.verdict() == Verdict::Error) => 70,
+        () if !figures_decide => 0,
+        () if rows.iter().any(is(Verdict::FallsShort)) => 1,
+        () if rows.iter().any(is(Verdict::NoPeer)) => 69,
+        () => 0,
     }
-    u8::from(figures_decide && rows.iter().any(short))
 }
 
 #[cfg(test)]
@@ -313,6 +330,11 @@ mod tests {
         assert_eq!(exit(&[good(), bad()], false), 0);
         assert_eq!(exit(&[good(), bad(), broken()], true), 70);
         assert_eq!(exit(&[broken()], false), 70);
+        let no_peer = || Row::no_peer("T1", "goal", "fetch it");
+        assert_eq!(no_peer().verdict(), Verdict::NoPeer);
+        assert_eq!(exit(&[good(), no_peer()], true), 69);
+        assert_eq!(exit(&[bad(), no_peer()], true), 1);
+        assert_eq!(exit(&[no_peer()], false), 0);
     }
 
     #[test]

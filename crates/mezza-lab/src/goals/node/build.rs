@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
+use crate::bench::Bench;
 use crate::clock::Spread;
-use crate::goals::Bench;
 use crate::place;
 use crate::raw::Line;
 use crate::row::{Figure, Row};

@@ -13,8 +13,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
 use super::pair::Pair;
+use crate::bench::Bench;
 use crate::clock::{Round, Spread, busy_words, clock_cost_ns, cost_ns, counted, median};
-use crate::goals::Bench;
 use crate::raw::Line;
 use crate::row::{Figure, Row};
 

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
+use crate::bench::Bench;
 use crate::clock::Spread;
-use crate::goals::Bench;
 use crate::place;
 use crate::raw::Line;
 use crate::row::{Figure, Row};

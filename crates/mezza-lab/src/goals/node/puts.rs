@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use mezza::relay::bench::{durable_puts, single_puts};
 
+use crate::bench::Bench;
 use crate::clock::{Round, Spread, busy_words, counted, median};
-use crate::goals::Bench;
 use crate::raw::Line;
 use crate::row::{Figure, Row};
 

@@ -17,8 +17,8 @@ use rand_core::Rng as _;
 
 use super::disk::Syncs;
 use super::world::{PATIENCE, Process, Relay, introduce, start_node};
+use crate::bench::Bench;
 use crate::clock::{Spread, busy_words, ns, quantile, sort};
-use crate::goals::Bench;
 use crate::raw::Line;
 use crate::row::{Figure, Row};
 

@@ -8,8 +8,8 @@ use mezza_core::Time;
 use mezza_messenger::{Batch, Device};
 
 use super::pair::Pair;
+use crate::bench::Bench;
 use crate::clock::{Spread, cost_ns};
-use crate::goals::Bench;
 use crate::raw::Line;
 use crate::row::{Figure, Row};
 

@@ -10,8 +10,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::task::JoinSet;
 
 use super::world::Relay;
+use crate::bench::Bench;
 use crate::clock::Spread;
-use crate::goals::Bench;
 use crate::machine;
 use crate::raw::Line;
 use crate::row::{Figure, Row};

@@ -1,0 +1,272 @@
+//! What every measurement uses: the raw lines, a watch on the machine, and contests: operations
+//! of several programs, interleaved in one run.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+use serde_json::Value;
+
+use crate::cli::Profile;
+use crate::clock::{Round, Spread, Watch, counted, median, sort};
+use crate::doctor::LOOP_MS;
+use crate::peer::{Peer, Rate};
+use crate::place::Turn;
+use crate::raw::{self, Job, Line, Raw};
+use crate::row::Stop;
+
+/// What every measurement may use.
+pub struct Bench {
+    /// How long to measure.
+    pub profile: Profile,
+    /// The seed.
+    pub seed: u64,
+    /// Where the lines go.
+    pub raw: Raw,
+    /// Whether the machine is busy.
+    pub watch: Watch,
+    /// A folder on the disk that is measured, gone afterwards.
+    pub folder: tempfile::TempDir,
+    /// Where the raw file will be.
+    path: PathBuf,
+    /// Nobody else measures meanwhile.
+    _turn: Option<Turn>,
+}
+
+/// What is about to be measured.
+pub struct Plan<'a> {
+    /// The name of the raw file.
+    pub experiment: &'static str,
+    /// Raised when the meaning of a figure changes.
+    pub rev: u32,
+    /// How long to measure.
+    pub profile: Profile,
+    /// The seed.
+    pub seed: u64,
+    /// What was asked for.
+    pub params: Value,
+    /// Where figures go.
+    pub out: &'a Path,
+}
+
+impl Bench {
+    /// Takes the turn on this machine (a smoke run takes none: its figures decide nothing).
+    ///
+    /// # Errors
+    /// Somebody else measures, or a disk that refuses.
+    pub fn new(plan: Plan<'_>) -> Result<Self> {
+        let Plan { experiment, rev, profile, seed, params, out } = plan;
+        let decides = profile != Profile::Smoke;
+        let turn = if decides { Some(Turn::take()?) } else { None };
+        let cannot = |_| Stop {
+            code: 73,
+            text: format!("{} cannot be written; choose another with `--out DIR`", out.display()),
+        };
+        std::fs::create_dir_all(out).map_err(cannot)?;
+        let folder = tempfile::Builder::new().prefix("lab-").tempdir_in(out).map_err(cannot)?;
+        let job = Job { experiment, rev, profile: profile.name(), seed, params };
+        let watch = Watch::new(profile.pick(2, LOOP_MS, LOOP_MS), decides);
+        let path = raw::path(out, experiment);
+        Ok(Self { profile, seed, raw: Raw::new(&job), watch, folder, path, _turn: turn })
+    }
+
+    /// A figure more.
+    ///
+    /// # Errors
+    /// A value that JSON cannot hold.
+    pub fn note(&mut self, line: &Line<'_>) -> Result<()> {
+        self.raw.push(line)
+    }
+
+    /// Writes the raw file; where it is.
+    ///
+    /// # Errors
+    /// A disk that refuses.
+    pub fn finish(self) -> Result<PathBuf> {
+        self.raw.finish(&self.path)?;
+        Ok(self.path)
+    }
+
+    /// Measures all entries in each of several rounds, in seeded random order, on `peers`.
+    ///
+    /// # Errors
+    /// A value that JSON cannot hold.
+    pub fn contest(&mut self, peers: &mut [Peer], entries: &[Entry]) -> Result<Contest> {
+        let mut rng = ChaCha20Rng::seed_from_u64(self.seed);
+        let mut refused: Vec<Option<String>> = vec![None; entries.len()];
+        let mut rounds = Vec::new();
+        for _ in 0..self.profile.pick(1, 5, 11) {
+            let work = || Ok(one_round(peers, entries, &mut refused, &mut rng));
+            let all = self.watch.rounds(work, |_| ())?;
+            if all.len() > 1 && all.iter().all(|round| round.busy) {
+                self.watch.give_up();
+            }
+            rounds.extend(all);
+        }
+        for (number, round) in rounds.iter().enumerate() {
+            for (entry, rate) in entries.iter().zip(&round.value) {
+                let Some(Rate { min, median }) = *rate else { continue };
+                let spread = Spread { n: entry.calls, min, p10: min, median, mad: 0.0 };
+                let Round { busy, .. } = *round;
+                let op = format!("{}_{}", entry.op, entry.size);
+                let (who, clock, unit) = (entry.who.as_str(), "thread_cpu", "ns");
+                self.note(&Line { who, op: &op, clock, unit, round: number + 1, spread, busy })?;
+            }
+        }
+        let busy = rounds.iter().filter(|round| round.busy).count();
+        let of_entry = |at: usize| {
+            let of_round = |round: &Round<Vec<Option<Rate>>>| {
+                round.value[at].map(|value| Round { value, busy: round.busy })
+            };
+            match &refused[at] {
+                Some(reason) => Err(reason.clone()),
+                None => {
+                    Ok(Series(counted(&rounds.iter().filter_map(of_round).collect::<Vec<_>>())))
+                }
+            }
+        };
+        let series = (0..entries.len()).map(of_entry).collect();
+        Ok(Contest { series, rounds: rounds.len(), busy })
+    }
+}
+
+/// One operation of one program.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// As raw lines name it.
+    pub who: String,
+    /// Which of the programs.
+    pub peer: usize,
+    /// What it is asked for.
+    pub op: String,
+    /// Bytes of a text.
+    pub size: usize,
+    /// Calls in a batch.
+    pub calls: usize,
+}
+
+/// What the rounds gave, entry by entry.
+pub struct Contest {
+    /// The figures of each entry, or why there are none.
+    pub series: Vec<Result<Series, String>>,
+    /// Rounds that were run.
+    pub rounds: usize,
+    /// Of them, disturbed ones.
+    pub busy: usize,
+}
+
+impl Contest {
+    /// How quiet it was, for people.
+    pub fn quiet(&self) -> String {
+        let Self { rounds, busy, .. } = self;
+        match busy {
+            0 => format!("{rounds} rounds, not busy"),
+            _ => format!("{rounds} rounds, {busy} of them on a busy machine: read ratios only"),
+        }
+    }
+}
+
+/// The figures of one entry in the rounds that count.
+#[derive(Clone, Debug)]
+pub struct Series(pub Vec<Rate>);
+
+impl Series {
+    /// Median over the rounds of the medians, ns.
+    pub fn median(&self) -> f64 {
+        median(&self.0.iter().map(|rate| rate.median).collect::<Vec<_>>())
+    }
+
+    /// The least of all, ns.
+    pub fn min(&self) -> f64 {
+        self.0.iter().map(|rate| rate.min).fold(f64::INFINITY, f64::min)
+    }
+
+    /// This divided by `other`, round by round.
+    pub fn over(&self, other: &Self) -> Ratio {
+        let each = self.0.iter().zip(&other.0).map(|(a, b)| a.median / b.median).collect();
+        let sorted = sort(each);
+        let end = |at: Option<&f64>| at.copied().unwrap_or(f64::NAN);
+        Ratio {
+            median: median(&sorted),
+            low: end(sorted.first()),
+            high: end(sorted.last()),
+            of_minima: self.min() / other.min(),
+        }
+    }
+}
+
+/// A ratio from one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Ratio {
+    /// Median over the rounds.
+    pub median: f64,
+    /// The least of a round.
+    pub low: f64,
+    /// The greatest of a round.
+    pub high: f64,
+    /// The least cost of one by the least of the other: what disturbs a round least.
+    pub of_minima: f64,
+}
+
+impl std::fmt::Display for Ratio {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { median, low, high, of_minima } = self;
+        write!(f, "{median:.2} [{low:.2}, {high:.2}], of minima {of_minima:.2}")
+    }
+}
+
+/// One rate of each entry; who refuses once is asked no more.
+fn one_round(
+    peers: &mut [Peer],
+    entries: &[Entry],
+    refused: &mut [Option<String>],
+    rng: &mut ChaCha20Rng,
+) -> Vec<Option<Rate>> {
+    let mut rates = vec![None; entries.len()];
+    for at in shuffled(entries.len(), rng) {
+        let Entry { peer, op, size, calls, .. } = &entries[at];
+        if refused[at].is_some() {
+            continue;
+        }
+        match peers[*peer].rate(op, *size, *calls) {
+            Ok(rate) => rates[at] = Some(rate),
+            Err(error) => refused[at] = Some(format!("{error:#}")),
+        }
+    }
+    rates
+}
+
+/// The numbers below `n` in random order.
+fn shuffled(n: usize, rng: &mut ChaCha20Rng) -> Vec<usize> {
+    let mut order: Vec<(u64, usize)> = (0..n).map(|at| (rng.next_u64(), at)).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, at)| at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(medians: &[f64]) -> Series {
+        Series(medians.iter().map(|m| Rate { min: m - 1.0, median: *m }).collect())
+    }
+
+    #[test]
+    fn ratios_are_taken_round_by_round() {
+        let ratio = series(&[10.0, 40.0, 30.0]).over(&series(&[10.0, 10.0, 10.0]));
+        assert_eq!([ratio.median, ratio.low, ratio.high], [3.0, 1.0, 4.0]);
+        assert_eq!(ratio.of_minima.to_bits(), 1.0_f64.to_bits());
+        assert_eq!(ratio.to_string(), "3.00 [1.00, 4.00], of minima 1.00");
+    }
+
+    #[test]
+    fn each_entry_has_its_turn_and_the_seed_decides_when() {
+        let order = |seed| shuffled(20, &mut ChaCha20Rng::seed_from_u64(seed));
+        let mut sorted = order(7);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..20).collect::<Vec<_>>());
+        assert_eq!(order(7), order(7));
+        assert_ne!(order(7), order(8));
+    }
+}

@@ -1,0 +1,64 @@
+//! Our own side of every comparison, as a program that measures itself (`mezza-lab peer`): the
+//! same line protocol as everybody else's, so that environment and process are alike.
+//!
+//! ```text
+//! OP = WHO:OPERATION      WHO = rustcrypto aws-lc                        the tables' primitives
+//!                               b2c20 v3 [-portable]                     a conversation
+//!                               bare-b2c20 bare-v3 bare-paper bare-sig bare-kdf bare-aead
+//! ```
+
+mod aws_lc;
+pub mod bare;
+pub mod device;
+mod primitive;
+mod rustcrypto;
+mod talk;
+mod variants;
+
+use anyhow::{Context as _, Result};
+use mezza::backend::AwsLc;
+use mezza_core::Portable;
+use mezza_ratchet::suite::paper::Paper;
+use mezza_ratchet::suite::{B2c20, V3};
+
+use crate::rate::{self, Call};
+use bare::Bare;
+use primitive::Code;
+use talk::Talker;
+use variants::{OnlyAead, OnlyKdf, OnlySig};
+
+/// Answers lines until the input ends.
+///
+/// # Errors
+/// If standard input or output breaks.
+pub fn serve() -> Result<()> {
+    let version = concat!("mezzavoce ", env!("CARGO_PKG_VERSION"));
+    let prepare = |op: &str, size, calls| prepare(op, size, calls).map_err(|e| format!("{e:#}"));
+    Ok(rate::serve(version, &prepare)?)
+}
+
+/// A batch of `calls` calls of `WHO:OPERATION` on `size` bytes.
+///
+/// # Errors
+/// A name that is not there, or what the library refuses.
+pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
+    let (who, op) = op.split_once(':').context("who?")?;
+    let of = |code: fn(&str) -> Option<Code>| {
+        primitive::prepare(code, op, size, calls).with_context(|| format!("{who} has no {op}"))
+    };
+    match who {
+        "rustcrypto" => of(rustcrypto::code),
+        "aws-lc" => of(aws_lc::code),
+        "b2c20" => device::prepare::<Talker<B2c20, AwsLc>>(op, size, calls),
+        "b2c20-portable" => device::prepare::<Talker<B2c20, Portable>>(op, size, calls),
+        "v3" => device::prepare::<Talker<V3, AwsLc>>(op, size, calls),
+        "v3-portable" => device::prepare::<Talker<V3, Portable>>(op, size, calls),
+        "bare-b2c20" => device::prepare::<Bare<B2c20, AwsLc>>(op, size, calls),
+        "bare-v3" => device::prepare::<Bare<V3, AwsLc>>(op, size, calls),
+        "bare-paper" => device::prepare::<Bare<Paper, AwsLc>>(op, size, calls),
+        "bare-sig" => device::prepare::<Bare<OnlySig, AwsLc>>(op, size, calls),
+        "bare-kdf" => device::prepare::<Bare<OnlyKdf, AwsLc>>(op, size, calls),
+        "bare-aead" => device::prepare::<Bare<OnlyAead, AwsLc>>(op, size, calls),
+        _ => anyhow::bail!("nobody is called {who}"),
+    }
+}

@@ -1,0 +1,78 @@
+//! aws-lc by way of aws-lc-rs, as the program uses it; it has no BLAKE2b there.
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::cipher::{
+    AES_256, DecryptionContext, EncryptionContext, PaddedBlockDecryptingKey,
+    PaddedBlockEncryptingKey, UnboundCipherKey,
+};
+use aws_lc_rs::iv::FixedLength;
+use aws_lc_rs::{digest, hmac};
+use mezza::backend::AwsLc;
+
+use super::primitive::{Code, Keys};
+use super::rustcrypto::{MAC_BYTES, chacha};
+
+/// What it has.
+pub fn code(op: &str) -> Option<Code> {
+    Some(match op {
+        "sha512" => Code::Hash(sha512),
+        "chacha" => chacha::<AwsLc>(),
+        "cbc-hmac" => Code::Aead { seal: cbc_seal, open: cbc_open },
+        "gcm" => Code::Aead { seal: gcm_seal, open: gcm_open },
+        _ => return None,
+    })
+}
+
+fn sha512(text: &[u8]) -> [u8; 64] {
+    let hash = digest::digest(&digest::SHA512, text);
+    std::array::from_fn(|at| hash.as_ref()[at])
+}
+
+fn cbc_seal(keys: &Keys, text: &mut Vec<u8>) {
+    let sealed = UnboundCipherKey::new(&AES_256, &keys.cipher)
+        .and_then(PaddedBlockEncryptingKey::cbc_pkcs7)
+        .and_then(|key| {
+            key.less_safe_encrypt(text, EncryptionContext::Iv128(FixedLength::from(keys.iv)))
+        });
+    assert!(sealed.is_ok(), "a text of any length is sealed");
+    let mac = mac(keys, text);
+    text.extend_from_slice(&mac.as_ref()[..MAC_BYTES]);
+}
+
+fn cbc_open(keys: &Keys, text: &mut Vec<u8>) -> bool {
+    let Some((sealed, tag)) = text.split_last_chunk_mut::<MAC_BYTES>() else { return false };
+    if mac(keys, sealed).as_ref()[..MAC_BYTES] != *tag {
+        return false;
+    }
+    UnboundCipherKey::new(&AES_256, &keys.cipher)
+        .and_then(PaddedBlockDecryptingKey::cbc_pkcs7)
+        .and_then(|key| {
+            let iv = DecryptionContext::Iv128(FixedLength::from(keys.iv));
+            key.decrypt(sealed, iv).map(|_| ())
+        })
+        .is_ok()
+}
+
+fn mac(keys: &Keys, sealed: &[u8]) -> hmac::Tag {
+    let mut mac = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &keys.mac));
+    mac.update(&keys.aad);
+    mac.update(sealed);
+    mac.sign()
+}
+
+fn gcm_seal(keys: &Keys, text: &mut Vec<u8>) {
+    let sealed = gcm(keys).and_then(|key| {
+        let nonce = Nonce::assume_unique_for_key(keys.nonce());
+        key.seal_in_place_append_tag(nonce, Aad::from(&keys.aad), text).ok()
+    });
+    assert!(sealed.is_some(), "a short text is sealed");
+}
+
+fn gcm_open(keys: &Keys, text: &mut Vec<u8>) -> bool {
+    let nonce = Nonce::assume_unique_for_key(keys.nonce());
+    gcm(keys).is_some_and(|key| key.open_in_place(nonce, Aad::from(&keys.aad), text).is_ok())
+}
+
+fn gcm(keys: &Keys) -> Option<LessSafeKey> {
+    UnboundKey::new(&AES_256_GCM, &keys.cipher).ok().map(LessSafeKey::new)
+}

@@ -1,0 +1,132 @@
+//! The Double Ratchet of a suite alone, without [`mezza_ratchet::Conversation`]: so that suites can
+//! be measured and attacked that no message and no stored row can name.
+
+use anyhow::{Context as _, Result};
+use mezza::rng::OsRng;
+use mezza_core::{Backend, Ephemeral, Time};
+use mezza_ratchet::session::Ratchet;
+use mezza_ratchet::suite::{RatchetSuite, is_container};
+use mezza_ratchet::wire::Wire as _;
+use mezza_ratchet::x3dh::{self, Offered};
+use mezza_ratchet::{
+    Bundle, Changes, CheckedBundle, Identity, IdentityKey, List, OneTime, Padding, Prekeys,
+    SignalBundle,
+};
+
+use zeroize::Zeroizing;
+
+use super::device::Device;
+use super::talk::{NOW, REGISTRATION, publish};
+
+/// When a ratchet without a conversation began, as far as it knows.
+const BEGAN: Time = Time::from_ms(1);
+
+/// A device with one ratchet.
+pub struct Bare<S, B> {
+    identity: Identity,
+    remote: IdentityKey,
+    offered: Option<(Ephemeral, Ephemeral)>,
+    ratchet: Option<Ratchet<S, B>>,
+}
+
+/// What it publishes.
+pub enum Published {
+    /// Of a container suite.
+    Container(Vec<u8>),
+    /// Of a suite in Signal's format.
+    Signal(SignalBundle),
+}
+
+impl<S: RatchetSuite, B: Backend> Bare<S, B> {
+    fn new(identity: Identity, remote: IdentityKey) -> Self {
+        Self { identity, remote, offered: None, ratchet: None }
+    }
+
+    fn check(&self, bundle: &Published) -> Result<(CheckedBundle, Option<OneTime>)> {
+        Ok(match bundle {
+            Published::Container(bytes) => {
+                (Bundle::decode(bytes)?.check(&self.remote, &List::ours(), NOW)?, None)
+            }
+            Published::Signal(bundle) => {
+                (bundle.check_as::<S>(&self.remote, REGISTRATION)?, bundle.one_time)
+            }
+        })
+    }
+
+    /// The ratchet, once there is one.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn ratchet(&mut self) -> Result<&mut Ratchet<S, B>> {
+        self.ratchet.as_mut().context("no session")
+    }
+
+    /// The body of a message, `None` if it is refused.
+    pub fn body(&mut self, message: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let envelope = S::Wire::decode(message).ok()?;
+        if let (Some(first), None) = (&envelope.first, &self.ratchet) {
+            let (spk, opk) = self.offered.as_ref()?;
+            let list = is_container(S::ID).then(List::ours);
+            let offered = Offered { spk, list, opk: (first.opk_id != 0).then_some(opk) };
+            let (ratchet, _) = x3dh::accept::<S, B>(first, &self.identity, &offered).ok()?;
+            self.ratchet = Some(ratchet);
+        }
+        let ratchet = self.ratchet.as_mut()?;
+        ratchet.open(&envelope.inner, &[], BEGAN, &mut Changes::new()).ok()
+    }
+}
+
+impl<S: RatchetSuite + 'static, B: Backend> Device for Bare<S, B> {
+    type Bundle = Published;
+
+    fn pair() -> Result<(Self, Self)> {
+        let [near, far] = [0; 2].map(|_| Identity::new(Ephemeral::draw::<B>(&mut OsRng)));
+        let (a, b) = (near.public(), far.public());
+        Ok((Self::new(near, b), Self::new(far, a)))
+    }
+
+    /// With a one-time key where the format is Signal's; the prekeys of a container keep theirs.
+    fn publish(&mut self) -> Result<Published> {
+        if is_container(S::ID) {
+            let mut prekeys = Prekeys::new(self.identity.duplicate());
+            let (bytes, _) = publish::<B>(&mut prekeys)?;
+            let (_, _, spk) = prekeys.spks().next().context("no signed prekey")?;
+            self.offered = Some((spk.duplicate(), Ephemeral::draw::<B>(&mut OsRng)));
+            return Ok(Published::Container(bytes));
+        }
+        let [spk, opk] = [0; 2].map(|_| Ephemeral::draw::<B>(&mut OsRng));
+        let signature = self.identity.sign::<S::Sig>(&[&[5], spk.public()], &mut OsRng);
+        let (spk_key, one_time) = (*spk.public(), OneTime { id: 7, key: *opk.public() });
+        self.offered = Some((spk, opk));
+        Ok(Published::Signal(SignalBundle {
+            registration: REGISTRATION,
+            spk_id: 9,
+            spk: spk_key,
+            signature,
+            one_time: Some(one_time),
+        }))
+    }
+
+    fn begin(&mut self, bundle: &Published) -> Result<()> {
+        let (checked, one_time) = self.check(bundle)?;
+        let base = Ephemeral::draw::<B>(&mut OsRng);
+        let (ratchet, _) = x3dh::initiate::<S, B>(&checked, &self.identity, &base, one_time)?;
+        self.ratchet = Some(ratchet);
+        Ok(())
+    }
+
+    fn seal(&mut self, body: &[u8]) -> Result<Vec<u8>> {
+        let ratchet = self.ratchet()?;
+        match ratchet.seal(body, &[], Padding::Blocks, None, BEGAN) {
+            Err(mezza_ratchet::SealError::NeedEphemeral) => {
+                let fresh = Ephemeral::draw::<B>(&mut OsRng);
+                Ok(ratchet.seal(body, &[], Padding::Blocks, Some(fresh), BEGAN)?)
+            }
+            sealed => Ok(sealed?),
+        }
+    }
+
+    fn open(&mut self, message: &[u8]) -> Option<usize> {
+        self.body(message).map(|body| body.len())
+    }
+}

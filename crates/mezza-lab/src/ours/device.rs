@@ -1,0 +1,171 @@
+//! What is measured of a conversation, at whichever level: the operations of the line protocol.
+//!
+//! ```text
+//! init   check a bundle, X3DH, seal a first message      resp   X3DH, open a first message
+//! seal, open   within a chain          turn   one seal and one open, each with a DH step
+//! jump-K       open a message K ahead  after-K   open the messages behind it
+//! duplicate-K  refuse a message that was opened, while min(K, 2,000) skipped keys are kept
+//! forge        refuse a message with a bit turned, under the ratchet key in use
+//! ```
+
+use std::hint::black_box;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::rate::Call;
+
+/// A device with one contact.
+pub trait Device: Sized + 'static {
+    /// What it publishes.
+    type Bundle: 'static;
+
+    /// Two devices that know each other's identity.
+    ///
+    /// # Errors
+    /// Keys that the library refuses.
+    fn pair() -> Result<(Self, Self)>;
+
+    /// Fresh prekeys.
+    ///
+    /// # Errors
+    /// What the library refuses.
+    fn publish(&mut self) -> Result<Self::Bundle>;
+
+    /// Checks a bundle and begins a session with it.
+    ///
+    /// # Errors
+    /// What the library refuses.
+    fn begin(&mut self, bundle: &Self::Bundle) -> Result<()>;
+
+    /// The next message.
+    ///
+    /// # Errors
+    /// What the library refuses.
+    fn seal(&mut self, body: &[u8]) -> Result<Vec<u8>>;
+
+    /// Opens a message; bytes of its body, `None` if it is refused (a described error would cost
+    /// more than the refusal).
+    fn open(&mut self, message: &[u8]) -> Option<usize>;
+}
+
+/// A batch of `calls` calls of an operation on bodies of `size` bytes.
+///
+/// # Errors
+/// An operation that is not there, or what the library refuses.
+pub fn prepare<D: Device>(op: &str, size: usize, calls: usize) -> Result<Call> {
+    let body = vec![7; size];
+    if let Some((name, count)) = op.split_once('-') {
+        let count = count.parse().context("no count")?;
+        return ahead::<D>(name, count, body, calls);
+    }
+    match op {
+        "bundle" => {
+            let (_, mut far) = D::pair()?;
+            Ok(Box::new(move |_| assert!(black_box(far.publish()).is_ok())))
+        }
+        "init" => {
+            let mut all = strangers::<D>(calls)?;
+            Ok(Box::new(move |n| {
+                let (near, _, bundle) = &mut all[n];
+                assert!(near.begin(bundle).is_ok());
+                assert!(black_box(near.seal(&body)).is_ok());
+            }))
+        }
+        "resp" => {
+            let mut all = strangers::<D>(calls)?;
+            let firsts: Vec<_> = all
+                .iter_mut()
+                .map(|(near, _, bundle)| near.begin(bundle).and_then(|()| near.seal(&body)))
+                .collect::<Result<_>>()?;
+            Ok(Box::new(move |n| assert!(black_box(all[n].1.open(&firsts[n])).is_some())))
+        }
+        "seal" => {
+            let (mut near, _) = talk::<D>()?;
+            Ok(Box::new(move |_| assert!(black_box(near.seal(&body)).is_ok())))
+        }
+        "open" => {
+            let (mut near, mut far) = talk::<D>()?;
+            let sealed = seal_many(&mut near, &body, calls)?;
+            Ok(Box::new(move |n| assert!(black_box(far.open(&sealed[n])).is_some())))
+        }
+        "turn" => {
+            let (mut near, mut far) = talk::<D>()?;
+            Ok(Box::new(move |n| {
+                let carried = if n % 2 == 0 {
+                    carry(&mut far, &mut near, &body)
+                } else {
+                    carry(&mut near, &mut far, &body)
+                };
+                assert!(black_box(carried).is_ok());
+            }))
+        }
+        "forge" => {
+            let (mut near, mut far) = talk::<D>()?;
+            let mut forged = near.seal(&body)?;
+            let at = forged.len() - 1;
+            forged[at] ^= 1;
+            Ok(Box::new(move |_| assert!(black_box(far.open(&forged)).is_none())))
+        }
+        _ => anyhow::bail!("no operation {op}"),
+    }
+}
+
+/// Operations on messages that lie ahead.
+fn ahead<D: Device>(name: &str, count: usize, body: Vec<u8>, calls: usize) -> Result<Call> {
+    if name == "jump" {
+        let mut all = Vec::new();
+        for _ in 0..calls {
+            let (mut near, far) = talk::<D>()?;
+            let last = seal_many(&mut near, &body, count + 1)?.pop().context("no message")?;
+            all.push((far, last));
+        }
+        return Ok(Box::new(move |n| {
+            let (far, last) = &mut all[n];
+            assert!(black_box(far.open(last)).is_some());
+        }));
+    }
+    let (mut near, mut far) = talk::<D>()?;
+    let last = seal_many(&mut near, &body, count + 1)?.pop().context("no message")?;
+    far.open(&last).context("not opened")?;
+    match name {
+        "after" => {
+            let sealed = seal_many(&mut near, &body, calls)?;
+            Ok(Box::new(move |n| assert!(black_box(far.open(&sealed[n])).is_some())))
+        }
+        "duplicate" => Ok(Box::new(move |_| assert!(black_box(far.open(&last)).is_none()))),
+        _ => anyhow::bail!("no operation {name}"),
+    }
+}
+
+fn strangers<D: Device>(calls: usize) -> Result<Vec<(D, D, D::Bundle)>> {
+    let stranger = |_| {
+        let (near, mut far) = D::pair()?;
+        let bundle = far.publish()?;
+        Ok((near, far, bundle))
+    };
+    (0..calls).map(stranger).collect()
+}
+
+/// Both sides after a message each way and one more from the first.
+///
+/// # Errors
+/// What the library refuses.
+pub fn talk<D: Device>() -> Result<(D, D)> {
+    let (mut near, mut far) = D::pair()?;
+    let bundle = far.publish()?;
+    near.begin(&bundle)?;
+    carry(&mut near, &mut far, b"hello")?;
+    carry(&mut far, &mut near, b"reply")?;
+    carry(&mut near, &mut far, b"again")?;
+    Ok((near, far))
+}
+
+fn carry<D: Device>(from: &mut D, to: &mut D, body: &[u8]) -> Result<()> {
+    let message = from.seal(body)?;
+    ensure!(to.open(&message) == Some(body.len()), "another body");
+    Ok(())
+}
+
+fn seal_many<D: Device>(near: &mut D, body: &[u8], count: usize) -> Result<Vec<Vec<u8>>> {
+    (0..count).map(|_| near.seal(body)).collect()
+}

@@ -1,0 +1,69 @@
+//! The RustCrypto crates: hashes and ChaCha20-Poly1305 as `mezza_core` has them, AES-256-CBC with
+//! HMAC-SHA256 as `signal-v3` uses them.
+
+use aes::{Aes256Dec, Aes256Enc};
+use cbc::cipher::block_padding::Pkcs7;
+use cbc::cipher::{BlockModeDecrypt as _, BlockModeEncrypt as _, KeyIvInit as _};
+use cbc::{Decryptor, Encryptor};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use mezza_core::{Backend, Blake2b512, FrameKey as _, Hash512 as _, Portable, Sha512};
+use sha2::Sha256;
+
+use super::primitive::{Code, Keys};
+
+/// Bytes of a block of AES.
+const BLOCK_BYTES: usize = 16;
+/// Bytes of HMAC-SHA256 that Signal sends.
+pub const MAC_BYTES: usize = 8;
+
+/// What it has.
+pub fn code(op: &str) -> Option<Code> {
+    Some(match op {
+        "sha512" => Code::Hash(|text| Sha512::hash(&[text])),
+        "blake2b" => Code::Hash(|text| Blake2b512::hash(&[text])),
+        "chacha" => chacha::<Portable>(),
+        "cbc-hmac" => Code::Aead { seal: cbc_seal, open: cbc_open },
+        _ => return None,
+    })
+}
+
+/// ChaCha20-Poly1305 of a backend.
+pub fn chacha<B: Backend>() -> Code {
+    Code::Aead {
+        seal: |keys, text| {
+            let tag = B::Chacha::new(&keys.cipher).seal(&keys.nonce(), &keys.aad, text);
+            text.extend_from_slice(&tag);
+        },
+        open: |keys, text| {
+            let Some((text, tag)) = text.split_last_chunk_mut::<16>() else { return false };
+            B::Chacha::new(&keys.cipher).open(&keys.nonce(), &keys.aad, text, tag)
+        },
+    }
+}
+
+fn cbc_seal(keys: &Keys, text: &mut Vec<u8>) {
+    let bytes = text.len();
+    text.resize((bytes / BLOCK_BYTES + 1) * BLOCK_BYTES, 0);
+    let cipher = Encryptor::<Aes256Enc>::new(&keys.cipher.into(), &keys.iv.into());
+    let sealed = cipher.encrypt_padded::<Pkcs7>(text, bytes);
+    assert!(sealed.is_ok(), "there is room for the padding");
+    let mac = mac(keys, text);
+    text.extend_from_slice(&mac[..MAC_BYTES]);
+}
+
+fn cbc_open(keys: &Keys, text: &mut Vec<u8>) -> bool {
+    let Some((sealed, tag)) = text.split_last_chunk_mut::<MAC_BYTES>() else { return false };
+    // Constant time is not what is measured; these tags are public.
+    if mac(keys, sealed)[..MAC_BYTES] != *tag {
+        return false;
+    }
+    let cipher = Decryptor::<Aes256Dec>::new(&keys.cipher.into(), &keys.iv.into());
+    cipher.decrypt_padded::<Pkcs7>(sealed).is_ok()
+}
+
+fn mac(keys: &Keys, sealed: &[u8]) -> [u8; 32] {
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&keys.mac) else { return [0; 32] };
+    mac.update(&keys.aad);
+    mac.update(sealed);
+    mac.finalize().into_bytes().into()
+}

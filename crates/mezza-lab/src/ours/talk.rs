@@ -1,0 +1,124 @@
+//! The library as its callers use it: [`Conversation`] and [`Prekeys`], with the rows that go to
+//! disk, without a disk.
+
+use std::marker::PhantomData;
+
+use anyhow::{Context as _, Result};
+use mezza::rng::OsRng;
+use mezza_core::{Backend, Ephemeral, Machine as _, Time};
+use mezza_ratchet::prekeys::{Input, Output};
+use mezza_ratchet::suite::{RatchetSuite, is_container};
+use mezza_ratchet::{
+    Bundle, CheckedBundle, Conversation, Identity, IdentityKey, List, OneTime, Padding, Prekeys,
+    SignalBundle,
+};
+
+use super::device::Device;
+
+/// When everything happens.
+pub const NOW: Time = Time::from_ms(1_800_000_000_000);
+/// The number of every install.
+pub const REGISTRATION: u32 = 4660;
+
+/// A device that speaks one suite.
+pub struct Talker<S, B: Backend> {
+    identity: Identity,
+    prekeys: Prekeys,
+    talk: Conversation<B>,
+    suite: PhantomData<fn() -> S>,
+}
+
+/// What such a device publishes, as it comes from a server.
+pub enum Published {
+    /// Bytes of our own format.
+    Container(Vec<u8>, OneTime),
+    /// Fields of Signal's.
+    Signal(SignalBundle),
+}
+
+impl Published {
+    /// Decoded and checked against the identity of its device.
+    ///
+    /// # Errors
+    /// What the library refuses.
+    pub fn check(&self, remote: &IdentityKey) -> Result<(CheckedBundle, Option<OneTime>)> {
+        Ok(match self {
+            Self::Container(bytes, one_time) => {
+                let checked = Bundle::decode(bytes)?.check(remote, &List::ours(), NOW)?;
+                (checked, Some(*one_time))
+            }
+            Self::Signal(bundle) => (bundle.check(remote, REGISTRATION)?, bundle.one_time),
+        })
+    }
+}
+
+impl<S: RatchetSuite + 'static, B: Backend> Talker<S, B> {
+    fn new(identity: Identity, remote: IdentityKey) -> Self {
+        let prekeys = Prekeys::new(identity.duplicate()).offering(&[S::ID]);
+        let talk = Conversation::new(identity.public(), remote);
+        Self { identity, prekeys, talk, suite: PhantomData }
+    }
+}
+
+/// Lets prekeys make one signed and one one-time key, and gives what they publish.
+///
+/// # Errors
+/// What the library refuses.
+pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTime)> {
+    prekeys.wake(NOW, &mut OsRng);
+    let mut published = None;
+    while let Some(output) = prekeys.poll() {
+        match output {
+            Output::Need { spk, .. } => {
+                let draw = || Ephemeral::draw::<B>(&mut OsRng);
+                let spk = std::iter::repeat_with(draw).take(spk).collect();
+                let fresh = Input::Fresh { spk, opk: vec![draw()] };
+                prekeys.handle(fresh, NOW, &mut OsRng)?;
+            }
+            Output::Publish { bundle, mut one_time, .. } => {
+                published = one_time.pop().map(|one_time| (bundle, one_time));
+            }
+            Output::Store(_) | Output::Low => {}
+        }
+    }
+    published.context("nothing was published")
+}
+
+impl<S: RatchetSuite + 'static, B: Backend> Device for Talker<S, B> {
+    type Bundle = Published;
+
+    fn pair() -> Result<(Self, Self)> {
+        let [near, far] = [0; 2].map(|_| Identity::new(Ephemeral::draw::<B>(&mut OsRng)));
+        let (a, b) = (near.public(), far.public());
+        Ok((Self::new(near, b), Self::new(far, a)))
+    }
+
+    fn publish(&mut self) -> Result<Published> {
+        self.prekeys = Prekeys::new(self.identity.duplicate()).offering(&[S::ID]);
+        let (bytes, one_time) = publish::<B>(&mut self.prekeys)?;
+        if is_container(S::ID) {
+            return Ok(Published::Container(bytes, one_time));
+        }
+        let bundle = self.prekeys.signal_bundle(REGISTRATION).context("no bundle")?;
+        Ok(Published::Signal(SignalBundle { one_time: Some(one_time), ..bundle }))
+    }
+
+    fn begin(&mut self, bundle: &Published) -> Result<()> {
+        let (checked, one_time) = bundle.check(self.talk.remote())?;
+        let base = Ephemeral::draw::<B>(&mut OsRng);
+        let (session, _) = checked.initiate::<B>(&self.identity, base, one_time)?;
+        drop(self.talk.begin(session, NOW));
+        Ok(())
+    }
+
+    fn seal(&mut self, body: &[u8]) -> Result<Vec<u8>> {
+        let fresh = self.talk.needs_ephemeral().then(|| Ephemeral::draw::<B>(&mut OsRng));
+        let (message, _) = self.talk.seal(body, &[], Padding::Blocks, fresh, NOW)?;
+        Ok(message)
+    }
+
+    fn open(&mut self, message: &[u8]) -> Option<usize> {
+        let Self { identity, prekeys, talk, .. } = self;
+        Some(talk.open(message, &[], identity, prekeys, NOW).ok()?.body.len())
+    }
+}

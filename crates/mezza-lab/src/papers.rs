@@ -1,0 +1,118 @@
+//! What the papers published, as data, and where a paper contradicts itself (LAB-5).
+
+use anyhow::Result;
+use serde::Deserialize;
+
+/// Values of "Signal with Blake2, Chacha20 and Poly1305".
+const SIGNAL: &str = include_str!("../papers/signal.toml");
+
+/// What rounding to a nanosecond explains.
+const ROUNDING: f64 = 0.51;
+
+/// One column of a table: ten runs, their printed average, and what the text says of it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Column {
+    /// The experiment that shows it: `signal-t1`.
+    pub table: String,
+    /// Where it is printed.
+    pub place: String,
+    /// `key`, `text` or `file`.
+    pub input: String,
+    /// The operation, as the lab calls it.
+    pub op: String,
+    /// The ten runs, ns.
+    pub tests: [f64; 10],
+    /// What is printed below them, ns.
+    pub average: f64,
+    /// What the text says, ns.
+    pub text: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Paper {
+    column: Vec<Column>,
+}
+
+impl Column {
+    /// The mean of the ten runs, ns.
+    pub fn mean(&self) -> f64 {
+        self.tests.iter().sum::<f64>() / 10.0
+    }
+
+    /// What does not fit the ten runs, in words.
+    pub fn errors(&self) -> Vec<String> {
+        let claims = [("average", Some(self.average)), ("text", self.text)];
+        let wrong = |(_, value): &(_, Option<f64>)| {
+            value.is_some_and(|value| (value - self.mean()).abs() > ROUNDING)
+        };
+        let tell = |(what, value): (&str, Option<f64>)| {
+            let value = value.unwrap_or(f64::NAN);
+            format!(
+                "{}, {} {}: the {what} says {value:.0}, its ten runs give {:.0}",
+                self.place,
+                self.op,
+                self.input,
+                self.mean()
+            )
+        };
+        claims.into_iter().filter(wrong).map(tell).collect()
+    }
+}
+
+/// All columns of the paper on Signal.
+///
+/// # Errors
+/// If the file is damaged.
+pub fn signal() -> Result<Vec<Column>> {
+    Ok(toml::from_str::<Paper>(SIGNAL)?.column)
+}
+
+/// In how many of ten pairs the first is less, and how probable that many or more would be if both
+/// were alike (the sign test, one side).
+pub fn sign_test(first: &[f64; 10], second: &[f64; 10]) -> (u32, f64) {
+    let wins = first.iter().zip(second).filter(|(a, b)| a < b).count();
+    let mut choose = 1.0;
+    let mut below = [0.0; 11];
+    for (k, share) in below.iter_mut().enumerate() {
+        *share = choose / 1024.0;
+        let k = f64::from(u32::try_from(k).unwrap_or(10));
+        choose *= (10.0 - k) / (k + 1.0);
+    }
+    (u32::try_from(wins).unwrap_or(10), below[wins..].iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lab_5_one_sentence_of_the_paper_does_not_fit_its_table() {
+        let columns = signal().unwrap();
+        assert_eq!(columns.len(), 6 + 4 + 4);
+        let errors: Vec<String> = columns.iter().flat_map(Column::errors).collect();
+        let expected =
+            "Table 3, cbc-hmac-seal file: the text says 18651238, its ten runs give 21146063";
+        assert_eq!(errors, [expected]);
+        // E-G1: what the text gives is the mean of the decryptions.
+        let open = columns.iter().find(|c| c.op == "cbc-hmac-open" && c.input == "file").unwrap();
+        assert_eq!(open.average.to_bits(), 18_651_238_f64.to_bits());
+    }
+
+    #[test]
+    fn the_papers_own_runs_by_the_sign_test() {
+        let columns = signal().unwrap();
+        let find = |op: &str, input: &str| {
+            columns.iter().find(|c| c.op == op && c.input == input).unwrap().tests
+        };
+        let test = |a: &str, b: &str, input: &str| sign_test(&find(a, input), &find(b, input));
+        // E-G3: eight of ten are not significant, nine are, ten anyway.
+        assert_eq!(test("chacha-seal", "cbc-hmac-seal", "text").0, 8);
+        assert!((test("chacha-seal", "cbc-hmac-seal", "text").1 - 0.0547).abs() < 1e-4);
+        assert_eq!(test("chacha-open", "cbc-hmac-open", "text").0, 9);
+        assert!((test("blake2b", "sha512", "key").1 - 0.0107).abs() < 1e-4);
+        assert_eq!(test("blake2b", "sha512", "text"), (10, 1.0 / 1024.0));
+        assert_eq!(test("blake2b", "sha512", "file").0, 10);
+        assert_eq!(test("chacha-seal", "cbc-hmac-seal", "file").0, 10);
+        assert_eq!(test("chacha-open", "cbc-hmac-open", "file").0, 10);
+    }
+}

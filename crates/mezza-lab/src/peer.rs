@@ -1,0 +1,205 @@
+//! Programs that measure themselves: ours, and those behind `lab/peers/*.sh`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::place;
+use crate::row::Stop;
+
+/// Longest wait for one answer.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// The exit code of a script whose peer is not here.
+const ABSENT: i32 = 69;
+
+/// One program that runs.
+pub struct Peer {
+    child: Child,
+    input: Option<ChildStdin>,
+    answers: Receiver<String>,
+}
+
+/// What an operation costs, in ns of thread CPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// The least of 25 batches.
+    pub min: f64,
+    /// Their median.
+    pub median: f64,
+}
+
+/// What the first calls in a fresh process cost, in ns of thread CPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cold {
+    /// The first call.
+    pub first: f64,
+    /// The mean of ten: what the paper measured.
+    pub ten: f64,
+    /// The mean of the second to the tenth.
+    pub rest: f64,
+}
+
+impl Peer {
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (sender, answers) = channel();
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        std::thread::spawn(move || {
+            // Ends with the output, or when nobody listens any more.
+            let _ = output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line));
+        });
+        let input = child.stdin.take();
+        Ok(Self { child, input, answers })
+    }
+
+    /// Ourselves.
+    ///
+    /// # Errors
+    /// If we do not start.
+    pub fn ours() -> Result<Self> {
+        Self::start(&mut ours()?)
+    }
+
+    /// Ourselves with `mask` for aws-lc: an empty one would switch every instruction off.
+    ///
+    /// # Errors
+    /// If we do not start.
+    pub fn masked(mask: &str) -> Result<Self> {
+        Self::start(ours()?.env("OPENSSL_ia32cap", mask))
+    }
+
+    /// Minimum and median of what a call costs.
+    ///
+    /// # Errors
+    /// What the peer answers instead.
+    pub fn rate(&mut self, op: &str, size: usize, calls: usize) -> Result<Rate> {
+        let [min, median] = self.ask(&format!("rate {op} {size} {calls}"))?;
+        Ok(Rate { min, median })
+    }
+
+    /// The first ten calls of this process; nothing else may have been asked before.
+    ///
+    /// # Errors
+    /// What the peer answers instead.
+    pub fn cold(&mut self, op: &str, size: usize) -> Result<Cold> {
+        let [first, ten, rest] = self.ask(&format!("cold {op} {size}"))?;
+        Ok(Cold { first, ten, rest })
+    }
+
+    fn ask<const N: usize>(&mut self, line: &str) -> Result<[f64; N]> {
+        let answer = self.line(line)?;
+        let words = answer.split(' ').map(str::parse).collect::<Result<Vec<f64>, _>>();
+        let numbers = words.ok().and_then(|words| <[f64; N]>::try_from(words).ok());
+        numbers.with_context(|| format!("`{line}` gave `{answer}`"))
+    }
+
+    /// The answer to a line, without its `ok`.
+    ///
+    /// # Errors
+    /// What the peer answers instead.
+    pub fn line(&mut self, line: &str) -> Result<String> {
+        let input = self.input.as_mut().context("the peer has ended")?;
+        writeln!(input, "{line}").and_then(|()| input.flush()).context("the peer has ended")?;
+        let answer = self.answers.recv_timeout(PATIENCE).context("the peer does not answer")?;
+        match answer.split_once(' ').unwrap_or((&answer, "")) {
+            ("ok", rest) => Ok(rest.to_owned()),
+            _ => bail!("`{line}` gave `{answer}`"),
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ours() -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("peer").env_remove("OPENSSL_ia32cap");
+    Ok(command)
+}
+
+/// A peer behind a script of `lab/peers`, or why it is not here and what would help.
+pub type Found = Result<Peer, String>;
+
+/// Looks for the peer `name` and starts it with `args`.
+///
+/// # Errors
+/// If the repository is not around us.
+pub fn find(name: &str, args: &[&str]) -> Result<Found> {
+    let output = script(name, "version")?.stderr(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let said = said.lines().next().unwrap_or_default();
+    if output.status.code() == Some(ABSENT) {
+        return Ok(Err(said.trim_start_matches("SKIPPED ").to_owned()));
+    }
+    if !output.status.success() {
+        return Ok(Err(format!("`lab/peers/{name}.sh version` failed; fetch the peer again")));
+    }
+    Ok(Peer::start(script(name, "run")?.args(args)).map_err(|e| format!("{name}: {e}; fetch it")))
+}
+
+/// Gets a peer from its registry (LAB-11: only when somebody asks for it).
+///
+/// # Errors
+/// If it cannot be had.
+pub fn fetch(name: &str) -> Result<()> {
+    let status = script(name, "fetch")?.status()?;
+    let text = || format!("lab/peers/{name}.sh fetch failed; is there a network?");
+    if status.success() { Ok(()) } else { Err(Stop { code: 69, text: text() }.into()) }
+}
+
+fn script(name: &str, action: &str) -> Result<Command> {
+    let missing = || Stop {
+        code: 66,
+        text: "the peers are not here; start the lab inside the repository".into(),
+    };
+    let root = place::repository().ok_or_else(missing)?;
+    let mut command = Command::new(root.join("lab/peers").join(format!("{name}.sh")));
+    command.arg(action).env("MEZZA_PEERS", place::target().join("peers"));
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(script: &str) -> Peer {
+        Peer::start(Command::new("sh").args(["-c", script])).unwrap()
+    }
+
+    #[test]
+    fn answers_are_numbers_or_errors() {
+        let mut peer = says("while read line; do echo ok 12.5 13; done");
+        assert_eq!(peer.rate("x", 1, 1).unwrap(), Rate { min: 12.5, median: 13.0 });
+        assert!(peer.cold("x", 1).unwrap_err().to_string().contains("gave `12.5 13`"));
+    }
+
+    #[test]
+    fn garbage_errors_and_an_end_are_told() {
+        for (script, part) in [
+            ("read line; echo err no such thing", "err no such thing"),
+            ("read line; echo garbage", "garbage"),
+            ("read line; echo ok x y", "x y"),
+            ("exit 3", "peer"),
+        ] {
+            let error = format!("{:#}", says(script).rate("x", 1, 1).unwrap_err());
+            assert!(error.contains(part), "{script}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_absent_peer_says_what_would_help() {
+        assert!(find("nobody", &[]).is_err());
+    }
+}

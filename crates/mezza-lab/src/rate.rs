@@ -1,0 +1,143 @@
+//! The line protocol of a program that measures its own operations: one line in, one line out.
+//!
+//! ```text
+//! version             ok TEXT
+//! rate OP SIZE N      ok MIN MEDIAN               ns of thread CPU per call: 25 batches of N calls
+//! cold OP SIZE        ok FIRST MEAN10 MEAN2_10    the first ten calls of this process
+//! anything else       err TEXT
+//! ```
+//! The programs in `lab/peers` are built with this file too, so that all of them measure alike.
+
+use std::io::{self, BufRead as _, Write as _};
+
+use nix::time::{ClockId, clock_gettime};
+
+/// One call of a prepared batch, by its number.
+pub type Call = Box<dyn FnMut(usize)>;
+/// Prepares one batch of an operation: its name, bytes of a text, calls.
+pub type Prepare = dyn Fn(&str, usize, usize) -> Result<Call, String>;
+
+/// Batches before any counts.
+const WARM_UP: usize = 5;
+/// Batches that count.
+const BATCHES: usize = 25;
+/// What a cold row is about.
+const COLD_CALLS: usize = 10;
+/// Most calls in a batch.
+const CALLS_MAX: usize = 1_000_000;
+
+/// Answers lines until the input ends.
+///
+/// # Errors
+/// If standard input or output breaks.
+pub fn serve(version: &str, prepare: &Prepare) -> io::Result<()> {
+    for line in io::stdin().lock().lines() {
+        let answer = match answer(&line?, version, prepare) {
+            Ok(answer) => format!("ok {answer}"),
+            Err(error) => format!("err {}", error.replace('\n', " ")),
+        };
+        let mut out = io::stdout().lock();
+        writeln!(out, "{answer}")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn answer(line: &str, version: &str, prepare: &Prepare) -> Result<String, String> {
+    match *line.split(' ').collect::<Vec<_>>() {
+        ["version"] => Ok(version.to_owned()),
+        ["rate", op, size, calls] => {
+            let (min, median) = rate(op, number(size)?, number(calls)?, prepare)?;
+            Ok(format!("{min:.1} {median:.1}"))
+        }
+        ["cold", op, size] => {
+            let mut call = prepare(op, number(size)?, COLD_CALLS)?;
+            let each: Vec<f64> = (0..COLD_CALLS).map(|n| cost_ns(|| call(n))).collect();
+            let rest = mean(&each[1..]);
+            Ok(format!("{:.0} {:.0} {rest:.0}", each[0], mean(&each)))
+        }
+        _ => Err(format!("not understood: {line}")),
+    }
+}
+
+/// Minimum and median of what a call costs, in nanoseconds of thread CPU time.
+///
+/// # Errors
+/// What `prepare` says.
+pub fn rate(op: &str, size: usize, calls: usize, prepare: &Prepare) -> Result<(f64, f64), String> {
+    if !(1..=CALLS_MAX).contains(&calls) {
+        return Err(format!("{calls} calls; 1 to {CALLS_MAX} make a batch"));
+    }
+    let mut each = Vec::with_capacity(BATCHES);
+    for batch in 0..WARM_UP + BATCHES {
+        let mut call = prepare(op, size, calls)?;
+        let ns = cost_ns(|| (0..calls).for_each(&mut call)) / per(calls);
+        if batch >= WARM_UP {
+            each.push(ns);
+        }
+    }
+    each.sort_by(f64::total_cmp);
+    Ok((each[0], each[BATCHES / 2]))
+}
+
+fn number(word: &str) -> Result<usize, String> {
+    word.parse().map_err(|_| format!("{word} is no number"))
+}
+
+fn mean(each: &[f64]) -> f64 {
+    each.iter().sum::<f64>() / per(each.len())
+}
+
+fn per(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// What `work` costs this thread.
+fn cost_ns(work: impl FnOnce()) -> f64 {
+    let began = thread_cpu_ns();
+    work();
+    thread_cpu_ns() - began
+}
+
+/// A system without this clock gives no number, and no row holds with that.
+fn thread_cpu_ns() -> f64 {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(f64::NAN, |time| std::time::Duration::from(time).as_secs_f64() * 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prepare(op: &str, size: usize, _: usize) -> Result<Call, String> {
+        if op != "add" {
+            return Err(format!("no operation {op}"));
+        }
+        let bytes = vec![1_u8; size];
+        Ok(Box::new(move |n| {
+            std::hint::black_box(bytes.iter().fold(n, |sum, byte| sum + usize::from(*byte)));
+        }))
+    }
+
+    fn ask(line: &str) -> Result<Vec<f64>, String> {
+        let answer = answer(line, "x", &prepare)?;
+        Ok(answer.split(' ').map(|word| word.parse().expect("a number")).collect())
+    }
+
+    #[test]
+    fn a_line_each_way() {
+        assert_eq!(answer("version", "adder 1", &prepare).as_deref(), Ok("adder 1"));
+        let rate = ask("rate add 10000 20").unwrap();
+        assert!(rate.len() == 2 && 0.0 < rate[0] && rate[0] <= rate[1], "{rate:?}");
+        assert_eq!(ask("cold add 10000").unwrap().len(), 3);
+        assert!(ask("rate add 1000000 2").unwrap()[0] > 10.0 * rate[0]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_an_answer() {
+        for line in ["", "rate", "rate sub 1 1", "rate add x 1", "rate add 1 0", "rate add 1 -1"] {
+            assert!(ask(line).is_err(), "{line}");
+        }
+        assert!(ask("rate add 1 1000001").is_err());
+    }
+}

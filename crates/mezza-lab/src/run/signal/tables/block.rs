@@ -1,0 +1,233 @@
+//! One cell of the paper's tables: an operation pair on one input, by everybody.
+
+use anyhow::{Context as _, Result};
+
+use super::programs::{
+    ALL, AWS_LC, AWS_LC_NO_AES, AWS_LC_NO_SHA, BC, BC_PLAIN, JDK, JDK_PLAIN, OPENSSL, Programs,
+    Provider, RING, RUSTCRYPTO, SOFT,
+};
+use super::{Input, Pair, faster, has_sha512};
+use crate::bench::{Bench, Entry, Ratio, Series};
+use crate::papers::Column;
+use crate::run::Report;
+use crate::shape::Shape;
+
+/// Calls in a batch on short inputs and on files.
+const CALLS: [usize; 2] = [500, 2];
+/// Bytes from which an input counts as a file.
+pub const FILE_BYTES: usize = 100_000;
+
+/// What was measured of one cell.
+pub struct Block {
+    /// On what.
+    pub input: Input,
+    /// What against what.
+    pub pair: Pair,
+    series: Vec<(Provider, &'static str, Result<Series, String>)>,
+    quiet: String,
+}
+
+/// A line: the paper's choice by one provider, what it replaces by another.
+type Line = (&'static str, Provider, Provider);
+
+const HASH_LINES: &[Line] = &[
+    ("RustCrypto", RUSTCRYPTO, RUSTCRYPTO),
+    ("RustCrypto / aws-lc", RUSTCRYPTO, AWS_LC),
+    ("RustCrypto / ring", RUSTCRYPTO, RING),
+    ("OpenSSL", OPENSSL, OPENSSL),
+    ("RustCrypto, no instructions", SOFT, SOFT),
+    ("JVM (BouncyCastle / JDK)", BC, JDK),
+    ("JVM, intrinsics off", BC_PLAIN, JDK_PLAIN),
+];
+
+const AEAD_LINES: &[Line] = &[
+    ("RustCrypto", RUSTCRYPTO, RUSTCRYPTO),
+    ("aws-lc", AWS_LC, AWS_LC),
+    ("ring / RustCrypto", RING, RUSTCRYPTO),
+    ("OpenSSL", OPENSSL, OPENSSL),
+    ("aws-lc, no SHA instructions", AWS_LC_NO_SHA, AWS_LC_NO_SHA),
+    ("aws-lc, no AES, no SHA instructions", AWS_LC_NO_AES, AWS_LC_NO_AES),
+    ("RustCrypto, no instructions", SOFT, SOFT),
+    ("JVM (JDK)", JDK, JDK),
+    ("JVM, intrinsics off", JDK_PLAIN, JDK_PLAIN),
+];
+
+/// Providers whose code runs without a virtual machine and with all instructions.
+const NATIVE: [Provider; 4] = [RUSTCRYPTO, AWS_LC, RING, OPENSSL];
+
+impl Block {
+    /// Measures all cells in one contest.
+    ///
+    /// # Errors
+    /// If a raw line cannot be written.
+    pub fn measure_all(
+        bench: &mut Bench,
+        programs: &mut Programs,
+        rows: &[(Input, Pair)],
+    ) -> Result<Vec<Self>> {
+        let mut entries = Vec::new();
+        let mut keys = Vec::new();
+        for (row, (input, pair)) in rows.iter().enumerate() {
+            for op in pair.ops() {
+                for provider in ALL {
+                    let Some(peer) = programs.of(provider) else { continue };
+                    let who = format!("variant:{}", provider.name);
+                    let asked = format!("{}:{op}", provider.prefix);
+                    let calls = CALLS[usize::from(input.size >= FILE_BYTES)];
+                    entries.push(Entry { who, peer, op: asked, size: input.size, calls });
+                    keys.push((row, provider, op));
+                }
+            }
+        }
+        let contest = bench.contest(&mut programs.running, &entries)?;
+        let quiet = contest.quiet();
+        let empty = |(input, pair): &(Input, Pair)| {
+            let (input, pair, quiet) = (*input, *pair, quiet.clone());
+            Self { input, pair, series: Vec::new(), quiet }
+        };
+        let mut blocks: Vec<Self> = rows.iter().map(empty).collect();
+        for ((row, provider, op), series) in keys.into_iter().zip(contest.series) {
+            blocks.get_mut(row).context("a row too many")?.series.push((provider, op, series));
+        }
+        Ok(blocks)
+    }
+
+    /// The figures of one provider.
+    pub fn of(&self, provider: Provider, op: &str) -> Option<&Series> {
+        let found = self.series.iter().find(|(p, o, _)| *p == provider && *o == op);
+        found.and_then(|(_, _, series)| series.as_ref().ok())
+    }
+
+    fn ratio(&self, new: Provider, old: Provider) -> Option<Ratio> {
+        Some(self.of(new, self.pair.new)?.over(self.of(old, self.pair.old)?))
+    }
+
+    /// Who is fastest at an operation, all instructions on.
+    fn best(&self, op: &str) -> Option<(Provider, &Series)> {
+        let each = NATIVE.into_iter().filter_map(|p| Some((p, self.of(p, op)?)));
+        each.min_by(|a, b| a.1.median().total_cmp(&b.1.median()))
+    }
+
+    /// The table of this cell.
+    pub fn print(&self, report: &mut Report, new: Option<&Column>, old: Option<&Column>) {
+        let Self { input, pair, quiet, .. } = self;
+        report.say(format!("{} {}, warm, thread CPU, {quiet}", pair.words, input.words));
+        report.say(format!("{:<38}{:>15}{:>15}   new / old", "", pair.new, pair.old));
+        let paper = [new, old].map(|column| column.map(|column| column.average));
+        let printed = paper[0].zip(paper[1]).map(|(new, old)| new / old);
+        report.say(line("paper (other machine)", paper, printed.map(|r| format!("{r:.3}"))));
+        let lines = if pair.gcm.is_none() { HASH_LINES } else { AEAD_LINES };
+        for &(name, new, old) in lines {
+            let series = [self.of(new, pair.new), self.of(old, pair.old)];
+            let said = self.ratio(new, old).map(|ratio| {
+                let reading = if ratio.median < 1.0 { "as the paper" } else { "REVERSES" };
+                let Ratio { median, low, high, .. } = ratio;
+                format!("{median:.2} [{low:.2}, {high:.2}] {reading}")
+            });
+            report.say(line(name, series.map(|s| s.map(Series::median)), said));
+        }
+        if let Some(((a, new), (b, old))) = self.best(pair.new).zip(self.best(pair.old)) {
+            let name = format!("best here ({} / {})", a.name, b.name);
+            let ns = [new, old].map(|series| Some(series.median()));
+            report.say(line(&name, ns, Some(format!("{:.2}", new.over(old).median))));
+        }
+        if let Some(gcm) = pair.gcm {
+            let ns = |p| self.of(p, gcm).map_or("-".into(), |s| grouped(s.median()));
+            report.say(format!(
+                "AES-256-GCM, which the paper omits: aws-lc {}, ring {}, OpenSSL {}, aws-lc without \
+                 instructions {}, JDK {} ns",
+                ns(AWS_LC),
+                ns(RING),
+                ns(OPENSSL),
+                ns(AWS_LC_NO_AES),
+                ns(JDK)
+            ));
+        }
+    }
+
+    /// The paper's claims, and ours about it.
+    pub fn shapes(&self, report: &mut Report) {
+        let on = format!("{} {}", self.pair.words, self.input.words);
+        match self.pair.gcm {
+            None => self.hash_shapes(report, &on),
+            Some(gcm) => self.aead_shapes(report, &on, gcm),
+        }
+    }
+
+    fn aead_shapes(&self, report: &mut Report, on: &str, gcm: &str) {
+        let Self { input, pair, .. } = self;
+        let masks = [
+            ("all instructions", self.best(pair.old).map(|(_, old)| old), AWS_LC),
+            ("no SHA instructions", self.of(AWS_LC_NO_SHA, pair.old), AWS_LC_NO_SHA),
+            ("no AES, no SHA instructions", self.of(AWS_LC_NO_AES, pair.old), AWS_LC_NO_AES),
+        ];
+        for (mask, old, new) in masks {
+            let ratio = self.of(new, pair.new).zip(old).map(|(new, old)| new.over(old).median);
+            let claim = format!("{on}: aws-lc's ChaCha20 by the best AES-CBC-HMAC, {mask}");
+            report.shapes.extend(faster(claim, ratio));
+        }
+        if input.size < FILE_BYTES {
+            return;
+        }
+        let ratio = |provider| {
+            let (gcm, chacha) = (self.of(provider, gcm)?, self.of(provider, pair.new)?);
+            Some(gcm.over(chacha).median)
+        };
+        let claim = format!("{on}: AES-256-GCM by ChaCha20, all instructions (E-G7)");
+        report.shapes.extend(faster(claim, ratio(AWS_LC)));
+        if let Some(ratio) = ratio(AWS_LC_NO_AES) {
+            let claim = format!("{on}: AES-256-GCM by ChaCha20, no AES instructions");
+            report.shapes.push(Shape::above(claim, ratio, 2.0));
+        }
+    }
+
+    fn hash_shapes(&self, report: &mut Report, on: &str) {
+        if has_sha512() {
+            report.skipped.push(format!("{on}: this processor has SHA-512 instructions"));
+        } else {
+            for provider in NATIVE {
+                let ratio = self.ratio(RUSTCRYPTO, provider).map(|ratio| ratio.median);
+                let claim = format!("{on}: BLAKE2b by SHA-512 of {}", provider.name);
+                report.shapes.extend(faster(claim, ratio));
+            }
+        }
+        if self.input.size < FILE_BYTES {
+            return;
+        }
+        if let Some(ratio) = self.ratio(BC, JDK) {
+            let claim = format!("{on}: the JVM reverses it");
+            report.shapes.push(Shape::above(claim, ratio.median, 1.0));
+        }
+        let ratio = self.ratio(BC_PLAIN, JDK_PLAIN).map(|ratio| ratio.median);
+        report.shapes.extend(faster(format!("{on}: the JVM with its intrinsics off"), ratio));
+    }
+}
+
+fn line(name: &str, ns: [Option<f64>; 2], ratio: Option<String>) -> String {
+    let [new, old] = ns.map(|ns| ns.map_or("-".into(), |ns| format!("{} ns", grouped(ns))));
+    format!("{name:<38}{new:>15}{old:>15}   {}", ratio.unwrap_or_else(|| "-".into()))
+}
+
+/// A whole number with its thousands apart.
+pub fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands() {
+        let texts = [7.4, 999.0, 1_000.0, 21_146_063.0].map(grouped);
+        assert_eq!(texts, ["7", "999", "1,000", "21,146,063"]);
+    }
+}

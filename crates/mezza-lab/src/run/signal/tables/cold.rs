@@ -1,0 +1,94 @@
+//! The first ten calls of fresh processes: what the paper measured. What is opened was sealed in
+//! the same process just before, so that decryption starts half warm.
+
+use anyhow::Result;
+
+use super::block::{Block, FILE_BYTES, grouped};
+use super::programs::{AWS_LC, BC, JDK, Programs, Provider, RUSTCRYPTO, fresh};
+use crate::bench::{Bench, Series};
+use crate::clock::{Spread, median};
+use crate::peer::Cold;
+use crate::raw::Line;
+use crate::run::Report;
+use crate::shape::Shape;
+
+/// Runs each operation of a cell in processes of its own, natively and in the JVM.
+///
+/// # Errors
+/// If we do not start.
+pub fn print(
+    bench: &mut Bench,
+    report: &mut Report,
+    programs: &Programs,
+    block: &Block,
+) -> Result<()> {
+    let (input, pair) = (block.input, block.pair);
+    let providers = match pair.gcm {
+        None => [[RUSTCRYPTO; 2], [BC, JDK]],
+        Some(_) => [[AWS_LC; 2], [JDK; 2]],
+    };
+    let processes = bench.profile.pick(1, 5, 30);
+    report.say(format!(
+        "{} {}, cold: {processes} fresh processes each; call 1 / mean of 1-10 / of 2-10",
+        pair.words, input.words
+    ));
+    for providers in providers {
+        for (op, provider) in [pair.new, pair.old].into_iter().zip(providers) {
+            if programs.of(provider).is_none() {
+                continue;
+            }
+            let name = format!("{op} {}", provider.name);
+            let cold = match cell(bench, provider, op, input.size, processes)? {
+                Ok(cold) => cold,
+                Err(reason) => {
+                    report.say(format!("  {name}: - ({reason})"));
+                    continue;
+                }
+            };
+            let [first, ten, rest] = [cold.first, cold.ten, cold.rest].map(grouped);
+            report.say(format!("  {name:<36}{first:>15} / {ten} / {rest} ns"));
+            // On a file the work itself is most of the first call.
+            let warm = block.of(provider, op).map(Series::median);
+            if let Some(warm) = warm.filter(|_| input.size < FILE_BYTES) {
+                let claim = format!("{op} {}, {}: cold by warm (E-G2)", input.words, provider.name);
+                report.shapes.push(Shape::above(claim, cold.ten / warm, 1.0));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The medians over several processes.
+fn cell(
+    bench: &mut Bench,
+    provider: Provider,
+    op: &str,
+    size: usize,
+    processes: usize,
+) -> Result<Result<Cold, String>> {
+    let asked = format!("{}:{op}", provider.prefix);
+    let mut all = Vec::new();
+    for _ in 0..processes {
+        let mut peer = match fresh(provider)? {
+            Ok(peer) => peer,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        match peer.cold(&asked, size) {
+            Ok(cold) => all.push(cold),
+            Err(error) => return Ok(Err(format!("{error:#}"))),
+        }
+    }
+    let of = |figure: fn(&Cold) -> f64| all.iter().map(figure).collect::<Vec<f64>>();
+    bench.note(&Line {
+        who: &format!("variant:{}", provider.name),
+        op: &format!("cold_{op}_{size}"),
+        clock: "thread_cpu",
+        unit: "ns",
+        round: 1,
+        spread: Spread::of(of(|cold| cold.ten)),
+        busy: false,
+    })?;
+    let [first, ten, rest] =
+        [of(|cold| cold.first), of(|cold| cold.ten), of(|cold| cold.rest)].map(|all| median(&all));
+    Ok(Ok(Cold { first, ten, rest }))
+}

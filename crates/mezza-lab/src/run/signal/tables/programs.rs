@@ -1,0 +1,127 @@
+//! The programs that measure the primitives, and which of them have which provider.
+
+use anyhow::Result;
+
+use crate::cli::Profile;
+use crate::peer::{self, Found, Peer};
+
+/// aws-lc without the SHA instructions.
+const NO_SHA: &str = ":~0x20000000";
+/// aws-lc with neither AES nor SHA instructions: also none for carry-less products, no vector AES.
+const NO_AES: &str = "~0x200000200000000:~0x60020000000";
+
+/// A provider as it was run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Provider {
+    /// For people.
+    pub name: &'static str,
+    /// What its operations begin with.
+    pub prefix: &'static str,
+    /// Which program it is in.
+    program: Program,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Program {
+    Ours,
+    OursNoSha,
+    OursNoAes,
+    Providers,
+    Soft,
+    Jvm,
+    JvmPlain,
+}
+
+const fn provider(name: &'static str, prefix: &'static str, program: Program) -> Provider {
+    Provider { name, prefix, program }
+}
+
+pub const RUSTCRYPTO: Provider = provider("RustCrypto", "rustcrypto", Program::Ours);
+pub const AWS_LC: Provider = provider("aws-lc", "aws-lc", Program::Ours);
+pub const AWS_LC_NO_SHA: Provider =
+    provider("aws-lc, no SHA instructions", "aws-lc", Program::OursNoSha);
+pub const AWS_LC_NO_AES: Provider =
+    provider("aws-lc, no AES, no SHA instructions", "aws-lc", Program::OursNoAes);
+pub const RING: Provider = provider("ring", "ring", Program::Providers);
+pub const OPENSSL: Provider = provider("OpenSSL", "openssl", Program::Providers);
+pub const SOFT: Provider = provider("RustCrypto, no instructions", "rustcrypto", Program::Soft);
+pub const JDK: Provider = provider("JDK", "jdk", Program::Jvm);
+pub const BC: Provider = provider("BouncyCastle", "bc", Program::Jvm);
+pub const JDK_PLAIN: Provider = provider("JDK, intrinsics off", "jdk", Program::JvmPlain);
+pub const BC_PLAIN: Provider = provider("BouncyCastle, intrinsics off", "bc", Program::JvmPlain);
+
+/// All of them.
+pub const ALL: [Provider; 11] = [
+    RUSTCRYPTO,
+    AWS_LC,
+    RING,
+    OPENSSL,
+    AWS_LC_NO_SHA,
+    AWS_LC_NO_AES,
+    SOFT,
+    JDK,
+    BC,
+    JDK_PLAIN,
+    BC_PLAIN,
+];
+
+/// Those that run here.
+pub struct Programs {
+    /// In the order of `which`.
+    pub running: Vec<Peer>,
+    which: Vec<Program>,
+    /// Who is not here: why, and what would help.
+    pub absent: Vec<String>,
+}
+
+impl Programs {
+    /// Starts all that are here; a smoke run starts no virtual machine.
+    ///
+    /// # Errors
+    /// If we do not start ourselves.
+    pub fn start(profile: Profile) -> Result<Self> {
+        use Program::{Jvm, JvmPlain, Ours, OursNoAes, OursNoSha, Providers, Soft};
+        let mut all = Self { running: Vec::new(), which: Vec::new(), absent: Vec::new() };
+        for program in [Ours, OursNoSha, OursNoAes, Providers, Soft, Jvm, JvmPlain] {
+            let is_slow = matches!(program, Jvm | JvmPlain) && profile == Profile::Smoke;
+            let found = match is_slow {
+                true => Err("jvm: too slow for a smoke run; use `--profile quick`".to_owned()),
+                false => start(program)?,
+            };
+            match found {
+                Ok(peer) => {
+                    all.running.push(peer);
+                    all.which.push(program);
+                }
+                Err(reason) => all.absent.push(reason),
+            }
+        }
+        all.absent.dedup();
+        Ok(all)
+    }
+
+    /// The number of the program that has a provider.
+    pub fn of(&self, provider: Provider) -> Option<usize> {
+        self.which.iter().position(|program| *program == provider.program)
+    }
+}
+
+/// A fresh process with a provider.
+///
+/// # Errors
+/// If we do not start ourselves.
+pub fn fresh(provider: Provider) -> Result<Found> {
+    start(provider.program)
+}
+
+fn start(program: Program) -> Result<Found> {
+    Ok(match program {
+        Program::Ours => Ok(Peer::ours()?),
+        Program::OursNoSha => Ok(Peer::masked(NO_SHA)?),
+        Program::OursNoAes => Ok(Peer::masked(NO_AES)?),
+        Program::Providers => peer::find("providers", &[])?,
+        Program::Soft => peer::find("soft", &[])?,
+        Program::Jvm => peer::find("jvm", &[])?,
+        Program::JvmPlain => peer::find("jvm", &["--plain"])?,
+    })
+}
