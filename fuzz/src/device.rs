@@ -12,14 +12,14 @@ use mezza_ratchet::OneTime;
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use std::collections::{BTreeMap, VecDeque};
-use zeroize::Zeroizing;
+use mezza_core::Wiping;
 
 const START: Time = Time::from_ms(1_800_000_000_000);
 const RELAY: [u8; 32] = [9; 32];
 const PHONES: usize = 3;
 
 type Address = [u8; 16];
-type Disk = BTreeMap<(Kind, Vec<u8>), Zeroizing<Vec<u8>>>;
+type Disk = BTreeMap<(Kind, Vec<u8>), Wiping<Vec<u8>>>;
 
 /// What a phone may be handed later, in any order, once, twice or never.
 #[derive(Clone)]
@@ -373,7 +373,7 @@ pub fn records(data: &[u8]) {
     let mut town = talked();
     let kinds = town.phones[1].disk.keys().map(|(kind, _)| *kind).collect::<Vec<_>>();
     let Some(kind) = kinds.into_iter().find(|known| *known as u8 == *kind) else { return };
-    town.phones[1].disk.insert((kind, key.to_vec()), Zeroizing::new(value.to_vec()));
+    town.phones[1].disk.insert((kind, key.to_vec()), Wiping::new(value.to_vec()));
     let disk = town.phones[1].disk.clone();
     let rows = disk.into_iter().map(|((kind, key), value)| (kind, key, value));
     let Ok(device) = Device::load(rows, town.now, &mut town.rng) else { return };

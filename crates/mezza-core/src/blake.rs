@@ -5,7 +5,8 @@ use blake2::digest::array::Array;
 use blake2::digest::block_api::{UpdateCore, VariableOutputCore};
 use blake2::digest::block_buffer::LazyBuffer;
 use blake2::digest::consts::{U64, U128};
-use zeroize::Zeroize;
+
+use crate::wiping::wipe;
 
 /// Bytes of one compression block.
 const BLOCK_BYTES: usize = 128;
@@ -23,7 +24,7 @@ pub fn blake2b(out: &mut [u8], key: &[u8], person: &str, parts: &[&[u8]]) {
         let mut block = [0; BLOCK_BYTES];
         block[..key.len()].copy_from_slice(key);
         buffer.digest_blocks(&block, |blocks| core.update_blocks(blocks));
-        block.zeroize();
+        wipe(&mut block);
     }
     for part in parts {
         buffer.digest_blocks(part, |blocks| core.update_blocks(blocks));
@@ -31,5 +32,5 @@ pub fn blake2b(out: &mut [u8], key: &[u8], person: &str, parts: &[&[u8]]) {
     let mut full = Array::<u8, U64>::default();
     core.finalize_variable_core(&mut buffer, &mut full);
     out.copy_from_slice(&full[..out.len()]);
-    full.zeroize();
+    wipe(&mut full);
 }

@@ -18,6 +18,7 @@
 //! | [`time`] | [`Time`]: milliseconds since 1970, as the caller's clock says |
 //! | [`secret`] | [`Secret`]: bytes that are wiped, never printed, compared in constant time |
 //! | [`ephemeral`] | [`Ephemeral`]: an X25519 pair handed in by the caller |
+//! | [`wiping`] | [`Wiping`]: a value that is wiped when it goes |
 //! | [`wire`] | [`Reader`], [`Writer`]: big-endian, length-checked, no trailing byte |
 //! | [`blake`], [`hash`] | BLAKE2b with key and person; 64-byte hashes behind one trait |
 //! | [`suite`], [`backend`] | which primitives (visible on the wire), and whose code (invisible) |
@@ -33,6 +34,7 @@ pub mod machine;
 pub mod secret;
 pub mod suite;
 pub mod time;
+pub mod wiping;
 pub mod wire;
 
 pub use backend::{Backend, FrameKey, Portable};
@@ -44,4 +46,5 @@ pub use rand_core::CryptoRng;
 pub use secret::Secret;
 pub use suite::{Aead, Suite, SuiteId};
 pub use time::Time;
+pub use wiping::{Wipe, Wiping, wipe};
 pub use wire::{DecodeError, Reader, Writer};

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+use crate::wiping::wipe;
 use crate::wire::{DecodeError, Reader};
 use rand_core::CryptoRng;
 use subtle::ConstantTimeEq;
@@ -36,6 +37,11 @@ impl<const N: usize> Secret<N> {
         Ok(Self::copy_from(reader.array_ref()?))
     }
 
+    /// Writes another secret over this one, where it lies.
+    pub fn refill(&mut self, write: impl FnOnce(&mut [u8; N])) {
+        write(&mut self.0);
+    }
+
     /// The bytes themselves, for the primitive that needs them.
     pub fn expose(&self) -> &[u8; N] {
         &self.0
@@ -64,7 +70,7 @@ impl<const N: usize> fmt::Debug for Secret<N> {
 
 impl<const N: usize> Zeroize for Secret<N> {
     fn zeroize(&mut self) {
-        self.0.zeroize();
+        wipe(self.0.as_mut_slice());
     }
 }
 

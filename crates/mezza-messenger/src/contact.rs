@@ -4,9 +4,9 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use mezza_core::Wiping;
 use mezza_core::{Backend, DecodeError, Reader, Time, Writer};
 use mezza_ratchet::Conversation;
-use zeroize::Zeroizing;
 
 use crate::card::Card;
 use crate::identity::text;
@@ -207,7 +207,7 @@ impl<B: Backend> Contact<B> {
     }
 
     /// The stored form, without the conversation and the windows, which are records of their own.
-    pub fn write(&self) -> Zeroizing<Vec<u8>> {
+    pub fn write(&self) -> Wiping<Vec<u8>> {
         let card = self.card.encode();
         let mut w = Writer::with_capacity(512 + card.len());
         w.u8(VERSION).u8(self.stage as u8).u8(u8::from(self.blocked));
@@ -231,7 +231,7 @@ impl<B: Backend> Contact<B> {
         w.u32(self.ours.map_or(0, |slot| slot.0)).u32(self.next_seq).u64(self.last_reset.ms());
         w.u8(u8::from(self.renew));
         write_owed(&self.owed, &mut w);
-        Zeroizing::new(w.finish())
+        Wiping::new(w.finish())
     }
 
     /// Reads the stored form; the conversation and the windows come in later.

@@ -15,9 +15,9 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
+use mezza_core::Wiping;
 use mezza_core::{Backend, CryptoRng, Ephemeral, Machine, Portable, Time};
 use mezza_ratchet::{Changes, Identity, Prekeys, Table};
-use zeroize::Zeroizing;
 
 use crate::card::{CardError, RelayEntry};
 use crate::carrier::relay::{Announcement, Asked, Link, Mailbox};
@@ -177,7 +177,7 @@ impl<B: Backend> Device<B> {
         ticket
     }
 
-    fn put(&mut self, kind: Kind, key: Vec<u8>, bucket: Bucket, value: Zeroizing<Vec<u8>>) {
+    fn put(&mut self, kind: Kind, key: Vec<u8>, bucket: Bucket, value: Wiping<Vec<u8>>) {
         self.step.changes.push(Change::Put { kind, key, bucket, value });
     }
 

@@ -12,9 +12,9 @@
 use alloc::vec::Vec;
 
 use hkdf::{Hkdf, HkdfExtract};
+use mezza_core::Wiping;
 use mezza_core::{Backend, Ephemeral, FrameKey, Reader, Secret};
 use sha2::Sha256;
-use zeroize::Zeroizing;
 
 /// The sizes that an envelope may have, in bytes.
 pub const SIZES: [usize; 6] = [512, 1_024, 2_048, 4_096, 8_192, 16_384];
@@ -92,7 +92,7 @@ pub fn open<B: Backend>(address: &[u8; 16], own: &Ephemeral, envelope: &[u8]) ->
     }
     let dh = B::dh(own, enc)?;
     let (key, iv) = key_schedule(&dh, enc, own.public(), &[INFO.as_bytes(), address]);
-    let mut text = Zeroizing::new(ct.to_vec());
+    let mut text = Wiping::new(ct.to_vec());
     if !B::Chacha::new(key.expose()).open(&iv, &[version], &mut text, tag) {
         return None;
     }

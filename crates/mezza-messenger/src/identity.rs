@@ -3,9 +3,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use mezza_core::Wiping;
 use mezza_core::{Backend, CryptoRng, DecodeError, Ephemeral, Reader, Secret, Time, Writer};
 use mezza_ratchet::{Identity, List};
-use zeroize::Zeroizing;
 
 use crate::card::{Card, CardDraft, CardError, RelayEntry};
 
@@ -82,7 +82,7 @@ impl Profile {
     }
 
     /// The stored form.
-    pub fn write(&self) -> Zeroizing<Vec<u8>> {
+    pub fn write(&self) -> Wiping<Vec<u8>> {
         let card = self.card.encode();
         let mut w = Writer::with_capacity(128 + card.len() + 96 * self.relays.len());
         w.u8(VERSION).bytes(self.scalar.expose()).bytes(&self.era).var8(self.name.as_bytes());
@@ -93,7 +93,7 @@ impl Profile {
             relay.write(&mut w);
         }
         w.var16(&card);
-        Zeroizing::new(w.finish())
+        Wiping::new(w.finish())
     }
 
     /// Reads the stored form.

@@ -10,8 +10,8 @@ mod item;
 use alloc::vec::Vec;
 use core::fmt;
 
+use mezza_core::Wiping;
 use mezza_core::{DecodeError, Reader, Time, Writer};
-use zeroize::Zeroizing;
 
 pub use crate::receipt::Receipt;
 pub use item::{Item, Slot};
@@ -42,14 +42,14 @@ pub struct Note {
 
 impl Note {
     /// The plaintext. It is built in one piece of memory, so that wiping it wipes all of it.
-    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+    pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(self.wire_bytes());
         w.u8(VERSION).bytes(&self.era).u32(self.seq);
         w.u48(self.sent.ms().min(SENT_MAX)).u32(self.timer_s);
         for item in &self.items {
             item.write(&mut w);
         }
-        Zeroizing::new(w.finish())
+        Wiping::new(w.finish())
     }
 
     /// Bytes that [`Note::encode`] gives.

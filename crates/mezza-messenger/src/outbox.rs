@@ -10,8 +10,8 @@
 
 use alloc::vec::Vec;
 
+use mezza_core::Wiping;
 use mezza_core::{DecodeError, Reader, Time, Writer};
-use zeroize::Zeroizing;
 
 use crate::card::RelayEntry;
 use crate::contact::flag;
@@ -64,13 +64,13 @@ impl Parcel {
     }
 
     /// The stored form.
-    pub fn write(&self) -> Zeroizing<Vec<u8>> {
+    pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(160 + self.way.relay.host.len() + self.bytes.len());
         w.u8(VERSION).u32(self.contact.0).u64(self.note.map_or(0, |note| note.0));
         self.way.relay.write(&mut w);
         w.bytes(&self.way.seal).u64(self.way.until.ms()).u8(u8::from(self.way.intro));
         w.var16(&self.bytes);
-        Zeroizing::new(w.finish())
+        Wiping::new(w.finish())
     }
 
     /// Reads the stored form.

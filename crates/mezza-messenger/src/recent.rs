@@ -8,8 +8,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use mezza_core::Wiping;
 use mezza_core::{DecodeError, Reader, Writer};
-use zeroize::Zeroizing;
 
 use crate::digest;
 
@@ -49,7 +49,7 @@ impl Recent {
     }
 
     /// The stored form of the chunk at a place.
-    pub fn write(&self, place: u8) -> Zeroizing<Vec<u8>> {
+    pub fn write(&self, place: u8) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(4 + 8 * CHUNK);
         let chunk = self.0.iter().find(|(number, _)| *number % CHUNKS == u32::from(place));
         if let Some((number, digests)) = chunk {
@@ -58,7 +58,7 @@ impl Recent {
                 w.bytes(digest);
             }
         }
-        Zeroizing::new(w.finish())
+        Wiping::new(w.finish())
     }
 
     /// Reads the stored form of one chunk.

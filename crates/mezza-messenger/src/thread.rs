@@ -3,8 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use mezza_core::Wiping;
 use mezza_core::{DecodeError, Reader, Time, Writer};
-use zeroize::Zeroizing;
 
 use crate::carrier::Carrier;
 use crate::contact::flag;
@@ -91,7 +91,7 @@ impl Entry {
     }
 
     /// The stored form.
-    pub fn write(&self) -> Zeroizing<Vec<u8>> {
+    pub fn write(&self) -> Wiping<Vec<u8>> {
         let (kind, text) = match &self.body {
             Body::Text(text) => (0, text.as_str()),
             Body::Newer => (1, ""),
@@ -104,7 +104,7 @@ impl Entry {
         w.u8(u8::from(self.again)).u8(u8::from(self.voided));
         w.u8(kind).var16(text.as_bytes());
         evidence::write(&self.facts, &mut w);
-        Zeroizing::new(w.finish())
+        Wiping::new(w.finish())
     }
 
     /// Reads the stored form.

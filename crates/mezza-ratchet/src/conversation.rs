@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
+use mezza_core::Wiping;
 use mezza_core::{Backend, DecodeError, Ephemeral, SuiteId, Time};
-use zeroize::Zeroizing;
 
 use crate::session::StoredKey;
 use crate::{Changes, Exporter, IdentityKey, Padding, Record, SealError, Session, Table};
@@ -31,7 +31,7 @@ pub struct Conversation<B: Backend> {
 /// An opened message.
 pub struct Opened {
     /// What the other side sealed.
-    pub body: Zeroizing<Vec<u8>>,
+    pub body: Wiping<Vec<u8>>,
     /// The id of the session that opened it, 16 bytes.
     pub session: [u8; 16],
     /// Whether this message began the session.
@@ -259,7 +259,7 @@ impl<B: Backend> Conversation<B> {
     }
 
     /// The whole state as bytes, to compare it before and after.
-    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+    pub fn encode(&self) -> Wiping<Vec<u8>> {
         self.records().encode()
     }
 }

@@ -9,8 +9,8 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
+use mezza_core::Wiping;
 use mezza_core::{CryptoRng, DecodeError, Ephemeral, Machine, SuiteId, Time, Writer};
-use zeroize::Zeroizing;
 
 use crate::bundle::{self, Entry, SignalBundle};
 use crate::suite::is_container;
@@ -208,7 +208,7 @@ impl Prekeys {
     }
 
     /// The whole state as bytes, to compare it before and after.
-    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+    pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut bytes = self.records().encode();
         let mut writer = Writer::new();
         let (spk, opk) = self.asked.unwrap_or((0, 0));

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use mezza_core::Wiping;
 use mezza_core::{Backend, Ephemeral, SuiteId, Time};
-use zeroize::Zeroizing;
 
 use crate::suite::{B2c20, B2c20Pq, RatchetSuite, V3, V4};
 use crate::wire::{First, Inner};
@@ -166,7 +166,7 @@ impl<B: Backend> Session<B> {
         outer: &[u8],
         now: Time,
         changes: &mut Changes,
-    ) -> Result<Zeroizing<Vec<u8>>, OpenError> {
+    ) -> Result<Wiping<Vec<u8>>, OpenError> {
         each!(self, r => r.open(inner, outer, now, changes))
     }
 

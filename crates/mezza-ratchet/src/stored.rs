@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use zeroize::Zeroizing;
+use mezza_core::Wiping;
 
 /// Where a row lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ pub enum Change {
         /// The key, without any prefix for the contact.
         key: Vec<u8>,
         /// A versioned stored form; secret.
-        value: Zeroizing<Vec<u8>>,
+        value: Wiping<Vec<u8>>,
     },
     /// Remove the row under `key`.
     Drop {
@@ -118,10 +118,10 @@ impl Changes {
     }
 
     /// All rows as bytes, in the order of table and key.
-    pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
+    pub(crate) fn encode(&self) -> Wiping<Vec<u8>> {
         let mut rows: Vec<&Change> = self.iter().collect();
         rows.sort_by_key(|row| (row.table(), row.key()));
-        let mut bytes = Zeroizing::new(Vec::new());
+        let mut bytes = Wiping::new(Vec::new());
         for row in rows {
             let value = match row {
                 Change::Put { value, .. } => value.as_slice(),
@@ -137,7 +137,7 @@ impl Changes {
     }
 
     pub(crate) fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
-        self.0.push(Change::Put { table, key, value: Zeroizing::new(value) });
+        self.0.push(Change::Put { table, key, value: Wiping::new(value) });
     }
 
     pub(crate) fn drop_row(&mut self, table: Table, key: Vec<u8>) {

@@ -36,8 +36,8 @@ pub trait Kdf {
     fn x3dh(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement;
     /// Next root key and a new chain key.
     fn root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>);
-    /// Next chain key and a message key.
-    fn chain(chain: &Secret<32>) -> (Secret<32>, Secret<32>);
+    /// A message key; the next chain key takes the place of the old one.
+    fn chain(chain: &mut Secret<32>) -> Secret<32>;
 }
 
 /// What a handshake gives both sides.

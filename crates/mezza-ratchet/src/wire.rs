@@ -6,8 +6,8 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
+use mezza_core::Wiping;
 use mezza_core::{DecodeError, Suite, SuiteId, blake2b};
-use zeroize::Zeroizing;
 
 use crate::suite::{RatchetSuite, V3, V4, of_suite};
 use crate::{IdentityKey, List};
@@ -81,7 +81,7 @@ pub trait Wire {
     /// Appends a body, filled up to `padded_bytes`.
     fn pad(body: &[u8], padded_bytes: usize, out: &mut Vec<u8>);
     /// Takes the padding off again; `None` if it is not what [`pad`](Self::pad) makes.
-    fn unpad(text: Vec<u8>) -> Option<Zeroizing<Vec<u8>>>;
+    fn unpad(text: Vec<u8>) -> Option<Wiping<Vec<u8>>>;
 }
 
 /// The header of a message that is written.

@@ -36,9 +36,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use mezza_core::Wiping;
 use mezza_core::{CryptoRng, Time};
 use mezza_messenger::Kind;
-use zeroize::Zeroizing;
 
 pub use argon::Cost;
 use bucket::BucketCode;
@@ -53,7 +53,7 @@ use crate::exit::{Exit, Fault};
 use crate::home::private;
 
 /// A record as the device stored it: kind, key, value.
-pub type Record = (Kind, Vec<u8>, Zeroizing<Vec<u8>>);
+pub type Record = (Kind, Vec<u8>, Wiping<Vec<u8>>);
 
 /// Names of the files.
 const HEAD: &str = "head";

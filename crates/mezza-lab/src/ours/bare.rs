@@ -13,7 +13,7 @@ use mezza_ratchet::{
     SignalBundle,
 };
 
-use zeroize::Zeroizing;
+use mezza_core::Wiping;
 
 use super::device::Device;
 use super::talk::{NOW, REGISTRATION, publish};
@@ -62,7 +62,7 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
     }
 
     /// The body of a message, `None` if it is refused.
-    pub fn body(&mut self, message: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    pub fn body(&mut self, message: &[u8]) -> Option<Wiping<Vec<u8>>> {
         let envelope = S::Wire::decode(message).ok()?;
         if let (Some(first), None) = (&envelope.first, &self.ratchet) {
             let (spk, opk) = self.offered.as_ref()?;

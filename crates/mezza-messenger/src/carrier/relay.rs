@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
+use mezza_core::Wiping;
 use mezza_core::{Backend, CryptoRng, DecodeError, Ephemeral, Reader, Secret, Time, Writer};
 use mezza_ratchet::OneTime;
-use zeroize::Zeroizing;
 
 use crate::card::RelayEntry;
 use crate::carrier::CarrierCaps;
@@ -53,13 +53,13 @@ impl Mailbox {
     }
 
     /// The stored form.
-    pub fn write(&self) -> Zeroizing<Vec<u8>> {
+    pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(224 + self.relay.host.len());
         w.u8(VERSION).u32(self.contact.map_or(0, |contact| contact.0));
         self.relay.write(&mut w);
         w.bytes(self.token.expose()).bytes(self.seal.scalar().expose()).bytes(self.seal.public());
         w.u64(self.made.ms()).u8(u8::from(self.opened)).u64(self.retired.map_or(0, Time::ms));
-        Zeroizing::new(w.finish())
+        Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
@@ -102,14 +102,14 @@ impl Announcement {
     }
 
     /// The stored form.
-    pub fn write(&self) -> Zeroizing<Vec<u8>> {
+    pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(8 + self.bundle.len() + 36 * self.one_time.len());
         w.u8(VERSION).var16(&self.bundle);
         w.u16(self.one_time.len() as u16);
         for one_time in &self.one_time {
             w.bytes(&one_time.encode());
         }
-        Zeroizing::new(w.finish())
+        Wiping::new(w.finish())
     }
 
     /// Reads the stored form.

@@ -16,9 +16,9 @@ use crate::outbox::RATCHET_MESSAGE;
 use crate::receipt::Arrival;
 use crate::thread::Entry;
 use crate::view::Body;
+use mezza_core::Wiping;
 use mezza_core::Writer;
 use mezza_ratchet::{Conversation, IdentityKey, List, OpenError, Opened, wire};
-use zeroize::Zeroizing;
 
 /// Requests that wait for the person (MSG-35); mail of further strangers stays at the relay.
 pub(crate) const REQUESTS_MAX: usize = 64;
@@ -326,8 +326,8 @@ impl<B: Backend> Device<B> {
     }
 }
 
-pub(super) fn write_held(held: &Held) -> Zeroizing<Vec<u8>> {
+pub(super) fn write_held(held: &Held) -> Wiping<Vec<u8>> {
     let mut w = Writer::with_capacity(16 + held.bytes.len());
     w.bytes(&key32(held.contact.0)).u64(held.at.ms()).var16(&held.bytes);
-    Zeroizing::new(w.finish())
+    Wiping::new(w.finish())
 }

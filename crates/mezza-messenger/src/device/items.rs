@@ -266,7 +266,7 @@ impl<B: Backend> Device<B> {
         let mut w = mezza_core::Writer::new();
         arrived.write(&mut w);
         read.write(&mut w);
-        let value = zeroize::Zeroizing::new(w.finish());
+        let value = mezza_core::Wiping::new(w.finish());
         self.put(Kind::Seen, key_seen(id, era), Bucket::Permanent, value);
     }
 }

@@ -12,17 +12,17 @@ use crate::contact::Contact;
 use crate::error::LoadError;
 use crate::io::{self, ContactId};
 use crate::receipt::Window;
+use mezza_core::Wiping;
 use mezza_core::{DecodeError, Reader};
 use mezza_ratchet::{Conversation, Record, Table};
-use zeroize::Zeroizing;
 
 /// Stored records by kind and key.
-type Rows = BTreeMap<Kind, BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>>>;
+type Rows = BTreeMap<Kind, BTreeMap<Vec<u8>, Wiping<Vec<u8>>>>;
 
 impl<B: Backend> Device<B> {
     /// Puts a device together from what was stored, as it was after the last commit.
     pub fn load(
-        records: impl IntoIterator<Item = (Kind, Vec<u8>, Zeroizing<Vec<u8>>)>,
+        records: impl IntoIterator<Item = (Kind, Vec<u8>, Wiping<Vec<u8>>)>,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, LoadError> {
@@ -61,13 +61,13 @@ impl<B: Backend> Device<B> {
 
     fn load_contacts(
         &mut self,
-        contacts: &BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>>,
-        sessions: &BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>>,
-        skipped: &BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>>,
+        contacts: &BTreeMap<Vec<u8>, Wiping<Vec<u8>>>,
+        sessions: &BTreeMap<Vec<u8>, Wiping<Vec<u8>>>,
+        skipped: &BTreeMap<Vec<u8>, Wiping<Vec<u8>>>,
     ) -> Result<(), LoadError> {
         for (key, value) in contacts {
             let id = ContactId(id32(key)?);
-            let of = |table, rows: &'_ BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>>| {
+            let of = |table, rows: &'_ BTreeMap<Vec<u8>, Wiping<Vec<u8>>>| {
                 let own = rows.range(key.clone()..).take_while(|(k, _)| k.starts_with(key));
                 own.map(|(k, v)| (table, k[key.len()..].to_vec(), v.to_vec())).collect::<Vec<_>>()
             };
@@ -84,10 +84,7 @@ impl<B: Backend> Device<B> {
         Ok(())
     }
 
-    fn load_arrived(
-        &mut self,
-        rows: &BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>>,
-    ) -> Result<(), LoadError> {
+    fn load_arrived(&mut self, rows: &BTreeMap<Vec<u8>, Wiping<Vec<u8>>>) -> Result<(), LoadError> {
         for (key, value) in rows {
             if let Ok((id, _)) = Reader::all(key, |r| Ok::<_, DecodeError>((r.u32()?, r.u8()?))) {
                 if let Some(contact) = self.contacts.get_mut(&ContactId(id)) {
@@ -198,7 +195,7 @@ impl<B: Backend> Device<B> {
                 let mut w = mezza_core::Writer::new();
                 arrived.write(&mut w);
                 read.write(&mut w);
-                let value = Zeroizing::new(w.finish());
+                let value = Wiping::new(w.finish());
                 put(Kind::Seen, key_seen(*id, *era), Bucket::Permanent, value);
             }
         }
@@ -210,7 +207,7 @@ impl<B: Backend> Device<B> {
 
     /// Everything that an input could change, as bytes: records, requests in flight, outputs.
     /// A refused input leaves it as it was (MSG-36).
-    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+    pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = mezza_core::Writer::new();
         for change in self.records() {
             if let io::Change::Put { kind, key, value, .. } = change {
@@ -237,13 +234,13 @@ impl<B: Backend> Device<B> {
             w.u32(contact.receipt_tokens).u64(contact.receipt_since.ms());
             w.u64(contact.fetch_after.ms()).u8(u8::from(contact.trouble.is_some()));
         }
-        Zeroizing::new(w.finish())
+        Wiping::new(w.finish())
     }
 }
 
 fn load_prekeys(
     identity: &mezza_ratchet::Identity,
-    rows: &BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>>,
+    rows: &BTreeMap<Vec<u8>, Wiping<Vec<u8>>>,
 ) -> Result<Prekeys, LoadError> {
     let mut records = Vec::new();
     for (key, value) in rows {
@@ -254,7 +251,7 @@ fn load_prekeys(
     Ok(Prekeys::load(identity.duplicate(), records)?)
 }
 
-fn put_prekeys(put: &mut impl FnMut(Kind, Vec<u8>, Bucket, Zeroizing<Vec<u8>>), changes: Changes) {
+fn put_prekeys(put: &mut impl FnMut(Kind, Vec<u8>, Bucket, Wiping<Vec<u8>>), changes: Changes) {
     for change in changes {
         let number = change.table().number();
         if let mezza_ratchet::Change::Put { key, value, .. } = change {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use zeroize::Zeroizing;
+use mezza_core::Wiping;
 
 /// What one input changes in the store; applied as a whole or not at all.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub enum Change {
         /// Under which key the vault seals it.
         bucket: Bucket,
         /// The stored form.
-        value: Zeroizing<Vec<u8>>,
+        value: Wiping<Vec<u8>>,
     },
     /// Delete a record; nothing happens if there is none.
     Drop {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use mezza_core::Wiping;
 use mezza_core::{Machine, Portable, Time};
 use mezza_messenger::card::{Card, Form, RelayEntry};
 use mezza_messenger::evidence::State;
@@ -11,7 +12,6 @@ use mezza_messenger::{
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use zeroize::Zeroizing;
 
 use crate::model::{Ask, Model, Store, Tell};
 
@@ -52,7 +52,7 @@ pub fn records(device: &Device<Portable>) -> Disk {
 /// A device from its records.
 pub fn load(disk: &Disk, now: Time, rng: &mut ChaCha20Rng) -> Device<Portable> {
     let rows =
-        disk.iter().map(|((kind, key), value)| (*kind, key.clone(), Zeroizing::new(value.clone())));
+        disk.iter().map(|((kind, key), value)| (*kind, key.clone(), Wiping::new(value.clone())));
     Device::load(rows, now, rng).expect("what was stored loads")
 }
 

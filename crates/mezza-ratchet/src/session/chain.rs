@@ -1,6 +1,5 @@
 //! Symmetric chains. Sending and receiving are different types; a message key is used once.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use mezza_core::{Aead, Backend, Secret};
@@ -60,10 +59,9 @@ impl SendChain {
 
     /// The index and the key of the next message; the old chain key is wiped.
     pub(super) fn step<K: Kdf>(&mut self) -> (u32, MessageKey) {
-        let (next, key) = K::chain(&self.key);
-        self.key = next;
+        let key = MessageKey(K::chain(&mut self.key));
         self.n += 1;
-        (self.n - 1, MessageKey(key))
+        (self.n - 1, key)
     }
 }
 
@@ -96,27 +94,22 @@ impl ReceiveChain {
         Self { key: self.key.duplicate(), n: self.n }
     }
 
-    /// The key of the next message, and the chain behind it.
-    pub(super) fn step<K: Kdf>(self) -> (Self, MessageKey) {
-        let (next, key) = K::chain(&self.key);
-        (Self { key: next, n: self.n + 1 }, MessageKey(key))
+    /// The key of the next message; the old chain key is wiped.
+    pub(super) fn step<K: Kdf>(&mut self) -> MessageKey {
+        self.n += 1;
+        MessageKey(K::chain(&mut self.key))
     }
 
-    /// Walks to index `to`, keeping the last `kept_max` message keys on the way.
-    pub(super) fn walk<K: Kdf>(
-        mut self,
-        to: u32,
-        kept_max: usize,
-    ) -> (Self, VecDeque<(u32, MessageKey)>) {
-        let mut kept = VecDeque::new();
+    /// Walks to index `to`; the last `kept_max` message keys on the way, oldest first.
+    pub(super) fn walk<K: Kdf>(&mut self, to: u32, kept_max: usize) -> Vec<(u32, MessageKey)> {
+        let mut kept = Vec::with_capacity(kept_max.min(to.saturating_sub(self.n) as usize));
         while self.n < to {
             let n = self.n;
-            let (next, key) = self.step::<K>();
+            let key = self.step::<K>();
             if (to - n) as usize <= kept_max {
-                kept.push_back((n, key));
+                kept.push((n, key));
             }
-            self = next;
         }
-        (self, kept)
+        kept
     }
 }

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
+use mezza_core::Wiping;
 use mezza_core::{Aead, Backend, DecodeError, Ephemeral, Secret, Time};
-use zeroize::Zeroizing;
 
 use super::chain::{MessageKey, ReceiveChain, SendChain};
 use super::{PENDING_D, SESSION_ID_BYTES, SKIPPED_MAX, Skipped};
@@ -191,7 +191,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         outer: &[u8],
         now: Time,
         changes: &mut Changes,
-    ) -> Result<Zeroizing<Vec<u8>>, OpenError> {
+    ) -> Result<Wiping<Vec<u8>>, OpenError> {
         if !S::Wire::OUTER && !outer.is_empty() || outer.len() > OUTER_BYTES_MAX {
             return Err(OpenError::Forged);
         }
@@ -212,13 +212,14 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if inner.n - from > S::JUMP_MAX {
             return Err(OpenError::TooFar(inner.n - from));
         }
-        let (chain, mut kept) = step.chain.walk::<S::Kdf>(inner.n, SKIPPED_MAX);
-        let (chain, key) = chain.step::<S::Kdf>();
+        let Step { mut chain, root } = step;
+        let kept = chain.walk::<S::Kdf>(inner.n, SKIPPED_MAX);
+        let key = chain.step::<S::Kdf>();
         let body = unsealed::<S, B>(&key, &aad, inner)?;
 
         // Nothing was changed above this line.
         let mut rows = Vec::new();
-        if let Some(root) = step.root {
+        if let Some(root) = root {
             rows = self.close(S::Wire::closed_at(inner.pn));
             self.pn = self.send.take().map_or(0, |send| send.n());
             self.own = None;
@@ -226,7 +227,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
             self.their = inner.key;
         }
         self.recv = Some(chain);
-        rows.extend(kept.drain(..).map(|(n, key)| (inner.key, n, key)));
+        rows.extend(kept.into_iter().map(|(n, key)| (inner.key, n, key)));
         self.skipped.add(&self.parties.id, rows, now, changes);
         self.answered(now);
         Ok(body)
@@ -251,9 +252,9 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     /// Ends the old receiving chain at the announced count: its keys up to there, newest last; its
     /// chain key is wiped.
     fn close(&mut self, end: u32) -> Vec<([u8; 32], u32, MessageKey)> {
-        let Some(old) = self.recv.take() else { return Vec::new() };
+        let Some(mut old) = self.recv.take() else { return Vec::new() };
         let end = end.min(old.n().saturating_add(S::JUMP_MAX));
-        let (_, kept) = old.walk::<S::Kdf>(end, SKIPPED_MAX);
+        let kept = old.walk::<S::Kdf>(end, SKIPPED_MAX);
         kept.into_iter().map(|(n, key)| (self.their, n, key)).collect()
     }
 
@@ -282,7 +283,7 @@ fn unsealed<S: RatchetSuite, B: Backend>(
     key: &MessageKey,
     aad: &[u8],
     inner: &Inner<'_>,
-) -> Result<Zeroizing<Vec<u8>>, OpenError> {
+) -> Result<Wiping<Vec<u8>>, OpenError> {
     let text = key.open::<S::Aead, B>([aad, inner.tail], &inner.sealed).ok_or(OpenError::Forged)?;
     S::Wire::unpad(text).ok_or(OpenError::Malformed)
 }

@@ -2,8 +2,9 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, blake2b};
-use zeroize::{Zeroize, Zeroizing};
+use mezza_core::{
+    Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, Wipe, Wiping, blake2b,
+};
 
 use super::{Agreement, Kdf, Kem, RatchetSuite, halves};
 use crate::wire::{Container, container};
@@ -63,14 +64,17 @@ impl Kdf for KeyedBlake2b {
         pair(root.expose(), "b2c20 root", &[shared.expose()])
     }
 
-    fn chain(chain: &Secret<32>) -> (Secret<32>, Secret<32>) {
-        pair(chain.expose(), "b2c20 chain", &[])
+    fn chain(chain: &mut Secret<32>) -> Secret<32> {
+        let mut wide = Wiping::new([0; 64]);
+        blake2b(wide.as_mut_slice(), chain.expose(), "b2c20 chain", &[]);
+        chain.refill(|out| out.copy_from_slice(&wide[..32]));
+        Secret::fill(|out| out.copy_from_slice(&wide[32..]))
     }
 }
 
 /// The halves of one 64-byte digest.
 fn pair(key: &[u8], person: &str, parts: &[&[u8]]) -> (Secret<32>, Secret<32>) {
-    let mut wide = Zeroizing::new([0; 64]);
+    let mut wide = Wiping::new([0; 64]);
     blake2b(wide.as_mut_slice(), key, person, parts);
     halves(&wide)
 }
@@ -119,7 +123,7 @@ impl Aead for SyntheticChacha {
         if key.open(&iv, aad[0], &mut text, tag) {
             return Some(text);
         }
-        text.zeroize();
+        text.wipe();
         None
     }
 }
@@ -140,9 +144,9 @@ fn synthetic(mk: &Secret<32>, aad: &[u8], text: &[u8]) -> [u8; NONCE_BYTES] {
 
 /// The AEAD key and nonce of one text.
 fn frame<B: Backend>(mk: &Secret<32>, nonce: &[u8; NONCE_BYTES]) -> (B::Chacha, [u8; 12]) {
-    let mut wide = Zeroizing::new([0; 44]);
+    let mut wide = Wiping::new([0; 44]);
     blake2b(wide.as_mut_slice(), mk.expose(), "b2c20 seal", &[nonce]);
-    let mut key = Zeroizing::new([0; 32]);
+    let mut key = Wiping::new([0; 32]);
     key.copy_from_slice(&wide[..32]);
     let mut iv = [0; 12];
     iv.copy_from_slice(&wide[32..]);

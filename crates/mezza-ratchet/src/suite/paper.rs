@@ -5,8 +5,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId};
-use zeroize::{Zeroize, Zeroizing};
+use mezza_core::{Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, Wipe, Wiping};
 
 use super::RatchetSuite;
 use super::signal::{self, Dialect, HmacKdf};
@@ -66,15 +65,15 @@ impl Aead for DerivedChacha {
         if key.open(&iv, aad[0], &mut text, tag) {
             return Some(text);
         }
-        text.zeroize();
+        text.wipe();
         None
     }
 }
 
 /// The AEAD key and nonce of one text.
 fn frame<B: Backend>(mk: &Secret<32>) -> (B::Chacha, [u8; 12]) {
-    let wide: Zeroizing<[u8; 44]> = signal::derive(None, mk, "WhisperMessageKeys");
-    let mut key = Zeroizing::new([0; 32]);
+    let wide: Wiping<[u8; 44]> = signal::derive(None, mk, "WhisperMessageKeys");
+    let mut key = Wiping::new([0; 32]);
     key.copy_from_slice(&wide[..32]);
     let mut iv = [0; 12];
     iv.copy_from_slice(&wide[32..]);

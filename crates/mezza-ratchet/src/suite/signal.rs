@@ -12,9 +12,8 @@ use core::marker::PhantomData;
 
 use hkdf::{Hkdf, HkdfExtract};
 use hmac::{Hmac, KeyInit, Mac};
-use mezza_core::{Secret, SuiteId, blake2b};
+use mezza_core::{Secret, SuiteId, Wiping, blake2b, wipe};
 use sha2::Sha256;
-use zeroize::{Zeroize, Zeroizing};
 
 use super::{Agreement, Kdf, halves};
 use crate::x3dh::Transcript;
@@ -45,10 +44,10 @@ impl<D: Dialect> Kdf for HmacKdf<D> {
             extract.input_ikm(secret.expose());
         }
         let (mut prk, hkdf) = extract.finalize();
-        let mut wide = Zeroizing::new([0; 128]);
+        let mut wide = Wiping::new([0; 128]);
         let exporter = D::EXPORTER_AT..D::EXPORTER_AT + 32;
         expand(&hkdf, D::X3DH_INFO, &mut wide[..exporter.end]);
-        prk.as_mut_slice().zeroize();
+        wipe(&mut prk);
         Agreement {
             id: session_id(transcript),
             root: Secret::fill(|out| out.copy_from_slice(&wide[..32])),
@@ -60,9 +59,11 @@ impl<D: Dialect> Kdf for HmacKdf<D> {
         halves(&derive(Some(root.expose()), shared, "WhisperRatchet"))
     }
 
-    fn chain(chain: &Secret<32>) -> (Secret<32>, Secret<32>) {
+    fn chain(chain: &mut Secret<32>) -> Secret<32> {
         let keyed = hmac(chain.expose());
-        (digest(keyed.clone(), 2), digest(keyed, 1))
+        let key = Secret::fill(|out| digest(keyed.clone(), 1, out));
+        chain.refill(|out| digest(keyed, 2, out));
+        key
     }
 }
 
@@ -71,11 +72,11 @@ pub(super) fn derive<const N: usize>(
     salt: Option<&[u8; 32]>,
     secret: &Secret<32>,
     info: &str,
-) -> Zeroizing<[u8; N]> {
+) -> Wiping<[u8; N]> {
     let (mut prk, hkdf) = Hkdf::<Sha256>::extract(salt.map(<[u8; 32]>::as_slice), secret.expose());
-    let mut out = Zeroizing::new([0; N]);
+    let mut out = Wiping::new([0; N]);
     expand(&hkdf, info, &mut *out);
-    prk.as_mut_slice().zeroize();
+    wipe(&mut prk);
     out
 }
 
@@ -90,12 +91,11 @@ pub(super) fn hmac(key: &[u8; 32]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("any key")
 }
 
-fn digest(mut keyed: Hmac<Sha256>, byte: u8) -> Secret<32> {
+fn digest(mut keyed: Hmac<Sha256>, byte: u8, out: &mut [u8; 32]) {
     keyed.update(&[byte]);
     let mut digest = keyed.finalize().into_bytes();
-    let secret = Secret::fill(|out| out.copy_from_slice(&digest));
-    digest.as_mut_slice().zeroize();
-    secret
+    out.copy_from_slice(&digest);
+    wipe(&mut digest);
 }
 
 /// `B_16`("", "b2c20 session", suite | `IKa` | `IKb` | `EKa`). It never leaves the device.

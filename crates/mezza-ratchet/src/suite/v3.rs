@@ -8,9 +8,8 @@ use cbc::cipher::block_padding::Pkcs7;
 use cbc::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyIvInit};
 use cbc::{Decryptor, Encryptor};
 use hmac::Mac;
-use mezza_core::{Aead, Backend, Secret, Sha512, Suite, SuiteId};
+use mezza_core::{Aead, Backend, Secret, Sha512, Suite, SuiteId, Wipe, Wiping};
 use subtle::ConstantTimeEq;
-use zeroize::{Zeroize, Zeroizing};
 
 use super::RatchetSuite;
 use super::signal::{self, Dialect, HmacKdf};
@@ -84,7 +83,7 @@ impl Aead for CbcHmac {
         let mut text = ciphertext.to_vec();
         let cipher = Decryptor::<Aes256Dec>::new(keys.cipher().into(), keys.iv().into());
         let Ok(plain) = cipher.decrypt_padded::<Pkcs7>(&mut text) else {
-            text.zeroize();
+            text.wipe();
             return None;
         };
         let text_bytes = plain.len();
@@ -94,7 +93,7 @@ impl Aead for CbcHmac {
 }
 
 /// The secrets of one message: cipher key, mac key, iv.
-struct Keys(Zeroizing<[u8; 80]>);
+struct Keys(Wiping<[u8; 80]>);
 
 impl Keys {
     fn derive(mk: &Secret<32>) -> Self {

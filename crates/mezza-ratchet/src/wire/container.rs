@@ -12,8 +12,8 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
+use mezza_core::Wiping;
 use mezza_core::{DecodeError, Reader, SuiteId, Writer};
-use zeroize::Zeroizing;
 
 use super::{
     Encapsulated, Envelope, First, Header, Inner, PAD_BYTES, Padding, SEALED_BYTES_MAX, Wire,
@@ -210,8 +210,8 @@ impl Wire for Container {
         out.resize(end, 0);
     }
 
-    fn unpad(text: Vec<u8>) -> Option<Zeroizing<Vec<u8>>> {
-        let mut text = Zeroizing::new(text);
+    fn unpad(text: Vec<u8>) -> Option<Wiping<Vec<u8>>> {
+        let mut text = Wiping::new(text);
         let body_bytes = unpadded(&text)?;
         text.truncate(body_bytes);
         Some(text)

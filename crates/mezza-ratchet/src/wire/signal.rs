@@ -14,8 +14,8 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
+use mezza_core::Wiping;
 use mezza_core::{DecodeError, Reader, SuiteId, Writer};
-use zeroize::Zeroizing;
 
 use super::proto::{self, PreKeySignalMessage, SignalMessage};
 use super::{
@@ -207,8 +207,8 @@ impl<D: Dialect> Wire for Signal<D> {
         out.extend_from_slice(body);
     }
 
-    fn unpad(text: Vec<u8>) -> Option<Zeroizing<Vec<u8>>> {
-        Some(Zeroizing::new(text))
+    fn unpad(text: Vec<u8>) -> Option<Wiping<Vec<u8>>> {
+        Some(Wiping::new(text))
     }
 }
 

@@ -6,7 +6,7 @@
 use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};
 use chacha20poly1305::{Key, Tag, XChaCha20Poly1305, XNonce};
 use mezza_core::Secret;
-use zeroize::Zeroizing;
+use mezza_core::Wiping;
 
 use crate::exit::Fault;
 
@@ -39,10 +39,10 @@ pub fn seal(
 }
 
 /// What was sealed, if key, additional data and every byte are the ones of [`seal`].
-pub fn open(key: &Secret<32>, aad: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+pub fn open(key: &Secret<32>, aad: &[u8], sealed: &[u8]) -> Option<Wiping<Vec<u8>>> {
     let (nonce, rest) = sealed.split_first_chunk::<NONCE_BYTES>()?;
     let (text, tag) = rest.split_last_chunk::<TAG_BYTES>()?;
-    let mut text = Zeroizing::new(text.to_vec());
+    let mut text = Wiping::new(text.to_vec());
     let buffer = InOutBuf::from(text.as_mut_slice());
     let (nonce, tag) = (XNonce::from(*nonce), Tag::from(*tag));
     cipher(key).decrypt_inout_detached(&nonce, aad, buffer, &tag).ok()?;

@@ -11,8 +11,8 @@
 
 use std::path::Path;
 
+use mezza_core::Wiping;
 use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Writer};
-use zeroize::Zeroizing;
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
 use super::argon::{Cost, SALT_BYTES};
@@ -74,7 +74,7 @@ impl Head {
         let mut nonce = [0; NONCE_BYTES];
         rng.fill_bytes(&mut nonce);
         rng.fill_bytes(&mut head.slots[1]);
-        let mut text = Zeroizing::new([ROLE_OPEN; 33]);
+        let mut text = Wiping::new([ROLE_OPEN; 33]);
         text[1..].copy_from_slice(master.0.expose());
         let slot = aead::seal(&cost.key(pass, &head.salt)?, &nonce, &head.front(), &*text)?;
         head.slots[0].copy_from_slice(&slot);

@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use mezza_core::Wiping;
 use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Time, Writer};
-use zeroize::Zeroizing;
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
 use super::bucket::BucketCode;
@@ -91,7 +91,7 @@ impl Keyring {
         for (bucket, key) in &self.keys {
             w.u32(bucket.0).bytes(key.expose());
         }
-        let text = Zeroizing::new(w.finish());
+        let text = Wiping::new(w.finish());
         let sealed = aead::seal(&self.ring_key, nonce, &aad(self.generation), &text)?;
         Ok([self.generation.to_be_bytes().as_slice(), &sealed].concat())
     }

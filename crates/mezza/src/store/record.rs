@@ -10,8 +10,8 @@
 //! The additional data tie a body to its row: moved, exchanged, cut or put into another bucket it
 //! does not open. References between records are inside the bodies.
 
+use mezza_core::Wiping;
 use mezza_core::{DecodeError, Reader, Secret, Writer};
-use zeroize::Zeroizing;
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
 use super::bucket::BucketCode;
@@ -52,7 +52,7 @@ pub struct Content {
     /// The record's key, at most 96 bytes.
     pub key: Vec<u8>,
     /// The record's value.
-    pub value: Zeroizing<Vec<u8>>,
+    pub value: Wiping<Vec<u8>>,
 }
 
 /// The size of a text of `bytes` bytes after padding.
@@ -76,7 +76,7 @@ pub fn seal(
     // The whole size at once: a text that grew would leave copies of itself behind.
     let mut w = Writer::with_capacity(padded(bytes));
     w.var8(key).u32(value.len() as u32).bytes(value).pad_to(padded(bytes));
-    aead::seal(bucket_key, nonce, &place.aad(), &Zeroizing::new(w.finish()))
+    aead::seal(bucket_key, nonce, &place.aad(), &Wiping::new(w.finish()))
 }
 
 /// Opens the body of a row; `None` if anything is not as [`seal`] left it.
@@ -85,7 +85,7 @@ pub fn open(bucket_key: &Secret<32>, place: Place, body: &[u8]) -> Option<Conten
     let content = |r: &mut Reader<'_>| -> Result<Content, DecodeError> {
         let key = r.var8()?.to_vec();
         let bytes = r.u32()? as usize;
-        let value = Zeroizing::new(r.bytes(bytes)?.to_vec());
+        let value = Wiping::new(r.bytes(bytes)?.to_vec());
         if r.rest().iter().all(|byte| *byte == 0) {
             Ok(Content { key, value })
         } else {

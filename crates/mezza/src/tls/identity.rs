@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use mezza_core::Secret;
+use mezza_core::Wiping;
 use rustls::crypto::aws_lc_rs::sign::any_eddsa_type;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
-use zeroize::Zeroizing;
 
 use super::SPKI_HEAD;
 
@@ -115,7 +115,7 @@ impl Identity {
 
     /// What rustls signs with: the raw public key in place of a certificate.
     pub(super) fn certified(&self) -> Result<Arc<CertifiedKey>, rustls::Error> {
-        let mut pkcs8 = Zeroizing::new(PKCS8_HEAD.to_vec());
+        let mut pkcs8 = Wiping::new(PKCS8_HEAD.to_vec());
         pkcs8.extend_from_slice(self.seed.expose());
         let signer = any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8.as_slice()))?;
         let spki = [SPKI_HEAD.as_slice(), self.public.as_slice()].concat();

@@ -5,11 +5,11 @@ use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use mezza_core::Wiping;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use zeroize::Zeroizing;
 
 use super::{Answer, Ask, Body, Web, dto};
 use crate::exit::{Exit, Fault};
@@ -82,7 +82,7 @@ async fn create(
     State(web): State<Web>,
     Body(body): Body<dto::CreateRequest>,
 ) -> Result<(StatusCode, Json<dto::Status>), Refused> {
-    let pass = Zeroizing::new(body.passphrase.into_bytes());
+    let pass = Wiping::new(body.passphrase.into_bytes());
     if String::from_utf8_lossy(&pass).chars().count() < PASSPHRASE_MIN {
         let fault = Fault::new(
             Exit::Usage,
@@ -114,7 +114,7 @@ async fn unlock(
     State(web): State<Web>,
     Body(body): Body<dto::UnlockRequest>,
 ) -> Answer<dto::Status> {
-    let pass = Zeroizing::new(body.passphrase.into_bytes());
+    let pass = Wiping::new(body.passphrase.into_bytes());
     let status = web.node.ask(move |desk| {
         desk.unlock(&pass)?;
         Ok(desk.status())

@@ -21,10 +21,10 @@ use mezza::store::keyring::Keyring;
 use mezza::store::record::Place;
 use mezza::store::{Cost, MasterKey, Record, Vault, head};
 use mezza_core::Time;
+use mezza_core::Wiping;
 use mezza_messenger::{Batch, Bucket, Change, Kind};
 use rusqlite::Connection;
 use tempfile::TempDir;
-use zeroize::Zeroizing;
 
 const PASS: &[u8] = b"correct passphrase";
 /// The day on which the vaults of these tests were made.
@@ -137,7 +137,7 @@ fn everything() -> Vec<Change> {
 }
 
 fn put(kind: Kind, key: &[u8], bucket: Bucket, value: &[u8]) -> Change {
-    Change::Put { kind, key: key.to_vec(), bucket, value: Zeroizing::new(value.to_vec()) }
+    Change::Put { kind, key: key.to_vec(), bucket, value: Wiping::new(value.to_vec()) }
 }
 
 fn drop_of(kind: Kind, key: &[u8]) -> Change {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use mezza_core::Wiping;
 use mezza_core::{CryptoRng, Machine, Portable, Time};
 use mezza_messenger::view::Standing;
 use mezza_messenger::{Change, Command, ContactId, Device, Event, Input, Kind, Output};
 use mezza_sim::{Effect, Host, Place};
-use zeroize::Zeroizing;
 
 use crate::model::{Ask, Model, Store, Tell};
 use crate::stage::{Disk, RELAY, relay, write};
@@ -113,9 +113,9 @@ impl Host for Party {
                 Self::Relay(model, VecDeque::new())
             }
             Memory::Person(disk) => {
-                let rows = disk.iter().map(|((kind, key), value)| {
-                    (*kind, key.clone(), Zeroizing::new(value.clone()))
-                });
+                let rows = disk
+                    .iter()
+                    .map(|((kind, key), value)| (*kind, key.clone(), Wiping::new(value.clone())));
                 let device = Device::load(rows, now, rng).expect("what was stored loads");
                 let mut person =
                     Person { device, again_at: None, again_ms: 0, effects: VecDeque::new() };
