@@ -128,7 +128,20 @@ def digits(h):
     return "".join("%05d" % (int.from_bytes(h[i : i + 5], "big") % 100000) for i in range(0, 30, 5))
 
 
+def hashes():
+    """BLAKE2b as the suites use it: with key, person and length."""
+    data = bytes(i % 251 for i in range(300))
+    for i, (n, key, person, length) in enumerate(
+        [(64, 0, "b2c20 trans", 192), (32, 0, "b2c20 list", 3), (16, 32, "b2c20 nonce", 169), (44, 32, "b2c20 seal", 16)]
+        + [(64, 32, "b2c20 root", 32), (64, 32, "b2c20 chain", 0), (16, 0, "b2c20 seen", 32), (64, 0, "b2c20 safety", 96)]
+        + [(32, 32, "b2c20 export", 14), (16, 0, "b2c20 session", 64), (64, 64, "sixteen letters.", 300), (1, 1, "", 128)]
+    ):
+        digest = b2(n, data[7 : 7 + key], person, data[:length])
+        yield f"blake2b-{i}", dict(kind="blake2b", key=data[7 : 7 + key], person=person, data=data[:length], digest=digest)
+
+
 def cases():
+    yield from hashes()
     a, b, spk, opk, ek = map(Pair, ["ikA", "ikB", "spkB", "opkB", "ekA"])
     ra1, rb1, ra2 = map(Pair, ["rkA1", "rkB1", "rkA2"])
     z = hashlib.sha512(b"ratchet vector Z").digest()

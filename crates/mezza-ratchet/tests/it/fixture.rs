@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 
 use data_encoding::HEXLOWER;
-use mezza_core::{Backend, Ephemeral, Portable, Secret, Suite, Time};
-use mezza_ratchet::suite::B2c20;
+use mezza_core::{Backend, Ephemeral, Portable, Secret, Suite, SuiteId, Time};
+use mezza_ratchet::suite::{B2c20, V3};
 use mezza_ratchet::wire::First;
 use mezza_ratchet::{
     Bundle, Conversation, Exporter, Identity, List, OneTime, Prekeys, Record, Session, Table,
@@ -68,31 +68,28 @@ pub fn one_time() -> OneTime {
 pub fn bobs_prekeys() -> Prekeys {
     let bundle = bundle_bytes();
     let signature = &bundle[bundle.len() - 64..];
+    prekeys_of(B2c20::ID, &[1, 1, 1], signature)
+}
+
+/// The same in `signal-v3`.
+pub fn bobs_signal_prekeys() -> Prekeys {
+    let signature = crate::vectors::Case::read("signal-v3.txt").bytes("signature");
+    prekeys_of(V3::ID, &[0], &signature)
+}
+
+fn prekeys_of(suite: SuiteId, list: &[u8], signature: &[u8]) -> Prekeys {
     let (spk, opk) = (pair("spkB"), pair("opkB"));
-    let spk = [
-        &[1, 1, 1],
-        &SPK_ID.to_be_bytes()[..],
-        &MADE_MIN.to_be_bytes(),
-        &[1, 1, 1, 0],
-        spk.scalar().expose(),
-        spk.public(),
-        signature,
-    ]
-    .concat();
-    let opk = [
-        &[2],
-        &OPK_ID.to_be_bytes()[..],
-        &MADE_MIN.to_be_bytes(),
-        &[0],
-        opk.scalar().expose(),
-        opk.public(),
-    ]
-    .concat();
+    let (spk_id, opk_id) = (SPK_ID.to_be_bytes(), OPK_ID.to_be_bytes());
+    let made = MADE_MIN.to_be_bytes();
+    let pair = |pair: &Ephemeral| [&[0], &pair.scalar().expose()[..], pair.public()].concat();
+    let front = [&[1], &suite.0.to_be_bytes()[..], &spk_id, &made, list].concat();
+    let spk = [&front[..], &pair(&spk), signature].concat();
+    let opk = [&[2], &opk_id[..], &made, &pair(&opk)].concat();
     let records = [
-        Record { table: Table::Spk, key: &SPK_ID.to_be_bytes(), value: &spk },
-        Record { table: Table::Opk, key: &OPK_ID.to_be_bytes(), value: &opk },
+        Record { table: Table::Spk, key: &spk_id, value: &spk },
+        Record { table: Table::Opk, key: &opk_id, value: &opk },
     ];
-    Prekeys::load(bob(), records).expect("stored prekeys").offering(&[B2c20::ID])
+    Prekeys::load(bob(), records).expect("stored prekeys").offering(&[suite])
 }
 
 /// What Alice says of the handshake.

@@ -93,6 +93,9 @@ fn every_vector_comes_out() {
             "stored" => stored(&case),
             "number" => number(&case),
             "signal" => signal::conversation(&case),
+            "blake2b" => blake2b(&case),
+            "signal-message" => signal::message(&case),
+            "signal-bundle" => signal::bundle(&case),
             "bundle-pq" => pq::bundle_offers_both(&case),
             "handshake-pq" => pq::handshake(&case),
             "signal-number" => signal::number(&case),
@@ -100,8 +103,17 @@ fn every_vector_comes_out() {
         }
         *seen.entry(kind).or_default() += 1;
     }
-    assert_eq!(seen.len(), 17, "kinds of cases: {seen:?}");
+    assert_eq!(seen.len(), 20, "kinds of cases: {seen:?}");
     assert!(seen.values().sum::<u32>() >= 100, "cases: {seen:?}");
+}
+
+fn blake2b(case: &Case) {
+    let expected = case.bytes("digest");
+    let (key, data) = (case.bytes("key"), case.bytes("data"));
+    let mut digest = vec![0; expected.len()];
+    let (front, back) = data.split_at(data.len() / 3);
+    mezza_core::blake2b(&mut digest, &key, case.text("person"), &[front, back]);
+    assert_eq!(digest, expected, "{}", case.name);
 }
 
 fn key(case: &Case) {

@@ -7,13 +7,13 @@ use mezza_ratchet::suite::{Agreement, Kdf, RatchetSuite, V3, V4};
 use mezza_ratchet::wire::{First, Wire};
 use mezza_ratchet::x3dh::{self, Offered, Transcript};
 use mezza_ratchet::{
-    Changes, OneTime, Padding, SignalBundle, SignalKem,
+    BundleError, Changes, OneTime, Padding, SignalBundle, SignalKem,
     safety::{self, Named},
     xeddsa,
 };
 
 use super::Case;
-use crate::fixture::{self, Fixed, hex};
+use crate::fixture::{self, Fixed, Talk, hex};
 
 const REGISTRATION: u32 = 4660;
 
@@ -46,6 +46,37 @@ pub fn number(case: &Case) {
     assert_eq!((ours.as_str(), hex(&code).as_str()), (case.text("number"), case.text("scannable")));
     let (theirs, other) = digits_and_code(remote, local);
     assert!(theirs == ours && other != code, "one number, a code for each side");
+}
+
+/// A message to Bob of the vectors, who speaks `signal-v3` and has no session.
+pub fn message(case: &Case) {
+    let mut bobs = Talk::new(fixture::bob().public(), fixture::alice().public());
+    let mut prekeys = fixture::bobs_signal_prekeys();
+    let before = (bobs.encode(), prekeys.encode());
+    let (bob, now) = (fixture::bob(), fixture::now());
+    let opened = bobs.open(&case.bytes("message"), &[], &bob, &mut prekeys, now);
+    let outcome = super::outcome(&opened.map(|opened| opened.body.to_vec()));
+    case.expect(outcome);
+    if outcome != "ok" {
+        assert!(before == (bobs.encode(), prekeys.encode()), "{} changed the state", case.name);
+    }
+}
+
+pub fn bundle(case: &Case) {
+    let bundle = SignalBundle {
+        registration: 7,
+        spk_id: fixture::SPK_ID,
+        spk: case.array("spk"),
+        signature: case.array("signature"),
+        one_time: None,
+        kem: None,
+    };
+    case.expect(match bundle.check(&fixture::bob().public(), REGISTRATION) {
+        Ok(_) => "ok",
+        Err(BundleError::BadSignature) => "bad-signature",
+        Err(BundleError::BadKey) => "bad-key",
+        Err(_) => "other",
+    });
 }
 
 /// The conversation of the appendix in one suite, with every secret on the way.
