@@ -14,20 +14,20 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use mezza_core::{
-    Backend, CryptoRng, DecodeError, Ephemeral, Reader, Suite, SuiteId, Time, Writer, blake2b,
+    Backend, CryptoRng, DecodeError, Ephemeral, Reader, Suite, SuiteId, Time, Writer,
 };
 
-use crate::suite::kem::KEM_KEY_BYTES;
-use crate::suite::{self, B2c20, of_suite};
-use crate::{BundleError, Exporter, Identity, IdentityKey, List, Session, keys, x3dh, xeddsa};
+use crate::suite::{self, of_suite};
+use crate::{BundleError, Exporter, Identity, IdentityKey, List, Session, keys, x3dh};
 
+mod entry;
 pub mod signal;
+
+pub(crate) use entry::{Entry, KemKey};
 
 pub use signal::{SignalBundle, SignalKem};
 
 const VERSION: u8 = 1;
-/// Bytes of an entry of suite 0x0101 behind its length.
-const ENTRY_BYTES: usize = 104;
 /// An expired bundle is taken for this long, because clocks differ.
 const CLOCK_ERROR_MS: u64 = Time::DAY_MS;
 /// The largest id of a prekey.
@@ -72,82 +72,6 @@ impl OneTime {
 impl fmt::Debug for OneTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OneTime")
-    }
-}
-
-/// A signed prekey in a bundle.
-pub(crate) struct Entry {
-    pub(crate) suite: SuiteId,
-    pub(crate) spk_id: u32,
-    pub(crate) spk: [u8; 32],
-    /// Minutes since 1970.
-    pub(crate) not_after: u32,
-    pub(crate) signature: [u8; 64],
-    /// Of a post-quantum suite.
-    pub(crate) kem: Option<KemKey>,
-}
-
-/// A KEM key in a bundle.
-pub(crate) struct KemKey {
-    pub(crate) id: u32,
-    /// 1,568 bytes.
-    pub(crate) key: Vec<u8>,
-}
-
-impl Entry {
-    /// Signs the entry, whose signature is empty so far.
-    pub(crate) fn sign(
-        mut self,
-        identity: &Identity,
-        list: &List,
-        rng: &mut dyn CryptoRng,
-    ) -> [u8; 64] {
-        self.signature = identity.sign::<<B2c20 as Suite>::Sig>(&[&self.signed(list)], rng);
-        self.signature
-    }
-
-    fn verify(&self, identity: &IdentityKey, list: &List) -> bool {
-        let signed = self.signed(list);
-        xeddsa::verify::<<B2c20 as Suite>::Sig>(identity, &[&signed], &self.signature)
-    }
-
-    /// The bytes that are signed.
-    fn signed(&self, list: &List) -> Vec<u8> {
-        let mut digest = [0; 32];
-        blake2b(&mut digest, &[], "b2c20 list", &[&list.encode()]);
-        let mut writer = Writer::with_capacity(88 + self.kem_bytes());
-        writer.bytes(b"b2c20 bundle 1").u16(self.suite.0).bytes(&digest);
-        writer.u32(self.spk_id).bytes(&self.spk).u32(self.not_after);
-        self.write_kem(&mut writer);
-        writer.finish()
-    }
-
-    fn read(reader: &mut Reader<'_>, suite: SuiteId) -> Result<Self, DecodeError> {
-        let (spk_id, spk) = (reader.u32()?, reader.array()?);
-        let (not_after, signature) = (reader.u32()?, reader.array()?);
-        let kem = match suite::kem(suite) {
-            Some(_) => {
-                Some(KemKey { id: reader.u32()?, key: reader.bytes(KEM_KEY_BYTES)?.to_vec() })
-            }
-            None => None,
-        };
-        Ok(Self { suite, spk_id, spk, not_after, signature, kem })
-    }
-
-    fn write(&self, writer: &mut Writer) {
-        writer.u16(self.suite.0).u16((ENTRY_BYTES + self.kem_bytes()) as u16);
-        writer.u32(self.spk_id).bytes(&self.spk).u32(self.not_after).bytes(&self.signature);
-        self.write_kem(writer);
-    }
-
-    fn write_kem(&self, writer: &mut Writer) {
-        if let Some(kem) = &self.kem {
-            writer.u32(kem.id).bytes(&kem.key);
-        }
-    }
-
-    fn kem_bytes(&self) -> usize {
-        self.kem.as_ref().map_or(0, |_| 4 + KEM_KEY_BYTES)
     }
 }
 

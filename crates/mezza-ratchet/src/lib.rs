@@ -3,14 +3,14 @@
 //! Promise, given the right identity keys: bodies are secret and authentic; what was read is
 //! unreadable afterwards; one undisturbed round trip heals a theft of the state; nobody between
 //! the two can weaken the suite; an old state that was put back never gives one keystream twice.
-//! Not hidden here: that and when two people write; the layers around this one do that. Not
-//! post-quantum.
+//! Not hidden here: that and when two people write; the layers around this one do that. The
+//! handshake of `b2c20-pq` withstands a quantum computer, the ratchet behind it does not.
 //!
 //! | module | noun |
 //! |---|---|
 //! | [`keys`], [`xeddsa`] | identity keys and what they sign |
 //! | [`negotiate`], [`suite`] | suite lists; what a suite is made of |
-//! | [`bundle`], [`prekeys`] | what a responder publishes, and how it keeps the private parts |
+//! | [`bundle`], [`prekeys`], [`x3dh`] | what a responder publishes, how it keeps the private parts, the handshake |
 //! | [`session`], [`conversation`] | one Double Ratchet; all sessions with one contact |
 //! | [`wire`], [`stored`] | bytes between devices; rows on disk |
 //! | [`safety`] | the number two people compare |

@@ -118,10 +118,8 @@ impl Wire for Container {
         let mut reader = Reader::new(message);
         let (suite, is_first) = read_claim(&mut reader)?;
         let ciphertext_bytes = Some(KEM_CIPHERTEXT_BYTES);
-        let first = match is_first {
-            true => Some(read_first(&mut reader, suite, ciphertext_bytes)?),
-            false => None,
-        };
+        let first =
+            if is_first { Some(read_first(&mut reader, suite, ciphertext_bytes)?) } else { None };
         let inner = read_inner(&mut reader, message, is_first.then_some(suite))?;
         Ok(Envelope { first, inner })
     }

@@ -130,13 +130,11 @@ impl Server {
         identity: &IdentityKey,
         now: Time,
     ) -> Result<CheckedBundle, BundleError> {
-        match &self.signal {
-            Some(signal) => signal.check(identity, REGISTRATION),
-            None => {
-                let ours = if suite == B2c20Pq::ID { List::ours() } else { List::small() };
-                Bundle::decode(&self.bundle)?.check_with(&ours, identity, &ours, now)
-            }
+        if let Some(signal) = &self.signal {
+            return signal.check(identity, REGISTRATION);
         }
+        let ours = if suite == B2c20Pq::ID { List::ours() } else { List::small() };
+        Bundle::decode(&self.bundle)?.check_with(&ours, identity, &ours, now)
     }
 }
 

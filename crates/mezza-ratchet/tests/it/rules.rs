@@ -5,4 +5,5 @@ mod handshake;
 mod keys;
 mod ratchet;
 mod sessions;
+mod signal;
 mod suites;

