@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! OP = WHO:OPERATION      WHO = rustcrypto aws-lc                        the tables' primitives
-//!                               b2c20 v3 [-portable]                     a conversation
+//!                               b2c20 v3 [-portable] b2c20-pq            a conversation
 //!                               bare-b2c20 bare-v3 bare-paper bare-sig bare-kdf bare-aead
 //! ```
 
@@ -12,14 +12,14 @@ pub mod bare;
 pub mod device;
 mod primitive;
 mod rustcrypto;
-mod talk;
+pub mod talk;
 mod variants;
 
 use anyhow::{Context as _, Result};
 use mezza::backend::AwsLc;
 use mezza_core::Portable;
 use mezza_ratchet::suite::paper::Paper;
-use mezza_ratchet::suite::{B2c20, V3};
+use mezza_ratchet::suite::{B2c20, B2c20Pq, V3};
 
 use crate::rate::{self, Call};
 use bare::Bare;
@@ -52,6 +52,7 @@ pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
         "b2c20" => device::prepare::<Talker<B2c20, AwsLc>>(op, size, calls),
         "b2c20-portable" => device::prepare::<Talker<B2c20, Portable>>(op, size, calls),
         "v3" => device::prepare::<Talker<V3, AwsLc>>(op, size, calls),
+        "b2c20-pq" => device::prepare::<Talker<B2c20Pq, AwsLc>>(op, size, calls),
         "v3-portable" => device::prepare::<Talker<V3, Portable>>(op, size, calls),
         "bare-b2c20" => device::prepare::<Bare<B2c20, AwsLc>>(op, size, calls),
         "bare-v3" => device::prepare::<Bare<V3, AwsLc>>(op, size, calls),

@@ -27,7 +27,7 @@ pub const STEPS: [(&str, Step); 12] = [
 ];
 
 /// The lab's experiments that are quick enough to run each time.
-const LAB_SMOKE: [&[&str]; 1] = [&["goals", "node"]];
+const LAB_SMOKE: [&[&str]; 3] = [&["goals", "node"], &["goals", "ratchet"], &["run", "signal"]];
 /// Seconds for each fuzz target.
 const FUZZ_SECONDS: &str = "2";
 

@@ -39,7 +39,7 @@ fn cbc_seal(keys: &Keys, text: &mut Vec<u8>) {
     text.extend_from_slice(&mac.as_ref()[..MAC_BYTES]);
 }
 
-fn cbc_open(keys: &Keys, text: &mut Vec<u8>) -> bool {
+fn cbc_open(keys: &Keys, text: &mut [u8]) -> bool {
     let Some((sealed, tag)) = text.split_last_chunk_mut::<MAC_BYTES>() else { return false };
     if mac(keys, sealed).as_ref()[..MAC_BYTES] != *tag {
         return false;
@@ -68,7 +68,7 @@ fn gcm_seal(keys: &Keys, text: &mut Vec<u8>) {
     assert!(sealed.is_some(), "a short text is sealed");
 }
 
-fn gcm_open(keys: &Keys, text: &mut Vec<u8>) -> bool {
+fn gcm_open(keys: &Keys, text: &mut [u8]) -> bool {
     let nonce = Nonce::assume_unique_for_key(keys.nonce());
     gcm(keys).is_some_and(|key| key.open_in_place(nonce, Aad::from(&keys.aad), text).is_ok())
 }

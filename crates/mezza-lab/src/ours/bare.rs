@@ -34,7 +34,7 @@ pub enum Published {
     /// Of a container suite.
     Container(Vec<u8>),
     /// Of a suite in Signal's format.
-    Signal(SignalBundle),
+    Signal(Box<SignalBundle>),
 }
 
 impl<S: RatchetSuite, B: Backend> Bare<S, B> {
@@ -42,10 +42,41 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
         Self { identity, remote, offered: None, ratchet: None }
     }
 
+    /// Who this device is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// This device twice, in the same state of the same session: as if it had been put back.
+    ///
+    /// # Errors
+    /// What the library refuses.
+    pub fn twins(&self, bundle: &Published) -> Result<[Self; 2]> {
+        let base = Ephemeral::draw::<B>(&mut OsRng);
+        let fresh = Ephemeral::draw::<B>(&mut OsRng);
+        let twin = || -> Result<Self> {
+            let mut twin = Self::new(self.identity.duplicate(), self.remote);
+            twin.begin_from(bundle, &base)?;
+            // What is sealed first turns the ratchet; it is thrown away.
+            twin.ratchet()?.seal(b"", &[], Padding::Blocks, Some(fresh.duplicate()), BEGAN)?;
+            Ok(twin)
+        };
+        Ok([twin()?, twin()?])
+    }
+
+    fn begin_from(&mut self, bundle: &Published, base: &Ephemeral) -> Result<()> {
+        let (checked, one_time) = self.check(bundle)?;
+        let identity = &self.identity;
+        let (ratchet, _) = x3dh::initiate::<S, B>(&checked, identity, base, one_time, &mut OsRng)?;
+        self.ratchet = Some(ratchet);
+        Ok(())
+    }
+
     fn check(&self, bundle: &Published) -> Result<(CheckedBundle, Option<OneTime>)> {
         Ok(match bundle {
             Published::Container(bytes) => {
-                (Bundle::decode(bytes)?.check(&self.remote, &List::ours(), NOW)?, None)
+                let floor = List::new(&[S::ID])?;
+                (Bundle::decode(bytes)?.check(&self.remote, &floor, NOW)?, None)
             }
             Published::Signal(bundle) => {
                 (bundle.check_as::<S>(&self.remote, REGISTRATION)?, bundle.one_time)
@@ -66,8 +97,9 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
         let envelope = S::Wire::decode(message).ok()?;
         if let (Some(first), None) = (&envelope.first, &self.ratchet) {
             let (spk, opk) = self.offered.as_ref()?;
-            let list = is_container(S::ID).then(List::ours);
-            let offered = Offered { spk, list, opk: (first.opk_id != 0).then_some(opk) };
+            let list = List::new(&[S::ID]).ok();
+            let opk = (first.opk_id != 0).then_some(opk);
+            let offered = Offered { spk, list, opk, kem: None };
             let (ratchet, _) = x3dh::accept::<S, B>(first, &self.identity, &offered).ok()?;
             self.ratchet = Some(ratchet);
         }
@@ -88,7 +120,7 @@ impl<S: RatchetSuite + 'static, B: Backend> Device for Bare<S, B> {
     /// With a one-time key where the format is Signal's; the prekeys of a container keep theirs.
     fn publish(&mut self) -> Result<Published> {
         if is_container(S::ID) {
-            let mut prekeys = Prekeys::new(self.identity.duplicate());
+            let mut prekeys = Prekeys::new(self.identity.duplicate()).offering(&[S::ID]);
             let (bytes, _) = publish::<B>(&mut prekeys)?;
             let (_, _, spk) = prekeys.spks().next().context("no signed prekey")?;
             self.offered = Some((spk.duplicate(), Ephemeral::draw::<B>(&mut OsRng)));
@@ -98,21 +130,18 @@ impl<S: RatchetSuite + 'static, B: Backend> Device for Bare<S, B> {
         let signature = self.identity.sign::<S::Sig>(&[&[5], spk.public()], &mut OsRng);
         let (spk_key, one_time) = (*spk.public(), OneTime { id: 7, key: *opk.public() });
         self.offered = Some((spk, opk));
-        Ok(Published::Signal(SignalBundle {
+        Ok(Published::Signal(Box::new(SignalBundle {
             registration: REGISTRATION,
             spk_id: 9,
             spk: spk_key,
             signature,
             one_time: Some(one_time),
-        }))
+            kem: None,
+        })))
     }
 
     fn begin(&mut self, bundle: &Published) -> Result<()> {
-        let (checked, one_time) = self.check(bundle)?;
-        let base = Ephemeral::draw::<B>(&mut OsRng);
-        let (ratchet, _) = x3dh::initiate::<S, B>(&checked, &self.identity, &base, one_time)?;
-        self.ratchet = Some(ratchet);
-        Ok(())
+        self.begin_from(bundle, &Ephemeral::draw::<B>(&mut OsRng))
     }
 
     fn seal(&mut self, body: &[u8]) -> Result<Vec<u8>> {

@@ -56,7 +56,7 @@ pub fn prepare<D: Device>(op: &str, size: usize, calls: usize) -> Result<Call> {
     let body = vec![7; size];
     if let Some((name, count)) = op.split_once('-') {
         let count = count.parse().context("no count")?;
-        return ahead::<D>(name, count, body, calls);
+        return ahead::<D>(name, count, &body, calls);
     }
     match op {
         "bundle" => {
@@ -111,12 +111,12 @@ pub fn prepare<D: Device>(op: &str, size: usize, calls: usize) -> Result<Call> {
 }
 
 /// Operations on messages that lie ahead.
-fn ahead<D: Device>(name: &str, count: usize, body: Vec<u8>, calls: usize) -> Result<Call> {
+fn ahead<D: Device>(name: &str, count: usize, body: &[u8], calls: usize) -> Result<Call> {
     if name == "jump" {
         let mut all = Vec::new();
         for _ in 0..calls {
             let (mut near, far) = talk::<D>()?;
-            let last = seal_many(&mut near, &body, count + 1)?.pop().context("no message")?;
+            let last = seal_many(&mut near, body, count + 1)?.pop().context("no message")?;
             all.push((far, last));
         }
         return Ok(Box::new(move |n| {
@@ -125,11 +125,11 @@ fn ahead<D: Device>(name: &str, count: usize, body: Vec<u8>, calls: usize) -> Re
         }));
     }
     let (mut near, mut far) = talk::<D>()?;
-    let last = seal_many(&mut near, &body, count + 1)?.pop().context("no message")?;
+    let last = seal_many(&mut near, body, count + 1)?.pop().context("no message")?;
     far.open(&last).context("not opened")?;
     match name {
         "after" => {
-            let sealed = seal_many(&mut near, &body, calls)?;
+            let sealed = seal_many(&mut near, body, calls)?;
             Ok(Box::new(move |n| assert!(black_box(far.open(&sealed[n])).is_some())))
         }
         "duplicate" => Ok(Box::new(move |_| assert!(black_box(far.open(&last)).is_none()))),

@@ -45,7 +45,7 @@ pub enum Code {
         /// Seals in place; padding and tag are appended.
         seal: fn(&Keys, &mut Vec<u8>),
         /// Opens in place; whether it was authentic.
-        open: fn(&Keys, &mut Vec<u8>) -> bool,
+        open: fn(&Keys, &mut [u8]) -> bool,
     },
 }
 
@@ -75,7 +75,9 @@ pub fn prepare(
     match way {
         "seal" => Some(Box::new(move |n| seal(&keys, &mut texts[n]))),
         "open" => {
-            texts.iter_mut().for_each(|text| seal(&keys, text));
+            for text in &mut texts {
+                seal(&keys, text);
+            }
             Some(Box::new(move |n| assert!(open(&keys, &mut texts[n]), "not authentic")))
         }
         _ => None,

@@ -1,4 +1,4 @@
-//! The RustCrypto crates: hashes and ChaCha20-Poly1305 as `mezza_core` has them, AES-256-CBC with
+//! `RustCrypto`: hashes and ChaCha20-Poly1305 as `mezza_core` has them, AES-256-CBC with
 //! HMAC-SHA256 as `signal-v3` uses them.
 
 use aes::{Aes256Dec, Aes256Enc};
@@ -51,7 +51,7 @@ fn cbc_seal(keys: &Keys, text: &mut Vec<u8>) {
     text.extend_from_slice(&mac[..MAC_BYTES]);
 }
 
-fn cbc_open(keys: &Keys, text: &mut Vec<u8>) -> bool {
+fn cbc_open(keys: &Keys, text: &mut [u8]) -> bool {
     let Some((sealed, tag)) = text.split_last_chunk_mut::<MAC_BYTES>() else { return false };
     // Constant time is not what is measured; these tags are public.
     if mac(keys, sealed)[..MAC_BYTES] != *tag {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use anyhow::{Context as _, Result};
 use mezza::rng::OsRng;
-use mezza_core::{Backend, Ephemeral, Machine as _, Time};
+use mezza_core::{Backend, Ephemeral, Machine as _, Suite, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::{RatchetSuite, is_container};
 use mezza_ratchet::{
@@ -33,18 +33,16 @@ pub enum Published {
     /// Bytes of our own format.
     Container(Vec<u8>, OneTime),
     /// Fields of Signal's.
-    Signal(SignalBundle),
+    Signal(Box<SignalBundle>),
 }
 
 impl Published {
     /// Decoded and checked against the identity of its device.
-    ///
-    /// # Errors
-    /// What the library refuses.
-    pub fn check(&self, remote: &IdentityKey) -> Result<(CheckedBundle, Option<OneTime>)> {
+    fn check<S: Suite>(&self, remote: &IdentityKey) -> Result<(CheckedBundle, Option<OneTime>)> {
         Ok(match self {
             Self::Container(bytes, one_time) => {
-                let checked = Bundle::decode(bytes)?.check(remote, &List::ours(), NOW)?;
+                let floor = List::new(&[S::ID])?;
+                let checked = Bundle::decode(bytes)?.check(remote, &floor, NOW)?;
                 (checked, Some(*one_time))
             }
             Self::Signal(bundle) => (bundle.check(remote, REGISTRATION)?, bundle.one_time),
@@ -57,6 +55,16 @@ impl<S: RatchetSuite + 'static, B: Backend> Talker<S, B> {
         let prekeys = Prekeys::new(identity.duplicate()).offering(&[S::ID]);
         let talk = Conversation::new(identity.public(), remote);
         Self { identity, prekeys, talk, suite: PhantomData }
+    }
+
+    /// Its conversation.
+    pub fn talk(&self) -> &Conversation<B> {
+        &self.talk
+    }
+
+    /// Its conversation.
+    pub fn talk_mut(&mut self) -> &mut Conversation<B> {
+        &mut self.talk
     }
 }
 
@@ -100,13 +108,13 @@ impl<S: RatchetSuite + 'static, B: Backend> Device for Talker<S, B> {
             return Ok(Published::Container(bytes, one_time));
         }
         let bundle = self.prekeys.signal_bundle(REGISTRATION).context("no bundle")?;
-        Ok(Published::Signal(SignalBundle { one_time: Some(one_time), ..bundle }))
+        Ok(Published::Signal(Box::new(SignalBundle { one_time: Some(one_time), ..bundle })))
     }
 
     fn begin(&mut self, bundle: &Published) -> Result<()> {
-        let (checked, one_time) = bundle.check(self.talk.remote())?;
+        let (checked, one_time) = bundle.check::<S>(self.talk.remote())?;
         let base = Ephemeral::draw::<B>(&mut OsRng);
-        let (session, _) = checked.initiate::<B>(&self.identity, base, one_time)?;
+        let (session, _) = checked.initiate::<B>(&self.identity, base, one_time, &mut OsRng)?;
         drop(self.talk.begin(session, NOW));
         Ok(())
     }

@@ -32,6 +32,7 @@ macro_rules! variant {
             const VERSION: u8 = 3;
             const MAC_BYTES: usize = $mac;
             const X3DH_INFO: &'static str = V3::X3DH_INFO;
+            const EXPORTER_AT: usize = V3::EXPORTER_AT;
         }
     };
 }

@@ -1,9 +1,17 @@
 //! "Signal with Blake2, Chacha20 and Poly1305": its three tables, its two figures, and what it
 //! did not look at.
 
+mod figures;
+mod poly;
+mod rates;
+mod rollback;
 mod tables;
+mod thief;
 
-use super::Experiment;
+use anyhow::Result;
+
+use super::{Experiment, Report};
+use crate::bench::Bench;
 
 /// All of them.
 pub const ALL: &[Experiment] = &[
@@ -31,4 +39,40 @@ pub const ALL: &[Experiment] = &[
         seconds: [20, 150, 500],
         run: tables::file,
     },
+    Experiment {
+        id: "signal-f5",
+        about: "Figure 5: a new client writes to an old one",
+        rev: 1,
+        peers: figures::PEERS,
+        seconds: [3, 3, 3],
+        run: figures::figure_5,
+    },
+    Experiment {
+        id: "signal-f6",
+        about: "Figure 6: the security code of two new clients",
+        rev: 1,
+        peers: &[],
+        seconds: [1, 1, 1],
+        run: figures::figure_6,
+    },
+    Experiment {
+        id: "signal-x",
+        about: "rollback, thief, ablation, rates",
+        rev: 1,
+        peers: rates::PEERS,
+        seconds: [15, 200, 500],
+        run: beside,
+    },
 ];
+
+/// What the paper did not look at. The attacks decide in every profile, the speeds in none but
+/// quick and full.
+fn beside(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    rollback::add(&mut report)?;
+    thief::add(&mut report)?;
+    report.attacks = report.shapes.len();
+    rates::add(bench, &mut report)?;
+    report.about_speed = true;
+    Ok(report)
+}

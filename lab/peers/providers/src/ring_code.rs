@@ -33,7 +33,7 @@ fn seal(algorithm: &'static Algorithm, keys: &Keys, text: &mut Vec<u8>) {
     key(algorithm, keys).seal_in_place_append_tag(nonce, Aad::from(&keys.aad), text).expect("short");
 }
 
-fn open(algorithm: &'static Algorithm, keys: &Keys, text: &mut Vec<u8>) -> bool {
+fn open(algorithm: &'static Algorithm, keys: &Keys, text: &mut [u8]) -> bool {
     let nonce = Nonce::assume_unique_for_key(keys.nonce());
     key(algorithm, keys).open_in_place(nonce, Aad::from(&keys.aad), text).is_ok()
 }

@@ -12,6 +12,7 @@ use crate::bench::Bench;
 use crate::papers::{self, Column, sign_test};
 use crate::shape::Shape;
 use block::Block;
+pub use block::grouped;
 use programs::Programs;
 
 /// Who may stand beside us.

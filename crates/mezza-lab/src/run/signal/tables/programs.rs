@@ -84,9 +84,10 @@ impl Programs {
         let mut all = Self { running: Vec::new(), which: Vec::new(), absent: Vec::new() };
         for program in [Ours, OursNoSha, OursNoAes, Providers, Soft, Jvm, JvmPlain] {
             let is_slow = matches!(program, Jvm | JvmPlain) && profile == Profile::Smoke;
-            let found = match is_slow {
-                true => Err("jvm: too slow for a smoke run; use `--profile quick`".to_owned()),
-                false => start(program)?,
+            let found = if is_slow {
+                Err("jvm: too slow for a smoke run; use `--profile quick`".to_owned())
+            } else {
+                start(program)?
             };
             match found {
                 Ok(peer) => {

@@ -1,0 +1,186 @@
+//! Figures 5 and 6: a new client writes to an old one; two people compare the security code.
+
+use anyhow::{Context as _, Result};
+use data_encoding::HEXLOWER;
+use mezza::backend::AwsLc;
+use mezza::rng::OsRng;
+use mezza_core::{Ephemeral, Hash512, Suite, Writer};
+use mezza_ratchet::safety::{self, Named};
+use mezza_ratchet::suite::paper::Paper;
+use mezza_ratchet::{Bundle, BundleError, Identity, IdentityKey, List, OneTime, SignalBundle};
+
+use super::super::Report;
+use crate::bench::Bench;
+use crate::ours::bare::{Bare, Published};
+use crate::ours::device::Device as _;
+use crate::ours::talk::{NOW, REGISTRATION};
+use crate::peer::{self, Peer};
+use crate::shape::Shape;
+
+/// Who stands for the old client.
+pub const PEERS: &[&str] = &["java"];
+
+/// What the old client says to the paper's bundle: the words for a forged key.
+const FORGED: &str = "Invalid signature on device key!";
+/// What it says to an envelope that it does not know.
+const UNKNOWN: &str = "Unknown version: 15";
+/// A suite that we do not have.
+const FOREIGN: u16 = 0x01f0;
+
+/// Figure 5.
+pub fn figure_5(_: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    report.say("the paper: a message from the new client to the old one is not delivered");
+    let (_, mut far) = Bare::<Paper, AwsLc>::pair()?;
+    let identity = far.identity().public();
+    let Published::Signal(bundle) = far.publish()? else { anyhow::bail!("another format") };
+    match peer::find("java", &[])? {
+        Ok(mut java) => old_client(&mut report, &mut java, &bundle, &identity)?,
+        Err(reason) => report.skipped.push(reason),
+    }
+    let floor = List::decode(&[1, 0x01, 0xf0])?;
+    let refused = Bundle::decode(&foreign_bundle()?)?.check(&identity, &floor, NOW).err();
+    let said = refused.as_ref().map_or("it was accepted".to_owned(), ToString::to_string);
+    report.say(format!("{:<44} our client: \"{said}\"", "a bundle without a common suite ->"));
+    let holds = matches!(refused, Some(BundleError::NoCommonSuite { .. }));
+    report.shapes.push(Shape::is("a suite that we lack is no forgery to ours", said, holds));
+    report.say("E-G4: \"expected\", says the paper; its user cannot tell an update from an attack");
+    Ok(report)
+}
+
+/// What signal-protocol-java makes of the paper's bundle and of our envelope, and the paper's
+/// suite of Java's bundle.
+fn old_client(
+    report: &mut Report,
+    java: &mut Peer,
+    bundle: &SignalBundle,
+    identity: &IdentityKey,
+) -> Result<()> {
+    let ours = format!(
+        "process {} {} {} {} {} {} {}",
+        bundle.registration,
+        bundle.one_time.map_or(0, |one_time| one_time.id),
+        bundle.one_time.map_or("-".into(), |one_time| point(&one_time.key)),
+        bundle.spk_id,
+        point(&bundle.spk),
+        HEXLOWER.encode(&bundle.signature),
+        point(identity.as_bytes())
+    );
+    let envelope = format!("dec 2 f101{:04x}{}", 0x0101, "00".repeat(64));
+    for (what, line, words) in
+        [("the paper's bundle", ours, FORGED), ("a message of b2c20", envelope, UNKNOWN)]
+    {
+        let said = java.line(&line).map_or_else(|error| error.to_string(), |_| "accepted".into());
+        let said = words_of(&said);
+        report.say(format!("{:<44} old client: \"{said}\"", format!("{what} ->")));
+        let claim = format!("{what}: the old client says \"{words}\"");
+        let holds = said.contains(words);
+        report.shapes.push(Shape::is(claim, said, holds));
+    }
+    let refused = their_bundle(&java.line("bundle")?)?;
+    report.say(format!("{:<44} the paper's client: \"{refused}\"", "the old client's bundle ->"));
+    let holds = matches!(refused, BundleError::BadSignature);
+    let claim = "the old client's bundle reads as a forgery to the paper's";
+    report.shapes.push(Shape::is(claim, refused.to_string(), holds));
+    Ok(())
+}
+
+/// What a peer says behind the name of its exception.
+fn words_of(error: &str) -> String {
+    let said = error.split_once("`err ").map_or(error, |(_, said)| said).trim_end_matches('`');
+    said.split_once(": ").map_or(said, |(_, words)| words).to_owned()
+}
+
+/// How the paper's suite refuses a bundle of Java: `REG OPKID OPK SPKID SPK SIG IK`.
+fn their_bundle(line: &str) -> Result<BundleError> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [registration, opk_id, opk, spk_id, spk, signature, identity] = *words else {
+        anyhow::bail!("no bundle: {line}");
+    };
+    let bundle = SignalBundle {
+        registration: registration.parse()?,
+        spk_id: spk_id.parse()?,
+        spk: key(spk)?,
+        signature: array(&HEXLOWER.decode(signature.as_bytes())?)?,
+        one_time: Some(OneTime { id: opk_id.parse()?, key: key(opk)? }),
+        kem: None,
+    };
+    let identity = IdentityKey::decode(&key(identity)?).context("a bad identity")?;
+    bundle.check(&identity, REGISTRATION).context("not even Signal's suite accepts it")?;
+    bundle.check_as::<Paper>(&identity, REGISTRATION).err().context("the paper's suite accepts it")
+}
+
+/// A bundle that offers one suite, which we do not have.
+fn foreign_bundle() -> Result<Vec<u8>> {
+    let entry = [0; 4 + 32 + 4 + 64];
+    let mut writer = Writer::new();
+    writer.u8(1).u8(1).u16(FOREIGN).u8(1).u16(FOREIGN);
+    writer.u16(u16::try_from(entry.len())?).bytes(&entry);
+    Ok(writer.as_slice().to_vec())
+}
+
+/// How two identities become a number.
+type Number = fn(&IdentityKey, &IdentityKey) -> String;
+
+/// Figure 6.
+#[expect(clippy::unnecessary_wraps, reason = "experiments have one type")]
+pub fn figure_6(_: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    report.say("the paper: two new clients show the same security code");
+    let [alice, bob, mallory] =
+        [(); 3].map(|()| Identity::new(Ephemeral::draw::<AwsLc>(&mut OsRng)).public());
+    let suites: [(&str, Number); 2] =
+        [("paper", number::<<Paper as Suite>::Sig>), ("b2c20", safety::number)];
+    for (suite, number) in suites {
+        let (hers, his) = (number(&alice, &bob), number(&bob, &alice));
+        let tampered = number(&alice, &mallory);
+        report.say(format!("{suite}: she sees {hers}"));
+        report.say(format!("{suite}: he sees  {his}"));
+        report.say(format!("{suite}: with another key in between {tampered}"));
+        let holds = hers == his && tampered != hers && hers.len() == 60;
+        let found = if holds { "equal, and another for another key" } else { "not so" };
+        report.shapes.push(Shape::is(format!("{suite}: one number for both"), found, holds));
+    }
+    report.say(format!("(ids: {} and b2c20; {} is the lab's alone)", Paper::ID, Paper::NAME));
+    Ok(report)
+}
+
+/// The number of Signal's formats over another hash.
+fn number<H: Hash512>(local: &IdentityKey, remote: &IdentityKey) -> String {
+    let named = |key, id| Named { key, id };
+    // Ids must not depend on who looks: both are empty, as in the product.
+    safety::signal_number::<H>(named(local, &[]), named(remote, &[]))
+}
+
+fn point(key: &[u8; 32]) -> String {
+    format!("05{}", HEXLOWER.encode(key))
+}
+
+fn key(hex: &str) -> Result<[u8; 32]> {
+    array(HEXLOWER.decode(hex.as_bytes())?.get(1..).context("no key")?)
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+    bytes.try_into().context("another length")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_an_exception() {
+        let error = "`dec 2 f1` gave `err InvalidVersionException: Unknown version: 15`";
+        assert_eq!(words_of(error), UNKNOWN);
+        assert_eq!(words_of("the peer has ended"), "the peer has ended");
+    }
+
+    #[test]
+    fn a_bundle_of_a_suite_that_we_lack_is_not_called_forged() {
+        let (_, far) = Bare::<Paper, AwsLc>::pair().unwrap();
+        let floor = List::decode(&[1, 0x01, 0xf0]).unwrap();
+        let bundle = Bundle::decode(&foreign_bundle().unwrap()).unwrap();
+        let refused = bundle.check(&far.identity().public(), &floor, NOW).err();
+        assert!(matches!(refused, Some(BundleError::NoCommonSuite { .. })), "{refused:?}");
+    }
+}

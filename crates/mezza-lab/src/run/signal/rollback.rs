@@ -1,0 +1,170 @@
+//! Part `rollback`: a state that was put back (a backup, a snapshot, a crash) seals a second text.
+//!
+//! ```text
+//! paper   c1 xor c2 = m1 xor m2; two tags give the key of Poly1305; a third text is forged
+//! v3      equal first blocks of the texts are equal first blocks of the ciphertexts
+//! b2c20   another key and nonce for another text: nothing but the equality of equal texts
+//! ```
+
+use anyhow::{Context as _, Result};
+use mezza::backend::AwsLc;
+use mezza_ratchet::suite::paper::Paper;
+use mezza_ratchet::suite::{B2c20, RatchetSuite, V3};
+use mezza_ratchet::wire::Wire as _;
+
+use super::poly::Key;
+use crate::ours::bare::Bare;
+use crate::ours::device::Device as _;
+use crate::run::Report;
+use crate::shape::Shape;
+
+/// What is sealed before and after the state is put back; the third is what nobody wrote.
+const TEXTS: [&[u8; 16]; 3] = [b"pay Bob 100 euro", b"the code is 4711", b"pay Eve 900 euro"];
+/// Two texts that begin alike.
+const ALIKE: [&[u8]; 2] = [b"meet me at seven in the park", b"meet me at seven by the lake"];
+/// Bytes of a block of AES.
+const BLOCK_BYTES: usize = 16;
+
+/// What went over the wire, what is public about it, and who can read it.
+struct Twice<S> {
+    messages: [Vec<u8>; 2],
+    sealed: [Vec<u8>; 2],
+    aad: Vec<u8>,
+    reader: Bare<S, AwsLc>,
+}
+
+/// Seals two texts from one state.
+fn twice<S: RatchetSuite + 'static>(texts: [&[u8]; 2]) -> Result<Twice<S>> {
+    let (writer, mut reader) = Bare::<S, AwsLc>::pair()?;
+    let bundle = reader.publish()?;
+    let [mut before, mut after] = writer.twins(&bundle)?;
+    let messages = [before.seal(texts[0])?, after.seal(texts[1])?];
+    let [first, second] = [S::Wire::decode(&messages[0])?, S::Wire::decode(&messages[1])?];
+    let mut aad = Vec::new();
+    S::Wire::aad(&writer.identity().public(), &reader.identity().public(), &[], &mut aad);
+    aad.extend_from_slice(&first.inner.head);
+    let sealed = [first.inner.sealed.to_vec(), second.inner.sealed.to_vec()];
+    Ok(Twice { messages, sealed, aad, reader })
+}
+
+fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
+    a.iter().zip(b).map(|(a, b)| a ^ b).collect()
+}
+
+impl<S: RatchetSuite + 'static> Twice<S> {
+    /// Whether the ciphertexts, from byte `at` on, show what the texts differ in.
+    fn shows_the_difference(&self, at: usize) -> bool {
+        let [a, b] = [&self.sealed[0][at..], &self.sealed[1][at..]];
+        xor(a, b).starts_with(&xor(TEXTS[0], TEXTS[1]))
+    }
+
+    /// The first message with a text that nobody wrote, made without any key: from both messages
+    /// and the first text.
+    fn forgery(&self, at: usize) -> Option<Vec<u8>> {
+        let end = at + TEXTS[0].len();
+        let text = |n: usize| self.sealed[n].get(at..end);
+        let tag = |n: usize| <[u8; 16]>::try_from(self.sealed[n].get(end..)?).ok();
+        let key = Key::of_two(&self.aad, [text(0)?, text(1)?], [tag(0)?, tag(1)?])?;
+        let forged = xor(&xor(text(0)?, TEXTS[0]), TEXTS[2]);
+        let mut sealed = self.sealed[0][..at].to_vec();
+        sealed.extend_from_slice(&forged);
+        sealed.extend_from_slice(&key.tag(&self.aad, &forged));
+        self.with(&sealed)
+    }
+
+    /// The first message with the first `at` bytes of the other's sealed part.
+    fn spliced(&self, at: usize) -> Option<Vec<u8>> {
+        self.with(&[&self.sealed[1][..at], &self.sealed[0][at..]].concat())
+    }
+
+    /// The first message with another sealed part of the same length.
+    fn with(&self, sealed: &[u8]) -> Option<Vec<u8>> {
+        let mut message = self.messages[0].clone();
+        let from = message.windows(sealed.len()).position(|w| w == self.sealed[0])?;
+        message.get_mut(from..from + sealed.len())?.copy_from_slice(sealed);
+        Some(message)
+    }
+}
+
+/// Adds what was found.
+///
+/// # Errors
+/// What the library refuses.
+pub fn add(report: &mut Report) -> Result<()> {
+    report.say("rollback: a state that was put back seals a second text (E-G5)");
+    paper(report)?;
+    v3(report)?;
+    b2c20(report)
+}
+
+fn paper(report: &mut Report) -> Result<()> {
+    let mut twice = twice::<Paper>([TEXTS[0], TEXTS[1]])?;
+    let shown = twice.shows_the_difference(0);
+    let found = if shown { "the XOR of both texts" } else { "nothing" };
+    report.shapes.push(Shape::is("paper: two ciphertexts show", found, shown));
+    let forged = twice.forgery(0).context("no key of Poly1305 was found")?;
+    let read = twice.reader.body(&forged);
+    let found = read.as_ref().map_or("refused".into(), |read| {
+        format!("opened: \"{}\", which nobody wrote", String::from_utf8_lossy(read))
+    });
+    let holds = read.is_some_and(|read| read.as_slice() == TEXTS[2]);
+    report.say(format!(
+        "  paper: key of Poly1305 computed from two tags; a third message is {found}"
+    ));
+    report.shapes.push(Shape::is("paper: a third message is forged", found, holds));
+    Ok(())
+}
+
+fn v3(report: &mut Report) -> Result<()> {
+    let twice = twice::<V3>(ALIKE)?;
+    let [a, b] = &twice.sealed;
+    let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let found = format!("{same} equal bytes of ciphertext, the texts have 17");
+    report.shapes.push(Shape::is("v3: the common prefix shows", found, same == BLOCK_BYTES));
+    Ok(())
+}
+
+fn b2c20(report: &mut Report) -> Result<()> {
+    // N stands in front.
+    let at = 16;
+    let mut differ = twice::<B2c20>([TEXTS[0], TEXTS[1]])?;
+    let shown = differ.shows_the_difference(at);
+    let prefix = twice::<B2c20>(ALIKE)?;
+    let [a, b] = &prefix.sealed;
+    let same = xor(&a[at..], &b[at..]).iter().take(BLOCK_BYTES).filter(|byte| **byte == 0).count();
+    let found = format!("XOR of the texts: {shown}; equal bytes of a common prefix: {same} of 16");
+    let hidden = !shown && same < 4;
+    report.shapes.push(Shape::is("b2c20: two ciphertexts show nothing", found, hidden));
+    let spliced = differ.spliced(at).context("no sealed part")?;
+    let opened = differ.reader.body(&spliced).is_some();
+    let found = if opened { "opened" } else { "refused" };
+    let claim = "b2c20: the nonce of one before the text of the other is";
+    report.shapes.push(Shape::is(claim, found, !opened));
+    let equal = twice::<B2c20>([TEXTS[0]; 2])?;
+    let found = if equal.messages[0] == equal.messages[1] { "equal messages" } else { "others" };
+    let holds = equal.messages[0] == equal.messages[1];
+    report.shapes.push(Shape::is("b2c20: equal texts give", found, holds));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_attack_succeeds_on_the_paper_and_fails_on_ours() {
+        let mut report = Report::default();
+        add(&mut report).unwrap();
+        assert_eq!(report.shapes.len(), 6);
+        let failed: Vec<_> = report.shapes.iter().filter(|shape| !shape.holds).collect();
+        assert!(failed.is_empty(), "{failed:?}");
+    }
+
+    /// The reader of the test above is a real one: without the forgery it opens the first text.
+    #[test]
+    fn what_was_written_opens() {
+        let mut twice = twice::<Paper>([TEXTS[0], TEXTS[1]]).unwrap();
+        let read = twice.reader.body(&twice.messages[0]).unwrap();
+        assert_eq!(read.as_slice(), TEXTS[0]);
+    }
+}

@@ -1,0 +1,125 @@
+//! Part `thief`: messages are delayed, the conversation goes on, later the whole state is stolen.
+//!
+//! ```text
+//! Alice  m0 m1 m2 m3 m4   then a new ratchet key that says: five in the old chain
+//! Bob    m0 .. (m1 - m4 are late) ..  the new key ............ the thief, who kept m1 - m4
+//! ```
+//! signal-protocol-java keeps the chain key of up to five old chains, for ever. We close the chain:
+//! its four keys are kept for 30 days, its chain key is wiped at once.
+
+use anyhow::{Context as _, Result};
+use mezza::backend::AwsLc;
+use mezza_core::{Aead as _, Secret, Suite, Time};
+use mezza_ratchet::session::SKIPPED_D;
+use mezza_ratchet::suite::{B2c20, Kdf as _, RatchetSuite};
+use mezza_ratchet::wire::Wire as _;
+use mezza_ratchet::{IdentityKey, Table};
+
+use crate::ours::device::Device as _;
+use crate::ours::talk::{NOW, Talker};
+use crate::run::Report;
+use crate::shape::Shape;
+
+type Device = Talker<B2c20, AwsLc>;
+type Rules = <B2c20 as RatchetSuite>::Kdf;
+type Format = <B2c20 as RatchetSuite>::Wire;
+
+/// Where the receiving chain's key lies in a stored session, and its index behind it.
+const CHAIN_AT: usize = 252;
+/// Messages that are late.
+const LATE: usize = 4;
+
+/// A receiving chain as a thief finds it.
+struct Chain {
+    key: Secret<32>,
+    n: u32,
+}
+
+/// Adds what was found.
+///
+/// # Errors
+/// What the library refuses.
+pub fn add(report: &mut Report) -> Result<()> {
+    let (mut alice, mut bob) = Device::pair()?;
+    let bundle = bob.publish()?;
+    alice.begin(&bundle)?;
+    let first = alice.seal(b"m0")?;
+    bob.open(&first).context("m0")?;
+    let answer = bob.seal(b"go on")?;
+    alice.open(&answer).context("an answer")?;
+    let opened = alice.seal(b"m0 of the next chain")?;
+    bob.open(&opened).context("m0 of the next chain")?;
+    let late: Vec<_> = (0..LATE).map(|_| alice.seal(b"a late note")).collect::<Result<_>>()?;
+    let kept = chain(&bob)?;
+    let answer = bob.seal(b"well?")?;
+    alice.open(&answer).context("an answer")?;
+    let new = alice.seal(b"a new key")?;
+    bob.open(&new).context("a new key")?;
+
+    let (from, to) = (*bob.talk().remote(), *bob.talk().local());
+    let months = |days: u64| NOW.plus_ms(days * Time::DAY_MS);
+    report.say("thief: four notes are late, their chain ended; the whole state is stolen after ..");
+    for (days, ours_reads) in [(1, LATE), (SKIPPED_D + 1, 0)] {
+        drop(bob.talk_mut().sweep(months(days)));
+        let java = late.iter().filter(|note| reads(&kept, note, &from, &to)).count();
+        let is_skipped = |change: &&_| mezza_ratchet::Change::table(change) == Table::Skipped;
+        let ours = bob.talk().records().iter().filter(is_skipped).count();
+        let stolen = chain(&bob)?;
+        let walked = late.iter().filter(|note| reads(&stolen, note, &from, &to)).count();
+        report.say(format!(
+            "  {days:>2} d: reads {java} with an old chain key, as Java keeps it; {ours} with ours"
+        ));
+        let claim = format!("thief after {days} d, Java's rule: notes read");
+        report.shapes.push(Shape::is(claim, java.to_string(), java == LATE));
+        let claim = format!("thief after {days} d, our rule: notes read");
+        let holds = ours == ours_reads && walked == 0;
+        report.shapes.push(Shape::is(claim, ours.to_string(), holds));
+    }
+    Ok(())
+}
+
+/// The receiving chain in the stored session of a device.
+fn chain(device: &Device) -> Result<Chain> {
+    let records = device.talk().records();
+    let session = records.iter().find_map(|change| match change {
+        mezza_ratchet::Change::Put { table: Table::Session, value, .. } => Some(value),
+        _ => None,
+    });
+    let stored = session.and_then(|value| value.get(CHAIN_AT..CHAIN_AT + 36));
+    let (key, n) = stored.and_then(|stored| stored.split_first_chunk()).context("no chain")?;
+    let n = u32::from_be_bytes(n.try_into()?);
+    Ok(Chain { key: Secret::copy_from(key), n })
+}
+
+/// Whether a chain key opens a message that was captured.
+fn reads(chain: &Chain, message: &[u8], from: &IdentityKey, to: &IdentityKey) -> bool {
+    let Ok(envelope) = Format::decode(message) else { return false };
+    let mut aad = Vec::new();
+    Format::aad(from, to, &[], &mut aad);
+    aad.extend_from_slice(&envelope.inner.head);
+    let mut key = chain.key.duplicate();
+    for _ in chain.n..envelope.inner.n {
+        key = Rules::chain(&key).0;
+    }
+    let (_, message_key) = Rules::chain(&key);
+    <B2c20 as Suite>::Aead::open::<AwsLc>(
+        &message_key,
+        [&aad, envelope.inner.tail],
+        &envelope.inner.sealed,
+    )
+    .is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_chain_is_worth_nothing_after_its_keys_are_gone() {
+        let mut report = Report::default();
+        add(&mut report).unwrap();
+        assert_eq!(report.shapes.len(), 4, "{}", B2c20::NAME);
+        let failed: Vec<_> = report.shapes.iter().filter(|shape| !shape.holds).collect();
+        assert!(failed.is_empty(), "{failed:?}");
+    }
+}
