@@ -236,6 +236,8 @@ fn names_that_say_nothing() {
     }
     let path = "crates/mezza-sim/src/a.rs";
     refuses_once("getter", &[(path, "pub fn get_name() {}\n")], path, "without `get_`");
+    let peer = [("lab/peers/x/src/store.rs", "async fn get_name() {}\n")];
+    assert_eq!(said("getter-of-others", &peer), [""; 0]);
     refuses_once("manager", &[(path, "pub struct LinkManager;\n")], path, "`LinkManager`");
 }
 

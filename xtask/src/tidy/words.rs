@@ -105,7 +105,9 @@ fn empty_names_in(path: &str, code: &str) -> Vec<Refusal> {
             let end = after.find(|c: char| !c.is_alphanumeric() && c != '_');
             Some(after[..end.unwrap_or(after.len())].to_owned())
         };
-        if item("fn ").is_some_and(|name| name.starts_with("get_")) {
+        // What wraps a library of others implements traits that others named.
+        let ours = !path.starts_with("lab/peers/");
+        if ours && item("fn ").is_some_and(|name| name.starts_with("get_")) {
             return Some("a getter is named like what it gives, without `get_`".to_owned());
         }
         let empty = |name: &String| {
