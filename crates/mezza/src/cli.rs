@@ -6,6 +6,7 @@
 pub mod args;
 pub mod client;
 pub mod follow;
+pub mod lab;
 pub mod people;
 pub mod person;
 pub mod ratchet;
@@ -71,6 +72,7 @@ fn run(cli: Cli) -> Result<Exit, Fault> {
     match cli.command {
         Command::Completions { shell } => return Ok(completions(shell)),
         Command::Man { dir } => return man(&dir, out),
+        Command::Lab { words } => return lab::lab(&words),
         Command::Openapi => {
             show::raw(crate::web::description()?.trim_end());
             return Ok(Exit::Done);
@@ -99,7 +101,10 @@ fn run(cli: Cli) -> Result<Exit, Fault> {
         Command::Log { name, n, follow } => talk::log(&desk, &name, n, follow),
         Command::Outbox { what } => talk::outbox(&desk, what.as_ref()),
         Command::Carriers => talk::carriers(&desk),
-        Command::Completions { .. } | Command::Man { .. } | Command::Openapi => Ok(()),
+        Command::Completions { .. }
+        | Command::Man { .. }
+        | Command::Lab { .. }
+        | Command::Openapi => Ok(()),
     };
     done.map(|()| Exit::Done)
 }

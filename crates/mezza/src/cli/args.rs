@@ -2,6 +2,7 @@
 
 mod ratchet;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -96,6 +97,13 @@ pub enum Command {
         /// What to do
         #[command(subcommand)]
         what: Ratchet,
+    },
+    /// Measure: the papers' tables beside ours, the goals beside their limits
+    #[command(disable_help_flag = true)]
+    Lab {
+        /// What to do; `mezza lab --help` tells
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
+        words: Vec<OsString>,
     },
     /// Look for what is wrong
     Doctor,
