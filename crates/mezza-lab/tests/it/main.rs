@@ -72,6 +72,67 @@ fn what_is_unknown_is_refused_and_what_is_there_is_listed() {
     assert!(String::from_utf8_lossy(&listed.stdout).contains("measured, in"));
 }
 
+/// Every row of the ratchet is measured, or says which peer would have to come.
+#[test]
+fn lab_1_the_rows_of_the_ratchet() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab(&["goals", "ratchet", "--profile", "smoke", "--json"], folder.path());
+    let rows = values(&output);
+    let shown = || format!("{rows:#?}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", shown());
+    assert_eq!(rows.len(), 12 + 9 + 5, "{}", shown());
+    for row in &rows {
+        let measured = row["measured"].as_f64().is_some_and(|figure| figure > 0.0);
+        let excused = row["verdict"] == "PEER ABSENT" && row["reason"].is_string();
+        assert!(measured != excused, "{row}");
+    }
+    // What needs no peer was measured.
+    let of = |id: &str| rows.iter().filter(|row| row["id"] == id).collect::<Vec<_>>();
+    for id in ["T3", "T4", "T5"] {
+        assert!(of(id).iter().all(|row| row["measured"].is_number()), "{id}: {}", shown());
+    }
+    let text = std::fs::read_to_string(folder.path().join("raw/ratchet-goals.jsonl")).unwrap();
+    for who in ["ours:v3", "ours:b2c20", "ours:bare-paper"] {
+        assert!(text.contains(&format!("\"who\":\"{who}\"")), "{who}");
+    }
+}
+
+/// The paper's tables print with the paper's values, ours and what is not here; speeds decide
+/// nothing in a smoke run, attacks do.
+#[test]
+fn lab_1_the_paper_on_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab(&["run", "signal", "--profile", "smoke"], folder.path());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let words = [
+        "67,880 ns",
+        "aws-lc, no AES, no SHA instructions",
+        "sign test p = 0.055",
+        "E-G1: Table 3, cbc-hmac-seal file: the text says 18651238",
+        "paper: one number for both",
+        "which nobody wrote",
+        "SKIPPED jvm: too slow for a smoke run",
+    ];
+    for word in words {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    for name in ["t1", "t2", "t3", "f5", "f6", "x"] {
+        let table = folder.path().join(format!("tables/signal-{name}.json"));
+        let value: Value = serde_json::from_str(&std::fs::read_to_string(table).unwrap()).unwrap();
+        assert_eq!(value["holds"], true, "{name}");
+        assert!(folder.path().join(format!("raw/signal-{name}.jsonl")).exists());
+    }
+}
+
+#[test]
+fn an_experiment_that_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab(&["run", "signal-t9"], folder.path());
+    assert_eq!(output.status.code(), Some(66));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("`mezza-lab list`"));
+}
+
 #[test]
 fn the_doctor_looks_at_this_machine() {
     let output = Command::new(env!("CARGO_BIN_EXE_mezza-lab")).arg("doctor").output().unwrap();

@@ -48,9 +48,9 @@ fn cbc_seal(keys: &Keys, text: &mut Vec<u8>) -> Result<(), ErrorStack> {
     let bytes = text.len();
     text.resize((bytes / BLOCK_BYTES + 1) * BLOCK_BYTES, 0);
     let whole = bytes / BLOCK_BYTES * BLOCK_BYTES;
-    let done = cipher.cipher_update_inplace(&mut text[..whole], whole)?;
-    let mut last = [0; 2 * BLOCK_BYTES];
     let rest = text[whole..bytes].to_vec();
+    let done = cipher.cipher_update_inplace(text, whole)?;
+    let mut last = [0; 2 * BLOCK_BYTES];
     let at = cipher.cipher_update(&rest, Some(&mut last))?;
     let end = at + cipher.cipher_final(&mut last[at..])?;
     text[done..].copy_from_slice(&last[..end]);
