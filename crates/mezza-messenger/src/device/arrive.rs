@@ -210,9 +210,13 @@ impl<B: Backend> Device<B> {
             OpenError::SuiteMismatch { message, .. } => List::ours().holds(message),
             _ => false,
         };
-        if let (false, OpenError::SuiteUnsupported(_))
-        | (false, OpenError::SuiteMismatch { .. } | OpenError::SuiteDowngrade) = (lost, error)
-        {
+        let foreign = matches!(
+            error,
+            OpenError::SuiteUnsupported(_)
+                | OpenError::SuiteMismatch { .. }
+                | OpenError::SuiteDowngrade
+        );
+        if foreign && !lost {
             self.trouble(id, Trouble::Suite(error));
         }
         let Some(contact) = self.contacts.get_mut(&id) else { return };

@@ -146,12 +146,11 @@ fn conversation<B: Backend>(suite: SuiteId) -> Vec<Vec<u8>> {
         _ => None,
     });
     let (bundle, one_time) = published.unwrap();
-    let checked = match prekeys.signal_bundle(1) {
-        Some(bundle) => bundle.check(&bob.public(), 1),
-        None => {
-            let list = List::new(&[suite]).unwrap();
-            Bundle::decode(&bundle).unwrap().check_with(&list, &bob.public(), &list, now)
-        }
+    let checked = if let Some(bundle) = prekeys.signal_bundle(1) {
+        bundle.check(&bob.public(), 1)
+    } else {
+        let list = List::new(&[suite]).unwrap();
+        Bundle::decode(&bundle).unwrap().check_with(&list, &bob.public(), &list, now)
     };
     let base = draw(rng);
     let begun = checked.unwrap().initiate::<B>(&alice, base, Some(one_time), rng);

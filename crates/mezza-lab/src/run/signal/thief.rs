@@ -99,9 +99,9 @@ fn reads(chain: &Chain, message: &[u8], from: &IdentityKey, to: &IdentityKey) ->
     aad.extend_from_slice(&envelope.inner.head);
     let mut key = chain.key.duplicate();
     for _ in chain.n..envelope.inner.n {
-        key = Rules::chain(&key).0;
+        drop(Rules::chain(&mut key));
     }
-    let (_, message_key) = Rules::chain(&key);
+    let message_key = Rules::chain(&mut key);
     <B2c20 as Suite>::Aead::open::<AwsLc>(
         &message_key,
         [&aad, envelope.inner.tail],
