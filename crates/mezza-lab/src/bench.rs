@@ -18,6 +18,8 @@ use crate::row::Stop;
 
 /// A smoke run makes so many times fewer calls.
 const SMOKE: usize = 20;
+/// Most bytes of a text in a smoke run.
+const SMOKE_BYTES: usize = 28_000;
 
 /// What every measurement may use.
 pub struct Bench {
@@ -91,10 +93,19 @@ impl Bench {
         Ok(self.path)
     }
 
-    /// The entries with the calls of this profile.
+    /// The entries with the calls and sizes of this profile.
     fn sized(&self, entries: &[Entry]) -> Vec<Entry> {
         let calls = |calls: usize| self.profile.pick(calls.div_ceil(SMOKE), calls, calls);
-        entries.iter().map(|entry| Entry { calls: calls(entry.calls), ..entry.clone() }).collect()
+        let of = |entry: &Entry| {
+            let (calls, size) = (calls(entry.calls), self.bytes(entry.size));
+            Entry { calls, size, ..entry.clone() }
+        };
+        entries.iter().map(of).collect()
+    }
+
+    /// A size as this profile has it: the files of a smoke run are small.
+    pub fn bytes(&self, size: usize) -> usize {
+        self.profile.pick(size.min(SMOKE_BYTES), size, size)
     }
 
     /// Measures all entries in each of several rounds, in seeded random order, on `peers`.

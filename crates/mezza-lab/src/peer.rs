@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::cli::Profile;
 use crate::place;
 use crate::row::Stop;
 
@@ -147,6 +148,17 @@ pub fn find(name: &str, args: &[&str]) -> Result<Found> {
         return Ok(Err(format!("`lab/peers/{name}.sh version` failed; fetch the peer again")));
     }
     Ok(Peer::start(script(name, "run")?.args(args)).map_err(|e| format!("{name}: {e}; fetch it")))
+}
+
+/// [`find`], but a smoke run starts no virtual machine.
+///
+/// # Errors
+/// If the repository is not around us.
+pub fn find_for(profile: Profile, name: &str) -> Result<Found> {
+    if profile == Profile::Smoke && ["java", "jvm"].contains(&name) {
+        return Ok(Err(format!("{name}: too slow for a smoke run; use `--profile quick`")));
+    }
+    find(name, &[])
 }
 
 /// Gets a peer from its registry (LAB-11: only when somebody asks for it).

@@ -175,7 +175,8 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
         ("wacore", WACORE.to_vec()),
     ];
     for (name, goals) in &all {
-        let found = peer::find(name, &[])?.map_err(|reason| absent.push((*name, reason)));
+        let found =
+            peer::find_for(bench.profile, name)?.map_err(|reason| absent.push((*name, reason)));
         let Ok(found) = found else { continue };
         let peer = peers.len();
         peers.push(found);
@@ -190,7 +191,7 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
         all.iter().flat_map(|(_, g)| g).map(|g| (g.2, g.3)).collect();
     ours.sort_unstable();
     ours.dedup();
-    for who in ["v3", "v3-portable"] {
+    for who in ["v3", "v3-portable", "bare-v3"] {
         wanted.extend(ours.iter().map(|&(op, size)| Wanted { peer: 0, who, op, size }));
     }
     let figures = Figures::measure(bench, &mut peers, wanted)?;
@@ -207,11 +208,15 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// One row against a peer; our portable backend stands below.
+/// One row against a peer; below stand our portable backend, and our ratchet without the rows that
+/// a conversation makes for the disk, which not every peer has.
 fn against(figures: &Figures, name: &str, (id, goal, op, size, limit): Goal) -> Result<Row> {
     let row = figures.row(id, goal, [["v3", op], [name, op]], size, limit)?;
     let portable = figures.ratio(["v3-portable", op], [name, op], size)?;
-    let row = row.with(format!("Portable instead of AwsLc: {portable}"));
+    let bare = figures.ratio(["bare-v3", op], [name, op], size)?;
+    let row = row
+        .with(format!("the ratchet alone, without conversation: {bare}"))
+        .with(format!("Portable instead of AwsLc: {portable}"));
     if limit.is_nan() {
         let ratio = figures.ratio(["v3", op], [name, op], size)?;
         let shown = Row::context(id, goal, Figure::plain(figures.decisive(ratio), "x"));

@@ -9,14 +9,13 @@ use mezza_ratchet::suite::{RatchetSuite, is_container};
 use mezza_ratchet::wire::Wire as _;
 use mezza_ratchet::x3dh::{self, Offered};
 use mezza_ratchet::{
-    Bundle, Changes, CheckedBundle, Identity, IdentityKey, List, OneTime, Padding, Prekeys,
-    SignalBundle,
+    Changes, Identity, IdentityKey, List, OneTime, Padding, Prekeys, SignalBundle,
 };
 
 use mezza_core::Wiping;
 
 use super::device::Device;
-use super::talk::{NOW, REGISTRATION, publish};
+use super::talk::{Published, REGISTRATION, publish};
 
 /// When a ratchet without a conversation began, as far as it knows.
 const BEGAN: Time = Time::from_ms(1);
@@ -27,14 +26,6 @@ pub struct Bare<S, B> {
     remote: IdentityKey,
     offered: Option<(Ephemeral, Ephemeral)>,
     ratchet: Option<Ratchet<S, B>>,
-}
-
-/// What it publishes.
-pub enum Published {
-    /// Of a container suite.
-    Container(Vec<u8>),
-    /// Of a suite in Signal's format.
-    Signal(Box<SignalBundle>),
 }
 
 impl<S: RatchetSuite, B: Backend> Bare<S, B> {
@@ -65,23 +56,11 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
     }
 
     fn begin_from(&mut self, bundle: &Published, base: &Ephemeral) -> Result<()> {
-        let (checked, one_time) = self.check(bundle)?;
+        let (checked, one_time) = bundle.check::<S>(&self.remote)?;
         let identity = &self.identity;
         let (ratchet, _) = x3dh::initiate::<S, B>(&checked, identity, base, one_time, &mut OsRng)?;
         self.ratchet = Some(ratchet);
         Ok(())
-    }
-
-    fn check(&self, bundle: &Published) -> Result<(CheckedBundle, Option<OneTime>)> {
-        Ok(match bundle {
-            Published::Container(bytes) => {
-                let floor = List::new(&[S::ID])?;
-                (Bundle::decode(bytes)?.check(&self.remote, &floor, NOW)?, None)
-            }
-            Published::Signal(bundle) => {
-                (bundle.check_as::<S>(&self.remote, REGISTRATION)?, bundle.one_time)
-            }
-        })
     }
 
     /// The ratchet, once there is one.
@@ -117,14 +96,13 @@ impl<S: RatchetSuite + 'static, B: Backend> Device for Bare<S, B> {
         Ok((Self::new(near, b), Self::new(far, a)))
     }
 
-    /// With a one-time key where the format is Signal's; the prekeys of a container keep theirs.
     fn publish(&mut self) -> Result<Published> {
         if is_container(S::ID) {
             let mut prekeys = Prekeys::new(self.identity.duplicate()).offering(&[S::ID]);
-            let (bytes, _) = publish::<B>(&mut prekeys)?;
+            let (bytes, one_time, opk) = publish::<B>(&mut prekeys)?;
             let (_, _, spk) = prekeys.spks().next().context("no signed prekey")?;
-            self.offered = Some((spk.duplicate(), Ephemeral::draw::<B>(&mut OsRng)));
-            return Ok(Published::Container(bytes));
+            self.offered = Some((spk.duplicate(), opk));
+            return Ok(Published::Container(bytes, one_time));
         }
         let [spk, opk] = [0; 2].map(|_| Ephemeral::draw::<B>(&mut OsRng));
         let signature = self.identity.sign::<S::Sig>(&[&[5], spk.public()], &mut OsRng);

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use anyhow::{Context as _, Result};
 use mezza::rng::OsRng;
-use mezza_core::{Backend, Ephemeral, Machine as _, Suite, Time};
+use mezza_core::{Backend, Ephemeral, Machine as _, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::{RatchetSuite, is_container};
 use mezza_ratchet::{
@@ -38,14 +38,20 @@ pub enum Published {
 
 impl Published {
     /// Decoded and checked against the identity of its device.
-    fn check<S: Suite>(&self, remote: &IdentityKey) -> Result<(CheckedBundle, Option<OneTime>)> {
+    ///
+    /// # Errors
+    /// What the library refuses.
+    pub fn check<S: RatchetSuite>(
+        &self,
+        remote: &IdentityKey,
+    ) -> Result<(CheckedBundle, Option<OneTime>)> {
         Ok(match self {
             Self::Container(bytes, one_time) => {
                 let floor = List::new(&[S::ID])?;
                 let checked = Bundle::decode(bytes)?.check(remote, &floor, NOW)?;
                 (checked, Some(*one_time))
             }
-            Self::Signal(bundle) => (bundle.check(remote, REGISTRATION)?, bundle.one_time),
+            Self::Signal(bundle) => (bundle.check_as::<S>(remote, REGISTRATION)?, bundle.one_time),
         })
     }
 }
@@ -68,11 +74,13 @@ impl<S: RatchetSuite + 'static, B: Backend> Talker<S, B> {
     }
 }
 
-/// Lets prekeys make one signed and one one-time key, and gives what they publish.
+/// Lets prekeys make one signed and one one-time key, and gives what they publish and the pair of
+/// the latter.
 ///
 /// # Errors
 /// What the library refuses.
-pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTime)> {
+pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTime, Ephemeral)> {
+    let opk = Ephemeral::draw::<B>(&mut OsRng);
     prekeys.wake(NOW, &mut OsRng);
     let mut published = None;
     while let Some(output) = prekeys.poll() {
@@ -80,11 +88,11 @@ pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTime)> 
             Output::Need { spk, .. } => {
                 let draw = || Ephemeral::draw::<B>(&mut OsRng);
                 let spk = std::iter::repeat_with(draw).take(spk).collect();
-                let fresh = Input::Fresh { spk, opk: vec![draw()] };
+                let fresh = Input::Fresh { spk, opk: vec![opk.duplicate()] };
                 prekeys.handle(fresh, NOW, &mut OsRng)?;
             }
             Output::Publish { bundle, mut one_time, .. } => {
-                published = one_time.pop().map(|one_time| (bundle, one_time));
+                published = one_time.pop().map(|one_time| (bundle, one_time, opk.duplicate()));
             }
             Output::Store(_) | Output::Low => {}
         }
@@ -103,7 +111,7 @@ impl<S: RatchetSuite + 'static, B: Backend> Device for Talker<S, B> {
 
     fn publish(&mut self) -> Result<Published> {
         self.prekeys = Prekeys::new(self.identity.duplicate()).offering(&[S::ID]);
-        let (bytes, one_time) = publish::<B>(&mut self.prekeys)?;
+        let (bytes, one_time, _) = publish::<B>(&mut self.prekeys)?;
         if is_container(S::ID) {
             return Ok(Published::Container(bytes, one_time));
         }

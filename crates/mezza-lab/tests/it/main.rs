@@ -72,52 +72,42 @@ fn what_is_unknown_is_refused_and_what_is_there_is_listed() {
     assert!(String::from_utf8_lossy(&listed.stdout).contains("measured, in"));
 }
 
-/// Every row of the ratchet is measured, or says which peer would have to come.
+/// The rows that need no peer are measured; all of them run in `cargo xtask test lab`.
 #[test]
 fn lab_1_the_rows_of_the_ratchet() {
     let folder = tempfile::tempdir().unwrap();
-    let output = lab(&["goals", "ratchet", "--profile", "smoke", "--json"], folder.path());
+    let args = ["goals", "ratchet", "--profile", "smoke", "--only", "T4", "--json"];
+    let output = lab(&args, folder.path());
     let rows = values(&output);
     let shown = || format!("{rows:#?}\n{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{}", shown());
-    assert_eq!(rows.len(), 12 + 9 + 5, "{}", shown());
-    for row in &rows {
-        let measured = row["measured"].as_f64().is_some_and(|figure| figure > 0.0);
-        let excused = row["verdict"] == "PEER ABSENT" && row["reason"].is_string();
-        assert!(measured != excused, "{row}");
-    }
-    // What needs no peer was measured.
-    let of = |id: &str| rows.iter().filter(|row| row["id"] == id).collect::<Vec<_>>();
-    for id in ["T3", "T4", "T5"] {
-        assert!(of(id).iter().all(|row| row["measured"].is_number()), "{id}: {}", shown());
-    }
+    let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["T4", "T4", "T4", "T5", "T5"]);
+    let measured = |row: &Value| row["measured"].as_f64().is_some_and(|figure| figure > 0.0);
+    assert!(rows.iter().all(measured), "{}", shown());
     let text = std::fs::read_to_string(folder.path().join("raw/ratchet-goals.jsonl")).unwrap();
-    for who in ["ours:v3", "ours:b2c20", "ours:bare-paper"] {
-        assert!(text.contains(&format!("\"who\":\"{who}\"")), "{who}");
-    }
+    assert!(text.contains("\"who\":\"ours:b2c20\""));
 }
 
 /// The paper's tables print with the paper's values, ours and what is not here; speeds decide
-/// nothing in a smoke run, attacks do.
+/// nothing in a smoke run.
 #[test]
 fn lab_1_the_paper_on_signal() {
     let folder = tempfile::tempdir().unwrap();
-    let output = lab(&["run", "signal", "--profile", "smoke"], folder.path());
+    let output = lab(&["run", "signal-t2", "signal-f6", "--profile", "smoke"], folder.path());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
     let words = [
-        "67,880 ns",
+        "1,826,513 ns",
         "aws-lc, no AES, no SHA instructions",
         "sign test p = 0.055",
-        "E-G1: Table 3, cbc-hmac-seal file: the text says 18651238",
         "paper: one number for both",
-        "which nobody wrote",
         "SKIPPED jvm: too slow for a smoke run",
     ];
     for word in words {
         assert!(text.contains(word), "{word}: {text}");
     }
-    for name in ["t1", "t2", "t3", "f5", "f6", "x"] {
+    for name in ["t2", "f6"] {
         let table = folder.path().join(format!("tables/signal-{name}.json"));
         let value: Value = serde_json::from_str(&std::fs::read_to_string(table).unwrap()).unwrap();
         assert_eq!(value["holds"], true, "{name}");

@@ -11,9 +11,9 @@ use mezza_ratchet::{Bundle, BundleError, Identity, IdentityKey, List, OneTime, S
 
 use super::super::Report;
 use crate::bench::Bench;
-use crate::ours::bare::{Bare, Published};
+use crate::ours::bare::Bare;
 use crate::ours::device::Device as _;
-use crate::ours::talk::{NOW, REGISTRATION};
+use crate::ours::talk::{NOW, Published, REGISTRATION};
 use crate::peer::{self, Peer};
 use crate::shape::Shape;
 

@@ -66,7 +66,7 @@ fn cell(
     size: usize,
     processes: usize,
 ) -> Result<Result<Cold, String>> {
-    let asked = format!("{}:{op}", provider.prefix);
+    let (asked, size) = (format!("{}:{op}", provider.prefix), bench.bytes(size));
     let mut all = Vec::new();
     for _ in 0..processes {
         let mut peer = match fresh(provider)? {
