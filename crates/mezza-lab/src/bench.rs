@@ -97,8 +97,8 @@ impl Bench {
     fn sized(&self, entries: &[Entry]) -> Vec<Entry> {
         let calls = |calls: usize| self.profile.pick(calls.div_ceil(SMOKE), calls, calls);
         let of = |entry: &Entry| {
-            let (calls, size) = (calls(entry.calls), self.bytes(entry.size));
-            Entry { calls, size, ..entry.clone() }
+            let (size, calls) = (self.bytes(entry.size), calls(entry.calls));
+            Entry { size, calls, ..entry.clone() }
         };
         entries.iter().map(of).collect()
     }
@@ -137,16 +137,16 @@ impl Bench {
             }
         }
         let busy = rounds.iter().filter(|round| round.busy).count();
+        let all_busy = is_busy(busy, rounds.len());
         let of_entry = |at: usize| {
             let of_round = |round: &Round<Vec<Option<Rate>>>| {
                 round.value[at].map(|value| Round { value, busy: round.busy })
             };
-            match &refused[at] {
-                Some(reason) => Err(reason.clone()),
-                None => {
-                    Ok(Series(counted(&rounds.iter().filter_map(of_round).collect::<Vec<_>>())))
-                }
+            if let Some(reason) = &refused[at] {
+                return Err(reason.clone());
             }
+            let rates = counted(&rounds.iter().filter_map(of_round).collect::<Vec<_>>());
+            Ok(Series { rates, busy: all_busy })
         };
         let series = (0..entries.len()).map(of_entry).collect();
         Ok(Contest { series, rounds: rounds.len(), busy })
@@ -179,17 +179,14 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// Whether so many rounds were disturbed that the others are no more than chance.
-    pub fn is_busy(&self) -> bool {
-        3 * self.busy > self.rounds
-    }
-
     /// How quiet it was, for people.
     pub fn quiet(&self) -> String {
         let Self { rounds, busy, .. } = self;
         match busy {
             0 => format!("{rounds} rounds, not busy"),
-            _ if !self.is_busy() => format!("{rounds} rounds, {busy} disturbed ones left out"),
+            _ if !is_busy(*busy, *rounds) => {
+                format!("{rounds} rounds, {busy} disturbed ones left out")
+            }
             _ => format!("{busy} of {rounds} rounds on a busy machine: ratios of minima count"),
         }
     }
@@ -197,38 +194,42 @@ impl Contest {
 
 /// The figures of one entry in the rounds that count.
 #[derive(Clone, Debug)]
-pub struct Series(pub Vec<Rate>);
+pub struct Series {
+    rates: Vec<Rate>,
+    busy: bool,
+}
 
 impl Series {
-    /// Median over the rounds of the medians, ns.
-    pub fn median(&self) -> f64 {
-        median(&self.0.iter().map(|rate| rate.median).collect::<Vec<_>>())
+    /// What decides, ns: the median over the rounds of their medians; on a busy machine the least
+    /// of all, which other programs disturb least.
+    pub fn cost(&self) -> f64 {
+        if self.busy {
+            return self.min();
+        }
+        median(&self.rates.iter().map(|rate| rate.median).collect::<Vec<_>>())
     }
 
     /// The least of all, ns.
     pub fn min(&self) -> f64 {
-        self.0.iter().map(|rate| rate.min).fold(f64::INFINITY, f64::min)
+        self.rates.iter().map(|rate| rate.min).fold(f64::INFINITY, f64::min)
     }
 
     /// This divided by `other`, round by round.
     pub fn over(&self, other: &Self) -> Ratio {
-        let each = self.0.iter().zip(&other.0).map(|(a, b)| a.median / b.median).collect();
-        let sorted = sort(each);
+        let pairs = self.rates.iter().zip(&other.rates);
+        let sorted = sort(pairs.map(|(a, b)| a.median / b.median).collect());
         let end = |at: Option<&f64>| at.copied().unwrap_or(f64::NAN);
-        Ratio {
-            median: median(&sorted),
-            low: end(sorted.first()),
-            high: end(sorted.last()),
-            of_minima: self.min() / other.min(),
-        }
+        let of_minima = self.min() / other.min();
+        let value = if self.busy { of_minima } else { median(&sorted) };
+        Ratio { value, low: end(sorted.first()), high: end(sorted.last()), of_minima }
     }
 }
 
 /// A ratio from one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio {
-    /// Median over the rounds.
-    pub median: f64,
+    /// What decides: the median over the rounds; on a busy machine the ratio of the minima.
+    pub value: f64,
     /// The least of a round.
     pub low: f64,
     /// The greatest of a round.
@@ -239,8 +240,8 @@ pub struct Ratio {
 
 impl std::fmt::Display for Ratio {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { median, low, high, of_minima } = self;
-        write!(f, "{median:.2} [{low:.2}, {high:.2}], of minima {of_minima:.2}")
+        let Self { value, low, high, of_minima } = self;
+        write!(f, "{value:.2} [{low:.2}, {high:.2}], of minima {of_minima:.2}")
     }
 }
 
@@ -265,6 +266,11 @@ fn one_round(
     rates
 }
 
+/// Whether so many rounds were disturbed that the others are no more than chance.
+fn is_busy(busy: usize, rounds: usize) -> bool {
+    3 * busy > rounds
+}
+
 /// The numbers below `n` in random order.
 fn shuffled(n: usize, rng: &mut ChaCha20Rng) -> Vec<usize> {
     let mut order: Vec<(u64, usize)> = (0..n).map(|at| (rng.next_u64(), at)).collect();
@@ -276,14 +282,22 @@ fn shuffled(n: usize, rng: &mut ChaCha20Rng) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn series(medians: &[f64]) -> Series {
-        Series(medians.iter().map(|m| Rate { min: m - 1.0, median: *m }).collect())
+    fn series(medians: &[f64], busy: bool) -> Series {
+        let rates = medians.iter().map(|m| Rate { min: m - 1.0, median: *m }).collect();
+        Series { rates, busy }
     }
 
     #[test]
     fn ratios_are_taken_round_by_round() {
-        let ratio = series(&[10.0, 40.0, 30.0]).over(&series(&[10.0, 10.0, 10.0]));
+        let (ours, theirs) = ([10.0, 40.0, 30.0], [10.0, 10.0, 10.0]);
+        let ratio = series(&ours, false).over(&series(&theirs, false));
         assert_eq!(ratio.to_string(), "3.00 [1.00, 4.00], of minima 1.00");
+        // On a busy machine the least costs decide.
+        let ratio = series(&ours, true).over(&series(&theirs, true));
+        assert_eq!(ratio.to_string(), "1.00 [1.00, 4.00], of minima 1.00");
+        let costs = [false, true].map(|busy| series(&ours, busy).cost().to_bits());
+        assert_eq!(costs, [30.0_f64, 9.0].map(f64::to_bits));
+        assert!(is_busy(2, 5) && !is_busy(1, 5) && !is_busy(0, 1));
     }
 
     #[test]

@@ -91,18 +91,6 @@ impl Figures {
         Ok(self.of(ours[0], ours[1], size)?.over(self.of(theirs[0], theirs[1], size)?))
     }
 
-    /// The ratio that decides: of the medians; on a busy machine of the least costs, which other
-    /// programs disturb less.
-    fn decisive(&self, ratio: Ratio) -> f64 {
-        if self.contest.is_busy() { ratio.of_minima } else { ratio.median }
-    }
-
-    /// What an operation costs, ns: the median, on a busy machine the least.
-    fn cost(&self, who: &str, op: &str, size: usize) -> Result<f64> {
-        let series = self.of(who, op, size)?;
-        Ok(if self.contest.is_busy() { series.min() } else { series.median() })
-    }
-
     /// A row on a ratio that has a limit.
     fn row(
         &self,
@@ -117,12 +105,12 @@ impl Figures {
         let beside = format!(
             "{} {} by {} {}: {ratio}; {}",
             ours[0],
-            time(a.median()),
+            time(a.cost()),
             theirs[0],
-            time(b.median()),
+            time(b.cost()),
             self.contest.quiet()
         );
-        Ok(Row::must(id, goal, Figure::at_most(self.decisive(ratio), limit, "x")).with(beside))
+        Ok(Row::must(id, goal, Figure::at_most(ratio.value, limit, "x")).with(beside))
     }
 }
 
@@ -219,7 +207,7 @@ fn against(figures: &Figures, name: &str, (id, goal, op, size, limit): Goal) -> 
         .with(format!("Portable instead of AwsLc: {portable}"));
     if limit.is_nan() {
         let ratio = figures.ratio(["v3", op], [name, op], size)?;
-        let shown = Row::context(id, goal, Figure::plain(figures.decisive(ratio), "x"));
+        let shown = Row::context(id, goal, Figure::plain(ratio.value, "x"));
         return Ok(Row { details: row.details, ..shown });
     }
     Ok(row)
@@ -272,13 +260,14 @@ fn ahead(bench: &mut Bench) -> Result<Vec<Row>> {
     ];
     let wanted = wanted.into_iter().map(ours).collect();
     let figures = Figures::measure(bench, &mut [Peer::ours()?], wanted)?;
-    let ms = |who, op| figures.cost(who, op, 32).map(|ns| ns / 1e6);
+    let cost = |op| figures.of("b2c20", op, 32).map(Series::cost);
+    let ms = |who, op| figures.of(who, op, 32).map(|series| series.cost() / 1e6);
     let quiet = figures.contest.quiet();
     let jump = |who, op, goal: &str| -> Result<Row> {
         Ok(Row::must("T4", goal, Figure::at_most(ms(who, op)?, 2.0, "ms")).with(quiet.clone()))
     };
-    let look = figures.cost("b2c20", "duplicate-2000", 32)?;
-    let empty = figures.cost("b2c20", "duplicate-0", 32)?;
+    let look = cost("duplicate-2000")?;
+    let empty = cost("duplicate-0")?;
     let look = Row::must("T5", "look-up among 2,000 skipped keys", {
         Figure::at_most(look / 1e3, 1.0, "us")
     })

@@ -105,7 +105,7 @@ impl Block {
     /// Who is fastest at an operation, all instructions on.
     fn best(&self, op: &str) -> Option<(Provider, &Series)> {
         let each = NATIVE.into_iter().filter_map(|p| Some((p, self.of(p, op)?)));
-        each.min_by(|a, b| a.1.median().total_cmp(&b.1.median()))
+        each.min_by(|a, b| a.1.cost().total_cmp(&b.1.cost()))
     }
 
     /// The table of this cell.
@@ -120,19 +120,19 @@ impl Block {
         for &(name, new, old) in lines {
             let series = [self.of(new, pair.new), self.of(old, pair.old)];
             let said = self.ratio(new, old).map(|ratio| {
-                let reading = if ratio.median < 1.0 { "as the paper" } else { "REVERSES" };
-                let Ratio { median, low, high, .. } = ratio;
-                format!("{median:.2} [{low:.2}, {high:.2}] {reading}")
+                let reading = if ratio.value < 1.0 { "as the paper" } else { "REVERSES" };
+                let Ratio { value, low, high, .. } = ratio;
+                format!("{value:.2} [{low:.2}, {high:.2}] {reading}")
             });
-            report.say(line(name, series.map(|s| s.map(Series::median)), said));
+            report.say(line(name, series.map(|s| s.map(Series::cost)), said));
         }
         if let Some(((a, new), (b, old))) = self.best(pair.new).zip(self.best(pair.old)) {
             let name = format!("best here ({} / {})", a.name, b.name);
-            let ns = [new, old].map(|series| Some(series.median()));
-            report.say(line(&name, ns, Some(format!("{:.2}", new.over(old).median))));
+            let ns = [new, old].map(|series| Some(series.cost()));
+            report.say(line(&name, ns, Some(format!("{:.2}", new.over(old).value))));
         }
         if let Some(gcm) = pair.gcm {
-            let ns = |p| self.of(p, gcm).map_or("-".into(), |s| grouped(s.median()));
+            let ns = |p| self.of(p, gcm).map_or("-".into(), |s| grouped(s.cost()));
             report.say(format!(
                 "AES-256-GCM, which the paper omits: aws-lc {}, ring {}, OpenSSL {}, aws-lc without \
                  instructions {}, JDK {} ns",
@@ -162,7 +162,7 @@ impl Block {
             ("no AES, no SHA instructions", self.of(AWS_LC_NO_AES, pair.old), AWS_LC_NO_AES),
         ];
         for (mask, old, new) in masks {
-            let ratio = self.of(new, pair.new).zip(old).map(|(new, old)| new.over(old).median);
+            let ratio = self.of(new, pair.new).zip(old).map(|(new, old)| new.over(old).value);
             let claim = format!("{on}: aws-lc's ChaCha20 by the best AES-CBC-HMAC, {mask}");
             report.shapes.extend(faster(claim, ratio));
         }
@@ -171,7 +171,7 @@ impl Block {
         }
         let ratio = |provider| {
             let (gcm, chacha) = (self.of(provider, gcm)?, self.of(provider, pair.new)?);
-            Some(gcm.over(chacha).median)
+            Some(gcm.over(chacha).value)
         };
         let claim = format!("{on}: AES-256-GCM by ChaCha20, all instructions (E-G7)");
         report.shapes.extend(faster(claim, ratio(AWS_LC)));
@@ -186,7 +186,7 @@ impl Block {
             report.skipped.push(format!("{on}: this processor has SHA-512 instructions"));
         } else {
             for provider in NATIVE {
-                let ratio = self.ratio(RUSTCRYPTO, provider).map(|ratio| ratio.median);
+                let ratio = self.ratio(RUSTCRYPTO, provider).map(|ratio| ratio.value);
                 let claim = format!("{on}: BLAKE2b by SHA-512 of {}", provider.name);
                 report.shapes.extend(faster(claim, ratio));
             }
@@ -196,9 +196,9 @@ impl Block {
         }
         if let Some(ratio) = self.ratio(BC, JDK) {
             let claim = format!("{on}: the JVM reverses it");
-            report.shapes.push(Shape::above(claim, ratio.median, 1.0));
+            report.shapes.push(Shape::above(claim, ratio.value, 1.0));
         }
-        let ratio = self.ratio(BC_PLAIN, JDK_PLAIN).map(|ratio| ratio.median);
+        let ratio = self.ratio(BC_PLAIN, JDK_PLAIN).map(|ratio| ratio.value);
         report.shapes.extend(faster(format!("{on}: the JVM with its intrinsics off"), ratio));
     }
 }

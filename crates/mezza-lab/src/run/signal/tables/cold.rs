@@ -48,7 +48,7 @@ pub fn print(
             let [first, ten, rest] = [cold.first, cold.ten, cold.rest].map(grouped);
             report.say(format!("  {name:<36}{first:>15} / {ten} / {rest} ns"));
             // On a file the work itself is most of the first call.
-            let warm = block.of(provider, op).map(Series::median);
+            let warm = block.of(provider, op).map(Series::cost);
             if let Some(warm) = warm.filter(|_| input.size < FILE_BYTES) {
                 let claim = format!("{op} {}, {}: cold by warm (E-G2)", input.words, provider.name);
                 report.shapes.push(Shape::above(claim, cold.ten / warm, 1.0));
