@@ -37,6 +37,10 @@ fn cli_1_every_command_has_json_a_man_page_and_completions() {
         assert!(hidden || page.exists(), "{}", page.display());
         let last = words.last().unwrap();
         assert!(hidden || shells.iter().all(|shell| shell.contains(last.as_str())), "{last}");
+        if words[0] == "lab" {
+            // Another program, which has its own flags.
+            continue;
+        }
         let mut args: Vec<&str> = words.iter().map(String::as_str).collect();
         args.push("--help");
         assert!(ok(folder.path(), &args).contains("--json"), "{words:?}");

@@ -165,7 +165,8 @@ fn random_bytes_end_one_connection_and_nothing_else() {
                     code: mezza_messenger::relay_wire::Code::Refused,
                     retry_s: 0,
                 };
-                assert_eq!(frames.last(), Some(&end));
+                // What was a request before is still answered, perhaps behind the refusal.
+                assert_eq!(frames.iter().filter(|frame| **frame == end).count(), 1, "{frames:?}");
                 let mut alice = relay.connect().await;
                 alice.send(&ClientFrame::Ping).await;
                 assert_eq!(alice.recv().await.unwrap(), RelayFrame::Ping);
