@@ -1,7 +1,7 @@
 //! The device: three phones and a relay driven by a list of operations, and stored records.
 
 use crate::operations::Operations;
-use mezza_core::{Machine, Portable, Time};
+use mezza_core::{Machine, Portable, Time, Wiping};
 use mezza_messenger::card::{Form, RelayEntry};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{
@@ -12,7 +12,6 @@ use mezza_ratchet::OneTime;
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use std::collections::{BTreeMap, VecDeque};
-use mezza_core::Wiping;
 
 const START: Time = Time::from_ms(1_800_000_000_000);
 const RELAY: [u8; 32] = [9; 32];

@@ -4,8 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::Wiping;
-use mezza_core::{Backend, DecodeError, Reader, Time, Writer};
+use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
 use mezza_ratchet::Conversation;
 
 use crate::card::Card;

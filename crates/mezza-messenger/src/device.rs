@@ -15,8 +15,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Wiping;
-use mezza_core::{Backend, CryptoRng, Ephemeral, Machine, Portable, Time};
+use mezza_core::{Backend, CryptoRng, Ephemeral, Machine, Portable, Time, Wiping};
 use mezza_ratchet::{Changes, Identity, Prekeys, Table};
 
 use crate::card::{CardError, RelayEntry};

@@ -12,8 +12,7 @@
 use alloc::vec::Vec;
 
 use hkdf::{Hkdf, HkdfExtract};
-use mezza_core::Wiping;
-use mezza_core::{Backend, Ephemeral, FrameKey, Reader, Secret};
+use mezza_core::{Backend, Ephemeral, FrameKey, Reader, Secret, Wiping};
 use sha2::Sha256;
 
 /// The sizes that an envelope may have, in bytes.

@@ -3,8 +3,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::Wiping;
-use mezza_core::{Backend, CryptoRng, DecodeError, Ephemeral, Reader, Secret, Time, Writer};
+use mezza_core::{
+    Backend, CryptoRng, DecodeError, Ephemeral, Reader, Secret, Time, Wiping, Writer,
+};
 use mezza_ratchet::{Identity, List};
 
 use crate::card::{Card, CardDraft, CardError, RelayEntry};

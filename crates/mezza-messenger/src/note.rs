@@ -10,8 +10,7 @@ mod item;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Wiping;
-use mezza_core::{DecodeError, Reader, Time, Writer};
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 pub use crate::receipt::Receipt;
 pub use item::{Item, Slot};

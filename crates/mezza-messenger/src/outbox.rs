@@ -10,8 +10,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::Wiping;
-use mezza_core::{DecodeError, Reader, Time, Writer};
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 use crate::card::RelayEntry;
 use crate::contact::flag;

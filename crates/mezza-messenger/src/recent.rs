@@ -8,8 +8,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::Wiping;
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Wiping, Writer};
 
 use crate::digest;
 

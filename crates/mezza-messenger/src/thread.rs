@@ -3,8 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::Wiping;
-use mezza_core::{DecodeError, Reader, Time, Writer};
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 use crate::carrier::Carrier;
 use crate::contact::flag;

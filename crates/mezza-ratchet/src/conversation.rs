@@ -5,8 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use mezza_core::Wiping;
-use mezza_core::{Backend, DecodeError, Ephemeral, SuiteId, Time};
+use mezza_core::{Backend, DecodeError, Ephemeral, SuiteId, Time, Wiping};
 
 use crate::session::StoredKey;
 use crate::{Changes, Exporter, IdentityKey, Padding, Record, SealError, Session, Table};

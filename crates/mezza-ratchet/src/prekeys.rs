@@ -9,8 +9,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Wiping;
-use mezza_core::{CryptoRng, DecodeError, Ephemeral, Machine, SuiteId, Time, Writer};
+use mezza_core::{CryptoRng, DecodeError, Ephemeral, Machine, SuiteId, Time, Wiping, Writer};
 
 use crate::bundle::{self, Entry, SignalBundle};
 use crate::suite::is_container;

@@ -3,8 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Wiping;
-use mezza_core::{Backend, Ephemeral, SuiteId, Time};
+use mezza_core::{Backend, Ephemeral, SuiteId, Time, Wiping};
 
 use crate::suite::{B2c20, B2c20Pq, RatchetSuite, V3, V4};
 use crate::wire::{First, Inner};

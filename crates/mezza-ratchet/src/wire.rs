@@ -6,8 +6,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use mezza_core::Wiping;
-use mezza_core::{DecodeError, Suite, SuiteId, blake2b};
+use mezza_core::{DecodeError, Suite, SuiteId, Wiping, blake2b};
 
 use crate::suite::{RatchetSuite, V3, V4, of_suite};
 use crate::{IdentityKey, List};

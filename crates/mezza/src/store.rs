@@ -36,8 +36,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use mezza_core::Wiping;
-use mezza_core::{CryptoRng, Time};
+use mezza_core::{CryptoRng, Time, Wiping};
 use mezza_messenger::Kind;
 
 pub use argon::Cost;

@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result};
 use mezza::rng::OsRng;
-use mezza_core::{Backend, Ephemeral, Time};
+use mezza_core::{Backend, Ephemeral, Time, Wiping};
 use mezza_ratchet::session::Ratchet;
 use mezza_ratchet::suite::{RatchetSuite, is_container};
 use mezza_ratchet::wire::Wire as _;
@@ -11,8 +11,6 @@ use mezza_ratchet::x3dh::{self, Offered};
 use mezza_ratchet::{
     Changes, Identity, IdentityKey, List, OneTime, Padding, Prekeys, SignalBundle,
 };
-
-use mezza_core::Wiping;
 
 use super::device::Device;
 use super::talk::{Published, REGISTRATION, publish};

@@ -2,8 +2,9 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::Wiping;
-use mezza_core::{Backend, CryptoRng, DecodeError, Ephemeral, Reader, Secret, Time, Writer};
+use mezza_core::{
+    Backend, CryptoRng, DecodeError, Ephemeral, Reader, Secret, Time, Wiping, Writer,
+};
 use mezza_ratchet::OneTime;
 
 use crate::card::RelayEntry;

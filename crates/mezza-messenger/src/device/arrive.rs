@@ -16,8 +16,7 @@ use crate::outbox::RATCHET_MESSAGE;
 use crate::receipt::Arrival;
 use crate::thread::Entry;
 use crate::view::Body;
-use mezza_core::Wiping;
-use mezza_core::Writer;
+use mezza_core::{Wiping, Writer};
 use mezza_ratchet::{Conversation, IdentityKey, List, OpenError, Opened, wire};
 
 /// Requests that wait for the person (MSG-35); mail of further strangers stays at the relay.

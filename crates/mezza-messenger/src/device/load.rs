@@ -12,8 +12,7 @@ use crate::contact::Contact;
 use crate::error::LoadError;
 use crate::io::{self, ContactId};
 use crate::receipt::Window;
-use mezza_core::Wiping;
-use mezza_core::{DecodeError, Reader};
+use mezza_core::{DecodeError, Reader, Wiping};
 use mezza_ratchet::{Conversation, Record, Table};
 
 /// Stored records by kind and key.

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::Wiping;
-use mezza_core::{Machine, Portable, Time};
+use mezza_core::{Machine, Portable, Time, Wiping};
 use mezza_messenger::card::{Card, Form, RelayEntry};
 use mezza_messenger::evidence::State;
 use mezza_messenger::view::{Body, NoteView, Standing};

@@ -9,8 +9,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
-use mezza_core::Wiping;
-use mezza_core::{Aead, Backend, DecodeError, Ephemeral, Secret, Time};
+use mezza_core::{Aead, Backend, DecodeError, Ephemeral, Secret, Time, Wiping};
 
 use super::chain::{MessageKey, ReceiveChain, SendChain};
 use super::{PENDING_D, SESSION_ID_BYTES, SKIPPED_MAX, Skipped};

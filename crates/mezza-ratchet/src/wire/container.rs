@@ -12,8 +12,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use mezza_core::Wiping;
-use mezza_core::{DecodeError, Reader, SuiteId, Writer};
+use mezza_core::{DecodeError, Reader, SuiteId, Wiping, Writer};
 
 use super::{
     Encapsulated, Envelope, First, Header, Inner, PAD_BYTES, Padding, SEALED_BYTES_MAX, Wire,

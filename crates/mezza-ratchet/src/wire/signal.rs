@@ -14,8 +14,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use mezza_core::Wiping;
-use mezza_core::{DecodeError, Reader, SuiteId, Writer};
+use mezza_core::{DecodeError, Reader, SuiteId, Wiping, Writer};
 
 use super::proto::{self, PreKeySignalMessage, SignalMessage};
 use super::{

@@ -5,8 +5,7 @@
 
 use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};
 use chacha20poly1305::{Key, Tag, XChaCha20Poly1305, XNonce};
-use mezza_core::Secret;
-use mezza_core::Wiping;
+use mezza_core::{Secret, Wiping};
 
 use crate::exit::Fault;
 

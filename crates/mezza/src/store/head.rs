@@ -11,8 +11,7 @@
 
 use std::path::Path;
 
-use mezza_core::Wiping;
-use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Writer};
+use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Wiping, Writer};
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
 use super::argon::{Cost, SALT_BYTES};

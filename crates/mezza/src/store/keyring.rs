@@ -12,8 +12,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use mezza_core::Wiping;
-use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Time, Writer};
+use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Time, Wiping, Writer};
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
 use super::bucket::BucketCode;

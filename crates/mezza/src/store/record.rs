@@ -10,8 +10,7 @@
 //! The additional data tie a body to its row: moved, exchanged, cut or put into another bucket it
 //! does not open. References between records are inside the bodies.
 
-use mezza_core::Wiping;
-use mezza_core::{DecodeError, Reader, Secret, Writer};
+use mezza_core::{DecodeError, Reader, Secret, Wiping, Writer};
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
 use super::bucket::BucketCode;

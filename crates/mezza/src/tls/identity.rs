@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
-use mezza_core::Secret;
-use mezza_core::Wiping;
+use mezza_core::{Secret, Wiping};
 use rustls::crypto::aws_lc_rs::sign::any_eddsa_type;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;

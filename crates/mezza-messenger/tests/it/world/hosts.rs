@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::Wiping;
-use mezza_core::{CryptoRng, Machine, Portable, Time};
+use mezza_core::{CryptoRng, Machine, Portable, Time, Wiping};
 use mezza_messenger::view::Standing;
 use mezza_messenger::{Change, Command, ContactId, Device, Event, Input, Kind, Output};
 use mezza_sim::{Effect, Host, Place};
