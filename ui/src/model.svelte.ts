@@ -4,7 +4,7 @@ import type { CarrierView, Contact, Me, NodeEvent, Note, Request, Status } from 
 import { bearer, call, openSession, Refusal, sentence, takeTicket } from './client.ts';
 import { EventStream, type Socket } from './events.ts';
 import { t } from './fluent.ts';
-import { merge, upsert } from './order.ts';
+import { merge, renew, upsert } from './order.ts';
 import { href, parse, type Route } from './route.ts';
 
 const PAGE_NOTES = 100;
@@ -148,7 +148,8 @@ class Model {
     const oldest = held?.notes[0]?.id;
     const before = earlier && oldest !== undefined ? `before=${oldest}&` : '';
     const page = await call<{ notes: Note[]; more: boolean }>('GET', `/v1/contacts/${id}/notes?${before}limit=${PAGE_NOTES}`);
-    const notes = earlier ? merge(page.notes, held?.notes ?? []) : page.notes;
+    const known = untrack(() => this.threads[id]?.notes ?? []);
+    const notes = earlier ? merge(page.notes, known) : renew(page.notes, known);
     this.threads[id] = { notes, more: page.more, anew: held?.anew ?? null };
   }
 
@@ -250,8 +251,7 @@ class Model {
       case 'state':
         return this.#heardNote(event);
       case 'gone':
-        if (event.contact && this.threads[event.contact]) await this.load(event.contact);
-        return;
+        return this.#gone(event);
       case 'contact':
         return event.contact ? this.#again(event.contact) : this.refresh();
       case 'contact_gone':
@@ -280,6 +280,13 @@ class Model {
       case 'locked':
         return this.refresh();
     }
+  }
+
+  async #gone(event: NodeEvent): Promise<void> {
+    const thread = event.contact ? this.threads[event.contact] : undefined;
+    if (!event.contact || !thread) return;
+    thread.notes = thread.notes.filter((note) => note.id !== event.text);
+    await this.load(event.contact);
   }
 
   async #heardNote(event: NodeEvent): Promise<void> {

@@ -14,6 +14,14 @@ export function upsert(notes: Note[], note: Note): Note[] {
   return notes.toSpliced(before + 1, 0, note);
 }
 
+/** A page of a thread that was asked for some time ago: what events have brought since then stays. */
+export function renew(page: Note[], held: Note[]): Note[] {
+  const last = page.at(-1)?.id;
+  const since = held.filter((note) => last === undefined || compareIds(note.id, last) > 0);
+  const newest = (note: Note) => held.find((known) => known.id === note.id && known.facts.length > note.facts.length) ?? note;
+  return [...page.map(newest), ...since];
+}
+
 /** Two answers of the node as one thread; what `newer` says about a note wins. */
 export function merge(older: Note[], newer: Note[]): Note[] {
   return newer.reduce(upsert, older);

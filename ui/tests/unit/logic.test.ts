@@ -5,7 +5,7 @@ import { faultWords, Refusal } from '../../src/client.ts';
 import { isolate, t } from '../../src/fluent.ts';
 import { dump, owners } from '../../src/hexdump.ts';
 import { gather, moments, seenBy, SIGHTS_MAX } from '../../src/moments.ts';
-import { compareIds, merge, upsert } from '../../src/order.ts';
+import { compareIds, merge, renew, upsert } from '../../src/order.ts';
 import { href, parse } from '../../src/route.ts';
 import { clockWords, dayWords, exactWords, recentWords } from '../../src/time.ts';
 import { pathWords, stateWords } from '../../src/words.ts';
@@ -88,6 +88,14 @@ describe('threads', () => {
     expect(changed.map((one) => one.id)).toEqual(['2', '9', '11']);
     expect(changed[1]?.state).toBe('delivered');
     expect(merge(notes, [note({ id: '1' }), note({ id: '12' })]).map((one) => one.id)).toEqual(['1', '2', '9', '11', '12']);
+  });
+
+  test('a late page takes back neither a state nor a note', () => {
+    const fact = { what: 'delivered' as const, carrier: 'relay', at_ms: 0, words: '' };
+    const held = [note({ id: '2' }), note({ id: '9', state: 'delivered', facts: [fact] }), note({ id: '11' })];
+    const late = renew([note({ id: '9', state: 'handed' }), note({ id: '10' })], held);
+    expect(late.map((one) => one.id)).toEqual(['9', '10', '11']);
+    expect(late[0]?.state).toBe('delivered');
   });
 });
 
