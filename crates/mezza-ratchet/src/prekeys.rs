@@ -142,9 +142,14 @@ impl Prekeys {
                 _ => return Err(DecodeError::Value),
             }
         }
-        prekeys.spks.sort_by_key(|spk| (spk.made, spk.id));
+        prekeys.sort();
         let held = |id: &u32| prekeys.spks.iter().any(|spk| spk.id == *id);
         if prekeys.seen.keys().all(held) { Ok(prekeys) } else { Err(DecodeError::Value) }
+    }
+
+    /// Oldest first; those made together in an order that a restart finds again.
+    fn sort(&mut self) {
+        self.spks.sort_by_key(|spk| (spk.made, spk.id));
     }
 
     /// Every signed prekey held, newest first: suite, id, pair. The pairs also open intro boxes.

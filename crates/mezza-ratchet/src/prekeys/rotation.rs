@@ -32,6 +32,7 @@ impl Prekeys {
             self.spks.push(spk);
         }
         let held_max = SPK_HELD_MAX * self.suites.len();
+        self.sort();
         while self.spks.len() > held_max {
             let oldest = self.spks.remove(0);
             self.wiped(&oldest, changes);
