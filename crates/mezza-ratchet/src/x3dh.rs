@@ -147,8 +147,9 @@ pub fn accept<S: RatchetSuite, B: Backend>(
     }
     let mut kem_key = None;
     if let (Some(kem), Some(theirs), Some(seed)) = (S::KEM, &first.kem, offered.kem) {
-        shared.push(kem.decapsulate(seed, &theirs.ciphertext).ok_or(OpenError::Malformed)?);
-        kem_key = Some(kem.public(seed));
+        let opened = kem.decapsulate(seed, &theirs.ciphertext).ok_or(OpenError::Malformed)?;
+        kem_key = Some(opened.0);
+        shared.push(opened.1);
     }
     let local = identity.public();
     let transcript = Transcript {

@@ -46,13 +46,13 @@ impl Kem {
         Some((ciphertext.as_slice().to_vec(), secret))
     }
 
-    /// The shared secret of a ciphertext; another secret if it was not made for this key. `None`
-    /// if it has another length.
+    /// The public key of a seed and the shared secret of a ciphertext; another secret if it was not
+    /// made for this key. `None` if it has another length.
     pub fn decapsulate(
         self,
         seed: &Secret<KEM_SEED_BYTES>,
         ciphertext: &[u8],
-    ) -> Option<Secret<32>> {
+    ) -> Option<(Vec<u8>, Secret<32>)> {
         let ciphertext = ciphertext.try_into().ok()?;
         let pair = self.pair(seed);
         let mut shared = match self {
@@ -61,7 +61,7 @@ impl Kem {
         };
         let secret = Secret::copy_from(&shared);
         shared.zeroize();
-        Some(secret)
+        Some((pair.pk().to_vec(), secret))
     }
 
     fn pair(self, seed: &Secret<KEM_SEED_BYTES>) -> MlKem1024KeyPair {
