@@ -1,6 +1,7 @@
 //! What may be typed. Help texts, man pages and completions are made from here (CLI-1).
 
 mod ratchet;
+mod relay;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use ratchet::{Ratchet, RatchetNumber, RatchetSuite};
+pub use relay::{Relay, RelayWhat};
 
 /// Private messages over whatever path is left.
 #[derive(Parser)]
@@ -360,37 +362,6 @@ pub enum Switch {
     On,
     /// Off
     Off,
-}
-
-/// `mezza relay`.
-#[derive(Args)]
-pub struct Relay {
-    /// What to do
-    #[command(subcommand)]
-    pub what: RelayWhat,
-    /// Where mail lies: sqlite:PATH or postgres:URL
-    #[arg(long, global = true, value_name = "STORE")]
-    pub store: Option<String>,
-    /// Where to listen, ADDRESS:PORT
-    #[arg(long, global = true, value_name = "ADDRESS")]
-    pub listen: Option<String>,
-}
-
-/// What to do with a relay.
-#[derive(Subcommand)]
-pub enum RelayWhat {
-    /// Run it until Ctrl-C
-    Run,
-    /// Make its key and store
-    Init,
-    /// Its key, its store, and whether it runs
-    Status,
-    /// Print the address that people give to `mezza init --relay`
-    Uri {
-        /// The name or address under which others reach it
-        #[arg(long)]
-        host: Option<String>,
-    },
 }
 
 /// `mezza config`.
