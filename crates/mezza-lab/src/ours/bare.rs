@@ -13,7 +13,7 @@ use mezza_ratchet::{
 };
 
 use super::device::Device;
-use super::talk::{Published, REGISTRATION, publish};
+use super::talk::{Published, REGISTRATION, acquainted, publish};
 
 /// When a ratchet without a conversation began, as far as it knows.
 const BEGAN: Time = Time::from_ms(1);
@@ -89,9 +89,7 @@ impl<S: RatchetSuite + 'static, B: Backend> Device for Bare<S, B> {
     type Bundle = Published;
 
     fn pair() -> Result<(Self, Self)> {
-        let [near, far] = [0; 2].map(|_| Identity::new(Ephemeral::draw::<B>(&mut OsRng)));
-        let (a, b) = (near.public(), far.public());
-        Ok((Self::new(near, b), Self::new(far, a)))
+        Ok(acquainted::<B, _>(Self::new))
     }
 
     fn publish(&mut self) -> Result<Published> {

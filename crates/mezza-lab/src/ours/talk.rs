@@ -74,6 +74,13 @@ impl<S: RatchetSuite + 'static, B: Backend> Talker<S, B> {
     }
 }
 
+/// Two devices of fresh identities, each made from its own and the other's key.
+pub fn acquainted<B: Backend, D>(device: impl Fn(Identity, IdentityKey) -> D) -> (D, D) {
+    let [near, far] = [0; 2].map(|_| Identity::new(Ephemeral::draw::<B>(&mut OsRng)));
+    let (a, b) = (near.public(), far.public());
+    (device(near, b), device(far, a))
+}
+
 /// Lets prekeys make one signed and one one-time key, and gives what they publish and the pair of
 /// the latter.
 ///
@@ -104,9 +111,7 @@ impl<S: RatchetSuite + 'static, B: Backend> Device for Talker<S, B> {
     type Bundle = Published;
 
     fn pair() -> Result<(Self, Self)> {
-        let [near, far] = [0; 2].map(|_| Identity::new(Ephemeral::draw::<B>(&mut OsRng)));
-        let (a, b) = (near.public(), far.public());
-        Ok((Self::new(near, b), Self::new(far, a)))
+        Ok(acquainted::<B, _>(Self::new))
     }
 
     fn publish(&mut self) -> Result<Published> {
