@@ -2,12 +2,13 @@
 //! lines. `cargo xtask interop` fetches them and names their folder in `MEZZA_TEST_PEERS`; without
 //! it these tests are skipped, and say so.
 
-use mezza_core::SuiteId;
+use mezza_core::{Suite, SuiteId};
+use mezza_ratchet::suite::V3;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 use device::Device;
-use matrix::{Cell, Ends};
+use matrix::{Cell, Ends, Jump};
 use ours::Ours;
 use peer::{Peer, Program};
 
@@ -51,6 +52,16 @@ fn meet(program: &Program, suite: SuiteId, cell: Cell, cases: &[Case]) {
         }
         cell(&mut ends, *one_time);
     }
+}
+
+/// Sends `program` a message `max` ahead and one beyond, which it refuses; then it sends us both, and
+/// we open both.
+fn jumps(program: &Program, max: usize) {
+    let Some(peer) = program.start() else { return };
+    let mut ends: Ends = [Box::new(Ours::new(V3::ID)), Box::new(peer)];
+    matrix::jump(&mut ends, Jump { max, held: true });
+    ends.swap(0, 1);
+    matrix::jump(&mut ends, Jump { max, held: false });
 }
 
 /// The bundles of 64 of their devices: the sign of the key is in the signature, either way.

@@ -8,7 +8,7 @@ use super::java::{self, JUMP_MAX};
 use super::matrix::{self, Ends, Jump};
 use super::ours::Ours;
 use super::peer::{Program, Runs};
-use super::{CELLS, Case, Role, meet};
+use super::{CELLS, Case, Role, jumps, meet};
 
 const PROGRAM: Program = Program { name: "axolotl", source: "peer_axolotl.py", runs: Runs::Python };
 
@@ -56,11 +56,7 @@ fn both_begin_at_once() {
 
 #[test]
 fn jumps_within_and_beyond_their_limit() {
-    let Some(peer) = PROGRAM.start() else { return };
-    let mut ends: Ends = [Box::new(Ours::new(V3::ID)), Box::new(peer)];
-    matrix::jump(&mut ends, Jump { max: JUMP_MAX, held: true });
-    ends.swap(0, 1);
-    matrix::jump(&mut ends, Jump { max: JUMP_MAX, held: false });
+    jumps(&PROGRAM, JUMP_MAX);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::device::{Device, Message, PLAIN};
 use super::matrix::{self, Ends, Jump};
 use super::ours::{Ours, key, parse, ser};
 use super::peer::{Program, Runs};
-use super::{ALL, CELLS, meet};
+use super::{ALL, CELLS, jumps, meet};
 use crate::fixture::{hex, unhex};
 
 pub const PROGRAM: Program = Program {
@@ -63,11 +63,7 @@ fn both_begin_at_once() {
 
 #[test]
 fn jumps_within_and_beyond_their_limit() {
-    let Some(peer) = PROGRAM.start() else { return };
-    let mut ends: Ends = [Box::new(Ours::new(V3::ID)), Box::new(peer)];
-    matrix::jump(&mut ends, Jump { max: JUMP_MAX, held: true });
-    ends.swap(0, 1);
-    matrix::jump(&mut ends, Jump { max: JUMP_MAX, held: false });
+    jumps(&PROGRAM, JUMP_MAX);
 }
 
 #[test]
