@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mezza_core::{Machine, Suite, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::B2c20;
-use mezza_ratchet::{Bundle, List, Prekeys, PrekeysError, Table};
+use mezza_ratchet::{Bundle, Change, List, Prekeys, PrekeysError, Record, Table};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
@@ -198,4 +198,24 @@ fn a_server_that_runs_dry_is_filled_again() {
     alice.begin_with(&mut bob);
     let message = alice.send(b"y");
     assert_eq!(bob.receive(&message), Ok(b"y".to_vec()));
+}
+
+/// Both suites of the product get a key in one rotation, with ids that fall either way.
+#[test]
+fn a_restart_finds_prekeys_in_the_order_in_which_they_lay() {
+    for seed in 0..8 {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut prekeys = Prekeys::new(identity(1));
+        prekeys.wake(START, &mut rng);
+        answer(&mut prekeys, START, &mut rng);
+        let rows = prekeys.records();
+        let records = rows.iter().filter_map(|row| match row {
+            Change::Put { table, key, value } => Some(Record { table: *table, key, value }),
+            Change::Drop { .. } => None,
+        });
+        let loaded = Prekeys::load(identity(1), records).expect("our rows");
+        let ids = |prekeys: &Prekeys| prekeys.spks().map(|(_, id, _)| id).collect::<Vec<_>>();
+        assert_eq!(ids(&prekeys).len(), 2);
+        assert_eq!(ids(&prekeys), ids(&loaded));
+    }
 }
