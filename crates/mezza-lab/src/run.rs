@@ -53,8 +53,8 @@ pub struct Report {
     pub lines: Vec<String>,
     /// The claims, looked at.
     pub shapes: Vec<Shape>,
-    /// What could not be run, and what would enable it.
-    pub skipped: Vec<String>,
+    /// Peers that are not here: why, and what would help.
+    pub absent: Vec<String>,
     /// Whether the claims are about speeds, which decide nothing in a smoke run.
     pub about_speed: bool,
     /// The first of them that are not: they decide in every run.
@@ -113,7 +113,7 @@ fn value(experiment: &Experiment, report: &Report, profile: Profile) -> serde_js
     let shapes: Vec<_> = report.shapes.iter().map(Shape::value).collect();
     json!({
         "exp": experiment.id, "profile": profile.name(), "lines": report.lines, "shapes": shapes,
-        "skipped": report.skipped, "holds": report.holds(profile),
+        "absent": report.absent, "holds": report.holds(profile),
     })
 }
 
@@ -141,8 +141,8 @@ fn print(experiment: &Experiment, report: &Report, profile: Profile) -> Result<(
     for shape in &report.shapes {
         say(&shape.line())?;
     }
-    for skipped in &report.skipped {
-        say(&format!("SKIPPED {skipped}"))?;
+    for reason in &report.absent {
+        say(&format!("PEER ABSENT {reason}"))?;
     }
     Ok(())
 }

@@ -102,7 +102,7 @@ fn lab_1_the_paper_on_signal() {
         "aws-lc, no AES, no SHA instructions",
         "sign test p = 0.055",
         "paper: one number for both",
-        "SKIPPED jvm: too slow for a smoke run",
+        "PEER ABSENT jvm: too slow for a smoke run",
     ];
     for word in words {
         assert!(text.contains(word), "{word}: {text}");

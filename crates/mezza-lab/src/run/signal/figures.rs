@@ -36,7 +36,7 @@ pub fn figure_5(_: &mut Bench) -> Result<Report> {
     let Published::Signal(bundle) = far.publish()? else { anyhow::bail!("another format") };
     match peer::find("java", &[])? {
         Ok(mut java) => old_client(&mut report, &mut java, &bundle, &identity)?,
-        Err(reason) => report.skipped.push(reason),
+        Err(reason) => report.absent.push(reason),
     }
     let floor = List::decode(&[1, 0x01, 0xf0])?;
     let refused = Bundle::decode(&foreign_bundle()?)?.check(&identity, &floor, NOW).err();

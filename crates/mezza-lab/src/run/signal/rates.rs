@@ -72,7 +72,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
                 rows.push((peers.len(), String::new(), (*name).to_owned()));
                 peers.push(found);
             }
-            Err(reason) => report.skipped.push(reason),
+            Err(reason) => report.absent.push(reason),
         }
     }
     let entry = |(peer, prefix, name): &(usize, String, String)| {

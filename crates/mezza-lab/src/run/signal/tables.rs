@@ -97,7 +97,7 @@ fn table(bench: &mut Bench, id: &str, rows: &[(Input, Pair)]) -> Result<Report> 
     for error in columns.iter().flat_map(Column::errors) {
         report.say(format!("E-G1: {error}"));
     }
-    report.skipped = programs.absent;
+    report.absent = programs.absent;
     Ok(report)
 }
 
