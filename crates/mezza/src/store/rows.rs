@@ -25,13 +25,15 @@ const APPLICATION: i32 = 0x4d5a_5654;
 /// Pages of the log after which a commit moves it into the database by itself: 16 MiB. The hourly
 /// checkpoint comes first on all but the busiest days.
 const LOG_PAGES_MAX: u32 = 4_096;
-/// The length of a log that was just cut, bytes: some sixty notes until it grows.
-const LOG_BYTES_MIN: u64 = 1 << 20;
+/// The length of a log that was just cut, bytes: some 240 notes until it grows.
+const LOG_BYTES_MIN: u64 = 4 << 20;
 
 /// The open database.
 pub struct Rows {
     db: Connection,
     path: PathBuf,
+    /// Whether the log may hold something.
+    logged: bool,
 }
 
 /// The files that a database at `path` may have.
@@ -137,15 +139,20 @@ impl Rows {
         &mut self,
         work: impl FnOnce(&Writing<'_>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
+        self.logged = true;
         let writing = Writing(self.db.transaction().map_err(|error| fault(&error))?);
         work(&writing)?;
         writing.0.commit().map_err(|error| fault(&error))
     }
 
-    /// Moves the log into the database and begins a new one: zeros lie where it lay.
-    pub fn checkpoint(&self) -> Result<(), Fault> {
-        self.cut_log()?;
-        self.lengthen_log();
+    /// Moves the log into the database and begins a new one: zeros lie where it lay. A log that
+    /// holds nothing stays as it is, so that a node at rest writes nothing.
+    pub fn checkpoint(&mut self) -> Result<(), Fault> {
+        if self.logged {
+            self.cut_log()?;
+            self.lengthen_log();
+            self.logged = false;
+        }
         Ok(())
     }
 
@@ -182,7 +189,7 @@ impl Rows {
                  PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
                  PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX};"
             ))?;
-            Ok(Self { db, path: path.to_owned() })
+            Ok(Self { db, path: path.to_owned(), logged: true })
         };
         let rows: Self = connect().map_err(|error| fault(&error))?;
         rows.lengthen_log();
