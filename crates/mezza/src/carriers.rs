@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::{CarrierCaps, Input, Output, SlotId};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -86,7 +85,6 @@ struct Line {
 pub struct Pool {
     dialer: Dialer,
     jobs: mpsc::Sender<Job>,
-    runtime: Handle,
     lines: BTreeMap<[u8; 32], Line>,
     slots: BTreeMap<SlotId, [u8; 32]>,
     serial: u64,
@@ -94,9 +92,9 @@ pub struct Pool {
 
 impl Pool {
     /// A pool without lines.
-    pub fn new(dialer: Dialer, jobs: mpsc::Sender<Job>, runtime: Handle) -> Self {
+    pub fn new(dialer: Dialer, jobs: mpsc::Sender<Job>) -> Self {
         let (lines, slots) = (BTreeMap::new(), BTreeMap::new());
-        Self { dialer, jobs, runtime, lines, slots, serial: 0 }
+        Self { dialer, jobs, lines, slots, serial: 0 }
     }
 
     /// Carries out an output of the device.
@@ -167,7 +165,7 @@ impl Pool {
         self.serial += 1;
         let key = relay.key;
         let task = relay::keep(relay, self.dialer.clone(), self.serial, self.jobs.clone());
-        let keeper = self.runtime.spawn(task);
+        let keeper = tokio::spawn(task);
         let line = Line { serial: self.serial, keeper, orders: None, trouble: None };
         self.lines.insert(key, line);
     }

@@ -1,7 +1,7 @@
 //! The program: every socket, file and clock around the pure floors. Floor 3.
 //!
 //! ```text
-//! cli --HTTP--> web --> node (one thread: device + vault) <--> carriers --TLS--> relay
+//! cli --HTTP--> web --> node (one task: device + vault) <--> carriers --TLS--> relay
 //! page --HTTP, WebSocket--^         |
 //!                                 store
 //! ```

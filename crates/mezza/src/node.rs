@@ -1,13 +1,15 @@
-//! The node: one thread owns the device and the vault; everything else asks it.
+//! The node: one task owns the device and the vault; everything else asks it.
 //!
 //! ```text
-//! web, command line -- Ask ----> +--------+ -- commit --> vault
-//! relay lines ------- Report --> | thread | -- orders --> relay lines
-//! deadline, signal ------------> +--------+ -- events --> hub -> WebSockets
+//! web, command line -- Ask ----> +------+ -- commit --> vault
+//! relay lines ------- Report --> | task | -- orders --> relay lines
+//! deadline, signal ------------> +------+ -- events --> hub -> WebSockets
 //! ```
 //!
-//! The thread sleeps until an input or the nearest deadline, at most half a minute, so that a
-//! clock that jumped (sleep of the machine) is seen soon.
+//! The task sleeps until an input or the nearest deadline, at most half a minute, so that a
+//! clock that jumped (sleep of the machine) is seen soon. It commits where it runs: a node serves
+//! one person, who waits for that commit anyway, and waking another thread for each step of a note
+//! costs more than the step.
 
 pub mod desk;
 pub mod hub;
@@ -20,19 +22,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_core::Time;
-use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::carriers::{self, Report};
-use crate::exit::Fault;
 use crate::observer::Observer;
 use desk::Desk;
 use hub::Hub;
 pub use refused::Refused;
 
-/// Questions and reports that may wait for the thread.
+/// Questions and reports that may wait for the task.
 const QUEUE_MAX: usize = 1_024;
-/// The longest sleep of the thread: a clock that jumped is noticed after this time.
+/// The longest sleep of the task: a clock that jumped is noticed after this time.
 const NAP_MAX: Duration = Duration::from_secs(30);
 
 /// How a node is to run.
@@ -49,10 +51,10 @@ pub struct Options {
     pub observer: Option<Arc<Observer>>,
 }
 
-/// A question for the thread.
+/// A question for the task.
 type Question = Box<dyn FnOnce(&mut Desk) + Send>;
 
-/// What the thread takes in.
+/// What the task takes in.
 pub enum Job {
     /// Somebody asks.
     Ask(Question),
@@ -62,42 +64,33 @@ pub enum Job {
     Stop,
 }
 
-/// A handle on the thread; clones ask the same one.
+/// A handle on the task; clones ask the same one.
 #[derive(Clone)]
 pub struct Node {
     jobs: mpsc::Sender<Job>,
     hub: Arc<Hub>,
 }
 
-/// The thread itself, to wait for.
+/// The task itself, to wait for.
 pub struct Running {
     /// The handle.
     pub node: Node,
-    thread: std::thread::JoinHandle<()>,
+    task: JoinHandle<()>,
 }
 
-/// Starts the thread. It begins locked, or empty if there is no vault.
-///
-/// # Errors
-/// If the system refuses a thread.
-pub fn start(options: Options) -> Result<Running, Fault> {
+/// Starts the task on the runtime of the caller. It begins locked, or empty if there is no vault.
+pub fn start(options: Options) -> Running {
     let (jobs, queue) = mpsc::channel(QUEUE_MAX);
     let hub = Arc::new(Hub::new(now()));
     let node = Node { jobs: jobs.clone(), hub: Arc::clone(&hub) };
-    let runtime = Handle::current();
-    let desk = Desk::new(options, hub, jobs, runtime.clone());
-    let thread = std::thread::Builder::new()
-        .name("node".into())
-        .spawn(move || run(desk, queue, &runtime))
-        .map_err(|_| Fault::bug("the system refuses a thread"))?;
-    Ok(Running { node, thread })
+    let task = tokio::spawn(run(Desk::new(options, hub, jobs), queue));
+    Running { node, task }
 }
 
-fn run(mut desk: Desk, mut queue: mpsc::Receiver<Job>, runtime: &Handle) {
+async fn run(mut desk: Desk, mut queue: mpsc::Receiver<Job>) {
     loop {
         let nap = desk.nap(now()).min(NAP_MAX);
-        let job = runtime.block_on(async { tokio::time::timeout(nap, queue.recv()).await });
-        match job {
+        match timeout(nap, queue.recv()).await {
             Err(_) => {}
             Ok(Some(Job::Ask(question))) => question(&mut desk),
             Ok(Some(Job::Report(report))) => desk.report(*report),
@@ -109,7 +102,7 @@ fn run(mut desk: Desk, mut queue: mpsc::Receiver<Job>, runtime: &Handle) {
 }
 
 impl Node {
-    /// Has `question` answered by the thread, between two inputs.
+    /// Has `question` answered by the task, between two inputs.
     ///
     /// # Errors
     /// What the question refuses, or that the node is stopping.
@@ -132,12 +125,10 @@ impl Node {
 }
 
 impl Running {
-    /// Locks the vault, ends the thread and waits for it, at most `patience`.
+    /// Locks the vault, ends the task and waits for it, at most `patience`.
     pub async fn stop(self, patience: Duration) {
         let _ = self.node.jobs.send(Job::Stop).await;
-        let thread = self.thread;
-        let joined = tokio::task::spawn_blocking(move || thread.join().is_ok());
-        if !matches!(tokio::time::timeout(patience, joined).await, Ok(Ok(true))) {
+        if !matches!(timeout(patience, self.task).await, Ok(Ok(()))) {
             tracing::warn!("the node did not end in time; what it accepted is on disk");
         }
     }

@@ -54,7 +54,7 @@ impl Station {
         observer: Option<Arc<Observer>>,
     ) -> Result<Self, Fault> {
         let sockets = Sockets::bind(port).await?;
-        let running = node::start(options)?;
+        let running = node::start(options);
         let port = sockets.port;
         let door = Arc::new(Door::new(port, &mut OsRng));
         let url = door.ticket_url(&mut OsRng);

@@ -85,7 +85,7 @@ async fn demonstrate(
         Station::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
     wake(&station.node, PERSON, &relay).await?;
     screen.person(desk);
-    let echo = node::start(options_of_echo(&echo_home, &relay))?;
+    let echo = node::start(options_of_echo(&echo_home, &relay));
     wake(&echo.node, ECHO, &relay).await?;
     screen.echo();
     let contact = introduce(&station.node, &echo.node).await?;

@@ -1,4 +1,4 @@
-//! What lies on the node's desk: the vault, the device, the lines. Only its thread touches it.
+//! What lies on the node's desk: the vault, the device, the lines. Only its task touches it.
 //!
 //! ```text
 //! Empty --create--> Open <--unlock-- Locked
@@ -17,7 +17,6 @@ use std::time::Duration;
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::{Batch, Change, Command, Device, Input, Kind, Output, Ticket};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::hub::{self, Hub};
@@ -30,12 +29,12 @@ use crate::rng::OsRng;
 use crate::store::{Cost, Vault};
 use crate::web::dto::{self, EventKind, NodeState};
 
-/// The shortest sleep of the thread, in milliseconds.
+/// The shortest sleep of the task, in milliseconds.
 const NAP_MS_MIN: u64 = 1;
 /// How long a fact that nobody waits for may wait for the next commit, in milliseconds.
 const LATER_MS: u64 = 10;
 
-/// Everything that the thread owns.
+/// Everything that the task owns.
 pub struct Desk {
     options: Options,
     hub: Arc<Hub>,
@@ -66,8 +65,8 @@ struct Open {
 
 impl Desk {
     /// A desk that is locked, or empty if there is no vault.
-    pub fn new(options: Options, hub: Arc<Hub>, jobs: mpsc::Sender<Job>, runtime: Handle) -> Self {
-        let pool = Pool::new(options.dialer.clone(), jobs, runtime);
+    pub fn new(options: Options, hub: Arc<Hub>, jobs: mpsc::Sender<Job>) -> Self {
+        let pool = Pool::new(options.dialer.clone(), jobs);
         Self {
             options,
             hub,
@@ -164,13 +163,13 @@ impl Desk {
     /// A person did something: the idle lock begins anew.
     ///
     /// # Errors
-    /// None; a question to the thread has the form of one that may be refused.
+    /// None; a question to the task has the form of one that may be refused.
     pub fn touch(&mut self) -> Result<(), Refused> {
         self.touched = now();
         Ok(())
     }
 
-    /// How long the thread may sleep.
+    /// How long the task may sleep.
     pub fn nap(&self, now: Time) -> Duration {
         let Some(open) = &self.open else { return Duration::MAX };
         let mut end = open.vault.deadline();
@@ -381,7 +380,7 @@ impl Desk {
         }
     }
 
-    /// The end of the thread.
+    /// The end of the task.
     pub fn end(&mut self) {
         self.lock();
     }

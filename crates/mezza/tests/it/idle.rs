@@ -23,7 +23,7 @@ async fn a_node_that_nobody_asks_locks_itself() {
         dialer: Dialer::default(),
         observer: None,
     };
-    let running = node::start(options).unwrap();
+    let running = node::start(options);
     let node = running.node.clone();
     let mut live = node.hub().listen(None).live;
     node.ask(|desk| desk.create("Nora", b"passphrase", &[])).await.unwrap();
