@@ -1,0 +1,36 @@
+//! A point that many scalars will be multiplied with.
+
+use alloc::boxed::Box;
+use core::fmt;
+use curve25519_dalek::edwards::EdwardsBasepointTable;
+
+/// A point of the curve, not of its twist and not of small order, with a table of its multiples.
+/// Made by [`Kernel::fixed_point`](crate::Kernel::fixed_point) and useful to every kernel: one that
+/// cannot read the table works from the u-coordinate.
+pub struct FixedPoint {
+    u: [u8; 32],
+    pub(crate) table: Table,
+}
+
+/// Multiples of the point, in the form of the kernel that made them.
+pub enum Table {
+    /// 30 KiB.
+    Portable(Box<EdwardsBasepointTable>),
+}
+
+impl FixedPoint {
+    pub(crate) fn new(u: &[u8; 32], table: Table) -> Self {
+        Self { u: *u, table }
+    }
+
+    /// The u-coordinate, as it was given.
+    pub fn u(&self) -> &[u8; 32] {
+        &self.u
+    }
+}
+
+impl fmt::Debug for FixedPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FixedPoint").field("u", &self.u).finish_non_exhaustive()
+    }
+}

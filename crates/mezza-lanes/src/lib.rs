@@ -1,0 +1,69 @@
+//! The same public-key or AEAD operation on many independent inputs at once. Floor 0: knows no
+//! protocol and no other crate of ours.
+//!
+//! A [`Kernel`] does the work; [`kernel()`] gives the fastest one that this CPU can run. Each of
+//! them gives the bytes of RFC 7748 and RFC 8439 for every input, in time that depends on counts
+//! and sizes alone. The rules are in `docs/protocols/lanes.md`.
+//!
+//! ```
+//! use mezza_lanes::{BASE, Scalar, Strided, kernel};
+//!
+//! // A server with one secret and two clients with a scalar each.
+//! let (server, clients) = ([7; 32], [[1; 32], [2; 32]]);
+//! let base = kernel().fixed_point(&BASE).expect("the base point has prime order");
+//! let (mut public, mut points) = ([[0; 32]], [[0; 32]; 2]);
+//! kernel().x25519_fixed(&base, &[server], &mut public);
+//! kernel().x25519_fixed(&base, &clients, &mut points);
+//!
+//! // Each side computes its own way to the same secrets.
+//! let (mut ours, mut theirs) = ([[0; 32]; 2], [[0; 32]; 2]);
+//! kernel().x25519_shared(&Scalar::copy_from(&server), &points, &mut ours);
+//! kernel().x25519_each(&clients, &[public[0]; 2], &mut theirs);
+//! assert_eq!(ours, theirs);
+//!
+//! // Two messages of 3 bytes, 19 bytes apart: 3 of the body, 16 of the tag.
+//! let mut bytes = *b"one................two................";
+//! kernel().seal_each(&ours, Strided::new(&mut bytes, 19, 0, 3));
+//! bytes[0] ^= 1;
+//! let mut ok = [0; 2];
+//! kernel().open_each(&theirs, Strided::new(&mut bytes, 19, 0, 3), &mut ok);
+//! assert_eq!((ok, &bytes[..3], &bytes[19..22]), ([0, 1], &[0; 3][..], &b"two"[..]));
+//! ```
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`kernel`] | [`Kernel`]: what a CPU does for many messages at once; which one runs |
+//! | `scalar`, `fixed_point`, `strided` | [`Scalar`], [`FixedPoint`], [`Strided`]: what goes in |
+//! | `portable`, `poly1305` | the kernel for every CPU, one input after another |
+//! | `selftest` | [`selftest`]: known answers in every lane |
+//! | `wipe` | [`scrub`], and zeros that the compiler may not leave out |
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod fixed_point;
+pub mod kernel;
+mod poly1305;
+mod portable;
+mod scalar;
+mod selftest;
+mod strided;
+#[cfg(test)]
+mod tests;
+mod wipe;
+
+pub use fixed_point::FixedPoint;
+pub use kernel::{Kernel, kernel, portable};
+pub use scalar::Scalar;
+pub use selftest::{Fault, selftest};
+pub use strided::Strided;
+pub use wipe::scrub;
+
+/// The u-coordinate of the base point of X25519, little-endian (RFC 7748, section 4.1).
+pub const BASE: [u8; 32] = {
+    let mut u = [0; 32];
+    u[0] = 9;
+    u
+};

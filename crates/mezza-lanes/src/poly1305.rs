@@ -1,0 +1,98 @@
+//! Poly1305 as ChaCha20-Poly1305 uses it (RFC 8439, sections 2.5 and 2.8): radix 2^44, limbs of 44,
+//! 44 and 42 bits, so that a product of limbs takes one 64-bit multiplication.
+
+/// Bits 0..44.
+pub const MASK_44: u64 = (1 << 44) - 1;
+/// Bits 0..42.
+pub const MASK_42: u64 = (1 << 42) - 1;
+/// Every block of the AEAD is a whole one: bit 128 is set, bit 40 of the top limb.
+pub const WHOLE: u64 = 1 << 40;
+/// Bytes of a block.
+pub const BLOCK_BYTES: usize = 16;
+
+/// The two halves of a one-time key: the point r of the polynomial in limbs, clamped, and the
+/// number that is added in the end.
+pub struct OneTimeKey {
+    /// Below 2^44 each.
+    pub r: [u64; 3],
+    s: u128,
+}
+
+impl OneTimeKey {
+    /// From the first 32 bytes of key block 0.
+    pub fn new(block: &[u8; 64]) -> Self {
+        let r = u128_at(block, 0) & 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff;
+        Self { r: limbs(r), s: u128_at(block, BLOCK_BYTES) }
+    }
+
+    /// The tag for the value `h` of the polynomial, limbs below 2^45: reduces, adds.
+    pub fn finish(&self, h: [u64; 3]) -> [u8; BLOCK_BYTES] {
+        let [h0, h1, h2] = carried(carried(h));
+        // h is below 2^130 now, so p = 2^130 - 5 fits at most once: it does if h + 5 reaches 2^130.
+        let g0 = h0 + 5;
+        let g1 = h1 + (g0 >> 44);
+        let g2 = h2 + (g1 >> 44);
+        let subtract = (g2 >> 42).wrapping_neg();
+        let pick = |h: u64, g: u64| u128::from(h ^ (subtract & (h ^ g)));
+        let (h0, h1, h2) = (pick(h0, g0 & MASK_44), pick(h1, g1 & MASK_44), pick(h2, g2 & MASK_42));
+        (h0 | h1 << 44 | h2 << 88).wrapping_add(self.s).to_le_bytes()
+    }
+
+    /// The tag of a ciphertext without additional data.
+    pub fn tag(&self, text: &[u8]) -> [u8; BLOCK_BYTES] {
+        let mut h = [0; 3];
+        let (blocks, rest) = text.as_chunks();
+        for block in blocks {
+            h = self.absorb(h, block);
+        }
+        if !rest.is_empty() {
+            h = self.absorb(h, &padded(rest));
+        }
+        self.finish(self.absorb(h, &lengths(text.len())))
+    }
+
+    /// `(h + block) r`, limbs below 2^44 + 2^8.
+    pub fn absorb(&self, h: [u64; 3], block: &[u8; BLOCK_BYTES]) -> [u64; 3] {
+        let m = limbs(u128::from_le_bytes(*block));
+        let [r0, r1, r2] = self.r;
+        // 2^132 = 20 modulo p, so what leaves the top comes back 20 times.
+        let (s1, s2) = (20 * r1, 20 * r2);
+        let [h0, h1, h2] = [h[0] + m[0], h[1] + m[1], h[2] + m[2] + WHOLE];
+        let times = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        let d0 = times(h0, r0) + times(h1, s2) + times(h2, s1);
+        let d1 = times(h0, r1) + times(h1, r0) + times(h2, s2) + (d0 >> 44);
+        let d2 = times(h0, r2) + times(h1, r1) + times(h2, r0) + (d1 >> 44);
+        let h0 = (d0 as u64 & MASK_44) + 5 * (d2 >> 42) as u64;
+        let h1 = (d1 as u64 & MASK_44) + (h0 >> 44);
+        [h0 & MASK_44, h1, d2 as u64 & MASK_42]
+    }
+}
+
+/// The last bytes of a text, filled up with zeros.
+pub fn padded(rest: &[u8]) -> [u8; BLOCK_BYTES] {
+    let mut block = [0; BLOCK_BYTES];
+    block[..rest.len()].copy_from_slice(rest);
+    block
+}
+
+/// The last block: no additional data, and the length of the text in bytes.
+pub fn lengths(text_bytes: usize) -> [u8; BLOCK_BYTES] {
+    ((text_bytes as u128) << 64).to_le_bytes()
+}
+
+fn carried([h0, h1, h2]: [u64; 3]) -> [u64; 3] {
+    let h1 = h1 + (h0 >> 44);
+    let h2 = h2 + (h1 >> 44);
+    let h0 = (h0 & MASK_44) + 5 * (h2 >> 42);
+    [h0 & MASK_44, (h1 & MASK_44) + (h0 >> 44), h2 & MASK_42]
+}
+
+fn limbs(x: u128) -> [u64; 3] {
+    [x as u64 & MASK_44, (x >> 44) as u64 & MASK_44, (x >> 88) as u64]
+}
+
+fn u128_at(block: &[u8; 64], at: usize) -> u128 {
+    let mut bytes = [0; BLOCK_BYTES];
+    bytes.copy_from_slice(&block[at..at + BLOCK_BYTES]);
+    u128::from_le_bytes(bytes)
+}

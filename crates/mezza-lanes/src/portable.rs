@@ -1,0 +1,124 @@
+//! The kernel for every CPU: curve25519-dalek, `chacha20`, and our own Poly1305, one input after
+//! another.
+
+use alloc::boxed::Box;
+use chacha20::cipher::{KeyIvInit, StreamCipher};
+use chacha20::{ChaCha20, Nonce};
+use curve25519_dalek::edwards::{EdwardsBasepointTable, EdwardsPoint};
+use curve25519_dalek::montgomery::MontgomeryPoint;
+use curve25519_dalek::traits::BasepointTable;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroize;
+
+use crate::fixed_point::Table;
+use crate::poly1305::OneTimeKey;
+use crate::wipe::wipe;
+use crate::{FixedPoint, Kernel, Scalar, Strided};
+
+/// Points that share an inversion: it costs as much as a quarter of a product from the table.
+const INVERSION_GROUP: usize = 64;
+
+/// The zero-size kernel.
+pub struct Portable;
+
+impl Kernel for Portable {
+    fn name(&self) -> &'static str {
+        "portable"
+    }
+
+    fn x25519_shared(&self, k: &Scalar, u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        assert_eq!(u.len(), out.len(), "an output for each point");
+        for (u, out) in u.iter().zip(out) {
+            ladder(k.expose(), u, out);
+        }
+    }
+
+    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        assert!(
+            k.len() == u.len() && u.len() == out.len(),
+            "a scalar and an output for each point"
+        );
+        for ((k, u), out) in k.iter().zip(u).zip(out) {
+            ladder(k, u, out);
+        }
+    }
+
+    fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
+        let table = Box::new(EdwardsBasepointTable::create(&edwards(u)?));
+        Some(FixedPoint::new(u, Table::Portable(table)))
+    }
+
+    fn is_fixed_point(&self, u: &[u8; 32]) -> bool {
+        edwards(u).is_some()
+    }
+
+    fn x25519_fixed(&self, p: &FixedPoint, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        assert_eq!(k.len(), out.len(), "an output for each scalar");
+        let Table::Portable(table) = &p.table;
+        for (k, out) in k.chunks(INVERSION_GROUP).zip(out.chunks_mut(INVERSION_GROUP)) {
+            fixed(table, k, out);
+        }
+    }
+
+    fn seal_each(&self, keys: &[[u8; 32]], mut m: Strided<'_>) {
+        assert_eq!(keys.len(), m.count(), "a key for each message");
+        for (key, (body, tag)) in keys.iter().zip(m.messages()) {
+            let (mut stream, once) = begin(key);
+            stream.apply_keystream(body);
+            *tag = once.tag(body);
+        }
+    }
+
+    fn open_each(&self, keys: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
+        assert!(keys.len() == m.count() && keys.len() == ok.len(), "a key and a flag each");
+        for ((key, (body, tag)), ok) in keys.iter().zip(m.messages()).zip(ok) {
+            let (mut stream, once) = begin(key);
+            *ok = once.tag(body).ct_eq(tag).unwrap_u8();
+            stream.apply_keystream(body);
+            keep_if(*ok, body);
+        }
+    }
+}
+
+/// Leaves `body` as it is if `ok` is 1, and zeros if it is 0, in the same time.
+pub fn keep_if(ok: u8, body: &mut [u8]) {
+    let mask = ok.wrapping_neg();
+    for byte in body {
+        *byte &= mask;
+    }
+}
+
+fn ladder(k: &[u8; 32], u: &[u8; 32], out: &mut [u8; 32]) {
+    let mut product = MontgomeryPoint(*u).mul_clamped(*k);
+    out.copy_from_slice(product.as_bytes());
+    product.zeroize();
+}
+
+/// The point in Edwards form, if it may be a fixed one. Both signs of x give the same u.
+fn edwards(u: &[u8; 32]) -> Option<EdwardsPoint> {
+    MontgomeryPoint(*u).to_edwards(0).filter(|point| !point.is_small_order())
+}
+
+fn fixed(table: &EdwardsBasepointTable, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
+    let mut points = [EdwardsPoint::default(); INVERSION_GROUP];
+    let points = &mut points[..k.len()];
+    for (point, k) in points.iter_mut().zip(k) {
+        *point = table.mul_base_clamped(*k);
+    }
+    let mut products = EdwardsPoint::to_montgomery_batch(points);
+    for (product, out) in products.iter_mut().zip(out) {
+        out.copy_from_slice(product.as_bytes());
+        product.zeroize();
+    }
+    points.iter_mut().for_each(Zeroize::zeroize);
+}
+
+/// The key stream from block 1 on, and what block 0 is for.
+fn begin(key: &[u8; 32]) -> (ChaCha20, OneTimeKey) {
+    let mut stream = ChaCha20::new(key.into(), &Nonce::default());
+    let mut block = [0; 64];
+    stream.apply_keystream(&mut block);
+    let once = OneTimeKey::new(&block);
+    wipe(&mut block);
+    (stream, once)
+}

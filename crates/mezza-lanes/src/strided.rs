@@ -1,0 +1,59 @@
+//! Where many messages of one size lie.
+
+use core::fmt;
+
+/// Bytes of an authentication tag (RFC 8439, section 2.5).
+const TAG_BYTES: usize = 16;
+
+/// Messages of equal size at equal distances in one buffer:
+///
+/// ```text
+/// |<- offset ->|<- len ->|<- 16 ->|          |<- offset ->|<- len ->|<- 16 ->|
+/// |            |  body   |  tag   |          |            |  body   |  tag   |          | ..
+/// |<--------------- stride ----------------->|<--------------- stride ----------------->| ..
+/// ```
+pub struct Strided<'a> {
+    bytes: &'a mut [u8],
+    stride: usize,
+    offset: usize,
+    len: usize,
+}
+
+impl<'a> Strided<'a> {
+    /// One message every `stride` bytes: a body of `len` bytes from `offset` on, the 16 bytes of
+    /// its tag behind it. What lies between messages is never touched.
+    ///
+    /// # Panics
+    /// If body and tag do not fit into a stride, or `bytes` is no whole number of strides.
+    pub fn new(bytes: &'a mut [u8], stride: usize, offset: usize, len: usize) -> Self {
+        let end = offset.checked_add(len).and_then(|end| end.checked_add(TAG_BYTES));
+        assert!(end.is_some_and(|end| end <= stride), "body and tag lie within the stride");
+        assert!(bytes.len().is_multiple_of(stride), "whole strides");
+        Self { bytes, stride, offset, len }
+    }
+
+    /// How many messages there are.
+    pub fn count(&self) -> usize {
+        self.bytes.len() / self.stride
+    }
+
+    /// Bytes of one body.
+    pub fn body_bytes(&self) -> usize {
+        self.len
+    }
+
+    /// Body and tag of each message, in order.
+    pub fn messages(&mut self) -> impl Iterator<Item = (&mut [u8], &mut [u8; TAG_BYTES])> {
+        let (offset, len) = (self.offset, self.len);
+        self.bytes.chunks_exact_mut(self.stride).filter_map(move |chunk| {
+            let (body, rest) = chunk.get_mut(offset..)?.split_at_mut_checked(len)?;
+            Some((body, rest.first_chunk_mut()?))
+        })
+    }
+}
+
+impl fmt::Debug for Strided<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Strided<{} x {}>", self.count(), self.len)
+    }
+}

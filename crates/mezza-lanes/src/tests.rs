@@ -1,0 +1,68 @@
+//! The suite runs through every kernel that this machine can run.
+
+mod known;
+mod poly1305;
+mod props;
+mod rules;
+mod vectors;
+mod wycheproof;
+
+use crate::{Kernel, Strided, portable};
+use std::vec::Vec;
+
+/// Every kernel that runs here.
+fn kernels() -> Vec<&'static dyn Kernel> {
+    std::vec![portable()]
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits = |i: usize| text.get(i..i + 2).expect("an even number of digits");
+    let byte = |i| u8::from_str_radix(digits(i), 16).expect("hex");
+    (0..text.len()).step_by(2).map(byte).collect()
+}
+
+fn array(text: &str) -> [u8; 32] {
+    unhex(text).try_into().expect("32 bytes")
+}
+
+/// Bodies laid out with a gap of 3 bytes in front of each, room for a tag and 2 bytes behind it.
+struct Frame {
+    bytes: Vec<u8>,
+    body_bytes: usize,
+}
+
+impl Frame {
+    const BEFORE: usize = 3;
+    const AFTER: usize = 16 + 2;
+
+    fn new(bodies: &[Vec<u8>]) -> Self {
+        let body_bytes = bodies.first().map_or(0, Vec::len);
+        let gap = |n| std::vec![0xa5; n];
+        let bytes = bodies.iter().flat_map(|body| {
+            [gap(Self::BEFORE), body.clone(), gap(Self::AFTER)].into_iter().flatten()
+        });
+        Self { bytes: bytes.collect(), body_bytes }
+    }
+
+    fn stride(&self) -> usize {
+        Self::BEFORE + self.body_bytes + Self::AFTER
+    }
+
+    fn strided(&mut self) -> Strided<'_> {
+        let stride = self.stride();
+        Strided::new(&mut self.bytes, stride, Self::BEFORE, self.body_bytes)
+    }
+
+    /// Body and tag of each message; the gaps must be as they were.
+    fn messages(&self) -> Vec<&[u8]> {
+        let end = self.stride() - 2;
+        let chunks = self.bytes.chunks_exact(self.stride());
+        chunks
+            .map(|chunk| {
+                let untouched = chunk[..Self::BEFORE].iter().chain(&chunk[end..]);
+                assert!(untouched.into_iter().all(|byte| *byte == 0xa5), "a gap was written to");
+                &chunk[Self::BEFORE..end]
+            })
+            .collect()
+    }
+}

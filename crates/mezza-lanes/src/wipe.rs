@@ -1,0 +1,20 @@
+//! Zeros that the compiler may not leave out.
+
+/// What [`scrub`] overwrites: more than any operation of this crate has on the stack.
+const SCRUBBED_BYTES: usize = 65_536;
+
+/// Fills with zeros.
+pub fn wipe(bytes: &mut [u8]) {
+    bytes.fill(0);
+    zeroize::optimization_barrier(bytes);
+}
+
+/// Overwrites the 64 KiB of stack below the caller, where registers of the last operation may have
+/// been spilled. To be called after a job that used a long-lived secret.
+#[inline(never)]
+#[expect(clippy::large_stack_arrays, reason = "the stack is what it is about")]
+pub fn scrub() {
+    let mut stack = [0xff; SCRUBBED_BYTES];
+    zeroize::optimization_barrier(&stack);
+    wipe(&mut stack);
+}
