@@ -1,0 +1,184 @@
+//! What happens to a whole batch: doubles are found, positions permuted, dead drops matched.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use mezza_core::Secret;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+use zeroize::Zeroize as _;
+
+use crate::service::DROP_BYTES;
+
+/// Marks each key that stands earlier in the list, too.
+///
+/// Keys are sorted by their first 16 bytes; those that share them, by all 32. Both sorts are
+/// `n log n` whatever the sender chose.
+pub fn doubles(keys: &[[u8; 32]]) -> Vec<bool> {
+    let mut order: Vec<(u128, u32)> =
+        keys.iter().enumerate().map(|(i, key)| (front(key), i as u32)).collect();
+    order.sort_unstable();
+    let mut marks = vec![false; keys.len()];
+    for group in order.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1) {
+        let mut alike: Vec<u32> = group.iter().map(|(_, i)| *i).collect();
+        alike.sort_unstable_by_key(|i| (keys[*i as usize], *i));
+        for pair in alike.windows(2).filter(|p| keys[p[0] as usize] == keys[p[1] as usize]) {
+            marks[pair[1] as usize] = true;
+        }
+    }
+    marks
+}
+
+fn front(key: &[u8; 32]) -> u128 {
+    key[..16].iter().fold(0, |sum, byte| (sum << 8) | u128::from(*byte))
+}
+
+/// A secret order of a batch. Wiped when it goes.
+#[derive(Default, PartialEq, Eq)]
+pub struct Permutation(Vec<u32>);
+
+impl Permutation {
+    /// A uniform permutation of `0..count`: Fisher-Yates, its indices by rejection (Lemire 2019)
+    /// from ChaCha20 under 32 fresh bytes.
+    ///
+    /// # Panics
+    /// Above 2^32 - 1 items, which no batch has.
+    pub fn draw(seed: &Secret<32>, count: usize) -> Self {
+        assert!(u32::try_from(count).is_ok(), "a batch is shorter");
+        let mut rng = ChaCha20Rng::from_seed(*seed.expose());
+        let mut places = (0..count as u32).collect::<Vec<_>>();
+        for last in (1..count as u32).rev() {
+            let chosen = below(last + 1, &mut rng);
+            places.swap(last as usize, chosen as usize);
+        }
+        Self(places)
+    }
+
+    /// The order that changes nothing: that of the last mix of a conversation round.
+    pub fn identity(count: usize) -> Self {
+        Self((0..count as u32).collect())
+    }
+
+    /// How many items it orders.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it orders nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// For each place of the new order, the place in the old one.
+    pub fn sources(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+impl Drop for Permutation {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl core::fmt::Debug for Permutation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Permutation({})", self.0.len())
+    }
+}
+
+/// A uniform number below `bound`, without bias (Lemire 2019, algorithm 5).
+fn below(bound: u32, rng: &mut ChaCha20Rng) -> u32 {
+    let refused = bound.wrapping_neg() % bound;
+    loop {
+        let product = u64::from(rng.next_u32()) * u64::from(bound);
+        if product as u32 >= refused {
+            return (product >> 32) as u32;
+        }
+    }
+}
+
+/// What the reply to one access of a dead drop is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Its own cell: nobody else came.
+    Echo,
+    /// The cell of the access with this index.
+    Swap(u32),
+    /// Random bytes: two came before.
+    Third,
+}
+
+/// Matches the accesses of a batch: the first two to a drop swap, in the order of the batch.
+pub fn matched(drops: &[[u8; DROP_BYTES]]) -> Vec<Reply> {
+    let mut order: Vec<(&[u8; DROP_BYTES], u32)> = drops.iter().zip(0_u32..).collect();
+    order.sort_unstable();
+    let mut replies = vec![Reply::Third; drops.len()];
+    for group in order.chunk_by(|a, b| a.0 == b.0) {
+        match *group {
+            [(_, alone)] => replies[alone as usize] = Reply::Echo,
+            [(_, first), (_, second), ..] => {
+                replies[first as usize] = Reply::Swap(second);
+                replies[second as usize] = Reply::Swap(first);
+            }
+            [] => {}
+        }
+    }
+    replies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn mix_8_of_equal_keys_the_first_alone_counts(
+            keys in proptest::collection::vec((0_u8..3, 0_u8..3).prop_map(|(a, b)| {
+                let mut key = [a; 32];
+                key[31] = b; // keys that agree in their first 16 bytes alone
+                key
+            }), 0..60),
+        ) {
+            let expected = (0..keys.len()).map(|i| keys[..i].contains(&keys[i])).collect::<Vec<_>>();
+            prop_assert_eq!(doubles(&keys), expected);
+        }
+
+        #[test]
+        fn a_permutation_is_a_bijection(seed: [u8; 32], count in 0_usize..2_000) {
+            let drawn = Permutation::draw(&Secret::copy_from(&seed), count);
+            let mut sorted = drawn.sources().to_vec();
+            sorted.sort_unstable();
+            prop_assert_eq!(sorted, (0..count as u32).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn mix_9_the_first_two_swap_and_later_ones_get_nothing(ids in proptest::collection::vec(0_u8..12, 0..60)) {
+            let drops = ids.iter().map(|id| [*id; 16]).collect::<Vec<_>>();
+            let replies = matched(&drops);
+            for (i, reply) in replies.iter().enumerate() {
+                let same = (0..ids.len()).filter(|j| ids[*j] == ids[i]).collect::<Vec<_>>();
+                let expected = match same.iter().position(|j| *j == i) {
+                    Some(0) if same.len() == 1 => Reply::Echo,
+                    Some(0) => Reply::Swap(same[1] as u32),
+                    Some(1) => Reply::Swap(same[0] as u32),
+                    _ => Reply::Third,
+                };
+                prop_assert_eq!(*reply, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn mix_17_every_order_of_four_comes_equally_often() {
+        let mut seen = alloc::collections::BTreeMap::new();
+        for n in 0..24_000_u32 {
+            let seed = Secret::fill(|s| s[..4].copy_from_slice(&n.to_be_bytes()));
+            *seen.entry(Permutation::draw(&seed, 4).sources().to_vec()).or_insert(0_u32) += 1;
+        }
+        assert_eq!(seen.len(), 24);
+        // Six standard deviations of a count of 1,000.
+        assert!(seen.values().all(|n| n.abs_diff(1_000) < 190), "{seen:?}");
+    }
+}

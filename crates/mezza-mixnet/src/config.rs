@@ -1,0 +1,185 @@
+//! The config of a network: its servers, its rounds, its noise, signed by guardians.
+//!
+//! ```text
+//! version u16=1 | network id 16 | seq u64 | prev 32 | valid_from u64 | valid_until u64
+//! t u8 | k u8 | k x key 32                         server := key 32 | len u8 | "host:port"
+//! coordinator | bucket store | n u8 | n x (server | len u8 | operator) | users_max u32
+//! count u8 | count x service, 71 bytes
+//! ```
+//!
+//! People write another form; these are the bytes that are hashed and signed.
+
+mod chain;
+mod check;
+mod service;
+mod signed;
+
+pub use chain::{Chain, ChainError};
+pub use service::{Mode, ServicePolicy};
+pub use signed::{SignatureSet, SignedConfig};
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time, Writer};
+
+use crate::digest::h;
+use crate::limits::{GUARDIANS_MAX, MIXES_MAX};
+use crate::service::Service;
+use crate::sign::PublicKey;
+
+/// The version of the format.
+const VERSION: u16 = 1;
+
+/// A server: its Ed25519 identity and where it listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Identity on links and in signatures.
+    pub key: PublicKey,
+    /// `host:port`, 3 to 255 printable ASCII characters.
+    pub address: String,
+}
+
+/// One mix of the chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MixEntry {
+    /// The server.
+    pub server: Server,
+    /// Who runs it, at most 32 bytes of UTF-8.
+    pub operator: String,
+}
+
+/// A config, not yet checked against a predecessor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The network's name for ever.
+    pub network: [u8; 16],
+    /// 0 for genesis, then one more each.
+    pub seq: u64,
+    /// The predecessor's hash, zeros for genesis.
+    pub prev: [u8; 32],
+    /// From when on it is in force.
+    pub valid_from: Time,
+    /// When it ends, a successor or none.
+    pub valid_until: Time,
+    /// How many guardians must sign the successor.
+    pub threshold: u8,
+    /// The guardians, ascending.
+    pub guardians: Vec<PublicKey>,
+    /// Clock, announcer and concentrator.
+    pub coordinator: Server,
+    /// Where the last mix puts buckets.
+    pub bucket: Server,
+    /// The chain, first mix first, 1 to 8.
+    pub mixes: Vec<MixEntry>,
+    /// Most clients.
+    pub users_max: u32,
+    /// The services offered, ascending.
+    pub services: Vec<ServicePolicy>,
+}
+
+impl Config {
+    /// Reads a config and checks what it says by itself.
+    ///
+    /// # Errors
+    /// Whatever the bytes lack, or a value outside its limits.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        if r.u16()? != VERSION {
+            return Err(DecodeError::Value);
+        }
+        let (network, seq, prev) = (r.array()?, r.u64()?, r.array()?);
+        let (valid_from, valid_until) = (Time::from_ms(r.u64()?), Time::from_ms(r.u64()?));
+        let threshold = r.u8()?;
+        let guardians = list(r, GUARDIANS_MAX, Reader::array)?;
+        let (coordinator, bucket) = (server(r)?, server(r)?);
+        let mixes = list(r, MIXES_MAX, |r| {
+            Ok(MixEntry { server: server(r)?, operator: text(r.var8()?)? })
+        })?;
+        let users_max = r.u32()?;
+        let services = list(r, Service::ALL.len(), ServicePolicy::read)?;
+        let config = Self {
+            network,
+            seq,
+            prev,
+            valid_from,
+            valid_until,
+            threshold,
+            guardians,
+            coordinator,
+            bucket,
+            mixes,
+            users_max,
+            services,
+        };
+        if config.is_sound() { Ok(config) } else { Err(DecodeError::Value) }
+    }
+
+    /// Decodes a config and nothing behind it.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::all(bytes, Self::read)
+    }
+
+    /// The bytes that are hashed.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::with_capacity(1_024);
+        w.u16(VERSION).bytes(&self.network).u64(self.seq).bytes(&self.prev);
+        w.u64(self.valid_from.ms()).u64(self.valid_until.ms());
+        w.u8(self.threshold).u8(self.guardians.len() as u8);
+        for key in &self.guardians {
+            w.bytes(key);
+        }
+        for server in [&self.coordinator, &self.bucket] {
+            w.bytes(&server.key).var8(server.address.as_bytes());
+        }
+        w.u8(self.mixes.len() as u8);
+        for MixEntry { server, operator } in &self.mixes {
+            w.bytes(&server.key).var8(server.address.as_bytes()).var8(operator.as_bytes());
+        }
+        w.u32(self.users_max).u8(self.services.len() as u8);
+        self.services.iter().for_each(|service| service.write(&mut w));
+        w.finish()
+    }
+
+    /// `H_32("mezza/mix config", bytes)`: what the guardians sign.
+    pub fn hash(&self) -> [u8; 32] {
+        h("mezza/mix config", &[&self.encode()])
+    }
+
+    /// The entry of a service and its index, which settings name.
+    pub fn policy(&self, service: Service) -> Option<(u16, &ServicePolicy)> {
+        let at = self.services.iter().position(|policy| policy.service == service)?;
+        Some((at as u16, &self.services[at]))
+    }
+
+    /// The identities of the mixes, first mix first.
+    pub fn mix_keys(&self) -> impl ExactSizeIterator<Item = &PublicKey> {
+        self.mixes.iter().map(|mix| &mix.server.key)
+    }
+}
+
+/// At most `max` entries behind their number of one byte.
+fn list<'a, T>(
+    r: &mut Reader<'a>,
+    max: usize,
+    mut one: impl FnMut(&mut Reader<'a>) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    let count = usize::from(r.u8()?);
+    if count > max {
+        return Err(DecodeError::Value);
+    }
+    (0..count).map(|_| one(r)).collect()
+}
+
+fn server(r: &mut Reader<'_>) -> Result<Server, DecodeError> {
+    Ok(Server { key: r.array()?, address: text(r.var8()?)? })
+}
+
+fn text(bytes: &[u8]) -> Result<String, DecodeError> {
+    core::str::from_utf8(bytes).map(String::from).map_err(|_| DecodeError::Value)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

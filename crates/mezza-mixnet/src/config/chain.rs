@@ -1,0 +1,154 @@
+//! The configs of one network, each signed by the guardians of the one before.
+//!
+//! ```text
+//! genesis (pinned by its hash) <- 1 <- 2 <- .. <- head        current: the highest that has begun
+//! ```
+
+use alloc::vec::Vec;
+
+use mezza_core::Time;
+
+use super::{Config, SignatureSet, SignedConfig};
+
+/// Why a config is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChainError {
+    /// Genesis is not the config that was pinned.
+    #[error("the config's hash differs from the pinned one")]
+    NotPinned,
+    /// It is of another network, or names another predecessor.
+    #[error("the config does not continue this network's chain")]
+    Foreign,
+    /// Another config with this number, or a later one, was seen before.
+    #[error("another config with this number was seen before")]
+    Rollback,
+    /// A config between the head and this one is missing.
+    #[error("a config in between is missing")]
+    Gap,
+    /// Too few guardians signed.
+    #[error("{valid} of {needed} needed guardian signatures are valid")]
+    Unsigned {
+        /// Valid signatures of distinct guardians.
+        valid: usize,
+        /// How many it takes.
+        needed: usize,
+    },
+    /// The rounds would be counted anew.
+    #[error("a service's rounds do not go on where the config before left them")]
+    Rounds,
+}
+
+/// The configs from the pinned genesis to the newest one known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    genesis: [u8; 32],
+    /// Ascending, without gaps; those before the current one are forgotten.
+    kept: Vec<(Config, [u8; 32])>,
+}
+
+impl Chain {
+    /// Begins with the config whose hash a person pinned.
+    ///
+    /// # Errors
+    /// [`ChainError`]; nothing is kept.
+    pub fn begin(pinned: &[u8; 32], genesis: &SignedConfig) -> Result<Self, ChainError> {
+        let config = genesis.config();
+        let hash = config.hash();
+        if hash != *pinned || config.seq != 0 {
+            return Err(ChainError::NotPinned);
+        }
+        signed(genesis, SignatureSet::Own, config)?;
+        Ok(Self { genesis: hash, kept: Vec::from([(config.clone(), hash)]) })
+    }
+
+    /// Takes a successor. A config that is known already is taken again without effect.
+    ///
+    /// # Errors
+    /// [`ChainError`]; the chain is as before.
+    pub fn accept(&mut self, next: &SignedConfig, now: Time) -> Result<(), ChainError> {
+        let config = next.config();
+        let (head, head_hash) = self.last();
+        let hash = config.hash();
+        if config.seq <= head.seq {
+            let known = self.kept.iter().any(|(_, known)| *known == hash) || hash == self.genesis;
+            return if known { Ok(()) } else { Err(ChainError::Rollback) };
+        }
+        if config.network != head.network {
+            return Err(ChainError::Foreign);
+        }
+        if config.seq != head.seq + 1 {
+            return Err(ChainError::Gap);
+        }
+        if config.prev != *head_hash {
+            return Err(ChainError::Foreign);
+        }
+        signed(next, SignatureSet::Predecessor, head)?;
+        if (config.threshold, &config.guardians) != (head.threshold, &head.guardians) {
+            signed(next, SignatureSet::Own, config)?;
+        }
+        if config.valid_from <= head.valid_from || !counts_on(head, config) {
+            return Err(ChainError::Rounds);
+        }
+        self.kept.push((config.clone(), hash));
+        self.forget(now);
+        Ok(())
+    }
+
+    /// The config in force: the newest that has begun, unless it has ended.
+    pub fn current(&self, now: Time) -> Option<&Config> {
+        self.begun(now).map(|(config, _)| config).filter(|config| now < config.valid_until)
+    }
+
+    /// The hash of the config in force.
+    pub fn current_hash(&self, now: Time) -> Option<[u8; 32]> {
+        self.begun(now).filter(|(config, _)| now < config.valid_until).map(|(_, hash)| *hash)
+    }
+
+    /// The newest config, which may begin later.
+    pub fn head(&self) -> &Config {
+        &self.last().0
+    }
+
+    /// The hash of the newest config.
+    pub fn head_hash(&self) -> [u8; 32] {
+        self.last().1
+    }
+
+    /// The hash of the first config: the network's pin.
+    pub fn genesis_hash(&self) -> [u8; 32] {
+        self.genesis
+    }
+
+    fn begun(&self, now: Time) -> Option<&(Config, [u8; 32])> {
+        self.kept.iter().rev().find(|(config, _)| config.valid_from <= now)
+    }
+
+    #[expect(
+        clippy::expect_used,
+        reason = "a chain begins with one config and never loses its last"
+    )]
+    fn last(&self) -> &(Config, [u8; 32]) {
+        self.kept.last().expect("a chain is never empty")
+    }
+
+    /// Drops what came before the current config.
+    fn forget(&mut self, now: Time) {
+        let begun = self.kept.iter().rposition(|(config, _)| config.valid_from <= now);
+        self.kept.drain(..begun.unwrap_or(0));
+    }
+}
+
+/// Whether enough of the guardians that `by` names signed.
+fn signed(config: &SignedConfig, set: SignatureSet, by: &Config) -> Result<(), ChainError> {
+    let (valid, needed) = (config.count(set, &by.guardians), usize::from(by.threshold));
+    if valid < needed { Err(ChainError::Unsigned { valid, needed }) } else { Ok(()) }
+}
+
+/// Whether each service's first round is above the last one of the config before.
+fn counts_on(before: &Config, next: &Config) -> bool {
+    next.services.iter().all(|service| {
+        let old = before.policy(service.service).and_then(|(_, p)| p.round_at(next.valid_from));
+        old.is_none_or(|last| service.base_round > last)
+    })
+}

@@ -1,0 +1,129 @@
+//! What a config says about one service.
+
+use mezza_core::{DecodeError, Reader, Time, Writer};
+
+use crate::limits::{BUCKETS_MAX, DURATION_MS_MAX, MU_MAX, SCALE_MAX, SLOTS_MAX};
+use crate::service::Service;
+
+/// The law of the noise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// Laplace, as in Vuvuzela: for reproduction.
+    Paper,
+    /// Discrete Gaussian.
+    Gauss,
+}
+
+/// One service of a config, 71 bytes. Durations are milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePolicy {
+    /// Which one.
+    pub service: Service,
+    /// The round that opens at `base_time`.
+    pub base_round: u64,
+    /// When that is.
+    pub base_time: Time,
+    /// From one round to the next.
+    pub interval_ms: u32,
+    /// From the request for keys to the settings.
+    pub ask_ms: u32,
+    /// From the settings to the opening.
+    pub lead_ms: u32,
+    /// From the opening to the close.
+    pub collect_ms: u32,
+    /// From the close to the end.
+    pub mix_limit_ms: u32,
+    /// Onions of one client; 1 but for conversations.
+    pub slots: u8,
+    /// Buckets, a power of two; 1 for conversations.
+    pub buckets: u32,
+    /// The law of the noise.
+    pub mode: Mode,
+    /// Its mean.
+    pub mu: u32,
+    /// Its scale: b or sigma.
+    pub scale: u32,
+    /// The epsilon that the network promises, millionths.
+    pub epsilon_micro: u32,
+    /// The delta that it promises, 10^-12.
+    pub delta_pico: u64,
+    /// For how many rounds.
+    pub rounds: u64,
+}
+
+impl ServicePolicy {
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            service: Service::from_number(r.u8()?)?,
+            base_round: r.u64()?,
+            base_time: Time::from_ms(r.u64()?),
+            interval_ms: r.u32()?,
+            ask_ms: r.u32()?,
+            lead_ms: r.u32()?,
+            collect_ms: r.u32()?,
+            mix_limit_ms: r.u32()?,
+            slots: r.u8()?,
+            buckets: r.u32()?,
+            mode: match r.u8()? {
+                0 => Mode::Paper,
+                1 => Mode::Gauss,
+                _ => return Err(DecodeError::Value),
+            },
+            mu: r.u32()?,
+            scale: r.u32()?,
+            epsilon_micro: r.u32()?,
+            delta_pico: r.u64()?,
+            rounds: r.u64()?,
+        })
+    }
+
+    pub(super) fn write(&self, w: &mut Writer) {
+        w.u8(self.service.number()).u64(self.base_round).u64(self.base_time.ms());
+        w.u32(self.interval_ms).u32(self.ask_ms).u32(self.lead_ms);
+        w.u32(self.collect_ms).u32(self.mix_limit_ms);
+        w.u8(self.slots).u32(self.buckets).u8(u8::from(self.mode == Mode::Gauss));
+        w.u32(self.mu).u32(self.scale);
+        w.u32(self.epsilon_micro).u64(self.delta_pico).u64(self.rounds);
+    }
+
+    /// Whether every value is inside its limits.
+    pub(super) fn is_sound(&self) -> bool {
+        let talks = self.service == Service::Conversation;
+        let even = |n: u32| n.is_multiple_of(2);
+        let waits = [self.ask_ms, self.lead_ms, self.collect_ms, self.mix_limit_ms];
+        (1..=DURATION_MS_MAX).contains(&self.interval_ms)
+            && waits.iter().all(|ms| *ms <= DURATION_MS_MAX)
+            && self.collect_ms >= 4
+            && self.mix_limit_ms >= 1
+            && (1..=if talks { SLOTS_MAX } else { 1 }).contains(&self.slots)
+            && self.buckets.is_power_of_two()
+            && self.buckets <= if talks { 1 } else { BUCKETS_MAX }
+            && self.mu <= MU_MAX
+            && self.scale <= SCALE_MAX
+            && (!talks || self.mode == Mode::Paper || (even(self.mu) && even(self.scale)))
+    }
+
+    /// The round that opens at or last before `t`; `None` before the base time or beyond the end
+    /// of numbers.
+    pub fn round_at(&self, t: Time) -> Option<u64> {
+        let since = t.ms().checked_sub(self.base_time.ms())?;
+        self.base_round.checked_add(since / u64::from(self.interval_ms))
+    }
+
+    /// When a round opens; `None` before the base round or beyond the end of time.
+    pub fn open(&self, round: u64) -> Option<Time> {
+        let rounds = round.checked_sub(self.base_round)?;
+        let since = rounds.checked_mul(u64::from(self.interval_ms))?;
+        self.base_time.ms().checked_add(since).map(Time::from_ms)
+    }
+
+    /// How long a mix keeps the secret of a round at most: from the request for its key to the
+    /// end, and a second.
+    pub fn secret_ms(&self) -> u64 {
+        [self.ask_ms, self.lead_ms, self.collect_ms, self.mix_limit_ms]
+            .into_iter()
+            .map(u64::from)
+            .sum::<u64>()
+            + Time::SECOND_MS
+    }
+}

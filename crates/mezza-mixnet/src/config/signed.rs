@@ -1,0 +1,99 @@
+//! A config with signatures: `config | count u8 | count x (set u8 | index u8 | signature 64)`,
+//! strictly ascending by set and index.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+use super::Config;
+use crate::limits::GUARDIANS_MAX;
+use crate::sign::{self, PublicKey, Purpose, Signature, Signer};
+
+/// Whose guardians signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SignatureSet {
+    /// The predecessor's.
+    Predecessor,
+    /// Those that this config names.
+    Own,
+}
+
+/// A config and who signed it. The signatures are not checked yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedConfig {
+    config: Config,
+    signatures: BTreeMap<(SignatureSet, u8), Signature>,
+}
+
+impl SignedConfig {
+    /// A config that nobody signed yet.
+    pub fn new(config: Config) -> Self {
+        Self { config, signatures: BTreeMap::new() }
+    }
+
+    /// The config.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Adds the signature of a guardian: the one with this index of that set. Whether it stands
+    /// there is checked when the config is accepted.
+    pub fn sign(&mut self, set: SignatureSet, index: u8, guardian: &Signer) {
+        let signature = guardian.sign(Purpose::Config, &[&self.config.hash()]);
+        self.signatures.insert((set, index), signature);
+    }
+
+    /// How many of `guardians` signed as members of `set`.
+    pub fn count(&self, set: SignatureSet, guardians: &[PublicKey]) -> usize {
+        let hash = self.config.hash();
+        let of_set = self.signatures.iter().filter(|((its, _), _)| *its == set);
+        let valid = |index: u8, signature| {
+            let guardian = guardians.get(usize::from(index));
+            guardian.is_some_and(|key| sign::verify(key, Purpose::Config, &[&hash], signature))
+        };
+        of_set.filter(|((_, index), signature)| valid(*index, *signature)).count()
+    }
+
+    /// Reads a config and its signatures.
+    ///
+    /// # Errors
+    /// Whatever the bytes lack, or a value outside its limits.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let config = Config::read(r)?;
+        let count = r.u8()?;
+        let mut signatures = BTreeMap::new();
+        for _ in 0..count {
+            let set = match r.u8()? {
+                0 if config.seq > 0 => SignatureSet::Predecessor,
+                1 => SignatureSet::Own,
+                _ => return Err(DecodeError::Value),
+            };
+            let place = (set, r.u8()?);
+            let ascends = signatures.last_key_value().is_none_or(|(last, _)| *last < place);
+            if !ascends || usize::from(place.1) >= GUARDIANS_MAX {
+                return Err(DecodeError::Value);
+            }
+            signatures.insert(place, r.array()?);
+        }
+        Ok(Self { config, signatures })
+    }
+
+    /// Decodes a signed config and nothing behind it.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::all(bytes, Self::read)
+    }
+
+    /// The bytes of the config, then those of the signatures.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.bytes(&self.config.encode()).u8(self.signatures.len() as u8);
+        for ((set, index), signature) in &self.signatures {
+            w.u8(u8::from(*set == SignatureSet::Own)).u8(*index).bytes(signature);
+        }
+        w.finish()
+    }
+}

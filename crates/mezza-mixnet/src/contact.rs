@@ -1,0 +1,355 @@
+//! What two contacts share: chains that give a dead drop, two cell keys and a turn for each round,
+//! and call tokens.
+//!
+//! ```text
+//! c_r0 = H_32("mezza/mix conv", R, r0)          c_(r+1) = H_32("mezza/mix step", c_r, r+1)
+//! drop | turn = first 16 and next 8 bytes of H_64("mezza/mix meet", c_r, r)
+//! k_01 | k_10 = H_64("mezza/mix cell", c_r, r)   role 0 seals with k_01, role 1 with k_10
+//! a_q0 = H_32("mezza/mix call", R, q0)           stepped like c
+//! token(role, intent) = first 16 bytes of H_32("mezza/mix ring", a_q, q, role, intent)
+//! ```
+//!
+//! A chain only goes forward, and what it was is wiped: a thief of the device learns nothing about
+//! rounds that are over.
+
+use mezza_core::{DecodeError, Reader, Secret, Wiping, Writer};
+
+use crate::digest::h;
+use crate::limits::CHAIN_SKIP_MAX;
+use crate::service::{DROP_BYTES, TOKEN_BYTES};
+
+/// Which of the two a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Began the session.
+    Initiator,
+    /// Answered.
+    Responder,
+}
+
+impl Role {
+    /// The number in key derivations and stored forms.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Initiator => 0,
+            Self::Responder => 1,
+        }
+    }
+
+    /// The role of a number.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] for any number but 0 and 1.
+    pub const fn from_number(number: u8) -> Result<Self, DecodeError> {
+        match number {
+            0 => Ok(Self::Initiator),
+            1 => Ok(Self::Responder),
+            _ => Err(DecodeError::Value),
+        }
+    }
+
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Initiator => Self::Responder,
+            Self::Responder => Self::Initiator,
+        }
+    }
+}
+
+/// What a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// Come and talk.
+    Talk,
+    /// Reserved: read soon.
+    ReadSoon,
+}
+
+impl Intent {
+    /// All intents.
+    pub const ALL: [Self; 2] = [Self::Talk, Self::ReadSoon];
+
+    const fn number(self) -> u8 {
+        match self {
+            Self::Talk => 0,
+            Self::ReadSoon => 1,
+        }
+    }
+}
+
+/// The round lies behind the chain, or farther ahead than a chain may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the chain cannot go to this round")]
+pub struct OutOfReach;
+
+/// Where two contacts meet in one round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Meeting {
+    /// The id of the dead drop.
+    pub drop: [u8; DROP_BYTES],
+    /// A client serves the contacts with the largest turns; both sides compute the same one.
+    pub turn: u64,
+}
+
+impl core::fmt::Debug for Meeting {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Meeting")
+    }
+}
+
+/// The two keys of one round, each for one cell.
+pub struct CellKeys {
+    /// For our cell.
+    pub seal: Secret<32>,
+    /// For the partner's.
+    pub open: Secret<32>,
+}
+
+/// A secret that moves on with the rounds.
+struct Chain {
+    secret: Secret<32>,
+    round: u64,
+}
+
+impl Chain {
+    fn begin(label: &str, root: &Secret<32>, round: u64) -> Self {
+        let mut secret = Secret::fill(|_| {});
+        derive(label, root, round, &mut secret);
+        Self { secret, round }
+    }
+
+    /// Goes towards `round` by at most `steps` steps; `Ok(true)` once there.
+    fn advance(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
+        let ahead = round.checked_sub(self.round).filter(|n| *n <= CHAIN_SKIP_MAX);
+        for _ in 0..ahead.ok_or(OutOfReach)?.min(steps) {
+            self.round += 1;
+            let last = self.secret.duplicate();
+            derive("mezza/mix step", &last, self.round, &mut self.secret);
+        }
+        Ok(self.round == round)
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { secret: Secret::read(r)?, round: r.u64()? })
+    }
+
+    fn write(&self, w: &mut Writer) {
+        w.bytes(self.secret.expose()).u64(self.round);
+    }
+}
+
+/// `H_32(label, secret, round)`, written where it will live.
+fn derive(label: &str, secret: &Secret<32>, round: u64, into: &mut Secret<32>) {
+    let next = Wiping::new(h::<32>(label, &[secret.expose(), &round.to_be_bytes()]));
+    into.refill(|bytes| bytes.copy_from_slice(&*next));
+}
+
+/// The conversation chain of one contact, at one round. `Debug` shows the round alone.
+pub struct Conversation {
+    chain: Chain,
+    role: Role,
+}
+
+impl Conversation {
+    /// Begins at round `start` with the root that the messenger hands down.
+    pub fn begin(root: &Secret<32>, role: Role, start: u64) -> Self {
+        Self { chain: Chain::begin("mezza/mix conv", root, start), role }
+    }
+
+    /// The round that the chain stands at.
+    pub const fn round(&self) -> u64 {
+        self.chain.round
+    }
+
+    /// Which side we are.
+    pub const fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Goes towards `round` by at most `steps` steps; `true` once there. What lies behind is wiped.
+    ///
+    /// # Errors
+    /// [`OutOfReach`] for a round behind, or 2^26 ahead; the chain stays.
+    pub fn advance(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
+        self.chain.advance(round, steps)
+    }
+
+    /// Where the two meet in the round that the chain stands at.
+    pub fn meeting(&self) -> Meeting {
+        let bytes = Wiping::new(self.derived("mezza/mix meet"));
+        let mut meeting = Meeting { drop: [0; DROP_BYTES], turn: 0 };
+        meeting.drop.copy_from_slice(&bytes[..16]);
+        meeting.turn = bytes[16..24].iter().fold(0, |turn, byte| (turn << 8) | u64::from(*byte));
+        meeting
+    }
+
+    /// The keys of the round that the chain stands at.
+    pub fn cell_keys(&self) -> CellKeys {
+        let bytes = Wiping::new(self.derived("mezza/mix cell"));
+        let half = |at: usize| Secret::fill(|key| key.copy_from_slice(&bytes[at..at + 32]));
+        match self.role {
+            Role::Initiator => CellKeys { seal: half(0), open: half(32) },
+            Role::Responder => CellKeys { seal: half(32), open: half(0) },
+        }
+    }
+
+    fn derived(&self, label: &str) -> [u8; 64] {
+        h(label, &[self.chain.secret.expose(), &self.chain.round.to_be_bytes()])
+    }
+
+    /// Reads `role u8 | secret 32 | round u64`.
+    ///
+    /// # Errors
+    /// Whatever the bytes lack.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { role: Role::from_number(r.u8()?)?, chain: Chain::read(r)? })
+    }
+
+    /// Writes 41 secret bytes.
+    pub fn write(&self, w: &mut Writer) {
+        w.u8(self.role.number());
+        self.chain.write(w);
+    }
+}
+
+impl core::fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Conversation(round {})", self.chain.round)
+    }
+}
+
+/// The call chain of one contact, at one call round.
+pub struct Calls(Chain);
+
+impl Calls {
+    /// Begins at call round `start`.
+    pub fn begin(root: &Secret<32>, start: u64) -> Self {
+        Self(Chain::begin("mezza/mix call", root, start))
+    }
+
+    /// The call round that the chain stands at.
+    pub const fn round(&self) -> u64 {
+        self.0.round
+    }
+
+    /// Goes towards `round`, as [`Conversation::advance`].
+    ///
+    /// # Errors
+    /// [`OutOfReach`] for a round behind, or 2^26 ahead; the chain stays.
+    pub fn advance(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
+        self.0.advance(round, steps)
+    }
+
+    /// The token by which the one in `role` calls the other in this round.
+    pub fn token(&self, role: Role, intent: Intent) -> [u8; TOKEN_BYTES] {
+        let round = self.0.round.to_be_bytes();
+        let secret = self.0.secret.expose();
+        let bytes = Wiping::new(h::<32>(
+            "mezza/mix ring",
+            &[secret, &round, &[role.number()], &[intent.number()]],
+        ));
+        let mut token = [0; TOKEN_BYTES];
+        token.copy_from_slice(&bytes[..TOKEN_BYTES]);
+        token
+    }
+
+    /// Reads `secret 32 | round u64`.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if the bytes are fewer.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Chain::read(r).map(Self)
+    }
+
+    /// Writes 40 secret bytes.
+    pub fn write(&self, w: &mut Writer) {
+        self.0.write(w);
+    }
+}
+
+impl core::fmt::Debug for Calls {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Calls(round {})", self.0.round)
+    }
+}
+
+/// The bucket, 1 to `buckets`, in which the owner of a dialling key looks for calls and
+/// invitations. It is the same in every round.
+pub fn bucket(dialling: &[u8; 32], network: &[u8; 16], buckets: u32) -> u32 {
+    let hash: [u8; 32] = h("mezza/mix bucket", &[dialling, network]);
+    let head = hash[..8].iter().fold(0, |head: u64, byte| (head << 8) | u64::from(*byte));
+    1 + (head % u64::from(buckets.max(1))) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    fn chain(role: Role) -> Conversation {
+        Conversation::begin(&Secret::fill(|s| s.fill(7)), role, 100)
+    }
+
+    #[test]
+    fn both_sides_meet_and_open_each_others_cells() {
+        let (mut alice, mut bob) = (chain(Role::Initiator), chain(Role::Responder));
+        for round in [100, 101, 107] {
+            assert_eq!(alice.advance(round, 10), Ok(true));
+            assert_eq!(bob.advance(round, 10), Ok(true));
+            assert_eq!(alice.meeting(), bob.meeting());
+            let (ours, theirs) = (alice.cell_keys(), bob.cell_keys());
+            assert!(ours.seal == theirs.open && ours.open == theirs.seal);
+            assert!(ours.seal != ours.open);
+        }
+        assert_eq!(alice.advance(106, 10), Err(OutOfReach), "a chain only goes forward");
+        assert_eq!(alice.advance(108 + CHAIN_SKIP_MAX, 10), Err(OutOfReach));
+        assert_eq!(alice.round(), 107);
+    }
+
+    #[test]
+    fn slices_of_a_long_way_end_where_one_step_at_a_time_does() {
+        let (mut slices, mut steps) = (chain(Role::Initiator), chain(Role::Initiator));
+        let mut slept = 0;
+        while !slices.advance(1_100, 300).expect("in reach") {
+            slept += 1;
+        }
+        (101..=1_100).for_each(|round| assert_eq!(steps.advance(round, 1), Ok(true)));
+        assert_eq!((slept, slices.meeting()), (3, steps.meeting()));
+    }
+
+    #[test]
+    fn stored_chains_go_on_and_debug_is_silent() {
+        let (mut w, chain) = (Writer::new(), chain(Role::Responder));
+        let calls = Calls::begin(&Secret::fill(|s| s.fill(7)), 5);
+        chain.write(&mut w);
+        calls.write(&mut w);
+        let read =
+            |r: &mut Reader<'_>| Ok::<_, DecodeError>((Conversation::read(r)?, Calls::read(r)?));
+        let (again, calls_again) = Reader::all(w.as_slice(), read).expect("what was written");
+        assert_eq!((again.meeting(), again.role()), (chain.meeting(), Role::Responder));
+        assert!(again.cell_keys().seal == chain.cell_keys().seal);
+        let token = |calls: &Calls| calls.token(Role::Initiator, Intent::Talk);
+        assert_eq!(token(&calls_again), token(&calls));
+        assert_eq!(
+            format!("{chain:?} {calls:?} {:?}", chain.meeting()),
+            "Conversation(round 100) Calls(round 5) Meeting"
+        );
+    }
+
+    #[test]
+    fn tokens_differ_by_role_intent_and_round() {
+        let mut calls = Calls::begin(&Secret::fill(|s| s.fill(7)), 5);
+        let mut seen = alloc::collections::BTreeSet::new();
+        for round in 5..8 {
+            calls.advance(round, 1).expect("in reach");
+            for role in [Role::Initiator, Role::Responder] {
+                seen.extend(Intent::ALL.map(|intent| calls.token(role, intent)));
+            }
+        }
+        assert_eq!(seen.len(), 12);
+        assert!((1..=8).contains(&bucket(&[1; 32], &[2; 16], 8)));
+        assert_eq!(bucket(&[1; 32], &[2; 16], 1), 1);
+    }
+}

@@ -1,0 +1,39 @@
+//! Onions, dead drops, noise and rounds after Vuvuzela (SOSP 2015): a carrier that hides who talks
+//! with whom.
+//!
+//! Promise: with one honest mix of n, what one user does in a stated number of rounds is
+//! (eps, delta)-differentially private towards everybody who watches. Not hidden: who is online.
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`service`], [`limits`] | the three services, their sizes; limits and constants |
+//! | [`wire`] | every message between clients, entry, mixes and bucket store |
+//! | [`config`], [`sign`] | a network's config and its chain of guardians; signatures |
+//! | [`contact`] | chains of drops, cell keys and call tokens |
+//! | [`batch`] | doubles, permutations, dead drops |
+//! | [`noise`], [`privacy`] | exact samplers; the calculator and the ledger |
+//!
+//! ```
+//! use mezza_mixnet::Service;
+//! use mezza_mixnet::service::reply_bytes;
+//!
+//! assert_eq!(Service::Conversation.onion_bytes(3), 416); // up, through three mixes
+//! assert_eq!(reply_bytes(3), 304); // down
+//! ```
+#![no_std]
+
+extern crate alloc;
+
+pub mod batch;
+pub mod config;
+pub mod contact;
+pub mod limits;
+pub mod noise;
+pub mod privacy;
+pub mod service;
+pub mod sign;
+pub mod wire;
+
+mod digest;
+
+pub use service::{RoundId, Service};

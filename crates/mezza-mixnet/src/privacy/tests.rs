@@ -1,0 +1,179 @@
+use super::ledger::{Level, rounds_of_period};
+use super::*;
+use crate::config::tests::service;
+use core::f64::consts::{LN_2, LN_10};
+
+fn spent(service: Service, mode: Mode, (mu, scale): (u32, u32), rounds: u64) -> Spent {
+    Spent { service, law: Law { mode, mu, scale }, slots: 1, rounds }
+}
+
+fn talk(mode: Mode, law: (u32, u32), rounds: u64) -> Spent {
+    spent(Service::Conversation, mode, law, rounds)
+}
+
+fn near(value: f64, expected: f64, relative: f64) {
+    assert!((value / expected - 1.0).abs() < relative, "{value} is not {expected}");
+}
+
+#[test]
+fn mix_20_the_check_values_of_the_specification() {
+    let cases = [
+        (240_000, 6_892, LN_2, 7.619_261e-5),
+        (70_000, 3_724, LN_2, 7.566_056e-5),
+        (240_000, 2_360, LN_10, 7.406_599e-5),
+        (120_000, 6_892, LN_2, 1.021_047e-7),
+    ];
+    for (rounds, sigma, eps, expected) in cases {
+        let (delta, _) = divergence_delta(&[talk(Mode::Gauss, (0, sigma), rounds)], eps);
+        near(delta, expected, 1e-6);
+    }
+    let standard = talk(Mode::Gauss, (45_710, 6_892), 240_000);
+    let (divergence, order) = divergence_delta(&[standard], LN_2);
+    near(order, 18.97, 1e-3);
+    near(delta(&[standard], LN_2) - divergence, 2.379_1e-5, 1e-4);
+    near(laplace_rho(2.0, 0.01), 9.966_419_17e-5, 1e-9);
+}
+
+#[test]
+fn mix_20_the_presets_keep_their_promises_and_no_less_noise_would() {
+    let call = |law| spent(Service::Call, Mode::Gauss, law, 1);
+    let talk = |law| talk(Mode::Gauss, law, 1);
+    let cases = [
+        (talk((24_000, 3_724)), 70_000, LN_2, 1e-4),
+        (talk((45_710, 6_892)), 240_000, LN_2, 1e-4),
+        (talk((96_218, 14_052)), 1_000_000, LN_2, 1e-4),
+        (talk((16_070, 2_360)), 240_000, LN_10, 1e-4),
+        (talk((2_566, 446)), 1_000, LN_2, 1e-4),
+        (talk((8_646, 1_408)), 10_000, LN_2, 1e-4),
+        (talk((17_336, 2_308)), 240_000, 3.0, 1e-6),
+        (call((2_487, 417)), 3_500, LN_2, 1e-4),
+        (call((8_346, 1_316)), 35_000, LN_2, 1e-4),
+        (call((1_283, 223)), 1_000, LN_2, 1e-4),
+    ];
+    for (one, k, eps, delta_max) in cases {
+        let fits = rounds(one, eps, delta_max, delta);
+        assert!(fits >= k, "{:?} lasts {fits} of {k} rounds", one.law);
+        assert!(fits < k + k / 50 + 10, "{:?} lasts {fits}, {k} were asked for", one.law);
+    }
+}
+
+#[test]
+fn mix_20_the_laplace_column_of_the_table() {
+    for (k, mu, b) in
+        [(70_000, 85_600, 3_709), (240_000, 166_934, 6_867), (1_000_000, 360_754, 14_018)]
+    {
+        let reached = delta(&[talk(Mode::Paper, (mu, b), k)], LN_2);
+        assert!((0.95e-4..1.003e-4).contains(&reached), "{k} rounds: {reached}");
+    }
+}
+
+#[test]
+fn mix_20_the_paper_mode_lasts_as_long_as_the_paper_says() {
+    for (mu, b, k) in
+        [(300_000, 13_800, 239_826), (150_000, 7_300, 68_888), (450_000, 20_000, 507_028)]
+    {
+        assert_eq!(rounds(talk(Mode::Paper, (mu, b), 1), LN_2, 1e-4, advanced), k);
+    }
+    let nothing = talk(Mode::Paper, (300_000, 13_800), 0);
+    near(advanced(&[nothing], 1.0) + 1.0, 1.0, 1e-12);
+    near(advanced(&[talk(Mode::Paper, (10, 1), 1_000)], 0.1), 1.0, 1e-12);
+}
+
+#[test]
+fn slots_cost_what_scaled_noise_pays() {
+    let one = talk(Mode::Gauss, (45_710, 6_892), 240_000);
+    let two = Spent { slots: 2, law: Law { mu: 91_420, scale: 13_784, ..one.law }, ..one };
+    near(delta(&[two], LN_2), delta(&[one], LN_2), 1e-9);
+    assert!(delta(&[Spent { slots: 2, ..one }], LN_2) > 0.01, "unscaled slots are not free");
+}
+
+#[test]
+fn all_services_of_one_user_add() {
+    let all = [
+        talk(Mode::Gauss, (45_710, 6_892), 240_000),
+        spent(Service::Call, Mode::Gauss, (2_487, 417), 3_500),
+        spent(Service::Invitation, Mode::Gauss, (1_283, 223), 1_000),
+    ];
+    let eps = epsilon(&all, 3e-4).expect("an epsilon");
+    near(eps, 1.19, 0.01);
+    near(fifty_becomes(eps), 0.77, 0.01);
+    near(fifty_becomes(LN_2), 2.0 / 3.0, 1e-12);
+    assert_eq!(epsilon(&[talk(Mode::Gauss, (10, 0), 1)], 1e-4), None, "no noise, no promise");
+    near(epsilon(&[], 1e-4).expect("an epsilon") + 1.0, 1.0, 1e-6);
+}
+
+#[test]
+fn the_least_noise_is_that_of_the_presets() {
+    let target =
+        |service, rounds, epsilon, delta| Target { service, rounds, slots: 1, epsilon, delta };
+    let cases = [
+        (target(Service::Conversation, 240_000, LN_2, 1e-4), 45_710),
+        (target(Service::Conversation, 1_000, LN_2, 1e-4), 2_566),
+        (target(Service::Call, 3_500, LN_2, 1e-4), 2_487),
+    ];
+    for (target, mu) in cases {
+        let law = noise_for(&target, Accounting::Gauss).expect("a law");
+        assert!(law.mu.abs_diff(mu) <= 2, "{law:?}, the specification has {mu}");
+        let spent = Spent { service: target.service, law, slots: 1, rounds: target.rounds };
+        assert!(delta(&[spent], target.epsilon) <= target.delta);
+    }
+    let laplace = noise_for(&cases[0].0, Accounting::Laplace).expect("a law");
+    assert!((165_000..166_934).contains(&laplace.mu), "below the table's: {laplace:?}");
+    let paper = noise_for(&cases[0].0, Accounting::Paper).expect("a law");
+    near(f64::from(paper.mu), 290_000.0, 1e-2);
+    assert_eq!(noise_for(&target(Service::Call, 1 << 40, 1e-6, 1e-12), Accounting::Gauss), None);
+}
+
+#[test]
+fn mix_24_the_ledger_never_decreases() {
+    let policy = service(Service::Conversation);
+    let mut ledger = Ledger::new([1; 16]);
+    ledger.joined(100, 5_000);
+    for _ in 0..5 {
+        ledger.charge(&policy);
+    }
+    let backup = ledger.clone();
+    ledger.charge(&policy);
+    ledger.merge(&backup);
+    assert_eq!(ledger.used(Service::Conversation), 6);
+    let mut restored = backup;
+    restored.merge(&ledger);
+    assert_eq!(restored, ledger);
+    let mut foreign = Ledger::new([2; 16]);
+    foreign.charge(&policy);
+    ledger.merge(&foreign);
+    assert_eq!(ledger.used(Service::Conversation), 6);
+    let bytes = ledger.encode();
+    assert_eq!(Ledger::decode(&bytes).as_ref(), Ok(&ledger));
+    for cut in 0..bytes.len() {
+        assert!(Ledger::decode(&bytes[..cut]).is_err(), "cut to {cut}");
+    }
+}
+
+#[test]
+fn mix_25_budgets_are_counted_per_period_and_losses_add() {
+    let policy = ServicePolicy { rounds: 10, ..service(Service::Conversation) };
+    let call = ServicePolicy { rounds: 10, ..service(Service::Call) };
+    let mut ledger = Ledger::new([1; 16]);
+    ledger.joined(1_000, policy.interval_ms);
+    let levels = [(7, Level::Plenty), (8, Level::Low), (9, Level::Low), (10, Level::Used)];
+    for (used, level) in levels {
+        while ledger.used(Service::Conversation) < used {
+            ledger.charge(&policy);
+        }
+        assert_eq!(ledger.level(&policy), level, "{used} used");
+    }
+    assert_eq!(ledger.level(&call), Level::Plenty, "each service has its own budget");
+    let period = rounds_of_period(policy.interval_ms);
+    assert_eq!(period, 6_307_200);
+    ledger.joined(1_000 + period - 1, policy.interval_ms);
+    assert_eq!((ledger.period(), ledger.level(&policy)), (0, Level::Used));
+    ledger.joined(1_000 + period, policy.interval_ms);
+    assert_eq!((ledger.period(), ledger.level(&policy)), (1, Level::Plenty));
+    ledger.joined(1_000, policy.interval_ms);
+    assert_eq!(ledger.period(), 1, "an older round takes nothing back");
+    ledger.charge(&policy);
+    let total: u64 = ledger.spent().iter().map(|s| s.rounds).sum();
+    assert_eq!(total, 11);
+    assert_eq!(Ledger::decode(&ledger.encode()), Ok(ledger));
+}

@@ -1,0 +1,123 @@
+//! The three services, and the sizes that follow from them.
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+use crate::limits::{FRAME_BYTES_MAX, GROUP};
+
+/// Bytes of an AEAD tag.
+pub const TAG_BYTES: usize = 16;
+/// Bytes that one layer adds to an onion: a public key and a tag.
+pub const LAYER_BYTES: usize = 32 + TAG_BYTES;
+/// Bytes of a dead drop's id.
+pub const DROP_BYTES: usize = 16;
+/// Bytes of a sealed cell.
+pub const CELL_BYTES: usize = 256;
+/// Bytes of a token of the call service.
+pub const TOKEN_BYTES: usize = 16;
+/// Bytes of a sealed invitation.
+pub const INVITATION_BYTES: usize = 260;
+/// Bytes of a batch frame's body in front of its items: offset and count.
+const ITEMS_HEAD_BYTES: usize = 6;
+/// Bytes of a frame's head behind the length field: type, service, round.
+pub(crate) const HEAD_BYTES: usize = 10;
+
+/// What a round is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Service {
+    /// Cells are swapped in dead drops, replies come back.
+    Conversation,
+    /// Tokens are published as one set per bucket.
+    Call,
+    /// Invitations are published per bucket.
+    Invitation,
+}
+
+impl Service {
+    /// All services, ascending.
+    pub const ALL: [Self; 3] = [Self::Conversation, Self::Call, Self::Invitation];
+
+    /// The number on the wire.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Conversation => 1,
+            Self::Call => 2,
+            Self::Invitation => 3,
+        }
+    }
+
+    /// The service of a number.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] for any number but 1, 2, 3.
+    pub fn from_number(number: u8) -> Result<Self, DecodeError> {
+        Self::ALL.into_iter().find(|s| s.number() == number).ok_or(DecodeError::Value)
+    }
+
+    /// Bytes of the innermost plaintext: 272, 20, 264.
+    pub const fn innermost_bytes(self) -> usize {
+        match self {
+            Self::Conversation => DROP_BYTES + CELL_BYTES,
+            Self::Call => 4 + TOKEN_BYTES,
+            Self::Invitation => 4 + INVITATION_BYTES,
+        }
+    }
+
+    /// Bytes of an onion with `layers` layers left; with 0 layers the innermost plaintext.
+    pub const fn onion_bytes(self, layers: usize) -> usize {
+        self.innermost_bytes() + LAYER_BYTES * layers
+    }
+
+    /// Whether onions are answered.
+    pub const fn has_replies(self) -> bool {
+        matches!(self, Self::Conversation)
+    }
+}
+
+/// Bytes of a reply that `layers` mixes have sealed; a client of n mixes gets n layers.
+pub const fn reply_bytes(layers: usize) -> usize {
+    CELL_BYTES + TAG_BYTES * layers
+}
+
+/// Items of `size` bytes in each batch frame but the last: whole groups of 256.
+pub const fn items_per_frame(size: usize) -> usize {
+    GROUP * ((FRAME_BYTES_MAX - HEAD_BYTES - ITEMS_HEAD_BYTES) / (GROUP * size))
+}
+
+/// One round of one service. Rounds count up for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoundId {
+    /// Which service.
+    pub service: Service,
+    /// Which round of it.
+    pub round: u64,
+}
+
+impl RoundId {
+    /// Reads the 9 bytes of service and round.
+    ///
+    /// # Errors
+    /// Whatever the bytes lack.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { service: Service::from_number(reader.u8()?)?, round: reader.u64()? })
+    }
+
+    /// Writes the 9 bytes of service and round.
+    pub fn write(self, writer: &mut Writer) {
+        writer.u8(self.service.number()).u64(self.round);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of section 3.1 and the frame sizes of section 3.5.
+    #[test]
+    fn sizes_are_those_of_the_specification() {
+        assert_eq!(Service::ALL.map(|s| s.onion_bytes(3)), [416, 164, 408]);
+        assert_eq!(reply_bytes(3), 304);
+        assert_eq!([416, 368].map(items_per_frame), [512; 2]);
+        assert_eq!([320, 304, 288, 272].map(items_per_frame), [768; 4]);
+        assert!(Service::ALL.map(|s| items_per_frame(s.onion_bytes(8))).iter().all(|n| *n > 0));
+    }
+}

@@ -1,0 +1,112 @@
+//! What the buckets of a round hold: one object per bucket, and a manifest that the last mix
+//! signs.
+//!
+//! Call object: `count u32 | Golomb-Rice set`. Invitation object: `count u32 | count x 260`.
+//! Manifest: `service 1 | round 8 | m u32 | m x (length u32, H_32("mezza/mix object", object))`.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+use crate::digest::h;
+use crate::limits::BUCKETS_MAX;
+use crate::service::{INVITATION_BYTES, RoundId, Service};
+use crate::sign::{self, PublicKey, Purpose, Signature, Signer};
+
+/// Length and hash of one object, in a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Bytes of the object.
+    pub len: u32,
+    /// `H_32("mezza/mix object", object)`.
+    pub hash: [u8; 32],
+}
+
+impl Entry {
+    /// The entry of an object.
+    pub fn of(object: &[u8]) -> Self {
+        Self { len: object.len() as u32, hash: h("mezza/mix object", &[object]) }
+    }
+}
+
+/// The objects of one round, buckets 1 to m in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// A call or an invitation round.
+    pub id: RoundId,
+    /// One entry for each bucket.
+    pub entries: Vec<Entry>,
+}
+
+impl Manifest {
+    /// Reads a manifest; its number of buckets is a power of two up to 1,024.
+    ///
+    /// # Errors
+    /// Whatever the bytes lack, or a value outside its limits.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let id = RoundId::read(reader)?;
+        let buckets = reader.u32()?;
+        if id.service.has_replies() || !buckets.is_power_of_two() || buckets > BUCKETS_MAX {
+            return Err(DecodeError::Value);
+        }
+        let entry = |_| Ok(Entry { len: reader.u32()?, hash: reader.array()? });
+        Ok(Self { id, entries: (0..buckets).map(entry).collect::<Result<_, DecodeError>>()? })
+    }
+
+    /// The bytes that are sent, 13 + 36 m.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(13 + 36 * self.entries.len());
+        self.id.write(&mut writer);
+        writer.u32(self.entries.len() as u32);
+        for entry in &self.entries {
+            writer.u32(entry.len).bytes(&entry.hash);
+        }
+        writer.finish()
+    }
+
+    /// The last mix's signature under a config.
+    pub fn sign(&self, signer: &Signer, config: &[u8; 32]) -> Signature {
+        signer.sign(Purpose::Bucket, &[config, &self.encode()])
+    }
+
+    /// Whether `key` signed this manifest under a config.
+    pub fn signed_by(&self, key: &PublicKey, config: &[u8; 32], signature: &Signature) -> bool {
+        sign::verify(key, Purpose::Bucket, &[config, &self.encode()], signature)
+    }
+
+    /// Whether `object` is what `bucket`, 1 to m, holds.
+    pub fn holds(&self, bucket: u32, object: &[u8]) -> bool {
+        let entry = (bucket as usize).checked_sub(1).and_then(|at| self.entries.get(at));
+        entry.is_some_and(|entry| *entry == Entry::of(object))
+    }
+}
+
+/// The object of an invitation bucket. `invitations` is a whole number of sealed invitations.
+pub fn invitation_object(invitations: &[u8]) -> Vec<u8> {
+    debug_assert!(invitations.len().is_multiple_of(INVITATION_BYTES));
+    let mut writer = Writer::with_capacity(4 + invitations.len());
+    writer.u32((invitations.len() / INVITATION_BYTES) as u32).bytes(invitations);
+    writer.finish()
+}
+
+/// The sealed invitations of an object, borrowed.
+///
+/// # Errors
+/// [`DecodeError`] unless the object holds exactly as many as its count says.
+pub fn invitations(object: &[u8]) -> Result<&[[u8; INVITATION_BYTES]], DecodeError> {
+    let mut reader = Reader::new(object);
+    let count = reader.u32()? as usize;
+    let (invitations, rest) = reader.rest().as_chunks();
+    if invitations.len() < count {
+        return Err(DecodeError::Truncated);
+    }
+    if invitations.len() > count || !rest.is_empty() {
+        return Err(DecodeError::Trailing);
+    }
+    Ok(invitations)
+}
+
+/// Whether a round of this service publishes buckets.
+pub const fn publishes(service: Service) -> bool {
+    !service.has_replies()
+}

@@ -1,0 +1,145 @@
+//! A cell: 240 bytes of header and piece of the byte stream between two contacts.
+//!
+//! `flags 1 | seq 4 | ack 4 | sack 4 | len 2 | bytes 225, zero padded`
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+/// Bytes of a cell before it is sealed.
+pub const PLAIN_BYTES: usize = 240;
+/// Bytes of the stream that one cell carries at most.
+pub const PIECE_BYTES: usize = 225;
+/// Bytes in front of the piece.
+const HEAD_BYTES: usize = PLAIN_BYTES - PIECE_BYTES;
+
+const DATA: u8 = 1;
+const LEAVING: u8 = 4;
+
+/// What a cell says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The sender serves this contact no longer: in its last three cells.
+    pub leaving: bool,
+    /// Number of this fragment, or of the next new one if there is none.
+    pub seq: u32,
+    /// The fragment that the sender waits for.
+    pub ack: u32,
+    /// Bit j: fragment `ack + 1 + j` is with the sender.
+    pub sack: u32,
+    /// The fragment, 0 to 225 bytes, if the cell has one.
+    pub piece: Option<Piece>,
+}
+
+/// A piece of the byte stream, at most 225 bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Piece {
+    len: u8,
+    bytes: [u8; PIECE_BYTES],
+}
+
+impl Piece {
+    /// The piece of these bytes; `None` above 225.
+    pub fn new(piece: &[u8]) -> Option<Self> {
+        let mut bytes = [0; PIECE_BYTES];
+        bytes.get_mut(..piece.len())?.copy_from_slice(piece);
+        Some(Self { len: piece.len() as u8, bytes })
+    }
+
+    /// The bytes of the stream.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl core::fmt::Debug for Piece {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Piece({} bytes)", self.len)
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        mezza_core::wipe(&mut self.bytes);
+    }
+}
+
+/// The bytes opened, but they are no cell: they count as a meeting, their content is ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the cell holds what no cell holds")]
+pub struct NoCell;
+
+impl Cell {
+    /// The 240 bytes that are sealed.
+    pub fn encode(&self) -> [u8; PLAIN_BYTES] {
+        let flags = u8::from(self.piece.is_some()) * DATA + u8::from(self.leaving) * LEAVING;
+        let piece = self.piece.as_ref().map_or(&[][..], Piece::bytes);
+        let mut head = Writer::with_capacity(HEAD_BYTES);
+        head.u8(flags).u32(self.seq).u32(self.ack).u32(self.sack).u16(piece.len() as u16);
+        let mut cell = [0; PLAIN_BYTES];
+        cell[..HEAD_BYTES].copy_from_slice(head.as_slice());
+        cell[HEAD_BYTES..HEAD_BYTES + piece.len()].copy_from_slice(piece);
+        cell
+    }
+
+    /// Reads 240 bytes that opened.
+    ///
+    /// # Errors
+    /// [`NoCell`] for a flag that is not known, a length above 225 or without data, or padding
+    /// that is not zero.
+    pub fn decode(plain: &[u8; PLAIN_BYTES]) -> Result<Self, NoCell> {
+        let (head, tail) = plain.split_at(HEAD_BYTES);
+        let (flags, seq, ack, sack, len) = head_of(head).map_err(|_| NoCell)?;
+        let (piece, padding) = tail.split_at_checked(len).ok_or(NoCell)?;
+        let data = flags & DATA != 0;
+        let known = flags & !(DATA | LEAVING) == 0;
+        if !known || (!data && len > 0) || padding.iter().any(|byte| *byte != 0) {
+            return Err(NoCell);
+        }
+        let piece = data.then(|| Piece::new(piece)).flatten();
+        Ok(Self { leaving: flags & LEAVING != 0, seq, ack, sack, piece })
+    }
+}
+
+fn head_of(head: &[u8]) -> Result<(u8, u32, u32, u32, usize), DecodeError> {
+    Reader::all(head, |r| Ok((r.u8()?, r.u32()?, r.u32()?, r.u32()?, usize::from(r.u16()?))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cells() -> impl Strategy<Value = Cell> {
+        let piece = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..=PIECE_BYTES));
+        (any::<bool>(), any::<[u32; 3]>(), piece).prop_map(|(leaving, [seq, ack, sack], piece)| {
+            Cell { leaving, seq, ack, sack, piece: piece.and_then(|p| Piece::new(&p)) }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(cell in cells()) {
+            prop_assert_eq!(Cell::decode(&cell.encode()), Ok(cell));
+        }
+
+        #[test]
+        fn what_is_decoded_is_encoded_alike(at in 0..PLAIN_BYTES, bit in 0..8, cell in cells()) {
+            let mut plain = cell.encode();
+            plain[at] ^= 1_u8 << bit;
+            if let Ok(other) = Cell::decode(&plain) {
+                prop_assert_eq!(other.encode(), plain);
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_cell_holds_is_refused() {
+        let plain =
+            Cell { leaving: false, seq: 1, ack: 2, sack: 3, piece: Piece::new(b"x") }.encode();
+        for (at, value) in [(0, 3), (0, 9), (0, 0), (13, 1), (14, 226), (16, 1), (239, 1)] {
+            let mut wrong = plain;
+            wrong[at] = value;
+            assert_eq!(Cell::decode(&wrong), Err(NoCell), "byte {at} = {value}");
+        }
+        assert!(Piece::new(&[0; PIECE_BYTES + 1]).is_none());
+    }
+}

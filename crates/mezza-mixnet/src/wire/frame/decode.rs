@@ -1,0 +1,99 @@
+//! Bytes to frames. Whatever is decoded encodes to the same bytes again.
+
+use mezza_core::{DecodeError, Reader, Time};
+
+use super::{AbortReason, Body, Frame, Items, MissedReason};
+use crate::limits::FRAME_BYTES_MAX;
+use crate::service::RoundId;
+use crate::wire::{Announcement, Manifest, Settings};
+
+impl Frame {
+    /// Decodes what a [`Splitter`](super::Splitter) gives: `type | service | round | body`.
+    ///
+    /// Sizes and counts that depend on a round's state are its receiver's to check.
+    ///
+    /// # Errors
+    /// [`DecodeError`] unless the bytes are exactly one frame.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        if bytes.len() > FRAME_BYTES_MAX {
+            return Err(DecodeError::Value);
+        }
+        Reader::all(bytes, |reader| match reader.u8()? {
+            kind @ 0x01..=0x04 => link(kind, reader),
+            kind => {
+                let id = RoundId::read(reader)?;
+                Ok(Self::Round(id, body(kind, id, reader)?))
+            }
+        })
+    }
+}
+
+fn link(kind: u8, r: &mut Reader<'_>) -> Result<Frame, DecodeError> {
+    if r.u8()? != 0 || r.u64()? != 0 {
+        return Err(DecodeError::Value);
+    }
+    Ok(match kind {
+        0x01 => Frame::Hello { version: r.u16()?, config: r.array()? },
+        0x02 => Frame::Welcome { head: r.array()?, now: Time::from_ms(r.u64()?) },
+        0x03 => Frame::FetchConfig { from: r.array()? },
+        _ => Frame::Config { left: r.u16()?, config: r.rest().to_vec() },
+    })
+}
+
+fn body(kind: u8, id: RoundId, r: &mut Reader<'_>) -> Result<Body, DecodeError> {
+    Ok(match kind {
+        0x05 => Body::Settings(of_round(id, Announcement::read(r)?, |a| a.settings.id)?),
+        0x06 => Body::Submit(r.rest().to_vec()),
+        0x07 => Body::Return { users: r.u32()?, replies: r.rest().to_vec() },
+        0x08 => Body::Missed(MissedReason::from_number(r.u8()?)?),
+        0x10 => Body::NewRound,
+        0x11 => Body::RoundKey(r.array()?),
+        0x12 => Body::Sign(of_round(id, Settings::read(r)?, |s| s.id)?),
+        0x13 => Body::Signature(r.array()?),
+        0x20 => Body::BatchStart { count: r.u32()?, size: r.u16()? },
+        0x21 => Body::Onions(items(r)?),
+        0x22 => Body::BatchEnd { count: r.u32()? },
+        0x23 => Body::Replies(items(r)?),
+        0x24 => Body::RepliesEnd { count: r.u32()? },
+        0x2f => Body::Abort {
+            position: r.u8()?,
+            reason: AbortReason::from_number(r.u8()?)?,
+            signature: r.array()?,
+        },
+        0x30 => Body::Alarm {
+            position: r.u8()?,
+            traps: r.u32()?,
+            failed: r.u32()?,
+            signature: r.array()?,
+        },
+        0x40 => {
+            let manifest = of_round(id, Manifest::read(r)?, |m| m.id)?;
+            Body::Put { manifest, signature: r.array()? }
+        }
+        0x41 => Body::Fetch { bucket: r.u32()? },
+        0x42 if r.is_empty() => Body::Object(None),
+        0x42 => {
+            let manifest = of_round(id, Manifest::read(r)?, |m| m.id)?;
+            Body::Object(Some((manifest, r.array()?)))
+        }
+        0x43 => Body::Chunk { bucket: r.u32()?, offset: r.u32()?, bytes: r.rest().to_vec() },
+        0x44 => Body::Stored,
+        _ => return Err(DecodeError::Value),
+    })
+}
+
+/// What names its round twice must name one.
+fn of_round<T>(id: RoundId, what: T, its: impl Fn(&T) -> RoundId) -> Result<T, DecodeError> {
+    if its(&what) == id { Ok(what) } else { Err(DecodeError::Value) }
+}
+
+/// At least one item, all of one size above zero.
+fn items(r: &mut Reader<'_>) -> Result<Items, DecodeError> {
+    let (offset, count) = (r.u32()?, r.u16()?);
+    let bytes = r.rest();
+    let whole = bytes.len().checked_rem(usize::from(count)) == Some(0);
+    if !whole || bytes.is_empty() {
+        return Err(DecodeError::Value);
+    }
+    Ok(Items { offset, count, bytes: bytes.to_vec() })
+}

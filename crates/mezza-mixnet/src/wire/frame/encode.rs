@@ -1,0 +1,96 @@
+//! Frames to bytes.
+
+use alloc::vec::Vec;
+
+use mezza_core::Writer;
+
+use super::{Body, Frame, LENGTH_BYTES};
+use crate::limits::FRAME_BYTES_MAX;
+
+/// The frame would be above 262,144 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("longer than a frame may be")]
+pub struct TooLong;
+
+impl Frame {
+    /// The bytes on the link, the length field in front.
+    ///
+    /// # Errors
+    /// [`TooLong`] above 262,144 bytes behind the length field.
+    pub fn encode(&self) -> Result<Vec<u8>, TooLong> {
+        let mut writer = Writer::with_capacity(64 + self.bulk());
+        writer.u32(0).u8(self.kind());
+        match self {
+            Self::Round(id, body) => {
+                id.write(&mut writer);
+                body.write(&mut writer);
+            }
+            link => {
+                writer.u8(0).u64(0);
+                link.write_link(&mut writer);
+            }
+        }
+        let mut bytes = writer.finish();
+        let len = bytes.len() - LENGTH_BYTES;
+        if len > FRAME_BYTES_MAX {
+            return Err(TooLong);
+        }
+        bytes[..LENGTH_BYTES].copy_from_slice(&(len as u32).to_be_bytes());
+        Ok(bytes)
+    }
+
+    /// Bytes of the one field that may be long.
+    fn bulk(&self) -> usize {
+        match self {
+            Self::Config { config, .. } => config.len(),
+            Self::Round(_, Body::Onions(items) | Body::Replies(items)) => items.bytes.len(),
+            Self::Round(_, Body::Chunk { bytes, .. } | Body::Submit(bytes)) => bytes.len(),
+            Self::Round(_, Body::Return { replies, .. }) => replies.len(),
+            _ => 512,
+        }
+    }
+
+    fn write_link(&self, w: &mut Writer) {
+        match self {
+            Self::Hello { version, config } => w.u16(*version).bytes(config),
+            Self::Welcome { head, now } => w.bytes(head).u64(now.ms()),
+            Self::FetchConfig { from } => w.bytes(from),
+            Self::Config { left, config } => w.u16(*left).bytes(config),
+            Self::Round(..) => w,
+        };
+    }
+}
+
+impl Body {
+    fn write(&self, w: &mut Writer) {
+        match self {
+            Self::Settings(announcement) => {
+                announcement.write(w);
+                w
+            }
+            Self::Submit(onions) => w.bytes(onions),
+            Self::Return { users, replies } => w.u32(*users).bytes(replies),
+            Self::Missed(reason) => w.u8(reason.number()),
+            Self::NewRound | Self::Stored | Self::Object(None) => w,
+            Self::RoundKey(key) => w.bytes(key),
+            Self::Sign(settings) => w.bytes(&settings.encode()),
+            Self::Signature(signature) => w.bytes(signature),
+            Self::BatchStart { count, size } => w.u32(*count).u16(*size),
+            Self::Onions(items) | Self::Replies(items) => {
+                w.u32(items.offset).u16(items.count).bytes(&items.bytes)
+            }
+            Self::BatchEnd { count } | Self::RepliesEnd { count } => w.u32(*count),
+            Self::Abort { position, reason, signature } => {
+                w.u8(*position).u8(reason.number()).bytes(signature)
+            }
+            Self::Alarm { position, traps, failed, signature } => {
+                w.u8(*position).u32(*traps).u32(*failed).bytes(signature)
+            }
+            Self::Put { manifest, signature } | Self::Object(Some((manifest, signature))) => {
+                w.bytes(&manifest.encode()).bytes(signature)
+            }
+            Self::Fetch { bucket } => w.u32(*bucket),
+            Self::Chunk { bucket, offset, bytes } => w.u32(*bucket).u32(*offset).bytes(bytes),
+        };
+    }
+}

@@ -1,0 +1,72 @@
+//! An invitation: `X 32 | AEAD(k, bucket of the inviter u32 | body 208)`, 260 bytes.
+//!
+//! `K = H_64("mezza/invite", Z, X, D, round)`, k its first half; D is the recipient's dialling key.
+//! The body is opaque here: the messenger puts the first message of a handshake into it.
+
+use mezza_core::{Backend, Ephemeral, FrameKey, Secret, Wiping, wipe};
+
+use crate::digest::h;
+use crate::service::INVITATION_BYTES;
+
+/// Bytes of the body.
+pub const BODY_BYTES: usize = 208;
+/// Bytes that are sealed: bucket and body.
+const PLAIN_BYTES: usize = 4 + BODY_BYTES;
+const TAG_AT: usize = 32 + PLAIN_BYTES;
+const NONCE: [u8; 12] = [0; 12];
+
+/// What an invitation says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// The call bucket in which the inviter waits for an answer.
+    pub bucket: u32,
+    /// 208 bytes for the messenger.
+    pub body: Wiping<[u8; BODY_BYTES]>,
+}
+
+impl Invitation {
+    /// Seals for the holder of the dialling key `to`, in one round. `own` serves this call alone.
+    /// `None` if `to` is of small order.
+    pub fn seal<B: Backend>(
+        &self,
+        own: &Ephemeral,
+        to: &[u8; 32],
+        round: u64,
+    ) -> Option<[u8; INVITATION_BYTES]> {
+        let key = key::<B>(&B::dh(own, to)?, own.public(), to, round);
+        let mut sealed = [0; INVITATION_BYTES];
+        sealed[..32].copy_from_slice(own.public());
+        sealed[32..36].copy_from_slice(&self.bucket.to_be_bytes());
+        sealed[36..TAG_AT].copy_from_slice(&*self.body);
+        let tag = key.seal(&NONCE, &[], &mut sealed[32..TAG_AT]);
+        sealed[TAG_AT..].copy_from_slice(&tag);
+        Some(sealed)
+    }
+
+    /// Opens with the dialling key `own`. `None`, the normal answer, if it is for somebody else.
+    pub fn open<B: Backend>(
+        own: &Ephemeral,
+        sealed: &[u8; INVITATION_BYTES],
+        round: u64,
+    ) -> Option<Self> {
+        let (x, rest) = sealed.split_first_chunk::<32>()?;
+        let (text, tag) = rest.split_last_chunk::<16>()?;
+        let key = key::<B>(&B::dh(own, x)?, x, own.public(), round);
+        let mut plain = Wiping::new([0; PLAIN_BYTES]);
+        plain.copy_from_slice(text);
+        if !key.open(&NONCE, &[], &mut *plain, tag) {
+            return None;
+        }
+        let (bucket, body) = plain.split_first_chunk::<4>()?;
+        let mut own_body = Wiping::new([0; BODY_BYTES]);
+        own_body.copy_from_slice(body);
+        Some(Self { bucket: u32::from_be_bytes(*bucket), body: own_body })
+    }
+}
+
+fn key<B: Backend>(z: &Secret<32>, x: &[u8; 32], d: &[u8; 32], round: u64) -> B::Chacha {
+    let mut both: [u8; 64] = h("mezza/invite", &[z.expose(), x, d, &round.to_be_bytes()]);
+    let key = Secret::<32>::fill(|k| k.copy_from_slice(&both[..32]));
+    wipe(&mut both);
+    B::Chacha::new(key.expose())
+}

@@ -1,0 +1,123 @@
+//! The settings of one round: `config hash 32 | service 1 | round 8 | collect_ms 4 | slots 1 |
+//! buckets 4 | policy 2 | n 1 | n x key 32`, 53 + 32 n bytes, signed by every mix.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+use crate::limits::{BUCKETS_MAX, MIXES_MAX, SLOTS_MAX};
+use crate::service::RoundId;
+use crate::sign::{self, PublicKey, Purpose, Signature, Signer};
+
+/// Bytes of settings without their keys.
+pub const SETTINGS_HEAD_BYTES: usize = 53;
+
+/// What all parties of one round agree on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The hash of the config in force, 32 bytes.
+    pub config: [u8; 32],
+    /// Which round of which service.
+    pub id: RoundId,
+    /// How long the entry collects onions, milliseconds.
+    pub collect_ms: u32,
+    /// Onions of each client.
+    pub slots: u8,
+    /// Buckets of a call or invitation round; 1 for conversations.
+    pub buckets: u32,
+    /// Index of the service's entry in the config.
+    pub policy: u16,
+    /// The X25519 round key of each mix, first mix first.
+    pub keys: Vec<[u8; 32]>,
+}
+
+impl Settings {
+    /// Reads settings; exactly as many keys as the count says, 1 to 8.
+    ///
+    /// # Errors
+    /// Whatever the bytes lack, or a value outside its limits.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let config = reader.array()?;
+        let id = RoundId::read(reader)?;
+        let collect_ms = reader.u32()?;
+        let (slots, buckets, policy) = (reader.u8()?, reader.u32()?, reader.u16()?);
+        let count = usize::from(reader.u8()?);
+        let buckets_fit = buckets.is_power_of_two() && buckets <= BUCKETS_MAX;
+        let fits = (1..=SLOTS_MAX).contains(&slots) && (1..=MIXES_MAX).contains(&count);
+        if !fits || !buckets_fit {
+            return Err(DecodeError::Value);
+        }
+        let keys = (0..count).map(|_| reader.array()).collect::<Result<_, _>>()?;
+        Ok(Self { config, id, collect_ms, slots, buckets, policy, keys })
+    }
+
+    /// Decodes settings and nothing behind them.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::all(bytes, Self::read)
+    }
+
+    /// The bytes that are sent and signed, 53 + 32 n.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(SETTINGS_HEAD_BYTES + 32 * self.keys.len());
+        writer.bytes(&self.config);
+        self.id.write(&mut writer);
+        writer.u32(self.collect_ms).u8(self.slots).u32(self.buckets).u16(self.policy);
+        writer.u8(self.keys.len() as u8);
+        self.keys.iter().for_each(|key| {
+            writer.bytes(key);
+        });
+        writer.finish()
+    }
+
+    /// A mix's signature.
+    pub fn sign(&self, signer: &Signer) -> Signature {
+        signer.sign(Purpose::Settings, &[&self.encode()])
+    }
+
+    /// Whether `key` signed exactly these settings.
+    pub fn signed_by(&self, key: &PublicKey, signature: &Signature) -> bool {
+        sign::verify(key, Purpose::Settings, &[&self.encode()], signature)
+    }
+}
+
+/// Settings with the signatures of all their mixes, as clients get them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// What was signed.
+    pub settings: Settings,
+    /// One signature for each key of the settings, in their order.
+    pub signatures: Vec<Signature>,
+    /// Milliseconds until the entry stops collecting: a hint that nobody signed.
+    pub closes_in_ms: u32,
+}
+
+impl Announcement {
+    /// Reads settings, one signature per key, and the hint.
+    ///
+    /// # Errors
+    /// As [`Settings::read`].
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let settings = Settings::read(reader)?;
+        let signatures = settings.keys.iter().map(|_| reader.array()).collect::<Result<_, _>>()?;
+        Ok(Self { settings, signatures, closes_in_ms: reader.u32()? })
+    }
+
+    /// Writes settings, signatures and the hint.
+    pub fn write(&self, writer: &mut Writer) {
+        writer.bytes(&self.settings.encode());
+        self.signatures.iter().for_each(|signature| {
+            writer.bytes(signature);
+        });
+        writer.u32(self.closes_in_ms);
+    }
+
+    /// Whether every mix signed, `mixes` being their identities in order.
+    pub fn signed_by_all<'a>(&self, mixes: impl ExactSizeIterator<Item = &'a PublicKey>) -> bool {
+        mixes.len() == self.settings.keys.len()
+            && mixes.len() == self.signatures.len()
+            && mixes.zip(&self.signatures).all(|(mix, sig)| self.settings.signed_by(mix, sig))
+    }
+}

@@ -1,0 +1,239 @@
+//! Walks `vectors/mixnet/*.txt`, right and wrong cases.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER_PERMISSIVE as HEX;
+use mezza_core::{Ephemeral, Portable, Secret, Time, Wiping};
+use mezza_mixnet::Service;
+use mezza_mixnet::batch::Permutation;
+use mezza_mixnet::config::{Chain, ChainError, Mode, SignedConfig};
+use mezza_mixnet::contact::{self, Calls, Conversation, Intent, Role};
+use mezza_mixnet::noise::Law;
+use mezza_mixnet::privacy::{self, Spent};
+use mezza_mixnet::wire::cell::Piece;
+use mezza_mixnet::wire::frame::LENGTH_BYTES;
+use mezza_mixnet::wire::invitation::Invitation;
+use mezza_mixnet::wire::{Announcement, Cell, Frame, Settings, Splitter, filter};
+
+/// One case: `key: value` lines.
+pub struct Case {
+    name: String,
+    fields: BTreeMap<String, String>,
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/mixnet")
+}
+
+impl Case {
+    fn read(name: &str) -> Self {
+        let text = fs::read_to_string(folder().join(name)).expect("a vector");
+        let fields = text
+            .lines()
+            .map(|line| line.split_once(':').expect("key: value"))
+            .map(|(key, value)| (key.to_owned(), value.trim().to_owned()))
+            .collect();
+        Self { name: name.to_owned(), fields }
+    }
+
+    pub fn text(&self, key: &str) -> &str {
+        self.fields.get(key).unwrap_or_else(|| panic!("{}: no field {key}", self.name))
+    }
+
+    pub fn bytes(&self, key: &str) -> Vec<u8> {
+        HEX.decode(self.text(key).as_bytes()).expect("hex")
+    }
+
+    pub fn array<const N: usize>(&self, key: &str) -> [u8; N] {
+        self.bytes(key).try_into().expect("the right length")
+    }
+
+    pub fn number(&self, key: &str) -> u64 {
+        self.text(key).parse().expect("a number")
+    }
+
+    fn secret(&self, key: &str) -> Secret<32> {
+        Secret::copy_from(&self.array(key))
+    }
+
+    /// Asserts that bytes are those of a field.
+    pub fn same(&self, key: &str, bytes: &[u8]) {
+        assert_eq!(HEX.encode(bytes), self.text(key), "{}: {key}", self.name);
+    }
+
+    /// The outcome must be what the case expects.
+    pub fn expect(&self, outcome: &str) {
+        assert_eq!(outcome, self.text("expect"), "{}", self.name);
+    }
+}
+
+#[test]
+fn every_vector_comes_out() {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for entry in fs::read_dir(folder()).expect("the folder of vectors") {
+        let name = entry.expect("an entry").file_name().into_string().expect("a name");
+        if Path::new(&name).extension().is_none_or(|extension| extension != "txt") {
+            continue;
+        }
+        let case = Case::read(&name);
+        let kind = case.text("kind").to_owned();
+        match kind.as_str() {
+            "contact" => contact_chain(&case),
+            "bucket" => bucket(&case),
+            "invitation" => invitation(&case),
+            "filter" => filter_set(&case),
+            "cell" => cell(&case),
+            "settings" => settings(&case),
+            "config" => config(&case),
+            "frame" => frame(&case),
+            "permutation" => permutation(&case),
+            "privacy" => privacy_row(&case),
+            other => panic!("{name}: unknown kind {other}"),
+        }
+        *seen.entry(kind).or_default() += 1;
+    }
+    assert_eq!(seen.len(), 10, "kinds of cases: {seen:?}");
+    assert!(seen.values().sum::<u32>() >= 90, "cases: {seen:?}");
+}
+
+fn contact_chain(case: &Case) {
+    let (root, steps) = (case.secret("root"), case.number("steps"));
+    let (start, call_start) = (case.number("start"), case.number("call_start"));
+    let mut chain = Conversation::begin(&root, Role::Initiator, start);
+    case.same("first_drop", &chain.meeting().drop);
+    assert_eq!(chain.meeting().turn, case.number("first_turn"));
+    assert_eq!(chain.advance(start + steps, steps), Ok(true));
+    case.same("drop", &chain.meeting().drop);
+    assert_eq!(chain.meeting().turn, case.number("turn"));
+    case.same("initiator_seals", chain.cell_keys().seal.expose());
+    case.same("responder_seals", chain.cell_keys().open.expose());
+    let mut calls = Calls::begin(&root, call_start);
+    case.same("first_token", &calls.token(Role::Initiator, Intent::Talk));
+    assert_eq!(calls.advance(call_start + steps, steps), Ok(true));
+    case.same("token", &calls.token(Role::Responder, Intent::ReadSoon));
+}
+
+fn bucket(case: &Case) {
+    let buckets = u32::try_from(case.number("buckets")).expect("a number of buckets");
+    let found = contact::bucket(&case.array("dialling"), &case.array("network"), buckets);
+    assert_eq!(u64::from(found), case.number("bucket"), "{}", case.name);
+}
+
+fn invitation(case: &Case) {
+    let pair = |key: &str| Ephemeral::from_scalar::<Portable>(case.secret(key));
+    let dialling = pair("dialling");
+    let bucket = u32::try_from(case.number("bucket")).expect("a bucket");
+    let said = Invitation { bucket, body: Wiping::new(case.array("body")) };
+    let opened =
+        Invitation::open::<Portable>(&dialling, &case.array("sealed"), case.number("round"));
+    match &opened {
+        Some(invitation) => {
+            let sealed =
+                said.seal::<Portable>(&pair("own"), dialling.public(), case.number("round"));
+            case.same("sealed", &sealed.expect("a good key"));
+            assert_eq!(*invitation, said);
+            case.expect("opens");
+        }
+        None => case.expect("bad"),
+    }
+}
+
+fn filter_set(case: &Case) {
+    let tokens = case.bytes("tokens");
+    let (tokens, _) = tokens.as_chunks();
+    case.same("object", &filter::encode(tokens));
+    let set = filter::Filter::decode(&case.bytes("object")).expect("a set");
+    assert!(tokens.iter().all(|token| set.holds(token)));
+}
+
+fn cell(case: &Case) {
+    let plain = case.array("plain");
+    let Ok(cell) = Cell::decode(&plain) else { return case.expect("no cell") };
+    case.expect("cell");
+    let numbers = ["seq", "ack", "sack"].map(|key| case.number(key));
+    assert_eq!([cell.seq, cell.ack, cell.sack].map(u64::from), numbers);
+    let flags = u64::from(cell.piece.is_some()) + 4 * u64::from(cell.leaving);
+    assert_eq!(flags, case.number("flags"));
+    case.same("piece", cell.piece.as_ref().map_or(&[], Piece::bytes));
+    assert_eq!(cell.encode(), plain);
+}
+
+fn settings(case: &Case) {
+    let Ok(settings) = Settings::decode(&case.bytes("settings")) else {
+        return case.expect("malformed");
+    };
+    assert_eq!(settings.encode(), case.bytes("settings"));
+    let (mixes, signatures) = (case.bytes("mixes"), case.bytes("signatures"));
+    let signatures = signatures.as_chunks().0.to_vec();
+    let announced = Announcement { settings, signatures, closes_in_ms: 0 };
+    let all = announced.signed_by_all(mixes.as_chunks().0.iter());
+    case.expect(if all { "signed" } else { "unsigned" });
+}
+
+fn config(case: &Case) {
+    let genesis = SignedConfig::decode(&case.bytes("genesis")).expect("a genesis");
+    assert_eq!(genesis.encode(), case.bytes("genesis"));
+    let now = Time::from_ms(3_000_000);
+    let taken = Chain::begin(&case.array("pin"), &genesis).and_then(|mut chain| {
+        let Ok(next) = SignedConfig::decode(&case.bytes("next")) else { return Ok(None) };
+        chain.accept(&next, now).map(|()| Some(chain.head_hash()))
+    });
+    case.expect(match taken {
+        Ok(Some(head)) if head == chain_head(case) => "taken",
+        Ok(Some(_)) => "not taken",
+        Ok(None) => "malformed",
+        Err(ChainError::NotPinned) => "not pinned",
+        Err(ChainError::Foreign) => "foreign",
+        Err(ChainError::Rollback) => "rollback",
+        Err(ChainError::Gap) => "gap",
+        Err(ChainError::Unsigned { .. }) => "unsigned",
+        Err(_) => "rounds",
+    });
+}
+
+fn chain_head(case: &Case) -> [u8; 32] {
+    case.array("head")
+}
+
+fn frame(case: &Case) {
+    let bytes = case.bytes("frame");
+    let whole = Splitter::default().next(&mut &bytes[..]).expect("a length").expect("a frame");
+    assert_eq!(whole, bytes[LENGTH_BYTES..]);
+    let Ok(frame) = Frame::decode(&whole) else { return case.expect("malformed") };
+    case.expect("frame");
+    case.same("frame", &frame.encode().expect("short enough"));
+}
+
+fn permutation(case: &Case) {
+    let places = case.bytes("places");
+    let places = places.as_chunks().0.iter().map(|place| u32::from_be_bytes(*place));
+    let places = places.collect::<Vec<_>>();
+    assert_eq!(Permutation::draw(&case.secret("seed"), places.len()).sources(), places);
+}
+
+fn privacy_row(case: &Case) {
+    let spent = case.text("spent").split(' ').map(spent_of).collect::<Vec<_>>();
+    let epsilon = case.text("epsilon").parse().expect("a number");
+    for (key, value) in [
+        ("divergence", privacy::divergence_delta(&spent, epsilon).0),
+        ("delta", privacy::delta(&spent, epsilon)),
+    ] {
+        let expected: f64 = case.text(key).parse().expect("a number");
+        assert!((value / expected - 1.0).abs() < 1e-6, "{}: {key} {value}", case.name);
+    }
+}
+
+/// `mode/service/mu/scale/slots/rounds`.
+fn spent_of(text: &str) -> Spent {
+    let fields = text.split('/').collect::<Vec<_>>();
+    let number = |at: usize| fields[at].parse::<u32>().expect("a number");
+    let mode = if fields[0] == "gauss" { Mode::Gauss } else { Mode::Paper };
+    Spent {
+        service: Service::from_number(number(1) as u8).expect("a service"),
+        law: Law { mode, mu: number(2), scale: number(3) },
+        slots: number(4) as u8,
+        rounds: number(5).into(),
+    }
+}
