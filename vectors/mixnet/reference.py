@@ -318,7 +318,7 @@ def privacy():
 
 
 def cases():
-    for part in (contacts, invitations, filters, cells, settings, configs, frames, permutations, privacy):
+    for part in (onions, contacts, invitations, filters, cells, settings, configs, frames, permutations, privacy):
         yield from part()
 
 

@@ -10,6 +10,7 @@
 //! | [`wire`] | every message between clients, entry, mixes and bucket store |
 //! | [`config`], [`sign`] | a network's config and its chain of guardians; signatures |
 //! | [`contact`] | chains of drops, cell keys and call tokens |
+//! | [`onion`], [`keys`] | layers and replies, many at once, over a [`Kernel`](mezza_lanes::Kernel) |
 //! | [`batch`] | doubles, permutations, dead drops |
 //! | [`noise`], [`privacy`] | exact samplers; the calculator and the ledger |
 //!
@@ -27,8 +28,10 @@ extern crate alloc;
 pub mod batch;
 pub mod config;
 pub mod contact;
+pub mod keys;
 pub mod limits;
 pub mod noise;
+pub mod onion;
 pub mod privacy;
 pub mod service;
 pub mod sign;

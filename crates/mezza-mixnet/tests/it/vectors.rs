@@ -17,6 +17,8 @@ use mezza_mixnet::wire::frame::LENGTH_BYTES;
 use mezza_mixnet::wire::invitation::Invitation;
 use mezza_mixnet::wire::{Announcement, Cell, Frame, Settings, Splitter, filter};
 
+mod onion;
+
 /// One case: `key: value` lines.
 pub struct Case {
     name: String,
@@ -80,6 +82,8 @@ fn every_vector_comes_out() {
         let case = Case::read(&name);
         let kind = case.text("kind").to_owned();
         match kind.as_str() {
+            "onion" => onion::opens(&case),
+            "onion-known" => onion::known(&case),
             "contact" => contact_chain(&case),
             "bucket" => bucket(&case),
             "invitation" => invitation(&case),
@@ -94,8 +98,8 @@ fn every_vector_comes_out() {
         }
         *seen.entry(kind).or_default() += 1;
     }
-    assert_eq!(seen.len(), 10, "kinds of cases: {seen:?}");
-    assert!(seen.values().sum::<u32>() >= 90, "cases: {seen:?}");
+    assert_eq!(seen.len(), 12, "kinds of cases: {seen:?}");
+    assert!(seen.values().sum::<u32>() >= 140, "cases: {seen:?}");
 }
 
 fn contact_chain(case: &Case) {

@@ -1,0 +1,53 @@
+//! Many keys of 32 bytes in one place, wiped when they go.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+
+use mezza_core::{CryptoRng, wipe};
+
+/// Keys, scalars or shared secrets, 32 bytes each. The length is fixed from the start, so that no
+/// copy is left behind by growing. `Debug` shows how many there are.
+#[derive(Default)]
+pub struct Keys(Vec<[u8; 32]>);
+
+impl Keys {
+    /// `count` keys of zeros.
+    pub fn zeros(count: usize) -> Self {
+        Self(vec![[0; 32]; count])
+    }
+
+    /// `count` fresh keys.
+    pub fn draw(count: usize, rng: &mut dyn CryptoRng) -> Self {
+        let mut keys = Self::zeros(count);
+        rng.fill_bytes(keys.as_flattened_mut());
+        keys
+    }
+}
+
+impl Deref for Keys {
+    type Target = [[u8; 32]];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Keys {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        wipe(self.0.as_flattened_mut());
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keys({})", self.0.len())
+    }
+}

@@ -1,0 +1,270 @@
+//! Onions and replies, many at once.
+//!
+//! ```text
+//! onion at mix i    X_i 32 | AEAD(kf_i, onion at mix i+1), innermost the plaintext of the service
+//! reply at client   AEAD(kr_0, AEAD(kr_1, .. AEAD(kr_(n-1), cell)))
+//! kf_i | kr_i     = H_64("mezza/onion", Z, X_i, S_i, service, position, round)
+//! ```
+//!
+//! The raw bytes of X and S are bound, so that another encoding of the same point is another onion.
+//! Every key seals once.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use mezza_core::{CryptoRng, Wiping};
+use mezza_lanes::{BASE, FixedPoint, Kernel, Scalar, Strided};
+
+use crate::digest::h;
+use crate::keys::Keys;
+use crate::service::{LAYER_BYTES, RoundId, TAG_BYTES};
+
+/// Bytes of a public key in front of a layer.
+const KEY_BYTES: usize = 32;
+
+/// One layer of one round as all parties name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Which round.
+    pub id: RoundId,
+    /// Which mix, from 0.
+    pub position: u8,
+    /// The round key of that mix.
+    pub key: [u8; 32],
+}
+
+impl Layer {
+    /// Writes `kf` and `kr` of an onion.
+    fn derive(&self, z: &[u8; 32], x: &[u8; 32], forward: &mut [u8; 32], back: &mut [u8; 32]) {
+        let RoundId { service, round } = self.id;
+        let place = [service.number(), self.position];
+        let keys: Wiping<[u8; 64]> =
+            Wiping::new(h("mezza/onion", &[z, x, &self.key, &place, &round.to_be_bytes()]));
+        forward.copy_from_slice(&keys[..32]);
+        back.copy_from_slice(&keys[32..]);
+    }
+}
+
+/// What a mix finds in a batch.
+#[derive(Debug, Default)]
+pub struct Unwrapped {
+    /// The next layer of each onion, one behind the other; zeros where an onion is bad.
+    pub inner: Vec<u8>,
+    /// The key for each reply.
+    pub back: Keys,
+    /// 1 for an onion that opened, else 0.
+    pub opened: Vec<u8>,
+    /// The public key of each onion, for duplicates.
+    pub keys: Vec<[u8; 32]>,
+}
+
+/// Takes one layer off each onion of `size` bytes.
+///
+/// An onion whose Z is 0 or that does not open is bad. Which ones are bad does not show in the
+/// time.
+///
+/// # Panics
+/// If `onions` is no whole number of onions, or `size` holds no layer: the caller checks counts.
+pub fn unwrap(
+    kernel: &dyn Kernel,
+    secret: &Scalar,
+    layer: &Layer,
+    onions: &mut [u8],
+    size: usize,
+) -> Unwrapped {
+    assert!(size > LAYER_BYTES && onions.len().is_multiple_of(size), "whole onions");
+    let count = onions.len() / size;
+    let mut keys = vec![[0; 32]; count];
+    for (key, onion) in keys.iter_mut().zip(onions.chunks_exact(size)) {
+        key.copy_from_slice(&onion[..KEY_BYTES]);
+    }
+    let mut shared = Keys::zeros(count);
+    kernel.x25519_shared(secret, &keys, &mut shared);
+    let (mut forward, mut back) = (Keys::zeros(count), Keys::zeros(count));
+    for i in 0..count {
+        layer.derive(&shared[i], &keys[i], &mut forward[i], &mut back[i]);
+    }
+    let mut opened = vec![0; count];
+    let inner_bytes = size - LAYER_BYTES;
+    kernel.open_each(&forward, Strided::new(onions, size, KEY_BYTES, inner_bytes), &mut opened);
+    let mut inner = Vec::with_capacity(count * inner_bytes);
+    for (i, onion) in onions.chunks_exact(size).enumerate() {
+        opened[i] &= u8::from(shared[i] != [0; 32]);
+        inner.extend_from_slice(&onion[KEY_BYTES..KEY_BYTES + inner_bytes]);
+        if opened[i] == 0 {
+            let from = inner.len() - inner_bytes;
+            inner[from..].fill(0);
+        }
+    }
+    Unwrapped { inner, back, opened, keys }
+}
+
+/// Who multiplies with the fixed points of wrapping.
+#[derive(Clone, Copy, Debug)]
+pub enum Multiply<'a> {
+    /// A table for the base point and one for each layer: for many onions.
+    Tables(&'a Tables),
+    /// Ladders: for a few.
+    Ladders,
+}
+
+/// Tables of the base point and of the round keys of some layers.
+#[derive(Debug)]
+pub struct Tables {
+    base: FixedPoint,
+    layers: Vec<FixedPoint>,
+}
+
+impl Tables {
+    /// The tables of the round keys of `layers`; `None` if one of them is no point to multiply
+    /// with: of small order, or on the twist.
+    pub fn new(kernel: &dyn Kernel, layers: &[Layer]) -> Option<Self> {
+        let base = kernel.fixed_point(&BASE)?;
+        let layers = layers.iter().map(|layer| kernel.fixed_point(&layer.key));
+        Some(Self { base, layers: layers.collect::<Option<_>>()? })
+    }
+
+    /// The public key of each scalar.
+    pub fn publics(&self, kernel: &dyn Kernel, scalars: &Keys, out: &mut [[u8; 32]]) {
+        kernel.x25519_fixed(&self.base, scalars, out);
+    }
+}
+
+/// Onions and the keys that open their replies.
+#[derive(Debug)]
+pub struct Wrapped {
+    /// The onions, one behind the other.
+    pub onions: Vec<u8>,
+    /// For each layer, outermost first, one reply key for each onion.
+    pub back: Vec<Keys>,
+}
+
+/// Room for onions of `layers` layers around plaintexts of `size` bytes.
+struct Nest {
+    bytes: Vec<u8>,
+    size: usize,
+    layers: usize,
+}
+
+impl Nest {
+    const fn stride(&self) -> usize {
+        self.size + LAYER_BYTES * self.layers
+    }
+
+    /// Every plaintext lies where it will lie in the whole onion: layers are sealed in place.
+    fn new(inner: &[u8], size: usize, layers: usize) -> Self {
+        let count = inner.len() / size;
+        let mut nest = Self { bytes: Vec::new(), size, layers };
+        nest.bytes = vec![0; count * nest.stride()];
+        let (stride, from) = (nest.stride(), KEY_BYTES * layers);
+        for (onion, plain) in nest.bytes.chunks_exact_mut(stride).zip(inner.chunks_exact(size)) {
+            onion[from..from + size].copy_from_slice(plain);
+        }
+        nest
+    }
+
+    /// Puts layer `j`, counted from the outermost, around each onion.
+    fn seal(&mut self, kernel: &dyn Kernel, j: usize, publics: &[[u8; 32]], keys: &Keys) {
+        let (stride, at) = (self.stride(), KEY_BYTES * j);
+        for (onion, public) in self.bytes.chunks_exact_mut(stride).zip(publics) {
+            onion[at..at + KEY_BYTES].copy_from_slice(public);
+        }
+        let body = self.size + LAYER_BYTES * (self.layers - 1 - j);
+        kernel.seal_each(keys, Strided::new(&mut self.bytes, stride, at + KEY_BYTES, body));
+    }
+}
+
+/// Wraps each plaintext of `size` bytes in `layers`, outermost first. All scalars come from `rng`.
+///
+/// # Panics
+/// If `inner` is no whole number of plaintexts, or the tables are of fewer layers: a bug of ours.
+pub fn wrap(
+    kernel: &dyn Kernel,
+    multiply: Multiply<'_>,
+    layers: &[Layer],
+    (inner, size): (&[u8], usize),
+    rng: &mut dyn CryptoRng,
+) -> Wrapped {
+    assert!(inner.len().is_multiple_of(size), "whole plaintexts");
+    let count = inner.len() / size;
+    let mut nest = Nest::new(inner, size, layers.len());
+    let mut back = Vec::with_capacity(layers.len());
+    for (j, layer) in layers.iter().enumerate().rev() {
+        let scalars = Keys::draw(count, rng);
+        let mut publics = vec![[0; 32]; count];
+        let (mut shared, mut forward) = (Keys::zeros(count), Keys::zeros(count));
+        let mut backward = Keys::zeros(count);
+        match multiply {
+            Multiply::Tables(tables) => {
+                kernel.x25519_fixed(&tables.base, &scalars, &mut publics);
+                kernel.x25519_fixed(&tables.layers[j], &scalars, &mut shared);
+            }
+            Multiply::Ladders => {
+                kernel.x25519_each(&scalars, &vec![BASE; count], &mut publics);
+                kernel.x25519_each(&scalars, &vec![layer.key; count], &mut shared);
+            }
+        }
+        for i in 0..count {
+            layer.derive(&shared[i], &publics[i], &mut forward[i], &mut backward[i]);
+        }
+        nest.seal(kernel, j, &publics, &forward);
+        back.push(backward);
+    }
+    back.reverse();
+    Wrapped { onions: nest.bytes, back }
+}
+
+/// Puts one layer with a given pair around one onion: the outermost one of a client, whose pair
+/// and shared secret come from outside. Gives the onion and its reply key.
+pub fn wrap_one(
+    kernel: &dyn Kernel,
+    layer: &Layer,
+    (public, shared): (&[u8; 32], &[u8; 32]),
+    inner: &[u8],
+) -> (Vec<u8>, Keys) {
+    let (mut forward, mut back) = (Keys::zeros(1), Keys::zeros(1));
+    layer.derive(shared, public, &mut forward[0], &mut back[0]);
+    let mut nest = Nest::new(inner, inner.len(), 1);
+    nest.seal(kernel, 0, &[*public], &forward);
+    (nest.bytes, back)
+}
+
+/// Seals each reply of `size` bytes under its key: `size + 16` bytes each.
+///
+/// # Panics
+/// If there are not as many keys as replies: the caller checks counts.
+pub fn seal_replies(
+    kernel: &dyn Kernel,
+    back: &[[u8; 32]],
+    replies: &[u8],
+    size: usize,
+) -> Vec<u8> {
+    assert_eq!(replies.len(), back.len() * size, "a key for each reply");
+    let stride = size + TAG_BYTES;
+    let mut sealed = vec![0; back.len() * stride];
+    for (to, from) in sealed.chunks_exact_mut(stride).zip(replies.chunks_exact(size)) {
+        to[..size].copy_from_slice(from);
+    }
+    if !back.is_empty() {
+        kernel.seal_each(back, Strided::new(&mut sealed, stride, 0, size));
+    }
+    sealed
+}
+
+/// Opens a reply, outermost layer first, under one key for each layer: what the last mix put in.
+/// `None` if any layer does not open.
+pub fn open_reply(kernel: &dyn Kernel, back: &Keys, mut reply: Vec<u8>) -> Option<Vec<u8>> {
+    for key in back.iter() {
+        let size = reply.len().checked_sub(TAG_BYTES)?;
+        let mut ok = [0];
+        kernel.open_each(&[*key], Strided::new(&mut reply, size + TAG_BYTES, 0, size), &mut ok);
+        reply.truncate(size);
+        if ok == [0] {
+            return None;
+        }
+    }
+    Some(reply)
+}
+
+#[cfg(test)]
+mod tests;
