@@ -20,10 +20,10 @@ pub use splitter::Splitter;
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Time};
+use mezza_core::{DecodeError, Time, Writer};
 
 use super::{Announcement, Manifest, Settings};
-use crate::service::RoundId;
+use crate::service::{RoundId, items_per_frame};
 use crate::sign::Signature;
 
 /// The version that a client names in its HELLO.
@@ -111,6 +111,26 @@ impl Items {
     pub fn size(&self) -> usize {
         self.bytes.len() / usize::from(self.count.max(1))
     }
+
+    /// A batch of items of `size` bytes, as full frames and a rest.
+    pub fn of_batch(batch: &[u8], size: usize) -> impl Iterator<Item = Self> {
+        let per_frame = items_per_frame(size);
+        batch.chunks(size * per_frame).enumerate().map(move |(i, bytes)| Self {
+            offset: (i * per_frame) as u32,
+            count: (bytes.len() / size) as u16,
+            bytes: bytes.to_vec(),
+        })
+    }
+
+    /// Whether these are the next ones of a batch: at the next offset, of the right size, as many
+    /// as every frame but the last must have (MIX-11).
+    pub fn is_next(&self, received: u32, announced: u32, size: usize) -> bool {
+        let end = received.checked_add(u32::from(self.count));
+        let full = usize::from(self.count) == items_per_frame(size);
+        self.offset == received
+            && self.size() == size
+            && end.is_some_and(|end| end == announced || (full && end < announced))
+    }
 }
 
 impl core::fmt::Debug for Items {
@@ -185,6 +205,30 @@ impl AbortReason {
     fn from_number(number: u8) -> Result<Self, DecodeError> {
         Self::ALL.into_iter().find(|r| r.number() == number).ok_or(DecodeError::Value)
     }
+}
+
+/// What the signature of an ABORT covers, 43 bytes.
+pub fn abort_bytes(config: &[u8; 32], id: RoundId, position: u8, reason: AbortReason) -> Vec<u8> {
+    let mut w = Writer::with_capacity(43);
+    w.bytes(config);
+    id.write(&mut w);
+    w.u8(position).u8(reason.number());
+    w.finish()
+}
+
+/// What the signature of an ALARM covers, 50 bytes.
+pub fn alarm_bytes(
+    config: &[u8; 32],
+    id: RoundId,
+    position: u8,
+    traps: u32,
+    failed: u32,
+) -> Vec<u8> {
+    let mut w = Writer::with_capacity(50);
+    w.bytes(config);
+    id.write(&mut w);
+    w.u8(position).u32(traps).u32(failed);
+    w.finish()
 }
 
 impl Frame {

@@ -1,4 +1,6 @@
 //! One binary for every test that looks from outside.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+mod fixture;
+mod mix;
 mod vectors;

@@ -1,0 +1,166 @@
+//! Heavy work as values: it leaves a machine, runs anywhere, and comes back with its result.
+//!
+//! A job draws no chance, reads no clock and knows no global: running it twice gives equal results,
+//! and the order in which jobs end changes no output. Seeds travel inside. A job that never comes
+//! back wipes itself when it is dropped.
+//!
+//! | job | unit | gives |
+//! |---|---|---|
+//! | [`TableJob`] | one round | tables of the keys of later mixes |
+//! | [`NoiseJob`] | up to 512 messages | noise, and the traps in it |
+//! | [`UnwrapJob`] | one frame of onions, or a part of it | inner onions and reply keys |
+//! | [`ShuffleJob`] | one batch | the batch without doubles, with noise, permuted |
+//! | [`MatchJob`] | one batch | a reply for each access of a dead drop |
+//! | [`PublishJob`] | one batch | the objects of all buckets |
+//! | [`SealJob`] | one frame of replies | the sealed replies |
+//! | [`TrapJob`] | one round | how many traps did not come back as they must |
+
+mod batch;
+mod noise;
+
+pub use batch::{MatchJob, PublishJob, Replies, ShuffleJob, Shuffled};
+pub use noise::{Kind, Noise, NoiseJob, Trap, TrapJob};
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use mezza_core::Wiping;
+use mezza_lanes::{Kernel, Scalar};
+
+use crate::RoundId;
+use crate::keys::Keys;
+use crate::onion::{self, Layer, Tables, Unwrapped};
+
+/// Which job, of which round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket {
+    /// The round.
+    pub id: RoundId,
+    /// The place of the job's result among those of its kind.
+    pub index: u32,
+}
+
+/// One piece of heavy work.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the table of this module names them")]
+pub enum Job {
+    Table(TableJob),
+    Noise(NoiseJob),
+    Unwrap(UnwrapJob),
+    Shuffle(ShuffleJob),
+    Match(MatchJob),
+    Publish(PublishJob),
+    Seal(SealJob),
+    Trap(TrapJob),
+}
+
+/// What a job gives.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the table of this module names them")]
+pub enum Done {
+    Table(Option<Tables>),
+    Noise(Noise),
+    Unwrap(Unwrapped),
+    Shuffle(Shuffled),
+    Match(Replies),
+    Publish(Vec<Vec<u8>>),
+    Seal(Vec<u8>),
+    Trap(u32),
+}
+
+/// What should run first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// A round waits for it.
+    Round,
+    /// It is done ahead of time.
+    Background,
+}
+
+impl Job {
+    /// Does the work.
+    pub fn run(&self, kernel: &dyn Kernel) -> Done {
+        match self {
+            Self::Table(job) => Done::Table(Tables::new(kernel, &job.layers)),
+            Self::Noise(job) => Done::Noise(job.run(kernel)),
+            Self::Unwrap(job) => Done::Unwrap(job.run(kernel)),
+            Self::Shuffle(job) => Done::Shuffle(job.run()),
+            Self::Match(job) => Done::Match(job.run()),
+            Self::Publish(job) => Done::Publish(job.run()),
+            Self::Seal(job) => {
+                Done::Seal(onion::seal_replies(kernel, &job.back, &job.replies, job.size))
+            }
+            Self::Trap(job) => Done::Trap(job.run(kernel)),
+        }
+    }
+
+    /// The round that the job belongs to.
+    pub const fn id(&self) -> RoundId {
+        match self {
+            Self::Table(job) => job.id,
+            Self::Noise(job) => job.ticket.id,
+            Self::Unwrap(job) => job.ticket.id,
+            Self::Shuffle(job) => job.id,
+            Self::Match(job) => job.id,
+            Self::Publish(job) => job.id,
+            Self::Seal(job) => job.ticket.id,
+            Self::Trap(job) => job.id,
+        }
+    }
+
+    /// Whether a round waits for it.
+    pub const fn urgency(&self) -> Urgency {
+        match self {
+            Self::Table(_) | Self::Noise(_) | Self::Trap(_) => Urgency::Background,
+            _ => Urgency::Round,
+        }
+    }
+}
+
+/// Makes the tables with which noise of one round is wrapped.
+#[derive(Debug)]
+pub struct TableJob {
+    /// The round.
+    pub id: RoundId,
+    /// The layers of the mixes behind this one.
+    pub layers: Vec<Layer>,
+}
+
+/// Takes a layer off some onions.
+#[derive(Debug)]
+pub struct UnwrapJob {
+    /// Which part of the batch.
+    pub ticket: Ticket,
+    /// The secret of the round.
+    pub secret: Arc<Scalar>,
+    /// The layer.
+    pub layer: Layer,
+    /// Whole onions.
+    pub onions: Wiping<Vec<u8>>,
+    /// Bytes of each.
+    pub size: usize,
+}
+
+impl UnwrapJob {
+    fn run(&self, kernel: &dyn Kernel) -> Unwrapped {
+        let mut onions = Wiping::new(Vec::clone(&self.onions));
+        let unwrapped = onion::unwrap(kernel, &self.secret, &self.layer, &mut onions, self.size);
+        mezza_lanes::scrub();
+        unwrapped
+    }
+}
+
+/// Seals some replies, each under the key of its onion.
+#[derive(Debug)]
+pub struct SealJob {
+    /// Which frame of replies.
+    pub ticket: Ticket,
+    /// A key for each reply.
+    pub back: Keys,
+    /// Whole replies.
+    pub replies: Wiping<Vec<u8>>,
+    /// Bytes of each.
+    pub size: usize,
+    /// To which onion of the batch each one goes.
+    pub targets: Vec<u32>,
+}

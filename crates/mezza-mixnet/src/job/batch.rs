@@ -1,0 +1,163 @@
+//! What is done with a whole batch.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Secret, Wiping};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use crate::RoundId;
+use crate::batch::{Permutation, Reply, doubles, matched};
+use crate::onion::Unwrapped;
+use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, Service, TOKEN_BYTES};
+use crate::wire::{bucket, filter};
+
+/// Which onions of a batch go on: those that opened and whose key nobody used before.
+fn kept(parts: &[Unwrapped]) -> Vec<u32> {
+    let keys: Vec<[u8; 32]> = parts.iter().flat_map(|part| part.keys.iter().copied()).collect();
+    let opened = parts.iter().flat_map(|part| part.opened.iter());
+    let places = doubles(&keys).into_iter().zip(opened).zip(0_u32..);
+    places.filter(|((double, opened), _)| !double && **opened == 1).map(|(_, at)| at).collect()
+}
+
+/// The inner onions of `size` bytes at these places, one behind the other, then the noise.
+fn gathered(
+    parts: &[Unwrapped],
+    size: usize,
+    places: &[u32],
+    noise: &[Vec<u8>],
+) -> Wiping<Vec<u8>> {
+    let inner: Vec<&[u8]> = parts.iter().flat_map(|part| part.inner.chunks_exact(size)).collect();
+    let own: usize = noise.iter().map(Vec::len).sum();
+    let mut out = Wiping::new(Vec::with_capacity(size * places.len() + own));
+    for place in places {
+        out.extend_from_slice(inner[*place as usize]);
+    }
+    for part in noise {
+        out.extend_from_slice(part);
+    }
+    out
+}
+
+/// Drops doubles and bad onions, appends noise, permutes.
+#[derive(Debug)]
+pub struct ShuffleJob {
+    /// The round.
+    pub id: RoundId,
+    /// The batch, in its order.
+    pub parts: Vec<Unwrapped>,
+    /// Own noise, in its order.
+    pub noise: Vec<Vec<u8>>,
+    /// Bytes of each onion.
+    pub size: usize,
+    /// Of the permutation.
+    pub seed: Secret<32>,
+}
+
+/// A batch as the next mix gets it.
+#[derive(Debug, Default)]
+pub struct Shuffled {
+    /// Which onions of the input go on.
+    pub kept: Vec<u32>,
+    /// For each place of the output its place in `kept`, or behind it in the noise.
+    pub order: Permutation,
+    /// The output, contiguous.
+    pub batch: Vec<u8>,
+}
+
+impl ShuffleJob {
+    pub(super) fn run(&self) -> Shuffled {
+        let kept = kept(&self.parts);
+        let all = gathered(&self.parts, self.size, &kept, &self.noise);
+        let order = Permutation::draw(&self.seed, all.len() / self.size);
+        let mut batch = Vec::with_capacity(all.len());
+        for source in order.sources() {
+            let from = *source as usize * self.size;
+            batch.extend_from_slice(&all[from..from + self.size]);
+        }
+        Shuffled { kept, order, batch }
+    }
+}
+
+/// Swaps the cells of equal dead drops.
+#[derive(Debug)]
+pub struct MatchJob {
+    /// The round.
+    pub id: RoundId,
+    /// The batch, in its order.
+    pub parts: Vec<Unwrapped>,
+    /// Of the replies to third accesses.
+    pub seed: Secret<32>,
+}
+
+/// A reply for each onion that was kept.
+#[derive(Debug, Default)]
+pub struct Replies {
+    /// Which onions of the input.
+    pub kept: Vec<u32>,
+    /// 256 bytes for each of them.
+    pub cells: Vec<u8>,
+}
+
+impl MatchJob {
+    pub(super) fn run(&self) -> Replies {
+        let kept = kept(&self.parts);
+        let size = Service::Conversation.innermost_bytes();
+        let accesses = gathered(&self.parts, size, &kept, &[]);
+        let access = |at: u32| &accesses[at as usize * size..(at as usize + 1) * size];
+        let drops: Vec<[u8; DROP_BYTES]> =
+            accesses.chunks_exact(size).filter_map(|a| a.first_chunk().copied()).collect();
+        let mut rng = ChaCha20Rng::from_seed(*self.seed.expose());
+        let mut cells = Vec::with_capacity(kept.len() * CELL_BYTES);
+        for (at, reply) in (0_u32..).zip(matched(&drops)) {
+            match reply {
+                Reply::Echo => cells.extend_from_slice(&access(at)[DROP_BYTES..]),
+                Reply::Swap(other) => cells.extend_from_slice(&access(other)[DROP_BYTES..]),
+                Reply::Third => {
+                    let mut random = [0; CELL_BYTES];
+                    rng.fill_bytes(&mut random);
+                    cells.extend_from_slice(&random);
+                }
+            }
+        }
+        Replies { kept, cells }
+    }
+}
+
+/// Makes the objects of all buckets of a call or invitation round.
+#[derive(Debug)]
+pub struct PublishJob {
+    /// The round.
+    pub id: RoundId,
+    /// The batch, in its order.
+    pub parts: Vec<Unwrapped>,
+    /// Own noise: plaintexts.
+    pub noise: Vec<Vec<u8>>,
+    /// How many buckets.
+    pub buckets: u32,
+}
+
+impl PublishJob {
+    pub(super) fn run(&self) -> Vec<Vec<u8>> {
+        let size = self.id.service.innermost_bytes();
+        let all = gathered(&self.parts, size, &kept(&self.parts), &self.noise);
+        // Sorted by bucket, then by bytes: the order says nothing.
+        let mut entries: Vec<&[u8]> = all.chunks_exact(size).collect();
+        entries.sort_unstable();
+        (1..=self.buckets).map(|number| self.object(number, &entries)).collect()
+    }
+
+    fn object(&self, number: u32, entries: &[&[u8]]) -> Vec<u8> {
+        let of = |entry: &&[u8]| entry[..4] < number.to_be_bytes()[..];
+        let from = entries.partition_point(of);
+        let mine = entries[from..].iter().take_while(|entry| entry[..4] == number.to_be_bytes());
+        if self.id.service == Service::Call {
+            let tokens = mine.filter_map(|entry| entry[4..].first_chunk::<TOKEN_BYTES>().copied());
+            filter::encode(&tokens.collect::<Vec<_>>())
+        } else {
+            let mut invitations = Vec::new();
+            mine.for_each(|entry| invitations.extend_from_slice(&entry[4..4 + INVITATION_BYTES]));
+            bucket::invitation_object(&invitations)
+        }
+    }
+}

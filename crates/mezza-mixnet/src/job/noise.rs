@@ -1,0 +1,159 @@
+//! Noise of one mix, and the traps in it.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use mezza_core::{Secret, Wiping};
+use mezza_lanes::Kernel;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use super::Ticket;
+use crate::keys::Keys;
+use crate::onion::{Layer, Multiply, Tables, Wrapped, open_reply, wrap};
+use crate::service::{CELL_BYTES, DROP_BYTES, Service};
+
+/// What some noise is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// So many dead drops with one access each.
+    Singles(u32),
+    /// So many dead drops with two accesses each.
+    Pairs(u32),
+    /// So many messages for one bucket.
+    Bucket(u32, u32),
+}
+
+impl Kind {
+    /// Messages that this is.
+    pub const fn messages(self) -> u32 {
+        match self {
+            Self::Singles(n) | Self::Bucket(_, n) => n,
+            Self::Pairs(n) => 2 * n,
+        }
+    }
+}
+
+/// Makes up to 512 noise messages.
+#[derive(Debug)]
+pub struct NoiseJob {
+    /// Which part of the noise.
+    pub ticket: Ticket,
+    /// What it is about.
+    pub kind: Kind,
+    /// The layers of the mixes behind this one.
+    pub layers: Vec<Layer>,
+    /// Tables of their keys.
+    pub tables: Arc<Tables>,
+    /// All chance of the job.
+    pub seed: Secret<32>,
+    /// How many of the first messages are traps; whole pairs.
+    pub traps: u32,
+}
+
+/// Noise, ready to be mixed in.
+#[derive(Debug, Default)]
+pub struct Noise {
+    /// Onions for the next mix, or plaintexts at the last one.
+    pub onions: Vec<u8>,
+    /// How their replies must come back.
+    pub traps: Vec<Trap>,
+}
+
+/// A noise message whose reply is checked.
+#[derive(Debug)]
+pub struct Trap {
+    /// Its place in the noise of the job, and in that of the round once joined.
+    pub at: u32,
+    /// The keys of the reply, outermost layer first.
+    back: Keys,
+    /// What must come back: its own cell, or that of the other one of the pair.
+    cell: Wiping<Vec<u8>>,
+}
+
+impl NoiseJob {
+    pub(super) fn run(&self, kernel: &dyn Kernel) -> Noise {
+        let mut rng = ChaCha20Rng::from_seed(*self.seed.expose());
+        let size = self.ticket.id.service.innermost_bytes();
+        let inner = Wiping::new(self.inner(kernel, size, &mut rng));
+        let multiply = Multiply::Tables(&self.tables);
+        let Wrapped { onions, back } =
+            wrap(kernel, multiply, &self.layers, (&inner, size), &mut rng);
+        let traps = (0..self.traps).map(|at| self.trap(at, &inner, &back)).collect();
+        Noise { onions, traps }
+    }
+
+    /// The plaintexts: what a client could have sent, field by field.
+    fn inner(&self, kernel: &dyn Kernel, size: usize, rng: &mut ChaCha20Rng) -> Vec<u8> {
+        let count = self.kind.messages() as usize;
+        let mut inner = alloc::vec![0; count * size];
+        rng.fill_bytes(&mut inner);
+        match self.kind {
+            Kind::Singles(_) => {}
+            Kind::Pairs(_) => {
+                for pair in inner.chunks_exact_mut(2 * size) {
+                    let (first, second) = pair.split_at_mut(size);
+                    second[..DROP_BYTES].copy_from_slice(&first[..DROP_BYTES]);
+                }
+            }
+            Kind::Bucket(bucket, _) => {
+                let publics = self.publics(kernel, count, rng);
+                for (i, message) in inner.chunks_exact_mut(size).enumerate() {
+                    message[..4].copy_from_slice(&bucket.to_be_bytes());
+                    if let Some(public) = publics.get(i) {
+                        message[4..36].copy_from_slice(public);
+                    }
+                }
+            }
+        }
+        inner
+    }
+
+    /// Real public keys for the front of noise invitations; none for tokens.
+    fn publics(&self, kernel: &dyn Kernel, count: usize, rng: &mut ChaCha20Rng) -> Vec<[u8; 32]> {
+        if self.ticket.id.service != Service::Invitation {
+            return Vec::new();
+        }
+        let mut publics = alloc::vec![[0; 32]; count];
+        self.tables.publics(kernel, &Keys::draw(count, rng), &mut publics);
+        publics
+    }
+
+    fn trap(&self, at: u32, inner: &[u8], back: &[Keys]) -> Trap {
+        let from = match self.kind {
+            Kind::Pairs(_) => at ^ 1,
+            _ => at,
+        } as usize;
+        let size = self.ticket.id.service.innermost_bytes();
+        let mut keys = Keys::zeros(back.len());
+        for (key, layer) in keys.iter_mut().zip(back) {
+            *key = layer[at as usize];
+        }
+        let cell = &inner[from * size + DROP_BYTES..(from + 1) * size];
+        debug_assert_eq!(cell.len(), CELL_BYTES);
+        Trap { at, back: keys, cell: Wiping::new(cell.to_vec()) }
+    }
+}
+
+/// Checks the traps of one round.
+#[derive(Debug)]
+pub struct TrapJob {
+    /// The round.
+    pub id: crate::RoundId,
+    /// The config that the round ran under.
+    pub config: [u8; 32],
+    /// Our place in the chain.
+    pub position: u8,
+    /// Each trap and its reply.
+    pub traps: Vec<(Trap, Vec<u8>)>,
+}
+
+impl TrapJob {
+    pub(super) fn run(&self, kernel: &dyn Kernel) -> u32 {
+        let failed = |(trap, reply): &&(Trap, Vec<u8>)| {
+            let came = open_reply(kernel, &trap.back, reply.clone()).map(Wiping::new);
+            came.is_none_or(|cell| cell != trap.cell)
+        };
+        self.traps.iter().filter(failed).count() as u32
+    }
+}

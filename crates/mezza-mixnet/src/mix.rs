@@ -1,0 +1,245 @@
+//! A mix: one machine, several rounds at a time.
+//!
+//! ```text
+//! NEW_ROUND         SIGN ok, stored     BATCH_START     BATCH_END, jobs done      forwarded
+//! ---------> Keyed ---------------> Open ---------> Filling ------------> Mixing ---------> Waiting
+//!              |                     |                 |                     |                 | REPLIES_END
+//!              +---------------------+-- deadline, ABORT, link or job lost --+-----------------+ or STORED
+//!                                                      v                                       v
+//!                                                    wiped <-------- replies out --------- Returning
+//! ```
+//!
+//! The secret of a round goes when its last onion is unwrapped, everything else when its last reply
+//! is handed over, and all of it at the deadline, whatever happens (MIX-14). A frame that breaks the
+//! rules of a round ends that round alone, with a signed ABORT; one that belongs to no round is
+//! refused and changes nothing.
+
+mod accept;
+mod forward;
+mod noise;
+mod round;
+mod send;
+
+pub use accept::Floor;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use core::fmt;
+use core::marker::PhantomData;
+
+use mezza_core::{Backend, CryptoRng, Machine, Portable, Time};
+
+use crate::config::{Chain, ChainError, SignedConfig};
+use crate::job::{Done, Job};
+use crate::sign::{Purpose, Signer};
+use crate::wire::frame::abort_bytes;
+use crate::wire::{AbortReason, Body, Frame};
+use crate::{RoundId, Service};
+use round::Round;
+
+/// Whom a mix has links with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// The mix before, or the entry.
+    Previous,
+    /// The mix behind; the last one has none.
+    Next,
+    /// The coordinator.
+    Coordinator,
+    /// The bucket store, of the last mix alone.
+    Store,
+}
+
+/// What may happen to a mix.
+#[derive(Debug)]
+pub enum Input {
+    /// A frame came over the link with this peer.
+    Frame(Peer, Frame),
+    /// The link with this peer broke.
+    LinkLost(Peer),
+    /// A job ended.
+    Done(Job, Done),
+    /// A job of this round will never end.
+    Lost(RoundId),
+    /// The number of this round is durable.
+    Stored(RoundId),
+    /// A newer config.
+    Config(SignedConfig),
+}
+
+/// What a mix wants done.
+#[derive(Debug)]
+pub enum Output {
+    /// Send a frame over the link with this peer.
+    Frame(Peer, Frame),
+    /// Run a job and hand it back with its result.
+    Job(Job),
+    /// Make durable that this round was signed, then say `Stored`.
+    Store(RoundId),
+}
+
+/// Why an input was refused. The mix is as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MixError {
+    /// No such round is under way here.
+    #[error("no such round is under way")]
+    UnknownRound,
+    /// This peer does not send such frames, or not now.
+    #[error("the frame does not belong here")]
+    Unexpected,
+    /// No config is in force, or this mix is not in it.
+    #[error("no config with this mix is in force")]
+    NoConfig,
+    /// The round is not above all that were signed, or too many are under way.
+    #[error("the round is over, or too many are under way")]
+    Round,
+    /// The clock here and the network's differ by more than 30 s.
+    #[error("this clock and the network's differ; set the clock")]
+    Clock,
+    /// The settings are not those of the config, or do not hold our key.
+    #[error("the settings differ from the config")]
+    Settings,
+    /// The config's noise is below the floor of this mix.
+    #[error("the config's noise is below the floor; lower --min-noise or ask for a new config")]
+    Noise,
+    /// A signature is wrong.
+    #[error("a signature is wrong")]
+    Signature,
+    /// The config is refused.
+    #[error(transparent)]
+    Config(#[from] ChainError),
+}
+
+/// How a mix is set up.
+#[derive(Debug)]
+pub struct Setup {
+    /// The identity that the config names.
+    pub signer: Signer,
+    /// The configs known.
+    pub chain: Chain,
+    /// The highest round signed of each service: durable, and all that survives a restart.
+    pub signed: BTreeMap<Service, u64>,
+    /// The least noise that this operator signs.
+    pub floor: Floor,
+    /// Most onions of one job; 0 for a whole frame.
+    pub job_items: usize,
+}
+
+/// One mix. `Debug` shows rounds and counts.
+pub struct Mix<B: Backend = Portable> {
+    setup: Setup,
+    rounds: BTreeMap<RoundId, Round>,
+    outputs: VecDeque<Output>,
+    backend: PhantomData<B>,
+}
+
+impl<B: Backend> Mix<B> {
+    /// A mix without rounds.
+    pub const fn new(setup: Setup) -> Self {
+        Self { setup, rounds: BTreeMap::new(), outputs: VecDeque::new(), backend: PhantomData }
+    }
+
+    /// The configs known.
+    pub const fn chain(&self) -> &Chain {
+        &self.setup.chain
+    }
+
+    /// Rounds under way.
+    pub fn rounds(&self) -> impl Iterator<Item = RoundId> {
+        self.rounds.keys().copied()
+    }
+
+    fn frame(
+        &mut self,
+        from: Peer,
+        frame: Frame,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), MixError> {
+        let Frame::Round(id, body) = frame else { return Err(MixError::Unexpected) };
+        match (from, body) {
+            (Peer::Coordinator, Body::NewRound) => self.begin(id, now, rng),
+            (Peer::Coordinator, Body::Sign(settings)) => self.agree(id, settings, now),
+            (_, Body::Abort { position, reason, signature }) => {
+                self.aborted(id, (position, reason), &signature)
+            }
+            (Peer::Previous, body) => self.forward(id, body, rng),
+            (Peer::Next, body) => self.backward(id, body, rng),
+            (Peer::Store, Body::Stored) => self.published(id),
+            _ => Err(MixError::Unexpected),
+        }
+    }
+
+    /// A round under way, or the refusal of what came for it.
+    fn round(&mut self, id: RoundId) -> Result<&mut Round, MixError> {
+        self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)
+    }
+
+    /// Ends a round before its time and says so to everybody around.
+    fn abort(&mut self, id: RoundId, reason: AbortReason) {
+        let Some(round) = self.rounds.remove(&id) else { return };
+        let position = round.position;
+        let signature = self
+            .setup
+            .signer
+            .sign(Purpose::Abort, &[&abort_bytes(&round.config, id, position, reason)]);
+        let abort = Frame::Round(id, Body::Abort { position, reason, signature });
+        for peer in round.neighbours() {
+            self.outputs.push_back(Output::Frame(peer, abort.clone()));
+        }
+    }
+
+    fn abort_all(&mut self, reason: AbortReason, which: impl Fn(&Round) -> bool) {
+        let ended = self.rounds.iter().filter(|(_, round)| which(round)).map(|(id, _)| *id);
+        for id in ended.collect::<alloc::vec::Vec<_>>() {
+            self.abort(id, reason);
+        }
+    }
+}
+
+impl<B: Backend> Machine for Mix<B> {
+    type Input = Input;
+    type Output = Output;
+    type Error = MixError;
+
+    fn handle(&mut self, input: Input, now: Time, rng: &mut dyn CryptoRng) -> Result<(), MixError> {
+        match input {
+            Input::Frame(from, frame) => self.frame(from, frame, now, rng),
+            Input::LinkLost(peer) => {
+                self.abort_all(AbortReason::Lost, |round| round.needs(peer));
+                Ok(())
+            }
+            Input::Done(job, done) => self.done(job, done, rng),
+            Input::Lost(id) => {
+                self.round(id)?;
+                self.abort(id, AbortReason::Lost);
+                Ok(())
+            }
+            Input::Stored(id) => self.signed(id),
+            Input::Config(config) => Ok(self.setup.chain.accept(&config, now)?),
+        }
+    }
+
+    fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
+        self.abort_all(AbortReason::Deadline, |round| round.deadline <= now);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.rounds.values().map(|round| round.deadline).min()
+    }
+}
+
+impl<B: Backend> fmt::Debug for Mix<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mix")
+            .field("signed", &self.setup.signed)
+            .field("head", &self.setup.chain.head().seq)
+            .field("rounds", &self.rounds)
+            .field("outputs", &self.outputs.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,218 @@
+//! How a round begins and may end early: keys, settings, floors, aborts.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, CryptoRng, Secret, Time};
+use mezza_lanes::Scalar;
+
+use super::round::{Open, Own, Round, Stage};
+use super::{Mix, MixError, Output, Peer};
+use crate::config::{Config, Mode, ServicePolicy};
+use crate::job::{Job, TableJob};
+use crate::limits::ROUNDS_IN_FLIGHT;
+use crate::noise::Law;
+use crate::onion::Layer;
+use crate::privacy::{Spent, delta};
+use crate::sign::{self, Purpose, Signature};
+use crate::wire::frame::{COORDINATOR, abort_bytes};
+use crate::wire::{AbortReason, Body, Frame, Settings};
+use crate::{RoundId, Service};
+
+/// How far the network's clock may be from ours, milliseconds.
+const CLOCK_MS: u64 = 30_000;
+
+/// The least noise that an operator signs for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Floor {
+    /// Whatever the config says, the paper's mode too.
+    None,
+    /// The config's noise must keep this promise; the paper's mode does not count as noise.
+    Promise {
+        /// By which factor `e^epsilon` odds may move.
+        epsilon: f64,
+        /// With which probability they may move more.
+        delta: f64,
+        /// Over how many rounds of each service.
+        rounds: [u64; 3],
+    },
+}
+
+impl Floor {
+    /// eps = ln 2, delta = 1e-4 over 240,000 conversation, 3,500 call and 1,000 invitation rounds.
+    pub const STANDARD: Self = Self::Promise {
+        epsilon: core::f64::consts::LN_2,
+        delta: 1e-4,
+        rounds: [240_000, 3_500, 1_000],
+    };
+    /// The same with eps = ln 10.
+    pub const RELAXED: Self = Self::Promise {
+        epsilon: core::f64::consts::LN_10,
+        delta: 1e-4,
+        rounds: [240_000, 3_500, 1_000],
+    };
+
+    /// Whether the noise of a service is at or above the floor.
+    pub fn allows(&self, policy: &ServicePolicy) -> bool {
+        match self {
+            Self::None => true,
+            Self::Promise { epsilon, delta: most, rounds } => {
+                let rounds = rounds[usize::from(policy.service.number()) - 1];
+                let reached = delta(&[Spent::of(policy, rounds)], *epsilon);
+                policy.mode == Mode::Gauss && reached <= *most
+            }
+        }
+    }
+}
+
+impl<B: Backend> Mix<B> {
+    /// `NEW_ROUND`: a fresh key, which never touches a disk (MIX-13).
+    pub(super) fn begin(
+        &mut self,
+        id: RoundId,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), MixError> {
+        let (config, policy, position) = self.place(id.service, now)?;
+        let under_way = self.rounds.keys().filter(|round| round.service == id.service);
+        let used = self.setup.signed.get(&id.service).is_some_and(|last| id.round <= *last);
+        if used || self.rounds.contains_key(&id) || under_way.count() >= ROUNDS_IN_FLIGHT {
+            return Err(MixError::Round);
+        }
+        if !is_now(policy, id.round, now) {
+            return Err(MixError::Clock);
+        }
+        let noise = Law::of(policy).messages_max(id.service, policy.buckets);
+        let onions = u64::from(config.users_max) * u64::from(policy.slots);
+        let secret = Secret::<32>::random(rng);
+        let round = Round {
+            id,
+            config: config.hash(),
+            keys: config.mix_keys().copied().collect(),
+            coordinator: config.coordinator.key,
+            policy: policy.clone(),
+            batch_max: onions + noise * u64::from(position),
+            position,
+            mixes: config.mixes.len() as u8,
+            deadline: now.plus_ms(policy.secret_ms()),
+            key: B::public(&secret),
+            stage: Stage::Keyed(Arc::new(Scalar::copy_from(secret.expose()))),
+        };
+        let key = Frame::Round(id, Body::RoundKey(round.key));
+        self.rounds.insert(id, round);
+        self.outputs.push_back(Output::Frame(Peer::Coordinator, key));
+        Ok(())
+    }
+
+    /// The config in force, what it says about a service, and our place in it.
+    fn place(
+        &self,
+        service: Service,
+        now: Time,
+    ) -> Result<(&Config, &ServicePolicy, u8), MixError> {
+        let config = self.setup.chain.current(now).ok_or(MixError::NoConfig)?;
+        let (_, policy) = config.policy(service).ok_or(MixError::NoConfig)?;
+        let own = self.setup.signer.public();
+        let position = config.mix_keys().position(|key| *key == own).ok_or(MixError::NoConfig)?;
+        Ok((config, policy, position as u8))
+    }
+
+    /// `SIGN`: everything is checked, then the number of the round goes to disk before the signature
+    /// leaves (MIX-4, MIX-5, MIX-15).
+    pub(super) fn agree(
+        &mut self,
+        id: RoundId,
+        settings: Settings,
+        now: Time,
+    ) -> Result<(), MixError> {
+        let (config, policy, _) = self.place(id.service, now)?;
+        let (round, own) = (self.rounds.get(&id), config.hash());
+        let Some(Round { stage: Stage::Keyed(_), key, position, .. }) = round else {
+            return Err(MixError::UnknownRound);
+        };
+        if !is_now(policy, id.round, now) {
+            return Err(MixError::Clock);
+        }
+        if self.setup.signed.get(&id.service).is_some_and(|last| id.round <= *last) {
+            return Err(MixError::Round);
+        }
+        let index = config.policy(id.service).map(|(index, _)| index);
+        let said = (settings.collect_ms, settings.slots, settings.buckets);
+        let agreed = settings.config == own
+            && Some(settings.policy) == index
+            && said == (policy.collect_ms, policy.slots, policy.buckets)
+            && settings.keys.len() == config.mixes.len()
+            && settings.keys.get(usize::from(*position)) == Some(key);
+        if !agreed {
+            return Err(MixError::Settings);
+        }
+        if !self.setup.floor.allows(policy) {
+            return Err(MixError::Noise);
+        }
+        let round = self.round(id)?;
+        if let Stage::Keyed(secret) = &round.stage {
+            round.stage = Stage::Storing(Arc::clone(secret), settings);
+        }
+        self.outputs.push_back(Output::Store(id));
+        Ok(())
+    }
+
+    /// The number is durable: sign, and begin with the noise.
+    pub(super) fn signed(&mut self, id: RoundId) -> Result<(), MixError> {
+        let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
+        let Stage::Storing(secret, settings) = &round.stage else {
+            return Err(MixError::Unexpected);
+        };
+        let keys = settings.keys.iter().zip(0_u8..);
+        let layers: Vec<Layer> =
+            keys.map(|(key, position)| Layer { id, position, key: *key }).collect();
+        let signature = settings.sign(&self.setup.signer);
+        let later = layers[usize::from(round.position) + 1..].to_vec();
+        let noise = Own { plan: None, parts: BTreeMap::new(), tables: None };
+        let secret = Some(Arc::clone(secret));
+        let open = Open { layers, secret, noise, incoming: None, mixed: None };
+        round.stage = Stage::Open(Box::new(open));
+        let has_noise = round.has_noise();
+        let last = self.setup.signed.entry(id.service).or_default();
+        *last = id.round.max(*last);
+        let signed = Frame::Round(id, Body::Signature(signature));
+        self.outputs.push_back(Output::Frame(Peer::Coordinator, signed));
+        if has_noise {
+            self.outputs.push_back(Output::Job(Job::Table(TableJob { id, layers: later })));
+        }
+        Ok(())
+    }
+
+    /// `ABORT` of somebody else: the round ends here, too, if its sender signed it.
+    pub(super) fn aborted(
+        &mut self,
+        id: RoundId,
+        (position, reason): (u8, AbortReason),
+        signature: &Signature,
+    ) -> Result<(), MixError> {
+        let round = self.round(id)?;
+        let key = match position {
+            COORDINATOR => Some(&round.coordinator),
+            mix => round.keys.get(usize::from(mix)),
+        };
+        let bytes = abort_bytes(&round.config, id, position, reason);
+        let valid = |key| sign::verify(key, Purpose::Abort, &[&bytes], signature);
+        if !key.is_some_and(valid) {
+            return Err(MixError::Signature);
+        }
+        self.rounds.remove(&id);
+        Ok(())
+    }
+}
+
+/// Whether `now` lies between the request for keys and the close of a round, 30 s aside (MIX-34):
+/// else one signature for a far round would shut a mix for ever.
+fn is_now(policy: &ServicePolicy, round: u64, now: Time) -> bool {
+    let before = u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + CLOCK_MS;
+    let after = u64::from(policy.collect_ms) + CLOCK_MS;
+    policy
+        .open(round)
+        .is_some_and(|open| (open.minus_ms(before)..=open.plus_ms(after)).contains(&now))
+}

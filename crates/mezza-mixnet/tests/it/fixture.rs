@@ -1,0 +1,281 @@
+//! A network of three mixes in one test: configs, links, jobs run inline.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use mezza_core::{CryptoRng, Machine as _, Secret, Time};
+use mezza_lanes::portable;
+use mezza_mixnet::config::{
+    Chain, Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig,
+};
+use mezza_mixnet::job::{Done, Job};
+use mezza_mixnet::keys::Keys;
+use mezza_mixnet::mix::{Floor, Input, Mix, MixError, Output, Peer, Setup};
+use mezza_mixnet::onion::{Layer, Multiply, wrap};
+use mezza_mixnet::service::reply_bytes;
+use mezza_mixnet::sign::Signer;
+use mezza_mixnet::wire::frame::LENGTH_BYTES;
+use mezza_mixnet::wire::{Body, Frame, Items, Settings};
+use mezza_mixnet::{RoundId, Service, onion};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+/// When conversation round 100 opens.
+pub const OPEN: Time = Time::from_ms(1_000_000_000);
+
+pub fn signer(n: u8) -> Signer {
+    Signer::from_seed(&Secret::fill(|s| s.fill(n)))
+}
+
+pub fn policy(service: Service) -> ServicePolicy {
+    ServicePolicy {
+        service,
+        base_round: 100,
+        base_time: OPEN,
+        interval_ms: 5_000,
+        ask_ms: 2_000,
+        lead_ms: 5_000,
+        collect_ms: 4_000,
+        mix_limit_ms: 20_000,
+        slots: 1,
+        buckets: if service.has_replies() { 1 } else { 2 },
+        mode: Mode::Gauss,
+        mu: 20,
+        scale: 4,
+        epsilon_micro: 693_147,
+        delta_pico: 100_000_000,
+        rounds: 1_000,
+    }
+}
+
+pub fn config(mixes: u8) -> Config {
+    let server = |key: u8| Server { key: signer(key).public(), address: format!("m{key}:7000") };
+    Config {
+        network: [0xaa; 16],
+        seq: 0,
+        prev: [0; 32],
+        valid_from: OPEN.minus_ms(Time::DAY_MS),
+        valid_until: OPEN.plus_ms(Time::DAY_MS),
+        threshold: 1,
+        guardians: vec![signer(1).public()],
+        coordinator: server(40),
+        bucket: server(41),
+        mixes: (0..mixes)
+            .map(|i| MixEntry { server: server(50 + i), operator: "Ada".into() })
+            .collect(),
+        users_max: 1_000,
+        services: Service::ALL.map(policy).to_vec(),
+    }
+}
+
+pub fn chain(config: &Config) -> Chain {
+    let mut signed = SignedConfig::new(config.clone());
+    signed.sign(SignatureSet::Own, 0, &signer(1));
+    Chain::begin(&config.hash(), &signed).expect("a genesis")
+}
+
+pub fn mix_with(config: &Config, position: u8, floor: Floor) -> Mix {
+    Mix::new(Setup {
+        signer: signer(50 + position),
+        chain: chain(config),
+        signed: BTreeMap::new(),
+        floor,
+        job_items: 7,
+    })
+}
+
+/// What somebody on the way may do to a frame between two parties; `None` swallows it.
+pub type Meddler = Box<dyn FnMut(usize, Peer, Frame) -> Option<Frame>>;
+
+/// Is shown each job that ran, and at which mix.
+pub type Watch = Box<dyn FnMut(usize, &Job, &Done)>;
+
+/// Mixes in a row, and everything that left them for somebody else.
+pub struct Net {
+    pub config: Config,
+    pub mixes: Vec<Mix>,
+    pub now: Time,
+    pub rng: ChaCha20Rng,
+    /// Frames for coordinator, store and entry: from which mix, to whom.
+    pub out: Vec<(usize, Peer, Frame)>,
+    pub refused: Vec<(usize, MixError)>,
+    pub meddler: Option<Meddler>,
+    /// Hand jobs back in another order than they came.
+    pub shuffled: bool,
+    pub watch: Option<Watch>,
+}
+
+impl Net {
+    pub fn new(config: Config, seed: u64) -> Self {
+        let count = config.mixes.len() as u8;
+        let mixes = (0..count).map(|i| mix_with(&config, i, Floor::None)).collect();
+        Self {
+            config,
+            mixes,
+            now: OPEN.minus_ms(6_000),
+            rng: ChaCha20Rng::seed_from_u64(seed),
+            out: Vec::new(),
+            refused: Vec::new(),
+            meddler: None,
+            shuffled: false,
+            watch: None,
+        }
+    }
+
+    /// One input for one mix, and all that follows from it.
+    pub fn input(&mut self, at: usize, input: Input) {
+        if let Err(error) = self.mixes[at].handle(input, self.now, &mut self.rng) {
+            self.refused.push((at, error));
+        }
+        self.settle();
+    }
+
+    pub fn frame(&mut self, at: usize, from: Peer, id: RoundId, body: Body) {
+        self.input(at, Input::Frame(from, Frame::Round(id, body)));
+    }
+
+    pub fn settle(&mut self) {
+        let mut queue: VecDeque<(usize, Input)> = VecDeque::new();
+        let mut jobs: Vec<(usize, Job)> = Vec::new();
+        loop {
+            for at in 0..self.mixes.len() {
+                while let Some(output) = self.mixes[at].poll() {
+                    match output {
+                        Output::Frame(to, frame) => queue.extend(self.carry(at, to, frame)),
+                        Output::Store(id) => queue.push_back((at, Input::Stored(id))),
+                        Output::Job(job) => jobs.push((at, job)),
+                    }
+                }
+            }
+            let next = queue.pop_front().or_else(|| {
+                let last = jobs.len().checked_sub(1)?;
+                let (at, job) = jobs.remove(if self.shuffled { last } else { 0 });
+                let done = job.run(portable());
+                if let Some(watch) = &mut self.watch {
+                    watch(at, &job, &done);
+                }
+                Some((at, Input::Done(job, done)))
+            });
+            let Some((at, input)) = next else { return };
+            if let Err(error) = self.mixes[at].handle(input, self.now, &mut self.rng) {
+                self.refused.push((at, error));
+            }
+        }
+    }
+
+    fn carry(&mut self, at: usize, to: Peer, frame: Frame) -> Option<(usize, Input)> {
+        let frame = match &mut self.meddler {
+            Some(meddler) => meddler(at, to, frame)?,
+            None => frame,
+        };
+        let bytes = frame.encode().expect("short enough");
+        let frame = Frame::decode(&bytes[LENGTH_BYTES..]).expect("our own frame");
+        match to {
+            Peer::Next => Some((at + 1, Input::Frame(Peer::Previous, frame))),
+            Peer::Previous if at > 0 => Some((at - 1, Input::Frame(Peer::Next, frame))),
+            _ => {
+                self.out.push((at, to, frame));
+                None
+            }
+        }
+    }
+
+    /// Asks for keys and signatures; the settings, once all signed.
+    pub fn announce(&mut self, id: RoundId) -> Settings {
+        (0..self.mixes.len()).for_each(|at| self.frame(at, Peer::Coordinator, id, Body::NewRound));
+        let keys = self.taken(|body| match body {
+            Body::RoundKey(key) => Some(key),
+            _ => None,
+        });
+        let settings = self.settings(id, keys);
+        for at in 0..self.mixes.len() {
+            self.frame(at, Peer::Coordinator, id, Body::Sign(settings.clone()));
+        }
+        let signatures = self.taken(|body| match body {
+            Body::Signature(signature) => Some(signature),
+            _ => None,
+        });
+        assert_eq!(signatures.len(), self.mixes.len(), "{:?}", self.refused);
+        settings
+    }
+
+    pub fn settings(&self, id: RoundId, keys: Vec<[u8; 32]>) -> Settings {
+        let (index, policy) = self.config.policy(id.service).expect("a service");
+        Settings {
+            config: self.config.hash(),
+            id,
+            collect_ms: policy.collect_ms,
+            slots: policy.slots,
+            buckets: policy.buckets,
+            policy: index,
+            keys,
+        }
+    }
+
+    /// What left the network and is of this sort, in order.
+    pub fn taken<T>(&mut self, mut of: impl FnMut(Body) -> Option<T>) -> Vec<T> {
+        let mut found = Vec::new();
+        self.out.retain(|(_, _, frame)| {
+            let Frame::Round(_, body) = frame else { return true };
+            let hit = of(body.clone());
+            let keep = hit.is_none();
+            found.extend(hit);
+            keep
+        });
+        found
+    }
+
+    /// Sends a batch of onions to the first mix.
+    pub fn batch(&mut self, id: RoundId, onions: &[u8]) {
+        let size = id.service.onion_bytes(self.mixes.len());
+        let count = (onions.len() / size) as u32;
+        let previous = Peer::Previous;
+        self.frame(0, previous, id, Body::BatchStart { count, size: size as u16 });
+        for items in Items::of_batch(onions, size) {
+            self.frame(0, previous, id, Body::Onions(items));
+        }
+        self.frame(0, previous, id, Body::BatchEnd { count });
+    }
+
+    /// The replies that the first mix gave back.
+    pub fn replies(&mut self) -> Vec<u8> {
+        let items = self.taken(|body| match body {
+            Body::Replies(items) => Some(items.bytes),
+            _ => None,
+        });
+        items.concat()
+    }
+}
+
+/// The onions of all clients around these plaintexts, and each one's reply keys.
+pub fn onions(settings: &Settings, inner: &[u8], rng: &mut dyn CryptoRng) -> (Vec<u8>, Vec<Keys>) {
+    let (id, size) = (settings.id, settings.id.service.innermost_bytes());
+    let keys = settings.keys.iter().zip(0..);
+    let layers: Vec<Layer> =
+        keys.map(|(key, position)| Layer { id, position, key: *key }).collect();
+    let wrapped = wrap(portable(), Multiply::Ladders, &layers, (inner, size), rng);
+    let of = |client: usize| {
+        let mut own = Keys::zeros(layers.len());
+        own.iter_mut().zip(&wrapped.back).for_each(|(key, layer)| *key = layer[client]);
+        own
+    };
+    let back = (0..inner.len() / size).map(of).collect();
+    (wrapped.onions, back)
+}
+
+/// What each client finds in its reply.
+pub fn opened(replies: &[u8], back: &[Keys]) -> Vec<Option<Vec<u8>>> {
+    let size = reply_bytes(back.first().map_or(1, |keys| keys.len()));
+    assert_eq!(replies.len(), size * back.len(), "a reply for each onion");
+    let replies = replies.chunks_exact(size).zip(back);
+    replies.map(|(reply, keys)| onion::open_reply(portable(), keys, reply.to_vec())).collect()
+}
+
+/// Accesses to drops: the id of the drop, 16 times, and a random cell.
+pub fn accesses(drops: &[u8], rng: &mut ChaCha20Rng) -> Vec<u8> {
+    let mut inner = vec![0; drops.len() * 272];
+    for (access, drop) in inner.chunks_exact_mut(272).zip(drops) {
+        rng.fill_bytes(access);
+        access[..16].fill(*drop);
+    }
+    inner
+}
