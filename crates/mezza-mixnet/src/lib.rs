@@ -12,6 +12,7 @@
 //! | [`contact`] | chains of drops, cell keys and call tokens |
 //! | [`onion`], [`keys`] | layers and replies, many at once, over a [`Kernel`](mezza_lanes::Kernel) |
 //! | [`batch`] | doubles, permutations, dead drops |
+//! | [`coordinator`] | the machine of the entry: clock, announcer, concentrator |
 //! | [`mix`], [`job`] | the machine of a mix; heavy work that leaves it as values |
 //! | [`noise`], [`privacy`] | exact samplers; the calculator and the ledger |
 //!
@@ -29,6 +30,7 @@ extern crate alloc;
 pub mod batch;
 pub mod config;
 pub mod contact;
+pub mod coordinator;
 pub mod job;
 pub mod keys;
 pub mod limits;

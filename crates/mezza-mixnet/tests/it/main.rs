@@ -1,6 +1,7 @@
 //! One binary for every test that looks from outside.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+mod coordinator;
 mod fixture;
 mod mix;
 mod vectors;

@@ -1,0 +1,299 @@
+//! How a round goes on: keys, signatures, the batch, replies, buckets.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use mezza_core::Time;
+
+use super::round::{Batch, Round, Stage};
+use super::{Connection, Coordinator, CoordinatorError, Output};
+use crate::service::{RoundId, reply_bytes};
+use crate::sign::{self, Purpose, Signature};
+use crate::wire::frame::{abort_bytes, alarm_bytes};
+use crate::wire::{AbortReason, Announcement, Body, Frame, Items, Manifest};
+
+/// Most bytes of an object in one CHUNK.
+const CHUNK_BYTES: usize = 262_000;
+/// Rounds of one service whose buckets are kept.
+const SHELVES: usize = 2;
+
+/// The buckets of one round.
+#[derive(Default)]
+pub(super) struct Shelf {
+    manifest: Option<(Manifest, Signature)>,
+    objects: Vec<Vec<u8>>,
+    /// Which bucket the store is answering about.
+    answering: usize,
+}
+
+impl Shelf {
+    pub fn bytes(&self) -> usize {
+        self.objects.iter().map(Vec::len).sum()
+    }
+
+    /// A piece of the bucket that is due; `None` if it is not the next one.
+    fn put(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Option<()> {
+        let (manifest, _) = self.manifest.as_ref()?;
+        let at = (bucket as usize).checked_sub(1).filter(|at| *at == self.answering)?;
+        let (object, entry) = (self.objects.get_mut(at)?, manifest.entries.get(at)?);
+        let end = object.len() + bytes.len();
+        if offset as usize != object.len() || end > entry.len as usize || bytes.is_empty() {
+            return None;
+        }
+        object.extend_from_slice(bytes);
+        if end == entry.len as usize {
+            manifest.holds(bucket, object).then_some(())?;
+            self.answering += 1;
+        }
+        Some(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.answering == self.objects.len()
+    }
+}
+
+impl Coordinator {
+    pub(super) fn mix_says(
+        &mut self,
+        id: RoundId,
+        at: u8,
+        body: Body,
+        now: Time,
+    ) -> Result<(), CoordinatorError> {
+        if let Body::Alarm { position, traps, failed, signature } = body {
+            return self.alarm(id, (position, traps, failed), signature, now);
+        }
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        match body {
+            Body::RoundKey(key) => self.keyed(id, at, key),
+            Body::Signature(signature) => self.signed(id, at, signature),
+            Body::Replies(items) if at == 0 => {
+                if let Err(reason) = replies(round, &items) {
+                    self.abort(id, reason);
+                }
+                Ok(())
+            }
+            Body::RepliesEnd { count } if at == 0 => {
+                match replies_end(round, count) {
+                    Ok(()) if id.service.has_replies() => self.finish(id),
+                    Ok(()) => self.fetch(id),
+                    Err(reason) => self.abort(id, reason),
+                }
+                Ok(())
+            }
+            Body::Abort { position, reason, signature } => {
+                let key = round.mixes.get(usize::from(position));
+                let bytes = abort_bytes(&round.config, id, position, reason);
+                let valid = |key| sign::verify(key, Purpose::Abort, &[&bytes], &signature);
+                if !key.is_some_and(valid) {
+                    return Err(CoordinatorError::Signature);
+                }
+                self.abort(id, reason);
+                Ok(())
+            }
+            _ => Err(CoordinatorError::Unexpected),
+        }
+    }
+
+    fn keyed(&mut self, id: RoundId, at: u8, key: [u8; 32]) -> Result<(), CoordinatorError> {
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        let Stage::Asking(keys) = &mut round.stage else {
+            return Err(CoordinatorError::Unexpected);
+        };
+        let place = keys.get_mut(usize::from(at)).filter(|place| place.is_none());
+        *place.ok_or(CoordinatorError::Unexpected)? = Some(key);
+        let Some(keys) = keys.iter().copied().collect::<Option<Vec<_>>>() else { return Ok(()) };
+        let settings = round.settings(keys);
+        let mixes = round.mixes.len();
+        round.stage = Stage::Signing(settings.clone(), vec![None; mixes]);
+        self.tell_mixes(mixes, &Frame::Round(id, Body::Sign(settings)));
+        Ok(())
+    }
+
+    fn signed(&mut self, id: RoundId, at: u8, own: Signature) -> Result<(), CoordinatorError> {
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        let Stage::Signing(settings, signatures) = &mut round.stage else {
+            return Err(CoordinatorError::Unexpected);
+        };
+        let key = round.mixes.get(usize::from(at)).ok_or(CoordinatorError::Unexpected)?;
+        if !settings.signed_by(key, &own) {
+            return Err(CoordinatorError::Signature);
+        }
+        let place = signatures.get_mut(usize::from(at)).filter(|place| place.is_none());
+        *place.ok_or(CoordinatorError::Unexpected)? = Some(own);
+        if let Some(signatures) = signatures.iter().copied().collect::<Option<Vec<_>>>() {
+            let settings = settings.clone();
+            round.stage = Stage::Agreed(Announcement { settings, signatures, closes_in_ms: 0 });
+        }
+        Ok(())
+    }
+
+    /// The deadline of a round's stage has come.
+    pub(super) fn move_on(&mut self, id: RoundId, now: Time) {
+        let Some(round) = self.rounds.get_mut(&id) else { return };
+        match &mut round.stage {
+            Stage::Agreed(announcement) if now < round.open => {
+                announcement.closes_in_ms = round.close.since_ms(now) as u32;
+                let told = announcement.clone();
+                round.stage = Stage::Announced(told.clone(), Batch::default());
+                let settings = Frame::Round(id, Body::Settings(told));
+                self.outputs.push_back(Output::ToAll(settings));
+            }
+            Stage::Announced(_, batch) => {
+                let batch = core::mem::take(batch);
+                let size = id.service.onion_bytes(round.mixes.len());
+                let count = (batch.onions.len() / size) as u32;
+                let start = Body::BatchStart { count, size: size as u16 };
+                let items = Items::of_batch(&batch.onions, size).map(Body::Onions);
+                let bodies = [start].into_iter().chain(items).chain([Body::BatchEnd { count }]);
+                let frames = bodies.map(|body| Output::ToMix(0, Frame::Round(id, body)));
+                self.outputs.extend(frames);
+                // The onions are on their way: only their owners are needed from here on.
+                let batch = Batch { onions: Vec::new(), ..batch };
+                round.stage = Stage::Mixing(batch, Vec::new());
+            }
+            // The mixes have done their part; that the store is late makes nobody miss the round.
+            Stage::Fetching(..) => self.finish(id),
+            _ => self.abort(id, AbortReason::Deadline),
+        }
+    }
+
+    /// The buckets are fetched before anybody is told that the round is over, so that a client
+    /// finds them then.
+    fn fetch(&mut self, id: RoundId) {
+        let Some(round) = self.rounds.get_mut(&id) else { return };
+        let Stage::Mixing(batch, _) = &mut round.stage else { return };
+        let buckets = round.policy.buckets;
+        let objects = vec![Vec::new(); buckets as usize];
+        let shelf = Shelf { manifest: None, objects, answering: 0 };
+        round.stage = Stage::Fetching(core::mem::take(batch), shelf);
+        let fetch = |bucket| Output::ToStore(Frame::Round(id, Body::Fetch { bucket }));
+        self.outputs.extend((1..=buckets).map(fetch));
+    }
+
+    pub(super) fn store_says(&mut self, id: RoundId, body: Body) -> Result<(), CoordinatorError> {
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        let Stage::Fetching(_, shelf) = &mut round.stage else {
+            return Err(CoordinatorError::Unexpected);
+        };
+        match body {
+            Body::Object(Some((manifest, signature))) => {
+                let fits = manifest.id == id && manifest.entries.len() == shelf.objects.len();
+                let last = round.mixes.last();
+                let signed = |key| manifest.signed_by(key, &round.config, &signature);
+                if !fits || !last.is_some_and(signed) {
+                    return Err(CoordinatorError::Signature);
+                }
+                shelf.manifest = Some((manifest, signature));
+            }
+            Body::Object(None) => self.finish(id),
+            Body::Chunk { bucket, offset, bytes } => {
+                shelf.put(bucket, offset, &bytes).ok_or(CoordinatorError::Unexpected)?;
+                if shelf.is_full() {
+                    self.finish(id);
+                }
+            }
+            _ => return Err(CoordinatorError::Unexpected),
+        }
+        Ok(())
+    }
+
+    /// Without its store a round has no buckets; it is over all the same.
+    pub(super) fn give_up_on_store(&mut self) {
+        let waits = |round: &&Round| matches!(round.stage, Stage::Fetching(..));
+        let ids: Vec<RoundId> = self.rounds.values().filter(waits).map(|r| r.id).collect();
+        for id in ids {
+            self.finish(id);
+        }
+    }
+
+    /// RETURN to everybody who is in the round.
+    fn finish(&mut self, id: RoundId) {
+        let Some(round) = self.rounds.remove(&id) else { return };
+        let (batch, replies, shelf) = match round.stage {
+            Stage::Mixing(batch, replies) => (batch, replies, None),
+            Stage::Fetching(batch, shelf) => (batch, Vec::new(), Some(shelf)),
+            _ => return,
+        };
+        let users = batch.owners.len() as u32;
+        let each = if replies.is_empty() { 0 } else { replies.len() / batch.owners.len() };
+        for (i, owner) in batch.owners.iter().enumerate() {
+            let replies = replies[i * each..(i + 1) * each].to_vec();
+            let back = Frame::Round(id, Body::Return { users, replies });
+            self.outputs.push_back(Output::ToClient(*owner, back));
+        }
+        if let Some(shelf) = shelf.filter(Shelf::is_full) {
+            self.shelves.insert(id, shelf);
+            let of_service = self.shelves.keys().filter(|other| other.service == id.service);
+            let old: Vec<RoundId> = of_service.copied().rev().skip(SHELVES).collect();
+            for old in &old {
+                self.shelves.remove(old);
+            }
+        }
+    }
+
+    /// GET of a client: manifest and object, or that there is none.
+    pub(super) fn hand_out(&mut self, client: Connection, id: RoundId, bucket: u32) {
+        let mut bodies = Vec::new();
+        let at = (bucket as usize).wrapping_sub(1);
+        let shelf = self.shelves.get(&id);
+        let object = shelf.and_then(|s| Some((s.manifest.clone()?, s.objects.get(at)?)));
+        match object {
+            None => bodies.push(Body::Object(None)),
+            Some((manifest, object)) => {
+                bodies.push(Body::Object(Some(manifest)));
+                for (i, bytes) in object.chunks(CHUNK_BYTES).enumerate() {
+                    let offset = (i * CHUNK_BYTES) as u32;
+                    bodies.push(Body::Chunk { bucket, offset, bytes: bytes.to_vec() });
+                }
+            }
+        }
+        let frames = bodies.into_iter().map(|b| Output::ToClient(client, Frame::Round(id, b)));
+        self.outputs.extend(frames);
+    }
+
+    /// ALARM of a mix: shown to everybody, and no reason to stop (MIX-27). Its round may be over.
+    fn alarm(
+        &mut self,
+        id: RoundId,
+        (position, traps, failed): (u8, u32, u32),
+        signature: Signature,
+        now: Time,
+    ) -> Result<(), CoordinatorError> {
+        let config = self.chain.current(now).ok_or(CoordinatorError::Unexpected)?;
+        let hash = self.rounds.get(&id).map_or_else(|| config.hash(), |round| round.config);
+        let bytes = alarm_bytes(&hash, id, position, traps, failed);
+        let key = config.mix_keys().nth(usize::from(position));
+        let valid = |key| sign::verify(key, Purpose::Alarm, &[&bytes], &signature);
+        if !key.is_some_and(valid) {
+            return Err(CoordinatorError::Signature);
+        }
+        let alarm = Body::Alarm { position, traps, failed, signature };
+        self.outputs.push_back(Output::ToAll(Frame::Round(id, alarm)));
+        Ok(())
+    }
+}
+
+/// REPLIES of the first mix: the next ones.
+fn replies(round: &mut Round, items: &Items) -> Result<(), AbortReason> {
+    let (size, slots) = (reply_bytes(round.mixes.len()), u32::from(round.policy.slots));
+    let Stage::Mixing(batch, replies) = &mut round.stage else {
+        return Err(AbortReason::Malformed);
+    };
+    let (received, due) = ((replies.len() / size) as u32, batch.owners.len() as u32 * slots);
+    if !round.id.service.has_replies() || !items.is_next(received, due, size) {
+        return Err(AbortReason::Malformed);
+    }
+    replies.extend_from_slice(&items.bytes);
+    Ok(())
+}
+
+/// `REPLIES_END`: as many as onions went in; none in services without replies.
+fn replies_end(round: &Round, count: u32) -> Result<(), AbortReason> {
+    let Stage::Mixing(batch, replies) = &round.stage else { return Err(AbortReason::Malformed) };
+    let (slots, size) = (usize::from(round.policy.slots), reply_bytes(round.mixes.len()));
+    let due = if round.id.service.has_replies() { batch.owners.len() * slots } else { 0 };
+    let whole = count as usize == due && replies.len() == due * size;
+    if whole { Ok(()) } else { Err(AbortReason::Count) }
+}

@@ -1,0 +1,143 @@
+//! One round at the coordinator.
+
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::Time;
+
+use super::collect::Shelf;
+use super::{Connection, Output};
+use crate::RoundId;
+use crate::config::{Config, ServicePolicy};
+use crate::sign::{PublicKey, Purpose, Signature, Signer};
+use crate::wire::frame::{COORDINATOR, abort_bytes};
+use crate::wire::{AbortReason, Announcement, Body, Frame, MissedReason, Settings};
+
+/// A round under way.
+pub(super) struct Round {
+    pub id: RoundId,
+    pub config: [u8; 32],
+    /// The identities of the mixes.
+    pub mixes: Vec<PublicKey>,
+    pub policy: ServicePolicy,
+    /// The index of the policy in the config.
+    pub index: u16,
+    pub users_max: u32,
+    /// When the settings go out, when onions are no longer taken, when it must be over.
+    pub announce: Time,
+    pub open: Time,
+    pub close: Time,
+    pub end: Time,
+    pub stage: Stage,
+}
+
+/// What a round waits for.
+pub(super) enum Stage {
+    /// For the keys of the mixes.
+    Asking(Vec<Option<[u8; 32]>>),
+    /// For their signatures.
+    Signing(Settings, Vec<Option<Signature>>),
+    /// For the time to announce it.
+    Agreed(Announcement),
+    /// For onions, until it closes.
+    Announced(Announcement, Batch),
+    /// For replies.
+    Mixing(Batch, Vec<u8>),
+    /// For the bucket store.
+    Fetching(Batch, Shelf),
+}
+
+/// The onions of a round and whose they are.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub onions: Vec<u8>,
+    /// In the order of the onions.
+    pub owners: Vec<Connection>,
+    /// The same, to find a second SUBMIT.
+    pub submitted: BTreeSet<Connection>,
+}
+
+impl Round {
+    /// The round of a config's service; `None` if there is no such service or time.
+    pub fn begin(id: RoundId, config: &Config) -> Option<Self> {
+        let (index, policy) = config.policy(id.service)?;
+        let open = policy.open(id.round)?;
+        let close = open.plus_ms(policy.collect_ms.into());
+        Some(Self {
+            id,
+            config: config.hash(),
+            mixes: config.mix_keys().copied().collect(),
+            index,
+            users_max: config.users_max,
+            announce: open.minus_ms(policy.lead_ms.into()),
+            open,
+            close,
+            end: close.plus_ms(policy.mix_limit_ms.into()),
+            stage: Stage::Asking(vec![None; config.mixes.len()]),
+            policy: policy.clone(),
+        })
+    }
+
+    /// When something is due.
+    pub const fn deadline(&self) -> Time {
+        match self.stage {
+            Stage::Asking(_) | Stage::Signing(..) | Stage::Agreed(_) => self.announce,
+            Stage::Announced(..) => self.close,
+            Stage::Mixing(..) | Stage::Fetching(..) => self.end,
+        }
+    }
+
+    /// Bytes of one client's onions.
+    pub fn submit_bytes(&self) -> usize {
+        usize::from(self.policy.slots) * self.id.service.onion_bytes(self.mixes.len())
+    }
+
+    /// What all mixes are asked to sign.
+    pub fn settings(&self, keys: Vec<[u8; 32]>) -> Settings {
+        Settings {
+            config: self.config,
+            id: self.id,
+            collect_ms: self.policy.collect_ms,
+            slots: self.policy.slots,
+            buckets: self.policy.buckets,
+            policy: self.index,
+            keys,
+        }
+    }
+
+    /// The signed end of this round.
+    pub fn abort(&self, signer: &Signer, reason: AbortReason) -> Frame {
+        let bytes = abort_bytes(&self.config, self.id, COORDINATOR, reason);
+        let signature = signer.sign(Purpose::Abort, &[&bytes]);
+        Frame::Round(self.id, Body::Abort { position: COORDINATOR, reason, signature })
+    }
+
+    /// What the clients that are in it hear when it is aborted.
+    pub fn missed(&self) -> impl Iterator<Item = Output> {
+        let batch = match &self.stage {
+            Stage::Announced(_, batch) | Stage::Mixing(batch, _) | Stage::Fetching(batch, _) => {
+                Some(batch)
+            }
+            _ => None,
+        };
+        let missed = Frame::Round(self.id, Body::Missed(MissedReason::Aborted));
+        let owners = batch.into_iter().flat_map(|batch| batch.owners.iter());
+        owners.map(move |owner| Output::ToClient(*owner, missed.clone()))
+    }
+}
+
+impl fmt::Debug for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stage, count) = match &self.stage {
+            Stage::Asking(keys) => ("asking", keys.iter().flatten().count()),
+            Stage::Signing(_, signatures) => ("signing", signatures.iter().flatten().count()),
+            Stage::Agreed(_) => ("agreed", 0),
+            Stage::Announced(_, batch) => ("announced", batch.owners.len()),
+            Stage::Mixing(_, replies) => ("mixing", replies.len()),
+            Stage::Fetching(_, shelf) => ("fetching", shelf.bytes()),
+        };
+        write!(f, "{stage}({count})")
+    }
+}

@@ -1,0 +1,466 @@
+//! The coordinator, with three mixes behind it and clients in front.
+
+use mezza_core::{Machine as _, Time};
+use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
+use mezza_mixnet::coordinator::{Coordinator, CoordinatorError, Input, Output};
+use mezza_mixnet::mix::{self, Peer};
+use mezza_mixnet::wire::frame::VERSION;
+use mezza_mixnet::wire::{AbortReason, Announcement, Body, Frame, Manifest, MissedReason};
+use mezza_mixnet::{RoundId, Service};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+use std::collections::BTreeMap;
+
+use crate::fixture::{Net, OPEN, accesses, chain, config, onions, opened, signer};
+
+const TALK: RoundId = RoundId { service: Service::Conversation, round: 100 };
+
+/// Everything but the clients: they are frames.
+struct City {
+    net: Net,
+    entry: Coordinator,
+    told: BTreeMap<u64, Vec<Frame>>,
+    all: Vec<Frame>,
+    hung_up: Vec<u64>,
+    refused: Vec<CoordinatorError>,
+    /// What the bucket store holds; `None`: it is away.
+    store: Option<BTreeMap<RoundId, Stored>>,
+    /// Mixes that hear nothing.
+    deaf: Vec<u8>,
+}
+
+#[derive(Clone)]
+struct Stored {
+    manifest: (Manifest, [u8; 64]),
+    objects: Vec<Vec<u8>>,
+}
+
+impl City {
+    fn new() -> Self {
+        Self::with(config(3))
+    }
+
+    fn with(config: Config) -> Self {
+        let mut genesis = SignedConfig::new(config.clone());
+        genesis.sign(SignatureSet::Own, 0, &signer(1));
+        let entry = Coordinator::new(signer(40), chain(&config), vec![genesis]);
+        let mut net = Net::new(config, 7);
+        net.now = OPEN.minus_ms(8_000);
+        Self {
+            net,
+            entry,
+            told: BTreeMap::new(),
+            all: Vec::new(),
+            hung_up: Vec::new(),
+            refused: Vec::new(),
+            store: Some(BTreeMap::new()),
+            deaf: Vec::new(),
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        self.handle(input);
+        self.settle();
+    }
+
+    fn handle(&mut self, input: Input) {
+        let mut rng = ChaCha20Rng::seed_from_u64(0);
+        if let Err(error) = self.entry.handle(input, self.net.now, &mut rng) {
+            self.refused.push(error);
+        }
+    }
+
+    fn settle(&mut self) {
+        loop {
+            while let Some(output) = self.entry.poll() {
+                match output {
+                    Output::ToMix(at, _) if self.deaf.contains(&at) => {}
+                    Output::ToMix(at, frame) => {
+                        let data = matches!(
+                            frame,
+                            Frame::Round(
+                                _,
+                                Body::BatchStart { .. } | Body::Onions(_) | Body::BatchEnd { .. }
+                            )
+                        );
+                        let from = if data { Peer::Previous } else { Peer::Coordinator };
+                        self.net.input(at.into(), mix::Input::Frame(from, frame));
+                    }
+                    Output::ToStore(frame) => self.ask_store(&frame),
+                    Output::ToClient(client, frame) => {
+                        self.told.entry(client).or_default().push(frame);
+                    }
+                    Output::ToAll(frame) => self.all.push(frame),
+                    Output::Close(client) => self.hung_up.push(client),
+                }
+            }
+            let out = std::mem::take(&mut self.net.out);
+            if out.is_empty() {
+                return;
+            }
+            for (at, to, frame) in out {
+                if to == Peer::Store {
+                    self.tell_store(at, frame);
+                } else {
+                    self.handle(Input::FromMix(at as u8, frame));
+                }
+            }
+        }
+    }
+
+    fn tell_store(&mut self, at: usize, frame: Frame) {
+        let (Some(store), Frame::Round(id, body)) = (&mut self.store, frame) else { return };
+        match body {
+            Body::Put { manifest, signature } => {
+                let objects = vec![Vec::new(); manifest.entries.len()];
+                store.insert(id, Stored { manifest: (manifest, signature), objects });
+            }
+            Body::Chunk { bucket, bytes, .. } => {
+                let held = store.get_mut(&id).expect("a manifest came before");
+                held.objects[bucket as usize - 1].extend(bytes);
+            }
+            other => panic!("the store does not take {other:?}"),
+        }
+        let held = &store[&id];
+        let lens = held.manifest.0.entries.iter().map(|entry| entry.len as usize);
+        if held.objects.iter().map(Vec::len).eq(lens) {
+            self.net.frame(at, Peer::Store, id, Body::Stored);
+        }
+    }
+
+    fn ask_store(&mut self, frame: &Frame) {
+        let (Some(store), Frame::Round(id, Body::Fetch { bucket })) = (&self.store, frame) else {
+            return;
+        };
+        let held = store[id].clone();
+        let bytes = held.objects[*bucket as usize - 1].clone();
+        self.handle(Input::FromStore(Frame::Round(*id, Body::Object(Some(held.manifest)))));
+        let chunk = Body::Chunk { bucket: *bucket, offset: 0, bytes };
+        self.handle(Input::FromStore(Frame::Round(*id, chunk)));
+    }
+
+    /// Goes on to a time, from deadline to deadline.
+    fn until(&mut self, end: Time) {
+        let mut rng = ChaCha20Rng::seed_from_u64(0);
+        while let Some(due) = self.entry.deadline().filter(|due| *due <= end) {
+            self.net.now = due.max(self.net.now);
+            self.entry.wake(self.net.now, &mut rng);
+            self.settle();
+        }
+        self.net.now = end;
+    }
+
+    fn hello(&mut self, client: u64) {
+        let hello = Frame::Hello { version: VERSION, config: [0; 32] };
+        self.input(Input::FromClient(client, hello));
+    }
+
+    fn submit(&mut self, client: u64, id: RoundId, onions: &[u8]) {
+        let submit = Frame::Round(id, Body::Submit(onions.to_vec()));
+        self.input(Input::FromClient(client, submit));
+    }
+
+    fn announced(&self, id: RoundId) -> Option<Announcement> {
+        self.all.iter().find_map(|frame| match frame {
+            Frame::Round(its, Body::Settings(announcement)) if *its == id => {
+                Some(announcement.clone())
+            }
+            _ => None,
+        })
+    }
+
+    fn missed(&self, client: u64) -> Vec<MissedReason> {
+        let frames = self.told.get(&client).into_iter().flatten();
+        frames
+            .filter_map(|frame| match frame {
+                Frame::Round(_, Body::Missed(reason)) => Some(*reason),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn returned(&self, client: u64, id: RoundId) -> Option<(u32, Vec<u8>)> {
+        self.told.get(&client)?.iter().find_map(|frame| match frame {
+            Frame::Round(its, Body::Return { users, replies }) if *its == id => {
+                Some((*users, replies.clone()))
+            }
+            _ => None,
+        })
+    }
+}
+
+#[test]
+fn a_round_goes_from_its_announcement_to_everybodys_replies() {
+    let mut city = City::new();
+    (0..5).for_each(|client| city.hello(client));
+    city.until(OPEN.minus_ms(5_001));
+    assert!(city.announced(TALK).is_none(), "settings go out at open - lead");
+    city.until(OPEN.plus_ms(1_000));
+    let told = city.announced(TALK).expect("settings");
+    assert!(told.signed_by_all(city.net.config.mix_keys()));
+    assert_eq!(told.closes_in_ms, 9_000);
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let inner = accesses(&[1, 2, 1, 9, 2], &mut rng);
+    let (onions, back) = onions(&told.settings, &inner, &mut rng);
+    for (client, onion) in onions.chunks_exact(416).enumerate() {
+        city.submit(client as u64, TALK, onion);
+    }
+    city.until(OPEN.plus_ms(3_999));
+    assert!(city.returned(0, TALK).is_none(), "the entry collects until it closes");
+    city.until(OPEN.plus_ms(4_000));
+    let partner = [2, 4, 0, 3, 1];
+    for client in 0..5_u64 {
+        let (users, reply) = city.returned(client, TALK).expect("a reply");
+        let at = client as usize;
+        let cell = inner[partner[at] * 272 + 16..(partner[at] + 1) * 272].to_vec();
+        assert_eq!((users, opened(&reply, &back[at..=at])), (5, vec![Some(cell)]));
+    }
+    assert_eq!(city.refused, []);
+    assert_eq!(city.net.refused, []);
+}
+
+#[test]
+fn rounds_follow_one_another_and_none_is_asked_for_twice() {
+    let mut city = City::new();
+    city.until(OPEN.plus_ms(60_000));
+    let mut announced = Vec::new();
+    for frame in &city.all {
+        if let Frame::Round(id, Body::Settings(_)) = frame {
+            announced.push(id.round);
+            assert!(id.round >= 100);
+        }
+    }
+    announced.sort_unstable();
+    let expected = (100..=113).flat_map(|round| [round; 3]).collect::<Vec<_>>();
+    assert_eq!(announced, expected, "each service has a round every 5 s");
+    assert_eq!((&city.refused[..], &city.net.refused[..]), (&[][..], &[][..]));
+}
+
+#[test]
+fn a_coordinator_that_starts_late_begins_with_the_next_round() {
+    let mut city = City::new();
+    city.net.now = OPEN.plus_ms(1_234_567);
+    city.until(OPEN.plus_ms(1_250_000));
+    let rounds = city.all.iter().filter_map(|frame| match frame {
+        Frame::Round(id, Body::Settings(_)) => Some(id.round),
+        _ => None,
+    });
+    // At 1,234.567 s keys for the round that opens at 1,240 s were asked for 1.5 s ago: in time.
+    assert_eq!(rounds.min(), Some(100 + 248));
+    assert_eq!(city.net.refused, []);
+}
+
+#[test]
+fn mix_28_a_client_submits_once_whole_and_in_time() {
+    let mut city = City::new();
+    (1..=3).for_each(|client| city.hello(client));
+    city.until(OPEN.plus_ms(100));
+    city.hello(4);
+    let onion = vec![7; 416];
+    city.submit(1, TALK, &onion);
+    city.submit(1, TALK, &onion);
+    city.submit(2, TALK, &onion[1..]);
+    city.submit(4, TALK, &onion);
+    city.submit(9, TALK, &onion);
+    city.until(OPEN.plus_ms(4_000));
+    city.submit(3, TALK, &onion);
+    assert_eq!(city.missed(1), [MissedReason::Malformed], "the first one counts");
+    assert!(city.returned(1, TALK).is_some());
+    assert_eq!(city.missed(2), [MissedReason::Malformed]);
+    assert_eq!(city.missed(3), [MissedReason::Late]);
+    assert_eq!(city.missed(4), [MissedReason::Joined]);
+    assert_eq!(city.refused, [CoordinatorError::Stranger]);
+}
+
+#[test]
+fn mix_28_a_full_network_says_so() {
+    let mut city = City::with(Config { users_max: 2, ..config(3) });
+    (1..=3).for_each(|client| city.hello(client));
+    city.until(OPEN.plus_ms(100));
+    (1..=3).for_each(|client| city.submit(client, TALK, &[7; 416]));
+    assert_eq!(
+        [1, 2, 3].map(|client| city.missed(client)),
+        [vec![], vec![], vec![MissedReason::Full]]
+    );
+}
+
+#[test]
+fn who_comes_between_announcement_and_opening_gets_the_settings() {
+    let mut city = City::new();
+    city.until(OPEN.minus_ms(1_000));
+    city.hello(1);
+    let told = &city.told[&1];
+    assert!(matches!(told[0], Frame::Welcome { now, .. } if now == OPEN.minus_ms(1_000)));
+    let settings = told.iter().filter_map(|frame| match frame {
+        Frame::Round(id, Body::Settings(settings)) => Some((*id, settings.closes_in_ms)),
+        _ => None,
+    });
+    let all = Service::ALL.map(|service| (RoundId { service, round: 100 }, 5_000));
+    assert_eq!(settings.collect::<Vec<_>>(), all);
+    city.submit(1, TALK, &[7; 416]);
+    assert_eq!(city.missed(1), []);
+    city.input(Input::FromClient(2, Frame::Hello { version: 2, config: [0; 32] }));
+    assert_eq!(city.hung_up, [2]);
+}
+
+#[test]
+fn configs_are_given_from_the_one_a_client_has() {
+    let mut city = City::new();
+    let genesis = city.net.config.clone();
+    let mut next = Config { seq: 1, prev: genesis.hash(), ..genesis.clone() };
+    next.valid_from = OPEN.plus_ms(3_600_000);
+    for service in &mut next.services {
+        (service.base_round, service.base_time) = (100_000, next.valid_from);
+    }
+    let mut signed = SignedConfig::new(next);
+    signed.sign(SignatureSet::Predecessor, 0, &signer(1));
+    city.input(Input::Config(signed.clone()));
+    for (client, from, expected) in [
+        (1, [0; 32], vec![0, 1]),
+        (2, genesis.hash(), vec![1]),
+        (3, signed.config().hash(), vec![]),
+        (4, [9; 32], vec![]),
+    ] {
+        city.input(Input::FromClient(client, Frame::FetchConfig { from }));
+        let told = city.told.get(&client).cloned().unwrap_or_default();
+        let seqs = told.iter().map(|frame| match frame {
+            Frame::Config { config, left } => {
+                let config = SignedConfig::decode(config).expect("a config");
+                assert_eq!(u64::from(*left), 1 - config.config().seq, "so many follow");
+                config.config().seq
+            }
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(seqs.collect::<Vec<_>>(), expected, "client {client}");
+    }
+}
+
+#[test]
+fn mix_29_a_mix_that_says_nothing_costs_its_round_alone() {
+    let mut city = City::new();
+    city.deaf = vec![1];
+    city.until(OPEN.minus_ms(5_000));
+    assert!(city.announced(TALK).is_none());
+    assert!(city.entry.rounds().all(|id| id.round > 100), "aborted");
+    assert!(city.net.mixes[0].rounds().all(|id| id.round > 100), "and the mixes were told");
+    city.deaf.clear();
+    city.until(OPEN.plus_ms(1_000));
+    assert!(city.announced(RoundId { round: 101, ..TALK }).is_some());
+    assert!(city.all.iter().all(|frame| !matches!(frame, Frame::Round(_, Body::Abort { .. }))));
+}
+
+#[test]
+fn mix_29_clients_hear_of_an_abort_that_they_missed_the_round() {
+    let mut city = City::new();
+    (1..=2).for_each(|client| city.hello(client));
+    city.until(OPEN.plus_ms(100));
+    city.submit(1, TALK, &[7; 416]);
+    city.input(Input::MixLost(2));
+    assert_eq!((city.missed(1), city.missed(2)), (vec![MissedReason::Aborted], vec![]));
+    assert_eq!(city.entry.rounds().count(), 0);
+    assert!(city.net.mixes.iter().all(|mix| mix.rounds().next().is_none()));
+    city.until(OPEN.plus_ms(6_000));
+    assert!(city.announced(RoundId { round: 102, ..TALK }).is_some(), "the next ones go on");
+}
+
+#[test]
+fn mix_29_an_abort_of_a_mix_is_believed_with_its_signature_alone() {
+    let mut city = City::new();
+    city.until(OPEN.plus_ms(100));
+    let abort = Body::Abort { position: 1, reason: AbortReason::Count, signature: [1; 64] };
+    city.input(Input::FromMix(1, Frame::Round(TALK, abort)));
+    assert_eq!(city.refused, [CoordinatorError::Signature]);
+    assert!(city.entry.rounds().any(|id| id == TALK));
+    // A batch that breaks the rules: the mix itself ends the round.
+    city.net.frame(0, Peer::Previous, TALK, Body::BatchEnd { count: 1 });
+    city.settle();
+    assert!(city.entry.rounds().all(|id| id != TALK));
+}
+
+#[test]
+fn buckets_are_there_when_the_round_is_returned() {
+    let id = RoundId { service: Service::Call, round: 100 };
+    let fetch = |bucket| Frame::Round(id, Body::Fetch { bucket });
+    let mut city = City::new();
+    (1..=2).for_each(|client| city.hello(client));
+    city.until(OPEN.plus_ms(100));
+    city.submit(1, id, &[7; 164]);
+    city.until(OPEN.plus_ms(4_000));
+    assert_eq!(city.returned(1, id), Some((1, Vec::new())));
+    city.input(Input::FromClient(1, fetch(2)));
+    let told = &city.told[&1];
+    let [
+        ..,
+        Frame::Round(_, Body::Object(Some((manifest, signature)))),
+        Frame::Round(_, Body::Chunk { bucket: 2, offset: 0, bytes }),
+    ] = &told[..]
+    else {
+        panic!("{told:?}");
+    };
+    assert!(manifest.signed_by(&signer(52).public(), &city.net.config.hash(), signature));
+    assert!(manifest.holds(2, bytes));
+    city.input(Input::FromClient(1, fetch(3)));
+    city.input(Input::FromClient(
+        1,
+        Frame::Round(RoundId { round: 99, ..id }, Body::Fetch { bucket: 1 }),
+    ));
+    let absent = city.told[&1].iter().filter(|f| matches!(f, Frame::Round(_, Body::Object(None))));
+    assert_eq!(absent.count(), 2);
+    // Two rounds are kept, not three.
+    city.until(OPEN.plus_ms(14_000));
+    city.input(Input::FromClient(2, fetch(1)));
+    assert_eq!(city.told[&2].last(), Some(&Frame::Round(id, Body::Object(None))));
+}
+
+#[test]
+fn a_store_that_is_away_costs_buckets_and_no_round() {
+    let id = RoundId { service: Service::Call, round: 100 };
+    let mut city = City::new();
+    city.hello(1);
+    city.until(OPEN.plus_ms(100));
+    city.submit(1, id, &[7; 164]);
+    city.until(OPEN.plus_ms(3_999));
+    let broken = |frame: Frame| match frame {
+        Frame::Round(id, Body::Chunk { bucket, offset, mut bytes }) => {
+            bytes[0] ^= 1;
+            Frame::Round(id, Body::Chunk { bucket, offset, bytes })
+        }
+        other => other,
+    };
+    city.net.meddler = Some(Box::new(move |_, to, frame| {
+        Some(if to == Peer::Store { broken(frame) } else { frame })
+    }));
+    city.until(OPEN.plus_ms(4_000));
+    assert_eq!(city.returned(1, id), None, "objects that differ from their manifest are not taken");
+    city.input(Input::StoreLost);
+    assert_eq!(city.returned(1, id), Some((1, Vec::new())));
+    let fetch = Frame::Round(id, Body::Fetch { bucket: 1 });
+    city.input(Input::FromClient(1, fetch));
+    assert_eq!(city.told[&1].last(), Some(&Frame::Round(id, Body::Object(None))));
+}
+
+#[test]
+fn mix_30_a_refused_input_changes_nothing_at_the_coordinator() {
+    let mut city = City::new();
+    city.hello(1);
+    city.until(OPEN.plus_ms(100));
+    let other = RoundId { round: 7, ..TALK };
+    let of = |id, body| Frame::Round(id, body);
+    let cases = [
+        Input::FromMix(0, of(other, Body::RoundKey([1; 32]))),
+        Input::FromMix(0, of(TALK, Body::RoundKey([1; 32]))),
+        Input::FromMix(1, of(TALK, Body::Signature([1; 64]))),
+        Input::FromMix(1, of(TALK, Body::RepliesEnd { count: 0 })),
+        Input::FromMix(0, Frame::FetchConfig { from: [0; 32] }),
+        Input::FromStore(of(TALK, Body::Object(None))),
+        Input::FromClient(1, of(TALK, Body::NewRound)),
+        Input::FromClient(9, of(TALK, Body::Submit(vec![0; 416]))),
+        Input::Gone(9),
+    ];
+    for input in cases {
+        let (before, shown) = (format!("{:?}", city.entry), format!("{input:?}"));
+        city.input(input);
+        assert!(city.refused.pop().is_some(), "{shown}");
+        assert_eq!(format!("{:?}", city.entry), before, "{shown}");
+    }
+}
