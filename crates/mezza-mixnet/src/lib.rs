@@ -10,6 +10,7 @@
 //! | [`wire`] | every message between clients, entry, mixes and bucket store |
 //! | [`config`], [`sign`] | a network's config and its chain of guardians; signatures |
 //! | [`contact`] | chains of drops, cell keys and call tokens |
+//! | [`stream`] | messages in cells: each once and in order, whatever is lost |
 //! | [`onion`], [`keys`] | layers and replies, many at once, over a [`Kernel`](mezza_lanes::Kernel) |
 //! | [`batch`] | doubles, permutations, dead drops |
 //! | [`coordinator`] | the machine of the entry: clock, announcer, concentrator |
@@ -40,6 +41,7 @@ pub mod onion;
 pub mod privacy;
 pub mod service;
 pub mod sign;
+pub mod stream;
 pub mod wire;
 
 mod digest;

@@ -3,5 +3,6 @@
 
 mod coordinator;
 mod fixture;
+mod intersection;
 mod mix;
 mod vectors;

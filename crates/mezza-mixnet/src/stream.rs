@@ -1,0 +1,29 @@
+//! The byte stream between two contacts: pieces in cells, each delivered once and in order however
+//! many meetings fail.
+//!
+//! ```text
+//! message -> u16 length | bytes -> pieces of at most 225 bytes -> one cell per meeting
+//! sealed -> in flight -> Met: sent          -> acknowledged: gone
+//!                     -> else: first in line
+//! ```
+//!
+//! What a piece holds is fixed when it is first sealed. A piece in flight is not sent again, one
+//! that was sent is sent again when four later results were Met and it is not acknowledged.
+
+mod receiver;
+mod sender;
+
+pub use receiver::{Broken, Receiver};
+pub use sender::{Outcome, Sender, StreamError};
+
+/// Pieces that may be under way at a time: those that `ack` and `sack` can name.
+pub const WINDOW: u32 = 32;
+/// Bytes of messages that wait for one contact, at most.
+pub const QUEUE_BYTES_MAX: usize = 262_144;
+/// Later results that must be Met before a piece counts as lost.
+const PATIENCE: u32 = 4;
+/// Bytes of the length in front of a message.
+const LENGTH_BYTES: usize = 2;
+
+#[cfg(test)]
+mod tests;

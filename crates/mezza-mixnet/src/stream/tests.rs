@@ -1,0 +1,203 @@
+use super::*;
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::wire::cell::Piece;
+use alloc::vec;
+use alloc::vec::Vec;
+use proptest::prelude::*;
+
+/// What became of one round for a pair: what each side sees.
+fn round() -> impl Strategy<Value = (Outcome, Outcome)> {
+    prop_oneof![
+        4 => Just((Outcome::Met, Outcome::Met)),
+        1 => Just((Outcome::Absent, Outcome::Missed)),
+        1 => Just((Outcome::Missed, Outcome::Absent)),
+        1 => Just((Outcome::Garbage, Outcome::Garbage)),
+        // The round was returned to one side alone: the other one got no reply.
+        1 => Just((Outcome::Met, Outcome::Missed)),
+        1 => Just((Outcome::Missed, Outcome::Met)),
+    ]
+}
+
+#[derive(Default)]
+struct Side {
+    sender: Sender,
+    receiver: Receiver,
+    got: Vec<Vec<u8>>,
+}
+
+struct Sent {
+    seq: Option<u32>,
+    piece: Option<(u32, Piece)>,
+    ack: (u32, u32),
+}
+
+impl Side {
+    fn seal(&mut self) -> Sent {
+        let piece = self.sender.take();
+        Sent { seq: piece.as_ref().map(|(seq, _)| *seq), piece, ack: self.receiver.acknowledged() }
+    }
+
+    fn settle(&mut self, own: &Sent, theirs: &Sent, outcome: Outcome) {
+        self.sender.settle(own.seq, outcome);
+        if outcome != Outcome::Met {
+            return;
+        }
+        assert!(self.sender.acknowledge(theirs.ack.0, theirs.ack.1));
+        if let Some((seq, piece)) = &theirs.piece {
+            let messages = self.receiver.receive(*seq, piece).expect("an honest partner");
+            self.got.extend(messages.iter().map(|message| message.to_vec()));
+            self.receiver.commit();
+        }
+    }
+}
+
+fn meet(alice: &mut Side, bob: &mut Side, (at_alice, at_bob): (Outcome, Outcome)) {
+    let (to_bob, to_alice) = (alice.seal(), bob.seal());
+    alice.settle(&to_bob, &to_alice, at_alice);
+    bob.settle(&to_alice, &to_bob, at_bob);
+}
+
+proptest! {
+    #[test]
+    fn every_message_comes_once_and_in_order_whatever_is_lost(
+        lengths in proptest::collection::vec(1_usize..1_200, 1..12),
+        rounds in proptest::collection::vec(round(), 0..120),
+    ) {
+        let (mut alice, mut bob) = (Side::default(), Side::default());
+        let message = |(i, len): (usize, &usize)| vec![i as u8; *len];
+        let messages = lengths.iter().enumerate().map(message).collect::<Vec<_>>();
+        for (ticket, message) in messages.iter().enumerate() {
+            alice.sender.push(ticket as u64, message).expect("room");
+        }
+        bob.sender.push(0, b"an answer").expect("room");
+        let mut handed = Vec::new();
+        for outcome in rounds {
+            meet(&mut alice, &mut bob, outcome);
+            handed.extend(alice.sender.handed());
+        }
+        // From here on every round is a meeting.
+        let mut left = 0;
+        while !(alice.sender.is_idle() && bob.sender.is_idle()) {
+            meet(&mut alice, &mut bob, (Outcome::Met, Outcome::Met));
+            handed.extend(alice.sender.handed());
+            left += 1;
+            prop_assert!(left < 1_000, "{alice:?}", alice = alice.sender);
+        }
+        prop_assert_eq!(&bob.got, &messages);
+        prop_assert_eq!(&alice.got, &[b"an answer".to_vec()]);
+        handed.sort_unstable();
+        prop_assert_eq!(handed, (0..messages.len() as u64).collect::<Vec<_>>());
+    }
+}
+
+fn send(sender: &mut Sender, bytes: usize) {
+    sender.push(1, &vec![1; bytes]).expect("room");
+}
+
+#[test]
+fn pieces_in_flight_wait_failed_ones_go_first_then_lost_ones_then_new_ones() {
+    let mut sender = Sender::default();
+    send(&mut sender, 225 * 20);
+    let seqs = |sender: &mut Sender, n: usize| {
+        (0..n).map(|_| sender.take().expect("a piece").0).collect::<Vec<_>>()
+    };
+    assert_eq!(seqs(&mut sender, 3), [0, 1, 2], "nothing in flight is sent again");
+    sender.settle(Some(0), Outcome::Met);
+    sender.settle(Some(1), Outcome::Absent);
+    assert_eq!(seqs(&mut sender, 2), [1, 3], "1 failed; 2 is in flight");
+    sender.settle(Some(2), Outcome::Missed);
+    for seq in [1, 3] {
+        sender.settle(Some(seq), Outcome::Met);
+    }
+    sender.settle(None, Outcome::Met);
+    assert_eq!(seqs(&mut sender, 2), [2, 4], "0 is sent and has patience: three later meetings");
+    sender.settle(Some(2), Outcome::Met);
+    assert_eq!(seqs(&mut sender, 2), [0, 5], "four later meetings without an acknowledgement");
+    assert!(sender.acknowledge(1, 0b11), "0, 2 and 3 are there");
+    sender.settle(Some(0), Outcome::Absent);
+    sender.settle(Some(4), Outcome::Garbage);
+    assert_eq!(seqs(&mut sender, 1), [4], "what is acknowledged is not sent again");
+}
+
+#[test]
+fn the_window_is_what_acknowledgements_can_name() {
+    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    send(&mut sender, 8_000);
+    let mut pieces = Vec::new();
+    while let Some(piece) = sender.take() {
+        pieces.push(piece);
+    }
+    assert_eq!(pieces.len(), WINDOW as usize);
+    // All but the first arrive, the last one first.
+    for (seq, piece) in pieces.iter().skip(1).rev() {
+        assert_eq!(receiver.receive(*seq, piece).map(|m| m.len()), Ok(0));
+    }
+    assert_eq!(receiver.acknowledged(), (0, 0), "not durable yet");
+    receiver.commit();
+    assert_eq!(receiver.acknowledged(), (0, 0x7fff_ffff));
+    assert!(sender.acknowledge(0, 0x7fff_ffff));
+    assert!(sender.take().is_none(), "the first one is in flight");
+    sender.settle(Some(0), Outcome::Absent);
+    assert_eq!(sender.take().map(|(seq, _)| seq), Some(0));
+    receiver.receive(0, &pieces[0].1).expect("a good piece");
+    receiver.commit();
+    assert_eq!(receiver.acknowledged(), (32, 0));
+}
+
+#[test]
+fn mix_33_acknowledgements_name_only_what_is_durable() {
+    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    send(&mut sender, 300);
+    let (first, second) = (sender.take().expect("one"), sender.take().expect("two"));
+    receiver.receive(first.0, &first.1).expect("a good piece");
+    assert_eq!(receiver.acknowledged(), (0, 0));
+    receiver.commit();
+    assert_eq!(receiver.acknowledged(), (1, 0));
+    assert_eq!(receiver.receive(second.0, &second.1).map(|m| m.len()), Ok(1));
+    assert_eq!(receiver.acknowledged(), (1, 0), "the message is not with the messenger yet");
+    receiver.commit();
+    assert_eq!(receiver.acknowledged(), (2, 0));
+}
+
+#[test]
+fn acknowledgements_of_what_was_never_sent_change_nothing() {
+    let mut sender = Sender::default();
+    send(&mut sender, 500);
+    sender.take();
+    let before = alloc::format!("{sender:?}");
+    for (ack, sack) in [(2, 0), (0, 1), (1, 1), (u32::MAX, 1), (u32::MAX, u32::MAX)] {
+        assert!(!sender.acknowledge(ack, sack), "{ack} {sack}");
+        assert_eq!(alloc::format!("{sender:?}"), before);
+    }
+    assert!(sender.acknowledge(1, 0));
+    assert_eq!(sender.take().map(|(seq, _)| seq), Some(1));
+}
+
+#[test]
+fn messages_have_a_length_and_queues_an_end() {
+    let mut sender = Sender::default();
+    assert_eq!(sender.push(0, b""), Err(StreamError::TooBig));
+    assert_eq!(sender.push(0, &vec![0; MESSAGE_BYTES_MAX + 1]), Err(StreamError::TooBig));
+    let mut taken = 0;
+    while sender.push(0, &vec![0; MESSAGE_BYTES_MAX]).is_ok() {
+        taken += 1;
+    }
+    assert_eq!(taken, QUEUE_BYTES_MAX / MESSAGE_BYTES_MAX);
+    assert_eq!(sender.push(0, &vec![0; MESSAGE_BYTES_MAX]), Err(StreamError::Full));
+    assert_eq!(MESSAGE_BYTES_MAX + LENGTH_BYTES, 40 * 225, "forty cells");
+}
+
+#[test]
+fn a_stream_that_no_sender_makes_breaks_for_good() {
+    let piece = |bytes: &[u8]| Piece::new(bytes).expect("short");
+    for wrong in [&[0, 0, 1][..], &[0x23, 0x27, 1], &[0, 1, 7, 8]] {
+        let mut receiver = Receiver::default();
+        assert_eq!(receiver.receive(0, &piece(wrong)).err(), Some(Broken));
+        assert_eq!(receiver.receive(1, &piece(&[0, 1, 7])).err(), Some(Broken));
+    }
+    let mut receiver = Receiver::default();
+    assert_eq!(receiver.receive(40, &piece(&[0, 1, 7])).map(|m| m.len()), Ok(0), "too far");
+    assert_eq!(receiver.receive(0, &piece(&[0])).map(|m| m.len()), Ok(0), "half a length");
+    let whole = receiver.receive(1, &piece(&[1, 7])).expect("a message");
+    assert_eq!(whole[0].as_slice(), [7]);
+}
