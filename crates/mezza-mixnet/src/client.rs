@@ -1,0 +1,126 @@
+//! What a client does in one round, step by step: check the settings, choose whom to serve, fill the
+//! slots, wrap them, and read what comes back.
+//!
+//! ```text
+//! Announcement -check-> Checked -wrap-> onions, Keys -> SUBMIT .. RETURN -> open -> Access::answer
+//! ```
+//!
+//! An idle slot takes the same steps as a busy one, with a contact that nobody has: equal calls,
+//! equal lengths, and for the network equal bytes (MIX-22).
+
+mod access;
+mod checked;
+
+pub use access::{Access, Answer, no_call, no_invitation, to_bucket};
+pub use checked::{Checked, SettingsError};
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, CryptoRng, Ephemeral, FrameKey, Time};
+use mezza_lanes::Kernel;
+
+use crate::config::ServicePolicy;
+use crate::contact::Meeting;
+use crate::keys::Keys;
+use crate::noise::below;
+use crate::onion::{Multiply, wrap as wrap_layers, wrap_one};
+use crate::service::TAG_BYTES;
+
+/// Longest wait between sealing and sending, milliseconds.
+const SEAL_MS_MAX: u64 = 500;
+
+/// When a client seals and when it sends, drawn when the settings arrive and before it is known
+/// whether there will be anything to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// The cells are sealed, and what changed is stored.
+    pub seal: Time,
+    /// The onions leave, by the timer.
+    pub send: Time,
+}
+
+impl Timing {
+    /// `send` is uniform in [open + w, close - w/2] and `seal` w before it, w = min(500 ms, collect
+    /// / 4).
+    pub fn draw(policy: &ServicePolicy, open: Time, rng: &mut dyn CryptoRng) -> Self {
+        let collect = u64::from(policy.collect_ms);
+        let wait = SEAL_MS_MAX.min(collect / 4);
+        let span = collect - wait - wait / 2;
+        let send = open.plus_ms(wait + below(u128::from(span) + 1, rng) as u64);
+        Self { seal: send.minus_ms(wait), send }
+    }
+}
+
+/// Which contacts a client serves in a round: the `slots` with the largest turns, largest first.
+/// Both sides of a pair compute the same turn, so that they need no agreement: with a and b active
+/// contacts they meet in a fraction 1/(a+b-1) of the rounds for one slot.
+pub fn served(meetings: &[Meeting], slots: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..meetings.len()).collect();
+    order.sort_by_key(|at| core::cmp::Reverse(meetings[*at].turn));
+    order.truncate(slots);
+    order
+}
+
+/// The onions of one client and, for each, the keys of its reply, outermost first.
+#[derive(Debug)]
+pub struct Submission {
+    /// The body of SUBMIT.
+    pub onions: Vec<u8>,
+    /// One set of keys for each onion.
+    pub back: Vec<Keys>,
+}
+
+/// Wraps one plaintext for each slot. The pairs of the outermost layer come from outside, one for
+/// each slot, and serve this call alone; `None` if there are not as many.
+pub fn wrap<B: Backend>(
+    kernel: &dyn Kernel,
+    settings: &Checked,
+    pairs: Vec<Ephemeral>,
+    inner: &[u8],
+    rng: &mut dyn CryptoRng,
+) -> Option<Submission> {
+    let layers = settings.layers();
+    let (outermost, behind) = layers.split_first()?;
+    let size = outermost.id.service.innermost_bytes();
+    if pairs.len() * size != inner.len() {
+        return None;
+    }
+    let wrapped = wrap_layers(kernel, Multiply::Ladders, behind, (inner, size), rng);
+    let body = inner.len() / size.max(1);
+    let bytes = wrapped.onions.len() / body.max(1);
+    let mut onions = Vec::with_capacity(outermost.id.service.onion_bytes(layers.len()) * body);
+    let mut back = Vec::with_capacity(body);
+    for (slot, (pair, onion)) in
+        pairs.into_iter().zip(wrapped.onions.chunks_exact(bytes)).enumerate()
+    {
+        let shared = B::dh(&pair, &outermost.key)?;
+        let (whole, first) = wrap_one(kernel, outermost, (pair.public(), shared.expose()), onion);
+        let mut keys = Keys::zeros(layers.len());
+        keys[0] = first[0];
+        for (key, layer) in keys[1..].iter_mut().zip(&wrapped.back) {
+            *key = layer[slot];
+        }
+        onions.extend_from_slice(&whole);
+        back.push(keys);
+    }
+    Some(Submission { onions, back })
+}
+
+/// Opens the reply of one onion, outermost layer first: what the last mix put in. `None` if a layer
+/// does not open.
+pub fn open<B: Backend>(back: &Keys, reply: &[u8]) -> Option<Vec<u8>> {
+    let mut reply = reply.to_vec();
+    for key in back.iter() {
+        let size = reply.len().checked_sub(TAG_BYTES)?;
+        let mut tag = [0; TAG_BYTES];
+        tag.copy_from_slice(&reply[size..]);
+        reply.truncate(size);
+        if !B::Chacha::new(key).open(&[0; 12], &[], &mut reply, &tag) {
+            return None;
+        }
+    }
+    Some(reply)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! What a slot holds: an access to a dead drop, a call, an invitation, or something that looks like
+//! one.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, CryptoRng, Ephemeral, FrameKey, Secret, Wiping};
+
+use crate::contact::{Conversation, Role};
+use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, TAG_BYTES, TOKEN_BYTES};
+use crate::wire::Cell;
+use crate::wire::cell::{NoCell, PLAIN_BYTES};
+
+/// The bucket whose content is thrown away.
+const NO_BUCKET: u32 = 0;
+/// Bytes of the plaintext of a conversation round.
+const ACCESS_BYTES: usize = DROP_BYTES + CELL_BYTES;
+
+/// One access to a dead drop, and what is needed to read the answer. Serves one round.
+pub struct Access {
+    bytes: Wiping<[u8; ACCESS_BYTES]>,
+    open: Secret<32>,
+}
+
+/// What came back from a dead drop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "an answer is read at once and kept nowhere")]
+pub enum Answer {
+    /// Our own cell: nobody else was there.
+    Absent,
+    /// Neither our cell nor the partner's.
+    Garbage,
+    /// The partner's cell. One that opens and says what no cell says counts as a meeting.
+    Met(Result<Cell, NoCell>),
+}
+
+impl Access {
+    /// Seals `cell` for the round that the contact's chain stands at. A chain MUST be used once per
+    /// round: two cells under one key would reveal their difference (MIX-23).
+    pub fn of<B: Backend>(chain: &Conversation, cell: &Cell) -> Self {
+        let keys = chain.cell_keys();
+        let mut bytes = Wiping::new([0; ACCESS_BYTES]);
+        bytes[..DROP_BYTES].copy_from_slice(&chain.meeting().drop);
+        let mut plain = Wiping::new(cell.encode());
+        let tag = B::Chacha::new(keys.seal.expose()).seal(&[0; 12], &[], &mut *plain);
+        bytes[DROP_BYTES..DROP_BYTES + PLAIN_BYTES].copy_from_slice(&*plain);
+        bytes[DROP_BYTES + PLAIN_BYTES..].copy_from_slice(&tag);
+        Self { bytes, open: keys.open }
+    }
+
+    /// The access of a slot that serves nobody: that of a contact with a root of chance.
+    pub fn idle<B: Backend>(round: u64, rng: &mut dyn CryptoRng) -> Self {
+        let nobody = Conversation::begin(&Secret::random(rng), Role::Initiator, round);
+        let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
+        Self::of::<B>(&nobody, &cell)
+    }
+
+    /// The plaintext of the onion, 272 bytes: drop id and sealed cell.
+    pub fn bytes(&self) -> &[u8; ACCESS_BYTES] {
+        &self.bytes
+    }
+
+    /// Reads what the dead drop gave back.
+    pub fn answer<B: Backend>(self, reply: &[u8]) -> Answer {
+        if reply == &self.bytes[DROP_BYTES..] {
+            return Answer::Absent;
+        }
+        let Ok(mut cell) = <[u8; CELL_BYTES]>::try_from(reply).map(Wiping::new) else {
+            return Answer::Garbage;
+        };
+        let Some((text, tag)) = cell.split_last_chunk_mut::<TAG_BYTES>() else {
+            return Answer::Garbage;
+        };
+        if !B::Chacha::new(self.open.expose()).open(&[0; 12], &[], text, tag) {
+            return Answer::Garbage;
+        }
+        let mut plain = Wiping::new([0; PLAIN_BYTES]);
+        plain.copy_from_slice(text);
+        Answer::Met(Cell::decode(&plain))
+    }
+}
+
+impl core::fmt::Debug for Access {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Access")
+    }
+}
+
+/// The plaintext of a call or invitation: the bucket, then a token or a sealed invitation.
+pub fn to_bucket(bucket: u32, entry: &[u8]) -> Vec<u8> {
+    debug_assert!([TOKEN_BYTES, INVITATION_BYTES].contains(&entry.len()));
+    [&bucket.to_be_bytes(), entry].concat()
+}
+
+/// The plaintext of a client that calls nobody: 16 random bytes for the bucket 0.
+pub fn no_call(rng: &mut dyn CryptoRng) -> Vec<u8> {
+    let mut token = [0; TOKEN_BYTES];
+    rng.fill_bytes(&mut token);
+    to_bucket(NO_BUCKET, &token)
+}
+
+/// The plaintext of a client that invites nobody: a real public key and 228 random bytes for the
+/// bucket 0.
+pub fn no_invitation<B: Backend>(rng: &mut dyn CryptoRng) -> Vec<u8> {
+    let mut invitation = [0; INVITATION_BYTES];
+    rng.fill_bytes(&mut invitation);
+    invitation[..32].copy_from_slice(Ephemeral::draw::<B>(rng).public());
+    to_bucket(NO_BUCKET, &invitation)
+}

@@ -1,0 +1,108 @@
+//! Settings that a client may use.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use mezza_core::Time;
+use mezza_lanes::Kernel;
+
+use crate::config::{Chain, ServicePolicy};
+use crate::onion::Layer;
+use crate::wire::{Announcement, Settings};
+
+/// How far the network's clock may be from ours, milliseconds.
+const CLOCK_MS: u64 = 60_000;
+
+/// Why a client does not take part in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// No config is in force, or it has no such service.
+    #[error("no config with this service is in force")]
+    NoConfig,
+    /// The settings are not those of the config in force.
+    #[error("the settings differ from the config")]
+    Differ,
+    /// A mix did not sign exactly these settings.
+    #[error("a mix did not sign these settings")]
+    Unsigned,
+    /// A key is of small order, on the twist, or stands there twice.
+    #[error("a round key is not allowed")]
+    BadKey,
+    /// The round is not above the last one taken part in.
+    #[error("the round is over")]
+    Old,
+    /// The clock here and the network's differ by more than 60 s.
+    #[error("this clock and the network's differ; set the clock")]
+    Clock,
+}
+
+/// Settings that were checked. Only [`check`](Self::check) makes one.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    settings: Settings,
+    open: Time,
+}
+
+impl Checked {
+    /// Checks what the entry announced: all mixes signed it (MIX-5), every key can be used (MIX-6),
+    /// it is of the config in force, of now (MIX-34), and above `last`, the last round of the
+    /// service that this client took part in.
+    ///
+    /// # Errors
+    /// [`SettingsError`]: the first that applies.
+    pub fn check(
+        announced: &Announcement,
+        chain: &Chain,
+        last: Option<u64>,
+        now: Time,
+        kernel: &dyn Kernel,
+    ) -> Result<Self, SettingsError> {
+        let settings = &announced.settings;
+        let id = settings.id;
+        let config = chain.current(now).ok_or(SettingsError::NoConfig)?;
+        let (index, policy) = config.policy(id.service).ok_or(SettingsError::NoConfig)?;
+        let values = (settings.policy, settings.collect_ms, settings.slots, settings.buckets);
+        let due = (index, policy.collect_ms, policy.slots, policy.buckets);
+        if Some(settings.config) != chain.current_hash(now) || values != due {
+            return Err(SettingsError::Differ);
+        }
+        if last.is_some_and(|last| id.round <= last) {
+            return Err(SettingsError::Old);
+        }
+        let open = is_now(policy, id.round, now).ok_or(SettingsError::Clock)?;
+        if !announced.signed_by_all(config.mix_keys()) {
+            return Err(SettingsError::Unsigned);
+        }
+        let distinct: BTreeSet<&[u8; 32]> = settings.keys.iter().collect();
+        let usable = |key: &[u8; 32]| kernel.is_fixed_point(key);
+        if distinct.len() != settings.keys.len() || !settings.keys.iter().all(usable) {
+            return Err(SettingsError::BadKey);
+        }
+        Ok(Self { settings: settings.clone(), open })
+    }
+
+    /// What was checked.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// When the round opens, by the config.
+    pub const fn open(&self) -> Time {
+        self.open
+    }
+
+    /// One layer for each mix, outermost first.
+    pub fn layers(&self) -> Vec<Layer> {
+        let keys = self.settings.keys.iter().zip(0_u8..);
+        keys.map(|(key, position)| Layer { id: self.settings.id, position, key: *key }).collect()
+    }
+}
+
+/// The opening of a round that is now: else a far round would move a client's chains.
+fn is_now(policy: &ServicePolicy, round: u64, now: Time) -> Option<Time> {
+    let open = policy.open(round)?;
+    let before = u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + CLOCK_MS;
+    let after = u64::from(policy.collect_ms) + CLOCK_MS;
+    (open.minus_ms(before)..=open.plus_ms(after)).contains(&now).then_some(open)
+}

@@ -1,0 +1,205 @@
+use super::*;
+use crate::config::tests::{config, service, signed};
+use crate::config::{Chain, SignatureSet};
+use crate::contact::{Conversation, Role};
+use crate::service::{RoundId, Service, reply_bytes};
+use crate::wire::cell::{NoCell, Piece};
+use crate::wire::{Announcement, Cell, Settings};
+use alloc::vec;
+use mezza_core::{Portable, Secret};
+use mezza_lanes::{BASE, portable};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+const NOW: Time = Time::from_ms(1_001_000);
+
+fn dice(n: u64) -> ChaCha20Rng {
+    ChaCha20Rng::seed_from_u64(n)
+}
+
+fn chain() -> Chain {
+    let config = config(3);
+    Chain::begin(&config.hash(), &signed(&config, SignatureSet::Own, &[0, 1])).expect("genesis")
+}
+
+fn public(scalar: u8) -> [u8; 32] {
+    let mut out = [[0; 32]];
+    portable().x25519_each(&[[scalar; 32]], &[BASE], &mut out);
+    out[0]
+}
+
+/// Settings of round 101, changed and then signed by all mixes.
+fn announced(change: impl FnOnce(&mut Settings)) -> Announcement {
+    let mut settings = Settings {
+        config: config(3).hash(),
+        id: RoundId { service: Service::Conversation, round: 101 },
+        collect_ms: 4_000,
+        slots: 1,
+        buckets: 1,
+        policy: 0,
+        keys: [1, 2, 3].map(public).to_vec(),
+    };
+    change(&mut settings);
+    let signatures = (50..53).map(|n| settings.sign(&crate::config::tests::signer(n))).collect();
+    Announcement { settings, signatures, closes_in_ms: 0 }
+}
+
+fn check(announced: &Announcement) -> Result<Checked, SettingsError> {
+    Checked::check(announced, &chain(), Some(100), NOW, portable())
+}
+
+#[test]
+fn mix_5_a_client_wants_the_signature_of_every_mix() {
+    assert!(check(&announced(|_| {})).is_ok());
+    for mix in 0..3 {
+        let mut wrong = announced(|_| {});
+        wrong.signatures[mix][5] ^= 1;
+        assert_eq!(check(&wrong).err(), Some(SettingsError::Unsigned));
+    }
+    let mut fewer = announced(|_| {});
+    fewer.signatures.pop();
+    assert_eq!(check(&fewer).err(), Some(SettingsError::Unsigned));
+    let mut other = announced(|_| {});
+    other.settings.keys[2] = public(9);
+    assert_eq!(check(&other).err(), Some(SettingsError::Unsigned), "a key of the entry's choice");
+    let old = Checked::check(&announced(|_| {}), &chain(), Some(101), NOW, portable());
+    assert_eq!(old.err(), Some(SettingsError::Old));
+    let changes: [fn(&mut Settings); 4] =
+        [|s| s.config[0] ^= 1, |s| s.slots = 2, |s| s.policy = 1, |s| s.collect_ms += 1];
+    for change in changes {
+        assert_eq!(check(&announced(change)).err(), Some(SettingsError::Differ));
+    }
+}
+
+#[test]
+fn mix_6_keys_that_give_no_secret_are_refused() {
+    let mut one = [0; 32];
+    one[0] = 1;
+    let mut twist = [0; 32];
+    twist[0] = 2;
+    for bad in [[0; 32], one, twist, public(1)] {
+        let settings = announced(|settings| settings.keys[1] = bad);
+        assert_eq!(check(&settings).err(), Some(SettingsError::BadKey), "{bad:02x?}");
+    }
+}
+
+#[test]
+fn mix_34_a_client_takes_no_far_round() {
+    for (round, taken) in [(102, true), (111, true), (115, false), (u64::MAX, false)] {
+        let settings = announced(|settings| settings.id.round = round);
+        let error = (!taken).then_some(SettingsError::Clock);
+        assert_eq!(check(&settings).err(), error, "round {round}");
+    }
+}
+
+#[test]
+fn times_are_uniform_and_leave_room_to_seal() {
+    let (policy, open, mut rng) = (service(Service::Conversation), NOW, dice(1));
+    let mut tenths = [0_u32; 10];
+    for _ in 0..10_000 {
+        let timing = Timing::draw(&policy, open, &mut rng);
+        let after = timing.send.since_ms(open);
+        assert!((500..=3_750).contains(&after) && timing.send.since_ms(timing.seal) == 500);
+        tenths[((after - 500) * 10 / 3_251) as usize] += 1;
+    }
+    assert!(tenths.iter().all(|n| n.abs_diff(1_000) < 190), "{tenths:?}");
+    let quick = ServicePolicy { collect_ms: 4, ..policy };
+    let timing = Timing::draw(&quick, open, &mut rng);
+    assert!(timing.seal >= open && timing.send.since_ms(open) <= 4);
+}
+
+#[test]
+fn pairs_meet_as_often_as_their_contacts_let_them() {
+    for (a, b) in [(1, 1), (2, 3), (5, 4)] {
+        let root = |n: u8| Secret::fill(|s| s.fill(n));
+        let contact = |n: u8| Conversation::begin(&root(n), Role::Initiator, 0);
+        // Contact 0 is the one that both have.
+        let side = |from: u8, n: u8| {
+            core::iter::once(contact(0))
+                .chain((1..n).map(|i| contact(from + i)))
+                .collect::<Vec<_>>()
+        };
+        let (mut alice, mut bob) = (side(100, a), side(200, b));
+        let rounds = 20_000;
+        let serves = |side: &mut Vec<Conversation>, round: u64| {
+            for chain in side.iter_mut() {
+                assert_eq!(chain.advance(round, 1), Ok(true));
+            }
+            served(&side.iter().map(Conversation::meeting).collect::<Vec<_>>(), 1) == [0]
+        };
+        let met = (0..rounds)
+            .filter(|round| serves(&mut alice, *round) & serves(&mut bob, *round))
+            .count();
+        let met = f64::from(u32::try_from(met).expect("a small count"));
+        let (p, n) = (1.0 / f64::from(a + b - 1), 20_000.0);
+        assert!((met - p * n).abs() <= 3.0 * libm::sqrt(p * (1.0 - p) * n), "{a}, {b}: {met}");
+    }
+}
+
+#[test]
+fn an_access_reads_its_three_answers() {
+    let root = Secret::fill(|s| s.fill(7));
+    let chain = |role| Conversation::begin(&root, role, 9);
+    let cell =
+        |text: &[u8]| Cell { leaving: false, seq: 1, ack: 2, sack: 3, piece: Piece::new(text) };
+    let alice = || Access::of::<Portable>(&chain(Role::Initiator), &cell(b"hello"));
+    let bob = Access::of::<Portable>(&chain(Role::Responder), &cell(b"hi"));
+    assert_eq!(alice().bytes()[..16], bob.bytes()[..16], "one drop");
+    let reply = |access: &Access| access.bytes()[16..].to_vec();
+    assert_eq!(alice().answer::<Portable>(&reply(&alice())), Answer::Absent);
+    assert_eq!(alice().answer::<Portable>(&reply(&bob)), Answer::Met(Ok(cell(b"hi"))));
+    let mut torn = reply(&bob);
+    torn[9] ^= 1;
+    assert_eq!(alice().answer::<Portable>(&torn), Answer::Garbage);
+    assert_eq!(alice().answer::<Portable>(&torn[1..]), Answer::Garbage);
+    // A partner whose cell says what no cell says was there all the same.
+    let mut odd = Cell { leaving: false, seq: 1, ack: 2, sack: 3, piece: None }.encode();
+    odd[0] = 0x80;
+    let keys = chain(Role::Responder).cell_keys();
+    let chacha = <Portable as Backend>::Chacha::new(keys.seal.expose());
+    let tag = chacha.seal(&[0; 12], &[], &mut odd);
+    assert_eq!(alice().answer::<Portable>(&[&odd[..], &tag].concat()), Answer::Met(Err(NoCell)));
+}
+
+#[test]
+fn mix_22_idle_slots_have_the_lengths_of_busy_ones() {
+    let mut rng = dice(3);
+    let idle = || Access::idle::<Portable>(5, &mut dice(4));
+    assert_eq!(idle().bytes().len(), Service::Conversation.innermost_bytes());
+    assert_ne!(idle().bytes(), Access::idle::<Portable>(5, &mut rng).bytes());
+    assert_eq!(idle().answer::<Portable>(&idle().bytes()[16..]), Answer::Absent);
+    let (call, invitation) = (no_call(&mut rng), no_invitation::<Portable>(&mut rng));
+    assert_eq!(call.len(), Service::Call.innermost_bytes());
+    assert_eq!(invitation.len(), Service::Invitation.innermost_bytes());
+    assert_eq!((&call[..4], &invitation[..4]), (&[0; 4][..], &[0; 4][..]));
+    assert_eq!(to_bucket(7, &[1; 16])[..5], [0, 0, 0, 7, 1]);
+}
+
+#[test]
+fn what_a_client_wraps_the_mixes_open_and_their_replies_it_reads() {
+    let mut rng = dice(5);
+    let settings = check(&announced(|_| {})).expect("good settings");
+    let mut inner = vec![0; 2 * 272];
+    rng.fill_bytes(&mut inner);
+    let pairs = |n: usize| (0..n).map(|_| Ephemeral::draw::<Portable>(&mut dice(6))).collect();
+    assert!(wrap::<Portable>(portable(), &settings, pairs(1), &inner, &mut rng).is_none());
+    let sent = wrap::<Portable>(portable(), &settings, pairs(2), &inner, &mut rng).expect("two");
+    let (mut batch, mut backs) = (sent.onions, Vec::new());
+    for (i, layer) in settings.layers().iter().enumerate() {
+        let secret = mezza_lanes::Scalar::copy_from(&[1 + i as u8; 32]);
+        let size = Service::Conversation.onion_bytes(3 - i);
+        let got = crate::onion::unwrap(portable(), &secret, layer, &mut batch, size);
+        assert_eq!(got.opened, [1, 1]);
+        batch = got.inner;
+        backs.push(got.back);
+    }
+    assert_eq!(batch, inner);
+    let mut replies = vec![7; 2 * 256];
+    for (layers, back) in backs.iter().rev().enumerate() {
+        replies = crate::onion::seal_replies(portable(), back, &replies, reply_bytes(layers));
+    }
+    for (reply, keys) in replies.chunks_exact(304).zip(&sent.back) {
+        assert_eq!(open::<Portable>(keys, reply), Some(vec![7; 256]));
+        assert_eq!(open::<Portable>(keys, &reply[1..]), None);
+    }
+}

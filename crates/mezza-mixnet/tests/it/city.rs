@@ -1,0 +1,189 @@
+//! A whole network in one test, with the virtual clock of its coordinator. Clients are frames.
+
+use std::collections::BTreeMap;
+
+use mezza_core::{Machine as _, Time};
+use mezza_mixnet::RoundId;
+use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
+use mezza_mixnet::coordinator::{Coordinator, CoordinatorError, Input, Output};
+use mezza_mixnet::mix::{self, Peer};
+use mezza_mixnet::wire::frame::VERSION;
+use mezza_mixnet::wire::{Announcement, Body, Frame, Manifest, MissedReason};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use crate::fixture::{Net, OPEN, chain, config, signer};
+
+/// Everything but the clients: they are frames.
+pub struct City {
+    pub net: Net,
+    pub entry: Coordinator,
+    pub told: BTreeMap<u64, Vec<Frame>>,
+    pub all: Vec<Frame>,
+    pub hung_up: Vec<u64>,
+    pub refused: Vec<CoordinatorError>,
+    /// What the bucket store holds; `None`: it is away.
+    pub store: Option<BTreeMap<RoundId, Stored>>,
+    /// Mixes that hear nothing.
+    pub deaf: Vec<u8>,
+}
+
+#[derive(Clone)]
+pub struct Stored {
+    manifest: (Manifest, [u8; 64]),
+    objects: Vec<Vec<u8>>,
+}
+
+impl City {
+    pub fn new() -> Self {
+        Self::with(config(3))
+    }
+
+    pub fn with(config: Config) -> Self {
+        let mut genesis = SignedConfig::new(config.clone());
+        genesis.sign(SignatureSet::Own, 0, &signer(1));
+        let entry = Coordinator::new(signer(40), chain(&config), vec![genesis]);
+        let mut net = Net::new(config, 7);
+        net.now = OPEN.minus_ms(8_000);
+        Self {
+            net,
+            entry,
+            told: BTreeMap::new(),
+            all: Vec::new(),
+            hung_up: Vec::new(),
+            refused: Vec::new(),
+            store: Some(BTreeMap::new()),
+            deaf: Vec::new(),
+        }
+    }
+
+    pub fn input(&mut self, input: Input) {
+        self.handle(input);
+        self.settle();
+    }
+
+    pub fn handle(&mut self, input: Input) {
+        let mut rng = ChaCha20Rng::seed_from_u64(0);
+        if let Err(error) = self.entry.handle(input, self.net.now, &mut rng) {
+            self.refused.push(error);
+        }
+    }
+
+    pub fn settle(&mut self) {
+        loop {
+            while let Some(output) = self.entry.poll() {
+                match output {
+                    Output::ToMix(at, _) if self.deaf.contains(&at) => {}
+                    Output::ToMix(at, frame) => {
+                        let data = matches!(
+                            frame,
+                            Frame::Round(
+                                _,
+                                Body::BatchStart { .. } | Body::Onions(_) | Body::BatchEnd { .. }
+                            )
+                        );
+                        let from = if data { Peer::Previous } else { Peer::Coordinator };
+                        self.net.input(at.into(), mix::Input::Frame(from, frame));
+                    }
+                    Output::ToStore(frame) => self.ask_store(&frame),
+                    Output::ToClient(client, frame) => {
+                        self.told.entry(client).or_default().push(frame);
+                    }
+                    Output::ToAll(frame) => self.all.push(frame),
+                    Output::Close(client) => self.hung_up.push(client),
+                }
+            }
+            let out = std::mem::take(&mut self.net.out);
+            if out.is_empty() {
+                return;
+            }
+            for (at, to, frame) in out {
+                if to == Peer::Store {
+                    self.tell_store(at, frame);
+                } else {
+                    self.handle(Input::FromMix(at as u8, frame));
+                }
+            }
+        }
+    }
+
+    pub fn tell_store(&mut self, at: usize, frame: Frame) {
+        let (Some(store), Frame::Round(id, body)) = (&mut self.store, frame) else { return };
+        match body {
+            Body::Put { manifest, signature } => {
+                let objects = vec![Vec::new(); manifest.entries.len()];
+                store.insert(id, Stored { manifest: (manifest, signature), objects });
+            }
+            Body::Chunk { bucket, bytes, .. } => {
+                let held = store.get_mut(&id).expect("a manifest came before");
+                held.objects[bucket as usize - 1].extend(bytes);
+            }
+            other => panic!("the store does not take {other:?}"),
+        }
+        let held = &store[&id];
+        let lens = held.manifest.0.entries.iter().map(|entry| entry.len as usize);
+        if held.objects.iter().map(Vec::len).eq(lens) {
+            self.net.frame(at, Peer::Store, id, Body::Stored);
+        }
+    }
+
+    pub fn ask_store(&mut self, frame: &Frame) {
+        let (Some(store), Frame::Round(id, Body::Fetch { bucket })) = (&self.store, frame) else {
+            return;
+        };
+        let held = store[id].clone();
+        let bytes = held.objects[*bucket as usize - 1].clone();
+        self.handle(Input::FromStore(Frame::Round(*id, Body::Object(Some(held.manifest)))));
+        let chunk = Body::Chunk { bucket: *bucket, offset: 0, bytes };
+        self.handle(Input::FromStore(Frame::Round(*id, chunk)));
+    }
+
+    /// Goes on to a time, from deadline to deadline.
+    pub fn until(&mut self, end: Time) {
+        let mut rng = ChaCha20Rng::seed_from_u64(0);
+        while let Some(due) = self.entry.deadline().filter(|due| *due <= end) {
+            self.net.now = due.max(self.net.now);
+            self.entry.wake(self.net.now, &mut rng);
+            self.settle();
+        }
+        self.net.now = end;
+    }
+
+    pub fn hello(&mut self, client: u64) {
+        let hello = Frame::Hello { version: VERSION, config: [0; 32] };
+        self.input(Input::FromClient(client, hello));
+    }
+
+    pub fn submit(&mut self, client: u64, id: RoundId, onions: &[u8]) {
+        let submit = Frame::Round(id, Body::Submit(onions.to_vec()));
+        self.input(Input::FromClient(client, submit));
+    }
+
+    pub fn announced(&self, id: RoundId) -> Option<Announcement> {
+        self.all.iter().find_map(|frame| match frame {
+            Frame::Round(its, Body::Settings(announcement)) if *its == id => {
+                Some(announcement.clone())
+            }
+            _ => None,
+        })
+    }
+
+    pub fn missed(&self, client: u64) -> Vec<MissedReason> {
+        let frames = self.told.get(&client).into_iter().flatten();
+        frames
+            .filter_map(|frame| match frame {
+                Frame::Round(_, Body::Missed(reason)) => Some(*reason),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn returned(&self, client: u64, id: RoundId) -> Option<(u32, Vec<u8>)> {
+        self.told.get(&client)?.iter().find_map(|frame| match frame {
+            Frame::Round(its, Body::Return { users, replies }) if *its == id => {
+                Some((*users, replies.clone()))
+            }
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,273 @@
+//! People who talk, call and invite through a whole network, while rounds fail.
+
+use std::collections::BTreeMap;
+
+use mezza_core::{Ephemeral, Portable, Secret, Wiping};
+use mezza_lanes::portable;
+use mezza_mixnet::client::{
+    Access, Answer, Checked, Submission, no_call, no_invitation, open, served, to_bucket, wrap,
+};
+use mezza_mixnet::contact::{self, Calls, Conversation, Intent, Role};
+use mezza_mixnet::coordinator::Input;
+use mezza_mixnet::stream::{Outcome, Receiver, Sender};
+use mezza_mixnet::wire::filter::Filter;
+use mezza_mixnet::wire::invitation::{BODY_BYTES, Invitation};
+use mezza_mixnet::wire::{Body, Cell, Frame, bucket};
+use mezza_mixnet::{RoundId, Service};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use crate::city::City;
+use crate::fixture::{OPEN, chain, config};
+
+/// One side of one contact.
+struct Contact {
+    chain: Conversation,
+    sender: Sender,
+    receiver: Receiver,
+    got: Vec<Vec<u8>>,
+}
+
+impl Contact {
+    fn new(root: u8, role: Role) -> Self {
+        let root = Secret::fill(|s| s.fill(root));
+        Self {
+            chain: Conversation::begin(&root, role, 100),
+            sender: Sender::default(),
+            receiver: Receiver::default(),
+            got: Vec::new(),
+        }
+    }
+
+    fn settle(&mut self, seq: Option<u32>, answer: Option<Answer>) {
+        let outcome = match &answer {
+            Some(Answer::Met(_)) => Outcome::Met,
+            Some(Answer::Absent) => Outcome::Absent,
+            Some(Answer::Garbage) => Outcome::Garbage,
+            None => Outcome::Missed,
+        };
+        self.sender.settle(seq, outcome);
+        let Some(Answer::Met(Ok(cell))) = answer else { return };
+        assert!(self.sender.acknowledge(cell.ack, cell.sack));
+        if let Some(piece) = &cell.piece {
+            let messages = self.receiver.receive(cell.seq, piece).expect("an honest partner");
+            self.got.extend(messages.iter().map(|message| message.to_vec()));
+            self.receiver.commit();
+        }
+    }
+}
+
+/// What a person sealed for a round: for which contact, which piece, and how to read the answer.
+struct Pending {
+    contact: Option<usize>,
+    seq: Option<u32>,
+    access: Access,
+    sent: Submission,
+}
+
+#[derive(Default)]
+struct Person {
+    contacts: Vec<Contact>,
+    last: Option<u64>,
+}
+
+impl Person {
+    /// One round's SUBMIT; every person makes one, whether somebody is served or not.
+    fn seal(&mut self, city: &City, id: RoundId, rng: &mut ChaCha20Rng) -> Pending {
+        let announced = city.announced(id).expect("settings");
+        let chain = chain(&city.net.config);
+        let checked = Checked::check(&announced, &chain, self.last, city.net.now, portable());
+        let checked = checked.expect("good settings");
+        self.last = Some(id.round);
+        for contact in &mut self.contacts {
+            assert_eq!(contact.chain.advance(id.round, 1 << 16), Ok(true));
+        }
+        let meetings = self.contacts.iter().map(|c| c.chain.meeting()).collect::<Vec<_>>();
+        let contact = served(&meetings, 1).first().copied();
+        let (access, seq) = match contact.map(|at| &mut self.contacts[at]) {
+            None => (Access::idle::<Portable>(id.round, rng), None),
+            Some(contact) => {
+                let taken = contact.sender.take();
+                let seq = taken.as_ref().map(|(seq, _)| *seq);
+                let (ack, sack) = contact.receiver.acknowledged();
+                let next = contact.sender.next();
+                let piece = taken.map(|(_, piece)| piece);
+                let cell = Cell { leaving: false, seq: seq.unwrap_or(next), ack, sack, piece };
+                (Access::of::<Portable>(&contact.chain, &cell), seq)
+            }
+        };
+        let pairs = vec![Ephemeral::draw::<Portable>(rng)];
+        let sent = wrap::<Portable>(portable(), &checked, pairs, access.bytes(), rng);
+        Pending { contact, seq, access, sent: sent.expect("one pair for one slot") }
+    }
+
+    fn read(&mut self, pending: Pending, reply: Option<Vec<u8>>) {
+        let answer = reply.map(|reply| {
+            let inner = open::<Portable>(&pending.sent.back[0], &reply).expect("our own reply");
+            pending.access.answer::<Portable>(&inner)
+        });
+        match pending.contact {
+            Some(at) => self.contacts[at].settle(pending.seq, answer),
+            None => assert!(answer.is_none_or(|answer| answer == Answer::Absent)),
+        }
+    }
+}
+
+/// Runs one conversation round. Who is in `away` seals and does not get through.
+fn round(city: &mut City, people: &mut [Person], round: u64, away: &[usize], lost: bool) {
+    let id = RoundId { service: Service::Conversation, round };
+    let opens = OPEN.plus_ms(5_000 * (round - 100));
+    city.until(opens.plus_ms(500));
+    let mut rng = ChaCha20Rng::seed_from_u64(round);
+    let sealed = people.iter_mut().map(|person| person.seal(city, id, &mut rng));
+    let sealed = sealed.collect::<Vec<_>>();
+    let sizes = sealed.iter().map(|pending| pending.sent.onions.len()).collect::<Vec<_>>();
+    assert!(sizes.iter().all(|size| *size == 416), "nobody stands out");
+    for (client, pending) in sealed.iter().enumerate().filter(|(client, _)| !away.contains(client))
+    {
+        city.submit(client as u64, id, &pending.sent.onions);
+    }
+    if lost {
+        city.input(Input::MixLost(1));
+    }
+    city.until(opens.plus_ms(4_000));
+    for (client, (person, pending)) in people.iter_mut().zip(sealed).enumerate() {
+        let reply = city.returned(client as u64, id).map(|(_, reply)| reply);
+        person.read(pending, reply);
+    }
+    city.told.clear();
+}
+
+/// A network with conversation rounds and little noise: many rounds in a short time.
+fn conversations_alone() -> City {
+    let mut config = config(3);
+    config.services.truncate(1);
+    (config.services[0].mu, config.services[0].scale) = (6, 2);
+    City::with(config)
+}
+
+#[test]
+fn people_talk_through_three_mixes_while_rounds_fail() {
+    mezza_sim::worlds(3, |seed| {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut city = conversations_alone();
+        let mut people = (0..4).map(|_| Person::default()).collect::<Vec<_>>();
+        (0..4).for_each(|client| city.hello(client));
+        // Alice (0) talks with Bob (1) and Carol (2); Dave (3) talks with nobody.
+        for (a, b, root) in [(0, 1, 1), (0, 2, 2)] {
+            people[a].contacts.push(Contact::new(root, Role::Initiator));
+            people[b].contacts.push(Contact::new(root, Role::Responder));
+        }
+        let text = |n: u8, len: usize| vec![n; len];
+        let (to_bob, to_carol, to_alice) = (text(1, 900), text(2, 30), text(3, 500));
+        people[0].contacts[0].sender.push(1, &to_bob).expect("room");
+        people[0].contacts[1].sender.push(2, &to_carol).expect("room");
+        people[1].contacts[0].sender.push(3, &to_alice).expect("room");
+        let mut number = 100;
+        let done = |people: &[Person]| {
+            let all = people.iter().flat_map(|person| &person.contacts);
+            all.into_iter().all(|contact| contact.sender.is_idle())
+        };
+        while !done(&people) {
+            let away = (0..4).filter(|_| rng.next_u32() % 6 == 0).collect::<Vec<_>>();
+            let lost = rng.next_u32() % 8 == 0;
+            round(&mut city, &mut people, number, &away, lost);
+            number += if lost { 3 } else { 1 };
+            assert!(number < 260, "the messages never arrive");
+        }
+        assert_eq!(people[1].contacts[0].got, [to_bob]);
+        assert_eq!(people[2].contacts[0].got, [to_carol]);
+        assert_eq!(people[0].contacts[0].got, [to_alice]);
+        assert_eq!(people[0].contacts[0].sender.handed(), [1]);
+        assert_eq!(city.refused, []);
+    });
+}
+
+/// Runs one call or invitation round; the object of bucket 1 as client 0 gets it.
+fn bucket_round(city: &mut City, id: RoundId, inner: &[Vec<u8>]) -> Vec<u8> {
+    (0..inner.len()).for_each(|client| city.hello(client as u64));
+    city.until(OPEN.plus_ms(500));
+    let announced = city.announced(id).expect("settings");
+    let (chain, now) = (chain(&city.net.config), city.net.now);
+    let checked = Checked::check(&announced, &chain, None, now, portable()).expect("good settings");
+    let mut rng = ChaCha20Rng::seed_from_u64(9);
+    for (client, plain) in inner.iter().enumerate() {
+        let pairs = vec![Ephemeral::draw::<Portable>(&mut rng)];
+        let sent = wrap::<Portable>(portable(), &checked, pairs, plain, &mut rng).expect("one");
+        city.submit(client as u64, id, &sent.onions);
+    }
+    city.until(OPEN.plus_ms(4_000));
+    assert!(city.returned(0, id).is_some());
+    city.told.clear();
+    city.input(Input::FromClient(0, Frame::Round(id, Body::Fetch { bucket: 1 })));
+    let chunks = city.told[&0].iter().filter_map(|frame| match frame {
+        Frame::Round(_, Body::Chunk { bytes, .. }) => Some(bytes.clone()),
+        _ => None,
+    });
+    chunks.collect::<Vec<_>>().concat()
+}
+
+fn one_bucket() -> City {
+    let mut config = config(3);
+    config.services.iter_mut().for_each(|service| service.buckets = 1);
+    City::with(config)
+}
+
+#[test]
+fn a_call_is_found_by_its_contact_among_noise_and_idle_clients() {
+    let id = RoundId { service: Service::Call, round: 100 };
+    let root = Secret::fill(|s| s.fill(4));
+    let calls = Calls::begin(&root, 100);
+    let token = calls.token(Role::Initiator, Intent::Talk);
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let home = contact::bucket(&[5; 32], &[0xaa; 16], 1);
+    let inner = vec![to_bucket(home, &token), no_call(&mut rng), no_call(&mut rng)];
+    let filter = Filter::decode(&bucket_round(&mut one_bucket(), id, &inner)).expect("a set");
+    let found = |role, intent| filter.holds(&calls.token(role, intent));
+    assert!(found(Role::Initiator, Intent::Talk));
+    assert!(!found(Role::Responder, Intent::Talk) && !found(Role::Initiator, Intent::ReadSoon));
+    assert!(filter.count() > 30, "noise of three mixes");
+}
+
+#[test]
+fn an_invitation_is_opened_by_the_one_it_is_for() {
+    let id = RoundId { service: Service::Invitation, round: 100 };
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let (bob, carol) =
+        (Ephemeral::draw::<Portable>(&mut rng), Ephemeral::draw::<Portable>(&mut rng));
+    let said = Invitation { bucket: 1, body: Wiping::new([7; BODY_BYTES]) };
+    let own = Ephemeral::draw::<Portable>(&mut rng);
+    let sealed = said.seal::<Portable>(&own, bob.public(), id.round).expect("a good key");
+    let inner = vec![to_bucket(1, &sealed), no_invitation::<Portable>(&mut rng)];
+    let object = bucket_round(&mut one_bucket(), id, &inner);
+    let all = bucket::invitations(&object).expect("an object");
+    let opened = |own: &Ephemeral| {
+        let of = |sealed| Invitation::open::<Portable>(own, sealed, id.round);
+        all.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    assert_eq!((opened(&bob), opened(&carol)), (vec![said], vec![]));
+    assert!(all.len() > 30, "noise of three mixes");
+    assert!(all.is_sorted(), "the order says nothing");
+}
+
+/// How often each size of frame went up from each client: talking and idling look alike.
+#[test]
+fn mix_22_who_watches_the_entry_sees_no_difference() {
+    let mut city = conversations_alone();
+    let mut people = [Person::default(), Person::default()];
+    people[0].contacts.push(Contact::new(1, Role::Initiator));
+    people[0].contacts[0].sender.push(1, &[1; 3_000]).expect("room");
+    (0..2).for_each(|client| city.hello(client));
+    let mut seen: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for number in 100..110 {
+        let id = RoundId { service: Service::Conversation, round: number };
+        city.until(OPEN.plus_ms(5_000 * (number - 100) + 500));
+        let mut rng = ChaCha20Rng::seed_from_u64(number);
+        for (client, person) in people.iter_mut().enumerate() {
+            let pending = person.seal(&city, id, &mut rng);
+            seen.entry(client).or_default().push(pending.sent.onions.len());
+            person.read(pending, None);
+        }
+    }
+    assert_eq!(seen[&0], seen[&1]);
+}
