@@ -5,9 +5,11 @@
 //! | [`floors`] | an edge that points up or sideways, an unknown crate, more than thirteen |
 //! | [`words`] | the world below floor 3, `unsafe`, leftovers, forbidden names, a machine's own paths |
 //! | [`shape`] | files above 600 lines, `mod.rs`, crates without the common lints |
+//! | [`classes`] | arithmetic on lanes whose bounds nobody proves |
 //! | [`rules`] | a rule of a specification in force without a test of its name |
 //! | [`tree`], [`source`] | what the others read: the files, and Rust without comments and strings |
 
+mod classes;
 mod floors;
 mod rules;
 mod shape;
@@ -54,6 +56,7 @@ pub fn refusals(root: &Path) -> Result<Vec<Refusal>, String> {
     all.extend(words::check(&tree));
     all.extend(shape::check(&tree));
     all.extend(rules::check(&tree));
+    all.extend(classes::check(&tree));
     all.sort();
     all.dedup();
     Ok(all)

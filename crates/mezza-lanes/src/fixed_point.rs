@@ -1,5 +1,7 @@
 //! A point that many scalars will be multiplied with.
 
+#[cfg(any(test, target_arch = "x86_64"))]
+use crate::eight::comb::Comb;
 use alloc::boxed::Box;
 use core::fmt;
 use curve25519_dalek::edwards::EdwardsBasepointTable;
@@ -16,6 +18,9 @@ pub struct FixedPoint {
 pub enum Table {
     /// 30 KiB.
     Portable(Box<EdwardsBasepointTable>),
+    /// 60 KiB.
+    #[cfg(any(test, target_arch = "x86_64"))]
+    Comb(Comb),
 }
 
 impl FixedPoint {

@@ -43,7 +43,16 @@ pub trait Kernel: Sync {
 
 /// The fastest kernel of this crate that the CPU can run.
 pub fn kernel() -> &'static dyn Kernel {
-    portable()
+    ifma().unwrap_or_else(portable)
+}
+
+/// The kernel on AVX-512 with IFMA: eight points or sixteen messages in step. `None` if the CPU, or
+/// the operating system, does not have it. The answer is kept after the first call.
+pub fn ifma() -> Option<&'static dyn Kernel> {
+    #[cfg(target_arch = "x86_64")]
+    return crate::avx512::ifma();
+    #[cfg(not(target_arch = "x86_64"))]
+    return None;
 }
 
 /// The kernel for every CPU: one input after another.

@@ -35,6 +35,8 @@
 //! | [`kernel`] | [`Kernel`]: what a CPU does for many messages at once; which one runs |
 //! | `scalar`, `fixed_point`, `strided` | [`Scalar`], [`FixedPoint`], [`Strided`]: what goes in |
 //! | `portable`, `poly1305` | the kernel for every CPU, one input after another |
+//! | `lanes`, `eight` | what a vector can do; the kernel written once for all vectors |
+//! | `avx512` | vectors of AVX-512 with IFMA, and all the `unsafe` code there is |
 //! | `selftest` | [`selftest`]: known answers in every lane |
 //! | `wipe` | [`scrub`], and zeros that the compiler may not leave out |
 #![no_std]
@@ -43,8 +45,14 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(any(test, target_arch = "x86_64"))]
+mod eight;
 mod fixed_point;
 pub mod kernel;
+#[cfg(any(test, target_arch = "x86_64"))]
+mod lanes;
 mod poly1305;
 mod portable;
 mod scalar;
@@ -55,7 +63,7 @@ mod tests;
 mod wipe;
 
 pub use fixed_point::FixedPoint;
-pub use kernel::{Kernel, kernel, portable};
+pub use kernel::{Kernel, ifma, kernel, portable};
 pub use scalar::Scalar;
 pub use selftest::{Fault, selftest};
 pub use strided::Strided;

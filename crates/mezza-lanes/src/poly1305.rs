@@ -18,11 +18,17 @@ pub struct OneTimeKey {
     s: u128,
 }
 
+impl Drop for OneTimeKey {
+    fn drop(&mut self) {
+        (self.r, self.s) = ([0; 3], 0);
+        zeroize::optimization_barrier(self);
+    }
+}
+
 impl OneTimeKey {
-    /// From the first 32 bytes of key block 0.
-    pub fn new(block: &[u8; 64]) -> Self {
-        let r = u128_at(block, 0) & 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff;
-        Self { r: limbs(r), s: u128_at(block, BLOCK_BYTES) }
+    /// From the first two quarters of key block 0, little-endian.
+    pub fn new(r: u128, s: u128) -> Self {
+        Self { r: limbs(r & 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff), s }
     }
 
     /// The tag for the value `h` of the polynomial, limbs below 2^45: reduces, adds.
@@ -89,10 +95,4 @@ fn carried([h0, h1, h2]: [u64; 3]) -> [u64; 3] {
 
 fn limbs(x: u128) -> [u64; 3] {
     [x as u64 & MASK_44, (x >> 44) as u64 & MASK_44, (x >> 88) as u64]
-}
-
-fn u128_at(block: &[u8; 64], at: usize) -> u128 {
-    let mut bytes = [0; BLOCK_BYTES];
-    bytes.copy_from_slice(&block[at..at + BLOCK_BYTES]);
-    u128::from_le_bytes(bytes)
 }

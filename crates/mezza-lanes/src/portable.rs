@@ -54,9 +54,12 @@ impl Kernel for Portable {
 
     fn x25519_fixed(&self, p: &FixedPoint, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
         assert_eq!(k.len(), out.len(), "an output for each scalar");
-        let Table::Portable(table) = &p.table;
         for (k, out) in k.chunks(INVERSION_GROUP).zip(out.chunks_mut(INVERSION_GROUP)) {
-            fixed(table, k, out);
+            match &p.table {
+                Table::Portable(table) => fixed(table, k, out),
+                #[cfg(any(test, target_arch = "x86_64"))]
+                Table::Comb(_) => self.x25519_each(k, &[*p.u(); INVERSION_GROUP][..k.len()], out),
+            }
         }
     }
 
@@ -118,7 +121,7 @@ fn begin(key: &[u8; 32]) -> (ChaCha20, OneTimeKey) {
     let mut stream = ChaCha20::new(key.into(), &Nonce::default());
     let mut block = [0; 64];
     stream.apply_keystream(&mut block);
-    let once = OneTimeKey::new(&block);
+    let [r, s] = [0, 1].map(|i| u128::from_le_bytes(block.as_chunks().0[i]));
     wipe(&mut block);
-    (stream, once)
+    (stream, OneTimeKey::new(r, s))
 }

@@ -44,11 +44,32 @@ impl<'a> Strided<'a> {
 
     /// Body and tag of each message, in order.
     pub fn messages(&mut self) -> impl Iterator<Item = (&mut [u8], &mut [u8; TAG_BYTES])> {
+        self.messages_from(0)
+    }
+
+    /// The same from message `first` on, which is there.
+    pub(crate) fn messages_from(
+        &mut self,
+        first: usize,
+    ) -> impl Iterator<Item = (&mut [u8], &mut [u8; TAG_BYTES])> {
         let (offset, len) = (self.offset, self.len);
-        self.bytes.chunks_exact_mut(self.stride).filter_map(move |chunk| {
+        self.bytes[first * self.stride..].chunks_exact_mut(self.stride).filter_map(move |chunk| {
             let (body, rest) = chunk.get_mut(offset..)?.split_at_mut_checked(len)?;
             Some((body, rest.first_chunk_mut()?))
         })
+    }
+}
+
+#[cfg(any(test, target_arch = "x86_64"))]
+impl Strided<'_> {
+    /// All bytes, gaps included.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    /// Where the body of message `i` begins; beyond the last one, where that of the last begins.
+    pub(crate) fn start(&self, i: usize) -> usize {
+        i.min(self.count() - 1) * self.stride + self.offset
     }
 }
 

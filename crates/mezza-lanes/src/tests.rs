@@ -1,5 +1,9 @@
 //! The suite runs through every kernel that this machine can run.
 
+mod backends;
+mod bounds;
+mod emulated;
+mod interval;
 mod known;
 mod poly1305;
 mod props;
@@ -7,12 +11,16 @@ mod rules;
 mod vectors;
 mod wycheproof;
 
-use crate::{Kernel, Strided, portable};
+use crate::eight::Eight;
+use crate::{Kernel, Strided, ifma, portable};
+use emulated::Emulated;
 use std::vec::Vec;
 
 /// Every kernel that runs here.
 fn kernels() -> Vec<&'static dyn Kernel> {
-    std::vec![portable()]
+    static EMULATED: Eight<Emulated> = Eight::new(Emulated, "emulated");
+    let all = [Some(portable()), Some(&EMULATED as &dyn Kernel), ifma()];
+    all.into_iter().flatten().collect()
 }
 
 fn unhex(text: &str) -> Vec<u8> {

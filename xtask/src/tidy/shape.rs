@@ -25,7 +25,8 @@ pub fn check(tree: &Tree) -> Vec<Refusal> {
         let path = format!("crates/{name}/Cargo.toml");
         let manifest = tree.get(&path).unwrap_or_default();
         let mut lines = manifest.lines().map(str::trim).skip_while(|line| *line != "[lints]");
-        if !lines.any(|line| line == "workspace = true") {
+        let common = lines.any(|line| line == "workspace = true");
+        if !common && !denies_unsafe(tree, name, manifest) {
             let text = "add the common lints: [lints] workspace = true";
             refused.push(Refusal::new(&path, 0, text));
         }
@@ -40,4 +41,19 @@ pub fn check(tree: &Tree) -> Vec<Refusal> {
         }
     }
     refused
+}
+
+/// Cargo takes all lints of the workspace or none. A crate with `unsafe` code repeats them, `forbid`
+/// being `deny`, so that one file can say why it is different.
+fn denies_unsafe(tree: &Tree, name: &str, manifest: &str) -> bool {
+    let common = tree.get("Cargo.toml").unwrap_or_default();
+    let common = common.lines().skip_while(|line| !line.starts_with("[workspace.lints"));
+    let common = common.take_while(|line| !line.starts_with("[profile"));
+    let mut wanted = common
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| line.replace("workspace.", "").replace("\"forbid\"", "\"deny\""))
+        .peekable();
+    name == "mezza-lanes"
+        && wanted.peek().is_some()
+        && wanted.all(|wanted| manifest.lines().any(|line| line == wanted))
 }

@@ -221,9 +221,48 @@ fn unsafe_outside_its_crates() {
     let lanes = manifest("mezza-lanes", "");
     let files = [
         ("crates/mezza-lanes/Cargo.toml", lanes.as_str()),
-        ("crates/mezza-lanes/src/lib.rs", "#![no_std]\nfn f() { unsafe { g() } }\n"),
+        ("crates/mezza-lanes/src/lib.rs", LIB),
+        ("crates/mezza-lanes/src/avx512.rs", text),
     ];
     assert_eq!(said("unsafe-lanes", &files), [""; 0]);
+}
+
+#[test]
+fn lanes_1_unsafe_code_in_one_file() {
+    let text = "#![no_std]\nfn f() { unsafe { g() } }\n";
+    let lanes = manifest("mezza-lanes", "");
+    let files = [
+        ("crates/mezza-lanes/Cargo.toml", lanes.as_str()),
+        ("crates/mezza-lanes/src/lib.rs", text),
+    ];
+    refuses_once("unsafe-lanes-lib", &files, "crates/mezza-lanes/src/lib.rs:2", "avx512.rs");
+    // Its lints are the workspace's, with `deny` for `forbid`.
+    let root = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\nmissing_docs = \"warn\"\n";
+    let own = "[package]\nname = \"mezza-lanes\"\n\n[lints.rust]\nunsafe_code = \"deny\"\n";
+    let whole = format!("{own}missing_docs = \"warn\"\n");
+    let lib = ("crates/mezza-lanes/src/lib.rs", LIB);
+    let files = |manifest| [("Cargo.toml", root), ("crates/mezza-lanes/Cargo.toml", manifest), lib];
+    assert_eq!(said("lints-lanes", &files(&whole)), [""; 0]);
+    refuses_once("lints-lanes", &files(own), "crates/mezza-lanes/Cargo.toml", "common lints");
+}
+
+#[test]
+fn lanes_4_arithmetic_without_classes_or_without_proof() {
+    let lanes = manifest("mezza-lanes", "");
+    let path = "crates/mezza-lanes/src/eight/field.rs";
+    let silent = "/// Sum.\npub fn sum<L: Lanes>(l: L) {\n    l.add(a, b)\n}\n";
+    let named = silent.replace("Sum.", "Sum. Classes: R -> R.");
+    let proof = ("crates/mezza-lanes/src/tests/bounds.rs", "fn f() { field::sum(l) }\n");
+    let files = |text| {
+        let lib = ("crates/mezza-lanes/src/lib.rs", LIB);
+        [("crates/mezza-lanes/Cargo.toml", lanes.as_str()), lib, (path, text)]
+    };
+    refuses_once("classes", &files(silent), &format!("{path}:2"), "say `Classes:`");
+    refuses_once("classes", &files(&named), &format!("{path}:2"), "does not prove");
+    let proven = files(&named).into_iter().chain([proof]).collect::<Vec<_>>();
+    assert_eq!(said("classes", &proven), [""; 0]);
+    let driver = files("pub fn all<L: Lanes>(l: L) {\n    sum(l)\n}\n");
+    assert_eq!(said("classes-driver", &driver), [""; 0]);
 }
 
 #[test]

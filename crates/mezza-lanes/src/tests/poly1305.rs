@@ -17,8 +17,9 @@ fn tag(key: &[u8; 32], nonce: &[u8; 12], aad: &[u8], body: &[u8]) -> [u8; 16] {
     polynomial(&block, blocks)
 }
 
-fn polynomial(block: &[u8; 64], blocks: impl Iterator<Item = [u8; 16]>) -> [u8; 16] {
-    let once = OneTimeKey::new(block);
+fn polynomial(block: &[u8], blocks: impl Iterator<Item = [u8; 16]>) -> [u8; 16] {
+    let [r, s] = [0, 1].map(|i| u128::from_le_bytes(block.as_chunks().0[i]));
+    let once = OneTimeKey::new(r, s);
     once.finish(blocks.fold([0; 3], |h, block| once.absorb(h, &block)))
 }
 

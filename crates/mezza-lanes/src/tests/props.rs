@@ -43,6 +43,9 @@ fn fixed(kernel: &dyn Kernel, u: &[u8; 32], k: &[[u8; 32]]) -> Vec<[u8; 32]> {
 }
 
 proptest! {
+    // An emulated group of eight takes milliseconds.
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
     #[test]
     fn products_are_daleks((k, u) in (1..20_usize).prop_flat_map(|n| (words(n), words(n)))) {
         let right = k.iter().zip(&u).map(|(k, u)| dalek(k, u)).collect::<Vec<_>>();
@@ -86,7 +89,9 @@ proptest! {
             prop_assert_eq!(turn(out), fixed(kernel, &BASE, &turn(k.clone())));
         }
     }
+}
 
+proptest! {
     #[test]
     fn messages_are_sealed_as_rustcrypto_seals(
         keys in words(1..40), text in vec(any::<u8>(), 0..400), forged: u64,

@@ -1,0 +1,224 @@
+//! AVX-512 with IFMA: the one file with `unsafe` code.
+//!
+//! Holding an [`Ifma`] proves that the CPU and the operating system can do what its methods do, so
+//! each block has the same reason. The methods are inlined into functions that [`Lanes::outline`]
+//! compiles for these features; where an inline were lost, the code would be slow, not unsound.
+#![expect(unsafe_code, reason = "intrinsics; each block says which token allows it")]
+#![expect(clippy::inline_always, reason = "an intrinsic behind a call loses all its speed")]
+
+use core::arch::x86_64::{
+    __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512, _mm512_i64gather_epi64,
+    _mm512_loadu_si512, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_mask_blend_epi64,
+    _mm512_permutexvar_epi64, _mm512_rol_epi32, _mm512_set1_epi32, _mm512_set1_epi64,
+    _mm512_shuffle_i32x4, _mm512_slli_epi64, _mm512_srli_epi64, _mm512_storeu_si512,
+    _mm512_sub_epi64, _mm512_testn_epi64_mask, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
+    _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
+};
+
+use crate::Kernel;
+use crate::eight::Eight;
+use crate::lanes::{LANES, Lanes, WORDS, Words};
+
+cpufeatures::new!(cpu, "avx512f", "avx512ifma", "avx512vl", "avx512dq", "avx512bw");
+
+/// The CPU has the five features, and the operating system keeps the registers.
+#[derive(Clone, Copy)]
+pub struct Ifma(());
+
+impl Ifma {
+    /// The token, if it may be held. The answer is kept after the first call.
+    pub fn detect() -> Option<Self> {
+        cpu::get().then_some(Self(()))
+    }
+}
+
+/// The kernel on these vectors, if they are there.
+pub fn ifma() -> Option<&'static dyn Kernel> {
+    // Handed out together with a token alone.
+    static KERNEL: Eight<Ifma> = Eight::new(Ifma(()), "ifma");
+    Ifma::detect().map(|_| &KERNEL as &dyn Kernel)
+}
+
+/// A function of its own for `f` and all that is inlined into it.
+#[target_feature(enable = "avx512f,avx512ifma,avx512vl,avx512dq,avx512bw")]
+#[inline(never)]
+fn compiled_for_ifma<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
+
+impl Lanes for Ifma {
+    type V = __m512i;
+
+    #[inline(always)]
+    fn splat(self, x: u64) -> __m512i {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_set1_epi64(x.cast_signed()) }
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[u64; LANES]) -> __m512i {
+        // SAFETY: self proves avx512f; `x` is 64 readable bytes, and no alignment is asked for.
+        unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn store(self, v: __m512i) -> [u64; LANES] {
+        let mut out = [0; LANES];
+        // SAFETY: self proves avx512f; `out` is 64 writable bytes, and no alignment is asked for.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), v) };
+        out
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_add_epi64(a, b) }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_sub_epi64(a, b) }
+    }
+
+    #[inline(always)]
+    fn and(self, a: __m512i, mask: __m512i) -> __m512i {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_and_si512(a, mask) }
+    }
+
+    #[inline(always)]
+    fn shl<const N: u32>(self, a: __m512i) -> __m512i {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_slli_epi64::<N>(a) }
+    }
+
+    #[inline(always)]
+    fn shr<const N: u32>(self, a: __m512i) -> __m512i {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_srli_epi64::<N>(a) }
+    }
+
+    #[inline(always)]
+    fn lo(self, acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: self proves avx512ifma.
+        unsafe { _mm512_madd52lo_epu64(acc, a, b) }
+    }
+
+    #[inline(always)]
+    fn hi(self, acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: self proves avx512ifma.
+        unsafe { _mm512_madd52hi_epu64(acc, a, b) }
+    }
+
+    #[inline(always)]
+    fn blend(self, mask: u8, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_mask_blend_epi64(mask, a, b) }
+    }
+
+    #[inline(always)]
+    fn permute(self, index: __m512i, a: __m512i) -> __m512i {
+        // SAFETY: self proves avx512f; the three lowest bits of an index count.
+        unsafe { _mm512_permutexvar_epi64(index, a) }
+    }
+
+    #[inline(always)]
+    fn is_zero(self, a: __m512i) -> u8 {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_testn_epi64_mask(a, a) }
+    }
+
+    #[inline(always)]
+    fn gather(self, bytes: &[u8], at: &[usize; LANES]) -> __m512i {
+        let last = bytes.len().checked_sub(8);
+        assert!(at.iter().all(|at| Some(*at) <= last), "a lane beyond the end");
+        let offsets = self.load(&at.map(|at| at as u64));
+        // SAFETY: self proves avx512f; each offset was checked to have 8 readable bytes behind it,
+        // and no alignment is asked for.
+        unsafe { _mm512_i64gather_epi64::<1>(offsets, bytes.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn outline<R>(self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: self proves all five features.
+        unsafe { compiled_for_ifma(f) }
+    }
+}
+
+impl Words for Ifma {
+    type W = __m512i;
+
+    #[inline(always)]
+    fn words(self, x: u32) -> __m512i {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_set1_epi32(x.cast_signed()) }
+    }
+
+    #[inline(always)]
+    fn load_words(self, x: &[u32; WORDS]) -> __m512i {
+        // SAFETY: self proves avx512f; `x` is 64 readable bytes, and no alignment is asked for.
+        unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn store_words(self, w: __m512i) -> [u32; WORDS] {
+        let mut out = [0; WORDS];
+        // SAFETY: self proves avx512f; `out` is 64 writable bytes, and no alignment is asked for.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), w) };
+        out
+    }
+
+    #[inline(always)]
+    fn add_words(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_add_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    fn xor_words(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_xor_si512(a, b) }
+    }
+
+    #[inline(always)]
+    fn rotl<const N: i32>(self, a: __m512i) -> __m512i {
+        // SAFETY: self proves avx512f.
+        unsafe { _mm512_rol_epi32::<N>(a) }
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [__m512i; WORDS]) -> [__m512i; WORDS] {
+        // SAFETY: self proves avx512f.
+        unsafe { transposed(&rows) }
+    }
+}
+
+/// Place j of row i becomes place i of row j, in two steps: 4 x 4 words within quarters of vectors,
+/// then the quarters.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn transposed(rows: &[__m512i; WORDS]) -> [__m512i; WORDS] {
+    let mut out = *rows;
+    for column in 0..4 {
+        // Quarter L of quad q: column 4L + `column` of the rows 4q, 4q + 1, 4q + 2, 4q + 3.
+        let quads = [0, 4, 8, 12].map(|q| {
+            let [a, b, c, d] = [rows[q], rows[q + 1], rows[q + 2], rows[q + 3]];
+            let (ab, cd) = if column < 2 {
+                (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d))
+            } else {
+                (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d))
+            };
+            let odd = column & 1 == 1;
+            if odd { _mm512_unpackhi_epi64(ab, cd) } else { _mm512_unpacklo_epi64(ab, cd) }
+        });
+        let [a, b, c, d] = quads;
+        let low = [_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d)];
+        let high = [_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d)];
+        out[column] = _mm512_shuffle_i32x4::<0x88>(low[0], low[1]);
+        out[4 + column] = _mm512_shuffle_i32x4::<0xdd>(low[0], low[1]);
+        out[8 + column] = _mm512_shuffle_i32x4::<0x88>(high[0], high[1]);
+        out[12 + column] = _mm512_shuffle_i32x4::<0xdd>(high[0], high[1]);
+    }
+    out
+}

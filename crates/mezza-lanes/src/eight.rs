@@ -1,0 +1,141 @@
+//! The kernel on vectors, for whichever backend: eight products in step, sixteen messages.
+//!
+//! | module | noun |
+//! |---|---|
+//! | `field` | GF(2^255 - 19) in lanes, and its classes of limbs |
+//! | `ladder` | one scalar or eight, eight points |
+//! | `edwards`, `comb` | one point, eight scalars |
+//! | `inversion` | one inversion for 256 quotients; bytes in and out |
+//! | `chacha20`, `poly1305`, `aead` | sixteen messages |
+#![expect(clippy::inline_always, reason = "arithmetic is compiled where its backend is known")]
+
+mod aead;
+mod chacha20;
+pub mod comb;
+pub mod edwards;
+pub mod field;
+mod inversion;
+pub mod ladder;
+pub mod poly1305;
+
+use crate::fixed_point::Table;
+use crate::lanes::{LANES, Lanes, Words};
+use crate::{FixedPoint, Kernel, Scalar, Strided};
+use comb::{Comb, Digits};
+use field::load;
+use inversion::{Fractions, pack, unpack, wipe_group};
+use ladder::{Masks, ladder};
+
+/// Groups of eight that share an inversion, which is then below 2 % of the cost.
+const INVERSION_GROUPS: usize = 32;
+/// Points that share an inversion.
+const BATCH: usize = INVERSION_GROUPS * LANES;
+
+/// A kernel on the vectors of a backend.
+pub struct Eight<L> {
+    lanes: L,
+    name: &'static str,
+}
+
+impl<L: Lanes + Words> Eight<L> {
+    /// Holding `lanes` proves that the CPU can do it.
+    pub const fn new(lanes: L, name: &'static str) -> Self {
+        Self { lanes, name }
+    }
+
+    /// Divides what was collected, and writes as many results as `out` takes.
+    fn finish(&self, fractions: Fractions, out: &mut [[u8; 32]]) {
+        let mut quotients = fractions.quotients(self.lanes);
+        for (quotient, out) in quotients.iter_mut().zip(out.chunks_mut(LANES)) {
+            pack(quotient, out);
+            wipe_group(quotient);
+        }
+    }
+}
+
+impl<L: Lanes + Words + Sync> Kernel for Eight<L> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn x25519_shared(&self, k: &Scalar, u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        assert_eq!(u.len(), out.len(), "an output for each point");
+        let (l, masks) = (self.lanes, Masks::new(core::slice::from_ref(k.expose())));
+        for (u, out) in u.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
+            let mut fractions = Fractions::new(INVERSION_GROUPS);
+            for u in u.chunks(LANES) {
+                l.outline(|| {
+                    let (x, z) = ladder(l, &masks, load(l, &unpack(u)));
+                    fractions.push(l, x, z);
+                });
+            }
+            self.finish(fractions, out);
+        }
+    }
+
+    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        assert!(
+            k.len() == u.len() && u.len() == out.len(),
+            "a scalar and an output for each point"
+        );
+        let l = self.lanes;
+        for ((k, u), out) in k.chunks(BATCH).zip(u.chunks(BATCH)).zip(out.chunks_mut(BATCH)) {
+            let mut fractions = Fractions::new(INVERSION_GROUPS);
+            for (k, u) in k.chunks(LANES).zip(u.chunks(LANES)) {
+                let masks = Masks::new(k);
+                l.outline(|| {
+                    let (x, z) = ladder(l, &masks, load(l, &unpack(u)));
+                    fractions.push(l, x, z);
+                });
+            }
+            self.finish(fractions, out);
+        }
+    }
+
+    fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
+        let comb = Comb::new(self.lanes, u)?;
+        Some(FixedPoint::new(u, Table::Comb(comb)))
+    }
+
+    fn is_fixed_point(&self, u: &[u8; 32]) -> bool {
+        edwards::from_u(self.lanes, load(self.lanes, &unpack(&[*u]))).is_some()
+    }
+
+    fn x25519_fixed(&self, p: &FixedPoint, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        assert_eq!(k.len(), out.len(), "an output for each scalar");
+        let Table::Comb(comb) = &p.table else {
+            return self.without_table(p.u(), k, out);
+        };
+        let l = self.lanes;
+        for (k, out) in k.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
+            let mut fractions = Fractions::new(INVERSION_GROUPS);
+            for k in k.chunks(LANES) {
+                let digits = Digits::new(k);
+                l.outline(|| {
+                    let (x, z) = comb.products(l, &digits);
+                    fractions.push(l, x, z);
+                });
+            }
+            self.finish(fractions, out);
+        }
+    }
+
+    fn seal_each(&self, keys: &[[u8; 32]], m: Strided<'_>) {
+        assert_eq!(keys.len(), m.count(), "a key for each message");
+        self.lanes.outline(|| aead::seal(self.lanes, keys, m));
+    }
+
+    fn open_each(&self, keys: &[[u8; 32]], m: Strided<'_>, ok: &mut [u8]) {
+        assert!(keys.len() == m.count() && keys.len() == ok.len(), "a key and a flag each");
+        self.lanes.outline(|| aead::open(self.lanes, keys, m, ok));
+    }
+}
+
+impl<L: Lanes + Words + Sync> Eight<L> {
+    /// For a fixed point of another kernel.
+    fn without_table(&self, u: &[u8; 32], k: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        for (k, out) in k.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
+            self.x25519_each(k, &[*u; BATCH][..k.len()], out);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Fixed points: 64 windows of 4 bits, each with its eight multiples side by side in a vector, so
+//! that eight scalars look up eight different ones by one permutation a limb.
+
+use super::edwards::{Point, Ready, add, add_cold, double, from_u, identity, look_up, ready};
+use super::field::{Fe, Group, add_raw, blend, load, store, sub_raw};
+use super::inversion::{Fractions, unpack};
+use super::ladder::clamped;
+use crate::lanes::{LANES, Lanes};
+use crate::wipe::wipe;
+use alloc::vec::Vec;
+
+/// Digits of a scalar.
+const WINDOWS: usize = 64;
+
+/// Window w has (j + 1) 16^w P in lane j: y + x, y - x, 2 d x y. 61,440 bytes.
+pub struct Comb(Vec<[Group; 3]>);
+
+impl Comb {
+    /// Of the point with this u-coordinate; `None` as [`from_u`] says.
+    pub fn new<L: Lanes>(l: L, u: &[u8; 32]) -> Option<Self> {
+        let point = from_u(l, load(l, &unpack(&[*u])))?;
+        let mut multiples = first_multiples(l, point);
+        let (mut x, mut y) = (Fractions::new(WINDOWS), Fractions::new(WINDOWS));
+        for _ in 0..WINDOWS {
+            l.outline(|| {
+                x.push(l, multiples.x, multiples.z);
+                y.push(l, multiples.y, multiples.z);
+            });
+            for _ in 0..4 {
+                multiples = double(l, multiples);
+            }
+        }
+        let points = x.quotients(l).into_iter().zip(y.quotients(l));
+        let windows = points.map(|(x, y)| {
+            let Ready { plus, minus, txy } = l.outline(|| ready(l, load(l, &x), load(l, &y)));
+            [store(l, plus), store(l, minus), store(l, txy)]
+        });
+        Some(Self(windows.collect()))
+    }
+
+    /// The products with eight scalars, as a fraction u = (Z + Y) / (Z - Y). Classes: canonical
+    /// windows -> wide.
+    #[inline(always)]
+    pub fn products<L: Lanes>(&self, l: L, digits: &Digits) -> (Fe<L>, Fe<L>) {
+        let mut sum = identity(l);
+        for (w, [plus, minus, txy]) in self.0.iter().enumerate() {
+            let window = Ready { plus: load(l, plus), minus: load(l, minus), txy: load(l, txy) };
+            let index = l.load(&digits.index[w]);
+            let entry = look_up(l, window, index, digits.minus[w], digits.zero[w]);
+            sum = add(l, sum, entry, digits.minus[w]);
+        }
+        (add_raw(l, sum.z, sum.y), sub_raw(l, sum.z, sum.y))
+    }
+}
+
+/// (j + 1) P in lane j. Classes: R -> R.
+fn first_multiples<L: Lanes>(l: L, point: Point<Fe<L>>) -> Point<Fe<L>> {
+    let mut fractions = [Fractions::new(1), Fractions::new(1)];
+    l.outline(|| {
+        fractions[0].push(l, point.x, point.z);
+        fractions[1].push(l, point.y, point.z);
+    });
+    let [x, y] = fractions.map(|fraction| load(l, &fraction.quotients(l)[0]));
+    let point = ready(l, x, y);
+    let mut multiples = identity(l);
+    // The lanes j where j + 1 has bit 3, 2, 1, 0.
+    for lanes in [0b1000_0000, 0b0111_1000, 0b0110_0110, 0b0101_0101] {
+        let twice = double(l, multiples);
+        let more = add_cold(l, twice, point);
+        let pick = |a, b| blend(l, lanes, a, b);
+        multiples = Point {
+            x: pick(twice.x, more.x),
+            y: pick(twice.y, more.y),
+            z: pick(twice.z, more.z),
+            t: pick(twice.t, more.t),
+        };
+    }
+    multiples
+}
+
+/// Digits of up to eight scalars in radix 16, from -8 to 8.
+pub struct Digits {
+    /// Digit without sign, less 1, by window and lane; 7 for a zero, which is blended away.
+    index: [[u64; LANES]; WINDOWS],
+    /// Bit j: digit j is negative.
+    minus: [u8; WINDOWS],
+    /// Bit j: digit j is zero.
+    zero: [u8; WINDOWS],
+}
+
+impl Digits {
+    /// Of up to eight scalars, clamped here.
+    ///
+    /// 8 is added to every digit but the last; after the carries of that sum each nibble less 8 is a
+    /// digit from -8 to 7. The last takes its carry and stays: a clamped scalar leaves it room.
+    pub fn new(scalars: &[[u8; 32]]) -> Self {
+        let mut digits =
+            Self { index: [[0; LANES]; WINDOWS], minus: [0; WINDOWS], zero: [0; WINDOWS] };
+        let mut sums = [[0; LANES]; 32];
+        let mut over = [0; LANES];
+        for (at, sums) in sums.iter_mut().enumerate() {
+            let bias = if at == 31 { 0x08 } else { 0x88 };
+            for lane in 0..LANES {
+                let byte = scalars[lane % scalars.len()][at];
+                let total = u16::from(clamped(at, byte)) + bias + over[lane];
+                (sums[lane], over[lane]) = (total as u8, total >> 8);
+            }
+        }
+        for w in 0..WINDOWS {
+            let bias = if w == WINDOWS - 1 { 0 } else { 8 };
+            for (lane, sum) in sums[w / 2].iter().enumerate() {
+                let digit = u64::from(sum >> (w % 2 * 4) & 15).wrapping_sub(bias);
+                let minus = digit >> 63;
+                let size = (digit ^ minus.wrapping_neg()).wrapping_add(minus);
+                digits.index[w][lane] = size.wrapping_sub(1) & 7;
+                digits.minus[w] |= (minus as u8) << lane;
+                digits.zero[w] |= ((size.wrapping_sub(1) >> 63) as u8) << lane;
+            }
+        }
+        wipe(sums.as_flattened_mut());
+        digits
+    }
+}
+
+impl Drop for Digits {
+    fn drop(&mut self) {
+        self.index = [[0; LANES]; WINDOWS];
+        wipe(&mut self.minus);
+        wipe(&mut self.zero);
+        zeroize::optimization_barrier(&self.index);
+    }
+}

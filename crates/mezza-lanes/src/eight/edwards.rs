@@ -1,0 +1,158 @@
+//! The twisted Edwards curve -x^2 + y^2 = 1 + d x^2 y^2 behind Curve25519, in extended coordinates
+//! (Hisil, Wong, Carter, Dawson 2008): x = X / Z, y = Y / Z, T = XY / Z. Its formulas have no special
+//! cases.
+
+use super::field::{
+    Fe, add_raw, add_red, blend, canonical, carry, constant, is_zero, mul_cold, mul_raw, pow_p58,
+    small, sqr_n_cold, sqr_raw, sub_raw, sub_red,
+};
+use crate::lanes::Lanes;
+
+/// -121665 / 121666.
+const D: [u64; 5] = [
+    0x0003_4dca_1359_78a3,
+    0x0001_a828_3b15_6ebd,
+    0x0005_e7a2_6001_c029,
+    0x0007_39c6_63a0_3cbb,
+    0x0005_2036_cee2_b6ff,
+];
+/// A square root of -1.
+const I: [u64; 5] = [
+    0x0006_1b27_4a0e_a0b0,
+    0xd5a5_fc8f_189d,
+    0x0007_ef5e_9cbd_0c60,
+    0x0007_8595_a680_4c9e,
+    0x0002_b832_4804_fc1d,
+];
+
+/// A point in each lane.
+#[derive(Clone, Copy)]
+pub struct Point<F> {
+    /// X.
+    pub x: F,
+    /// Y.
+    pub y: F,
+    /// Z.
+    pub z: F,
+    /// T = XY / Z.
+    pub t: F,
+}
+
+/// A point that is ready to be added: Z = 1.
+#[derive(Clone, Copy)]
+pub struct Ready<F> {
+    /// y + x.
+    pub plus: F,
+    /// y - x.
+    pub minus: F,
+    /// 2 d x y.
+    pub txy: F,
+}
+
+/// The neutral element. Classes: canonical.
+#[inline(always)]
+pub fn identity<L: Lanes>(l: L) -> Point<Fe<L>> {
+    let (zero, one) = (small(l, 0), small(l, 1));
+    Point { x: zero, y: one, z: one, t: zero }
+}
+
+/// The table's entry `digits.index` of every lane, with the sign and the zeros of the digits.
+/// Classes: canonical -> canonical.
+#[inline(always)]
+pub fn look_up<L: Lanes>(
+    l: L,
+    window: Ready<Fe<L>>,
+    index: L::V,
+    minus: u8,
+    zero: u8,
+) -> Ready<Fe<L>> {
+    let pick = |a: Fe<L>, neutral: u64| {
+        let picked = a.map(|limb| l.permute(index, limb));
+        blend(l, zero, picked, small(l, neutral))
+    };
+    let (plus, less) = (pick(window.plus, 1), pick(window.minus, 1));
+    Ready {
+        plus: blend(l, minus, plus, less),
+        minus: blend(l, minus, less, plus),
+        txy: pick(window.txy, 0),
+    }
+}
+
+/// p + q, or p - q in the lanes of `minus`, where `q` has y + x and y - x changed already: the
+/// other half of the sign is in F and G. Classes: raw, R -> raw.
+#[inline(always)]
+pub fn add<L: Lanes>(l: L, p: Point<Fe<L>>, q: Ready<Fe<L>>, minus: u8) -> Point<Fe<L>> {
+    let a = mul_raw(l, carry(l, sub_raw(l, p.y, p.x)), q.minus);
+    let b = mul_raw(l, carry(l, add_raw(l, p.y, p.x)), q.plus);
+    let c = mul_raw(l, carry(l, p.t), q.txy);
+    let d = add_raw(l, p.z, p.z);
+    let (e, h) = (carry(l, sub_raw(l, b, a)), carry(l, add_raw(l, b, a)));
+    let (f, g) = (carry(l, sub_raw(l, d, c)), carry(l, add_raw(l, d, c)));
+    let (f, g) = (blend(l, minus, f, g), blend(l, minus, g, f));
+    Point { x: mul_raw(l, e, f), y: mul_raw(l, g, h), z: mul_raw(l, f, g), t: mul_raw(l, e, h) }
+}
+
+/// 2 p. Classes: R -> R.
+pub fn double<L: Lanes>(l: L, p: Point<Fe<L>>) -> Point<Fe<L>> {
+    l.outline(|| {
+        let (a, b) = (carry(l, sqr_raw(l, p.x)), carry(l, sqr_raw(l, p.y)));
+        let zz = sqr_raw(l, p.z);
+        let h = add_red(l, a, b);
+        let both = carry(l, sqr_raw(l, add_red(l, p.x, p.y)));
+        let (e, g) = (sub_red(l, h, both), sub_red(l, a, b));
+        let f = carry(l, add_raw(l, add_raw(l, zz, zz), g));
+        let product = |a, b| carry(l, mul_raw(l, a, b));
+        Point { x: product(e, f), y: product(g, h), z: product(f, g), t: product(e, h) }
+    })
+}
+
+/// [`add`] where speed does not matter. Classes: R, R -> R.
+pub fn add_cold<L: Lanes>(l: L, p: Point<Fe<L>>, q: Ready<Fe<L>>) -> Point<Fe<L>> {
+    l.outline(|| {
+        let sum = add(l, p, q, 0);
+        Point { x: carry(l, sum.x), y: carry(l, sum.y), z: carry(l, sum.z), t: carry(l, sum.t) }
+    })
+}
+
+/// x and y, made ready. Classes: R, R -> canonical.
+pub fn ready<L: Lanes>(l: L, x: Fe<L>, y: Fe<L>) -> Ready<Fe<L>> {
+    let d2 = add_red(l, constant(l, D), constant(l, D));
+    Ready {
+        plus: canonical(l, add_red(l, y, x)),
+        minus: canonical(l, sub_red(l, y, x)),
+        txy: canonical(l, mul_cold(l, mul_cold(l, x, y), d2)),
+    }
+}
+
+/// The point with u-coordinate `u`, the same in all lanes; `None` if there is none on the curve, or if
+/// its order divides 8. The time depends on u, which is public. Classes: R -> R.
+///
+/// y = (u - 1) / (u + 1) and x^2 = (y^2 - 1) / (d y^2 + 1) = -4u / (d n^2 + m^2) with n = u - 1,
+/// m = u + 1. For m = 0 that is 1 / d, which has no root.
+pub fn from_u<L: Lanes>(l: L, u: Fe<L>) -> Option<Point<Fe<L>>> {
+    let one = small(l, 1);
+    let (n, m) = (sub_red(l, u, one), add_red(l, u, one));
+    let u2 = add_red(l, u, u);
+    let a = sub_red(l, small(l, 0), add_red(l, u2, u2));
+    let n2 = mul_cold(l, sqr_n_cold(l, n, 1), constant(l, D));
+    let b = add_red(l, n2, sqr_n_cold(l, m, 1));
+    let x = root_of_quotient(l, a, b)?;
+    let point = Point { x: mul_cold(l, x, m), y: n, z: m, t: mul_cold(l, x, n) };
+    let eight = double(l, double(l, double(l, point)));
+    // 8P has odd order, and X is zero at the identity and at a point of order 2 only.
+    (is_zero(l, canonical(l, eight.x)) == 0).then_some(point)
+}
+
+/// The square root of a / b, if it has one. Classes: R, R -> R.
+fn root_of_quotient<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Option<Fe<L>> {
+    let b3 = mul_cold(l, sqr_n_cold(l, b, 1), b);
+    let b7 = mul_cold(l, sqr_n_cold(l, b3, 1), b);
+    let power = pow_p58(l, mul_cold(l, a, b7));
+    let root = mul_cold(l, mul_cold(l, a, b3), power);
+    let square = mul_cold(l, sqr_n_cold(l, root, 1), b);
+    let vanishes = |x| is_zero(l, canonical(l, x)) != 0;
+    if vanishes(sub_red(l, square, a)) {
+        return Some(root);
+    }
+    vanishes(add_red(l, square, a)).then(|| mul_cold(l, root, constant(l, I)))
+}

@@ -1,0 +1,274 @@
+//! GF(p), p = 2^255 - 19, in radix 2^51: five limbs to an element, eight elements at once.
+//!
+//! Limbs are not kept below 2^51; how far they are above it is their class:
+//!
+//! | class | every limb in | what is in it |
+//! |---|---|---|
+//! | canonical | [0, 2^51), value below p | results |
+//! | R | [0, 2^51 + 2^15] | operands of products |
+//! | raw | [0, 124.5 2^52 + 2^23] | products before their carries |
+//! | wide | [0, 2^61 + 2^60) | sums and differences of raw elements |
+//!
+//! That each function keeps to the classes it names is proven in `tests/bounds.rs`.
+
+use crate::lanes::{LANES, Lanes};
+
+/// An element of the field in each lane.
+pub type Fe<L> = [<L as Lanes>::V; 5];
+/// The same in memory: limb, lane.
+pub type Group = [[u64; LANES]; 5];
+
+/// Bits 0..51.
+pub const MASK_51: u64 = (1 << 51) - 1;
+/// The limbs of p.
+pub const P: [u64; 5] = [MASK_51 - 18, MASK_51, MASK_51, MASK_51, MASK_51];
+
+/// Classes: any of the constant.
+#[inline(always)]
+pub fn constant<L: Lanes>(l: L, limbs: [u64; 5]) -> Fe<L> {
+    limbs.map(|limb| l.splat(limb))
+}
+
+/// A small number. Classes: canonical for one below 2^51.
+#[inline(always)]
+pub fn small<L: Lanes>(l: L, x: u64) -> Fe<L> {
+    constant(l, [x, 0, 0, 0, 0])
+}
+
+/// Classes: any of what was stored.
+#[inline(always)]
+pub fn load<L: Lanes>(l: L, group: &Group) -> Fe<L> {
+    [0, 1, 2, 3, 4].map(|i| l.load(&group[i]))
+}
+
+/// Back to memory.
+#[inline(always)]
+pub fn store<L: Lanes>(l: L, a: Fe<L>) -> Group {
+    a.map(|limb| l.store(limb))
+}
+
+/// `b` where `mask` is set. Classes: the larger of both.
+#[inline(always)]
+pub fn blend<L: Lanes>(l: L, mask: u8, a: Fe<L>, b: Fe<L>) -> Fe<L> {
+    let mut out = a;
+    for i in 0..5 {
+        out[i] = l.blend(mask, a[i], b[i]);
+    }
+    out
+}
+
+/// a + b. Classes: raw, raw -> wide; R, R -> wide.
+#[inline(always)]
+pub fn add_raw<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
+    let mut out = a;
+    for i in 0..5 {
+        out[i] = l.add(a[i], b[i]);
+    }
+    out
+}
+
+/// a - b + 2^9 p. Classes: wide below 2^60, raw -> wide.
+#[inline(always)]
+pub fn sub_raw<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
+    sub_biased(l, a, b, 512)
+}
+
+/// a - b + 4 p, carried. Classes: R, R -> R.
+#[inline(always)]
+pub fn sub_red<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
+    carry(l, sub_biased(l, a, b, 4))
+}
+
+/// a - b + times p. Classes: as [`sub_raw`] and [`sub_red`] say.
+#[inline(always)]
+pub fn sub_biased<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>, times: u64) -> Fe<L> {
+    let mut out = a;
+    for i in 0..5 {
+        out[i] = l.sub(l.add(a[i], l.splat(times * P[i])), b[i]);
+    }
+    out
+}
+
+/// a + b, carried. Classes: R, R -> R.
+#[inline(always)]
+pub fn add_red<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
+    carry(l, add_raw(l, a, b))
+}
+
+/// One pass of carries, all limbs at once. Classes: wide -> R.
+#[inline(always)]
+pub fn carry<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
+    let over = a.map(|limb| l.shr::<51>(limb));
+    let mut out = a.map(|limb| l.and(limb, l.splat(MASK_51)));
+    // 2^255 = 19 modulo p.
+    out[0] = l.lo(out[0], over[4], l.splat(19));
+    for i in 1..5 {
+        out[i] = l.add(out[i], over[i - 1]);
+    }
+    out
+}
+
+/// a b. Classes: R, R -> raw.
+///
+/// A product of limbs i and j has its bits 0..52 at limb i + j, and its bits 52..104 at twice limb
+/// i + j + 1, since 2^52 = 2 2^51.
+#[inline(always)]
+pub fn mul_raw<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
+    let mut r = [l.splat(0); 10];
+    for i in 0..5 {
+        for j in 0..5 {
+            r[i + j + 1] = l.hi(r[i + j + 1], a[i], b[j]);
+        }
+    }
+    for limb in &mut r[1..] {
+        *limb = l.add(*limb, *limb);
+    }
+    for i in 0..5 {
+        for j in 0..5 {
+            r[i + j] = l.lo(r[i + j], a[i], b[j]);
+        }
+    }
+    fold(l, r)
+}
+
+/// a a. Classes: R -> raw.
+///
+/// Products of different limbs are added once and doubled, those of equal ones go in between.
+#[inline(always)]
+pub fn sqr_raw<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
+    let mut r = [l.splat(0); 10];
+    for i in 0..5 {
+        for j in i + 1..5 {
+            r[i + j + 1] = l.hi(r[i + j + 1], a[i], a[j]);
+        }
+    }
+    for limb in &mut r[2..9] {
+        *limb = l.add(*limb, *limb);
+    }
+    for i in 0..5 {
+        r[2 * i + 1] = l.hi(r[2 * i + 1], a[i], a[i]);
+        for j in i + 1..5 {
+            r[i + j] = l.lo(r[i + j], a[i], a[j]);
+        }
+    }
+    for limb in &mut r[1..] {
+        *limb = l.add(*limb, *limb);
+    }
+    for i in 0..5 {
+        r[2 * i] = l.lo(r[2 * i], a[i], a[i]);
+    }
+    fold(l, r)
+}
+
+/// Ten limbs to five: 2^255 = 19 modulo p. Classes: ten limbs of a product -> raw.
+#[inline(always)]
+fn fold<L: Lanes>(l: L, r: [L::V; 10]) -> Fe<L> {
+    let mut out = [r[0], r[1], r[2], r[3], r[4]];
+    for i in 0..5 {
+        let h = r[i + 5];
+        let thrice = l.add(l.add(h, h), h);
+        out[i] = l.add(out[i], l.add(l.shl::<4>(h), thrice));
+    }
+    out
+}
+
+/// c + 121665 e, where 121665 = (486662 - 2) / 4. Classes: R, R -> wide.
+#[inline(always)]
+pub fn add_121665<L: Lanes>(l: L, c: Fe<L>, e: Fe<L>) -> Fe<L> {
+    let factor = l.splat(121_665);
+    let zero = l.splat(0);
+    let mut out = c;
+    for i in 0..5 {
+        out[i] = l.lo(out[i], e[i], factor);
+    }
+    for i in 1..5 {
+        let high = l.hi(zero, e[i - 1], factor);
+        out[i] = l.add(out[i], l.add(high, high));
+    }
+    // Twice, and 19 times at the wrap.
+    out[0] = l.lo(out[0], l.hi(zero, e[4], factor), l.splat(38));
+    out
+}
+
+/// a b, carried. Classes: R, R -> R.
+#[inline(always)]
+pub fn mul<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
+    carry(l, mul_raw(l, a, b))
+}
+
+/// a a, carried. Classes: R -> R.
+#[inline(always)]
+pub fn sqr<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
+    carry(l, sqr_raw(l, a))
+}
+
+/// [`mul`] where speed does not matter and the size of the code does. Classes: R, R -> R.
+pub fn mul_cold<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
+    l.outline(|| mul(l, a, b))
+}
+
+/// a to the power 2^n, likewise. Classes: R -> R.
+pub fn sqr_n_cold<L: Lanes>(l: L, a: Fe<L>, n: u32) -> Fe<L> {
+    l.outline(|| {
+        let mut out = a;
+        for _ in 0..n {
+            out = sqr(l, out);
+        }
+        out
+    })
+}
+
+/// The number below p. Classes: R -> canonical.
+#[inline(always)]
+pub fn canonical<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
+    // Two passes leave a value below 2p; it is p or more if adding 19 reaches 2^255.
+    let a = carry(l, carry(l, a));
+    let mut over = l.splat(19);
+    for limb in a {
+        over = l.shr::<51>(l.add(limb, over));
+    }
+    let mut out = a;
+    over = l.lo(l.splat(0), over, l.splat(19));
+    for i in 0..5 {
+        let sum = l.add(a[i], over);
+        out[i] = l.and(sum, l.splat(MASK_51));
+        over = l.shr::<51>(sum);
+    }
+    // What is left in `over` is bit 255: the p that was too much.
+    out
+}
+
+/// Where the element is zero. Classes: canonical -> a bit per lane.
+#[inline(always)]
+pub fn is_zero<L: Lanes>(l: L, a: Fe<L>) -> u8 {
+    l.is_zero(l.add(l.add(l.add(a[0], a[1]), l.add(a[2], a[3])), a[4]))
+}
+
+/// The powers 2^250 - 1 and 11 of z, from which exponents close to p are made. Classes: R -> R, R.
+fn near_p<L: Lanes>(l: L, z: Fe<L>) -> (Fe<L>, Fe<L>) {
+    let z2 = sqr_n_cold(l, z, 1);
+    let z9 = mul_cold(l, sqr_n_cold(l, z2, 2), z);
+    let z11 = mul_cold(l, z9, z2);
+    // `more(a, n, b)`: of a = z^(2^i - 1) and b = z^(2^n - 1), z^(2^(i + n) - 1).
+    let more = |a, n, b| mul_cold(l, sqr_n_cold(l, a, n), b);
+    let z_5 = more(z11, 1, z9);
+    let z_10 = more(z_5, 5, z_5);
+    let z_20 = more(z_10, 10, z_10);
+    let z_40 = more(z_20, 20, z_20);
+    let z_50 = more(z_40, 10, z_10);
+    let z_100 = more(z_50, 50, z_50);
+    let z_200 = more(z_100, 100, z_100);
+    (more(z_200, 50, z_50), z11)
+}
+
+/// 1 / z as z^(p - 2): 254 squarings, 11 products; 0 for 0. Classes: R -> R.
+pub fn invert<L: Lanes>(l: L, z: Fe<L>) -> Fe<L> {
+    let (z_250, z11) = near_p(l, z);
+    mul_cold(l, sqr_n_cold(l, z_250, 5), z11)
+}
+
+/// z^((p - 5) / 8), the core of a square root. Classes: R -> R.
+pub fn pow_p58<L: Lanes>(l: L, z: Fe<L>) -> Fe<L> {
+    let (z_250, _) = near_p(l, z);
+    mul_cold(l, sqr_n_cold(l, z_250, 2), z)
+}

@@ -1,0 +1,87 @@
+//! Quotients by Montgomery's trick: one inversion for many denominators, in each lane.
+
+use super::field::{
+    Fe, Group, MASK_51, blend, canonical, carry, invert, is_zero, load, mul_cold, small, store,
+};
+use crate::lanes::{LANES, Lanes};
+use alloc::vec::Vec;
+
+/// Fractions X / Z that wait for their quotients.
+pub struct Fractions(Vec<[Group; 2]>);
+
+impl Fractions {
+    /// Room for `groups`.
+    pub fn new(groups: usize) -> Self {
+        Self(Vec::with_capacity(groups))
+    }
+
+    /// Adds eight fractions. Both are wide; one with Z = 0 becomes 0.
+    #[inline(always)]
+    pub fn push<L: Lanes>(&mut self, l: L, x: Fe<L>, z: Fe<L>) {
+        let (x, z) = (carry(l, x), canonical(l, carry(l, z)));
+        let none = is_zero(l, z);
+        let (x, z) = (blend(l, none, x, small(l, 0)), blend(l, none, z, small(l, 1)));
+        self.0.push([store(l, x), store(l, z)]);
+    }
+
+    /// Every X / Z, canonical.
+    pub fn quotients<L: Lanes>(self, l: L) -> Vec<Group> {
+        let mut product = small(l, 1);
+        let mut before = Vec::with_capacity(self.0.len());
+        for [_, z] in &self.0 {
+            before.push(store(l, product));
+            product = mul_cold(l, product, load(l, z));
+        }
+        let mut inverse = invert(l, product);
+        for (before, [x, z]) in before.iter_mut().zip(&self.0).rev() {
+            let quotient = mul_cold(l, load(l, x), mul_cold(l, inverse, load(l, before)));
+            inverse = mul_cold(l, inverse, load(l, z));
+            *before = l.outline(|| store(l, canonical(l, quotient)));
+        }
+        before
+    }
+}
+
+impl Drop for Fractions {
+    fn drop(&mut self) {
+        self.0.iter_mut().flatten().for_each(wipe_group);
+    }
+}
+
+/// Zeros in place of field elements.
+pub fn wipe_group(group: &mut Group) {
+    *group = [[0; LANES]; 5];
+    zeroize::optimization_barrier(group);
+}
+
+/// Eight u-coordinates in limbs, bit 255 ignored. The last of fewer than eight fills the rest.
+#[inline(always)]
+pub fn unpack(u: &[[u8; 32]]) -> Group {
+    let mut group = [[0; LANES]; 5];
+    for lane in 0..LANES {
+        let bytes = &u[lane.min(u.len() - 1)];
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        // Limb i begins at bit 51 i.
+        group[0][lane] = word(0) & MASK_51;
+        group[1][lane] = word(6) >> 3 & MASK_51;
+        group[2][lane] = word(12) >> 6 & MASK_51;
+        group[3][lane] = word(19) >> 1 & MASK_51;
+        group[4][lane] = word(24) >> 12 & MASK_51;
+    }
+    group
+}
+
+/// Canonical elements as bytes, as many as `out` takes.
+pub fn pack(group: &Group, out: &mut [[u8; 32]]) {
+    for (lane, out) in out.iter_mut().enumerate() {
+        let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|limb| group[limb][lane]);
+        let words = [a | b << 51, b >> 13 | c << 38, c >> 26 | d << 25, d >> 39 | e << 12];
+        for (bytes, word) in out.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The proof that no lane overflows, for any input, and that it would notice if one did.
+
+use super::emulated::Emulated;
+use super::interval::{Interval, Mutant, Proof};
+use crate::BASE;
+use crate::eight::comb::{Comb, Digits};
+use crate::eight::edwards::{self, Point, Ready};
+use crate::eight::field::{self, P};
+use crate::eight::ladder::{self, Masks, Pair};
+use crate::eight::poly1305;
+use std::string::String;
+use std::vec::Vec;
+
+/// An element of intervals.
+type Element = [Interval; 5];
+
+/// 2^51 + 2^15.
+const REDUCED: u128 = (1 << 51) + (1 << 15);
+/// Limb i of a product, in halves of 2^52: t low parts of 2^52, t - 1 high ones of 2^51, and 19 times
+/// what limb i + 5 has. The high parts are somewhat larger, since operands are: that is `RAW_MORE`.
+const RAW_HALVES: [u128; 5] = [249, 195, 141, 87, 33];
+/// 2^23 is more than 19 * 5 * 2 * 2^15.
+const RAW_MORE: u128 = 1 << 23;
+
+fn all(max: u128) -> Element {
+    [(0, max); 5]
+}
+
+fn reduced() -> Element {
+    all(REDUCED)
+}
+
+fn raw() -> Element {
+    RAW_HALVES.map(|halves| (0, (halves << 51) + RAW_MORE))
+}
+
+/// [0, 2^51) and a value below p.
+fn canonical() -> Element {
+    all((1 << 51) - 1)
+}
+
+/// [0, 2^61 + 2^60).
+fn wide() -> Element {
+    all((1 << 61) + (1 << 60) - 1)
+}
+
+fn within(a: Element, class: Element) -> bool {
+    a.iter().zip(class).all(|(a, class)| a.0 >= class.0 && a.1 <= class.1)
+}
+
+/// The contracts that broke, and whether the outputs left their class.
+fn run(mutant: Mutant, f: impl FnOnce(&Proof) -> Vec<(Element, Element)>) -> Vec<String> {
+    let proof = Proof::new(mutant);
+    let left = f(&proof).into_iter().any(|(out, class)| !within(out, class));
+    let mut faults = proof.faults();
+    faults.extend(left.then(|| String::from("an output outside its class")));
+    faults
+}
+
+fn proven(f: impl FnOnce(&Proof) -> Vec<(Element, Element)>) {
+    assert_eq!(run(Mutant::Sound, f), [""; 0]);
+}
+
+/// A function on one element of the field, or on two.
+type Unary = fn(&Proof, Element) -> Element;
+type Binary = fn(&Proof, Element, Element) -> Element;
+
+#[test]
+fn lanes_4_elements_of_the_field() {
+    let unary: [(Element, Element, Unary); 8] = [
+        (wide(), reduced(), |l, a| field::carry(l, a)),
+        (reduced(), raw(), |l, a| field::sqr_raw(l, a)),
+        (reduced(), reduced(), |l, a| field::sqr(l, a)),
+        (reduced(), reduced(), |l, a| field::sqr_n_cold(l, a, 3)),
+        (reduced(), canonical(), |l, a| field::canonical(l, a)),
+        (reduced(), reduced(), |l, a| field::invert(l, a)),
+        (reduced(), reduced(), |l, a| field::pow_p58(l, a)),
+        (canonical(), canonical(), |l, a| {
+            assert_eq!(field::is_zero(l, a), 0b0101_0101);
+            field::small(l, 1)
+        }),
+    ];
+    for (class, out, f) in unary {
+        proven(|l| [(f(l, class), out)].into());
+    }
+    let binary: [(Element, Element, Binary); 10] = [
+        (reduced(), raw(), |l, a, b| field::mul_raw(l, a, b)),
+        (reduced(), reduced(), |l, a, b| field::mul(l, a, b)),
+        (reduced(), reduced(), |l, a, b| field::mul_cold(l, a, b)),
+        (reduced(), reduced(), |l, a, b| field::sub_red(l, a, b)),
+        (reduced(), reduced(), |l, a, b| field::add_red(l, a, b)),
+        (reduced(), wide(), |l, a, b| field::add_121665(l, a, b)),
+        (raw(), wide(), |l, a, b| field::add_raw(l, a, b)),
+        (raw(), wide(), |l, a, b| field::sub_raw(l, a, b)),
+        (raw(), raw(), |l, a, b| field::blend(l, 0x0f, a, b)),
+        (reduced(), all(1 << 54), |l, a, b| field::sub_biased(l, a, b, 4)),
+    ];
+    for (class, out, f) in binary {
+        proven(|l| [(f(l, class, class), out)].into());
+    }
+    proven(|l| {
+        [(field::constant(l, P), canonical()), (field::load(l, &[[7; 8]; 5]), canonical())].into()
+    });
+}
+
+/// One step of the ladder from the classes at its beginning into the same.
+fn ladder_step(l: &Proof, raw: Element, u: Element) -> Vec<(Element, Element)> {
+    let pair = ladder::step(l, Pair { x2: raw, z2: raw, x3: raw, z3: raw }, u, 0x5a);
+    [pair.x2, pair.z2, pair.x3, pair.z3].map(|out| (out, raw)).into()
+}
+
+/// One window of a fixed point, likewise.
+fn comb_step(l: &Proof, raw: Element, table: Element) -> Vec<(Element, Element)> {
+    let window = Ready { plus: table, minus: table, txy: table };
+    let entry = edwards::look_up(l, window, (0, 7), 0x5a, 0x21);
+    let sum = edwards::add(l, Point { x: raw, y: raw, z: raw, t: raw }, entry, 0x5a);
+    [sum.x, sum.y, sum.z, sum.t].map(|out| (out, raw)).into()
+}
+
+#[test]
+fn lanes_4_steps_lead_from_a_class_into_the_same() {
+    proven(|l| ladder_step(l, raw(), reduced()));
+    proven(|l| comb_step(l, raw(), reduced()));
+    proven(|l| {
+        // Both begin with small numbers.
+        let Point { x, y, z, t } = edwards::identity(l);
+        [x, y, z, t].map(|out| (out, canonical())).into()
+    });
+    let proof = Proof::new(Mutant::Sound);
+    ladder_step(&proof, raw(), reduced());
+    assert_eq!(proof.carries(), 11, "passes of carries in a step");
+}
+
+#[test]
+fn lanes_4_whole_products() {
+    proven(|l| {
+        let (x, z) = ladder::ladder(l, &Masks::new(&[[0x5a; 32]]), reduced());
+        [(x, raw()), (z, raw())].into()
+    });
+    let comb = Comb::new(Emulated, &BASE).expect("the base point");
+    proven(|l| {
+        let (x, z) = comb.products(l, &Digits::new(&[[0x5a; 32]]));
+        [(x, wide()), (z, wide())].into()
+    });
+}
+
+#[test]
+fn lanes_4_points() {
+    let point = || Point { x: reduced(), y: reduced(), z: reduced(), t: reduced() };
+    let outputs = |p: Point<Element>| [p.x, p.y, p.z, p.t].map(|out| (out, reduced())).into();
+    proven(|l| outputs(edwards::double(l, point())));
+    let entry = || Ready { plus: reduced(), minus: reduced(), txy: reduced() };
+    proven(|l| outputs(edwards::add_cold(l, point(), entry())));
+    proven(|l| {
+        let ready = edwards::ready(l, reduced(), reduced());
+        [ready.plus, ready.minus, ready.txy].map(|out| (out, canonical())).into()
+    });
+    proven(|l| {
+        // The backend says of some lanes that they are zero, so there is a root; and so the
+        // point seems to be of small order.
+        assert!(edwards::from_u(l, canonical()).is_none());
+        Vec::new()
+    });
+}
+
+#[test]
+fn lanes_4_blocks_of_poly1305() {
+    let limbs = |[a, b, c]: [Interval; 3]| [a, b, c, (0, 0), (0, 0)];
+    proven(|l| {
+        let poly1305::Key { r: [a, b, c], s: [d, e] } = poly1305::key(l, &[]);
+        [([a, b, c, d, e], all(0))].into()
+    });
+    let block = [(0, (1 << 44) - 1), (0, (1 << 44) - 1), (1 << 40, (1 << 41) - 1)];
+    let word = (0, u128::from(u64::MAX));
+    proven(|l| {
+        let split = poly1305::split(l, word, word);
+        let gathered = poly1305::block(l, &[], &[0; 8]);
+        [(limbs(split), limbs(block)), (limbs(gathered), limbs(block))].into()
+    });
+    let (r, s) = ((0, (1 << 44) - 1), (0, 20 << 44));
+    let sum = [(0, (1 << 44) + (1 << 8)); 3];
+    proven(|l| {
+        let key = poly1305::Key { r: [r; 3], s: [s; 2] };
+        [(limbs(poly1305::absorb(l, sum, block, &key)), limbs(sum))].into()
+    });
+}
+
+#[test]
+fn lanes_4_a_smaller_bias_is_noticed() {
+    let bias = |times, instead| Mutant::Bias { times, instead };
+    assert!(!run(bias(512, 128), |l| ladder_step(l, raw(), reduced())).is_empty());
+    assert!(!run(bias(512, 128), |l| comb_step(l, raw(), reduced())).is_empty());
+    let difference = |l: &Proof| [(field::sub_red(l, reduced(), reduced()), reduced())].into();
+    assert!(!run(bias(4, 1), difference).is_empty());
+}
+
+#[test]
+fn lanes_4_every_carry_is_needed() {
+    for pass in 0..11 {
+        let faults = run(Mutant::Carry(pass), |l| ladder_step(l, raw(), reduced()));
+        assert!(!faults.is_empty(), "pass {pass} of the ladder");
+    }
+    for pass in 0..7 {
+        let faults = run(Mutant::Carry(pass), |l| comb_step(l, raw(), reduced()));
+        assert!(!faults.is_empty(), "pass {pass} of the comb");
+    }
+}
+
+#[test]
+fn lanes_4_a_wider_class_is_noticed() {
+    let wider = || all(1 << 52);
+    assert!(!run(Mutant::Sound, |l| ladder_step(l, raw(), wider())).is_empty());
+    assert!(!run(Mutant::Sound, |l| comb_step(l, raw(), wider())).is_empty());
+    let product = |l: &Proof| [(field::mul_raw(l, wider(), wider()), raw())].into();
+    assert!(!run(Mutant::Sound, product).is_empty());
+}

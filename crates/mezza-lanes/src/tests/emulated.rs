@@ -1,0 +1,122 @@
+//! A backend that any CPU can run: one lane after another, every contract asserted.
+
+use crate::lanes::{LANES, Lanes, WORDS, Words};
+
+/// The emulated backend.
+#[derive(Clone, Copy)]
+pub struct Emulated;
+
+/// What operands of products stay below.
+const OPERAND: u64 = 1 << 52;
+
+fn product(a: u64, b: u64) -> u128 {
+    assert!(a < OPERAND && b < OPERAND, "an operand of 2^52 or more");
+    u128::from(a) * u128::from(b)
+}
+
+fn zip(a: [u64; LANES], b: [u64; LANES], f: impl Fn(u64, u64) -> u64) -> [u64; LANES] {
+    core::array::from_fn(|j| f(a[j], b[j]))
+}
+
+fn sum(a: u64, b: u64) -> u64 {
+    a.checked_add(b).expect("a carry out of a lane")
+}
+
+impl Lanes for Emulated {
+    type V = [u64; LANES];
+
+    fn splat(self, x: u64) -> Self::V {
+        [x; LANES]
+    }
+
+    fn load(self, x: &[u64; LANES]) -> Self::V {
+        *x
+    }
+
+    fn store(self, v: Self::V) -> [u64; LANES] {
+        v
+    }
+
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, sum)
+    }
+
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a.checked_sub(b).expect("a lane below zero"))
+    }
+
+    fn and(self, a: Self::V, mask: Self::V) -> Self::V {
+        zip(a, mask, |a, mask| a & mask)
+    }
+
+    fn shl<const N: u32>(self, a: Self::V) -> Self::V {
+        a.map(|a| {
+            assert!(a.leading_zeros() >= N, "a bit lost");
+            a << N
+        })
+    }
+
+    fn shr<const N: u32>(self, a: Self::V) -> Self::V {
+        a.map(|a| a >> N)
+    }
+
+    fn lo(self, acc: Self::V, a: Self::V, b: Self::V) -> Self::V {
+        zip(acc, zip(a, b, |a, b| product(a, b) as u64 & (OPERAND - 1)), sum)
+    }
+
+    fn hi(self, acc: Self::V, a: Self::V, b: Self::V) -> Self::V {
+        zip(acc, zip(a, b, |a, b| (product(a, b) >> 52) as u64), sum)
+    }
+
+    fn blend(self, mask: u8, a: Self::V, b: Self::V) -> Self::V {
+        core::array::from_fn(|j| if mask >> j & 1 == 1 { b[j] } else { a[j] })
+    }
+
+    fn permute(self, index: Self::V, a: Self::V) -> Self::V {
+        index.map(|i| a[usize::try_from(i).expect("an index")])
+    }
+
+    fn is_zero(self, a: Self::V) -> u8 {
+        (0..LANES).fold(0, |mask, j| mask | u8::from(a[j] == 0) << j)
+    }
+
+    fn gather(self, bytes: &[u8], at: &[usize; LANES]) -> Self::V {
+        at.map(|at| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes")))
+    }
+
+    fn outline<R>(self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+}
+
+impl Words for Emulated {
+    type W = [u32; WORDS];
+
+    fn words(self, x: u32) -> Self::W {
+        [x; WORDS]
+    }
+
+    fn load_words(self, x: &[u32; WORDS]) -> Self::W {
+        *x
+    }
+
+    fn store_words(self, w: Self::W) -> [u32; WORDS] {
+        w
+    }
+
+    fn add_words(self, a: Self::W, b: Self::W) -> Self::W {
+        core::array::from_fn(|j| a[j].wrapping_add(b[j]))
+    }
+
+    fn xor_words(self, a: Self::W, b: Self::W) -> Self::W {
+        core::array::from_fn(|j| a[j] ^ b[j])
+    }
+
+    fn rotl<const N: i32>(self, a: Self::W) -> Self::W {
+        a.map(|a| a.rotate_left(N.unsigned_abs()))
+    }
+
+    fn transpose(self, rows: [Self::W; WORDS]) -> [Self::W; WORDS] {
+        core::array::from_fn(|j| core::array::from_fn(|i| rows[i][j]))
+    }
+}
