@@ -131,9 +131,13 @@ impl Lanes for Ifma {
 
     #[inline(always)]
     fn gather(self, bytes: &[u8], at: &[usize; LANES]) -> __m512i {
-        let last = bytes.len().checked_sub(8);
-        assert!(at.iter().all(|at| Some(*at) <= last), "a lane beyond the end");
-        let offsets = self.load(&at.map(|at| at as u64));
+        let (mut offsets, mut fits) = ([0; LANES], bytes.len() >= 8);
+        for (offset, at) in offsets.iter_mut().zip(at) {
+            fits &= *at <= bytes.len().wrapping_sub(8);
+            *offset = *at as u64;
+        }
+        assert!(fits, "a lane beyond the end");
+        let offsets = self.load(&offsets);
         // SAFETY: self proves avx512f; each offset was checked to have 8 readable bytes behind it,
         // and no alignment is asked for.
         unsafe { _mm512_i64gather_epi64::<1>(offsets, bytes.as_ptr().cast()) }
@@ -202,16 +206,16 @@ fn transposed(rows: &[__m512i; WORDS]) -> [__m512i; WORDS] {
     let mut out = *rows;
     for column in 0..4 {
         // Quarter L of quad q: column 4L + `column` of the rows 4q, 4q + 1, 4q + 2, 4q + 3.
-        let quads = [0, 4, 8, 12].map(|q| {
-            let [a, b, c, d] = [rows[q], rows[q + 1], rows[q + 2], rows[q + 3]];
+        let mut quads = [rows[0]; 4];
+        for (quad, [a, b, c, d]) in quads.iter_mut().zip(rows.as_chunks().0) {
             let (ab, cd) = if column < 2 {
-                (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d))
+                (_mm512_unpacklo_epi32(*a, *b), _mm512_unpacklo_epi32(*c, *d))
             } else {
-                (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d))
+                (_mm512_unpackhi_epi32(*a, *b), _mm512_unpackhi_epi32(*c, *d))
             };
             let odd = column & 1 == 1;
-            if odd { _mm512_unpackhi_epi64(ab, cd) } else { _mm512_unpacklo_epi64(ab, cd) }
-        });
+            *quad = if odd { _mm512_unpackhi_epi64(ab, cd) } else { _mm512_unpacklo_epi64(ab, cd) };
+        }
         let [a, b, c, d] = quads;
         let low = [_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d)];
         let high = [_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d)];

@@ -45,7 +45,11 @@ impl<L: Lanes + Words> Eight<L> {
 
     /// Divides what was collected, and writes as many results as `out` takes.
     fn finish(&self, fractions: Fractions, out: &mut [[u8; 32]]) {
-        let mut quotients = fractions.quotients(self.lanes);
+        let l = self.lanes;
+        let mut quotients = l.outline(
+            #[inline(always)]
+            || fractions.quotients(l),
+        );
         for (quotient, out) in quotients.iter_mut().zip(out.chunks_mut(LANES)) {
             pack(quotient, out);
             wipe_group(quotient);
@@ -64,10 +68,13 @@ impl<L: Lanes + Words + Sync> Kernel for Eight<L> {
         for (u, out) in u.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
             let mut fractions = Fractions::new(INVERSION_GROUPS);
             for u in u.chunks(LANES) {
-                l.outline(|| {
-                    let (x, z) = ladder(l, &masks, load(l, &unpack(u)));
-                    fractions.push(l, x, z);
-                });
+                l.outline(
+                    #[inline(always)]
+                    || {
+                        let (x, z) = ladder(l, &masks, load(l, &unpack(u)));
+                        fractions.push(l, x, z);
+                    },
+                );
             }
             self.finish(fractions, out);
         }
@@ -83,22 +90,33 @@ impl<L: Lanes + Words + Sync> Kernel for Eight<L> {
             let mut fractions = Fractions::new(INVERSION_GROUPS);
             for (k, u) in k.chunks(LANES).zip(u.chunks(LANES)) {
                 let masks = Masks::new(k);
-                l.outline(|| {
-                    let (x, z) = ladder(l, &masks, load(l, &unpack(u)));
-                    fractions.push(l, x, z);
-                });
+                l.outline(
+                    #[inline(always)]
+                    || {
+                        let (x, z) = ladder(l, &masks, load(l, &unpack(u)));
+                        fractions.push(l, x, z);
+                    },
+                );
             }
             self.finish(fractions, out);
         }
     }
 
     fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
-        let comb = Comb::new(self.lanes, u)?;
+        let l = self.lanes;
+        let comb = l.outline(
+            #[inline(always)]
+            || Comb::new(l, u),
+        )?;
         Some(FixedPoint::new(u, Table::Comb(comb)))
     }
 
     fn is_fixed_point(&self, u: &[u8; 32]) -> bool {
-        edwards::from_u(self.lanes, load(self.lanes, &unpack(&[*u]))).is_some()
+        let l = self.lanes;
+        l.outline(
+            #[inline(always)]
+            || edwards::from_u(l, load(l, &unpack(&[*u]))).is_some(),
+        )
     }
 
     fn x25519_fixed(&self, p: &FixedPoint, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
@@ -111,10 +129,13 @@ impl<L: Lanes + Words + Sync> Kernel for Eight<L> {
             let mut fractions = Fractions::new(INVERSION_GROUPS);
             for k in k.chunks(LANES) {
                 let digits = Digits::new(k);
-                l.outline(|| {
-                    let (x, z) = comb.products(l, &digits);
-                    fractions.push(l, x, z);
-                });
+                l.outline(
+                    #[inline(always)]
+                    || {
+                        let (x, z) = comb.products(l, &digits);
+                        fractions.push(l, x, z);
+                    },
+                );
             }
             self.finish(fractions, out);
         }
@@ -122,12 +143,18 @@ impl<L: Lanes + Words + Sync> Kernel for Eight<L> {
 
     fn seal_each(&self, keys: &[[u8; 32]], m: Strided<'_>) {
         assert_eq!(keys.len(), m.count(), "a key for each message");
-        self.lanes.outline(|| aead::seal(self.lanes, keys, m));
+        self.lanes.outline(
+            #[inline(always)]
+            || aead::seal(self.lanes, keys, m),
+        );
     }
 
     fn open_each(&self, keys: &[[u8; 32]], m: Strided<'_>, ok: &mut [u8]) {
         assert!(keys.len() == m.count() && keys.len() == ok.len(), "a key and a flag each");
-        self.lanes.outline(|| aead::open(self.lanes, keys, m, ok));
+        self.lanes.outline(
+            #[inline(always)]
+            || aead::open(self.lanes, keys, m, ok),
+        );
     }
 }
 

@@ -49,11 +49,7 @@ fn begin<L: Words>(l: L, all: &[[u8; 32]]) -> (Keys<L>, [OneTimeKey; WORDS]) {
     wipe(padded.as_flattened_mut());
     let mut rows = [[0; WORDS]; WORDS];
     blocks(l, &keys, 0, &mut rows);
-    let once = rows.each_ref().map(|row| {
-        let quarter =
-            |i: usize| row[i..i + 4].iter().rev().fold(0, |x, w| x << 32 | u128::from(*w));
-        OneTimeKey::new(quarter(0), quarter(4))
-    });
+    let once = rows.each_ref().map(one_time_key);
     wipe_blocks(&mut rows);
     (keys, once)
 }
@@ -80,35 +76,58 @@ fn tags<L: Lanes>(
     m: &Strided<'_>,
     first: usize,
 ) -> [[u8; BLOCK_BYTES]; WORDS] {
-    let halves = [0, LANES];
-    let starts = halves.map(|half| core::array::from_fn(|lane| m.start(first + half + lane)));
-    let keys = halves.map(|half| key(l, &once[half..]));
-    let mut h = [[l.splat(0); 3]; 2];
+    let mut starts = [[0; LANES]; 2];
+    for (i, start) in starts.as_flattened_mut().iter_mut().enumerate() {
+        *start = m.start(first + i);
+    }
     let (whole, rest) = (m.body_bytes() / BLOCK_BYTES, m.body_bytes() % BLOCK_BYTES);
-    for at in (0..whole).map(|i| i * BLOCK_BYTES) {
+    let keys = [key(l, &once[..LANES]), key(l, &once[LANES..])];
+    let mut h = [[l.splat(0); 3]; 2];
+    for bytes in (0..whole).map(|i| &m.bytes()[BLOCK_BYTES * i..]) {
         for half in 0..2 {
-            let m = block(l, m.bytes(), &starts[half].map(|start: usize| start + at));
-            h[half] = absorb(l, h[half], m, &keys[half]);
+            h[half] = absorb(l, h[half], block(l, bytes, &starts[half]), &keys[half]);
+        }
+    }
+    if rest > 0 {
+        for half in 0..2 {
+            let last = last_blocks(m, &starts[half], rest);
+            h[half] = absorb(l, h[half], block(l, last.as_flattened(), &SIDE_BY_SIDE), &keys[half]);
         }
     }
     let lengths = split(l, l.splat(0), l.splat(m.body_bytes() as u64));
+    let mut tags = [[0; BLOCK_BYTES]; WORDS];
     for half in 0..2 {
-        if rest > 0 {
-            let last = core::array::from_fn::<_, LANES, _>(|lane| {
-                let end = starts[half][lane] + m.body_bytes();
-                padded(&m.bytes()[end - rest..end])
-            });
-            let m = block(l, last.as_flattened(), &core::array::from_fn(|i| i * BLOCK_BYTES));
-            h[half] = absorb(l, h[half], m, &keys[half]);
+        let [h0, h1, h2] = absorb(l, h[half], lengths, &keys[half]);
+        let limbs = [l.store(h0), l.store(h1), l.store(h2)];
+        let places = half * LANES..(half + 1) * LANES;
+        for (lane, (tag, once)) in tags[places.clone()].iter_mut().zip(&once[places]).enumerate() {
+            *tag = once.finish([limbs[0][lane], limbs[1][lane], limbs[2][lane]]);
         }
-        h[half] = absorb(l, h[half], lengths, &keys[half]);
     }
-    let limbs = h.map(|h| h.map(|limb| l.store(limb)));
-    core::array::from_fn(|i| {
-        let [h0, h1, h2] = limbs[i / LANES];
-        let lane = i % LANES;
-        once[i].finish([h0[lane], h1[lane], h2[lane]])
-    })
+    tags
+}
+
+/// Places of eight blocks in a row.
+const SIDE_BY_SIDE: [usize; LANES] = [0, 16, 32, 48, 64, 80, 96, 112];
+
+/// The last `rest` bytes of eight bodies, filled up with zeros.
+fn last_blocks(
+    m: &Strided<'_>,
+    starts: &[usize; LANES],
+    rest: usize,
+) -> [[u8; BLOCK_BYTES]; LANES] {
+    let mut last = [[0; BLOCK_BYTES]; LANES];
+    for (last, start) in last.iter_mut().zip(starts) {
+        let end = start + m.body_bytes();
+        *last = padded(&m.bytes()[end - rest..end]);
+    }
+    last
+}
+
+/// From the first half of a row of key block 0.
+fn one_time_key(row: &[u32; WORDS]) -> OneTimeKey {
+    let quarter = |words: &[u32]| words.iter().rev().fold(0, |x, w| x << 32 | u128::from(*w));
+    OneTimeKey::new(quarter(&row[..4]), quarter(&row[4..8]))
 }
 
 fn wipe_blocks(rows: &mut Blocks) {

@@ -20,7 +20,10 @@ pub fn keys<L: Words>(l: L, keys: &[[u8; 32]; WORDS]) -> Keys<L> {
             word[place] = u32::from_le_bytes(*bytes);
         }
     }
-    let keys = words.map(|word| l.load_words(&word));
+    let mut keys = [l.words(0); 8];
+    for (key, word) in keys.iter_mut().zip(&words) {
+        *key = l.load_words(word);
+    }
     words = [[0; WORDS]; 8];
     zeroize::optimization_barrier(&words);
     keys
@@ -30,10 +33,12 @@ pub fn keys<L: Words>(l: L, keys: &[[u8; 32]; WORDS]) -> Keys<L> {
 #[inline(always)]
 pub fn blocks<L: Words>(l: L, keys: &Keys<L>, counter: u32, out: &mut Blocks) {
     let zero = l.words(0);
-    let [a, b, c, d] = CONSTANTS.map(|word| l.words(word));
-    let [k0, k1, k2, k3, k4, k5, k6, k7] = *keys;
-    let counter = l.words(counter);
-    let begin = [a, b, c, d, k0, k1, k2, k3, k4, k5, k6, k7, counter, zero, zero, zero];
+    let mut begin = [zero; WORDS];
+    for (word, constant) in begin.iter_mut().zip(CONSTANTS) {
+        *word = l.words(constant);
+    }
+    begin[4..12].copy_from_slice(keys);
+    begin[12] = l.words(counter);
     let mut state = begin;
     for _ in 0..10 {
         for i in 0..4 {

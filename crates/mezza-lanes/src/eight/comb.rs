@@ -17,22 +17,29 @@ pub struct Comb(Vec<[Group; 3]>);
 
 impl Comb {
     /// Of the point with this u-coordinate; `None` as [`from_u`] says.
+    #[inline(always)]
     pub fn new<L: Lanes>(l: L, u: &[u8; 32]) -> Option<Self> {
         let point = from_u(l, load(l, &unpack(&[*u])))?;
         let mut multiples = first_multiples(l, point);
         let (mut x, mut y) = (Fractions::new(WINDOWS), Fractions::new(WINDOWS));
         for _ in 0..WINDOWS {
-            l.outline(|| {
-                x.push(l, multiples.x, multiples.z);
-                y.push(l, multiples.y, multiples.z);
-            });
+            l.outline(
+                #[inline(always)]
+                || {
+                    x.push(l, multiples.x, multiples.z);
+                    y.push(l, multiples.y, multiples.z);
+                },
+            );
             for _ in 0..4 {
                 multiples = double(l, multiples);
             }
         }
         let points = x.quotients(l).into_iter().zip(y.quotients(l));
         let windows = points.map(|(x, y)| {
-            let Ready { plus, minus, txy } = l.outline(|| ready(l, load(l, &x), load(l, &y)));
+            let Ready { plus, minus, txy } = l.outline(
+                #[inline(always)]
+                || ready(l, load(l, &x), load(l, &y)),
+            );
             [store(l, plus), store(l, minus), store(l, txy)]
         });
         Some(Self(windows.collect()))
@@ -54,12 +61,16 @@ impl Comb {
 }
 
 /// (j + 1) P in lane j. Classes: R -> R.
+#[inline(always)]
 fn first_multiples<L: Lanes>(l: L, point: Point<Fe<L>>) -> Point<Fe<L>> {
     let mut fractions = [Fractions::new(1), Fractions::new(1)];
-    l.outline(|| {
-        fractions[0].push(l, point.x, point.z);
-        fractions[1].push(l, point.y, point.z);
-    });
+    l.outline(
+        #[inline(always)]
+        || {
+            fractions[0].push(l, point.x, point.z);
+            fractions[1].push(l, point.y, point.z);
+        },
+    );
     let [x, y] = fractions.map(|fraction| load(l, &fraction.quotients(l)[0]));
     let point = ready(l, x, y);
     let mut multiples = identity(l);

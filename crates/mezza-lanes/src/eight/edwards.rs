@@ -3,8 +3,8 @@
 //! cases.
 
 use super::field::{
-    Fe, add_raw, add_red, blend, canonical, carry, constant, is_zero, mul_cold, mul_raw, pow_p58,
-    small, sqr_n_cold, sqr_raw, sub_raw, sub_red,
+    Fe, add_raw, add_red, blend, canonical, carry, constant, is_zero, mul, mul_cold, mul_raw,
+    pow_p58, small, sqr, sqr_n_cold, sqr_raw, sub_raw, sub_red,
 };
 use crate::lanes::Lanes;
 
@@ -66,16 +66,23 @@ pub fn look_up<L: Lanes>(
     minus: u8,
     zero: u8,
 ) -> Ready<Fe<L>> {
-    let pick = |a: Fe<L>, neutral: u64| {
-        let picked = a.map(|limb| l.permute(index, limb));
-        blend(l, zero, picked, small(l, neutral))
-    };
-    let (plus, less) = (pick(window.plus, 1), pick(window.minus, 1));
+    let plus = entry(l, window.plus, index, zero, 1);
+    let less = entry(l, window.minus, index, zero, 1);
     Ready {
         plus: blend(l, minus, plus, less),
         minus: blend(l, minus, less, plus),
-        txy: pick(window.txy, 0),
+        txy: entry(l, window.txy, index, zero, 0),
     }
+}
+
+/// One element of the entry; `neutral` for a zero digit.
+#[inline(always)]
+fn entry<L: Lanes>(l: L, lanes: Fe<L>, index: L::V, zero: u8, neutral: u64) -> Fe<L> {
+    let mut out = lanes;
+    for limb in &mut out {
+        *limb = l.permute(index, *limb);
+    }
+    blend(l, zero, out, small(l, neutral))
 }
 
 /// p + q, or p - q in the lanes of `minus`, where `q` has y + x and y - x changed already: the
@@ -94,27 +101,33 @@ pub fn add<L: Lanes>(l: L, p: Point<Fe<L>>, q: Ready<Fe<L>>, minus: u8) -> Point
 
 /// 2 p. Classes: R -> R.
 pub fn double<L: Lanes>(l: L, p: Point<Fe<L>>) -> Point<Fe<L>> {
-    l.outline(|| {
-        let (a, b) = (carry(l, sqr_raw(l, p.x)), carry(l, sqr_raw(l, p.y)));
-        let zz = sqr_raw(l, p.z);
-        let h = add_red(l, a, b);
-        let both = carry(l, sqr_raw(l, add_red(l, p.x, p.y)));
-        let (e, g) = (sub_red(l, h, both), sub_red(l, a, b));
-        let f = carry(l, add_raw(l, add_raw(l, zz, zz), g));
-        let product = |a, b| carry(l, mul_raw(l, a, b));
-        Point { x: product(e, f), y: product(g, h), z: product(f, g), t: product(e, h) }
-    })
+    l.outline(
+        #[inline(always)]
+        || {
+            let (a, b) = (sqr(l, p.x), sqr(l, p.y));
+            let zz = sqr_raw(l, p.z);
+            let h = add_red(l, a, b);
+            let both = sqr(l, add_red(l, p.x, p.y));
+            let (e, g) = (sub_red(l, h, both), sub_red(l, a, b));
+            let f = carry(l, add_raw(l, add_raw(l, zz, zz), g));
+            Point { x: mul(l, e, f), y: mul(l, g, h), z: mul(l, f, g), t: mul(l, e, h) }
+        },
+    )
 }
 
 /// [`add`] where speed does not matter. Classes: R, R -> R.
 pub fn add_cold<L: Lanes>(l: L, p: Point<Fe<L>>, q: Ready<Fe<L>>) -> Point<Fe<L>> {
-    l.outline(|| {
-        let sum = add(l, p, q, 0);
-        Point { x: carry(l, sum.x), y: carry(l, sum.y), z: carry(l, sum.z), t: carry(l, sum.t) }
-    })
+    l.outline(
+        #[inline(always)]
+        || {
+            let sum = add(l, p, q, 0);
+            Point { x: carry(l, sum.x), y: carry(l, sum.y), z: carry(l, sum.z), t: carry(l, sum.t) }
+        },
+    )
 }
 
 /// x and y, made ready. Classes: R, R -> canonical.
+#[inline(always)]
 pub fn ready<L: Lanes>(l: L, x: Fe<L>, y: Fe<L>) -> Ready<Fe<L>> {
     let d2 = add_red(l, constant(l, D), constant(l, D));
     Ready {
@@ -129,6 +142,7 @@ pub fn ready<L: Lanes>(l: L, x: Fe<L>, y: Fe<L>) -> Ready<Fe<L>> {
 ///
 /// y = (u - 1) / (u + 1) and x^2 = (y^2 - 1) / (d y^2 + 1) = -4u / (d n^2 + m^2) with n = u - 1,
 /// m = u + 1. For m = 0 that is 1 / d, which has no root.
+#[inline(always)]
 pub fn from_u<L: Lanes>(l: L, u: Fe<L>) -> Option<Point<Fe<L>>> {
     let one = small(l, 1);
     let (n, m) = (sub_red(l, u, one), add_red(l, u, one));
@@ -144,15 +158,17 @@ pub fn from_u<L: Lanes>(l: L, u: Fe<L>) -> Option<Point<Fe<L>>> {
 }
 
 /// The square root of a / b, if it has one. Classes: R, R -> R.
+#[inline(always)]
 fn root_of_quotient<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Option<Fe<L>> {
     let b3 = mul_cold(l, sqr_n_cold(l, b, 1), b);
     let b7 = mul_cold(l, sqr_n_cold(l, b3, 1), b);
     let power = pow_p58(l, mul_cold(l, a, b7));
     let root = mul_cold(l, mul_cold(l, a, b3), power);
     let square = mul_cold(l, sqr_n_cold(l, root, 1), b);
-    let vanishes = |x| is_zero(l, canonical(l, x)) != 0;
-    if vanishes(sub_red(l, square, a)) {
+    if is_zero(l, canonical(l, sub_red(l, square, a))) != 0 {
         return Some(root);
     }
-    vanishes(add_red(l, square, a)).then(|| mul_cold(l, root, constant(l, I)))
+    let is_minus = is_zero(l, canonical(l, add_red(l, square, a))) != 0;
+    let turned = mul_cold(l, root, constant(l, I));
+    is_minus.then_some(turned)
 }

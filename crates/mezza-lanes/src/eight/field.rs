@@ -26,7 +26,11 @@ pub const P: [u64; 5] = [MASK_51 - 18, MASK_51, MASK_51, MASK_51, MASK_51];
 /// Classes: any of the constant.
 #[inline(always)]
 pub fn constant<L: Lanes>(l: L, limbs: [u64; 5]) -> Fe<L> {
-    limbs.map(|limb| l.splat(limb))
+    let mut out = [l.splat(limbs[0]); 5];
+    for i in 1..5 {
+        out[i] = l.splat(limbs[i]);
+    }
+    out
 }
 
 /// A small number. Classes: canonical for one below 2^51.
@@ -38,13 +42,13 @@ pub fn small<L: Lanes>(l: L, x: u64) -> Fe<L> {
 /// Classes: any of what was stored.
 #[inline(always)]
 pub fn load<L: Lanes>(l: L, group: &Group) -> Fe<L> {
-    [0, 1, 2, 3, 4].map(|i| l.load(&group[i]))
+    [l.load(&group[0]), l.load(&group[1]), l.load(&group[2]), l.load(&group[3]), l.load(&group[4])]
 }
 
 /// Back to memory.
 #[inline(always)]
 pub fn store<L: Lanes>(l: L, a: Fe<L>) -> Group {
-    a.map(|limb| l.store(limb))
+    [l.store(a[0]), l.store(a[1]), l.store(a[2]), l.store(a[3]), l.store(a[4])]
 }
 
 /// `b` where `mask` is set. Classes: the larger of both.
@@ -98,8 +102,11 @@ pub fn add_red<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
 /// One pass of carries, all limbs at once. Classes: wide -> R.
 #[inline(always)]
 pub fn carry<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
-    let over = a.map(|limb| l.shr::<51>(limb));
-    let mut out = a.map(|limb| l.and(limb, l.splat(MASK_51)));
+    let (mut over, mut out) = (a, a);
+    for i in 0..5 {
+        over[i] = l.shr::<51>(a[i]);
+        out[i] = l.and(a[i], l.splat(MASK_51));
+    }
     // 2^255 = 19 modulo p.
     out[0] = l.lo(out[0], over[4], l.splat(19));
     for i in 1..5 {
@@ -204,18 +211,24 @@ pub fn sqr<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
 
 /// [`mul`] where speed does not matter and the size of the code does. Classes: R, R -> R.
 pub fn mul_cold<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
-    l.outline(|| mul(l, a, b))
+    l.outline(
+        #[inline(always)]
+        || mul(l, a, b),
+    )
 }
 
 /// a to the power 2^n, likewise. Classes: R -> R.
 pub fn sqr_n_cold<L: Lanes>(l: L, a: Fe<L>, n: u32) -> Fe<L> {
-    l.outline(|| {
-        let mut out = a;
-        for _ in 0..n {
-            out = sqr(l, out);
-        }
-        out
-    })
+    l.outline(
+        #[inline(always)]
+        || {
+            let mut out = a;
+            for _ in 0..n {
+                out = sqr(l, out);
+            }
+            out
+        },
+    )
 }
 
 /// The number below p. Classes: R -> canonical.

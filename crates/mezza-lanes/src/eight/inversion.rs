@@ -25,6 +25,7 @@ impl Fractions {
     }
 
     /// Every X / Z, canonical.
+    #[inline(always)]
     pub fn quotients<L: Lanes>(self, l: L) -> Vec<Group> {
         let mut product = small(l, 1);
         let mut before = Vec::with_capacity(self.0.len());
@@ -36,7 +37,7 @@ impl Fractions {
         for (before, [x, z]) in before.iter_mut().zip(&self.0).rev() {
             let quotient = mul_cold(l, load(l, x), mul_cold(l, inverse, load(l, before)));
             inverse = mul_cold(l, inverse, load(l, z));
-            *before = l.outline(|| store(l, canonical(l, quotient)));
+            *before = store(l, canonical(l, quotient));
         }
         before
     }

@@ -28,10 +28,11 @@ pub fn key<L: Lanes>(l: L, keys: &[OneTimeKey]) -> Key<L::V> {
             limb[lane] = r;
         }
     }
-    let [r0, r1, r2, s1, s2] = limbs.map(|limb| l.load(&limb));
+    let [r0, r1, r2, s1, s2] = &limbs;
+    let key = Key { r: [l.load(r0), l.load(r1), l.load(r2)], s: [l.load(s1), l.load(s2)] };
     limbs = [[0; LANES]; 5];
     zeroize::optimization_barrier(&limbs);
-    Key { r: [r0, r1, r2], s: [s1, s2] }
+    key
 }
 
 /// Sixteen bytes at eight places, with bit 128 set. Classes: any bytes -> block.
@@ -40,7 +41,7 @@ pub fn key<L: Lanes>(l: L, keys: &[OneTimeKey]) -> Key<L::V> {
 /// If a place is less than 16 bytes from the end.
 #[inline(always)]
 pub fn block<L: Lanes>(l: L, bytes: &[u8], at: &[usize; LANES]) -> [L::V; 3] {
-    split(l, l.gather(bytes, at), l.gather(bytes, &at.map(|at| at + 8)))
+    split(l, l.gather(bytes, at), l.gather(&bytes[8..], at))
 }
 
 /// Two words of 64 bits into limbs. Classes: any, any -> block.
@@ -57,20 +58,31 @@ pub fn split<L: Lanes>(l: L, low: L::V, high: L::V) -> [L::V; 3] {
 /// (h + m) r. Classes: sum, block, key -> sum.
 #[inline(always)]
 pub fn absorb<L: Lanes>(l: L, h: [L::V; 3], m: [L::V; 3], key: &Key<L::V>) -> [L::V; 3] {
-    let [h0, h1, h2] = [l.add(h[0], m[0]), l.add(h[1], m[1]), l.add(h[2], m[2])];
+    let h = [l.add(h[0], m[0]), l.add(h[1], m[1]), l.add(h[2], m[2])];
     let ([r0, r1, r2], [s1, s2]) = (key.r, key.s);
-    let zero = l.splat(0);
-    let low = |a, b, c| l.lo(l.lo(l.lo(zero, h0, a), h1, b), h2, c);
-    let high = |a, b, c| l.hi(l.hi(l.hi(zero, h0, a), h1, b), h2, c);
     let mask = l.splat(MASK_44);
     // Bits 52.. of a limb weigh 2^8 in the one above, 2^10 above the top one of 42 bits.
-    let d0 = low(r0, s2, s1);
-    let over = l.add(l.shr::<44>(d0), l.shl::<8>(high(r0, s2, s1)));
-    let d1 = l.add(low(r1, r0, s2), over);
-    let over = l.add(l.shr::<44>(d1), l.shl::<8>(high(r1, r0, s2)));
-    let d2 = l.add(low(r2, r1, r0), over);
-    let over = l.add(l.shr::<42>(d2), l.shl::<10>(high(r2, r1, r0)));
+    let (d0, high) = dot(l, h, [r0, s2, s1]);
+    let over = l.add(l.shr::<44>(d0), l.shl::<8>(high));
+    let (d1, high) = dot(l, h, [r1, r0, s2]);
+    let d1 = l.add(d1, over);
+    let over = l.add(l.shr::<44>(d1), l.shl::<8>(high));
+    let (d2, high) = dot(l, h, [r2, r1, r0]);
+    let d2 = l.add(d2, over);
+    let over = l.add(l.shr::<42>(d2), l.shl::<10>(high));
     let h0 = l.add(l.and(d0, mask), l.add(l.shl::<2>(over), over));
     let h1 = l.add(l.and(d1, mask), l.shr::<44>(h0));
     [l.and(h0, mask), h1, l.and(d2, l.splat(MASK_42))]
+}
+
+/// The sum of three products: bits 0..52 of each, bits 52..104 of each. Classes: below 2^52 ->
+/// below 3 2^52.
+#[inline(always)]
+fn dot<L: Lanes>(l: L, a: [L::V; 3], b: [L::V; 3]) -> (L::V, L::V) {
+    let (mut low, mut high) = (l.splat(0), l.splat(0));
+    for i in 0..3 {
+        low = l.lo(low, a[i], b[i]);
+        high = l.hi(high, a[i], b[i]);
+    }
+    (low, high)
 }
