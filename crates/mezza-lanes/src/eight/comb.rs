@@ -50,11 +50,12 @@ impl Comb {
     #[inline(always)]
     pub fn products<L: Lanes>(&self, l: L, digits: &Digits) -> (Fe<L>, Fe<L>) {
         let mut sum = identity(l);
-        for (w, [plus, minus, txy]) in self.0.iter().enumerate() {
+        let signs = digits.minus.iter().zip(&digits.zero);
+        let digits = digits.index.iter().zip(signs);
+        for ([plus, minus, txy], (index, (negative, zero))) in self.0.iter().zip(digits) {
             let window = Ready { plus: load(l, plus), minus: load(l, minus), txy: load(l, txy) };
-            let index = l.load(&digits.index[w]);
-            let entry = look_up(l, window, index, digits.minus[w], digits.zero[w]);
-            sum = add(l, sum, entry, digits.minus[w]);
+            let entry = look_up(l, window, l.load(index), *negative, *zero);
+            sum = add(l, sum, entry, *negative);
         }
         (add_raw(l, sum.z, sum.y), sub_raw(l, sum.z, sum.y))
     }
