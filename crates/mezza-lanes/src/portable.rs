@@ -18,6 +18,11 @@ use crate::{FixedPoint, Kernel, Scalar, Strided};
 /// Points that share an inversion: it costs as much as a quarter of a product from the table.
 const INVERSION_GROUP: usize = 64;
 
+/// Bytes of a block of ChaCha20.
+const BLOCK_BYTES: usize = 64;
+/// Bytes of the key stream that are made at once.
+const CHUNK_BYTES: usize = 4 * BLOCK_BYTES;
+
 /// The zero-size kernel.
 pub struct Portable;
 
@@ -66,8 +71,8 @@ impl Kernel for Portable {
     fn seal_each(&self, keys: &[[u8; 32]], mut m: Strided<'_>) {
         assert_eq!(keys.len(), m.count(), "a key for each message");
         for (key, (body, tag)) in keys.iter().zip(m.messages()) {
-            let (mut stream, once) = begin(key);
-            stream.apply_keystream(body);
+            let (stream, once) = Stream::new(key);
+            stream.apply(body);
             *tag = once.tag(body);
         }
     }
@@ -75,9 +80,9 @@ impl Kernel for Portable {
     fn open_each(&self, keys: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
         assert!(keys.len() == m.count() && keys.len() == ok.len(), "a key and a flag each");
         for ((key, (body, tag)), ok) in keys.iter().zip(m.messages()).zip(ok) {
-            let (mut stream, once) = begin(key);
+            let (stream, once) = Stream::new(key);
             *ok = once.tag(body).ct_eq(tag).unwrap_u8();
-            stream.apply_keystream(body);
+            stream.apply(body);
             keep_if(*ok, body);
         }
     }
@@ -116,12 +121,42 @@ fn fixed(table: &EdwardsBasepointTable, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
     points.iter_mut().for_each(Zeroize::zeroize);
 }
 
-/// The key stream from block 1 on, and what block 0 is for.
-fn begin(key: &[u8; 32]) -> (ChaCha20, OneTimeKey) {
-    let mut stream = ChaCha20::new(key.into(), &Nonce::default());
-    let mut block = [0; 64];
-    stream.apply_keystream(&mut block);
-    let [r, s] = [0, 1].map(|i| u128::from_le_bytes(block.as_chunks().0[i]));
-    wipe(&mut block);
-    (stream, OneTimeKey::new(r, s))
+/// The key stream of a message, four blocks at a time: that is what the cipher has a fast path for.
+struct Stream {
+    cipher: ChaCha20,
+    chunk: [u8; CHUNK_BYTES],
+}
+
+impl Stream {
+    /// The first chunk, and what its block 0 is for.
+    fn new(key: &[u8; 32]) -> (Self, OneTimeKey) {
+        let cipher = ChaCha20::new(key.into(), &Nonce::default());
+        let mut stream = Self { cipher, chunk: [0; CHUNK_BYTES] };
+        stream.cipher.apply_keystream(&mut stream.chunk);
+        let [r, s] = [0, 1].map(|i| u128::from_le_bytes(stream.chunk.as_chunks().0[i]));
+        (stream, OneTimeKey::new(r, s))
+    }
+
+    /// Encrypts or decrypts the body.
+    fn apply(mut self, body: &mut [u8]) {
+        let (first, rest) = body.split_at_mut(body.len().min(CHUNK_BYTES - BLOCK_BYTES));
+        xor(first, &self.chunk[BLOCK_BYTES..]);
+        for part in rest.chunks_mut(CHUNK_BYTES) {
+            self.chunk.fill(0);
+            self.cipher.apply_keystream(&mut self.chunk);
+            xor(part, &self.chunk);
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        wipe(&mut self.chunk);
+    }
+}
+
+fn xor(text: &mut [u8], stream: &[u8]) {
+    for (byte, key) in text.iter_mut().zip(stream) {
+        *byte ^= key;
+    }
 }
