@@ -34,6 +34,24 @@ fn mix_20_the_check_values_of_the_specification() {
     near(laplace_rho(2.0, 0.01), 9.966_419_17e-5, 1e-9);
 }
 
+/// Google's dp-accounting 0.6.0, `PLDAccountant` of k Gaussian events with noise multiplier
+/// sigma / sqrt(8), or sigma / sqrt(2) for calls: the true delta, which no bound may undercut.
+#[test]
+fn mix_20_no_result_is_below_that_of_an_independent_accountant() {
+    let cases = [
+        (Service::Conversation, 6_892, 240_000, LN_2, 2.036_239e-5),
+        (Service::Conversation, 2_360, 240_000, LN_10, 1.799_871e-5),
+        (Service::Conversation, 446, 1_000, LN_2, 1.962_759e-5),
+        (Service::Conversation, 2_308, 240_000, 3.0, 1.401_657e-7),
+        (Service::Call, 417, 3_500, LN_2, 1.976_187e-5),
+        (Service::Invitation, 223, 1_000, LN_2, 1.962_759e-5),
+    ];
+    for (service, sigma, k, eps, least) in cases {
+        let (ours, _) = divergence_delta(&[spent(service, Mode::Gauss, (0, sigma), k)], eps);
+        assert!((least..6.0 * least).contains(&ours), "{service:?}, sigma {sigma}: {ours}");
+    }
+}
+
 #[test]
 fn mix_20_the_presets_keep_their_promises_and_no_less_noise_would() {
     let call = |law| spent(Service::Call, Mode::Gauss, law, 1);
