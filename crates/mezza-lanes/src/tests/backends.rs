@@ -115,5 +115,6 @@ fn lanes_2_a_token_is_there_if_cpu_and_system_have_all_features() {
         && std::is_x86_feature_detected!("avx512bw");
     assert_eq!(crate::avx512::Ifma::detect().is_some(), all);
     assert_eq!(crate::ifma().is_some(), all);
+    std::println!("kernel: {}", crate::kernel().name());
     assert_eq!(crate::kernel().name(), if all { "ifma" } else { "portable" });
 }

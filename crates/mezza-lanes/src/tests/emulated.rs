@@ -37,18 +37,22 @@ impl Lanes for Emulated {
         v
     }
 
+    #[inline(never)]
     fn add(self, a: Self::V, b: Self::V) -> Self::V {
         zip(a, b, sum)
     }
 
+    #[inline(never)]
     fn sub(self, a: Self::V, b: Self::V) -> Self::V {
         zip(a, b, |a, b| a.checked_sub(b).expect("a lane below zero"))
     }
 
+    #[inline(never)]
     fn and(self, a: Self::V, mask: Self::V) -> Self::V {
         zip(a, mask, |a, mask| a & mask)
     }
 
+    #[inline(never)]
     fn shl<const N: u32>(self, a: Self::V) -> Self::V {
         a.map(|a| {
             assert!(a.leading_zeros() >= N, "a bit lost");
@@ -56,30 +60,37 @@ impl Lanes for Emulated {
         })
     }
 
+    #[inline(never)]
     fn shr<const N: u32>(self, a: Self::V) -> Self::V {
         a.map(|a| a >> N)
     }
 
+    #[inline(never)]
     fn lo(self, acc: Self::V, a: Self::V, b: Self::V) -> Self::V {
         zip(acc, zip(a, b, |a, b| product(a, b) as u64 & (OPERAND - 1)), sum)
     }
 
+    #[inline(never)]
     fn hi(self, acc: Self::V, a: Self::V, b: Self::V) -> Self::V {
         zip(acc, zip(a, b, |a, b| (product(a, b) >> 52) as u64), sum)
     }
 
+    #[inline(never)]
     fn blend(self, mask: u8, a: Self::V, b: Self::V) -> Self::V {
         core::array::from_fn(|j| if mask >> j & 1 == 1 { b[j] } else { a[j] })
     }
 
+    #[inline(never)]
     fn permute(self, index: Self::V, a: Self::V) -> Self::V {
         index.map(|i| a[usize::try_from(i).expect("an index")])
     }
 
+    #[inline(never)]
     fn is_zero(self, a: Self::V) -> u8 {
         (0..LANES).fold(0, |mask, j| mask | u8::from(a[j] == 0) << j)
     }
 
+    #[inline(never)]
     fn gather(self, bytes: &[u8], at: &[usize; LANES]) -> Self::V {
         at.map(|at| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes")))
     }
@@ -104,18 +115,22 @@ impl Words for Emulated {
         w
     }
 
+    #[inline(never)]
     fn add_words(self, a: Self::W, b: Self::W) -> Self::W {
         core::array::from_fn(|j| a[j].wrapping_add(b[j]))
     }
 
+    #[inline(never)]
     fn xor_words(self, a: Self::W, b: Self::W) -> Self::W {
         core::array::from_fn(|j| a[j] ^ b[j])
     }
 
+    #[inline(never)]
     fn rotl<const N: i32>(self, a: Self::W) -> Self::W {
         a.map(|a| a.rotate_left(N.unsigned_abs()))
     }
 
+    #[inline(never)]
     fn transpose(self, rows: [Self::W; WORDS]) -> [Self::W; WORDS] {
         core::array::from_fn(|j| core::array::from_fn(|i| rows[i][j]))
     }

@@ -2,6 +2,8 @@
 
 use super::{Frame, kernels};
 use crate::{BASE, Kernel, Scalar};
+use chacha20::ChaCha20;
+use chacha20::cipher::{KeyIvInit, StreamCipher};
 use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
 use curve25519_dalek::montgomery::MontgomeryPoint;
@@ -138,6 +140,33 @@ fn groups_of_every_size() {
             assert_eq!(shared(kernel, &all[1], &all[..n]), products[..n], "{n}");
             assert_eq!(fixed(kernel, &BASE, &all[..n]), public[..n], "{n}");
             assert_eq!(each(kernel, &all[..n], &std::vec![BASE; n]), public[..n], "{n}");
+        }
+    }
+}
+
+/// Random scalars and points, 256 at a time through every kernel, one at a time through dalek.
+/// `MEZZA_TEST_LANES=1000000 cargo test -p mezza-lanes a_million` takes that many.
+#[test]
+fn a_million_products_if_asked_for() {
+    let count = option_env!("MEZZA_TEST_LANES").and_then(|n| n.parse().ok()).unwrap_or(512);
+    let mut chance = ChaCha20::new(&[7; 32].into(), &chacha20::Nonce::default());
+    let mut random = |words: &mut [[u8; 32]]| {
+        words.as_flattened_mut().fill(0);
+        chance.apply_keystream(words.as_flattened_mut());
+    };
+    let (mut k, mut u) = ([[0; 32]; 256], [[0; 32]; 256]);
+    for _ in 0..usize::div_ceil(count, k.len()) {
+        random(&mut k);
+        random(&mut u);
+        // One in eight is a multiple of the base point: half of the others are of the twist.
+        u.iter_mut().step_by(8).zip(&k).for_each(|(u, k)| *u = dalek(k, &BASE));
+        let right = k.iter().zip(&u).map(|(k, u)| dalek(k, u)).collect::<Vec<_>>();
+        let one = u.iter().map(|u| dalek(&k[0], u)).collect::<Vec<_>>();
+        let base = k.iter().map(|k| dalek(k, &u[0])).collect::<Vec<_>>();
+        for kernel in kernels() {
+            assert_eq!(each(kernel, &k, &u), right, "{}", kernel.name());
+            assert_eq!(shared(kernel, &k[0], &u), one, "{}", kernel.name());
+            assert_eq!(fixed(kernel, &u[0], &k), base, "{}", kernel.name());
         }
     }
 }
