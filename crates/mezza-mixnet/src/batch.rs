@@ -2,6 +2,8 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Deref;
 
 use mezza_core::Secret;
 use rand_chacha::ChaCha20Rng;
@@ -33,9 +35,50 @@ fn front(key: &[u8; 32]) -> u128 {
     key[..16].iter().fold(0, |sum, byte| (sum << 8) | u128::from(*byte))
 }
 
-/// A secret order of a batch. Wiped when it goes.
+/// Places in a batch, which together are its secret order. Wiped when they go, and silent.
 #[derive(Default, PartialEq, Eq)]
-pub struct Permutation(Vec<u32>);
+pub struct Places(Vec<u32>);
+
+impl From<Vec<u32>> for Places {
+    fn from(places: Vec<u32>) -> Self {
+        Self(places)
+    }
+}
+
+impl FromIterator<u32> for Places {
+    /// Room for all is made at once, so that growing leaves no copy behind.
+    fn from_iter<I: IntoIterator<Item = u32>>(places: I) -> Self {
+        let places = places.into_iter();
+        let (least, most) = places.size_hint();
+        let mut all = Vec::with_capacity(most.unwrap_or(least));
+        all.extend(places);
+        Self(all)
+    }
+}
+
+impl Deref for Places {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Places({})", self.0.len())
+    }
+}
+
+/// A secret order of a batch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Permutation(Places);
 
 impl Permutation {
     /// A uniform permutation of `0..count`: Fisher-Yates, its indices by rejection (Lemire 2019)
@@ -46,10 +89,10 @@ impl Permutation {
     pub fn draw(seed: &Secret<32>, count: usize) -> Self {
         assert!(u32::try_from(count).is_ok(), "a batch is shorter");
         let mut rng = ChaCha20Rng::from_seed(*seed.expose());
-        let mut places = (0..count as u32).collect::<Vec<_>>();
+        let mut places = (0..count as u32).collect::<Places>();
         for last in (1..count as u32).rev() {
             let chosen = below(last + 1, &mut rng);
-            places.swap(last as usize, chosen as usize);
+            places.0.swap(last as usize, chosen as usize);
         }
         Self(places)
     }
@@ -72,18 +115,6 @@ impl Permutation {
     /// For each place of the new order, the place in the old one.
     pub fn sources(&self) -> &[u32] {
         &self.0
-    }
-}
-
-impl Drop for Permutation {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-impl core::fmt::Debug for Permutation {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Permutation({})", self.0.len())
     }
 }
 

@@ -82,7 +82,7 @@ pub fn wrap<B: Backend>(
     let layers = settings.layers();
     let (outermost, behind) = layers.split_first()?;
     let size = outermost.id.service.innermost_bytes();
-    if pairs.len() * size != inner.len() {
+    if pairs.is_empty() || pairs.len() * size != inner.len() {
         return None;
     }
     let wrapped = wrap_layers(kernel, Multiply::Ladders, behind, (inner, size), rng);

@@ -28,6 +28,7 @@ use mezza_core::Wiping;
 use mezza_lanes::{Kernel, Scalar};
 
 use crate::RoundId;
+use crate::batch::Places;
 use crate::keys::Keys;
 use crate::onion::{self, Layer, Tables, Unwrapped};
 
@@ -64,7 +65,7 @@ pub enum Done {
     Shuffle(Shuffled),
     Match(Replies),
     Publish(Vec<Vec<u8>>),
-    Seal(Vec<u8>),
+    Seal(Wiping<Vec<u8>>),
     Trap(u32),
 }
 
@@ -78,8 +79,14 @@ pub enum Urgency {
 }
 
 impl Job {
-    /// Does the work.
+    /// Does the work. What seeds and keys left on the stack is overwritten (MIX-14).
     pub fn run(&self, kernel: &dyn Kernel) -> Done {
+        let done = self.work(kernel);
+        mezza_lanes::scrub();
+        done
+    }
+
+    fn work(&self, kernel: &dyn Kernel) -> Done {
         match self {
             Self::Table(job) => Done::Table(Tables::new(kernel, &job.layers)),
             Self::Noise(job) => Done::Noise(job.run(kernel)),
@@ -88,7 +95,8 @@ impl Job {
             Self::Match(job) => Done::Match(job.run()),
             Self::Publish(job) => Done::Publish(job.run()),
             Self::Seal(job) => {
-                Done::Seal(onion::seal_replies(kernel, &job.back, &job.replies, job.size))
+                let sealed = onion::seal_replies(kernel, &job.back, &job.replies, job.size);
+                Done::Seal(Wiping::new(sealed))
             }
             Self::Trap(job) => Done::Trap(job.run(kernel)),
         }
@@ -144,9 +152,7 @@ pub struct UnwrapJob {
 impl UnwrapJob {
     fn run(&self, kernel: &dyn Kernel) -> Unwrapped {
         let mut onions = Wiping::new(Vec::clone(&self.onions));
-        let unwrapped = onion::unwrap(kernel, &self.secret, &self.layer, &mut onions, self.size);
-        mezza_lanes::scrub();
-        unwrapped
+        onion::unwrap(kernel, &self.secret, &self.layer, &mut onions, self.size)
     }
 }
 
@@ -162,5 +168,5 @@ pub struct SealJob {
     /// Bytes of each.
     pub size: usize,
     /// To which onion of the batch each one goes.
-    pub targets: Vec<u32>,
+    pub targets: Places,
 }

@@ -49,7 +49,7 @@ impl Layer {
 #[derive(Debug, Default)]
 pub struct Unwrapped {
     /// The next layer of each onion, one behind the other; zeros where an onion is bad.
-    pub inner: Vec<u8>,
+    pub inner: Wiping<Vec<u8>>,
     /// The key for each reply.
     pub back: Keys,
     /// 1 for an onion that opened, else 0.
@@ -60,8 +60,7 @@ pub struct Unwrapped {
 
 /// Takes one layer off each onion of `size` bytes.
 ///
-/// An onion whose Z is 0 or that does not open is bad. Which ones are bad does not show in the
-/// time.
+/// An onion whose Z is 0 or that does not open is bad.
 ///
 /// # Panics
 /// If `onions` is no whole number of onions, or `size` holds no layer: the caller checks counts.
@@ -87,7 +86,7 @@ pub fn unwrap(
     let mut opened = vec![0; count];
     let inner_bytes = size - LAYER_BYTES;
     kernel.open_each(&forward, Strided::new(onions, size, KEY_BYTES, inner_bytes), &mut opened);
-    let mut inner = Vec::with_capacity(count * inner_bytes);
+    let mut inner = Wiping::new(Vec::with_capacity(count * inner_bytes));
     for (i, onion) in onions.chunks_exact(size).enumerate() {
         opened[i] &= u8::from(shared[i] != [0; 32]);
         inner.extend_from_slice(&onion[KEY_BYTES..KEY_BYTES + inner_bytes]);

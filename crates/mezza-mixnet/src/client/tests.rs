@@ -190,7 +190,7 @@ fn what_a_client_wraps_the_mixes_open_and_their_replies_it_reads() {
         let size = Service::Conversation.onion_bytes(3 - i);
         let got = crate::onion::unwrap(portable(), &secret, layer, &mut batch, size);
         assert_eq!(got.opened, [1, 1]);
-        batch = got.inner;
+        batch = got.inner.to_vec();
         backs.push(got.back);
     }
     assert_eq!(batch, inner);

@@ -7,13 +7,13 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
 use crate::RoundId;
-use crate::batch::{Permutation, Reply, doubles, matched};
+use crate::batch::{Permutation, Places, Reply, doubles, matched};
 use crate::onion::Unwrapped;
 use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, Service, TOKEN_BYTES};
 use crate::wire::{bucket, filter};
 
 /// Which onions of a batch go on: those that opened and whose key nobody used before.
-fn kept(parts: &[Unwrapped]) -> Vec<u32> {
+fn kept(parts: &[Unwrapped]) -> Places {
     let keys: Vec<[u8; 32]> = parts.iter().flat_map(|part| part.keys.iter().copied()).collect();
     let opened = parts.iter().flat_map(|part| part.opened.iter());
     let places = doubles(&keys).into_iter().zip(opened).zip(0_u32..);
@@ -25,10 +25,10 @@ fn gathered(
     parts: &[Unwrapped],
     size: usize,
     places: &[u32],
-    noise: &[Vec<u8>],
+    noise: &[Wiping<Vec<u8>>],
 ) -> Wiping<Vec<u8>> {
     let inner: Vec<&[u8]> = parts.iter().flat_map(|part| part.inner.chunks_exact(size)).collect();
-    let own: usize = noise.iter().map(Vec::len).sum();
+    let own: usize = noise.iter().map(|part| part.len()).sum();
     let mut out = Wiping::new(Vec::with_capacity(size * places.len() + own));
     for place in places {
         out.extend_from_slice(inner[*place as usize]);
@@ -47,7 +47,7 @@ pub struct ShuffleJob {
     /// The batch, in its order.
     pub parts: Vec<Unwrapped>,
     /// Own noise, in its order.
-    pub noise: Vec<Vec<u8>>,
+    pub noise: Vec<Wiping<Vec<u8>>>,
     /// Bytes of each onion.
     pub size: usize,
     /// Of the permutation.
@@ -58,11 +58,11 @@ pub struct ShuffleJob {
 #[derive(Debug, Default)]
 pub struct Shuffled {
     /// Which onions of the input go on.
-    pub kept: Vec<u32>,
+    pub kept: Places,
     /// For each place of the output its place in `kept`, or behind it in the noise.
     pub order: Permutation,
     /// The output, contiguous.
-    pub batch: Vec<u8>,
+    pub batch: Wiping<Vec<u8>>,
 }
 
 impl ShuffleJob {
@@ -70,7 +70,7 @@ impl ShuffleJob {
         let kept = kept(&self.parts);
         let all = gathered(&self.parts, self.size, &kept, &self.noise);
         let order = Permutation::draw(&self.seed, all.len() / self.size);
-        let mut batch = Vec::with_capacity(all.len());
+        let mut batch = Wiping::new(Vec::with_capacity(all.len()));
         for source in order.sources() {
             let from = *source as usize * self.size;
             batch.extend_from_slice(&all[from..from + self.size]);
@@ -94,9 +94,9 @@ pub struct MatchJob {
 #[derive(Debug, Default)]
 pub struct Replies {
     /// Which onions of the input.
-    pub kept: Vec<u32>,
+    pub kept: Places,
     /// 256 bytes for each of them.
-    pub cells: Vec<u8>,
+    pub cells: Wiping<Vec<u8>>,
 }
 
 impl MatchJob {
@@ -108,7 +108,7 @@ impl MatchJob {
         let drops: Vec<[u8; DROP_BYTES]> =
             accesses.chunks_exact(size).filter_map(|a| a.first_chunk().copied()).collect();
         let mut rng = ChaCha20Rng::from_seed(*self.seed.expose());
-        let mut cells = Vec::with_capacity(kept.len() * CELL_BYTES);
+        let mut cells = Wiping::new(Vec::with_capacity(kept.len() * CELL_BYTES));
         for (at, reply) in (0_u32..).zip(matched(&drops)) {
             match reply {
                 Reply::Echo => cells.extend_from_slice(&access(at)[DROP_BYTES..]),
@@ -132,7 +132,7 @@ pub struct PublishJob {
     /// The batch, in its order.
     pub parts: Vec<Unwrapped>,
     /// Own noise: plaintexts.
-    pub noise: Vec<Vec<u8>>,
+    pub noise: Vec<Wiping<Vec<u8>>>,
     /// How many buckets.
     pub buckets: u32,
 }

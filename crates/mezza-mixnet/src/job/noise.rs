@@ -55,7 +55,7 @@ pub struct NoiseJob {
 #[derive(Debug, Default)]
 pub struct Noise {
     /// Onions for the next mix, or plaintexts at the last one.
-    pub onions: Vec<u8>,
+    pub onions: Wiping<Vec<u8>>,
     /// How their replies must come back.
     pub traps: Vec<Trap>,
 }
@@ -80,7 +80,7 @@ impl NoiseJob {
         let Wrapped { onions, back } =
             wrap(kernel, multiply, &self.layers, (&inner, size), &mut rng);
         let traps = (0..self.traps).map(|at| self.trap(at, &inner, &back)).collect();
-        Noise { onions, traps }
+        Noise { onions: Wiping::new(onions), traps }
     }
 
     /// The plaintexts: what a client could have sent, field by field.

@@ -129,7 +129,7 @@ impl<B: Backend> Mix<B> {
     ) -> Result<(), MixError> {
         let (config, policy, _) = self.place(id.service, now)?;
         let (round, own) = (self.rounds.get(&id), config.hash());
-        let Some(Round { stage: Stage::Keyed(_), key, position, .. }) = round else {
+        let Some(Round { stage: Stage::Keyed(_), key, position, config: began, .. }) = round else {
             return Err(MixError::UnknownRound);
         };
         if !is_now(policy, id.round, now) {
@@ -140,7 +140,9 @@ impl<B: Backend> Mix<B> {
         }
         let index = config.policy(id.service).map(|(index, _)| index);
         let said = (settings.collect_ms, settings.slots, settings.buckets);
+        // The round draws its noise by the config that it began under.
         let agreed = settings.config == own
+            && own == *began
             && Some(settings.policy) == index
             && said == (policy.collect_ms, policy.slots, policy.buckets)
             && settings.keys.len() == config.mixes.len()
@@ -155,6 +157,9 @@ impl<B: Backend> Mix<B> {
         if let Stage::Keyed(secret) = &round.stage {
             round.stage = Stage::Storing(Arc::clone(secret), settings);
         }
+        // From now on: a second number may be on its way to disk before the first is there.
+        let last = self.setup.signed.entry(id.service).or_default();
+        *last = id.round.max(*last);
         self.outputs.push_back(Output::Store(id));
         Ok(())
     }
@@ -175,8 +180,6 @@ impl<B: Backend> Mix<B> {
         let open = Open { layers, secret, noise, incoming: None, mixed: None };
         round.stage = Stage::Open(Box::new(open));
         let has_noise = round.has_noise();
-        let last = self.setup.signed.entry(id.service).or_default();
-        *last = id.round.max(*last);
         let signed = Frame::Round(id, Body::Signature(signature));
         self.outputs.push_back(Output::Frame(Peer::Coordinator, signed));
         if has_noise {

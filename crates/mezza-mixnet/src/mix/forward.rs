@@ -8,7 +8,7 @@ use mezza_core::{Backend, CryptoRng, Secret, Wiping};
 
 use super::round::{Incoming, Mixed, Round, Stage};
 use super::{Mix, MixError, Output, Peer, noise, send};
-use crate::batch::Permutation;
+use crate::batch::{Permutation, Places};
 use crate::job::{
     Done, Job, MatchJob, PublishJob, Replies, SealJob, ShuffleJob, Shuffled, Ticket, Trap, TrapJob,
     UnwrapJob,
@@ -174,8 +174,7 @@ impl<B: Backend> Mix<B> {
         let open = round.open().ok_or(MixError::Unexpected)?;
         let order = Permutation::identity(replies.kept.len());
         let mixed = open.mixed.insert(mixed(parts, replies.kept, order, size));
-        let cells = Wiping::new(replies.cells);
-        for part in cells.chunks(size * items_per_frame(size)) {
+        for part in replies.cells.chunks(size * items_per_frame(size)) {
             let job = seal_job(id, mixed, part, size);
             self.outputs.extend(job.map(Job::Seal).map(Output::Job));
         }
@@ -332,7 +331,9 @@ fn replies(round: &mut Round, items: &Items) -> Result<Option<Job>, AbortReason>
 /// The job for the next replies in the order of the output; `None` if all of them are noise.
 fn seal_job(id: RoundId, mixed: &mut Mixed, replies: &[u8], size: usize) -> Option<SealJob> {
     let kept = mixed.kept.len() as u32;
-    let (mut targets, mut bodies) = (Vec::new(), Vec::with_capacity(replies.len()));
+    let count = replies.len() / size;
+    let (mut targets, mut bodies) =
+        (Vec::with_capacity(count), Wiping::new(Vec::with_capacity(replies.len())));
     for reply in replies.chunks_exact(size) {
         let source = mixed.order.sources()[mixed.received as usize];
         mixed.received += 1;
@@ -350,13 +351,14 @@ fn seal_job(id: RoundId, mixed: &mut Mixed, replies: &[u8], size: usize) -> Opti
     if targets.is_empty() {
         return None;
     }
+    let targets = Places::from(targets);
     let mut back = Keys::zeros(targets.len());
-    for (key, target) in back.iter_mut().zip(&targets) {
+    for (key, target) in back.iter_mut().zip(targets.iter()) {
         *key = mixed.back[*target as usize];
     }
     let ticket = Ticket { id, index: mixed.jobs.0 };
     mixed.jobs.0 += 1;
-    Some(SealJob { ticket, back, replies: Wiping::new(bodies), size, targets })
+    Some(SealJob { ticket, back, replies: bodies, size, targets })
 }
 
 /// `REPLIES_END`: exactly what was forwarded came back; nothing in services without replies.
@@ -372,7 +374,7 @@ fn replies_end(round: &mut Round, count: u32) -> Result<Option<Job>, AbortReason
 }
 
 /// What is kept of a batch until its replies of `size` bytes are back.
-fn mixed(parts: &[Unwrapped], kept: Vec<u32>, order: Permutation, size: usize) -> Mixed {
+fn mixed(parts: &[Unwrapped], kept: Places, order: Permutation, size: usize) -> Mixed {
     let total: usize = parts.iter().map(|part| part.back.len()).sum();
     let mut back = Keys::zeros(total);
     let keys = parts.iter().flat_map(|part| part.back.iter());

@@ -10,7 +10,7 @@ use mezza_core::{Time, Wiping};
 use mezza_lanes::Scalar;
 
 use super::Peer;
-use crate::batch::Permutation;
+use crate::batch::{Permutation, Places};
 use crate::config::ServicePolicy;
 use crate::job::{Kind, Noise, Trap};
 use crate::keys::Keys;
@@ -93,7 +93,7 @@ impl Incoming {
 /// The batch on its way out and back.
 pub(super) struct Mixed {
     /// Which of the onions that came in went on.
-    pub kept: Vec<u32>,
+    pub kept: Places,
     pub order: Permutation,
     /// The reply key of each onion that came in.
     pub back: Keys,

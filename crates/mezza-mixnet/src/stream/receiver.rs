@@ -46,7 +46,7 @@ impl Receiver {
         while let Some(piece) = self.held.remove(&self.expected) {
             self.expected = self.expected.saturating_add(1);
             if let Err(broken) = self.append(piece.bytes(), &mut messages) {
-                self.broken = true;
+                *self = Self { expected: self.expected, broken: true, ..Self::default() };
                 return Err(broken);
             }
         }

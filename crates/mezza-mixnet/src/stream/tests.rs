@@ -201,3 +201,14 @@ fn a_stream_that_no_sender_makes_breaks_for_good() {
     let whole = receiver.receive(1, &piece(&[1, 7])).expect("a message");
     assert_eq!(whole[0].as_slice(), [7]);
 }
+
+#[test]
+fn a_stream_that_breaks_behind_a_gap_goes_on_breaking() {
+    let (ahead, empty) = (Piece::new(b"ahead").unwrap(), Piece::new(&[0, 0]).unwrap());
+    let mut receiver = Receiver::default();
+    assert_eq!(receiver.receive(1, &ahead).unwrap().len(), 0);
+    assert_eq!(receiver.receive(0, &empty).unwrap_err(), Broken);
+    receiver.commit();
+    assert_eq!(receiver.acknowledged(), (1, 0));
+    assert_eq!(receiver.receive(1, &ahead).unwrap_err(), Broken);
+}

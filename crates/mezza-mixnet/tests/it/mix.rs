@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use mezza_core::Machine as _;
-use mezza_mixnet::config::Mode;
+use mezza_mixnet::config::{Config, Mode, SignatureSet, SignedConfig};
 use mezza_mixnet::job::{Done, Job, Kind};
 use mezza_mixnet::mix::{Floor, Input, MixError, Peer};
 use mezza_mixnet::sign::{self, Purpose};
@@ -12,7 +12,7 @@ use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use crate::fixture::{Net, accesses, config, mix_with, onions, opened, policy, signer};
+use crate::fixture::{Net, OPEN, accesses, config, mix_with, onions, opened, policy, signer};
 
 const TALK: RoundId = RoundId { service: Service::Conversation, round: 100 };
 
@@ -172,6 +172,50 @@ fn mix_4_noise_below_the_own_floor_is_not_signed() {
     let settings = net.settings(TALK, keys);
     net.frame(0, Peer::Coordinator, TALK, Body::Sign(settings));
     assert_eq!(net.refused, [(0, MixError::Noise)]);
+}
+
+/// Asks for the keys of a round.
+fn keys(net: &mut Net, id: RoundId) -> Vec<[u8; 32]> {
+    (0..net.mixes.len()).for_each(|at| net.frame(at, Peer::Coordinator, id, Body::NewRound));
+    net.taken(|body| match body {
+        Body::RoundKey(key) => Some(key),
+        _ => None,
+    })
+}
+
+#[test]
+fn mix_4_a_round_is_signed_under_the_config_that_it_began_under() {
+    let mut net = Net::new(config(1), 6);
+    let keys = keys(&mut net, TALK);
+    let (seq, prev) = (net.config.seq + 1, net.config.hash());
+    let valid_from = OPEN.minus_ms(5_500);
+    let mut next = Config { seq, prev, valid_from, ..net.config.clone() };
+    for service in &mut next.services {
+        service.base_time = next.valid_from;
+        service.mu = 40;
+    }
+    let mut signed = SignedConfig::new(next.clone());
+    signed.sign(SignatureSet::Predecessor, 0, &signer(1));
+    net.input(0, Input::Config(signed));
+    assert_eq!(net.refused, []);
+    net.now = OPEN.minus_ms(5_400);
+    net.config = next;
+    let settings = net.settings(TALK, keys);
+    net.frame(0, Peer::Coordinator, TALK, Body::Sign(settings));
+    assert_eq!(net.refused, [(0, MixError::Settings)]);
+}
+
+#[test]
+fn mix_15_a_lower_number_does_not_follow_a_higher_one_to_disk() {
+    let mut net = Net::new(config(1), 6);
+    let [low, high] = [TALK, RoundId { round: 101, ..TALK }].map(|id| {
+        let keys = keys(&mut net, id);
+        Input::Frame(Peer::Coordinator, Frame::Round(id, Body::Sign(net.settings(id, keys))))
+    });
+    let mut rng = ChaCha20Rng::seed_from_u64(0);
+    assert_eq!(net.mixes[0].handle(high, net.now, &mut rng), Ok(()));
+    // The disk has not answered yet.
+    assert_eq!(net.mixes[0].handle(low, net.now, &mut rng), Err(MixError::Round));
 }
 
 #[test]
@@ -534,4 +578,16 @@ fn mix_32_debug_output_names_no_key() {
     let parts = settings.keys[0].iter().map(u8::to_string).collect::<Vec<_>>();
     assert!(!shown.contains(&parts.join(", ")), "{shown}");
     assert!(shown.len() < 600, "{shown}");
+    net.watch = Some(Box::new(|_, job, done| {
+        // A cell, and nothing but public keys and counts.
+        let cell = format!("{:?}", [5_u8; 8]);
+        let (job, done) = (format!("{job:?}"), format!("{done:?}"));
+        assert!(!job.contains(&cell[1..23]) && !done.contains(&cell[1..23]), "{job} {done}");
+        let longest = |shown: &str| shown.split(['[', ']']).map(str::len).max().unwrap_or(0);
+        assert!(longest(&done) < 400, "a list of places: {done}");
+    }));
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let (onions, _) = onions(&settings, &accesses(&[5, 5], &mut rng), &mut rng);
+    net.batch(TALK, &onions);
+    assert_eq!(net.replies().len(), 2 * 304);
 }

@@ -30,7 +30,7 @@ fn through(case: &Case, id: RoundId, mixes: usize) -> Option<(Vec<u8>, Vec<Keys>
         if got.opened != [1] {
             return None;
         }
-        onion = got.inner;
+        onion = got.inner.to_vec();
         back.push(got.back);
     }
     Some((onion, back))
