@@ -3,7 +3,8 @@
 //! Cargo runs this program in the place of rustc (`RUSTC_WRAPPER`), and the build scripts run it
 //! in the place of the C compiler (`CC`). It runs the real one, and then the kernel knows what
 //! that cost: the time of its children that have ended. What build scripts do besides calling the
-//! C compiler is not counted; it is little.
+//! C compiler is not counted; it is little. One compiler runs at a time: where two share a core,
+//! each is billed for waiting on the other.
 
 use crate::machine;
 use std::collections::BTreeMap;
@@ -70,7 +71,7 @@ pub fn weigh(root: &Path) -> Result<(), String> {
     fs::copy(std::env::current_exe().map_err(told)?, &own).map_err(told)?;
     symlink(&own, &cc).map_err(told)?;
     let mut build = machine::cargo(root);
-    build.args(["build", "--release", "-p", "mezza"]);
+    build.args(["build", "--release", "--jobs", "1", "-p", "mezza"]);
     build.env("CARGO_TARGET_DIR", folder.join("build")).env("RUSTC_WRAPPER", &own);
     let real = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     build.env(LEDGER, &ledger).env(REAL_CC, real).env("CC", &cc);
