@@ -32,7 +32,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`kernel`] | [`Kernel`]: what a CPU does for many messages at once; which one runs |
+//! | [`mod@kernel`] | [`Kernel`]: what a CPU does for many messages at once; which one runs |
 //! | `scalar`, `fixed_point`, `strided` | [`Scalar`], [`FixedPoint`], [`Strided`]: what goes in |
 //! | `portable`, `poly1305` | the kernel for every CPU, one input after another |
 //! | `lanes`, `eight` | what a vector can do; the kernel written once for all vectors |
