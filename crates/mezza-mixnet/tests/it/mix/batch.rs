@@ -1,0 +1,364 @@
+//! A batch on its way through the mixes, and what ends it.
+
+use std::sync::{Arc, Mutex};
+
+use mezza_core::Machine as _;
+use mezza_mixnet::config::{Config, Mode, SignatureSet, SignedConfig};
+use mezza_mixnet::job::{Done, Job, Kind};
+use mezza_mixnet::mix::{Floor, Input, MixError, Peer};
+use mezza_mixnet::sign::{self, Purpose};
+use mezza_mixnet::wire::{AbortReason, Body, Frame, Items, filter::Filter};
+use mezza_mixnet::{RoundId, Service};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use super::{TALK, aborts, talk};
+use crate::fixture::{Net, OPEN, accesses, config, mix_with, onions, opened, policy, signer};
+
+#[test]
+fn mix_11_counts_that_do_not_agree_end_the_round() {
+    let bad = Items { offset: 0, count: 2, bytes: vec![1; 2 * 416] };
+    let start = |count| Body::BatchStart { count, size: 416 };
+    let cases: [(&[Body], AbortReason); 9] = [
+        (&[start(1_001)], AbortReason::TooMany),
+        (&[Body::BatchStart { count: 3, size: 368 }], AbortReason::Malformed),
+        (&[start(3), start(3)], AbortReason::Malformed),
+        (&[Body::BatchEnd { count: 0 }], AbortReason::Malformed),
+        (&[start(3), Body::Onions(bad.clone())], AbortReason::Malformed),
+        (&[start(2), Body::Onions(Items { offset: 1, ..bad.clone() })], AbortReason::Malformed),
+        (
+            &[start(2), Body::Onions(Items { bytes: vec![1; 2 * 368], ..bad.clone() })],
+            AbortReason::Malformed,
+        ),
+        (&[start(2), Body::Onions(bad.clone()), Body::Onions(bad.clone())], AbortReason::Malformed),
+        (&[start(2), Body::BatchEnd { count: 2 }], AbortReason::Count),
+    ];
+    for (bodies, reason) in cases {
+        let mut net = Net::new(config(3), 10);
+        net.announce(TALK);
+        for body in bodies {
+            net.frame(0, Peer::Previous, TALK, body.clone());
+        }
+        assert_eq!(aborts(&mut net)[0], (0, reason), "{bodies:?}");
+        assert!(net.mixes[0].rounds().next().is_none(), "the round is wiped");
+        assert!(net.mixes[1].rounds().next().is_none(), "and at its neighbour");
+    }
+}
+
+#[test]
+fn mix_11_replies_must_be_as_many_as_onions_went() {
+    for extra in [-1_i32, 1] {
+        let mut net = Net::new(config(3), 11);
+        net.meddler = Some(Box::new(move |at, to, frame| match frame {
+            Frame::Round(id, Body::RepliesEnd { count }) if at == 2 && to == Peer::Previous => {
+                Some(Frame::Round(id, Body::RepliesEnd { count: count.wrapping_add_signed(extra) }))
+            }
+            other => Some(other),
+        }));
+        assert!(talk(&mut net, TALK, &[1, 1]).1.is_empty());
+        assert_eq!(aborts(&mut net)[0], (1, AbortReason::Count));
+    }
+}
+
+#[test]
+fn mix_12_the_bound_of_a_batch_grows_with_the_noise_of_the_mixes_before() {
+    let mut net = Net::new(config(3), 12);
+    net.announce(TALK);
+    // 1,000 users and two times 2 x 20 + 24 x 4.
+    let start = |count| Body::BatchStart { count, size: 320 };
+    net.frame(2, Peer::Previous, TALK, start(1_000 + 2 * 136));
+    assert_eq!(aborts(&mut net), []);
+    let mut net = Net::new(config(3), 12);
+    net.announce(TALK);
+    net.frame(2, Peer::Previous, TALK, start(1_001 + 2 * 136));
+    assert_eq!(aborts(&mut net)[0], (2, AbortReason::TooMany));
+}
+
+#[test]
+fn mix_10_nothing_is_forwarded_before_the_batch_is_whole() {
+    let mut net = Net::new(config(3), 13);
+    let settings = net.announce(TALK);
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let (onions, _) = onions(&settings, &accesses(&[1, 2, 3], &mut rng), &mut rng);
+    net.meddler = Some(Box::new(|at, to, frame| {
+        assert!(at != 0 || to != Peer::Next, "a frame left too early: {frame:?}");
+        Some(frame)
+    }));
+    net.frame(0, Peer::Previous, TALK, Body::BatchStart { count: 3, size: 416 });
+    for items in Items::of_batch(&onions, 416) {
+        net.frame(0, Peer::Previous, TALK, Body::Onions(items));
+    }
+    let forwarded = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&forwarded);
+    net.meddler = Some(Box::new(move |at, to, frame| {
+        *count.lock().expect("unpoisoned") += u32::from(at == 0 && to == Peer::Next);
+        Some(frame)
+    }));
+    net.frame(0, Peer::Previous, TALK, Body::BatchEnd { count: 3 });
+    assert_eq!(*forwarded.lock().expect("unpoisoned"), 3, "start, onions, end");
+}
+
+#[test]
+fn mix_13_keys_are_fresh_for_each_round() {
+    let mut net = Net::new(config(3), 14);
+    let mut keys = net.announce(TALK).keys;
+    keys.extend(net.announce(RoundId { round: 101, ..TALK }).keys);
+    keys.extend(net.announce(RoundId { service: Service::Call, round: 100 }).keys);
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), 9);
+}
+
+#[test]
+fn mix_14_the_secret_is_gone_after_the_last_onion_and_after_every_fault() {
+    type Fault = fn(&mut Net);
+    let faults: [Fault; 6] = [
+        |net| net.frame(0, Peer::Previous, TALK, Body::BatchEnd { count: 1 }),
+        |net| net.input(0, Input::LinkLost(Peer::Previous)),
+        |net| net.input(0, Input::LinkLost(Peer::Next)),
+        |net| net.input(0, Input::Lost(TALK)),
+        |net| net.frame(0, Peer::Previous, TALK, Body::BatchEnd { count: 9 }),
+        |net| {
+            net.now = net.now.plus_ms(60_000);
+            let (now, mut rng) = (net.now, ChaCha20Rng::seed_from_u64(0));
+            net.mixes[0].wake(now, &mut rng);
+            net.settle();
+        },
+    ];
+    for (number, fault) in faults.iter().enumerate() {
+        let mut net = Net::new(config(3), 15);
+        let settings = net.announce(TALK);
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let (onions, _) = onions(&settings, &accesses(&[1], &mut rng), &mut rng);
+        let secrets = Arc::new(Mutex::new(Vec::new()));
+        let found = Arc::clone(&secrets);
+        net.watch = Some(Box::new(move |at, job, _| {
+            if let (0, Job::Unwrap(job)) = (at, job) {
+                found.lock().expect("unpoisoned").push(Arc::downgrade(&job.secret));
+            }
+        }));
+        net.frame(0, Peer::Previous, TALK, Body::BatchStart { count: 1, size: 416 });
+        net.frame(
+            0,
+            Peer::Previous,
+            TALK,
+            Body::Onions(Items::of_batch(&onions, 416).next().expect("one")),
+        );
+        let secret = secrets.lock().expect("unpoisoned").remove(0);
+        assert!(secret.upgrade().is_some(), "more onions could come");
+        fault(&mut net);
+        assert!(secret.upgrade().is_none(), "fault {number}: the secret lives on");
+        assert!(net.mixes[0].rounds().next().is_none(), "fault {number}");
+    }
+}
+
+#[test]
+fn mix_18_every_bucket_has_noise_at_every_mix() {
+    for service in [Service::Call, Service::Invitation] {
+        let id = RoundId { service, round: 100 };
+        let mut net = Net::new(config(3), 16);
+        let buckets = Arc::new(Mutex::new(Vec::new()));
+        let found = Arc::clone(&buckets);
+        net.watch = Some(Box::new(move |at, job, _| {
+            if let Job::Noise(job) = job {
+                let Kind::Bucket(bucket, count) = job.kind else { panic!("noise without bucket") };
+                assert!(count > 0);
+                found.lock().expect("unpoisoned").push((at, bucket));
+            }
+        }));
+        net.announce(id);
+        let mut found = buckets.lock().expect("unpoisoned").clone();
+        found.sort_unstable();
+        let all = (0..3).flat_map(|at| (0..=2).map(move |bucket| (at, bucket)));
+        assert_eq!(found, all.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn calls_come_out_in_their_buckets_among_noise() {
+    let id = RoundId { service: Service::Call, round: 100 };
+    let mut net = Net::new(config(3), 17);
+    let settings = net.announce(id);
+    let tokens = [(1_u32, [0x11; 16]), (2, [0x22; 16]), (0, [0x33; 16]), (7, [0x44; 16])];
+    let mut inner = Vec::new();
+    for (bucket, token) in tokens {
+        inner.extend_from_slice(&bucket.to_be_bytes());
+        inner.extend_from_slice(&token);
+    }
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let (onions, _) = onions(&settings, &inner, &mut rng);
+    net.batch(id, &onions);
+    let manifests = net.taken(|body| match body {
+        Body::Put { manifest, signature } => Some((manifest, signature)),
+        _ => None,
+    });
+    let (manifest, signature) = &manifests[0];
+    assert!(manifest.signed_by(&signer(52).public(), &net.config.hash(), signature));
+    let objects = net.taken(|body| match body {
+        Body::Chunk { bucket, offset: 0, bytes } => Some((bucket, bytes)),
+        _ => None,
+    });
+    assert_eq!(objects.len(), 2);
+    for (bucket, object) in &objects {
+        assert!(manifest.holds(*bucket, object));
+        let filter = Filter::decode(object).expect("a set");
+        let mine = tokens.map(|(its, token)| (its == *bucket, filter.holds(&token)));
+        assert!(mine.iter().all(|(own, held)| own == held), "bucket {bucket}: {mine:?}");
+        assert!((30..90).contains(&filter.count()), "noise of three mixes around mu = 20");
+    }
+    assert!(net.mixes[2].rounds().next().is_some(), "the last mix waits for the disk");
+    net.frame(2, Peer::Store, id, Body::Stored);
+    let ends = net.taken(|body| matches!(body, Body::RepliesEnd { count: 0 }).then_some(()));
+    assert_eq!((ends.len(), &net.refused[..]), (1, &[][..]));
+    assert!(net.mixes.iter().all(|mix| mix.rounds().next().is_none()));
+}
+
+#[test]
+fn mix_27_replies_that_somebody_exchanged_raise_an_alarm() {
+    let alarms = |meddler: Option<crate::fixture::Meddler>| {
+        let mut net = Net::new(config(3), 18);
+        net.meddler = meddler;
+        talk(&mut net, TALK, &[1, 1]);
+        assert_eq!(aborts(&mut net), []);
+        let hash = net.config.hash();
+        net.taken(|body| match body {
+            Body::Alarm { position, traps, failed, signature } => {
+                let bytes = [
+                    &hash[..],
+                    &[1],
+                    &100_u64.to_be_bytes(),
+                    &[position],
+                    &traps.to_be_bytes(),
+                    &failed.to_be_bytes(),
+                ]
+                .concat();
+                let key = signer(50 + position).public();
+                assert!(sign::verify(&key, Purpose::Alarm, &[&bytes], &signature));
+                Some((position, failed))
+            }
+            _ => None,
+        })
+    };
+    assert_eq!(alarms(None), [], "honest mixes lose nothing");
+    // The last mix answers one message with another one's reply.
+    let found = alarms(Some(Box::new(|at, to, frame| match frame {
+        Frame::Round(id, Body::Replies(mut items)) if at == 2 && to == Peer::Previous => {
+            let half = items.size() * usize::from(items.count / 2);
+            items.bytes.rotate_right(half);
+            Some(Frame::Round(id, Body::Replies(items)))
+        }
+        other => Some(other),
+    })));
+    assert_eq!(found.iter().map(|(position, _)| *position).collect::<Vec<_>>(), [1, 0]);
+    assert!(found.iter().all(|(_, failed)| *failed >= 20), "{found:?}");
+}
+
+#[test]
+fn mix_29_a_deadline_ends_one_round_with_a_signed_abort() {
+    let mut net = Net::new(config(3), 19);
+    net.announce(TALK);
+    let next = RoundId { round: 101, ..TALK };
+    net.now = net.now.plus_ms(5_000);
+    let settings = net.announce(next);
+    let deadline = net.mixes[0].deadline().expect("a deadline");
+    let mut rng = ChaCha20Rng::seed_from_u64(0);
+    net.mixes[0].wake(deadline.minus_ms(1), &mut rng);
+    assert_eq!(net.mixes[0].rounds().count(), 2);
+    net.mixes[0].wake(deadline, &mut rng);
+    net.settle();
+    let both = [(0, AbortReason::Deadline); 2];
+    assert_eq!(aborts(&mut net), both, "entry and coordinator are told");
+    assert_eq!(net.mixes[1].rounds().collect::<Vec<_>>(), [next], "the neighbour knows");
+    let inner = accesses(&[5, 5], &mut rng);
+    let (onions, back) = onions(&settings, &inner, &mut rng);
+    net.batch(next, &onions);
+    let replies = net.replies();
+    assert_eq!(opened(&replies, &back)[0].as_deref(), Some(&inner[272 + 16..]));
+}
+
+#[test]
+fn mix_29_an_abort_needs_the_signature_of_its_sender() {
+    let mut net = Net::new(config(3), 20);
+    net.announce(TALK);
+    let abort =
+        |position, signature| Body::Abort { position, reason: AbortReason::Count, signature };
+    let bytes = |position: u8| {
+        [&net.config.hash()[..], &[1], &100_u64.to_be_bytes(), &[position, 1]].concat()
+    };
+    let by = |signer_: u8, position: u8| signer(signer_).sign(Purpose::Abort, &[&bytes(position)]);
+    let (forged, good) = (abort(2, by(51, 2)), abort(255, by(40, 255)));
+    let foreign = abort(9, by(51, 9));
+    for wrong in [forged, foreign] {
+        net.frame(0, Peer::Coordinator, TALK, wrong);
+        assert_eq!(net.refused.pop(), Some((0, MixError::Signature)));
+        assert_eq!(net.mixes[0].rounds().count(), 1);
+    }
+    net.frame(0, Peer::Coordinator, TALK, good);
+    assert_eq!(net.mixes[0].rounds().count(), 0);
+}
+
+#[test]
+fn mix_30_a_refused_input_changes_nothing() {
+    let mut net = Net::new(config(3), 21);
+    net.announce(TALK);
+    let other = RoundId { round: 103, ..TALK };
+    let cases: [(Peer, RoundId, Body, MixError); 8] = [
+        (Peer::Previous, other, Body::BatchEnd { count: 0 }, MixError::UnknownRound),
+        (Peer::Next, other, Body::RepliesEnd { count: 0 }, MixError::UnknownRound),
+        (Peer::Previous, TALK, Body::NewRound, MixError::Unexpected),
+        (Peer::Next, TALK, Body::BatchEnd { count: 0 }, MixError::Unexpected),
+        (Peer::Coordinator, TALK, Body::Stored, MixError::Unexpected),
+        (Peer::Store, TALK, Body::Stored, MixError::Unexpected),
+        (Peer::Coordinator, TALK, Body::NewRound, MixError::Round),
+        (
+            Peer::Coordinator,
+            TALK,
+            Body::Missed(mezza_mixnet::wire::MissedReason::Late),
+            MixError::Unexpected,
+        ),
+    ];
+    for (from, id, body, error) in cases {
+        let before = format!("{:?}", net.mixes[0]);
+        net.frame(0, from, id, body);
+        assert_eq!(net.refused.pop(), Some((0, error)));
+        assert_eq!(format!("{:?}", net.mixes[0]), before);
+    }
+    for round in [101, 102, 103] {
+        net.frame(0, Peer::Coordinator, RoundId { round, ..TALK }, Body::NewRound);
+    }
+    net.frame(0, Peer::Coordinator, RoundId { round: 104, ..TALK }, Body::NewRound);
+    assert_eq!(net.refused, [(0, MixError::Round)], "four rounds are under way");
+}
+
+#[test]
+fn mix_34_far_rounds_are_refused() {
+    let mut net = Net::new(config(3), 22);
+    for round in [u64::MAX, 99, 109, 1 << 40] {
+        net.frame(0, Peer::Coordinator, RoundId { round, ..TALK }, Body::NewRound);
+        assert_eq!(net.refused.pop(), Some((0, MixError::Clock)), "round {round}");
+    }
+    net.frame(0, Peer::Coordinator, RoundId { round: 105, ..TALK }, Body::NewRound);
+    assert_eq!(net.refused, []);
+}
+
+#[test]
+fn mix_32_debug_output_names_no_key() {
+    let mut net = Net::new(config(3), 23);
+    let settings = net.announce(TALK);
+    let shown = format!("{:?}", net.mixes[0]);
+    let parts = settings.keys[0].iter().map(u8::to_string).collect::<Vec<_>>();
+    assert!(!shown.contains(&parts.join(", ")), "{shown}");
+    assert!(shown.len() < 600, "{shown}");
+    net.watch = Some(Box::new(|_, job, done| {
+        // A cell, and nothing but public keys and counts.
+        let cell = format!("{:?}", [5_u8; 8]);
+        let (job, done) = (format!("{job:?}"), format!("{done:?}"));
+        assert!(!job.contains(&cell[1..23]) && !done.contains(&cell[1..23]), "{job} {done}");
+        let longest = |shown: &str| shown.split(['[', ']']).map(str::len).max().unwrap_or(0);
+        assert!(longest(&done) < 400, "a list of places: {done}");
+    }));
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let (onions, _) = onions(&settings, &accesses(&[5, 5], &mut rng), &mut rng);
+    net.batch(TALK, &onions);
+    assert_eq!(net.replies().len(), 2 * 304);
+}
