@@ -16,11 +16,9 @@
 
 mod client;
 mod relay;
-mod splitter;
 
 pub use client::{BoxKind, ClientFrame};
 pub use relay::{Code, RelayFrame, encode_mail};
-pub use splitter::Splitter;
 
 use alloc::vec::Vec;
 
@@ -37,6 +35,8 @@ pub const ALPN: &[u8] = b"mezza-relay/1";
 pub const FRAME_BYTES_MAX: usize = 65_536;
 /// Bytes of the length field.
 pub const LENGTH_BYTES: usize = 3;
+/// Cuts a connection's bytes into `kind | body`.
+pub type Splitter = mezza_core::Splitter<LENGTH_BYTES, 1, FRAME_BYTES_MAX>;
 /// The only lengths an envelope may have, in bytes: 2.6 bits of its content's length.
 pub const ENVELOPE_BYTES: [usize; 6] = [512, 1_024, 2_048, 4_096, 8_192, 16_384];
 /// The largest envelope, bytes.

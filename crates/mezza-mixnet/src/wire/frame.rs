@@ -13,23 +13,24 @@
 
 mod decode;
 mod encode;
-mod splitter;
 
 pub use encode::TooLong;
-pub use splitter::Splitter;
 
 use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Time, Writer};
 
 use super::{Announcement, Manifest, Settings};
-use crate::service::{RoundId, items_per_frame};
+use crate::limits::FRAME_BYTES_MAX;
+use crate::service::{HEAD_BYTES, RoundId, items_per_frame};
 use crate::sign::Signature;
 
 /// The version that a client names in its HELLO.
 pub const VERSION: u16 = 1;
 /// Bytes of the length field.
 pub const LENGTH_BYTES: usize = 4;
+/// Cuts a link's bytes into `type | service | round | body`.
+pub type Splitter = mezza_core::Splitter<LENGTH_BYTES, HEAD_BYTES, FRAME_BYTES_MAX>;
 /// The position that stands for the coordinator in ABORT.
 pub const COORDINATOR: u8 = 255;
 

@@ -1,13 +1,10 @@
-//! Rules of the mix, three of them in a row.
-
-use std::sync::{Arc, Mutex};
+//! Rules of the mix, three of them in a row: who talks, and what is signed.
 
 use mezza_core::Machine as _;
 use mezza_mixnet::config::{Config, Mode, SignatureSet, SignedConfig};
-use mezza_mixnet::job::{Done, Job, Kind};
+use mezza_mixnet::job::Done;
 use mezza_mixnet::mix::{Floor, Input, MixError, Peer};
-use mezza_mixnet::sign::{self, Purpose};
-use mezza_mixnet::wire::{AbortReason, Body, Frame, Items, filter::Filter};
+use mezza_mixnet::wire::{AbortReason, Body, Frame};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;

@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use mezza_core::Machine as _;
-use mezza_mixnet::config::{Config, Mode, SignatureSet, SignedConfig};
-use mezza_mixnet::job::{Done, Job, Kind};
-use mezza_mixnet::mix::{Floor, Input, MixError, Peer};
+use mezza_mixnet::job::{Job, Kind};
+use mezza_mixnet::mix::{Input, MixError, Peer};
 use mezza_mixnet::sign::{self, Purpose};
 use mezza_mixnet::wire::{AbortReason, Body, Frame, Items, filter::Filter};
 use mezza_mixnet::{RoundId, Service};
@@ -13,7 +12,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use super::{TALK, aborts, talk};
-use crate::fixture::{Net, OPEN, accesses, config, mix_with, onions, opened, policy, signer};
+use crate::fixture::{Net, accesses, config, onions, opened, signer};
 
 #[test]
 fn mix_11_counts_that_do_not_agree_end_the_round() {

@@ -1,0 +1,85 @@
+//! Cuts a byte stream into frames.
+
+use alloc::vec::Vec;
+
+use crate::wire::DecodeError;
+
+/// Collects one frame at a time: a length of `LENGTH` bytes (at most 4), big-endian, then `MIN` to
+/// `MAX` bytes. Between frames it holds no memory.
+#[derive(Debug)]
+pub struct Splitter<const LENGTH: usize, const MIN: usize, const MAX: usize> {
+    length: [u8; LENGTH],
+    length_bytes: usize,
+    frame: Vec<u8>,
+}
+
+impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Default
+    for Splitter<LENGTH, MIN, MAX>
+{
+    fn default() -> Self {
+        Self { length: [0; LENGTH], length_bytes: 0, frame: Vec::new() }
+    }
+}
+
+impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Splitter<LENGTH, MIN, MAX> {
+    /// Eats from the front of `input`; gives what stands behind the length as soon as a frame is
+    /// whole, else `None` with `input` used up. The buffer grows with what arrives, never with what
+    /// a length field promises.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] for a length below `MIN` or above `MAX`: the stream is lost from there
+    /// on.
+    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
+        let head = eat(input, LENGTH - self.length_bytes);
+        self.length[self.length_bytes..][..head.len()].copy_from_slice(head);
+        self.length_bytes += head.len();
+        if self.length_bytes < LENGTH {
+            return Ok(None);
+        }
+        let len = self.length.iter().fold(0, |len, byte| (len << 8) | usize::from(*byte));
+        if !(MIN..=MAX).contains(&len) {
+            return Err(DecodeError::Value);
+        }
+        self.frame.extend_from_slice(eat(input, len - self.frame.len()));
+        if self.frame.len() < len {
+            return Ok(None);
+        }
+        self.length_bytes = 0;
+        Ok(Some(core::mem::take(&mut self.frame)))
+    }
+
+    /// Bytes held back because their frame is not whole yet.
+    pub fn held_bytes(&self) -> usize {
+        self.length_bytes + self.frame.len()
+    }
+}
+
+/// At most `n` bytes from the front of `input`.
+fn eat<'a>(input: &mut &'a [u8], n: usize) -> &'a [u8] {
+    let (head, tail) = input.split_at(n.min(input.len()));
+    *input = tail;
+    head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_of_bytes_allocates_nothing() {
+        let mut splitter = Splitter::<3, 1, 65_536>::default();
+        assert_eq!(splitter.next(&mut &[1, 0, 0, 0x12][..]), Ok(None));
+        assert!(splitter.frame.capacity() < 64);
+        assert_eq!(splitter.held_bytes(), 4);
+    }
+
+    #[test]
+    fn lengths_outside_the_limits_end_the_stream() {
+        for bad in [[0, 0, 0, 9], [0, 0, 0, 13], [0xff; 4]] {
+            assert_eq!(
+                Splitter::<4, 10, 12>::default().next(&mut &bad[..]),
+                Err(DecodeError::Value)
+            );
+        }
+    }
+}
