@@ -1,10 +1,8 @@
-//! Whether time depends on secrets: Welch's t-test on fixed against random inputs (Reparaz, Balasch,
-//! Verbauwhede, "Dude, is my code constant time?", 2017), for each operation of each kernel that runs
-//! here, and for a leaky twin that the test must catch.
+//! Whether time depends on secrets: [`mezza_sim::timing`] on fixed against random inputs, for each
+//! operation of each kernel that runs here, and for a leaky twin that the test must catch.
 //!
 //! `cargo run --release -p mezza-lanes --example timing -- 100000` takes so many measurements each,
-//! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for the twin. A single value a little
-//! above 4.5 is chance as often as not: a leak grows with the number of measurements.
+//! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for the twin.
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 #![expect(clippy::print_stdout, reason = "it prints")]
 
@@ -13,82 +11,24 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use mezza_lanes::{BASE, FixedPoint, Kernel, Scalar, Strided, ifma, portable};
+use mezza_sim::timing::{LIMIT, welch};
 
-/// Beyond this the classes differ.
-const LIMIT: f64 = 4.5;
 /// Inputs of one call.
 const BATCH: usize = 8;
 /// Bytes of a body.
 const BODY: usize = 256;
 
-/// Chance, the same at every run: no secret of anybody's.
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 ^ self.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
-    }
-
-    fn words(&mut self) -> [[u8; 32]; BATCH] {
-        let mut words = [[0; 32]; BATCH];
-        for byte in words.as_flattened_mut() {
-            *byte = (self.next() >> 56) as u8;
-        }
-        words
-    }
-}
-
-/// Mean and variance, one value after another (Welford 1962).
-#[derive(Default)]
-struct Class {
-    n: f64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Class {
-    fn add(&mut self, x: f64) {
-        self.n += 1.0;
-        let before = x - self.mean;
-        self.mean += before / self.n;
-        self.squares += before * (x - self.mean);
-    }
-
-    fn error(&self) -> f64 {
-        self.squares / (self.n - 1.0) / self.n
-    }
-}
-
-/// Welch's t of times in two classes, without the slowest tenth: that is the machine's.
-fn welch(times: &[(bool, f64)]) -> f64 {
-    let mut sorted = times.iter().map(|(_, time)| *time).collect::<Vec<_>>();
-    sorted.sort_by(f64::total_cmp);
-    let limit = sorted[sorted.len() * 9 / 10];
-    let mut classes = [Class::default(), Class::default()];
-    for (class, time) in times.iter().filter(|(_, time)| *time <= limit) {
-        classes[usize::from(*class)].add(*time);
-    }
-    let [a, b] = classes;
-    (a.mean - b.mean) / (a.error() + b.error()).sqrt()
-}
-
 /// Fixed words and random ones in random order; t of the time that `f` takes.
 fn measure(count: usize, mut f: impl FnMut(bool, &[[u8; 32]; BATCH])) -> f64 {
-    let mut chance = Chance(7);
-    let fixed = [[0; 32]; BATCH];
-    let mut times = Vec::with_capacity(count);
-    for _ in 0..count {
+    welch(count, |class, dice| {
         // Both classes cost the same to prepare.
-        let random = chance.words();
-        let class = chance.next() >> 63 == 1;
-        let words = black_box(if class { random } else { fixed });
+        let mut random = [[0; 32]; BATCH];
+        dice.rng().fill_bytes(random.as_flattened_mut());
+        let words = black_box(if class { random } else { [[0; 32]; BATCH] });
         let begun = Instant::now();
         f(class, &words);
-        times.push((class, begun.elapsed().as_secs_f64() * 1e9));
-    }
-    welch(&times)
+        begun.elapsed().as_secs_f64() * 1e9
+    })
 }
 
 /// A look-up whose address is the secret digit: sixteen entries that share a set of the cache.

@@ -47,11 +47,13 @@
 //! | [`world`] | [`World`]: the clock, the queue of events, crashes, clock jumps |
 //! | [`dice`] | [`Dice`]: seeded chance with the three questions tests ask |
 //! | [`seeds`] | [`worlds`]: many seeds, and the replay of one |
+//! | [`timing`] | [`timing::welch`]: whether time depends on a secret |
 
 pub mod dice;
 pub mod host;
 pub mod link;
 pub mod seeds;
+pub mod timing;
 pub mod world;
 
 pub use dice::Dice;

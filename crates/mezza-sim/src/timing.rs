@@ -1,0 +1,81 @@
+//! Whether time depends on a secret: Welch's t-test on two classes of inputs (Reparaz, Balasch,
+//! Verbauwhede, "Dude, is my code constant time?", 2017).
+//!
+//! The clock is the caller's. A single value a little above [`LIMIT`] is chance as often as not: a
+//! leak grows with the number of measurements.
+
+use crate::Dice;
+
+/// Beyond this, up or down, the classes differ.
+pub const LIMIT: f64 = 4.5;
+
+/// Mean and variance, one value after another (Welford 1962).
+#[derive(Default)]
+struct Class {
+    n: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Class {
+    fn add(&mut self, x: f64) {
+        self.n += 1.0;
+        let before = x - self.mean;
+        self.mean += before / self.n;
+        self.squares += before * (x - self.mean);
+    }
+
+    fn error(&self) -> f64 {
+        self.squares / (self.n - 1.0) / self.n
+    }
+}
+
+/// Welch's t of `count` times, of two classes in random order. `time` is told the class, draws what
+/// it needs from the dice (as much for one class as for the other) and answers how long the
+/// operation took, in any unit.
+pub fn welch(count: usize, mut time: impl FnMut(bool, &mut Dice) -> f64) -> f64 {
+    let mut dice = Dice::new(7, 0);
+    let times: Vec<(bool, f64)> = (0..count)
+        .map(|_| {
+            let class = dice.chance(500);
+            (class, time(class, &mut dice))
+        })
+        .collect();
+    let mut sorted: Vec<f64> = times.iter().map(|(_, time)| *time).collect();
+    sorted.sort_by(f64::total_cmp);
+    // The slowest tenth is the machine's.
+    let limit = sorted.get(count * 9 / 10).copied().unwrap_or(f64::INFINITY);
+    let mut classes = [Class::default(), Class::default()];
+    for (class, time) in times.iter().filter(|(_, time)| *time <= limit) {
+        classes[usize::from(*class)].add(*time);
+    }
+    let [a, b] = classes;
+    (a.mean - b.mean) / (a.error() + b.error()).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From 0 to 999.
+    fn noise(dice: &mut Dice) -> f64 {
+        f64::from(dice.between(0, 999) as u32)
+    }
+
+    fn t(difference: f64) -> f64 {
+        welch(20_000, |class, dice| 1_000.0 + noise(dice) + if class { difference } else { 0.0 })
+    }
+
+    #[test]
+    fn a_small_difference_is_seen_and_none_is_not() {
+        assert!(t(0.0).abs() < LIMIT, "{}", t(0.0));
+        assert!(t(80.0) < -LIMIT, "{}", t(80.0));
+        assert!(t(-80.0) > LIMIT, "{}", t(-80.0));
+    }
+
+    #[test]
+    fn it_grows_with_the_number_of_measurements() {
+        let of = |count| welch(count, |class, dice| noise(dice) + if class { 10.0 } else { 0.0 });
+        assert!(of(200_000).abs() > 2.0 * of(10_000).abs());
+    }
+}
