@@ -277,7 +277,7 @@ fn some_note(ops: &mut Operations<'_>, town: &Town, who: usize, contact: Contact
 fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Command {
     let contact = some_contact(ops, town, who);
     let note = some_note(ops, town, who, contact);
-    match ops.below(13) {
+    match ops.below(15) {
         0 | 1 => Command::Accept { contact },
         2 => Command::Refuse { contact },
         3 => Command::Cancel { note },
@@ -300,6 +300,8 @@ fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Command {
         9 => Command::Block { contact, blocked: ops.below(2) == 0 },
         10 => Command::Delete { contact },
         11 => Command::Reset { contact },
+        12 => Command::Rotate,
+        13 => Command::Refill,
         _ => Command::Publish { name: "new name".into(), relays: Vec::new() },
     }
 }

@@ -187,6 +187,10 @@ pub enum Command {
         /// Whom.
         contact: ContactId,
     },
+    /// Fresh signed prekeys now instead of when it is time, and a fresh stock with them.
+    Rotate,
+    /// Fill up the one-time keys at the relay.
+    Refill,
 }
 
 /// One output, in order.
@@ -299,6 +303,8 @@ impl fmt::Debug for Command {
             Self::Delete { .. } => "Delete",
             Self::Publish { .. } => "Publish",
             Self::Reset { .. } => "Reset",
+            Self::Rotate => "Rotate",
+            Self::Refill => "Refill",
         })
     }
 }

@@ -26,14 +26,25 @@ pub struct Me {
     pub suites: Vec<SuiteId>,
     /// The own relays, with the address of the intro mailbox.
     pub relays: Vec<RelayEntry>,
-    /// Signed prekeys held.
-    pub spk_held: usize,
+    /// One-time keys left at the relay, if it said so.
+    pub one_time_stock: Option<u16>,
+}
+
+/// The own prekeys, in numbers.
+#[derive(Clone, Debug)]
+pub struct PrekeysView {
+    /// Signed prekeys held, newest first: suite, when it was made, when it is wiped.
+    pub signed: Vec<(SuiteId, Time, Time)>,
     /// The end of the bundle that is published now.
-    pub spk_until: Option<Time>,
+    pub until: Option<Time>,
     /// One-time keys held here.
     pub one_time_held: usize,
     /// One-time keys left at the relay, if it said so.
     pub one_time_stock: Option<u16>,
+    /// Sessions that others began today.
+    pub sessions_today: u32,
+    /// How many of them had no one-time key.
+    pub without_one_time: u32,
 }
 
 /// How far things are with a contact.

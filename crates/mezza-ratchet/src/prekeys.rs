@@ -47,6 +47,11 @@ pub const SEEN_MAX: usize = 10_000;
 pub enum Input {
     /// The server has this many one-time keys left.
     Stock(u32),
+    /// The person wants fresh signed prekeys before it is time. Only [`SPK_HELD_MAX`] of a suite
+    /// are held: what was sent to an older one can no longer be opened.
+    Rotate,
+    /// The person wants a full stock; the server has this many one-time keys left.
+    Refill(u32),
     /// The fresh pairs that [`Output::Need`] asked for: exactly that many signed prekeys, at most
     /// that many one-time keys.
     Fresh {
@@ -155,6 +160,17 @@ impl Prekeys {
     /// Every signed prekey held, newest first: suite, id, pair. The pairs also open intro boxes.
     pub fn spks(&self) -> impl Iterator<Item = (SuiteId, u32, &Ephemeral)> {
         self.spks.iter().rev().map(|spk| (spk.suite, spk.id, &spk.pair))
+    }
+
+    /// Every signed prekey held, newest first: suite, when it was made, when it is wiped.
+    pub fn lives(&self) -> impl Iterator<Item = (SuiteId, Time, Time)> {
+        self.spks.iter().rev().map(|spk| (spk.suite, spk.made(), spk.wiped_at()))
+    }
+
+    /// Sessions that others began on the day of `now`, and how many of them without a one-time
+    /// key. A restart begins to count anew.
+    pub fn sessions_of_day(&self, now: Time) -> (u32, u32) {
+        self.drain.counts(now)
     }
 
     /// The end of the current bundle; `None` before the first keys came.
@@ -338,6 +354,19 @@ impl Machine for Prekeys {
                 let left = left as usize;
                 if left < OPK_REFILL && self.asked.is_none() && !self.spks.is_empty() {
                     self.need(0, OPK_STOCK - left);
+                }
+                Ok(())
+            }
+            Input::Rotate => {
+                if !self.rotates() {
+                    self.need(self.suites.len(), OPK_STOCK);
+                }
+                Ok(())
+            }
+            Input::Refill(left) => {
+                let missing = OPK_STOCK.saturating_sub(left as usize);
+                if missing > 0 && self.asked.is_none() && !self.spks.is_empty() {
+                    self.need(0, missing);
                 }
                 Ok(())
             }

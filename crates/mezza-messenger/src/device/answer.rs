@@ -205,8 +205,14 @@ impl<B: Backend> Device<B> {
         }
         self.stock = Some(n);
         // The stock is a claim of the relay; the worst that a lie brings about is a refill.
-        let _ = self.prekeys.handle(prekeys::Input::Stock(u32::from(n)), now, rng);
+        let left = u32::from(n) + self.stock_under_way();
+        let _ = self.prekeys.handle(prekeys::Input::Stock(left), now, rng);
         self.drain_prekeys(now, rng);
+    }
+
+    /// One-time keys that the relay has not taken yet.
+    pub(super) fn stock_under_way(&self) -> u32 {
+        self.announcement.as_ref().map_or(0, |news| news.one_time.len() as u32)
     }
 
     /// Carries out what the prekeys want.

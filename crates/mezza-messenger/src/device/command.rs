@@ -6,9 +6,11 @@ mod notes;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use mezza_ratchet::prekeys;
+
 use super::{
-    Backend, CryptoRng, Device, DeviceError, Event, Kind, Mailbox, NoteId, Time, card_refused,
-    key_recent, key_seen, key32, key64,
+    Backend, CryptoRng, Device, DeviceError, Event, Kind, Machine, Mailbox, NoteId, Time,
+    card_refused, key_recent, key_seen, key32, key64,
 };
 use crate::card::RelayEntry;
 use crate::contact::Stage;
@@ -37,7 +39,23 @@ impl<B: Backend> Device<B> {
             Command::Delete { contact } => self.delete(contact),
             Command::Publish { name, relays } => self.reissue(name, &relays, now, rng),
             Command::Reset { contact } => self.reset(contact),
+            Command::Rotate => {
+                self.renew(prekeys::Input::Rotate, now, rng);
+                Ok(())
+            }
+            Command::Refill => {
+                let left = u32::from(self.stock.unwrap_or(0)) + self.stock_under_way();
+                self.renew(prekeys::Input::Refill(left), now, rng);
+                Ok(())
+            }
         }
+    }
+
+    /// Fresh prekeys, because the person wants them.
+    fn renew(&mut self, wish: prekeys::Input, now: Time, rng: &mut dyn CryptoRng) {
+        // A wish is never refused.
+        let _ = self.prekeys.handle(wish, now, rng);
+        self.drain_prekeys(now, rng);
     }
 
     /// Another name or other relays: a new card with a higher serial, told to every contact.

@@ -10,7 +10,7 @@ use crate::contact::Contact;
 use crate::envelope::PARCEL_BYTES_MAX;
 use crate::io::ContactId;
 use crate::thread::Entry;
-use crate::view::{ContactView, Me, NoteView, Offer, Road};
+use crate::view::{ContactView, Me, NoteView, Offer, PrekeysView, Road};
 use mezza_ratchet::{Summary, safety};
 
 /// Bytes of a first message around its body: prefix, header, hello and padding at the most.
@@ -20,7 +20,6 @@ impl<B: Backend> Device<B> {
     /// The own identity.
     pub fn me(&self) -> Me {
         let card = &self.profile.card;
-        let spks = self.prekeys.spks().count();
         Me {
             name: self.profile.name.clone(),
             ik: *self.identity.public().as_bytes(),
@@ -28,10 +27,20 @@ impl<B: Backend> Device<B> {
             issued: card.issued_days(),
             suites: card.suites().ids().to_vec(),
             relays: self.profile.relays.clone(),
-            spk_held: spks,
-            spk_until: self.prekeys.current_not_after(),
+            one_time_stock: self.stock,
+        }
+    }
+
+    /// The own prekeys, in numbers.
+    pub fn prekeys(&self, now: Time) -> PrekeysView {
+        let (sessions_today, without_one_time) = self.prekeys.sessions_of_day(now);
+        PrekeysView {
+            signed: self.prekeys.lives().collect(),
+            until: self.prekeys.current_not_after(),
             one_time_held: self.prekeys.one_time_count(),
             one_time_stock: self.stock,
+            sessions_today,
+            without_one_time,
         }
     }
 

@@ -28,6 +28,11 @@ impl Drain {
         raise
     }
 
+    /// Sessions of the day of `now`, and those of them without a one-time key.
+    pub(super) fn counts(&self, now: Time) -> (u32, u32) {
+        if self.day == now.days() { (self.sessions, self.without) } else { (0, 0) }
+    }
+
     /// The counts, for comparing states.
     pub(super) fn write(&self, writer: &mut Writer) {
         writer.u32(self.day).u32(self.sessions).u32(self.without).u8(u8::from(self.raised));

@@ -106,6 +106,33 @@ fn the_stock_is_filled_up_below_twenty() {
 }
 
 #[test]
+fn a_person_may_rotate_and_refill_before_it_is_time() {
+    let mut rng = ChaCha20Rng::seed_from_u64(8);
+    let mut prekeys = Prekeys::new(identity(1));
+    prekeys.handle(Input::Refill(0), START, &mut rng).expect("a wish");
+    assert!(prekeys.poll().is_none(), "no bundle, nothing to add to");
+    let mut prekeys = stocked(&mut rng);
+    prekeys.handle(Input::Refill(100), START, &mut rng).expect("a wish");
+    assert!(prekeys.poll().is_none(), "the stock is full");
+    prekeys.handle(Input::Refill(60), START, &mut rng).expect("a wish");
+    let outputs = answer(&mut prekeys, START, &mut rng);
+    let [Output::Store(_), Output::Publish { one_time, replace: false, .. }] = &outputs[..] else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!(one_time.len(), 40);
+    let later = START.plus_ms(DAY);
+    prekeys.handle(Input::Rotate, later, &mut rng).expect("a wish");
+    prekeys.handle(Input::Rotate, later, &mut rng).expect("said twice is done once");
+    let outputs = answer(&mut prekeys, later, &mut rng);
+    assert!(matches!(outputs[..], [Output::Store(_), Output::Publish { replace: true, .. }]));
+    let lives: Vec<_> = prekeys.lives().map(|(_, made, wiped)| (made, wiped)).collect();
+    assert_eq!(lives.len(), 2);
+    assert!(lives[0].0 > lives[1].0, "newest first");
+    assert!(lives.iter().all(|(made, wiped)| *wiped == made.plus_ms(30 * DAY)));
+    assert_eq!(prekeys.current_not_after(), Some(lives[0].0.plus_ms(14 * DAY)));
+}
+
+#[test]
 fn at_most_a_thousand_one_time_keys_and_five_signed_ones() {
     let mut rng = ChaCha20Rng::seed_from_u64(4);
     let mut prekeys = stocked(&mut rng);
@@ -155,6 +182,9 @@ fn sessions_without_one_time_key_raise_the_alarm_once_a_day() {
         pass(&mut alice, &mut bob, DAY);
     }
     assert_eq!(alarms, [(0, 3), (1, 3)]);
+    let day = bob.now.minus_ms(DAY);
+    assert_eq!(bob.prekeys.sessions_of_day(day), (6, 5));
+    assert_eq!(bob.prekeys.sessions_of_day(bob.now), (0, 0));
 }
 
 /// When the memory of base keys is full, first messages without one-time key wait for the next

@@ -25,7 +25,7 @@ pub fn ratchet(desk: &Desk, what: &Ratchet) -> Result<Exit, Fault> {
         Ratchet::Number(asked) => number::number(desk.out, asked),
         Ratchet::Sessions { name } => state::sessions(desk, name.as_deref()),
         Ratchet::Reset { name, yes } => state::reset(desk, name, *yes),
-        Ratchet::Keys => state::keys(desk),
+        Ratchet::Keys { rotate, refill } => state::keys(desk, *rotate, *refill),
         Ratchet::Suites { name } => state::suites(desk, name.as_deref()),
     }
 }

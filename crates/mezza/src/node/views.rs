@@ -5,7 +5,9 @@ use mezza_core::Time;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::evidence::{Fact, State};
 use mezza_messenger::policy::{Fallback, Policy};
-use mezza_messenger::view::{Body, ContactView, Me, NoteView, Offer, Proof, Road, Standing};
+use mezza_messenger::view::{
+    Body, ContactView, Me, NoteView, Offer, PrekeysView, Proof, Road, Standing,
+};
 use mezza_messenger::{Carrier, ContactId, NoteId};
 use mezza_ratchet::Summary;
 
@@ -44,12 +46,19 @@ pub fn session(contact: ContactId, session: &Summary) -> dto::RatchetSession {
 }
 
 /// The own prekeys.
-pub fn prekeys(me: &Me) -> dto::Prekeys {
+pub fn prekeys(held: &PrekeysView) -> dto::Prekeys {
+    let signed = held.signed.iter().map(|(id, made, wiped)| dto::SignedPrekey {
+        suite: suite(id.0),
+        made_ms: made.ms(),
+        wiped_ms: wiped.ms(),
+    });
     dto::Prekeys {
-        signed_held: me.spk_held,
-        bundle_until_ms: me.spk_until.map(Time::ms),
-        one_time_held: me.one_time_held,
-        one_time_stock: me.one_time_stock,
+        signed: signed.collect(),
+        bundle_until_ms: held.until.map(Time::ms),
+        one_time_held: held.one_time_held,
+        one_time_stock: held.one_time_stock,
+        sessions_today: held.sessions_today,
+        without_one_time: held.without_one_time,
     }
 }
 

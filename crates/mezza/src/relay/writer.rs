@@ -80,10 +80,9 @@ struct Writer {
 /// What a transaction leaves to do when it is durable, and to take back when it is not.
 #[derive(Default)]
 struct Batch {
-    /// Sent after the commit, in this order.
+    /// Sent after the commit, in this order; a STOCK behind its WATCH and before a later PUBLISH,
+    /// which it knows nothing of.
     answers: Vec<(Outlet, RelayFrame)>,
-    /// STOCK frames after a WATCH, sent behind the answers.
-    stocks: Vec<(Outlet, RelayFrame)>,
     /// Boxes whose one-time keys run low, and how many are left.
     low: Vec<(Address, u32)>,
     /// Who waits for an answer to anything in this transaction.
@@ -177,10 +176,10 @@ impl Writer {
     async fn settle(&mut self) {
         let batch = std::mem::take(&mut self.batch);
         for (outlet, frame) in batch.answers {
-            outlet.answer(frame);
-        }
-        for (outlet, frame) in batch.stocks {
-            outlet.stock(frame);
+            match frame {
+                RelayFrame::Stock { .. } => outlet.stock(frame),
+                _ => outlet.answer(frame),
+            }
         }
         for (address, left) in batch.low {
             self.owners.stock(&address, left);

@@ -13,7 +13,11 @@ use crate::node::views::contact_id;
 
 /// The handlers of this file.
 pub fn routes() -> OpenApiRouter<Web> {
-    OpenApiRouter::new().routes(routes!(ratchet)).routes(routes!(reset))
+    OpenApiRouter::new()
+        .routes(routes!(ratchet))
+        .routes(routes!(reset))
+        .routes(routes!(rotate))
+        .routes(routes!(refill))
 }
 
 /// Sessions and prekeys, without any key.
@@ -28,5 +32,19 @@ async fn ratchet(State(web): State<Web>) -> Answer<dto::Ratchet> {
 async fn reset(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
     let contact = contact_id(&id)?;
     web.node.ask(move |desk| desk.command(Command::Reset { contact })).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Fresh signed prekeys and one-time keys now, before it is time.
+#[utoipa::path(post, path = "/v1/ratchet/rotate", responses((status = 204)))]
+async fn rotate(State(web): State<Web>) -> Result<StatusCode, Refused> {
+    web.node.ask(|desk| desk.command(Command::Rotate)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Fill up the one-time keys at the relay.
+#[utoipa::path(post, path = "/v1/ratchet/refill", responses((status = 204)))]
+async fn refill(State(web): State<Web>) -> Result<StatusCode, Refused> {
+    web.node.ask(|desk| desk.command(Command::Refill)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

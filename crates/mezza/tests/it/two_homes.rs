@@ -160,6 +160,28 @@ fn a_home_without_a_relay_gets_one_and_another_name() {
 }
 
 #[test]
+fn prekeys_are_shown_rotated_and_filled_up() {
+    let world = World::start();
+    let ben = world.init("Ben");
+    let node = world.node(&ben);
+    until("the mailbox", || node.is_reachable());
+    let keys = |args: &[&str]| json(&ben, &[&["ratchet", "keys"], args].concat())[0].clone();
+    let stock = || keys(&[])["one_time_stock"].as_u64();
+    until("the first stock", || stock() == Some(100));
+    let first = keys(&[]);
+    assert_eq!(first["signed"].as_array().unwrap().len(), 2, "one for each suite");
+    assert_eq!((&first["sessions_today"], &first["without_one_time"]), (&0.into(), &0.into()));
+    assert_eq!(first["one_time_held"], 100);
+    let rotated = keys(&["--rotate", "--refill"]);
+    assert_eq!(rotated["signed"].as_array().unwrap().len(), 4);
+    assert_eq!(rotated["one_time_held"], 200, "those of the old bundle may still be on the way");
+    until("the new stock", || stock() == Some(100));
+    let text = ok(&ben, &["ratchet", "keys"]);
+    assert!(text.contains("b2c20-pq (0x0102)  made "), "{text}");
+    assert!(text.contains("200 held here, 100 at the relay"), "{text}");
+}
+
+#[test]
 fn a_stranger_asks_and_is_let_in_or_not() {
     let world = World::start();
     let (ann, ben, eve) = (world.init("Ann"), world.init("Ben"), world.init("Eve"));

@@ -26,8 +26,16 @@ pub enum Ratchet {
         #[arg(long)]
         yes: bool,
     },
-    /// Show how many prekeys there are, and until when
-    Keys,
+    /// Show the prekeys: ages, ends, stock; no key
+    Keys {
+        /// First make fresh signed prekeys. Five of a suite are kept: done often, it wipes keys
+        /// that first messages under way still need
+        #[arg(long)]
+        rotate: bool,
+        /// First fill up the one-time keys at the relay
+        #[arg(long)]
+        refill: bool,
+    },
     /// Show which suites we offer, what a card lists, and what a session would use
     Suites {
         /// Name or #number

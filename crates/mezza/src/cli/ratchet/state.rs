@@ -65,15 +65,32 @@ pub fn reset(desk: &Desk, name: &str, yes: bool) -> Result<Exit, Fault> {
 }
 
 /// `mezza ratchet keys`
-pub fn keys(desk: &Desk) -> Result<Exit, Fault> {
-    let prekeys = desk.client()?.get::<Ratchet>("/v1/ratchet")?.prekeys;
+pub fn keys(desk: &Desk, rotate: bool, refill: bool) -> Result<Exit, Fault> {
+    let client = desk.client()?;
+    if rotate {
+        client.act("POST", "/v1/ratchet/rotate")?;
+    }
+    if refill {
+        client.act("POST", "/v1/ratchet/refill")?;
+    }
+    let prekeys = client.get::<Ratchet>("/v1/ratchet")?.prekeys;
     desk.out.value(&prekeys);
+    for key in &prekeys.signed {
+        let (made, wiped) = (show::time(key.made_ms), show::time(key.wiped_ms));
+        desk.out.line(format!(
+            "signed prekey   {}  made {made}, wiped {wiped}",
+            suite_name(&key.suite)
+        ));
+    }
     let until = prekeys.bundle_until_ms.map_or_else(|| "not made yet".into(), show::time);
     let stock = prekeys.one_time_stock.map_or_else(|| "unknown".into(), |n| n.to_string());
-    desk.out.line(format!("signed prekeys  {} held, each for 30 days", prekeys.signed_held));
     desk.out.line(format!("bundle          valid until {until}; a new one every 7 days"));
     desk.out
         .line(format!("one-time keys   {} held here, {stock} at the relay", prekeys.one_time_held));
+    desk.out.line(format!(
+        "sessions today  {}, {} of them without a one-time key",
+        prekeys.sessions_today, prekeys.without_one_time
+    ));
     Ok(Exit::Done)
 }
 

@@ -124,7 +124,10 @@ impl Desk {
         let device = self.device()?;
         let sessions = device.contacts().into_iter();
         let sessions = sessions.filter_map(|c| Some(views::session(c.id, &device.session(c.id)?)));
-        Ok(dto::Ratchet { sessions: sessions.collect(), prekeys: views::prekeys(&device.me()) })
+        Ok(dto::Ratchet {
+            sessions: sessions.collect(),
+            prekeys: views::prekeys(&device.prekeys(now())),
+        })
     }
 
     /// A part of a thread, oldest first, and whether older notes exist.

@@ -184,7 +184,7 @@ impl Writer {
         self.done(answer, Ok(()));
         if row.kind == BoxKind::Intro {
             let (_, left) = self.store.keys_count(row.id).await?;
-            self.batch.stocks.push((outlet, stock_frame(number, left)));
+            self.batch.answers.push((outlet, stock_frame(number, left)));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::silent;
 
-silent!(Ratchet RatchetSession Prekeys);
+silent!(Ratchet RatchetSession Prekeys SignedPrekey);
 
 /// All sessions, and the own prekeys.
 #[derive(Serialize, Deserialize, ToSchema)]
@@ -44,12 +44,27 @@ pub struct RatchetSession {
 /// The own prekeys.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Prekeys {
-    /// Signed prekeys held, retired ones too.
-    pub signed_held: usize,
+    /// Signed prekeys held, newest first, retired ones too.
+    pub signed: Vec<SignedPrekey>,
     /// The end of the current bundle, milliseconds since 1970.
     pub bundle_until_ms: Option<u64>,
     /// One-time keys held here.
     pub one_time_held: usize,
     /// One-time keys left at the relay, if it said so.
     pub one_time_stock: Option<u16>,
+    /// Sessions that others began today, since the node started.
+    pub sessions_today: u32,
+    /// How many of them had no one-time key.
+    pub without_one_time: u32,
+}
+
+/// One signed prekey.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct SignedPrekey {
+    /// The suite, `0x0101`.
+    pub suite: String,
+    /// When it was made, milliseconds since 1970.
+    pub made_ms: u64,
+    /// When its private part is wiped, milliseconds since 1970.
+    pub wiped_ms: u64,
 }
