@@ -1,7 +1,12 @@
 //! How many rounds a user has spent, per period and noise. It never decreases.
 //!
-//! A period is a fixed number of conversation rounds, counted from the first one joined and never
-//! by a clock. Losses of periods add: [`Ledger::spent`] is the whole of it, for the calculator.
+//! A period is 365 days of conversation rounds, counted from the first one joined and never by a
+//! clock: rounds that a config skips do not count, so that no config begins a new period. Losses of
+//! periods add: [`Ledger::spent`] is the whole of it, for the calculator.
+//!
+//! Who restores a backup goes on under a branch of its own. What two branches spent adds; of one
+//! branch the larger number counts, because a branch only grows. So nothing is counted twice, and
+//! nothing is forgotten, whichever copy was merged into which.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,16 +20,55 @@ use crate::limits::{MU_MAX, SCALE_MAX, SLOTS_MAX};
 use crate::noise::Law;
 
 /// The version of the stored form.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Bytes of one entry of the stored form.
-const ENTRY_BYTES: usize = 1 + 1 + 4 + 4 + 1 + 4 + 8;
+const ENTRY_BYTES: usize = 8 + KIND_BYTES + 4 + 8;
+/// Bytes of a [`Kind`].
+const KIND_BYTES: usize = 11;
+/// A period, in milliseconds of conversation rounds.
+const PERIOD_MS: u64 = 365 * Time::DAY_MS;
 
-/// What one kind of round costs: the divergence follows from this.
+/// What one round costs: the divergence follows from this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
-    service: Service,
-    law: Law,
-    slots: u8,
+pub struct Kind {
+    /// Which service.
+    pub service: Service,
+    /// The noise of each honest mix.
+    pub law: Law,
+    /// Onions of a user in one round.
+    pub slots: u8,
+}
+
+impl Kind {
+    /// What a config says about a service.
+    pub const fn of(policy: &ServicePolicy) -> Self {
+        Self { service: policy.service, law: Law::of(policy), slots: policy.slots }
+    }
+
+    /// Writes `service u8 | mode u8 | mu u32 | scale u32 | slots u8`, 11 bytes.
+    pub fn write(self, w: &mut Writer) {
+        w.u8(self.service.number()).u8(u8::from(self.law.mode == Mode::Gauss));
+        w.u32(self.law.mu).u32(self.law.scale).u8(self.slots);
+    }
+
+    /// Reads what [`write`](Self::write) wrote.
+    ///
+    /// # Errors
+    /// Whatever the bytes lack, or a value outside its limits.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let service = Service::from_number(r.u8()?)?;
+        let mode = match r.u8()? {
+            0 => Mode::Paper,
+            1 => Mode::Gauss,
+            _ => return Err(DecodeError::Value),
+        };
+        let law = Law { mode, mu: r.u32()?, scale: r.u32()? };
+        let slots = r.u8()?;
+        if law.mu > MU_MAX || law.scale > SCALE_MAX || !(1..=SLOTS_MAX).contains(&slots) {
+            return Err(DecodeError::Value);
+        }
+        Ok(Self { service, law, slots })
+    }
 }
 
 /// Which part of its budget a service has used.
@@ -38,20 +82,30 @@ pub enum Level {
     Used,
 }
 
-/// The rounds spent in one network. Two ledgers of one network merge to the larger of each number.
+/// Where in its period a ledger is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Clock {
+    period: u32,
+    /// Of conversation rounds, since the period began.
+    elapsed_ms: u64,
+    /// The base round of the config and the round that was joined last.
+    last: Option<(u64, u64)>,
+}
+
+/// The rounds spent in one network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
     network: [u8; 16],
-    /// The first conversation round of the period, once one was joined.
-    begun: Option<u64>,
-    period: u32,
-    rounds: BTreeMap<(Kind, u32), u64>,
+    branch: u64,
+    clock: Clock,
+    rounds: BTreeMap<(u64, Kind, u32), u64>,
 }
 
 impl Ledger {
-    /// Nothing spent.
-    pub const fn new(network: [u8; 16]) -> Self {
-        Self { network, begun: None, period: 0, rounds: BTreeMap::new() }
+    /// Nothing spent; `branch` is a number of chance.
+    pub const fn new(network: [u8; 16], branch: u64) -> Self {
+        let clock = Clock { period: 0, elapsed_ms: 0, last: None };
+        Self { network, branch, clock, rounds: BTreeMap::new() }
     }
 
     /// Which network this is about, 16 bytes.
@@ -61,29 +115,41 @@ impl Ledger {
 
     /// The number of the period, from 0.
     pub const fn period(&self) -> u32 {
-        self.period
+        self.clock.period
     }
 
     /// A conversation round that all mixes signed was joined: the one thing that moves time on.
-    pub fn joined(&mut self, round: u64, interval_ms: u32) {
-        let len = rounds_of_period(interval_ms);
-        let begun = *self.begun.get_or_insert(round);
-        let periods = round.saturating_sub(begun) / len;
-        self.begun = Some(begun + periods * len);
-        self.period = self.period.saturating_add(u32::try_from(periods).unwrap_or(u32::MAX));
+    /// `base` is the base round of its config: between two configs only the rounds of the later one
+    /// count.
+    pub fn joined(&mut self, round: u64, base: u64, interval_ms: u32) {
+        let from = match self.clock.last {
+            Some((its, last)) if its == base => last,
+            Some((its, _)) if its > base => return,
+            Some(_) => base,
+            None => round,
+        };
+        let Some(rounds) = round.checked_sub(from) else { return };
+        let elapsed =
+            rounds.saturating_mul(interval_ms.into()).saturating_add(self.clock.elapsed_ms);
+        let periods = u32::try_from(elapsed / PERIOD_MS).unwrap_or(u32::MAX);
+        self.clock = Clock {
+            period: self.clock.period.saturating_add(periods),
+            elapsed_ms: elapsed % PERIOD_MS,
+            last: Some((base, round)),
+        };
     }
 
     /// Charges one round in which something real was sent, whatever became of it (MIX-24).
-    pub fn charge(&mut self, policy: &ServicePolicy) {
-        let kind = Kind { service: policy.service, law: Law::of(policy), slots: policy.slots };
-        let rounds = self.rounds.entry((kind, self.period)).or_default();
+    pub fn charge(&mut self, kind: Kind) {
+        let rounds = self.rounds.entry((self.branch, kind, self.clock.period)).or_default();
         *rounds = rounds.saturating_add(1);
     }
 
     /// Rounds of a service spent in this period, under whatever noise.
     pub fn used(&self, service: Service) -> u64 {
-        let now = |(kind, period): &(Kind, u32)| kind.service == service && *period == self.period;
-        self.rounds.iter().filter(|(key, _)| now(key)).map(|(_, rounds)| *rounds).sum()
+        let now = |kind: &Kind, period: u32| kind.service == service && period == self.period();
+        let rounds = self.rounds.iter().filter(|((_, kind, period), _)| now(kind, *period));
+        rounds.map(|(_, rounds)| *rounds).fold(0, u64::saturating_add)
     }
 
     /// How much of a config's budget is used.
@@ -98,7 +164,7 @@ impl Ledger {
 
     /// All that was spent, over all periods, for [`delta`](super::delta).
     pub fn spent(&self) -> Vec<Spent> {
-        let of = |((kind, _), rounds): (&(Kind, u32), &u64)| Spent {
+        let of = |((_, kind, _), rounds): (&(u64, Kind, u32), &u64)| Spent {
             service: kind.service,
             law: kind.law,
             slots: kind.slots,
@@ -107,33 +173,39 @@ impl Ledger {
         self.rounds.iter().map(of).collect()
     }
 
-    /// Takes the larger of each number: after a restore, or when a network is joined again. Of
-    /// another network nothing is taken.
+    /// Goes on under another branch, a number of chance: after a restore from a backup, whose
+    /// original may go on, too.
+    pub const fn branch_off(&mut self, branch: u64) {
+        self.branch = branch;
+    }
+
+    /// Takes the larger of each number of each branch, so that none is counted twice. Of another
+    /// network nothing is taken.
     pub fn merge(&mut self, other: &Self) {
         if other.network != self.network {
             return;
         }
-        let later = (other.period, other.begun) > (self.period, self.begun);
-        if later {
-            (self.period, self.begun) = (other.period, other.begun);
-        }
+        self.clock = self.clock.max(other.clock);
         for (key, rounds) in &other.rounds {
             let own = self.rounds.entry(*key).or_default();
             *own = (*own).max(*rounds);
         }
     }
 
-    /// The stored form: `version u8 | network 16 | period u32 | begun flag u8, round u64 | count
-    /// u32 | count x (service u8 | mode u8 | mu u32 | scale u32 | slots u8 | period u32 | rounds
+    /// The stored form: `version u8 | network 16 | branch u64 | period u32 | elapsed u64 ms | joined
+    /// u8 | base u64 | round u64 | count u32 | count x (branch u64 | kind 11 | period u32 | rounds
     /// u64)`, ascending.
     pub fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::with_capacity(34 + ENTRY_BYTES * self.rounds.len());
-        w.u8(VERSION).bytes(&self.network).u32(self.period);
-        w.u8(u8::from(self.begun.is_some())).u64(self.begun.unwrap_or(0));
+        let mut w = Writer::with_capacity(58 + ENTRY_BYTES * self.rounds.len());
+        let (base, round) = self.clock.last.unwrap_or_default();
+        w.u8(VERSION).bytes(&self.network).u64(self.branch);
+        w.u32(self.clock.period).u64(self.clock.elapsed_ms);
+        w.u8(u8::from(self.clock.last.is_some())).u64(base).u64(round);
         w.u32(self.rounds.len() as u32);
-        for ((kind, period), rounds) in &self.rounds {
-            w.u8(kind.service.number()).u8(u8::from(kind.law.mode == Mode::Gauss));
-            w.u32(kind.law.mu).u32(kind.law.scale).u8(kind.slots).u32(*period).u64(*rounds);
+        for ((branch, kind, period), rounds) in &self.rounds {
+            w.u64(*branch);
+            kind.write(&mut w);
+            w.u32(*period).u64(*rounds);
         }
         w.finish()
     }
@@ -147,15 +219,20 @@ impl Ledger {
             if r.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let (network, period) = (r.array()?, r.u32()?);
-            let begun = match (r.u8()?, r.u64()?) {
-                (0, 0) => None,
-                (1, round) => Some(round),
+            let (network, branch) = (r.array()?, r.u64()?);
+            let (period, elapsed_ms) = (r.u32()?, r.u64()?);
+            let last = match (r.u8()?, r.u64()?, r.u64()?) {
+                (0, 0, 0) => None,
+                (1, base, round) => Some((base, round)),
                 _ => return Err(DecodeError::Value),
             };
-            let mut ledger = Self { network, begun, period, rounds: BTreeMap::new() };
+            if elapsed_ms >= PERIOD_MS {
+                return Err(DecodeError::Value);
+            }
+            let clock = Clock { period, elapsed_ms, last };
+            let mut ledger = Self { network, branch, clock, rounds: BTreeMap::new() };
             for _ in 0..r.u32()? {
-                let (key, rounds) = (read_key(r)?, r.u64()?);
+                let (key, rounds) = ((r.u64()?, Kind::read(r)?, r.u32()?), r.u64()?);
                 if ledger.rounds.last_key_value().is_some_and(|(last, _)| *last >= key) {
                     return Err(DecodeError::Value);
                 }
@@ -164,24 +241,4 @@ impl Ledger {
             Ok(ledger)
         })
     }
-}
-
-fn read_key(r: &mut Reader<'_>) -> Result<(Kind, u32), DecodeError> {
-    let service = Service::from_number(r.u8()?)?;
-    let mode = match r.u8()? {
-        0 => Mode::Paper,
-        1 => Mode::Gauss,
-        _ => return Err(DecodeError::Value),
-    };
-    let law = Law { mode, mu: r.u32()?, scale: r.u32()? };
-    let slots = r.u8()?;
-    if law.mu > MU_MAX || law.scale > SCALE_MAX || !(1..=SLOTS_MAX).contains(&slots) {
-        return Err(DecodeError::Value);
-    }
-    Ok((Kind { service, law, slots }, r.u32()?))
-}
-
-/// Conversation rounds of one period: those of 365 days.
-pub fn rounds_of_period(interval_ms: u32) -> u64 {
-    (365 * Time::DAY_MS).div_ceil(u64::from(interval_ms.max(1)))
 }

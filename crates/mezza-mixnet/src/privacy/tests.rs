@@ -1,4 +1,4 @@
-use super::ledger::{Level, rounds_of_period};
+use super::ledger::{Kind, Level};
 use super::*;
 use crate::config::tests::service;
 use core::f64::consts::{LN_2, LN_10};
@@ -145,20 +145,20 @@ fn the_least_noise_is_that_of_the_presets() {
 #[test]
 fn mix_24_the_ledger_never_decreases() {
     let policy = service(Service::Conversation);
-    let mut ledger = Ledger::new([1; 16]);
-    ledger.joined(100, 5_000);
+    let mut ledger = Ledger::new([1; 16], 7);
+    ledger.joined(100, 0, 5_000);
     for _ in 0..5 {
-        ledger.charge(&policy);
+        ledger.charge(Kind::of(&policy));
     }
     let backup = ledger.clone();
-    ledger.charge(&policy);
+    ledger.charge(Kind::of(&policy));
     ledger.merge(&backup);
     assert_eq!(ledger.used(Service::Conversation), 6);
     let mut restored = backup;
     restored.merge(&ledger);
     assert_eq!(restored, ledger);
-    let mut foreign = Ledger::new([2; 16]);
-    foreign.charge(&policy);
+    let mut foreign = Ledger::new([2; 16], 7);
+    foreign.charge(Kind::of(&policy));
     ledger.merge(&foreign);
     assert_eq!(ledger.used(Service::Conversation), 6);
     let bytes = ledger.encode();
@@ -172,26 +172,64 @@ fn mix_24_the_ledger_never_decreases() {
 fn mix_25_budgets_are_counted_per_period_and_losses_add() {
     let policy = ServicePolicy { rounds: 10, ..service(Service::Conversation) };
     let call = ServicePolicy { rounds: 10, ..service(Service::Call) };
-    let mut ledger = Ledger::new([1; 16]);
-    ledger.joined(1_000, policy.interval_ms);
+    let mut ledger = Ledger::new([1; 16], 7);
+    ledger.joined(1_000, 0, policy.interval_ms);
     let levels = [(7, Level::Plenty), (8, Level::Low), (9, Level::Low), (10, Level::Used)];
     for (used, level) in levels {
         while ledger.used(Service::Conversation) < used {
-            ledger.charge(&policy);
+            ledger.charge(Kind::of(&policy));
         }
         assert_eq!(ledger.level(&policy), level, "{used} used");
     }
     assert_eq!(ledger.level(&call), Level::Plenty, "each service has its own budget");
-    let period = rounds_of_period(policy.interval_ms);
-    assert_eq!(period, 6_307_200);
-    ledger.joined(1_000 + period - 1, policy.interval_ms);
+    let period = 6_307_200; // of 5 s make 365 days
+    assert_eq!(policy.interval_ms, 5_000);
+    ledger.joined(1_000 + period - 1, 0, policy.interval_ms);
     assert_eq!((ledger.period(), ledger.level(&policy)), (0, Level::Used));
-    ledger.joined(1_000 + period, policy.interval_ms);
+    ledger.joined(1_000 + period, 0, policy.interval_ms);
     assert_eq!((ledger.period(), ledger.level(&policy)), (1, Level::Plenty));
-    ledger.joined(1_000, policy.interval_ms);
+    ledger.joined(1_000, 0, policy.interval_ms);
     assert_eq!(ledger.period(), 1, "an older round takes nothing back");
-    ledger.charge(&policy);
+    ledger.charge(Kind::of(&policy));
     let total: u64 = ledger.spent().iter().map(|s| s.rounds).sum();
     assert_eq!(total, 11);
     assert_eq!(Ledger::decode(&ledger.encode()), Ok(ledger));
+}
+
+#[test]
+fn mix_24_what_two_branches_spent_adds() {
+    let kind = Kind::of(&service(Service::Conversation));
+    let mut phone = Ledger::new([1; 16], 7);
+    (0..5).for_each(|_| phone.charge(kind));
+    let mut restored = phone.clone();
+    restored.branch_off(8);
+    (0..3).for_each(|_| phone.charge(kind));
+    (0..2).for_each(|_| restored.charge(kind));
+    let (mut here, mut there) = (phone.clone(), restored.clone());
+    here.merge(&restored);
+    there.merge(&phone);
+    for ledger in [&here, &there] {
+        assert_eq!(ledger.used(Service::Conversation), 5 + 3 + 2);
+    }
+    here.merge(&there);
+    assert_eq!(here.used(Service::Conversation), 10, "nothing is counted twice");
+    assert_eq!(Ledger::decode(&here.encode()), Ok(here));
+}
+
+#[test]
+fn mix_25_rounds_that_a_config_skips_begin_no_period() {
+    let mut ledger = Ledger::new([1; 16], 7);
+    ledger.joined(1_000, 0, 5_000);
+    let far = 1 << 40;
+    ledger.joined(far + 10, far, 5_000);
+    assert_eq!(ledger.period(), 0, "the jump of the base round is no time");
+    ledger.joined(1_001, 0, 5_000);
+    ledger.joined(far + 6_307_199, far, 5_000);
+    assert_eq!(ledger.period(), 0);
+    ledger.joined(far + 6_307_200, far, 5_000);
+    assert_eq!(ledger.period(), 1);
+    ledger.joined(2 * far + 105_119, 2 * far, 300_000);
+    assert_eq!(ledger.period(), 1, "longer rounds, fewer of them");
+    ledger.joined(2 * far + 105_120, 2 * far, 300_000);
+    assert_eq!(ledger.period(), 2);
 }
