@@ -10,21 +10,29 @@
 
 mod access;
 mod checked;
+mod contacts;
+pub mod job;
+pub mod machine;
+pub mod record;
 
-pub use access::{Access, Answer, no_call, no_invitation, to_bucket};
+pub use access::{Access, Answer, NO_BUCKET, no_call, no_invitation, to_bucket};
 pub use checked::{Checked, SettingsError};
+pub use contacts::{ACTIVE_MAX, ContactId};
+pub use job::{Done, Job};
+pub use machine::{
+    Client, ClientError, Input, Introduction, Invite, Output, Refusal, RestoreError, Setup,
+};
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, Ephemeral, FrameKey, Time};
+use mezza_core::{Backend, CryptoRng, Ephemeral, Time};
 use mezza_lanes::Kernel;
 
 use crate::config::ServicePolicy;
 use crate::contact::Meeting;
 use crate::keys::Keys;
 use crate::noise::below;
-use crate::onion::{Multiply, wrap as wrap_layers, wrap_one};
-use crate::service::TAG_BYTES;
+use crate::onion::{Layer, Multiply, wrap as wrap_layers, wrap_one};
 
 /// Longest wait between sealing and sending, milliseconds.
 const SEAL_MS_MAX: u64 = 500;
@@ -70,16 +78,15 @@ pub struct Submission {
     pub back: Vec<Keys>,
 }
 
-/// Wraps one plaintext for each slot. The pairs of the outermost layer come from outside, one for
-/// each slot, and serve this call alone; `None` if there are not as many.
+/// Wraps one plaintext for each slot in `layers`, outermost first. The pairs of the outermost layer
+/// come from outside, one for each slot, and serve this call alone; `None` if there are not as many.
 pub fn wrap<B: Backend>(
     kernel: &dyn Kernel,
-    settings: &Checked,
-    pairs: Vec<Ephemeral>,
+    layers: &[Layer],
+    pairs: &[Ephemeral],
     inner: &[u8],
     rng: &mut dyn CryptoRng,
 ) -> Option<Submission> {
-    let layers = settings.layers();
     let (outermost, behind) = layers.split_first()?;
     let size = outermost.id.service.innermost_bytes();
     if pairs.is_empty() || pairs.len() * size != inner.len() {
@@ -90,10 +97,8 @@ pub fn wrap<B: Backend>(
     let bytes = wrapped.onions.len() / body.max(1);
     let mut onions = Vec::with_capacity(outermost.id.service.onion_bytes(layers.len()) * body);
     let mut back = Vec::with_capacity(body);
-    for (slot, (pair, onion)) in
-        pairs.into_iter().zip(wrapped.onions.chunks_exact(bytes)).enumerate()
-    {
-        let shared = B::dh(&pair, &outermost.key)?;
+    for (slot, (pair, onion)) in pairs.iter().zip(wrapped.onions.chunks_exact(bytes)).enumerate() {
+        let shared = B::dh(pair, &outermost.key)?;
         let (whole, first) = wrap_one(kernel, outermost, (pair.public(), shared.expose()), onion);
         let mut keys = Keys::zeros(layers.len());
         keys[0] = first[0];
@@ -104,22 +109,6 @@ pub fn wrap<B: Backend>(
         back.push(keys);
     }
     Some(Submission { onions, back })
-}
-
-/// Opens the reply of one onion, outermost layer first: what the last mix put in. `None` if a layer
-/// does not open.
-pub fn open<B: Backend>(back: &Keys, reply: &[u8]) -> Option<Vec<u8>> {
-    let mut reply = reply.to_vec();
-    for key in back.iter() {
-        let size = reply.len().checked_sub(TAG_BYTES)?;
-        let mut tag = [0; TAG_BYTES];
-        tag.copy_from_slice(&reply[size..]);
-        reply.truncate(size);
-        if !B::Chacha::new(key).open(&[0; 12], &[], &mut reply, &tag) {
-            return None;
-        }
-    }
-    Some(reply)
 }
 
 #[cfg(test)]

@@ -99,12 +99,21 @@ impl core::fmt::Debug for Meeting {
     }
 }
 
-/// The two keys of one round, each for one cell.
-pub struct CellKeys {
+/// What one round is made of: a drop, and two keys for one cell each. There is one of it for each
+/// round, because [`Conversation::take`] moves the chain on (MIX-23).
+pub struct Turn {
+    /// The id of the dead drop.
+    pub drop: [u8; DROP_BYTES],
     /// For our cell.
     pub seal: Secret<32>,
     /// For the partner's.
     pub open: Secret<32>,
+}
+
+impl core::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Turn")
+    }
 }
 
 /// A secret that moves on with the rounds.
@@ -124,11 +133,16 @@ impl Chain {
     fn advance(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
         let ahead = round.checked_sub(self.round).filter(|n| *n <= CHAIN_SKIP_MAX);
         for _ in 0..ahead.ok_or(OutOfReach)?.min(steps) {
-            self.round += 1;
-            let last = self.secret.duplicate();
-            derive("mezza/mix step", &last, self.round, &mut self.secret);
+            self.step();
         }
         Ok(self.round == round)
+    }
+
+    fn step(&mut self) {
+        // A network has no round 2^64 - 1: its clock checks refuse it.
+        self.round = self.round.saturating_add(1);
+        let last = self.secret.duplicate();
+        derive("mezza/mix step", &last, self.round, &mut self.secret);
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -185,14 +199,18 @@ impl Conversation {
         meeting
     }
 
-    /// The keys of the round that the chain stands at.
-    pub fn cell_keys(&self) -> CellKeys {
+    /// Takes the round that the chain stands at; the chain goes on to the next one, so that nothing
+    /// else is ever sealed under these keys.
+    pub fn take(&mut self) -> Turn {
         let bytes = Wiping::new(self.derived("mezza/mix cell"));
         let half = |at: usize| Secret::fill(|key| key.copy_from_slice(&bytes[at..at + 32]));
-        match self.role {
-            Role::Initiator => CellKeys { seal: half(0), open: half(32) },
-            Role::Responder => CellKeys { seal: half(32), open: half(0) },
-        }
+        let (seal, open) = match self.role {
+            Role::Initiator => (half(0), half(32)),
+            Role::Responder => (half(32), half(0)),
+        };
+        let drop = self.meeting().drop;
+        self.chain.step();
+        Turn { drop, seal, open }
     }
 
     fn derived(&self, label: &str) -> [u8; 64] {
@@ -299,13 +317,16 @@ mod tests {
             assert_eq!(alice.advance(round, 10), Ok(true));
             assert_eq!(bob.advance(round, 10), Ok(true));
             assert_eq!(alice.meeting(), bob.meeting());
-            let (ours, theirs) = (alice.cell_keys(), bob.cell_keys());
+            let met = alice.meeting().drop;
+            let (ours, theirs) = (alice.take(), bob.take());
+            assert_eq!((ours.drop, theirs.drop), (met, met));
             assert!(ours.seal == theirs.open && ours.open == theirs.seal);
             assert!(ours.seal != ours.open);
+            assert_eq!(alice.advance(round, 10), Err(OutOfReach), "a round is taken once");
         }
         assert_eq!(alice.advance(106, 10), Err(OutOfReach), "a chain only goes forward");
-        assert_eq!(alice.advance(108 + CHAIN_SKIP_MAX, 10), Err(OutOfReach));
-        assert_eq!(alice.round(), 107);
+        assert_eq!(alice.advance(109 + CHAIN_SKIP_MAX, 10), Err(OutOfReach));
+        assert_eq!(alice.round(), 108);
     }
 
     #[test]
@@ -327,15 +348,16 @@ mod tests {
         calls.write(&mut w);
         let read =
             |r: &mut Reader<'_>| Ok::<_, DecodeError>((Conversation::read(r)?, Calls::read(r)?));
-        let (again, calls_again) = Reader::all(w.as_slice(), read).expect("what was written");
+        let (mut again, calls_again) = Reader::all(w.as_slice(), read).expect("what was written");
         assert_eq!((again.meeting(), again.role()), (chain.meeting(), Role::Responder));
-        assert!(again.cell_keys().seal == chain.cell_keys().seal);
         let token = |calls: &Calls| calls.token(Role::Initiator, Intent::Talk);
         assert_eq!(token(&calls_again), token(&calls));
         assert_eq!(
             format!("{chain:?} {calls:?} {:?}", chain.meeting()),
             "Conversation(round 100) Calls(round 5) Meeting"
         );
+        let mut chain = chain;
+        assert!(again.take().seal == chain.take().seal);
     }
 
     #[test]

@@ -8,12 +8,16 @@
 //! ```
 //!
 //! What a piece holds is fixed when it is first sealed. A piece in flight is not sent again, one
-//! that was sent is sent again when four later results were Met and it is not acknowledged.
+//! that was sent is sent again when four later results were Met and it is not acknowledged. Every
+//! piece of a message but its last is full.
+//!
+//! Both sides are rebuilt after a start from what was durable: [`Sender::sealed`],
+//! [`Receiver::recorded`].
 
 mod receiver;
 mod sender;
 
-pub use receiver::{Broken, Receiver};
+pub use receiver::{Broken, Receiver, Whole};
 pub use sender::{Outcome, Sender, StreamError};
 
 /// Pieces that may be under way at a time: those that `ack` and `sack` can name.

@@ -5,13 +5,13 @@ use alloc::vec::Vec;
 
 use mezza_core::{Backend, CryptoRng, Ephemeral, FrameKey, Secret, Wiping};
 
-use crate::contact::{Conversation, Role};
+use crate::contact::{Conversation, Role, Turn};
 use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, TAG_BYTES, TOKEN_BYTES};
 use crate::wire::Cell;
 use crate::wire::cell::{NoCell, PLAIN_BYTES};
 
 /// The bucket whose content is thrown away.
-const NO_BUCKET: u32 = 0;
+pub const NO_BUCKET: u32 = 0;
 /// Bytes of the plaintext of a conversation round.
 const ACCESS_BYTES: usize = DROP_BYTES + CELL_BYTES;
 
@@ -34,24 +34,23 @@ pub enum Answer {
 }
 
 impl Access {
-    /// Seals `cell` for the round that the contact's chain stands at. A chain MUST be used once per
-    /// round: two cells under one key would reveal their difference (MIX-23).
-    pub fn of<B: Backend>(chain: &Conversation, cell: &Cell) -> Self {
-        let keys = chain.cell_keys();
+    /// Seals `cell` for one round of a contact. Two cells under one key would reveal their
+    /// difference: a turn is used up, and a chain gives one for each round (MIX-23).
+    pub fn of<B: Backend>(turn: Turn, cell: &Cell) -> Self {
         let mut bytes = Wiping::new([0; ACCESS_BYTES]);
-        bytes[..DROP_BYTES].copy_from_slice(&chain.meeting().drop);
+        bytes[..DROP_BYTES].copy_from_slice(&turn.drop);
         let mut plain = Wiping::new(cell.encode());
-        let tag = B::Chacha::new(keys.seal.expose()).seal(&[0; 12], &[], &mut *plain);
+        let tag = B::Chacha::new(turn.seal.expose()).seal(&[0; 12], &[], &mut *plain);
         bytes[DROP_BYTES..DROP_BYTES + PLAIN_BYTES].copy_from_slice(&*plain);
         bytes[DROP_BYTES + PLAIN_BYTES..].copy_from_slice(&tag);
-        Self { bytes, open: keys.open }
+        Self { bytes, open: turn.open }
     }
 
     /// The access of a slot that serves nobody: that of a contact with a root of chance.
     pub fn idle<B: Backend>(round: u64, rng: &mut dyn CryptoRng) -> Self {
-        let nobody = Conversation::begin(&Secret::random(rng), Role::Initiator, round);
+        let mut nobody = Conversation::begin(&Secret::random(rng), Role::Initiator, round);
         let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
-        Self::of::<B>(&nobody, &cell)
+        Self::of::<B>(nobody.take(), &cell)
     }
 
     /// The plaintext of the onion, 272 bytes: drop id and sealed cell.

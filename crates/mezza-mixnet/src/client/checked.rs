@@ -32,6 +32,12 @@ pub enum SettingsError {
     /// The round is not above the last one taken part in.
     #[error("the round is over")]
     Old,
+    /// The round was open already when its settings came.
+    #[error("the round is open already")]
+    Late,
+    /// Four rounds of the service are under way.
+    #[error("too many rounds are under way")]
+    TooMany,
     /// The clock here and the network's differ by more than 60 s.
     #[error("this clock and the network's differ; set the clock")]
     Clock,

@@ -2,11 +2,12 @@ use super::*;
 use crate::config::tests::{config, service, signed};
 use crate::config::{Chain, SignatureSet};
 use crate::contact::{Conversation, Role};
+use crate::onion::open_reply;
 use crate::service::{RoundId, Service, reply_bytes};
 use crate::wire::cell::{NoCell, Piece};
 use crate::wire::{Announcement, Cell, Settings};
 use alloc::vec;
-use mezza_core::{Portable, Secret};
+use mezza_core::{FrameKey as _, Portable, Secret};
 use mezza_lanes::{BASE, portable};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -142,8 +143,8 @@ fn an_access_reads_its_three_answers() {
     let chain = |role| Conversation::begin(&root, role, 9);
     let cell =
         |text: &[u8]| Cell { leaving: false, seq: 1, ack: 2, sack: 3, piece: Piece::new(text) };
-    let alice = || Access::of::<Portable>(&chain(Role::Initiator), &cell(b"hello"));
-    let bob = Access::of::<Portable>(&chain(Role::Responder), &cell(b"hi"));
+    let alice = || Access::of::<Portable>(chain(Role::Initiator).take(), &cell(b"hello"));
+    let bob = Access::of::<Portable>(chain(Role::Responder).take(), &cell(b"hi"));
     assert_eq!(alice().bytes()[..16], bob.bytes()[..16], "one drop");
     let reply = |access: &Access| access.bytes()[16..].to_vec();
     assert_eq!(alice().answer::<Portable>(&reply(&alice())), Answer::Absent);
@@ -155,8 +156,8 @@ fn an_access_reads_its_three_answers() {
     // A partner whose cell says what no cell says was there all the same.
     let mut odd = Cell { leaving: false, seq: 1, ack: 2, sack: 3, piece: None }.encode();
     odd[0] = 0x80;
-    let keys = chain(Role::Responder).cell_keys();
-    let chacha = <Portable as Backend>::Chacha::new(keys.seal.expose());
+    let turn = chain(Role::Responder).take();
+    let chacha = <Portable as Backend>::Chacha::new(turn.seal.expose());
     let tag = chacha.seal(&[0; 12], &[], &mut odd);
     assert_eq!(alice().answer::<Portable>(&[&odd[..], &tag].concat()), Answer::Met(Err(NoCell)));
 }
@@ -181,11 +182,12 @@ fn what_a_client_wraps_the_mixes_open_and_their_replies_it_reads() {
     let settings = check(&announced(|_| {})).expect("good settings");
     let mut inner = vec![0; 2 * 272];
     rng.fill_bytes(&mut inner);
-    let pairs = |n: usize| (0..n).map(|_| Ephemeral::draw::<Portable>(&mut dice(6))).collect();
-    assert!(wrap::<Portable>(portable(), &settings, pairs(1), &inner, &mut rng).is_none());
-    let sent = wrap::<Portable>(portable(), &settings, pairs(2), &inner, &mut rng).expect("two");
+    let pairs = [6, 7].map(|n| Ephemeral::draw::<Portable>(&mut dice(n)));
+    let layers = settings.layers();
+    assert!(wrap::<Portable>(portable(), &layers, &pairs[..1], &inner, &mut rng).is_none());
+    let sent = wrap::<Portable>(portable(), &layers, &pairs, &inner, &mut rng).expect("two");
     let (mut batch, mut backs) = (sent.onions, Vec::new());
-    for (i, layer) in settings.layers().iter().enumerate() {
+    for (i, layer) in layers.iter().enumerate() {
         let secret = mezza_lanes::Scalar::copy_from(&[1 + i as u8; 32]);
         let size = Service::Conversation.onion_bytes(3 - i);
         let got = crate::onion::unwrap(portable(), &secret, layer, &mut batch, size);
@@ -199,7 +201,7 @@ fn what_a_client_wraps_the_mixes_open_and_their_replies_it_reads() {
         replies = crate::onion::seal_replies(portable(), back, &replies, reply_bytes(layers));
     }
     for (reply, keys) in replies.chunks_exact(304).zip(&sent.back) {
-        assert_eq!(open::<Portable>(keys, reply), Some(vec![7; 256]));
-        assert_eq!(open::<Portable>(keys, &reply[1..]), None);
+        assert_eq!(open_reply(portable(), keys, reply.to_vec()), Some(vec![7; 256]));
+        assert_eq!(open_reply(portable(), keys, reply[1..].to_vec()), None);
     }
 }

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::Time;
+use mezza_core::{DecodeError, Reader, Time, Writer};
 
 use super::{Config, SignatureSet, SignedConfig};
 
@@ -34,10 +34,16 @@ pub enum ChainError {
         /// How many it takes.
         needed: usize,
     },
+    /// Too many configs that begin later are known already.
+    #[error("too many configs that begin later")]
+    TooMany,
     /// The rounds would be counted anew.
     #[error("a service's rounds do not go on where the config before left them")]
     Rounds,
 }
+
+/// Most configs that are kept: the current one and those that begin later.
+const AHEAD_MAX: usize = 64;
 
 /// The configs from the pinned genesis to the newest one known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +96,9 @@ impl Chain {
         if config.valid_from <= head.valid_from || !counts_on(head, config) {
             return Err(ChainError::Rounds);
         }
+        if self.kept.len() >= AHEAD_MAX {
+            return Err(ChainError::TooMany);
+        }
         self.kept.push((config.clone(), hash));
         self.forget(now);
         Ok(())
@@ -118,6 +127,35 @@ impl Chain {
     /// The hash of the first config: the network's pin.
     pub fn genesis_hash(&self) -> [u8; 32] {
         self.genesis
+    }
+
+    /// Writes `genesis 32 | count u8 | count x var16 config`: the stored form of who checked them.
+    pub fn write(&self, w: &mut Writer) {
+        w.bytes(&self.genesis).u8(self.kept.len() as u8);
+        for (config, _) in &self.kept {
+            w.var16(&config.encode());
+        }
+    }
+
+    /// Reads what [`write`](Self::write) wrote. Signatures are not part of it.
+    ///
+    /// # Errors
+    /// [`DecodeError`] unless the configs follow one another.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let genesis = r.array()?;
+        let mut kept: Vec<(Config, [u8; 32])> = Vec::new();
+        for _ in 0..r.u8()? {
+            let config = Config::decode(r.var16()?)?;
+            let hash = config.hash();
+            let follows = kept.last().is_none_or(|(last, its)| {
+                (config.seq, config.prev, config.network) == (last.seq + 1, *its, last.network)
+            });
+            if !follows || (config.seq == 0) != (hash == genesis) {
+                return Err(DecodeError::Value);
+            }
+            kept.push((config, hash));
+        }
+        if kept.is_empty() { Err(DecodeError::Value) } else { Ok(Self { genesis, kept }) }
     }
 
     fn begun(&self, now: Time) -> Option<&(Config, [u8; 32])> {

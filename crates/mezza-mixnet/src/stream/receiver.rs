@@ -1,97 +1,248 @@
 //! The side that puts pieces together again.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Wiping;
+use mezza_core::{DecodeError, Reader, Wiping, Writer};
 
 use super::{LENGTH_BYTES, WINDOW};
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::wire::cell::Piece;
+use crate::wire::cell::{PIECE_BYTES, Piece};
 
 /// The partner sent what no sender makes: nothing more comes out of this stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the partner's stream is broken")]
 pub struct Broken;
 
-/// Pieces of one contact on their way to become messages.
+/// A message that is whole.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// The number of its last piece, which names it in [`Receiver::kept`].
+    pub last: u32,
+    /// The message, 1 to 8,998 bytes.
+    pub bytes: Wiping<Vec<u8>>,
+}
+
+struct Held {
+    piece: Piece,
+    durable: bool,
+}
+
+/// Pieces of one contact on their way to become messages. A piece stays until its message is with
+/// the messenger.
 #[derive(Default)]
 pub struct Receiver {
-    /// The piece that is waited for.
-    expected: u32,
-    /// Pieces behind it.
-    held: BTreeMap<u32, Piece>,
-    /// The beginning of a message.
-    partial: Wiping<Vec<u8>>,
+    /// The first piece of the first message that the messenger does not have.
+    start: u32,
+    /// The first piece of the first message that is not whole.
+    open: u32,
+    /// Pieces from `start` on.
+    held: BTreeMap<u32, Held>,
+    /// The last pieces of messages between `start` and `open`.
+    ends: BTreeSet<u32>,
+    /// What was acknowledged.
+    ack: u32,
     broken: bool,
-    /// What may be acknowledged: `ack` and `sack` of what is durable.
-    durable: (u32, u32),
 }
 
 impl Receiver {
+    /// Whether a piece is new, and inside the window.
+    pub fn wants(&self, seq: u32) -> bool {
+        let ahead = seq.checked_sub(self.ack).is_some_and(|ahead| ahead <= WINDOW);
+        ahead && !self.broken && seq >= self.start && !self.held.contains_key(&seq)
+    }
+
     /// A piece of a cell that opened; the messages that it completes, in order. A piece that came
     /// before, or lies beyond the window, changes nothing.
     ///
     /// # Errors
-    /// [`Broken`] for a message of no length or above 8,998 bytes, and ever after.
-    pub fn receive(&mut self, seq: u32, piece: &Piece) -> Result<Vec<Wiping<Vec<u8>>>, Broken> {
+    /// [`Broken`] for a message of no length or above 8,998 bytes, for a piece of another size than
+    /// its place in the message asks for, and ever after.
+    pub fn receive(&mut self, seq: u32, piece: &Piece) -> Result<Vec<Whole>, Broken> {
         if self.broken {
             return Err(Broken);
         }
-        if seq.checked_sub(self.expected).is_some_and(|ahead| ahead <= WINDOW) {
-            self.held.entry(seq).or_insert_with(|| piece.clone());
+        if self.wants(seq) {
+            self.held.insert(seq, Held { piece: piece.clone(), durable: false });
         }
+        self.messages()
+    }
+
+    /// The messages that have become whole.
+    ///
+    /// # Errors
+    /// [`Broken`], as [`receive`](Self::receive).
+    pub fn messages(&mut self) -> Result<Vec<Whole>, Broken> {
         let mut messages = Vec::new();
-        while let Some(piece) = self.held.remove(&self.expected) {
-            self.expected = self.expected.saturating_add(1);
-            if let Err(broken) = self.append(piece.bytes(), &mut messages) {
-                *self = Self { expected: self.expected, broken: true, ..Self::default() };
-                return Err(broken);
+        loop {
+            match self.next_message() {
+                Ok(Some(message)) => messages.push(message),
+                Ok(None) => {
+                    self.move_on();
+                    return Ok(messages);
+                }
+                Err(broken) => {
+                    *self = Self {
+                        start: self.ack,
+                        open: self.ack,
+                        ack: self.ack,
+                        broken: true,
+                        ..Self::default()
+                    };
+                    return Err(broken);
+                }
             }
         }
-        Ok(messages)
     }
 
-    /// Appends to the message that is being put together. A message ends where its piece ends: a
-    /// sender begins each one with a new piece.
-    fn append(&mut self, piece: &[u8], messages: &mut Vec<Wiping<Vec<u8>>>) -> Result<(), Broken> {
-        if self.partial.capacity() == 0 {
-            // All at once, so that growing leaves no copy behind.
-            self.partial = Wiping::new(Vec::with_capacity(LENGTH_BYTES + MESSAGE_BYTES_MAX));
-        }
-        if self.partial.len() + piece.len() > LENGTH_BYTES + MESSAGE_BYTES_MAX {
+    /// The message that begins at `open`, if all its pieces are there.
+    fn next_message(&mut self) -> Result<Option<Whole>, Broken> {
+        let Some(first) = self.held.get(&self.open) else { return Ok(None) };
+        let length = first.piece.bytes().first_chunk().map_or(0, |n| u16::from_be_bytes(*n));
+        let length = usize::from(length);
+        if !(1..=MESSAGE_BYTES_MAX).contains(&length) {
             return Err(Broken);
         }
-        self.partial.extend_from_slice(piece);
-        let Some((length, body)) = self.partial.split_first_chunk::<LENGTH_BYTES>() else {
-            return Ok(());
+        let mut left = LENGTH_BYTES + length;
+        let count = left.div_ceil(PIECE_BYTES) as u32;
+        let last = self.open.checked_add(count - 1).ok_or(Broken)?;
+        let mut whole = Wiping::new(Vec::with_capacity(left));
+        for seq in self.open..=last {
+            let due = left.min(PIECE_BYTES);
+            left -= due;
+            match self.held.get(&seq).map(|held| held.piece.bytes()) {
+                Some(bytes) if bytes.len() != due => return Err(Broken),
+                Some(bytes) => whole.extend_from_slice(bytes),
+                None => return Ok(None),
+            }
+        }
+        self.open = last + 1;
+        self.ends.insert(last);
+        let bytes = Wiping::new(whole[LENGTH_BYTES..].to_vec());
+        Ok(Some(Whole { last, bytes }))
+    }
+
+    /// A piece is durable here.
+    pub fn durable(&mut self, seq: u32) {
+        if let Some(held) = self.held.get_mut(&seq) {
+            held.durable = true;
+        }
+        self.move_on();
+    }
+
+    /// The message with this last piece, and all before it, are durable at the messenger.
+    pub fn kept(&mut self, last: u32) {
+        if !self.ends.contains(&last) {
+            return;
+        }
+        self.start = last + 1;
+        self.ends = self.ends.split_off(&self.start);
+        self.held = self.held.split_off(&self.start);
+        self.ack = self.ack.max(self.start);
+        self.move_on();
+    }
+
+    fn move_on(&mut self) {
+        while self.counts(self.ack) {
+            self.ack += 1;
+        }
+    }
+
+    /// Whether a piece may be acknowledged: it is durable, and not the end of a message that the
+    /// messenger does not have (MIX-33).
+    fn counts(&self, seq: u32) -> bool {
+        self.held.get(&seq).is_some_and(|held| held.durable) && !self.ends.contains(&seq)
+    }
+
+    /// `ack` and `sack` for the next cell: what is durable. A piece that came before its turn is
+    /// named if it is full; a shorter one is the end of a message.
+    pub fn acknowledged(&self) -> (u32, u32) {
+        let full =
+            |seq: &u32| self.held.get(seq).is_some_and(|h| h.piece.bytes().len() == PIECE_BYTES);
+        let named = |seq: &u32| self.counts(*seq) && (*seq < self.open || full(seq));
+        let behind = (0..WINDOW).filter_map(|j| Some((j, self.ack.checked_add(1 + j)?)));
+        let sack = behind.filter(|(_, seq)| named(seq)).fold(0, |sack, (j, _)| sack | 1 << j);
+        (self.ack, sack)
+    }
+
+    /// All pieces before this one belong to messages that the messenger has.
+    pub const fn start(&self) -> u32 {
+        self.start
+    }
+
+    /// A piece that is held.
+    pub fn held(&self, seq: u32) -> Option<&Piece> {
+        self.held.get(&seq).map(|held| &held.piece)
+    }
+
+    /// The numbers of all pieces that are held.
+    pub fn pieces(&self) -> impl Iterator<Item = u32> {
+        self.held.keys().copied()
+    }
+
+    /// A piece that a record of before the start holds. Messages come out of
+    /// [`messages`](Self::messages).
+    pub fn recorded(&mut self, seq: u32, piece: &Piece) {
+        if self.wants(seq) {
+            self.held.insert(seq, Held { piece: piece.clone(), durable: true });
+        }
+    }
+
+    /// What a record of before the start says: `start` and `ack` as they were then.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] if a piece in between is missing.
+    pub fn was_at(&mut self, start: u32, ack: u32) -> Result<(), DecodeError> {
+        if start > self.start {
+            (self.start, self.open) = (start, start);
+            self.held = self.held.split_off(&start);
+        }
+        self.ack = self.ack.max(ack).max(start);
+        if self.is_whole() { Ok(()) } else { Err(DecodeError::Value) }
+    }
+
+    /// Whether every piece that was acknowledged, and may be needed again, is there.
+    fn is_whole(&self) -> bool {
+        let due = self.ack.checked_sub(self.start);
+        due.is_some_and(|due| self.held.range(..self.ack).count() as u64 == u64::from(due))
+    }
+
+    /// Writes `start u32 | ack u32 | broken u8 | count u8 | count x (seq u32 | var8 piece)`.
+    pub fn write(&self, w: &mut Writer) {
+        w.u32(self.start).u32(self.ack).u8(u8::from(self.broken)).u8(self.held.len() as u8);
+        for (seq, held) in &self.held {
+            w.u32(*seq).var8(held.piece.bytes());
+        }
+    }
+
+    /// Reads what [`write`](Self::write) wrote; all of it is durable. Messages that were whole come
+    /// out of [`messages`](Self::messages) again.
+    ///
+    /// # Errors
+    /// [`DecodeError`] unless `write` makes these bytes.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (start, ack) = (r.u32()?, r.u32()?);
+        let broken = match r.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(DecodeError::Value),
         };
-        let length = usize::from(u16::from_be_bytes(*length));
-        if length == 0 || length > MESSAGE_BYTES_MAX || body.len() > length {
-            return Err(Broken);
+        let mut receiver = Self { start, open: start, ack, broken, ..Self::default() };
+        for _ in 0..r.u8()? {
+            let (seq, piece) = (r.u32()?, Piece::new(r.var8()?).ok_or(DecodeError::Value)?);
+            let ascends = receiver.held.last_key_value().is_none_or(|(last, _)| *last < seq);
+            if !ascends || seq < start || broken {
+                return Err(DecodeError::Value);
+            }
+            receiver.held.insert(seq, Held { piece, durable: true });
         }
-        if body.len() == length {
-            messages.push(Wiping::new(body.to_vec()));
-            self.partial = Wiping::default();
-        }
-        Ok(())
-    }
-
-    /// Everything that came until now is durable, and so are the messages it completed (MIX-33).
-    pub fn commit(&mut self) {
-        let bit = |seq: &u32| 1_u32.checked_shl(*seq - self.expected - 1).unwrap_or(0);
-        self.durable = (self.expected, self.held.keys().map(bit).fold(0, |sack, bit| sack | bit));
-    }
-
-    /// `ack` and `sack` for the next cell: what was durable at the last [`commit`](Self::commit).
-    pub const fn acknowledged(&self) -> (u32, u32) {
-        self.durable
+        if receiver.is_whole() { Ok(receiver) } else { Err(DecodeError::Value) }
     }
 }
 
 impl fmt::Debug for Receiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Receiver(expects {}, {} behind)", self.expected, self.held.len())
+        write!(f, "Receiver(at {}, {} pieces)", self.ack, self.held.len())
     }
 }

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Wiping;
+use mezza_core::{DecodeError, Reader, Wiping, Writer};
 
 use super::{LENGTH_BYTES, PATIENCE, QUEUE_BYTES_MAX, WINDOW};
 use crate::limits::MESSAGE_BYTES_MAX;
@@ -46,31 +46,88 @@ enum Place {
     Sent(u32),
 }
 
-/// A message that is cut or being cut.
+/// `u16 length | bytes`, and who waits for news of it.
+struct Message {
+    /// `None`: nobody, until the message is given again.
+    ticket: Option<u64>,
+    /// Whether every piece was in a meeting, and that was told.
+    told: bool,
+    /// Shorter than its length says while the rest was not given again after a start.
+    framed: Wiping<Vec<u8>>,
+}
+
+impl Message {
+    /// Bytes of the whole, length included.
+    fn len(&self) -> usize {
+        let length = self.framed.first_chunk().map_or(0, |length| u16::from_be_bytes(*length));
+        LENGTH_BYTES + usize::from(length)
+    }
+
+    fn pieces(&self) -> u32 {
+        self.len().div_ceil(PIECE_BYTES) as u32
+    }
+
+    fn piece(&self, index: u32) -> Option<Piece> {
+        Piece::new(self.framed.chunks(PIECE_BYTES).nth(index as usize)?)
+    }
+
+    /// Whether this is `framed`, as far as it is known, and nobody waits for it.
+    fn is_unclaimed(&self, framed: &[u8]) -> bool {
+        self.ticket.is_none() && self.len() == framed.len() && framed.starts_with(&self.framed)
+    }
+
+    /// Zeros for the part that nobody gave again: the partner throws such a message away.
+    fn fill(&mut self) {
+        let mut whole = Vec::with_capacity(self.len());
+        whole.extend_from_slice(&self.framed);
+        whole.resize(self.len(), 0);
+        self.framed = Wiping::new(whole);
+    }
+}
+
+/// A message of which pieces were sealed.
 struct Cut {
-    ticket: u64,
-    /// Its pieces that were in no meeting yet.
-    unmet: BTreeSet<u32>,
-    whole: bool,
+    message: Message,
+    /// The number of its first piece.
+    first: u32,
+    /// Bit i: its piece i was in a meeting.
+    met: u64,
+}
+
+impl Cut {
+    const fn begin(message: Message, first: u32) -> Self {
+        Self { message, first, met: 0 }
+    }
+
+    fn end(&self) -> u32 {
+        self.first.saturating_add(self.message.pieces())
+    }
+
+    fn all_met(&self) -> bool {
+        u64::from(self.met.count_ones()) == u64::from(self.message.pieces())
+    }
 }
 
 /// Messages on their way to one contact. Numbers of pieces begin at 0 with each root.
 #[derive(Default)]
 pub struct Sender {
-    /// Messages not cut yet, each with its ticket.
-    waiting: VecDeque<(u64, Wiping<Vec<u8>>)>,
+    /// Messages not cut yet.
+    waiting: VecDeque<Message>,
     waiting_bytes: usize,
-    /// What is left of the message that is being cut.
-    rest: VecDeque<Piece>,
-    /// Pieces that are not acknowledged.
-    pieces: BTreeMap<u32, (Piece, Place)>,
+    /// Messages of which pieces were sealed, oldest first; pieces of the last one may be left.
+    cuts: VecDeque<Cut>,
+    /// Pieces that were sealed and are not acknowledged.
+    places: BTreeMap<u32, Place>,
     /// The number of the next new piece.
     next: u32,
-    cuts: VecDeque<Cut>,
+    handed: Vec<u64>,
+    acked: Vec<u64>,
 }
 
 impl Sender {
-    /// A message of 1 to 8,998 bytes; `ticket` names it in [`handed`](Self::handed).
+    /// A message of 1 to 8,998 bytes; `ticket` names it in [`handed`](Self::handed) and
+    /// [`acked`](Self::acked). One that is on its way without a ticket, since a start or
+    /// [`detach`](Self::detach), is not sent a second time: it goes on under this ticket.
     ///
     /// # Errors
     /// [`StreamError`]; nothing is kept.
@@ -78,20 +135,52 @@ impl Sender {
         if message.is_empty() || message.len() > MESSAGE_BYTES_MAX {
             return Err(StreamError::TooBig);
         }
+        let mut framed = Wiping::new(Vec::with_capacity(LENGTH_BYTES + message.len()));
+        framed.extend_from_slice(&(message.len() as u16).to_be_bytes());
+        framed.extend_from_slice(message);
+        if let Some(cut) = self.cuts.iter_mut().find(|cut| cut.message.is_unclaimed(&framed)) {
+            cut.message.ticket = Some(ticket);
+            cut.message.framed = framed;
+            if cut.message.told {
+                self.handed.push(ticket);
+            }
+            return Ok(());
+        }
         if self.waiting_bytes + message.len() > QUEUE_BYTES_MAX {
             return Err(StreamError::Full);
         }
-        let mut framed = Vec::with_capacity(LENGTH_BYTES + message.len());
-        framed.extend_from_slice(&(message.len() as u16).to_be_bytes());
-        framed.extend_from_slice(message);
         self.waiting_bytes += message.len();
-        self.waiting.push_back((ticket, Wiping::new(framed)));
+        self.waiting.push_back(Message { ticket: Some(ticket), told: false, framed });
         Ok(())
+    }
+
+    /// Nobody waits for news any longer: what was not cut is dropped, the rest goes on without
+    /// tickets.
+    pub fn detach(&mut self) {
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+        self.cuts.iter_mut().for_each(|cut| cut.message.ticket = None);
+        self.handed.clear();
+        self.acked.clear();
+    }
+
+    /// Takes over what another root did not get across: it is cut anew.
+    pub fn adopt(&mut self, old: Self) {
+        let Self { waiting, cuts, handed, acked, .. } = old;
+        // A message that is not whole is given again by whoever has it.
+        let begun = cuts.into_iter().map(|cut| cut.message);
+        let whole = begun.filter(|message| message.framed.len() == message.len());
+        let mut all: VecDeque<Message> = whole.chain(waiting).collect();
+        all.append(&mut self.waiting);
+        self.waiting_bytes = all.iter().map(|message| message.framed.len() - LENGTH_BYTES).sum();
+        self.waiting = all;
+        self.handed.extend(handed);
+        self.acked.extend(acked);
     }
 
     /// Whether everything was acknowledged.
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.rest.is_empty() && self.pieces.is_empty()
+        self.waiting.is_empty() && self.cuts.is_empty()
     }
 
     /// The number of the next new piece.
@@ -99,47 +188,61 @@ impl Sender {
         self.next
     }
 
+    /// The first piece that the partner did not acknowledge.
+    pub fn unacknowledged(&self) -> u32 {
+        self.places.first_key_value().map_or(self.next, |(seq, _)| *seq)
+    }
+
     /// The piece for the next cell, now in flight: one whose round failed, one that seems lost, or a
     /// new one, in this order. `None`: the cell goes without data.
     pub fn take(&mut self) -> Option<(u32, Piece)> {
         let first = |wanted: fn(&Place) -> bool| {
-            self.pieces.iter().find(|(_, (_, place))| wanted(place)).map(|(seq, _)| *seq)
+            self.places.iter().find(|(_, place)| wanted(place)).map(|(seq, _)| *seq)
         };
         let seq = first(|place| *place == Place::Failed)
             .or_else(|| first(|place| matches!(place, Place::Sent(later) if *later >= PATIENCE)))
             .or_else(|| self.cut())?;
-        let (piece, place) = self.pieces.get_mut(&seq)?;
-        *place = Place::InFlight;
-        Some((seq, piece.clone()))
+        let piece = self.cut_of(seq).and_then(|cut| cut.message.piece(seq - cut.first))?;
+        self.places.insert(seq, Place::InFlight);
+        Some((seq, piece))
+    }
+
+    /// The number of the first piece of the message that a piece belongs to.
+    pub fn first_of(&self, seq: u32) -> Option<u32> {
+        self.cut_of(seq).map(|cut| cut.first)
+    }
+
+    fn cut_of(&self, seq: u32) -> Option<&Cut> {
+        self.cuts.iter().find(|cut| (cut.first..cut.end()).contains(&seq))
     }
 
     /// Cuts a new piece, if the window has room for it.
     fn cut(&mut self) -> Option<u32> {
-        let base = self.pieces.first_key_value().map_or(self.next, |(seq, _)| *seq);
-        if self.next - base >= WINDOW {
+        let seq = self.next;
+        if seq - self.unacknowledged() >= WINDOW || seq >= u32::MAX - WINDOW {
             return None;
         }
-        if self.rest.is_empty() {
-            let (ticket, message) = self.waiting.pop_front()?;
-            self.waiting_bytes -= message.len() - LENGTH_BYTES;
-            self.rest = message.chunks(PIECE_BYTES).filter_map(Piece::new).collect();
-            self.cuts.push_back(Cut { ticket, unmet: BTreeSet::new(), whole: false });
+        if self.cuts.back().is_none_or(|cut| cut.end() == seq) {
+            let message = self.waiting.pop_front()?;
+            self.waiting_bytes -= message.framed.len() - LENGTH_BYTES;
+            self.cuts.push_back(Cut::begin(message, seq));
         }
-        let seq = self.next;
-        self.next = seq.checked_add(1)?;
-        let piece = self.rest.pop_front()?;
-        if let Some(cut) = self.cuts.back_mut() {
-            cut.unmet.insert(seq);
-            cut.whole = self.rest.is_empty();
+        let cut = self.cuts.back_mut()?;
+        if cut.message.piece(seq - cut.first).is_none() {
+            // What waits behind is another message: the rest of this one will not be given again.
+            if self.waiting.is_empty() {
+                return None;
+            }
+            cut.message.fill();
         }
-        self.pieces.insert(seq, (piece, Place::InFlight));
+        self.next = seq + 1;
         Some(seq)
     }
 
     /// What became of the round of a cell that held this piece, or none.
     pub fn settle(&mut self, seq: Option<u32>, outcome: Outcome) {
         if outcome == Outcome::Met {
-            for (_, place) in self.pieces.values_mut() {
+            for place in self.places.values_mut() {
                 if let Place::Sent(later) = place {
                     *later += 1;
                 }
@@ -149,7 +252,7 @@ impl Sender {
         if outcome == Outcome::Met {
             self.in_a_meeting(seq);
         }
-        if let Some((_, place)) = self.pieces.get_mut(&seq) {
+        if let Some(place) = self.places.get_mut(&seq) {
             *place = if outcome == Outcome::Met { Place::Sent(0) } else { Place::Failed };
         }
     }
@@ -163,31 +266,143 @@ impl Sender {
             return false;
         }
         let has = |seq: &u32| *seq < ack || named.contains(seq);
-        let gone: Vec<u32> = self.pieces.keys().copied().filter(has).collect();
+        let gone: Vec<u32> = self.places.keys().copied().filter(has).collect();
         for seq in gone {
-            self.pieces.remove(&seq);
+            self.places.remove(&seq);
             self.in_a_meeting(seq);
         }
+        let (next, places) = (self.next, &self.places);
+        let is_open =
+            |cut: &Cut| cut.end() > next || places.range(cut.first..cut.end()).next().is_some();
+        self.acked.extend(
+            self.cuts.iter().filter(|cut| !is_open(cut)).filter_map(|cut| cut.message.ticket),
+        );
+        self.cuts.retain(is_open);
         true
     }
 
     fn in_a_meeting(&mut self, seq: u32) {
-        for cut in &mut self.cuts {
-            cut.unmet.remove(&seq);
+        let of = |cut: &&mut Cut| (cut.first..cut.end()).contains(&seq);
+        let Some(cut) = self.cuts.iter_mut().find(of) else { return };
+        cut.met |= 1 << (seq - cut.first);
+        if cut.all_met() && !cut.message.told {
+            cut.message.told = true;
+            self.handed.extend(cut.message.ticket);
         }
     }
 
     /// Tickets of messages of which every piece was in a meeting, each told once.
     pub fn handed(&mut self) -> Vec<u64> {
-        let done = |cut: &Cut| cut.whole && cut.unmet.is_empty();
-        let told = self.cuts.iter().filter(|cut| done(cut)).map(|cut| cut.ticket).collect();
-        self.cuts.retain(|cut| !done(cut));
-        told
+        core::mem::take(&mut self.handed)
+    }
+
+    /// Tickets of messages of which the partner has every piece on disk, each told once.
+    pub fn acked(&mut self) -> Vec<u64> {
+        core::mem::take(&mut self.acked)
+    }
+
+    /// A piece that a record of before the start says was sealed, and the number of the first piece
+    /// of its message. Records come in their order.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] if it does not continue what came before.
+    pub fn sealed(&mut self, seq: u32, first: u32, piece: &Piece) -> Result<(), DecodeError> {
+        if seq < self.next {
+            return Ok(());
+        }
+        let bytes = piece.bytes();
+        if seq != self.next || seq >= u32::MAX - WINDOW {
+            return Err(DecodeError::Value);
+        }
+        if seq == first {
+            let framed = Wiping::new(bytes.to_vec());
+            let message = Message { ticket: None, told: false, framed };
+            let cut = Cut::begin(message, first);
+            let ended = self.cuts.back().is_none_or(|last| last.end() == first);
+            if !ended || !cut.message.is_sound() {
+                return Err(DecodeError::Value);
+            }
+            self.cuts.push_back(cut);
+        } else {
+            let cut = self.cuts.back_mut().filter(|cut| cut.first == first && seq < cut.end());
+            let message = &mut cut.ok_or(DecodeError::Value)?.message;
+            let at = (seq - first) as usize * PIECE_BYTES;
+            if message.framed.len() == at {
+                let grown = Wiping::new([message.framed.as_slice(), bytes].concat());
+                message.framed = grown;
+            }
+            let same = message.framed.get(at..).is_some_and(|rest| rest.starts_with(bytes));
+            if !same || !message.is_sound() {
+                return Err(DecodeError::Value);
+            }
+        }
+        self.places.insert(seq, Place::Failed);
+        self.next = seq + 1;
+        Ok(())
+    }
+
+    /// Writes what a start needs: `next u32 | count u16 | count x (first u32 | unacknowledged
+    /// pieces, a bit each, u64 | var16 length and bytes)`. What waits is not part of it.
+    pub fn write(&self, w: &mut Writer) {
+        w.u32(self.next).u16(self.cuts.len() as u16);
+        for cut in &self.cuts {
+            let open = self.places.range(cut.first..cut.end());
+            let bits = open.fold(0_u64, |bits, (seq, _)| bits | 1 << (seq - cut.first));
+            w.u32(cut.first).u64(bits).var16(&cut.message.framed);
+        }
+    }
+
+    /// Reads what [`write`](Self::write) wrote. Nobody waits for the messages, and every piece goes
+    /// again: what became of it is not known.
+    ///
+    /// # Errors
+    /// [`DecodeError`] unless `write` makes these bytes.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut sender = Self { next: r.u32()?, ..Self::default() };
+        let count = r.u16()?;
+        let mut begins = None;
+        for at in 0..count {
+            let (first, bits, framed) = (r.u32()?, r.u64()?, r.var16()?);
+            let framed = Wiping::new(framed.to_vec());
+            let mut cut = Cut::begin(Message { ticket: None, told: false, framed }, first);
+            let (last, pieces) = (at + 1 == count, cut.message.pieces());
+            let sealed = sender.next.saturating_sub(first).min(pieces);
+            let follows = begins.is_none_or(|begins| begins == first);
+            let known = u64::from(sealed) * PIECE_BYTES as u64;
+            let whole = cut.message.framed.len() == cut.message.len();
+            if !follows
+                || !cut.message.is_sound()
+                || sealed == 0
+                || (!last && sealed < pieces)
+                || (last && cut.end() < sender.next)
+                || !(whole || cut.message.framed.len() as u64 >= known)
+                || bits >> sealed != 0
+                || (bits == 0 && sealed == pieces)
+            {
+                return Err(DecodeError::Value);
+            }
+            let open = (0..sealed).filter(|i| bits >> i & 1 == 1);
+            sender.places.extend(open.map(|i| (first + i, Place::Failed)));
+            cut.met = ((1 << sealed) - 1) & !bits;
+            begins = Some(cut.end());
+            sender.cuts.push_back(cut);
+        }
+        Ok(sender)
+    }
+}
+
+impl Message {
+    /// Whether this is the beginning, in whole pieces, or the whole of a message.
+    fn is_sound(&self) -> bool {
+        let known = self.framed.len();
+        known > LENGTH_BYTES
+            && (LENGTH_BYTES + 1..=LENGTH_BYTES + MESSAGE_BYTES_MAX).contains(&self.len())
+            && (known == self.len() || (known < self.len() && known.is_multiple_of(PIECE_BYTES)))
     }
 }
 
 impl fmt::Debug for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sender(next {}, {} under way)", self.next, self.pieces.len())
+        write!(f, "Sender(next {}, {} under way)", self.next, self.places.len())
     }
 }

@@ -3,6 +3,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 use crate::wire::cell::Piece;
 use alloc::vec;
 use alloc::vec::Vec;
+use mezza_core::{DecodeError, Reader, Writer};
 use proptest::prelude::*;
 
 /// What became of one round for a pair: what each side sees.
@@ -45,8 +46,11 @@ impl Side {
         assert!(self.sender.acknowledge(theirs.ack.0, theirs.ack.1));
         if let Some((seq, piece)) = &theirs.piece {
             let messages = self.receiver.receive(*seq, piece).expect("an honest partner");
-            self.got.extend(messages.iter().map(|message| message.to_vec()));
-            self.receiver.commit();
+            self.receiver.durable(*seq);
+            for message in messages {
+                self.receiver.kept(message.last);
+                self.got.push(message.bytes.to_vec());
+            }
         }
     }
 }
@@ -133,14 +137,14 @@ fn the_window_is_what_acknowledgements_can_name() {
         assert_eq!(receiver.receive(*seq, piece).map(|m| m.len()), Ok(0));
     }
     assert_eq!(receiver.acknowledged(), (0, 0), "not durable yet");
-    receiver.commit();
+    (0..WINDOW).for_each(|seq| receiver.durable(seq));
     assert_eq!(receiver.acknowledged(), (0, 0x7fff_ffff));
     assert!(sender.acknowledge(0, 0x7fff_ffff));
     assert!(sender.take().is_none(), "the first one is in flight");
     sender.settle(Some(0), Outcome::Absent);
     assert_eq!(sender.take().map(|(seq, _)| seq), Some(0));
     receiver.receive(0, &pieces[0].1).expect("a good piece");
-    receiver.commit();
+    receiver.durable(0);
     assert_eq!(receiver.acknowledged(), (32, 0));
 }
 
@@ -148,15 +152,30 @@ fn the_window_is_what_acknowledgements_can_name() {
 fn mix_33_acknowledgements_name_only_what_is_durable() {
     let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
     send(&mut sender, 300);
-    let (first, second) = (sender.take().expect("one"), sender.take().expect("two"));
-    receiver.receive(first.0, &first.1).expect("a good piece");
+    send(&mut sender, 500);
+    let pieces = core::iter::from_fn(|| sender.take()).collect::<Vec<_>>();
+    let receive =
+        |receiver: &mut Receiver, seq: usize| receiver.receive(seq as u32, &pieces[seq].1).unwrap();
+    assert!(receive(&mut receiver, 0).is_empty());
     assert_eq!(receiver.acknowledged(), (0, 0));
-    receiver.commit();
+    receiver.durable(0);
     assert_eq!(receiver.acknowledged(), (1, 0));
-    assert_eq!(receiver.receive(second.0, &second.1).map(|m| m.len()), Ok(1));
-    assert_eq!(receiver.acknowledged(), (1, 0), "the message is not with the messenger yet");
-    receiver.commit();
-    assert_eq!(receiver.acknowledged(), (2, 0));
+    // The last piece of the second message, early: nobody knows yet that it is one.
+    receive(&mut receiver, 4);
+    receive(&mut receiver, 3);
+    (3..=4).for_each(|seq| receiver.durable(seq));
+    assert_eq!(receiver.acknowledged(), (1, 0b10), "a short piece is the end of a message");
+    let whole = receive(&mut receiver, 1);
+    assert_eq!(whole.iter().map(|message| message.last).collect::<Vec<_>>(), [1]);
+    receiver.durable(1);
+    assert_eq!(receiver.acknowledged(), (1, 0b10), "the message is not with the messenger yet");
+    receiver.kept(1);
+    assert_eq!(receiver.acknowledged(), (2, 0b1));
+    assert_eq!(receive(&mut receiver, 2)[0].last, 4);
+    receiver.durable(2);
+    assert_eq!(receiver.acknowledged(), (4, 0));
+    receiver.kept(4);
+    assert_eq!(receiver.acknowledged(), (5, 0));
 }
 
 #[test]
@@ -190,16 +209,16 @@ fn messages_have_a_length_and_queues_an_end() {
 #[test]
 fn a_stream_that_no_sender_makes_breaks_for_good() {
     let piece = |bytes: &[u8]| Piece::new(bytes).expect("short");
-    for wrong in [&[0, 0, 1][..], &[0x23, 0x27, 1], &[0, 1, 7, 8]] {
+    let no_messages = [&[][..], &[0], &[0, 0, 1], &[0x23, 0x27, 1], &[0, 1, 7, 8], &[0, 2, 7]];
+    for wrong in no_messages {
         let mut receiver = Receiver::default();
-        assert_eq!(receiver.receive(0, &piece(wrong)).err(), Some(Broken));
+        assert_eq!(receiver.receive(0, &piece(wrong)).err(), Some(Broken), "{wrong:?}");
         assert_eq!(receiver.receive(1, &piece(&[0, 1, 7])).err(), Some(Broken));
     }
     let mut receiver = Receiver::default();
-    assert_eq!(receiver.receive(40, &piece(&[0, 1, 7])).map(|m| m.len()), Ok(0), "too far");
-    assert_eq!(receiver.receive(0, &piece(&[0])).map(|m| m.len()), Ok(0), "half a length");
-    let whole = receiver.receive(1, &piece(&[1, 7])).expect("a message");
-    assert_eq!(whole[0].as_slice(), [7]);
+    assert_eq!(receiver.receive(40, &piece(&[0, 1, 7])), Ok(Vec::new()), "too far");
+    let whole = receiver.receive(0, &piece(&[0, 1, 7])).expect("a message");
+    assert_eq!(whole[0].bytes.as_slice(), [7]);
 }
 
 #[test]
@@ -208,7 +227,89 @@ fn a_stream_that_breaks_behind_a_gap_goes_on_breaking() {
     let mut receiver = Receiver::default();
     assert_eq!(receiver.receive(1, &ahead).unwrap().len(), 0);
     assert_eq!(receiver.receive(0, &empty).unwrap_err(), Broken);
-    receiver.commit();
-    assert_eq!(receiver.acknowledged(), (1, 0));
+    receiver.durable(0);
+    assert_eq!(receiver.acknowledged(), (0, 0));
     assert_eq!(receiver.receive(1, &ahead).unwrap_err(), Broken);
+}
+
+#[test]
+fn a_message_that_is_given_again_goes_on_where_it_was() {
+    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    let (long, short) = (vec![1; 600], vec![2; 10]);
+    let mut sealed = Vec::new();
+    sender.push(1, &long).expect("room");
+    for _ in 0..2 {
+        let (seq, piece) = sender.take().expect("a piece");
+        sealed.push((seq, sender.first_of(seq).expect("a message"), piece));
+    }
+    // After a start two of three pieces are known, and nobody waits for them.
+    let mut again = Sender::default();
+    for (seq, first, piece) in &sealed {
+        again.sealed(*seq, *first, piece).expect("in order");
+        again.sealed(*seq, *first, piece).expect("twice does no harm");
+    }
+    assert!(again.sealed(3, 0, &sealed[0].2).is_err(), "a piece is missing");
+    again.push(7, &long).expect("room");
+    again.push(8, &short).expect("room");
+    let mut got = Vec::new();
+    while let Some((seq, piece)) = again.take() {
+        again.settle(Some(seq), Outcome::Met);
+        got.extend(receiver.receive(seq, &piece).expect("an honest partner"));
+    }
+    assert_eq!(got.iter().map(|m| m.bytes.to_vec()).collect::<Vec<_>>(), [long, short]);
+    assert_eq!(again.handed(), [7, 8]);
+    assert!(again.acknowledge(4, 0) && again.is_idle());
+    assert_eq!(again.acked(), [7, 8]);
+}
+
+#[test]
+fn a_message_that_nobody_gives_again_does_not_stop_the_next_one() {
+    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    let first = Piece::new(&[&[1, 244][..], &[1; 223]].concat()).expect("short");
+    sender.sealed(0, 0, &first).expect("the beginning of 500 bytes");
+    assert_eq!(sender.take().map(|(seq, _)| seq), Some(0));
+    assert!(sender.take().is_none(), "its rest may still come");
+    sender.push(3, b"next").expect("room");
+    assert!(receiver.receive(0, &first).expect("a good piece").is_empty());
+    let mut got = Vec::new();
+    while let Some((seq, piece)) = sender.take() {
+        got.extend(receiver.receive(seq, &piece).expect("whole messages"));
+    }
+    assert_eq!(got.len(), 2, "the first one with a rest of zeros");
+    assert_eq!(got[1].bytes.as_slice(), b"next");
+}
+
+#[test]
+fn both_sides_are_written_and_read() {
+    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    for length in [700, 20, 300] {
+        send(&mut sender, length);
+    }
+    for _ in 0..6 {
+        let (seq, piece) = sender.take().expect("a piece");
+        if seq != 1 {
+            receiver.receive(seq, &piece).expect("an honest partner");
+        }
+    }
+    sender.settle(Some(2), Outcome::Met);
+    assert!(sender.acknowledge(1, 0b10));
+    let mut w = Writer::new();
+    sender.write(&mut w);
+    receiver.write(&mut w);
+    let bytes = w.finish();
+    let read = |bytes: &[u8]| {
+        Reader::all(bytes, |r| Ok::<_, DecodeError>((Sender::read(r)?, Receiver::read(r)?)))
+    };
+    let (mut again, mut receiver) = read(&bytes).expect("what was written");
+    let mut w = Writer::new();
+    again.write(&mut w);
+    receiver.write(&mut w);
+    assert_eq!(w.finish(), bytes);
+    assert_eq!(receiver.messages(), Ok(Vec::new()), "piece 1 is missing");
+    let (seq, piece) = again.take().expect("a piece");
+    assert_eq!(seq, 1, "0 and 3 are acknowledged; what became of the others is not known");
+    assert_eq!(receiver.receive(seq, &piece).expect("whole messages").len(), 2);
+    for cut in 0..bytes.len() {
+        assert!(read(&bytes[..cut]).is_err(), "cut to {cut}");
+    }
 }

@@ -2,9 +2,12 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod city;
+mod client;
 mod coordinator;
 mod fixture;
 mod intersection;
 mod mix;
 mod talk;
+mod town;
 mod vectors;
+mod worlds;

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use mezza_core::{Ephemeral, Portable, Secret, Wiping};
 use mezza_lanes::portable;
 use mezza_mixnet::client::{
-    Access, Answer, Checked, Submission, no_call, no_invitation, open, served, to_bucket, wrap,
+    Access, Answer, Checked, Submission, no_call, no_invitation, served, to_bucket, wrap,
 };
 use mezza_mixnet::contact::{self, Calls, Conversation, Intent, Role};
 use mezza_mixnet::coordinator::Input;
+use mezza_mixnet::onion::open_reply;
 use mezza_mixnet::stream::{Outcome, Receiver, Sender};
 use mezza_mixnet::wire::filter::Filter;
 use mezza_mixnet::wire::invitation::{BODY_BYTES, Invitation};
@@ -51,8 +52,11 @@ impl Contact {
         assert!(self.sender.acknowledge(cell.ack, cell.sack));
         if let Some(piece) = &cell.piece {
             let messages = self.receiver.receive(cell.seq, piece).expect("an honest partner");
-            self.got.extend(messages.iter().map(|message| message.to_vec()));
-            self.receiver.commit();
+            self.receiver.durable(cell.seq);
+            for message in messages {
+                self.receiver.kept(message.last);
+                self.got.push(message.bytes.to_vec());
+            }
         }
     }
 }
@@ -93,17 +97,18 @@ impl Person {
                 let next = contact.sender.next();
                 let piece = taken.map(|(_, piece)| piece);
                 let cell = Cell { leaving: false, seq: seq.unwrap_or(next), ack, sack, piece };
-                (Access::of::<Portable>(&contact.chain, &cell), seq)
+                (Access::of::<Portable>(contact.chain.take(), &cell), seq)
             }
         };
-        let pairs = vec![Ephemeral::draw::<Portable>(rng)];
-        let sent = wrap::<Portable>(portable(), &checked, pairs, access.bytes(), rng);
+        let pairs = [Ephemeral::draw::<Portable>(rng)];
+        let sent = wrap::<Portable>(portable(), &checked.layers(), &pairs, access.bytes(), rng);
         Pending { contact, seq, access, sent: sent.expect("one pair for one slot") }
     }
 
     fn read(&mut self, pending: Pending, reply: Option<Vec<u8>>) {
         let answer = reply.map(|reply| {
-            let inner = open::<Portable>(&pending.sent.back[0], &reply).expect("our own reply");
+            let inner =
+                open_reply(portable(), &pending.sent.back[0], reply).expect("our own reply");
             pending.access.answer::<Portable>(&inner)
         });
         match pending.contact {
@@ -192,8 +197,9 @@ fn bucket_round(city: &mut City, id: RoundId, inner: &[Vec<u8>]) -> Vec<u8> {
     let checked = Checked::check(&announced, &chain, None, now, portable()).expect("good settings");
     let mut rng = ChaCha20Rng::seed_from_u64(9);
     for (client, plain) in inner.iter().enumerate() {
-        let pairs = vec![Ephemeral::draw::<Portable>(&mut rng)];
-        let sent = wrap::<Portable>(portable(), &checked, pairs, plain, &mut rng).expect("one");
+        let pairs = [Ephemeral::draw::<Portable>(&mut rng)];
+        let sent =
+            wrap::<Portable>(portable(), &checked.layers(), &pairs, plain, &mut rng).expect("one");
         city.submit(client as u64, id, &sent.onions);
     }
     city.until(OPEN.plus_ms(4_000));

@@ -111,8 +111,9 @@ fn contact_chain(case: &Case) {
     assert_eq!(chain.advance(start + steps, steps), Ok(true));
     case.same("drop", &chain.meeting().drop);
     assert_eq!(chain.meeting().turn, case.number("turn"));
-    case.same("initiator_seals", chain.cell_keys().seal.expose());
-    case.same("responder_seals", chain.cell_keys().open.expose());
+    let taken = chain.take();
+    case.same("initiator_seals", taken.seal.expose());
+    case.same("responder_seals", taken.open.expose());
     let mut calls = Calls::begin(&root, call_start);
     case.same("first_token", &calls.token(Role::Initiator, Intent::Talk));
     assert_eq!(calls.advance(call_start + steps, steps), Ok(true));

@@ -1,0 +1,313 @@
+//! The contacts of a client: their roots, what waits for them, and when they are served.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time, Writer};
+
+use super::record::flag;
+use crate::contact::{Calls, Conversation, Intent, Meeting};
+use crate::stream::{Receiver, Sender};
+
+/// A contact, as the caller numbers them.
+pub type ContactId = u32;
+
+/// Contacts that are served at a time, at most: with more, turns get rare.
+pub const ACTIVE_MAX: usize = 16;
+/// How long a contact is served without a cell that carries data and without a command,
+/// milliseconds.
+const ACTIVE_MS: u64 = 600 * Time::SECOND_MS;
+/// How many cells tell the partner that a contact leaves.
+const LEAVING_CELLS: u8 = 3;
+/// When to look again for a partner who was not there, hours.
+const RETRY_HOURS: [u64; 3] = [1, 4, 12];
+
+/// One root of one contact.
+pub(super) struct Line {
+    /// Numbers of lines are given once.
+    pub id: u32,
+    pub chain: Conversation,
+    pub calls: Calls,
+    pub sender: Sender,
+    pub receiver: Receiver,
+}
+
+impl Line {
+    fn write(&self, w: &mut Writer) {
+        w.u32(self.id);
+        self.chain.write(w);
+        self.calls.write(w);
+        self.sender.write(w);
+        self.receiver.write(w);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            id: r.u32()?,
+            chain: Conversation::read(r)?,
+            calls: Calls::read(r)?,
+            sender: Sender::read(r)?,
+            receiver: Receiver::read(r)?,
+        })
+    }
+}
+
+/// One contact.
+pub(super) struct Contact {
+    /// Where it looks for calls.
+    pub bucket: u32,
+    /// The root in use.
+    pub line: Line,
+    /// A younger one, which takes over at its first meeting.
+    pub next: Option<Line>,
+    /// Until when it is served.
+    active: Option<Time>,
+    /// Cells that still tell the partner that we leave.
+    leaving: Option<u8>,
+    /// Rounds in a row in which the partner was not there.
+    pub absent: u32,
+    /// When to look for the partner again, and how often that was done.
+    retry: Option<Time>,
+    tries: u8,
+}
+
+impl Contact {
+    pub const fn new(bucket: u32, line: Line) -> Self {
+        let (active, leaving, retry) = (None, None, None);
+        Self { bucket, line, next: None, active, leaving, absent: 0, retry, tries: 0 }
+    }
+
+    pub fn lines(&self) -> impl Iterator<Item = &Line> {
+        core::iter::once(&self.line).chain(&self.next)
+    }
+
+    pub fn lines_mut(&mut self) -> impl Iterator<Item = &mut Line> {
+        core::iter::once(&mut self.line).chain(&mut self.next)
+    }
+
+    pub fn line_mut(&mut self, id: u32) -> Option<&mut Line> {
+        self.lines_mut().find(|line| line.id == id)
+    }
+
+    pub const fn is_active(&self) -> bool {
+        self.active.is_some()
+    }
+
+    /// Something was said or asked for: the time begins anew.
+    pub fn touch(&mut self, now: Time) {
+        self.active = Some(now.plus_ms(ACTIVE_MS));
+        self.retry = None;
+    }
+
+    /// The person leaves: three cells tell the partner.
+    pub const fn leave(&mut self) {
+        if self.active.is_some() && self.leaving.is_none() {
+            self.leaving = Some(LEAVING_CELLS);
+        }
+    }
+
+    /// The person wants to stay.
+    pub const fn stay(&mut self) {
+        self.leaving = None;
+    }
+
+    /// Whether the next cell says that we leave; it counts.
+    pub fn says_leaving(&mut self, now: Time) -> bool {
+        let Some(left) = self.leaving else { return false };
+        self.leaving = left.checked_sub(1).filter(|left| *left > 0);
+        if self.leaving.is_none() {
+            self.rest(now);
+        }
+        true
+    }
+
+    /// It is not served any longer; what waits for it makes us look again later.
+    pub fn rest(&mut self, now: Time) {
+        (self.active, self.leaving) = (None, None);
+        let waits = self.lines().any(|line| !line.sender.is_idle());
+        self.retry = waits.then(|| {
+            let hours = RETRY_HOURS[usize::from(self.tries).min(RETRY_HOURS.len() - 1)];
+            now.plus_ms(hours * Time::HOUR_MS)
+        });
+        self.tries = self.tries.saturating_add(1);
+    }
+
+    /// The partner was there.
+    pub const fn met(&mut self) {
+        (self.tries, self.absent) = (0, 0);
+    }
+
+    /// When something is due: the end of its activity, or the next try.
+    pub fn deadline(&self) -> Option<Time> {
+        self.active.or(self.retry)
+    }
+
+    /// The younger root met: what the old one did not get across is cut anew, the old one is wiped.
+    pub fn take_over(&mut self) {
+        if let Some(mut next) = self.next.take() {
+            core::mem::swap(&mut next, &mut self.line);
+            self.line.sender.adopt(next.sender);
+        }
+    }
+
+    fn write(&self, w: &mut Writer) {
+        w.u32(self.bucket).u8(u8::from(self.active.is_some()));
+        w.u64(self.active.unwrap_or_default().ms());
+        self.line.write(w);
+        w.u8(u8::from(self.next.is_some()));
+        self.next.iter().for_each(|line| line.write(w));
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (bucket, active) = (r.u32()?, (flag(r)?, Time::from_ms(r.u64()?)));
+        let mut contact = Self::new(bucket, Line::read(r)?);
+        contact.active = active.0.then_some(active.1);
+        if active.0 == (active.1 == Time::default()) {
+            return Err(DecodeError::Value);
+        }
+        contact.next = if flag(r)? { Some(Line::read(r)?) } else { None };
+        Ok(contact)
+    }
+}
+
+/// All contacts of a client.
+#[derive(Default)]
+pub(super) struct Contacts {
+    pub all: BTreeMap<ContactId, Contact>,
+    /// The number of the next line.
+    next_line: u32,
+}
+
+impl Contacts {
+    /// A number for a line that nobody had.
+    pub const fn line_number(&mut self) -> u32 {
+        let number = self.next_line;
+        self.next_line = number.saturating_add(1);
+        number
+    }
+
+    /// The contact and the line with this number.
+    pub fn by_line(&mut self, id: u32) -> Option<(ContactId, &mut Contact)> {
+        let has = |contact: &Contact| contact.lines().any(|line| line.id == id);
+        self.all.iter_mut().find(|(_, contact)| has(contact)).map(|(id, contact)| (*id, contact))
+    }
+
+    /// The line with this number.
+    pub fn line(&mut self, id: u32) -> Option<&mut Line> {
+        self.by_line(id)?.1.line_mut(id)
+    }
+
+    /// Serves a contact from now on; `false` if it was served before. When too many are, the one
+    /// with nothing to say whose time ends first leaves, else the new one waits.
+    pub fn activate(&mut self, id: ContactId, now: Time) -> bool {
+        let Some(was) = self.all.get(&id).map(Contact::is_active) else { return false };
+        if !was && self.all.values().filter(|contact| contact.is_active()).count() >= ACTIVE_MAX {
+            let quiet = self.all.values_mut().filter(|contact| {
+                contact.is_active() && contact.lines().all(|line| line.sender.is_idle())
+            });
+            match quiet.min_by_key(|contact| contact.active) {
+                Some(quiet) => quiet.rest(now),
+                None => return false,
+            }
+        }
+        if let Some(contact) = self.all.get_mut(&id) {
+            contact.touch(now);
+            contact.stay();
+        }
+        !was
+    }
+
+    /// Contacts whose time is over rest; those whose next try has come, in order.
+    pub fn due(&mut self, now: Time) -> Vec<ContactId> {
+        let mut again = Vec::new();
+        for (id, contact) in &mut self.all {
+            if contact.active.is_some_and(|end| end <= now) {
+                contact.rest(now);
+            } else if contact.active.is_none() && contact.retry.is_some_and(|at| at <= now) {
+                again.push(*id);
+                // Should there be no room, it is tried again as if nobody had been there.
+                contact.rest(now);
+            }
+        }
+        again
+    }
+
+    /// The lines that could be served in a round, with the turn of each. Every chain goes to the
+    /// round, by at most `steps` steps, served or not.
+    pub fn turns(&mut self, round: u64, steps: u64) -> Vec<(u32, Meeting)> {
+        let mut turns = Vec::new();
+        for contact in self.all.values_mut() {
+            let active = contact.is_active();
+            for line in contact.lines_mut() {
+                let there = line.chain.advance(round, steps) == Ok(true);
+                let meeting = line.chain.meeting();
+                if there && active {
+                    turns.push((line.id, meeting));
+                }
+            }
+        }
+        turns
+    }
+
+    /// Takes chains towards these rounds, by at most `steps` steps in all; whether all are there.
+    pub fn walk(&mut self, talks: u64, calls: u64, mut steps: u64) -> bool {
+        let mut there = true;
+        for line in self.all.values_mut().flat_map(Contact::lines_mut) {
+            for (is_call, to) in [(false, talks), (true, calls)] {
+                let from = if is_call { line.calls.round() } else { line.chain.round() };
+                let share = to.saturating_sub(from).min(steps);
+                let gone = if is_call {
+                    line.calls.advance(to, share)
+                } else {
+                    line.chain.advance(to, share)
+                };
+                steps -= share;
+                there &= gone != Ok(false);
+            }
+        }
+        there
+    }
+
+    /// For each contact the tokens by which it would call us in the call round that its chain is
+    /// taken to.
+    pub fn expected(&mut self, round: u64, steps: u64) -> Vec<(ContactId, Intent, [u8; 16])> {
+        let mut expected = Vec::new();
+        for (id, contact) in &mut self.all {
+            for line in contact.lines_mut() {
+                let there = line.calls.advance(round, steps) == Ok(true);
+                let caller = line.chain.role().other();
+                let tokens =
+                    Intent::ALL.map(|intent| (*id, intent, line.calls.token(caller, intent)));
+                if there {
+                    expected.extend(tokens);
+                }
+            }
+        }
+        expected
+    }
+
+    /// Writes `next line u32 | count u16 | contacts`.
+    pub fn write(&self, w: &mut Writer) {
+        w.u32(self.next_line).u16(self.all.len() as u16);
+        for (id, contact) in &self.all {
+            w.u32(*id);
+            contact.write(w);
+        }
+    }
+
+    /// Reads what [`write`](Self::write) wrote.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut contacts = Self { all: BTreeMap::new(), next_line: r.u32()? };
+        for _ in 0..r.u16()? {
+            let (id, contact) = (r.u32()?, Contact::read(r)?);
+            let ascends = contacts.all.last_key_value().is_none_or(|(last, _)| *last < id);
+            let mut lines = contact.lines();
+            if !ascends || lines.any(|line| line.id >= contacts.next_line) {
+                return Err(DecodeError::Value);
+            }
+            drop(lines);
+            contacts.all.insert(id, contact);
+        }
+        Ok(contacts)
+    }
+}

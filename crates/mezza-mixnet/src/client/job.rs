@@ -1,0 +1,86 @@
+//! The heavy work of a client, as values: as in [`crate::job`], a job draws no chance and reads no
+//! clock.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, Ephemeral, Secret, Wiping};
+use mezza_lanes::Kernel;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use super::{Submission, wrap};
+use crate::RoundId;
+use crate::onion::Layer;
+use crate::wire::bucket::invitations;
+use crate::wire::invitation::Invitation;
+
+/// One piece of work of a client.
+#[derive(Debug)]
+pub enum Job {
+    /// Wraps the onions of a round: three scalar multiplications for each layer and slot.
+    Wrap(WrapJob),
+    /// Looks for own invitations among all of a bucket: a scalar multiplication for each.
+    Open(OpenJob),
+}
+
+/// What a job gives.
+#[derive(Debug)]
+pub enum Done {
+    /// The onions.
+    Wrap(Option<Submission>),
+    /// The invitations that opened.
+    Open(Vec<Invitation>),
+}
+
+/// See [`Job::Wrap`].
+#[derive(Debug)]
+pub struct WrapJob {
+    /// The round.
+    pub id: RoundId,
+    /// One layer for each mix, outermost first.
+    pub layers: Vec<Layer>,
+    /// The pair of the outermost layer of each slot.
+    pub pairs: Vec<Ephemeral>,
+    /// The plaintexts of all slots.
+    pub inner: Wiping<Vec<u8>>,
+    /// Of the pairs of all other layers.
+    pub seed: Secret<32>,
+}
+
+/// See [`Job::Open`].
+#[derive(Debug)]
+pub struct OpenJob {
+    /// The round.
+    pub id: RoundId,
+    /// The dialling key.
+    pub own: Ephemeral,
+    /// The object of the bucket.
+    pub object: Vec<u8>,
+}
+
+impl Job {
+    /// Does the work. What it left on the stack is overwritten.
+    pub fn run<B: Backend>(&self, kernel: &dyn Kernel) -> Done {
+        let done = match self {
+            Self::Wrap(job) => {
+                let mut rng = ChaCha20Rng::from_seed(*job.seed.expose());
+                Done::Wrap(wrap::<B>(kernel, &job.layers, &job.pairs, &job.inner, &mut rng))
+            }
+            Self::Open(job) => {
+                let all = invitations(&job.object).unwrap_or_default();
+                let open = |sealed| Invitation::open::<B>(&job.own, sealed, job.id.round);
+                Done::Open(all.iter().filter_map(open).collect())
+            }
+        };
+        mezza_lanes::scrub();
+        done
+    }
+
+    /// The round that the job belongs to.
+    pub const fn id(&self) -> RoundId {
+        match self {
+            Self::Wrap(job) => job.id,
+            Self::Open(job) => job.id,
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The client as one machine: it joins a network, takes part in every round of every service, and
+//! carries messages, calls and invitations in them.
+//!
+//! ```text
+//! one round    Armed ---- seal ----> Sealed ---- send ----> Sent ---- RETURN ----> over, or Fetching
+//!              (times drawn)         (record, job)          (SUBMIT left)          (services 2 and 3)
+//! the link     Down ---- Dial, Up ----> Greeted ---- WELCOME ----> Joined ---- Down ----> Down
+//! ```
+//!
+//! What a client sends, and when, depends on the rounds alone: an idle one draws the same times,
+//! stores records of the same size, and asks for one bucket of each round (MIX-21). What it could
+//! not make durable until its time has come is not sent, and what it missed is not made up for.
+
+mod answers;
+mod buckets;
+mod commands;
+mod fill;
+mod io;
+mod links;
+mod restore;
+mod rounds;
+
+pub use io::{ClientError, Input, Introduction, Invite, Output, Refusal};
+pub use restore::RestoreError;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+
+use mezza_core::{Backend, CryptoRng, Ephemeral, Machine, Portable, Time};
+use mezza_lanes::Kernel;
+
+use super::contacts::{Contact, ContactId, Contacts};
+use crate::config::Chain;
+use crate::contact::Intent;
+use crate::mix::Floor;
+use crate::privacy::Ledger;
+use crate::privacy::ledger::Level;
+use crate::{RoundId, Service};
+use links::Link;
+use rounds::Round;
+
+/// How a client is set up.
+pub struct Setup {
+    /// The hash of the genesis config, which a person pinned.
+    pub pin: [u8; 32],
+    /// The key under which invitations come.
+    pub dialling: Ephemeral,
+    /// The least noise that counts as protection.
+    pub floor: Floor,
+    /// Checks round keys and opens replies.
+    pub kernel: &'static dyn Kernel,
+}
+
+/// Something that waits to be durable.
+enum Awaited {
+    /// A record: of which round, and the pieces in it.
+    Record(Option<RoundId>, Vec<(u32, u32)>),
+    /// A message: the last piece of which line.
+    Message(u32, u32),
+}
+
+/// One person's side of a mixnet. `Debug` shows rounds and counts.
+pub struct Client<B: Backend = Portable> {
+    setup: Setup,
+    chain: Option<Chain>,
+    ledger: Option<Ledger>,
+    contacts: Contacts,
+    link: Link,
+    rounds: BTreeMap<RoundId, Round>,
+    /// The last round of each service that was sealed.
+    last: BTreeMap<Service, u64>,
+    /// Pairs for the outermost layers, and how many were asked for.
+    pairs: Vec<Ephemeral>,
+    wanted: usize,
+    calls: VecDeque<(ContactId, Intent)>,
+    invites: VecDeque<Invite>,
+    allow_more: bool,
+    /// The number of the last row or message, and of the last snapshot.
+    seq: u64,
+    snapshot: u64,
+    snapshot_at: Time,
+    awaited: BTreeMap<u64, Awaited>,
+    /// Pieces that came and are in no record: line and number.
+    unrecorded: VecDeque<(u32, u32)>,
+    /// When chains that are far behind take their next steps.
+    walk_at: Option<Time>,
+    standing: Standing,
+    outputs: VecDeque<Output>,
+    backend: PhantomData<fn() -> B>,
+}
+
+/// What the level follows from, and what was told of it.
+#[derive(Default)]
+struct Standing {
+    /// Whether the last settings were good.
+    verified: bool,
+    /// The config whose noise was looked at, and whether it is above the floor.
+    noise: Option<([u8; 32], bool)>,
+    users: u32,
+    level: Option<u8>,
+    budgets: BTreeMap<Service, Level>,
+}
+
+impl<B: Backend> Client<B> {
+    /// The configs known; `None` while the first one is fetched.
+    pub const fn chain(&self) -> Option<&Chain> {
+        self.chain.as_ref()
+    }
+
+    /// What was spent; `None` while no config is known.
+    pub const fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
+    }
+
+    /// Rounds under way.
+    pub fn rounds(&self) -> impl Iterator<Item = RoundId> {
+        self.rounds.keys().copied()
+    }
+
+    /// Whether a contact is served at present.
+    pub fn is_active(&self, contact: ContactId) -> bool {
+        self.contacts.all.get(&contact).is_some_and(Contact::is_active)
+    }
+
+    /// Whether everything that was sent to a contact is with it.
+    pub fn is_idle(&self, contact: ContactId) -> bool {
+        let contact = self.contacts.all.get(&contact);
+        contact.is_none_or(|contact| contact.lines().all(|line| line.sender.is_idle()))
+    }
+
+    /// Takes the totals of a backup, and goes on under a branch of its own (MIX-24).
+    pub fn restore_ledger(&mut self, backup: &Ledger, now: Time, rng: &mut dyn CryptoRng) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.merge(backup);
+            ledger.branch_off(dice(rng));
+            self.take_snapshot(now);
+        }
+    }
+
+    fn number(&mut self, awaited: Awaited) -> u64 {
+        self.seq += 1;
+        self.awaited.insert(self.seq, awaited);
+        self.seq
+    }
+
+    /// Everything up to a number is durable.
+    fn stored(&mut self, seq: u64) -> Result<(), ClientError> {
+        let later = self.awaited.split_off(&seq.saturating_add(1));
+        let durable = core::mem::replace(&mut self.awaited, later);
+        if durable.is_empty() {
+            return Err(ClientError::Unexpected);
+        }
+        for awaited in durable.into_values() {
+            match awaited {
+                Awaited::Message(line, last) => {
+                    if let Some(line) = self.contacts.line(line) {
+                        line.receiver.kept(last);
+                    }
+                }
+                Awaited::Record(round, pieces) => {
+                    for (line, seq) in pieces {
+                        if let Some(line) = self.contacts.line(line) {
+                            line.receiver.durable(seq);
+                        }
+                    }
+                    if let Some(round) = round.and_then(|id| self.rounds.get_mut(&id)) {
+                        round.is_durable();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn input(
+        &mut self,
+        input: Input,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), ClientError> {
+        match input {
+            Input::Up { trusted } => self.up(trusted),
+            Input::Down => self.down(now, rng),
+            Input::Frame(frame) => self.frame(frame, now, rng),
+            Input::Give(pair) => {
+                self.wanted = self.wanted.checked_sub(1).ok_or(ClientError::Unexpected)?;
+                self.pairs.push(pair);
+                Ok(())
+            }
+            Input::Done(job, done) => self.done(&job, done),
+            Input::Lost(id) => {
+                self.rounds.get(&id).ok_or(ClientError::Unexpected)?;
+                self.missed(id);
+                Ok(())
+            }
+            Input::Stored(seq) => self.stored(seq),
+            Input::Add(contact) => self.add(&contact, now),
+            Input::Remove(contact) => self.remove(contact, now),
+            Input::Activate(contact) => {
+                self.contacts.all.get(&contact).ok_or(ClientError::NoContact)?;
+                self.contacts.activate(contact, now);
+                Ok(())
+            }
+            Input::Leave(contact) => {
+                let contact = self.contacts.all.get_mut(&contact);
+                contact.ok_or(ClientError::NoContact)?.leave();
+                Ok(())
+            }
+            Input::Send { ticket, contact, bytes } => {
+                self.send(ticket, contact, &bytes, now);
+                Ok(())
+            }
+            Input::Call(contact, intent) => self.call(contact, intent, now),
+            Input::Invite(invite) => {
+                self.invite(invite, now);
+                Ok(())
+            }
+            Input::AllowMore(more) => {
+                self.allow_more = more;
+                self.take_snapshot(now);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A number of chance.
+fn dice(rng: &mut dyn CryptoRng) -> u64 {
+    let mut bytes = [0; 8];
+    rng.fill_bytes(&mut bytes);
+    u64::from_be_bytes(bytes)
+}
+
+impl<B: Backend> Machine for Client<B> {
+    type Input = Input;
+    type Output = Output;
+    type Error = ClientError;
+
+    fn handle(
+        &mut self,
+        input: Input,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), ClientError> {
+        self.input(input, now, rng)?;
+        self.tell(now);
+        Ok(())
+    }
+
+    fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        self.dial(now);
+        if self.snapshot_at <= now {
+            self.take_snapshot(now);
+        }
+        for contact in self.contacts.due(now) {
+            self.look_again(contact, now);
+        }
+        self.walk(now);
+        while let Some(id) = self.due(now) {
+            self.move_on(id, now, rng);
+        }
+        self.tell(now);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let rounds = self.rounds.values().map(Round::deadline);
+        let contacts = self.contacts.all.values().filter_map(Contact::deadline);
+        let own = [self.link.deadline(), self.walk_at, Some(self.snapshot_at)];
+        rounds.chain(contacts).chain(own.into_iter().flatten()).min()
+    }
+}
+
+impl<B: Backend> fmt::Debug for Client<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("link", &self.link)
+            .field("contacts", &self.contacts.all.len())
+            .field("rounds", &self.rounds)
+            .field("pairs", &(self.pairs.len(), self.wanted))
+            .field("queues", &(self.calls.len(), self.invites.len(), self.unrecorded.len()))
+            .field("rows", &(self.snapshot, self.seq, self.awaited.len()))
+            .field("outputs", &self.outputs.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,183 @@
+//! What comes back from a round.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, Time};
+
+use super::rounds::{Content, Slot, Stage};
+use super::{Awaited, Client, ClientError, Output};
+use crate::RoundId;
+use crate::client::Answer;
+use crate::mix::Floor;
+use crate::onion::open_reply;
+use crate::privacy::ledger::Level;
+use crate::service::reply_bytes;
+use crate::stream::{Outcome, Whole};
+use crate::wire::Cell;
+
+/// Users of a round from which on it hides somebody.
+const USERS_MIN: u32 = 128;
+/// Levels as the messenger counts them: whether somebody talks is hidden; nothing is.
+const LEVELS: (u8, u8) = (4, 1);
+
+impl<B: Backend> Client<B> {
+    /// RETURN: replies are read, buckets are asked for.
+    pub(super) fn returned(
+        &mut self,
+        id: RoundId,
+        users: u32,
+        replies: &[u8],
+        now: Time,
+    ) -> Result<(), ClientError> {
+        let round = self.rounds.get(&id).ok_or(ClientError::Unexpected)?;
+        let Stage::Sent { back, .. } = &round.stage else { return Err(ClientError::Unexpected) };
+        let size = reply_bytes(round.mixes.len());
+        let due = if id.service.has_replies() { back.len() * size } else { 0 };
+        if replies.len() != due {
+            return Err(ClientError::Malformed);
+        }
+        if !id.service.has_replies() {
+            self.fetch(id);
+            return Ok(());
+        }
+        self.standing.users = users;
+        let stage = self.rounds.remove(&id).map(|round| round.stage);
+        let Some(Stage::Sent { back, content: Content::Drops(slots) }) = stage else {
+            return Ok(());
+        };
+        for ((slot, keys), reply) in slots.into_iter().zip(&back).zip(replies.chunks_exact(size)) {
+            let cell = open_reply(self.setup.kernel, keys, reply.to_vec());
+            let Slot { access, served } = slot;
+            let answer = cell.map_or(Answer::Garbage, |cell| access.answer::<B>(&cell));
+            if let Some((line, seq)) = served {
+                self.answered(line, seq, answer, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// A round is over for us: it did not happen, or nothing more comes.
+    pub(super) fn missed(&mut self, id: RoundId) {
+        let stage = self.rounds.remove(&id).map(|round| round.stage);
+        let Some(Stage::Sealed { content, .. } | Stage::Sent { content, .. }) = stage else {
+            return;
+        };
+        match content {
+            Content::Drops(slots) => {
+                for (line, seq) in slots.into_iter().filter_map(|slot| slot.served) {
+                    if let Some(line) = self.contacts.line(line) {
+                        line.sender.settle(seq, Outcome::Missed);
+                    }
+                }
+            }
+            Content::Call(called, _) => {
+                if let Some((contact, intent)) = called {
+                    self.queue_call(contact, intent);
+                }
+            }
+            Content::Invite(invite) => self.invites.extend(invite.map(|invite| *invite)),
+        }
+    }
+
+    /// What became of one slot.
+    fn answered(&mut self, line: u32, seq: Option<u32>, answer: Answer, now: Time) {
+        let Some((id, contact)) = self.contacts.by_line(line) else { return };
+        let outcome = match &answer {
+            Answer::Absent => Outcome::Absent,
+            Answer::Garbage => Outcome::Garbage,
+            Answer::Met(_) => Outcome::Met,
+        };
+        if let Some(own) = contact.line_mut(line) {
+            own.sender.settle(seq, outcome);
+        }
+        let Answer::Met(cell) = answer else {
+            if outcome == Outcome::Absent {
+                contact.absent = contact.absent.saturating_add(1);
+                self.outputs.push_back(Output::Absent(id, contact.absent));
+            }
+            return;
+        };
+        contact.met();
+        let younger = contact.next.as_ref().is_some_and(|next| next.id == line);
+        if younger {
+            contact.take_over();
+        }
+        let data = seq.is_some() || cell.as_ref().is_ok_and(|cell| cell.piece.is_some());
+        if data && contact.is_active() {
+            contact.touch(now);
+        }
+        if younger {
+            // What was sealed under the old root must not be cut anew after a start.
+            self.take_snapshot(now);
+        }
+        if let Ok(cell) = cell {
+            self.heard(line, &cell, now);
+        }
+        if let Some(own) = self.contacts.line(line) {
+            let (handed, acked) = (own.sender.handed(), own.sender.acked());
+            self.outputs.extend(handed.into_iter().map(Output::Handed));
+            self.outputs.extend(acked.into_iter().map(Output::Acked));
+        }
+    }
+
+    /// The partner's cell. One that acknowledges what was never sent is ignored.
+    fn heard(&mut self, line: u32, cell: &Cell, now: Time) {
+        let Some((id, contact)) = self.contacts.by_line(line) else { return };
+        let Some(own) = contact.line_mut(line) else { return };
+        if !own.sender.acknowledge(cell.ack, cell.sack) {
+            return;
+        }
+        let mut messages = Vec::new();
+        if let Some(piece) = cell.piece.as_ref().filter(|_| own.receiver.wants(cell.seq)) {
+            match own.receiver.receive(cell.seq, piece) {
+                Ok(whole) => {
+                    self.unrecorded.push_back((line, cell.seq));
+                    messages = whole;
+                }
+                Err(_) => self.outputs.push_back(Output::Broken(id)),
+            }
+        }
+        if cell.leaving {
+            contact.rest(now);
+        }
+        self.hand_out(id, line, messages);
+    }
+
+    /// Messages for the messenger. They are acknowledged once it has them.
+    pub(super) fn hand_out(&mut self, contact: u32, line: u32, messages: Vec<Whole>) {
+        for Whole { last, bytes } in messages {
+            let seq = self.number(Awaited::Message(line, last));
+            let number = u64::from(line) << 32 | u64::from(last);
+            self.outputs.push_back(Output::Received { seq, contact, number, bytes });
+        }
+    }
+
+    /// Tells what changed of level and budgets (MIX-25, MIX-31).
+    pub(super) fn tell(&mut self, now: Time) {
+        let config =
+            self.chain.as_ref().and_then(|chain| chain.current(now).zip(chain.current_hash(now)));
+        let (Some((config, hash)), Some(ledger)) = (config, &self.ledger) else { return };
+        let mut left = true;
+        for policy in &config.services {
+            let level = ledger.level(policy);
+            left &= level != Level::Used;
+            let before = self.standing.budgets.insert(policy.service, level);
+            if before.unwrap_or(Level::Plenty) != level {
+                self.outputs.push_back(Output::Budget(policy.service, level));
+            }
+        }
+        if self.standing.noise.is_none_or(|(its, _)| its != hash) {
+            let enough = |floor: &Floor| config.services.iter().all(|policy| floor.allows(policy));
+            // Whatever the person says, nothing below this counts as protection.
+            let noisy = enough(&Floor::RELAXED) && enough(&self.setup.floor);
+            self.standing.noise = Some((hash, noisy));
+        }
+        let noisy = self.standing.noise.is_some_and(|(_, noisy)| noisy);
+        let hides = self.standing.verified && self.standing.users >= USERS_MIN;
+        let protects = self.link.is_up() && noisy && hides && left;
+        let level = if protects { LEVELS.0 } else { LEVELS.1 };
+        if self.standing.level.replace(level) != Some(level) {
+            self.outputs.push_back(Output::Level(level));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Call and invitation rounds: one bucket of each is fetched and read.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, Time};
+
+use super::rounds::{Content, Stage};
+use super::{Client, ClientError, Output};
+use crate::client::contacts::ContactId;
+use crate::client::job::{Job, OpenJob};
+use crate::contact::{self, Intent};
+use crate::limits::USERS_MAX;
+use crate::service::INVITATION_BYTES;
+use crate::sign::Signature;
+use crate::wire::filter::Filter;
+use crate::wire::{Body, Frame, Manifest};
+use crate::{RoundId, Service};
+
+/// Most bytes of one object: an invitation for every user that a network may have, and half as much
+/// for noise. Nothing is allocated for it before it comes.
+const OBJECT_BYTES_MAX: u64 = 4 + USERS_MAX as u64 * 3 / 2 * INVITATION_BYTES as u64;
+/// The count in front of every object.
+const OBJECT_BYTES_MIN: u32 = 4;
+
+/// A bucket on its way.
+pub(super) struct Fetch {
+    bucket: u32,
+    /// By whom we would have been called.
+    expected: Vec<(ContactId, Intent, [u8; 16])>,
+    manifest: Option<Manifest>,
+    object: Vec<u8>,
+}
+
+impl<B: Backend> Client<B> {
+    /// RETURN of a call or invitation round: our bucket is asked for, whatever we expect in it
+    /// (MIX-21).
+    pub(super) fn fetch(&mut self, id: RoundId) {
+        let network = self.network();
+        let Some(round) = self.rounds.get_mut(&id) else { return };
+        let own = self.setup.dialling.public();
+        let bucket = contact::bucket(own, &network, round.policy.buckets);
+        let mut fetch = Fetch { bucket, expected: Vec::new(), manifest: None, object: Vec::new() };
+        match core::mem::replace(&mut round.stage, Stage::Armed) {
+            Stage::Sent { content: Content::Call(_, expected), .. } => fetch.expected = expected,
+            Stage::Sent { content: Content::Invite(Some(invite)), .. } => {
+                self.outputs.push_back(Output::Handed(invite.ticket));
+            }
+            _ => {}
+        }
+        round.stage = Stage::Fetching(fetch);
+        let fetch = Frame::Round(id, Body::Fetch { bucket });
+        self.outputs.push_back(Output::Frame(fetch));
+    }
+
+    /// OBJECT: what the bucket must hold, by the word of the last mix.
+    pub(super) fn object(
+        &mut self,
+        id: RoundId,
+        found: Option<(Manifest, Signature)>,
+    ) -> Result<(), ClientError> {
+        let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
+        let Stage::Fetching(fetch) = &mut round.stage else { return Err(ClientError::Unexpected) };
+        if fetch.manifest.is_some() {
+            return Err(ClientError::Unexpected);
+        }
+        let Some((manifest, signature)) = found else {
+            self.rounds.remove(&id);
+            return Ok(());
+        };
+        let (config, buckets) = (&round.checked.settings().config, round.policy.buckets);
+        let signed = |key| manifest.signed_by(key, config, &signature);
+        if !round.mixes.last().is_some_and(signed) {
+            return Err(ClientError::Signature);
+        }
+        let entry = manifest.entries.get(fetch.bucket as usize - 1);
+        let size = OBJECT_BYTES_MIN.into()..=OBJECT_BYTES_MAX;
+        let fits = entry.is_some_and(|entry| size.contains(&u64::from(entry.len)));
+        if manifest.id != id || manifest.entries.len() as u64 != u64::from(buckets) || !fits {
+            return Err(ClientError::Malformed);
+        }
+        fetch.manifest = Some(manifest);
+        Ok(())
+    }
+
+    /// CHUNK: the next piece of our bucket.
+    pub(super) fn chunk(
+        &mut self,
+        id: RoundId,
+        bucket: u32,
+        offset: u32,
+        bytes: &[u8],
+        now: Time,
+    ) -> Result<(), ClientError> {
+        let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
+        let Stage::Fetching(fetch) = &mut round.stage else { return Err(ClientError::Unexpected) };
+        let manifest = fetch.manifest.as_ref().ok_or(ClientError::Unexpected)?;
+        let due = manifest.entries.get(fetch.bucket as usize - 1).map_or(0, |entry| entry.len);
+        let end = fetch.object.len() + bytes.len();
+        let next = bucket == fetch.bucket && offset as usize == fetch.object.len();
+        if !next || bytes.is_empty() || end > due as usize {
+            return Err(ClientError::Malformed);
+        }
+        fetch.object.extend_from_slice(bytes);
+        if end < due as usize {
+            return Ok(());
+        }
+        let Some(Stage::Fetching(fetch)) = self.rounds.remove(&id).map(|round| round.stage) else {
+            return Ok(());
+        };
+        let honest = fetch.manifest.is_some_and(|manifest| manifest.holds(bucket, &fetch.object));
+        match id.service {
+            // What the entry changed on the way is as if it were not there.
+            _ if !honest => {}
+            Service::Call => self.listen(&fetch.expected, &fetch.object, now),
+            _ => {
+                let own = self.setup.dialling.duplicate();
+                let job = Job::Open(OpenJob { id, own, object: fetch.object });
+                self.outputs.push_back(Output::Job(job));
+            }
+        }
+        Ok(())
+    }
+
+    /// Who calls is served from now on.
+    fn listen(&mut self, expected: &[(ContactId, Intent, [u8; 16])], object: &[u8], now: Time) {
+        let Ok(filter) = Filter::decode(object) else { return };
+        for (contact, intent, token) in expected {
+            if filter.holds(token) && self.contacts.all.contains_key(contact) {
+                self.contacts.activate(*contact, now);
+                self.outputs.push_back(Output::Called(*contact, *intent));
+            }
+        }
+    }
+}

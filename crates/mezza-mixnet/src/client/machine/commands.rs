@@ -1,0 +1,172 @@
+//! What the person and the messenger want.
+
+use mezza_core::{Backend, Time};
+
+use super::{Client, ClientError, Introduction, Invite, Output, Refusal};
+use crate::Service;
+use crate::client::contacts::{Contact, ContactId, Line};
+use crate::config::ServicePolicy;
+use crate::contact::{Calls, Conversation, Intent};
+use crate::limits::CHAIN_SKIP_MAX;
+use crate::privacy::ledger::Level;
+use crate::stream::{Receiver, Sender, StreamError};
+
+/// How far ahead of our own round a contact's chains may begin.
+const AHEAD_MAX: u64 = 720;
+/// Invitations that may wait.
+const INVITES_MAX: usize = 16;
+/// Contacts of one client, at most.
+const CONTACTS_MAX: usize = 4_096;
+/// Chain steps of one wake: about 10 ms.
+const WALK_STEPS: u64 = 65_536;
+/// Rounds that may be under way: chains stay behind them until they are sealed.
+const UNDER_WAY: u64 = 8;
+
+impl<B: Backend> Client<B> {
+    pub(super) fn policy(&self, service: Service, now: Time) -> Option<&ServicePolicy> {
+        let config = self.chain.as_ref()?.current(now)?;
+        config.policy(service).map(|(_, policy)| policy)
+    }
+
+    /// The round of a service that is open, or was last.
+    fn round_now(&self, service: Service, now: Time) -> Option<u64> {
+        let policy = self.policy(service, now)?;
+        Some(policy.round_at(now).unwrap_or(policy.base_round))
+    }
+
+    /// Whether something real may be sent: there is budget left, or the person allowed more.
+    pub(super) fn may_spend(&self, service: Service, now: Time) -> bool {
+        let (Some(ledger), Some(policy)) = (&self.ledger, self.policy(service, now)) else {
+            return false;
+        };
+        self.allow_more || ledger.level(policy) != Level::Used
+    }
+
+    pub(super) fn add(&mut self, new: &Introduction, now: Time) -> Result<(), ClientError> {
+        let near = |service, start: u64| {
+            let own = self.round_now(service, now)?;
+            let reach = own.saturating_sub(CHAIN_SKIP_MAX)..=own.saturating_add(AHEAD_MAX);
+            reach.contains(&start).then_some(())
+        };
+        let calls = near(Service::Call, new.start.1);
+        // A network without calls has no call chains that could be wrong.
+        let calls = calls.is_some() || self.policy(Service::Call, now).is_none();
+        let full = self.contacts.all.len() >= CONTACTS_MAX;
+        if near(Service::Conversation, new.start.0).is_none() || !calls || full {
+            return Err(ClientError::OutOfReach);
+        }
+        let line = Line {
+            id: self.contacts.line_number(),
+            chain: Conversation::begin(&new.root, new.role, new.start.0),
+            calls: Calls::begin(&new.root, new.start.1),
+            sender: Sender::default(),
+            receiver: Receiver::default(),
+        };
+        match self.contacts.all.get_mut(&new.contact) {
+            Some(contact) => {
+                contact.bucket = new.bucket;
+                contact.next = Some(line);
+            }
+            None => {
+                self.contacts.all.insert(new.contact, Contact::new(new.bucket, line));
+            }
+        }
+        self.take_snapshot(now);
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, contact: ContactId, now: Time) -> Result<(), ClientError> {
+        self.contacts.all.remove(&contact).ok_or(ClientError::NoContact)?;
+        self.calls.retain(|(called, _)| *called != contact);
+        self.take_snapshot(now);
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, ticket: u64, contact: ContactId, bytes: &[u8], now: Time) {
+        if let Err(refusal) = self.push(ticket, contact, bytes, now) {
+            self.outputs.push_back(Output::Refused(ticket, refusal));
+        }
+    }
+
+    fn push(
+        &mut self,
+        ticket: u64,
+        contact: ContactId,
+        bytes: &[u8],
+        now: Time,
+    ) -> Result<(), Refusal> {
+        if !self.link.is_up() {
+            return Err(Refusal::Down);
+        }
+        let spend = self.may_spend(Service::Conversation, now);
+        let of = self.contacts.all.get_mut(&contact).ok_or(Refusal::NoRoot)?;
+        if !spend {
+            return Err(Refusal::Budget);
+        }
+        of.line.sender.push(ticket, bytes).map_err(|error| match error {
+            StreamError::Full => Refusal::Full,
+            StreamError::TooBig => Refusal::TooBig,
+        })?;
+        let handed = of.line.sender.handed();
+        self.outputs.extend(handed.into_iter().map(Output::Handed));
+        if self.contacts.activate(contact, now) {
+            self.queue_call(contact, Intent::Talk);
+        }
+        Ok(())
+    }
+
+    pub(super) fn call(
+        &mut self,
+        contact: ContactId,
+        intent: Intent,
+        now: Time,
+    ) -> Result<(), ClientError> {
+        self.contacts.all.get(&contact).ok_or(ClientError::NoContact)?;
+        self.contacts.activate(contact, now);
+        self.queue_call(contact, intent);
+        Ok(())
+    }
+
+    /// One call of each contact waits at most.
+    pub(super) fn queue_call(&mut self, contact: ContactId, intent: Intent) {
+        if self.calls.iter().all(|(waits, _)| *waits != contact) {
+            self.calls.push_back((contact, intent));
+        }
+    }
+
+    /// Something waits for a contact that was not there: it is served again, and called as long as
+    /// that takes at most half of the budget of calls.
+    pub(super) fn look_again(&mut self, contact: ContactId, now: Time) {
+        let (Some(ledger), Some(policy)) = (&self.ledger, self.policy(Service::Call, now)) else {
+            return;
+        };
+        let calls = ledger.used(Service::Call) < policy.rounds / 2;
+        if self.contacts.activate(contact, now) && calls {
+            self.queue_call(contact, Intent::Talk);
+        }
+    }
+
+    pub(super) fn invite(&mut self, invite: Invite, now: Time) {
+        let refusal = if !self.link.is_up() {
+            Refusal::Down
+        } else if !self.may_spend(Service::Invitation, now) {
+            Refusal::Budget
+        } else if self.invites.len() >= INVITES_MAX {
+            Refusal::Full
+        } else {
+            return self.invites.push_back(invite);
+        };
+        self.outputs.push_back(Output::Refused(invite.ticket, refusal));
+    }
+
+    /// Takes chains that are far behind some steps further.
+    pub(super) fn walk(&mut self, now: Time) {
+        if self.walk_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let round = |service| self.round_now(service, now).unwrap_or(0).saturating_sub(UNDER_WAY);
+        let (talks, calls) = (round(Service::Conversation), round(Service::Call));
+        let there = self.contacts.walk(talks, calls, WALK_STEPS);
+        self.walk_at = (!there).then_some(now.plus_ms(1));
+    }
+}

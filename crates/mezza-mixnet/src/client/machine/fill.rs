@@ -1,0 +1,139 @@
+//! What the slots of a round hold. An idle slot takes the steps of a busy one (MIX-22).
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, CryptoRng, Ephemeral, Time, Wiping};
+
+use super::Client;
+use super::rounds::{Content, Round, Slot};
+use crate::Service;
+use crate::client::contacts::{Contact, ContactId};
+use crate::client::record::Sealed;
+use crate::client::{Access, NO_BUCKET, no_call, no_invitation, served, to_bucket};
+use crate::contact::{self, Intent, Meeting};
+use crate::wire::Cell;
+use crate::wire::invitation::{BODY_BYTES, Invitation};
+
+/// Steps that one chain takes when a round is sealed, at most.
+const SEAL_STEPS: u64 = 1_024;
+
+/// The plaintexts of all slots, and what is stored of them.
+pub(super) struct Filled {
+    pub content: Content,
+    pub inner: Wiping<Vec<u8>>,
+    pub sealed: Vec<Sealed>,
+}
+
+impl<B: Backend> Client<B> {
+    pub(super) fn fill_drops(
+        &mut self,
+        round: u64,
+        slots: usize,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Filled {
+        let mut turns = self.contacts.turns(round, SEAL_STEPS);
+        if !self.may_spend(Service::Conversation, now) {
+            turns.clear();
+        }
+        let meetings: Vec<Meeting> = turns.iter().map(|(_, meeting)| *meeting).collect();
+        let lines: Vec<u32> = served(&meetings, slots).into_iter().map(|at| turns[at].0).collect();
+        let mut inner =
+            Wiping::new(Vec::with_capacity(slots * Service::Conversation.innermost_bytes()));
+        let (mut all, mut sealed) = (Vec::new(), Vec::new());
+        for at in 0..slots {
+            let served = lines.get(at).and_then(|line| self.serve(*line, now));
+            let slot = match served {
+                Some((slot, stored)) => {
+                    sealed.push(stored);
+                    slot
+                }
+                None => Slot { access: Access::idle::<B>(round, rng), served: None },
+            };
+            inner.extend_from_slice(slot.access.bytes());
+            all.push(slot);
+        }
+        Filled { content: Content::Drops(all), inner, sealed }
+    }
+
+    /// The next cell for one line.
+    fn serve(&mut self, line: u32, now: Time) -> Option<(Slot, Sealed)> {
+        let (_, contact) = self.contacts.by_line(line)?;
+        let leaving = contact.says_leaving(now);
+        let own = contact.line_mut(line)?;
+        let taken = own.sender.take();
+        let (ack, sack) = own.receiver.acknowledged();
+        let seq = taken.as_ref().map(|(seq, _)| *seq);
+        let first = seq.and_then(|seq| own.sender.first_of(seq)).unwrap_or(0);
+        let stored = Sealed {
+            line,
+            start: own.receiver.start(),
+            ack,
+            theirs: own.sender.unacknowledged(),
+            piece: taken.as_ref().map(|(seq, piece)| (*seq, first, piece.clone())),
+        };
+        let piece = taken.map(|(_, piece)| piece);
+        let cell = Cell { leaving, seq: seq.unwrap_or(own.sender.next()), ack, sack, piece };
+        let access = Access::of::<B>(own.chain.take(), &cell);
+        Some((Slot { access, served: Some((line, seq)) }, stored))
+    }
+
+    pub(super) fn fill_call(
+        &mut self,
+        round: &Round,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Filled {
+        let id = round.id();
+        let expected = self.contacts.expected(id.round, SEAL_STEPS);
+        let may = self.may_spend(Service::Call, now);
+        let (contacts, mut inner) = (&self.contacts.all, no_call(rng));
+        let is_there = |(contact, _): &(ContactId, Intent)| {
+            contacts.get(contact).is_some_and(|contact| contact.line.calls.round() == id.round)
+        };
+        let at = self.calls.iter().position(is_there).filter(|_| may);
+        let called = at.and_then(|at| self.calls.remove(at));
+        if let Some((contact, intent)) = called
+            && let Some(Contact { bucket, line, .. }) = contacts.get(&contact)
+        {
+            // Where there are fewer buckets than the contact knew of, they are its lower bits.
+            let bucket = 1 + bucket.wrapping_sub(1) % round.policy.buckets;
+            inner = to_bucket(bucket, &line.calls.token(line.chain.role(), intent));
+        }
+        let content = Content::Call(called, expected);
+        Filled { content, inner: Wiping::new(inner), sealed: Vec::new() }
+    }
+
+    pub(super) fn fill_invitation(
+        &mut self,
+        round: &Round,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Filled {
+        let may = self.may_spend(Service::Invitation, now);
+        let invite = if may { self.invites.pop_front() } else { None };
+        let (network, buckets) = (self.network(), round.policy.buckets);
+        let (own, nobody) = (Ephemeral::draw::<B>(rng), Ephemeral::draw::<B>(rng));
+        let bucket = contact::bucket(self.setup.dialling.public(), &network, buckets);
+        // Without anybody to invite, nobody is: the same steps end in bucket 0.
+        let (to, body) = match &invite {
+            Some(invite) => (&invite.to, invite.body.clone()),
+            None => (nobody.public(), Wiping::new([0; BODY_BYTES])),
+        };
+        let sealed = Invitation { bucket, body }.seal::<B>(&own, to, round.id().round);
+        let inner = match sealed {
+            Some(sealed) if invite.is_some() => {
+                to_bucket(contact::bucket(to, &network, buckets), &sealed)
+            }
+            Some(sealed) => to_bucket(NO_BUCKET, &sealed),
+            // A dialling key of small order: its owner made it so.
+            None => no_invitation::<B>(rng),
+        };
+        Filled {
+            content: Content::Invite(invite.map(Box::new)),
+            inner: Wiping::new(inner),
+            sealed: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What goes into a client and what comes out.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Ephemeral, Secret, Wiping};
+
+use crate::client::SettingsError;
+use crate::client::contacts::ContactId;
+use crate::client::job::{Done, Job};
+use crate::config::ChainError;
+use crate::contact::{Intent, Role};
+use crate::privacy::ledger::Level;
+use crate::wire::Frame;
+use crate::wire::invitation::{BODY_BYTES, Invitation};
+use crate::{RoundId, Service};
+
+/// What may happen to a client.
+#[derive(Debug)]
+pub enum Input {
+    /// The entry answers. `trusted`: its key is that of the config. If not, configs are fetched and
+    /// nothing else is said.
+    Up {
+        /// Whether the key was checked.
+        trusted: bool,
+    },
+    /// The connection is gone, or could not be made.
+    Down,
+    /// A frame of the entry.
+    Frame(Frame),
+    /// A fresh pair that was asked for by [`Output::Want`].
+    Give(Ephemeral),
+    /// A job ended.
+    Done(Job, Done),
+    /// A job of this round will never end.
+    Lost(RoundId),
+    /// Everything up to this number is durable: records and messages, by whoever got them.
+    Stored(u64),
+    /// A contact, or a new root of one.
+    Add(Introduction),
+    /// A contact is forgotten, with all that waits for it.
+    Remove(ContactId),
+    /// A contact is served for ten minutes, or for as long as there is something to say.
+    Activate(ContactId),
+    /// A contact is served no longer; its next cells tell it.
+    Leave(ContactId),
+    /// A message of 1 to 8,998 bytes. One that is on its way already, since before a start or
+    /// `Down`, goes on under its new ticket.
+    Send {
+        /// What the message is called in outputs.
+        ticket: u64,
+        /// For whom.
+        contact: ContactId,
+        /// The message.
+        bytes: Wiping<Vec<u8>>,
+    },
+    /// Ring a contact in the next call round.
+    Call(ContactId, Intent),
+    /// Invite somebody in the next invitation round.
+    Invite(Invite),
+    /// Whether contacts are served beyond the budget.
+    AllowMore(bool),
+}
+
+/// A contact, or a new root of one.
+#[derive(Debug)]
+pub struct Introduction {
+    /// Which contact.
+    pub contact: ContactId,
+    /// The root, which is used up.
+    pub root: Secret<32>,
+    /// Who began the session.
+    pub role: Role,
+    /// The conversation round and the call round in which the chains begin.
+    pub start: (u64, u64),
+    /// Where the contact looks for calls.
+    pub bucket: u32,
+}
+
+/// Somebody is invited.
+#[derive(Debug)]
+pub struct Invite {
+    /// What it is called in outputs.
+    pub ticket: u64,
+    /// The dialling key of whoever is invited.
+    pub to: [u8; 32],
+    /// For the messenger there.
+    pub body: Wiping<[u8; BODY_BYTES]>,
+}
+
+/// What a client wants done.
+#[derive(Debug)]
+pub enum Output {
+    /// Connect to the entry, then say `Up` or `Down`.
+    Dial,
+    /// Hang up, then say `Down`. The configs are up to date: the next connection can be checked.
+    Close,
+    /// Rounds are taken part in from now on: all messages and invitations that were not handed are
+    /// sent again, in their order.
+    Joined,
+    /// Send a frame to the entry.
+    Frame(Frame),
+    /// Give so many fresh pairs.
+    Want(usize),
+    /// Run a job and hand it back with its result.
+    Job(Job),
+    /// Make a row durable and delete all rows below `first`, in one transaction; then say `Stored`.
+    /// No frame behind it may leave before.
+    Store {
+        /// The number of the row, above all before.
+        seq: u64,
+        /// The first row that is needed from now on.
+        first: u64,
+        /// What to store; secret.
+        record: Wiping<Vec<u8>>,
+    },
+    /// A message came. Once it is durable, say `Stored`.
+    Received {
+        /// For `Stored`.
+        seq: u64,
+        /// From whom.
+        contact: ContactId,
+        /// Ascends for each contact: a message whose number is not above the last one's came twice.
+        number: u64,
+        /// The message.
+        bytes: Wiping<Vec<u8>>,
+    },
+    /// Every piece of a message was in a round in which the contact was there, or an invitation was
+    /// in a round.
+    Handed(u64),
+    /// The contact's device has the whole message on disk.
+    Acked(u64),
+    /// A message, call or invitation is not taken.
+    Refused(u64, Refusal),
+    /// A contact rings; it is served from now on.
+    Called(ContactId, Intent),
+    /// Somebody new invites; who it is, its body tells.
+    Invited(Invitation),
+    /// So many rounds in a row the contact was not where it was waited for.
+    Absent(ContactId, u32),
+    /// A contact sent what nobody sends. Nothing more comes from it until it has a new root.
+    Broken(ContactId),
+    /// The level of protection as the messenger counts it, 4 or 1.
+    Level(u8),
+    /// How much of a service's budget is used.
+    Budget(Service, Level),
+    /// Noise of a mix did not come back.
+    Alarm {
+        /// In which round.
+        id: RoundId,
+        /// At which mix.
+        position: u8,
+        /// Of how many messages.
+        traps: u32,
+        /// How many.
+        failed: u32,
+    },
+    /// This client does not take part in a round, because of its settings.
+    Unfit(RoundId, SettingsError),
+    /// A newer config is known: [`Client::chain`].
+    Config,
+}
+
+/// Why a message, call or invitation is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// 1: too much waits already.
+    Full,
+    /// 2: longer than 8,998 bytes, or empty.
+    TooBig,
+    /// 3: no such contact.
+    NoRoot,
+    /// 4: the budget is used up.
+    Budget,
+    /// 5: there is no connection.
+    Down,
+}
+
+impl Refusal {
+    /// The number of the specification.
+    pub const fn number(self) -> u8 {
+        self as u8 + 1
+    }
+}
+
+/// Why an input was refused. The client is as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nobody waits for this.
+    #[error("nobody waits for this")]
+    Unexpected,
+    /// The frame does not hold what it must.
+    #[error("the frame does not hold what it must")]
+    Malformed,
+    /// A signature is wrong.
+    #[error("a signature is wrong")]
+    Signature,
+    /// There is no such contact.
+    #[error("no such contact")]
+    NoContact,
+    /// The chains of a contact would begin too far away, or no config is in force.
+    #[error("the root begins in a round that is too far away")]
+    OutOfReach,
+    /// The config is refused.
+    #[error(transparent)]
+    Config(#[from] ChainError),
+}

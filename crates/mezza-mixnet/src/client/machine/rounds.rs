@@ -1,0 +1,304 @@
+//! A round at a client: settings, sealing, sending.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use mezza_core::{Backend, CryptoRng, Ephemeral, Secret, Time};
+
+use super::buckets::Fetch;
+use super::fill::Filled;
+use super::{Awaited, Client, ClientError, Invite, Output};
+use crate::client::contacts::ContactId;
+use crate::client::job::{Done, Job, WrapJob};
+use crate::client::record::{Fragment, Record, received_max};
+use crate::client::{Access, Checked, SettingsError, Submission, Timing};
+use crate::config::ServicePolicy;
+use crate::contact::Intent;
+use crate::keys::Keys;
+use crate::limits::ROUNDS_IN_FLIGHT;
+use crate::privacy::ledger::Kind;
+use crate::sign::PublicKey;
+use crate::wire::{Announcement, Body, Frame};
+use crate::{RoundId, Service};
+
+/// How long after its end a round is waited for, milliseconds.
+const GRACE_MS: u64 = 10_000;
+/// How far ahead of its close a round may be announced, beyond what the config says, milliseconds.
+const AHEAD_MS: u64 = 60_000;
+/// Rows and messages that may wait to be durable; then nothing is sealed.
+const AWAITED_MAX: usize = 1_024;
+
+/// One round under way.
+pub(super) struct Round {
+    pub checked: Checked,
+    pub policy: ServicePolicy,
+    /// The identities of the mixes.
+    pub mixes: Vec<PublicKey>,
+    timing: Timing,
+    close: Time,
+    end: Time,
+    pub stage: Stage,
+}
+
+/// What a round waits for.
+pub(super) enum Stage {
+    /// For the time to seal.
+    Armed,
+    /// For its record, its job and the time to send.
+    Sealed { durable: bool, work: Option<Submission>, content: Content },
+    /// For RETURN.
+    Sent { back: Vec<Keys>, content: Content },
+    /// For its bucket.
+    Fetching(Fetch),
+}
+
+/// What the slots hold.
+pub(super) enum Content {
+    /// Accesses to dead drops.
+    Drops(Vec<Slot>),
+    /// A call, and the tokens by which contacts would call us.
+    Call(Option<(ContactId, Intent)>, Vec<(ContactId, Intent, [u8; 16])>),
+    /// An invitation.
+    Invite(Option<Box<Invite>>),
+}
+
+/// One slot of a conversation round.
+pub(super) struct Slot {
+    pub access: Access,
+    /// Whom it serves: the line, and the piece in its cell.
+    pub served: Option<(u32, Option<u32>)>,
+}
+
+impl Content {
+    /// Whether any of it is real, and so costs privacy (MIX-24).
+    fn is_real(&self) -> bool {
+        match self {
+            Self::Drops(slots) => slots.iter().any(|slot| slot.served.is_some()),
+            Self::Call(called, _) => called.is_some(),
+            Self::Invite(invite) => invite.is_some(),
+        }
+    }
+}
+
+impl Round {
+    pub const fn deadline(&self) -> Time {
+        match self.stage {
+            Stage::Armed => self.timing.seal,
+            Stage::Sealed { .. } => self.timing.send,
+            Stage::Sent { .. } | Stage::Fetching(_) => self.end,
+        }
+    }
+
+    /// The record is durable.
+    pub const fn is_durable(&mut self) {
+        if let Stage::Sealed { durable, .. } = &mut self.stage {
+            *durable = true;
+        }
+    }
+
+    pub const fn id(&self) -> RoundId {
+        self.checked.settings().id
+    }
+}
+
+impl fmt::Debug for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.stage {
+            Stage::Armed => "armed",
+            Stage::Sealed { durable, work, .. } => match (durable, work.is_some()) {
+                (false, false) => "sealed",
+                (true, false) => "sealed, durable",
+                (false, true) => "sealed, wrapped",
+                (true, true) => "sealed, ready",
+            },
+            Stage::Sent { .. } => "sent",
+            Stage::Fetching(_) => "fetching",
+        })
+    }
+}
+
+impl<B: Backend> Client<B> {
+    /// SETTINGS: the times are drawn before it is known whether there will be anything to say.
+    pub(super) fn arm(&mut self, announced: &Announcement, now: Time, rng: &mut dyn CryptoRng) {
+        let id = announced.settings.id;
+        match self.fits(announced, now, rng) {
+            Ok(round) => {
+                self.standing.verified = true;
+                self.rounds.insert(id, round);
+                self.want();
+            }
+            Err(error) => {
+                use SettingsError::{Late, Old, TooMany};
+                self.standing.verified &= matches!(error, Late | Old | TooMany);
+                let known = self.chain.as_ref().and_then(|chain| chain.current_hash(now));
+                if known != Some(announced.settings.config) {
+                    self.ask(now);
+                }
+                self.outputs.push_back(Output::Unfit(id, error));
+            }
+        }
+    }
+
+    fn fits(
+        &self,
+        announced: &Announcement,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Round, SettingsError> {
+        let id = announced.settings.id;
+        let chain = self.chain.as_ref().ok_or(SettingsError::NoConfig)?;
+        let last = self.last.get(&id.service).copied();
+        let checked = Checked::check(announced, chain, last, now, self.setup.kernel)?;
+        let config = chain.current(now).ok_or(SettingsError::NoConfig)?;
+        let (_, policy) = config.policy(id.service).ok_or(SettingsError::NoConfig)?;
+        let under_way = self.rounds.keys().filter(|other| other.service == id.service);
+        if self.rounds.contains_key(&id) {
+            return Err(SettingsError::Old);
+        }
+        if under_way.count() >= ROUNDS_IN_FLIGHT {
+            return Err(SettingsError::TooMany);
+        }
+        // The hint is nobody's word, so it moves times by little: it takes our clock's error out.
+        let closes = u64::from(announced.closes_in_ms);
+        let collect = u64::from(policy.collect_ms);
+        if closes < collect {
+            return Err(SettingsError::Late);
+        }
+        if closes > collect + u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + AHEAD_MS {
+            return Err(SettingsError::Clock);
+        }
+        let close = now.plus_ms(closes);
+        Ok(Round {
+            timing: Timing::draw(policy, close.minus_ms(collect), rng),
+            close,
+            end: close.plus_ms(u64::from(policy.mix_limit_ms) + GRACE_MS),
+            policy: policy.clone(),
+            mixes: config.mix_keys().copied().collect(),
+            checked,
+            stage: Stage::Armed,
+        })
+    }
+
+    /// Asks for the pairs of all rounds that will be sealed.
+    fn want(&mut self) {
+        let armed = self.rounds.values().filter(|round| matches!(round.stage, Stage::Armed));
+        let due: usize = armed.map(|round| usize::from(round.policy.slots)).sum();
+        let missing = due.saturating_sub(self.pairs.len() + self.wanted);
+        if missing > 0 {
+            self.wanted += missing;
+            self.outputs.push_back(Output::Want(missing));
+        }
+    }
+
+    /// A round that has something to do.
+    pub(super) fn due(&self, now: Time) -> Option<RoundId> {
+        self.rounds.values().find(|round| round.deadline() <= now).map(Round::id)
+    }
+
+    pub(super) fn move_on(&mut self, id: RoundId, now: Time, rng: &mut dyn CryptoRng) {
+        match self.rounds.get(&id).map(|round| &round.stage) {
+            Some(Stage::Armed) => self.seal(id, now, rng),
+            Some(Stage::Sealed { .. }) => self.submit(id, now),
+            Some(Stage::Sent { .. } | Stage::Fetching(_)) | None => self.missed(id),
+        }
+    }
+
+    /// Fills the slots, stores what changes, and has the onions wrapped.
+    fn seal(&mut self, id: RoundId, now: Time, rng: &mut dyn CryptoRng) {
+        let Some(mut round) = self.rounds.remove(&id) else { return };
+        let slots = usize::from(round.policy.slots);
+        let ready = self.pairs.len() >= slots && self.awaited.len() < AWAITED_MAX;
+        if !ready || now >= round.timing.send {
+            return;
+        }
+        let filled = match id.service {
+            Service::Conversation => self.fill_drops(id.round, slots, now, rng),
+            Service::Call => self.fill_call(&round, now, rng),
+            Service::Invitation => self.fill_invitation(&round, now, rng),
+        };
+        let pairs: Vec<Ephemeral> = self.pairs.drain(..slots).collect();
+        self.record(&round, &filled, now);
+        let layers = round.checked.layers();
+        let (inner, seed) = (filled.inner, Secret::random(rng));
+        let job = Job::Wrap(WrapJob { id, layers, pairs, inner, seed });
+        self.outputs.push_back(Output::Job(job));
+        round.stage = Stage::Sealed { durable: false, work: None, content: filled.content };
+        self.rounds.insert(id, round);
+    }
+
+    /// The record of a round (MIX-23), and the charge for it (MIX-24).
+    fn record(&mut self, round: &Round, filled: &Filled, now: Time) {
+        let (id, policy) = (round.id(), &round.policy);
+        let kind = Kind::of(policy);
+        let charged = filled.content.is_real();
+        self.last.insert(id.service, id.round);
+        if let Some(ledger) = &mut self.ledger {
+            if id.service == Service::Conversation {
+                ledger.joined(id.round, policy.base_round, policy.interval_ms);
+            }
+            if charged {
+                ledger.charge(kind);
+            }
+        }
+        let mut received = Vec::new();
+        while received.len() < received_max(policy.slots) {
+            let Some((line, seq)) = self.unrecorded.pop_front() else { break };
+            let held = self.contacts.line(line).and_then(|line| line.receiver.held(seq).cloned());
+            received.extend(held.map(|piece| Fragment { line, seq, piece }));
+        }
+        let pieces = received.iter().map(|fragment| (fragment.line, fragment.seq)).collect();
+        let record = Record {
+            id,
+            at: now,
+            kind,
+            interval_ms: policy.interval_ms,
+            base: policy.base_round,
+            charged,
+            sealed: filled.sealed.clone(),
+            received,
+        };
+        let seq = self.number(Awaited::Record(Some(id), pieces));
+        let (first, record) = (self.snapshot, record.encode());
+        self.outputs.push_back(Output::Store { seq, first, record });
+    }
+
+    pub(super) fn network(&self) -> [u8; 16] {
+        self.chain.as_ref().map_or([0; 16], |chain| chain.head().network)
+    }
+
+    /// The onions leave by the timer; if something is missing then, nothing is sent.
+    fn submit(&mut self, id: RoundId, now: Time) {
+        let Some(round) = self.rounds.get_mut(&id) else { return };
+        let in_time = now < round.close;
+        match core::mem::replace(&mut round.stage, Stage::Armed) {
+            Stage::Sealed { durable: true, work: Some(work), content } if in_time => {
+                round.stage = Stage::Sent { back: work.back, content };
+                let submit = Frame::Round(id, Body::Submit(work.onions));
+                self.outputs.push_back(Output::Frame(submit));
+            }
+            stage => {
+                round.stage = stage;
+                self.missed(id);
+            }
+        }
+    }
+
+    /// A job ended.
+    pub(super) fn done(&mut self, job: &Job, done: Done) -> Result<(), ClientError> {
+        let id = job.id();
+        match done {
+            Done::Wrap(work) => {
+                let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
+                let Stage::Sealed { work: place @ None, .. } = &mut round.stage else {
+                    return Err(ClientError::Unexpected);
+                };
+                *place = work;
+            }
+            Done::Open(invitations) => {
+                self.outputs.extend(invitations.into_iter().map(Output::Invited));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! What a client makes durable for each service and round, before its onions leave: 2,048 bytes,
+//! whether it was idle or busy.
+//!
+//! ```text
+//! 1 u8 | service u8 | round u64 | time u64 ms | kind 11 | interval u32 ms | base u64 | charged u8
+//! count u8 | count x (line u32 | start u32 | ack u32 | theirs u32 | data u8 [| seq u32 | first u32 | var8 piece])
+//! count u8 | count x (line u32 | seq u32 | var8 piece)                                    then zeros
+//! ```
+//!
+//! The first list has the slots that served somebody, the second one what came since the record
+//! before. A line is one root of one contact.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+
+use crate::RoundId;
+use crate::limits::SLOTS_MAX;
+use crate::privacy::ledger::Kind;
+use crate::wire::cell::Piece;
+
+/// Bytes of a record.
+pub const RECORD_BYTES: usize = 2_048;
+/// Pieces of either list together that surely fit.
+const PIECES_MAX: usize = 7;
+/// Pieces of the second list, at most.
+const RECEIVED_MAX: usize = 5;
+/// The first byte.
+pub(super) const RECORD: u8 = 1;
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The round.
+    pub id: RoundId,
+    /// When it was sealed.
+    pub at: Time,
+    /// What such a round costs.
+    pub kind: Kind,
+    /// From one round to the next.
+    pub interval_ms: u32,
+    /// The base round of the service in the config.
+    pub base: u64,
+    /// Whether it was charged.
+    pub charged: bool,
+    /// The slots that served somebody.
+    pub sealed: Vec<Sealed>,
+    /// What came since the record before.
+    pub received: Vec<Fragment>,
+}
+
+/// One slot that served somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// Which root.
+    pub line: u32,
+    /// All pieces before this one belong to messages that the messenger has.
+    pub start: u32,
+    /// What the cell acknowledged.
+    pub ack: u32,
+    /// What the partner had acknowledged.
+    pub theirs: u32,
+    /// The piece in the cell and the number of the first one of its message.
+    pub piece: Option<(u32, u32, Piece)>,
+}
+
+/// A piece that came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Over which root.
+    pub line: u32,
+    /// Its number.
+    pub seq: u32,
+    /// What it holds.
+    pub piece: Piece,
+}
+
+/// How many pieces that came one record takes, for a number of slots; the others wait for the next.
+pub fn received_max(slots: u8) -> usize {
+    PIECES_MAX.saturating_sub(slots.into()).min(RECEIVED_MAX)
+}
+
+impl Record {
+    /// The 2,048 bytes.
+    pub fn encode(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(RECORD_BYTES);
+        w.u8(RECORD);
+        self.id.write(&mut w);
+        w.u64(self.at.ms());
+        self.kind.write(&mut w);
+        w.u32(self.interval_ms).u64(self.base).u8(u8::from(self.charged));
+        w.u8(self.sealed.len() as u8);
+        for slot in &self.sealed {
+            w.u32(slot.line).u32(slot.start).u32(slot.ack).u32(slot.theirs);
+            w.u8(u8::from(slot.piece.is_some()));
+            if let Some((seq, first, piece)) = &slot.piece {
+                w.u32(*seq).u32(*first).var8(piece.bytes());
+            }
+        }
+        w.u8(self.received.len() as u8);
+        for Fragment { line, seq, piece } in &self.received {
+            w.u32(*line).u32(*seq).var8(piece.bytes());
+        }
+        w.pad_to(RECORD_BYTES);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// [`DecodeError`] unless [`encode`](Self::encode) makes these bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let r = &mut Reader::new(bytes);
+        if bytes.len() != RECORD_BYTES || r.u8()? != RECORD {
+            return Err(DecodeError::Value);
+        }
+        let (id, at, kind) = (RoundId::read(r)?, Time::from_ms(r.u64()?), Kind::read(r)?);
+        let (interval_ms, base, charged) = (r.u32()?, r.u64()?, flag(r)?);
+        let sealed = list(r, SLOTS_MAX.into(), |r| {
+            let [line, start, ack, theirs] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
+            let piece = if flag(r)? { Some((r.u32()?, r.u32()?, piece(r)?)) } else { None };
+            Ok(Sealed { line, start, ack, theirs, piece })
+        })?;
+        let received = list(r, RECEIVED_MAX, |r| {
+            Ok(Fragment { line: r.u32()?, seq: r.u32()?, piece: piece(r)? })
+        })?;
+        let zeros = r.rest().iter().all(|byte| *byte == 0);
+        if kind.service != id.service || !zeros {
+            return Err(DecodeError::Value);
+        }
+        Ok(Self { id, at, kind, interval_ms, base, charged, sealed, received })
+    }
+}
+
+fn piece(r: &mut Reader<'_>) -> Result<Piece, DecodeError> {
+    Piece::new(r.var8()?).ok_or(DecodeError::Value)
+}
+
+/// One byte, 0 or 1.
+pub(super) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    match r.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(DecodeError::Value),
+    }
+}
+
+/// At most `max` entries behind their number of one byte.
+fn list<'a, T>(
+    r: &mut Reader<'a>,
+    max: usize,
+    one: impl Fn(&mut Reader<'a>) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    let count = usize::from(r.u8()?);
+    if count > max {
+        return Err(DecodeError::Value);
+    }
+    (0..count).map(|_| one(r)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Service;
+    use crate::config::tests::service;
+    use alloc::vec;
+
+    fn record(slots: u8, received: usize, len: usize) -> Record {
+        let piece = || Piece::new(&vec![7; len]).expect("short");
+        let fragment = |seq| Fragment { line: 3, seq, piece: piece() };
+        let slot = |line| {
+            let piece = Some((9, 7, piece()));
+            Sealed { line, start: 1, ack: 2, theirs: 3, piece }
+        };
+        Record {
+            id: RoundId { service: Service::Conversation, round: 101 },
+            at: Time::from_ms(5),
+            kind: Kind::of(&service(Service::Conversation)),
+            interval_ms: 5_000,
+            base: 100,
+            charged: true,
+            sealed: (0..slots.into()).map(slot).collect(),
+            received: (0..received as u32).map(fragment).collect(),
+        }
+    }
+
+    #[test]
+    fn mix_23_a_record_has_2048_bytes_idle_or_busy() {
+        for slots in 1..=SLOTS_MAX {
+            let full = record(slots, received_max(slots), 225);
+            assert_eq!(full.encode().len(), RECORD_BYTES, "{slots} slots");
+            assert_eq!(Record::decode(&full.encode()), Ok(full));
+        }
+        let idle = record(0, 0, 0);
+        assert_eq!(idle.encode().len(), RECORD_BYTES);
+        assert_eq!(Record::decode(&idle.encode()), Ok(idle));
+        assert_eq!((received_max(1), received_max(5)), (5, 2));
+    }
+
+    #[test]
+    fn what_no_client_writes_is_refused() {
+        let good = record(1, 2, 9).encode();
+        for cut in 0..RECORD_BYTES {
+            assert!(Record::decode(&good[..cut]).is_err(), "cut to {cut}");
+        }
+        for (at, value) in [(0, 2), (1, 4), (1, 2), (41, 2), (42, 6), (59, 2), (2_047, 1)] {
+            let mut wrong = good.to_vec();
+            wrong[at] = value;
+            assert!(Record::decode(&wrong).is_err(), "byte {at} = {value}");
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! People with whole clients around one network: their disks, their messengers, their bad luck.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mezza_core::{Ephemeral, Machine, Portable, Secret, Time, Wiping};
+use mezza_lanes::portable;
+use mezza_mixnet::client::record::{RECORD_BYTES, Record};
+use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup};
+use mezza_mixnet::config::Config;
+use mezza_mixnet::contact::{Intent, Role};
+use mezza_mixnet::coordinator;
+use mezza_mixnet::mix::Floor;
+use mezza_mixnet::service::DROP_BYTES;
+use mezza_mixnet::wire::{Body, Frame};
+use mezza_mixnet::{RoundId, Service};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use crate::city::City;
+
+/// A message that a messenger has on disk, and how far it is.
+pub struct Mail {
+    pub contact: u32,
+    pub bytes: Vec<u8>,
+    pub ticket: Option<u64>,
+    pub handed: bool,
+    pub acked: bool,
+}
+
+/// How often things go wrong, of 1,000.
+#[derive(Clone, Copy, Default)]
+pub struct Luck {
+    /// A crash between two outputs.
+    pub crash: u32,
+    /// The connection breaks when an output is carried out.
+    pub cut: u32,
+    /// Nobody answers a dial.
+    pub dead: u32,
+    /// A job is lost.
+    pub lost: u32,
+}
+
+/// One person: what is on disk, and the client, if it runs.
+pub struct Person {
+    pub number: u64,
+    pub client: Option<Client>,
+    pub rows: BTreeMap<u64, Vec<u8>>,
+    pub mails: Vec<Mail>,
+    pub inbox: BTreeMap<u32, Vec<Vec<u8>>>,
+    newest: BTreeMap<u32, u64>,
+    connection: Option<u64>,
+    tickets: u64,
+    up_at: Option<Time>,
+    pub luck: Luck,
+    /// Rows are written, and the client never hears of it.
+    pub slow_disk: bool,
+    /// Messages come in, and the messenger does not say that it has them.
+    pub slow_messenger: bool,
+    unsaid: Vec<u64>,
+    pub rng: ChaCha20Rng,
+    dice: ChaCha20Rng,
+    /// What was wrapped for a round and, once it left, what lay in which drop.
+    wrapped: BTreeMap<RoundId, Vec<u8>>,
+    pub drops: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Rounds in which a record that was charged was followed by its onions.
+    charged: BTreeSet<RoundId>,
+    pub paid: BTreeSet<RoundId>,
+    /// Sizes and kinds of what a watcher of line and disk sees.
+    pub frames: Vec<(Time, u8, usize)>,
+    pub records: Vec<usize>,
+    pub news: Vec<Output>,
+}
+
+pub struct Town {
+    pub city: City,
+    pub people: Vec<Person>,
+    connections: u64,
+    heard: BTreeMap<u64, usize>,
+    pub crashes: u32,
+    pub cuts: u32,
+}
+
+fn dialling(number: u64) -> Ephemeral {
+    Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(200 + number as u8)))
+}
+
+/// The dialling key of a person.
+pub fn dialling_key(number: u64) -> [u8; 32] {
+    *dialling(number).public()
+}
+
+impl Person {
+    fn setup(&self, pin: [u8; 32]) -> Setup {
+        let (dialling, floor) = (dialling(self.number), Floor::None);
+        Setup { pin, dialling, floor, kernel: portable() }
+    }
+
+    fn new(number: u64, seed: u64) -> Self {
+        let of = |n: u64| ChaCha20Rng::seed_from_u64(seed * 1_000 + number * 10 + n);
+        Self {
+            number,
+            client: None,
+            rows: BTreeMap::new(),
+            mails: Vec::new(),
+            inbox: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            connection: None,
+            tickets: 0,
+            up_at: None,
+            luck: Luck::default(),
+            slow_disk: false,
+            slow_messenger: false,
+            unsaid: Vec::new(),
+            rng: of(1),
+            dice: of(2),
+            wrapped: BTreeMap::new(),
+            drops: BTreeMap::new(),
+            charged: BTreeSet::new(),
+            paid: BTreeSet::new(),
+            frames: Vec::new(),
+            records: Vec::new(),
+            news: Vec::new(),
+        }
+    }
+
+    fn unlucky(&mut self, permille: u32) -> bool {
+        permille > 0 && self.dice.next_u32() % 1_000 < permille
+    }
+
+    /// Rounds that were charged, by the ledger.
+    pub fn spent(&self) -> u64 {
+        let ledger = self.client.as_ref().and_then(|client| client.ledger());
+        ledger.map_or(0, |l| Service::ALL.map(|service| l.used(service)).iter().sum())
+    }
+
+    /// The onions of a round leave: nothing real is sent that was not charged, and nothing is sealed
+    /// twice for one drop.
+    fn submits(&mut self, id: RoundId) {
+        let plain = self.wrapped.remove(&id).expect("it was wrapped in this life");
+        if id.service == Service::Conversation {
+            for access in plain.chunks(id.service.innermost_bytes()) {
+                let (drop, cell) = access.split_at(DROP_BYTES);
+                let twice = self.drops.insert(drop.to_vec(), cell.to_vec());
+                assert!(twice.is_none(), "two cells under one contact and round");
+            }
+        }
+        if self.charged.contains(&id) {
+            self.paid.insert(id);
+        }
+        assert!(self.spent() >= self.paid.len() as u64, "something real was sent for nothing");
+    }
+
+    fn store(&mut self, seq: u64, first: u64, record: &[u8]) {
+        if let Ok(record) = Record::decode(record) {
+            self.records.push(RECORD_BYTES);
+            if record.charged {
+                self.charged.insert(record.id);
+            }
+        } else {
+            assert!(record.len() >= 16_384 && record.len().is_power_of_two(), "a snapshot");
+        }
+        self.rows.retain(|row, _| *row >= first);
+        assert!(self.rows.insert(seq, record.to_vec()).is_none(), "a row is written once");
+    }
+
+    /// A message that comes twice, after a start, is known by its number.
+    fn receive(&mut self, contact: u32, number: u64, bytes: Vec<u8>) {
+        let newest = self.newest.entry(contact).or_default();
+        if number + 1 > *newest {
+            *newest = number + 1;
+            self.inbox.entry(contact).or_default().push(bytes);
+        }
+    }
+}
+
+impl Town {
+    pub fn new(config: Config, people: u64, seed: u64) -> Self {
+        let mut city = City::with(config);
+        city.net.rng = ChaCha20Rng::seed_from_u64(seed);
+        let people = (0..people).map(|number| Person::new(number, seed)).collect();
+        let (connections, heard) = (0, BTreeMap::new());
+        let mut town = Self { city, people, connections, heard, crashes: 0, cuts: 0 };
+        let pin = town.city.net.config.hash();
+        for at in 0..town.people.len() {
+            let setup = town.people[at].setup(pin);
+            town.people[at].client = Some(Client::new(setup, town.city.net.now));
+            town.drain(at);
+        }
+        town
+    }
+
+    pub fn now(&self) -> Time {
+        self.city.net.now
+    }
+
+    /// Makes two people contacts of each other; each is called by its number.
+    pub fn introduce(&mut self, a: usize, b: usize, root: u8) {
+        for (own, other, role) in [(a, b, Role::Initiator), (b, a, Role::Responder)] {
+            let root = Secret::fill(|s| s.fill(root));
+            let (contact, start) = (other as u32, (100, 100));
+            let new = Introduction { contact, root, role, start, bucket: 1 };
+            self.give(own, Input::Add(new));
+        }
+    }
+
+    /// A message is on the disk of its messenger; the client gets it if it runs.
+    pub fn write(&mut self, from: usize, to: usize, bytes: Vec<u8>) {
+        let mail = Mail { contact: to as u32, bytes, ticket: None, handed: false, acked: false };
+        self.people[from].mails.push(mail);
+        if self.people[from].client.is_some() {
+            let last = self.people[from].mails.len() - 1;
+            self.send(from, last);
+        }
+    }
+
+    fn send(&mut self, from: usize, mail: usize) {
+        let person = &mut self.people[from];
+        person.tickets += 1;
+        let (ticket, mail) = (person.tickets, &mut person.mails[mail]);
+        mail.ticket = Some(ticket);
+        let (contact, bytes) = (mail.contact, Wiping::new(mail.bytes.clone()));
+        self.give(from, Input::Send { ticket, contact, bytes });
+    }
+
+    pub fn call(&mut self, from: usize, to: usize) {
+        self.give(from, Input::Call(to as u32, Intent::Talk));
+    }
+
+    pub fn give(&mut self, at: usize, input: Input) {
+        let (now, person) = (self.now(), &mut self.people[at]);
+        if let Some(client) = &mut person.client {
+            let before = format!("{client:?}");
+            if let Err(error) = client.handle(input, now, &mut person.rng) {
+                assert_eq!(format!("{client:?}"), before, "{error} changed something");
+            }
+        }
+        self.drain(at);
+    }
+
+    /// Carries out all outputs of one client, and all that follows.
+    fn drain(&mut self, at: usize) {
+        while let Some(output) = self.people[at].client.as_mut().and_then(Machine::poll) {
+            let person = &mut self.people[at];
+            if person.unlucky(person.luck.crash) {
+                return self.crash(at);
+            }
+            if person.connection.is_some() && person.unlucky(person.luck.cut) {
+                self.cut(at);
+            }
+            self.carry_out(at, output);
+        }
+    }
+
+    fn carry_out(&mut self, at: usize, output: Output) {
+        let now = self.now();
+        let person = &mut self.people[at];
+        match output {
+            Output::Dial if person.unlucky(person.luck.dead) => self.give(at, Input::Down),
+            Output::Dial => {
+                self.connections += 1;
+                self.people[at].connection = Some(self.connections);
+                let trusted = self.people[at].client.as_ref().is_some_and(|c| c.chain().is_some());
+                self.give(at, Input::Up { trusted });
+            }
+            Output::Close => self.cut(at),
+            Output::Joined => {
+                for mail in 0..self.people[at].mails.len() {
+                    if !self.people[at].mails[mail].handed {
+                        self.send(at, mail);
+                    }
+                }
+            }
+            Output::Frame(frame) => {
+                if let Frame::Round(id, Body::Submit(_)) = &frame {
+                    person.submits(*id);
+                }
+                let bytes = frame.encode().expect("short enough");
+                person.frames.push((now, frame.kind(), bytes.len()));
+                if let Some(connection) = person.connection {
+                    self.city.input(coordinator::Input::FromClient(connection, frame));
+                }
+            }
+            Output::Want(pairs) => {
+                for _ in 0..pairs {
+                    let pair = Ephemeral::draw::<Portable>(&mut self.people[at].dice);
+                    self.give(at, Input::Give(pair));
+                }
+            }
+            Output::Job(job) => {
+                if person.unlucky(person.luck.lost) {
+                    return self.give(at, Input::Lost(job.id()));
+                }
+                if let Job::Wrap(wrap) = &job {
+                    person.wrapped.insert(wrap.id, wrap.inner.to_vec());
+                }
+                let done = job.run::<Portable>(portable());
+                self.give(at, Input::Done(job, done));
+            }
+            Output::Store { seq, first, record } => {
+                person.store(seq, first, &record);
+                self.stored(at, seq, self.people[at].slow_disk);
+            }
+            Output::Received { seq, contact, number, bytes } => {
+                person.receive(contact, number, bytes.to_vec());
+                self.stored(at, seq, self.people[at].slow_messenger);
+            }
+            Output::Handed(ticket) => {
+                let mails = person.mails.iter_mut().filter(|mail| mail.ticket == Some(ticket));
+                mails.for_each(|mail| mail.handed = true);
+                person.news.push(Output::Handed(ticket));
+            }
+            Output::Acked(ticket) => {
+                let mails = person.mails.iter_mut().filter(|mail| mail.ticket == Some(ticket));
+                mails.for_each(|mail| mail.acked = true);
+            }
+            other => person.news.push(other),
+        }
+    }
+
+    /// What is durable is said in order: nothing behind what is not said yet.
+    fn stored(&mut self, at: usize, seq: u64, later: bool) {
+        let person = &mut self.people[at];
+        if later || !person.unsaid.is_empty() {
+            return person.unsaid.push(seq);
+        }
+        self.give(at, Input::Stored(seq));
+    }
+
+    /// Disk and messenger have caught up.
+    pub fn catch_up(&mut self, at: usize) {
+        let person = &mut self.people[at];
+        (person.slow_disk, person.slow_messenger) = (false, false);
+        if let Some(seq) = core::mem::take(&mut person.unsaid).pop() {
+            self.give(at, Input::Stored(seq));
+        }
+    }
+
+    /// The process dies; its disk stays. It is started again after a while.
+    pub fn crash(&mut self, at: usize) {
+        self.crashes += 1;
+        let now = self.now();
+        let person = &mut self.people[at];
+        person.client = None;
+        person.wrapped.clear();
+        person.unsaid.clear();
+        person.up_at = Some(now.plus_ms(u64::from(person.dice.next_u32() % 9_000)));
+        if let Some(connection) = person.connection.take() {
+            self.city.input(coordinator::Input::Gone(connection));
+        }
+    }
+
+    fn start(&mut self, at: usize) {
+        let (now, pin) = (self.now(), self.city.net.config.hash());
+        let person = &mut self.people[at];
+        person.up_at = None;
+        let setup = person.setup(pin);
+        if person.rows.is_empty() {
+            person.client = Some(Client::new(setup, now));
+        } else {
+            let rows = person.rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
+            let restored = Client::restore(setup, rows, now, &mut person.rng);
+            person.client = Some(restored.expect("what a client wrote"));
+        }
+        assert!(person.spent() >= person.paid.len() as u64, "the ledger forgot something");
+        self.drain(at);
+    }
+
+    pub fn cut(&mut self, at: usize) {
+        if let Some(connection) = self.people[at].connection.take() {
+            self.cuts += 1;
+            self.city.input(coordinator::Input::Gone(connection));
+            self.give(at, Input::Down);
+        }
+    }
+
+    /// What the entry told clients goes to them.
+    fn deliver(&mut self) -> bool {
+        let mut any = false;
+        for at in 0..self.people.len() {
+            let Some(connection) = self.people[at].connection else { continue };
+            let told = self.city.told.remove(&connection).unwrap_or_default();
+            let all = self.city.all.len();
+            let heard = self.heard.insert(connection, all).unwrap_or(all);
+            let public = self.city.all[heard..].to_vec();
+            for frame in told.into_iter().chain(public) {
+                any = true;
+                if self.people[at].connection == Some(connection) {
+                    self.give(at, Input::Frame(frame));
+                }
+            }
+        }
+        any
+    }
+
+    /// Goes on to a time, from deadline to deadline of whoever has one.
+    pub fn until(&mut self, end: Time) {
+        loop {
+            while self.deliver() {}
+            let own = self.people.iter().filter_map(|person| match &person.client {
+                Some(client) => client.deadline(),
+                None => person.up_at,
+            });
+            let next = own.chain(self.city.entry.deadline()).min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            let next = next.max(self.now());
+            self.city.until(next);
+            for at in 0..self.people.len() {
+                let person = &mut self.people[at];
+                match &mut person.client {
+                    Some(client) if client.deadline().is_some_and(|due| due <= next) => {
+                        client.wake(next, &mut person.rng);
+                        self.drain(at);
+                    }
+                    None if person.up_at.is_some_and(|due| due <= next) => self.start(at),
+                    _ => {}
+                }
+            }
+        }
+        self.city.until(end);
+    }
+
+    /// Whether every mail is with its receiver, and every client knows it.
+    pub fn is_calm(&self) -> bool {
+        self.people.iter().all(|person| person.mails.iter().all(|mail| mail.handed))
+            && self.people.iter().enumerate().all(|(at, person)| {
+                person.client.as_ref().is_some_and(|client| {
+                    (0..self.people.len() as u32)
+                        .all(|other| usize::try_from(other) == Ok(at) || client.is_idle(other))
+                })
+            })
+    }
+
+    /// What a person was told, as far as it is of this sort.
+    pub fn told<T>(&self, at: usize, of: impl Fn(&Output) -> Option<T>) -> Vec<T> {
+        self.people[at].news.iter().filter_map(of).collect()
+    }
+}

@@ -1,0 +1,71 @@
+//! Worlds of whole clients: they talk while connections break, jobs are lost and processes die.
+
+use mezza_mixnet::config::Config;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use crate::fixture::{OPEN, config};
+use crate::town::{Luck, Town};
+
+/// Conversations alone, with as little noise as there is: many rounds in a short time.
+fn talks() -> Config {
+    let mut config = config(3);
+    config.services.truncate(1);
+    let policy = &mut config.services[0];
+    (policy.mu, policy.scale, policy.rounds) = (2, 0, 1 << 40);
+    (policy.ask_ms, policy.lead_ms, policy.mix_limit_ms) = (500, 500, 1_000);
+    (policy.interval_ms, policy.collect_ms) = (2_000, 1_000);
+    config
+}
+
+/// Runs until everything arrived, without bad luck for the last part.
+fn calm_down(town: &mut Town) {
+    for person in &mut town.people {
+        person.luck = Luck::default();
+    }
+    for _ in 0..400 {
+        if town.is_calm() {
+            return;
+        }
+        let next = town.now().plus_ms(4_000);
+        town.until(next);
+    }
+    panic!(
+        "something never arrives: {:?}",
+        town.people.iter().map(|p| &p.client).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn mix_23_bytes_come_once_and_in_order_whatever_dies() {
+    mezza_sim::worlds(50, |seed| {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut town = Town::new(talks(), 3, seed);
+        town.until(OPEN);
+        town.introduce(0, 1, 1);
+        town.introduce(0, 2, 2);
+        for person in &mut town.people {
+            person.luck = Luck { crash: 12, cut: 10, dead: 200, lost: 20 };
+        }
+        let mut sent: Vec<(usize, usize, Vec<u8>)> = Vec::new();
+        for step in 0..8_u8 {
+            for (from, to) in [(0, 1), (1, 0), (2, 0), (0, 2)] {
+                if rng.next_u32() % 2 == 0 {
+                    let bytes = vec![16 * from as u8 + step; 1 + rng.next_u32() as usize % 700];
+                    sent.push((from, to, bytes.clone()));
+                    town.write(from, to, bytes);
+                }
+            }
+            let next = town.now().plus_ms(2_000 + u64::from(rng.next_u32() % 12_000));
+            town.until(next);
+        }
+        calm_down(&mut town);
+        for (from, to) in [(0, 1), (1, 0), (2, 0), (0, 2)] {
+            let due = sent.iter().filter(|(f, t, _)| (*f, *t) == (from, to));
+            let due = due.map(|(_, _, bytes)| bytes.clone()).collect::<Vec<_>>();
+            let got = town.people[to].inbox.get(&(from as u32)).cloned().unwrap_or_default();
+            assert_eq!(got, due, "from {from} to {to}");
+        }
+        assert!(town.crashes + town.cuts > 0, "nothing went wrong");
+    });
+}
