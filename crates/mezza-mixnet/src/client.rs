@@ -7,6 +7,8 @@
 //!
 //! An idle slot takes the same steps as a busy one, with a contact that nobody has: equal calls,
 //! equal lengths, and for the network equal bytes (MIX-22).
+//!
+//! [`machine`] does this round after round: [`Client`]. What it makes durable is a [`record`].
 
 mod access;
 mod checked;

@@ -13,7 +13,7 @@
 //! | [`stream`] | messages in cells: each once and in order, whatever is lost |
 //! | [`onion`], [`keys`] | layers and replies, many at once, over a [`Kernel`](mezza_lanes::Kernel) |
 //! | [`batch`] | doubles, permutations, dead drops |
-//! | [`client`] | what a client does in one round, step by step |
+//! | [`client`] | what a client does in one round, step by step; the machine that does it |
 //! | [`coordinator`] | the machine of the entry: clock, announcer, concentrator |
 //! | [`mix`], [`job`] | the machine of a mix; heavy work that leaves it as values |
 //! | [`noise`], [`privacy`] | exact samplers; the calculator and the ledger |

@@ -4,6 +4,7 @@
 mod city;
 mod client;
 mod coordinator;
+mod desk;
 mod fixture;
 mod intersection;
 mod mix;

@@ -1,0 +1,480 @@
+//! One client alone, with an entry made by hand: what it believes, and what it does not.
+
+use std::collections::BTreeMap;
+
+use mezza_core::{Ephemeral, Machine as _, Portable, Secret, Time};
+use mezza_lanes::portable;
+use mezza_mixnet::client::{Client, ClientError, Input, Output, SettingsError, Setup};
+use mezza_mixnet::config::{Chain, ChainError, Config, SignatureSet, SignedConfig};
+use mezza_mixnet::contact::bucket;
+use mezza_mixnet::mix::Floor;
+use mezza_mixnet::service::reply_bytes;
+use mezza_mixnet::sign::{Purpose, Signature};
+use mezza_mixnet::wire::bucket::Entry;
+use mezza_mixnet::wire::frame::alarm_bytes;
+use mezza_mixnet::wire::{Announcement, Body, Frame, Manifest, Settings, filter};
+use mezza_mixnet::{RoundId, Service};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use crate::fixture::{OPEN, config, signer};
+
+/// What somebody did to settings on their way.
+type Change = fn(&mut Announcement);
+
+struct Desk {
+    client: Client,
+    config: Config,
+    now: Time,
+    rng: ChaCha20Rng,
+    rows: BTreeMap<u64, Vec<u8>>,
+    news: Vec<Output>,
+    floor: Floor,
+}
+
+fn setup(pin: [u8; 32], floor: Floor) -> Setup {
+    let dialling = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(9)));
+    Setup { pin, dialling, floor, kernel: portable() }
+}
+
+fn genesis(config: &Config) -> SignedConfig {
+    let mut signed = SignedConfig::new(config.clone());
+    signed.sign(SignatureSet::Own, 0, &signer(1));
+    signed
+}
+
+/// A successor that begins an hour later.
+fn successor(config: &Config, change: impl FnOnce(&mut Config)) -> SignedConfig {
+    let mut next = config.clone();
+    (next.seq, next.prev) = (config.seq + 1, config.hash());
+    next.valid_from = OPEN.plus_ms(Time::HOUR_MS * next.seq);
+    for service in &mut next.services {
+        service.base_time = next.valid_from;
+        service.base_round += 1_000_000;
+    }
+    change(&mut next);
+    let mut signed = SignedConfig::new(next);
+    signed.sign(SignatureSet::Predecessor, 0, &signer(1));
+    signed
+}
+
+impl Desk {
+    fn new(config: Config, floor: Floor) -> Self {
+        let now = OPEN.minus_ms(6_000);
+        let client = Client::new(setup(config.hash(), floor), now);
+        let rng = ChaCha20Rng::seed_from_u64(5);
+        let (rows, news) = (BTreeMap::new(), Vec::new());
+        Self { client, config, now, rng, rows, news, floor }
+    }
+
+    /// A client that knows the config, connected to an entry that can be trusted.
+    fn joined(config: Config, floor: Floor) -> Self {
+        let mut desk = Self::new(config, floor);
+        desk.connect(false);
+        desk.welcome(desk.config.hash());
+        desk.config(0, &genesis(&desk.config.clone())).expect("the pinned config");
+        desk.input(Input::Down).expect("after Close");
+        desk.connect(true);
+        desk.welcome(desk.config.hash());
+        desk.news.clear();
+        desk
+    }
+
+    fn input(&mut self, input: Input) -> Result<(), ClientError> {
+        let before = format!("{:?}", self.client);
+        let done = self.client.handle(input, self.now, &mut self.rng);
+        if done.is_err() {
+            assert_eq!(format!("{:?}", self.client), before, "a refused input changes nothing");
+        }
+        self.drain();
+        done
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.client.poll() {
+            match output {
+                Output::Want(pairs) => {
+                    for _ in 0..pairs {
+                        let pair = Ephemeral::draw::<Portable>(&mut self.rng);
+                        self.input(Input::Give(pair)).expect("it was asked for");
+                    }
+                }
+                Output::Job(job) => {
+                    let done = job.run::<Portable>(portable());
+                    self.input(Input::Done(job, done)).expect("a round waits for it");
+                }
+                Output::Store { seq, first, record } => {
+                    self.rows.retain(|row, _| *row >= first);
+                    self.rows.insert(seq, record.to_vec());
+                    self.input(Input::Stored(seq)).expect("a row");
+                }
+                other => self.news.push(other),
+            }
+        }
+    }
+
+    fn until(&mut self, end: Time) {
+        while let Some(due) = self.client.deadline().filter(|due| *due <= end) {
+            self.now = due.max(self.now);
+            self.client.wake(self.now, &mut self.rng);
+            self.drain();
+        }
+        self.now = end;
+    }
+
+    /// Waits for the next dial; how long that took, milliseconds.
+    fn dialled(&mut self) -> u64 {
+        let begin = self.now;
+        for _ in 0..100 {
+            if self.news.iter().any(|news| matches!(news, Output::Dial)) {
+                self.news.clear();
+                return self.now.since_ms(begin);
+            }
+            let next = self.client.deadline().expect("it tries again");
+            self.until(next);
+        }
+        panic!("it never dials");
+    }
+
+    fn connect(&mut self, trusted: bool) {
+        self.dialled();
+        self.input(Input::Up { trusted }).expect("it dialled");
+    }
+
+    fn welcome(&mut self, head: [u8; 32]) {
+        let welcome = Frame::Welcome { head, now: self.now };
+        self.input(Input::Frame(welcome)).expect("it said hello");
+    }
+
+    fn config(&mut self, left: u16, config: &SignedConfig) -> Result<(), ClientError> {
+        self.input(Input::Frame(Frame::Config { left, config: config.encode() }))
+    }
+
+    fn round(&mut self, id: RoundId, body: Body) -> Result<(), ClientError> {
+        self.input(Input::Frame(Frame::Round(id, body)))
+    }
+
+    fn settings(&self, id: RoundId) -> Settings {
+        let (policy, of) = self.config.policy(id.service).expect("a service");
+        let key = |n: u8| *Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n))).public();
+        Settings {
+            config: self.config.hash(),
+            id,
+            collect_ms: of.collect_ms,
+            slots: of.slots,
+            buckets: of.buckets,
+            policy,
+            keys: [1, 2, 3].map(key).to_vec(),
+        }
+    }
+
+    /// Announces a round that opens in a second, with settings that somebody changed before they were
+    /// signed.
+    fn announce(&mut self, id: RoundId, change: impl FnOnce(&mut Announcement)) {
+        let settings = self.settings(id);
+        let sign = |settings: &Settings| (50..53).map(|n| settings.sign(&signer(n))).collect();
+        let closes_in_ms = settings.collect_ms + 1_000;
+        let mut announced = Announcement { signatures: sign(&settings), settings, closes_in_ms };
+        change(&mut announced);
+        self.round(id, Body::Settings(announced)).expect("a refusal is told, not returned");
+    }
+
+    /// A whole conversation round whose reply is noise.
+    fn talk(&mut self, round: u64, users: u32) {
+        let id = RoundId { service: Service::Conversation, round };
+        self.until(OPEN.plus_ms(5_000 * (round - 100)).minus_ms(1_000));
+        self.announce(id, |_| {});
+        self.until(OPEN.plus_ms(5_000 * (round - 100) + 4_000));
+        let replies = vec![0; reply_bytes(3)];
+        self.round(id, Body::Return { users, replies }).expect("it submitted");
+    }
+
+    fn levels(&mut self) -> Vec<u8> {
+        let news = std::mem::take(&mut self.news).into_iter();
+        news.filter_map(|news| match news {
+            Output::Level(level) => Some(level),
+            _ => None,
+        })
+        .collect()
+    }
+}
+
+#[test]
+fn mix_2_configs_are_taken_one_by_one_from_the_pin_on() {
+    let (first, mut desk) = (config(3), Desk::new(config(3), Floor::None));
+    let second = successor(&first, |_| {});
+    let third = successor(second.config(), |_| {});
+    desk.connect(false);
+    assert_eq!(desk.config(0, &genesis(&first)), Err(ClientError::Unexpected), "not asked for");
+    desk.welcome(third.config().hash());
+    let asked = desk.news.iter().filter_map(|news| match news {
+        Output::Frame(Frame::FetchConfig { from }) => Some(*from),
+        _ => None,
+    });
+    assert_eq!(asked.collect::<Vec<_>>(), [[0; 32]], "from genesis on");
+    let refused = |error| Err(ClientError::Config(error));
+    let mut other = first.clone();
+    other.users_max += 1;
+    assert_eq!(desk.config(2, &genesis(&other)), refused(ChainError::NotPinned));
+    assert_eq!(desk.config(2, &genesis(&first)), Ok(()));
+    assert_eq!(desk.config(1, &third), refused(ChainError::Gap));
+    let mut unsigned = SignedConfig::new(second.config().clone());
+    assert_eq!(desk.config(1, &unsigned), refused(ChainError::Unsigned { valid: 0, needed: 1 }));
+    unsigned.sign(SignatureSet::Predecessor, 0, &signer(2));
+    assert!(desk.config(1, &unsigned).is_err(), "no guardian of the predecessor");
+    assert_eq!((desk.config(1, &second), desk.config(0, &third)), (Ok(()), Ok(())));
+    let news = |wanted: fn(&Output) -> bool| desk.news.iter().filter(|news| wanted(news)).count();
+    assert_eq!(news(|news| matches!(news, Output::Config)), 3);
+    assert_eq!(news(|news| matches!(news, Output::Close)), 1, "nobody checked this connection");
+    assert_eq!(desk.client.chain().map(|chain| chain.head().seq), Some(2));
+}
+
+#[test]
+fn mix_3_what_was_seen_is_known_after_a_start() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let (ours, theirs) =
+        (successor(&config(3), |_| {}), successor(&config(3), |c| c.users_max = 7));
+    desk.until(desk.now.plus_ms(61_000));
+    desk.input(Input::Down).expect("it was up");
+    desk.connect(true);
+    desk.welcome(ours.config().hash());
+    assert_eq!(desk.config(0, &ours), Ok(()));
+    let rows = desk.rows.clone();
+    let rows = rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
+    let setup = setup(desk.config.hash(), desk.floor);
+    desk.client = Client::restore(setup, rows, desk.now, &mut desk.rng).expect("our own rows");
+    desk.connect(true);
+    desk.welcome(theirs.config().hash());
+    assert_eq!(desk.config(0, &theirs), Err(ClientError::Config(ChainError::Rollback)));
+    assert_eq!(desk.client.chain().map(Chain::head_hash), Some(ours.config().hash()));
+}
+
+#[test]
+fn mix_23_what_was_sealed_before_a_start_is_not_sealed_again() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let submits = |desk: &Desk| {
+        let is_one =
+            |news: &&Output| matches!(news, Output::Frame(Frame::Round(_, Body::Submit(_))));
+        desk.news.iter().filter(is_one).count()
+    };
+    let id = RoundId { service: Service::Conversation, round: 100 };
+    desk.until(OPEN.minus_ms(1_000));
+    desk.announce(id, |_| {});
+    desk.until(OPEN.plus_ms(4_000));
+    assert_eq!(submits(&desk), 1);
+    let rows = desk.rows.clone();
+    let rows = rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
+    let setup = setup(desk.config.hash(), desk.floor);
+    desk.client = Client::restore(setup, rows, desk.now, &mut desk.rng).expect("our own rows");
+    desk.connect(true);
+    desk.welcome(desk.config.hash());
+    desk.news.clear();
+    // An entry that lies about the time, so that the round is not open yet.
+    desk.announce(id, |_| {});
+    assert!(matches!(desk.news[..], [Output::Unfit(_, SettingsError::Old)]));
+    desk.announce(RoundId { round: 101, ..id }, |_| {});
+    desk.until(desk.now.plus_ms(6_000));
+    assert_eq!(submits(&desk), 1, "the next one is");
+}
+
+#[test]
+fn mix_5_6_34_settings_that_do_not_fit_are_told_and_not_used() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let id = RoundId { service: Service::Conversation, round: 100 };
+    let unfit = |desk: &mut Desk, id, change: Change| {
+        desk.news.clear();
+        desk.announce(id, change);
+        desk.news.iter().find_map(|news| match news {
+            Output::Unfit(_, error) => Some(*error),
+            _ => None,
+        })
+    };
+    let cases: [(Change, SettingsError); 5] = [
+        (|a| a.signatures[1][3] ^= 1, SettingsError::Unsigned),
+        (|a| a.settings.slots = 2, SettingsError::Differ),
+        (|a| a.closes_in_ms = 3_999, SettingsError::Late),
+        (|a| a.closes_in_ms = u32::MAX, SettingsError::Clock),
+        (
+            |a| {
+                a.settings.keys[1] = a.settings.keys[0];
+                a.signatures = (50..53).map(|n| a.settings.sign(&signer(n))).collect();
+            },
+            SettingsError::BadKey,
+        ),
+    ];
+    for (change, error) in cases {
+        assert_eq!(unfit(&mut desk, id, change), Some(error));
+    }
+    let far = RoundId { round: 200, ..id };
+    assert_eq!(unfit(&mut desk, far, |_| {}), Some(SettingsError::Clock));
+    assert_eq!(desk.client.rounds().count(), 0);
+    assert_eq!(unfit(&mut desk, id, |_| {}), None);
+    assert_eq!(unfit(&mut desk, id, |_| {}), Some(SettingsError::Old), "it takes part already");
+    desk.until(OPEN.plus_ms(4_000));
+    let replies = vec![0; 303];
+    let wrong = desk.round(id, Body::Return { users: 1, replies });
+    assert_eq!(wrong, Err(ClientError::Malformed));
+    let replies = vec![0; 304];
+    assert_eq!(desk.round(id, Body::Return { users: 1, replies }), Ok(()));
+    assert_eq!(unfit(&mut desk, id, |_| {}), Some(SettingsError::Old), "it took part");
+}
+
+/// The noise of the preset `standard`.
+fn standard() -> Config {
+    let mut config = config(3);
+    for (policy, law) in
+        config.services.iter_mut().zip([(45_710, 6_892), (2_487, 417), (1_283, 223)])
+    {
+        (policy.mu, policy.scale) = law;
+    }
+    config
+}
+
+#[test]
+fn mix_31_the_level_is_4_only_while_everything_holds() {
+    let mut desk = Desk::joined(standard(), Floor::STANDARD);
+    desk.talk(100, 127);
+    assert_eq!(desk.levels(), [], "too few users: it stays at 1, where it began");
+    desk.talk(101, 128);
+    assert_eq!(desk.levels(), [4]);
+    desk.talk(102, 127);
+    assert_eq!(desk.levels(), [1]);
+    desk.talk(103, 10_000);
+    assert_eq!(desk.levels(), [4]);
+    let id = RoundId { service: Service::Call, round: 104 };
+    desk.announce(id, |announced| announced.signatures[0][0] ^= 1);
+    assert_eq!(desk.levels(), [1], "settings that do not verify");
+    desk.talk(104, 10_000);
+    assert_eq!(desk.levels(), [4]);
+    desk.input(Input::Down).expect("it was up");
+    assert_eq!(desk.levels(), [1]);
+}
+
+#[test]
+fn mix_31_noise_below_the_floor_never_counts() {
+    let mut weak = standard();
+    weak.services[1].mu = 40;
+    weak.services[1].scale = 6;
+    for floor in [Floor::STANDARD, Floor::None] {
+        let mut desk = Desk::joined(weak.clone(), floor);
+        desk.talk(100, 10_000);
+        assert_eq!(desk.levels(), [], "a floor below `relaxed` is none");
+    }
+    let mut relaxed = standard();
+    (relaxed.services[0].mu, relaxed.services[0].scale) = (16_070, 2_360);
+    for (floor, levels) in
+        [(Floor::STANDARD, vec![]), (Floor::RELAXED, vec![4]), (Floor::None, vec![4])]
+    {
+        let mut desk = Desk::joined(relaxed.clone(), floor);
+        desk.talk(100, 10_000);
+        assert_eq!(desk.levels(), levels, "{floor:?}");
+    }
+}
+
+#[test]
+fn mix_26_tries_are_spread_and_become_rare() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut first = Vec::new();
+    for _ in 0..200 {
+        desk.input(Input::Down).expect("it was up");
+        first.push(desk.dialled());
+        desk.input(Input::Up { trusted: true }).expect("it dialled");
+        desk.welcome(desk.config.hash());
+    }
+    assert!(first.iter().all(|ms| *ms <= 5_000), "within the interval");
+    let halves = first.iter().filter(|ms| **ms < 2_500).count();
+    assert!((60..=140).contains(&halves), "{halves} of 200 in the first half");
+    desk.input(Input::Down).expect("it was up");
+    desk.dialled();
+    for wait in [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000] {
+        desk.input(Input::Down).expect("nobody answered");
+        let waited = desk.dialled();
+        assert!((wait * 4 / 5..=wait * 6 / 5).contains(&waited), "{waited} for {wait}");
+    }
+}
+
+/// Runs a call round up to its RETURN; the frame by which the bucket is asked for.
+fn called(desk: &mut Desk, round: u64) -> RoundId {
+    let id = RoundId { service: Service::Call, round };
+    desk.until(OPEN.plus_ms(5_000 * (round - 100)).minus_ms(1_000));
+    desk.announce(id, |_| {});
+    desk.until(OPEN.plus_ms(5_000 * (round - 100) + 4_000));
+    desk.news.clear();
+    desk.round(id, Body::Return { users: 9, replies: Vec::new() }).expect("it submitted");
+    id
+}
+
+/// Objects of two buckets, and their manifest as the last mix signs it.
+fn objects(desk: &Desk, id: RoundId) -> ([Vec<u8>; 2], Manifest, Signature) {
+    let objects = [filter::encode(&[[1; 16]; 3]), filter::encode(&[[2; 16]; 5])];
+    let manifest = Manifest { id, entries: objects.iter().map(|o| Entry::of(o)).collect() };
+    let signature = manifest.sign(&signer(52), &desk.config.hash());
+    (objects, manifest, signature)
+}
+
+#[test]
+fn buckets_are_believed_by_the_word_of_the_last_mix() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let own = *Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(9))).public();
+    let own = bucket(&own, &[0xaa; 16], 2);
+    let id = called(&mut desk, 100);
+    assert!(matches!(
+        desk.news[..],
+        [Output::Frame(Frame::Round(its, Body::Fetch { bucket }))] if its == id && bucket == own
+    ));
+    let (objects, manifest, signature) = objects(&desk, id);
+    let object = &objects[own as usize - 1];
+    let chunk =
+        |bucket, offset, bytes: &[u8]| Body::Chunk { bucket, offset, bytes: bytes.to_vec() };
+    assert_eq!(desk.round(id, chunk(own, 0, object)), Err(ClientError::Unexpected));
+    let by_another = manifest.sign(&signer(51), &desk.config.hash());
+    let wrong = Body::Object(Some((manifest.clone(), by_another)));
+    assert_eq!(desk.round(id, wrong), Err(ClientError::Signature));
+    let fewer = Manifest { id, entries: manifest.entries[..1].to_vec() };
+    let signed = fewer.sign(&signer(52), &desk.config.hash());
+    assert_eq!(desk.round(id, Body::Object(Some((fewer, signed)))), Err(ClientError::Malformed));
+    let found = || Body::Object(Some((manifest.clone(), signature)));
+    assert_eq!(desk.round(id, found()), Ok(()));
+    assert_eq!(desk.round(id, found()), Err(ClientError::Unexpected));
+    for wrong in [chunk(3 - own, 0, object), chunk(own, 1, object), chunk(own, 0, &[])] {
+        assert_eq!(desk.round(id, wrong), Err(ClientError::Malformed));
+    }
+    let long = [object.as_slice(), &[0]].concat();
+    assert_eq!(desk.round(id, chunk(own, 0, &long)), Err(ClientError::Malformed));
+    assert_eq!(desk.round(id, chunk(own, 0, &object[..5])), Ok(()));
+    assert_eq!(desk.round(id, chunk(own, 5, &object[5..])), Ok(()));
+    assert_eq!(desk.client.rounds().count(), 0);
+    assert_eq!(desk.round(id, chunk(own, 0, object)), Err(ClientError::Unexpected));
+    let id = called(&mut desk, 101);
+    assert_eq!(desk.round(id, Body::Object(None)), Ok(()));
+    assert_eq!(desk.client.rounds().count(), 0, "a store that is away costs its buckets");
+}
+
+#[test]
+fn mix_27_an_alarm_counts_with_the_signature_of_its_mix() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let id = RoundId { service: Service::Conversation, round: 100 };
+    let bytes = alarm_bytes(&desk.config.hash(), id, 1, 20, 3);
+    let alarm = |n: u8| {
+        let signature = signer(n).sign(Purpose::Alarm, &[&bytes]);
+        Body::Alarm { position: 1, traps: 20, failed: 3, signature }
+    };
+    assert_eq!(desk.round(id, alarm(50)), Err(ClientError::Signature));
+    assert_eq!(desk.round(id, alarm(51)), Ok(()));
+    assert!(matches!(desk.news[..], [Output::Alarm { position: 1, traps: 20, failed: 3, .. }]));
+}
+
+#[test]
+fn a_connection_that_nobody_checked_carries_configs_alone() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    desk.input(Input::Down).expect("it was up");
+    desk.connect(false);
+    desk.welcome(desk.config.hash());
+    assert!(matches!(desk.news[..], [.., Output::Close]));
+    let id = RoundId { service: Service::Conversation, round: 100 };
+    let settings = desk.settings(id);
+    let signatures = (50..53).map(|n| settings.sign(&signer(n))).collect();
+    let announced = Announcement { settings, signatures, closes_in_ms: 5_000 };
+    let refused = desk.round(id, Body::Settings(announced));
+    assert_eq!(refused, Err(ClientError::Unexpected));
+}
