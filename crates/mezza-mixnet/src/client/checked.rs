@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use mezza_core::Time;
 use mezza_lanes::Kernel;
 
-use crate::config::{Chain, ServicePolicy};
+use crate::config::Chain;
 use crate::onion::Layer;
 use crate::wire::{Announcement, Settings};
 
@@ -76,7 +76,7 @@ impl Checked {
         if last.is_some_and(|last| id.round <= last) {
             return Err(SettingsError::Old);
         }
-        let open = is_now(policy, id.round, now).ok_or(SettingsError::Clock)?;
+        let open = policy.opens_around(id.round, now, CLOCK_MS).ok_or(SettingsError::Clock)?;
         if !announced.signed_by_all(config.mix_keys()) {
             return Err(SettingsError::Unsigned);
         }
@@ -103,12 +103,4 @@ impl Checked {
         let keys = self.settings.keys.iter().zip(0_u8..);
         keys.map(|(key, position)| Layer { id: self.settings.id, position, key: *key }).collect()
     }
-}
-
-/// The opening of a round that is now: else a far round would move a client's chains.
-fn is_now(policy: &ServicePolicy, round: u64, now: Time) -> Option<Time> {
-    let open = policy.open(round)?;
-    let before = u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + CLOCK_MS;
-    let after = u64::from(policy.collect_ms) + CLOCK_MS;
-    (open.minus_ms(before)..=open.plus_ms(after)).contains(&now).then_some(open)
 }

@@ -181,7 +181,7 @@ impl<B: Backend> Client<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
         match input {
-            Input::Up { trusted } => self.up(trusted),
+            Input::Up { trusted } => self.up(trusted, now),
             Input::Down => self.down(now, rng),
             Input::Frame(frame) => self.frame(frame, now, rng),
             Input::Give(pair) => {

@@ -117,6 +117,15 @@ impl ServicePolicy {
         self.base_time.ms().checked_add(since).map(Time::from_ms)
     }
 
+    /// When a round opens, if `now` is at most `slack_ms` outside [open - lead - ask, close]: else a
+    /// far round would move what only goes forward (MIX-34).
+    pub fn opens_around(&self, round: u64, now: Time, slack_ms: u64) -> Option<Time> {
+        let open = self.open(round)?;
+        let before = u64::from(self.lead_ms) + u64::from(self.ask_ms) + slack_ms;
+        let after = u64::from(self.collect_ms) + slack_ms;
+        (open.minus_ms(before)..=open.plus_ms(after)).contains(&now).then_some(open)
+    }
+
     /// How long a mix keeps the secret of a round at most: from the request for its key to the
     /// end, and a second.
     pub fn secret_ms(&self) -> u64 {

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{Ephemeral, Machine as _, Portable, Secret, Time};
+use mezza_core::{Ephemeral, Machine as _, Portable, Secret, Time, Wiping};
 use mezza_lanes::portable;
-use mezza_mixnet::client::{Client, ClientError, Input, Output, SettingsError, Setup};
+use mezza_mixnet::client::{
+    Client, ClientError, Input, Introduction, Invite, Output, SettingsError, Setup,
+};
 use mezza_mixnet::config::{Chain, ChainError, Config, SignatureSet, SignedConfig};
-use mezza_mixnet::contact::bucket;
+use mezza_mixnet::contact::{Role, bucket};
 use mezza_mixnet::mix::Floor;
 use mezza_mixnet::service::reply_bytes;
 use mezza_mixnet::sign::{Purpose, Signature};
 use mezza_mixnet::wire::bucket::Entry;
 use mezza_mixnet::wire::frame::alarm_bytes;
+use mezza_mixnet::wire::invitation::BODY_BYTES;
 use mezza_mixnet::wire::{Announcement, Body, Frame, Manifest, Settings, filter};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
@@ -448,6 +451,45 @@ fn buckets_are_believed_by_the_word_of_the_last_mix() {
     let id = called(&mut desk, 101);
     assert_eq!(desk.round(id, Body::Object(None)), Ok(()));
     assert_eq!(desk.client.rounds().count(), 0, "a store that is away costs its buckets");
+}
+
+#[test]
+fn who_says_nothing_is_hung_up_on() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let closed = |desk: &Desk| matches!(desk.news[..], [.., Output::Close]);
+    desk.input(Input::Down).expect("it was up");
+    desk.connect(true);
+    desk.until(desk.now.plus_ms(29_000));
+    assert!(!closed(&desk));
+    desk.until(desk.now.plus_ms(2_000));
+    assert!(closed(&desk), "no WELCOME");
+    desk.input(Input::Down).expect("it hung up");
+    desk.connect(false);
+    desk.welcome([9; 32]);
+    desk.until(desk.now.plus_ms(29_000));
+    assert!(!closed(&desk));
+    desk.until(desk.now.plus_ms(2_000));
+    assert!(closed(&desk), "no configs either");
+}
+
+#[test]
+fn mix_32_debug_output_names_nobody() {
+    let body = Wiping::new([0x5a; BODY_BYTES]);
+    let invite = Input::Invite(Invite { ticket: 7, to: [0xd7; 32], body });
+    let root = Secret::fill(|s| s.fill(0xd7));
+    let start = (100, 100);
+    let new = Introduction { contact: 3, root, role: Role::Initiator, start, bucket: 1 };
+    let send = Input::Send { ticket: 1, contact: 3, bytes: Wiping::new(vec![0xd7; 40]) };
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let commands = format!("{invite:?} {send:?} {new:?}");
+    for input in [invite, Input::Add(new), send] {
+        desk.input(input).expect("good commands");
+    }
+    desk.announce(RoundId { service: Service::Conversation, round: 100 }, |_| {});
+    desk.until(OPEN.plus_ms(1_000));
+    let said = format!("{commands} {:?}", desk.client);
+    let secrets = ["215", "d7", "0x5a", "90, 90"];
+    assert!(secrets.iter().all(|secret| !said.contains(secret)), "{said}");
 }
 
 #[test]

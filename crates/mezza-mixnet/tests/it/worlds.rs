@@ -1,6 +1,7 @@
 //! Worlds of whole clients: they talk while connections break, jobs are lost and processes die.
 
-use mezza_mixnet::config::Config;
+use mezza_mixnet::Service;
+use mezza_mixnet::config::{Config, ServicePolicy};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
@@ -36,6 +37,33 @@ fn calm_down(town: &mut Town) {
     );
 }
 
+/// The pairs that talk, both ways.
+type Pairs = [(usize, usize)];
+
+/// Messages of chance for a while, then everything must have come, once and in order.
+fn talk(town: &mut Town, rng: &mut ChaCha20Rng, pairs: &Pairs, steps: u8) {
+    let mut sent: Vec<(usize, usize, Vec<u8>)> = Vec::new();
+    for step in 0..steps {
+        for (from, to) in pairs {
+            if rng.next_u32().is_multiple_of(2) {
+                let bytes = vec![16 * *from as u8 + step; 1 + rng.next_u32() as usize % 700];
+                sent.push((*from, *to, bytes.clone()));
+                town.write(*from, *to, bytes);
+            }
+        }
+        let next = town.now().plus_ms(2_000 + u64::from(rng.next_u32() % 12_000));
+        town.until(next);
+    }
+    calm_down(town);
+    for (from, to) in pairs {
+        let due = sent.iter().filter(|(f, t, _)| f == from && t == to);
+        let due = due.map(|(_, _, bytes)| bytes.clone()).collect::<Vec<_>>();
+        let got = town.people[*to].inbox.get(&(*from as u32)).cloned().unwrap_or_default();
+        assert_eq!(got, due, "from {from} to {to}");
+    }
+    assert!(town.crashes + town.cuts > 0, "nothing went wrong");
+}
+
 #[test]
 fn mix_23_bytes_come_once_and_in_order_whatever_dies() {
     mezza_sim::worlds(50, |seed| {
@@ -47,25 +75,32 @@ fn mix_23_bytes_come_once_and_in_order_whatever_dies() {
         for person in &mut town.people {
             person.luck = Luck { crash: 12, cut: 10, dead: 200, lost: 20 };
         }
-        let mut sent: Vec<(usize, usize, Vec<u8>)> = Vec::new();
-        for step in 0..8_u8 {
-            for (from, to) in [(0, 1), (1, 0), (2, 0), (0, 2)] {
-                if rng.next_u32() % 2 == 0 {
-                    let bytes = vec![16 * from as u8 + step; 1 + rng.next_u32() as usize % 700];
-                    sent.push((from, to, bytes.clone()));
-                    town.write(from, to, bytes);
-                }
-            }
-            let next = town.now().plus_ms(2_000 + u64::from(rng.next_u32() % 12_000));
-            town.until(next);
+        talk(&mut town, &mut rng, &[(0, 1), (1, 0), (2, 0), (0, 2)], 8);
+    });
+}
+
+/// Several slots, calls and invitations, everybody with everybody.
+#[test]
+fn mix_23_several_slots_fill_one_record() {
+    mezza_sim::worlds(8, |seed| {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut config = talks();
+        let [two, three] = [Service::Call, Service::Invitation].map(|service| ServicePolicy {
+            service,
+            interval_ms: 4_000,
+            slots: 1,
+            ..config.services[0].clone()
+        });
+        config.services[0].slots = 2 + (seed % 4) as u8;
+        config.services.extend([two, three]);
+        let mut town = Town::new(config, 3, seed);
+        town.until(OPEN);
+        for (a, b, root) in [(0, 1, 1), (0, 2, 2), (1, 2, 3)] {
+            town.introduce(a, b, root);
         }
-        calm_down(&mut town);
-        for (from, to) in [(0, 1), (1, 0), (2, 0), (0, 2)] {
-            let due = sent.iter().filter(|(f, t, _)| (*f, *t) == (from, to));
-            let due = due.map(|(_, _, bytes)| bytes.clone()).collect::<Vec<_>>();
-            let got = town.people[to].inbox.get(&(from as u32)).cloned().unwrap_or_default();
-            assert_eq!(got, due, "from {from} to {to}");
+        for person in &mut town.people {
+            person.luck = Luck { crash: 8, cut: 6, dead: 200, lost: 20 };
         }
-        assert!(town.crashes + town.cuts > 0, "nothing went wrong");
+        talk(&mut town, &mut rng, &[(0, 1), (1, 0), (2, 0), (0, 2), (1, 2), (2, 1)], 6);
     });
 }

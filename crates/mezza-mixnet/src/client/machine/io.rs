@@ -1,6 +1,7 @@
 //! What goes into a client and what comes out.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use mezza_core::{Ephemeral, Secret, Wiping};
 
@@ -76,8 +77,7 @@ pub struct Introduction {
     pub bucket: u32,
 }
 
-/// Somebody is invited.
-#[derive(Debug)]
+/// Somebody is invited. `Debug` does not say who.
 pub struct Invite {
     /// What it is called in outputs.
     pub ticket: u64,
@@ -87,12 +87,19 @@ pub struct Invite {
     pub body: Wiping<[u8; BODY_BYTES]>,
 }
 
+impl fmt::Debug for Invite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Invite({})", self.ticket)
+    }
+}
+
 /// What a client wants done.
 #[derive(Debug)]
 pub enum Output {
     /// Connect to the entry, then say `Up` or `Down`.
     Dial,
-    /// Hang up, then say `Down`. The configs are up to date: the next connection can be checked.
+    /// Hang up, then say `Down`: on a connection that nobody checked the configs are up to date, or
+    /// the entry says nothing.
     Close,
     /// Rounds are taken part in from now on: all messages and invitations that were not handed are
     /// sent again, in their order.

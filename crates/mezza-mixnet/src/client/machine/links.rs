@@ -14,6 +14,8 @@ use crate::wire::{Body, Frame};
 
 /// The first wait after a failed try, and the longest one, milliseconds.
 const BACKOFF_MS: (u64, u64) = (2_000, 60_000);
+/// How long an entry may take for WELCOME, and for configs on a connection that carries nothing else.
+const PATIENCE_MS: u64 = 30_000;
 /// How often configs are asked for at most, milliseconds.
 const ASK_MS: u64 = 60_000;
 
@@ -24,17 +26,19 @@ pub(super) enum Link {
     Down { at: Time, failed: u32 },
     /// Somebody is connecting.
     Dialling { failed: u32 },
-    /// HELLO was said.
-    Greeted { trusted: bool, failed: u32 },
-    /// WELCOME came; when configs were asked for, and whether they are under way.
-    Joined { trusted: bool, failed: u32, asked: Option<Time>, fetching: bool },
+    /// HELLO was said; until when WELCOME is waited for.
+    Greeted { trusted: bool, failed: u32, until: Option<Time> },
+    /// WELCOME came; when configs were asked for, and whether they are under way. Without trust:
+    /// until when they are waited for.
+    Joined { trusted: bool, failed: u32, asked: Option<Time>, fetching: bool, until: Option<Time> },
 }
 
 impl Link {
     pub const fn deadline(&self) -> Option<Time> {
         match self {
             Self::Down { at, .. } => Some(*at),
-            _ => None,
+            Self::Dialling { .. } => None,
+            Self::Greeted { until, .. } | Self::Joined { until, .. } => *until,
         }
     }
 
@@ -62,18 +66,26 @@ impl<B: Backend> Client<B> {
         now.plus_ms(below(interval + 1, rng) as u64)
     }
 
+    /// Dials when it is time, and hangs up on who says nothing.
     pub(super) fn dial(&mut self, now: Time) {
-        if let Link::Down { at, failed } = self.link
-            && at <= now
-        {
-            self.link = Link::Dialling { failed };
-            self.outputs.push_back(Output::Dial);
+        match &mut self.link {
+            Link::Down { at, failed } if *at <= now => {
+                self.link = Link::Dialling { failed: *failed };
+                self.outputs.push_back(Output::Dial);
+            }
+            Link::Greeted { until, .. } | Link::Joined { until, .. }
+                if until.is_some_and(|until| until <= now) =>
+            {
+                *until = None;
+                self.outputs.push_back(Output::Close);
+            }
+            _ => {}
         }
     }
 
-    pub(super) fn up(&mut self, trusted: bool) -> Result<(), ClientError> {
+    pub(super) fn up(&mut self, trusted: bool, now: Time) -> Result<(), ClientError> {
         let Link::Dialling { failed } = self.link else { return Err(ClientError::Unexpected) };
-        self.link = Link::Greeted { trusted, failed };
+        self.link = Link::Greeted { trusted, failed, until: Some(now.plus_ms(PATIENCE_MS)) };
         let config = self.head();
         self.outputs.push_back(Output::Frame(Frame::Hello { version: VERSION, config }));
         Ok(())
@@ -114,8 +126,9 @@ impl<B: Backend> Client<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
         match (frame, self.link) {
-            (Frame::Welcome { head, .. }, Link::Greeted { trusted, failed }) => {
-                self.link = Link::Joined { trusted, failed, asked: None, fetching: false };
+            (Frame::Welcome { head, .. }, Link::Greeted { trusted, failed, .. }) => {
+                let until = (!trusted).then_some(now.plus_ms(PATIENCE_MS));
+                self.link = Link::Joined { trusted, failed, asked: None, fetching: false, until };
                 self.walk_at = Some(now);
                 if trusted {
                     self.outputs.push_back(Output::Joined);
