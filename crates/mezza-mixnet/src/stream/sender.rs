@@ -222,7 +222,7 @@ impl Sender {
         if seq - self.unacknowledged() >= WINDOW || seq >= u32::MAX - WINDOW {
             return None;
         }
-        if self.cuts.back().is_none_or(|cut| cut.end() == seq) {
+        if self.cuts.back().is_none_or(|cut| cut.end() <= seq) {
             let message = self.waiting.pop_front()?;
             self.waiting_bytes -= message.framed.len() - LENGTH_BYTES;
             self.cuts.push_back(Cut::begin(message, seq));
@@ -318,7 +318,7 @@ impl Sender {
             let framed = Wiping::new(bytes.to_vec());
             let message = Message { ticket: None, told: false, framed };
             let cut = Cut::begin(message, first);
-            let ended = self.cuts.back().is_none_or(|last| last.end() == first);
+            let ended = self.cuts.back().is_none_or(|last| last.end() <= first);
             if !ended || !cut.message.is_sound() {
                 return Err(DecodeError::Value);
             }
@@ -331,8 +331,9 @@ impl Sender {
                 let grown = Wiping::new([message.framed.as_slice(), bytes].concat());
                 message.framed = grown;
             }
+            let due = message.len().saturating_sub(at).min(PIECE_BYTES);
             let same = message.framed.get(at..).is_some_and(|rest| rest.starts_with(bytes));
-            if !same || !message.is_sound() {
+            if !same || bytes.len() != due || !message.is_sound() {
                 return Err(DecodeError::Value);
             }
         }
@@ -367,14 +368,13 @@ impl Sender {
             let mut cut = Cut::begin(Message { ticket: None, told: false, framed }, first);
             let (last, pieces) = (at + 1 == count, cut.message.pieces());
             let sealed = sender.next.saturating_sub(first).min(pieces);
-            let follows = begins.is_none_or(|begins| begins == first);
+            let follows = begins.is_none_or(|begins| begins <= first);
             let known = u64::from(sealed) * PIECE_BYTES as u64;
             let whole = cut.message.framed.len() == cut.message.len();
             if !follows
                 || !cut.message.is_sound()
                 || sealed == 0
                 || (!last && sealed < pieces)
-                || (last && cut.end() < sender.next)
                 || !(whole || cut.message.framed.len() as u64 >= known)
                 || bits >> sealed != 0
                 || (bits == 0 && sealed == pieces)
