@@ -11,6 +11,7 @@ mod conversation;
 mod decoders;
 mod device;
 mod frames;
+mod mixnet;
 mod mutate;
 mod operations;
 #[cfg(feature = "program")]
@@ -44,6 +45,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "conversation", run: conversation::operations, seeds: operations::seeds },
     Target { name: "device", run: device::operations, seeds: operations::seeds },
     Target { name: "records", run: device::records, seeds: device::record_seeds },
+    Target { name: "mixnet_client", run: mixnet::client, seeds: operations::seeds },
+    Target { name: "mixnet_record", run: mixnet::record, seeds: mixnet::record_seeds },
+    Target { name: "mixnet_rows", run: mixnet::rows, seeds: mixnet::row_seeds },
     #[cfg(feature = "program")]
     Target { name: "vault_head", run: vault::head, seeds: vault::head_seeds },
     #[cfg(feature = "program")]
