@@ -21,11 +21,19 @@ pub enum Table {
     /// 60 KiB.
     #[cfg(any(test, target_arch = "x86_64"))]
     Comb(Comb),
+    /// Nothing.
+    None,
 }
 
 impl FixedPoint {
     pub(crate) fn new(u: &[u8; 32], table: Table) -> Self {
         Self { u: *u, table }
+    }
+
+    /// A point without a table, for kernels of other crates, which have checked it: see
+    /// [`Kernel::is_fixed_point`](crate::Kernel::is_fixed_point).
+    pub const fn without_table(u: &[u8; 32]) -> Self {
+        Self { u: *u, table: Table::None }
     }
 
     /// The u-coordinate, as it was given.

@@ -62,8 +62,7 @@ impl Kernel for Portable {
         for (k, out) in k.chunks(INVERSION_GROUP).zip(out.chunks_mut(INVERSION_GROUP)) {
             match &p.table {
                 Table::Portable(table) => fixed(table, k, out),
-                #[cfg(any(test, target_arch = "x86_64"))]
-                Table::Comb(_) => self.x25519_each(k, &[*p.u(); INVERSION_GROUP][..k.len()], out),
+                _ => self.x25519_each(k, &[*p.u(); INVERSION_GROUP][..k.len()], out),
             }
         }
     }

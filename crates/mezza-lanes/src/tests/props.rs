@@ -1,7 +1,7 @@
 //! Properties, and comparison with code that nobody here wrote.
 
 use super::{Frame, kernels};
-use crate::{BASE, Kernel, Scalar};
+use crate::{BASE, FixedPoint, Kernel, Scalar};
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher};
 use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};
@@ -139,6 +139,9 @@ fn groups_of_every_size() {
         for n in [0, 1, 7, 8, 9, 255, 256, 257] {
             assert_eq!(shared(kernel, &all[1], &all[..n]), products[..n], "{n}");
             assert_eq!(fixed(kernel, &BASE, &all[..n]), public[..n], "{n}");
+            let mut out = std::vec![[0; 32]; n];
+            kernel.x25519_fixed(&FixedPoint::without_table(&BASE), &all[..n], &mut out);
+            assert_eq!(out, public[..n], "{n}, without a table");
             assert_eq!(each(kernel, &all[..n], &std::vec![BASE; n]), public[..n], "{n}");
         }
     }
