@@ -64,6 +64,8 @@ pub(super) struct Contact {
     active: Option<Time>,
     /// Cells that still tell the partner that we leave.
     leaving: Option<u8>,
+    /// Whether it was called, or was there, since it is served.
+    pub called: bool,
     /// Rounds in a row in which the partner was not there.
     pub absent: u32,
     /// When to look for the partner again, and how often that was done.
@@ -73,8 +75,8 @@ pub(super) struct Contact {
 
 impl Contact {
     pub const fn new(bucket: u32, line: Line) -> Self {
-        let (active, leaving, retry) = (None, None, None);
-        Self { bucket, line, next: None, active, leaving, absent: 0, retry, tries: 0 }
+        let (active, leaving, retry, called) = (None, None, None, false);
+        Self { bucket, line, next: None, active, leaving, called, absent: 0, retry, tries: 0 }
     }
 
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
@@ -123,7 +125,7 @@ impl Contact {
 
     /// It is not served any longer; what waits for it makes us look again later.
     pub fn rest(&mut self, now: Time) {
-        (self.active, self.leaving) = (None, None);
+        (self.active, self.leaving, self.called) = (None, None, false);
         let waits = self.lines().any(|line| !line.sender.is_idle());
         self.retry = waits.then(|| {
             let hours = RETRY_HOURS[usize::from(self.tries).min(RETRY_HOURS.len() - 1)];
@@ -134,7 +136,7 @@ impl Contact {
 
     /// The partner was there.
     pub const fn met(&mut self) {
-        (self.tries, self.absent) = (0, 0);
+        (self.tries, self.absent, self.called) = (0, 0, true);
     }
 
     /// When something is due: the end of its activity, or the next try.

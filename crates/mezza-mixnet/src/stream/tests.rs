@@ -200,7 +200,8 @@ fn acknowledgements_of_what_was_never_sent_change_nothing() {
 #[test]
 fn a_message_that_is_acknowledged_before_its_turn_leaves_no_gap_behind() {
     let mut sender = Sender::default();
-    [500, 20].iter().for_each(|length| send(&mut sender, *length));
+    send(&mut sender, 500);
+    send(&mut sender, 20);
     let taken = core::iter::from_fn(|| sender.take()).map(|(seq, _)| seq).collect::<Vec<_>>();
     assert_eq!(taken, [0, 1, 2, 3]);
     assert!(sender.acknowledge(0, 0b100), "the second message whole, nothing of the first");

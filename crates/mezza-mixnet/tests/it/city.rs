@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{Machine as _, Time};
+use mezza_core::{Backend, Machine as _, Portable, Time};
 use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
 use mezza_mixnet::coordinator::{Coordinator, CoordinatorError, Input, Output};
@@ -15,8 +15,8 @@ use rand_core::SeedableRng as _;
 use crate::fixture::{Net, OPEN, chain, config, signer};
 
 /// Everything but the clients: they are frames.
-pub struct City {
-    pub net: Net,
+pub struct City<B: Backend = Portable> {
+    pub net: Net<B>,
     pub entry: Coordinator,
     pub told: BTreeMap<u64, Vec<Frame>>,
     pub all: Vec<Frame>,
@@ -40,10 +40,17 @@ impl City {
     }
 
     pub fn with(config: Config) -> Self {
+        Self::around(Net::new(config, 7))
+    }
+}
+
+impl<B: Backend> City<B> {
+    /// An entry in front of these mixes.
+    pub fn around(mut net: Net<B>) -> Self {
+        let config = &net.config;
         let mut genesis = SignedConfig::new(config.clone());
         genesis.sign(SignatureSet::Own, 0, &signer(1));
-        let entry = Coordinator::new(signer(40), chain(&config), vec![genesis]);
-        let mut net = Net::new(config, 7);
+        let entry = Coordinator::new(signer(40), chain(config), vec![genesis]);
         net.now = OPEN.minus_ms(8_000);
         Self {
             net,

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::{CryptoRng, Machine as _, Secret, Time};
-use mezza_lanes::portable;
+use mezza_core::{Backend, CryptoRng, Machine as _, Portable, Secret, Time};
+use mezza_lanes::{Kernel, portable};
 use mezza_mixnet::config::{
     Chain, Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig,
 };
@@ -73,14 +73,18 @@ pub fn chain(config: &Config) -> Chain {
     Chain::begin(&config.hash(), &signed).expect("a genesis")
 }
 
-pub fn mix_with(config: &Config, position: u8, floor: Floor) -> Mix {
-    Mix::new(Setup {
+fn setup(config: &Config, position: u8, floor: Floor) -> Setup {
+    Setup {
         signer: signer(50 + position),
         chain: chain(config),
         signed: BTreeMap::new(),
         floor,
         job_items: 7,
-    })
+    }
+}
+
+pub fn mix_with(config: &Config, position: u8, floor: Floor) -> Mix {
+    Mix::new(setup(config, position, floor))
 }
 
 /// What somebody on the way may do to a frame between two parties; `None` swallows it.
@@ -90,9 +94,10 @@ pub type Meddler = Box<dyn FnMut(usize, Peer, Frame) -> Option<Frame>>;
 pub type Watch = Box<dyn FnMut(usize, &Job, &Done)>;
 
 /// Mixes in a row, and everything that left them for somebody else.
-pub struct Net {
+pub struct Net<B: Backend = Portable> {
     pub config: Config,
-    pub mixes: Vec<Mix>,
+    pub mixes: Vec<Mix<B>>,
+    pub kernel: &'static dyn Kernel,
     pub now: Time,
     pub rng: ChaCha20Rng,
     /// Frames for coordinator, store and entry: from which mix, to whom.
@@ -106,11 +111,19 @@ pub struct Net {
 
 impl Net {
     pub fn new(config: Config, seed: u64) -> Self {
+        Self::on(config, seed, portable())
+    }
+}
+
+impl<B: Backend> Net<B> {
+    /// A network whose mixes work with this kernel.
+    pub fn on(config: Config, seed: u64, kernel: &'static dyn Kernel) -> Self {
         let count = config.mixes.len() as u8;
-        let mixes = (0..count).map(|i| mix_with(&config, i, Floor::None)).collect();
+        let mixes = (0..count).map(|i| Mix::new(setup(&config, i, Floor::None))).collect();
         Self {
             config,
             mixes,
+            kernel,
             now: OPEN.minus_ms(6_000),
             rng: ChaCha20Rng::seed_from_u64(seed),
             out: Vec::new(),
@@ -149,7 +162,7 @@ impl Net {
             let next = queue.pop_front().or_else(|| {
                 let last = jobs.len().checked_sub(1)?;
                 let (at, job) = jobs.remove(if self.shuffled { last } else { 0 });
-                let done = job.run(portable());
+                let done = job.run(self.kernel);
                 if let Some(watch) = &mut self.watch {
                     watch(at, &job, &done);
                 }

@@ -10,5 +10,6 @@ mod intersection;
 mod mix;
 mod talk;
 mod town;
+mod toy;
 mod vectors;
 mod worlds;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mezza_core::{Ephemeral, Machine, Portable, Secret, Time, Wiping};
-use mezza_lanes::portable;
+use mezza_core::{Backend, Ephemeral, Machine, Portable, Secret, Time, Wiping};
+use mezza_lanes::Kernel;
 use mezza_mixnet::client::record::{RECORD_BYTES, Record};
 use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup};
 use mezza_mixnet::config::Config;
@@ -17,6 +17,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
 use crate::city::City;
+use crate::fixture::Net;
 
 /// A message that a messenger has on disk, and how far it is.
 pub struct Mail {
@@ -41,9 +42,9 @@ pub struct Luck {
 }
 
 /// One person: what is on disk, and the client, if it runs.
-pub struct Person {
+pub struct Person<B: Backend = Portable> {
     pub number: u64,
-    pub client: Option<Client>,
+    pub client: Option<Client<B>>,
     pub rows: BTreeMap<u64, Vec<u8>>,
     pub mails: Vec<Mail>,
     pub inbox: BTreeMap<u32, Vec<Vec<u8>>>,
@@ -71,28 +72,27 @@ pub struct Person {
     pub news: Vec<Output>,
 }
 
-pub struct Town {
-    pub city: City,
-    pub people: Vec<Person>,
+pub struct Town<B: Backend = Portable> {
+    pub city: City<B>,
+    pub people: Vec<Person<B>>,
     connections: u64,
     heard: BTreeMap<u64, usize>,
     pub crashes: u32,
     pub cuts: u32,
 }
 
-fn dialling(number: u64) -> Ephemeral {
-    Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(200 + number as u8)))
+fn dialling<B: Backend>(number: u64) -> Ephemeral {
+    Ephemeral::from_scalar::<B>(Secret::fill(|s| s.fill(200 + number as u8)))
 }
 
 /// The dialling key of a person.
 pub fn dialling_key(number: u64) -> [u8; 32] {
-    *dialling(number).public()
+    *dialling::<Portable>(number).public()
 }
 
-impl Person {
-    fn setup(&self, pin: [u8; 32]) -> Setup {
-        let (dialling, floor) = (dialling(self.number), Floor::None);
-        Setup { pin, dialling, floor, kernel: portable() }
+impl<B: Backend> Person<B> {
+    fn setup(&self, pin: [u8; 32], kernel: &'static dyn Kernel) -> Setup {
+        Setup { pin, dialling: dialling::<B>(self.number), floor: Floor::None, kernel }
     }
 
     fn new(number: u64, seed: u64) -> Self {
@@ -175,18 +175,26 @@ impl Person {
 
 impl Town {
     pub fn new(config: Config, people: u64, seed: u64) -> Self {
-        let mut city = City::with(config);
-        city.net.rng = ChaCha20Rng::seed_from_u64(seed);
+        Self::around(Net::new(config, seed), people, seed)
+    }
+}
+
+impl<B: Backend> Town<B> {
+    /// People around these mixes.
+    pub fn around(net: Net<B>, people: u64, seed: u64) -> Self {
         let people = (0..people).map(|number| Person::new(number, seed)).collect();
-        let (connections, heard) = (0, BTreeMap::new());
+        let (connections, heard, city) = (0, BTreeMap::new(), City::around(net));
         let mut town = Self { city, people, connections, heard, crashes: 0, cuts: 0 };
-        let pin = town.city.net.config.hash();
         for at in 0..town.people.len() {
-            let setup = town.people[at].setup(pin);
-            town.people[at].client = Some(Client::new(setup, town.city.net.now));
+            let setup = town.setup(at);
+            town.people[at].client = Some(Client::new(setup, town.now()));
             town.drain(at);
         }
         town
+    }
+
+    fn setup(&self, at: usize) -> Setup {
+        self.people[at].setup(self.city.net.config.hash(), self.city.net.kernel)
     }
 
     pub fn now(&self) -> Time {
@@ -282,7 +290,7 @@ impl Town {
             }
             Output::Want(pairs) => {
                 for _ in 0..pairs {
-                    let pair = Ephemeral::draw::<Portable>(&mut self.people[at].dice);
+                    let pair = Ephemeral::draw::<B>(&mut self.people[at].dice);
                     self.give(at, Input::Give(pair));
                 }
             }
@@ -293,7 +301,7 @@ impl Town {
                 if let Job::Wrap(wrap) = &job {
                     person.wrapped.insert(wrap.id, wrap.inner.to_vec());
                 }
-                let done = job.run::<Portable>(portable());
+                let done = job.run::<B>(self.city.net.kernel);
                 self.give(at, Input::Done(job, done));
             }
             Output::Store { seq, first, record } => {
@@ -350,10 +358,9 @@ impl Town {
     }
 
     fn start(&mut self, at: usize) {
-        let (now, pin) = (self.now(), self.city.net.config.hash());
+        let (now, setup) = (self.now(), self.setup(at));
         let person = &mut self.people[at];
         person.up_at = None;
-        let setup = person.setup(pin);
         if person.rows.is_empty() {
             person.client = Some(Client::new(setup, now));
         } else {

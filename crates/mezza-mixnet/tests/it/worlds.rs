@@ -1,12 +1,14 @@
 //! Worlds of whole clients: they talk while connections break, jobs are lost and processes die.
 
+use mezza_core::Backend;
 use mezza_mixnet::Service;
 use mezza_mixnet::config::{Config, ServicePolicy};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use crate::fixture::{OPEN, config};
+use crate::fixture::{Net, OPEN, config};
 use crate::town::{Luck, Town};
+use crate::toy::{TOY, Toy};
 
 /// Conversations alone, with as little noise as there is: many rounds in a short time.
 fn talks() -> Config {
@@ -20,11 +22,12 @@ fn talks() -> Config {
 }
 
 /// Runs until everything arrived, without bad luck for the last part.
-fn calm_down(town: &mut Town) {
+fn calm_down<B: Backend>(town: &mut Town<B>) {
     for person in &mut town.people {
         person.luck = Luck::default();
     }
-    for _ in 0..400 {
+    // Who was called and died before its first round with the caller is called again after an hour.
+    for _ in 0..1_500 {
         if town.is_calm() {
             return;
         }
@@ -41,7 +44,7 @@ fn calm_down(town: &mut Town) {
 type Pairs = [(usize, usize)];
 
 /// Messages of chance for a while, then everything must have come, once and in order.
-fn talk(town: &mut Town, rng: &mut ChaCha20Rng, pairs: &Pairs, steps: u8) {
+fn talk<B: Backend>(town: &mut Town<B>, rng: &mut ChaCha20Rng, pairs: &Pairs, steps: u8) {
     let mut sent: Vec<(usize, usize, Vec<u8>)> = Vec::new();
     for step in 0..steps {
         for (from, to) in pairs {
@@ -64,25 +67,34 @@ fn talk(town: &mut Town, rng: &mut ChaCha20Rng, pairs: &Pairs, steps: u8) {
     assert!(town.crashes + town.cuts > 0, "nothing went wrong");
 }
 
+fn three_people<B: Backend>(mut town: Town<B>, seed: u64) {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    town.until(OPEN);
+    town.introduce(0, 1, 1);
+    town.introduce(0, 2, 2);
+    for person in &mut town.people {
+        person.luck = Luck { crash: 12, cut: 10, dead: 200, lost: 20 };
+    }
+    talk(&mut town, &mut rng, &[(0, 1), (1, 0), (2, 0), (0, 2)], 8);
+}
+
 #[test]
 fn mix_23_bytes_come_once_and_in_order_whatever_dies() {
-    mezza_sim::worlds(50, |seed| {
-        let mut rng = ChaCha20Rng::seed_from_u64(seed);
-        let mut town = Town::new(talks(), 3, seed);
-        town.until(OPEN);
-        town.introduce(0, 1, 1);
-        town.introduce(0, 2, 2);
-        for person in &mut town.people {
-            person.luck = Luck { crash: 12, cut: 10, dead: 200, lost: 20 };
-        }
-        talk(&mut town, &mut rng, &[(0, 1), (1, 0), (2, 0), (0, 2)], 8);
+    mezza_sim::worlds(100, |seed| {
+        let net = Net::<Toy>::on(talks(), seed, &TOY);
+        three_people(Town::around(net, 3, seed), seed);
     });
+}
+
+#[test]
+fn mix_23_and_so_they_do_without_toys() {
+    mezza_sim::worlds(10, |seed| three_people(Town::new(talks(), 3, seed), seed));
 }
 
 /// Several slots, calls and invitations, everybody with everybody.
 #[test]
 fn mix_23_several_slots_fill_one_record() {
-    mezza_sim::worlds(8, |seed| {
+    mezza_sim::worlds(40, |seed| {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut config = talks();
         let [two, three] = [Service::Call, Service::Invitation].map(|service| ServicePolicy {
@@ -93,7 +105,8 @@ fn mix_23_several_slots_fill_one_record() {
         });
         config.services[0].slots = 2 + (seed % 4) as u8;
         config.services.extend([two, three]);
-        let mut town = Town::new(config, 3, seed);
+        let net = Net::<Toy>::on(config, seed, &TOY);
+        let mut town = Town::around(net, 3, seed);
         town.until(OPEN);
         for (a, b, root) in [(0, 1, 1), (0, 2, 2), (1, 2, 3)] {
             town.introduce(a, b, root);

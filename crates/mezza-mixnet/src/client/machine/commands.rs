@@ -109,7 +109,9 @@ impl<B: Backend> Client<B> {
         })?;
         let handed = of.line.sender.handed();
         self.outputs.extend(handed.into_iter().map(Output::Handed));
-        if self.contacts.activate(contact, now) {
+        self.contacts.activate(contact, now);
+        let called = self.contacts.all.get(&contact).is_none_or(|contact| contact.called);
+        if !called {
             self.queue_call(contact, Intent::Talk);
         }
         Ok(())
@@ -129,6 +131,9 @@ impl<B: Backend> Client<B> {
 
     /// One call of each contact waits at most.
     pub(super) fn queue_call(&mut self, contact: ContactId, intent: Intent) {
+        if let Some(contact) = self.contacts.all.get_mut(&contact) {
+            contact.called = true;
+        }
         if self.calls.iter().all(|(waits, _)| *waits != contact) {
             self.calls.push_back((contact, intent));
         }
