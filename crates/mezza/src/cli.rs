@@ -7,6 +7,7 @@ pub mod args;
 pub mod client;
 pub mod follow;
 pub mod lab;
+pub mod mixnet;
 pub mod people;
 pub mod person;
 pub mod ratchet;
@@ -84,6 +85,7 @@ fn run(cli: Cli) -> Result<Exit, Fault> {
         Command::Up(up) => return serve::up(&desk, &up),
         Command::Node { what } => return serve::node(&desk, &what),
         Command::Relay(relay) => return serve::relay(&desk, &relay),
+        Command::Mixnet { what } => return mixnet::mixnet(&desk, &what),
         Command::Init(init) => person::init(&desk, &init),
         Command::Lock => person::lock(&desk),
         Command::Unlock(key) => person::unlock(&desk, &key),

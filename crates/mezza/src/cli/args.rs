@@ -1,5 +1,6 @@
 //! What may be typed. Help texts, man pages and completions are made from here (CLI-1).
 
+mod mixnet;
 mod ratchet;
 mod relay;
 
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use mixnet::{Accounting, Mixnet, MixnetConfig, Privacy, ServiceName};
 pub use ratchet::{Ratchet, RatchetNumber, RatchetSuite};
 pub use relay::{Relay, RelayWhat};
 
@@ -94,6 +96,12 @@ pub enum Command {
     Carriers,
     /// Run a relay for others
     Relay(Relay),
+    /// Run the servers of a mixnet, and make its keys and configs
+    Mixnet {
+        /// What to do
+        #[command(subcommand)]
+        what: Mixnet,
+    },
     /// The cryptography of conversations: for experts, scripts and tests
     Ratchet {
         /// What to do

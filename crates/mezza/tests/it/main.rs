@@ -14,6 +14,7 @@ mod home;
 mod idle;
 mod kill;
 mod logs;
+mod mixnet;
 mod node;
 mod postgres;
 mod program;

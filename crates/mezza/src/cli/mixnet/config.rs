@@ -1,0 +1,207 @@
+//! `mezza mixnet config`.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use data_encoding::HEXLOWER;
+use mezza_mixnet::config::{Config, Mode, ServicePolicy, SignatureSet, SignedConfig};
+use mezza_mixnet::privacy::fifty_becomes;
+use serde_json::{Value, json};
+
+use crate::cli::args::MixnetConfig;
+use crate::cli::show::{self, Out};
+use crate::exit::{Exit, Fault};
+use crate::home::private;
+use crate::mixnet::key::Key;
+use crate::mixnet::network::{self, Network};
+use crate::mixnet::{figures, written};
+
+/// `mezza mixnet config ..`
+pub fn config(out: Out, what: &MixnetConfig) -> Result<Exit, Fault> {
+    match what {
+        MixnetConfig::Example => {
+            show::raw(written::EXAMPLE.trim_end());
+            Ok(Exit::Done)
+        }
+        MixnetConfig::New { file, out: to } => new(out, file, to.as_deref()),
+        MixnetConfig::Sign { file, key, after } => sign(out, file, key, after.as_deref()),
+        MixnetConfig::Verify { files } => verify(out, files.iter().map(AsRef::as_ref)),
+        MixnetConfig::Show { file } => {
+            let signed = network::read(file)?;
+            tell(out, &signed);
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// The config goes to a file or to standard output, what is said about it then to the other one.
+fn new(out: Out, file: &Path, to: Option<&Path>) -> Result<Exit, Fault> {
+    let text = fs::read_to_string(file).map_err(|error| private::cannot_read(file, &error))?;
+    let signed = SignedConfig::new(written::read(&text)?);
+    let bytes = signed.encode();
+    if let Some(to) = to {
+        fs::write(to, &bytes).map_err(|error| private::cannot_write(to, &error))?;
+        tell(out, &signed);
+    } else if out.json {
+        let mut value = about(&signed);
+        value["bytes"] = HEXLOWER.encode(&bytes).into();
+        out.value(&value);
+    } else {
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(&bytes).and_then(|()| stdout.flush());
+        written.map_err(|error| private::cannot_write(Path::new("standard output"), &error))?;
+        for line in lines(&signed) {
+            let _ = writeln!(io::stderr().lock(), "{line}");
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn tell(out: Out, signed: &SignedConfig) {
+    out.value(&about(signed));
+    for line in lines(signed) {
+        out.line(line);
+    }
+}
+
+fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>) -> Result<Exit, Fault> {
+    let mut signed = network::read(file)?;
+    let before = after.map(network::read).transpose()?;
+    if before.as_ref().is_some_and(|before| before.config().hash() != signed.config().prev) {
+        let text = format!("{} does not follow that config", file.display());
+        return Err(Fault::new(Exit::No, text, "name the config whose hash is its `prev`"));
+    }
+    let key = Key::load(key)?;
+    if network::sign(&mut signed, before.as_ref(), &key) == 0 {
+        return Err(not_a_guardian(signed.config(), &key));
+    }
+    fs::write(file, signed.encode()).map_err(|error| private::cannot_write(file, &error))?;
+    let (valid, needed) = valid(&signed, SignatureSet::Own);
+    let text = format!("signed: {valid} of {needed} needed guardian signatures");
+    out.either(&json!({ "valid": valid, "needed": needed }), text);
+    Ok(Exit::Done)
+}
+
+fn not_a_guardian(config: &Config, key: &Key) -> Fault {
+    let public = key.public();
+    let mut servers = [&config.coordinator.key, &config.bucket.key].into_iter();
+    let server = servers.any(|key| *key == public) || config.mix_keys().any(|key| *key == public);
+    let text = if server {
+        "this is the key of a server, and servers do not sign configs"
+    } else {
+        "this key is no guardian of the config"
+    };
+    Fault::new(Exit::No, text, "use a key whose public half stands under `guardians`")
+}
+
+fn verify<'a>(out: Out, files: impl Iterator<Item = &'a Path>) -> Result<Exit, Fault> {
+    let network = Network::load(files)?;
+    let chain = &network.chain;
+    let (genesis, head) = (hex(&chain.genesis_hash()), hex(&chain.head_hash()));
+    let in_force = chain.current(crate::node::now()).map(|config| config.seq);
+    out.value(&json!({ "genesis": genesis, "head": head, "in_force": in_force }));
+    out.line(format!("genesis  {genesis}"));
+    out.line(format!("head     {head}, number {}", chain.head().seq));
+    out.line(match in_force {
+        Some(seq) => format!("in force number {seq}"),
+        None => "in force none: the time of each is over, or has not come".into(),
+    });
+    Ok(Exit::Done)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    HEXLOWER.encode(bytes)
+}
+
+/// How many guardians of a set signed, and how many it takes.
+fn valid(signed: &SignedConfig, set: SignatureSet) -> (usize, usize) {
+    let config = signed.config();
+    (signed.count(set, &config.guardians), config.threshold.into())
+}
+
+/// What a config says, for programs.
+fn about(signed: &SignedConfig) -> Value {
+    let config = signed.config();
+    let (valid, needed) = valid(signed, SignatureSet::Own);
+    let mix = |mix: &mezza_mixnet::config::MixEntry| json!({ "key": hex(&mix.server.key), "address": mix.server.address, "operator": mix.operator });
+    json!({
+        "hash": hex(&config.hash()), "network": hex(&config.network), "seq": config.seq,
+        "prev": hex(&config.prev),
+        "valid_from_ms": config.valid_from.ms(), "valid_until_ms": config.valid_until.ms(),
+        "coordinator": config.coordinator.address, "bucket": config.bucket.address,
+        "mixes": config.mixes.iter().map(mix).collect::<Vec<_>>(), "users_max": config.users_max,
+        "services": config.services.iter().map(|policy| service(config, policy)).collect::<Vec<_>>(),
+        "signatures": { "valid": valid, "needed": needed },
+    })
+}
+
+fn service(config: &Config, policy: &ServicePolicy) -> Value {
+    let (epsilon, delta) = figures::promised(policy);
+    json!({
+        "id": policy.service.number(), "interval_ms": policy.interval_ms, "ask_ms": policy.ask_ms,
+        "lead_ms": policy.lead_ms, "collect_ms": policy.collect_ms,
+        "mix_limit_ms": policy.mix_limit_ms, "slots": policy.slots, "buckets": policy.buckets,
+        "mode": mode(policy), "mu": policy.mu, "scale": policy.scale, "rounds": policy.rounds,
+        "epsilon": epsilon, "delta": delta, "delta_reached": figures::reached(policy),
+        "client_day_bytes": figures::day_bytes(config, policy),
+    })
+}
+
+const fn mode(policy: &ServicePolicy) -> &'static str {
+    match policy.mode {
+        Mode::Gauss => "gauss",
+        Mode::Paper => "paper",
+    }
+}
+
+/// What a config says, for people.
+fn lines(signed: &SignedConfig) -> Vec<String> {
+    let config = signed.config();
+    let mut lines = vec![
+        format!("hash     {}", hex(&config.hash())),
+        format!("network  {}, config {}", hex(&config.network), config.seq),
+        format!(
+            "valid    {} to {}",
+            show::time(config.valid_from.ms()),
+            show::time(config.valid_until.ms())
+        ),
+        format!("entry    {}", config.coordinator.address),
+        format!("bucket   {}", config.bucket.address),
+    ];
+    for (mix, at) in config.mixes.iter().zip(0..) {
+        let operator = show::clean(&mix.operator);
+        lines.push(format!("mix {at}    {}  {operator}", mix.server.address));
+    }
+    for policy in &config.services {
+        lines.extend(service_lines(config, policy));
+    }
+    let (valid, needed) = valid(signed, SignatureSet::Own);
+    lines.push(format!("signed   {valid} of {needed} needed guardian signatures"));
+    lines
+}
+
+fn service_lines(config: &Config, policy: &ServicePolicy) -> [String; 2] {
+    let name = match policy.service.number() {
+        1 => "talk ",
+        2 => "call ",
+        _ => "invite",
+    };
+    let (epsilon, _) = figures::promised(policy);
+    let (reached, rounds) = (figures::reached(policy), policy.rounds);
+    #[expect(clippy::cast_precision_loss, reason = "people read megabytes")]
+    let megabytes = figures::day_bytes(config, policy) as f64 / 1e6;
+    let seconds = f64::from(policy.interval_ms) / 1e3;
+    [
+        format!(
+            "{name:<8} every {seconds} s, {} {}/{}, {megabytes:.1} MB a client and day",
+            mode(policy),
+            policy.mu,
+            policy.scale
+        ),
+        format!(
+            "         over {rounds} rounds 50 % becomes at most {:.0} %, but with delta {reached:.2e}",
+            100.0 * fifty_becomes(epsilon)
+        ),
+    ]
+}

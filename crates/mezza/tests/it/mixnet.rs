@@ -1,0 +1,3 @@
+//! The mixnet's servers and their commands.
+
+mod guardians;
