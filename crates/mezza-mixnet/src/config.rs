@@ -25,11 +25,16 @@ use mezza_core::{DecodeError, Reader, Time, Writer};
 
 use crate::digest::h;
 use crate::limits::{GUARDIANS_MAX, MIXES_MAX};
-use crate::service::Service;
+use crate::noise::Law;
+use crate::service::{INVITATION_BYTES, Service};
 use crate::sign::PublicKey;
+use crate::wire::Manifest;
 
 /// The version of the format.
 const VERSION: u16 = 1;
+
+/// Bytes of an empty bucket: its count.
+const OBJECT_BYTES_MIN: u64 = 4;
 
 /// A server: its Ed25519 identity and where it listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +157,29 @@ impl Config {
     pub fn policy(&self, service: Service) -> Option<(u16, &ServicePolicy)> {
         let at = self.services.iter().position(|policy| policy.service == service)?;
         Some((at as u16, &self.services[at]))
+    }
+
+    /// Whether buckets of a round may be as a manifest says: as many as the config has, together no
+    /// longer than all clients and all noise can make them.
+    pub fn allows(&self, manifest: &Manifest) -> bool {
+        let Some((_, policy)) = self.policy(manifest.id.service) else { return false };
+        let lens = manifest.entries.iter().map(|entry| u64::from(entry.len));
+        manifest.entries.len() == policy.buckets as usize
+            && lens.clone().all(|len| len >= OBJECT_BYTES_MIN)
+            && lens.sum::<u64>() <= self.objects_bytes_max(policy)
+    }
+
+    /// Most bytes of all buckets of a round. A token takes at most 26 bits: the quotients of a set
+    /// sum up to fewer than its tokens.
+    fn objects_bytes_max(&self, policy: &ServicePolicy) -> u64 {
+        let noise = Law::of(policy).messages_max(policy.service, policy.buckets);
+        let entries =
+            u64::from(self.users_max) * u64::from(policy.slots) + self.mixes.len() as u64 * noise;
+        let bytes = match policy.service {
+            Service::Invitation => entries * INVITATION_BYTES as u64,
+            _ => entries * 26 / 8,
+        };
+        bytes + u64::from(policy.buckets) * (OBJECT_BYTES_MIN + 1)
     }
 
     /// The identities of the mixes, first mix first.

@@ -13,21 +13,26 @@
 
 mod clients;
 mod collect;
+mod past;
 mod round;
+mod shelf;
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use mezza_core::{CryptoRng, Machine, Time};
 
-use crate::config::{Chain, ChainError, SignedConfig};
+use crate::config::{Chain, ChainError, Config, SignedConfig};
 use crate::limits::ROUNDS_IN_FLIGHT;
 use crate::sign::Signer;
 use crate::wire::{AbortReason, Body, Frame};
 use crate::{RoundId, Service};
-use collect::Shelf;
+use clients::Client;
+use past::Past;
 use round::Round;
+use shelf::Shelves;
 
 /// A connection of a client, as the caller numbers them.
 pub type Connection = u64;
@@ -49,6 +54,8 @@ pub enum Input {
     StoreLost,
     /// A newer config.
     Config(SignedConfig),
+    /// The program is about to end.
+    Stop,
 }
 
 /// What a coordinator wants done.
@@ -60,10 +67,23 @@ pub enum Output {
     ToStore(Frame),
     /// Send to one client.
     ToClient(Connection, Frame),
+    /// Send whole frames, which many clients get, to one client.
+    Bytes(Connection, Arc<[u8]>),
     /// Send the same bytes to every client that was welcomed.
     ToAll(Frame),
     /// Hang up on a client.
     Close(Connection),
+    /// A round is over; to count.
+    Over(RoundId, Ending),
+}
+
+/// How a round ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// So many clients got their RETURN.
+    Returned(u32),
+    /// Before its time.
+    Aborted(AbortReason),
 }
 
 /// Why an input was refused. The coordinator is as before.
@@ -76,6 +96,9 @@ pub enum CoordinatorError {
     /// The client did not say HELLO.
     #[error("the client did not say hello")]
     Stranger,
+    /// The client asks for this more often than a client does.
+    #[error("the client asks too often")]
+    TooOften,
     /// A signature is wrong.
     #[error("a signature is wrong")]
     Signature,
@@ -90,15 +113,15 @@ pub struct Coordinator {
     chain: Chain,
     /// All configs from genesis on, as clients get them.
     archive: Vec<SignedConfig>,
-    /// When each client was welcomed.
-    clients: BTreeMap<Connection, Time>,
+    clients: BTreeMap<Connection, Client>,
     rounds: BTreeMap<RoundId, Round>,
     /// The last round of each service that keys were asked for.
     asked: BTreeMap<Service, u64>,
     /// When to ask for keys next.
     ask_at: Option<Time>,
-    /// The buckets of the last two rounds of each service.
-    shelves: BTreeMap<RoundId, Shelf>,
+    /// Rounds that are over.
+    past: Past,
+    shelves: Shelves,
     outputs: VecDeque<Output>,
 }
 
@@ -114,7 +137,8 @@ impl Coordinator {
             rounds: BTreeMap::new(),
             asked: BTreeMap::new(),
             ask_at: Some(Time::from_ms(0)),
-            shelves: BTreeMap::new(),
+            past: Past::new(),
+            shelves: Shelves::new(),
             outputs: VecDeque::new(),
         }
     }
@@ -126,7 +150,22 @@ impl Coordinator {
 
     /// Clients that were welcomed.
     pub fn clients(&self) -> usize {
-        self.clients.len()
+        self.welcomed().count()
+    }
+
+    /// The configs known.
+    pub const fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// The clients that were welcomed: those that [`Output::ToAll`] is for.
+    pub fn welcomed(&self) -> impl Iterator<Item = Connection> {
+        self.clients.iter().filter(|(_, client)| client.since.is_some()).map(|(at, _)| *at)
+    }
+
+    /// Whether a client was welcomed.
+    pub fn is_welcomed(&self, client: Connection) -> bool {
+        self.clients.get(&client).is_some_and(|client| client.since.is_some())
     }
 
     fn tell_mixes(&mut self, mixes: usize, frame: &Frame) {
@@ -143,8 +182,8 @@ impl Coordinator {
             };
             self.asked.insert(service, id.round);
             let under_way = self.rounds.keys().filter(|round| round.service == service).count();
-            let Some(config) = self.chain.current(now) else { continue };
-            let Some(round) = Round::begin(id, config) else { continue };
+            let config = self.chain.of_round(id);
+            let Some(round) = config.and_then(|config| Round::begin(id, config)) else { continue };
             if under_way >= ROUNDS_IN_FLIGHT || now >= round.announce {
                 continue;
             }
@@ -153,20 +192,25 @@ impl Coordinator {
             self.tell_mixes(mixes, &Frame::Round(id, Body::NewRound));
         }
         let next = Service::ALL.into_iter().filter_map(|service| self.next(service, now));
-        let begins = Some(self.chain.head().valid_from).filter(|begin| *begin > now);
-        self.ask_at = next.map(|(_, at)| at).chain(begins).min();
+        self.ask_at = next.map(|(_, at)| at).min();
     }
 
-    /// The next round of a service to ask for, and when.
+    /// The next round of a service to ask for, and when. It may belong to a config that has not
+    /// begun: its first rounds are prepared while the one before is in force.
     fn next(&self, service: Service, now: Time) -> Option<(RoundId, Time)> {
-        let (_, policy) = self.chain.current(now)?.policy(service)?;
-        let ahead = u64::from(policy.ask_ms) + u64::from(policy.lead_ms);
-        let current = policy.round_at(now.plus_ms(ahead)).unwrap_or(policy.base_round);
-        let round = match self.asked.get(&service) {
-            Some(last) if *last >= current => last.checked_add(1)?,
-            _ => current,
+        let of = |config: &Config| {
+            let (_, policy) = config.policy(service)?;
+            let ahead = u64::from(policy.ask_ms) + u64::from(policy.lead_ms);
+            let current = policy.round_at(now.plus_ms(ahead)).unwrap_or(policy.base_round);
+            let round = match self.asked.get(&service) {
+                Some(last) if *last >= current => last.checked_add(1)?,
+                _ => current,
+            };
+            let (id, open) = (RoundId { service, round }, policy.open(round)?);
+            let own = self.chain.of_round(id).is_some_and(|its| its.seq == config.seq);
+            own.then_some((id, open.minus_ms(ahead)))
         };
-        Some((RoundId { service, round }, policy.open(round)?.minus_ms(ahead)))
+        self.chain.from_now(now).find_map(of)
     }
 
     /// Ends a round before its time: mixes hear why, clients that are in it that they missed it.
@@ -175,6 +219,15 @@ impl Coordinator {
         let abort = round.abort(&self.signer, reason);
         self.tell_mixes(round.mixes.len(), &abort);
         self.outputs.extend(round.missed());
+        self.outputs.push_back(Output::Over(id, Ending::Aborted(reason)));
+        self.past.put(round.id, round.config, round.mixes, round.alarmed);
+    }
+
+    fn abort_all(&mut self, reason: AbortReason, which: impl Fn(&Round) -> bool) {
+        let ended = self.rounds.values().filter(|round| which(round)).map(|round| round.id);
+        for id in ended.collect::<Vec<_>>() {
+            self.abort(id, reason);
+        }
     }
 }
 
@@ -190,7 +243,7 @@ impl Machine for Coordinator {
         _: &mut dyn CryptoRng,
     ) -> Result<(), CoordinatorError> {
         match input {
-            Input::FromMix(at, Frame::Round(id, body)) => self.mix_says(id, at, body, now),
+            Input::FromMix(at, Frame::Round(id, body)) => self.mix_says(id, at, body),
             Input::FromClient(from, frame) => self.client_says(from, frame, now),
             Input::FromStore(Frame::Round(id, body)) => self.store_says(id, body),
             Input::FromMix(..) | Input::FromStore(_) => Err(CoordinatorError::Unexpected),
@@ -199,16 +252,15 @@ impl Machine for Coordinator {
                 Ok(())
             }
             Input::MixLost(at) => {
-                let needs = |round: &Round| usize::from(at) < round.mixes.len();
-                let lost: Vec<RoundId> =
-                    self.rounds.values().filter(|r| needs(r)).map(|r| r.id).collect();
-                for id in lost {
-                    self.abort(id, AbortReason::Lost);
-                }
+                self.abort_all(AbortReason::Lost, |round| usize::from(at) < round.mixes.len());
                 Ok(())
             }
             Input::StoreLost => {
                 self.give_up_on_store();
+                Ok(())
+            }
+            Input::Stop => {
+                self.abort_all(AbortReason::Shutdown, |_| true);
                 Ok(())
             }
             Input::Config(config) => {
@@ -245,7 +297,7 @@ impl fmt::Debug for Coordinator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Coordinator")
             .field("head", &self.chain.head().seq)
-            .field("clients", &self.clients.len())
+            .field("clients", &self.clients)
             .field("rounds", &self.rounds)
             .field("shelves", &self.shelves.len())
             .field("outputs", &self.outputs.len())

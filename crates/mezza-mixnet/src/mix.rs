@@ -15,6 +15,7 @@
 //! refused and changes nothing.
 
 mod accept;
+mod backward;
 mod forward;
 mod noise;
 mod round;
@@ -64,6 +65,8 @@ pub enum Input {
     Stored(RoundId),
     /// A newer config.
     Config(SignedConfig),
+    /// The program is about to end.
+    Stop,
 }
 
 /// What a mix wants done.
@@ -217,6 +220,10 @@ impl<B: Backend> Machine for Mix<B> {
             }
             Input::Stored(id) => self.signed(id),
             Input::Config(config) => Ok(self.setup.chain.accept(&config, now)?),
+            Input::Stop => {
+                self.abort_all(AbortReason::Shutdown, |_| true);
+                Ok(())
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Time, Writer};
 
 use super::{Config, SignatureSet, SignedConfig};
+use crate::RoundId;
 
 /// Why a config is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,6 +113,24 @@ impl Chain {
     /// The hash of the config in force.
     pub fn current_hash(&self, now: Time) -> Option<[u8; 32]> {
         self.begun(now).filter(|(config, _)| now < config.valid_until).map(|(_, hash)| *hash)
+    }
+
+    /// The config that a round runs under: the one in force when the round opens, whose numbers it
+    /// has. Rounds are prepared before they open, so this may be one that has not begun.
+    pub fn of_round(&self, id: RoundId) -> Option<&Config> {
+        let opens = |config: &Config| config.policy(id.service)?.1.open(id.round);
+        let numbered = self.kept.iter().rev().find(|(config, _)| {
+            config.policy(id.service).is_some_and(|(_, policy)| policy.base_round <= id.round)
+        });
+        let (config, hash) = numbered?;
+        let in_force = self.current_hash(opens(config)?) == Some(*hash);
+        in_force.then_some(config)
+    }
+
+    /// The config in force and those that begin later, in order.
+    pub fn from_now(&self, now: Time) -> impl Iterator<Item = &Config> {
+        let begun = self.kept.iter().rposition(|(config, _)| config.valid_from <= now);
+        self.kept[begun.unwrap_or(0)..].iter().map(|(config, _)| config)
     }
 
     /// The newest config, which may begin later.

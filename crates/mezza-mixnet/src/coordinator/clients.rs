@@ -1,5 +1,7 @@
 //! What clients say, and what they are told.
 
+use alloc::vec::Vec;
+
 use mezza_core::Time;
 
 use super::round::Stage;
@@ -7,6 +9,26 @@ use super::{Connection, Coordinator, CoordinatorError, Output};
 use crate::RoundId;
 use crate::wire::frame::VERSION;
 use crate::wire::{Body, Frame, MissedReason};
+
+/// Requests for configs that one connection has, for each newest config.
+const CONFIG_ASKS: u8 = 2;
+
+/// What a connection has said, so that it says nothing more often than a client needs to.
+#[derive(Default)]
+pub(super) struct Client {
+    /// When it was welcomed.
+    pub since: Option<Time>,
+    /// How often it asked for configs while the newest one had this number.
+    asked: (u64, u8),
+    /// Rounds whose buckets it fetched; of those that are still there.
+    fetched: Vec<RoundId>,
+}
+
+impl core::fmt::Debug for Client {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Client({}, {:?}, {})", self.since.is_some(), self.asked, self.fetched.len())
+    }
+}
 
 impl Coordinator {
     pub(super) fn client_says(
@@ -16,35 +38,34 @@ impl Coordinator {
         now: Time,
     ) -> Result<(), CoordinatorError> {
         match frame {
-            Frame::Hello { version, .. } => {
-                self.welcome(from, version, now);
-                Ok(())
-            }
-            Frame::FetchConfig { from: known } => {
-                self.configs(from, &known);
-                Ok(())
-            }
+            Frame::Hello { version, .. } => self.welcome(from, version, now),
+            Frame::FetchConfig { from: known } => self.configs(from, &known),
             Frame::Round(id, Body::Submit(onions)) => self.submit(from, id, &onions, now),
-            Frame::Round(id, Body::Fetch { bucket }) => {
-                self.known(from)?;
-                self.hand_out(from, id, bucket);
-                Ok(())
-            }
+            Frame::Round(id, Body::Fetch { bucket }) => self.hand_out(from, id, bucket),
             _ => Err(CoordinatorError::Unexpected),
         }
     }
 
     fn known(&self, client: Connection) -> Result<Time, CoordinatorError> {
-        self.clients.get(&client).copied().ok_or(CoordinatorError::Stranger)
+        self.clients.get(&client).and_then(|c| c.since).ok_or(CoordinatorError::Stranger)
     }
 
-    /// HELLO: from now on the client takes part in every round that is not open yet.
-    fn welcome(&mut self, client: Connection, version: u16, now: Time) {
+    /// HELLO, once: from now on the client takes part in every round that is not open yet.
+    fn welcome(
+        &mut self,
+        client: Connection,
+        version: u16,
+        now: Time,
+    ) -> Result<(), CoordinatorError> {
         if version != VERSION {
             self.outputs.push_back(Output::Close(client));
-            return;
+            return Ok(());
         }
-        self.clients.entry(client).or_insert(now);
+        let since = &mut self.clients.entry(client).or_default().since;
+        if since.is_some() {
+            return Err(CoordinatorError::TooOften);
+        }
+        *since = Some(now);
         let welcome = Frame::Welcome { head: self.chain.head_hash(), now };
         self.outputs.push_back(Output::ToClient(client, welcome));
         for round in self.rounds.values().filter(|round| now < round.open) {
@@ -55,10 +76,17 @@ impl Coordinator {
                 self.outputs.push_back(Output::ToClient(client, settings));
             }
         }
+        Ok(())
     }
 
     /// `GET_CONFIG`: what follows the config that the client has; nothing if that is unknown.
-    fn configs(&mut self, client: Connection, known: &[u8; 32]) {
+    fn configs(&mut self, client: Connection, known: &[u8; 32]) -> Result<(), CoordinatorError> {
+        let head = self.chain.head().seq;
+        let asked = &mut self.clients.entry(client).or_default().asked;
+        if *asked == (head, CONFIG_ASKS) {
+            return Err(CoordinatorError::TooOften);
+        }
+        *asked = (head, if asked.0 == head { asked.1 + 1 } else { 1 });
         let behind = match known {
             [0, rest @ ..] if *rest == [0; 31] => 0,
             known => {
@@ -72,6 +100,30 @@ impl Coordinator {
             let frame = Frame::Config { left, config: config.encode() };
             self.outputs.push_back(Output::ToClient(client, frame));
         }
+        Ok(())
+    }
+
+    /// GET, once for each round: manifest and object, or that there is none.
+    fn hand_out(
+        &mut self,
+        client: Connection,
+        id: RoundId,
+        bucket: u32,
+    ) -> Result<(), CoordinatorError> {
+        self.known(client)?;
+        let Some(answer) = self.shelves.answer(id, bucket) else {
+            let absent = Frame::Round(id, Body::Object(None));
+            self.outputs.push_back(Output::ToClient(client, absent));
+            return Ok(());
+        };
+        let fetched = &mut self.clients.entry(client).or_default().fetched;
+        if fetched.contains(&id) {
+            return Err(CoordinatorError::TooOften);
+        }
+        fetched.retain(|id| self.shelves.holds(*id));
+        fetched.push(id);
+        self.outputs.push_back(Output::Bytes(client, answer));
+        Ok(())
     }
 
     /// SUBMIT: taken once, whole and in time, or answered with the reason (MIX-28).

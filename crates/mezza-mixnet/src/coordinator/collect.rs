@@ -6,52 +6,12 @@ use alloc::vec::Vec;
 use mezza_core::Time;
 
 use super::round::{Batch, Round, Stage};
-use super::{Connection, Coordinator, CoordinatorError, Output};
+use super::shelf::Shelf;
+use super::{Coordinator, CoordinatorError, Ending, Output};
 use crate::service::{RoundId, reply_bytes};
 use crate::sign::{self, Purpose, Signature};
 use crate::wire::frame::{abort_bytes, alarm_bytes};
-use crate::wire::{AbortReason, Announcement, Body, Frame, Items, Manifest};
-
-/// Most bytes of an object in one CHUNK.
-const CHUNK_BYTES: usize = 262_000;
-/// Rounds of one service whose buckets are kept.
-const SHELVES: usize = 2;
-
-/// The buckets of one round.
-#[derive(Default)]
-pub(super) struct Shelf {
-    manifest: Option<(Manifest, Signature)>,
-    objects: Vec<Vec<u8>>,
-    /// Which bucket the store is answering about.
-    answering: usize,
-}
-
-impl Shelf {
-    pub fn bytes(&self) -> usize {
-        self.objects.iter().map(Vec::len).sum()
-    }
-
-    /// A piece of the bucket that is due; `None` if it is not the next one.
-    fn put(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Option<()> {
-        let (manifest, _) = self.manifest.as_ref()?;
-        let at = (bucket as usize).checked_sub(1).filter(|at| *at == self.answering)?;
-        let (object, entry) = (self.objects.get_mut(at)?, manifest.entries.get(at)?);
-        let end = object.len() + bytes.len();
-        if offset as usize != object.len() || end > entry.len as usize || bytes.is_empty() {
-            return None;
-        }
-        object.extend_from_slice(bytes);
-        if end == entry.len as usize {
-            manifest.holds(bucket, object).then_some(())?;
-            self.answering += 1;
-        }
-        Some(())
-    }
-
-    fn is_full(&self) -> bool {
-        self.answering == self.objects.len()
-    }
-}
+use crate::wire::{AbortReason, Announcement, Body, Frame, Items};
 
 impl Coordinator {
     pub(super) fn mix_says(
@@ -59,10 +19,9 @@ impl Coordinator {
         id: RoundId,
         at: u8,
         body: Body,
-        now: Time,
     ) -> Result<(), CoordinatorError> {
         if let Body::Alarm { position, traps, failed, signature } = body {
-            return self.alarm(id, (position, traps, failed), signature, now);
+            return self.alarm(id, (position, traps, failed), signature);
         }
         let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
         match body {
@@ -165,36 +124,29 @@ impl Coordinator {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         let Stage::Mixing(batch, _) = &mut round.stage else { return };
         let buckets = round.policy.buckets;
-        let objects = vec![Vec::new(); buckets as usize];
-        let shelf = Shelf { manifest: None, objects, answering: 0 };
-        round.stage = Stage::Fetching(core::mem::take(batch), shelf);
+        round.stage = Stage::Fetching(core::mem::take(batch), Shelf::new(buckets));
         let fetch = |bucket| Output::ToStore(Frame::Round(id, Body::Fetch { bucket }));
         self.outputs.extend((1..=buckets).map(fetch));
     }
 
+    /// What the store says about the buckets of a round that waits for them. If it is not what must
+    /// come next, the round ends without buckets: a store holds nobody up.
     pub(super) fn store_says(&mut self, id: RoundId, body: Body) -> Result<(), CoordinatorError> {
         let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
         let Stage::Fetching(_, shelf) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
-        match body {
-            Body::Object(Some((manifest, signature))) => {
-                let fits = manifest.id == id && manifest.entries.len() == shelf.objects.len();
+        let taken = match body {
+            Body::Object(Some(about)) if about.0.id == id => {
+                let config = self.chain.of_round(id).filter(|its| its.hash() == round.config);
                 let last = round.mixes.last();
-                let signed = |key| manifest.signed_by(key, &round.config, &signature);
-                if !fits || !last.is_some_and(signed) {
-                    return Err(CoordinatorError::Signature);
-                }
-                shelf.manifest = Some((manifest, signature));
+                config.zip(last).and_then(|(config, last)| shelf.describe(config, last, about))
             }
-            Body::Object(None) => self.finish(id),
-            Body::Chunk { bucket, offset, bytes } => {
-                shelf.put(bucket, offset, &bytes).ok_or(CoordinatorError::Unexpected)?;
-                if shelf.is_full() {
-                    self.finish(id);
-                }
-            }
-            _ => return Err(CoordinatorError::Unexpected),
+            Body::Chunk { bucket, offset, bytes } => shelf.put(bucket, offset, &bytes),
+            _ => None,
+        };
+        if taken.is_none() || shelf.is_full() {
+            self.finish(id);
         }
         Ok(())
     }
@@ -224,50 +176,34 @@ impl Coordinator {
             self.outputs.push_back(Output::ToClient(*owner, back));
         }
         if let Some(shelf) = shelf.filter(Shelf::is_full) {
-            self.shelves.insert(id, shelf);
-            let of_service = self.shelves.keys().filter(|other| other.service == id.service);
-            let old: Vec<RoundId> = of_service.copied().rev().skip(SHELVES).collect();
-            for old in &old {
-                self.shelves.remove(old);
-            }
+            self.shelves.put(id, shelf);
         }
+        self.outputs.push_back(Output::Over(id, Ending::Returned(users)));
+        self.past.put(id, round.config, round.mixes, round.alarmed);
     }
 
-    /// GET of a client: manifest and object, or that there is none.
-    pub(super) fn hand_out(&mut self, client: Connection, id: RoundId, bucket: u32) {
-        let mut bodies = Vec::new();
-        let at = (bucket as usize).wrapping_sub(1);
-        let shelf = self.shelves.get(&id);
-        let object = shelf.and_then(|s| Some((s.manifest.clone()?, s.objects.get(at)?)));
-        match object {
-            None => bodies.push(Body::Object(None)),
-            Some((manifest, object)) => {
-                bodies.push(Body::Object(Some(manifest)));
-                for (i, bytes) in object.chunks(CHUNK_BYTES).enumerate() {
-                    let offset = (i * CHUNK_BYTES) as u32;
-                    bodies.push(Body::Chunk { bucket, offset, bytes: bytes.to_vec() });
-                }
-            }
-        }
-        let frames = bodies.into_iter().map(|b| Output::ToClient(client, Frame::Round(id, b)));
-        self.outputs.extend(frames);
-    }
-
-    /// ALARM of a mix: shown to everybody, and no reason to stop (MIX-27). Its round may be over.
+    /// ALARM of a mix: shown to everybody, once, and no reason to stop (MIX-27). Its round may be
+    /// over.
     fn alarm(
         &mut self,
         id: RoundId,
         (position, traps, failed): (u8, u32, u32),
         signature: Signature,
-        now: Time,
     ) -> Result<(), CoordinatorError> {
-        let config = self.chain.current(now).ok_or(CoordinatorError::Unexpected)?;
-        let hash = self.rounds.get(&id).map_or_else(|| config.hash(), |round| round.config);
-        let bytes = alarm_bytes(&hash, id, position, traps, failed);
-        let key = config.mix_keys().nth(usize::from(position));
+        let (config, mixes, alarmed) = if let Some(round) = self.rounds.get_mut(&id) {
+            (&round.config, &round.mixes, &mut round.alarmed)
+        } else {
+            let over = self.past.of(id).ok_or(CoordinatorError::Unexpected)?;
+            (&over.config, &over.mixes, &mut over.alarmed)
+        };
+        let bytes = alarm_bytes(config, id, position, traps, failed);
+        let key = mixes.get(usize::from(position));
         let valid = |key| sign::verify(key, Purpose::Alarm, &[&bytes], &signature);
         if !key.is_some_and(valid) {
             return Err(CoordinatorError::Signature);
+        }
+        if !alarmed.insert(position) {
+            return Err(CoordinatorError::Unexpected);
         }
         let alarm = Body::Alarm { position, traps, failed, signature };
         self.outputs.push_back(Output::ToAll(Frame::Round(id, alarm)));

@@ -7,7 +7,7 @@ use core::fmt;
 
 use mezza_core::Time;
 
-use super::collect::Shelf;
+use super::shelf::Shelf;
 use super::{Connection, Output};
 use crate::RoundId;
 use crate::config::{Config, ServicePolicy};
@@ -19,6 +19,8 @@ use crate::wire::{AbortReason, Announcement, Body, Frame, MissedReason, Settings
 pub(super) struct Round {
     pub id: RoundId,
     pub config: [u8; 32],
+    /// Mixes that raised an alarm.
+    pub alarmed: BTreeSet<u8>,
     /// The identities of the mixes.
     pub mixes: Vec<PublicKey>,
     pub policy: ServicePolicy,
@@ -68,6 +70,7 @@ impl Round {
         Some(Self {
             id,
             config: config.hash(),
+            alarmed: BTreeSet::new(),
             mixes: config.mix_keys().copied().collect(),
             index,
             users_max: config.users_max,

@@ -10,6 +10,7 @@ use mezza_lanes::Scalar;
 
 use super::round::{Open, Own, Round, Stage};
 use super::{Mix, MixError, Output, Peer};
+use crate::RoundId;
 use crate::config::{Config, Mode, ServicePolicy};
 use crate::job::{Job, TableJob};
 use crate::limits::ROUNDS_IN_FLIGHT;
@@ -19,7 +20,6 @@ use crate::privacy::{Spent, delta};
 use crate::sign::{self, Purpose, Signature};
 use crate::wire::frame::{COORDINATOR, abort_bytes};
 use crate::wire::{AbortReason, Body, Frame, Settings};
-use crate::{RoundId, Service};
 
 /// How far the network's clock may be from ours, milliseconds.
 const CLOCK_MS: u64 = 30_000;
@@ -75,7 +75,7 @@ impl<B: Backend> Mix<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
-        let (config, policy, position) = self.place(id.service, now)?;
+        let (config, policy, position) = self.place(id)?;
         let under_way = self.rounds.keys().filter(|round| round.service == id.service);
         let used = self.setup.signed.get(&id.service).is_some_and(|last| id.round <= *last);
         if used || self.rounds.contains_key(&id) || under_way.count() >= ROUNDS_IN_FLIGHT {
@@ -106,14 +106,10 @@ impl<B: Backend> Mix<B> {
         Ok(())
     }
 
-    /// The config in force, what it says about a service, and our place in it.
-    fn place(
-        &self,
-        service: Service,
-        now: Time,
-    ) -> Result<(&Config, &ServicePolicy, u8), MixError> {
-        let config = self.setup.chain.current(now).ok_or(MixError::NoConfig)?;
-        let (_, policy) = config.policy(service).ok_or(MixError::NoConfig)?;
+    /// The config of a round, what it says about its service, and our place in it.
+    fn place(&self, id: RoundId) -> Result<(&Config, &ServicePolicy, u8), MixError> {
+        let config = self.setup.chain.of_round(id).ok_or(MixError::NoConfig)?;
+        let (_, policy) = config.policy(id.service).ok_or(MixError::NoConfig)?;
         let own = self.setup.signer.public();
         let position = config.mix_keys().position(|key| *key == own).ok_or(MixError::NoConfig)?;
         Ok((config, policy, position as u8))
@@ -127,7 +123,7 @@ impl<B: Backend> Mix<B> {
         settings: Settings,
         now: Time,
     ) -> Result<(), MixError> {
-        let (config, policy, _) = self.place(id.service, now)?;
+        let (config, policy, _) = self.place(id)?;
         let (round, own) = (self.rounds.get(&id), config.hash());
         let Some(Round { stage: Stage::Keyed(_), key, position, config: began, .. }) = round else {
             return Err(MixError::UnknownRound);

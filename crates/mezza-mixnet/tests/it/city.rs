@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use mezza_core::{Backend, Machine as _, Portable, Time};
 use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
-use mezza_mixnet::coordinator::{Coordinator, CoordinatorError, Input, Output};
+use mezza_mixnet::coordinator::{Coordinator, CoordinatorError, Ending, Input, Output};
 use mezza_mixnet::mix::{self, Peer};
 use mezza_mixnet::wire::frame::VERSION;
-use mezza_mixnet::wire::{Announcement, Body, Frame, Manifest, MissedReason};
+use mezza_mixnet::wire::{Announcement, Body, Frame, Manifest, MissedReason, Splitter};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
@@ -21,6 +21,7 @@ pub struct City<B: Backend = Portable> {
     pub told: BTreeMap<u64, Vec<Frame>>,
     pub all: Vec<Frame>,
     pub hung_up: Vec<u64>,
+    pub over: Vec<(RoundId, Ending)>,
     pub refused: Vec<CoordinatorError>,
     /// What the bucket store holds; `None`: it is away.
     pub store: Option<BTreeMap<RoundId, Stored>>,
@@ -58,6 +59,7 @@ impl<B: Backend> City<B> {
             told: BTreeMap::new(),
             all: Vec::new(),
             hung_up: Vec::new(),
+            over: Vec::new(),
             refused: Vec::new(),
             store: Some(BTreeMap::new()),
             deaf: Vec::new(),
@@ -96,8 +98,16 @@ impl<B: Backend> City<B> {
                     Output::ToClient(client, frame) => {
                         self.told.entry(client).or_default().push(frame);
                     }
+                    Output::Bytes(client, bytes) => {
+                        let told = self.told.entry(client).or_default();
+                        let (mut splitter, mut rest) = (Splitter::default(), &bytes[..]);
+                        while let Some(frame) = splitter.next(&mut rest).expect("frames") {
+                            told.push(Frame::decode(&frame).expect("our own frame"));
+                        }
+                    }
                     Output::ToAll(frame) => self.all.push(frame),
                     Output::Close(client) => self.hung_up.push(client),
+                    Output::Over(id, ending) => self.over.push((id, ending)),
                 }
             }
             let out = std::mem::take(&mut self.net.out);

@@ -1,9 +1,13 @@
 //! The coordinator, with three mixes behind it and clients in front.
 
+use mezza_core::Time;
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
-use mezza_mixnet::coordinator::{CoordinatorError, Input};
-use mezza_mixnet::mix::Peer;
-use mezza_mixnet::wire::{AbortReason, Body, Frame, MissedReason};
+use mezza_mixnet::coordinator::{CoordinatorError, Ending, Input};
+use mezza_mixnet::mix::{self, Peer};
+use mezza_mixnet::sign::Purpose;
+use mezza_mixnet::wire::bucket::Entry;
+use mezza_mixnet::wire::frame::alarm_bytes;
+use mezza_mixnet::wire::{AbortReason, Body, Frame, Manifest, MissedReason};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
@@ -39,6 +43,7 @@ fn a_round_goes_from_its_announcement_to_everybodys_replies() {
         let cell = inner[partner[at] * 272 + 16..(partner[at] + 1) * 272].to_vec();
         assert_eq!((users, opened(&reply, &back[at..=at])), (5, vec![Some(cell)]));
     }
+    assert_eq!(city.over[0], (TALK, Ending::Returned(5)));
     assert_eq!(city.refused, []);
     assert_eq!(city.net.refused, []);
 }
@@ -237,6 +242,25 @@ fn buckets_are_there_when_the_round_is_returned() {
 }
 
 #[test]
+fn a_client_asks_for_each_thing_as_often_as_a_client_does() {
+    let id = RoundId { service: Service::Call, round: 100 };
+    let mut city = City::new();
+    city.hello(1);
+    city.hello(1);
+    for _ in 0..3 {
+        city.input(Input::FromClient(2, Frame::FetchConfig { from: [0; 32] }));
+    }
+    city.until(OPEN.plus_ms(4_000));
+    for bucket in [1, 1, 2] {
+        city.input(Input::FromClient(1, Frame::Round(id, Body::Fetch { bucket })));
+    }
+    assert_eq!(city.refused, vec![CoordinatorError::TooOften; 4]);
+    let answers = |frame: &&Frame| matches!(frame, Frame::Round(_, Body::Object(_)));
+    assert_eq!(city.told[&1].iter().filter(answers).count(), 1);
+    assert_eq!(city.told[&2].len(), 2);
+}
+
+#[test]
 fn a_store_that_is_away_costs_buckets_and_no_round() {
     let id = RoundId { service: Service::Call, round: 100 };
     let mut city = City::new();
@@ -255,12 +279,108 @@ fn a_store_that_is_away_costs_buckets_and_no_round() {
         Some(if to == Peer::Store { broken(frame) } else { frame })
     }));
     city.until(OPEN.plus_ms(4_000));
-    assert_eq!(city.returned(1, id), None, "objects that differ from their manifest are not taken");
-    city.input(Input::StoreLost);
-    assert_eq!(city.returned(1, id), Some((1, Vec::new())));
+    assert_eq!(city.returned(1, id), Some((1, Vec::new())), "what is wrong holds nobody up");
     let fetch = Frame::Round(id, Body::Fetch { bucket: 1 });
     city.input(Input::FromClient(1, fetch));
     assert_eq!(city.told[&1].last(), Some(&Frame::Round(id, Body::Object(None))));
+}
+
+#[test]
+fn a_manifest_beyond_what_the_config_allows_is_not_taken() {
+    let genesis = config(3);
+    let entry = |len| Entry { len, hash: [0; 32] };
+    let manifest = |service, lens: [u32; 2]| Manifest {
+        id: RoundId { service, round: 100 },
+        entries: lens.map(entry).into(),
+    };
+    // 1,000 users and 3 mixes with 3 (20 + 48) messages at most.
+    let most = 260 * (1_000 + 3 * 3 * (20 + 48)) + 10;
+    for (lens, expected) in
+        [([4, 4], true), ([most - 4, 4], true), ([most - 3, 4], false), ([3, 4], false)]
+    {
+        assert_eq!(genesis.allows(&manifest(Service::Invitation, lens)), expected, "{lens:?}");
+    }
+    assert!(!genesis.allows(&manifest(Service::Call, [u32::MAX, u32::MAX])));
+    let one = Manifest { entries: vec![entry(4)], ..manifest(Service::Call, [4, 4]) };
+    assert!(!genesis.allows(&one), "as many buckets as the config has");
+}
+
+/// A successor of the network's config, from `begin` on.
+fn successor(city: &City, begin: Time) -> SignedConfig {
+    let genesis = city.net.config.clone();
+    let mut next = Config { seq: 1, prev: genesis.hash(), valid_from: begin, ..genesis };
+    for service in &mut next.services {
+        (service.base_round, service.base_time) = (100_000, begin);
+    }
+    let mut signed = SignedConfig::new(next);
+    signed.sign(SignatureSet::Predecessor, 0, &signer(1));
+    signed
+}
+
+#[test]
+fn rounds_go_on_without_a_gap_when_the_config_changes() {
+    let mut city = City::new();
+    city.until(OPEN);
+    // In the middle between two rounds: 102 opens before, 103 would open behind it.
+    let begin = OPEN.plus_ms(12_500);
+    let next = successor(&city, begin);
+    city.input(Input::Config(next.clone()));
+    for mix in 0..3 {
+        city.net.input(mix, mix::Input::Config(next.clone()));
+    }
+    city.until(begin.plus_ms(4_000));
+    let talk = city.all.iter().filter_map(|frame| match frame {
+        Frame::Round(id, Body::Settings(told)) if id.service == Service::Conversation => {
+            Some((id.round, told.settings.config == next.config().hash()))
+        }
+        _ => None,
+    });
+    let talk = talk.collect::<Vec<_>>();
+    let old = [100, 101, 102].map(|round| (round, false));
+    let new = [100_000, 100_001].map(|round| (round, true));
+    assert_eq!(talk, [&old[..], &new].concat());
+    assert_eq!((&city.refused[..], &city.net.refused[..]), (&[][..], &[][..]));
+}
+
+#[test]
+fn mix_27_an_alarm_is_shown_once_also_after_its_round_and_its_config() {
+    let mut city = City::new();
+    let old = city.net.config.hash();
+    city.until(OPEN.plus_ms(4_000));
+    assert!(city.entry.rounds().all(|id| id != TALK), "it is over");
+    let begin = OPEN.plus_ms(12_500);
+    let next = successor(&city, begin);
+    city.input(Input::Config(next));
+    city.until(begin.plus_ms(1_000));
+    let alarm = |position: u8, by: u8| {
+        let bytes = alarm_bytes(&old, TALK, position, 40, 1);
+        let signature = signer(by).sign(Purpose::Alarm, &[&bytes]);
+        let body = Body::Alarm { position, traps: 40, failed: 1, signature };
+        Input::FromMix(position, Frame::Round(TALK, body))
+    };
+    city.refused.clear();
+    for input in [alarm(1, 51), alarm(1, 51), alarm(0, 51), alarm(0, 50)] {
+        city.input(input);
+    }
+    assert_eq!(city.refused, [CoordinatorError::Unexpected, CoordinatorError::Signature]);
+    let shown = city.all.iter().filter(|f| matches!(f, Frame::Round(TALK, Body::Alarm { .. })));
+    assert_eq!(shown.count(), 2);
+}
+
+#[test]
+fn mix_29_a_stop_ends_every_round() {
+    let mut city = City::new();
+    city.hello(1);
+    city.until(OPEN.plus_ms(100));
+    city.submit(1, TALK, &[7; 416]);
+    city.input(Input::Stop);
+    assert_eq!(city.missed(1), [MissedReason::Aborted]);
+    assert_eq!(city.over[0], (TALK, Ending::Aborted(AbortReason::Shutdown)));
+    assert_eq!(city.entry.rounds().count(), 0);
+    assert!(city.net.mixes.iter().all(|mix| mix.rounds().next().is_none()));
+    city.until(OPEN.plus_ms(1_000));
+    city.net.input(1, mix::Input::Stop);
+    assert_eq!(city.net.mixes[1].rounds().count(), 0);
 }
 
 #[test]

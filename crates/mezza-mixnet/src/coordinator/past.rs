@@ -1,0 +1,51 @@
+//! Rounds that are over: an alarm of a mix comes when its traps are checked, which is later.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::sign::PublicKey;
+use crate::{RoundId, Service};
+
+/// Rounds of one service that are remembered.
+const ROUNDS: usize = 16;
+
+/// What is known of a round that is over.
+pub(super) struct Over {
+    pub config: [u8; 32],
+    pub mixes: Vec<PublicKey>,
+    /// Mixes that raised an alarm.
+    pub alarmed: BTreeSet<u8>,
+}
+
+/// The last rounds of each service.
+pub(super) struct Past(BTreeMap<RoundId, Over>);
+
+impl Past {
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    pub fn put(
+        &mut self,
+        id: RoundId,
+        config: [u8; 32],
+        mixes: Vec<PublicKey>,
+        alarmed: BTreeSet<u8>,
+    ) {
+        self.0.insert(id, Over { config, mixes, alarmed });
+        forget_old(&mut self.0, id.service, ROUNDS);
+    }
+
+    pub fn of(&mut self, id: RoundId) -> Option<&mut Over> {
+        self.0.get_mut(&id)
+    }
+}
+
+/// Drops all but the last `kept` rounds of a service.
+pub(super) fn forget_old<T>(rounds: &mut BTreeMap<RoundId, T>, service: Service, kept: usize) {
+    let of_service = rounds.keys().filter(|id| id.service == service);
+    let old: Vec<RoundId> = of_service.copied().rev().skip(kept).collect();
+    for id in old {
+        rounds.remove(&id);
+    }
+}

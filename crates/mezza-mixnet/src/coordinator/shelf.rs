@@ -1,0 +1,120 @@
+//! Buckets at the entry: fetched once from the store, handed out from memory.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::past::forget_old;
+use crate::RoundId;
+use crate::config::Config;
+use crate::sign::{PublicKey, Signature};
+use crate::wire::{Body, Frame, Manifest};
+
+/// Most bytes of an object in one CHUNK.
+const CHUNK_BYTES: usize = 262_000;
+/// Rounds of one service whose buckets are kept.
+const SHELVES: usize = 2;
+
+/// The buckets of one round on their way from the store.
+pub(super) struct Shelf {
+    manifest: Option<(Manifest, Signature)>,
+    objects: Vec<Vec<u8>>,
+    /// Which bucket the store is answering about.
+    answering: usize,
+}
+
+impl Shelf {
+    pub fn new(buckets: u32) -> Self {
+        Self { manifest: None, objects: vec![Vec::new(); buckets as usize], answering: 0 }
+    }
+
+    /// Bytes that are there.
+    pub fn bytes(&self) -> usize {
+        self.objects.iter().map(Vec::len).sum()
+    }
+
+    /// The manifest, once for each bucket: the last mix signed it, and it promises no more than the
+    /// config allows. `None` if not so.
+    pub fn describe(
+        &mut self,
+        config: &Config,
+        last: &PublicKey,
+        (manifest, signature): (Manifest, Signature),
+    ) -> Option<()> {
+        if let Some(known) = &self.manifest {
+            return (known.0 == manifest && known.1 == signature).then_some(());
+        }
+        let signed = manifest.signed_by(last, &config.hash(), &signature);
+        (signed && config.allows(&manifest)).then_some(())?;
+        self.manifest = Some((manifest, signature));
+        Some(())
+    }
+
+    /// A piece of the bucket that is due; `None` if it is not the next one.
+    pub fn put(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Option<()> {
+        let (manifest, _) = self.manifest.as_ref()?;
+        let at = (bucket as usize).checked_sub(1).filter(|at| *at == self.answering)?;
+        let (object, entry) = (self.objects.get_mut(at)?, manifest.entries.get(at)?);
+        let end = object.len() + bytes.len();
+        if offset as usize != object.len() || end > entry.len as usize || bytes.is_empty() {
+            return None;
+        }
+        object.extend_from_slice(bytes);
+        if end == entry.len as usize {
+            manifest.holds(bucket, object).then_some(())?;
+            self.answering += 1;
+        }
+        Some(())
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.answering == self.objects.len()
+    }
+
+    /// The answer about each bucket, as bytes that all clients share.
+    fn answers(self, id: RoundId) -> Option<Vec<Arc<[u8]>>> {
+        let manifest = self.manifest?;
+        let answer =
+            |(object, bucket): (Vec<u8>, u32)| {
+                let head = Body::Object(Some(manifest.clone()));
+                let chunks = object.chunks(CHUNK_BYTES).zip(0_u32..).map(|(bytes, at)| {
+                    Body::Chunk { bucket, offset: at * CHUNK_BYTES as u32, bytes: bytes.to_vec() }
+                });
+                let frames = core::iter::once(head).chain(chunks);
+                let bytes = frames.map(|body| Frame::Round(id, body).encode().ok());
+                Some(bytes.collect::<Option<Vec<_>>>()?.concat().into())
+            };
+        self.objects.into_iter().zip(1..).map(answer).collect()
+    }
+}
+
+/// The buckets of the last rounds of each service.
+pub(super) struct Shelves(BTreeMap<RoundId, Vec<Arc<[u8]>>>);
+
+impl Shelves {
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Keeps a full shelf.
+    pub fn put(&mut self, id: RoundId, shelf: Shelf) {
+        if let Some(answers) = shelf.answers(id) {
+            self.0.insert(id, answers);
+            forget_old(&mut self.0, id.service, SHELVES);
+        }
+    }
+
+    /// The answer about a bucket, from 1.
+    pub fn answer(&self, id: RoundId, bucket: u32) -> Option<Arc<[u8]>> {
+        self.0.get(&id)?.get((bucket as usize).checked_sub(1)?).cloned()
+    }
+
+    pub fn holds(&self, id: RoundId) -> bool {
+        self.0.contains_key(&id)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
