@@ -1,5 +1,6 @@
-//! TLS 1.3 between a client and a relay: the relay proves one Ed25519 key as a raw public key
-//! (RFC 7250), the client knows that key beforehand and stays anonymous.
+//! TLS 1.3 between a client and a relay, and on the links of a mixnet: the server proves one Ed25519
+//! key as a raw public key (RFC 7250), the client knows that key beforehand. Clients stay anonymous;
+//! servers of a mixnet that dial one another prove their keys, too.
 //!
 //! There are no certificates, no names (no SNI), no tickets, no resumption and no early data:
 //! nothing that would let two connections of one client be told to belong together, and nobody
@@ -7,15 +8,18 @@
 
 mod client;
 mod identity;
+mod peers;
 mod server;
 
-pub use client::{Pin, client_config};
+pub use client::{Pin, client_config, link_client_config};
 pub use identity::{Fingerprint, Identity, IdentityError, fingerprint};
-pub use server::server_config;
+pub use peers::{Keys, peer_key};
+pub use server::{link_server_config, server_config};
 
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::CertificateDer;
 
 /// What an Ed25519 `SubjectPublicKeyInfo` (RFC 8410) has before its 32 key bytes.
 const SPKI_HEAD: [u8; 12] =
@@ -24,4 +28,9 @@ const SPKI_HEAD: [u8; 12] =
 /// The one TLS provider of this program.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
+}
+
+/// The Ed25519 key that stands where others have a certificate.
+fn raw_key(end_entity: &CertificateDer<'_>) -> Option<[u8; 32]> {
+    end_entity.strip_prefix(&SPKI_HEAD)?.try_into().ok()
 }

@@ -9,7 +9,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use mixnet::{Accounting, Mixnet, MixnetConfig, Privacy, ServiceName};
+pub use mixnet::{
+    Accounting, Floor, Identity, Mixnet, MixnetBucket, MixnetConfig, MixnetEntry, MixnetLoad,
+    MixnetMix, Privacy, ServiceName,
+};
 pub use ratchet::{Ratchet, RatchetNumber, RatchetSuite};
 pub use relay::{Relay, RelayWhat};
 

@@ -1,7 +1,9 @@
 //! `mezza mixnet`: keys, configs and servers of a mixnet.
 
 mod config;
+mod load;
 mod privacy;
+mod serve;
 
 use data_encoding::HEXLOWER;
 use serde_json::json;
@@ -25,5 +27,9 @@ pub fn mixnet(desk: &Desk, what: &Mixnet) -> Result<Exit, Fault> {
         }
         Mixnet::Config { what } => config::config(desk.out, what),
         Mixnet::Privacy(asked) => privacy::privacy(desk.out, asked),
+        Mixnet::Entry(asked) => serve::entry(desk, asked),
+        Mixnet::Mix(asked) => serve::mix(desk, asked),
+        Mixnet::Bucket(asked) => serve::bucket(desk, asked),
+        Mixnet::Load(asked) => load::load(desk, asked),
     }
 }

@@ -58,7 +58,7 @@ fn flags(serve: &Serve, observe: bool) -> Vec<(&'static str, String)> {
 }
 
 /// Reads the settings and starts the log.
-fn settings(desk: &Desk, flags: &[(&'static str, String)]) -> Result<Settings, Fault> {
+pub(super) fn settings(desk: &Desk, flags: &[(&'static str, String)]) -> Result<Settings, Fault> {
     let config: Config = desk.config(flags)?;
     let level = LevelFilter::from_str(&config.settings.log).map_err(|_| {
         let text = "the setting `log` is no level";
@@ -73,13 +73,13 @@ fn settings(desk: &Desk, flags: &[(&'static str, String)]) -> Result<Settings, F
 
 /// Where many clients are served. A node has one person: there, waking another thread for each
 /// step of a note costs more than the step.
-fn two_threads() -> Builder {
+pub(super) fn two_threads() -> Builder {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2);
     builder
 }
 
-fn block_on<T>(
+pub(super) fn block_on<T>(
     mut builder: Builder,
     work: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {

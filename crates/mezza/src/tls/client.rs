@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mezza_messenger::relay_wire::ALPN;
-use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::version::TLS13;
@@ -12,12 +12,13 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, PeerIncompatible, SignatureScheme,
 };
 
-use super::{SPKI_HEAD, provider};
+use super::{Identity, provider, raw_key};
 
 /// Accepts exactly one Ed25519 key, and remembers the key it was shown.
 #[derive(Debug)]
 pub struct Pin {
-    key: [u8; 32],
+    /// `None`: any key.
+    key: Option<[u8; 32]>,
     shown: Mutex<Option<[u8; 32]>>,
     provider: Arc<CryptoProvider>,
 }
@@ -25,13 +26,23 @@ pub struct Pin {
 impl Pin {
     /// A pin on the key of a card.
     pub fn new(key: [u8; 32]) -> Arc<Self> {
+        Self::of(Some(key))
+    }
+
+    /// Any Ed25519 key: for the one connection over which a network's configs come, which prove
+    /// themselves (MIX-1).
+    pub fn any() -> Arc<Self> {
+        Self::of(None)
+    }
+
+    fn of(key: Option<[u8; 32]>) -> Arc<Self> {
         Arc::new(Self { key, shown: Mutex::new(None), provider: provider() })
     }
 
     /// The key that the other side showed, if it was an Ed25519 key and not the pinned one.
     pub fn other_key(&self) -> Option<[u8; 32]> {
         let shown = *self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.filter(|key| *key != self.key)
+        shown.filter(|key| self.key.is_some_and(|pinned| *key != pinned))
     }
 }
 
@@ -39,12 +50,27 @@ impl Pin {
 ///
 /// Made anew for each connection, so that no state passes from one to the next.
 pub fn client_config(pin: Arc<Pin>) -> Result<Arc<ClientConfig>, Error> {
-    let mut config = ClientConfig::builder_with_provider(pin.provider.clone())
+    link_client_config(pin, ALPN, None)
+}
+
+/// The same for another protocol name. With `own` this side proves a key as well.
+pub fn link_client_config(
+    pin: Arc<Pin>,
+    protocol: &[u8],
+    own: Option<&Identity>,
+) -> Result<Arc<ClientConfig>, Error> {
+    let builder = ClientConfig::builder_with_provider(pin.provider.clone())
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(pin)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![ALPN.to_vec()];
+        .with_custom_certificate_verifier(pin);
+    let mut config = match own {
+        None => builder.with_no_client_auth(),
+        Some(own) => {
+            let resolver = AlwaysResolvesClientRawPublicKeys::new(own.certified()?);
+            builder.with_client_cert_resolver(Arc::new(resolver))
+        }
+    };
+    config.alpn_protocols = vec![protocol.to_vec()];
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
     config.enable_early_data = false;
@@ -60,12 +86,9 @@ impl ServerCertVerifier for Pin {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let key = end_entity
-            .strip_prefix(&SPKI_HEAD)
-            .and_then(|key| <[u8; 32]>::try_from(key).ok())
-            .ok_or(CertificateError::BadEncoding)?;
+        let key = raw_key(end_entity).ok_or(CertificateError::BadEncoding)?;
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
-        if key == self.key {
+        if self.key.is_none_or(|pinned| key == pinned) {
             Ok(ServerCertVerified::assertion())
         } else {
             Err(CertificateError::ApplicationVerificationFailure.into())

@@ -1,22 +1,45 @@
-//! The relay's side of TLS.
+//! The server's side of TLS.
 
 use std::sync::Arc;
 
 use mezza_messenger::relay_wire::ALPN;
-use rustls::ServerConfig;
-use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoClientAuth, NoServerSessionStorage};
 use rustls::version::TLS13;
+use rustls::{Error, ServerConfig};
 
-use super::{Identity, provider};
+use super::{Identity, Keys, provider};
 
-/// TLS 1.3 alone, one raw public key, ALPN `mezza-relay/1`, nothing to resume with.
-pub fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>, rustls::Error> {
+/// TLS 1.3 alone, one raw public key, ALPN `mezza-relay/1`, nothing to resume with; clients stay
+/// anonymous.
+pub fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
+    config(identity, &[ALPN], Arc::new(NoClientAuth {}))
+}
+
+/// The same for other protocol names. With `peers` only who proves one of these keys comes in.
+pub fn link_server_config(
+    identity: &Identity,
+    protocols: &[&[u8]],
+    peers: Option<Arc<Keys>>,
+) -> Result<Arc<ServerConfig>, Error> {
+    let clients: Arc<dyn ClientCertVerifier> = match peers {
+        Some(keys) => keys,
+        None => Arc::new(NoClientAuth {}),
+    };
+    config(identity, protocols, clients)
+}
+
+fn config(
+    identity: &Identity,
+    protocols: &[&[u8]],
+    clients: Arc<dyn ClientCertVerifier>,
+) -> Result<Arc<ServerConfig>, Error> {
     let resolver = AlwaysResolvesServerRawPublicKeys::new(identity.certified()?);
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])?
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients)
         .with_cert_resolver(Arc::new(resolver));
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(Arc::new(config))

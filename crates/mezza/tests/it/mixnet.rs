@@ -1,3 +1,6 @@
 //! The mixnet's servers and their commands.
 
 mod guardians;
+mod links;
+mod processes;
+mod town;

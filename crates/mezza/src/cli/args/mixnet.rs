@@ -1,5 +1,6 @@
 //! `mezza mixnet`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -21,6 +22,108 @@ pub enum Mixnet {
     },
     /// How much noise a promise takes, or what promise a noise keeps
     Privacy(Privacy),
+    /// Run an entry: clock, announcer and concentrator
+    Entry(MixnetEntry),
+    /// Run a mix
+    Mix(MixnetMix),
+    /// Run a bucket store
+    Bucket(MixnetBucket),
+    /// Simulate users, one connection each, and check every reply
+    Load(MixnetLoad),
+}
+
+/// Who a server is.
+#[derive(Args)]
+pub struct Identity {
+    /// The config; later ones of the same network behind the first, oldest first
+    #[arg(long = "config", value_name = "FILE", required = true)]
+    pub configs: Vec<PathBuf>,
+    /// The key of this server
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// The port of the metrics on loopback, 0 for none; else 7110 and the position for a mix, 7118
+    /// for an entry, 7119 for a bucket store
+    #[arg(long, value_name = "PORT")]
+    pub metrics: Option<u16>,
+}
+
+/// `mezza mixnet entry`.
+#[derive(Args)]
+pub struct MixnetEntry {
+    /// Who it is
+    #[command(flatten)]
+    pub identity: Identity,
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: SocketAddr,
+    /// Connections per IPv4 /24 or IPv6 /48; an IPv4 address may have a quarter; 0: no limit
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub per_prefix: u32,
+    /// End after the first conversation round
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// `mezza mixnet mix`.
+#[derive(Args)]
+pub struct MixnetMix {
+    /// Who it is
+    #[command(flatten)]
+    pub identity: Identity,
+    /// Where to listen; else all addresses, at the port of the config
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// The least noise that this mix signs for
+    #[arg(long, value_enum, default_value_t = Floor::Standard)]
+    pub min_noise: Floor,
+    /// Threads for heavy work; else one for each core
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}
+
+/// `--min-noise`.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Floor {
+    /// The odds factor 2 over 240,000 conversation rounds
+    Standard,
+    /// The odds factor 10
+    Relaxed,
+    /// Whatever the config says: for demonstrations
+    None,
+}
+
+/// `mezza mixnet bucket`.
+#[derive(Args)]
+pub struct MixnetBucket {
+    /// Who it is
+    #[command(flatten)]
+    pub identity: Identity,
+    /// The folder of the buckets
+    #[arg(long)]
+    pub dir: PathBuf,
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: SocketAddr,
+}
+
+/// `mezza mixnet load`.
+#[derive(Args)]
+pub struct MixnetLoad {
+    /// The network: mezza-net:1:HASH@host:port
+    #[arg(long, value_name = "URI")]
+    pub network: String,
+    /// How many users
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub users: u32,
+    /// Which part of them talks, in pairs, 0 to 1
+    #[arg(long, default_value_t = 0.5, value_parser = part)]
+    pub conversing: f64,
+    /// How many rounds
+    #[arg(long, default_value_t = 10)]
+    pub rounds: u32,
+    /// Open every reply and look what is in it
+    #[arg(long)]
+    pub verify: bool,
 }
 
 /// `mezza mixnet config`.
@@ -109,6 +212,12 @@ pub enum Accounting {
     Rdp,
     /// Laplace, the paper's composition
     Paper,
+}
+
+/// A number from 0 to 1.
+fn part(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|n| (0.0..=1.0).contains(n));
+    number.ok_or_else(|| "write a number from 0 to 1".into())
 }
 
 /// A number above zero.

@@ -1,0 +1,121 @@
+//! `mezza mixnet entry|mix|bucket`: servers that run until Ctrl-C or SIGTERM.
+
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread::available_parallelism;
+
+use data_encoding::HEXLOWER;
+use mezza_mixnet::mix::Floor;
+use serde_json::json;
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+
+use crate::cli::Desk;
+use crate::cli::args::{self, Identity, MixnetBucket, MixnetEntry, MixnetMix};
+use crate::cli::serve::{block_on, settings, two_threads};
+use crate::exit::{Exit, Fault};
+use crate::mixnet::key::Key;
+use crate::mixnet::network::Network;
+use crate::mixnet::server::Running;
+use crate::mixnet::signed::Signed;
+use crate::mixnet::{bucket, entry, metrics, mix, process};
+use crate::node::now;
+use crate::station::until_stopped;
+
+/// `mezza mixnet entry`
+pub fn entry(desk: &Desk, asked: &MixnetEntry) -> Result<Exit, Fault> {
+    settings(desk, &[])?;
+    let (network, key) = load(&asked.identity)?;
+    let options = entry::Options {
+        network,
+        key,
+        listen: asked.listen,
+        per_prefix: asked.per_prefix,
+        once: asked.once,
+        metrics: asked.identity.metrics.unwrap_or(metrics::ENTRY_PORT),
+    };
+    // Thousands of connections: all cores.
+    let threads = Builder::new_multi_thread();
+    block_on(threads, run(desk, "entry", |stop| entry::start(options, stop)))
+}
+
+/// `mezza mixnet mix`
+pub fn mix(desk: &Desk, asked: &MixnetMix) -> Result<Exit, Fault> {
+    settings(desk, &[])?;
+    process::keep_secrets()?;
+    let (network, key) = load(&asked.identity)?;
+    let signed = Signed::beside(&asked.identity.key)?;
+    let listen = asked.listen.map_or_else(|| of_config(&network, &key), Ok)?;
+    let options = mix::Options {
+        network,
+        key,
+        listen,
+        floor: match asked.min_noise {
+            args::Floor::Standard => Floor::STANDARD,
+            args::Floor::Relaxed => Floor::RELAXED,
+            args::Floor::None => Floor::None,
+        },
+        threads: asked.threads.map_or_else(cores, usize::from),
+        signed,
+        metrics: asked.identity.metrics,
+    };
+    block_on(two_threads(), run(desk, "mix", |stop| mix::start(options, stop)))
+}
+
+/// `mezza mixnet bucket`
+pub fn bucket(desk: &Desk, asked: &MixnetBucket) -> Result<Exit, Fault> {
+    settings(desk, &[])?;
+    let (network, key) = load(&asked.identity)?;
+    let options = bucket::Options {
+        network,
+        key,
+        listen: asked.listen,
+        dir: asked.dir.clone(),
+        metrics: asked.identity.metrics.unwrap_or(metrics::BUCKET_PORT),
+    };
+    block_on(two_threads(), run(desk, "bucket", |stop| bucket::start(options, stop)))
+}
+
+fn load(identity: &Identity) -> Result<(Network, Key), Fault> {
+    let key = Key::load(&identity.key)?;
+    Ok((Network::load(identity.configs.iter().map(AsRef::as_ref))?, key))
+}
+
+/// All addresses, at the port under which the config knows this mix.
+fn of_config(network: &Network, key: &Key) -> Result<SocketAddr, Fault> {
+    let config = network.chain.current(now()).unwrap_or(network.chain.head());
+    let own = config.mixes.iter().find(|mix| mix.server.key == key.public());
+    let port = own.and_then(|mix| mix.server.address.rsplit_once(':')?.1.parse().ok());
+    let port: u16 = port.ok_or_else(|| {
+        let text = "mix: this key is no mix of the config";
+        Fault::new(Exit::Config, text, "use the key whose public half stands there")
+    })?;
+    Ok((Ipv4Addr::UNSPECIFIED, port).into())
+}
+
+fn cores() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs a server until it is told to stop, or cannot go on.
+async fn run<S: Future<Output = Result<Running, Fault>>>(
+    desk: &Desk,
+    role: &'static str,
+    start: impl FnOnce(watch::Receiver<bool>) -> S,
+) -> Result<Exit, Fault> {
+    let (stop, stopped) = watch::channel(false);
+    let running = start(stopped).await?;
+    let (address, key) = (running.address, HEXLOWER.encode(&running.key));
+    let value = json!({ "event": role, "address": address, "key": key });
+    desk.out.either(&value, format!("{role:<8} {address}   key {key}"));
+    let ended = running.wait();
+    tokio::pin!(ended);
+    tokio::select! {
+        ended = &mut ended => ended,
+        signal = until_stopped(stop.subscribe()) => {
+            signal?;
+            let _ = stop.send(true);
+            ended.await
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! How a client gets to the entry: first the configs over a connection with any key, verified up
+//! to the pin; then one with the key that they name (MIX-1).
+
+use std::time::Duration;
+
+use mezza_mixnet::config::{Chain, SignedConfig};
+use mezza_mixnet::wire::{Frame, Splitter};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
+
+use super::link::{self, DialError, dial};
+use super::network::refused;
+use super::uri::NetworkUri;
+use crate::exit::{Exit, Fault};
+use crate::node::now;
+use crate::tls::Pin;
+
+/// Time for the configs.
+const JOIN: Duration = Duration::from_secs(20);
+/// Configs of one network at most; one a month makes 300 in 25 years.
+const CONFIGS_MAX: usize = 1_024;
+/// Bytes read at once.
+const READ_BYTES: usize = 4_096;
+
+/// Gets the configs of a network and checks them from the pin to the newest.
+///
+/// # Errors
+/// 69 if the entry cannot be reached, 1 if what it gives is not this network's, 78 if no config is
+/// in force.
+pub async fn join(uri: &NetworkUri) -> Result<Chain, Fault> {
+    let configs = timeout(JOIN, configs(&uri.address)).await;
+    let configs = configs.ok().and_then(Result::ok).ok_or_else(|| {
+        let text = format!("join: the entry at {} does not answer", uri.address);
+        Fault::new(Exit::Unreachable, text, "check the address, and that you are online")
+    })?;
+    let differs = || {
+        Fault::new(
+            Exit::No,
+            "join: config hash differs from the link you opened; the link or the server is wrong",
+            "get the link again from a person you trust",
+        )
+    };
+    let (genesis, later) = configs.split_first().ok_or_else(differs)?;
+    if genesis.config().hash() != uri.genesis {
+        return Err(differs());
+    }
+    let mut chain = Chain::begin(&uri.genesis, genesis).map_err(refused)?;
+    for config in later {
+        chain.accept(config, now()).map_err(refused)?;
+    }
+    if chain.current(now()).is_none() {
+        let text = "join: no config of this network is in force now";
+        return Err(Fault::new(Exit::Config, text, "set the clock, or ask the guardians for one"));
+    }
+    Ok(chain)
+}
+
+/// `GET_CONFIG` from genesis on, and all that comes. Nothing else is taken on this connection.
+async fn configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
+    let mut stream = dial(address, link::CLIENT, Pin::any(), None).await?;
+    let ask = Frame::FetchConfig { from: [0; 32] }.encode().map_err(|_| DialError::Refused)?;
+    stream.write_all(&ask).await?;
+    stream.flush().await?;
+    let (mut splitter, mut buffer) = (Splitter::default(), vec![0; READ_BYTES]);
+    let mut configs = Vec::new();
+    loop {
+        let count = stream.read(&mut buffer).await?;
+        if count == 0 {
+            return Err(DialError::Refused);
+        }
+        let mut input = &buffer[..count];
+        while let Some(bytes) = splitter.next(&mut input).map_err(|_| DialError::Refused)? {
+            let Ok(Frame::Config { left, config }) = Frame::decode(&bytes) else {
+                return Err(DialError::Refused);
+            };
+            configs.push(SignedConfig::decode(&config).map_err(|_| DialError::Refused)?);
+            if left == 0 {
+                return Ok(configs);
+            }
+            if configs.len() >= CONFIGS_MAX {
+                return Err(DialError::Refused);
+            }
+        }
+    }
+}
+
+/// A connection with the entry of the config in force, which proved its key.
+///
+/// # Errors
+/// [`DialError`].
+pub async fn connect(chain: &Chain) -> Result<TlsStream<TcpStream>, DialError> {
+    let entry = &chain.current(now()).unwrap_or(chain.head()).coordinator;
+    dial(&entry.address, link::CLIENT, Pin::new(entry.key), None).await
+}

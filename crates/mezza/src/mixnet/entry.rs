@@ -1,0 +1,378 @@
+//! The role `entry`: clock, announcer and concentrator. One task owns the coordinator.
+//!
+//! ```text
+//! clients ==TLS==> a task each --> +------+ ==control==> every mix
+//!                                  | task | ==data=====> first mix
+//! clients <== outbox of each <==== +------+ ==store====> bucket store
+//! ```
+
+mod doors;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mezza_core::Machine as _;
+use mezza_mixnet::config::{Config, Server};
+use mezza_mixnet::coordinator::{Connection, Coordinator, Ending, Input, Output};
+use mezza_mixnet::wire::{Body, Frame};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio_rustls::TlsAcceptor;
+
+use super::key::Key;
+use super::link::{self, CLIENT_FRAMES_MAX, Change, News, Parcel, Size, Table, Target, carry};
+use super::metrics::{self, Count, Metrics};
+use super::network::Network;
+use super::process;
+use super::server::{self, EVENTS_MAX, LEAVE, Next, Running};
+use crate::exit::{Exit, Fault};
+use crate::node::now;
+use crate::rng::OsRng;
+use crate::tls::{Identity, link_server_config};
+use doors::Doors;
+
+/// Connections beyond the clients: links, and those that come for a config.
+const SPARE: u64 = 64;
+/// How long a connection may be without HELLO.
+const UNSEEN: Duration = Duration::from_secs(60);
+/// How long `--once` waits for the mixes.
+const ONCE: Duration = Duration::from_secs(10);
+
+/// How to run an entry.
+#[derive(Debug)]
+pub struct Options {
+    /// The configs.
+    pub network: Network,
+    /// The identity that the config names.
+    pub key: Key,
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Connections per /24 or /48; a quarter of it per IPv4 address; 0: no limit.
+    pub per_prefix: u32,
+    /// End after the first conversation round that was returned.
+    pub once: bool,
+    /// The port of the metrics; 0: none.
+    pub metrics: u16,
+}
+
+/// Whom the entry has links with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Line {
+    /// A mix: keys, signatures, aborts, alarms.
+    Control(u8),
+    /// The first mix: batches.
+    Data,
+    /// The bucket store.
+    Store,
+}
+
+/// What the task takes in.
+enum Event {
+    Line(Line, u64, News),
+    Client(Connection, News),
+}
+
+/// Starts an entry. It runs until `stop` turns true; then its rounds are ended.
+///
+/// # Errors
+/// A key that is not the config's, an address that cannot be had, too few files.
+pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Running, Fault> {
+    let Options { network, key, listen, per_prefix, once, metrics: port } = options;
+    let config = network.chain.current(now()).unwrap_or(network.chain.head()).clone();
+    let public = key.public();
+    if config.coordinator.key != public {
+        let text = "entry: this key is not that of the config's coordinator";
+        return Err(Fault::new(Exit::Config, text, "use the key whose public half stands there"));
+    }
+    let most = u64::from(config.users_max) + SPARE;
+    process::room_for_files(most)?;
+    let listener = server::bind(listen).await?;
+    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
+    let (events, queue) = mpsc::channel(EVENTS_MAX);
+    let counts = Arc::new(Metrics::default());
+    metrics::serve(Arc::clone(&counts), port).await;
+
+    let identity = Arc::new(key.identity()?);
+    let tls = link_server_config(&identity, &[link::CLIENT], None)
+        .map_err(|_| Fault::bug("TLS refuses our settings"))?;
+    let door = (listener, TlsAcceptor::from(tls));
+    let doors = Doors::new(per_prefix, most as usize);
+    tokio::spawn(let_in(door, doors, events.clone(), Arc::clone(&counts)));
+    lines(&config, &identity, &events);
+    tracing::info!("entry runs");
+    let shell = Shell {
+        machine: Coordinator::new(key.signer(), network.chain, network.archive),
+        mixes: config.mixes.len() as u8,
+        lines: Table::default(),
+        clients: Table::default(),
+        unseen: VecDeque::new(),
+        begun: Instant::now(),
+        once,
+        returned: false,
+        metrics: counts,
+    };
+    Ok(Running { address, key: public, task: tokio::spawn(shell.run(queue, stop)) })
+}
+
+/// Dials every mix, the first one twice, and the bucket store.
+fn lines(config: &Config, identity: &Arc<Identity>, events: &mpsc::Sender<Event>) {
+    let dial = |line: Line, name: String, server: &Server, protocol| {
+        let target = Target { name, server: server.clone(), protocol };
+        let event = move |link, news| Event::Line(line, link, news);
+        tokio::spawn(link::keep(target, Arc::clone(identity), events.clone(), event));
+    };
+    for (mix, at) in config.mixes.iter().zip(0_u8..) {
+        dial(Line::Control(at), format!("mix {at}"), &mix.server, link::CONTROL);
+    }
+    if let Some(first) = config.mixes.first() {
+        dial(Line::Data, "mix 0".into(), &first.server, link::DATA);
+    }
+    dial(Line::Store, "bucket store".into(), &config.bucket, link::STORE);
+}
+
+/// Takes in clients until the machine is gone.
+async fn let_in(
+    (listener, tls): (TcpListener, TlsAcceptor),
+    doors: Arc<Doors>,
+    events: mpsc::Sender<Event>,
+    metrics: Arc<Metrics>,
+) {
+    loop {
+        let (socket, peer) = tokio::select! {
+            () = events.closed() => return,
+            accepted = server::accept(&listener) => accepted,
+        };
+        let Some(ticket) = doors.enter(peer.ip()) else {
+            metrics.count(Count::TurnedAway);
+            continue;
+        };
+        let (tls, events, metrics) = (tls.clone(), events.clone(), Arc::clone(&metrics));
+        tokio::spawn(async move {
+            let _ticket = ticket;
+            let Some(stream) = server::secure(&tls, socket).await else { return };
+            if stream.get_ref().1.alpn_protocol() != Some(link::CLIENT) {
+                return;
+            }
+            let client = link::number();
+            let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
+            if events.send(Event::Client(client, News::Up(outbox))).await.is_err() {
+                return;
+            }
+            let frame = |frame| Event::Client(client, News::Frame(frame));
+            let end = carry(stream, Size::Short, parcels, &events, frame).await;
+            if end.is_mischief() {
+                metrics.count(Count::Malformed);
+                tracing::warn!(%end, "a client was hung up on");
+            }
+            let _ = events.send(Event::Client(client, News::Down)).await;
+        });
+    }
+}
+
+/// The machine and all that its outputs go to.
+struct Shell {
+    machine: Coordinator,
+    mixes: u8,
+    lines: Table<Line>,
+    clients: Table<Connection>,
+    /// Connections without HELLO, and since when.
+    unseen: VecDeque<(Instant, Connection)>,
+    begun: Instant,
+    once: bool,
+    returned: bool,
+    metrics: Arc<Metrics>,
+}
+
+impl Shell {
+    async fn run(
+        mut self,
+        mut events: mpsc::Receiver<Event>,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<Exit, Fault> {
+        loop {
+            match server::next(&mut events, self.machine.deadline(), &mut stop).await {
+                Next::Event(Event::Line(line, link, news)) => self.hear(line, link, news),
+                Next::Event(Event::Client(client, news)) => self.hear_client(client, news),
+                Next::Due => {
+                    self.machine.wake(now(), &mut OsRng);
+                    self.hang_up_unseen();
+                    self.metrics.set(Count::Clients, self.machine.clients());
+                }
+                Next::Stop => break,
+            }
+            self.settle();
+            if self.once
+                && let Some(end) = self.is_done()
+            {
+                return end;
+            }
+        }
+        self.input(Input::Stop);
+        self.settle();
+        // Links write what they have.
+        drop(self);
+        tokio::time::sleep(LEAVE).await;
+        Ok(Exit::Done)
+    }
+
+    fn hear(&mut self, line: Line, link: u64, news: News) {
+        let change = self.lines.hear(line, link, news);
+        self.metrics.set(Count::Links, self.lines.len());
+        match (change, line) {
+            (Change::None, _) => {}
+            (Change::Frame(frame), Line::Control(at)) => self.input(Input::FromMix(at, frame)),
+            (Change::Frame(frame), Line::Data) => self.input(Input::FromMix(0, frame)),
+            (Change::Frame(frame), Line::Store) => self.input(Input::FromStore(frame)),
+            (Change::Lost, line) => self.lost(line),
+        }
+    }
+
+    fn lost(&mut self, line: Line) {
+        self.input(match line {
+            Line::Control(at) => Input::MixLost(at),
+            Line::Data => Input::MixLost(0),
+            Line::Store => Input::StoreLost,
+        });
+    }
+
+    fn hear_client(&mut self, client: Connection, news: News) {
+        if matches!(news, News::Up(_)) {
+            self.unseen.push_back((Instant::now(), client));
+        }
+        match self.clients.hear(client, client, news) {
+            Change::None => {}
+            Change::Frame(frame) => {
+                if let Err(error) =
+                    self.machine.handle(Input::FromClient(client, frame), now(), &mut OsRng)
+                {
+                    self.metrics.count(Count::Refused);
+                    tracing::warn!(%error, "a client was hung up on");
+                    self.hang_up(client);
+                }
+            }
+            Change::Lost => self.hang_up(client),
+        }
+    }
+
+    fn hang_up(&mut self, client: Connection) {
+        self.clients.drop_link(client);
+        // One that never said a thing is a stranger to the machine.
+        let _ = self.machine.handle(Input::Gone(client), now(), &mut OsRng);
+    }
+
+    fn hang_up_unseen(&mut self) {
+        while let Some((since, client)) = self.unseen.front().copied() {
+            if since.elapsed() < UNSEEN {
+                break;
+            }
+            self.unseen.pop_front();
+            if !self.machine.is_welcomed(client) {
+                self.hang_up(client);
+            }
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        if let Err(error) = self.machine.handle(input, now(), &mut OsRng) {
+            self.metrics.count(Count::Refused);
+            tracing::debug!(%error, "an input was refused");
+        }
+    }
+
+    /// Carries out what the machine wants, and what follows from that.
+    fn settle(&mut self) {
+        loop {
+            let (mut lost, mut gone) = (BTreeSet::new(), BTreeSet::new());
+            while let Some(output) = self.machine.poll() {
+                match output {
+                    Output::ToMix(at, frame) => {
+                        let line = if is_batch(&frame) { Line::Data } else { Line::Control(at) };
+                        if !self.lines.send(line, &frame) {
+                            lost.insert(line);
+                        }
+                    }
+                    Output::ToStore(frame) => {
+                        if !self.lines.send(Line::Store, &frame) {
+                            lost.insert(Line::Store);
+                        }
+                    }
+                    Output::ToClient(client, frame) => {
+                        if !self.clients.send(client, &frame) {
+                            gone.insert(client);
+                        }
+                    }
+                    Output::Bytes(client, bytes) => {
+                        if !self.clients.send_parcel(client, Parcel::Shared(bytes)) {
+                            gone.insert(client);
+                        }
+                    }
+                    Output::ToAll(frame) => self.tell_all(&frame, &mut gone),
+                    Output::Close(client) => self.hang_up(client),
+                    Output::Over(id, ending) => {
+                        self.count(ending);
+                        self.returned |= id.service.has_replies() && is_returned(ending);
+                    }
+                }
+            }
+            if lost.is_empty() && gone.is_empty() {
+                return;
+            }
+            for line in lost {
+                self.lost(line);
+            }
+            for client in gone {
+                self.hang_up(client);
+            }
+        }
+    }
+
+    fn tell_all(&mut self, frame: &Frame, gone: &mut BTreeSet<Connection>) {
+        if matches!(frame, Frame::Round(_, Body::Alarm { .. })) {
+            self.metrics.count(Count::Alarms);
+            tracing::warn!("a mix raised an alarm: its own noise did not come back");
+        }
+        let Ok(bytes) = frame.encode().map(Arc::<[u8]>::from) else { return };
+        for client in self.machine.welcomed() {
+            if !self.clients.send_parcel(client, Parcel::Shared(Arc::clone(&bytes))) {
+                gone.insert(client);
+            }
+        }
+    }
+
+    fn count(&self, ending: Ending) {
+        match ending {
+            Ending::Returned(_) => self.metrics.count(Count::Returned),
+            Ending::Aborted(reason) => {
+                self.metrics.count(Count::Aborted);
+                tracing::warn!(?reason, "a round ended early");
+            }
+        }
+    }
+
+    /// With `--once`: whether it is over, and how.
+    fn is_done(&self) -> Option<Result<Exit, Fault>> {
+        if self.returned {
+            return Some(Ok(Exit::Done));
+        }
+        let there: BTreeSet<Line> = self.lines.peers().collect();
+        let away = (0..self.mixes).find(|at| !there.contains(&Line::Control(*at)))?;
+        (self.begun.elapsed() >= ONCE).then(|| {
+            let text = format!("entry: mix {away} did not answer in 10 s");
+            Err(Fault::new(Exit::Unreachable, text, "check its log"))
+        })
+    }
+}
+
+/// Whether a frame goes over the data link.
+const fn is_batch(frame: &Frame) -> bool {
+    matches!(
+        frame,
+        Frame::Round(_, Body::BatchStart { .. } | Body::Onions(_) | Body::BatchEnd { .. })
+    )
+}
+
+const fn is_returned(ending: Ending) -> bool {
+    matches!(ending, Ending::Returned(_))
+}

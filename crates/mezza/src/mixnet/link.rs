@@ -1,0 +1,211 @@
+//! One link: frames over TLS. A task of its own reads and writes; queues on both sides are bounded.
+//!
+//! ```text
+//! socket -> splitter -> frame -> events of the machine's task      (waits while these are many)
+//! socket <------------- outbox <- frames of the machine            (full: the link is lost)
+//! ```
+//!
+//! A machine never waits for a link: two of them that wait for each other would wait for ever. What
+//! a round may send is bounded, so an outbox that is full belongs to a peer that does not read.
+
+mod dial;
+mod table;
+
+pub use dial::{DialError, Target, dial, keep};
+pub use table::{Change, Table};
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use mezza_core::{DecodeError, Splitter};
+use mezza_mixnet::limits::FRAME_BYTES_MAX;
+use mezza_mixnet::wire::Frame;
+use mezza_mixnet::wire::frame::{FRAME_HEAD_BYTES, LENGTH_BYTES, SHORT_FRAME_BYTES_MAX};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// Coordinator to mix.
+pub const CONTROL: &[u8] = b"mezza-mix-control/1";
+/// Entry to first mix, mix to mix.
+pub const DATA: &[u8] = b"mezza-mix-data/1";
+/// Client to entry.
+pub const CLIENT: &[u8] = b"mezza-mix-client/1";
+/// Last mix and entry to bucket store.
+pub const STORE: &[u8] = b"mezza-mix-store/1";
+
+/// Frames that may wait for a server: four rounds of the largest batch, in frames of 512 onions.
+pub const SERVER_FRAMES_MAX: usize = 32_768;
+/// Frames that may wait for one client.
+pub const CLIENT_FRAMES_MAX: usize = 64;
+/// How long a peer may take to read what was written.
+const WRITE: Duration = Duration::from_secs(30);
+
+/// The bytes of one frame, shared where many get the same.
+#[derive(Clone, Debug)]
+pub enum Parcel {
+    /// For one.
+    Own(Vec<u8>),
+    /// For many.
+    Shared(Arc<[u8]>),
+}
+
+impl Parcel {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+/// The way out of a link. Dropped, it hangs up once everything is written.
+pub type Outbox = mpsc::Sender<Parcel>;
+
+/// What happens on a link.
+#[derive(Debug)]
+pub enum News {
+    /// It is up, and this is the way out.
+    Up(Outbox),
+    /// A frame came.
+    Frame(Frame),
+    /// It is down.
+    Down,
+}
+
+/// Why a link ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum End {
+    /// The other side went.
+    #[error("the other side went")]
+    Gone,
+    /// We hung up.
+    #[error("hung up")]
+    Left,
+    /// The other side does not read.
+    #[error("the other side does not read")]
+    Stuck,
+    /// A length that no frame of this link has.
+    #[error("a length that no frame here has")]
+    Length,
+    /// A frame of this type that cannot be.
+    #[error("a malformed frame of type {0:#04x}")]
+    Malformed(u8),
+}
+
+impl End {
+    /// Whether the other side broke the rules.
+    pub const fn is_mischief(self) -> bool {
+        matches!(self, Self::Length | Self::Malformed(_))
+    }
+}
+
+/// How long frames may be, and how much is read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Frames up to 4,096 bytes: on control links, and from clients, of whom there are many.
+    Short,
+    /// Frames up to 262,144 bytes, on few links.
+    Long,
+    /// The same where each link must be small.
+    LongAndMany,
+}
+
+impl Size {
+    const fn read_bytes(self) -> usize {
+        match self {
+            Self::Short | Self::LongAndMany => 1_024,
+            Self::Long => 65_536,
+        }
+    }
+}
+
+/// A number for a link that no other one in the process has.
+pub fn number() -> u64 {
+    static LINKS: AtomicU64 = AtomicU64::new(1);
+    LINKS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Carries frames until the link ends. Every frame that comes becomes an event.
+pub async fn carry<E: Send>(
+    stream: impl AsyncRead + AsyncWrite + Send,
+    size: Size,
+    parcels: mpsc::Receiver<Parcel>,
+    events: &mpsc::Sender<E>,
+    event: impl Fn(Frame) -> E + Send,
+) -> End {
+    let (mut reader, mut writer) = split(stream);
+    let reading = async {
+        match size {
+            Size::Short => read::<E, SHORT_FRAME_BYTES_MAX>(&mut reader, size, events, event).await,
+            Size::Long | Size::LongAndMany => {
+                read::<E, FRAME_BYTES_MAX>(&mut reader, size, events, event).await
+            }
+        }
+    };
+    tokio::select! {
+        end = reading => end,
+        end = write(&mut writer, parcels) => end,
+    }
+}
+
+async fn read<E, const MAX: usize>(
+    reader: &mut (impl AsyncRead + Unpin),
+    size: Size,
+    events: &mpsc::Sender<E>,
+    event: impl Fn(Frame) -> E,
+) -> End {
+    let mut splitter = Splitter::<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>::default();
+    let mut buffer = vec![0; size.read_bytes()];
+    loop {
+        let Ok(count @ 1..) = reader.read(&mut buffer).await else { return End::Gone };
+        let mut input = &buffer[..count];
+        loop {
+            let frame = match next(&mut splitter, &mut input) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(end) => return end,
+            };
+            if events.send(event(frame)).await.is_err() {
+                return End::Left;
+            }
+        }
+    }
+}
+
+fn next<const MAX: usize>(
+    splitter: &mut Splitter<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
+    input: &mut &[u8],
+) -> Result<Option<Frame>, End> {
+    let Some(bytes) = splitter.next(input).map_err(|_: DecodeError| End::Length)? else {
+        return Ok(None);
+    };
+    let kind = bytes.first().copied().unwrap_or_default();
+    Frame::decode(&bytes).map(Some).map_err(|_| End::Malformed(kind))
+}
+
+async fn write(writer: &mut (impl AsyncWrite + Unpin), mut parcels: mpsc::Receiver<Parcel>) -> End {
+    while let Some(parcel) = parcels.recv().await {
+        let writing = async {
+            writer.write_all(parcel.bytes()).await?;
+            if parcels.is_empty() { writer.flush().await } else { Ok(()) }
+        };
+        match timeout(WRITE, writing).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return End::Gone,
+            Err(_) => return End::Stuck,
+        }
+    }
+    let _ = timeout(WRITE, writer.shutdown()).await;
+    End::Left
+}
+
+/// A frame as a parcel for one. `None`: longer than a frame may be, which ours are not.
+pub fn parcel(frame: &Frame) -> Option<Parcel> {
+    let bytes = frame.encode();
+    if bytes.is_err() {
+        tracing::error!(kind = frame.kind(), "a frame of ours is too long; please report it");
+    }
+    bytes.ok().map(Parcel::Own)
+}

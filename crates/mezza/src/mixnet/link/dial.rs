@@ -1,0 +1,126 @@
+//! The side of a link that dials: TLS 1.3 with the pinned key (MIX-1), again every 500 ms.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mezza_mixnet::config::Server;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::{News, SERVER_FRAMES_MAX, Size, carry};
+use crate::tls::{Identity, Pin, link_client_config};
+
+/// Time for TCP and TLS together.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Between two tries.
+const REDIAL: Duration = Duration::from_millis(500);
+/// How long a peer may be away before the log says so.
+const AWAY: Duration = Duration::from_secs(10);
+
+/// Whom to dial.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// What people call it: `mix 1`, `entry`.
+    pub name: String,
+    /// Where it listens, and the key it must prove.
+    pub server: Server,
+    /// The protocol to speak.
+    pub protocol: &'static [u8],
+}
+
+/// Why there is no link.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DialError {
+    /// Nobody is there.
+    #[error("nobody answers: {0}")]
+    Unreachable(#[from] io::Error),
+    /// It proved another key, or does not let us in.
+    #[error("it is somebody else, or does not let us in")]
+    Refused,
+    /// TLS refused our own settings.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(rustls::Error),
+}
+
+/// One connection. `pin` says which key must be proved, `own` which one we prove.
+///
+/// # Errors
+/// [`DialError`].
+pub async fn dial(
+    address: &str,
+    protocol: &[u8],
+    pin: Arc<Pin>,
+    own: Option<&Identity>,
+) -> Result<TlsStream<TcpStream>, DialError> {
+    let config = link_client_config(pin, protocol, own).map_err(DialError::Tls)?;
+    let connecting = async {
+        let socket = TcpStream::connect(address).await?;
+        // Small frames wait for nothing; where the system refuses this, only speed is lost.
+        drop(socket.set_nodelay(true));
+        // Never sent (no SNI) and never checked (the key is): rustls wants some name.
+        let name = ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into());
+        TlsConnector::from(config).connect(name, socket).await
+    };
+    let late = |_| Err(io::ErrorKind::TimedOut.into());
+    let stream = timeout(CONNECT, connecting).await.unwrap_or_else(late).map_err(|error| {
+        let tls = error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>);
+        if tls { DialError::Refused } else { DialError::Unreachable(error) }
+    })?;
+    let spoken = stream.get_ref().1.alpn_protocol() == Some(protocol);
+    if spoken { Ok(stream) } else { Err(DialError::Refused) }
+}
+
+/// Keeps a link up until the machine is gone: dials, carries, tells, dials again.
+pub async fn keep<E: Send>(
+    target: Target,
+    own: Arc<Identity>,
+    events: mpsc::Sender<E>,
+    event: impl Fn(u64, News) -> E + Send + Sync,
+) {
+    let mut away = Duration::ZERO;
+    while !events.is_closed() {
+        let pin = Pin::new(target.server.key);
+        match dial(&target.server.address, target.protocol, pin, Some(&own)).await {
+            Ok(stream) => {
+                away = Duration::ZERO;
+                let link = super::number();
+                let (outbox, parcels) = mpsc::channel(SERVER_FRAMES_MAX);
+                if events.send(event(link, News::Up(outbox))).await.is_err() {
+                    return;
+                }
+                tracing::info!(peer = target.name, "a link is up");
+                let size = size_of(target.protocol);
+                let frame = |frame| event(link, News::Frame(frame));
+                let end = carry(stream, size, parcels, &events, frame).await;
+                tracing::warn!(peer = target.name, %end, "a link is down");
+                if events.send(event(link, News::Down)).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                if away < AWAY && away + REDIAL >= AWAY {
+                    let Target { name, server, .. } = &target;
+                    let address = &server.address;
+                    tracing::error!(
+                        "{name} ({address}) did not answer in 10 s: {error}; check its log, rounds \
+                         wait until it is back"
+                    );
+                }
+                away += REDIAL;
+            }
+        }
+        sleep(REDIAL).await;
+    }
+}
+
+/// How long frames of a protocol may be.
+fn size_of(protocol: &[u8]) -> Size {
+    if protocol == super::CONTROL { Size::Short } else { Size::Long }
+}

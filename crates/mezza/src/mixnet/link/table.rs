@@ -1,0 +1,107 @@
+//! The links that are up, by peer: the newest of each counts.
+
+use std::collections::BTreeMap;
+
+use mezza_mixnet::wire::Frame;
+
+use super::{News, Outbox, Parcel, parcel};
+
+/// What news of a link mean to the machine behind the table.
+#[derive(Debug)]
+pub enum Change {
+    /// Nothing: they are of a link that was replaced, or it is up for the first time.
+    None,
+    /// A frame from the peer.
+    Frame(Frame),
+    /// The link was lost; another one may be there already.
+    Lost,
+}
+
+/// Links by peer.
+#[derive(Debug)]
+pub struct Table<P>(BTreeMap<P, (u64, Outbox)>);
+
+impl<P> Default for Table<P> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<P: Ord + Copy> Table<P> {
+    /// Takes news of link number `link` with `peer`. Numbers are never used again.
+    pub fn hear(&mut self, peer: P, link: u64, news: News) -> Change {
+        let current = self.0.get(&peer).map(|(number, _)| *number);
+        match news {
+            News::Up(outbox) => {
+                let old = self.0.insert(peer, (link, outbox));
+                if old.is_some() { Change::Lost } else { Change::None }
+            }
+            News::Frame(frame) if current == Some(link) => Change::Frame(frame),
+            News::Down if current == Some(link) => {
+                self.0.remove(&peer);
+                Change::Lost
+            }
+            News::Frame(_) | News::Down => Change::None,
+        }
+    }
+
+    /// Sends a frame; `false` if the link is lost, which it is from now on.
+    #[must_use]
+    pub fn send(&mut self, peer: P, frame: &Frame) -> bool {
+        parcel(frame).is_none_or(|parcel| self.send_parcel(peer, parcel))
+    }
+
+    /// The same with bytes.
+    #[must_use]
+    pub fn send_parcel(&mut self, peer: P, parcel: Parcel) -> bool {
+        let sent = self.0.get(&peer).is_some_and(|(_, outbox)| outbox.try_send(parcel).is_ok());
+        if !sent {
+            self.0.remove(&peer);
+        }
+        sent
+    }
+
+    /// Hangs up on a peer.
+    pub fn drop_link(&mut self, peer: P) {
+        self.0.remove(&peer);
+    }
+
+    /// Who is there.
+    pub fn peers(&self) -> impl Iterator<Item = P> {
+        self.0.keys().copied()
+    }
+
+    /// How many are up.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none is up.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+
+    #[test]
+    fn the_newest_link_counts_and_one_that_is_not_read_is_lost() {
+        let mut table = Table::default();
+        let frame = Frame::FetchConfig { from: [7; 32] };
+        let (first, mut read) = mpsc::channel(1);
+        assert!(matches!(table.hear('a', 1, News::Up(first)), Change::None));
+        assert!(table.send('a', &frame) && !table.send('b', &frame));
+        assert!(read.try_recv().is_ok());
+        let (second, _unread) = mpsc::channel(1);
+        assert!(matches!(table.hear('a', 2, News::Up(second)), Change::Lost));
+        assert!(matches!(table.hear('a', 1, News::Frame(frame.clone())), Change::None));
+        assert!(matches!(table.hear('a', 1, News::Down), Change::None));
+        assert!(matches!(table.hear('a', 2, News::Frame(frame.clone())), Change::Frame(_)));
+        assert!(table.send('a', &frame) && !table.send('a', &frame), "one may wait, not two");
+        assert!(table.is_empty());
+        assert!(matches!(table.hear('a', 2, News::Down), Change::None));
+    }
+}

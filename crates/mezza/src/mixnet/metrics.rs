@@ -1,0 +1,124 @@
+//! Counts for operators, on loopback alone, in the text form of Prometheus: no key, no drop, no
+//! client, and no count of a batch (MIX-32).
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+/// The port of the first mix; the others follow.
+pub const MIX_PORT: u16 = 7_110;
+/// The port of the entry.
+pub const ENTRY_PORT: u16 = 7_118;
+/// The port of the bucket store.
+pub const BUCKET_PORT: u16 = 7_119;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Rounds that ended well.
+    Returned,
+    /// Rounds that ended before their time.
+    Aborted,
+    /// Frames that a machine refused.
+    Refused,
+    /// Links that were closed over what is no frame.
+    Malformed,
+    /// Alarms of traps.
+    Alarms,
+    /// Connections turned away: too many from one place, or in all.
+    TurnedAway,
+    /// Links that are up.
+    Links,
+    /// Clients that were welcomed.
+    Clients,
+}
+
+impl Count {
+    const ALL: [(Self, &'static str, &'static str); 8] = [
+        (Self::Returned, "rounds_returned_total", "counter"),
+        (Self::Aborted, "rounds_aborted_total", "counter"),
+        (Self::Refused, "frames_refused_total", "counter"),
+        (Self::Malformed, "links_malformed_total", "counter"),
+        (Self::Alarms, "alarms_total", "counter"),
+        (Self::TurnedAway, "connections_turned_away_total", "counter"),
+        (Self::Links, "links", "gauge"),
+        (Self::Clients, "clients", "gauge"),
+    ];
+}
+
+/// The counts of one server.
+#[derive(Debug, Default)]
+pub struct Metrics([AtomicU64; Count::ALL.len()]);
+
+impl Metrics {
+    /// One more.
+    pub fn count(&self, what: Count) {
+        self.0[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many now.
+    pub fn set(&self, what: Count, number: usize) {
+        self.0[what as usize].store(number as u64, Ordering::Relaxed);
+    }
+
+    /// How many.
+    pub fn of(&self, what: Count) -> u64 {
+        self.0[what as usize].load(Ordering::Relaxed)
+    }
+
+    /// All of them as text.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for (what, name, kind) in Count::ALL {
+            let value = self.of(what);
+            let _ = writeln!(text, "# TYPE mezza_mixnet_{name} {kind}");
+            let _ = writeln!(text, "mezza_mixnet_{name} {value}");
+        }
+        text
+    }
+}
+
+/// Serves the counts on a port of loopback until the program ends; 0 serves nothing. A port that
+/// is taken costs the counts and no more.
+pub async fn serve(metrics: Arc<Metrics>, port: u16) {
+    if port == 0 {
+        return;
+    }
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let Ok(listener) = TcpListener::bind(address).await else {
+        tracing::warn!(port, "the port of the metrics is taken; they are not served");
+        return;
+    };
+    let router = Router::new().route(
+        "/metrics",
+        get(move || {
+            let text = metrics.text();
+            async move { text }
+        }),
+    );
+    tokio::spawn(async move { axum::serve(listener, router).await });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_count_has_its_own_line() {
+        let metrics = Metrics::default();
+        for (n, (what, ..)) in Count::ALL.into_iter().enumerate() {
+            metrics.set(what, n);
+        }
+        metrics.count(Count::Clients);
+        let text = metrics.text();
+        for (n, (_, name, _)) in Count::ALL.into_iter().enumerate() {
+            let value = if name == "clients" { n + 1 } else { n };
+            assert!(text.contains(&format!("\nmezza_mixnet_{name} {value}\n")), "{text}");
+        }
+    }
+}

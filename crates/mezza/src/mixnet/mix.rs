@@ -1,0 +1,287 @@
+//! The role `mix`: one machine, its links, its threads, and the number on disk.
+//!
+//! ```text
+//! coordinator --control--> +------+ --data--> next mix, or --store--> bucket store
+//! mix before ----data----> | task |
+//! threads <---- jobs ----> +------+ -- highest round signed, durable --> disk
+//! ```
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use mezza_core::Machine as _;
+use mezza_mixnet::RoundId;
+use mezza_mixnet::config::Config;
+use mezza_mixnet::job::Job;
+use mezza_mixnet::mix::{Floor, Input, Mix, MixError, Output, Peer, Setup};
+use mezza_mixnet::sign::PublicKey;
+use mezza_mixnet::wire::{Body, Frame};
+use tokio::sync::{mpsc, watch};
+use tokio_rustls::TlsAcceptor;
+
+use super::kernel::kernel;
+use super::key::Key;
+use super::link::{self, Change, News, Table, Target};
+use super::metrics::{self, Count, Metrics};
+use super::network::Network;
+use super::pool::{Outcome, Pool};
+use super::server::{self, EVENTS_MAX, LEAVE, Next, Running};
+use super::signed::Signed;
+use crate::backend::AwsLc;
+use crate::exit::{Exit, Fault};
+use crate::node::now;
+use crate::rng::OsRng;
+use crate::tls::{Keys, link_server_config};
+
+/// Below so many users, and without vectors, a job is smaller than a frame: else threads idle.
+const SMALL_USERS: u32 = 2_048;
+/// Onions of such a job.
+const SMALL_JOB_ITEMS: usize = 64;
+
+/// How to run a mix.
+#[derive(Debug)]
+pub struct Options {
+    /// The configs.
+    pub network: Network,
+    /// The identity that the config names.
+    pub key: Key,
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The least noise that this operator signs.
+    pub floor: Floor,
+    /// Threads for heavy work.
+    pub threads: usize,
+    /// What was signed.
+    pub signed: Signed,
+    /// The port of the metrics; 0: none. `None`: 7110 and the position.
+    pub metrics: Option<u16>,
+}
+
+/// What the task takes in.
+enum Event {
+    Link(Peer, u64, News),
+    Job(Outcome),
+}
+
+/// The place of a key among the mixes of the config in force, or of the newest one.
+fn place(network: &Network, key: &PublicKey) -> Result<(Config, usize), Fault> {
+    let config = network.chain.current(now()).unwrap_or(network.chain.head());
+    let at = config.mix_keys().position(|mix| mix == key).ok_or_else(|| {
+        let text = "mix: this key is no mix of the config";
+        Fault::new(Exit::Config, text, "use the key whose public half stands there")
+    })?;
+    Ok((config.clone(), at))
+}
+
+/// Refuses a config whose noise is below the operator's floor (MIX-4).
+fn check_noise(config: &Config, floor: &Floor) -> Result<(), Fault> {
+    let Some(low) = config.services.iter().find(|policy| !floor.allows(policy)) else {
+        return Ok(());
+    };
+    Err(Fault::new(
+        Exit::No,
+        format!("mix: config noise {}/{} is below your --min-noise", low.mu, low.scale),
+        "lower --min-noise or ask the guardians for a new config",
+    ))
+}
+
+/// Starts a mix. It runs until `stop` turns true; then its rounds are ended and wiped.
+///
+/// # Errors
+/// A key that is no mix of the config, noise below the floor, an address that cannot be had.
+pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Running, Fault> {
+    let Options { network, key, listen, floor, threads, signed, metrics: port } = options;
+    let public = key.public();
+    let (config, at) = place(&network, &public)?;
+    check_noise(&config, &floor)?;
+    let listener = server::bind(listen).await?;
+    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
+    let (events, queue) = mpsc::channel(EVENTS_MAX);
+    let counts = Arc::new(Metrics::default());
+    metrics::serve(Arc::clone(&counts), port.unwrap_or(metrics::MIX_PORT + at as u16)).await;
+
+    let (kernel, report) = (kernel(), events.clone());
+    let pool = Pool::start(threads, kernel, move |outcome| {
+        // The threads of the pool know no runtime; whoever is gone needs no result.
+        let _ = report.blocking_send(Event::Job(outcome));
+    })?;
+    let small = kernel.name() != "ifma" && config.users_max < SMALL_USERS;
+    let setup = Setup {
+        signer: key.signer(),
+        chain: network.chain,
+        signed: signed.rounds().clone(),
+        floor,
+        job_items: if small { SMALL_JOB_ITEMS } else { 0 },
+    };
+    links(&config, at, &key, listener, &events, &counts)?;
+    tracing::info!(position = at, kernel = kernel.name(), threads, "mix runs");
+    let shell = Shell {
+        mix: Mix::new(setup),
+        links: Table::default(),
+        pool,
+        signed,
+        live: BTreeSet::new(),
+        metrics: counts,
+    };
+    Ok(Running { address, key: public, task: tokio::spawn(shell.run(queue, stop)) })
+}
+
+/// Takes in coordinator and predecessor, dials what comes behind.
+fn links(
+    config: &Config,
+    at: usize,
+    key: &Key,
+    listener: tokio::net::TcpListener,
+    events: &mpsc::Sender<Event>,
+    metrics: &Arc<Metrics>,
+) -> Result<(), Fault> {
+    let identity = Arc::new(key.identity()?);
+    let coordinator = config.coordinator.key;
+    let before = at.checked_sub(1).map_or(coordinator, |before| config.mixes[before].server.key);
+    let peers = Keys::new(vec![coordinator, before]);
+    let tls = link_server_config(&identity, &[link::CONTROL, link::DATA], Some(peers))
+        .map_err(|_| Fault::bug("TLS refuses our settings"))?;
+    let who = move |key: &PublicKey, protocol: &[u8]| match protocol {
+        link::CONTROL if *key == coordinator => Some(Peer::Coordinator),
+        link::DATA if *key == before => Some(Peer::Previous),
+        _ => None,
+    };
+    let door = (listener, TlsAcceptor::from(tls));
+    tokio::spawn(server::take_in(door, events.clone(), Arc::clone(metrics), who, Event::Link));
+    let (peer, name, server, protocol) = if let Some(next) = config.mixes.get(at + 1) {
+        (Peer::Next, format!("mix {}", at + 1), next.server.clone(), link::DATA)
+    } else {
+        (Peer::Store, "bucket store".into(), config.bucket.clone(), link::STORE)
+    };
+    let target = Target { name, server, protocol };
+    let event = move |link, news| Event::Link(peer, link, news);
+    tokio::spawn(link::keep(target, identity, events.clone(), event));
+    Ok(())
+}
+
+/// The machine and all that its outputs go to.
+struct Shell {
+    mix: Mix<AwsLc>,
+    links: Table<Peer>,
+    pool: Pool,
+    signed: Signed,
+    /// Rounds under way after the last input.
+    live: BTreeSet<RoundId>,
+    metrics: Arc<Metrics>,
+}
+
+impl Shell {
+    async fn run(
+        mut self,
+        mut events: mpsc::Receiver<Event>,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<Exit, Fault> {
+        loop {
+            match server::next(&mut events, self.mix.deadline(), &mut stop).await {
+                Next::Event(Event::Link(peer, link, news)) => self.hear(peer, link, news),
+                Next::Event(Event::Job(Outcome::Done(job, done))) => {
+                    self.input(Input::Done(job, done));
+                }
+                Next::Event(Event::Job(Outcome::Lost(id))) => self.input(Input::Lost(id)),
+                Next::Due => self.mix.wake(now(), &mut OsRng),
+                Next::Stop => break,
+            }
+            self.settle()?;
+        }
+        self.input(Input::Stop);
+        self.settle()?;
+        // Machine, queues and pool go here, and wipe what they hold; links write what they have.
+        drop(self);
+        tokio::time::sleep(LEAVE).await;
+        Ok(Exit::Done)
+    }
+
+    fn hear(&mut self, peer: Peer, link: u64, news: News) {
+        match self.links.hear(peer, link, news) {
+            Change::None => {}
+            Change::Frame(frame) => self.input(Input::Frame(peer, frame)),
+            Change::Lost => self.input(Input::LinkLost(peer)),
+        }
+        self.metrics.set(Count::Links, self.links.len());
+    }
+
+    fn input(&mut self, input: Input) {
+        let Err(error) = self.mix.handle(input, now(), &mut OsRng) else { return };
+        self.metrics.count(Count::Refused);
+        match error {
+            // What comes late for a round that is over is nobody's fault.
+            MixError::UnknownRound | MixError::Unexpected | MixError::Round => {
+                tracing::debug!(%error, "an input was refused");
+            }
+            _ => tracing::warn!("mixnet: {error}"),
+        }
+    }
+
+    /// Carries out what the machine wants, and what follows from that.
+    fn settle(&mut self) -> Result<(), Fault> {
+        loop {
+            let mut lost = BTreeSet::new();
+            while let Some(output) = self.mix.poll() {
+                match output {
+                    Output::Frame(peer, frame) => {
+                        self.tally(peer, &frame);
+                        if !self.links.send(peer, &frame) {
+                            lost.insert(peer);
+                        }
+                    }
+                    Output::Job(job) => {
+                        let id = job.id();
+                        if !self.pool.submit(job) {
+                            self.input(Input::Lost(id));
+                        }
+                    }
+                    Output::Store(id) => {
+                        // Nobody signs before the number is durable; other inputs wait that long.
+                        tokio::task::block_in_place(|| self.signed.put(id))?;
+                        self.input(Input::Stored(id));
+                    }
+                }
+            }
+            if lost.is_empty() {
+                break;
+            }
+            for peer in lost {
+                self.input(Input::LinkLost(peer));
+            }
+        }
+        self.forget_jobs();
+        Ok(())
+    }
+
+    /// Jobs of rounds that are over go, but those that check traps: their round is over always.
+    fn forget_jobs(&mut self) {
+        let live: BTreeSet<RoundId> = self.mix.rounds().collect();
+        if self.live.iter().any(|id| !live.contains(id)) {
+            self.pool.retain(|job| live.contains(&job.id()) || matches!(job, Job::Trap(_)));
+        }
+        self.live = live;
+    }
+
+    fn tally(&self, peer: Peer, frame: &Frame) {
+        match (peer, frame) {
+            (Peer::Previous, Frame::Round(_, Body::RepliesEnd { .. })) => {
+                self.metrics.count(Count::Returned);
+            }
+            (Peer::Coordinator, Frame::Round(id, Body::Abort { reason, .. })) => {
+                self.metrics.count(Count::Aborted);
+                tracing::warn!(
+                    service = id.service.number(),
+                    round = id.round,
+                    ?reason,
+                    "a round ended early"
+                );
+            }
+            (Peer::Coordinator, Frame::Round(id, Body::Alarm { traps, failed, .. })) => {
+                self.metrics.count(Count::Alarms);
+                tracing::warn!(round = id.round, traps, failed, "own noise did not come back");
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Where heavy work runs: threads that know nothing of sockets and timers.
+//!
+//! ```text
+//! machine -- Job --> two bounded queues --> threads --> report(Done | Lost)
+//!                    a round waits | ahead of time
+//! ```
+//!
+//! A thread takes what a round waits for before what is done ahead of time: rayon itself knows no
+//! priorities. A job that panics takes its round with it and nothing else.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mezza_lanes::Kernel;
+use mezza_mixnet::RoundId;
+use mezza_mixnet::job::{Done, Job, Urgency};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::exit::Fault;
+
+/// Jobs that may wait at a time: four rounds of the most users that a config may have.
+const JOBS_MAX: usize = 65_536;
+
+/// How a job ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// With a result.
+    Done(Job, Done),
+    /// Without one; a job of this round.
+    Lost(RoundId),
+}
+
+/// Who is told.
+type Report = Box<dyn Fn(Outcome) + Send + Sync>;
+
+/// Threads and the jobs that wait for them. What waits when it is dropped is wiped.
+pub struct Pool {
+    threads: ThreadPool,
+    desk: Arc<Desk>,
+}
+
+struct Desk {
+    kernel: &'static dyn Kernel,
+    waiting: Mutex<Waiting>,
+    report: Report,
+}
+
+#[derive(Default)]
+struct Waiting {
+    round: VecDeque<Job>,
+    background: VecDeque<Job>,
+}
+
+impl Pool {
+    /// Starts the threads. `report` is called on them and may wait.
+    ///
+    /// # Errors
+    /// If the system refuses a thread.
+    pub fn start(
+        threads: usize,
+        kernel: &'static dyn Kernel,
+        report: impl Fn(Outcome) + Send + Sync + 'static,
+    ) -> Result<Self, Fault> {
+        let threads = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|n| format!("mix-{n}"))
+            // Without it a panic would end the process, and every other round with it.
+            .panic_handler(|_| tracing::error!("a job panicked; its round is lost"))
+            .build()
+            .map_err(|_| Fault::bug("the system refuses threads"))?;
+        let desk = Desk { kernel, waiting: Mutex::default(), report: Box::new(report) };
+        Ok(Self { threads, desk: Arc::new(desk) })
+    }
+
+    /// Puts a job behind the others of its urgency; `false` if too many wait.
+    pub fn submit(&self, job: Job) -> bool {
+        let mut waiting = self.desk.waiting();
+        if waiting.round.len() + waiting.background.len() >= JOBS_MAX {
+            return false;
+        }
+        match job.urgency() {
+            Urgency::Round => waiting.round.push_back(job),
+            Urgency::Background => waiting.background.push_back(job),
+        }
+        drop(waiting);
+        let desk = Arc::clone(&self.desk);
+        self.threads.spawn(move || desk.work());
+        true
+    }
+
+    /// Drops, and so wipes, the waiting jobs that nobody wants any more (MIX-14).
+    pub fn retain(&self, wanted: impl Fn(&Job) -> bool) {
+        let mut waiting = self.desk.waiting();
+        waiting.round.retain(&wanted);
+        waiting.background.retain(&wanted);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.retain(|_| false);
+    }
+}
+
+impl Desk {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the most urgent job, which need not be the one that called for this thread.
+    fn work(&self) {
+        let mut waiting = self.waiting();
+        let next = waiting.round.pop_front().or_else(|| waiting.background.pop_front());
+        drop(waiting);
+        let Some(job) = next else { return };
+        let guard = Guard { desk: self, id: Some(job.id()) };
+        let done = job.run(self.kernel);
+        guard.end(Outcome::Done(job, done));
+    }
+}
+
+/// Reports a loss unless the job came to its end.
+struct Guard<'a> {
+    desk: &'a Desk,
+    id: Option<RoundId>,
+}
+
+impl Guard<'_> {
+    fn end(mut self, outcome: Outcome) {
+        self.id = None;
+        (self.desk.report)(outcome);
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            (self.desk.report)(Outcome::Lost(id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use mezza_core::{Secret, Wiping};
+use mezza_lanes::{FixedPoint, Scalar, Strided, portable};
+use mezza_mixnet::Service;
+use mezza_mixnet::job::{MatchJob, TableJob, Ticket, UnwrapJob};
+use mezza_mixnet::onion::Layer;
+use tokio::runtime::Handle;
+
+use super::*;
+
+const ID: RoundId = RoundId { service: Service::Conversation, round: 7 };
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The portable kernel, which notes whether a runtime is in reach and waits at a gate.
+struct Watching;
+
+static IN_RUNTIME: AtomicBool = AtomicBool::new(false);
+static GATE: Mutex<()> = Mutex::new(());
+
+impl Kernel for Watching {
+    fn name(&self) -> &'static str {
+        "watching"
+    }
+
+    fn x25519_shared(&self, k: &Scalar, u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        IN_RUNTIME.fetch_or(Handle::try_current().is_ok(), Ordering::SeqCst);
+        drop(GATE.lock());
+        portable().x25519_shared(k, u, out);
+    }
+
+    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        portable().x25519_each(k, u, out);
+    }
+
+    fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
+        portable().fixed_point(u)
+    }
+
+    fn is_fixed_point(&self, u: &[u8; 32]) -> bool {
+        portable().is_fixed_point(u)
+    }
+
+    fn x25519_fixed(&self, p: &FixedPoint, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        portable().x25519_fixed(p, k, out);
+    }
+
+    fn seal_each(&self, keys: &[[u8; 32]], m: Strided<'_>) {
+        portable().seal_each(keys, m);
+    }
+
+    fn open_each(&self, keys: &[[u8; 32]], m: Strided<'_>, ok: &mut [u8]) {
+        portable().open_each(keys, m, ok);
+    }
+}
+
+/// Unwraps one onion; with a size that cannot be it panics.
+fn unwrap(size: usize) -> Job {
+    Job::Unwrap(UnwrapJob {
+        ticket: Ticket { id: ID, index: 0 },
+        secret: Arc::new(Scalar::copy_from(&[7; 32])),
+        layer: Layer { id: ID, position: 0, key: [9; 32] },
+        onions: Wiping::new(vec![1; 416]),
+        size,
+    })
+}
+
+fn table() -> Job {
+    Job::Table(TableJob { id: ID, layers: Vec::new() })
+}
+
+fn matching() -> Job {
+    Job::Match(MatchJob { id: ID, parts: Vec::new(), seed: Secret::fill(|_| {}) })
+}
+
+fn pool() -> (Pool, Receiver<Outcome>) {
+    let (told, outcomes) = channel();
+    let pool = Pool::start(1, &Watching, move |outcome| told.send(outcome).unwrap()).unwrap();
+    (pool, outcomes)
+}
+
+#[tokio::test]
+async fn a_job_sees_no_runtime() {
+    let (pool, outcomes) = pool();
+    assert!(Handle::try_current().is_ok());
+    assert!(pool.submit(unwrap(416)));
+    assert!(matches!(outcomes.recv_timeout(PATIENCE), Ok(Outcome::Done(Job::Unwrap(_), _))));
+    assert!(!IN_RUNTIME.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_job_that_panics_loses_its_round_and_no_thread() {
+    let (pool, outcomes) = pool();
+    assert!(pool.submit(unwrap(1)));
+    assert!(matches!(outcomes.recv_timeout(PATIENCE), Ok(Outcome::Lost(ID))));
+    assert!(pool.submit(unwrap(416)));
+    assert!(matches!(outcomes.recv_timeout(PATIENCE), Ok(Outcome::Done(..))));
+}
+
+#[test]
+fn what_a_round_waits_for_comes_first_and_what_nobody_wants_never() {
+    let (pool, outcomes) = pool();
+    let gate = GATE.lock().unwrap();
+    // The one thread is held at the gate by the first job while the others queue.
+    assert!(pool.submit(unwrap(416)));
+    while !pool.desk.waiting().round.is_empty() {
+        std::thread::yield_now();
+    }
+    assert!([table(), table(), matching(), unwrap(416)].into_iter().all(|job| pool.submit(job)));
+    pool.retain(|job| !matches!(job, Job::Unwrap(_)));
+    drop(gate);
+    let kinds = (0..4).map(|_| match outcomes.recv_timeout(PATIENCE) {
+        Ok(Outcome::Done(Job::Unwrap(_), _)) => "unwrap",
+        Ok(Outcome::Done(Job::Match(_), _)) => "match",
+        Ok(Outcome::Done(Job::Table(_), _)) => "table",
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), ["unwrap", "match", "table", "table"]);
+    assert!(outcomes.try_recv().is_err());
+}

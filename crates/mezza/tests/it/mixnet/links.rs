@@ -1,0 +1,93 @@
+//! Links: who gets in, and what ends them.
+
+use std::sync::Arc;
+
+use mezza::mixnet::demo::Files;
+use mezza::mixnet::key::Key;
+use mezza::mixnet::link::{CLIENT, CONTROL, DATA, STORE, dial};
+use mezza::mixnet::{client, demo, network};
+use mezza::tls::Pin;
+use mezza_mixnet::wire::Frame;
+use mezza_mixnet::wire::frame::VERSION;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// Whether a connection is closed without a byte.
+async fn is_closed(mut stream: impl tokio::io::AsyncRead + Unpin) -> bool {
+    let reading = stream.read_u8();
+    let read = tokio::time::timeout(std::time::Duration::from_secs(10), reading).await;
+    read.expect("a strange link is closed at once").is_err()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mix_1_only_the_keys_of_the_config_have_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+    let running = demo::run(&files).await.unwrap();
+    let signed = network::read(&files.config()).unwrap();
+    let config = signed.config();
+    let identity = |name: &str| Arc::new(Key::load(&files.key(name)).unwrap().identity().unwrap());
+    let (mix, bucket) = (&config.mixes[1].server, &config.bucket);
+    let strangers = [
+        (mix, CONTROL, "guardian"),
+        (mix, CONTROL, "mix0"),
+        (mix, DATA, "entry"),
+        (mix, DATA, "mix2"),
+        (bucket, STORE, "mix0"),
+    ];
+    for (server, protocol, name) in strangers {
+        let own = identity(name);
+        let stream = dial(&server.address, protocol, Pin::new(server.key), Some(&own)).await;
+        // TLS 1.3 tells a client only after its own handshake that its key is not taken.
+        let refused = match stream {
+            Err(_) => true,
+            Ok(stream) => is_closed(stream).await,
+        };
+        assert!(refused, "{name}");
+    }
+    // Without a key of one's own, with another protocol, with another key pinned.
+    let (key, address) = (mix.key, &mix.address);
+    let anonymous = dial(address, CONTROL, Pin::new(key), None).await;
+    assert!(match anonymous {
+        Err(_) => true,
+        Ok(stream) => is_closed(stream).await,
+    });
+    let own = identity("entry");
+    assert!(dial(address, CLIENT, Pin::new(key), Some(&own)).await.is_err());
+    assert!(dial(address, CONTROL, Pin::new(bucket.key), Some(&own)).await.is_err());
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_joins_by_the_link_and_bad_bytes_end_it_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+    let running = demo::run(&files).await.unwrap();
+    let chain = client::join(&running.uri).await.unwrap();
+    let mut other = running.uri.clone();
+    other.genesis[0] ^= 1;
+    let refused = client::join(&other).await.unwrap_err();
+    assert!(refused.text.contains("differs from the link you opened"), "{refused}");
+
+    let hello = Frame::Hello { version: VERSION, config: chain.head_hash() }.encode().unwrap();
+    // A type that no frame has; a frame longer than a client's may be; a frame of a server; twice.
+    let mut unknown = hello.clone();
+    unknown[4] = 0x77;
+    let long = [0, 0, 0x10, 0x01];
+    let servers = Frame::Welcome { head: [0; 32], now: mezza::node::now() }.encode().unwrap();
+    let twice = [hello.clone(), hello.clone()].concat();
+    for bad in [&unknown[..], &long, &servers, &twice] {
+        let mut stream = client::connect(&chain).await.unwrap();
+        stream.write_all(bad).await.unwrap();
+        let mut rest = Vec::new();
+        let reading = stream.read_to_end(&mut rest);
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(10), reading).await;
+        assert!(ended.is_ok(), "{bad:02x?}");
+    }
+    let mut stream = client::connect(&chain).await.unwrap();
+    stream.write_all(&hello).await.unwrap();
+    let mut welcome = [0; 54];
+    stream.read_exact(&mut welcome).await.unwrap();
+    let welcome = Frame::decode(&welcome[4..]).unwrap();
+    assert!(matches!(welcome, Frame::Welcome { head, .. } if head == chain.head_hash()));
+    running.stop().await.unwrap();
+}

@@ -1,0 +1,62 @@
+//! A whole network of real processes, with simulated users.
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::town::{SERVERS, Town, rounds};
+use crate::program::until;
+
+/// Interval of the demo network's conversation rounds, ms.
+const INTERVAL_MS: u64 = 500;
+
+#[test]
+fn twenty_users_get_what_they_must_for_five_rounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut town = Town::start(folder.path());
+    let mut load = town.load(folder.path(), 20, 5);
+    let code = load.wait();
+    let told: Vec<Value> =
+        load.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(code, Some(0), "{}{}{}", load.out(), load.log(), town.logs());
+    let sum = told.last().unwrap();
+    assert_eq!(
+        (&sum["event"], &sum["rounds"], &sum["wrong"]),
+        (&"load".into(), &5.into(), &0.into())
+    );
+    let full = rounds(&load).iter().filter(|round| round["right"] == 20).count();
+    assert!(full >= 4, "{}{}", load.out(), town.logs());
+    // Calls and invitations run beside, up to the bucket store.
+    until("a call round", || folder.path().join("mixnet/buckets").read_dir().unwrap().count() > 0);
+    for server in town.servers.iter_mut().rev() {
+        assert_eq!(server.stop(Signal::SIGTERM).0, Some(0), "{}", server.log());
+    }
+}
+
+#[test]
+fn traffic_resumes_within_two_rounds_whoever_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut town = Town::start(folder.path());
+    let load = town.load(folder.path(), 20, 100_000);
+    let returned = |since_ms: u64| {
+        let all = rounds(&load);
+        let after = all.iter().filter(|round| round["open_ms"].as_u64() >= Some(since_ms));
+        after
+            .clone()
+            .filter(|round| round["returned"].as_u64() > Some(0))
+            .map(|round| {
+                let opened = round["open_ms"].as_u64().unwrap();
+                assert_eq!(round["wrong"], 0, "{round}");
+                opened
+            })
+            .min()
+    };
+    until("the first round", || returned(0).is_some());
+    for victim in SERVERS {
+        let listens_ms = town.kill(victim);
+        until("a round after a kill", || returned(listens_ms).is_some());
+        let waited_ms = returned(listens_ms).unwrap() - listens_ms;
+        println!("{victim} killed: a round that opened {waited_ms} ms after it listened came back");
+        // At most two rounds open between the two.
+        assert!(waited_ms <= 3 * INTERVAL_MS, "{victim}: {waited_ms} ms\n{}", town.logs());
+    }
+}

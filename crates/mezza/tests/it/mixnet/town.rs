@@ -1,0 +1,102 @@
+//! A network of real processes on loopback.
+//!
+//! ```text
+//! load ==TLS==> entry ==control==> m0 m1 m2 ==store==> bucket
+//!                 +=====data=====> m0 => m1 => m2         ^
+//!                 +====================store==============+
+//! ```
+
+use std::path::Path;
+
+use mezza::mixnet::demo::Files;
+use mezza::mixnet::network;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::program::{Program, until};
+
+/// The servers by name, in the order in which they start.
+pub const SERVERS: [&str; 5] = ["bucket", "mix0", "mix1", "mix2", "entry"];
+
+/// The files of a network, and its servers.
+pub struct Town {
+    pub files: Files,
+    pub servers: Vec<Program>,
+}
+
+impl Town {
+    pub fn start(folder: &Path) -> Self {
+        let files = Files::load_or_make(&folder.join("mixnet")).unwrap();
+        let servers = SERVERS.iter().map(|name| start(&files, folder, name)).collect();
+        Self { files, servers }
+    }
+
+    /// Kills a server and starts it again; when it listens, ms since 1970.
+    pub fn kill(&mut self, name: &str) -> u64 {
+        let at = SERVERS.iter().position(|server| *server == name).unwrap();
+        self.servers[at].stop(Signal::SIGKILL);
+        let home = self.servers[at].home.clone();
+        self.servers[at] = start(&self.files, &home, name);
+        mezza::node::now().ms()
+    }
+
+    /// Users for so many rounds.
+    pub fn load(&self, folder: &Path, users: u32, rounds: u32) -> Program {
+        let uri = self.files.uri().unwrap().to_string();
+        let (users, rounds) = (users.to_string(), rounds.to_string());
+        let args = [
+            "mixnet",
+            "load",
+            "--network",
+            &uri,
+            "--users",
+            &users,
+            "--conversing",
+            "0.5",
+            "--rounds",
+            &rounds,
+            "--verify",
+            "--json",
+        ];
+        Program::start(folder, &args, &[])
+    }
+
+    /// The logs of all servers.
+    pub fn logs(&self) -> String {
+        let log = |(name, server): (&&str, &Program)| format!("--- {name}\n{}\n", server.log());
+        SERVERS.iter().zip(&self.servers).map(log).collect()
+    }
+}
+
+/// Starts a server and waits until it listens.
+fn start(files: &Files, folder: &Path, name: &str) -> Program {
+    let signed = network::read(&files.config()).unwrap();
+    let config = signed.config();
+    let (role, address) = match name {
+        "entry" => ("entry", &config.coordinator.address),
+        "bucket" => ("bucket", &config.bucket.address),
+        mix => ("mix", &config.mixes[mix[3..].parse::<usize>().unwrap()].server.address),
+    };
+    let (cfg, key, buckets) = (files.config(), files.key(name), files.buckets());
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (cfg, key, buckets) = (text(&cfg), text(&key), text(&buckets));
+    let mut args = vec!["mixnet", role, "--config", &cfg, "--key", &key, "--listen", address];
+    args.extend(["--metrics", "0"]);
+    match role {
+        "mix" => args.extend(["--min-noise", "none"]),
+        "bucket" => args.extend(["--dir", &buckets]),
+        _ => args.extend(["--per-prefix", "0"]),
+    }
+    let program = Program::start(folder, &args, &[("MEZZA_LOG", "info")]);
+    until(name, || program.out().contains(role));
+    program
+}
+
+/// The rounds that a load has told of.
+pub fn rounds(load: &Program) -> Vec<Value> {
+    let lines = load.out();
+    // The last line may be half.
+    let whole = lines.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let values = whole.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    values.filter(|value| value["event"] == "round").collect()
+}
