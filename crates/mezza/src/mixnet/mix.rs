@@ -15,6 +15,7 @@ use mezza_mixnet::RoundId;
 use mezza_mixnet::config::Config;
 use mezza_mixnet::job::Job;
 use mezza_mixnet::mix::{Floor, Input, Mix, MixError, Output, Peer, Setup};
+use mezza_mixnet::privacy::{Accounting, Target, noise_for};
 use mezza_mixnet::sign::PublicKey;
 use mezza_mixnet::wire::{Body, Frame};
 use tokio::sync::{mpsc, watch};
@@ -22,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::kernel::kernel;
 use super::key::Key;
-use super::link::{self, Change, News, Table, Target};
+use super::link::{self, Change, News, Table};
 use super::metrics::{self, Count, Metrics};
 use super::network::Network;
 use super::pool::{Outcome, Pool};
@@ -79,9 +80,18 @@ fn check_noise(config: &Config, floor: &Floor) -> Result<(), Fault> {
     let Some(low) = config.services.iter().find(|policy| !floor.allows(policy)) else {
         return Ok(());
     };
+    let least = match *floor {
+        Floor::Promise { epsilon, delta, rounds } => {
+            let rounds = rounds[usize::from(low.service.number()) - 1];
+            let (service, slots) = (low.service, low.slots);
+            noise_for(&Target { service, rounds, slots, epsilon, delta }, Accounting::Gauss)
+        }
+        Floor::None => None,
+    };
+    let least = least.map_or_else(String::new, |law| format!(" ({}/{})", law.mu, law.scale));
     Err(Fault::new(
         Exit::No,
-        format!("mix: config noise {}/{} is below your --min-noise", low.mu, low.scale),
+        format!("mix: config noise {}/{} is below your --min-noise{least}", low.mu, low.scale),
         "lower --min-noise or ask the guardians for a new config",
     ))
 }
@@ -154,7 +164,7 @@ fn links(
     } else {
         (Peer::Store, "bucket store".into(), config.bucket.clone(), link::STORE)
     };
-    let target = Target { name, server, protocol };
+    let target = link::Target { name, server, protocol };
     let event = move |link, news| Event::Link(peer, link, news);
     tokio::spawn(link::keep(target, identity, events.clone(), event));
     Ok(())

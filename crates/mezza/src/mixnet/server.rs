@@ -19,8 +19,8 @@ use crate::exit::{Exit, Fault};
 use crate::node::now;
 use crate::tls::peer_key;
 
-/// Events that may wait for a machine; whoever has one more waits.
-pub const EVENTS_MAX: usize = 1_024;
+/// Events that may wait for a machine; whoever has one more waits. Frames of batches are long.
+pub const EVENTS_MAX: usize = 256;
 /// Time for TLS to be set up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Pause after the system refused a connection (too many files).

@@ -3,4 +3,6 @@
 mod guardians;
 mod links;
 mod processes;
+mod refusals;
 mod town;
+mod wipe;

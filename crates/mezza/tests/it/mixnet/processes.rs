@@ -10,7 +10,7 @@ use crate::program::until;
 const INTERVAL_MS: u64 = 500;
 
 #[test]
-fn twenty_users_get_what_they_must_for_five_rounds() {
+fn mix_32_twenty_users_get_what_they_must_and_logs_name_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let mut town = Town::start(folder.path());
     let mut load = town.load(folder.path(), 20, 5);
@@ -27,6 +27,7 @@ fn twenty_users_get_what_they_must_for_five_rounds() {
     assert!(full >= 4, "{}{}", load.out(), town.logs());
     // Calls and invitations run beside, up to the bucket store.
     until("a call round", || folder.path().join("mixnet/buckets").read_dir().unwrap().count() > 0);
+    assert_silent(&town.logs());
     for server in town.servers.iter_mut().rev() {
         assert_eq!(server.stop(Signal::SIGTERM).0, Some(0), "{}", server.log());
     }
@@ -59,4 +60,13 @@ fn traffic_resumes_within_two_rounds_whoever_is_killed() {
         // At most two rounds open between the two.
         assert!(waited_ms <= 3 * INTERVAL_MS, "{victim}: {waited_ms} ms\n{}", town.logs());
     }
+}
+
+/// MIX-32: nothing in a log is as long as a key or a drop, and no client has an address there.
+fn assert_silent(logs: &str) {
+    let words = logs.split(|c: char| !c.is_ascii_hexdigit());
+    let long: Vec<&str> = words.filter(|word| word.len() >= 16).collect();
+    assert!(long.is_empty(), "{long:?}");
+    assert!(!logs.contains("127.0.0.1"), "{logs}");
+    assert!(logs.contains("a link is up"), "{logs}");
 }

@@ -34,7 +34,9 @@ impl Town {
     /// Kills a server and starts it again; when it listens, ms since 1970.
     pub fn kill(&mut self, name: &str) -> u64 {
         let at = SERVERS.iter().position(|server| *server == name).unwrap();
-        self.servers[at].stop(Signal::SIGKILL);
+        if self.servers[at].is_running() {
+            self.servers[at].stop(Signal::SIGKILL);
+        }
         let home = self.servers[at].home.clone();
         self.servers[at] = start(&self.files, &home, name);
         mezza::node::now().ms()

@@ -1,0 +1,97 @@
+//! What a server does not start with, and what it says then.
+
+use std::path::Path;
+
+use mezza::mixnet::demo::Files;
+
+use crate::program::{Program, mezza};
+
+struct Place {
+    folder: tempfile::TempDir,
+    files: Files,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+        Self { folder, files }
+    }
+
+    /// Runs a role with a key to its end: exit code and what it said.
+    fn run(&self, role: &str, key: &str, more: &[&str]) -> (Option<i32>, String) {
+        let (config, key) = (self.files.config(), self.files.key(key));
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let (config, key) = (text(&config), text(&key));
+        let args = ["mixnet", role, "--config", &config, "--key", &key, "--metrics", "0"];
+        let output = mezza(self.folder.path(), &[&args[..], more].concat());
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+#[test]
+fn a_server_with_the_wrong_key_noise_or_place_says_what_to_do() {
+    let place = Place::new();
+    let listen = ["--listen", "127.0.0.1:0"];
+    let dir = place.files.buckets();
+    let dir = ["--dir", dir.to_str().unwrap()];
+    let cases = [
+        (
+            place.run("mix", "entry", &listen),
+            78,
+            "mix: this key is no mix of the config; use the key",
+        ),
+        (
+            place.run("mix", "mix1", &listen),
+            1,
+            "mix: config noise 40/6 is below your --min-noise (45710/6886); lower --min-noise or ask \
+             the guardians for a new config",
+        ),
+        (place.run("entry", "mix0", &listen), 78, "entry: this key is not that of the config's"),
+        (
+            place.run("bucket", "mix0", &[&listen[..], &dir].concat()),
+            78,
+            "bucket: this key is not that of the config's bucket store; use the key",
+        ),
+        (
+            place.run("entry", "entry", &["--listen", "192.0.2.1:7000"]),
+            78,
+            "choose another address with `--listen`",
+        ),
+        (
+            place.run("entry", "entry", &["--listen", "127.0.0.1:0", "--once"]),
+            69,
+            "entry: mix 0 did not answer in 10 s; check its log",
+        ),
+    ];
+    for ((code, said), expected_code, expected) in cases {
+        assert_eq!(code, Some(expected_code), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn mix_15_one_process_has_a_key_at_a_time() {
+    let place = Place::new();
+    let (config, key) = (place.files.config(), place.files.key("mix0"));
+    let args = [
+        "mixnet",
+        "mix",
+        "--config",
+        config.to_str().unwrap(),
+        "--key",
+        key.to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+        "--min-noise",
+        "none",
+        "--metrics",
+        "0",
+    ];
+    let first = Program::start(place.folder.path(), &args, &[]);
+    crate::program::until("the first", || first.out().contains("mix "));
+    let (code, said) =
+        place.run("mix", "mix0", &["--listen", "127.0.0.1:0", "--min-noise", "none"]);
+    assert_eq!(code, Some(75), "{said}");
+    assert!(said.contains("another mix runs with"), "{said}");
+}
