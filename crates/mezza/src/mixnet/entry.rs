@@ -100,7 +100,7 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
     let door = (listener, TlsAcceptor::from(tls));
     let doors = Doors::new(per_prefix, most as usize);
     tokio::spawn(let_in(door, doors, events.clone(), Arc::clone(&counts)));
-    lines(&config, &identity, &events);
+    lines(&config, &identity, &events, &counts);
     tracing::info!("entry runs");
     let shell = Shell {
         machine: Coordinator::new(key.signer(), network.chain, network.archive),
@@ -117,11 +117,17 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
 }
 
 /// Dials every mix, the first one twice, and the bucket store.
-fn lines(config: &Config, identity: &Arc<Identity>, events: &mpsc::Sender<Event>) {
+fn lines(
+    config: &Config,
+    identity: &Arc<Identity>,
+    events: &mpsc::Sender<Event>,
+    metrics: &Arc<Metrics>,
+) {
     let dial = |line: Line, name: String, server: &Server, protocol| {
         let target = Target { name, server: server.clone(), protocol };
         let event = move |link, news| Event::Line(line, link, news);
-        tokio::spawn(link::keep(target, Arc::clone(identity), events.clone(), event));
+        let (identity, metrics) = (Arc::clone(identity), Arc::clone(metrics));
+        tokio::spawn(link::keep(target, identity, events.clone(), metrics, event));
     };
     for (mix, at) in config.mixes.iter().zip(0_u8..) {
         dial(Line::Control(at), format!("mix {at}"), &mix.server, link::CONTROL);

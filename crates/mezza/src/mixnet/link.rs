@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::metrics::{Count, Metrics};
 use mezza_core::{DecodeError, Splitter};
 use mezza_mixnet::limits::FRAME_BYTES_MAX;
 use mezza_mixnet::wire::Frame;
@@ -95,6 +96,18 @@ pub enum End {
 }
 
 impl End {
+    /// Says in the log why a link with a server ended, and counts mischief.
+    pub fn tell(self, peer: &str, metrics: &Metrics) {
+        if self == Self::Left {
+            tracing::info!(peer, "a link was left");
+        } else {
+            tracing::warn!(peer, end = %self, "a link is down");
+        }
+        if self.is_mischief() {
+            metrics.count(Count::Malformed);
+        }
+    }
+
     /// Whether the other side broke the rules.
     pub const fn is_mischief(self) -> bool {
         matches!(self, Self::Length | Self::Malformed(_))

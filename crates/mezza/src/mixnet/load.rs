@@ -14,6 +14,7 @@ mod user;
 pub use round::Report;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_core::Time;
@@ -60,11 +61,12 @@ enum Event {
 /// # Errors
 /// 69 if no round is returned for a minute.
 pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&Report)) -> Result<(), Fault> {
+    let load = Arc::new(load);
     let (events, mut queue) = mpsc::channel(EVENTS_MAX);
     // Users hang up once nobody holds this any more.
     let (_here, gone) = watch::channel(());
     for number in 0..load.users {
-        tokio::spawn(user::stay(number, load.clone(), events.clone(), gone.clone()));
+        tokio::spawn(user::stay(number, Arc::clone(&load), events.clone(), gone.clone()));
     }
     let mut crowd = Crowd {
         pairs: Pairs::new(load.conversing),
@@ -110,7 +112,7 @@ pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&Report)) -> Resu
 
 /// All users.
 struct Crowd {
-    load: Load,
+    load: Arc<Load>,
     kernel: &'static dyn Kernel,
     pairs: Pairs,
     links: Table<u32>,

@@ -166,7 +166,7 @@ fn links(
     };
     let target = link::Target { name, server, protocol };
     let event = move |link, news| Event::Link(peer, link, news);
-    tokio::spawn(link::keep(target, identity, events.clone(), event));
+    tokio::spawn(link::keep(target, identity, events.clone(), Arc::clone(metrics), event));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::link::{self, News, SERVER_FRAMES_MAX, Size, carry};
-use super::metrics::{Count, Metrics};
+use super::metrics::Metrics;
 use crate::exit::{Exit, Fault};
 use crate::node::now;
 use crate::tls::peer_key;
@@ -129,10 +129,7 @@ pub async fn take_in<P, E>(
             let size = if protocol == link::CONTROL { Size::Short } else { Size::Long };
             let frame = |frame| event(peer, link, News::Frame(frame));
             let end = carry(stream, size, parcels, &events, frame).await;
-            if end.is_mischief() {
-                metrics.count(Count::Malformed);
-            }
-            tracing::warn!(?peer, %end, "a link is down");
+            end.tell(&format!("{peer:?}"), &metrics);
             let _ = events.send(event(peer, link, News::Down)).await;
         });
     }

@@ -1,6 +1,7 @@
 //! The mixnet's servers and their commands.
 
 mod guardians;
+mod interop;
 mod links;
 mod processes;
 mod refusals;

@@ -132,11 +132,6 @@ impl Program {
         (status.code(), began.elapsed())
     }
 
-    /// Whether it has not ended yet.
-    pub fn is_running(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
-    }
-
     /// Waits for a program that ends by itself.
     pub fn wait(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()

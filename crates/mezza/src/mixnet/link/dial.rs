@@ -14,6 +14,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::{News, SERVER_FRAMES_MAX, Size, carry};
+use crate::mixnet::metrics::Metrics;
 use crate::tls::{Identity, Pin, link_client_config};
 
 /// Time for TCP and TLS together.
@@ -82,6 +83,7 @@ pub async fn keep<E: Send>(
     target: Target,
     own: Arc<Identity>,
     events: mpsc::Sender<E>,
+    metrics: Arc<Metrics>,
     event: impl Fn(u64, News) -> E + Send + Sync,
 ) {
     let mut away = Duration::ZERO;
@@ -99,7 +101,7 @@ pub async fn keep<E: Send>(
                 let size = size_of(target.protocol);
                 let frame = |frame| event(link, News::Frame(frame));
                 let end = carry(stream, size, parcels, &events, frame).await;
-                tracing::warn!(peer = target.name, %end, "a link is down");
+                end.tell(&target.name, &metrics);
                 if events.send(event(link, News::Down)).await.is_err() {
                     return;
                 }

@@ -1,5 +1,6 @@
 //! One user: a connection that is made again when it is lost, and whom it talks with.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_core::{CryptoRng, Secret};
@@ -7,9 +8,9 @@ use mezza_mixnet::Service;
 use mezza_mixnet::client::Access;
 use mezza_mixnet::contact::{Conversation, Role};
 use mezza_mixnet::noise::below;
-use mezza_mixnet::wire::Cell;
 use mezza_mixnet::wire::cell::Piece;
 use mezza_mixnet::wire::frame::VERSION;
+use mezza_mixnet::wire::{Cell, Frame};
 use rand_core::Rng as _;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
@@ -19,7 +20,6 @@ use crate::backend::AwsLc;
 use crate::mixnet::client::connect;
 use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, News, Size, carry, parcel};
 use crate::rng::OsRng;
-use mezza_mixnet::wire::Frame;
 
 /// Connections that are begun in a second at most.
 const CONNECTS_PER_S: u64 = 2_000;
@@ -29,7 +29,7 @@ const PAUSE_MS_MAX: u64 = 60_000;
 /// Keeps a user connected: first in turn, later after a time of chance, then 2, 4 .. 60 s.
 pub async fn stay(
     number: u32,
-    load: Load,
+    load: Arc<Load>,
     events: mpsc::Sender<Event>,
     mut gone: watch::Receiver<()>,
 ) {

@@ -13,7 +13,7 @@ use mezza::mixnet::network;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::program::{Program, until};
+use crate::program::{Program, free_port, until};
 
 /// The servers by name, in the order in which they start.
 pub const SERVERS: [&str; 5] = ["bucket", "mix0", "mix1", "mix2", "entry"];
@@ -21,24 +21,25 @@ pub const SERVERS: [&str; 5] = ["bucket", "mix0", "mix1", "mix2", "entry"];
 /// The files of a network, and its servers.
 pub struct Town {
     pub files: Files,
+    /// The port of the entry's metrics.
+    pub metrics: u16,
     pub servers: Vec<Program>,
 }
 
 impl Town {
     pub fn start(folder: &Path) -> Self {
         let files = Files::load_or_make(&folder.join("mixnet")).unwrap();
-        let servers = SERVERS.iter().map(|name| start(&files, folder, name)).collect();
-        Self { files, servers }
+        let metrics = free_port();
+        let servers = SERVERS.iter().map(|name| start(&files, folder, name, metrics)).collect();
+        Self { files, metrics, servers }
     }
 
     /// Kills a server and starts it again; when it listens, ms since 1970.
     pub fn kill(&mut self, name: &str) -> u64 {
         let at = SERVERS.iter().position(|server| *server == name).unwrap();
-        if self.servers[at].is_running() {
-            self.servers[at].stop(Signal::SIGKILL);
-        }
+        self.servers[at].stop(Signal::SIGKILL);
         let home = self.servers[at].home.clone();
-        self.servers[at] = start(&self.files, &home, name);
+        self.servers[at] = start(&self.files, &home, name, self.metrics);
         mezza::node::now().ms()
     }
 
@@ -71,7 +72,7 @@ impl Town {
 }
 
 /// Starts a server and waits until it listens.
-fn start(files: &Files, folder: &Path, name: &str) -> Program {
+fn start(files: &Files, folder: &Path, name: &str, metrics: u16) -> Program {
     let signed = network::read(&files.config()).unwrap();
     let config = signed.config();
     let (role, address) = match name {
@@ -83,7 +84,8 @@ fn start(files: &Files, folder: &Path, name: &str) -> Program {
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let (cfg, key, buckets) = (text(&cfg), text(&key), text(&buckets));
     let mut args = vec!["mixnet", role, "--config", &cfg, "--key", &key, "--listen", address];
-    args.extend(["--metrics", "0"]);
+    let metrics = if role == "entry" { metrics } else { 0 }.to_string();
+    args.extend(["--metrics", &metrics]);
     match role {
         "mix" => args.extend(["--min-noise", "none"]),
         "bucket" => args.extend(["--dir", &buckets]),

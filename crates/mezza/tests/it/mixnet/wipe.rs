@@ -13,11 +13,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::town::{SERVERS, Town, rounds};
+use super::town::{Town, rounds};
 use crate::program::until;
 
-/// Writable memory of a process, region by region.
+/// Writable memory of a process, region by region, without pages of zeros.
 type Memory = Vec<Vec<u8>>;
+
+const PAGE_BYTES: usize = 4_096;
+static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// Reads all writable memory while the process stands still; `None` if this user may not.
 fn memory(pid: u32) -> Option<Memory> {
@@ -33,9 +36,16 @@ fn memory(pid: u32) -> Option<Memory> {
         let wanted = rest.starts_with("rw") && !rest.contains("[v");
         (wanted && mem.read_exact_at(&mut bytes, from).is_ok()).then_some(bytes)
     };
-    let memory = maps.lines().filter_map(region).collect();
+    let memory: Memory = maps.lines().filter_map(region).collect();
     kill(process, Signal::SIGCONT).unwrap();
-    Some(memory)
+    Some(memory.iter().flat_map(|region| used(region)).collect())
+}
+
+/// The parts of a region between pages of zeros.
+fn used(region: &[u8]) -> Vec<Vec<u8>> {
+    let pages: Vec<&[u8]> = region.chunks(PAGE_BYTES).collect();
+    let parts = pages.split(|page| *page == &ZEROS[..]).filter(|part| !part.is_empty());
+    parts.map(<[&[u8]]>::concat).collect()
 }
 
 /// Whether bytes look like chance: all keys do, and little else in a memory of zeros and pointers.
@@ -132,15 +142,12 @@ fn mix_14_no_memory_of_a_mix_holds_the_secret_of_a_round_that_is_over() {
     for victim in ["entry", "mix2"] {
         let told = runtime.block_on(settings(&town));
         let snapshots = [0, 1].map(|at: usize| memory(mixes[at]).unwrap());
-        let at = SERVERS.iter().position(|server| *server == victim).unwrap();
-        town.servers[at].stop(Signal::SIGKILL);
+        let listens_ms = town.kill(victim);
         for (at, snapshot) in snapshots.iter().enumerate() {
             let secret = secret_of(snapshot, &told.keys[at]).expect("it is there");
             assert!(is_gone(mixes[at], &secret), "mix {at} kept a secret when {victim} was lost");
         }
-        town.kill(victim);
-        let now_ms = mezza::node::now().ms();
-        let after = |its: &serde_json::Value| its["open_ms"].as_u64() > Some(now_ms);
+        let after = |its: &serde_json::Value| its["open_ms"].as_u64() > Some(listens_ms);
         until("the next round", || {
             rounds(&load).iter().any(|its| after(its) && its["returned"] == 4)
         });
