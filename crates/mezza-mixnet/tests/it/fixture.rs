@@ -93,6 +93,9 @@ pub type Meddler = Box<dyn FnMut(usize, Peer, Frame) -> Option<Frame>>;
 /// Is shown each job that ran, and at which mix.
 pub type Watch = Box<dyn FnMut(usize, &Job, &Done)>;
 
+/// May change a job before it runs, or give a result of its own: a mix that was built wrongly.
+pub type Breakage = Box<dyn FnMut(usize, &mut Job) -> Option<Done>>;
+
 /// Mixes in a row, and everything that left them for somebody else.
 pub struct Net<B: Backend = Portable> {
     pub config: Config,
@@ -107,6 +110,7 @@ pub struct Net<B: Backend = Portable> {
     /// Hand jobs back in another order than they came.
     pub shuffled: bool,
     pub watch: Option<Watch>,
+    pub breakage: Option<Breakage>,
 }
 
 impl Net {
@@ -131,6 +135,7 @@ impl<B: Backend> Net<B> {
             meddler: None,
             shuffled: false,
             watch: None,
+            breakage: None,
         }
     }
 
@@ -161,8 +166,9 @@ impl<B: Backend> Net<B> {
             }
             let next = queue.pop_front().or_else(|| {
                 let last = jobs.len().checked_sub(1)?;
-                let (at, job) = jobs.remove(if self.shuffled { last } else { 0 });
-                let done = job.run(self.kernel);
+                let (at, mut job) = jobs.remove(if self.shuffled { last } else { 0 });
+                let own = self.breakage.as_mut().and_then(|breakage| breakage(at, &mut job));
+                let done = own.unwrap_or_else(|| job.run(self.kernel));
                 if let Some(watch) = &mut self.watch {
                     watch(at, &job, &done);
                 }

@@ -11,5 +11,6 @@ mod mix;
 mod talk;
 mod town;
 mod toy;
+mod two_of_three;
 mod vectors;
 mod worlds;

@@ -1,0 +1,326 @@
+//! Any two of three: an adversary that runs all mixes but one, entry and coordinator, and asks what
+//! people do. Its view is every job of its mixes; the honest one shows what goes in and what comes
+//! out. What it finds must stay below the bound, and mixes that were built wrongly must be found out.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use mezza_core::{Secret, Time};
+use mezza_lanes::portable;
+use mezza_mixnet::batch::Permutation;
+use mezza_mixnet::config::Config;
+use mezza_mixnet::job::{Done, Job, Kind, Noise, Shuffled};
+use mezza_mixnet::keys::Keys;
+use mezza_mixnet::onion::{Layer, Multiply, wrap};
+use mezza_mixnet::privacy::normal_tail;
+use mezza_mixnet::service::{DROP_BYTES, Service};
+use mezza_mixnet::{RoundId, onion};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use crate::fixture::{Breakage, Net, OPEN, accesses, config, onions};
+use crate::toy::{TOY, Toy};
+
+/// Mean and scale of the noise.
+const NOISE: (u32, u32) = (20, 4);
+/// Clients of each round: four people, the others are the adversary's.
+const CLIENTS: usize = 8;
+
+/// What the adversary collects in one round.
+#[derive(Default)]
+struct View {
+    /// Noise of its own mixes: singles and pairs.
+    own: (i32, i32),
+    /// What each mix kept of its batch, and in which order it went on.
+    shuffles: BTreeMap<usize, (Vec<u32>, Vec<u32>)>,
+    /// The drops, in the order of the last mix.
+    drops: BTreeMap<u32, Vec<[u8; DROP_BYTES]>>,
+}
+
+impl View {
+    /// Looks at a job. Of the honest mix only what comes out of it is seen, at the next one.
+    fn see(&mut self, honest: usize, at: usize, job: &Job, done: &Done) {
+        if at == honest {
+            return;
+        }
+        match (job, done) {
+            (Job::Noise(noise), _) => match noise.kind {
+                Kind::Singles(n) => self.own.0 += n.cast_signed(),
+                Kind::Pairs(n) => self.own.1 += n.cast_signed(),
+                Kind::Bucket(..) => {}
+            },
+            (_, Done::Shuffle(Shuffled { kept, order, .. })) => {
+                self.shuffles.insert(at, (kept.to_vec(), order.sources().to_vec()));
+            }
+            (Job::Unwrap(unwrap), Done::Unwrap(opened)) if at == 2 => {
+                let accesses = opened.inner.chunks_exact(Service::Conversation.innermost_bytes());
+                let drops = accesses.map(|a| a[..DROP_BYTES].try_into().expect("a drop"));
+                self.drops.insert(unwrap.ticket.index, drops.collect());
+            }
+            _ => {}
+        }
+    }
+
+    /// Singles and pairs without the noise that is the adversary's own.
+    fn counts(&self) -> (i32, i32) {
+        let mut drops = BTreeMap::<_, u32>::new();
+        for drop in self.drops.values().flatten() {
+            *drops.entry(drop).or_default() += 1;
+        }
+        let of = |accesses: u32| drops.values().map(|n| i32::from(*n == accesses)).sum::<i32>();
+        (of(1) - self.own.0, of(2) - self.own.1)
+    }
+
+    /// Where each message of a mix's batch came to be in the next one.
+    fn forward(&self, at: usize) -> BTreeMap<usize, usize> {
+        let (kept, sources) = &self.shuffles[&at];
+        let places = sources.iter().enumerate();
+        let places = places.filter(|(_, source)| (**source as usize) < kept.len());
+        places.map(|(to, source)| (kept[*source as usize] as usize, to)).collect()
+    }
+
+    /// The drop of each place in which a message leaves the honest mix, and the places in which the
+    /// clients' onions came in.
+    fn around(&self, honest: usize) -> (Vec<[u8; DROP_BYTES]>, Vec<usize>) {
+        let last: Vec<_> = self.drops.values().flatten().copied().collect();
+        if honest == 1 {
+            let came = self.forward(0);
+            return (last, (0..CLIENTS).map(|client| came[&client]).collect());
+        }
+        let went = self.forward(1);
+        let out = (0..went.len()).map(|place| last[went[&place]]).collect();
+        (out, (0..CLIENTS).collect())
+    }
+}
+
+fn quiet() -> Config {
+    let mut config = config(3);
+    config.services.truncate(1);
+    (config.services[0].mu, config.services[0].scale) = NOISE;
+    config.valid_until = OPEN.plus_ms(1_000 * Time::DAY_MS);
+    config
+}
+
+/// One network, round after round, with one honest mix.
+struct Harness {
+    net: Net<Toy>,
+    view: Rc<RefCell<View>>,
+    honest: usize,
+    round: u64,
+    rng: ChaCha20Rng,
+}
+
+impl Harness {
+    fn new(honest: usize, seed: u64, breakage: Option<Breakage>) -> Self {
+        let mut net = Net::<Toy>::on(quiet(), seed, &TOY);
+        let view = Rc::new(RefCell::new(View::default()));
+        let eyes = Rc::clone(&view);
+        net.watch = Some(Box::new(move |at, job, done| {
+            eyes.borrow_mut().see(honest, at, job, done);
+        }));
+        net.breakage = breakage;
+        Self { net, view, honest, round: 100, rng: ChaCha20Rng::seed_from_u64(seed) }
+    }
+
+    /// A round in which each client visits the drop with its number; drops below 100 are each
+    /// visited by two.
+    fn run(&mut self, visits: [u8; CLIENTS]) -> View {
+        let id = RoundId { service: Service::Conversation, round: self.round };
+        self.net.now = OPEN.plus_ms(5_000 * (self.round - 100)).minus_ms(6_000);
+        self.round += 1;
+        let size = id.service.innermost_bytes();
+        let mut inner = vec![0; CLIENTS * size];
+        self.rng.fill_bytes(&mut inner);
+        let mut salt = [0; DROP_BYTES];
+        self.rng.fill_bytes(&mut salt);
+        for (access, visit) in inner.chunks_exact_mut(size).zip(visits) {
+            access[..DROP_BYTES].copy_from_slice(&salt);
+            access[0] = visit;
+        }
+        let settings = self.net.announce(id);
+        let keys = settings.keys.iter().zip(0..);
+        let layers: Vec<_> =
+            keys.map(|(key, position)| Layer { id, position, key: *key }).collect();
+        let wrapped = wrap(&TOY, Multiply::Ladders, &layers, (&inner, size), &mut self.rng);
+        self.net.now = self.net.now.plus_ms(8_000);
+        self.net.batch(id, &wrapped.onions);
+        let replies = self.net.replies();
+        let back = |layer: &Keys| layer[0];
+        let mut own = Keys::zeros(layers.len());
+        own.iter_mut().zip(wrapped.back.iter().map(back)).for_each(|(to, key)| *to = key);
+        let reply = replies[..replies.len() / CLIENTS].to_vec();
+        assert!(onion::open_reply(&TOY, &own, reply).is_some(), "the round was whole");
+        self.net.out.clear();
+        core::mem::take(&mut self.view.borrow_mut())
+    }
+}
+
+/// How much better than a coin the adversary guesses whether the first two clients talk with each
+/// other or idle, from the counts of one round, of which it expects `mean` to be noise.
+fn talking_or_idle(honest: usize, rounds: u32, mean: f64, breakage: Option<Breakage>) -> f64 {
+    let (mut harness, sigma) = (Harness::new(honest, 3, breakage), f64::from(NOISE.1));
+    let hits = (0..rounds).filter(|round| {
+        let talks = round % 2 == 0;
+        let first = if talks { [1, 1] } else { [101, 102] };
+        let visits = [first[0], first[1], 2, 2, 3, 3, 103, 104];
+        let (singles, pairs) = harness.run(visits).counts();
+        let (singles, pairs) = (f64::from(singles) - mean, f64::from(pairs) - mean / 2.0);
+        // Of the other six two idle, and two pairs talk.
+        let under = |own: (f64, f64)| {
+            let (x, y) = ((singles - 2.0 - own.0) / sigma, (pairs - 2.0 - own.1) / (sigma / 2.0));
+            -(x * x + y * y) / 2.0
+        };
+        (under((0.0, 1.0)) > under((2.0, 0.0))) == talks
+    });
+    2.0 * f64::from(u32::try_from(hits.count()).expect("a small count")) / f64::from(rounds) - 1.0
+}
+
+/// The advantage that theory gives: the counts move by 2 at sigma and by 1 at sigma / 2.
+fn bound() -> f64 {
+    1.0 - 2.0 * normal_tail(8_f64.sqrt() / f64::from(NOISE.1) / 2.0)
+}
+
+#[test]
+fn counts_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
+    const ROUNDS: u32 = 10_000;
+    let error = 3.0 / f64::from(ROUNDS).sqrt();
+    for honest in [0, 1] {
+        let found = talking_or_idle(honest, ROUNDS, NOISE.0.into(), None);
+        assert!((found - bound()).abs() < error + 0.02, "mix {honest}: {found} of {}", bound());
+        let silent: Breakage = Box::new(move |at, job| {
+            let drops = at == honest && matches!(job, Job::Noise(_));
+            drops.then(|| Done::Noise(Noise::default()))
+        });
+        let found = talking_or_idle(honest, 60, 0.0, Some(silent));
+        assert!(found > 0.99, "mix {honest} drops its noise: {found}");
+    }
+}
+
+/// How many of the public keys that the second mix sees belong to no client and to no noise of a mix
+/// that follows the rules: those that are not on the curve.
+fn strange_keys(breakage: Option<Breakage>) -> (usize, usize) {
+    let mut net = Net::new(quiet(), 6);
+    let keys = Rc::new(RefCell::new(Vec::new()));
+    let eyes = Rc::clone(&keys);
+    net.watch = Some(Box::new(move |at, job, _| {
+        if let (1, Job::Unwrap(unwrap)) = (at, job) {
+            let onions = unwrap.onions.chunks_exact(unwrap.size);
+            eyes.borrow_mut().extend(onions.map(|onion| onion[..32].to_vec()));
+        }
+    }));
+    net.breakage = breakage;
+    let id = RoundId { service: Service::Conversation, round: 100 };
+    let settings = net.announce(id);
+    let mut rng = ChaCha20Rng::seed_from_u64(7);
+    let inner = accesses(&[1, 1, 2, 3], &mut rng);
+    net.now = net.now.plus_ms(8_000);
+    net.batch(id, &onions(&settings, &inner, &mut rng).0);
+    let keys = keys.borrow();
+    let real = |key: &&Vec<u8>| portable().is_fixed_point(key[..].try_into().expect("a key"));
+    (keys.len() - keys.iter().filter(real).count(), keys.len())
+}
+
+#[test]
+fn mix_17_noise_shows_public_keys_as_clients_do() {
+    let (strange, all) = strange_keys(None);
+    assert!(strange == 0 && all > 20, "{strange} of {all}");
+    let chance: Breakage = Box::new(|at, job| {
+        let (0, Job::Noise(noise)) = (at, &*job) else { return None };
+        let size = noise.layers[0].id.service.onion_bytes(noise.layers.len());
+        let Done::Noise(mut made) = job.run(portable()) else { return None };
+        let mut rng = ChaCha20Rng::seed_from_u64(8);
+        made.onions.chunks_exact_mut(size).for_each(|onion| rng.fill_bytes(&mut onion[..32]));
+        Some(Done::Noise(made))
+    });
+    let (strange, all) = strange_keys(Some(chance));
+    assert!(4 * strange > all, "random bytes are found out: {strange} of {all}");
+}
+
+/// In how many of the rounds the messages that leave the honest mix where the first two came in
+/// share a drop, if these two talk with each other and if they talk with two others.
+fn partners_in_place(honest: usize, rounds: u32, breakage: Option<Breakage>) -> [u32; 2] {
+    let mut harness = Harness::new(honest, 4, breakage);
+    let mut found = [0; 2];
+    for round in 0..rounds {
+        let swapped = round as usize % 2;
+        let visits = [[1, 1, 2, 2, 101, 102, 103, 104], [1, 2, 1, 2, 101, 102, 103, 104]][swapped];
+        let (out, came) = harness.run(visits).around(honest);
+        found[swapped] += u32::from(out.get(came[0]) == out.get(came[1]));
+    }
+    found
+}
+
+/// A mix that leaves its batch in order.
+fn in_order(honest: usize) -> Breakage {
+    Box::new(move |at, job| {
+        let Job::Shuffle(shuffle) = &*job else { return None };
+        if at != honest {
+            return None;
+        }
+        let size = shuffle.size;
+        let Done::Shuffle(Shuffled { kept, order, batch }) = job.run(&TOY) else { return None };
+        let mut straight = batch.clone();
+        for (to, from) in order.sources().iter().enumerate() {
+            let (to, from) = (to * size, *from as usize * size);
+            straight[from..from + size].copy_from_slice(&batch[to..to + size]);
+        }
+        let order = Permutation::identity(order.len());
+        Some(Done::Shuffle(Shuffled { kept, order, batch: straight }))
+    })
+}
+
+#[test]
+fn mix_17_places_behind_one_honest_mix_say_nothing_about_partners() {
+    const ROUNDS: u32 = 10_000;
+    for honest in [0, 1] {
+        let [talk, swapped] = partners_in_place(honest, ROUNDS, None);
+        // Chance puts the pair there, or a pair of the noise, about once in a hundred rounds.
+        assert!(talk.abs_diff(swapped) < 90 && talk + swapped < 400, "{talk} and {swapped}");
+        let [talk, swapped] = partners_in_place(honest, 20, Some(in_order(honest)));
+        assert_eq!((talk, swapped), (10, 0), "a mix that does not permute is found out");
+    }
+}
+
+#[test]
+fn a_seed_of_20_bits_is_found_by_search() {
+    let weak: Breakage = Box::new(|at, job| {
+        if let (0, Job::Shuffle(shuffle)) = (at, job) {
+            let few = Secret::fill(|s| {
+                s[..3].copy_from_slice(&shuffle.seed.expose()[..3]);
+                s[2] &= 0x0f;
+            });
+            shuffle.seed = few;
+        }
+        None
+    });
+    for (breakage, weak) in [(None, false), (Some(weak), true)] {
+        let mut harness = Harness::new(0, 5, breakage);
+        let view = harness.run([1, 1, 2, 2, 101, 102, 103, 104]);
+        let (out, _) = view.around(harness.honest);
+        // The adversary's own four clients are known by their drops.
+        let place = |drop: u8| {
+            let theirs = |id: &[u8; DROP_BYTES]| id[0] == drop && id[1..] == out_salt(&out)[1..];
+            out.iter().position(theirs).expect("it came through") as u32
+        };
+        let known = [(4, place(101)), (5, place(102)), (6, place(103)), (7, place(104))];
+        let fits = |seed: u32| {
+            let seed = Secret::fill(|s| s[..4].copy_from_slice(&seed.to_le_bytes()));
+            let drawn = Permutation::draw(&seed, out.len());
+            known.iter().all(|(from, to)| drawn.sources()[*to as usize] == *from)
+        };
+        assert_eq!((0..1 << 20).any(fits), weak);
+    }
+}
+
+/// The random part that all drops of clients share: that of the drop with two visitors.
+fn out_salt(out: &[[u8; DROP_BYTES]]) -> [u8; DROP_BYTES] {
+    let mut seen = BTreeMap::<[u8; DROP_BYTES - 1], u32>::new();
+    for drop in out {
+        *seen.entry(drop[1..].try_into().expect("15 bytes")).or_default() += 1;
+    }
+    let (rest, _) = seen.into_iter().max_by_key(|(_, n)| *n).expect("drops");
+    let mut salt = [0; DROP_BYTES];
+    salt[1..].copy_from_slice(&rest);
+    salt
+}
