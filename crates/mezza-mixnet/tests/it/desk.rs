@@ -10,6 +10,8 @@ use mezza_mixnet::client::{
 use mezza_mixnet::config::{Chain, ChainError, Config, SignatureSet, SignedConfig};
 use mezza_mixnet::contact::{Role, bucket};
 use mezza_mixnet::mix::Floor;
+use mezza_mixnet::privacy::Ledger;
+use mezza_mixnet::privacy::ledger::Kind;
 use mezza_mixnet::service::reply_bytes;
 use mezza_mixnet::sign::{Purpose, Signature};
 use mezza_mixnet::wire::bucket::Entry;
@@ -394,6 +396,26 @@ fn mix_26_tries_are_spread_and_become_rare() {
         let waited = desk.dialled();
         assert!((wait * 4 / 5..=wait * 6 / 5).contains(&waited), "{waited} for {wait}");
     }
+}
+
+#[test]
+fn mix_24_a_backup_adds_to_what_was_spent_and_survives_a_start() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let kind = Kind::of(&desk.config.services[0]);
+    let mut backup = Ledger::new([0xaa; 16], 77);
+    (0..5).for_each(|_| backup.charge(kind));
+    for _ in 0..2 {
+        desk.client.restore_ledger(&backup, desk.now, &mut desk.rng);
+        desk.drain();
+    }
+    let used = |desk: &Desk| desk.client.ledger().map(|ledger| ledger.used(Service::Conversation));
+    assert_eq!(used(&desk), Some(5), "the same backup counts once");
+    let rows = desk.rows.clone();
+    assert_eq!(rows.len(), 1, "rows before a snapshot go");
+    let rows = rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
+    let setup = setup(desk.config.hash(), desk.floor);
+    desk.client = Client::restore(setup, rows, desk.now, &mut desk.rng).expect("our own rows");
+    assert_eq!(used(&desk), Some(5));
 }
 
 /// Runs a call round up to its RETURN; the frame by which the bucket is asked for.

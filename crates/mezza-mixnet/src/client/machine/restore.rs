@@ -5,8 +5,8 @@
 //! 3 x (flag u8 | last round u64) | allow more u8 | contacts             then zeros
 //! ```
 //!
-//! A snapshot has a power of two bytes, at least 16,384. One is made each hour, and whenever contacts
-//! or configs change; all rows before it go.
+//! A snapshot has a power of two bytes, at least 16,384. One is made each hour, a minute after a start,
+//! and whenever contacts or configs change; all rows before it go.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -26,8 +26,8 @@ use crate::{RoundId, Service};
 const SNAPSHOT: u8 = 2;
 /// Fewest bytes of a snapshot.
 const SNAPSHOT_BYTES_MIN: usize = 16_384;
-/// How often one is made.
-const SNAPSHOT_MS: u64 = Time::HOUR_MS;
+/// How often one is made, and how soon after a start, milliseconds.
+const SNAPSHOT_MS: (u64, u64) = (Time::HOUR_MS, Time::MINUTE_MS);
 
 /// Why a client cannot go on from what was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,7 +101,7 @@ impl<B: Backend> Client<B> {
             allow_more: false,
             seq: 0,
             snapshot: 0,
-            snapshot_at: now.plus_ms(SNAPSHOT_MS),
+            snapshot_at: now.plus_ms(SNAPSHOT_MS.1),
             awaited: BTreeMap::new(),
             unrecorded: VecDeque::new(),
             walk_at: None,
@@ -113,7 +113,7 @@ impl<B: Backend> Client<B> {
 
     /// A snapshot, from which on rows are needed. All pieces that came are in it.
     pub(super) fn take_snapshot(&mut self, now: Time) {
-        self.snapshot_at = now.plus_ms(SNAPSHOT_MS);
+        self.snapshot_at = now.plus_ms(SNAPSHOT_MS.0);
         self.unrecorded.clear();
         let lines = self.contacts.all.values().flat_map(Contact::lines);
         let pieces = lines.flat_map(|line| line.receiver.pieces().map(|seq| (line.id, seq)));
