@@ -131,7 +131,7 @@ impl Contact {
             let hours = RETRY_HOURS[usize::from(self.tries).min(RETRY_HOURS.len() - 1)];
             now.plus_ms(hours * Time::HOUR_MS)
         });
-        self.tries = self.tries.saturating_add(1);
+        self.tries = self.tries.saturating_add(u8::from(waits));
     }
 
     /// The partner was there.
@@ -200,17 +200,18 @@ impl Contacts {
     }
 
     /// Serves a contact from now on; `false` if it was served before. When too many are, the one
-    /// with nothing to say whose time ends first leaves, else the new one waits.
+    /// with nothing to say whose time ends first leaves, else the new one waits for its next try.
     pub fn activate(&mut self, id: ContactId, now: Time) -> bool {
         let Some(was) = self.all.get(&id).map(Contact::is_active) else { return false };
         if !was && self.all.values().filter(|contact| contact.is_active()).count() >= ACTIVE_MAX {
             let quiet = self.all.values_mut().filter(|contact| {
                 contact.is_active() && contact.lines().all(|line| line.sender.is_idle())
             });
-            match quiet.min_by_key(|contact| contact.active) {
-                Some(quiet) => quiet.rest(now),
-                None => return false,
-            }
+            let Some(quiet) = quiet.min_by_key(|contact| contact.active) else {
+                self.all.get_mut(&id).into_iter().for_each(|contact| contact.rest(now));
+                return false;
+            };
+            quiet.rest(now);
         }
         if let Some(contact) = self.all.get_mut(&id) {
             contact.touch(now);
@@ -227,8 +228,7 @@ impl Contacts {
                 contact.rest(now);
             } else if contact.active.is_none() && contact.retry.is_some_and(|at| at <= now) {
                 again.push(*id);
-                // Should there be no room, it is tried again as if nobody had been there.
-                contact.rest(now);
+                contact.retry = None;
             }
         }
         again

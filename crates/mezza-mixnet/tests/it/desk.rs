@@ -418,6 +418,36 @@ fn mix_24_a_backup_adds_to_what_was_spent_and_survives_a_start() {
     assert_eq!(used(&desk), Some(5));
 }
 
+#[test]
+fn sixteen_are_served_and_the_next_one_waits_its_turn() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    for contact in 0..18 {
+        let root = Secret::fill(|s| s.fill(contact as u8));
+        let (role, start) = (Role::Initiator, (100, 100));
+        let new = Introduction { contact, root, role, start, bucket: 1 };
+        desk.input(Input::Add(new)).expect("a contact");
+    }
+    let active = |desk: &Desk| (0..18).filter(|c| desk.client.is_active(*c)).collect::<Vec<_>>();
+    for contact in 0..17 {
+        desk.input(Input::Activate(contact)).expect("a contact");
+        desk.until(desk.now.plus_ms(1));
+    }
+    assert_eq!(active(&desk), (1..17).collect::<Vec<_>>(), "the one that is quiet longest leaves");
+    for contact in 1..18 {
+        let send = Input::Send { ticket: 1, contact, bytes: Wiping::new(vec![1]) };
+        desk.input(send).expect("a contact");
+    }
+    assert_eq!(
+        active(&desk),
+        (1..17).collect::<Vec<_>>(),
+        "nobody leaves who has something to say"
+    );
+    desk.until(desk.now.plus_ms(11 * Time::MINUTE_MS));
+    assert_eq!(active(&desk), [], "nobody met");
+    desk.until(desk.now.plus_ms(50 * Time::MINUTE_MS));
+    assert!(active(&desk).contains(&17), "after an hour it is looked for");
+}
+
 /// Runs a call round up to its RETURN; the frame by which the bucket is asked for.
 fn called(desk: &mut Desk, round: u64) -> RoundId {
     let id = RoundId { service: Service::Call, round };

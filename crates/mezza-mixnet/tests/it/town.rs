@@ -252,10 +252,12 @@ impl<B: Backend> Town<B> {
             if person.unlucky(person.luck.crash) {
                 return self.crash(at);
             }
+            self.carry_out(at, output);
+            // Not before: what follows from it must not overtake the output.
+            let person = &mut self.people[at];
             if person.connection.is_some() && person.unlucky(person.luck.cut) {
                 self.cut(at);
             }
-            self.carry_out(at, output);
         }
     }
 

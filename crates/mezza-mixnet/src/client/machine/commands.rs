@@ -110,8 +110,8 @@ impl<B: Backend> Client<B> {
         let handed = of.line.sender.handed();
         self.outputs.extend(handed.into_iter().map(Output::Handed));
         self.contacts.activate(contact, now);
-        let called = self.contacts.all.get(&contact).is_none_or(|contact| contact.called);
-        if !called {
+        let of = self.contacts.all.get(&contact);
+        if of.is_some_and(|contact| contact.is_active() && !contact.called) {
             self.queue_call(contact, Intent::Talk);
         }
         Ok(())
@@ -142,10 +142,8 @@ impl<B: Backend> Client<B> {
     /// Something waits for a contact that was not there: it is served again, and called as long as
     /// that takes at most half of the budget of calls.
     pub(super) fn look_again(&mut self, contact: ContactId, now: Time) {
-        let (Some(ledger), Some(policy)) = (&self.ledger, self.policy(Service::Call, now)) else {
-            return;
-        };
-        let calls = ledger.used(Service::Call) < policy.rounds / 2;
+        let ledger = self.ledger.as_ref().zip(self.policy(Service::Call, now));
+        let calls = ledger.is_some_and(|(l, policy)| l.used(Service::Call) < policy.rounds / 2);
         if self.contacts.activate(contact, now) && calls {
             self.queue_call(contact, Intent::Talk);
         }
