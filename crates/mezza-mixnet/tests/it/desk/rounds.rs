@@ -1,0 +1,283 @@
+//! Levels, tries, buckets, backups: what a client makes of rounds.
+
+use mezza_core::{Ephemeral, Portable, Secret, Time, Wiping};
+use mezza_mixnet::client::{Client, ClientError, Input, Introduction, Invite, Output};
+use mezza_mixnet::config::Config;
+use mezza_mixnet::contact::{Role, bucket};
+use mezza_mixnet::mix::Floor;
+use mezza_mixnet::privacy::Ledger;
+use mezza_mixnet::privacy::ledger::Kind;
+use mezza_mixnet::sign::{Purpose, Signature};
+use mezza_mixnet::wire::bucket::Entry;
+use mezza_mixnet::wire::frame::alarm_bytes;
+use mezza_mixnet::wire::invitation::BODY_BYTES;
+use mezza_mixnet::wire::{Announcement, Body, Frame, Manifest, filter};
+use mezza_mixnet::{RoundId, Service};
+
+use super::{Desk, setup, successor};
+use crate::fixture::{OPEN, config, signer};
+
+/// The noise of the preset `standard`.
+fn standard() -> Config {
+    let mut config = config(3);
+    for (policy, law) in
+        config.services.iter_mut().zip([(45_710, 6_892), (2_487, 417), (1_283, 223)])
+    {
+        (policy.mu, policy.scale) = law;
+    }
+    config
+}
+
+#[test]
+fn mix_31_the_level_is_4_only_while_everything_holds() {
+    let mut desk = Desk::joined(standard(), Floor::STANDARD);
+    desk.talk(100, 127);
+    assert_eq!(desk.levels(), [], "too few users: it stays at 1, where it began");
+    desk.talk(101, 128);
+    assert_eq!(desk.levels(), [4]);
+    desk.talk(102, 127);
+    assert_eq!(desk.levels(), [1]);
+    desk.talk(103, 10_000);
+    assert_eq!(desk.levels(), [4]);
+    let id = RoundId { service: Service::Call, round: 104 };
+    desk.announce(id, |announced| announced.signatures[0][0] ^= 1);
+    assert_eq!(desk.levels(), [1], "settings that do not verify");
+    desk.talk(104, 10_000);
+    assert_eq!(desk.levels(), [4]);
+    desk.input(Input::Down).expect("it was up");
+    assert_eq!(desk.levels(), [1]);
+}
+
+#[test]
+fn mix_31_noise_below_the_floor_never_counts() {
+    let mut weak = standard();
+    weak.services[1].mu = 40;
+    weak.services[1].scale = 6;
+    for floor in [Floor::STANDARD, Floor::None] {
+        let mut desk = Desk::joined(weak.clone(), floor);
+        desk.talk(100, 10_000);
+        assert_eq!(desk.levels(), [], "a floor below `relaxed` is none");
+    }
+    let mut relaxed = standard();
+    (relaxed.services[0].mu, relaxed.services[0].scale) = (16_070, 2_360);
+    for (floor, levels) in
+        [(Floor::STANDARD, vec![]), (Floor::RELAXED, vec![4]), (Floor::None, vec![4])]
+    {
+        let mut desk = Desk::joined(relaxed.clone(), floor);
+        desk.talk(100, 10_000);
+        assert_eq!(desk.levels(), levels, "{floor:?}");
+    }
+}
+
+#[test]
+fn mix_26_tries_are_spread_and_become_rare() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut first = Vec::new();
+    for _ in 0..200 {
+        desk.input(Input::Down).expect("it was up");
+        first.push(desk.dialled());
+        desk.input(Input::Up { trusted: true }).expect("it dialled");
+        desk.welcome(desk.config.hash());
+    }
+    assert!(first.iter().all(|ms| *ms <= 5_000), "within the interval");
+    let halves = first.iter().filter(|ms| **ms < 2_500).count();
+    assert!((60..=140).contains(&halves), "{halves} of 200 in the first half");
+    desk.input(Input::Down).expect("it was up");
+    desk.dialled();
+    for wait in [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000] {
+        desk.input(Input::Down).expect("nobody answered");
+        let waited = desk.dialled();
+        assert!((wait * 4 / 5..=wait * 6 / 5).contains(&waited), "{waited} for {wait}");
+    }
+}
+
+#[test]
+fn settings_of_a_config_that_is_not_known_make_a_client_ask_for_it() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let id = RoundId { service: Service::Conversation, round: 100 };
+    let next = successor(&config(3), |_| {}).config().hash();
+    let asked = |desk: &mut Desk| {
+        desk.news.clear();
+        desk.announce(id, |announced| announced.settings.config = next);
+        let ask = Frame::FetchConfig { from: desk.config.hash() };
+        desk.news.iter().filter(|news| matches!(news, Output::Frame(f) if *f == ask)).count()
+    };
+    assert_eq!([asked(&mut desk), asked(&mut desk)], [1, 0], "once a minute");
+    desk.until(desk.now.plus_ms(60_000));
+    assert_eq!(asked(&mut desk), 1);
+}
+
+#[test]
+fn mix_24_a_backup_adds_to_what_was_spent_and_survives_a_start() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let kind = Kind::of(&desk.config.services[0]);
+    let mut backup = Ledger::new([0xaa; 16], 77);
+    (0..5).for_each(|_| backup.charge(kind));
+    for _ in 0..2 {
+        desk.client.restore_ledger(&backup, desk.now, &mut desk.rng);
+        desk.drain();
+    }
+    let used = |desk: &Desk| desk.client.ledger().map(|ledger| ledger.used(Service::Conversation));
+    assert_eq!(used(&desk), Some(5), "the same backup counts once");
+    let rows = desk.rows.clone();
+    assert_eq!(rows.len(), 1, "rows before a snapshot go");
+    let rows = rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
+    let setup = setup(desk.config.hash(), desk.floor);
+    desk.client = Client::restore(setup, rows, desk.now, &mut desk.rng).expect("our own rows");
+    assert_eq!(used(&desk), Some(5));
+}
+
+#[test]
+fn sixteen_are_served_and_the_next_one_waits_its_turn() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    for contact in 0..18 {
+        let root = Secret::fill(|s| s.fill(contact as u8));
+        let (role, start) = (Role::Initiator, (100, 100));
+        let new = Introduction { contact, root, role, start, bucket: 1 };
+        desk.input(Input::Add(new)).expect("a contact");
+    }
+    let active = |desk: &Desk| (0..18).filter(|c| desk.client.is_active(*c)).collect::<Vec<_>>();
+    for contact in 0..17 {
+        desk.input(Input::Activate(contact)).expect("a contact");
+        desk.until(desk.now.plus_ms(1));
+    }
+    assert_eq!(active(&desk), (1..17).collect::<Vec<_>>(), "the one that is quiet longest leaves");
+    for contact in 1..18 {
+        let send = Input::Send { ticket: 1, contact, bytes: Wiping::new(vec![1]) };
+        desk.input(send).expect("a contact");
+    }
+    assert_eq!(
+        active(&desk),
+        (1..17).collect::<Vec<_>>(),
+        "nobody leaves who has something to say"
+    );
+    desk.until(desk.now.plus_ms(11 * Time::MINUTE_MS));
+    assert_eq!(active(&desk), [], "nobody met");
+    desk.until(desk.now.plus_ms(50 * Time::MINUTE_MS));
+    assert!(active(&desk).contains(&17), "after an hour it is looked for");
+}
+
+/// Runs a call round up to its RETURN; the frame by which the bucket is asked for.
+fn called(desk: &mut Desk, round: u64) -> RoundId {
+    let id = RoundId { service: Service::Call, round };
+    desk.until(OPEN.plus_ms(5_000 * (round - 100)).minus_ms(1_000));
+    desk.announce(id, |_| {});
+    desk.until(OPEN.plus_ms(5_000 * (round - 100) + 4_000));
+    desk.news.clear();
+    desk.round(id, Body::Return { users: 9, replies: Vec::new() }).expect("it submitted");
+    id
+}
+
+/// Objects of two buckets, and their manifest as the last mix signs it.
+fn objects(desk: &Desk, id: RoundId) -> ([Vec<u8>; 2], Manifest, Signature) {
+    let objects = [filter::encode(&[[1; 16]; 3]), filter::encode(&[[2; 16]; 5])];
+    let manifest = Manifest { id, entries: objects.iter().map(|o| Entry::of(o)).collect() };
+    let signature = manifest.sign(&signer(52), &desk.config.hash());
+    (objects, manifest, signature)
+}
+
+#[test]
+fn buckets_are_believed_by_the_word_of_the_last_mix() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let own = *Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(9))).public();
+    let own = bucket(&own, &[0xaa; 16], 2);
+    let id = called(&mut desk, 100);
+    assert!(matches!(
+        desk.news[..],
+        [Output::Frame(Frame::Round(its, Body::Fetch { bucket }))] if its == id && bucket == own
+    ));
+    let (objects, manifest, signature) = objects(&desk, id);
+    let object = &objects[own as usize - 1];
+    let chunk =
+        |bucket, offset, bytes: &[u8]| Body::Chunk { bucket, offset, bytes: bytes.to_vec() };
+    assert_eq!(desk.round(id, chunk(own, 0, object)), Err(ClientError::Unexpected));
+    let by_another = manifest.sign(&signer(51), &desk.config.hash());
+    let wrong = Body::Object(Some((manifest.clone(), by_another)));
+    assert_eq!(desk.round(id, wrong), Err(ClientError::Signature));
+    let fewer = Manifest { id, entries: manifest.entries[..1].to_vec() };
+    let signed = fewer.sign(&signer(52), &desk.config.hash());
+    assert_eq!(desk.round(id, Body::Object(Some((fewer, signed)))), Err(ClientError::Malformed));
+    let found = || Body::Object(Some((manifest.clone(), signature)));
+    assert_eq!(desk.round(id, found()), Ok(()));
+    assert_eq!(desk.round(id, found()), Err(ClientError::Unexpected));
+    for wrong in [chunk(3 - own, 0, object), chunk(own, 1, object), chunk(own, 0, &[])] {
+        assert_eq!(desk.round(id, wrong), Err(ClientError::Malformed));
+    }
+    let long = [object.as_slice(), &[0]].concat();
+    assert_eq!(desk.round(id, chunk(own, 0, &long)), Err(ClientError::Malformed));
+    assert_eq!(desk.round(id, chunk(own, 0, &object[..5])), Ok(()));
+    assert_eq!(desk.round(id, chunk(own, 5, &object[5..])), Ok(()));
+    assert_eq!(desk.client.rounds().count(), 0);
+    assert_eq!(desk.round(id, chunk(own, 0, object)), Err(ClientError::Unexpected));
+    let id = called(&mut desk, 101);
+    assert_eq!(desk.round(id, Body::Object(None)), Ok(()));
+    assert_eq!(desk.client.rounds().count(), 0, "a store that is away costs its buckets");
+}
+
+#[test]
+fn who_says_nothing_is_hung_up_on() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let closed = |desk: &Desk| matches!(desk.news[..], [.., Output::Close]);
+    desk.input(Input::Down).expect("it was up");
+    desk.connect(true);
+    desk.until(desk.now.plus_ms(29_000));
+    assert!(!closed(&desk));
+    desk.until(desk.now.plus_ms(2_000));
+    assert!(closed(&desk), "no WELCOME");
+    desk.input(Input::Down).expect("it hung up");
+    desk.connect(false);
+    desk.welcome([9; 32]);
+    desk.until(desk.now.plus_ms(29_000));
+    assert!(!closed(&desk));
+    desk.until(desk.now.plus_ms(2_000));
+    assert!(closed(&desk), "no configs either");
+}
+
+#[test]
+fn mix_32_debug_output_names_nobody() {
+    let body = Wiping::new([0x5a; BODY_BYTES]);
+    let invite = Input::Invite(Invite { ticket: 7, to: [0xd7; 32], body });
+    let root = Secret::fill(|s| s.fill(0xd7));
+    let start = (100, 100);
+    let new = Introduction { contact: 3, root, role: Role::Initiator, start, bucket: 1 };
+    let send = Input::Send { ticket: 1, contact: 3, bytes: Wiping::new(vec![0xd7; 40]) };
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let commands = format!("{invite:?} {send:?} {new:?}");
+    for input in [invite, Input::Add(new), send] {
+        desk.input(input).expect("good commands");
+    }
+    desk.announce(RoundId { service: Service::Conversation, round: 100 }, |_| {});
+    desk.until(OPEN.plus_ms(1_000));
+    let said = format!("{commands} {:?}", desk.client);
+    let secrets = ["215", "d7", "0x5a", "90, 90"];
+    assert!(secrets.iter().all(|secret| !said.contains(secret)), "{said}");
+}
+
+#[test]
+fn mix_27_an_alarm_counts_with_the_signature_of_its_mix() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    let id = RoundId { service: Service::Conversation, round: 100 };
+    let bytes = alarm_bytes(&desk.config.hash(), id, 1, 20, 3);
+    let alarm = |n: u8| {
+        let signature = signer(n).sign(Purpose::Alarm, &[&bytes]);
+        Body::Alarm { position: 1, traps: 20, failed: 3, signature }
+    };
+    assert_eq!(desk.round(id, alarm(50)), Err(ClientError::Signature));
+    assert_eq!(desk.round(id, alarm(51)), Ok(()));
+    assert!(matches!(desk.news[..], [Output::Alarm { position: 1, traps: 20, failed: 3, .. }]));
+}
+
+#[test]
+fn a_connection_that_nobody_checked_carries_configs_alone() {
+    let mut desk = Desk::joined(config(3), Floor::None);
+    desk.input(Input::Down).expect("it was up");
+    desk.connect(false);
+    desk.welcome(desk.config.hash());
+    assert!(matches!(desk.news[..], [.., Output::Close]));
+    let id = RoundId { service: Service::Conversation, round: 100 };
+    let settings = desk.settings(id);
+    let signatures = (50..53).map(|n| settings.sign(&signer(n))).collect();
+    let announced = Announcement { settings, signatures, closes_in_ms: 5_000 };
+    let refused = desk.round(id, Body::Settings(announced));
+    assert_eq!(refused, Err(ClientError::Unexpected));
+}
