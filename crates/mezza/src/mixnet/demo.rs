@@ -99,7 +99,7 @@ impl Files {
             let path = self.key(name);
             if path.exists() { Key::load(&path) } else { Key::make(&path, &mut OsRng) }
         };
-        let mut ports = free_ports()?.into_iter();
+        let mut ports = free_ports().into_iter();
         let mut server = |name: &str| {
             let port = ports.next().unwrap_or_default();
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
@@ -162,12 +162,15 @@ impl Files {
     }
 }
 
-/// Ports of loopback that nobody has now.
-fn free_ports() -> Result<Vec<u16>, Fault> {
-    let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let all: Result<Vec<TcpListener>, _> = (0..MIXES + 2).map(listen).collect();
-    let ports = all.and_then(|all| all.iter().map(|one| Ok(one.local_addr()?.port())).collect());
-    ports.map_err(|_| Fault::bug("the system gives no ports of loopback"))
+/// Ports of loopback that nobody has now, below those that the system gives to outgoing connections:
+/// they are to be free at the next start, too.
+fn free_ports() -> Vec<u16> {
+    let tries = std::iter::repeat_with(|| 20_000 + (OsRng.next_u32() % 10_000) as u16);
+    let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|held| (port, held));
+    // All are held until the last is found, so that none comes twice.
+    let held: Vec<(u16, TcpListener)> =
+        tries.filter_map(|port| listen(port).ok()).take(MIXES + 2).collect();
+    held.into_iter().map(|(port, _)| port).collect()
 }
 
 fn listen(server: &Server) -> Result<SocketAddr, Fault> {

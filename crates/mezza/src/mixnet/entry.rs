@@ -17,12 +17,11 @@ use mezza_core::Machine as _;
 use mezza_mixnet::config::{Config, Server};
 use mezza_mixnet::coordinator::{Connection, Coordinator, Ending, Input, Output};
 use mezza_mixnet::wire::{Body, Frame};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 use super::key::Key;
-use super::link::{self, CLIENT_FRAMES_MAX, Change, News, Parcel, Size, Table, Target, carry};
+use super::link::{self, Change, News, Parcel, Table, Target};
 use super::metrics::{self, Count, Metrics};
 use super::network::Network;
 use super::process;
@@ -37,6 +36,8 @@ use doors::Doors;
 const SPARE: u64 = 64;
 /// How long a connection may be without HELLO.
 const UNSEEN: Duration = Duration::from_secs(60);
+/// How often connections are looked through.
+const TICK: Duration = Duration::from_secs(1);
 /// How long `--once` waits for the mixes.
 const ONCE: Duration = Duration::from_secs(10);
 
@@ -99,7 +100,7 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         .map_err(|_| Fault::bug("TLS refuses our settings"))?;
     let door = (listener, TlsAcceptor::from(tls));
     let doors = Doors::new(per_prefix, most as usize);
-    tokio::spawn(let_in(door, doors, events.clone(), Arc::clone(&counts)));
+    tokio::spawn(doors::let_in(door, doors, events.clone(), Arc::clone(&counts)));
     lines(&config, &identity, &events, &counts);
     tracing::info!("entry runs");
     let shell = Shell {
@@ -109,6 +110,7 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         clients: Table::default(),
         unseen: VecDeque::new(),
         begun: Instant::now(),
+        ticked: Instant::now(),
         once,
         returned: false,
         metrics: counts,
@@ -138,45 +140,6 @@ fn lines(
     dial(Line::Store, "bucket store".into(), &config.bucket, link::STORE);
 }
 
-/// Takes in clients until the machine is gone.
-async fn let_in(
-    (listener, tls): (TcpListener, TlsAcceptor),
-    doors: Arc<Doors>,
-    events: mpsc::Sender<Event>,
-    metrics: Arc<Metrics>,
-) {
-    loop {
-        let (socket, peer) = tokio::select! {
-            () = events.closed() => return,
-            accepted = server::accept(&listener) => accepted,
-        };
-        let Some(ticket) = doors.enter(peer.ip()) else {
-            metrics.count(Count::TurnedAway);
-            continue;
-        };
-        let (tls, events, metrics) = (tls.clone(), events.clone(), Arc::clone(&metrics));
-        tokio::spawn(async move {
-            let _ticket = ticket;
-            let Some(stream) = server::secure(&tls, socket).await else { return };
-            if stream.get_ref().1.alpn_protocol() != Some(link::CLIENT) {
-                return;
-            }
-            let client = link::number();
-            let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
-            if events.send(Event::Client(client, News::Up(outbox))).await.is_err() {
-                return;
-            }
-            let frame = |frame| Event::Client(client, News::Frame(frame));
-            let end = carry(stream, Size::Short, parcels, &events, frame).await;
-            if end.is_mischief() {
-                metrics.count(Count::Malformed);
-                tracing::warn!(%end, "a client was hung up on");
-            }
-            let _ = events.send(Event::Client(client, News::Down)).await;
-        });
-    }
-}
-
 /// The machine and all that its outputs go to.
 struct Shell {
     machine: Coordinator,
@@ -186,6 +149,7 @@ struct Shell {
     /// Connections without HELLO, and since when.
     unseen: VecDeque<(Instant, Connection)>,
     begun: Instant,
+    ticked: Instant,
     once: bool,
     returned: bool,
     metrics: Arc<Metrics>,
@@ -201,14 +165,15 @@ impl Shell {
             match server::next(&mut events, self.machine.deadline(), &mut stop).await {
                 Next::Event(Event::Line(line, link, news)) => self.hear(line, link, news),
                 Next::Event(Event::Client(client, news)) => self.hear_client(client, news),
-                Next::Due => {
-                    self.machine.wake(now(), &mut OsRng);
-                    self.hang_up_unseen();
-                    self.metrics.set(Count::Clients, self.machine.clients());
-                }
+                Next::Due => self.machine.wake(now(), &mut OsRng),
                 Next::Stop => break,
             }
             self.settle();
+            if self.ticked.elapsed() >= TICK {
+                self.ticked = Instant::now();
+                self.hang_up_unseen();
+                self.metrics.set(Count::Clients, self.machine.clients());
+            }
             if self.once
                 && let Some(end) = self.is_done()
             {

@@ -222,3 +222,6 @@ pub fn parcel(frame: &Frame) -> Option<Parcel> {
     }
     bytes.ok().map(Parcel::Own)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mezza_mixnet::Service;
 use serde_json::json;
 use tokio::runtime::Builder;
 
@@ -53,6 +54,11 @@ impl Sum {
 #[expect(clippy::cast_sign_loss, reason = "a part of a number of users is not negative")]
 async fn run(desk: &Desk, asked: &MixnetLoad) -> Result<Exit, Fault> {
     let chain = client::join(&asked.network.parse()?).await?;
+    if chain.head().policy(Service::Conversation).is_none_or(|(_, policy)| policy.slots != 1) {
+        let text =
+            "load: simulated users take part in conversations of one slot, and here are none";
+        return Err(Fault::new(Exit::No, text, "name another network"));
+    }
     let conversing = (f64::from(asked.users) * asked.conversing).round() as u32 & !1;
     let load = Load { chain, users: asked.users, conversing, verify: asked.verify };
     let mut sum = Sum::default();
@@ -65,7 +71,7 @@ async fn run(desk: &Desk, asked: &MixnetLoad) -> Result<Exit, Fault> {
     let value = json!({
         "event": "load", "users": asked.users, "conversing": conversing, "rounds": sum.rounds,
         "right": sum.right, "wrong": sum.wrong, "missed": sum.missed, "verified": asked.verify,
-        "kernel": kernel().name(), "onions_per_s": rate,
+        "kernel": kernel().name(), "onions_per_s": rate, "threads": rayon::current_num_threads(),
     });
     let verified = if asked.verify { "verified" } else { "not opened" };
     desk.out.either(

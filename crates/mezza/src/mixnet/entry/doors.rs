@@ -1,8 +1,18 @@
-//! How many connections may come from one place (MIX-28). Loopback counts like any address.
+//! Where clients come in: how many from one place (MIX-28; loopback counts like any address), and
+//! the task that each of them has.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+
+use super::Event;
+use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, News, Size, carry};
+use crate::mixnet::metrics::{Count, Metrics};
+use crate::mixnet::server;
 
 /// What counts as one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,6 +108,45 @@ impl Drop for Ticket {
                 }
             }
         }
+    }
+}
+
+/// Takes in clients until the machine is gone.
+pub(super) async fn let_in(
+    (listener, tls): (TcpListener, TlsAcceptor),
+    doors: Arc<Doors>,
+    events: mpsc::Sender<Event>,
+    metrics: Arc<Metrics>,
+) {
+    loop {
+        let (socket, peer) = tokio::select! {
+            () = events.closed() => return,
+            accepted = server::accept(&listener) => accepted,
+        };
+        let Some(ticket) = doors.enter(peer.ip()) else {
+            metrics.count(Count::TurnedAway);
+            continue;
+        };
+        let (tls, events, metrics) = (tls.clone(), events.clone(), Arc::clone(&metrics));
+        tokio::spawn(async move {
+            let _ticket = ticket;
+            let Some(stream) = server::secure(&tls, socket).await else { return };
+            if stream.get_ref().1.alpn_protocol() != Some(link::CLIENT) {
+                return;
+            }
+            let client = link::number();
+            let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
+            if events.send(Event::Client(client, News::Up(outbox))).await.is_err() {
+                return;
+            }
+            let frame = |frame| Event::Client(client, News::Frame(frame));
+            let end = carry(stream, Size::Short, parcels, &events, frame).await;
+            if end.is_mischief() {
+                metrics.count(Count::Malformed);
+                tracing::warn!(%end, "a client was hung up on");
+            }
+            let _ = events.send(Event::Client(client, News::Down)).await;
+        });
     }
 }
 

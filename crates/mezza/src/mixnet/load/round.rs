@@ -58,12 +58,20 @@ enum Outcome {
     Missed,
 }
 
+impl Outcome {
+    const fn waits(&self) -> bool {
+        matches!(self, Self::Ready(..) | Self::Sent(..))
+    }
+}
+
 /// One round.
 pub struct Round {
     id: RoundId,
     open: Time,
     policy: ServicePolicy,
     outcomes: BTreeMap<u32, Outcome>,
+    /// Users who do not know yet what became of their onions.
+    waiting: usize,
     is_prepared: bool,
     onions: usize,
     making: Duration,
@@ -120,7 +128,7 @@ impl Round {
     pub const fn new(id: RoundId, open: Time, policy: ServicePolicy) -> Self {
         let outcomes = BTreeMap::new();
         let making = Duration::ZERO;
-        Self { id, open, policy, outcomes, is_prepared: false, onions: 0, making }
+        Self { id, open, policy, outcomes, waiting: 0, is_prepared: false, onions: 0, making }
     }
 
     /// What every user will say.
@@ -134,6 +142,7 @@ impl Round {
     pub fn take(&mut self, prepared: Prepared) -> Vec<(Time, u32, Vec<u8>)> {
         let Prepared { users, accesses, onions, back, making, .. } = prepared;
         (self.is_prepared, self.onions, self.making) = (true, onions.len(), making);
+        self.waiting = users.len();
         let keys = users.iter().zip(accesses.into_iter().zip(back));
         for (user, (access, back)) in keys {
             self.outcomes.insert(*user, Outcome::Ready(access, back));
@@ -147,14 +156,24 @@ impl Round {
 
     /// The onion of a user left.
     pub fn sent(&mut self, user: u32) {
-        if let Some(Outcome::Ready(access, back)) = self.outcomes.remove(&user) {
-            self.outcomes.insert(user, Outcome::Sent(access, back));
-        }
+        self.change(user, |outcome| match outcome {
+            Outcome::Ready(access, back) => Outcome::Sent(access, back),
+            other => other,
+        });
+    }
+
+    /// What becomes of a user's onion next.
+    fn change(&mut self, user: u32, next: impl FnOnce(Outcome) -> Outcome) {
+        let Some(outcome) = self.outcomes.remove(&user) else { return };
+        let waited = outcome.waits();
+        let outcome = next(outcome);
+        self.waiting -= usize::from(waited && !outcome.waits());
+        self.outcomes.insert(user, outcome);
     }
 
     /// The onion of a user could not leave: the user is away.
     pub fn unsent(&mut self, user: u32) {
-        self.outcomes.remove(&user);
+        self.waiting -= usize::from(self.outcomes.remove(&user).is_some());
     }
 
     /// A reply came.
@@ -165,19 +184,21 @@ impl Round {
         verify: Option<&dyn Kernel>,
         now: Time,
     ) {
-        let Some(Outcome::Sent(access, back)) = self.outcomes.remove(&user) else { return };
-        let answer = verify.map(|kernel| match open_reply(kernel, &back, reply.to_vec()) {
-            Some(cell) => access.answer::<AwsLc>(&cell),
-            None => Answer::Garbage,
-        });
         let waited = now.since_ms(self.close());
-        self.outcomes.insert(user, Outcome::Returned(waited, answer));
+        self.change(user, |outcome| {
+            let Outcome::Sent(access, back) = outcome else { return outcome };
+            let answer = verify.map(|kernel| match open_reply(kernel, &back, reply.to_vec()) {
+                Some(cell) => access.answer::<AwsLc>(&cell),
+                None => Answer::Garbage,
+            });
+            Outcome::Returned(waited, answer)
+        });
     }
 
     /// The entry says that nothing of a user is in the round.
     pub fn missed(&mut self, user: u32, reason: MissedReason) {
         tracing::debug!(?reason, round = self.id.round, "a user missed a round");
-        self.outcomes.insert(user, Outcome::Missed);
+        self.change(user, |_| Outcome::Missed);
     }
 
     fn close(&self) -> Time {
@@ -191,9 +212,7 @@ impl Round {
 
     /// Whether everybody knows what became of the onion, or never will.
     pub fn is_over(&self, now: Time) -> bool {
-        let waits = |outcome: &Outcome| matches!(outcome, Outcome::Ready(..) | Outcome::Sent(..));
-        now >= self.end()
-            || (self.is_prepared && now >= self.close() && !self.outcomes.values().any(waits))
+        now >= self.end() || (self.is_prepared && now >= self.close() && self.waiting == 0)
     }
 
     /// Looks at all that came back.
