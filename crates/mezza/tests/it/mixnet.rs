@@ -1,6 +1,7 @@
 //! The mixnet's servers and their commands.
 
 mod guardians;
+mod guest;
 mod interop;
 mod links;
 mod processes;

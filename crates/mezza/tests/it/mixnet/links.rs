@@ -7,9 +7,13 @@ use mezza::mixnet::key::Key;
 use mezza::mixnet::link::{CLIENT, CONTROL, DATA, STORE, dial};
 use mezza::mixnet::{client, demo, network};
 use mezza::tls::Pin;
-use mezza_mixnet::wire::Frame;
+use mezza_mixnet::wire::filter::Filter;
 use mezza_mixnet::wire::frame::VERSION;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use mezza_mixnet::wire::{Body, Frame};
+use mezza_mixnet::{RoundId, Service};
+use tokio::io::AsyncReadExt as _;
+
+use super::guest::Guest;
 
 /// Whether a connection is closed without a byte.
 async fn is_closed(mut stream: impl tokio::io::AsyncRead + Unpin) -> bool {
@@ -76,18 +80,40 @@ async fn a_client_joins_by_the_link_and_bad_bytes_end_it_alone() {
     let servers = Frame::Welcome { head: [0; 32], now: mezza::node::now() }.encode().unwrap();
     let twice = [hello.clone(), hello.clone()].concat();
     for bad in [&unknown[..], &long, &servers, &twice] {
-        let mut stream = client::connect(&chain).await.unwrap();
-        stream.write_all(bad).await.unwrap();
-        let mut rest = Vec::new();
-        let reading = stream.read_to_end(&mut rest);
-        let ended = tokio::time::timeout(std::time::Duration::from_secs(10), reading).await;
-        assert!(ended.is_ok(), "{bad:02x?}");
+        let mut guest = Guest::connect(&chain).await;
+        guest.say_bytes(bad).await;
+        while guest.next().await.is_some() {}
     }
-    let mut stream = client::connect(&chain).await.unwrap();
-    stream.write_all(&hello).await.unwrap();
-    let mut welcome = [0; 54];
-    stream.read_exact(&mut welcome).await.unwrap();
-    let welcome = Frame::decode(&welcome[4..]).unwrap();
-    assert!(matches!(welcome, Frame::Welcome { head, .. } if head == chain.head_hash()));
+    Guest::welcomed(&chain).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn buckets_come_from_the_store_signed_once_a_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+    let running = demo::run(&files).await.unwrap();
+    let chain = client::join(&running.uri).await.unwrap();
+    let mut guest = Guest::welcomed(&chain).await;
+    let told = guest.settings(Service::Call).await;
+    let id = told.settings.id;
+    // What no mix opens is a message, too; the round is returned all the same.
+    guest.say(&Frame::Round(id, Body::Submit(vec![7; 164]))).await;
+    let of_round = |its: RoundId, body| (its == id).then_some(body);
+    assert_eq!(guest.body(of_round).await, Body::Return { users: 1, replies: Vec::new() });
+    guest.say(&Frame::Round(id, Body::Fetch { bucket: 1 })).await;
+    let Body::Object(Some((manifest, signature))) = guest.body(of_round).await else {
+        panic!("the bucket is not there");
+    };
+    let Body::Chunk { bucket: 1, offset: 0, bytes } = guest.body(of_round).await else {
+        panic!("the bucket is not in one piece");
+    };
+    let last = chain.head().mix_keys().last().unwrap();
+    assert!(manifest.signed_by(last, &chain.head_hash(), &signature));
+    assert!(manifest.holds(1, &bytes));
+    // Noise of three mixes: 40 each, sigma 6.
+    assert!((60..=180).contains(&Filter::decode(&bytes).unwrap().count()));
+    guest.say(&Frame::Round(id, Body::Fetch { bucket: 1 })).await;
+    while guest.next().await.is_some() {}
     running.stop().await.unwrap();
 }

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use mezza::mixnet::client;
 use mezza_lanes::{BASE, portable};
 use mezza_mixnet::Service;
-use mezza_mixnet::wire::frame::VERSION;
-use mezza_mixnet::wire::{Body, Frame, Settings, Splitter};
+use mezza_mixnet::wire::Settings;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use super::guest::Guest;
 use super::town::{Town, rounds};
 use crate::program::until;
 
@@ -90,27 +89,10 @@ fn is_gone(pid: u32, secret: &[u8; 32]) -> bool {
     true
 }
 
-/// The next settings of a conversation round, at the moment when a client gets them.
+/// The settings of a conversation round, at the moment when a client gets them.
 async fn settings(town: &Town) -> Settings {
     let chain = client::join(&town.files.uri().unwrap()).await.unwrap();
-    let mut stream = client::connect(&chain).await.unwrap();
-    let hello = Frame::Hello { version: VERSION, config: chain.head_hash() };
-    stream.write_all(&hello.encode().unwrap()).await.unwrap();
-    let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 4_096]);
-    let mut first = true;
-    loop {
-        let count = stream.read(&mut buffer).await.unwrap();
-        let mut input = &buffer[..count];
-        while let Some(frame) = splitter.next(&mut input).unwrap() {
-            let Frame::Round(id, Body::Settings(told)) = Frame::decode(&frame).unwrap() else {
-                continue;
-            };
-            // The first ones may have been told long after they were announced.
-            if id.service == Service::Conversation && !std::mem::replace(&mut first, false) {
-                return told.settings;
-            }
-        }
-    }
+    Guest::welcomed(&chain).await.settings(Service::Conversation).await.settings
 }
 
 #[test]
