@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mezza_mixnet::config::Chain;
+use mezza_mixnet::config::{Chain, SignedConfig};
 use mezza_mixnet::sign::PublicKey;
 use mezza_mixnet::wire::{Body, Frame};
 use tokio::sync::{mpsc, watch};
@@ -45,8 +45,12 @@ enum Peer {
     Entry,
 }
 
-/// News of a link; `None`: the program ends.
-type Event = Option<(Peer, u64, News)>;
+/// What the thread takes in.
+enum Event {
+    Link(Peer, u64, News),
+    Config(SignedConfig),
+    Stop,
+}
 
 /// Starts a bucket store. It runs until `stop` turns true.
 ///
@@ -76,10 +80,9 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         key if key == last => Some(Peer::Mix),
         _ => None,
     };
-    let (events, queue) = mpsc::channel::<Event>(EVENTS_MAX);
+    let (events, queue) = mpsc::channel(EVENTS_MAX);
     let door = (listener, TlsAcceptor::from(tls));
-    let event = |peer, link, news| Some((peer, link, news));
-    tokio::spawn(server::take_in(door, events.clone(), Arc::clone(&counts), who, event));
+    tokio::spawn(server::take_in(door, events.clone(), Arc::clone(&counts), who, Event::Link));
     tracing::info!("bucket store runs");
     let store = Store {
         chain: network.chain,
@@ -88,8 +91,9 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         links: Table::default(),
         metrics: counts,
     };
+    let learn = server::learn(&events, Event::Config);
     let task = tokio::spawn(run(store, events, queue, stop));
-    Ok(Running { address, key: public, task })
+    Ok(Running { address, key: public, learn, task })
 }
 
 async fn run(
@@ -104,7 +108,7 @@ async fn run(
         _ = stop.wait_for(|stop| *stop) => {}
         ended = &mut thread => return ended.unwrap_or_else(panicked),
     }
-    let _ = events.send(None).await;
+    let _ = events.send(Event::Stop).await;
     let ended = thread.await.unwrap_or_else(panicked);
     tokio::time::sleep(LEAVE).await;
     ended
@@ -121,7 +125,19 @@ struct Store {
 
 impl Store {
     fn serve(mut self, mut queue: mpsc::Receiver<Event>) -> Result<Exit, Fault> {
-        while let Some(Some((peer, link, news))) = queue.blocking_recv() {
+        while let Some(event) = queue.blocking_recv() {
+            let (peer, link, news) = match event {
+                Event::Link(peer, link, news) => (peer, link, news),
+                Event::Config(config) => {
+                    if server::is_news(&config, &self.chain)
+                        && let Err(error) = self.chain.accept(&config, now())
+                    {
+                        tracing::warn!("mixnet: {error}");
+                    }
+                    continue;
+                }
+                Event::Stop => break,
+            };
             let allowed = match (peer, self.links.hear(peer, link, news)) {
                 (Peer::Mix, Change::Lost) => {
                     self.upload = None;

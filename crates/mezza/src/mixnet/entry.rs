@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mezza_core::Machine as _;
-use mezza_mixnet::config::{Config, Server};
+use mezza_mixnet::config::{Config, Server, SignedConfig};
 use mezza_mixnet::coordinator::{Connection, Coordinator, Ending, Input, Output};
 use mezza_mixnet::wire::{Body, Frame};
 use tokio::sync::{mpsc, watch};
@@ -73,6 +73,7 @@ enum Line {
 enum Event {
     Line(Line, u64, News),
     Client(Connection, News),
+    Config(SignedConfig),
 }
 
 /// Starts an entry. It runs until `stop` turns true; then its rounds are ended.
@@ -115,7 +116,8 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         returned: false,
         metrics: counts,
     };
-    Ok(Running { address, key: public, task: tokio::spawn(shell.run(queue, stop)) })
+    let learn = server::learn(&events, Event::Config);
+    Ok(Running { address, key: public, learn, task: tokio::spawn(shell.run(queue, stop)) })
 }
 
 /// Dials every mix, the first one twice, and the bucket store.
@@ -165,6 +167,11 @@ impl Shell {
             match server::next(&mut events, self.machine.deadline(), &mut stop).await {
                 Next::Event(Event::Line(line, link, news)) => self.hear(line, link, news),
                 Next::Event(Event::Client(client, news)) => self.hear_client(client, news),
+                Next::Event(Event::Config(config)) => {
+                    if server::is_news(&config, self.machine.chain()) {
+                        self.input(Input::Config(config));
+                    }
+                }
                 Next::Due => self.machine.wake(now(), &mut OsRng),
                 Next::Stop => break,
             }

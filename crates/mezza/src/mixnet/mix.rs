@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use mezza_core::Machine as _;
 use mezza_mixnet::RoundId;
-use mezza_mixnet::config::Config;
+use mezza_mixnet::config::{Config, SignedConfig};
 use mezza_mixnet::job::Job;
 use mezza_mixnet::mix::{Floor, Input, Mix, MixError, Output, Peer, Setup};
 use mezza_mixnet::privacy::{Accounting, Target, noise_for};
@@ -63,6 +63,7 @@ pub struct Options {
 enum Event {
     Link(Peer, u64, News),
     Job(Outcome),
+    Config(SignedConfig),
 }
 
 /// The place of a key among the mixes of the config in force, or of the newest one.
@@ -134,7 +135,8 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         live: BTreeSet::new(),
         metrics: counts,
     };
-    Ok(Running { address, key: public, task: tokio::spawn(shell.run(queue, stop)) })
+    let learn = server::learn(&events, Event::Config);
+    Ok(Running { address, key: public, learn, task: tokio::spawn(shell.run(queue, stop)) })
 }
 
 /// Takes in coordinator and predecessor, dials what comes behind.
@@ -194,6 +196,11 @@ impl Shell {
                     self.input(Input::Done(job, done));
                 }
                 Next::Event(Event::Job(Outcome::Lost(id))) => self.input(Input::Lost(id)),
+                Next::Event(Event::Config(config)) => {
+                    if server::is_news(&config, self.mix.chain()) {
+                        self.input(Input::Config(config));
+                    }
+                }
                 Next::Due => self.mix.wake(now(), &mut OsRng),
                 Next::Stop => break,
             }

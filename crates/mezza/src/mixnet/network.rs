@@ -1,35 +1,52 @@
-//! The config of a network as a file: the canonical bytes with their signatures.
+//! The configs of a network as files: the canonical bytes with their signatures. A file holds one, or
+//! several one behind the other, oldest first.
 
 use std::fs;
 use std::path::Path;
 
-use mezza_core::Time;
+use mezza_core::{Reader, Time};
 use mezza_mixnet::config::{Chain, ChainError, SignatureSet, SignedConfig};
 
 use crate::exit::{Exit, Fault};
 use crate::home::private;
 
-/// Most bytes of a config file: far more than the largest config has.
-const BYTES_MAX: u64 = 65_536;
+/// Most bytes of a config file; a config has 1 to 7 KB.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// Reads one signed config.
 ///
 /// # Errors
-/// No such file (66), or one that holds no config (65).
+/// No such file (66), or one that holds no config, or more than one (65).
 pub fn read(path: &Path) -> Result<SignedConfig, Fault> {
+    let mut all = read_all(path)?;
+    if all.len() > 1 {
+        let text = format!("{} holds {} configs, and one is wanted", path.display(), all.len());
+        return Err(Fault::new(Exit::Malformed, text, "name the file of the one you mean"));
+    }
+    all.pop().ok_or_else(|| no_config(path))
+}
+
+/// Reads signed configs that stand one behind the other.
+fn read_all(path: &Path) -> Result<Vec<SignedConfig>, Fault> {
     let about = fs::metadata(path).map_err(|error| private::cannot_read(path, &error))?;
-    let bytes = if about.len() > BYTES_MAX {
-        Vec::new()
-    } else {
-        fs::read(path).map_err(|error| private::cannot_read(path, &error))?
-    };
-    SignedConfig::decode(&bytes).map_err(|_| {
-        Fault::new(
-            Exit::Malformed,
-            format!("{} is no config of a mixnet", path.display()),
-            "make one with `mezza mixnet config new net.toml`, or get it again",
-        )
-    })
+    if about.len() > BYTES_MAX {
+        return Err(no_config(path));
+    }
+    let bytes = fs::read(path).map_err(|error| private::cannot_read(path, &error))?;
+    let mut reader = Reader::new(&bytes);
+    let mut all = Vec::new();
+    while !reader.is_empty() {
+        all.push(SignedConfig::read(&mut reader).map_err(|_| no_config(path))?);
+    }
+    if all.is_empty() { Err(no_config(path)) } else { Ok(all) }
+}
+
+fn no_config(path: &Path) -> Fault {
+    Fault::new(
+        Exit::Malformed,
+        format!("{} is no config of a mixnet", path.display()),
+        "make one with `mezza mixnet config new net.toml`, or get it again",
+    )
 }
 
 /// A network's configs from the first to the newest, checked.
@@ -48,7 +65,8 @@ impl Network {
     /// # Errors
     /// As [`read`]; 1 if one of them is refused.
     pub fn load<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Self, Fault> {
-        let archive = paths.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let files = paths.into_iter().map(read_all).collect::<Result<Vec<_>, _>>()?;
+        let archive = files.concat();
         let now = crate::node::now();
         Self::check(archive, now)
     }

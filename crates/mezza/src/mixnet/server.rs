@@ -1,14 +1,16 @@
 //! What all three roles share: a listener for links of other servers, and the wait for what is due.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_core::Time;
+use mezza_mixnet::config::{Chain, SignedConfig};
 use mezza_mixnet::sign::PublicKey;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -32,15 +34,25 @@ const NAP_MAX: Duration = Duration::from_secs(1);
 /// How long a server that ends waits for its last frames to leave.
 pub const LEAVE: Duration = Duration::from_millis(300);
 
+/// Tells a machine of a config that may be new to it.
+pub type Learn = Box<dyn Fn(SignedConfig) + Send + Sync>;
+
 /// A server that runs.
-#[derive(Debug)]
 pub struct Running {
     /// Where it listens.
     pub address: SocketAddr,
     /// Its public key.
     pub key: PublicKey,
+    /// Tells it of a later config; links stay those of the config that it began with.
+    pub learn: Learn,
     /// The task that owns its machine.
     pub task: JoinHandle<Result<Exit, Fault>>,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Running({})", self.address)
+    }
 }
 
 impl Running {
@@ -49,8 +61,35 @@ impl Running {
     /// # Errors
     /// Why it cannot go on.
     pub async fn wait(self) -> Result<Exit, Fault> {
-        self.task.await.unwrap_or_else(|_| Err(Fault::bug("the task of a server panicked")))
+        end(self.task.await)
     }
+}
+
+/// How the task of a server ended.
+///
+/// # Errors
+/// Why it could not go on.
+pub fn end(task: Result<Result<Exit, Fault>, JoinError>) -> Result<Exit, Fault> {
+    task.unwrap_or_else(|_| Err(Fault::bug("the task of a server panicked")))
+}
+
+/// What hands configs to the task behind `events`. A task that has too much to do is told at the next
+/// request.
+pub fn learn<E: Send + 'static>(
+    events: &mpsc::Sender<E>,
+    event: impl Fn(SignedConfig) -> E + Send + Sync + 'static,
+) -> Learn {
+    let events = events.clone();
+    Box::new(move |config| {
+        if events.try_send(event(config)).is_err() {
+            tracing::warn!("a config could not be taken now; send SIGHUP again");
+        }
+    })
+}
+
+/// Whether a chain has to look at a config: those before its head it has seen, and forgotten.
+pub fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
+    config.config().seq >= chain.head().seq
 }
 
 /// Listens on an address.

@@ -1,5 +1,6 @@
 //! The mixnet's servers and their commands.
 
+mod change;
 mod guardians;
 mod guest;
 mod interop;

@@ -35,7 +35,8 @@ pub enum Mixnet {
 /// Who a server is.
 #[derive(Args)]
 pub struct Identity {
-    /// The config; later ones of the same network behind the first, oldest first
+    /// The config; later ones behind the first, oldest first, as files or in one file. They are read
+    /// again at SIGHUP
     #[arg(long = "config", value_name = "FILE", required = true)]
     pub configs: Vec<PathBuf>,
     /// The key of this server

@@ -8,6 +8,7 @@ use data_encoding::HEXLOWER;
 use mezza_mixnet::mix::Floor;
 use serde_json::json;
 use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::cli::Desk;
@@ -16,7 +17,7 @@ use crate::cli::serve::{block_on, settings, two_threads};
 use crate::exit::{Exit, Fault};
 use crate::mixnet::key::Key;
 use crate::mixnet::network::Network;
-use crate::mixnet::server::Running;
+use crate::mixnet::server::{self, Learn, Running};
 use crate::mixnet::signed::Signed;
 use crate::mixnet::{bucket, entry, metrics, mix, process};
 use crate::node::now;
@@ -36,7 +37,7 @@ pub fn entry(desk: &Desk, asked: &MixnetEntry) -> Result<Exit, Fault> {
     };
     // Thousands of connections: all cores.
     let threads = Builder::new_multi_thread();
-    block_on(threads, run(desk, "entry", |stop| entry::start(options, stop)))
+    block_on(threads, run(desk, ("entry", &asked.identity), |stop| entry::start(options, stop)))
 }
 
 /// `mezza mixnet mix`
@@ -59,7 +60,7 @@ pub fn mix(desk: &Desk, asked: &MixnetMix) -> Result<Exit, Fault> {
         signed,
         metrics: asked.identity.metrics,
     };
-    block_on(two_threads(), run(desk, "mix", |stop| mix::start(options, stop)))
+    block_on(two_threads(), run(desk, ("mix", &asked.identity), |stop| mix::start(options, stop)))
 }
 
 /// `mezza mixnet bucket`
@@ -73,7 +74,10 @@ pub fn bucket(desk: &Desk, asked: &MixnetBucket) -> Result<Exit, Fault> {
         dir: asked.dir.clone(),
         metrics: asked.identity.metrics.unwrap_or(metrics::BUCKET_PORT),
     };
-    block_on(two_threads(), run(desk, "bucket", |stop| bucket::start(options, stop)))
+    block_on(
+        two_threads(),
+        run(desk, ("bucket", &asked.identity), |stop| bucket::start(options, stop)),
+    )
 }
 
 fn load(identity: &Identity) -> Result<(Network, Key), Fault> {
@@ -97,25 +101,38 @@ fn cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs a server until it is told to stop, or cannot go on.
+/// Runs a server until it is told to stop, or cannot go on. At SIGHUP it reads its configs again.
 async fn run<S: Future<Output = Result<Running, Fault>>>(
     desk: &Desk,
-    role: &'static str,
+    (role, identity): (&'static str, &Identity),
     start: impl FnOnce(watch::Receiver<bool>) -> S,
 ) -> Result<Exit, Fault> {
     let (stop, stopped) = watch::channel(false);
-    let running = start(stopped).await?;
+    let mut hang_up = signal(SignalKind::hangup())
+        .map_err(|_| Fault::bug("the system refuses signal handlers"))?;
+    let mut running = start(stopped).await?;
     let (address, key) = (running.address, HEXLOWER.encode(&running.key));
     let value = json!({ "event": role, "address": address, "key": key });
     desk.out.either(&value, format!("{role:<8} {address}   key {key}"));
-    let ended = running.wait();
-    tokio::pin!(ended);
-    tokio::select! {
-        ended = &mut ended => ended,
-        signal = until_stopped(stop.subscribe()) => {
-            signal?;
-            let _ = stop.send(true);
-            ended.await
+    let told = until_stopped(stop.subscribe());
+    tokio::pin!(told);
+    loop {
+        tokio::select! {
+            ended = &mut running.task => return server::end(ended),
+            signal = &mut told => {
+                signal?;
+                let _ = stop.send(true);
+                return running.wait().await;
+            }
+            _ = hang_up.recv() => learn(identity, &running.learn),
         }
+    }
+}
+
+/// Hands a server all configs of its files; those that it knows are taken again without effect.
+fn learn(identity: &Identity, learn: &Learn) {
+    match Network::load(identity.configs.iter().map(AsRef::as_ref)) {
+        Ok(network) => network.archive.into_iter().for_each(learn),
+        Err(fault) => tracing::error!("{fault}"),
     }
 }

@@ -75,14 +75,19 @@ impl Guest {
         }
     }
 
-    /// The settings of the next round of a service that is announced from now on.
-    pub async fn settings(&mut self, wanted: Service) -> Announcement {
+    /// The next settings of a service.
+    pub async fn told(&mut self, wanted: Service) -> Announcement {
         let told = |id: RoundId, body| match body {
             Body::Settings(told) if id.service == wanted => Some(told),
             _ => None,
         };
-        // The first ones may have been announced long before they were told.
-        self.body(told).await;
         self.body(told).await
+    }
+
+    /// The settings of the next round of a service that is announced from now on: the first ones may
+    /// have been announced long before they were told.
+    pub async fn settings(&mut self, wanted: Service) -> Announcement {
+        self.told(wanted).await;
+        self.told(wanted).await
     }
 }

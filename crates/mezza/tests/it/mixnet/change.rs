@@ -1,0 +1,69 @@
+//! A network changes its config while it runs.
+
+use std::io::Write as _;
+
+use mezza::mixnet::key::Key;
+use mezza::mixnet::{client, network};
+use mezza_core::Time;
+use mezza_mixnet::Service;
+use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::guest::Guest;
+use super::town::Town;
+
+/// From now until the successor begins, ms: enough to read it, and for rounds under both.
+const AHEAD_MS: u64 = 3_000;
+/// The first round of the successor.
+const FIRST: u64 = 1_000_000_000;
+
+/// A successor that begins where a conversation round of the config would.
+fn successor(before: &Config, guardian: &Key) -> SignedConfig {
+    let (_, talk) = before.policy(Service::Conversation).unwrap();
+    let round = talk.round_at(mezza::node::now().plus_ms(AHEAD_MS)).unwrap();
+    let valid_from = talk.open(round).unwrap();
+    let mut next = Config { seq: 1, prev: before.hash(), valid_from, ..before.clone() };
+    for service in &mut next.services {
+        (service.base_round, service.base_time) = (FIRST, valid_from);
+    }
+    let mut signed = SignedConfig::new(next);
+    signed.sign(SignatureSet::Predecessor, 0, &guardian.signer());
+    signed
+}
+
+#[test]
+fn rounds_go_on_when_guardians_change_the_config() {
+    let folder = tempfile::tempdir().unwrap();
+    let town = Town::start(folder.path());
+    let uri = town.files.uri().unwrap();
+    let genesis = network::read(&town.files.config()).unwrap();
+    let next = successor(genesis.config(), &Key::load(&town.files.key("guardian")).unwrap());
+    let mut file = std::fs::OpenOptions::new().append(true).open(town.files.config()).unwrap();
+    file.write_all(&next.encode()).unwrap();
+    for server in &town.servers {
+        kill(Pid::from_raw(server.id().try_into().unwrap()), Signal::SIGHUP).unwrap();
+    }
+    let opened = |config: &[u8; 32], round: u64| -> Time {
+        let of = [genesis.config(), next.config()].into_iter().find(|of| of.hash() == *config);
+        of.unwrap().policy(Service::Conversation).unwrap().1.open(round).unwrap()
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let opens = runtime.block_on(async {
+        let chain = client::join(&uri).await.unwrap();
+        let mut guest = Guest::welcomed(&chain).await;
+        let mut opens = Vec::new();
+        loop {
+            let told = guest.told(Service::Conversation).await.settings;
+            opens.push((told.id.round, opened(&told.config, told.id.round).ms()));
+            if told.id.round > FIRST {
+                return opens;
+            }
+        }
+    });
+    assert!(opens[0].0 < FIRST, "rounds of both configs: {opens:?}");
+    let mut gaps = opens.windows(2).map(|pair| pair[1].1 - pair[0].1);
+    assert!(gaps.all(|gap| gap == 500), "{opens:?}\n{}", town.logs());
+    let chain = runtime.block_on(client::join(&uri)).unwrap();
+    assert_eq!(chain.head_hash(), next.config().hash());
+}
