@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mezza_mixnet::config::Server;
 use rustls::pki_types::ServerName;
@@ -86,12 +86,12 @@ pub async fn keep<E: Send>(
     metrics: Arc<Metrics>,
     event: impl Fn(u64, News) -> E + Send + Sync,
 ) {
-    let mut away = Duration::ZERO;
+    // Since when it is away, until the log has said so.
+    let mut away = Some(Instant::now());
     while !events.is_closed() {
         let pin = Pin::new(target.server.key);
         match dial(&target.server.address, target.protocol, pin, Some(&own)).await {
             Ok(stream) => {
-                away = Duration::ZERO;
                 let link = super::number();
                 let (outbox, parcels) = mpsc::channel(SERVER_FRAMES_MAX);
                 if events.send(event(link, News::Up(outbox))).await.is_err() {
@@ -102,12 +102,14 @@ pub async fn keep<E: Send>(
                 let frame = |frame| event(link, News::Frame(frame));
                 let end = carry(stream, size, parcels, &events, frame).await;
                 end.tell(&target.name, &metrics);
+                away = Some(Instant::now());
                 if events.send(event(link, News::Down)).await.is_err() {
                     return;
                 }
             }
             Err(error) => {
-                if away < AWAY && away + REDIAL >= AWAY {
+                if away.is_some_and(|since| since.elapsed() >= AWAY) {
+                    away = None;
                     let Target { name, server, .. } = &target;
                     let address = &server.address;
                     tracing::error!(
@@ -115,7 +117,6 @@ pub async fn keep<E: Send>(
                          wait until it is back"
                     );
                 }
-                away += REDIAL;
             }
         }
         sleep(REDIAL).await;
