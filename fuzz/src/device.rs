@@ -6,9 +6,7 @@ use crate::operations::Operations;
 use mezza_core::{Machine, Time, Wiping};
 use mezza_messenger::card::Form;
 use mezza_messenger::policy::{Fallback, Policy};
-use mezza_messenger::{
-    Carrier, Command, ContactId, Device, Input, Kind, NoteId, SlotId, Ticket,
-};
+use mezza_messenger::{Carrier, Command, ContactId, Device, Input, Kind, NoteId, SlotId, Ticket};
 use town::{Answer, Phone, Town};
 
 const START: Time = Time::from_ms(1_800_000_000_000);

@@ -12,6 +12,7 @@ mod decoders;
 mod device;
 mod frames;
 mod mixnet;
+mod mixnet_decoders;
 mod mutate;
 mod operations;
 #[cfg(feature = "program")]
@@ -39,6 +40,21 @@ pub const TARGETS: &[Target] = &[
     Target { name: "window", run: decoders::window, seeds: decoders::window_seeds },
     Target { name: "list", run: decoders::list, seeds: decoders::list_seeds },
     Target { name: "frames", run: frames::frames, seeds: frames::frame_seeds },
+    Target {
+        name: "mix_frames",
+        run: mixnet_decoders::frames,
+        seeds: mixnet_decoders::frame_seeds,
+    },
+    Target {
+        name: "mix_config",
+        run: mixnet_decoders::config,
+        seeds: mixnet_decoders::config_seeds,
+    },
+    Target {
+        name: "mix_objects",
+        run: mixnet_decoders::objects,
+        seeds: mixnet_decoders::object_seeds,
+    },
     Target { name: "bundle", run: conversation::bundle, seeds: conversation::bundle_seeds },
     Target { name: "message", run: conversation::message, seeds: conversation::message_seeds },
     Target { name: "stored", run: conversation::stored, seeds: conversation::stored_seeds },

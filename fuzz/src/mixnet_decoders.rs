@@ -1,0 +1,165 @@
+//! What comes over the links of a mixnet, and its configs.
+
+use mezza_core::{Secret, Time};
+use mezza_mixnet::config::{
+    Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig,
+};
+use mezza_mixnet::sign::Signer;
+use mezza_mixnet::wire::bucket::{Entry, invitation_object, invitations};
+use mezza_mixnet::wire::filter::{self, Filter};
+use mezza_mixnet::wire::frame::LENGTH_BYTES;
+use mezza_mixnet::wire::{
+    AbortReason, Announcement, Body, Frame, Items, Manifest, MissedReason, Settings, Splitter,
+};
+use mezza_mixnet::{RoundId, Service};
+
+/// A stream, cut into pieces as the first byte says: what decodes encodes to the same bytes.
+pub fn frames(data: &[u8]) {
+    let Some((piece, stream)) = data.split_first() else { return };
+    let mut splitter = Splitter::default();
+    let mut fed = 0;
+    for mut input in stream.chunks(usize::from(*piece) + 1) {
+        fed += input.len();
+        loop {
+            match splitter.next(&mut input) {
+                Ok(Some(bytes)) => {
+                    if let Ok(frame) = Frame::decode(&bytes) {
+                        let again = frame.encode().expect("what came in a frame fits into one");
+                        assert_eq!(&again[LENGTH_BYTES..], bytes);
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        assert!(input.is_empty() && splitter.held_bytes() <= fed);
+    }
+}
+
+/// A config that decodes encodes to the same bytes, with its signatures and without.
+pub fn config(data: &[u8]) {
+    let Ok(signed) = SignedConfig::decode(data) else { return };
+    assert_eq!(signed.encode(), data);
+    let bytes = signed.config().encode();
+    assert_eq!(Config::decode(&bytes).as_ref(), Ok(signed.config()));
+    assert!(data.starts_with(&bytes));
+}
+
+/// Objects of buckets: a set answers, and invitations are as many as they say.
+pub fn objects(data: &[u8]) {
+    if let Ok(filter) = Filter::decode(data) {
+        assert!(u64::from(filter.count()) * 25 <= data.len() as u64 * 8);
+        filter.holds(&[7; 16]);
+    }
+    if let Ok(sealed) = invitations(data) {
+        assert_eq!(invitation_object(sealed.as_flattened()), data);
+    }
+}
+
+fn signer(n: u8) -> Signer {
+    Signer::from_seed(&Secret::fill(|seed| seed.fill(n)))
+}
+
+fn policy(service: Service) -> ServicePolicy {
+    ServicePolicy {
+        service,
+        base_round: 1,
+        base_time: Time::from_ms(1_000),
+        interval_ms: 5_000,
+        ask_ms: 2_000,
+        lead_ms: 5_000,
+        collect_ms: 4_000,
+        mix_limit_ms: 20_000,
+        slots: 1,
+        buckets: 1,
+        mode: Mode::Gauss,
+        mu: 40,
+        scale: 6,
+        epsilon_micro: 693_147,
+        delta_pico: 100_000_000,
+        rounds: 240_000,
+    }
+}
+
+fn signed() -> SignedConfig {
+    let server = |n: u8| Server { key: signer(n).public(), address: format!("m{n}.example:7000") };
+    let mix = |n| MixEntry { server: server(n), operator: "Ada".into() };
+    let mut signed = SignedConfig::new(Config {
+        network: [1; 16],
+        seq: 0,
+        prev: [0; 32],
+        valid_from: Time::from_ms(1_000),
+        valid_until: Time::from_ms(9_000),
+        threshold: 1,
+        guardians: vec![signer(1).public()],
+        coordinator: server(2),
+        bucket: server(3),
+        mixes: (4..7).map(mix).collect(),
+        users_max: 100,
+        services: Service::ALL.map(policy).to_vec(),
+    });
+    signed.sign(SignatureSet::Own, 0, &signer(1));
+    signed
+}
+
+/// A signed config.
+pub fn config_seeds() -> Vec<Vec<u8>> {
+    vec![signed().encode()]
+}
+
+/// A set of three tokens, an empty one, and two invitations.
+pub fn object_seeds() -> Vec<Vec<u8>> {
+    let tokens = [[1; 16], [0x80; 16], [0xf0; 16]];
+    vec![filter::encode(&tokens), filter::encode(&[]), invitation_object(&[7; 520])]
+}
+
+/// Every kind of frame, at two speeds.
+pub fn frame_seeds() -> Vec<Vec<u8>> {
+    let id = RoundId { service: Service::Call, round: 7 };
+    let settings = Settings {
+        config: [1; 32],
+        id,
+        collect_ms: 500,
+        slots: 1,
+        buckets: 1,
+        policy: 1,
+        keys: vec![[2; 32], [3; 32], [4; 32]],
+    };
+    let announcement =
+        Announcement { settings: settings.clone(), signatures: vec![[5; 64]; 3], closes_in_ms: 9 };
+    let items = Items { offset: 0, count: 2, bytes: vec![6; 328] };
+    let manifest = Manifest { id, entries: vec![Entry::of(b"object")] };
+    let (signature, position) = ([7; 64], 1);
+    let bodies = [
+        Body::Settings(announcement),
+        Body::Submit(vec![8; 164]),
+        Body::Return { users: 2, replies: Vec::new() },
+        Body::Missed(MissedReason::Late),
+        Body::NewRound,
+        Body::RoundKey([9; 32]),
+        Body::Sign(settings),
+        Body::Signature(signature),
+        Body::BatchStart { count: 2, size: 164 },
+        Body::Onions(items.clone()),
+        Body::BatchEnd { count: 2 },
+        Body::Replies(items),
+        Body::RepliesEnd { count: 2 },
+        Body::Abort { position, reason: AbortReason::Lost, signature },
+        Body::Alarm { position, traps: 40, failed: 1, signature },
+        Body::Put { manifest: manifest.clone(), signature },
+        Body::Fetch { bucket: 1 },
+        Body::Object(Some((manifest, signature))),
+        Body::Object(None),
+        Body::Chunk { bucket: 1, offset: 0, bytes: b"object".to_vec() },
+        Body::Stored,
+    ];
+    let links = [
+        Frame::Hello { version: 1, config: [0; 32] },
+        Frame::Welcome { head: [1; 32], now: Time::from_ms(5) },
+        Frame::FetchConfig { from: [0; 32] },
+        Frame::Config { left: 0, config: signed().encode() },
+    ];
+    let frames = links.into_iter().chain(bodies.into_iter().map(|body| Frame::Round(id, body)));
+    let stream: Vec<u8> = frames.flat_map(|frame| frame.encode().unwrap_or_default()).collect();
+    [0, 255].map(|piece| [&[piece], stream.as_slice()].concat()).to_vec()
+}
