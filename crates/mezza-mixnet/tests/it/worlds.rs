@@ -108,7 +108,7 @@ fn mix_23_and_so_they_do_without_toys() {
 /// Several slots, calls and invitations, everybody with everybody.
 #[test]
 fn mix_23_several_slots_fill_one_record() {
-    mezza_sim::worlds(40, |seed| {
+    mezza_sim::worlds(15, |seed| {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut config = talks();
         let [two, three] = [Service::Call, Service::Invitation].map(|service| ServicePolicy {
