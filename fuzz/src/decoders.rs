@@ -2,7 +2,7 @@
 
 use mezza_core::{Ephemeral, Portable, Reader, Secret, Time, Writer};
 use mezza_messenger::card::{Card, CardDraft, Form, RelayEntry};
-use mezza_messenger::note::{Item, Note};
+use mezza_messenger::note::{Item, Meet, Note};
 use mezza_messenger::receipt::{Receipt, Window};
 use mezza_messenger::{envelope as wrap, uri as address};
 use mezza_ratchet::{Identity, List};
@@ -95,6 +95,7 @@ pub fn note_seeds() -> Vec<Vec<u8>> {
         Item::Card(issued(Vec::new()).encode()),
         Item::Reset(1),
         Item::Retry,
+        Item::Meet(Meet { network: [1; 16], conversation: 7, call: 8, root: None }),
         Item::Void { era: [1; 4], from: 2, to: 9 },
     ];
     let sent = Time::from_ms(1_800_000_000_000);

@@ -175,6 +175,7 @@ def notes(ref):
     receipt = lambda what, floor, base, bits: item(3, bytes([what]) + b"\xE0\xE1\xE2\xE3" + ref.be(floor, 4) + ref.be(base, 4) + ref.be(bits, 8))
     void = lambda a, b: item(9, b"\xE0\xE1\xE2\xE3" + ref.be(a, 4) + ref.be(b, 4))
     hello = lambda place, card=b"card": item(2, ref.var16(place) + ref.var16(card))
+    meet = lambda root=b"": item(8, bytes(range(16)) + ref.be(70000, 8) + ref.be(300, 8) + root)
     text = item(1, "hello there".encode())
     for name, about, holds, bytes_ in (
         ("text", "A text.", "text", note(text)),
@@ -187,11 +188,13 @@ def notes(ref):
         ("card", "A newer card.", "card", note(item(5, b"card"), seq=0)),
         ("reset_retry", "Started anew, please send again.", "reset retry", note(item(6, b"\2"), item(7, b""), seq=0)),
         ("void", "Given up.", "void void", note(void(3, 3), void(5, 2**32 - 1), seq=0)),
+        ("meet", "A mixnet, its rounds, and a root of 32 bytes.", "meet", note(meet(bytes([7]) * 32), seq=0)),
+        ("meet_no_root", "The session's exporter is the root.", "meet text", note(meet(), text)),
         ("empty", "No item.", "", note(seq=0, sent=0)),
     ):
         yield case("notes/" + name, about, [("expect", "ok"), ("holds", holds), ("note", bytes_)])
     for name, about, holds, bytes_ in (
-        ("unknown", "Types of later versions; their bodies are dropped.", "unknown text unknown", note(item(8, bytes(32)), text, item(0x20, b"?"))),
+        ("unknown", "Types of later versions; their bodies are dropped.", "unknown text unknown", note(item(0x1F, bytes(32)), text, item(0x20, b"?"))),
         ("padded", "Zeros after a type 00.", "text", note(text) + bytes(100)),
     ):
         yield case("notes/" + name, about, [("expect", "ok"), ("again", "other"), ("holds", holds), ("note", bytes_)])
@@ -211,6 +214,8 @@ def notes(ref):
         ("hello_no_card_len", "No length of the card.", note(item(2, ref.var16(slot)))),
         ("hello_card_long", "A card of 1,025 bytes.", note(hello(slot, bytes(1025)))),
         ("hello_byte_after", "A byte after the card.", note(item(2, ref.var16(b"") + ref.var16(b"") + b"\0"))),
+        ("meet_root_cut", "A root of 31 bytes.", note(meet(bytes(31)))),
+        ("meet_cut", "Half a round.", note(item(8, bytes(28)))),
         ("receipt_what", "Receipt of kind 3.", note(receipt(3, 1, 0, 0))),
         ("receipt_cut", "A receipt cut short.", note(item(3, receipt(1, 1, 0, 0)[3:-1]))),
         ("timer_long", "A timer of five bytes.", note(item(4, bytes(5)))),

@@ -12,6 +12,7 @@
 //! here is unknown, never "there is none".
 
 mod head;
+mod mixnet;
 mod relay;
 
 use alloc::vec::Vec;
@@ -23,6 +24,7 @@ use mezza_ratchet::{Identity, IdentityKey, List, xeddsa};
 use crate::digest::h;
 use head::{Entry, Head};
 
+pub use mixnet::{MIXNET_PART, MixnetEntry};
 pub use relay::{RelayEntry, host_is_sound};
 pub(crate) use relay::{read_place, write_place};
 
@@ -246,6 +248,11 @@ impl Card {
     /// The entries of the relay part; empty if there is none or it is not here.
     pub fn relays(&self) -> &[RelayEntry] {
         &self.relays
+    }
+
+    /// The mixnet part, if it is here and one that this version understands.
+    pub fn mixnet(&self) -> Option<MixnetEntry> {
+        self.part(MIXNET_PART).and_then(|part| MixnetEntry::decode(part).ok())
     }
 
     /// A part that is here.

@@ -1,5 +1,6 @@
 //! Carriers: what they hide, what fits into them, what they can prove.
 
+pub mod mixnet;
 pub mod relay;
 
 /// A way for parcels. The numbers are the ones of stored forms.

@@ -17,7 +17,7 @@ use crate::recent::Recent;
 use crate::view::{Proof, Standing};
 
 /// Version of the stored form.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Receipts that may go at once; then one per [`RECEIPT_EVERY_MS`] (MSG-27).
 pub(crate) const RECEIPT_BURST: u32 = 10;
 /// Milliseconds until one more receipt may go.
@@ -120,6 +120,8 @@ pub(crate) struct Contact<B: Backend> {
     pub last_reset: Time,
     /// The next note needs a new session, from a new bundle.
     pub renew: bool,
+    /// The session for which the mixnet has a root.
+    pub met: Option<[u8; 16]>,
     pub owed: Owed,
     pub conversation: Conversation<B>,
     /// What has arrived, per era of the writer; the second is what was read of it.
@@ -152,6 +154,7 @@ impl<B: Backend> Contact<B> {
             next_seq: 1,
             last_reset: Time::default(),
             renew: false,
+            met: None,
             owed: Owed::default(),
             conversation,
             arrived: BTreeMap::new(),
@@ -228,7 +231,10 @@ impl<B: Backend> Contact<B> {
             w.bytes(&intro.spk).u64(intro.not_after.ms());
         }
         w.u32(self.ours.map_or(0, |slot| slot.0)).u32(self.next_seq).u64(self.last_reset.ms());
-        w.u8(u8::from(self.renew));
+        w.u8(u8::from(self.renew)).u8(u8::from(self.met.is_some()));
+        if let Some(session) = &self.met {
+            w.bytes(session);
+        }
         write_owed(&self.owed, &mut w);
         Wiping::new(w.finish())
     }
@@ -275,6 +281,7 @@ impl<B: Backend> Contact<B> {
             contact.next_seq = r.u32()?;
             contact.last_reset = Time::from_ms(r.u64()?);
             contact.renew = flag(r)?;
+            contact.met = if flag(r)? { Some(r.array()?) } else { None };
             contact.owed = read_owed(r)?;
             Ok(contact)
         })

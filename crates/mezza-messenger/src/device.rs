@@ -16,9 +16,12 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use mezza_core::{Backend, CryptoRng, Ephemeral, Machine, Portable, Time, Wiping};
+use mezza_lanes::{Kernel, portable};
 use mezza_ratchet::{Changes, Identity, Prekeys, Table};
 
 use crate::card::{CardError, RelayEntry};
+use crate::carrier::Carrier;
+use crate::carrier::mixnet::Net;
 use crate::carrier::relay::{Announcement, Asked, Link, Mailbox};
 use crate::contact::Contact;
 use crate::error::DeviceError;
@@ -26,6 +29,7 @@ use crate::identity::{Profile, RELAYS_MAX};
 use crate::io::{
     Batch, Bucket, Change, ContactId, Event, Input, Kind, NoteId, Output, SlotId, Ticket,
 };
+use crate::note::Meet;
 use crate::outbox::Parcel;
 use crate::thread::Entry;
 
@@ -35,6 +39,7 @@ mod command;
 mod items;
 mod load;
 mod mailbox;
+mod mixnet;
 mod pump;
 mod timers;
 mod view;
@@ -53,6 +58,8 @@ struct Step {
     changes: Vec<Change>,
     acts: Vec<Output>,
     shows: Vec<Event>,
+    /// Roots that came and are not with the client yet.
+    meets: Vec<(ContactId, Meet)>,
 }
 
 /// Counts of what came in and was of no use; nothing in them names anybody.
@@ -77,6 +84,7 @@ pub struct Device<B: Backend = Portable> {
     slots: BTreeMap<SlotId, Mailbox>,
     held: BTreeMap<u64, Held>,
     announcement: Option<Announcement>,
+    net: Option<Net<B>>,
     // What follows is derived from the records above, or holds until the next restart only.
     threads: BTreeMap<ContactId, BTreeSet<NoteId>>,
     clients: BTreeMap<[u8; 16], NoteId>,
@@ -87,7 +95,8 @@ pub struct Device<B: Backend = Portable> {
     /// When a note ends or is given up.
     ends: BTreeSet<(Time, NoteId)>,
     links: BTreeMap<[u8; 32], Link>,
-    tickets: BTreeMap<Ticket, ([u8; 32], Asked)>,
+    /// What is out, and at which relay; `None`: in the mixnet.
+    tickets: BTreeMap<Ticket, (Option<[u8; 32]>, Asked)>,
     next_ticket: u64,
     next_parcel: u64,
     stock: Option<u16>,
@@ -95,6 +104,9 @@ pub struct Device<B: Backend = Portable> {
     /// When the outbox can go on that waits for nothing but time.
     pump_at: Option<Time>,
     refusals: Refusals,
+    /// By which carrier what is being opened came.
+    arriving: Carrier,
+    kernel: &'static dyn Kernel,
     step: Step,
     out: VecDeque<Output>,
 }
@@ -137,6 +149,7 @@ impl<B: Backend> Device<B> {
             slots: BTreeMap::new(),
             held: BTreeMap::new(),
             announcement: None,
+            net: None,
             threads: BTreeMap::new(),
             clients: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -150,6 +163,8 @@ impl<B: Backend> Device<B> {
             retry_at: Time::default(),
             pump_at: None,
             refusals: Refusals::default(),
+            arriving: Carrier::Relay,
+            kernel: portable(),
             step: Step::default(),
             out: VecDeque::new(),
         }
@@ -169,7 +184,7 @@ impl<B: Backend> Device<B> {
         Ephemeral::draw::<B>(rng)
     }
 
-    fn ticket(&mut self, relay: [u8; 32], asked: Asked) -> Ticket {
+    fn ticket(&mut self, relay: Option<[u8; 32]>, asked: Asked) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.tickets.insert(ticket, (relay, asked));
@@ -243,6 +258,9 @@ impl<B: Backend> Device<B> {
             self.out.push_back(Output::Store(Batch(step.changes)));
         }
         self.out.extend(step.acts);
+        if let Some(seq) = self.net.as_mut().and_then(|net| net.durable.take()) {
+            self.out.push_back(Output::Durable(seq));
+        }
         self.out.extend(step.shows.into_iter().map(Output::Show));
     }
 }
@@ -269,6 +287,8 @@ impl<B: Backend> Machine for Device<B> {
                 self.bundle(ticket, &bytes, one_time, now, rng)?;
             }
             Input::Stock { relay, n } => self.stocked(relay, n, now, rng),
+            Input::Net(input) => self.net_input(input, now, rng)?,
+            Input::Durable(seq) => self.durable(seq, now, rng),
         }
         self.pump(now, rng);
         self.flush();

@@ -58,6 +58,9 @@ pub enum DeviceError {
     /// A name that is empty, too long or unclean.
     #[error("not a name")]
     BadName,
+    /// A mixnet was joined already.
+    #[error("a mixnet was joined already")]
+    Joined,
     /// More relays than a card of this version holds.
     #[error("too many relays")]
     TooManyRelays,

@@ -8,7 +8,7 @@ use mezza_core::{
 };
 use mezza_ratchet::{Identity, List};
 
-use crate::card::{Card, CardDraft, CardError, RelayEntry};
+use crate::card::{Card, CardDraft, CardError, MIXNET_PART, MixnetEntry, RelayEntry};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
@@ -24,6 +24,8 @@ pub(crate) struct Profile {
     /// Drawn when the vault is made: names the notes of this life of the device.
     pub era: [u8; 4],
     pub relays: Vec<RelayEntry>,
+    /// The part 02 of the card, once a mixnet is known.
+    pub network: Option<MixnetEntry>,
     pub card: Card,
     pub next_contact: u32,
     pub next_note: u64,
@@ -50,6 +52,7 @@ impl Profile {
             name: name.into(),
             era,
             relays,
+            network: None,
             card,
             next_contact: 1,
             next_note: 1,
@@ -72,7 +75,9 @@ impl Profile {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Card, CardError> {
-        Card::issue(identity, draft(name, relays, self.card.serial(), now), rng)
+        let network = self.network.map(|entry| (MIXNET_PART, entry.encode()));
+        let draft = draft(name, relays, self.card.serial(), now);
+        Card::issue_with(identity, draft, network.into_iter().collect(), rng)
     }
 
     /// Gives out the number of a note; `true`: the profile is to be stored.
@@ -113,7 +118,18 @@ impl Profile {
                 relays.push(RelayEntry::read(r)?);
             }
             let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
-            Ok(Self { name, era, relays, card, next_contact, next_note, next_slot, scalar })
+            let network = card.mixnet();
+            Ok(Self {
+                name,
+                era,
+                relays,
+                network,
+                card,
+                next_contact,
+                next_note,
+                next_slot,
+                scalar,
+            })
         })
     }
 }

@@ -14,6 +14,7 @@ use mezza_core::Secret;
 use mezza_ratchet::OneTime;
 
 use crate::card::{Card, RelayEntry};
+use crate::carrier::mixnet::{NetInput, NetOutput, NetworkLink};
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::relay_wire::BoxKind;
 
@@ -93,6 +94,10 @@ pub enum Input {
         /// How many.
         n: u16,
     },
+    /// News of the connection to the mixnet.
+    Net(NetInput),
+    /// What stood before [`Output::Durable`] of this number is durable.
+    Durable(u64),
 }
 
 /// What a person asks of the device.
@@ -191,6 +196,8 @@ pub enum Command {
     Rotate,
     /// Fill up the one-time keys at the relay.
     Refill,
+    /// Join a mixnet.
+    Join(NetworkLink),
 }
 
 /// One output, in order.
@@ -282,6 +289,10 @@ pub enum Output {
         /// The driver's number of the mail.
         mail: u64,
     },
+    /// Something about the connection to the mixnet.
+    Net(NetOutput),
+    /// Once everything before this is durable, say so: [`Input::Durable`].
+    Durable(u64),
     /// Tell the person.
     Show(Event),
 }
@@ -305,6 +316,7 @@ impl fmt::Debug for Command {
             Self::Reset { .. } => "Reset",
             Self::Rotate => "Rotate",
             Self::Refill => "Refill",
+            Self::Join(_) => "Join",
         })
     }
 }
@@ -320,6 +332,8 @@ impl fmt::Debug for Input {
             Self::Refused { ticket, code, .. } => write!(f, "Refused({}, {code})", ticket.0),
             Self::Bundle { ticket, .. } => write!(f, "Bundle({})", ticket.0),
             Self::Stock { n, .. } => write!(f, "Stock({n})"),
+            Self::Net(input) => write!(f, "{input:?}"),
+            Self::Durable(seq) => write!(f, "Durable({seq})"),
         }
     }
 }
@@ -339,6 +353,8 @@ impl fmt::Debug for Output {
             Self::Publish { ticket, .. } => write!(f, "Publish({})", ticket.0),
             Self::Fetch { ticket, .. } => write!(f, "Fetch({})", ticket.0),
             Self::Take { .. } => f.write_str("Take"),
+            Self::Net(output) => write!(f, "{output:?}"),
+            Self::Durable(seq) => write!(f, "Durable({seq})"),
             Self::Show(event) => write!(f, "{event:?}"),
         }
     }

@@ -6,6 +6,7 @@
 //! ```
 
 mod item;
+mod meet;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -14,6 +15,7 @@ use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 pub use crate::receipt::Receipt;
 pub use item::{Item, Slot};
+pub use meet::Meet;
 
 /// Most bytes of a text item, UTF-8.
 pub const TEXT_BYTES_MAX: usize = 8_192;

@@ -13,12 +13,13 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 use crate::card::RelayEntry;
+use crate::carrier::Carrier;
 use crate::contact::flag;
 use crate::evidence::Why;
 use crate::io::{ContactId, NoteId, Ticket};
 
 /// Version of the stored form.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// First byte of a parcel that holds a ratchet message (3.5).
 pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
 /// Notes that wait for one contact (MSG-35).
@@ -30,9 +31,45 @@ pub(crate) const UNANSWERED_MAX: usize = 8;
 /// How long a relay keeps mail.
 pub(crate) const RELAY_KEEPS_MS: u64 = 30 * Time::DAY_MS;
 
-/// Where a parcel goes.
+/// By which carrier a parcel goes, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) enum Way {
+    /// Into a mailbox.
+    Relay(Place),
+    /// Into cells.
+    Mixnet,
+}
+
+impl Way {
+    pub const fn carrier(&self) -> Carrier {
+        match self {
+            Self::Relay(_) => Carrier::Relay,
+            Self::Mixnet => Carrier::Mixnet,
+        }
+    }
+
+    /// The mailbox, if it is one.
+    pub const fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Relay(place) => Some(place),
+            Self::Mixnet => None,
+        }
+    }
+
+    /// Whether it goes to this relay.
+    pub fn is_at(&self, relay: &[u8; 32]) -> bool {
+        self.place().is_some_and(|place| place.relay.key == *relay)
+    }
+
+    /// Until when the other side can open it; `None`: there is no end.
+    pub fn until(&self) -> Option<Time> {
+        self.place().map(|place| place.until)
+    }
+}
+
+/// A mailbox of the contact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
     pub relay: RelayEntry,
     /// The key of the envelope.
     pub seal: [u8; 32],
@@ -64,10 +101,14 @@ impl Parcel {
 
     /// The stored form.
     pub fn write(&self) -> Wiping<Vec<u8>> {
-        let mut w = Writer::with_capacity(160 + self.way.relay.host.len() + self.bytes.len());
+        let host = self.way.place().map_or(0, |place| place.relay.host.len());
+        let mut w = Writer::with_capacity(160 + host + self.bytes.len());
         w.u8(VERSION).u32(self.contact.0).u64(self.note.map_or(0, |note| note.0));
-        self.way.relay.write(&mut w);
-        w.bytes(&self.way.seal).u64(self.way.until.ms()).u8(u8::from(self.way.intro));
+        w.u8(self.way.carrier() as u8);
+        if let Some(place) = self.way.place() {
+            place.relay.write(&mut w);
+            w.bytes(&place.seal).u64(place.until.ms()).u8(u8::from(place.intro));
+        }
         w.var16(&self.bytes);
         Wiping::new(w.finish())
     }
@@ -80,9 +121,15 @@ impl Parcel {
             }
             let contact = ContactId(r.u32()?);
             let note = Some(r.u64()?).filter(|note| *note != 0).map(NoteId);
-            let relay = RelayEntry::read(r)?;
-            let (seal, until) = (r.array()?, Time::from_ms(r.u64()?));
-            let way = Way { relay, seal, until, intro: flag(r)? };
+            let way = match Carrier::from_number(r.u8()?) {
+                Some(Carrier::Relay) => {
+                    let relay = RelayEntry::read(r)?;
+                    let (seal, until) = (r.array()?, Time::from_ms(r.u64()?));
+                    Way::Relay(Place { relay, seal, until, intro: flag(r)? })
+                }
+                Some(Carrier::Mixnet) => Way::Mixnet,
+                _ => return Err(DecodeError::Value),
+            };
             Ok(Self::new(contact, note, way, r.var16()?.to_vec()))
         })
     }

@@ -4,8 +4,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use mezza_core::{SuiteId, Time};
+use mezza_mixnet::config::ServicePolicy;
 
 use crate::card::RelayEntry;
+use crate::carrier::mixnet::NetworkLink;
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::evidence::{Fact, State};
 use crate::io::{ContactId, NoteId, Trouble};
@@ -28,6 +30,35 @@ pub struct Me {
     pub relays: Vec<RelayEntry>,
     /// One-time keys left at the relay, if it said so.
     pub one_time_stock: Option<u16>,
+}
+
+/// The mixnet that was joined.
+#[derive(Clone, Debug)]
+pub struct NetworkView {
+    /// The link that the person opened.
+    pub link: NetworkLink,
+    /// Its name, once a config is known.
+    pub network: Option<[u8; 16]>,
+    /// Whether rounds are taken part in.
+    pub up: bool,
+    /// The protection level now.
+    pub level: u8,
+    /// Whether the noise is below what protects anybody.
+    pub demo: bool,
+    /// What the config says of conversations.
+    pub policy: Option<ServicePolicy>,
+    /// The conversation round that opened last.
+    pub round: Option<u64>,
+    /// Clients in the last round, by the word of the entry.
+    pub users: u32,
+    /// Servers in the chain.
+    pub mixes: usize,
+    /// Conversation rounds charged in this period.
+    pub rounds_used: u64,
+    /// Messages of mixes that did not come back since the start.
+    pub alarms: u32,
+    /// This clock and the network's differ too much.
+    pub clock_off: bool,
 }
 
 /// The own prekeys, in numbers.
@@ -168,8 +199,8 @@ pub struct NoteView {
 pub struct Road {
     /// Of which carrier.
     pub carrier: Carrier,
-    /// The relay.
-    pub relay: RelayEntry,
+    /// The relay, if it is one.
+    pub relay: Option<RelayEntry>,
     /// Whether our own mailboxes are there.
     pub own: bool,
     /// Whether it stands.

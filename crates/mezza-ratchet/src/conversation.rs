@@ -141,6 +141,11 @@ impl<B: Backend> Conversation<B> {
         self.active()?.message_bytes(body_bytes)
     }
 
+    /// Whether a message of the active session with this padding has room for a body.
+    pub fn fits(&self, body_bytes: usize, padding: Padding) -> bool {
+        self.active().is_some_and(|session| session.fits(body_bytes, padding))
+    }
+
     /// Seals a body of at most 2 MiB in the active session. `outer` (0 to 64 bytes) binds the
     /// message to the layer around it; `ephemeral` is used only if
     /// [`needs_ephemeral`](Self::needs_ephemeral) says so, and wiped otherwise.

@@ -148,6 +148,10 @@ impl<B: Backend> Session<B> {
         each!(self, r => r.message_bytes(body_bytes))
     }
 
+    pub(crate) fn fits(&self, body_bytes: usize, padding: Padding) -> bool {
+        each!(self, r => r.fits(body_bytes, padding))
+    }
+
     pub(crate) fn seal(
         &mut self,
         body: &[u8],

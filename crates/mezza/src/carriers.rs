@@ -1,9 +1,10 @@
-//! Carriers outside the device: for now the lines to relays.
+//! Carriers outside the device: the lines to relays, and the line to a mixnet.
 //!
 //! The pool holds no state but live connections. A connection that breaks voids what was in
 //! flight on it; the device asks again once it hears `Up`. Every line has a serial number, so
 //! that a late report of a line that was hung up is dropped.
 
+pub mod mixnet;
 pub mod relay;
 
 use std::collections::BTreeMap;
@@ -87,6 +88,8 @@ pub struct Pool {
     jobs: mpsc::Sender<Job>,
     lines: BTreeMap<[u8; 32], Line>,
     slots: BTreeMap<SlotId, [u8; 32]>,
+    /// The line to the mixnet, once the device wants one.
+    net: Option<mixnet::Line>,
     serial: u64,
 }
 
@@ -94,11 +97,15 @@ impl Pool {
     /// A pool without lines.
     pub fn new(dialer: Dialer, jobs: mpsc::Sender<Job>) -> Self {
         let (lines, slots) = (BTreeMap::new(), BTreeMap::new());
-        Self { dialer, jobs, lines, slots, serial: 0 }
+        Self { dialer, jobs, lines, slots, net: None, serial: 0 }
     }
 
     /// Carries out an output of the device.
     pub fn order(&mut self, output: Output) {
+        let output = match output {
+            Output::Net(order) => return self.net().order(order),
+            output => output,
+        };
         match &output {
             Output::Dial { relay } => self.dial(relay.clone()),
             Output::Hang { relay } => self.hang(relay),
@@ -120,12 +127,18 @@ impl Pool {
                 let relay = *relay;
                 self.send(&relay, output);
             }
-            Output::Store(_) | Output::Show(_) => {}
+            Output::Net(_) | Output::Store(_) | Output::Durable(_) | Output::Show(_) => {}
         }
     }
 
     /// Takes a report in; what is for the device comes back.
     pub fn report(&mut self, report: Report) -> Option<Input> {
+        if self.net.as_ref().is_some_and(|net| net.serial() == report.serial) {
+            return match report.news {
+                News::Input(input) => Some(input),
+                _ => None,
+            };
+        }
         let known = self.lines.values_mut().find(|line| line.serial == report.serial)?;
         match report.news {
             News::Up { relay, caps, orders } => {
@@ -156,6 +169,14 @@ impl Pool {
             line.keeper.abort();
         }
         self.slots.clear();
+        self.net = None;
+    }
+
+    fn net(&mut self) -> &mut mixnet::Line {
+        self.net.get_or_insert_with(|| {
+            self.serial += 1;
+            mixnet::Line::new(self.serial, self.jobs.clone())
+        })
     }
 
     fn dial(&mut self, relay: RelayEntry) {

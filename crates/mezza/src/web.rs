@@ -4,6 +4,7 @@ pub mod contacts;
 pub mod door;
 pub mod dto;
 pub mod events;
+pub mod mixnet;
 pub mod notes;
 pub mod page;
 pub mod person;
@@ -76,6 +77,7 @@ pub fn interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
         .merge(notes::routes())
         .merge(world::routes())
         .merge(ratchet::routes())
+        .merge(mixnet::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .merge(pictures);
     let (router, mut description) = all.split_for_parts();

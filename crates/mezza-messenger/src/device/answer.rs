@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 
 use super::pump::FETCH_AGAIN_MS;
 use super::{Announcement, Asked, Backend, CryptoRng, Device, DeviceError, Event, Machine, Time};
-use crate::carrier::Carrier;
 use crate::contact::{Intro, Stage};
 use crate::evidence::{self, Fact, What, Why};
 use crate::io::{ContactId, Ticket, Trouble};
@@ -47,11 +46,11 @@ impl<B: Backend> Device<B> {
         let Some(note) = parcel.note else { return };
         let Some(entry) = self.notes.get_mut(&note) else { return };
         let before = entry.due();
-        entry.due = Some(parcel.way.until);
+        entry.due = parcel.way.until();
         let after = entry.due();
         evidence::add(
             &mut entry.facts,
-            Fact { what: What::Handed, carrier: Carrier::Relay, at: now },
+            Fact { what: What::Handed, carrier: parcel.way.carrier(), at: now },
         );
         if let Some(before) = before {
             self.ends.remove(&(before, note));
@@ -95,9 +94,9 @@ impl<B: Backend> Device<B> {
     fn parcel_refused(&mut self, id: u64, code: u8, retry_s: u16, now: Time) {
         let Some(parcel) = self.parcels.get_mut(&id) else { return };
         parcel.ticket = None;
-        if let Some(link) = self.links.get_mut(&parcel.way.relay.key) {
-            link.in_flight = link.in_flight.saturating_sub(1);
-        }
+        let way = parcel.way.clone();
+        self.landed(&way);
+        let Some(parcel) = self.parcels.get_mut(&id) else { return };
         if code == NO_SUCH_BOX {
             return self.box_gone(id);
         }
@@ -119,7 +118,8 @@ impl<B: Backend> Device<B> {
     /// The mailbox does not exist: first the intro mailbox is tried, then the person is asked.
     fn box_gone(&mut self, parcel: u64) {
         let Some(parcel) = self.parcels.get(&parcel) else { return };
-        let (id, intro, address) = (parcel.contact, parcel.way.intro, parcel.way.relay.address);
+        let (id, Some(place)) = (parcel.contact, parcel.way.place()) else { return };
+        let (intro, address) = (place.intro, place.relay.address);
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         if intro {
             self.trouble(id, Trouble::BoxGone);

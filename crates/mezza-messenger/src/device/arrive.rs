@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use super::{Backend, CryptoRng, Device, DeviceError, Event, Held, NoteId, Output, Time};
 use super::{key_recent, key32, key64};
 use crate::card::Card;
-use crate::carrier::Carrier;
 use crate::contact::{Contact, Stage};
 use crate::envelope;
 use crate::evidence::Why;
@@ -146,7 +145,13 @@ impl<B: Backend> Device<B> {
     }
 
     /// A ratchet message of a known contact.
-    fn message(&mut self, id: ContactId, message: &[u8], now: Time, rng: &mut dyn CryptoRng) {
+    pub(super) fn message(
+        &mut self,
+        id: ContactId,
+        message: &[u8],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) {
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         if contact.blocked {
             return;
@@ -303,7 +308,7 @@ impl<B: Backend> Device<B> {
             timer_s: note.timer_s,
             due: None,
             pin,
-            carrier: Some(Carrier::Relay),
+            carrier: Some(self.arriving),
             seen: false,
             again: false,
             voided: false,

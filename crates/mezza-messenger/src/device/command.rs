@@ -39,6 +39,7 @@ impl<B: Backend> Device<B> {
             Command::Delete { contact } => self.delete(contact),
             Command::Publish { name, relays } => self.reissue(name, &relays, now, rng),
             Command::Reset { contact } => self.reset(contact),
+            Command::Join(link) => self.join(link, now, rng),
             Command::Rotate => {
                 self.renew(prekeys::Input::Rotate, now, rng);
                 Ok(())
@@ -59,7 +60,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// Another name or other relays: a new card with a higher serial, told to every contact.
-    fn reissue(
+    pub(super) fn reissue(
         &mut self,
         name: String,
         relays: &[RelayEntry],

@@ -4,11 +4,10 @@ use alloc::vec::Vec;
 
 use super::{Backend, Device, Event, NoteId, Time, key_seen};
 use crate::card::Card;
-use crate::carrier::Carrier;
 use crate::contact::Stage;
 use crate::evidence::{self, Fact, What, Why};
 use crate::io::{Bucket, Cause, ContactId, Kind, Trouble};
-use crate::note::{Item, Note, Slot};
+use crate::note::{Item, Meet, Note, Slot};
 use crate::receipt::Receipt;
 
 /// Receipt items in one note; what is left goes with the next.
@@ -18,7 +17,13 @@ const VOIDS_IN_NOTE: usize = 24;
 
 impl<B: Backend> Device<B> {
     /// The note on the wire: the person's text, if any, and whatever is owed to the contact.
-    pub(super) fn compose(&self, id: ContactId, note: Option<NoteId>, now: Time) -> Option<Note> {
+    pub(super) fn compose(
+        &self,
+        id: ContactId,
+        note: Option<NoteId>,
+        meet: Option<Meet>,
+        now: Time,
+    ) -> Option<Note> {
         let contact = self.contacts.get(&id)?;
         let owed = &contact.owed;
         let mut items = Vec::new();
@@ -51,6 +56,7 @@ impl<B: Backend> Device<B> {
         if owed.card {
             items.push(Item::Card(self.profile.card.encode()));
         }
+        items.extend(meet.map(Item::Meet));
         let (mut seq, mut sent, mut timer_s) = (0, now, 0);
         if let Some(note) = note {
             let entry = self.notes.get(&note)?;
@@ -104,6 +110,7 @@ impl<B: Backend> Device<B> {
                 Item::Timer(s) => self.timer_agreed(id, s),
                 Item::Reset(cause) => self.anew(id, cause),
                 Item::Retry => self.send_again(id),
+                Item::Meet(meet) => self.step.meets.push((id, meet)),
                 Item::Void { era, from, to } => self.voided(id, era, from, to),
             }
         }
@@ -177,7 +184,7 @@ impl<B: Backend> Device<B> {
         });
         let notes: Vec<(u32, NoteId)> = covered.map(|((_, seq), note)| (*seq, *note)).collect();
         for (seq, note) in notes {
-            self.confirmed(id, seq, note, Fact { what, carrier: Carrier::Relay, at: now });
+            self.confirmed(id, seq, note, Fact { what, carrier: self.arriving, at: now });
         }
     }
 

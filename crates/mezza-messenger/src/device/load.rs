@@ -1,6 +1,7 @@
 //! From stored records to a device and back.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::vec::Vec;
 
 use super::mailbox::ANNOUNCEMENT_KEY;
@@ -8,11 +9,13 @@ use super::{
     Announcement, Asked, Backend, Bucket, Changes, CryptoRng, Device, Entry, Held, Kind, Mailbox,
     NoteId, Parcel, Prekeys, Profile, SlotId, Time, key_recent, key_seen, key32, key64,
 };
+use crate::carrier::mixnet::{Membership, Net};
 use crate::contact::Contact;
 use crate::error::LoadError;
 use crate::io::{self, ContactId};
 use crate::receipt::Window;
 use mezza_core::{DecodeError, Reader, Wiping};
+use mezza_lanes::{Kernel, portable};
 use mezza_ratchet::{Conversation, Record, Table};
 
 /// Stored records by kind and key.
@@ -21,6 +24,16 @@ type Rows = BTreeMap<Kind, BTreeMap<Vec<u8>, Wiping<Vec<u8>>>>;
 impl<B: Backend> Device<B> {
     /// Puts a device together from what was stored, as it was after the last commit.
     pub fn load(
+        records: impl IntoIterator<Item = (Kind, Vec<u8>, Wiping<Vec<u8>>)>,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, LoadError> {
+        Self::load_on(portable(), records, now, rng)
+    }
+
+    /// The same, with what a mixnet's client computes on.
+    pub fn load_on(
+        kernel: &'static dyn Kernel,
         records: impl IntoIterator<Item = (Kind, Vec<u8>, Wiping<Vec<u8>>)>,
         now: Time,
         rng: &mut dyn CryptoRng,
@@ -52,6 +65,14 @@ impl<B: Backend> Device<B> {
         }
         for (key, value) in take(Kind::Note) {
             device.load_note(NoteId(id64(&key)?), &value)?;
+        }
+        device.kernel = kernel;
+        if let Some(value) = take(Kind::Network).values().next() {
+            let member = Membership::read(value)?;
+            let rows = take(Kind::NetworkRow).into_iter().map(|(key, row)| Ok((id64(&key)?, row)));
+            let rows = rows.collect::<Result<Vec<_>, LoadError>>()?;
+            let net = Net::restore(member, kernel, &rows, now, rng);
+            device.net = Some(net.map_err(|_| LoadError::Damaged(DecodeError::Value))?);
         }
         device.next_parcel = device.parcels.last_key_value().map_or(1, |(id, _)| id + 1);
         device.start(now, rng);
@@ -157,6 +178,9 @@ impl<B: Backend> Device<B> {
             all.push(io::Change::Put { kind, key, bucket, value });
         };
         put(Kind::Profile, Vec::new(), Bucket::Permanent, self.profile.write());
+        if let Some(net) = &self.net {
+            put(Kind::Network, Vec::new(), Bucket::Permanent, net.member.write());
+        }
         for (id, contact) in &self.contacts {
             put(Kind::Contact, key32(id.0), Bucket::Permanent, contact.write());
         }
@@ -224,7 +248,10 @@ impl<B: Backend> Device<B> {
                 Asked::Publish => (5, 0),
                 Asked::Fetch(id) => (6, u64::from(id.0)),
             };
-            w.u64(ticket.0).bytes(relay).u8(kind).u64(of);
+            w.u64(ticket.0).bytes(&relay.unwrap_or_default()).u8(kind).u64(of);
+        }
+        if let Some(net) = &self.net {
+            w.bytes(format!("{:?}", net.client).as_bytes()).u8(u8::from(net.joined)).u8(net.level);
         }
         for (key, link) in &self.links {
             w.bytes(key).u8(u8::from(link.up.is_some())).u8(link.in_flight as u8);

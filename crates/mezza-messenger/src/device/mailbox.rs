@@ -7,7 +7,7 @@ use super::{key32, key64};
 use crate::card::RelayEntry;
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::io::{ContactId, SlotId};
-use crate::outbox::Parcel;
+use crate::outbox::{Parcel, Way};
 use crate::relay_wire::BoxKind;
 use mezza_ratchet::prekeys::OPK_STOCK;
 
@@ -63,7 +63,7 @@ impl<B: Backend> Device<B> {
         if self.tickets.values().any(|(_, other)| *other == asked) {
             return;
         }
-        let ticket = self.ticket(relay, asked);
+        let ticket = self.ticket(Some(relay), asked);
         self.act(if opened {
             Output::Watch { ticket, slot: id, relay, token }
         } else {
@@ -85,7 +85,7 @@ impl<B: Backend> Device<B> {
         let (relay, token) = (intro.relay.key, intro.token.duplicate());
         let (bundle, one_time) = (announcement.bundle.clone(), announcement.one_time.clone());
         let replace = core::mem::take(&mut announcement.replace);
-        let ticket = self.ticket(relay, Asked::Publish);
+        let ticket = self.ticket(Some(relay), Asked::Publish);
         self.act(Output::Publish { ticket, relay, token, bundle, one_time, replace });
     }
 
@@ -108,8 +108,8 @@ impl<B: Backend> Device<B> {
         let Some(link) = self.links.get_mut(&relay) else { return };
         link.up = None;
         link.in_flight = 0;
-        self.tickets.retain(|_, (at, _)| *at != relay);
-        for parcel in self.parcels.values_mut().filter(|parcel| parcel.way.relay.key == relay) {
+        self.tickets.retain(|_, (at, _)| *at != Some(relay));
+        for parcel in self.parcels.values_mut().filter(|parcel| parcel.way.is_at(&relay)) {
             parcel.ticket = None;
         }
         for contact in self.contacts.values_mut() {
@@ -221,8 +221,15 @@ impl<B: Backend> Device<B> {
         self.drop_record(Kind::Slot, key32(id.0));
         if self.links.get(&slot.relay.key).is_some_and(|link| link.up.is_some()) {
             let relay = slot.relay.key;
-            let ticket = self.ticket(relay, Asked::Close(id));
+            let ticket = self.ticket(Some(relay), Asked::Close(id));
             self.act(Output::Close { ticket, relay, token: slot.token });
+        }
+    }
+
+    /// One parcel less is out on a connection.
+    pub(super) fn landed(&mut self, way: &Way) {
+        if let Some(link) = way.place().and_then(|place| self.links.get_mut(&place.relay.key)) {
+            link.in_flight = link.in_flight.saturating_sub(1);
         }
     }
 
@@ -232,9 +239,7 @@ impl<B: Backend> Device<B> {
         self.drop_record(Kind::Parcel, key64(id));
         if let Some(ticket) = parcel.ticket {
             self.tickets.remove(&ticket);
-            if let Some(link) = self.links.get_mut(&parcel.way.relay.key) {
-                link.in_flight = link.in_flight.saturating_sub(1);
-            }
+            self.landed(&parcel.way);
         }
         Some(parcel)
     }

@@ -5,41 +5,63 @@
 use alloc::vec::Vec;
 
 use super::{Asked, Backend, Bucket, CryptoRng, Device, Event, Kind, NoteId, Output, Time, key64};
+use crate::carrier::mixnet::{LENGTH_BYTES, PIECE_BYTES, PIECES_MAX};
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::contact::Stage;
 use crate::envelope;
 use crate::evidence::Why;
 use crate::io::{ContactId, Trouble};
 use crate::note::Note;
-use crate::outbox::{IN_FLIGHT_MAX, Parcel, RATCHET_MESSAGE, RELAY_KEEPS_MS, UNANSWERED_MAX, Way};
+use crate::outbox::{
+    IN_FLIGHT_MAX, Parcel, Place, RATCHET_MESSAGE, RELAY_KEEPS_MS, UNANSWERED_MAX, Way,
+};
 use crate::policy::{Fallback, Policy};
 use crate::receipt::REACH;
-use mezza_ratchet::{Padding, SealError};
+use mezza_mixnet::contact::Role;
+use mezza_ratchet::{Conversation, Padding, SealError};
 
 /// A first message travels this much longer than the bundle it was made for (4.2).
 const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
 /// Between two fetches of a bundle that could not be used.
 pub(super) const FETCH_AGAIN_MS: u64 = Time::MINUTE_MS;
 
-/// The carrier that a policy allows now, at the level it has now (MSG-20, MSG-21).
-pub(crate) fn choose(policy: &Policy, pin: u8, level: u8) -> Result<Carrier, Why> {
-    let candidates = match policy.fallback {
-        Fallback::None => &policy.carriers[..1],
-        Fallback::Listed => &policy.carriers[..],
+/// The carriers that a policy allows, best first (MSG-20, MSG-21).
+fn candidates(policy: &Policy) -> Vec<Carrier> {
+    let count = match policy.fallback {
+        Fallback::None => 1,
+        Fallback::Listed => policy.carriers.len(),
     };
-    if !candidates.contains(&Carrier::Relay) {
-        return Err(Why::NoCarrier);
+    policy.carriers[..count].to_vec()
+}
+
+/// How the message is filled up, so that its length says nothing to this carrier.
+fn padding<B: Backend>(
+    conversation: &Conversation<B>,
+    body_bytes: usize,
+    carrier: Carrier,
+) -> Padding {
+    if carrier != Carrier::Mixnet {
+        return Padding::Blocks;
     }
-    if level < pin { Err(Why::BelowPin) } else { Ok(Carrier::Relay) }
+    // Whole cells: what the stream and the parcel add are the other bytes of them.
+    let around = LENGTH_BYTES + 1;
+    (1..=PIECES_MAX)
+        .map(|pieces| Padding::To(pieces * PIECE_BYTES - around))
+        .find(|padding| conversation.fits(body_bytes, *padding))
+        .unwrap_or(Padding::Blocks)
 }
 
 impl<B: Backend> Device<B> {
     /// Seals what may leave and hands it over.
     pub(super) fn pump(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.pump_at = None;
+        for (id, meet) in core::mem::take(&mut self.step.meets) {
+            self.met_by(id, &meet, now, rng);
+        }
         let mut ids: Vec<ContactId> = self.waiting.iter().map(|(contact, _)| *contact).collect();
         let owing = self.contacts.values().filter(|c| c.is_ours() && (c.owed.any() || c.renew));
         ids.extend(owing.map(|contact| contact.id));
+        ids.extend(self.contacts.keys().filter(|id| self.meets(**id, now)));
         ids.sort_unstable();
         ids.dedup();
         for id in ids {
@@ -88,8 +110,9 @@ impl<B: Backend> Device<B> {
 
     /// Says without a note of the person what is owed, if it may go now.
     fn pump_owed(&mut self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) {
+        let meets = self.meets(id, now);
         let Some(contact) = self.contacts.get_mut(&id) else { return };
-        if !contact.owed.any() && !contact.renew {
+        if !contact.owed.any() && !contact.renew && !meets {
             return;
         }
         // A contact of whom we hold the card alone hears nothing before the person writes.
@@ -101,7 +124,7 @@ impl<B: Backend> Device<B> {
         let ready = self.slot_ready(id);
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let owed = &contact.owed;
-        let said = owed.timer || owed.card || owed.void || owed.anew.is_some();
+        let said = owed.timer || owed.card || owed.void || owed.anew.is_some() || meets;
         let receipts_alone = !(said || owed.hello && ready);
         if receipts_alone {
             if !owed.receipt && !owed.read && owed.answers.is_empty() {
@@ -129,8 +152,36 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    /// The way to a contact that a note with this pin may take now.
+    /// The way to a contact that a note with this pin may take now: the first carrier of the list
+    /// that can; if none can, why the first of them cannot.
     fn way(
+        &mut self,
+        id: ContactId,
+        pin: u8,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Way, Why> {
+        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
+        let mut first = None;
+        for carrier in candidates(&contact.policy) {
+            let way = match carrier {
+                Carrier::Relay => self.relay_way(id, pin, now, rng),
+                Carrier::Mixnet => self.net_way(id, pin).and_then(|way| {
+                    self.session_ready(id, now)?;
+                    Ok(way)
+                }),
+                Carrier::Link | Carrier::Mesh => Err(Why::NoCarrier),
+            };
+            match way {
+                Ok(way) => return Ok(way),
+                Err(why) => first = first.or(Some(why)),
+            }
+        }
+        Err(first.unwrap_or(Why::NoCarrier))
+    }
+
+    /// The way into the contact's mailbox.
+    fn relay_way(
         &mut self,
         id: ContactId,
         pin: u8,
@@ -143,7 +194,9 @@ impl<B: Backend> Device<B> {
             None => contact.card.relays().first().ok_or(Why::Keys)?.clone(),
         };
         let caps = self.links.get(&relay.key).and_then(|link| link.up);
-        choose(&contact.policy, pin, caps.unwrap_or(CarrierCaps::RELAY).level)?;
+        if caps.unwrap_or(CarrierCaps::RELAY).level < pin {
+            return Err(Why::BelowPin);
+        }
         if contact.trouble == Some(Trouble::BoxGone) {
             return Err(Why::BoxGone);
         }
@@ -210,11 +263,12 @@ impl<B: Backend> Device<B> {
         }
         match (&contact.theirs, &contact.intro) {
             (Some(slot), _) => {
-                Ok(Way { relay: slot.relay.clone(), seal: slot.seal, until, intro: false })
+                let relay = slot.relay.clone();
+                Ok(Way::Relay(Place { relay, seal: slot.seal, until, intro: false }))
             }
             (None, Some(intro)) => {
                 let relay = contact.card.relays().first().ok_or(Why::Keys)?.clone();
-                Ok(Way { relay, seal: intro.spk, until, intro: true })
+                Ok(Way::Relay(Place { relay, seal: intro.spk, until, intro: true }))
             }
             (None, None) => Err(Why::Keys),
         }
@@ -232,7 +286,7 @@ impl<B: Backend> Device<B> {
         if now < after {
             return self.pump_later(after);
         }
-        let ticket = self.ticket(relay.key, Asked::Fetch(id));
+        let ticket = self.ticket(Some(relay.key), Asked::Fetch(id));
         if let Some(contact) = self.contacts.get_mut(&id) {
             contact.fetch = Some(ticket);
         }
@@ -248,23 +302,28 @@ impl<B: Backend> Device<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) {
-        let Some(wire) = self.compose(id, note, now) else { return };
+        let meet = self.meet(id, now, rng);
+        let Some(wire) = self.compose(id, note, meet.clone(), now) else { return };
         let body = wire.encode();
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let fresh = contact.conversation.needs_ephemeral().then(|| Self::fresh(rng));
-        let sealed = contact.conversation.seal(&body, &[], Padding::Blocks, fresh, now);
+        let padding = padding(&contact.conversation, body.len(), way.carrier());
+        let sealed = contact.conversation.seal(&body, &[], padding, fresh, now);
         let (message, changes) = match sealed {
             Ok(sealed) => sealed,
             Err(error) => return self.seal_failed(id, error),
         };
         let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
-        self.sealed(id, note, &wire);
+        self.sealed(id, note, &wire, way.carrier());
         self.store_ratchet(id, changes);
         let parcel = self.next_parcel;
         self.next_parcel += 1;
         let value = Parcel::new(id, note, way, bytes);
         self.put(Kind::Parcel, key64(parcel), Bucket::Rolling, value.write());
         self.parcels.insert(parcel, value);
+        if let Some(meet) = &meet {
+            self.met(id, meet, Role::Initiator, now, rng);
+        }
         self.store_contact(id);
     }
 
@@ -281,13 +340,13 @@ impl<B: Backend> Device<B> {
     }
 
     /// What sealing a note changes here: its number, and what is no longer owed.
-    fn sealed(&mut self, id: ContactId, note: Option<NoteId>, wire: &Note) {
+    fn sealed(&mut self, id: ContactId, note: Option<NoteId>, wire: &Note, carrier: Carrier) {
         let era = self.profile.era;
         if let Some(note) = note
             && let Some(entry) = self.notes.get_mut(&note)
         {
             (entry.era, entry.seq, entry.again) = (era, wire.seq, false);
-            entry.carrier = Some(Carrier::Relay);
+            entry.carrier = Some(carrier);
             entry.why = Why::Sending;
             self.waiting.remove(&(id, note));
             self.unreceipted[0].insert((id, wire.seq), note);
@@ -314,7 +373,10 @@ impl<B: Backend> Device<B> {
 
     fn carry_one(&mut self, id: u64, now: Time, rng: &mut dyn CryptoRng) {
         let Some(parcel) = self.parcels.get(&id) else { return };
-        let (way, contact) = (parcel.way.clone(), parcel.contact);
+        let Way::Relay(way) = parcel.way.clone() else {
+            return self.carry_cells(id, now, rng);
+        };
+        let contact = parcel.contact;
         let pin = self.pin(parcel);
         self.dial(&way.relay, now);
         let Some(link) = self.links.get_mut(&way.relay.key) else { return };
@@ -334,7 +396,7 @@ impl<B: Backend> Device<B> {
         link.in_flight += 1;
         let ttl_h = (way.until.since_ms(now) / Time::HOUR_MS).clamp(1, 720) as u16;
         let relay = way.relay.key;
-        let ticket = self.ticket(relay, Asked::Parcel(id));
+        let ticket = self.ticket(Some(relay), Asked::Parcel(id));
         if let Some(parcel) = self.parcels.get_mut(&id) {
             parcel.ticket = Some(ticket);
             parcel.why = Why::Sending;
@@ -343,7 +405,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// The pin under which a parcel may leave: its note's, else the conversation's.
-    fn pin(&self, parcel: &Parcel) -> u8 {
+    pub(super) fn pin(&self, parcel: &Parcel) -> u8 {
         let note = parcel.note.and_then(|note| self.notes.get(&note));
         let contact = self.contacts.get(&parcel.contact);
         note.map(|entry| entry.pin).or(contact.map(|c| c.policy.pin)).unwrap_or(1)

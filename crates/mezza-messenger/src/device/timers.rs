@@ -27,6 +27,7 @@ impl<B: Backend> Device<B> {
         self.drop_late_parcels(now);
         self.hang_up(now);
         self.retry(now);
+        self.wake_net(now, rng);
     }
 
     /// The earliest of everything that [`timers`](Self::timers) looks at.
@@ -34,15 +35,20 @@ impl<B: Backend> Device<B> {
         let sessions = self.contacts.values().filter_map(|c| c.conversation.deadline());
         let ends = self.ends.first().map(|(end, _)| *end);
         let held = self.held.values().map(|held| held.at.plus_ms(HELD_MS));
-        let parcels = self.parcels.values().map(|parcel| parcel.way.until);
+        let parcels = self.parcels.values().filter_map(|parcel| parcel.way.until());
         let mailboxes = self.slots.values().filter(|slot| slot.contact.is_some());
         let mailboxes = mailboxes.map(|slot| slot.retired.unwrap_or(slot.made));
         let mailboxes = mailboxes.map(|at| at.plus_ms(SLOT_LIFE_MS));
         let retry = (self.retry_at > Time::default()).then_some(self.retry_at);
         let links = self.links.values().filter(|link| !self.is_own(link));
         let links = links.map(|link| link.used.plus_ms(IDLE_MS));
-        let single =
-            ends.into_iter().chain(retry).chain(self.pump_at).chain(self.prekeys.deadline());
+        let net = self.net.as_ref().and_then(|net| net.client.deadline());
+        let single = ends
+            .into_iter()
+            .chain(net)
+            .chain(retry)
+            .chain(self.pump_at)
+            .chain(self.prekeys.deadline());
         let many = sessions.chain(held).chain(parcels).chain(mailboxes).chain(links);
         single.chain(many).min()
     }
@@ -106,7 +112,10 @@ impl<B: Backend> Device<B> {
 
     /// A parcel that the other side could not open any more need not leave.
     fn drop_late_parcels(&mut self, now: Time) {
-        let late = self.parcels.iter().filter(|(_, parcel)| parcel.way.until <= now);
+        let late = self
+            .parcels
+            .iter()
+            .filter(|(_, parcel)| parcel.way.until().is_some_and(|until| until <= now));
         let late: Vec<(u64, Option<NoteId>)> = late.map(|(id, p)| (*id, p.note)).collect();
         for (id, note) in late {
             let parcel = self.drop_parcel(id);
@@ -146,7 +155,7 @@ impl<B: Backend> Device<B> {
 
     /// Whether a contact at this relay still has something to get from us.
     fn wants(&self, relay: &[u8; 32]) -> bool {
-        let busy = self.parcels.values().any(|parcel| parcel.way.relay.key == *relay);
+        let busy = self.parcels.values().any(|parcel| parcel.way.is_at(relay));
         busy || self.contacts.values().any(|contact| {
             let theirs = contact.theirs.as_ref().map(|slot| slot.relay.key);
             let there = theirs == Some(*relay)

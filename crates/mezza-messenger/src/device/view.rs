@@ -5,12 +5,14 @@ use alloc::vec::Vec;
 
 use super::{Backend, Device, NoteId, Refusals, Time};
 use crate::card::{Card, CardError, Form};
+use crate::carrier::mixnet::LENGTH_BYTES;
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::contact::Contact;
 use crate::envelope::PARCEL_BYTES_MAX;
 use crate::io::ContactId;
 use crate::thread::Entry;
-use crate::view::{ContactView, Me, NoteView, Offer, PrekeysView, Road};
+use crate::view::{ContactView, Me, NetworkView, NoteView, Offer, PrekeysView, Road};
+use mezza_mixnet::Service;
 use mezza_ratchet::{Summary, safety};
 
 /// Bytes of a first message around its body: prefix, header, hello and padding at the most.
@@ -109,19 +111,47 @@ impl<B: Backend> Device<B> {
     }
 
     /// The connections that this device keeps, and what they can do now.
-    pub fn roads(&self) -> Vec<Road> {
+    pub fn roads(&self, now: Time) -> Vec<Road> {
         let road = |link: &super::Link| Road {
             carrier: Carrier::Relay,
-            relay: link.entry.clone(),
+            relay: Some(link.entry.clone()),
             own: self.profile.relays.iter().any(|own| own.key == link.entry.key),
             up: link.up.is_some(),
             caps: link.up.unwrap_or(CarrierCaps::RELAY),
         };
-        self.links.values().map(road).collect()
+        let net = self.net.as_ref().map(|net| Road {
+            carrier: Carrier::Mixnet,
+            relay: None,
+            own: true,
+            up: net.joined,
+            caps: net.caps(now),
+        });
+        self.links.values().map(road).chain(net).collect()
+    }
+
+    /// The mixnet, if one was joined.
+    pub fn network(&self, now: Time) -> Option<NetworkView> {
+        let net = self.net.as_ref()?;
+        let (config, policy) = (net.config(now), net.policy(now));
+        let ledger = net.client.ledger();
+        Some(NetworkView {
+            link: net.member.link.clone(),
+            network: config.map(|config| config.network),
+            up: net.joined,
+            level: net.level,
+            demo: net.demo,
+            policy: policy.cloned(),
+            round: policy.and_then(|policy| policy.round_at(now)),
+            users: net.client.users(),
+            mixes: config.map_or(0, |config| config.mixes.len()),
+            rounds_used: ledger.map_or(0, |ledger| ledger.used(Service::Conversation)),
+            alarms: net.alarms,
+            clock_off: net.clock_off,
+        })
     }
 
     /// What each carrier could do with a text of so many bytes for this contact.
-    pub fn preview(&self, id: ContactId, text_bytes: usize) -> Vec<Offer> {
+    pub fn preview(&self, id: ContactId, text_bytes: usize, now: Time) -> Vec<Offer> {
         let Some(contact) = self.contacts.get(&id) else { return Vec::new() };
         let relay = contact.theirs.as_ref().map(|slot| slot.relay.key);
         let relay = relay.or_else(|| contact.card.relays().first().map(|entry| entry.key));
@@ -131,14 +161,21 @@ impl<B: Backend> Device<B> {
         let parcel = parcel.map_or(text_bytes + AROUND_BYTES, |bytes| bytes + 1);
         let listed = contact.policy.carriers.contains(&Carrier::Relay);
         let fits = relay.is_some() && listed && caps.level >= contact.policy.pin;
-        [Offer {
+        let relay = Offer {
             carrier: Carrier::Relay,
             caps,
             up: link.is_some_and(|link| link.up.is_some()),
             fits: fits && parcel <= PARCEL_BYTES_MAX,
             pieces: parcel.div_ceil(caps.piece_bytes),
-        }]
-        .into()
+        };
+        let cells = self.net.as_ref().map(|net| {
+            let caps = net.caps(now);
+            let listed = contact.policy.carriers.contains(&Carrier::Mixnet);
+            let pieces = (parcel + LENGTH_BYTES).div_ceil(caps.piece_bytes);
+            let fits = listed && caps.level >= contact.policy.pin && pieces <= caps.pieces_max;
+            Offer { carrier: Carrier::Mixnet, caps, up: net.joined, fits, pieces }
+        });
+        core::iter::once(relay).chain(cells).collect()
     }
 
     /// Counts of what came in and was of no use.

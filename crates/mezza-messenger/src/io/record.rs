@@ -66,6 +66,10 @@ pub enum Kind {
     Held = 10,
     /// A setting of the program at floor 3, which the device does not read.
     Setting = 11,
+    /// The mixnet that was joined: one record.
+    Network = 12,
+    /// A row of the mixnet's client.
+    NetworkRow = 13,
 }
 
 /// How long the key lives that seals a record.

@@ -6,7 +6,7 @@ use core::fmt;
 
 use mezza_core::{DecodeError, Reader, Writer};
 
-use super::TEXT_BYTES_MAX;
+use super::{Meet, TEXT_BYTES_MAX};
 use crate::card::{CARD_BYTES_MAX, RelayEntry};
 use crate::receipt::Receipt;
 
@@ -17,6 +17,7 @@ const TIMER: u8 = 4;
 const CARD: u8 = 5;
 const RESET: u8 = 6;
 const RETRY: u8 = 7;
+const MEET: u8 = 8;
 const VOID: u8 = 9;
 
 /// Bytes of a tag, where the contact has no relay.
@@ -46,6 +47,8 @@ pub enum Item {
     Reset(u8),
     /// Please send again what has no receipt.
     Retry,
+    /// Where the mixnet chains of this pair begin.
+    Meet(Meet),
     /// The writer gave these up.
     Void {
         /// The writer's era.
@@ -103,6 +106,7 @@ impl Item {
             Self::Card(_) => CARD,
             Self::Reset(_) => RESET,
             Self::Retry => RETRY,
+            Self::Meet(_) => MEET,
             Self::Void { .. } => VOID,
             Self::Unknown(number) => *number,
         }
@@ -124,6 +128,7 @@ impl Item {
             Self::Timer(seconds) => drop(w.u32(*seconds)),
             Self::Card(card) => drop(w.bytes(card)),
             Self::Reset(cause) => drop(w.u8(*cause)),
+            Self::Meet(meet) => meet.write(w),
             Self::Void { era, from, to } => drop(w.bytes(era).u32(*from).u32(*to)),
             Self::Retry | Self::Unknown(_) => {}
         }
@@ -141,6 +146,7 @@ impl Item {
                 _ => Err(DecodeError::Value),
             },
             RETRY => Ok(Self::Retry),
+            MEET => Meet::read(r).map(Self::Meet),
             VOID => void(r),
             number => {
                 r.rest();
@@ -160,6 +166,7 @@ impl Item {
             Self::Timer(_) => 4,
             Self::Card(card) => card.len(),
             Self::Reset(_) => 1,
+            Self::Meet(meet) => meet.wire_bytes(),
             Self::Void { .. } => 12,
             Self::Retry | Self::Unknown(_) => 0,
         }
@@ -177,6 +184,7 @@ impl fmt::Debug for Item {
             Self::Card(_) => f.write_str("Card"),
             Self::Reset(_) => f.write_str("Reset"),
             Self::Retry => f.write_str("Retry"),
+            Self::Meet(_) => f.write_str("Meet"),
             Self::Void { .. } => f.write_str("Void"),
             Self::Unknown(number) => write!(f, "Unknown({number})"),
         }

@@ -39,7 +39,11 @@ impl Ask {
             Output::Fetch { ticket, address, .. } => Self::Get(ticket, address),
             Output::Take { slot, mail } => Self::Taken(slot, mail),
             Output::Dial { .. } => Self::Hello,
-            Output::Store(_) | Output::Show(_) | Output::Hang { .. } => return None,
+            Output::Store(_)
+            | Output::Show(_)
+            | Output::Hang { .. }
+            | Output::Net(_)
+            | Output::Durable(_) => return None,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Notes: the files, any note, any bytes.
 
-use mezza_core::Time;
-use mezza_messenger::note::{ITEMS_MAX, Item, Note, Receipt, Slot};
+use mezza_core::{Time, Wiping};
+use mezza_messenger::note::{ITEMS_MAX, Item, Meet, Note, Receipt, Slot};
 use proptest::prelude::*;
 
 use crate::card::relay;
@@ -53,7 +53,12 @@ fn fields_stand_where_the_specification_says() {
     assert_eq!(find("reset_retry").items, [Item::Reset(2), Item::Retry]);
     let void = |from, to| Item::Void { era, from, to };
     assert_eq!(find("void").items, [void(3, 3), void(5, u32::MAX)]);
-    let unknown = [Item::Unknown(8), Item::Text("hello there".into()), Item::Unknown(0x20)];
+    let network = std::array::from_fn(|i| i as u8);
+    let root = Some(Wiping::new([7; 32]));
+    let meet = Meet { network, conversation: 70_000, call: 300, root };
+    assert_eq!(find("meet").items, [Item::Meet(meet.clone())]);
+    assert_eq!(find("meet_no_root").items[0], Item::Meet(Meet { root: None, ..meet }));
+    let unknown = [Item::Unknown(0x1f), Item::Text("hello there".into()), Item::Unknown(0x20)];
     assert_eq!(find("unknown").items, unknown);
 }
 
@@ -111,7 +116,13 @@ fn item() -> impl Strategy<Value = Item> {
             from,
             to: u32::saturating_add(from, more),
         }),
-        prop_oneof![Just(8u8), 10u8..].prop_map(Item::Unknown),
+        (any::<[u8; 16]>(), any::<u64>(), any::<u64>(), any::<Option<[u8; 32]>>()).prop_map(
+            |(network, conversation, call, root)| {
+                let root = root.map(Wiping::new);
+                Item::Meet(Meet { network, conversation, call, root })
+            }
+        ),
+        (10u8..).prop_map(Item::Unknown),
     ]
 }
 

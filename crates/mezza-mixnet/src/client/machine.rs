@@ -119,6 +119,16 @@ impl<B: Backend> Client<B> {
         self.rounds.keys().copied()
     }
 
+    /// Clients in the last round that was returned, by the word of the entry.
+    pub const fn users(&self) -> u32 {
+        self.standing.users
+    }
+
+    /// Whether there is a root for a contact.
+    pub fn knows(&self, contact: ContactId) -> bool {
+        self.contacts.all.contains_key(&contact)
+    }
+
     /// Whether a contact is served at present.
     pub fn is_active(&self, contact: ContactId) -> bool {
         self.contacts.all.get(&contact).is_some_and(Contact::is_active)

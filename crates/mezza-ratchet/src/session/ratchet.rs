@@ -118,6 +118,11 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         Some(self.bytes_of(self.padded_bytes(body_bytes, Padding::Blocks)?))
     }
 
+    /// Whether a message with this padding has room for a body.
+    pub fn fits(&self, body_bytes: usize, padding: Padding) -> bool {
+        self.padded_bytes(body_bytes, padding).is_some()
+    }
+
     fn bytes_of(&self, padded_bytes: usize) -> usize {
         let header = self.header(&[0; 32], padded_bytes);
         S::Wire::message_bytes(self.next_prefix(), &self.parties.local, &header)

@@ -2,6 +2,7 @@
 
 mod config;
 mod load;
+mod member;
 mod privacy;
 mod serve;
 
@@ -30,6 +31,8 @@ pub fn mixnet(desk: &Desk, what: &Mixnet) -> Result<Exit, Fault> {
         Mixnet::Entry(asked) => serve::entry(desk, asked),
         Mixnet::Mix(asked) => serve::mix(desk, asked),
         Mixnet::Bucket(asked) => serve::bucket(desk, asked),
+        Mixnet::Join { link } => member::join(desk, link),
+        Mixnet::Status => member::status(desk),
         Mixnet::Load(asked) => load::load(desk, asked),
     }
 }

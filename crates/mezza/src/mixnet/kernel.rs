@@ -4,14 +4,21 @@
 //! stay with `mezza-lanes`: aws-lc has no comb for points of others, and its AEAD shows in the time
 //! which messages failed (LANES, promise L2); together they take 5 % of a round.
 
+use std::sync::OnceLock;
+
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
 use mezza_lanes::{FixedPoint, Kernel, Scalar, Strided, ifma, portable, selftest};
 
 /// Ladders by aws-lc.
 struct AwsLcKernel;
 
-/// The fastest kernel that gives right answers on this machine.
+/// The fastest kernel that gives right answers on this machine; looked for once.
 pub fn kernel() -> &'static dyn Kernel {
+    static CHOSEN: OnceLock<&'static dyn Kernel> = OnceLock::new();
+    *CHOSEN.get_or_init(choose)
+}
+
+fn choose() -> &'static dyn Kernel {
     let sound = |kernel: &&'static dyn Kernel| match selftest(*kernel) {
         Ok(()) => true,
         Err(fault) => {

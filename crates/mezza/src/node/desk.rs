@@ -23,8 +23,9 @@ use super::hub::{self, Hub};
 use super::{Job, Options, Refused, now, words};
 use crate::backend::AwsLc;
 use crate::carriers::{Pool, Report};
-use crate::drive;
+use crate::drive::{self, Turn};
 use crate::exit::Fault;
+use crate::mixnet::kernel::kernel;
 use crate::rng::OsRng;
 use crate::store::{Cost, Vault};
 use crate::web::dto::{self, EventKind, NodeState};
@@ -47,6 +48,8 @@ pub struct Desk {
     later: Later,
     /// Own mailboxes and bundles that the relay has not confirmed yet.
     opening: BTreeSet<Ticket>,
+    /// What the device wants to hear of once it is durable, which it is by now.
+    durable: Option<u64>,
 }
 
 /// Changes that may wait a moment for the next commit, with what they show.
@@ -76,6 +79,7 @@ impl Desk {
             commit_ms: 0,
             later: Later::default(),
             opening: BTreeSet::new(),
+            durable: None,
         }
     }
 
@@ -133,7 +137,8 @@ impl Desk {
             let denied = fault.code == crate::exit::Exit::Denied;
             if denied { Refused::new("passphrase", fault) } else { fault.into() }
         })?;
-        let device = Device::load(records, now(), &mut OsRng).map_err(words::load_fault)?;
+        let device = Device::load_on(kernel(), records, now(), &mut OsRng);
+        let device = device.map_err(words::load_fault)?;
         self.begin(Open { vault, device })
     }
 
@@ -256,9 +261,17 @@ impl Desk {
     fn carry_out(&mut self) -> Result<(), Refused> {
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         let turn = drive::drain(&mut open.device);
+        self.finish(turn)
+    }
+
+    /// Commits, then does the rest. What the device wants to hear of is durable then.
+    fn finish(&mut self, turn: Turn<Output, Batch>) -> Result<(), Refused> {
         self.commit(turn.early, turn.batches)?;
         self.perform(turn.late);
-        Ok(())
+        match self.durable.take() {
+            Some(seq) => self.handle(Input::Durable(seq)),
+            None => Ok(()),
+        }
     }
 
     /// Takes in what a carrier has done. If nothing but facts comes of it, they go with the next
@@ -269,9 +282,7 @@ impl Desk {
         open.device.handle(input, now(), &mut OsRng)?;
         let turn = drive::drain(&mut open.device);
         if !turn.late.is_empty() {
-            self.commit(turn.early, turn.batches)?;
-            self.perform(turn.late);
-            return Ok(());
+            return self.finish(turn);
         }
         self.tell_early(&turn.early);
         self.later.shows.extend(turn.early);
@@ -339,6 +350,7 @@ impl Desk {
                 (Output::Show(event), Some(open)) => {
                     self.hub.tell(ask::event(&open.device, event));
                 }
+                (Output::Durable(seq), _) => self.durable = Some(seq),
                 (output, _) => {
                     if let Output::Open { ticket, .. } | Output::Publish { ticket, .. } = &output {
                         self.opening.insert(*ticket);
@@ -357,8 +369,9 @@ impl Desk {
         self.later = Later::default();
         let Some(open) = self.open.take() else { return fault.into() };
         let records = open.vault.records();
-        let device =
-            records.and_then(|r| Device::load(r, now(), &mut OsRng).map_err(words::load_fault));
+        let device = records.and_then(|r| {
+            Device::load_on(kernel(), r, now(), &mut OsRng).map_err(words::load_fault)
+        });
         if let Ok(device) = device {
             let mut open = Open { vault: open.vault, device };
             // What a fresh device wants stored is small; if even that fails, stay locked.

@@ -64,6 +64,16 @@ impl Refused {
         Self::new("no_contact", fault)
     }
 
+    /// No mixnet was joined.
+    pub fn no_mixnet() -> Self {
+        let fault = Fault::new(
+            Exit::NotFound,
+            "this home is in no mixnet",
+            "join one with `mezza mixnet join LINK`; its operator gives you the link",
+        );
+        Self::new("no_mixnet", fault)
+    }
+
     /// No note of that number.
     pub fn no_note() -> Self {
         let fault = Fault::new(

@@ -6,7 +6,7 @@ use mezza_messenger::card::RelayEntry;
 use mezza_messenger::evidence::{Fact, State};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::view::{
-    Body, ContactView, Me, NoteView, Offer, PrekeysView, Proof, Road, Standing,
+    Body, ContactView, Me, NetworkView, NoteView, Offer, PrekeysView, Proof, Road, Standing,
 };
 use mezza_messenger::{Carrier, ContactId, NoteId};
 use mezza_ratchet::Summary;
@@ -14,6 +14,7 @@ use mezza_ratchet::Summary;
 use super::Refused;
 use super::words;
 use crate::exit::{Exit, Fault};
+use crate::mixnet::uri::NetworkUri;
 use crate::web::dto;
 
 /// The own identity.
@@ -187,7 +188,7 @@ pub fn carrier(road: &Road) -> dto::Carrier {
         carrier: road.carrier.name().into(),
         up: road.up,
         level: caps.level,
-        relay: Some(relay(&road.relay)),
+        relay: road.relay.as_ref().map(relay),
         delay_ms: caps.delay_ms,
         delay_p99_ms: caps.delay_p99_ms,
         piece_bytes: caps.piece_bytes,
@@ -196,6 +197,28 @@ pub fn carrier(road: &Road) -> dto::Carrier {
         receipts: caps.receipts,
         demo: caps.demo,
         hides: words::hides(caps),
+    }
+}
+
+/// The mixnet.
+pub fn mixnet(view: &NetworkView) -> dto::Mixnet {
+    let uri = NetworkUri { genesis: view.link.pin, address: view.link.address.clone() };
+    let policy = view.policy.as_ref();
+    dto::Mixnet {
+        link: uri.to_string(),
+        network: view.network.map(|network| HEXLOWER.encode(&network)),
+        up: view.up,
+        level: view.level,
+        demo: view.demo,
+        round: view.round,
+        interval_ms: policy.map(|policy| policy.interval_ms),
+        users: view.users,
+        mixes: view.mixes,
+        noise: policy.map(|policy| [policy.mu, policy.scale]),
+        rounds_used: view.rounds_used,
+        rounds_max: policy.map(|policy| policy.rounds),
+        alarms: view.alarms,
+        clock_off: view.clock_off,
     }
 }
 

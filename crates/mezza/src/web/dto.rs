@@ -2,6 +2,7 @@
 //! Everything here is public by contract; `openapi.json` is made from it.
 
 mod contact;
+mod mixnet;
 mod note;
 mod ratchet;
 mod world;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use contact::*;
+pub use mixnet::*;
 pub use note::*;
 pub use ratchet::*;
 pub use world::*;

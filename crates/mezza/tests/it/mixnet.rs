@@ -5,6 +5,7 @@ mod guardians;
 mod guest;
 mod interop;
 mod links;
+mod people;
 mod processes;
 mod refusals;
 mod town;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::program::{Program, free_port, json, ok, passphrase, until};
 
 /// The homes and what runs on them.
-struct World {
+pub struct World {
     folder: tempfile::TempDir,
     pass: String,
     port: u16,
@@ -22,7 +22,7 @@ struct World {
 }
 
 impl World {
-    fn start() -> Self {
+    pub fn start() -> Self {
         Self::on("sqlite".into())
     }
 
@@ -42,6 +42,11 @@ impl World {
         Self { folder, pass, port, store, relay }
     }
 
+    /// The folder of all homes.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     fn home(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -53,13 +58,13 @@ impl World {
     }
 
     /// Makes an identity at this relay.
-    fn init(&self, name: &str) -> PathBuf {
+    pub fn init(&self, name: &str) -> PathBuf {
         let (home, uri) = (self.home(name), self.uri());
         ok(&home, &["init", "--name", name, "--relay", &uri, "--passphrase-file", &self.pass]);
         home
     }
 
-    fn node(&self, home: &Path) -> Program {
+    pub fn node(&self, home: &Path) -> Program {
         let node = Program::node(home, &["--passphrase-file", &self.pass], &[]);
         until("the mailbox", || node.is_reachable());
         node

@@ -74,9 +74,12 @@ impl Flight {
                 let (number, nr) = self.mails.remove(&mail)?;
                 ClientFrame::Taken { number, mails: vec![nr] }
             }
-            Output::Store(_) | Output::Dial { .. } | Output::Hang { .. } | Output::Show(_) => {
-                return None;
-            }
+            Output::Store(_)
+            | Output::Dial { .. }
+            | Output::Hang { .. }
+            | Output::Net(_)
+            | Output::Durable(_)
+            | Output::Show(_) => return None,
         };
         Some((Way::Control, frame))
     }

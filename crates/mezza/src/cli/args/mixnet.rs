@@ -28,6 +28,13 @@ pub enum Mixnet {
     Mix(MixnetMix),
     /// Run a bucket store
     Bucket(MixnetBucket),
+    /// Join a network: the link pins its first config
+    Join {
+        /// As `mezza-net:1:HASH@host:port`
+        link: String,
+    },
+    /// Show the round, the noise, the users and the privacy budget of the network joined
+    Status,
     /// Simulate users, one connection each, and check every reply
     Load(MixnetLoad),
 }

@@ -177,13 +177,7 @@ impl Round {
     }
 
     /// A reply came.
-    pub fn returned(
-        &mut self,
-        user: u32,
-        reply: &[u8],
-        verify: Option<&dyn Kernel>,
-        now: Time,
-    ) {
+    pub fn returned(&mut self, user: u32, reply: &[u8], verify: Option<&dyn Kernel>, now: Time) {
         let waited = now.since_ms(self.close());
         self.change(user, |outcome| {
             let Outcome::Sent(access, back) = outcome else { return outcome };

@@ -169,7 +169,7 @@ impl Desk {
     pub fn preview(&self, contact: ContactId, text: &str) -> Result<dto::Preview, Refused> {
         let device = self.device()?;
         device.contact(contact).ok_or_else(Refused::no_contact)?;
-        let offers = device.preview(contact, text.len()).iter().map(views::offer).collect();
+        let offers = device.preview(contact, text.len(), now()).iter().map(views::offer).collect();
         Ok(dto::Preview { bytes: text.len(), bytes_max: TEXT_BYTES_MAX, offers })
     }
 
@@ -192,8 +192,14 @@ impl Desk {
 
     /// All carriers.
     pub fn carriers(&self) -> Result<Vec<dto::Carrier>, Refused> {
-        let roads = self.device()?.roads();
+        let roads = self.device()?.roads(now());
         Ok(roads.iter().map(views::carrier).collect())
+    }
+
+    /// The mixnet that was joined.
+    pub fn mixnet(&self) -> Result<dto::Mixnet, Refused> {
+        let view = self.device()?.network(now()).ok_or_else(Refused::no_mixnet)?;
+        Ok(views::mixnet(&view))
     }
 
     /// The whole of one note.
@@ -209,7 +215,7 @@ impl Desk {
 
     /// Whether any carrier is up.
     pub fn is_up(&self) -> bool {
-        self.device().is_ok_and(|device| device.roads().iter().any(|road| road.up))
+        self.device().is_ok_and(|device| device.roads(now()).iter().any(|road| road.up))
     }
 }
 
@@ -230,7 +236,7 @@ pub fn read_card(text: &str) -> Result<Card, Fault> {
 
 /// A note as the interface shows it.
 pub fn note(device: &Device<AwsLc>, view: &NoteView) -> dto::Note {
-    let of = |carrier| device.roads().into_iter().find(|road| road.carrier == carrier);
+    let of = |carrier| device.roads(now()).into_iter().find(|road| road.carrier == carrier);
     let level = view.carrier.and_then(of).map(|road| road.caps.level);
     views::note(view, level)
 }

@@ -1,0 +1,35 @@
+//! The mixnet part of a card: in which network its owner can be rung, and by which key.
+//!
+//! ```text
+//! part 02 = network id[16] | D[32]                                                         48 B
+//! ```
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+use alloc::vec::Vec;
+
+/// The kind of the mixnet part.
+pub const MIXNET_PART: u8 = 2;
+
+/// What the mixnet part says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MixnetEntry {
+    /// The network.
+    pub network: [u8; 16],
+    /// The dialling key D, X25519, under which invitations are sealed and calls are sorted.
+    pub dialling: [u8; 32],
+}
+
+impl MixnetEntry {
+    /// The wire form.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::with_capacity(48);
+        w.bytes(&self.network).bytes(&self.dialling);
+        w.finish()
+    }
+
+    /// Decodes the wire form and nothing behind it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::all(bytes, |r| Ok(Self { network: r.array()?, dialling: r.array()? }))
+    }
+}

@@ -1,0 +1,354 @@
+//! The mixnet in the device: one client machine inside, its rows among ours, its messages parcels.
+//!
+//! ```text
+//! both cards name the network, the session is open, we began it
+//!     -> a note with `meet` (root, rounds) -> both clients hold the root -> parcels may take cells
+//! ```
+
+use alloc::vec::Vec;
+
+use super::{
+    Asked, Backend, Bucket, CryptoRng, Device, DeviceError, Event, Kind, Machine, Output, Time,
+    key64,
+};
+use crate::card::MixnetEntry;
+use crate::carrier::Carrier;
+use crate::carrier::mixnet::{Membership, Net, NetInput, NetOutput, NetworkLink};
+use crate::contact::Stage;
+use crate::evidence::Why;
+use crate::io::{ContactId, Ticket};
+use crate::note::Meet;
+use crate::outbox::{RATCHET_MESSAGE, Way};
+use mezza_core::{Secret, Wiping};
+use mezza_mixnet::Service;
+use mezza_mixnet::client::{self, Introduction, Refusal, SettingsError};
+use mezza_mixnet::contact::{Role, bucket};
+
+/// Milliseconds until a parcel that the client had no room for is offered again.
+const FULL_AGAIN_MS: u64 = Time::MINUTE_MS;
+
+impl<B: Backend> Device<B> {
+    /// Joins a network, under a fresh dialling key.
+    pub(super) fn join(
+        &mut self,
+        link: NetworkLink,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), DeviceError> {
+        if self.net.is_some() {
+            return Err(DeviceError::Joined);
+        }
+        let member = Membership { link, dialling: Self::fresh(rng) };
+        self.put(Kind::Network, Vec::new(), Bucket::Permanent, member.write());
+        self.net = Some(Net::new(member, self.kernel, now));
+        self.wake_net(now, rng);
+        Ok(())
+    }
+
+    /// What the driver has to say of the network.
+    pub(super) fn net_input(
+        &mut self,
+        input: NetInput,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), DeviceError> {
+        let input = match input {
+            NetInput::Up { trusted } => client::Input::Up { trusted },
+            NetInput::Down => {
+                self.net_down();
+                client::Input::Down
+            }
+            NetInput::Frame(frame) => client::Input::Frame(frame),
+            NetInput::Done(job, done) => client::Input::Done(job, done),
+            NetInput::Lost(round) => client::Input::Lost(round),
+        };
+        self.tell_client(input, now, rng).map_err(|_| DeviceError::NoSuchTicket)
+    }
+
+    /// Everything of the client up to `seq` is durable.
+    pub(super) fn durable(&mut self, seq: u64, now: Time, rng: &mut dyn CryptoRng) {
+        // Nothing that waits for it may be left: then it is no news.
+        let _ = self.tell_client(client::Input::Stored(seq), now, rng);
+    }
+
+    pub(super) fn wake_net(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        if let Some(net) = &mut self.net {
+            net.client.wake(now, rng);
+            self.drain_net(now, rng);
+        }
+    }
+
+    fn tell_client(
+        &mut self,
+        input: client::Input,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), client::ClientError> {
+        let net = self.net.as_mut().ok_or(client::ClientError::Unexpected)?;
+        net.client.handle(input, now, rng)?;
+        self.drain_net(now, rng);
+        Ok(())
+    }
+
+    fn drain_net(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        while let Some(output) = self.net.as_mut().and_then(|net| net.client.poll()) {
+            self.net_output(output, now, rng);
+        }
+    }
+
+    fn net_output(&mut self, output: client::Output, now: Time, rng: &mut dyn CryptoRng) {
+        let Some(net) = &mut self.net else { return };
+        match output {
+            client::Output::Dial => {
+                let (address, key) = net.place(now);
+                self.act(Output::Net(NetOutput::Dial { address, key }));
+            }
+            client::Output::Close => self.act(Output::Net(NetOutput::Close)),
+            client::Output::Frame(frame) => self.act(Output::Net(NetOutput::Frame(frame))),
+            client::Output::Job(job) => self.act(Output::Net(NetOutput::Job(job))),
+            client::Output::Want(pairs) => {
+                for _ in 0..pairs {
+                    // Exactly what was asked for is never refused.
+                    let _ = net.client.handle(client::Input::Give(Self::fresh(rng)), now, rng);
+                }
+            }
+            client::Output::Store { seq, first, record } => self.net_row(seq, first, record),
+            client::Output::Received { seq, contact, bytes, .. } => {
+                net.durable = Some(seq);
+                self.take_cells(ContactId(contact), &bytes, now, rng);
+            }
+            client::Output::Joined => self.net_joined(now),
+            client::Output::Config => self.net_config(now, rng),
+            // Not known any more: it was dropped here while it was on its way.
+            client::Output::Handed(ticket) => drop(self.handed(Ticket(ticket), now)),
+            client::Output::Refused(ticket, why) => self.net_refused(Ticket(ticket), why, now),
+            client::Output::Broken(contact) => self.net_broken(ContactId(contact)),
+            client::Output::Level(level) => {
+                net.level = level;
+                self.show(Event::Carrier(Carrier::Mixnet));
+            }
+            client::Output::Alarm { failed, .. } => {
+                net.alarms = net.alarms.saturating_add(failed);
+                self.show(Event::Carrier(Carrier::Mixnet));
+            }
+            client::Output::Unfit(_, error) => {
+                net.clock_off = error == SettingsError::Clock;
+                self.show(Event::Carrier(Carrier::Mixnet));
+            }
+            client::Output::Budget(..) => self.show(Event::Carrier(Carrier::Mixnet)),
+            // The receipt tells the person; who rings is seen when a note comes.
+            client::Output::Acked(_)
+            | client::Output::Called(..)
+            | client::Output::Invited(_)
+            | client::Output::Absent(..) => {}
+        }
+    }
+
+    /// A row of the client, in one transaction with whatever else this step stores.
+    fn net_row(&mut self, seq: u64, first: u64, record: Wiping<Vec<u8>>) {
+        let Some(net) = &mut self.net else { return };
+        net.durable = Some(seq);
+        let kept = net.rows.split_off(&first);
+        let old = core::mem::replace(&mut net.rows, kept);
+        net.rows.insert(seq);
+        self.put(Kind::NetworkRow, key64(seq), Bucket::Rolling, record);
+        for row in old {
+            self.drop_record(Kind::NetworkRow, key64(row));
+        }
+    }
+
+    /// A parcel out of cells: what a mailbox of this contact would have held.
+    fn take_cells(&mut self, id: ContactId, bytes: &[u8], now: Time, rng: &mut dyn CryptoRng) {
+        match bytes {
+            [RATCHET_MESSAGE, message @ ..] => {
+                self.arriving = Carrier::Mixnet;
+                self.message(id, message, now, rng);
+                self.arriving = Carrier::Relay;
+            }
+            _ => self.refusals.envelopes += 1,
+        }
+    }
+
+    fn net_joined(&mut self, now: Time) {
+        let Some(net) = &mut self.net else { return };
+        net.joined = true;
+        net.clock_off = false;
+        net.weigh(now);
+        self.net_again();
+        self.show(Event::Carrier(Carrier::Mixnet));
+    }
+
+    /// The connection is gone: what was not handed is offered again once it is back.
+    fn net_down(&mut self) {
+        if let Some(net) = &mut self.net {
+            net.joined = false;
+        }
+        self.net_again();
+        self.show(Event::Carrier(Carrier::Mixnet));
+    }
+
+    fn net_again(&mut self) {
+        self.tickets.retain(|_, (relay, _)| relay.is_some());
+        for parcel in self.parcels.values_mut().filter(|parcel| parcel.way == Way::Mixnet) {
+            parcel.ticket = None;
+        }
+    }
+
+    /// The network's name goes onto the card as soon as it is known.
+    fn net_config(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let Some(net) = &mut self.net else { return };
+        net.weigh(now);
+        let Some(config) = net.config(now) else { return };
+        let dialling = *net.member.dialling.public();
+        let entry = MixnetEntry { network: config.network, dialling };
+        if self.profile.card.mixnet() != Some(entry) {
+            self.profile.network = Some(entry);
+            let (name, relays) = (self.profile.name.clone(), self.profile.relays.clone());
+            // The same name and relays as on the card before.
+            let _ = self.reissue(name, &relays, now, rng);
+        }
+        self.show(Event::Carrier(Carrier::Mixnet));
+    }
+
+    fn net_refused(&mut self, ticket: Ticket, why: Refusal, now: Time) {
+        let Some((_, Asked::Parcel(id))) = self.tickets.remove(&ticket) else { return };
+        let Some(parcel) = self.parcels.get_mut(&id) else { return };
+        parcel.ticket = None;
+        parcel.after = now.plus_ms(FULL_AGAIN_MS);
+        let why = match why {
+            Refusal::Full => Why::BoxFull,
+            Refusal::TooBig => Why::TooBig,
+            Refusal::NoRoot => Why::Keys,
+            Refusal::Budget => Why::Budget,
+            Refusal::Down => Why::NoCarrier,
+        };
+        let (contact, note) = (parcel.contact, parcel.note);
+        if let Some(entry) = note.and_then(|note| self.notes.get_mut(&note)) {
+            entry.why = why;
+        }
+        if let Some(note) = note {
+            self.show(Event::State(contact, note));
+        }
+    }
+
+    /// The chains of a contact are of no use any more: the pair needs another root.
+    fn net_broken(&mut self, id: ContactId) {
+        if let Some(contact) = self.contacts.get_mut(&id) {
+            contact.met = None;
+            self.store_contact(id);
+        }
+    }
+
+    /// The way of cells to a contact, if it can be taken at this pin.
+    pub(super) fn net_way(&self, id: ContactId, pin: u8) -> Result<Way, Why> {
+        let net = self.net.as_ref().filter(|net| net.joined).ok_or(Why::NoCarrier)?;
+        if net.level < pin {
+            return Err(Why::BelowPin);
+        }
+        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
+        if !net.client.knows(id.0) || contact.stage != Stage::Open {
+            return Err(Why::Keys);
+        }
+        Ok(Way::Mixnet)
+    }
+
+    /// Whether a contact is to be told where our chains begin: once a session, by who began it.
+    pub(super) fn meets(&self, id: ContactId, now: Time) -> bool {
+        let Some(net) = &self.net else { return false };
+        let Some(contact) = self.contacts.get(&id) else { return false };
+        let network = contact.card.mixnet().map(|entry| entry.network);
+        let session = contact.conversation.active_id();
+        let ours = contact.conversation.summary().is_some_and(|s| s.initiator && !s.pending);
+        network.is_some()
+            && network == net.config(now).map(|config| config.network)
+            && contact.stage == Stage::Open
+            && ours
+            && contact.met != session
+    }
+
+    /// The item for it, with a fresh root.
+    pub(super) fn meet(&self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) -> Option<Meet> {
+        if !self.meets(id, now) {
+            return None;
+        }
+        let config = self.net.as_ref()?.config(now)?;
+        let round = |service| config.policy(service)?.1.round_at(now);
+        let mut root = Wiping::new([0; 32]);
+        rng.fill_bytes(&mut root[..]);
+        Some(Meet {
+            network: config.network,
+            conversation: round(Service::Conversation)?,
+            call: round(Service::Call)?,
+            root: Some(root),
+        })
+    }
+
+    /// The root was said, or came: the client holds it from now on, and nobody else.
+    pub(super) fn met(
+        &mut self,
+        id: ContactId,
+        meet: &Meet,
+        role: Role,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) {
+        let (Some(net), Some(root)) = (&self.net, &meet.root) else { return };
+        let Some(contact) = self.contacts.get(&id) else { return };
+        let Some(config) = net.config(now).filter(|config| config.network == meet.network) else {
+            return;
+        };
+        let Some(entry) = contact.card.mixnet() else { return };
+        let buckets = config.policy(Service::Call).map_or(1, |(_, policy)| policy.buckets);
+        let introduction = Introduction {
+            contact: id.0,
+            root: Secret::copy_from(root),
+            role,
+            start: (meet.conversation, meet.call),
+            bucket: bucket(&entry.dialling, &meet.network, buckets),
+        };
+        let session = contact.conversation.active_id();
+        // Rounds out of reach: the item is ignored.
+        if self.tell_client(client::Input::Add(introduction), now, rng).is_ok()
+            && let Some(contact) = self.contacts.get_mut(&id)
+        {
+            contact.met = session;
+            self.store_contact(id);
+        }
+    }
+
+    /// A contact says where our chains begin. Only who began the session may.
+    pub(super) fn met_by(
+        &mut self,
+        id: ContactId,
+        meet: &Meet,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) {
+        let contact = self.contacts.get(&id).filter(|contact| contact.is_ours());
+        let summary = contact.and_then(|contact| contact.conversation.summary());
+        if summary.is_some_and(|summary| !summary.initiator) {
+            self.met(id, meet, Role::Responder, now, rng);
+        }
+    }
+
+    /// Hands a parcel to the client.
+    pub(super) fn carry_cells(&mut self, id: u64, now: Time, rng: &mut dyn CryptoRng) {
+        let Some(parcel) = self.parcels.get(&id) else { return };
+        let pin = self.pin(parcel);
+        let Some(net) = self.net.as_ref().filter(|net| net.joined && net.level >= pin) else {
+            return;
+        };
+        if !net.client.knows(parcel.contact.0) {
+            return;
+        }
+        let (contact, bytes) = (parcel.contact.0, Wiping::new(parcel.bytes.clone()));
+        let ticket = self.ticket(None, Asked::Parcel(id));
+        if let Some(parcel) = self.parcels.get_mut(&id) {
+            parcel.ticket = Some(ticket);
+            parcel.why = Why::Sending;
+        }
+        let send = client::Input::Send { ticket: ticket.0, contact, bytes };
+        // The answer comes as an output.
+        let _ = self.tell_client(send, now, rng);
+    }
+}

@@ -1,0 +1,47 @@
+//! The item by which two devices agree where their mixnet chains begin.
+//!
+//! ```text
+//! meet = network id[16] | r0 u64 | q0 u64 [| root[32]]                              32 or 64 B
+//! ```
+
+use core::fmt;
+
+use mezza_core::{DecodeError, Reader, Wiping, Writer};
+
+/// Rounds from which the chains of a pair start. Inside an open session the root travels too.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Meet {
+    /// The network.
+    pub network: [u8; 16],
+    /// The first conversation round.
+    pub conversation: u64,
+    /// The first call round.
+    pub call: u64,
+    /// The root of the chains, 32 secret bytes; without it the session's exporter is the root.
+    pub root: Option<Wiping<[u8; 32]>>,
+}
+
+impl Meet {
+    pub(super) fn wire_bytes(&self) -> usize {
+        32 + self.root.as_ref().map_or(0, |root| root.len())
+    }
+
+    pub(super) fn write(&self, w: &mut Writer) {
+        w.bytes(&self.network).u64(self.conversation).u64(self.call);
+        if let Some(root) = &self.root {
+            w.bytes(&root[..]);
+        }
+    }
+
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (network, conversation, call) = (r.array()?, r.u64()?, r.u64()?);
+        let root = if r.is_empty() { None } else { Some(Wiping::new(r.array()?)) };
+        Ok(Self { network, conversation, call, root })
+    }
+}
+
+impl fmt::Debug for Meet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meet")
+    }
+}

@@ -1,0 +1,140 @@
+//! The line to the entry of a mixnet: one connection, kept as long as the client's machine wants.
+//!
+//! ```text
+//! Dial --TLS with the key of the config--> Up .. frames .. Down        (the machine says when to dial)
+//! Job  --> a thread that may wait --> Done | Lost
+//! ```
+
+use mezza_messenger::Input;
+use mezza_messenger::carrier::mixnet::{NetInput, NetOutput};
+use mezza_mixnet::client::Job as Work;
+use mezza_mixnet::wire::Frame;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::{News, Report};
+use crate::backend::AwsLc;
+use crate::mixnet::kernel::kernel;
+use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, End, Outbox, Parcel, Size};
+use crate::node::Job;
+use crate::tls::Pin;
+
+/// The line of one node to its network.
+pub struct Line {
+    jobs: mpsc::Sender<Job>,
+    serial: u64,
+    outbox: Option<Outbox>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl Line {
+    /// No connection yet. What it tells bears `serial`.
+    pub const fn new(serial: u64, jobs: mpsc::Sender<Job>) -> Self {
+        Self { jobs, serial, outbox: None, keeper: None }
+    }
+
+    /// Which line.
+    pub const fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Carries out what the machine wants.
+    pub fn order(&mut self, order: NetOutput) {
+        match order {
+            NetOutput::Dial { address, key } => self.dial(address, key),
+            // The task writes what is left, hangs up and says `Down`.
+            NetOutput::Close => self.outbox = None,
+            NetOutput::Frame(frame) => self.send(&frame),
+            NetOutput::Job(job) => self.run(job),
+        }
+    }
+
+    fn dial(&mut self, address: String, key: Option<[u8; 32]>) {
+        if let Some(keeper) = self.keeper.take() {
+            keeper.abort();
+        }
+        let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
+        self.outbox = Some(outbox);
+        let teller = Teller { jobs: self.jobs.clone(), serial: self.serial };
+        self.keeper = Some(tokio::spawn(keep(address, key, parcels, teller)));
+    }
+
+    /// A frame for the entry. One that reads too slowly is hung up on.
+    fn send(&mut self, frame: &Frame) {
+        let sent = link::parcel(frame)
+            .zip(self.outbox.as_ref())
+            .is_some_and(|(parcel, outbox)| outbox.try_send(parcel).is_ok());
+        if !sent {
+            self.outbox = None;
+        }
+    }
+
+    fn run(&self, job: Work) {
+        let teller = Teller { jobs: self.jobs.clone(), serial: self.serial };
+        let id = job.id();
+        tokio::spawn(async move {
+            let work = tokio::task::spawn_blocking(move || {
+                let done = job.run::<AwsLc>(kernel());
+                (job, done)
+            });
+            let input = match work.await {
+                Ok((job, done)) => NetInput::Done(job, done),
+                Err(_) => NetInput::Lost(id),
+            };
+            teller.tell(input).await;
+        });
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if let Some(keeper) = self.keeper.take() {
+            keeper.abort();
+        }
+    }
+}
+
+/// Tells the node's task.
+struct Teller {
+    jobs: mpsc::Sender<Job>,
+    serial: u64,
+}
+
+impl Teller {
+    async fn tell(&self, input: NetInput) {
+        let report = Report { serial: self.serial, news: News::Input(Input::Net(input)) };
+        // A node that ended needs no news.
+        drop(self.jobs.send(Job::Report(Box::new(report))).await);
+    }
+}
+
+/// One connection, from the dial to its end.
+async fn keep(
+    address: String,
+    key: Option<[u8; 32]>,
+    parcels: mpsc::Receiver<Parcel>,
+    teller: Teller,
+) {
+    let pin = key.map_or_else(Pin::any, Pin::new);
+    match link::dial(&address, link::CLIENT, pin, None).await {
+        Ok(stream) => {
+            teller.tell(NetInput::Up { trusted: key.is_some() }).await;
+            let (frames, mut heard) = mpsc::channel(CLIENT_FRAMES_MAX);
+            let hear = async {
+                while let Some(frame) = heard.recv().await {
+                    teller.tell(NetInput::Frame(frame)).await;
+                }
+            };
+            let carry = async {
+                let end = link::carry(stream, Size::Long, parcels, &frames, |frame| frame).await;
+                drop(frames);
+                if end != End::Left {
+                    tracing::info!(%end, "the line to the mixnet is down");
+                }
+            };
+            tokio::join!(carry, hear);
+        }
+        Err(error) => tracing::debug!(%error, "the mixnet cannot be reached"),
+    }
+    teller.tell(NetInput::Down).await;
+}

@@ -1,0 +1,48 @@
+//! The part of the interface that tells of the mixnet.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::silent;
+
+silent!(Mixnet JoinRequest);
+
+/// A network to join.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct JoinRequest {
+    /// `mezza-net:1:HASH@host:port`.
+    pub link: String,
+}
+
+/// The network that was joined.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Mixnet {
+    /// The link that was opened.
+    pub link: String,
+    /// Its name, 32 hexadecimal digits, once a config is known.
+    pub network: Option<String>,
+    /// Whether rounds are taken part in.
+    pub up: bool,
+    /// The protection level now, 4 or 1.
+    pub level: u8,
+    /// Whether the noise is below what protects anybody.
+    pub demo: bool,
+    /// The conversation round that is open now.
+    pub round: Option<u64>,
+    /// From one round to the next, milliseconds.
+    pub interval_ms: Option<u32>,
+    /// Clients in the last round, by the word of the entry.
+    pub users: u32,
+    /// Servers in the chain.
+    pub mixes: usize,
+    /// Mean and scale of the noise of each mix.
+    pub noise: Option<[u32; 2]>,
+    /// Conversation rounds of this period in which a person was served.
+    pub rounds_used: u64,
+    /// How many of them the promise covers.
+    pub rounds_max: Option<u64>,
+    /// Messages of mixes that did not come back.
+    pub alarms: u32,
+    /// Whether this clock and the network's differ too much.
+    pub clock_off: bool,
+}

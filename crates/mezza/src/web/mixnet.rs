@@ -1,0 +1,41 @@
+//! The mixnet that this node has joined.
+
+use axum::Json;
+use axum::extract::State;
+use mezza_messenger::Command;
+use mezza_messenger::carrier::mixnet::NetworkLink;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Answer, Body, Web, dto};
+use crate::mixnet::client;
+use crate::mixnet::uri::NetworkUri;
+
+/// The handlers of this file.
+pub fn routes() -> OpenApiRouter<Web> {
+    OpenApiRouter::new().routes(routes!(mixnet, join))
+}
+
+/// The network, its round, its noise, and how much of the privacy budget is used.
+#[utoipa::path(get, path = "/v1/mixnet",
+    responses((status = 200, body = dto::Mixnet), (status = 404, body = dto::Problem)))]
+async fn mixnet(State(web): State<Web>) -> Answer<dto::Mixnet> {
+    web.node.ask(|desk| desk.mixnet()).await.map(Json)
+}
+
+/// Join a network by its link. Its configs are checked up to the link's hash first.
+#[utoipa::path(post, path = "/v1/mixnet", request_body = dto::JoinRequest,
+    responses((status = 200, body = dto::Mixnet), (status = 422, body = dto::Problem)))]
+async fn join(
+    State(web): State<Web>,
+    Body(request): Body<dto::JoinRequest>,
+) -> Answer<dto::Mixnet> {
+    let uri: NetworkUri = request.link.trim().parse()?;
+    client::join(&uri).await?;
+    let link = NetworkLink { pin: uri.genesis, address: uri.address };
+    let joined = web.node.ask(move |desk| {
+        desk.command(Command::Join(link))?;
+        desk.mixnet()
+    });
+    joined.await.map(Json)
+}
