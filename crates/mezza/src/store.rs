@@ -63,20 +63,6 @@ const LOCK: &str = "lock";
 /// keyring, its generation (u64).
 const MEMORY_ID: u64 = 1;
 const KIND_MEMORY: u8 = 0;
-/// The kinds of the device's records.
-const KINDS: [Kind; 11] = [
-    Kind::Profile,
-    Kind::Contact,
-    Kind::Note,
-    Kind::Parcel,
-    Kind::Slot,
-    Kind::Session,
-    Kind::Skipped,
-    Kind::Prekey,
-    Kind::Seen,
-    Kind::Held,
-    Kind::Setting,
-];
 
 /// Where a record lies.
 #[derive(Clone, Copy)]
@@ -273,8 +259,7 @@ impl Vault {
             if (place.id, place.kind) == (MEMORY_ID, KIND_MEMORY) {
                 return Ok(());
             }
-            let kind = KINDS.iter().find(|kind| **kind as u8 == place.kind);
-            let kind = *kind.ok_or_else(|| unopened(place.id))?;
+            let kind = Kind::from_number(place.kind).ok_or_else(|| unopened(place.id))?;
             let row = Row { id: place.id, bucket: place.bucket };
             if index.insert(name(kind, &content.key), row).is_some() {
                 return Err(unopened(place.id));

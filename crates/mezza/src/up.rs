@@ -1,8 +1,9 @@
 //! `mezza up`: starts what a home holds; an empty one becomes the demonstration world.
 //!
 //! ```text
-//! relay  <--TLS-- you  (alice, vault/, passphrase demo)      one process, three parties,
+//! relay  <--TLS-- you  (alice, vault/, passphrase demo)      one process, many parties,
 //!   ^----TLS----- echo (echo/vault/, a device of its own)    nothing shared but the loopback
+//! mixnet: entry, three mixes and a bucket store; both are in it (DEMO NOISE)
 //! ```
 //!
 //! The check sends a real note and waits for the real answer; OK means that both devices said so
@@ -18,6 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_messenger::card::RelayEntry;
+use mezza_messenger::carrier::mixnet::NetworkLink;
+use mezza_messenger::{Carrier, Command};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -27,6 +30,8 @@ use crate::cli::{Desk, serve};
 use crate::config::Settings;
 use crate::exit::{Exit, Fault};
 use crate::home::Home;
+use crate::mixnet::demo;
+use crate::mixnet::uri::NetworkUri;
 use crate::node::{self, Node, Options, Refused, Running};
 use crate::observer::Observer;
 use crate::relay::{self, RelayConfig, RelayHandle, Tap};
@@ -79,6 +84,8 @@ async fn demonstrate(
     echo_home.make()?;
     let relay = Party::start(desk, settings, true).await?;
     screen.relay(&relay, desk);
+    let network = demo::start(&desk.home).await?;
+    screen.network();
     let observer = Arc::new(Observer::new(serve::files(&desk.home)));
     let options = options(&desk.home, &relay, Some(observer.clone()));
     let station =
@@ -88,6 +95,8 @@ async fn demonstrate(
     let echo = node::start(options_of_echo(&echo_home, &relay));
     wake(&echo.node, ECHO, &relay).await?;
     screen.echo();
+    join(&station.node, &network.uri).await?;
+    join(&echo.node, &network.uri).await?;
     let contact = introduce(&station.node, &echo.node).await?;
     let answering = tokio::spawn(echo::answer(echo.node.clone()));
     let done = tokio::select! {
@@ -96,6 +105,7 @@ async fn demonstrate(
     };
     answering.abort();
     close(station, Some(echo), Some(relay)).await;
+    let _ = tokio::time::timeout(STOP, network.stop()).await;
     done
 }
 
@@ -106,10 +116,14 @@ async fn prove(
     contact: &Contact,
     args: &Up,
 ) -> Result<Exit, Fault> {
-    let proof = check::exchange(&station.node, contact).await;
-    screen.check(&proof);
-    if proof.is_err() || args.check {
-        return Ok(if proof.is_ok() { Exit::Done } else { Exit::No });
+    let mut proven = true;
+    for carrier in [Carrier::Relay, Carrier::Mixnet] {
+        let proof = check::exchange(&station.node, contact, carrier).await;
+        screen.check(&proof);
+        proven &= proof.is_ok();
+    }
+    if !proven || args.check {
+        return Ok(if proven { Exit::Done } else { Exit::No });
     }
     screen.open(station);
     std::future::pending().await
@@ -184,6 +198,16 @@ async fn wake(node: &Node, name: &'static str, relay: &Party) -> Result<(), Faul
         _ => desk.unlock(PASSPHRASE),
     });
     woken.await.map_err(|refused| refused.fault)
+}
+
+/// Joins the network of this world, if it was not joined at an earlier start.
+async fn join(node: &Node, uri: &NetworkUri) -> Result<(), Fault> {
+    let link = NetworkLink { pin: uri.genesis, address: uri.address.clone() };
+    let joined = node.ask(move |desk| match desk.mixnet() {
+        Ok(_) => Ok(()),
+        Err(_) => desk.command(Command::Join(link)),
+    });
+    joined.await.map_err(|refused| refused.fault)
 }
 
 /// Alice adds echo by its card, as anybody would.

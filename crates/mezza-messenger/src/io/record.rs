@@ -72,6 +72,30 @@ pub enum Kind {
     NetworkRow = 13,
 }
 
+impl Kind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 13] = [
+        Self::Profile,
+        Self::Contact,
+        Self::Note,
+        Self::Parcel,
+        Self::Slot,
+        Self::Session,
+        Self::Skipped,
+        Self::Prekey,
+        Self::Seen,
+        Self::Held,
+        Self::Setting,
+        Self::Network,
+        Self::NetworkRow,
+    ];
+
+    /// The kind of a stored number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+}
+
 /// How long the key lives that seals a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bucket {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mezza_messenger::ContactId;
+use mezza_messenger::{Carrier, ContactId};
 use rand_core::Rng as _;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -19,8 +19,8 @@ use crate::web::dto::{Contact, Event, NoteState};
 const UP: Duration = Duration::from_secs(20);
 /// Between two looks at whether a device can be reached.
 const GLANCE: Duration = Duration::from_millis(10);
-/// How long the exchange may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the exchange may take; in the mixnet, calling echo takes some rounds.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// What is sent.
 const TEXT: &str = "Hello echo, do you read me?";
 
@@ -48,15 +48,16 @@ pub async fn until_reachable(node: &Node) -> Result<(), Fault> {
     })
 }
 
-/// Sends a note and waits until it is delivered and answered.
+/// Sends a note by a carrier and waits until it is delivered and answered; the conversation goes by
+/// the relay afterwards.
 ///
 /// # Errors
-/// If no carrier comes up, or the time is over.
-pub async fn exchange(node: &Node, contact: &Contact) -> Result<Proof, Fault> {
+/// If the carrier does not come up, or the time is over.
+pub async fn exchange(node: &Node, contact: &Contact, carrier: Carrier) -> Result<Proof, Fault> {
     let id = contact_id(&contact.id).map_err(|refused| refused.fault)?;
     let mut live = node.hub().listen(None).live;
-    if timeout(UP, until_up(node, &mut live)).await.is_err() {
-        let text = "no carrier came up";
+    if timeout(UP, until_up(node, carrier, &mut live)).await.is_err() {
+        let text = format!("the {} did not come up", carrier.name());
         return Err(Fault::new(
             Exit::Unreachable,
             text,
@@ -64,7 +65,10 @@ pub async fn exchange(node: &Node, contact: &Contact) -> Result<Proof, Fault> {
         ));
     }
     let began = Instant::now();
+    let refused = |refused: Refused| refused.fault;
+    by(node, id, carrier).await.map_err(refused)?;
     let done = timeout(PATIENCE, talk(node, id, &mut live)).await;
+    by(node, id, Carrier::Relay).await.map_err(refused)?;
     let carrier = done.map_err(|_| {
         let text = format!("no answer within {} s", PATIENCE.as_secs());
         Fault::new(Exit::No, text, "look at `mezza log echo` and `mezza doctor`")
@@ -75,8 +79,13 @@ pub async fn exchange(node: &Node, contact: &Contact) -> Result<Proof, Fault> {
     })
 }
 
-async fn until_up(node: &Node, live: &mut Receiver<Event>) {
-    while !node.ask(|desk| Ok(desk.is_up())).await.unwrap_or(false) {
+/// Has a conversation go by this carrier alone.
+async fn by(node: &Node, id: ContactId, carrier: Carrier) -> Result<(), Refused> {
+    node.ask(move |desk| desk.go_by(id, carrier)).await
+}
+
+async fn until_up(node: &Node, carrier: Carrier, live: &mut Receiver<Event>) {
+    while !node.ask(move |desk| Ok(desk.is_up(carrier))).await.unwrap_or(false) {
         if next(live).await.is_none() {
             return;
         }

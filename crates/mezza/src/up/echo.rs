@@ -1,11 +1,11 @@
 //! Echo: a full device that lets everybody in and answers each text with the same text and the
-//! carrier it came by.
+//! carrier it came by, by that carrier.
 //!
 //! The client id of an answer is made from the number of the note it answers, so each note is
 //! answered once, whatever happens between.
 
 use mezza_messenger::digest::h;
-use mezza_messenger::{Command, ContactId};
+use mezza_messenger::{Carrier, Command, ContactId};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::node::desk::Desk;
@@ -72,10 +72,18 @@ fn settle(desk: &mut Desk, contact: ContactId) -> Result<(), Refused> {
     for note in desk.notes(contact, None, LOOK_BACK)?.notes {
         if let Some(text) = answer_of(&note) {
             let number = note_id(&note.id)?.0.to_be_bytes();
+            if let Some(carrier) = carrier_of(&note) {
+                desk.go_by(contact, carrier)?;
+            }
             desk.send(contact, h("mezza/echo", &[&number]), text)?;
         }
     }
     Ok(())
+}
+
+fn carrier_of(note: &Note) -> Option<Carrier> {
+    let name = note.carrier.as_deref()?;
+    Carrier::ALL.into_iter().find(|carrier| carrier.name() == name)
 }
 
 fn answer_of(note: &Note) -> Option<String> {

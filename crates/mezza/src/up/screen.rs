@@ -7,6 +7,7 @@ use super::{ECHO, PERSON, Party};
 use crate::cli::Desk;
 use crate::cli::args::Up;
 use crate::exit::Fault;
+use crate::mixnet::demo;
 use crate::station::Station;
 
 /// Prints what has come up.
@@ -55,6 +56,15 @@ impl<'a> Screen<'a> {
         let text =
             "echo     a second device with its own vault and keys, reached like anybody else";
         self.put(&json!({ "event": "echo", "name": ECHO }), text);
+    }
+
+    /// The mixnet of the demonstration runs.
+    pub fn network(&self) {
+        let text = format!(
+            "mixnet   {} servers and an entry, a round every 500 ms   DEMO NOISE: it hides nothing",
+            demo::MIXES
+        );
+        self.put(&json!({ "event": "mixnet", "mixes": demo::MIXES, "demo": true }), &text);
     }
 
     /// What the check found.

@@ -1,9 +1,10 @@
 //! What the interface may ask of an unlocked desk.
 
 use mezza_messenger::card::{Card, CardError, Form, RelayEntry};
+use mezza_messenger::policy::Policy;
 use mezza_messenger::uri::{self, Uri, UriError};
-use mezza_messenger::view::{ContactView, NoteView, Standing};
-use mezza_messenger::{Command, ContactId, Device, Event, NoteId};
+use mezza_messenger::view::{ContactView, NoteView, Road, Standing};
+use mezza_messenger::{Carrier, Command, ContactId, Device, Event, NoteId};
 
 use super::Desk;
 use crate::backend::AwsLc;
@@ -210,12 +211,26 @@ impl Desk {
 
     /// Whether strangers can write to us: the relay is up and holds mailbox and bundle.
     pub fn is_reachable(&self) -> bool {
-        self.is_up() && self.opening.is_empty()
+        self.is_up(Carrier::Relay) && self.opening.is_empty()
     }
 
-    /// Whether any carrier is up.
-    pub fn is_up(&self) -> bool {
-        self.device().is_ok_and(|device| device.roads(now()).iter().any(|road| road.up))
+    /// Whether a carrier is up.
+    pub fn is_up(&self, carrier: Carrier) -> bool {
+        let up = |road: &Road| road.carrier == carrier && road.up;
+        self.device().is_ok_and(|device| device.roads(now()).iter().any(up))
+    }
+
+    /// Has a conversation go by one carrier alone.
+    ///
+    /// # Errors
+    /// What the device refuses.
+    pub fn go_by(&mut self, contact: ContactId, carrier: Carrier) -> Result<(), Refused> {
+        let view = self.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
+        if view.policy.carriers == [carrier] {
+            return Ok(());
+        }
+        let policy = Policy { carriers: vec![carrier], ..view.policy };
+        self.command(Command::Policy { contact, policy })
     }
 }
 
