@@ -147,7 +147,11 @@ impl Town {
                 self.boxes.values_mut().for_each(|mailbox| drop(mailbox.mails.remove(&mail)));
                 return None;
             }
-            Output::Store(_) | Output::Hang { .. } | Output::Show(_) => return None,
+            Output::Store(_)
+            | Output::Hang { .. }
+            | Output::Net(_)
+            | Output::Durable(_)
+            | Output::Show(_) => return None,
         })
     }
 

@@ -324,7 +324,7 @@ impl Shell {
             Ending::Returned(_) => self.metrics.count(Count::Returned),
             Ending::Aborted(reason) => {
                 self.metrics.count(Count::Aborted);
-                tracing::warn!(?reason, "a round ended early");
+                server::ended_early(None, reason);
             }
         }
     }

@@ -98,10 +98,11 @@ pub enum End {
 impl End {
     /// Says in the log why a link with a server ended, and counts mischief.
     pub fn tell(self, peer: &str, metrics: &Metrics) {
-        if self == Self::Left {
-            tracing::info!(peer, "a link was left");
-        } else {
-            tracing::warn!(peer, end = %self, "a link is down");
+        match self {
+            Self::Left => tracing::info!(peer, "a link was left"),
+            // Whoever dials it says so if it stays away.
+            Self::Gone => tracing::info!(peer, "a link is down"),
+            end => tracing::warn!(peer, %end, "a link is down"),
         }
         if self.is_mischief() {
             metrics.count(Count::Malformed);

@@ -287,12 +287,7 @@ impl Shell {
             }
             (Peer::Coordinator, Frame::Round(id, Body::Abort { reason, .. })) => {
                 self.metrics.count(Count::Aborted);
-                tracing::warn!(
-                    service = id.service.number(),
-                    round = id.round,
-                    ?reason,
-                    "a round ended early"
-                );
+                server::ended_early(Some(*id), *reason);
             }
             (Peer::Coordinator, Frame::Round(id, Body::Alarm { traps, failed, .. })) => {
                 self.metrics.count(Count::Alarms);

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_core::Time;
+use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Chain, SignedConfig};
 use mezza_mixnet::sign::PublicKey;
+use mezza_mixnet::wire::AbortReason;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinHandle};
@@ -201,5 +203,16 @@ pub async fn next<E>(
         _ = stop.wait_for(|stop| *stop) => Next::Stop,
         event = events.recv() => event.map_or(Next::Stop, Next::Event),
         () = sleep(nap) => Next::Due,
+    }
+}
+
+/// Says in the log that a round ended before its time; one that a server took along when it was
+/// stopped is no trouble.
+pub fn ended_early(id: Option<RoundId>, reason: AbortReason) {
+    let (service, round) = (id.map(|id| id.service.number()), id.map(|id| id.round));
+    if reason == AbortReason::Shutdown {
+        tracing::info!(service, round, ?reason, "a round ended early");
+    } else {
+        tracing::warn!(service, round, ?reason, "a round ended early");
     }
 }

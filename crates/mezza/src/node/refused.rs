@@ -64,6 +64,16 @@ impl Refused {
         Self::new("no_contact", fault)
     }
 
+    /// A mixnet was joined before.
+    pub fn joined() -> Self {
+        let fault = Fault::new(
+            Exit::No,
+            "this home is in a mixnet already",
+            "`mezza mixnet status` shows it; another one needs a home of its own",
+        );
+        Self::new("joined", fault)
+    }
+
     /// No mixnet was joined.
     pub fn no_mixnet() -> Self {
         let fault = Fault::new(

@@ -153,12 +153,7 @@ impl From<DeviceError> for Refused {
                 "1,000 notes wait for this contact already",
                 "wait until some are delivered, or `mezza outbox cancel ID`",
             ),
-            DeviceError::Joined => refused(
-                "joined",
-                Exit::No,
-                "this home is in a mixnet already",
-                "`mezza mixnet status` shows it; another one needs a home of its own",
-            ),
+            DeviceError::Joined => Self::joined(),
             DeviceError::NotNow => refused(
                 "not_now",
                 Exit::No,

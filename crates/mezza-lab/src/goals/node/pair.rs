@@ -220,7 +220,11 @@ impl<B: Backend> Pair<B> {
                     }
                     None => Input::Refused { ticket, code: 1, retry_s: 0 },
                 },
-                Output::Hang { .. } | Output::Take { .. } | Output::Show(_) => continue,
+                Output::Hang { .. }
+                | Output::Take { .. }
+                | Output::Net(_)
+                | Output::Durable(_)
+                | Output::Show(_) => continue,
             };
             self.inputs.push_back((who, input));
         }

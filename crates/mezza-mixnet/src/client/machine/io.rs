@@ -163,7 +163,7 @@ pub enum Output {
     },
     /// This client does not take part in a round, because of its settings.
     Unfit(RoundId, SettingsError),
-    /// A newer config is known: [`Client::chain`].
+    /// A newer config is known: [`Client::chain`](super::Client::chain).
     Config,
 }
 
