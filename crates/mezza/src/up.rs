@@ -116,11 +116,14 @@ async fn prove(
     contact: &Contact,
     args: &Up,
 ) -> Result<Exit, Fault> {
-    let mut proven = true;
+    let mut proven = false;
     for carrier in [Carrier::Relay, Carrier::Mixnet] {
         let proof = check::exchange(&station.node, contact, carrier).await;
         screen.check(&proof);
-        proven &= proof.is_ok();
+        proven = proof.is_ok();
+        if !proven {
+            break;
+        }
     }
     if !proven || args.check {
         return Ok(if proven { Exit::Done } else { Exit::No });

@@ -19,8 +19,10 @@ use crate::web::dto::{Contact, Event, NoteState};
 const UP: Duration = Duration::from_secs(20);
 /// Between two looks at whether a device can be reached.
 const GLANCE: Duration = Duration::from_millis(10);
-/// How long the exchange may take; in the mixnet, calling echo takes some rounds.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the exchange may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same in the mixnet, where calling echo takes some rounds.
+const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(30);
 /// What is sent.
 const TEXT: &str = "Hello echo, do you read me?";
 
@@ -67,10 +69,11 @@ pub async fn exchange(node: &Node, contact: &Contact, carrier: Carrier) -> Resul
     let began = Instant::now();
     let refused = |refused: Refused| refused.fault;
     by(node, id, carrier).await.map_err(refused)?;
-    let done = timeout(PATIENCE, talk(node, id, &mut live)).await;
+    let patience = if carrier == Carrier::Mixnet { PATIENCE_OF_ROUNDS } else { PATIENCE };
+    let done = timeout(patience, talk(node, id, &mut live)).await;
     by(node, id, Carrier::Relay).await.map_err(refused)?;
     let carrier = done.map_err(|_| {
-        let text = format!("no answer within {} s", PATIENCE.as_secs());
+        let text = format!("no answer within {} s", patience.as_secs());
         Fault::new(Exit::No, text, "look at `mezza log echo` and `mezza doctor`")
     })?;
     Ok(Proof {
