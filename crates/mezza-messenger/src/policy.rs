@@ -54,6 +54,14 @@ impl Policy {
         !list.is_empty() && !twice && (1..=4).contains(&self.pin)
     }
 
+    /// The carriers that a note may take now, best first (MSG-20, MSG-21).
+    pub fn candidates(&self) -> &[Carrier] {
+        match self.fallback {
+            Fallback::None => self.carriers.get(..1).unwrap_or_default(),
+            Fallback::Listed => &self.carriers,
+        }
+    }
+
     pub(crate) fn write(&self, w: &mut Writer) {
         w.u8(self.carriers.len() as u8);
         for carrier in &self.carriers {

@@ -36,7 +36,11 @@ impl<B: Backend> Device<B> {
             Command::Verify { contact, equal } => self.verify(contact, equal, now),
             Command::Policy { contact, policy } => self.policy(contact, policy),
             Command::Block { contact, blocked } => self.block(contact, blocked),
-            Command::Delete { contact } => self.delete(contact),
+            Command::Delete { contact } => {
+                self.delete(contact)?;
+                self.net_forget(contact, now, rng);
+                Ok(())
+            }
             Command::Publish { name, relays } => self.reissue(name, &relays, now, rng),
             Command::Reset { contact } => self.reset(contact),
             Command::Join(link) => self.join(link, now, rng),

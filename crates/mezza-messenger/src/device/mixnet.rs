@@ -52,17 +52,26 @@ impl<B: Backend> Device<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
+        let gone = matches!(input, NetInput::Down);
         let input = match input {
             NetInput::Up { trusted } => client::Input::Up { trusted },
-            NetInput::Down => {
-                self.net_down();
-                client::Input::Down
-            }
+            NetInput::Down => client::Input::Down,
             NetInput::Frame(frame) => client::Input::Frame(frame),
             NetInput::Done(job, done) => client::Input::Done(job, done),
             NetInput::Lost(round) => client::Input::Lost(round),
         };
-        self.tell_client(input, now, rng).map_err(|_| DeviceError::NoSuchTicket)
+        // What is refused changes nothing here either (MSG-36).
+        self.tell_client(input, now, rng).map_err(|_| DeviceError::NoSuchTicket)?;
+        if gone {
+            self.net_down();
+        }
+        Ok(())
+    }
+
+    /// A contact is deleted: its chains go, too.
+    pub(super) fn net_forget(&mut self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) {
+        // Whom the client does not know it need not forget.
+        let _ = self.tell_client(client::Input::Remove(id.0), now, rng);
     }
 
     /// Everything of the client up to `seq` is durable.

@@ -15,7 +15,6 @@ use crate::note::Note;
 use crate::outbox::{
     IN_FLIGHT_MAX, Parcel, Place, RATCHET_MESSAGE, RELAY_KEEPS_MS, UNANSWERED_MAX, Way,
 };
-use crate::policy::{Fallback, Policy};
 use crate::receipt::REACH;
 use mezza_mixnet::contact::Role;
 use mezza_ratchet::{Conversation, Padding, SealError};
@@ -24,15 +23,6 @@ use mezza_ratchet::{Conversation, Padding, SealError};
 const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
 /// Between two fetches of a bundle that could not be used.
 pub(super) const FETCH_AGAIN_MS: u64 = Time::MINUTE_MS;
-
-/// The carriers that a policy allows, best first (MSG-20, MSG-21).
-fn candidates(policy: &Policy) -> Vec<Carrier> {
-    let count = match policy.fallback {
-        Fallback::None => 1,
-        Fallback::Listed => policy.carriers.len(),
-    };
-    policy.carriers[..count].to_vec()
-}
 
 /// How the message is filled up, so that its length says nothing to this carrier.
 fn padding<B: Backend>(
@@ -163,7 +153,7 @@ impl<B: Backend> Device<B> {
     ) -> Result<Way, Why> {
         let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
         let mut first = None;
-        for carrier in candidates(&contact.policy) {
+        for carrier in contact.policy.candidates().to_vec() {
             let way = match carrier {
                 Carrier::Relay => self.relay_way(id, pin, now, rng),
                 Carrier::Mixnet => self.net_way(id, pin).and_then(|way| {

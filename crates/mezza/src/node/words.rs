@@ -31,7 +31,7 @@ pub fn why_word(why: Why) -> &'static str {
 
 fn why_words(why: Why) -> &'static str {
     match why {
-        Why::Sending => "waiting: on its way to the relay",
+        Why::Sending => "waiting: on its way to the carrier",
         Why::NoCarrier => "waiting: no carrier is up",
         Why::BelowPin => "waiting: what is up protects less than the conversation demands",
         Why::TooBig => "waiting: too big for the carriers that may take it",

@@ -10,6 +10,7 @@ use super::{key_recent, key_seen, key32};
 use crate::card::Card;
 use crate::contact::{Contact, Stage};
 use crate::io::Cause;
+use crate::outbox::Parcel;
 use crate::policy::Policy;
 use crate::view::Proof;
 
@@ -134,8 +135,21 @@ impl<B: Backend> Device<B> {
         contact.owed.timer |= timer && contact.stage == Stage::Open;
         contact.policy = policy;
         self.store_contact(id);
+        self.take_back(id);
         self.show(Event::Contact(id));
         Ok(())
+    }
+
+    /// What is on its way to a carrier that the conversation does not allow any more goes another
+    /// way: under the same numbers, so that nothing is shown twice.
+    fn take_back(&mut self, id: ContactId) {
+        let Some(contact) = self.contacts.get(&id) else { return };
+        let allowed = contact.policy.candidates();
+        let strays =
+            |parcel: &Parcel| parcel.contact == id && !allowed.contains(&parcel.way.carrier());
+        if self.parcels.values().any(strays) {
+            self.send_again(id);
+        }
     }
 
     pub(super) fn block(&mut self, id: ContactId, blocked: bool) -> Result<(), DeviceError> {

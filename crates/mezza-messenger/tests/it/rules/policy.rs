@@ -1,9 +1,10 @@
 //! Policy: MSG-20 to MSG-25.
 
+use mezza_core::Machine as _;
 use mezza_messenger::carrier::Carrier;
 use mezza_messenger::evidence::{State, Why};
 use mezza_messenger::policy::{Fallback, Policy};
-use mezza_messenger::{CarrierCaps, Command, ContactId, DeviceError, Input};
+use mezza_messenger::{CarrierCaps, Command, ContactId, DeviceError, Input, Output};
 
 use crate::model::Ask;
 use crate::stage::{RELAY, Stage};
@@ -42,6 +43,38 @@ fn msg_21_without_fallback_only_the_first_carrier() {
     assert_eq!(stage.state(0, note), State::Queued(Why::NoCarrier));
     pin(&mut stage, 0, bob, Policy { carriers, fallback: Fallback::Listed, ..Policy::default() });
     assert_eq!(stage.state(0, note), State::Delivered);
+}
+
+/// Outputs of one input that nobody carries out.
+fn unanswered(stage: &mut Stage, input: Input) -> Vec<Output> {
+    let Stage { parties, now, rng, .. } = stage;
+    let device = &mut parties[0].device;
+    device.handle(input, *now, rng).expect("taken");
+    core::iter::from_fn(|| device.poll()).collect()
+}
+
+#[test]
+fn msg_21_what_is_sealed_for_a_carrier_that_is_allowed_no_more_is_taken_back() {
+    let (mut stage, bob, _) = Stage::friends();
+    let carries = |outputs: &[Output]| {
+        outputs.iter().filter(|output| matches!(output, Output::Carry { .. })).count()
+    };
+    let send = Command::Send { contact: bob, client: [9; 16], text: "x".into() };
+    let outputs = unanswered(&mut stage, Input::Command(send));
+    assert_eq!(carries(&outputs), 1, "sealed, and on its way to the relay");
+    let by = |carrier| Policy { carriers: vec![carrier], ..Policy::default() };
+    let change = |carrier| Input::Command(Command::Policy { contact: bob, policy: by(carrier) });
+    let outputs = unanswered(&mut stage, change(Carrier::Mixnet));
+    assert_eq!(carries(&outputs), 0);
+    let again =
+        [Input::Down { relay: RELAY }, Input::Up { relay: RELAY, caps: CarrierCaps::RELAY }];
+    for input in again {
+        assert_eq!(carries(&unanswered(&mut stage, input)), 0, "not by the relay any more");
+    }
+    let note = stage.parties[0].device.sent(&[9; 16]).expect("there");
+    assert_eq!(stage.state(0, note), State::Queued(Why::NoCarrier));
+    let outputs = unanswered(&mut stage, change(Carrier::Relay));
+    assert_eq!(carries(&outputs), 1, "once it is allowed again");
 }
 
 #[test]
