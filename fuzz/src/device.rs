@@ -5,6 +5,7 @@ mod town;
 use crate::operations::Operations;
 use mezza_core::{Machine, Time, Wiping};
 use mezza_messenger::card::Form;
+use mezza_messenger::carrier::mixnet::{NetInput, NetworkLink};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{Carrier, Command, ContactId, Device, Input, Kind, NoteId, SlotId, Ticket};
 use town::{Answer, Phone, Town};
@@ -83,7 +84,7 @@ fn some_note(ops: &mut Operations<'_>, town: &Town, who: usize, contact: Contact
 fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Command {
     let contact = some_contact(ops, town, who);
     let note = some_note(ops, town, who, contact);
-    match ops.below(15) {
+    match ops.below(16) {
         0 | 1 => Command::Accept { contact },
         2 => Command::Refuse { contact },
         3 => Command::Cancel { note },
@@ -108,6 +109,7 @@ fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Command {
         11 => Command::Reset { contact },
         12 => Command::Rotate,
         13 => Command::Refill,
+        14 => Command::Join(NetworkLink { pin: [7; 32], address: "entry:7000".into() }),
         _ => Command::Publish { name: "new name".into(), relays: Vec::new() },
     }
 }
@@ -139,7 +141,7 @@ fn shuffled_answer(ops: &mut Operations<'_>, town: &mut Town, who: usize) {
 fn some_lie(ops: &mut Operations<'_>) -> Input {
     let ticket = Ticket(ops.below(256) as u64);
     let length = ops.below(256);
-    match ops.below(5) {
+    match ops.below(8) {
         0 => Input::Handed { ticket },
         1 => Input::Refused { ticket, code: ops.byte(), retry_s: u16::from(ops.byte()) },
         2 => Input::Bundle { ticket, bytes: ops.bytes(length), one_time: None },
@@ -147,6 +149,9 @@ fn some_lie(ops: &mut Operations<'_>) -> Input {
             let slot = SlotId(ops.below(8) as u32);
             Input::Arrived { slot, mail: ops.below(256) as u64, bytes: ops.bytes(length) }
         }
+        4 => Input::Durable(ops.below(256) as u64),
+        5 => Input::Net(NetInput::Up { trusted: ops.below(2) == 0 }),
+        6 => Input::Net(NetInput::Down),
         _ => Input::Stock { relay: RELAY, n: u16::from(ops.byte()) },
     }
 }
