@@ -8,7 +8,7 @@ mod fetch;
 mod peers;
 
 use crate::needs::{self, Package};
-use crate::run::{Logs, find, first_line, run};
+use crate::run::{Ended, Logs, find, first_line, run_tests};
 use crate::{machine, test};
 use fetch::Folder;
 use peers::{PEERS, Peer};
@@ -46,14 +46,6 @@ struct Options {
     from: Option<PathBuf>,
 }
 
-/// How the tests against the peers ended.
-pub struct Outcome {
-    /// Every test that ran passed.
-    pub ok: bool,
-    /// Peers that cannot run here: `name: reason; what enables it`.
-    pub skipped: Vec<String>,
-}
-
 /// `cargo xtask interop`.
 pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
     let options = Options::parse(args)?;
@@ -64,22 +56,22 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
     }
     let wanted =
         PEERS.iter().filter(|peer| options.suite.as_deref().is_none_or(|s| s == peer.suite));
-    let outcome = run_peers(root, &logs, wanted, options.from.as_deref())?;
-    for reason in &outcome.skipped {
+    let ended = run_peers(root, &logs, wanted, options.from.as_deref())?;
+    for reason in &ended.skipped {
         println!("SKIPPED {reason}");
     }
-    if !outcome.ok {
+    if !ended.ok {
         return Err(format!("FAILED; log: {}", logs.path("interop").display()));
     }
-    if !outcome.skipped.is_empty() && (options.require || test::everything_must_run()) {
-        let count = outcome.skipped.len();
+    if !ended.skipped.is_empty() && (options.require || test::everything_must_run()) {
+        let count = ended.skipped.len();
         return Err(format!("FAILED: {count} skipped; --require, CI or MEZZA_REQUIRE_ALL is set"));
     }
     Ok(())
 }
 
 /// The step of `cargo xtask test`: every peer.
-pub fn step(root: &Path, logs: &Logs) -> Result<Outcome, String> {
+pub fn step(root: &Path, logs: &Logs) -> Result<Ended, String> {
     run_peers(root, logs, PEERS.iter(), None)
 }
 
@@ -93,7 +85,7 @@ fn run_peers<'a>(
     logs: &Logs,
     wanted: impl Iterator<Item = &'a Peer>,
     from: Option<&Path>,
-) -> Result<Outcome, String> {
+) -> Result<Ended, String> {
     let folder = Folder::new(root, logs, from)?;
     let (mut ready, mut skipped) = (Vec::new(), Vec::new());
     for peer in wanted {
@@ -103,18 +95,18 @@ fn run_peers<'a>(
         }
     }
     if ready.is_empty() {
-        return Ok(Outcome { ok: true, skipped });
+        return Ok(Ended { ok: true, skipped, tail: Vec::new() });
     }
     let mut command = machine::cargo(root);
     command.args(["test", "-p", "mezza-ratchet", "--test", "it", "--", "--show-output"]);
     command.args(&ready).env("MEZZA_TEST_PEERS", folder.path());
-    let ended = run(&mut command, &mut logs.open("interop")?, true)?;
-    skipped.extend(ended.skipped);
+    let mut ended = run_tests(&mut command, &mut logs.open("interop")?)?;
+    ended.skipped.append(&mut skipped);
     let log = fs::read_to_string(logs.path("interop")).unwrap_or_default();
     let silent = ready.iter().find(|name| !log.contains(&format!("test {name}")));
     match silent {
         Some(name) if ended.ok => Err(format!("no test ran against {name}; are they renamed?")),
-        _ => Ok(Outcome { ok: ended.ok, skipped }),
+        _ => Ok(ended),
     }
 }
 

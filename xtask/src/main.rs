@@ -11,6 +11,7 @@
 #![allow(clippy::print_stdout, reason = "the terminal is this program's only output")]
 
 mod interop;
+mod libtest;
 mod machine;
 mod needs;
 mod page;

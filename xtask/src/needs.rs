@@ -48,7 +48,7 @@ pub fn look(target: &Path, logs: &Logs, install: bool) -> Result<Found, String> 
         println!("install  rustup target add wasm32-unknown-unknown");
         let mut rustup = Command::new("rustup");
         rustup.args(["target", "add", "wasm32-unknown-unknown"]);
-        let _ = run(&mut rustup, &mut logs.open("install wasm")?, false);
+        let _ = run(&mut rustup, &mut logs.open("install wasm")?);
     }
     Ok(Found { chromium: chromium(), python: python(target), wasm: has_wasm() })
 }
@@ -74,7 +74,7 @@ fn apt(missing: &[&Package], logs: &Logs) -> Result<(), String> {
         let mut command = Command::new("apt-get");
         command.args(["-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=20"]).args(args);
         command.env("DEBIAN_FRONTEND", "noninteractive");
-        run(&mut command, &mut log, false).is_ok_and(|ended| ended.ok)
+        run(&mut command, &mut log).is_ok_and(|ended| ended.ok)
     };
     apt(&["update", "--quiet"]);
     for package in missing {
@@ -98,7 +98,7 @@ fn cryptography(target: &Path, logs: &Logs) -> Result<(), String> {
     let mut pip = Command::new(folder.join("bin/pip"));
     pip.args(["install", "--quiet", "cryptography"]);
     for command in [&mut venv, &mut pip] {
-        if !run(command, &mut log, false).is_ok_and(|ended| ended.ok) {
+        if !run(command, &mut log).is_ok_and(|ended| ended.ok) {
             println!("install  failed; see {}", logs.path("install python").display());
             break;
         }

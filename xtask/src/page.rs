@@ -58,7 +58,7 @@ pub fn build(root: &Path, logs: &Logs) -> Result<Built, String> {
     }
     let mut log = logs.open("page")?;
     for args in [["ci"].as_slice(), &["run", "build"]] {
-        let ended = run(&mut npm(root, args), &mut log, false)?;
+        let ended = run(&mut npm(root, args), &mut log)?;
         if !ended.ok {
             let tail = ended.tail.join("\n");
             let log = logs.path("page");

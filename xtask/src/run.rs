@@ -1,5 +1,6 @@
 //! Running other programs: quietly into a log, or to the log and the terminal at once.
 
+use crate::libtest;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -45,8 +46,26 @@ impl Logs {
     }
 }
 
-/// Runs `command` to its end; every line goes to `log`, and to the terminal if `shown`.
-pub fn run(command: &mut Command, log: &mut File, shown: bool) -> Result<Ended, String> {
+/// Runs `command` to its end; every line goes to `log`.
+pub fn run(command: &mut Command, log: &mut File) -> Result<Ended, String> {
+    watch(command, log, |_| false)
+}
+
+/// Runs `cargo test`; what people want to see goes to the terminal as well, and what failed is the
+/// tail.
+pub fn run_tests(command: &mut Command, log: &mut File) -> Result<Ended, String> {
+    let mut reader = libtest::Reader::default();
+    let mut ended = watch(command, log, |line| reader.shows(line))?;
+    ended.tail = reader.failures();
+    Ok(ended)
+}
+
+/// Runs `command` to its end; lines that `shows` picks go to the terminal as well as to `log`.
+fn watch(
+    command: &mut Command,
+    log: &mut File,
+    mut shows: impl FnMut(&str) -> bool,
+) -> Result<Ended, String> {
     let _ = writeln!(log, "$ {}", words(command));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|e| format!("{}: {e}", words(command)))?;
@@ -56,7 +75,7 @@ pub fn run(command: &mut Command, log: &mut File, shown: bool) -> Result<Ended, 
     let mut ended = Ended { ok: false, skipped: Vec::new(), tail: Vec::new() };
     for line in lines {
         let _ = writeln!(log, "{line}");
-        if shown {
+        if shows(&line) {
             println!("{line}");
         }
         ended.skipped.extend(skip_reason(&line));
@@ -139,11 +158,11 @@ mod tests {
         let logs = logs.expect("a folder for logs");
         let mut log = logs.open("self test").expect("a log");
         let script = "echo one; echo SKIPPED x: no y\\; get y >&2; exit 3";
-        let ended = run(Command::new("sh").args(["-c", script]), &mut log, false).expect("sh");
+        let ended = run(Command::new("sh").args(["-c", script]), &mut log).expect("sh");
         assert!(!ended.ok && ended.tail.contains(&"one".to_owned()));
         assert_eq!(ended.skipped, ["x: no y; get y"]);
         let kept = fs::read_to_string(logs.path("self test")).expect("the log");
         assert!(kept.starts_with("$ sh -c") && kept.contains("\none\n"));
-        assert!(run(&mut Command::new("no such program"), &mut log, false).is_err());
+        assert!(run(&mut Command::new("no such program"), &mut log).is_err());
     }
 }

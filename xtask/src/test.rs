@@ -34,7 +34,8 @@ enum Verdict {
 #[derive(Default)]
 struct Tally {
     skipped: Vec<String>,
-    failed: Vec<&'static str>,
+    /// Steps, and the lines that say what is wrong.
+    failed: Vec<(&'static str, Vec<String>)>,
 }
 
 /// Steps whose logs are those of `cargo test`.
@@ -82,22 +83,19 @@ impl Tally {
         let begun = Instant::now();
         let verdict = step(context).unwrap_or_else(|text| Verdict::Failed(vec![text]));
         let time = seconds(begun.elapsed());
-        let (word, lines) = match &verdict {
-            Verdict::Passed(skipped) if skipped.is_empty() => ("ok".to_owned(), [].as_slice()),
-            Verdict::Passed(skipped) => (format!("ok, {} skipped", skipped.len()), [].as_slice()),
-            Verdict::Skipped(_) => ("SKIPPED".to_owned(), [].as_slice()),
-            Verdict::Failed(lines) => ("FAILED".to_owned(), lines.as_slice()),
+        let word = match &verdict {
+            Verdict::Passed(skipped) if skipped.is_empty() => "ok".to_owned(),
+            Verdict::Passed(skipped) => format!("ok, {} skipped", skipped.len()),
+            Verdict::Skipped(_) => "SKIPPED".to_owned(),
+            Verdict::Failed(_) => "FAILED".to_owned(),
         };
         println!("{name:.<24} {word:<16} {time:>8}");
-        for line in lines {
-            println!("    {line}");
-        }
         match verdict {
             Verdict::Passed(skipped) => self.skipped.extend(skipped),
             Verdict::Skipped(reason) => self.skipped.push(reason),
-            Verdict::Failed(_) => {
+            Verdict::Failed(lines) => {
                 println!("    log: {}", context.logs.path(name).display());
-                self.failed.push(name);
+                self.failed.push((name, lines));
             }
         }
     }
@@ -109,8 +107,16 @@ impl Tally {
         for reason in &self.skipped {
             println!("    {reason}");
         }
+        // Last, so that the end of a long output says what is wrong.
+        for (name, lines) in &self.failed {
+            println!("FAILED {name}");
+            for line in lines {
+                println!("    {line}");
+            }
+        }
         if !self.failed.is_empty() {
-            return Err(format!("FAILED: {} ({})", self.failed.join(", "), seconds(time)));
+            let names = self.failed.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+            return Err(format!("FAILED: {} ({})", names.join(", "), seconds(time)));
         }
         if require_all && !self.skipped.is_empty() {
             let text = "here a skip is a failure (CI or MEZZA_REQUIRE_ALL is set)";
@@ -140,7 +146,7 @@ mod tests {
         assert!(tally().sum_up(Duration::ZERO, false).is_ok());
         assert!(tally().sum_up(Duration::ZERO, true).is_err());
         assert!(Tally::default().sum_up(Duration::ZERO, true).is_ok());
-        let failed = Tally { failed: vec!["fmt"], ..Tally::default() };
+        let failed = Tally { failed: vec![("fmt", Vec::new())], ..Tally::default() };
         let text = failed.sum_up(Duration::ZERO, false).expect_err("a failure");
         assert!(text.starts_with("FAILED: fmt"));
     }

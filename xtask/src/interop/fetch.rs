@@ -83,7 +83,7 @@ impl<'a> Folder<'a> {
         mvn.current_dir(&self.path).args(["-q", "-B", "dependency:copy"]);
         mvn.arg(format!("-Dartifact={}", jar.artifact()));
         mvn.arg(format!("-DoutputDirectory={}", self.path.display()));
-        let ended = run(&mut mvn, &mut self.logs.open(&name)?, false)?;
+        let ended = run(&mut mvn, &mut self.logs.open(&name)?)?;
         Ok((!ended.ok || !file.is_file()).then(|| self.not_fetched(&jar.file(), &name)))
     }
 
@@ -103,7 +103,7 @@ impl<'a> Folder<'a> {
         println!("fetch    Python packages with pip");
         let mut log = self.logs.open(&name)?;
         for mut command in self.pip(&python) {
-            let ended = run(&mut command, &mut log, false)?;
+            let ended = run(&mut command, &mut log)?;
             if ended.tail.iter().any(|line| line.contains("DO NOT MATCH THE HASHES")) {
                 return Err(wrong("a Python package of axolotl.txt"));
             }

@@ -1,7 +1,7 @@
 //! The steps, in the order they run.
 
 use super::{Context, Verdict};
-use crate::run::run;
+use crate::run::{Ended, run, run_tests};
 use crate::{interop, machine, page, tidy};
 use std::fs;
 use std::path::PathBuf;
@@ -70,8 +70,7 @@ fn web(context: &Context) -> Result<Verdict, String> {
     quietly(context, "web", &mut commands)
 }
 
-/// All tests of the workspace and of this tool, but those of the step `interop`; the lines of cargo
-/// go to the terminal as well.
+/// All tests of the workspace and of this tool, but those of the step `interop`.
 fn test(context: &Context) -> Result<Verdict, String> {
     // With the output of tests that passed: one that was skipped says so there.
     let args = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
@@ -80,10 +79,7 @@ fn test(context: &Context) -> Result<Verdict, String> {
     if let Some(python) = &context.needs.python {
         command.env("MEZZA_TEST_PYTHON", python);
     }
-    let mut log = context.logs.open("test")?;
-    let ended = run(&mut command, &mut log, true)?;
-    // The terminal has it all already.
-    Ok(if ended.ok { Verdict::Passed(ended.skipped) } else { Verdict::Failed(Vec::new()) })
+    Ok(verdict(run_tests(&mut command, &mut context.logs.open("test")?)?))
 }
 
 /// The second implementation of every vector, in Python.
@@ -112,9 +108,7 @@ fn vectors(context: &Context) -> Result<Verdict, String> {
 
 /// The ratchet against implementations that nobody here wrote.
 fn interop(context: &Context) -> Result<Verdict, String> {
-    let outcome = interop::step(context.root, &context.logs)?;
-    // The terminal has it all already.
-    Ok(if outcome.ok { Verdict::Passed(outcome.skipped) } else { Verdict::Failed(Vec::new()) })
+    interop::step(context.root, &context.logs).map(verdict)
 }
 
 /// Two real nodes and a real browser.
@@ -163,6 +157,10 @@ fn doc(context: &Context) -> Result<Verdict, String> {
     quietly(context, "doc", &mut [command])
 }
 
+fn verdict(ended: Ended) -> Verdict {
+    if ended.ok { Verdict::Passed(ended.skipped) } else { Verdict::Failed(ended.tail) }
+}
+
 fn cargo(context: &Context, args: &[&str]) -> Command {
     let mut command = machine::cargo(context.root);
     command.args(args);
@@ -174,7 +172,7 @@ fn quietly(context: &Context, step: &str, commands: &mut [Command]) -> Result<Ve
     let mut log = context.logs.open(step)?;
     let mut skipped = Vec::new();
     for command in commands {
-        let ended = run(command, &mut log, false)?;
+        let ended = run(command, &mut log)?;
         if !ended.ok {
             return Ok(Verdict::Failed(ended.tail));
         }

@@ -1,0 +1,115 @@
+//! What `cargo test` prints, read line by line: the output of tests that passed is for the log
+//! alone, that of tests that failed is kept, to be told once more at the very end.
+
+/// Lines kept of one failed test: its message stands first, a trace of calls after it.
+const LINES_OF_A_TEST: usize = 25;
+/// Lines kept in all.
+const LINES: usize = 400;
+
+/// A reader of the lines, in their order.
+#[derive(Default)]
+pub struct Reader {
+    part: Part,
+    of_this_test: usize,
+    failures: Vec<String>,
+}
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Names and verdicts, and what cargo says.
+    #[default]
+    Tests,
+    /// Behind `successes:`.
+    Successes,
+    /// Behind `failures:`.
+    Failures,
+}
+
+impl Reader {
+    /// Takes the next line; whether it is for the terminal.
+    pub fn shows(&mut self, line: &str) -> bool {
+        self.part = match line {
+            "successes:" => Part::Successes,
+            "failures:" => Part::Failures,
+            line if line.starts_with("test result: ") => Part::Tests,
+            _ => self.part,
+        };
+        // What does not compile, and a test program that was killed, say so here.
+        let fatal = line.starts_with("error");
+        if self.part == Part::Failures || fatal {
+            self.keep(line);
+        }
+        self.part != Part::Successes || fatal
+    }
+
+    /// The output of the tests that failed and the errors, shortened.
+    pub fn failures(self) -> Vec<String> {
+        self.failures
+    }
+
+    fn keep(&mut self, line: &str) {
+        self.of_this_test += 1;
+        if line.starts_with("---- ") || line == "failures:" || line.starts_with("error") {
+            self.of_this_test = 0;
+        }
+        let blank = line.is_empty() || line == "failures:";
+        if !blank && self.of_this_test < LINES_OF_A_TEST && self.failures.len() < LINES {
+            self.failures.push(line.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_kept_and_the_output_of_successes_is_not_shown() {
+        let log = "\
+running 2 tests
+test good ... ok
+test bad ... FAILED
+
+successes:
+
+---- good stdout ----
+thread 'good' panicked on purpose
+
+successes:
+    good
+
+failures:
+
+---- bad stdout ----
+assertion failed
+
+failures:
+    bad
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out
+     Running tests/it.rs
+error: 1 target failed:
+    `-p x --lib`";
+        let mut reader = Reader::default();
+        let shown = log.lines().filter(|line| reader.shows(line)).collect::<Vec<_>>();
+        assert!(!shown.iter().any(|line| line.contains("on purpose") || line.contains("    good")));
+        assert!(shown.contains(&"assertion failed") && shown.contains(&"test bad ... FAILED"));
+        let kept =
+            ["---- bad stdout ----", "assertion failed", "    bad", "error: 1 target failed:"];
+        assert_eq!(reader.failures(), kept);
+    }
+
+    #[test]
+    fn a_long_trace_is_shortened_and_the_next_test_is_not() {
+        let mut reader = Reader::default();
+        let trace = (0..1_000).map(|n| format!("   {n}: called"));
+        let lines = ["failures:".to_owned(), "---- a stdout ----".to_owned()];
+        let next = ["---- b stdout ----".to_owned(), "why".to_owned()];
+        for line in lines.into_iter().chain(trace).chain(next) {
+            assert!(reader.shows(&line));
+        }
+        let kept = reader.failures();
+        assert_eq!(kept.len(), LINES_OF_A_TEST + 2);
+        assert_eq!(kept.last().map(String::as_str), Some("why"));
+    }
+}
