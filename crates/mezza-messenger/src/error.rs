@@ -1,6 +1,7 @@
 //! Why the device refuses an input, or a vault's content.
 
 use mezza_core::DecodeError;
+use mezza_mixnet::client::ClientError;
 
 /// A refused input. The device is as it was (MSG-36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +62,9 @@ pub enum DeviceError {
     /// A mixnet was joined already.
     #[error("a mixnet was joined already")]
     Joined,
+    /// The network's client refuses it: it came too late, or the entry said something wrong.
+    #[error("the mixnet's client refuses it: {0}")]
+    Network(ClientError),
     /// More relays than a card of this version holds.
     #[error("too many relays")]
     TooManyRelays,

@@ -61,7 +61,7 @@ impl<B: Backend> Device<B> {
             NetInput::Lost(round) => client::Input::Lost(round),
         };
         // What is refused changes nothing here either (MSG-36).
-        self.tell_client(input, now, rng).map_err(|_| DeviceError::NoSuchTicket)?;
+        self.tell_client(input, now, rng).map_err(DeviceError::Network)?;
         if gone {
             self.net_down();
         }

@@ -17,6 +17,8 @@ pub const ACTIVE_MAX: usize = 16;
 /// How long a contact is served without a cell that carries data and without a command,
 /// milliseconds.
 const ACTIVE_MS: u64 = 600 * Time::SECOND_MS;
+/// How often the wait between calls doubles, at most.
+const RINGS_MAX: u8 = 16;
 /// How many cells tell the partner that a contact leaves.
 const LEAVING_CELLS: u8 = 3;
 /// When to look again for a partner who was not there, hours.
@@ -52,6 +54,14 @@ impl Line {
     }
 }
 
+/// Calls of a contact that is not there yet.
+#[derive(Clone, Copy, Default)]
+struct Ring {
+    /// The call round from which on it is called again.
+    again: u64,
+    times: u8,
+}
+
 /// One contact.
 pub(super) struct Contact {
     /// Where it looks for calls.
@@ -66,6 +76,7 @@ pub(super) struct Contact {
     leaving: Option<u8>,
     /// Whether it was called, or was there, since it is served.
     pub called: bool,
+    ring: Option<Ring>,
     /// Rounds in a row in which the partner was not there.
     pub absent: u32,
     /// When to look for the partner again, and how often that was done.
@@ -75,8 +86,18 @@ pub(super) struct Contact {
 
 impl Contact {
     pub const fn new(bucket: u32, line: Line) -> Self {
-        let (active, leaving, retry, called) = (None, None, None, false);
-        Self { bucket, line, next: None, active, leaving, called, absent: 0, retry, tries: 0 }
+        Self {
+            bucket,
+            line,
+            next: None,
+            active: None,
+            leaving: None,
+            called: false,
+            ring: None,
+            absent: 0,
+            retry: None,
+            tries: 0,
+        }
     }
 
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
@@ -113,6 +134,19 @@ impl Contact {
         self.leaving = None;
     }
 
+    /// It is called in this call round: who does not come is called again after 2, 4, 8 .. rounds,
+    /// for a call reaches only those who took part in its round.
+    pub fn rung(&mut self, round: u64) {
+        let Ring { times, .. } = self.ring.unwrap_or_default();
+        let again = round.saturating_add(2 << times);
+        self.ring = Some(Ring { again, times: RINGS_MAX.min(times + 1) });
+    }
+
+    /// Whether it is to be called again in this call round.
+    pub fn rings(&self, round: u64) -> bool {
+        self.is_active() && self.ring.is_some_and(|ring| ring.again <= round)
+    }
+
     /// Whether the next cell says that we leave; it counts.
     pub fn says_leaving(&mut self, now: Time) -> bool {
         let Some(left) = self.leaving else { return false };
@@ -125,7 +159,7 @@ impl Contact {
 
     /// It is not served any longer; what waits for it makes us look again later.
     pub fn rest(&mut self, now: Time) {
-        (self.active, self.leaving, self.called) = (None, None, false);
+        (self.active, self.leaving, self.called, self.ring) = (None, None, false, None);
         let waits = self.lines().any(|line| !line.sender.is_idle());
         self.retry = waits.then(|| {
             let hours = RETRY_HOURS[usize::from(self.tries).min(RETRY_HOURS.len() - 1)];
@@ -136,7 +170,7 @@ impl Contact {
 
     /// The partner was there.
     pub const fn met(&mut self) {
-        (self.tries, self.absent, self.called) = (0, 0, true);
+        (self.tries, self.absent, self.called, self.ring) = (0, 0, true, None);
     }
 
     /// When something is due: the end of its activity, or the next try.

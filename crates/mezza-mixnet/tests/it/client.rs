@@ -270,6 +270,24 @@ fn a_call_activates_and_an_invitation_arrives() {
 }
 
 #[test]
+fn who_missed_a_call_is_called_again_within_some_rounds() {
+    let mut town = joined(quick(), 3, 8);
+    town.introduce(0, 1, 1);
+    town.write(0, 1, b"hello".to_vec());
+    let called = |news: &Output| matches!(news, Output::Called(..)).then_some(());
+    // The first call goes out while the one who is called takes part in no round.
+    for _ in 0..30 {
+        town.cut(1);
+        let end = town.now().plus_ms(400);
+        town.until(end);
+    }
+    assert!(town.told(1, called).is_empty() && town.people[1].inbox.is_empty());
+    rounds(&mut town, 40);
+    assert_eq!(town.people[1].inbox[&0], [b"hello".to_vec()]);
+    assert_eq!(town.told(1, called).len(), 1, "who is there is not called again");
+}
+
+#[test]
 fn a_new_root_takes_over_at_its_first_meeting() {
     let mut town = joined(talks(), 2, 9);
     town.introduce(0, 1, 1);

@@ -46,15 +46,17 @@ pub fn session(contact: ContactId, session: &Summary) -> dto::RatchetSession {
     }
 }
 
-/// The own prekeys.
+/// The own prekeys, those of a suite together, the newest first.
 pub fn prekeys(held: &PrekeysView) -> dto::Prekeys {
     let signed = held.signed.iter().map(|(id, made, wiped)| dto::SignedPrekey {
         suite: suite(id.0),
         made_ms: made.ms(),
         wiped_ms: wiped.ms(),
     });
+    let mut signed = signed.collect::<Vec<_>>();
+    signed.sort_by(|a, b| a.suite.cmp(&b.suite).then(b.made_ms.cmp(&a.made_ms)));
     dto::Prekeys {
-        signed: signed.collect(),
+        signed,
         bundle_until_ms: held.until.map(Time::ms),
         one_time_held: held.one_time_held,
         one_time_stock: held.one_time_stock,

@@ -135,18 +135,7 @@ impl From<DeviceError> for Refused {
                 refused("empty_text", Exit::Usage, "the text is empty", "write at least one letter")
             }
             DeviceError::TextTooLong { bytes, max } => too_long(bytes, max),
-            DeviceError::TooBig { bytes, max } => Self::new(
-                "too_big",
-                Fault::new(
-                    Exit::Malformed,
-                    format!(
-                        "this needs {} bytes, the largest carrier takes {}",
-                        grouped(bytes),
-                        grouped(max)
-                    ),
-                    "split it, or allow another carrier with `mezza set NAME --carriers`",
-                ),
-            ),
+            DeviceError::TooBig { bytes, max } => too_big(bytes, max),
             DeviceError::OutboxFull => refused(
                 "outbox_full",
                 Exit::Busy,
@@ -154,6 +143,10 @@ impl From<DeviceError> for Refused {
                 "wait until some are delivered, or `mezza outbox cancel ID`",
             ),
             DeviceError::Joined => Self::joined(),
+            DeviceError::Network(error) => Self::new(
+                "network",
+                Fault::new(Exit::Unreachable, error.to_string(), "look at `mezza mixnet status`"),
+            ),
             DeviceError::NotNow => refused(
                 "not_now",
                 Exit::No,
@@ -195,6 +188,14 @@ impl From<DeviceError> for Refused {
             _ => Fault::bug("the device was asked something impossible").into(),
         }
     }
+}
+
+/// A parcel above what the carriers of a conversation take.
+fn too_big(bytes: usize, max: usize) -> Refused {
+    let (bytes, max) = (grouped(bytes), grouped(max));
+    let text = format!("this needs {bytes} bytes, the largest carrier takes {max}");
+    let next = "split it, or allow another carrier with `mezza set NAME --carriers`";
+    Refused::new("too_big", Fault::new(Exit::Malformed, text, next))
 }
 
 /// A text above the limit of a note.

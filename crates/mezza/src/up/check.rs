@@ -22,7 +22,7 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// How long the exchange may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The same in the mixnet, where calling echo takes some rounds.
-const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(30);
+const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(60);
 /// What is sent.
 const TEXT: &str = "Hello echo, do you read me?";
 

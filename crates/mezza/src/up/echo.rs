@@ -76,8 +76,6 @@ fn settle(desk: &mut Desk, contact: ContactId) -> Result<(), Refused> {
                 desk.go_by(contact, carrier)?;
             }
             desk.send(contact, h("mezza/echo", &[&number]), text)?;
-            // Receipts need not wait for rounds.
-            desk.go_by(contact, Carrier::Relay)?;
         }
     }
     Ok(())

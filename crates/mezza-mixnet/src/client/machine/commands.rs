@@ -1,5 +1,7 @@
 //! What the person and the messenger want.
 
+use alloc::vec::Vec;
+
 use mezza_core::{Backend, Time};
 
 use super::{Client, ClientError, Introduction, Invite, Output, Refusal};
@@ -139,14 +141,28 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// Something waits for a contact that was not there: it is served again, and called as long as
-    /// that takes at most half of the budget of calls.
+    /// Something waits for a contact that was not there: it is served again, and called.
     pub(super) fn look_again(&mut self, contact: ContactId, now: Time) {
-        let ledger = self.ledger.as_ref().zip(self.policy(Service::Call, now));
-        let calls = ledger.is_some_and(|(l, policy)| l.used(Service::Call) < policy.rounds / 2);
-        if self.contacts.activate(contact, now) && calls {
+        if self.contacts.activate(contact, now) && self.may_repeat(now) {
             self.queue_call(contact, Intent::Talk);
         }
+    }
+
+    /// Those who are to be called again in this call round.
+    pub(super) fn ring(&mut self, round: u64, now: Time) {
+        if !self.may_repeat(now) {
+            return;
+        }
+        let rings = self.contacts.all.iter().filter(|(_, contact)| contact.rings(round));
+        for contact in rings.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.queue_call(contact, Intent::Talk);
+        }
+    }
+
+    /// Calls that nobody asked for take at most half of the budget.
+    fn may_repeat(&self, now: Time) -> bool {
+        let ledger = self.ledger.as_ref().zip(self.policy(Service::Call, now));
+        ledger.is_some_and(|(l, policy)| l.used(Service::Call) < policy.rounds / 2)
     }
 
     pub(super) fn invite(&mut self, invite: Invite, now: Time) {

@@ -88,6 +88,7 @@ impl<B: Backend> Client<B> {
         let id = round.id();
         let expected = self.contacts.expected(id.round, SEAL_STEPS);
         let may = self.may_spend(Service::Call, now);
+        self.ring(id.round, now);
         let (contacts, mut inner) = (&self.contacts.all, no_call(rng));
         let is_there = |(contact, _): &(ContactId, Intent)| {
             contacts.get(contact).is_some_and(|contact| contact.line.calls.round() == id.round)
@@ -100,6 +101,10 @@ impl<B: Backend> Client<B> {
             // Where there are fewer buckets than the contact knew of, they are its lower bits.
             let bucket = 1 + bucket.wrapping_sub(1) % round.policy.buckets;
             inner = to_bucket(bucket, &line.calls.token(line.chain.role(), intent));
+        }
+        let rung = called.and_then(|(contact, _)| self.contacts.all.get_mut(&contact));
+        if let Some(contact) = rung {
+            contact.rung(id.round);
         }
         let content = Content::Call(called, expected);
         Filled { content, inner: Wiping::new(inner), sealed: Vec::new() }
