@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use super::device::{Device, Message};
 use crate::fixture::{hex, unhex};
@@ -27,7 +29,8 @@ pub enum Runs {
 /// A running program.
 pub struct Peer {
     child: Child,
-    input: ChildStdin,
+    /// `None`: it was told that this is the end.
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
@@ -45,7 +48,7 @@ impl Program {
         command.env("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
-        let input = child.stdin.take().expect("a pipe");
+        let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         Some(Peer { child, input, output })
     }
@@ -83,8 +86,9 @@ impl Program {
 impl Peer {
     /// Says a line and returns the fields of the answer, or what stands behind `err`.
     pub fn ask(&mut self, words: &[&str]) -> Result<Vec<String>, String> {
-        self.input.write_all(format!("{}\n", words.join(" ")).as_bytes()).expect("it listens");
-        self.input.flush().expect("it listens");
+        let input = self.input.as_mut().expect("a pipe");
+        input.write_all(format!("{}\n", words.join(" ")).as_bytes()).expect("it listens");
+        input.flush().expect("it listens");
         let mut line = String::new();
         self.output.read_line(&mut line).expect("it answers");
         let line = line.trim_end_matches('\n');
@@ -126,8 +130,17 @@ impl Device for Peer {
 }
 
 impl Drop for Peer {
+    #[expect(clippy::disallowed_methods, reason = "it waits for another process")]
     fn drop(&mut self) {
-        // It has nothing to put in order.
+        // The end of its input ends it. Killed, a library in Java would leave 136 MB of unpacked
+        // code behind.
+        self.input = None;
+        for _ in 0..100 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
