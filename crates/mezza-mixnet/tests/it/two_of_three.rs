@@ -22,10 +22,14 @@ use rand_core::{Rng as _, SeedableRng as _};
 use crate::fixture::{Breakage, Net, OPEN, accesses, config, onions};
 use crate::toy::{TOY, Toy};
 
+mod calls;
+
 /// Mean and scale of the noise.
 const NOISE: (u32, u32) = (20, 4);
 /// Clients of each round: four people, the others are the adversary's.
 const CLIENTS: usize = 8;
+/// Rounds from which an advantage is estimated.
+const ROUNDS: u32 = 10_000;
 
 /// What the adversary collects in one round.
 #[derive(Default)]
@@ -95,9 +99,15 @@ impl View {
 }
 
 fn quiet() -> Config {
+    with(NOISE, 1)
+}
+
+/// Conversations alone, with this noise and so many slots.
+fn with(noise: (u32, u32), slots: u8) -> Config {
     let mut config = config(3);
     config.services.truncate(1);
-    (config.services[0].mu, config.services[0].scale) = NOISE;
+    (config.services[0].mu, config.services[0].scale) = noise;
+    config.services[0].slots = slots;
     config.valid_until = OPEN.plus_ms(1_000 * Time::DAY_MS);
     config
 }
@@ -113,7 +123,11 @@ struct Harness {
 
 impl Harness {
     fn new(honest: usize, seed: u64, breakage: Option<Breakage>) -> Self {
-        let mut net = Net::<Toy>::on(quiet(), seed, &TOY);
+        Self::on(quiet(), honest, seed, breakage)
+    }
+
+    fn on(config: Config, honest: usize, seed: u64, breakage: Option<Breakage>) -> Self {
+        let mut net = Net::<Toy>::on(config, seed, &TOY);
         let view = Rc::new(RefCell::new(View::default()));
         let eyes = Rc::clone(&view);
         net.watch = Some(Box::new(move |at, job, done| {
@@ -123,20 +137,20 @@ impl Harness {
         Self { net, view, honest, round: 100, rng: ChaCha20Rng::seed_from_u64(seed) }
     }
 
-    /// A round in which each client visits the drop with its number; drops below 100 are each
-    /// visited by two.
-    fn run(&mut self, visits: [u8; CLIENTS]) -> View {
+    /// A round in which the drops with these numbers are visited; drops below 100 are each visited
+    /// by two.
+    fn run(&mut self, visits: &[u8]) -> View {
         let id = RoundId { service: Service::Conversation, round: self.round };
         self.net.now = OPEN.plus_ms(5_000 * (self.round - 100)).minus_ms(6_000);
         self.round += 1;
         let size = id.service.innermost_bytes();
-        let mut inner = vec![0; CLIENTS * size];
+        let mut inner = vec![0; visits.len() * size];
         self.rng.fill_bytes(&mut inner);
         let mut salt = [0; DROP_BYTES];
         self.rng.fill_bytes(&mut salt);
         for (access, visit) in inner.chunks_exact_mut(size).zip(visits) {
             access[..DROP_BYTES].copy_from_slice(&salt);
-            access[0] = visit;
+            access[0] = *visit;
         }
         let settings = self.net.announce(id);
         let keys = settings.keys.iter().zip(0..);
@@ -149,7 +163,7 @@ impl Harness {
         let back = |layer: &Keys| layer[0];
         let mut own = Keys::zeros(layers.len());
         own.iter_mut().zip(wrapped.back.iter().map(back)).for_each(|(to, key)| *to = key);
-        let reply = replies[..replies.len() / CLIENTS].to_vec();
+        let reply = replies[..replies.len() / visits.len()].to_vec();
         assert!(onion::open_reply(&TOY, &own, reply).is_some(), "the round was whole");
         self.net.out.clear();
         core::mem::take(&mut self.view.borrow_mut())
@@ -157,44 +171,95 @@ impl Harness {
 }
 
 /// How much better than a coin the adversary guesses whether the first two clients talk with each
-/// other or idle, from the counts of one round, of which it expects `mean` to be noise.
-fn talking_or_idle(honest: usize, rounds: u32, mean: f64, breakage: Option<Breakage>) -> f64 {
-    let (mut harness, sigma) = (Harness::new(honest, 3, breakage), f64::from(NOISE.1));
-    let hits = (0..rounds).filter(|round| {
-        let talks = round % 2 == 0;
-        let first = if talks { [1, 1] } else { [101, 102] };
-        let visits = [first[0], first[1], 2, 2, 3, 3, 103, 104];
-        let (singles, pairs) = harness.run(visits).counts();
-        let (singles, pairs) = (f64::from(singles) - mean, f64::from(pairs) - mean / 2.0);
-        // Of the other six two idle, and two pairs talk.
-        let under = |own: (f64, f64)| {
-            let (x, y) = ((singles - 2.0 - own.0) / sigma, (pairs - 2.0 - own.1) / (sigma / 2.0));
-            -(x * x + y * y) / 2.0
-        };
-        (under((0.0, 1.0)) > under((2.0, 0.0))) == talks
-    });
-    2.0 * f64::from(u32::try_from(hits.count()).expect("a small count")) / f64::from(rounds) - 1.0
+/// other in all their slots or idle, from the counts of one round, of which it expects the mean of
+/// `noise` to be noise of the honest mix. `law` is what that mix draws by.
+struct Guess {
+    honest: usize,
+    rounds: u32,
+    law: (u32, u32),
+    slots: u8,
+    expected: f64,
 }
 
-/// The advantage that theory gives: the counts move by 2 at sigma and by 1 at sigma / 2.
+impl Guess {
+    fn advantage(&self, breakage: Option<Breakage>) -> f64 {
+        let (slots, sigma) = (self.slots, f64::from(self.law.1));
+        let mut harness = Harness::on(with(self.law, slots), self.honest, 3, breakage);
+        let hits = (0..self.rounds).filter(|round| {
+            let talks = round % 2 == 0;
+            let mut visits = Vec::new();
+            for slot in 0..slots {
+                let idle = [101 + 2 * slot, 102 + 2 * slot];
+                visits.extend(if talks { [slot, slot] } else { idle });
+                visits.extend([20 + slot, 20 + slot, 40 + slot, 40 + slot]);
+                visits.extend([150 + 2 * slot, 151 + 2 * slot]);
+            }
+            let (singles, pairs) = harness.run(&visits).counts();
+            let (singles, pairs) = (f64::from(singles), f64::from(pairs));
+            let (singles, pairs) = (singles - self.expected, pairs - self.expected / 2.0);
+            // Of the other six two idle, and two pairs talk, in each slot.
+            let under = |own: (f64, f64)| {
+                let (own, of) = ((own.0 + 2.0, own.1 + 2.0), f64::from(slots));
+                let (x, y) = ((singles - of * own.0) / sigma, (pairs - of * own.1) / (sigma / 2.0));
+                -(x * x + y * y) / 2.0
+            };
+            (under((0.0, 1.0)) > under((2.0, 0.0))) == talks
+        });
+        advantage(hits.count(), self.rounds)
+    }
+}
+
+/// How much better than a coin so many hits are.
+fn advantage(hits: usize, rounds: u32) -> f64 {
+    2.0 * f64::from(u32::try_from(hits).expect("a small count")) / f64::from(rounds) - 1.0
+}
+
+/// The advantage that theory gives where an observed value moves by `shift` standard deviations.
+fn theory(shift: f64) -> f64 {
+    1.0 - 2.0 * normal_tail(shift / 2.0)
+}
+
+/// That of one conversation: singles move by 2 at sigma, pairs by 1 at sigma / 2.
 fn bound() -> f64 {
-    1.0 - 2.0 * normal_tail(8_f64.sqrt() / f64::from(NOISE.1) / 2.0)
+    theory(8_f64.sqrt() / f64::from(NOISE.1))
+}
+
+/// Three standard deviations of an estimate, and what rounding to whole messages adds.
+fn error(rounds: u32) -> f64 {
+    3.0 / f64::from(rounds).sqrt() + 0.02
+}
+
+/// A mix that leaves out the noise that `of` picks.
+fn without(at: usize, of: fn(Kind) -> bool) -> Breakage {
+    Box::new(move |mix, job| match job {
+        Job::Noise(noise) if mix == at && of(noise.kind) => Some(Done::Noise(Noise::default())),
+        _ => None,
+    })
 }
 
 #[test]
 fn counts_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
-    const ROUNDS: u32 = 10_000;
-    let error = 3.0 / f64::from(ROUNDS).sqrt();
     for honest in [0, 1] {
-        let found = talking_or_idle(honest, ROUNDS, NOISE.0.into(), None);
-        assert!((found - bound()).abs() < error + 0.02, "mix {honest}: {found} of {}", bound());
-        let silent: Breakage = Box::new(move |at, job| {
-            let drops = at == honest && matches!(job, Job::Noise(_));
-            drops.then(|| Done::Noise(Noise::default()))
-        });
-        let found = talking_or_idle(honest, 60, 0.0, Some(silent));
+        let expected = NOISE.0.into();
+        let whole = Guess { honest, rounds: ROUNDS, law: NOISE, slots: 1, expected };
+        let found = whole.advantage(None);
+        assert!((found - bound()).abs() < error(ROUNDS), "mix {honest}: {found} of {}", bound());
+        let silent = Guess { rounds: 60, expected: 0.0, ..whole };
+        let found = silent.advantage(Some(without(honest, |_| true)));
         assert!(found > 0.99, "mix {honest} drops its noise: {found}");
     }
+}
+
+#[test]
+fn five_slots_want_five_times_the_noise() {
+    const FEW: u32 = 2_000;
+    let (honest, slots) = (0, 5);
+    let enough = Guess { honest, rounds: FEW, law: (100, 20), slots, expected: 100.0 };
+    let found = enough.advantage(None);
+    assert!((found - bound()).abs() < error(FEW), "{found} of {}", bound());
+    let of_one = Guess { rounds: 400, law: NOISE, expected: NOISE.0.into(), ..enough };
+    let found = of_one.advantage(None);
+    assert!(found > 2.0 * bound(), "noise for one slot is found out: {found} of {}", bound());
 }
 
 /// How many of the public keys that the second mix sees belong to no client and to no noise of a mix
@@ -245,7 +310,7 @@ fn partners_in_place(honest: usize, rounds: u32, breakage: Option<Breakage>) -> 
     for round in 0..rounds {
         let swapped = round as usize % 2;
         let visits = [[1, 1, 2, 2, 101, 102, 103, 104], [1, 2, 1, 2, 101, 102, 103, 104]][swapped];
-        let (out, came) = harness.run(visits).around(honest);
+        let (out, came) = harness.run(&visits).around(honest);
         found[swapped] += u32::from(out.get(came[0]) == out.get(came[1]));
     }
     found
@@ -296,7 +361,7 @@ fn a_seed_of_20_bits_is_found_by_search() {
     });
     for (breakage, weak) in [(None, false), (Some(weak), true)] {
         let mut harness = Harness::new(0, 5, breakage);
-        let view = harness.run([1, 1, 2, 2, 101, 102, 103, 104]);
+        let view = harness.run(&[1, 1, 2, 2, 101, 102, 103, 104]);
         let (out, _) = view.around(harness.honest);
         // The adversary's own four clients are known by their drops.
         let place = |drop: u8| {

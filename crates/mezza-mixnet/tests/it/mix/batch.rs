@@ -98,6 +98,38 @@ fn mix_10_nothing_is_forwarded_before_the_batch_is_whole() {
 }
 
 #[test]
+fn mix_10_no_reply_is_returned_before_all_are_in() {
+    // Enough noise that replies come in two frames.
+    let mut config = config(3);
+    config.services[0].mu = 250;
+    let mut net = Net::new(config, 13);
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let (keeps, returned) = (Arc::clone(&held), Arc::new(Mutex::new(0)));
+    let count = Arc::clone(&returned);
+    net.meddler = Some(Box::new(move |at, to, frame| {
+        *count.lock().expect("unpoisoned") += u32::from(at == 1 && to == Peer::Previous);
+        let late = match &frame {
+            Frame::Round(_, Body::Replies(items)) => items.offset > 0,
+            Frame::Round(_, Body::RepliesEnd { .. }) => true,
+            _ => false,
+        };
+        if at == 2 && late {
+            keeps.lock().expect("unpoisoned").push(frame);
+            return None;
+        }
+        Some(frame)
+    }));
+    assert!(talk(&mut net, TALK, &[1, 1]).1.is_empty());
+    let held = core::mem::take(&mut *held.lock().expect("unpoisoned"));
+    assert!(held.len() >= 2, "a frame of replies and the end");
+    for frame in held {
+        assert_eq!(*returned.lock().expect("unpoisoned"), 0, "a reply left too early");
+        net.input(1, Input::Frame(Peer::Next, frame));
+    }
+    assert!(*returned.lock().expect("unpoisoned") >= 2 && !net.replies().is_empty());
+}
+
+#[test]
 fn mix_13_keys_are_fresh_for_each_round() {
     let mut net = Net::new(config(3), 14);
     let mut keys = net.announce(TALK).keys;
