@@ -6,6 +6,40 @@
 //! nothing that would let two connections of one client be told to belong together, and nobody
 //! beside the card who could vouch for a relay.
 
+/// How either side checks that the other one holds a raw Ed25519 key: TLS 1.3 alone. For a verifier
+/// with a `provider`.
+macro_rules! proves_raw_keys {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _message: &[u8],
+            _cert: &CertificateDer<'_>,
+            _dss: &rustls::DigitallySignedStruct,
+        ) -> Result<rustls::client::danger::HandshakeSignatureValid, Error> {
+            Err(Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered))
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &rustls::DigitallySignedStruct,
+        ) -> Result<rustls::client::danger::HandshakeSignatureValid, Error> {
+            let spki = rustls::pki_types::SubjectPublicKeyInfoDer::from(cert.as_ref());
+            let algorithms = &self.provider.signature_verification_algorithms;
+            rustls::crypto::verify_tls13_signature_with_raw_key(message, &spki, dss, algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+            vec![rustls::SignatureScheme::ED25519]
+        }
+
+        fn requires_raw_public_keys(&self) -> bool {
+            true
+        }
+    };
+}
+
 mod client;
 mod identity;
 mod peers;
