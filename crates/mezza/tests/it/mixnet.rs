@@ -1,5 +1,6 @@
 //! The mixnet's servers and their commands.
 
+mod capture;
 mod change;
 mod guardians;
 mod guest;

@@ -23,15 +23,24 @@ pub struct Town {
     pub files: Files,
     /// The port of the entry's metrics.
     pub metrics: u16,
+    /// Where the entry listens.
+    entry: String,
     pub servers: Vec<Program>,
 }
 
 impl Town {
     pub fn start(folder: &Path) -> Self {
+        Self::with(folder, str::to_owned)
+    }
+
+    /// The entry listens where `entry` says, who is told where the config has it.
+    pub fn with(folder: &Path, entry: impl FnOnce(&str) -> String) -> Self {
         let files = Files::load_or_make(&folder.join("mixnet")).unwrap();
-        let metrics = free_port();
-        let servers = SERVERS.iter().map(|name| start(&files, folder, name, metrics)).collect();
-        Self { files, metrics, servers }
+        let (metrics, config) = (free_port(), network::read(&files.config()).unwrap());
+        let entry = entry(&config.config().coordinator.address);
+        let start = |name: &&str| start(&files, folder, name, (&entry, metrics));
+        let servers = SERVERS.iter().map(start).collect();
+        Self { files, metrics, entry, servers }
     }
 
     /// Kills a server and starts it again; when it listens, ms since 1970.
@@ -39,7 +48,7 @@ impl Town {
         let at = SERVERS.iter().position(|server| *server == name).unwrap();
         self.servers[at].stop(Signal::SIGKILL);
         let home = self.servers[at].home.clone();
-        self.servers[at] = start(&self.files, &home, name, self.metrics);
+        self.servers[at] = start(&self.files, &home, name, (&self.entry, self.metrics));
         mezza::node::now().ms()
     }
 
@@ -71,14 +80,14 @@ impl Town {
     }
 }
 
-/// Starts a server and waits until it listens.
-fn start(files: &Files, folder: &Path, name: &str, metrics: u16) -> Program {
+/// Starts a server and waits until it listens; the entry at its address and with its metrics.
+fn start(files: &Files, folder: &Path, name: &str, (entry, metrics): (&str, u16)) -> Program {
     let signed = network::read(&files.config()).unwrap();
     let config = signed.config();
     let (role, address) = match name {
-        "entry" => ("entry", &config.coordinator.address),
-        "bucket" => ("bucket", &config.bucket.address),
-        mix => ("mix", &config.mixes[mix[3..].parse::<usize>().unwrap()].server.address),
+        "entry" => ("entry", entry),
+        "bucket" => ("bucket", config.bucket.address.as_str()),
+        mix => ("mix", config.mixes[mix[3..].parse::<usize>().unwrap()].server.address.as_str()),
     };
     let (cfg, key, buckets) = (files.config(), files.key(name), files.buckets());
     let text = |path: &Path| path.to_str().unwrap().to_owned();
