@@ -6,6 +6,9 @@ use serde::Deserialize;
 /// Values of "Signal with Blake2, Chacha20 and Poly1305".
 const SIGNAL: &str = include_str!("../papers/signal.toml");
 
+/// Values of "Vuvuzela Reproduction", and of SOSP 2015 as context.
+const VUVUZELA: &str = include_str!("../papers/vuvuzela.toml");
+
 /// What rounding to a nanosecond explains.
 const ROUNDING: f64 = 0.51;
 
@@ -67,6 +70,72 @@ pub fn signal() -> Result<Vec<Column>> {
     Ok(toml::from_str::<Paper>(SIGNAL)?.column)
 }
 
+/// One value that the reproduction of Vuvuzela prints.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Value {
+    /// The experiment that shows it: `vuvuzela-breakdown`.
+    pub exp: String,
+    /// What it is.
+    pub name: String,
+    /// How much.
+    #[serde(rename = "value")]
+    pub number: f64,
+    /// Its unit.
+    pub unit: String,
+    /// `printed`, or `context`: of another paper, never in a ratio.
+    pub status: String,
+    /// Where it is printed.
+    pub place: String,
+}
+
+/// A noise level of the SOSP paper: mean and scale of the singles.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Level {
+    /// The mean.
+    pub mu: u32,
+    /// The scale of the Laplace law.
+    pub scale: u32,
+}
+
+/// What is known of both papers.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Vuvuzela {
+    /// All values.
+    pub value: Vec<Value>,
+    /// The noise levels.
+    pub level: Vec<Level>,
+}
+
+impl Vuvuzela {
+    /// The values of that name that an experiment shows, in their order.
+    pub fn of(&self, exp: &str, name: &str) -> Vec<f64> {
+        let these = self.value.iter().filter(|v| v.exp == exp && v.name == name);
+        these.map(|value| value.number).collect()
+    }
+
+    /// What is printed for an experiment, for people.
+    pub fn lines(&self, exp: &str) -> Vec<String> {
+        let line = |value: &Value| {
+            let Value { name, number, unit, status, place, .. } = value;
+            format!("{status}: {name} {number} {unit} ({place})")
+        };
+        self.value.iter().filter(|value| value.exp == exp).map(line).collect()
+    }
+
+    /// The first of them; what is not there is no number.
+    pub fn one(&self, exp: &str, name: &str) -> f64 {
+        self.of(exp, name).first().copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// All values of the reproduction of Vuvuzela.
+///
+/// # Errors
+/// If the file is damaged.
+pub fn vuvuzela() -> Result<Vuvuzela> {
+    Ok(toml::from_str(VUVUZELA)?)
+}
+
 /// In how many of ten pairs the first is less, and how probable that many or more would be if both
 /// were alike (the sign test, one side).
 pub fn sign_test(first: &[f64; 10], second: &[f64; 10]) -> (u32, f64) {
@@ -96,6 +165,23 @@ mod tests {
         // E-G1: what the text gives is the mean of the decryptions.
         let open = columns.iter().find(|c| c.op == "cbc-hmac-open" && c.input == "file").unwrap();
         assert_eq!(open.average.to_bits(), 18_651_238_f64.to_bits());
+    }
+
+    #[test]
+    fn lab_5_the_shares_of_the_reproduction_add_up() {
+        let paper = vuvuzela().unwrap();
+        let share = |name| paper.one("vuvuzela-breakdown", name);
+        let sum = share("network") + share("cryptography");
+        assert_eq!(sum.to_bits(), share("together").to_bits());
+        let levels = paper.of("vuvuzela-scaling", "mu").into_iter().map(|mu| format!("{mu:.0}"));
+        assert_eq!(levels.collect::<Vec<_>>(), ["100", "200", "300"]);
+        assert!(share("nothing of that name").is_nan());
+        // SOSP 2015 speaks of messages of users and noise: 1,000,000 in 37 s alone are fewer.
+        let of = |name| paper.one("sosp15-f9", name);
+        assert!(of("users") / of("latency") < of("throughput"));
+        let is_context = |value: &Value| (value.exp == "sosp15-f9") == (value.status == "context");
+        assert!(paper.value.iter().all(is_context), "LAB-7");
+        assert!(paper.value.iter().all(|v| !v.place.is_empty() && !v.unit.is_empty()));
     }
 
     #[test]

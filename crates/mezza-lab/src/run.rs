@@ -1,6 +1,7 @@
 //! `run WHAT..`: the tables and figures of a paper, measured again here.
 
 mod signal;
+mod vuvuzela;
 
 use std::path::PathBuf;
 
@@ -44,6 +45,11 @@ pub struct Experiment {
     pub seconds: [u32; 3],
     /// Runs it.
     pub run: fn(&mut Bench) -> Result<Report>,
+}
+
+/// All experiments.
+fn all() -> impl Iterator<Item = &'static Experiment> {
+    signal::ALL.iter().chain(vuvuzela::ALL)
 }
 
 /// What came out.
@@ -152,11 +158,11 @@ fn choose(what: &[String]) -> Result<Vec<&'static Experiment>> {
         let paper = experiment.id.split('-').next().unwrap_or_default();
         [experiment.id, paper, "all"].iter().any(|name| name.eq_ignore_ascii_case(word))
     };
-    if let Some(word) = what.iter().find(|word| !signal::ALL.iter().any(|e| named(e, word))) {
+    if let Some(word) = what.iter().find(|word| !all().any(|e| named(e, word))) {
         let text = format!("there is no experiment {word}; `mezza-lab list` shows them");
         bail!(Stop { code: 66, text });
     }
-    Ok(signal::ALL.iter().filter(|e| what.iter().any(|word| named(e, word))).collect())
+    Ok(all().filter(|e| what.iter().any(|word| named(e, word))).collect())
 }
 
 /// The lines of `mezza-lab list` on experiments.
@@ -164,10 +170,10 @@ pub fn list(out: &std::path::Path) -> Vec<String> {
     let line = |e: &Experiment| {
         let [smoke, quick, full] = e.seconds;
         let needs = if e.peers.is_empty() { "nothing".into() } else { e.peers.join(" ") };
-        let head = format!("{:<10} {:<44} {smoke:>3} / {quick} / {full} s", e.id, e.about);
+        let head = format!("{:<18} {:<44} {smoke:>3} / {quick} / {full} s", e.id, e.about);
         format!("{head}   peers: {needs}; {}", raw::state(out, e.id))
     };
-    signal::ALL.iter().map(line).collect()
+    all().map(line).collect()
 }
 
 #[cfg(test)]
@@ -182,7 +188,8 @@ mod tests {
         };
         assert_eq!(chosen(&["signal-T1", "signal-t1"]).unwrap(), 1);
         assert_eq!(chosen(&["signal"]).unwrap(), signal::ALL.len());
-        assert_eq!(chosen(&["all"]).unwrap(), signal::ALL.len());
+        assert_eq!(chosen(&["vuvuzela"]).unwrap(), vuvuzela::ALL.len());
+        assert_eq!(chosen(&["all"]).unwrap(), all().count());
         let error = chosen(&["signal-t9"]).unwrap_err();
         assert_eq!(error.downcast_ref::<Stop>().unwrap().code, 66);
     }

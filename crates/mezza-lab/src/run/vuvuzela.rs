@@ -1,0 +1,48 @@
+//! "Vuvuzela Reproduction": its figures on our mixes, and what noise does against the attack that
+//! it is there for.
+
+mod intersection;
+mod law;
+mod noise;
+mod privacy;
+
+use anyhow::Result;
+
+use super::{Experiment, Report};
+use crate::bench::Bench;
+use crate::clock::Spread;
+use crate::raw::Line;
+
+/// All of them.
+pub const ALL: &[Experiment] = &[
+    Experiment {
+        id: "vuvuzela-noise",
+        about: "counts of conversations, true and with noise",
+        rev: 1,
+        peers: &[],
+        seconds: [3, 5, 20],
+        run: noise::run,
+    },
+    Experiment {
+        id: "vuvuzela-x",
+        about: "privacy over rounds, intersection attack",
+        rev: 1,
+        peers: &[],
+        seconds: [3, 30, 120],
+        run: beside,
+    },
+];
+
+/// What the reproduction did not look at. None of it is a speed: it decides in every profile.
+fn beside(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    privacy::add(bench, &mut report)?;
+    intersection::add(bench, &mut report)?;
+    Ok(report)
+}
+
+/// A calculated or simulated value as a raw line.
+fn note(bench: &mut Bench, who: &str, op: &str, unit: &'static str, value: f64) -> Result<()> {
+    let spread = Spread::single(value);
+    bench.note(&Line { who, op, clock: "count", unit, round: 1, spread, busy: false })
+}

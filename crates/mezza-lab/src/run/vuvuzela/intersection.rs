@@ -1,0 +1,131 @@
+//! The attack that must succeed, at the strength that theory predicts: an active adversary knocks
+//! Alice out for k rounds and asks whether she talks with Bob or idles. It runs everything but one
+//! mix, so that it sees the counts of dead drops but for the noise of that mix.
+
+use anyhow::Result;
+use mezza_mixnet::config::Mode;
+use mezza_mixnet::noise::Law;
+use mezza_mixnet::privacy::normal_tail;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use super::law::Count;
+use super::note;
+use crate::bench::Bench;
+use crate::run::Report;
+use crate::shape::Shape;
+
+/// What Alice's absence does to (singles, pairs): talking leaves Bob alone at their drop, idling
+/// takes a single away.
+const TALKS: [f64; 2] = [1.0, -1.0];
+const IDLES: [f64; 2] = [-1.0, 0.0];
+/// Rounds for which she is knocked out, and trials of a quick run.
+const ROUNDS: [(u32, u32); 3] = [(10, 40_000), (100, 8_000), (1_000, 2_000)];
+/// The scale of the noise in the simulation.
+const SCALE: u32 = 100;
+/// Far enough from 0 that nothing is clamped.
+const MU: u32 = 10_000;
+/// Standard errors of the simulation that it may be off by.
+const ERRORS: f64 = 4.0;
+/// The preset `standard`: sigma, rounds, and the cap that the specification names.
+const STANDARD: (f64, f64, f64) = (6_892.0, 240_000.0, 0.080);
+
+/// `2 Phi(mu_G / 2) - 1`, `mu_G = sqrt(8 k) / sigma`: k rounds, each with a shift of 2 at sigma and
+/// of 1 at sigma / 2.
+fn theory(rounds: f64, scale: f64) -> f64 {
+    1.0 - 2.0 * normal_tail((8.0 * rounds).sqrt() / scale / 2.0)
+}
+
+/// How much better than a coin the best guess is: 0 to 1, and its standard error.
+fn advantage(law: Law, k: u32, trials: u32, seed: u64) -> (f64, f64) {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let counts = [Count::singles(law), Count::pairs(law)];
+    let hits = (0..trials).filter(|trial| {
+        let talks = trial % 2 == 0;
+        let truth = if talks { TALKS } else { IDLES };
+        let ratio: f64 = (0..k).map(|_| round(law, &counts, truth, &mut rng)).sum();
+        (ratio > 0.0) == talks
+    });
+    let (hits, trials) =
+        (f64::from(u32::try_from(hits.count()).unwrap_or(trials)), f64::from(trials));
+    let p = hits / trials;
+    (2.0 * p - 1.0, 2.0 * (p * (1.0 - p) / trials).sqrt())
+}
+
+/// The log-likelihood ratio of talking against idling after one round.
+fn round(law: Law, counts: &[Count; 2], truth: [f64; 2], rng: &mut ChaCha20Rng) -> f64 {
+    let drawn = law.draw_conversation(rng);
+    let drawn = [f64::from(drawn.singles), f64::from(drawn.pairs)];
+    let under = |guess: [f64; 2]| {
+        let off = |i: usize| counts[i].ln(drawn[i] + truth[i] - guess[i]);
+        off(0) + off(1)
+    };
+    under(TALKS) - under(IDLES)
+}
+
+/// Adds what was found.
+///
+/// # Errors
+/// A raw line that cannot be written.
+pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
+    report.say("");
+    report
+        .say("intersection: Alice is knocked out for k rounds; does she talk, or idle? Advantage");
+    report.say(format!(
+        "  {:>7} {:>8} {:>10} {:>16} {:>16}",
+        "k", "noise", "theory", "Gauss", "Laplace"
+    ));
+    let none = Law { mode: Mode::Gauss, mu: MU, scale: 0 };
+    let (found, _) = advantage(none, 1, 1_000, bench.seed);
+    note(bench, "ours:none", "advantage_1", "share", found)?;
+    report.say(format!("  {:>7} {:>8} {:>10.3} {found:>16.3}", 1, "none", 1.0));
+    let holds = found.to_bits() == 1.0_f64.to_bits();
+    report.shapes.push(Shape::is("without noise one round tells all", format!("{found}"), holds));
+    for (k, trials) in ROUNDS {
+        let trials = bench.profile.pick(20_000 / k + 20, trials, 4 * trials);
+        let theory = theory(f64::from(k), f64::from(SCALE));
+        let mut cells = Vec::new();
+        for (mode, who) in [(Mode::Gauss, "Gauss"), (Mode::Paper, "Laplace")] {
+            let law = Law { mode, mu: MU, scale: SCALE };
+            let (found, error) = advantage(law, k, trials, bench.seed ^ u64::from(k));
+            note(bench, &format!("ours:{who}"), &format!("advantage_{k}"), "share", found)?;
+            cells.push(format!("{found:.3} +- {error:.3}"));
+            let claim = format!("{who}, k = {k}: |measured - theory| in standard errors");
+            report.shapes.push(Shape::below(claim, (found - theory).abs() / error, ERRORS));
+        }
+        report.say(format!("  {k:>7} {SCALE:>8} {theory:>10.3} {:>16} {:>16}", cells[0], cells[1]));
+    }
+    let (sigma, k, cap) = STANDARD;
+    let standard = theory(k, sigma);
+    report.say(format!("  {k:>7} {sigma:>8} {standard:>10.3}  the preset `standard`"));
+    let claim = "the preset `standard` after all its rounds, theory";
+    report.shapes.push(Shape::below(claim, standard, cap + 5e-4));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn theory_gives_the_values_of_the_specification() {
+        let of = |k| format!("{:.3}", theory(k, 100.0));
+        assert_eq!([10.0, 100.0, 1_000.0].map(of), ["0.036", "0.112", "0.345"]);
+    }
+
+    #[test]
+    fn noise_of_half_the_scale_is_caught() {
+        let law = Law { mode: Mode::Gauss, mu: MU, scale: 50 };
+        let (found, error) = advantage(law, 50, 1_500, 7);
+        let off = |scale| (found - theory(50.0, scale)).abs() / error;
+        assert!(off(50.0) < ERRORS && off(100.0) > ERRORS, "{found} +- {error}");
+    }
+
+    #[test]
+    fn lab_8_equal_seeds_give_equal_bytes() {
+        let law = Law { mode: Mode::Paper, mu: MU, scale: SCALE };
+        let of = |seed| advantage(law, 10, 200, seed).0.to_bits();
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
+    }
+}

@@ -1,0 +1,165 @@
+//! The plots of the reproduction, true and noisy counts of conversations over rounds, and whether
+//! the samplers draw by their laws.
+
+use anyhow::Result;
+use mezza_mixnet::config::Mode;
+use mezza_mixnet::noise::Law;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use super::law::Count;
+use super::note;
+use crate::bench::Bench;
+use crate::papers;
+use crate::run::Report;
+use crate::shape::Shape;
+
+/// Rounds of the plots.
+const ROUNDS: u32 = 10;
+/// Conversations of others.
+const OTHERS: u32 = 10;
+/// Cells of the chi-square test, each as likely as the others.
+const CELLS: f64 = 64.0;
+/// Standard deviations above its mean that chi-square may be.
+const DEVIATIONS: f64 = 5.0;
+
+/// What is drawn: the law, in words.
+const LAWS: [(Mode, u32, u32, &str); 4] = [
+    (Mode::Paper, 100, 20, "Laplace 100 / 20"),
+    (Mode::Paper, 300_000, 13_800, "Laplace 300,000 / 13,800"),
+    (Mode::Gauss, 100, 20, "Gauss 100 / 20"),
+    (Mode::Gauss, 45_710, 6_892, "Gauss 45,710 / 6,892 (`standard`)"),
+];
+
+/// Runs it.
+///
+/// # Errors
+/// A raw line that cannot be written.
+pub fn run(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report::default();
+    plots(bench, &mut report)?;
+    let draws = bench.profile.pick(6_400, 200_000, 2_000_000);
+    report.say("");
+    report.say(format!("counts against their exact law, {CELLS} cells, {draws} rounds"));
+    for (mode, mu, scale, name) in LAWS {
+        let law = Law { mode, mu, scale };
+        let found = chi_squares(law, draws, bench.seed);
+        for (what, deviation) in [("singles", found[0]), ("pairs", found[1])] {
+            note(bench, &format!("ours:{name}"), &format!("chi2_{what}"), "sd", deviation)?;
+            report.say(format!(
+                "  {name:<34} {what:<8} chi-square {deviation:>6.2} sd above its mean"
+            ));
+            let claim = format!("{name}, {what}: counts follow the exact law, sd");
+            report.shapes.push(Shape::below(claim, deviation, DEVIATIONS));
+        }
+    }
+    Ok(report)
+}
+
+/// Alice and Bob stop in a round; with and without noise of mu 100, as the demonstration there.
+fn plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
+    let paper = papers::vuvuzela()?;
+    paper.lines("vuvuzela-noise").into_iter().for_each(|line| report.say(line));
+    let stop = paper.one("vuvuzela-noise", "round in which two people stop");
+    let mut rng = ChaCha20Rng::seed_from_u64(bench.seed);
+    let laws = [
+        Law { mode: Mode::Paper, mu: 100, scale: 20 },
+        Law { mode: Mode::Gauss, mu: 100, scale: 20 },
+    ];
+    report.say(format!("drops with two accesses; two people stop in round {stop:.0}"));
+    report.say(format!(
+        "  {:>5} {:>6} {:>14} {:>14}",
+        "round", "true", "Laplace 100/20", "Gauss 100/20"
+    ));
+    for round in 1..=ROUNDS {
+        let real = OTHERS + u32::from(f64::from(round) < stop);
+        let noisy = laws.map(|law| real + law.draw_conversation(&mut rng).pairs);
+        report.say(format!("  {round:>5} {real:>6} {:>14} {:>14}", noisy[0], noisy[1]));
+        note(bench, "true", &format!("pairs_{round}"), "drops", real.into())?;
+        for (who, noisy) in [("ours:Laplace", noisy[0]), ("ours:Gauss", noisy[1])] {
+            note(bench, who, &format!("pairs_{round}"), "drops", noisy.into())?;
+        }
+    }
+    Ok(())
+}
+
+/// Chi-square of singles and of pairs, as standard deviations above its mean.
+fn chi_squares(law: Law, draws: u32, seed: u64) -> [f64; 2] {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let mut tests = [Count::singles(law), Count::pairs(law)].map(Test::new);
+    for _ in 0..draws {
+        let counts = law.draw_conversation(&mut rng);
+        tests[0].see(counts.singles);
+        tests[1].see(counts.pairs);
+    }
+    tests.map(|test| test.deviation())
+}
+
+/// Cells of about equal probability, and what fell into them.
+struct Test {
+    /// The first count of each cell but the first.
+    bounds: Vec<u32>,
+    shares: Vec<f64>,
+    seen: Vec<u32>,
+}
+
+impl Test {
+    /// Whole counts: a narrow law has fewer cells than a wide one.
+    fn new(count: Count) -> Self {
+        let (mut bounds, mut shares, mut share) = (Vec::new(), Vec::new(), 0.0);
+        let mut left = 1.0;
+        for (count, p) in (0_u32..).zip(count.probabilities()) {
+            if share >= 1.0 / CELLS && left >= 1.0 / CELLS {
+                bounds.push(count);
+                shares.push(std::mem::take(&mut share));
+            }
+            share += p;
+            left -= p;
+        }
+        // The tail beyond all that was looked at.
+        shares.push(share + left.max(0.0));
+        Self { seen: vec![0; shares.len()], bounds, shares }
+    }
+
+    fn see(&mut self, count: u32) {
+        self.seen[self.bounds.partition_point(|bound| *bound <= count)] += 1;
+    }
+
+    fn deviation(&self) -> f64 {
+        let total: f64 = self.seen.iter().map(|seen| f64::from(*seen)).sum();
+        let part = |(seen, share): (&u32, &f64)| {
+            (f64::from(*seen) - share * total).powi(2) / (share * total)
+        };
+        let sum: f64 = self.seen.iter().zip(&self.shares).map(part).sum();
+        let free = self.seen.iter().map(|_| 1.0).sum::<f64>() - 1.0;
+        (sum - free) / (2.0 * free).sqrt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_scale_is_caught() {
+        for mode in [Mode::Gauss, Mode::Paper] {
+            let law = Law { mode, mu: 400, scale: 40 };
+            assert!(chi_squares(law, 4_000, 1).iter().all(|sd| *sd < DEVIATIONS));
+            let mut test = Test::new(Count::singles(law));
+            let mut rng = ChaCha20Rng::seed_from_u64(1);
+            let wider = Law { scale: 50, ..law };
+            (0..4_000).for_each(|_| test.see(wider.draw_conversation(&mut rng).singles));
+            assert!(test.deviation() > DEVIATIONS, "{mode:?}: {}", test.deviation());
+        }
+    }
+
+    #[test]
+    fn cells_hold_everything_once() {
+        for (mode, mu, scale, name) in LAWS {
+            let test = Test::new(Count::pairs(Law { mode, mu, scale }));
+            let sum: f64 = test.shares.iter().sum();
+            assert!((sum - 1.0).abs() < 1e-9, "{name}: {sum}");
+            assert!((10..=64).contains(&test.shares.len()), "{name}: {}", test.shares.len());
+        }
+    }
+}
