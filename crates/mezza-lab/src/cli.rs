@@ -88,6 +88,8 @@ pub enum Part {
     Node,
     /// Sessions between two devices
     Ratchet,
+    /// Mixes, entry and their clients
+    Mixnet,
 }
 
 impl Part {
@@ -96,6 +98,7 @@ impl Part {
         match self {
             Self::Node => "node",
             Self::Ratchet => "ratchet",
+            Self::Mixnet => "mixnet",
         }
     }
 }
@@ -156,7 +159,7 @@ pub fn main() -> ExitCode {
 /// What can be run.
 fn list(out: Option<PathBuf>) -> Result<()> {
     let out = place::out(out);
-    let parts = [Part::Node, Part::Ratchet];
+    let parts = [Part::Node, Part::Ratchet, Part::Mixnet];
     let goals = parts.into_iter().flat_map(|part| goals::list(part, &out));
     run::list(&out).into_iter().chain(goals).try_for_each(|line| say(&line))
 }

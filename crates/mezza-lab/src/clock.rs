@@ -187,6 +187,16 @@ pub fn counted<T: Copy>(rounds: &[Round<T>]) -> Vec<T> {
     if quiet.is_empty() { rounds.iter().map(|round| round.value).collect() } else { quiet }
 }
 
+/// What decides: the median of the quiet rounds; if more than a third were busy the least of all,
+/// which other programs disturb least.
+pub fn settled(rounds: &[Round<f64>]) -> f64 {
+    let busy = rounds.iter().filter(|round| round.busy).count();
+    if 3 * busy > rounds.len() {
+        return rounds.iter().map(|round| round.value).fold(f64::INFINITY, f64::min);
+    }
+    median(&counted(rounds))
+}
+
 /// How busy the rounds of a row were, for people; nothing if they were not.
 pub fn busy_words<T>(rounds: &[Round<T>]) -> Option<String> {
     let busy = rounds.iter().filter(|round| round.busy).count();
@@ -248,6 +258,12 @@ mod tests {
         assert_eq!(counted(&rounds), [1, 2]);
         assert_eq!(busy_words(&rounds).as_deref(), Some("busy machine: 2 of 4 rounds disturbed"));
         assert_eq!(counted(&[round(9, true)]), [9]);
+        let costs = |busy: [bool; 3]| {
+            let rounds = [3.0, 1.0, 2.0].into_iter().zip(busy);
+            settled(&rounds.map(|(value, busy)| Round { value, busy }).collect::<Vec<_>>())
+        };
+        let costs = [[false; 3], [false, true, false], [true, true, false]].map(costs);
+        assert_eq!(costs.map(|cost| cost.to_string()), ["2", "2", "1"]);
         assert_eq!(busy_words(&[round(1, false)]), None);
         // A watch that finds every loop off repeats three times and tells of each.
         let mut watch = Watch { steps: 50_000, repeats: REPEATS, seen_ns: vec![1.0; 99] };

@@ -1,5 +1,6 @@
 //! `goals PART`: the target rows of a design document, each beside its limit in one run.
 
+pub mod mixnet;
 pub mod node;
 pub mod ratchet;
 
@@ -38,6 +39,7 @@ impl Part {
         match self {
             Self::Node => node::ALL,
             Self::Ratchet => ratchet::ALL,
+            Self::Mixnet => mixnet::ALL,
         }
     }
 
@@ -46,6 +48,7 @@ impl Part {
         match self {
             Self::Node => ("node-goals", 1),
             Self::Ratchet => ("ratchet-goals", 1),
+            Self::Mixnet => ("mixnet-goals", 1),
         }
     }
 
@@ -54,6 +57,7 @@ impl Part {
         match self {
             Self::Node => &[],
             Self::Ratchet => ratchet::PEERS,
+            Self::Mixnet => mixnet::PEERS,
         }
     }
 }
@@ -187,6 +191,7 @@ mod tests {
         };
         assert_eq!(ids(Part::Node), ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8"]);
         assert_eq!(ids(Part::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
+        assert_eq!(ids(Part::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod bench;
 mod cli;
 mod clock;
 mod doctor;
+mod fit;
 mod goals;
 mod machine;
 mod ours;

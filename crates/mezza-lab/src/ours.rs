@@ -10,6 +10,7 @@
 mod aws_lc;
 pub mod bare;
 pub mod device;
+pub mod mixes;
 mod primitive;
 mod rustcrypto;
 pub mod talk;

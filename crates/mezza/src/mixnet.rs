@@ -15,8 +15,10 @@
 //! | [`network`], [`written`] | the config of a network as a file, and as people write it |
 //! | [`figures`] | what a config costs its clients and promises them |
 //! | [`metrics`], [`process`] | counts for operators; what a server asks of the system |
+//! | [`busy`] | CPU time by phase, for who measures |
 
 pub mod bucket;
+pub mod busy;
 pub mod client;
 pub mod demo;
 pub mod entry;

@@ -1,10 +1,12 @@
 //! "Vuvuzela Reproduction": its figures on our mixes, and what noise does against the attack that
 //! it is there for.
 
+mod breakdown;
 mod intersection;
 mod law;
 mod noise;
 mod privacy;
+mod scaling;
 
 use anyhow::Result;
 
@@ -15,6 +17,22 @@ use crate::raw::Line;
 
 /// All of them.
 pub const ALL: &[Experiment] = &[
+    Experiment {
+        id: "vuvuzela-scaling",
+        about: "latency against users and noise",
+        rev: 1,
+        peers: &[],
+        seconds: [8, 120, 1_200],
+        run: scaling::run,
+    },
+    Experiment {
+        id: "vuvuzela-breakdown",
+        about: "where the time of a round goes",
+        rev: 1,
+        peers: &[],
+        seconds: [2, 10, 60],
+        run: breakdown::run,
+    },
     Experiment {
         id: "vuvuzela-noise",
         about: "counts of conversations, true and with noise",

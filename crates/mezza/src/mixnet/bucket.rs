@@ -89,11 +89,11 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         shelves,
         upload: None,
         links: Table::default(),
-        metrics: counts,
+        metrics: Arc::clone(&counts),
     };
     let learn = server::learn(&events, Event::Config);
     let task = tokio::spawn(run(store, events, queue, stop));
-    Ok(Running { address, key: public, learn, task })
+    Ok(Running { address, key: public, learn, metrics: counts, task })
 }
 
 async fn run(

@@ -114,10 +114,11 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         ticked: Instant::now(),
         once,
         returned: false,
-        metrics: counts,
+        metrics: Arc::clone(&counts),
     };
     let learn = server::learn(&events, Event::Config);
-    Ok(Running { address, key: public, learn, task: tokio::spawn(shell.run(queue, stop)) })
+    let task = tokio::spawn(shell.run(queue, stop));
+    Ok(Running { address, key: public, learn, metrics: counts, task })
 }
 
 /// Dials every mix, the first one twice, and the bucket store.

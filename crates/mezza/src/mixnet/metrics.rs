@@ -10,6 +10,8 @@ use axum::Router;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
+use super::busy::Busy;
+
 /// The port of the first mix; the others follow.
 pub const MIX_PORT: u16 = 7_110;
 /// The port of the entry.
@@ -51,24 +53,28 @@ impl Count {
     ];
 }
 
-/// The counts of one server.
+/// The counts of one server, and what it spends its time on, which is not served.
 #[derive(Debug, Default)]
-pub struct Metrics([AtomicU64; Count::ALL.len()]);
+pub struct Metrics {
+    counts: [AtomicU64; Count::ALL.len()],
+    /// CPU time by phase.
+    pub busy: Busy,
+}
 
 impl Metrics {
     /// One more.
     pub fn count(&self, what: Count) {
-        self.0[what as usize].fetch_add(1, Ordering::Relaxed);
+        self.counts[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// So many now.
     pub fn set(&self, what: Count, number: usize) {
-        self.0[what as usize].store(number as u64, Ordering::Relaxed);
+        self.counts[what as usize].store(number as u64, Ordering::Relaxed);
     }
 
     /// How many.
     pub fn of(&self, what: Count) -> u64 {
-        self.0[what as usize].load(Ordering::Relaxed)
+        self.counts[what as usize].load(Ordering::Relaxed)
     }
 
     /// All of them as text.

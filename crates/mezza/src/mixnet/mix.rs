@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mezza_core::Machine as _;
+use mezza_lanes::Kernel;
 use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Config, SignedConfig};
 use mezza_mixnet::job::Job;
@@ -21,6 +22,7 @@ use mezza_mixnet::wire::{Body, Frame};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
+use super::busy::Phase;
 use super::kernel::kernel;
 use super::key::Key;
 use super::link::{self, Change, News, Table};
@@ -97,11 +99,24 @@ fn check_noise(config: &Config, floor: &Floor) -> Result<(), Fault> {
     ))
 }
 
-/// Starts a mix. It runs until `stop` turns true; then its rounds are ended and wiped.
+/// Starts a mix on the fastest kernel. It runs until `stop` turns true; then its rounds are ended and
+/// wiped.
 ///
 /// # Errors
 /// A key that is no mix of the config, noise below the floor, an address that cannot be had.
 pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Running, Fault> {
+    start_with(options, kernel(), stop).await
+}
+
+/// [`start`] on a kernel of choice.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_with(
+    options: Options,
+    kernel: &'static dyn Kernel,
+    stop: watch::Receiver<bool>,
+) -> Result<Running, Fault> {
     let Options { network, key, listen, floor, threads, signed, metrics: port } = options;
     let public = key.public();
     let (config, at) = place(&network, &public)?;
@@ -112,8 +127,8 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
     let counts = Arc::new(Metrics::default());
     metrics::serve(Arc::clone(&counts), port.unwrap_or(metrics::MIX_PORT + at as u16)).await;
 
-    let (kernel, report) = (kernel(), events.clone());
-    let pool = Pool::start(threads, kernel, move |outcome| {
+    let report = events.clone();
+    let pool = Pool::start(threads, kernel, Arc::clone(&counts), move |outcome| {
         // The threads of the pool know no runtime; whoever is gone needs no result.
         let _ = report.blocking_send(Event::Job(outcome));
     })?;
@@ -133,10 +148,12 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         pool,
         signed,
         live: BTreeSet::new(),
-        metrics: counts,
+        metrics: Arc::clone(&counts),
     };
     let learn = server::learn(&events, Event::Config);
-    Ok(Running { address, key: public, learn, task: tokio::spawn(shell.run(queue, stop)) })
+    let metrics = Arc::clone(&counts);
+    let task = async move { counts.busy.task(Phase::Machine, shell.run(queue, stop)).await };
+    Ok(Running { address, key: public, learn, metrics, task: tokio::spawn(task) })
 }
 
 /// Takes in coordinator and predecessor, dials what comes behind.

@@ -16,6 +16,8 @@ use mezza_mixnet::RoundId;
 use mezza_mixnet::job::{Done, Job, Urgency};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use super::busy::Phase;
+use super::metrics::Metrics;
 use crate::exit::Fault;
 
 /// Jobs that may wait at a time: four rounds of the most users that a config may have.
@@ -41,6 +43,7 @@ pub struct Pool {
 
 struct Desk {
     kernel: &'static dyn Kernel,
+    metrics: Arc<Metrics>,
     waiting: Mutex<Waiting>,
     report: Report,
 }
@@ -52,13 +55,14 @@ struct Waiting {
 }
 
 impl Pool {
-    /// Starts the threads. `report` is called on them and may wait.
+    /// Starts the threads. `report` is called on them and may wait; `metrics` learn what jobs cost.
     ///
     /// # Errors
     /// If the system refuses a thread.
     pub fn start(
         threads: usize,
         kernel: &'static dyn Kernel,
+        metrics: Arc<Metrics>,
         report: impl Fn(Outcome) + Send + Sync + 'static,
     ) -> Result<Self, Fault> {
         let threads = ThreadPoolBuilder::new()
@@ -68,7 +72,7 @@ impl Pool {
             .panic_handler(|_| tracing::error!("a job panicked; its round is lost"))
             .build()
             .map_err(|_| Fault::bug("the system refuses threads"))?;
-        let desk = Desk { kernel, waiting: Mutex::default(), report: Box::new(report) };
+        let desk = Desk { kernel, metrics, waiting: Mutex::default(), report: Box::new(report) };
         Ok(Self { threads, desk: Arc::new(desk) })
     }
 
@@ -114,7 +118,7 @@ impl Desk {
         drop(waiting);
         let Some(job) = next else { return };
         let guard = Guard { desk: self, id: Some(job.id()) };
-        let done = job.run(self.kernel);
+        let done = self.metrics.busy.run(Phase::of(&job), || job.run(self.kernel));
         guard.end(Outcome::Done(job, done));
     }
 }

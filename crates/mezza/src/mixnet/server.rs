@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::busy::Phase;
 use super::link::{self, News, SERVER_FRAMES_MAX, Size, carry};
 use super::metrics::Metrics;
 use crate::exit::{Exit, Fault};
@@ -47,6 +48,8 @@ pub struct Running {
     pub key: PublicKey,
     /// Tells it of a later config; links stay those of the config that it began with.
     pub learn: Learn,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
     /// The task that owns its machine.
     pub task: JoinHandle<Result<Exit, Fault>>,
 }
@@ -169,7 +172,8 @@ pub async fn take_in<P, E>(
             tracing::info!(?peer, "a link is up");
             let size = if protocol == link::CONTROL { Size::Short } else { Size::Long };
             let frame = |frame| event(peer, link, News::Frame(frame));
-            let end = carry(stream, size, parcels, &events, frame).await;
+            let carried = carry(stream, size, parcels, &events, frame);
+            let end = metrics.busy.task(Phase::Link, carried).await;
             end.tell(&format!("{peer:?}"), &metrics);
             let _ = events.send(event(peer, link, News::Down)).await;
         });

@@ -14,6 +14,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::{News, SERVER_FRAMES_MAX, Size, carry};
+use crate::mixnet::busy::Phase;
 use crate::mixnet::metrics::Metrics;
 use crate::tls::{Identity, Pin, link_client_config};
 
@@ -100,7 +101,8 @@ pub async fn keep<E: Send>(
                 tracing::info!(peer = target.name, "a link is up");
                 let size = size_of(target.protocol);
                 let frame = |frame| event(link, News::Frame(frame));
-                let end = carry(stream, size, parcels, &events, frame).await;
+                let carried = carry(stream, size, parcels, &events, frame);
+                let end = metrics.busy.task(Phase::Link, carried).await;
                 end.tell(&target.name, &metrics);
                 away = Some(Instant::now());
                 if events.send(event(link, News::Down)).await.is_err() {

@@ -77,7 +77,8 @@ fn matching() -> Job {
 
 fn pool() -> (Pool, Receiver<Outcome>) {
     let (told, outcomes) = channel();
-    let pool = Pool::start(1, &Watching, move |outcome| told.send(outcome).unwrap()).unwrap();
+    let report = move |outcome| told.send(outcome).unwrap();
+    let pool = Pool::start(1, &Watching, Arc::default(), report).unwrap();
     (pool, outcomes)
 }
 

@@ -1,0 +1,85 @@
+//! T6: thousands of real TLS clients: what each costs the entry, and the load that simulates them.
+
+use anyhow::{Context as _, Result};
+use mezza_lanes::ifma;
+use mezza_mixnet::config::Mode;
+use mezza_mixnet::noise::Law;
+
+use crate::bench::Bench;
+use crate::clock::Spread;
+use crate::ours::mixes::{Town, told};
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// Most memory of a client on each side, KiB.
+const KIB_MAX: f64 = 16.0;
+/// Onions that one core makes with vectors.
+const ONIONS_PER_S_MIN: f64 = 100_000.0;
+/// Users of the goal.
+const USERS: u32 = 10_000;
+/// Users whose load is taken for one without users.
+const FEW: u32 = 10;
+
+/// A small load, then a large one, each for some rounds.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let users = bench.profile.pick(100, 2_000, USERS);
+    let times = bench.profile.pick(
+        [1_000, 200, 400, 400, 5_000],
+        [5_000, 1_000, 3_000, 2_000, 20_000],
+        [10_000, 2_000, 6_000, 4_000, 30_000],
+    );
+    let law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
+    let town = Town::start(bench.folder.path(), users + FEW, law, times)?;
+    let (few, _) = load(&town, FEW, 1)?;
+    let before = town.entry().resident_bytes()?;
+    let (many, sum) = load(&town, users, bench.profile.pick(1, 3, 5))?;
+    let entry = (many[1] - before) / f64::from(users) / 1_024.0;
+    let clients = (many[0] - few[0]) / f64::from(users - FEW) / 1_024.0;
+    let threads = sum["threads"].as_f64().context("no threads")?;
+    let onions = sum["onions_per_s"].as_f64().context("no rate")? / threads;
+    for (op, unit, value) in [
+        ("entry_per_client", "KiB", entry),
+        ("load_per_client", "KiB", clients),
+        ("onions_per_core", "per_s", onions),
+    ] {
+        let (who, clock, spread) = ("ours", "count", Spread::single(value));
+        bench.note(&Line { who, op, clock, unit, round: 1, spread, busy: false })?;
+    }
+    let count = |name: &str| sum[name].as_u64().unwrap_or_default();
+    let words = format!(
+        "{users} clients{}, {} rounds: {} replies right, {} wrong, {} missed",
+        if users == USERS { "" } else { " instead of 10,000; use `--profile full`" },
+        count("rounds"),
+        count("right"),
+        count("wrong"),
+        count("missed")
+    );
+    let row =
+        |goal, kib| Row::must("T6", goal, Figure::at_most(kib, KIB_MAX, "KiB")).with(words.clone());
+    let rate = Figure::at_least(onions, ONIONS_PER_S_MIN, "/s");
+    let goal = "onions of the load by core";
+    let made = if ifma().is_some() {
+        Row::must("T6", goal, rate)
+    } else {
+        let fallback = format!("fallback {}: {onions:.0} onions/s by core", sum["kernel"]);
+        Row::not_here("T6", goal, "avx512ifma missing").with(fallback)
+    };
+    Ok(vec![
+        row("entry, memory of a client", entry),
+        row("load, memory of a client", clients),
+        made,
+    ])
+}
+
+/// Memory of the load and of the entry at its most, and what the load said at its end.
+fn load(town: &Town, users: u32, rounds: u32) -> Result<([f64; 2], serde_json::Value)> {
+    let mut load = town.load(users, rounds)?;
+    let mut most = [0.0_f64; 2];
+    let sum = load.until("the end of a load", |load| {
+        // Gone once its last line is there.
+        let now = [load.resident_bytes(), town.entry().resident_bytes()];
+        most.iter_mut().zip(now).for_each(|(most, now)| *most = most.max(now.unwrap_or(0.0)));
+        told(load, "load").pop()
+    })?;
+    Ok((most, sum))
+}

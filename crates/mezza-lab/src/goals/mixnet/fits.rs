@@ -1,0 +1,79 @@
+//! T4: latency grows with users and with noise as a line does.
+
+use anyhow::Result;
+
+use crate::bench::Bench;
+use crate::ours::mixes::{Point, Series, over_noise, over_users};
+use crate::row::{Figure, Row};
+
+/// The goals.
+const LATENCY_R2: f64 = 0.995;
+const CPU_R2: f64 = 0.98;
+
+/// Users, noise, and users as few as in the reproduction.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let users: [u32; 6] = bench.profile.pick(
+        [10, 20, 30, 40, 50, 60],
+        [500, 1_000, 1_500, 2_000, 2_500, 3_000],
+        [2_000, 5_000, 8_000, 12_000, 16_000, 20_000],
+    );
+    let noise: [u32; 6] = bench.profile.pick(
+        [4, 8, 12, 16, 20, 24],
+        [200, 400, 600, 800, 1_000, 1_200],
+        [1_000, 2_000, 4_000, 6_000, 8_000, 10_000],
+    );
+    let rounds = bench.profile.pick(1, 5, 7);
+    let (mu, some) = (noise[0], users[1]);
+    let points = users.map(|users| Point { mu, users });
+    let by_users = Series::measure(bench, &points, rounds)?;
+    let points = noise.map(|mu| Point { mu, users: some });
+    let by_noise = Series::measure(bench, &points, rounds)?;
+    let row = |goal: &str, series: &Series, fit: fn(&[(Point, f64)]) -> crate::fit::Fit| {
+        let (wall, cpu) = (fit(&series.latency()), fit(&series.cpu()));
+        let words = format!(
+            "{:.2} ms + {:.1} us each; CPU time {:.1} us each, R^2 {:.4}; {}",
+            wall.coefficients[0] / 1e6,
+            wall.coefficients[1] / 1e3,
+            cpu.coefficients[1] / 1e3,
+            cpu.r2,
+            series.quiet()
+        );
+        Row::must("T4", goal, percent(wall.r2, LATENCY_R2)).with(words)
+    };
+    Ok(vec![
+        row(
+            &format!("latency of {} .. {} users, mu {mu}", users[0], users[5]),
+            &by_users,
+            over_users,
+        ),
+        row(&format!("latency at mu {} .. {}, {some} users", mu, noise[5]), &by_noise, over_noise),
+        few(bench)?,
+    ])
+}
+
+/// An R^2 in per cent: its last digits count.
+fn percent(r2: f64, least: f64) -> Figure {
+    Figure::at_least(100.0 * r2, 100.0 * least, "% R^2")
+}
+
+/// As few users as in the reproduction: CPU time, because a round is over before a clock notices.
+fn few(bench: &mut Bench) -> Result<Row> {
+    let levels = bench.profile.pick([10, 20, 30], [100, 200, 300], [100, 200, 300]);
+    let users = [10, 80, 160, 240, 320, 400].map(|n| bench.profile.pick(n / 10 + 1, n, n));
+    let rounds = bench.profile.pick(2, 30, 30);
+    let points: Vec<Point> =
+        levels.iter().flat_map(|mu| users.map(|users| Point { mu: *mu, users })).collect();
+    let series = Series::measure(bench, &points, rounds)?;
+    let cpu = series.cpu();
+    let fits = levels.map(|mu| {
+        over_users(&cpu.iter().copied().filter(|(point, _)| point.mu == mu).collect::<Vec<_>>())
+    });
+    let least = fits.iter().map(|fit| fit.r2).fold(f64::INFINITY, f64::min);
+    let each = levels.iter().zip(&fits).map(|(mu, fit)| {
+        format!("mu {mu}: {:.1} us of CPU a user, R^2 {:.4}", fit.coefficients[1] / 1e3, fit.r2)
+    });
+    let words = each.collect::<Vec<_>>().join("; ");
+    let goal = format!("CPU time of {} .. {} users, the worst of three mu", users[0], users[5]);
+    let row = Row::must("T4", &goal, percent(least, CPU_R2));
+    Ok(row.with(format!("medians; {words}")).with(series.quiet()))
+}

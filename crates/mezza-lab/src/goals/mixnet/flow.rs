@@ -1,0 +1,299 @@
+//! T1, T2, T3 and T7: how many messages three mixes carry over TLS on loopback, the onions made
+//! before; beside the Go floor and beside the ladders that the cores could do.
+
+use anyhow::Result;
+use mezza::mixnet::kernel::aws_lc;
+use mezza_lanes::{Kernel, Scalar, ifma, portable};
+use mezza_mixnet::config::Mode;
+use mezza_mixnet::noise::Law;
+
+use crate::bench::Bench;
+use crate::clock::{Round, Spread, busy_words, cost_ns, ns, settled};
+use crate::machine;
+use crate::ours::mixes::{Desk, Setup};
+use crate::peer::{self, Peer};
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// What a CPU lacks that cannot measure rows of vectors.
+const NO_IFMA: &str = "avx512ifma missing";
+/// The Go floor's share that ours must reach without vectors.
+const AWS_LC_MIN: f64 = 1.25;
+const PORTABLE_MIN: f64 = 0.65;
+/// Bytes of a cell, which the floor seals.
+const CELL: usize = 256;
+/// The preset `standard`, and the users that it is compared at.
+const STANDARD: (u32, u32, u32) = (45_710, 6_892, 1_000_000);
+/// Noise of the paper's accounting for the same promise (E-V3).
+const PAPER_MU: f64 = 289_964.0;
+/// Points of a ladder's measurement.
+const LADDERS: usize = 256;
+
+/// Who is measured, at what.
+struct Contestant {
+    who: &'static str,
+    desk: Desk,
+    users: u32,
+    /// Wall and CPU nanoseconds of each round, those of our own ends of the links, and the wall time
+    /// in which its onions were made.
+    rounds: Vec<Round<[f64; 4]>>,
+}
+
+impl Contestant {
+    fn start(bench: &Bench, who: &'static str, kernel: Fast, law: Law, users: u32) -> Result<Self> {
+        let setup = Setup { mixes: 3, users_max: users, law, kernel, seed: bench.seed };
+        let mut desk = Desk::start(bench.folder.path(), setup)?;
+        desk.round(users)?;
+        Ok(Self { who, desk, users, rounds: Vec::new() })
+    }
+
+    fn cost(&self, at: usize) -> f64 {
+        let one = |round: &Round<[f64; 4]>| Round { value: round.value[at], busy: round.busy };
+        settled(&self.rounds.iter().map(one).collect::<Vec<_>>())
+    }
+
+    /// Users by second.
+    fn per_s(&self) -> f64 {
+        f64::from(self.users) * 1e9 / self.cost(0)
+    }
+
+    /// CPU nanoseconds by user.
+    fn cpu(&self) -> f64 {
+        self.cost(1) / f64::from(self.users)
+    }
+
+    fn words(&self) -> String {
+        format!(
+            "{}: {:.0} messages/s of {} in a round, {:.1} us of CPU each, {:.1} % of it the entry's \
+             links; onions made before in {:.1} us each",
+            self.who,
+            self.per_s(),
+            self.users,
+            self.cpu() / 1e3,
+            100.0 * self.cost(2) / self.cost(1),
+            self.cost(3) / 1e3 / f64::from(self.users)
+        )
+    }
+}
+
+type Fast = &'static dyn Kernel;
+
+/// The Go floor: nanoseconds by message, wall and CPU, of each round.
+struct Floor {
+    peer: Peer,
+    rounds: Vec<Round<[f64; 2]>>,
+}
+
+impl Floor {
+    fn cost(&self, at: usize) -> f64 {
+        let one = |round: &Round<[f64; 2]>| Round { value: round.value[at], busy: round.busy };
+        settled(&self.rounds.iter().map(one).collect::<Vec<_>>())
+    }
+
+    fn per_s(&self) -> f64 {
+        1e9 / self.cost(0)
+    }
+}
+
+/// Everything in turn.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let fast = ifma();
+    let kernel = fast.unwrap_or_else(aws_lc);
+    let none = Law { mode: Mode::Paper, mu: 0, scale: 0 };
+    let users = bench.profile.pick(64, 4_096, 20_000);
+    let (crowd, part) = match fast {
+        Some(_) => bench.profile.pick((1_000, 100), (20_000, 10), (200_000, 1)),
+        None => bench.profile.pick((100, 1_000), (4_000, 100), (20_000, 20)),
+    };
+    let noise = |part: u32| {
+        let even = |n: u32| (n / part).div_ceil(2) * 2;
+        Law { mode: Mode::Gauss, mu: even(STANDARD.0), scale: even(STANDARD.1) }
+    };
+    let mut all = vec![
+        Contestant::start(bench, kernel.name(), kernel, none, users)?,
+        Contestant::start(bench, "portable", portable(), none, users)?,
+        Contestant::start(bench, "1 M users, scaled", kernel, noise(STANDARD.2 / crowd), crowd)?,
+        Contestant::start(bench, "noise alone, scaled", kernel, noise(part), 0)?,
+    ];
+    if fast.is_some() {
+        all.push(Contestant::start(bench, "aws-lc", aws_lc(), none, users)?);
+    }
+    let found = peer::find("gofloor", &[])?;
+    let (mut floor, absent) = match found {
+        Ok(peer) => (Some(Floor { peer, rounds: Vec::new() }), String::new()),
+        Err(reason) => (None, reason),
+    };
+    for _ in 0..bench.profile.pick(1, 5, 11) {
+        one_round(bench, &mut all, floor.as_mut(), users)?;
+    }
+    note(bench, &all, floor.as_ref())?;
+    let floor: Result<&Floor, &String> = floor.as_ref().ok_or(&absent);
+    let mut rows = with_vectors(fast.is_some(), &all, floor, part);
+    rows.extend(without(all.last().filter(|_| fast.is_some()).unwrap_or(&all[0]), &all[1], floor));
+    all.into_iter().try_for_each(|contestant| contestant.desk.stop())?;
+    Ok(rows)
+}
+
+fn one_round(
+    bench: &mut Bench,
+    all: &mut [Contestant],
+    mut floor: Option<&mut Floor>,
+    users: u32,
+) -> Result<()> {
+    let work = || {
+        let mut ours = Vec::new();
+        for Contestant { desk, users, .. } in all.iter_mut() {
+            let outcome = desk.round(*users)?;
+            ours.push([outcome.wall, outcome.cpu, outcome.own, outcome.making].map(ns));
+        }
+        let mut theirs = None;
+        if let Some(Floor { peer, .. }) = floor.as_deref_mut() {
+            let mut rate = |op| peer.rate(op, CELL, users as usize).map(|rate| rate.median);
+            theirs = Some([rate("floor")?, rate("floor-cpu")?]);
+        }
+        Ok((ours, theirs))
+    };
+    let told = bench.watch.rounds(work, |_| ())?;
+    if told.len() > 1 && told.iter().all(|round| round.busy) {
+        bench.watch.give_up();
+    }
+    for Round { value: (ours, theirs), busy } in told {
+        for (contestant, value) in all.iter_mut().zip(ours) {
+            contestant.rounds.push(Round { value, busy });
+        }
+        if let Some((floor, value)) = floor.as_deref_mut().zip(theirs) {
+            floor.rounds.push(Round { value, busy });
+        }
+    }
+    Ok(())
+}
+
+/// T1, T2, T3; without vectors what the fallback does stands below.
+fn with_vectors(
+    is_fast: bool,
+    all: &[Contestant],
+    floor: Result<&Floor, &String>,
+    part: u32,
+) -> Vec<Row> {
+    let (none, crowd, noise) = (&all[0], &all[2], &all[3]);
+    let limit = ladders_per_s(if is_fast { ifma() } else { None }.unwrap_or_else(aws_lc)) / 3.0;
+    let share = none.per_s() / limit;
+    let whole_s = noise.cost(0) * f64::from(part) / 1e9;
+    // Each of two mixes adds 2 mu messages; the next ones take 6 mu layers off: 2 mu messages.
+    let go_s = floor.map(|floor| 2.0 * PAPER_MU * floor.cost(0) / 1e9);
+    let goals = [
+        ("T1", "mu 0, onions made before", Figure::at_least(none.per_s(), 1e5, "/s")),
+        ("T1", "mu 0 / ladders that the cores could do", Figure::at_least(share, 0.6, "x")),
+        ("T2", "1 M users at (ln 2, 1e-4, 240,000), scaled", {
+            Figure::at_least(crowd.per_s(), 8e4, "/s")
+        }),
+        ("T3", "noise alone at (ln 2, 1e-4, 240,000)", Figure::at_most(whole_s, 2.0, "s")),
+    ];
+    let words = [
+        format!("{}; {}", none.words(), quiet(none)),
+        format!("{:.0} messages/s would be {:.0} ladders/s on all cores", limit, 3.0 * limit),
+        crowd.words(),
+        format!("measured at 1/{part} of that noise: {:.3} s", noise.cost(0) / 1e9),
+    ];
+    let row = |((id, goal, figure), words): ((_, &str, Figure), String)| {
+        here(is_fast, id, goal, figure).with(words)
+    };
+    let mut rows: Vec<Row> = goals.into_iter().zip(words).map(row).collect();
+    let beside = [
+        ("T1", "mu 0 / Go floor", floor.map(|floor| none.per_s() / floor.per_s()), 5.5),
+        ("T3", "noise alone / Go at equal privacy", go_s.map(|go_s| go_s / whole_s), 60.0),
+    ];
+    rows.extend(beside.map(|(id, goal, ratio, least)| match ratio {
+        Err(reason) if is_fast => Row::no_peer(id, goal, reason.clone()),
+        ratio => here(is_fast, id, goal, Figure::at_least(ratio.unwrap_or(f64::NAN), least, "x")),
+    }));
+    rows
+}
+
+/// A row of vectors: measured where they are, else excused with the fallback's figure.
+fn here(is_fast: bool, id: &'static str, goal: &str, figure: Figure) -> Row {
+    if is_fast {
+        return Row::must(id, goal, figure);
+    }
+    let Figure { measured, limit, unit, .. } = figure;
+    let limit = limit.unwrap_or(f64::NAN);
+    let fallback = format!("fallback aws-lc: {measured:.2} {unit}, goal with IFMA {limit} {unit}");
+    Row::not_here(id, goal, NO_IFMA).with(fallback)
+}
+
+/// T7: the kernels that every CPU has, beside the Go floor.
+fn without(aws: &Contestant, portable: &Contestant, floor: Result<&Floor, &String>) -> Vec<Row> {
+    let row = |(goal, ours, least): (&str, &Contestant, f64)| match floor {
+        Err(reason) => Row::no_peer("T7", goal, reason.clone()).with(ours.words()),
+        Ok(floor) => {
+            let figure = Figure::at_least(ours.per_s() / floor.per_s(), least, "x");
+            Row::must("T7", goal, figure).with(format!("{}; {}", ours.words(), quiet(ours))).with(
+                format!(
+                    "Go floor {:.0} messages/s, {:.1} us of CPU each; ratio of CPU times {:.2}",
+                    floor.per_s(),
+                    floor.cost(1) / 1e3,
+                    floor.cost(1) / ours.cpu()
+                ),
+            )
+        }
+    };
+    [
+        ("aws-lc kernel / Go floor, messages/s", aws, AWS_LC_MIN),
+        ("portable kernel / Go floor, messages/s", portable, PORTABLE_MIN),
+    ]
+    .map(row)
+    .into()
+}
+
+fn quiet(contestant: &Contestant) -> String {
+    let words = busy_words(&contestant.rounds).unwrap_or_else(|| "not busy".into());
+    format!("{} rounds, {words}", contestant.rounds.len())
+}
+
+/// Ladders of one scalar that all cores together could do in a second.
+fn ladders_per_s(kernel: Fast) -> f64 {
+    let (scalar, points) = (Scalar::copy_from(&[7; 32]), vec![[9; 32]; LADDERS]);
+    let mut out = points.clone();
+    let mut batch = || {
+        cost_ns(|| kernel.x25519_shared(&scalar, &points, &mut out)).map_or(f64::NAN, |((), ns)| ns)
+    };
+    let least = (0..5).map(|_| batch()).fold(f64::INFINITY, f64::min);
+    let cores = f64::from(u32::try_from(machine::cores()).unwrap_or(1));
+    cores * points.iter().map(|_| 1e9).sum::<f64>() / least
+}
+
+fn note(bench: &mut Bench, all: &[Contestant], floor: Option<&Floor>) -> Result<()> {
+    let mut lines: Vec<(String, String, usize, [f64; 2], bool)> = Vec::new();
+    for Contestant { who, users, rounds, .. } in all {
+        for (number, Round { value: [wall, cpu, ..], busy }) in rounds.iter().enumerate() {
+            let (who, op) = (format!("ours:{who}"), format!("round_{users}"));
+            lines.push((who, op, number + 1, [*wall, *cpu], *busy));
+        }
+    }
+    for (number, Round { value, busy }) in floor.iter().flat_map(|f| f.rounds.iter().enumerate()) {
+        lines.push(("peer:gofloor".into(), "message".into(), number + 1, *value, *busy));
+    }
+    for (who, op, round, values, busy) in lines {
+        for (clock, value) in ["wall", "process_cpu"].into_iter().zip(values) {
+            let (unit, spread) = ("ns", Spread::single(value));
+            bench.note(&Line { who: &who, op: &op, clock, unit, round, spread, busy })?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::{Verdict, exit};
+
+    #[test]
+    fn without_vectors_a_row_is_excused_and_shows_the_fallback() {
+        let row = |is_fast| here(is_fast, "T1", "goal", Figure::at_least(9.0, 10.0, "/s"));
+        assert_eq!((row(true).verdict(), exit(&[row(true)], true)), (Verdict::FallsShort, 1));
+        assert_eq!((row(false).verdict(), exit(&[row(false)], true)), (Verdict::NotHere, 0));
+        let lines = row(false).lines();
+        assert!(lines[0].ends_with("NOT MEASURABLE HERE avx512ifma missing"), "{lines:?}");
+        assert!(lines[1].contains("9.00 /s"), "{lines:?}");
+    }
+}

@@ -1,0 +1,59 @@
+//! T8: any process is killed and started again, and soon rounds come back.
+
+use anyhow::Result;
+use mezza_mixnet::config::Mode;
+use mezza_mixnet::noise::Law;
+
+use crate::bench::Bench;
+use crate::clock::{Spread, median};
+use crate::ours::mixes::{SERVERS, Town, told};
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// The demonstration's conversation rounds: interval, ask, lead, collect, `mix_limit`, ms.
+const TIMES: [u32; 5] = [500, 100, 200, 250, 2_000];
+/// Rounds that may open in between.
+const ROUNDS_MAX: f64 = 2.0;
+/// Users meanwhile.
+const USERS: u32 = 20;
+
+/// Kills them one after the other, several times.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let (victims, times) = bench.profile.pick((&["mix1"][..], 1), (&SERVERS[..], 3), (&SERVERS, 5));
+    let law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
+    let mut town = Town::start(bench.folder.path(), USERS, law, TIMES)?;
+    let mut load = town.load(USERS, 100_000)?;
+    let mut first = |since_ms: u64| {
+        load.until("a round that comes back", |load| {
+            let came_back = |round: &&serde_json::Value| {
+                round["returned"].as_u64() > Some(0) && round["open_ms"].as_u64() >= Some(since_ms)
+            };
+            let rounds = told(load, "round");
+            let opened = rounds.iter().filter(came_back).filter_map(|r| r["open_ms"].as_u64());
+            opened.min()
+        })
+    };
+    first(0)?;
+    let (mut worst, mut words, mut most) = (0.0_f64, Vec::new(), 0.0_f64);
+    for victim in victims {
+        let mut rounds = Vec::new();
+        for round in 1..=times {
+            let listens_ms = town.kill(victim)?;
+            let waited_ms = first(listens_ms)?.saturating_sub(listens_ms);
+            // Rounds that opened in between and did not come back.
+            let opened = f64::from(u32::try_from(waited_ms)? / TIMES[0]);
+            let (who, op, clock) = ("ours", format!("killed_{victim}"), "count");
+            let (unit, spread) = ("rounds", Spread::single(opened));
+            bench.note(&Line { who, op: &op, clock, unit, round, spread, busy: false })?;
+            rounds.push(opened);
+        }
+        most = rounds.iter().copied().fold(most, f64::max);
+        let middle = median(&rounds);
+        worst = worst.max(middle);
+        words.push(format!("{victim} {middle:.0}"));
+    }
+    let goal = "rounds that open before one comes back";
+    let row = Row::must("T8", goal, Figure::at_most(worst, ROUNDS_MAX, "rounds"));
+    let text = "median of each, counted from when the process listens again";
+    Ok(vec![row.with(format!("{}; {text}; at most {most:.0}", words.join(", ")))])
+}

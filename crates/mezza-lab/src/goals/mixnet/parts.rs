@@ -1,0 +1,51 @@
+//! T5: where the time of a round goes, by mix and phase.
+
+use anyhow::Result;
+use mezza::mixnet::kernel::kernel;
+use mezza_mixnet::config::Mode;
+use mezza_mixnet::noise::Law;
+
+use crate::bench::Bench;
+use crate::clock::Spread;
+use crate::ours::mixes::{Desk, Setup, Shares};
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// What must have a name.
+const NAMED_MIN: f64 = 0.98;
+
+/// The shares of some rounds of one network.
+///
+/// # Errors
+/// A round that breaks, or a raw line that cannot be written.
+pub fn shares(bench: &mut Bench, users: u32, mu: u32, rounds: usize) -> Result<Shares> {
+    let law = Law { mode: Mode::Paper, mu, scale: 0 };
+    let setup = Setup { mixes: 3, users_max: users, law, kernel: kernel(), seed: bench.seed };
+    let mut desk = Desk::start(bench.folder.path(), setup)?;
+    desk.round(users)?;
+    let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
+    desk.stop()?;
+    let shares = Shares::of(&outcomes);
+    for (op, value) in [("named", shares.sum()), ("wait", shares.wait), ("links", shares.links())] {
+        let (who, clock, unit, round) = ("ours", "process_cpu", "share", 1);
+        let spread = Spread::single(value);
+        bench.note(&Line { who, op, clock, unit, round, spread, busy: false })?;
+    }
+    Ok(shares)
+}
+
+/// The row, and the table below it.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let (users, mu, rounds) =
+        bench.profile.pick((60, 10, 2), (2_000, 200, 10), (20_000, 1_000, 10));
+    let shares = shares(bench, users, mu, rounds)?;
+    let goal = format!("jobs, links and wait of a round, {users} users, mu {mu}");
+    let row =
+        Row::must("T5", &goal, Figure::at_least(100.0 * shares.sum(), 100.0 * NAMED_MIN, "%"));
+    let row = shares.lines().into_iter().fold(row, Row::with);
+    Ok(vec![row.with(format!(
+        "of all CPU time, noise ahead included: cryptography {:.1} %, links {:.1} %",
+        100.0 * shares.cryptography(),
+        100.0 * shares.links()
+    ))])
+}

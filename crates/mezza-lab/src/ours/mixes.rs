@@ -1,0 +1,61 @@
+//! Real mixes on loopback, in this process, and a coordinator of the lab that hands them onions made
+//! before: what a round costs without the windows that clients need.
+//!
+//! ```text
+//! desk ==control==> m0 m1 .. (TLS, raw keys)      NEW_ROUND, SIGN
+//!   +====data====> m0 => m1 => .. => back         BATCH_START .. REPLIES_END: this is timed
+//! ```
+
+mod desk;
+mod network;
+mod onions;
+mod program;
+mod series;
+mod shares;
+mod town;
+
+pub use desk::Desk;
+pub use series::{Point, Series, over_both, over_noise, over_users};
+pub use shares::Shares;
+pub use town::{SERVERS, Town, told};
+
+use std::time::Duration;
+
+use mezza::mixnet::busy::Phase;
+use mezza_lanes::Kernel;
+use mezza_mixnet::noise::Law;
+
+/// How the mixes are set up.
+#[derive(Clone, Copy)]
+pub struct Setup {
+    /// How many, 1 to 8.
+    pub mixes: usize,
+    /// Most users of a round.
+    pub users_max: u32,
+    /// The noise of each mix but the last.
+    pub law: Law,
+    /// Whose arithmetic.
+    pub kernel: &'static dyn Kernel,
+    /// The seed of the onions.
+    pub seed: u64,
+}
+
+/// CPU time by phase, in the order of [`Phase::ALL`].
+pub type Spent = [Duration; Phase::ALL.len()];
+
+/// What a round was like. Every reply was opened and held what it must.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// From the first frame of the batch to the last of the replies.
+    pub wall: Duration,
+    /// CPU time of this process meanwhile: all mixes, their links, and the desk's ends of them.
+    pub cpu: Duration,
+    /// Of each mix by phase meanwhile.
+    pub spent: Vec<Spent>,
+    /// Of each mix by phase before the batch: its noise.
+    pub ahead: Vec<Spent>,
+    /// Of the desk's own links.
+    pub own: Duration,
+    /// Making the onions, on all cores.
+    pub making: Duration,
+}

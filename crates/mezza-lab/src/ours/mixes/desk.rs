@@ -1,0 +1,284 @@
+//! The coordinator of the lab: agrees on a round with the mixes, hands them a batch, takes replies.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use mezza::mixnet::busy::{Busy, Phase};
+use mezza::mixnet::link::{self, Outbox, Size, carry, dial, parcel};
+use mezza::node::now;
+use mezza::tls::{Identity, Pin};
+use mezza_lanes::Kernel;
+use mezza_mixnet::config::Server;
+use mezza_mixnet::onion::Layer;
+use mezza_mixnet::wire::{Body, Frame, Items, Settings};
+use mezza_mixnet::{RoundId, Service};
+use nix::time::{ClockId, clock_gettime};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::network::{self, Network};
+use super::onions::Onions;
+use super::{Outcome, Setup, Spent};
+
+/// Events that may wait.
+const EVENTS_MAX: usize = 256;
+/// How long a round may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How long no noise may have been made before a batch goes in.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// From whom a frame came: a mix over its control link, or the first one over that of batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    Control(usize),
+    Data,
+}
+
+/// The coordinator, and the mixes behind it.
+pub struct Desk {
+    runtime: Runtime,
+    inner: Inner,
+}
+
+struct Inner {
+    network: Network,
+    kernel: &'static dyn Kernel,
+    control: Vec<Outbox>,
+    data: Outbox,
+    frames: mpsc::Receiver<(From, Frame)>,
+    /// What our ends of the links cost.
+    own: Arc<Busy>,
+    /// The last round.
+    last: u64,
+    seed: u64,
+}
+
+impl Desk {
+    /// Starts mixes in a folder of their own below `root`, and links with all of them.
+    ///
+    /// # Errors
+    /// If they do not start.
+    pub fn start(root: &Path, setup: Setup) -> Result<Self> {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build()?;
+        let inner = runtime.block_on(Inner::start(&network::folder(root), setup))?;
+        Ok(Self { runtime, inner })
+    }
+
+    /// One round.
+    ///
+    /// # Errors
+    /// A round that ends early, or a reply that is wrong.
+    pub fn round(&mut self, users: u32) -> Result<Outcome> {
+        let round = self.inner.round(users);
+        self.runtime.block_on(async { timeout(PATIENCE, round).await })?
+    }
+
+    /// Ends the mixes.
+    ///
+    /// # Errors
+    /// Why one of them could not go on.
+    pub fn stop(self) -> Result<()> {
+        let Inner { network, control, data, .. } = self.inner;
+        drop((control, data));
+        self.runtime.block_on(network.stop())
+    }
+}
+
+impl Inner {
+    async fn start(folder: &Path, setup: Setup) -> Result<Self> {
+        let network = Network::start(folder, &setup).await?;
+        let identity = network.coordinator.identity()?;
+        let (events, frames) = mpsc::channel(EVENTS_MAX);
+        let own = Arc::new(Busy::default());
+        let mut control = Vec::new();
+        for (at, mix) in network.config.mixes.iter().enumerate() {
+            let to = (&mix.server, link::CONTROL, From::Control(at));
+            control.push(connect(to, &identity, &events, &own).await?);
+        }
+        let to = (&network.config.mixes[0].server, link::DATA, From::Data);
+        let data = connect(to, &identity, &events, &own).await?;
+        network.linked().await?;
+        let Setup { kernel, seed, .. } = setup;
+        Ok(Self { network, kernel, control, data, frames, own, last: 0, seed })
+    }
+
+    async fn round(&mut self, users: u32) -> Result<Outcome> {
+        let before = self.spent();
+        let layers = self.agree().await?;
+        let id = layers[0].id;
+        let onions =
+            Onions::make(self.kernel, &layers, users as usize, self.seed.wrapping_add(id.round))?;
+        self.quiet().await;
+        let ready = self.spent();
+        let frames = batch(id, &onions.bytes, self.network.mixes.len())?;
+        let (cpu, own, begun) = (process_cpu()?, self.own.of(Phase::Link), Instant::now());
+        for frame in frames {
+            self.data.send(frame).await.context("the link with the first mix is gone")?;
+        }
+        let mut replies = Vec::new();
+        loop {
+            match self.next(id).await? {
+                (From::Data, Body::Replies(items)) => replies.extend_from_slice(&items.bytes),
+                (From::Data, Body::RepliesEnd { count }) => {
+                    ensure!(count == users, "{count} replies to {users} onions");
+                    break;
+                }
+                (from, body) => bail!("{from:?} sent {:#04x}", Frame::Round(id, body).kind()),
+            }
+        }
+        let wall = begun.elapsed();
+        let (cpu, own) =
+            (process_cpu()?.saturating_sub(cpu), self.own.of(Phase::Link).saturating_sub(own));
+        let spent = minus(&self.spent(), &ready);
+        onions.check(self.kernel, &replies)?;
+        let (ahead, making) = (minus(&ready, &before), onions.making);
+        Ok(Outcome { wall, cpu, spent, ahead, own, making })
+    }
+
+    /// `NEW_ROUND` and `SIGN`: the layers of a fresh round.
+    async fn agree(&mut self) -> Result<Vec<Layer>> {
+        let (index, policy) =
+            self.network.config.policy(Service::Conversation).context("no conversations")?;
+        let clock = policy.round_at(now()).context("before the first round")?;
+        self.last = clock.max(self.last + 1);
+        let id = RoundId { service: Service::Conversation, round: self.last };
+        let (collect_ms, slots, buckets) = (policy.collect_ms, policy.slots, policy.buckets);
+        let keys = self.ask(id, Body::NewRound, |body| match body {
+            Body::RoundKey(key) => Some(key),
+            _ => None,
+        });
+        let keys = keys.await?;
+        let config = self.network.config.hash();
+        let settings = Settings { config, id, collect_ms, slots, buckets, policy: index, keys };
+        let signatures = self.ask(id, Body::Sign(settings.clone()), |body| match body {
+            Body::Signature(signature) => Some(signature),
+            _ => None,
+        });
+        let signatures = signatures.await?;
+        let mut both = self.network.config.mix_keys().zip(&signatures);
+        ensure!(both.all(|(key, its)| settings.signed_by(key, its)), "a signature is wrong");
+        let layer = |(key, position): (&[u8; 32], u8)| Layer { id, position, key: *key };
+        Ok(settings.keys.iter().zip(0..).map(layer).collect())
+    }
+
+    /// Says the same to every mix; their answers in their order.
+    async fn ask<T>(
+        &mut self,
+        id: RoundId,
+        body: Body,
+        answer: impl Fn(Body) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let frame = Frame::Round(id, body);
+        for link in &self.control {
+            link.send(parcel(&frame).context("a frame that is too long")?).await.ok();
+        }
+        let mut answers: Vec<Option<T>> = self.control.iter().map(|_| None).collect();
+        while answers.iter().any(Option::is_none) {
+            let (from, body) = self.next(id).await?;
+            let kind = Frame::Round(id, body.clone()).kind();
+            match (from, answer(body)) {
+                (From::Control(at), Some(answer)) => answers[at] = Some(answer),
+                _ => bail!("{from:?} answered {kind:#04x}"),
+            }
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// The next frame of a round.
+    async fn next(&mut self, id: RoundId) -> Result<(From, Body)> {
+        loop {
+            match self.frames.recv().await {
+                Some((from, Frame::Round(of, body))) if of == id => return Ok((from, body)),
+                // What comes late of an earlier round: an alarm would be one.
+                Some((from, Frame::Round(_, Body::Alarm { .. }))) => bail!("{from:?}: an alarm"),
+                Some(_) => {}
+                None => bail!("all links are gone"),
+            }
+        }
+    }
+
+    fn spent(&self) -> Vec<Spent> {
+        let of = |busy: &Busy| Phase::ALL.map(|phase| busy.of(phase));
+        self.network.mixes.iter().map(|mix| of(&mix.metrics.busy)).collect()
+    }
+
+    /// Waits until no mix makes noise any more.
+    async fn quiet(&self) {
+        let mixes = &self.network.mixes;
+        let mut since = Instant::now();
+        while since.elapsed() < QUIET {
+            tokio::time::sleep(QUIET / 10).await;
+            if mixes.iter().any(|mix| mix.metrics.busy.is_at(Phase::Noise)) {
+                since = Instant::now();
+            }
+        }
+    }
+}
+
+/// A link with a mix; its frames come to `events`.
+async fn connect(
+    (server, protocol, from): (&Server, &'static [u8], From),
+    identity: &Identity,
+    events: &mpsc::Sender<(From, Frame)>,
+    own: &Arc<Busy>,
+) -> Result<Outbox> {
+    let stream = dial(&server.address, protocol, Pin::new(server.key), Some(identity)).await?;
+    let (outbox, parcels) = mpsc::channel(link::SERVER_FRAMES_MAX);
+    let (events, own) = (events.clone(), Arc::clone(own));
+    tokio::spawn(async move {
+        let carried = carry(stream, Size::Long, parcels, &events, |frame| (from, frame));
+        own.task(Phase::Link, carried).await
+    });
+    Ok(outbox)
+}
+
+/// The frames of a batch as bytes.
+fn batch(id: RoundId, onions: &[u8], mixes: usize) -> Result<Vec<link::Parcel>> {
+    let size = Service::Conversation.onion_bytes(mixes);
+    let (count, wide) = (u32::try_from(onions.len() / size)?, u16::try_from(size)?);
+    let items = Items::of_batch(onions, size).map(Body::Onions);
+    let start = Body::BatchStart { count, size: wide };
+    let bodies = std::iter::once(start).chain(items).chain([Body::BatchEnd { count }]);
+    bodies.map(|body| parcel(&Frame::Round(id, body)).context("a frame that is too long")).collect()
+}
+
+fn minus(after: &[Spent], before: &[Spent]) -> Vec<Spent> {
+    let of = |(after, before): (&Spent, &Spent)| {
+        std::array::from_fn(|phase| after[phase].saturating_sub(before[phase]))
+    };
+    after.iter().zip(before).map(of).collect()
+}
+
+fn process_cpu() -> Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mezza::mixnet::kernel::kernel;
+    use mezza_mixnet::config::Mode;
+    use mezza_mixnet::noise::Law;
+
+    #[test]
+    fn rounds_of_many_few_and_no_users_come_back_right() {
+        let folder = tempfile::tempdir().unwrap();
+        let law = Law { mode: Mode::Paper, mu: 4, scale: 0 };
+        let setup = Setup { mixes: 3, users_max: 600, law, kernel: kernel(), seed: 7 };
+        let mut desk = Desk::start(folder.path(), setup).unwrap();
+        for users in [600, 5, 0] {
+            let outcome = desk.round(users).unwrap();
+            let unwrapped: Duration =
+                outcome.spent.iter().map(|mix| mix[Phase::Unwrap as usize]).sum();
+            assert!(Duration::ZERO < unwrapped && unwrapped < outcome.cpu, "{outcome:?}");
+            assert_eq!(outcome.spent.len(), 3);
+            let noise = |at: usize| outcome.ahead[at][Phase::Noise as usize];
+            assert!(noise(0) > Duration::ZERO && noise(2).is_zero(), "{outcome:?}");
+        }
+        desk.stop().unwrap();
+    }
+}

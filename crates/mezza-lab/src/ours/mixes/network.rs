@@ -1,0 +1,188 @@
+//! A network for measurements: keys and a config of conversations alone, and the mixes that run it.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use mezza::mixnet::key::Key;
+use mezza::mixnet::metrics::Count;
+use mezza::mixnet::signed::Signed;
+use mezza::mixnet::{mix, network, server};
+use mezza::node::now;
+use mezza::rng::OsRng;
+use mezza_core::Time;
+use mezza_mixnet::Service;
+use mezza_mixnet::config::{Config, MixEntry, Server, ServicePolicy, SignatureSet, SignedConfig};
+use mezza_mixnet::mix::Floor;
+use mezza_mixnet::noise::Law;
+use rand_core::Rng as _;
+use tokio::sync::watch;
+
+use super::Setup;
+use crate::machine;
+
+/// How long a network lasts, and has been there.
+const VALID_MS: u64 = Time::DAY_MS;
+/// A round may open every millisecond, so that the clock gives a fresh number to each; its phases may
+/// take as long as they like.
+const TIMES: Times = [1, 600_000, 600_000, 600_000, 600_000];
+/// How long the links may take to come up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Mixes that run.
+pub struct Network {
+    /// What all parties agreed on.
+    pub config: Config,
+    /// The key of the coordinator.
+    pub coordinator: Key,
+    /// First mix first.
+    pub mixes: Vec<server::Running>,
+    stop: watch::Sender<bool>,
+}
+
+impl Network {
+    /// Starts the mixes, the last one first so that each finds the one behind it.
+    ///
+    /// # Errors
+    /// If they do not start, or their links stay away.
+    pub async fn start(folder: &Path, setup: &Setup) -> Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let path = |at: usize| folder.join(format!("mix{at}.key"));
+        let keys = (0..setup.mixes).map(|at| Ok(Key::make(&path(at), &mut OsRng)?));
+        let keys = keys.collect::<Result<Vec<Key>>>()?;
+        let coordinator = Key::draw(&mut OsRng);
+        let bucket = Key::draw(&mut OsRng);
+        let all = Keys { mixes: &keys, entry: &coordinator, bucket: &bucket };
+        let signed = config(&all, setup.users_max, setup.law, TIMES)?;
+        let config = signed.config().clone();
+        let (stop, stopped) = watch::channel(false);
+        let mut mixes = Vec::new();
+        for (at, key) in keys.into_iter().enumerate().rev() {
+            let options = mix::Options {
+                network: network::Network::check(vec![signed.clone()], now())?,
+                key,
+                listen: config.mixes[at].server.address.parse()?,
+                floor: Floor::None,
+                threads: machine::cores(),
+                signed: Signed::beside(&path(at))?,
+                metrics: Some(0),
+            };
+            mixes.insert(0, mix::start_with(options, setup.kernel, stopped.clone()).await?);
+        }
+        Ok(Self { config, coordinator, mixes, stop })
+    }
+
+    /// Waits for all links: with the coordinator, the one before, and the next. There is no bucket
+    /// store: nobody calls here, and nobody is invited.
+    ///
+    /// # Errors
+    /// If they stay away.
+    pub async fn linked(&self) -> Result<()> {
+        let (end, last) = (Instant::now() + PATIENCE, self.mixes.len() - 1);
+        let due = |at: usize| if at == last { 2 } else { 3 };
+        let is_up = |(at, mix): (usize, &server::Running)| mix.metrics.of(Count::Links) >= due(at);
+        while !self.mixes.iter().enumerate().all(is_up) {
+            if Instant::now() > end {
+                bail!("the links of the mixes stay away");
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        Ok(())
+    }
+
+    /// Ends the mixes and waits for them.
+    ///
+    /// # Errors
+    /// Why one of them could not go on.
+    pub async fn stop(self) -> Result<()> {
+        let _ = self.stop.send(true);
+        for mix in self.mixes {
+            mix.wait().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whose keys are in a config.
+pub struct Keys<'a> {
+    /// First mix first.
+    pub mixes: &'a [Key],
+    /// The coordinator.
+    pub entry: &'a Key,
+    /// The bucket store.
+    pub bucket: &'a Key,
+}
+
+/// Interval, ask, lead, collect and `mix_limit` of conversation rounds, milliseconds.
+pub type Times = [u32; 5];
+
+/// A config of conversations alone, on free ports of loopback, signed.
+///
+/// # Errors
+/// If no ports are free.
+pub fn config(keys: &Keys<'_>, users_max: u32, law: Law, times: Times) -> Result<SignedConfig> {
+    let guardian = Key::draw(&mut OsRng);
+    let mut id = [0; 16];
+    OsRng.fill_bytes(&mut id);
+    let valid_from = now().minus_ms(VALID_MS);
+    let mut ports = free_ports(keys.mixes.len() + 2)?.into_iter();
+    let mut server = |key: &Key| {
+        let port = ports.next().unwrap_or_default();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
+        Server { key: key.public(), address }
+    };
+    let (coordinator, bucket) = (server(keys.entry), server(keys.bucket));
+    let entry = |key| MixEntry { server: server(key), operator: "lab".into() };
+    let mut signed = SignedConfig::new(Config {
+        network: id,
+        seq: 0,
+        prev: [0; 32],
+        valid_from,
+        valid_until: now().plus_ms(VALID_MS),
+        threshold: 1,
+        guardians: vec![guardian.public()],
+        coordinator,
+        bucket,
+        mixes: keys.mixes.iter().map(entry).collect(),
+        users_max: users_max.max(1),
+        services: vec![policy(law, times, valid_from)],
+    });
+    signed.sign(SignatureSet::Own, 0, &guardian.signer());
+    Ok(signed)
+}
+
+fn policy(law: Law, times: Times, base_time: Time) -> ServicePolicy {
+    let [interval_ms, ask_ms, lead_ms, collect_ms, mix_limit_ms] = times;
+    ServicePolicy {
+        service: Service::Conversation,
+        base_round: 1,
+        base_time,
+        interval_ms,
+        ask_ms,
+        lead_ms,
+        collect_ms,
+        mix_limit_ms,
+        slots: 1,
+        buckets: 1,
+        mode: law.mode,
+        mu: law.mu,
+        scale: law.scale,
+        epsilon_micro: u32::MAX,
+        delta_pico: 1_000_000_000_000,
+        rounds: u64::from(u32::MAX),
+    }
+}
+
+/// Ports of loopback that nobody has now.
+fn free_ports(count: usize) -> Result<Vec<u16>> {
+    let held = (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+    let held = held.collect::<Result<Vec<_>, _>>().context("no free ports")?;
+    held.iter().map(|port| Ok(port.local_addr()?.port())).collect()
+}
+
+/// A folder that no other network of this measurement has.
+pub fn folder(root: &Path) -> PathBuf {
+    let paths = (0..u16::MAX).map(|n| root.join(format!("mixes-{n}")));
+    paths.into_iter().find(|path| !path.exists()).unwrap_or_else(|| root.to_owned())
+}

@@ -1,0 +1,96 @@
+//! Onions of simulated users, all of a round at once: half of the users talk in pairs.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use mezza_lanes::Kernel;
+use mezza_mixnet::Service;
+use mezza_mixnet::keys::Keys;
+use mezza_mixnet::onion::{Layer, Multiply, Tables, Wrapped, open_reply, wrap};
+use mezza_mixnet::service::{CELL_BYTES, DROP_BYTES, reply_bytes};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use crate::machine;
+
+/// Bytes of a plaintext: a dead drop and a cell.
+const INNER_BYTES: usize = DROP_BYTES + CELL_BYTES;
+
+/// The onions of a round, and what their replies must hold.
+pub struct Onions {
+    /// One behind the other.
+    pub bytes: Vec<u8>,
+    /// What making them took.
+    pub making: Duration,
+    plain: Vec<u8>,
+    /// For each part, its users and the keys of their replies by layer.
+    back: Vec<(usize, Vec<Keys>)>,
+    talking: usize,
+}
+
+impl Onions {
+    /// Wraps random cells of `users` on all cores.
+    ///
+    /// # Errors
+    /// Round keys that are no points.
+    pub fn make(
+        kernel: &'static dyn Kernel,
+        layers: &[Layer],
+        users: usize,
+        seed: u64,
+    ) -> Result<Self> {
+        let begun = Instant::now();
+        let tables = Tables::new(kernel, layers).context("round keys that are no points")?;
+        let mut plain = vec![0; users * INNER_BYTES];
+        ChaCha20Rng::seed_from_u64(seed).fill_bytes(&mut plain);
+        // The first quarter of all pairs of neighbours share their drops.
+        let talking = users / 4 * 2;
+        for pair in plain[..talking * INNER_BYTES].chunks_exact_mut(2 * INNER_BYTES) {
+            pair.copy_within(..DROP_BYTES, INNER_BYTES);
+        }
+        let part = users.div_ceil(machine::cores()).max(1) * INNER_BYTES;
+        let one = |at: u64, inner: &[u8]| {
+            let mut rng = ChaCha20Rng::seed_from_u64(seed.wrapping_add(at + 1));
+            wrap(kernel, Multiply::Tables(&tables), layers, (inner, INNER_BYTES), &mut rng)
+        };
+        let one = &one;
+        let wrapped: Option<Vec<Wrapped>> = std::thread::scope(|scope| {
+            let begin = |(at, inner)| scope.spawn(move || one(at, inner));
+            let threads: Vec<_> = (0..).zip(plain.chunks(part)).map(begin).collect();
+            threads.into_iter().map(|thread| thread.join().ok()).collect()
+        });
+        let wrapped = wrapped.context("wrapping panicked")?;
+        let (mut bytes, mut back) = (Vec::new(), Vec::new());
+        let size = Service::Conversation.onion_bytes(layers.len());
+        for Wrapped { onions, back: keys } in wrapped {
+            back.push((onions.len() / size, keys));
+            bytes.extend_from_slice(&onions);
+        }
+        Ok(Self { bytes, making: begun.elapsed(), plain, back, talking })
+    }
+
+    /// Opens every reply: the partner's cell for those who talk, their own for the others.
+    ///
+    /// # Errors
+    /// Replies that are too few, or not what they must be.
+    pub fn check(&self, kernel: &dyn Kernel, replies: &[u8]) -> Result<()> {
+        let cells: Vec<&[u8]> =
+            self.plain.chunks_exact(INNER_BYTES).map(|p| &p[DROP_BYTES..]).collect();
+        let layers = self.back.first().map_or(0, |(_, keys)| keys.len());
+        let size = reply_bytes(layers);
+        ensure!(replies.len() == cells.len() * size, "replies are missing");
+        let keys = self.back.iter().flat_map(|(count, keys)| {
+            (0..*count).map(move |at| {
+                let mut own = Keys::zeros(keys.len());
+                own.iter_mut().zip(keys).for_each(|(key, layer)| *key = layer[at]);
+                own
+            })
+        });
+        for (user, (keys, reply)) in keys.zip(replies.chunks_exact(size)).enumerate() {
+            let from = if user < self.talking { user ^ 1 } else { user };
+            let cell = open_reply(kernel, &keys, reply.to_vec());
+            ensure!(cell.as_deref() == Some(cells[from]), "the reply to user {user} is wrong");
+        }
+        Ok(())
+    }
+}

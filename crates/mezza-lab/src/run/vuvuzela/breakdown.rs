@@ -1,0 +1,44 @@
+//! Where the time of a round goes, beside the reproduction's two shares (E-V2).
+
+use anyhow::Result;
+
+use crate::bench::Bench;
+use crate::goals::mixnet::shares;
+use crate::papers;
+use crate::run::Report;
+use crate::shape::Shape;
+
+/// What must have a name.
+const NAMED: f64 = 0.98;
+/// The least that cryptography is of all CPU time: its servers ran on one machine, as ours do.
+const CRYPTOGRAPHY: f64 = 0.8;
+
+/// Runs it.
+///
+/// # Errors
+/// A round that breaks, or a raw line that cannot be written.
+pub fn run(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report { about_speed: true, ..Report::default() };
+    let paper = papers::vuvuzela()?;
+    paper.lines("vuvuzela-breakdown").into_iter().for_each(|line| report.say(line));
+    let (users, mu, rounds) =
+        bench.profile.pick((60, 10, 2), (2_000, 200, 10), (20_000, 1_000, 10));
+    let shares = shares(bench, users, mu, rounds)?;
+    report.say(format!("ours, {users} users, mu {mu}, {rounds} rounds: shares of all cores' time"));
+    shares.lines().into_iter().for_each(|line| report.say(format!("  {line}")));
+    let (cryptography, links) = (shares.cryptography(), shares.links());
+    report.say(format!(
+        "of all CPU time: cryptography {:.1} %, links {:.1} %; the paper: {:.0} % and {:.0} %, \
+         other machine",
+        100.0 * cryptography,
+        100.0 * links,
+        paper.one("vuvuzela-breakdown", "cryptography"),
+        paper.one("vuvuzela-breakdown", "network")
+    ));
+    report.say("E-V2: its servers ran on one machine: what it calls network is waiting in its RPC");
+    report.shapes.push(Shape::above("jobs, links and wait have names, share", shares.sum(), NAMED));
+    let claim = "cryptography of all CPU time, share";
+    report.shapes.push(Shape::above(claim, cryptography, CRYPTOGRAPHY));
+    report.shapes.push(Shape::below("E-V2: links of all CPU time, share", links, 0.57));
+    Ok(report)
+}

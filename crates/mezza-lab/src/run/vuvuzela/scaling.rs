@@ -1,0 +1,102 @@
+//! End-to-end latency against users for three levels of noise, b = 0, as the reproduction measured
+//! it; then more users and more noise than it could serve (E-V1).
+
+use anyhow::Result;
+
+use crate::bench::Bench;
+use crate::ours::mixes::{Point, Series, over_both, over_users};
+use crate::papers;
+use crate::run::Report;
+use crate::shape::Shape;
+
+/// How straight lines must be: of latencies, and of CPU times of few users.
+const LATENCY_R2: f64 = 0.995;
+const CPU_R2: f64 = 0.98;
+
+/// Runs it.
+///
+/// # Errors
+/// A round that breaks, or a raw line that cannot be written.
+pub fn run(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report { about_speed: true, ..Report::default() };
+    let paper = papers::vuvuzela()?;
+    paper.lines("vuvuzela-scaling").into_iter().for_each(|line| report.say(line));
+    report.say("time from the first frame of a batch to the last reply; every reply is opened");
+    few(bench, &mut report, &paper)?;
+    many(bench, &mut report)?;
+    Ok(report)
+}
+
+/// Users 10 .. 400 at the paper's levels.
+fn few(bench: &mut Bench, report: &mut Report, paper: &papers::Vuvuzela) -> Result<()> {
+    let levels = paper.of("vuvuzela-scaling", "mu").into_iter().map(|mu| {
+        #[expect(clippy::cast_sign_loss, reason = "a level of noise is positive")]
+        let mu = mu as u32;
+        bench.profile.pick(mu / 10, mu, mu)
+    });
+    let levels: Vec<u32> = levels.collect();
+    let users = [10, 80, 160, 240, 320, 400].map(|n| bench.profile.pick(n / 10 + 1, n, n));
+    let rounds = bench.profile.pick(1, 30, 30);
+    let series = Series::measure(bench, &points(&levels, &users), rounds)?;
+    table(report, &series, &levels, &users);
+    let cpu = series.cpu();
+    for mu in levels {
+        let of_level: Vec<_> = cpu.iter().copied().filter(|(point, _)| point.mu == mu).collect();
+        let claim = format!("mu {mu}: CPU time is linear in users, R^2");
+        report.shapes.push(Shape::above(claim, over_users(&of_level).r2, CPU_R2));
+    }
+    Ok(())
+}
+
+/// Thousands of users, thousands of messages of noise.
+fn many(bench: &mut Bench, report: &mut Report) -> Result<()> {
+    let users: [u32; 6] = bench.profile.pick(
+        [10, 20, 30, 40, 50, 60],
+        [500, 1_000, 1_500, 2_000, 2_500, 3_000],
+        [2_000, 5_000, 8_000, 12_000, 16_000, 20_000],
+    );
+    let levels: [u32; 2] = bench.profile.pick([10, 20], [200, 1_000], [1_000, 10_000]);
+    let rounds = bench.profile.pick(1, 5, 7);
+    let series = Series::measure(bench, &points(&levels, &users), rounds)?;
+    report.say("");
+    table(report, &series, &levels, &users);
+    let fit = over_both(&series.latency());
+    let [base, user, noise] = [0, 1, 2].map(|at| fit.coefficients[at]);
+    report.say(format!(
+        "  latency = {:.2} ms + {:.1} us x users + {:.1} us x mu, R^2 {:.4}",
+        base / 1e6,
+        user / 1e3,
+        noise / 1e3,
+        fit.r2
+    ));
+    report.say("  ladders in a round: 3 a user, 6 a mu (3 mixes, 2 of them with noise)");
+    report.shapes.push(Shape::above("latency = A + B N + C mu, R^2", fit.r2, LATENCY_R2));
+    let claim = "a mu costs about two users, C / B";
+    report.shapes.push(Shape::above(claim, noise / user, 1.4));
+    report.shapes.push(Shape::below(claim, noise / user, 2.6));
+    Ok(())
+}
+
+fn points(levels: &[u32], users: &[u32]) -> Vec<Point> {
+    levels
+        .iter()
+        .flat_map(|mu| users.iter().map(|users| Point { mu: *mu, users: *users }))
+        .collect()
+}
+
+fn table(report: &mut Report, series: &Series, levels: &[u32], users: &[u32]) {
+    let heads = levels.iter().map(|mu| format!("{:>22}", format!("mu {mu}: wall, CPU ms")));
+    report.say(format!("  {:>7}{}", "users", heads.collect::<String>()));
+    let (wall, cpu) = (series.latency(), series.cpu());
+    for users in users {
+        let cell = |mu: &u32| {
+            let at = Point { mu: *mu, users: *users };
+            let of = |figures: &[(Point, f64)]| {
+                figures.iter().find(|(point, _)| *point == at).map_or(f64::NAN, |(_, ns)| ns / 1e6)
+            };
+            format!("{:>22}", format!("{:.1} {:>8.1}", of(&wall), of(&cpu)))
+        };
+        report.say(format!("  {users:>7}{}", levels.iter().map(cell).collect::<String>()));
+    }
+    report.say(format!("  {}", series.quiet()));
+}
