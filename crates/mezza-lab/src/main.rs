@@ -1,8 +1,8 @@
 //! The program `mezza-lab`: what the design promises, measured. Floor 4.
 //!
 //! ```text
-//! cli --> goals --> goals/{node,ratchet}/*  --figures--> row (verdict)    --> table, or JSON
-//!     --> run   --> run/signal/*            --figures--> shape (claims)   --> OUT/tables/*
+//! cli --> goals --> goals/{node,ratchet,mixnet}/*  --figures--> row (verdict)    --> table, or JSON
+//!     --> run   --> run/{signal,vuvuzela}/* --figures--> shape (claims)   --> OUT/tables/*
 //!                        |                               raw (lines)      --> OUT/raw/*.jsonl
 //!     papers (as printed)   bench (rounds, contests)   clock (thread CPU, busy)   machine
 //!                             peer: ours (`mezza-lab peer`) and lab/peers/*.sh, each a process

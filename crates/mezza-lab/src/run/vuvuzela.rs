@@ -7,6 +7,7 @@ mod law;
 mod noise;
 mod privacy;
 mod scaling;
+mod servers;
 
 use anyhow::Result;
 
@@ -43,7 +44,7 @@ pub const ALL: &[Experiment] = &[
     },
     Experiment {
         id: "vuvuzela-x",
-        about: "privacy over rounds, intersection attack",
+        about: "privacy over rounds, intersection, servers",
         rev: 1,
         peers: &[],
         seconds: [3, 30, 120],
@@ -51,11 +52,15 @@ pub const ALL: &[Experiment] = &[
     },
 ];
 
-/// What the reproduction did not look at. None of it is a speed: it decides in every profile.
+/// What the reproduction did not look at. Privacy and attack decide in every profile, the speeds in
+/// none but quick and full.
 fn beside(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     privacy::add(bench, &mut report)?;
     intersection::add(bench, &mut report)?;
+    report.attacks = report.shapes.len();
+    servers::add(bench, &mut report)?;
+    report.about_speed = true;
     Ok(report)
 }
 

@@ -89,6 +89,56 @@ fn lab_1_the_rows_of_the_ratchet() {
     assert!(text.contains("\"who\":\"ours:b2c20\""));
 }
 
+/// Every row of the mixnet is measured over real mixes, without its peer too, or says why not.
+#[test]
+fn lab_1_the_rows_of_the_mixnet() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab(&["goals", "mixnet", "--profile", "smoke", "--json"], folder.path());
+    let rows = values(&output);
+    let shown = || format!("{rows:#?}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", shown());
+    for id in ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"] {
+        let of = |row: &&Value| row["id"] == id;
+        assert!(rows.iter().any(|row| of(&row)), "{id}: {}", shown());
+        for row in rows.iter().filter(of) {
+            let measured = row["measured"].as_f64().is_some_and(f64::is_finite);
+            let vectors = row["verdict"] == "NOT MEASURABLE HERE"
+                && row["reason"] == "avx512ifma missing"
+                && row["details"][0].as_str().is_some_and(|text| text.contains("fallback"));
+            let peer = row["verdict"] == "PEER ABSENT" && ["T1", "T3", "T7"].contains(&id);
+            assert!(measured || vectors || peer, "{row}");
+        }
+    }
+    let text = std::fs::read_to_string(folder.path().join("raw/mixnet-goals.jsonl")).unwrap();
+    for op in ["round_64", "round_mu4_users10", "named", "entry_per_client", "killed_mix1"] {
+        assert!(text.contains(&format!("\"op\":\"{op}\"")), "{op}");
+    }
+    // Keys, configs and logs of the networks are gone.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+/// What needs no clock decides in a smoke run, too; lines through few rounds do not.
+#[test]
+fn lab_1_the_paper_on_vuvuzela() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab(&["run", "vuvuzela", "--profile", "smoke"], folder.path());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for words in [
+        "printed: network 57 % (Latency breakdown)",
+        "mu 300000 lasts so many rounds by the paper's composition: 239826",
+        "without noise one round tells all: 1",
+        "latency = ",
+        "entry's links",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    for name in ["scaling", "breakdown", "noise", "x"] {
+        assert!(folder.path().join(format!("raw/vuvuzela-{name}.jsonl")).exists());
+        assert!(folder.path().join(format!("tables/vuvuzela-{name}.txt")).exists());
+    }
+}
+
 /// The paper's tables print with the paper's values, ours and what is not here; speeds decide
 /// nothing in a smoke run.
 #[test]

@@ -1,0 +1,82 @@
+//! One to six mixes: the work of a round grows with the square of their number, because each adds
+//! noise that all behind it unwrap.
+
+use anyhow::Result;
+use mezza::mixnet::kernel::kernel;
+use mezza_mixnet::config::Mode;
+use mezza_mixnet::noise::Law;
+
+use super::note;
+use crate::bench::Bench;
+use crate::clock::{median, ns};
+use crate::fit::line;
+use crate::ours::mixes::{Desk, Setup};
+use crate::papers;
+use crate::run::Report;
+use crate::shape::Shape;
+
+/// The most mixes.
+const MIXES: u32 = 6;
+/// How straight the line over ladders must be.
+const R2: f64 = 0.98;
+/// Delays of a link in a round of three mixes of ours: the entry is a hop of its own.
+const LINKS_OF_THREE: u32 = 8;
+
+/// Layers that are taken off in a round: n of each user; of the `noise` of mix i, those behind it.
+fn ladders(mixes: u32, users: u32, noise: u32) -> f64 {
+    f64::from(mixes * users + noise * mixes * (mixes - 1) / 2)
+}
+
+/// Adds what was found.
+///
+/// # Errors
+/// A round that breaks, or a raw line that cannot be written.
+pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
+    let (users, mu, rounds) = bench.profile.pick((20, 4, 1), (300, 200, 7), (1_000, 1_000, 11));
+    report.say("");
+    report.say(format!(
+        "mixes, {users} users, mu {mu}: CPU and wall time of a round, median of {rounds}"
+    ));
+    let mut points = Vec::new();
+    for mixes in 1..=MIXES {
+        let law = Law { mode: Mode::Paper, mu, scale: 0 };
+        let (kernel, seed) = (kernel(), bench.seed);
+        let setup = Setup { mixes: mixes as usize, users_max: users, law, kernel, seed };
+        let mut desk = Desk::start(bench.folder.path(), setup)?;
+        desk.round(users)?;
+        let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
+        desk.stop()?;
+        let middle = |times: Vec<f64>| median(&times);
+        let cpu = middle(outcomes.iter().map(|outcome| ns(outcome.cpu)).collect());
+        let wall = middle(outcomes.iter().map(|outcome| ns(outcome.wall)).collect());
+        note(bench, "ours", &format!("cpu_mixes_{mixes}"), "ns", cpu)?;
+        let ladders = ladders(mixes, users, 2 * mu);
+        report.say(format!(
+            "  {mixes} mixes {ladders:>8.0} ladders {:>9.1} ms CPU {:>9.1} ms",
+            cpu / 1e6,
+            wall / 1e6
+        ));
+        points.push((vec![ladders], cpu));
+    }
+    let fit = line(&points);
+    let claim = "CPU time is linear in n N + M n (n - 1) / 2, R^2";
+    report.shapes.push(Shape::above(claim, fit.r2, R2));
+    let printed = papers::vuvuzela()?.one("vuvuzela-x", "link delays in a round");
+    report.say(format!(
+        "link delay t, three mixes: the paper {printed:.0} t; ours {LINKS_OF_THREE} t, four links each way: \
+         the entry is a hop of its own"
+    ));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ladders_by_hand() {
+        // 3 N + 6 mu: each of two mixes adds 2 mu messages.
+        assert!((ladders(3, 100, 2 * 10) - 360.0).abs() < 1e-9);
+        assert!((ladders(1, 100, 20) - 100.0).abs() < 1e-9);
+    }
+}
