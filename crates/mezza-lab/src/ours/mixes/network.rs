@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail, ensure};
 use mezza::mixnet::key::Key;
 use mezza::mixnet::metrics::Count;
 use mezza::mixnet::signed::Signed;
@@ -27,6 +27,8 @@ const VALID_MS: u64 = Time::DAY_MS;
 /// A round may open every millisecond, so that the clock gives a fresh number to each; its phases may
 /// take as long as they like.
 const TIMES: Times = [1, 600_000, 600_000, 600_000, 600_000];
+/// Ports that are tried.
+const TRIES: usize = 1_000;
 /// How long the links may take to come up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -174,11 +176,16 @@ fn policy(law: Law, times: Times, base_time: Time) -> ServicePolicy {
     }
 }
 
-/// Ports of loopback that nobody has now.
+/// Ports of loopback that nobody has now, below those that the system gives to outgoing connections:
+/// a server that is killed finds its own free.
 fn free_ports(count: usize) -> Result<Vec<u16>> {
-    let held = (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-    let held = held.collect::<Result<Vec<_>, _>>().context("no free ports")?;
-    held.iter().map(|port| Ok(port.local_addr()?.port())).collect()
+    let tries = std::iter::repeat_with(|| 20_000 + (OsRng.next_u32() % 10_000) as u16);
+    let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|held| (port, held));
+    // All are held until the last is found, so that none comes twice.
+    let held = tries.take(TRIES).filter_map(|port| listen(port).ok()).take(count);
+    let held: Vec<(u16, TcpListener)> = held.collect();
+    ensure!(held.len() == count, "no free ports on loopback");
+    Ok(held.into_iter().map(|(port, _)| port).collect())
 }
 
 /// A folder that no other network of this measurement has.

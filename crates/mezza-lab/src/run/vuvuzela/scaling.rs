@@ -56,7 +56,7 @@ fn many(bench: &mut Bench, report: &mut Report) -> Result<()> {
         [2_000, 5_000, 8_000, 12_000, 16_000, 20_000],
     );
     let levels: [u32; 2] = bench.profile.pick([10, 20], [200, 1_000], [1_000, 10_000]);
-    let rounds = bench.profile.pick(1, 5, 7);
+    let rounds = bench.profile.pick(1, 11, 11);
     let series = Series::measure(bench, &points(&levels, &users), rounds)?;
     report.say("");
     table(report, &series, &levels, &users);
