@@ -90,6 +90,12 @@ impl Shares {
             self.wait * 100.0,
             self.sum() * 100.0
         ));
+        let used = (1.0 - self.wait) / 100.0;
+        lines.push(format!(
+            "of the CPU time of the round alone: jobs and links {:.1}, machines {:.1}",
+            (self.sum() - self.wait) / used,
+            self.phase(Phase::Machine) / used
+        ));
         lines
     }
 }
@@ -116,6 +122,6 @@ mod tests {
         assert!((whole.sum() - 1.0).abs() < 1e-9, "{whole:?}");
         assert!((whole.cryptography() - 0.75).abs() < 1e-9 && (whole.links() - 0.25).abs() < 1e-9);
         assert!((Shares::of(&[outcome(3)]).sum() - 0.97).abs() < 1e-9);
-        assert_eq!(whole.lines().len(), 4);
+        assert_eq!(whole.lines().len(), 5);
     }
 }
