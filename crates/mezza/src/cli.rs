@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod client;
+pub mod cpu;
 pub mod follow;
 pub mod lab;
 pub mod mixnet;
@@ -70,6 +71,7 @@ impl Desk {
 
 fn run(cli: Cli) -> Result<Exit, Fault> {
     let out = Out { json: cli.json };
+    cli.kernel.map_or(Ok(()), cpu::choose)?;
     match cli.command {
         Command::Completions { shell } => return Ok(completions(shell)),
         Command::Man { dir } => return man(&dir, out),
@@ -93,6 +95,7 @@ fn run(cli: Cli) -> Result<Exit, Fault> {
         Command::Card(card) => person::card(&desk, &card),
         Command::Ratchet { what } => return ratchet::ratchet(&desk, &what),
         Command::Doctor => return person::doctor(&desk),
+        Command::Cpu(asked) => return cpu::cpu(&desk, &asked),
         Command::Config { what } => person::config(&desk, &what),
         Command::Add(add) => people::add(&desk, &add),
         Command::Contacts { name } => people::contacts(&desk, name.as_deref()),

@@ -27,6 +27,9 @@ pub struct Cli {
     /// Print JSON, one value a line
     #[arg(long, global = true)]
     pub json: bool,
+    /// Compute for many at once with this kernel, not with the fastest one: for tests and reports
+    #[arg(long, global = true, value_enum, value_name = "KERNEL", hide_short_help = true)]
+    pub kernel: Option<KernelName>,
     /// What to do
     #[command(subcommand)]
     pub command: Command,
@@ -120,6 +123,8 @@ pub enum Command {
     },
     /// Look for what is wrong
     Doctor,
+    /// Show which kernel computes for many at once on this CPU, and whether it computes right
+    Cpu(Cpu),
     /// Check or print the settings
     Config {
         /// What to do with them
@@ -139,6 +144,28 @@ pub enum Command {
     /// Print the description of the HTTP interface
     #[command(hide = true)]
     Openapi,
+}
+
+/// `--kernel`.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum KernelName {
+    /// Eight at a time: AVX-512 with IFMA
+    Ifma,
+    /// aws-lc, one after another
+    AwsLc,
+    /// Rust alone, on every CPU
+    Portable,
+}
+
+/// `mezza cpu`.
+#[derive(Args)]
+pub struct Cpu {
+    /// Measure every kernel that runs here
+    #[arg(long)]
+    pub bench: bool,
+    /// For how long altogether, seconds
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "bench")]
+    pub seconds: u16,
 }
 
 /// `mezza up`.

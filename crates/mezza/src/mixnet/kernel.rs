@@ -7,26 +7,40 @@
 use std::sync::OnceLock;
 
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
-use mezza_lanes::{FixedPoint, Kernel, Scalar, Strided, ifma, portable, selftest};
+use mezza_lanes::{Fault, FixedPoint, Kernel, Scalar, Strided, ifma, portable, selftest};
 
 /// Ladders by aws-lc.
 struct AwsLcKernel;
 
+/// What this process uses.
+static CHOSEN: OnceLock<&'static dyn Kernel> = OnceLock::new();
+
 /// The fastest kernel that gives right answers on this machine; looked for once.
 pub fn kernel() -> &'static dyn Kernel {
-    static CHOSEN: OnceLock<&'static dyn Kernel> = OnceLock::new();
-    *CHOSEN.get_or_init(choose)
+    *CHOSEN.get_or_init(|| {
+        let sound = |kernel: &&'static dyn Kernel| examine(*kernel).is_ok();
+        all().into_iter().find(sound).unwrap_or_else(portable)
+    })
 }
 
-fn choose() -> &'static dyn Kernel {
-    let sound = |kernel: &&'static dyn Kernel| match selftest(*kernel) {
-        Ok(()) => true,
-        Err(fault) => {
-            tracing::error!(kernel = kernel.name(), %fault, "a kernel computes wrong answers");
-            false
-        }
-    };
-    [ifma(), Some(aws_lc())].into_iter().flatten().find(sound).unwrap_or_else(portable)
+/// Uses this kernel in place of the fastest; whether that is in time, before anybody asked.
+pub fn force(kernel: &'static dyn Kernel) -> bool {
+    CHOSEN.set(kernel).is_ok()
+}
+
+/// The kernels that this CPU can run, the fastest first.
+pub fn all() -> Vec<&'static dyn Kernel> {
+    [ifma(), Some(aws_lc()), Some(portable())].into_iter().flatten().collect()
+}
+
+/// What the self-test of a kernel says; a fault is an event of the log, too.
+///
+/// # Errors
+/// The first operation that was wrong.
+pub fn examine(kernel: &dyn Kernel) -> Result<(), Fault> {
+    selftest(kernel).inspect_err(|fault| {
+        tracing::error!(kernel = kernel.name(), %fault, "a kernel computes wrong answers");
+    })
 }
 
 /// The kernel on aws-lc.

@@ -10,6 +10,7 @@
 mod backend;
 mod cli;
 mod config;
+mod cpu;
 mod home;
 mod idle;
 mod kill;
