@@ -90,6 +90,8 @@ pub enum Part {
     Ratchet,
     /// Mixes, entry and their clients
     Mixnet,
+    /// Many inputs at once
+    Lanes,
 }
 
 impl Part {
@@ -99,6 +101,7 @@ impl Part {
             Self::Node => "node",
             Self::Ratchet => "ratchet",
             Self::Mixnet => "mixnet",
+            Self::Lanes => "lanes",
         }
     }
 }
@@ -159,7 +162,7 @@ pub fn main() -> ExitCode {
 /// What can be run.
 fn list(out: Option<PathBuf>) -> Result<()> {
     let out = place::out(out);
-    let parts = [Part::Node, Part::Ratchet, Part::Mixnet];
+    let parts = [Part::Node, Part::Lanes, Part::Ratchet, Part::Mixnet];
     let goals = parts.into_iter().flat_map(|part| goals::list(part, &out));
     run::list(&out).into_iter().chain(goals).try_for_each(|line| say(&line))
 }

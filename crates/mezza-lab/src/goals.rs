@@ -1,5 +1,6 @@
 //! `goals PART`: the target rows of a design document, each beside its limit in one run.
 
+pub mod lanes;
 pub mod mixnet;
 pub mod node;
 pub mod ratchet;
@@ -38,6 +39,7 @@ impl Part {
     fn all(self) -> &'static [Measurement] {
         match self {
             Self::Node => node::ALL,
+            Self::Lanes => lanes::ALL,
             Self::Ratchet => ratchet::ALL,
             Self::Mixnet => mixnet::ALL,
         }
@@ -47,6 +49,7 @@ impl Part {
     fn experiment(self) -> (&'static str, u32) {
         match self {
             Self::Node => ("node-goals", 1),
+            Self::Lanes => ("lanes-goals", 1),
             Self::Ratchet => ("ratchet-goals", 1),
             Self::Mixnet => ("mixnet-goals", 1),
         }
@@ -56,6 +59,7 @@ impl Part {
     fn peers(self) -> &'static [&'static str] {
         match self {
             Self::Node => &[],
+            Self::Lanes => lanes::PEERS,
             Self::Ratchet => ratchet::PEERS,
             Self::Mixnet => mixnet::PEERS,
         }
@@ -192,6 +196,7 @@ mod tests {
         assert_eq!(ids(Part::Node), ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8"]);
         assert_eq!(ids(Part::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
         assert_eq!(ids(Part::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"]);
+        assert_eq!(ids(Part::Lanes), ["L1", "L2", "L3", "L6"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! OP = WHO:OPERATION      WHO = rustcrypto aws-lc                        the tables' primitives
+//!                               lanes                                    many at once
 //!                               b2c20 v3 [-portable] b2c20-pq            a conversation
 //!                               bare-b2c20 bare-v3 bare-paper bare-sig bare-kdf bare-aead
 //! ```
@@ -10,6 +11,7 @@
 mod aws_lc;
 pub mod bare;
 pub mod device;
+mod lanes;
 pub mod mixes;
 mod primitive;
 mod rustcrypto;
@@ -50,6 +52,7 @@ pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
     match who {
         "rustcrypto" => of(rustcrypto::code),
         "aws-lc" => of(aws_lc::code),
+        "lanes" => lanes::prepare(op, size),
         "b2c20" => device::prepare::<Talker<B2c20, AwsLc>>(op, size, calls),
         "b2c20-portable" => device::prepare::<Talker<B2c20, Portable>>(op, size, calls),
         "v3" => device::prepare::<Talker<V3, AwsLc>>(op, size, calls),

@@ -27,7 +27,8 @@ pub const STEPS: [(&str, Step); 12] = [
 ];
 
 /// The lab's experiments that are quick enough to run each time.
-const LAB_SMOKE: [&[&str]; 3] = [&["goals", "node"], &["goals", "ratchet"], &["run", "signal"]];
+const LAB_SMOKE: [&[&str]; 4] =
+    [&["goals", "node"], &["goals", "ratchet"], &["goals", "lanes"], &["run", "signal"]];
 /// Seconds for each fuzz target.
 const FUZZ_SECONDS: &str = "2";
 

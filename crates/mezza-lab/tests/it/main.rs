@@ -139,6 +139,31 @@ fn lab_1_the_paper_on_vuvuzela() {
     }
 }
 
+/// The portable rows are measured on every CPU; those on vectors are, or say what is missing.
+#[test]
+fn lab_1_the_rows_of_many_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["goals", "lanes", "--profile", "smoke", "--json"];
+    let output = lab(&args, folder.path());
+    let rows = values(&output);
+    let shown = || format!("{rows:#?}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", shown());
+    let ids: std::collections::BTreeSet<_> =
+        rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.into_iter().collect::<Vec<_>>(), ["L1", "L2", "L3", "L6"]);
+    for row in &rows {
+        let goal = row["goal"].as_str().unwrap();
+        let measured = row["measured"].as_f64().is_some_and(|figure| figure > 0.0);
+        let excused = row["reason"].is_string();
+        assert!(measured != excused, "{row}");
+        assert!(measured || !goal.contains("portable"), "{row}");
+        if goal.contains("ifma / dalek") && !measured {
+            assert_eq!(row["reason"], "avx512ifma missing");
+        }
+    }
+    assert!(rows.iter().filter(|row| row["measured"].is_number()).count() >= 4, "{}", shown());
+}
+
 /// The paper's tables print with the paper's values, ours and what is not here; speeds decide
 /// nothing in a smoke run.
 #[test]

@@ -1,0 +1,252 @@
+//! The goals of many at once: rows L1, L2, L3 and L6 of their design. L4 and L5 are of parts that
+//! are not there yet. Every ratio is of thread CPU time from one run, all contestants interleaved.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
+
+use super::Measurement;
+use crate::bench::{Bench, Contest, Entry, Ratio};
+use crate::cli::Profile;
+use crate::peer::{self, Peer};
+use crate::place;
+use crate::row::{Figure, Row};
+
+/// Who is measured beside us.
+pub const PEERS: &[&str] = &["crypto_mb"];
+
+/// All of them.
+pub const ALL: &[Measurement] = &[
+    Measurement {
+        rows: &[
+            ("L1", "X25519 beside dalek and crypto_mb"),
+            ("L2", "fixed points beside dalek's table"),
+            ("L3", "short messages beside aws-lc, RustCrypto"),
+        ],
+        needs: "avx512ifma; peer: `--fetch` (pip)",
+        seconds: [1, 40, 90],
+        run: rates,
+    },
+    Measurement {
+        rows: &[("L6", "build of the crate, CPU")],
+        needs: "cargo",
+        seconds: [1, 60, 60],
+        run: build,
+    },
+];
+
+/// What the processor lacks where there is no kernel on vectors.
+const LACKING: &str = "avx512ifma missing";
+
+/// Contestant, operation; each an entry.
+const OURS: [(&str, &str); 14] = [
+    ("dalek", "shared"),
+    ("portable", "shared"),
+    ("aws-lc", "shared"),
+    ("ifma", "shared"),
+    ("portable", "each"),
+    ("ifma", "each"),
+    ("dalek", "fixed"),
+    ("portable", "fixed"),
+    ("ifma", "fixed"),
+    ("rustcrypto", "seal"),
+    ("library", "seal"),
+    ("portable", "seal"),
+    ("ifma", "seal"),
+    ("aws-lc", "each"),
+];
+const CRYPTO_MB: [(&str, &str); 2] = [("crypto_mb", "shared"), ("crypto_mb", "fixed")];
+
+/// A goal: its row, operation, who is held against whom, at least how many times faster.
+type Goal = (&'static str, &'static str, &'static str, &'static str, f64);
+
+/// The kernel on vectors.
+const VECTORS: [Goal; 5] = [
+    ("L1", "shared", "ifma", "dalek", 8.0),
+    ("L1", "shared", "ifma", "crypto_mb", 1.1),
+    ("L2", "fixed", "ifma", "dalek", 10.0),
+    ("L2", "fixed", "ifma", "crypto_mb", f64::NAN),
+    ("L3", "seal", "ifma", "library", 2.5),
+];
+/// The portable kernel: as fast as what it is made of, but for what disturbs a measurement; sealing
+/// in 0.40 of the time that it takes `RustCrypto`.
+const PORTABLE: [Goal; 3] = [
+    ("L1", "shared", "portable", "dalek", 0.95),
+    ("L2", "fixed", "portable", "dalek", 0.95),
+    ("L3", "seal", "portable", "rustcrypto", 2.5),
+];
+
+/// What a contest gave.
+struct Figures {
+    wanted: Vec<(&'static str, &'static str)>,
+    contest: Contest,
+    /// Inputs of one call.
+    count: f64,
+}
+
+impl Figures {
+    /// How many times faster `who` is than `peer`.
+    fn faster(&self, who: &str, peer: &str, op: &str) -> Result<Ratio> {
+        Ok(self.of(peer, op)?.over(self.of(who, op)?))
+    }
+
+    fn of(&self, who: &str, op: &str) -> Result<&crate::bench::Series> {
+        let at = self.wanted.iter().position(|wanted| *wanted == (who, op));
+        let series = &self.contest.series[at.context("nobody measured that")?];
+        series.as_ref().map_err(|reason| anyhow::anyhow!("{who} {op}: {reason}"))
+    }
+
+    /// Thousands a second and nanoseconds of one, as they stand beside a ratio.
+    fn shown(&self, who: &str, op: &str) -> Result<String> {
+        let ns = self.of(who, op)?.cost() / self.count;
+        Ok(format!("{who} {:.1} k/s ({ns:.0} ns)", 1e6 / ns))
+    }
+
+    fn row(&self, (id, op, who, peer, limit): Goal) -> Result<Row> {
+        let ratio = self.faster(who, peer, op)?;
+        let goal = goal(op, who, peer);
+        let beside = format!(
+            "{} by {}: {ratio}; {}",
+            self.shown(who, op)?,
+            self.shown(peer, op)?,
+            self.contest.quiet()
+        );
+        let row = if limit.is_nan() {
+            Row::context(id, &goal, Figure::plain(ratio.value, "x"))
+        } else {
+            Row::must(id, &goal, Figure::at_least(ratio.value, limit, "x"))
+        };
+        Ok(row.with(beside))
+    }
+}
+
+fn goal(op: &str, who: &str, peer: &str) -> String {
+    let what = match op {
+        "shared" => "X25519, one scalar",
+        "fixed" => "fixed point",
+        _ => "seal 368 B, fresh key",
+    };
+    let peer = if peer == "library" { "aws-lc" } else { peer };
+    format!("{what}: {who} / {peer}, speed")
+}
+
+/// L1, L2 and L3.
+fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
+    let has_ifma = mezza_lanes::ifma().is_some();
+    let mut peers = vec![Peer::ours()?];
+    let mut wanted: Vec<(&str, &str)> = OURS.into();
+    wanted.retain(|(who, _)| has_ifma || *who != "ifma");
+    // Without its instructions the peer could only say so, too.
+    let absent = if has_ifma {
+        match peer::find_for(bench.profile, "crypto_mb")? {
+            Ok(found) => {
+                peers.push(found);
+                wanted.extend(CRYPTO_MB);
+                None
+            }
+            Err(reason) => Some(reason),
+        }
+    } else {
+        None
+    };
+    let count: u16 = bench.profile.pick(16, 256, 256);
+    let entry = |&(who, op): &(&str, &str)| {
+        let size = count.into();
+        let calls = if op == "seal" { 40 } else { 1 };
+        if who == "crypto_mb" {
+            let who = format!("peer:{who}");
+            return Entry { who, peer: 1, op: op.into(), size, calls };
+        }
+        let asked = format!("lanes:{who}-{op}");
+        Entry { who: format!("ours:{who}"), peer: 0, op: asked, size, calls }
+    };
+    let entries: Vec<Entry> = wanted.iter().map(entry).collect();
+    let contest = bench.contest(&mut peers, &entries)?;
+    let figures = Figures { wanted, contest, count: count.into() };
+    let on_vectors = VECTORS.into_iter().map(|goal| match &absent {
+        _ if !has_ifma => Ok(not_here(goal)),
+        Some(reason) if goal.3 == "crypto_mb" => Ok(no_peer(goal, reason)),
+        _ => figures.row(goal),
+    });
+    let portable = PORTABLE.into_iter().map(|goal| figures.row(goal));
+    let mut rows = on_vectors.chain(portable).collect::<Result<Vec<Row>>>()?;
+    rows.push(ladders_beside(&figures, has_ifma)?);
+    Ok(rows)
+}
+
+fn not_here((id, op, who, peer, limit): Goal) -> Row {
+    let row = Row::not_here(id, &goal(op, who, peer), LACKING);
+    if limit.is_nan() { Row { weight: crate::row::Weight::Context, ..row } } else { row }
+}
+
+fn no_peer((id, op, who, peer, limit): Goal, reason: &str) -> Row {
+    let row = Row::no_peer(id, &goal(op, who, peer), reason);
+    if limit.is_nan() { Row { weight: crate::row::Weight::Context, ..row } } else { row }
+}
+
+/// Without a limit: the ladder of aws-lc, which a mix takes where it has no vectors.
+fn ladders_beside(figures: &Figures, has_ifma: bool) -> Result<Row> {
+    let row = figures.row(("L1", "shared", "aws-lc", "dalek", f64::NAN))?;
+    let mut each = vec![figures.shown("portable", "each")?, figures.shown("aws-lc", "each")?];
+    if has_ifma {
+        each.push(figures.shown("ifma", "each")?);
+    }
+    Ok(row.with(format!("a scalar for each point: {}", each.join(", "))))
+}
+
+/// L6: what the crate alone costs the compiler, its dependencies built before.
+fn build(bench: &mut Bench) -> Result<Vec<Row>> {
+    const GOAL: &str = "release build of the crate, CPU";
+    if bench.profile == Profile::Smoke {
+        return Ok(vec![Row::not_here("L6", GOAL, "too slow for a smoke run; `--profile quick`")]);
+    }
+    let target = place::target().join("lab-lanes");
+    let cargo = |args: &[&str]| -> Result<()> {
+        let root = place::repository().context("start the lab inside the repository")?;
+        let mut command = Command::new("cargo");
+        command.args(args).args(["--release", "-p", "mezza-lanes"]).current_dir(root);
+        command.env("CARGO_TARGET_DIR", &target).stdout(Stdio::null()).stderr(Stdio::null());
+        if command.status()?.success() { Ok(()) } else { bail!("cargo {} failed", args.join(" ")) }
+    };
+    cargo(&["build"])?;
+    cargo(&["clean"])?;
+    let before = children_s()?;
+    cargo(&["build"])?;
+    let cost = children_s()? - before;
+    let figure = Figure::at_most(cost, 30.0, "s");
+    Ok(vec![Row::must("L6", GOAL, figure).with(
+        "beside it the ladder written by hand is not in this tree: its loop has no call, no branch \
+         and the 392 multiplications that it needs (test LANES-5)",
+    )])
+}
+
+/// Seconds of CPU that all children took which have ended.
+fn children_s() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let ms = (usage.user_time() + usage.system_time()).num_milliseconds();
+    Ok(std::time::Duration::from_millis(ms.unsigned_abs()).as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::{Verdict, Weight, exit};
+
+    #[test]
+    fn what_this_cpu_cannot_run_is_counted_and_decides_nothing() {
+        let rows: Vec<Row> = VECTORS.into_iter().map(not_here).collect();
+        assert!(rows.iter().all(|row| row.verdict() == Verdict::NotHere));
+        assert!(rows[0].lines()[0].ends_with("NOT MEASURABLE HERE avx512ifma missing"));
+        assert_eq!(exit(&rows, true), 0);
+    }
+
+    #[test]
+    fn an_absent_peer_decides_where_its_row_must_hold() {
+        let must = no_peer(VECTORS[1], "crypto_mb is not here");
+        let context = no_peer(VECTORS[3], "crypto_mb is not here");
+        assert_eq!((must.weight, context.weight), (Weight::Must, Weight::Context));
+        assert_eq!((exit(&[must], true), exit(&[context], true)), (69, 0));
+    }
+}
