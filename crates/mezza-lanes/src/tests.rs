@@ -1,4 +1,5 @@
-//! The suite runs through every kernel that this machine can run.
+//! The suite runs through every kernel that this machine can run; built with `MEZZA_TEST_KERNEL=ifma`,
+//! through that one alone.
 
 mod backends;
 mod bounds;
@@ -19,8 +20,11 @@ use std::vec::Vec;
 /// Every kernel that runs here.
 fn kernels() -> Vec<&'static dyn Kernel> {
     static EMULATED: Eight<Emulated> = Eight::new(Emulated, "emulated");
-    let all = [Some(portable()), Some(&EMULATED as &dyn Kernel), ifma()];
-    all.into_iter().flatten().collect()
+    let all = [Some(portable()), Some(&EMULATED as &dyn Kernel), ifma()].into_iter().flatten();
+    let wanted = |name| option_env!("MEZZA_TEST_KERNEL").is_none_or(|only| only == name);
+    let wanted = all.filter(|kernel| wanted(kernel.name())).collect::<Vec<_>>();
+    assert!(!wanted.is_empty(), "MEZZA_TEST_KERNEL names no kernel that runs here");
+    wanted
 }
 
 fn unhex(text: &str) -> Vec<u8> {
