@@ -118,6 +118,24 @@ export interface CarrierView {
   hides: { from: Place; what: string; hidden: boolean }[];
 }
 
+export interface Mixnet {
+  link: string;
+  network: string | null;
+  up: boolean;
+  level: number;
+  demo: boolean;
+  round: number | null;
+  interval_ms: number | null;
+  users: number;
+  mixes: number;
+  law: string | null;
+  noise: [number, number] | null;
+  rounds_used: number;
+  rounds_max: number | null;
+  alarms: number;
+  clock_off: boolean;
+}
+
 export interface SafetyNumber {
   groups: string[];
   scannable_svg: string;

@@ -14,6 +14,7 @@ use mezza_ratchet::Summary;
 use super::Refused;
 use super::words;
 use crate::exit::{Exit, Fault};
+use crate::mixnet::figures;
 use crate::mixnet::uri::NetworkUri;
 use crate::web::dto;
 
@@ -216,6 +217,7 @@ pub fn mixnet(view: &NetworkView) -> dto::Mixnet {
         interval_ms: policy.map(|policy| policy.interval_ms),
         users: view.users,
         mixes: view.mixes,
+        law: policy.map(|policy| figures::law_name(policy.mode).into()),
         noise: policy.map(|policy| [policy.mu, policy.scale]),
         rounds_used: view.rounds_used,
         rounds_max: policy.map(|policy| policy.rounds),

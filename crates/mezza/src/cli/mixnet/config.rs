@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
-use mezza_mixnet::config::{Config, Mode, ServicePolicy, SignatureSet, SignedConfig};
+use mezza_mixnet::config::{Config, ServicePolicy, SignatureSet, SignedConfig};
 use mezza_mixnet::privacy::fifty_becomes;
 use serde_json::{Value, json};
 
@@ -142,17 +142,11 @@ fn service(config: &Config, policy: &ServicePolicy) -> Value {
         "id": policy.service.number(), "interval_ms": policy.interval_ms, "ask_ms": policy.ask_ms,
         "lead_ms": policy.lead_ms, "collect_ms": policy.collect_ms,
         "mix_limit_ms": policy.mix_limit_ms, "slots": policy.slots, "buckets": policy.buckets,
-        "mode": mode(policy), "mu": policy.mu, "scale": policy.scale, "rounds": policy.rounds,
+        "mode": figures::law_name(policy.mode), "mu": policy.mu, "scale": policy.scale,
+        "rounds": policy.rounds,
         "epsilon": epsilon, "delta": delta, "delta_reached": figures::reached(policy),
         "client_day_bytes": figures::day_bytes(config, policy),
     })
-}
-
-const fn mode(policy: &ServicePolicy) -> &'static str {
-    match policy.mode {
-        Mode::Gauss => "gauss",
-        Mode::Paper => "paper",
-    }
 }
 
 /// What a config says, for people.
@@ -195,7 +189,7 @@ fn service_lines(config: &Config, policy: &ServicePolicy) -> [String; 2] {
     [
         format!(
             "{name:<8} every {seconds} s, {} {}/{}, {megabytes:.1} MB a client and day",
-            mode(policy),
+            figures::law_name(policy.mode),
             policy.mu,
             policy.scale
         ),

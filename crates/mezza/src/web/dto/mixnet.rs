@@ -35,7 +35,9 @@ pub struct Mixnet {
     pub users: u32,
     /// Servers in the chain.
     pub mixes: usize,
-    /// Mean and scale of the noise of each mix.
+    /// Law of the noise of each mix: gauss or paper (Laplace).
+    pub law: Option<String>,
+    /// Its mean and its scale.
     pub noise: Option<[u32; 2]>,
     /// Conversation rounds of this period in which a person was served.
     pub rounds_used: u64,
