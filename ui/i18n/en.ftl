@@ -71,7 +71,20 @@ send = Send
 cost = { $carrier }, level { $level }: { $cost }
 cost-none = No carrier of level { $pin } is up. The note waits until one is.
 bytes = { $bytes } of { $max } bytes
-too-long = Too long for one note. Split it in two.
+too-long = Too long for one note: { $size }. Split it in two.
+file-refused = Not sent: { $name }, { $size }
+files-refused = Not sent: { $count } files, { $size } together
+carriage = Over the mixnet: { $cells ->
+    [one] one cell
+   *[other] { $cells } cells
+} of { $bytes } bytes, one in each round, at least { $time }.
+carriage-unknown = Over a mixnet: { $cells ->
+    [one] one cell
+   *[other] { $cells } cells
+} of { $bytes } bytes, one in each round; how long that is depends on the network, and none is joined.
+carriage-limits = This version sends text only, at most { $text } bytes in a note; a mixnet message is { $cells } cells, { $message } bytes.
+carriage-fits = So many bytes would fit into one message by: { $carriers }.
+carriage-none = No carrier of this conversation takes so many bytes.
 
 ## States: what the evidence proves, and no more
 state-received = received
@@ -221,6 +234,59 @@ field-bytes = { $count } B
 dump = Bytes of event { $n }
 dump-all = Show all { $count } bytes
 dump-less = Show less
+
+## Mixnet
+mixnet = Mixnet
+mixnet-why = Servers that pass on messages of one size in rounds, so that nobody sees who writes to whom.
+mixnet-join = Join a mixnet
+mixnet-join-why = In a mixnet everybody sends one message of the same size in every round, and servers of several people mix them and add noise, so that nobody who watches can tell who writes to whom. Ask its operator for the link and paste it here; what the server says is checked against the hash in the link first.
+mixnet-link = Link to a mixnet
+mixnet-join-do = Join
+mixnet-joining = Asking the network…
+mixnet-now = The network now
+mixnet-state = State
+mixnet-up = up: it takes part in each round
+mixnet-down = down: the next try comes by itself
+mixnet-level = Protection
+mixnet-level-why = Level 4 needs the network up, strong noise, 128 users and some of the privacy budget.
+mixnet-id = Network
+mixnet-round = Open round
+mixnet-number = { $number }
+mixnet-interval = A round every
+mixnet-users = Users
+mixnet-users-said = { $users } in the last round, by the word of the entry
+mixnet-mixes = Mixes in the chain
+mixnet-noise-each = Noise of each mix
+mixnet-noise = { $law }, mean { $mean }, scale { $scale }
+mixnet-unknown = not known yet
+law-gauss = Gaussian
+law-paper = Laplace
+demo-noise = DEMO NOISE
+demo-noise-why = So little noise hides nothing from anybody.
+budget = Privacy budget
+budget-used = { $used } of { $max } rounds used ({ $part } %)
+budget-spent = { $used } of { $max } rounds used: nothing is left of the promise, notes no longer go this way
+budget-unlimited = { $used } rounds used; no limit promised
+mixnet-alarms = Alarms
+mixnet-alarmed = { $count ->
+    [one] One message of a mix did not come back. Somebody may be dropping messages.
+   *[other] { $count } messages of mixes did not come back. Somebody may be dropping messages.
+}
+mixnet-clock = Clock
+mixnet-clock-right = agrees with the network
+mixnet-clock-off = This clock and the network’s differ. Set the clock; until then no round is taken part in.
+mixnet-hiding = What it hides, and what not
+mixnet-hides-nothing = Here the noise is for show and all servers run on this machine: it hides nothing from anybody.
+mixnet-hides = Hidden, with strong noise and many users
+mixnet-hides-lines = From your provider and from whoever watches every line: who you write to, and whether you write at all.
+mixnet-hides-servers = From the servers: the same, as long as one mix of the chain is honest.
+mixnet-hides-text = From all of them, always: what you write.
+mixnet-shows = Not hidden
+mixnet-shows-use = That you use this network, and when. Two people who are always online together stand out by that alone.
+mixnet-shows-all = Who writes to whom, if all mixes of the chain work together.
+mixnet-shows-partner = What you tell the person you write to.
+mixnet-shows-time = Each round in which you converse gives a little away; the budget counts them.
+mixnet-unaudited = Nobody outside this project has examined its design or its code yet.
 
 ## Health
 health = Health

@@ -1,6 +1,6 @@
 // What the page knows of the node. Everything here is an answer or an event of the node; nothing is guessed ahead of it.
 import { untrack } from 'svelte';
-import type { CarrierView, Contact, Me, NodeEvent, Note, Request, Status } from './api.ts';
+import type { CarrierView, Contact, Me, Mixnet, NodeEvent, Note, Request, Status } from './api.ts';
 import { bearer, call, openSession, Refusal, sentence, takeTicket } from './client.ts';
 import { EventStream, type Socket } from './events.ts';
 import { t } from './fluent.ts';
@@ -54,6 +54,17 @@ class Model {
       refused: () => this.#shut(),
     },
   );
+
+  /** Whether this home is in a mixnet. */
+  get joined(): boolean {
+    return this.carriers.some((one) => one.carrier === 'mixnet');
+  }
+
+  /** From one round of the mixnet to the next, ms; null while no network is known. */
+  async interval(): Promise<number | null> {
+    if (!this.joined) return null;
+    return call<Mixnet>('GET', '/v1/mixnet').then((net) => net.interval_ms, () => null);
+  }
 
   contact(id: string): Contact | undefined {
     return this.contacts.find((contact) => contact.id === id);

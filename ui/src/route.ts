@@ -5,13 +5,14 @@ export type Route =
   | { screen: 'thread'; contact: string; about: boolean }
   | { screen: 'add' }
   | { screen: 'observer' }
+  | { screen: 'mixnet' }
   | { screen: 'health' };
 
 /** Reads `#/...`; whatever is not understood is the list of chats. */
 export function parse(hash: string): Route {
   const [head, id, tail] = hash.replace(/^#\/?/, '').split('/');
   if (head === 'c' && id && /^\d+$/.test(id)) return { screen: 'thread', contact: id, about: tail === 'about' };
-  if (head === 'add' || head === 'observer' || head === 'health') return { screen: head };
+  if (head === 'add' || head === 'observer' || head === 'mixnet' || head === 'health') return { screen: head };
   return { screen: 'chats' };
 }
 

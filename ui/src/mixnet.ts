@@ -1,0 +1,102 @@
+// The mixnet in numbers and words: what it takes to carry so many bytes, and how much of its promise is used.
+import type { CarrierView, Mixnet, Offer } from './api.ts';
+import { TEXT_BYTES_MAX } from './bytes.ts';
+import { t } from './fluent.ts';
+import { carrierWords } from './words.ts';
+
+/** Bytes that one cell carries; a client sends one cell in each round. */
+export const CELL_BYTES = 225;
+/** Most cells of one message. */
+export const CELLS_MAX = 40;
+/** What a message puts in front of its bytes. */
+const LENGTH_BYTES = 2;
+/** Most bytes of one message. */
+export const MESSAGE_BYTES_MAX = CELL_BYTES * CELLS_MAX - LENGTH_BYTES;
+/** The page asks for the state of the rounds no more often than this, ms. */
+const ASK_MS = 1_000;
+/** From this part of the budget on the person is told. */
+const NEAR = 0.8;
+
+type Unit = 'second' | 'minute' | 'hour' | 'day' | 'byte' | 'kilobyte' | 'megabyte' | 'gigabyte';
+
+function counted(value: number, unit: Unit, digits = 0): string {
+  const unitDisplay = unit === 'kilobyte' || unit === 'megabyte' || unit === 'gigabyte' ? 'short' : 'long';
+  return new Intl.NumberFormat('en', { style: 'unit', unit, unitDisplay, maximumFractionDigits: digits }).format(value);
+}
+
+/** 9,001 bytes, 24.5 kB, 2.4 MB. */
+export function sizeWords(bytes: number): string {
+  if (bytes < 1e4) return counted(bytes, 'byte');
+  if (bytes < 1e6) return counted(bytes / 1e3, 'kilobyte', 1);
+  return bytes < 1e9 ? counted(bytes / 1e6, 'megabyte', 1) : counted(bytes / 1e9, 'gigabyte', 1);
+}
+
+/** A time in the unit that people would take, rounded up. */
+export function durationWords(ms: number): string {
+  const steps: [Unit, number, number][] = [['second', 1e3, 90], ['minute', 6e4, 90], ['hour', 36e5, 48]];
+  for (const [unit, each, most] of steps) if (ms <= each * most) return counted(Math.ceil(ms / each), unit);
+  return counted(Math.ceil(ms / 864e5), 'day');
+}
+
+/** From one round to the next: 0.5 seconds. */
+export function intervalWords(ms: number): string {
+  return counted(ms / 1e3, 'second', 3);
+}
+
+/** Cells for so many bytes, in as many messages as they need. */
+export function cells(bytes: number): number {
+  const rest = bytes % MESSAGE_BYTES_MAX;
+  return Math.floor(bytes / MESSAGE_BYTES_MAX) * CELLS_MAX + (rest > 0 ? Math.ceil((rest + LENGTH_BYTES) / CELL_BYTES) : 0);
+}
+
+/** Most bytes that a carrier takes at once. */
+export function room(carrier: CarrierView): number {
+  return carrier.piece_bytes * carrier.pieces_max - (carrier.carrier === 'mixnet' ? LENGTH_BYTES : 0);
+}
+
+/** Whether a text is too big for every carrier that may take it. The offers say what it measures once it is sealed. */
+export function tooBig(bytes: number, allowed: CarrierView[], offers: Offer[]): boolean {
+  if (bytes > TEXT_BYTES_MAX) return true;
+  const pieces = (one: CarrierView): number | undefined => offers.find((offer) => offer.carrier === one.carrier)?.pieces;
+  const fits = (one: CarrierView): boolean => bytes <= room(one) && (pieces(one) ?? 1) <= one.pieces_max;
+  return allowed.length > 0 && !allowed.some(fits);
+}
+
+/** What so many bytes would take over the mixnet, and which carriers take them at all. */
+export function carriageWords(bytes: number, interval_ms: number | null, allowed: CarrierView[]): string {
+  const count = cells(bytes);
+  const fitting = new Set(allowed.filter((one) => bytes <= room(one)).map((one) => carrierWords(one.carrier)));
+  return [
+    interval_ms === null
+      ? t('carriage-unknown', { cells: count, bytes: CELL_BYTES })
+      : t('carriage', { cells: count, bytes: CELL_BYTES, time: durationWords(count * interval_ms) }),
+    t('carriage-limits', { text: TEXT_BYTES_MAX, cells: CELLS_MAX, message: MESSAGE_BYTES_MAX }),
+    fitting.size > 0 ? t('carriage-fits', { carriers: [...fitting].join(', ') }) : t('carriage-none'),
+  ].join(' ');
+}
+
+/** Name and size of files that somebody wants to send. */
+export function filesWords(files: readonly { name: string; size: number }[]): string {
+  const size = sizeWords(files.reduce((sum, file) => sum + file.size, 0));
+  const [first] = files;
+  return files.length === 1 && first ? t('file-refused', { name: first.name.slice(0, 80), size }) : t('files-refused', { count: files.length, size });
+}
+
+/** Law, mean and scale of the noise. A law that this page does not know is shown as the node calls it. */
+export function noiseWords(net: Pick<Mixnet, 'law' | 'noise'>): string {
+  if (!net.noise) return t('mixnet-unknown');
+  const law = net.law === 'gauss' ? t('law-gauss') : net.law === 'paper' ? t('law-paper') : (net.law ?? '?');
+  return t('mixnet-noise', { law, mean: net.noise[0], scale: net.noise[1] });
+}
+
+/** How much of the promise is used, and whether that calls for care. */
+export function budget(used: number, max: number | null): { words: string; care: boolean } {
+  if (!max) return { words: t('budget-unlimited', { used }), care: false };
+  if (used >= max) return { words: t('budget-spent', { used, max }), care: true };
+  return { words: t('budget-used', { used, max, part: Math.floor((100 * used) / max) }), care: used >= NEAR * max };
+}
+
+/** How long the page waits before it asks again: one round, but a second at least. */
+export function askAfter(interval_ms: number | null): number {
+  return Math.max(ASK_MS, interval_ms ?? 0);
+}
