@@ -7,6 +7,7 @@ import * as care from './browser/care.mjs';
 import * as chat from './browser/chat.mjs';
 import * as door from './browser/door.mjs';
 import * as keys from './browser/keys.mjs';
+import * as mixnet from './browser/mixnet.mjs';
 import { CHROMIUM, launch } from './browser/tab.mjs';
 import { Program } from './browser/world.mjs';
 
@@ -14,7 +15,7 @@ const TEST_MS = 90_000;
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const binary = process.env.MEZZA_BIN ?? join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), 'debug', 'mezza');
 const pattern = new RegExp(process.argv[2] ?? '');
-const cases = Object.entries({ ...door, ...chat, ...care, ...keys }).filter(([name]) => pattern.test(name));
+const cases = Object.entries({ ...door, ...chat, ...care, ...keys, ...mixnet }).filter(([name]) => pattern.test(name));
 const print = (line) => process.stdout.write(`${line}\n`);
 
 function skip(reason) {

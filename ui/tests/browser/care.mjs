@@ -10,6 +10,7 @@ const screens = (id) => [
   ['list', '#/', 'nav .list a'],
   ['add', '#/add', '.paper img'],
   ['observer', '#/observer', '.dump .line'],
+  ['mixnet', '#/mixnet', 'dd[data-round]'],
   ['health', '#/health', '.lines li'],
 ];
 

@@ -1,0 +1,195 @@
+// The mixnet on the page: its rounds, joining by a link, and what is too big for it.
+import assert from 'node:assert/strict';
+import { axe, go, opened, PHONE, tab, tabTo, until, WIDE } from './tab.mjs';
+import { Program } from './world.mjs';
+
+const TITLE = 'h1:has-text("Mixnet")';
+const ROUND = 'dd[data-round]';
+const FILE_BYTES = 2_400_000;
+
+const round = async (page) => Number(await page.locator(ROUND).getAttribute('data-round'));
+
+async function joined(program) {
+  await until('the demo mixnet', async () => (await program.ask('GET', '/v1/mixnet')).up, 30_000);
+}
+
+export const the_mixnet_screen_shows_rounds_that_rise_and_demo_noise = async ({ browser, alice, log }) => {
+  await joined(alice);
+  const page = await opened(browser, alice, { reduced: true });
+  await tabTo(page, /^a Mixnet$/);
+  await page.keyboard.press('Enter');
+  await page.locator(TITLE).waitFor();
+  await until('focus on the title', () => page.evaluate(() => document.activeElement?.tagName === 'H1'));
+
+  const now = page.getByRole('region', { name: 'The network now' });
+  await now.getByText('up: it takes part in each round').waitFor();
+  await now.getByText('DEMO NOISE').waitFor();
+  await now.getByText('Gaussian, mean 40, scale 6').waitFor();
+  await now.getByText('by the word of the entry').waitFor();
+  await now.getByText(/^[\d,]+ of [\d,]+ rounds used \(0 %\)$/).waitFor();
+  await now.getByRole('progressbar', { name: 'Privacy budget' }).waitFor();
+  const net = await alice.ask('GET', '/v1/mixnet');
+  await now.getByText(net.network).waitFor();
+  await page.getByText('it hides nothing from anybody').waitFor();
+
+  const shifts = page.evaluate(() => new Promise((done) => {
+    let sum = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach((one) => (sum += one.value))).observe({ type: 'layout-shift' });
+    setTimeout(() => done(sum), 3_000);
+  }));
+  const first = await round(page);
+  await until('three answers', async () => (await round(page)) >= first + 4);
+  assert.equal(await shifts, 0, 'nothing moves while numbers change');
+  log(`round ${first} to ${await round(page)}`);
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+};
+
+export const the_mixnet_screen_asks_at_most_once_a_second_and_only_while_it_is_seen = async ({ browser, alice }) => {
+  await joined(alice);
+  const page = await opened(browser, alice);
+  const asked = [];
+  page.on('request', (request) => request.url().endsWith('/v1/mixnet') && asked.push(Date.now()));
+  await go(page, '#/mixnet', ROUND);
+  await until('three questions', () => asked.length >= 3);
+  const pauses = asked.slice(1).map((at, index) => at - asked[index]);
+  for (const pause of pauses) assert.ok(pause >= 950, `asked again after ${pause} ms`);
+
+  const hide = (state) => page.evaluate((to) => {
+    Object.defineProperty(document, 'visibilityState', { value: to, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, state);
+  const quiet = async (why) => {
+    await page.waitForTimeout(200);
+    const before = asked.length;
+    await page.waitForTimeout(2_500);
+    assert.equal(asked.length, before, why);
+  };
+  await hide('hidden');
+  await quiet('a hidden screen asks nothing');
+  const before = asked.length;
+  await hide('visible');
+  await until('a question once it is seen again', () => asked.length > before);
+  await go(page, '#/health', 'h1:has-text("Health")');
+  await quiet('a screen that was left asks nothing');
+  await page.context().close();
+};
+
+const axeOnMixnet = (scheme, viewport) => async ({ browser, alice, log }) => {
+  await joined(alice);
+  const page = await opened(browser, alice, { scheme, viewport, reduced: true });
+  await go(page, '#/mixnet', ROUND);
+  const { severe, rest } = await axe(page);
+  rest.forEach((line) => log(`mixnet ${scheme}: ${line}`));
+  assert.deepEqual(severe, []);
+  const fits = await page.evaluate(() => [document.documentElement, document.querySelector('.sheet')].every((one) => one.scrollWidth <= one.clientWidth));
+  assert.ok(fits, 'nothing scrolls sideways');
+  await page.context().close();
+};
+
+export const axe_finds_nothing_severe_on_the_mixnet_light_wide = axeOnMixnet('light', WIDE);
+export const axe_finds_nothing_severe_on_the_mixnet_light_phone = axeOnMixnet('light', PHONE);
+export const axe_finds_nothing_severe_on_the_mixnet_dark_wide = axeOnMixnet('dark', WIDE);
+export const axe_finds_nothing_severe_on_the_mixnet_dark_phone = axeOnMixnet('dark', PHONE);
+
+export const a_wrong_link_is_refused_with_its_next_step_and_a_right_one_joins = async ({ browser, alice, log }) => {
+  await joined(alice);
+  const { link, network } = await alice.ask('GET', '/v1/mixnet');
+  const fresh = await new Program(alice.binary).start(['node', 'run', '--port', '0']);
+  try {
+    await fresh.ask('POST', '/v1/create', { name: 'dora', passphrase: 'six words that nobody would guess' });
+    const page = await tab(browser);
+    await page.goto(await fresh.address());
+    await page.getByRole('navigation').waitFor();
+    await go(page, '#/mixnet', TITLE);
+    const entry = page.getByRole('textbox', { name: 'Link to a mixnet' });
+    await entry.waitFor();
+    const { severe, rest } = await axe(page);
+    rest.forEach((line) => log(`join: ${line}`));
+    assert.deepEqual(severe, []);
+    assert.deepEqual(page.faults, []);
+
+    await tabTo(page, /^textarea Link to a mixnet/);
+    const attempt = async (text, words) => {
+      await entry.fill(text);
+      await tabTo(page, /^button Join$/);
+      await page.keyboard.press('Enter');
+      await page.getByRole('alert').filter({ hasText: words }).waitFor();
+    };
+    await attempt('mezza-net:2:nonsense', /This is no link to a mixnet; write it like mezza-net:1:HASH@host:port/);
+    await attempt(`mezza-net:1:${'0'.repeat(64)}@${link.split('@')[1]}`, /hash differs from the link you opened.*; get the link again from a person you trust/);
+
+    await entry.fill(link);
+    await page.getByRole('button', { name: 'Join' }).click();
+    await page.getByText(network).waitFor();
+    await until('focus on the title', () => page.evaluate(() => document.activeElement?.tagName === 'H1'));
+    await until('the network up', async () => (await page.getByText('up: it takes part in each round').count()) > 0, 30_000);
+    assert.equal(await entry.count(), 0, 'the form is gone');
+    await page.context().close();
+  } finally {
+    await fresh.stop();
+  }
+};
+
+/** Gives the page a file as the system would: dropped on, or pasted into, what the selector names. */
+const give = (page, how, selector, bytes) => page.evaluate(([kind, at, size]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([new Uint8Array(size)], 'holiday.jpg', { type: 'image/jpeg' }));
+  const options = { bubbles: true, cancelable: true };
+  const target = document.querySelector(at);
+  if (kind === 'paste') return !target.dispatchEvent(new ClipboardEvent('paste', { ...options, clipboardData: data }));
+  const hovered = !target.dispatchEvent(new DragEvent('dragover', { ...options, dataTransfer: data }));
+  return hovered && !target.dispatchEvent(new DragEvent('drop', { ...options, dataTransfer: data }));
+}, [how, selector, bytes]);
+
+export const a_file_is_refused_before_anything_is_sent_with_its_size_and_time = async ({ browser, alice }) => {
+  await joined(alice);
+  const page = await opened(browser, alice);
+  const sent = [];
+  page.on('request', (request) => request.method() !== 'GET' && sent.push(`${request.method()} ${request.url()} ${request.postData()?.length ?? 0}`));
+  await page.waitForTimeout(500); // what the open conversation itself says
+  sent.length = 0;
+  const notes = await page.locator('article.note').count();
+  for (const [how, selector] of [['drop', '.log'], ['drop', 'aside.side'], ['paste', 'textarea']]) {
+    assert.ok(await give(page, how, selector, FILE_BYTES), `${how} on ${selector} is taken from the browser`);
+    const notice = page.locator('.notice').filter({ hasText: 'Not sent: holiday.jpg, 2.4 MB' });
+    await notice.waitFor();
+    const words = await notice.textContent();
+    assert.match(words, /10,670 cells of 225 bytes, one in each round, at least 89 minutes/);
+    assert.match(words, /at most 8,192 bytes in a note; a mixnet message is 40 cells, 8,998 bytes/);
+    assert.match(words, /No carrier of this conversation takes so many bytes/);
+    await notice.getByRole('button', { name: 'Dismiss' }).click();
+    await notice.waitFor({ state: 'detached' });
+  }
+  assert.ok(await give(page, 'drop', '.log', 9_500));
+  await page.locator('.notice').filter({ hasText: /9,500 bytes.*would fit into one message by: relay\./ }).waitFor();
+  assert.equal(await page.locator('article.note').count(), notes);
+  assert.deepEqual(sent, [], 'nothing is sent');
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+};
+
+export const a_text_that_no_allowed_carrier_takes_is_refused_in_the_composer = async ({ browser, alice }) => {
+  await joined(alice);
+  const page = await opened(browser, alice);
+  const entry = page.getByRole('textbox', { name: /^Note to/ });
+  const posted = [];
+  page.on('request', (request) => request.method() === 'POST' && request.url().endsWith('/notes') && posted.push(request.url()));
+  await entry.fill('x'.repeat(9_001));
+  await page.getByText(/^Too long for one note: 9,001 bytes\. Split it in two\. Over the mixnet: 41 cells of 225 bytes, one in each round, at least 21 seconds\./).waitFor();
+  await page.keyboard.press('Enter');
+
+  // As if sealing it took more than any carrier holds: the page believes what the node measures.
+  await page.route('**/preview', async (route) => {
+    const answer = await route.fetch();
+    const body = await answer.json();
+    await route.fulfill({ response: answer, json: { ...body, offers: body.offers.map((one) => ({ ...one, fits: false, pieces: 99 })) } });
+  });
+  await entry.fill('y'.repeat(5_000));
+  await page.keyboard.press('Enter');
+  await page.getByText('Too long for one note: 5,000 bytes').waitFor();
+  assert.equal((await entry.inputValue()).length, 5_000, 'the text is kept');
+  assert.deepEqual(posted, []);
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  await page.context().close();
+};
