@@ -237,7 +237,7 @@ dump-less = Show less
 
 ## Mixnet
 mixnet = Mixnet
-mixnet-why = Servers that pass on messages of one size in rounds, so that nobody sees who writes to whom.
+mixnet-why = Servers that pass on messages of one size in rounds, to hide who writes to whom.
 mixnet-join = Join a mixnet
 mixnet-join-why = In a mixnet everybody sends one message of the same size in every round, and servers of several people mix them and add noise, so that nobody who watches can tell who writes to whom. Ask its operator for the link and paste it here; what the server says is checked against the hash in the link first.
 mixnet-link = Link to a mixnet

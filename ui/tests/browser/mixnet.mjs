@@ -178,6 +178,11 @@ export const a_text_that_no_allowed_carrier_takes_is_refused_in_the_composer = a
   await entry.fill('x'.repeat(9_001));
   await page.getByText(/^Too long for one note: 9,001 bytes\. Split it in two\. Over the mixnet: 41 cells of 225 bytes, one in each round, at least 21 seconds\./).waitFor();
   await page.keyboard.press('Enter');
+  for (const viewport of [PHONE, WIDE]) {
+    await page.setViewportSize(viewport);
+    const fits = await page.evaluate(() => [...document.querySelectorAll('.thread, .thread form, #cost')].every((one) => one.getBoundingClientRect().right <= document.querySelector('main').getBoundingClientRect().right));
+    assert.ok(fits, 'one long word stays in its box');
+  }
 
   // As if sealing it took more than any carrier holds: the page believes what the node measures.
   await page.route('**/preview', async (route) => {
