@@ -57,9 +57,9 @@ export function room(carrier: CarrierView): number {
 /** Whether a text is too big for every carrier that may take it. The offers say what it measures once it is sealed. */
 export function tooBig(bytes: number, allowed: CarrierView[], offers: Offer[]): boolean {
   if (bytes > TEXT_BYTES_MAX) return true;
-  const pieces = (one: CarrierView): number | undefined => offers.find((offer) => offer.carrier === one.carrier)?.pieces;
-  const fits = (one: CarrierView): boolean => bytes <= room(one) && (pieces(one) ?? 1) <= one.pieces_max;
-  return allowed.length > 0 && !allowed.some(fits);
+  const pieces = (one: CarrierView): number => offers.find((offer) => offer.carrier === one.carrier)?.pieces ?? 1;
+  // Written so that a number which is missing refuses nothing: then the node decides.
+  return allowed.length > 0 && allowed.every((one) => bytes > room(one) || pieces(one) > one.pieces_max);
 }
 
 /** What so many bytes would take over the mixnet, and which carriers take them at all. */

@@ -61,5 +61,5 @@ export function levelWords(level: number): string {
 /** The carriers by which notes to this contact may leave: those of its rules, and of relays the contact's own. */
 export function carriersTo(contact: Contact, carriers: CarrierView[]): CarrierView[] {
   const ours = carriers.filter((one) => contact.policy.carriers.includes(one.carrier));
-  return ours.filter((one) => one.relay === null || contact.relay === null || one.relay.key === contact.relay.key);
+  return ours.filter((one) => !one.relay || !contact.relay || one.relay.key === contact.relay.key);
 }

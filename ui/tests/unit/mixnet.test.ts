@@ -48,6 +48,9 @@ describe('what is refused', () => {
 
   test('where nothing is known of a carrier the node decides', () => {
     expect(tooBig(8_000, [], [])).toBe(false);
+    const garbled = { carrier: 'relay', level: 1, up: true, hides: null } as unknown as CarrierView;
+    expect(tooBig(8_000, [garbled], [offer('relay', 1)])).toBe(false);
+    expect(carriageWords(9_000, 500, [garbled])).toMatch(/No carrier/);
   });
 });
 
