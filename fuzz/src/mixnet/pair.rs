@@ -1,0 +1,335 @@
+//! Two clients around one mix.
+
+use mezza_core::{Ephemeral, Machine, Portable, Secret, Time, Wiping};
+use mezza_lanes::{Scalar, portable};
+use mezza_mixnet::client::record::RECORD_BYTES;
+use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup};
+use mezza_mixnet::config::{
+    Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig,
+};
+use mezza_mixnet::contact::Role;
+use mezza_mixnet::mix::Floor;
+use mezza_mixnet::onion::{Layer, seal_replies, unwrap};
+use mezza_mixnet::service::{CELL_BYTES, DROP_BYTES, Service};
+use mezza_mixnet::sign::Signer;
+use mezza_mixnet::wire::{Announcement, Body, Frame, MissedReason, Settings};
+use mezza_mixnet::{RoundId, batch};
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
+use std::collections::BTreeMap;
+
+/// When conversation round 100 opens.
+pub const OPEN: Time = Time::from_ms(1_000_000_000);
+/// Bytes of the smallest snapshot.
+pub const SNAPSHOT_BYTES: usize = 16_384;
+/// The secret of the mix, in every round.
+const SECRET: u8 = 7;
+
+fn signer(n: u8) -> Signer {
+    Signer::from_seed(&Secret::fill(|s| s.fill(n)))
+}
+
+fn pair(n: u8) -> Ephemeral {
+    Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)))
+}
+
+fn config() -> Config {
+    let server = |key: u8| Server { key: signer(key).public(), address: format!("m{key}:7000") };
+    let policy = ServicePolicy {
+        service: Service::Conversation,
+        base_round: 100,
+        base_time: OPEN,
+        interval_ms: 2_000,
+        ask_ms: 500,
+        lead_ms: 500,
+        collect_ms: 1_000,
+        mix_limit_ms: 1_000,
+        slots: 1,
+        buckets: 1,
+        mode: Mode::Gauss,
+        mu: 2,
+        scale: 0,
+        epsilon_micro: 693_147,
+        delta_pico: 100_000_000,
+        rounds: 1 << 30,
+    };
+    Config {
+        network: [0xaa; 16],
+        seq: 0,
+        prev: [0; 32],
+        valid_from: OPEN.minus_ms(Time::DAY_MS),
+        valid_until: OPEN.plus_ms(100 * Time::DAY_MS),
+        threshold: 1,
+        guardians: vec![signer(1).public()],
+        coordinator: server(40),
+        bucket: server(41),
+        mixes: vec![MixEntry { server: server(50), operator: "Ada".into() }],
+        users_max: 10,
+        services: vec![policy],
+    }
+}
+
+pub fn setup(n: u8) -> Setup {
+    let pin = config().hash();
+    Setup { pin, dialling: pair(n), floor: Floor::None, kernel: portable() }
+}
+
+/// One side: its client, its disk, its messenger.
+pub struct Person {
+    client: Client,
+    pub rows: BTreeMap<u64, Vec<u8>>,
+    /// Messages for the other, and which ticket each has; `None`: handed.
+    pub sent: Vec<(Vec<u8>, Option<u64>)>,
+    tickets: u64,
+    inbox: Vec<Vec<u8>>,
+    newest: Option<u64>,
+    /// What is durable and was not said.
+    unsaid: Vec<u64>,
+    pub slow: bool,
+    /// Every cell that left, by its drop.
+    cells: BTreeMap<Vec<u8>, Vec<u8>>,
+    wrapped: BTreeMap<RoundId, Vec<u8>>,
+    submitted: Option<(RoundId, Vec<u8>)>,
+    pub lose_jobs: bool,
+}
+
+pub struct Pair {
+    pub people: [Person; 2],
+    pub now: Time,
+    rng: ChaCha8Rng,
+    round: u64,
+}
+
+impl Pair {
+    pub fn new() -> Self {
+        let now = OPEN.minus_ms(10_000);
+        let person = |n: u8| Person {
+            client: Client::new(setup(n), now),
+            rows: BTreeMap::new(),
+            sent: Vec::new(),
+            tickets: 0,
+            inbox: Vec::new(),
+            newest: None,
+            unsaid: Vec::new(),
+            slow: false,
+            cells: BTreeMap::new(),
+            wrapped: BTreeMap::new(),
+            submitted: None,
+            lose_jobs: false,
+        };
+        let rng = ChaCha8Rng::seed_from_u64(6);
+        let mut pair = Self { people: [person(8), person(9)], now, rng, round: 99 };
+        let mut genesis = SignedConfig::new(config());
+        genesis.sign(SignatureSet::Own, 0, &signer(1));
+        for who in 0..2 {
+            pair.until(now);
+            let welcome = Frame::Welcome { head: config().hash(), now };
+            pair.give(who, Input::Frame(welcome));
+            let config = Frame::Config { left: 0, config: genesis.encode() };
+            pair.give(who, Input::Frame(config));
+            pair.give(who, Input::Down);
+            let role = if who == 0 { Role::Initiator } else { Role::Responder };
+            pair.add(who, 3, role);
+        }
+        pair.until(OPEN);
+        for who in 0..2 {
+            pair.join(who);
+        }
+        pair
+    }
+
+    fn add(&mut self, who: usize, root: u8, role: Role) {
+        let (root, start) = (Secret::fill(|s| s.fill(root)), (100, 0));
+        let new = Introduction { contact: 0, root, role, start, bucket: 1 };
+        self.give(who, Input::Add(new));
+        self.give(who, Input::Activate(0));
+    }
+
+    pub fn join(&mut self, who: usize) {
+        let welcome = Frame::Welcome { head: config().hash(), now: self.now };
+        self.give(who, Input::Frame(welcome));
+    }
+
+    /// One input; a refusal changes nothing.
+    pub fn give(&mut self, who: usize, input: Input) {
+        let client = &mut self.people[who].client;
+        let before = format!("{client:?}");
+        if client.handle(input, self.now, &mut self.rng).is_err() {
+            assert_eq!(format!("{client:?}"), before, "a refused input changed something");
+        }
+        self.drain(who);
+    }
+
+    fn drain(&mut self, who: usize) {
+        while let Some(output) = self.people[who].client.poll() {
+            self.carry_out(who, output);
+        }
+    }
+
+    fn carry_out(&mut self, who: usize, output: Output) {
+        let person = &mut self.people[who];
+        match output {
+            Output::Dial => {
+                let trusted = person.client.chain().is_some();
+                self.give(who, Input::Up { trusted });
+            }
+            Output::Want(pairs) => {
+                for _ in 0..pairs {
+                    let pair = Ephemeral::draw::<Portable>(&mut self.rng);
+                    self.give(who, Input::Give(pair));
+                }
+            }
+            Output::Job(job) if person.lose_jobs => self.give(who, Input::Lost(job.id())),
+            Output::Job(job) => {
+                if let Job::Wrap(wrap) = &job {
+                    person.wrapped.insert(wrap.id, wrap.inner.to_vec());
+                }
+                let done = job.run::<Portable>(portable());
+                self.give(who, Input::Done(job, done));
+            }
+            Output::Store { seq, first, record } => {
+                let padded = record.len().is_power_of_two() && record.len() >= SNAPSHOT_BYTES;
+                assert!(record.len() == RECORD_BYTES || padded, "{} bytes", record.len());
+                person.rows.retain(|row, _| *row >= first);
+                person.rows.insert(seq, record.to_vec());
+                person.unsaid.push(seq);
+            }
+            Output::Received { seq, number, bytes, .. } => {
+                if person.newest.is_none_or(|newest| number > newest) {
+                    person.newest = Some(number);
+                    person.inbox.push(bytes.to_vec());
+                }
+                person.unsaid.push(seq);
+            }
+            Output::Handed(ticket) => {
+                let done = person.sent.iter_mut().filter(|(_, its)| *its == Some(ticket));
+                done.for_each(|(_, its)| *its = None);
+            }
+            Output::Joined => {
+                for at in 0..self.people[who].sent.len() {
+                    if self.people[who].sent[at].1.is_some() {
+                        self.send(who, at);
+                    }
+                }
+            }
+            Output::Frame(Frame::Round(id, Body::Submit(onions))) => {
+                let plain = person.wrapped.remove(&id).expect("it was wrapped");
+                let (drop, cell) = plain.split_at(DROP_BYTES);
+                let twice = person.cells.insert(drop.to_vec(), cell.to_vec());
+                assert!(twice.is_none(), "two cells under one contact and round");
+                person.submitted = Some((id, onions));
+            }
+            _ => {}
+        }
+        self.say(who);
+    }
+
+    /// What is durable is said, if the disk is not slow.
+    pub fn say(&mut self, who: usize) {
+        let person = &mut self.people[who];
+        if let Some(seq) = person.unsaid.last().copied().filter(|_| !person.slow) {
+            person.unsaid.clear();
+            self.give(who, Input::Stored(seq));
+        }
+    }
+
+    pub fn send(&mut self, who: usize, at: usize) {
+        let person = &mut self.people[who];
+        person.tickets += 1;
+        let ticket = person.tickets;
+        person.sent[at].1 = Some(ticket);
+        let bytes = Wiping::new(person.sent[at].0.clone());
+        self.give(who, Input::Send { ticket, contact: 0, bytes });
+    }
+
+    pub fn until(&mut self, end: Time) {
+        for _ in 0..1_000 {
+            let due = self.people.iter().filter_map(|person| person.client.deadline()).min();
+            let Some(due) = due.filter(|due| *due <= end) else { break };
+            self.now = due.max(self.now);
+            for who in 0..2 {
+                self.people[who].client.wake(self.now, &mut self.rng);
+                self.drain(who);
+            }
+        }
+        self.now = end.max(self.now);
+    }
+
+    /// Announces the next round, and runs it to its close.
+    pub fn run_round(&mut self) {
+        let since = self.now.since_ms(OPEN).div_ceil(2_000);
+        self.round = (self.round + 1).max(100 + since);
+        let id = RoundId { service: Service::Conversation, round: self.round };
+        let opens = OPEN.plus_ms(2_000 * (self.round - 100));
+        self.until(opens.minus_ms(200).max(self.now));
+        let settings = Settings {
+            config: config().hash(),
+            id,
+            collect_ms: 1_000,
+            slots: 1,
+            buckets: 1,
+            policy: 0,
+            keys: vec![*pair(SECRET).public()],
+        };
+        let signatures = vec![settings.sign(&signer(50))];
+        let closes_in_ms = 1_000 + opens.since_ms(self.now) as u32;
+        let announced = Announcement { settings, signatures, closes_in_ms };
+        for who in 0..2 {
+            let body = Body::Settings(announced.clone());
+            self.give(who, Input::Frame(Frame::Round(id, body)));
+        }
+        self.until(opens.plus_ms(1_000));
+    }
+
+    /// The mix does its part; `fate` says who hears of it, and what.
+    pub fn end_round(&mut self, fate: u8) {
+        let id = RoundId { service: Service::Conversation, round: self.round };
+        let layer = Layer { id, position: 0, key: *pair(SECRET).public() };
+        let secret = Scalar::copy_from(pair(SECRET).scalar().expose());
+        let of = |person: &mut Person| person.submitted.take().filter(|(its, _)| *its == id);
+        let sent = [0, 1].map(|who| of(&mut self.people[who]).map(|(_, onions)| onions));
+        let owners: Vec<usize> = (0..2).filter(|who| sent[*who].is_some()).collect();
+        let mut onions = sent.into_iter().flatten().collect::<Vec<_>>().concat();
+        let opened = unwrap(portable(), &secret, &layer, &mut onions, id.service.onion_bytes(1));
+        let size = DROP_BYTES + CELL_BYTES;
+        let accesses = opened.inner.chunks_exact(size).collect::<Vec<_>>();
+        let drops = accesses.iter().map(|a| a[..DROP_BYTES].try_into().expect("a drop"));
+        let replies = batch::matched(&drops.collect::<Vec<_>>());
+        let cells = replies.iter().enumerate().map(|(own, reply)| match reply {
+            batch::Reply::Swap(other) => &accesses[*other as usize][DROP_BYTES..],
+            _ => &accesses[own][DROP_BYTES..],
+        });
+        let cells = cells.collect::<Vec<_>>().concat();
+        let replies = seal_replies(portable(), &opened.back, &cells, CELL_BYTES);
+        for (owner, reply) in owners.iter().zip(replies.chunks_exact(CELL_BYTES + 16)) {
+            let mut replies = reply.to_vec();
+            replies[usize::from(fate)] ^= u8::from(fate >> owner & 0b1100 == 0b1100);
+            let body = match fate >> (2 * owner) & 3 {
+                0 => Body::Missed(MissedReason::Aborted),
+                _ => Body::Return { users: 2, replies },
+            };
+            self.give(*owner, Input::Frame(Frame::Round(id, body)));
+        }
+    }
+
+    /// The process dies and is started again from its rows.
+    pub fn restart(&mut self, who: usize) {
+        let person = &mut self.people[who];
+        let rows = person.rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
+        let client = Client::restore(setup(8 + who as u8), rows, self.now, &mut self.rng);
+        person.client = client.expect("what a client wrote");
+        person.wrapped.clear();
+        person.unsaid.clear();
+        person.submitted = None;
+        self.drain(who);
+    }
+
+    /// What came is what was sent, in order, as far as it came.
+    pub fn check(&self) {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let sent = self.people[from].sent.iter().map(|(bytes, _)| bytes);
+            let got = &self.people[to].inbox;
+            assert!(sent.take(got.len()).eq(got.iter()), "out of order, or twice");
+        }
+    }
+}
