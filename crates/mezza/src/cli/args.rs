@@ -1,5 +1,6 @@
 //! What may be typed. Help texts, man pages and completions are made from here (CLI-1).
 
+mod cpu;
 mod mixnet;
 mod ratchet;
 mod relay;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use cpu::{Cpu, KernelName};
 pub use mixnet::{
     Accounting, Floor, Identity, Mixnet, MixnetBucket, MixnetConfig, MixnetEntry, MixnetLoad,
     MixnetMix, Privacy, ServiceName,
@@ -144,28 +146,6 @@ pub enum Command {
     /// Print the description of the HTTP interface
     #[command(hide = true)]
     Openapi,
-}
-
-/// `--kernel`.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum KernelName {
-    /// Eight at a time: AVX-512 with IFMA
-    Ifma,
-    /// aws-lc, one after another
-    AwsLc,
-    /// Rust alone, on every CPU
-    Portable,
-}
-
-/// `mezza cpu`.
-#[derive(Args)]
-pub struct Cpu {
-    /// Measure every kernel that runs here
-    #[arg(long)]
-    pub bench: bool,
-    /// For how long altogether, seconds
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "bench")]
-    pub seconds: u16,
 }
 
 /// `mezza up`.

@@ -14,6 +14,7 @@ use mezza_mixnet::config::{
     Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig,
 };
 use mezza_mixnet::mix::Floor;
+use mezza_mixnet::noise::Law;
 use rand_core::Rng as _;
 use tokio::sync::watch;
 
@@ -32,6 +33,10 @@ use crate::rng::OsRng;
 pub const MIXES: usize = 3;
 /// Clients of the network.
 const USERS_MAX: u32 = 200;
+/// Noise that shows what noise is, and protects nobody.
+const NOISE: Law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
+/// Ports that are tried until enough are free.
+const TRIES: usize = 1_000;
 /// How long its config is good.
 const YEARS_MS: u64 = 3_650 * Time::DAY_MS;
 
@@ -49,7 +54,9 @@ pub struct Running {
 }
 
 /// Interval, ask, lead, collect and `mix_limit` of a service, milliseconds.
-const fn times(service: Service) -> [u32; 5] {
+pub type Times = [u32; 5];
+
+const fn times(service: Service) -> Times {
     match service {
         Service::Conversation => [500, 100, 200, 250, 2_000],
         Service::Call => [2_000, 200, 400, 500, 2_000],
@@ -57,8 +64,9 @@ const fn times(service: Service) -> [u32; 5] {
     }
 }
 
-fn policy(service: Service, base_time: Time) -> ServicePolicy {
-    let [interval_ms, ask_ms, lead_ms, collect_ms, mix_limit_ms] = times(service);
+/// A service with these times and this noise that promises nothing, for ever: a budget would end it.
+pub fn policy(service: Service, times: Times, law: Law, base_time: Time) -> ServicePolicy {
+    let [interval_ms, ask_ms, lead_ms, collect_ms, mix_limit_ms] = times;
     ServicePolicy {
         service,
         base_round: 1,
@@ -70,10 +78,9 @@ fn policy(service: Service, base_time: Time) -> ServicePolicy {
         mix_limit_ms,
         slots: 1,
         buckets: 1,
-        mode: Mode::Gauss,
-        mu: 40,
-        scale: 6,
-        // Nothing is promised, for ever: a budget would end the demonstration.
+        mode: law.mode,
+        mu: law.mu,
+        scale: law.scale,
         epsilon_micro: u32::MAX,
         delta_pico: 1_000_000_000_000,
         rounds: u64::from(u32::MAX),
@@ -100,7 +107,7 @@ impl Files {
             let path = self.key(name);
             if path.exists() { Key::load(&path) } else { Key::make(&path, &mut OsRng) }
         };
-        let mut ports = free_ports().into_iter();
+        let mut ports = free_ports(MIXES + 2)?.into_iter();
         let mut server = |name: &str| {
             let port = ports.next().unwrap_or_default();
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
@@ -127,7 +134,9 @@ impl Files {
             bucket,
             mixes,
             users_max: USERS_MAX,
-            services: Service::ALL.map(|service| policy(service, valid_from)).to_vec(),
+            services: Service::ALL
+                .map(|service| policy(service, times(service), NOISE, valid_from))
+                .to_vec(),
         });
         signed.sign(SignatureSet::Own, 0, &guardian.signer());
         private::replace(&self.config(), &signed.encode())
@@ -165,13 +174,20 @@ impl Files {
 
 /// Ports of loopback that nobody has now, below those that the system gives to outgoing connections:
 /// they are to be free at the next start, too.
-fn free_ports() -> Vec<u16> {
+///
+/// # Errors
+/// If nearly all ports are taken.
+pub fn free_ports(count: usize) -> Result<Vec<u16>, Fault> {
     let tries = std::iter::repeat_with(|| 20_000 + (OsRng.next_u32() % 10_000) as u16);
     let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|held| (port, held));
     // All are held until the last is found, so that none comes twice.
-    let held: Vec<(u16, TcpListener)> =
-        tries.filter_map(|port| listen(port).ok()).take(MIXES + 2).collect();
-    held.into_iter().map(|(port, _)| port).collect()
+    let held = tries.take(TRIES).filter_map(|port| listen(port).ok()).take(count);
+    let held: Vec<(u16, TcpListener)> = held.collect();
+    if held.len() < count {
+        let text = "no ports of loopback are free";
+        return Err(Fault::new(Exit::Busy, text, "end other programs, then try again"));
+    }
+    Ok(held.into_iter().map(|(port, _)| port).collect())
 }
 
 fn listen(server: &Server) -> Result<SocketAddr, Fault> {

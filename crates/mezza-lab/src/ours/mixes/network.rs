@@ -1,10 +1,11 @@
 //! A network for measurements: keys and a config of conversations alone, and the mixes that run it.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
+use mezza::mixnet::demo::{Times, free_ports, policy};
 use mezza::mixnet::key::Key;
 use mezza::mixnet::metrics::Count;
 use mezza::mixnet::signed::Signed;
@@ -13,7 +14,7 @@ use mezza::node::now;
 use mezza::rng::OsRng;
 use mezza_core::Time;
 use mezza_mixnet::Service;
-use mezza_mixnet::config::{Config, MixEntry, Server, ServicePolicy, SignatureSet, SignedConfig};
+use mezza_mixnet::config::{Config, MixEntry, Server, SignatureSet, SignedConfig};
 use mezza_mixnet::mix::Floor;
 use mezza_mixnet::noise::Law;
 use rand_core::Rng as _;
@@ -27,8 +28,6 @@ const VALID_MS: u64 = Time::DAY_MS;
 /// A round may open every millisecond, so that the clock gives a fresh number to each; its phases may
 /// take as long as they like.
 const TIMES: Times = [1, 600_000, 600_000, 600_000, 600_000];
-/// Ports that are tried.
-const TRIES: usize = 1_000;
 /// How long the links may take to come up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -116,9 +115,6 @@ pub struct Keys<'a> {
     pub bucket: &'a Key,
 }
 
-/// Interval, ask, lead, collect and `mix_limit` of conversation rounds, milliseconds.
-pub type Times = [u32; 5];
-
 /// A config of conversations alone, on free ports of loopback, signed.
 ///
 /// # Errors
@@ -148,44 +144,10 @@ pub fn config(keys: &Keys<'_>, users_max: u32, law: Law, times: Times) -> Result
         bucket,
         mixes: keys.mixes.iter().map(entry).collect(),
         users_max: users_max.max(1),
-        services: vec![policy(law, times, valid_from)],
+        services: vec![policy(Service::Conversation, times, law, valid_from)],
     });
     signed.sign(SignatureSet::Own, 0, &guardian.signer());
     Ok(signed)
-}
-
-fn policy(law: Law, times: Times, base_time: Time) -> ServicePolicy {
-    let [interval_ms, ask_ms, lead_ms, collect_ms, mix_limit_ms] = times;
-    ServicePolicy {
-        service: Service::Conversation,
-        base_round: 1,
-        base_time,
-        interval_ms,
-        ask_ms,
-        lead_ms,
-        collect_ms,
-        mix_limit_ms,
-        slots: 1,
-        buckets: 1,
-        mode: law.mode,
-        mu: law.mu,
-        scale: law.scale,
-        epsilon_micro: u32::MAX,
-        delta_pico: 1_000_000_000_000,
-        rounds: u64::from(u32::MAX),
-    }
-}
-
-/// Ports of loopback that nobody has now, below those that the system gives to outgoing connections:
-/// a server that is killed finds its own free.
-fn free_ports(count: usize) -> Result<Vec<u16>> {
-    let tries = std::iter::repeat_with(|| 20_000 + (OsRng.next_u32() % 10_000) as u16);
-    let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|held| (port, held));
-    // All are held until the last is found, so that none comes twice.
-    let held = tries.take(TRIES).filter_map(|port| listen(port).ok()).take(count);
-    let held: Vec<(u16, TcpListener)> = held.collect();
-    ensure!(held.len() == count, "no free ports on loopback");
-    Ok(held.into_iter().map(|(port, _)| port).collect())
 }
 
 /// A folder that no other network of this measurement has.

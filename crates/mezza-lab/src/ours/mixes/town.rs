@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use mezza::home::private;
+use mezza::mixnet::demo::Times;
 use mezza::mixnet::key::Key;
 use mezza::mixnet::uri::NetworkUri;
 use mezza::rng::OsRng;
@@ -11,7 +12,7 @@ use mezza_mixnet::config::Config;
 use mezza_mixnet::noise::Law;
 use serde_json::Value;
 
-use super::network::{self, Times};
+use super::network;
 use super::program::Program;
 
 /// The servers, in the order in which they start.

@@ -1,0 +1,25 @@
+//! Arguments of `mezza cpu`, and `--kernel`.
+
+use clap::{Args, ValueEnum};
+
+/// `--kernel`.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum KernelName {
+    /// Eight at a time: AVX-512 with IFMA
+    Ifma,
+    /// aws-lc, one after another
+    AwsLc,
+    /// Rust alone, on every CPU
+    Portable,
+}
+
+/// `mezza cpu`.
+#[derive(Args)]
+pub struct Cpu {
+    /// Measure every kernel that runs here
+    #[arg(long)]
+    pub bench: bool,
+    /// For how long altogether, seconds
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "bench")]
+    pub seconds: u16,
+}
