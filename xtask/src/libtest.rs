@@ -1,5 +1,6 @@
 //! What `cargo test` prints, read line by line: the output of tests that passed is for the log
-//! alone, that of tests that failed is kept, to be told once more at the very end.
+//! alone, that of tests that failed is kept, to be told once more at the very end. The command-line
+//! transcripts print their differences themselves, outside of what libtest captures.
 
 /// Lines kept of one failed test: its message stands first, a trace of calls after it.
 const LINES_OF_A_TEST: usize = 25;
@@ -10,6 +11,8 @@ const LINES: usize = 400;
 #[derive(Default)]
 pub struct Reader {
     part: Part,
+    /// Whether the lines that come are the differences of a transcript.
+    differs: bool,
     of_this_test: usize,
     failures: Vec<String>,
 }
@@ -34,9 +37,14 @@ impl Reader {
             line if line.starts_with("test result: ") => Part::Tests,
             _ => self.part,
         };
+        // `Testing FILE:1 ... failed 1s`, then what was expected and what came.
+        let transcript = line.starts_with("Testing ");
+        if transcript || line.starts_with("test ") || self.part != Part::Tests {
+            self.differs = transcript && line.contains(" ... failed");
+        }
         // What does not compile, and a test program that was killed, say so here.
         let fatal = line.starts_with("error");
-        if self.part == Part::Failures || fatal {
+        if self.part == Part::Failures || self.differs || fatal {
             self.keep(line);
         }
         self.part != Part::Successes || fatal
@@ -49,7 +57,8 @@ impl Reader {
 
     fn keep(&mut self, line: &str) {
         self.of_this_test += 1;
-        if line.starts_with("---- ") || line == "failures:" || line.starts_with("error") {
+        let begins = ["---- ", "Testing ", "error"].iter().any(|start| line.starts_with(start));
+        if begins || line == "failures:" {
             self.of_this_test = 0;
         }
         let blank = line.is_empty() || line == "failures:";
@@ -97,6 +106,32 @@ error: 1 target failed:
         let kept =
             ["---- bad stdout ----", "assertion failed", "    bad", "error: 1 target failed:"];
         assert_eq!(reader.failures(), kept);
+    }
+
+    #[test]
+    fn the_differences_of_a_transcript_are_kept() {
+        let log = "\
+Testing tests/cli/good.trycmd:3 ... ok 1s
+Testing tests/cli/bad.trycmd:7 ... failed 1s
+Expected success, was 2
+---- expected: stdout
+++++ actual:   stdout
+   1      - skipped 0
+        1 + skipped 1
+Testing tests/cli/good.trycmd:9 ... ok 1s
+Hint: something
+test cli_3 ... FAILED
+test other ... ok
+1 failed, 2 passed";
+        let mut reader = Reader::default();
+        assert!(log.lines().all(|line| reader.shows(line)));
+        let kept = reader.failures();
+        assert_eq!(
+            kept.first().map(String::as_str),
+            Some("Testing tests/cli/bad.trycmd:7 ... failed 1s")
+        );
+        assert_eq!(kept.last().map(String::as_str), Some("        1 + skipped 1"));
+        assert_eq!(kept.len(), 6);
     }
 
     #[test]
