@@ -18,10 +18,12 @@ use crate::x3dh::Offered;
 use crate::{Changes, Identity, List, OneTime, OpenError, PrekeysError, Record, Table};
 
 mod drain;
+mod io;
 mod rotation;
 mod stored;
 
 use drain::Drain;
+pub use io::{Input, Output};
 use stored::{Opk, Spk};
 
 /// Days after which a signed prekey is replaced.
@@ -41,50 +43,6 @@ pub const OPK_HELD_MAX: usize = 1_000;
 /// Most base keys remembered under one signed prekey. Beyond, first messages without a one-time
 /// key are refused until the next rotation.
 pub const SEEN_MAX: usize = 10_000;
-
-/// What may happen to the prekeys.
-#[derive(Debug)]
-pub enum Input {
-    /// The server has this many one-time keys left.
-    Stock(u32),
-    /// The person wants fresh signed prekeys before it is time. Only [`SPK_HELD_MAX`] of a suite
-    /// are held: what was sent to an older one can no longer be opened.
-    Rotate,
-    /// The person wants a full stock; the server has this many one-time keys left.
-    Refill(u32),
-    /// The fresh pairs that [`Output::Need`] asked for: exactly that many signed prekeys, at most
-    /// that many one-time keys.
-    Fresh {
-        /// One for each suite we offer, in the order of the list, or none.
-        spk: Vec<Ephemeral>,
-        /// One-time keys.
-        opk: Vec<Ephemeral>,
-    },
-}
-
-/// What the prekeys want done.
-pub enum Output {
-    /// Draw that many pairs and hand them in as [`Input::Fresh`].
-    Need {
-        /// Signed prekeys.
-        spk: usize,
-        /// One-time keys.
-        opk: usize,
-    },
-    /// Make these rows durable before the outputs behind them are carried out.
-    Store(Changes),
-    /// Publish the bundle and these one-time keys.
-    Publish {
-        /// The wire form of the bundle.
-        bundle: Vec<u8>,
-        /// The one-time keys to add.
-        one_time: Vec<OneTime>,
-        /// Whether the server drops its old stock first.
-        replace: bool,
-    },
-    /// More than half of the sessions of a day came without a one-time key: someone drains them.
-    Low,
-}
 
 /// The private prekeys of this device and their timers. It holds a copy of the identity, because
 /// rotation signs.
@@ -395,19 +353,6 @@ impl Machine for Prekeys {
         let rotate = self.current().map(|spk| spk.made().plus_ms(ROTATE_D * Time::DAY_MS)).min();
         let rotate = if self.rotates() { None } else { rotate.or(Some(Time::from_ms(0))) };
         [wipe_spk, wipe_opk, rotate].into_iter().flatten().min()
-    }
-}
-
-impl fmt::Debug for Output {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Need { spk, opk } => write!(f, "Need {{ spk: {spk}, opk: {opk} }}"),
-            Self::Store(changes) => write!(f, "Store({changes:?})"),
-            Self::Publish { one_time, replace, .. } => {
-                write!(f, "Publish {{ one_time: {}, replace: {replace} }}", one_time.len())
-            }
-            Self::Low => f.write_str("Low"),
-        }
     }
 }
 

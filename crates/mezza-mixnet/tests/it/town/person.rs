@@ -1,0 +1,158 @@
+//! One person of a town: the disk, the messenger, the luck, and the client while it runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mezza_core::{Backend, Ephemeral, Portable, Secret, Time};
+use mezza_lanes::Kernel;
+use mezza_mixnet::client::record::{RECORD_BYTES, Record};
+use mezza_mixnet::client::{Client, Output, Setup};
+use mezza_mixnet::mix::Floor;
+use mezza_mixnet::service::DROP_BYTES;
+use mezza_mixnet::{RoundId, Service};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+/// A message that a messenger has on disk, and how far it is.
+pub struct Mail {
+    pub contact: u32,
+    pub bytes: Vec<u8>,
+    pub ticket: Option<u64>,
+    pub handed: bool,
+    pub acked: bool,
+}
+
+/// How often things go wrong, of 1,000.
+#[derive(Clone, Copy, Default)]
+pub struct Luck {
+    /// A crash between two outputs.
+    pub crash: u32,
+    /// The connection breaks when an output is carried out.
+    pub cut: u32,
+    /// Nobody answers a dial.
+    pub dead: u32,
+    /// A job is lost.
+    pub lost: u32,
+}
+
+/// One person: what is on disk, and the client, if it runs.
+pub struct Person<B: Backend = Portable> {
+    pub number: u64,
+    pub client: Option<Client<B>>,
+    pub rows: BTreeMap<u64, Vec<u8>>,
+    pub mails: Vec<Mail>,
+    pub inbox: BTreeMap<u32, Vec<Vec<u8>>>,
+    pub(super) newest: BTreeMap<u32, u64>,
+    pub(super) connection: Option<u64>,
+    pub(super) tickets: u64,
+    pub(super) up_at: Option<Time>,
+    pub luck: Luck,
+    /// Rows are written, and the client never hears of it.
+    pub slow_disk: bool,
+    /// Messages come in, and the messenger does not say that it has them.
+    pub slow_messenger: bool,
+    pub(super) unsaid: Vec<u64>,
+    pub rng: ChaCha20Rng,
+    pub(super) dice: ChaCha20Rng,
+    /// What was wrapped for a round and, once it left, what lay in which drop.
+    pub(super) wrapped: BTreeMap<RoundId, Vec<u8>>,
+    pub drops: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Rounds in which a record that was charged was followed by its onions.
+    pub(super) charged: BTreeSet<RoundId>,
+    pub paid: BTreeSet<RoundId>,
+    /// Sizes and kinds of what a watcher of line and disk sees.
+    pub frames: Vec<(Time, u8, usize)>,
+    pub records: Vec<usize>,
+    pub news: Vec<Output>,
+}
+
+pub(super) fn dialling<B: Backend>(number: u64) -> Ephemeral {
+    Ephemeral::from_scalar::<B>(Secret::fill(|s| s.fill(200 + number as u8)))
+}
+
+/// The dialling key of a person.
+pub fn dialling_key(number: u64) -> [u8; 32] {
+    *dialling::<Portable>(number).public()
+}
+
+impl<B: Backend> Person<B> {
+    pub(super) fn setup(&self, pin: [u8; 32], kernel: &'static dyn Kernel) -> Setup {
+        Setup { pin, dialling: dialling::<B>(self.number), floor: Floor::None, kernel }
+    }
+
+    pub(super) fn new(number: u64, seed: u64) -> Self {
+        let of = |n: u64| ChaCha20Rng::seed_from_u64(seed * 1_000 + number * 10 + n);
+        Self {
+            number,
+            client: None,
+            rows: BTreeMap::new(),
+            mails: Vec::new(),
+            inbox: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            connection: None,
+            tickets: 0,
+            up_at: None,
+            luck: Luck::default(),
+            slow_disk: false,
+            slow_messenger: false,
+            unsaid: Vec::new(),
+            rng: of(1),
+            dice: of(2),
+            wrapped: BTreeMap::new(),
+            drops: BTreeMap::new(),
+            charged: BTreeSet::new(),
+            paid: BTreeSet::new(),
+            frames: Vec::new(),
+            records: Vec::new(),
+            news: Vec::new(),
+        }
+    }
+
+    pub(super) fn unlucky(&mut self, permille: u32) -> bool {
+        permille > 0 && self.dice.next_u32() % 1_000 < permille
+    }
+
+    /// Rounds that were charged, by the ledger.
+    pub fn spent(&self) -> u64 {
+        let ledger = self.client.as_ref().and_then(|client| client.ledger());
+        ledger.map_or(0, |l| Service::ALL.map(|service| l.used(service)).iter().sum())
+    }
+
+    /// The onions of a round leave: nothing real is sent that was not charged, and nothing is sealed
+    /// twice for one drop.
+    pub(super) fn submits(&mut self, id: RoundId) {
+        let plain = self.wrapped.remove(&id).expect("it was wrapped in this life");
+        if id.service == Service::Conversation {
+            for access in plain.chunks(id.service.innermost_bytes()) {
+                let (drop, cell) = access.split_at(DROP_BYTES);
+                let twice = self.drops.insert(drop.to_vec(), cell.to_vec());
+                assert!(twice.is_none(), "two cells under one contact and round");
+            }
+        }
+        if self.charged.contains(&id) {
+            self.paid.insert(id);
+        }
+        assert!(self.spent() >= self.paid.len() as u64, "something real was sent for nothing");
+    }
+
+    pub(super) fn store(&mut self, seq: u64, first: u64, record: &[u8]) {
+        if let Ok(record) = Record::decode(record) {
+            self.records.push(RECORD_BYTES);
+            if record.charged {
+                self.charged.insert(record.id);
+            }
+        } else {
+            assert!(record.len() >= 16_384 && record.len().is_power_of_two(), "a snapshot");
+        }
+        self.rows.retain(|row, _| *row >= first);
+        assert!(self.rows.insert(seq, record.to_vec()).is_none(), "a row is written once");
+    }
+
+    /// A message that comes twice, after a start, is known by its number.
+    pub(super) fn receive(&mut self, contact: u32, number: u64, bytes: Vec<u8>) {
+        let newest = self.newest.entry(contact).or_default();
+        if number + 1 > *newest {
+            *newest = number + 1;
+            self.inbox.entry(contact).or_default().push(bytes);
+        }
+    }
+}
