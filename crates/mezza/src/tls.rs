@@ -50,7 +50,7 @@ pub use identity::{Fingerprint, Identity, IdentityError, fingerprint};
 pub use peers::{Keys, peer_key};
 pub use server::{link_server_config, server_config};
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::CertificateDer;
@@ -59,9 +59,11 @@ use rustls::pki_types::CertificateDer;
 const SPKI_HEAD: [u8; 12] =
     [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// The one TLS provider of this program.
+/// The one TLS provider of this program: lists of suites that thousands of connections share.
 fn provider() -> Arc<CryptoProvider> {
-    Arc::new(aws_lc_rs::default_provider())
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> =
+        LazyLock::new(|| Arc::new(aws_lc_rs::default_provider()));
+    Arc::clone(&PROVIDER)
 }
 
 /// The Ed25519 key that stands where others have a certificate.

@@ -14,8 +14,12 @@ mod table;
 pub use dial::{DialError, Target, dial, keep};
 pub use table::{Change, Table};
 
+use std::future::poll_fn;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use super::metrics::{Count, Metrics};
@@ -23,7 +27,7 @@ use mezza_core::{DecodeError, Splitter};
 use mezza_mixnet::limits::FRAME_BYTES_MAX;
 use mezza_mixnet::wire::Frame;
 use mezza_mixnet::wire::frame::{FRAME_HEAD_BYTES, LENGTH_BYTES, SHORT_FRAME_BYTES_MAX};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, split};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -40,6 +44,10 @@ pub const STORE: &[u8] = b"mezza-mix-store/1";
 pub const SERVER_FRAMES_MAX: usize = 32_768;
 /// Frames that may wait for one client.
 pub const CLIENT_FRAMES_MAX: usize = 64;
+/// Bytes read at once, where links are many or frames short.
+const FEW: usize = 1_024;
+/// Bytes read at once, where links are few and frames long.
+const MANY: usize = 65_536;
 /// How long a peer may take to read what was written.
 const WRITE: Duration = Duration::from_secs(30);
 
@@ -115,7 +123,7 @@ impl End {
     }
 }
 
-/// How long frames may be, and how much is read at once.
+/// How long frames may be, and whether much is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// Frames up to 4,096 bytes: on control links, and from clients, of whom there are many.
@@ -124,15 +132,6 @@ pub enum Size {
     Long,
     /// The same where each link must be small.
     LongAndMany,
-}
-
-impl Size {
-    const fn read_bytes(self) -> usize {
-        match self {
-            Self::Short | Self::LongAndMany => 1_024,
-            Self::Long => 65_536,
-        }
-    }
 }
 
 /// A number for a link that no other one in the process has.
@@ -152,10 +151,9 @@ pub async fn carry<E: Send>(
     let (mut reader, mut writer) = split(stream);
     let reading = async {
         match size {
-            Size::Short => read::<E, SHORT_FRAME_BYTES_MAX>(&mut reader, size, events, event).await,
-            Size::Long | Size::LongAndMany => {
-                read::<E, FRAME_BYTES_MAX>(&mut reader, size, events, event).await
-            }
+            Size::Short => read::<E, SHORT_FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await,
+            Size::Long => read::<E, FRAME_BYTES_MAX, MANY>(&mut reader, events, event).await,
+            Size::LongAndMany => read::<E, FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await,
         }
     };
     tokio::select! {
@@ -164,26 +162,47 @@ pub async fn carry<E: Send>(
     }
 }
 
-async fn read<E, const MAX: usize>(
+async fn read<E, const MAX: usize, const READ: usize>(
     reader: &mut (impl AsyncRead + Unpin),
-    size: Size,
     events: &mpsc::Sender<E>,
     event: impl Fn(Frame) -> E,
 ) -> End {
     let mut splitter = Splitter::<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>::default();
-    let mut buffer = vec![0; size.read_bytes()];
     loop {
-        let Ok(count @ 1..) = reader.read(&mut buffer).await else { return End::Gone };
-        let mut input = &buffer[..count];
-        loop {
-            let frame = match next(&mut splitter, &mut input) {
-                Ok(Some(frame)) => frame,
-                Ok(None) => break,
-                Err(end) => return end,
-            };
+        // The bytes lie on the thread's stack: a link on which nothing comes keeps no buffer.
+        let (frames, end) = poll_fn(|cx| {
+            let mut bytes = [MaybeUninit::uninit(); READ];
+            let mut buffer = ReadBuf::uninit(&mut bytes);
+            let read = ready!(Pin::new(&mut *reader).poll_read(cx, &mut buffer));
+            let bytes = if read.is_ok() { buffer.filled() } else { &[] };
+            Poll::Ready(frames(&mut splitter, bytes))
+        })
+        .await;
+        for frame in frames {
             if events.send(event(frame)).await.is_err() {
                 return End::Left;
             }
+        }
+        if let Some(end) = end {
+            return end;
+        }
+    }
+}
+
+/// The frames that end in `input`, and why the link ends behind them.
+fn frames<const MAX: usize>(
+    splitter: &mut Splitter<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
+    mut input: &[u8],
+) -> (Vec<Frame>, Option<End>) {
+    let mut frames = Vec::new();
+    if input.is_empty() {
+        return (frames, Some(End::Gone));
+    }
+    loop {
+        match next(splitter, &mut input) {
+            Ok(Some(frame)) => frames.push(frame),
+            Ok(None) => return (frames, None),
+            Err(end) => return (frames, Some(end)),
         }
     }
 }

@@ -1,5 +1,5 @@
 use mezza_mixnet::wire::frame::VERSION;
-use tokio::io::{DuplexStream, duplex};
+use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 
 use super::*;
