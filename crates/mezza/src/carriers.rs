@@ -57,7 +57,7 @@ pub enum News {
         /// What it can do.
         caps: CarrierCaps,
         /// Where orders go.
-        orders: mpsc::Sender<Output>,
+        orders: relay::Orders,
     },
     /// It is gone.
     Down {
@@ -78,7 +78,7 @@ pub enum News {
 struct Line {
     serial: u64,
     keeper: JoinHandle<()>,
-    orders: Option<mpsc::Sender<Output>>,
+    orders: Option<relay::Orders>,
     trouble: Option<String>,
 }
 
@@ -202,7 +202,7 @@ impl Pool {
     /// One that does not keep up is cut off, which the device hears as `Down`.
     fn send(&mut self, relay: &[u8; 32], output: Output) {
         let Some(line) = self.lines.get_mut(relay) else { return };
-        if line.orders.as_ref().is_some_and(|orders| orders.try_send(output).is_err()) {
+        if line.orders.as_ref().is_some_and(|orders| !orders.give(output)) {
             line.orders = None;
         }
     }

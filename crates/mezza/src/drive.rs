@@ -39,6 +39,13 @@ pub struct Turn<O, B> {
     pub late: Vec<O>,
 }
 
+impl<O, B> Turn<O, B> {
+    /// Whether the input had no outputs.
+    pub fn is_empty(&self) -> bool {
+        self.early.is_empty() && self.batches.is_empty() && self.late.is_empty()
+    }
+}
+
 /// Drains a machine after `handle` or `wake`.
 pub fn drain<M>(machine: &mut M) -> Turn<M::Output, <M::Output as Sort>::Batch>
 where

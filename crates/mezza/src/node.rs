@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use mezza_core::Time;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
 use crate::carriers::{self, Report};
@@ -93,7 +93,12 @@ async fn run(mut desk: Desk, mut queue: mpsc::Receiver<Job>) {
         match timeout(nap, queue.recv()).await {
             Err(_) => {}
             Ok(Some(Job::Ask(question))) => question(&mut desk),
-            Ok(Some(Job::Report(report))) => desk.report(*report),
+            Ok(Some(Job::Report(report))) => {
+                if desk.report(*report) {
+                    yield_now().await;
+                }
+                desk.settle();
+            }
             Ok(Some(Job::Stop) | None) => break,
         }
         desk.tend();

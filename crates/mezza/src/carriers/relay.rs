@@ -9,7 +9,7 @@
 
 mod flight;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mezza_messenger::Output;
@@ -67,6 +67,22 @@ fn jittered(pause_ms: u64) -> Duration {
     Duration::from_millis(pause_ms - fifth + OsRng.next_u64() % (2 * fifth + 1))
 }
 
+/// Where the orders of a line that stands go. Without one, the line hangs up.
+pub struct Orders {
+    flight: Arc<Mutex<Flight>>,
+    control: mpsc::Sender<ClientFrame>,
+    put: mpsc::Sender<ClientFrame>,
+}
+
+impl Orders {
+    /// Gives an order to the connection that it belongs to; `false` if that one does not keep up.
+    pub fn give(&self, order: Output) -> bool {
+        let Some((way, frame)) = hold(&self.flight).send_off(order) else { return true };
+        let to = if way == Way::Control { &self.control } else { &self.put };
+        to.try_send(frame).is_ok()
+    }
+}
+
 struct Line {
     relay: RelayEntry,
     dialer: Dialer,
@@ -87,17 +103,16 @@ impl Line {
     /// Serves both connections until one breaks.
     async fn stand(&self, control: Connection, put: Connection) {
         let (relay, caps) = (self.relay.key, self.dialer.caps());
-        let (orders, queue) = mpsc::channel(ORDERS_MAX);
+        let flight = Arc::new(Mutex::new(Flight::new(relay)));
+        let (to_control, control_frames) = mpsc::channel(ORDERS_MAX);
+        let (to_put, put_frames) = mpsc::channel(ORDERS_MAX);
+        let orders = Orders { flight: Arc::clone(&flight), control: to_control, put: to_put };
         if !self.tell(News::Up { relay, caps, orders }).await {
             return;
         }
-        let flight = Mutex::new(Flight::new(relay));
-        let (to_control, control_frames) = mpsc::channel(ORDERS_MAX);
-        let (to_put, put_frames) = mpsc::channel(ORDERS_MAX);
         let (control_sender, control_receiver) = control.split();
         let (put_sender, put_receiver) = put.split();
         tokio::select! {
-            () = sort(queue, &flight, [to_control, to_put]) => {}
             () = write(control_frames, control_sender) => {}
             () = write(put_frames, put_sender) => {}
             () = self.read(Way::Control, control_receiver, &flight) => {}
@@ -121,21 +136,6 @@ impl Line {
     async fn tell(&self, news: News) -> bool {
         let report = Report { serial: self.serial, news };
         self.jobs.send(Job::Report(Box::new(report))).await.is_ok()
-    }
-}
-
-/// Turns orders into frames and gives them to the connection that they belong to.
-async fn sort(
-    mut orders: mpsc::Receiver<Output>,
-    flight: &Mutex<Flight>,
-    [control, put]: [mpsc::Sender<ClientFrame>; 2],
-) {
-    while let Some(order) = orders.recv().await {
-        let Some((way, frame)) = hold(flight).send_off(order) else { continue };
-        let to = if way == Way::Control { &control } else { &put };
-        if to.send(frame).await.is_err() {
-            return;
-        }
     }
 }
 

@@ -88,19 +88,19 @@ impl Client {
 
     fn exchange(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
         let mut stream = TcpStream::connect(self.api.address).map_err(|_| no_node())?;
-        let head = format!(
+        let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             self.api.address,
             self.api.token,
             body.map_or(0, <[u8]>::len),
-        );
+        )
+        .into_bytes();
+        // One write: two small ones would wake the node twice.
+        request.extend_from_slice(body.unwrap_or_default());
         let talk = |stream: &mut TcpStream| {
-            // Head and body are two small writes: the second must not wait for an ACK.
-            stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(PATIENCE))?;
-            stream.write_all(head.as_bytes())?;
-            stream.write_all(body.unwrap_or_default())
+            stream.write_all(&request)
         };
         talk(&mut stream).map_err(|_| no_answer())?;
         let (status, body) = read_answer(&mut BufReader::new(stream)).ok_or_else(no_answer)?;

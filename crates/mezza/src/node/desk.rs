@@ -7,6 +7,7 @@
 //! ```
 
 pub mod ask;
+mod commit;
 mod health;
 pub mod make;
 
@@ -16,15 +17,14 @@ use std::time::Duration;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{Batch, Change, Command, Device, Input, Kind, Output, Ticket};
+use mezza_messenger::{Batch, Command, Device, Input, Output, Ticket};
 use tokio::sync::mpsc;
 
 use super::hub::{self, Hub};
 use super::{Job, Options, Refused, now, words};
 use crate::backend::AwsLc;
 use crate::carriers::{Pool, Report};
-use crate::drive::{self, Turn};
-use crate::exit::Fault;
+use crate::drive::Turn;
 use crate::mixnet::kernel::kernel;
 use crate::rng::OsRng;
 use crate::store::{Cost, Vault};
@@ -50,6 +50,8 @@ pub struct Desk {
     opening: BTreeSet<Ticket>,
     /// What the device wants to hear of once it is durable, which it is by now.
     durable: Option<u64>,
+    /// What came of the last report, not committed yet.
+    heard: Option<Turn<Output, Batch>>,
 }
 
 /// Changes that may wait a moment for the next commit, with what they show.
@@ -80,6 +82,7 @@ impl Desk {
             later: Later::default(),
             opening: BTreeSet::new(),
             durable: None,
+            heard: None,
         }
     }
 
@@ -216,7 +219,9 @@ impl Desk {
     }
 
     /// Takes a report of a line in. What the device does not know any more is dropped.
-    pub fn report(&mut self, report: Report) {
+    ///
+    /// `true` if somebody was told of it ahead of the commit, which `settle` does: let them run.
+    pub fn report(&mut self, report: Report) -> bool {
         let input = self.pool.report(report);
         match &input {
             Some(Input::Handed { ticket } | Input::Refused { ticket, .. }) => {
@@ -229,7 +234,20 @@ impl Desk {
             && self.open.is_some()
         {
             let done = matches!(input, Input::Handed { .. });
-            self.log(|desk| if done { desk.handed(input) } else { desk.handle(input) });
+            self.log(|desk| if done { desk.handed(input) } else { desk.hear(input) });
+        }
+        self.heard.as_ref().is_some_and(|turn| !turn.early.is_empty())
+    }
+
+    fn hear(&mut self, input: Input) -> Result<(), Refused> {
+        self.heard = Some(self.turn(input)?);
+        Ok(())
+    }
+
+    /// Commits what came of the last report, and does the rest of it.
+    pub fn settle(&mut self) {
+        if let Some(turn) = self.heard.take() {
+            self.log(|desk| desk.finish(turn));
         }
     }
 
@@ -242,10 +260,16 @@ impl Desk {
     }
 
     fn handle(&mut self, input: Input) -> Result<(), Refused> {
+        let turn = self.turn(input)?;
+        self.finish(turn)
+    }
+
+    /// What comes of an input.
+    fn turn(&mut self, input: Input) -> Result<Turn<Output, Batch>, Refused> {
         self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         open.device.handle(input, now(), &mut OsRng)?;
-        self.carry_out()
+        self.drain()
     }
 
     /// Old bucket keys go before any other work (VAULT-3).
@@ -257,134 +281,17 @@ impl Desk {
         Ok(())
     }
 
-    /// Drains the device, commits once, then does the rest in order (messenger 4.1).
-    fn carry_out(&mut self) -> Result<(), Refused> {
-        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        let turn = drive::drain(&mut open.device);
-        self.finish(turn)
-    }
-
-    /// Commits, then does the rest. What the device wants to hear of is durable then.
-    fn finish(&mut self, turn: Turn<Output, Batch>) -> Result<(), Refused> {
-        self.commit(turn.early, turn.batches)?;
-        self.perform(turn.late);
-        match self.durable.take() {
-            Some(seq) => self.handle(Input::Durable(seq)),
-            None => Ok(()),
-        }
-    }
-
     /// Takes in what a carrier has done. If nothing but facts comes of it, they go with the next
     /// commit.
     fn handed(&mut self, input: Input) -> Result<(), Refused> {
-        self.turn_buckets()?;
-        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        open.device.handle(input, now(), &mut OsRng)?;
-        let turn = drive::drain(&mut open.device);
-        if !turn.late.is_empty() {
+        let turn = self.turn(input)?;
+        if !turn.late.is_empty() || turn.batches.is_empty() {
             return self.finish(turn);
         }
-        self.tell_early(&turn.early);
         self.later.shows.extend(turn.early);
         self.later.batches.extend(turn.batches);
         self.later.end.get_or_insert(now().plus_ms(LATER_MS));
         Ok(())
-    }
-
-    fn commit_later(&mut self) -> Result<(), Refused> {
-        if self.later.end.is_none() { Ok(()) } else { self.commit(Vec::new(), Vec::new()) }
-    }
-
-    /// Commits what waited and what is new as one transaction.
-    fn commit(&mut self, shows: Vec<Output>, new: Vec<Batch>) -> Result<(), Refused> {
-        if !new.is_empty() {
-            self.tell_early(&shows);
-        }
-        let mut later = std::mem::take(&mut self.later);
-        later.batches.extend(new);
-        later.shows.extend(shows);
-        if later.batches.is_empty() {
-            self.perform(later.shows);
-            return Ok(());
-        }
-        let began = now();
-        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        if let Err(fault) = open.vault.commit(&later.batches) {
-            return Err(self.crashed(fault));
-        }
-        self.commit_ms = now().since_ms(began);
-        self.perform(later.shows);
-        self.show_thief(&later.batches);
-        Ok(())
-    }
-
-    fn tell_early(&self, shows: &[Output]) {
-        for output in shows {
-            if let (Output::Show(event), Some(open)) = (output, &self.open) {
-                self.hub.tell_early(ask::event(&open.device, *event));
-            }
-        }
-    }
-
-    /// Shows the observer what lies on disk of the notes that were just stored.
-    fn show_thief(&self, batches: &[Batch]) {
-        let (Some(observer), Some(open)) = (&self.options.observer, &self.open) else { return };
-        let changes = batches.iter().flat_map(|batch| &batch.0);
-        // A turn may store one note more than once; the last of them is what lies there.
-        let notes: BTreeSet<&[u8]> = changes
-            .filter_map(|change| match change {
-                Change::Put { kind: Kind::Note, key, .. } => Some(key.as_slice()),
-                _ => None,
-            })
-            .collect();
-        for key in notes {
-            if let Ok(Some((place, body))) = open.vault.at_rest(Kind::Note, key) {
-                observer.lies(place, &body);
-            }
-        }
-    }
-
-    fn perform(&mut self, outputs: Vec<Output>) {
-        for output in outputs {
-            match (output, &self.open) {
-                (Output::Show(event), Some(open)) => {
-                    self.hub.tell(ask::event(&open.device, event));
-                }
-                (Output::Durable(seq), _) => self.durable = Some(seq),
-                (output, _) => {
-                    if let Output::Open { ticket, .. } | Output::Publish { ticket, .. } = &output {
-                        self.opening.insert(*ticket);
-                    }
-                    self.pool.order(output);
-                }
-            }
-        }
-    }
-
-    /// A commit that fails counts as a crash: the device comes again from the vault.
-    fn crashed(&mut self, fault: Fault) -> Refused {
-        tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
-        self.pool.clear();
-        self.opening.clear();
-        self.later = Later::default();
-        let Some(open) = self.open.take() else { return fault.into() };
-        let records = open.vault.records();
-        let device = records.and_then(|r| {
-            Device::load_on(kernel(), r, now(), &mut OsRng).map_err(words::load_fault)
-        });
-        if let Ok(device) = device {
-            let mut open = Open { vault: open.vault, device };
-            // What a fresh device wants stored is small; if even that fails, stay locked.
-            let turn = drive::drain(&mut open.device);
-            if open.vault.commit(&turn.batches).is_ok() {
-                self.open = Some(open);
-                self.perform(turn.early);
-                self.perform(turn.late);
-            }
-        }
-        let kind = if self.open.is_some() { EventKind::Reload } else { EventKind::Locked };
-        self.hub.tell(hub::plain(kind));
-        fault.into()
     }
 
     fn log(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Refused>) {

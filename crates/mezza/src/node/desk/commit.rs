@@ -1,0 +1,138 @@
+//! What comes of an input: told ahead, committed, told and done.
+
+use std::collections::BTreeSet;
+
+use mezza_messenger::{Batch, Change, Device, Input, Kind, Output};
+
+use super::{Desk, Later, Open, ask};
+use crate::drive::{self, Turn};
+use crate::exit::Fault;
+use crate::mixnet::kernel::kernel;
+use crate::node::hub;
+use crate::node::{Refused, now, words};
+use crate::rng::OsRng;
+use crate::web::dto::EventKind;
+
+impl Desk {
+    /// What the device has to say, of which that is told which need not wait for the commit.
+    pub(super) fn drain(&mut self) -> Result<Turn<Output, Batch>, Refused> {
+        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
+        let turn = drive::drain(&mut open.device);
+        if !turn.batches.is_empty() {
+            self.tell_early(&turn.early);
+        }
+        Ok(turn)
+    }
+
+    /// Drains the device, commits once, then does the rest in order (messenger 4.1).
+    pub(super) fn carry_out(&mut self) -> Result<(), Refused> {
+        let turn = self.drain()?;
+        self.finish(turn)
+    }
+
+    /// Commits, then does the rest. What the device wants to hear of is durable then.
+    pub(super) fn finish(&mut self, turn: Turn<Output, Batch>) -> Result<(), Refused> {
+        if turn.is_empty() {
+            return Ok(());
+        }
+        self.commit(turn.early, turn.batches)?;
+        self.perform(turn.late);
+        match self.durable.take() {
+            Some(seq) => self.handle(Input::Durable(seq)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn commit_later(&mut self) -> Result<(), Refused> {
+        if self.later.end.is_none() { Ok(()) } else { self.commit(Vec::new(), Vec::new()) }
+    }
+
+    /// Commits what waited and what is new as one transaction.
+    fn commit(&mut self, shows: Vec<Output>, new: Vec<Batch>) -> Result<(), Refused> {
+        let mut later = std::mem::take(&mut self.later);
+        later.batches.extend(new);
+        later.shows.extend(shows);
+        if later.batches.is_empty() {
+            self.perform(later.shows);
+            return Ok(());
+        }
+        let began = now();
+        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
+        if let Err(fault) = open.vault.commit(&later.batches) {
+            return Err(self.crashed(fault));
+        }
+        self.commit_ms = now().since_ms(began);
+        self.perform(later.shows);
+        self.show_thief(&later.batches);
+        Ok(())
+    }
+
+    fn tell_early(&self, shows: &[Output]) {
+        for output in shows {
+            if let (Output::Show(event), Some(open)) = (output, &self.open) {
+                self.hub.tell_early(ask::event(&open.device, *event));
+            }
+        }
+    }
+
+    /// Shows the observer what lies on disk of the notes that were just stored.
+    fn show_thief(&self, batches: &[Batch]) {
+        let (Some(observer), Some(open)) = (&self.options.observer, &self.open) else { return };
+        let changes = batches.iter().flat_map(|batch| &batch.0);
+        // A turn may store one note more than once; the last of them is what lies there.
+        let notes: BTreeSet<&[u8]> = changes
+            .filter_map(|change| match change {
+                Change::Put { kind: Kind::Note, key, .. } => Some(key.as_slice()),
+                _ => None,
+            })
+            .collect();
+        for key in notes {
+            if let Ok(Some((place, body))) = open.vault.at_rest(Kind::Note, key) {
+                observer.lies(place, &body);
+            }
+        }
+    }
+
+    pub(super) fn perform(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
+            match (output, &self.open) {
+                (Output::Show(event), Some(open)) => {
+                    self.hub.tell(ask::event(&open.device, event));
+                }
+                (Output::Durable(seq), _) => self.durable = Some(seq),
+                (output, _) => {
+                    if let Output::Open { ticket, .. } | Output::Publish { ticket, .. } = &output {
+                        self.opening.insert(*ticket);
+                    }
+                    self.pool.order(output);
+                }
+            }
+        }
+    }
+
+    /// A commit that fails counts as a crash: the device comes again from the vault.
+    fn crashed(&mut self, fault: Fault) -> Refused {
+        tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
+        self.pool.clear();
+        self.opening.clear();
+        self.later = Later::default();
+        let Some(open) = self.open.take() else { return fault.into() };
+        let records = open.vault.records();
+        let device = records.and_then(|r| {
+            Device::load_on(kernel(), r, now(), &mut OsRng).map_err(words::load_fault)
+        });
+        if let Ok(device) = device {
+            let mut open = Open { vault: open.vault, device };
+            // What a fresh device wants stored is small; if even that fails, stay locked.
+            let turn = drive::drain(&mut open.device);
+            if open.vault.commit(&turn.batches).is_ok() {
+                self.open = Some(open);
+                self.perform(turn.early);
+                self.perform(turn.late);
+            }
+        }
+        let kind = if self.open.is_some() { EventKind::Reload } else { EventKind::Locked };
+        self.hub.tell(hub::plain(kind));
+        fault.into()
+    }
+}
