@@ -1,21 +1,23 @@
 //! How a client gets to the entry: first the configs over a connection with any key, verified up
 //! to the pin; then one with the key that they name (MIX-1).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_mixnet::config::{Chain, SignedConfig};
 use mezza_mixnet::wire::{Frame, Splitter};
+use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use super::link::{self, DialError, dial};
+use super::link::{self, DialError, dial, reach};
 use super::network::refused;
 use super::uri::NetworkUri;
 use crate::exit::{Exit, Fault};
 use crate::node::now;
-use crate::tls::Pin;
+use crate::tls::{Pin, link_client_config};
 
 /// Time for the configs.
 const JOIN: Duration = Duration::from_secs(20);
@@ -86,11 +88,28 @@ async fn configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
     }
 }
 
-/// A connection with the entry of the config in force, which proved its key.
-///
-/// # Errors
-/// [`DialError`].
-pub async fn connect(chain: &Chain) -> Result<TlsStream<TcpStream>, DialError> {
-    let entry = &chain.current(now()).unwrap_or(chain.head()).coordinator;
-    dial(&entry.address, link::CLIENT, Pin::new(entry.key), None).await
+/// The entry of the config in force, for any number of connections with the same settings.
+pub struct Entry {
+    address: String,
+    tls: Arc<ClientConfig>,
+}
+
+impl Entry {
+    /// Where it listens, and which key it must prove.
+    ///
+    /// # Errors
+    /// [`DialError::Tls`].
+    pub fn of(chain: &Chain) -> Result<Self, DialError> {
+        let entry = &chain.current(now()).unwrap_or(chain.head()).coordinator;
+        let tls = link_client_config(Pin::new(entry.key), link::CLIENT, None);
+        Ok(Self { address: entry.address.clone(), tls: tls.map_err(DialError::Tls)? })
+    }
+
+    /// A connection, on which it proved its key.
+    ///
+    /// # Errors
+    /// [`DialError`].
+    pub async fn connect(&self) -> Result<Box<TlsStream<TcpStream>>, DialError> {
+        reach(&self.address, link::CLIENT, Arc::clone(&self.tls)).await
+    }
 }

@@ -11,7 +11,7 @@
 mod dial;
 mod table;
 
-pub use dial::{DialError, Target, dial, keep};
+pub use dial::{DialError, Target, dial, keep, reach};
 pub use table::{Change, Table};
 
 use std::future::poll_fn;

@@ -26,6 +26,7 @@ use mezza_mixnet::{RoundId, Service};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
+use super::client::Entry;
 use super::kernel::kernel;
 use super::link::{Change, News, Parcel, Table};
 use super::server::EVENTS_MAX;
@@ -61,12 +62,14 @@ enum Event {
 /// # Errors
 /// 69 if no round is returned for a minute.
 pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&Report)) -> Result<(), Fault> {
-    let load = Arc::new(load);
+    let entry = Entry::of(&load.chain).map_err(|e| Fault::bug(e.to_string()))?;
+    let (load, entry) = (Arc::new(load), Arc::new(entry));
     let (events, mut queue) = mpsc::channel(EVENTS_MAX);
     // Users hang up once nobody holds this any more.
     let (_here, gone) = watch::channel(());
     for number in 0..load.users {
-        tokio::spawn(user::stay(number, Arc::clone(&load), events.clone(), gone.clone()));
+        let (load, entry) = (Arc::clone(&load), Arc::clone(&entry));
+        tokio::spawn(user::stay(number, load, entry, events.clone(), gone.clone()));
     }
     let mut crowd = Crowd {
         pairs: Pairs::new(load.conversing),

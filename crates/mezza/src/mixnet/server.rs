@@ -125,9 +125,11 @@ pub async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-/// TLS on a fresh connection.
-pub async fn secure(tls: &TlsAcceptor, socket: TcpStream) -> Option<TlsStream<TcpStream>> {
-    timeout(HANDSHAKE, tls.accept(socket)).await.ok()?.ok()
+/// TLS on a fresh connection. In boxes: what the handshake takes is free again afterwards, and no
+/// task keeps a place for the stream in each of its steps.
+pub async fn secure(tls: &TlsAcceptor, socket: TcpStream) -> Option<Box<TlsStream<TcpStream>>> {
+    let accepted = Box::pin(timeout(HANDSHAKE, tls.accept(socket))).await;
+    accepted.ok()?.ok().map(Box::new)
 }
 
 /// Takes in links of other servers until the machine is gone. `who` says whom a key and a protocol

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mezza_mixnet::config::Server;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -51,7 +52,8 @@ pub enum DialError {
     Tls(rustls::Error),
 }
 
-/// One connection. `pin` says which key must be proved, `own` which one we prove.
+/// One connection, boxed as those that come in are. `pin` says which key must be proved, `own` which
+/// one we prove.
 ///
 /// # Errors
 /// [`DialError`].
@@ -60,8 +62,19 @@ pub async fn dial(
     protocol: &[u8],
     pin: Arc<Pin>,
     own: Option<&Identity>,
-) -> Result<TlsStream<TcpStream>, DialError> {
-    let config = link_client_config(pin, protocol, own).map_err(DialError::Tls)?;
+) -> Result<Box<TlsStream<TcpStream>>, DialError> {
+    reach(address, protocol, link_client_config(pin, protocol, own).map_err(DialError::Tls)?).await
+}
+
+/// The same with settings that many connections share: they hold nothing to resume with.
+///
+/// # Errors
+/// [`DialError`].
+pub async fn reach(
+    address: &str,
+    protocol: &[u8],
+    config: Arc<ClientConfig>,
+) -> Result<Box<TlsStream<TcpStream>>, DialError> {
     let connecting = async {
         let socket = TcpStream::connect(address).await?;
         // Small frames wait for nothing; where the system refuses this, only speed is lost.
@@ -71,12 +84,13 @@ pub async fn dial(
         TlsConnector::from(config).connect(name, socket).await
     };
     let late = |_| Err(io::ErrorKind::TimedOut.into());
-    let stream = timeout(CONNECT, connecting).await.unwrap_or_else(late).map_err(|error| {
-        let tls = error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>);
-        if tls { DialError::Refused } else { DialError::Unreachable(error) }
-    })?;
+    let stream =
+        Box::pin(timeout(CONNECT, connecting)).await.unwrap_or_else(late).map_err(|error| {
+            let tls = error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>);
+            if tls { DialError::Refused } else { DialError::Unreachable(error) }
+        })?;
     let spoken = stream.get_ref().1.alpn_protocol() == Some(protocol);
-    if spoken { Ok(stream) } else { Err(DialError::Refused) }
+    if spoken { Ok(Box::new(stream)) } else { Err(DialError::Refused) }
 }
 
 /// Keeps a link up until the machine is gone: dials, carries, tells, dials again.

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::{Event, Load};
 use crate::backend::AwsLc;
-use crate::mixnet::client::connect;
+use crate::mixnet::client::Entry;
 use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, News, Size, carry, parcel};
 use crate::rng::OsRng;
 
@@ -30,6 +30,7 @@ const PAUSE_MS_MAX: u64 = 60_000;
 pub async fn stay(
     number: u32,
     load: Arc<Load>,
+    entry: Arc<Entry>,
     events: mpsc::Sender<Event>,
     mut gone: watch::Receiver<()>,
 ) {
@@ -40,7 +41,7 @@ pub async fn stay(
     loop {
         let connected = tokio::select! {
             _ = gone.changed() => return,
-            connected = connect(&load.chain) => connected,
+            connected = entry.connect() => connected,
         };
         if let Ok(stream) = connected {
             let link = link::number();

@@ -18,14 +18,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One connection with the entry.
 pub struct Guest {
-    stream: TlsStream<TcpStream>,
+    stream: Box<TlsStream<TcpStream>>,
     splitter: Splitter,
     frames: VecDeque<Frame>,
 }
 
 impl Guest {
     pub async fn connect(chain: &Chain) -> Self {
-        let stream = client::connect(chain).await.unwrap();
+        let stream = client::Entry::of(chain).unwrap().connect().await.unwrap();
         Self { stream, splitter: Splitter::default(), frames: VecDeque::new() }
     }
 
