@@ -1,5 +1,6 @@
 //! The goals of one device, its node and the relay: rows M1 to M8 of the messenger's design.
 
+mod bare;
 mod build;
 mod device;
 mod disk;

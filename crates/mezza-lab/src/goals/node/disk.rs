@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::clock::ns;
 
 /// A page of a database.
-const PAGE: [u8; 4_096] = [0x5a; 4_096];
+pub const PAGE: [u8; 4_096] = [0x5a; 4_096];
 
 /// Samples of one write of a page and one fdatasync, ms.
 #[derive(Default)]

@@ -15,6 +15,7 @@ use mezza::rng::OsRng;
 use mezza::web::dto::{Note, NoteState, SendRequest};
 use rand_core::Rng as _;
 
+use super::bare::Bare;
 use super::disk::Syncs;
 use super::world::{PATIENCE, Process, Relay, introduce, start_node};
 use crate::bench::Bench;
@@ -55,34 +56,47 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     }
     let mut syncs = Syncs::default();
     syncs.sample(bench.folder.path(), syncs_n)?;
-    let work = || talk(&client, &ids, notes);
+    let mut bare = Bare::lay(bench.folder.path())?;
+    let work = || talk(&client, &mut bare, &ids, notes);
     let mut patience = crate::clock::Watch::new(2, false);
     let rounds = patience.rounds(work, |_| ())?;
     syncs.sample(bench.folder.path(), syncs_n)?;
     let busy = busy_words(&rounds);
-    let delays = rounds.into_iter().next().context("no round")?.value;
-    keep(bench, &delays, &syncs, busy.is_some())?;
-    let mut rows = rows(delays, syncs);
+    let times = rounds.into_iter().next().context("no round")?.value;
+    keep(bench, &times, &syncs, busy.is_some())?;
+    let mut rows = rows(times, syncs);
     let last = rows.pop().context("no row")?;
-    let included = "from POST to the event on the WebSocket: HTTP, both ratchets, TLS, the commits \
-                    of writer, relay and reader, the receipt back";
-    let last = last.with(format!("{included}; {contacts} contacts in turn, {notes} notes"));
-    rows.push(busy.into_iter().fold(last, Row::with));
+    rows.push(last.with(format!("{contacts} contacts in turn, {notes} notes")));
+    if let Some(busy) = busy {
+        rows = rows.into_iter().map(|row| row.with(busy.clone())).collect();
+    }
     rows.push(memory);
     Ok(rows)
 }
 
-/// One note to each contact in turn.
-fn talk(client: &Client, ids: &[String], notes: usize) -> Result<Vec<f64>> {
+/// Milliseconds of each note, and of as many passes of the bare path between them.
+#[derive(Default)]
+struct Times {
+    notes: Vec<f64>,
+    bare: Vec<f64>,
+}
+
+/// One note to each contact in turn, and after each one a pass of the bare path.
+fn talk(client: &Client, bare: &mut Bare, ids: &[String], notes: usize) -> Result<Times> {
     let gap = PACE / u32::try_from(ids.len())?;
-    let (mut delays, mut next) = (Vec::new(), Instant::now());
-    std::thread::sleep(PACE);
-    for (n, id) in ids.iter().cycle().take(notes).enumerate() {
+    let (mut times, mut next) = (Times::default(), Instant::now());
+    let mut rest = || {
         next = (next + gap).max(Instant::now());
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
-        delays.push(deliver(client, id, &format!("note {n}"))?);
+    };
+    std::thread::sleep(PACE);
+    for (n, id) in ids.iter().cycle().take(notes).enumerate() {
+        rest();
+        times.notes.push(deliver(client, id, &format!("note {n}"))?);
+        rest();
+        times.bare.push(bare.pass()?);
     }
-    Ok(delays)
+    Ok(times)
 }
 
 /// Writes a note and waits until it is shown as delivered; milliseconds.
@@ -105,36 +119,47 @@ fn deliver(client: &Client, contact: &str, text: &str) -> Result<f64> {
     Ok(ns(began.elapsed()) / 1e6)
 }
 
-fn keep(bench: &mut Bench, delays: &[f64], syncs: &Syncs, busy: bool) -> Result<()> {
+fn keep(bench: &mut Bench, times: &Times, syncs: &Syncs, busy: bool) -> Result<()> {
     let all = [
-        ("ours", "delivered", delays),
+        ("ours", "delivered", &times.notes),
+        ("limit:path", "bare", &times.bare),
         ("limit:disk", "fdatasync_growing", &syncs.growing),
         ("limit:disk", "fdatasync_steady", &syncs.steady),
     ];
     for (who, op, samples) in all {
-        let spread = Spread::of(samples.to_vec());
+        let spread = Spread::of(samples.clone());
         bench.note(&Line { who, op, clock: "wall", unit: "ms", round: 1, spread, busy })?;
     }
     Ok(())
 }
 
-/// Median and 99th percentile beside the disk's own time of the same run.
-fn rows(delays: Vec<f64>, syncs: Syncs) -> Vec<Row> {
-    let delays = sort(delays);
-    let (growing, steady) = (sort(syncs.growing), sort(syncs.steady));
+/// Median and 99th percentile beside the disk's own time and the bare path of the same run.
+fn rows(times: Times, syncs: Syncs) -> Vec<Row> {
+    let [notes, bare, growing, steady] =
+        [times.notes, times.bare, syncs.growing, syncs.steady].map(sort);
     let [growing, steady] = [growing, steady].map(|sorted| quantile(&sorted, 0.5));
     let f = growing.min(steady);
-    let p50 = Figure::at_most(quantile(&delays, 0.5), 2.0 * f + 1.0, "ms");
-    let p99 = Figure::at_most(quantile(&delays, 0.99), 4.0 * f + 10.0, "ms");
+    let at_most = |q, limit| Figure::at_most(quantile(&notes, q), limit, "ms");
     let unit = format!(
         "f = {f:.2} ms, the lesser median of fdatasync after 4 KiB into a growing file \
          ({growing:.2}, with which the limits were {:.2} and {:.2}) and a steady one ({steady:.2})",
         2.0 * growing + 1.0,
         4.0 * growing + 10.0
     );
+    let included = "from POST to the event on the WebSocket: HTTP, both ratchets, TLS, the commits \
+                    of writer, relay and reader, the receipt back";
+    let empty = format!(
+        "p99 {:.2} ms; six handovers and two commits in a row between threads of one process, with \
+         nothing to compute: one after each note, so after the same rest",
+        quantile(&bare, 0.99)
+    );
+    let path = Figure::plain(quantile(&bare, 0.5), "ms");
     vec![
-        Row::must("M1", "send -> delivered, p50 <= 2f + 1 ms", p50).with(unit),
-        Row::must("M1", "send -> delivered, p99 <= 4f + 10 ms", p99),
+        Row::must("M1", "send -> delivered, p50 <= 2f + 1 ms", at_most(0.5, 2.0 * f + 1.0))
+            .with(unit),
+        Row::must("M1", "send -> delivered, p99 <= 4f + 10 ms", at_most(0.99, 4.0 * f + 10.0))
+            .with(included),
+        Row::context("M1", "the same path with nothing in it, p50", path).with(empty),
     ]
 }
 
@@ -160,9 +185,10 @@ mod tests {
     use super::*;
     use crate::row::Verdict;
 
-    fn verdicts(delays: &[f64]) -> Vec<Verdict> {
+    fn verdicts(notes: &[f64]) -> Vec<Verdict> {
         let syncs = Syncs { growing: vec![5.0], steady: vec![4.0] };
-        rows(delays.to_vec(), syncs).iter().map(Row::verdict).collect()
+        let times = Times { notes: notes.to_vec(), bare: vec![10.0] };
+        rows(times, syncs)[..2].iter().map(Row::verdict).collect()
     }
 
     #[test]

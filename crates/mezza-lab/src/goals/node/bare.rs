@@ -1,0 +1,131 @@
+//! The path of a note with nothing in it: the same handovers between threads and sockets, the same
+//! two commits in a row. What it takes, no program on this machine takes away.
+//!
+//! ```text
+//! person -> writer: commit -> relay: hall -> desk -> reader: commit -> hall -> desk -> writer -> person
+//! ```
+
+use std::fs::File;
+use std::io::{Read as _, Result, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use super::disk::PAGE;
+use crate::clock::ns;
+
+/// What a note is on the wire between a node and its relay, in bytes.
+const PARCEL_BYTES: usize = 558;
+/// Pages that a node's commit of one note writes.
+const PAGES: usize = 3;
+
+type Parcel = [u8; PARCEL_BYTES];
+
+/// The path; its threads end when it is dropped.
+pub struct Bare {
+    person: TcpStream,
+}
+
+impl Bare {
+    /// Lays the path, with the files of its nodes in `folder`.
+    ///
+    /// # Errors
+    /// If the system refuses a socket or a file.
+    pub fn lay(folder: &Path) -> Result<Self> {
+        let ((writer, to_writer), (reader, to_reader)) = (wire()?, wire()?);
+        let (person, api) = wire()?;
+        relay([to_writer, to_reader])?;
+        let file = File::create(folder.join("bare-reader"))?;
+        begin(move || read(reader, file));
+        let file = File::create(folder.join("bare-writer"))?;
+        begin(move || write(api, writer, file));
+        Ok(Self { person })
+    }
+
+    /// Milliseconds from the person's request to the answer that all of it is done.
+    ///
+    /// # Errors
+    /// If a part of the path failed.
+    pub fn pass(&mut self) -> Result<f64> {
+        let mut parcel = [0; PARCEL_BYTES];
+        let began = Instant::now();
+        self.person.write_all(&parcel)?;
+        self.person.read_exact(&mut parcel)?;
+        Ok(ns(began.elapsed()) / 1e6)
+    }
+}
+
+/// Two ends of a connection over loopback.
+fn wire() -> Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let one = TcpStream::connect(listener.local_addr()?)?;
+    let (other, _) = listener.accept()?;
+    one.set_nodelay(true)?;
+    other.set_nodelay(true)?;
+    Ok((one, other))
+}
+
+/// A thread that ends with its connection.
+fn begin(work: impl FnOnce() -> Result<()> + Send + 'static) {
+    thread::spawn(work);
+}
+
+/// A relay: who listens to a connection hands over to the one desk, which answers the other one.
+fn relay(mut ends: [TcpStream; 2]) -> Result<()> {
+    let (hand_over, desk) = mpsc::channel::<(usize, Parcel)>();
+    for (n, end) in ends.iter().enumerate() {
+        let (mut end, hand_over) = (end.try_clone()?, hand_over.clone());
+        begin(move || {
+            let mut parcel = [0; PARCEL_BYTES];
+            while end.read_exact(&mut parcel).is_ok() && hand_over.send((1 - n, parcel)).is_ok() {}
+            Ok(())
+        });
+    }
+    begin(move || desk.iter().try_for_each(|(n, parcel)| ends[n].write_all(&parcel)));
+    Ok(())
+}
+
+fn read(mut relay: TcpStream, mut file: File) -> Result<()> {
+    let mut parcel = [0; PARCEL_BYTES];
+    loop {
+        relay.read_exact(&mut parcel)?;
+        commit(&mut file)?;
+        relay.write_all(&parcel)?;
+    }
+}
+
+fn write(mut api: TcpStream, mut relay: TcpStream, mut file: File) -> Result<()> {
+    let mut parcel = [0; PARCEL_BYTES];
+    loop {
+        api.read_exact(&mut parcel)?;
+        commit(&mut file)?;
+        relay.write_all(&parcel)?;
+        relay.read_exact(&mut parcel)?;
+        api.write_all(&parcel)?;
+    }
+}
+
+fn commit(file: &mut File) -> Result<()> {
+    for _ in 0..PAGES {
+        file.write_all(&PAGE)?;
+    }
+    file.sync_data()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pass_is_committed_on_both_sides() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bare = Bare::lay(folder.path()).unwrap();
+        assert!((0..3).all(|_| bare.pass().unwrap() > 0.0));
+        for name in ["bare-reader", "bare-writer"] {
+            let bytes = std::fs::metadata(folder.path().join(name)).unwrap().len();
+            assert_eq!(bytes, (3 * PAGES * PAGE.len()) as u64);
+        }
+    }
+}
