@@ -23,6 +23,7 @@ use crate::fixture::{Breakage, Net, OPEN, accesses, config, onions};
 use crate::toy::{TOY, Toy};
 
 mod calls;
+mod replies;
 
 /// Mean and scale of the noise.
 const NOISE: (u32, u32) = (20, 4);
@@ -119,6 +120,7 @@ struct Harness {
     honest: usize,
     round: u64,
     rng: ChaCha20Rng,
+    holder: Option<replies::Holder>,
 }
 
 impl Harness {
@@ -134,7 +136,8 @@ impl Harness {
             eyes.borrow_mut().see(honest, at, job, done);
         }));
         net.breakage = breakage;
-        Self { net, view, honest, round: 100, rng: ChaCha20Rng::seed_from_u64(seed) }
+        let rng = ChaCha20Rng::seed_from_u64(seed);
+        Self { net, view, honest, round: 100, rng, holder: None }
     }
 
     /// A round in which the drops with these numbers are visited; drops below 100 are each visited
@@ -159,6 +162,10 @@ impl Harness {
         let wrapped = wrap(&TOY, Multiply::Ladders, &layers, (&inner, size), &mut self.rng);
         self.net.now = self.net.now.plus_ms(8_000);
         self.net.batch(id, &wrapped.onions);
+        if let Some(holder) = self.holder.take() {
+            holder.hand_over(self);
+            self.holder = Some(holder);
+        }
         let replies = self.net.replies();
         let back = |layer: &Keys| layer[0];
         let mut own = Keys::zeros(layers.len());
