@@ -21,6 +21,7 @@
 //! | [`wiping`] | [`Wiping`]: a value that is wiped when it goes |
 //! | [`wire`] | [`Reader`], [`Writer`]: big-endian, length-checked, no trailing byte |
 //! | [`blake`], [`hash`] | BLAKE2b with key and person; 64-byte hashes behind one trait |
+//! | [`xchacha`] | the AEAD of what lies on a disk |
 //! | [`suite`], [`backend`] | which primitives (visible on the wire), and whose code (invisible) |
 #![no_std]
 
@@ -37,6 +38,7 @@ pub mod suite;
 pub mod time;
 pub mod wiping;
 pub mod wire;
+pub mod xchacha;
 
 pub use backend::{Backend, FrameKey, Portable};
 pub use blake::blake2b;
