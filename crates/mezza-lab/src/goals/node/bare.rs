@@ -6,7 +6,7 @@
 //! ```
 
 use std::fs::File;
-use std::io::{Read as _, Result, Write as _};
+use std::io::{Read as _, Result, Seek as _, SeekFrom, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc;
@@ -20,6 +20,8 @@ use crate::clock::ns;
 const PARCEL_BYTES: usize = 558;
 /// Pages that a node's commit of one note writes.
 const PAGES: usize = 3;
+/// Commits for which a log has room before it begins again, as the logs of vault and relay.
+const COMMITS: usize = 256;
 
 type Parcel = [u8; PARCEL_BYTES];
 
@@ -37,10 +39,10 @@ impl Bare {
         let ((writer, to_writer), (reader, to_reader)) = (wire()?, wire()?);
         let (person, api) = wire()?;
         relay([to_writer, to_reader])?;
-        let file = File::create(folder.join("bare-reader"))?;
-        begin(move || read(reader, file));
-        let file = File::create(folder.join("bare-writer"))?;
-        begin(move || write(api, writer, file));
+        let log = Log::fill(&folder.join("bare-reader"))?;
+        begin(move || read(reader, log));
+        let log = Log::fill(&folder.join("bare-writer"))?;
+        begin(move || write(api, writer, log));
         Ok(Self { person })
     }
 
@@ -87,31 +89,52 @@ fn relay(mut ends: [TcpStream; 2]) -> Result<()> {
     Ok(())
 }
 
-fn read(mut relay: TcpStream, mut file: File) -> Result<()> {
+fn read(mut relay: TcpStream, mut log: Log) -> Result<()> {
     let mut parcel = [0; PARCEL_BYTES];
     loop {
         relay.read_exact(&mut parcel)?;
-        commit(&mut file)?;
+        log.commit()?;
         relay.write_all(&parcel)?;
     }
 }
 
-fn write(mut api: TcpStream, mut relay: TcpStream, mut file: File) -> Result<()> {
+fn write(mut api: TcpStream, mut relay: TcpStream, mut log: Log) -> Result<()> {
     let mut parcel = [0; PARCEL_BYTES];
     loop {
         api.read_exact(&mut parcel)?;
-        commit(&mut file)?;
+        log.commit()?;
         relay.write_all(&parcel)?;
         relay.read_exact(&mut parcel)?;
         api.write_all(&parcel)?;
     }
 }
 
-fn commit(file: &mut File) -> Result<()> {
-    for _ in 0..PAGES {
-        file.write_all(&PAGE)?;
+/// A log that was filled with zeros beforehand, so that a sync waits for nothing but its bytes.
+struct Log {
+    file: File,
+    commits: usize,
+}
+
+impl Log {
+    fn fill(path: &Path) -> Result<Self> {
+        let mut file = File::create(path)?;
+        for _ in 0..COMMITS * PAGES {
+            file.write_all(&[0; PAGE.len()])?;
+        }
+        file.sync_all()?;
+        Ok(Self { file, commits: 0 })
     }
-    file.sync_data()
+
+    fn commit(&mut self) -> Result<()> {
+        if self.commits.is_multiple_of(COMMITS) {
+            self.file.seek(SeekFrom::Start(0))?;
+        }
+        self.commits += 1;
+        for _ in 0..PAGES {
+            self.file.write_all(&PAGE)?;
+        }
+        self.file.sync_data()
+    }
 }
 
 #[cfg(test)]
@@ -124,8 +147,10 @@ mod tests {
         let mut bare = Bare::lay(folder.path()).unwrap();
         assert!((0..3).all(|_| bare.pass().unwrap() > 0.0));
         for name in ["bare-reader", "bare-writer"] {
-            let bytes = std::fs::metadata(folder.path().join(name)).unwrap().len();
-            assert_eq!(bytes, (3 * PAGES * PAGE.len()) as u64);
+            let bytes = std::fs::read(folder.path().join(name)).unwrap();
+            let (written, zeros) = bytes.split_at(3 * PAGES * PAGE.len());
+            assert!(written.chunks(PAGE.len()).all(|page| page == PAGE));
+            assert!(!zeros.is_empty() && zeros.iter().all(|byte| *byte == 0));
         }
     }
 }

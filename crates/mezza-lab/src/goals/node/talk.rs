@@ -149,7 +149,7 @@ fn rows(times: Times, syncs: Syncs) -> Vec<Row> {
     let included = "from POST to the event on the WebSocket: HTTP, both ratchets, TLS, the commits \
                     of writer, relay and reader, the receipt back";
     let empty = format!(
-        "p99 {:.2} ms; six handovers and two commits in a row between threads of one process, with \
+        "p99 {:.2} ms; eight handovers and two commits in a row between threads of one process, with \
          nothing to compute: one after each note, so after the same rest",
         quantile(&bare, 0.99)
     );
