@@ -120,6 +120,8 @@ pub(crate) struct Contact<B: Backend> {
     pub last_reset: Time,
     /// The next note needs a new session, from a new bundle.
     pub renew: bool,
+    /// They were invited, and have called to know who it was.
+    pub rung: bool,
     /// The session for which the mixnet has a root.
     pub met: Option<[u8; 16]>,
     pub owed: Owed,
@@ -154,6 +156,7 @@ impl<B: Backend> Contact<B> {
             next_seq: 1,
             last_reset: Time::default(),
             renew: false,
+            rung: false,
             met: None,
             owed: Owed::default(),
             conversation,
@@ -231,7 +234,7 @@ impl<B: Backend> Contact<B> {
             w.bytes(&intro.spk).u64(intro.not_after.ms());
         }
         w.u32(self.ours.map_or(0, |slot| slot.0)).u32(self.next_seq).u64(self.last_reset.ms());
-        w.u8(u8::from(self.renew)).u8(u8::from(self.met.is_some()));
+        w.u8(u8::from(self.renew) | u8::from(self.rung) << 1).u8(u8::from(self.met.is_some()));
         if let Some(session) = &self.met {
             w.bytes(session);
         }
@@ -280,7 +283,10 @@ impl<B: Backend> Contact<B> {
             contact.ours = Some(r.u32()?).filter(|slot| *slot != 0).map(SlotId);
             contact.next_seq = r.u32()?;
             contact.last_reset = Time::from_ms(r.u64()?);
-            contact.renew = flag(r)?;
+            (contact.renew, contact.rung) = match r.u8()? {
+                bits @ 0..=3 => (bits & 1 == 1, bits >> 1 == 1),
+                _ => return Err(DecodeError::Value),
+            };
             contact.met = if flag(r)? { Some(r.array()?) } else { None };
             contact.owed = read_owed(r)?;
             Ok(contact)

@@ -17,7 +17,7 @@ use core::fmt;
 
 use mezza_core::{Backend, CryptoRng, Ephemeral, Machine, Portable, Time, Wiping};
 use mezza_lanes::{Kernel, portable};
-use mezza_ratchet::{Changes, Identity, Prekeys, Table};
+use mezza_ratchet::{Changes, Conversation, Identity, Prekeys, Table};
 
 use crate::card::{CardError, RelayEntry};
 use crate::carrier::Carrier;
@@ -25,6 +25,7 @@ use crate::carrier::mixnet::Net;
 use crate::carrier::relay::{Announcement, Asked, Link, Mailbox};
 use crate::contact::Contact;
 use crate::error::DeviceError;
+use crate::guest::Guest;
 use crate::identity::{Profile, RELAYS_MAX};
 use crate::io::{
     Batch, Bucket, Change, ContactId, Event, Input, Kind, NoteId, Output, SlotId, Ticket,
@@ -32,10 +33,13 @@ use crate::io::{
 use crate::note::Meet;
 use crate::outbox::Parcel;
 use crate::thread::Entry;
+use invite::HeldBundle;
 
 mod answer;
 mod arrive;
 mod command;
+mod guest;
+mod invite;
 mod items;
 mod load;
 mod mailbox;
@@ -43,6 +47,7 @@ mod mixnet;
 mod pump;
 mod timers;
 mod view;
+mod way;
 
 /// A parcel that could not be opened yet; kept for a day.
 struct Held {
@@ -83,6 +88,8 @@ pub struct Device<B: Backend = Portable> {
     parcels: BTreeMap<u64, Parcel>,
     slots: BTreeMap<SlotId, Mailbox>,
     held: BTreeMap<u64, Held>,
+    guests: BTreeMap<ContactId, Guest<B>>,
+    bundles: BTreeMap<ContactId, HeldBundle>,
     announcement: Option<Announcement>,
     net: Option<Net<B>>,
     // What follows is derived from the records above, or holds until the next restart only.
@@ -148,6 +155,8 @@ impl<B: Backend> Device<B> {
             parcels: BTreeMap::new(),
             slots: BTreeMap::new(),
             held: BTreeMap::new(),
+            guests: BTreeMap::new(),
+            bundles: BTreeMap::new(),
             announcement: None,
             net: None,
             threads: BTreeMap::new(),
@@ -247,6 +256,17 @@ impl<B: Backend> Device<B> {
                 }
                 mezza_ratchet::Change::Drop { .. } => self.drop_record(kind, key),
             }
+        }
+    }
+
+    /// Every row of a conversation goes.
+    fn drop_conversation(&mut self, contact: ContactId, conversation: &Conversation<B>) {
+        for change in conversation.records() {
+            let kind = match change.table() {
+                Table::Session => Kind::Session,
+                _ => Kind::Skipped,
+            };
+            self.drop_record(kind, [key32(contact.0).as_slice(), change.key()].concat());
         }
     }
 

@@ -44,6 +44,9 @@ pub enum DeviceError {
     /// Not in this state of the contact or of the note.
     #[error("not possible in this state")]
     NotNow,
+    /// Somebody who invites and has shown no card yet.
+    #[error("who it is, is not known yet")]
+    NoCard,
     /// A card that is older than the one held (MSG-6).
     #[error("the card is older than the one held")]
     CardOlder,

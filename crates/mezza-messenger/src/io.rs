@@ -142,6 +142,11 @@ pub enum Command {
         /// The contact of the request.
         contact: ContactId,
     },
+    /// Ask who it is that invites over the mixnet: their hello and card come in cells (4.2).
+    See {
+        /// The contact of the request.
+        contact: ContactId,
+    },
     /// Turn a stranger away; the request and its notes are deleted.
     Refuse {
         /// The contact of the request.
@@ -310,7 +315,7 @@ pub enum Event {
     Contact(ContactId),
     /// A contact is gone.
     ContactGone(ContactId),
-    /// A stranger wrote, or a request was accepted, refused or grew.
+    /// A stranger wrote or invites, or a request was accepted, refused or grew.
     Request(ContactId),
     /// The session was started anew; why.
     Anew(ContactId, Cause),

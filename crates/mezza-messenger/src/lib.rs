@@ -34,6 +34,7 @@ pub mod uri;
 pub mod view;
 
 mod contact;
+mod guest;
 mod identity;
 mod outbox;
 mod recent;

@@ -20,6 +20,10 @@ use crate::io::{ContactId, NoteId, Ticket};
 
 /// Version of the stored form.
 const VERSION: u8 = 2;
+/// The ways in the stored form.
+const RELAY: u8 = Carrier::Relay as u8;
+const MIXNET: u8 = Carrier::Mixnet as u8;
+const INVITATION: u8 = 0x80;
 /// First byte of a parcel that holds a ratchet message (3.5).
 pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
 /// Notes that wait for one contact (MSG-35).
@@ -38,21 +42,29 @@ pub(crate) enum Way {
     Relay(Place),
     /// Into cells.
     Mixnet,
+    /// Into the bucket of somebody who can be reached in no other way, again and again until this
+    /// time, when the prekey inside ends.
+    Invitation(Time),
 }
 
 impl Way {
     pub const fn carrier(&self) -> Carrier {
         match self {
             Self::Relay(_) => Carrier::Relay,
-            Self::Mixnet => Carrier::Mixnet,
+            Self::Mixnet | Self::Invitation(_) => Carrier::Mixnet,
         }
+    }
+
+    /// Whether it is an invitation.
+    pub const fn is_invitation(&self) -> bool {
+        matches!(self, Self::Invitation(_))
     }
 
     /// The mailbox, if it is one.
     pub const fn place(&self) -> Option<&Place> {
         match self {
             Self::Relay(place) => Some(place),
-            Self::Mixnet => None,
+            Self::Mixnet | Self::Invitation(_) => None,
         }
     }
 
@@ -63,7 +75,11 @@ impl Way {
 
     /// Until when the other side can open it; `None`: there is no end.
     pub fn until(&self) -> Option<Time> {
-        self.place().map(|place| place.until)
+        match self {
+            Self::Relay(place) => Some(place.until),
+            Self::Invitation(until) => Some(*until),
+            Self::Mixnet => None,
+        }
     }
 }
 
@@ -91,12 +107,15 @@ pub(crate) struct Parcel {
     pub ticket: Option<Ticket>,
     pub after: Time,
     pub why: Why,
+    /// How often the carrier took it.
+    pub times: u8,
 }
 
 impl Parcel {
     /// A parcel that is ready to leave.
     pub fn new(contact: ContactId, note: Option<NoteId>, way: Way, bytes: Vec<u8>) -> Self {
-        Self { contact, note, way, bytes, ticket: None, after: Time::default(), why: Why::Sending }
+        let (ticket, after, why) = (None, Time::default(), Why::Sending);
+        Self { contact, note, way, bytes, ticket, after, why, times: 0 }
     }
 
     /// The stored form.
@@ -104,10 +123,18 @@ impl Parcel {
         let host = self.way.place().map_or(0, |place| place.relay.host.len());
         let mut w = Writer::with_capacity(160 + host + self.bytes.len());
         w.u8(VERSION).u32(self.contact.0).u64(self.note.map_or(0, |note| note.0));
-        w.u8(self.way.carrier() as u8);
-        if let Some(place) = self.way.place() {
-            place.relay.write(&mut w);
-            w.bytes(&place.seal).u64(place.until.ms()).u8(u8::from(place.intro));
+        match &self.way {
+            Way::Relay(place) => {
+                w.u8(RELAY);
+                place.relay.write(&mut w);
+                w.bytes(&place.seal).u64(place.until.ms()).u8(u8::from(place.intro));
+            }
+            Way::Mixnet => {
+                w.u8(MIXNET);
+            }
+            Way::Invitation(until) => {
+                w.u8(INVITATION).u64(until.ms());
+            }
         }
         w.var16(&self.bytes);
         Wiping::new(w.finish())
@@ -121,13 +148,14 @@ impl Parcel {
             }
             let contact = ContactId(r.u32()?);
             let note = Some(r.u64()?).filter(|note| *note != 0).map(NoteId);
-            let way = match Carrier::from_number(r.u8()?) {
-                Some(Carrier::Relay) => {
+            let way = match r.u8()? {
+                RELAY => {
                     let relay = RelayEntry::read(r)?;
                     let (seal, until) = (r.array()?, Time::from_ms(r.u64()?));
                     Way::Relay(Place { relay, seal, until, intro: flag(r)? })
                 }
-                Some(Carrier::Mixnet) => Way::Mixnet,
+                MIXNET => Way::Mixnet,
+                INVITATION => Way::Invitation(Time::from_ms(r.u64()?)),
                 _ => return Err(DecodeError::Value),
             };
             Ok(Self::new(contact, note, way, r.var16()?.to_vec()))

@@ -137,6 +137,25 @@ pub struct ContactView {
     pub namesake: bool,
 }
 
+/// Somebody who invites over the mixnet: nothing is known of them but a key.
+#[derive(Clone, Copy)]
+pub struct GuestView {
+    /// The number of the contact that this becomes.
+    pub id: ContactId,
+    /// The identity key, 32 bytes.
+    pub ik: [u8; 32],
+    /// When the invitation came.
+    pub at: Time,
+    /// Whether the person has asked who it is.
+    pub asked: bool,
+}
+
+impl core::fmt::Debug for GuestView {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "GuestView({})", self.id.0)
+    }
+}
+
 impl core::fmt::Debug for Me {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Me")

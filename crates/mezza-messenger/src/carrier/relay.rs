@@ -148,5 +148,19 @@ pub(crate) enum Asked {
     Close(SlotId),
     Watch(SlotId),
     Publish,
+    /// A bundle, to begin a session.
     Fetch(ContactId),
+    /// A bundle, for an invitation.
+    Hold(ContactId),
+}
+
+impl Asked {
+    /// Whose bundle it asks for, and whether for later.
+    pub const fn bundle(self) -> Option<(ContactId, bool)> {
+        match self {
+            Self::Fetch(contact) => Some((contact, false)),
+            Self::Hold(contact) => Some((contact, true)),
+            _ => None,
+        }
+    }
 }

@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use super::pump::FETCH_AGAIN_MS;
+use super::way::FETCH_AGAIN_MS;
 use super::{Announcement, Asked, Backend, CryptoRng, Device, DeviceError, Event, Machine, Time};
 use crate::contact::{Intro, Stage};
 use crate::evidence::{self, Fact, What, Why};
 use crate::io::{ContactId, Ticket, Trouble};
-use mezza_ratchet::{Bundle, BundleError, CheckedBundle, OneTime, Session, prekeys};
+use mezza_ratchet::{Bundle, BundleError, CheckedBundle, Exporter, OneTime, Session, prekeys};
 
 /// DONE codes of the relay (3.6).
 const NO_SUCH_BOX: u8 = 1;
@@ -27,22 +27,19 @@ impl<B: Backend> Device<B> {
             Asked::Parcel(id) => self.parcel_handed(id, now),
             Asked::Open(slot) => self.mailbox_opened(slot),
             Asked::Publish => self.announced(),
-            Asked::Close(_) | Asked::Watch(_) | Asked::Fetch(_) => {}
+            Asked::Close(_) | Asked::Watch(_) | Asked::Fetch(_) | Asked::Hold(_) => {}
         }
         Ok(())
     }
 
     /// A fact: the relay took it (MSG-11).
     fn parcel_handed(&mut self, id: u64, now: Time) {
+        if self.parcels.get(&id).is_some_and(|parcel| parcel.way.is_invitation()) {
+            return self.invited_once(id, now);
+        }
         let Some(parcel) = self.drop_parcel(id) else { return };
         let contact = parcel.contact;
-        if let Some(c) = self.contacts.get_mut(&contact)
-            && c.stage == Stage::Held
-        {
-            c.stage = Stage::Asked;
-            self.store_contact(contact);
-            self.show(Event::Contact(contact));
-        }
+        self.asked(contact);
         let Some(note) = parcel.note else { return };
         let Some(entry) = self.notes.get_mut(&note) else { return };
         let before = entry.due();
@@ -60,6 +57,17 @@ impl<B: Backend> Device<B> {
         self.store_note(note);
     }
 
+    /// Something of ours is on its way to a contact.
+    pub(super) fn asked(&mut self, id: ContactId) {
+        if let Some(contact) = self.contacts.get_mut(&id)
+            && contact.stage == Stage::Held
+        {
+            contact.stage = Stage::Asked;
+            self.store_contact(id);
+            self.show(Event::Contact(id));
+        }
+    }
+
     /// The carrier has not done it.
     pub(super) fn refused(
         &mut self,
@@ -74,11 +82,13 @@ impl<B: Backend> Device<B> {
                 self.mailbox_refused(slot, code, retry_s, now);
             }
             Asked::Publish => self.again(retry_s, now),
-            Asked::Fetch(contact) if code == SLOW_DOWN => {
+            Asked::Fetch(contact) | Asked::Hold(contact) if code == SLOW_DOWN => {
                 let wait_ms = u64::from(retry_s.max(1)) * Time::SECOND_MS;
                 self.fetch_later(contact, wait_ms, now);
             }
-            Asked::Fetch(contact) => self.fetch_later(contact, FETCH_AGAIN_MS, now),
+            Asked::Fetch(contact) | Asked::Hold(contact) => {
+                self.fetch_later(contact, FETCH_AGAIN_MS, now);
+            }
             Asked::Close(_) => {}
         }
         Ok(())
@@ -140,17 +150,22 @@ impl<B: Backend> Device<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
-        let Some((_, Asked::Fetch(id))) = self.tickets.get(&ticket).copied() else {
+        let asked = self.tickets.get(&ticket).map(|(_, asked)| *asked);
+        let Some((id, hold)) = asked.and_then(Asked::bundle) else {
             return Err(DeviceError::NoSuchTicket);
         };
         self.tickets.remove(&ticket);
         self.fetch_later(id, FETCH_AGAIN_MS, now);
+        if hold {
+            self.hold(id, bytes, one_time, now);
+            return Ok(());
+        }
         let Some(contact) = self.contacts.get(&id) else { return Ok(()) };
         let checked = Bundle::decode(bytes)
             .and_then(|bundle| bundle.check(contact.card.ik(), contact.card.suites(), now));
         let begun = checked.and_then(|checked| {
             let intro = Intro { spk: *checked.spk(), not_after: checked.not_after() };
-            Ok((intro, self.initiate(checked, one_time, rng)?))
+            Ok((intro, self.initiate(checked, one_time, rng)?.0))
         });
         match begun {
             Ok((intro, session)) => self.begin(id, intro, session, now),
@@ -168,18 +183,16 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    fn initiate(
+    pub(super) fn initiate(
         &self,
         checked: CheckedBundle,
         one_time: Option<OneTime>,
         rng: &mut dyn CryptoRng,
-    ) -> Result<Session<B>, BundleError> {
-        let (session, _exporter) =
-            checked.initiate::<B>(&self.identity, Self::fresh(rng), one_time, rng)?;
-        Ok(session)
+    ) -> Result<(Session<B>, Exporter), BundleError> {
+        checked.initiate::<B>(&self.identity, Self::fresh(rng), one_time, rng)
     }
 
-    fn begin(&mut self, id: ContactId, intro: Intro, session: Session<B>, now: Time) {
+    pub(super) fn begin(&mut self, id: ContactId, intro: Intro, session: Session<B>, now: Time) {
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let again = contact.renew;
         let changes = contact.conversation.begin(session, now);

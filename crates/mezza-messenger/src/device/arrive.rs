@@ -19,7 +19,7 @@ use mezza_core::{Wiping, Writer};
 use mezza_ratchet::{Conversation, IdentityKey, List, OpenError, Opened, wire};
 
 /// Requests that wait for the person (MSG-35); mail of further strangers stays at the relay.
-pub(crate) const REQUESTS_MAX: usize = 64;
+pub(super) const REQUESTS_MAX: usize = 64;
 /// Notes kept of one request.
 const REQUEST_NOTES_MAX: usize = 8;
 /// Eras of one contact: each restore of a backup makes one.
@@ -85,37 +85,31 @@ impl<B: Backend> Device<B> {
             self.message(contact, message, now, rng);
             return true;
         }
-        let requests = self.contacts.values().filter(|c| c.stage == Stage::Request && !c.blocked);
-        if requests.count() >= REQUESTS_MAX {
+        if let Some(guest) = self.guest_by_ik(&ik) {
+            self.guest_message(guest, message, now);
+            return true;
+        }
+        if self.strangers() >= REQUESTS_MAX {
             return false;
         }
         let mut conversation = Conversation::new(self.identity.public(), ik);
-        let opened = conversation.open(message, &[], &self.identity, &mut self.prekeys, now);
-        match opened {
-            Ok(opened) => self.request(message, conversation, opened, now),
+        match conversation.open(message, &[], &self.identity, &mut self.prekeys, now) {
+            Ok(opened) => self.first_note(message, conversation, opened, now),
             Err(_) => self.refusals.messages += 1,
         }
         true
     }
 
     /// A stranger's first note makes a request, if the card inside is the stranger's own.
-    fn request(
+    fn first_note(
         &mut self,
         message: &[u8],
         conversation: Conversation<B>,
         opened: Opened,
         now: Time,
     ) {
-        let ik = *conversation.remote();
-        let note = Note::decode(&opened.body);
-        let card = note.as_ref().ok().and_then(|note| {
-            note.items.iter().find_map(|item| match item {
-                Item::Hello { card, .. } => Card::decode(card).ok(),
-                _ => None,
-            })
-        });
         let id = ContactId(self.profile.next_contact);
-        let (Ok(note), Some(card)) = (note, card.filter(|card| *card.ik() == ik)) else {
+        let Some((note, card)) = greeting(&opened.body, conversation.remote()) else {
             // The prekeys are used up all the same; the session is nobody's.
             self.refusals.notes += 1;
             self.store_prekeys_of(id, opened.changes);
@@ -124,16 +118,29 @@ impl<B: Backend> Device<B> {
         self.profile.next_contact += 1;
         self.store_profile();
         let contact = Contact::new(id, card, conversation, Stage::Request);
+        self.request(contact, message, opened.changes, note, now);
+    }
+
+    /// Somebody waits for the person to let them in.
+    pub(super) fn request(
+        &mut self,
+        contact: Contact<B>,
+        message: &[u8],
+        changes: mezza_ratchet::Changes,
+        note: Note,
+        now: Time,
+    ) {
+        let id = contact.id;
         self.contacts.insert(id, contact);
         self.remember(id, message);
         self.threads.entry(id).or_default();
-        self.store_ratchet(id, opened.changes);
+        self.store_ratchet(id, changes);
         self.apply(id, note, now);
         self.show(Event::Request(id));
     }
 
     /// Of the rows of an opened message those of the prekeys alone.
-    fn store_prekeys_of(&mut self, nobody: ContactId, changes: mezza_ratchet::Changes) {
+    pub(super) fn store_prekeys_of(&mut self, nobody: ContactId, changes: mezza_ratchet::Changes) {
         let before = self.step.changes.len();
         self.store_ratchet(nobody, changes);
         let rows = self.step.changes.split_off(before);
@@ -194,7 +201,10 @@ impl<B: Backend> Device<B> {
                 contact.trouble = None;
             }
         }
-        if let Ok(note) = Note::decode(&opened.body) {
+        if let Ok(mut note) = Note::decode(&opened.body) {
+            if let Some(exporter) = opened.exporter {
+                super::invite::give_root(&mut note, exporter);
+            }
             self.apply(id, note, now);
         } else {
             self.refusals.notes += 1;
@@ -332,6 +342,16 @@ impl<B: Backend> Device<B> {
         self.store_note(id);
         id
     }
+}
+
+/// A note with the card of its writer inside.
+pub(super) fn greeting(body: &[u8], ik: &IdentityKey) -> Option<(Note, Card)> {
+    let note = Note::decode(body).ok()?;
+    let card = note.items.iter().find_map(|item| match item {
+        Item::Hello { card, .. } => Card::decode(card).ok(),
+        _ => None,
+    });
+    Some((note, card.filter(|card| card.ik() == ik)?))
 }
 
 pub(super) fn write_held(held: &Held) -> Wiping<Vec<u8>> {

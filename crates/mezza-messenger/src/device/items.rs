@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::{Backend, Device, Event, NoteId, Time, key_seen};
 use crate::card::Card;
+use crate::carrier::Carrier;
 use crate::contact::Stage;
 use crate::evidence::{self, Fact, What, Why};
 use crate::io::{Bucket, Cause, ContactId, Kind, Trouble};
@@ -22,12 +23,13 @@ impl<B: Backend> Device<B> {
         id: ContactId,
         note: Option<NoteId>,
         meet: Option<Meet>,
+        carrier: Carrier,
         now: Time,
     ) -> Option<Note> {
         let contact = self.contacts.get(&id)?;
         let owed = &contact.owed;
         let mut items = Vec::new();
-        if (contact.conversation.is_pending() || owed.hello) && self.slot_ready(id) {
+        if (contact.conversation.is_pending() || owed.hello) && self.hello_ready(id, carrier) {
             items.push(self.hello(id));
         }
         if let Some(cause) = owed.anew {
@@ -231,9 +233,7 @@ impl<B: Backend> Device<B> {
     pub(super) fn send_again(&mut self, id: ContactId) {
         let parcels = self.parcels.iter().filter(|(_, parcel)| parcel.contact == id);
         let parcels: Vec<u64> = parcels.map(|(id, _)| *id).collect();
-        for parcel in parcels {
-            self.drop_parcel(parcel);
-        }
+        let dropped: Vec<_> = parcels.into_iter().filter_map(|id| self.drop_parcel(id)).collect();
         let range = (id, 0)..=(id, u32::MAX);
         let notes: Vec<NoteId> = self.unreceipted[0].range(range).map(|(_, n)| *n).collect();
         for note in notes {
@@ -243,6 +243,8 @@ impl<B: Backend> Device<B> {
             self.store_note(note);
         }
         if let Some(contact) = self.contacts.get_mut(&id) {
+            // An invitation that nobody has read began a session that nobody knows of.
+            contact.renew |= dropped.iter().any(|parcel| parcel.way.is_invitation());
             // What was in the dropped parcels is owed once more.
             contact.owed.hello |= contact.ours.is_some();
             contact.owed.receipt |= contact.policy.delivered && !contact.arrived.is_empty();

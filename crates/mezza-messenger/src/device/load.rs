@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
+use super::invite::HeldBundle;
 use super::mailbox::ANNOUNCEMENT_KEY;
 use super::{
     Announcement, Asked, Backend, Bucket, Changes, CryptoRng, Device, Entry, Held, Kind, Mailbox,
@@ -12,14 +13,41 @@ use super::{
 use crate::carrier::mixnet::{Membership, Net};
 use crate::contact::Contact;
 use crate::error::LoadError;
+use crate::guest::Guest;
 use crate::io::{self, ContactId};
 use crate::receipt::Window;
 use mezza_core::{DecodeError, Reader, Wiping};
 use mezza_lanes::{Kernel, portable};
-use mezza_ratchet::{Conversation, Record, Table};
+use mezza_ratchet::{Conversation, IdentityKey, Record, Table};
 
+/// Stored records of one kind by key.
+type Shelf = BTreeMap<Vec<u8>, Wiping<Vec<u8>>>;
 /// Stored records by kind and key.
-type Rows = BTreeMap<Kind, BTreeMap<Vec<u8>, Wiping<Vec<u8>>>>;
+type Rows = BTreeMap<Kind, Shelf>;
+
+/// The rows of all conversations.
+struct Talks {
+    sessions: Shelf,
+    skipped: Shelf,
+}
+
+impl Talks {
+    /// The conversation whose rows begin with the key of its contact.
+    fn load<B: Backend>(
+        &self,
+        key: &[u8],
+        local: IdentityKey,
+        remote: IdentityKey,
+    ) -> Result<Conversation<B>, DecodeError> {
+        let of = |table, rows: &'_ Shelf| {
+            let own = rows.range(key.to_vec()..).take_while(|(k, _)| k.starts_with(key));
+            own.map(|(k, v)| (table, k[key.len()..].to_vec(), v.to_vec())).collect::<Vec<_>>()
+        };
+        let rows = [of(Table::Session, &self.sessions), of(Table::Skipped, &self.skipped)].concat();
+        let rows = rows.iter().map(|(table, key, value)| Record { table: *table, key, value });
+        Conversation::load(local, remote, rows)
+    }
+}
 
 impl<B: Backend> Device<B> {
     /// Puts a device together from what was stored, as it was after the last commit.
@@ -52,7 +80,12 @@ impl<B: Backend> Device<B> {
         let prekeys = load_prekeys(&identity, &prekeys)?;
         let mut device = Self::empty(profile, identity, prekeys);
         device.announcement = announcement.map(|value| Announcement::read(&value)).transpose()?;
-        device.load_contacts(&take(Kind::Contact), &take(Kind::Session), &take(Kind::Skipped))?;
+        let talks = Talks { sessions: take(Kind::Session), skipped: take(Kind::Skipped) };
+        device.load_contacts(&take(Kind::Contact), &talks)?;
+        device.load_guests(&take(Kind::Guest), &talks)?;
+        for (key, value) in take(Kind::Bundle) {
+            device.bundles.insert(ContactId(id32(&key)?), HeldBundle::read(&value)?);
+        }
         device.load_arrived(&take(Kind::Seen))?;
         for (key, value) in take(Kind::Slot) {
             device.slots.insert(SlotId(id32(&key)?), Mailbox::read(&value)?);
@@ -79,32 +112,28 @@ impl<B: Backend> Device<B> {
         Ok(device)
     }
 
-    fn load_contacts(
-        &mut self,
-        contacts: &BTreeMap<Vec<u8>, Wiping<Vec<u8>>>,
-        sessions: &BTreeMap<Vec<u8>, Wiping<Vec<u8>>>,
-        skipped: &BTreeMap<Vec<u8>, Wiping<Vec<u8>>>,
-    ) -> Result<(), LoadError> {
+    fn load_contacts(&mut self, contacts: &Shelf, talks: &Talks) -> Result<(), LoadError> {
+        let local = self.identity.public();
         for (key, value) in contacts {
             let id = ContactId(id32(key)?);
-            let of = |table, rows: &'_ BTreeMap<Vec<u8>, Wiping<Vec<u8>>>| {
-                let own = rows.range(key.clone()..).take_while(|(k, _)| k.starts_with(key));
-                own.map(|(k, v)| (table, k[key.len()..].to_vec(), v.to_vec())).collect::<Vec<_>>()
-            };
-            let rows = [of(Table::Session, sessions), of(Table::Skipped, skipped)].concat();
-            let local = self.identity.public();
-            let contact = Contact::read(id, value, |card| {
-                let rows =
-                    rows.iter().map(|(table, key, value)| Record { table: *table, key, value });
-                Conversation::load(local, *card.ik(), rows)
-            })?;
+            let contact = Contact::read(id, value, |card| talks.load(key, local, *card.ik()))?;
             self.contacts.insert(id, contact);
             self.threads.entry(id).or_default();
         }
         Ok(())
     }
 
-    fn load_arrived(&mut self, rows: &BTreeMap<Vec<u8>, Wiping<Vec<u8>>>) -> Result<(), LoadError> {
+    fn load_guests(&mut self, guests: &Shelf, talks: &Talks) -> Result<(), LoadError> {
+        let local = self.identity.public();
+        for (key, value) in guests {
+            let id = ContactId(id32(key)?);
+            let guest = Guest::read(id, value, |ik| talks.load(key, local, ik))?;
+            self.guests.insert(id, guest);
+        }
+        Ok(())
+    }
+
+    fn load_arrived(&mut self, rows: &Shelf) -> Result<(), LoadError> {
         for (key, value) in rows {
             if let Ok((id, _)) = Reader::all(key, |r| Ok::<_, DecodeError>((r.u32()?, r.u8()?))) {
                 if let Some(contact) = self.contacts.get_mut(&ContactId(id)) {
@@ -193,8 +222,16 @@ impl<B: Backend> Device<B> {
         for (id, slot) in &self.slots {
             put(Kind::Slot, key32(id.0), Bucket::Rolling, slot.write());
         }
-        for (id, contact) in &self.contacts {
-            for change in contact.conversation.records() {
+        for (id, guest) in &self.guests {
+            put(Kind::Guest, key32(id.0), Bucket::Rolling, guest.write());
+        }
+        for (id, held) in &self.bundles {
+            put(Kind::Bundle, key32(id.0), Bucket::Rolling, held.write());
+        }
+        let contacts = self.contacts.iter().map(|(id, contact)| (id, &contact.conversation));
+        let guests = self.guests.iter().map(|(id, guest)| (id, &guest.conversation));
+        for (id, conversation) in contacts.chain(guests) {
+            for change in conversation.records() {
                 let kind = match change.table() {
                     Table::Session => Kind::Session,
                     _ => Kind::Skipped,
@@ -247,6 +284,7 @@ impl<B: Backend> Device<B> {
                 Asked::Watch(id) => (4, u64::from(id.0)),
                 Asked::Publish => (5, 0),
                 Asked::Fetch(id) => (6, u64::from(id.0)),
+                Asked::Hold(id) => (7, u64::from(id.0)),
             };
             w.u64(ticket.0).bytes(&relay.unwrap_or_default()).u8(kind).u64(of);
         }
@@ -264,10 +302,7 @@ impl<B: Backend> Device<B> {
     }
 }
 
-fn load_prekeys(
-    identity: &mezza_ratchet::Identity,
-    rows: &BTreeMap<Vec<u8>, Wiping<Vec<u8>>>,
-) -> Result<Prekeys, LoadError> {
+fn load_prekeys(identity: &mezza_ratchet::Identity, rows: &Shelf) -> Result<Prekeys, LoadError> {
     let mut records = Vec::new();
     for (key, value) in rows {
         let (number, key) = key.split_first().ok_or(DecodeError::Truncated)?;

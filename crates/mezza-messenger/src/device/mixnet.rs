@@ -87,7 +87,7 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    fn tell_client(
+    pub(super) fn tell_client(
         &mut self,
         input: client::Input,
         now: Time,
@@ -126,7 +126,7 @@ impl<B: Backend> Device<B> {
                 net.durable = Some(seq);
                 self.take_cells(ContactId(contact), &bytes, now, rng);
             }
-            client::Output::Joined => self.net_joined(now),
+            client::Output::Joined => self.net_joined(now, rng),
             client::Output::Config => self.net_config(now, rng),
             // Not known any more: it was dropped here while it was on its way.
             client::Output::Handed(ticket) => drop(self.handed(Ticket(ticket), now)),
@@ -145,11 +145,10 @@ impl<B: Backend> Device<B> {
                 self.show(Event::Carrier(Carrier::Mixnet));
             }
             client::Output::Budget(..) => self.show(Event::Carrier(Carrier::Mixnet)),
-            // The receipt tells the person; who rings is seen when a note comes.
-            client::Output::Acked(_)
-            | client::Output::Called(..)
-            | client::Output::Invited(_)
-            | client::Output::Absent(..) => {}
+            client::Output::Called(contact, _) => self.called(ContactId(contact)),
+            client::Output::Invited(invitation) => self.invited(&invitation, now, rng),
+            // The receipt tells the person.
+            client::Output::Acked(_) | client::Output::Absent(..) => {}
         }
     }
 
@@ -171,19 +170,24 @@ impl<B: Backend> Device<B> {
         match bytes {
             [RATCHET_MESSAGE, message @ ..] => {
                 self.arriving = Carrier::Mixnet;
-                self.message(id, message, now, rng);
+                if self.guests.contains_key(&id) {
+                    self.guest_message(id, message, now);
+                } else {
+                    self.message(id, message, now, rng);
+                }
                 self.arriving = Carrier::Relay;
             }
             _ => self.refusals.envelopes += 1,
         }
     }
 
-    fn net_joined(&mut self, now: Time) {
+    fn net_joined(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         let Some(net) = &mut self.net else { return };
         net.joined = true;
         net.clock_off = false;
         net.weigh(now);
         self.net_again();
+        self.call_guests(now, rng);
         self.show(Event::Carrier(Carrier::Mixnet));
     }
 
@@ -198,7 +202,9 @@ impl<B: Backend> Device<B> {
 
     fn net_again(&mut self) {
         self.tickets.retain(|_, (relay, _)| relay.is_some());
-        for parcel in self.parcels.values_mut().filter(|parcel| parcel.way == Way::Mixnet) {
+        for parcel in
+            self.parcels.values_mut().filter(|parcel| parcel.way.carrier() == Carrier::Mixnet)
+        {
             parcel.ticket = None;
         }
     }
@@ -249,16 +255,25 @@ impl<B: Backend> Device<B> {
     }
 
     /// The way of cells to a contact, if it can be taken at this pin.
-    pub(super) fn net_way(&self, id: ContactId, pin: u8) -> Result<Way, Why> {
+    pub(super) fn net_way(
+        &mut self,
+        id: ContactId,
+        pin: u8,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Way, Why> {
         let net = self.net.as_ref().filter(|net| net.joined).ok_or(Why::NoCarrier)?;
         if net.level < pin {
             return Err(Why::BelowPin);
         }
+        let knows = net.client.knows(id.0);
         let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
-        if !net.client.knows(id.0) || contact.stage != Stage::Open {
-            return Err(Why::Keys);
+        if contact.stage != Stage::Open {
+            self.first_way(id, pin, now, rng)?;
+        } else if knows {
+            self.session_ready(id, Carrier::Mixnet, pin, now)?;
         }
-        Ok(Way::Mixnet)
+        if knows { Ok(Way::Mixnet) } else { Err(Why::Keys) }
     }
 
     /// Whether a contact is to be told where our chains begin: once a session, by who began it.
@@ -280,16 +295,9 @@ impl<B: Backend> Device<B> {
         if !self.meets(id, now) {
             return None;
         }
-        let config = self.net.as_ref()?.config(now)?;
-        let round = |service| config.policy(service)?.1.round_at(now);
         let mut root = Wiping::new([0; 32]);
         rng.fill_bytes(&mut root[..]);
-        Some(Meet {
-            network: config.network,
-            conversation: round(Service::Conversation)?,
-            call: round(Service::Call)?,
-            root: Some(root),
-        })
+        Some(Meet { root: Some(root), ..self.meeting(now)? })
     }
 
     /// The root was said, or came: the client holds it from now on, and nobody else.

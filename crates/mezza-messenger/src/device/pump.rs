@@ -5,24 +5,17 @@
 use alloc::vec::Vec;
 
 use super::{Asked, Backend, Bucket, CryptoRng, Device, Event, Kind, NoteId, Output, Time, key64};
+use crate::carrier::Carrier;
 use crate::carrier::mixnet::{LENGTH_BYTES, PIECE_BYTES, PIECES_MAX};
-use crate::carrier::{Carrier, CarrierCaps};
 use crate::contact::Stage;
 use crate::envelope;
 use crate::evidence::Why;
 use crate::io::{ContactId, Trouble};
 use crate::note::Note;
-use crate::outbox::{
-    IN_FLIGHT_MAX, Parcel, Place, RATCHET_MESSAGE, RELAY_KEEPS_MS, UNANSWERED_MAX, Way,
-};
+use crate::outbox::{IN_FLIGHT_MAX, Parcel, RATCHET_MESSAGE, Way};
 use crate::receipt::REACH;
 use mezza_mixnet::contact::Role;
 use mezza_ratchet::{Conversation, Padding, SealError};
-
-/// A first message travels this much longer than the bundle it was made for (4.2).
-const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
-/// Between two fetches of a bundle that could not be used.
-pub(super) const FETCH_AGAIN_MS: u64 = Time::MINUTE_MS;
 
 /// How the message is filled up, so that its length says nothing to this carrier.
 fn padding<B: Backend>(
@@ -52,6 +45,8 @@ impl<B: Backend> Device<B> {
         let owing = self.contacts.values().filter(|c| c.is_ours() && (c.owed.any() || c.renew));
         ids.extend(owing.map(|contact| contact.id));
         ids.extend(self.contacts.keys().filter(|id| self.meets(**id, now)));
+        ids.extend(self.contacts.keys().filter(|id| self.wants_bundle(**id, now)));
+        ids.extend(self.bundles.keys());
         ids.sort_unstable();
         ids.dedup();
         for id in ids {
@@ -64,6 +59,10 @@ impl<B: Backend> Device<B> {
         if self.contacts.get(&id).is_none_or(|contact| !contact.is_ours()) {
             return;
         }
+        if self.wants_bundle(id, now) {
+            self.fetch(Asked::Hold(id), id, self.contacts[&id].policy.pin, now);
+        }
+        self.strengthen(id, now, rng);
         let range = (id, NoteId(0))..=(id, NoteId(u64::MAX));
         let notes: Vec<NoteId> = self.waiting.range(range).map(|(_, note)| *note).collect();
         for note in notes {
@@ -111,7 +110,7 @@ impl<B: Backend> Device<B> {
         }
         let pin = contact.policy.pin;
         let Ok(way) = self.way(id, pin, now, rng) else { return };
-        let ready = self.slot_ready(id);
+        let ready = self.hello_ready(id, way.carrier());
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let owed = &contact.owed;
         let said = owed.timer || owed.card || owed.void || owed.anew.is_some() || meets;
@@ -128,7 +127,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// The outbox wants to be looked at again at `at`.
-    fn pump_later(&mut self, at: Time) {
+    pub(super) fn pump_later(&mut self, at: Time) {
         self.pump_at = Some(self.pump_at.map_or(at, |other| other.min(at)));
     }
 
@@ -142,147 +141,6 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    /// The way to a contact that a note with this pin may take now: the first carrier of the list
-    /// that can; if none can, why the first of them cannot.
-    fn way(
-        &mut self,
-        id: ContactId,
-        pin: u8,
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Way, Why> {
-        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
-        let mut first = None;
-        for carrier in contact.policy.candidates().to_vec() {
-            let way = match carrier {
-                Carrier::Relay => self.relay_way(id, pin, now, rng),
-                Carrier::Mixnet => self.net_way(id, pin).and_then(|way| {
-                    self.session_ready(id, now)?;
-                    Ok(way)
-                }),
-                Carrier::Link | Carrier::Mesh => Err(Why::NoCarrier),
-            };
-            match way {
-                Ok(way) => return Ok(way),
-                Err(why) => first = first.or(Some(why)),
-            }
-        }
-        Err(first.unwrap_or(Why::NoCarrier))
-    }
-
-    /// The way into the contact's mailbox.
-    fn relay_way(
-        &mut self,
-        id: ContactId,
-        pin: u8,
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Way, Why> {
-        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
-        let relay = match &contact.theirs {
-            Some(slot) => slot.relay.clone(),
-            None => contact.card.relays().first().ok_or(Why::Keys)?.clone(),
-        };
-        let caps = self.links.get(&relay.key).and_then(|link| link.up);
-        if caps.unwrap_or(CarrierCaps::RELAY).level < pin {
-            return Err(Why::BelowPin);
-        }
-        if contact.trouble == Some(Trouble::BoxGone) {
-            return Err(Why::BoxGone);
-        }
-        self.dial(&relay, now);
-        if self.contacts.get(&id).is_some_and(|contact| contact.ours.is_none())
-            && let Some(slot) = self.mailbox_for(id, now, rng)
-            && let Some(contact) = self.contacts.get_mut(&id)
-        {
-            contact.ours = Some(slot);
-            self.store_contact(id);
-        }
-        if caps.is_none() {
-            return Err(Why::NoCarrier);
-        }
-        self.session_ready(id, now)?;
-        self.destination(id, now)
-    }
-
-    /// Whether there is a session to seal in; else asks for a bundle.
-    fn session_ready(&mut self, id: ContactId, now: Time) -> Result<(), Why> {
-        let ready = self.slot_ready(id);
-        let contact = self.contacts.get_mut(&id).ok_or(Why::Keys)?;
-        let conversation = &contact.conversation;
-        // The intro mailbox takes first messages alone, so without a slot a session must be new.
-        let lost = contact.theirs.is_none() && !conversation.is_pending();
-        if contact.renew || !conversation.has_session() || lost {
-            let refused = matches!(contact.trouble, Some(Trouble::Bundle(_)));
-            self.fetch(id, now);
-            return Err(if refused { Why::Bundle } else { Why::Keys });
-        }
-        // The first note of a session holds our mailbox, which must exist by then (4.2).
-        if conversation.is_pending() && !ready {
-            return Err(Why::Keys);
-        }
-        if contact.stage != Stage::Open && self.unanswered(id) >= UNANSWERED_MAX {
-            return Err(Why::Answer);
-        }
-        Ok(())
-    }
-
-    /// Notes that went out to somebody who has not answered yet.
-    fn unanswered(&self, id: ContactId) -> usize {
-        let range = (id, 0)..=(id, u32::MAX);
-        self.unreceipted[0].range(range).count()
-    }
-
-    /// Whether our mailbox for this contact exists, or can never exist.
-    pub(super) fn slot_ready(&self, id: ContactId) -> bool {
-        let ours = self.contacts.get(&id).and_then(|contact| contact.ours);
-        match ours.and_then(|slot| self.slots.get(&slot)) {
-            Some(slot) => slot.opened,
-            None => self.profile.relays.is_empty(),
-        }
-    }
-
-    /// Where a message of the active session goes, and until when it can be opened there.
-    fn destination(&self, id: ContactId, now: Time) -> Result<Way, Why> {
-        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
-        let mut until = now.plus_ms(RELAY_KEEPS_MS);
-        if contact.conversation.is_pending()
-            && let Some(intro) = &contact.intro
-        {
-            until = until.min(intro.not_after.plus_ms(BEYOND_BUNDLE_MS));
-        }
-        match (&contact.theirs, &contact.intro) {
-            (Some(slot), _) => {
-                let relay = slot.relay.clone();
-                Ok(Way::Relay(Place { relay, seal: slot.seal, until, intro: false }))
-            }
-            (None, Some(intro)) => {
-                let relay = contact.card.relays().first().ok_or(Why::Keys)?.clone();
-                Ok(Way::Relay(Place { relay, seal: intro.spk, until, intro: true }))
-            }
-            (None, None) => Err(Why::Keys),
-        }
-    }
-
-    /// Asks the contact's relay for its bundle, one request at a time.
-    fn fetch(&mut self, id: ContactId, now: Time) {
-        let Some(contact) = self.contacts.get(&id) else { return };
-        let Some(relay) = contact.card.relays().first().cloned() else { return };
-        let (out, after) = (contact.fetch.is_some(), contact.fetch_after);
-        self.dial(&relay, now);
-        if out || self.links.get(&relay.key).is_none_or(|link| link.up.is_none()) {
-            return;
-        }
-        if now < after {
-            return self.pump_later(after);
-        }
-        let ticket = self.ticket(Some(relay.key), Asked::Fetch(id));
-        if let Some(contact) = self.contacts.get_mut(&id) {
-            contact.fetch = Some(ticket);
-        }
-        self.act(Output::Fetch { ticket, relay: relay.key, address: relay.address });
-    }
-
     /// Seals a note of the person (or none, for what is owed alone) into a parcel.
     fn seal(
         &mut self,
@@ -293,7 +151,7 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) {
         let meet = self.meet(id, now, rng);
-        let Some(wire) = self.compose(id, note, meet.clone(), now) else { return };
+        let Some(wire) = self.compose(id, note, meet.clone(), way.carrier(), now) else { return };
         let body = wire.encode();
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let fresh = contact.conversation.needs_ephemeral().then(|| Self::fresh(rng));
@@ -363,8 +221,10 @@ impl<B: Backend> Device<B> {
 
     fn carry_one(&mut self, id: u64, now: Time, rng: &mut dyn CryptoRng) {
         let Some(parcel) = self.parcels.get(&id) else { return };
-        let Way::Relay(way) = parcel.way.clone() else {
-            return self.carry_cells(id, now, rng);
+        let way = match parcel.way.clone() {
+            Way::Relay(way) => way,
+            Way::Mixnet => return self.carry_cells(id, now, rng),
+            Way::Invitation(_) => return self.carry_invitation(id, now, rng),
         };
         let contact = parcel.contact;
         let pin = self.pin(parcel);

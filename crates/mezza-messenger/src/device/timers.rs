@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::{Backend, CryptoRng, Device, Event, Link, Machine, NoteId, Output, SlotId, Time};
 use crate::carrier::relay::SLOT_LIFE_MS;
 use crate::contact::Stage;
+use crate::guest::Guest;
 use crate::io::ContactId;
 
 /// A parcel that nothing opens is kept for a day.
@@ -24,6 +25,7 @@ impl<B: Backend> Device<B> {
         for key in old {
             self.drop_held(key);
         }
+        self.turn_guests(now, rng);
         self.drop_late_parcels(now);
         self.hang_up(now);
         self.retry(now);
@@ -49,7 +51,8 @@ impl<B: Backend> Device<B> {
             .chain(retry)
             .chain(self.pump_at)
             .chain(self.prekeys.deadline());
-        let many = sessions.chain(held).chain(parcels).chain(mailboxes).chain(links);
+        let guests = self.guests.values().map(Guest::deadline);
+        let many = guests.chain(sessions).chain(held).chain(parcels).chain(mailboxes).chain(links);
         single.chain(many).min()
     }
 
@@ -119,6 +122,9 @@ impl<B: Backend> Device<B> {
         let late: Vec<(u64, Option<NoteId>)> = late.map(|(id, p)| (*id, p.note)).collect();
         for (id, note) in late {
             let parcel = self.drop_parcel(id);
+            if let Some(parcel) = parcel.as_ref().filter(|parcel| parcel.way.is_invitation()) {
+                self.invitation_ended(parcel.contact);
+            }
             // What a person wrote waits for a new session instead.
             if let (Some(note), Some(parcel)) = (note, parcel)
                 && let Some(entry) = self.notes.get_mut(&note)

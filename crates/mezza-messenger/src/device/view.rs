@@ -9,9 +9,10 @@ use crate::carrier::mixnet::LENGTH_BYTES;
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::contact::Contact;
 use crate::envelope::PARCEL_BYTES_MAX;
+use crate::guest::Guest;
 use crate::io::ContactId;
 use crate::thread::Entry;
-use crate::view::{ContactView, Me, NetworkView, NoteView, Offer, PrekeysView, Road};
+use crate::view::{ContactView, GuestView, Me, NetworkView, NoteView, Offer, PrekeysView, Road};
 use mezza_mixnet::Service;
 use mezza_ratchet::{Summary, safety};
 
@@ -59,6 +60,17 @@ impl<B: Backend> Device<B> {
     /// One contact.
     pub fn contact(&self, id: ContactId) -> Option<ContactView> {
         self.contacts.get(&id).map(|contact| self.contact_view(contact))
+    }
+
+    /// Those who invite over the mixnet and have shown no card, in the order in which they came.
+    pub fn guests(&self) -> Vec<GuestView> {
+        let view = |guest: &Guest<B>| GuestView {
+            id: guest.id,
+            ik: *guest.ik.as_bytes(),
+            at: guest.at,
+            asked: guest.asked.is_some(),
+        };
+        self.guests.values().map(view).collect()
     }
 
     /// The contact with this identity key.

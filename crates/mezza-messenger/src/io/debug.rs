@@ -13,6 +13,7 @@ impl fmt::Debug for Command {
             Self::Forget { .. } => "Forget",
             Self::Seen { .. } => "Seen",
             Self::Accept { .. } => "Accept",
+            Self::See { .. } => "See",
             Self::Refuse { .. } => "Refuse",
             Self::Rename { .. } => "Rename",
             Self::Verify { .. } => "Verify",

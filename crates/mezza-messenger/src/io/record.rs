@@ -70,11 +70,15 @@ pub enum Kind {
     Network = 12,
     /// A row of the mixnet's client.
     NetworkRow = 13,
+    /// Somebody who invites over the mixnet and has shown no card.
+    Guest = 14,
+    /// The bundle of a contact, for an invitation.
+    Bundle = 15,
 }
 
 impl Kind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Profile,
         Self::Contact,
         Self::Note,
@@ -88,6 +92,8 @@ impl Kind {
         Self::Setting,
         Self::Network,
         Self::NetworkRow,
+        Self::Guest,
+        Self::Bundle,
     ];
 
     /// The kind of a stored number.

@@ -90,7 +90,9 @@ impl<B: Backend> Conversation<B> {
         Err(error)
     }
 
-    /// Opens a message in one session, which becomes the active one.
+    /// Opens a message in one session, which becomes the active one, unless that would be a step
+    /// down: while two people change to a better suite, messages of both are under way, and each
+    /// late one would take its reader back.
     fn open_in(
         &mut self,
         at: usize,
@@ -101,12 +103,14 @@ impl<B: Backend> Conversation<B> {
         let mut changes = Changes::new();
         let body = self.sessions[at].open(inner, outer, now, &mut changes)?;
         let session = *self.sessions[at].id();
-        if at > 0 {
+        let active = &self.sessions[0];
+        let better = active.last_opened().is_some() && active.suite() > self.sessions[at].suite();
+        if at > 0 && !better {
             let opened = self.sessions.remove(at);
             self.sessions.insert(0, opened);
             self.put(1, &mut changes);
         }
-        self.put(0, &mut changes);
+        self.put(if better { at } else { 0 }, &mut changes);
         Ok(Opened { body, session, first: false, exporter: None, changes })
     }
 

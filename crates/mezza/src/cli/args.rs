@@ -65,7 +65,7 @@ pub enum Command {
         /// Name or #number
         name: Option<String>,
     },
-    /// List strangers who wrote; let one in or turn one away
+    /// List strangers who wrote or invite; let one in or turn one away
     Requests {
         /// What to do with one
         #[command(subcommand)]
@@ -284,6 +284,11 @@ pub struct Add {
 /// `mezza requests`.
 #[derive(Subcommand)]
 pub enum Requests {
+    /// Ask somebody who invites over the mixnet who they are
+    See {
+        /// The number in the list
+        n: u32,
+    },
     /// Let a stranger in
     Accept {
         /// The number in the list

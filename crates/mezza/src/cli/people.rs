@@ -81,6 +81,13 @@ pub fn requests(desk: &Desk, what: Option<&Requests>) -> Result<(), Fault> {
     let client = desk.client()?;
     match what {
         None => list_requests(desk, &client),
+        Some(Requests::See { n }) => {
+            client.act("POST", &format!("/v1/requests/{n}/see"))?;
+            let text = "asked; who it is comes with the next rounds of the mixnet: \
+                        `mezza requests` shows it";
+            desk.out.either(&json!({ "asked": n }), text);
+            Ok(())
+        }
         Some(Requests::Accept { n }) => {
             let contact: dto::Contact = client.post(&format!("/v1/requests/{n}/accept"), &())?;
             let name = show::clean(&contact.name);
@@ -105,11 +112,22 @@ fn list_requests(desk: &Desk, client: &Client) -> Result<(), Fault> {
             desk.out.line(format!("     {}", show::note(note, &request.contact.claimed_name)));
         }
     }
-    desk.out.line(if all.requests.is_empty() {
-        "nobody asks"
-    } else {
-        "`mezza requests accept N` lets one in, `mezza requests refuse N` turns one away"
-    });
+    for guest in &all.guests {
+        let asked = if guest.asked { "; asked who it is" } else { "" };
+        let invites = "invites over the mixnet";
+        desk.out.line(format!("{:<4} someone new (no name yet) {invites}{asked}", guest.id));
+    }
+    if all.requests.is_empty() && all.guests.is_empty() {
+        desk.out.line("nobody asks");
+    }
+    if !all.requests.is_empty() {
+        desk.out.line(
+            "`mezza requests accept N` lets one in, `mezza requests refuse N` turns one away",
+        );
+    }
+    if !all.guests.is_empty() {
+        desk.out.line("`mezza requests see N` asks one without a name who it is; until then they learn nothing");
+    }
     Ok(())
 }
 

@@ -6,7 +6,8 @@ use mezza_messenger::card::RelayEntry;
 use mezza_messenger::evidence::{Fact, State};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::view::{
-    Body, ContactView, Me, NetworkView, NoteView, Offer, PrekeysView, Proof, Road, Standing,
+    Body, ContactView, GuestView, Me, NetworkView, NoteView, Offer, PrekeysView, Proof, Road,
+    Standing,
 };
 use mezza_messenger::{Carrier, ContactId, NoteId};
 use mezza_ratchet::Summary;
@@ -99,6 +100,11 @@ pub fn contact(view: &ContactView, last: Option<dto::Note>) -> dto::Contact {
         namesake: view.namesake,
         last,
     }
+}
+
+/// Somebody who invites over the mixnet.
+pub fn guest(view: &GuestView) -> dto::Guest {
+    dto::Guest { id: view.id.0.to_string(), at_ms: view.at.ms(), asked: view.asked }
 }
 
 fn standing(standing: Standing) -> dto::Standing {

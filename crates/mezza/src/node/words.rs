@@ -153,6 +153,12 @@ impl From<DeviceError> for Refused {
                 "that is not possible in this state",
                 "look at it with `mezza contacts NAME` or `mezza outbox`",
             ),
+            DeviceError::NoCard => refused(
+                "no_card",
+                Exit::No,
+                "who it is, is not known yet",
+                "`mezza requests see N` asks them",
+            ),
             DeviceError::CardOlder => refused(
                 "card_older",
                 Exit::No,

@@ -48,12 +48,11 @@ async fn on(node: &Node, event: &Event) {
 
 async fn catch_up(node: &Node) {
     let all = node.ask(|desk| {
-        let strangers = desk.requests()?.into_iter().map(|request| request.contact);
-        let known = desk.contacts()?;
-        known
-            .into_iter()
-            .chain(strangers)
-            .try_for_each(|contact| settle(desk, contact_id(&contact.id)?))
+        let strangers = desk.requests()?;
+        let ids = desk.contacts()?.into_iter().map(|contact| contact.id);
+        let ids = ids.chain(strangers.requests.into_iter().map(|request| request.contact.id));
+        let mut ids = ids.chain(strangers.guests.into_iter().map(|guest| guest.id));
+        ids.try_for_each(|id| settle(desk, contact_id(&id)?))
     });
     told(all.await);
 }
@@ -64,8 +63,11 @@ fn told(done: Result<(), Refused>) {
     }
 }
 
-/// Lets a stranger in and answers what has no answer yet.
+/// Asks who invites, lets a stranger in, and answers what has no answer yet.
 fn settle(desk: &mut Desk, contact: ContactId) -> Result<(), Refused> {
+    if let Some(guest) = desk.guest(contact)? {
+        return if guest.asked { Ok(()) } else { desk.command(Command::See { contact }) };
+    }
     if desk.contact(contact)?.standing == Standing::Request {
         desk.command(Command::Accept { contact })?;
     }

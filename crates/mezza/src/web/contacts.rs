@@ -21,6 +21,7 @@ pub fn routes() -> OpenApiRouter<Web> {
         .routes(routes!(show, change, delete))
         .routes(routes!(number))
         .routes(routes!(requests))
+        .routes(routes!(see))
         .routes(routes!(accept))
         .routes(routes!(refuse))
 }
@@ -94,11 +95,17 @@ fn groups(digits: &str) -> Vec<String> {
     digits.chunks(GROUP).map(|group| group.iter().collect()).collect()
 }
 
-/// Strangers who wrote.
+/// Strangers who wrote or invite.
 #[utoipa::path(get, path = "/v1/requests", responses((status = 200, body = dto::Requests)))]
 async fn requests(State(web): State<Web>) -> Answer<dto::Requests> {
-    let requests = web.node.ask(|desk| desk.requests()).await?;
-    Ok(Json(dto::Requests { requests }))
+    web.node.ask(|desk| desk.requests()).await.map(Json)
+}
+
+/// Ask who it is that invites.
+#[utoipa::path(post, path = "/v1/requests/{id}/see", params(("id" = String, Path, description = "Its number")),
+    responses((status = 204), (status = 404, body = dto::Problem)))]
+async fn see(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
+    command(&web, mezza_messenger::Command::See { contact: contact_id(&id)? }).await
 }
 
 /// Let a stranger in.
@@ -117,8 +124,10 @@ async fn accept(State(web): State<Web>, Path(id): Path<String>) -> Answer<dto::C
 #[utoipa::path(post, path = "/v1/requests/{id}/refuse", params(("id" = String, Path, description = "Its number")),
     responses((status = 204), (status = 404, body = dto::Problem)))]
 async fn refuse(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
-    let contact = contact_id(&id)?;
-    let command = mezza_messenger::Command::Refuse { contact };
+    command(&web, mezza_messenger::Command::Refuse { contact: contact_id(&id)? }).await
+}
+
+async fn command(web: &Web, command: mezza_messenger::Command) -> Result<StatusCode, Refused> {
     web.node.ask(move |desk| desk.command(command)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use mezza_ratchet::{Conversation, IdentityKey};
 
-use super::{Backend, ContactId, Device, DeviceError, Event, Kind, NoteId, Time};
+use super::{Backend, ContactId, CryptoRng, Device, DeviceError, Event, Kind, NoteId, Time};
 use super::{key_recent, key_seen, key32};
 use crate::card::Card;
 use crate::contact::{Contact, Stage};
@@ -78,6 +78,9 @@ impl<B: Backend> Device<B> {
     }
 
     pub(super) fn accept(&mut self, id: ContactId) -> Result<(), DeviceError> {
+        if self.guests.contains_key(&id) {
+            return Err(DeviceError::NoCard);
+        }
         if self.contact_mut(id)?.stage != Stage::Request {
             return Err(DeviceError::NotNow);
         }
@@ -97,7 +100,18 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    pub(super) fn refuse(&mut self, id: ContactId) -> Result<(), DeviceError> {
+    pub(super) fn refuse(
+        &mut self,
+        id: ContactId,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), DeviceError> {
+        if self.guests.contains_key(&id) {
+            self.net_forget(id, now, rng);
+            self.forget_guest(id);
+            self.show(Event::Request(id));
+            return Ok(());
+        }
         if self.contact_mut(id)?.stage != Stage::Request {
             return Err(DeviceError::NotNow);
         }
@@ -182,13 +196,8 @@ impl<B: Backend> Device<B> {
         for key in held {
             self.drop_held(key);
         }
-        for change in contact.conversation.records() {
-            let kind = match change.table() {
-                mezza_ratchet::Table::Session => Kind::Session,
-                _ => Kind::Skipped,
-            };
-            self.drop_record(kind, [key32(id.0).as_slice(), change.key()].concat());
-        }
+        self.drop_bundle(id);
+        self.drop_conversation(id, &contact.conversation);
         for place in contact.recent.places() {
             self.drop_record(Kind::Seen, key_recent(id, place));
         }

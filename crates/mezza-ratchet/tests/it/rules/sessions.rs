@@ -1,10 +1,11 @@
 //! Sessions, storage and numbers, RATCHET-50 to 61.
 
-use mezza_core::Time;
+use mezza_core::{Suite, Time};
+use mezza_ratchet::suite::{B2c20, B2c20Pq};
 use mezza_ratchet::{OpenError, Record, Table, safety};
 
 use crate::people::{
-    self, DAY, Person, Talk, counting_dhs, identity, open_session, pass, two_people,
+    self, DAY, Person, Talk, counting_dhs, identity, open_session, pass, two_people, two_people_of,
 };
 
 #[test]
@@ -22,6 +23,35 @@ fn ratchet_50_the_session_that_opened_last_or_was_begun_since_is_active() {
     assert_eq!(alice.talk.active_id(), first, "the disk says the same");
     let flags: Vec<u8> = sessions(&alice).map(|value| value[3] & 0x40).collect();
     assert_eq!(flags.iter().filter(|flag| **flag != 0).count(), 1, "exactly one is active");
+}
+
+#[test]
+fn ratchet_50_a_late_message_of_a_lower_suite_leaves_the_higher_one_active() {
+    let (mut alice, mut bob) = two_people_of(B2c20Pq::ID, 150);
+    alice.suite = B2c20::ID;
+    alice.begin_with(&mut bob);
+    let first = alice.send(b"as if 0x0101 were all");
+    bob.receive(&first).expect("a first message");
+    alice.receive(&bob.send(b"yes")).expect("the answer");
+    let late = [alice.send(b"late"), alice.send(b"later")];
+
+    alice.suite = B2c20Pq::ID;
+    alice.begin_with(&mut bob);
+    let better = alice.talk.active_id();
+    alice.receive(&bob.send(b"crossed")).expect("in the old session");
+    assert_ne!(alice.talk.active_id(), better, "nobody has answered in it yet");
+    alice.begin_with(&mut bob);
+    let better = alice.talk.active_id();
+    bob.receive(&alice.send(b"in 0x0102")).expect("a first message");
+    for message in &late {
+        bob.receive(message).expect("in the old session");
+    }
+    alice.receive(&bob.send(b"answer in 0x0102")).expect("an answer");
+    bob.reboot();
+    for person in [&alice, &bob] {
+        let active = person.talk.summary().expect("a session");
+        assert_eq!((person.talk.active_id(), active.suite), (better, B2c20Pq::ID));
+    }
 }
 
 fn sessions(person: &Person) -> impl Iterator<Item = &Vec<u8>> {

@@ -3,7 +3,7 @@
 use mezza_messenger::card::{Card, CardError, Form, RelayEntry};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::uri::{self, Uri, UriError};
-use mezza_messenger::view::{ContactView, NoteView, Road, Standing};
+use mezza_messenger::view::{ContactView, GuestView, NoteView, Road, Standing};
 use mezza_messenger::{Carrier, Command, ContactId, Device, Event, NoteId};
 
 use super::Desk;
@@ -180,15 +180,22 @@ impl Desk {
         Ok(device.outbox(now()).iter().map(|view| note(device, view)).collect())
     }
 
-    /// Strangers who wrote, with what they wrote.
-    pub fn requests(&self) -> Result<Vec<dto::StrangerRequest>, Refused> {
+    /// Strangers who wrote, with what they wrote, and those who invite.
+    pub fn requests(&self) -> Result<dto::Requests, Refused> {
         let device = self.device()?;
         let strangers = device.contacts().into_iter().filter(|c| c.standing == Standing::Request);
         let one = |view: ContactView| dto::StrangerRequest {
             notes: device.thread(view.id, None, 8, now()).iter().map(|n| note(device, n)).collect(),
             contact: contact(device, &view),
         };
-        Ok(strangers.map(one).collect())
+        let requests = strangers.map(one).collect();
+        let guests = device.guests().iter().map(views::guest).collect();
+        Ok(dto::Requests { requests, guests })
+    }
+
+    /// One of those who invite.
+    pub fn guest(&self, id: ContactId) -> Result<Option<GuestView>, Refused> {
+        Ok(self.device()?.guests().into_iter().find(|guest| guest.id == id))
     }
 
     /// All carriers.

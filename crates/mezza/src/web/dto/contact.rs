@@ -146,11 +146,24 @@ pub struct Number {
     pub scannable_svg: String,
 }
 
-/// Strangers who wrote.
+/// Strangers who wrote or invite.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Requests {
-    /// One per stranger.
+    /// One per stranger who wrote.
     pub requests: Vec<StrangerRequest>,
+    /// One per stranger who invites over the mixnet and has shown no card.
+    pub guests: Vec<Guest>,
+}
+
+/// Somebody who invites over the mixnet: nothing is known of them but a key.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Guest {
+    /// The number of the contact that they may become.
+    pub id: String,
+    /// When the invitation came, milliseconds since 1970.
+    pub at_ms: u64,
+    /// Whether they were asked who they are.
+    pub asked: bool,
 }
 
 /// A stranger who wrote.

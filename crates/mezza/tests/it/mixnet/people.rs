@@ -4,7 +4,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::town::Town;
-use crate::program::{json, ok, until};
+use crate::program::{json, mezza, ok, until};
 use crate::two_homes::World;
 
 /// The carrier and state of each note of a thread.
@@ -48,4 +48,55 @@ fn two_people_talk_over_the_mixnet() {
     let status = json(&ann, &["mixnet", "status"])[0].clone();
     assert_eq!((&status["demo"], &status["level"]), (&true.into(), &1.into()));
     assert!(status["rounds_used"].as_u64().unwrap() > 0, "{status}");
+}
+
+#[test]
+fn a_stranger_is_met_by_invitation() {
+    let world = World::start();
+    let town = Town::start(world.folder());
+    let link = town.files.uri().unwrap().to_string();
+    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let _ann_node = world.node(&ann);
+    let mut ben_node = world.node(&ben);
+    for home in [&ann, &ben] {
+        ok(home, &["mixnet", "join", &link]);
+    }
+    let up = |home: &std::path::Path| json(home, &["mixnet", "status"])[0]["up"] == true;
+    until("both in the mixnet", || up(&ann) && up(&ben));
+    ok(&ann, &["add", ok(&ben, &["card"]).trim()]);
+    ok(&ann, &["set", "Ben", "--carriers", "mixnet"]);
+    ok(&ann, &["send", "Ben", "guess who"]);
+
+    let asks = || json(&ben, &["requests"])[0].clone();
+    until("an invitation", || asks()["guests"].as_array().is_some_and(|all| all.len() == 1));
+    let (guest, number) = (asks()["guests"][0].clone(), asks()["guests"][0]["id"].clone());
+    let number = number.as_str().unwrap();
+    assert_eq!((&guest["asked"], asks()["requests"].as_array().unwrap().len()), (&false.into(), 0));
+    assert!(ok(&ben, &["requests"]).contains("someone new (no name yet)"));
+    let refused = mezza(&ben, &["requests", "accept", number]);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && text.contains("mezza requests see"), "{text}");
+    assert_eq!(notes(&ann, "Ben"), [("guess who".into(), String::new(), "queued".into())]);
+
+    // The invitation survives a crash of whoever got it.
+    ben_node.stop(Signal::SIGKILL);
+    let _ben_node = world.node(&ben);
+    until("Ben is back", || up(&ben));
+    ok(&ben, &["requests", "see", number]);
+    until("their name", || asks()["requests"][0]["contact"]["claimed_name"] == "Ann");
+    assert_eq!(asks()["requests"][0]["notes"][0]["text"], "guess who");
+    assert!(asks()["guests"].as_array().unwrap().is_empty());
+    assert_eq!(notes(&ann, "Ben")[0].2, "handed", "nobody was let in yet");
+
+    ok(&ben, &["requests", "accept", number]);
+    until("the receipt", || notes(&ann, "Ben")[0].2 == "delivered");
+    ok(&ben, &["send", "Ann", "now I know", "--wait", "delivered"]);
+    ok(&ann, &["send", "Ben", "and in the better suite", "--wait", "delivered"]);
+    for (home, name) in [(&ann, "Ben"), (&ben, "Ann")] {
+        let seen = notes(home, name);
+        assert!(seen.len() == 3 && seen.iter().all(|note| note.1 == "mixnet"), "{seen:?}");
+        until("the better suite", || {
+            json(home, &["ratchet", "sessions", name])[0]["sessions"][0]["suite"] == "0x0102"
+        });
+    }
 }

@@ -1,0 +1,166 @@
+//! Which way a note may take: into a mailbox, into cells, or none yet, and why.
+
+use super::{Asked, Backend, CryptoRng, Device, Output, Time};
+use crate::carrier::{Carrier, CarrierCaps};
+use crate::contact::Stage;
+use crate::evidence::Why;
+use crate::io::{ContactId, Trouble};
+use crate::outbox::{Place, RELAY_KEEPS_MS, UNANSWERED_MAX, Way};
+
+/// A first message travels this much longer than the bundle it was made for (4.2).
+pub(super) const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
+/// Between two fetches of a bundle that could not be used.
+pub(super) const FETCH_AGAIN_MS: u64 = Time::MINUTE_MS;
+
+impl<B: Backend> Device<B> {
+    /// The way to a contact that a note with this pin may take now: the first carrier of the list
+    /// that can; if none can, why the first of them cannot.
+    pub(super) fn way(
+        &mut self,
+        id: ContactId,
+        pin: u8,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Way, Why> {
+        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
+        let mut first = None;
+        for carrier in contact.policy.candidates().to_vec() {
+            let way = match carrier {
+                Carrier::Relay => self.relay_way(id, pin, now, rng),
+                Carrier::Mixnet => self.net_way(id, pin, now, rng),
+                Carrier::Link | Carrier::Mesh => Err(Why::NoCarrier),
+            };
+            match way {
+                Ok(way) => return Ok(way),
+                Err(why) => first = first.or(Some(why)),
+            }
+        }
+        Err(first.unwrap_or(Why::NoCarrier))
+    }
+
+    /// The way into the contact's mailbox.
+    fn relay_way(
+        &mut self,
+        id: ContactId,
+        pin: u8,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Way, Why> {
+        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
+        let relay = match &contact.theirs {
+            Some(slot) => slot.relay.clone(),
+            None => contact.card.relays().first().ok_or(Why::Keys)?.clone(),
+        };
+        let caps = self.links.get(&relay.key).and_then(|link| link.up);
+        if caps.unwrap_or(CarrierCaps::RELAY).level < pin {
+            return Err(Why::BelowPin);
+        }
+        if contact.trouble == Some(Trouble::BoxGone) {
+            return Err(Why::BoxGone);
+        }
+        self.dial(&relay, now);
+        if self.contacts.get(&id).is_some_and(|contact| contact.ours.is_none())
+            && let Some(slot) = self.mailbox_for(id, now, rng)
+            && let Some(contact) = self.contacts.get_mut(&id)
+        {
+            contact.ours = Some(slot);
+            self.store_contact(id);
+        }
+        if caps.is_none() {
+            return Err(Why::NoCarrier);
+        }
+        self.session_ready(id, Carrier::Relay, pin, now)?;
+        self.destination(id, now)
+    }
+
+    /// Whether there is a session to seal in; else asks for a bundle.
+    pub(super) fn session_ready(
+        &mut self,
+        id: ContactId,
+        carrier: Carrier,
+        pin: u8,
+        now: Time,
+    ) -> Result<(), Why> {
+        let ready = self.hello_ready(id, carrier);
+        let contact = self.contacts.get_mut(&id).ok_or(Why::Keys)?;
+        let conversation = &contact.conversation;
+        // The intro mailbox takes first messages alone, so without a slot a session must be new.
+        let by_intro = carrier == Carrier::Relay && contact.theirs.is_none();
+        let lost = by_intro && !conversation.is_pending();
+        if contact.renew || !conversation.has_session() || lost {
+            let refused = matches!(contact.trouble, Some(Trouble::Bundle(_)));
+            self.fetch(Asked::Fetch(id), id, pin, now);
+            return Err(if refused { Why::Bundle } else { Why::Keys });
+        }
+        // The first note of a session holds our mailbox, which must exist by then (4.2).
+        if conversation.is_pending() && !ready {
+            return Err(Why::Keys);
+        }
+        if contact.stage != Stage::Open && self.unanswered(id) >= UNANSWERED_MAX {
+            return Err(Why::Answer);
+        }
+        Ok(())
+    }
+
+    /// Notes that went out to somebody who has not answered yet.
+    fn unanswered(&self, id: ContactId) -> usize {
+        let range = (id, 0)..=(id, u32::MAX);
+        self.unreceipted[0].range(range).count()
+    }
+
+    /// Whether a hello that leaves by `carrier` can say all that it must: our mailbox for this
+    /// contact exists, or can never exist, or nobody waits for it, for cells need none.
+    pub(super) fn hello_ready(&self, id: ContactId, carrier: Carrier) -> bool {
+        let ours = self.contacts.get(&id).and_then(|contact| contact.ours);
+        match ours.and_then(|slot| self.slots.get(&slot)) {
+            Some(slot) => slot.opened,
+            None => carrier == Carrier::Mixnet || self.profile.relays.is_empty(),
+        }
+    }
+
+    /// Where a message of the active session goes, and until when it can be opened there.
+    fn destination(&self, id: ContactId, now: Time) -> Result<Way, Why> {
+        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
+        let mut until = now.plus_ms(RELAY_KEEPS_MS);
+        if contact.conversation.is_pending()
+            && let Some(intro) = &contact.intro
+        {
+            until = until.min(intro.not_after.plus_ms(BEYOND_BUNDLE_MS));
+        }
+        match (&contact.theirs, &contact.intro) {
+            (Some(slot), _) => {
+                let relay = slot.relay.clone();
+                Ok(Way::Relay(Place { relay, seal: slot.seal, until, intro: false }))
+            }
+            (None, Some(intro)) => {
+                let relay = contact.card.relays().first().ok_or(Why::Keys)?.clone();
+                Ok(Way::Relay(Place { relay, seal: intro.spk, until, intro: true }))
+            }
+            (None, None) => Err(Why::Keys),
+        }
+    }
+
+    /// Asks the contact's relay for its bundle, one request at a time, and only where the relay may
+    /// know that we do (MSG-20).
+    pub(super) fn fetch(&mut self, asked: Asked, id: ContactId, pin: u8, now: Time) {
+        let Some(contact) = self.contacts.get(&id) else { return };
+        let Some(relay) = contact.card.relays().first().cloned() else { return };
+        let caps = self.links.get(&relay.key).and_then(|link| link.up);
+        if caps.unwrap_or(CarrierCaps::RELAY).level < pin {
+            return;
+        }
+        let (out, after) = (contact.fetch.is_some(), contact.fetch_after);
+        self.dial(&relay, now);
+        if out || caps.is_none() {
+            return;
+        }
+        if now < after {
+            return self.pump_later(after);
+        }
+        let ticket = self.ticket(Some(relay.key), asked);
+        if let Some(contact) = self.contacts.get_mut(&id) {
+            contact.fetch = Some(ticket);
+        }
+        self.act(Output::Fetch { ticket, relay: relay.key, address: relay.address });
+    }
+}
