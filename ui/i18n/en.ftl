@@ -202,6 +202,10 @@ requests-title = They ask to write to you
 requests-why = They are not told that you have seen this, until you accept.
 accept = Accept
 refuse = Refuse
+guest = Someone new (no name yet)
+guest-why = They invite you over the mixnet. Until you ask, nothing leaves this device for them.
+guest-see = See who
+guest-asked = Asked. Their name comes with the next rounds of the mixnet.
 
 ## Observer
 observer = What the relay sees

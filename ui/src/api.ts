@@ -103,6 +103,17 @@ export interface Request {
   notes: Note[];
 }
 
+export interface Guest {
+  id: string;
+  at_ms: number;
+  asked: boolean;
+}
+
+export interface Requests {
+  requests: Request[];
+  guests: Guest[];
+}
+
 export interface CarrierView {
   carrier: string;
   up: boolean;

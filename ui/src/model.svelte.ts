@@ -1,6 +1,6 @@
 // What the page knows of the node. Everything here is an answer or an event of the node; nothing is guessed ahead of it.
 import { untrack } from 'svelte';
-import type { CarrierView, Contact, Me, Mixnet, NodeEvent, Note, Request, Status } from './api.ts';
+import type { CarrierView, Contact, Me, Mixnet, NodeEvent, Note, Guest, Request, Requests, Status } from './api.ts';
 import { bearer, call, openSession, Refusal, sentence, takeTicket } from './client.ts';
 import { EventStream, type Socket } from './events.ts';
 import { t } from './fluent.ts';
@@ -31,6 +31,7 @@ class Model {
   contacts = $state<Contact[]>([]);
   threads = $state<Record<string, Thread>>({});
   requests = $state<Request[]>([]);
+  guests = $state<Guest[]>([]);
   carriers = $state<CarrierView[]>([]);
   notices = $state<Notice[]>([]);
   online = $state(true);
@@ -121,13 +122,13 @@ class Model {
     this.status = await call<Status>('GET', '/v1/status');
     this.gate = 'through';
     if (this.status.state !== 'open') return this.#forget();
-    const [me, { contacts }, { requests }, { carriers }] = await Promise.all([
+    const [me, { contacts }, { requests, guests }, { carriers }] = await Promise.all([
       call<Me>('GET', '/v1/me'),
       call<{ contacts: Contact[] }>('GET', '/v1/contacts'),
-      call<{ requests: Request[] }>('GET', '/v1/requests'),
+      call<Requests>('GET', '/v1/requests'),
       call<{ carriers: CarrierView[] }>('GET', '/v1/carriers'),
     ]);
-    Object.assign(this, { me, contacts: contacts.filter((one) => one.standing !== 'request'), requests, carriers });
+    Object.assign(this, { me, contacts: contacts.filter((one) => one.standing !== 'request'), requests, guests, carriers });
     await Promise.all(Object.keys(this.threads).map((id) => this.load(id)));
     this.#first();
   }
@@ -139,10 +140,16 @@ class Model {
     if (echo && location.hash === '') this.go({ screen: 'thread', contact: echo.id, about: false }, true);
   }
 
+  /** Those who wait for an answer of this person. */
+  get strangers(): number {
+    return this.requests.length + this.guests.length;
+  }
+
   #forget(): void {
     this.me = null;
     this.contacts = [];
     this.requests = [];
+    this.guests = [];
     this.threads = {};
     this.carriers = [];
   }
@@ -196,10 +203,16 @@ class Model {
   async answer(id: string, accept: boolean): Promise<void> {
     const contact = await call<Contact | undefined>('POST', `/v1/requests/${id}/${accept ? 'accept' : 'refuse'}`);
     this.requests = this.requests.filter((request) => request.contact.id !== id);
+    this.guests = this.guests.filter((guest) => guest.id !== id);
     if (contact) {
       this.#replace(contact);
       this.go({ screen: 'thread', contact: contact.id, about: false });
     }
+  }
+
+  /** Asks who it is that invites; the event that follows shows that they were asked. */
+  async see(id: string): Promise<void> {
+    await call('POST', `/v1/requests/${id}/see`);
   }
 
   async lock(): Promise<void> {
@@ -269,7 +282,7 @@ class Model {
         if (event.contact) this.#drop(event.contact);
         return;
       case 'request':
-        this.requests = (await call<{ requests: Request[] }>('GET', '/v1/requests')).requests;
+        Object.assign(this, await call<Requests>('GET', '/v1/requests'));
         return;
       case 'anew': {
         const thread = event.contact ? this.threads[event.contact] : undefined;

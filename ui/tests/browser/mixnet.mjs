@@ -198,3 +198,41 @@ export const a_text_that_no_allowed_carrier_takes_is_refused_in_the_composer = a
   await page.unrouteAll({ behavior: 'ignoreErrors' });
   await page.context().close();
 };
+
+export const somebody_without_a_name_is_asked_who_it_is_and_let_in = async ({ browser, alice, log }) => {
+  await joined(alice);
+  const { link } = await alice.ask('GET', '/v1/mixnet');
+  const { uri } = await alice.ask('GET', '/v1/me/card?form=full&as=uri');
+  const fresh = await new Program(alice.binary).start(['node', 'run', '--port', '0']);
+  try {
+    // Without a relay of their own nobody can write to them but over the mixnet.
+    await fresh.ask('POST', '/v1/create', { name: 'erin', passphrase: 'six words that nobody would guess' });
+    await fresh.ask('POST', '/v1/mixnet', { link });
+    await joined(fresh);
+    const contact = await fresh.ask('POST', '/v1/contacts', { uri });
+    await fresh.ask('PATCH', `/v1/contacts/${contact.id}`, { policy: { ...contact.policy, carriers: ['mixnet'] } });
+    await fresh.send(contact.id, 'Guess who I am');
+
+    const page = await opened(browser, alice);
+    await go(page, '#/add', 'h1:has-text("Add a contact")');
+    const guest = page.locator('.requests li').filter({ hasText: 'Someone new (no name yet)' });
+    await guest.waitFor({ timeout: 30_000 });
+    const { severe, rest } = await axe(page);
+    rest.forEach((line) => log(`guest: ${line}`));
+    assert.deepEqual(severe, []);
+    await guest.getByRole('button', { name: 'See who' }).click();
+    await guest.getByText('Asked.').waitFor();
+    const request = page.locator('.requests li').filter({ hasText: 'Guess who I am' });
+    await request.waitFor({ timeout: 30_000 });
+    await request.getByRole('heading', { name: 'erin' }).waitFor();
+    await request.getByRole('button', { name: 'Accept' }).click();
+    await page.getByRole('log').getByText('Guess who I am').waitFor();
+    const { id } = await alice.contact('erin');
+    await alice.send(id, 'Now I know');
+    await until('the answer', async () => (await fresh.ask('GET', `/v1/contacts/${contact.id}/notes`)).notes.some((note) => note.text === 'Now I know' && note.carrier === 'mixnet'), 30_000);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await fresh.stop();
+  }
+};
