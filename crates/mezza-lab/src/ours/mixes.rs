@@ -12,11 +12,13 @@ mod onions;
 mod program;
 mod series;
 mod shares;
+mod threads;
 mod town;
 
 pub use desk::Desk;
 pub use series::{Point, Series, over_both, over_noise, over_users};
 pub use shares::Shares;
+pub use threads::Threads;
 pub use town::{SERVERS, Town, told};
 
 use std::time::Duration;
@@ -56,6 +58,8 @@ pub struct Outcome {
     pub ahead: Vec<Spent>,
     /// Of the desk's own links.
     pub own: Duration,
+    /// The same by threads: what is around all that.
+    pub threads: Threads,
     /// Making the onions, on all cores.
     pub making: Duration,
 }

@@ -43,6 +43,11 @@ impl Phase {
         Self::Machine,
     ];
 
+    /// Whether it is made of jobs, which threads of their own run.
+    pub const fn is_job(self) -> bool {
+        !matches!(self, Self::Link | Self::Machine)
+    }
+
     /// What a job is part of.
     pub const fn of(job: &Job) -> Self {
         match job {

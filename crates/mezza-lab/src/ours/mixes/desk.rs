@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::network::{self, Network};
 use super::onions::Onions;
-use super::{Outcome, Setup, Spent};
+use super::{Outcome, Setup, Spent, Threads};
 
 /// Events that may wait.
 const EVENTS_MAX: usize = 256;
@@ -115,7 +115,8 @@ impl Inner {
         self.quiet().await;
         let ready = self.spent();
         let frames = batch(id, &onions.bytes, self.network.mixes.len())?;
-        let (cpu, own, begun) = (process_cpu()?, self.own.of(Phase::Link), Instant::now());
+        let (threads, own) = (Threads::now()?, self.own.of(Phase::Link));
+        let (cpu, begun) = (process_cpu()?, Instant::now());
         for frame in frames {
             self.data.send(frame).await.context("the link with the first mix is gone")?;
         }
@@ -131,12 +132,13 @@ impl Inner {
             }
         }
         let wall = begun.elapsed();
-        let (cpu, own) =
-            (process_cpu()?.saturating_sub(cpu), self.own.of(Phase::Link).saturating_sub(own));
+        let cpu = process_cpu()?.saturating_sub(cpu);
+        let threads = Threads::now()?.since(threads);
+        let own = self.own.of(Phase::Link).saturating_sub(own);
         let spent = minus(&self.spent(), &ready);
         onions.check(self.kernel, &replies)?;
         let (ahead, making) = (minus(&ready, &before), onions.making);
-        Ok(Outcome { wall, cpu, spent, ahead, own, making })
+        Ok(Outcome { wall, cpu, spent, ahead, own, threads, making })
     }
 
     /// `NEW_ROUND` and `SIGN`: the layers of a fresh round.

@@ -1,5 +1,5 @@
 //! Where the time of a round goes: the cores' time from the first frame to the last reply, by mix
-//! and phase. What is not accounted for is CPU time that neither job nor link nor machine used.
+//! and phase. What is not accounted for is CPU time that no thread of a known kind used.
 
 use std::time::Duration;
 
@@ -17,6 +17,12 @@ pub struct Shares {
     pub ahead: Vec<f64>,
     /// The desk's ends of its links, which are the entry's in a network.
     pub entry: f64,
+    /// Around the jobs, on their threads: fetching one, handing its result over, falling asleep.
+    pub pool: f64,
+    /// Around links and machines, on theirs: which of them goes on.
+    pub runtime: f64,
+    /// The desk, which takes batch and replies in and out of its links.
+    pub desk: f64,
     /// Cores without work of ours.
     pub wait: f64,
 }
@@ -34,10 +40,20 @@ impl Shares {
             sum(&|o| from(o)[at][phase as usize]) / whole
         };
         let mix = |at| Phase::ALL.map(|phase| of(at, phase, |o| &o.spent));
+        let mixes: Vec<_> = (0..count).map(mix).collect();
+        let entry = sum(&|o| o.own) / whole;
+        let part = |mix: &[f64; Phase::ALL.len()], is_job| -> f64 {
+            let those = Phase::ALL.into_iter().filter(|phase| phase.is_job() == is_job);
+            those.map(|phase| mix[phase as usize]).sum()
+        };
+        let all = |is_job| mixes.iter().map(|mix| part(mix, is_job)).sum::<f64>();
         Self {
-            mixes: (0..count).map(mix).collect(),
             ahead: (0..count).map(|at| of(at, Phase::Noise, |o| &o.ahead)).collect(),
-            entry: sum(&|o| o.own) / whole,
+            pool: sum(&|o| o.threads.pool) / whole - all(true),
+            runtime: sum(&|o| o.threads.runtime) / whole - all(false) - entry,
+            desk: sum(&|o| o.threads.desk) / whole,
+            mixes,
+            entry,
             wait: sum(&|o| (o.wall * cores).saturating_sub(o.cpu)) / whole,
         }
     }
@@ -47,10 +63,16 @@ impl Shares {
         self.mixes.iter().map(|mix| mix[phase as usize]).sum()
     }
 
-    /// What has a name: jobs, links, waiting. The machines between them have none here.
+    /// Jobs, links and waiting.
+    pub fn work(&self) -> f64 {
+        let work = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Machine);
+        work.map(|phase| self.phase(phase)).sum::<f64>() + self.entry + self.wait
+    }
+
+    /// What has a name: those, the machines between them, and what is around.
     pub fn sum(&self) -> f64 {
-        let jobs = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Machine);
-        jobs.map(|phase| self.phase(phase)).sum::<f64>() + self.entry + self.wait
+        let around = self.pool + self.runtime + self.desk;
+        self.work() + self.phase(Phase::Machine) + around
     }
 
     /// The part of all CPU time that is cryptography, the noise made ahead included.
@@ -84,16 +106,18 @@ impl Shares {
         }
         let cells = Phase::ALL.map(|phase| format!("{:>9.1}", self.phase(phase) * 100.0));
         lines.push(format!("{:<8}{}", "all", cells.concat()));
+        let [entry, wait, work] = [self.entry, self.wait, self.work()].map(|share| share * 100.0);
         lines.push(format!(
-            "entry's links {:.1}, wait {:.1}; jobs, links and wait together {:.1}",
-            self.entry * 100.0,
-            self.wait * 100.0,
-            self.sum() * 100.0
+            "entry's links {entry:.1}, wait {wait:.1}; jobs, links and wait together {work:.1}"
+        ));
+        let [pool, runtime, desk] = [self.pool, self.runtime, self.desk].map(|share| share * 100.0);
+        lines.push(format!(
+            "around them: threads of jobs {pool:.1}, runtime of links and machines {runtime:.1}, desk {desk:.1}"
         ));
         let used = (1.0 - self.wait) / 100.0;
         lines.push(format!(
             "of the CPU time of the round alone: jobs and links {:.1}, machines {:.1}",
-            (self.sum() - self.wait) / used,
+            (self.work() - self.wait) / used,
             self.phase(Phase::Machine) / used
         ));
         lines
@@ -103,6 +127,7 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ours::mixes::Threads;
 
     /// A round of 100 ms; so much of every core's time went nobody knows where.
     fn outcome(unaccounted_ms: u64) -> Outcome {
@@ -111,17 +136,22 @@ mod tests {
         spent[Phase::Unwrap as usize] = ms(60);
         spent[Phase::Link as usize] = ms(10);
         let cores = u64::try_from(machine::cores()).unwrap();
-        let (wall, cpu) = (ms(100), ms(80 + unaccounted_ms * cores));
+        let (wall, cpu) = (ms(100), ms(90 + unaccounted_ms * cores));
         let (own, making, ahead) = (ms(10), ms(0), vec![Spent::default()]);
-        Outcome { wall, cpu, spent: vec![spent], ahead, own, making }
+        let threads = Threads { pool: ms(64), runtime: ms(23), desk: ms(3) };
+        Outcome { wall, cpu, spent: vec![spent], ahead, own, threads, making }
     }
 
     #[test]
     fn what_nobody_accounts_for_is_missing() {
         let whole = Shares::of(&[outcome(0)]);
-        assert!((whole.sum() - 1.0).abs() < 1e-9, "{whole:?}");
-        assert!((whole.cryptography() - 0.75).abs() < 1e-9 && (whole.links() - 0.25).abs() < 1e-9);
+        let cores = f64::from(u32::try_from(machine::cores()).unwrap());
+        let is = |share: f64, ms: f64| (share * cores * 100.0 - ms).abs() < 1e-6;
+        assert!(is(whole.pool, 4.0) && is(whole.runtime, 3.0) && is(whole.desk, 3.0), "{whole:?}");
+        assert!((whole.sum() - 1.0).abs() < 1e-9 && is(whole.sum() - whole.work(), 10.0));
+        assert!((whole.cryptography() - 60.0 / 90.0).abs() < 1e-9, "{whole:?}");
+        assert!((whole.links() - 20.0 / 90.0).abs() < 1e-9);
         assert!((Shares::of(&[outcome(3)]).sum() - 0.97).abs() < 1e-9);
-        assert_eq!(whole.lines().len(), 5);
+        assert_eq!(whole.lines().len(), 6);
     }
 }

@@ -36,7 +36,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         paper.one("vuvuzela-breakdown", "network")
     ));
     report.say("E-V2: its servers ran on one machine: what it calls network is waiting in its RPC");
-    report.shapes.push(Shape::above("jobs, links and wait have names, share", shares.sum(), NAMED));
+    report.shapes.push(Shape::above("parts of a round with a name, share", shares.sum(), NAMED));
     let claim = "cryptography of all CPU time, share";
     report.shapes.push(Shape::above(claim, cryptography, CRYPTOGRAPHY));
     report.shapes.push(Shape::below("E-V2: links of all CPU time, share", links, 0.57));

@@ -1,0 +1,87 @@
+//! CPU time of the threads of this process by what they do, as the system counts it: what is around
+//! jobs, links and machines has no other witness.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+/// CPU time until now, or in a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// Of those that run the jobs of mixes.
+    pub pool: Duration,
+    /// Of all others, but the one that asks: they carry links and run machines.
+    pub runtime: Duration,
+    /// Of the one that asks: the desk's.
+    pub desk: Duration,
+}
+
+impl Threads {
+    /// What the threads have used until now.
+    ///
+    /// # Errors
+    /// A system that does not tell.
+    pub fn now() -> Result<Self> {
+        let own = fs::read_link("/proc/thread-self").context("/proc/thread-self")?;
+        let mut sum = Self::default();
+        for thread in fs::read_dir("/proc/self/task").context("/proc/self/task")? {
+            let path = thread?.path();
+            // A thread that ends meanwhile has used nothing that counts.
+            let (Ok(name), Ok(stat)) =
+                (fs::read_to_string(path.join("comm")), fs::read_to_string(path.join("schedstat")))
+            else {
+                continue;
+            };
+            let used = stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or_default();
+            let of = if path.file_name() == own.file_name() {
+                &mut sum.desk
+            } else if name.starts_with("mix-") {
+                &mut sum.pool
+            } else {
+                &mut sum.runtime
+            };
+            *of += Duration::from_nanos(used);
+        }
+        Ok(sum)
+    }
+
+    /// What they have used since.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            pool: self.pool.saturating_sub(before.pool),
+            runtime: self.runtime.saturating_sub(before.runtime),
+            desk: self.desk.saturating_sub(before.desk),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_counts_for_what_it_is() {
+        let (before, ms) = (Threads::now().unwrap(), Duration::from_millis);
+        let spin = move || {
+            let begun = std::time::Instant::now();
+            while begun.elapsed() < ms(40) {}
+        };
+        let (seen, wait) = std::sync::mpsc::channel::<()>();
+        let (done, ready) = std::sync::mpsc::channel();
+        let work = move || {
+            spin();
+            done.send(()).unwrap();
+            // A thread that has ended has no figures.
+            wait.recv().ok();
+        };
+        let pool = std::thread::Builder::new().name("mix-0".into()).spawn(work).unwrap();
+        ready.recv().unwrap();
+        spin();
+        let used = Threads::now().unwrap().since(before);
+        assert!(used.pool >= ms(5) && used.desk >= ms(5), "{used:?}");
+        drop(seen);
+        pool.join().unwrap();
+    }
+}
