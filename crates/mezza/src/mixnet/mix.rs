@@ -37,10 +37,9 @@ use crate::node::now;
 use crate::rng::OsRng;
 use crate::tls::{Keys, link_server_config};
 
-/// Below so many users, and without vectors, a job is smaller than a frame: else threads idle.
-const SMALL_USERS: u32 = 2_048;
-/// Onions of such a job.
-const SMALL_JOB_ITEMS: usize = 64;
+/// Onions of a job without vectors, 5 ms of work. A frame has eight times as many: with those the
+/// threads end far apart, and latency grows in stairs.
+const SCALAR_JOB_ITEMS: usize = 64;
 
 /// How to run a mix.
 #[derive(Debug)]
@@ -132,13 +131,12 @@ pub async fn start_with(
         // The threads of the pool know no runtime; whoever is gone needs no result.
         let _ = report.blocking_send(Event::Job(outcome));
     })?;
-    let small = kernel.name() != "ifma" && config.users_max < SMALL_USERS;
     let setup = Setup {
         signer: key.signer(),
         chain: network.chain,
         signed: signed.rounds().clone(),
         floor,
-        job_items: if small { SMALL_JOB_ITEMS } else { 0 },
+        job_items: if kernel.name() == "ifma" { 0 } else { SCALAR_JOB_ITEMS },
     };
     links(&config, at, &key, listener, &events, &counts)?;
     tracing::info!(position = at, kernel = kernel.name(), threads, "mix runs");

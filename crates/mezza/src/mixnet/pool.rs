@@ -20,7 +20,7 @@ use super::busy::Phase;
 use super::metrics::Metrics;
 use crate::exit::Fault;
 
-/// Jobs that may wait at a time: four rounds of the most users that a config may have.
+/// Jobs that may wait at a time: four million onions in the smallest of them.
 const JOBS_MAX: usize = 65_536;
 
 /// How a job ended.
