@@ -27,6 +27,8 @@ pub struct City<B: Backend = Portable> {
     pub store: Option<BTreeMap<RoundId, Stored>>,
     /// Mixes that hear nothing.
     pub deaf: Vec<u8>,
+    /// How often a mix died.
+    pub deaths: u32,
 }
 
 #[derive(Clone)]
@@ -63,6 +65,7 @@ impl<B: Backend> City<B> {
             refused: Vec::new(),
             store: Some(BTreeMap::new()),
             deaf: Vec::new(),
+            deaths: 0,
         }
     }
 
@@ -111,8 +114,13 @@ impl<B: Backend> City<B> {
                 }
             }
             let out = std::mem::take(&mut self.net.out);
-            if out.is_empty() {
+            let died = std::mem::take(&mut self.net.died);
+            if out.is_empty() && died.is_empty() {
                 return;
+            }
+            for at in died {
+                self.deaths += 1;
+                self.handle(Input::MixLost(at as u8));
             }
             for (at, to, frame) in out {
                 if to == Peer::Store {

@@ -73,18 +73,15 @@ pub fn chain(config: &Config) -> Chain {
     Chain::begin(&config.hash(), &signed).expect("a genesis")
 }
 
-fn setup(config: &Config, position: u8, floor: Floor) -> Setup {
-    Setup {
-        signer: signer(50 + position),
-        chain: chain(config),
-        signed: BTreeMap::new(),
-        floor,
-        job_items: 7,
-    }
+/// The highest round signed of each service, as a disk keeps it.
+type Signed = BTreeMap<Service, u64>;
+
+fn setup(config: &Config, position: u8, floor: Floor, signed: Signed) -> Setup {
+    Setup { signer: signer(50 + position), chain: chain(config), signed, floor, job_items: 7 }
 }
 
 pub fn mix_with(config: &Config, position: u8, floor: Floor) -> Mix {
-    Mix::new(setup(config, position, floor))
+    Mix::new(setup(config, position, floor, Signed::new()))
 }
 
 /// What somebody on the way may do to a frame between two parties; `None` swallows it.
@@ -111,6 +108,11 @@ pub struct Net<B: Backend = Portable> {
     pub shuffled: bool,
     pub watch: Option<Watch>,
     pub breakage: Option<Breakage>,
+    /// One in so many outputs of a mix is its last; 0: none is.
+    pub luck: u32,
+    disks: Vec<Signed>,
+    /// Mixes that died and were started again, for whoever has links with them.
+    pub died: Vec<usize>,
 }
 
 impl Net {
@@ -123,10 +125,15 @@ impl<B: Backend> Net<B> {
     /// A network whose mixes work with this kernel.
     pub fn on(config: Config, seed: u64, kernel: &'static dyn Kernel) -> Self {
         let count = config.mixes.len() as u8;
-        let mixes = (0..count).map(|i| Mix::new(setup(&config, i, Floor::None))).collect();
+        let disks = vec![Signed::new(); count.into()];
+        let new = |i: u8| Mix::new(setup(&config, i, Floor::None, Signed::new()));
+        let mixes = (0..count).map(new).collect();
         Self {
             config,
             mixes,
+            luck: 0,
+            disks,
+            died: Vec::new(),
             kernel,
             now: OPEN.minus_ms(6_000),
             rng: ChaCha20Rng::seed_from_u64(seed),
@@ -157,9 +164,18 @@ impl<B: Backend> Net<B> {
         loop {
             for at in 0..self.mixes.len() {
                 while let Some(output) = self.mixes[at].poll() {
+                    if self.luck > 0 && self.rng.next_u32().is_multiple_of(self.luck) {
+                        jobs.retain(|(of, _)| *of != at);
+                        queue.retain(|(to, _)| *to != at);
+                        queue.extend(self.die(at));
+                        continue;
+                    }
                     match output {
                         Output::Frame(to, frame) => queue.extend(self.carry(at, to, frame)),
-                        Output::Store(id) => queue.push_back((at, Input::Stored(id))),
+                        Output::Store(id) => {
+                            self.disks[at].insert(id.service, id.round);
+                            queue.push_back((at, Input::Stored(id)));
+                        }
                         Output::Job(job) => jobs.push((at, job)),
                     }
                 }
@@ -179,6 +195,17 @@ impl<B: Backend> Net<B> {
                 self.refused.push((at, error));
             }
         }
+    }
+
+    /// The process of a mix dies and is started again from its disk; those beside it notice.
+    fn die(&mut self, at: usize) -> Vec<(usize, Input)> {
+        self.died.push(at);
+        let signed = self.disks[at].clone();
+        self.mixes[at] = Mix::new(setup(&self.config, at as u8, Floor::None, signed));
+        let before = at.checked_sub(1).map(|before| (before, Input::LinkLost(Peer::Next)));
+        let behind = (at + 1 < self.mixes.len()).then_some(at + 1);
+        let behind = behind.map(|behind| (behind, Input::LinkLost(Peer::Previous)));
+        before.into_iter().chain(behind).collect()
     }
 
     fn carry(&mut self, at: usize, to: Peer, frame: Frame) -> Option<(usize, Input)> {
