@@ -188,7 +188,7 @@ mod tests {
         };
         assert_eq!(chosen(&["signal-T1", "signal-t1"]).unwrap(), 1);
         assert_eq!(chosen(&["signal"]).unwrap(), signal::ALL.len());
-        assert_eq!(chosen(&["vuvuzela"]).unwrap(), vuvuzela::ALL.len());
+        assert_eq!(chosen(&["vuvuzela", "sosp15"]).unwrap(), vuvuzela::ALL.len());
         assert_eq!(chosen(&["all"]).unwrap(), all().count());
         let error = chosen(&["signal-t9"]).unwrap_err();
         assert_eq!(error.downcast_ref::<Stop>().unwrap().code, 66);

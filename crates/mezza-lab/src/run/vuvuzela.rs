@@ -8,6 +8,7 @@ mod noise;
 mod privacy;
 mod scaling;
 mod servers;
+mod sosp;
 
 use anyhow::Result;
 
@@ -41,6 +42,14 @@ pub const ALL: &[Experiment] = &[
         peers: &[],
         seconds: [3, 5, 20],
         run: noise::run,
+    },
+    Experiment {
+        id: "sosp15-f9",
+        about: "users, with noise in proportion",
+        rev: 1,
+        peers: &[],
+        seconds: [5, 60, 300],
+        run: sosp::run,
     },
     Experiment {
         id: "vuvuzela-x",

@@ -121,7 +121,7 @@ fn lab_1_the_rows_of_the_mixnet() {
 #[test]
 fn lab_1_the_paper_on_vuvuzela() {
     let folder = tempfile::tempdir().unwrap();
-    let output = lab(&["run", "vuvuzela", "--profile", "smoke"], folder.path());
+    let output = lab(&["run", "vuvuzela", "sosp15", "--profile", "smoke"], folder.path());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
     for words in [
@@ -130,12 +130,15 @@ fn lab_1_the_paper_on_vuvuzela() {
         "without noise one round tells all: 1",
         "latency = ",
         "entry's links",
+        "context: throughput 68000 messages/s (SOSP 2015, abstract)",
+        "noise of `standard`: 0.046 messages a mix and kind for each user",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    for name in ["scaling", "breakdown", "noise", "x"] {
-        assert!(folder.path().join(format!("raw/vuvuzela-{name}.jsonl")).exists());
-        assert!(folder.path().join(format!("tables/vuvuzela-{name}.txt")).exists());
+    let ours = ["scaling", "breakdown", "noise", "x"].map(|name| format!("vuvuzela-{name}"));
+    for name in ours.into_iter().chain(["sosp15-f9".to_owned()]) {
+        assert!(folder.path().join(format!("raw/{name}.jsonl")).exists());
+        assert!(folder.path().join(format!("tables/{name}.txt")).exists());
     }
 }
 

@@ -1,0 +1,116 @@
+//! SOSP 2015, figure 9: users on the axis, noise in the proportion of that paper (its mean for a
+//! million users), and in that of the preset that promises the same. Context: other machines.
+
+use anyhow::Result;
+use mezza::mixnet::kernel::kernel;
+use mezza_mixnet::config::Mode;
+use mezza_mixnet::noise::Law;
+
+use super::note;
+use crate::bench::Bench;
+use crate::clock::{median, ns};
+use crate::fit::line;
+use crate::ours::mixes::{Desk, Outcome, Setup};
+use crate::papers;
+use crate::run::Report;
+use crate::shape::Shape;
+
+/// How straight latency over users must be.
+const R2: f64 = 0.995;
+/// Users of the figure's right end, at which both means are meant.
+const USERS: f64 = 1_000_000.0;
+/// The preset `standard`: the mean that keeps the promise of SOSP 2015 with exact accounting.
+const STANDARD_MU: f64 = 45_710.0;
+/// What the design asks of two cores with vectors.
+const PER_S: f64 = 80_000.0;
+
+/// A round at one point: wall time, and CPU time with the noise made before.
+struct Cost {
+    users: u32,
+    wall_ns: f64,
+    cpu_ns: f64,
+}
+
+impl Cost {
+    /// CPU microseconds of a message.
+    fn each_us(&self) -> f64 {
+        self.cpu_ns / 1e3 / f64::from(self.users)
+    }
+
+    fn per_s(&self) -> f64 {
+        f64::from(self.users) * 1e9 / self.wall_ns
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A round that breaks, or a raw line that cannot be written.
+pub fn run(bench: &mut Bench) -> Result<Report> {
+    let mut report = Report { about_speed: true, ..Report::default() };
+    let paper = papers::vuvuzela()?;
+    paper.lines("sosp15-f9").into_iter().for_each(|line| report.say(line));
+    let users: [u32; 6] = bench.profile.pick(
+        [20, 40, 60, 80, 100, 120],
+        [500, 1_000, 1_500, 2_000, 2_500, 3_000],
+        [2_000, 5_000, 8_000, 12_000, 16_000, 20_000],
+    );
+    let middle = paper.level.get(1).map_or(f64::NAN, |level| f64::from(level.mu));
+    for (who, mu) in [("noise of SOSP 2015", middle), ("noise of `standard`", STANDARD_MU)] {
+        report.say("");
+        report.say(format!("{who}: {:.3} messages a mix and kind for each user", mu / USERS));
+        report.say(format!(
+            "  {:>7} {:>9} {:>12} {:>14}",
+            "users", "wall ms", "messages/s", "CPU us each"
+        ));
+        let costs = users.map(|users| point(bench, users, mu / USERS));
+        let costs = costs.into_iter().collect::<Result<Vec<_>>>()?;
+        for cost in &costs {
+            let (users, wall, each) = (cost.users, cost.wall_ns / 1e6, cost.each_us());
+            report.say(format!("  {users:>7} {wall:>9.1} {:>12.0} {each:>14.1}", cost.per_s()));
+        }
+        let points: Vec<_> = costs.iter().map(|c| (vec![f64::from(c.users)], c.wall_ns)).collect();
+        let claim = format!("{who}: latency is linear in users, R^2");
+        report.shapes.push(Shape::above(claim, line(&points).r2, R2));
+        let most = costs.iter().map(Cost::per_s).fold(0.0, f64::max);
+        report.say(if kernel().name() == "ifma" {
+            format!("  {most:.0} messages/s at the most; two cores are to do {PER_S:.0}")
+        } else {
+            format!("  {most:.0} messages/s at the most; {PER_S:.0} are meant for avx512ifma, which is missing")
+        });
+    }
+    Ok(report)
+}
+
+/// The median of some rounds of so many users.
+fn point(bench: &mut Bench, users: u32, noise: f64) -> Result<Cost> {
+    #[expect(clippy::cast_sign_loss, reason = "a level of noise is positive")]
+    let mu = (noise * f64::from(users)).round() as u32;
+    let law = Law { mode: Mode::Paper, mu, scale: 0 };
+    let setup = Setup { mixes: 3, users_max: users, law, kernel: kernel(), seed: bench.seed };
+    let mut desk = Desk::start(bench.folder.path(), setup)?;
+    desk.round(users)?;
+    let rounds = bench.profile.pick(1, 7, 7);
+    let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
+    desk.stop()?;
+    let middle =
+        |of: &dyn Fn(&Outcome) -> f64| median(&outcomes.iter().map(of).collect::<Vec<_>>());
+    let ahead =
+        |outcome: &Outcome| outcome.ahead.iter().flatten().map(|time| ns(*time)).sum::<f64>();
+    let wall_ns = middle(&|outcome| ns(outcome.wall));
+    let cpu_ns = middle(&|outcome| ns(outcome.cpu) + ahead(outcome));
+    note(bench, "ours", &format!("wall_mu{mu}_users{users}"), "ns", wall_ns)?;
+    note(bench, "ours", &format!("cpu_mu{mu}_users{users}"), "ns", cpu_ns)?;
+    Ok(Cost { users, wall_ns, cpu_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_by_hand() {
+        let cost = Cost { users: 100, wall_ns: 2e6, cpu_ns: 4e6 };
+        assert!((cost.each_us() - 40.0).abs() < 1e-9 && (cost.per_s() - 50_000.0).abs() < 1e-6);
+    }
+}
