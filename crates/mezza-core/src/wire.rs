@@ -163,6 +163,7 @@ impl Writer {
     }
 
     /// Bytes as they are.
+    #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self

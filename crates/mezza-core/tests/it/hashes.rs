@@ -1,6 +1,10 @@
 //! BLAKE2b as RFC 7693 and Python's hashlib compute it, SHA-512 as FIPS 180-4.
 
+use blake2::Blake2bVarCore;
+use blake2::digest::block_api::{UpdateCore, VariableOutputCore};
+use blake2::digest::block_buffer::LazyBuffer;
 use mezza_core::{Blake2b512, Hash512, Sha512, blake2b};
+use proptest::prelude::*;
 
 fn hex(bytes: &[u8]) -> String {
     bytes
@@ -32,6 +36,51 @@ fn key_person_and_length_as_hashlib() {
         let mut out = vec![0; *n];
         blake2b(&mut out, key.as_bytes(), person, &[&data[..7], &data[7..129], &data[129..]]);
         assert_eq!(hex(&out), *expected, "{n} {key} {person}");
+    }
+}
+
+/// The same hash, computed by code of others.
+fn of_others(out: &mut [u8], key: &[u8], person: &str, parts: &[&[u8]]) {
+    let mut core = Blake2bVarCore::new_with_params(&[], person.as_bytes(), key.len(), out.len());
+    let mut buffer = LazyBuffer::default();
+    let block = [key, &[0; 128]].concat();
+    let block = if key.is_empty() { &[][..] } else { &block[..128] };
+    for part in [&[block], parts].concat() {
+        buffer.digest_blocks(part, |blocks| core.update_blocks(blocks));
+    }
+    let mut full = [0; 64].into();
+    core.finalize_variable_core(&mut buffer, &mut full);
+    out.copy_from_slice(&full[..out.len()]);
+}
+
+/// Around the ends of blocks and of half blocks, however the text is cut.
+#[test]
+fn every_length_as_others_compute_it() {
+    let text: Vec<u8> = (0..400_u16).map(|i| (i * 7 % 251) as u8).collect();
+    for bytes in 0..text.len() {
+        let (head, tail) = text[..bytes].split_at(bytes / 3);
+        for key in [&[][..], &text[1..2], &text[1..33], &text[1..65]] {
+            let [mut ours, mut theirs] = [[0; 64]; 2];
+            blake2b(&mut ours, key, "mezza", &[head, &[], tail]);
+            of_others(&mut theirs, key, "mezza", &[head, &[], tail]);
+            assert_eq!(ours, theirs, "{bytes} {}", key.len());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_parameter_as_others_compute_it(
+        out_bytes in 1_usize..=64,
+        key in proptest::collection::vec(any::<u8>(), 0..=64),
+        person in "[ -~]{0,16}",
+        parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..6),
+    ) {
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let (mut ours, mut theirs) = (vec![0; out_bytes], vec![0; out_bytes]);
+        blake2b(&mut ours, &key, &person, &parts);
+        of_others(&mut theirs, &key, &person, &parts);
+        prop_assert_eq!(ours, theirs);
     }
 }
 
