@@ -1,6 +1,6 @@
 //! What a ratchet suite is made of: the primitives of [`Suite`], a key schedule, a wire format.
 
-use mezza_core::{Secret, Suite, SuiteId};
+use mezza_core::{Backend, FrameKey as _, Secret, Suite, SuiteId};
 
 use crate::session::JUMP_MAX;
 use crate::wire::Wire;
@@ -96,4 +96,11 @@ fn halves(wide: &[u8; 64]) -> (Secret<32>, Secret<32>) {
     let first = Secret::fill(|out| out.copy_from_slice(&wide[..32]));
     let second = Secret::fill(|out| out.copy_from_slice(&wide[32..]));
     (first, second)
+}
+
+/// The key of `key[32] | iv[12]`, set up, and the iv.
+#[expect(clippy::expect_used, reason = "44 bytes hold 32 and 12")]
+fn key_and_iv<B: Backend>(wide: &[u8; 44]) -> (B::Chacha, [u8; 12]) {
+    let key = wide.first_chunk().expect("32 bytes");
+    (B::Chacha::new(key), *wide.last_chunk().expect("12 bytes"))
 }

@@ -188,6 +188,11 @@ pub fn claim(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
 /// Decodes a message of a suite that sessions may speak.
 pub fn decode(message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
     let (suite, _) = claim(message)?;
+    decode_as(suite, message)
+}
+
+/// Decodes a message that claims this suite.
+pub(crate) fn decode_as(suite: SuiteId, message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
     of_suite!(suite, S => <S as RatchetSuite>::Wire::decode(message), else Err(DecodeError::Value))
 }
 

@@ -25,7 +25,7 @@ impl<B: Backend> Conversation<B> {
         if !prekeys.offers(suite) && !self.speaks(suite) {
             return Err(self.wrong_suite(suite, is_first));
         }
-        let envelope = wire::decode(message)?;
+        let envelope = wire::decode_as(suite, message)?;
         let Some(first) = &envelope.first else {
             return self.open_any(suite, &envelope.inner, outer, now);
         };

@@ -6,7 +6,7 @@ use mezza_core::{
     Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, Wipe, Wiping, blake2b,
 };
 
-use super::{Agreement, Kdf, Kem, RatchetSuite, halves};
+use super::{Agreement, Kdf, Kem, RatchetSuite, halves, key_and_iv};
 use crate::wire::{Container, container};
 use crate::x3dh::Transcript;
 
@@ -135,10 +135,9 @@ fn synthetic(mk: &Secret<32>, aad: &[u8], text: &[u8]) -> [u8; NONCE_BYTES] {
     let outer_end = IDENTITIES_BYTES + usize::from(outer_len);
     let outer = aad.get(IDENTITIES_BYTES + 1..=outer_end).unwrap_or(&[]);
     let body = container::unpadded(text).map_or(text, |len| &text[..len]);
-    let text_len = (text.len() as u32).to_be_bytes();
+    let [a, b, c, d] = (text.len() as u32).to_be_bytes();
     let mut nonce = [0; NONCE_BYTES];
-    let parts = [&text_len[..], &[outer_len], outer, body];
-    blake2b(&mut nonce, mk.expose(), "b2c20 nonce", &parts);
+    blake2b(&mut nonce, mk.expose(), "b2c20 nonce", &[&[a, b, c, d, outer_len], outer, body]);
     nonce
 }
 
@@ -146,9 +145,5 @@ fn synthetic(mk: &Secret<32>, aad: &[u8], text: &[u8]) -> [u8; NONCE_BYTES] {
 fn frame<B: Backend>(mk: &Secret<32>, nonce: &[u8; NONCE_BYTES]) -> (B::Chacha, [u8; 12]) {
     let mut wide = Wiping::new([0; 44]);
     blake2b(wide.as_mut_slice(), mk.expose(), "b2c20 seal", &[nonce]);
-    let mut key = Wiping::new([0; 32]);
-    key.copy_from_slice(&wide[..32]);
-    let mut iv = [0; 12];
-    iv.copy_from_slice(&wide[32..]);
-    (B::Chacha::new(&key), iv)
+    key_and_iv::<B>(&wide)
 }

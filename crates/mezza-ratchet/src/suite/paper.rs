@@ -5,10 +5,10 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, Wipe, Wiping};
+use mezza_core::{Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, Wipe};
 
-use super::RatchetSuite;
 use super::signal::{self, Dialect, HmacKdf};
+use super::{RatchetSuite, key_and_iv};
 use crate::wire::Signal;
 
 /// The suite of the paper.
@@ -72,10 +72,5 @@ impl Aead for DerivedChacha {
 
 /// The AEAD key and nonce of one text.
 fn frame<B: Backend>(mk: &Secret<32>) -> (B::Chacha, [u8; 12]) {
-    let wide: Wiping<[u8; 44]> = signal::derive(None, mk, "WhisperMessageKeys");
-    let mut key = Wiping::new([0; 32]);
-    key.copy_from_slice(&wide[..32]);
-    let mut iv = [0; 12];
-    iv.copy_from_slice(&wide[32..]);
-    (B::Chacha::new(&key), iv)
+    key_and_iv::<B>(&signal::derive(None, mk, "WhisperMessageKeys"))
 }
