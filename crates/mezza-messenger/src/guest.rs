@@ -88,3 +88,85 @@ impl<B: Backend> Guest<B> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use mezza_core::{Ephemeral, Portable};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(n: u8) -> IdentityKey {
+        let pair = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)));
+        IdentityKey::decode(pair.public()).expect("a public key")
+    }
+
+    fn read(bytes: &[u8]) -> Result<Guest<Portable>, DecodeError> {
+        Guest::read(ContactId(7), bytes, |ik| Ok(Conversation::new(key(1), ik)))
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            (n, bucket, at, asked) in (2..=255_u8, any::<u32>(), any::<u64>(), any::<u64>()),
+            start in any::<Option<([u8; 32], u64, u64)>>(),
+            (place, byte) in (any::<usize>(), any::<u8>()),
+        ) {
+            let start = start.map(|(root, talks, calls)| {
+                Start { root: Secret::copy_from(&root), rounds: (talks, calls) }
+            });
+            let (ik, at) = (key(n), Time::from_ms(at));
+            let asked = Some(Time::from_ms(asked)).filter(|asked| *asked != Time::default());
+            let conversation = Conversation::new(key(1), ik);
+            let id = ContactId(7);
+            let guest =
+                Guest::<Portable> { id, ik, conversation, bucket, start, at, asked, times: 3 };
+            let bytes = guest.write();
+            let again = read(&bytes).map_err(|error| TestCaseError::fail(format!("{error}")))?;
+            prop_assert_eq!(&again.write()[..], &bytes[..]);
+            prop_assert_eq!((again.bucket, again.at, again.asked), (bucket, at, asked));
+            prop_assert_eq!((again.id, again.ik, again.times), (id, ik, 0));
+            prop_assert!(read(&bytes[..place % bytes.len()]).is_err());
+            prop_assert!(read(&[&bytes[..], &[0]].concat()).is_err());
+            // Whatever else is read is written the same.
+            let mut other = bytes.to_vec();
+            other[place % bytes.len()] = byte;
+            if let Ok(guest) = read(&other) {
+                prop_assert_eq!(&guest.write()[..], &other[..]);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_guest_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
+            if let Ok(guest) = read(&bytes) {
+                prop_assert_eq!(&guest.write()[..], &bytes[..]);
+            }
+        }
+
+        #[test]
+        fn a_guest_is_due_at_most_12_hours_after_it_was_called(
+            (at, since, times) in (0..1_u64 << 45, 0..1_u64 << 32, any::<u8>()),
+        ) {
+            let (ik, at) = (key(2), Time::from_ms(at));
+            let asked = at.plus_ms(since);
+            let mut guest = Guest::<Portable> {
+                id: ContactId(7),
+                ik,
+                conversation: Conversation::new(key(1), ik),
+                bucket: 1,
+                start: None,
+                at,
+                asked: None,
+                times,
+            };
+            prop_assert!(guest.is_over(guest.deadline()));
+            guest.asked = Some(asked);
+            let due = guest.deadline();
+            prop_assert!(due > asked || guest.is_over(due));
+            prop_assert!(due <= asked.plus_ms(12 * Time::HOUR_MS));
+        }
+    }
+}

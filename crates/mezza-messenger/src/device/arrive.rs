@@ -86,7 +86,7 @@ impl<B: Backend> Device<B> {
             return true;
         }
         if let Some(guest) = self.guest_by_ik(&ik) {
-            self.guest_message(guest, message, now);
+            self.guest_message(guest, message, now, rng);
             return true;
         }
         if self.strangers() >= REQUESTS_MAX {
@@ -159,28 +159,33 @@ impl<B: Backend> Device<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) {
-        let Some(contact) = self.contacts.get_mut(&id) else { return };
-        if contact.blocked {
-            return;
+        if let Err(error) = self.open_message(id, message, now, rng) {
+            self.unopened(id, message, error, now);
         }
-        if contact.recent.holds(message) {
-            return;
+    }
+
+    /// Opens it and does what it says; what does not open is counted.
+    pub(super) fn open_message(
+        &mut self,
+        id: ContactId,
+        message: &[u8],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), OpenError> {
+        let Some(contact) = self.contacts.get_mut(&id) else { return Ok(()) };
+        if contact.blocked || contact.recent.holds(message) {
+            return Ok(());
         }
         let conversation = &mut contact.conversation;
-        match conversation.open(message, &[], &self.identity, &mut self.prekeys, now) {
-            Ok(opened) => {
-                let first = opened.first;
-                self.remember(id, message);
-                self.opened(id, opened, now);
-                if first {
-                    self.try_held(id, now, rng);
-                }
-            }
-            Err(error) => {
-                self.refusals.messages += 1;
-                self.unopened(id, message, error, now);
-            }
+        let opened = conversation.open(message, &[], &self.identity, &mut self.prekeys, now);
+        let opened = opened.inspect_err(|_| self.refusals.messages += 1)?;
+        let first = opened.first;
+        self.remember(id, message);
+        self.opened(id, opened, now, rng);
+        if first {
+            self.try_held(id, now, rng);
         }
+        Ok(())
     }
 
     /// A message that comes again is no trouble.
@@ -191,7 +196,7 @@ impl<B: Backend> Device<B> {
         self.put(Kind::Seen, key_recent(id, place), Bucket::Permanent, value);
     }
 
-    fn opened(&mut self, id: ContactId, opened: Opened, now: Time) {
+    fn opened(&mut self, id: ContactId, opened: Opened, now: Time, rng: &mut dyn CryptoRng) {
         self.store_ratchet(id, opened.changes);
         if let Some(contact) = self.contacts.get_mut(&id) {
             // A session that the other side began needs our hello, and ends our own plans for one.
@@ -202,8 +207,13 @@ impl<B: Backend> Device<B> {
             }
         }
         if let Ok(mut note) = Note::decode(&opened.body) {
-            if let Some(exporter) = opened.exporter {
-                super::invite::give_root(&mut note, exporter);
+            if let Some(exporter) = opened.exporter
+                && super::invite::give_root(&mut note, exporter)
+                && self.contacts.get(&id).is_some_and(|contact| contact.stage == Stage::Open)
+            {
+                // Whoever invites again has lost the old chains, and what was under way in them.
+                self.net_forget(id, now, rng);
+                self.send_again(id);
             }
             self.apply(id, note, now);
         } else {
@@ -252,7 +262,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// With a new session, what could not be opened before may open now.
-    fn try_held(&mut self, id: ContactId, now: Time, _rng: &mut dyn CryptoRng) {
+    fn try_held(&mut self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) {
         let keys = self.held.iter().filter(|(_, held)| held.contact == id);
         let keys: Vec<u64> = keys.map(|(key, _)| *key).collect();
         for key in keys {
@@ -264,7 +274,7 @@ impl<B: Backend> Device<B> {
             if let Ok(opened) = contact.conversation.open(&held.bytes, &[], identity, prekeys, now)
             {
                 self.drop_held(key);
-                self.opened(id, opened, now);
+                self.opened(id, opened, now, rng);
             }
         }
     }

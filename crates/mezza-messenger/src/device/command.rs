@@ -25,7 +25,9 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         match command {
-            Command::Add { card, petname, in_person } => self.add(card, petname, in_person, now),
+            Command::Add { card, petname, in_person } => {
+                self.add(card, petname, in_person, now, rng)
+            }
             Command::Send { contact, client, text } => self.send(contact, client, text, now),
             Command::Cancel { note } => self.cancel(note, now),
             Command::Forget { note } => self.forget(note),
@@ -35,13 +37,9 @@ impl<B: Backend> Device<B> {
             Command::Refuse { contact } => self.refuse(contact, now, rng),
             Command::Rename { contact, name } => self.rename(contact, name),
             Command::Verify { contact, equal } => self.verify(contact, equal, now),
-            Command::Policy { contact, policy } => self.policy(contact, policy),
+            Command::Policy { contact, policy } => self.policy(contact, policy, now, rng),
             Command::Block { contact, blocked } => self.block(contact, blocked),
-            Command::Delete { contact } => {
-                self.delete(contact)?;
-                self.net_forget(contact, now, rng);
-                Ok(())
-            }
+            Command::Delete { contact } => self.delete(contact, now, rng),
             Command::Publish { name, relays } => self.reissue(name, &relays, now, rng),
             Command::Reset { contact } => self.reset(contact),
             Command::Join(link) => self.join(link, now, rng),

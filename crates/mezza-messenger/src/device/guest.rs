@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use super::arrive::{REQUESTS_MAX, greeting};
 use super::invite::root;
 use super::{Backend, Bucket, CryptoRng, Device, DeviceError, Event, Kind, Time, key32};
+use crate::card::Card;
 use crate::carrier::Carrier;
 use crate::contact::{Contact, Stage};
 use crate::guest::{Guest, Start};
@@ -33,7 +34,8 @@ impl<B: Backend> Device<B> {
         };
         if let Some(contact) = self.contact_by_ik(ik.as_bytes()) {
             self.arriving = Carrier::Mixnet;
-            self.message(contact, message, now, rng);
+            // What does not open came from anybody: it begins nothing.
+            let _ = self.open_message(contact, message, now, rng);
             self.arriving = Carrier::Relay;
             return;
         }
@@ -89,21 +91,11 @@ impl<B: Backend> Device<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
-        let Some(guest) = self.guests.get(&id) else {
+        if !self.guests.contains_key(&id) {
             let known = self.contacts.contains_key(&id);
             return Err(if known { DeviceError::NotNow } else { DeviceError::NoSuchContact });
-        };
-        if let Some(Start { root, rounds }) = &guest.start {
-            let introduction = Introduction {
-                contact: id.0,
-                root: Secret::copy_from(root.expose()),
-                role: Role::Responder,
-                start: *rounds,
-                bucket: guest.bucket,
-            };
-            let added = self.tell_client(client::Input::Add(introduction), now, rng);
-            added.map_err(DeviceError::Network)?;
         }
+        self.start_chains(id, now, rng)?;
         if let Some(guest) = self.guests.get_mut(&id) {
             (guest.start, guest.asked, guest.times) = (None, Some(now), 0);
         }
@@ -111,6 +103,25 @@ impl<B: Backend> Device<B> {
         self.store_guest(id);
         self.show(Event::Request(id));
         Ok(())
+    }
+
+    /// The client gets the chains of a guest, once.
+    fn start_chains(
+        &mut self,
+        id: ContactId,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), DeviceError> {
+        let Some(guest) = self.guests.get(&id) else { return Ok(()) };
+        let Some(Start { root, rounds }) = &guest.start else { return Ok(()) };
+        let introduction = Introduction {
+            contact: id.0,
+            root: Secret::copy_from(root.expose()),
+            role: Role::Responder,
+            start: *rounds,
+            bucket: guest.bucket,
+        };
+        self.tell_client(client::Input::Add(introduction), now, rng).map_err(DeviceError::Network)
     }
 
     fn call_guest(&mut self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) {
@@ -139,12 +150,19 @@ impl<B: Backend> Device<B> {
             }
             (guest.asked, guest.times) = (Some(now), guest.times.saturating_add(1));
             self.call_guest(id, now, rng);
+            self.store_guest(id);
         }
     }
 
     /// A message of a guest, in cells or in the intro mailbox: with the card of this key inside it
     /// makes a request like that of any stranger, to be answered the way it came.
-    pub(super) fn guest_message(&mut self, id: ContactId, message: &[u8], now: Time) {
+    pub(super) fn guest_message(
+        &mut self,
+        id: ContactId,
+        message: &[u8],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) {
         let Some(guest) = self.guests.get_mut(&id) else { return };
         let opened = guest.conversation.open(message, &[], &self.identity, &mut self.prekeys, now);
         let Ok(opened) = opened else {
@@ -155,13 +173,48 @@ impl<B: Backend> Device<B> {
             self.refusals.notes += 1;
             return self.store_ratchet(id, opened.changes);
         };
-        let Some(guest) = self.guests.remove(&id) else { return };
+        if opened.first {
+            // They took the invitation back, and its chains with it.
+            self.net_forget(id, now, rng);
+        } else {
+            // Rounds out of reach: then there are none.
+            let _ = self.start_chains(id, now, rng);
+        }
+        if let Some(contact) = self.unmasked(id, card, !opened.first) {
+            self.request(contact, message, opened.changes, note, now);
+        }
+    }
+
+    /// A guest whose card is here is a contact who waits for the person. It is answered the way
+    /// the card came: in cells at their level, or into a mailbox.
+    fn unmasked(&mut self, id: ContactId, card: Card, met: bool) -> Option<Contact<B>> {
+        let guest = self.guests.remove(&id)?;
         self.drop_record(Kind::Guest, key32(id.0));
-        let pin = self.net.as_ref().map_or(1, |net| net.level);
         let mut contact = Contact::new(id, card, guest.conversation, Stage::Request);
-        contact.policy = Policy { carriers: [Carrier::Mixnet].into(), pin, ..Policy::default() };
-        contact.met = contact.conversation.active_id();
-        self.request(contact, message, opened.changes, note, now);
+        if self.arriving == Carrier::Mixnet {
+            let pin = self.net.as_ref().map_or(1, |net| net.level);
+            contact.policy =
+                Policy { carriers: [Carrier::Mixnet].into(), pin, ..Policy::default() };
+        }
+        contact.met = contact.conversation.active_id().filter(|_| met);
+        Some(contact)
+    }
+
+    /// The person has the card of a guest from elsewhere: that tells who it is.
+    pub(super) fn recognized(
+        &mut self,
+        id: ContactId,
+        card: Card,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), DeviceError> {
+        self.start_chains(id, now, rng)?;
+        self.arriving = Carrier::Mixnet;
+        let contact = self.unmasked(id, card, true);
+        self.arriving = Carrier::Relay;
+        self.contacts.extend(contact.map(|contact| (id, contact)));
+        self.threads.entry(id).or_default();
+        Ok(())
     }
 
     /// Forgets a guest with everything that hangs on it, except what the client has.

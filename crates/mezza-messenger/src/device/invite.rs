@@ -68,14 +68,15 @@ pub(super) fn root(exporter: Exporter) -> Secret<32> {
 }
 
 /// The same for a first note of somebody known: a `meet` without a root gets that of its session.
-pub(super) fn give_root(note: &mut Note, exporter: Exporter) {
+/// Whether there is one: then the note is an invitation.
+pub(super) fn give_root(note: &mut Note, exporter: Exporter) -> bool {
     let bare = note.items.iter_mut().find_map(|item| match item {
         Item::Meet(meet) if meet.root.is_none() => Some(meet),
         _ => None,
     });
-    if let Some(meet) = bare {
-        meet.root = Some(Wiping::new(*root(exporter).expose()));
-    }
+    let Some(meet) = bare else { return false };
+    meet.root = Some(Wiping::new(*root(exporter).expose()));
+    true
 }
 
 impl<B: Backend> Device<B> {
@@ -272,9 +273,11 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    /// The prekey of an invitation has ended: the next one needs another bundle.
-    pub(super) fn invitation_ended(&mut self, id: ContactId) {
+    /// The prekey of an invitation has ended: the next one needs another bundle, and brings other
+    /// chains.
+    pub(super) fn invitation_ended(&mut self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) {
         self.drop_bundle(id);
+        self.net_forget(id, now, rng);
         if let Some(contact) = self.contacts.get_mut(&id) {
             contact.renew = true;
             self.store_contact(id);
@@ -310,5 +313,42 @@ impl<B: Backend> Device<B> {
             call: round(Service::Call)?,
             root: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use mezza_core::{Ephemeral, Portable, Secret};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_held_is_read_again(
+            bundle in vec(any::<u8>(), 0..3_000),
+            key in any::<Option<(u8, u16)>>(),
+            (place, byte) in (any::<usize>(), any::<u8>()),
+        ) {
+            let one_time = key.map(|(n, id)| {
+                let pair = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)));
+                OneTime { id: 1 + u32::from(id), key: *pair.public() }
+            });
+            let bytes = HeldBundle { bytes: bundle.clone(), one_time }.write();
+            let again = HeldBundle::read(&bytes)
+                .map_err(|error| TestCaseError::fail(format!("{error}")))?;
+            prop_assert_eq!(&again.write()[..], &bytes[..]);
+            prop_assert!(again.bytes == bundle && again.one_time == one_time);
+            prop_assert!(HeldBundle::read(&bytes[..place % bytes.len()]).is_err());
+            prop_assert!(HeldBundle::read(&[&bytes[..], &[0]].concat()).is_err());
+            let mut other = bytes.to_vec();
+            other[place % bytes.len()] = byte;
+            if let Ok(held) = HeldBundle::read(&other) {
+                prop_assert_eq!(&held.write()[..], &other[..]);
+            }
+        }
     }
 }

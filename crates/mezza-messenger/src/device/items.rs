@@ -72,7 +72,8 @@ impl<B: Backend> Device<B> {
     /// Our mailbox for the contact and our card.
     fn hello(&self, id: ContactId) -> Item {
         let ours = self.contacts.get(&id).and_then(|contact| contact.ours);
-        let slot = ours.and_then(|slot| self.slots.get(&slot));
+        // One that is not open yet is said once it is.
+        let slot = ours.and_then(|slot| self.slots.get(&slot)).filter(|slot| slot.opened);
         let slot = slot.map(|slot| Slot { relay: slot.relay.clone(), seal: *slot.seal.public() });
         // Without a relay of our own the tag alone says whose cells these are.
         let tag = slot.is_none().then(|| self.profile.card.id()[..8].try_into().unwrap_or([0; 8]));

@@ -171,7 +171,7 @@ impl<B: Backend> Device<B> {
             [RATCHET_MESSAGE, message @ ..] => {
                 self.arriving = Carrier::Mixnet;
                 if self.guests.contains_key(&id) {
-                    self.guest_message(id, message, now);
+                    self.guest_message(id, message, now, rng);
                 } else {
                     self.message(id, message, now, rng);
                 }

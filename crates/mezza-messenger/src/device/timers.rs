@@ -26,7 +26,7 @@ impl<B: Backend> Device<B> {
             self.drop_held(key);
         }
         self.turn_guests(now, rng);
-        self.drop_late_parcels(now);
+        self.drop_late_parcels(now, rng);
         self.hang_up(now);
         self.retry(now);
         self.wake_net(now, rng);
@@ -114,7 +114,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// A parcel that the other side could not open any more need not leave.
-    fn drop_late_parcels(&mut self, now: Time) {
+    fn drop_late_parcels(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         let late = self
             .parcels
             .iter()
@@ -123,7 +123,7 @@ impl<B: Backend> Device<B> {
         for (id, note) in late {
             let parcel = self.drop_parcel(id);
             if let Some(parcel) = parcel.as_ref().filter(|parcel| parcel.way.is_invitation()) {
-                self.invitation_ended(parcel.contact);
+                self.invitation_ended(parcel.contact, now, rng);
             }
             // What a person wrote waits for a new session instead.
             if let (Some(note), Some(parcel)) = (note, parcel)

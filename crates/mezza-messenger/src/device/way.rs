@@ -112,10 +112,8 @@ impl<B: Backend> Device<B> {
     /// contact exists, or can never exist, or nobody waits for it, for cells need none.
     pub(super) fn hello_ready(&self, id: ContactId, carrier: Carrier) -> bool {
         let ours = self.contacts.get(&id).and_then(|contact| contact.ours);
-        match ours.and_then(|slot| self.slots.get(&slot)) {
-            Some(slot) => slot.opened,
-            None => carrier == Carrier::Mixnet || self.profile.relays.is_empty(),
-        }
+        let ours = ours.and_then(|slot| self.slots.get(&slot));
+        carrier == Carrier::Mixnet || ours.map_or(self.profile.relays.is_empty(), |s| s.opened)
     }
 
     /// Where a message of the active session goes, and until when it can be opened there.

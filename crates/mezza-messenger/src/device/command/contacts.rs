@@ -29,6 +29,7 @@ impl<B: Backend> Device<B> {
         petname: Option<String>,
         in_person: bool,
         now: Time,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         check_petname(petname.as_deref())?;
         if *card.ik() == self.identity.public() {
@@ -36,7 +37,7 @@ impl<B: Backend> Device<B> {
         }
         let id = match self.contact_by_ik(card.ik().as_bytes()) {
             Some(id) => self.update_card(id, card)?,
-            None => self.new_contact(card),
+            None => self.new_contact(card, now, rng)?,
         };
         let contact = self.contact_mut(id)?;
         contact.petname = petname.or(contact.petname.take());
@@ -66,7 +67,16 @@ impl<B: Backend> Device<B> {
         Ok(id)
     }
 
-    fn new_contact(&mut self, card: Card) -> ContactId {
+    fn new_contact(
+        &mut self,
+        card: Card,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<ContactId, DeviceError> {
+        if let Some(guest) = self.guest_by_ik(card.ik()) {
+            self.recognized(guest, card, now, rng)?;
+            return Ok(guest);
+        }
         let id = ContactId(self.profile.next_contact);
         self.profile.next_contact += 1;
         self.store_profile();
@@ -74,7 +84,7 @@ impl<B: Backend> Device<B> {
         let conversation = Conversation::new(self.identity.public(), ik);
         self.contacts.insert(id, Contact::new(id, card, conversation, Stage::Held));
         self.threads.entry(id).or_default();
-        id
+        Ok(id)
     }
 
     pub(super) fn accept(&mut self, id: ContactId) -> Result<(), DeviceError> {
@@ -116,7 +126,7 @@ impl<B: Backend> Device<B> {
             return Err(DeviceError::NotNow);
         }
         self.show(Event::Request(id));
-        self.delete(id)
+        self.delete(id, now, rng)
     }
 
     pub(super) fn rename(&mut self, id: ContactId, name: String) -> Result<(), DeviceError> {
@@ -140,7 +150,13 @@ impl<B: Backend> Device<B> {
     }
 
     /// Another policy; notes written before keep their pin.
-    pub(super) fn policy(&mut self, id: ContactId, policy: Policy) -> Result<(), DeviceError> {
+    pub(super) fn policy(
+        &mut self,
+        id: ContactId,
+        policy: Policy,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), DeviceError> {
         if !policy.is_sound() {
             return Err(DeviceError::BadPolicy);
         }
@@ -149,21 +165,27 @@ impl<B: Backend> Device<B> {
         contact.owed.timer |= timer && contact.stage == Stage::Open;
         contact.policy = policy;
         self.store_contact(id);
-        self.take_back(id);
+        self.take_back(id, now, rng);
         self.show(Event::Contact(id));
         Ok(())
     }
 
     /// What is on its way to a carrier that the conversation does not allow any more goes another
     /// way: under the same numbers, so that nothing is shown twice.
-    fn take_back(&mut self, id: ContactId) {
+    fn take_back(&mut self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) {
         let Some(contact) = self.contacts.get(&id) else { return };
         let allowed = contact.policy.candidates();
         let strays =
             |parcel: &Parcel| parcel.contact == id && !allowed.contains(&parcel.way.carrier());
-        if self.parcels.values().any(strays) {
-            self.send_again(id);
+        let mut strays = self.parcels.values().filter(|parcel| strays(parcel)).peekable();
+        if strays.peek().is_none() {
+            return;
         }
+        // The session of an invitation goes with it, and so do the chains that come from it.
+        if strays.any(|parcel| parcel.way.is_invitation()) {
+            self.net_forget(id, now, rng);
+        }
+        self.send_again(id);
     }
 
     pub(super) fn block(&mut self, id: ContactId, blocked: bool) -> Result<(), DeviceError> {
@@ -175,7 +197,12 @@ impl<B: Backend> Device<B> {
     }
 
     /// Deletes a contact with everything that hangs on it.
-    pub(super) fn delete(&mut self, id: ContactId) -> Result<(), DeviceError> {
+    pub(super) fn delete(
+        &mut self,
+        id: ContactId,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), DeviceError> {
         let contact = self.contacts.remove(&id).ok_or(DeviceError::NoSuchContact)?;
         let notes: Vec<NoteId> = self.threads.remove(&id).into_iter().flatten().collect();
         for note in notes {
@@ -197,6 +224,7 @@ impl<B: Backend> Device<B> {
             self.drop_held(key);
         }
         self.drop_bundle(id);
+        self.net_forget(id, now, rng);
         self.drop_conversation(id, &contact.conversation);
         for place in contact.recent.places() {
             self.drop_record(Kind::Seen, key_recent(id, place));
