@@ -9,13 +9,21 @@
 
 mod card;
 mod case;
+#[path = "../../../mezza-mixnet/tests/it/city.rs"]
+#[expect(dead_code, reason = "the mixnet's own tests use the rest")]
+mod city;
 mod envelope;
+#[path = "../../../mezza-mixnet/tests/it/fixture.rs"]
+#[expect(dead_code, reason = "the mixnet's own tests use the rest")]
+mod fixture;
 mod frames;
+mod invite;
 mod model;
 mod note;
 mod receipt;
 mod rules;
 mod silence;
 mod stage;
+mod town;
 mod uri;
 mod world;

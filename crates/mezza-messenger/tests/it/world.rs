@@ -1,6 +1,6 @@
 //! Worlds: people whose network, relay and devices fail at any moment, and a judge who sees all.
 
-mod hosts;
+pub mod hosts;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,406 @@
+//! People with whole devices in one mixnet, and one relay beside it. The network is in memory, jobs
+//! are run at once, and every device has its disk.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use mezza_core::{Ephemeral, Machine, Portable, Secret, Time, Wiping};
+use mezza_lanes::portable;
+use mezza_messenger::card::{Card, Form};
+use mezza_messenger::carrier::Carrier;
+use mezza_messenger::carrier::mixnet::{NetInput, NetOutput, NetworkLink};
+use mezza_messenger::policy::Policy;
+use mezza_messenger::{
+    Change, Command, ContactId, Device, DeviceError, Event, Input, Kind, NoteId, Output,
+};
+use mezza_mixnet::client::record::Record;
+use mezza_mixnet::client::{Client, Job, Setup, to_bucket};
+use mezza_mixnet::config::Config;
+use mezza_mixnet::contact::bucket;
+use mezza_mixnet::mix::Floor;
+use mezza_mixnet::wire::invitation::Invitation;
+use mezza_mixnet::{Service, coordinator};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use crate::city::City;
+use crate::model::{Ask, Model, Store};
+use crate::stage::{Disk, RELAY, START, load, records, relay, write};
+use crate::world::hosts::{Link, sealed};
+
+/// From one round to the next.
+pub const ROUND_MS: u64 = 10_000;
+
+/// A network of one mix whose rounds begin soon, with hardly any noise.
+pub fn config() -> Config {
+    let mut config = crate::fixture::config(1);
+    config.valid_from = START.minus_ms(Time::DAY_MS);
+    config.valid_until = START.plus_ms(90 * Time::DAY_MS);
+    for policy in &mut config.services {
+        (policy.base_time, policy.interval_ms) = (START.plus_ms(10_000), ROUND_MS as u32);
+        (policy.ask_ms, policy.lead_ms, policy.collect_ms) = (1_000, 3_000, 3_000);
+        (policy.mu, policy.scale, policy.rounds) = (2, 2, 1_000_000);
+    }
+    config
+}
+
+/// Cells alone, at this pin.
+pub fn cells(pin: u8) -> Policy {
+    Policy { carriers: vec![Carrier::Mixnet], pin, ..Policy::default() }
+}
+
+/// When a device dies: at its n-th batch, right behind it or after all that follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doom(pub u32, pub bool);
+
+/// One device with its disk.
+pub struct Member {
+    pub device: Device<Portable>,
+    pub disk: Disk,
+    pub shown: Vec<Event>,
+    /// What went to the relay, newest last.
+    pub asked: Vec<Ask>,
+    /// What an entry sees of it: kinds and sizes.
+    pub frames: Vec<(u8, usize)>,
+    /// Which roots were served in rounds, newest last.
+    pub lines: Vec<u32>,
+    /// For each batch whether there was more in it than rows of the mixnet's client.
+    pub batches: Vec<bool>,
+    pub doom: Option<Doom>,
+    /// Whether the relay, and the entry of the network, can be reached.
+    pub relay: bool,
+    pub net: bool,
+    /// An invitation of ours that goes in its place, to the holder of this dialling key.
+    pub post: Option<([u8; 32], [u8; 208])>,
+    /// The bucket of each call that was wrapped: 0 calls nobody.
+    pub calls: Vec<u32>,
+    connection: Option<u64>,
+    heard: usize,
+    chains: BTreeMap<Link, Vec<u8>>,
+}
+
+pub struct Town {
+    pub city: City,
+    pub relay: Model,
+    pub members: Vec<Member>,
+    pub rng: ChaCha20Rng,
+    queue: VecDeque<(usize, Input)>,
+    connections: u64,
+    clients: u8,
+}
+
+impl Town {
+    /// People of these names, all in the network.
+    pub fn new(names: &[&str]) -> Self {
+        let mut city = City::with(config());
+        city.net.now = START;
+        let (relay, rng) = (Model::new(Store::default()), ChaCha20Rng::seed_from_u64(7));
+        let (members, queue) = (Vec::new(), VecDeque::new());
+        let mut town = Self { city, relay, members, rng, queue, connections: 0, clients: 0 };
+        for name in names {
+            town.arrive(name);
+        }
+        town.pass(2 * ROUND_MS);
+        town
+    }
+
+    /// Somebody new, who joins at once.
+    pub fn arrive(&mut self, name: &str) {
+        let device = Device::create(name, &[relay()], self.now(), &mut self.rng);
+        self.members.push(Member {
+            device: device.expect("the name is clean"),
+            disk: Disk::new(),
+            shown: Vec::new(),
+            asked: Vec::new(),
+            frames: Vec::new(),
+            lines: Vec::new(),
+            batches: Vec::new(),
+            doom: None,
+            relay: true,
+            net: true,
+            post: None,
+            calls: Vec::new(),
+            connection: None,
+            heard: 0,
+            chains: BTreeMap::new(),
+        });
+        let who = self.members.len() - 1;
+        self.drain(who);
+        let link = NetworkLink { pin: self.city.net.config.hash(), address: "m40:7000".into() };
+        self.command(who, Command::Join(link)).expect("a network can be joined");
+    }
+
+    /// The relay hears something from nobody here.
+    pub fn hears(&mut self, who: usize, ask: Ask) {
+        let (early, late) = self.relay.ask(who, ask);
+        let told = early.into_iter().chain(late).filter(|(to, _)| *to < self.members.len());
+        self.queue.extend(told.map(|(who, tell)| (who, tell.into_input(RELAY))));
+        self.settle();
+    }
+
+    /// Whether the mixnet's client of a device has chains for a contact, by its rows.
+    pub fn is_known(&self, who: usize, contact: ContactId) -> bool {
+        let rows = self.members[who].disk.iter().filter(|((kind, _), _)| *kind == Kind::NetworkRow);
+        let rows: Vec<(u64, &[u8])> = rows
+            .map(|((_, key), row)| (key.as_slice().try_into().expect("8 bytes"), row.as_slice()))
+            .map(|(key, row)| (u64::from_be_bytes(key), row))
+            .collect();
+        let dialling = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(1)));
+        let (pin, floor) = (self.city.net.config.hash(), Floor::None);
+        let setup = Setup { pin, dialling, floor, kernel: portable() };
+        let mut dice = ChaCha20Rng::seed_from_u64(1);
+        let client = Client::<Portable>::restore(setup, rows, self.now(), &mut dice);
+        client.expect("what a client wrote").knows(contact.0)
+    }
+
+    pub fn now(&self) -> Time {
+        self.city.net.now
+    }
+
+    pub fn card(&self, who: usize) -> Card {
+        self.members[who].device.card(Form::Full).expect("the full form always exists")
+    }
+
+    /// `who` adds the card of `whom`, and goes by this policy.
+    pub fn add(&mut self, who: usize, whom: usize, policy: Policy) -> ContactId {
+        let card = self.card(whom);
+        let ik = *card.ik().as_bytes();
+        self.command(who, Command::Add { card, petname: None, in_person: false }).expect("added");
+        let contact = self.members[who].device.contact_by_ik(&ik).expect("there");
+        self.command(who, Command::Policy { contact, policy }).expect("sound");
+        contact
+    }
+
+    pub fn say(&mut self, who: usize, contact: ContactId, text: &str) -> NoteId {
+        self.clients += 1;
+        let client = [self.clients; 16];
+        self.command(who, Command::Send { contact, client, text: text.into() }).expect("accepted");
+        self.members[who].device.sent(&client).expect("an accepted note has a number")
+    }
+
+    pub fn command(&mut self, who: usize, command: Command) -> Result<(), DeviceError> {
+        let result = self.input(who, Input::Command(command));
+        self.settle();
+        result
+    }
+
+    /// One input; a refused one must leave everything as it was (MSG-36).
+    pub fn input(&mut self, who: usize, input: Input) -> Result<(), DeviceError> {
+        let (now, member) = (self.now(), &mut self.members[who]);
+        let before = member.device.encode();
+        let result = member.device.handle(input, now, &mut self.rng);
+        if result.is_err() {
+            assert!(before == member.device.encode(), "a refused input changed the device");
+        }
+        self.drain(who);
+        result
+    }
+
+    /// Carries the outputs of one device out, in their order.
+    fn drain(&mut self, who: usize) {
+        let mut stored = false;
+        while let Some(output) = self.members[who].device.poll() {
+            if let Output::Store(batch) = output {
+                stored = true;
+                self.members[who].store(batch.0);
+                if self.members[who].is_doomed(false) {
+                    return self.crash(who);
+                }
+            } else {
+                self.carry_out(who, output);
+            }
+        }
+        let member = &self.members[who];
+        let mut disk = member.disk.clone();
+        disk.retain(|(kind, _), _| *kind != Kind::NetworkRow);
+        let own = records(&member.device);
+        let odd = own.iter().find(|(key, value)| disk.get(key) != Some(value)).map(|(key, _)| key);
+        let left = disk.keys().find(|key| !own.contains_key(key));
+        assert!(own == disk, "device and disk differ: {odd:?} / {left:?}");
+        if stored && member.is_doomed(true) {
+            self.crash(who);
+        }
+    }
+
+    fn carry_out(&mut self, who: usize, output: Output) {
+        let kernel = portable();
+        let member = &mut self.members[who];
+        match output {
+            Output::Show(event) => member.shown.push(event),
+            Output::Durable(seq) => self.queue.push_back((who, Input::Durable(seq))),
+            Output::Net(NetOutput::Dial { key, .. }) => {
+                let input = if member.net {
+                    self.connections += 1;
+                    member.connection = Some(self.connections);
+                    member.heard = self.city.all.len();
+                    NetInput::Up { trusted: key.is_some() }
+                } else {
+                    NetInput::Down
+                };
+                self.queue.push_back((who, Input::Net(input)));
+            }
+            Output::Net(NetOutput::Close) => self.hang_up(who),
+            Output::Net(NetOutput::Frame(frame)) => {
+                let size = frame.encode().expect("short enough").len();
+                member.frames.push((frame.kind(), size));
+                if let Some(connection) = member.connection {
+                    self.city.input(coordinator::Input::FromClient(connection, frame));
+                }
+            }
+            Output::Net(NetOutput::Job(mut job)) => {
+                member.wraps(&mut job);
+                let done = job.run::<Portable>(kernel);
+                self.queue.push_back((who, Input::Net(NetInput::Done(job, done))));
+            }
+            output => {
+                let Some(ask) = Ask::from_output(output).filter(|_| member.relay) else { return };
+                member.asked.push(ask.clone());
+                let (early, late) = self.relay.ask(who, ask);
+                let told = early.into_iter().chain(late);
+                self.queue.extend(told.map(|(who, tell)| (who, tell.into_input(RELAY))));
+            }
+        }
+    }
+
+    /// Lets everything happen that needs no time.
+    pub fn settle(&mut self) {
+        loop {
+            for who in 0..self.members.len() {
+                let all = self.city.all.len();
+                let member = &mut self.members[who];
+                let Some(connection) = member.connection else { continue };
+                let heard = std::mem::replace(&mut member.heard, all);
+                let told = self.city.told.remove(&connection).unwrap_or_default();
+                let frames = told.into_iter().chain(self.city.all[heard..].iter().cloned());
+                let frames = frames.map(|frame| (who, Input::Net(NetInput::Frame(frame))));
+                self.queue.extend(frames);
+            }
+            if self.queue.is_empty() {
+                return;
+            }
+            while let Some((who, input)) = self.queue.pop_front() {
+                // What answers an older life or connection is no fault of the device.
+                match self.input(who, input) {
+                    Ok(())
+                    | Err(
+                        DeviceError::NoSuchTicket
+                        | DeviceError::NoSuchSlot
+                        | DeviceError::Network(_),
+                    ) => {}
+                    Err(error) => panic!("the device refuses what others say: {error}"),
+                }
+            }
+        }
+    }
+
+    /// Time passes, with every round and every deadline on the way.
+    pub fn pass(&mut self, ms: u64) {
+        let end = self.now().plus_ms(ms);
+        self.settle();
+        loop {
+            let own = self.members.iter().filter_map(|member| member.device.deadline());
+            let next = own.chain(self.city.entry.deadline()).min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            self.city.until(next.max(self.now()));
+            self.wake();
+        }
+        self.city.until(end);
+    }
+
+    /// Time passes, and there is no network; every device wakes once an hour at most.
+    pub fn sleep(&mut self, ms: u64) {
+        let end = self.now().plus_ms(ms);
+        for who in 0..self.members.len() {
+            self.members[who].net = false;
+            self.hang_up(who);
+        }
+        self.settle();
+        loop {
+            let next = self.members.iter().filter_map(|member| member.device.deadline()).min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            self.city.net.now = next.max(self.now().plus_ms(Time::HOUR_MS)).min(end);
+            self.wake();
+        }
+        self.city.net.now = end;
+        self.members.iter_mut().for_each(|member| member.net = true);
+    }
+
+    fn wake(&mut self) {
+        let now = self.now();
+        for who in 0..self.members.len() {
+            let is_due = |device: &Device<Portable>| device.deadline().is_some_and(|at| at <= now);
+            if is_due(&self.members[who].device) {
+                self.members[who].device.wake(now, &mut self.rng);
+                assert!(!is_due(&self.members[who].device), "a deadline does not move");
+                self.drain(who);
+            }
+        }
+        self.settle();
+    }
+
+    pub fn hang_up(&mut self, who: usize) {
+        if let Some(connection) = self.members[who].connection.take() {
+            self.city.input(coordinator::Input::Gone(connection));
+            self.queue.push_back((who, Input::Net(NetInput::Down)));
+        }
+    }
+
+    /// The device dies, and starts from its disk.
+    pub fn crash(&mut self, who: usize) {
+        self.relay.leave(who);
+        self.queue.retain(|(to, _)| *to != who);
+        let now = self.now();
+        let member = &mut self.members[who];
+        member.doom = None;
+        member.device = load(&member.disk, now, &mut self.rng);
+        if let Some(connection) = member.connection.take() {
+            self.city.input(coordinator::Input::Gone(connection));
+        }
+        self.drain(who);
+    }
+}
+
+impl Member {
+    fn wraps(&mut self, job: &mut Job) {
+        let Job::Wrap(wrap) = job else { return };
+        if wrap.id.service == Service::Call {
+            let bucket = wrap.inner.first_chunk().copied().expect("a bucket stands in front");
+            self.calls.push(u32::from_be_bytes(bucket));
+        }
+        if wrap.id.service == Service::Invitation
+            && let Some((to, body)) = self.post.take()
+        {
+            let own = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(77)));
+            let invitation = Invitation { bucket: 1, body: Wiping::new(body) };
+            let sealed =
+                invitation.seal::<Portable>(&own, &to, wrap.id.round).expect("a sound key");
+            let buckets = config().policy(Service::Invitation).map_or(1, |(_, p)| p.buckets);
+            let bucket = bucket(&to, &config().network, buckets);
+            wrap.inner = Wiping::new(to_bucket(bucket, &sealed));
+        }
+    }
+    fn store(&mut self, changes: Vec<Change>) {
+        let mut more = false;
+        for change in &changes {
+            match change {
+                Change::Put { kind: Kind::NetworkRow, value, .. } => {
+                    let record = Record::decode(value);
+                    let sealed = record.into_iter().flat_map(|record| record.sealed);
+                    self.lines.extend(sealed.map(|slot| slot.line));
+                }
+                Change::Drop { kind: Kind::NetworkRow, .. } => {}
+                _ => more = true,
+            }
+        }
+        write(&mut self.disk, changes);
+        self.batches.push(more);
+        // P5: no chain key seals two texts.
+        for (link, message) in sealed(&self.disk) {
+            let old = self.chains.insert(link, message.clone());
+            assert!(old.is_none_or(|old| old == message), "a chain key was used twice");
+        }
+    }
+
+    fn is_doomed(&self, late: bool) -> bool {
+        self.doom == Some(Doom(self.batches.len() as u32, late))
+    }
+}
