@@ -137,6 +137,22 @@ fn a_bundle_that_has_ended_is_fetched_anew() {
 }
 
 #[test]
+fn an_invitation_that_has_ended_is_made_anew() {
+    let mut town = Town::new(&["ann", "ben"]);
+    let ben = town.add(ANN, BEN, cells(1));
+    let note = town.say(ANN, ben, "guess who");
+    let guest = town.until("the invitation", |town| town.guest(BEN));
+    town.sleep(32 * Time::DAY_MS);
+    assert_eq!(town.guest(BEN), None, "nobody waits for 30 days");
+    // The new one reaches only who takes part; after a start it goes again.
+    town.pass(6 * ROUND_MS);
+    town.crash(ANN);
+    let ann = town.welcomed();
+    town.delivered(ANN, note);
+    assert!(ann != guest && town.texts(BEN, ann) == ["guess who"]);
+}
+
+#[test]
 fn whoever_was_asked_is_called_again_and_after_a_start_too() {
     let mut town = Town::new(&["ann", "ben"]);
     let ben = town.add(ANN, BEN, cells(1));
