@@ -24,6 +24,7 @@ use crate::carrier::Carrier;
 use crate::carrier::mixnet::Net;
 use crate::carrier::relay::{Announcement, Asked, Link, Mailbox};
 use crate::contact::Contact;
+use crate::digest;
 use crate::error::DeviceError;
 use crate::guest::Guest;
 use crate::identity::{Profile, RELAYS_MAX};
@@ -186,6 +187,12 @@ impl<B: Backend> Device<B> {
             self.dial(&relay, now);
         }
         self.wake(now, rng);
+    }
+
+    /// The era of our notes to a contact. Its number never names another one: whoever is deleted
+    /// and added again gets notes of a new era, beside those of which the other side knows numbers.
+    fn era(&self, contact: ContactId) -> [u8; 4] {
+        digest::h("mezza/era", &[&self.profile.era, &contact.0.to_be_bytes()])
     }
 
     /// Draws a pair: the one place where this device makes an ephemeral key.

@@ -217,7 +217,7 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<Vec<u8>, SealError> {
         let items = [Item::Meet(meet.clone())].into();
-        let note = Note { era: self.profile.era, seq: 0, sent: now, timer_s: 0, items };
+        let note = Note { era: self.era(id), seq: 0, sent: now, timer_s: 0, items };
         let contact = self.contacts.get_mut(&id).ok_or(SealError::NoSession)?;
         let fresh = contact.conversation.needs_ephemeral().then(|| Self::fresh(rng));
         let padding = Padding::To(BODY_BYTES);

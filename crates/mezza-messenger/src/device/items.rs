@@ -46,7 +46,7 @@ impl<B: Backend> Device<B> {
         });
         let receipts = answers.flatten().chain(receipts);
         items.extend(receipts.take(RECEIPTS_MAX).map(Item::Receipt));
-        let era = self.profile.era;
+        let era = self.era(id);
         items.extend(owed.voids.iter().take(VOIDS_IN_NOTE).map(|&(from, to)| Item::Void {
             era,
             from,
@@ -66,7 +66,7 @@ impl<B: Backend> Device<B> {
             seq = if entry.seq == 0 { contact.next_seq } else { entry.seq };
             (sent, timer_s) = (entry.sent, entry.timer_s);
         }
-        Some(Note { era: self.profile.era, seq, sent, timer_s, items })
+        Some(Note { era, seq, sent, timer_s, items })
     }
 
     /// Our mailbox for the contact and our card.
@@ -166,7 +166,7 @@ impl<B: Backend> Device<B> {
 
     /// Own notes that the other device has, or that the other person has read.
     fn receipt(&mut self, id: ContactId, receipt: &Receipt, now: Time) {
-        if receipt.era != self.profile.era {
+        if receipt.era != self.era(id) {
             return;
         }
         let (what, index) = match receipt.what {

@@ -175,7 +175,7 @@ impl<B: Backend> Device<B> {
             return;
         }
         self.clients.insert(entry.client, id);
-        if entry.seq > 0 && entry.era == self.profile.era {
+        if entry.seq > 0 && entry.era == self.era(entry.contact) {
             let read = entry.facts.iter().any(|f| f.what == crate::evidence::What::Read);
             if !entry.is_delivered() {
                 self.unreceipted[0].insert((entry.contact, entry.seq), id);

@@ -189,7 +189,7 @@ impl<B: Backend> Device<B> {
 
     /// What sealing a note changes here: its number, and what is no longer owed.
     fn sealed(&mut self, id: ContactId, note: Option<NoteId>, wire: &Note, carrier: Carrier) {
-        let era = self.profile.era;
+        let era = self.era(id);
         if let Some(note) = note
             && let Some(entry) = self.notes.get_mut(&note)
         {

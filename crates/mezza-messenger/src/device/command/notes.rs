@@ -49,7 +49,7 @@ impl<B: Backend> Device<B> {
             incoming: false,
             client,
             body: Body::Text(text),
-            era: self.profile.era,
+            era: self.era(id),
             seq: 0,
             sent: now,
             at: now,

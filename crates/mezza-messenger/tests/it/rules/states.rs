@@ -179,6 +179,21 @@ fn msg_15_a_repeated_command_is_the_same_note() {
 }
 
 #[test]
+fn msg_15_whoever_is_deleted_and_added_again_gets_what_is_written() {
+    let (mut stage, bob, alice) = Stage::friends();
+    stage.command(0, Command::Delete { contact: bob }).expect("deleted");
+    let again = stage.add(0, 1);
+    let note = stage.say(0, again, "it is me again");
+    assert_eq!(stage.state(0, note), State::Delivered);
+    stage.restart(0);
+    stage.online(0);
+    let second = stage.say(0, again, "and once more");
+    assert_eq!(stage.state(0, second), State::Delivered);
+    let texts = stage.texts(1, alice);
+    assert_eq!(texts[texts.len() - 2..], ["it is me again", "and once more"], "{texts:?}");
+}
+
+#[test]
 fn msg_16_nothing_is_carried_before_it_is_stored() {
     let (mut stage, bob, _) = Stage::friends();
     let now = stage.now;
