@@ -82,7 +82,8 @@ impl<B: Backend> Device<B> {
             return true;
         };
         if let Some(contact) = self.contact_by_ik(ik.as_bytes()) {
-            self.message(contact, message, now, rng);
+            // What does not open came from anybody, who would learn by our fetch whom we know.
+            let _ = self.open_message(contact, message, now, rng);
             return true;
         }
         if let Some(guest) = self.guest_by_ik(&ik) {

@@ -174,6 +174,14 @@ pub fn set(desk: &Desk, set: &Set) -> Result<(), Fault> {
     let contact: dto::Contact = client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
     desk.out.value(&contact);
     describe(desk, &contact);
+    let (policy, held) = (&contact.policy, contact.standing == dto::Standing::Held);
+    if held && policy.pin > 1 && policy.carriers.first().is_some_and(|first| first == "mixnet") {
+        desk.out.line(format!(
+            "a first note in cells needs their keys; where none are held it waits, and `mezza set \
+             {} --level-min 1` lets their relay be asked",
+            show::clean(&contact.name)
+        ));
+    }
     Ok(())
 }
 

@@ -65,12 +65,16 @@ impl Stranger {
     /// Into the intro mailbox of `whom`.
     fn post(&mut self, town: &mut Town, whom: usize, items: Vec<Item>) {
         let message = self.seal(town, items, Padding::Blocks);
+        Self::mail(town, whom, &message);
+    }
+
+    fn mail(town: &mut Town, whom: usize, message: &[u8]) {
         let entry = town.card(whom).relays()[0].clone();
         let (bundle, _) = town.relay.store.bundles[&entry.address].clone();
         let bundle = Bundle::decode(&bundle).expect("a bundle");
         let checked = bundle.check(town.card(whom).ik(), town.card(whom).suites(), town.now());
         let fresh = Ephemeral::draw::<Portable>(&mut town.rng);
-        let parcel = [&[1], message.as_slice()].concat();
+        let parcel = [&[1], message].concat();
         let spk = *checked.expect("sound").spk();
         let bytes = envelope::seal::<Portable>(&entry.address, &spk, &parcel, fresh).expect("fits");
         town.hears(99, Ask::Put(Ticket(1), entry.address, bytes));
@@ -264,14 +268,16 @@ fn msg_26_what_is_written_in_the_name_of_a_contact_starts_nothing() {
     body[at..at + 32].copy_from_slice(&key);
     let (before, asked) = (kept(&town, BEN), town.members[BEN].asked.len());
     carried(&mut town, body);
+    Stranger::mail(&mut town, BEN, &body);
     town.pass(10 * ROUND_MS);
     assert_eq!(town.standing(BEN, cleo), Standing::Held);
     assert!(kept(&town, BEN) == before, "a forged invitation changes something");
-    assert_eq!(town.members[BEN].asked.len(), asked, "and tells the relay whom Ben knows");
+    let fetches = town.members[BEN].asked[asked..].iter().any(|ask| matches!(ask, Ask::Get(..)));
+    assert!(!fetches, "and tells the relay whom Ben knows");
     // And our own key invites nobody.
     let own = *town.card(BEN).ik().as_bytes();
     body[at..at + 32].copy_from_slice(&own);
     carried(&mut town, body);
     assert!(kept(&town, BEN) == before);
-    assert_eq!(town.members[BEN].device.refusals().messages, 2);
+    assert_eq!(town.members[BEN].device.refusals().messages, 3);
 }

@@ -64,7 +64,10 @@ fn a_stranger_is_met_by_invitation() {
     let up = |home: &std::path::Path| json(home, &["mixnet", "status"])[0]["up"] == true;
     until("both in the mixnet", || up(&ann) && up(&ben));
     ok(&ann, &["add", ok(&ben, &["card"]).trim()]);
-    ok(&ann, &["set", "Ben", "--carriers", "mixnet"]);
+    let hint = "where none are held it waits";
+    let higher = ok(&ann, &["set", "Ben", "--carriers", "mixnet", "--level-min", "4"]);
+    assert!(higher.contains(hint), "{higher}");
+    assert!(!ok(&ann, &["set", "Ben", "--level-min", "1"]).contains(hint));
     ok(&ann, &["send", "Ben", "guess who"]);
 
     let asks = || json(&ben, &["requests"])[0].clone();
