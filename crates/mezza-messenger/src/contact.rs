@@ -25,6 +25,8 @@ pub(crate) const RECEIPT_EVERY_MS: u64 = 2 * Time::SECOND_MS;
 /// Ranges given up and not yet passed by a receipt; adjacent numbers join, so that this is more
 /// than the reader's window can hold apart.
 const VOIDS_MAX: usize = 512;
+/// Flags in the first byte of what is owed; the level stands behind them.
+const FLAGS: u8 = 6;
 /// Answers to voids that wait at once.
 const ANSWERS_MAX: usize = 8;
 
@@ -69,6 +71,8 @@ pub(crate) struct Owed {
     pub voids: Vec<(u32, u32)>,
     /// Numbers that the contact gave up: if some of them are here, their bits are the answer.
     pub answers: Vec<([u8; 4], u32, u32)>,
+    /// The highest level by which a cause of all this came: it goes by none below (MSG-20).
+    pub level: u8,
 }
 
 impl Owed {
@@ -304,7 +308,9 @@ pub(crate) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
 
 fn write_owed(owed: &Owed, w: &mut Writer) {
     let flags = [owed.hello, owed.receipt, owed.read, owed.timer, owed.card, owed.void];
-    w.u8(flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on)));
+    let flags = flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on));
+    // Levels 1 to 4; below 1 there is none.
+    w.u8(flags | owed.level.saturating_sub(1) << FLAGS);
     w.u8(owed.anew.unwrap_or(0)).u16(owed.voids.len() as u16);
     for (from, to) in &owed.voids {
         w.u32(*from).u32(*to);
@@ -317,9 +323,6 @@ fn write_owed(owed: &Owed, w: &mut Writer) {
 
 fn read_owed(r: &mut Reader<'_>) -> Result<Owed, DecodeError> {
     let bits = r.u8()?;
-    if bits >> 6 != 0 {
-        return Err(DecodeError::Value);
-    }
     let on = |i: u8| bits >> i & 1 == 1;
     let mut owed = Owed {
         hello: on(0),
@@ -331,6 +334,7 @@ fn read_owed(r: &mut Reader<'_>) -> Result<Owed, DecodeError> {
         anew: Some(r.u8()?).filter(|cause| *cause != 0),
         voids: Vec::new(),
         answers: Vec::new(),
+        level: 1 + (bits >> FLAGS),
     };
     for _ in 0..r.u16()? {
         owed.voids.push((r.u32()?, r.u32()?));

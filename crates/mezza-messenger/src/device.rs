@@ -20,9 +20,9 @@ use mezza_lanes::{Kernel, portable};
 use mezza_ratchet::{Changes, Conversation, Identity, Prekeys, Table};
 
 use crate::card::{CardError, RelayEntry};
-use crate::carrier::Carrier;
 use crate::carrier::mixnet::Net;
 use crate::carrier::relay::{Announcement, Asked, Link, Mailbox};
+use crate::carrier::{Carrier, CarrierCaps};
 use crate::contact::Contact;
 use crate::digest;
 use crate::error::DeviceError;
@@ -114,6 +114,8 @@ pub struct Device<B: Backend = Portable> {
     refusals: Refusals,
     /// By which carrier what is being opened came.
     arriving: Carrier,
+    /// The level of the relay whose mail is being opened.
+    relay_level: u8,
     kernel: &'static dyn Kernel,
     step: Step,
     out: VecDeque<Output>,
@@ -174,6 +176,7 @@ impl<B: Backend> Device<B> {
             pump_at: None,
             refusals: Refusals::default(),
             arriving: Carrier::Relay,
+            relay_level: CarrierCaps::RELAY.level,
             kernel: portable(),
             step: Step::default(),
             out: VecDeque::new(),

@@ -24,6 +24,9 @@ const VERSION: u8 = 2;
 const RELAY: u8 = Carrier::Relay as u8;
 const MIXNET: u8 = Carrier::Mixnet as u8;
 const INVITATION: u8 = 0x80;
+/// The level stands in the same byte, in three bits from this one on.
+const LEVEL_AT: u8 = 4;
+const LEVEL_MAX: u8 = 7;
 /// First byte of a parcel that holds a ratchet message (3.5).
 pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
 /// Notes that wait for one contact (MSG-35).
@@ -101,6 +104,9 @@ pub(crate) struct Parcel {
     /// The note inside, if a person wrote one.
     pub note: Option<NoteId>,
     pub way: Way,
+    /// The level by which the cause came of what no person wrote; it leaves by none below. 0: it
+    /// has no such cause.
+    pub level: u8,
     /// `01 | ratchet message`.
     pub bytes: Vec<u8>,
     // Not stored: a restart begins with nothing out.
@@ -115,7 +121,7 @@ impl Parcel {
     /// A parcel that is ready to leave.
     pub fn new(contact: ContactId, note: Option<NoteId>, way: Way, bytes: Vec<u8>) -> Self {
         let (ticket, after, why) = (None, Time::default(), Why::Sending);
-        Self { contact, note, way, bytes, ticket, after, why, times: 0 }
+        Self { contact, note, way, level: 0, bytes, ticket, after, why, times: 0 }
     }
 
     /// The stored form.
@@ -123,14 +129,15 @@ impl Parcel {
         let host = self.way.place().map_or(0, |place| place.relay.host.len());
         let mut w = Writer::with_capacity(160 + host + self.bytes.len());
         w.u8(VERSION).u32(self.contact.0).u64(self.note.map_or(0, |note| note.0));
+        let level = self.level << LEVEL_AT;
         match &self.way {
             Way::Relay(place) => {
-                w.u8(RELAY);
+                w.u8(RELAY | level);
                 place.relay.write(&mut w);
                 w.bytes(&place.seal).u64(place.until.ms()).u8(u8::from(place.intro));
             }
             Way::Mixnet => {
-                w.u8(MIXNET);
+                w.u8(MIXNET | level);
             }
             Way::Invitation(until) => {
                 w.u8(INVITATION).u64(until.ms());
@@ -148,7 +155,9 @@ impl Parcel {
             }
             let contact = ContactId(r.u32()?);
             let note = Some(r.u64()?).filter(|note| *note != 0).map(NoteId);
-            let way = match r.u8()? {
+            let number = r.u8()?;
+            let level = number >> LEVEL_AT & LEVEL_MAX;
+            let way = match number & !(LEVEL_MAX << LEVEL_AT) {
                 RELAY => {
                     let relay = RelayEntry::read(r)?;
                     let (seal, until) = (r.array()?, Time::from_ms(r.u64()?));
@@ -158,7 +167,7 @@ impl Parcel {
                 INVITATION => Way::Invitation(Time::from_ms(r.u64()?)),
                 _ => return Err(DecodeError::Value),
             };
-            Ok(Self::new(contact, note, way, r.var16()?.to_vec()))
+            Ok(Self { level, ..Self::new(contact, note, way, r.var16()?.to_vec()) })
         })
     }
 }

@@ -50,6 +50,7 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         let mailbox = self.slots.get(&slot).ok_or(DeviceError::NoSuchSlot)?;
+        self.relay_level = self.level_at(&mailbox.relay.key);
         let address = mailbox.relay.address;
         let (contact, parcel) = match mailbox.contact {
             Some(contact) => (Some(contact), envelope::open::<B>(&address, &mailbox.seal, bytes)),

@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use super::{Backend, Device, Event, NoteId, Time, key_seen};
 use crate::card::Card;
-use crate::carrier::Carrier;
-use crate::contact::Stage;
+use crate::contact::{Contact, Owed, Stage};
 use crate::evidence::{self, Fact, What, Why};
 use crate::io::{Bucket, Cause, ContactId, Kind, Trouble};
 use crate::note::{Item, Meet, Note, Slot};
+use crate::outbox::Way;
 use crate::receipt::Receipt;
 
 /// Receipt items in one note; what is left goes with the next.
@@ -23,13 +23,16 @@ impl<B: Backend> Device<B> {
         id: ContactId,
         note: Option<NoteId>,
         meet: Option<Meet>,
-        carrier: Carrier,
+        way: &Way,
         now: Time,
     ) -> Option<Note> {
         let contact = self.contacts.get(&id)?;
-        let owed = &contact.owed;
+        // What is owed does not ride on a note that goes below the level of its cause.
+        let nothing = Owed::default();
+        let owed = if self.may_say(id, way) { &contact.owed } else { &nothing };
         let mut items = Vec::new();
-        if (contact.conversation.is_pending() || owed.hello) && self.hello_ready(id, carrier) {
+        let hello = contact.conversation.is_pending() || owed.hello;
+        if hello && self.hello_ready(id, way.carrier()) {
             items.push(self.hello(id));
         }
         if let Some(cause) = owed.anew {
@@ -47,7 +50,7 @@ impl<B: Backend> Device<B> {
         let receipts = answers.flatten().chain(receipts);
         items.extend(receipts.take(RECEIPTS_MAX).map(Item::Receipt));
         let era = self.era(id);
-        items.extend(owed.voids.iter().take(VOIDS_IN_NOTE).map(|&(from, to)| Item::Void {
+        items.extend(contact.owed.voids.iter().take(VOIDS_IN_NOTE).map(|&(from, to)| Item::Void {
             era,
             from,
             to,
@@ -69,6 +72,11 @@ impl<B: Backend> Device<B> {
         Some(Note { era, seq, sent, timer_s, items })
     }
 
+    /// Whether what is owed may go this way (MSG-20).
+    pub(super) fn may_say(&self, id: ContactId, way: &Way) -> bool {
+        self.contacts.get(&id).is_some_and(|contact| contact.owed.level <= self.level_of(way))
+    }
+
     /// Our mailbox for the contact and our card.
     fn hello(&self, id: ContactId) -> Item {
         let ours = self.contacts.get(&id).and_then(|contact| contact.ours);
@@ -81,7 +89,10 @@ impl<B: Backend> Device<B> {
     }
 
     /// What was said is no longer owed.
-    pub(super) fn said(&mut self, id: ContactId, wire: &Note) {
+    pub(super) fn said(&mut self, id: ContactId, wire: &Note, way: &Way) {
+        if !self.may_say(id, way) {
+            return;
+        }
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let owed = &mut contact.owed;
         for item in &wire.items {
@@ -93,7 +104,7 @@ impl<B: Backend> Device<B> {
                 _ => {}
             }
         }
-        (owed.receipt, owed.read, owed.void) = (false, false, false);
+        (owed.receipt, owed.read, owed.void, owed.level) = (false, false, false, 0);
         owed.answers.clear();
     }
 
@@ -120,6 +131,10 @@ impl<B: Backend> Device<B> {
         if seq > 0 {
             let body = body.unwrap_or(crate::view::Body::Newer);
             self.received(id, super::arrive::Received { era, seq, sent, timer_s, body }, now);
+        }
+        let level = self.arriving_level();
+        if let Some(Contact { owed, .. }) = self.contacts.get_mut(&id) {
+            owed.level = if owed.any() { owed.level.max(level) } else { 0 };
         }
         self.store_contact(id);
     }

@@ -108,7 +108,7 @@ impl<B: Backend> Device<B> {
         if contact.stage == Stage::Held && !contact.renew && contact.owed.anew.is_none() {
             return;
         }
-        let pin = contact.policy.pin;
+        let pin = contact.policy.pin.max(contact.owed.level);
         let Ok(way) = self.way(id, pin, now, rng) else { return };
         let ready = self.hello_ready(id, way.carrier());
         let Some(contact) = self.contacts.get_mut(&id) else { return };
@@ -151,7 +151,7 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) {
         let meet = self.meet(id, now, rng);
-        let Some(wire) = self.compose(id, note, meet.clone(), way.carrier(), now) else { return };
+        let Some(wire) = self.compose(id, note, meet.clone(), &way, now) else { return };
         let body = wire.encode();
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let fresh = contact.conversation.needs_ephemeral().then(|| Self::fresh(rng));
@@ -162,11 +162,15 @@ impl<B: Backend> Device<B> {
             Err(error) => return self.seal_failed(id, error),
         };
         let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
-        self.sealed(id, note, &wire, way.carrier());
+        let level = match (note, self.contacts.get(&id)) {
+            (None, Some(contact)) => contact.owed.level,
+            _ => 0,
+        };
+        self.sealed(id, note, &wire, &way);
         self.store_ratchet(id, changes);
         let parcel = self.next_parcel;
         self.next_parcel += 1;
-        let value = Parcel::new(id, note, way, bytes);
+        let value = Parcel { level, ..Parcel::new(id, note, way, bytes) };
         self.put(Kind::Parcel, key64(parcel), Bucket::Rolling, value.write());
         self.parcels.insert(parcel, value);
         if let Some(meet) = &meet {
@@ -188,13 +192,13 @@ impl<B: Backend> Device<B> {
     }
 
     /// What sealing a note changes here: its number, and what is no longer owed.
-    fn sealed(&mut self, id: ContactId, note: Option<NoteId>, wire: &Note, carrier: Carrier) {
+    fn sealed(&mut self, id: ContactId, note: Option<NoteId>, wire: &Note, way: &Way) {
         let era = self.era(id);
         if let Some(note) = note
             && let Some(entry) = self.notes.get_mut(&note)
         {
             (entry.era, entry.seq, entry.again) = (era, wire.seq, false);
-            entry.carrier = Some(carrier);
+            entry.carrier = Some(way.carrier());
             entry.why = Why::Sending;
             self.waiting.remove(&(id, note));
             self.unreceipted[0].insert((id, wire.seq), note);
@@ -202,7 +206,7 @@ impl<B: Backend> Device<B> {
         }
         if let Some(contact) = self.contacts.get_mut(&id) {
             contact.next_seq = contact.next_seq.max(wire.seq.saturating_add(1));
-            self.said(id, wire);
+            self.said(id, wire, way);
         }
     }
 
@@ -258,6 +262,7 @@ impl<B: Backend> Device<B> {
     pub(super) fn pin(&self, parcel: &Parcel) -> u8 {
         let note = parcel.note.and_then(|note| self.notes.get(&note));
         let contact = self.contacts.get(&parcel.contact);
-        note.map(|entry| entry.pin).or(contact.map(|c| c.policy.pin)).unwrap_or(1)
+        let pin = note.map(|entry| entry.pin).or(contact.map(|c| c.policy.pin));
+        pin.unwrap_or(1).max(parcel.level)
     }
 }

@@ -38,6 +38,28 @@ impl<B: Backend> Device<B> {
         Err(first.unwrap_or(Why::NoCarrier))
     }
 
+    /// The level of a relay now.
+    pub(super) fn level_at(&self, relay: &[u8; 32]) -> u8 {
+        let caps = self.links.get(relay).and_then(|link| link.up);
+        caps.unwrap_or(CarrierCaps::RELAY).level
+    }
+
+    /// The level of a way now.
+    pub(super) fn level_of(&self, way: &Way) -> u8 {
+        match way {
+            Way::Relay(place) => self.level_at(&place.relay.key),
+            Way::Mixnet | Way::Invitation(_) => self.net.as_ref().map_or(1, |net| net.level),
+        }
+    }
+
+    /// The level by which what is being opened came.
+    pub(super) fn arriving_level(&self) -> u8 {
+        match self.arriving {
+            Carrier::Mixnet => self.level_of(&Way::Mixnet),
+            _ => self.relay_level,
+        }
+    }
+
     /// The way into the contact's mailbox.
     fn relay_way(
         &mut self,
@@ -51,8 +73,8 @@ impl<B: Backend> Device<B> {
             Some(slot) => slot.relay.clone(),
             None => contact.card.relays().first().ok_or(Why::Keys)?.clone(),
         };
-        let caps = self.links.get(&relay.key).and_then(|link| link.up);
-        if caps.unwrap_or(CarrierCaps::RELAY).level < pin {
+        let is_up = self.links.get(&relay.key).is_some_and(|link| link.up.is_some());
+        if self.level_at(&relay.key) < pin {
             return Err(Why::BelowPin);
         }
         if contact.trouble == Some(Trouble::BoxGone) {
@@ -66,7 +88,7 @@ impl<B: Backend> Device<B> {
             contact.ours = Some(slot);
             self.store_contact(id);
         }
-        if caps.is_none() {
+        if !is_up {
             return Err(Why::NoCarrier);
         }
         self.session_ready(id, Carrier::Relay, pin, now)?;
@@ -143,13 +165,13 @@ impl<B: Backend> Device<B> {
     pub(super) fn fetch(&mut self, asked: Asked, id: ContactId, pin: u8, now: Time) {
         let Some(contact) = self.contacts.get(&id) else { return };
         let Some(relay) = contact.card.relays().first().cloned() else { return };
-        let caps = self.links.get(&relay.key).and_then(|link| link.up);
-        if caps.unwrap_or(CarrierCaps::RELAY).level < pin {
+        if self.level_at(&relay.key) < pin {
             return;
         }
+        let is_up = self.links.get(&relay.key).is_some_and(|link| link.up.is_some());
         let (out, after) = (contact.fetch.is_some(), contact.fetch_after);
         self.dial(&relay, now);
-        if out || caps.is_none() {
+        if out || !is_up {
             return;
         }
         if now < after {

@@ -34,6 +34,35 @@ fn msg_20_nothing_leaves_below_the_pin() {
 }
 
 #[test]
+fn msg_20_what_no_person_wrote_waits_for_the_level_of_its_cause() {
+    let (mut stage, bob, alice) = Stage::friends();
+    let higher = CarrierCaps { level: 3, ..CarrierCaps::RELAY };
+    stage.input(0, Input::Up { relay: RELAY, caps: higher }).expect("up");
+    // More receipts than may go at once: the last ones wait.
+    let notes: Vec<_> = (0..14).map(|n| stage.say(1, alice, &format!("note {n}"))).collect();
+    let last = notes[13];
+    assert!(matches!(stage.state(1, last), State::Handed(_)), "{:?}", stage.state(1, last));
+    stage.input(0, Input::Up { relay: RELAY, caps: CarrierCaps::RELAY }).expect("up");
+    stage.pass(60_000);
+    // Nor does it ride on what a person writes below that level.
+    let own = stage.say(0, bob, "mine, at level 1");
+    assert_eq!(stage.state(0, own), State::Delivered);
+    stage.restart(0);
+    stage.online(0);
+    stage.pass(60_000);
+    assert!(matches!(stage.state(1, last), State::Handed(_)), "{:?}", stage.state(1, last));
+    stage.input(0, Input::Up { relay: RELAY, caps: higher }).expect("up");
+    stage.settle();
+    stage.pass(60_000);
+    assert_eq!(stage.state(1, last), State::Delivered);
+    // What comes at level 1 is answered at level 1.
+    stage.input(0, Input::Up { relay: RELAY, caps: CarrierCaps::RELAY }).expect("up");
+    let low = stage.say(1, alice, "at level 1");
+    stage.pass(60_000);
+    assert_eq!(stage.state(1, low), State::Delivered);
+}
+
+#[test]
 fn msg_21_without_fallback_only_the_first_carrier() {
     let (mut stage, bob, _) = Stage::friends();
     let carriers = vec![Carrier::Mesh, Carrier::Relay];
