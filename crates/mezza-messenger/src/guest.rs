@@ -5,12 +5,11 @@ use alloc::vec::Vec;
 use mezza_core::{Backend, DecodeError, Reader, Secret, Time, Wiping, Writer};
 use mezza_ratchet::{Conversation, IdentityKey};
 
+use crate::carrier::mixnet::again;
 use crate::io::ContactId;
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
-/// When they are called again who were asked and did not come, hours.
-const AGAIN_HOURS: [u64; 3] = [1, 4, 12];
 /// An invitation that nobody looks at is forgotten after this time: the prekey that it used ends
 /// then at the latest.
 const LIFE_MS: u64 = 30 * Time::DAY_MS;
@@ -44,8 +43,7 @@ impl<B: Backend> Guest<B> {
     /// When something is due: they are called again, or forgotten.
     pub fn deadline(&self) -> Time {
         let end = self.at.plus_ms(LIFE_MS);
-        let hours = AGAIN_HOURS[usize::from(self.times).min(AGAIN_HOURS.len() - 1)];
-        self.asked.map_or(end, |asked| end.min(asked.plus_ms(hours * Time::HOUR_MS)))
+        self.asked.map_or(end, |asked| end.min(again(asked, self.times)))
     }
 
     /// Whether the invitation is too old to be of any use.

@@ -26,6 +26,16 @@ pub(crate) const PIECES_MAX: usize = 40;
 /// What the carrier's own stream puts in front of a parcel.
 pub(crate) const LENGTH_BYTES: usize = 2;
 
+/// Hours until somebody is tried again who did not come: a call and an invitation reach only those
+/// who take part in their round.
+const AGAIN_HOURS: [u64; 3] = [1, 4, 12];
+
+/// When to try somebody again who was tried at `last`, so many times before.
+pub(crate) fn again(last: Time, times: u8) -> Time {
+    let hours = AGAIN_HOURS[usize::from(times).min(AGAIN_HOURS.len() - 1)];
+    last.plus_ms(hours * Time::HOUR_MS)
+}
+
 /// Which network: the link that a person opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkLink {

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use super::way::BEYOND_BUNDLE_MS;
 use super::{Asked, Backend, Bucket, CryptoRng, Device, Event, Kind, Time, key32, key64};
 use crate::carrier::Carrier;
+use crate::carrier::mixnet::again;
 use crate::contact::{Intro, Stage};
 use crate::evidence::Why;
 use crate::io::{ContactId, Trouble};
@@ -28,8 +29,6 @@ use mezza_ratchet::{
 
 /// Under which name the exporter of a session gives the root of the pair's chains.
 const ROOT: &str = "mezza mix root";
-/// When an invitation goes again, hours: it reaches only who took part in its round.
-const AGAIN_HOURS: [u64; 3] = [1, 4, 12];
 
 /// A bundle that is held for an invitation, with the one-time key that came with it.
 pub(super) struct HeldBundle {
@@ -249,10 +248,9 @@ impl<B: Backend> Device<B> {
     /// An invitation was in a round. Nobody says whether it was read, so that it goes again.
     pub(super) fn invited_once(&mut self, id: u64, now: Time) {
         let Some(parcel) = self.parcels.get_mut(&id) else { return };
-        let hours = AGAIN_HOURS[usize::from(parcel.times).min(AGAIN_HOURS.len() - 1)];
         parcel.ticket = None;
+        parcel.after = again(now, parcel.times);
         parcel.times = parcel.times.saturating_add(1);
-        parcel.after = now.plus_ms(hours * Time::HOUR_MS);
         let contact = parcel.contact;
         self.asked(contact);
     }

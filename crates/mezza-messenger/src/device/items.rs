@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use super::{Backend, Device, Event, NoteId, Time, key_seen};
 use crate::card::Card;
+use crate::carrier::Carrier;
 use crate::contact::{Contact, Owed, Stage};
 use crate::evidence::{self, Fact, What, Why};
 use crate::io::{Bucket, Cause, ContactId, Kind, Trouble};
 use crate::note::{Item, Meet, Note, Slot};
-use crate::outbox::Way;
 use crate::receipt::Receipt;
 
 /// Receipt items in one note; what is left goes with the next.
@@ -23,16 +23,16 @@ impl<B: Backend> Device<B> {
         id: ContactId,
         note: Option<NoteId>,
         meet: Option<Meet>,
-        way: &Way,
+        (carrier, pin): (Carrier, u8),
         now: Time,
     ) -> Option<Note> {
         let contact = self.contacts.get(&id)?;
-        // What is owed does not ride on a note that goes below the level of its cause.
+        // What is owed does not ride on a note that may go below the level of its cause (MSG-20).
         let nothing = Owed::default();
-        let owed = if self.may_say(id, way) { &contact.owed } else { &nothing };
+        let owed = if contact.owed.level <= pin { &contact.owed } else { &nothing };
         let mut items = Vec::new();
         let hello = contact.conversation.is_pending() || owed.hello;
-        if hello && self.hello_ready(id, way.carrier()) {
+        if hello && self.hello_ready(id, carrier) {
             items.push(self.hello(id));
         }
         if let Some(cause) = owed.anew {
@@ -72,11 +72,6 @@ impl<B: Backend> Device<B> {
         Some(Note { era, seq, sent, timer_s, items })
     }
 
-    /// Whether what is owed may go this way (MSG-20).
-    pub(super) fn may_say(&self, id: ContactId, way: &Way) -> bool {
-        self.contacts.get(&id).is_some_and(|contact| contact.owed.level <= self.level_of(way))
-    }
-
     /// Our mailbox for the contact and our card.
     fn hello(&self, id: ContactId) -> Item {
         let ours = self.contacts.get(&id).and_then(|contact| contact.ours);
@@ -89,12 +84,12 @@ impl<B: Backend> Device<B> {
     }
 
     /// What was said is no longer owed.
-    pub(super) fn said(&mut self, id: ContactId, wire: &Note, way: &Way) {
-        if !self.may_say(id, way) {
-            return;
-        }
+    pub(super) fn said(&mut self, id: ContactId, wire: &Note, pin: u8) {
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let owed = &mut contact.owed;
+        if owed.level > pin {
+            return;
+        }
         for item in &wire.items {
             match item {
                 Item::Hello { .. } => owed.hello = false,

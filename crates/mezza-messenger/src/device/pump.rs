@@ -151,22 +151,23 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) {
         let meet = self.meet(id, now, rng);
-        let Some(wire) = self.compose(id, note, meet.clone(), &way, now) else { return };
+        let Some(contact) = self.contacts.get(&id) else { return };
+        let level = if note.is_none() { contact.owed.level } else { 0 };
+        let written = note.and_then(|note| self.notes.get(&note));
+        let pin = written.map_or(contact.policy.pin.max(level), |entry| entry.pin);
+        let carrier = way.carrier();
+        let Some(wire) = self.compose(id, note, meet.clone(), (carrier, pin), now) else { return };
         let body = wire.encode();
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let fresh = contact.conversation.needs_ephemeral().then(|| Self::fresh(rng));
-        let padding = padding(&contact.conversation, body.len(), way.carrier());
+        let padding = padding(&contact.conversation, body.len(), carrier);
         let sealed = contact.conversation.seal(&body, &[], padding, fresh, now);
         let (message, changes) = match sealed {
             Ok(sealed) => sealed,
             Err(error) => return self.seal_failed(id, error),
         };
         let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
-        let level = match (note, self.contacts.get(&id)) {
-            (None, Some(contact)) => contact.owed.level,
-            _ => 0,
-        };
-        self.sealed(id, note, &wire, &way);
+        self.sealed(id, note, &wire, (carrier, pin));
         self.store_ratchet(id, changes);
         let parcel = self.next_parcel;
         self.next_parcel += 1;
@@ -192,13 +193,13 @@ impl<B: Backend> Device<B> {
     }
 
     /// What sealing a note changes here: its number, and what is no longer owed.
-    fn sealed(&mut self, id: ContactId, note: Option<NoteId>, wire: &Note, way: &Way) {
+    fn sealed(&mut self, id: ContactId, note: Option<NoteId>, wire: &Note, by: (Carrier, u8)) {
         let era = self.era(id);
         if let Some(note) = note
             && let Some(entry) = self.notes.get_mut(&note)
         {
             (entry.era, entry.seq, entry.again) = (era, wire.seq, false);
-            entry.carrier = Some(way.carrier());
+            entry.carrier = Some(by.0);
             entry.why = Why::Sending;
             self.waiting.remove(&(id, note));
             self.unreceipted[0].insert((id, wire.seq), note);
@@ -206,7 +207,7 @@ impl<B: Backend> Device<B> {
         }
         if let Some(contact) = self.contacts.get_mut(&id) {
             contact.next_seq = contact.next_seq.max(wire.seq.saturating_add(1));
-            self.said(id, wire, way);
+            self.said(id, wire, by.1);
         }
     }
 

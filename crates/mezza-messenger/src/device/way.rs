@@ -44,18 +44,10 @@ impl<B: Backend> Device<B> {
         caps.unwrap_or(CarrierCaps::RELAY).level
     }
 
-    /// The level of a way now.
-    pub(super) fn level_of(&self, way: &Way) -> u8 {
-        match way {
-            Way::Relay(place) => self.level_at(&place.relay.key),
-            Way::Mixnet | Way::Invitation(_) => self.net.as_ref().map_or(1, |net| net.level),
-        }
-    }
-
     /// The level by which what is being opened came.
     pub(super) fn arriving_level(&self) -> u8 {
         match self.arriving {
-            Carrier::Mixnet => self.level_of(&Way::Mixnet),
+            Carrier::Mixnet => self.net.as_ref().map_or(1, |net| net.level),
             _ => self.relay_level,
         }
     }

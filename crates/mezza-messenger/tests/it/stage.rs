@@ -55,6 +55,21 @@ pub fn load(disk: &Disk, now: Time, rng: &mut ChaCha20Rng) -> Device<Portable> {
     Device::load(rows, now, rng).expect("what was stored loads")
 }
 
+/// One input; a refused one must leave everything as it was (MSG-36).
+pub fn hand(
+    device: &mut Device<Portable>,
+    input: Input,
+    now: Time,
+    rng: &mut ChaCha20Rng,
+) -> Result<(), DeviceError> {
+    let before = device.encode();
+    let result = device.handle(input, now, rng);
+    if result.is_err() {
+        assert!(before == device.encode(), "a refused input changed the device");
+    }
+    result
+}
+
 /// One device with its disk.
 pub struct Party {
     pub device: Device<Portable>,
@@ -145,14 +160,9 @@ impl Stage {
         Ok(())
     }
 
-    /// One input; a refused one must leave everything as it was (MSG-36).
+    /// One input, and what follows from it here.
     pub fn input(&mut self, who: usize, input: Input) -> Result<(), DeviceError> {
-        let (now, party) = (self.now, &mut self.parties[who]);
-        let before = party.device.encode();
-        let result = party.device.handle(input, now, &mut self.rng);
-        if result.is_err() {
-            assert!(before == party.device.encode(), "a refused input changed the device");
-        }
+        let result = hand(&mut self.parties[who].device, input, self.now, &mut self.rng);
         self.drain(who);
         result
     }

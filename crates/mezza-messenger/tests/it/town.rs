@@ -24,7 +24,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use crate::city::City;
 use crate::model::{Ask, Model, Store};
-use crate::stage::{Disk, RELAY, START, load, records, relay, write};
+use crate::stage::{Disk, RELAY, START, hand, load, records, relay, write};
 use crate::world::hosts::{Link, sealed};
 
 /// From one round to the next.
@@ -183,14 +183,10 @@ impl Town {
         result
     }
 
-    /// One input; a refused one must leave everything as it was (MSG-36).
+    /// One input, and what follows from it here.
     pub fn input(&mut self, who: usize, input: Input) -> Result<(), DeviceError> {
-        let (now, member) = (self.now(), &mut self.members[who]);
-        let before = member.device.encode();
-        let result = member.device.handle(input, now, &mut self.rng);
-        if result.is_err() {
-            assert!(before == member.device.encode(), "a refused input changed the device");
-        }
+        let now = self.now();
+        let result = hand(&mut self.members[who].device, input, now, &mut self.rng);
         self.drain(who);
         result
     }

@@ -1,5 +1,7 @@
 //! Two people in one mixnet of real processes: they meet over a relay, and go on in cells.
 
+use std::path::Path;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -8,25 +10,33 @@ use crate::program::{json, mezza, ok, until};
 use crate::two_homes::World;
 
 /// The carrier and state of each note of a thread.
-fn notes(home: &std::path::Path, name: &str) -> Vec<(String, String, String)> {
+fn notes(home: &Path, name: &str) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let one = |note: &Value| (text(&note["text"]), text(&note["carrier"]), text(&note["state"]));
     json(home, &["log", name]).iter().map(one).collect()
+}
+
+fn is_up(home: &Path) -> bool {
+    json(home, &["mixnet", "status"])[0]["up"] == true
+}
+
+/// Takes both into the network, and waits for it.
+fn join(town: &Town, homes: [&Path; 2]) {
+    let link = town.files.uri().unwrap().to_string();
+    for home in homes {
+        ok(home, &["mixnet", "join", &link]);
+    }
+    until("both in the mixnet", || homes.into_iter().all(is_up));
 }
 
 #[test]
 fn two_people_talk_over_the_mixnet() {
     let world = World::start();
     let town = Town::start(world.folder());
-    let link = town.files.uri().unwrap().to_string();
     let (ann, ben) = (world.init("Ann"), world.init("Ben"));
     let _ann_node = world.node(&ann);
     let mut ben_node = world.node(&ben);
-    for home in [&ann, &ben] {
-        ok(home, &["mixnet", "join", &link]);
-    }
-    let up = |home: &std::path::Path| json(home, &["mixnet", "status"])[0]["up"] == true;
-    until("both in the mixnet", || up(&ann) && up(&ben));
+    join(&town, [&ann, &ben]);
     ok(&ann, &["add", ok(&ben, &["card"]).trim()]);
     ok(&ben, &["add", ok(&ann, &["card"]).trim()]);
     ok(&ann, &["send", "Ben", "over the relay", "--wait", "delivered"]);
@@ -54,15 +64,10 @@ fn two_people_talk_over_the_mixnet() {
 fn a_stranger_is_met_by_invitation() {
     let world = World::start();
     let town = Town::start(world.folder());
-    let link = town.files.uri().unwrap().to_string();
     let (ann, ben) = (world.init("Ann"), world.init("Ben"));
     let _ann_node = world.node(&ann);
     let mut ben_node = world.node(&ben);
-    for home in [&ann, &ben] {
-        ok(home, &["mixnet", "join", &link]);
-    }
-    let up = |home: &std::path::Path| json(home, &["mixnet", "status"])[0]["up"] == true;
-    until("both in the mixnet", || up(&ann) && up(&ben));
+    join(&town, [&ann, &ben]);
     ok(&ann, &["add", ok(&ben, &["card"]).trim()]);
     let hint = "where none are held it waits";
     let higher = ok(&ann, &["set", "Ben", "--carriers", "mixnet", "--level-min", "4"]);
@@ -84,7 +89,7 @@ fn a_stranger_is_met_by_invitation() {
     // The invitation survives a crash of whoever got it.
     ben_node.stop(Signal::SIGKILL);
     let _ben_node = world.node(&ben);
-    until("Ben is back", || up(&ben));
+    until("Ben is back", || is_up(&ben));
     ok(&ben, &["requests", "see", number]);
     until("their name", || asks()["requests"][0]["contact"]["claimed_name"] == "Ann");
     assert_eq!(asks()["requests"][0]["notes"][0]["text"], "guess who");
