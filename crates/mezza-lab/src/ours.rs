@@ -12,6 +12,7 @@ mod aws_lc;
 pub mod bare;
 pub mod device;
 mod lanes;
+mod messages;
 pub mod mixes;
 mod primitive;
 mod rustcrypto;

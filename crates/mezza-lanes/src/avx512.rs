@@ -7,8 +7,8 @@
 #![expect(clippy::inline_always, reason = "an intrinsic behind a call loses all its speed")]
 
 use core::arch::x86_64::{
-    __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512, _mm512_i64gather_epi64,
-    _mm512_loadu_si512, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_mask_blend_epi64,
+    __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512,
+    _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_mask_blend_epi64, _mm512_mullo_epi64,
     _mm512_permutexvar_epi64, _mm512_rol_epi32, _mm512_set1_epi32, _mm512_set1_epi64,
     _mm512_shuffle_i32x4, _mm512_slli_epi64, _mm512_srli_epi64, _mm512_storeu_si512,
     _mm512_sub_epi64, _mm512_testn_epi64_mask, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
@@ -17,7 +17,7 @@ use core::arch::x86_64::{
 
 use crate::Kernel;
 use crate::eight::Eight;
-use crate::lanes::{LANES, Lanes, WORDS, Words};
+use crate::lanes::{BLOCK, LANES, Lanes, WORDS, Words};
 
 cpufeatures::new!(cpu, "avx512f", "avx512ifma", "avx512vl", "avx512dq", "avx512bw");
 
@@ -100,6 +100,12 @@ impl Lanes for Ifma {
     }
 
     #[inline(always)]
+    fn mul(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: self proves avx512dq.
+        unsafe { _mm512_mullo_epi64(a, b) }
+    }
+
+    #[inline(always)]
     fn lo(self, acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: self proves avx512ifma.
         unsafe { _mm512_madd52lo_epu64(acc, a, b) }
@@ -130,17 +136,13 @@ impl Lanes for Ifma {
     }
 
     #[inline(always)]
-    fn gather(self, bytes: &[u8], at: &[usize; LANES]) -> __m512i {
-        let (mut offsets, mut fits) = ([0; LANES], bytes.len() >= 8);
-        for (offset, at) in offsets.iter_mut().zip(at) {
-            fits &= *at <= bytes.len().wrapping_sub(8);
-            *offset = *at as u64;
+    fn columns(self, bytes: &[u8], at: &[usize; LANES]) -> [__m512i; LANES] {
+        let mut rows = [self.splat(0); LANES];
+        for (row, at) in rows.iter_mut().zip(at) {
+            *row = self.load_words(&bytes[*at..][..BLOCK].as_chunks().0[0]);
         }
-        assert!(fits, "a lane beyond the end");
-        let offsets = self.load(&offsets);
-        // SAFETY: self proves avx512f; each offset was checked to have 8 readable bytes behind it,
-        // and no alignment is asked for.
-        unsafe { _mm512_i64gather_epi64::<1>(offsets, bytes.as_ptr().cast()) }
+        // SAFETY: self proves avx512f.
+        unsafe { turned(&rows) }
     }
 
     #[inline(always)]
@@ -160,14 +162,14 @@ impl Words for Ifma {
     }
 
     #[inline(always)]
-    fn load_words(self, x: &[u32; WORDS]) -> __m512i {
-        // SAFETY: self proves avx512f; `x` is 64 readable bytes, and no alignment is asked for.
-        unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
+    fn load_words(self, bytes: &[u8; BLOCK]) -> __m512i {
+        // SAFETY: self proves avx512f; `bytes` are 64 readable ones, of any alignment.
+        unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
     }
 
     #[inline(always)]
-    fn store_words(self, w: __m512i) -> [u32; WORDS] {
-        let mut out = [0; WORDS];
+    fn store_words(self, w: __m512i) -> [u8; BLOCK] {
+        let mut out = [0; BLOCK];
         // SAFETY: self proves avx512f; `out` is 64 writable bytes, and no alignment is asked for.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), w) };
         out
@@ -216,13 +218,41 @@ fn transposed(rows: &[__m512i; WORDS]) -> [__m512i; WORDS] {
             let odd = column & 1 == 1;
             *quad = if odd { _mm512_unpackhi_epi64(ab, cd) } else { _mm512_unpacklo_epi64(ab, cd) };
         }
-        let [a, b, c, d] = quads;
-        let low = [_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d)];
-        let high = [_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d)];
-        out[column] = _mm512_shuffle_i32x4::<0x88>(low[0], low[1]);
-        out[4 + column] = _mm512_shuffle_i32x4::<0xdd>(low[0], low[1]);
-        out[8 + column] = _mm512_shuffle_i32x4::<0x88>(high[0], high[1]);
-        out[12 + column] = _mm512_shuffle_i32x4::<0xdd>(high[0], high[1]);
+        for (quarter, row) in quarters(quads).into_iter().enumerate() {
+            out[4 * quarter + column] = row;
+        }
     }
     out
+}
+
+/// Word w of row j becomes lane j of row w: pairs of rows first, then quarters of vectors.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn turned(rows: &[__m512i; LANES]) -> [__m512i; LANES] {
+    let mut out = *rows;
+    for column in 0..2 {
+        let mut pairs = [rows[0]; 4];
+        for (pair, [a, b]) in pairs.iter_mut().zip(rows.as_chunks().0) {
+            let odd = column == 1;
+            *pair = if odd { _mm512_unpackhi_epi64(*a, *b) } else { _mm512_unpacklo_epi64(*a, *b) };
+        }
+        for (quarter, row) in quarters(pairs).into_iter().enumerate() {
+            out[2 * quarter + column] = row;
+        }
+    }
+    out
+}
+
+/// Quarter j of vector i becomes quarter i of vector j.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let low = [_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d)];
+    let high = [_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d)];
+    [
+        _mm512_shuffle_i32x4::<0x88>(low[0], low[1]),
+        _mm512_shuffle_i32x4::<0xdd>(low[0], low[1]),
+        _mm512_shuffle_i32x4::<0x88>(high[0], high[1]),
+        _mm512_shuffle_i32x4::<0xdd>(high[0], high[1]),
+    ]
 }

@@ -29,6 +29,8 @@ pub trait Lanes: Copy {
     fn shl<const N: u32>(self, a: Self::V) -> Self::V;
     /// a / 2^N, rounded down.
     fn shr<const N: u32>(self, a: Self::V) -> Self::V;
+    /// a b; below 2^64. Slower than the next two on some CPUs, and for larger operands.
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     /// acc + bits 0..52 of a b; operands below 2^52.
     fn lo(self, acc: Self::V, a: Self::V, b: Self::V) -> Self::V;
     /// acc + bits 52..104 of a b; operands below 2^52.
@@ -39,11 +41,12 @@ pub trait Lanes: Copy {
     fn permute(self, index: Self::V, a: Self::V) -> Self::V;
     /// Bit j is set where lane j is zero.
     fn is_zero(self, a: Self::V) -> u8;
-    /// Lane j from the 8 bytes at `at[j]`, little-endian.
+    /// The 64 bytes at `at[j]`, little-endian: word w of them in lane j of vector w. Loads and a
+    /// transposition cost less than to gather each vector, and far less where gathering is slow.
     ///
     /// # Panics
     /// If a lane would reach beyond `bytes`.
-    fn gather(self, bytes: &[u8], at: &[usize; LANES]) -> Self::V;
+    fn columns(self, bytes: &[u8], at: &[usize; LANES]) -> [Self::V; LANES];
     /// Calls `f` from a function of its own, compiled for this backend. What is called from there is
     /// inlined into it, and it is inlined nowhere.
     fn outline<R>(self, f: impl FnOnce() -> R) -> R;
@@ -51,6 +54,8 @@ pub trait Lanes: Copy {
 
 /// Words in a vector.
 pub const WORDS: usize = 16;
+/// Bytes of a vector.
+pub const BLOCK: usize = 64;
 
 /// Sixteen independent 32-bit words, for ChaCha20; sums wrap.
 pub trait Words: Copy {
@@ -59,10 +64,10 @@ pub trait Words: Copy {
 
     /// `x` in every place.
     fn words(self, x: u32) -> Self::W;
-    /// Place j from `x[j]`.
-    fn load_words(self, x: &[u32; WORDS]) -> Self::W;
-    /// Word j into place j.
-    fn store_words(self, w: Self::W) -> [u32; WORDS];
+    /// Word j of 64 bytes, little-endian, in place j.
+    fn load_words(self, bytes: &[u8; BLOCK]) -> Self::W;
+    /// Place j into word j.
+    fn store_words(self, w: Self::W) -> [u8; BLOCK];
     /// a + b modulo 2^32.
     fn add_words(self, a: Self::W, b: Self::W) -> Self::W;
     /// a xor b.

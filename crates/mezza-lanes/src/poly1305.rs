@@ -7,6 +7,8 @@ pub const MASK_44: u64 = (1 << 44) - 1;
 pub const MASK_42: u64 = (1 << 42) - 1;
 /// Every block of the AEAD is a whole one: bit 128 is set, bit 40 of the top limb.
 pub const WHOLE: u64 = 1 << 40;
+/// The bits of r that may be set, by words of 64.
+pub const CLAMP: [u64; 2] = [0x0fff_fffc_0fff_ffff, 0x0fff_fffc_0fff_fffc];
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 16;
 
@@ -28,7 +30,8 @@ impl Drop for OneTimeKey {
 impl OneTimeKey {
     /// From the first two quarters of key block 0, little-endian.
     pub fn new(r: u128, s: u128) -> Self {
-        Self { r: limbs(r & 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff), s }
+        let clamp = u128::from(CLAMP[0]) | u128::from(CLAMP[1]) << 64;
+        Self { r: limbs(r & clamp), s }
     }
 
     /// The tag for the value `h` of the polynomial, limbs below 2^45: reduces, adds.

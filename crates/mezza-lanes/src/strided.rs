@@ -17,6 +17,7 @@ pub struct Strided<'a> {
     stride: usize,
     offset: usize,
     len: usize,
+    count: usize,
 }
 
 impl<'a> Strided<'a> {
@@ -29,12 +30,13 @@ impl<'a> Strided<'a> {
         let end = offset.checked_add(len).and_then(|end| end.checked_add(TAG_BYTES));
         assert!(end.is_some_and(|end| end <= stride), "body and tag lie within the stride");
         assert!(bytes.len().is_multiple_of(stride), "whole strides");
-        Self { bytes, stride, offset, len }
+        let count = bytes.len() / stride;
+        Self { bytes, stride, offset, len, count }
     }
 
     /// How many messages there are.
     pub fn count(&self) -> usize {
-        self.bytes.len() / self.stride
+        self.count
     }
 
     /// Bytes of one body.
@@ -69,12 +71,12 @@ impl Strided<'_> {
 
     /// Where the body of message `i` begins; beyond the last one, where that of the last begins.
     pub(crate) fn start(&self, i: usize) -> usize {
-        i.min(self.count() - 1) * self.stride + self.offset
+        i.min(self.count - 1) * self.stride + self.offset
     }
 }
 
 impl fmt::Debug for Strided<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Strided<{} x {}>", self.count(), self.len)
+        write!(f, "Strided<{} x {}>", self.count, self.len)
     }
 }

@@ -15,7 +15,7 @@ use crate::place;
 use crate::row::{Figure, Row};
 
 /// Who is measured beside us.
-pub const PEERS: &[&str] = &["crypto_mb"];
+pub const PEERS: &[&str] = &["crypto_mb", "providers"];
 
 /// All of them.
 pub const ALL: &[Measurement] = &[
@@ -23,9 +23,9 @@ pub const ALL: &[Measurement] = &[
         rows: &[
             ("L1", "X25519 beside dalek and crypto_mb"),
             ("L2", "fixed points beside dalek's table"),
-            ("L3", "short messages beside aws-lc, RustCrypto"),
+            ("L3", "short messages beside ring, aws-lc, RustCrypto"),
         ],
-        needs: "avx512ifma; peer: `--fetch` (pip)",
+        needs: "avx512ifma; peers: `--fetch` (pip, cargo)",
         seconds: [1, 40, 90],
         run: rates,
     },
@@ -57,18 +57,25 @@ const OURS: [(&str, &str); 14] = [
     ("ifma", "seal"),
     ("aws-lc", "each"),
 ];
-const CRYPTO_MB: [(&str, &str); 2] = [("crypto_mb", "shared"), ("crypto_mb", "fixed")];
+/// Contestant, operation, its name there.
+type Theirs = &'static [(&'static str, &'static str, &'static str)];
+/// Programs of others, and who is in them.
+const THEIRS: [(&str, Theirs); 2] = [
+    ("crypto_mb", &[("crypto_mb", "shared", "shared"), ("crypto_mb", "fixed", "fixed")]),
+    ("providers", &[("ring", "seal", "ring:messages")]),
+];
 
 /// A goal: its row, operation, who is held against whom, at least how many times faster.
 type Goal = (&'static str, &'static str, &'static str, &'static str, f64);
 
 /// The kernel on vectors.
-const VECTORS: [Goal; 5] = [
+const VECTORS: [Goal; 6] = [
     ("L1", "shared", "ifma", "dalek", 8.0),
     ("L1", "shared", "ifma", "crypto_mb", 1.1),
     ("L2", "fixed", "ifma", "dalek", 10.0),
     ("L2", "fixed", "ifma", "crypto_mb", f64::NAN),
-    ("L3", "seal", "ifma", "library", 2.5),
+    ("L3", "seal", "ifma", "ring", 2.5),
+    ("L3", "seal", "ifma", "library", f64::NAN),
 ];
 /// The portable kernel: as fast as what it is made of, but for what disturbs a measurement; sealing
 /// in 0.40 of the time that it takes `RustCrypto`.
@@ -136,39 +143,38 @@ fn goal(op: &str, who: &str, peer: &str) -> String {
 fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
     let has_ifma = mezza_lanes::ifma().is_some();
     let mut peers = vec![Peer::ours()?];
-    let mut wanted: Vec<(&str, &str)> = OURS.into();
-    wanted.retain(|(who, _)| has_ifma || *who != "ifma");
-    // Without its instructions the peer could only say so, too.
-    let absent = if has_ifma {
-        match peer::find_for(bench.profile, "crypto_mb")? {
-            Ok(found) => {
-                peers.push(found);
-                wanted.extend(CRYPTO_MB);
-                None
-            }
-            Err(reason) => Some(reason),
-        }
-    } else {
-        None
-    };
     let count: u16 = bench.profile.pick(16, 256, 256);
-    let entry = |&(who, op): &(&str, &str)| {
-        let size = count.into();
-        let calls = if op == "seal" { 40 } else { 1 };
-        if who == "crypto_mb" {
-            let who = format!("peer:{who}");
-            return Entry { who, peer: 1, op: op.into(), size, calls };
+    let calls = |op: &str| if op == "seal" { 40 } else { 1 };
+    let (mut wanted, mut entries, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    for (who, op) in OURS.into_iter().filter(|(who, _)| has_ifma || *who != "ifma") {
+        let (asked, shown) = (format!("lanes:{who}-{op}"), format!("ours:{who}"));
+        wanted.push((who, op));
+        let (peer, size) = (0, count.into());
+        entries.push(Entry { who: shown, peer, op: asked, size, calls: calls(op) });
+    }
+    // Where nothing is held against them, they have nothing to do.
+    for (name, theirs) in THEIRS.into_iter().filter(|_| has_ifma) {
+        match peer::find_for(bench.profile, name)? {
+            Ok(found) => peers.push(found),
+            Err(reason) => {
+                absent.extend(theirs.iter().map(|(who, ..)| (*who, reason.clone())));
+                continue;
+            }
         }
-        let asked = format!("lanes:{who}-{op}");
-        Entry { who: format!("ours:{who}"), peer: 0, op: asked, size, calls }
-    };
-    let entries: Vec<Entry> = wanted.iter().map(entry).collect();
+        for (who, op, asked) in theirs {
+            wanted.push((*who, *op));
+            let (peer, size, calls) = (peers.len() - 1, count.into(), calls(op));
+            let (who, op) = (format!("peer:{who}"), (*asked).into());
+            entries.push(Entry { who, peer, op, size, calls });
+        }
+    }
     let contest = bench.contest(&mut peers, &entries)?;
     let figures = Figures { wanted, contest, count: count.into() };
-    let on_vectors = VECTORS.into_iter().map(|goal| match &absent {
+    let missing = |who| absent.iter().find(|(missing, _)| *missing == who);
+    let on_vectors = VECTORS.into_iter().map(|goal| match missing(goal.3) {
         _ if !has_ifma => Ok(not_here(goal)),
-        Some(reason) if goal.3 == "crypto_mb" => Ok(no_peer(goal, reason)),
-        _ => figures.row(goal),
+        Some((_, reason)) => Ok(no_peer(goal, reason)),
+        None => figures.row(goal),
     });
     let portable = PORTABLE.into_iter().map(|goal| figures.row(goal));
     let mut rows = on_vectors.chain(portable).collect::<Result<Vec<Row>>>()?;

@@ -16,12 +16,8 @@ use curve25519_dalek::montgomery::MontgomeryPoint;
 use mezza::mixnet::kernel;
 use mezza_lanes::{BASE, Kernel, Scalar, Strided};
 
+use super::messages::{BODY, STRIDE, seal, words};
 use crate::rate::Call;
-
-/// Bytes of a message of a conversation round, sealed for the last mix.
-pub const BODY: usize = 368;
-/// With its tag.
-const STRIDE: usize = BODY + 16;
 
 /// One call of `op` on `count` inputs.
 ///
@@ -41,12 +37,12 @@ pub fn prepare(op: &str, count: usize) -> Result<Call> {
                 black_box(MontgomeryPoint::mul_base_clamped(*k));
             }
         })),
-        ("rustcrypto", "seal") => Ok(seal(words, |key, text| {
+        ("rustcrypto", "seal") => Ok(seal(count, |key, text| {
             let key = chacha20poly1305::ChaCha20Poly1305::new(key.into());
             let sealed = key.encrypt_inout_detached(&Nonce12::default(), &[], InOutBuf::from(text));
             sealed.map(Into::into).ok()
         })),
-        ("library", "seal") => Ok(seal(words, |key, text| {
+        ("library", "seal") => Ok(seal(count, |key, text| {
             let key = LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, key).ok()?);
             let nonce = Nonce::assume_unique_for_key([0; 12]);
             let tag = key.seal_in_place_separate_tag(nonce, Aad::empty(), text).ok()?;
@@ -54,11 +50,6 @@ pub fn prepare(op: &str, count: usize) -> Result<Call> {
         })),
         _ => on(kernel_of(who)?, op, words),
     }
-}
-
-/// Numbers that look like nothing, the same at every run.
-fn words(count: usize) -> Vec<[u8; 32]> {
-    (0..count).map(|i| std::array::from_fn(|j| (i * 31 + j * 7 + i * j) as u8)).collect()
 }
 
 fn kernel_of(name: &str) -> Result<&'static dyn Kernel> {
@@ -86,20 +77,6 @@ fn on(kernel: &'static dyn Kernel, op: &str, words: Vec<[u8; 32]>) -> Result<Cal
             })
         }
         _ => bail!("no operation {op}"),
-    })
-}
-
-/// One message after another.
-fn seal(keys: Vec<[u8; 32]>, one: fn(&[u8; 32], &mut [u8]) -> Option<[u8; 16]>) -> Call {
-    let mut bytes = vec![7; keys.len() * STRIDE];
-    Box::new(move |_| {
-        for (key, message) in keys.iter().zip(black_box(&mut bytes).chunks_exact_mut(STRIDE)) {
-            let (text, tag) = message.split_at_mut(BODY);
-            assert!(one(key, text).is_some_and(|its| {
-                tag.copy_from_slice(&its);
-                true
-            }));
-        }
     })
 }
 

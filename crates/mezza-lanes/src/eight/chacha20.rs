@@ -1,37 +1,35 @@
 //! ChaCha20 (RFC 8439, section 2.3) for sixteen keys in step, nonce zero: word w of all blocks in one
 //! vector.
 
-use crate::lanes::{WORDS, Words};
+use crate::lanes::{BLOCK, WORDS, Words};
+use crate::wipe::wipe;
 
 /// "expand 32-byte k".
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
 /// Sixteen keys: word w of all of them in one vector.
 pub type Keys<L> = [<L as Words>::W; 8];
-/// Block j of 64 bytes in row j.
-pub type Blocks = [[u32; WORDS]; WORDS];
+/// Block j of the key stream in row j.
+pub type Blocks = [[u8; BLOCK]; WORDS];
 
-/// Sixteen keys side by side.
+/// Up to sixteen keys side by side.
 #[inline(always)]
-pub fn keys<L: Words>(l: L, keys: &[[u8; 32]; WORDS]) -> Keys<L> {
-    let mut words = [[0; WORDS]; 8];
-    for (place, key) in keys.iter().enumerate() {
-        for (word, bytes) in words.iter_mut().zip(key.as_chunks().0) {
-            word[place] = u32::from_le_bytes(*bytes);
-        }
+pub fn keys<L: Words>(l: L, keys: &[[u8; 32]]) -> Keys<L> {
+    // A row is a key and, since it must have one, whatever lies behind it.
+    let mut bytes = [[0; 32]; WORDS + 1];
+    bytes[..keys.len()].copy_from_slice(keys);
+    let mut rows = [l.words(0); WORDS];
+    for (row, pair) in rows.iter_mut().zip(bytes.windows(2)) {
+        *row = pair.as_flattened().first_chunk().map_or(*row, |bytes| l.load_words(bytes));
     }
-    let mut keys = [l.words(0); 8];
-    for (key, word) in keys.iter_mut().zip(&words) {
-        *key = l.load_words(word);
-    }
-    words = [[0; WORDS]; 8];
-    zeroize::optimization_barrier(&words);
-    keys
+    wipe(bytes.as_flattened_mut());
+    let [a, b, c, d, e, f, g, h, ..] = l.transpose(rows);
+    [a, b, c, d, e, f, g, h]
 }
 
 /// Block number `counter` of every key.
 #[inline(always)]
-pub fn blocks<L: Words>(l: L, keys: &Keys<L>, counter: u32, out: &mut Blocks) {
+pub fn key_stream<L: Words>(l: L, keys: &Keys<L>, counter: u32, out: &mut Blocks) {
     let zero = l.words(0);
     let mut begin = [zero; WORDS];
     for (word, constant) in begin.iter_mut().zip(CONSTANTS) {
@@ -71,13 +69,15 @@ fn quarter<L: Words>(l: L, state: &mut [L::W; WORDS], [a, b, c, d]: [usize; 4]) 
 
 /// Xors up to 64 bytes of a block into a text.
 #[inline(always)]
-pub fn xor(text: &mut [u8], block: &[u32; WORDS]) {
-    let (whole, rest) = text.as_chunks_mut();
-    let count = whole.len();
-    for (bytes, word) in whole.iter_mut().zip(block) {
-        *bytes = (u32::from_le_bytes(*bytes) ^ word).to_le_bytes();
-    }
-    for (byte, key) in rest.iter_mut().zip(block.get(count).map_or([0; 4], |w| w.to_le_bytes())) {
-        *byte ^= key;
+pub fn xor<L: Words>(l: L, text: &mut [u8], block: &[u8; BLOCK]) {
+    if let Ok(whole) = <&mut [u8; BLOCK]>::try_from(&mut *text) {
+        *whole = l.store_words(l.xor_words(l.load_words(whole), l.load_words(block)));
+    } else {
+        let (whole, rest) = text.as_chunks_mut();
+        let (keys, _) = block.as_chunks();
+        for (bytes, key) in whole.iter_mut().zip(keys) {
+            *bytes = (u128::from_le_bytes(*bytes) ^ u128::from_le_bytes(*key)).to_le_bytes();
+        }
+        rest.iter_mut().zip(&block[16 * whole.len()..]).for_each(|(byte, key)| *byte ^= key);
     }
 }

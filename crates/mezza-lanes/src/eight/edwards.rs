@@ -89,14 +89,18 @@ fn entry<L: Lanes>(l: L, lanes: Fe<L>, index: L::V, zero: u8, neutral: u64) -> F
 /// other half of the sign is in F and G. Classes: raw, R -> raw.
 #[inline(always)]
 pub fn add<L: Lanes>(l: L, p: Point<Fe<L>>, q: Ready<Fe<L>>, minus: u8) -> Point<Fe<L>> {
-    let a = mul_raw(l, carry(l, sub_raw(l, p.y, p.x)), q.minus);
-    let b = mul_raw(l, carry(l, add_raw(l, p.y, p.x)), q.plus);
-    let c = mul_raw(l, carry(l, p.t), q.txy);
+    let (less, more) = (carry(l, sub_raw(l, p.y, p.x)), carry(l, add_raw(l, p.y, p.x)));
+    let b = mul_raw(l, more, q.plus);
+    let t = carry(l, p.t);
+    let a = mul_raw(l, less, q.minus);
+    let h = carry(l, add_raw(l, b, a));
+    let c = mul_raw(l, t, q.txy);
+    let e = carry(l, sub_raw(l, b, a));
+    let t = mul_raw(l, e, h);
     let d = add_raw(l, p.z, p.z);
-    let (e, h) = (carry(l, sub_raw(l, b, a)), carry(l, add_raw(l, b, a)));
-    let (f, g) = (carry(l, sub_raw(l, d, c)), carry(l, add_raw(l, d, c)));
+    let (g, f) = (carry(l, add_raw(l, d, c)), carry(l, sub_raw(l, d, c)));
     let (f, g) = (blend(l, minus, f, g), blend(l, minus, g, f));
-    Point { x: mul_raw(l, e, f), y: mul_raw(l, g, h), z: mul_raw(l, f, g), t: mul_raw(l, e, h) }
+    Point { x: mul_raw(l, e, f), y: mul_raw(l, g, h), z: mul_raw(l, f, g), t }
 }
 
 /// 2 p. Classes: R -> R.

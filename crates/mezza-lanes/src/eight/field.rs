@@ -127,7 +127,7 @@ pub fn mul_raw<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
             r[i + j + 1] = l.hi(r[i + j + 1], a[i], b[j]);
         }
     }
-    for limb in &mut r[1..] {
+    for limb in &mut r[1..9] {
         *limb = l.add(*limb, *limb);
     }
     for i in 0..5 {
@@ -135,7 +135,7 @@ pub fn mul_raw<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
             r[i + j] = l.lo(r[i + j], a[i], b[j]);
         }
     }
-    fold(l, r)
+    fold(l, r, [19, 19, 19, 19, 38])
 }
 
 /// a a. Classes: R -> raw.
@@ -158,23 +158,22 @@ pub fn sqr_raw<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
             r[i + j] = l.lo(r[i + j], a[i], a[j]);
         }
     }
-    for limb in &mut r[1..] {
-        *limb = l.add(*limb, *limb);
+    for i in [1, 2, 3, 4, 6, 8] {
+        r[i] = l.add(r[i], r[i]);
     }
     for i in 0..5 {
         r[2 * i] = l.lo(r[2 * i], a[i], a[i]);
     }
-    fold(l, r)
+    fold(l, r, [38, 19, 38, 19, 38])
 }
 
-/// Ten limbs to five: 2^255 = 19 modulo p. Classes: ten limbs of a product -> raw.
+/// Ten limbs to five: 2^255 = 19 modulo p, and twice that for a limb that is not doubled yet.
+/// Classes: ten limbs of a product -> raw.
 #[inline(always)]
-fn fold<L: Lanes>(l: L, r: [L::V; 10]) -> Fe<L> {
+fn fold<L: Lanes>(l: L, r: [L::V; 10], times: [u64; 5]) -> Fe<L> {
     let mut out = [r[0], r[1], r[2], r[3], r[4]];
     for i in 0..5 {
-        let h = r[i + 5];
-        let thrice = l.add(l.add(h, h), h);
-        out[i] = l.add(out[i], l.add(l.shl::<4>(h), thrice));
+        out[i] = l.add(out[i], l.mul(r[i + 5], l.splat(times[i])));
     }
     out
 }

@@ -70,25 +70,31 @@ pub struct Pair<F> {
     pub z3: F,
 }
 
-/// One bit: swaps, doubles the lower, adds both. Classes: raw and `u` in R -> raw.
+/// One bit: doubles the one that `swap` names, adds both. Classes: raw and `u` in R -> raw.
+///
+/// Their sum is the same whichever is called the lower one: what would be swapped are the two products
+/// in it, and then the sign of their difference, which is squared. Products are in an order in which
+/// neighbours do not wait for each other: a CPU looks ahead no further than two of them.
 #[inline(always)]
 pub fn step<L: Lanes>(l: L, pair: Pair<Fe<L>>, u: Fe<L>, swap: u8) -> Pair<Fe<L>> {
-    let (x2, x3) = (blend(l, swap, pair.x2, pair.x3), blend(l, swap, pair.x3, pair.x2));
-    let (z2, z3) = (blend(l, swap, pair.z2, pair.z3), blend(l, swap, pair.z3, pair.z2));
-    let (a, b) = (carry(l, add_raw(l, x2, z2)), carry(l, sub_raw(l, x2, z2)));
-    let (c, d) = (carry(l, add_raw(l, x3, z3)), carry(l, sub_raw(l, x3, z3)));
-    let (da, cb) = (mul_raw(l, d, a), mul_raw(l, c, b));
-    let sum = carry(l, add_raw(l, da, cb));
-    let difference = carry(l, sub_raw(l, da, cb));
-    let (aa, bb) = (sqr_raw(l, a), sqr_raw(l, b));
+    let Pair { x2, z2, x3, z3 } = pair;
+    let c = carry(l, add_raw(l, x3, z3));
+    let b = carry(l, sub_raw(l, x2, z2));
+    let cb = mul_raw(l, c, b);
+    let d = carry(l, sub_raw(l, x3, z3));
+    let bb = sqr_raw(l, blend(l, swap, b, d));
+    let bb_red = carry(l, bb);
+    let a = carry(l, add_raw(l, x2, z2));
+    let aa = sqr_raw(l, blend(l, swap, a, c));
     let e = carry(l, sub_raw(l, aa, bb));
-    let (aa, bb) = (carry(l, aa), carry(l, bb));
-    Pair {
-        x2: mul_raw(l, aa, bb),
-        z2: mul_raw(l, e, carry(l, add_121665(l, aa, e))),
-        x3: sqr_raw(l, sum),
-        z3: mul_raw(l, u, carry(l, sqr_raw(l, difference))),
-    }
+    let aa = carry(l, aa);
+    let z2 = mul_raw(l, e, carry(l, add_121665(l, aa, e)));
+    let da = mul_raw(l, d, a);
+    let square = carry(l, sqr_raw(l, carry(l, sub_raw(l, da, cb))));
+    let x2 = mul_raw(l, aa, bb_red);
+    let z3 = mul_raw(l, u, square);
+    let x3 = sqr_raw(l, carry(l, add_raw(l, da, cb)));
+    Pair { x2, z2, x3, z3 }
 }
 
 /// The product of the point with the scalars behind `masks`, X and Z, both raw. Classes: R -> raw.

@@ -7,59 +7,57 @@
 //! | sum | [0, 2^44 + 2^8] |
 
 use crate::lanes::{LANES, Lanes};
-use crate::poly1305::{MASK_42, MASK_44, OneTimeKey, WHOLE};
+use crate::poly1305::{CLAMP, MASK_42, MASK_44, WHOLE};
 
-/// r of eight keys, and 20 r of the two upper limbs.
+/// Eight one-time keys.
 #[derive(Clone, Copy)]
 pub struct Key<V> {
     /// r.
     pub r: [V; 3],
     /// 20 times its upper two limbs: 2^132 = 20 modulo 2^130 - 5.
-    pub s: [V; 2],
+    pub r20: [V; 2],
+    /// What is added in the end.
+    pub s: [V; 3],
 }
 
-/// Classes: key.
+/// From the first two quarters of eight key blocks 0, word by word. Classes: any -> key; s as a block
+/// without its bit 128.
 #[inline(always)]
-pub fn key<L: Lanes>(l: L, keys: &[OneTimeKey]) -> Key<L::V> {
-    let mut limbs = [[0; LANES]; 5];
-    for (lane, key) in keys.iter().enumerate().take(LANES) {
-        let [r0, r1, r2] = key.r;
-        for (limb, r) in limbs.iter_mut().zip([r0, r1, r2, 20 * r1, 20 * r2]) {
-            limb[lane] = r;
-        }
-    }
-    let [r0, r1, r2, s1, s2] = &limbs;
-    let key = Key { r: [l.load(r0), l.load(r1), l.load(r2)], s: [l.load(s1), l.load(s2)] };
-    limbs = [[0; LANES]; 5];
-    zeroize::optimization_barrier(&limbs);
-    key
+pub fn key<L: Lanes>(l: L, [r0, r1, s0, s1]: [L::V; 4]) -> Key<L::V> {
+    let r = limbs(l, l.and(r0, l.splat(CLAMP[0])), l.and(r1, l.splat(CLAMP[1])));
+    let twenty = l.splat(20);
+    Key { r, r20: [l.mul(r[1], twenty), l.mul(r[2], twenty)], s: limbs(l, s0, s1) }
 }
 
-/// Sixteen bytes at eight places, with bit 128 set. Classes: any bytes -> block.
+/// Four blocks from 64 bytes at each of eight places. Classes: any bytes -> block.
 ///
 /// # Panics
-/// If a place is less than 16 bytes from the end.
+/// If a place is less than 64 bytes from the end.
 #[inline(always)]
-pub fn block<L: Lanes>(l: L, bytes: &[u8], at: &[usize; LANES]) -> [L::V; 3] {
-    split(l, l.gather(bytes, at), l.gather(&bytes[8..], at))
+pub fn blocks<L: Lanes>(l: L, bytes: &[u8], at: &[usize; LANES]) -> [[L::V; 3]; 4] {
+    let [a0, a1, b0, b1, c0, c1, d0, d1] = l.columns(bytes, at);
+    [split(l, a0, a1), split(l, b0, b1), split(l, c0, c1), split(l, d0, d1)]
 }
 
-/// Two words of 64 bits into limbs. Classes: any, any -> block.
+/// Two words of 64 bits, with bit 128 set. Classes: any, any -> block.
 #[inline(always)]
 pub fn split<L: Lanes>(l: L, low: L::V, high: L::V) -> [L::V; 3] {
+    let [m0, m1, m2] = limbs(l, low, high);
+    [m0, m1, l.add(m2, l.splat(WHOLE))]
+}
+
+/// Two words of 64 bits into limbs. Classes: any, any -> as a block without its bit 128.
+#[inline(always)]
+pub fn limbs<L: Lanes>(l: L, low: L::V, high: L::V) -> [L::V; 3] {
     let middle = l.shl::<20>(l.and(high, l.splat((1 << 24) - 1)));
-    [
-        l.and(low, l.splat(MASK_44)),
-        l.add(l.shr::<44>(low), middle),
-        l.add(l.shr::<24>(high), l.splat(WHOLE)),
-    ]
+    [l.and(low, l.splat(MASK_44)), l.add(l.shr::<44>(low), middle), l.shr::<24>(high)]
 }
 
 /// (h + m) r. Classes: sum, block, key -> sum.
 #[inline(always)]
 pub fn absorb<L: Lanes>(l: L, h: [L::V; 3], m: [L::V; 3], key: &Key<L::V>) -> [L::V; 3] {
     let h = [l.add(h[0], m[0]), l.add(h[1], m[1]), l.add(h[2], m[2])];
-    let ([r0, r1, r2], [s1, s2]) = (key.r, key.s);
+    let ([r0, r1, r2], [s1, s2]) = (key.r, key.r20);
     let mask = l.splat(MASK_44);
     // Bits 52.. of a limb weigh 2^8 in the one above, 2^10 above the top one of 42 bits.
     let (d0, high) = dot(l, h, [r0, s2, s1]);
@@ -85,4 +83,38 @@ fn dot<L: Lanes>(l: L, a: [L::V; 3], b: [L::V; 3]) -> (L::V, L::V) {
         high = l.hi(high, a[i], b[i]);
     }
     (low, high)
+}
+
+/// The tags, two words each, for the values `h` of the polynomials. Classes: sum, key -> any.
+#[inline(always)]
+pub fn finish<L: Lanes>(l: L, h: [L::V; 3], key: &Key<L::V>) -> [L::V; 2] {
+    let mask = l.splat(MASK_44);
+    let [h0, h1, h2] = carried(l, carried(l, h));
+    // h is below 2^130 now, so p = 2^130 - 5 fits at most once: it does if h + 5 reaches 2^130.
+    let g0 = l.add(h0, l.splat(5));
+    let g1 = l.add(h1, l.shr::<44>(g0));
+    let g2 = l.add(h2, l.shr::<44>(g1));
+    let below = l.is_zero(l.shr::<42>(g2));
+    let h0 = l.add(l.blend(below, l.and(g0, mask), h0), key.s[0]);
+    let h1 = l.add(l.blend(below, l.and(g1, mask), h1), key.s[1]);
+    let h2 = l.add(l.blend(below, l.and(g2, l.splat(MASK_42)), h2), key.s[2]);
+    let h1 = l.add(h1, l.shr::<44>(h0));
+    let h2 = l.add(h2, l.shr::<44>(h1));
+    let bits = |a, count: u32| l.and(a, l.splat((1 << count) - 1));
+    [
+        l.add(l.and(h0, mask), l.shl::<44>(bits(h1, 20))),
+        l.add(l.shr::<20>(l.and(h1, mask)), l.shl::<24>(bits(h2, 40))),
+    ]
+}
+
+/// A round of carries. Classes: sum -> limbs of 44, 45 and 42 bits, after two of 44, 44 and 42.
+#[inline(always)]
+fn carried<L: Lanes>(l: L, [h0, h1, h2]: [L::V; 3]) -> [L::V; 3] {
+    let mask = l.splat(MASK_44);
+    let h1 = l.add(h1, l.shr::<44>(h0));
+    let h2 = l.add(h2, l.shr::<44>(h1));
+    let over = l.shr::<42>(h2);
+    let h0 = l.add(l.and(h0, mask), l.add(l.shl::<2>(over), over));
+    let h1 = l.add(l.and(h1, mask), l.shr::<44>(h0));
+    [l.and(h0, mask), h1, l.and(h2, l.splat(MASK_42))]
 }

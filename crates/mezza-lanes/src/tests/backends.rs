@@ -1,7 +1,7 @@
 //! Every operation of a vector, on the backend of this CPU against the emulated one.
 
 use super::emulated::Emulated;
-use crate::lanes::{LANES, Lanes, WORDS, Words};
+use crate::lanes::{BLOCK, LANES, Lanes, WORDS, Words};
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::vec::Vec;
@@ -24,8 +24,8 @@ impl Numbers {
         core::array::from_fn(|_| self.next(bits))
     }
 
-    fn words(&mut self) -> [u32; WORDS] {
-        core::array::from_fn(|_| self.next(32) as u32)
+    fn block(&mut self) -> [u8; BLOCK] {
+        core::array::from_fn(|_| self.next(8) as u8)
     }
 }
 
@@ -35,7 +35,7 @@ fn lanes<L: Lanes>(l: L, n: &mut Numbers) -> Vec<[u64; LANES]> {
     let mask = n.next(8) as u8;
     let bytes = [a, b, c, wide].into_iter().flatten().flat_map(u64::to_le_bytes);
     let bytes = bytes.collect::<Vec<_>>();
-    let at = core::array::from_fn(|_| n.next(32) as usize % (bytes.len() - 7));
+    let at = core::array::from_fn(|_| n.next(32) as usize % (bytes.len() - 63));
     let [va, vb, vc, vw] = [l.load(&a), l.load(&b), l.load(&c), l.load(&wide)];
     let mut out = [
         l.splat(a[0]),
@@ -46,25 +46,27 @@ fn lanes<L: Lanes>(l: L, n: &mut Numbers) -> Vec<[u64; LANES]> {
         l.shl::<8>(va),
         l.shr::<51>(vw),
         l.shr::<24>(vw),
+        l.mul(va, l.splat(19)),
+        l.mul(l.shr::<32>(vw), l.shr::<32>(vc)),
         l.lo(vc, va, vb),
         l.hi(vc, va, vb),
         l.blend(mask, va, vw),
         l.permute(l.and(vw, l.splat(7)), va),
-        l.gather(&bytes, &at),
     ]
     .map(|v| l.store(v))
     .to_vec();
+    out.extend(l.columns(&bytes, &at).map(|v| l.store(v)));
     out.push([l.is_zero(vw).into(), l.is_zero(l.shr::<63>(vw)).into(), 0, 0, 0, 0, 0, 0]);
     out.push(l.outline(|| l.store(l.add(va, vb))));
     out
 }
 
 /// What those of sixteen words give.
-fn words<L: Words>(l: L, n: &mut Numbers) -> Vec<[u32; WORDS]> {
-    let rows: [[u32; WORDS]; WORDS] = core::array::from_fn(|_| n.words());
+fn words<L: Words>(l: L, n: &mut Numbers) -> Vec<[u8; BLOCK]> {
+    let rows: [[u8; BLOCK]; WORDS] = core::array::from_fn(|_| n.block());
     let [a, b] = [l.load_words(&rows[0]), l.load_words(&rows[1])];
     let turned = [l.rotl::<16>(a), l.rotl::<12>(a), l.rotl::<8>(a), l.rotl::<7>(a)];
-    let all = [l.words(rows[0][0]), l.add_words(a, b), l.xor_words(a, b)];
+    let all = [l.words(rows[0][0].into()), l.add_words(a, b), l.xor_words(a, b)];
     let columns = l.transpose(rows.map(|row| l.load_words(&row)));
     all.into_iter().chain(turned).chain(columns).map(|w| l.store_words(w)).collect()
 }
@@ -75,17 +77,18 @@ fn lanes_3_no_lane_reads_beyond_the_end() {
         for lane in 0..LANES {
             let mut at = [12; LANES];
             f(&at);
-            for wrong in [13, 20, usize::MAX, usize::MAX - 7] {
+            for wrong in [13, 76, 77, usize::MAX, usize::MAX - 63] {
                 at[lane] = wrong;
                 assert!(catch_unwind(AssertUnwindSafe(|| f(&at))).is_err(), "{lane} {wrong}");
             }
         }
     };
-    beyond(&|at| assert_eq!(Emulated.store(Emulated.gather(&[0; 20], at)), [0; LANES]));
+    beyond(&|at| assert_eq!(Emulated.columns(&[0; 76], at), [[0; LANES]; LANES]));
     #[cfg(target_arch = "x86_64")]
     if let Some(l) = crate::avx512::Ifma::detect() {
-        beyond(&|at| assert_eq!(l.store(l.gather(&[0; 20], at)), [0; LANES]));
-        assert!(catch_unwind(|| l.store(l.gather(&[0; 7], &[0; LANES]))).is_err());
+        let columns = |bytes: &[u8], at: &[usize; LANES]| l.columns(bytes, at).map(|v| l.store(v));
+        beyond(&|at| assert_eq!(columns(&[0; 76], at), [[0; LANES]; LANES]));
+        assert!(catch_unwind(|| columns(&[0; 63], &[0; LANES])).is_err());
     }
 }
 

@@ -166,22 +166,29 @@ fn lanes_4_points() {
 #[test]
 fn lanes_4_blocks_of_poly1305() {
     let limbs = |[a, b, c]: [Interval; 3]| [a, b, c, (0, 0), (0, 0)];
-    proven(|l| {
-        let poly1305::Key { r: [a, b, c], s: [d, e] } = poly1305::key(l, &[]);
-        [([a, b, c, d, e], all(0))].into()
-    });
     let block = [(0, (1 << 44) - 1), (0, (1 << 44) - 1), (1 << 40, (1 << 41) - 1)];
+    let half = [block[0], block[1], (0, (1 << 40) - 1)];
     let word = (0, u128::from(u64::MAX));
+    let (r, r20) = ((0, (1 << 44) - 1), (0, 20 << 44));
+    proven(|l| {
+        let key = poly1305::key(l, [word; 4]);
+        let [a, b] = key.r20;
+        let multiples = ([a, b, (0, 0), (0, 0), (0, 0)], [r20; 5]);
+        let any = limbs(poly1305::limbs(l, word, word));
+        [(limbs(key.r), limbs([r; 3])), multiples, (limbs(key.s), limbs(half)), (any, limbs(half))]
+            .into()
+    });
     proven(|l| {
         let split = poly1305::split(l, word, word);
-        let gathered = poly1305::block(l, &[0; 16], &[0; 8]);
-        [(limbs(split), limbs(block)), (limbs(gathered), limbs(block))].into()
+        let four = poly1305::blocks(l, &[0; 64], &[0; 8]);
+        [split].into_iter().chain(four).map(|of| (limbs(of), limbs(block))).collect()
     });
-    let (r, s) = ((0, (1 << 44) - 1), (0, 20 << 44));
     let sum = [(0, (1 << 44) + (1 << 8)); 3];
     proven(|l| {
-        let key = poly1305::Key { r: [r; 3], s: [s; 2] };
-        [(limbs(poly1305::absorb(l, sum, block, &key)), limbs(sum))].into()
+        let key = poly1305::Key { r: [r; 3], r20: [r20; 2], s: half };
+        let [low, high] = poly1305::finish(l, sum, &key);
+        let tag = ([low, high, (0, 0), (0, 0), (0, 0)], [word; 5]);
+        [(limbs(poly1305::absorb(l, sum, block, &key)), limbs(sum)), tag].into()
     });
 }
 

@@ -1,6 +1,6 @@
 //! A backend that any CPU can run: one lane after another, every contract asserted.
 
-use crate::lanes::{LANES, Lanes, WORDS, Words};
+use crate::lanes::{BLOCK, LANES, Lanes, WORDS, Words};
 
 /// The emulated backend.
 #[derive(Clone, Copy)]
@@ -66,6 +66,11 @@ impl Lanes for Emulated {
     }
 
     #[inline(never)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a.checked_mul(b).expect("a product of more than a lane"))
+    }
+
+    #[inline(never)]
     fn lo(self, acc: Self::V, a: Self::V, b: Self::V) -> Self::V {
         zip(acc, zip(a, b, |a, b| product(a, b) as u64 & (OPERAND - 1)), sum)
     }
@@ -91,8 +96,10 @@ impl Lanes for Emulated {
     }
 
     #[inline(never)]
-    fn gather(self, bytes: &[u8], at: &[usize; LANES]) -> Self::V {
-        at.map(|at| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes")))
+    fn columns(self, bytes: &[u8], at: &[usize; LANES]) -> [Self::V; LANES] {
+        let rows = at.map(|at| &bytes[at..][..64]);
+        let word = |row: &[u8], w| u64::from_le_bytes(row.as_chunks().0[w]);
+        core::array::from_fn(|w| rows.map(|row| word(row, w)))
     }
 
     fn outline<R>(self, f: impl FnOnce() -> R) -> R {
@@ -107,12 +114,12 @@ impl Words for Emulated {
         [x; WORDS]
     }
 
-    fn load_words(self, x: &[u32; WORDS]) -> Self::W {
-        *x
+    fn load_words(self, bytes: &[u8; BLOCK]) -> Self::W {
+        core::array::from_fn(|j| u32::from_le_bytes(bytes.as_chunks().0[j]))
     }
 
-    fn store_words(self, w: Self::W) -> [u32; WORDS] {
-        w
+    fn store_words(self, w: Self::W) -> [u8; BLOCK] {
+        core::array::from_fn(|i| w[i / 4].to_le_bytes()[i % 4])
     }
 
     #[inline(never)]

@@ -97,12 +97,12 @@ impl Lanes for &Proof {
     }
 
     fn and(self, a: Interval, mask: Interval) -> Interval {
-        let low_bits = mask.0 == mask.1 && (mask.0 + 1).is_power_of_two();
-        self.demand(low_bits, "a mask that is not 2^k - 1");
+        self.demand(mask.0 == mask.1, "a mask that is no constant");
+        let low_bits = (mask.0 + 1).is_power_of_two();
         if mask.0 == MASK_51 && self.left_out(&self.masks) {
             return a;
         }
-        if a.1 <= mask.1 { a } else { (0, mask.1) }
+        if low_bits && a.1 <= mask.1 { a } else { (0, mask.1.min(a.1)) }
     }
 
     fn shl<const N: u32>(self, a: Interval) -> Interval {
@@ -115,6 +115,11 @@ impl Lanes for &Proof {
             return (0, 0);
         }
         (a.0 >> N, a.1 >> N)
+    }
+
+    fn mul(self, a: Interval, b: Interval) -> Interval {
+        self.demand(a.1 * b.1 < LANE, "a product of more than a lane");
+        (a.0 * b.0, a.1 * b.1)
     }
 
     fn lo(self, acc: Interval, a: Interval, b: Interval) -> Interval {
@@ -141,8 +146,8 @@ impl Lanes for &Proof {
         0b0101_0101
     }
 
-    fn gather(self, _: &[u8], _: &[usize; LANES]) -> Interval {
-        (0, LANE - 1)
+    fn columns(self, _: &[u8], _: &[usize; LANES]) -> [Interval; LANES] {
+        [(0, LANE - 1); LANES]
     }
 
     fn outline<R>(self, f: impl FnOnce() -> R) -> R {

@@ -1,5 +1,7 @@
 //! Primitives of ring, OpenSSL and RustCrypto behind the line protocol of the lab.
 
+#[path = "../../../../crates/mezza-lab/src/ours/messages.rs"]
+mod messages;
 #[path = "../../../../crates/mezza-lab/src/ours/primitive.rs"]
 mod primitive;
 #[path = "../../../../crates/mezza-lab/src/rate.rs"]
@@ -19,8 +21,11 @@ fn main() -> io::Result<()> {
     rate::serve(&version(), &prepare)
 }
 
-/// `OP` is `PROVIDER:OPERATION`.
+/// `OP` is `PROVIDER:OPERATION`, or `ring:messages`: SIZE of them in a call.
 fn prepare(op: &str, size: usize, calls: usize) -> Result<Call, String> {
+    if op == "ring:messages" {
+        return Ok(messages::seal(size, ring_code::message));
+    }
     let (provider, primitive) = op.split_once(':').ok_or_else(|| format!("no provider in {op}"))?;
     let code: fn(&str) -> Option<Code> = match provider {
         "ring" => ring_code::code,
