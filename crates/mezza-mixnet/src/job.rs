@@ -23,6 +23,7 @@ pub use noise::{Kind, Noise, NoiseJob, Trap, TrapJob};
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use mezza_core::Wiping;
 use mezza_lanes::{Kernel, Scalar};
@@ -90,7 +91,10 @@ impl Job {
         match self {
             Self::Table(job) => Done::Table(Tables::new(kernel, &job.layers)),
             Self::Noise(job) => Done::Noise(job.run(kernel)),
-            Self::Unwrap(job) => Done::Unwrap(job.run(kernel)),
+            Self::Unwrap(job) => {
+                let (onions, size) = (job.onions(), job.size);
+                Done::Unwrap(onion::unwrap(kernel, &job.secret, &job.layer, onions, size))
+            }
             Self::Shuffle(job) => Done::Shuffle(job.run()),
             Self::Match(job) => Done::Match(job.run()),
             Self::Publish(job) => Done::Publish(job.run()),
@@ -143,16 +147,18 @@ pub struct UnwrapJob {
     pub secret: Arc<Scalar>,
     /// The layer.
     pub layer: Layer,
-    /// Whole onions.
-    pub onions: Wiping<Vec<u8>>,
+    /// The onions of a frame.
+    pub frame: Arc<Wiping<Vec<u8>>>,
+    /// Which of them, in bytes.
+    pub part: Range<usize>,
     /// Bytes of each.
     pub size: usize,
 }
 
 impl UnwrapJob {
-    fn run(&self, kernel: &dyn Kernel) -> Unwrapped {
-        let mut onions = Wiping::new(Vec::clone(&self.onions));
-        onion::unwrap(kernel, &self.secret, &self.layer, &mut onions, self.size)
+    /// Whole onions.
+    pub fn onions(&self) -> &[u8] {
+        &self.frame[self.part.clone()]
     }
 }
 

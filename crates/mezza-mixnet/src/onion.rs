@@ -48,14 +48,22 @@ impl Layer {
 /// What a mix finds in a batch.
 #[derive(Debug, Default)]
 pub struct Unwrapped {
-    /// The next layer of each onion, one behind the other; zeros where an onion is bad.
-    pub inner: Wiping<Vec<u8>>,
+    /// The next layer of each onion with its tag behind it.
+    bodies: Wiping<Vec<u8>>,
     /// The key for each reply.
     pub back: Keys,
     /// 1 for an onion that opened, else 0.
     pub opened: Vec<u8>,
     /// The public key of each onion, for duplicates.
     pub keys: Vec<[u8; 32]>,
+}
+
+impl Unwrapped {
+    /// The next layer of each onion; zeros where an onion is bad.
+    pub fn inner(&self) -> impl Iterator<Item = &[u8]> {
+        let stride = self.bodies.len() / self.keys.len().max(1);
+        self.bodies.chunks_exact(stride.max(TAG_BYTES)).map(move |body| &body[..stride - TAG_BYTES])
+    }
 }
 
 /// Takes one layer off each onion of `size` bytes.
@@ -68,14 +76,17 @@ pub fn unwrap(
     kernel: &dyn Kernel,
     secret: &Scalar,
     layer: &Layer,
-    onions: &mut [u8],
+    onions: &[u8],
     size: usize,
 ) -> Unwrapped {
     assert!(size > LAYER_BYTES && onions.len().is_multiple_of(size), "whole onions");
-    let count = onions.len() / size;
+    let (count, stride) = (onions.len() / size, size - KEY_BYTES);
     let mut keys = vec![[0; 32]; count];
+    // Opened where they will stay: an onion is copied once.
+    let mut bodies = Wiping::new(Vec::with_capacity(count * stride));
     for (key, onion) in keys.iter_mut().zip(onions.chunks_exact(size)) {
         key.copy_from_slice(&onion[..KEY_BYTES]);
+        bodies.extend_from_slice(&onion[KEY_BYTES..]);
     }
     let mut shared = Keys::zeros(count);
     kernel.x25519_shared(secret, &keys, &mut shared);
@@ -84,18 +95,16 @@ pub fn unwrap(
         layer.derive(&shared[i], &keys[i], &mut forward[i], &mut back[i]);
     }
     let mut opened = vec![0; count];
-    let inner_bytes = size - LAYER_BYTES;
-    kernel.open_each(&forward, Strided::new(onions, size, KEY_BYTES, inner_bytes), &mut opened);
-    let mut inner = Wiping::new(Vec::with_capacity(count * inner_bytes));
-    for (i, onion) in onions.chunks_exact(size).enumerate() {
-        opened[i] &= u8::from(shared[i] != [0; 32]);
-        inner.extend_from_slice(&onion[KEY_BYTES..KEY_BYTES + inner_bytes]);
-        if opened[i] == 0 {
-            let from = inner.len() - inner_bytes;
-            inner[from..].fill(0);
+    let all = Strided::new(&mut bodies, stride, 0, stride - TAG_BYTES);
+    kernel.open_each(&forward, all, &mut opened);
+    let found = opened.iter_mut().zip(shared.iter());
+    for ((opened, shared), body) in found.zip(bodies.chunks_exact_mut(stride)) {
+        *opened &= u8::from(*shared != [0; 32]);
+        if *opened == 0 {
+            body.fill(0);
         }
     }
-    Unwrapped { inner, back, opened, keys }
+    Unwrapped { bodies, back, opened, keys }
 }
 
 /// Who multiplies with the fixed points of wrapping.

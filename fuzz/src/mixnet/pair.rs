@@ -289,10 +289,9 @@ impl Pair {
         let of = |person: &mut Person| person.submitted.take().filter(|(its, _)| *its == id);
         let sent = [0, 1].map(|who| of(&mut self.people[who]).map(|(_, onions)| onions));
         let owners: Vec<usize> = (0..2).filter(|who| sent[*who].is_some()).collect();
-        let mut onions = sent.into_iter().flatten().collect::<Vec<_>>().concat();
-        let opened = unwrap(portable(), &secret, &layer, &mut onions, id.service.onion_bytes(1));
-        let size = DROP_BYTES + CELL_BYTES;
-        let accesses = opened.inner.chunks_exact(size).collect::<Vec<_>>();
+        let onions = sent.into_iter().flatten().collect::<Vec<_>>().concat();
+        let opened = unwrap(portable(), &secret, &layer, &onions, id.service.onion_bytes(1));
+        let accesses = opened.inner().collect::<Vec<_>>();
         let drops = accesses.iter().map(|a| a[..DROP_BYTES].try_into().expect("a drop"));
         let replies = batch::matched(&drops.collect::<Vec<_>>());
         let cells = replies.iter().enumerate().map(|(own, reply)| match reply {

@@ -190,9 +190,9 @@ fn what_a_client_wraps_the_mixes_open_and_their_replies_it_reads() {
     for (i, layer) in layers.iter().enumerate() {
         let secret = mezza_lanes::Scalar::copy_from(&[1 + i as u8; 32]);
         let size = Service::Conversation.onion_bytes(3 - i);
-        let got = crate::onion::unwrap(portable(), &secret, layer, &mut batch, size);
+        let got = crate::onion::unwrap(portable(), &secret, layer, &batch, size);
         assert_eq!(got.opened, [1, 1]);
-        batch = got.inner.to_vec();
+        batch = got.inner().collect::<Vec<_>>().concat();
         backs.push(got.back);
     }
     assert_eq!(batch, inner);

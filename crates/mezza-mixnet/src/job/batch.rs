@@ -10,7 +10,7 @@ use crate::RoundId;
 use crate::batch::{Permutation, Places, Reply, doubles, matched};
 use crate::onion::Unwrapped;
 use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, Service, TOKEN_BYTES};
-use crate::wire::{bucket, filter};
+use crate::wire::{Items, bucket, filter};
 
 /// Which onions of a batch go on: those that opened and whose key nobody used before.
 fn kept(parts: &[Unwrapped]) -> Places {
@@ -20,23 +20,16 @@ fn kept(parts: &[Unwrapped]) -> Places {
     places.filter(|((double, opened), _)| !double && **opened == 1).map(|(_, at)| at).collect()
 }
 
-/// The inner onions of `size` bytes at these places, one behind the other, then the noise.
-fn gathered(
-    parts: &[Unwrapped],
+/// The inner onions at these places, then the noise, of `size` bytes each.
+fn items<'a>(
+    parts: &'a [Unwrapped],
     size: usize,
     places: &[u32],
-    noise: &[Wiping<Vec<u8>>],
-) -> Wiping<Vec<u8>> {
-    let inner: Vec<&[u8]> = parts.iter().flat_map(|part| part.inner.chunks_exact(size)).collect();
-    let own: usize = noise.iter().map(|part| part.len()).sum();
-    let mut out = Wiping::new(Vec::with_capacity(size * places.len() + own));
-    for place in places {
-        out.extend_from_slice(inner[*place as usize]);
-    }
-    for part in noise {
-        out.extend_from_slice(part);
-    }
-    out
+    noise: &'a [Wiping<Vec<u8>>],
+) -> Vec<&'a [u8]> {
+    let inner: Vec<&[u8]> = parts.iter().flat_map(Unwrapped::inner).collect();
+    let kept = places.iter().map(|place| inner[*place as usize]);
+    kept.chain(noise.iter().flat_map(|part| part.chunks_exact(size))).collect()
 }
 
 /// Drops doubles and bad onions, appends noise, permutes.
@@ -61,20 +54,16 @@ pub struct Shuffled {
     pub kept: Places,
     /// For each place of the output its place in `kept`, or behind it in the noise.
     pub order: Permutation,
-    /// The output, contiguous.
-    pub batch: Wiping<Vec<u8>>,
+    /// The output, as frames.
+    pub batch: Vec<Items>,
 }
 
 impl ShuffleJob {
     pub(super) fn run(&self) -> Shuffled {
         let kept = kept(&self.parts);
-        let all = gathered(&self.parts, self.size, &kept, &self.noise);
-        let order = Permutation::draw(&self.seed, all.len() / self.size);
-        let mut batch = Wiping::new(Vec::with_capacity(all.len()));
-        for source in order.sources() {
-            let from = *source as usize * self.size;
-            batch.extend_from_slice(&all[from..from + self.size]);
-        }
+        let all = items(&self.parts, self.size, &kept, &self.noise);
+        let order = Permutation::draw(&self.seed, all.len());
+        let batch = Items::of_items(&all, order.sources(), self.size);
         Shuffled { kept, order, batch }
     }
 }
@@ -103,16 +92,16 @@ impl MatchJob {
     pub(super) fn run(&self) -> Replies {
         let kept = kept(&self.parts);
         let size = Service::Conversation.innermost_bytes();
-        let accesses = gathered(&self.parts, size, &kept, &[]);
-        let access = |at: u32| &accesses[at as usize * size..(at as usize + 1) * size];
+        let accesses = items(&self.parts, size, &kept, &[]);
         let drops: Vec<[u8; DROP_BYTES]> =
-            accesses.chunks_exact(size).filter_map(|a| a.first_chunk().copied()).collect();
+            accesses.iter().filter_map(|access| access.first_chunk().copied()).collect();
+        let cell = |at: u32| &accesses[at as usize][DROP_BYTES..];
         let mut rng = ChaCha20Rng::from_seed(*self.seed.expose());
         let mut cells = Wiping::new(Vec::with_capacity(kept.len() * CELL_BYTES));
         for (at, reply) in (0_u32..).zip(matched(&drops)) {
             match reply {
-                Reply::Echo => cells.extend_from_slice(&access(at)[DROP_BYTES..]),
-                Reply::Swap(other) => cells.extend_from_slice(&access(other)[DROP_BYTES..]),
+                Reply::Echo => cells.extend_from_slice(cell(at)),
+                Reply::Swap(other) => cells.extend_from_slice(cell(other)),
                 Reply::Third => {
                     let mut random = [0; CELL_BYTES];
                     rng.fill_bytes(&mut random);
@@ -140,9 +129,8 @@ pub struct PublishJob {
 impl PublishJob {
     pub(super) fn run(&self) -> Vec<Vec<u8>> {
         let size = self.id.service.innermost_bytes();
-        let all = gathered(&self.parts, size, &kept(&self.parts), &self.noise);
+        let mut entries = items(&self.parts, size, &kept(&self.parts), &self.noise);
         // Sorted by bucket, then by bytes: the order says nothing.
-        let mut entries: Vec<&[u8]> = all.chunks_exact(size).collect();
         entries.sort_unstable();
         (1..=self.buckets).map(|number| self.object(number, &entries)).collect()
     }

@@ -82,9 +82,8 @@ impl<B: Backend> Mix<B> {
         let mixed = open.mixed.as_mut().ok_or(MixError::Unexpected)?;
         let size = job.size + TAG_BYTES;
         for (target, reply) in job.targets.iter().zip(sealed.chunks_exact(size)) {
-            let at = *target as usize;
-            mixed.out[at * size..(at + 1) * size].copy_from_slice(reply);
-            mixed.filled[at] = true;
+            place(&mut mixed.out, *target as usize, size).copy_from_slice(reply);
+            mixed.filled[*target as usize] = true;
         }
         mixed.jobs.1 += 1;
         self.finish_if_ready(id, rng);
@@ -102,11 +101,12 @@ impl<B: Backend> Mix<B> {
             return;
         }
         if id.service.has_replies() {
-            let empty = mixed.filled.iter().zip(mixed.out.chunks_exact_mut(size));
-            for (_, reply) in empty.filter(|(filled, _)| !**filled) {
-                rng.fill_bytes(reply);
+            let mut out = core::mem::take(&mut mixed.out);
+            let filled = mixed.filled.iter().enumerate();
+            for (at, _) in filled.filter(|(_, filled)| !**filled) {
+                rng.fill_bytes(place(&mut out, at, size));
             }
-            self.outputs.extend(send::replies(id, &mixed.out, size));
+            self.outputs.extend(send::replies(id, out));
             let traps = core::mem::take(&mut mixed.caught);
             if !traps.is_empty() {
                 let job = TrapJob { id, config, position, traps };
@@ -130,6 +130,13 @@ impl<B: Backend> Mix<B> {
         let alarm = Body::Alarm { position, traps, failed, signature };
         self.outputs.push_back(Output::Frame(Peer::Coordinator, Frame::Round(job.id, alarm)));
     }
+}
+
+/// Item number `at` of a batch of items of `size` bytes.
+fn place(batch: &mut [Items], at: usize, size: usize) -> &mut [u8] {
+    let most = items_per_frame(size);
+    let from = at % most * size;
+    &mut batch[at / most].bytes[from..from + size]
 }
 
 /// `REPLIES`: the next ones; those of noise end here.
@@ -203,7 +210,7 @@ pub(super) fn mixed(parts: &[Unwrapped], kept: Places, order: Permutation, size:
         received: 0,
         ended: false,
         jobs: (0, 0),
-        out: Wiping::new(alloc::vec![0; total * (size + TAG_BYTES)]),
+        out: Items::zeros(total, size + TAG_BYTES),
         filled: alloc::vec![false; total],
     }
 }

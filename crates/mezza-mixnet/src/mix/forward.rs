@@ -26,7 +26,7 @@ impl<B: Backend> Mix<B> {
         let round = self.round(id)?;
         let outcome = match body {
             Body::BatchStart { count, size } => start(round, count, usize::from(size)),
-            Body::Onions(items) => onions(round, &items, job_items),
+            Body::Onions(items) => onions(round, items, job_items),
             Body::BatchEnd { count } => end(round, count),
             _ => return Err(MixError::Unexpected),
         };
@@ -130,7 +130,7 @@ impl<B: Backend> Mix<B> {
             mixed.traps.extend(part.traps.into_iter().map(placed));
         }
         open.mixed = Some(mixed);
-        self.outputs.extend(send::onions(id, &shuffled.batch, size));
+        self.outputs.extend(send::onions(id, shuffled.batch, size));
         Ok(())
     }
 
@@ -159,7 +159,7 @@ fn start(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job>, Abo
 }
 
 /// `ONIONS`: the next ones of the batch, as jobs of at most `job_items` of them.
-fn onions(round: &mut Round, items: &Items, job_items: usize) -> Result<Vec<Job>, AbortReason> {
+fn onions(round: &mut Round, items: Items, job_items: usize) -> Result<Vec<Job>, AbortReason> {
     let (id, size, position) = (round.id, round.onion_bytes(), round.position);
     let open = round.open().ok_or(AbortReason::Malformed)?;
     let layer: Layer = open.layers[usize::from(position)];
@@ -170,14 +170,17 @@ fn onions(round: &mut Round, items: &Items, job_items: usize) -> Result<Vec<Job>
         return Err(AbortReason::Malformed);
     }
     incoming.received += u32::from(items.count);
-    let most = if job_items == 0 { usize::from(items.count) } else { job_items };
-    let parts = items.bytes.chunks(most * size).zip(incoming.jobs..);
-    let jobs: Vec<Job> = parts
-        .map(|(onions, index)| UnwrapJob {
+    let most = size * if job_items == 0 { usize::from(items.count) } else { job_items };
+    let frame = Arc::new(Wiping::new(items.bytes));
+    let jobs: Vec<Job> = (0..frame.len())
+        .step_by(most)
+        .zip(incoming.jobs..)
+        .map(|(from, index)| UnwrapJob {
             ticket: Ticket { id, index },
             secret: Arc::clone(secret),
             layer,
-            onions: Wiping::new(onions.to_vec()),
+            frame: Arc::clone(&frame),
+            part: from..frame.len().min(from + most),
             size,
         })
         .map(Job::Unwrap)

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Time, Wiping};
+use mezza_core::Time;
 use mezza_lanes::Scalar;
 
 use super::Peer;
@@ -17,7 +17,7 @@ use crate::keys::Keys;
 use crate::onion::{Layer, Tables, Unwrapped};
 use crate::service::{RoundId, reply_bytes};
 use crate::sign::PublicKey;
-use crate::wire::Settings;
+use crate::wire::{Items, Settings};
 
 /// A round under way.
 pub(super) struct Round {
@@ -105,8 +105,8 @@ pub(super) struct Mixed {
     pub ended: bool,
     /// Jobs handed out, and those that came back.
     pub jobs: (u32, u32),
-    /// Sealed replies, in the order of the onions that came in.
-    pub out: Wiping<Vec<u8>>,
+    /// Sealed replies, in the order of the onions that came in, as frames.
+    pub out: Vec<Items>,
     /// Which of them are there.
     pub filled: Vec<bool>,
 }

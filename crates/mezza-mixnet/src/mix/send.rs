@@ -12,23 +12,26 @@ use crate::wire::{Body, Frame, Items};
 const CHUNK_BYTES: usize = 262_000;
 
 /// Onions for the next mix, with their number in front and behind.
-pub(super) fn onions(id: RoundId, batch: &[u8], size: usize) -> impl Iterator<Item = Output> {
-    let count = (batch.len() / size) as u32;
+pub(super) fn onions(id: RoundId, batch: Vec<Items>, size: usize) -> impl Iterator<Item = Output> {
+    let count = items_in(&batch);
     let first = Body::BatchStart { count, size: size as u16 };
-    let items = Items::of_batch(batch, size).map(Body::Onions);
     core::iter::once(first)
-        .chain(items)
+        .chain(batch.into_iter().map(Body::Onions))
         .chain([Body::BatchEnd { count }])
         .map(move |body| Output::Frame(Peer::Next, Frame::Round(id, body)))
 }
 
 /// Replies for the mix before, with their number behind.
-pub(super) fn replies(id: RoundId, batch: &[u8], size: usize) -> impl Iterator<Item = Output> {
-    let count = (batch.len() / size) as u32;
-    Items::of_batch(batch, size)
-        .map(Body::Replies)
+pub(super) fn replies(id: RoundId, batch: Vec<Items>) -> impl Iterator<Item = Output> {
+    let count = items_in(&batch);
+    let items = batch.into_iter().map(Body::Replies);
+    items
         .chain([Body::RepliesEnd { count }])
         .map(move |body| Output::Frame(Peer::Previous, Frame::Round(id, body)))
+}
+
+fn items_in(batch: &[Items]) -> u32 {
+    batch.iter().map(|items| u32::from(items.count)).sum()
 }
 
 /// The objects of all buckets for the store, behind the manifest that we sign.

@@ -16,6 +16,7 @@ mod encode;
 
 pub use encode::TooLong;
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Time, Writer};
@@ -120,12 +121,33 @@ impl Items {
 
     /// A batch of items of `size` bytes, as full frames and a rest.
     pub fn of_batch(batch: &[u8], size: usize) -> impl Iterator<Item = Self> {
-        let per_frame = items_per_frame(size);
-        batch.chunks(size * per_frame).enumerate().map(move |(i, bytes)| Self {
-            offset: (i * per_frame) as u32,
-            count: (bytes.len() / size) as u16,
-            bytes: bytes.to_vec(),
-        })
+        let whole = move |(i, bytes): (usize, &[u8])| Self::nth(i, size, bytes.to_vec());
+        batch.chunks(size * items_per_frame(size)).enumerate().map(whole)
+    }
+
+    /// The same of items that lie anywhere: each is copied once.
+    pub fn of_items(items: &[&[u8]], order: &[u32], size: usize) -> Vec<Self> {
+        let frame = |(i, places): (usize, &[u32])| {
+            let mut bytes = Vec::with_capacity(places.len() * size);
+            for place in places {
+                bytes.extend_from_slice(items[*place as usize]);
+            }
+            Self::nth(i, size, bytes)
+        };
+        order.chunks(items_per_frame(size)).enumerate().map(frame).collect()
+    }
+
+    /// Frames for `count` items that are still to be written.
+    pub fn zeros(count: usize, size: usize) -> Vec<Self> {
+        let most = items_per_frame(size);
+        let frame = |i: usize| Self::nth(i, size, vec![0; most.min(count - i * most) * size]);
+        (0..count.div_ceil(most)).map(frame).collect()
+    }
+
+    /// Frame number `i` of a batch.
+    fn nth(i: usize, size: usize, bytes: Vec<u8>) -> Self {
+        let offset = (i * items_per_frame(size)) as u32;
+        Self { offset, count: (bytes.len() / size) as u16, bytes }
     }
 
     /// Whether these are the next ones of a batch: at the next offset, of the right size, as many

@@ -15,6 +15,7 @@ use mezza_mixnet::keys::Keys;
 use mezza_mixnet::onion::{Layer, Multiply, wrap};
 use mezza_mixnet::privacy::normal_tail;
 use mezza_mixnet::service::{DROP_BYTES, Service};
+use mezza_mixnet::wire::Items;
 use mezza_mixnet::{RoundId, onion};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -59,8 +60,7 @@ impl View {
                 self.shuffles.insert(at, (kept.to_vec(), order.sources().to_vec()));
             }
             (Job::Unwrap(unwrap), Done::Unwrap(opened)) if at == 2 => {
-                let accesses = opened.inner.chunks_exact(Service::Conversation.innermost_bytes());
-                let drops = accesses.map(|a| a[..DROP_BYTES].try_into().expect("a drop"));
+                let drops = opened.inner().map(|a| a[..DROP_BYTES].try_into().expect("a drop"));
                 self.drops.insert(unwrap.ticket.index, drops.collect());
             }
             _ => {}
@@ -277,7 +277,7 @@ fn strange_keys(breakage: Option<Breakage>) -> (usize, usize) {
     let eyes = Rc::clone(&keys);
     net.watch = Some(Box::new(move |at, job, _| {
         if let (1, Job::Unwrap(unwrap)) = (at, job) {
-            let onions = unwrap.onions.chunks_exact(unwrap.size);
+            let onions = unwrap.onions().chunks_exact(unwrap.size);
             eyes.borrow_mut().extend(onions.map(|onion| onion[..32].to_vec()));
         }
     }));
@@ -332,13 +332,13 @@ fn in_order(honest: usize) -> Breakage {
         }
         let size = shuffle.size;
         let Done::Shuffle(Shuffled { kept, order, batch }) = job.run(&TOY) else { return None };
-        let mut straight = batch.clone();
-        for (to, from) in order.sources().iter().enumerate() {
-            let (to, from) = (to * size, *from as usize * size);
-            straight[from..from + size].copy_from_slice(&batch[to..to + size]);
+        let mut straight = vec![0; order.len() * size];
+        let onions = batch.iter().flat_map(|items| items.bytes.chunks_exact(size));
+        for (onion, from) in onions.zip(order.sources()) {
+            straight[*from as usize * size..][..size].copy_from_slice(onion);
         }
-        let order = Permutation::identity(order.len());
-        Some(Done::Shuffle(Shuffled { kept, order, batch: straight }))
+        let (order, batch) = (Permutation::identity(order.len()), Items::of_batch(&straight, size));
+        Some(Done::Shuffle(Shuffled { kept, order, batch: batch.collect() }))
     })
 }
 

@@ -37,8 +37,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let clients = |now: f64| (now - few.most[0]) / f64::from(users - FEW) / 1_024.0;
     let most = [clients(many.most[0]), entry(many.most[1])];
     let held = [clients(many.held[0]), entry(many.held[1])];
-    let threads = sum["threads"].as_f64().context("no threads")?;
-    let onions = sum["onions_per_s"].as_f64().context("no rate")? / threads;
+    let onions = sum["onions_per_cpu_s"].as_f64().context("no rate")?;
     for (op, unit, value) in [
         ("entry_per_client", "KiB", most[1]),
         ("load_per_client", "KiB", most[0]),

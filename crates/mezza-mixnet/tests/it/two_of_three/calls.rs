@@ -43,7 +43,7 @@ impl View {
                 }
             }
             (Job::Unwrap(_), Done::Unwrap(opened)) if at == 2 && honest != 2 => {
-                for call in opened.inner.chunks_exact(Service::Call.innermost_bytes()) {
+                for call in opened.inner() {
                     let number = call[..NUMBER_BYTES].try_into().expect("4 bytes");
                     *self.seen.entry(u32::from_be_bytes(number)).or_default() += 1;
                 }

@@ -26,11 +26,11 @@ fn through(case: &Case, id: RoundId, mixes: usize) -> Option<(Vec<u8>, Vec<Keys>
             return None;
         }
         let size = onion.len();
-        let got: Unwrapped = unwrap(portable(), &secret, &layer, &mut onion, size);
+        let got: Unwrapped = unwrap(portable(), &secret, &layer, &onion, size);
         if got.opened != [1] {
             return None;
         }
-        onion = got.inner.to_vec();
+        onion = got.inner().collect::<Vec<_>>().concat();
         back.push(got.back);
     }
     Some((onion, back))

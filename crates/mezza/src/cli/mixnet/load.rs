@@ -46,6 +46,7 @@ impl Sum {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a rate is read by people")]
+    /// By core.
     fn onions_per_s(&self) -> f64 {
         self.onions as f64 / self.making.as_secs_f64().max(f64::MIN_POSITIVE)
     }
@@ -71,14 +72,14 @@ async fn run(desk: &Desk, asked: &MixnetLoad) -> Result<Exit, Fault> {
     let value = json!({
         "event": "load", "users": asked.users, "conversing": conversing, "rounds": sum.rounds,
         "right": sum.right, "wrong": sum.wrong, "missed": sum.missed, "verified": asked.verify,
-        "kernel": kernel().name(), "onions_per_s": rate, "threads": rayon::current_num_threads(),
+        "kernel": kernel().name(), "onions_per_cpu_s": rate,
     });
     let verified = if asked.verify { "verified" } else { "not opened" };
     desk.out.either(
         &value,
         format!(
             "{} users, {} rounds: {} replies right, {} wrong, {} missed, {verified}; {rate:.0} \
-             onions/s made with {}",
+             onions made in a second of CPU with {}",
             asked.users,
             sum.rounds,
             sum.right,
@@ -97,7 +98,7 @@ fn value(report: &Report) -> serde_json::Value {
         "returned": report.returned, "right": report.right, "wrong": report.wrong,
         "missed": report.missed,
         "latency_ms": { "p50": middle, "p99": most, "max": longest },
-        "made_ms": report.making.as_millis() as u64,
+        "made_cpu_ms": report.making.as_millis() as u64,
     })
 }
 

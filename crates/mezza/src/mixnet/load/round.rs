@@ -1,7 +1,7 @@
 //! One round of all users: what was sent, what came back, and whether it is right.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mezza_core::{Time, Wiping};
 use mezza_lanes::Kernel;
@@ -13,6 +13,7 @@ use mezza_mixnet::onion::{Multiply, Tables, open_reply, wrap};
 use mezza_mixnet::wire::MissedReason;
 use rayon::prelude::*;
 
+use super::super::busy::thread_cpu;
 use super::user::{Pairs, cell};
 use crate::backend::AwsLc;
 use crate::rng::OsRng;
@@ -43,7 +44,7 @@ pub struct Report {
     pub latency_ms: [u64; 3],
     /// Onions made.
     pub onions: usize,
-    /// What making them took, of all threads together as far as they were busy.
+    /// What making them took: CPU time of all threads together.
     pub making: Duration,
 }
 
@@ -99,11 +100,13 @@ impl Work {
     /// Wraps all of them; `None` if the keys are no points, which a checked round's are.
     pub fn run(self, kernel: &'static dyn Kernel) -> Option<Prepared> {
         let Self { id, checked, users, accesses } = self;
-        let begun = Instant::now();
+        let begun = thread_cpu();
         let layers = checked.layers();
         let tables = Tables::new(kernel, &layers)?;
         let size = id.service.innermost_bytes();
+        let before = thread_cpu().saturating_sub(begun);
         let wrapped = accesses.par_chunks(CHUNK).map(|part| {
+            let begun = thread_cpu();
             let inner: Vec<u8> = part.iter().flat_map(|access| *access.bytes()).collect();
             let inner = Wiping::new(inner);
             let made = wrap(kernel, Multiply::Tables(&tables), &layers, (&inner, size), &mut OsRng);
@@ -114,11 +117,12 @@ impl Work {
                 own.iter_mut().zip(&made.back).for_each(|(key, layer)| *key = layer[at]);
                 own
             });
-            (onions, back.collect::<Vec<_>>())
+            (onions, (back.collect::<Vec<_>>(), thread_cpu().saturating_sub(begun)))
         });
-        let (onions, back): (Vec<_>, Vec<_>) = wrapped.unzip();
+        let (onions, rest): (Vec<_>, Vec<_>) = wrapped.unzip();
+        let (back, spent): (Vec<_>, Vec<Duration>) = rest.into_iter().unzip();
         let (onions, back) = (onions.into_iter().flatten().collect(), back.into_iter().flatten());
-        let making = begun.elapsed();
+        let making = before + spent.iter().sum::<Duration>();
         Some(Prepared { id, users, accesses, onions, back: back.collect(), making })
     }
 }

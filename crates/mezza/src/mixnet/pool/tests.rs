@@ -62,7 +62,8 @@ fn unwrap(size: usize) -> Job {
         ticket: Ticket { id: ID, index: 0 },
         secret: Arc::new(Scalar::copy_from(&[7; 32])),
         layer: Layer { id: ID, position: 0, key: [9; 32] },
-        onions: Wiping::new(vec![1; 416]),
+        frame: Arc::new(Wiping::new(vec![1; 416])),
+        part: 0..416,
         size,
     })
 }
