@@ -44,7 +44,7 @@ impl Line {
             NetOutput::Dial { address, key } => self.dial(address, key),
             // The task writes what is left, hangs up and says `Down`.
             NetOutput::Close => self.outbox = None,
-            NetOutput::Frame(frame) => self.send(&frame),
+            NetOutput::Frame(frame) => self.send(frame),
             NetOutput::Job(job) => self.run(job),
         }
     }
@@ -60,7 +60,7 @@ impl Line {
     }
 
     /// A frame for the entry. One that reads too slowly is hung up on.
-    fn send(&mut self, frame: &Frame) {
+    fn send(&mut self, frame: Frame) {
         let sent = link::parcel(frame)
             .zip(self.outbox.as_ref())
             .is_some_and(|(parcel, outbox)| outbox.try_send(parcel).is_ok());

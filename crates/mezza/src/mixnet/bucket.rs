@@ -188,7 +188,7 @@ impl Store {
                 {
                     self.shelves.keep(&upload)?;
                     self.metrics.count(Count::Returned);
-                    let _ = self.links.send(Peer::Mix, &Frame::Round(id, Body::Stored));
+                    let _ = self.links.send(Peer::Mix, Frame::Round(id, Body::Stored));
                 }
             }
             _ => return Ok(false),
@@ -200,7 +200,7 @@ impl Store {
     fn hand_out(&mut self, frame: &Frame) -> Result<bool, Fault> {
         let Frame::Round(id, Body::Fetch { bucket }) = frame else { return Ok(false) };
         for body in self.shelves.answer(*id, *bucket)? {
-            if !self.links.send(Peer::Entry, &Frame::Round(*id, body)) {
+            if !self.links.send(Peer::Entry, Frame::Round(*id, body)) {
                 break;
             }
         }

@@ -268,17 +268,17 @@ impl Shell {
                 match output {
                     Output::ToMix(at, frame) => {
                         let line = if is_batch(&frame) { Line::Data } else { Line::Control(at) };
-                        if !self.lines.send(line, &frame) {
+                        if !self.lines.send(line, frame) {
                             lost.insert(line);
                         }
                     }
                     Output::ToStore(frame) => {
-                        if !self.lines.send(Line::Store, &frame) {
+                        if !self.lines.send(Line::Store, frame) {
                             lost.insert(Line::Store);
                         }
                     }
                     Output::ToClient(client, frame) => {
-                        if !self.clients.send(client, &frame) {
+                        if !self.clients.send(client, frame) {
                             gone.insert(client);
                         }
                     }

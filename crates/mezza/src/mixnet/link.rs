@@ -54,17 +54,17 @@ const WRITE: Duration = Duration::from_secs(30);
 /// The bytes of one frame, shared where many get the same.
 #[derive(Clone, Debug)]
 pub enum Parcel {
-    /// For one.
-    Own(Vec<u8>),
+    /// For one, in two pieces: the second one is empty where frames are short.
+    Own([Vec<u8>; 2]),
     /// For many.
     Shared(Arc<[u8]>),
 }
 
 impl Parcel {
-    fn bytes(&self) -> &[u8] {
+    fn pieces(&self) -> [&[u8]; 2] {
         match self {
-            Self::Own(bytes) => bytes,
-            Self::Shared(bytes) => bytes,
+            Self::Own([head, long]) => [head, long],
+            Self::Shared(bytes) => [bytes, &[]],
         }
     }
 }
@@ -221,7 +221,9 @@ fn next<const MAX: usize>(
 async fn write(writer: &mut (impl AsyncWrite + Unpin), mut parcels: mpsc::Receiver<Parcel>) -> End {
     while let Some(parcel) = parcels.recv().await {
         let writing = async {
-            writer.write_all(parcel.bytes()).await?;
+            for piece in parcel.pieces() {
+                writer.write_all(piece).await?;
+            }
             if parcels.is_empty() { writer.flush().await } else { Ok(()) }
         };
         match timeout(WRITE, writing).await {
@@ -235,12 +237,13 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), mut parcels: mpsc::Receiv
 }
 
 /// A frame as a parcel for one. `None`: longer than a frame may be, which ours are not.
-pub fn parcel(frame: &Frame) -> Option<Parcel> {
-    let bytes = frame.encode();
-    if bytes.is_err() {
-        tracing::error!(kind = frame.kind(), "a frame of ours is too long; please report it");
+pub fn parcel(frame: Frame) -> Option<Parcel> {
+    let kind = frame.kind();
+    let pieces = frame.into_pieces();
+    if pieces.is_err() {
+        tracing::error!(kind, "a frame of ours is too long; please report it");
     }
-    bytes.ok().map(Parcel::Own)
+    pieces.ok().map(Parcel::Own)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::client::Entry;
 use super::kernel::kernel;
-use super::link::{Change, News, Parcel, Table};
+use super::link::{Change, News, Table};
 use super::server::EVENTS_MAX;
 use crate::exit::{Exit, Fault};
 use crate::node::now;
@@ -209,9 +209,8 @@ impl Crowd {
         while let Some(entry) = self.due.first_entry().filter(|due| due.key().0 <= now()) {
             let ((_, id, user), onions) = entry.remove_entry();
             let Some(round) = self.rounds.get_mut(&id) else { continue };
-            let Ok(submit) = Frame::Round(id, Body::Submit(onions)).encode() else { continue };
-            let sent = self.welcomed.contains_key(&user)
-                && self.links.send_parcel(user, Parcel::Own(submit));
+            let submit = Frame::Round(id, Body::Submit(onions));
+            let sent = self.welcomed.contains_key(&user) && self.links.send(user, submit);
             if sent { round.sent(user) } else { round.unsent(user) }
         }
     }

@@ -258,7 +258,7 @@ impl Shell {
                 match output {
                     Output::Frame(peer, frame) => {
                         self.tally(peer, &frame);
-                        if !self.links.send(peer, &frame) {
+                        if !self.links.send(peer, frame) {
                             lost.insert(peer);
                         }
                     }

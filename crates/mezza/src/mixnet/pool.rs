@@ -68,6 +68,7 @@ impl Pool {
         let threads = ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|n| format!("mix-{n}"))
+            .start_handler(move |n| stay(n, threads))
             // Without it a panic would end the process, and every other round with it.
             .panic_handler(|_| tracing::error!("a job panicked; its round is lost"))
             .build()
@@ -99,6 +100,29 @@ impl Pool {
         waiting.background.retain(&wanted);
     }
 }
+
+/// Keeps thread `n` on a core of its own where there is one for each: two that are woken from one core
+/// may share it for milliseconds while another one has nothing to do. What a thread does not take in
+/// time another one does.
+#[cfg(target_os = "linux")]
+fn stay(n: usize, threads: usize) {
+    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use nix::unistd::Pid;
+    let this = Pid::from_raw(0);
+    let Ok(all) = sched_getaffinity(this) else { return };
+    let mut cores = (0..CpuSet::count()).filter(|core| all.is_set(*core) == Ok(true));
+    if cores.clone().count() != threads {
+        return;
+    }
+    let mut own = CpuSet::new();
+    if cores.nth(n).is_some_and(|core| own.set(core).is_ok()) {
+        // A system that refuses has its reasons; it is the same work on any core.
+        let _ = sched_setaffinity(this, &own);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stay(_: usize, _: usize) {}
 
 impl Drop for Pool {
     fn drop(&mut self) {

@@ -176,7 +176,7 @@ impl Inner {
     ) -> Result<Vec<T>> {
         let frame = Frame::Round(id, body);
         for link in &self.control {
-            link.send(parcel(&frame).context("a frame that is too long")?).await.ok();
+            link.send(parcel(frame.clone()).context("a frame that is too long")?).await.ok();
         }
         let mut answers: Vec<Option<T>> = self.control.iter().map(|_| None).collect();
         while answers.iter().any(Option::is_none) {
@@ -245,7 +245,7 @@ fn batch(id: RoundId, onions: &[u8], mixes: usize) -> Result<Vec<link::Parcel>> 
     let items = Items::of_batch(onions, size).map(Body::Onions);
     let start = Body::BatchStart { count, size: wide };
     let bodies = std::iter::once(start).chain(items).chain([Body::BatchEnd { count }]);
-    bodies.map(|body| parcel(&Frame::Round(id, body)).context("a frame that is too long")).collect()
+    bodies.map(|body| parcel(Frame::Round(id, body)).context("a frame that is too long")).collect()
 }
 
 fn minus(after: &[Spent], before: &[Spent]) -> Vec<Spent> {

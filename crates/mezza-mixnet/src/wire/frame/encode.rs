@@ -1,6 +1,7 @@
 //! Frames to bytes.
 
 use alloc::vec::Vec;
+use core::mem;
 
 use mezza_core::Writer;
 
@@ -18,6 +19,26 @@ impl Frame {
     /// # Errors
     /// [`TooLong`] above 262,144 bytes behind the length field.
     pub fn encode(&self) -> Result<Vec<u8>, TooLong> {
+        self.encode_before(0)
+    }
+
+    /// The same in two pieces, one behind the other: onions and replies, which are long, are not
+    /// copied but handed on as the second one.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn into_pieces(mut self) -> Result<[Vec<u8>; 2], TooLong> {
+        let long = match &mut self {
+            Self::Round(_, Body::Onions(items) | Body::Replies(items)) => {
+                mem::take(&mut items.bytes)
+            }
+            _ => Vec::new(),
+        };
+        Ok([self.encode_before(long.len())?, long])
+    }
+
+    /// The bytes in front of `behind` more of the same frame.
+    fn encode_before(&self, behind: usize) -> Result<Vec<u8>, TooLong> {
         let mut writer = Writer::with_capacity(64 + self.bulk());
         writer.u32(0).u8(self.kind());
         match self {
@@ -31,7 +52,7 @@ impl Frame {
             }
         }
         let mut bytes = writer.finish();
-        let len = bytes.len() - LENGTH_BYTES;
+        let len = bytes.len() - LENGTH_BYTES + behind;
         if len > FRAME_BYTES_MAX {
             return Err(TooLong);
         }

@@ -47,7 +47,7 @@ impl<P: Ord + Copy> Table<P> {
 
     /// Sends a frame; `false` if the link is lost, which it is from now on.
     #[must_use]
-    pub fn send(&mut self, peer: P, frame: &Frame) -> bool {
+    pub fn send(&mut self, peer: P, frame: Frame) -> bool {
         parcel(frame).is_none_or(|parcel| self.send_parcel(peer, parcel))
     }
 
@@ -93,14 +93,15 @@ mod tests {
         let frame = Frame::FetchConfig { from: [7; 32] };
         let (first, mut read) = mpsc::channel(1);
         assert!(matches!(table.hear('a', 1, News::Up(first)), Change::None));
-        assert!(table.send('a', &frame) && !table.send('b', &frame));
+        assert!(table.send('a', frame.clone()) && !table.send('b', frame.clone()));
         assert!(read.try_recv().is_ok());
         let (second, _unread) = mpsc::channel(1);
         assert!(matches!(table.hear('a', 2, News::Up(second)), Change::Lost));
         assert!(matches!(table.hear('a', 1, News::Frame(frame.clone())), Change::None));
         assert!(matches!(table.hear('a', 1, News::Down), Change::None));
         assert!(matches!(table.hear('a', 2, News::Frame(frame.clone())), Change::Frame(_)));
-        assert!(table.send('a', &frame) && !table.send('a', &frame), "one may wait, not two");
+        let sent = [0; 2].map(|_| table.send('a', frame.clone()));
+        assert_eq!(sent, [true, false], "one may wait, not two");
         assert!(table.is_empty());
         assert!(matches!(table.hear('a', 2, News::Down), Change::None));
     }

@@ -42,7 +42,7 @@ async fn frames_come_in_order_and_what_was_sent_leaves_before_the_end() {
     );
     let shared: Arc<[u8]> = hello(3).encode().unwrap().into();
     side.outbox.try_send(Parcel::Shared(shared)).unwrap();
-    side.outbox.try_send(parcel(&hello(4)).unwrap()).unwrap();
+    side.outbox.try_send(parcel(hello(4)).unwrap()).unwrap();
     drop(side.outbox);
     assert_eq!(side.link.await.unwrap(), End::Left);
     let mut all = Vec::new();

@@ -47,7 +47,7 @@ pub async fn stay(
             let link = link::number();
             let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
             let hello = Frame::Hello { version: VERSION, config: load.chain.head_hash() };
-            if let Some(hello) = parcel(&hello) {
+            if let Some(hello) = parcel(hello) {
                 let _ = outbox.try_send(hello);
             }
             if events.send(Event::User(number, link, News::Up(outbox))).await.is_err() {
