@@ -18,17 +18,28 @@ const BATCH: usize = 8;
 /// Bytes of a body.
 const BODY: usize = 256;
 
-/// Fixed words and random ones in random order; t of the time that `f` takes.
-fn measure(count: usize, mut f: impl FnMut(bool, &[[u8; 32]; BATCH])) -> f64 {
+type Words = [[u8; 32]; BATCH];
+
+/// t of the time that `run` takes on what `prepare` makes of two classes in random order. Zeros and
+/// ones are told apart by a mask: a branch would leave its traces in what is measured.
+fn measure<T>(
+    count: usize,
+    mut prepare: impl FnMut(u8, Words) -> T,
+    mut run: impl FnMut(&mut T),
+) -> f64 {
     welch(count, |class, dice| {
-        // Both classes cost the same to prepare.
         let mut random = [[0; 32]; BATCH];
         dice.rng().fill_bytes(random.as_flattened_mut());
-        let words = black_box(if class { random } else { [[0; 32]; BATCH] });
+        let mut input = black_box(prepare(black_box(u8::from(class).wrapping_neg()), random));
         let begun = Instant::now();
-        f(class, &words);
+        run(&mut input);
         begun.elapsed().as_secs_f64() * 1e9
     })
+}
+
+/// Random words where the mask is set, else zeros.
+fn words(mask: u8, random: Words) -> Words {
+    random.map(|word| word.map(|byte| byte & mask))
 }
 
 /// A look-up whose address is the secret digit: sixteen entries that share a set of the cache.
@@ -37,7 +48,7 @@ struct Leaky(Vec<u8>);
 impl Leaky {
     const STRIDE: usize = 16_384;
 
-    fn run(&self, words: &[[u8; 32]; BATCH]) -> u8 {
+    fn run(&self, words: &Words) -> u8 {
         // Each address waits for the load before it.
         words
             .as_flattened()
@@ -48,14 +59,15 @@ impl Leaky {
 
 fn operations(kernel: &dyn Kernel, base: &FixedPoint, count: usize) -> [(&'static str, f64); 4] {
     let mut out = [[0; 32]; BATCH];
-    let shared = measure(count, |_, words| {
+    let shared = measure(count, words, |words| {
         let scalar = Scalar::copy_from(&words[0]);
         kernel.x25519_shared(&scalar, &[BASE; BATCH], black_box(&mut out));
     });
-    let each = measure(count, |_, words| {
+    let each = measure(count, words, |words| {
         kernel.x25519_each(words, &[BASE; BATCH], black_box(&mut out));
     });
-    let fixed = measure(count, |_, words| kernel.x25519_fixed(base, words, black_box(&mut out)));
+    let fixed =
+        measure(count, words, |words| kernel.x25519_fixed(base, words, black_box(&mut out)));
     [("x25519_shared", shared), ("x25519_each", each), ("x25519_fixed", fixed), open(kernel, count)]
 }
 
@@ -64,12 +76,13 @@ fn open(kernel: &dyn Kernel, count: usize) -> (&'static str, f64) {
     let keys = [[3; 32]; BATCH];
     let mut sealed = [[7; BODY + 16]; BATCH];
     kernel.seal_each(&keys, Strided::new(sealed.as_flattened_mut(), BODY + 16, 0, BODY));
-    let mut forged = sealed;
-    for message in &mut forged {
-        message[BODY] ^= 1;
-    }
-    let t = measure(count, |class, _| {
-        let mut messages = if class { sealed } else { forged };
+    let spoilt = |mask: u8, _: Words| {
+        sealed.map(|mut message| {
+            message[BODY] ^= mask & 1;
+            message
+        })
+    };
+    let t = measure(count, spoilt, |messages| {
         let m = Strided::new(messages.as_flattened_mut(), BODY + 16, 0, BODY);
         kernel.open_each(&keys, m, black_box(&mut [0; BATCH]));
     });
@@ -80,7 +93,7 @@ fn main() -> ExitCode {
     let count = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(20_000);
     // Not zeros: the system keeps one page for all of those.
     let leaky = Leaky(vec![0x10; 16 * Leaky::STRIDE]);
-    let twin = measure(count, |_, words| {
+    let twin = measure(count, words, |words| {
         black_box(leaky.run(words));
     });
     println!("{:<10} {:<14} t = {twin:9.1}   must be beyond {LIMIT}", "leaky", "table");

@@ -1,6 +1,6 @@
 //! ChaCha20-Poly1305, sixteen messages in step.
 
-use super::chacha20::{Keys, key_stream, keys, xor};
+use super::chacha20::{Blocks, Keys, key_stream, keys, xor};
 use super::poly1305::{Key, absorb, blocks, finish, key, split};
 use crate::Strided;
 use crate::lanes::{BLOCK, LANES, Lanes, WORDS, Words};
@@ -12,10 +12,11 @@ use subtle::ConstantTimeEq;
 /// Encrypts every body and writes its tag. Lengths were compared before.
 #[inline(always)]
 pub fn seal<L: Lanes + Words>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
+    let mut rows = Rows([[0; BLOCK]; WORDS]);
     for (group, all) in all.chunks(WORDS).enumerate() {
         let first = group * WORDS;
-        let (keys, once) = begin(l, all);
-        stream(l, &keys, &mut m, first);
+        let (keys, once) = begin(l, all, &mut rows);
+        stream(l, &keys, &mut rows, &mut m, first);
         let tags = tags(l, &once, &m, first);
         for ((_, out), tag) in m.messages_from(first).zip(tags) {
             *out = tag.to_le_bytes();
@@ -26,46 +27,56 @@ pub fn seal<L: Lanes + Words>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
 /// Decrypts every body with a right tag, leaves zeros in place of the others.
 #[inline(always)]
 pub fn open<L: Lanes + Words>(l: L, all: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
+    let mut rows = Rows([[0; BLOCK]; WORDS]);
     for (group, (all, ok)) in all.chunks(WORDS).zip(ok.chunks_mut(WORDS)).enumerate() {
         let first = group * WORDS;
-        let (keys, once) = begin(l, all);
+        let (keys, once) = begin(l, all, &mut rows);
         let tags = tags(l, &once, &m, first);
         for (((_, tag), right), ok) in m.messages_from(first).zip(tags).zip(&mut *ok) {
             let differ = u128::from_le_bytes(*tag) ^ right;
             *ok = ((differ >> 64) as u64 | differ as u64).ct_eq(&0).unwrap_u8();
         }
-        stream(l, &keys, &mut m, first);
+        stream(l, &keys, &mut rows, &mut m, first);
         for ((body, _), ok) in m.messages_from(first).zip(ok) {
             keep_if(*ok, body);
         }
     }
 }
 
+/// Key stream, wiped when all messages are done.
+struct Rows(Blocks);
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        wipe(self.0.as_flattened_mut());
+    }
+}
+
 /// Up to sixteen keys side by side, and what block 0 of each is for.
 #[inline(always)]
-fn begin<L: Lanes + Words>(l: L, all: &[[u8; 32]]) -> (Keys<L>, [Key<L::V>; 2]) {
+fn begin<L: Lanes + Words>(
+    l: L,
+    all: &[[u8; 32]],
+    rows: &mut Rows,
+) -> (Keys<L>, [Key<L::V>; 2]) {
     let keys = keys(l, all);
-    let mut rows = [[0; BLOCK]; WORDS];
-    key_stream(l, &keys, 0, &mut rows);
-    let [r0, r1, s0, s1, ..] = l.columns(rows.as_flattened(), &SIDE_BY_SIDE[0]);
+    key_stream(l, &keys, 0, &mut rows.0);
+    let [r0, r1, s0, s1, ..] = l.columns(rows.0.as_flattened(), &SIDE_BY_SIDE[0]);
     let low = key(l, [r0, r1, s0, s1]);
-    let [r0, r1, s0, s1, ..] = l.columns(rows.as_flattened(), &SIDE_BY_SIDE[1]);
-    wipe(rows.as_flattened_mut());
+    let [r0, r1, s0, s1, ..] = l.columns(rows.0.as_flattened(), &SIDE_BY_SIDE[1]);
     (keys, [low, key(l, [r0, r1, s0, s1])])
 }
 
 /// Xors the key stream from block 1 on into up to sixteen bodies.
 #[inline(always)]
-fn stream<L: Words>(l: L, keys: &Keys<L>, m: &mut Strided<'_>, first: usize) {
-    let mut rows = [[0; BLOCK]; WORDS];
+fn stream<L: Words>(l: L, keys: &Keys<L>, rows: &mut Rows, m: &mut Strided<'_>, first: usize) {
     for (at, counter) in (0..m.body_bytes()).step_by(BLOCK).zip(1..) {
-        key_stream(l, keys, counter, &mut rows);
-        for ((body, _), row) in m.messages_from(first).zip(&rows) {
+        key_stream(l, keys, counter, &mut rows.0);
+        for ((body, _), row) in m.messages_from(first).zip(&rows.0) {
             let end = body.len().min(at + BLOCK);
             xor(l, &mut body[at..end], row);
         }
     }
-    wipe(rows.as_flattened_mut());
 }
 
 /// The right tags of up to sixteen bodies as they are now, encrypted.
