@@ -1,6 +1,6 @@
 //! ChaCha20-Poly1305, sixteen messages in step.
 
-use super::chacha20::{Blocks, Keys, key_stream, keys, xor};
+use super::chacha20::{Blocks, Keys, State, keys, xor};
 use super::poly1305::{Key, absorb, blocks, finish, key, split};
 use crate::Strided;
 use crate::lanes::{BLOCK, LANES, Lanes, WORDS, Words};
@@ -14,11 +14,20 @@ use subtle::ConstantTimeEq;
 pub fn seal<L: Lanes + Words>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
     let mut rows = Rows([[0; BLOCK]; WORDS]);
     for (group, all) in all.chunks(WORDS).enumerate() {
-        let first = group * WORDS;
-        let (keys, once) = begin(l, all, &mut rows);
-        stream(l, &keys, &mut rows, &mut m, first);
-        let tags = tags(l, &once, &m, first);
-        for ((_, out), tag) in m.messages_from(first).zip(tags) {
+        let (keys, mut sums) = begin(l, all, &mut rows);
+        let places = Places::new(&m, group * WORDS);
+        // Text is summed up once it is encrypted: while the next blocks are made.
+        let mut ready = None;
+        for (i, counter) in (0..steps(&m)).zip(1..) {
+            stream(l, State::new(l, &keys, counter), &mut rows, &mut sums, ready);
+            places.xor(l, &mut m, i, &rows);
+            ready = Some(places.text(l, &m, i));
+        }
+        if let Some(text) = ready {
+            (0..text.count).for_each(|i| sums.absorb(l, &text, i));
+        }
+        let tags = sums.tags(l, m.body_bytes());
+        for ((_, out), tag) in m.messages_from(places.first).zip(tags) {
             *out = tag.to_le_bytes();
         }
     }
@@ -29,15 +38,17 @@ pub fn seal<L: Lanes + Words>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
 pub fn open<L: Lanes + Words>(l: L, all: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
     let mut rows = Rows([[0; BLOCK]; WORDS]);
     for (group, (all, ok)) in all.chunks(WORDS).zip(ok.chunks_mut(WORDS)).enumerate() {
-        let first = group * WORDS;
-        let (keys, once) = begin(l, all, &mut rows);
-        let tags = tags(l, &once, &m, first);
-        for (((_, tag), right), ok) in m.messages_from(first).zip(tags).zip(&mut *ok) {
+        let (keys, mut sums) = begin(l, all, &mut rows);
+        let places = Places::new(&m, group * WORDS);
+        for (i, counter) in (0..steps(&m)).zip(1..) {
+            let text = places.text(l, &m, i);
+            stream(l, State::new(l, &keys, counter), &mut rows, &mut sums, Some(text));
+            places.xor(l, &mut m, i, &rows);
+        }
+        let tags = sums.tags(l, m.body_bytes());
+        for (((body, tag), right), ok) in m.messages_from(places.first).zip(tags).zip(ok) {
             let differ = u128::from_le_bytes(*tag) ^ right;
             *ok = ((differ >> 64) as u64 | differ as u64).ct_eq(&0).unwrap_u8();
-        }
-        stream(l, &keys, &mut rows, &mut m, first);
-        for ((body, _), ok) in m.messages_from(first).zip(ok) {
             keep_if(*ok, body);
         }
     }
@@ -54,58 +65,81 @@ impl Drop for Rows {
 
 /// Up to sixteen keys side by side, and what block 0 of each is for.
 #[inline(always)]
-fn begin<L: Lanes + Words>(
-    l: L,
-    all: &[[u8; 32]],
-    rows: &mut Rows,
-) -> (Keys<L>, [Key<L::V>; 2]) {
+fn begin<L: Lanes + Words>(l: L, all: &[[u8; 32]], rows: &mut Rows) -> (Keys<L>, Sums<L>) {
     let keys = keys(l, all);
-    key_stream(l, &keys, 0, &mut rows.0);
+    let mut state = State::new(l, &keys, 0);
+    for _ in 0..State::<L>::ROUNDS {
+        state.double_round(l);
+    }
+    state.finish(l, &mut rows.0);
     let [r0, r1, s0, s1, ..] = l.columns(rows.0.as_flattened(), &SIDE_BY_SIDE[0]);
     let low = key(l, [r0, r1, s0, s1]);
     let [r0, r1, s0, s1, ..] = l.columns(rows.0.as_flattened(), &SIDE_BY_SIDE[1]);
-    (keys, [low, key(l, [r0, r1, s0, s1])])
+    (keys, Sums { h: [[l.splat(0); 3]; 2], keys: [low, key(l, [r0, r1, s0, s1])] })
 }
 
-/// Xors the key stream from block 1 on into up to sixteen bodies.
+/// Blocks of key stream. Their rounds wait for each other, and in between there is room for the text
+/// that is to be summed up: together they take little longer than the rounds alone.
 #[inline(always)]
-fn stream<L: Words>(l: L, keys: &Keys<L>, rows: &mut Rows, m: &mut Strided<'_>, first: usize) {
-    for (at, counter) in (0..m.body_bytes()).step_by(BLOCK).zip(1..) {
-        key_stream(l, keys, counter, &mut rows.0);
-        for ((body, _), row) in m.messages_from(first).zip(&rows.0) {
-            let end = body.len().min(at + BLOCK);
-            xor(l, &mut body[at..end], row);
+fn stream<L: Lanes + Words>(
+    l: L,
+    mut state: State<L>,
+    rows: &mut Rows,
+    sums: &mut Sums<L>,
+    text: Option<Text<L::V>>,
+) {
+    if let Some(text) = text {
+        for i in 0..text.count {
+            state.double_round(l);
+            sums.absorb(l, &text, i);
+        }
+        for _ in text.count..State::<L>::ROUNDS {
+            state.double_round(l);
+        }
+    } else {
+        for _ in 0..State::<L>::ROUNDS {
+            state.double_round(l);
         }
     }
+    state.finish(l, &mut rows.0);
 }
 
-/// The right tags of up to sixteen bodies as they are now, encrypted.
-#[inline(always)]
-fn tags<L: Lanes>(l: L, keys: &[Key<L::V>; 2], m: &Strided<'_>, first: usize) -> [u128; WORDS] {
-    let mut starts = [[0; LANES]; 2];
-    for (i, start) in starts.as_flattened_mut().iter_mut().enumerate() {
-        *start = m.start(first + i);
-    }
-    let (whole, rest) = (m.body_bytes() / STEP, m.body_bytes() % STEP);
-    let mut h = [[l.splat(0); 3]; 2];
-    for bytes in (0..whole).map(|i| &m.bytes()[STEP * i..]) {
-        h = four(l, h, bytes, &starts, 4, keys);
-    }
-    if rest > 0 {
-        let last = last_bytes(m, first, rest);
-        h = four(l, h, last.as_flattened(), &SIDE_BY_SIDE, rest.div_ceil(BLOCK_BYTES), keys);
-    }
-    let lengths = split(l, l.splat(0), l.splat(m.body_bytes() as u64));
-    let mut tags = [0; WORDS];
-    for half in 0..2 {
-        let h = absorb(l, h[half], lengths, &keys[half]);
-        let [low, high] = finish(l, h, &keys[half]);
-        let words = l.store(low).into_iter().zip(l.store(high));
-        for (tag, (low, high)) in tags[half * LANES..].iter_mut().zip(words) {
-            *tag = u128::from(low) | u128::from(high) << 64;
+/// Up to four blocks of each of sixteen bodies.
+struct Text<V> {
+    halves: [[[V; 3]; 4]; 2],
+    count: usize,
+}
+
+/// Polynomials of sixteen bodies, in two halves.
+struct Sums<L: Lanes> {
+    h: [[L::V; 3]; 2],
+    keys: [Key<L::V>; 2],
+}
+
+impl<L: Lanes> Sums<L> {
+    /// Takes block `i` of a text in: two sums that do not wait for each other.
+    #[inline(always)]
+    fn absorb(&mut self, l: L, text: &Text<L::V>, i: usize) {
+        for half in 0..2 {
+            self.h[half] = absorb(l, self.h[half], text.halves[half][i], &self.keys[half]);
         }
     }
-    tags
+
+    /// The right tags of bodies of so many bytes.
+    #[inline(always)]
+    fn tags(&self, l: L, body_bytes: usize) -> [u128; WORDS] {
+        let lengths = split(l, l.splat(0), l.splat(body_bytes as u64));
+        let mut tags = [0; WORDS];
+        for half in 0..2 {
+            let h = absorb(l, self.h[half], lengths, &self.keys[half]);
+            let [low, high] = finish(l, h, &self.keys[half]);
+            let words = l.store(low).into_iter().zip(l.store(high));
+            for (tag, (low, high)) in tags[half * LANES..].iter_mut().zip(words) {
+                *tag = u128::from(low) | u128::from(high) << 64;
+            }
+        }
+        tags
+    }
 }
 
 /// Bytes of four blocks.
@@ -121,29 +155,57 @@ const SIDE_BY_SIDE: [[usize; LANES]; 2] = {
     starts
 };
 
-/// The first `count` of four blocks into each half: two sums that do not wait for each other.
-#[inline(always)]
-fn four<L: Lanes>(
-    l: L,
-    mut h: [[L::V; 3]; 2],
-    bytes: &[u8],
-    starts: &[[usize; LANES]; 2],
-    count: usize,
-    keys: &[Key<L::V>; 2],
-) -> [[L::V; 3]; 2] {
-    let halves = [blocks(l, bytes, &starts[0]), blocks(l, bytes, &starts[1])];
-    for (low, high) in halves[0].into_iter().zip(halves[1]).take(count) {
-        h = [absorb(l, h[0], low, &keys[0]), absorb(l, h[1], high, &keys[1])];
-    }
-    h
+/// How many steps of 64 bytes there are, the last of which may be shorter.
+fn steps(m: &Strided<'_>) -> usize {
+    m.body_bytes().div_ceil(STEP)
 }
 
-/// The last `rest` bytes of up to sixteen bodies, filled up with zeros.
-fn last_bytes(m: &Strided<'_>, first: usize, rest: usize) -> [[u8; STEP]; WORDS] {
-    let mut last = [[0; STEP]; WORDS];
-    for (i, last) in last.iter_mut().enumerate() {
-        let end = m.start(first + i) + m.body_bytes();
-        last[..rest].copy_from_slice(&m.bytes()[end - rest..end]);
+/// Where up to sixteen bodies begin, the first of them being number `first`.
+struct Places {
+    first: usize,
+    starts: [[usize; LANES]; 2],
+}
+
+impl Places {
+    fn new(m: &Strided<'_>, first: usize) -> Self {
+        let mut starts = [[0; LANES]; 2];
+        for (i, start) in starts.as_flattened_mut().iter_mut().enumerate() {
+            *start = m.start(first + i);
+        }
+        Self { first, starts }
     }
-    last
+
+    /// Step `i` of the bodies as they are now.
+    #[inline(always)]
+    fn text<L: Lanes>(&self, l: L, m: &Strided<'_>, i: usize) -> Text<L::V> {
+        let (from, left) = (STEP * i, m.body_bytes() - STEP * i);
+        let halves = if left >= STEP {
+            let bytes = &m.bytes()[from..];
+            [blocks(l, bytes, &self.starts[0]), blocks(l, bytes, &self.starts[1])]
+        } else {
+            let last = self.last_bytes(m, from);
+            let bytes = last.as_flattened();
+            [blocks(l, bytes, &SIDE_BY_SIDE[0]), blocks(l, bytes, &SIDE_BY_SIDE[1])]
+        };
+        Text { halves, count: left.min(STEP).div_ceil(BLOCK_BYTES) }
+    }
+
+    /// The last bytes of the bodies, filled up with zeros.
+    fn last_bytes(&self, m: &Strided<'_>, from: usize) -> [[u8; STEP]; WORDS] {
+        let mut last = [[0; STEP]; WORDS];
+        for (last, start) in last.iter_mut().zip(self.starts.as_flattened()) {
+            let bytes = &m.bytes()[start + from..start + m.body_bytes()];
+            last[..bytes.len()].copy_from_slice(bytes);
+        }
+        last
+    }
+
+    /// Xors key stream into step `i` of the bodies.
+    #[inline(always)]
+    fn xor<L: Words>(&self, l: L, m: &mut Strided<'_>, i: usize, rows: &Rows) {
+        for ((body, _), row) in m.messages_from(self.first).zip(&rows.0) {
+            let end = body.len().min(STEP * (i + 1));
+            xor(l, &mut body[STEP * i..end], row);
+        }
+    }
 }

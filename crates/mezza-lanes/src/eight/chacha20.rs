@@ -27,30 +27,50 @@ pub fn keys<L: Words>(l: L, keys: &[[u8; 32]]) -> Keys<L> {
     [a, b, c, d, e, f, g, h]
 }
 
-/// Block number `counter` of every key.
-#[inline(always)]
-pub fn key_stream<L: Words>(l: L, keys: &Keys<L>, counter: u32, out: &mut Blocks) {
-    let zero = l.words(0);
-    let mut begin = [zero; WORDS];
-    for (word, constant) in begin.iter_mut().zip(CONSTANTS) {
-        *word = l.words(constant);
+/// Sixteen blocks on their way: what they begin with, and what rounds make of it.
+pub struct State<L: Words> {
+    begin: [L::W; WORDS],
+    now: [L::W; WORDS],
+}
+
+impl<L: Words> State<L> {
+    /// Double rounds of a block.
+    pub const ROUNDS: usize = 10;
+
+    /// Block number `counter` of every key, before its first round.
+    #[inline(always)]
+    pub fn new(l: L, keys: &Keys<L>, counter: u32) -> Self {
+        let mut begin = [l.words(0); WORDS];
+        for (word, constant) in begin.iter_mut().zip(CONSTANTS) {
+            *word = l.words(constant);
+        }
+        begin[4..12].copy_from_slice(keys);
+        begin[12] = l.words(counter);
+        Self { begin, now: begin }
     }
-    begin[4..12].copy_from_slice(keys);
-    begin[12] = l.words(counter);
-    let mut state = begin;
-    for _ in 0..10 {
+
+    /// Two rounds: columns, diagonals.
+    #[inline(always)]
+    pub fn double_round(&mut self, l: L) {
         for i in 0..4 {
-            quarter(l, &mut state, [i, i + 4, i + 8, i + 12]);
+            quarter(l, &mut self.now, [i, i + 4, i + 8, i + 12]);
         }
         for i in 0..4 {
-            quarter(l, &mut state, [i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4]);
+            let at = [i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4];
+            quarter(l, &mut self.now, at);
         }
     }
-    for (word, begin) in state.iter_mut().zip(begin) {
-        *word = l.add_words(*word, begin);
-    }
-    for (out, row) in out.iter_mut().zip(l.transpose(state)) {
-        *out = l.store_words(row);
+
+    /// The blocks, after the last round.
+    #[inline(always)]
+    pub fn finish(self, l: L, out: &mut Blocks) {
+        let mut state = self.now;
+        for (word, begin) in state.iter_mut().zip(self.begin) {
+            *word = l.add_words(*word, begin);
+        }
+        for (out, row) in out.iter_mut().zip(l.transpose(state)) {
+            *out = l.store_words(row);
+        }
     }
 }
 
