@@ -115,7 +115,7 @@ impl Network {
             Job::Table(_) => "table",
             Job::Noise(_) => "noise",
             Job::Unwrap(_) => "unwrap",
-            Job::Shuffle(_) => "shuffle",
+            Job::Shuffle(_) | Job::Gather(_) => "shuffle",
             Job::Match(_) => "match",
             Job::Publish(_) => "publish",
             Job::Seal(_) => "seal",

@@ -9,16 +9,19 @@
 //! | [`TableJob`] | one round | tables of the keys of later mixes |
 //! | [`NoiseJob`] | up to 512 messages | noise, and the traps in it |
 //! | [`UnwrapJob`] | one frame of onions, or a part of it | inner onions and reply keys |
-//! | [`ShuffleJob`] | one batch | the batch without doubles, with noise, permuted |
+//! | [`ShuffleJob`] | one batch | which onions go on, and an order for them and the noise |
+//! | [`GatherJob`] | one frame of the output | the onions in it |
 //! | [`MatchJob`] | one batch | a reply for each access of a dead drop |
 //! | [`PublishJob`] | one batch | the objects of all buckets |
 //! | [`SealJob`] | one frame of replies | the sealed replies |
 //! | [`TrapJob`] | one round | how many traps did not come back as they must |
 
 mod batch;
+mod gather;
 mod noise;
 
 pub use batch::{MatchJob, PublishJob, Replies, ShuffleJob, Shuffled};
+pub use gather::{Batch, GatherJob};
 pub use noise::{Kind, Noise, NoiseJob, Trap, TrapJob};
 
 use alloc::sync::Arc;
@@ -32,6 +35,7 @@ use crate::RoundId;
 use crate::batch::Places;
 use crate::keys::Keys;
 use crate::onion::{self, Layer, Tables, Unwrapped};
+use crate::wire::Items;
 
 /// Which job, of which round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +54,7 @@ pub enum Job {
     Noise(NoiseJob),
     Unwrap(UnwrapJob),
     Shuffle(ShuffleJob),
+    Gather(GatherJob),
     Match(MatchJob),
     Publish(PublishJob),
     Seal(SealJob),
@@ -64,6 +69,7 @@ pub enum Done {
     Noise(Noise),
     Unwrap(Unwrapped),
     Shuffle(Shuffled),
+    Gather(Items),
     Match(Replies),
     Publish(Vec<Vec<u8>>),
     Seal(Wiping<Vec<u8>>),
@@ -96,6 +102,7 @@ impl Job {
                 Done::Unwrap(onion::unwrap(kernel, &job.secret, &job.layer, onions, size))
             }
             Self::Shuffle(job) => Done::Shuffle(job.run()),
+            Self::Gather(job) => Done::Gather(job.run()),
             Self::Match(job) => Done::Match(job.run()),
             Self::Publish(job) => Done::Publish(job.run()),
             Self::Seal(job) => {
@@ -113,6 +120,7 @@ impl Job {
             Self::Noise(job) => job.ticket.id,
             Self::Unwrap(job) => job.ticket.id,
             Self::Shuffle(job) => job.id,
+            Self::Gather(job) => job.ticket.id,
             Self::Match(job) => job.id,
             Self::Publish(job) => job.id,
             Self::Seal(job) => job.ticket.id,

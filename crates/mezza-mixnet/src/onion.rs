@@ -61,8 +61,16 @@ pub struct Unwrapped {
 impl Unwrapped {
     /// The next layer of each onion; zeros where an onion is bad.
     pub fn inner(&self) -> impl Iterator<Item = &[u8]> {
-        let stride = self.bodies.len() / self.keys.len().max(1);
-        self.bodies.chunks_exact(stride.max(TAG_BYTES)).map(move |body| &body[..stride - TAG_BYTES])
+        (0..self.keys.len()).map(|at| self.onion(at))
+    }
+
+    /// The next layer of onion number `at`.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn onion(&self, at: usize) -> &[u8] {
+        let stride = self.bodies.len() / self.keys.len();
+        &self.bodies[at * stride..(at + 1) * stride - TAG_BYTES]
     }
 }
 

@@ -1,16 +1,18 @@
 //! What is done with a whole batch.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use mezza_core::{Secret, Wiping};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
+use super::Batch;
 use crate::RoundId;
 use crate::batch::{Permutation, Places, Reply, doubles, matched};
 use crate::onion::Unwrapped;
 use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, Service, TOKEN_BYTES};
-use crate::wire::{Items, bucket, filter};
+use crate::wire::{bucket, filter};
 
 /// Which onions of a batch go on: those that opened and whose key nobody used before.
 fn kept(parts: &[Unwrapped]) -> Places {
@@ -32,39 +34,31 @@ fn items<'a>(
     kept.chain(noise.iter().flat_map(|part| part.chunks_exact(size))).collect()
 }
 
-/// Drops doubles and bad onions, appends noise, permutes.
+/// Drops doubles and bad onions, and draws an order for the others and for own noise.
 #[derive(Debug)]
 pub struct ShuffleJob {
     /// The round.
     pub id: RoundId,
-    /// The batch, in its order.
-    pub parts: Vec<Unwrapped>,
-    /// Own noise, in its order.
-    pub noise: Vec<Wiping<Vec<u8>>>,
-    /// Bytes of each onion.
-    pub size: usize,
+    /// The batch.
+    pub batch: Arc<Batch>,
     /// Of the permutation.
     pub seed: Secret<32>,
 }
 
-/// A batch as the next mix gets it.
+/// In which order the next mix gets a batch.
 #[derive(Debug, Default)]
 pub struct Shuffled {
     /// Which onions of the input go on.
     pub kept: Places,
     /// For each place of the output its place in `kept`, or behind it in the noise.
     pub order: Permutation,
-    /// The output, as frames.
-    pub batch: Vec<Items>,
 }
 
 impl ShuffleJob {
     pub(super) fn run(&self) -> Shuffled {
-        let kept = kept(&self.parts);
-        let all = items(&self.parts, self.size, &kept, &self.noise);
-        let order = Permutation::draw(&self.seed, all.len());
-        let batch = Items::of_items(&all, order.sources(), self.size);
-        Shuffled { kept, order, batch }
+        let kept = kept(self.batch.parts());
+        let order = Permutation::draw(&self.seed, kept.len() + self.batch.noisy() as usize);
+        Shuffled { kept, order }
     }
 }
 

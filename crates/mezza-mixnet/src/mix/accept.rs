@@ -173,7 +173,7 @@ impl<B: Backend> Mix<B> {
         let later = layers[usize::from(round.position) + 1..].to_vec();
         let noise = Own { plan: None, parts: BTreeMap::new(), tables: None };
         let secret = Some(Arc::clone(secret));
-        let open = Open { layers, secret, noise, incoming: None, mixed: None };
+        let open = Open { layers, secret, noise, incoming: None, leaving: None, mixed: None };
         round.stage = Stage::Open(Box::new(open));
         let has_noise = round.has_noise();
         let signed = Frame::Round(id, Body::Signature(signature));

@@ -7,9 +7,11 @@ use alloc::vec::Vec;
 use mezza_core::{Backend, CryptoRng, Secret, Wiping};
 
 use super::backward::mixed;
-use super::round::{Incoming, Round, Stage};
+use super::round::{Incoming, Leaving, Round, Stage};
 use super::{Mix, MixError, Output, noise, send};
-use crate::job::{Done, Job, MatchJob, PublishJob, ShuffleJob, Shuffled, Ticket, Trap, UnwrapJob};
+use crate::job::{
+    Batch, Done, Job, MatchJob, PublishJob, ShuffleJob, Shuffled, Ticket, Trap, UnwrapJob,
+};
 use crate::onion::{Layer, Unwrapped};
 use crate::service::{LAYER_BYTES, RoundId};
 use crate::wire::{AbortReason, Body, Items};
@@ -53,9 +55,8 @@ impl<B: Backend> Mix<B> {
                 drop(job);
                 self.unwrapped(ticket, part, rng)
             }
-            (Job::Shuffle(job), Done::Shuffle(shuffled)) => {
-                self.shuffled(job.id, &job.parts, shuffled)
-            }
+            (Job::Shuffle(job), Done::Shuffle(shuffled)) => self.shuffled(&job, shuffled),
+            (Job::Gather(job), Done::Gather(items)) => self.gathered(job.ticket, items),
             (Job::Match(job), Done::Match(replies)) => {
                 self.matched(job.id, &job.parts, replies, rng)
             }
@@ -101,7 +102,8 @@ impl<B: Backend> Mix<B> {
         let own = open.noise.parts.values_mut();
         let noise = own.map(|part| core::mem::take(&mut part.onions)).collect();
         let job = if !last {
-            Job::Shuffle(ShuffleJob { id, parts, noise, size, seed: Secret::random(rng) })
+            let batch = Arc::new(Batch::new(parts, noise, size));
+            Job::Shuffle(ShuffleJob { id, batch, seed: Secret::random(rng) })
         } else if talks {
             Job::Match(MatchJob { id, parts, seed: Secret::random(rng) })
         } else {
@@ -110,17 +112,15 @@ impl<B: Backend> Mix<B> {
         self.outputs.push_back(Output::Job(job));
     }
 
-    fn shuffled(
-        &mut self,
-        id: RoundId,
-        parts: &[Unwrapped],
-        shuffled: Shuffled,
-    ) -> Result<(), MixError> {
+    fn shuffled(&mut self, job: &ShuffleJob, shuffled: Shuffled) -> Result<(), MixError> {
+        let id = job.id;
         let round = self.round(id)?;
         let begins = noise::offsets(round);
         let (size, reply) = (round.onion_bytes() - LAYER_BYTES, round.reply_bytes());
         let open = round.open().ok_or(MixError::Unexpected)?;
-        let mut mixed = mixed(parts, shuffled.kept, shuffled.order, reply);
+        let Shuffled { kept, order } = shuffled;
+        let frames = job.batch.frames(Ticket { id, index: 0 }, &kept, &order);
+        let mut mixed = mixed(job.batch.parts(), kept, order, reply);
         let own = core::mem::take(&mut open.noise.parts).into_values().zip(begins);
         for (part, begin) in own {
             let placed = |mut trap: Trap| {
@@ -129,8 +129,36 @@ impl<B: Backend> Mix<B> {
             };
             mixed.traps.extend(part.traps.into_iter().map(placed));
         }
+        let count = mixed.forwarded();
         open.mixed = Some(mixed);
-        self.outputs.extend(send::onions(id, shuffled.batch, size));
+        let (all, ready) = (frames.len() as u32, BTreeMap::new());
+        open.leaving = Some(Leaving { next: 0, frames: all, count, ready });
+        self.outputs.push_back(send::next(id, Body::BatchStart { count, size: size as u16 }));
+        self.outputs.extend(frames.into_iter().map(Job::Gather).map(Output::Job));
+        self.leave(id)
+    }
+
+    fn gathered(&mut self, ticket: Ticket, items: Items) -> Result<(), MixError> {
+        let open = self.round(ticket.id)?.open().ok_or(MixError::Unexpected)?;
+        let leaving = open.leaving.as_mut().ok_or(MixError::Unexpected)?;
+        leaving.ready.insert(ticket.index, items);
+        self.leave(ticket.id)
+    }
+
+    /// Sends the frames of the batch whose turn it is, and its end behind the last of them.
+    fn leave(&mut self, id: RoundId) -> Result<(), MixError> {
+        let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
+        let open = round.open().ok_or(MixError::Unexpected)?;
+        let leaving = open.leaving.as_mut().ok_or(MixError::Unexpected)?;
+        while let Some(items) = leaving.ready.remove(&leaving.next) {
+            leaving.next += 1;
+            self.outputs.push_back(send::next(id, Body::Onions(items)));
+        }
+        if leaving.next == leaving.frames {
+            let count = leaving.count;
+            open.leaving = None;
+            self.outputs.push_back(send::next(id, Body::BatchEnd { count }));
+        }
         Ok(())
     }
 

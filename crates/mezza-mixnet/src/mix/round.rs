@@ -56,6 +56,7 @@ pub(super) struct Open {
     pub secret: Option<Arc<Scalar>>,
     pub noise: Own,
     pub incoming: Option<Incoming>,
+    pub leaving: Option<Leaving>,
     pub mixed: Option<Mixed>,
 }
 
@@ -88,6 +89,14 @@ impl Incoming {
     pub fn is_ready(&self) -> bool {
         self.ended && self.parts.len() == self.jobs as usize
     }
+}
+
+/// The batch on its way out: frames leave in their order, whichever is ready first.
+pub(super) struct Leaving {
+    pub next: u32,
+    pub frames: u32,
+    pub count: u32,
+    pub ready: BTreeMap<u32, Items>,
 }
 
 /// The batch on its way out and back.

@@ -11,27 +11,18 @@ use crate::wire::{Body, Frame, Items};
 /// Most bytes of an object in one CHUNK.
 const CHUNK_BYTES: usize = 262_000;
 
-/// Onions for the next mix, with their number in front and behind.
-pub(super) fn onions(id: RoundId, batch: Vec<Items>, size: usize) -> impl Iterator<Item = Output> {
-    let count = items_in(&batch);
-    let first = Body::BatchStart { count, size: size as u16 };
-    core::iter::once(first)
-        .chain(batch.into_iter().map(Body::Onions))
-        .chain([Body::BatchEnd { count }])
-        .map(move |body| Output::Frame(Peer::Next, Frame::Round(id, body)))
+/// A frame of the batch for the next mix.
+pub(super) const fn next(id: RoundId, body: Body) -> Output {
+    Output::Frame(Peer::Next, Frame::Round(id, body))
 }
 
 /// Replies for the mix before, with their number behind.
 pub(super) fn replies(id: RoundId, batch: Vec<Items>) -> impl Iterator<Item = Output> {
-    let count = items_in(&batch);
+    let count = batch.iter().map(|items| u32::from(items.count)).sum();
     let items = batch.into_iter().map(Body::Replies);
     items
         .chain([Body::RepliesEnd { count }])
         .map(move |body| Output::Frame(Peer::Previous, Frame::Round(id, body)))
-}
-
-fn items_in(batch: &[Items]) -> u32 {
-    batch.iter().map(|items| u32::from(items.count)).sum()
 }
 
 /// The objects of all buckets for the store, behind the manifest that we sign.

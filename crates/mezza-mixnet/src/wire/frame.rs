@@ -125,18 +125,6 @@ impl Items {
         batch.chunks(size * items_per_frame(size)).enumerate().map(whole)
     }
 
-    /// The same of items that lie anywhere: each is copied once.
-    pub fn of_items(items: &[&[u8]], order: &[u32], size: usize) -> Vec<Self> {
-        let frame = |(i, places): (usize, &[u32])| {
-            let mut bytes = Vec::with_capacity(places.len() * size);
-            for place in places {
-                bytes.extend_from_slice(items[*place as usize]);
-            }
-            Self::nth(i, size, bytes)
-        };
-        order.chunks(items_per_frame(size)).enumerate().map(frame).collect()
-    }
-
     /// Frames for `count` items that are still to be written.
     pub fn zeros(count: usize, size: usize) -> Vec<Self> {
         let most = items_per_frame(size);
@@ -144,8 +132,8 @@ impl Items {
         (0..count.div_ceil(most)).map(frame).collect()
     }
 
-    /// Frame number `i` of a batch.
-    fn nth(i: usize, size: usize, bytes: Vec<u8>) -> Self {
+    /// Frame number `i` of a batch of items of `size` bytes.
+    pub(crate) fn nth(i: usize, size: usize, bytes: Vec<u8>) -> Self {
         let offset = (i * items_per_frame(size)) as u32;
         Self { offset, count: (bytes.len() / size) as u16, bytes }
     }

@@ -15,7 +15,6 @@ use mezza_mixnet::keys::Keys;
 use mezza_mixnet::onion::{Layer, Multiply, wrap};
 use mezza_mixnet::privacy::normal_tail;
 use mezza_mixnet::service::{DROP_BYTES, Service};
-use mezza_mixnet::wire::Items;
 use mezza_mixnet::{RoundId, onion};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -326,19 +325,13 @@ fn partners_in_place(honest: usize, rounds: u32, breakage: Option<Breakage>) -> 
 /// A mix that leaves its batch in order.
 fn in_order(honest: usize) -> Breakage {
     Box::new(move |at, job| {
-        let Job::Shuffle(shuffle) = &*job else { return None };
+        let Job::Shuffle(_) = &*job else { return None };
         if at != honest {
             return None;
         }
-        let size = shuffle.size;
-        let Done::Shuffle(Shuffled { kept, order, batch }) = job.run(&TOY) else { return None };
-        let mut straight = vec![0; order.len() * size];
-        let onions = batch.iter().flat_map(|items| items.bytes.chunks_exact(size));
-        for (onion, from) in onions.zip(order.sources()) {
-            straight[*from as usize * size..][..size].copy_from_slice(onion);
-        }
-        let (order, batch) = (Permutation::identity(order.len()), Items::of_batch(&straight, size));
-        Some(Done::Shuffle(Shuffled { kept, order, batch: batch.collect() }))
+        let Done::Shuffle(Shuffled { kept, order }) = job.run(&TOY) else { return None };
+        let order = Permutation::identity(order.len());
+        Some(Done::Shuffle(Shuffled { kept, order }))
     })
 }
 

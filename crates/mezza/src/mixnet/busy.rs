@@ -53,7 +53,7 @@ impl Phase {
         match job {
             Job::Unwrap(_) => Self::Unwrap,
             Job::Table(_) | Job::Noise(_) | Job::Trap(_) => Self::Noise,
-            Job::Shuffle(_) => Self::Permute,
+            Job::Shuffle(_) | Job::Gather(_) => Self::Permute,
             Job::Match(_) | Job::Publish(_) => Self::Match,
             Job::Seal(_) => Self::Seal,
         }

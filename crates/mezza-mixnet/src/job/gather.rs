@@ -1,0 +1,100 @@
+//! A batch on its way out, a frame at a time: putting it in order is a walk through all of memory, and
+//! the next mix can begin with the first frame.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use mezza_core::Wiping;
+
+use super::Ticket;
+use crate::batch::{Permutation, Places};
+use crate::onion::Unwrapped;
+use crate::service::items_per_frame;
+use crate::wire::Items;
+
+/// What came in, unwrapped, and own noise behind it.
+#[derive(Debug)]
+pub struct Batch {
+    parts: Vec<Unwrapped>,
+    noise: Vec<Wiping<Vec<u8>>>,
+    size: usize,
+    /// Where each part and each piece of noise begins, in onions.
+    begins: Vec<u32>,
+    received: u32,
+    noisy: u32,
+}
+
+impl Batch {
+    /// Of onions of `size` bytes.
+    pub fn new(parts: Vec<Unwrapped>, noise: Vec<Wiping<Vec<u8>>>, size: usize) -> Self {
+        let mut total = 0;
+        let mut begin = |count: usize| {
+            total += count as u32;
+            total - count as u32
+        };
+        let mut begins: Vec<u32> = parts.iter().map(|part| begin(part.keys.len())).collect();
+        begins.extend(noise.iter().map(|piece| begin(piece.len() / size)));
+        let received = parts.iter().map(|part| part.keys.len() as u32).sum();
+        Self { noisy: total - received, parts, noise, size, begins, received }
+    }
+
+    /// What came in.
+    pub fn parts(&self) -> &[Unwrapped] {
+        &self.parts
+    }
+
+    /// How many onions are noise.
+    pub const fn noisy(&self) -> u32 {
+        self.noisy
+    }
+
+    /// A job for each frame of the output: those that are `kept` and the noise, in this order.
+    pub fn frames(
+        self: &Arc<Self>,
+        of: Ticket,
+        kept: &Places,
+        order: &Permutation,
+    ) -> Vec<GatherJob> {
+        let place = |source: &u32| match source.checked_sub(kept.len() as u32) {
+            None => kept[*source as usize],
+            Some(own) => self.received + own,
+        };
+        let frames = order.sources().chunks(items_per_frame(self.size)).zip(of.index..);
+        let job = |(sources, index): (&[u32], u32)| GatherJob {
+            ticket: Ticket { index, ..of },
+            batch: Arc::clone(self),
+            places: sources.iter().map(place).collect(),
+        };
+        frames.map(job).collect()
+    }
+
+    /// Onion number `at`.
+    fn onion(&self, at: u32) -> &[u8] {
+        let piece = self.begins.partition_point(|begin| *begin <= at) - 1;
+        let within = (at - self.begins[piece]) as usize;
+        match piece.checked_sub(self.parts.len()) {
+            None => self.parts[piece].onion(within),
+            Some(own) => &self.noise[own][within * self.size..][..self.size],
+        }
+    }
+}
+
+/// Puts one frame of the output together.
+#[derive(Debug)]
+pub struct GatherJob {
+    /// Which frame.
+    pub ticket: Ticket,
+    batch: Arc<Batch>,
+    places: Places,
+}
+
+impl GatherJob {
+    pub(super) fn run(&self) -> Items {
+        let size = self.batch.size;
+        let mut bytes = Vec::with_capacity(self.places.len() * size);
+        for place in self.places.iter() {
+            bytes.extend_from_slice(self.batch.onion(*place));
+        }
+        Items::nth(self.ticket.index as usize, size, bytes)
+    }
+}
