@@ -86,7 +86,7 @@ fn a_job_that_runs_twice_gives_the_same() {
                 assert_eq!((&a.kept, &a.order), (&b.kept, &b.order));
             }
             (Done::Gather(a), Done::Gather(b)) => {
-                assert_eq!((a.offset, &a.bytes), (b.offset, &b.bytes))
+                assert_eq!((a.offset, &a.bytes), (b.offset, &b.bytes));
             }
             (Done::Match(a), Done::Match(b)) => assert_eq!(a.cells, b.cells),
             (Done::Seal(a), Done::Seal(b)) => assert_eq!(a, b),
