@@ -69,7 +69,7 @@ pub enum Done {
     Noise(Noise),
     Unwrap(Unwrapped),
     Shuffle(Shuffled),
-    Gather(Items),
+    Gather(Wiping<Items>),
     Match(Replies),
     Publish(Vec<Vec<u8>>),
     Seal(Wiping<Vec<u8>>),
@@ -102,7 +102,7 @@ impl Job {
                 Done::Unwrap(onion::unwrap(kernel, &job.secret, &job.layer, onions, size))
             }
             Self::Shuffle(job) => Done::Shuffle(job.run()),
-            Self::Gather(job) => Done::Gather(job.run()),
+            Self::Gather(job) => Done::Gather(Wiping::new(job.run())),
             Self::Match(job) => Done::Match(job.run()),
             Self::Publish(job) => Done::Publish(job.run()),
             Self::Seal(job) => {

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::mem::take;
 
 use mezza_core::{Backend, CryptoRng, Wiping};
 
@@ -101,13 +102,13 @@ impl<B: Backend> Mix<B> {
             return;
         }
         if id.service.has_replies() {
-            let mut out = core::mem::take(&mut mixed.out);
+            let mut out = take(&mut mixed.out);
             let filled = mixed.filled.iter().enumerate();
             for (at, _) in filled.filter(|(_, filled)| !**filled) {
                 rng.fill_bytes(place(&mut out, at, size));
             }
             self.outputs.extend(send::replies(id, out));
-            let traps = core::mem::take(&mut mixed.caught);
+            let traps = take(&mut mixed.caught);
             if !traps.is_empty() {
                 let job = TrapJob { id, config, position, traps };
                 self.outputs.push_back(Output::Job(Job::Trap(job)));
@@ -133,7 +134,7 @@ impl<B: Backend> Mix<B> {
 }
 
 /// Item number `at` of a batch of items of `size` bytes.
-fn place(batch: &mut [Items], at: usize, size: usize) -> &mut [u8] {
+fn place(batch: &mut [Wiping<Items>], at: usize, size: usize) -> &mut [u8] {
     let most = items_per_frame(size);
     let from = at % most * size;
     &mut batch[at / most].bytes[from..from + size]
@@ -212,7 +213,7 @@ pub(super) fn mixed(parts: &[Unwrapped], kept: Places, order: Permutation, size:
         received: 0,
         ended: false,
         jobs: (0, 0),
-        out: Items::zeros(total, size + TAG_BYTES),
+        out: Items::zeros(total, size + TAG_BYTES).map(Wiping::new).collect(),
         filled: alloc::vec![false; total],
     }
 }

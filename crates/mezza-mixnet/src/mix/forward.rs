@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem::take;
 
 use mezza_core::{Backend, CryptoRng, Secret, Wiping};
 
@@ -100,7 +101,7 @@ impl<B: Backend> Mix<B> {
         let Some(incoming) = open.incoming.take() else { return };
         let parts = incoming.parts.into_values().collect();
         let own = open.noise.parts.values_mut();
-        let noise = own.map(|part| core::mem::take(&mut part.onions)).collect();
+        let noise = own.map(|part| take(&mut part.onions)).collect();
         let job = if !last {
             let batch = Arc::new(Batch::new(parts, noise, size));
             Job::Shuffle(ShuffleJob { id, batch, seed: Secret::random(rng) })
@@ -121,7 +122,7 @@ impl<B: Backend> Mix<B> {
         let Shuffled { kept, order } = shuffled;
         let frames = job.batch.frames(Ticket { id, index: 0 }, &kept, &order);
         let mut mixed = mixed(job.batch.parts(), kept, order, reply);
-        let own = core::mem::take(&mut open.noise.parts).into_values().zip(begins);
+        let own = take(&mut open.noise.parts).into_values().zip(begins);
         for (part, begin) in own {
             let placed = |mut trap: Trap| {
                 trap.at += begin;
@@ -138,7 +139,7 @@ impl<B: Backend> Mix<B> {
         self.leave(id)
     }
 
-    fn gathered(&mut self, ticket: Ticket, items: Items) -> Result<(), MixError> {
+    fn gathered(&mut self, ticket: Ticket, items: Wiping<Items>) -> Result<(), MixError> {
         let open = self.round(ticket.id)?.open().ok_or(MixError::Unexpected)?;
         let leaving = open.leaving.as_mut().ok_or(MixError::Unexpected)?;
         leaving.ready.insert(ticket.index, items);
@@ -150,9 +151,9 @@ impl<B: Backend> Mix<B> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
         let open = round.open().ok_or(MixError::Unexpected)?;
         let leaving = open.leaving.as_mut().ok_or(MixError::Unexpected)?;
-        while let Some(items) = leaving.ready.remove(&leaving.next) {
+        while let Some(mut items) = leaving.ready.remove(&leaving.next) {
             leaving.next += 1;
-            self.outputs.push_back(send::next(id, Body::Onions(items)));
+            self.outputs.push_back(send::next(id, Body::Onions(take(&mut *items))));
         }
         if leaving.next == leaving.frames {
             let count = leaving.count;

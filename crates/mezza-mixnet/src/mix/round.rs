@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Time;
+use mezza_core::{Time, Wiping};
 use mezza_lanes::Scalar;
 
 use super::Peer;
@@ -96,7 +96,7 @@ pub(super) struct Leaving {
     pub next: u32,
     pub frames: u32,
     pub count: u32,
-    pub ready: BTreeMap<u32, Items>,
+    pub ready: BTreeMap<u32, Wiping<Items>>,
 }
 
 /// The batch on its way out and back.
@@ -115,7 +115,7 @@ pub(super) struct Mixed {
     /// Jobs handed out, and those that came back.
     pub jobs: (u32, u32),
     /// Sealed replies, in the order of the onions that came in, as frames.
-    pub out: Vec<Items>,
+    pub out: Vec<Wiping<Items>>,
     /// Which of them are there.
     pub filled: Vec<bool>,
 }

@@ -1,6 +1,9 @@
 //! Frames that leave a mix in numbers.
 
 use alloc::vec::Vec;
+use core::mem::take;
+
+use mezza_core::Wiping;
 
 use super::{Output, Peer};
 use crate::service::RoundId;
@@ -17,9 +20,9 @@ pub(super) const fn next(id: RoundId, body: Body) -> Output {
 }
 
 /// Replies for the mix before, with their number behind.
-pub(super) fn replies(id: RoundId, batch: Vec<Items>) -> impl Iterator<Item = Output> {
+pub(super) fn replies(id: RoundId, batch: Vec<Wiping<Items>>) -> impl Iterator<Item = Output> {
     let count = batch.iter().map(|items| u32::from(items.count)).sum();
-    let items = batch.into_iter().map(Body::Replies);
+    let items = batch.into_iter().map(|mut items| Body::Replies(take(&mut *items)));
     items
         .chain([Body::RepliesEnd { count }])
         .map(move |body| Output::Frame(Peer::Previous, Frame::Round(id, body)))

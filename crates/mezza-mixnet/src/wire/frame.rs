@@ -19,7 +19,7 @@ pub use encode::TooLong;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Time, Writer};
+use mezza_core::{DecodeError, Time, Wipe, Writer};
 
 use super::{Announcement, Manifest, Settings};
 use crate::limits::FRAME_BYTES_MAX;
@@ -103,7 +103,7 @@ pub enum Body {
 }
 
 /// Onions or replies of one size, contiguous.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Items {
     /// Index of the first one in the batch.
     pub offset: u32,
@@ -126,10 +126,10 @@ impl Items {
     }
 
     /// Frames for `count` items that are still to be written.
-    pub fn zeros(count: usize, size: usize) -> Vec<Self> {
+    pub fn zeros(count: usize, size: usize) -> impl Iterator<Item = Self> {
         let most = items_per_frame(size);
-        let frame = |i: usize| Self::nth(i, size, vec![0; most.min(count - i * most) * size]);
-        (0..count.div_ceil(most)).map(frame).collect()
+        let bytes = move |i: usize| vec![0; most.min(count - i * most) * size];
+        (0..count.div_ceil(most)).map(move |i| Self::nth(i, size, bytes(i)))
     }
 
     /// Frame number `i` of a batch of items of `size` bytes.
@@ -146,6 +146,12 @@ impl Items {
         self.offset == received
             && self.size() == size
             && end.is_some_and(|end| end == announced || (full && end < announced))
+    }
+}
+
+impl Wipe for Items {
+    fn wipe(&mut self) {
+        self.bytes.wipe();
     }
 }
 

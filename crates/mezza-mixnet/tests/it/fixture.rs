@@ -108,6 +108,8 @@ pub struct Net<B: Backend = Portable> {
     pub shuffled: bool,
     pub watch: Option<Watch>,
     pub breakage: Option<Breakage>,
+    /// Jobs that do not end.
+    pub hung: fn(&Job) -> bool,
     /// One in so many outputs of a mix is its last; 0: none is.
     pub luck: u32,
     disks: Vec<Signed>,
@@ -143,6 +145,7 @@ impl<B: Backend> Net<B> {
             shuffled: false,
             watch: None,
             breakage: None,
+            hung: |_| false,
         }
     }
 
@@ -176,6 +179,7 @@ impl<B: Backend> Net<B> {
                             self.disks[at].insert(id.service, id.round);
                             queue.push_back((at, Input::Stored(id)));
                         }
+                        Output::Job(job) if (self.hung)(&job) => {}
                         Output::Job(job) => jobs.push((at, job)),
                     }
                 }

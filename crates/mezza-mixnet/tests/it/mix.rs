@@ -12,6 +12,7 @@ use rand_core::SeedableRng as _;
 use crate::fixture::{Net, OPEN, accesses, config, mix_with, onions, opened, policy, signer};
 
 mod batch;
+mod replies;
 
 const TALK: RoundId = RoundId { service: Service::Conversation, round: 100 };
 

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use mezza_core::Machine as _;
 use mezza_mixnet::job::{Job, Kind};
 use mezza_mixnet::mix::{Input, MixError, Peer};
-use mezza_mixnet::sign::{self, Purpose};
-use mezza_mixnet::wire::{AbortReason, Body, Frame, Items, filter::Filter};
+use mezza_mixnet::sign::Purpose;
+use mezza_mixnet::wire::{AbortReason, Body, Items, filter::Filter};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use super::{TALK, aborts, talk};
+use super::{TALK, aborts};
 use crate::fixture::{Net, accesses, config, onions, opened, signer};
 
 #[test]
@@ -41,21 +41,6 @@ fn mix_11_counts_that_do_not_agree_end_the_round() {
         assert_eq!(aborts(&mut net)[0], (0, reason), "{bodies:?}");
         assert!(net.mixes[0].rounds().next().is_none(), "the round is wiped");
         assert!(net.mixes[1].rounds().next().is_none(), "and at its neighbour");
-    }
-}
-
-#[test]
-fn mix_11_replies_must_be_as_many_as_onions_went() {
-    for extra in [-1_i32, 1] {
-        let mut net = Net::new(config(3), 11);
-        net.meddler = Some(Box::new(move |at, to, frame| match frame {
-            Frame::Round(id, Body::RepliesEnd { count }) if at == 2 && to == Peer::Previous => {
-                Some(Frame::Round(id, Body::RepliesEnd { count: count.wrapping_add_signed(extra) }))
-            }
-            other => Some(other),
-        }));
-        assert!(talk(&mut net, TALK, &[1, 1]).1.is_empty());
-        assert_eq!(aborts(&mut net)[0], (1, AbortReason::Count));
     }
 }
 
@@ -95,38 +80,6 @@ fn mix_10_nothing_is_forwarded_before_the_batch_is_whole() {
     }));
     net.frame(0, Peer::Previous, TALK, Body::BatchEnd { count: 3 });
     assert_eq!(*forwarded.lock().expect("unpoisoned"), 3, "start, onions, end");
-}
-
-#[test]
-fn mix_10_no_reply_is_returned_before_all_are_in() {
-    // Enough noise that replies come in two frames.
-    let mut config = config(3);
-    config.services[0].mu = 250;
-    let mut net = Net::new(config, 13);
-    let held = Arc::new(Mutex::new(Vec::new()));
-    let (keeps, returned) = (Arc::clone(&held), Arc::new(Mutex::new(0)));
-    let count = Arc::clone(&returned);
-    net.meddler = Some(Box::new(move |at, to, frame| {
-        *count.lock().expect("unpoisoned") += u32::from(at == 1 && to == Peer::Previous);
-        let late = match &frame {
-            Frame::Round(_, Body::Replies(items)) => items.offset > 0,
-            Frame::Round(_, Body::RepliesEnd { .. }) => true,
-            _ => false,
-        };
-        if at == 2 && late {
-            keeps.lock().expect("unpoisoned").push(frame);
-            return None;
-        }
-        Some(frame)
-    }));
-    assert!(talk(&mut net, TALK, &[1, 1]).1.is_empty());
-    let held = core::mem::take(&mut *held.lock().expect("unpoisoned"));
-    assert!(held.len() >= 2, "a frame of replies and the end");
-    for frame in held {
-        assert_eq!(*returned.lock().expect("unpoisoned"), 0, "a reply left too early");
-        net.input(1, Input::Frame(Peer::Next, frame));
-    }
-    assert!(*returned.lock().expect("unpoisoned") >= 2 && !net.replies().is_empty());
 }
 
 #[test]
@@ -242,46 +195,6 @@ fn calls_come_out_in_their_buckets_among_noise() {
     let ends = net.taken(|body| matches!(body, Body::RepliesEnd { count: 0 }).then_some(()));
     assert_eq!((ends.len(), &net.refused[..]), (1, &[][..]));
     assert!(net.mixes.iter().all(|mix| mix.rounds().next().is_none()));
-}
-
-#[test]
-fn mix_27_replies_that_somebody_exchanged_raise_an_alarm() {
-    let alarms = |meddler: Option<crate::fixture::Meddler>| {
-        let mut net = Net::new(config(3), 18);
-        net.meddler = meddler;
-        talk(&mut net, TALK, &[1, 1]);
-        assert_eq!(aborts(&mut net), []);
-        let hash = net.config.hash();
-        net.taken(|body| match body {
-            Body::Alarm { position, traps, failed, signature } => {
-                let bytes = [
-                    &hash[..],
-                    &[1],
-                    &100_u64.to_be_bytes(),
-                    &[position],
-                    &traps.to_be_bytes(),
-                    &failed.to_be_bytes(),
-                ]
-                .concat();
-                let key = signer(50 + position).public();
-                assert!(sign::verify(&key, Purpose::Alarm, &[&bytes], &signature));
-                Some((position, failed))
-            }
-            _ => None,
-        })
-    };
-    assert_eq!(alarms(None), [], "honest mixes lose nothing");
-    // The last mix answers one message with another one's reply.
-    let found = alarms(Some(Box::new(|at, to, frame| match frame {
-        Frame::Round(id, Body::Replies(mut items)) if at == 2 && to == Peer::Previous => {
-            let half = items.size() * usize::from(items.count / 2);
-            items.bytes.rotate_right(half);
-            Some(Frame::Round(id, Body::Replies(items)))
-        }
-        other => Some(other),
-    })));
-    assert_eq!(found.iter().map(|(position, _)| *position).collect::<Vec<_>>(), [1, 0]);
-    assert!(found.iter().all(|(_, failed)| *failed >= 20), "{found:?}");
 }
 
 #[test]
