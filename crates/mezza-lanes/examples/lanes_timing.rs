@@ -1,7 +1,7 @@
 //! Whether time depends on secrets: [`mezza_sim::timing`] on fixed against random inputs, for each
 //! operation of each kernel that runs here, and for a leaky twin that the test must catch.
 //!
-//! `cargo run --release -p mezza-lanes --example timing -- 100000` takes so many measurements each,
+//! `cargo run --release -p mezza-lanes --example lanes_timing -- 100000` takes so many measurements each,
 //! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for the twin.
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 #![expect(clippy::print_stdout, reason = "it prints")]

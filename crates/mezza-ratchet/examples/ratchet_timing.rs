@@ -1,7 +1,7 @@
 //! Whether time depends on secrets: [`mezza_sim::timing`] on signing with a fixed and with random
 //! keys, and on messages whose tag is wrong in its first or in its last byte.
 //!
-//! `cargo run --release -p mezza-ratchet --example timing -- 100000` takes so many measurements each,
+//! `cargo run --release -p mezza-ratchet --example ratchet_timing -- 100000` takes so many measurements each,
 //! and exits with 1 if |t| reaches 4.5 somewhere, or stays below for a comparison that leaks.
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 #![expect(clippy::print_stdout, reason = "it prints")]
