@@ -58,12 +58,12 @@ impl Client {
 
     /// Reads.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
-        parse(&self.exchange("GET", path, None)?)
+        parse(&self.connect()?.exchange("GET", path, None)?)
     }
 
     /// Writes, and reads what came of it.
     pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Fault> {
-        parse(&self.send("POST", path, body)?)
+        self.connect()?.post(path, body)
     }
 
     /// Changes a part.
@@ -72,22 +72,46 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, Fault> {
-        parse(&self.send("PATCH", path, body)?)
+        parse(&self.connect()?.send("PATCH", path, body)?)
     }
 
     /// Does something that has nothing to say.
     pub fn act(&self, method: &str, path: &str) -> Result<(), Fault> {
-        self.exchange(method, path, None).map(drop)
+        self.connect()?.exchange(method, path, None).map(drop)
     }
 
-    fn send(&self, method: &str, path: &str, body: &impl Serialize) -> Result<Vec<u8>, Fault> {
+    /// Connects ahead of a request, as a browser does.
+    ///
+    /// # Errors
+    /// If the node is gone.
+    pub fn connect(&self) -> Result<Line<'_>, Fault> {
+        let stream = TcpStream::connect(self.api.address).map_err(|_| no_node())?;
+        Ok(Line { api: &self.api, stream })
+    }
+}
+
+/// A connection to a node, good for one request.
+pub struct Line<'a> {
+    api: &'a Api,
+    stream: TcpStream,
+}
+
+impl Line<'_> {
+    /// Writes, and reads what came of it.
+    ///
+    /// # Errors
+    /// What the node refuses, or that it is gone.
+    pub fn post<T: DeserializeOwned>(self, path: &str, body: &impl Serialize) -> Result<T, Fault> {
+        parse(&self.send("POST", path, body)?)
+    }
+
+    fn send(self, method: &str, path: &str, body: &impl Serialize) -> Result<Vec<u8>, Fault> {
         let body =
             serde_json::to_vec(body).map_err(|_| Fault::bug("a request cannot be written"))?;
         self.exchange(method, path, Some(&body))
     }
 
-    fn exchange(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
-        let mut stream = TcpStream::connect(self.api.address).map_err(|_| no_node())?;
+    fn exchange(mut self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -98,11 +122,10 @@ impl Client {
         .into_bytes();
         // One write: two small ones would wake the node twice.
         request.extend_from_slice(body.unwrap_or_default());
-        let talk = |stream: &mut TcpStream| {
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.write_all(&request)
-        };
-        talk(&mut stream).map_err(|_| no_answer())?;
+        let stream = &mut self.stream;
+        let sent =
+            stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&request));
+        sent.map_err(|_| no_answer())?;
         let (status, body) = read_answer(&mut BufReader::new(stream)).ok_or_else(no_answer)?;
         if (200..300).contains(&status) { Ok(body) } else { Err(fault_of(status, &body)) }
     }

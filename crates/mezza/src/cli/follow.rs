@@ -58,6 +58,8 @@ impl Follower {
 fn connect(client_of: &Client) -> Option<WebSocket<TcpStream>> {
     let api = client_of.api();
     let stream = TcpStream::connect(api.address).ok()?;
+    // The ping behind the hello would wait for the node's word that the hello came: 40 ms.
+    stream.set_nodelay(true).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let request = format!("ws://{}/v1/events", api.address).into_client_request().ok()?;
     let (mut socket, _) = client(request, stream).ok()?;

