@@ -120,7 +120,10 @@ impl Node {
             let _ = tell.send(question(desk));
         }));
         self.jobs.send(ask).await.map_err(|_| Refused::stopping())?;
-        told.await.map_err(|_| Refused::stopping())?
+        let answer = told.await.map_err(|_| Refused::stopping())?;
+        // What the question set off goes first: the note to its relay, then the word that it went.
+        yield_now().await;
+        answer
     }
 
     /// Where the events of this node are told.

@@ -113,8 +113,10 @@ impl Line {
         let (control_sender, control_receiver) = control.split();
         let (put_sender, put_receiver) = put.split();
         tokio::select! {
-            () = write(control_frames, control_sender) => {}
+            // A receipt before the word that its note was taken: somebody waits for it.
+            biased;
             () = write(put_frames, put_sender) => {}
+            () = write(control_frames, control_sender) => {}
             () = self.read(Way::Control, control_receiver, &flight) => {}
             () = self.read(Way::Put, put_receiver, &flight) => {}
         }

@@ -5,23 +5,20 @@
 //! person -> writer: commit -> relay: hall -> desk -> reader: commit -> hall -> desk -> writer -> person
 //! ```
 
-use std::fs::File;
-use std::io::{Read as _, Result, Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Result, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use super::disk::PAGE;
+use super::disk::Log;
 use crate::clock::ns;
 
 /// What a note is on the wire between a node and its relay, in bytes.
 const PARCEL_BYTES: usize = 558;
 /// Pages that a node's commit of one note writes.
 const PAGES: usize = 3;
-/// Commits for which a log has room before it begins again, as the logs of vault and relay.
-const COMMITS: usize = 256;
 
 type Parcel = [u8; PARCEL_BYTES];
 
@@ -39,9 +36,9 @@ impl Bare {
         let ((writer, to_writer), (reader, to_reader)) = (wire()?, wire()?);
         let (person, api) = wire()?;
         relay([to_writer, to_reader])?;
-        let log = Log::fill(&folder.join("bare-reader"))?;
+        let log = Log::fill(&folder.join("bare-reader"), PAGES)?;
         begin(move || read(reader, log));
-        let log = Log::fill(&folder.join("bare-writer"))?;
+        let log = Log::fill(&folder.join("bare-writer"), PAGES)?;
         begin(move || write(api, writer, log));
         Ok(Self { person })
     }
@@ -109,36 +106,9 @@ fn write(mut api: TcpStream, mut relay: TcpStream, mut log: Log) -> Result<()> {
     }
 }
 
-/// A log that was filled with zeros beforehand, so that a sync waits for nothing but its bytes.
-struct Log {
-    file: File,
-    commits: usize,
-}
-
-impl Log {
-    fn fill(path: &Path) -> Result<Self> {
-        let mut file = File::create(path)?;
-        for _ in 0..COMMITS * PAGES {
-            file.write_all(&[0; PAGE.len()])?;
-        }
-        file.sync_all()?;
-        Ok(Self { file, commits: 0 })
-    }
-
-    fn commit(&mut self) -> Result<()> {
-        if self.commits.is_multiple_of(COMMITS) {
-            self.file.seek(SeekFrom::Start(0))?;
-        }
-        self.commits += 1;
-        for _ in 0..PAGES {
-            self.file.write_all(&PAGE)?;
-        }
-        self.file.sync_data()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::disk::PAGE;
     use super::*;
 
     #[test]
