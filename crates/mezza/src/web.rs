@@ -155,12 +155,13 @@ impl Sockets {
     /// Serves until the program stops.
     pub async fn serve(self, web: Web) {
         let mut stop = web.stop.subscribe();
-        let router = router(web);
+        // Made once: a bare router is laid out anew for each connection, which costs more than a call.
+        let service = router(web).into_make_service();
         let mut tasks = tokio::task::JoinSet::new();
         for listener in self.listeners {
             // Small frames wait for nothing; where the system refuses this, only speed is lost.
             let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-            tasks.spawn(axum::serve(listener, router.clone()).into_future());
+            tasks.spawn(axum::serve(listener, service.clone()).into_future());
         }
         // Open WebSockets would hold a graceful end up; everything accepted is durable already.
         let _ = stop.wait_for(|stop| *stop).await;
