@@ -1,10 +1,12 @@
 //! The side that cuts messages into pieces.
 
+mod record;
+
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{DecodeError, Reader, Wiping, Writer};
+use mezza_core::Wiping;
 
 use super::{LENGTH_BYTES, PATIENCE, QUEUE_BYTES_MAX, WINDOW};
 use crate::limits::MESSAGE_BYTES_MAX;
@@ -299,105 +301,6 @@ impl Sender {
     /// Tickets of messages of which the partner has every piece on disk, each told once.
     pub fn acked(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.acked)
-    }
-
-    /// A piece that a record of before the start says was sealed, and the number of the first piece
-    /// of its message. Records come in their order.
-    ///
-    /// # Errors
-    /// [`DecodeError::Value`] if it does not continue what came before.
-    pub fn sealed(&mut self, seq: u32, first: u32, piece: &Piece) -> Result<(), DecodeError> {
-        if seq < self.next {
-            return Ok(());
-        }
-        let bytes = piece.bytes();
-        if seq != self.next || seq >= u32::MAX - WINDOW {
-            return Err(DecodeError::Value);
-        }
-        if seq == first {
-            let framed = Wiping::new(bytes.to_vec());
-            let message = Message { ticket: None, told: false, framed };
-            let cut = Cut::begin(message, first);
-            let ended = self.cuts.back().is_none_or(|last| last.end() <= first);
-            if !ended || !cut.message.is_sound() {
-                return Err(DecodeError::Value);
-            }
-            self.cuts.push_back(cut);
-        } else {
-            let cut = self.cuts.back_mut().filter(|cut| cut.first == first && seq < cut.end());
-            let message = &mut cut.ok_or(DecodeError::Value)?.message;
-            let at = (seq - first) as usize * PIECE_BYTES;
-            if message.framed.len() == at {
-                let grown = Wiping::new([message.framed.as_slice(), bytes].concat());
-                message.framed = grown;
-            }
-            let due = message.len().saturating_sub(at).min(PIECE_BYTES);
-            let same = message.framed.get(at..).is_some_and(|rest| rest.starts_with(bytes));
-            if !same || bytes.len() != due || !message.is_sound() {
-                return Err(DecodeError::Value);
-            }
-        }
-        self.places.insert(seq, Place::Failed);
-        self.next = seq + 1;
-        Ok(())
-    }
-
-    /// Writes what a start needs: `next u32 | count u16 | count x (first u32 | unacknowledged
-    /// pieces, a bit each, u64 | var16 length and bytes)`. What waits is not part of it.
-    pub fn write(&self, w: &mut Writer) {
-        w.u32(self.next).u16(self.cuts.len() as u16);
-        for cut in &self.cuts {
-            let open = self.places.range(cut.first..cut.end());
-            let bits = open.fold(0_u64, |bits, (seq, _)| bits | 1 << (seq - cut.first));
-            w.u32(cut.first).u64(bits).var16(&cut.message.framed);
-        }
-    }
-
-    /// Reads what [`write`](Self::write) wrote. Nobody waits for the messages, and every piece goes
-    /// again: what became of it is not known.
-    ///
-    /// # Errors
-    /// [`DecodeError`] unless `write` makes these bytes.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut sender = Self { next: r.u32()?, ..Self::default() };
-        let count = r.u16()?;
-        let mut begins = None;
-        for at in 0..count {
-            let (first, bits, framed) = (r.u32()?, r.u64()?, r.var16()?);
-            let framed = Wiping::new(framed.to_vec());
-            let mut cut = Cut::begin(Message { ticket: None, told: false, framed }, first);
-            let (last, pieces) = (at + 1 == count, cut.message.pieces());
-            let sealed = sender.next.saturating_sub(first).min(pieces);
-            let follows = begins.is_none_or(|begins| begins <= first);
-            let known = u64::from(sealed) * PIECE_BYTES as u64;
-            let whole = cut.message.framed.len() == cut.message.len();
-            if !follows
-                || !cut.message.is_sound()
-                || sealed == 0
-                || (!last && sealed < pieces)
-                || !(whole || cut.message.framed.len() as u64 >= known)
-                || bits >> sealed != 0
-                || (bits == 0 && sealed == pieces)
-            {
-                return Err(DecodeError::Value);
-            }
-            let open = (0..sealed).filter(|i| bits >> i & 1 == 1);
-            sender.places.extend(open.map(|i| (first + i, Place::Failed)));
-            cut.met = ((1 << sealed) - 1) & !bits;
-            begins = Some(cut.end());
-            sender.cuts.push_back(cut);
-        }
-        Ok(sender)
-    }
-}
-
-impl Message {
-    /// Whether this is the beginning, in whole pieces, or the whole of a message.
-    fn is_sound(&self) -> bool {
-        let known = self.framed.len();
-        known > LENGTH_BYTES
-            && (LENGTH_BYTES + 1..=LENGTH_BYTES + MESSAGE_BYTES_MAX).contains(&self.len())
-            && (known == self.len() || (known < self.len() && known.is_multiple_of(PIECE_BYTES)))
     }
 }
 

@@ -5,15 +5,16 @@ use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
 use mezza_mixnet::coordinator::{CoordinatorError, Ending, Input};
 use mezza_mixnet::mix::{self, Peer};
 use mezza_mixnet::sign::Purpose;
-use mezza_mixnet::wire::bucket::Entry;
 use mezza_mixnet::wire::frame::alarm_bytes;
-use mezza_mixnet::wire::{AbortReason, Body, Frame, Manifest, MissedReason};
+use mezza_mixnet::wire::{AbortReason, Body, Frame, MissedReason};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use crate::city::City;
 use crate::fixture::{OPEN, accesses, config, onions, opened, signer};
+
+mod buckets;
 
 const TALK: RoundId = RoundId { service: Service::Conversation, round: 100 };
 
@@ -207,41 +208,6 @@ fn mix_29_an_abort_of_a_mix_is_believed_with_its_signature_alone() {
 }
 
 #[test]
-fn buckets_are_there_when_the_round_is_returned() {
-    let id = RoundId { service: Service::Call, round: 100 };
-    let fetch = |bucket| Frame::Round(id, Body::Fetch { bucket });
-    let mut city = City::new();
-    (1..=2).for_each(|client| city.hello(client));
-    city.until(OPEN.plus_ms(100));
-    city.submit(1, id, &[7; 164]);
-    city.until(OPEN.plus_ms(4_000));
-    assert_eq!(city.returned(1, id), Some((1, Vec::new())));
-    city.input(Input::FromClient(1, fetch(2)));
-    let told = &city.told[&1];
-    let [
-        ..,
-        Frame::Round(_, Body::Object(Some((manifest, signature)))),
-        Frame::Round(_, Body::Chunk { bucket: 2, offset: 0, bytes }),
-    ] = &told[..]
-    else {
-        panic!("{told:?}");
-    };
-    assert!(manifest.signed_by(&signer(52).public(), &city.net.config.hash(), signature));
-    assert!(manifest.holds(2, bytes));
-    city.input(Input::FromClient(1, fetch(3)));
-    city.input(Input::FromClient(
-        1,
-        Frame::Round(RoundId { round: 99, ..id }, Body::Fetch { bucket: 1 }),
-    ));
-    let absent = city.told[&1].iter().filter(|f| matches!(f, Frame::Round(_, Body::Object(None))));
-    assert_eq!(absent.count(), 2);
-    // Two rounds are kept, not three.
-    city.until(OPEN.plus_ms(14_000));
-    city.input(Input::FromClient(2, fetch(1)));
-    assert_eq!(city.told[&2].last(), Some(&Frame::Round(id, Body::Object(None))));
-}
-
-#[test]
 fn a_client_asks_for_each_thing_as_often_as_a_client_does() {
     let id = RoundId { service: Service::Call, round: 100 };
     let mut city = City::new();
@@ -258,51 +224,6 @@ fn a_client_asks_for_each_thing_as_often_as_a_client_does() {
     let answers = |frame: &&Frame| matches!(frame, Frame::Round(_, Body::Object(_)));
     assert_eq!(city.told[&1].iter().filter(answers).count(), 1);
     assert_eq!(city.told[&2].len(), 2);
-}
-
-#[test]
-fn a_store_that_is_away_costs_buckets_and_no_round() {
-    let id = RoundId { service: Service::Call, round: 100 };
-    let mut city = City::new();
-    city.hello(1);
-    city.until(OPEN.plus_ms(100));
-    city.submit(1, id, &[7; 164]);
-    city.until(OPEN.plus_ms(3_999));
-    let broken = |frame: Frame| match frame {
-        Frame::Round(id, Body::Chunk { bucket, offset, mut bytes }) => {
-            bytes[0] ^= 1;
-            Frame::Round(id, Body::Chunk { bucket, offset, bytes })
-        }
-        other => other,
-    };
-    city.net.meddler = Some(Box::new(move |_, to, frame| {
-        Some(if to == Peer::Store { broken(frame) } else { frame })
-    }));
-    city.until(OPEN.plus_ms(4_000));
-    assert_eq!(city.returned(1, id), Some((1, Vec::new())), "what is wrong holds nobody up");
-    let fetch = Frame::Round(id, Body::Fetch { bucket: 1 });
-    city.input(Input::FromClient(1, fetch));
-    assert_eq!(city.told[&1].last(), Some(&Frame::Round(id, Body::Object(None))));
-}
-
-#[test]
-fn a_manifest_beyond_what_the_config_allows_is_not_taken() {
-    let genesis = config(3);
-    let entry = |len| Entry { len, hash: [0; 32] };
-    let manifest = |service, lens: [u32; 2]| Manifest {
-        id: RoundId { service, round: 100 },
-        entries: lens.map(entry).into(),
-    };
-    // 1,000 users and 3 mixes with 3 (20 + 48) messages at most.
-    let most = 260 * (1_000 + 3 * 3 * (20 + 48)) + 10;
-    for (lens, expected) in
-        [([4, 4], true), ([most - 4, 4], true), ([most - 3, 4], false), ([3, 4], false)]
-    {
-        assert_eq!(genesis.allows(&manifest(Service::Invitation, lens)), expected, "{lens:?}");
-    }
-    assert!(!genesis.allows(&manifest(Service::Call, [u32::MAX, u32::MAX])));
-    let one = Manifest { entries: vec![entry(4)], ..manifest(Service::Call, [4, 4]) };
-    assert!(!genesis.allows(&one), "as many buckets as the config has");
 }
 
 /// A successor of the network's config, from `begin` on.
