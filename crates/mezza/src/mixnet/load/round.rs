@@ -48,14 +48,15 @@ pub struct Report {
     pub making: Duration,
 }
 
-/// What became of one user in a round.
+/// What became of one user in a round. What is large is boxed: a tree that grows at its end leaves
+/// half of each node empty.
 enum Outcome {
     /// The onion is ready.
-    Ready(Access, Keys),
+    Ready(Box<Access>, Keys),
     /// It left.
-    Sent(Access, Keys),
+    Sent(Box<Access>, Keys),
     /// A reply came: after so many ms, with this answer if it was opened.
-    Returned(u64, Option<Answer>),
+    Returned(u64, Option<Box<Answer>>),
     Missed,
 }
 
@@ -83,14 +84,14 @@ pub struct Work {
     id: RoundId,
     checked: Checked,
     users: Vec<u32>,
-    accesses: Vec<Access>,
+    accesses: Vec<Box<Access>>,
 }
 
 /// The onions of a round.
 pub struct Prepared {
     pub id: RoundId,
     users: Vec<u32>,
-    accesses: Vec<Access>,
+    accesses: Vec<Box<Access>>,
     onions: Vec<Vec<u8>>,
     back: Vec<Keys>,
     making: Duration,
@@ -137,7 +138,7 @@ impl Round {
 
     /// What every user will say.
     pub fn plan(&self, users: Vec<u32>, checked: Checked, pairs: &mut Pairs) -> Work {
-        let access = |user: &u32| pairs.access(*user, self.id.round, &mut OsRng);
+        let access = |user: &u32| Box::new(pairs.access(*user, self.id.round, &mut OsRng));
         let accesses = users.iter().map(access).collect();
         Work { id: self.id, checked, users, accesses }
     }
@@ -189,7 +190,7 @@ impl Round {
                 Some(cell) => access.answer::<AwsLc>(&cell),
                 None => Answer::Garbage,
             });
-            Outcome::Returned(waited, answer)
+            Outcome::Returned(waited, answer.map(Box::new))
         });
     }
 
