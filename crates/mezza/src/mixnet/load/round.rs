@@ -80,6 +80,7 @@ pub struct Round {
 }
 
 /// The plaintexts of a round, to be wrapped.
+#[expect(clippy::vec_box, reason = "they move one by one to where they wait")]
 pub struct Work {
     id: RoundId,
     checked: Checked,
@@ -88,6 +89,7 @@ pub struct Work {
 }
 
 /// The onions of a round.
+#[expect(clippy::vec_box, reason = "they move one by one to where they wait")]
 pub struct Prepared {
     pub id: RoundId,
     users: Vec<u32>,
