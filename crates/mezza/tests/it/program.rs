@@ -13,8 +13,9 @@ use mezza::web::dto::Health;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// How long anything may take here; loaded machines are slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long anything may take here: loaded machines are slow, and a line that broke often pauses
+/// for as long as 72 s.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running program.
 pub struct Program {
