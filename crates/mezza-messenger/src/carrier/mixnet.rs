@@ -26,14 +26,22 @@ pub(crate) const PIECES_MAX: usize = 40;
 /// What the carrier's own stream puts in front of a parcel.
 pub(crate) const LENGTH_BYTES: usize = 2;
 
-/// Hours until somebody is tried again who did not come: a call and an invitation reach only those
-/// who take part in their round.
+/// Hours until somebody is called again who did not come.
 const AGAIN_HOURS: [u64; 3] = [1, 4, 12];
+/// The longest that an invitation waits before it goes again.
+const INVITED_AGAIN_MS: u64 = 12 * Time::HOUR_MS;
 
-/// When to try somebody again who was tried at `last`, so many times before.
+/// When to call somebody again who was called at `last`, so many times before.
 pub(crate) fn again(last: Time, times: u8) -> Time {
     let hours = AGAIN_HOURS[usize::from(times).min(AGAIN_HOURS.len() - 1)];
     last.plus_ms(hours * Time::HOUR_MS)
+}
+
+/// When an invitation goes again whose round is over now, after so many before: in the next round,
+/// since it reaches only who takes part in its own; then it lets 1, 3, 7 .. rounds pass.
+pub(crate) fn invited_again(now: Time, times: u8, interval_ms: u32) -> Time {
+    let rounds = (1 << times.min(24)) - 1;
+    now.plus_ms(INVITED_AGAIN_MS.min(rounds * u64::from(interval_ms)))
 }
 
 /// Which network: the link that a person opened.

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use super::way::BEYOND_BUNDLE_MS;
 use super::{Asked, Backend, Bucket, CryptoRng, Device, Event, Kind, Time, key32, key64};
 use crate::carrier::Carrier;
-use crate::carrier::mixnet::again;
+use crate::carrier::mixnet::invited_again;
 use crate::contact::{Intro, Stage};
 use crate::evidence::Why;
 use crate::io::{ContactId, Trouble};
@@ -247,9 +247,11 @@ impl<B: Backend> Device<B> {
 
     /// An invitation was in a round. Nobody says whether it was read, so that it goes again.
     pub(super) fn invited_once(&mut self, id: u64, now: Time) {
+        let policy = self.net.as_ref().and_then(|net| net.config(now)?.policy(Service::Invitation));
+        let interval_ms = policy.map_or(0, |(_, policy)| policy.interval_ms);
         let Some(parcel) = self.parcels.get_mut(&id) else { return };
         parcel.ticket = None;
-        parcel.after = again(now, parcel.times);
+        parcel.after = invited_again(now, parcel.times, interval_ms);
         parcel.times = parcel.times.saturating_add(1);
         let contact = parcel.contact;
         self.asked(contact);

@@ -71,8 +71,9 @@ pub struct Member {
     pub net: bool,
     /// An invitation of ours that goes in its place, to the holder of this dialling key.
     pub post: Option<([u8; 32], [u8; 208])>,
-    /// The bucket of each call that was wrapped: 0 calls nobody.
+    /// The bucket of each call and each invitation that was wrapped: 0 is nobody's.
     pub calls: Vec<u32>,
+    pub invitations: Vec<u32>,
     connection: Option<u64>,
     heard: usize,
     chains: BTreeMap<Link, Vec<u8>>,
@@ -119,6 +120,7 @@ impl Town {
             net: true,
             post: None,
             calls: Vec::new(),
+            invitations: Vec::new(),
             connection: None,
             heard: 0,
             chains: BTreeMap::new(),
@@ -358,9 +360,11 @@ impl Town {
 impl Member {
     fn wraps(&mut self, job: &mut Job) {
         let Job::Wrap(wrap) = job else { return };
-        if wrap.id.service == Service::Call {
-            let bucket = wrap.inner.first_chunk().copied().expect("a bucket stands in front");
-            self.calls.push(u32::from_be_bytes(bucket));
+        let whose = wrap.inner.first_chunk().copied().map(u32::from_be_bytes);
+        match wrap.id.service {
+            Service::Call => self.calls.extend(whose),
+            Service::Invitation => self.invitations.extend(whose),
+            Service::Conversation => {}
         }
         if wrap.id.service == Service::Invitation
             && let Some((to, body)) = self.post.take()

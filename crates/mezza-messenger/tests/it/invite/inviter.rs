@@ -36,6 +36,11 @@ impl Town {
     }
 }
 
+/// Those that are for somebody.
+fn real(buckets: &[u32]) -> usize {
+    buckets.iter().filter(|bucket| **bucket > 0).count()
+}
+
 #[test]
 fn msg_20_above_the_relay_no_bundle_is_fetched_and_a_held_one_serves() {
     let mut town = Town::new(&["ann", "ben"]);
@@ -144,12 +149,31 @@ fn an_invitation_that_has_ended_is_made_anew() {
     let guest = town.until("the invitation", |town| town.guest(BEN));
     town.sleep(32 * Time::DAY_MS);
     assert_eq!(town.guest(BEN), None, "nobody waits for 30 days");
-    // The new one reaches only who takes part; after a start it goes again.
-    town.pass(6 * ROUND_MS);
-    town.crash(ANN);
     let ann = town.welcomed();
     town.delivered(ANN, note);
     assert!(ann != guest && town.texts(BEN, ann) == ["guess who"]);
+}
+
+#[test]
+fn an_invitation_goes_again_in_the_next_round_and_then_lets_more_and_more_pass() {
+    let mut town = Town::new(&["ann", "ben"]);
+    let ben = town.add(ANN, BEN, cells(1));
+    let note = town.say(ANN, ben, "guess who");
+    let invitations = |town: &Town| real(&town.members[ANN].invitations);
+    town.members[BEN].net = false;
+    town.hang_up(BEN);
+    let mut rounds = Vec::new();
+    for round in 0..30 {
+        let before = invitations(&town);
+        town.pass(ROUND_MS);
+        rounds.extend((invitations(&town) > before).then_some(round));
+    }
+    let first = rounds[0];
+    assert_eq!(rounds, [0, 1, 3, 7, 15].map(|later| first + later));
+    town.members[BEN].net = true;
+    let ann = town.welcomed();
+    town.delivered(ANN, note);
+    assert_eq!(town.texts(BEN, ann), ["guess who"]);
 }
 
 #[test]
@@ -162,7 +186,7 @@ fn whoever_was_asked_is_called_again_and_after_a_start_too() {
     town.hang_up(ANN);
     town.command(BEN, Command::See { contact: guest }).expect("seen");
     let asked = town.now();
-    let calls = |town: &Town| town.members[BEN].calls.iter().filter(|bucket| **bucket > 0).count();
+    let calls = |town: &Town| real(&town.members[BEN].calls);
     town.pass(2 * ROUND_MS);
     assert_eq!(calls(&town), 1);
     // The device wakes for it on its own, also after a start.
