@@ -1,31 +1,28 @@
 //! People with whole devices in one mixnet, and one relay beside it. The network is in memory, jobs
 //! are run at once, and every device has its disk.
 
-use std::collections::{BTreeMap, VecDeque};
+mod member;
 
-use mezza_core::{Ephemeral, Machine, Portable, Secret, Time, Wiping};
+use std::collections::VecDeque;
+
+use mezza_core::{Ephemeral, Machine, Portable, Secret, Time};
 use mezza_lanes::portable;
 use mezza_messenger::card::{Card, Form};
 use mezza_messenger::carrier::Carrier;
 use mezza_messenger::carrier::mixnet::{NetInput, NetOutput, NetworkLink};
 use mezza_messenger::policy::Policy;
-use mezza_messenger::{
-    Change, Command, ContactId, Device, DeviceError, Event, Input, Kind, NoteId, Output,
-};
-use mezza_mixnet::client::record::Record;
-use mezza_mixnet::client::{Client, Job, Setup, to_bucket};
+use mezza_messenger::{Command, ContactId, Device, DeviceError, Input, Kind, NoteId, Output};
+use mezza_mixnet::client::{Client, Setup};
 use mezza_mixnet::config::Config;
-use mezza_mixnet::contact::bucket;
+use mezza_mixnet::coordinator;
 use mezza_mixnet::mix::Floor;
-use mezza_mixnet::wire::invitation::Invitation;
-use mezza_mixnet::{Service, coordinator};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use crate::city::City;
 use crate::model::{Ask, Model, Store};
-use crate::stage::{Disk, RELAY, START, hand, load, records, relay, write};
-use crate::world::hosts::{Link, sealed};
+use crate::stage::{RELAY, START, hand, load, records, relay};
+use member::Member;
 
 /// From one round to the next.
 pub const ROUND_MS: u64 = 10_000;
@@ -51,33 +48,6 @@ pub fn cells(pin: u8) -> Policy {
 /// When a device dies: at its n-th batch, right behind it or after all that follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doom(pub u32, pub bool);
-
-/// One device with its disk.
-pub struct Member {
-    pub device: Device<Portable>,
-    pub disk: Disk,
-    pub shown: Vec<Event>,
-    /// What went to the relay, newest last.
-    pub asked: Vec<Ask>,
-    /// What an entry sees of it: kinds and sizes.
-    pub frames: Vec<(u8, usize)>,
-    /// Which roots were served in rounds, newest last.
-    pub lines: Vec<u32>,
-    /// For each batch whether there was more in it than rows of the mixnet's client.
-    pub batches: Vec<bool>,
-    pub doom: Option<Doom>,
-    /// Whether the relay, and the entry of the network, can be reached.
-    pub relay: bool,
-    pub net: bool,
-    /// An invitation of ours that goes in its place, to the holder of this dialling key.
-    pub post: Option<([u8; 32], [u8; 208])>,
-    /// The bucket of each call and each invitation that was wrapped: 0 is nobody's.
-    pub calls: Vec<u32>,
-    pub invitations: Vec<u32>,
-    connection: Option<u64>,
-    heard: usize,
-    chains: BTreeMap<Link, Vec<u8>>,
-}
 
 pub struct Town {
     pub city: City,
@@ -107,24 +77,7 @@ impl Town {
     /// Somebody new, who joins at once.
     pub fn arrive(&mut self, name: &str) {
         let device = Device::create(name, &[relay()], self.now(), &mut self.rng);
-        self.members.push(Member {
-            device: device.expect("the name is clean"),
-            disk: Disk::new(),
-            shown: Vec::new(),
-            asked: Vec::new(),
-            frames: Vec::new(),
-            lines: Vec::new(),
-            batches: Vec::new(),
-            doom: None,
-            relay: true,
-            net: true,
-            post: None,
-            calls: Vec::new(),
-            invitations: Vec::new(),
-            connection: None,
-            heard: 0,
-            chains: BTreeMap::new(),
-        });
+        self.members.push(Member::new(device.expect("the name is clean")));
         let who = self.members.len() - 1;
         self.drain(who);
         let link = NetworkLink { pin: self.city.net.config.hash(), address: "m40:7000".into() };
@@ -354,53 +307,5 @@ impl Town {
             self.city.input(coordinator::Input::Gone(connection));
         }
         self.drain(who);
-    }
-}
-
-impl Member {
-    fn wraps(&mut self, job: &mut Job) {
-        let Job::Wrap(wrap) = job else { return };
-        let whose = wrap.inner.first_chunk().copied().map(u32::from_be_bytes);
-        match wrap.id.service {
-            Service::Call => self.calls.extend(whose),
-            Service::Invitation => self.invitations.extend(whose),
-            Service::Conversation => {}
-        }
-        if wrap.id.service == Service::Invitation
-            && let Some((to, body)) = self.post.take()
-        {
-            let own = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(77)));
-            let invitation = Invitation { bucket: 1, body: Wiping::new(body) };
-            let sealed =
-                invitation.seal::<Portable>(&own, &to, wrap.id.round).expect("a sound key");
-            let buckets = config().policy(Service::Invitation).map_or(1, |(_, p)| p.buckets);
-            let bucket = bucket(&to, &config().network, buckets);
-            wrap.inner = Wiping::new(to_bucket(bucket, &sealed));
-        }
-    }
-    fn store(&mut self, changes: Vec<Change>) {
-        let mut more = false;
-        for change in &changes {
-            match change {
-                Change::Put { kind: Kind::NetworkRow, value, .. } => {
-                    let record = Record::decode(value);
-                    let sealed = record.into_iter().flat_map(|record| record.sealed);
-                    self.lines.extend(sealed.map(|slot| slot.line));
-                }
-                Change::Drop { kind: Kind::NetworkRow, .. } => {}
-                _ => more = true,
-            }
-        }
-        write(&mut self.disk, changes);
-        self.batches.push(more);
-        // P5: no chain key seals two texts.
-        for (link, message) in sealed(&self.disk) {
-            let old = self.chains.insert(link, message.clone());
-            assert!(old.is_none_or(|old| old == message), "a chain key was used twice");
-        }
-    }
-
-    fn is_doomed(&self, late: bool) -> bool {
-        self.doom == Some(Doom(self.batches.len() as u32, late))
     }
 }

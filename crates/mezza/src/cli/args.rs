@@ -1,5 +1,6 @@
 //! What may be typed. Help texts, man pages and completions are made from here (CLI-1).
 
+mod card;
 mod cpu;
 mod mixnet;
 mod ratchet;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use card::{Add, Card, CardWhat, Form};
 pub use cpu::{Cpu, KernelName};
 pub use mixnet::{
     Accounting, Floor, Identity, Mixnet, MixnetBucket, MixnetConfig, MixnetEntry, MixnetLoad,
@@ -217,68 +219,6 @@ pub enum Node {
     Status,
     /// Lock and stop it
     Stop,
-}
-
-/// `mezza card`.
-#[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct Card {
-    /// Look at a card instead
-    #[command(subcommand)]
-    pub what: Option<CardWhat>,
-    /// Which parts to give away
-    #[arg(long, value_enum, default_value_t = Form::Full)]
-    pub form: Form,
-    /// Draw it as a QR code
-    #[arg(long)]
-    pub qr: bool,
-    /// Write the QR code into a file, .png or .svg
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-}
-
-/// Forms of a card.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Form {
-    /// All parts
-    Full,
-    /// Small enough for paper
-    Poster,
-    /// For use without internet
-    Offline,
-}
-
-/// `mezza card show`.
-#[derive(Subcommand)]
-pub enum CardWhat {
-    /// Check a card and show what it says
-    Show {
-        /// An address, a file with one, or a picture of a QR code
-        source: String,
-    },
-    /// Make a new card with another name or other relays; your contacts are told
-    #[command(arg_required_else_help = true)]
-    Renew {
-        /// The name that others read, at most 24 bytes
-        #[arg(long)]
-        name: Option<String>,
-        /// Your relay from now on, as `mezzavoce:r1/..`; may be given twice
-        #[arg(long = "relay", value_name = "URI")]
-        relays: Vec<String>,
-    },
-}
-
-/// `mezza add`.
-#[derive(Args)]
-pub struct Add {
-    /// An address, a file with one, or a picture of a QR code
-    pub source: String,
-    /// Your name for the contact; else the one on the card
-    #[arg(long = "as", value_name = "PETNAME")]
-    pub petname: Option<String>,
-    /// You took the card from the person's own screen
-    #[arg(long)]
-    pub in_person: bool,
 }
 
 /// `mezza requests`.

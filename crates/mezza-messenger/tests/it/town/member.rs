@@ -1,0 +1,116 @@
+//! One person of the town: a device, its disk, and what was seen of it.
+
+use std::collections::BTreeMap;
+
+use mezza_core::{Ephemeral, Portable, Secret, Wiping};
+use mezza_messenger::{Change, Device, Event, Kind};
+use mezza_mixnet::Service;
+use mezza_mixnet::client::record::Record;
+use mezza_mixnet::client::{Job, to_bucket};
+use mezza_mixnet::contact::bucket;
+use mezza_mixnet::wire::invitation::Invitation;
+
+use super::{Doom, config};
+use crate::model::Ask;
+use crate::stage::{Disk, write};
+use crate::world::hosts::{Link, sealed};
+
+/// One device with its disk.
+pub struct Member {
+    pub device: Device<Portable>,
+    pub disk: Disk,
+    pub shown: Vec<Event>,
+    /// What went to the relay, newest last.
+    pub asked: Vec<Ask>,
+    /// What an entry sees of it: kinds and sizes.
+    pub frames: Vec<(u8, usize)>,
+    /// Which roots were served in rounds, newest last.
+    pub lines: Vec<u32>,
+    /// For each batch whether there was more in it than rows of the mixnet's client.
+    pub batches: Vec<bool>,
+    pub doom: Option<Doom>,
+    /// Whether the relay, and the entry of the network, can be reached.
+    pub relay: bool,
+    pub net: bool,
+    /// An invitation of ours that goes in its place, to the holder of this dialling key.
+    pub post: Option<([u8; 32], [u8; 208])>,
+    /// The bucket of each call and each invitation that was wrapped: 0 is nobody's.
+    pub calls: Vec<u32>,
+    pub invitations: Vec<u32>,
+    pub(super) connection: Option<u64>,
+    pub(super) heard: usize,
+    chains: BTreeMap<Link, Vec<u8>>,
+}
+
+impl Member {
+    pub(super) fn new(device: Device<Portable>) -> Self {
+        Self {
+            device,
+            disk: Disk::new(),
+            shown: Vec::new(),
+            asked: Vec::new(),
+            frames: Vec::new(),
+            lines: Vec::new(),
+            batches: Vec::new(),
+            doom: None,
+            relay: true,
+            net: true,
+            post: None,
+            calls: Vec::new(),
+            invitations: Vec::new(),
+            connection: None,
+            heard: 0,
+            chains: BTreeMap::new(),
+        }
+    }
+
+    /// What is wrapped is looked at; `post` goes in the place of an invitation.
+    pub(super) fn wraps(&mut self, job: &mut Job) {
+        let Job::Wrap(wrap) = job else { return };
+        let whose = wrap.inner.first_chunk().copied().map(u32::from_be_bytes);
+        match wrap.id.service {
+            Service::Call => self.calls.extend(whose),
+            Service::Invitation => self.invitations.extend(whose),
+            Service::Conversation => {}
+        }
+        if wrap.id.service == Service::Invitation
+            && let Some((to, body)) = self.post.take()
+        {
+            let own = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(77)));
+            let invitation = Invitation { bucket: 1, body: Wiping::new(body) };
+            let sealed =
+                invitation.seal::<Portable>(&own, &to, wrap.id.round).expect("a sound key");
+            let buckets = config().policy(Service::Invitation).map_or(1, |(_, p)| p.buckets);
+            let bucket = bucket(&to, &config().network, buckets);
+            wrap.inner = Wiping::new(to_bucket(bucket, &sealed));
+        }
+    }
+
+    /// A batch becomes durable.
+    pub(super) fn store(&mut self, changes: Vec<Change>) {
+        let mut more = false;
+        for change in &changes {
+            match change {
+                Change::Put { kind: Kind::NetworkRow, value, .. } => {
+                    let record = Record::decode(value);
+                    let sealed = record.into_iter().flat_map(|record| record.sealed);
+                    self.lines.extend(sealed.map(|slot| slot.line));
+                }
+                Change::Drop { kind: Kind::NetworkRow, .. } => {}
+                _ => more = true,
+            }
+        }
+        write(&mut self.disk, changes);
+        self.batches.push(more);
+        // P5: no chain key seals two texts.
+        for (link, message) in sealed(&self.disk) {
+            let old = self.chains.insert(link, message.clone());
+            assert!(old.is_none_or(|old| old == message), "a chain key was used twice");
+        }
+    }
+
+    /// Whether it dies now.
+    pub(super) fn is_doomed(&self, late: bool) -> bool {
+        self.doom == Some(Doom(self.batches.len() as u32, late))
+    }
+}
