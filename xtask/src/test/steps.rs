@@ -148,7 +148,8 @@ fn fuzz(context: &Context) -> Result<Verdict, String> {
     let smoke = within(&["run", "--quiet", "--", "all", FUZZ_SECONDS]);
     // Building the program again would take too long; that its targets compile is enough here.
     let program = within(&["check", "--features", "program"]);
-    let mut commands = [within(&["fmt", "--check"]), within(&["test", "--lib"]), smoke, program];
+    let unit = within(&["test", "--lib", "--locked"]);
+    let mut commands = [within(&["fmt", "--check"]), unit, smoke, program];
     quietly(context, "fuzz", &mut commands)
 }
 
