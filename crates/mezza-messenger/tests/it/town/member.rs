@@ -67,10 +67,11 @@ impl Member {
     /// What is wrapped is looked at; `post` goes in the place of an invitation.
     pub(super) fn wraps(&mut self, job: &mut Job) {
         let Job::Wrap(wrap) = job else { return };
-        let whose = wrap.inner.first_chunk().copied().map(u32::from_be_bytes);
+        let bytes = wrap.inner.first_chunk().copied().expect("something stands in front");
+        let whose = u32::from_be_bytes(bytes);
         match wrap.id.service {
-            Service::Call => self.calls.extend(whose),
-            Service::Invitation => self.invitations.extend(whose),
+            Service::Call => self.calls.push(whose),
+            Service::Invitation => self.invitations.push(whose),
             Service::Conversation => {}
         }
         if wrap.id.service == Service::Invitation
