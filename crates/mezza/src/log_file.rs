@@ -6,21 +6,76 @@
 //!
 //! Zeros are no log: where SQLite looks for the next part it finds neither the salt nor the
 //! checksum that it expects, and stops, as it does at what an older round left there.
+//!
+//! What comes next in the log is kept in memory: a part of the log begins and ends within pages of
+//! the file, and a page of which only a part is replaced is read before. Nobody has looked at it
+//! since the last round, so it is the first that a system short of memory lets go.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use rusqlite::Connection;
+
+/// Pages in the log after which a commit moves it into the database by itself, so that the syncs
+/// of that are paid once per some thousand notes: 16 MiB.
+pub const PAGES_MAX: u32 = 4_096;
+/// The length of a log that was just made or cut, bytes: some 240 notes until it grows.
+const BYTES_MIN: u64 = 4 << 20;
 /// What is written at once.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
+/// Head of the log, and of each page in it, bytes (SQLite's file format, section 4).
+const HEAD_BYTES: u64 = 32;
+const PAGE_BYTES: u64 = 24 + 4_096;
+/// What is brought into memory ahead of its use, bytes: some five notes.
+const AHEAD_BYTES: i64 = 128 << 10;
+
+/// The log of one open database. Only speed is lost where the system refuses any of this.
+#[derive(Debug)]
+pub struct Log {
+    database: PathBuf,
+    file: Option<File>,
+    /// Pages in the log when it was looked at last.
+    pages: u32,
+}
+
+impl Log {
+    /// The log of the database at `database`, which is open in this mode already; made long.
+    pub fn new(database: &Path) -> Self {
+        let mut log = Self { database: database.to_owned(), file: None, pages: 0 };
+        log.lengthen();
+        log
+    }
+
+    /// Makes a log long that was just cut.
+    pub fn lengthen(&mut self) {
+        self.file = lengthen(&self.database, BYTES_MIN).ok();
+        self.pages = 0;
+    }
+
+    /// Has what the next commits replace brought into memory, and does not wait for it. To be
+    /// called between transactions, when nobody waits.
+    pub fn ready(&mut self, db: &Connection) {
+        let pages = db.prepare_cached("PRAGMA wal_checkpoint(NOOP)");
+        let pages = pages.and_then(|mut noop| noop.query_row([], |row| row.get(1)));
+        if let (Some(file), Ok(pages)) = (&self.file, pages)
+            && pages != self.pages
+        {
+            self.pages = pages;
+            let pages = if pages < PAGES_MAX { u64::from(pages) } else { 0 };
+            let at = (HEAD_BYTES + pages * PAGE_BYTES).cast_signed();
+            let will_need = PosixFadviseAdvice::POSIX_FADV_WILLNEED;
+            let _ = posix_fadvise(file, at, AHEAD_BYTES, will_need);
+        }
+    }
+}
+
 /// Fills the log of the database at `database` (the file beside it, mode 0600) with zeros up to
 /// `bytes`; a longer one stays as it is. What the log holds already is not touched.
-///
-/// # Errors
-/// If the file cannot be made or the disk is full.
-pub fn lengthen(database: &Path, bytes: u64) -> io::Result<()> {
+fn lengthen(database: &Path, bytes: u64) -> io::Result<File> {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");
     let mut open = OpenOptions::new();
@@ -31,7 +86,8 @@ pub fn lengthen(database: &Path, bytes: u64) -> io::Result<()> {
         file.write_all(&ZEROS[..piece as usize])?;
         at += piece;
     }
-    file.sync_all()
+    file.sync_all()?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -66,6 +122,29 @@ mod tests {
         assert_eq!(std::fs::metadata(folder.path().join("copy-wal")).unwrap().len(), 1 << 20);
         assert_eq!(rows(&open(&copy)), 20);
         assert_eq!(rows(&db), 20);
+    }
+
+    #[test]
+    fn what_comes_next_is_looked_for_where_the_log_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        let db = open(&path);
+        let mut log = Log::new(&path);
+        let end = || {
+            let bytes = std::fs::read(folder.path().join("db-wal")).unwrap();
+            assert_eq!(bytes.len() as u64, BYTES_MIN);
+            bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64
+        };
+        for _ in 0..3 {
+            db.execute("INSERT INTO t VALUES (randomblob(3000))", []).unwrap();
+            log.ready(&db);
+            let place = HEAD_BYTES + u64::from(log.pages) * PAGE_BYTES;
+            assert!(log.pages > 0 && (place - PAGE_BYTES..place).contains(&end()));
+        }
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        log.lengthen();
+        log.ready(&db);
+        assert_eq!(log.pages, 0);
     }
 
     #[test]

@@ -174,6 +174,11 @@ impl Vault {
         Ok(())
     }
 
+    /// What makes the next commit faster, for when nobody waits.
+    pub fn ready(&mut self) {
+        self.rows.ready();
+    }
+
     /// When [`Vault::tick`] is due: the next full hour, which is also where buckets end.
     pub fn deadline(&self) -> Time {
         self.deadline

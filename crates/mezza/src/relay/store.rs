@@ -142,6 +142,8 @@ pub trait MailStore {
     async fn begin(&mut self) -> Result<(), StoreError>;
     /// Makes all since `begin` durable.
     async fn commit(&mut self) -> Result<(), StoreError>;
+    /// What makes the next transaction faster, for when nobody waits.
+    fn ready(&mut self) {}
     /// Undoes all since `begin`.
     async fn rollback(&mut self);
     /// The box of this address.
@@ -296,6 +298,10 @@ impl MailStore for Store {
 
     async fn commit(&mut self) -> Result<(), StoreError> {
         either!(self, s => s.commit().await)
+    }
+
+    fn ready(&mut self) {
+        either!(self, s => s.ready());
     }
 
     async fn rollback(&mut self) {

@@ -12,7 +12,7 @@ use super::{
     BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number,
     kind_of, signed,
 };
-use crate::log_file;
+use crate::log_file::{Log, PAGES_MAX};
 
 /// One statement list per version; `PRAGMA user_version` counts those applied.
 ///
@@ -31,12 +31,6 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE card(id BLOB PRIMARY KEY, serial INTEGER NOT NULL, body BLOB NOT NULL);
 "];
 
-/// Pages in the write-ahead log before it is copied into the file: 16 MiB, so that a checkpoint's
-/// syncs are paid once per some ten thousand mails and not once per thousand.
-const CHECKPOINT_PAGES: u32 = 4_096;
-/// The length of the log before anything is in it, bytes.
-const LOG_BYTES_MIN: u64 = 4 << 20;
-
 /// When SQLite tells the disk to keep what it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
@@ -50,6 +44,8 @@ pub enum Durability {
 #[derive(Debug)]
 pub struct SqliteStore {
     db: Connection,
+    /// Of a file that is written to.
+    log: Option<Log>,
 }
 
 impl SqliteStore {
@@ -66,18 +62,16 @@ impl SqliteStore {
         db.pragma_update(None, "journal_mode", "WAL")?;
         let synchronous = if durability == Durability::Full { "FULL" } else { "OFF" };
         db.pragma_update(None, "synchronous", synchronous)?;
-        db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        db.pragma_update(None, "wal_autocheckpoint", PAGES_MAX)?;
         db.set_prepared_statement_cache_capacity(32);
         migrate(&mut db)?;
-        // Only speed is lost where this fails.
-        drop(log_file::lengthen(path, LOG_BYTES_MIN));
-        Ok(Self { db })
+        Ok(Self { db, log: Some(Log::new(path)) })
     }
 
     /// Opens an existing file to count what it holds.
     pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        Ok(Self { db })
+        Ok(Self { db, log: None })
     }
 
     fn execute(&self, sql: &str, values: impl rusqlite::Params) -> Result<usize, StoreError> {
@@ -126,6 +120,12 @@ impl MailStore for SqliteStore {
 
     async fn commit(&mut self) -> Result<(), StoreError> {
         self.execute("COMMIT", []).map(drop)
+    }
+
+    fn ready(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.ready(&self.db);
+        }
     }
 
     async fn rollback(&mut self) {
