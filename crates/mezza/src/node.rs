@@ -19,6 +19,7 @@ pub mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mezza_core::Time;
@@ -69,6 +70,23 @@ pub enum Job {
 pub struct Node {
     jobs: mpsc::Sender<Job>,
     hub: Arc<Hub>,
+    touched: Arc<Touched>,
+}
+
+/// When a person did something last; the task is not woken for that.
+#[derive(Default)]
+pub struct Touched(AtomicU64);
+
+impl Touched {
+    /// It was now.
+    pub fn now(&self) {
+        self.0.store(now().ms(), Ordering::Relaxed);
+    }
+
+    /// When it was.
+    pub fn at(&self) -> Time {
+        Time::from_ms(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// The task itself, to wait for.
@@ -81,9 +99,9 @@ pub struct Running {
 /// Starts the task on the runtime of the caller. It begins locked, or empty if there is no vault.
 pub fn start(options: Options) -> Running {
     let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-    let hub = Arc::new(Hub::new(now()));
-    let node = Node { jobs: jobs.clone(), hub: Arc::clone(&hub) };
-    let task = tokio::spawn(run(Desk::new(options, hub, jobs), queue));
+    let (hub, touched) = (Arc::new(Hub::new(now())), Arc::<Touched>::default());
+    let node = Node { jobs: jobs.clone(), hub: Arc::clone(&hub), touched: Arc::clone(&touched) };
+    let task = tokio::spawn(run(Desk::new(options, hub, touched, jobs), queue));
     Running { node, task }
 }
 
@@ -126,6 +144,11 @@ impl Node {
         // What the question set off goes first: the note to its relay, then the word that it went.
         yield_now().await;
         answer
+    }
+
+    /// A person did something: the idle lock begins anew.
+    pub fn touch(&self) {
+        self.touched.now();
     }
 
     /// Where the events of this node are told.

@@ -21,7 +21,7 @@ use mezza_messenger::{Batch, Command, Device, Input, Output, Ticket};
 use tokio::sync::mpsc;
 
 use super::hub::{self, Hub};
-use super::{Job, Options, Refused, now, words};
+use super::{Job, Options, Refused, Touched, now, words};
 use crate::backend::AwsLc;
 use crate::carriers::{Pool, Report};
 use crate::drive::Turn;
@@ -41,7 +41,7 @@ pub struct Desk {
     hub: Arc<Hub>,
     pool: Pool,
     open: Option<Open>,
-    touched: Time,
+    touched: Arc<Touched>,
     commit_ms: u64,
     /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
     /// must not wait for a commit of theirs; after a crash the relay is asked once more.
@@ -70,14 +70,19 @@ struct Open {
 
 impl Desk {
     /// A desk that is locked, or empty if there is no vault.
-    pub fn new(options: Options, hub: Arc<Hub>, jobs: mpsc::Sender<Job>) -> Self {
+    pub fn new(
+        options: Options,
+        hub: Arc<Hub>,
+        touched: Arc<Touched>,
+        jobs: mpsc::Sender<Job>,
+    ) -> Self {
         let pool = Pool::new(options.dialer.clone(), jobs);
         Self {
             options,
             hub,
             pool,
             open: None,
-            touched: now(),
+            touched,
             commit_ms: 0,
             later: Later::default(),
             opening: BTreeSet::new(),
@@ -147,7 +152,7 @@ impl Desk {
 
     fn begin(&mut self, open: Open) -> Result<(), Refused> {
         self.open = Some(open);
-        self.touched = now();
+        self.touched.now();
         self.carry_out()?;
         tracing::info!("unlocked");
         Ok(())
@@ -168,15 +173,6 @@ impl Desk {
         tracing::info!("locked");
     }
 
-    /// A person did something: the idle lock begins anew.
-    ///
-    /// # Errors
-    /// None; a question to the task has the form of one that may be refused.
-    pub fn touch(&mut self) -> Result<(), Refused> {
-        self.touched = now();
-        Ok(())
-    }
-
     /// How long the task may sleep.
     pub fn nap(&self, now: Time) -> Duration {
         let Some(open) = &self.open else { return Duration::MAX };
@@ -190,7 +186,7 @@ impl Desk {
 
     fn idle_end(&self) -> Option<Time> {
         let idle_ms = self.options.idle_lock_s * Time::SECOND_MS;
-        (idle_ms > 0).then(|| self.touched.plus_ms(idle_ms))
+        (idle_ms > 0).then(|| self.touched.at().plus_ms(idle_ms))
     }
 
     /// Does what is due; called after every job and every nap.
@@ -209,6 +205,9 @@ impl Desk {
             self.log(Self::wake);
         }
         self.log(Self::turn_buckets);
+        if let Some(open) = &mut self.open {
+            open.vault.ready();
+        }
     }
 
     fn wake(&mut self) -> Result<(), Refused> {

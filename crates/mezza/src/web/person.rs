@@ -14,7 +14,6 @@ use utoipa_axum::routes;
 use super::{Answer, Ask, Body, Web, dto};
 use crate::exit::{Exit, Fault};
 use crate::node::Refused;
-use crate::node::desk::Desk;
 use crate::passphrase;
 use crate::qr::{Code, Medium};
 use crate::rng::OsRng;
@@ -44,7 +43,7 @@ pub async fn notice(State(web): State<Web>, request: Request, next: Next) -> Res
     let quiet = ["/v1/status", "/v1/observer", "/v1/health", "/v1/carriers", "/v1/events"];
     let by_itself = request.method() == Method::GET && quiet.contains(&path);
     if path.starts_with("/v1/") && !by_itself {
-        let _ = web.node.ask(Desk::touch).await;
+        web.node.touch();
     }
     next.run(request).await
 }
