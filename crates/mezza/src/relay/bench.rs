@@ -9,7 +9,7 @@ use super::clock::Clock;
 use super::error::RelayError;
 use super::limits::Limits;
 use super::store::{Durability, SqliteStore, Store, StoreSpec};
-use super::writer::{Answer, Event, Job, Outlet, Put, spawn};
+use super::writer::{Answer, Event, Job, Jobs, Outlet, Put, spawn};
 
 /// Bytes of each envelope.
 const ENVELOPE_BYTES: usize = 1_024;
@@ -75,7 +75,7 @@ async fn run(store: Store, n: u64, limits: Limits) -> Result<PutsRate, RelayErro
             kind: BoxKind::Conversation,
             answer: answer(0),
         };
-        jobs.send(open).await.map_err(|_| RelayError::WriterGone)?;
+        give(&jobs, open).await?;
     }
     settle(&mut events, usize::from(BOXES)).await?;
     let (start, mut open) = (Instant::now(), 0);
@@ -84,13 +84,9 @@ async fn run(store: Store, n: u64, limits: Limits) -> Result<PutsRate, RelayErro
             settle(&mut events, 1).await?;
             open -= 1;
         }
-        let put = Put {
-            address: box_address((nr % u64::from(BOXES)) as u16),
-            ttl_h: 720,
-            envelope: vec![nr as u8; ENVELOPE_BYTES],
-            answer: answer(1),
-        };
-        jobs.send(Job::Put(put)).await.map_err(|_| RelayError::WriterGone)?;
+        let address = box_address((nr % u64::from(BOXES)) as u16);
+        let put = Put::new(address, 720, vec![nr as u8; ENVELOPE_BYTES], answer(1));
+        give(&jobs, Job::Put(put)).await?;
         open += 1;
     }
     settle(&mut events, open).await?;
@@ -98,6 +94,10 @@ async fn run(store: Store, n: u64, limits: Limits) -> Result<PutsRate, RelayErro
     drop((jobs, outlet));
     ended.await.map_err(|_| RelayError::WriterGone)??;
     Ok(PutsRate { puts: n, elapsed })
+}
+
+async fn give(jobs: &Jobs, job: Job) -> Result<(), RelayError> {
+    if jobs.send(job).await { Ok(()) } else { Err(RelayError::WriterGone) }
 }
 
 fn box_address(number: u16) -> Address {

@@ -28,10 +28,9 @@ use tokio_rustls::server::TlsStream;
 use super::clock::Clock;
 use super::limits::{Bucket, Limits};
 use super::server::stopped;
-use super::store::Seq;
 use super::tap::{Direction, Side, Tap, TapPoint, Tapped};
 use super::usage::{Ticket, Usage};
-use super::writer::{Event, Job, Outlet, WatchId};
+use super::writer::{Event, Job, Jobs, MailId, Outlet, WatchId};
 
 /// Bytes read at once; also what an idle connection keeps for reading.
 const READ_BYTES: usize = 4_096;
@@ -47,7 +46,7 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) clock: Clock,
     pub(super) usage: Usage,
-    pub(super) jobs: mpsc::Sender<Job>,
+    pub(super) jobs: Jobs,
     pub(super) tls: TlsAcceptor,
     pub(super) tap: Option<Arc<dyn Tap>>,
 }
@@ -95,7 +94,7 @@ struct Connection {
     events: mpsc::Receiver<Event>,
     watches: BTreeMap<u16, Watched>,
     /// Mail numbers of this connection, not yet taken.
-    in_flight: BTreeMap<u32, (WatchId, Seq)>,
+    in_flight: BTreeMap<u32, (WatchId, MailId)>,
     last_nr: u32,
     puts: Bucket,
     bundle_gets: Bucket,
@@ -236,14 +235,14 @@ impl Connection {
                 self.say(&frame)
             }
             Event::Stock(frame) => self.say(&frame),
-            Event::Mail { number, watch, seq, envelope } => {
+            Event::Mail { number, watch, id, envelope } => {
                 self.outlet.mail_sent(envelope.len());
                 // A watch that this connection has replaced meanwhile gets nothing any more.
                 if self.watches.get(&number).is_none_or(|watched| watched.watch != watch) {
                     return Ok(());
                 }
                 self.last_nr = self.last_nr.wrapping_add(1);
-                self.in_flight.insert(self.last_nr, (watch, seq));
+                self.in_flight.insert(self.last_nr, (watch, id));
                 self.push_out(encode_mail(number, self.last_nr, &envelope)?);
                 Ok(())
             }
@@ -282,7 +281,7 @@ impl Connection {
 
     /// Gives the writer something to do, waiting for a place in its queue.
     async fn job(&mut self, job: Job) -> Result<(), End> {
-        self.shared.jobs.send(job).await.map_err(|_| End::Stopped)
+        if self.shared.jobs.send(job).await { Ok(()) } else { Err(End::Stopped) }
     }
 
     /// What the client was promised an answer for is answered, then the watches end.

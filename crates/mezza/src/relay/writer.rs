@@ -1,14 +1,16 @@
 //! The one writer: group commit, quotas, and who watches which box.
 //!
 //! ```text
-//!  jobs (at most 100) --begin--> apply --> push to watchers --commit--> answers --> refill watchers
-//!                                     any error --rollback--> "slow down" to all, watchers end
+//!  puts --> shown to watchers
+//!   |
+//!  jobs (at most 100) --begin--> apply --commit--> answers --> refill watchers
+//!                           any error --rollback--> "slow down" to all, watchers end
 //! ```
 //!
 //! Everything queued is taken as soon as the last commit ended; what nobody waits for, a TAKEN, may
-//! wait 20 ms for company. Because pushes, fetches and
-//! TAKEN pass through this one place in order, a TAKEN that overtakes its mail's commit simply
-//! stands behind it in the queue, and a fetch never misses or doubles what a push brings.
+//! wait 20 ms for company. A put is shown to its watcher when it is queued, if that one has seen
+//! all before it; else it comes from here. A TAKEN that overtakes its mail's commit simply stands
+//! behind it in the queue.
 
 mod apply;
 mod bundles;
@@ -16,10 +18,11 @@ mod job;
 mod ledger;
 mod owners;
 
-pub(crate) use job::{Answer, BundleSet, Event, Job, Outlet, Put, WatchId};
+pub(crate) use job::{Answer, BundleSet, Event, Job, MailId, Outlet, Put, WatchId};
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_core::Time;
@@ -47,15 +50,13 @@ const RETRY_AFTER_FAILURE_S: u16 = 30;
 pub(crate) type Ended = oneshot::Receiver<Result<(), StoreError>>;
 
 /// Starts the writer on a thread of its own; it ends when all senders are gone.
-pub(crate) fn spawn(
-    store: Store,
-    limits: Limits,
-    clock: Clock,
-) -> io::Result<(mpsc::Sender<Job>, Ended)> {
+pub(crate) fn spawn(store: Store, limits: Limits, clock: Clock) -> io::Result<(Jobs, Ended)> {
     let (jobs, queue) = mpsc::channel(QUEUE_JOBS);
     let (end, ended) = oneshot::channel();
     let runtime = Handle::current();
-    let writer = Writer::new(store, limits, clock);
+    let owners = Arc::new(Owners::new(limits.in_flight_max));
+    let jobs = Jobs { queue: jobs, owners: Arc::clone(&owners) };
+    let writer = Writer::new(store, limits, clock, owners);
     std::thread::Builder::new().name("relay-writer".to_owned()).spawn(move || {
         let result = runtime.block_on(writer.run(queue));
         // Nobody listens any more when the runtime is being torn down.
@@ -64,12 +65,30 @@ pub(crate) fn spawn(
     Ok((jobs, ended))
 }
 
+/// The way to the writer.
+pub(crate) struct Jobs {
+    queue: mpsc::Sender<Job>,
+    owners: Arc<Owners>,
+}
+
+impl Jobs {
+    /// Gives the writer something to do, waiting for a place in its queue; `false`: it is gone.
+    pub(crate) async fn send(&self, job: Job) -> bool {
+        let Ok(place) = self.queue.reserve().await else { return false };
+        match job {
+            Job::Put(put) => self.owners.hand_over(put, |put| place.send(Job::Put(put))),
+            job => place.send(job),
+        }
+        true
+    }
+}
+
 struct Writer {
     store: Store,
     limits: Limits,
     clock: Clock,
     ledger: Ledger,
-    owners: Owners,
+    owners: Arc<Owners>,
     intro_rates: HashMap<Address, Bucket>,
     key_rates: HashMap<Address, Bucket>,
     /// Hour and day of the last tidying.
@@ -94,13 +113,13 @@ struct Batch {
 }
 
 impl Writer {
-    fn new(store: Store, limits: Limits, clock: Clock) -> Self {
+    fn new(store: Store, limits: Limits, clock: Clock, owners: Arc<Owners>) -> Self {
         Self {
             store,
             limits,
             clock,
             ledger: Ledger::default(),
-            owners: Owners::default(),
+            owners,
             intro_rates: HashMap::new(),
             key_rates: HashMap::new(),
             tidied: (0, 0),
@@ -120,6 +139,7 @@ impl Writer {
                     }
                     self.gather(&mut queue, &mut jobs).await;
                     self.commit_all(&mut jobs).await;
+                    self.store.ready();
                 }
                 _ = tick.tick() => match self.tidy().await {
                     Ok(true) => tick.reset_immediately(),
@@ -146,8 +166,18 @@ impl Writer {
 
     /// One transaction for all `jobs`.
     async fn commit_all(&mut self, jobs: &mut Vec<Job>) {
-        self.batch.asked.extend(jobs.iter().filter_map(Job::answer).cloned());
-        match self.transact(jobs).await {
+        let mut last = 0;
+        for job in &*jobs {
+            self.batch.asked.extend(job.answer().cloned());
+            if let Job::Put(Put { address, id, shown, .. }) = job {
+                last = *id;
+                let shown = shown.iter().map(|(_, outlet)| (*address, outlet.clone()));
+                self.batch.touched.extend(shown);
+            }
+        }
+        let result = self.transact(jobs).await;
+        self.owners.done(last);
+        match result {
             Ok(()) => self.settle().await,
             Err(error) => self.undo(&error).await,
         }
@@ -187,8 +217,8 @@ impl Writer {
         for address in batch.refill {
             if let Err(error) = self.refill(&address).await {
                 tracing::warn!(%error, "the relay could not read mail");
-                if let Some(owner) = self.owners.remove(&address) {
-                    owner.outlet.end();
+                if let Some(outlet) = self.owners.remove(&address) {
+                    outlet.end();
                 }
             }
         }

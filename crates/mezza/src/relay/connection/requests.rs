@@ -6,8 +6,7 @@ use mezza_core::Secret;
 use mezza_messenger::relay_wire::{ClientFrame, Code, RelayFrame, address, is_envelope_size};
 
 use super::{Connection, End, Watched, done};
-use crate::relay::store::Seq;
-use crate::relay::writer::{Answer, BundleSet, Job, Put, WatchId};
+use crate::relay::writer::{Answer, BundleSet, Job, MailId, Put, WatchId};
 
 /// What a client with too many boxes is told to wait, s: it must close the connection anyway.
 const RETRY_BOXES_S: u16 = 3_600;
@@ -22,8 +21,10 @@ impl Connection {
             ClientFrame::Taken { number, mails } => self.taken(number, &mails).await,
             ClientFrame::Put { req, address, ttl_h, envelope } => {
                 let refusal = self.refuse_put(envelope.len());
-                self.ask(req, refusal, |answer| Job::Put(Put { address, ttl_h, envelope, answer }))
-                    .await
+                self.ask(req, refusal, |answer| {
+                    Job::Put(Put::new(address, ttl_h, envelope, answer))
+                })
+                .await
             }
             ClientFrame::Open { req, token, kind } => {
                 let slow = self.ticket.open(&self.shared.limits, self.shared.clock.now());
@@ -103,20 +104,20 @@ impl Connection {
     async fn taken(&mut self, number: u16, mails: &[u32]) -> Result<(), End> {
         let Some(watched) = self.watches.get(&number) else { return Ok(()) };
         let (address, watch) = (watched.address, watched.watch);
-        let seqs: Vec<Seq> = mails.iter().filter_map(|nr| self.forget_mail(*nr, watch)).collect();
-        if seqs.is_empty() {
+        let mails: Vec<_> = mails.iter().filter_map(|nr| self.forget_mail(*nr, watch)).collect();
+        if mails.is_empty() {
             return Ok(());
         }
-        self.job(Job::Take { address, watch, seqs }).await
+        self.job(Job::Take { address, watch, mails }).await
     }
 
-    /// The seq of a mail in flight, which then is no longer.
-    fn forget_mail(&mut self, nr: u32, watch: WatchId) -> Option<Seq> {
+    /// A mail in flight, which then is no longer.
+    fn forget_mail(&mut self, nr: u32, watch: WatchId) -> Option<MailId> {
         match self.in_flight.get(&nr) {
-            Some((of, seq)) if *of == watch => {
-                let seq = *seq;
+            Some((of, id)) if *of == watch => {
+                let id = *id;
                 self.in_flight.remove(&nr);
-                Some(seq)
+                Some(id)
             }
             _ => None,
         }

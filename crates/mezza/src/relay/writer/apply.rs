@@ -3,9 +3,9 @@
 use mezza_messenger::relay_wire::{Address, BoxKind, Code, RelayFrame};
 
 use super::Writer;
-use super::job::{Answer, Job, Put, WatchId};
-use super::owners::{Owner, stock_frame};
-use crate::relay::store::{BoxRow, MailStore as _, NewMail, Seq, StoreError};
+use super::job::{Answer, Job, MailId, Put, WatchId};
+use super::owners::{Lack, Owner, stock_frame};
+use crate::relay::store::{BoxRow, MailStore as _, NewMail, StoreError};
 
 /// What a sender waits when a box is full: its owner is away, s.
 const RETRY_BOX_FULL_S: u16 = 300;
@@ -34,12 +34,12 @@ impl Writer {
             Job::Watch { address, watch, number, answer } => {
                 self.watch(address, watch, number, answer).await
             }
-            Job::Take { address, watch, seqs } => self.take(&address, watch, seqs).await,
+            Job::Take { address, watch, mails } => self.take(&address, watch, &mails).await,
             Job::BundleSet(set) => self.bundle_set(set).await,
             Job::BundleGet { address, answer } => self.bundle_get(&address, answer).await,
             Job::Resume(watches) => {
                 for (address, watch) in watches {
-                    if self.owners.of_watch(&address, watch).is_some_and(|owner| owner.behind) {
+                    if self.owners.is_behind(&address, watch) {
                         self.batch.refill.insert(address);
                     }
                 }
@@ -47,9 +47,7 @@ impl Writer {
             }
             Job::Gone(watches) => {
                 for (address, watch) in watches {
-                    if self.owners.of_watch(&address, watch).is_some() {
-                        self.owners.remove(&address);
-                    }
+                    self.owners.leave(&address, watch);
                 }
                 Ok(())
             }
@@ -86,13 +84,13 @@ impl Writer {
         };
         self.store.close_box(row.id).await?;
         self.ledger.closed(address, row);
-        if let Some(owner) = self.owners.remove(address) {
-            self.batch.touched.push((*address, owner.outlet));
+        if let Some(outlet) = self.owners.remove(address) {
+            self.batch.touched.push((*address, outlet));
         }
         Ok(Ok(()))
     }
 
-    /// Stores mail and hands it to watchers before the commit.
+    /// Stores mail; watchers who have not been shown it get it before the commit.
     pub(super) async fn put_run(&mut self, puts: Vec<Put>) -> Result<(), StoreError> {
         let now_h = self.clock.now().hours();
         let mut admitted = Vec::with_capacity(puts.len());
@@ -115,8 +113,10 @@ impl Writer {
             })
             .collect();
         let seqs = self.store.put_batch(&mails).await?;
-        for ((put, _), seq) in admitted.into_iter().zip(seqs) {
-            self.push(&put.address, seq, put.envelope);
+        for ((mut put, _), seq) in admitted.into_iter().zip(seqs) {
+            if let Some(outlet) = self.owners.stored(&mut put, seq) {
+                self.batch.touched.push((put.address, outlet));
+            }
             self.done(put.answer, Ok(()));
         }
         Ok(())
@@ -149,13 +149,6 @@ impl Writer {
         Ok(Ok(row))
     }
 
-    /// Hands a mail of this transaction to its box's watcher, if that one has seen all before it.
-    fn push(&mut self, address: &Address, seq: Seq, envelope: Vec<u8>) {
-        let Some(owner) = self.owners.owner(address) else { return };
-        owner.send(seq, envelope, self.limits.in_flight_max);
-        self.batch.touched.push((*address, owner.outlet.clone()));
-    }
-
     async fn watch(
         &mut self,
         address: Address,
@@ -170,16 +163,7 @@ impl Writer {
         self.store.seen(row.id, self.clock.now().days()).await?;
         let outlet = answer.outlet.clone();
         self.batch.touched.push((address, outlet.clone()));
-        let owner = Owner {
-            watch,
-            number,
-            box_id: row.id,
-            outlet: outlet.clone(),
-            in_flight: Vec::new(),
-            last: 0,
-            behind: true,
-        };
-        self.owners.insert(address, owner);
+        self.owners.insert(address, Owner::new(watch, number, &row, outlet.clone()));
         self.batch.refill.insert(address);
         self.done(answer, Ok(()));
         if row.kind == BoxKind::Intro {
@@ -194,37 +178,28 @@ impl Writer {
         &mut self,
         address: &Address,
         watch: WatchId,
-        mut seqs: Vec<Seq>,
+        mails: &[MailId],
     ) -> Result<(), StoreError> {
-        let Some(owner) = self.owners.of_watch(address, watch) else { return Ok(()) };
-        seqs.retain(|seq| owner.in_flight.contains(seq));
-        owner.in_flight.retain(|seq| !seqs.contains(seq));
-        self.batch.touched.push((*address, owner.outlet.clone()));
-        if owner.behind {
+        let Some((box_id, outlet, seqs)) = self.owners.take(address, watch, mails) else {
+            return Ok(());
+        };
+        self.batch.touched.push((*address, outlet));
+        if self.owners.is_behind(address, watch) {
             self.batch.refill.insert(*address);
         }
-        let removed = self.store.take(owner.box_id, &seqs).await?;
+        let removed = self.store.take(box_id, &seqs).await?;
         self.ledger.took(address, removed);
         Ok(())
     }
 
     /// Brings a watcher what the store has for it, as far as there is room.
     pub(super) async fn refill(&mut self, address: &Address) -> Result<(), StoreError> {
-        let in_flight_max = self.limits.in_flight_max;
         let now_h = self.clock.now().hours();
-        while let Some(owner) = self.owners.owner(address)
-            && owner.behind
-            && owner.has_room(in_flight_max)
-        {
-            let room = (in_flight_max - owner.in_flight.len()) as u32;
-            let wanted = room.min(REFILL_MAILS);
-            let mails = self.store.fetch(owner.box_id, owner.last, now_h, wanted).await?;
+        while let Some(Lack { box_id, last, room }) = self.owners.lack(address) {
+            let wanted = REFILL_MAILS.min(room as u32);
+            let mails = self.store.fetch(box_id, last, now_h, wanted).await?;
             let more = mails.len() as u32 == wanted;
-            owner.behind = false;
-            for mail in mails {
-                owner.send(mail.seq, mail.body, in_flight_max);
-            }
-            owner.behind |= more;
+            self.owners.refill(address, mails, more);
         }
         Ok(())
     }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use mezza_messenger::relay_wire::{Address, BoxKind, OneTimeKey, RelayFrame};
 use tokio::sync::mpsc;
 
-use crate::relay::store::Seq;
-
 /// Tells all watches of one relay process apart.
 pub(crate) type WatchId = u64;
+/// Tells all mail of one relay process apart, from before it is stored.
+pub(crate) type MailId = u64;
 
 /// Mail bytes that may wait in one connection's queue before pushing stops.
 const QUEUED_BYTES_MAX: usize = 256 << 10;
@@ -22,6 +22,17 @@ pub(crate) struct Put {
     pub(crate) ttl_h: u16,
     pub(crate) envelope: Vec<u8>,
     pub(crate) answer: Answer,
+    /// Given when it is queued; in that order.
+    pub(super) id: MailId,
+    /// Who was shown it when it was queued.
+    pub(super) shown: Option<(WatchId, Outlet)>,
+}
+
+impl Put {
+    /// Mail that nobody has seen yet.
+    pub(crate) fn new(address: Address, ttl_h: u16, envelope: Vec<u8>, answer: Answer) -> Self {
+        Self { address, ttl_h, envelope, answer, id: 0, shown: None }
+    }
 }
 
 /// One thing for the writer to do.
@@ -45,7 +56,7 @@ pub(crate) enum Job {
     Take {
         address: Address,
         watch: WatchId,
-        seqs: Vec<Seq>,
+        mails: Vec<MailId>,
     },
     BundleSet(BundleSet),
     BundleGet {
@@ -101,7 +112,7 @@ pub(crate) enum Event {
     /// A STOCK, which nobody asked for.
     Stock(RelayFrame),
     /// Mail of a watched box.
-    Mail { number: u16, watch: WatchId, seq: Seq, envelope: Vec<u8> },
+    Mail { number: u16, watch: WatchId, id: MailId, envelope: Vec<u8> },
     /// A transaction failed of which this connection saw mail.
     End,
 }
@@ -155,10 +166,10 @@ impl Outlet {
     }
 
     /// Sends mail; `false` if the connection is gone.
-    pub(super) fn mail(&self, number: u16, watch: WatchId, seq: Seq, envelope: Vec<u8>) -> bool {
+    pub(super) fn mail(&self, number: u16, watch: WatchId, id: MailId, envelope: Vec<u8>) -> bool {
         let bytes = envelope.len();
         self.load.mail_bytes.fetch_add(bytes, Ordering::SeqCst);
-        self.events.try_send(Event::Mail { number, watch, seq, envelope }).is_ok()
+        self.events.try_send(Event::Mail { number, watch, id, envelope }).is_ok()
     }
 
     /// Tells the connection to end, even where its queue has no place to say so.

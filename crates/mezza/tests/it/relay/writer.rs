@@ -11,7 +11,8 @@ use tokio::time::timeout;
 use super::fixture::*;
 use crate::logs;
 
-/// While another process holds the file there is no commit, so there is no DONE and no push.
+/// While another process holds the file there is no commit, so there is no DONE; the watcher has
+/// the mail all the same.
 #[tokio::test]
 async fn without_a_commit_there_is_no_done() {
     let place = Place::sqlite();
@@ -24,11 +25,17 @@ async fn without_a_commit_there_is_no_done() {
     let req = alice.put_unanswered(1, 9, letter(1)).await;
     let early = timeout(Duration::from_millis(300), alice.connection.recv()).await;
     assert!(early.is_err(), "{early:?}");
+    let (_, nr, envelope) = bob.mail().await;
+    assert_eq!(envelope, letter(1));
+    // TAKEN ahead of the commit removes the mail behind it.
+    bob.taken(1, &[nr]).await;
     other.execute_batch("ROLLBACK").unwrap();
     let answer = alice.answer(req).await;
     assert!(matches!(answer, RelayFrame::Done { code: Code::Done, .. }));
-    assert_eq!(bob.mail().await.2, letter(1));
+    assert_eq!(alice.put(1, letter(2)).await, DONE);
+    assert_eq!(bob.mail().await.2, letter(2));
     relay.stop().await;
+    assert_eq!(status(&place.config().dir, &place.store).await.unwrap().totals.mails, 1);
 }
 
 /// The commit itself fails (a deferred constraint, planted by the test): the watcher has the mail
