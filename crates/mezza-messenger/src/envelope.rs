@@ -48,32 +48,64 @@ pub enum EnvelopeError {
     BadKey,
 }
 
-/// Puts `parcel` into the smallest envelope that holds it, for the mailbox `address` whose owner
-/// holds the private part of `to`. `fresh` is used for this envelope alone.
-#[expect(clippy::needless_pass_by_value, reason = "who gives the ephemeral away uses it once")]
+/// What an envelope needs beside its parcel: computed before that is known, for one mailbox, used
+/// once.
+pub struct Outer {
+    address: [u8; 16],
+    to: [u8; 32],
+    enc: [u8; 32],
+    key: Secret<32>,
+    iv: [u8; 12],
+}
+
+impl Outer {
+    /// For the mailbox `address` whose owner holds the private part of `to`. `fresh` is used for
+    /// this envelope alone.
+    #[expect(clippy::needless_pass_by_value, reason = "who gives the ephemeral away uses it once")]
+    pub fn new<B: Backend>(
+        address: &[u8; 16],
+        to: &[u8; 32],
+        fresh: Ephemeral,
+    ) -> Result<Self, EnvelopeError> {
+        let dh = B::dh(&fresh, to).ok_or(EnvelopeError::BadKey)?;
+        let (key, iv) = key_schedule(&dh, fresh.public(), to, &[INFO.as_bytes(), address]);
+        Ok(Self { address: *address, to: *to, enc: *fresh.public(), key, iv })
+    }
+
+    /// Whether it was made for this mailbox and key.
+    pub fn is_for(&self, address: &[u8; 16], to: &[u8; 32]) -> bool {
+        self.address == *address && self.to == *to
+    }
+
+    /// Puts `parcel` into the smallest envelope that holds it.
+    pub fn seal<B: Backend>(self, parcel: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
+        let too_big = EnvelopeError::TooBig { bytes: parcel.len() };
+        let size = SIZES.into_iter().find(|size| parcel.len() + OVERHEAD_BYTES <= *size);
+        let size = size.ok_or(too_big)?;
+        let mut envelope = Vec::with_capacity(size);
+        envelope.push(VERSION);
+        envelope.extend_from_slice(&self.enc);
+        let text_at = envelope.len();
+        envelope.extend_from_slice(&(parcel.len() as u16).to_be_bytes());
+        envelope.extend_from_slice(parcel);
+        envelope.resize(size - TAG_BYTES, 0);
+        // The parcel is encrypted where it lies: no second copy of it stays behind.
+        let key = B::Chacha::new(self.key.expose());
+        let tag = key.seal(&self.iv, &[VERSION], &mut envelope[text_at..]);
+        envelope.extend_from_slice(&tag);
+        Ok(envelope)
+    }
+}
+
+/// Puts `parcel` into an envelope for the mailbox `address` whose owner holds the private part of
+/// `to`. `fresh` is used for this envelope alone.
 pub fn seal<B: Backend>(
     address: &[u8; 16],
     to: &[u8; 32],
     parcel: &[u8],
     fresh: Ephemeral,
 ) -> Result<Vec<u8>, EnvelopeError> {
-    let too_big = EnvelopeError::TooBig { bytes: parcel.len() };
-    let size = SIZES.into_iter().find(|size| parcel.len() + OVERHEAD_BYTES <= *size);
-    let size = size.ok_or(too_big)?;
-    let dh = B::dh(&fresh, to).ok_or(EnvelopeError::BadKey)?;
-    let (key, iv) = key_schedule(&dh, fresh.public(), to, &[INFO.as_bytes(), address]);
-
-    let mut envelope = Vec::with_capacity(size);
-    envelope.push(VERSION);
-    envelope.extend_from_slice(fresh.public());
-    let text_at = envelope.len();
-    envelope.extend_from_slice(&(parcel.len() as u16).to_be_bytes());
-    envelope.extend_from_slice(parcel);
-    envelope.resize(size - TAG_BYTES, 0);
-    // The parcel is encrypted where it lies: no second copy of it stays behind.
-    let tag = B::Chacha::new(key.expose()).seal(&iv, &[VERSION], &mut envelope[text_at..]);
-    envelope.extend_from_slice(&tag);
-    Ok(envelope)
+    Outer::new::<B>(address, to, fresh)?.seal::<B>(parcel)
 }
 
 /// The parcel of an envelope for `own`, or `None` if it is not for this key and mailbox, is

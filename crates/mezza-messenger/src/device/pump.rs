@@ -8,7 +8,7 @@ use super::{Asked, Backend, Bucket, CryptoRng, Device, Event, Kind, NoteId, Outp
 use crate::carrier::Carrier;
 use crate::carrier::mixnet::{LENGTH_BYTES, PIECE_BYTES, PIECES_MAX};
 use crate::contact::Stage;
-use crate::envelope;
+use crate::envelope::Outer;
 use crate::evidence::Why;
 use crate::io::{ContactId, Trouble};
 use crate::note::Note;
@@ -241,8 +241,11 @@ impl<B: Backend> Device<B> {
         }
         let address = way.relay.address;
         let Some(parcel) = self.parcels.get(&id) else { return };
-        let sealed = envelope::seal::<B>(&address, &way.seal, &parcel.bytes, Self::fresh(rng));
-        let Ok(bytes) = sealed else {
+        self.wanted.insert(contact);
+        let ahead = self.ahead.remove(&contact).filter(|ahead| ahead.is_for(&address, &way.seal));
+        let outer =
+            ahead.map_or_else(|| Outer::new::<B>(&address, &way.seal, Self::fresh(rng)), Ok);
+        let Ok(bytes) = outer.and_then(|outer| outer.seal::<B>(&parcel.bytes)) else {
             // Their key gives no secret: a hello with such a key is nobody's mistake.
             self.drop_parcel(id);
             self.show(Event::Trouble(contact, Trouble::BoxGone));

@@ -86,6 +86,8 @@ pub struct Stage {
     pub parties: Vec<Party>,
     pub now: Time,
     pub rng: ChaCha20Rng,
+    /// Whether devices get ready for the next note once all is quiet.
+    pub ahead: bool,
     queue: VecDeque<(usize, Tell)>,
     clients: u8,
 }
@@ -98,6 +100,7 @@ impl Stage {
             parties: Vec::new(),
             now: START,
             rng: ChaCha20Rng::seed_from_u64(7),
+            ahead: true,
             queue: VecDeque::new(),
             clients: 0,
         };
@@ -207,6 +210,9 @@ impl Stage {
                     Err(error) => panic!("the device refuses what a relay says: {error}"),
                 }
             }
+        }
+        for party in self.parties.iter_mut().filter(|_| self.ahead) {
+            party.device.ready(&mut self.rng);
         }
     }
 

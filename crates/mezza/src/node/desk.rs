@@ -206,6 +206,7 @@ impl Desk {
         }
         self.log(Self::turn_buckets);
         if let Some(open) = &mut self.open {
+            open.device.ready(&mut OsRng);
             open.vault.ready();
         }
     }

@@ -204,6 +204,7 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         let contact = self.contacts.remove(&id).ok_or(DeviceError::NoSuchContact)?;
+        self.ahead.remove(&id);
         let notes: Vec<NoteId> = self.threads.remove(&id).into_iter().flatten().collect();
         for note in notes {
             self.remove_note(note);

@@ -246,6 +246,38 @@ fn msg_17_the_same_parcel_leaves_again_in_another_envelope() {
 }
 
 #[test]
+fn an_envelope_made_ahead_is_used_once() {
+    let (mut stage, bob, _) = Stage::friends();
+    stage.ahead = false;
+    // 32-bit words that a note draws when it is written.
+    let words = |stage: &mut Stage, text: &str| {
+        let before = stage.rng.get_word_pos();
+        let client = [0x80 | text.len() as u8; 16];
+        let command = Command::Send { contact: bob, client, text: text.into() };
+        stage.input(0, Input::Command(command)).expect("the note is accepted");
+        let drawn = stage.rng.get_word_pos() - before;
+        stage.settle();
+        drawn
+    };
+    words(&mut stage, "1");
+    // The ratchet turns for each: the answer to the one before it has come.
+    assert_eq!(words(&mut stage, "22"), 16);
+    for _ in 0..2 {
+        let Stage { parties, rng, .. } = &mut stage;
+        parties[0].device.ready(rng);
+    }
+    assert_eq!(words(&mut stage, "333"), 8);
+    assert_eq!(words(&mut stage, "4444"), 16);
+    let puts = stage.parties[0].left.iter().filter_map(|ask| match ask {
+        Ask::Put(_, _, bytes) => Some(bytes[1..33].to_vec()),
+        _ => None,
+    });
+    let keys: Vec<_> = puts.collect();
+    assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
+    assert_eq!(stage.texts(0, bob).len(), 6);
+}
+
+#[test]
 fn msg_27_receipts_come_in_a_burst_of_ten_then_slowly() {
     let (mut stage, bob, _) = Stage::friends();
     let before = stage.parties[1].left.len();
