@@ -91,17 +91,33 @@ pub struct Pool {
     /// The line to the mixnet, once the device wants one.
     net: Option<mixnet::Line>,
     serial: u64,
+    /// How many parcels were ordered to be carried.
+    #[cfg(test)]
+    pub(crate) carried: usize,
 }
 
 impl Pool {
     /// A pool without lines.
     pub fn new(dialer: Dialer, jobs: mpsc::Sender<Job>) -> Self {
         let (lines, slots) = (BTreeMap::new(), BTreeMap::new());
-        Self { dialer, jobs, lines, slots, net: None, serial: 0 }
+        Self {
+            dialer,
+            jobs,
+            lines,
+            slots,
+            net: None,
+            serial: 0,
+            #[cfg(test)]
+            carried: 0,
+        }
     }
 
     /// Carries out an output of the device.
     pub fn order(&mut self, output: Output) {
+        #[cfg(test)]
+        {
+            self.carried += usize::from(matches!(output, Output::Carry { .. }));
+        }
         let output = match output {
             Output::Net(order) => return self.net().order(order),
             output => output,

@@ -12,6 +12,8 @@
 //! others could read or write once may be copied or planted already, so that the person should
 //! look before the mode is put right.
 
+#[cfg(test)]
+pub(crate) mod failing;
 pub mod private;
 
 use std::env;

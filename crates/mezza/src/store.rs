@@ -24,6 +24,8 @@ pub mod argon;
 pub mod bucket;
 mod commit;
 mod day;
+#[cfg(test)]
+mod failed;
 pub mod head;
 pub mod keyring;
 pub mod lock;
@@ -37,7 +39,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use mezza_core::{CryptoRng, Time, Wiping};
-use mezza_messenger::Kind;
+use mezza_messenger::{Batch, Kind};
 
 pub use argon::Cost;
 use bucket::BucketCode;
@@ -104,14 +106,28 @@ impl Vault {
         dir.join(HEAD).symlink_metadata().is_ok()
     }
 
-    /// Makes a vault. What an earlier attempt left without a head is removed first.
-    ///
-    /// Errors: 73 if there is one already or the disk refuses, 75 if another process is at it,
-    /// 77 for wrong modes, 78 for a cost outside the limits.
+    /// Makes an empty vault; see [`Vault::create_with`].
     pub fn create(
         dir: &Path,
         pass: &[u8],
         cost: Cost,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, Fault> {
+        Self::create_with(dir, pass, cost, &[], now, rng)
+    }
+
+    /// Makes a vault that holds `first` from its first moment: a disk that fails leaves none, and
+    /// not one without an identity (MSG-65). What an earlier attempt left without a head is removed
+    /// first.
+    ///
+    /// Errors: 73 if there is one already or the disk refuses, 75 if another process is at it,
+    /// 77 for wrong modes, 78 for a cost outside the limits.
+    pub fn create_with(
+        dir: &Path,
+        pass: &[u8],
+        cost: Cost,
+        first: &[Batch],
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Fault> {
@@ -132,9 +148,14 @@ impl Vault {
         let mut rows = Rows::create(&dir.join(RECORDS))?;
         let today = BucketCode::rolling(now.days());
         rows.transaction(|writing| commit::put_memory(writing, &ring, today))?;
+        let mut vault = Self::new(rows, ring, lock, now);
+        vault.commit(first)?;
         // The head comes last: with it the vault exists.
-        private::replace(&dir.join(HEAD), &head.encode())?;
-        Ok(Self::new(rows, ring, lock, now))
+        private::replace(&dir.join(HEAD), &head.encode()).inspect_err(|_| {
+            // It may be there all the same, and nobody was told so.
+            let _ = fs::remove_file(dir.join(HEAD));
+        })?;
+        Ok(vault)
     }
 
     /// Opens the vault: finishes whatever day change was due, then opens every record.

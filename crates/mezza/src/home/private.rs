@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use nix::unistd::geteuid;
 
 use crate::exit::{Exit, Fault};
+#[cfg(test)]
+use crate::home::failing::{self, Step};
 
 /// The mode of every folder.
 const FOLDER_MODE: u32 = 0o700;
@@ -74,6 +76,12 @@ pub fn open(path: &Path) -> Result<File, Fault> {
     Ok(file)
 }
 
+/// Makes an empty file with mode 0600 where there is none.
+pub fn make(path: &Path) -> Result<(), Fault> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
+    made.map(drop).map_err(|error| cannot_write(path, &error))
+}
+
 /// Reads the first `bytes_max` bytes of a checked file, or all of it if it is shorter.
 pub fn read(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Fault> {
     check_file(path)?;
@@ -91,7 +99,7 @@ pub fn read(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Fault> {
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     let fresh = fresh_name(path);
     write_synced(&fresh, bytes)
-        .and_then(|()| fs::rename(&fresh, path))
+        .and_then(|()| rename(&fresh, path))
         .and_then(|()| sync_parent(path))
         .map_err(|error| cannot_write(path, &error))
 }
@@ -112,21 +120,38 @@ fn fresh_name(path: &Path) -> PathBuf {
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    #[cfg(test)]
+    failing::at(Step::Clear)?;
     // A left-over of a crash goes first, or its mode would stay.
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
+    #[cfg(test)]
+    failing::at(Step::Create)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    #[cfg(test)]
+    failing::at_write(&mut file, bytes)?;
     file.write_all(bytes)?;
+    #[cfg(test)]
+    failing::at(Step::Sync)?;
     file.sync_all()
 }
 
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    failing::at(Step::Rename)?;
+    fs::rename(from, to)
+}
+
 fn sync_parent(path: &Path) -> io::Result<()> {
-    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => File::open(".")?.sync_all(),
-    }
+    #[cfg(test)]
+    failing::at(Step::Enter)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = File::open(parent.unwrap_or(Path::new(".")))?;
+    #[cfg(test)]
+    failing::at(Step::SyncFolder)?;
+    parent.sync_all()
 }
 
 fn check(path: &Path, mode: u32, right: fn(&Metadata) -> bool, what: &str) -> Result<(), Fault> {

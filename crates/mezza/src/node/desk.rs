@@ -10,6 +10,8 @@ pub mod ask;
 mod commit;
 mod health;
 pub mod make;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ use super::hub::{self, Hub};
 use super::{Job, Options, Refused, Touched, now, words};
 use crate::backend::AwsLc;
 use crate::carriers::{Pool, Report};
-use crate::drive::Turn;
+use crate::drive::{self, Turn};
 use crate::mixnet::kernel::kernel;
 use crate::rng::OsRng;
 use crate::store::{Cost, Vault};
@@ -127,8 +129,8 @@ impl Desk {
             return Err(Refused::exists());
         }
         let cost = if self.options.demo { Cost::DEMO } else { Cost::measured()? };
-        let open = make::make(&self.options.vault, name, pass, cost, relays)?;
-        self.begin(open)
+        let (open, turn) = make::make(&self.options.vault, name, pass, cost, relays)?;
+        self.begin(open, turn)
     }
 
     /// Unlocks the vault.
@@ -146,14 +148,15 @@ impl Desk {
             if denied { Refused::new("passphrase", fault) } else { fault.into() }
         })?;
         let device = Device::load_on(kernel(), records, now(), &mut OsRng);
-        let device = device.map_err(words::load_fault)?;
-        self.begin(Open { vault, device })
+        let mut device = device.map_err(words::load_fault)?;
+        let turn = drive::drain(&mut device);
+        self.begin(Open { vault, device }, turn)
     }
 
-    fn begin(&mut self, open: Open) -> Result<(), Refused> {
+    fn begin(&mut self, open: Open, turn: Turn<Output, Batch>) -> Result<(), Refused> {
         self.open = Some(open);
         self.touched.now();
-        self.carry_out()?;
+        self.finish(turn)?;
         tracing::info!("unlocked");
         Ok(())
     }

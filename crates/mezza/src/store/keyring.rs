@@ -7,7 +7,9 @@
 //! ```
 //!
 //! Forgetting a key forgets all records of its bucket, wherever copies of them lie. The database
-//! remembers the generation, so that an older keyring beside it is noticed.
+//! remembers the generation, so that an older keyring beside it is noticed. It is told only of
+//! generations that are on the disk for certain (MSG-60): a write that failed uses its number up
+//! and is repeated later, and what needs no new key goes on meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,17 +37,18 @@ const PURPOSE: &str = "mezza/vault/ring";
 pub struct Keyring {
     path: PathBuf,
     ring_key: Secret<32>,
-    generation: u64,
+    /// The highest generation that a write has used.
+    used: u64,
+    /// The highest generation whose write succeeded. Below `used` nobody knows what the file holds.
+    written: u64,
     keys: BTreeMap<BucketCode, Secret<32>>,
-    /// Whether the last write failed, so that nobody knows what the file holds.
-    doubtful: bool,
 }
 
 impl Keyring {
     /// An empty keyring of generation 0, not yet written.
     pub fn new(path: PathBuf, master: &MasterKey) -> Self {
         let ring_key = master.derive(PURPOSE);
-        Self { path, ring_key, generation: 0, keys: BTreeMap::new(), doubtful: false }
+        Self { path, ring_key, used: 0, written: 0, keys: BTreeMap::new() }
     }
 
     /// Reads the file; removes what a crash during [`Keyring::write`] left.
@@ -67,18 +70,17 @@ impl Keyring {
     ///
     /// The number is used up even by a failure: nobody knows which content the disk then has.
     pub fn write(&mut self, rng: &mut dyn CryptoRng) -> Result<(), Fault> {
-        self.generation += 1;
-        self.doubtful = true;
+        self.used += 1;
         let mut nonce = [0; NONCE_BYTES];
         rng.fill_bytes(&mut nonce);
         private::replace(&self.path, &self.encode(&nonce)?)?;
-        self.doubtful = false;
+        self.written = self.used;
         Ok(())
     }
 
-    /// Whether the last write failed; it is to be repeated before anything else.
+    /// Whether the last write failed; [`super::Vault::tick`] repeats it.
     pub fn is_doubtful(&self) -> bool {
-        self.doubtful
+        self.written != self.used
     }
 
     /// The file's bytes.
@@ -91,8 +93,8 @@ impl Keyring {
             w.u32(bucket.0).bytes(key.expose());
         }
         let text = Wiping::new(w.finish());
-        let sealed = aead::seal(&self.ring_key, nonce, &aad(self.generation), &text)?;
-        Ok([self.generation.to_be_bytes().as_slice(), &sealed].concat())
+        let sealed = aead::seal(&self.ring_key, nonce, &aad(self.used), &text)?;
+        Ok([self.used.to_be_bytes().as_slice(), &sealed].concat())
     }
 
     /// Takes generation and keys from a file's bytes; nothing is taken from wrong ones.
@@ -102,14 +104,14 @@ impl Keyring {
         let text =
             aead::open(&self.ring_key, &aad(generation), r.rest()).ok_or(DecodeError::Value)?;
         let keys = Reader::all(&text, entries)?;
-        self.generation = generation;
+        (self.used, self.written) = (generation, generation);
         self.keys = keys;
         Ok(())
     }
 
-    /// How often the file was replaced.
+    /// The newest generation that is on the disk for certain: what a database may remember.
     pub fn generation(&self) -> u64 {
-        self.generation
+        self.written
     }
 
     /// The key of a bucket.

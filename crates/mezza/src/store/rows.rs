@@ -12,6 +12,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction,
 use super::bucket::BucketCode;
 use super::record::{BODY_BYTES_MAX, Place};
 use crate::exit::{Exit, Fault};
+#[cfg(test)]
+use crate::home::failing::{self, Step};
 use crate::home::private;
 use crate::log_file::{Log, PAGES_MAX};
 
@@ -43,7 +45,7 @@ pub fn files(path: &Path) -> [PathBuf; 4] {
 impl Rows {
     /// Makes an empty database; there must be none.
     pub fn create(path: &Path) -> Result<Self, Fault> {
-        private::open(path)?;
+        private::make(path)?;
         let rows = Self::connect(path)?;
         let made = rows.db.execute_batch(&format!(
             "BEGIN; {SCHEMA}; PRAGMA user_version = {VERSION}; \
@@ -137,6 +139,8 @@ impl Rows {
         self.logged = true;
         let writing = Writing(self.db.transaction().map_err(|error| fault(&error))?);
         work(&writing)?;
+        #[cfg(test)]
+        failing(Step::Commit)?;
         writing.0.commit().map_err(|error| fault(&error))
     }
 
@@ -158,6 +162,8 @@ impl Rows {
     }
 
     fn cut_log(&self) -> Result<(), Fault> {
+        #[cfg(test)]
+        failing(Step::Checkpoint)?;
         let busy: i64 = self
             .db
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
@@ -244,6 +250,12 @@ fn place(row: &rusqlite::Row<'_>) -> Option<Place> {
         kind: row.get(1).ok()?,
         bucket: BucketCode(row.get(2).ok()?),
     })
+}
+
+/// What a step of the database says on this thread now.
+#[cfg(test)]
+fn failing(step: Step) -> Result<(), Fault> {
+    failing::at(step).map_err(|error| private::cannot_write(Path::new("records.db"), &error))
 }
 
 fn fault(error: &rusqlite::Error) -> Fault {

@@ -115,7 +115,8 @@ impl Desk {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
         self.pool.clear();
         self.opening.clear();
-        self.later = Later::default();
+        // What the device that is gone had still to hear and to say goes with it.
+        (self.later, self.heard, self.durable) = (Later::default(), None, None);
         let Some(open) = self.open.take() else { return fault.into() };
         let records = open.vault.records();
         let device = records.and_then(|r| {

@@ -2,27 +2,30 @@
 
 use std::path::Path;
 
-use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
+use mezza_messenger::{Batch, Device, Output};
 
 use super::Open;
-use crate::drive;
+use crate::drive::{self, Turn};
 use crate::node::{Refused, now};
 use crate::rng::OsRng;
 use crate::store::{Cost, Vault};
 
-/// Makes a vault with a fresh identity in it; also what `mezza init` does without a node.
+/// Makes a vault with a fresh identity in it, which is durable with it; what is left to do of that.
+/// Also what `mezza init` does without a node.
 pub(super) fn make(
     folder: &Path,
     name: &str,
     pass: &[u8],
     cost: Cost,
     relays: &[RelayEntry],
-) -> Result<Open, Refused> {
+) -> Result<(Open, Turn<Output, Batch>), Refused> {
     // The device first: an unclean name must not leave an empty vault behind.
-    let device = Device::create(name, relays, now(), &mut OsRng)?;
-    let vault = Vault::create(folder, pass, cost, now(), &mut OsRng)?;
-    Ok(Open { vault, device })
+    let mut device = Device::create(name, relays, now(), &mut OsRng)?;
+    let mut turn = drive::drain(&mut device);
+    let first = std::mem::take(&mut turn.batches);
+    let vault = Vault::create_with(folder, pass, cost, &first, now(), &mut OsRng)?;
+    Ok((Open { vault, device }, turn))
 }
 
 /// Makes a vault with a fresh identity and closes it again.
@@ -33,9 +36,7 @@ pub fn init(folder: &Path, name: &str, pass: &[u8], relays: &[RelayEntry]) -> Re
     if Vault::exists(folder) {
         return Err(Refused::exists());
     }
-    let mut open = make(folder, name, pass, Cost::measured()?, relays)?;
-    let turn = drive::drain(&mut open.device);
-    open.vault.commit(&turn.batches)?;
+    let (open, _) = make(folder, name, pass, Cost::measured()?, relays)?;
     open.vault.close()?;
     Ok(())
 }

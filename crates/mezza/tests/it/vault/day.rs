@@ -162,6 +162,17 @@ fn a_day_change_may_be_cut_at_every_step() {
 }
 
 #[test]
+fn no_key_is_forgotten_while_only_the_log_does_without_it() {
+    let then = at(1, 0, 0);
+    let moments = moments(&filled(), then);
+    // The third step has moved the log before it forgot: the database stands without it.
+    let mut forgotten = moments[3].clone();
+    assert_eq!(forgotten.lay().ring().buckets().filter(|b| b.rolling_day().is_some()).count(), 1);
+    forgotten.0.retain(|(name, _)| name != "records.db-wal");
+    assert_eq!(forgotten.lay().records(then), moments[4].lay().records(then));
+}
+
+#[test]
 fn work_may_go_on_after_a_cut() {
     let then = at(1, 0, 0);
     for moment in moments(&filled(), then) {

@@ -1,0 +1,74 @@
+//! What leaves, and when: against a relay, with a disk that fails when the test says so.
+
+use std::path::Path;
+use std::time::Duration;
+
+use mezza_messenger::ContactId;
+use nix::errno::Errno;
+use tokio::sync::watch;
+
+use super::*;
+use crate::carriers::Dialer;
+use crate::home::failing::{Failing, Step};
+use crate::node::views::contact_id;
+use crate::node::{self, Node, Running};
+use crate::relay::{self, RelayConfig};
+use crate::web::dto::CardForm;
+
+const PASS: &[u8] = b"a passphrase";
+
+async fn start(folder: &Path, name: &'static str, relay: &RelayEntry) -> Running {
+    let vault = folder.join(name);
+    let (dialer, observer) = (Dialer::default(), None);
+    let running = node::start(Options { vault, demo: true, idle_lock_s: 0, dialer, observer });
+    let relay = relay.clone();
+    running.node.ask(move |desk| desk.create(name, PASS, &[relay])).await.unwrap();
+    until(&running.node, Desk::is_reachable).await;
+    running
+}
+
+async fn until(node: &Node, yes: impl Fn(&Desk) -> bool + Copy + Send + 'static) {
+    while !node.ask(move |desk| Ok(yes(desk))).await.unwrap() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Writes a note: how many parcels left in this very turn, and whether it was accepted.
+fn send(desk: &mut Desk, contact: ContactId, client: u8) -> (usize, bool) {
+    let before = desk.pool.carried;
+    let command = Command::Send { contact, client: [client; 16], text: "a note".into() };
+    let accepted = desk.command(command).is_ok();
+    (desk.pool.carried - before, accepted)
+}
+
+#[tokio::test]
+async fn nothing_leaves_before_its_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_stop, stopped) = watch::channel(false);
+    let config = RelayConfig::new(folder.path().join("relay"), "127.0.0.1:0".parse().unwrap());
+    let relay = relay::serve(config, stopped).await.unwrap();
+    let (key, port) = (*relay.key(), relay.address().port());
+    let relay = RelayEntry { key, address: [0; 16], port, host: "127.0.0.1".into() };
+    let ben = start(folder.path(), "ben", &relay).await;
+    let card = ben.node.ask(|desk| desk.card(CardForm::Full)).await.unwrap();
+    let ann = start(folder.path(), "ann", &relay).await.node;
+    let contact = ann.ask(move |desk| desk.add(&card.uri, None, false)).await.unwrap();
+    let contact = contact_id(&contact.id).unwrap();
+    // The first note waits for keys; with a session a note leaves when it is written.
+    assert!(ann.ask(move |desk| Ok(send(desk, contact, 1))).await.unwrap().1);
+    until(&ann, |desk| desk.pool.carried > 0).await;
+    let (left, accepted) = ann.ask(move |desk| Ok(send(desk, contact, 2))).await.unwrap();
+    assert!(left > 0 && accepted);
+
+    let refused = ann.ask(move |desk| {
+        let _failing = Failing::after(0, Step::Commit, Errno::ENOSPC);
+        Ok(send(desk, contact, 3))
+    });
+    assert_eq!(refused.await.unwrap(), (0, false));
+    // The device comes again from the vault, without that note.
+    ann.ask(|desk| desk.unlock(PASS)).await.unwrap();
+    until(&ann, Desk::is_reachable).await;
+    let notes = ann.ask(move |desk| desk.notes(contact, None, 10)).await.unwrap();
+    assert_eq!(notes.notes.len(), 2);
+    assert!(ann.ask(move |desk| Ok(send(desk, contact, 3))).await.unwrap().1);
+}

@@ -1,0 +1,270 @@
+//! Writes that fail at every step, each with others that succeed behind it: what was acknowledged
+//! is there and the vault opens, after a crash in between too.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use mezza_core::{Time, Wiping};
+use mezza_messenger::{Batch, Bucket, Change, Kind};
+use nix::errno::Errno;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::keyring::Keyring;
+use super::{Cost, HEAD, KEYRING, MasterKey, Vault, head};
+use crate::exit::Exit;
+use crate::home::failing::{Failing, Step};
+use crate::rng::OsRng;
+
+/// The day on which the vaults of these tests were made.
+const DAY: u32 = 20_000;
+
+/// Keys and values in the order of keys.
+type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn noon() -> Time {
+    Time::from_ms(u64::from(DAY) * Time::DAY_MS + 12 * Time::HOUR_MS)
+}
+
+fn tomorrow() -> Time {
+    noon().plus_ms(Time::DAY_MS)
+}
+
+/// A folder with a vault, removed in the end.
+struct Folder(TempDir);
+
+impl Folder {
+    fn empty() -> Self {
+        let outer = TempDir::new().unwrap();
+        DirBuilder::new().mode(0o700).create(outer.path().join("vault")).unwrap();
+        Self(outer)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("vault")
+    }
+
+    /// What a crash at this moment leaves.
+    fn copy(&self) -> Self {
+        let copy = Self::empty();
+        for file in fs::read_dir(self.path()).unwrap().map(Result::unwrap) {
+            // The modes are copied too.
+            fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+        }
+        copy
+    }
+
+    fn enter(&self, now: Time) -> (Vault, Content) {
+        let (vault, records) = Vault::enter(&self.path(), &template().1, now).unwrap();
+        (vault, records.into_iter().map(|(_, key, value)| (key, value.to_vec())).collect())
+    }
+
+    /// The keyring as it lies on the disk.
+    fn ring(&self) -> Keyring {
+        Keyring::read(self.path().join(KEYRING), &template().1).unwrap()
+    }
+}
+
+/// An empty vault and its master key: Argon2id runs once for all tests.
+fn template() -> &'static (Folder, MasterKey) {
+    static TEMPLATE: OnceLock<(Folder, MasterKey)> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
+        let folder = Folder::empty();
+        let made = Vault::create(&folder.path(), b"pass", Cost::DEMO, noon(), &mut OsRng);
+        made.unwrap().close().unwrap();
+        let master = head::unlock(&folder.path().join(HEAD), b"pass").unwrap();
+        (folder, master)
+    })
+}
+
+fn fresh() -> (Folder, Vault) {
+    let folder = template().0.copy();
+    let vault = folder.enter(noon()).0;
+    (folder, vault)
+}
+
+fn put(key: u8, bucket: Bucket, value: &[u8]) -> Batch {
+    let (key, value) = (vec![key], Wiping::new(value.to_vec()));
+    Batch(vec![Change::Put { kind: Kind::Note, key, bucket, value }])
+}
+
+fn content(vault: &Vault) -> Content {
+    let records = vault.records().unwrap().into_iter();
+    records.map(|(_, key, value)| (key, value.to_vec())).collect()
+}
+
+fn holds(content: &Content, expected: &[u8]) -> bool {
+    content.keys().map(|key| key[0]).eq(expected.iter().copied())
+}
+
+/// Every step of a file that is replaced, with everything that the system may say there.
+fn faults() -> impl Iterator<Item = (Step, Errno)> {
+    Step::REPLACE.into_iter().flat_map(|step| step.errors().iter().map(move |error| (step, *error)))
+}
+
+#[test]
+fn msg_60_the_database_remembers_no_keyring_that_is_not_on_the_disk() {
+    for (step, error) in faults() {
+        let (folder, mut vault) = fresh();
+        let with_new_bucket = put(1, Bucket::Day(DAY + 40), b"with a new timer");
+        let failing = Failing::after(0, step, error);
+        let fault = vault.commit(std::slice::from_ref(&with_new_bucket)).unwrap_err();
+        assert_eq!(fault.code, Exit::CannotWrite, "{step:?}");
+        // What needs no new key goes on meanwhile.
+        vault.commit(&[put(2, Bucket::Permanent, b"plain")]).unwrap();
+        assert!(holds(&folder.copy().enter(noon()).1, &[2]), "{step:?} {error}");
+        drop(failing);
+        vault.commit(&[put(3, Bucket::Rolling, b"live")]).unwrap();
+        assert!(holds(&folder.copy().enter(noon()).1, &[2, 3]), "{step:?} {error}");
+        vault.commit(&[with_new_bucket]).unwrap();
+        vault.close().unwrap();
+        assert!(holds(&folder.enter(noon()).1, &[1, 2, 3]), "{step:?} {error}");
+    }
+}
+
+#[test]
+fn failed_ring_at_a_change_of_day_is_written_again() {
+    for ((step, error), writes) in faults().flat_map(|fault| [(fault, 0), (fault, 1)]) {
+        let (folder, mut vault) = fresh();
+        let ended = Bucket::Hour(noon().hours());
+        vault.commit(&[put(1, Bucket::Rolling, b"live"), put(2, ended, b"ends")]).unwrap();
+        let failing = Failing::after(writes, step, error);
+        assert_eq!(vault.tick(tomorrow()).unwrap_err().code, Exit::CannotWrite, "{step:?}");
+        assert!(vault.deadline() <= tomorrow(), "it is due still");
+        let at_once = folder.copy();
+        vault.commit(&[put(3, Bucket::Rolling, b"live")]).unwrap();
+        let later = folder.copy();
+        drop(failing);
+        assert!(holds(&at_once.enter(tomorrow()).1, &[1]), "{step:?} {error} {writes}");
+        assert!(holds(&later.enter(tomorrow()).1, &[1, 3]), "{step:?} {error} {writes}");
+        // Whatever the disk has kept of the keys that ended is gone now.
+        vault.tick(tomorrow()).unwrap();
+        let ring = folder.ring();
+        assert!(ring.stale(tomorrow()).is_empty(), "{step:?} {error} {writes}");
+        assert_eq!(ring.today(), Some(DAY + 1));
+        assert!(holds(&content(&vault), &[1, 3]));
+        vault.close().unwrap();
+        assert!(holds(&folder.enter(tomorrow()).1, &[1, 3]), "{step:?} {error} {writes}");
+    }
+}
+
+/// One operation of a vault, and what fails meanwhile.
+#[derive(Clone, Debug)]
+struct Op {
+    what: What,
+    fault: Option<(u32, usize, usize)>,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Put { key: u8, class: u8, ahead: u8 },
+    Tick { hours: u64 },
+    Reopen,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let what = prop_oneof![
+        5 => (0u8..4, 0u8..4, 0u8..30).prop_map(|(key, class, ahead)| What::Put { key, class, ahead }),
+        2 => (1u64..40).prop_map(|hours| What::Tick { hours }),
+        1 => Just(What::Reopen),
+    ];
+    let fault = prop_oneof![
+        1 => Just(None),
+        2 => (0u32..3, 0..Step::ALL.len(), 0usize..2).prop_map(Some),
+    ];
+    (what, fault).prop_map(|(what, fault)| Op { what, fault })
+}
+
+/// What is acknowledged, and when it ends.
+type Model = BTreeMap<u8, (Bucket, Vec<u8>)>;
+
+fn bucket(class: u8, ahead: u8, now: Time) -> Bucket {
+    match class {
+        0 => Bucket::Permanent,
+        1 => Bucket::Rolling,
+        2 => Bucket::Hour(now.hours() + u32::from(ahead)),
+        _ => Bucket::Day(now.days() + u32::from(ahead)),
+    }
+}
+
+fn alive(model: &Model, now: Time) -> Content {
+    let is_over = |bucket: &Bucket| match bucket {
+        Bucket::Hour(hour) => now.hours() > *hour,
+        Bucket::Day(day) => now.days() > *day,
+        _ => false,
+    };
+    let alive = model.iter().filter(|(_, (bucket, _))| !is_over(bucket));
+    alive.map(|(key, (_, value))| (vec![*key], value.clone())).collect()
+}
+
+fn run(ops: &[Op]) -> Result<(), TestCaseError> {
+    let (folder, mut vault) = fresh();
+    let (mut now, mut model) = (noon(), Model::new());
+    for (n, Op { what, fault }) in ops.iter().enumerate() {
+        let failing = fault.map(|(after, step, error)| {
+            let step = Step::ALL[step];
+            Failing::after(after, step, step.errors()[error % step.errors().len()])
+        });
+        match *what {
+            What::Put { key, class, ahead } => {
+                let (bucket, value) = (bucket(class, ahead, now), vec![n as u8; 40]);
+                if vault.commit(&[put(key, bucket, &value)]).is_ok() {
+                    model.insert(key, (bucket, value));
+                }
+            }
+            What::Tick { hours } => {
+                now = now.plus_ms(hours * Time::HOUR_MS);
+                let done = vault.tick(now);
+                prop_assert!(done.is_ok() == (vault.deadline() > now));
+            }
+            What::Reopen => {
+                // A close that fails is a crash.
+                let _ = vault.close();
+                drop(failing);
+                vault = folder.enter(now).0;
+                prop_assert_eq!(content(&vault), alive(&model, now));
+                continue;
+            }
+        }
+        drop(failing);
+        prop_assert_eq!(folder.copy().enter(now).1, alive(&model, now));
+        if matches!(what, What::Tick { .. }) {
+            vault.tick(now).unwrap();
+            prop_assert_eq!(content(&vault), alive(&model, now));
+            prop_assert!(folder.ring().stale(now).is_empty());
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #[test]
+    fn failed_ring_and_failed_commits_lose_nothing_acknowledged(
+        ops in proptest::collection::vec(op(), 1..10),
+    ) {
+        run(&ops)?;
+    }
+}
+
+#[test]
+fn msg_65_a_vault_is_made_whole_or_not_at_all() {
+    let (folder, first) = (Folder::empty(), [put(1, Bucket::Permanent, b"an identity")]);
+    let make =
+        || Vault::create_with(&folder.path(), b"pass", Cost::DEMO, &first, noon(), &mut OsRng);
+    // The second file that is replaced is the head; a commit makes the keyring known, or the batch.
+    let heads = faults().map(|fault| (fault, 1));
+    let commits = [0, 1].map(|after| ((Step::Commit, Errno::ENOSPC), after));
+    for ((step, error), after) in heads.chain(commits) {
+        let _failing = Failing::after(after, step, error);
+        assert_eq!(make().map(drop).unwrap_err().code, Exit::CannotWrite, "{step:?} {after}");
+        assert!(!Vault::exists(&folder.path()), "{step:?} {error} {after}");
+    }
+    // Nothing stands in the way of the next attempt.
+    drop(make().unwrap());
+    let (_, records) = Vault::open(&folder.path(), b"pass", noon()).unwrap();
+    assert_eq!(records.len(), 1);
+}
