@@ -69,18 +69,20 @@ impl Shelves {
         Ok(Upload { manifest, signature, dir, object: Vec::new(), at: 0 })
     }
 
-    /// Keeps a whole round, durable when this returns, and drops the oldest ones.
+    /// Keeps a whole round, durable when this returns, and drops the oldest ones. A round that is
+    /// there already stays as it is: it was said to be stored, a mix signs each once, and a folder
+    /// cannot take the place of another in one step.
     ///
     /// # Errors
     /// 73 if the disk refuses.
     pub fn keep(&self, upload: &Upload) -> Result<(), Fault> {
         let id = upload.id();
         let to = self.dir.join(name(id));
+        let place = |from: &Path| if to.exists() { Ok(()) } else { fs::rename(from, &to) };
         let manifest = [&upload.manifest.encode()[..], &upload.signature].concat();
         let kept = write(&upload.dir.join("manifest"), &manifest)
             .and_then(|()| sync(&upload.dir))
-            .and_then(|()| fs::remove_dir_all(&to).or_else(absent))
-            .and_then(|()| fs::rename(&upload.dir, &to))
+            .and_then(|()| place(&upload.dir))
             .and_then(|()| sync(&self.dir));
         kept.map_err(|error| private::cannot_write(&to, &error))?;
         self.forget_old(id.service)
@@ -250,6 +252,18 @@ mod tests {
         assert!(!dir.join("2-6.new").exists() && dir.join("2-5").exists());
         let id = RoundId { round: 6, ..about.id };
         assert_eq!(shelves.answer(id, 1).unwrap(), [Body::Object(None)]);
+    }
+
+    #[test]
+    fn a_round_that_was_said_to_be_stored_is_put_again_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let shelves = Shelves::open(&folder.path().join("b")).unwrap();
+        stored(&shelves, 5, &[b"first"]);
+        // Whatever removes this removes the round, and may fail before the next one is there.
+        let mark = folder.path().join("b/2-5/mark");
+        fs::write(&mark, b"").unwrap();
+        stored(&shelves, 5, &[b"first"]);
+        assert!(mark.exists() && !folder.path().join("b/2-5.new").exists());
     }
 
     #[test]
