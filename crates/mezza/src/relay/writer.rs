@@ -17,6 +17,8 @@ mod bundles;
 mod job;
 mod ledger;
 mod owners;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use job::{Answer, BundleSet, Event, Job, MailId, Outlet, Put, WatchId};
 
@@ -214,7 +216,11 @@ impl Writer {
         for (address, left) in batch.low {
             self.owners.stock(&address, left);
         }
-        for address in batch.refill {
+        self.refill_all(batch.refill).await;
+    }
+
+    async fn refill_all(&mut self, addresses: BTreeSet<Address>) {
+        for address in addresses {
             if let Err(error) = self.refill(&address).await {
                 tracing::warn!(%error, "the relay could not read mail");
                 if let Some(outlet) = self.owners.remove(&address) {
@@ -224,8 +230,9 @@ impl Writer {
         }
     }
 
-    /// After a failure nothing of the transaction exists: its clients try again later, and who
-    /// was shown a mail of it must forget that mail's number, so these connections end.
+    /// After a failure nothing of the transaction exists: what was counted of it is forgotten, its
+    /// clients try again later, and who was shown a mail of it must forget that mail's number, so
+    /// these connections end. Who asked for mail of earlier ones is brought it (MSG-64).
     async fn undo(&mut self, error: &StoreError) {
         tracing::warn!(%error, "the relay's store refused a transaction");
         self.store.rollback().await;
@@ -242,6 +249,7 @@ impl Writer {
                 retry_s: RETRY_AFTER_FAILURE_S,
             });
         }
+        self.refill_all(batch.refill).await;
     }
 
     /// Removes what is due; `true` if there is more of it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -12,6 +13,8 @@ use super::{
     BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number,
     kind_of, signed,
 };
+#[cfg(test)]
+use crate::home::failing::{self, Step};
 use crate::log_file::{Log, PAGES_MAX};
 
 /// One statement list per version; `PRAGMA user_version` counts those applied.
@@ -51,13 +54,7 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens or makes the file (0600), migrating it to the newest version.
     pub fn open(path: &Path, durability: Durability) -> Result<Self, StoreError> {
-        OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)
-            .map_err(|source| StoreError::File { path: path.to_owned(), source })?;
+        make(path).map_err(|source| StoreError::File { path: path.to_owned(), source })?;
         let mut db = Connection::open(path)?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         let synchronous = if durability == Durability::Full { "FULL" } else { "OFF" };
@@ -95,6 +92,15 @@ impl SqliteStore {
     }
 }
 
+/// Makes the file with its mode. One that is there is not opened, not for a moment: closing it would
+/// let go of the locks that a connection of this process may hold on it.
+fn make(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
 fn migrate(db: &mut Connection) -> Result<(), StoreError> {
     let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let known = MIGRATIONS.len();
@@ -119,6 +125,9 @@ impl MailStore for SqliteStore {
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
+        #[cfg(test)]
+        failing::at(Step::Commit)
+            .map_err(|source| StoreError::File { path: "mail.db".into(), source })?;
         self.execute("COMMIT", []).map(drop)
     }
 

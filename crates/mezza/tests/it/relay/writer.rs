@@ -1,35 +1,62 @@
 //! The writer in trouble: no commit, no DONE; and what a relay leaves in its folder and its log.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
 
-use mezza::relay::{RelayError, init, serve, status};
+use mezza::relay::{Clock, RelayConfig, RelayError, init, serve, status};
 use mezza_messenger::relay_wire::BoxKind::{Conversation, Intro};
 use mezza_messenger::relay_wire::{ClientFrame, Code, RelayFrame, address};
-use tokio::time::timeout;
 
 use super::fixture::*;
 use crate::logs;
 
-/// While another process holds the file there is no commit, so there is no DONE; the watcher has
-/// the mail all the same.
+/// A clock at which the relay's writer, and nobody else, waits while the gate is shut: in the midst
+/// of its transaction.
+struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    fn before(clock: Clock) -> (Self, Clock) {
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let writers = Arc::clone(&gate);
+        let clock = Clock::from_fn(move || {
+            if thread::current().name() == Some("relay-writer") {
+                let (shut, opened) = &*writers;
+                drop(opened.wait_while(shut.lock().unwrap(), |shut| *shut).unwrap());
+            }
+            clock.now()
+        });
+        (Self(gate), clock)
+    }
+
+    fn set(&self, shut: bool) {
+        *self.0.0.lock().unwrap() = shut;
+        self.0.1.notify_all();
+    }
+}
+
+/// However long the writer takes, there is no commit and so there is no DONE; the watcher has the
+/// mail all the same.
 #[tokio::test]
 async fn without_a_commit_there_is_no_done() {
     let place = Place::sqlite();
-    let relay = place.start().await;
+    let (gate, clock) = Gate::before(place.clock.clock());
+    let relay = place.start_with(RelayConfig { clock, ..place.config() }).await;
     let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
     assert_eq!(alice.open(1, Conversation).await, DONE);
     assert_eq!(bob.watch(1, 1).await, DONE);
-    let other = rusqlite::Connection::open(place.config().dir.join("mail.db")).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // The writer has looked for mail by now: what comes next is shown when it is queued.
+    assert!(bob.is_silent().await);
+    gate.set(true);
     let req = alice.put_unanswered(1, 9, letter(1)).await;
-    let early = timeout(Duration::from_millis(300), alice.connection.recv()).await;
-    assert!(early.is_err(), "{early:?}");
     let (_, nr, envelope) = bob.mail().await;
     assert_eq!(envelope, letter(1));
+    // Behind the put, from the same connection: a DONE for it would stand before.
+    alice.send(&ClientFrame::Ping).await;
+    assert_eq!(alice.recv().await.unwrap(), RelayFrame::Ping);
     // TAKEN ahead of the commit removes the mail behind it.
     bob.taken(1, &[nr]).await;
-    other.execute_batch("ROLLBACK").unwrap();
+    gate.set(false);
     let answer = alice.answer(req).await;
     assert!(matches!(answer, RelayFrame::Done { code: Code::Done, .. }));
     assert_eq!(alice.put(1, letter(2)).await, DONE);

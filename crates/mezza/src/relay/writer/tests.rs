@@ -1,0 +1,150 @@
+//! The writer by hand, on a thread of its own test: what is said when, and what a transaction that
+//! fails leaves behind.
+
+use nix::errno::Errno;
+use tempfile::TempDir;
+use tokio::sync::mpsc::Receiver;
+
+use super::*;
+use crate::home::failing::{Failing, Step};
+use crate::relay::store::{Durability, SqliteStore};
+use mezza_messenger::relay_wire::BoxKind;
+
+const BOX: Address = [7; 16];
+const NUMBER: u16 = 9;
+
+/// A writer, and the queue of one client that asks it everything.
+struct Stage {
+    writer: Writer,
+    outlet: Outlet,
+    events: Receiver<Event>,
+    watch: WatchId,
+    /// The mail that came last.
+    last: MailId,
+    _folder: TempDir,
+}
+
+impl Stage {
+    fn new(limits: Limits) -> Self {
+        let folder = TempDir::new().unwrap();
+        let store = SqliteStore::open(&folder.path().join("mail.db"), Durability::Full).unwrap();
+        let owners = Arc::new(Owners::new(limits.in_flight_max));
+        let writer = Writer::new(Store::Sqlite(store), limits, Clock::system(), owners);
+        let (outlet, events) = Outlet::new(64);
+        Self { writer, outlet, events, watch: 0, last: 0, _folder: folder }
+    }
+
+    fn answer(&self) -> Answer {
+        Answer { outlet: self.outlet.clone(), req: 1 }
+    }
+
+    fn open(&self) -> Job {
+        Job::Open { address: BOX, kind: BoxKind::Conversation, answer: self.answer() }
+    }
+
+    fn put(&self, nr: u8) -> Job {
+        Job::Put(Put::new(BOX, 9, vec![nr; 512], self.answer()))
+    }
+
+    fn watch(&mut self) -> Job {
+        self.watch += 1;
+        Job::Watch { address: BOX, watch: self.watch, number: NUMBER, answer: self.answer() }
+    }
+
+    /// One transaction, as the writer's loop makes it.
+    async fn transact(&mut self, jobs: impl IntoIterator<Item = Job>) {
+        let mut jobs = jobs.into_iter().collect();
+        self.writer.commit_all(&mut jobs).await;
+    }
+
+    /// The same with a commit that fails.
+    async fn fail(&mut self, jobs: impl IntoIterator<Item = Job>) {
+        let _failing = Failing::after(0, Step::Commit, Errno::ENOSPC);
+        self.transact(jobs).await;
+    }
+
+    /// What the client was told since the last look.
+    fn told(&mut self) -> Told {
+        let mut told = Told::default();
+        while let Ok(event) = self.events.try_recv() {
+            match event {
+                Event::Answer(RelayFrame::Done { code, .. }) => told.codes.push(code),
+                Event::Mail { envelope, id, .. } => {
+                    told.mails.push(envelope[0]);
+                    self.last = id;
+                }
+                Event::End => told.ended = true,
+                Event::Answer(_) | Event::Stock(_) => {}
+            }
+        }
+        told
+    }
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    codes: Vec<Code>,
+    mails: Vec<u8>,
+    ended: bool,
+}
+
+impl Told {
+    fn codes(codes: &[Code]) -> Self {
+        Self { codes: codes.to_vec(), ..Self::default() }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_answered_before_the_commit() {
+    let mut stage = Stage::new(Limits::default());
+    stage.writer.store.begin().await.unwrap();
+    for job in [stage.open(), stage.put(1), stage.put(2)] {
+        stage.writer.apply(job).await.unwrap();
+        assert_eq!(stage.told(), Told::default());
+    }
+    stage.writer.store.commit().await.unwrap();
+    assert_eq!(stage.told(), Told::default());
+    stage.writer.settle().await;
+    assert_eq!(stage.told(), Told::codes(&[Code::Done; 3]));
+}
+
+#[tokio::test]
+async fn msg_64_what_was_rolled_back_is_counted_nowhere() {
+    let mut stage = Stage::new(Limits { box_mails_max: 2, ..Limits::default() });
+    stage.fail([stage.open()]).await;
+    assert_eq!(stage.told(), Told::codes(&[Code::SlowDown]));
+    // The box is not there, whatever the writer had noted of it.
+    stage.transact([stage.put(1)]).await;
+    assert_eq!(stage.told(), Told::codes(&[Code::NoBox]));
+    stage.transact([stage.open(), stage.put(1)]).await;
+    assert_eq!(stage.told(), Told::codes(&[Code::Done; 2]));
+    for _ in 0..3 {
+        stage.fail([stage.put(2)]).await;
+        assert_eq!(stage.told(), Told::codes(&[Code::SlowDown]));
+    }
+    // There is room for one more, and not for two.
+    stage.transact([stage.put(2)]).await;
+    stage.transact([stage.put(3)]).await;
+    assert_eq!(stage.told(), Told::codes(&[Code::Done, Code::Full]));
+    stage.fail([Job::Close { address: BOX, answer: stage.answer() }]).await;
+    assert_eq!(stage.told(), Told::codes(&[Code::SlowDown]));
+    stage.transact([stage.put(3)]).await;
+    assert_eq!(stage.told(), Told::codes(&[Code::Full]));
+    let Writer { ledger, store, .. } = &mut stage.writer;
+    let counted = ledger.totals(store).await.unwrap();
+    assert_eq!(counted, store.totals().await.unwrap());
+}
+
+#[tokio::test]
+async fn msg_64_who_waits_for_mail_waits_for_no_failed_transaction() {
+    let mut stage = Stage::new(Limits { in_flight_max: 1, ..Limits::default() });
+    let watch = stage.watch();
+    stage.transact([stage.open(), stage.put(1), stage.put(2), watch]).await;
+    let first = Told { mails: vec![1], ..Told::codes(&[Code::Done; 4]) };
+    assert_eq!(stage.told(), first);
+    // The client forgets the first mail, and asks for more in a transaction that fails.
+    stage.writer.owners.take(&BOX, stage.watch, &[stage.last]).unwrap();
+    stage.fail([stage.put(3), Job::Resume(vec![(BOX, stage.watch)])]).await;
+    let second = Told { mails: vec![2], ..Told::codes(&[Code::SlowDown]) };
+    assert_eq!(stage.told(), second);
+}
