@@ -10,6 +10,10 @@
 //! What comes next in the log is kept in memory: a part of the log begins and ends within pages of
 //! the file, and a page of which only a part is replaced is read before. Nobody has looked at it
 //! since the last round, so it is the first that a system short of memory lets go.
+//!
+//! The log is the one file of an open database that may be opened and closed beside its connection:
+//! SQLite locks the database and its shared memory and never the log, and the close of a file lets
+//! go of this process's locks on that file alone (MSG-61).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom, Write as _};

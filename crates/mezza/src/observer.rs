@@ -1,7 +1,8 @@
 //! What others see, from real bytes: a provider below TLS, a relay above it, a thief on disk.
 //!
 //! A ring of 256 events of at most 4 KiB in memory, only in `up` or with `--observe`; nothing is
-//! written anywhere. Fields are named by the decoders that the program itself uses. A drawing
+//! written anywhere. The thief's records are told by the vault that writes them: no database is
+//! opened to be looked at (module `disk`). Fields are named by the decoders that the program itself uses. A drawing
 //! would be advertising.
 
 mod disk;

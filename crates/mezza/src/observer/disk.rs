@@ -1,7 +1,12 @@
-//! What lies on disk: read as a thief would, from outside, without any key.
+//! The small files of the vault as a thief would read them, without any key.
+//!
+//! Databases are not among them. On POSIX systems a process that closes any descriptor of a file
+//! lets go of all its locks on it; the next program that opened the database would then take it for
+//! abandoned and delete the log under the connection that writes it (MSG-61). What lies in a
+//! database comes from the connection that has it open: [`Observer::lies`](super::Observer::lies).
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -22,7 +27,7 @@ pub struct Disk(Vec<Looked>);
 pub type Lying = (usize, Vec<u8>, Vec<ObserverField>);
 
 impl Disk {
-    /// Files to look at; they need not exist yet.
+    /// Files to look at; they need not exist yet. None of them is a database.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         Self(paths.into_iter().map(|path| Looked { path, state: None }).collect())
     }
@@ -35,27 +40,18 @@ impl Disk {
 
 impl Looked {
     fn look(&mut self) -> Option<Lying> {
-        let mut file = File::open(&self.path).ok()?;
+        let file = File::open(&self.path).ok()?;
         let metadata = file.metadata().ok()?;
         let state = (metadata.len(), metadata.modified().ok()?);
         if state.0 == 0 || self.state.replace(state) == Some(state) {
             return None;
         }
-        // A database is most telling where it grew last; a head at its beginning.
-        let shown = state.0.min(BYTES_MAX as u64);
-        let skip = if is_log(&self.path) { state.0 - shown } else { 0 };
-        file.seek(SeekFrom::Start(skip)).ok()?;
         let mut head = Vec::new();
-        file.take(shown).read_to_end(&mut head).ok()?;
-        let mut fields =
-            vec![about("file", name(&self.path)), about("shown from byte", skip.to_string())];
+        file.take(BYTES_MAX as u64).read_to_end(&mut head).ok()?;
+        let mut fields = vec![about("file", name(&self.path))];
         fields.extend(parts(&self.path, &head));
         Some((state.0 as usize, head, fields))
     }
-}
-
-fn is_log(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == "db-wal")
 }
 
 /// The file and its folder: enough to tell vault and relay apart.
@@ -85,7 +81,7 @@ fn parts(path: &Path, head: &[u8]) -> Vec<ObserverField> {
             let rest = head.len().saturating_sub(32);
             cut.named("sealed bucket keys", rest, "encrypted");
         }
-        _ => cut.rest("records"),
+        _ => cut.rest("bytes"),
     }
     cut.fields
 }

@@ -17,6 +17,7 @@ mod kill;
 mod logs;
 mod mixnet;
 mod node;
+mod observer;
 mod postgres;
 mod program;
 mod ratchet;

@@ -1,0 +1,105 @@
+//! The observer beside a second program: whoever looks, what is committed stays.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use mezza::cli::serve::files;
+use mezza::home::Home;
+use mezza::observer::Observer;
+use mezza::relay::store::{Durability, MailStore as _, NewMail, SqliteStore};
+use mezza::rng::OsRng;
+use mezza::store::{Cost, Vault};
+use mezza_core::{Time, Wiping};
+use mezza_messenger::relay_wire::BoxKind;
+use mezza_messenger::{Batch, Bucket, Change, Kind};
+
+/// Commits before and after somebody looks.
+const COMMITS: u8 = 20;
+/// What the second program does: it counts, and closes the database as its only user would.
+const COUNT: &str = "import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=0)
+print(db.execute('SELECT count(*) FROM ' + sys.argv[2]).fetchone()[0])
+db.close()";
+
+/// Another SQLite, in a process of its own; `None` if there is none on this machine.
+fn count(path: &Path, table: &str) -> Option<Output> {
+    let mut python = Command::new("python3");
+    let Ok(output) = python.args(["-c", COUNT]).arg(path).arg(table).output() else {
+        println!("SKIPPED observer: no python3; apt install python3");
+        let required = std::env::var_os("MEZZA_REQUIRE_ALL").is_some_and(|v| v == "1");
+        assert!(!required, "MEZZA_REQUIRE_ALL=1, but there is no python3");
+        return None;
+    };
+    Some(output)
+}
+
+/// What a crash leaves of a folder.
+fn copy(from: &Path, to: &Path) {
+    mezza::home::private::folder(to).unwrap();
+    for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+}
+
+fn home(folder: &Path) -> Home {
+    let home = Home::find(Some(folder)).unwrap();
+    home.make().unwrap();
+    home
+}
+
+fn note(n: u8) -> Batch {
+    let value = Wiping::new(vec![n; 100]);
+    Batch(vec![Change::Put { kind: Kind::Note, key: vec![n], bucket: Bucket::Permanent, value }])
+}
+
+#[test]
+fn msg_61_whoever_looks_the_vault_stays_locked_and_whole() {
+    let (folder, now) = (tempfile::tempdir().unwrap(), Time::from_ms(20_000 * Time::DAY_MS));
+    let home = home(&folder.path().join("home"));
+    let observer = Observer::new(files(&home));
+    let mut vault = Vault::create(&home.vault(), b"pass", Cost::DEMO, now, &mut OsRng).unwrap();
+    for n in 0..COMMITS {
+        vault.commit(&[note(n)]).unwrap();
+        observer.since(0);
+    }
+    let Some(output) = count(&home.vault().join("records.db"), "rec") else { return };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    for n in COMMITS..2 * COMMITS {
+        vault.commit(&[note(n)]).unwrap();
+        observer.since(0);
+    }
+    let crashed = folder.path().join("crashed");
+    copy(&home.vault(), &crashed);
+    let (_, records) = Vault::open(&crashed, b"pass", now).unwrap();
+    assert_eq!(records.len(), usize::from(2 * COMMITS), "{said}");
+    assert!(said.contains("locked"), "another program got in: {output:?}");
+}
+
+#[tokio::test]
+async fn msg_61_whoever_looks_the_relays_mail_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(&folder.path().join("home"));
+    let (observer, path) = (Observer::new(files(&home)), home.relay().join("mail.db"));
+    let mut store = SqliteStore::open(&path, Durability::Full).unwrap();
+    store.begin().await.unwrap();
+    let box_id = store.open_box(&[7; 16], BoxKind::Conversation, 20_000).await.unwrap();
+    store.commit().await.unwrap();
+    for n in 0..2 * COMMITS {
+        if n == COMMITS {
+            // A second connection of this process comes and goes, as SQLite allows.
+            SqliteStore::open(&path, Durability::Full).unwrap().close().await.unwrap();
+            let Some(output) = count(&path, "mail") else { return };
+            assert_eq!(output.stdout, format!("{COMMITS}\n").as_bytes(), "{output:?}");
+        }
+        store.begin().await.unwrap();
+        let mail = NewMail { box_id, due_h: 500_000, body: &[n; 512] };
+        store.put_batch(&[mail]).await.unwrap();
+        store.commit().await.unwrap();
+        observer.since(0);
+    }
+    let crashed = folder.path().join("crashed");
+    copy(&home.relay(), &crashed);
+    let mut store = SqliteStore::open(&crashed.join("mail.db"), Durability::Full).unwrap();
+    assert_eq!(store.totals().await.unwrap().mails, u64::from(2 * COMMITS));
+}
