@@ -22,7 +22,7 @@ use clap::{CommandFactory, Parser};
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::uri::{self, Uri};
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::exit::{Exit, Fault};
 use crate::home::Home;
 use crate::node::desk::ask;
@@ -65,7 +65,8 @@ impl Desk {
     /// # Errors
     /// An unknown key, or a value that cannot be.
     pub fn config(&self, flags: &[(&str, String)]) -> Result<Config, Fault> {
-        Config::load(&self.home.config(), std::env::vars(), flags)
+        let environment = config::environment(std::env::vars_os())?;
+        Config::load(&self.home.config(), environment.into_iter(), flags)
     }
 }
 

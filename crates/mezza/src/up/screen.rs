@@ -100,7 +100,8 @@ impl<'a> Screen<'a> {
             );
             self.put(&json!({ "event": "open", "url": station.url, "port": station.port }), &text);
         }
-        let program = std::env::args().next().unwrap_or_else(|| "mezza".into());
+        let program = std::env::args_os().next().unwrap_or_else(|| "mezza".into());
+        let program = program.to_string_lossy();
         let home = self.desk.home.root().display();
         self.desk.out.line(format!(
             "try      {program} --home {home} send {ECHO} \"hello\"   and watch the Observer page"

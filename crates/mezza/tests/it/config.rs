@@ -2,11 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
 
-use mezza::config::{Config, Settings};
+use mezza::config::{Config, Settings, environment};
 use mezza::exit::{Exit, Fault};
 use tempfile::tempdir;
+
+use crate::program;
 
 fn load(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Config, Fault> {
     let dir = tempdir().unwrap();
@@ -81,4 +85,28 @@ fn a_wrong_value_names_its_key_and_origin() {
     insta::assert_snapshot!(refusal("", &[("MEZZA_IDLE_LOCK_S", "soon")], &[]), @r#"the setting idle_lock_s cannot be "soon" (environment); give it a value like 900"#);
     insta::assert_snapshot!(refusal("", &[], &[("relay_boxes_max", "-1")]), @"the setting relay_boxes_max cannot be -1 (flag); give it a value like 1000000");
     insta::assert_snapshot!(refusal("log = \"warn\"\nweb_port 7100\n", &[], &[]), @"line 2 is not a setting: key with no value, expected `=` (config.toml); write `key = value`; `mezza config print` shows all keys");
+}
+
+#[test]
+fn a_variable_that_is_no_text_is_refused_if_it_is_ours() {
+    let no_text = OsString::from_vec(vec![b'a', 0xff]);
+    let variables = |name: &str| [(OsString::from(name), no_text.clone())].into_iter();
+    for others in ["PATH", "MEZZA_HOME", "MEZZA_TEST_X", "MEZZ"] {
+        assert!(environment(variables(others)).unwrap().is_empty(), "{others}");
+    }
+    let name = [(no_text.clone(), OsString::from("value"))].into_iter();
+    assert!(environment(name).unwrap().is_empty());
+    let fault = environment(variables("MEZZA_LOG")).unwrap_err();
+    assert_eq!(fault.code, Exit::Config);
+    insta::assert_snapshot!(fault, @"the variable MEZZA_LOG is no UTF-8 text (environment); write it again, or take it away with `unset MEZZA_LOG`");
+    // The program itself, with a variable of somebody else beside it.
+    let home = tempdir().unwrap();
+    let run = |name: &str| {
+        let mut command = program::command(home.path(), &["config", "print"]);
+        command.env(name, &no_text).output().unwrap()
+    };
+    assert_eq!(run("LANG").status.code(), Some(0));
+    let output = run("MEZZA_LOG");
+    assert_eq!(output.status.code(), Some(78), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("unset MEZZA_LOG"));
 }
