@@ -25,6 +25,7 @@ use mezza_messenger::uri::{self, Uri};
 use crate::config::{self, Config};
 use crate::exit::{Exit, Fault};
 use crate::home::Home;
+use crate::memory;
 use crate::node::desk::ask;
 use args::{Cli, Command};
 use client::Client;
@@ -32,6 +33,7 @@ use show::Out;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    memory::keep();
     let cli = Cli::parse();
     let json = cli.json;
     match run(cli) {

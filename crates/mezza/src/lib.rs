@@ -14,6 +14,7 @@ pub mod drive;
 pub mod exit;
 pub mod home;
 mod log_file;
+pub mod memory;
 pub mod mixnet;
 pub mod node;
 pub mod observer;

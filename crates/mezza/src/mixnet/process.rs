@@ -1,21 +1,8 @@
 //! What a server asks of the system for itself.
 
-use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::exit::{Exit, Fault};
-
-/// No core file and no tracer of the same user shall hold a round's keys (MIX-14).
-///
-/// # Errors
-/// 78 if the system refuses.
-pub fn keep_secrets() -> Result<(), Fault> {
-    setrlimit(Resource::RLIMIT_CORE, 0, 0).and_then(|()| set_dumpable(false)).map_err(|error| {
-        let text =
-            format!("the system does not let this process keep its memory to itself: {error}");
-        Fault::new(Exit::Config, text, "allow setrlimit and prctl to it")
-    })
-}
 
 /// Raises the soft limit of open files to the hard one, which must have room for `needed`.
 ///

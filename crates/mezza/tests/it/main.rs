@@ -15,6 +15,7 @@ mod home;
 mod idle;
 mod kill;
 mod logs;
+mod memory;
 mod mixnet;
 mod node;
 mod observer;

@@ -15,11 +15,12 @@ use crate::cli::Desk;
 use crate::cli::args::{self, Identity, MixnetBucket, MixnetEntry, MixnetMix};
 use crate::cli::serve::{block_on, settings, two_threads};
 use crate::exit::{Exit, Fault};
+use crate::memory;
 use crate::mixnet::key::Key;
 use crate::mixnet::network::Network;
 use crate::mixnet::server::{self, Learn, Running};
 use crate::mixnet::signed::Signed;
-use crate::mixnet::{bucket, entry, metrics, mix, process};
+use crate::mixnet::{bucket, entry, metrics, mix};
 use crate::node::now;
 use crate::station::until_stopped;
 
@@ -43,7 +44,7 @@ pub fn entry(desk: &Desk, asked: &MixnetEntry) -> Result<Exit, Fault> {
 /// `mezza mixnet mix`
 pub fn mix(desk: &Desk, asked: &MixnetMix) -> Result<Exit, Fault> {
     settings(desk, &[])?;
-    process::keep_secrets()?;
+    memory::require_closed()?;
     let (network, key) = load(&asked.identity)?;
     let signed = Signed::beside(&asked.identity.key)?;
     let listen = asked.listen.map_or_else(|| of_config(&network, &key), Ok)?;
