@@ -2,6 +2,7 @@
 
 use super::{array, kernels};
 use crate::{BASE, Fault, FixedPoint, Kernel, Scalar, Strided, portable, selftest};
+use std::vec::Vec;
 
 /// Scalar, point, product (section 5.2).
 const RFC_7748: [[&str; 3]; 2] = [
@@ -132,5 +133,75 @@ fn the_self_test_finds_one_wrong_bit_in_one_lane() {
             let said = selftest(&Broken { fault, at });
             assert_eq!(said, Err(fault), "place {at}");
         }
+    }
+}
+
+/// The portable kernel, whose `open_each` is wrong about one message of the self-test.
+#[derive(Clone, Copy, Debug)]
+enum BadOpen {
+    /// It says that a forged message is good, and gives zeros.
+    TakesForged,
+    /// It says that a forged message is forged, and gives its plaintext.
+    ShowsForged,
+    /// It says that a good message is forged, and gives its plaintext.
+    RefusesGood,
+    /// It says that a good message is good, and gives another plaintext.
+    SpoilsGood,
+}
+
+impl Kernel for BadOpen {
+    fn name(&self) -> &'static str {
+        "bad open"
+    }
+
+    fn x25519_shared(&self, k: &Scalar, u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        portable().x25519_shared(k, u, out);
+    }
+
+    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        portable().x25519_each(k, u, out);
+    }
+
+    fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
+        portable().fixed_point(u)
+    }
+
+    fn is_fixed_point(&self, u: &[u8; 32]) -> bool {
+        portable().is_fixed_point(u)
+    }
+
+    fn x25519_fixed(&self, p: &FixedPoint, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        portable().x25519_fixed(p, k, out);
+    }
+
+    fn seal_each(&self, keys: &[[u8; 32]], m: Strided<'_>) {
+        portable().seal_each(keys, m);
+    }
+
+    fn open_each(&self, keys: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
+        let len = m.body_bytes();
+        let mut copy = Vec::new();
+        m.messages().for_each(|(body, tag)| copy.extend([body, tag.as_slice()].concat()));
+        portable().open_each(keys, Strided::new(&mut copy, len + 16, 0, len), ok);
+        let good = matches!(self, Self::RefusesGood | Self::SpoilsGood);
+        let at = ok.iter().position(|one| *one == u8::from(good)).expect("messages of both kinds");
+        match self {
+            Self::TakesForged => ok[at] = 1,
+            Self::RefusesGood => ok[at] = 0,
+            Self::ShowsForged | Self::SpoilsGood => copy[at * (len + 16)] ^= 1,
+        }
+        for ((body, _), opened) in m.messages().zip(copy.chunks_exact(len + 16)) {
+            body.copy_from_slice(&opened[..len]);
+        }
+    }
+}
+
+/// A body and what is said of it are looked at each for itself.
+#[test]
+fn the_self_test_finds_a_wrong_verdict_beside_a_right_body_and_the_reverse() {
+    let kinds =
+        [BadOpen::TakesForged, BadOpen::ShowsForged, BadOpen::RefusesGood, BadOpen::SpoilsGood];
+    for kernel in kinds {
+        assert_eq!(selftest(&kernel), Err(Fault::Open), "{kernel:?}");
     }
 }
