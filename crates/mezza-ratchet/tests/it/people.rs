@@ -272,7 +272,14 @@ impl Person {
         self.initiate(checked, one_time)
     }
 
-    fn initiate(
+    /// Begins a session in 0x0101 as an initiator who offers nothing else, without one-time key.
+    pub fn begin_small(&mut self, other: &Self) -> Result<Exporter, BundleError> {
+        let (small, bundle) = (List::small(), Bundle::decode(&other.server.bundle)?);
+        let checked = bundle.check_with(&small, self.talk.remote(), &small, self.now)?;
+        self.initiate(checked, None)
+    }
+
+    pub fn initiate(
         &mut self,
         checked: CheckedBundle,
         one_time: Option<OneTime>,

@@ -1,10 +1,14 @@
 //! The handshake, RATCHET-10 to 18.
 
+use curve25519_dalek::MontgomeryPoint;
+use curve25519_dalek::constants::EIGHT_TORSION;
 use mezza_core::{Machine, Suite, SuiteId, Time};
-use mezza_ratchet::suite::B2c20;
+use mezza_ratchet::suite::{B2c20, B2c20Pq, is_container};
 use mezza_ratchet::{Bundle, BundleError, List, OpenError, Table};
 
-use crate::people::{DAY, START, STOCK, counting_dhs, open_session, pass, two_people};
+use crate::people::{
+    DAY, START, STOCK, SUITES, counting_dhs, open_session, pass, two_people, two_people_of,
+};
 
 fn list(ids: &[u16]) -> List {
     let ids: Vec<SuiteId> = ids.iter().copied().map(SuiteId).collect();
@@ -33,6 +37,22 @@ fn ratchet_10_suites_are_checked_before_the_signature() {
     message[78] = 0x02;
     let (opened, dhs) = counting_dhs(|| bob.receive(&message));
     assert_eq!((opened, dhs), (Err(OpenError::SuiteDowngrade), 0));
+}
+
+/// Card, list and signatures are genuine; the server leaves out the entry of the better suite.
+#[test]
+fn ratchet_10_a_missing_entry_of_the_best_suite_is_a_downgrade() {
+    let (mut alice, bob) = two_people_of(B2c20Pq::ID, 10);
+    let good = &bob.server.bundle;
+    let list_end = 1 + List::ours().encode().len();
+    let best_bytes = usize::from(u16::from_be_bytes([good[list_end + 3], good[list_end + 4]]));
+    let other = &good[list_end + 5 + best_bytes..];
+    assert_eq!(other[..2], B2c20::ID.0.to_be_bytes(), "what is left is the entry of 0x0101");
+    let stripped = [&good[..list_end], &[1], other].concat();
+    let ours = List::ours();
+    let downgrade = BundleError::SuiteDowngrade { offered: ours, pinned: ours };
+    assert_eq!(alice.begin(&stripped, None).map(|_| ()), Err(downgrade));
+    assert!(alice.begin(good, None).is_ok());
 }
 
 #[test]
@@ -153,6 +173,18 @@ fn ratchet_15_the_responder_recomputes_the_choice() {
     }
 }
 
+/// Both devices list 0x0102; the first message comes in 0x0101 all the same.
+#[test]
+fn ratchet_15_a_lower_suite_than_both_list_is_a_downgrade() {
+    let (mut alice, mut bob) = two_people_of(B2c20Pq::ID, 15);
+    alice.begin_small(&bob).expect("a session in 0x0101");
+    let message = alice.send(b"x");
+    let both = [&message[..76], &List::ours().encode(), &message[79..]].concat();
+    let (opened, dhs) = counting_dhs(|| bob.receive(&both));
+    assert_eq!((opened, dhs), (Err(OpenError::SuiteDowngrade), 0));
+    assert_eq!(bob.receive(&message), Ok(b"x".to_vec()), "who offers 0x0101 alone is served");
+}
+
 #[test]
 fn ratchet_16_private_parts_are_gone_after_thirty_days() {
     let (mut alice, mut bob) = two_people(16);
@@ -195,6 +227,35 @@ fn ratchet_16_also_when_the_device_was_off() {
     assert_eq!((bob.disk.count(Table::Spk), bob.disk.count(Table::Opk)), (1, STOCK));
 }
 
+/// Between the end of a prekey and the wake that wipes it, first messages find it gone.
+#[test]
+fn ratchet_16_a_late_wake_opens_nothing_with_an_expired_signed_prekey() {
+    let (mut alice, mut bob) = two_people(16);
+    let (_, _, wiped) = bob.prekeys.lives().next().expect("a key");
+    let spk_id = bob.prekeys.spks().next().expect("a key").1;
+    alice.begin_without(&bob, None);
+    let late = alice.send(b"late");
+    bob.now = wiped.minus_ms(1);
+    assert_eq!(bob.stolen().receive(&late), Ok(b"late".to_vec()));
+    bob.now = wiped;
+    assert_eq!(bob.receive(&late), Err(OpenError::UnknownPrekey(spk_id)));
+}
+
+#[test]
+fn ratchet_16_a_late_wake_opens_nothing_with_an_expired_one_time_key() {
+    let (mut alice, mut bob) = two_people(16);
+    let (old, (_, _, wiped)) = (bob.server.one_time[0], bob.prekeys.lives().next().expect("a key"));
+    pass(&mut alice, &mut bob, 8 * DAY);
+    bob.wake();
+    // A server that keeps the old stock beside the new bundle.
+    alice.begin_without(&bob, Some(old));
+    let late = alice.send(b"late");
+    bob.now = wiped.minus_ms(1);
+    assert_eq!(bob.stolen().receive(&late), Ok(b"late".to_vec()));
+    bob.now = wiped;
+    assert_eq!(bob.receive(&late), Err(OpenError::UnknownPrekey(old.id)));
+}
+
 #[test]
 fn ratchet_17_a_bundle_without_one_time_key_works() {
     let (mut alice, mut bob) = two_people(17);
@@ -230,4 +291,33 @@ fn ratchet_18_first_messages_until_one_was_opened() {
     assert_eq!(B2c20::ID, SuiteId(0x0101));
     let (mut alice, mut bob) = open_session(18);
     assert!(!first(&alice.send(b"x")) && !first(&bob.send(b"y")));
+}
+
+/// X25519 multiplies by a multiple of 8, so a base key and its sums with points of order 2, 4 and 8
+/// give equal secrets: each sum is the same first message under bytes that were not seen yet.
+#[test]
+fn ratchet_71_a_base_key_with_torsion_is_no_second_first_message() {
+    for suite in SUITES {
+        let (mut alice, mut bob) = two_people_of(suite, 71);
+        alice.begin_without(&bob, None);
+        let message = alice.send(b"once");
+        bob.receive(&message).expect("a first message");
+        let at = if is_container(suite) { 36 } else { base_key_at(&message) };
+        let base: [u8; 32] = message[at..at + 32].try_into().expect("32 bytes");
+        let base = MontgomeryPoint(base).to_edwards(0).expect("a point of the curve");
+        // T of 0x0101 binds the bytes of the base key: nothing opens, and no check is paid for.
+        let expected = if suite == B2c20::ID { OpenError::Forged } else { OpenError::Malformed };
+        for torsion in &EIGHT_TORSION[1..] {
+            let mut again = message.clone();
+            again[at..at + 32].copy_from_slice(&(base + torsion).to_montgomery().to_bytes());
+            assert_eq!(bob.receive(&again), Err(expected), "{suite}");
+        }
+        assert_eq!(bob.receive(&message), Err(OpenError::Duplicate), "{suite}");
+    }
+}
+
+/// Where the base key stands in a first message of Signal: `12 21 05` is in front of it.
+fn base_key_at(message: &[u8]) -> usize {
+    let tag = [0x12, 33, 5];
+    message.windows(3).position(|bytes| bytes == tag).expect("a base key") + tag.len()
 }
