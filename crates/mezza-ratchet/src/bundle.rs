@@ -17,7 +17,7 @@ use mezza_core::{
     Backend, CryptoRng, DecodeError, Ephemeral, Reader, Suite, SuiteId, Time, Writer,
 };
 
-use crate::suite::{self, of_suite};
+use crate::suite::{self, B2c20, is_container, of_suite};
 use crate::{BundleError, Exporter, Identity, IdentityKey, List, Session, keys, x3dh};
 
 mod entry;
@@ -36,7 +36,7 @@ pub(crate) const PREKEY_ID_MAX: u32 = 16_777_214;
 /// A one-time prekey as it travels beside a bundle: `id u32 | key[32]`, 36 bytes, unsigned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct OneTime {
-    /// 1 to 16,777,214.
+    /// 1 to 16,777,214; to 2^32 - 1 if it comes from a device of Signal.
     pub id: u32,
     /// The public key, 32 bytes.
     pub key: [u8; 32],
@@ -63,9 +63,18 @@ impl OneTime {
         bytes
     }
 
-    pub(crate) fn check(&self) -> Result<(), DecodeError> {
-        let id_ok = (1..=PREKEY_ID_MAX).contains(&self.id);
-        if id_ok && keys::usable(&self.key).is_ok() { Ok(()) } else { Err(DecodeError::Value) }
+    fn check(&self) -> Result<(), DecodeError> {
+        self.check_in(B2c20::ID).map_err(|_| DecodeError::Value)
+    }
+
+    /// Whether a session of `suite` may begin with this key. Devices of Signal give ids of 32 bits;
+    /// 0 has no place in our messages, where it stands for no key.
+    pub(crate) fn check_in(&self, suite: SuiteId) -> Result<(), BundleError> {
+        let id_max = if is_container(suite) { PREKEY_ID_MAX } else { u32::MAX };
+        if !(1..=id_max).contains(&self.id) {
+            return Err(BundleError::BadId(self.id));
+        }
+        keys::usable(&self.key).map_err(|_| BundleError::BadKey)
     }
 }
 

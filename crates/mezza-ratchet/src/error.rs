@@ -45,9 +45,15 @@ pub enum BundleError {
     /// The prekey was not signed by this identity.
     #[error("the signature of the prekey is wrong")]
     BadSignature,
-    /// A key is not canonical, has a low order, or its id is out of range.
+    /// A key is not canonical, or has a low order.
     #[error("a key of the bundle is not allowed")]
     BadKey,
+    /// The id of the one-time key is 0, or above the range of the suite.
+    #[error("one-time id {0} is not allowed")]
+    BadId(u32),
+    /// The bundle has no KEM key, which the suite of this device needs.
+    #[error("the bundle lacks the KEM key of its suite")]
+    NoKem,
 }
 
 impl From<DecodeError> for BundleError {

@@ -59,7 +59,7 @@ impl Transcript<'_> {
 }
 
 /// The initiator's half; a post-quantum suite draws 32 bytes of `rng`. `BadKey` if the one-time key
-/// or the KEM key is not allowed, or a DH gives zero.
+/// or the KEM key is not allowed, or a DH gives zero; `BadId` for the id of the one-time key.
 pub fn initiate<S: RatchetSuite, B: Backend>(
     bundle: &CheckedBundle,
     identity: &Identity,
@@ -68,7 +68,7 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
     rng: &mut dyn CryptoRng,
 ) -> Result<(Ratchet<S, B>, Exporter), BundleError> {
     if let Some(opk) = &one_time {
-        opk.check().map_err(|_| BundleError::BadKey)?;
+        opk.check_in(S::ID)?;
     }
     let dh = |own: &Ephemeral, their| B::dh(own, their).ok_or(BundleError::BadKey);
     let mut shared = Vec::with_capacity(5);

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{CryptoRng, Suite, Time};
+use mezza_core::{CryptoRng, Suite, SuiteId, Time};
 
 use super::{CheckedBundle, Entry, KemKey};
 use crate::suite::{RatchetSuite, V3, V4};
@@ -41,30 +41,38 @@ pub struct SignalKem {
 }
 
 impl SignalBundle {
-    /// Checks the bundle against the identity of its device: the signature, then the keys.
-    /// `registration` is the number of our own install, 1 to 16,380, for the first messages. The
-    /// suite is `signal-v4` if the bundle has a KEM key.
+    /// Checks the bundle for a device that speaks `suite`, `signal-v3` or `signal-v4` (another one is
+    /// `Malformed`), against the identity of the device that published it: the KEM key that the suite
+    /// needs is there, the signatures, then the keys. What the bundle holds chooses no suite: a server
+    /// that leaves out the KEM key would. `registration` is the number of our own install, 1 to 16,380,
+    /// for the first messages.
     pub fn check(
         &self,
+        suite: SuiteId,
         identity: &IdentityKey,
         registration: u32,
     ) -> Result<CheckedBundle, BundleError> {
-        match self.kem {
-            Some(_) => self.check_as::<V4>(identity, registration),
-            None => self.check_as::<V3>(identity, registration),
+        match suite {
+            V4::ID => self.check_as::<V4>(identity, registration),
+            V3::ID => self.check_as::<V3>(identity, registration),
+            _ => Err(BundleError::Malformed),
         }
     }
 
-    /// [`check`](Self::check) in another suite that speaks the same formats.
+    /// [`check`](Self::check) in any suite that speaks these formats.
     pub fn check_as<S: RatchetSuite>(
         &self,
         identity: &IdentityKey,
         registration: u32,
     ) -> Result<CheckedBundle, BundleError> {
+        if S::KEM.is_some() && self.kem.is_none() {
+            return Err(BundleError::NoKem);
+        }
         if !xeddsa::verify_signed::<S::Sig>(identity, &[&[KEY_TYPE], &self.spk], &self.signature) {
             return Err(BundleError::BadSignature);
         }
-        let kem = if S::KEM.is_some() { Some(self.checked_kem::<S>(identity)?) } else { None };
+        let kem = self.kem.as_ref().filter(|_| S::KEM.is_some());
+        let kem = kem.map(|kem| kem.checked::<S>(identity)).transpose()?;
         keys::usable(&self.spk).map_err(|_| BundleError::BadKey)?;
         let entry = Entry {
             suite: S::ID,
@@ -77,13 +85,14 @@ impl SignalBundle {
         let not_after = Time::from_ms(u64::MAX);
         Ok(CheckedBundle { identity: *identity, lists: None, entry, not_after, registration })
     }
+}
 
-    fn checked_kem<S: Suite>(&self, identity: &IdentityKey) -> Result<KemKey, BundleError> {
-        let kem = self.kem.as_ref().ok_or(BundleError::Malformed)?;
-        if !xeddsa::verify_signed::<S::Sig>(identity, &[&[KEM_TYPE], &kem.key], &kem.signature) {
+impl SignalKem {
+    fn checked<S: Suite>(&self, identity: &IdentityKey) -> Result<KemKey, BundleError> {
+        if !xeddsa::verify_signed::<S::Sig>(identity, &[&[KEM_TYPE], &self.key], &self.signature) {
             return Err(BundleError::BadSignature);
         }
-        Ok(KemKey { id: kem.id, key: kem.key.clone() })
+        Ok(KemKey { id: self.id, key: self.key.clone() })
     }
 }
 

@@ -69,7 +69,7 @@ fn both_sign_bits(peer: &mut Peer) {
     let mut signs = [0; 2];
     for _ in 0..64 {
         let (bundle, identity) = ours::parse(&peer.bundle());
-        bundle.check(&identity, 1).expect("a good bundle");
+        bundle.check(V3::ID, &identity, 1).expect("a good bundle");
         signs[usize::from(bundle.signature[63] >> 7)] += 1;
     }
     assert!(signs.iter().all(|count| *count > 0), "{signs:?}");

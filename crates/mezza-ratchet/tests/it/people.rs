@@ -131,7 +131,7 @@ impl Server {
         now: Time,
     ) -> Result<CheckedBundle, BundleError> {
         if let Some(signal) = &self.signal {
-            return signal.check(identity, REGISTRATION);
+            return signal.check(suite, identity, REGISTRATION);
         }
         let ours = if suite == B2c20Pq::ID { List::ours() } else { List::small() };
         Bundle::decode(&self.bundle)?.check_with(&ours, identity, &ours, now)

@@ -147,7 +147,7 @@ fn conversation<B: Backend>(suite: SuiteId) -> Vec<Vec<u8>> {
     });
     let (bundle, one_time) = published.unwrap();
     let checked = if let Some(bundle) = prekeys.signal_bundle(1) {
-        bundle.check(&bob.public(), 1)
+        bundle.check(suite, &bob.public(), 1)
     } else {
         let list = List::new(&[suite]).unwrap();
         Bundle::decode(&bundle).unwrap().check_with(&list, &bob.public(), &list, now)

@@ -6,6 +6,7 @@ use mezza::backend::AwsLc;
 use mezza::rng::OsRng;
 use mezza_core::{Ephemeral, Hash512, Suite, Writer};
 use mezza_ratchet::safety::{self, Named};
+use mezza_ratchet::suite::V3;
 use mezza_ratchet::suite::paper::Paper;
 use mezza_ratchet::{Bundle, BundleError, Identity, IdentityKey, List, OneTime, SignalBundle};
 
@@ -106,7 +107,7 @@ fn their_bundle(line: &str) -> Result<BundleError> {
         kem: None,
     };
     let identity = IdentityKey::decode(&key(identity)?).context("a bad identity")?;
-    bundle.check(&identity, REGISTRATION).context("not even Signal's suite accepts it")?;
+    bundle.check(V3::ID, &identity, REGISTRATION).context("not even Signal's suite accepts it")?;
     bundle.check_as::<Paper>(&identity, REGISTRATION).err().context("the paper's suite accepts it")
 }
 

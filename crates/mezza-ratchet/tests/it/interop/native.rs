@@ -88,7 +88,7 @@ fn their_signatures_are_right() {
     let Some(mut peer) = PROGRAM.start() else { return };
     for _ in 0..64 {
         let (bundle, identity) = parse(&peer.bundle());
-        bundle.check(&identity, 1).expect("a good bundle");
+        bundle.check(V4::ID, &identity, 1).expect("a good bundle");
     }
 }
 

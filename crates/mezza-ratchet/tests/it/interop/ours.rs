@@ -82,7 +82,8 @@ impl Device for Ours {
 
     fn process(&mut self, bundle: &[String]) -> Result<(), String> {
         let (bundle, remote) = parse(bundle);
-        let checked = bundle.check(&remote, self.registration).map_err(|e| format!("{e:?}"))?;
+        let checked =
+            bundle.check(self.suite, &remote, self.registration).map_err(|e| format!("{e:?}"))?;
         let base = draw(&mut self.rng);
         let began = checked.initiate(&self.identity, base, bundle.one_time, &mut self.rng);
         let (session, _) = began.map_err(|e| format!("{e:?}"))?;

@@ -2,7 +2,7 @@
 
 use mezza_core::{Suite, SuiteId};
 use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4, is_container};
-use mezza_ratchet::{BundleError, OpenError, Padding, SealError, Table};
+use mezza_ratchet::{BundleError, OneTime, OpenError, Padding, SealError, SignalBundle, Table};
 
 use crate::people::{
     DAY, SUITES, Server, counting_dhs, open_session_of, pass, two_people, two_people_of,
@@ -226,9 +226,48 @@ fn attacks_fail_in_every_suite() {
         if let Some(signal) = &bob.server.signal {
             let mut signal = signal.clone();
             signal.spk = *carol.identity.public().as_bytes();
-            assert!(matches!(signal.check(remote, 1), Err(BundleError::BadSignature)));
+            assert!(matches!(signal.check(suite, remote, 1), Err(BundleError::BadSignature)));
         }
         flood(suite);
+    }
+}
+
+/// A server that leaves out the KEM key gets no session without it, and the fault has its own name.
+#[test]
+fn ratchet_72_the_kem_key_cannot_be_left_out_of_a_bundle() {
+    let (alice, bob) = two_people_of(V4::ID, 72);
+    let remote = alice.talk.remote();
+    let whole = bob.server.signal.clone().expect("a bundle of Signal");
+    let mut stripped = SignalBundle { kem: None, ..whole.clone() };
+    let suite = |bundle: &SignalBundle, ours| bundle.check(ours, remote, 1).map(|c| c.suite());
+    assert_eq!(suite(&whole, V4::ID), Ok(V4::ID));
+    assert_eq!(suite(&stripped, V4::ID), Err(BundleError::NoKem));
+    // The suite is that of the device, whatever more there is in the bundle.
+    assert_eq!((suite(&whole, V3::ID), suite(&stripped, V3::ID)), (Ok(V3::ID), Ok(V3::ID)));
+    assert_eq!(suite(&whole, B2c20Pq::ID), Err(BundleError::Malformed));
+    // What is missing is said before a signature is blamed.
+    stripped.signature[0] ^= 1;
+    assert_eq!(suite(&stripped, V4::ID), Err(BundleError::NoKem));
+    assert_eq!(suite(&stripped, V3::ID), Err(BundleError::BadSignature));
+}
+
+/// The types of other libraries allow every id of 32 bits, ours only those of 24.
+#[test]
+fn ratchet_73_one_time_ids_are_taken_or_refused_by_name() {
+    for suite in SUITES {
+        let (mut alice, mut bob) = two_people_of(suite, 73);
+        let key = bob.server.one_time[0].key;
+        for id in [0, 1, 16_777_214, 16_777_215, 1 << 31, u32::MAX] {
+            let checked = bob.server.check(suite, alice.talk.remote(), alice.now);
+            let begun = alice.initiate(checked.expect("a good bundle"), Some(OneTime { id, key }));
+            if id == 0 || (is_container(suite) && id > 16_777_214) {
+                assert_eq!(begun.map(|_| ()), Err(BundleError::BadId(id)), "{suite}");
+                continue;
+            }
+            begun.expect("an id that the suite allows");
+            let message = alice.send(b"x");
+            assert_eq!(bob.receive(&message), Err(OpenError::UnknownPrekey(id)), "{suite}");
+        }
     }
 }
 

@@ -71,7 +71,7 @@ pub fn bundle(case: &Case) {
         one_time: None,
         kem: None,
     };
-    case.expect(match bundle.check(&fixture::bob().public(), REGISTRATION) {
+    case.expect(match bundle.check(V3::ID, &fixture::bob().public(), REGISTRATION) {
         Ok(_) => "ok",
         Err(BundleError::BadSignature) => "bad-signature",
         Err(BundleError::BadKey) => "bad-key",

@@ -93,7 +93,7 @@ impl Device {
 
     /// Begins a session from a bundle of Signal's suite.
     pub fn process_signal(&mut self, bundle: &SignalBundle, remote: IdentityKey) -> Result<()> {
-        let checked = bundle.check(&remote, self.registration)?;
+        let checked = bundle.check(self.suite, &remote, self.registration)?;
         let (session, _) =
             checked.initiate(&self.identity, fresh(), bundle.one_time, &mut OsRng)?;
         let _ = self.talk(remote)?.begin(session, now());

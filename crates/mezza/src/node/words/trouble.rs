@@ -37,7 +37,7 @@ fn bundle_words(error: BundleError, name: &str) -> String {
             "the keys at the relay are not signed by {name}: do not go on over this relay. Nothing \
              was sent; ask {name} over another way, and compare numbers"
         ),
-        BundleError::BadKey => format!(
+        BundleError::BadKey | BundleError::BadId(_) => format!(
             "the relay gave keys for {name} that no honest device makes. Nothing was sent; ask \
              {name} over another way"
         ),
