@@ -1,9 +1,7 @@
 //! What comes over the links of a mixnet, and its configs.
 
 use mezza_core::{Secret, Time};
-use mezza_mixnet::config::{
-    Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig,
-};
+use mezza_mixnet::config::{Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps};
 use mezza_mixnet::sign::Signer;
 use mezza_mixnet::wire::bucket::{Entry, invitation_object, invitations};
 use mezza_mixnet::wire::filter::{self, Filter};
@@ -78,6 +76,7 @@ fn policy(service: Service) -> ServicePolicy {
         epsilon_micro: 693_147,
         delta_pico: 100_000_000,
         rounds: 240_000,
+        traps: if service.has_replies() { Traps { singles: 8, pairs: 4 } } else { Traps::NONE },
     }
 }
 
@@ -145,7 +144,7 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
         Body::Replies(items),
         Body::RepliesEnd { count: 2 },
         Body::Abort { position, reason: AbortReason::Lost, signature },
-        Body::Alarm { position, traps: 40, failed: 1, signature },
+        Body::Alarm { position, signature },
         Body::Put { manifest: manifest.clone(), signature },
         Body::Fetch { bucket: 1 },
         Body::Object(Some((manifest, signature))),

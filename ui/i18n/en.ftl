@@ -273,8 +273,8 @@ budget-spent = { $used } of { $max } rounds used: nothing is left of the promise
 budget-unlimited = { $used } rounds used; no limit promised
 mixnet-alarms = Alarms
 mixnet-alarmed = { $count ->
-    [one] One message of a mix did not come back. Somebody may be dropping messages.
-   *[other] { $count } messages of mixes did not come back. Somebody may be dropping messages.
+    [one] Once noise of a mix did not come back. Somebody may be dropping messages.
+   *[other] { $count } times noise of a mix did not come back. Somebody may be dropping messages.
 }
 mixnet-clock = Clock
 mixnet-clock-right = agrees with the network

@@ -198,17 +198,18 @@ def settings():
 GUARDIANS = sorted([bytes([i]) * 32 for i in (1, 2, 3)], key=identity)
 
 
-def config_bytes(seq=0, prev=bytes(32), valid_from=1_000_000, base_round=100, users=1000, threshold=2):
+def config_bytes(seq=0, prev=bytes(32), valid_from=1_000_000, base_round=100, users=1000, threshold=2, traps=((256, 128), (0, 0), (0, 0))):
     server = lambda seed, name: identity(seed) + bytes([len(name)]) + name.encode()
-    text = be(2, 1) + b"\xaa" * 16 + be(8, seq) + prev + be(8, valid_from) + be(8, valid_from + 8_000_000)
+    text = be(2, 2 if traps else 1) + b"\xaa" * 16 + be(8, seq) + prev + be(8, valid_from) + be(8, valid_from + 8_000_000)
     text += bytes([threshold, 3]) + b"".join(identity(g) for g in GUARDIANS)
     text += server(b"\x28" * 32, "entry.example:7000") + server(b"\x29" * 32, "[2001:db8::1]:7080") + b"\3"
     for i, seed in enumerate(MIXES):
         text += server(seed, f"mix{i}.example:700{i + 1}") + b"\3Ada"
     text += be(4, users) + b"\3"
-    for service, interval, mu, sigma in [(1, 5000, 45710, 6892), (2, 60000, 2487, 417), (3, 3600000, 1283, 223)]:
+    for at, (service, interval, mu, sigma) in enumerate([(1, 5000, 45710, 6892), (2, 60000, 2487, 417), (3, 3600000, 1283, 223)]):
         text += bytes([service]) + be(8, base_round) + be(8, valid_from) + be(4, interval) + be(4, 2000) + be(4, 5000) + be(4, 4000) + be(4, 20000)
         text += b"\1" + be(4, 1) + b"\1" + be(4, mu) + be(4, sigma) + be(4, 693147) + be(8, 100_000_000) + be(8, 240_000)
+        text += be(2, traps[at][0]) + be(2, traps[at][1]) if traps else b""
     return text
 
 
@@ -237,6 +238,12 @@ def configs():
     yield wrong("rollback", signed_config(config_bytes(users=999), [(1, 0), (1, 1)]), "rollback")
     yield wrong("rounds", signed_config(config_bytes(**dict(after, base_round=300)), [(0, 0), (0, 1)]), "rounds")
     yield wrong("threshold", signed_config(config_bytes(**dict(after, threshold=3)), [(0, 0), (0, 1)]), "unsigned")
+    for name, traps in [("no-traps", ((0, 0), (0, 0), (0, 0))), ("traps-of-calls", ((256, 128), (1, 0), (0, 0))), ("traps", ((1024, 1), (0, 0), (0, 0)))]:
+        yield wrong(name, signed_config(config_bytes(**dict(after, traps=traps)), [(0, 0), (0, 1)]), "malformed")
+    plain = config_bytes(traps=None)
+    pin = h(32, "mezza/mix config", plain)
+    later = config_bytes(**dict(after, prev=pin, traps=None))
+    yield "config-version-1", dict(case, pin=pin, genesis=signed_config(plain, [(1, 0), (1, 2)]), next=signed_config(later, [(0, 0), (0, 1)]), head=h(32, "mezza/mix config", later))
     yield wrong("pin", case["next"], "not pinned", pin=bytes(32))
     yield wrong("cut", case["next"][:-1], "malformed")
     yield wrong("long", case["next"] + b"\0", "malformed")
@@ -251,7 +258,7 @@ def frames():
               "sign": (0x12, 1, 7, settings_bytes(bytes(32))), "signature": (0x13, 1, 7, sig), "batch-start": (0x20, 1, 7, be(4, 900) + be(2, 416)),
               "onions": (0x21, 2, 7, be(4, 512) + be(2, 2) + b"\5" * 328), "batch-end": (0x22, 1, 7, be(4, 900)),
               "replies": (0x23, 1, 7, be(4, 0) + be(2, 1) + b"\4" * 272), "replies-end": (0x24, 1, 7, be(4, 900)),
-              "abort": (0x2F, 1, 7, b"\xff\2" + sig), "alarm": (0x30, 1, 7, b"\1" + be(4, 1024) + be(4, 3) + sig),
+              "abort": (0x2F, 1, 7, b"\xff\2" + sig), "alarm": (0x30, 1, 7, b"\1" + sig),
               "put": (0x40, 2, 7, b"\2" + be(8, 7) + be(4, 1) + be(4, 5) + h(32, "mezza/mix object", b"12345") + sig),
               "fetch": (0x41, 2, 7, be(4, 1)), "object-none": (0x42, 2, 7, b""), "chunk": (0x43, 2, 7, be(4, 1) + be(4, 0) + b"12345"), "stored": (0x44, 2, 7, b"")}
     for name, parts in bodies.items():

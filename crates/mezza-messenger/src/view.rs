@@ -55,7 +55,7 @@ pub struct NetworkView {
     pub mixes: usize,
     /// Conversation rounds charged in this period.
     pub rounds_used: u64,
-    /// Messages of mixes that did not come back since the start.
+    /// How often noise of a mix did not come back since the start.
     pub alarms: u32,
     /// This clock and the network's differ too much.
     pub clock_off: bool,

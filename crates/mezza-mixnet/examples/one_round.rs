@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use mezza_core::{Machine as _, Secret, Time};
 use mezza_lanes::{BASE, Kernel, kernel};
 use mezza_mixnet::config::{
-    Chain, Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig,
+    Chain, Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
 use mezza_mixnet::job::Job;
 use mezza_mixnet::mix::{Floor, Input, Mix, Output, Peer, Setup};
@@ -62,6 +62,7 @@ fn config(users: u32, mu: u32) -> Config {
         epsilon_micro: 0,
         delta_pico: 0,
         rounds: 0,
+        traps: Traps::NONE,
     };
     Config {
         network: [1; 16],

@@ -1,13 +1,14 @@
 //! The config of a network: its servers, its rounds, its noise, signed by guardians.
 //!
 //! ```text
-//! version u16=1 | network id 16 | seq u64 | prev 32 | valid_from u64 | valid_until u64
+//! version u16 | network id 16 | seq u64 | prev 32 | valid_from u64 | valid_until u64
 //! t u8 | k u8 | k x key 32                         server := key 32 | len u8 | "host:port"
 //! coordinator | bucket store | n u8 | n x (server | len u8 | operator) | users_max u32
-//! count u8 | count x service, 71 bytes
+//! count u8 | count x service, 71 bytes in version 1, 75 in version 2
 //! ```
 //!
-//! People write another form; these are the bytes that are hashed and signed.
+//! People write another form; these are the bytes that are hashed and signed. A config without traps
+//! has version 1, any other version 2: one config has one form, and one hash.
 
 mod chain;
 mod check;
@@ -15,7 +16,7 @@ mod service;
 mod signed;
 
 pub use chain::{Chain, ChainError};
-pub use service::{Mode, ServicePolicy};
+pub use service::{Mode, ServicePolicy, Traps};
 pub use signed::{SignatureSet, SignedConfig};
 
 use alloc::string::String;
@@ -25,13 +26,14 @@ use mezza_core::{DecodeError, Reader, Time, Writer};
 
 use crate::digest::h;
 use crate::limits::{GUARDIANS_MAX, MIXES_MAX};
-use crate::noise::Law;
 use crate::service::{INVITATION_BYTES, Service};
 use crate::sign::PublicKey;
 use crate::wire::Manifest;
 
-/// The version of the format.
-const VERSION: u16 = 1;
+/// The version of a config in which no service has traps.
+const VERSION_WITHOUT_TRAPS: u16 = 1;
+/// The version of any other config.
+const VERSION: u16 = 2;
 
 /// Bytes of an empty bucket: its count.
 const OBJECT_BYTES_MIN: u64 = 4;
@@ -89,7 +91,8 @@ impl Config {
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        if r.u16()? != VERSION {
+        let version = r.u16()?;
+        if !(VERSION_WITHOUT_TRAPS..=VERSION).contains(&version) {
             return Err(DecodeError::Value);
         }
         let (network, seq, prev) = (r.array()?, r.u64()?, r.array()?);
@@ -101,7 +104,7 @@ impl Config {
             Ok(MixEntry { server: server(r)?, operator: text(r.var8()?)? })
         })?;
         let users_max = r.u32()?;
-        let services = list(r, Service::ALL.len(), ServicePolicy::read)?;
+        let services = list(r, Service::ALL.len(), |r| ServicePolicy::read(r, version))?;
         let config = Self {
             network,
             seq,
@@ -116,7 +119,8 @@ impl Config {
             users_max,
             services,
         };
-        if config.is_sound() { Ok(config) } else { Err(DecodeError::Value) }
+        let sound = version == config.version() && config.is_sound();
+        if sound { Ok(config) } else { Err(DecodeError::Value) }
     }
 
     /// Decodes a config and nothing behind it.
@@ -130,7 +134,8 @@ impl Config {
     /// The bytes that are hashed.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(1_024);
-        w.u16(VERSION).bytes(&self.network).u64(self.seq).bytes(&self.prev);
+        let version = self.version();
+        w.u16(version).bytes(&self.network).u64(self.seq).bytes(&self.prev);
         w.u64(self.valid_from.ms()).u64(self.valid_until.ms());
         w.u8(self.threshold).u8(self.guardians.len() as u8);
         for key in &self.guardians {
@@ -144,8 +149,14 @@ impl Config {
             w.bytes(&server.key).var8(server.address.as_bytes()).var8(operator.as_bytes());
         }
         w.u32(self.users_max).u8(self.services.len() as u8);
-        self.services.iter().for_each(|service| service.write(&mut w));
+        self.services.iter().for_each(|service| service.write(&mut w, version));
         w.finish()
+    }
+
+    /// The version that this config is written in.
+    fn version(&self) -> u16 {
+        let traps = self.services.iter().any(|service| service.traps != Traps::NONE);
+        if traps { VERSION } else { VERSION_WITHOUT_TRAPS }
     }
 
     /// `H_32("mezza/mix config", bytes)`: what the guardians sign.
@@ -172,7 +183,7 @@ impl Config {
     /// Most bytes of all buckets of a round. A token takes at most 26 bits: the quotients of a set
     /// sum up to fewer than its tokens.
     fn objects_bytes_max(&self, policy: &ServicePolicy) -> u64 {
-        let noise = Law::of(policy).messages_max(policy.service, policy.buckets);
+        let noise = policy.noise_max();
         let entries =
             u64::from(self.users_max) * u64::from(policy.slots) + self.mixes.len() as u64 * noise;
         let bytes = match policy.service {

@@ -14,7 +14,7 @@
 //! | [`MatchJob`] | one batch | a reply for each access of a dead drop |
 //! | [`PublishJob`] | one batch | the objects of all buckets |
 //! | [`SealJob`] | one frame of replies | the sealed replies |
-//! | [`TrapJob`] | one round | how many traps did not come back as they must |
+//! | [`TrapJob`] | one round | whether a trap did not come back as it must |
 
 mod batch;
 mod gather;
@@ -73,7 +73,7 @@ pub enum Done {
     Match(Replies),
     Publish(Vec<Vec<u8>>),
     Seal(Wiping<Vec<u8>>),
-    Trap(u32),
+    Trap(bool),
 }
 
 /// What should run first.

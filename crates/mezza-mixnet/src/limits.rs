@@ -22,8 +22,8 @@ pub const DURATION_MS_MAX: u32 = 86_400_000;
 pub const GUARDIANS_MAX: usize = 16;
 /// Most bytes of the name of an operator.
 pub const OPERATOR_BYTES_MAX: usize = 32;
-/// Own noise messages whose way back is checked.
-pub const TRAPS_MAX: usize = 1_024;
+/// Most own noise messages of a round whose way back is checked.
+pub const TRAPS_MAX: u32 = 1_024;
 /// Messages that fill whole groups of the batch inversion of X25519.
 pub const GROUP: usize = 256;
 /// Bytes of one message of the messenger in a stream of cells, at most: 40 cells with its length.

@@ -4,9 +4,7 @@ use mezza_core::{Ephemeral, Machine, Portable, Secret, Time, Wiping};
 use mezza_lanes::{Scalar, portable};
 use mezza_mixnet::client::record::RECORD_BYTES;
 use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup};
-use mezza_mixnet::config::{
-    Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig,
-};
+use mezza_mixnet::config::{Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps};
 use mezza_mixnet::contact::Role;
 use mezza_mixnet::mix::Floor;
 use mezza_mixnet::onion::{Layer, seal_replies, unwrap};
@@ -52,6 +50,7 @@ fn config() -> Config {
         epsilon_micro: 693_147,
         delta_pico: 100_000_000,
         rounds: 1 << 30,
+        traps: Traps { singles: 2, pairs: 1 },
     };
     Config {
         network: [0xaa; 16],

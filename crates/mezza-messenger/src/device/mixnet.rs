@@ -136,8 +136,8 @@ impl<B: Backend> Device<B> {
                 net.level = level;
                 self.show(Event::Carrier(Carrier::Mixnet));
             }
-            client::Output::Alarm { failed, .. } => {
-                net.alarms = net.alarms.saturating_add(failed);
+            client::Output::Alarm { .. } => {
+                net.alarms = net.alarms.saturating_add(1);
                 self.show(Event::Carrier(Carrier::Mixnet));
             }
             client::Output::Unfit(_, error) => {

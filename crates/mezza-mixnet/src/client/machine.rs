@@ -101,6 +101,8 @@ struct Standing {
     users: u32,
     level: Option<u8>,
     budgets: BTreeMap<Service, Level>,
+    /// The last round of each service in which each mix raised an alarm.
+    alarmed: BTreeMap<(Service, u8), u64>,
 }
 
 impl<B: Backend> Client<B> {

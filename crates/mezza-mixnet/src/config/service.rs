@@ -2,7 +2,8 @@
 
 use mezza_core::{DecodeError, Reader, Time, Writer};
 
-use crate::limits::{BUCKETS_MAX, DURATION_MS_MAX, MU_MAX, SCALE_MAX, SLOTS_MAX};
+use crate::limits::{BUCKETS_MAX, DURATION_MS_MAX, MU_MAX, SCALE_MAX, SLOTS_MAX, TRAPS_MAX};
+use crate::noise::Law;
 use crate::service::Service;
 
 /// The law of the noise.
@@ -14,7 +15,27 @@ pub enum Mode {
     Gauss,
 }
 
-/// One service of a config, 71 bytes. Durations are milliseconds.
+/// Noise messages whose way back a mix checks. Their numbers are constants that come on top of the
+/// noise drawn, so that an ALARM says nothing about what was drawn (MIX-45).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traps {
+    /// Dead drops with one access.
+    pub singles: u16,
+    /// Dead drops with two accesses, both checked.
+    pub pairs: u16,
+}
+
+impl Traps {
+    /// Nothing is checked.
+    pub const NONE: Self = Self { singles: 0, pairs: 0 };
+
+    /// Messages that these are.
+    pub const fn messages(self) -> u32 {
+        self.singles as u32 + 2 * self.pairs as u32
+    }
+}
+
+/// One service of a config, 71 bytes in version 1, 75 in version 2. Durations are milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePolicy {
     /// Which one.
@@ -49,10 +70,12 @@ pub struct ServicePolicy {
     pub delta_pico: u64,
     /// For how many rounds.
     pub rounds: u64,
+    /// What a mix checks in each round; nothing but in conversations.
+    pub traps: Traps,
 }
 
 impl ServicePolicy {
-    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn read(r: &mut Reader<'_>, version: u16) -> Result<Self, DecodeError> {
         Ok(Self {
             service: Service::from_number(r.u8()?)?,
             base_round: r.u64()?,
@@ -74,16 +97,23 @@ impl ServicePolicy {
             epsilon_micro: r.u32()?,
             delta_pico: r.u64()?,
             rounds: r.u64()?,
+            traps: match version {
+                super::VERSION_WITHOUT_TRAPS => Traps::NONE,
+                _ => Traps { singles: r.u16()?, pairs: r.u16()? },
+            },
         })
     }
 
-    pub(super) fn write(&self, w: &mut Writer) {
+    pub(super) fn write(&self, w: &mut Writer, version: u16) {
         w.u8(self.service.number()).u64(self.base_round).u64(self.base_time.ms());
         w.u32(self.interval_ms).u32(self.ask_ms).u32(self.lead_ms);
         w.u32(self.collect_ms).u32(self.mix_limit_ms);
         w.u8(self.slots).u32(self.buckets).u8(u8::from(self.mode == Mode::Gauss));
         w.u32(self.mu).u32(self.scale);
         w.u32(self.epsilon_micro).u64(self.delta_pico).u64(self.rounds);
+        if version != super::VERSION_WITHOUT_TRAPS {
+            w.u16(self.traps.singles).u16(self.traps.pairs);
+        }
     }
 
     /// Whether every value is inside its limits.
@@ -100,7 +130,14 @@ impl ServicePolicy {
             && self.buckets <= if talks { 1 } else { BUCKETS_MAX }
             && self.mu <= MU_MAX
             && self.scale <= SCALE_MAX
+            && self.traps.messages() <= if talks { TRAPS_MAX } else { 0 }
             && (!talks || self.mode == Mode::Paper || (even(self.mu) && even(self.scale)))
+    }
+
+    /// Most noise messages, traps included, that one honest mix adds to a round (MIX-11).
+    pub fn noise_max(&self) -> u64 {
+        let drawn = Law::of(self).messages_max(self.service, self.buckets);
+        drawn + u64::from(self.traps.messages())
     }
 
     /// The round that opens at or last before `t`; `None` before the base time or beyond the end
@@ -121,9 +158,14 @@ impl ServicePolicy {
     /// far round would move what only goes forward (MIX-34).
     pub fn opens_around(&self, round: u64, now: Time, slack_ms: u64) -> Option<Time> {
         let open = self.open(round)?;
-        let before = u64::from(self.lead_ms) + u64::from(self.ask_ms) + slack_ms;
+        let before = self.ahead_ms() + slack_ms;
         let after = u64::from(self.collect_ms) + slack_ms;
         (open.minus_ms(before)..=open.plus_ms(after)).contains(&now).then_some(open)
+    }
+
+    /// From the request for keys to the opening.
+    pub fn ahead_ms(&self) -> u64 {
+        u64::from(self.ask_ms) + u64::from(self.lead_ms)
     }
 
     /// How long a mix keeps the secret of a round at most: from the request for its key to the

@@ -34,6 +34,7 @@ pub fn service(service: Service) -> ServicePolicy {
         epsilon_micro: 693_147,
         delta_pico: 100_000_000,
         rounds: 240_000,
+        traps: if service.has_replies() { Traps { singles: 8, pairs: 4 } } else { Traps::NONE },
     }
 }
 

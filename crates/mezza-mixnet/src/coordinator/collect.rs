@@ -20,8 +20,8 @@ impl Coordinator {
         at: u8,
         body: Body,
     ) -> Result<(), CoordinatorError> {
-        if let Body::Alarm { position, traps, failed, signature } = body {
-            return self.alarm(id, (position, traps, failed), signature);
+        if let Body::Alarm { position, signature } = body {
+            return self.alarm(id, position, signature);
         }
         let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
         match body {
@@ -187,7 +187,7 @@ impl Coordinator {
     fn alarm(
         &mut self,
         id: RoundId,
-        (position, traps, failed): (u8, u32, u32),
+        position: u8,
         signature: Signature,
     ) -> Result<(), CoordinatorError> {
         let (config, mixes, alarmed) = if let Some(round) = self.rounds.get_mut(&id) {
@@ -196,7 +196,7 @@ impl Coordinator {
             let over = self.past.of(id).ok_or(CoordinatorError::Unexpected)?;
             (&over.config, &over.mixes, &mut over.alarmed)
         };
-        let bytes = alarm_bytes(config, id, position, traps, failed);
+        let bytes = alarm_bytes(config, id, position);
         let key = mixes.get(usize::from(position));
         let valid = |key| sign::verify(key, Purpose::Alarm, &[&bytes], &signature);
         if !key.is_some_and(valid) {
@@ -205,7 +205,7 @@ impl Coordinator {
         if !alarmed.insert(position) {
             return Err(CoordinatorError::Unexpected);
         }
-        let alarm = Body::Alarm { position, traps, failed, signature };
+        let alarm = Body::Alarm { position, signature };
         self.outputs.push_back(Output::ToAll(Frame::Round(id, alarm)));
         Ok(())
     }

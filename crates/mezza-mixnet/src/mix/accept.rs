@@ -14,7 +14,6 @@ use crate::RoundId;
 use crate::config::{Config, Mode, ServicePolicy};
 use crate::job::{Job, TableJob};
 use crate::limits::ROUNDS_IN_FLIGHT;
-use crate::noise::Law;
 use crate::onion::Layer;
 use crate::privacy::{Spent, delta};
 use crate::sign::{self, Purpose, Signature};
@@ -84,7 +83,7 @@ impl<B: Backend> Mix<B> {
         if !is_now(policy, id.round, now) {
             return Err(MixError::Clock);
         }
-        let noise = Law::of(policy).messages_max(id.service, policy.buckets);
+        let noise = policy.noise_max();
         let onions = u64::from(config.users_max) * u64::from(policy.slots);
         let secret = Secret::<32>::random(rng);
         let round = Round {
@@ -209,9 +208,5 @@ impl<B: Backend> Mix<B> {
 /// Whether `now` lies between the request for keys and the close of a round, 30 s aside (MIX-34):
 /// else one signature for a far round would shut a mix for ever.
 fn is_now(policy: &ServicePolicy, round: u64, now: Time) -> bool {
-    let before = u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + CLOCK_MS;
-    let after = u64::from(policy.collect_ms) + CLOCK_MS;
-    policy
-        .open(round)
-        .is_some_and(|open| (open.minus_ms(before)..=open.plus_ms(after)).contains(&now))
+    policy.opens_around(round, now, CLOCK_MS).is_some()
 }

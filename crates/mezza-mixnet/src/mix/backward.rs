@@ -120,15 +120,12 @@ impl<B: Backend> Mix<B> {
         self.rounds.remove(&id);
     }
 
-    /// Links lose nothing by accident: one trap that failed is somebody's doing (MIX-27).
-    pub(super) fn alarm(&mut self, job: &TrapJob, failed: u32) {
-        if failed == 0 {
-            return;
-        }
-        let (position, traps) = (job.position, job.traps.len() as u32);
-        let bytes = alarm_bytes(&job.config, job.id, position, traps, failed);
+    /// Links lose nothing by accident: one trap that failed is somebody's doing (MIX-27). How many
+    /// failed is not said (MIX-46).
+    pub(super) fn alarm(&mut self, job: &TrapJob) {
+        let bytes = alarm_bytes(&job.config, job.id, job.position);
         let signature = self.setup.signer.sign(Purpose::Alarm, &[&bytes]);
-        let alarm = Body::Alarm { position, traps, failed, signature };
+        let alarm = Body::Alarm { position: job.position, signature };
         self.outputs.push_back(Output::Frame(Peer::Coordinator, Frame::Round(job.id, alarm)));
     }
 }

@@ -64,7 +64,9 @@ impl<B: Backend> Mix<B> {
             (Job::Publish(job), Done::Publish(objects)) => self.publish(job.id, &objects),
             (Job::Seal(job), Done::Seal(sealed)) => self.sealed(&job, &sealed, rng),
             (Job::Trap(job), Done::Trap(failed)) => {
-                self.alarm(&job, failed);
+                if failed {
+                    self.alarm(&job);
+                }
                 Ok(())
             }
             _ => Err(MixError::Unexpected),

@@ -7,9 +7,8 @@ use mezza_core::{Backend, CryptoRng, Secret};
 
 use super::round::Round;
 use super::{Mix, MixError, Output};
-use crate::config::ServicePolicy;
+use crate::config::{ServicePolicy, Traps};
 use crate::job::{Job, Kind, Noise, NoiseJob, Ticket};
-use crate::limits::TRAPS_MAX;
 use crate::noise::Law;
 use crate::onion::Tables;
 use crate::service::{RoundId, Service};
@@ -32,7 +31,7 @@ impl<B: Backend> Mix<B> {
             return Ok(());
         };
         let plan = plan(&round.policy, rng);
-        let mut traps = trapped(&plan, id.service);
+        let mut traps = of_each_sort(round.policy.traps);
         let behind = usize::from(round.position) + 1;
         let open = round.open().ok_or(MixError::Unexpected)?;
         let layers = open.layers[behind..].to_vec();
@@ -70,16 +69,18 @@ impl<B: Backend> Mix<B> {
     }
 }
 
-/// What to make, in pieces of at most 512 messages. Every bucket has noise, the no-op 0 too
-/// (MIX-18).
+/// What to make, in pieces of at most 512 messages: the noise drawn, and the traps on top of it
+/// (MIX-45). Every bucket has noise, the no-op 0 too (MIX-18).
 fn plan(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<Kind> {
     let law = Law::of(policy);
     let mut plan = Vec::new();
     match policy.service {
         Service::Conversation => {
-            let counts = law.draw_conversation(rng);
-            pieces(&mut plan, counts.singles, JOB_MESSAGES, Kind::Singles);
-            pieces(&mut plan, counts.pairs, JOB_MESSAGES / 2, Kind::Pairs);
+            let (drawn, traps) = (law.draw_conversation(rng), policy.traps);
+            let singles = drawn.singles + u32::from(traps.singles);
+            let pairs = drawn.pairs + u32::from(traps.pairs);
+            pieces(&mut plan, singles, JOB_MESSAGES, Kind::Singles);
+            pieces(&mut plan, pairs, JOB_MESSAGES / 2, Kind::Pairs);
         }
         _ => (0..=policy.buckets).for_each(|bucket| {
             let count = law.draw_bucket(rng);
@@ -97,24 +98,10 @@ fn pieces(plan: &mut Vec<Kind>, mut count: u32, most: u32, kind: impl Fn(u32) ->
     }
 }
 
-/// How many messages of singles and of pairs are traps: at most 1,024, divided as the noise is, so
-/// that who drops one sort alone is noticed too. Which ones does not matter: messages of one sort
-/// are alike, and the permutation moves them.
-fn trapped(plan: &[Kind], service: Service) -> [u32; 2] {
-    if !service.has_replies() {
-        return [0; 2];
-    }
-    let count = |pairs: bool| {
-        let of = plan.iter().filter(|kind| matches!(kind, Kind::Pairs(_)) == pairs);
-        of.map(|kind| kind.messages()).sum::<u32>()
-    };
-    let (singles, pairs) = (count(false), count(true));
-    let (all, most) = (u64::from(singles) + u64::from(pairs), TRAPS_MAX as u64);
-    if all <= most {
-        return [singles, pairs];
-    }
-    let of_singles = (u64::from(singles) * most / all) as u32;
-    [of_singles, (TRAPS_MAX as u32 - of_singles) & !1]
+/// How many messages of singles and of pairs are traps. Which ones does not matter: messages of one
+/// sort are alike, and the permutation moves them.
+const fn of_each_sort(traps: Traps) -> [u32; 2] {
+    [traps.singles as u32, 2 * traps.pairs as u32]
 }
 
 /// The part of them that a job takes.

@@ -89,7 +89,7 @@ pub enum Body {
     /// 2f any: the round is over, and who says so.
     Abort { position: u8, reason: AbortReason, signature: Signature },
     /// 30 mix to coordinator to client: own noise did not come back.
-    Alarm { position: u8, traps: u32, failed: u32, signature: Signature },
+    Alarm { position: u8, signature: Signature },
     /// 40 last mix to store: what the objects that follow will be.
     Put { manifest: Manifest, signature: Signature },
     /// 41 entry to store, client to entry.
@@ -238,18 +238,12 @@ pub fn abort_bytes(config: &[u8; 32], id: RoundId, position: u8, reason: AbortRe
     w.finish()
 }
 
-/// What the signature of an ALARM covers, 50 bytes.
-pub fn alarm_bytes(
-    config: &[u8; 32],
-    id: RoundId,
-    position: u8,
-    traps: u32,
-    failed: u32,
-) -> Vec<u8> {
-    let mut w = Writer::with_capacity(50);
+/// What the signature of an ALARM covers, 42 bytes.
+pub fn alarm_bytes(config: &[u8; 32], id: RoundId, position: u8) -> Vec<u8> {
+    let mut w = Writer::with_capacity(42);
     w.bytes(config);
     id.write(&mut w);
-    w.u8(position).u32(traps).u32(failed);
+    w.u8(position);
     w.finish()
 }
 

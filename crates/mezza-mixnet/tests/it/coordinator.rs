@@ -274,9 +274,9 @@ fn mix_27_an_alarm_is_shown_once_also_after_its_round_and_its_config() {
     city.input(Input::Config(next));
     city.until(begin.plus_ms(1_000));
     let alarm = |position: u8, by: u8| {
-        let bytes = alarm_bytes(&old, TALK, position, 40, 1);
+        let bytes = alarm_bytes(&old, TALK, position);
         let signature = signer(by).sign(Purpose::Alarm, &[&bytes]);
-        let body = Body::Alarm { position, traps: 40, failed: 1, signature };
+        let body = Body::Alarm { position, signature };
         Input::FromMix(position, Frame::Round(TALK, body))
     };
     city.refused.clear();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use mezza_core::{Backend, CryptoRng, Machine as _, Portable, Secret, Time};
 use mezza_lanes::{Kernel, portable};
 use mezza_mixnet::config::{
-    Chain, Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig,
+    Chain, Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
 use mezza_mixnet::job::{Done, Job};
 use mezza_mixnet::keys::Keys;
@@ -19,6 +19,8 @@ use mezza_mixnet::{RoundId, Service, onion};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
+/// The traps of each mix in a conversation round.
+pub const TRAPS: Traps = Traps { singles: 8, pairs: 4 };
 /// When conversation round 100 opens.
 pub const OPEN: Time = Time::from_ms(1_000_000_000);
 
@@ -44,6 +46,7 @@ pub fn policy(service: Service) -> ServicePolicy {
         epsilon_micro: 693_147,
         delta_pico: 100_000_000,
         rounds: 1_000,
+        traps: if service.has_replies() { TRAPS } else { Traps::NONE },
     }
 }
 

@@ -1,5 +1,8 @@
 //! Rules of the mix, three of them in a row: who talks, and what is signed.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use mezza_core::Machine as _;
 use mezza_mixnet::config::{Config, Mode, SignatureSet, SignedConfig};
 use mezza_mixnet::job::Done;
@@ -9,7 +12,9 @@ use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use crate::fixture::{Net, OPEN, accesses, config, mix_with, onions, opened, policy, signer};
+use crate::fixture::{
+    Net, OPEN, TRAPS, accesses, config, mix_with, onions, opened, policy, signer,
+};
 
 mod batch;
 mod replies;
@@ -101,8 +106,18 @@ fn a_job_that_runs_twice_gives_the_same() {
 
 #[test]
 fn mix_7_bad_onions_are_answered_like_all_others() {
-    let mut net = Net::new(config(3), 5);
+    let mut config = config(3);
+    config.services[0].scale = 0;
+    let mut net = Net::new(config, 5);
     let settings = net.announce(TALK);
+    let left = Rc::new(RefCell::new(Vec::new()));
+    let counts = Rc::clone(&left);
+    net.meddler = Some(Box::new(move |at, _, frame| {
+        if let Frame::Round(_, Body::BatchStart { count, .. }) = frame {
+            counts.borrow_mut().push((at, count));
+        }
+        Some(frame)
+    }));
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let inner = accesses(&[1, 1, 2, 2], &mut rng);
     let (mut onions, back) = onions(&settings, &inner, &mut rng);
@@ -117,6 +132,9 @@ fn mix_7_bad_onions_are_answered_like_all_others() {
     let random = [&replies[2 * 304..3 * 304], &replies[4 * 304..]];
     assert!(random.iter().all(|reply| reply.iter().any(|byte| *byte != 0)));
     assert_ne!(random[0], random[1]);
+    // Three of the five go on, and the noise of each mix.
+    let noise = 2 * 20 + TRAPS.messages();
+    assert_eq!(*left.borrow(), [(0, 3 + noise), (1, 3 + 2 * noise)]);
 }
 
 #[test]
@@ -166,6 +184,9 @@ fn mix_4_noise_below_the_own_floor_is_not_signed() {
     assert!(!allowed((16_070, 2_360), Mode::Gauss, standard));
     assert!(allowed((16_070, 2_360), Mode::Gauss, relaxed));
     assert!(!allowed((600_000, 30_000), Mode::Paper, standard));
+    // So much of it that it would do, if it counted.
+    assert!(allowed((1_000_000, 30_000), Mode::Gauss, standard));
+    assert!(!allowed((1_000_000, 30_000), Mode::Paper, standard));
     assert!(allowed((0, 0), Mode::Paper, Floor::None));
     let mut net = Net::new(config(1), 7);
     net.mixes[0] = mix_with(&net.config, 0, Floor::STANDARD);

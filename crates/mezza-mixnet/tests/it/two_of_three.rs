@@ -15,13 +15,15 @@ use mezza_mixnet::keys::Keys;
 use mezza_mixnet::onion::{Layer, Multiply, wrap};
 use mezza_mixnet::privacy::normal_tail;
 use mezza_mixnet::service::{DROP_BYTES, Service};
+use mezza_mixnet::wire::Body;
 use mezza_mixnet::{RoundId, onion};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use crate::fixture::{Breakage, Net, OPEN, accesses, config, onions};
+use crate::fixture::{Breakage, Net, OPEN, TRAPS, accesses, config, onions};
 use crate::toy::{TOY, Toy};
 
+mod alarms;
 mod calls;
 mod replies;
 
@@ -41,6 +43,8 @@ struct View {
     shuffles: BTreeMap<usize, (Vec<u32>, Vec<u32>)>,
     /// The drops, in the order of the last mix.
     drops: BTreeMap<u32, Vec<[u8; DROP_BYTES]>>,
+    /// Whether the honest mix raised an alarm.
+    alarm: bool,
 }
 
 impl View {
@@ -50,7 +54,7 @@ impl View {
             return;
         }
         match (job, done) {
-            (Job::Noise(noise), _) => match noise.kind {
+            (Job::Noise(noise), Done::Noise(made)) if !made.onions.is_empty() => match noise.kind {
                 Kind::Singles(n) => self.own.0 += n.cast_signed(),
                 Kind::Pairs(n) => self.own.1 += n.cast_signed(),
                 Kind::Bucket(..) => {}
@@ -120,6 +124,8 @@ struct Harness {
     round: u64,
     rng: ChaCha20Rng,
     holder: Option<replies::Holder>,
+    /// Whether the adversary garbles replies.
+    garbles: bool,
 }
 
 impl Harness {
@@ -136,7 +142,7 @@ impl Harness {
         }));
         net.breakage = breakage;
         let rng = ChaCha20Rng::seed_from_u64(seed);
-        Self { net, view, honest, round: 100, rng, holder: None }
+        Self { net, view, honest, round: 100, rng, holder: None, garbles: false }
     }
 
     /// A round in which the drops with these numbers are visited; drops below 100 are each visited
@@ -170,9 +176,15 @@ impl Harness {
         let mut own = Keys::zeros(layers.len());
         own.iter_mut().zip(wrapped.back.iter().map(back)).for_each(|(to, key)| *to = key);
         let reply = replies[..replies.len() / visits.len()].to_vec();
-        assert!(onion::open_reply(&TOY, &own, reply).is_some(), "the round was whole");
+        let opens = onion::open_reply(&TOY, &own, reply).is_some();
+        assert!(opens || self.garbles, "the round was whole");
+        let alarms = self.net.taken(|body| match body {
+            Body::Alarm { position, .. } => Some(usize::from(position)),
+            _ => None,
+        });
         self.net.out.clear();
-        core::mem::take(&mut self.view.borrow_mut())
+        let alarm = alarms.contains(&self.honest);
+        View { alarm, ..self.view.take() }
     }
 }
 
@@ -189,30 +201,46 @@ struct Guess {
 
 impl Guess {
     fn advantage(&self, breakage: Option<Breakage>) -> f64 {
-        let (slots, sigma) = (self.slots, f64::from(self.law.1));
+        let slots = self.slots;
         let mut harness = Harness::on(with(self.law, slots), self.honest, 3, breakage);
         let hits = (0..self.rounds).filter(|round| {
             let talks = round % 2 == 0;
-            let mut visits = Vec::new();
-            for slot in 0..slots {
-                let idle = [101 + 2 * slot, 102 + 2 * slot];
-                visits.extend(if talks { [slot, slot] } else { idle });
-                visits.extend([20 + slot, 20 + slot, 40 + slot, 40 + slot]);
-                visits.extend([150 + 2 * slot, 151 + 2 * slot]);
-            }
-            let (singles, pairs) = harness.run(&visits).counts();
-            let (singles, pairs) = (f64::from(singles), f64::from(pairs));
-            let (singles, pairs) = (singles - self.expected, pairs - self.expected / 2.0);
-            // Of the other six two idle, and two pairs talk, in each slot.
-            let under = |own: (f64, f64)| {
-                let (own, of) = ((own.0 + 2.0, own.1 + 2.0), f64::from(slots));
-                let (x, y) = ((singles - of * own.0) / sigma, (pairs - of * own.1) / (sigma / 2.0));
-                -(x * x + y * y) / 2.0
-            };
-            (under((0.0, 1.0)) > under((2.0, 0.0))) == talks
+            self.says_talks(harness.run(&visits(slots, talks)).counts()) == talks
         });
         advantage(hits.count(), self.rounds)
     }
+
+    /// Which of the two is likelier, by these numbers of singles and pairs.
+    fn says_talks(&self, (singles, pairs): (i32, i32)) -> bool {
+        let (slots, sigma) = (f64::from(self.slots), f64::from(self.law.1));
+        let (singles, pairs) = (f64::from(singles), f64::from(pairs));
+        let (singles, pairs) = (singles - self.expected, pairs - self.expected / 2.0);
+        // Of the other six two idle, and two pairs talk, in each slot.
+        let under = |own: (f64, f64)| {
+            let own = (own.0 + 2.0, own.1 + 2.0);
+            let (x, y) =
+                ((singles - slots * own.0) / sigma, (pairs - slots * own.1) / (sigma / 2.0));
+            -(x * x + y * y) / 2.0
+        };
+        under((0.0, 1.0)) > under((2.0, 0.0))
+    }
+}
+
+/// The drops of a round: those of the two in question, and of six others in each slot.
+fn visits(slots: u8, talks: bool) -> Vec<u8> {
+    let of_slot = |slot: u8| {
+        let idle = [101 + 2 * slot, 102 + 2 * slot];
+        let own = if talks { [slot, slot] } else { idle };
+        let others = [20 + slot, 20 + slot, 40 + slot, 40 + slot, 150 + 2 * slot, 151 + 2 * slot];
+        own.into_iter().chain(others)
+    };
+    (0..slots).flat_map(of_slot).collect()
+}
+
+/// How many singles, and twice how many pairs, a mix adds on average: noise and traps.
+fn mean(mu: u32) -> f64 {
+    assert_eq!(TRAPS.singles, 2 * TRAPS.pairs);
+    f64::from(mu + u32::from(TRAPS.singles))
 }
 
 /// How much better than a coin so many hits are.
@@ -246,7 +274,7 @@ fn without(at: usize, of: fn(Kind) -> bool) -> Breakage {
 #[test]
 fn counts_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
     for honest in [0, 1] {
-        let expected = NOISE.0.into();
+        let expected = mean(NOISE.0);
         let whole = Guess { honest, rounds: ROUNDS, law: NOISE, slots: 1, expected };
         let found = whole.advantage(None);
         assert!((found - bound()).abs() < error(ROUNDS), "mix {honest}: {found} of {}", bound());
@@ -260,10 +288,10 @@ fn counts_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
 fn five_slots_want_five_times_the_noise() {
     const FEW: u32 = 2_000;
     let (honest, slots) = (0, 5);
-    let enough = Guess { honest, rounds: FEW, law: (100, 20), slots, expected: 100.0 };
+    let enough = Guess { honest, rounds: FEW, law: (100, 20), slots, expected: mean(100) };
     let found = enough.advantage(None);
     assert!((found - bound()).abs() < error(FEW), "{found} of {}", bound());
-    let of_one = Guess { rounds: 400, law: NOISE, expected: NOISE.0.into(), ..enough };
+    let of_one = Guess { rounds: 400, law: NOISE, expected: mean(NOISE.0), ..enough };
     let found = of_one.advantage(None);
     assert!(found > 2.0 * bound(), "noise for one slot is found out: {found} of {}", bound());
 }

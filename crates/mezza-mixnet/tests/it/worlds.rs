@@ -3,7 +3,7 @@
 use mezza_core::Backend;
 use mezza_mixnet::Service;
 use mezza_mixnet::client::Input;
-use mezza_mixnet::config::{Config, ServicePolicy};
+use mezza_mixnet::config::{Config, ServicePolicy, Traps};
 use mezza_mixnet::coordinator::Ending;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -136,6 +136,7 @@ fn mix_23_several_slots_fill_one_record() {
             service,
             interval_ms: 4_000,
             slots: 1,
+            traps: Traps::NONE,
             ..config.services[0].clone()
         });
         config.services[0].slots = 2 + (seed % 4) as u8;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use mezza_core::Time;
 use mezza_mixnet::Service;
 use mezza_mixnet::config::{
-    Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig,
+    Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
 use mezza_mixnet::mix::Floor;
 use mezza_mixnet::noise::Law;
@@ -35,6 +35,8 @@ pub const MIXES: usize = 3;
 const USERS_MAX: u32 = 200;
 /// Noise that shows what noise is, and protects nobody.
 const NOISE: Law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
+/// Noise messages whose way back is checked.
+const TRAPS: Traps = Traps { singles: 8, pairs: 4 };
 /// Ports that are tried until enough are free.
 const TRIES: usize = 1_000;
 /// How long its config is good.
@@ -64,7 +66,8 @@ const fn times(service: Service) -> Times {
     }
 }
 
-/// A service with these times and this noise that promises nothing, for ever: a budget would end it.
+/// A service with these times and this noise, without traps, that promises nothing, for ever: a budget
+/// would end it.
 pub fn policy(service: Service, times: Times, law: Law, base_time: Time) -> ServicePolicy {
     let [interval_ms, ask_ms, lead_ms, collect_ms, mix_limit_ms] = times;
     ServicePolicy {
@@ -84,7 +87,14 @@ pub fn policy(service: Service, times: Times, law: Law, base_time: Time) -> Serv
         epsilon_micro: u32::MAX,
         delta_pico: 1_000_000_000_000,
         rounds: u64::from(u32::MAX),
+        traps: Traps::NONE,
     }
+}
+
+/// A service of the demonstration.
+fn shown(service: Service, valid_from: Time) -> ServicePolicy {
+    let traps = if service.has_replies() { TRAPS } else { Traps::NONE };
+    ServicePolicy { traps, ..policy(service, times(service), NOISE, valid_from) }
 }
 
 impl Files {
@@ -134,9 +144,7 @@ impl Files {
             bucket,
             mixes,
             users_max: USERS_MAX,
-            services: Service::ALL
-                .map(|service| policy(service, times(service), NOISE, valid_from))
-                .to_vec(),
+            services: Service::ALL.map(|service| shown(service, valid_from)).to_vec(),
         });
         signed.sign(SignatureSet::Own, 0, &guardian.signer());
         private::replace(&self.config(), &signed.encode())

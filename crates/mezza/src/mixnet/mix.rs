@@ -304,9 +304,9 @@ impl Shell {
                 self.metrics.count(Count::Aborted);
                 server::ended_early(Some(*id), *reason);
             }
-            (Peer::Coordinator, Frame::Round(id, Body::Alarm { traps, failed, .. })) => {
+            (Peer::Coordinator, Frame::Round(id, Body::Alarm { .. })) => {
                 self.metrics.count(Count::Alarms);
-                tracing::warn!(round = id.round, traps, failed, "own noise did not come back");
+                tracing::warn!(round = id.round, "own noise did not come back");
             }
             _ => {}
         }

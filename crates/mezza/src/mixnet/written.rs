@@ -3,7 +3,7 @@
 use data_encoding::HEXLOWER_PERMISSIVE;
 use mezza_core::Time;
 use mezza_mixnet::Service;
-use mezza_mixnet::config::{Config, MixEntry, Mode, Server, ServicePolicy};
+use mezza_mixnet::config::{Config, MixEntry, Mode, Server, ServicePolicy, Traps};
 use serde::Deserialize;
 use toml::value::{Datetime, Offset};
 
@@ -65,6 +65,8 @@ struct WrittenService {
     eps: Option<f64>,
     delta: Option<f64>,
     rounds: Option<u64>,
+    trap_singles: Option<u16>,
+    trap_pairs: Option<u16>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -115,6 +117,17 @@ impl Preset {
             (Self::Small, Name::Conversation) => (2_566, 446, LN_2, 1e-4, 1_000),
             (_, Name::Call) => (2_487, 417, LN_2, 1e-4, 3_500),
             (_, Name::Invitation) => (1_283, 223, LN_2, 1e-4, 1_000),
+        }
+    }
+
+    /// Far fewer than the least noise, which they come on top of (MIX-45).
+    const fn traps(self, service: Name) -> Traps {
+        match (self, service) {
+            (Self::Standard | Self::Relaxed, Name::Conversation) => {
+                Traps { singles: 256, pairs: 128 }
+            }
+            (Self::Small, Name::Conversation) => Traps { singles: 32, pairs: 16 },
+            (_, Name::Call | Name::Invitation) => Traps::NONE,
         }
     }
 }
@@ -193,6 +206,7 @@ impl WrittenService {
         let preset_scale = noise.map(|noise| scaled(noise.1));
         let eps = self.eps.or(noise.map(|noise| noise.2)).ok_or_else(|| missing("eps"))?;
         let delta = self.delta.or(noise.map(|noise| noise.3)).ok_or_else(|| missing("delta"))?;
+        let traps = self.preset.map_or(Traps::NONE, |preset| preset.traps(self.id));
         let base_time = self.base_time.as_ref().map_or(Ok(valid_from), time)?;
         Ok(ServicePolicy {
             service: match self.id {
@@ -218,6 +232,10 @@ impl WrittenService {
             epsilon_micro: whole(eps * 1e6)? as u32,
             delta_pico: whole(delta * 1e12)?,
             rounds: self.rounds.or(noise.map(|n| n.4)).ok_or_else(|| missing("rounds"))?,
+            traps: Traps {
+                singles: self.trap_singles.unwrap_or(traps.singles),
+                pairs: self.trap_pairs.unwrap_or(traps.pairs),
+            },
         })
     }
 }
@@ -259,6 +277,7 @@ mod tests {
         assert_eq!(config.mixes.len(), 3);
         let [talk, call, invitation] = &config.services[..] else { panic!("three services") };
         assert_eq!((talk.mu, talk.scale, talk.rounds), (45_710, 6_892, 240_000));
+        assert_eq!(talk.traps, Traps { singles: 256, pairs: 128 });
         assert_eq!((call.mu, call.delta_pico), (2_487, 100_000_000));
         assert_eq!((invitation.scale, invitation.epsilon_micro), (223, 693_147));
         assert_eq!(talk.base_time, config.valid_from);

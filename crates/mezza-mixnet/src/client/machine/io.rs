@@ -156,10 +156,6 @@ pub enum Output {
         id: RoundId,
         /// At which mix.
         position: u8,
-        /// Of how many messages.
-        traps: u32,
-        /// How many.
-        failed: u32,
     },
     /// This client does not take part in a round, because of its settings.
     Unfit(RoundId, SettingsError),

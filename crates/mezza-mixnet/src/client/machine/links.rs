@@ -3,14 +3,14 @@
 use mezza_core::{Backend, CryptoRng, Time};
 
 use super::{Client, ClientError, Output, dice};
-use crate::Service;
 use crate::client::contacts::Contact;
 use crate::config::{Chain, SignedConfig};
 use crate::noise::below;
 use crate::privacy::Ledger;
-use crate::sign::{self, Purpose};
+use crate::sign::{self, Purpose, Signature};
 use crate::wire::frame::{VERSION, alarm_bytes};
 use crate::wire::{Body, Frame};
+use crate::{RoundId, Service};
 
 /// The first wait after a failed try, and the longest one, milliseconds.
 const BACKOFF_MS: (u64, u64) = (2_000, 60_000);
@@ -158,22 +158,35 @@ impl<B: Backend> Client<B> {
                 Body::Chunk { bucket, offset, bytes } => {
                     self.chunk(id, bucket, offset, &bytes, now)
                 }
-                Body::Alarm { position, traps, failed, signature } => {
-                    let chain = self.chain.as_ref().ok_or(ClientError::Unexpected)?;
-                    let config = chain.current(now).ok_or(ClientError::Unexpected)?;
-                    let key =
-                        config.mix_keys().nth(position.into()).ok_or(ClientError::Malformed)?;
-                    let bytes = alarm_bytes(&config.hash(), id, position, traps, failed);
-                    if !sign::verify(key, Purpose::Alarm, &[&bytes], &signature) {
-                        return Err(ClientError::Signature);
-                    }
-                    self.outputs.push_back(Output::Alarm { id, position, traps, failed });
-                    Ok(())
-                }
+                Body::Alarm { position, signature } => self.alarm(id, position, &signature, now),
                 _ => Err(ClientError::Unexpected),
             },
             _ => Err(ClientError::Unexpected),
         }
+    }
+
+    /// `ALARM`: told once for each mix and round, however often the entry repeats it (MIX-46).
+    fn alarm(
+        &mut self,
+        id: RoundId,
+        position: u8,
+        signature: &Signature,
+        now: Time,
+    ) -> Result<(), ClientError> {
+        let chain = self.chain.as_ref().ok_or(ClientError::Unexpected)?;
+        let config = chain.current(now).ok_or(ClientError::Unexpected)?;
+        let key = config.mix_keys().nth(position.into()).ok_or(ClientError::Malformed)?;
+        let bytes = alarm_bytes(&config.hash(), id, position);
+        if !sign::verify(key, Purpose::Alarm, &[&bytes], signature) {
+            return Err(ClientError::Signature);
+        }
+        let mix = (id.service, position);
+        if self.standing.alarmed.get(&mix).is_some_and(|last| id.round <= *last) {
+            return Err(ClientError::Unexpected);
+        }
+        self.standing.alarmed.insert(mix, id.round);
+        self.outputs.push_back(Output::Alarm { id, position });
+        Ok(())
     }
 
     /// Asks for the configs behind the one that is known, once a minute at most.

@@ -60,12 +60,7 @@ fn body(kind: u8, id: RoundId, r: &mut Reader<'_>) -> Result<Body, DecodeError> 
             reason: AbortReason::from_number(r.u8()?)?,
             signature: r.array()?,
         },
-        0x30 => Body::Alarm {
-            position: r.u8()?,
-            traps: r.u32()?,
-            failed: r.u32()?,
-            signature: r.array()?,
-        },
+        0x30 => Body::Alarm { position: r.u8()?, signature: r.array()? },
         0x40 => {
             let manifest = of_round(id, Manifest::read(r)?, |m| m.id)?;
             Body::Put { manifest, signature: r.array()? }

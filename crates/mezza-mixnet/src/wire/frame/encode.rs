@@ -104,9 +104,7 @@ impl Body {
             Self::Abort { position, reason, signature } => {
                 w.u8(*position).u8(reason.number()).bytes(signature)
             }
-            Self::Alarm { position, traps, failed, signature } => {
-                w.u8(*position).u32(*traps).u32(*failed).bytes(signature)
-            }
+            Self::Alarm { position, signature } => w.u8(*position).bytes(signature),
             Self::Put { manifest, signature } | Self::Object(Some((manifest, signature))) => {
                 w.bytes(&manifest.encode()).bytes(signature)
             }

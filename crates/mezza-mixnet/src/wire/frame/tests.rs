@@ -38,7 +38,7 @@ fn one_of_each(id: RoundId, bytes: Vec<u8>, n: u32) -> Vec<Frame> {
         Body::BatchEnd { count: n },
         Body::Replies(items),
         Body::RepliesEnd { count: n },
-        Body::Alarm { position: 1, traps: n, failed: 2, signature: [8; 64] },
+        Body::Alarm { position: 1, signature: [8; 64] },
         Body::Fetch { bucket: n },
         Body::Object(None),
         Body::Chunk { bucket: n, offset: 8, bytes },

@@ -6,13 +6,13 @@ use mezza_core::Machine as _;
 use mezza_mixnet::job::{Job, Kind};
 use mezza_mixnet::mix::{Input, MixError, Peer};
 use mezza_mixnet::sign::Purpose;
-use mezza_mixnet::wire::{AbortReason, Body, Items, filter::Filter};
+use mezza_mixnet::wire::{AbortReason, Body, Frame, Items, filter::Filter};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use super::{TALK, aborts};
-use crate::fixture::{Net, accesses, config, onions, opened, signer};
+use crate::fixture::{Net, OPEN, accesses, config, onions, opened, signer};
 
 #[test]
 fn mix_11_counts_that_do_not_agree_end_the_round() {
@@ -48,13 +48,13 @@ fn mix_11_counts_that_do_not_agree_end_the_round() {
 fn mix_12_the_bound_of_a_batch_grows_with_the_noise_of_the_mixes_before() {
     let mut net = Net::new(config(3), 12);
     net.announce(TALK);
-    // 1,000 users and two times 2 x 20 + 24 x 4.
+    // 1,000 users and two times 2 x 20 + 24 x 4, and 8 + 2 x 4 traps.
     let start = |count| Body::BatchStart { count, size: 320 };
-    net.frame(2, Peer::Previous, TALK, start(1_000 + 2 * 136));
+    net.frame(2, Peer::Previous, TALK, start(1_000 + 2 * 152));
     assert_eq!(aborts(&mut net), []);
     let mut net = Net::new(config(3), 12);
     net.announce(TALK);
-    net.frame(2, Peer::Previous, TALK, start(1_001 + 2 * 136));
+    net.frame(2, Peer::Previous, TALK, start(1_001 + 2 * 152));
     assert_eq!(aborts(&mut net)[0], (2, AbortReason::TooMany));
 }
 
@@ -80,6 +80,32 @@ fn mix_10_nothing_is_forwarded_before_the_batch_is_whole() {
     }));
     net.frame(0, Peer::Previous, TALK, Body::BatchEnd { count: 3 });
     assert_eq!(*forwarded.lock().expect("unpoisoned"), 3, "start, onions, end");
+}
+
+#[test]
+fn mix_10_nothing_is_forwarded_or_published_without_own_noise() {
+    let call = RoundId { service: Service::Call, round: 100 };
+    // The only mix is the last one, too: what it makes of calls goes to the store.
+    for (mixes, id) in [(3, TALK), (3, call), (1, call)] {
+        for hung in [
+            (|job| matches!(job, Job::Noise(job) if job.ticket.index == 0)) as fn(&Job) -> bool,
+            |job| matches!(job, Job::Noise(_)),
+            |job| matches!(job, Job::Table(_)),
+        ] {
+            let mut net = Net::new(config(mixes), 14);
+            net.hung = hung;
+            let settings = net.announce(id);
+            let mut rng = ChaCha20Rng::seed_from_u64(1);
+            let inner = vec![0; 3 * id.service.innermost_bytes()];
+            let (onions, _) = onions(&settings, &inner, &mut rng);
+            net.meddler = Some(Box::new(|_, to, frame| {
+                assert!(!matches!(to, Peer::Next | Peer::Store), "it left too early: {frame:?}");
+                Some(frame)
+            }));
+            net.batch(id, &onions);
+            assert_eq!(net.mixes[0].rounds().collect::<Vec<_>>(), [id], "it waits");
+        }
+    }
 }
 
 #[test]
@@ -133,6 +159,31 @@ fn mix_14_the_secret_is_gone_after_the_last_onion_and_after_every_fault() {
         fault(&mut net);
         assert!(secret.upgrade().is_none(), "fault {number}: the secret lives on");
         assert!(net.mixes[0].rounds().next().is_none(), "fault {number}");
+    }
+}
+
+#[test]
+fn mix_14_the_secret_goes_with_the_last_onion_though_the_round_goes_on() {
+    for hung in [
+        (|job| matches!(job, Job::Shuffle(_))) as fn(&Job) -> bool,
+        |job| matches!(job, Job::Noise(_)),
+        |job| matches!(job, Job::Gather(_)),
+    ] {
+        let mut net = Net::new(config(3), 15);
+        net.hung = hung;
+        let settings = net.announce(TALK);
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let (onions, _) = onions(&settings, &accesses(&[1], &mut rng), &mut rng);
+        let secrets = Arc::new(Mutex::new(Vec::new()));
+        let found = Arc::clone(&secrets);
+        net.watch = Some(Box::new(move |at, job, _| {
+            if let (0, Job::Unwrap(job)) = (at, job) {
+                found.lock().expect("unpoisoned").push(Arc::downgrade(&job.secret));
+            }
+        }));
+        net.batch(TALK, &onions);
+        assert_eq!(net.mixes[0].rounds().collect::<Vec<_>>(), [TALK], "it goes on");
+        assert!(secrets.lock().expect("unpoisoned").remove(0).upgrade().is_none());
     }
 }
 
@@ -289,6 +340,34 @@ fn mix_34_far_rounds_are_refused() {
     }
     net.frame(0, Peer::Coordinator, RoundId { round: 105, ..TALK }, Body::NewRound);
     assert_eq!(net.refused, []);
+}
+
+#[test]
+fn mix_34_a_mix_signs_from_the_request_for_keys_to_the_close_of_a_round() {
+    // 2 s to ask and 5 s to lead before it opens, 4 s to collect behind; 30 s around them.
+    let edges = [
+        (OPEN.minus_ms(37_001), Err(MixError::Clock)),
+        (OPEN.minus_ms(37_000), Ok(())),
+        (OPEN.plus_ms(34_000), Ok(())),
+        (OPEN.plus_ms(34_001), Err(MixError::Clock)),
+    ];
+    for (now, outcome) in edges {
+        let asked = |net: &mut Net, body| {
+            let frame = Frame::Round(TALK, body);
+            let mut rng = ChaCha20Rng::seed_from_u64(0);
+            net.mixes[0].handle(Input::Frame(Peer::Coordinator, frame), now, &mut rng)
+        };
+        let mut net = Net::new(config(1), 22);
+        assert_eq!(asked(&mut net, Body::NewRound), outcome, "a key at {now:?}");
+        let mut net = Net::new(config(1), 22);
+        net.frame(0, Peer::Coordinator, TALK, Body::NewRound);
+        let keys = net.taken(|body| match body {
+            Body::RoundKey(key) => Some(key),
+            _ => None,
+        });
+        let settings = net.settings(TALK, keys);
+        assert_eq!(asked(&mut net, Body::Sign(settings)), outcome, "a signature at {now:?}");
+    }
 }
 
 #[test]

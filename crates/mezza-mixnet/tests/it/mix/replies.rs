@@ -1,17 +1,22 @@
 //! Replies on their way back through the mixes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use mezza_mixnet::job::Job;
+use mezza_core::Wiping;
+use mezza_lanes::portable;
+use mezza_mixnet::RoundId;
+use mezza_mixnet::job::{Done, Job, Kind, Replies};
 use mezza_mixnet::mix::{Input, Peer};
-use mezza_mixnet::service::reply_bytes;
+use mezza_mixnet::onion::Unwrapped;
+use mezza_mixnet::service::{DROP_BYTES, reply_bytes};
 use mezza_mixnet::sign::{self, Purpose};
 use mezza_mixnet::wire::{AbortReason, Body, Frame, Items};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use super::{TALK, aborts, talk};
-use crate::fixture::{Net, accesses, config, onions, signer};
+use crate::fixture::{Breakage, Meddler, Net, OPEN, TRAPS, accesses, config, onions, signer};
 
 #[test]
 fn mix_10_no_reply_is_returned_before_all_are_in() {
@@ -61,43 +66,109 @@ fn mix_11_replies_must_be_as_many_as_onions_went() {
 }
 
 #[test]
+fn mix_11_a_frame_of_replies_that_did_not_come_ends_the_round() {
+    // Enough noise that replies come in two frames.
+    let mut config = config(3);
+    config.services[0].mu = 250;
+    let mut net = Net::new(config, 11);
+    net.meddler = Some(Box::new(|at, to, frame| match &frame {
+        Frame::Round(_, Body::Replies(items)) if at == 2 && to == Peer::Previous => {
+            (items.offset == 0).then_some(frame)
+        }
+        _ => Some(frame),
+    }));
+    assert!(talk(&mut net, TALK, &[1, 1]).1.is_empty());
+    assert_eq!(aborts(&mut net)[0], (1, AbortReason::Count));
+}
+
+#[test]
 fn mix_27_replies_that_somebody_exchanged_raise_an_alarm() {
-    let alarms = |meddler: Option<crate::fixture::Meddler>| {
+    let alarms = |meddler: Option<Meddler>, breakage: Option<Breakage>| {
         let mut net = Net::new(config(3), 18);
-        net.meddler = meddler;
+        (net.meddler, net.breakage) = (meddler, breakage);
         talk(&mut net, TALK, &[1, 1]);
         assert_eq!(aborts(&mut net), []);
         let hash = net.config.hash();
         net.taken(|body| match body {
-            Body::Alarm { position, traps, failed, signature } => {
-                let bytes = [
-                    &hash[..],
-                    &[1],
-                    &100_u64.to_be_bytes(),
-                    &[position],
-                    &traps.to_be_bytes(),
-                    &failed.to_be_bytes(),
-                ]
-                .concat();
+            Body::Alarm { position, signature } => {
+                let bytes = [&hash[..], &[1], &100_u64.to_be_bytes(), &[position]].concat();
                 let key = signer(50 + position).public();
                 assert!(sign::verify(&key, Purpose::Alarm, &[&bytes], &signature));
-                Some((position, failed))
+                Some(position)
             }
             _ => None,
         })
     };
-    assert_eq!(alarms(None), [], "honest mixes lose nothing");
+    assert_eq!(alarms(None, None), [], "honest mixes lose nothing");
     // The last mix answers one message with another one's reply.
-    let found = alarms(Some(Box::new(|at, to, frame| match frame {
+    let exchange: Meddler = Box::new(|at, to, frame| match frame {
         Frame::Round(id, Body::Replies(mut items)) if at == 2 && to == Peer::Previous => {
             let half = items.size() * usize::from(items.count / 2);
             items.bytes.rotate_right(half);
             Some(Frame::Round(id, Body::Replies(items)))
         }
         other => Some(other),
-    })));
-    assert_eq!(found.iter().map(|(position, _)| *position).collect::<Vec<_>>(), [1, 0]);
-    assert!(found.iter().all(|(_, failed)| *failed >= 20), "{found:?}");
+    });
+    assert_eq!(alarms(Some(exchange), None), [1, 0]);
+    // Somebody drops one message of each pair: the other one's reply opens, and is its own cell.
+    let alone: Breakage = Box::new(|_, job| {
+        let Job::Match(matching) = &*job else { return None };
+        let inner: Vec<&[u8]> = matching.parts.iter().flat_map(Unwrapped::inner).collect();
+        let Done::Match(Replies { kept, .. }) = job.run(portable()) else { return None };
+        let cells = kept.iter().flat_map(|place| inner[*place as usize][DROP_BYTES..].to_vec());
+        let cells = Wiping::new(cells.collect());
+        Some(Done::Match(Replies { kept, cells }))
+    });
+    assert_eq!(alarms(None, Some(alone)), [1, 0]);
+}
+
+#[test]
+fn mix_45_a_mix_checks_the_same_number_of_each_sort_in_every_round() {
+    // Half of the counts drawn are below zero, and are taken for none: the traps are there.
+    for law in [(20, 4), (0, 40)] {
+        let mut config = config(3);
+        (config.services[0].mu, config.services[0].scale) = law;
+        let mut net = Net::new(config, 24);
+        let made = Arc::new(Mutex::new(BTreeMap::new()));
+        let sums = Arc::clone(&made);
+        net.watch = Some(Box::new(move |at, job, _| {
+            let Job::Noise(job) = job else { return };
+            let pairs = matches!(job.kind, Kind::Pairs(_));
+            let mut sums = sums.lock().expect("unpoisoned");
+            let sum: &mut (u32, u32) = sums.entry((job.ticket.id.round, at, pairs)).or_default();
+            *sum = (sum.0 + job.traps, sum.1 + job.kind.messages());
+        }));
+        for round in 100..110 {
+            net.now = OPEN.plus_ms(5_000 * (round - 100)).minus_ms(6_000);
+            talk(&mut net, RoundId { round, ..TALK }, &[1, 1]);
+        }
+        let made = made.lock().expect("unpoisoned");
+        assert_eq!(made.len(), 10 * 2 * 2, "rounds, mixes that add noise, sorts");
+        for ((_, _, pairs), (traps, messages)) in made.iter() {
+            assert_eq!(*traps, if *pairs { 2 * TRAPS.pairs } else { TRAPS.singles }.into());
+            assert!(messages >= traps);
+        }
+        let counts: BTreeSet<u32> = made.values().map(|(_, messages)| *messages).collect();
+        assert!(counts.len() > 5, "the noise around them changes: {counts:?}");
+    }
+}
+
+#[test]
+fn mix_45_traps_come_on_top_of_the_noise() {
+    let mut config = config(3);
+    config.services[0].scale = 0;
+    let mut net = Net::new(config, 25);
+    let left = Arc::new(Mutex::new(Vec::new()));
+    let counts = Arc::clone(&left);
+    net.meddler = Some(Box::new(move |at, _, frame| {
+        if let Frame::Round(_, Body::BatchStart { count, .. }) = frame {
+            counts.lock().expect("unpoisoned").push((at, count));
+        }
+        Some(frame)
+    }));
+    talk(&mut net, TALK, &[1, 1]);
+    let own = 2 * 20 + TRAPS.messages();
+    assert_eq!(*left.lock().expect("unpoisoned"), [(0, 2 + own), (1, 2 + 2 * own)]);
 }
 
 #[test]

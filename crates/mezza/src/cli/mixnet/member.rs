@@ -47,7 +47,7 @@ fn lines(net: &Mixnet) -> Vec<String> {
     }
     lines.push(format!("budget    {} of {} rounds used", net.rounds_used, known(net.rounds_max)));
     if net.alarms > 0 {
-        lines.push(format!("ALARM     {} messages of servers did not come back", net.alarms));
+        lines.push(format!("ALARM     {} times noise of a server did not come back", net.alarms));
     }
     if net.clock_off {
         lines.push("mixnet: this clock and the network's differ; set the clock".into());

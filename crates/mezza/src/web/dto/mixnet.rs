@@ -43,7 +43,7 @@ pub struct Mixnet {
     pub rounds_used: u64,
     /// How many of them the promise covers.
     pub rounds_max: Option<u64>,
-    /// Messages of mixes that did not come back.
+    /// How often noise of a mix did not come back.
     pub alarms: u32,
     /// Whether this clock and the network's differ too much.
     pub clock_off: bool,
