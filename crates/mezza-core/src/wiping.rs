@@ -95,6 +95,23 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_is_wiped() {
+        use alloc::rc::Rc;
+        use core::cell::Cell;
+        struct Seen(Rc<Cell<bool>>);
+        impl Wipe for Seen {
+            fn wipe(&mut self) {
+                self.0.set(true);
+            }
+        }
+        let wiped = Rc::new(Cell::new(false));
+        let held = Wiping::new(Seen(Rc::clone(&wiped)));
+        assert!(!wiped.get());
+        drop(held);
+        assert!(wiped.get());
+    }
+
+    #[test]
     fn debug_is_silent() {
         assert_eq!(format!("{:?}", Wiping::new([0xde_u8; 2])), "Wiping");
     }

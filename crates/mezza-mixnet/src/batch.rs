@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
 
-use mezza_core::Secret;
+use mezza_core::{Secret, Wipe, Wiping};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use zeroize::Zeroize as _;
@@ -37,11 +37,21 @@ fn front(key: &[u8; 32]) -> u128 {
 
 /// Places in a batch, which together are its secret order. Wiped when they go, and silent.
 #[derive(Default, PartialEq, Eq)]
-pub struct Places(Vec<u32>);
+pub struct Places(Wiping<Plain>);
+
+/// Places as they lie in memory.
+#[derive(Default, PartialEq, Eq)]
+struct Plain(Vec<u32>);
+
+impl Wipe for Plain {
+    fn wipe(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl From<Vec<u32>> for Places {
     fn from(places: Vec<u32>) -> Self {
-        Self(places)
+        Self(Wiping::new(Plain(places)))
     }
 }
 
@@ -52,7 +62,7 @@ impl FromIterator<u32> for Places {
         let (least, most) = places.size_hint();
         let mut all = Vec::with_capacity(most.unwrap_or(least));
         all.extend(places);
-        Self(all)
+        all.into()
     }
 }
 
@@ -60,19 +70,13 @@ impl Deref for Places {
     type Target = [u32];
 
     fn deref(&self) -> &[u32] {
-        &self.0
-    }
-}
-
-impl Drop for Places {
-    fn drop(&mut self) {
-        self.0.zeroize();
+        &self.0.0
     }
 }
 
 impl fmt::Debug for Places {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Places({})", self.0.len())
+        write!(f, "Places({})", self.len())
     }
 }
 
@@ -92,7 +96,7 @@ impl Permutation {
         let mut places = (0..count as u32).collect::<Places>();
         for last in (1..count as u32).rev() {
             let chosen = below(last + 1, &mut rng);
-            places.0.swap(last as usize, chosen as usize);
+            places.0.0.swap(last as usize, chosen as usize);
         }
         Self(places)
     }
@@ -199,6 +203,15 @@ mod tests {
                 prop_assert_eq!(*reply, expected);
             }
         }
+    }
+
+    #[test]
+    fn mix_14_places_are_wiped() {
+        let mut places = Permutation::draw(&Secret::copy_from(&[1; 32]), 9).0;
+        // The type wipes what it holds when it goes.
+        let held: &mut Wiping<Plain> = &mut places.0;
+        held.wipe();
+        assert!(places.is_empty());
     }
 
     #[test]
