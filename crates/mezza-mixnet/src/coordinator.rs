@@ -34,6 +34,9 @@ use past::Past;
 use round::Round;
 use shelf::Shelves;
 
+/// By how much the clock may go back without any round being asked for again, milliseconds.
+const BACK_MS: u64 = 30_000;
+
 /// A connection of a client, as the caller numbers them.
 pub type Connection = u64;
 
@@ -184,7 +187,8 @@ impl Coordinator {
             let under_way = self.rounds.keys().filter(|round| round.service == service).count();
             let config = self.chain.of_round(id);
             let Some(round) = config.and_then(|config| Round::begin(id, config)) else { continue };
-            if under_way >= ROUNDS_IN_FLIGHT || now >= round.announce {
+            let again = self.rounds.contains_key(&id);
+            if again || under_way >= ROUNDS_IN_FLIGHT || now >= round.announce {
                 continue;
             }
             let mixes = round.mixes.len();
@@ -195,12 +199,36 @@ impl Coordinator {
         self.ask_at = next.map(|(_, at)| at).min();
     }
 
+    /// Whether the clock was put back since a service's last round was asked for: what was asked for
+    /// ahead of its time ends, and rounds are asked for by the time of now (MIX-49).
+    fn go_back(&mut self, now: Time) {
+        for service in Service::ALL {
+            let Some(round) = self.asked.get(&service) else { continue };
+            let asked = self.ask_time(RoundId { service, round: *round });
+            if asked.is_none_or(|asked| asked <= now.plus_ms(BACK_MS)) {
+                continue;
+            }
+            self.asked.remove(&service);
+            let early = self.rounds.keys().filter(|id| id.service == service);
+            let early = early.filter(|id| self.ask_time(**id).is_some_and(|asked| asked > now));
+            for id in early.copied().collect::<Vec<_>>() {
+                self.abort(id, AbortReason::Deadline);
+            }
+        }
+    }
+
+    /// When a round is asked for.
+    fn ask_time(&self, id: RoundId) -> Option<Time> {
+        let (_, policy) = self.chain.of_round(id)?.policy(id.service)?;
+        Some(policy.open(id.round)?.minus_ms(policy.ahead_ms()))
+    }
+
     /// The next round of a service to ask for, and when. It may belong to a config that has not
     /// begun: its first rounds are prepared while the one before is in force.
     fn next(&self, service: Service, now: Time) -> Option<(RoundId, Time)> {
         let of = |config: &Config| {
             let (_, policy) = config.policy(service)?;
-            let ahead = u64::from(policy.ask_ms) + u64::from(policy.lead_ms);
+            let ahead = policy.ahead_ms();
             let current = policy.round_at(now.plus_ms(ahead)).unwrap_or(policy.base_round);
             let round = match self.asked.get(&service) {
                 Some(last) if *last >= current => last.checked_add(1)?,
@@ -276,6 +304,7 @@ impl Machine for Coordinator {
     }
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
+        self.go_back(now);
         self.ask(now);
         let due = self.rounds.values().filter(|round| round.deadline() <= now).map(|r| r.id);
         for id in due.collect::<Vec<_>>() {

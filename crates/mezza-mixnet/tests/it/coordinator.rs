@@ -1,8 +1,8 @@
 //! The coordinator, with three mixes behind it and clients in front.
 
-use mezza_core::Time;
+use mezza_core::{Machine as _, Time};
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
-use mezza_mixnet::coordinator::{CoordinatorError, Ending, Input};
+use mezza_mixnet::coordinator::{CoordinatorError, Ending, Input, Output};
 use mezza_mixnet::mix::{self, Peer};
 use mezza_mixnet::sign::Purpose;
 use mezza_mixnet::wire::frame::alarm_bytes;
@@ -286,6 +286,25 @@ fn mix_27_an_alarm_is_shown_once_also_after_its_round_and_its_config() {
     assert_eq!(city.refused, [CoordinatorError::Unexpected, CoordinatorError::Signature]);
     let shown = city.all.iter().filter(|f| matches!(f, Frame::Round(TALK, Body::Alarm { .. })));
     assert_eq!(shown.count(), 2);
+}
+
+#[test]
+fn mix_49_an_entry_whose_clock_was_put_back_goes_on_at_once() {
+    let mut city = City::new();
+    city.until(OPEN.plus_ms(100));
+    let mut rng = ChaCha20Rng::seed_from_u64(0);
+    // An hour ahead, for four rounds: more than may be unfinished.
+    for round in 0..4 {
+        city.entry.wake(OPEN.plus_ms(Time::HOUR_MS + 5_000 * round), &mut rng);
+        while let Some(output) = city.entry.poll() {
+            assert!(!matches!(output, Output::ToAll(_)), "no mix takes part in these");
+        }
+    }
+    city.entry.wake(OPEN.plus_ms(200), &mut rng);
+    city.until(OPEN.plus_ms(11_000));
+    let announced = |round| city.announced(RoundId { round, ..TALK }).is_some();
+    assert!(announced(102), "two rounds later all is well: {:?}", city.entry);
+    assert!(city.entry.rounds().all(|id| id.round < 110));
 }
 
 #[test]
