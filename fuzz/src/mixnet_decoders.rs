@@ -1,7 +1,9 @@
 //! What comes over the links of a mixnet, and its configs.
 
 use mezza_core::{Secret, Time};
-use mezza_mixnet::config::{Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps};
+use mezza_mixnet::config::{
+    Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+};
 use mezza_mixnet::sign::Signer;
 use mezza_mixnet::wire::bucket::{Entry, invitation_object, invitations};
 use mezza_mixnet::wire::filter::{self, Filter};

@@ -4,7 +4,9 @@ use mezza_core::{Ephemeral, Machine, Portable, Secret, Time, Wiping};
 use mezza_lanes::{Scalar, portable};
 use mezza_mixnet::client::record::RECORD_BYTES;
 use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup};
-use mezza_mixnet::config::{Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps};
+use mezza_mixnet::config::{
+    Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+};
 use mezza_mixnet::contact::Role;
 use mezza_mixnet::mix::Floor;
 use mezza_mixnet::onion::{Layer, seal_replies, unwrap};
