@@ -212,7 +212,7 @@ observer = What the relay sees
 observer-why = The same note as your provider, the relay and a thief of the disk see it: the real bytes, each field named by the decoder that reads them.
 observer-say = Write a note to echo and watch
 observer-nothing = Nothing has passed yet. Send a note.
-observer-off = The observer is off. Start the program with: mezza up --observe
+observer-off = The observer is off. Start the program with: mezza node run --observe
 moments = Moments
 moment-events = { $count ->
     [one] one event

@@ -55,7 +55,7 @@ const browser = await launch();
 let failed = 0;
 try {
   const [alice, bob, carol] = programs;
-  await alice.start(['up', '--demo', '--observe', '--port', '0']);
+  await alice.start(['up', '--demo', '--port', '0']);
   await bob.start(['up', '--demo', '--port', '0']);
   await carol.start(['node', 'run', '--port', '0']);
   for (const [name, run] of cases) if (!(await once(name, run, { browser, alice, bob, carol }))) failed += 1;

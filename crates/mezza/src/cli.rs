@@ -12,6 +12,7 @@ pub mod mixnet;
 pub mod people;
 pub mod person;
 pub mod ratchet;
+pub mod relay;
 pub mod serve;
 pub mod show;
 pub mod talk;
@@ -67,18 +68,22 @@ impl Desk {
     /// # Errors
     /// An unknown key, or a value that cannot be.
     pub fn config(&self, flags: &[(&str, String)]) -> Result<Config, Fault> {
-        let environment = config::environment(std::env::vars_os())?;
-        Config::load(&self.home.config(), environment.into_iter(), flags)
+        Config::load(&self.home.config(), std::env::vars_os(), flags)
     }
 }
 
 fn run(cli: Cli) -> Result<Exit, Fault> {
     let out = Out { json: cli.json };
-    cli.kernel.map_or(Ok(()), cpu::choose)?;
+    cli.command.kernel().map_or(Ok(()), cpu::choose)?;
     match cli.command {
         Command::Completions { shell } => return Ok(completions(shell)),
         Command::Man { dir } => return man(&dir, out),
-        Command::Lab { words } => return lab::lab(&words),
+        Command::Lab { words } => {
+            if out.json || cli.home.is_some() {
+                return Err(lab::own_options());
+            }
+            return lab::lab(&words);
+        }
         Command::Openapi => {
             show::raw(crate::web::description()?.trim_end());
             return Ok(Exit::Done);
@@ -89,8 +94,8 @@ fn run(cli: Cli) -> Result<Exit, Fault> {
     let done = match cli.command {
         Command::Up(up) => return serve::up(&desk, &up),
         Command::Node { what } => return serve::node(&desk, &what),
-        Command::Relay(relay) => return serve::relay(&desk, &relay),
-        Command::Mixnet { what } => return mixnet::mixnet(&desk, &what),
+        Command::Relay { what } => return relay::relay(&desk, &what),
+        Command::Mixnet { what, .. } => return mixnet::mixnet(&desk, &what),
         Command::Init(init) => person::init(&desk, &init),
         Command::Lock => person::lock(&desk),
         Command::Unlock(key) => person::unlock(&desk, &key),

@@ -16,6 +16,7 @@ use toml::{Table, Value};
 
 use crate::exit::{Exit, Fault};
 use crate::home::private;
+use crate::ports;
 
 /// What variables begin with.
 const PREFIX: &str = "MEZZA_";
@@ -58,6 +59,8 @@ pub struct Settings {
     pub web_port: u16,
     /// Address and port on which a relay listens.
     pub relay_listen: String,
+    /// Host and port under which people reach the relay; empty: where it listens.
+    pub relay_public: String,
     /// Where a relay keeps mail: `sqlite`, `sqlite:PATH` or `postgres:URL`.
     pub relay_store: String,
     /// Bytes a relay keeps in all.
@@ -81,8 +84,9 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            web_port: 7100,
-            relay_listen: "127.0.0.1:7101".to_owned(),
+            web_port: ports::PAGE,
+            relay_listen: format!("127.0.0.1:{}", ports::RELAY),
+            relay_public: String::new(),
             relay_store: "sqlite".to_owned(),
             relay_store_bytes_max: 10 << 30,
             relay_boxes_max: 1_000_000,
@@ -135,18 +139,16 @@ impl Config {
     /// keys with the texts of their values. Any error is exit code 78 and names the key.
     pub fn load(
         file: &Path,
-        environment: impl Iterator<Item = (String, String)>,
+        environment: impl Iterator<Item = (OsString, OsString)>,
         flags: &[(&str, String)],
     ) -> Result<Self, Fault> {
         let defaults = table_of(&Settings::default())?;
         let mut config = Self { settings: Settings::default(), values: BTreeMap::new() };
         config.lay(defaults.clone(), Origin::Default);
         config.lay(known(read(file)?, &defaults, Origin::File)?, Origin::File);
-        let variables = environment.filter_map(|(name, text)| {
-            let key = name.strip_prefix(PREFIX).filter(|_| is_setting(&name))?;
-            Some((key.to_ascii_lowercase(), text))
-        });
-        config.lay(texts(variables, &defaults, Origin::Environment)?, Origin::Environment);
+        let variables = environment.filter_map(variable).collect::<Result<Vec<_>, _>>()?;
+        let variables = texts(variables.into_iter(), &defaults, Origin::Environment)?;
+        config.lay(variables, Origin::Environment);
         let flags = flags.iter().map(|(key, text)| ((*key).to_owned(), text.clone()));
         config.lay(texts(flags, &defaults, Origin::Flag)?, Origin::Flag);
         config.settle()
@@ -184,6 +186,50 @@ impl Config {
         self.settings = all.try_into().map_err(|_| Fault::bug("settings do not fit together"))?;
         Ok(self)
     }
+}
+
+/// A variable that is a setting: its key and its text. The names and texts of other variables need
+/// not be UTF-8.
+fn variable((name, text): (OsString, OsString)) -> Option<Result<(String, String), Fault>> {
+    let name = name.to_string_lossy();
+    let key = name.strip_prefix(PREFIX)?;
+    if NO_SETTINGS.contains(&key) || key.starts_with(TESTS) {
+        return None;
+    }
+    let key = key.to_ascii_lowercase();
+    Some(text.into_string().map(|text| (key.clone(), text)).map_err(|_| {
+        let what = format!("the setting {key} is not UTF-8");
+        refused(&what, Origin::Environment, "write it in plain letters")
+    }))
+}
+
+/// Keeps settings in the file: the line of each key is replaced, or one is added.
+///
+/// # Errors
+/// A file that cannot be changed so, or not at all.
+pub fn keep(file: &Path, settings: &[(&str, String)]) -> Result<(), Fault> {
+    let mut expected = read(file)?;
+    let mut text = fs::read_to_string(file).unwrap_or_default();
+    for (key, value) in settings {
+        let value = Value::String(value.clone());
+        text = with_line(&text, key, &format!("{key} = {value}"));
+        expected.insert((*key).to_owned(), value);
+    }
+    if text.parse::<Table>().ok().as_ref() != Some(&expected) {
+        let keys: Vec<&str> = settings.iter().map(|(key, _)| *key).collect();
+        let what = format!("this file cannot be changed by a program: {}", file.display());
+        return Err(refused(&what, Origin::File, &format!("write {} there", keys.join(", "))));
+    }
+    if settings.is_empty() { Ok(()) } else { private::replace(file, text.as_bytes()) }
+}
+
+/// A text of settings in which the line of `key` is this one.
+fn with_line(text: &str, key: &str, line: &str) -> String {
+    let is_its = |old: &&str| old.split('=').next().is_some_and(|name| name.trim() == key);
+    let mut lines: Vec<&str> = text.lines().filter(|old| !is_its(old)).collect();
+    let at = text.lines().position(|old| is_its(&old)).unwrap_or(lines.len());
+    lines.insert(at, line);
+    lines.join("\n") + "\n"
 }
 
 fn table_of(settings: &Settings) -> Result<Table, Fault> {

@@ -19,6 +19,7 @@ pub mod mixnet;
 pub mod node;
 pub mod observer;
 pub mod passphrase;
+pub mod ports;
 pub mod qr;
 pub mod relay;
 pub mod rng;

@@ -18,12 +18,15 @@ use zeroize::Zeroizing;
 
 use crate::exit::{Exit, Fault};
 use crate::home::private;
+use crate::rng::OsRng;
 pub use words::WORDS;
 
 /// The environment variable that names a file with the passphrase.
 pub const FILE_VARIABLE: &str = "MEZZA_PASSPHRASE_FILE";
 /// Longest passphrase, bytes.
 pub const PASSPHRASE_BYTES_MAX: usize = 1_024;
+/// Fewest characters of the passphrase of a new vault.
+pub const PASSPHRASE_CHARS_MIN: usize = 8;
 /// Words of an offered passphrase.
 const OFFER_WORDS: usize = 6;
 /// Draws of 16 bits from here on would favour the first words.
@@ -39,16 +42,37 @@ pub fn ask(file: Option<&Path>, prompt: &str) -> Result<Zeroizing<Vec<u8>>, Faul
     }
 }
 
-/// The passphrase of a new vault; on a terminal it is typed twice.
-pub fn ask_new(file: Option<&Path>, prompt: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    if let Some(path) = file_among(file) {
-        return read(&path);
-    }
-    let first = type_in(prompt)?;
+/// The passphrase of a new vault; on a terminal six words are offered, and it is typed twice.
+pub fn ask_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let pass = match file_among(file) {
+        Some(path) => read(&path)?,
+        None => type_twice()?,
+    };
+    check_new(&pass)?;
+    Ok(pass)
+}
+
+fn type_twice() -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let offer = offer(&mut OsRng);
+    let prompt = Zeroizing::new(format!("New passphrase, for example `{}`: ", offer.as_str()));
+    let first = type_in(&prompt)?;
     if *first == *type_in("again: ")? {
         return Ok(first);
     }
     Err(denied("the two passphrases differ", "run the command again"))
+}
+
+/// Whether a passphrase is long enough for a new vault (MSG-84). One that a vault has already is
+/// asked for whatever its length.
+///
+/// # Errors
+/// 77 if it has too few characters.
+pub fn check_new(pass: &[u8]) -> Result<(), Fault> {
+    if String::from_utf8_lossy(pass).chars().count() >= PASSPHRASE_CHARS_MIN {
+        return Ok(());
+    }
+    let text = format!("a new passphrase has at least {PASSPHRASE_CHARS_MIN} characters");
+    Err(denied(&text, "take the six words that are offered on the page or on a terminal"))
 }
 
 /// Six words by chance, for example to be offered in a form.
@@ -121,7 +145,6 @@ fn denied(text: &str, next: &str) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::OsRng;
 
     #[test]
     fn the_list_is_what_its_bits_rest_on() {
@@ -139,6 +162,28 @@ mod tests {
         let pairs =
             WORDS.iter().enumerate().flat_map(|(i, a)| WORDS[i + 1..].iter().map(move |b| (a, b)));
         assert_eq!(pairs.filter(|(a, b)| near(a, b)).collect::<Vec<_>>(), []);
+    }
+
+    #[test]
+    fn msg_84_a_new_passphrase_has_eight_characters_and_an_old_one_any() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("passphrase");
+        for (text, is_long_enough) in [
+            ("x", false),
+            ("1234567", false),
+            ("ééééééé", false),
+            ("12345678", true),
+            ("éééééééé", true),
+        ] {
+            private::replace(&file, text.as_bytes()).unwrap();
+            let new = ask_new(Some(&file));
+            assert_eq!(new.is_ok(), is_long_enough, "{text}");
+            if let Err(fault) = new {
+                assert_eq!(fault.code, Exit::Denied);
+                assert!(fault.next.contains("six words"), "{fault}");
+            }
+            assert_eq!(*ask(Some(&file), "old").unwrap(), *text.as_bytes());
+        }
     }
 
     #[test]

@@ -31,11 +31,18 @@ pub use server::{RelayConfig, RelayHandle, serve};
 pub use store::{StoreSpec, Totals};
 pub use tap::{Direction, Side, Tap, TapEvent, Tapped};
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use crate::tls::Identity;
 use lock::Lock;
 use store::MailStore as _;
+
+/// The file in a relay's folder that says where it listens; it holds while the lock is held.
+const ADDRESS: &str = "address";
 
 /// What a relay's folder and store hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +70,20 @@ pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<[u8; 32], RelayError> 
 /// [`RelayError`] if there is no relay in `dir`.
 pub fn key(dir: &Path) -> Result<[u8; 32], RelayError> {
     Ok(*Identity::load(dir)?.public())
+}
+
+/// Where the relay in `dir` listens, if it runs.
+pub fn address(dir: &Path) -> Option<SocketAddr> {
+    let text = std::fs::read_to_string(dir.join(ADDRESS)).ok()?;
+    Lock::is_held(dir).then(|| text.parse().ok()).flatten()
+}
+
+/// Writes down where the relay in `dir` listens.
+fn tell_address(dir: &Path, address: SocketAddr) -> Result<(), RelayError> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(dir.join(ADDRESS));
+    file.and_then(|mut file| file.write_all(address.to_string().as_bytes()))
+        .map_err(|source| RelayError::Io { what: "the file with its address", source })
 }
 
 /// Counts what the relay in `dir` holds, also while it runs.

@@ -26,6 +26,7 @@ use tokio::sync::watch;
 
 use crate::carriers::Dialer;
 use crate::cli::args::Up;
+use crate::cli::relay::{relay_config, relay_fault};
 use crate::cli::{Desk, serve};
 use crate::config::Settings;
 use crate::exit::{Exit, Fault};
@@ -34,6 +35,7 @@ use crate::mixnet::demo;
 use crate::mixnet::uri::NetworkUri;
 use crate::node::{self, Node, Options, Refused, Running};
 use crate::observer::Observer;
+use crate::ports;
 use crate::relay::{self, RelayConfig, RelayHandle, Tap};
 use crate::station::{self, Station, until_stopped};
 use crate::store::Vault;
@@ -47,8 +49,6 @@ const PASSPHRASE: &[u8] = b"demo";
 const PERSON: &str = "alice";
 /// The one who answers.
 const ECHO: &str = "echo";
-/// Ports that are tried for the relay after a taken one.
-const PORTS_MAX: u16 = 100;
 /// How long the parties may take to stop.
 const STOP: Duration = Duration::from_millis(1_500);
 
@@ -67,6 +67,11 @@ pub async fn run(desk: &Desk, args: &Up, settings: &Settings) -> Result<Exit, Fa
             return Err(Fault::new(Exit::CannotWrite, text, next));
         }
         return own(desk, args, settings, lock).await;
+    }
+    if args.serve.key.passphrase_file.is_some() {
+        let text = "the demonstration has a passphrase of its own";
+        let next = "leave `--passphrase-file` out, or make an identity with `mezza init` first";
+        return Err(Fault::new(Exit::Usage, text, next));
     }
     demonstrate(desk, args, settings, lock).await
 }
@@ -149,7 +154,7 @@ async fn own(desk: &Desk, args: &Up, settings: &Settings, lock: Lock) -> Result<
         tap: Some(observer.clone() as Arc<dyn Tap>),
         demo: false,
     };
-    let unattended = args.serve.key.passphrase_file.is_some();
+    let unattended = serve::has_passphrase_file(&args.serve);
     let idle_lock_s = if unattended { 0 } else { settings.idle_lock_s };
     let vault = desk.home.vault();
     let watching = Some(observer.clone());
@@ -232,7 +237,7 @@ struct Party {
 impl Party {
     /// Starts the relay on its port; a demonstration takes the next free one (NODE-3).
     async fn start(desk: &Desk, settings: &Settings, roam: bool) -> Result<Self, Fault> {
-        let config = serve::relay_config(&desk.home, settings)?;
+        let config = relay_config(&desk.home, settings)?;
         let (stop, stopped) = watch::channel(false);
         let handle = Self::listen(config, roam, &stopped).await?;
         let address = handle.address();
@@ -246,18 +251,17 @@ impl Party {
         roam: bool,
         stopped: &watch::Receiver<bool>,
     ) -> Result<RelayHandle, Fault> {
-        let first = config.listen.port();
-        let last = if roam { first.saturating_add(PORTS_MAX) } else { first };
+        let tries = if roam { usize::MAX } else { 1 };
         let mut fault = None;
-        for port in first..=last {
+        for port in ports::candidates(config.listen.port()).take(tries) {
             let mut config = config.clone();
             config.listen.set_port(port);
             match relay::serve(config, stopped.clone()).await {
                 Ok(handle) => return Ok(handle),
                 Err(error @ relay::RelayError::Listen { .. }) => {
-                    fault.get_or_insert(serve::relay_fault(&error));
+                    fault.get_or_insert(relay_fault(&error));
                 }
-                Err(error) => return Err(serve::relay_fault(&error)),
+                Err(error) => return Err(relay_fault(&error)),
             }
         }
         Err(fault.unwrap_or_else(|| Fault::bug("no port was tried")))

@@ -29,14 +29,13 @@ use utoipa_axum::routes;
 use crate::exit::{Exit, Fault};
 use crate::node::{Node, Refused};
 use crate::observer::Observer;
+use crate::ports;
 use door::Door;
 
 /// Largest body of a request but a picture, in bytes.
 const BODY_BYTES_MAX: usize = 64 << 10;
 /// Largest picture, in bytes: grey, 16 million pixels.
 const PICTURE_BYTES_MAX: usize = 16 << 20;
-/// Ports that are tried after a taken one.
-const PORTS_MAX: u16 = 100;
 
 /// What every handler may use.
 #[derive(Clone)]
@@ -118,17 +117,18 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Takes the wished port on loopback, or the next free one (NODE-3); 0 takes any.
+    /// Takes the wished port on loopback, or the next free one that is nobody's default (NODE-3,
+    /// MSG-82); 0 takes any.
     ///
     /// # Errors
-    /// If a hundred ports in a row are taken.
+    /// If all that are tried are taken.
     pub async fn bind(wish: u16) -> Result<Self, Fault> {
-        for port in (wish..=wish.saturating_add(PORTS_MAX)).take_while(|p| *p != 0 || wish == 0) {
+        for port in ports::candidates(wish) {
             if let Some(sockets) = Self::bind_both(port).await {
                 return Ok(sockets);
             }
         }
-        let text = format!("ports {wish} to {} are taken", wish.saturating_add(PORTS_MAX));
+        let text = format!("port {wish} and those after it are taken");
         Err(Fault::new(Exit::Busy, text, "choose another with `--port N`"))
     }
 

@@ -18,7 +18,7 @@ pub use mixnet::{
     MixnetMix, Privacy, ServiceName,
 };
 pub use ratchet::{Ratchet, RatchetNumber, RatchetSuite};
-pub use relay::{Relay, RelayWhat};
+pub use relay::Relay;
 
 /// Private messages over whatever path is left.
 #[derive(Parser)]
@@ -31,9 +31,6 @@ pub struct Cli {
     /// Print JSON, one value a line
     #[arg(long, global = true)]
     pub json: bool,
-    /// Compute for many at once with this kernel, not with the fastest one: for tests and reports
-    #[arg(long, global = true, value_enum, value_name = "KERNEL", hide_short_help = true)]
-    pub kernel: Option<KernelName>,
     /// What to do
     #[command(subcommand)]
     pub command: Command,
@@ -105,9 +102,16 @@ pub enum Command {
     /// List carriers: level, delay, limits, what each protects from whom
     Carriers,
     /// Run a relay for others
-    Relay(Relay),
+    Relay {
+        /// What to do
+        #[command(subcommand)]
+        what: Relay,
+    },
     /// Run the servers of a mixnet, and make its keys and configs
     Mixnet {
+        /// Compute for many at once with this kernel, not with the fastest one: for tests and reports
+        #[arg(long, global = true, value_enum, value_name = "KERNEL")]
+        kernel: Option<KernelName>,
         /// What to do
         #[command(subcommand)]
         what: Mixnet,
@@ -159,9 +163,6 @@ pub struct Up {
     /// End after the check
     #[arg(long)]
     pub check: bool,
-    /// Record what a provider, the relay and a thief see
-    #[arg(long)]
-    pub observe: bool,
     /// How it is served
     #[command(flatten)]
     pub serve: Serve,
@@ -176,6 +177,9 @@ pub struct Serve {
     /// Do not print an address for a browser
     #[arg(long)]
     pub no_web: bool,
+    /// Make onions with this kernel, not with the fastest one: for tests and reports
+    #[arg(long, value_enum, value_name = "KERNEL", hide = true)]
+    pub kernel: Option<KernelName>,
     /// Where the passphrase comes from
     #[command(flatten)]
     pub key: Key,
@@ -338,4 +342,17 @@ pub enum Config {
         #[arg(long)]
         origin: bool,
     },
+}
+
+impl Command {
+    /// The kernel that was asked for (`--kernel`).
+    pub fn kernel(&self) -> Option<KernelName> {
+        match self {
+            Self::Up(Up { serve, .. }) | Self::Node { what: Node::Run { serve, .. } } => {
+                serve.kernel
+            }
+            Self::Mixnet { kernel, .. } | Self::Cpu(Cpu { kernel, .. }) => *kernel,
+            _ => None,
+        }
+    }
 }

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::show::steers;
 use crate::exit::{Exit, Fault};
 use crate::home::{Home, private};
 use crate::web::dto::Problem;
@@ -215,9 +216,15 @@ fn no_answer() -> Fault {
     )
 }
 
-/// A value as one line of JSON.
+/// A value as one line of JSON. What would steer a terminal stands there escaped: outside of strings
+/// JSON has no such characters.
 pub fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_else(|_| Value::Null.to_string())
+    let text = serde_json::to_string(value).unwrap_or_else(|_| Value::Null.to_string());
+    if !text.chars().any(steers) {
+        return text;
+    }
+    let escaped = |c: char| if steers(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
+    text.chars().map(escaped).collect()
 }
 
 #[cfg(test)]

@@ -20,6 +20,12 @@ pub fn lab(words: &[OsString]) -> Result<Exit, Fault> {
     Err(absent(&format!("{} does not start: {error}", program.display())))
 }
 
+/// Options of this program before `lab`.
+pub fn own_options() -> Fault {
+    let text = "the lab does not know the options of this program";
+    Fault::new(Exit::Usage, text, "write its own behind `mezza lab`; `mezza lab --help` lists them")
+}
+
 fn beside(own: &Path) -> Result<PathBuf, Fault> {
     let program = own.with_file_name(PROGRAM);
     let missing = || absent("the lab does not lie beside this program");

@@ -24,11 +24,11 @@ pub fn add(desk: &Desk, add: &Add) -> Result<(), Fault> {
     if contact.namesake {
         desk.out.line(format!(
             "another contact has this name and another key: a different person, or somebody who \
-             pretends; compare numbers with `mezza verify '#{}'`",
-            contact.id
+             pretends; compare numbers with `mezza verify {}`",
+            show::handle(&contact)
         ));
     }
-    desk.out.line(format!("next: `mezza send {name} \"hello\"`"));
+    desk.out.line(format!("next: `mezza send {} \"hello\"`", show::handle(&contact)));
     Ok(())
 }
 
@@ -91,7 +91,8 @@ pub fn requests(desk: &Desk, what: Option<&Requests>) -> Result<(), Fault> {
         Some(Requests::Accept { n }) => {
             let contact: dto::Contact = client.post(&format!("/v1/requests/{n}/accept"), &())?;
             let name = show::clean(&contact.name);
-            desk.out.either(&contact, format!("{name} is a contact now; `mezza log {name}`"));
+            let log = format!("`mezza log {}`", show::handle(&contact));
+            desk.out.either(&contact, format!("{name} is a contact now; {log}"));
             Ok(())
         }
         Some(Requests::Refuse { n }) => {
@@ -151,7 +152,10 @@ pub fn verify(desk: &Desk, name: &str, matches: bool) -> Result<(), Fault> {
     for line in number.groups.chunks(GROUPS_A_LINE) {
         desk.out.line(format!("    {}", line.join("  ")));
     }
-    desk.out.line(format!("equal: `mezza verify '#{}' --matches`. Not equal: stop writing, somebody stands between you", contact.id));
+    desk.out.line(format!(
+        "equal: `mezza verify {} --matches`. Not equal: stop writing, somebody stands between you",
+        show::handle(&contact)
+    ));
     Ok(())
 }
 
@@ -179,7 +183,7 @@ pub fn set(desk: &Desk, set: &Set) -> Result<(), Fault> {
         desk.out.line(format!(
             "a first note in cells needs their keys; where none are held it waits, and `mezza set \
              {} --level-min 1` lets their relay be asked",
-            show::clean(&contact.name)
+            show::handle(&contact)
         ));
     }
     Ok(())
@@ -230,7 +234,11 @@ fn ambiguous(name: &str, found: &[&dto::Contact]) -> Fault {
     let list: Vec<String> =
         found.iter().map(|c| format!("#{} {}", c.id, show::clean(&c.name))).collect();
     let text = format!("{} may be {}", show::clean(name), list.join(" or "));
-    Fault::new(Exit::NotFound, text, format!("name it by its number, like '#{}'", found[0].id))
+    Fault::new(
+        Exit::NotFound,
+        text,
+        format!("name it by its number, like {}", show::handle(found[0])),
+    )
 }
 
 #[cfg(test)]

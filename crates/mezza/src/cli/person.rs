@@ -27,9 +27,9 @@ pub fn init(desk: &Desk, init: &Init) -> Result<(), Fault> {
     }
     let relay = init.relay.as_deref().map(relay_of).transpose()?;
     let name = init.name.clone().map_or_else(ask_name, Ok)?;
-    desk.home.make()?;
     let file = init.key.passphrase_file.as_deref();
-    let pass = passphrase::ask_new(file, "New passphrase")?;
+    desk.home.make()?;
+    let pass = passphrase::ask_new(file)?;
     let no_relay = relay.is_none();
     desk::make::init(&desk.home.vault(), &name, &pass, relay.as_slice())
         .map_err(|refused| refused.fault)?;

@@ -30,6 +30,14 @@ impl Out {
         }
     }
 
+    /// A line for people beside the answer: it goes to standard error, so that the answer alone can
+    /// be handed on.
+    pub fn aside(self, text: &str) {
+        if !self.json {
+            let _ = writeln!(std::io::stderr().lock(), "mezza: {text}");
+        }
+    }
+
     /// A line for people or a value for programs.
     pub fn either(self, value: &impl Serialize, text: impl AsRef<str>) {
         self.value(value);
@@ -49,26 +57,39 @@ pub fn fault(fault: &Fault, json: bool) {
             "error": fault.text, "next": fault.next, "exit": fault.code.number(),
         }))
     } else {
-        format!("mezza: {fault}")
+        format!("mezza: {}", lines(&fault.to_string(), "\n"))
     };
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Text of others without anything that steers a terminal: control characters, and the marks
-/// that turn the direction of writing.
+/// Text of others as a part of one line, without anything that steers a terminal (MSG-86).
 pub fn clean(text: &str) -> String {
-    let steers = |c: char| {
-        (c.is_control() && c != '\n')
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
     text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Text of others that may have several lines; each but the first begins behind `next`.
+fn lines(text: &str, next: &str) -> String {
+    text.split('\n').map(clean).collect::<Vec<_>>().join(next)
+}
+
+/// A control character, a line end included, or a mark that turns the direction of writing.
+pub(super) fn steers(c: char) -> bool {
+    let line_end = matches!(c, '\u{2028}' | '\u{2029}');
+    let turns = matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || line_end || turns
+}
+
+/// A contact in a command that is shown to be pasted: by its number, as a shell takes it. Its name is
+/// text of others (MSG-85).
+pub fn handle(contact: &Contact) -> String {
+    format!("'#{}'", contact.id)
 }
 
 /// One note as a line of a log.
 pub fn note(note: &Note, name: &str) -> String {
     let who = if note.incoming { clean(name) } else { "you".into() };
-    let text = note.text.as_deref().map_or_else(|| "(sent by a newer version)".into(), clean);
-    let text = text.replace('\n', "\n    ");
+    let newer = || "(sent by a newer version)".into();
+    let text = note.text.as_deref().map_or_else(newer, |text| lines(text, "\n    "));
     let at = time(note.at_ms);
     if note.incoming {
         return format!("{at}  {who}: {text}");
@@ -160,7 +181,57 @@ mod tests {
 
     #[test]
     fn texts_cannot_steer_a_terminal() {
-        assert_eq!(clean("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c\nd");
+        assert_eq!(clean("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
+        for c in ['\u{9b}', '\u{85}', '\r', '\u{7f}', '\u{61c}', '\u{2028}', '\u{2029}', '\u{2067}']
+        {
+            assert_eq!(clean(&format!("a{c}b")), "a\u{fffd}b", "{c:?}");
+        }
+        assert_eq!(clean("Zoë \u{1f600}"), "Zoë \u{1f600}");
+    }
+
+    /// What steers: an escape sequence of 7 bits, one of 8, and a line of a log that nobody wrote.
+    const HOSTILE: &str = "\x1b[2J\u{9b}2J\n2026-11-21 13:05Z  you: yes\u{202e}";
+    /// The same as it is shown in a line.
+    const SHOWN: &str = "\u{fffd}[2J\u{fffd}2J\u{fffd}2026-11-21 13:05Z  you: yes\u{fffd}";
+
+    fn note_of(text: &str, incoming: bool) -> Note {
+        serde_json::from_value(serde_json::json!({
+            "id": "1", "contact": "1", "incoming": incoming, "kind": "text", "text": text,
+            "sent_ms": 0, "at_ms": 1_795_266_300_000_u64, "state": "received", "words": "received",
+            "pin": 1, "facts": [],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn msg_86_a_note_is_one_entry_of_a_log_whatever_it_says() {
+        let own = "2026-11-21 13:05Z  ";
+        assert_eq!(note(&note_of("hi", true), HOSTILE), format!("{own}{SHOWN}: hi"));
+        let text = SHOWN.replacen("\u{fffd}2026", "\n    2026", 1);
+        assert_eq!(note(&note_of(HOSTILE, true), "Eve"), format!("{own}Eve: {text}"));
+        assert_eq!(note(&note_of(HOSTILE, false), "Eve"), format!("{own}you: {text}  [received]"));
+    }
+
+    #[test]
+    fn msg_86_a_contact_is_one_line_whatever_its_name() {
+        let contact: Contact = serde_json::from_value(serde_json::json!({
+            "id": "7", "name": HOSTILE, "claimed_name": HOSTILE, "standing": "open",
+            "verified": null, "suites": [], "relay": null, "absent_parts": [], "unread": 0,
+            "missing": 0, "trouble": null, "namesake": false, "last": null,
+            "policy": { "carriers": ["relay"], "pin": 1, "fallback": "none", "timer_s": 0,
+                        "delivered": true, "read": false },
+        }))
+        .unwrap();
+        assert_eq!(super::contact(&contact), format!("#7   {SHOWN}  (open, not verified)"));
+        assert_eq!(handle(&contact), "'#7'");
+    }
+
+    #[test]
+    fn msg_86_json_steers_no_terminal_and_keeps_every_character() {
+        let text = client::json(&serde_json::json!({ "name": HOSTILE }));
+        assert!(text.chars().all(|c| !steers(c)), "{text}");
+        let back: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(back["name"], HOSTILE);
     }
 
     #[test]

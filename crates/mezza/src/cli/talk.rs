@@ -30,9 +30,8 @@ pub fn send(desk: &Desk, send: &Send) -> Result<Exit, Fault> {
         return Err(crate::node::Refused::from(mezza_messenger::DeviceError::EmptyText).fault);
     }
     if text.len() > crate::node::desk::ask::TEXT_BYTES_MAX {
-        let mut fault = words::too_long(text.len(), crate::node::desk::ask::TEXT_BYTES_MAX).fault;
-        fault.next = fault.next.replace("NAME", &send.name);
-        return Err(fault);
+        let max = crate::node::desk::ask::TEXT_BYTES_MAX;
+        return Err(words::too_long(text.len(), max).fault);
     }
     let client = desk.client()?;
     let contact = find(&client, &send.name)?;
@@ -84,12 +83,10 @@ fn check_carrier(
             Ok(())
         }
         Some(_) => {
-            let text = format!("{carrier} may not carry this note to {name}");
-            Err(Fault::new(
-                Exit::No,
-                text,
-                format!("see `mezza contacts {name}` and `mezza set {name}`"),
-            ))
+            let text = format!("{} may not carry this note to {name}", show::clean(carrier));
+            let handle = show::handle(contact);
+            let next = format!("see `mezza contacts {handle}` and `mezza set {handle}`");
+            Err(Fault::new(Exit::No, text, next))
         }
         None => {
             let text = format!("there is no carrier {}", show::clean(carrier));
@@ -134,7 +131,7 @@ fn finish(desk: &Desk, contact: &dto::Contact, note: &dto::Note, wait: Option<Wa
     desk.out.value(note);
     desk.out.line(format!("note {} to {name}: {}", note.id, note.words));
     if note.why.as_deref() == Some("below_pin") {
-        desk.out.line(below_pin(&name, note));
+        desk.out.line(below_pin(contact, note));
     }
     match wait {
         Some(wait) if !is_far_enough(note, wait) => {
@@ -145,12 +142,15 @@ fn finish(desk: &Desk, contact: &dto::Contact, note: &dto::Note, wait: Option<Wa
     }
 }
 
-fn below_pin(name: &str, note: &dto::Note) -> String {
+fn below_pin(contact: &dto::Contact, note: &dto::Note) -> String {
     format!(
-        "{name} is pinned to level {} and only the relay (level 1) is up; the note waits. To send \
-         it by relay after all: `mezza outbox cancel {}`, `mezza set {name} --level-min 1`, then \
+        "{} is pinned to level {} and only the relay (level 1) is up; the note waits. To send \
+         it by relay after all: `mezza outbox cancel {}`, `mezza set {} --level-min 1`, then \
          send again",
-        note.pin, note.id
+        show::clean(&contact.name),
+        note.pin,
+        note.id,
+        show::handle(contact)
     )
 }
 

@@ -207,7 +207,7 @@ fn too_big(bytes: usize, max: usize) -> Refused {
 /// A text above the limit of a note.
 pub fn too_long(bytes: usize, max: usize) -> Refused {
     let text = format!("text has {} bytes, a note holds {}", grouped(bytes), grouped(max));
-    let next = "send it as a file with `mezza send NAME --file` (later) or split it";
+    let next = "split it into several notes";
     Refused::new("text_too_long", Fault::new(Exit::Malformed, text, next))
 }
 

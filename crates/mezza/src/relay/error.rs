@@ -24,7 +24,9 @@ pub enum RelayError {
         dir: PathBuf,
     },
     /// The port cannot be had.
-    #[error("cannot listen on {address}: {source}; choose another port")]
+    #[error(
+        "cannot listen on {address}: {source}; choose another with the setting relay_listen, or `mezza relay run --listen`"
+    )]
     Listen {
         /// Where it was tried.
         address: SocketAddr,

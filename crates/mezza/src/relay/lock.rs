@@ -38,6 +38,16 @@ impl Lock {
     }
 }
 
+impl Lock {
+    /// Whether somebody serves the folder.
+    pub(crate) fn is_held(dir: &Path) -> bool {
+        let file = File::open(dir.join("lock"));
+        file.is_ok_and(|file| {
+            matches!(Flock::lock(file, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
+        })
+    }
+}
+
 /// Tries for a moment: a child that this process has just forked holds a copy of a lock we let go
 /// of until it becomes its program.
 fn lock(mut file: File) -> Result<Flock<File>, Errno> {

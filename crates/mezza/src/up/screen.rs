@@ -101,10 +101,10 @@ impl<'a> Screen<'a> {
             self.put(&json!({ "event": "open", "url": station.url, "port": station.port }), &text);
         }
         let program = std::env::args_os().next().unwrap_or_else(|| "mezza".into());
-        let program = program.to_string_lossy();
         let home = self.desk.home.root().display();
         self.desk.out.line(format!(
-            "try      {program} --home {home} send {ECHO} \"hello\"   and watch the Observer page"
+            "try      {} --home {home} send {ECHO} \"hello\"   and watch the Observer page",
+            program.display()
         ));
         self.desk.out.line(
             "DEMO     everything runs on this machine; nothing here hides you from anybody. \

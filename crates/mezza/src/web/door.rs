@@ -111,7 +111,8 @@ impl Door {
         })
     }
 
-    fn bearer_is_known(&self, headers: &HeaderMap) -> bool {
+    /// Whether a request carries a bearer, or the token of the command line.
+    pub fn bearer_is_known(&self, headers: &HeaderMap) -> bool {
         let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         value.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|b| self.knows(b))
     }
@@ -174,4 +175,35 @@ fn push(keys: &Mutex<VecDeque<Key>>, key: Key, max: usize) {
         keys.pop_front();
     }
     keys.push_back(key);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::OsRng;
+
+    /// Tickets as the addresses of a browser hold them.
+    fn ticket(door: &Door) -> String {
+        door.ticket_url(&mut OsRng).rsplit_once("#t=").unwrap().1.to_owned()
+    }
+
+    #[test]
+    fn the_oldest_ticket_goes_when_one_too_many_waits() {
+        let door = Door::new(7_100, &mut OsRng);
+        let tickets: Vec<String> = (0..=TICKETS_MAX).map(|_| ticket(&door)).collect();
+        assert!(door.exchange(&tickets[0], &mut OsRng).is_none());
+        for kept in &tickets[1..] {
+            assert!(door.exchange(kept, &mut OsRng).is_some());
+        }
+    }
+
+    #[test]
+    fn the_oldest_bearer_goes_when_one_too_many_was_given() {
+        let door = Door::new(7_100, &mut OsRng);
+        let bearers: Vec<String> =
+            (0..=BEARERS_MAX).map(|_| door.exchange(&ticket(&door), &mut OsRng).unwrap()).collect();
+        assert!(!door.knows(&bearers[0]));
+        assert!(bearers[1..].iter().all(|bearer| door.knows(bearer)));
+        assert!(door.knows(&door.api_token()), "the command line's is no bearer that goes");
+    }
 }

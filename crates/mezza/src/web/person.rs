@@ -18,9 +18,6 @@ use crate::passphrase;
 use crate::qr::{Code, Medium};
 use crate::rng::OsRng;
 
-/// Shortest passphrase that is taken, in characters.
-const PASSPHRASE_MIN: usize = 8;
-
 /// The handlers of this file.
 pub fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new()
@@ -37,12 +34,12 @@ pub fn routes() -> OpenApiRouter<Web> {
 }
 
 /// Tells the node that a person is there. What a page asks by itself, again and again, does not
-/// count.
+/// count, and neither does what comes without a bearer (MSG-83).
 pub async fn notice(State(web): State<Web>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let quiet = ["/v1/status", "/v1/observer", "/v1/health", "/v1/carriers", "/v1/events"];
     let by_itself = request.method() == Method::GET && quiet.contains(&path);
-    if path.starts_with("/v1/") && !by_itself {
+    if path.starts_with("/v1/") && !by_itself && web.door.bearer_is_known(request.headers()) {
         web.node.touch();
     }
     next.run(request).await
@@ -82,14 +79,8 @@ async fn create(
     Body(body): Body<dto::CreateRequest>,
 ) -> Result<(StatusCode, Json<dto::Status>), Refused> {
     let pass = Wiping::new(body.passphrase.into_bytes());
-    if String::from_utf8_lossy(&pass).chars().count() < PASSPHRASE_MIN {
-        let fault = Fault::new(
-            Exit::Usage,
-            format!("a passphrase has at least {PASSPHRASE_MIN} characters"),
-            "take the six words that are offered",
-        );
-        return Err(Refused::new("passphrase_short", fault));
-    }
+    passphrase::check_new(&pass)
+        .map_err(|fault| Refused::new("passphrase_short", Fault { code: Exit::Usage, ..fault }))?;
     let relay = body.relay.filter(|relay| !relay.trim().is_empty());
     let relay = relay.as_deref().map(crate::cli::relay_of).transpose()?;
     let status = web.node.ask(move |desk| {

@@ -61,7 +61,7 @@ async fn observer(State(web): State<Web>, Ask(query): Ask<Since>) -> Answer<dto:
         let fault = Fault::new(
             Exit::NotFound,
             "the observer is off",
-            "start with `mezza up --observe` or `mezza node run --observe`",
+            "start it with `mezza node run --observe`",
         );
         Refused::new("no_observer", fault)
     })?;

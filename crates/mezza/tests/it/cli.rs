@@ -78,15 +78,18 @@ fn cli_3_exit_codes_with_a_node() {
 
 /// Two contacts of one name, without relays: added by cards made here.
 fn twins(home: &Path) {
-    let mut rng = mezza::rng::OsRng;
     for _ in 0..2 {
-        let now = mezza::node::now();
-        let device =
-            mezza_messenger::Device::<mezza::backend::AwsLc>::create("Eve", &[], now, &mut rng)
-                .unwrap();
-        let card = device.card(mezza_messenger::card::Form::Full).unwrap();
-        ok(home, &["add", &mezza_messenger::uri::card(&card, false)]);
+        ok(home, &["add", &card_of("Eve")]);
     }
+}
+
+/// The card of somebody new, without relays.
+fn card_of(name: &str) -> String {
+    let (now, mut rng) = (mezza::node::now(), mezza::rng::OsRng);
+    let device =
+        mezza_messenger::Device::<mezza::backend::AwsLc>::create(name, &[], now, &mut rng).unwrap();
+    let card = device.card(mezza_messenger::card::Form::Full).unwrap();
+    mezza_messenger::uri::card(&card, false)
 }
 
 #[test]
@@ -118,6 +121,130 @@ fn cli_4_passphrases_are_no_arguments() {
         .output()
         .unwrap();
     assert!(named.status.success(), "{}", String::from_utf8_lossy(&named.stderr));
+}
+
+#[test]
+fn msg_80_an_option_that_a_command_does_not_use_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    trycmd::TestCases::new()
+        .env("MEZZA_HOME", home.path().join("none").to_str().unwrap())
+        .env("MEZZA_LOG", "error")
+        .case("tests/cmd/options/*.trycmd")
+        .run();
+}
+
+#[test]
+fn msg_81_the_address_of_a_relay_is_what_people_can_reach() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("relay");
+    let place = || {
+        let uri = ok(&home, &["relay", "uri"]);
+        let relay = mezza::cli::relay_of(uri.trim()).unwrap();
+        format!("{}:{}", relay.host, relay.port)
+    };
+    ok(&home, &["relay", "init"]);
+    assert_eq!(place(), "127.0.0.1:7101");
+    // What `init` is told holds from then on.
+    ok(&home, &["relay", "init", "--listen", "127.0.0.2:0"]);
+    assert_eq!(mezza(&home, &["relay", "uri"]).status.code(), Some(2), "no port yet");
+    let mut relay = Program::start(&home, &["relay", "run"], &[]);
+    until("the relay", || relay.out().contains("relay "));
+    let listens = relay.out().split_whitespace().nth(1).unwrap().to_owned();
+    assert!(listens.starts_with("127.0.0.2:"), "{listens}");
+    // The relay that runs says where, and the person that this is no address for others.
+    assert_eq!(place(), listens);
+    let aside = mezza(&home, &["relay", "uri"]).stderr;
+    assert!(String::from_utf8_lossy(&aside).contains("this machine alone"));
+    let status = json(&home, &["relay", "status"]).remove(0);
+    assert_eq!((&status["listen"], &status["listens"]), (&listens.into(), &true.into()));
+    // A word about the way in from outside is kept.
+    ok(&home, &["relay", "uri", "--public", "Relay.Example:443"]);
+    assert_eq!(place(), "relay.example:443");
+    assert!(mezza(&home, &["relay", "uri"]).stderr.is_empty());
+    relay.stop(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(place(), "relay.example:443");
+    ok(&home, &["relay", "init", "--public", "[2001:db8::7]:7101"]);
+    assert_eq!(place(), "2001:db8::7:7101");
+    let status = json(&home, &["relay", "status"]).remove(0);
+    assert_eq!((&status["listen"], &status["listens"]), (&"127.0.0.2:0".into(), &false.into()));
+}
+
+#[test]
+fn msg_82_a_second_node_leaves_the_relay_its_port() {
+    let folder = tempfile::tempdir().unwrap();
+    // The port of the page is taken, by us or by another test: what counts is where a node goes.
+    let _page = std::net::TcpListener::bind("127.0.0.1:7100");
+    let home = folder.path().join("home");
+    let node = Program::start(&home, &["node", "run", "--json"], &[]);
+    until("the node", || node.out().contains("\"running\""));
+    let line: serde_json::Value = serde_json::from_str(node.out().lines().next().unwrap()).unwrap();
+    let port = line["port"].as_u64().unwrap();
+    assert!((7_102..7_110).contains(&port) || (7_120..7_201).contains(&port), "{port}");
+    // A relay stays where its cards say it is: it goes nowhere else, and names the option.
+    let listen = format!("127.0.0.1:{port}");
+    let refused = mezza(&home, &["relay", "run", "--listen", &listen]);
+    assert_eq!(refused.status.code(), Some(78));
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(text.contains("; choose another") && text.contains("--listen"), "{text}");
+}
+
+#[test]
+fn a_kernel_is_offered_where_one_computes_for_many() {
+    for words in all_commands().into_iter().filter(|words| words[0] != "lab") {
+        let mut args: Vec<&str> = words.iter().map(String::as_str).collect();
+        args.push("--help");
+        let folder = tempfile::tempdir().unwrap();
+        let offered = ok(folder.path(), &args).contains("--kernel");
+        assert_eq!(offered, ["cpu", "mixnet"].contains(&args[0]), "{args:?}");
+    }
+}
+
+#[test]
+fn msg_84_init_takes_no_short_passphrase() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let init = |text| {
+        let pass = crate::program::passphrase(folder.path(), text);
+        mezza(&home, &["init", "--name", "Nora", "--passphrase-file", pass.to_str().unwrap()])
+    };
+    let refused = init("x");
+    assert_eq!(refused.status.code(), Some(77));
+    assert_eq!(
+        String::from_utf8_lossy(&refused.stderr),
+        "mezza: a new passphrase has at least 8 characters; take the six words that are offered on \
+         the page or on a terminal\n"
+    );
+    assert!(init("12345678").status.success());
+}
+
+/// Commands in a text for people: what stands between two backticks.
+fn shown_commands(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn msg_85_no_command_to_paste_holds_a_name() {
+    const NAME: &str = "x\"; rm -rf ~ $(id) '";
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let pass = crate::program::passphrase(folder.path(), "long enough for all");
+    let pass = ["--passphrase-file", pass.to_str().unwrap()];
+    ok(&home, &[&["init", "--name", "Nora"], &pass[..]].concat());
+    let _node = Program::node(&home, &pass, &[]);
+    let card = card_of(NAME);
+    let told = [
+        ok(&home, &["add", &card]),
+        ok(&home, &["set", "#1", "--carriers", "mixnet", "--level-min", "3"]),
+        ok(&home, &["verify", "#1"]),
+        String::from_utf8(mezza(&home, &["send", "#1", "x", "--carrier", "relay"]).stderr).unwrap(),
+    ];
+    assert!(told[0].contains(&format!("added {NAME} as #1")), "{told:?}");
+    for text in &told {
+        let commands = shown_commands(text);
+        assert!(!commands.is_empty(), "{text}");
+        assert!(commands.iter().all(|command| !command.contains("rm")), "{text}");
+        assert!(commands.iter().any(|command| command.contains("'#1'")), "{text}");
+    }
 }
 
 #[test]

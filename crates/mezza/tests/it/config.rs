@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 
-use mezza::config::{Config, Settings, environment};
+use mezza::config::{self, Config, Settings};
 use mezza::exit::{Exit, Fault};
 use tempfile::tempdir;
 
@@ -18,7 +18,7 @@ fn load(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Res
     if !file.is_empty() {
         fs::write(&path, file).unwrap();
     }
-    let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+    let environment = environment.iter().map(|(k, v)| ((*k).into(), (*v).into()));
     let flags: Vec<_> = flags.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
     Config::load(&path, environment, &flags)
 }
@@ -56,6 +56,7 @@ fn flag_beats_environment_beats_file_beats_default() {
     relay_connections_max = 256              # default
     relay_listen = "127.0.0.1:7101"          # default
     relay_opens_day_max = 4000               # default
+    relay_public = ""                        # default
     relay_put_bytes_day_max = 1073741824     # default
     relay_store = "sqlite"                   # default
     relay_store_bytes_max = 10737418240      # default
@@ -88,25 +89,39 @@ fn a_wrong_value_names_its_key_and_origin() {
 }
 
 #[test]
-fn a_variable_that_is_no_text_is_refused_if_it_is_ours() {
-    let no_text = OsString::from_vec(vec![b'a', 0xff]);
-    let variables = |name: &str| [(OsString::from(name), no_text.clone())].into_iter();
-    for others in ["PATH", "MEZZA_HOME", "MEZZA_TEST_X", "MEZZ"] {
-        assert!(environment(variables(others)).unwrap().is_empty(), "{others}");
+fn msg_87_a_variable_that_is_no_utf_8_is_named_or_left_alone() {
+    let odd = || OsString::from_vec(b"caf\xe9".to_vec());
+    let file = tempdir().unwrap();
+    let load =
+        |name: OsString| Config::load(&file.path().join("none"), [(name, odd())].into_iter(), &[]);
+    for other in ["LESS".into(), odd(), "MEZZA_HOME".into(), "MEZZA_TEST_X".into()] {
+        assert_eq!(load(other).unwrap().settings, Settings::default());
     }
-    let name = [(no_text.clone(), OsString::from("value"))].into_iter();
-    assert!(environment(name).unwrap().is_empty());
-    let fault = environment(variables("MEZZA_LOG")).unwrap_err();
+    let fault = load("MEZZA_LOG".into()).unwrap_err();
     assert_eq!(fault.code, Exit::Config);
-    insta::assert_snapshot!(fault, @"the variable MEZZA_LOG is no UTF-8 text (environment); write it again, or take it away with `unset MEZZA_LOG`");
-    // The program itself, with a variable of somebody else beside it.
-    let home = tempdir().unwrap();
-    let run = |name: &str| {
-        let mut command = program::command(home.path(), &["config", "print"]);
-        command.env(name, &no_text).output().unwrap()
+    insta::assert_snapshot!(fault, @"the setting log is not UTF-8 (environment); write it in plain letters");
+}
+
+#[test]
+fn settings_are_kept_between_those_that_stand_there() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("config.toml");
+    let keep = |pairs: &[(&str, &str)]| {
+        let pairs: Vec<_> = pairs.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
+        config::keep(&path, &pairs).map(|()| fs::read_to_string(&path).unwrap())
     };
-    assert_eq!(run("LANG").status.code(), Some(0));
-    let output = run("MEZZA_LOG");
-    assert_eq!(output.status.code(), Some(78), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("unset MEZZA_LOG"));
+    config::keep(&path, &[]).unwrap();
+    assert!(!path.exists(), "nothing was said");
+    assert_eq!(keep(&[("log", "info")]).unwrap(), "log = \"info\"\n");
+    fs::write(&path, "# mine\nlog = \"info\" # loud\nrelay_public=\"a:1\"\nweb_port = 9").unwrap();
+    let text = keep(&[("relay_public", "b \"c\":2"), ("relay_listen", "[::]:7")]).unwrap();
+    let expected = "# mine\nlog = \"info\" # loud\nrelay_public = 'b \"c\":2'\nweb_port = 9\n";
+    assert_eq!(text, format!("{expected}relay_listen = \"[::]:7\"\n"));
+    // What spans lines is left to the person.
+    let hard = "log = \"\"\"\nrelay_public = 1\n\"\"\"\n";
+    fs::write(&path, hard).unwrap();
+    let fault = keep(&[("relay_public", "a:1")]).unwrap_err();
+    assert_eq!(fault.code, Exit::Config);
+    assert!(fault.next.contains("write relay_public there"), "{fault}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), hard);
 }

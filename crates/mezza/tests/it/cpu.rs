@@ -33,11 +33,11 @@ fn a_kernel_can_be_forced_if_the_cpu_can_run_it() {
         assert_eq!(told(&["cpu", "--kernel", name])["kernel"], name);
     }
     if mezza_lanes::ifma().is_some() {
-        assert_eq!(told(&["--kernel", "ifma", "cpu"])["kernel"], "ifma");
+        assert_eq!(told(&["cpu", "--kernel", "ifma"])["kernel"], "ifma");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let refused = mezza(folder.path(), &["--kernel", "ifma", "cpu"]);
+    let refused = mezza(folder.path(), &["cpu", "--kernel", "ifma"]);
     assert_eq!(refused.status.code(), Some(2));
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(text.starts_with("mezza: --kernel ifma is not possible here without avx512"), "{text}");

@@ -114,7 +114,7 @@ fn cli_4_passphrases_come_from_private_files() {
     assert_eq!(ask(&[b'x'; 1_025]), Err(Exit::Denied));
     assert_eq!(ask(b"\n"), Err(Exit::Denied));
     set_mode(&file, 0o604);
-    let fault = passphrase::ask_new(Some(&file), "").unwrap_err();
+    let fault = passphrase::ask_new(Some(&file)).unwrap_err();
     assert_eq!(fault.code, Exit::Denied);
     assert!(fault.next.contains("chmod 600"), "{fault}");
     let missing = dir.path().join("none");

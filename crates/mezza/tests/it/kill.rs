@@ -60,8 +60,7 @@ impl World {
         let pass = passphrase(folder.path(), person::PASSPHRASE).to_str().unwrap().to_owned();
         let port = relay_port();
         let relay = relay(folder.path(), port);
-        let listen = format!("127.0.0.1:{port}");
-        let uri = ok(&folder.path().join("relay"), &["relay", "uri", "--listen", &listen]);
+        let uri = ok(&folder.path().join("relay"), &["relay", "uri"]);
         let relay_entry = relay_of(uri.trim()).unwrap();
         let mut people = ["Ann", "Ben"].map(|name| Person::make(folder.path(), name, &relay_entry));
         let nodes = people.each_ref().map(|person| node(person, &pass));

@@ -191,8 +191,8 @@ fn a_relay_with_another_key_is_told_to_the_person() {
     let (port, home) = (free_port(), folder.path().join("home2"));
     let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
     let listen = format!("127.0.0.1:{port}");
-    ok(&old, &["relay", "init"]);
-    let uri = ok(&old, &["relay", "uri", "--listen", &listen]);
+    ok(&old, &["relay", "init", "--listen", &listen]);
+    let uri = ok(&old, &["relay", "uri"]);
     ok(&home, &["init", "--name", "Olga", "--relay", uri.trim(), "--passphrase-file", &pass]);
     let _relay = Program::relay(&new, port, &[]);
     let _node = Program::node(&home, &["--passphrase-file", &pass], &[]);

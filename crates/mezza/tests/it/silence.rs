@@ -18,8 +18,7 @@ fn msg_37_logs_hold_no_name_text_key_or_address() {
     let port = free_port();
     let relay_home = folder.path().join("r");
     let mut relay = Program::relay(&relay_home, port, &trace);
-    let listen = format!("127.0.0.1:{port}");
-    let uri = ok(&relay_home, &["relay", "uri", "--listen", &listen]);
+    let uri = ok(&relay_home, &["relay", "uri"]);
     let homes = NAMES.map(|name| {
         let home = folder.path().join(name);
         let args = ["init", "--name", name, "--relay", uri.trim(), "--passphrase-file", pass];

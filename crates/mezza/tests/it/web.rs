@@ -25,13 +25,18 @@ struct Served {
 
 impl Served {
     fn start() -> Self {
+        Self::start_with(0)
+    }
+
+    /// A node that locks itself when nobody is there for so many seconds.
+    fn start_with(idle_lock_s: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::find(Some(&folder.path().join("home"))).unwrap();
         home.make().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let path = home.run().join("api.json");
-        let thread = std::thread::spawn(move || serve(&home, &tell, stopped));
+        let thread = std::thread::spawn(move || serve(&home, idle_lock_s, &tell, stopped));
         let url: String = told.recv().unwrap();
         let api = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let ticket = url.split_once("#t=").unwrap().1.to_owned();
@@ -94,6 +99,7 @@ struct Answer {
 
 fn serve(
     home: &Home,
+    idle_lock_s: u64,
     tell: &std::sync::mpsc::Sender<String>,
     stopped: tokio::sync::oneshot::Receiver<()>,
 ) {
@@ -101,13 +107,8 @@ fn serve(
     runtime.block_on(async {
         let lock = station::lock(home).unwrap();
         let vault = home.vault();
-        let options = Options {
-            vault,
-            demo: false,
-            idle_lock_s: 0,
-            dialer: Dialer::default(),
-            observer: None,
-        };
+        let options =
+            Options { vault, demo: true, idle_lock_s, dialer: Dialer::default(), observer: None };
         let station = Station::open(home, lock, 0, options, None).await.unwrap();
         tell.send(station.url.clone()).unwrap();
         let _ = stopped.await;
@@ -164,6 +165,54 @@ fn web_1_strangers_stay_outside() {
         assert_eq!(served.ask("GET", "/v1/status", &headers, "").status, 200, "{own}");
     }
     assert_eq!(served.ask("GET", "/", &[("Host", &host)], "").status, 200);
+}
+
+#[test]
+fn web_1_one_host_is_named_and_an_address_of_another_one_is_foreign() {
+    let served = Served::start();
+    let (host, known) = (served.host(), served.known());
+    let ask = |target: &str, hosts: &[&str]| {
+        let hosts = hosts.iter().map(|host| ("Host", *host));
+        let headers: Vec<_> = hosts.chain([("Authorization", known.as_str())]).collect();
+        served.ask("GET", target, &headers, "").status
+    };
+    assert_eq!(ask("/v1/status", &[&host]), 200);
+    assert_eq!(ask("/v1/status", &[&host, "evil.example"]), 421);
+    assert_eq!(ask("/v1/status", &["evil.example", &host]), 421);
+    assert_eq!(ask("/v1/status", &[&host, &host]), 421);
+    assert_eq!(ask(&format!("http://{host}/v1/status"), &[&host]), 200);
+    assert_eq!(ask("http://evil.example/v1/status", &[&host]), 421);
+    assert_eq!(ask("http://evil.example/v1/status", &["evil.example"]), 421);
+}
+
+/// Seconds until the node of this test locks itself.
+const IDLE_S: u64 = 2;
+
+#[test]
+fn msg_83_what_comes_without_a_bearer_keeps_no_vault_open() {
+    let served = Served::start_with(IDLE_S);
+    let (host, known) = (served.host(), served.known());
+    let json = ("Content-Type", "application/json");
+    let own = [("Host", host.as_str()), ("Authorization", known.as_str()), json];
+    let body = r#"{"name":"Nora","passphrase":"long enough"}"#;
+    assert_eq!(served.ask("POST", "/v1/create", &own, body).status, 201);
+    let is_open = || served.ask("GET", "/v1/status", &own, "").body.contains("\"open\"");
+    // Somebody with a bearer is there for longer than the time.
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(1_500 * IDLE_S) {
+        assert_eq!(served.ask("GET", "/v1/contacts", &own, "").status, 200);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(is_open());
+    // Somebody without one asks for whatever is open to all.
+    let strange = [("Host", host.as_str()), json];
+    let end = Instant::now() + Duration::from_secs(30);
+    while is_open() {
+        assert!(Instant::now() < end, "strangers keep the vault open");
+        assert_eq!(served.session("00").status, 403);
+        assert_eq!(served.ask("GET", "/v1/contacts", &strange, "").status, 401);
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub struct Card {
     #[arg(long, value_enum, default_value_t = Form::Full)]
     pub form: Form,
     /// Draw it as a QR code
-    #[arg(long)]
+    #[arg(long, conflicts_with = "out")]
     pub qr: bool,
     /// Write the QR code into a file, .png or .svg
     #[arg(long, value_name = "FILE")]
@@ -47,7 +47,7 @@ pub enum CardWhat {
         /// The name that others read, at most 24 bytes
         #[arg(long)]
         name: Option<String>,
-        /// Your relay from now on, as `mezzavoce:r1/..`; may be given twice
+        /// Your relay from now on, as `mezzavoce:r1/..`
         #[arg(long = "relay", value_name = "URI")]
         relays: Vec<String>,
     },

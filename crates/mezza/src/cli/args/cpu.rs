@@ -22,4 +22,7 @@ pub struct Cpu {
     /// For how long altogether, seconds
     #[arg(long, value_name = "N", default_value_t = 3, requires = "bench")]
     pub seconds: u16,
+    /// Compute for many at once with this kernel, not with the fastest one
+    #[arg(long, value_enum, value_name = "KERNEL")]
+    pub kernel: Option<KernelName>,
 }

@@ -2,33 +2,66 @@
 
 use clap::{Args, Subcommand};
 
-/// `mezza relay`.
+/// What to do with a relay.
+#[derive(Subcommand)]
+pub enum Relay {
+    /// Run it until Ctrl-C
+    Run(Place),
+    /// Make its key and store; what is said here is kept in the settings
+    Init {
+        /// Where it lies
+        #[command(flatten)]
+        place: Place,
+        /// How others reach it
+        #[command(flatten)]
+        public: Public,
+    },
+    /// Its key, its store, and whether it runs
+    Status(Store),
+    /// Print the address that people give to `mezza init --relay`
+    Uri(Public),
+}
+
+/// Where a relay lies.
 #[derive(Args)]
-pub struct Relay {
-    /// What to do
-    #[command(subcommand)]
-    pub what: RelayWhat,
-    /// Where mail lies: sqlite:PATH or postgres:URL
-    #[arg(long, global = true, value_name = "STORE")]
-    pub store: Option<String>,
+pub struct Place {
+    /// Where mail lies
+    #[command(flatten)]
+    pub store: Store,
     /// Where to listen, ADDRESS:PORT
-    #[arg(long, global = true, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
 }
 
-/// What to do with a relay.
-#[derive(Subcommand)]
-pub enum RelayWhat {
-    /// Run it until Ctrl-C
-    Run,
-    /// Make its key and store
-    Init,
-    /// Its key, its store, and whether it runs
-    Status,
-    /// Print the address that people give to `mezza init --relay`
-    Uri {
-        /// The name or address under which others reach it
-        #[arg(long)]
-        host: Option<String>,
-    },
+/// Where the mail of a relay lies.
+#[derive(Args)]
+pub struct Store {
+    /// Where mail lies: sqlite:PATH or postgres:URL
+    #[arg(long, value_name = "STORE")]
+    pub store: Option<String>,
+}
+
+/// How others reach a relay.
+#[derive(Args)]
+pub struct Public {
+    /// The name or address and the port under which others reach it; kept in the settings
+    #[arg(long, value_name = "HOST:PORT")]
+    pub public: Option<String>,
+}
+
+impl Relay {
+    /// Options that are settings.
+    pub fn flags(&self) -> Vec<(&'static str, String)> {
+        let (place, store, public) = match self {
+            Self::Run(place) => (Some(place), Some(&place.store), None),
+            Self::Init { place, public } => (Some(place), Some(&place.store), Some(public)),
+            Self::Status(store) => (None, Some(store), None),
+            Self::Uri(public) => (None, None, Some(public)),
+        };
+        let listen = place.and_then(|place| place.listen.clone());
+        let store = store.and_then(|store| store.store.clone());
+        let public = public.and_then(|public| public.public.clone());
+        let all = [("relay_listen", listen), ("relay_store", store), ("relay_public", public)];
+        all.into_iter().filter_map(|(key, text)| Some((key, text?))).collect()
+    }
 }
