@@ -23,7 +23,7 @@ use clap::{CommandFactory, Parser};
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::uri::{self, Uri};
 
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::exit::{Exit, Fault};
 use crate::home::Home;
 use crate::memory;

@@ -25,32 +25,6 @@ const NO_SETTINGS: [&str; 3] = ["HOME", "PASSPHRASE_FILE", "SEED"];
 /// Variables of tests, behind the prefix.
 const TESTS: &str = "TEST_";
 
-/// The environment as text. A variable of ours that is no text is refused; others do not matter.
-///
-/// # Errors
-/// 78, with the name of the variable.
-pub fn environment(
-    variables: impl Iterator<Item = (OsString, OsString)>,
-) -> Result<Vec<(String, String)>, Fault> {
-    let named = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-    let ours = named.filter(|(name, _)| is_setting(name));
-    let text = |(name, value): (String, OsString)| match value.into_string() {
-        Ok(value) => Ok((name, value)),
-        Err(_) => Err(refused(
-            &format!("the variable {name} is no UTF-8 text"),
-            Origin::Environment,
-            &format!("write it again, or take it away with `unset {name}`"),
-        )),
-    };
-    ours.map(text).collect()
-}
-
-/// Whether this is the name of a variable that holds a setting.
-fn is_setting(name: &str) -> bool {
-    let key = name.strip_prefix(PREFIX);
-    key.is_some_and(|key| !NO_SETTINGS.contains(&key) && !key.starts_with(TESTS))
-}
-
 /// All settings of the program with their defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

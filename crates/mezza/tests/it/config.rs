@@ -100,6 +100,16 @@ fn msg_87_a_variable_that_is_no_utf_8_is_named_or_left_alone() {
     let fault = load("MEZZA_LOG".into()).unwrap_err();
     assert_eq!(fault.code, Exit::Config);
     insta::assert_snapshot!(fault, @"the setting log is not UTF-8 (environment); write it in plain letters");
+    // The program itself, with a variable of somebody else beside it.
+    let home = tempdir().unwrap();
+    let run = |name: &str| {
+        let mut command = program::command(home.path(), &["config", "print"]);
+        command.env(name, odd()).output().unwrap()
+    };
+    assert_eq!(run("LANG").status.code(), Some(0));
+    let output = run("MEZZA_LOG");
+    assert_eq!(output.status.code(), Some(78), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("write it in plain letters"));
 }
 
 #[test]
