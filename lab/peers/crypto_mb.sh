@@ -13,7 +13,7 @@ case $action in
         ;;
     fetch)
         python3 -m pip install --quiet --no-deps --ignore-installed --prefix "$folder" \
-            ipp-crypto==2026.2.0 intel-cmplr-lib-rt==2026.2.0
+            --require-hashes -r "$here/crypto_mb/requirements.txt"
         ;;
     run) exec python3 "$here/crypto_mb/peer.py" "$library" run ;;
     *) usage ;;

@@ -21,7 +21,7 @@ cargo_peer() {
             ;;
         fetch)
             mkdir -p "$target"
-            CARGO_TARGET_DIR=$target cargo build --quiet --release \
+            CARGO_TARGET_DIR=$target cargo build --quiet --release --locked \
                 --manifest-path "$here/$folder/Cargo.toml" "$@"
             ;;
         run) exec "$program" ;;

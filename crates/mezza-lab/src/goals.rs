@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::bench::{Bench, Plan};
 use crate::cli::{Part, Profile, complain, say};
 use crate::machine::Machine;
-use crate::row::{Row, Stop, Verdict, exit};
+use crate::row::{Limit, Row, Stop, Verdict, exit};
 use crate::{peer, place, raw};
 
 /// What was asked for.
@@ -70,6 +70,8 @@ impl Part {
 pub struct Measurement {
     /// The ids of its rows with what they are about.
     pub rows: &'static [(&'static str, &'static str)],
+    /// What its rows are held against.
+    pub limits: &'static [&'static [Limit]],
     /// What it needs.
     pub needs: &'static str,
     /// About how long it takes: smoke, quick, full, in seconds.
@@ -174,6 +176,8 @@ pub fn list(part: Part, out: &std::path::Path) -> Vec<String> {
             format!("{id:<10} {about:<44} {smoke:>3} / {quick} / {full} s   {needs}")
         };
         lines.extend(measurement.rows.iter().map(row));
+        let limits = measurement.limits.iter().copied().flatten();
+        lines.extend(limits.map(|limit| format!("           {limit}")));
     }
     let (experiment, _) = part.experiment();
     let state = raw::state(out, experiment);
@@ -197,6 +201,98 @@ mod tests {
         assert_eq!(ids(Part::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
         assert_eq!(ids(Part::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"]);
         assert_eq!(ids(Part::Lanes), ["L1", "L2", "L3", "L6"]);
+    }
+
+    /// Row, goal, direction and bound of all parts, as the designs have them.
+    const LIMITS: &str = "\
+        M6 JavaScript of the page, gzip <= 60 kB
+        M7 build of the program, CPU <= 600 s
+        M7 all crates / libsqlite3-sys <= 10 x
+        M4 device CPU per sent note / its four operations <= 1.5 x
+        M5 unlock beside Argon2, CPU, 300 ms for 50,000 notes <= of the run, ms
+        M2 durable puts of 1 KiB >= 15000 /s
+        M2 durable puts / the same with synchronous=OFF >= 0.3 x
+        M2 durable puts / one commit each shown, x
+        M3 idle watchers of a relay, each <= 30 kB
+        M1 send -> delivered, p50 <= 2f + empty path + 1 ms <= of the run, ms
+        M1 send -> delivered, p99 <= 4f + 10 ms <= of the run, ms
+        M1 the same path with nothing in it, p50 shown, ms
+        M8 idle node, resident memory <= 60 MiB
+        L1 X25519, one scalar: ifma / dalek, speed >= 8 x
+        L1 X25519, one scalar: ifma / crypto_mb, speed >= 1.1 x
+        L2 fixed point: ifma / dalek, speed >= 10 x
+        L2 fixed point: ifma / crypto_mb, speed shown, x
+        L3 seal 368 B, fresh key: ifma / ring, speed >= 2.5 x
+        L3 seal 368 B, fresh key: ifma / aws-lc, speed shown, x
+        L1 X25519, one scalar: portable / dalek, speed >= 0.95 x
+        L2 fixed point: portable / dalek, speed >= 0.95 x
+        L3 seal 368 B, fresh key: portable / rustcrypto, speed >= 2.5 x
+        L1 X25519, one scalar: aws-lc / dalek, speed shown, x
+        L6 release build of the crate, CPU <= 30 s
+        T1 v3 seal 32 B / vodozemac <= 0.2 x
+        T1 v3 open 32 B / vodozemac <= 1 x
+        T1 v3 turn / vodozemac <= 0.8 x
+        T1 v3 seal 1.4 MB / vodozemac <= 0.85 x
+        T2 v3 turn / Java <= 0.33 x
+        T2 v3 session, initiator / Java <= 0.4 x
+        T2 v3 session, responder / Java <= 0.4 x
+        T2 v3 seal 32 B / Java <= 0.25 x
+        T2 v3 session, initiator / wacore-libsignal <= 0.85 x
+        T2 v3 session, responder / wacore-libsignal <= 0.85 x
+        T2 v3 session, initiator / vodozemac shown, x
+        T2 v3 session, responder / vodozemac shown, x
+        T3 b2c20 seal 32 B / v3 <= 0.75 x
+        T3 b2c20 seal 1 KiB / v3 <= 0.88 x
+        T3 b2c20 seal 1.4 MB / v3 <= 0.98 x
+        T3 b2c20 open 32 B / v3 <= 0.55 x
+        T3 b2c20 open 1 KiB / v3 <= 0.6 x
+        T3 b2c20 open 1.4 MB / v3 <= 0.92 x
+        T3 paper seal 32 B / v3, ratchets alone <= 0.8 x
+        T3 paper seal 1 KiB / v3, ratchets alone <= 0.6 x
+        T3 paper seal 1.4 MB / v3, ratchets alone <= 0.45 x
+        T4 v3: a message 1,999 ahead <= 2 ms
+        T4 b2c20: a message 4,900 ahead <= 2 ms
+        T4 the message after it / a usual one <= 1.2 x
+        T5 look-up among 2,000 skipped keys <= 1 us
+        T5 10,000 forgeries / 10,000 opens <= 2 x
+        T1 mu 0, onions made before >= 100000 /s
+        T1 mu 0 / ladders that the cores could do >= 0.6 x
+        T2 1 M users at (ln 2, 1e-4, 240,000), scaled >= 80000 /s
+        T3 noise alone at (ln 2, 1e-4, 240,000) <= 2 s
+        T1 mu 0 / Go floor >= 5.5 x
+        T3 noise alone / Go at equal privacy >= 40 x, stretch 60
+        T7 aws-lc kernel / Go floor, messages/s >= 1.25 x
+        T7 portable kernel / Go floor, messages/s >= 0.65 x
+        T4 latency by users >= 99.5 % R^2
+        T4 latency by noise >= 99.5 % R^2
+        T4 CPU time of few users, the worst of three mu >= 98 % R^2
+        T5 jobs, links and waiting of a round >= 90 %, stretch 95
+        T6 entry, memory of a client <= 16 KiB
+        T6 load, memory of a client <= 16 KiB
+        T6 onions of the load by core >= 100000 /s
+        T8 rounds that open before one comes back <= 2 rounds";
+
+    #[test]
+    fn every_limit_is_that_of_its_design() {
+        let parts = [Part::Node, Part::Lanes, Part::Ratchet, Part::Mixnet];
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let measurements = || parts.into_iter().flat_map(|part| part.all());
+        let held: Vec<String> = measurements()
+            .flat_map(|m| m.limits.iter().copied().flatten())
+            .map(|limit| words(&limit.to_string()))
+            .collect();
+        assert_eq!(held, LIMITS.lines().map(words).collect::<Vec<_>>());
+        // A measurement gives the rows that it has limits for, and no others.
+        for measurement in measurements() {
+            let sorted = |mut ids: Vec<&'static str>| {
+                ids.sort_unstable();
+                ids.dedup();
+                ids
+            };
+            let limits = measurement.limits.iter().copied().flatten().map(|limit| limit.id);
+            let rows = measurement.rows.iter().map(|(id, _)| *id);
+            assert_eq!(sorted(limits.collect()), sorted(rows.collect()));
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! same line protocol as everybody else's, so that environment and process are alike.
 //!
 //! ```text
-//! OP = WHO:OPERATION      WHO = rustcrypto aws-lc                        the tables' primitives
+//! OP = WHO:OPERATION      WHO = rustcrypto aws-lc own                    the tables' primitives
 //!                               lanes                                    many at once
 //!                               b2c20 v3 [-portable] b2c20-pq            a conversation
 //!                               bare-b2c20 bare-v3 bare-paper bare-sig bare-kdf bare-aead
@@ -14,6 +14,7 @@ pub mod device;
 mod lanes;
 mod messages;
 pub mod mixes;
+mod own;
 mod primitive;
 mod rustcrypto;
 pub mod talk;
@@ -53,6 +54,7 @@ pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
     match who {
         "rustcrypto" => of(rustcrypto::code),
         "aws-lc" => of(aws_lc::code),
+        "own" => of(own::code),
         "lanes" => lanes::prepare(op, size),
         "b2c20" => device::prepare::<Talker<B2c20, AwsLc>>(op, size, calls),
         "b2c20-portable" => device::prepare::<Talker<B2c20, Portable>>(op, size, calls),

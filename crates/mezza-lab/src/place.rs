@@ -28,16 +28,25 @@ pub fn out(named: Option<PathBuf>) -> PathBuf {
     named.unwrap_or_else(|| target().join("lab"))
 }
 
+/// The user's runtime folder if it is there and absolute, as the XDG base directories have it.
+fn lock_folder(runtime: Option<PathBuf>) -> PathBuf {
+    let usable = runtime.filter(|folder| folder.is_absolute() && folder.is_dir());
+    usable.unwrap_or_else(|| target().join("lab"))
+}
+
 /// Held while times are measured: one at a time on a machine (LAB-10).
 pub struct Turn(#[expect(dead_code, reason = "held, not used")] File);
 
 impl Turn {
-    /// Takes the turn.
+    /// Takes the turn of this user. The file lies where nobody else can put one: in the user's runtime
+    /// folder, else in the build folder. Folders for temporary files are everybody's.
     ///
     /// # Errors
-    /// 75 if somebody else measures, or has made the file so that we cannot know.
+    /// 75 if another lab measures, or the file cannot be had.
     pub fn take() -> Result<Self> {
-        Self::take_at(&std::env::temp_dir().join("mezza-lab.lock"))
+        let folder = lock_folder(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
+        std::fs::create_dir_all(&folder)?;
+        Self::take_at(&folder.join("mezza-lab.lock"))
     }
 
     fn take_at(path: &Path) -> Result<Self> {
@@ -68,6 +77,16 @@ mod tests {
         assert!(refused.to_string().ends_with("try again later"));
         drop(turn);
         Turn::take_at(&path).unwrap();
+    }
+
+    #[test]
+    fn the_lock_lies_where_nobody_else_can_put_one() {
+        let runtime = tempfile::tempdir().unwrap();
+        assert_eq!(lock_folder(Some(runtime.path().into())), runtime.path());
+        let own = [None, Some("relative".into()), Some(runtime.path().join("absent"))];
+        for folder in own.map(lock_folder) {
+            assert_eq!(folder, target().join("lab"));
+        }
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! A row: a goal, what was measured, the limit from the same run, and whether it holds.
 
+mod limit;
+
 use std::fmt;
 
 use serde_json::{Value, json};
+
+pub use limit::Limit;
 
 /// Which side of the limit is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +41,12 @@ pub struct Figure {
 
 impl Figure {
     /// A value that may not be above the limit.
-    pub fn at_most(measured: f64, limit: f64, unit: &'static str) -> Self {
+    fn at_most(measured: f64, limit: f64, unit: &'static str) -> Self {
         Self { measured, limit: Some(limit), unit, sense: Sense::AtMost }
     }
 
     /// A value that may not be below the limit.
-    pub fn at_least(measured: f64, limit: f64, unit: &'static str) -> Self {
+    fn at_least(measured: f64, limit: f64, unit: &'static str) -> Self {
         Self { measured, limit: Some(limit), unit, sense: Sense::AtLeast }
     }
 
@@ -151,6 +155,20 @@ impl Row {
     pub fn broken(id: &'static str, goal: &str, why: String) -> Self {
         let outcome = Outcome::Broken(why);
         Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
+    }
+
+    /// With a goal that says more than its limit does.
+    #[must_use]
+    pub fn called(mut self, goal: &str) -> Self {
+        self.goal = goal.into();
+        self
+    }
+
+    /// As one that is printed beside the others.
+    #[must_use]
+    pub fn beside(mut self) -> Self {
+        self.weight = Weight::Context;
+        self
     }
 
     /// With one more line below it.

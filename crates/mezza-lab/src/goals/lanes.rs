@@ -12,7 +12,7 @@ use crate::bench::{Bench, Contest, Entry, Ratio};
 use crate::cli::Profile;
 use crate::peer::{self, Peer};
 use crate::place;
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
 /// Who is measured beside us.
 pub const PEERS: &[&str] = &["crypto_mb", "providers"];
@@ -25,12 +25,14 @@ pub const ALL: &[Measurement] = &[
             ("L2", "fixed points beside dalek's table"),
             ("L3", "short messages beside ring, aws-lc, RustCrypto"),
         ],
+        limits: &[&limits(VECTORS), &limits(PORTABLE), &limits([AWS_LC])],
         needs: "avx512ifma; peers: `--fetch` (pip, cargo)",
         seconds: [1, 40, 90],
         run: rates,
     },
     Measurement {
         rows: &[("L6", "build of the crate, CPU")],
+        limits: &[&[BUILD]],
         needs: "cargo",
         seconds: [1, 60, 60],
         run: build,
@@ -65,25 +67,64 @@ const THEIRS: [(&str, Theirs); 2] = [
     ("providers", &[("ring", "seal", "ring:messages")]),
 ];
 
-/// A goal: its row, operation, who is held against whom, at least how many times faster.
-type Goal = (&'static str, &'static str, &'static str, &'static str, f64);
+/// A goal: its limit on how many times faster, the operation, who is held against whom.
+type Goal = (Limit, &'static str, &'static str, &'static str);
 
 /// The kernel on vectors.
 const VECTORS: [Goal; 6] = [
-    ("L1", "shared", "ifma", "dalek", 8.0),
-    ("L1", "shared", "ifma", "crypto_mb", 1.1),
-    ("L2", "fixed", "ifma", "dalek", 10.0),
-    ("L2", "fixed", "ifma", "crypto_mb", f64::NAN),
-    ("L3", "seal", "ifma", "ring", 2.5),
-    ("L3", "seal", "ifma", "library", f64::NAN),
+    (faster("L1", "X25519, one scalar: ifma / dalek, speed", 8.0), "shared", "ifma", "dalek"),
+    (
+        faster("L1", "X25519, one scalar: ifma / crypto_mb, speed", 1.1),
+        "shared",
+        "ifma",
+        "crypto_mb",
+    ),
+    (faster("L2", "fixed point: ifma / dalek, speed", 10.0), "fixed", "ifma", "dalek"),
+    (beside("L2", "fixed point: ifma / crypto_mb, speed"), "fixed", "ifma", "crypto_mb"),
+    (faster("L3", "seal 368 B, fresh key: ifma / ring, speed", 2.5), "seal", "ifma", "ring"),
+    (beside("L3", "seal 368 B, fresh key: ifma / aws-lc, speed"), "seal", "ifma", "library"),
 ];
 /// The portable kernel: as fast as what it is made of, but for what disturbs a measurement; sealing
 /// in 0.40 of the time that it takes `RustCrypto`.
 const PORTABLE: [Goal; 3] = [
-    ("L1", "shared", "portable", "dalek", 0.95),
-    ("L2", "fixed", "portable", "dalek", 0.95),
-    ("L3", "seal", "portable", "rustcrypto", 2.5),
+    (
+        faster("L1", "X25519, one scalar: portable / dalek, speed", 0.95),
+        "shared",
+        "portable",
+        "dalek",
+    ),
+    (faster("L2", "fixed point: portable / dalek, speed", 0.95), "fixed", "portable", "dalek"),
+    (
+        faster("L3", "seal 368 B, fresh key: portable / rustcrypto, speed", 2.5),
+        "seal",
+        "portable",
+        "rustcrypto",
+    ),
 ];
+/// The ladder of aws-lc, which a mix takes where it has no vectors.
+const AWS_LC: Goal =
+    (beside("L1", "X25519, one scalar: aws-lc / dalek, speed"), "shared", "aws-lc", "dalek");
+/// L6.
+const BUILD: Limit = Limit::at_most("L6", "release build of the crate, CPU", 30.0, "s");
+
+const fn faster(id: &'static str, goal: &'static str, times: f64) -> Limit {
+    Limit::at_least(id, goal, times, "x")
+}
+
+const fn beside(id: &'static str, goal: &'static str) -> Limit {
+    Limit::none(id, goal, "x")
+}
+
+/// The limits of goals.
+const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
+    let mut limits = [BUILD; N];
+    let mut at = 0;
+    while at < N {
+        limits[at] = goals[at].0;
+        at += 1;
+    }
+    limits
+}
 
 /// What a contest gave.
 struct Figures {
@@ -111,32 +152,16 @@ impl Figures {
         Ok(format!("{who} {:.1} k/s ({ns:.0} ns)", 1e6 / ns))
     }
 
-    fn row(&self, (id, op, who, peer, limit): Goal) -> Result<Row> {
+    fn row(&self, (limit, op, who, peer): Goal) -> Result<Row> {
         let ratio = self.faster(who, peer, op)?;
-        let goal = goal(op, who, peer);
         let beside = format!(
             "{} by {}: {ratio}; {}",
             self.shown(who, op)?,
             self.shown(peer, op)?,
             self.contest.quiet()
         );
-        let row = if limit.is_nan() {
-            Row::context(id, &goal, Figure::plain(ratio.value, "x"))
-        } else {
-            Row::must(id, &goal, Figure::at_least(ratio.value, limit, "x"))
-        };
-        Ok(row.with(beside))
+        Ok(limit.row(ratio.value).with(beside))
     }
-}
-
-fn goal(op: &str, who: &str, peer: &str) -> String {
-    let what = match op {
-        "shared" => "X25519, one scalar",
-        "fixed" => "fixed point",
-        _ => "seal 368 B, fresh key",
-    };
-    let peer = if peer == "library" { "aws-lc" } else { peer };
-    format!("{what}: {who} / {peer}, speed")
 }
 
 /// L1, L2 and L3.
@@ -172,8 +197,8 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
     let figures = Figures { wanted, contest, count: count.into() };
     let missing = |who| absent.iter().find(|(missing, _)| *missing == who);
     let on_vectors = VECTORS.into_iter().map(|goal| match missing(goal.3) {
-        _ if !has_ifma => Ok(not_here(goal)),
-        Some((_, reason)) => Ok(no_peer(goal, reason)),
+        _ if !has_ifma => Ok(goal.0.not_here(LACKING)),
+        Some((_, reason)) => Ok(goal.0.no_peer(reason.as_str())),
         None => figures.row(goal),
     });
     let portable = PORTABLE.into_iter().map(|goal| figures.row(goal));
@@ -182,19 +207,9 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn not_here((id, op, who, peer, limit): Goal) -> Row {
-    let row = Row::not_here(id, &goal(op, who, peer), LACKING);
-    if limit.is_nan() { Row { weight: crate::row::Weight::Context, ..row } } else { row }
-}
-
-fn no_peer((id, op, who, peer, limit): Goal, reason: &str) -> Row {
-    let row = Row::no_peer(id, &goal(op, who, peer), reason);
-    if limit.is_nan() { Row { weight: crate::row::Weight::Context, ..row } } else { row }
-}
-
-/// Without a limit: the ladder of aws-lc, which a mix takes where it has no vectors.
+/// Without a limit.
 fn ladders_beside(figures: &Figures, has_ifma: bool) -> Result<Row> {
-    let row = figures.row(("L1", "shared", "aws-lc", "dalek", f64::NAN))?;
+    let row = figures.row(AWS_LC)?;
     let mut each = vec![figures.shown("portable", "each")?, figures.shown("aws-lc", "each")?];
     if has_ifma {
         each.push(figures.shown("ifma", "each")?);
@@ -204,9 +219,8 @@ fn ladders_beside(figures: &Figures, has_ifma: bool) -> Result<Row> {
 
 /// L6: what the crate alone costs the compiler, its dependencies built before.
 fn build(bench: &mut Bench) -> Result<Vec<Row>> {
-    const GOAL: &str = "release build of the crate, CPU";
     if bench.profile == Profile::Smoke {
-        return Ok(vec![Row::not_here("L6", GOAL, "too slow for a smoke run; `--profile quick`")]);
+        return Ok(vec![BUILD.not_here("too slow for a smoke run; `--profile quick`")]);
     }
     let target = place::target().join("lab-lanes");
     let cargo = |args: &[&str]| -> Result<()> {
@@ -221,8 +235,7 @@ fn build(bench: &mut Bench) -> Result<Vec<Row>> {
     let before = children_s()?;
     cargo(&["build"])?;
     let cost = children_s()? - before;
-    let figure = Figure::at_most(cost, 30.0, "s");
-    Ok(vec![Row::must("L6", GOAL, figure).with(
+    Ok(vec![BUILD.row(cost).with(
         "beside it the ladder written by hand is not in this tree: its loop has no call, no branch \
          and the 392 multiplications that it needs (test LANES-5)",
     )])
@@ -242,7 +255,8 @@ mod tests {
 
     #[test]
     fn what_this_cpu_cannot_run_is_counted_and_decides_nothing() {
-        let rows: Vec<Row> = VECTORS.into_iter().map(not_here).collect();
+        let rows: Vec<Row> =
+            VECTORS.into_iter().map(|(limit, ..)| limit.not_here(LACKING)).collect();
         assert!(rows.iter().all(|row| row.verdict() == Verdict::NotHere));
         assert!(rows[0].lines()[0].ends_with("NOT MEASURABLE HERE avx512ifma missing"));
         assert_eq!(exit(&rows, true), 0);
@@ -250,8 +264,8 @@ mod tests {
 
     #[test]
     fn an_absent_peer_decides_where_its_row_must_hold() {
-        let must = no_peer(VECTORS[1], "crypto_mb is not here");
-        let context = no_peer(VECTORS[3], "crypto_mb is not here");
+        let [must, context] =
+            [1, 3].map(|at: usize| VECTORS[at].0.no_peer("crypto_mb is not here"));
         assert_eq!((must.weight, context.weight), (Weight::Must, Weight::Context));
         assert_eq!((exit(&[must], true), exit(&[context], true)), (69, 0));
     }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use super::Measurement;
 use crate::bench::{Bench, Contest, Entry, Ratio, Series};
 use crate::peer::{self, Peer};
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
 /// Who is measured beside us.
 pub const PEERS: &[&str] = &["vodozemac", "wacore", "java"];
@@ -18,18 +18,21 @@ pub const ALL: &[Measurement] = &[
             ("T1", "signal-v3 beside vodozemac"),
             ("T2", "signal-v3 beside Java and wacore-libsignal"),
         ],
+        limits: &[&limits(VODOZEMAC), &limits(JAVA), &limits(WACORE), &limits(BESIDE)],
         needs: "peers: `--fetch` (cargo, Maven, a JDK)",
         seconds: [20, 120, 300],
         run: beside_peers,
     },
     Measurement {
         rows: &[("T3", "b2c20 and paper beside our signal-v3")],
+        limits: &[&limits(SUITES), &limits(PAPER)],
         needs: "nothing",
         seconds: [3, 20, 60],
         run: suites,
     },
     Measurement {
         rows: &[("T4", "messages far ahead"), ("T5", "skipped keys and forgeries")],
+        limits: &[&AHEAD, &SKIPPED],
         needs: "nothing",
         seconds: [5, 20, 60],
         run: ahead,
@@ -37,7 +40,7 @@ pub const ALL: &[Measurement] = &[
 ];
 
 /// The sizes of texts: a line, a page, a file.
-const SIZES: [(usize, &str); 3] = [(32, "32 B"), (1_024, "1 KiB"), (1_400_000, "1.4 MB")];
+const SIZES: [usize; 3] = [32, 1_024, FILE];
 
 /// One thing to be measured: `peer` is asked for `who:op`, or for `op` alone.
 struct Wanted {
@@ -92,14 +95,7 @@ impl Figures {
     }
 
     /// A row on a ratio that has a limit.
-    fn row(
-        &self,
-        id: &'static str,
-        goal: &str,
-        [ours, theirs]: [[&str; 2]; 2],
-        size: usize,
-        limit: f64,
-    ) -> Result<Row> {
+    fn row(&self, limit: Limit, [ours, theirs]: [[&str; 2]; 2], size: usize) -> Result<Row> {
         let ratio = self.ratio(ours, theirs, size)?;
         let (a, b) = (self.of(ours[0], ours[1], size)?, self.of(theirs[0], theirs[1], size)?);
         let beside = format!(
@@ -110,7 +106,7 @@ impl Figures {
             time(b.cost()),
             self.contest.quiet()
         );
-        Ok(Row::must(id, goal, Figure::at_most(ratio.value, limit, "x")).with(beside))
+        Ok(limit.row(ratio.value).with(beside))
     }
 }
 
@@ -123,34 +119,76 @@ fn time(ns: f64) -> String {
     }
 }
 
-/// A goal against a peer: row, its text, operation, bytes of a body, limit.
-type Goal = (&'static str, &'static str, &'static str, usize, f64);
+/// A goal against a peer: its limit, operation, bytes of a body.
+type Goal = (Limit, &'static str, usize);
 
 const FILE: usize = 1_400_000;
 /// T1.
 const VODOZEMAC: [Goal; 4] = [
-    ("T1", "v3 seal 32 B / vodozemac", "seal", 32, 0.20),
-    ("T1", "v3 open 32 B / vodozemac", "open", 32, 1.0),
-    ("T1", "v3 turn / vodozemac", "turn", 32, 0.80),
-    ("T1", "v3 seal 1.4 MB / vodozemac", "seal", FILE, 0.85),
+    (times("T1", "v3 seal 32 B / vodozemac", 0.20), "seal", 32),
+    (times("T1", "v3 open 32 B / vodozemac", 1.0), "open", 32),
+    (times("T1", "v3 turn / vodozemac", 0.80), "turn", 32),
+    (times("T1", "v3 seal 1.4 MB / vodozemac", 0.85), "seal", FILE),
 ];
 /// T2, Java.
 const JAVA: [Goal; 4] = [
-    ("T2", "v3 turn / Java", "turn", 32, 0.33),
-    ("T2", "v3 session, initiator / Java", "init", 32, 0.40),
-    ("T2", "v3 session, responder / Java", "resp", 32, 0.40),
-    ("T2", "v3 seal 32 B / Java", "seal", 32, 0.25),
+    (times("T2", "v3 turn / Java", 0.33), "turn", 32),
+    (times("T2", "v3 session, initiator / Java", 0.40), "init", 32),
+    (times("T2", "v3 session, responder / Java", 0.40), "resp", 32),
+    (times("T2", "v3 seal 32 B / Java", 0.25), "seal", 32),
 ];
 /// T2, wacore-libsignal.
 const WACORE: [Goal; 2] = [
-    ("T2", "v3 session, initiator / wacore-libsignal", "init", 32, 0.85),
-    ("T2", "v3 session, responder / wacore-libsignal", "resp", 32, 0.85),
+    (times("T2", "v3 session, initiator / wacore-libsignal", 0.85), "init", 32),
+    (times("T2", "v3 session, responder / wacore-libsignal", 0.85), "resp", 32),
 ];
 /// Printed beside, without a limit.
 const BESIDE: [Goal; 2] = [
-    ("T2", "v3 session, initiator / vodozemac", "init", 32, f64::NAN),
-    ("T2", "v3 session, responder / vodozemac", "resp", 32, f64::NAN),
+    (Limit::none("T2", "v3 session, initiator / vodozemac", "x"), "init", 32),
+    (Limit::none("T2", "v3 session, responder / vodozemac", "x"), "resp", 32),
 ];
+/// T3, our suites beside each other: CPUs differ in AES, so there is room where a text is short.
+const SUITES: [Goal; 6] = [
+    (times("T3", "b2c20 seal 32 B / v3", 0.75), "seal", 32),
+    (times("T3", "b2c20 seal 1 KiB / v3", 0.88), "seal", 1_024),
+    (times("T3", "b2c20 seal 1.4 MB / v3", 0.98), "seal", FILE),
+    (times("T3", "b2c20 open 32 B / v3", 0.55), "open", 32),
+    (times("T3", "b2c20 open 1 KiB / v3", 0.60), "open", 1_024),
+    (times("T3", "b2c20 open 1.4 MB / v3", 0.92), "open", FILE),
+];
+/// T3, the paper's suite, ratchets alone.
+const PAPER: [Goal; 3] = [
+    (times("T3", "paper seal 32 B / v3, ratchets alone", 0.80), "seal", 32),
+    (times("T3", "paper seal 1 KiB / v3, ratchets alone", 0.60), "seal", 1_024),
+    (times("T3", "paper seal 1.4 MB / v3, ratchets alone", 0.45), "seal", FILE),
+];
+/// T4.
+const AHEAD: [Limit; 3] = [
+    Limit::at_most("T4", "v3: a message 1,999 ahead", 2.0, "ms"),
+    Limit::at_most("T4", "b2c20: a message 4,900 ahead", 2.0, "ms"),
+    times("T4", "the message after it / a usual one", 1.2),
+];
+/// T5.
+const SKIPPED: [Limit; 2] = [
+    Limit::at_most("T5", "look-up among 2,000 skipped keys", 1.0, "us"),
+    times("T5", "10,000 forgeries / 10,000 opens", 2.0),
+];
+
+/// At most so many times the other.
+const fn times(id: &'static str, goal: &'static str, most: f64) -> Limit {
+    Limit::at_most(id, goal, most, "x")
+}
+
+/// The limits of goals.
+const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
+    let mut limits = [AHEAD[0]; N];
+    let mut at = 0;
+    while at < N {
+        limits[at] = goals[at].0;
+        at += 1;
+    }
+    limits
+}
 
 /// T1 and T2.
 fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
@@ -168,15 +206,10 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
         let Ok(found) = found else { continue };
         let peer = peers.len();
         peers.push(found);
-        wanted.extend(goals.iter().map(|&(_, _, op, size, _)| Wanted {
-            peer,
-            who: name,
-            op,
-            size,
-        }));
+        wanted.extend(goals.iter().map(|&(_, op, size)| Wanted { peer, who: name, op, size }));
     }
     let mut ours: Vec<(&str, usize)> =
-        all.iter().flat_map(|(_, g)| g).map(|g| (g.2, g.3)).collect();
+        all.iter().flat_map(|(_, goals)| goals).map(|&(_, op, size)| (op, size)).collect();
     ours.sort_unstable();
     ours.dedup();
     for who in ["v3", "v3-portable", "bare-v3"] {
@@ -188,7 +221,7 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
         let missing = absent.iter().find(|(absent, _)| absent == name);
         for goal in goals {
             rows.push(match missing {
-                Some((_, reason)) => Row::no_peer(goal.0, goal.1, reason.clone()),
+                Some((_, reason)) => goal.0.no_peer(reason.clone()),
                 None => against(&figures, name, *goal)?,
             });
         }
@@ -198,48 +231,34 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
 
 /// One row against a peer; below stand our portable backend, and our ratchet without the rows that
 /// a conversation makes for the disk, which not every peer has.
-fn against(figures: &Figures, name: &str, (id, goal, op, size, limit): Goal) -> Result<Row> {
-    let row = figures.row(id, goal, [["v3", op], [name, op]], size, limit)?;
+fn against(figures: &Figures, name: &str, (limit, op, size): Goal) -> Result<Row> {
+    let row = figures.row(limit, [["v3", op], [name, op]], size)?;
     let portable = figures.ratio(["v3-portable", op], [name, op], size)?;
     let bare = figures.ratio(["bare-v3", op], [name, op], size)?;
-    let row = row
+    Ok(row
         .with(format!("the ratchet alone, without conversation: {bare}"))
-        .with(format!("Portable instead of AwsLc: {portable}"));
-    if limit.is_nan() {
-        let ratio = figures.ratio(["v3", op], [name, op], size)?;
-        let shown = Row::context(id, goal, Figure::plain(ratio.value, "x"));
-        return Ok(Row { details: row.details, ..shown });
-    }
-    Ok(row)
+        .with(format!("Portable instead of AwsLc: {portable}")))
 }
 
 /// T3: our suites beside each other.
 fn suites(bench: &mut Bench) -> Result<Vec<Row>> {
-    const SEAL: [f64; 3] = [0.70, 0.88, 0.98];
-    const OPEN: [f64; 3] = [0.52, 0.60, 0.92];
-    const PAPER: [f64; 3] = [0.80, 0.60, 0.45];
     let mut wanted = Vec::new();
-    for (size, _) in SIZES {
+    for size in SIZES {
         for who in ["v3", "b2c20", "b2c20-portable", "bare-v3", "bare-b2c20", "bare-paper"] {
             wanted.extend(["seal", "open"].map(|op| Wanted { peer: 0, who, op, size }));
         }
     }
     let figures = Figures::measure(bench, &mut [Peer::ours()?], wanted)?;
     let mut rows = Vec::new();
-    for (op, limits) in [("seal", SEAL), ("open", OPEN)] {
-        for ((size, name), limit) in SIZES.into_iter().zip(limits) {
-            let goal = format!("b2c20 {op} {name} / v3");
-            let row = figures.row("T3", &goal, [["b2c20", op], ["v3", op]], size, limit)?;
-            let bare = figures.ratio(["bare-b2c20", op], ["bare-v3", op], size)?;
-            let portable = figures.ratio(["b2c20-portable", op], ["v3", op], size)?;
-            let bare = format!("the ratchets alone, without conversation: {bare}");
-            rows.push(row.with(bare).with(format!("Portable instead of AwsLc: {portable}")));
-        }
+    for (limit, op, size) in SUITES {
+        let row = figures.row(limit, [["b2c20", op], ["v3", op]], size)?;
+        let bare = figures.ratio(["bare-b2c20", op], ["bare-v3", op], size)?;
+        let portable = figures.ratio(["b2c20-portable", op], ["v3", op], size)?;
+        let bare = format!("the ratchets alone, without conversation: {bare}");
+        rows.push(row.with(bare).with(format!("Portable instead of AwsLc: {portable}")));
     }
-    for ((size, name), limit) in SIZES.into_iter().zip(PAPER) {
-        let goal = format!("paper seal {name} / v3, ratchets alone");
-        let pair = [["bare-paper", "seal"], ["bare-v3", "seal"]];
-        let row = figures.row("T3", &goal, pair, size, limit)?;
+    for (limit, op, size) in PAPER {
+        let row = figures.row(limit, [["bare-paper", op], ["bare-v3", op]], size)?;
         let open = figures.ratio(["bare-paper", "open"], ["bare-v3", "open"], size)?;
         rows.push(row.with(format!("open: {open}")));
     }
@@ -263,25 +282,21 @@ fn ahead(bench: &mut Bench) -> Result<Vec<Row>> {
     let cost = |op| figures.of("b2c20", op, 32).map(Series::cost);
     let ms = |who, op| figures.of(who, op, 32).map(|series| series.cost() / 1e6);
     let quiet = figures.contest.quiet();
-    let jump = |who, op, goal: &str| -> Result<Row> {
-        Ok(Row::must("T4", goal, Figure::at_most(ms(who, op)?, 2.0, "ms")).with(quiet.clone()))
-    };
-    let look = cost("duplicate-2000")?;
-    let empty = cost("duplicate-0")?;
-    let look = Row::must("T5", "look-up among 2,000 skipped keys", {
-        Figure::at_most(look / 1e3, 1.0, "us")
-    })
-    .with(format!(
+    let [v3, b2c20, after] = AHEAD;
+    let [look_up, forge] = SKIPPED;
+    let jump =
+        |limit: Limit, who, op| -> Result<Row> { Ok(limit.row(ms(who, op)?).with(quiet.clone())) };
+    let empty = time(cost("duplicate-0")?);
+    let look = look_up.row(cost("duplicate-2000")? / 1e3).with(format!(
         "all that refusing a message costs that was opened before: decoding, look-up, answer; the \
-         same without skipped keys: {}",
-        time(empty)
+         same without skipped keys: {empty}"
     ));
     let pairs = |op| [["b2c20", op], ["b2c20", "open"]];
     Ok(vec![
-        jump("v3", "jump-1999", "v3: a message 1,999 ahead")?,
-        jump("b2c20", "jump-4900", "b2c20: a message 4,900 ahead")?,
-        figures.row("T4", "the message after it / a usual one", pairs("after-4900"), 32, 1.2)?,
+        jump(v3, "v3", "jump-1999")?,
+        jump(b2c20, "b2c20", "jump-4900")?,
+        figures.row(after, pairs("after-4900"), 32)?,
         look,
-        figures.row("T5", "10,000 forgeries / 10,000 opens", pairs("forge"), 32, 2.0)?,
+        figures.row(forge, pairs("forge"), 32)?,
     ])
 }

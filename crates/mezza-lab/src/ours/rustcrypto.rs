@@ -1,12 +1,13 @@
-//! `RustCrypto`: hashes and ChaCha20-Poly1305 as `mezza_core` has them, AES-256-CBC with
-//! HMAC-SHA256 as `signal-v3` uses them.
+//! `RustCrypto`: SHA-512 and ChaCha20-Poly1305, which `mezza_core` takes from there; BLAKE2b of the
+//! crate `blake2`, which is not ours; AES-256-CBC with HMAC-SHA256 as `signal-v3` uses them.
 
 use aes::{Aes256Dec, Aes256Enc};
+use blake2::{Blake2b512, Digest as _};
 use cbc::cipher::block_padding::Pkcs7;
 use cbc::cipher::{BlockModeDecrypt as _, BlockModeEncrypt as _, KeyIvInit as _};
 use cbc::{Decryptor, Encryptor};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use mezza_core::{Backend, Blake2b512, FrameKey as _, Hash512 as _, Portable, Sha512};
+use mezza_core::{Backend, FrameKey as _, Hash512 as _, Portable, Sha512};
 use sha2::Sha256;
 
 use super::primitive::{Code, Keys};
@@ -20,7 +21,7 @@ pub const MAC_BYTES: usize = 8;
 pub fn code(op: &str) -> Option<Code> {
     Some(match op {
         "sha512" => Code::Hash(|text| Sha512::hash(&[text])),
-        "blake2b" => Code::Hash(|text| Blake2b512::hash(&[text])),
+        "blake2b" => Code::Hash(|text| Blake2b512::digest(text).into()),
         "chacha" => chacha::<Portable>(),
         "cbc-hmac" => Code::Aead { seal: cbc_seal, open: cbc_open },
         _ => return None,

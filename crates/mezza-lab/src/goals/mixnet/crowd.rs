@@ -9,12 +9,14 @@ use crate::bench::Bench;
 use crate::clock::Spread;
 use crate::ours::mixes::{Town, told};
 use crate::raw::Line;
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
-/// Most memory of a client on each side, KiB.
-const KIB_MAX: f64 = 16.0;
-/// Onions that one core makes with vectors.
-const ONIONS_PER_S_MIN: f64 = 100_000.0;
+/// T6: memory of a client on each side, and the onions that one core makes with vectors.
+pub const LIMITS: [Limit; 3] = [
+    Limit::at_most("T6", "entry, memory of a client", 16.0, "KiB"),
+    Limit::at_most("T6", "load, memory of a client", 16.0, "KiB"),
+    Limit::at_least("T6", "onions of the load by core", 100_000.0, "/s"),
+];
 /// Users of the goal.
 const USERS: u32 = 10_000;
 /// Users whose load is taken for one without users.
@@ -55,20 +57,18 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         count("wrong"),
         count("missed")
     );
-    let row = |goal, side: usize| {
+    let row = |limit: Limit, side: usize| {
         let held = format!("at its most; between rounds {:.1} KiB", held[side].min(most[side]));
-        let row = Row::must("T6", goal, Figure::at_most(most[side], KIB_MAX, "KiB"));
-        row.with(words.clone()).with(held)
+        limit.row(most[side]).with(words.clone()).with(held)
     };
-    let rate = Figure::at_least(onions, ONIONS_PER_S_MIN, "/s");
-    let goal = "onions of the load by core";
+    let [entry, load, made] = LIMITS;
     let made = if ifma().is_some() {
-        Row::must("T6", goal, rate)
+        made.row(onions)
     } else {
         let fallback = format!("fallback {}: {onions:.0} onions/s by core", sum["kernel"]);
-        Row::not_here("T6", goal, "avx512ifma missing").with(fallback)
+        made.not_here("avx512ifma missing").with(fallback)
     };
-    Ok(vec![row("entry, memory of a client", 1), row("load, memory of a client", 0), made])
+    Ok(vec![row(entry, 1), row(load, 0), made])
 }
 
 /// Memory of a load and of the entry while it runs, bytes.

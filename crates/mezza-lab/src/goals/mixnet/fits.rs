@@ -4,11 +4,17 @@ use anyhow::Result;
 
 use crate::bench::Bench;
 use crate::ours::mixes::{Point, Series, over_noise, over_users};
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
-/// The goals.
-const LATENCY_R2: f64 = 0.995;
-const CPU_R2: f64 = 0.98;
+/// A line through points.
+type Fitting = fn(&[(Point, f64)]) -> crate::fit::Fit;
+
+/// T4: how well a line fits, in per cent: the last digits of an R^2 count.
+pub const LIMITS: [Limit; 3] = [
+    Limit::at_least("T4", "latency by users", 99.5, "% R^2"),
+    Limit::at_least("T4", "latency by noise", 99.5, "% R^2"),
+    Limit::at_least("T4", "CPU time of few users, the worst of three mu", 98.0, "% R^2"),
+];
 
 /// Users, noise, and users as few as in the reproduction.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
@@ -29,7 +35,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let by_users = Series::measure(bench, &points, rounds)?;
     let points = noise.map(|mu| Point { mu, users: some });
     let by_noise = Series::measure(bench, &points, rounds)?;
-    let row = |goal: &str, series: &Series, fit: fn(&[(Point, f64)]) -> crate::fit::Fit| {
+    let [by_user, by_mu, _] = LIMITS;
+    let row = |limit: Limit, goal: &str, series: &Series, fit: Fitting| {
         let (wall, cpu) = (fit(&series.latency()), fit(&series.cpu()));
         let words = format!(
             "{:.2} ms + {:.1} us each; CPU time {:.1} us each, R^2 {:.4}; {}",
@@ -39,22 +46,23 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             cpu.r2,
             series.quiet()
         );
-        Row::must("T4", goal, percent(wall.r2, LATENCY_R2)).with(words)
+        limit.row(100.0 * wall.r2).called(goal).with(words)
     };
     Ok(vec![
         row(
+            by_user,
             &format!("latency of {} .. {} users, mu {mu}", users[0], users[5]),
             &by_users,
             over_users,
         ),
-        row(&format!("latency at mu {} .. {}, {some} users", mu, noise[5]), &by_noise, over_noise),
+        row(
+            by_mu,
+            &format!("latency at mu {} .. {}, {some} users", mu, noise[5]),
+            &by_noise,
+            over_noise,
+        ),
         few(bench)?,
     ])
-}
-
-/// An R^2 in per cent: its last digits count.
-fn percent(r2: f64, least: f64) -> Figure {
-    Figure::at_least(100.0 * r2, 100.0 * least, "% R^2")
 }
 
 /// As few users as in the reproduction: CPU time, because a round is over before a clock notices.
@@ -75,6 +83,7 @@ fn few(bench: &mut Bench) -> Result<Row> {
     });
     let words = each.collect::<Vec<_>>().join("; ");
     let goal = format!("CPU time of {} .. {} users, the worst of three mu", users[0], users[5]);
-    let row = Row::must("T4", &goal, percent(least, CPU_R2));
+    let [.., by_few] = LIMITS;
+    let row = by_few.row(100.0 * least).called(&goal);
     Ok(row.with(format!("medians; {words}")).with(series.quiet()))
 }

@@ -13,13 +13,27 @@ use crate::machine;
 use crate::ours::mixes::{Desk, Setup};
 use crate::peer::{self, Peer};
 use crate::raw::Line;
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
 /// What a CPU lacks that cannot measure rows of vectors.
 const NO_IFMA: &str = "avx512ifma missing";
-/// The Go floor's share that ours must reach without vectors.
-const AWS_LC_MIN: f64 = 1.25;
-const PORTABLE_MIN: f64 = 0.65;
+/// T1, T2 and T3 with vectors, in one process of its own network.
+pub const ALONE: [Limit; 4] = [
+    Limit::at_least("T1", "mu 0, onions made before", 100_000.0, "/s"),
+    Limit::at_least("T1", "mu 0 / ladders that the cores could do", 0.6, "x"),
+    Limit::at_least("T2", "1 M users at (ln 2, 1e-4, 240,000), scaled", 80_000.0, "/s"),
+    Limit::at_most("T3", "noise alone at (ln 2, 1e-4, 240,000)", 2.0, "s"),
+];
+/// T1 and T3 with vectors, beside the Go floor.
+pub const BESIDE_GO: [Limit; 2] = [
+    Limit::at_least("T1", "mu 0 / Go floor", 5.5, "x"),
+    Limit::at_least("T3", "noise alone / Go at equal privacy", 40.0, "x").stretching(60.0),
+];
+/// T7: the Go floor's share that ours must reach without vectors.
+pub const WITHOUT: [Limit; 2] = [
+    Limit::at_least("T7", "aws-lc kernel / Go floor, messages/s", 1.25, "x"),
+    Limit::at_least("T7", "portable kernel / Go floor, messages/s", 0.65, "x"),
+];
 /// A batch of the floor has so many messages fewer than a round: there are thirty of them.
 const FLOOR_PART: usize = 10;
 /// Bytes of a cell, which the floor seals.
@@ -184,68 +198,49 @@ fn with_vectors(
     let whole_s = noise.cost(0) * f64::from(part) / 1e9;
     // Each of two mixes adds 2 mu messages; the next ones take 6 mu layers off: 2 mu messages.
     let go_s = floor.map(|floor| 2.0 * PAPER_MU * floor.cost(0) / 1e9);
-    let goals = [
-        ("T1", "mu 0, onions made before", Figure::at_least(none.per_s(), 1e5, "/s")),
-        ("T1", "mu 0 / ladders that the cores could do", Figure::at_least(share, 0.6, "x")),
-        ("T2", "1 M users at (ln 2, 1e-4, 240,000), scaled", {
-            Figure::at_least(crowd.per_s(), 8e4, "/s")
-        }),
-        ("T3", "noise alone at (ln 2, 1e-4, 240,000)", Figure::at_most(whole_s, 2.0, "s")),
-    ];
+    let measured = [none.per_s(), share, crowd.per_s(), whole_s];
     let words = [
         format!("{}; {}", none.words(), quiet(none)),
         format!("{:.0} messages/s would be {:.0} ladders/s on all cores", limit, 3.0 * limit),
         crowd.words(),
         format!("measured at 1/{part} of that noise: {:.3} s", noise.cost(0) / 1e9),
     ];
-    let row = |((id, goal, figure), words): ((_, &str, Figure), String)| {
-        here(is_fast, id, goal, figure).with(words)
-    };
-    let mut rows: Vec<Row> = goals.into_iter().zip(words).map(row).collect();
-    let beside = [
-        ("T1", "mu 0 / Go floor", floor.map(|floor| none.per_s() / floor.per_s()), 5.5),
-        ("T3", "noise alone / Go at equal privacy", go_s.map(|go_s| go_s / whole_s), 60.0),
-    ];
-    rows.extend(beside.map(|(id, goal, ratio, least)| match ratio {
-        Err(reason) if is_fast => Row::no_peer(id, goal, reason.clone()),
-        ratio => here(is_fast, id, goal, Figure::at_least(ratio.unwrap_or(f64::NAN), least, "x")),
+    let row =
+        |((limit, value), words): ((Limit, f64), String)| here(is_fast, limit, value).with(words);
+    let mut rows: Vec<Row> = ALONE.into_iter().zip(measured).zip(words).map(row).collect();
+    let ratios = [floor.map(|floor| none.per_s() / floor.per_s()), go_s.map(|go_s| go_s / whole_s)];
+    rows.extend(BESIDE_GO.into_iter().zip(ratios).map(|(limit, ratio)| match ratio {
+        Err(reason) if is_fast => limit.no_peer(reason.clone()),
+        ratio => here(is_fast, limit, ratio.unwrap_or(f64::NAN)),
     }));
     rows
 }
 
 /// A row of vectors: measured where they are, else excused with the fallback's figure.
-fn here(is_fast: bool, id: &'static str, goal: &str, figure: Figure) -> Row {
+fn here(is_fast: bool, limit: Limit, measured: f64) -> Row {
     if is_fast {
-        return Row::must(id, goal, figure);
+        return limit.row(measured);
     }
-    let Figure { measured, limit, unit, .. } = figure;
-    let limit = limit.unwrap_or(f64::NAN);
-    let fallback = format!("fallback aws-lc: {measured:.2} {unit}, goal with IFMA {limit} {unit}");
-    Row::not_here(id, goal, NO_IFMA).with(fallback)
+    let fallback = format!("fallback aws-lc: {measured:.2} {}; with IFMA: {limit}", limit.unit);
+    limit.not_here(NO_IFMA).with(fallback)
 }
 
 /// T7: the kernels that every CPU has, beside the Go floor.
 fn without(aws: &Contestant, portable: &Contestant, floor: Result<&Floor, &String>) -> Vec<Row> {
-    let row = |(goal, ours, least): (&str, &Contestant, f64)| match floor {
-        Err(reason) => Row::no_peer("T7", goal, reason.clone()).with(ours.words()),
+    let row = |(limit, ours): (Limit, &Contestant)| match floor {
+        Err(reason) => limit.no_peer(reason.clone()).with(ours.words()),
         Ok(floor) => {
-            let figure = Figure::at_least(ours.per_s() / floor.per_s(), least, "x");
-            Row::must("T7", goal, figure).with(format!("{}; {}", ours.words(), quiet(ours))).with(
-                format!(
-                    "Go floor {:.0} messages/s, {:.1} us of CPU each; ratio of CPU times {:.2}",
-                    floor.per_s(),
-                    floor.cost(1) / 1e3,
-                    floor.cost(1) / ours.cpu()
-                ),
-            )
+            let beside = format!(
+                "Go floor {:.0} messages/s, {:.1} us of CPU each; ratio of CPU times {:.2}",
+                floor.per_s(),
+                floor.cost(1) / 1e3,
+                floor.cost(1) / ours.cpu()
+            );
+            let row = limit.row(ours.per_s() / floor.per_s());
+            row.with(format!("{}; {}", ours.words(), quiet(ours))).with(beside)
         }
     };
-    [
-        ("aws-lc kernel / Go floor, messages/s", aws, AWS_LC_MIN),
-        ("portable kernel / Go floor, messages/s", portable, PORTABLE_MIN),
-    ]
-    .map(row)
-    .into()
+    WITHOUT.into_iter().zip([aws, portable]).map(row).collect()
 }
 
 fn quiet(contestant: &Contestant) -> String {
@@ -292,7 +287,8 @@ mod tests {
 
     #[test]
     fn without_vectors_a_row_is_excused_and_shows_the_fallback() {
-        let row = |is_fast| here(is_fast, "T1", "goal", Figure::at_least(9.0, 10.0, "/s"));
+        let limit = Limit::at_least("T1", "goal", 10.0, "/s");
+        let row = |is_fast| here(is_fast, limit, 9.0);
         assert_eq!((row(true).verdict(), exit(&[row(true)], true)), (Verdict::FallsShort, 1));
         assert_eq!((row(false).verdict(), exit(&[row(false)], true)), (Verdict::NotHere, 0));
         let lines = row(false).lines();

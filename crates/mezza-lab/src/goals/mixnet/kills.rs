@@ -8,12 +8,13 @@ use crate::bench::Bench;
 use crate::clock::{Spread, median};
 use crate::ours::mixes::{SERVERS, Town, told};
 use crate::raw::Line;
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
 /// The demonstration's conversation rounds: interval, ask, lead, collect, `mix_limit`, ms.
 const TIMES: [u32; 5] = [500, 100, 200, 250, 2_000];
-/// Rounds that may open in between.
-const ROUNDS_MAX: f64 = 2.0;
+/// T8: rounds that may open in between.
+pub const LIMIT: Limit =
+    Limit::at_most("T8", "rounds that open before one comes back", 2.0, "rounds");
 /// Users meanwhile.
 const USERS: u32 = 20;
 
@@ -52,8 +53,6 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         worst = worst.max(middle);
         words.push(format!("{victim} {middle:.0}"));
     }
-    let goal = "rounds that open before one comes back";
-    let row = Row::must("T8", goal, Figure::at_most(worst, ROUNDS_MAX, "rounds"));
     let text = "median of each, counted from when the process listens again";
-    Ok(vec![row.with(format!("{}; {text}; at most {most:.0}", words.join(", ")))])
+    Ok(vec![LIMIT.row(worst).with(format!("{}; {text}; at most {most:.0}", words.join(", ")))])
 }

@@ -9,10 +9,12 @@ use crate::bench::Bench;
 use crate::clock::Spread;
 use crate::ours::mixes::{Desk, Setup, Shares};
 use crate::raw::Line;
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
-/// What must have a name.
-const NAMED_MIN: f64 = 0.98;
+/// T5: jobs, links and waiting alone. The machines between them and what threads need around them
+/// are printed below and count as what is missing.
+pub const LIMIT: Limit =
+    Limit::at_least("T5", "jobs, links and waiting of a round", 90.0, "%").stretching(95.0);
 
 /// The shares of some rounds of one network.
 ///
@@ -26,8 +28,8 @@ pub fn shares(bench: &mut Bench, users: u32, mu: u32, rounds: usize) -> Result<S
     let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
     desk.stop()?;
     let shares = Shares::of(&outcomes);
-    let named = [("named", shares.sum()), ("work", shares.work())];
-    for (op, value) in named.into_iter().chain([("wait", shares.wait), ("links", shares.links())]) {
+    let parts = [("work", shares.work()), ("wait", shares.wait), ("links", shares.links())];
+    for (op, value) in parts {
         let (who, clock, unit, round) = ("ours", "process_cpu", "share", 1);
         let spread = Spread::single(value);
         bench.note(&Line { who, op, clock, unit, round, spread, busy: false })?;
@@ -40,9 +42,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let (users, mu, rounds) =
         bench.profile.pick((60, 10, 2), (2_000, 200, 10), (20_000, 1_000, 10));
     let shares = shares(bench, users, mu, rounds)?;
-    let goal = format!("what has a name of a round, {users} users, mu {mu}");
-    let row =
-        Row::must("T5", &goal, Figure::at_least(100.0 * shares.sum(), 100.0 * NAMED_MIN, "%"));
+    let goal = format!("{}, {users} users, mu {mu}", LIMIT.goal);
+    let row = LIMIT.row(100.0 * shares.work()).called(&goal);
     let row = shares.lines().into_iter().fold(row, Row::with);
     Ok(vec![row.with(format!(
         "of all CPU time, noise ahead included: cryptography {:.1} %, links {:.1} %",

@@ -16,13 +16,13 @@ use super::pair::Pair;
 use crate::bench::Bench;
 use crate::clock::{Round, Spread, busy_words, clock_cost_ns, cost_ns, counted, median};
 use crate::raw::Line;
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
-/// The goal: times the four operations.
-const TIMES_MAX: f64 = 1.5;
+/// M4: times the four operations.
+pub const LIMIT: Limit =
+    Limit::at_most("M4", "device CPU per sent note / its four operations", 1.5, "x");
 /// Sets of four in one sample.
 const BATCH: u32 = 16;
-const GOAL: &str = "device CPU per sent note / its four operations";
 
 /// One round.
 #[derive(Clone, Copy)]
@@ -123,7 +123,6 @@ fn rows(fast: &[Round<Costs>], portable: &[Round<Costs>]) -> Vec<Row> {
         let us = |figure: fn(&Costs) -> f64| {
             median(&costs.iter().map(figure).collect::<Vec<_>>()) / 1_000.0
         };
-        let figure = Figure::at_most(median(&ratios), TIMES_MAX, "x");
         let words = format!(
             "sent {:.1} us (MAD {:.1}), four operations {:.1} us; rounds [{:.2}, {:.2}] of {}; \
              reader {:.1} us, receipt {:.1} us",
@@ -136,15 +135,15 @@ fn rows(fast: &[Round<Costs>], portable: &[Round<Costs>]) -> Vec<Row> {
             us(|c| c.read.median),
             us(|c| c.receipt.median),
         );
-        let row = Row::must("M4", goal, figure).with(words);
+        let row = LIMIT.row(median(&ratios)).called(goal).with(words);
         busy_words(rounds).into_iter().fold(row, Row::with)
     };
-    let ours = row(GOAL, fast).with(
+    let ours = row(LIMIT.goal, fast).with(
         "aws-lc backend, thread CPU of `handle` and `poll` for the command and the relay's answer, \
          reading the clock taken off",
     );
     let beside = row("the same with the portable backend", portable);
-    vec![ours, Row { weight: crate::row::Weight::Context, ..beside }]
+    vec![ours, beside.beside()]
 }
 
 #[cfg(test)]

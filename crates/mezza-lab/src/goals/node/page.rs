@@ -11,11 +11,10 @@ use crate::bench::Bench;
 use crate::clock::Spread;
 use crate::place;
 use crate::raw::Line;
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
-/// The goal: kB after gzip.
-const KB_MAX: f64 = 60.0;
-const GOAL: &str = "JavaScript of the page, gzip";
+/// M6, kB after gzip.
+pub const LIMIT: Limit = Limit::at_most("M6", "JavaScript of the page, gzip", 60.0, "kB");
 
 /// All scripts of the built page, each compressed alone, as a server would send them.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
@@ -27,7 +26,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let page = place::repository().map(|root| root.join("crates/mezza/page"));
     let Some(page) = page.filter(|page| page.join("index.html").exists()) else {
         let reason = "the page is not built; build it with `cargo xtask up`";
-        return Ok(vec![Row::not_here("M6", GOAL, reason), first]);
+        return Ok(vec![LIMIT.not_here(reason), first]);
     };
     let mut sizes = Vec::new();
     weigh(&page, &mut sizes)?;
@@ -42,8 +41,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         spread: Spread::single(kb),
         busy: false,
     })?;
-    let row = Row::must("M6", GOAL, Figure::at_most(kb, KB_MAX, "kB"));
-    Ok(vec![row.with(format!("{} scripts, those loaded later included", sizes.len())), first])
+    let words = format!("{} scripts, those loaded later included", sizes.len());
+    Ok(vec![LIMIT.row(kb).with(words), first])
 }
 
 fn weigh(folder: &Path, sizes: &mut Vec<u32>) -> Result<()> {

@@ -8,12 +8,15 @@ use mezza::relay::bench::{durable_puts, single_puts};
 use crate::bench::Bench;
 use crate::clock::{Round, Spread, busy_words, counted, median};
 use crate::raw::Line;
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
-/// The goal, puts per second.
-const PER_S_MIN: f64 = 15_000.0;
-/// The goal, as a share of the same puts without waiting for the disk.
-const SHARE_MIN: f64 = 0.3;
+/// M2: puts per second, their share of the same without waiting for the disk, and beside them how
+/// much the group gains.
+pub const LIMITS: [Limit; 3] = [
+    Limit::at_least("M2", "durable puts of 1 KiB", 15_000.0, "/s"),
+    Limit::at_least("M2", "durable puts / the same with synchronous=OFF", 0.3, "x"),
+    Limit::none("M2", "durable puts / one commit each", "x"),
+];
 
 /// Puts per second of one round.
 #[derive(Clone, Copy)]
@@ -74,18 +77,12 @@ fn rows(all: &[Round<Rates>]) -> Vec<Row> {
         of(|r| r.off),
         of(|r| r.single)
     );
-    let full = Figure::at_least(of(|r| r.full), PER_S_MIN, "/s");
-    let share = Figure::at_least(of(|r| r.full / r.off), SHARE_MIN, "x");
-    let single = Figure::plain(of(|r| r.full / r.single), "x");
-    let mut first = Row::must("M2", "durable puts of 1 KiB", full).with(beside);
+    let [full, share, single] = LIMITS;
+    let mut first = full.row(of(|r| r.full)).with(beside);
     if let Some(words) = busy_words(all) {
         first = first.with(words);
     }
-    vec![
-        first,
-        Row::must("M2", "durable puts / the same with synchronous=OFF", share),
-        Row::context("M2", "durable puts / one commit each", single),
-    ]
+    vec![first, share.row(of(|r| r.full / r.off)), single.row(of(|r| r.full / r.single))]
 }
 
 #[cfg(test)]

@@ -14,17 +14,16 @@ use crate::bench::Bench;
 use crate::clock::Spread;
 use crate::machine;
 use crate::raw::Line;
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
-/// The goal, bytes in kB.
-const KB_MAX: f64 = 30.0;
+/// M3, in kB.
+pub const LIMIT: Limit = Limit::at_most("M3", "idle watchers of a relay, each", 30.0, "kB");
 /// Watchers that come at the same time.
 const AT_ONCE: usize = 32;
 /// Watchers that warm the relay up and do not count.
 const FIRST: u32 = 64;
 /// Files that relay and lab need beside the watchers' sockets.
 const OTHER_FILES: u64 = 200;
-const GOAL: &str = "idle watchers of a relay, each";
 /// One address may do here what thousands do elsewhere.
 const RAISED: [(&str, &str); 2] =
     [("MEZZA_RELAY_CONNECTIONS_MAX", "1000000"), ("MEZZA_RELAY_OPENS_DAY_MAX", "1000000")];
@@ -37,7 +36,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         let reason = format!(
             "{count} sockets are needed and {files_max} files allowed; raise it with `ulimit -Hn`"
         );
-        return Ok(vec![Row::not_here("M3", GOAL, reason)]);
+        return Ok(vec![LIMIT.not_here(reason)]);
     }
     setrlimit(Resource::RLIMIT_NOFILE, files_max, files_max)?;
     let folder = bench.folder.path().join("watched");
@@ -59,9 +58,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let (clock, unit) = ("count", "kB");
     let line = Line { who: "ours", op: "idle_watcher", clock, unit, round: 1, spread, busy: false };
     bench.note(&line)?;
-    let row = Row::must("M3", GOAL, Figure::at_most(each, KB_MAX, "kB"));
     let mib = after / f64::from(1 << 20);
-    Ok(vec![row.with(format!(
+    Ok(vec![LIMIT.row(each).with(format!(
         "{count} over TLS, each with a box of its own, all still connected; growth after the first \
          {FIRST}; relay {mib:.0} MiB in all"
     ))])

@@ -3,8 +3,8 @@
 use anyhow::{Context as _, Result};
 
 use super::programs::{
-    ALL, AWS_LC, AWS_LC_NO_AES, AWS_LC_NO_SHA, BC, BC_PLAIN, JDK, JDK_PLAIN, OPENSSL, Programs,
-    Provider, RING, RUSTCRYPTO, SOFT,
+    ALL, AWS_LC, AWS_LC_NO_AES, AWS_LC_NO_SHA, BC, BC_PLAIN, JDK, JDK_PLAIN, OPENSSL, OWN,
+    Programs, Provider, RING, RUSTCRYPTO, SOFT,
 };
 use super::{Input, Pair, faster, has_sha512};
 use crate::bench::{Bench, Entry, Ratio, Series};
@@ -34,6 +34,7 @@ const HASH_LINES: &[Line] = &[
     ("RustCrypto", RUSTCRYPTO, RUSTCRYPTO),
     ("RustCrypto / aws-lc", RUSTCRYPTO, AWS_LC),
     ("RustCrypto / ring", RUSTCRYPTO, RING),
+    ("ours / RustCrypto", OWN, RUSTCRYPTO),
     ("OpenSSL", OPENSSL, OPENSSL),
     ("RustCrypto, no instructions", SOFT, SOFT),
     ("JVM (BouncyCastle / JDK)", BC, JDK),
@@ -53,7 +54,7 @@ const AEAD_LINES: &[Line] = &[
 ];
 
 /// Providers whose code runs without a virtual machine and with all instructions.
-const NATIVE: [Provider; 4] = [RUSTCRYPTO, AWS_LC, RING, OPENSSL];
+const NATIVE: [Provider; 5] = [RUSTCRYPTO, OWN, AWS_LC, RING, OPENSSL];
 
 impl Block {
     /// Measures all cells in one contest.

@@ -37,6 +37,7 @@ const fn provider(name: &'static str, prefix: &'static str, program: Program) ->
 }
 
 pub const RUSTCRYPTO: Provider = provider("RustCrypto", "rustcrypto", Program::Ours);
+pub const OWN: Provider = provider("ours", "own", Program::Ours);
 pub const AWS_LC: Provider = provider("aws-lc", "aws-lc", Program::Ours);
 pub const AWS_LC_NO_SHA: Provider =
     provider("aws-lc, no SHA instructions", "aws-lc", Program::OursNoSha);
@@ -51,8 +52,9 @@ pub const JDK_PLAIN: Provider = provider("JDK, intrinsics off", "jdk", Program::
 pub const BC_PLAIN: Provider = provider("BouncyCastle, intrinsics off", "bc", Program::JvmPlain);
 
 /// All of them.
-pub const ALL: [Provider; 11] = [
+pub const ALL: [Provider; 12] = [
     RUSTCRYPTO,
+    OWN,
     AWS_LC,
     RING,
     OPENSSL,

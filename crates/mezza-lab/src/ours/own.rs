@@ -1,0 +1,33 @@
+//! Our own code among the tables' primitives: BLAKE2b of `mezza_core`.
+
+use mezza_core::{Blake2b512, Hash512 as _};
+
+use super::primitive::Code;
+
+/// What we have written ourselves.
+pub fn code(op: &str) -> Option<Code> {
+    (op == "blake2b").then_some(Code::Hash(|text| Blake2b512::hash(&[text])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rustcrypto;
+    use super::*;
+
+    fn hash_of(code: Option<Code>) -> fn(&[u8]) -> [u8; 64] {
+        let Some(Code::Hash(hash)) = code else { panic!("no hash") };
+        hash
+    }
+
+    /// The two columns compute the same by different code.
+    #[test]
+    fn ours_and_the_crates_are_two_that_agree() {
+        let [ours, theirs] = [code("blake2b"), rustcrypto::code("blake2b")].map(hash_of);
+        assert!(!std::ptr::fn_addr_eq(ours, theirs));
+        for size in [0, 1, 32, 33, 128, 129, 4_096] {
+            let text = vec![7; size];
+            assert_eq!(ours(&text), theirs(&text), "{size}");
+        }
+        assert!(code("sha512").is_none(), "SHA-512 is RustCrypto's");
+    }
+}

@@ -1,0 +1,174 @@
+//! A limit of a design: of which row, which side of it is good, how much.
+//!
+//! A row that has a limit is made from one of these and from nothing else, so the table of all limits
+//! (the test in `goals.rs`) says what is held against what.
+
+use std::fmt;
+
+use super::{Figure, Row, Sense, number, sign};
+
+/// How much.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// So much.
+    Fixed(f64),
+    /// A figure of the same run; the formula stands in the goal.
+    OfTheRun,
+    /// The figure is printed beside the others and decides nothing.
+    None,
+}
+
+/// What a row is held against.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    /// The row.
+    pub id: &'static str,
+    /// What the design promises.
+    pub goal: &'static str,
+    /// Which side is good.
+    pub sense: Sense,
+    /// How much.
+    pub bound: Bound,
+    /// A bound beyond, which is told and decides nothing.
+    pub stretch: Option<f64>,
+    /// The unit of both.
+    pub unit: &'static str,
+}
+
+impl Limit {
+    /// A value that may not be above the bound.
+    pub const fn at_most(
+        id: &'static str,
+        goal: &'static str,
+        most: f64,
+        unit: &'static str,
+    ) -> Self {
+        Self { sense: Sense::AtMost, ..Self::at_least(id, goal, most, unit) }
+    }
+
+    /// A value that may not be below the bound.
+    pub const fn at_least(
+        id: &'static str,
+        goal: &'static str,
+        least: f64,
+        unit: &'static str,
+    ) -> Self {
+        let (sense, bound, stretch) = (Sense::AtLeast, Bound::Fixed(least), None);
+        Self { id, goal, sense, bound, stretch, unit }
+    }
+
+    /// A value that may not be above a figure of the same run.
+    pub const fn at_most_of_the_run(
+        id: &'static str,
+        goal: &'static str,
+        unit: &'static str,
+    ) -> Self {
+        Self { bound: Bound::OfTheRun, ..Self::at_most(id, goal, 0.0, unit) }
+    }
+
+    /// A value that decides nothing.
+    pub const fn none(id: &'static str, goal: &'static str, unit: &'static str) -> Self {
+        Self { bound: Bound::None, ..Self::at_most(id, goal, 0.0, unit) }
+    }
+
+    /// With a bound beyond.
+    #[must_use]
+    pub const fn stretching(self, bound: f64) -> Self {
+        Self { stretch: Some(bound), ..self }
+    }
+
+    /// The row of a value. What is to be held against a figure of the run falls short without it.
+    pub fn row(&self, measured: f64) -> Row {
+        match self.bound {
+            Bound::Fixed(bound) => self.row_at(measured, bound),
+            Bound::OfTheRun => self.row_at(measured, f64::NAN),
+            Bound::None => Row::context(self.id, self.goal, Figure::plain(measured, self.unit)),
+        }
+    }
+
+    /// The row of a value beside a bound of the same run.
+    pub fn row_at(&self, measured: f64, bound: f64) -> Row {
+        let figure = |bound| match self.sense {
+            Sense::AtMost => Figure::at_most(measured, bound, self.unit),
+            Sense::AtLeast => Figure::at_least(measured, bound, self.unit),
+        };
+        let row = Row::must(self.id, self.goal, figure(bound));
+        let Some(stretch) = self.stretch else { return row };
+        let reached = if figure(stretch).holds() { "reached" } else { "not reached" };
+        row.with(format!(
+            "stretch {} {} {}: {reached}",
+            sign(self.sense),
+            number(stretch),
+            self.unit
+        ))
+    }
+
+    /// The row of a value that this machine cannot measure.
+    pub fn not_here(&self, reason: impl Into<String>) -> Row {
+        self.weighed(Row::not_here(self.id, self.goal, reason))
+    }
+
+    /// The row of a value whose peer is not here.
+    pub fn no_peer(&self, reason: impl Into<String>) -> Row {
+        self.weighed(Row::no_peer(self.id, self.goal, reason))
+    }
+
+    fn weighed(&self, row: Row) -> Row {
+        if self.bound == Bound::None { row.beside() } else { row }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = match self.bound {
+            Bound::Fixed(bound) => format!("{} {bound} {}", sign(self.sense), self.unit),
+            Bound::OfTheRun => format!("{} of the run, {}", sign(self.sense), self.unit),
+            Bound::None => format!("shown, {}", self.unit),
+        };
+        let stretch = self.stretch.map_or(String::new(), |bound| format!(", stretch {bound}"));
+        write!(f, "{:<3} {:<50} {bound}{stretch}", self.id, self.goal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::{Verdict, Weight, exit};
+
+    #[test]
+    fn each_side_of_each_direction() {
+        use Verdict::{FallsShort, Holds, Shown};
+        let most = Limit::at_most("M1", "goal", 2.0, "ms");
+        let least = Limit::at_least("M1", "goal", 2.0, "/s");
+        let of_the_run = Limit::at_most_of_the_run("M1", "goal", "ms");
+        let verdicts = |limit: Limit| [1.9, 2.0, 2.1].map(|value| limit.row(value).verdict());
+        assert_eq!(verdicts(most), [Holds, Holds, FallsShort]);
+        assert_eq!(verdicts(least), [FallsShort, Holds, Holds]);
+        assert_eq!(verdicts(of_the_run), [FallsShort; 3]);
+        assert_eq!(verdicts(Limit::none("M1", "goal", "ms")), [Shown; 3]);
+        let beside = [1.9, 2.0, 2.1].map(|value| of_the_run.row_at(value, 2.0).verdict());
+        assert_eq!(beside, [Holds, Holds, FallsShort]);
+    }
+
+    #[test]
+    fn a_stretch_is_told_and_decides_nothing() {
+        let limit = Limit::at_least("T3", "goal", 40.0, "x").stretching(60.0);
+        let [short, must, stretch] = [39.0, 40.0, 60.0].map(|value| limit.row(value));
+        assert_eq!((exit(&[short], true), exit(std::slice::from_ref(&must), true)), (1, 0));
+        assert_eq!(must.details, ["stretch >= 60.0 x: not reached"]);
+        assert_eq!(stretch.details, ["stretch >= 60.0 x: reached"]);
+        assert_eq!(
+            limit.to_string().split_whitespace().collect::<Vec<_>>().join(" "),
+            "T3 goal >= 40 x, stretch 60"
+        );
+    }
+
+    #[test]
+    fn what_decides_nothing_decides_nothing_when_it_is_not_there() {
+        let (must, beside) =
+            (Limit::at_least("L1", "goal", 2.0, "x"), Limit::none("L1", "goal", "x"));
+        assert_eq!(must.no_peer("absent").weight, Weight::Must);
+        assert_eq!(beside.no_peer("absent").weight, Weight::Context);
+        assert_eq!(beside.not_here("no vectors").weight, Weight::Context);
+    }
+}
