@@ -37,12 +37,12 @@ const PACKAGES: [Package; 4] = [
 ];
 
 /// Looks, and if `install` and root, installs what is missing; prints what it does.
-pub fn look(target: &Path, logs: &Logs, install: bool) -> Result<Found, String> {
+pub fn look(root: &Path, target: &Path, logs: &Logs, install: bool) -> Result<Found, String> {
     if install {
         provide(&PACKAGES.iter().chain(&interop::PACKAGES).collect::<Vec<_>>(), logs)?;
     }
     if install && python(target).is_none() {
-        cryptography(target, logs)?;
+        cryptography(root, target, logs)?;
     }
     if install && !has_wasm() && has("rustup") {
         println!("install  rustup target add wasm32-unknown-unknown");
@@ -87,8 +87,9 @@ fn apt(missing: &[&Package], logs: &Logs) -> Result<(), String> {
     Ok(())
 }
 
-/// `cryptography` in a virtual environment of our own: no system package is needed or touched.
-fn cryptography(target: &Path, logs: &Logs) -> Result<(), String> {
+/// `cryptography` in a virtual environment of our own: no system package is needed or touched. Pip
+/// takes the files whose hashes are in the repository, and no others.
+fn cryptography(root: &Path, target: &Path, logs: &Logs) -> Result<(), String> {
     let Some(python) = find(&["python3"]) else { return Ok(()) };
     let folder = target.join("python");
     println!("install  pip install cryptography   (into {})", folder.display());
@@ -96,7 +97,8 @@ fn cryptography(target: &Path, logs: &Logs) -> Result<(), String> {
     let mut venv = Command::new(python);
     venv.args(["-m", "venv"]).arg(&folder);
     let mut pip = Command::new(folder.join("bin/pip"));
-    pip.args(["install", "--quiet", "cryptography"]);
+    pip.args(["install", "--quiet", "--require-hashes", "-r"]);
+    pip.arg(root.join("vectors/requirements.txt"));
     for command in [&mut venv, &mut pip] {
         if !run(command, &mut log).is_ok_and(|ended| ended.ok) {
             println!("install  failed; see {}", logs.path("install python").display());

@@ -53,7 +53,7 @@ pub fn test(root: &Path, args: &[String]) -> Result<(), String> {
     }
     let target = machine::target(root);
     let logs = Logs::new(&target)?;
-    let needs = needs::look(&target, &logs, install)?;
+    let needs = needs::look(root, &target, &logs, install)?;
     let context = Context { root, target, logs, needs };
     let mut tally = Tally::default();
     for (name, step) in steps::STEPS {

@@ -112,7 +112,7 @@ fn web(root: &Path, logs: &Logs, wishes: &Wishes) -> Result<(), String> {
 fn program(root: &Path, wishes: &Wishes) -> Result<(), String> {
     let begun = Instant::now();
     let mut build = machine::cargo(root);
-    build.args(["build", "--release", "-p", "mezza"]);
+    build.args(["build", "--release", "--locked", "-p", "mezza"]);
     let status = build.status().map_err(|e| format!("cargo: {e}; install Rust by rustup"))?;
     if !status.success() {
         return Err(format!("the program did not build ({status}); the compiler's text is above"));
