@@ -1,4 +1,4 @@
-//! The project's own tool: `cargo xtask up | test | interop | tidy | weigh`. The standard library only, so
+//! The project's own tool: `cargo xtask up | test | interop | mutants | tidy | weigh`. The standard library only, so
 //! that it compiles in a second and nothing has to be trusted before the first command runs.
 //!
 //! | module | command |
@@ -6,6 +6,7 @@
 //! | [`up`] | `cargo xtask up`: looks around, builds the page and the program, starts the demo world |
 //! | [`mod@test`] | `cargo xtask test`: every check there is, one line each |
 //! | [`interop`] | `cargo xtask interop`: our ratchet against implementations nobody here wrote |
+//! | [`mutants`] | `cargo xtask mutants`: whether the tests notice small faults in the files that decide |
 //! | [`tidy`] | `cargo xtask tidy`: the rules of the house that no compiler knows |
 //! | [`weigh`] | `cargo xtask weigh`: what each dependency costs to build |
 #![allow(clippy::print_stdout, reason = "the terminal is this program's only output")]
@@ -13,6 +14,7 @@
 mod interop;
 mod libtest;
 mod machine;
+mod mutants;
 mod needs;
 mod page;
 mod run;
@@ -33,6 +35,8 @@ usage: cargo xtask COMMAND
                      every check; as root it installs what is missing with apt unless told not to
   interop [signal-v3|pqxdh] [--require] [--no-install] [--from DIR]
                      the ratchet against other implementations, fetched and run as programs
+  mutants [CRATE ...] [--shard K/N] [--list | --report]
+                     small faults in the files that decide, one at a time: do the tests notice?
   tidy               the rules of the house that no compiler knows
   weigh              CPU seconds per crate of a cold release build, and the limit they must keep";
 
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Some("up") => up::up(&root, rest),
         Some("test") => test::test(&root, rest),
         Some("interop") => interop::command(&root, rest),
+        Some("mutants") => mutants::command(&root, rest),
         Some("tidy") => tidy::command(&root),
         Some("weigh") => weigh::weigh(&root),
         Some("help" | "--help" | "-h") => {

@@ -1,0 +1,147 @@
+//! Which files decide about keys, levels, evidence and limits, and which tests have to notice.
+//!
+//! Left out are encoders and decoders, cryptography and formats on disk: vectors, a second
+//! implementation and fuzz targets hold those.
+
+/// One file, below `src` of its crate.
+pub struct File {
+    pub path: &'static str,
+    /// What it decides; the reason why it stands here.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for people and for the test of this list"))]
+    pub about: &'static str,
+}
+
+/// A crate, and what is run for each of its mutants.
+pub struct Examined {
+    pub name: &'static str,
+    pub files: &'static [File],
+    /// Which tests, as arguments of `cargo test`.
+    pub tests: &'static [&'static str],
+    /// Of these not the ones with such names: they take minutes, want other programs, or wait.
+    pub skipped: &'static [&'static str],
+}
+
+const fn file(path: &'static str, about: &'static str) -> File {
+    File { path, about }
+}
+
+const LIB_AND_IT: &[&str] = &["--lib", "--test", "it"];
+
+/// All of them.
+pub const CRATES: [Examined; 6] = [
+    Examined {
+        name: "mezza-ratchet",
+        files: &[
+            file("negotiate.rs", "which suite two devices take"),
+            file("bundle.rs", "which keys of others are accepted, and until when"),
+            file("bundle/entry.rs", "which keys of one suite"),
+            file("x3dh.rs", "which handshakes are accepted"),
+            file("prekeys.rs", "which own keys live, and how long"),
+            file("prekeys/rotation.rs", "when keys change"),
+            file("session/chain.rs", "which message keys exist"),
+            file("session/skipped.rs", "how many are kept"),
+            file("conversation.rs", "which session a message belongs to"),
+            file("conversation/open.rs", "what a message that does not open changes"),
+        ],
+        tests: LIB_AND_IT,
+        skipped: &["interop::", "world"],
+    },
+    Examined {
+        name: "mezza-mixnet",
+        files: &[
+            file("batch.rs", "who is permuted with whom"),
+            file("mix/accept.rs", "which rounds, sizes and times a mix signs for"),
+            file("mix/forward.rs", "when a batch leaves"),
+            file("mix/backward.rs", "which replies leave, and what is wiped"),
+            file("job/batch.rs", "which onions are forwarded"),
+            file("job/noise.rs", "whether a trap came back"),
+            file("client/machine/answers.rs", "levels, and what an answer changes"),
+            file("client/machine/fill.rs", "which cell is filled"),
+            file("client/machine/rounds.rs", "when a client sends, and what is charged"),
+            file("privacy/ledger.rs", "how much of the promise is used"),
+            file("stream/receiver.rs", "which cells are taken"),
+            file("config/chain.rs", "which configs are followed"),
+            file("config/check.rs", "which configs are sound"),
+        ],
+        tests: LIB_AND_IT,
+        skipped: &["worlds::", "two_of_three::", "intersection::", "city::"],
+    },
+    Examined {
+        name: "mezza-messenger",
+        files: &[
+            file("evidence.rs", "which state the facts prove"),
+            file("policy.rs", "which carrier a pin allows"),
+            file("carrier.rs", "levels"),
+            file("receipt/window.rs", "what is acknowledged"),
+            file("recent.rs", "what is taken for a repeat"),
+            file("device/answer.rs", "which bundle of a relay is taken"),
+            file("device/arrive.rs", "what an arriving parcel changes, and its limits"),
+            file("device/items.rs", "which items of a note count"),
+            file("device/pump.rs", "what leaves, by which carrier, under which pin"),
+            file("device/way.rs", "which way a first note goes, and its limits"),
+        ],
+        tests: LIB_AND_IT,
+        skipped: &["world::", "town::", "model::"],
+    },
+    Examined {
+        name: "mezza",
+        files: &[
+            file("store/day.rs", "which bucket a record is sealed in, and when it is forgotten"),
+            file("store/keyring.rs", "which keys are kept"),
+            file("relay/limits.rs", "how much a client may do"),
+            file("relay/usage.rs", "how much a client has done"),
+            file("relay/connection/requests.rs", "which requests are answered"),
+            file("web/door.rs", "who comes in"),
+            file("home/private.rs", "which files are trusted"),
+            file("passphrase.rs", "which passphrases are taken"),
+            file("ports.rs", "which ports are tried"),
+            file("cli/show.rs", "what reaches a terminal"),
+        ],
+        tests: LIB_AND_IT,
+        skipped: &[
+            "kill::",
+            "mixnet::",
+            "node::",
+            "postgres::",
+            "two_homes::",
+            "silence::",
+            "cli::",
+        ],
+    },
+    Examined {
+        name: "mezza-lanes",
+        files: &[file("selftest.rs", "whether a kernel computes right")],
+        tests: &["--lib"],
+        skipped: &[],
+    },
+    Examined {
+        name: "mezza-lab",
+        files: &[
+            file("row.rs", "which rows hold, and the exit code"),
+            file("row/limit.rs", "directions of limits"),
+            file("goals/node/talk.rs", "limits that are figures of the run"),
+            file("fit.rs", "lines through points"),
+            file("shape.rs", "claims of the papers"),
+        ],
+        tests: &["--bins"],
+        skipped: &[],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_file_is_there_and_says_why() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        for examined in &CRATES {
+            for File { path, about } in examined.files {
+                let file = root.join(examined.name).join("src").join(path);
+                assert!(file.is_file(), "{} has moved", file.display());
+                assert!(!about.is_empty(), "{path}");
+            }
+        }
+    }
+}
