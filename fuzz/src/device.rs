@@ -4,15 +4,19 @@ mod town;
 
 use crate::operations::Operations;
 use mezza_core::{Machine, Time, Wiping};
-use mezza_messenger::card::Form;
+use mezza_messenger::card::{Form, RelayEntry};
 use mezza_messenger::carrier::mixnet::{NetInput, NetworkLink};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{Carrier, Command, ContactId, Device, Input, Kind, NoteId, SlotId, Ticket};
 use town::{Answer, Phone, Town};
 
 const START: Time = Time::from_ms(1_800_000_000_000);
-const RELAY: [u8; 32] = [9; 32];
 const PHONES: usize = 3;
+
+/// The relay of everybody.
+fn relay() -> RelayEntry {
+    RelayEntry { key: [9; 32], address: [0; 16], port: 7101, host: "relay.example".into() }
+}
 
 /// Three phones, strangers or not: whatever people, networks and crashes may do to them.
 pub fn operations(data: &[u8]) {
@@ -53,7 +57,7 @@ pub fn operations(data: &[u8]) {
                 town.handle(who, input);
             }
             _ => {
-                town.handle(who, Input::Down { relay: RELAY });
+                town.handle(who, Input::Down { line: relay().line() });
                 town.phones[who].answers.clear();
                 town.phones[who].answers.push_back(Answer::Up);
             }
@@ -152,7 +156,7 @@ fn some_lie(ops: &mut Operations<'_>) -> Input {
         4 => Input::Durable(ops.below(256) as u64),
         5 => Input::Net(NetInput::Up { trusted: ops.below(2) == 0 }),
         6 => Input::Net(NetInput::Down),
-        _ => Input::Stock { relay: RELAY, n: u16::from(ops.byte()) },
+        _ => Input::Stock { line: relay().line(), n: u16::from(ops.byte()) },
     }
 }
 

@@ -7,21 +7,28 @@ use alloc::vec::Vec;
 use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
 use mezza_ratchet::Conversation;
 
-use crate::card::Card;
+use crate::card::{Card, RelayEntry};
 use crate::identity::text;
 use crate::io::{ContactId, SlotId, Ticket, Trouble};
 use crate::note::Slot;
 use crate::policy::Policy;
 use crate::receipt::Window;
 use crate::recent::Recent;
+use crate::share::{Amount, Pace, Share};
 use crate::view::{Proof, Standing};
 
 /// Version of the stored form.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// The version before contacts had a share.
+const SHARELESS: u8 = 2;
 /// Receipts that may go at once; then one per [`RECEIPT_EVERY_MS`] (MSG-27).
-pub(crate) const RECEIPT_BURST: u32 = 10;
+const RECEIPT_BURST: u32 = 10;
 /// Milliseconds until one more receipt may go.
-pub(crate) const RECEIPT_EVERY_MS: u64 = 2 * Time::SECOND_MS;
+const RECEIPT_EVERY_MS: u64 = 2 * Time::SECOND_MS;
+/// Notes that may be sealed once more at once; then one per [`REPEAT_EVERY_MS`] (MSG-53).
+const REPEAT_BURST: u32 = 16;
+/// Milliseconds until one more note may be sealed once more.
+const REPEAT_EVERY_MS: u64 = Time::SECOND_MS;
 /// Ranges given up and not yet passed by a receipt; adjacent numbers join, so that this is more
 /// than the reader's window can hold apart.
 const VOIDS_MAX: usize = 512;
@@ -129,6 +136,8 @@ pub(crate) struct Contact<B: Backend> {
     /// The session for which the mixnet has a root.
     pub met: Option<[u8; 16]>,
     pub owed: Owed,
+    /// What it has used of what it may use here.
+    pub share: Share,
     pub conversation: Conversation<B>,
     /// What has arrived, per era of the writer; the second is what was read of it.
     pub arrived: BTreeMap<[u8; 4], (Window, Window)>,
@@ -138,8 +147,13 @@ pub(crate) struct Contact<B: Backend> {
     // Not stored: a restart begins with a full burst and no request out.
     pub fetch: Option<Ticket>,
     pub fetch_after: Time,
-    pub receipt_tokens: u32,
-    pub receipt_since: Time,
+    pub receipts: Pace,
+    /// Own notes that are sealed once more.
+    pub repeats: Pace,
+    /// The own note without receipt that holds up newer ones, sent once more.
+    pub oldest: Pace,
+    /// Notes of it that the person has not seen.
+    pub unseen: Amount,
     pub trouble: Option<Trouble>,
 }
 
@@ -163,13 +177,16 @@ impl<B: Backend> Contact<B> {
             rung: false,
             met: None,
             owed: Owed::default(),
+            share: Share::default(),
             conversation,
             arrived: BTreeMap::new(),
             recent: Recent::default(),
             fetch: None,
             fetch_after: Time::default(),
-            receipt_tokens: RECEIPT_BURST,
-            receipt_since: Time::default(),
+            receipts: Pace::new(RECEIPT_BURST, RECEIPT_EVERY_MS),
+            repeats: Pace::new(REPEAT_BURST, REPEAT_EVERY_MS),
+            oldest: Pace::new(1, Time::HOUR_MS),
+            unseen: Amount::default(),
             trouble: None,
         }
     }
@@ -190,6 +207,22 @@ impl<B: Backend> Contact<B> {
         }
     }
 
+    /// The relay by which it is reached: that of the mailbox that it gave us, else its card's.
+    pub fn relay(&self) -> Option<&RelayEntry> {
+        let theirs = self.theirs.as_ref().map(|slot| &slot.relay);
+        theirs.or_else(|| self.intro_relay())
+    }
+
+    /// The relay of its intro mailbox.
+    pub fn intro_relay(&self) -> Option<&RelayEntry> {
+        self.card.relays().first()
+    }
+
+    /// Whether anything of it is reached by the connection to this relay.
+    pub fn is_at(&self, relay: &RelayEntry) -> bool {
+        [self.relay(), self.intro_relay()].into_iter().flatten().any(|at| at.shares_line(relay))
+    }
+
     /// Whether we send anything to it at all (MSG-26).
     pub fn is_ours(&self) -> bool {
         !self.blocked && self.stage != Stage::Request
@@ -198,21 +231,6 @@ impl<B: Backend> Contact<B> {
     /// What has arrived, and what was read, of one era of the contact.
     pub fn window(&mut self, era: [u8; 4]) -> &mut (Window, Window) {
         self.arrived.entry(era).or_insert_with(|| (Window::new(era), Window::new(era)))
-    }
-
-    /// Takes one receipt out of the budget, or says when the next one may go.
-    pub fn receipt_token(&mut self, now: Time) -> Result<(), Time> {
-        let grown = now.since_ms(self.receipt_since) / RECEIPT_EVERY_MS;
-        if grown > 0 {
-            let tokens = u64::from(self.receipt_tokens).saturating_add(grown);
-            self.receipt_tokens = tokens.min(u64::from(RECEIPT_BURST)) as u32;
-            self.receipt_since = now;
-        }
-        if self.receipt_tokens == 0 {
-            return Err(self.receipt_since.plus_ms(RECEIPT_EVERY_MS));
-        }
-        self.receipt_tokens -= 1;
-        Ok(())
     }
 
     /// The stored form, without the conversation and the windows, which are records of their own.
@@ -243,6 +261,7 @@ impl<B: Backend> Contact<B> {
             w.bytes(session);
         }
         write_owed(&self.owed, &mut w);
+        self.share.write(&mut w);
         Wiping::new(w.finish())
     }
 
@@ -253,7 +272,8 @@ impl<B: Backend> Contact<B> {
         conversation: impl FnOnce(&Card) -> Result<Conversation<B>, DecodeError>,
     ) -> Result<Self, DecodeError> {
         Reader::all(bytes, |r| {
-            if r.u8()? != VERSION {
+            let version = r.u8()?;
+            if !(SHARELESS..=VERSION).contains(&version) {
                 return Err(DecodeError::Value);
             }
             let stage = match r.u8()? {
@@ -277,7 +297,7 @@ impl<B: Backend> Contact<B> {
             };
             contact.policy = Policy::read(r)?;
             if flag(r)? {
-                let relay = crate::card::RelayEntry::read(r)?;
+                let relay = RelayEntry::read(r)?;
                 contact.theirs = Some(Slot { relay, seal: r.array()? });
             }
             if flag(r)? {
@@ -293,6 +313,9 @@ impl<B: Backend> Contact<B> {
             };
             contact.met = if flag(r)? { Some(r.array()?) } else { None };
             contact.owed = read_owed(r)?;
+            if version > SHARELESS {
+                contact.share = Share::read(r)?;
+            }
             Ok(contact)
         })
     }

@@ -30,7 +30,7 @@ use crate::error::DeviceError;
 use crate::guest::Guest;
 use crate::identity::{Profile, RELAYS_MAX};
 use crate::io::{
-    Batch, Bucket, Change, ContactId, Event, Input, Kind, NoteId, Output, SlotId, Ticket,
+    Batch, Bucket, Change, ContactId, Event, Input, Kind, LineId, NoteId, Output, SlotId, Ticket,
 };
 use crate::note::Meet;
 use crate::outbox::Parcel;
@@ -43,6 +43,7 @@ mod command;
 mod guest;
 mod invite;
 mod items;
+mod lines;
 mod load;
 mod mailbox;
 mod mixnet;
@@ -107,9 +108,9 @@ pub struct Device<B: Backend = Portable> {
     wanted: BTreeSet<ContactId>,
     /// When a note ends or is given up.
     ends: BTreeSet<(Time, NoteId)>,
-    links: BTreeMap<[u8; 32], Link>,
-    /// What is out, and at which relay; `None`: in the mixnet.
-    tickets: BTreeMap<Ticket, (Option<[u8; 32]>, Asked)>,
+    links: BTreeMap<LineId, Link>,
+    /// What is out, and by which connection; `None`: in the mixnet.
+    tickets: BTreeMap<Ticket, (Option<LineId>, Asked)>,
     next_ticket: u64,
     next_parcel: u64,
     stock: Option<u16>,
@@ -223,10 +224,10 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    fn ticket(&mut self, relay: Option<[u8; 32]>, asked: Asked) -> Ticket {
+    fn ticket(&mut self, line: Option<LineId>, asked: Asked) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        self.tickets.insert(ticket, (relay, asked));
+        self.tickets.insert(ticket, (line, asked));
         ticket
     }
 
@@ -329,14 +330,14 @@ impl<B: Backend> Machine for Device<B> {
         match input {
             Input::Command(command) => self.command(command, now, rng)?,
             Input::Arrived { slot, mail, bytes } => self.arrived(slot, mail, &bytes, now, rng)?,
-            Input::Up { relay, caps } => self.up(relay, caps, now),
-            Input::Down { relay } => self.down(relay),
+            Input::Up { line, caps } => self.up(line, caps, now),
+            Input::Down { line } => self.down(line),
             Input::Handed { ticket } => self.handed(ticket, now)?,
             Input::Refused { ticket, code, retry_s } => self.refused(ticket, code, retry_s, now)?,
             Input::Bundle { ticket, bytes, one_time } => {
                 self.bundle(ticket, &bytes, one_time, now, rng)?;
             }
-            Input::Stock { relay, n } => self.stocked(relay, n, now, rng),
+            Input::Stock { line, n } => self.stocked(line, n, now, rng),
             Input::Net(input) => self.net_input(input, now, rng)?,
             Input::Durable(seq) => self.durable(seq, now, rng),
         }

@@ -34,6 +34,11 @@ pub struct NoteId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotId(pub u32);
 
+/// Names the connection to a relay by key, host and port
+/// ([`RelayEntry::line`]): two cards that give one relay different hosts name two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LineId(pub [u8; 16]);
+
 /// Names one request to a carrier until it is answered or the carrier goes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
@@ -54,15 +59,15 @@ pub enum Input {
     },
     /// A relay connection stands.
     Up {
-        /// The relay's key.
-        relay: [u8; 32],
+        /// Which connection.
+        line: LineId,
         /// What it can do.
         caps: CarrierCaps,
     },
     /// A relay connection is gone; tickets in flight on it are void.
     Down {
-        /// The relay's key.
-        relay: [u8; 32],
+        /// Which connection.
+        line: LineId,
     },
     /// The carrier took it: relay DONE 0.
     Handed {
@@ -89,8 +94,8 @@ pub enum Input {
     },
     /// One-time keys left at the relay.
     Stock {
-        /// The relay's key.
-        relay: [u8; 32],
+        /// Which connection.
+        line: LineId,
         /// How many.
         n: u16,
     },
@@ -209,22 +214,22 @@ pub enum Command {
 pub enum Output {
     /// Make durable.
     Store(Batch),
-    /// Keep a connection to this relay from now on.
+    /// Keep a connection to this relay from now on, at this host and port alone.
     Dial {
         /// Which (its `address` is not used here).
         relay: RelayEntry,
     },
     /// This relay is not needed any more.
     Hang {
-        /// The relay's key.
-        relay: [u8; 32],
+        /// Which connection.
+        line: LineId,
     },
     /// Put an envelope into somebody's mailbox; answered by `Handed` or `Refused`.
     Carry {
         /// Names the request.
         ticket: Ticket,
-        /// The relay's key.
-        relay: [u8; 32],
+        /// Which connection.
+        line: LineId,
         /// The mailbox.
         address: [u8; 16],
         /// How long the relay shall keep it.
@@ -236,8 +241,8 @@ pub enum Output {
     Open {
         /// Names the request.
         ticket: Ticket,
-        /// The relay's key.
-        relay: [u8; 32],
+        /// Which connection.
+        line: LineId,
         /// The mailbox's secret.
         token: Secret<32>,
         /// What it is for.
@@ -247,8 +252,8 @@ pub enum Output {
     Close {
         /// Names the request.
         ticket: Ticket,
-        /// The relay's key.
-        relay: [u8; 32],
+        /// Which connection.
+        line: LineId,
         /// The mailbox's secret.
         token: Secret<32>,
     },
@@ -258,8 +263,8 @@ pub enum Output {
         ticket: Ticket,
         /// The mailbox's number here.
         slot: SlotId,
-        /// The relay's key.
-        relay: [u8; 32],
+        /// Which connection.
+        line: LineId,
         /// The mailbox's secret.
         token: Secret<32>,
     },
@@ -267,8 +272,8 @@ pub enum Output {
     Publish {
         /// Names the request.
         ticket: Ticket,
-        /// The relay's key.
-        relay: [u8; 32],
+        /// Which connection.
+        line: LineId,
         /// The intro mailbox's secret.
         token: Secret<32>,
         /// The bundle.
@@ -282,8 +287,8 @@ pub enum Output {
     Fetch {
         /// Names the request.
         ticket: Ticket,
-        /// The relay's key.
-        relay: [u8; 32],
+        /// Which connection.
+        line: LineId,
         /// The contact's intro mailbox.
         address: [u8; 16],
     },
@@ -352,4 +357,6 @@ pub enum Trouble {
     CardClash,
     /// Neither the slot nor the intro box exists any more.
     BoxGone,
+    /// The contact sent more than its share: so many notes were not kept.
+    Share(u32),
 }

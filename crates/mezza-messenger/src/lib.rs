@@ -38,11 +38,13 @@ mod guest;
 mod identity;
 mod outbox;
 mod recent;
+mod share;
 mod thread;
 
 pub use carrier::{Carrier, CarrierCaps};
 pub use device::Device;
 pub use error::{DeviceError, LoadError};
 pub use io::{
-    Batch, Bucket, Change, Command, ContactId, Event, Input, Kind, NoteId, Output, SlotId, Ticket,
+    Batch, Bucket, Change, Command, ContactId, Event, Input, Kind, LineId, NoteId, Output, SlotId,
+    Ticket,
 };

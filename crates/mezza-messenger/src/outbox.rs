@@ -71,9 +71,9 @@ impl Way {
         }
     }
 
-    /// Whether it goes to this relay.
-    pub fn is_at(&self, relay: &[u8; 32]) -> bool {
-        self.place().is_some_and(|place| place.relay.key == *relay)
+    /// Whether it goes by the connection to this relay.
+    pub fn is_at(&self, relay: &RelayEntry) -> bool {
+        self.place().is_some_and(|place| place.relay.shares_line(relay))
     }
 
     /// Until when the other side can open it; `None`: there is no end.

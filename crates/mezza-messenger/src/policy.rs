@@ -16,6 +16,16 @@ pub enum Fallback {
     Listed = 1,
 }
 
+/// The timers that a conversation may have, in seconds: 30 s, 5 min, 1 h, 8 h, a day, a week, four
+/// weeks. Each end of a timer needs a key of the vault, so that they are few (MSG-52).
+pub const TIMERS_S: [u32; 7] = [30, 300, 3_600, 28_800, 86_400, 604_800, 2_419_200];
+
+/// The timer that another one is taken for: the longest of [`TIMERS_S`] that is not longer, so that
+/// nothing stays longer than its writer wants. What is shorter than all of them stays as it is.
+pub fn timer_step(timer_s: u32) -> u32 {
+    TIMERS_S.into_iter().rev().find(|step| *step <= timer_s).unwrap_or(timer_s)
+}
+
 /// The rules of one conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -25,7 +35,7 @@ pub struct Policy {
     pub pin: u8,
     /// Whether another carrier of the list may step in.
     pub fallback: Fallback,
-    /// Seconds until a note goes, 0: never.
+    /// Seconds until a note goes, one of [`TIMERS_S`]; 0: never.
     pub timer_s: u32,
     /// Whether `delivered` receipts are sent.
     pub delivered: bool,
@@ -47,11 +57,12 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Whether the list is one that [`Policy::carriers`] describes.
+    /// Whether list, pin and timer are as their fields say.
     pub fn is_sound(&self) -> bool {
         let list = &self.carriers;
         let twice = list.iter().enumerate().any(|(i, c)| list[..i].contains(c));
-        !list.is_empty() && !twice && (1..=4).contains(&self.pin)
+        let timer = timer_step(self.timer_s) == self.timer_s;
+        !list.is_empty() && !twice && (1..=4).contains(&self.pin) && timer
     }
 
     /// The carriers that a note may take now, best first (MSG-20, MSG-21).
@@ -82,7 +93,8 @@ impl Policy {
             1 => Fallback::Listed,
             _ => return Err(DecodeError::Value),
         };
-        let timer_s = r.u32()?;
+        // Versions before had any timer.
+        let timer_s = timer_step(r.u32()?);
         let flags = r.u8()?;
         let policy = Self {
             carriers,

@@ -154,6 +154,11 @@ impl Entry {
         })
     }
 
+    /// Bytes of the text.
+    pub fn body_bytes(&self) -> u32 {
+        self.text().map_or(0, |text| text.len() as u32)
+    }
+
     /// The text, for the wire; a body of a newer version is never sent on.
     pub fn text(&self) -> Option<&String> {
         match &self.body {

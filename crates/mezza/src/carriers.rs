@@ -1,6 +1,7 @@
 //! Carriers outside the device: the lines to relays, and the line to a mixnet.
 //!
-//! The pool holds no state but live connections. A connection that breaks voids what was in
+//! The pool holds no state but live connections. A line goes by relay key, host and port.
+//! A connection that breaks voids what was in
 //! flight on it; the device asks again once it hears `Up`. Every line has a serial number, so
 //! that a late report of a line that was hung up is dropped.
 
@@ -12,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{CarrierCaps, Input, Output, SlotId};
+use mezza_messenger::{CarrierCaps, Input, LineId, Output, SlotId};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -52,27 +53,17 @@ pub struct Report {
 pub enum News {
     /// It stands; orders go here until it is down.
     Up {
-        /// The relay's key.
-        relay: [u8; 32],
         /// What it can do.
         caps: CarrierCaps,
         /// Where orders go.
         orders: relay::Orders,
     },
     /// It is gone.
-    Down {
-        /// The relay's key.
-        relay: [u8; 32],
-    },
+    Down,
     /// Something for the device.
     Input(Input),
     /// It cannot be reached or trusted, in words for people.
-    Trouble {
-        /// The relay's key.
-        relay: [u8; 32],
-        /// What is wrong and what to do.
-        text: String,
-    },
+    Trouble(String),
 }
 
 struct Line {
@@ -86,8 +77,8 @@ struct Line {
 pub struct Pool {
     dialer: Dialer,
     jobs: mpsc::Sender<Job>,
-    lines: BTreeMap<[u8; 32], Line>,
-    slots: BTreeMap<SlotId, [u8; 32]>,
+    lines: BTreeMap<LineId, Line>,
+    slots: BTreeMap<SlotId, LineId>,
     /// The line to the mixnet, once the device wants one.
     net: Option<mixnet::Line>,
     serial: u64,
@@ -124,25 +115,21 @@ impl Pool {
         };
         match &output {
             Output::Dial { relay } => self.dial(relay.clone()),
-            Output::Hang { relay } => self.hang(relay),
-            Output::Watch { slot, relay, .. } => {
-                self.slots.insert(*slot, *relay);
-                let relay = *relay;
-                self.send(&relay, output);
+            Output::Hang { line } => self.hang(*line),
+            Output::Watch { slot, line, .. } => {
+                self.slots.insert(*slot, *line);
+                self.send(*line, output);
             }
             Output::Take { slot, .. } => {
-                if let Some(relay) = self.slots.get(slot).copied() {
-                    self.send(&relay, output);
+                if let Some(line) = self.slots.get(slot).copied() {
+                    self.send(line, output);
                 }
             }
-            Output::Carry { relay, .. }
-            | Output::Open { relay, .. }
-            | Output::Close { relay, .. }
-            | Output::Publish { relay, .. }
-            | Output::Fetch { relay, .. } => {
-                let relay = *relay;
-                self.send(&relay, output);
-            }
+            Output::Carry { line, .. }
+            | Output::Open { line, .. }
+            | Output::Close { line, .. }
+            | Output::Publish { line, .. }
+            | Output::Fetch { line, .. } => self.send(*line, output),
             Output::Net(_) | Output::Store(_) | Output::Durable(_) | Output::Show(_) => {}
         }
     }
@@ -155,18 +142,19 @@ impl Pool {
                 _ => None,
             };
         }
-        let known = self.lines.values_mut().find(|line| line.serial == report.serial)?;
+        let known = self.lines.iter_mut().find(|(_, line)| line.serial == report.serial);
+        let (line, known) = known.map(|(line, known)| (*line, known))?;
         match report.news {
-            News::Up { relay, caps, orders } => {
+            News::Up { caps, orders } => {
                 known.orders = Some(orders);
                 known.trouble = None;
-                Some(Input::Up { relay, caps })
+                Some(Input::Up { line, caps })
             }
-            News::Down { relay } => {
+            News::Down => {
                 known.orders = None;
-                Some(Input::Down { relay })
+                Some(Input::Down { line })
             }
-            News::Trouble { text, .. } => {
+            News::Trouble(text) => {
                 known.trouble = Some(text);
                 None
             }
@@ -196,28 +184,28 @@ impl Pool {
     }
 
     fn dial(&mut self, relay: RelayEntry) {
-        if self.lines.contains_key(&relay.key) {
+        let id = relay.line();
+        if self.lines.contains_key(&id) {
             return;
         }
         self.serial += 1;
-        let key = relay.key;
         let task = relay::keep(relay, self.dialer.clone(), self.serial, self.jobs.clone());
         let keeper = tokio::spawn(task);
         let line = Line { serial: self.serial, keeper, orders: None, trouble: None };
-        self.lines.insert(key, line);
+        self.lines.insert(id, line);
     }
 
-    fn hang(&mut self, relay: &[u8; 32]) {
-        if let Some(line) = self.lines.remove(relay) {
+    fn hang(&mut self, line: LineId) {
+        if let Some(line) = self.lines.remove(&line) {
             line.keeper.abort();
         }
-        self.slots.retain(|_, at| at != relay);
+        self.slots.retain(|_, at| *at != line);
     }
 
     /// Gives an order to a line. A line that is down needs none: the device asks again at `Up`.
     /// One that does not keep up is cut off, which the device hears as `Down`.
-    fn send(&mut self, relay: &[u8; 32], output: Output) {
-        let Some(line) = self.lines.get_mut(relay) else { return };
+    fn send(&mut self, line: LineId, output: Output) {
+        let Some(line) = self.lines.get_mut(&line) else { return };
         if line.orders.as_ref().is_some_and(|orders| !orders.give(output)) {
             line.orders = None;
         }
@@ -227,5 +215,28 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn msg_50_a_line_goes_by_key_host_and_port() {
+        let (jobs, _reports) = mpsc::channel(8);
+        let mut pool = Pool::new(Dialer::default(), jobs);
+        let at =
+            |port| RelayEntry { key: [7; 32], address: [0; 16], port, host: "127.0.0.1".into() };
+        let (evil, good) = (at(1), at(2));
+        for relay in [&evil, &good, &good] {
+            pool.order(Output::Dial { relay: relay.clone() });
+        }
+        assert_eq!(pool.lines.keys().count(), 2);
+        let serial = pool.lines[&evil.line()].serial;
+        let heard = pool.report(Report { serial, news: News::Down });
+        assert!(matches!(heard, Some(Input::Down { line }) if line == evil.line()));
+        pool.order(Output::Hang { line: evil.line() });
+        assert!(pool.lines.keys().eq([&good.line()]));
     }
 }

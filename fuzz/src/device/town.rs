@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use mezza_core::{Machine, Portable, Time, Wiping};
-use mezza_messenger::card::RelayEntry;
 use mezza_messenger::{CarrierCaps, Change, Device, Input, Kind, Output, SlotId, Ticket, digest};
 use mezza_ratchet::OneTime;
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
-use super::{PHONES, RELAY, START};
+use super::{PHONES, START, relay};
 
 type Address = [u8; 16];
 type Disk = BTreeMap<(Kind, Vec<u8>), Wiping<Vec<u8>>>;
@@ -51,7 +50,7 @@ pub(super) struct Town {
 impl Answer {
     pub(super) fn input(self) -> Input {
         match self {
-            Self::Up => Input::Up { relay: RELAY, caps: CarrierCaps::RELAY },
+            Self::Up => Input::Up { line: relay().line(), caps: CarrierCaps::RELAY },
             Self::Handed(ticket) => Input::Handed { ticket },
             Self::Refused(ticket, code) => Input::Refused { ticket, code, retry_s: 5 },
             Self::Arrived(slot, mail, bytes) => Input::Arrived { slot, mail, bytes },
@@ -63,8 +62,7 @@ impl Answer {
 impl Town {
     pub(super) fn new() -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(5);
-        let relay =
-            RelayEntry { key: RELAY, address: [0; 16], port: 7101, host: "relay.example".into() };
+        let relay = relay();
         let phone = |name: &&str| {
             let device = Device::create(name, std::slice::from_ref(&relay), START, &mut rng);
             let device = device.expect("a name and a relay make a device");

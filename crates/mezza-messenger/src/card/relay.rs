@@ -6,6 +6,9 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use mezza_core::{DecodeError, Reader, Writer};
 
+use crate::digest;
+use crate::io::LineId;
+
 /// Most bytes of a host name (RFC 1035, section 2.3.4, without the final dot).
 const NAME_BYTES_MAX: usize = 253;
 /// Most bytes of one label of a host name (RFC 1035, section 2.3.4).
@@ -30,6 +33,17 @@ impl RelayEntry {
     /// Whether port and host are ones that a reader accepts.
     pub fn is_sound(&self) -> bool {
         self.port != 0 && host_is_sound(&self.host)
+    }
+
+    /// The connection by which it is reached: `H_16("mezza/line", key | port | host)`.
+    pub fn line(&self) -> LineId {
+        let (port, host) = (self.port.to_be_bytes(), self.host.as_bytes());
+        LineId(digest::h("mezza/line", &[&self.key, &port, host]))
+    }
+
+    /// Whether both are reached by the same connection.
+    pub fn shares_line(&self, other: &Self) -> bool {
+        (&self.key, self.port, &self.host) == (&other.key, other.port, &other.host)
     }
 
     /// Bytes of the wire form.

@@ -6,7 +6,7 @@ use super::way::FETCH_AGAIN_MS;
 use super::{Announcement, Asked, Backend, CryptoRng, Device, DeviceError, Event, Machine, Time};
 use crate::contact::{Intro, Stage};
 use crate::evidence::{self, Fact, What, Why};
-use crate::io::{ContactId, Ticket, Trouble};
+use crate::io::{ContactId, LineId, Ticket, Trouble};
 use mezza_ratchet::{Bundle, BundleError, CheckedBundle, Exporter, OneTime, Session, prekeys};
 
 /// DONE codes of the relay (3.6).
@@ -212,8 +212,8 @@ impl<B: Backend> Device<B> {
     }
 
     /// How many one-time keys the relay has left.
-    pub(super) fn stocked(&mut self, relay: [u8; 32], n: u16, now: Time, rng: &mut dyn CryptoRng) {
-        if self.profile.relays.first().is_none_or(|own| own.key != relay) {
+    pub(super) fn stocked(&mut self, line: LineId, n: u16, now: Time, rng: &mut dyn CryptoRng) {
+        if self.profile.relays.first().is_none_or(|own| own.line() != line) {
             return;
         }
         self.stock = Some(n);

@@ -12,6 +12,7 @@ use crate::evidence::Why;
 use crate::io::{Bucket, Cause, ContactId, Kind, SlotId, Trouble};
 use crate::note::{Item, Note};
 use crate::outbox::RATCHET_MESSAGE;
+use crate::policy::timer_step;
 use crate::receipt::Arrival;
 use crate::thread::Entry;
 use crate::view::Body;
@@ -50,7 +51,7 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         let mailbox = self.slots.get(&slot).ok_or(DeviceError::NoSuchSlot)?;
-        self.relay_level = self.level_at(&mailbox.relay.key);
+        self.relay_level = self.level_at(mailbox.relay.line());
         let address = mailbox.relay.address;
         let (contact, parcel) = match mailbox.contact {
             Some(contact) => (Some(contact), envelope::open::<B>(&address, &mailbox.seal, bytes)),
@@ -307,7 +308,7 @@ impl<B: Backend> Device<B> {
         }
         let owes = contact.policy.delivered && contact.is_ours();
         let (arrived, _) = contact.window(note.era);
-        match arrived.insert(note.seq) {
+        match arrived.look(note.seq) {
             Arrival::Fresh => {}
             Arrival::Known => {
                 contact.owed.receipt |= owes;
@@ -315,9 +316,7 @@ impl<B: Backend> Device<B> {
             }
             Arrival::Voided | Arrival::TooFar => return,
         }
-        contact.owed.receipt |= owes;
         let pin = contact.policy.pin;
-        self.store_arrived(id, note.era);
         let entry = Entry {
             contact: id,
             incoming: true,
@@ -327,7 +326,7 @@ impl<B: Backend> Device<B> {
             seq: note.seq,
             sent: note.sent,
             at: now,
-            timer_s: note.timer_s,
+            timer_s: timer_step(note.timer_s),
             due: None,
             pin,
             carrier: Some(self.arriving),
@@ -337,6 +336,14 @@ impl<B: Backend> Device<B> {
             facts: Vec::new(),
             why: Why::Sending,
         };
+        if !contact.share.take(entry.body_bytes(), contact.unseen, now) {
+            // It counts as not arrived, so that the writer is not told that it is here (MSG-51).
+            return self.show(Event::Contact(id));
+        }
+        let (arrived, _) = contact.window(entry.era);
+        arrived.insert(entry.seq);
+        contact.owed.receipt |= owes;
+        self.store_arrived(id, entry.era);
         let note = self.add_note(entry);
         self.show(Event::Note(id, note));
         self.show(Event::Contact(id));

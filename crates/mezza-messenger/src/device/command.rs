@@ -92,6 +92,7 @@ impl<B: Backend> Device<B> {
             }
         }
         (self.profile.card, self.profile.name, self.profile.relays) = (card, name, entries);
+        self.move_mailboxes(now);
         for slot in fresh {
             self.dial(&slot.relay.clone(), now);
             self.add_mailbox(slot);
@@ -101,6 +102,27 @@ impl<B: Backend> Device<B> {
         self.tell_all();
         self.show(Event::Card);
         Ok(())
+    }
+
+    /// Mailboxes at a relay of ours that is reached by another host or port now are opened there,
+    /// and their contacts are told.
+    fn move_mailboxes(&mut self, now: Time) {
+        for relay in self.profile.relays.clone() {
+            let there =
+                |slot: &Mailbox| slot.relay.key == relay.key && !slot.relay.shares_line(&relay);
+            let moved = self.slots.iter().filter(|(_, slot)| there(slot));
+            for id in moved.map(|(id, _)| *id).collect::<Vec<_>>() {
+                let Some(slot) = self.slots.get_mut(&id) else { continue };
+                let to = RelayEntry { address: slot.relay.address, ..relay.clone() };
+                let (contact, before) = (slot.contact, core::mem::replace(&mut slot.relay, to));
+                self.dial(&relay, now);
+                self.leave(&before);
+                self.ask_mailbox(id);
+                if let Some(contact) = contact {
+                    self.greet(contact, id);
+                }
+            }
+        }
     }
 
     /// The new card goes to everybody with whom we talk.

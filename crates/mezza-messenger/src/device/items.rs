@@ -9,6 +9,7 @@ use crate::contact::{Contact, Owed, Stage};
 use crate::evidence::{self, Fact, What, Why};
 use crate::io::{Bucket, Cause, ContactId, Kind, Trouble};
 use crate::note::{Item, Meet, Note, Slot};
+use crate::policy::timer_step;
 use crate::receipt::Receipt;
 
 /// Receipt items in one note; what is left goes with the next.
@@ -107,7 +108,7 @@ impl<B: Backend> Device<B> {
     /// no note of this format is counted and left out.
     pub(super) fn apply(&mut self, id: ContactId, wire: Note, now: Time) {
         self.answered(id);
-        let mut body = None;
+        let (mut body, mut again) = (None, false);
         let (era, seq, sent, timer_s) = (wire.era, wire.seq, wire.sent, wire.timer_s);
         for item in wire.items {
             match item {
@@ -117,11 +118,17 @@ impl<B: Backend> Device<B> {
                 Item::Card(card) => self.newer_card(id, &card),
                 Item::Receipt(receipt) => self.receipt(id, &receipt, now),
                 Item::Timer(s) => self.timer_agreed(id, s),
-                Item::Reset(cause) => self.anew(id, cause),
-                Item::Retry => self.send_again(id),
+                Item::Reset(cause) => {
+                    self.anew(id, cause);
+                    again = true;
+                }
+                Item::Retry => again = true,
                 Item::Meet(meet) => self.step.meets.push((id, meet)),
                 Item::Void { era, from, to } => self.voided(id, era, from, to),
             }
+        }
+        if again {
+            self.wants_again(id, now);
         }
         if seq > 0 {
             let body = body.unwrap_or(crate::view::Body::Newer);
@@ -146,8 +153,9 @@ impl<B: Backend> Device<B> {
 
     fn greeted(&mut self, id: ContactId, slot: Option<Slot>, card: &[u8]) {
         if let (Some(slot), Some(contact)) = (slot, self.contacts.get_mut(&id)) {
-            contact.theirs = Some(slot);
+            let before = contact.theirs.replace(slot);
             contact.trouble = None;
+            self.moved(id, before.as_ref().map(|slot| &slot.relay));
         }
         self.newer_card(id, card);
     }
@@ -164,8 +172,9 @@ impl<B: Backend> Device<B> {
             return;
         }
         if card.serial() > contact.card.serial() {
-            contact.card = card;
+            let before = core::mem::replace(&mut contact.card, card);
             contact.trouble = None;
+            self.moved(id, before.relays().first());
             self.show(Event::Contact(id));
         } else if card.same_head(&contact.card) {
             contact.card = card.with_parts_of(&contact.card);
@@ -224,7 +233,7 @@ impl<B: Backend> Device<B> {
 
     fn timer_agreed(&mut self, id: ContactId, s: u32) {
         if let Some(contact) = self.contacts.get_mut(&id) {
-            contact.policy.timer_s = s;
+            contact.policy.timer_s = timer_step(s);
             self.show(Event::Contact(id));
         }
     }
@@ -236,7 +245,14 @@ impl<B: Backend> Device<B> {
             _ => Cause::Person,
         };
         self.show(Event::Anew(id, cause));
-        self.send_again(id);
+    }
+
+    /// The contact wants everything without a receipt again: at once, but not twice within ten
+    /// minutes; then it waits until they are over.
+    pub(super) fn wants_again(&mut self, id: ContactId, now: Time) {
+        if self.contacts.get_mut(&id).is_some_and(|contact| contact.share.wants_again(now)) {
+            self.send_again(id);
+        }
     }
 
     /// Every own note without receipt is sealed anew, under the session that is active now, with

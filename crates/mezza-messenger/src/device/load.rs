@@ -16,6 +16,7 @@ use crate::error::LoadError;
 use crate::guest::Guest;
 use crate::io::{self, ContactId};
 use crate::receipt::Window;
+use crate::share::Amount;
 use mezza_core::{DecodeError, Reader, Wiping};
 use mezza_lanes::{Kernel, portable};
 use mezza_ratchet::{Conversation, IdentityKey, Record, Table};
@@ -171,6 +172,7 @@ impl<B: Backend> Device<B> {
     pub(super) fn index(&mut self, id: NoteId, entry: &Entry) {
         self.threads.entry(entry.contact).or_default().insert(id);
         self.ends.extend(entry.due().map(|due| (due, id)));
+        self.count_unseen(entry, Amount::add);
         if entry.incoming {
             return;
         }
@@ -185,6 +187,16 @@ impl<B: Backend> Device<B> {
         }
     }
 
+    /// Counts a note that the person has not seen.
+    pub(super) fn count_unseen(&mut self, entry: &Entry, count: fn(&mut Amount, u32)) {
+        if entry.incoming
+            && !entry.seen
+            && let Some(contact) = self.contacts.get_mut(&entry.contact)
+        {
+            count(&mut contact.unseen, entry.body_bytes());
+        }
+    }
+
     /// Takes a note out of everything that is derived from the notes.
     pub(super) fn unindex(&mut self, id: NoteId, entry: &Entry) {
         if let Some(thread) = self.threads.get_mut(&entry.contact) {
@@ -193,6 +205,7 @@ impl<B: Backend> Device<B> {
         if let Some(due) = entry.due() {
             self.ends.remove(&(due, id));
         }
+        self.count_unseen(entry, Amount::subtract);
         self.clients.remove(&entry.client);
         self.waiting.remove(&(entry.contact, id));
         for list in &mut self.unreceipted {
@@ -276,7 +289,7 @@ impl<B: Backend> Device<B> {
         }
         w.bytes(&self.prekeys.encode()).u64(self.next_ticket).u64(self.next_parcel);
         w.u64(self.retry_at.ms()).u16(self.stock.unwrap_or(u16::MAX)).u64(self.out.len() as u64);
-        for (ticket, (relay, asked)) in &self.tickets {
+        for (ticket, (line, asked)) in &self.tickets {
             let (kind, of) = match asked {
                 Asked::Parcel(id) => (1, *id),
                 Asked::Open(id) => (2, u64::from(id.0)),
@@ -286,16 +299,18 @@ impl<B: Backend> Device<B> {
                 Asked::Fetch(id) => (6, u64::from(id.0)),
                 Asked::Hold(id) => (7, u64::from(id.0)),
             };
-            w.u64(ticket.0).bytes(&relay.unwrap_or_default()).u8(kind).u64(of);
+            w.u64(ticket.0).bytes(&line.map_or([0; 16], |line| line.0)).u8(kind).u64(of);
         }
         if let Some(net) = &self.net {
             w.bytes(format!("{:?}", net.client).as_bytes()).u8(u8::from(net.joined)).u8(net.level);
         }
-        for (key, link) in &self.links {
-            w.bytes(key).u8(u8::from(link.up.is_some())).u8(link.in_flight as u8);
+        for (line, link) in &self.links {
+            w.bytes(&line.0).u8(u8::from(link.up.is_some())).u8(link.in_flight as u8);
         }
         for contact in self.contacts.values() {
-            w.u32(contact.receipt_tokens).u64(contact.receipt_since.ms());
+            contact.receipts.write(&mut w);
+            contact.repeats.write(&mut w);
+            contact.oldest.write(&mut w);
             w.u64(contact.fetch_after.ms()).u8(u8::from(contact.trouble.is_some()));
         }
         Wiping::new(w.finish())

@@ -1,13 +1,10 @@
-//! Own mailboxes and connections: dial, open, watch, publish.
+//! Own mailboxes: open, watch, publish, close.
 
 use alloc::vec::Vec;
 
-use super::{Asked, Backend, Bucket, CryptoRng, Device, Event, Kind, Link, Mailbox, Output, Time};
-use super::{key32, key64};
-use crate::card::RelayEntry;
-use crate::carrier::{Carrier, CarrierCaps};
+use super::{Asked, Backend, Bucket, CryptoRng, Device, Kind, Mailbox, Output, Time, key32, key64};
 use crate::io::{ContactId, SlotId};
-use crate::outbox::{Parcel, Way};
+use crate::outbox::Parcel;
 use crate::relay_wire::BoxKind;
 use mezza_ratchet::prekeys::OPK_STOCK;
 
@@ -17,17 +14,6 @@ pub(super) const ANNOUNCEMENT_KEY: [u8; 1] = [0];
 const AGAIN_S: u64 = 60;
 
 impl<B: Backend> Device<B> {
-    /// Keeps a connection to `relay` from now on.
-    pub(super) fn dial(&mut self, relay: &RelayEntry, now: Time) {
-        if let Some(link) = self.links.get_mut(&relay.key) {
-            link.used = now;
-            return;
-        }
-        let link = Link { entry: relay.clone(), up: None, in_flight: 0, used: now };
-        self.links.insert(relay.key, link);
-        self.act(Output::Dial { relay: relay.clone() });
-    }
-
     /// Adds a mailbox; it is opened as soon as its relay is up.
     pub(super) fn add_mailbox(&mut self, slot: Mailbox) -> SlotId {
         let id = SlotId(self.profile.next_slot);
@@ -52,22 +38,22 @@ impl<B: Backend> Device<B> {
     }
 
     /// Opens or watches a mailbox if its relay is up.
-    fn ask_mailbox(&mut self, id: SlotId) {
+    pub(super) fn ask_mailbox(&mut self, id: SlotId) {
         let Some(slot) = self.slots.get(&id) else { return };
-        let (relay, token, opened) = (slot.relay.key, slot.token.duplicate(), slot.opened);
+        let (line, token, opened) = (slot.relay.line(), slot.token.duplicate(), slot.opened);
         let kind = if slot.contact.is_some() { BoxKind::Conversation } else { BoxKind::Intro };
-        if self.links.get(&relay).is_none_or(|link| link.up.is_none()) {
+        if !self.is_up(line) {
             return;
         }
         let asked = if opened { Asked::Watch(id) } else { Asked::Open(id) };
         if self.tickets.values().any(|(_, other)| *other == asked) {
             return;
         }
-        let ticket = self.ticket(Some(relay), asked);
+        let ticket = self.ticket(Some(line), asked);
         self.act(if opened {
-            Output::Watch { ticket, slot: id, relay, token }
+            Output::Watch { ticket, slot: id, line, token }
         } else {
-            Output::Open { ticket, relay, token, kind }
+            Output::Open { ticket, line, token, kind }
         });
     }
 
@@ -75,49 +61,18 @@ impl<B: Backend> Device<B> {
     pub(super) fn publish(&mut self) {
         let Some(announcement) = &mut self.announcement else { return };
         let intro = self.slots.values().find(|slot| {
-            let up = self.links.get(&slot.relay.key).is_some_and(|link| link.up.is_some());
-            slot.contact.is_none() && slot.retired.is_none() && slot.opened && up
+            let current = slot.contact.is_none() && slot.retired.is_none() && slot.opened;
+            current && self.links.get(&slot.relay.line()).is_some_and(|link| link.up.is_some())
         });
         let Some(intro) = intro else { return };
         if self.tickets.values().any(|(_, asked)| *asked == Asked::Publish) {
             return;
         }
-        let (relay, token) = (intro.relay.key, intro.token.duplicate());
+        let (line, token) = (intro.relay.line(), intro.token.duplicate());
         let (bundle, one_time) = (announcement.bundle.clone(), announcement.one_time.clone());
         let replace = core::mem::take(&mut announcement.replace);
-        let ticket = self.ticket(Some(relay), Asked::Publish);
-        self.act(Output::Publish { ticket, relay, token, bundle, one_time, replace });
-    }
-
-    /// A connection stands: open, watch, publish; the pump does the rest.
-    pub(super) fn up(&mut self, relay: [u8; 32], caps: CarrierCaps, now: Time) {
-        let Some(link) = self.links.get_mut(&relay) else { return };
-        link.up = Some(caps);
-        link.used = now;
-        let ours = self.slots.iter().filter(|(_, slot)| slot.relay.key == relay);
-        let ours: Vec<SlotId> = ours.map(|(id, _)| *id).collect();
-        for id in ours {
-            self.ask_mailbox(id);
-        }
-        self.publish();
-        self.step.facts.push(Event::Carrier(Carrier::Relay));
-    }
-
-    /// The connection is gone, and with it every request on it.
-    pub(super) fn down(&mut self, relay: [u8; 32]) {
-        let Some(link) = self.links.get_mut(&relay) else { return };
-        link.up = None;
-        link.in_flight = 0;
-        self.tickets.retain(|_, (at, _)| *at != Some(relay));
-        for parcel in self.parcels.values_mut().filter(|parcel| parcel.way.is_at(&relay)) {
-            parcel.ticket = None;
-        }
-        for contact in self.contacts.values_mut() {
-            if contact.fetch.is_some_and(|ticket| !self.tickets.contains_key(&ticket)) {
-                contact.fetch = None;
-            }
-        }
-        self.step.facts.push(Event::Carrier(Carrier::Relay));
+        let ticket = self.ticket(Some(line), Asked::Publish);
+        self.act(Output::Publish { ticket, line, token, bundle, one_time, replace });
     }
 
     /// OPEN was done: watch, and say hello if the contact does not know the mailbox yet.
@@ -134,7 +89,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// The mailbox `id` is the one that `contact` shall use from now on.
-    fn greet(&mut self, contact: ContactId, id: SlotId) {
+    pub(super) fn greet(&mut self, contact: ContactId, id: SlotId) {
         let Some(contact) = self.contacts.get_mut(&contact) else { return };
         if contact.ours == Some(id) && !contact.owed.hello {
             contact.owed.hello = true;
@@ -219,17 +174,10 @@ impl<B: Backend> Device<B> {
     pub(super) fn close(&mut self, id: SlotId) {
         let Some(slot) = self.slots.remove(&id) else { return };
         self.drop_record(Kind::Slot, key32(id.0));
-        if self.links.get(&slot.relay.key).is_some_and(|link| link.up.is_some()) {
-            let relay = slot.relay.key;
-            let ticket = self.ticket(Some(relay), Asked::Close(id));
-            self.act(Output::Close { ticket, relay, token: slot.token });
-        }
-    }
-
-    /// One parcel less is out on a connection.
-    pub(super) fn landed(&mut self, way: &Way) {
-        if let Some(link) = way.place().and_then(|place| self.links.get_mut(&place.relay.key)) {
-            link.in_flight = link.in_flight.saturating_sub(1);
+        let line = slot.relay.line();
+        if self.is_up(line) {
+            let ticket = self.ticket(Some(line), Asked::Close(id));
+            self.act(Output::Close { ticket, line, token: slot.token });
         }
     }
 

@@ -201,7 +201,7 @@ impl<B: Backend> Device<B> {
     }
 
     fn net_again(&mut self) {
-        self.tickets.retain(|_, (relay, _)| relay.is_some());
+        self.tickets.retain(|_, (line, _)| line.is_some());
         for parcel in
             self.parcels.values_mut().filter(|parcel| parcel.way.carrier() == Carrier::Mixnet)
         {

@@ -68,9 +68,12 @@ impl<B: Backend> Device<B> {
         for note in notes {
             let pin = self.notes.get(&note).map_or(1, |entry| entry.pin);
             let way =
-                self.way(id, pin, now, rng).and_then(|way| self.reach(id, note).map(|()| way));
+                self.way(id, pin, now, rng).and_then(|way| self.reach(id, note, now).map(|()| way));
             match way {
-                Ok(way) => self.seal(id, Some(note), way, now, rng),
+                Ok(way) if self.may_repeat(id, note, now) => {
+                    self.seal(id, Some(note), way, now, rng);
+                }
+                Ok(_) => {}
                 Err(why) => self.waits(id, note, why),
             }
         }
@@ -78,8 +81,8 @@ impl<B: Backend> Device<B> {
     }
 
     /// The reader's window holds so many numbers above the first one that is missing. If it is
-    /// that far back, that one is sent again before anything new.
-    fn reach(&mut self, id: ContactId, note: NoteId) -> Result<(), Why> {
+    /// that far back, that one is sent again before anything new, and then once an hour.
+    fn reach(&mut self, id: ContactId, note: NoteId, now: Time) -> Result<(), Why> {
         let next = self.contacts.get(&id).map_or(1, |contact| contact.next_seq);
         let oldest = self.unreceipted[0].range((id, 0)..=(id, u32::MAX)).next();
         let Some((&(_, seq), &oldest)) = oldest.filter(|((_, seq), _)| next - seq >= REACH) else {
@@ -89,12 +92,36 @@ impl<B: Backend> Device<B> {
             return Ok(());
         }
         let out = self.parcels.values().any(|parcel| parcel.note == Some(oldest));
-        if let Some(entry) = self.notes.get_mut(&oldest).filter(|entry| !out && !entry.again) {
-            entry.again = true;
-            self.waiting.insert((id, oldest));
-            self.store_note(oldest);
+        let Some(contact) = self.contacts.get_mut(&id) else { return Err(Why::Answer) };
+        let Some(entry) = self.notes.get_mut(&oldest).filter(|entry| !out && !entry.again) else {
+            return Err(Why::Answer);
+        };
+        match contact.oldest.take(now) {
+            Ok(()) => {
+                entry.again = true;
+                self.waiting.insert((id, oldest));
+                self.store_note(oldest);
+                self.pump_later(now);
+            }
+            Err(later) => self.pump_later(later),
         }
         Err(Why::Answer)
+    }
+
+    /// Whether this note may be sealed now: one that was sealed before waits for its turn, so that
+    /// nobody makes all that waits for a receipt leave again at once (MSG-53).
+    fn may_repeat(&mut self, id: ContactId, note: NoteId, now: Time) -> bool {
+        if !self.notes.get(&note).is_some_and(|entry| entry.again) {
+            return true;
+        }
+        let Some(contact) = self.contacts.get_mut(&id) else { return false };
+        match contact.repeats.take(now) {
+            Ok(()) => true,
+            Err(later) => {
+                self.pump_later(later);
+                false
+            }
+        }
     }
 
     /// Says without a note of the person what is owed, if it may go now.
@@ -119,7 +146,7 @@ impl<B: Backend> Device<B> {
             if !owed.receipt && !owed.read && owed.answers.is_empty() {
                 return;
             }
-            if let Err(later) = contact.receipt_token(now) {
+            if let Err(later) = contact.receipts.take(now) {
                 return self.pump_later(later);
             }
         }
@@ -234,7 +261,8 @@ impl<B: Backend> Device<B> {
         let contact = parcel.contact;
         let pin = self.pin(parcel);
         self.dial(&way.relay, now);
-        let Some(link) = self.links.get_mut(&way.relay.key) else { return };
+        let line = way.relay.line();
+        let Some(link) = self.links.get_mut(&line) else { return };
         let Some(caps) = link.up else { return };
         if link.in_flight >= IN_FLIGHT_MAX || caps.level < pin {
             return;
@@ -253,13 +281,12 @@ impl<B: Backend> Device<B> {
         };
         link.in_flight += 1;
         let ttl_h = (way.until.since_ms(now) / Time::HOUR_MS).clamp(1, 720) as u16;
-        let relay = way.relay.key;
-        let ticket = self.ticket(Some(relay), Asked::Parcel(id));
+        let ticket = self.ticket(Some(line), Asked::Parcel(id));
         if let Some(parcel) = self.parcels.get_mut(&id) {
             parcel.ticket = Some(ticket);
             parcel.why = Why::Sending;
         }
-        self.act(Output::Carry { ticket, relay, address, ttl_h, bytes });
+        self.act(Output::Carry { ticket, line, address, ttl_h, bytes });
     }
 
     /// The pin under which a parcel may leave: its note's, else the conversation's.

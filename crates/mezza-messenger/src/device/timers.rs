@@ -2,16 +2,14 @@
 
 use alloc::vec::Vec;
 
-use super::{Backend, CryptoRng, Device, Event, Link, Machine, NoteId, Output, SlotId, Time};
+use super::{Backend, CryptoRng, Device, Event, Machine, NoteId, SlotId, Time};
 use crate::carrier::relay::SLOT_LIFE_MS;
-use crate::contact::Stage;
+use crate::contact::Contact;
 use crate::guest::Guest;
 use crate::io::ContactId;
 
 /// A parcel that nothing opens is kept for a day.
 const HELD_MS: u64 = Time::DAY_MS;
-/// A relay that is not ours is left this long after it was needed last.
-const IDLE_MS: u64 = 10 * Time::MINUTE_MS;
 
 impl<B: Backend> Device<B> {
     pub(super) fn timers(&mut self, now: Time, rng: &mut dyn CryptoRng) {
@@ -27,6 +25,7 @@ impl<B: Backend> Device<B> {
         }
         self.turn_guests(now, rng);
         self.drop_late_parcels(now, rng);
+        self.answer_retries(now);
         self.hang_up(now);
         self.retry(now);
         self.wake_net(now, rng);
@@ -42,18 +41,29 @@ impl<B: Backend> Device<B> {
         let mailboxes = mailboxes.map(|slot| slot.retired.unwrap_or(slot.made));
         let mailboxes = mailboxes.map(|at| at.plus_ms(SLOT_LIFE_MS));
         let retry = (self.retry_at > Time::default()).then_some(self.retry_at);
-        let links = self.links.values().filter(|link| !self.is_own(link));
-        let links = links.map(|link| link.used.plus_ms(IDLE_MS));
         let net = self.net.as_ref().and_then(|net| net.client.deadline());
         let single = ends
             .into_iter()
             .chain(net)
             .chain(retry)
             .chain(self.pump_at)
+            .chain(self.next_idle_line())
             .chain(self.prekeys.deadline());
         let guests = self.guests.values().map(Guest::deadline);
-        let many = guests.chain(sessions).chain(held).chain(parcels).chain(mailboxes).chain(links);
+        let again = self.contacts.values().filter_map(|c| c.share.again_due());
+        let many = guests.chain(again).chain(sessions).chain(held).chain(parcels).chain(mailboxes);
         single.chain(many).min()
+    }
+
+    /// Contacts that asked for everything again too early get it now.
+    fn answer_retries(&mut self, now: Time) {
+        let due = |contact: &&Contact<B>| contact.share.again_due().is_some_and(|at| at <= now);
+        let due: Vec<ContactId> =
+            self.contacts.values().filter(due).map(|contact| contact.id).collect();
+        for id in due {
+            self.wants_again(id, now);
+            self.store_contact(id);
+        }
     }
 
     fn sweep_sessions(&mut self, now: Time) {
@@ -134,42 +144,5 @@ impl<B: Backend> Device<B> {
                 self.store_note(note);
             }
         }
-    }
-
-    fn is_own(&self, link: &Link) -> bool {
-        let ours = self.slots.values().any(|slot| slot.relay.key == link.entry.key);
-        ours || self.profile.relays.iter().any(|relay| relay.key == link.entry.key)
-    }
-
-    /// Leaves relays of others that nothing was sent to for a while.
-    fn hang_up(&mut self, now: Time) {
-        let idle = self
-            .links
-            .iter()
-            .filter(|(_, link)| !self.is_own(link) && now.since_ms(link.used) >= IDLE_MS);
-        let idle: Vec<[u8; 32]> = idle.map(|(key, _)| *key).collect();
-        for relay in idle {
-            if self.wants(&relay) {
-                self.links.entry(relay).and_modify(|link| link.used = now);
-                continue;
-            }
-            self.down(relay);
-            self.links.remove(&relay);
-            self.act(Output::Hang { relay });
-        }
-    }
-
-    /// Whether a contact at this relay still has something to get from us.
-    fn wants(&self, relay: &[u8; 32]) -> bool {
-        let busy = self.parcels.values().any(|parcel| parcel.way.is_at(relay));
-        busy || self.contacts.values().any(|contact| {
-            let theirs = contact.theirs.as_ref().map(|slot| slot.relay.key);
-            let there = theirs == Some(*relay)
-                || contact.card.relays().iter().any(|entry| entry.key == *relay);
-            let notes = (contact.id, NoteId(0))..=(contact.id, NoteId(u64::MAX));
-            let waits = self.waiting.range(notes).next().is_some();
-            let owes = contact.stage == Stage::Open && contact.owed.any();
-            there && (waits || owes || contact.renew)
-        })
     }
 }

@@ -10,7 +10,7 @@ use crate::carrier::{Carrier, CarrierCaps};
 use crate::contact::Contact;
 use crate::envelope::PARCEL_BYTES_MAX;
 use crate::guest::Guest;
-use crate::io::ContactId;
+use crate::io::{ContactId, Trouble};
 use crate::thread::Entry;
 use crate::view::{ContactView, GuestView, Me, NetworkView, NoteView, Offer, PrekeysView, Road};
 use mezza_mixnet::Service;
@@ -127,7 +127,7 @@ impl<B: Backend> Device<B> {
         let road = |link: &super::Link| Road {
             carrier: Carrier::Relay,
             relay: Some(link.entry.clone()),
-            own: self.profile.relays.iter().any(|own| own.key == link.entry.key),
+            own: self.profile.relays.iter().any(|own| own.shares_line(&link.entry)),
             up: link.up.is_some(),
             caps: link.up.unwrap_or(CarrierCaps::RELAY),
         };
@@ -165,9 +165,8 @@ impl<B: Backend> Device<B> {
     /// What each carrier could do with a text of so many bytes for this contact.
     pub fn preview(&self, id: ContactId, text_bytes: usize, now: Time) -> Vec<Offer> {
         let Some(contact) = self.contacts.get(&id) else { return Vec::new() };
-        let relay = contact.theirs.as_ref().map(|slot| slot.relay.key);
-        let relay = relay.or_else(|| contact.card.relays().first().map(|entry| entry.key));
-        let link = relay.and_then(|key| self.links.get(&key));
+        let relay = contact.relay();
+        let link = relay.and_then(|relay| self.links.get(&relay.line()));
         let caps = link.and_then(|link| link.up).unwrap_or(CarrierCaps::RELAY);
         let parcel = contact.conversation.message_bytes(text_bytes);
         let parcel = parcel.map_or(text_bytes + AROUND_BYTES, |bytes| bytes + 1);
@@ -197,8 +196,8 @@ impl<B: Backend> Device<B> {
 
     fn contact_view(&self, contact: &Contact<B>) -> ContactView {
         let thread = self.threads.get(&contact.id);
-        let notes = thread.into_iter().flatten().filter_map(|id| self.notes.get(id));
         let windows = contact.arrived.values();
+        let refused = Some(contact.share.refused()).filter(|notes| *notes > 0);
         let same_name = |other: &&Contact<B>| {
             other.id != contact.id && other.card.name() == contact.card.name()
         };
@@ -213,10 +212,10 @@ impl<B: Backend> Device<B> {
             suites: contact.card.suites().ids().to_vec(),
             relay: contact.card.relays().first().cloned(),
             absent_parts: contact.card.absent_parts(),
-            unread: notes.filter(|entry| entry.incoming && !entry.seen).count(),
+            unread: contact.unseen.notes as usize,
             last: thread.and_then(|thread| thread.last().copied()),
             missing: windows.map(|(arrived, _)| arrived.missing()).sum(),
-            trouble: contact.trouble,
+            trouble: contact.trouble.or(refused.map(Trouble::Share)),
             namesake: self.contacts.values().any(|other| same_name(&other)),
         }
     }

@@ -1,7 +1,7 @@
 //! Which way a note may take: into a mailbox, into cells, or none yet, and why.
 
 use super::{Asked, Backend, CryptoRng, Device, Output, Time};
-use crate::carrier::{Carrier, CarrierCaps};
+use crate::carrier::Carrier;
 use crate::contact::Stage;
 use crate::evidence::Why;
 use crate::io::{ContactId, Trouble};
@@ -38,12 +38,6 @@ impl<B: Backend> Device<B> {
         Err(first.unwrap_or(Why::NoCarrier))
     }
 
-    /// The level of a relay now.
-    pub(super) fn level_at(&self, relay: &[u8; 32]) -> u8 {
-        let caps = self.links.get(relay).and_then(|link| link.up);
-        caps.unwrap_or(CarrierCaps::RELAY).level
-    }
-
     /// The level by which what is being opened came.
     pub(super) fn arriving_level(&self) -> u8 {
         match self.arriving {
@@ -65,8 +59,8 @@ impl<B: Backend> Device<B> {
             Some(slot) => slot.relay.clone(),
             None => contact.card.relays().first().ok_or(Why::Keys)?.clone(),
         };
-        let is_up = self.links.get(&relay.key).is_some_and(|link| link.up.is_some());
-        if self.level_at(&relay.key) < pin {
+        let line = relay.line();
+        if self.level_at(line) < pin {
             return Err(Why::BelowPin);
         }
         if contact.trouble == Some(Trouble::BoxGone) {
@@ -80,7 +74,7 @@ impl<B: Backend> Device<B> {
             contact.ours = Some(slot);
             self.store_contact(id);
         }
-        if !is_up {
+        if !self.is_up(line) {
             return Err(Why::NoCarrier);
         }
         self.session_ready(id, Carrier::Relay, pin, now)?;
@@ -157,22 +151,22 @@ impl<B: Backend> Device<B> {
     pub(super) fn fetch(&mut self, asked: Asked, id: ContactId, pin: u8, now: Time) {
         let Some(contact) = self.contacts.get(&id) else { return };
         let Some(relay) = contact.card.relays().first().cloned() else { return };
-        if self.level_at(&relay.key) < pin {
+        let line = relay.line();
+        if self.level_at(line) < pin {
             return;
         }
-        let is_up = self.links.get(&relay.key).is_some_and(|link| link.up.is_some());
         let (out, after) = (contact.fetch.is_some(), contact.fetch_after);
         self.dial(&relay, now);
-        if out || !is_up {
+        if out || !self.is_up(line) {
             return;
         }
         if now < after {
             return self.pump_later(after);
         }
-        let ticket = self.ticket(Some(relay.key), asked);
+        let ticket = self.ticket(Some(line), asked);
         if let Some(contact) = self.contacts.get_mut(&id) {
             contact.fetch = Some(ticket);
         }
-        self.act(Output::Fetch { ticket, relay: relay.key, address: relay.address });
+        self.act(Output::Fetch { ticket, line, address: relay.address });
     }
 }

@@ -20,6 +20,7 @@ mod frames;
 mod invite;
 mod model;
 mod note;
+mod peer;
 mod receipt;
 mod rules;
 mod silence;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mezza_core::Secret;
 use mezza_messenger::carrier::relay::address;
-use mezza_messenger::{CarrierCaps, Input, Output, SlotId, Ticket};
+use mezza_messenger::{CarrierCaps, Input, LineId, Output, SlotId, Ticket};
 use mezza_ratchet::OneTime;
 
 /// Who is connected.
@@ -60,14 +60,14 @@ pub enum Tell {
 
 impl Tell {
     /// The device's input.
-    pub fn into_input(self, relay: [u8; 32]) -> Input {
+    pub fn into_input(self, line: LineId) -> Input {
         match self {
-            Self::Up => Input::Up { relay, caps: CarrierCaps::RELAY },
+            Self::Up => Input::Up { line, caps: CarrierCaps::RELAY },
             Self::Done(ticket, 0) => Input::Handed { ticket },
             Self::Done(ticket, code) => Input::Refused { ticket, code, retry_s: 1 },
             Self::Mail(slot, mail, bytes) => Input::Arrived { slot, mail, bytes },
             Self::Bundle(ticket, bytes, one_time) => Input::Bundle { ticket, bytes, one_time },
-            Self::Stock(n) => Input::Stock { relay, n },
+            Self::Stock(n) => Input::Stock { line, n },
         }
     }
 }

@@ -1,6 +1,8 @@
 //! One test for each rule of the specification that the device keeps.
 
+mod lines;
 mod policy;
+mod share;
 mod states;
 mod trouble;
 
@@ -11,7 +13,7 @@ use mezza_messenger::view::Standing;
 use mezza_messenger::{Command, DeviceError, Event, Input, Output};
 
 use crate::model::Tell;
-use crate::stage::{RELAY, START, Stage, relay};
+use crate::stage::{START, Stage, line, relay};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_ratchet::{BundleError, Identity, List};
 
@@ -157,7 +159,7 @@ fn msg_35_every_queue_is_bounded() {
     let refused = device.handle(Input::Command(one_more), now, &mut stage.rng);
     assert_eq!(refused, Err(DeviceError::OutboxFull));
     // Eight leave at once, the others wait for answers.
-    device.handle(Tell::Up.into_input(RELAY), now, &mut stage.rng).expect("up");
+    device.handle(Tell::Up.into_input(line()), now, &mut stage.rng).expect("up");
     let outputs = std::iter::from_fn(|| device.poll());
     assert_eq!(outputs.filter(|output| matches!(output, Output::Carry { .. })).count(), 8);
 }

@@ -7,7 +7,7 @@ use mezza_messenger::card::{Card, Form, RelayEntry};
 use mezza_messenger::evidence::State;
 use mezza_messenger::view::{Body, NoteView, Standing};
 use mezza_messenger::{
-    Change, Command, ContactId, Device, DeviceError, Event, Input, Kind, NoteId, Output,
+    Change, Command, ContactId, Device, DeviceError, Event, Input, Kind, LineId, NoteId, Output,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -22,6 +22,11 @@ pub const START: Time = Time::from_ms(1_792_000_000_000);
 /// The relay of every card on the stage.
 pub fn relay() -> RelayEntry {
     RelayEntry { key: RELAY, address: [0; 16], port: 7101, host: "relay.example".into() }
+}
+
+/// The connection to it.
+pub fn line() -> LineId {
+    relay().line()
 }
 
 /// Stored records.
@@ -197,6 +202,34 @@ impl Stage {
         assert!(own == party.disk, "device and disk differ: {device:?} / {disk:?}");
     }
 
+    /// The relay hears something from nobody here.
+    pub fn hears(&mut self, ask: Ask) {
+        let (early, late) = self.relay.ask(usize::MAX, ask);
+        let told = early.into_iter().chain(late).filter(|(to, _)| *to < self.parties.len());
+        self.queue.extend(told);
+        self.settle();
+    }
+
+    /// Outputs of one input of party 0 that nobody carries out, but for what is stored.
+    pub fn alone(&mut self, input: Input) -> Vec<Output> {
+        let Self { parties, now, rng, .. } = self;
+        hand(&mut parties[0].device, input, *now, rng).expect("taken");
+        self.outputs()
+    }
+
+    /// What party 0 has to say now, carried out by nobody.
+    pub fn outputs(&mut self) -> Vec<Output> {
+        let party = &mut self.parties[0];
+        let mut outputs = Vec::new();
+        while let Some(output) = party.device.poll() {
+            match output {
+                Output::Store(batch) => write(&mut party.disk, batch.0),
+                output => outputs.push(output),
+            }
+        }
+        outputs
+    }
+
     /// Delivers what the relay says until nobody has anything to say.
     pub fn settle(&mut self) {
         for who in 0..self.parties.len() {
@@ -205,7 +238,7 @@ impl Stage {
         while let Some((who, tell)) = self.queue.pop_front() {
             if self.parties[who].online {
                 // An answer to a request of an older connection is no fault of the device.
-                match self.input(who, tell.into_input(RELAY)) {
+                match self.input(who, tell.into_input(line())) {
                     Ok(()) | Err(DeviceError::NoSuchTicket | DeviceError::NoSuchSlot) => {}
                     Err(error) => panic!("the device refuses what a relay says: {error}"),
                 }
@@ -238,7 +271,7 @@ impl Stage {
         self.relay.leave(who);
         self.queue.retain(|(to, _)| *to != who);
         self.parties[who].online = false;
-        self.input(who, Input::Down { relay: RELAY }).expect("going down is never refused");
+        self.input(who, Input::Down { line: line() }).expect("going down is never refused");
     }
 
     /// And stands again.

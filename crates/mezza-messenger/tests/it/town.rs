@@ -21,7 +21,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use crate::city::City;
 use crate::model::{Ask, Model, Store};
-use crate::stage::{RELAY, START, hand, load, records, relay};
+use crate::stage::{START, hand, line, load, records, relay};
 use member::Member;
 
 /// From one round to the next.
@@ -88,7 +88,7 @@ impl Town {
     pub fn hears(&mut self, who: usize, ask: Ask) {
         let (early, late) = self.relay.ask(who, ask);
         let told = early.into_iter().chain(late).filter(|(to, _)| *to < self.members.len());
-        self.queue.extend(told.map(|(who, tell)| (who, tell.into_input(RELAY))));
+        self.queue.extend(told.map(|(who, tell)| (who, tell.into_input(line()))));
         self.settle();
     }
 
@@ -207,7 +207,7 @@ impl Town {
                 member.asked.push(ask.clone());
                 let (early, late) = self.relay.ask(who, ask);
                 let told = early.into_iter().chain(late);
-                self.queue.extend(told.map(|(who, tell)| (who, tell.into_input(RELAY))));
+                self.queue.extend(told.map(|(who, tell)| (who, tell.into_input(line()))));
             }
         }
     }

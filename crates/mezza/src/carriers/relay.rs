@@ -53,7 +53,7 @@ pub async fn keep(relay: RelayEntry, dialer: Dialer, serial: u64, jobs: mpsc::Se
             }
             Err(error) => {
                 tracing::debug!(exit = error.exit_code(), "a relay cannot be reached");
-                line.tell(News::Trouble { relay: line.relay.key, text: error.to_string() }).await;
+                line.tell(News::Trouble(error.to_string())).await;
             }
         }
         time::sleep(jittered(pause_ms)).await;
@@ -102,12 +102,12 @@ impl Line {
 
     /// Serves both connections until one breaks.
     async fn stand(&self, control: Connection, put: Connection) {
-        let (relay, caps) = (self.relay.key, self.dialer.caps());
-        let flight = Arc::new(Mutex::new(Flight::new(relay)));
+        let caps = self.dialer.caps();
+        let flight = Arc::new(Mutex::new(Flight::new(self.relay.line())));
         let (to_control, control_frames) = mpsc::channel(ORDERS_MAX);
         let (to_put, put_frames) = mpsc::channel(ORDERS_MAX);
         let orders = Orders { flight: Arc::clone(&flight), control: to_control, put: to_put };
-        if !self.tell(News::Up { relay, caps, orders }).await {
+        if !self.tell(News::Up { caps, orders }).await {
             return;
         }
         let (control_sender, control_receiver) = control.split();
@@ -120,7 +120,7 @@ impl Line {
             () = self.read(Way::Control, control_receiver, &flight) => {}
             () = self.read(Way::Put, put_receiver, &flight) => {}
         }
-        self.tell(News::Down { relay }).await;
+        self.tell(News::Down).await;
     }
 
     async fn read(&self, way: Way, mut receiver: Receiver, flight: &Mutex<Flight>) {

@@ -296,7 +296,7 @@ pub struct Set {
     /// Whether another carrier of the list may step in
     #[arg(long, value_enum)]
     pub fallback: Option<Fallback>,
-    /// How long notes stay: 30m, 24h, 7d, off
+    /// How long notes stay: 30s, 5m, 1h, 8h, 1d, 7d, 28d, off
     #[arg(long, value_name = "TIME", value_parser = super::show::timer)]
     pub timer: Option<u32>,
     /// Whether to tell them what has arrived

@@ -2,11 +2,15 @@
 
 use std::io::Write;
 
+use mezza_messenger::policy::TIMERS_S;
 use serde::Serialize;
 
 use super::client;
 use crate::exit::Fault;
 use crate::web::dto::{Contact, Note, Standing, VerifiedHow};
+
+/// What a timer may be.
+const TIMERS: &str = "write 30s, 5m, 1h, 8h, 1d, 7d, 28d or off";
 
 /// Where answers go.
 #[derive(Clone, Copy)]
@@ -139,7 +143,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     (400 * era + year + next, month, day)
 }
 
-/// `30m`, `24h`, `7d`, `off` in seconds.
+/// `5m`, `24h`, `7d`, `off` in seconds: one of the timers that a conversation may have.
 ///
 /// # Errors
 /// A text for `clap` to show.
@@ -152,11 +156,11 @@ pub fn timer(text: &str) -> Result<u32, String> {
         Some('m') => 60,
         Some('h') => 3_600,
         Some('d') => 86_400,
-        _ => return Err("write it like 30m, 24h, 7d or off".into()),
+        _ => return Err(TIMERS.into()),
     };
     let number = text[..text.len() - 1].parse::<u32>().ok();
-    let seconds = number.and_then(|n| n.checked_mul(unit)).filter(|s| *s > 0);
-    seconds.ok_or_else(|| "write it like 30m, 24h, 7d or off".into())
+    let seconds = number.and_then(|n| n.checked_mul(unit));
+    seconds.filter(|s| TIMERS_S.contains(s)).ok_or_else(|| TIMERS.into())
 }
 
 #[cfg(test)]
@@ -238,7 +242,10 @@ mod tests {
     fn timers() {
         assert_eq!(timer("24h"), Ok(86_400));
         assert_eq!(timer("off"), Ok(0));
-        for wrong in ["", "h", "0m", "24", "9999999d", "5 m", "é"] {
+        for right in ["30s", "5m", "1h", "8h", "1d", "7d", "28d"] {
+            assert!(timer(right).is_ok() && TIMERS.contains(right), "{right}");
+        }
+        for wrong in ["", "h", "0m", "24", "9999999d", "5 m", "é", "2h", "29d"] {
             assert!(timer(wrong).is_err(), "{wrong}");
         }
     }

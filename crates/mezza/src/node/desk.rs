@@ -13,13 +13,13 @@ pub mod make;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{Batch, Command, Device, Input, Output, Ticket};
+use mezza_messenger::{Batch, Command, Device, Input, LineId, Output, Ticket};
 use tokio::sync::mpsc;
 
 use super::hub::{self, Hub};
@@ -49,7 +49,7 @@ pub struct Desk {
     /// must not wait for a commit of theirs; after a crash the relay is asked once more.
     later: Later,
     /// Own mailboxes and bundles that the relay has not confirmed yet.
-    opening: BTreeSet<Ticket>,
+    opening: BTreeMap<Ticket, LineId>,
     /// What the device wants to hear of once it is durable, which it is by now.
     durable: Option<u64>,
     /// What came of the last report, not committed yet.
@@ -87,7 +87,7 @@ impl Desk {
             touched,
             commit_ms: 0,
             later: Later::default(),
-            opening: BTreeSet::new(),
+            opening: BTreeMap::new(),
             durable: None,
             heard: None,
         }
@@ -230,7 +230,7 @@ impl Desk {
             Some(Input::Handed { ticket } | Input::Refused { ticket, .. }) => {
                 self.opening.remove(ticket);
             }
-            Some(Input::Down { .. }) => self.opening.clear(),
+            Some(Input::Down { line }) => self.opening.retain(|_, at| at != line),
             _ => {}
         }
         if let Some(input) = input

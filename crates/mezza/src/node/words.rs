@@ -180,7 +180,8 @@ impl From<DeviceError> for Refused {
                 "bad_policy",
                 Exit::Usage,
                 "these rules contradict themselves",
-                "name each carrier once and a level from 1 to 4",
+                "name each carrier once, a level from 1 to 4, and a timer of 30 s, 5 min, 1 h, 8 h, 1 d, \
+                 7 d or 28 d",
             ),
             DeviceError::BadName => refused(
                 "bad_name",

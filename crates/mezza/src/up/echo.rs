@@ -68,10 +68,14 @@ fn settle(desk: &mut Desk, contact: ContactId) -> Result<(), Refused> {
     if let Some(guest) = desk.guest(contact)? {
         return if guest.asked { Ok(()) } else { desk.command(Command::See { contact }) };
     }
-    if desk.contact(contact)?.standing == Standing::Request {
+    let view = desk.contact(contact)?;
+    let unread = view.unread > 0;
+    if view.standing == Standing::Request {
         desk.command(Command::Accept { contact })?;
     }
-    for note in desk.notes(contact, None, LOOK_BACK)?.notes {
+    let notes = desk.notes(contact, None, LOOK_BACK)?.notes;
+    let last = notes.last().map(|note| note_id(&note.id)).transpose()?;
+    for note in notes {
         if let Some(text) = answer_of(&note) {
             let number = note_id(&note.id)?.0.to_be_bytes();
             if let Some(carrier) = carrier_of(&note) {
@@ -80,7 +84,11 @@ fn settle(desk: &mut Desk, contact: ContactId) -> Result<(), Refused> {
             desk.send(contact, h("mezza/echo", &[&number]), text)?;
         }
     }
-    Ok(())
+    // What nobody looks at is kept up to the contact's share alone.
+    match last.filter(|_| unread) {
+        Some(note) => desk.command(Command::Seen { contact, note }),
+        None => Ok(()),
+    }
 }
 
 fn carrier_of(note: &Note) -> Option<Carrier> {

@@ -19,6 +19,8 @@ use crate::clock::cost_ns;
 const RELAY: [u8; 32] = [0x5f; 32];
 /// Time between two notes: receipts come at once only to that pace.
 const PACE_MS: u64 = 2_100;
+/// Notes after which the reader looks at them and a day passes: more are not kept of one contact.
+const DAY_NOTES: u64 = 4_000;
 /// A note as people write it.
 const TEXT: &str =
     "The quick brown fox jumps over the lazy dog, and the dog does not even look up.";
@@ -51,6 +53,7 @@ pub struct Cost {
 pub struct Pair<B: Backend> {
     devices: [Device<B>; 2],
     reader: ContactId,
+    writer: ContactId,
     now: Time,
     boxes: Boxes,
     inputs: VecDeque<(usize, Input)>,
@@ -71,18 +74,19 @@ impl<B: Backend> Pair<B> {
             |name| Device::<B>::create(name, std::slice::from_ref(&relay), now, &mut OsRng);
         let devices = [create("writer")?, create("reader")?];
         let (boxes, inputs, batches) = (Boxes::default(), VecDeque::new(), Vec::new());
-        let reader = ContactId(0);
-        let mut pair = Self { devices, reader, now, boxes, inputs, batches, notes: 0 };
+        let (reader, writer) = (ContactId(0), ContactId(0));
+        let mut pair = Self { devices, reader, writer, now, boxes, inputs, batches, notes: 0 };
         for who in 0..2 {
             let outputs = pair.outputs(who);
             pair.carry_out(who, outputs);
         }
         pair.settle(&mut Cost::default())?;
-        let writer = pair.add(1, 0)?;
+        pair.writer = pair.add(1, 0)?;
         pair.reader = pair.add(0, 1)?;
         pair.send()?;
+        let writer = pair.writer;
         pair.command(1, Command::Send { contact: writer, client: [0xff; 16], text: TEXT.into() })?;
-        pair.pass()?;
+        pair.pass(PACE_MS)?;
         Ok(pair)
     }
 
@@ -111,9 +115,14 @@ impl<B: Backend> Pair<B> {
         self.inputs.push_back((0, Input::Command(command)));
         self.settle(&mut cost)?;
         let note = self.devices[0].sent(&client).context("a note without a number")?;
-        self.pass()?;
+        self.pass(PACE_MS)?;
         let state = self.state(note)?;
         ensure!(matches!(state, State::Delivered | State::Read), "a note stays {state:?}");
+        if self.notes.is_multiple_of(DAY_NOTES) {
+            let (contact, note) = (self.writer, NoteId(u64::MAX));
+            self.command(1, Command::Seen { contact, note })?;
+            self.pass(Time::DAY_MS)?;
+        }
         Ok(cost)
     }
 
@@ -131,9 +140,9 @@ impl<B: Backend> Pair<B> {
         self.now
     }
 
-    /// Time passes until the next note may come; every deadline on the way is kept.
-    fn pass(&mut self) -> Result<()> {
-        let end = self.now.plus_ms(PACE_MS);
+    /// Time passes; every deadline on the way is kept.
+    fn pass(&mut self, ms: u64) -> Result<()> {
+        let end = self.now.plus_ms(ms);
         loop {
             let next = self.devices.iter().filter_map(Machine::deadline).min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
@@ -193,7 +202,9 @@ impl<B: Backend> Pair<B> {
                     }
                     continue;
                 }
-                Output::Dial { .. } => Input::Up { relay: RELAY, caps: CarrierCaps::RELAY },
+                Output::Dial { relay } => {
+                    Input::Up { line: relay.line(), caps: CarrierCaps::RELAY }
+                }
                 Output::Carry { ticket, address, bytes, .. } => {
                     self.boxes.waiting.entry(address).or_default().push(bytes);
                     self.inputs.push_back((who, Input::Handed { ticket }));

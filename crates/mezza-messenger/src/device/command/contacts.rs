@@ -62,8 +62,10 @@ impl<B: Backend> Device<B> {
             return Err(DeviceError::CardClash);
         }
         let same = card.serial() == contact.card.serial();
-        contact.card = if same { card.with_parts_of(&contact.card) } else { card };
+        let card = if same { card.with_parts_of(&contact.card) } else { card };
+        let before = core::mem::replace(&mut contact.card, card);
         contact.trouble = None;
+        self.moved(id, before.relays().first());
         Ok(id)
     }
 

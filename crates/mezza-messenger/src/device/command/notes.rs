@@ -142,6 +142,7 @@ impl<B: Backend> Device<B> {
             let Some(entry) = self.notes.get_mut(&note).filter(|e| e.incoming && !e.seen) else {
                 continue;
             };
+            contact.unseen.subtract(entry.body_bytes());
             entry.seen = true;
             if let Some((_, read)) = contact.arrived.get_mut(&entry.era)
                 && says

@@ -7,7 +7,7 @@ use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{CarrierCaps, Command, ContactId, DeviceError, Input, Output};
 
 use crate::model::Ask;
-use crate::stage::{RELAY, Stage};
+use crate::stage::{Stage, line};
 
 fn pin(stage: &mut Stage, who: usize, contact: ContactId, policy: Policy) {
     stage.command(who, Command::Policy { contact, policy }).expect("a sound policy");
@@ -37,12 +37,12 @@ fn msg_20_nothing_leaves_below_the_pin() {
 fn msg_20_what_no_person_wrote_waits_for_the_level_of_its_cause() {
     let (mut stage, bob, alice) = Stage::friends();
     let higher = CarrierCaps { level: 3, ..CarrierCaps::RELAY };
-    stage.input(0, Input::Up { relay: RELAY, caps: higher }).expect("up");
+    stage.input(0, Input::Up { line: line(), caps: higher }).expect("up");
     // More receipts than may go at once: the last ones wait.
     let notes: Vec<_> = (0..14).map(|n| stage.say(1, alice, &format!("note {n}"))).collect();
     let last = notes[13];
     assert!(matches!(stage.state(1, last), State::Handed(_)), "{:?}", stage.state(1, last));
-    stage.input(0, Input::Up { relay: RELAY, caps: CarrierCaps::RELAY }).expect("up");
+    stage.input(0, Input::Up { line: line(), caps: CarrierCaps::RELAY }).expect("up");
     stage.pass(60_000);
     // Nor does it ride on what a person writes below that level.
     let own = stage.say(0, bob, "mine, at level 1");
@@ -51,12 +51,12 @@ fn msg_20_what_no_person_wrote_waits_for_the_level_of_its_cause() {
     stage.online(0);
     stage.pass(60_000);
     assert!(matches!(stage.state(1, last), State::Handed(_)), "{:?}", stage.state(1, last));
-    stage.input(0, Input::Up { relay: RELAY, caps: higher }).expect("up");
+    stage.input(0, Input::Up { line: line(), caps: higher }).expect("up");
     stage.settle();
     stage.pass(60_000);
     assert_eq!(stage.state(1, last), State::Delivered);
     // What comes at level 1 is answered at level 1.
-    stage.input(0, Input::Up { relay: RELAY, caps: CarrierCaps::RELAY }).expect("up");
+    stage.input(0, Input::Up { line: line(), caps: CarrierCaps::RELAY }).expect("up");
     let low = stage.say(1, alice, "at level 1");
     stage.pass(60_000);
     assert_eq!(stage.state(1, low), State::Delivered);
@@ -96,7 +96,7 @@ fn msg_21_what_is_sealed_for_a_carrier_that_is_allowed_no_more_is_taken_back() {
     let outputs = unanswered(&mut stage, change(Carrier::Mixnet));
     assert_eq!(carries(&outputs), 0);
     let again =
-        [Input::Down { relay: RELAY }, Input::Up { relay: RELAY, caps: CarrierCaps::RELAY }];
+        [Input::Down { line: line() }, Input::Up { line: line(), caps: CarrierCaps::RELAY }];
     for input in again {
         assert_eq!(carries(&unanswered(&mut stage, input)), 0, "not by the relay any more");
     }
@@ -125,11 +125,11 @@ fn msg_22_a_restart_lowers_no_pin() {
 fn msg_24_a_falling_level_leaves_notes_queued_with_the_reason() {
     let (mut stage, bob, _) = Stage::friends();
     let higher = CarrierCaps { level: 2, ..CarrierCaps::RELAY };
-    stage.input(0, Input::Up { relay: RELAY, caps: higher }).expect("up");
+    stage.input(0, Input::Up { line: line(), caps: higher }).expect("up");
     pin(&mut stage, 0, bob, Policy { pin: 2, ..Policy::default() });
     let first = stage.say(0, bob, "at level 2");
     assert_eq!(stage.state(0, first), State::Delivered);
-    stage.input(0, Input::Up { relay: RELAY, caps: CarrierCaps::RELAY }).expect("up");
+    stage.input(0, Input::Up { line: line(), caps: CarrierCaps::RELAY }).expect("up");
     let second = stage.say(0, bob, "at level 1");
     assert_eq!(stage.state(0, second), State::Queued(Why::BelowPin));
 }

@@ -9,7 +9,7 @@ use mezza_messenger::evidence::{self, Fact, State, What, Why};
 use mezza_messenger::{Command, Event, Input, Output};
 
 use crate::model::{Ask, Tell};
-use crate::stage::{RELAY, Stage, load, write};
+use crate::stage::{Stage, line, load, write};
 
 fn fact(what: What) -> Fact {
     Fact { what, carrier: Carrier::Relay, at: Time::from_ms(5) }
@@ -77,7 +77,7 @@ fn msg_11_a_relay_that_lies_gets_no_further_than_handed() {
 fn order_of(stage: &mut Stage, who: usize, tell: Tell) -> Vec<&'static str> {
     let now = stage.now;
     let device = &mut stage.parties[who].device;
-    device.handle(tell.into_input(RELAY), now, &mut stage.rng).expect("mail is never refused");
+    device.handle(tell.into_input(line()), now, &mut stage.rng).expect("mail is never refused");
     let mut names = Vec::new();
     while let Some(output) = device.poll() {
         names.push(match output {
@@ -239,7 +239,7 @@ fn msg_17_the_same_parcel_leaves_again_in_another_envelope() {
         parcels.extend(rows.map(|(_, value)| value.clone()));
         // The answer never comes; the device dies and is loaded from what was stored.
         party.device = load(&party.disk, now, &mut stage.rng);
-        party.device.handle(Tell::Up.into_input(RELAY), now, &mut stage.rng).expect("up");
+        party.device.handle(Tell::Up.into_input(line()), now, &mut stage.rng).expect("up");
     }
     assert_eq!(parcels.len(), 1, "one chain key, one ciphertext");
     assert_eq!(envelopes.len(), 4, "the outer box is made anew");

@@ -8,7 +8,7 @@ use mezza_messenger::{Change, Command, ContactId, Device, Event, Input, Kind, Ou
 use mezza_sim::{Effect, Host, Place};
 
 use crate::model::{Ask, Model, Store, Tell};
-use crate::stage::{Disk, RELAY, relay, write};
+use crate::stage::{Disk, line, relay, write};
 
 /// The relay is added first.
 pub const AT: Place = Place(0);
@@ -134,7 +134,7 @@ impl Host for Party {
         match (self, packet) {
             (Self::Person(person), Packet::Tell(tell)) => {
                 person.again_ms = 0;
-                person.input(tell.into_input(RELAY), now, rng);
+                person.input(tell.into_input(line()), now, rng);
             }
             (Self::Relay(model, effects), Packet::Ask(ask)) => {
                 let who = from.0 as usize;
@@ -155,7 +155,7 @@ impl Host for Party {
         match self {
             Self::Relay(model, _) => model.leave(peer.0 as usize),
             Self::Person(person) => {
-                person.input(Input::Down { relay: RELAY }, now, rng);
+                person.input(Input::Down { line: line() }, now, rng);
                 person.again_ms = (2 * person.again_ms).clamp(AGAIN_MS.0, AGAIN_MS.1);
                 person.again_at = Some(now.plus_ms(person.again_ms));
             }

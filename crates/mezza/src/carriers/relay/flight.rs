@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mezza_messenger::relay_wire::{ClientFrame, Code, OneTimeKey, RelayFrame};
-use mezza_messenger::{Input, Output, SlotId, Ticket};
+use mezza_messenger::{Input, LineId, Output, SlotId, Ticket};
 use mezza_ratchet::OneTime;
 
 /// Most requests in flight on one connection; the device asks for far fewer at once.
@@ -26,7 +26,7 @@ pub enum Way {
 
 /// Bookkeeping of one line.
 pub struct Flight {
-    relay: [u8; 32],
+    line: LineId,
     next_req: u16,
     tickets: BTreeMap<(Way, u16), Ticket>,
     next_box: u16,
@@ -39,9 +39,9 @@ static NEXT_MAIL: AtomicU64 = AtomicU64::new(1);
 
 impl Flight {
     /// Nothing in flight.
-    pub fn new(relay: [u8; 32]) -> Self {
+    pub fn new(line: LineId) -> Self {
         let (tickets, boxes, mails) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { relay, next_req: 1, tickets, next_box: 1, boxes, mails }
+        Self { line, next_req: 1, tickets, next_box: 1, boxes, mails }
     }
 
     /// The frame of an order, and where it goes. An order that means nothing here gives none.
@@ -108,7 +108,7 @@ impl Flight {
                 self.mails.insert(mail, (number, nr));
                 Some(Input::Arrived { slot, mail, bytes: envelope })
             }
-            RelayFrame::Stock { left, .. } => Some(Input::Stock { relay: self.relay, n: left }),
+            RelayFrame::Stock { left, .. } => Some(Input::Stock { line: self.line, n: left }),
             RelayFrame::Hello { .. } | RelayFrame::Ping => None,
         }
     }
@@ -144,9 +144,11 @@ mod tests {
     use super::*;
     use mezza_core::Secret;
 
+    const LINE: LineId = LineId([0; 16]);
+
     fn carry(ticket: u64) -> Output {
-        let (relay, address) = ([0; 32], [0; 16]);
-        Output::Carry { ticket: Ticket(ticket), relay, address, ttl_h: 720, bytes: vec![0; 512] }
+        let (line, address) = (LINE, [0; 16]);
+        Output::Carry { ticket: Ticket(ticket), line, address, ttl_h: 720, bytes: vec![0; 512] }
     }
 
     fn done(req: u16, code: Code) -> RelayFrame {
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn answers_find_their_tickets_once() {
-        let mut flight = Flight::new([0; 32]);
+        let mut flight = Flight::new(LINE);
         let (way, frame) = flight.send_off(carry(7)).unwrap();
         let ClientFrame::Put { req, .. } = frame else { panic!("not a PUT") };
         assert_eq!((way, req), (Way::Put, 1));
@@ -167,11 +169,11 @@ mod tests {
 
     #[test]
     fn mail_is_taken_once_and_only_from_this_line() {
-        let mut flight = Flight::new([0; 32]);
+        let mut flight = Flight::new(LINE);
         let watch = || Output::Watch {
             ticket: Ticket(1),
             slot: SlotId(5),
-            relay: [0; 32],
+            line: LINE,
             token: Secret::fill(|_| {}),
         };
         assert!(flight.send_off(watch()).is_some());
@@ -180,7 +182,7 @@ mod tests {
             panic!("no mail")
         };
         let take = || Output::Take { slot, mail };
-        assert!(Flight::new([0; 32]).send_off(take()).is_none());
+        assert!(Flight::new(LINE).send_off(take()).is_none());
         let taken = flight.send_off(take());
         assert!(
             matches!(taken, Some((Way::Control, ClientFrame::Taken { number: 1, mails })) if mails == [9])
@@ -192,7 +194,7 @@ mod tests {
 
     #[test]
     fn request_numbers_wrap_around_what_is_in_flight() {
-        let mut flight = Flight::new([0; 32]);
+        let mut flight = Flight::new(LINE);
         assert!(flight.send_off(carry(0)).is_some());
         flight.next_req = u16::MAX;
         let reqs: Vec<u16> = (0..2).map(|n| flight.request(Way::Put, Ticket(n)).unwrap()).collect();

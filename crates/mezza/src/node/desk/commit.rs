@@ -101,8 +101,10 @@ impl Desk {
                 }
                 (Output::Durable(seq), _) => self.durable = Some(seq),
                 (output, _) => {
-                    if let Output::Open { ticket, .. } | Output::Publish { ticket, .. } = &output {
-                        self.opening.insert(*ticket);
+                    if let Output::Open { ticket, line, .. }
+                    | Output::Publish { ticket, line, .. } = &output
+                    {
+                        self.opening.insert(*ticket, *line);
                     }
                     self.pool.order(output);
                 }

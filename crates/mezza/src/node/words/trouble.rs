@@ -16,6 +16,11 @@ pub fn trouble_words(trouble: Trouble, name: &str) -> String {
         Trouble::BoxGone => {
             format!("the mailbox of {name} does not exist any more; ask them for a new card")
         }
+        Trouble::Share(notes) => format!(
+            "{name} sent more than one contact may leave here: {notes} notes were not kept, and \
+             {name} was not told that they arrived. Read what is here and ask {name} to send them \
+             again tomorrow, or block {name}"
+        ),
     }
 }
 
@@ -105,6 +110,12 @@ mod tests {
         for version in [newer, older] {
             assert!(!words(version).contains("sign"), "{}", words(version));
         }
+    }
+
+    #[test]
+    fn what_was_not_kept_is_counted() {
+        let words = trouble_words(Trouble::Share(17), "Bob");
+        assert!(words.contains("17 notes were not kept") && words.ends_with("or block Bob"));
     }
 
     #[test]

@@ -1,0 +1,144 @@
+//! Somebody without a device who holds the keys of a session, and writes what no device writes.
+
+use std::collections::BTreeMap;
+
+use mezza_core::{Ephemeral, Portable, Secret};
+use mezza_messenger::card::{Card, CardDraft, RelayEntry};
+use mezza_messenger::envelope;
+use mezza_messenger::note::{Item, Note, Receipt, Slot};
+use mezza_messenger::view::Standing;
+use mezza_messenger::{Command, ContactId, Input, Ticket};
+use mezza_ratchet::{Bundle, Conversation, Identity, List, Padding, Prekeys};
+
+use crate::model::Ask;
+use crate::stage::{START, Stage, relay};
+
+/// The era of the peer's notes.
+pub const ERA: [u8; 4] = [9; 4];
+/// The peer's mailbox.
+pub const MAILBOX: [u8; 16] = [0xee; 16];
+
+pub struct Peer {
+    pub identity: Identity,
+    pub serial: u32,
+    seal: Ephemeral,
+    prekeys: Prekeys,
+    talk: Conversation<Portable>,
+    /// Where the device looks, and the key of its envelopes.
+    to: ([u8; 16], [u8; 32]),
+}
+
+/// An identity by one number.
+pub fn identity(scalar: u8) -> Identity {
+    Identity::new(Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
+}
+
+/// A note of the peer.
+pub fn note(seq: u32, timer_s: u32, items: Vec<Item>) -> Note {
+    Note { era: ERA, seq, sent: START, timer_s, items }
+}
+
+pub fn text(text: &str) -> Item {
+    Item::Text(text.into())
+}
+
+impl Peer {
+    /// Somebody with a session to party 0, who has said nothing yet.
+    pub fn new(stage: &mut Stage, scalar: u8) -> Self {
+        let identity = identity(scalar);
+        let card = stage.card(0);
+        let address = card.relays()[0].address;
+        let shelf = stage.relay.store.bundles.get_mut(&address).expect("published");
+        let (bundle, one_time) = (shelf.0.clone(), shelf.1.pop());
+        let bundle = Bundle::decode(&bundle).expect("a bundle");
+        let checked = bundle.check(card.ik(), card.suites(), stage.now).expect("sound");
+        let to = (address, *checked.spk());
+        let fresh = Ephemeral::draw::<Portable>(&mut stage.rng);
+        let begun = checked.initiate(&identity, fresh, one_time, &mut stage.rng);
+        let mut talk = Conversation::new(identity.public(), *card.ik());
+        let _ = talk.begin(begun.expect("a session").0, stage.now);
+        let prekeys = Prekeys::new(identity.duplicate());
+        let seal = Ephemeral::draw::<Portable>(&mut stage.rng);
+        stage.relay.store.boxes.insert(MAILBOX, BTreeMap::new());
+        Self { identity, serial: 70_000, seal, prekeys, talk, to }
+    }
+
+    /// Somebody whom party 0 has let in.
+    pub fn open(stage: &mut Stage, scalar: u8) -> (Self, ContactId) {
+        let mut peer = Self::new(stage, scalar);
+        let hello = peer.hello(stage, relay());
+        peer.put(stage, &note(1, 0, vec![hello, text("let me in")]));
+        let contact = peer.contact(stage);
+        stage.command(0, Command::Accept { contact }).expect("a request");
+        assert_eq!(stage.standing(0, contact), Standing::Open);
+        peer.read(stage);
+        (peer, contact)
+    }
+
+    pub fn contact(&self, stage: &Stage) -> ContactId {
+        let device = &stage.parties[0].device;
+        device.contact_by_ik(self.identity.public().as_bytes()).expect("known to the device")
+    }
+
+    /// A hello with the peer's mailbox at `relay`.
+    pub fn hello(&self, stage: &mut Stage, relay: RelayEntry) -> Item {
+        let relay = RelayEntry { address: MAILBOX, ..relay };
+        let slot = Some(Slot { relay, seal: *self.seal.public() });
+        Item::Hello { slot, tag: None, card: self.card(stage, "mallory", vec![]).encode() }
+    }
+
+    pub fn card(&self, stage: &mut Stage, name: &str, relays: Vec<RelayEntry>) -> Card {
+        let (serial, issued_days) = (self.serial, START.days());
+        let draft = CardDraft { serial, issued_days, suites: List::ours(), name, relays };
+        Card::issue(&self.identity, draft, &mut stage.rng).expect("a sound card")
+    }
+
+    /// An envelope with a note for party 0, and where it goes.
+    pub fn envelope(&mut self, stage: &mut Stage, note: &Note) -> Vec<u8> {
+        let draw = |stage: &mut Stage| Ephemeral::draw::<Portable>(&mut stage.rng);
+        let fresh = self.talk.needs_ephemeral().then(|| draw(stage));
+        let body = note.encode();
+        let sealed = self.talk.seal(&body, &[], Padding::Blocks, fresh, stage.now);
+        let parcel = [&[1], sealed.expect("a session").0.as_slice()].concat();
+        let (address, key) = self.to;
+        envelope::seal::<Portable>(&address, &key, &parcel, draw(stage)).expect("it fits")
+    }
+
+    /// Sends party 0 a note.
+    pub fn put(&mut self, stage: &mut Stage, note: &Note) {
+        let bytes = self.envelope(stage, note);
+        stage.hears(Ask::Put(Ticket(1), self.to.0, bytes));
+    }
+
+    /// The same as an input of party 0's device, past the relay.
+    pub fn mail(&mut self, stage: &mut Stage, note: &Note) -> Input {
+        let bytes = self.envelope(stage, note);
+        let (_, slot) = stage.relay.watchers[&self.to.0];
+        Input::Arrived { slot, mail: 1, bytes }
+    }
+
+    /// Takes what lies in the peer's mailbox, and goes where the device wants its mail.
+    pub fn read(&mut self, stage: &mut Stage) -> Vec<Note> {
+        let mails = stage.relay.store.boxes.get_mut(&MAILBOX).map(std::mem::take);
+        let mut notes = Vec::new();
+        for bytes in mails.expect("the peer's mailbox").into_values() {
+            let parcel = envelope::open::<Portable>(&MAILBOX, &self.seal, &bytes);
+            let parcel = parcel.expect("an envelope for the peer");
+            let (identity, prekeys) = (&self.identity, &mut self.prekeys);
+            let opened = self.talk.open(&parcel[1..], &[], identity, prekeys, stage.now);
+            let note = Note::decode(&opened.expect("it opens").body).expect("a note");
+            for item in &note.items {
+                if let Item::Hello { slot: Some(slot), .. } = item {
+                    self.to = (slot.relay.address, slot.seal);
+                }
+            }
+            notes.push(note);
+        }
+        notes
+    }
+}
+
+/// A receipt for own notes of party 0 up to `floor`.
+pub fn receipt(era: [u8; 4], what: u8, floor: u32) -> Item {
+    Item::Receipt(Receipt { what, era, floor, base: 0, bits: 0 })
+}

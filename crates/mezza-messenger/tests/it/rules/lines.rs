@@ -1,0 +1,181 @@
+//! Connections to relays: MSG-50.
+
+use mezza_core::Machine as _;
+use mezza_core::Time;
+use mezza_messenger::card::{Card, CardDraft, RelayEntry};
+use mezza_messenger::evidence::{State, Why};
+use mezza_messenger::note::Item;
+use mezza_messenger::{CarrierCaps, Command, ContactId, Input, LineId, Output};
+use mezza_ratchet::List;
+
+use crate::peer::{Peer, identity, note, text};
+use crate::stage::{START, Stage, line, relay};
+
+/// Bob's relay, at a host that somebody says it has.
+fn at(host: &str) -> RelayEntry {
+    RelayEntry { key: [0xb0; 32], address: [3; 16], port: 7101, host: host.into() }
+}
+
+fn card_at(stage: &mut Stage, scalar: u8, relay: RelayEntry) -> Card {
+    let suites = List::ours();
+    let (serial, issued_days) = (70_000, START.days());
+    let draft = CardDraft { serial, issued_days, suites, name: "x", relays: vec![relay] };
+    Card::issue(&identity(scalar), draft, &mut stage.rng).expect("a sound card")
+}
+
+/// The hosts that these outputs dial.
+fn dialled(outputs: &[Output]) -> Vec<&str> {
+    let dials = outputs.iter().filter_map(|output| match output {
+        Output::Dial { relay } => Some(relay.host.as_str()),
+        _ => None,
+    });
+    dials.collect()
+}
+
+fn up(line: LineId) -> Input {
+    Input::Up { line, caps: CarrierCaps::RELAY }
+}
+
+fn add(stage: &mut Stage, card: Card) -> ContactId {
+    let ik = *card.ik().as_bytes();
+    stage.alone(Input::Command(Command::Add { card, petname: None, in_person: false }));
+    stage.parties[0].device.contact_by_ik(&ik).expect("added")
+}
+
+fn send(contact: ContactId) -> Input {
+    let client = [contact.0 as u8; 16];
+    Input::Command(Command::Send { contact, client, text: "hi".into() })
+}
+
+fn fetches(outputs: &[Output], line: LineId) -> bool {
+    outputs.iter().any(|o| matches!(o, Output::Fetch { line: by, .. } if *by == line))
+}
+
+#[test]
+fn msg_50_a_card_with_anothers_relay_and_a_host_of_its_own_takes_nobodys_line() {
+    let mut stage = Stage::new(&["alice"]);
+    let (evil, bob) = (at("evil.example"), at("bob.example"));
+    for (scalar, relay) in [(21, &evil), (22, &bob)] {
+        let card = card_at(&mut stage, scalar, relay.clone());
+        let contact = add(&mut stage, card);
+        let outputs = stage.alone(send(contact));
+        assert_eq!(dialled(&outputs), [relay.host.as_str()]);
+    }
+    // The other port is another place, too.
+    let card = card_at(&mut stage, 23, RelayEntry { port: 9, ..bob.clone() });
+    let contact = add(&mut stage, card);
+    assert_eq!(dialled(&stage.alone(send(contact))), ["bob.example"]);
+    // The evil line never stands, and Bob is reached.
+    assert!(fetches(&stage.alone(up(bob.line())), bob.line()));
+    // One that goes down voids nothing of Bob's.
+    stage.alone(up(evil.line()));
+    stage.alone(Input::Down { line: evil.line() });
+    let ticket = stage.alone(up(bob.line()));
+    assert!(!fetches(&ticket, bob.line()), "the first request for Bob's bundle is out");
+}
+
+#[test]
+fn msg_50_a_hello_with_anothers_relay_takes_nobodys_line() {
+    let mut stage = Stage::new(&["alice"]);
+    let card = card_at(&mut stage, 22, at("bob.example"));
+    let bob = add(&mut stage, card);
+    let mut mallory = Peer::new(&mut stage, 11);
+    let hello = mallory.hello(&mut stage, at("evil.example"));
+    mallory.put(&mut stage, &note(1, 0, vec![hello, text("hi")]));
+    let contact = mallory.contact(&stage);
+    let outputs = stage.alone(Input::Command(Command::Accept { contact }));
+    assert_eq!(dialled(&outputs), ["evil.example"]);
+    assert_eq!(dialled(&stage.alone(send(bob))), ["bob.example"]);
+}
+
+#[test]
+fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
+    let mut stage = Stage::new(&["alice"]);
+    let lie = RelayEntry { host: "evil.example".into(), ..relay() };
+    let card = card_at(&mut stage, 21, RelayEntry { address: [7; 16], ..lie.clone() });
+    let contact = add(&mut stage, card);
+    assert_eq!(dialled(&stage.alone(send(contact))), ["evil.example"]);
+    let outputs = stage.alone(up(lie.line()));
+    let own = |o: &Output| matches!(o, Output::Watch { .. } | Output::Open { .. });
+    assert!(!outputs.iter().any(own), "no mailbox of ours is shown to that host");
+    stage.alone(Input::Stock { line: lie.line(), n: 1 });
+    assert_eq!(stage.parties[0].device.me().one_time_stock, Some(100), "nor is it believed");
+    let roads = stage.parties[0].device.roads(stage.now);
+    let own = roads.iter().filter(|road| road.own).filter_map(|road| road.relay.as_ref());
+    assert_eq!(own.map(|relay| relay.host.as_str()).collect::<Vec<_>>(), ["relay.example"]);
+    // It is left once nothing is wanted of it; the own one never.
+    stage.alone(Input::Command(Command::Delete { contact }));
+    stage.now = stage.now.plus_ms(Time::HOUR_MS);
+    let Stage { parties, now, rng, .. } = &mut stage;
+    parties[0].device.wake(*now, rng);
+    let hung = stage.outputs().into_iter().filter_map(|output| match output {
+        Output::Hang { line } => Some(line),
+        _ => None,
+    });
+    assert_eq!(hung.collect::<Vec<_>>(), [lie.line()]);
+}
+
+#[test]
+fn msg_50_whoever_moves_with_every_note_keeps_one_line() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut mallory, _) = Peer::open(&mut stage, 11);
+    let (mut dials, mut hangs) = (0, 0);
+    for n in 0..50_u8 {
+        let place = RelayEntry { key: [n; 32], ..at(&format!("h{n}.example")) };
+        let hello = mallory.hello(&mut stage, place.clone());
+        mallory.serial += 1;
+        let card = mallory.card(&mut stage, "mallory", vec![at(&format!("c{n}.example"))]);
+        let seq = 2 + u32::from(n);
+        let note = note(seq, 0, vec![hello, Item::Card(card.encode()), text("moved")]);
+        let mail = mallory.mail(&mut stage, &note);
+        let mut outputs = stage.alone(mail);
+        // What is sealed for a place that stands goes along to the next one.
+        outputs.extend(stage.alone(up(place.line())));
+        dials += dialled(&outputs).len();
+        hangs += outputs.iter().filter(|o| matches!(o, Output::Hang { .. })).count();
+    }
+    assert!(dials >= 50 && dials - hangs <= 2, "{dials} dialled, {hangs} hung up on");
+}
+
+#[test]
+fn msg_50_what_waits_for_a_mailbox_goes_to_the_one_that_takes_its_place() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut peer, contact) = Peer::open(&mut stage, 11);
+    let dead = RelayEntry { key: [0xd0; 32], ..at("dead.example") };
+    let hello = peer.hello(&mut stage, dead.clone());
+    let mail = peer.mail(&mut stage, &note(0, 0, vec![hello]));
+    stage.alone(mail);
+    stage.alone(send(contact));
+    let by = |outputs: &[Output]| {
+        let carries = outputs.iter().filter_map(|output| match output {
+            Output::Carry { line, .. } => Some(*line),
+            _ => None,
+        });
+        carries.collect::<Vec<_>>()
+    };
+    assert_eq!(by(&stage.alone(up(dead.line()))), [dead.line()], "handed over, never taken");
+    let hello = peer.hello(&mut stage, relay());
+    let mail = peer.mail(&mut stage, &note(0, 0, vec![hello]));
+    let outputs = stage.alone(mail);
+    assert_eq!(by(&outputs), [line()]);
+    let device = &stage.parties[0].device;
+    let sent = device.sent(&[contact.0 as u8; 16]).expect("a note");
+    assert_eq!(stage.state(0, sent), State::Queued(Why::Sending));
+    let loaded = crate::stage::records(&stage.parties[0].device);
+    assert!(loaded == stage.parties[0].disk, "the new place is on disk");
+}
+
+#[test]
+fn msg_50_own_mailboxes_move_with_their_relay() {
+    let (mut stage, ..) = Stage::friends();
+    let moved = RelayEntry { host: "new.example".into(), ..relay() };
+    let publish = Command::Publish { name: "alice".into(), relays: vec![moved.clone()] };
+    let outputs = stage.alone(Input::Command(publish));
+    assert_eq!(dialled(&outputs), ["new.example"]);
+    let hung = |o: &Output| matches!(o, Output::Hang { .. });
+    assert!(!outputs.iter().any(hung), "Bob is reached by the other line still");
+    let outputs = stage.alone(up(moved.line()));
+    let watched = |o: &&Output| matches!(o, Output::Watch { line, .. } if *line == moved.line());
+    assert_eq!(outputs.iter().filter(watched).count(), 2, "the intro mailbox and Bob's");
+    assert_eq!(stage.card(0).relays()[0].host, "new.example");
+}
