@@ -185,6 +185,24 @@ mod tests {
         HEXLOWER.decode(text.as_bytes()).unwrap().try_into().unwrap()
     }
 
+    #[test]
+    fn behind_a_parcel_stand_zeros_alone() {
+        let pair = |n: u8| Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)));
+        let (own, address) = (pair(7), [5; 16]);
+        for at in [5, 6, 462] {
+            for filler in [0, 1] {
+                let outer = Outer::new::<Portable>(&address, own.public(), pair(9)).unwrap();
+                let mut text = vec![0; SIZES[0] - OVERHEAD_BYTES + 2];
+                (text[1], text[at]) = (3, filler);
+                let chacha = <Portable as Backend>::Chacha::new(outer.key.expose());
+                let tag = chacha.seal(&outer.iv, &[VERSION], &mut text);
+                let bytes = [&[VERSION], outer.enc.as_slice(), &text, &tag].concat();
+                let opened = open::<Portable>(&address, &own, &bytes);
+                assert_eq!(opened.is_some(), filler == 0, "{at}");
+            }
+        }
+    }
+
     /// RFC 9180, appendix A.2.1, from the Diffie-Hellman secret to the first ciphertext.
     #[test]
     fn rfc_9180_a_2_1() {

@@ -1,6 +1,7 @@
 //! One test for each rule of the specification that the device keeps.
 
 mod lines;
+mod peers;
 mod policy;
 mod share;
 mod states;

@@ -1,0 +1,393 @@
+//! What nobody can bring about, not even with the keys of a session: the clauses of the rules, one
+//! by one.
+
+use mezza_core::suite::SuiteId;
+use mezza_core::{Ephemeral, Machine as _, Portable, Time};
+use mezza_messenger::card::{Card, CardDraft, RelayEntry};
+use mezza_messenger::evidence::{self, Fact, State, What, Why};
+use mezza_messenger::io::Trouble;
+use mezza_messenger::note::{Item, Note, Receipt};
+use mezza_messenger::policy::Policy;
+use mezza_messenger::view::Standing;
+use mezza_messenger::{Carrier, CarrierCaps, Command, ContactId, Event, Input, Kind, Output};
+use mezza_ratchet::{BundleError, List, Prekeys, prekeys};
+
+use crate::model::Ask;
+use crate::peer::{ERA, Peer, identity, note, receipt, text};
+use crate::stage::{START, Stage, line, relay};
+
+fn puts(stage: &Stage, who: usize) -> usize {
+    stage.parties[who].left.iter().filter(|ask| matches!(ask, Ask::Put(..))).count()
+}
+
+fn carries(outputs: &[Output]) -> usize {
+    outputs.iter().filter(|output| matches!(output, Output::Carry { .. })).count()
+}
+
+fn up(level: u8) -> Input {
+    Input::Up { line: line(), caps: CarrierCaps { level, ..CarrierCaps::RELAY } }
+}
+
+fn send(contact: ContactId, client: u8) -> Input {
+    Input::Command(Command::Send { contact, client: [client; 16], text: "x".into() })
+}
+
+fn receipts(notes: &[Note]) -> Vec<&Receipt> {
+    let items = notes.iter().flat_map(|note| &note.items);
+    let receipts = items.filter_map(|item| match item {
+        Item::Receipt(receipt) => Some(receipt),
+        _ => None,
+    });
+    receipts.collect()
+}
+
+#[test]
+fn msg_6_and_7_a_card_under_the_ratchet_is_the_writers_own_and_never_older() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut peer, contact) = Peer::open(&mut stage, 11);
+    let mut other = Peer::new(&mut stage, 12);
+    other.serial = 80_000;
+    let card = |peer: &mut Peer, stage: &mut Stage, serial: u32, name: &str| {
+        peer.serial = serial;
+        Item::Card(peer.card(stage, name, vec![]).encode())
+    };
+    let claims = |stage: &Stage| {
+        let view = stage.parties[0].device.contact(contact).expect("there");
+        (view.claimed, view.ik, view.trouble)
+    };
+    let ik = *peer.identity.public().as_bytes();
+    let foreign = card(&mut other, &mut stage, 80_000, "other");
+    let older = card(&mut peer, &mut stage, 69_999, "older");
+    for item in [foreign, older] {
+        peer.put(&mut stage, &note(0, 0, vec![item]));
+        assert_eq!(claims(&stage), ("mallory".into(), ik, None));
+    }
+    // Another one with the same number is shown, once, and not taken.
+    let clash = card(&mut peer, &mut stage, 70_000, "clash");
+    peer.put(&mut stage, &note(0, 0, vec![clash]));
+    assert_eq!(claims(&stage), ("mallory".into(), ik, Some(Trouble::CardClash)));
+    let told = Event::Trouble(contact, Trouble::CardClash);
+    assert_eq!(stage.parties[0].shown.iter().filter(|event| **event == told).count(), 1);
+    let newer = card(&mut peer, &mut stage, 70_001, "newer");
+    peer.put(&mut stage, &note(0, 0, vec![newer]));
+    assert_eq!(claims(&stage), ("newer".into(), ik, None));
+}
+
+#[test]
+fn msg_8_a_relay_cannot_strip_a_suite_of_the_card() {
+    let mut stage = Stage::new(&["alice"]);
+    let bob = identity(31);
+    let address = [31; 16];
+    let draft = CardDraft {
+        serial: 70_000,
+        issued_days: START.days(),
+        suites: List::ours(),
+        name: "bob",
+        relays: vec![RelayEntry { address, ..relay() }],
+    };
+    let card = Card::issue(&bob, draft, &mut stage.rng).expect("a sound card");
+    // Bob's own signature, on the weaker suite alone.
+    let weak = SuiteId(0x0101);
+    let mut keys = Prekeys::new(bob.duplicate()).offering(&[weak]);
+    keys.wake(stage.now, &mut stage.rng);
+    while let Some(output) = keys.poll() {
+        match output {
+            prekeys::Output::Need { spk, opk } => {
+                let mut fresh = |n: usize| {
+                    (0..n).map(|_| Ephemeral::draw::<Portable>(&mut stage.rng)).collect()
+                };
+                let (spk, opk) = (fresh(spk), fresh(opk));
+                let fresh = prekeys::Input::Fresh { spk, opk };
+                keys.handle(fresh, stage.now, &mut stage.rng).expect("what was asked for");
+            }
+            prekeys::Output::Publish { bundle, one_time, .. } => {
+                stage.relay.store.bundles.insert(address, (bundle, one_time));
+            }
+            _ => {}
+        }
+    }
+    let ik = *card.ik().as_bytes();
+    stage.command(0, Command::Add { card, petname: None, in_person: false }).expect("a good card");
+    let contact = stage.parties[0].device.contact_by_ik(&ik).expect("added");
+    let note = stage.say(0, contact, "hello");
+    let view = stage.parties[0].device.contact(contact).expect("there");
+    let Some(Trouble::Bundle(BundleError::SuiteDowngrade { offered, pinned })) = view.trouble
+    else {
+        panic!("{:?}", view.trouble)
+    };
+    assert_eq!((offered.ids(), pinned), ([weak].as_slice(), List::ours()));
+    assert_eq!(stage.state(0, note), State::Queued(Why::Bundle));
+    assert_eq!(puts(&stage, 0), 0);
+}
+
+#[test]
+fn msg_20_the_pin_of_a_note_is_looked_at_again_when_it_is_handed_over() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut peer, contact) = Peer::open(&mut stage, 11);
+    stage.alone(up(2));
+    let pinned = |pin| {
+        let policy = Policy { pin, ..Policy::default() };
+        Input::Command(Command::Policy { contact, policy })
+    };
+    stage.alone(pinned(2));
+    // A note of the person, and a receipt that nobody wrote: both sealed, neither taken.
+    assert_eq!(carries(&stage.alone(send(contact, 1))), 1);
+    let mail = peer.mail(&mut stage, &note(2, 0, vec![text("to be confirmed")]));
+    assert_eq!(carries(&stage.alone(mail)), 1);
+    stage.alone(Input::Down { line: line() });
+    assert_eq!(carries(&stage.alone(up(1))), 0, "the level has fallen below the pin");
+    // The note keeps its pin; what no person wrote goes under the level of its cause.
+    stage.alone(pinned(1));
+    stage.alone(Input::Down { line: line() });
+    assert_eq!(carries(&stage.alone(up(1))), 0);
+    stage.alone(Input::Down { line: line() });
+    assert_eq!(carries(&stage.alone(up(2))), 2);
+}
+
+#[test]
+fn msg_14_receipts_of_another_era_prove_nothing() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut peer, contact) = Peer::open(&mut stage, 11);
+    let own = stage.say(0, contact, "mine");
+    let era = peer.read(&mut stage).last().expect("it came").era;
+    let other = [era[0] ^ 1, era[1], era[2], era[3]];
+    for what in [Receipt::DELIVERED, Receipt::READ] {
+        peer.put(&mut stage, &note(0, 0, vec![receipt(other, what, 9)]));
+        assert_eq!(stage.state(0, own), State::Handed(Carrier::Relay));
+    }
+    peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 9)]));
+    assert_eq!(stage.state(0, own), State::Delivered);
+}
+
+#[test]
+fn msg_14_who_has_read_a_note_has_it() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut peer, contact) = Peer::open(&mut stage, 11);
+    let (first, second) = (stage.say(0, contact, "one"), stage.say(0, contact, "two"));
+    let era = peer.read(&mut stage).last().expect("it came").era;
+    // Read without delivered before it, and delivered before read.
+    peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::READ, 1)]));
+    peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 2)]));
+    assert_eq!((stage.state(0, first), stage.state(0, second)), (State::Read, State::Delivered));
+    peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::READ, 2)]));
+    assert_eq!(stage.state(0, second), State::Read);
+}
+
+#[test]
+fn msg_13_each_carrier_has_its_own_fact() {
+    let fact = |what, carrier| Fact { what, carrier, at: Time::from_ms(5) };
+    let mut facts = Vec::new();
+    for what in [What::Handed, What::Delivered] {
+        assert!(evidence::add(&mut facts, fact(what, Carrier::Relay)));
+        assert!(evidence::add(&mut facts, fact(what, Carrier::Mixnet)));
+        assert!(!evidence::add(&mut facts, fact(what, Carrier::Mixnet)));
+    }
+    assert_eq!(facts.len(), 4);
+}
+
+#[test]
+fn msg_26_a_void_is_answered_only_where_receipts_are_sent() {
+    let void = || note(0, 0, vec![Item::Void { era: ERA, from: 1, to: 1 }]);
+    // Nobody was let in: what is answered later are receipts, and no answer to the void.
+    let mut stage = Stage::new(&["alice"]);
+    let mut peer = Peer::new(&mut stage, 11);
+    let hello = peer.hello(&mut stage, relay());
+    peer.put(&mut stage, &note(1, 0, vec![hello, text("let me in")]));
+    peer.put(&mut stage, &void());
+    assert_eq!(puts(&stage, 0), 0);
+    let contact = peer.contact(&stage);
+    assert_eq!(stage.standing(0, contact), Standing::Request);
+    stage.command(0, Command::Accept { contact }).expect("a request");
+    let said = peer.read(&mut stage);
+    assert_eq!(receipts(&said).iter().map(|r| (r.floor, r.bits)).collect::<Vec<_>>(), [(1, 0)]);
+    // Somebody who gets receipts gets the answer, and nobody else.
+    peer.put(&mut stage, &void());
+    let said = peer.read(&mut stage);
+    assert!(receipts(&said).iter().any(|r| r.proves(1, true)), "a bit for what is here");
+    let policy = Policy { delivered: false, ..Policy::default() };
+    stage.command(0, Command::Policy { contact, policy }).expect("sound");
+    let before = puts(&stage, 0);
+    peer.put(&mut stage, &void());
+    stage.pass(Time::MINUTE_MS);
+    assert_eq!(puts(&stage, 0), before);
+}
+
+#[test]
+fn msg_26_what_waits_does_not_leave_for_somebody_who_was_blocked_since() {
+    let (mut stage, bob, _) = Stage::friends();
+    stage.offline(0);
+    let waits = stage.say(0, bob, "written before");
+    stage.command(0, Command::Block { contact: bob, blocked: true }).expect("blocked");
+    let before = puts(&stage, 0);
+    stage.online(0);
+    stage.pass(Time::HOUR_MS);
+    assert_eq!(puts(&stage, 0), before);
+    stage.command(0, Command::Block { contact: bob, blocked: false }).expect("let in again");
+    assert_eq!(stage.state(0, waits), State::Delivered);
+}
+
+#[test]
+fn msg_30_a_message_that_comes_again_is_known_before_it_is_opened() {
+    let (mut stage, bob, alice) = Stage::friends();
+    stage.say(0, bob, "once");
+    let Some(Ask::Put(_, address, bytes)) =
+        stage.parties[0].left.iter().rev().find(|ask| matches!(ask, Ask::Put(..))).cloned()
+    else {
+        panic!("nothing was put")
+    };
+    let (_, slot) = stage.relay.watchers[&address];
+    for n in 0..3 {
+        stage.say(1, alice, &format!("{n}"));
+        stage.say(0, bob, &format!("{n}"));
+    }
+    let before = stage.parties[1].device.refusals();
+    for restarts in [false, true] {
+        if restarts {
+            stage.restart(1);
+            stage.online(1);
+        }
+        let again = Input::Arrived { slot, mail: 77, bytes: bytes.clone() };
+        stage.input(1, again).expect("taken");
+        stage.settle();
+        let after = stage.parties[1].device.refusals();
+        assert_eq!(after.messages, if restarts { 0 } else { before.messages });
+    }
+    let texts = stage.texts(1, alice);
+    assert_eq!(texts.iter().filter(|text| *text == "once").count(), 1);
+}
+
+#[test]
+fn msg_35_eight_notes_of_a_request_are_kept() {
+    let mut stage = Stage::new(&["alice"]);
+    let mut peer = Peer::new(&mut stage, 11);
+    for seq in 1..=12 {
+        let hello = peer.hello(&mut stage, relay());
+        peer.put(&mut stage, &note(seq, 0, vec![hello, text("let me in")]));
+    }
+    let contact = peer.contact(&stage);
+    assert_eq!(stage.standing(0, contact), Standing::Request);
+    assert_eq!(stage.texts(0, contact).len(), 8);
+}
+
+#[test]
+fn msg_35_a_contact_has_so_many_eras() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut peer, contact) = Peer::open(&mut stage, 11);
+    for n in 0..80 {
+        let wire = Note { era: [n, 1, 1, 1], ..note(1, 0, vec![text("of another era")]) };
+        peer.put(&mut stage, &wire);
+        let void = Item::Void { era: [n, 2, 2, 2], from: 1, to: 1 };
+        peer.put(&mut stage, &note(0, 0, vec![void]));
+    }
+    let disk = stage.parties[0].disk.keys();
+    let eras = disk.filter(|(kind, key)| *kind == Kind::Seen && key.len() == 8).count();
+    assert_eq!(eras, 64);
+    // One of them is that of the first note, and a void opened half of the others.
+    assert_eq!(stage.texts(0, contact).len(), 1 + 32);
+    stage.restart(0);
+}
+
+#[test]
+fn msg_35_eight_notes_leave_before_the_first_answer() {
+    let mut stage = Stage::new(&["alice", "bob"]);
+    let bob = stage.add(0, 1);
+    let notes: Vec<_> = (0..10).map(|n| stage.say(0, bob, &format!("note {n}"))).collect();
+    assert_eq!(puts(&stage, 0), 8);
+    assert_eq!(stage.state(0, notes[7]), State::Handed(Carrier::Relay));
+    assert!(notes[8..].iter().all(|note| stage.state(0, *note) == State::Queued(Why::Answer)));
+}
+
+#[test]
+fn what_nobody_wrote_waits_for_the_persons_first_note() {
+    let mut stage = Stage::new(&["alice", "bob"]);
+    let bob = stage.add(0, 1);
+    let outputs = stage.alone(send(bob, 1));
+    let find = |outputs: &[Output], fetch: bool| {
+        let tickets = outputs.iter().filter_map(|output| match output {
+            Output::Fetch { ticket, .. } if fetch => Some(*ticket),
+            Output::Open { ticket, .. } if !fetch => Some(*ticket),
+            _ => None,
+        });
+        { tickets }.next_back().expect("asked for")
+    };
+    let (fetch, open) = (find(&outputs, true), find(&outputs, false));
+    let note = stage.parties[0].device.sent(&[1; 16]).expect("accepted");
+    stage.alone(Input::Command(Command::Cancel { note }));
+    let (bytes, keys) = stage.relay.store.bundles[&stage.card(1).relays()[0].address].clone();
+    let bundle = Input::Bundle { ticket: fetch, bytes, one_time: keys.last().copied() };
+    assert_eq!(carries(&stage.alone(bundle)), 0);
+    assert_eq!(carries(&stage.alone(Input::Handed { ticket: open })), 0, "no hello of its own");
+    assert_eq!(stage.standing(0, bob), Standing::Held);
+    assert_eq!(carries(&stage.alone(send(bob, 2))), 1);
+}
+
+#[test]
+fn a_numbered_note_without_a_body_is_shown_as_something_newer() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut peer, contact) = Peer::open(&mut stage, 11);
+    peer.put(&mut stage, &note(2, 0, vec![]));
+    peer.put(&mut stage, &note(3, 0, vec![Item::Timer(3_600)]));
+    peer.put(&mut stage, &note(0, 0, vec![Item::Timer(0)]));
+    assert_eq!(stage.texts(0, contact), ["let me in", "newer", "newer"]);
+}
+
+/// Hands party 0 an input, lets it do what is due, and has the relay take all that leaves; how much
+/// that was.
+fn runs(stage: &mut Stage, input: Input) -> usize {
+    let Stage { parties, now, rng, .. } = stage;
+    let device = &mut parties[0].device;
+    let (mut inputs, mut count) = (vec![input], 0);
+    while let Some(input) = inputs.pop() {
+        device.handle(input, *now, rng).expect("taken");
+        if device.deadline().is_some_and(|deadline| deadline <= *now) {
+            device.wake(*now, rng);
+        }
+        while let Some(output) = device.poll() {
+            if let Output::Carry { ticket, .. } = output {
+                inputs.push(Input::Handed { ticket });
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn nothing_runs_further_ahead_than_the_readers_window() {
+    let mut stage = Stage::new(&["alice"]);
+    stage.ahead = false;
+    let (mut peer, contact) = Peer::open(&mut stage, 11);
+    let numbered = |n: u32| {
+        let mut client = [0xaa; 16];
+        client[..4].copy_from_slice(&n.to_be_bytes());
+        let text = "x".into();
+        (client, Input::Command(Command::Send { contact, client, text }))
+    };
+    let era = {
+        stage.say(0, contact, "the first one");
+        peer.read(&mut stage).last().expect("it came").era
+    };
+    // The first one is not confirmed, all others are.
+    for seq in 2..=1_024 {
+        assert_eq!(runs(&mut stage, numbered(seq).1), 1, "{seq}");
+        if seq % 64 == 0 || seq == 1_024 {
+            let base = seq - 63;
+            let bits = Receipt { what: Receipt::DELIVERED, era, floor: 0, base, bits: u64::MAX };
+            let bits = if base == 1 { Receipt { bits: u64::MAX - 1, ..bits } } else { bits };
+            let mail = peer.mail(&mut stage, &note(0, 0, vec![Item::Receipt(bits)]));
+            runs(&mut stage, mail);
+        }
+    }
+    let (client, next) = numbered(1_025);
+    assert_eq!(runs(&mut stage, next), 1, "the first one once more");
+    let waits = stage.parties[0].device.sent(&client).expect("accepted");
+    assert_eq!(stage.state(0, waits), State::Queued(Why::Answer));
+    let mail = peer.mail(&mut stage, &note(0, 0, vec![]));
+    assert_eq!(runs(&mut stage, mail), 0, "and not with everything that happens");
+    stage.now = stage.now.plus_ms(Time::HOUR_MS);
+    let mail = peer.mail(&mut stage, &note(0, 0, vec![]));
+    assert_eq!(runs(&mut stage, mail), 1, "but once an hour");
+    let mail = peer.mail(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 1)]));
+    assert_eq!(runs(&mut stage, mail), 1);
+    assert_eq!(stage.state(0, waits), State::Handed(Carrier::Relay));
+}
