@@ -43,6 +43,14 @@ const FORBIDDEN: [(u32, u32); 23] = [
     (0xE_0020, 0xE_007F),
 ];
 
+/// Whether a person may take one name for the other: case and spaces around them do not count. Who
+/// has no name is shown by key, and looks like nobody.
+pub(crate) fn looks_like(one: &str, other: &str) -> bool {
+    let (one, other) = (one.trim(), other.trim());
+    let fold = |c: char| c.to_lowercase();
+    !one.is_empty() && one.chars().flat_map(fold).eq(other.chars().flat_map(fold))
+}
+
 /// Whether a card may carry `name`: at most [`NAME_BYTES_MAX`] bytes, no forbidden character.
 ///
 /// The empty name is clean: who has none is shown by key alone.

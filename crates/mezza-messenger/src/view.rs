@@ -133,7 +133,7 @@ pub struct ContactView {
     pub missing: usize,
     /// What needs the person, until it is over or this device starts again.
     pub trouble: Option<Trouble>,
-    /// Another contact carries the same name with another key (MSG-7).
+    /// Another contact with another key is shown under the same name, or claims it (MSG-7).
     pub namesake: bool,
 }
 

@@ -11,6 +11,7 @@ use crate::contact::Contact;
 use crate::envelope::PARCEL_BYTES_MAX;
 use crate::guest::Guest;
 use crate::io::{ContactId, Trouble};
+use crate::name::looks_like;
 use crate::thread::Entry;
 use crate::view::{ContactView, GuestView, Me, NetworkView, NoteView, Offer, PrekeysView, Road};
 use mezza_mixnet::Service;
@@ -199,7 +200,10 @@ impl<B: Backend> Device<B> {
         let windows = contact.arrived.values();
         let refused = Some(contact.share.refused()).filter(|notes| *notes > 0);
         let same_name = |other: &&Contact<B>| {
-            other.id != contact.id && other.card.name() == contact.card.name()
+            let names = [other.name(), other.card.name()];
+            let own = [contact.name(), contact.card.name()];
+            let same = |name: &&str| own.iter().any(|own| looks_like(own, name));
+            other.id != contact.id && names.iter().any(same)
         };
         ContactView {
             id: contact.id,

@@ -77,6 +77,34 @@ fn msg_7_an_unknown_key_with_a_known_name_is_another_person() {
 }
 
 #[test]
+fn msg_7_a_name_that_the_owner_gave_is_known_too() {
+    let mut stage = Stage::new(&["alice"]);
+    let cards = [(9, "carol"), (10, "dave"), (11, ""), (12, "")];
+    for (scalar, name) in cards {
+        let card = foreign_card(&mut stage, scalar, 70_000, name);
+        add(&mut stage, card).expect("taken");
+    }
+    let contacts = stage.parties[0].device.contacts();
+    let twins = |stage: &Stage| {
+        let views = stage.parties[0].device.contacts().into_iter();
+        views.map(|view| view.namesake).collect::<Vec<_>>()
+    };
+    assert_eq!(twins(&stage), [false; 4], "who has no name is nobody's namesake");
+    // A name that the owner gave, against one that is claimed, and against one that was given.
+    for (whom, name) in [(0, "Dave "), (2, "dave"), (3, "DAVE")] {
+        let rename = Command::Rename { contact: contacts[whom].id, name: name.into() };
+        stage.command(0, rename).expect("a clean name");
+    }
+    assert_eq!(twins(&stage), [true; 4]);
+    // The claim stays a claim, whatever its owner is called here.
+    for (whom, name) in [(0, "one"), (1, "two"), (2, "three"), (3, "carol")] {
+        let rename = Command::Rename { contact: contacts[whom].id, name: name.into() };
+        stage.command(0, rename).expect("a clean name");
+    }
+    assert_eq!(twins(&stage), [true, false, false, true]);
+}
+
+#[test]
 fn msg_8_a_bundle_of_somebody_else_is_refused() {
     let mut stage = Stage::new(&["alice", "bob", "mallory"]);
     // The relay serves Mallory's bundle under Bob's address.
