@@ -276,7 +276,7 @@ mod tests {
     fn every_limit_is_that_of_its_design() {
         let parts = [Part::Node, Part::Lanes, Part::Ratchet, Part::Mixnet];
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let measurements = || parts.into_iter().flat_map(|part| part.all());
+        let measurements = || parts.into_iter().flat_map(Part::all);
         let held: Vec<String> = measurements()
             .flat_map(|m| m.limits.iter().copied().flatten())
             .map(|limit| words(&limit.to_string()))
