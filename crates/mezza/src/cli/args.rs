@@ -17,7 +17,7 @@ pub use mixnet::{
     Accounting, Floor, Identity, Mixnet, MixnetBucket, MixnetConfig, MixnetEntry, MixnetLoad,
     MixnetMix, Privacy, ServiceName,
 };
-pub use ratchet::{Ratchet, RatchetNumber, RatchetSuite};
+pub use ratchet::{Ratchet, RatchetNumber, RatchetPeer, RatchetSuite};
 pub use relay::Relay;
 
 /// Private messages over whatever path is left.

@@ -1,16 +1,21 @@
 //! `mezza ratchet`: the conversation's cryptography for experts, scripts and tests of others.
 
 mod device;
+mod given;
 mod number;
 mod peer;
+mod refusal;
 mod state;
 
-use mezza_core::{Suite as _, SuiteId};
+use mezza_core::{Suite as _, SuiteId, Time};
 use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4};
 
 use super::Desk;
-use super::args::{Ratchet, RatchetSuite};
+use super::args::{Ratchet, RatchetPeer, RatchetSuite};
 use crate::exit::{Exit, Fault};
+
+use device::Given;
+use given::{Chance, Clock};
 
 /// `mezza ratchet ..`
 ///
@@ -18,15 +23,24 @@ use crate::exit::{Exit, Fault};
 /// Input that is malformed; no node, where one is needed.
 pub fn ratchet(desk: &Desk, what: &Ratchet) -> Result<Exit, Fault> {
     match what {
-        Ratchet::Peer { suite } => {
+        Ratchet::Peer(asked) => {
             let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
-            peer::serve(id(*suite), input, output)
+            peer::serve(given(asked), input, output)
         }
         Ratchet::Number(asked) => number::number(desk.out, asked),
         Ratchet::Sessions { name } => state::sessions(desk, name.as_deref()),
         Ratchet::Reset { name, yes } => state::reset(desk, name, *yes),
         Ratchet::Keys { rotate, refill } => state::keys(desk, *rotate, *refill),
         Ratchet::Suites { name } => state::suites(desk, name.as_deref()),
+    }
+}
+
+fn given(asked: &RatchetPeer) -> Given {
+    Given {
+        suite: id(asked.suite),
+        one_time: asked.one_time.into(),
+        chance: Chance::of(asked.seed.as_ref()),
+        clock: asked.now.map_or(Clock::System, |ms| Clock::At(Time::from_ms(ms))),
     }
 }
 

@@ -6,11 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Subcommand)]
 pub enum Ratchet {
     /// Speak the line protocol of docs/protocols/ratchet.md on standard input and output
-    Peer {
-        /// What the device speaks
-        #[arg(long, value_enum, default_value_t = RatchetSuite::B2c20)]
-        suite: RatchetSuite,
-    },
+    Peer(RatchetPeer),
     /// Print the safety number of two identities
     Number(RatchetNumber),
     /// List the sessions with contacts: counters and times, no keys
@@ -41,6 +37,31 @@ pub enum Ratchet {
         /// Name or #number
         name: Option<String>,
     },
+}
+
+/// `mezza ratchet peer`.
+#[derive(Args)]
+pub struct RatchetPeer {
+    /// What the device speaks
+    #[arg(long, value_enum, default_value_t = RatchetSuite::B2c20)]
+    pub suite: RatchetSuite,
+    /// One-time keys of each bundle
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub one_time: u8,
+    /// Draw all chance from these 32 bytes, so that a test repeats; whoever knows them knows the keys
+    #[arg(long, value_name = "HEX", value_parser = seed)]
+    pub seed: Option<[u8; 32]>,
+    /// A clock that stands at this time, in milliseconds since 1970; the line `now MS` moves it
+    #[arg(long, value_name = "MS")]
+    pub now: Option<u64>,
+}
+
+/// 32 bytes as hex.
+fn seed(text: &str) -> Result<[u8; 32], String> {
+    let bytes = data_encoding::HEXLOWER.decode(text.as_bytes()).ok();
+    bytes
+        .and_then(|bytes| bytes.try_into().ok())
+        .ok_or_else(|| "write 64 lower-case hex digits".into())
 }
 
 /// Suites that the library speaks.

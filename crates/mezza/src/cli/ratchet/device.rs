@@ -1,64 +1,142 @@
 //! A device of one suite with one contact, in memory: what `mezza ratchet peer` plays.
 
-use anyhow::{Context as _, Result, anyhow, bail};
-use mezza_core::{Blake2b512, Ephemeral, Machine, Sha512, SuiteId};
+use std::collections::VecDeque;
+
+use mezza_core::{Blake2b512, Ephemeral, Machine, Sha512, SuiteId, Time, blake2b};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
-    Bundle, Conversation, Identity, IdentityKey, List, OneTime, Padding, Prekeys, SignalBundle,
-    wire, xeddsa,
+    Bundle, Conversation, Identity, IdentityKey, List, OneTime, Padding, Prekeys, SealError,
+    SignalBundle, wire, xeddsa,
 };
 use rand_core::Rng as _;
 
+use super::given::{Chance, Clock};
 use super::is_container;
+use super::refusal::Refusal;
 use crate::backend::AwsLc;
-use crate::node::now;
-use crate::rng::OsRng;
 
-/// One-time keys that are handed in at a time: each device publishes one bundle.
-const STOCK: usize = 1;
 /// The largest number of an install in Signal's protocol.
 const REGISTRATION_MAX: u32 = 16_380;
 
+/// What a peer is given when it starts.
+pub struct Given {
+    /// What its devices speak.
+    pub suite: SuiteId,
+    /// One-time keys that a device hands in with each bundle.
+    pub one_time: usize,
+    /// Where it draws from.
+    pub chance: Chance,
+    /// What time it is.
+    pub clock: Clock,
+}
+
 /// A device, and its session with the contact once there is one. Nothing of it is stored.
 pub struct Device {
-    suite: SuiteId,
+    given: Given,
     registration: u32,
     identity: Identity,
     prekeys: Prekeys,
-    published: Published,
+    /// What others may fetch: the bundle of a container suite, and one-time keys.
+    bundle: Vec<u8>,
+    one_time: VecDeque<OneTime>,
     talk: Option<Conversation<AwsLc>>,
 }
 
-/// What others may fetch.
-#[derive(Default)]
-struct Published {
-    bundle: Vec<u8>,
-    one_time: Option<OneTime>,
-}
-
 impl Device {
-    /// A new device that speaks `suite` alone.
-    pub fn new(suite: SuiteId) -> Result<Self> {
-        let identity = Identity::new(fresh());
-        let prekeys = Prekeys::new(identity.duplicate()).offering(&[suite]);
-        let registration = 1 + OsRng.next_u32() % REGISTRATION_MAX;
-        let published = Published::default();
-        let mut device = Self { suite, registration, identity, prekeys, published, talk: None };
-        device.prekeys.wake(now(), &mut OsRng);
-        while let Some(output) = device.prekeys.poll() {
+    /// A new device that speaks one suite alone.
+    pub fn new(mut given: Given) -> Result<Self, Refusal> {
+        let identity = Identity::new(Ephemeral::draw::<AwsLc>(&mut given.chance));
+        let prekeys = Prekeys::new(identity.duplicate()).offering(&[given.suite]);
+        let registration = 1 + given.chance.next_u32() % REGISTRATION_MAX;
+        let (bundle, one_time) = (Vec::new(), VecDeque::new());
+        let mut device =
+            Self { given, registration, identity, prekeys, bundle, one_time, talk: None };
+        device.wake()?;
+        Ok(device)
+    }
+
+    /// Another new device, with the same time and the chance behind what was drawn.
+    pub fn renew(&mut self) -> Result<(), Refusal> {
+        let given = Given {
+            suite: self.given.suite,
+            one_time: self.given.one_time,
+            chance: std::mem::replace(&mut self.given.chance, Chance::System),
+            clock: self.given.clock,
+        };
+        *self = Self::new(given)?;
+        Ok(())
+    }
+
+    /// Wipes what is too old and rotates what is due.
+    fn wake(&mut self) -> Result<(), Refusal> {
+        let now = self.now();
+        if let Some(talk) = &mut self.talk {
+            let _ = talk.sweep(now);
+        }
+        self.prekeys.wake(now, &mut self.given.chance);
+        self.settle()
+    }
+
+    /// A fresh signed prekey and fresh one-time keys, before it is time.
+    pub fn rotate(&mut self) -> Result<(), Refusal> {
+        let now = self.now();
+        self.prekeys.handle(Input::Rotate, now, &mut self.given.chance)?;
+        self.settle()
+    }
+
+    /// Carries out what the prekeys want.
+    fn settle(&mut self) -> Result<(), Refusal> {
+        while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
-                    let fresh = |count| (0..count).map(|_| fresh()).collect();
-                    let input = Input::Fresh { spk: fresh(spk), opk: fresh(opk.min(STOCK)) };
-                    device.prekeys.handle(input, now(), &mut OsRng)?;
+                    let (opk, now) = (opk.min(self.given.one_time), self.now());
+                    let mut fresh = |count| (0..count).map(|_| self.fresh()).collect();
+                    let (spk, opk) = (fresh(spk), fresh(opk));
+                    let fresh = Input::Fresh { spk, opk };
+                    self.prekeys.handle(fresh, now, &mut self.given.chance)?;
                 }
-                Output::Publish { bundle, mut one_time, .. } => {
-                    device.published = Published { bundle, one_time: one_time.pop() };
+                Output::Publish { bundle, one_time, replace } => {
+                    self.bundle = bundle;
+                    if replace {
+                        self.one_time.clear();
+                    }
+                    self.one_time.extend(one_time);
                 }
                 Output::Store(_) | Output::Low => {}
             }
         }
-        Ok(device)
+        Ok(())
+    }
+
+    fn now(&self) -> Time {
+        self.given.clock.now()
+    }
+
+    /// Puts a clock that was given to another time.
+    pub fn set_clock(&mut self, time: Time) -> Result<(), Refusal> {
+        let Clock::At(now) = &mut self.given.clock else {
+            return Err(Refusal::new("no-clock", "this peer was started without `--now`"));
+        };
+        *now = time;
+        self.wake()
+    }
+
+    /// A hash of everything that the device knows and keeps: what was refused leaves it as it was.
+    /// Neither the clock nor what was drawn so far is in it.
+    pub fn hash(&self) -> [u8; 32] {
+        let talk = self.talk.as_ref().map(Conversation::encode);
+        let talk = talk.as_ref().map_or(&[][..], |rows| rows.as_slice());
+        let prekeys = self.prekeys.encode();
+        let one_time: Vec<u8> = self.one_time.iter().flat_map(OneTime::encode).collect();
+        let parts = [prekeys.as_slice(), talk, &self.bundle, &one_time];
+        let lengths: Vec<u8> = parts.iter().flat_map(|part| part.len().to_be_bytes()).collect();
+        let [prekeys, talk, bundle, one_time] = parts;
+        let registration = self.registration.to_be_bytes();
+        let mut hash = [0; 32];
+        let own = self.identity.pair().scalar().expose();
+        let all = [&lengths, own.as_slice(), &registration, prekeys, talk, bundle, one_time];
+        blake2b(&mut hash, &[], "mezza peer state", &all);
+        hash
     }
 
     /// The identity key, 32 bytes.
@@ -66,15 +144,20 @@ impl Device {
         self.identity.public()
     }
 
-    /// The wire form of the bundle of a container suite, and a one-time key.
-    pub fn bundle(&self) -> (&[u8], Option<OneTime>) {
-        (&self.published.bundle, self.published.one_time)
+    /// The wire form of the bundle of a container suite.
+    pub fn bundle(&self) -> &[u8] {
+        &self.bundle
     }
 
-    /// The bundle of Signal's suite.
-    pub fn signal_bundle(&self) -> Option<SignalBundle> {
-        let bundle = self.prekeys.signal_bundle(self.registration)?;
-        Some(SignalBundle { one_time: self.published.one_time, ..bundle })
+    /// The next one-time key that was not given away; `None` if no more is left.
+    pub fn one_time(&mut self) -> Option<OneTime> {
+        self.one_time.pop_front()
+    }
+
+    /// The bundle of Signal's suite, without a one-time key.
+    pub fn signal_bundle(&self) -> Result<SignalBundle, Refusal> {
+        let bundle = self.prekeys.signal_bundle(self.registration);
+        bundle.ok_or_else(|| Refusal::new("no-prekey", "there is no signed prekey"))
     }
 
     /// Begins a session from a bundle in its wire form.
@@ -83,70 +166,92 @@ impl Device {
         bundle: &[u8],
         one_time: Option<OneTime>,
         remote: IdentityKey,
-    ) -> Result<()> {
-        let ours = List::new(&[self.suite])?;
-        let checked = Bundle::decode(bundle)?.check_with(&ours, &remote, &ours, now())?;
-        let (session, _) = checked.initiate(&self.identity, fresh(), one_time, &mut OsRng)?;
-        let _ = self.talk(remote)?.begin(session, now());
+    ) -> Result<(), Refusal> {
+        let (ours, now) = (List::new(&[self.given.suite])?, self.now());
+        self.is_contact(&remote)?;
+        let checked = Bundle::decode(bundle)?.check_with(&ours, &remote, &ours, now)?;
+        let base = self.fresh();
+        let (session, _) =
+            checked.initiate(&self.identity, base, one_time, &mut self.given.chance)?;
+        let _ = self.talk(remote).begin(session, now);
         Ok(())
     }
 
     /// Begins a session from a bundle of Signal's suite.
-    pub fn process_signal(&mut self, bundle: &SignalBundle, remote: IdentityKey) -> Result<()> {
-        let checked = bundle.check(self.suite, &remote, self.registration)?;
+    pub fn process_signal(
+        &mut self,
+        bundle: &SignalBundle,
+        remote: IdentityKey,
+    ) -> Result<(), Refusal> {
+        self.is_contact(&remote)?;
+        let checked = bundle.check(self.given.suite, &remote, self.registration)?;
+        let (base, now) = (self.fresh(), self.now());
         let (session, _) =
-            checked.initiate(&self.identity, fresh(), bundle.one_time, &mut OsRng)?;
-        let _ = self.talk(remote)?.begin(session, now());
+            checked.initiate(&self.identity, base, bundle.one_time, &mut self.given.chance)?;
+        let _ = self.talk(remote).begin(session, now);
         Ok(())
     }
 
     /// Seals a body; whether the message is a first message, and its bytes.
-    pub fn seal(&mut self, body: &[u8]) -> Result<(bool, Vec<u8>)> {
-        let talk = self.talk.as_mut().context("there is no session")?;
+    pub fn seal(&mut self, body: &[u8]) -> Result<(bool, Vec<u8>), Refusal> {
+        let now = self.now();
+        let talk = self.talk.as_mut().ok_or(SealError::NoSession)?;
         let first = talk.is_pending();
-        let ephemeral = talk.needs_ephemeral().then(fresh);
-        let (message, _) = talk.seal(body, &[], Padding::Blocks, ephemeral, now())?;
+        let draw = || Ephemeral::draw::<AwsLc>(&mut self.given.chance);
+        let ephemeral = talk.needs_ephemeral().then(draw);
+        let (message, _) = talk.seal(body, &[], Padding::Blocks, ephemeral, now)?;
         Ok((first, message))
     }
 
     /// Opens a message of the contact; whoever sends the first one is the contact.
-    pub fn open(&mut self, message: &[u8]) -> Result<Vec<u8>> {
+    pub fn open(&mut self, message: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let now = self.now();
         let mut talk = match (self.talk.take(), wire::first_identity(message)) {
             (Some(talk), _) => talk,
             (None, Some(remote)) => Conversation::new(self.public(), IdentityKey::decode(&remote)?),
-            (None, None) => bail!("there is no session"),
+            (None, None) => return Err(SealError::NoSession.into()),
         };
-        let opened = talk.open(message, &[], &self.identity, &mut self.prekeys, now());
+        let opened = talk.open(message, &[], &self.identity, &mut self.prekeys, now);
         // Who sent only what does not open is no contact.
         self.talk = talk.has_session().then_some(talk);
-        Ok(opened?.body.to_vec())
+        let body = opened?.body.to_vec();
+        self.settle()?;
+        Ok(body)
     }
 
     /// Signs as the suite does.
-    pub fn sign(&self, text: &[u8]) -> [u8; 64] {
-        if is_container(self.suite) {
-            self.identity.sign::<Blake2b512>(&[text], &mut OsRng)
+    pub fn sign(&mut self, text: &[u8]) -> [u8; 64] {
+        if is_container(self.given.suite) {
+            self.identity.sign::<Blake2b512>(&[text], &mut self.given.chance)
         } else {
-            self.identity.sign::<Sha512>(&[text], &mut OsRng)
+            self.identity.sign::<Sha512>(&[text], &mut self.given.chance)
         }
     }
 
     /// Verifies as the suite does.
     pub fn verifies(&self, key: &IdentityKey, text: &[u8], signature: &[u8; 64]) -> bool {
-        if is_container(self.suite) {
+        if is_container(self.given.suite) {
             xeddsa::verify::<Blake2b512>(key, &[text], signature)
         } else {
             xeddsa::verify_signed::<Sha512>(key, &[text], signature)
         }
     }
 
-    fn talk(&mut self, remote: IdentityKey) -> Result<&mut Conversation<AwsLc>> {
-        let local = self.public();
-        let talk = self.talk.get_or_insert_with(|| Conversation::new(local, remote));
-        if *talk.remote() == remote { Ok(talk) } else { Err(anyhow!("this is another contact")) }
+    fn fresh(&mut self) -> Ephemeral {
+        Ephemeral::draw::<AwsLc>(&mut self.given.chance)
     }
-}
 
-fn fresh() -> Ephemeral {
-    Ephemeral::draw::<AwsLc>(&mut OsRng)
+    fn is_contact(&self, remote: &IdentityKey) -> Result<(), Refusal> {
+        match &self.talk {
+            Some(talk) if talk.remote() != remote => {
+                Err(Refusal::new("other-contact", "this device has another contact"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn talk(&mut self, remote: IdentityKey) -> &mut Conversation<AwsLc> {
+        let local = self.public();
+        self.talk.get_or_insert_with(|| Conversation::new(local, remote))
+    }
 }

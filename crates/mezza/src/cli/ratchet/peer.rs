@@ -1,27 +1,30 @@
 //! `mezza ratchet peer`: our ratchet behind a line protocol, for other people's tests.
 //!
 //! One line there, one line back; fields are separated by one blank, bytes are lower-case hex,
-//! keys are `05 | key`, 33 bytes. What fails is answered by `err TEXT`.
+//! keys are `05 | key`, 33 bytes. What is refused is answered by `err CODE TEXT`, whatever the line
+//! was; the end of the input is the one end.
 //!
 //! ```text
-//! bundle                                        ok REG OPKID OPK SPKID SPK SIG IK [KEMID KEMPK KEMSIG]
+//! bundle  /  offer  /  rotate                   ok REG OPKID OPK SPKID SPK SIG IK [KEMID KEMPK KEMSIG]
 //!                                               ok BUNDLE OPK IK     in our own suites
 //! process ..the same fields; OPK may be `-`     ok
 //! enc HEX                                       ok TYPE HEX     3 a first message, 2 any other
 //! dec TYPE HEX                                  ok HEX
+//! now MS                                        ok
+//! hash                                          ok HEX
 //! number ID_LOCAL ID_REMOTE IK_REMOTE           ok DIGITS SCANNABLE
 //! sign HEX  /  verify IK HEX SIG                ok SIG  /  ok 1|0
 //! ```
 
-use std::io::{BufRead, Read as _, Write};
+use std::io::{self, BufRead, Read as _, Write};
 
-use anyhow::{Context as _, Result, anyhow, bail};
 use data_encoding::HEXLOWER;
-use mezza_core::SuiteId;
+use mezza_core::{SuiteId, Time};
 use mezza_ratchet::safety::Named;
 use mezza_ratchet::{IdentityKey, OneTime, SignalBundle, SignalKem};
 
-use super::device::Device;
+use super::device::{Device, Given};
+use super::refusal::Refusal;
 use super::{is_container, number};
 use crate::exit::{Exit, Fault};
 
@@ -34,19 +37,22 @@ const KEM_TYPE: u8 = 8;
 /// The kind of a first message, and of every other.
 const KINDS: [&str; 2] = ["3", "2"];
 
+/// What a field is where there is no one-time key.
+const NO_KEY: &str = "-";
+
 /// Answers line by line until the input ends.
-pub fn serve(
-    suite: SuiteId,
-    mut input: impl BufRead,
-    mut output: impl Write,
-) -> Result<Exit, Fault> {
-    let mut device = Device::new(suite).map_err(|error| Fault::bug(error.to_string()))?;
+pub fn serve(given: Given, mut input: impl BufRead, mut output: impl Write) -> Result<Exit, Fault> {
+    let suite = given.suite;
+    let mut device = Device::new(given).map_err(|refusal| Fault::bug(refusal.text))?;
     loop {
-        let Some(line) = read_line(&mut input)? else { return Ok(Exit::Done) };
-        let words: Vec<&str> = line.split(' ').collect();
-        let answer = match answer(&mut device, suite, &words) {
+        let line = read_line(&mut input).map_err(|error| {
+            let text = format!("standard input cannot be read: {error}");
+            Fault::new(Exit::Malformed, text, "the words are in docs/protocols/ratchet.md")
+        })?;
+        let Some(line) = line else { return Ok(Exit::Done) };
+        let answer = match line.and_then(|line| answer(&mut device, suite, &line)) {
             Ok(fields) => [vec!["ok".to_owned()], fields].concat().join(" "),
-            Err(error) => format!("err {error:#}"),
+            Err(Refusal { code, text }) => format!("err {code} {text}"),
         };
         // A reader that went away ends it, without blame.
         if writeln!(output, "{answer}").and_then(|()| output.flush()).is_err() {
@@ -55,34 +61,37 @@ pub fn serve(
     }
 }
 
-/// The next line without its end; `None` at the end of the input.
-fn read_line(input: &mut impl BufRead) -> Result<Option<String>, Fault> {
+/// The next line without its end, or why it is none; `None` at the end of the input. Of a line that is
+/// too long the rest is read and thrown away.
+fn read_line(input: &mut impl BufRead) -> io::Result<Option<Result<String, Refusal>>> {
     let mut line = Vec::new();
-    let limit = LINE_BYTES_MAX as u64 + 1;
-    let read = input.by_ref().take(limit).read_until(b'\n', &mut line);
-    read.map_err(|error| malformed(format!("standard input cannot be read: {error}")))?;
-    if line.pop_if(|byte| *byte == b'\n').is_none() && line.is_empty() {
+    input.by_ref().take(LINE_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)?;
+    let ended = line.pop_if(|byte| *byte == b'\n').is_some();
+    if !ended && line.is_empty() {
         return Ok(None);
     }
     if line.len() > LINE_BYTES_MAX {
-        return Err(malformed(format!("a line is longer than {LINE_BYTES_MAX} bytes")));
+        input.skip_until(b'\n')?;
+        let text = format!("a line is longer than {LINE_BYTES_MAX} bytes");
+        return Ok(Some(Err(Refusal::new("long-line", text))));
     }
-    String::from_utf8(line).map(Some).map_err(|_| malformed("a line is not UTF-8"))
+    Ok(Some(String::from_utf8(line).map_err(|_| Refusal::new("not-utf8", "a line is not UTF-8"))))
 }
 
-fn malformed(text: impl Into<String>) -> Fault {
-    Fault::new(Exit::Malformed, text, "the words are in docs/protocols/ratchet.md")
-}
-
-fn answer(device: &mut Device, suite: SuiteId, words: &[&str]) -> Result<Vec<String>> {
-    let container = is_container(suite);
-    Ok(match words {
+fn answer(device: &mut Device, suite: SuiteId, line: &str) -> Result<Vec<String>, Refusal> {
+    let words: Vec<&str> = line.split(' ').collect();
+    Ok(match words[..] {
         ["bundle"] => {
-            *device = Device::new(suite)?;
-            if container { bundle(device)? } else { signal_bundle(device)? }
+            device.renew()?;
+            offer(device, suite)?
         }
-        ["process", fields @ ..] => {
-            if container {
+        ["offer"] => offer(device, suite)?,
+        ["rotate"] => {
+            device.rotate()?;
+            offer(device, suite)?
+        }
+        ["process", ref fields @ ..] => {
+            if is_container(suite) {
                 process(device, fields)?;
             } else {
                 process_signal(device, fields)?;
@@ -93,49 +102,53 @@ fn answer(device: &mut Device, suite: SuiteId, words: &[&str]) -> Result<Vec<Str
             let (first, message) = device.seal(&unhex(body)?)?;
             vec![KINDS[usize::from(!first)].into(), hex(&message)]
         }
-        ["dec", kind, message] if KINDS.contains(kind) => {
+        ["dec", kind, message] if KINDS.contains(&kind) => {
             vec![hex(&device.open(&unhex(message)?)?)]
         }
-        ["number", local, remote, key] => {
-            let ids = [unhex(local)?, unhex(remote)?];
-            let (here, there) = (device.public(), key_of(key)?);
-            let (local, remote) =
-                (Named { key: &here, id: &ids[0] }, Named { key: &there, id: &ids[1] });
-            let (digits, code) = number::of(suite, local, remote)?;
-            vec![digits, hex(&code)]
+        ["now", ms] => {
+            device.set_clock(Time::from_ms(parsed(ms)?))?;
+            Vec::new()
         }
+        ["hash"] => vec![hex(&device.hash())],
+        ["number", local, remote, key] => numbers(device, suite, [local, remote], key)?,
         ["sign", text] => vec![hex(&device.sign(&unhex(text)?))],
         ["verify", key, text, signature] => {
             let good = device.verifies(&key_of(key)?, &unhex(text)?, &array(signature)?);
             vec![u8::from(good).to_string()]
         }
-        [word, ..] => bail!("`{word}` is not known, or has other fields"),
-        [] => bail!("the line is empty"),
+        _ => {
+            let word = words.first().copied().unwrap_or_default();
+            return Err(Refusal::line(format!("`{word}` is not known, or has other fields")));
+        }
     })
 }
 
-fn bundle(device: &Device) -> Result<Vec<String>> {
-    let (bundle, one_time) = device.bundle();
-    let one_time = one_time.context("no one-time key is left")?;
-    Ok(vec![hex(bundle), hex(&one_time.encode()), ser(device.public().as_bytes())])
+fn numbers(
+    device: &Device,
+    suite: SuiteId,
+    ids: [&str; 2],
+    key: &str,
+) -> Result<Vec<String>, Refusal> {
+    let (local, remote) = (unhex(ids[0])?, unhex(ids[1])?);
+    let (here, there) = (device.public(), key_of(key)?);
+    let (local, remote) = (Named { key: &here, id: &local }, Named { key: &there, id: &remote });
+    let (digits, code) =
+        number::of(suite, local, remote).map_err(|error| Refusal::field(error.to_string()))?;
+    Ok(vec![digits, hex(&code)])
 }
 
-fn process(device: &mut Device, fields: &[&str]) -> Result<()> {
-    let [bundle, one_time, identity] = fields else { bail!("three fields are needed") };
-    let one_time = match *one_time {
-        "-" => None,
-        text => Some(OneTime::decode(&unhex(text)?)?),
-    };
-    device.process(&unhex(bundle)?, one_time, key_of(identity)?)
-}
-
-fn signal_bundle(device: &Device) -> Result<Vec<String>> {
-    let bundle = device.signal_bundle().context("no signed prekey is left")?;
-    let one_time = bundle.one_time.context("no one-time key is left")?;
+/// The current bundle and the next one-time key.
+fn offer(device: &mut Device, suite: SuiteId) -> Result<Vec<String>, Refusal> {
+    let one_time = device.one_time();
+    if is_container(suite) {
+        let one_time = one_time.map_or(NO_KEY.into(), |key| hex(&key.encode()));
+        return Ok(vec![hex(device.bundle()), one_time, ser(device.public().as_bytes())]);
+    }
+    let bundle = device.signal_bundle()?;
     let mut fields = vec![
         bundle.registration.to_string(),
-        one_time.id.to_string(),
-        ser(&one_time.key),
+        one_time.map_or(0, |key| key.id).to_string(),
+        one_time.map_or(NO_KEY.into(), |key| ser(&key.key)),
         bundle.spk_id.to_string(),
         ser(&bundle.spk),
         hex(&bundle.signature),
@@ -148,17 +161,28 @@ fn signal_bundle(device: &Device) -> Result<Vec<String>> {
     Ok(fields)
 }
 
-fn process_signal(device: &mut Device, fields: &[&str]) -> Result<()> {
+fn process(device: &mut Device, fields: &[&str]) -> Result<(), Refusal> {
+    let [bundle, one_time, identity] = fields else {
+        return Err(Refusal::line("three fields are needed"));
+    };
+    let one_time = match *one_time {
+        NO_KEY => None,
+        text => Some(OneTime::decode(&unhex(text)?)?),
+    };
+    device.process(&unhex(bundle)?, one_time, key_of(identity)?)
+}
+
+fn process_signal(device: &mut Device, fields: &[&str]) -> Result<(), Refusal> {
     let [registration, opk_id, opk, spk_id, spk, signature, identity, kem @ ..] = fields else {
-        bail!("seven fields are needed, or ten");
+        return Err(Refusal::line("seven fields are needed, or ten"));
     };
     let one_time = match *opk {
-        "-" => None,
-        text => Some(OneTime { id: opk_id.parse()?, key: raw_key(text)? }),
+        NO_KEY => None,
+        text => Some(OneTime { id: parsed(opk_id)?, key: raw_key(text)? }),
     };
     let bundle = SignalBundle {
-        registration: registration.parse()?,
-        spk_id: spk_id.parse()?,
+        registration: parsed(registration)?,
+        spk_id: parsed(spk_id)?,
         spk: raw_key(spk)?,
         signature: array(signature)?,
         one_time,
@@ -167,17 +191,17 @@ fn process_signal(device: &mut Device, fields: &[&str]) -> Result<()> {
     device.process_signal(&bundle, key_of(identity)?)
 }
 
-fn signal_kem(fields: &[&str]) -> Result<Option<SignalKem>> {
+fn signal_kem(fields: &[&str]) -> Result<Option<SignalKem>, Refusal> {
     match fields {
         [] => Ok(None),
         [id, key, signature] => match unhex(key)?.as_slice() {
             [KEM_TYPE, key @ ..] => {
-                let (id, signature) = (id.parse()?, array(signature)?);
+                let (id, signature) = (parsed(id)?, array(signature)?);
                 Ok(Some(SignalKem { id, key: key.to_vec(), signature }))
             }
-            _ => bail!("a KEM key is of another type"),
+            _ => Err(Refusal::field("a KEM key is of another type")),
         },
-        _ => bail!("seven fields are needed, or ten"),
+        _ => Err(Refusal::line("seven fields are needed, or ten")),
     }
 }
 
@@ -185,25 +209,33 @@ fn hex(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
 }
 
-fn unhex(text: &str) -> Result<Vec<u8>> {
-    HEXLOWER.decode(text.as_bytes()).context("a field is no lower-case hex")
+fn unhex(text: &str) -> Result<Vec<u8>, Refusal> {
+    let bytes = HEXLOWER.decode(text.as_bytes());
+    bytes.map_err(|error| Refusal::field(format!("a field is no lower-case hex: {error}")))
 }
 
-fn array<const N: usize>(text: &str) -> Result<[u8; N]> {
-    unhex(text)?.try_into().map_err(|_| anyhow!("a field does not have {N} bytes"))
+/// A number without sign that fits its field.
+fn parsed<N: std::str::FromStr>(text: &str) -> Result<N, Refusal> {
+    let bits = 8 * size_of::<N>();
+    text.parse().map_err(|_| Refusal::field(format!("a field is no number of {bits} bits")))
+}
+
+fn array<const N: usize>(text: &str) -> Result<[u8; N], Refusal> {
+    let bytes = unhex(text)?.try_into();
+    bytes.map_err(|_| Refusal::field(format!("a field does not have {N} bytes")))
 }
 
 fn ser(key: &[u8; 32]) -> String {
     hex(&[&[KEY_TYPE], key.as_slice()].concat())
 }
 
-fn raw_key(text: &str) -> Result<[u8; 32]> {
+fn raw_key(text: &str) -> Result<[u8; 32], Refusal> {
     match array::<33>(text)? {
         [KEY_TYPE, key @ ..] => Ok(key),
-        _ => bail!("a key is of another type"),
+        _ => Err(Refusal::field("a key is of another type")),
     }
 }
 
-fn key_of(text: &str) -> Result<IdentityKey> {
+fn key_of(text: &str) -> Result<IdentityKey, Refusal> {
     Ok(IdentityKey::decode(&raw_key(text)?)?)
 }

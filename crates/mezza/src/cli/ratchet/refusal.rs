@@ -1,0 +1,98 @@
+//! Why a peer refused a line: a stable word for programs, and a text for people.
+
+use mezza_core::DecodeError;
+use mezza_ratchet::{BundleError, KeyError, OpenError, PrekeysError, SealError};
+
+/// What stands behind `err`. The words are listed in `docs/protocols/ratchet.md`, and stay.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Lower-case words joined by `-`.
+    pub code: &'static str,
+    /// What is wrong.
+    pub text: String,
+}
+
+impl Refusal {
+    /// A refusal by the peer itself.
+    pub fn new(code: &'static str, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+
+    /// The line is none of the protocol.
+    pub fn line(text: impl Into<String>) -> Self {
+        Self::new("line", text)
+    }
+
+    /// A field of the line has another form.
+    pub fn field(text: impl Into<String>) -> Self {
+        Self::new("field", text)
+    }
+}
+
+impl From<BundleError> for Refusal {
+    fn from(error: BundleError) -> Self {
+        let code = match error {
+            BundleError::Malformed => "malformed",
+            BundleError::SuiteDowngrade { .. } => "suite-downgrade",
+            BundleError::NoCommonSuite { .. } => "no-common-suite",
+            BundleError::Expired => "expired",
+            BundleError::BadSignature => "bad-signature",
+            BundleError::BadKey => "bad-key",
+            BundleError::BadId(_) => "bad-id",
+            BundleError::NoKem => "no-kem",
+            _ => "other",
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<SealError> for Refusal {
+    fn from(error: SealError) -> Self {
+        let code = match error {
+            SealError::NoSession => "no-session",
+            SealError::TooLong => "too-long",
+            SealError::OuterUnsupported => "outer-unsupported",
+            SealError::Unanswered => "unanswered",
+            SealError::ChainEnd => "chain-end",
+            _ => "other",
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<OpenError> for Refusal {
+    fn from(error: OpenError) -> Self {
+        let code = match error {
+            OpenError::Malformed => "malformed",
+            OpenError::SuiteUnsupported(_) => "suite-unsupported",
+            OpenError::SuiteMismatch { .. } => "suite-mismatch",
+            OpenError::SuiteDowngrade => "suite-downgrade",
+            OpenError::UnknownPrekey(_) => "unknown-prekey",
+            OpenError::ReusedBaseKey => "reused-base-key",
+            OpenError::NoSession => "no-session",
+            OpenError::Duplicate => "duplicate",
+            OpenError::TooFar(_) => "too-far",
+            OpenError::Forged => "forged",
+            _ => "other",
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<KeyError> for Refusal {
+    fn from(error: KeyError) -> Self {
+        Self::new("bad-key", error.to_string())
+    }
+}
+
+impl From<DecodeError> for Refusal {
+    fn from(error: DecodeError) -> Self {
+        Self::new("malformed", error.to_string())
+    }
+}
+
+impl From<PrekeysError> for Refusal {
+    fn from(error: PrekeysError) -> Self {
+        Self::new("other", error.to_string())
+    }
+}
