@@ -11,6 +11,7 @@
 //! It stores no counter: the number of a round follows from the time. What a client gets depends on
 //! when it came and what it sent, never on who it is.
 
+mod archive;
 mod clients;
 mod collect;
 mod past;
@@ -29,6 +30,7 @@ use crate::limits::ROUNDS_IN_FLIGHT;
 use crate::sign::Signer;
 use crate::wire::{AbortReason, Body, Frame};
 use crate::{RoundId, Service};
+use archive::Archive;
 use clients::Client;
 use past::Past;
 use round::Round;
@@ -115,7 +117,7 @@ pub struct Coordinator {
     signer: Signer,
     chain: Chain,
     /// All configs from genesis on, as clients get them.
-    archive: Vec<SignedConfig>,
+    archive: Archive,
     clients: BTreeMap<Connection, Client>,
     rounds: BTreeMap<RoundId, Round>,
     /// The last round of each service that keys were asked for.
@@ -131,11 +133,11 @@ pub struct Coordinator {
 impl Coordinator {
     /// A coordinator without rounds. `archive` holds the signed configs from genesis to the head of
     /// the chain.
-    pub const fn new(signer: Signer, chain: Chain, archive: Vec<SignedConfig>) -> Self {
+    pub fn new(signer: Signer, chain: Chain, archive: Vec<SignedConfig>) -> Self {
         Self {
             signer,
             chain,
-            archive,
+            archive: Archive::new(archive),
             clients: BTreeMap::new(),
             rounds: BTreeMap::new(),
             asked: BTreeMap::new(),

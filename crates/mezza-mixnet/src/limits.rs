@@ -18,6 +18,8 @@ pub const SCALE_MAX: u32 = 1 << 20;
 pub const MU_MAX: u32 = 1 << 22;
 /// Longest duration in a config, milliseconds: one day.
 pub const DURATION_MS_MAX: u32 = 86_400_000;
+/// Most configs of a network, genesis among them; one a month makes 300 in 25 years.
+pub const CONFIGS_MAX: usize = 1_024;
 /// Most guardians of a config.
 pub const GUARDIANS_MAX: usize = 16;
 /// Most bytes of the name of an operator.

@@ -10,6 +10,7 @@ use mezza_core::{DecodeError, Reader, Time, Writer};
 
 use super::{Config, SignatureSet, SignedConfig};
 use crate::RoundId;
+use crate::limits::CONFIGS_MAX;
 
 /// Why a config is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +39,9 @@ pub enum ChainError {
     /// Too many configs that begin later are known already.
     #[error("too many configs that begin later")]
     TooMany,
+    /// The network has all the configs that it may have.
+    #[error("a network has at most 1,024 configs")]
+    Full,
     /// The rounds would be counted anew.
     #[error("a service's rounds do not go on where the config before left them")]
     Rounds,
@@ -83,6 +87,9 @@ impl Chain {
         }
         if config.network != head.network {
             return Err(ChainError::Foreign);
+        }
+        if config.seq >= CONFIGS_MAX as u64 {
+            return Err(ChainError::Full);
         }
         if config.seq != head.seq + 1 {
             return Err(ChainError::Gap);

@@ -87,19 +87,8 @@ impl Coordinator {
             return Err(CoordinatorError::TooOften);
         }
         *asked = (head, if asked.0 == head { asked.1 + 1 } else { 1 });
-        let behind = match known {
-            [0, rest @ ..] if *rest == [0; 31] => 0,
-            known => {
-                let at = self.archive.iter().position(|c| c.config().hash() == *known);
-                at.map_or(self.archive.len(), |at| at + 1)
-            }
-        };
-        let following = &self.archive[behind.min(self.archive.len())..];
-        let left = (0..following.len() as u16).rev();
-        for (config, left) in following.iter().zip(left) {
-            let frame = Frame::Config { left, config: config.encode() };
-            self.outputs.push_back(Output::ToClient(client, frame));
-        }
+        let frames = self.archive.behind(known).into_iter();
+        self.outputs.extend(frames.map(|bytes| Output::Bytes(client, bytes)));
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use crate::city::City;
 use crate::fixture::{OPEN, accesses, config, onions, opened, signer};
 
 mod buckets;
+mod configs;
 
 const TALK: RoundId = RoundId { service: Service::Conversation, round: 100 };
 

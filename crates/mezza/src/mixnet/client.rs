@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_mixnet::config::{Chain, SignedConfig};
+use mezza_mixnet::limits::CONFIGS_MAX;
 use mezza_mixnet::wire::{Frame, Splitter};
 use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -21,8 +22,6 @@ use crate::tls::{Pin, link_client_config};
 
 /// Time for the configs.
 const JOIN: Duration = Duration::from_secs(20);
-/// Configs of one network at most; one a month makes 300 in 25 years.
-const CONFIGS_MAX: usize = 1_024;
 /// Bytes read at once.
 const READ_BYTES: usize = 4_096;
 
@@ -78,11 +77,9 @@ async fn configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
                 return Err(DialError::Refused);
             };
             configs.push(SignedConfig::decode(&config).map_err(|_| DialError::Refused)?);
-            if left == 0 {
+            // One more than there may be: the chain refuses it by name.
+            if left == 0 || configs.len() > CONFIGS_MAX {
                 return Ok(configs);
-            }
-            if configs.len() >= CONFIGS_MAX {
-                return Err(DialError::Refused);
             }
         }
     }

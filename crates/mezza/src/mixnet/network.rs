@@ -102,6 +102,7 @@ pub fn refused(error: ChainError) -> Fault {
         ChainError::NotPinned => "get the link or the first config again from a person you trust",
         ChainError::Gap => "name every config from the first one on, oldest first",
         ChainError::Rollback => "ask the guardians which of the two is right",
+        ChainError::Full => "begin a new network, and give its link to the members of this one",
         ChainError::Rounds => {
             "give each service a base_round above the last round of the config before"
         }

@@ -2,6 +2,7 @@
 
 mod capture;
 mod change;
+mod configs;
 mod guardians;
 mod guest;
 mod interop;

@@ -1,0 +1,80 @@
+//! The configs of a network as clients get them: frames that are made once and shared by all.
+//!
+//! A link has room for few pieces that wait, and a network for 1,024 configs: 64 frames are one piece.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::config::SignedConfig;
+use crate::wire::Frame;
+
+/// Configs in one piece.
+const PIECE: usize = 64;
+
+/// All configs from genesis on.
+pub(super) struct Archive {
+    configs: Vec<SignedConfig>,
+    hashes: Vec<[u8; 32]>,
+    pieces: Vec<Piece>,
+}
+
+/// The frames of up to 64 configs.
+struct Piece {
+    bytes: Arc<[u8]>,
+    /// Where each frame begins.
+    starts: Vec<usize>,
+}
+
+impl Archive {
+    /// The configs, oldest first.
+    pub fn new(configs: Vec<SignedConfig>) -> Self {
+        let hashes = configs.iter().map(|config| config.config().hash()).collect();
+        let mut archive = Self { configs, hashes, pieces: Vec::new() };
+        archive.cut();
+        archive
+    }
+
+    /// Adds the newest one.
+    pub fn push(&mut self, config: SignedConfig) {
+        self.hashes.push(config.config().hash());
+        self.configs.push(config);
+        self.cut();
+    }
+
+    /// Each frame says how many follow, so that a new config changes all of them.
+    fn cut(&mut self) {
+        let left: Vec<u16> = (0..self.configs.len() as u16).rev().collect();
+        let frame = |(config, left): (&SignedConfig, &u16)| {
+            Frame::Config { left: *left, config: config.encode() }.encode().unwrap_or_default()
+        };
+        let piece = |(configs, left): (&[SignedConfig], &[u16])| {
+            let (mut bytes, mut starts) = (Vec::new(), Vec::new());
+            for frame in configs.iter().zip(left).map(frame) {
+                starts.push(bytes.len());
+                bytes.extend(frame);
+            }
+            Piece { bytes: bytes.into(), starts }
+        };
+        self.pieces = self.configs.chunks(PIECE).zip(left.chunks(PIECE)).map(piece).collect();
+    }
+
+    /// The frames of all configs behind the one with this hash, zeros for all; none behind one that
+    /// is not known.
+    pub fn behind(&self, known: &[u8; 32]) -> Vec<Arc<[u8]>> {
+        let at = self.hashes.iter().position(|hash| hash == known).map(|at| at + 1);
+        let from = if *known == [0; 32] { 0 } else { at.unwrap_or(self.hashes.len()) };
+        let mut pieces = self.pieces.iter().skip(from / PIECE);
+        let first = pieces.next().and_then(|piece| piece.from(from % PIECE));
+        first.into_iter().chain(pieces.map(|piece| Arc::clone(&piece.bytes))).collect()
+    }
+}
+
+impl Piece {
+    /// The frames from this one on; `None` if there are none.
+    fn from(&self, at: usize) -> Option<Arc<[u8]>> {
+        match *self.starts.get(at)? {
+            0 => Some(Arc::clone(&self.bytes)),
+            start => Some(self.bytes[start..].into()),
+        }
+    }
+}

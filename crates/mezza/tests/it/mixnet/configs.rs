@@ -1,0 +1,71 @@
+//! Networks with many configs behind them take new members.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use mezza::exit::Exit;
+use mezza::mixnet::demo::Files;
+use mezza::mixnet::key::Key;
+use mezza::mixnet::network::{self, Network};
+use mezza::mixnet::uri::NetworkUri;
+use mezza::mixnet::{client, entry};
+use mezza_core::Time;
+use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
+use mezza_mixnet::limits::CONFIGS_MAX;
+use tokio::sync::watch;
+
+/// A genesis that began a day ago, and its successors, one a second.
+fn configs(files: &Files, count: usize) -> Vec<SignedConfig> {
+    let guardian = Key::load(&files.key("guardian")).unwrap();
+    let mut next = network::read(&files.config()).unwrap().config().clone();
+    next.valid_from = mezza::node::now().minus_ms(Time::DAY_MS);
+    let mut all = Vec::new();
+    for seq in 0..count {
+        let mut signed = SignedConfig::new(next.clone());
+        let set = if seq == 0 { SignatureSet::Own } else { SignatureSet::Predecessor };
+        signed.sign(set, 0, &guardian.signer());
+        all.push(signed);
+        let (valid_from, prev) = (next.valid_from.plus_ms(1_000), next.hash());
+        next = Config { seq: next.seq + 1, prev, valid_from, ..next };
+        for service in &mut next.services {
+            (service.base_round, service.base_time) = (service.base_round + 1_000, valid_from);
+        }
+    }
+    all
+}
+
+/// An entry that serves these configs, the first of which are its own; somebody joins.
+async fn join(files: &Files, archive: Vec<SignedConfig>, own: usize) -> Result<[u8; 32], Exit> {
+    let Network { chain, .. } =
+        Network::check(archive[..own].to_vec(), mezza::node::now()).unwrap();
+    let genesis = archive[0].config().hash();
+    let options = entry::Options {
+        network: Network { chain, archive },
+        key: Key::load(&files.key("entry")).unwrap(),
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        per_prefix: 0,
+        once: false,
+        metrics: 0,
+    };
+    let (stop, stopped) = watch::channel(false);
+    let running = entry::start(options, stopped).await.unwrap();
+    let uri = NetworkUri { genesis, address: running.address.to_string() };
+    let joined = client::join(&uri).await;
+    stop.send(true).unwrap();
+    running.task.await.unwrap().unwrap();
+    joined.map(|chain| chain.head_hash()).map_err(|fault| fault.code)
+}
+
+#[tokio::test]
+async fn mix_43_networks_with_as_many_configs_as_they_may_have_take_new_members() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+    let all = configs(&files, CONFIGS_MAX + 1);
+    for count in [70, 100, CONFIGS_MAX] {
+        let head = all[count - 1].config().hash();
+        assert_eq!(join(&files, all[..count].to_vec(), count).await, Ok(head), "{count} configs");
+    }
+    // One more is refused by name, by who serves it and by who joins.
+    let fault = Network::check(all.clone(), mezza::node::now()).unwrap_err();
+    assert!(fault.to_string().contains("at most 1,024 configs"), "{fault}");
+    assert_eq!(join(&files, all, CONFIGS_MAX).await, Err(Exit::No));
+}
