@@ -13,10 +13,11 @@ use pair::{OPEN, Pair, Person, SNAPSHOT_BYTES, setup};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
-/// Two clients: rounds that end well or badly, messages, cuts, restarts, slow disks, damaged frames.
+/// Two clients: rounds that end well or badly or in another order, messages, cuts, restarts, slow
+/// disks, damaged frames, clocks that are put back. After each step the rows of both are read.
 pub fn client(data: &[u8]) {
     let (mut ops, mut pair) = (Operations::new(data), Pair::new());
-    while let Some(kind) = ops.next(12) {
+    while let Some(kind) = ops.next(14) {
         let who = ops.below(2);
         match kind {
             0..=2 => {
@@ -64,6 +65,11 @@ pub fn client(data: &[u8]) {
                     pair.give(who, input);
                 }
             }
+            11 => {
+                pair.run_rounds_crosswise();
+                pair.end_round(ops.byte());
+            }
+            12 => pair.put_back(u64::from(ops.byte()) * 40),
             _ => {
                 let later = pair.now.plus_ms(u64::from(ops.byte()) * 30_000);
                 pair.until(later);

@@ -22,7 +22,8 @@ pub use checked::{Checked, SettingsError};
 pub use contacts::{ACTIVE_MAX, ContactId};
 pub use job::{Done, Job};
 pub use machine::{
-    Client, ClientError, Input, Introduction, Invite, Output, Refusal, RestoreError, Setup,
+    Client, ClientError, Input, Introduction, Invite, Output, ROW_BYTES_MAX, Refusal, RestoreError,
+    RowFault, SetAside, Setup, StreamMark,
 };
 
 use alloc::vec::Vec;

@@ -260,6 +260,14 @@ impl Calls {
         self.0.advance(round, steps)
     }
 
+    /// The token of the round that the chain stands at, for our call. The chain goes on to the next
+    /// round, so that no other onion has this token (MIX-42).
+    pub fn take(&mut self, role: Role, intent: Intent) -> [u8; TOKEN_BYTES] {
+        let token = self.token(role, intent);
+        self.0.step();
+        token
+    }
+
     /// The token by which the one in `role` calls the other in this round.
     pub fn token(&self, role: Role, intent: Intent) -> [u8; TOKEN_BYTES] {
         let round = self.0.round.to_be_bytes();
@@ -371,6 +379,9 @@ mod tests {
             }
         }
         assert_eq!(seen.len(), 12);
+        let token = calls.token(Role::Initiator, Intent::Talk);
+        assert_eq!(calls.take(Role::Initiator, Intent::Talk), token);
+        assert_eq!(calls.advance(7, 1), Err(OutOfReach), "a round is called in once");
         assert!((1..=8).contains(&bucket(&[1; 32], &[2; 16], 8)));
         assert_eq!(bucket(&[1; 32], &[2; 16], 1), 1);
     }

@@ -3,7 +3,7 @@
 use mezza_core::{Ephemeral, Machine, Portable, Secret, Time, Wiping};
 use mezza_lanes::{Scalar, portable};
 use mezza_mixnet::client::record::RECORD_BYTES;
-use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup};
+use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup, StreamMark};
 use mezza_mixnet::config::{
     Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
@@ -260,9 +260,36 @@ impl Pair {
     pub fn run_round(&mut self) {
         let since = self.now.since_ms(OPEN).div_ceil(2_000);
         self.round = (self.round + 1).max(100 + since);
-        let id = RoundId { service: Service::Conversation, round: self.round };
         let opens = OPEN.plus_ms(2_000 * (self.round - 100));
         self.until(opens.minus_ms(200).max(self.now));
+        self.announce(self.round, 1_000);
+        self.until(opens.plus_ms(1_000));
+    }
+
+    /// Two rounds, of which the later one closes first by the word of the entry.
+    pub fn run_rounds_crosswise(&mut self) {
+        self.run_round();
+        let opens = OPEN.plus_ms(2_000 * (self.round + 1 - 100));
+        self.until(opens.minus_ms(200).max(self.now));
+        self.announce(self.round + 1, 3_500);
+        self.announce(self.round + 2, 0);
+        self.round += 2;
+        self.until(opens.plus_ms(4_000));
+    }
+
+    /// Both clocks are put back.
+    pub fn put_back(&mut self, ms: u64) {
+        self.now = self.now.minus_ms(ms);
+        for who in 0..2 {
+            self.people[who].client.wake(self.now, &mut self.rng);
+            self.drain(who);
+        }
+    }
+
+    /// Announces a round, which closes so much after it opens.
+    fn announce(&mut self, round: u64, closes_ms: u32) {
+        let id = RoundId { service: Service::Conversation, round };
+        let opens = OPEN.plus_ms(2_000 * (round - 100));
         let settings = Settings {
             config: config().hash(),
             id,
@@ -273,13 +300,12 @@ impl Pair {
             keys: vec![*pair(SECRET).public()],
         };
         let signatures = vec![settings.sign(&signer(50))];
-        let closes_in_ms = 1_000 + opens.since_ms(self.now) as u32;
+        let closes_in_ms = closes_ms + opens.since_ms(self.now) as u32;
         let announced = Announcement { settings, signatures, closes_in_ms };
         for who in 0..2 {
             let body = Body::Settings(announced.clone());
             self.give(who, Input::Frame(Frame::Round(id, body)));
         }
-        self.until(opens.plus_ms(1_000));
     }
 
     /// The mix does its part; `fate` says who hears of it, and what.
@@ -312,20 +338,38 @@ impl Pair {
         }
     }
 
+    /// What a start would make of the rows of one side.
+    fn restored(&self, who: usize) -> Client {
+        let rows = self.people[who].rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
+        let mut rng = self.rng.clone();
+        let client = Client::restore(setup(8 + who as u8), rows, self.now, &mut rng);
+        let client = client.expect("what a client wrote");
+        assert!(client.aside().is_empty(), "a row was not read");
+        client
+    }
+
     /// The process dies and is started again from its rows.
     pub fn restart(&mut self, who: usize) {
+        let client = self.restored(who);
         let person = &mut self.people[who];
-        let rows = person.rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
-        let client = Client::restore(setup(8 + who as u8), rows, self.now, &mut self.rng);
-        person.client = client.expect("what a client wrote");
+        person.client = client;
         person.wrapped.clear();
         person.unsaid.clear();
         person.submitted = None;
         self.drain(who);
     }
 
-    /// What came is what was sent, in order, as far as it came.
+    /// What came is what was sent, in order, as far as it came; and a client that is made of the rows
+    /// has spent as much, seals no round again, and numbers pieces as the one that wrote them.
     pub fn check(&self) {
+        for (who, person) in self.people.iter().enumerate() {
+            let (again, client) = (self.restored(who), &person.client);
+            assert_eq!(again.ledger(), client.ledger());
+            let last = |client: &Client| Service::ALL.map(|service| client.last(service));
+            assert_eq!(last(&again), last(client));
+            let next = |mark: StreamMark| (mark.contact, mark.line, mark.next);
+            assert!(again.streams().map(next).eq(client.streams().map(next)));
+        }
         for (from, to) in [(0, 1), (1, 0)] {
             let sent = self.people[from].sent.iter().map(|(bytes, _)| bytes);
             let got = &self.people[to].inbox;

@@ -11,7 +11,7 @@ use crate::onion::Layer;
 use crate::wire::{Announcement, Settings};
 
 /// How far the network's clock may be from ours, milliseconds.
-const CLOCK_MS: u64 = 60_000;
+pub(super) const CLOCK_MS: u64 = 60_000;
 
 /// Why a client does not take part in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

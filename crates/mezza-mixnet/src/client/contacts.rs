@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Time, Writer};
 
-use super::record::flag;
+use super::record::{Sealed, flag};
 use crate::contact::{Calls, Conversation, Intent, Meeting};
 use crate::stream::{Receiver, Sender};
 
@@ -17,12 +17,18 @@ pub const ACTIVE_MAX: usize = 16;
 /// How long a contact is served without a cell that carries data and without a command,
 /// milliseconds.
 const ACTIVE_MS: u64 = 600 * Time::SECOND_MS;
-/// How often the wait between calls doubles, at most.
-const RINGS_MAX: u8 = 16;
+/// How often the wait of what goes again doubles, at most.
+const DOUBLINGS_MAX: u8 = 16;
 /// How many cells tell the partner that a contact leaves.
 const LEAVING_CELLS: u8 = 3;
 /// When to look again for a partner who was not there, hours.
 const RETRY_HOURS: [u64; 3] = [1, 4, 12];
+
+/// The round in which something goes again that went in a round for nothing, and so many times
+/// before: 2, 4, 8 .. rounds later (MIX-42).
+pub(super) fn again(round: u64, times: u8) -> u64 {
+    round.saturating_add(2 << times.min(DOUBLINGS_MAX))
+}
 
 /// One root of one contact.
 pub(super) struct Line {
@@ -43,6 +49,15 @@ impl Line {
         self.receiver.write(w);
     }
 
+    /// What a record says of a slot that served this line.
+    pub fn replay(&mut self, slot: &Sealed) -> Result<(), DecodeError> {
+        if let Some((seq, first, piece)) = &slot.piece {
+            self.sender.sealed(*seq, *first, piece)?;
+        }
+        self.receiver.was_at(slot.start, slot.ack)?;
+        if self.sender.acknowledge(slot.theirs, 0) { Ok(()) } else { Err(DecodeError::Value) }
+    }
+
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             id: r.u32()?,
@@ -55,8 +70,9 @@ impl Line {
 }
 
 /// Calls of a contact that is not there yet.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Ring {
+    intent: Intent,
     /// The call round from which on it is called again.
     again: u64,
     times: u8,
@@ -136,15 +152,29 @@ impl Contact {
 
     /// It is called in this call round: who does not come is called again after 2, 4, 8 .. rounds,
     /// for a call reaches only those who took part in its round.
-    pub fn rung(&mut self, round: u64) {
-        let Ring { times, .. } = self.ring.unwrap_or_default();
-        let again = round.saturating_add(2 << times);
-        self.ring = Some(Ring { again, times: RINGS_MAX.min(times + 1) });
+    pub fn rung(&mut self, round: u64, intent: Intent) {
+        let times = self.ring.map_or(0, |ring| ring.times);
+        let again = again(round, times);
+        self.ring = Some(Ring { intent, again, times: times.saturating_add(1) });
     }
 
-    /// Whether it is to be called again in this call round.
-    pub fn rings(&self, round: u64) -> bool {
-        self.is_active() && self.ring.is_some_and(|ring| ring.again <= round)
+    /// What it is to be called for again in this call round.
+    pub fn rings(&self, round: u64) -> Option<Intent> {
+        let ring = self.ring.filter(|ring| self.is_active() && ring.again <= round)?;
+        Some(ring.intent)
+    }
+
+    /// The clock was put back by so much: what waits for a time waits as long as before.
+    pub fn put_back(&mut self, ms: u64) {
+        for at in [&mut self.active, &mut self.retry].into_iter().flatten() {
+            *at = at.minus_ms(ms);
+        }
+    }
+
+    /// It was read from a disk: whatever the clock was then, it is served for no longer than one
+    /// that was activated now.
+    pub fn rise(&mut self, now: Time) {
+        self.active = self.active.map(|end| end.min(now.plus_ms(ACTIVE_MS)));
     }
 
     /// Whether the next cell says that we leave; it counts.
@@ -215,11 +245,11 @@ pub(super) struct Contacts {
 }
 
 impl Contacts {
-    /// A number for a line that nobody had.
-    pub const fn line_number(&mut self) -> u32 {
+    /// A number for a line that nobody had; `None` after the last one.
+    pub fn line_number(&mut self) -> Option<u32> {
         let number = self.next_line;
-        self.next_line = number.saturating_add(1);
-        number
+        self.next_line = number.checked_add(1)?;
+        Some(number)
     }
 
     /// The contact and the line with this number.

@@ -15,13 +15,18 @@ mod answers;
 mod buckets;
 mod commands;
 mod fill;
+mod invites;
 mod io;
 mod links;
 mod restore;
 mod rounds;
+mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub use io::{ClientError, Input, Introduction, Invite, Output, Refusal};
-pub use restore::RestoreError;
+pub use restore::{RestoreError, RowFault, SetAside};
+pub use snapshot::ROW_BYTES_MAX;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -31,13 +36,14 @@ use core::marker::PhantomData;
 use mezza_core::{Backend, CryptoRng, Ephemeral, Machine, Portable, Time};
 use mezza_lanes::Kernel;
 
-use super::contacts::{Contact, ContactId, Contacts};
+use super::contacts::{Contact, ContactId, Contacts, Line};
 use crate::config::Chain;
 use crate::contact::Intent;
 use crate::mix::Floor;
 use crate::privacy::Ledger;
 use crate::privacy::ledger::Level;
 use crate::{RoundId, Service};
+use invites::Invites;
 use links::Link;
 use rounds::Round;
 
@@ -75,7 +81,7 @@ pub struct Client<B: Backend = Portable> {
     pairs: Vec<Ephemeral>,
     wanted: usize,
     calls: VecDeque<(ContactId, Intent)>,
-    invites: VecDeque<Invite>,
+    invites: Invites,
     allow_more: bool,
     /// The number of the last row or message, and of the last snapshot.
     seq: u64,
@@ -87,8 +93,35 @@ pub struct Client<B: Backend = Portable> {
     /// When chains that are far behind take their next steps.
     walk_at: Option<Time>,
     standing: Standing,
+    /// Rows that were not read at the start.
+    aside: Vec<SetAside>,
+    /// What the clock said last.
+    seen: Time,
     outputs: VecDeque<Output>,
     backend: PhantomData<fn() -> B>,
+}
+
+/// Where the stream of one root of a contact is, for whoever compares two clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamMark {
+    /// Whose.
+    pub contact: ContactId,
+    /// The number of the root.
+    pub line: u32,
+    /// The number of the next new piece.
+    pub next: u32,
+    /// The first piece that the partner did not acknowledge.
+    pub theirs: u32,
+    /// The first piece that is not acknowledged to the partner.
+    pub ack: u32,
+}
+
+impl StreamMark {
+    fn of(contact: ContactId, line: &Line) -> Self {
+        let (ack, _) = line.receiver.acknowledged();
+        let (next, theirs) = (line.sender.next(), line.sender.unacknowledged());
+        Self { contact, line: line.id, next, theirs, ack }
+    }
 }
 
 /// What the level follows from, and what was told of it.
@@ -114,6 +147,28 @@ impl<B: Backend> Client<B> {
     /// What was spent; `None` while no config is known.
     pub const fn ledger(&self) -> Option<&Ledger> {
         self.ledger.as_ref()
+    }
+
+    /// The last round of a service that was sealed.
+    pub fn last(&self, service: Service) -> Option<u64> {
+        self.last.get(&service).copied()
+    }
+
+    /// The last round of a service only goes forward.
+    fn goes_to(&mut self, id: RoundId) {
+        let last = self.last.entry(id.service).or_default();
+        *last = id.round.max(*last);
+    }
+
+    /// Rows that were not read at the start, ascending.
+    pub fn aside(&self) -> &[SetAside] {
+        &self.aside
+    }
+
+    /// Where the streams are, one for each root of each contact.
+    pub fn streams(&self) -> impl Iterator<Item = StreamMark> {
+        let all = self.contacts.all.iter();
+        all.flat_map(|(id, contact)| contact.lines().map(|line| StreamMark::of(*id, line)))
     }
 
     /// Rounds under way.
@@ -186,6 +241,21 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
+    /// A clock that was put back: whatever waits for a time waits as long as before. Else a client
+    /// would not dial, or would serve a contact, until the clock is where it was.
+    fn follow(&mut self, now: Time) {
+        let back = self.seen.since_ms(now);
+        self.seen = now;
+        if back == 0 {
+            return;
+        }
+        self.link.put_back(back);
+        self.rounds.values_mut().for_each(|round| round.put_back(back));
+        self.contacts.all.values_mut().for_each(|contact| contact.put_back(back));
+        self.snapshot_at = self.snapshot_at.minus_ms(back);
+        self.walk_at = self.walk_at.map(|at| at.minus_ms(back));
+    }
+
     fn input(
         &mut self,
         input: Input,
@@ -256,12 +326,14 @@ impl<B: Backend> Machine for Client<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
+        self.follow(now);
         self.input(input, now, rng)?;
         self.tell(now);
         Ok(())
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        self.follow(now);
         self.dial(now);
         if self.snapshot_at <= now {
             self.take_snapshot(now);

@@ -24,6 +24,10 @@ pub struct Whole {
     pub bytes: Wiping<Vec<u8>>,
 }
 
+/// Pieces that are held, at most. A partner that keeps to the window gets to 40 of a message and 33
+/// behind it.
+const HELD_MAX: usize = 255;
+
 struct Held {
     piece: Piece,
     durable: bool,
@@ -50,7 +54,12 @@ impl Receiver {
     /// Whether a piece is new, and inside the window.
     pub fn wants(&self, seq: u32) -> bool {
         let ahead = seq.checked_sub(self.ack).is_some_and(|ahead| ahead <= WINDOW);
-        ahead && !self.broken && seq >= self.start && !self.held.contains_key(&seq)
+        ahead && self.has_room(seq)
+    }
+
+    fn has_room(&self, seq: u32) -> bool {
+        let new = seq >= self.start && !self.held.contains_key(&seq);
+        new && !self.broken && self.held.len() < HELD_MAX
     }
 
     /// A piece of a cell that opened; the messages that it completes, in order. A piece that came
@@ -182,9 +191,10 @@ impl Receiver {
     }
 
     /// A piece that a record of before the start holds. Messages come out of
-    /// [`messages`](Self::messages).
+    /// [`messages`](Self::messages). It was inside the window when it came; where that was then, only
+    /// later records of the same line tell.
     pub fn recorded(&mut self, seq: u32, piece: &Piece) {
-        if self.wants(seq) {
+        if self.has_room(seq) {
             self.held.insert(seq, Held { piece: piece.clone(), durable: true });
         }
     }

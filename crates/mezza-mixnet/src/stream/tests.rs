@@ -340,3 +340,12 @@ fn both_sides_are_written_and_read() {
         assert!(read(&bytes[..cut]).is_err(), "cut to {cut}");
     }
 }
+
+#[test]
+fn a_piece_beyond_what_sack_can_name_is_not_taken() {
+    let mut receiver = Receiver::default();
+    assert!(receiver.wants(WINDOW) && !receiver.wants(WINDOW + 1));
+    let piece = Piece::new(&[7; 225]).expect("a full piece");
+    assert_eq!(receiver.receive(WINDOW + 1, &piece), Ok(Vec::new()));
+    assert!(receiver.pieces().next().is_none());
+}

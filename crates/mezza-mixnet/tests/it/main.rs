@@ -1,12 +1,15 @@
 //! One binary for every test that looks from outside.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+mod alone;
 mod city;
 mod client;
 mod coordinator;
 mod desk;
 mod fixture;
 mod intersection;
+mod keyed;
+mod liar;
 mod mix;
 mod talk;
 mod town;

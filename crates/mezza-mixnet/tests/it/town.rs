@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use mezza_core::{Backend, Ephemeral, Machine, Portable, Secret, Time, Wiping};
-use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup};
+use mezza_mixnet::Service;
+use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup, StreamMark};
 use mezza_mixnet::config::Config;
 use mezza_mixnet::contact::{Intent, Role};
 use mezza_mixnet::coordinator;
@@ -17,6 +18,25 @@ mod person;
 
 pub use person::{Luck, Mail, Person, dialling_key};
 
+/// A client made of rows is where the one is that wrote them: it has spent as much, seals none of its
+/// rounds again, numbers pieces as it did, and takes nothing for acknowledged that was not.
+pub fn goes_on<B: Backend>(restored: &Client<B>, client: &Client<B>) {
+    assert_eq!(restored.ledger(), client.ledger());
+    assert_eq!(restored.chain(), client.chain());
+    let last = |client: &Client<B>| Service::ALL.map(|service| client.last(service));
+    assert_eq!(last(restored), last(client));
+    let (made, own): (Vec<_>, Vec<_>) = (restored.streams().collect(), client.streams().collect());
+    assert_eq!(made.len(), own.len());
+    for (made, own) in made.into_iter().zip(own) {
+        let name = |mark: StreamMark| (mark.contact, mark.line, mark.next);
+        assert_eq!(name(made), name(own));
+        assert!(made.theirs <= own.theirs, "{made:?} of {own:?}");
+    }
+}
+
+/// A dishonest entry: what it makes of a frame for a person.
+pub type Liar = Box<dyn FnMut(usize, Frame) -> Vec<Frame>>;
+
 pub struct Town<B: Backend = Portable> {
     pub city: City<B>,
     pub people: Vec<Person<B>>,
@@ -24,6 +44,9 @@ pub struct Town<B: Backend = Portable> {
     heard: BTreeMap<u64, usize>,
     pub crashes: u32,
     pub cuts: u32,
+    pub liar: Option<Liar>,
+    /// Each row that is stored is followed by a look at what a start would make of all of them.
+    pub looks: bool,
 }
 
 impl Town {
@@ -37,7 +60,8 @@ impl<B: Backend> Town<B> {
     pub fn around(net: Net<B>, people: u64, seed: u64) -> Self {
         let people = (0..people).map(|number| Person::new(number, seed)).collect();
         let (connections, heard, city) = (0, BTreeMap::new(), City::around(net));
-        let mut town = Self { city, people, connections, heard, crashes: 0, cuts: 0 };
+        let (crashes, cuts, liar, looks) = (0, 0, None, false);
+        let mut town = Self { city, people, connections, heard, crashes, cuts, liar, looks };
         for at in 0..town.people.len() {
             let setup = town.setup(at);
             town.people[at].client = Some(Client::new(setup, town.now()));
@@ -52,6 +76,25 @@ impl<B: Backend> Town<B> {
 
     pub fn now(&self) -> Time {
         self.city.net.now
+    }
+
+    /// The clock of one person.
+    pub fn clock(&self, at: usize) -> Time {
+        self.now().minus_ms(self.people[at].back_ms)
+    }
+
+    /// Somebody's clock is put back.
+    pub fn put_back(&mut self, at: usize, ms: u64) {
+        self.people[at].back_ms += ms;
+        self.wake(at);
+    }
+
+    fn wake(&mut self, at: usize) {
+        let (now, person) = (self.clock(at), &mut self.people[at]);
+        if let Some(client) = &mut person.client {
+            client.wake(now, &mut person.rng);
+            self.drain(at);
+        }
     }
 
     /// Makes two people contacts of each other; each is called by its number.
@@ -88,7 +131,7 @@ impl<B: Backend> Town<B> {
     }
 
     pub fn give(&mut self, at: usize, input: Input) {
-        let (now, person) = (self.now(), &mut self.people[at]);
+        let (now, person) = (self.clock(at), &mut self.people[at]);
         if let Some(client) = &mut person.client {
             let before = format!("{client:?}");
             if let Err(error) = client.handle(input, now, &mut person.rng) {
@@ -111,6 +154,16 @@ impl<B: Backend> Town<B> {
             if person.connection.is_some() && person.unlucky(person.luck.cut) {
                 self.cut(at);
             }
+        }
+        if self.looks && core::mem::take(&mut self.people[at].wrote) {
+            self.look(at);
+        }
+    }
+
+    /// A start would go on from where the client is.
+    fn look(&self, at: usize) {
+        if let Some(client) = &self.people[at].client {
+            goes_on(&self.restored(at), client);
         }
     }
 
@@ -154,7 +207,7 @@ impl<B: Backend> Town<B> {
                     return self.give(at, Input::Lost(job.id()));
                 }
                 if let Job::Wrap(wrap) = &job {
-                    person.wrapped.insert(wrap.id, wrap.inner.to_vec());
+                    person.wraps(wrap.id, wrap.inner.to_vec());
                 }
                 let done = job.run::<B>(self.city.net.kernel);
                 self.give(at, Input::Done(job, done));
@@ -212,17 +265,26 @@ impl<B: Backend> Town<B> {
         }
     }
 
+    /// What a start would make of the rows of a person.
+    fn restored(&self, at: usize) -> Client<B> {
+        let rows = self.people[at].rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
+        let mut rng = self.people[at].rng.clone();
+        let restored = Client::restore(self.setup(at), rows, self.clock(at), &mut rng);
+        let restored = restored.expect("what a client wrote");
+        assert_eq!(restored.aside(), [], "every row is read");
+        restored
+    }
+
     fn start(&mut self, at: usize) {
-        let (now, setup) = (self.now(), self.setup(at));
+        let now = self.clock(at);
+        let client = if self.people[at].rows.is_empty() {
+            Client::new(self.setup(at), now)
+        } else {
+            self.restored(at)
+        };
         let person = &mut self.people[at];
         person.up_at = None;
-        if person.rows.is_empty() {
-            person.client = Some(Client::new(setup, now));
-        } else {
-            let rows = person.rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
-            let restored = Client::restore(setup, rows, now, &mut person.rng);
-            person.client = Some(restored.expect("what a client wrote"));
-        }
+        person.client = Some(client);
         assert!(person.spent() >= person.paid.len() as u64, "the ledger forgot something");
         self.drain(at);
     }
@@ -246,8 +308,14 @@ impl<B: Backend> Town<B> {
             let public = self.city.all[heard..].to_vec();
             for frame in told.into_iter().chain(public) {
                 any = true;
-                if self.people[at].connection == Some(connection) {
-                    self.give(at, Input::Frame(frame));
+                let frames = match &mut self.liar {
+                    Some(liar) => liar(at, frame),
+                    None => vec![frame],
+                };
+                for frame in frames {
+                    if self.people[at].connection == Some(connection) {
+                        self.give(at, Input::Frame(frame));
+                    }
                 }
             }
         }
@@ -259,7 +327,7 @@ impl<B: Backend> Town<B> {
         loop {
             while self.deliver() {}
             let own = self.people.iter().filter_map(|person| match &person.client {
-                Some(client) => client.deadline(),
+                Some(client) => client.deadline().map(|due| due.plus_ms(person.back_ms)),
                 None => person.up_at,
             });
             let next = own.chain(self.city.entry.deadline()).min();
@@ -267,11 +335,10 @@ impl<B: Backend> Town<B> {
             let next = next.max(self.now());
             self.city.until(next);
             for at in 0..self.people.len() {
-                let person = &mut self.people[at];
-                match &mut person.client {
-                    Some(client) if client.deadline().is_some_and(|due| due <= next) => {
-                        client.wake(next, &mut person.rng);
-                        self.drain(at);
+                let (clock, person) = (self.clock(at), &self.people[at]);
+                match &person.client {
+                    Some(client) if client.deadline().is_some_and(|due| due <= clock) => {
+                        self.wake(at);
                     }
                     None if person.up_at.is_some_and(|due| due <= next) => self.start(at),
                     _ => {}

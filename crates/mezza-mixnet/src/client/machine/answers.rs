@@ -70,12 +70,9 @@ impl<B: Backend> Client<B> {
                     }
                 }
             }
-            Content::Call(called, _) => {
-                if let Some((contact, intent)) = called {
-                    self.queue_call(contact, intent);
-                }
-            }
-            Content::Invite(invite) => self.invites.extend(invite.map(|invite| *invite)),
+            Content::Invite(Some(waiting)) => self.invites.put_off(*waiting, id.round),
+            // Whoever did not come is called again, whether the call was in the round or not (MIX-42).
+            Content::Call(..) | Content::Invite(None) => {}
         }
     }
 

@@ -42,8 +42,9 @@ impl<B: Backend> Client<B> {
         let mut fetch = Fetch { bucket, expected: Vec::new(), manifest: None, object: Vec::new() };
         match core::mem::replace(&mut round.stage, Stage::Armed) {
             Stage::Sent { content: Content::Call(_, expected), .. } => fetch.expected = expected,
-            Stage::Sent { content: Content::Invite(Some(invite)), .. } => {
-                self.outputs.push_back(Output::Handed(invite.ticket));
+            Stage::Sent { content: Content::Invite(Some(waiting)), .. } => {
+                let ticket = waiting.invite.map(|invite| invite.ticket);
+                self.outputs.extend(ticket.map(Output::Handed));
             }
             _ => {}
         }

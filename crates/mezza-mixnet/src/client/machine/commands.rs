@@ -15,8 +15,6 @@ use crate::stream::{Receiver, Sender, StreamError};
 
 /// How far ahead of our own round a contact's chains may begin.
 const AHEAD_MAX: u64 = 720;
-/// Invitations that may wait.
-const INVITES_MAX: usize = 16;
 /// Contacts of one client, at most.
 const CONTACTS_MAX: usize = 4_096;
 /// Chain steps of one wake: about 10 ms.
@@ -58,7 +56,7 @@ impl<B: Backend> Client<B> {
             return Err(ClientError::OutOfReach);
         }
         let line = Line {
-            id: self.contacts.line_number(),
+            id: self.contacts.line_number().ok_or(ClientError::OutOfReach)?,
             chain: Conversation::begin(&new.root, new.role, new.start.0),
             calls: Calls::begin(&new.root, new.start.1),
             sender: Sender::default(),
@@ -143,39 +141,41 @@ impl<B: Backend> Client<B> {
 
     /// Something waits for a contact that was not there: it is served again, and called.
     pub(super) fn look_again(&mut self, contact: ContactId, now: Time) {
-        if self.contacts.activate(contact, now) && self.may_repeat(now) {
+        if self.contacts.activate(contact, now) && self.may_repeat(Service::Call, now) {
             self.queue_call(contact, Intent::Talk);
         }
     }
 
     /// Those who are to be called again in this call round.
     pub(super) fn ring(&mut self, round: u64, now: Time) {
-        if !self.may_repeat(now) {
+        if !self.may_repeat(Service::Call, now) {
             return;
         }
-        let rings = self.contacts.all.iter().filter(|(_, contact)| contact.rings(round));
-        for contact in rings.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.queue_call(contact, Intent::Talk);
+        let rings = self.contacts.all.iter();
+        let rings = rings.filter_map(|(id, contact)| Some((*id, contact.rings(round)?)));
+        for (contact, intent) in rings.collect::<Vec<_>>() {
+            self.queue_call(contact, intent);
         }
     }
 
-    /// Calls that nobody asked for take at most half of the budget.
-    fn may_repeat(&self, now: Time) -> bool {
-        let ledger = self.ledger.as_ref().zip(self.policy(Service::Call, now));
-        ledger.is_some_and(|(l, policy)| l.used(Service::Call) < policy.rounds / 2)
+    /// Calls that nobody asked for, and invitations that go again, take at most half of the budget.
+    pub(super) fn may_repeat(&self, service: Service, now: Time) -> bool {
+        let ledger = self.ledger.as_ref().zip(self.policy(service, now));
+        ledger.is_some_and(|(l, policy)| l.used(service) < policy.rounds / 2)
     }
 
     pub(super) fn invite(&mut self, invite: Invite, now: Time) {
+        let ticket = invite.ticket;
         let refusal = if !self.link.is_up() {
             Refusal::Down
         } else if !self.may_spend(Service::Invitation, now) {
             Refusal::Budget
-        } else if self.invites.len() >= INVITES_MAX {
+        } else if !self.invites.push(invite) {
             Refusal::Full
         } else {
-            return self.invites.push_back(invite);
+            return;
         };
-        self.outputs.push_back(Output::Refused(invite.ticket, refusal));
+        self.outputs.push_back(Output::Refused(ticket, refusal));
     }
 
     /// Takes chains that are far behind some steps further.

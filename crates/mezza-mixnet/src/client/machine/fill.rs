@@ -8,7 +8,7 @@ use mezza_core::{Backend, CryptoRng, Ephemeral, Time, Wiping};
 use super::Client;
 use super::rounds::{Content, Round, Slot};
 use crate::Service;
-use crate::client::contacts::{Contact, ContactId};
+use crate::client::contacts::ContactId;
 use crate::client::record::Sealed;
 use crate::client::{Access, NO_BUCKET, no_call, no_invitation, served, to_bucket};
 use crate::contact::{self, Intent, Meeting};
@@ -89,24 +89,22 @@ impl<B: Backend> Client<B> {
         let expected = self.contacts.expected(id.round, SEAL_STEPS);
         let may = self.may_spend(Service::Call, now);
         self.ring(id.round, now);
-        let (contacts, mut inner) = (&self.contacts.all, no_call(rng));
+        let (contacts, mut inner) = (&mut self.contacts.all, no_call(rng));
         let is_there = |(contact, _): &(ContactId, Intent)| {
             contacts.get(contact).is_some_and(|contact| contact.line.calls.round() == id.round)
         };
         let at = self.calls.iter().position(is_there).filter(|_| may);
         let called = at.and_then(|at| self.calls.remove(at));
-        if let Some((contact, intent)) = called
-            && let Some(Contact { bucket, line, .. }) = contacts.get(&contact)
-        {
+        let called = called.and_then(|(id, intent)| Some((contacts.get_mut(&id)?, intent)));
+        let real = called.is_some();
+        if let Some((contact, intent)) = called {
             // Where there are fewer buckets than the contact knew of, they are its lower bits.
-            let bucket = 1 + bucket.wrapping_sub(1) % round.policy.buckets;
-            inner = to_bucket(bucket, &line.calls.token(line.chain.role(), intent));
+            let bucket = 1 + contact.bucket.wrapping_sub(1) % round.policy.buckets;
+            let role = contact.line.chain.role();
+            inner = to_bucket(bucket, &contact.line.calls.take(role, intent));
+            contact.rung(id.round, intent);
         }
-        let rung = called.and_then(|(contact, _)| self.contacts.all.get_mut(&contact));
-        if let Some(contact) = rung {
-            contact.rung(id.round);
-        }
-        let content = Content::Call(called, expected);
+        let content = Content::Call(real, expected);
         Filled { content, inner: Wiping::new(inner), sealed: Vec::new() }
     }
 
@@ -117,12 +115,14 @@ impl<B: Backend> Client<B> {
         rng: &mut dyn CryptoRng,
     ) -> Filled {
         let may = self.may_spend(Service::Invitation, now);
-        let invite = if may { self.invites.pop_front() } else { None };
+        let repeat = self.may_repeat(Service::Invitation, now);
+        let waiting = may.then(|| self.invites.take(round.id().round, repeat)).flatten();
+        let invite = waiting.as_ref().and_then(|waiting| waiting.invite.as_ref());
         let (network, buckets) = (self.network(), round.policy.buckets);
         let (own, nobody) = (Ephemeral::draw::<B>(rng), Ephemeral::draw::<B>(rng));
         let bucket = contact::bucket(self.setup.dialling.public(), &network, buckets);
         // Without anybody to invite, nobody is: the same steps end in bucket 0.
-        let (to, body) = match &invite {
+        let (to, body) = match invite {
             Some(invite) => (&invite.to, invite.body.clone()),
             None => (nobody.public(), Wiping::new([0; BODY_BYTES])),
         };
@@ -136,7 +136,7 @@ impl<B: Backend> Client<B> {
             None => no_invitation::<B>(rng),
         };
         Filled {
-            content: Content::Invite(invite.map(Box::new)),
+            content: Content::Invite(waiting.map(Box::new)),
             inner: Wiping::new(inner),
             sealed: Vec::new(),
         }

@@ -42,6 +42,19 @@ impl Link {
         }
     }
 
+    /// The clock was put back by so much.
+    pub fn put_back(&mut self, ms: u64) {
+        let back = |at: &mut Time| *at = at.minus_ms(ms);
+        match self {
+            Self::Down { at, .. } => back(at),
+            Self::Dialling { .. } => {}
+            Self::Greeted { until, .. } => until.iter_mut().for_each(back),
+            Self::Joined { asked, until, .. } => {
+                [asked, until].into_iter().flatten().for_each(back);
+            }
+        }
+    }
+
     /// Whether rounds can be taken part in.
     pub const fn is_up(&self) -> bool {
         matches!(self, Self::Joined { trusted: true, .. })
@@ -109,7 +122,7 @@ impl<B: Backend> Client<B> {
         for line in self.contacts.all.values_mut().flat_map(Contact::lines_mut) {
             line.sender.detach();
         }
-        self.invites.clear();
+        self.invites.detach();
         self.wanted = 0;
         self.standing.users = 0;
         Ok(())

@@ -1,47 +1,61 @@
-//! What a client needs after a start: the last snapshot, and the records behind it.
+//! What a client goes on from after a start: the newest snapshot, and the records behind it.
 //!
-//! ```text
-//! 2 u8 | pin 32 | chain flag u8 [| chain] | ledger flag u8 [| length u32 | ledger]
-//! 3 x (flag u8 | last round u64) | allow more u8 | contacts             then zeros
-//! ```
-//!
-//! A snapshot has a power of two bytes, at least 16,384. One is made each hour, a minute after a start,
-//! and whenever contacts or configs change; all rows before it go.
+//! One row that cannot be read costs what it held, not the network (MIX-41): it is set aside and
+//! named, and the client is as careful as if it had held the worst.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use mezza_core::{Backend, CryptoRng, DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{Backend, CryptoRng, DecodeError, Time};
 
+use super::invites::Invites;
 use super::links::Link;
-use super::{Awaited, Client, Output, Setup, Standing};
-use crate::client::contacts::{Contact, Contacts};
-use crate::client::record::{Record, flag};
-use crate::config::Chain;
-use crate::privacy::Ledger;
+use super::snapshot::{Newest, PART, SNAPSHOT_MS, is_sized};
+use super::{Client, Output, Setup, Standing};
+use crate::client::checked::CLOCK_MS;
+use crate::client::contacts::Contacts;
+use crate::client::record::{RECORD, Record};
+use crate::privacy::ledger::Kind;
 use crate::{RoundId, Service};
-
-/// The first byte of a snapshot.
-const SNAPSHOT: u8 = 2;
-/// Fewest bytes of a snapshot.
-const SNAPSHOT_BYTES_MIN: usize = 16_384;
-/// How often one is made, and how soon after a start, milliseconds.
-const SNAPSHOT_MS: (u64, u64) = (Time::HOUR_MS, Time::MINUTE_MS);
 
 /// Why a client cannot go on from what was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// A row is not what a client writes.
+    /// The newest snapshot is not what a client writes.
     #[error("a stored row of the mixnet is damaged")]
     Damaged(#[from] DecodeError),
-    /// Rows do not ascend, or there is no snapshot in front.
+    /// Rows do not ascend, or there is no snapshot among them.
     #[error("rows of the mixnet are missing")]
     Missing,
     /// The rows are those of another network.
     #[error("the stored rows belong to another network")]
     Foreign,
+}
+
+/// A stored row that was not read, or not all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// The number of the row.
+    pub seq: u64,
+    /// What is wrong with it.
+    pub fault: RowFault,
+}
+
+/// What is wrong with a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowFault {
+    /// It is neither a record nor a snapshot.
+    #[error("the row is of a kind that is not known")]
+    Unknown,
+    /// It is not what a client writes.
+    #[error("the row is damaged")]
+    Damaged(#[from] DecodeError),
+    /// It does not go on from what was there of a contact, who needs a new root; the rest was read.
+    #[error("the row does not continue what is stored of a contact")]
+    Stream,
 }
 
 impl<B: Backend> Client<B> {
@@ -54,7 +68,7 @@ impl<B: Backend> Client<B> {
 
     /// Goes on from the rows that are stored, in ascending order. Messages that were not handed are
     /// sent again by whoever has them, after `Up`; messages that were complete and perhaps not
-    /// durable come out again.
+    /// durable come out again. [`aside`](Self::aside) names rows that could not be read.
     ///
     /// # Errors
     /// [`RestoreError`].
@@ -64,28 +78,29 @@ impl<B: Backend> Client<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, RestoreError> {
-        let mut rows = rows.into_iter();
-        let (seq, first) = rows.next().ok_or(RestoreError::Missing)?;
-        let mut client = Self::read(setup, first, now)?;
-        (client.seq, client.snapshot) = (seq, seq);
-        for (seq, row) in rows {
-            if seq <= client.seq {
-                return Err(RestoreError::Missing);
-            }
-            client.seq = seq;
-            if row.first() == Some(&SNAPSHOT) {
-                let Self { setup, .. } = client;
-                client = Self::read(setup, row, now)?;
-                (client.seq, client.snapshot) = (seq, seq);
-            } else {
-                client.replay(&Record::decode(row)?)?;
+        let rows: Vec<(u64, &[u8])> = rows.into_iter().collect();
+        let last = rows.last().map_or(u64::MAX, |(seq, _)| *seq);
+        if !rows.is_sorted_by(|before, after| before.0 < after.0) || last == u64::MAX {
+            return Err(RestoreError::Missing);
+        }
+        let Newest { text, first, behind } = Newest::of(&rows).ok_or(RestoreError::Missing)?;
+        let (snapshot, records) = rows.split_at(behind);
+        if !snapshot.last().is_some_and(|(_, row)| is_sized(row)) {
+            return Err(DecodeError::Value.into());
+        }
+        let mut client = Self::read(setup, &text, now)?;
+        (client.seq, client.snapshot) = (last, first);
+        for (seq, row) in records {
+            if let Err(fault) = client.replay(row) {
+                client.aside.push(SetAside { seq: *seq, fault });
             }
         }
+        client.expect_the_worst(now);
         client.rise(now, rng);
         Ok(client)
     }
 
-    fn empty(setup: Setup, now: Time) -> Self {
+    pub(super) fn empty(setup: Setup, now: Time) -> Self {
         Self {
             setup,
             chain: None,
@@ -97,7 +112,7 @@ impl<B: Backend> Client<B> {
             pairs: Vec::new(),
             wanted: 0,
             calls: VecDeque::new(),
-            invites: VecDeque::new(),
+            invites: Invites::default(),
             allow_more: false,
             seq: 0,
             snapshot: 0,
@@ -106,109 +121,67 @@ impl<B: Backend> Client<B> {
             unrecorded: VecDeque::new(),
             walk_at: None,
             standing: Standing::default(),
+            aside: Vec::new(),
+            seen: now,
             outputs: VecDeque::new(),
             backend: PhantomData,
         }
     }
 
-    /// A snapshot, from which on rows are needed. All pieces that came are in it.
-    pub(super) fn take_snapshot(&mut self, now: Time) {
-        self.snapshot_at = now.plus_ms(SNAPSHOT_MS.0);
-        self.unrecorded.clear();
-        let lines = self.contacts.all.values().flat_map(Contact::lines);
-        let pieces = lines.flat_map(|line| line.receiver.pieces().map(|seq| (line.id, seq)));
-        let pieces = pieces.collect();
-        let record = self.write();
-        let seq = self.number(Awaited::Record(None, pieces));
-        self.snapshot = seq;
-        self.outputs.push_back(Output::Store { seq, first: seq, record });
+    fn replay(&mut self, row: &[u8]) -> Result<(), RowFault> {
+        match row.first() {
+            // Of a snapshot that was being written when the process died.
+            Some(&PART) => Ok(()),
+            Some(&RECORD) => self.happened(&Record::decode(row)?),
+            _ => Err(RowFault::Unknown),
+        }
     }
 
-    fn write(&self) -> Wiping<Vec<u8>> {
-        // Growing leaves copies behind: the room is made for what most clients have.
-        let mut w = Writer::with_capacity(SNAPSHOT_BYTES_MIN);
-        w.u8(SNAPSHOT).bytes(&self.setup.pin);
-        w.u8(u8::from(self.chain.is_some()));
-        self.chain.iter().for_each(|chain| chain.write(&mut w));
-        w.u8(u8::from(self.ledger.is_some()));
-        for ledger in self.ledger.iter().map(Ledger::encode) {
-            w.u32(ledger.len() as u32).bytes(&ledger);
-        }
-        for service in Service::ALL {
-            let last = self.last.get(&service);
-            w.u8(u8::from(last.is_some())).u64(last.copied().unwrap_or(0));
-        }
-        w.u8(u8::from(self.allow_more));
-        self.contacts.write(&mut w);
-        let bytes = w.len().next_power_of_two().max(SNAPSHOT_BYTES_MIN);
-        w.pad_to(bytes);
-        Wiping::new(w.finish())
-    }
-
-    fn read(setup: Setup, row: &[u8], now: Time) -> Result<Self, RestoreError> {
-        let mut client = Self::empty(setup, now);
-        let r = &mut Reader::new(row);
-        if r.u8()? != SNAPSHOT {
-            return Err(RestoreError::Missing);
-        }
-        if r.array_ref()? != &client.setup.pin {
-            return Err(RestoreError::Foreign);
-        }
-        client.chain = if flag(r)? { Some(Chain::read(r)?) } else { None };
-        if flag(r)? {
-            let bytes = r.u32()? as usize;
-            client.ledger = Some(Ledger::decode(r.bytes(bytes)?)?);
-        }
-        for service in Service::ALL {
-            let (known, last) = (flag(r)?, r.u64()?);
-            if known {
-                client.last.insert(service, last);
-            } else if last != 0 {
-                return Err(DecodeError::Value.into());
-            }
-        }
-        client.allow_more = flag(r)?;
-        client.contacts = Contacts::read(r)?;
-        let sound = r.rest().iter().all(|byte| *byte == 0)
-            && row.len().is_power_of_two()
-            && row.len() >= SNAPSHOT_BYTES_MIN
-            && client.chain.is_some() == client.ledger.is_some();
-        let pinned =
-            client.chain.as_ref().is_none_or(|chain| chain.genesis_hash() == client.setup.pin);
-        if sound && pinned { Ok(client) } else { Err(DecodeError::Value.into()) }
-    }
-
-    /// What a record says happened. A line that is gone since is passed over.
-    fn replay(&mut self, record: &Record) -> Result<(), DecodeError> {
-        let RoundId { service, round } = record.id;
-        if self.last.insert(service, round).is_some_and(|last| round <= last) {
-            return Err(DecodeError::Value);
-        }
+    /// What a record says happened. Rounds may descend: versions before MIX-40 sealed them as their
+    /// times came. A line that is gone since is passed over.
+    fn happened(&mut self, record: &Record) -> Result<(), RowFault> {
         let ledger = self.ledger.as_mut().ok_or(DecodeError::Value)?;
-        if service == Service::Conversation {
-            ledger.joined(round, record.base, record.interval_ms);
+        if record.id.service == Service::Conversation {
+            ledger.joined(record.id.round, record.base, record.interval_ms);
         }
         if record.charged {
             ledger.charge(record.kind);
         }
+        self.goes_to(record.id);
         for fragment in &record.received {
             if let Some(line) = self.contacts.line(fragment.line) {
                 line.receiver.recorded(fragment.seq, &fragment.piece);
             }
         }
-        for sealed in &record.sealed {
-            let Some((_, contact)) = self.contacts.by_line(sealed.line) else { continue };
+        let mut outcome = Ok(());
+        for slot in &record.sealed {
+            let Some((id, contact)) = self.contacts.by_line(slot.line) else { continue };
             contact.touch(record.at);
-            let Some(line) = contact.line_mut(sealed.line) else { continue };
-            if let Some((seq, first, piece)) = &sealed.piece {
-                line.sender.sealed(*seq, *first, piece)?;
-            }
-            line.receiver.was_at(sealed.start, sealed.ack)?;
-            if !line.sender.acknowledge(sealed.theirs, 0) {
-                return Err(DecodeError::Value);
+            let goes_on = contact.line_mut(slot.line).is_none_or(|line| line.replay(slot).is_ok());
+            if !goes_on {
+                self.contacts.all.remove(&id);
+                self.outputs.push_back(Output::Broken(id));
+                outcome = Err(RowFault::Stream);
             }
         }
-        Ok(())
+        outcome
+    }
+
+    /// A row that was not read may have been of any round that was announced by now, and real: none
+    /// of them is sealed, and each service is charged for one.
+    fn expect_the_worst(&mut self, now: Time) {
+        let unread = self.aside.iter().filter(|row| row.fault != RowFault::Stream).count();
+        let Some(chain) = self.chain.as_ref().filter(|_| unread > 0) else { return };
+        let policies = chain.current(now).unwrap_or(chain.head()).services.clone();
+        for policy in &policies {
+            let ahead = u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + CLOCK_MS;
+            if let Some(round) = policy.round_at(now.plus_ms(ahead)) {
+                self.goes_to(RoundId { service: policy.service, round });
+            }
+            if let Some(ledger) = &mut self.ledger {
+                (0..unread).for_each(|_| ledger.charge(Kind::of(policy)));
+            }
+        }
     }
 
     /// After the last row: chains catch up, messages that were whole come out again.
@@ -217,6 +190,7 @@ impl<B: Backend> Client<B> {
         self.walk_at = Some(now);
         let mut whole = Vec::new();
         for (id, contact) in &mut self.contacts.all {
+            contact.rise(now);
             for line in contact.lines_mut() {
                 // A stream that broke does so again, and stays broken.
                 whole.push((*id, line.id, line.receiver.messages().unwrap_or_default()));

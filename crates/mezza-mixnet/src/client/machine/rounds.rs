@@ -8,7 +8,8 @@ use mezza_core::{Backend, CryptoRng, Ephemeral, Secret, Time};
 
 use super::buckets::Fetch;
 use super::fill::Filled;
-use super::{Awaited, Client, ClientError, Invite, Output};
+use super::invites::Waiting;
+use super::{Awaited, Client, ClientError, Output};
 use crate::client::contacts::ContactId;
 use crate::client::job::{Done, Job, WrapJob};
 use crate::client::record::{Fragment, Record, received_max};
@@ -57,10 +58,10 @@ pub(super) enum Stage {
 pub(super) enum Content {
     /// Accesses to dead drops.
     Drops(Vec<Slot>),
-    /// A call, and the tokens by which contacts would call us.
-    Call(Option<(ContactId, Intent)>, Vec<(ContactId, Intent, [u8; 16])>),
+    /// Whether somebody is called, and the tokens by which contacts would call us.
+    Call(bool, Vec<(ContactId, Intent, [u8; 16])>),
     /// An invitation.
-    Invite(Option<Box<Invite>>),
+    Invite(Option<Box<Waiting>>),
 }
 
 /// One slot of a conversation round.
@@ -75,7 +76,7 @@ impl Content {
     fn is_real(&self) -> bool {
         match self {
             Self::Drops(slots) => slots.iter().any(|slot| slot.served.is_some()),
-            Self::Call(called, _) => called.is_some(),
+            Self::Call(called, _) => *called,
             Self::Invite(invite) => invite.is_some(),
         }
     }
@@ -87,6 +88,14 @@ impl Round {
             Stage::Armed => self.timing.seal,
             Stage::Sealed { .. } => self.timing.send,
             Stage::Sent { .. } | Stage::Fetching(_) => self.end,
+        }
+    }
+
+    /// The clock was put back by so much.
+    pub fn put_back(&mut self, ms: u64) {
+        let Self { timing: Timing { seal, send }, close, end, .. } = self;
+        for at in [seal, send, close, end] {
+            *at = at.minus_ms(ms);
         }
     }
 
@@ -209,7 +218,9 @@ impl<B: Backend> Client<B> {
         let Some(mut round) = self.rounds.remove(&id) else { return };
         let slots = usize::from(round.policy.slots);
         let ready = self.pairs.len() >= slots && self.awaited.len() < AWAITED_MAX;
-        if !ready || now >= round.timing.send {
+        // When it closes is nobody's word, so that a later round may have been sealed (MIX-40).
+        let passed = self.last(id.service).is_some_and(|last| id.round <= last);
+        if !ready || passed || now >= round.timing.send {
             return;
         }
         let filled = match id.service {
@@ -232,7 +243,7 @@ impl<B: Backend> Client<B> {
         let (id, policy) = (round.id(), &round.policy);
         let kind = Kind::of(policy);
         let charged = filled.content.is_real();
-        self.last.insert(id.service, id.round);
+        self.goes_to(id);
         if let Some(ledger) = &mut self.ledger {
             if id.service == Service::Conversation {
                 ledger.joined(id.round, policy.base_round, policy.interval_ms);

@@ -53,6 +53,14 @@ pub struct Person<B: Backend = Portable> {
     pub(super) unsaid: Vec<u64>,
     pub rng: ChaCha20Rng,
     pub(super) dice: ChaCha20Rng,
+    /// Whether rows were written since the last look at them.
+    pub(super) wrote: bool,
+    /// How far this clock is behind.
+    pub(super) back_ms: u64,
+    /// Rounds in the order in which they were sealed, over all lives of the process.
+    pub sealed: Vec<RoundId>,
+    /// Buckets and tokens of all calls that left, those that call nobody among them.
+    pub calls: BTreeSet<Vec<u8>>,
     /// What was wrapped for a round and, once it left, what lay in which drop.
     pub(super) wrapped: BTreeMap<RoundId, Vec<u8>>,
     pub drops: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -97,6 +105,10 @@ impl<B: Backend> Person<B> {
             unsaid: Vec::new(),
             rng: of(1),
             dice: of(2),
+            wrote: false,
+            back_ms: 0,
+            sealed: Vec::new(),
+            calls: BTreeSet::new(),
             wrapped: BTreeMap::new(),
             drops: BTreeMap::new(),
             charged: BTreeSet::new(),
@@ -117,6 +129,14 @@ impl<B: Backend> Person<B> {
         ledger.map_or(0, |l| Service::ALL.map(|service| l.used(service)).iter().sum())
     }
 
+    /// A round was sealed: none is sealed after a later one, whatever dies in between.
+    pub(super) fn wraps(&mut self, id: RoundId, plain: Vec<u8>) {
+        let last = self.sealed.iter().rfind(|its| its.service == id.service);
+        assert!(last.is_none_or(|last| last.round < id.round), "{last:?}, then {id:?}");
+        self.sealed.push(id);
+        self.wrapped.insert(id, plain);
+    }
+
     /// The onions of a round leave: nothing real is sent that was not charged, and nothing is sealed
     /// twice for one drop.
     pub(super) fn submits(&mut self, id: RoundId) {
@@ -127,6 +147,9 @@ impl<B: Backend> Person<B> {
                 let twice = self.drops.insert(drop.to_vec(), cell.to_vec());
                 assert!(twice.is_none(), "two cells under one contact and round");
             }
+        }
+        if id.service == Service::Call {
+            assert!(self.calls.insert(plain), "two onions of one call");
         }
         if self.charged.contains(&id) {
             self.paid.insert(id);
@@ -143,6 +166,7 @@ impl<B: Backend> Person<B> {
         } else {
             assert!(record.len() >= 16_384 && record.len().is_power_of_two(), "a snapshot");
         }
+        self.wrote = true;
         self.rows.retain(|row, _| *row >= first);
         assert!(self.rows.insert(seq, record.to_vec()).is_none(), "a row is written once");
     }

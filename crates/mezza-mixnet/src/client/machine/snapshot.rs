@@ -1,0 +1,187 @@
+//! Snapshots: all that a client needs after a start but the records behind it.
+//!
+//! ```text
+//! text = 2 u8 | pin 32 | chain flag u8 [| chain] | ledger flag u8 [| length u32 | ledger]
+//!        | 3 x (flag u8 | last round u64) | allow more u8 | contacts             then zeros
+//! part = 3 u8 | number u16 | count u16 | 262,139 bytes of a text
+//! ```
+//!
+//! A text of up to 262,144 bytes is one row, padded to a power of two of at least 16,384. A longer one
+//! is cut into a power of two of parts, since no row may be longer than the vault of the program
+//! takes (MIX-44). One is made each hour, a minute after a start, and whenever contacts or configs
+//! change; all rows before it go.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
+
+use super::{Awaited, Client, Output, RestoreError, Setup};
+use crate::Service;
+use crate::client::contacts::{Contact, Contacts};
+use crate::client::record::flag;
+use crate::config::Chain;
+use crate::privacy::Ledger;
+
+/// Most bytes of a row.
+pub const ROW_BYTES_MAX: usize = 262_144;
+/// The first byte of a snapshot, and of one that is cut.
+const SNAPSHOT: u8 = 2;
+/// The first byte of a part.
+pub(super) const PART: u8 = 3;
+/// Bytes in front of those of the text in a part.
+const PART_HEAD_BYTES: usize = 5;
+/// Bytes of the text in a part.
+const PART_BYTES: usize = ROW_BYTES_MAX - PART_HEAD_BYTES;
+/// Fewest bytes of a snapshot.
+const SNAPSHOT_BYTES_MIN: usize = 16_384;
+/// Room that is made for a contact, so that the text seldom grows: growing leaves copies behind.
+const CONTACT_BYTES: usize = 512;
+/// How often a snapshot is made, and how soon after a start, milliseconds.
+pub(super) const SNAPSHOT_MS: (u64, u64) = (Time::HOUR_MS, Time::MINUTE_MS);
+
+/// The newest snapshot among rows that ascend.
+pub(super) struct Newest {
+    pub text: Wiping<Vec<u8>>,
+    /// The number of its first row.
+    pub first: u64,
+    /// Where the rows behind it begin.
+    pub behind: usize,
+}
+
+impl Newest {
+    /// Finds it. Parts without the rest of theirs are passed over: they were being written when the
+    /// process died.
+    pub fn of(rows: &[(u64, &[u8])]) -> Option<Self> {
+        (0..rows.len()).rev().find_map(|at| {
+            let (seq, row) = rows[at];
+            match row {
+                [SNAPSHOT, ..] => {
+                    let text = Wiping::new(row.to_vec());
+                    Some(Self { text, first: seq, behind: at + 1 })
+                }
+                [PART, _, _, high, low, ..] => {
+                    let count = usize::from(u16::from_be_bytes([*high, *low]));
+                    let parts = &rows[(at + 1).checked_sub(count)?..=at];
+                    let text = joined(parts)?;
+                    Some(Self { text, first: parts.first()?.0, behind: at + 1 })
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+/// The rows of a text.
+fn cut(mut text: Writer) -> Vec<Wiping<Vec<u8>>> {
+    let bytes = text.len();
+    if bytes <= ROW_BYTES_MAX {
+        text.pad_to(bytes.next_power_of_two().max(SNAPSHOT_BYTES_MIN));
+        return Vec::from([Wiping::new(text.finish())]);
+    }
+    let text = Wiping::new(text.finish());
+    let count = bytes.div_ceil(PART_BYTES).next_power_of_two();
+    let part = |number: usize| {
+        let rest = text.get(number * PART_BYTES..).unwrap_or_default();
+        let mut row = Writer::with_capacity(ROW_BYTES_MAX);
+        row.u8(PART).u16(number as u16).u16(count as u16);
+        row.bytes(&rest[..rest.len().min(PART_BYTES)]).pad_to(ROW_BYTES_MAX);
+        Wiping::new(row.finish())
+    };
+    (0..count).map(part).collect()
+}
+
+/// The text of parts; `None` unless they are all of one snapshot.
+fn joined(parts: &[(u64, &[u8])]) -> Option<Wiping<Vec<u8>>> {
+    let first = parts.first()?.0;
+    let mut text = Wiping::new(Vec::with_capacity(parts.len() * PART_BYTES));
+    for (number, (seq, row)) in (0_u16..).zip(parts) {
+        let (head, bytes) = row.split_at_checked(PART_HEAD_BYTES)?;
+        let its = (PART, number, parts.len() as u16);
+        let mut r = Reader::new(head);
+        let is_next = (r.u8().ok()?, r.u16().ok()?, r.u16().ok()?) == its;
+        if !is_next || *seq != first + u64::from(number) || bytes.len() != PART_BYTES {
+            return None;
+        }
+        text.extend_from_slice(bytes);
+    }
+    Some(text)
+}
+
+impl<B: Backend> Client<B> {
+    /// A snapshot, from which on rows are needed. All pieces that came are in it.
+    pub(super) fn take_snapshot(&mut self, now: Time) {
+        self.snapshot_at = now.plus_ms(SNAPSHOT_MS.0);
+        self.unrecorded.clear();
+        let lines = self.contacts.all.values().flat_map(Contact::lines);
+        let pieces = lines.flat_map(|line| line.receiver.pieces().map(|seq| (line.id, seq)));
+        let mut pieces: Vec<(u32, u32)> = pieces.collect();
+        let (before, first) = (self.snapshot, self.seq + 1);
+        let rows = cut(self.write());
+        let last = rows.len() - 1;
+        for (at, record) in rows.into_iter().enumerate() {
+            let whole = at == last;
+            let inside = if whole { core::mem::take(&mut pieces) } else { Vec::new() };
+            let seq = self.number(Awaited::Record(None, inside));
+            // Until all of it is there, a start needs the one before.
+            let first = if whole { first } else { before };
+            self.outputs.push_back(Output::Store { seq, first, record });
+        }
+        self.snapshot = first;
+    }
+
+    fn write(&self) -> Writer {
+        let room = SNAPSHOT_BYTES_MIN + CONTACT_BYTES * self.contacts.all.len();
+        let mut w = Writer::with_capacity(room);
+        w.u8(SNAPSHOT).bytes(&self.setup.pin);
+        w.u8(u8::from(self.chain.is_some()));
+        self.chain.iter().for_each(|chain| chain.write(&mut w));
+        w.u8(u8::from(self.ledger.is_some()));
+        for ledger in self.ledger.iter().map(Ledger::encode) {
+            w.u32(ledger.len() as u32).bytes(&ledger);
+        }
+        for service in Service::ALL {
+            let last = self.last(service);
+            w.u8(u8::from(last.is_some())).u64(last.unwrap_or(0));
+        }
+        w.u8(u8::from(self.allow_more));
+        self.contacts.write(&mut w);
+        w
+    }
+
+    /// The client of a text.
+    pub(super) fn read(setup: Setup, text: &[u8], now: Time) -> Result<Self, RestoreError> {
+        let mut client = Self::empty(setup, now);
+        let r = &mut Reader::new(text);
+        if r.u8()? != SNAPSHOT {
+            return Err(DecodeError::Value.into());
+        }
+        if r.array_ref()? != &client.setup.pin {
+            return Err(RestoreError::Foreign);
+        }
+        client.chain = if flag(r)? { Some(Chain::read(r)?) } else { None };
+        if flag(r)? {
+            let bytes = r.u32()? as usize;
+            client.ledger = Some(Ledger::decode(r.bytes(bytes)?)?);
+        }
+        for service in Service::ALL {
+            let (known, last) = (flag(r)?, r.u64()?);
+            if known {
+                client.last.insert(service, last);
+            } else if last != 0 {
+                return Err(DecodeError::Value.into());
+            }
+        }
+        client.allow_more = flag(r)?;
+        client.contacts = Contacts::read(r)?;
+        let sound = r.rest().iter().all(|byte| *byte == 0)
+            && client.chain.is_some() == client.ledger.is_some();
+        let pinned =
+            client.chain.as_ref().is_none_or(|chain| chain.genesis_hash() == client.setup.pin);
+        if sound && pinned { Ok(client) } else { Err(DecodeError::Value.into()) }
+    }
+}
+
+/// Whether a row of a snapshot has a length that one has.
+pub(super) fn is_sized(row: &[u8]) -> bool {
+    row.len().is_power_of_two() && row.len() >= SNAPSHOT_BYTES_MIN
+}

@@ -1,0 +1,244 @@
+use alloc::vec;
+
+use mezza_core::{Secret, Wiping};
+use mezza_lanes::portable;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use super::*;
+use crate::config::tests::{config, signed};
+use crate::config::{Config, Mode, SignatureSet};
+use crate::contact::{Calls, Conversation, Role};
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::privacy::ledger::Kind;
+use crate::stream::{Receiver, Sender, WINDOW};
+use crate::wire::cell::{PIECE_BYTES, Piece};
+
+const NOW: Time = Time::from_ms(1_001_000);
+
+fn setup(config: &Config) -> Setup {
+    let dialling = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(8)));
+    Setup { pin: config.hash(), dialling, floor: Floor::None, kernel: portable() }
+}
+
+/// A client of this network that has joined it.
+fn joined(config: &Config) -> Client {
+    let mut client = Client::new(setup(config), NOW);
+    let genesis = signed(config, SignatureSet::Own, &[0, 1]);
+    client.chain = Some(Chain::begin(&config.hash(), &genesis).expect("genesis"));
+    client.ledger = Some(Ledger::new(config.network, 1));
+    client.outputs.clear();
+    client
+}
+
+/// The rows that a client wants stored.
+fn rows(client: &mut Client) -> BTreeMap<u64, Vec<u8>> {
+    let mut rows = BTreeMap::new();
+    while let Some(output) = client.poll() {
+        if let Output::Store { seq, first, record } = output {
+            rows.retain(|row, _| *row >= first);
+            rows.insert(seq, record.to_vec());
+        }
+    }
+    rows
+}
+
+fn restore(config: &Config, rows: &BTreeMap<u64, Vec<u8>>) -> Result<Client, RestoreError> {
+    let rows = rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
+    Client::restore(setup(config), rows, NOW, &mut ChaCha20Rng::seed_from_u64(1))
+}
+
+fn line(id: u32) -> Line {
+    let root = Secret::fill(|s| s.fill(id as u8));
+    Line {
+        id,
+        chain: Conversation::begin(&root, Role::Initiator, 100),
+        calls: Calls::begin(&root, 100),
+        sender: Sender::default(),
+        receiver: Receiver::default(),
+    }
+}
+
+/// A line under whose root as much is on its way as may be, both ways.
+fn full(id: u32) -> Line {
+    let mut line = line(id);
+    for ticket in 0..2 {
+        line.sender.push(ticket, &vec![9; MESSAGE_BYTES_MAX]).expect("room");
+    }
+    // All but the last piece of the first window went; of the next one nothing is acknowledged.
+    (0..WINDOW).for_each(|_| drop(line.sender.take()));
+    assert!(line.sender.acknowledge(WINDOW, 0));
+    (0..WINDOW).for_each(|_| drop(line.sender.take()));
+    let mut first = [7; PIECE_BYTES];
+    first[..2].copy_from_slice(&(MESSAGE_BYTES_MAX as u16).to_be_bytes());
+    for seq in 0..72 {
+        let piece = Piece::new(if seq % 40 == 0 { &first } else { &[7; PIECE_BYTES] });
+        line.receiver.receive(seq, &piece.expect("short")).expect("sound");
+        line.receiver.durable(seq);
+    }
+    line
+}
+
+#[test]
+fn mix_44_no_row_is_longer_than_the_vault_takes() {
+    let config = config(3);
+    let mut sizes = Vec::new();
+    for (people, busy) in [(0, 0), (1_200, 0), (4_096, 40), (1_100, 1_100)] {
+        let mut client = joined(&config);
+        for id in 0..people {
+            let of = |id| if id / 2 < busy { full(id) } else { line(id) };
+            let mut contact = Contact::new(1, of(2 * id));
+            contact.next = Some(of(2 * id + 1));
+            client.contacts.all.insert(id, contact);
+            client.contacts.line_number();
+            client.contacts.line_number();
+        }
+        client.goes_to(RoundId { service: Service::Call, round: 77 });
+        client.take_snapshot(NOW);
+        let stored = rows(&mut client);
+        assert!(stored.values().all(|row| row.len() <= ROW_BYTES_MAX));
+        let again = restore(&config, &stored).expect("what a client wrote");
+        assert!(again.streams().eq(client.streams()) && again.aside().is_empty());
+        assert_eq!(again.last(Service::Call), Some(77));
+        sizes.push(stored.len());
+    }
+    assert_eq!(sizes, [1, 2, 16, 512]);
+}
+
+#[test]
+fn mix_44_parts_without_the_rest_are_no_snapshot() {
+    let config = config(3);
+    let mut client = joined(&config);
+    client.take_snapshot(NOW);
+    let before = rows(&mut client);
+    for id in 0..2_000 {
+        client.contacts.line_number();
+        client.contacts.all.insert(id, Contact::new(1, line(id)));
+    }
+    (2_000..2_100).for_each(|id| drop(client.contacts.all.insert(id, Contact::new(1, full(0)))));
+    client.take_snapshot(NOW);
+    let parts = rows(&mut client);
+    assert!(parts.len() > 4);
+    for count in 0..=parts.len() {
+        let mut stored = before.clone();
+        stored.extend(parts.iter().take(count).map(|(seq, row)| (*seq, row.clone())));
+        let again = restore(&config, &stored).expect("the one before is there");
+        assert_eq!(again.contacts.all.len(), if count < parts.len() { 0 } else { 2_100 });
+        assert!(again.aside().is_empty());
+    }
+}
+
+#[test]
+fn mix_41_a_row_that_cannot_be_read_costs_no_more_than_it_can_have_held() {
+    let config = config(3);
+    let mut client = joined(&config);
+    client.contacts.line_number();
+    client.contacts.all.insert(0, Contact::new(1, line(0)));
+    client.take_snapshot(NOW);
+    let sound = rows(&mut client);
+    let seq = sound.keys().next_back().expect("a snapshot") + 1;
+    let spent = |client: &Client| {
+        let ledger = client.ledger().expect("it joined");
+        Service::ALL.map(|service| ledger.used(service))
+    };
+    assert_eq!(spent(&restore(&config, &sound).expect("sound")), [0; 3]);
+    let strange = [(vec![9; 2_048], RowFault::Unknown), (vec![], RowFault::Unknown)];
+    let damaged = (vec![1; 2_048], RowFault::Damaged(mezza_core::DecodeError::Value));
+    for (row, fault) in strange.into_iter().chain([damaged]) {
+        let mut stored = sound.clone();
+        stored.insert(seq, row);
+        let again = restore(&config, &stored).expect("one row is no network");
+        assert_eq!(again.aside(), [SetAside { seq, fault }]);
+        assert!(again.knows(0));
+        assert_eq!(spent(&again), [1; 3], "it may have been real");
+        // By the clock it is round 100; up to 67 s ahead one is announced, in rounds of 5 s.
+        let last = Service::ALL.map(|service| again.last(service));
+        assert_eq!(last, [Some(113); 3], "it may have been any round that was announced");
+    }
+    let mut cut = sound;
+    for row in cut.values_mut() {
+        row.truncate(100);
+    }
+    assert!(matches!(restore(&config, &cut), Err(RestoreError::Damaged(_))));
+}
+
+#[test]
+fn mix_41_a_stream_that_does_not_go_on_costs_one_contact_its_root() {
+    use crate::client::record::{Record, Sealed};
+    let config = config(3);
+    let policy = &config.services[0];
+    let mut client = joined(&config);
+    for id in 0..2 {
+        client.contacts.line_number();
+        client.contacts.all.insert(id, Contact::new(1, line(id)));
+    }
+    client.take_snapshot(NOW);
+    let mut stored = rows(&mut client);
+    let slot = Sealed { line: 1, start: 0, ack: 5, theirs: 0, piece: None };
+    let id = RoundId { service: Service::Conversation, round: 101 };
+    let record = Record {
+        id,
+        at: NOW,
+        kind: Kind::of(policy),
+        interval_ms: policy.interval_ms,
+        base: policy.base_round,
+        charged: true,
+        sealed: vec![slot],
+        received: Vec::new(),
+    };
+    stored.insert(100, record.encode().to_vec());
+    let mut again = restore(&config, &stored).expect("one contact is no network");
+    assert_eq!(again.aside(), [SetAside { seq: 100, fault: RowFault::Stream }]);
+    assert!(again.knows(0) && !again.knows(1));
+    assert_eq!(again.last(Service::Conversation), Some(101), "the rest of the row counts");
+    assert_eq!(again.ledger().map(|ledger| ledger.used(Service::Conversation)), Some(1));
+    assert!(matches!(again.poll(), Some(Output::Broken(1))));
+}
+
+#[test]
+fn mix_31_level_4_needs_budget_in_every_service() {
+    let mut config = config(3);
+    for policy in &mut config.services {
+        (policy.mode, policy.mu, policy.scale) = (Mode::Gauss, 45_710, 6_892);
+    }
+    for at in 0..3 {
+        let mut client = joined(&config);
+        client.link =
+            Link::Joined { trusted: true, failed: 0, asked: None, fetching: false, until: None };
+        (client.standing.verified, client.standing.users) = (true, 128);
+        client.tell(NOW);
+        assert!(matches!(client.poll(), Some(Output::Level(4))));
+        let policy = config.services[at].clone();
+        let mut levels = Vec::new();
+        for _ in 0..policy.rounds {
+            client.ledger.iter_mut().for_each(|ledger| ledger.charge(Kind::of(&policy)));
+        }
+        client.tell(NOW);
+        while let Some(output) = client.poll() {
+            levels.extend(if let Output::Level(level) = output { Some(level) } else { None });
+        }
+        assert_eq!(levels, [1], "{:?}", policy.service);
+    }
+}
+
+#[test]
+fn invitations_wait_twice_as_long_each_time() {
+    let invite = |ticket, to: u8| Invite { ticket, to: [to; 32], body: Wiping::new([0; 208]) };
+    let mut invites = Invites::default();
+    assert!(invites.push(invite(1, 1)) && invites.push(invite(2, 2)));
+    let mut round = 10;
+    for wait in [2, 4, 8, 16] {
+        let waiting = invites.take(round, true).expect("its time has come");
+        assert_eq!(waiting.invite.as_ref().map(|invite| invite.ticket), Some(1));
+        invites.put_off(waiting, round);
+        // The connection is lost, and whoever waits gives it again.
+        invites.detach();
+        assert!(invites.take(round + wait, true).is_none());
+        assert!(invites.push(invite(1, 1)));
+        assert!(invites.take(round + wait - 1, true).is_none());
+        assert!(invites.take(round + wait, false).is_none(), "half of the budget is used");
+        round += wait;
+    }
+    (2..17).for_each(|to| assert!(invites.push(invite(9, to))));
+    assert!(!invites.push(invite(9, 17)), "16 wait");
+}
