@@ -114,13 +114,15 @@ pub struct StreamMark {
     pub theirs: u32,
     /// The first piece that is not acknowledged to the partner.
     pub ack: u32,
+    /// Bit j: piece `ack + 1 + j` is.
+    pub sack: u32,
 }
 
 impl StreamMark {
     fn of(contact: ContactId, line: &Line) -> Self {
-        let (ack, _) = line.receiver.acknowledged();
+        let (ack, sack) = line.receiver.acknowledged();
         let (next, theirs) = (line.sender.next(), line.sender.unacknowledged());
-        Self { contact, line: line.id, next, theirs, ack }
+        Self { contact, line: line.id, next, theirs, ack, sack }
     }
 }
 

@@ -31,14 +31,27 @@ fn joined(config: &Config) -> Client {
     client
 }
 
+/// A row that a client wants stored: its number, the first one that is needed from then on, itself.
+type Store = (u64, u64, Vec<u8>);
+
+fn stores(client: &mut Client) -> Vec<Store> {
+    let store = |output| match output {
+        Output::Store { seq, first, record } => Some((seq, first, record.to_vec())),
+        _ => None,
+    };
+    core::iter::from_fn(|| client.poll()).filter_map(store).collect()
+}
+
+fn store(rows: &mut BTreeMap<u64, Vec<u8>>, (seq, first, row): &Store) {
+    rows.retain(|seq, _| seq >= first);
+    rows.insert(*seq, row.clone());
+}
+
 /// The rows that a client wants stored.
 fn rows(client: &mut Client) -> BTreeMap<u64, Vec<u8>> {
     let mut rows = BTreeMap::new();
-    while let Some(output) = client.poll() {
-        if let Output::Store { seq, first, record } = output {
-            rows.retain(|row, _| *row >= first);
-            rows.insert(seq, record.to_vec());
-        }
+    for row in &stores(client) {
+        store(&mut rows, row);
     }
     rows
 }
@@ -106,6 +119,59 @@ fn mix_44_no_row_is_longer_than_the_vault_takes() {
 }
 
 #[test]
+fn mix_40_what_waits_for_a_time_waits_as_long_as_before_when_the_clock_is_put_back() {
+    let rng = &mut ChaCha20Rng::seed_from_u64(1);
+    let mut client = joined(&config(3));
+    client.contacts.line_number();
+    client.contacts.line_number();
+    client.contacts.all.insert(0, Contact::new(1, line(0)));
+    client.contacts.activate(0, NOW);
+    client.contacts.all.insert(1, Contact::new(1, full(1)));
+    client.contacts.activate(1, NOW);
+    client.contacts.all.get_mut(&1).expect("it was added").rest(NOW);
+    client.link = Link::Down { at: NOW.plus_ms(5_000), failed: 1 };
+    let waits = |client: &Client, now: Time| {
+        let contacts = client.contacts.all.values().map(Contact::deadline);
+        let own = [client.link.deadline(), Some(client.snapshot_at), client.walk_at];
+        let all = contacts.chain(own).collect::<Vec<_>>();
+        all.into_iter().map(|at| at.map(|at| at.ms() - now.ms())).collect::<Vec<_>>()
+    };
+    client.walk_at = Some(NOW.plus_ms(70));
+    let before = waits(&client, NOW);
+    let past = NOW.minus_ms(900_000);
+    client.wake(past, rng);
+    assert_eq!(waits(&client, past), before);
+    let soon = NOW.plus_ms(9);
+    for link in [
+        Link::Greeted { trusted: true, failed: 0, until: Some(soon) },
+        Link::Joined {
+            trusted: true,
+            failed: 0,
+            asked: Some(NOW),
+            fetching: false,
+            until: Some(soon),
+        },
+    ] {
+        (client.seen, client.link) = (NOW, link);
+        client.wake(past, rng);
+        assert_eq!(client.link.deadline(), Some(past.plus_ms(9)));
+    }
+    // What is read from a disk is no later than what begins now.
+    client.contacts.activate(0, past);
+    client.take_snapshot(past);
+    let stored = rows(&mut client);
+    let again = |now| {
+        let rows = stored.iter().map(|(seq, row)| (*seq, row.as_slice()));
+        let rng = &mut ChaCha20Rng::seed_from_u64(1);
+        Client::<Portable>::restore(setup(&config(3)), rows, now, rng).expect("its own rows")
+    };
+    let end = |now| again(now).contacts.all[&0].deadline();
+    let earlier = past.minus_ms(90_000);
+    assert_eq!(end(past), Some(past.plus_ms(600_000)));
+    assert_eq!(end(earlier), Some(earlier.plus_ms(600_000)));
+}
+
+#[test]
 fn mix_44_parts_without_the_rest_are_no_snapshot() {
     let config = config(3);
     let mut client = joined(&config);
@@ -117,11 +183,11 @@ fn mix_44_parts_without_the_rest_are_no_snapshot() {
     }
     (2_000..2_100).for_each(|id| drop(client.contacts.all.insert(id, Contact::new(1, full(0)))));
     client.take_snapshot(NOW);
-    let parts = rows(&mut client);
+    let parts = stores(&mut client);
     assert!(parts.len() > 4);
     for count in 0..=parts.len() {
         let mut stored = before.clone();
-        stored.extend(parts.iter().take(count).map(|(seq, row)| (*seq, row.clone())));
+        parts[..count].iter().for_each(|part| store(&mut stored, part));
         let again = restore(&config, &stored).expect("the one before is there");
         assert_eq!(again.contacts.all.len(), if count < parts.len() { 0 } else { 2_100 });
         assert!(again.aside().is_empty());
