@@ -6,6 +6,7 @@
 //! process may lift it: below a limit the system would refuse memory as soon as the process grew
 //! beyond. Pages are locked as they are touched, so that nothing takes more memory than before.
 
+use std::fs;
 use std::sync::OnceLock;
 
 use nix::errno::Errno;
@@ -47,7 +48,7 @@ pub fn require_closed() -> Result<(), Fault> {
     })
 }
 
-/// Writes into the log, once it is there, what the system did not grant.
+/// Writes into the log of a process that stays what the system did not grant, once.
 pub fn say() {
     static SAID: OnceLock<()> = OnceLock::new();
     SAID.get_or_init(|| {
@@ -56,11 +57,18 @@ pub fn say() {
             let next = "allow setrlimit and prctl";
             tracing::warn!(%error, next, "core files and other programs may hold keys");
         }
-        if let Err(error) = locked {
+        if let Err(error) = locked
+            && has_swap()
+        {
             let next = "encrypt the swap, or run `ulimit -l unlimited` before";
             tracing::warn!(%error, next, "keys may reach the swap");
         }
     });
+}
+
+/// Whether this machine has swap; where nobody says so, it may.
+fn has_swap() -> bool {
+    fs::read_to_string("/proc/swaps").map_or(true, |swaps| swaps.lines().count() > 1)
 }
 
 fn close() -> Result<(), Errno> {

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use crate::cli::client::Api;
 use crate::exit::Fault;
 use crate::home::{Home, private};
+use crate::memory;
 use crate::node::{self, Node, Options, Running};
 use crate::observer::Observer;
 use crate::rng::OsRng;
@@ -53,6 +54,7 @@ impl Station {
         options: Options,
         observer: Option<Arc<Observer>>,
     ) -> Result<Self, Fault> {
+        memory::say();
         let sockets = Sockets::bind(port).await?;
         let running = node::start(options);
         let port = sockets.port;

@@ -11,6 +11,7 @@ use super::serve::{block_on, settings, two_threads};
 use crate::config::{self, Settings};
 use crate::exit::{Exit, Fault};
 use crate::home::Home;
+use crate::memory;
 use crate::node::words;
 use crate::relay::{self, Limits, RelayConfig, RelayError, StoreSpec};
 use crate::station::until_stopped;
@@ -93,6 +94,7 @@ fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fault> {
 async fn run(desk: &Desk, settings: &Settings) -> Result<Exit, Fault> {
     desk.home.make()?;
     let config = relay_config(&desk.home, settings)?;
+    memory::say();
     let (stop, stopped) = watch::channel(false);
     let handle = relay::serve(config, stopped).await.map_err(|error| relay_fault(&error))?;
     let (address, key) = (handle.address(), words::key_digits(handle.key()));

@@ -21,7 +21,7 @@ use crate::observer::Observer;
 use crate::relay::Tap;
 use crate::station::{self, Station, until_stopped};
 use crate::web::dto::{NodeState, Status};
-use crate::{memory, passphrase, up};
+use crate::{passphrase, up};
 
 /// `mezza up`
 pub fn up(desk: &Desk, args: &Up) -> Result<Exit, Fault> {
@@ -63,7 +63,6 @@ pub(super) fn settings(desk: &Desk, flags: &[(&'static str, String)]) -> Result<
     let ours = Targets::new().with_target("mezza", level);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let _ = tracing_subscriber::registry().with(lines).with(ours).try_init();
-    memory::say();
     Ok(config.settings)
 }
 

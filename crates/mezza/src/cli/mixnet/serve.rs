@@ -108,6 +108,7 @@ async fn run<S: Future<Output = Result<Running, Fault>>>(
     (role, identity): (&'static str, &Identity),
     start: impl FnOnce(watch::Receiver<bool>) -> S,
 ) -> Result<Exit, Fault> {
+    memory::say();
     let (stop, stopped) = watch::channel(false);
     let mut hang_up = signal(SignalKind::hangup())
         .map_err(|_| Fault::bug("the system refuses signal handlers"))?;
