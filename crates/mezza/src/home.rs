@@ -6,6 +6,7 @@
 //!   vault/                0700   sealed records (module `store`)
 //!   relay/                0700   a relay's key and store, if one runs here
 //!   run/                  0700   what a running node tells the command line: token, URL
+//! ~/.local/state/mezza    0700   how far vaults have come (module `store::witness`)
 //! ```
 //!
 //! Folders have mode 0700 and files 0600, or the program does not touch them (exit code 77): what
@@ -88,6 +89,19 @@ impl Home {
     /// The relay's folder.
     pub fn relay(&self) -> PathBuf {
         self.0.join("relay")
+    }
+
+    /// The folder for what must not be put back with a copy of this home: `mezza` in the user's
+    /// state folder (XDG base directories), or one in this home where there is none.
+    pub fn state(&self) -> PathBuf {
+        self.state_among(|name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from))
+    }
+
+    /// As [`Home::state`], with the environment as a function.
+    pub fn state_among(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> PathBuf {
+        let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
+        let usual = || variable("HOME").map(|home| home.join(".local/state"));
+        state.or_else(usual).map_or_else(|| self.0.join("state"), |state| state.join("mezza"))
     }
 
     /// The folder of a running node.

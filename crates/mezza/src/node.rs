@@ -42,6 +42,8 @@ const NAP_MAX: Duration = Duration::from_secs(30);
 pub struct Options {
     /// The folder of the vault.
     pub vault: PathBuf,
+    /// The folder of the vault's witness; `None`: nobody notices a vault that was put back.
+    pub witness: Option<PathBuf>,
     /// Whether this is a demonstration: nothing locks itself, vaults are cheap to open.
     pub demo: bool,
     /// Seconds without a call of a person after which the node locks itself; 0: never.

@@ -14,7 +14,8 @@
 //! expired stays closed to him even with the passphrase from the moment its bucket's key is gone
 //! from the one small file `keyring` (module `day`), as far as the medium forgets what was
 //! replaced. He can put an old copy of the whole folder back, or delete rows; nothing here
-//! prevents that.
+//! prevents that. What a mixnet was told meanwhile is noticed outside of the folder (module
+//! `witness`).
 //!
 //! The caller keeps the clock: [`Vault::tick`] comes before any other work once
 //! [`Vault::deadline`] has passed.
@@ -31,6 +32,7 @@ pub mod keyring;
 pub mod lock;
 pub mod record;
 pub mod rows;
+pub mod witness;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,7 +40,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use mezza_core::{CryptoRng, Time, Wiping};
+use mezza_core::{CryptoRng, Secret, Time, Wiping};
 use mezza_messenger::{Batch, Kind};
 
 pub use argon::Cost;
@@ -65,6 +67,8 @@ const LOCK: &str = "lock";
 /// keyring, its generation (u64).
 const MEMORY_ID: u64 = 1;
 const KIND_MEMORY: u8 = 0;
+/// The purpose for which [`Vault::outside`] is derived.
+const OUTSIDE: &str = "mezza/vault/outside";
 
 /// Where a record lies.
 #[derive(Clone, Copy)]
@@ -91,6 +95,8 @@ pub struct Vault {
     /// The hour of the last checkpoint.
     hour: u32,
     deadline: Time,
+    /// The key of what is kept of this vault outside of it.
+    outside: Secret<32>,
     _lock: Lock,
 }
 
@@ -148,7 +154,7 @@ impl Vault {
         let mut rows = Rows::create(&dir.join(RECORDS))?;
         let today = BucketCode::rolling(now.days());
         rows.transaction(|writing| commit::put_memory(writing, &ring, today))?;
-        let mut vault = Self::new(rows, ring, lock, now);
+        let mut vault = Self::new(rows, ring, lock, &master, now);
         vault.commit(first)?;
         // The head comes last: with it the vault exists.
         private::replace(&dir.join(HEAD), &head.encode()).inspect_err(|_| {
@@ -211,12 +217,17 @@ impl Vault {
         self.ring.today().unwrap_or(0).saturating_sub(now.days())
     }
 
+    /// The key of what is kept of this vault outside of it (module `witness`).
+    pub fn outside(&self) -> &Secret<32> {
+        &self.outside
+    }
+
     /// Moves the log into the database, wipes the keys and lets the next process in.
     pub fn close(self) -> Result<(), Fault> {
         self.rows.close()
     }
 
-    fn new(rows: Rows, ring: Keyring, lock: Lock, now: Time) -> Self {
+    fn new(rows: Rows, ring: Keyring, lock: Lock, master: &MasterKey, now: Time) -> Self {
         Self {
             remembered: ring.generation(),
             rows,
@@ -226,6 +237,7 @@ impl Vault {
             swept: false,
             hour: now.hours(),
             deadline: next_hour(now),
+            outside: master.derive(OUTSIDE),
             _lock: lock,
         }
     }
@@ -251,7 +263,7 @@ impl Vault {
         private::sweep(&dir.join(HEAD))?;
         let ring = Keyring::read(dir.join(KEYRING), master)?;
         let rows = Rows::open(&dir.join(RECORDS))?;
-        let mut vault = Self::new(rows, ring, lock, now);
+        let mut vault = Self::new(rows, ring, lock, master, now);
         vault.recall()?;
         vault.tick(now)?;
         vault.last_id = vault.rows.last()?;

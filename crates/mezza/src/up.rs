@@ -158,7 +158,8 @@ async fn own(desk: &Desk, args: &Up, settings: &Settings, lock: Lock) -> Result<
     let idle_lock_s = if unattended { 0 } else { settings.idle_lock_s };
     let vault = desk.home.vault();
     let watching = Some(observer.clone());
-    let options = Options { vault, demo: false, idle_lock_s, dialer, observer: watching };
+    let witness = Some(desk.home.state());
+    let options = Options { vault, witness, demo: false, idle_lock_s, dialer, observer: watching };
     let station =
         Station::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
     let unlocked = if unattended { serve::unlock(&station, &args.serve).await } else { Ok(()) };
@@ -190,7 +191,9 @@ async fn close(station: Station, echo: Option<Running>, relay: Option<Party>) {
 fn options(home: &Home, relay: &Party, observer: Option<Arc<Observer>>) -> Options {
     let tap = observer.clone().map(|observer| observer as Arc<dyn Tap>);
     let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
-    Options { vault: home.vault(), demo: true, idle_lock_s: 0, dialer, observer }
+    // A demonstration hides nobody: nothing of it is worth a trace outside of its home.
+    let (vault, witness) = (home.vault(), None);
+    Options { vault, witness, demo: true, idle_lock_s: 0, dialer, observer }
 }
 
 /// Echo is nobody's to observe: what it sends, its relay shows in the answer.

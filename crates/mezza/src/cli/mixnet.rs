@@ -33,6 +33,7 @@ pub fn mixnet(desk: &Desk, what: &Mixnet) -> Result<Exit, Fault> {
         Mixnet::Bucket(asked) => serve::bucket(desk, asked),
         Mixnet::Join { link } => member::join(desk, link),
         Mixnet::Status => member::status(desk),
+        Mixnet::Resume { .. } => member::resume(desk),
         Mixnet::Load(asked) => load::load(desk, asked),
     }
 }

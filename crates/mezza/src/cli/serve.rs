@@ -93,6 +93,7 @@ async fn run(desk: &Desk, serve: &Serve, settings: &Settings) -> Result<Exit, Fa
     let unattended = has_passphrase_file(serve);
     let options = Options {
         vault: desk.home.vault(),
+        witness: Some(desk.home.state()),
         demo: false,
         idle_lock_s: if unattended { 0 } else { settings.idle_lock_s },
         dialer,

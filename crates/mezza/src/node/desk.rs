@@ -10,6 +10,7 @@ pub mod ask;
 mod commit;
 mod health;
 pub mod make;
+mod restore;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
+use mezza_messenger::carrier::mixnet::NetOutput;
 use mezza_messenger::{Batch, Command, Device, Input, LineId, Output, Ticket};
 use tokio::sync::mpsc;
 
@@ -29,7 +31,8 @@ use crate::carriers::{Pool, Report};
 use crate::drive::{self, Turn};
 use crate::mixnet::kernel::kernel;
 use crate::rng::OsRng;
-use crate::store::{Cost, Vault};
+use crate::store::witness::Witness;
+use crate::store::{Cost, Record, Vault};
 use crate::web::dto::{self, EventKind, NodeState};
 
 /// The shortest sleep of the task, in milliseconds.
@@ -54,6 +57,8 @@ pub struct Desk {
     durable: Option<u64>,
     /// What came of the last report, not committed yet.
     heard: Option<Turn<Output, Batch>>,
+    /// The dial that waits for the person, as the vault was put back.
+    withheld: Option<NetOutput>,
 }
 
 /// Changes that may wait a moment for the next commit, with what they show.
@@ -68,6 +73,7 @@ struct Later {
 struct Open {
     vault: Vault,
     device: Device<AwsLc>,
+    witness: Option<Witness>,
 }
 
 impl Desk {
@@ -90,6 +96,7 @@ impl Desk {
             opening: BTreeMap::new(),
             durable: None,
             heard: None,
+            withheld: None,
         }
     }
 
@@ -129,8 +136,9 @@ impl Desk {
             return Err(Refused::exists());
         }
         let cost = if self.options.demo { Cost::DEMO } else { Cost::measured()? };
-        let (open, turn) = make::make(&self.options.vault, name, pass, cost, relays)?;
-        self.begin(open, turn)
+        let (vault, device, turn) = make::make(&self.options.vault, name, pass, cost, relays)?;
+        let witness = self.witness(&vault, &[]);
+        self.begin(Open { vault, device, witness }, turn)
     }
 
     /// Unlocks the vault.
@@ -147,10 +155,15 @@ impl Desk {
             let denied = fault.code == crate::exit::Exit::Denied;
             if denied { Refused::new("passphrase", fault) } else { fault.into() }
         })?;
+        let witness = self.witness(&vault, &records);
         let device = Device::load_on(kernel(), records, now(), &mut OsRng);
         let mut device = device.map_err(words::load_fault)?;
         let turn = drive::drain(&mut device);
-        self.begin(Open { vault, device }, turn)
+        self.begin(Open { vault, device, witness }, turn)
+    }
+
+    fn witness(&self, vault: &Vault, records: &[Record]) -> Option<Witness> {
+        Some(Witness::of(self.options.witness.as_deref()?, vault, records))
     }
 
     fn begin(&mut self, open: Open, turn: Turn<Output, Batch>) -> Result<(), Refused> {
@@ -166,6 +179,7 @@ impl Desk {
         self.log(Self::commit_later);
         self.pool.clear();
         self.opening.clear();
+        self.withheld = None;
         let Some(open) = self.open.take() else { return };
         self.hub.clear();
         drop(open.device);

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::keyring::Keyring;
-use super::{Cost, HEAD, KEYRING, MasterKey, Vault, head};
+use super::{Cost, HEAD, KEYRING, MasterKey, Record, Vault, head};
 use crate::exit::Exit;
 use crate::home::failing::{Failing, Step};
 use crate::rng::OsRng;
@@ -25,7 +25,7 @@ const DAY: u32 = 20_000;
 /// Keys and values in the order of keys.
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn noon() -> Time {
+pub(super) fn noon() -> Time {
     Time::from_ms(u64::from(DAY) * Time::DAY_MS + 12 * Time::HOUR_MS)
 }
 
@@ -34,7 +34,7 @@ fn tomorrow() -> Time {
 }
 
 /// A folder with a vault, removed in the end.
-struct Folder(TempDir);
+pub(super) struct Folder(TempDir);
 
 impl Folder {
     fn empty() -> Self {
@@ -48,7 +48,7 @@ impl Folder {
     }
 
     /// What a crash at this moment leaves.
-    fn copy(&self) -> Self {
+    pub(super) fn copy(&self) -> Self {
         let copy = Self::empty();
         for file in fs::read_dir(self.path()).unwrap().map(Result::unwrap) {
             // The modes are copied too.
@@ -57,8 +57,12 @@ impl Folder {
         copy
     }
 
+    pub(super) fn open(&self, now: Time) -> (Vault, Vec<Record>) {
+        Vault::enter(&self.path(), &template().1, now).unwrap()
+    }
+
     fn enter(&self, now: Time) -> (Vault, Content) {
-        let (vault, records) = Vault::enter(&self.path(), &template().1, now).unwrap();
+        let (vault, records) = self.open(now);
         (vault, records.into_iter().map(|(_, key, value)| (key, value.to_vec())).collect())
     }
 
@@ -80,13 +84,13 @@ fn template() -> &'static (Folder, MasterKey) {
     })
 }
 
-fn fresh() -> (Folder, Vault) {
+pub(super) fn fresh() -> (Folder, Vault) {
     let folder = template().0.copy();
     let vault = folder.enter(noon()).0;
     (folder, vault)
 }
 
-fn put(key: u8, bucket: Bucket, value: &[u8]) -> Batch {
+pub(super) fn put(key: u8, bucket: Bucket, value: &[u8]) -> Batch {
     let (key, value) = (vec![key], Wiping::new(value.to_vec()));
     Batch(vec![Change::Put { kind: Kind::Note, key, bucket, value }])
 }
@@ -101,7 +105,7 @@ fn holds(content: &Content, expected: &[u8]) -> bool {
 }
 
 /// Every step of a file that is replaced, with everything that the system may say there.
-fn faults() -> impl Iterator<Item = (Step, Errno)> {
+pub(super) fn faults() -> impl Iterator<Item = (Step, Errno)> {
     Step::REPLACE.into_iter().flat_map(|step| step.errors().iter().map(move |error| (step, *error)))
 }
 

@@ -10,10 +10,11 @@ use utoipa_axum::routes;
 use super::{Answer, Body, Web, dto};
 use crate::mixnet::client;
 use crate::mixnet::uri::NetworkUri;
+use crate::node::desk::Desk;
 
 /// The handlers of this file.
 pub fn routes() -> OpenApiRouter<Web> {
-    OpenApiRouter::new().routes(routes!(mixnet, join))
+    OpenApiRouter::new().routes(routes!(mixnet, join)).routes(routes!(resume))
 }
 
 /// The network, its round, its noise, and how much of the privacy budget is used.
@@ -38,4 +39,11 @@ async fn join(
         desk.mixnet()
     });
     joined.await.map(Json)
+}
+
+/// Go on with a vault that was put back, though its budget lacks the rounds since its copy.
+#[utoipa::path(post, path = "/v1/mixnet/resume",
+    responses((status = 200, body = dto::Mixnet), (status = 404, body = dto::Problem)))]
+async fn resume(State(web): State<Web>) -> Answer<dto::Mixnet> {
+    web.node.ask(Desk::resume).await.map(Json)
 }

@@ -41,6 +41,20 @@ fn flag_beats_variable_beats_data_folder_beats_home() {
 }
 
 #[test]
+fn the_state_lies_outside_of_the_home_where_there_is_a_place_for_it() {
+    let home = Home::find(Some(Path::new("/m"))).unwrap();
+    let state = |variables: &[(&str, &str)]| {
+        home.state_among(|name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(value))
+        })
+    };
+    let all = [("XDG_STATE_HOME", "/x"), ("HOME", "/h")];
+    assert_eq!(state(&all), Path::new("/x/mezza"));
+    assert_eq!(state(&[("XDG_STATE_HOME", "x"), all[1]]), Path::new("/h/.local/state/mezza"));
+    assert_eq!(state(&[]), Path::new("/m/state"));
+}
+
+#[test]
 fn what_is_made_is_private_and_what_is_not_is_refused() {
     let dir = tempdir().unwrap();
     let home = Home::find(Some(&dir.path().join("a/b"))).unwrap();

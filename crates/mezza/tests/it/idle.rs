@@ -18,6 +18,7 @@ async fn a_node_that_nobody_asks_locks_itself() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options {
         vault: folder.path().join("vault"),
+        witness: None,
         demo: true,
         idle_lock_s: IDLE_S,
         dialer: Dialer::default(),

@@ -107,8 +107,8 @@ fn serve(
     runtime.block_on(async {
         let lock = station::lock(home).unwrap();
         let vault = home.vault();
-        let options =
-            Options { vault, demo: true, idle_lock_s, dialer: Dialer::default(), observer: None };
+        let (witness, dialer, observer) = (None, Dialer::default(), None);
+        let options = Options { vault, witness, demo: true, idle_lock_s, dialer, observer };
         let station = Station::open(home, lock, 0, options, None).await.unwrap();
         tell.send(station.url.clone()).unwrap();
         let _ = stopped.await;

@@ -35,6 +35,12 @@ pub enum Mixnet {
     },
     /// Show the round, the noise, the users and the privacy budget of the network joined
     Status,
+    /// Go on in the mixnet with a vault that was put back
+    Resume {
+        /// You know that the budget lacks the rounds since the copy was made
+        #[arg(long, required = true)]
+        after_restore: bool,
+    },
     /// Simulate users, one connection each, and check every reply
     Load(MixnetLoad),
 }

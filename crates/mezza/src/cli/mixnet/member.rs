@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::cli::Desk;
 use crate::exit::{Exit, Fault};
 use crate::mixnet::uri::NetworkUri;
-use crate::web::dto::{JoinRequest, Mixnet};
+use crate::web::dto::{Health, JoinRequest, Mixnet};
 
 /// `mezza mixnet join`
 pub fn join(desk: &Desk, link: &str) -> Result<Exit, Fault> {
@@ -19,12 +19,29 @@ pub fn join(desk: &Desk, link: &str) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
+/// `mezza mixnet resume`
+pub fn resume(desk: &Desk) -> Result<Exit, Fault> {
+    let net = desk.client()?.post::<Mixnet>("/v1/mixnet/resume", &())?;
+    let text = format!(
+        "the mixnet goes on; its budget says {} rounds and lacks those since the copy",
+        net.rounds_used
+    );
+    desk.out.either(&json!({ "resumed": net.link }), text);
+    Ok(Exit::Done)
+}
+
 /// `mezza mixnet status`
 pub fn status(desk: &Desk) -> Result<Exit, Fault> {
-    let net = desk.client()?.get::<Mixnet>("/v1/mixnet")?;
+    let client = desk.client()?;
+    let net = client.get::<Mixnet>("/v1/mixnet")?;
     desk.out.value(&net);
     for line in lines(&net) {
         desk.out.line(line);
+    }
+    let health = client.get::<Health>("/v1/health")?;
+    for line in health.lines.iter().filter(|line| line.name == "mixnet") {
+        let next = line.next.as_deref().unwrap_or_default();
+        desk.out.line(format!("WAITS     {}; {next}", line.text));
     }
     Ok(if net.clock_off { Exit::Config } else { Exit::Done })
 }

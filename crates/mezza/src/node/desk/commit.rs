@@ -48,7 +48,7 @@ impl Desk {
     }
 
     /// Commits what waited and what is new as one transaction.
-    fn commit(&mut self, shows: Vec<Output>, new: Vec<Batch>) -> Result<(), Refused> {
+    pub(super) fn commit(&mut self, shows: Vec<Output>, new: Vec<Batch>) -> Result<(), Refused> {
         let mut later = std::mem::take(&mut self.later);
         later.batches.extend(new);
         later.shows.extend(shows);
@@ -58,9 +58,11 @@ impl Desk {
         }
         let began = now();
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
+        later.batches.extend(open.witnessed(&later.batches));
         if let Err(fault) = open.vault.commit(&later.batches) {
             return Err(self.crashed(fault));
         }
+        open.settled();
         self.commit_ms = now().since_ms(began);
         self.perform(later.shows);
         self.show_thief(&later.batches);
@@ -100,6 +102,7 @@ impl Desk {
                     self.hub.tell(ask::event(&open.device, event));
                 }
                 (Output::Durable(seq), _) => self.durable = Some(seq),
+                (Output::Net(order), Some(open)) if open.is_doubted() => self.withhold(order),
                 (output, _) => {
                     if let Output::Open { ticket, line, .. }
                     | Output::Publish { ticket, line, .. } = &output
@@ -119,13 +122,14 @@ impl Desk {
         self.opening.clear();
         // What the device that is gone had still to hear and to say goes with it.
         (self.later, self.heard, self.durable) = (Later::default(), None, None);
+        self.withheld = None;
         let Some(open) = self.open.take() else { return fault.into() };
         let records = open.vault.records();
         let device = records.and_then(|r| {
             Device::load_on(kernel(), r, now(), &mut OsRng).map_err(words::load_fault)
         });
         if let Ok(device) = device {
-            let mut open = Open { vault: open.vault, device };
+            let mut open = Open { device, ..open };
             // What a fresh device wants stored is small; if even that fails, stay locked.
             let turn = drive::drain(&mut open.device);
             if open.vault.commit(&turn.batches).is_ok() {

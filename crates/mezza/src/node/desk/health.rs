@@ -14,6 +14,7 @@ impl Desk {
             lines.push(self.relay_line());
             lines.extend(self.mailbox_line());
             lines.push(self.disk_line());
+            lines.extend(self.mixnet_line());
             lines.extend(self.stock_line());
             lines.push(self.lock_line());
         }
@@ -55,6 +56,18 @@ impl Desk {
             good("mailbox", "open at the relay, with keys for strangers")
         } else {
             bad("mailbox", "not confirmed by the relay yet", "look again in a moment")
+        })
+    }
+
+    fn mixnet_line(&self) -> Option<HealthLine> {
+        let doubted = self.open.as_ref().is_some_and(super::Open::is_doubted);
+        (doubted && self.mixnet().is_ok()).then(|| {
+            bad(
+                "mixnet",
+                "this vault is older than what this machine remembers, or came from another one: \
+                 its budget lacks the rounds since",
+                "put a newer copy back, or go on with `mezza mixnet resume --after-restore`",
+            )
         })
     }
 

@@ -5,27 +5,30 @@ use std::path::Path;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::{Batch, Device, Output};
 
-use super::Open;
+use crate::backend::AwsLc;
 use crate::drive::{self, Turn};
 use crate::node::{Refused, now};
 use crate::rng::OsRng;
 use crate::store::{Cost, Vault};
 
-/// Makes a vault with a fresh identity in it, which is durable with it; what is left to do of that.
-/// Also what `mezza init` does without a node.
+/// A device in its vault, and what is left to do of its making.
+pub(super) type Made = (Vault, Device<AwsLc>, Turn<Output, Batch>);
+
+/// Makes a vault with a fresh identity in it, which is durable with it; also what `mezza init` does
+/// without a node.
 pub(super) fn make(
     folder: &Path,
     name: &str,
     pass: &[u8],
     cost: Cost,
     relays: &[RelayEntry],
-) -> Result<(Open, Turn<Output, Batch>), Refused> {
+) -> Result<Made, Refused> {
     // The device first: an unclean name must not leave an empty vault behind.
     let mut device = Device::create(name, relays, now(), &mut OsRng)?;
     let mut turn = drive::drain(&mut device);
     let first = std::mem::take(&mut turn.batches);
     let vault = Vault::create_with(folder, pass, cost, &first, now(), &mut OsRng)?;
-    Ok((Open { vault, device }, turn))
+    Ok((vault, device, turn))
 }
 
 /// Makes a vault with a fresh identity and closes it again.
@@ -36,7 +39,7 @@ pub fn init(folder: &Path, name: &str, pass: &[u8], relays: &[RelayEntry]) -> Re
     if Vault::exists(folder) {
         return Err(Refused::exists());
     }
-    let (open, _) = make(folder, name, pass, Cost::measured()?, relays)?;
-    open.vault.close()?;
+    let (vault, _, _) = make(folder, name, pass, Cost::measured()?, relays)?;
+    vault.close()?;
     Ok(())
 }

@@ -1,9 +1,12 @@
 //! What leaves, and when: against a relay, with a disk that fails when the test says so.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mezza_messenger::ContactId;
+use mezza_core::Wiping;
+use mezza_messenger::carrier::mixnet::NetworkLink;
+use mezza_messenger::{Bucket, Change, ContactId, Kind};
 use nix::errno::Errno;
 use tokio::sync::watch;
 
@@ -17,10 +20,13 @@ use crate::web::dto::CardForm;
 
 const PASS: &[u8] = b"a passphrase";
 
-async fn start(folder: &Path, name: &'static str, relay: &RelayEntry) -> Running {
-    let vault = folder.join(name);
+fn options(vault: PathBuf, witness: Option<PathBuf>) -> Options {
     let (dialer, observer) = (Dialer::default(), None);
-    let running = node::start(Options { vault, demo: true, idle_lock_s: 0, dialer, observer });
+    Options { vault, witness, demo: true, idle_lock_s: 0, dialer, observer }
+}
+
+async fn start(folder: &Path, name: &'static str, relay: &RelayEntry) -> Running {
+    let running = node::start(options(folder.join(name), None));
     let relay = relay.clone();
     running.node.ask(move |desk| desk.create(name, PASS, &[relay])).await.unwrap();
     until(&running.node, Desk::is_reachable).await;
@@ -71,4 +77,69 @@ async fn nothing_leaves_before_its_commit() {
     let notes = ann.ask(move |desk| desk.notes(contact, None, 10)).await.unwrap();
     assert_eq!(notes.notes.len(), 2);
     assert!(ann.ask(move |desk| Ok(send(desk, contact, 3))).await.unwrap().1);
+}
+
+/// What a round has the device store, and nothing that it would have to load.
+fn round(desk: &mut Desk) -> Result<(), Refused> {
+    let (kind, key, bucket) = (Kind::NetworkRow, vec![0xff; 8], Bucket::Rolling);
+    let put = Change::Put { kind, key: key.clone(), bucket, value: Wiping::new(Vec::new()) };
+    desk.finish(Turn {
+        early: Vec::new(),
+        batches: vec![Batch(vec![put, Change::Drop { kind, key }])],
+        late: Vec::new(),
+    })
+}
+
+fn copy(from: &Path, to: &Path) {
+    crate::home::private::folder(to).unwrap();
+    for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+}
+
+/// Whether the dial of the mixnet waits for the person, and whether the person is told.
+fn waits(desk: &Desk) -> (bool, bool) {
+    let told = desk.health().into_iter().find(|line| line.name == "mixnet");
+    let told = told.is_some_and(|line| line.next.is_some_and(|next| next.contains("resume")));
+    (desk.withheld.is_some(), told)
+}
+
+#[tokio::test]
+async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person() {
+    let folder = tempfile::tempdir().unwrap();
+    let [vault, older] = ["vault", "older"].map(|name| folder.path().join(name));
+    let node = node::start(options(vault.clone(), Some(folder.path().join("state")))).node;
+    let join = Command::Join(NetworkLink { pin: [7; 32], address: "127.0.0.1:1".into() });
+    let begin = move |desk: &mut Desk| {
+        desk.create("Ann", PASS, &[])?;
+        desk.command(join)?;
+        round(desk)?;
+        desk.lock();
+        Ok(())
+    };
+    node.ask(begin).await.unwrap();
+    copy(&vault, &older);
+    let go_on = |desk: &mut Desk| {
+        desk.unlock(PASS)?;
+        round(desk)?;
+        let told = waits(desk);
+        desk.lock();
+        Ok(told)
+    };
+    assert_eq!(node.ask(go_on).await.unwrap(), (false, false));
+    fs::remove_dir_all(&vault).unwrap();
+    copy(&older, &vault);
+    let back = |desk: &mut Desk| {
+        desk.unlock(PASS)?;
+        let told = waits(desk);
+        desk.resume()?;
+        Ok([told, waits(desk)])
+    };
+    assert_eq!(node.ask(back).await.unwrap(), [(true, true), (false, false)]);
+    let again = |desk: &mut Desk| {
+        desk.lock();
+        desk.unlock(PASS)?;
+        Ok(waits(desk))
+    };
+    assert_eq!(node.ask(again).await.unwrap(), (false, false));
 }

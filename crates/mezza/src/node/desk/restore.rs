@@ -1,0 +1,62 @@
+//! A vault that was put back: its charges are not those that the mixnet saw, so that the carrier
+//! stays down until the person decides (MSG-63).
+
+use mezza_messenger::carrier::mixnet::NetOutput;
+use mezza_messenger::{Batch, Output};
+
+use super::{Desk, Open};
+use crate::node::Refused;
+use crate::store::witness::Witness;
+use crate::web::dto;
+
+impl Open {
+    /// What is to be committed with `batches` for the witness. Without one the commit goes on: notes
+    /// of other carriers are in it.
+    pub(super) fn witnessed(&mut self, batches: &[Batch]) -> Option<Batch> {
+        let claimed = self.witness.as_mut()?.before(batches);
+        claimed.unwrap_or_else(|fault| {
+            tracing::warn!(code = fault.code.number(), "the vault's witness cannot be written");
+            None
+        })
+    }
+
+    /// The commit succeeded.
+    pub(super) fn settled(&mut self) {
+        if let Some(Err(fault)) = self.witness.as_mut().map(Witness::after) {
+            tracing::warn!(code = fault.code.number(), "the vault's witness cannot be written");
+        }
+    }
+
+    /// Whether the vault is older than its witness, or came without it.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.witness.as_ref().is_some_and(Witness::is_doubted)
+    }
+}
+
+impl Desk {
+    /// Keeps what the mixnet's machine wants until the person has decided.
+    pub(super) fn withhold(&mut self, order: NetOutput) {
+        match order {
+            NetOutput::Dial { .. } => self.withheld = Some(order),
+            NetOutput::Close => self.withheld = None,
+            NetOutput::Frame(_) | NetOutput::Job(_) => {}
+        }
+    }
+
+    /// The person goes on with a vault that was put back; the budget shown is what it remembers.
+    ///
+    /// # Errors
+    /// No mixnet, or a disk that refuses.
+    pub fn resume(&mut self) -> Result<dto::Mixnet, Refused> {
+        self.mixnet()?;
+        let open = self.open.as_mut().ok_or_else(Refused::locked)?;
+        if let Some(witness) = open.witness.as_mut().filter(|witness| witness.is_doubted()) {
+            witness.accept();
+            self.commit(Vec::new(), vec![Batch(Vec::new())])?;
+        }
+        if let Some(order) = self.withheld.take() {
+            self.pool.order(Output::Net(order));
+        }
+        self.mixnet()
+    }
+}

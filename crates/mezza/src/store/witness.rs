@@ -1,0 +1,166 @@
+//! The witness of a vault: how far its part in a mixnet has come, kept outside of its folder, so that
+//! an older copy of the folder is noticed when it is put back (MSG-63).
+//!
+//! ```text
+//! vault   block u64, sealed like any record       the block of commits that it is in
+//! file    block u64 | settled u8, sealed          FOLDER/NAME, both from the vault's master key
+//!
+//! claim   file k + 1, open --> vault k + 1 --> file k + 1, settled
+//! ```
+//!
+//! A block is [`BLOCK`] commits of rows of the mixnet's client, in which the charges of the privacy
+//! ledger are; each opening begins a new one. A crash may fall between any two steps of a claim. What
+//! is put back within the block in which it was copied is not noticed, nor is it when vault and
+//! witness are put back together.
+
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+use mezza_core::{DecodeError, Reader, Secret, Wiping, blake2b};
+use mezza_messenger::{Batch, Bucket, Change, Kind};
+use rand_core::Rng as _;
+
+use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
+use super::{Record, Vault};
+use crate::exit::Fault;
+use crate::home::private;
+use crate::rng::OsRng;
+
+/// Commits of a block.
+pub const BLOCK: u32 = 64;
+/// The vault's record.
+const KIND: Kind = Kind::Setting;
+const KEY: &[u8] = b"witness";
+/// Additional data of the file.
+const AAD: &[u8] = b"mezza/witness";
+/// Bytes of the file.
+const FILE_BYTES: usize = 9 + SEAL_BYTES;
+
+/// A vault's witness.
+#[derive(Debug)]
+pub struct Witness {
+    path: PathBuf,
+    key: Secret<32>,
+    /// The block that the vault is in.
+    block: u64,
+    /// Commits left in it.
+    left: u32,
+    doubt: Doubt,
+    commit: Commit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// The vault is as new as its witness.
+    None,
+    /// The file is missing or damaged, or names this block, which the vault has not come to.
+    Of(u64),
+    /// The person has decided; the next commit begins a block.
+    Over,
+}
+
+/// What the commit under way is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Commit {
+    /// One without rows of the client.
+    Other,
+    /// One more of the block.
+    Row,
+    /// The first of the next block.
+    Claim,
+}
+
+impl Witness {
+    /// The witness in `folder` of a vault that has just been opened and holds `records`.
+    pub fn of(folder: &Path, vault: &Vault, records: &[Record]) -> Self {
+        let key = vault.outside().duplicate();
+        let mut name = [0; 16];
+        blake2b(&mut name, key.expose(), "", &[b"name"]);
+        let path = folder.join(HEXLOWER.encode(&name));
+        let own = records.iter().find(|(kind, key, _)| (*kind, key.as_slice()) == (KIND, KEY));
+        let block = own.and_then(|(_, _, value)| <[u8; 8]>::try_from(value.as_slice()).ok());
+        let block = block.map_or(0, u64::from_be_bytes);
+        let doubt = match read(&path, &key) {
+            None if block == 0 && path.symlink_metadata().is_err() => Doubt::None,
+            None => Doubt::Of(block),
+            Some((its, settled)) if its > block + u64::from(!settled) => Doubt::Of(its),
+            Some(_) => Doubt::None,
+        };
+        Self { path, key, block, left: 0, doubt, commit: Commit::Other }
+    }
+
+    /// Whether the vault is older than its witness, or came without it.
+    pub fn is_doubted(&self) -> bool {
+        matches!(self.doubt, Doubt::Of(_))
+    }
+
+    /// The person has decided: the vault goes on from here, in a block that the next commit begins.
+    pub fn accept(&mut self) {
+        if let Doubt::Of(block) = self.doubt {
+            self.block = self.block.max(block);
+            self.doubt = Doubt::Over;
+        }
+    }
+
+    /// To be called before a commit of `batches`: what is to be committed with them.
+    ///
+    /// # Errors
+    /// 73 if the file cannot be written; then what is committed has no witness.
+    pub fn before(&mut self, batches: &[Batch]) -> Result<Option<Batch>, Fault> {
+        let is_row = |change: &Change| matches!(change, Change::Put { kind: Kind::NetworkRow, .. });
+        let has_row = batches.iter().flat_map(|batch| &batch.0).any(is_row);
+        self.commit = match self.doubt {
+            Doubt::Over => Commit::Claim,
+            Doubt::None if has_row && self.left == 0 => Commit::Claim,
+            Doubt::None if has_row => Commit::Row,
+            _ => Commit::Other,
+        };
+        if self.commit != Commit::Claim {
+            return Ok(None);
+        }
+        let next = self.block + 1;
+        self.write(next, false).inspect_err(|_| self.commit = Commit::Other)?;
+        let value = Wiping::new(next.to_be_bytes().to_vec());
+        let (kind, key, bucket) = (KIND, KEY.to_vec(), Bucket::Permanent);
+        Ok(Some(Batch(vec![Change::Put { kind, key, bucket, value }])))
+    }
+
+    /// To be called behind that commit if it succeeded.
+    ///
+    /// # Errors
+    /// 73 if the file cannot be written; until the next block a copy of the block before this one
+    /// is not noticed.
+    pub fn after(&mut self) -> Result<(), Fault> {
+        match self.commit {
+            Commit::Other => return Ok(()),
+            Commit::Row => self.left -= 1,
+            Commit::Claim => {
+                (self.block, self.left, self.doubt) = (self.block + 1, BLOCK - 1, Doubt::None);
+            }
+        }
+        if std::mem::replace(&mut self.commit, Commit::Other) == Commit::Claim {
+            self.write(self.block, true)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, block: u64, settled: bool) -> Result<(), Fault> {
+        if let Some(folder) = self.path.parent() {
+            private::folder(folder)?;
+        }
+        let mut nonce = [0; NONCE_BYTES];
+        OsRng.fill_bytes(&mut nonce);
+        let text = [block.to_be_bytes().as_slice(), &[u8::from(settled)]].concat();
+        private::replace(&self.path, &aead::seal(&self.key, &nonce, AAD, &text)?)
+    }
+}
+
+/// What the file says, if it is one that we wrote: its block, and whether that is settled.
+fn read(path: &Path, key: &Secret<32>) -> Option<(u64, bool)> {
+    let bytes = private::read(path, FILE_BYTES + 1).ok()?;
+    let text = aead::open(key, AAD, &bytes)?;
+    Reader::all(&text, |r| Ok::<_, DecodeError>((r.u64()?, r.u8()? == 1))).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! What the witness notices, and what it takes for a crash.
+
+use std::fs;
+
+use super::super::failed::{Folder, faults, fresh, noon, put};
+use super::*;
+use crate::home::failing::{Failing, Step};
+use nix::errno::Errno;
+
+/// A vault with its witness, which is kept in a folder of its own.
+struct Life {
+    folder: Folder,
+    state: tempfile::TempDir,
+    vault: Option<Vault>,
+    witness: Witness,
+}
+
+impl Life {
+    fn new() -> Self {
+        let (folder, vault) = fresh();
+        let state = tempfile::tempdir().unwrap();
+        let witness = Witness::of(&state.path().join("mezza"), &vault, &[]);
+        Self { folder, state, vault: Some(vault), witness }
+    }
+
+    fn commit(&mut self, batch: Batch) -> Result<(), Fault> {
+        let vault = self.vault.as_mut().unwrap();
+        let mut batches = vec![batch];
+        batches.extend(self.witness.before(&batches)?);
+        vault.commit(&batches)?;
+        self.witness.after()
+    }
+
+    /// A round, as the client's machine stores it.
+    fn round(&mut self) -> Result<(), Fault> {
+        let (kind, value) = (Kind::NetworkRow, Wiping::new(vec![7]));
+        let bucket = Bucket::Rolling;
+        self.commit(Batch(vec![Change::Put { kind, key: vec![1], bucket, value }]))
+    }
+
+    /// The process dies; the vault is opened from `folder`, or from where it lay.
+    fn reopen(&mut self, folder: Option<Folder>) {
+        self.vault = None;
+        if let Some(folder) = folder {
+            self.folder = folder;
+        }
+        let (vault, records) = self.folder.open(noon());
+        self.witness = Witness::of(&self.state.path().join("mezza"), &vault, &records);
+        self.vault = Some(vault);
+    }
+
+    fn is_doubted_with(&mut self, folder: Folder) -> bool {
+        self.reopen(Some(folder));
+        self.witness.is_doubted()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.witness.path.clone()
+    }
+}
+
+#[test]
+fn msg_63_an_older_vault_is_noticed_and_the_newest_is_not() {
+    let mut life = Life::new();
+    let before = life.folder.copy();
+    life.commit(put(1, Bucket::Permanent, b"no round")).unwrap();
+    assert!(!life.file().exists(), "nothing is left of a home without a mixnet");
+    life.round().unwrap();
+    let first = life.folder.copy();
+    for _ in 0..BLOCK {
+        life.round().unwrap();
+    }
+    let second = life.folder.copy();
+    life.reopen(None);
+    assert!(!life.witness.is_doubted());
+    life.round().unwrap();
+    let newest = life.folder.copy();
+    for older in [before, first, second] {
+        assert!(life.is_doubted_with(older));
+        // While the person has not decided nothing changes that.
+        life.round().unwrap();
+        life.reopen(None);
+        assert!(life.witness.is_doubted());
+    }
+    assert!(!life.is_doubted_with(newest));
+}
+
+#[test]
+fn msg_63_the_person_decides_once() {
+    let mut life = Life::new();
+    life.round().unwrap();
+    let older = life.folder.copy();
+    life.reopen(None);
+    life.round().unwrap();
+    let newest = life.folder.copy();
+    assert!(life.is_doubted_with(older));
+    life.witness.accept();
+    life.commit(Batch(Vec::new())).unwrap();
+    life.reopen(None);
+    assert!(!life.witness.is_doubted());
+    // The one that was left behind is the older one now.
+    assert!(life.is_doubted_with(newest));
+}
+
+#[test]
+fn a_vault_without_its_witness_is_doubted() {
+    let mut life = Life::new();
+    life.round().unwrap();
+    let bytes = fs::read(life.file()).unwrap();
+    let mut damaged = bytes.clone();
+    damaged[30] ^= 1;
+    for wrong in [&damaged[..], &bytes[1..], b""] {
+        fs::write(life.file(), wrong).unwrap();
+        life.reopen(None);
+        assert!(life.witness.is_doubted());
+    }
+    fs::remove_file(life.file()).unwrap();
+    life.reopen(None);
+    assert!(life.witness.is_doubted());
+    fs::write(life.file(), bytes).unwrap();
+    private::replace(&life.file(), &fs::read(life.file()).unwrap()).unwrap();
+    life.reopen(None);
+    assert!(!life.witness.is_doubted());
+}
+
+#[test]
+fn failed_witness_is_no_doubt_and_hides_none() {
+    let commits = [(Step::Commit, Errno::ENOSPC)];
+    for ((step, error), after) in faults().chain(commits).flat_map(|fault| [(fault, 0), (fault, 1)])
+    {
+        let mut life = Life::new();
+        life.round().unwrap();
+        let older = life.folder.copy();
+        life.reopen(None);
+        let failing = Failing::after(after, step, error);
+        let failed = life.round().is_err();
+        assert!(failed || (step, after) == (Step::Commit, 1), "{step:?} {after}");
+        drop(failing);
+        life.reopen(None);
+        assert!(!life.witness.is_doubted(), "{step:?} {error} {after}");
+        life.round().unwrap();
+        life.reopen(None);
+        assert!(!life.witness.is_doubted(), "{step:?} {error} {after}");
+        assert!(life.is_doubted_with(older), "{step:?} {error} {after}");
+    }
+}
