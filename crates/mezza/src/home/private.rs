@@ -15,6 +15,8 @@ use crate::home::failing::{self, Step};
 const FOLDER_MODE: u32 = 0o700;
 /// The mode of every file.
 const FILE_MODE: u32 = 0o600;
+/// The mode of a file that everybody may read, before the umask.
+const SHARED_MODE: u32 = 0o666;
 /// The bits that are compared; the others, set-group-id say, come from the folder above.
 const MODE_MASK: u32 = 0o777;
 /// What [`replace`] adds to a name until the new content is whole.
@@ -97,8 +99,18 @@ pub fn read(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Fault> {
 ///
 /// 1. write a second file, 2. sync it, 3. rename it, 4. sync the folder.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    replace_as(path, bytes, FILE_MODE)
+}
+
+/// The same for a file that others may read: it keeps its mode, or gets the usual one.
+pub fn replace_shared(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    let mode = fs::metadata(path).map_or(SHARED_MODE, |found| found.mode() & MODE_MASK);
+    replace_as(path, bytes, mode)
+}
+
+fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Fault> {
     let fresh = fresh_name(path);
-    write_synced(&fresh, bytes)
+    write_synced(&fresh, bytes, mode)
         .and_then(|()| rename(&fresh, path))
         .and_then(|()| sync_parent(path))
         .map_err(|error| cannot_write(path, &error))
@@ -119,7 +131,7 @@ fn fresh_name(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     #[cfg(test)]
     failing::at(Step::Clear)?;
     // A left-over of a crash goes first, or its mode would stay.
@@ -129,7 +141,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     #[cfg(test)]
     failing::at(Step::Create)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     #[cfg(test)]
     failing::at_write(&mut file, bytes)?;
     file.write_all(bytes)?;
@@ -209,4 +221,31 @@ pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Fault {
         _ => "check the disk and its mount options",
     };
     Fault::new(Exit::CannotWrite, format!("{} cannot be written: {error}", path.display()), next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::failing::Failing;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn failed_replacement_leaves_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let mode = || fs::metadata(&path).unwrap().mode() & MODE_MASK;
+        fs::write(&path, b"with two signatures").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        for step in [Step::Clear, Step::Create, Step::Write, Step::Sync, Step::Rename] {
+            let _failing = Failing::after(0, step, step.errors()[0]);
+            for replace in [replace, replace_shared] {
+                assert_eq!(replace(&path, b"with three").unwrap_err().code, Exit::CannotWrite);
+                assert_eq!(fs::read(&path).unwrap(), b"with two signatures", "{step:?}");
+            }
+        }
+        replace_shared(&path, b"with three").unwrap();
+        assert_eq!((fs::read(&path).unwrap().as_slice(), mode()), (&b"with three"[..], 0o644));
+        replace(&path, b"for nobody else").unwrap();
+        assert_eq!(mode(), FILE_MODE);
+    }
 }

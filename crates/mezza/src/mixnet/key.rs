@@ -1,7 +1,7 @@
 //! The key file of a server or guardian: one line, `mezza-mix-key-1 ` and 64 hex digits, mode 0600.
 
 use std::fmt;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -48,7 +48,11 @@ impl Key {
             _ => private::cannot_write(path, &error),
         })?;
         let written = file.write_all(&line).and_then(|()| file.sync_all());
-        written.map_err(|error| private::cannot_write(path, &error))?;
+        written.map_err(|error| {
+            // Half a key would be in the way of the next attempt.
+            let _ = fs::remove_file(path);
+            private::cannot_write(path, &error)
+        })?;
         Ok(key)
     }
 

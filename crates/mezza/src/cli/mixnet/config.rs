@@ -41,7 +41,7 @@ fn new(out: Out, file: &Path, to: Option<&Path>) -> Result<Exit, Fault> {
     let signed = SignedConfig::new(written::read(&text)?);
     let bytes = signed.encode();
     if let Some(to) = to {
-        fs::write(to, &bytes).map_err(|error| private::cannot_write(to, &error))?;
+        private::replace_shared(to, &bytes)?;
         tell(out, &signed);
     } else if out.json {
         let mut value = about(&signed);
@@ -76,7 +76,8 @@ fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>) -> Result<Exit,
     if network::sign(&mut signed, before.as_ref(), &key) == 0 {
         return Err(not_a_guardian(signed.config(), &key));
     }
-    fs::write(file, signed.encode()).map_err(|error| private::cannot_write(file, &error))?;
+    // What others have signed before must not go with a disk that is full.
+    private::replace_shared(file, &signed.encode())?;
     let (valid, needed) = valid(&signed, SignatureSet::Own);
     let text = format!("signed: {valid} of {needed} needed guardian signatures");
     out.either(&json!({ "valid": valid, "needed": needed }), text);
