@@ -10,6 +10,7 @@ pub mod backend;
 pub mod carriers;
 pub mod cli;
 pub mod config;
+pub(crate) mod doors;
 pub mod drive;
 pub mod exit;
 pub mod home;

@@ -26,14 +26,14 @@ use super::metrics::{self, Count, Metrics};
 use super::network::Network;
 use super::process;
 use super::server::{self, EVENTS_MAX, LEAVE, Next, Running};
+use crate::doors::{Doors, files};
 use crate::exit::{Exit, Fault};
 use crate::node::now;
 use crate::rng::OsRng;
 use crate::tls::{Identity, link_server_config};
-use doors::Doors;
 
 /// Connections beyond the clients: links, and those that come for a config.
-const SPARE: u64 = 64;
+const SPARE: usize = 64;
 /// How long a connection may be without HELLO.
 const UNSEEN: Duration = Duration::from_secs(60);
 /// How often connections are looked through.
@@ -88,8 +88,8 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         let text = "entry: this key is not that of the config's coordinator";
         return Err(Fault::new(Exit::Config, text, "use the key whose public half stands there"));
     }
-    let most = u64::from(config.users_max) + SPARE;
-    process::room_for_files(most)?;
+    let most = config.users_max as usize + SPARE;
+    process::room_for_files(most as u64 + files::OTHERS)?;
     let listener = server::bind(listen).await?;
     let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
     let (events, queue) = mpsc::channel(EVENTS_MAX);
@@ -100,7 +100,7 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
     let tls = link_server_config(&identity, &[link::CLIENT], None)
         .map_err(|_| Fault::bug("TLS refuses our settings"))?;
     let door = (listener, TlsAcceptor::from(tls));
-    let doors = Doors::new(per_prefix, most as usize);
+    let doors = Doors::new(doors::bounds(per_prefix, most));
     tokio::spawn(doors::let_in(door, doors, events.clone(), Arc::clone(&counts)));
     lines(&config, &identity, &events, &counts);
     tracing::info!("entry runs");

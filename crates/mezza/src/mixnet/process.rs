@@ -1,7 +1,6 @@
 //! What a server asks of the system for itself.
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-
+use crate::doors::files;
 use crate::exit::{Exit, Fault};
 
 /// Raises the soft limit of open files to the hard one, which must have room for `needed`.
@@ -10,15 +9,11 @@ use crate::exit::{Exit, Fault};
 /// 78 if it has not (MIX-28).
 pub fn room_for_files(needed: u64) -> Result<(), Fault> {
     let refused = |text: String| Fault::new(Exit::Config, text, "raise it with `ulimit -Hn`");
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)
+    let hard = files::raise()
         .map_err(|error| refused(format!("the limit of open files is not known: {error}")))?;
     if hard < needed {
         let text = format!("this process may have {hard} open files and needs {needed}");
         return Err(refused(text));
-    }
-    if soft < hard {
-        setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
-            .map_err(|error| refused(format!("the limit of open files stays {soft}: {error}")))?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! What all three roles share: a listener for links of other servers, and the wait for what is due.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mezza_core::Time;
@@ -11,15 +12,16 @@ use mezza_mixnet::config::{Chain, SignedConfig};
 use mezza_mixnet::sign::PublicKey;
 use mezza_mixnet::wire::AbortReason;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinHandle};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::busy::Phase;
 use super::link::{self, News, SERVER_FRAMES_MAX, Size, carry};
-use super::metrics::Metrics;
+use super::metrics::{Count, Metrics};
+use crate::doors::{self, Bounds, Doors, Ticket};
 use crate::exit::{Exit, Fault};
 use crate::node::now;
 use crate::tls::peer_key;
@@ -28,10 +30,15 @@ use crate::tls::peer_key;
 pub const EVENTS_MAX: usize = 256;
 /// Time for TLS to be set up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Pause after the system refused a connection (too many files).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Connections of servers at a time; there are three at most, and strangers.
-const CONNECTIONS_MAX: usize = 128;
+/// Handshakes of clients at a time.
+pub const HANDSHAKES_MAX: usize = 256;
+/// Connections that come from other servers, of whom there are three at most, and from strangers, who
+/// get no further than the handshake.
+/// A site has no number of its own: the entry may be a neighbour of strangers.
+const BOUNDS: Bounds = Bounds { connections: 128, handshakes: 64, per_address: 16, per_site: 128 };
+/// Links that one server of the config has at a time. Only the newest one counts; others are about to
+/// end. Strangers have none of these places.
+const LINKS_MAX: usize = 4;
 /// The longest sleep of a machine's task: a clock that jumped is noticed after this time.
 const NAP_MAX: Duration = Duration::from_secs(1);
 /// How long a server that ends waits for its last frames to leave.
@@ -108,28 +115,41 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
     })
 }
 
-/// The next connection. A system that refuses one is asked again after a pause.
-pub async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    loop {
-        match listener.accept().await {
-            Ok((socket, peer)) => {
-                // Small frames wait for nothing; where the system refuses this, only speed is lost.
-                drop(socket.set_nodelay(true));
-                return (socket, peer);
-            }
-            Err(error) => {
-                tracing::warn!(kind = ?error.kind(), "the system refused a connection");
-                sleep(ACCEPT_PAUSE).await;
-            }
+/// TLS on a fresh connection.
+pub async fn secure(tls: &TlsAcceptor, socket: TcpStream) -> Option<Box<TlsStream<TcpStream>>> {
+    doors::secure(tls, socket, HANDSHAKE).await
+}
+
+/// How many links each server of the config has here.
+struct Held<P>(Mutex<BTreeMap<P, usize>>);
+
+impl<P: Ord + Copy> Held<P> {
+    /// Whether `peer` may have one more, which then counts.
+    fn take(&self, peer: P) -> bool {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = held.entry(peer).or_default();
+        let fits = *count < LINKS_MAX;
+        *count += usize::from(fits);
+        fits
+    }
+
+    fn give_back(&self, peer: P) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = held.get_mut(&peer) {
+            *count = count.saturating_sub(1);
         }
     }
 }
 
-/// TLS on a fresh connection. In boxes: what the handshake takes is free again afterwards, and no
-/// task keeps a place for the stream in each of its steps.
-pub async fn secure(tls: &TlsAcceptor, socket: TcpStream) -> Option<Box<TlsStream<TcpStream>>> {
-    let accepted = Box::pin(timeout(HANDSHAKE, tls.accept(socket))).await;
-    accepted.ok()?.ok().map(Box::new)
+/// What connections of servers have in common. `W` says whom a key and a protocol make, `V` what news
+/// of a link become.
+struct Gate<P, E, W, V> {
+    tls: TlsAcceptor,
+    held: Held<P>,
+    events: mpsc::Sender<E>,
+    metrics: Arc<Metrics>,
+    who: W,
+    event: V,
 }
 
 /// Takes in links of other servers until the machine is gone. `who` says whom a key and a protocol
@@ -138,47 +158,81 @@ pub async fn take_in<P, E>(
     (listener, tls): (TcpListener, TlsAcceptor),
     events: mpsc::Sender<E>,
     metrics: Arc<Metrics>,
-    who: impl Fn(&PublicKey, &[u8]) -> Option<P> + Clone + Send + 'static,
-    event: impl Fn(P, u64, News) -> E + Clone + Send + Sync + 'static,
+    who: impl Fn(&PublicKey, &[u8]) -> Option<P> + Send + Sync + 'static,
+    event: impl Fn(P, u64, News) -> E + Send + Sync + 'static,
 ) where
-    P: Copy + std::fmt::Debug + Send + Sync + 'static,
+    P: Copy + Ord + fmt::Debug + Send + Sync + 'static,
     E: Send + 'static,
 {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let doors = Doors::new(BOUNDS);
+    let held = Held(Mutex::default());
+    let gate = Arc::new(Gate { tls, held, events, metrics, who, event });
     loop {
-        let (socket, _) = tokio::select! {
-            () = events.closed() => return,
-            accepted = accept(&listener) => accepted,
+        let (socket, _, ticket) = tokio::select! {
+            () = gate.events.closed() => return,
+            accepted = doors.accept(&listener) => accepted,
         };
-        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
-        let (tls, who, event) = (tls.clone(), who.clone(), event.clone());
-        let (events, metrics) = (events.clone(), Arc::clone(&metrics));
+        let Some(ticket) = ticket else {
+            gate.metrics.count(Count::TurnedAway);
+            continue;
+        };
+        let gate = Arc::clone(&gate);
         tokio::spawn(async move {
-            let _permit = permit;
-            let Some(stream) = secure(&tls, socket).await else {
-                tracing::warn!("a stranger got no further than TLS");
+            // A handshake that had to make room was a stranger's, or comes again.
+            let Some(Some((stream, protocol, peer))) = ticket.hold(gate.meet(socket)).await else {
                 return;
             };
-            let connection = stream.get_ref().1;
-            let protocol = connection.alpn_protocol().unwrap_or_default().to_vec();
-            let peer = peer_key(connection).and_then(|key| who(&key, &protocol));
-            let Some(peer) = peer else {
-                tracing::warn!("a server asked for a link that is not its own");
-                return;
-            };
-            let link = link::number();
-            let (outbox, parcels) = mpsc::channel(SERVER_FRAMES_MAX);
-            if events.send(event(peer, link, News::Up(outbox))).await.is_err() {
-                return;
+            if gate.held.take(peer) {
+                gate.link(stream, &protocol, (peer, ticket)).await;
+                gate.held.give_back(peer);
             }
-            tracing::info!(?peer, "a link is up");
-            let size = if protocol == link::CONTROL { Size::Short } else { Size::Long };
-            let frame = |frame| event(peer, link, News::Frame(frame));
-            let carried = carry(stream, size, parcels, &events, frame);
-            let end = metrics.busy.task(Phase::Link, carried).await;
-            end.tell(&format!("{peer:?}"), &metrics);
-            let _ = events.send(event(peer, link, News::Down)).await;
         });
+    }
+}
+
+impl<P, E, W, V> Gate<P, E, W, V>
+where
+    P: Copy + Ord + fmt::Debug + Send + Sync,
+    E: Send,
+    W: Fn(&PublicKey, &[u8]) -> Option<P> + Send + Sync,
+    V: Fn(P, u64, News) -> E + Send + Sync,
+{
+    /// TLS, and who it is that speaks which protocol.
+    async fn meet(&self, socket: TcpStream) -> Option<(Box<TlsStream<TcpStream>>, Vec<u8>, P)> {
+        let Some(stream) = secure(&self.tls, socket).await else {
+            tracing::debug!("a stranger got no further than TLS");
+            return None;
+        };
+        let connection = stream.get_ref().1;
+        let protocol = connection.alpn_protocol().unwrap_or_default().to_vec();
+        let Some(peer) = peer_key(connection).and_then(|key| (self.who)(&key, &protocol)) else {
+            tracing::warn!("a server asked for a link that is not its own");
+            return None;
+        };
+        Some((stream, protocol, peer))
+    }
+
+    /// A link with a server of the config, until it ends. From now on it has a place that no stranger
+    /// can have: the one at the doors is given back.
+    async fn link(
+        &self,
+        stream: Box<TlsStream<TcpStream>>,
+        protocol: &[u8],
+        (peer, ticket): (P, Ticket),
+    ) {
+        drop(ticket);
+        let (number, event) = (link::number(), &self.event);
+        let (outbox, parcels) = mpsc::channel(SERVER_FRAMES_MAX);
+        if self.events.send(event(peer, number, News::Up(outbox))).await.is_err() {
+            return;
+        }
+        tracing::info!(?peer, "a link is up");
+        let size = if protocol == link::CONTROL { Size::Short } else { Size::Long };
+        let frame = |frame| event(peer, number, News::Frame(frame));
+        let carried = carry(stream, size, parcels, &self.events, frame);
+        let end = self.metrics.busy.task(Phase::Link, carried).await;
+        end.tell(&format!("{peer:?}"), &self.metrics);
+        let _ = self.events.send(event(peer, number, News::Down)).await;
     }
 }
 
@@ -220,5 +274,19 @@ pub fn ended_early(id: Option<RoundId>, reason: AbortReason) {
         tracing::info!(service, round, ?reason, "a round ended early");
     } else {
         tracing::warn!(service, round, ?reason, "a round ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mix_61_each_server_of_the_config_has_links_of_its_own() {
+        let held = Held(Mutex::default());
+        assert!((0..LINKS_MAX).all(|_| held.take('a')));
+        assert!(!held.take('a') && held.take('b'));
+        held.give_back('a');
+        assert!(held.take('a') && !held.take('a'));
     }
 }

@@ -73,6 +73,7 @@ async fn run(store: Store, n: u64, limits: Limits) -> Result<PutsRate, RelayErro
         let open = Job::Open {
             address: box_address(number),
             kind: BoxKind::Conversation,
+            site: [0; 8],
             answer: answer(0),
         };
         give(&jobs, open).await?;

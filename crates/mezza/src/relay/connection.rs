@@ -10,10 +10,10 @@ mod requests;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use mezza_core::Time;
 use mezza_messenger::relay_wire::{
     ALPN, ENVELOPE_BYTES_MAX, LENGTH_BYTES, RelayFrame, Splitter, TooLong, VERSION, encode_mail,
 };
@@ -29,8 +29,9 @@ use super::clock::Clock;
 use super::limits::{Bucket, Limits};
 use super::server::stopped;
 use super::tap::{Direction, Side, Tap, TapPoint, Tapped};
-use super::usage::{Ticket, Usage};
-use super::writer::{Event, Job, Jobs, MailId, Outlet, WatchId};
+use super::usage::{Account, Usage};
+use super::writer::{Event, Job, Jobs, Lane, MailId, Outlet, WatchId};
+use crate::doors::{Ticket, secure};
 
 /// Bytes read at once; also what an idle connection keeps for reading.
 const READ_BYTES: usize = 4_096;
@@ -40,6 +41,8 @@ const WRITE_BYTES: usize = 32 << 10;
 const LEAVE: Duration = Duration::from_millis(700);
 /// What a client over the limit of connections is told to wait, s.
 const RETRY_CONNECT_S: u16 = 60;
+/// Bytes of a frame that make as much work as one more frame.
+const WORK_BYTES: usize = 4_096;
 
 /// What all connections of one relay share.
 pub(super) struct Shared {
@@ -86,10 +89,11 @@ struct Watched {
 
 struct Connection {
     shared: Arc<Shared>,
-    ticket: Ticket,
-    stream: TlsStream<Tapped<TcpStream>>,
+    account: Account,
+    stream: Box<TlsStream<Tapped<TcpStream>>>,
     point: TapPoint,
     splitter: Splitter,
+    lane: Lane,
     outlet: Outlet,
     events: mpsc::Receiver<Event>,
     watches: BTreeMap<u16, Watched>,
@@ -98,6 +102,9 @@ struct Connection {
     last_nr: u32,
     puts: Bucket,
     bundle_gets: Bucket,
+    /// Work of all kinds, by the time since the connection began.
+    work: Bucket,
+    began: Instant,
     /// Requests at the writer that wait for their answer.
     pending: usize,
     out: Vec<u8>,
@@ -107,48 +114,73 @@ struct Connection {
 pub(super) async fn serve(
     shared: Arc<Shared>,
     socket: TcpStream,
-    peer: IpAddr,
+    (account, ticket): (Account, &Ticket),
     mut stop: watch::Receiver<bool>,
 ) {
-    let ticket = shared.usage.connect(peer, &shared.limits, shared.clock.now());
-    let point = TapPoint::new(shared.tap.clone());
-    let tapped = Tapped::new(socket, point.clone(), Direction::ToRelay);
-    let patience = Duration::from_millis(shared.limits.handshake_ms);
-    let accepted = tokio::select! {
-        accepted = timeout(patience, shared.tls.accept(tapped)) => accepted,
-        () = stopped(&mut stop) => return,
-    };
-    let Ok(Ok(stream)) = accepted else {
-        tracing::debug!("a client got no further than TLS");
-        return;
-    };
-    if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
-        tracing::debug!("a client spoke another protocol");
-        return;
+    let accepting = Connection::accept(shared, socket, account, &mut stop);
+    let Some(Some(mut connection)) = ticket.hold(accepting).await else { return };
+    ticket.settle();
+    let ended = ticket.hold(connection.run(stop)).await;
+    match ended {
+        Some(end) => connection.end(end).await,
+        None => connection.unwatch().await,
     }
-    let mut connection = Connection::new(shared, ticket, stream, point);
-    let end = connection.run(stop).await;
-    connection.leave().await;
-    if !matches!(end, Err(End::Gone | End::Stuck)) {
-        connection.linger().await;
-    }
-    tracing::debug!(end = end.err().map(tracing::field::display), "a connection ended");
+}
+
+/// Tells a client over the limit of connections to come back later.
+pub(super) async fn refuse(
+    shared: Arc<Shared>,
+    socket: TcpStream,
+    account: Account,
+    mut stop: watch::Receiver<bool>,
+) {
+    let connection = Connection::accept(shared, socket, account, &mut stop).await;
+    let Some(mut connection) = connection else { return };
+    let end = connection.decline().await;
+    connection.end(end).await;
 }
 
 impl Connection {
+    /// TLS within its time, and our protocol.
+    async fn accept(
+        shared: Arc<Shared>,
+        socket: TcpStream,
+        account: Account,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Option<Self> {
+        let point = TapPoint::new(shared.tap.clone());
+        let tapped = Tapped::new(socket, point.clone(), Direction::ToRelay);
+        let patience = Duration::from_millis(shared.limits.handshake_ms);
+        let accepted = tokio::select! {
+            accepted = secure(&shared.tls, tapped, patience) => accepted,
+            () = stopped(stop) => return None,
+        };
+        let Some(stream) = accepted else {
+            tracing::debug!("a client got no further than TLS");
+            return None;
+        };
+        if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
+            tracing::debug!("a client spoke another protocol");
+            return None;
+        }
+        Some(Self::new(shared, account, stream, point))
+    }
+
     fn new(
         shared: Arc<Shared>,
-        ticket: Ticket,
-        stream: TlsStream<Tapped<TcpStream>>,
+        account: Account,
+        stream: Box<TlsStream<Tapped<TcpStream>>>,
         point: TapPoint,
     ) -> Self {
         let (outlet, events) = Outlet::new(shared.limits.pending_max);
+        let lane = shared.jobs.lane(shared.limits.queued_work_max);
         Self {
             shared,
-            ticket,
+            account,
             stream,
             point,
             splitter: Splitter::default(),
+            lane,
             outlet,
             events,
             watches: BTreeMap::new(),
@@ -156,17 +188,29 @@ impl Connection {
             last_nr: 0,
             puts: Bucket::default(),
             bundle_gets: Bucket::default(),
+            work: Bucket::default(),
+            began: Instant::now(),
             pending: 0,
             out: Vec::new(),
         }
     }
 
+    async fn decline(&mut self) -> Result<(), End> {
+        self.hello().await?;
+        self.say(&done(0, Code::SlowDown, RETRY_CONNECT_S))?;
+        self.write().await
+    }
+
+    async fn end(mut self, end: Result<(), End>) {
+        self.leave().await;
+        if !matches!(end, Err(End::Gone | End::Stuck)) {
+            self.linger().await;
+        }
+        tracing::debug!(end = end.err().map(tracing::field::display), "a connection ended");
+    }
+
     async fn run(&mut self, mut stop: watch::Receiver<bool>) -> Result<(), End> {
         self.hello().await?;
-        if !self.ticket.allowed {
-            self.say(&done(0, Code::SlowDown, RETRY_CONNECT_S))?;
-            return self.write().await;
-        }
         let idle = Duration::from_millis(self.shared.limits.idle_ms);
         let mut buffer = vec![0; READ_BYTES];
         loop {
@@ -237,6 +281,8 @@ impl Connection {
             Event::Stock(frame) => self.say(&frame),
             Event::Mail { number, watch, id, envelope } => {
                 self.outlet.mail_sent(envelope.len());
+                let (work, now) = (1 + (envelope.len() / WORK_BYTES) as u64, self.age());
+                self.work.spend(self.shared.limits.work, work, now);
                 // A watch that this connection has replaced meanwhile gets nothing any more.
                 if self.watches.get(&number).is_none_or(|watched| watched.watch != watch) {
                     return Ok(());
@@ -281,7 +327,31 @@ impl Connection {
 
     /// Gives the writer something to do, waiting for a place in its queue.
     async fn job(&mut self, job: Job) -> Result<(), End> {
-        if self.shared.jobs.send(job).await { Ok(()) } else { Err(End::Stopped) }
+        self.pace(job.work().into()).await?;
+        if self.lane.send(job).await { Ok(()) } else { Err(End::Stopped) }
+    }
+
+    /// Waits until this connection may have so much done. What comes for it meanwhile is delivered.
+    async fn pace(&mut self, work: u64) -> Result<(), End> {
+        let rate = self.shared.limits.work;
+        loop {
+            let now = self.age();
+            let wait_ms = self.work.wait_ms(rate, work, now);
+            if wait_ms == 0 {
+                self.work.spend(rate, work, now);
+                return Ok(());
+            }
+            self.write().await?;
+            tokio::select! {
+                () = sleep(Duration::from_millis(wait_ms)) => {}
+                event = self.events.recv() => self.event(event.ok_or(End::Stopped)?)?,
+            }
+        }
+    }
+
+    /// The time since the connection began. No clock that is set decides how fast a client is.
+    fn age(&self) -> Time {
+        Time::from_ms(self.began.elapsed().as_millis() as u64)
     }
 
     /// What the client was promised an answer for is answered, then the watches end.
@@ -296,9 +366,14 @@ impl Connection {
             drop(self.stream.shutdown().await);
         };
         drop(timeout(LEAVE, answers).await);
+        self.unwatch().await;
+    }
+
+    /// Nothing comes for this connection any more.
+    async fn unwatch(&mut self) {
         let watches: Vec<_> = self.watches.values().map(|w| (w.address, w.watch)).collect();
         if !watches.is_empty() {
-            drop(self.job(Job::Gone(watches)).await);
+            self.lane.send(Job::Gone(watches)).await;
         }
     }
 

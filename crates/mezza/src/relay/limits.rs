@@ -3,6 +3,8 @@
 use mezza_core::Time;
 use mezza_messenger::relay_wire::ENVELOPE_BYTES_MAX;
 
+use crate::doors::Bounds;
+
 /// Every limit of a relay, with the values of the protocol as default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -34,18 +36,31 @@ pub struct Limits {
     pub in_flight_max: usize,
     /// Requests of one connection that wait for their answer; then it is not read from.
     pub pending_max: usize,
+    /// Work of one connection in units of about a PUT, whatever it asks for; with it used up it is
+    /// not read from.
+    pub work: Rate,
+    /// Units of work that one connection may have in the writer's queue, and so in one commit.
+    pub queued_work_max: u32,
+    /// One-time keys in one `BUNDLE_SET`.
+    pub set_keys_max: usize,
     /// Bytes of mail and bundles in the whole store.
     pub store_bytes_max: u64,
     /// Boxes in the whole store.
     pub boxes_max: u64,
+    /// A site, an IPv4 /24 or an IPv6 /48, may use as much as so many addresses.
+    pub addresses_per_site: u32,
+    /// No site has more of the whole relay than one part of so many.
+    pub site_share: u64,
     /// Connections per IPv4 address or IPv6 /64.
     pub address_connections_max: u32,
     /// OPEN per address and day.
     pub address_opens_per_day: u32,
     /// Bytes of PUT per address and day.
     pub address_put_bytes_per_day: u64,
-    /// Connections in all.
+    /// Connections in all, as far as the system has file descriptors for them.
     pub connections_max: usize,
+    /// Of these, handshakes that are not done.
+    pub handshakes_max: usize,
     /// Time for TLS to be set up, ms.
     pub handshake_ms: u64,
     /// Silence after which a connection ends, ms. Clients ping every 55 s.
@@ -75,12 +90,18 @@ impl Default for Limits {
             bundle_bytes_max: ENVELOPE_BYTES_MAX,
             in_flight_max: 64,
             pending_max: 256,
+            work: Rate { burst: 4_000, period_ms: 2 },
+            queued_work_max: 32,
+            set_keys_max: 128,
             store_bytes_max: 10 << 30,
             boxes_max: 1_000_000,
+            addresses_per_site: 4,
+            site_share: 16,
             address_connections_max: 256,
             address_opens_per_day: 4_000,
             address_put_bytes_per_day: 1 << 30,
             connections_max: 20_000,
+            handshakes_max: 256,
             handshake_ms: 10_000,
             idle_ms: 180_000,
             write_ms: 30_000,
@@ -99,12 +120,23 @@ impl Limits {
             box_bytes_max: u64::MAX,
             puts: free,
             bundle_gets: free,
+            work: free,
             store_bytes_max: u64::MAX,
             address_connections_max: u32::MAX,
             address_opens_per_day: u32::MAX,
             address_put_bytes_per_day: u64::MAX,
             connections_max: 1 << 20,
             ..Self::default()
+        }
+    }
+
+    /// How many connections come in.
+    pub(crate) fn doors(&self) -> Bounds {
+        Bounds {
+            connections: self.connections_max,
+            handshakes: self.handshakes_max,
+            per_address: self.address_connections_max,
+            per_site: self.address_connections_max.saturating_mul(self.addresses_per_site),
         }
     }
 }
@@ -118,6 +150,13 @@ pub struct Rate {
     pub period_ms: u64,
 }
 
+impl Rate {
+    /// Milliseconds in which an empty bucket is full again.
+    fn room_ms(self) -> u64 {
+        self.period_ms.saturating_mul(u64::from(self.burst))
+    }
+}
+
 /// How much of a [`Rate`] is used up, as the time at which all of it is free again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bucket {
@@ -127,16 +166,32 @@ pub(crate) struct Bucket {
 impl Bucket {
     /// Takes one, or says in how many seconds (rounded up) there will be one.
     pub(crate) fn take(&mut self, rate: Rate, now: Time) -> Result<(), u16> {
-        let room_ms = rate.period_ms.saturating_mul(u64::from(rate.burst));
-        // A clock that was set back must not keep the bucket empty for longer than it ever is.
-        let from_ms = self.free_at_ms.clamp(now.ms(), now.ms().saturating_add(room_ms));
-        let until_ms = from_ms.saturating_add(rate.period_ms);
-        let wait_ms = until_ms.saturating_sub(now.ms()).saturating_sub(room_ms);
+        let wait_ms = self.wait_ms(rate, 1, now);
         if wait_ms > 0 {
             return Err(u16::try_from(wait_ms.div_ceil(1_000)).unwrap_or(u16::MAX));
         }
-        self.free_at_ms = until_ms;
+        self.spend(rate, 1, now);
         Ok(())
+    }
+
+    /// In how many milliseconds there will be `units`, at most a full bucket.
+    pub(crate) fn wait_ms(self, rate: Rate, units: u64, now: Time) -> u64 {
+        let units = units.min(rate.burst.into());
+        let until_ms =
+            self.busy_until_ms(rate, now).saturating_add(rate.period_ms.saturating_mul(units));
+        until_ms.saturating_sub(now.ms()).saturating_sub(rate.room_ms())
+    }
+
+    /// Takes `units`, or what there is of them.
+    pub(crate) fn spend(&mut self, rate: Rate, units: u64, now: Time) {
+        let more_ms = rate.period_ms.saturating_mul(units);
+        self.free_at_ms = self.busy_until_ms(rate, now).saturating_add(more_ms);
+    }
+
+    /// Until when the time is used up. A clock that was set back must not keep the bucket empty for longer
+    /// than it ever is.
+    fn busy_until_ms(self, rate: Rate, now: Time) -> u64 {
+        self.free_at_ms.clamp(now.ms(), now.ms().saturating_add(rate.room_ms()))
     }
 
     /// Whether forgetting this bucket changes nothing.
@@ -148,6 +203,13 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn msg_70_a_site_has_four_times_the_connections_of_an_address() {
+        let doors = Limits::default().doors();
+        assert_eq!((doors.per_address, doors.per_site), (256, 1_024));
+        assert_eq!((doors.connections, doors.handshakes), (20_000, 256));
+    }
 
     #[test]
     fn a_burst_then_one_each_period() {
@@ -172,6 +234,18 @@ mod tests {
         assert_eq!(bucket.take(rate, Time::from_ms(9_000_000)), Ok(()));
         assert_eq!(bucket.take(rate, Time::from_ms(5_000)), Err(1));
         assert_eq!(bucket.take(rate, Time::from_ms(6_000)), Err(1));
+    }
+
+    #[test]
+    fn many_units_wait_for_each_other_and_an_empty_bucket_owes_nothing() {
+        let rate = Rate { burst: 10, period_ms: 100 };
+        let (mut bucket, now) = (Bucket::default(), Time::from_ms(1_000_000));
+        assert_eq!(bucket.wait_ms(rate, 10, now), 0);
+        bucket.spend(rate, 8, now);
+        assert_eq!((bucket.wait_ms(rate, 2, now), bucket.wait_ms(rate, 5, now)), (0, 300));
+        assert_eq!(bucket.wait_ms(rate, 1_000, now), 800, "no more than a full bucket");
+        bucket.spend(rate, 7, now);
+        assert_eq!(bucket.wait_ms(rate, 1, now), 100, "never longer than for one more");
     }
 
     #[test]

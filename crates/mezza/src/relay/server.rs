@@ -1,15 +1,15 @@
 //! The relay's listener: accepts, counts, stops.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::clock::Clock;
@@ -21,15 +21,14 @@ use super::store::{self, StoreSpec};
 use super::tap::Tap;
 use super::usage::Usage;
 use super::writer::{self, Ended};
+use crate::doors::{Doors, Source, Ticket};
 use crate::tls::{self, Identity, fingerprint};
 
 /// Connections beyond the limits that are told so at the same time; more are closed unheard, or
 /// a flood would cost a handshake each.
-const REFUSALS_MAX: usize = 64;
+const REFUSALS_MAX: usize = 16;
 /// How long a stopping relay waits for its connections.
 const STOP: Duration = Duration::from_millis(1_500);
-/// Pause after the system refused a connection (too many files).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How to run a relay.
 #[derive(Clone)]
@@ -122,12 +121,16 @@ pub async fn serve(
     });
     let key = *identity.public();
     tracing::info!(key = %fingerprint(&key), port = address.port(), "relay listens");
-    let relay = Relay { listener, shared, stop, _lock: lock };
+    let doors = Doors::new(shared.limits.doors());
+    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let relay = Relay { listener, doors, refusals, shared, stop, _lock: lock };
     Ok(RelayHandle { address, key, task: tokio::spawn(relay.run(ended)) })
 }
 
 struct Relay {
     listener: TcpListener,
+    doors: Arc<Doors>,
+    refusals: Arc<Semaphore>,
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
     _lock: Lock,
@@ -137,18 +140,21 @@ impl Relay {
     async fn run(self, mut ended: Ended) -> Result<(), RelayError> {
         let mut stop = self.stop.clone();
         let mut connections = JoinSet::new();
+        // One that goes on while others end: somebody may wait inside for a place.
+        let accepting = self.doors.accept(&self.listener);
+        tokio::pin!(accepting);
         let early = loop {
             tokio::select! {
                 () = stopped(&mut stop) => break false,
                 _ = &mut ended => break true,
                 Some(_) = connections.join_next() => (),
-                accepted = self.listener.accept() => match accepted {
-                    Ok((socket, peer)) => self.welcome(&mut connections, socket, peer),
-                    Err(error) => {
-                        tracing::warn!(kind = ?error.kind(), "the system refused a connection");
-                        sleep(ACCEPT_PAUSE).await;
+                (socket, peer, ticket) = &mut accepting => {
+                    accepting.set(self.doors.accept(&self.listener));
+                    match ticket {
+                        Some(ticket) => self.welcome(&mut connections, socket, ticket),
+                        None => self.refuse(&mut connections, socket, peer),
                     }
-                },
+                }
             }
         };
         if early {
@@ -165,14 +171,23 @@ impl Relay {
         Ok(result?)
     }
 
-    fn welcome(&self, connections: &mut JoinSet<()>, socket: TcpStream, peer: SocketAddr) {
-        if self.shared.usage.connections() >= self.shared.limits.connections_max + REFUSALS_MAX {
-            return;
-        }
-        // Small frames wait for nothing; where the system refuses this, only speed is lost.
-        drop(socket.set_nodelay(true));
+    fn welcome(&self, connections: &mut JoinSet<()>, socket: TcpStream, ticket: Ticket) {
         let (shared, stop) = (self.shared.clone(), self.stop.clone());
-        connections.spawn(connection::serve(shared, socket, peer.ip(), stop));
+        connections.spawn(async move {
+            let account = shared.usage.account(ticket.source());
+            connection::serve(shared, socket, (account, &ticket), stop).await;
+        });
+    }
+
+    /// Somebody from where too many came already is told so.
+    fn refuse(&self, connections: &mut JoinSet<()>, socket: TcpStream, peer: IpAddr) {
+        let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
+        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        connections.spawn(async move {
+            let _permit = permit;
+            let account = shared.usage.account(Source::of(peer));
+            connection::refuse(shared, socket, account, stop).await;
+        });
     }
 }
 

@@ -178,8 +178,8 @@ pub trait MailStore {
     /// Replaces the bundle; with `fresh` forgets all one-time keys before.
     async fn bundle_set(&mut self, id: BoxId, fresh: bool, bundle: &[u8])
     -> Result<(), StoreError>;
-    /// Adds one-time keys whose ids are new to this box.
-    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<(), StoreError>;
+    /// Adds one-time keys whose ids are new to this box; gives how many are.
+    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<u32, StoreError>;
     /// Rows of one-time keys, those given out included; and those not given out.
     async fn keys_count(&mut self, id: BoxId) -> Result<(u32, u32), StoreError>;
     /// The bundle.
@@ -364,7 +364,7 @@ impl MailStore for Store {
         either!(self, s => s.bundle_set(id, fresh, bundle).await)
     }
 
-    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<(), StoreError> {
+    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<u32, StoreError> {
         either!(self, s => s.keys_add(id, keys).await)
     }
 

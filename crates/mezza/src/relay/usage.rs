@@ -1,88 +1,46 @@
-//! What one network address used today, in memory only.
+//! What an address and the site around it used today, in memory only.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezza_core::Time;
 
 use super::limits::Limits;
+use crate::doors::Source;
 
-/// Addresses remembered at once; beyond, all newcomers share one account.
+/// Addresses, and sites, remembered at once; beyond, all newcomers share one account.
 const ACCOUNTS_MAX: usize = 1 << 20;
+/// The account that newcomers share then. No client has this address.
+const SHARED: [u8; 8] = [0xff; 8];
 
-/// What counts as one client: an IPv4 address, or the /64 of an IPv6 address.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Prefix([u8; 8]);
-
-impl Prefix {
-    fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(v4) => {
-                let [a, b, c, d] = v4.octets();
-                // Inside 0::/8, where no IPv6 client lives.
-                Self([0, 0, 0, 1, a, b, c, d])
-            }
-            IpAddr::V6(v6) => Self::of_v6(v6),
-        }
-    }
-
-    fn of_v6(v6: Ipv6Addr) -> Self {
-        let [a, b, c, d, e, f, g, h, ..] = v6.octets();
-        Self([a, b, c, d, e, f, g, h])
-    }
-}
-
-#[derive(Default)]
-struct Account {
-    connections: u32,
-    day: u32,
+/// What was used since midnight UTC.
+#[derive(Clone, Copy, Default)]
+struct Used {
     opens: u32,
     put_bytes: u64,
 }
 
-impl Account {
-    /// Starts anew at midnight UTC.
-    fn turn(&mut self, day: u32) {
-        if self.day != day {
-            *self = Self { connections: self.connections, day, ..Self::default() };
-        }
-    }
-}
-
 #[derive(Default)]
 struct Accounts {
-    by_prefix: HashMap<Prefix, Account>,
-    tidied_day: u32,
-    connections: usize,
+    day: u32,
+    by_address: HashMap<[u8; 8], Used>,
+    by_site: HashMap<[u8; 8], Used>,
 }
 
 /// The accounts of all addresses.
 #[derive(Clone, Default)]
 pub(crate) struct Usage(Arc<Mutex<Accounts>>);
 
-impl Usage {
-    /// Counts one more connection from `address`. The ticket says whether it is within the limits,
-    /// and takes the count back when it is dropped.
-    pub(crate) fn connect(&self, address: IpAddr, limits: &Limits, now: Time) -> Ticket {
-        let mut accounts = self.lock();
-        accounts.tidy(now.days());
-        let mut prefix = Prefix::of(address);
-        if accounts.by_prefix.len() >= ACCOUNTS_MAX && !accounts.by_prefix.contains_key(&prefix) {
-            prefix = Prefix([0xff; 8]);
-        }
-        accounts.connections += 1;
-        let all = accounts.connections;
-        let account = accounts.by_prefix.entry(prefix).or_default();
-        account.connections += 1;
-        let allowed =
-            account.connections <= limits.address_connections_max && all <= limits.connections_max;
-        Ticket { usage: self.clone(), prefix, allowed }
-    }
+/// The account of one connection's address and site.
+pub(crate) struct Account {
+    usage: Usage,
+    source: Source,
+}
 
-    /// Connections counted now.
-    pub(crate) fn connections(&self) -> usize {
-        self.lock().connections
+impl Usage {
+    /// The account of a source.
+    pub(crate) fn account(&self, source: Source) -> Account {
+        Account { usage: self.clone(), source }
     }
 
     fn lock(&self) -> MutexGuard<'_, Accounts> {
@@ -91,48 +49,69 @@ impl Usage {
 }
 
 impl Accounts {
-    /// Forgets at midnight who is not connected.
-    fn tidy(&mut self, day: u32) {
-        if self.tidied_day != day {
-            self.tidied_day = day;
-            self.by_prefix.retain(|_, account| account.connections > 0 || account.day == day);
+    /// Begins anew at midnight.
+    fn turn(&mut self, day: u32) {
+        if self.day != day {
+            *self = Self { day, ..Self::default() };
         }
     }
 }
 
-/// One connection's part of its address's account.
-pub(crate) struct Ticket {
-    usage: Usage,
-    prefix: Prefix,
-    /// Whether the connection is within the limits.
-    pub(crate) allowed: bool,
+/// What was used from one place.
+fn of(accounts: &mut HashMap<[u8; 8], Used>, mut place: [u8; 8]) -> &mut Used {
+    if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&place) {
+        place = SHARED;
+    }
+    accounts.entry(place).or_default()
 }
 
-impl Ticket {
+impl Account {
+    /// The site, as a key.
+    pub(crate) fn site(&self) -> [u8; 8] {
+        self.source.site()
+    }
+
     /// Counts an OPEN, or says how many seconds are left of the day.
     pub(crate) fn open(&self, limits: &Limits, now: Time) -> Result<(), u16> {
-        self.charge(now, |account| {
-            let fits = account.opens < limits.address_opens_per_day;
-            account.opens += u32::from(fits);
-            fits
-        })
+        self.charge(
+            now,
+            |used, addresses| {
+                let opens = used.opens.saturating_add(1);
+                let fits = opens <= limits.address_opens_per_day.saturating_mul(addresses);
+                fits.then_some(Used { opens, ..*used })
+            },
+            limits,
+        )
     }
 
     /// Counts the bytes of a PUT, or says how many seconds are left of the day.
     pub(crate) fn put(&self, bytes: usize, limits: &Limits, now: Time) -> Result<(), u16> {
-        self.charge(now, |account| {
-            let after = account.put_bytes.saturating_add(bytes as u64);
-            let fits = after <= limits.address_put_bytes_per_day;
-            account.put_bytes = if fits { after } else { account.put_bytes };
-            fits
-        })
+        self.charge(
+            now,
+            |used, addresses| {
+                let put_bytes = used.put_bytes.saturating_add(bytes as u64);
+                let most = limits.address_put_bytes_per_day.saturating_mul(u64::from(addresses));
+                (put_bytes <= most).then_some(Used { put_bytes, ..*used })
+            },
+            limits,
+        )
     }
 
-    fn charge(&self, now: Time, count: impl FnOnce(&mut Account) -> bool) -> Result<(), u16> {
+    /// Counts with the address and its site, or with neither. `count` is told for how many addresses
+    /// the account is.
+    fn charge(
+        &self,
+        now: Time,
+        count: impl Fn(&Used, u32) -> Option<Used>,
+        limits: &Limits,
+    ) -> Result<(), u16> {
         let mut accounts = self.usage.lock();
-        let account = accounts.by_prefix.entry(self.prefix).or_default();
-        account.turn(now.days());
-        if count(account) {
+        let accounts = &mut *accounts;
+        accounts.turn(now.days());
+        let address = of(&mut accounts.by_address, self.source.address());
+        let site = of(&mut accounts.by_site, self.source.site());
+        if let Some(both) = count(address, 1).zip(count(site, limits.addresses_per_site)) {
+            (*address, *site) = both;
             return Ok(());
         }
         let left_ms = Time::DAY_MS - now.ms() % Time::DAY_MS;
@@ -140,49 +119,51 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        let mut accounts = self.usage.lock();
-        accounts.connections = accounts.connections.saturating_sub(1);
-        if let Some(account) = accounts.by_prefix.get_mut(&self.prefix) {
-            account.connections = account.connections.saturating_sub(1);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_mapped_address_is_its_ipv4_address_and_a_v6_client_its_64() {
-        let prefix = |text: &str| Prefix::of(text.parse().unwrap()).0;
-        assert_eq!(prefix("::ffff:192.0.2.7"), prefix("192.0.2.7"));
-        assert_ne!(prefix("192.0.2.8"), prefix("192.0.2.7"));
-        assert_eq!(prefix("2001:db8::1"), prefix("2001:db8::ffff:ffff"));
-        assert_ne!(prefix("2001:db8::1"), prefix("2001:db8:0:1::1"));
+    fn limits() -> Limits {
+        Limits {
+            address_opens_per_day: 2,
+            address_put_bytes_per_day: 1_024,
+            addresses_per_site: 2,
+            ..Limits::default()
+        }
+    }
+
+    fn account(usage: &Usage, address: &str) -> Account {
+        usage.account(Source::of(address.parse().unwrap()))
     }
 
     #[test]
-    fn a_day_ends_at_midnight_and_connections_are_given_back() {
-        let limits = Limits {
-            address_connections_max: 1,
-            address_opens_per_day: 1,
-            address_put_bytes_per_day: 1_024,
-            ..Limits::default()
-        };
-        let (usage, address) = (Usage::default(), "192.0.2.7".parse().unwrap());
+    fn a_day_ends_at_midnight_for_all_connections_of_an_address() {
+        let (usage, limits) = (Usage::default(), limits());
+        let (one, two) = (account(&usage, "192.0.2.7"), account(&usage, "::ffff:192.0.2.7"));
         let evening = Time::from_ms(Time::DAY_MS - 5_000);
-        let first = usage.connect(address, &limits, evening);
-        assert!(first.allowed);
-        assert!(!usage.connect(address, &limits, evening).allowed);
-        assert_eq!(first.open(&limits, evening), Ok(()));
-        assert_eq!(first.open(&limits, evening), Err(5));
-        assert_eq!(first.put(1_024, &limits, evening), Ok(()));
-        assert_eq!(first.put(512, &limits, evening), Err(5));
-        assert_eq!(first.open(&limits, Time::from_ms(Time::DAY_MS)), Ok(()));
-        drop(first);
-        assert!(usage.connect(address, &limits, evening).allowed);
-        assert_eq!(usage.connections(), 0);
+        assert_eq!(one.open(&limits, evening), Ok(()));
+        assert_eq!(two.open(&limits, evening), Ok(()));
+        assert_eq!(one.open(&limits, evening), Err(5));
+        assert_eq!(two.put(1_024, &limits, evening), Ok(()));
+        assert_eq!(one.put(512, &limits, evening), Err(5));
+        assert_eq!(one.open(&limits, Time::from_ms(Time::DAY_MS)), Ok(()));
+        assert_eq!(one.put(512, &limits, Time::from_ms(Time::DAY_MS)), Ok(()));
+    }
+
+    #[test]
+    fn msg_74_a_site_uses_as_much_as_so_many_addresses() {
+        let (usage, limits, now) = (Usage::default(), limits(), Time::from_ms(0));
+        for address in ["2001:db8:7::1", "2001:db8:7:1::1"] {
+            let account = account(&usage, address);
+            assert_eq!([(); 2].map(|()| account.open(&limits, now)), [Ok(()), Ok(())]);
+            assert_eq!(account.put(1_024, &limits, now), Ok(()));
+        }
+        let third = account(&usage, "2001:db8:7:2::1");
+        assert!(third.open(&limits, now).is_err() && third.put(512, &limits, now).is_err());
+        let other = account(&usage, "2001:db8:8::1");
+        assert!(other.open(&limits, now).is_ok() && other.put(512, &limits, now).is_ok());
+        // What was refused at the site was not counted at the address.
+        let mut accounts = usage.lock();
+        assert_eq!(of(&mut accounts.by_address, third.source.address()).opens, 0);
     }
 }

@@ -7,6 +7,10 @@
 //!                           any error --rollback--> "slow down" to all, watchers end
 //! ```
 //!
+//! The queue is short, and a connection has a bounded part of it: it waits for a place, behind all
+//! that came before, with one job at a time. So connections take turns, and one commit holds little
+//! of each, however much one of them asks for (MSG-73).
+//!
 //! Everything queued is taken as soon as the last commit ended; what nobody waits for, a TAKEN, may
 //! wait 20 ms for company. A put is shown to its watcher when it is queued, if that one has seen
 //! all before it; else it comes from here. A TAKEN that overtakes its mail's commit simply stands
@@ -17,6 +21,7 @@ mod bundles;
 mod job;
 mod ledger;
 mod owners;
+mod shares;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +35,7 @@ use std::time::Duration;
 use mezza_core::Time;
 use mezza_messenger::relay_wire::{Address, Code, RelayFrame};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 use super::clock::Clock;
@@ -38,9 +43,10 @@ use super::limits::{Bucket, Limits};
 use super::store::{MailStore as _, Store, StoreError};
 use ledger::Ledger;
 use owners::Owners;
+use shares::Shares;
 
-/// Jobs that wait for the writer; beyond, connections wait.
-const QUEUE_JOBS: usize = 4_096;
+/// Jobs that wait for the writer, enough for two commits; beyond, connections wait in turn.
+const QUEUE_JOBS: usize = 256;
 /// Rows removed in one transaction of the tidying.
 const TIDY_ROWS: u32 = 1_000;
 /// How long jobs that nobody waits for may wait for a transaction that others need.
@@ -68,20 +74,57 @@ pub(crate) fn spawn(store: Store, limits: Limits, clock: Clock) -> io::Result<(J
 }
 
 /// The way to the writer.
+#[derive(Clone)]
 pub(crate) struct Jobs {
-    queue: mpsc::Sender<Job>,
+    queue: mpsc::Sender<Queued>,
     owners: Arc<Owners>,
 }
 
+/// A job in the writer's queue, with the part of the queue that its connection has for it.
+struct Queued {
+    job: Job,
+    part: Option<OwnedSemaphorePermit>,
+}
+
+/// One connection's way to the writer.
+pub(crate) struct Lane {
+    jobs: Jobs,
+    /// Units of work that may still be queued.
+    room: Arc<Semaphore>,
+    most: u32,
+}
+
 impl Jobs {
+    /// A way with room for so much work at a time.
+    pub(crate) fn lane(&self, most: u32) -> Lane {
+        Lane { jobs: self.clone(), room: Arc::new(Semaphore::new(most as usize)), most }
+    }
+
     /// Gives the writer something to do, waiting for a place in its queue; `false`: it is gone.
     pub(crate) async fn send(&self, job: Job) -> bool {
+        self.queue_up(job, None).await
+    }
+
+    async fn queue_up(&self, job: Job, part: Option<OwnedSemaphorePermit>) -> bool {
         let Ok(place) = self.queue.reserve().await else { return false };
         match job {
-            Job::Put(put) => self.owners.hand_over(put, |put| place.send(Job::Put(put))),
-            job => place.send(job),
+            Job::Put(put) => self.owners.hand_over(put, |put| {
+                place.send(Queued { job: Job::Put(put), part });
+            }),
+            job => place.send(Queued { job, part }),
         }
         true
+    }
+}
+
+impl Lane {
+    /// Gives the writer something to do once what is queued leaves room for it; `false`: it is gone.
+    pub(crate) async fn send(&self, job: Job) -> bool {
+        let work = job.work().min(self.most);
+        match Arc::clone(&self.room).acquire_many_owned(work).await {
+            Ok(part) => self.jobs.queue_up(job, Some(part)).await,
+            Err(_) => false,
+        }
     }
 }
 
@@ -93,6 +136,7 @@ struct Writer {
     owners: Arc<Owners>,
     intro_rates: HashMap<Address, Bucket>,
     key_rates: HashMap<Address, Bucket>,
+    shares: Shares,
     /// Hour and day of the last tidying.
     tidied: (u32, u32),
     batch: Batch,
@@ -124,23 +168,28 @@ impl Writer {
             owners,
             intro_rates: HashMap::new(),
             key_rates: HashMap::new(),
+            shares: Shares::default(),
             tidied: (0, 0),
             batch: Batch::default(),
         }
     }
 
-    async fn run(mut self, mut queue: mpsc::Receiver<Job>) -> Result<(), StoreError> {
+    async fn run(mut self, mut queue: mpsc::Receiver<Queued>) -> Result<(), StoreError> {
         let mut tick = interval(Duration::from_millis(self.limits.maintenance_ms.max(1)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut jobs = Vec::with_capacity(self.limits.batch_max);
+        let mut queued = Vec::with_capacity(self.limits.batch_max);
         loop {
             tokio::select! {
-                count = queue.recv_many(&mut jobs, self.limits.batch_max) => {
+                count = queue.recv_many(&mut queued, self.limits.batch_max) => {
                     if count == 0 {
                         break;
                     }
-                    self.gather(&mut queue, &mut jobs).await;
+                    self.gather(&mut queue, &mut queued).await;
+                    let both = queued.drain(..).map(|queued| (queued.job, queued.part));
+                    let (mut jobs, parts): (Vec<Job>, Vec<_>) = both.unzip();
                     self.commit_all(&mut jobs).await;
+                    // Now connections have their parts of the queue again.
+                    drop(parts);
                     self.store.ready();
                 }
                 _ = tick.tick() => match self.tidy().await {
@@ -155,9 +204,11 @@ impl Writer {
 
     /// While all that is to do can wait, waits a moment for more: what a reader has taken need not
     /// hold up the mail behind it for the time of a commit.
-    async fn gather(&self, queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) {
+    async fn gather(&self, queue: &mut mpsc::Receiver<Queued>, jobs: &mut Vec<Queued>) {
         let end = Instant::now() + PATIENCE;
-        while jobs.len() < self.limits.batch_max && jobs.iter().all(Job::is_patient) {
+        while jobs.len() < self.limits.batch_max
+            && jobs.iter().all(|queued| queued.job.is_patient())
+        {
             let room = self.limits.batch_max - jobs.len();
             match timeout_at(end, queue.recv_many(jobs, room)).await {
                 Ok(1..) => {}
@@ -257,6 +308,7 @@ impl Writer {
         let now = self.clock.now();
         self.intro_rates.retain(|_, bucket| !bucket.is_idle(now));
         self.key_rates.retain(|_, bucket| !bucket.is_idle(now));
+        self.shares.tidy(now);
         if self.tidied.0 != now.hours() {
             self.store.begin().await?;
             let removed = self.store.expire(now.hours(), TIDY_ROWS).await?;

@@ -11,6 +11,7 @@ mod backend;
 mod cli;
 mod config;
 mod cpu;
+mod crowd;
 mod home;
 mod idle;
 mod kill;

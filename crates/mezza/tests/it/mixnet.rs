@@ -10,5 +10,5 @@ mod links;
 mod people;
 mod processes;
 mod refusals;
-mod town;
+pub mod town;
 mod wipe;

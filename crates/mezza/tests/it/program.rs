@@ -75,7 +75,19 @@ pub fn until(what: &str, mut yes: impl FnMut() -> bool) {
 impl Program {
     /// Starts the program and collects what it prints.
     pub fn start(home: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
-        let mut command = command(home, args);
+        Self::spawn(home, command(home, args), env)
+    }
+
+    /// The same with so many file descriptors and no more.
+    pub fn with_files(home: &Path, files: u64, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let program = command(home, args);
+        let mut shell = Command::new("/bin/sh");
+        shell.env_clear().args(["-c", &format!("ulimit -n {files}; exec \"$@\""), "sh"]);
+        shell.arg(program.get_program()).args(program.get_args());
+        Self::spawn(home, shell, env)
+    }
+
+    fn spawn(home: &Path, mut command: Command, env: &[(&str, &str)]) -> Self {
         command.envs(env.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

@@ -2,6 +2,7 @@
 
 mod boxes;
 mod conformance;
+mod fair;
 mod fixture;
 mod interop;
 mod limits;

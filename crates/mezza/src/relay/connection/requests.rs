@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mezza_core::Secret;
 use mezza_messenger::relay_wire::{ClientFrame, Code, RelayFrame, address, is_envelope_size};
 
-use super::{Connection, End, Watched, done};
+use super::{Connection, End, WORK_BYTES, Watched, done};
 use crate::relay::writer::{Answer, BundleSet, Job, MailId, Put, WatchId};
 
 /// What a client with too many boxes is told to wait, s: it must close the connection anyway.
@@ -15,22 +15,23 @@ impl Connection {
     /// One whole frame.
     pub(super) async fn handle(&mut self, frame: &[u8]) -> Result<(), End> {
         self.record_frame(frame);
+        self.pace(1 + (frame.len() / WORK_BYTES) as u64).await?;
         let frame = ClientFrame::decode(frame).map_err(|_| End::Malformed)?;
         match frame {
             ClientFrame::Ping => self.say(&RelayFrame::Ping),
             ClientFrame::Taken { number, mails } => self.taken(number, &mails).await,
             ClientFrame::Put { req, address, ttl_h, envelope } => {
-                let refusal = self.refuse_put(envelope.len());
+                let (refusal, site) = (self.refuse_put(envelope.len()), self.account.site());
                 self.ask(req, refusal, |answer| {
-                    Job::Put(Put::new(address, ttl_h, envelope, answer))
+                    Job::Put(Put::new(address, ttl_h, envelope, answer).of_site(site))
                 })
                 .await
             }
             ClientFrame::Open { req, token, kind } => {
-                let slow = self.ticket.open(&self.shared.limits, self.shared.clock.now());
+                let slow = self.account.open(&self.shared.limits, self.shared.clock.now());
                 let refusal = slow.err().map(|retry_s| (Code::SlowDown, retry_s));
-                let address = address(&token);
-                self.ask(req, refusal, |answer| Job::Open { address, kind, answer }).await
+                let (address, site) = (address(&token), self.account.site());
+                self.ask(req, refusal, |answer| Job::Open { address, kind, site, answer }).await
             }
             ClientFrame::Close { req, token } => {
                 let address = address(&token);
@@ -39,7 +40,8 @@ impl Connection {
             ClientFrame::Watch { req, number, token } => self.watch(req, number, &token).await,
             ClientFrame::BundleSet { req, token, fresh, bundle, keys } => {
                 let address = address(&token);
-                self.ask(req, None, |answer| {
+                let many = keys.len() > self.shared.limits.set_keys_max;
+                self.ask(req, many.then_some((Code::Refused, 0)), |answer| {
                     Job::BundleSet(BundleSet { address, fresh, bundle, keys, answer })
                 })
                 .await
@@ -81,7 +83,7 @@ impl Connection {
         }
         let (limits, now) = (&self.shared.limits, self.shared.clock.now());
         let slow =
-            self.puts.take(limits.puts, now).and_then(|()| self.ticket.put(bytes, limits, now));
+            self.puts.take(limits.puts, now).and_then(|()| self.account.put(bytes, limits, now));
         slow.err().map(|retry_s| (Code::SlowDown, retry_s))
     }
 

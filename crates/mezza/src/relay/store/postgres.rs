@@ -207,13 +207,13 @@ impl MailStore for PostgresStore {
         self.execute(sql, &[&id, &bundle]).await.map(drop)
     }
 
-    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<(), StoreError> {
+    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<u32, StoreError> {
         let ids: Vec<i64> = keys.iter().map(|key| i64::from(key.id)).collect();
         let bodies: Vec<&[u8]> = keys.iter().map(|key| key.key.as_slice()).collect();
         let sql = "INSERT INTO one_time(box, id, key)
                    SELECT $1, d.id, d.key FROM unnest($2::int8[], $3::bytea[]) AS d(id, key)
                    ON CONFLICT DO NOTHING";
-        self.execute(sql, &[&id, &ids, &bodies]).await.map(drop)
+        Ok(u32::try_from(self.execute(sql, &[&id, &ids, &bodies]).await?).unwrap_or(u32::MAX))
     }
 
     async fn keys_count(&mut self, id: BoxId) -> Result<(u32, u32), StoreError> {

@@ -278,12 +278,13 @@ impl MailStore for SqliteStore {
         self.execute(sql, params![id, bundle]).map(drop)
     }
 
-    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<(), StoreError> {
+    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<u32, StoreError> {
+        let mut added = 0;
         let sql = "INSERT OR IGNORE INTO one_time(box, id, key) VALUES (?1, ?2, ?3)";
         for key in keys {
-            self.execute(sql, params![id, key.id, key.key.as_slice()])?;
+            added += self.execute(sql, params![id, key.id, key.key.as_slice()])?;
         }
-        Ok(())
+        Ok(added as u32)
     }
 
     async fn keys_count(&mut self, id: BoxId) -> Result<(u32, u32), StoreError> {

@@ -21,8 +21,8 @@ impl Writer {
     pub(super) async fn apply(&mut self, job: Job) -> Result<(), StoreError> {
         match job {
             Job::Put(put) => self.put_run(vec![put]).await,
-            Job::Open { address, kind, answer } => {
-                let result = self.open(&address, kind).await?;
+            Job::Open { address, kind, site, answer } => {
+                let result = self.open(&address, kind, site).await?;
                 self.done(answer, result);
                 Ok(())
             }
@@ -65,6 +65,7 @@ impl Writer {
         &mut self,
         address: &Address,
         kind: BoxKind,
+        site: [u8; 8],
     ) -> Result<Result<(), Refusal>, StoreError> {
         if let Some(row) = self.ledger.find(&mut self.store, address).await? {
             return Ok(if row.kind == kind { Ok(()) } else { Err((Code::Refused, 0)) });
@@ -73,7 +74,11 @@ impl Writer {
         if totals.boxes >= self.limits.boxes_max || totals.bytes >= self.limits.store_bytes_max {
             return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
         }
-        let id = self.store.open_box(address, kind, self.clock.now().days()).await?;
+        let now = self.clock.now();
+        if let Err(retry_s) = self.shares.open(site, &self.limits, now) {
+            return Ok(Err((Code::SlowDown, retry_s)));
+        }
+        let id = self.store.open_box(address, kind, now.days()).await?;
         self.ledger.opened(address, id, kind);
         Ok(Ok(()))
     }
@@ -82,8 +87,9 @@ impl Writer {
         let Some(row) = self.ledger.find(&mut self.store, address).await? else {
             return Ok(Err((Code::NoBox, 0)));
         };
+        let stock = self.ledger.stock(&mut self.store, address, row.id).await?;
         self.store.close_box(row.id).await?;
-        self.ledger.closed(address, row);
+        self.ledger.closed(address, row, stock);
         if let Some(outlet) = self.owners.remove(address) {
             self.batch.touched.push((*address, outlet));
         }
@@ -139,11 +145,16 @@ impl Writer {
         if totals.bytes.saturating_add(bytes) > self.limits.store_bytes_max {
             return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
         }
+        let now = self.clock.now();
         if row.kind == BoxKind::Intro {
             let bucket = self.intro_rates.entry(put.address).or_default();
-            if let Err(retry_s) = bucket.take(self.limits.intro_puts, self.clock.now()) {
+            if let Err(retry_s) = bucket.take(self.limits.intro_puts, now) {
                 return Ok(Err((Code::SlowDown, retry_s)));
             }
+        }
+        let tight = totals.bytes >= self.limits.store_bytes_max / 2;
+        if let Err(retry_s) = self.shares.put(put.site, (bytes, tight), &self.limits, now) {
+            return Ok(Err((Code::SlowDown, retry_s)));
         }
         self.ledger.put(&put.address, put.envelope.len());
         Ok(Ok(row))
@@ -167,8 +178,8 @@ impl Writer {
         self.batch.refill.insert(address);
         self.done(answer, Ok(()));
         if row.kind == BoxKind::Intro {
-            let (_, left) = self.store.keys_count(row.id).await?;
-            self.batch.answers.push((outlet, stock_frame(number, left)));
+            let stock = self.ledger.stock(&mut self.store, &address, row.id).await?;
+            self.batch.answers.push((outlet, stock_frame(number, stock.left)));
         }
         Ok(())
     }

@@ -5,8 +5,8 @@ use mezza_messenger::relay_wire::{Address, BoxKind, Code, RelayFrame};
 use super::Writer;
 use super::apply::{RETRY_RELAY_FULL_S, Refusal};
 use super::job::{Answer, BundleSet};
-use super::ledger::KEY_BYTES;
-use crate::relay::store::{BoxId, BoxRow, MailStore as _, StoreError};
+use super::ledger::{KEY_BYTES, Stock};
+use crate::relay::store::{BoxRow, MailStore as _, StoreError};
 
 /// A stock below this is told to its owner.
 const STOCK_LOW: u32 = 20;
@@ -30,9 +30,9 @@ impl Writer {
         if row.kind != BoxKind::Intro || !fits {
             return Ok(Err((Code::Refused, 0)));
         }
-        let (rows, _) = self.store.keys_count(row.id).await?;
-        let kept = if set.fresh { 0 } else { rows };
-        if kept as usize + set.keys.len() > self.limits.one_time_rows_max as usize {
+        let before = self.ledger.stock(&mut self.store, &set.address, row.id).await?;
+        let kept = if set.fresh { Stock::default() } else { before };
+        if kept.rows as usize + set.keys.len() > self.limits.one_time_rows_max as usize {
             return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
         }
         let totals = self.ledger.totals(&mut self.store).await?;
@@ -40,19 +40,12 @@ impl Writer {
         if totals.bytes.saturating_add(more) > self.limits.store_bytes_max {
             return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
         }
-        let before = self.bundle_bytes(row.id).await?;
         self.store.bundle_set(row.id, set.fresh, &set.bundle).await?;
-        self.store.keys_add(row.id, &set.keys).await?;
-        let after = self.bundle_bytes(row.id).await?;
-        self.ledger.resized(before, after);
+        let added = self.store.keys_add(row.id, &set.keys).await?;
+        let (rows, left) = (kept.rows + added, kept.left + added);
+        let after = Stock { rows, left, bundle_bytes: set.bundle.len() as u64 };
+        self.ledger.restocked(&set.address, before, after);
         Ok(Ok(()))
-    }
-
-    /// Bytes that a box's bundle and keys are counted as.
-    async fn bundle_bytes(&mut self, id: BoxId) -> Result<u64, StoreError> {
-        let (rows, _) = self.store.keys_count(id).await?;
-        let bundle = self.store.bundle(id).await?.unwrap_or_default();
-        Ok(bundle.len() as u64 + KEY_BYTES * u64::from(rows))
     }
 
     /// The bundle, with a one-time key as long as there are some and nobody drains them.
@@ -70,16 +63,17 @@ impl Writer {
             self.done(answer, Err((Code::NoBox, 0)));
             return Ok(());
         };
-        let now = self.clock.now();
+        let before = self.ledger.stock(&mut self.store, address, id).await?;
         let rate = self.key_rates.entry(*address).or_default();
-        let key = match rate.take(self.limits.one_time_keys, now) {
+        let key = match rate.take(self.limits.one_time_keys, self.clock.now()) {
             Ok(()) => self.store.key_take(id).await?,
             Err(_) => None,
         };
         if key.is_some() {
-            let (_, left) = self.store.keys_count(id).await?;
-            if left < STOCK_LOW {
-                self.batch.low.push((*address, left));
+            let after = Stock { left: before.left.saturating_sub(1), ..before };
+            self.ledger.restocked(address, before, after);
+            if after.left < STOCK_LOW {
+                self.batch.low.push((*address, after.left));
             }
         }
         let frame = RelayFrame::Bundle { req: answer.req, bundle, key };

@@ -22,6 +22,8 @@ pub(crate) struct Put {
     pub(crate) ttl_h: u16,
     pub(crate) envelope: Vec<u8>,
     pub(crate) answer: Answer,
+    /// The site that it came from, which has its share of the store.
+    pub(crate) site: [u8; 8],
     /// Given when it is queued; in that order.
     pub(super) id: MailId,
     /// Who was shown it when it was queued.
@@ -31,7 +33,12 @@ pub(crate) struct Put {
 impl Put {
     /// Mail that nobody has seen yet.
     pub(crate) fn new(address: Address, ttl_h: u16, envelope: Vec<u8>, answer: Answer) -> Self {
-        Self { address, ttl_h, envelope, answer, id: 0, shown: None }
+        Self { address, ttl_h, envelope, answer, site: [0; 8], id: 0, shown: None }
+    }
+
+    /// The same from somebody at a site.
+    pub(crate) fn of_site(self, site: [u8; 8]) -> Self {
+        Self { site, ..self }
     }
 }
 
@@ -40,6 +47,7 @@ pub(crate) enum Job {
     Open {
         address: Address,
         kind: BoxKind,
+        site: [u8; 8],
         answer: Answer,
     },
     Close {
@@ -82,6 +90,19 @@ impl Job {
     /// Whether nobody notices when this is done a moment later.
     pub(super) fn is_patient(&self) -> bool {
         matches!(self, Self::Take { .. } | Self::Gone(_))
+    }
+
+    /// The work that it makes, in units of about a PUT of a kilobyte.
+    pub(crate) fn work(&self) -> u32 {
+        let units = match self {
+            Self::Put(put) => 1 + put.envelope.len() / 4_096,
+            Self::Open { .. } | Self::Watch { .. } | Self::BundleGet { .. } => 2,
+            Self::Close { .. } => 4,
+            Self::Take { mails, .. } => 1 + mails.len() / 4,
+            Self::BundleSet(set) => 4 + set.keys.len() / 2,
+            Self::Resume(watches) | Self::Gone(watches) => 1 + watches.len() / 16,
+        };
+        units as u32
     }
 
     /// Who waits for an answer.

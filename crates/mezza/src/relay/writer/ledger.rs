@@ -12,11 +12,37 @@ const ROWS_MAX: usize = 100_000;
 /// Bytes that a one-time key is counted as.
 pub(super) const KEY_BYTES: u64 = 64;
 
+/// A box's bundle and one-time keys, which are counted once and followed from then on: a request
+/// costs what it asks for, not what lies there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stock {
+    /// Rows of one-time keys, those given out included.
+    pub(super) rows: u32,
+    /// Those not given out.
+    pub(super) left: u32,
+    /// Bytes of the bundle.
+    pub(super) bundle_bytes: u64,
+}
+
+impl Stock {
+    /// Bytes that bundle and keys are counted as.
+    fn bytes(self) -> u64 {
+        self.bundle_bytes + KEY_BYTES * u64::from(self.rows)
+    }
+}
+
 /// A copy of the store's counts, right as long as this writer is the only one.
 #[derive(Default)]
 pub(super) struct Ledger {
-    rows: HashMap<Address, BoxRow>,
+    rows: HashMap<Address, Known>,
     totals: Option<Totals>,
+}
+
+/// What is known of a box.
+#[derive(Clone, Copy)]
+struct Known {
+    row: BoxRow,
+    stock: Option<Stock>,
 }
 
 impl Ledger {
@@ -26,14 +52,33 @@ impl Ledger {
         store: &mut Store,
         address: &Address,
     ) -> Result<Option<BoxRow>, StoreError> {
-        if let Some(row) = self.rows.get(address) {
-            return Ok(Some(*row));
+        if let Some(known) = self.rows.get(address) {
+            return Ok(Some(known.row));
         }
         let found = store.find_box(address).await?;
         if let Some(row) = found {
             self.remember(address, row);
         }
         Ok(found)
+    }
+
+    /// Bundle and keys of the box `id` at an address.
+    pub(super) async fn stock(
+        &mut self,
+        store: &mut Store,
+        address: &Address,
+        id: BoxId,
+    ) -> Result<Stock, StoreError> {
+        if let Some(stock) = self.rows.get(address).and_then(|known| known.stock) {
+            return Ok(stock);
+        }
+        let (rows, left) = store.keys_count(id).await?;
+        let bundle_bytes = store.bundle(id).await?.map_or(0, |bundle| bundle.len() as u64);
+        let stock = Stock { rows, left, bundle_bytes };
+        if let Some(known) = self.rows.get_mut(address) {
+            known.stock = Some(stock);
+        }
+        Ok(stock)
     }
 
     /// Counts over the whole store.
@@ -49,17 +94,17 @@ impl Ledger {
         self.change(|totals| totals.boxes += 1);
     }
 
-    pub(super) fn closed(&mut self, address: &Address, row: BoxRow) {
+    pub(super) fn closed(&mut self, address: &Address, row: BoxRow, stock: Stock) {
         self.rows.remove(address);
         self.change(|totals| {
             totals.boxes = totals.boxes.saturating_sub(1);
             totals.mails = totals.mails.saturating_sub(u64::from(row.mails));
-            totals.bytes = totals.bytes.saturating_sub(row.bytes);
+            totals.bytes = totals.bytes.saturating_sub(row.bytes + stock.bytes());
         });
     }
 
     pub(super) fn put(&mut self, address: &Address, bytes: usize) {
-        if let Some(row) = self.rows.get_mut(address) {
+        if let Some(Known { row, .. }) = self.rows.get_mut(address) {
             row.mails += 1;
             row.bytes += bytes as u64;
         }
@@ -70,7 +115,7 @@ impl Ledger {
     }
 
     pub(super) fn took(&mut self, address: &Address, removed: Removed) {
-        if let Some(row) = self.rows.get_mut(address) {
+        if let Some(Known { row, .. }) = self.rows.get_mut(address) {
             row.mails = row.mails.saturating_sub(removed.mails);
             row.bytes = row.bytes.saturating_sub(removed.bytes);
         }
@@ -80,9 +125,14 @@ impl Ledger {
         });
     }
 
-    /// Bytes of bundles and keys were `before` and are `after`.
-    pub(super) fn resized(&mut self, before: u64, after: u64) {
-        self.change(|totals| totals.bytes = (totals.bytes + after).saturating_sub(before));
+    /// Bundle and keys of a box were `before` and are `after`.
+    pub(super) fn restocked(&mut self, address: &Address, before: Stock, after: Stock) {
+        if let Some(known) = self.rows.get_mut(address) {
+            known.stock = Some(after);
+        }
+        self.change(|totals| {
+            totals.bytes = (totals.bytes + after.bytes()).saturating_sub(before.bytes());
+        });
     }
 
     /// Forgets everything: the store knows better.
@@ -94,7 +144,7 @@ impl Ledger {
         if self.rows.len() >= ROWS_MAX {
             self.rows.clear();
         }
-        self.rows.insert(*address, row);
+        self.rows.insert(*address, Known { row, stock: None });
     }
 
     fn change(&mut self, change: impl FnOnce(&mut Totals)) {

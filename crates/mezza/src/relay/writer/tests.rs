@@ -39,7 +39,7 @@ impl Stage {
     }
 
     fn open(&self) -> Job {
-        Job::Open { address: BOX, kind: BoxKind::Conversation, answer: self.answer() }
+        Job::Open { address: BOX, kind: BoxKind::Conversation, site: [0; 8], answer: self.answer() }
     }
 
     fn put(&self, nr: u8) -> Job {

@@ -82,6 +82,37 @@ impl Town {
 
 /// Starts a server and waits until it listens; the entry at its address and with its metrics.
 fn start(files: &Files, folder: &Path, name: &str, (entry, metrics): (&str, u16)) -> Program {
+    launch(files, name, (entry, metrics), |args, env| Program::start(folder, args, env))
+}
+
+/// Starts one server of a network with so many file descriptors, where the config has it; its
+/// address.
+pub fn start_with_files(
+    files: &Files,
+    folder: &Path,
+    name: &str,
+    descriptors: u64,
+) -> (Program, String) {
+    let signed = network::read(&files.config()).unwrap();
+    let config = signed.config();
+    let entry = config.coordinator.address.clone();
+    let program = launch(files, name, (&entry, 0), |args, env| {
+        Program::with_files(folder, descriptors, args, env)
+    });
+    let address = match name {
+        "entry" => entry,
+        "bucket" => config.bucket.address.clone(),
+        _ => config.mixes[0].server.address.clone(),
+    };
+    (program, address)
+}
+
+fn launch(
+    files: &Files,
+    name: &str,
+    (entry, metrics): (&str, u16),
+    start: impl FnOnce(&[&str], &[(&str, &str)]) -> Program,
+) -> Program {
     let signed = network::read(&files.config()).unwrap();
     let config = signed.config();
     let (role, address) = match name {
@@ -100,7 +131,7 @@ fn start(files: &Files, folder: &Path, name: &str, (entry, metrics): (&str, u16)
         "bucket" => args.extend(["--dir", &buckets]),
         _ => args.extend(["--per-prefix", "0"]),
     }
-    let program = Program::start(folder, &args, &[("MEZZA_LOG", "info")]);
+    let program = start(&args, &[("MEZZA_LOG", "info")]);
     until(name, || program.out().contains(role));
     program
 }

@@ -1,8 +1,9 @@
 //! A relay of a test's own, and clients that speak with it frame by frame.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use mezza::relay::client::{self, Connection, ConnectionError};
@@ -45,6 +46,30 @@ impl TestClock {
     pub fn clock(&self) -> Clock {
         let ms = self.0.clone();
         Clock::from_fn(move || Time::from_ms(ms.load(Ordering::SeqCst)))
+    }
+}
+
+/// A clock at which the relay's writer, and nobody else, waits while the gate is shut: in the midst
+/// of its transaction.
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    pub fn before(clock: Clock) -> (Self, Clock) {
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let writers = Arc::clone(&gate);
+        let clock = Clock::from_fn(move || {
+            if thread::current().name() == Some("relay-writer") {
+                let (shut, opened) = &*writers;
+                drop(opened.wait_while(shut.lock().unwrap(), |shut| *shut).unwrap());
+            }
+            clock.now()
+        });
+        (Self(gate), clock)
+    }
+
+    pub fn set(&self, shut: bool) {
+        *self.0.0.lock().unwrap() = shut;
+        self.0.1.notify_all();
     }
 }
 

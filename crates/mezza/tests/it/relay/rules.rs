@@ -168,6 +168,32 @@ async fn relay_5_mail_numbers_hold_on_their_connection_only() {
 }
 
 #[tokio::test]
+async fn relay_5_another_watch_of_the_connection_neither_takes_nor_forgets() {
+    let place = Place::sqlite();
+    let relay = place.start().await;
+    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    for token in [1, 2] {
+        assert_eq!(alice.open(token, Conversation).await, DONE);
+        assert_eq!(bob.watch(token.into(), token).await, DONE);
+    }
+    let mut numbers = Vec::new();
+    for nr in 0..3 {
+        assert_eq!(alice.put(1, letter(nr)).await, DONE);
+        numbers.push(bob.mail().await.1);
+    }
+    bob.taken(2, &numbers[..2]).await;
+    bob.taken(1, &numbers[1..2]).await;
+    assert!(bob.is_silent().await);
+    let mut fresh = relay.connect().await;
+    assert_eq!(fresh.watch(1, 1).await, DONE);
+    for nr in [0, 2] {
+        assert_eq!(fresh.mail().await.2, letter(nr));
+    }
+    assert!(fresh.is_silent().await);
+    relay.stop().await;
+}
+
+#[tokio::test]
 async fn relay_10_a_wrong_key_gets_no_further_than_tls() {
     let (place, other) = (Place::sqlite(), Place::sqlite());
     let (relay, imposter) = (place.start().await, other.start().await);

@@ -1,39 +1,13 @@
 //! The writer in trouble: no commit, no DONE; and what a relay leaves in its folder and its log.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
 
-use mezza::relay::{Clock, RelayConfig, RelayError, init, serve, status};
+use mezza::relay::{RelayConfig, RelayError, init, serve, status};
 use mezza_messenger::relay_wire::BoxKind::{Conversation, Intro};
 use mezza_messenger::relay_wire::{ClientFrame, Code, RelayFrame, address};
 
 use super::fixture::*;
 use crate::logs;
-
-/// A clock at which the relay's writer, and nobody else, waits while the gate is shut: in the midst
-/// of its transaction.
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
-
-impl Gate {
-    fn before(clock: Clock) -> (Self, Clock) {
-        let gate = Arc::new((Mutex::new(false), Condvar::new()));
-        let writers = Arc::clone(&gate);
-        let clock = Clock::from_fn(move || {
-            if thread::current().name() == Some("relay-writer") {
-                let (shut, opened) = &*writers;
-                drop(opened.wait_while(shut.lock().unwrap(), |shut| *shut).unwrap());
-            }
-            clock.now()
-        });
-        (Self(gate), clock)
-    }
-
-    fn set(&self, shut: bool) {
-        *self.0.0.lock().unwrap() = shut;
-        self.0.1.notify_all();
-    }
-}
 
 /// However long the writer takes, there is no commit and so there is no DONE; the watcher has the
 /// mail all the same.

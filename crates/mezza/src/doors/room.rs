@@ -1,0 +1,224 @@
+//! Places that are shared between sources: who has most of them makes room for who has fewer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Tells connections apart; later ones have higher numbers.
+pub(super) type Number = u64;
+
+/// Where a connection comes from, in two steps: an IPv4 address within its /24, or the /64 of an IPv6
+/// address within its /48. One customer of a provider has at least a /64, and often a /48.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Source {
+    site: [u8; 8],
+    address: [u8; 8],
+}
+
+impl Source {
+    /// The source of an address.
+    pub fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => {
+                let [a, b, c, d] = v4.octets();
+                // Inside 0::/8, where no IPv6 client lives.
+                Self { site: [0, 0, 0, 1, a, b, c, 0], address: [0, 0, 0, 1, a, b, c, d] }
+            }
+            IpAddr::V6(v6) => {
+                let [a, b, c, d, e, f, g, h, ..] = v6.octets();
+                Self { site: [a, b, c, d, e, f, 0, 0], address: [a, b, c, d, e, f, g, h] }
+            }
+        }
+    }
+
+    /// The address alone, as a key: an IPv4 address or an IPv6 /64.
+    pub fn address(&self) -> [u8; 8] {
+        self.address
+    }
+
+    /// The site alone, as a key: an IPv4 /24 or an IPv6 /48.
+    pub fn site(&self) -> [u8; 8] {
+        self.site
+    }
+}
+
+/// Which connection of a source makes room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaves {
+    /// The oldest: of handshakes, which are quick where nobody wants to harm.
+    Oldest,
+    /// The newest: what has stood for long is worth more.
+    Newest,
+}
+
+/// The connections of one site.
+#[derive(Debug, Default)]
+struct Site {
+    by_address: BTreeMap<[u8; 8], BTreeSet<Number>>,
+    len: usize,
+}
+
+/// So many places.
+#[derive(Debug)]
+pub(super) struct Room {
+    most: usize,
+    leaves: Leaves,
+    sites: BTreeMap<[u8; 8], Site>,
+    /// The sites by how many places they have.
+    by_len: BTreeSet<(usize, [u8; 8])>,
+    len: usize,
+}
+
+/// There is no place, and nobody has to make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+impl Room {
+    pub fn new(most: usize, leaves: Leaves) -> Self {
+        Self { most, leaves, sites: BTreeMap::new(), by_len: BTreeSet::new(), len: 0 }
+    }
+
+    /// How many places an address and its site have.
+    pub fn counts(&self, source: &Source) -> (usize, usize) {
+        let Some(site) = self.sites.get(&source.site) else { return (0, 0) };
+        (site.by_address.get(&source.address).map_or(0, BTreeSet::len), site.len)
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.len >= self.most
+    }
+
+    /// Who makes room for one more of `source` where no place is free: one of the site with most
+    /// places, there of the address with most. Among equals a connection that stands stays, and a
+    /// handshake gives way.
+    pub fn yielding(&self, source: &Source) -> Result<Number, Full> {
+        let margin = usize::from(self.leaves == Leaves::Newest);
+        let (of_address, of_site) = self.counts(source);
+        let (largest, greediest) = *self.by_len.last().ok_or(Full)?;
+        let own = largest <= of_site + margin;
+        let site = self.sites.get(if own { &source.site } else { &greediest }).ok_or(Full)?;
+        let most = site.by_address.values().max_by_key(|numbers| numbers.len()).ok_or(Full)?;
+        let numbers = match site.by_address.get(&source.address) {
+            Some(mine) if own && margin == 0 && most.len() <= of_address => mine,
+            _ if own && most.len() <= of_address + margin => return Err(Full),
+            _ => most,
+        };
+        self.leaving(numbers).ok_or(Full)
+    }
+
+    /// The connection of this very address that would go first.
+    pub fn first_of(&self, source: &Source) -> Option<Number> {
+        self.leaving(self.sites.get(&source.site)?.by_address.get(&source.address)?)
+    }
+
+    fn leaving(&self, numbers: &BTreeSet<Number>) -> Option<Number> {
+        match self.leaves {
+            Leaves::Oldest => numbers.first().copied(),
+            Leaves::Newest => numbers.last().copied(),
+        }
+    }
+
+    pub fn insert(&mut self, number: Number, source: &Source) {
+        let site = self.sites.entry(source.site).or_default();
+        if site.by_address.entry(source.address).or_default().insert(number) {
+            self.by_len.remove(&(site.len, source.site));
+            site.len += 1;
+            self.len += 1;
+            self.by_len.insert((site.len, source.site));
+        }
+    }
+
+    /// Removes a connection; one that is not here changes nothing.
+    pub fn remove(&mut self, number: Number, source: &Source) {
+        let Some(site) = self.sites.get_mut(&source.site) else { return };
+        let Some(numbers) = site.by_address.get_mut(&source.address) else { return };
+        if !numbers.remove(&number) {
+            return;
+        }
+        if numbers.is_empty() {
+            site.by_address.remove(&source.address);
+        }
+        self.by_len.remove(&(site.len, source.site));
+        site.len -= 1;
+        self.len -= 1;
+        if site.len == 0 {
+            self.sites.remove(&source.site);
+        } else {
+            self.by_len.insert((site.len, source.site));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(address: &str) -> Source {
+        Source::of(address.parse().unwrap())
+    }
+
+    /// A room that is filled in this order; numbers count from 0.
+    fn filled(leaves: Leaves, addresses: &[&str]) -> Room {
+        let mut room = Room::new(addresses.len(), leaves);
+        for (number, address) in (0..).zip(addresses) {
+            room.insert(number, &source(address));
+        }
+        room
+    }
+
+    #[test]
+    fn a_mapped_address_is_its_ipv4_address_and_sites_hold_addresses() {
+        assert_eq!(source("::ffff:192.0.2.7"), source("192.0.2.7"));
+        assert_ne!(source("192.0.2.8").address(), source("192.0.2.7").address());
+        assert_eq!(source("192.0.2.8").site(), source("192.0.2.7").site());
+        assert_ne!(source("192.0.3.7").site(), source("192.0.2.7").site());
+        assert_eq!(source("2001:db8::1"), source("2001:db8::ffff:ffff"));
+        let other = source("2001:db8:0:1::1");
+        assert_ne!(other.address(), source("2001:db8::1").address());
+        assert_eq!(other.site(), source("2001:db8::1").site());
+        assert_ne!(source("2001:db8:1::1").site(), source("2001:db8::1").site());
+    }
+
+    #[test]
+    fn msg_71_the_newest_of_the_greediest_makes_room() {
+        let room = filled(
+            Leaves::Newest,
+            &["192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "198.51.100.1"],
+        );
+        // Of the site with four, of the address with three, the last that came.
+        assert_eq!(room.yielding(&source("203.0.113.1")), Ok(2));
+        assert_eq!(room.yielding(&source("198.51.100.1")), Ok(2));
+        // The greediest site makes room among its own addresses, and its greediest address none.
+        assert_eq!(room.yielding(&source("192.0.2.2")), Ok(2));
+        assert_eq!(room.yielding(&source("192.0.2.1")), Err(Full));
+    }
+
+    #[test]
+    fn msg_71_among_equals_who_stands_stays_and_a_handshake_gives_way() {
+        let equals = ["192.0.2.1", "198.51.100.1"];
+        assert_eq!(filled(Leaves::Newest, &equals).yielding(&source("203.0.113.1")), Err(Full));
+        assert!(filled(Leaves::Oldest, &equals).yielding(&source("203.0.113.1")).is_ok());
+        let own = filled(Leaves::Oldest, &["192.0.2.1", "192.0.2.1", "198.51.100.1"]);
+        assert_eq!(own.yielding(&source("192.0.2.1")), Ok(0), "the oldest of its own");
+        assert_eq!(own.yielding(&source("192.0.2.9")), Ok(0));
+        assert_eq!(own.yielding(&source("198.51.100.1")), Ok(0));
+        assert_eq!(own.first_of(&source("192.0.2.1")), Some(0));
+        assert_eq!(own.first_of(&source("192.0.2.9")), None);
+    }
+
+    #[test]
+    fn places_come_back() {
+        let mut room = filled(Leaves::Newest, &["192.0.2.1", "192.0.2.1", "2001:db8::1"]);
+        assert!(room.is_full());
+        assert_eq!(room.counts(&source("192.0.2.1")), (2, 2));
+        room.remove(1, &source("192.0.2.1"));
+        room.remove(1, &source("192.0.2.1"));
+        room.remove(2, &source("192.0.2.1"));
+        assert!(!room.is_full());
+        assert_eq!(room.counts(&source("192.0.2.1")), (1, 1));
+        room.remove(0, &source("192.0.2.1"));
+        room.remove(2, &source("2001:db8::1"));
+        assert_eq!((room.len, room.sites.len(), room.by_len.len()), (0, 0, 0));
+        let none = Room::new(0, Leaves::Newest);
+        assert_eq!(none.yielding(&source("192.0.2.1")), Err(Full));
+    }
+}

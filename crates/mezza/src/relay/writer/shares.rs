@@ -1,0 +1,129 @@
+//! What each site has of the whole relay: a part that no site can pass, whatever its addresses.
+//!
+//! The store does not know who opened a mailbox or put a mail (RELAY-7), so what a site had is
+//! remembered as long as it can still be there, in memory alone.
+
+use std::collections::HashMap;
+
+use mezza_core::Time;
+
+use crate::relay::limits::{Bucket, Limits, Rate};
+
+/// Sites remembered at once; beyond, all newcomers share one account.
+const SITES_MAX: usize = 1 << 20;
+/// The account that newcomers share then. No client has this address.
+const SHARED: [u8; 8] = [0xff; 8];
+/// What a site may open at once of however few mailboxes: a family has one address.
+const MAILBOXES_MIN: u64 = 1_024;
+/// Bytes that a site may put at once into however small a store.
+const MAIL_BYTES_MIN: u64 = 16 << 20;
+/// Bytes of mail are counted by the smallest envelope.
+const MAIL_UNIT: u64 = 512;
+
+/// The parts of all sites.
+#[derive(Default)]
+pub(super) struct Shares {
+    mailboxes: HashMap<[u8; 8], Bucket>,
+    mail: HashMap<[u8; 8], Bucket>,
+}
+
+/// `half` at once and as much again within `days`, after which all of it may be gone.
+fn rate(half: u64, days: u64) -> Rate {
+    let burst = u32::try_from(half).unwrap_or(u32::MAX).max(1);
+    Rate { burst, period_ms: (days * Time::DAY_MS / u64::from(burst)).max(1) }
+}
+
+fn of(sites: &mut HashMap<[u8; 8], Bucket>, mut site: [u8; 8]) -> &mut Bucket {
+    if sites.len() >= SITES_MAX && !sites.contains_key(&site) {
+        site = SHARED;
+    }
+    sites.entry(site).or_default()
+}
+
+impl Shares {
+    /// Counts a new mailbox, or says how many seconds to wait.
+    pub(super) fn open(&mut self, site: [u8; 8], limits: &Limits, now: Time) -> Result<(), u16> {
+        let half = (limits.boxes_max / limits.site_share / 2).max(MAILBOXES_MIN);
+        let rate = rate(half, limits.idle_box_days.into());
+        of(&mut self.mailboxes, site).take(rate, now)
+    }
+
+    /// Counts a mail. While the store is `tight`, says how many seconds to wait where the site has
+    /// its part; else nobody is kept from using what is free.
+    pub(super) fn put(
+        &mut self,
+        site: [u8; 8],
+        (bytes, tight): (u64, bool),
+        limits: &Limits,
+        now: Time,
+    ) -> Result<(), u16> {
+        let half = (limits.store_bytes_max / limits.site_share / 2).max(MAIL_BYTES_MIN);
+        let rate = rate(half / MAIL_UNIT, u64::from(limits.ttl_h_max).div_ceil(24));
+        let (bucket, units) = (of(&mut self.mail, site), bytes.div_ceil(MAIL_UNIT));
+        match bucket.wait_ms(rate, units, now) {
+            wait_ms @ 1.. if tight => Err(seconds(wait_ms)),
+            _ => {
+                bucket.spend(rate, units, now);
+                Ok(())
+            }
+        }
+    }
+
+    /// Forgets who has nothing.
+    pub(super) fn tidy(&mut self, now: Time) {
+        self.mailboxes.retain(|_, bucket| !bucket.is_idle(now));
+        self.mail.retain(|_, bucket| !bucket.is_idle(now));
+    }
+}
+
+fn seconds(ms: u64) -> u16 {
+    u16::try_from(ms.div_ceil(1_000)).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SITE: [u8; 8] = [7; 8];
+    const OTHER: [u8; 8] = [8; 8];
+
+    fn at(days: u64) -> Time {
+        Time::from_ms((1_000 + days) * Time::DAY_MS)
+    }
+
+    #[test]
+    fn msg_75_no_site_has_more_than_a_sixteenth_of_all_mailboxes() {
+        let limits = Limits::default();
+        let mut shares = Shares::default();
+        let sixteenth = limits.boxes_max / 16;
+        // As fast as it likes, over as many days as it likes: what it had for 90 days may be gone.
+        let mut made = 0;
+        for day in 0..u64::from(limits.idle_box_days) {
+            while made < 2 * limits.boxes_max && shares.open(SITE, &limits, at(day)).is_ok() {
+                made += 1;
+            }
+            assert!(made >= sixteenth / 2 && made <= sixteenth, "day {day}: {made}");
+        }
+        assert!(shares.open(SITE, &limits, at(89)).is_err());
+        assert!(shares.open(OTHER, &limits, at(89)).is_ok());
+        shares.tidy(at(89));
+        assert_eq!(shares.mailboxes.len(), 2);
+        shares.tidy(at(200));
+        assert!(shares.mailboxes.is_empty());
+    }
+
+    #[test]
+    fn msg_75_once_half_of_the_store_is_taken_a_site_puts_its_part_of_bytes() {
+        let limits = Limits { store_bytes_max: 1 << 30, ..Limits::default() };
+        let (mut shares, now, half) = (Shares::default(), at(0), 32 << 20);
+        // A sixteenth is 64 MiB. What is free is anybody's, and is remembered.
+        for _ in 0..3 {
+            assert_eq!(shares.put(SITE, (half, false), &limits, now), Ok(()));
+        }
+        assert!(shares.put(SITE, (512, true), &limits, now).is_err());
+        assert_eq!(shares.put(OTHER, (half - 512, true), &limits, now), Ok(()));
+        assert_eq!(shares.put(OTHER, (512, true), &limits, now), Ok(()));
+        assert!(shares.put(OTHER, (512, true), &limits, now).is_err());
+        assert_eq!(shares.put(SITE, (512, true), &limits, at(60)), Ok(()));
+    }
+}
