@@ -324,8 +324,66 @@ def privacy():
         yield f"privacy-{name}", dict(kind="privacy", spent=text, epsilon=repr(eps), divergence=f"{divergence:.9e}", delta=f"{min(divergence + clamp, 1):.9e}")
 
 
+BITS, SLOT = 192, 52  # of a probability, and bytes of a coefficient in one large number
+
+
+def count_loss(mode, scale, shift, step):
+    """{place: probability} of one count that moves by `shift`, from the probability of each number; the drift."""
+    if mode == "gauss":
+        reach = int(16 * scale)
+        law = {n: math.exp(-n * n / (2 * scale * scale)) for n in range(-reach - shift, reach + shift + 1)}
+        drift = shift * shift / (2 * scale * scale)
+    else:
+        reach = int(80 * scale)
+        below = lambda n: math.exp(n / scale) / 2 if n <= 0 else 1 - math.exp(-n / scale) / 2
+        law = {n: (math.exp(-abs(n - 1 if n > 0 else n) / scale) * -math.expm1(-1 / scale) / 2) for n in range(-reach - shift, reach + shift + 1)}
+        assert all(abs(law[n] - (below(n) - below(n - 1))) < 1e-15 for n in law)
+        drift = 0.0
+    whole, places = math.fsum(law.values()), {}
+    for n in range(-reach, reach + 1):
+        place = (math.log(law[n] / law[n - shift]) - drift) / step
+        assert abs(place - round(place)) < 1e-6 * scale, place
+        places[round(place)] = places.get(round(place), 0) + law[n] / whole
+    return places, drift
+
+
+def product(one, two):
+    """The law of a sum: one multiplication of numbers that have each probability as a digit."""
+    pack = lambda law: int.from_bytes(b"".join(c.to_bytes(SLOT, "little") for c in law), "little")
+    size = len(one) + len(two) - 1
+    digits = (pack(one) * pack(two)).to_bytes(SLOT * size, "little")
+    return [int.from_bytes(digits[SLOT * i:SLOT * (i + 1)], "little") >> BITS for i in range(size)]
+
+
+def tight_delta(mode, service, scale, slots, k, eps):
+    """The delta of k rounds whose counts are never clamped: every sum of losses, with its probability."""
+    counts = [(scale, 2 * slots), (scale / 2, slots)] if service == 1 else [(scale, 1), (scale, 1)]
+    step = counts[0][1] / scale**2 if mode == "gauss" else 1 / scale
+    law, first, drift = [1 << BITS], 0, 0.0
+    for places, its in (count_loss(mode, *count, step) for count in counts):
+        low = min(places)
+        law = product(law, [int(places.get(low + i, 0) * 2**BITS) for i in range(max(places) - low + 1)])
+        first, drift = first + low, drift + its
+    power, square, at = [1 << BITS], law, k
+    while at:
+        power = product(power, square) if at & 1 else power
+        at >>= 1
+        square = product(square, square) if at else square
+    losses = ((c / 2**BITS, step * (k * first + i) + k * drift) for i, c in enumerate(power) if c)
+    return math.fsum(-p * math.expm1(eps - loss) for p, loss in losses if loss > eps)
+
+
+def tight():
+    rows = {"gauss": ("gauss", 1, 12, 1, 50, 3.0), "gauss-small-delta": ("gauss", 1, 40, 1, 8, 2.0), "gauss-slots": ("gauss", 1, 30, 3, 12, 1.0),
+            "gauss-call": ("gauss", 2, 9, 1, 30, 1.0), "laplace": ("paper", 1, 60, 1, 1000, 5.0), "laplace-slots": ("paper", 1, 100, 3, 200, 1.5),
+            "laplace-call": ("paper", 2, 25, 1, 300, 2.0), "laplace-small-delta": ("paper", 1, 120, 1, 50, 1.4)}
+    for name, (mode, service, scale, slots, k, eps) in rows.items():
+        spent = f"{mode}/{service}/4000000/{scale}/{slots}/{k}"
+        yield f"tight-{name}", dict(kind="tight", spent=spent, epsilon=repr(eps), delta=f"{tight_delta(mode, service, scale, slots, k, eps):.9e}")
+
+
 def cases():
-    for part in (onions, contacts, invitations, filters, cells, settings, configs, frames, permutations, privacy):
+    for part in (onions, contacts, invitations, filters, cells, settings, configs, frames, permutations, privacy, tight):
         yield from part()
 
 

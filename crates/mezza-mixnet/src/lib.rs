@@ -16,7 +16,7 @@
 //! | [`client`] | what a client does in one round, step by step; the machine that does it |
 //! | [`coordinator`] | the machine of the entry: clock, announcer, concentrator |
 //! | [`mix`], [`job`] | the machine of a mix; heavy work that leaves it as values |
-//! | [`noise`], [`privacy`] | exact samplers; the calculator and the ledger |
+//! | [`noise`], [`privacy`] | samplers of both laws; the calculator and the ledger |
 //!
 //! ```
 //! use mezza_mixnet::Service;

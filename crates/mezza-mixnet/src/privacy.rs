@@ -1,4 +1,4 @@
-//! How private a number of rounds is: the least delta for an epsilon.
+//! How private a number of rounds is: a delta for an epsilon.
 //!
 //! Every round of a service costs a user the Rényi divergence `rho(a)` of its noise; costs add over
 //! rounds and services, and one conversion gives (eps, delta):
@@ -10,14 +10,22 @@
 //! laplace   rho(a) = ln[ a/(2a-1) e^((a-1)l) + (a-1)/(2a-1) e^(-a l) ] / (a-1), twice: l = shift / b
 //! ```
 //!
-//! [`advanced`] is the composition of the paper instead. Sources: Canonne, Kamath and Steinke 2020;
-//! Mironov 2017; Vuvuzela, section 6.
+//! This is a bound, three to four times the least delta that holds; the budget, the ledger and the
+//! least noise are on its side. [`tight`] says between which two numbers the least delta lies, and
+//! [`advanced`] is the composition of the paper. Sources: Canonne, Kamath and Steinke 2020; Mironov
+//! 2017; Vuvuzela, section 6.
+//!
+//! Rounds are charged in which somebody takes part, so all of this compares the true story with one in
+//! which the user was idle in these rounds. With a story in which the user talked with somebody else at
+//! other times, up to twice as many rounds differ: [`Spent::other_story`].
 
 mod calibrate;
 pub mod ledger;
+mod tight;
 
 pub use calibrate::{Accounting, Target, noise_for};
 pub use ledger::Ledger;
+pub use tight::{Bracket, tight};
 
 use crate::Service;
 use crate::config::{Mode, ServicePolicy};
@@ -40,6 +48,12 @@ impl Spent {
     /// So many rounds of what a config says about a service.
     pub const fn of(policy: &ServicePolicy, rounds: u64) -> Self {
         Self { service: policy.service, law: Law::of(policy), slots: policy.slots, rounds }
+    }
+
+    /// The rounds that differ from a story in which the user talked as often, at other times.
+    #[must_use]
+    pub const fn other_story(self) -> Self {
+        Self { rounds: self.rounds.saturating_mul(2), ..self }
     }
 
     /// The Rényi divergence of one round at order `a`.
@@ -87,7 +101,7 @@ impl Spent {
     }
 }
 
-/// The least delta that holds for `epsilon` over all of `spent`, at most 1. Rényi accounting.
+/// A delta that holds for `epsilon` over all of `spent`, at most 1. Rényi accounting: a bound.
 pub fn delta(spent: &[Spent], epsilon: f64) -> f64 {
     let clamped = spent.iter().map(|s| real(s.rounds) * s.clamped()).sum::<f64>();
     (divergence_delta(spent, epsilon).0 + (1.0 + libm::exp(epsilon)) * clamped).min(1.0)
@@ -111,7 +125,7 @@ fn orders() -> impl Iterator<Item = f64> {
     low.chain((1..=764).map(|j| 5.0 * libm::pow(1.01, f64::from(j))))
 }
 
-/// The least delta for `epsilon` by the paper's advanced composition, at most 1; Laplace noise.
+/// The delta for `epsilon` by the paper's advanced composition, at most 1; Laplace noise.
 ///
 /// For each d the paper gives `eps' = sqrt(2 ln(1/d) sum k eps^2) + sum k eps (e^eps - 1)` and
 /// `delta' = d + sum k delta`; the d that gives `epsilon` exactly is known in closed form.

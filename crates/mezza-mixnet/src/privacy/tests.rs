@@ -143,6 +143,33 @@ fn the_least_noise_is_that_of_the_presets() {
 }
 
 #[test]
+fn mix_54_budgets_and_least_noise_are_counted_by_the_bound() {
+    let target = Target {
+        service: Service::Conversation,
+        rounds: 240_000,
+        slots: 1,
+        epsilon: LN_2,
+        delta: 1e-4,
+    };
+    let law = noise_for(&target, Accounting::Gauss).expect("a law");
+    let spent = Spent { service: target.service, law, slots: 1, rounds: target.rounds };
+    assert!((0.99e-4..=1e-4).contains(&delta(&[spent], LN_2)), "no less noise keeps it by Rényi");
+    assert!(tight(&spent, LN_2).expect("a figure").high < 0.3e-4, "by the tight one less would");
+    // What is spent is charged in rounds, of which the bound says how many there are.
+    let lasts = rounds(Spent { rounds: 1, ..spent }, LN_2, 1e-4, delta);
+    assert!((240_000..240_100).contains(&lasts), "{lasts}");
+}
+
+#[test]
+fn mix_55_another_story_differs_in_twice_the_rounds() {
+    let spent = talk(Mode::Gauss, (45_710, 6_892), 240_000);
+    let other = spent.other_story();
+    assert_eq!((other.rounds, Spent { rounds: 240_000, ..other }), (480_000, spent));
+    near(delta(&[other], LN_2), 2.909_4e-3, 1e-4);
+    assert_eq!(talk(Mode::Gauss, (2, 2), u64::MAX).other_story().rounds, u64::MAX);
+}
+
+#[test]
 fn mix_24_the_ledger_never_decreases() {
     let policy = service(Service::Conversation);
     let mut ledger = Ledger::new([1; 16], 7);

@@ -94,11 +94,12 @@ fn every_vector_comes_out() {
             "frame" => frame(&case),
             "permutation" => permutation(&case),
             "privacy" => privacy_row(&case),
+            "tight" => tight_row(&case),
             other => panic!("{name}: unknown kind {other}"),
         }
         *seen.entry(kind).or_default() += 1;
     }
-    assert_eq!(seen.len(), 12, "kinds of cases: {seen:?}");
+    assert_eq!(seen.len(), 13, "kinds of cases: {seen:?}");
     assert!(seen.values().sum::<u32>() >= 140, "cases: {seen:?}");
 }
 
@@ -228,6 +229,17 @@ fn privacy_row(case: &Case) {
         let expected: f64 = case.text(key).parse().expect("a number");
         assert!((value / expected - 1.0).abs() < 1e-6, "{}: {key} {value}", case.name);
     }
+}
+
+/// Its figures have ten digits, and come from exact sums of integers.
+fn tight_row(case: &Case) {
+    let spent = spent_of(case.text("spent"));
+    let epsilon = case.text("epsilon").parse().expect("a number");
+    let expected: f64 = case.text("delta").parse().expect("a number");
+    let found = privacy::tight(&spent, epsilon).expect("a figure");
+    let digits = 1e-9 * expected;
+    assert!(found.low - digits <= expected && expected <= found.high + digits, "{}", case.name);
+    assert!(found.high - found.low < digits, "{}: {found:?}", case.name);
 }
 
 /// `mode/service/mu/scale/slots/rounds`.

@@ -135,7 +135,7 @@ fn shapes(report: &mut Report, level: papers::Level, curves: &[Vec<[f64; 2]>; 3]
     let both = pairs(1).filter(|(a, b)| a[0].is_finite() && b[0].is_finite());
     let (points, lower) =
         both.fold((0, 0), |(n, low), (a, b)| (n + 1, low + usize::from(a[0] < b[0])));
-    let claim = format!("mu {}: exact accounting gives a lower eps' where both exist", level.mu);
+    let claim = format!("mu {}: Rényi accounting gives a lower eps' where both exist", level.mu);
     let found = format!("{lower} of {points} points");
     report.shapes.push(Shape::is(claim, found, points > 0 && lower == points));
 }

@@ -19,7 +19,7 @@ use crate::shape::Shape;
 const R2: f64 = 0.995;
 /// Users of the figure's right end, at which both means are meant.
 const USERS: f64 = 1_000_000.0;
-/// The preset `standard`: the mean that keeps the promise of SOSP 2015 with exact accounting.
+/// The preset `standard`: the mean that keeps the promise of SOSP 2015 with Rényi accounting.
 const STANDARD_MU: f64 = 45_710.0;
 /// What the design asks of two cores with vectors.
 const PER_S: f64 = 80_000.0;

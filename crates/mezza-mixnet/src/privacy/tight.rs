@@ -1,0 +1,148 @@
+//! The tight accountant: between which two numbers the least delta of equal rounds lies.
+//!
+//! The privacy loss of one outcome is `ln(P(outcome) / Q(outcome))` for two stories P and Q, and
+//! `delta(eps) = E_P max(0, 1 - e^(eps - loss))`. Losses of rounds add. For both laws the loss of a
+//! round lies on a lattice `drift + step x S`, S an integer, so that nothing has to be rounded:
+//!
+//! ```text
+//! gauss    S = X1 + w X2 for the two counts that move, X discrete Gaussians; w = 2 (conversation), 1
+//! laplace  rounded up, a count is geometric on both sides of its mean: S = -2s, .. 2s for each count
+//! ```
+//!
+//! [`smooth`] has the sum of many rounds of `gauss` in closed form, [`lattice`] any other sum by one
+//! Fourier transform; both say how far they may be off. What is missing then are counts that were
+//! clamped at 0: [`clamped`] charges them.
+
+mod fft;
+mod lattice;
+mod smooth;
+
+use core::f64::consts::PI;
+
+use super::{Mode, Service, Spent, normal_tail, real};
+use lattice::Lattice;
+
+/// Between what and what the least delta lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bracket {
+    /// No delta below this one holds.
+    pub low: f64,
+    /// This delta holds.
+    pub high: f64,
+}
+
+impl Bracket {
+    /// What is known of a delta that was computed with an absolute error of at most `error`, and
+    /// without what lies beyond 40 standard deviations of a discrete Gaussian, less than e^-800.
+    fn about(delta: f64, error: f64) -> Self {
+        let error = error + f64::MIN_POSITIVE;
+        Self { low: (delta - error).clamp(0.0, 1.0), high: (delta + error).clamp(0.0, 1.0) }
+    }
+}
+
+/// One of the two counts that a user moves: its noise is `mean + deviation`, and it moves by `shift`.
+#[derive(Clone, Copy)]
+struct Count {
+    mean: f64,
+    scale: f64,
+    shift: u32,
+    /// How many steps of the lattice one of its own is.
+    weight: u32,
+}
+
+impl Count {
+    /// At least, and at most, the probability that the noise is `n` or less.
+    fn at_most(&self, mode: Mode, n: u32) -> Bracket {
+        let below = self.mean - f64::from(n);
+        if below < 1.0 {
+            return Bracket { low: 0.0, high: 1.0 };
+        }
+        match mode {
+            // The sum over a tail lies between two integrals, that over all integers between
+            // sigma sqrt(2 pi) and 1 + 3 e^(-2 pi^2 sigma^2) times as much.
+            Mode::Gauss => Bracket {
+                low: normal_tail(below / self.scale)
+                    / (1.0 + 3.0 * smooth::ripple(2.0 * self.scale * self.scale)),
+                high: normal_tail((below - 1.0) / self.scale),
+            },
+            Mode::Paper => {
+                let tail = libm::exp(-below / self.scale) / 2.0;
+                Bracket { low: tail, high: tail }
+            }
+        }
+    }
+
+    /// At most the probability that the noise is `n`.
+    fn exactly(&self, mode: Mode, n: u32) -> f64 {
+        let below = (self.mean - f64::from(n)) / self.scale;
+        match mode {
+            Mode::Gauss => libm::exp(-below * below / 2.0) / (self.scale * libm::sqrt(2.0 * PI)),
+            Mode::Paper => libm::exp(-below.abs()) / (2.0 * self.scale),
+        }
+    }
+}
+
+/// The least delta for `epsilon` over rounds of one kind, as two numbers that it lies between; Rényi's
+/// [`delta`](super::delta) is above both. `None` where there is no figure: the mean or scale of a
+/// conversation is one that no config has, or the sum of the losses has more than 2^19 steps.
+pub fn tight(spent: &Spent, epsilon: f64) -> Option<Bracket> {
+    if spent.rounds == 0 {
+        return Some(Bracket { low: 0.0, high: 0.0 });
+    }
+    if spent.law.scale == 0 {
+        return Some(Bracket { low: 1.0, high: 1.0 });
+    }
+    let counts = counts(spent)?;
+    let free = unclamped(spent, &counts, epsilon)?;
+    Some(clamped(spent, &counts, free, epsilon))
+}
+
+/// The counts that a user of a round moves.
+fn counts(spent: &Spent) -> Option<[Count; 2]> {
+    let (mu, scale) = (spent.law.mu, spent.law.scale);
+    let slots = u32::from(spent.slots);
+    let (mean, wide) = (f64::from(mu), f64::from(scale));
+    if spent.service != Service::Conversation {
+        return Some([Count { mean, scale: wide, shift: 1, weight: 1 }; 2]);
+    }
+    let even = mu.is_multiple_of(2) && (spent.law.mode == Mode::Paper || scale.is_multiple_of(2));
+    even.then_some([
+        Count { mean, scale: wide, shift: 2 * slots, weight: 1 },
+        Count { mean: mean / 2.0, scale: wide / 2.0, shift: slots, weight: 2 },
+    ])
+}
+
+/// The delta of noise that may be negative.
+fn unclamped(spent: &Spent, counts: &[Count; 2], epsilon: f64) -> Option<Bracket> {
+    let smooth = match spent.law.mode {
+        Mode::Gauss => smooth::delta(counts, spent.rounds, epsilon),
+        Mode::Paper => None,
+    };
+    // The order at which Rényi's bound is least tilts the law to where the loss is near epsilon.
+    let tilt = || super::divergence_delta(&[*spent], epsilon).1 - 1.0;
+    smooth.or_else(|| Lattice::of(spent.law.mode, counts).delta(spent.rounds, epsilon, tilt()))
+}
+
+/// Adds what clamping at 0 costs, where one count moves up and the other one down.
+///
+/// Upper number: an outcome that only one story can have counts as lost, and so does each count that
+/// was clamped. Lower number: the outcomes that speak for P are those that were lost by the first
+/// count, those where the second one was clamped, and of the rest those without clamping.
+fn clamped(spent: &Spent, counts: &[Count; 2], free: Bracket, epsilon: f64) -> Bracket {
+    let (mode, k) = (spent.law.mode, real(spent.rounds));
+    let [first, second] = counts;
+    let lost: f64 = counts.iter().map(|c| c.at_most(mode, c.shift - 1).high).sum();
+    let changed: f64 = counts.iter().map(|c| c.at_most(mode, c.shift).high).sum();
+    let any = |chance: f64| k * libm::log1p(-chance);
+    let one = any(first.at_most(mode, first.shift - 1).low);
+    let both = one + any(second.at_most(mode, 0).low);
+    let beside = libm::exp(epsilon).min(f64::MAX) * (k * second.exactly(mode, second.shift));
+    let surely = (-libm::expm1(one)).max(-libm::expm1(both) - beside);
+    Bracket {
+        low: (surely + (free.low - k * changed).max(0.0)).min(1.0),
+        high: (free.high + k * lost).min(1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests;
