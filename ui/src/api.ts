@@ -143,8 +143,16 @@ export interface Mixnet {
   noise: [number, number] | null;
   rounds_used: number;
   rounds_max: number | null;
+  promise: Promised | null;
   alarms: number;
   clock_off: boolean;
+}
+
+/** What the noise keeps over the rounds of the budget: percent, and two probabilities that it keeps less. */
+export interface Promised {
+  likely: number;
+  idle: number;
+  other: number;
 }
 
 export interface SafetyNumber {

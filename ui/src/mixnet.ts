@@ -1,5 +1,5 @@
 // The mixnet in numbers and words: what it takes to carry so many bytes, and how much of its promise is used.
-import type { CarrierView, Mixnet, Offer } from './api.ts';
+import type { CarrierView, Mixnet, Offer, Promised } from './api.ts';
 import { TEXT_BYTES_MAX } from './bytes.ts';
 import { t } from './fluent.ts';
 import { carrierWords } from './words.ts';
@@ -94,6 +94,16 @@ export function budget(used: number, max: number | null): { words: string; care:
   if (!max) return { words: t('budget-unlimited', { used }), care: false };
   if (used >= max) return { words: t('budget-spent', { used, max }), care: true };
   return { words: t('budget-used', { used, max, part: Math.floor((100 * used) / max) }), care: used >= NEAR * max };
+}
+
+/** Against which stories the budget holds; nothing where it holds against none. */
+export function storyWords({ likely, idle, other }: Promised): string[] {
+  if (!(idle < 1)) return [];
+  const chance = (delta: number): string => (delta < 1 ? t('budget-chance', { one: Math.floor(1 / delta) }) : t('budget-no-promise'));
+  return [
+    t('budget-idle', { likely: Math.ceil(likely), chance: chance(idle) }),
+    t('budget-other', { chance: chance(other) }),
+  ];
 }
 
 /** How long the page waits before it asks again: one round, but a second at least. */

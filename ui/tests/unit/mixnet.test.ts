@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { CarrierView, Offer } from '../../src/api.ts';
 import { TEXT_BYTES_MAX } from '../../src/bytes.ts';
 import {
-  askAfter, budget, carriageWords, cells, CELL_BYTES, CELLS_MAX, durationWords, filesWords, intervalWords, MESSAGE_BYTES_MAX, noiseWords, room, sizeWords, tooBig,
+  askAfter, budget, carriageWords, cells, CELL_BYTES, CELLS_MAX, durationWords, filesWords, intervalWords, MESSAGE_BYTES_MAX, noiseWords, room, sizeWords, storyWords, tooBig,
 } from '../../src/mixnet.ts';
 
 const carrier = (name: string, piece_bytes: number, pieces_max: number): CarrierView => ({
@@ -106,4 +106,18 @@ describe('budget', () => {
 
 test('the page asks once a round, and at most once a second', () => {
   expect([null, 500, 1_000, 5_000].map(askAfter)).toEqual([1_000, 1_000, 1_000, 5_000]);
+});
+
+describe('stories', () => {
+  test('the budget holds against idling, and keeps less against talking with somebody else', () => {
+    expect(storyWords({ likely: 66.67, idle: 9.998e-5, other: 2.909e-3 })).toEqual([
+      'Against “I was idle in these rounds”: what somebody thought 50 % likely becomes at most 67 % likely; it keeps less with a chance of one in 10,002.',
+      'Against “I talked with somebody else at other times” twice as many rounds differ; it keeps less with a chance of one in 343.',
+    ]);
+  });
+
+  test('where nothing is kept nothing is said, or that', () => {
+    expect(storyWords({ likely: 67, idle: 1, other: 1 })).toEqual([]);
+    expect(storyWords({ likely: 67, idle: 0.5, other: 1 })[1]).toMatch(/differ; it promises nothing\.$/);
+  });
 });

@@ -64,14 +64,20 @@ pub fn day_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
     round_bytes(config, policy) * DAY_MS / u64::from(policy.interval_ms.max(1))
 }
 
-/// The delta that the noise of a service reaches for its own epsilon and rounds.
+/// The delta that the noise of a service reaches for its own epsilon and rounds, by Rényi accounting
+/// or the paper's composition: a bound.
 pub fn reached(policy: &ServicePolicy) -> f64 {
-    let spent = [Spent::of(policy, policy.rounds)];
-    let epsilon = promised(policy).0;
-    match policy.mode {
-        Mode::Gauss => delta(&spent, epsilon),
-        Mode::Paper => advanced(&spent, epsilon),
-    }
+    stories(policy)[0]
+}
+
+/// The same against a story of being idle, and against one of talking with somebody else at other
+/// times.
+pub fn stories(policy: &ServicePolicy) -> [f64; 2] {
+    let (spent, epsilon) = (Spent::of(policy, policy.rounds), promised(policy).0);
+    [spent, spent.other_story()].map(|spent| match policy.mode {
+        Mode::Gauss => delta(&[spent], epsilon),
+        Mode::Paper => advanced(&[spent], epsilon),
+    })
 }
 
 /// Epsilon and delta as the config promises them.
@@ -86,6 +92,15 @@ mod tests {
     use super::*;
 
     /// Section "Limits": 1.2 KB a round and 20 MB a day, 35 MB and 24 MB.
+    /// The table of section "Noise and privacy", as the page gets it.
+    #[test]
+    fn mix_55_the_standard_keeps_less_against_talking_with_somebody_else() {
+        let config = crate::mixnet::written::read(crate::mixnet::written::EXAMPLE).unwrap();
+        let [idle, other] = stories(&config.services[0]);
+        assert!((9.9e-5..1e-4).contains(&idle) && (2.90e-3..2.92e-3).contains(&other));
+        assert!((reached(&config.services[0]) - idle).abs() < 1e-18);
+    }
+
     #[test]
     fn bytes_of_a_day_are_those_of_the_specification() {
         let config = crate::mixnet::written::read(crate::mixnet::written::EXAMPLE).unwrap();

@@ -10,6 +10,8 @@ use mezza_messenger::view::{
     Standing,
 };
 use mezza_messenger::{Carrier, ContactId, NoteId};
+use mezza_mixnet::config::ServicePolicy;
+use mezza_mixnet::privacy::fifty_becomes;
 use mezza_ratchet::Summary;
 
 use super::Refused;
@@ -227,9 +229,16 @@ pub fn mixnet(view: &NetworkView) -> dto::Mixnet {
         noise: policy.map(|policy| [policy.mu, policy.scale]),
         rounds_used: view.rounds_used,
         rounds_max: policy.map(|policy| policy.rounds),
+        promise: policy.map(promise),
         alarms: view.alarms,
         clock_off: view.clock_off,
     }
+}
+
+fn promise(policy: &ServicePolicy) -> dto::Promise {
+    let (likely, [idle, other]) =
+        (100.0 * fifty_becomes(figures::promised(policy).0), figures::stories(policy));
+    dto::Promise { likely, idle, other }
 }
 
 /// What one carrier would do with a text.

@@ -21,6 +21,10 @@ pub enum Mixnet {
         what: MixnetConfig,
     },
     /// How much noise a promise takes, or what promise a noise keeps
+    ///
+    /// Noise is found with the accountant of `--mode`, which is a bound; beside it stands between which
+    /// two numbers the least delta lies. Rounds are those in which somebody takes part: they differ from
+    /// a story of being idle. From one of talking with somebody else at other times twice as many differ
     Privacy(Privacy),
     /// Run an entry: clock, announcer and concentrator
     Entry(MixnetEntry),

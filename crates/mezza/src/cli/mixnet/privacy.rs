@@ -3,8 +3,10 @@
 use mezza_mixnet::Service;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
-use mezza_mixnet::privacy::{Accounting, Spent, Target, advanced, delta, fifty_becomes, noise_for};
-use serde_json::json;
+use mezza_mixnet::privacy::{
+    Accounting, Bracket, Spent, Target, advanced, delta, fifty_becomes, noise_for, tight,
+};
+use serde_json::{Value, json};
 
 use crate::cli::args::{self, Privacy, ServiceName};
 use crate::cli::show::Out;
@@ -22,24 +24,62 @@ pub fn privacy(out: Out, asked: &Privacy) -> Result<Exit, Fault> {
         Some((mu, scale)) => Law { mode: mode(asked.mode), mu, scale },
         None => least(asked, service)?,
     };
-    let spent = [Spent { service, law, slots: asked.slots, rounds: asked.rounds }];
-    let reached = match asked.mode {
-        args::Accounting::Paper => advanced(&spent, asked.epsilon),
-        _ => delta(&spent, asked.epsilon),
-    };
+    let spent = Spent { service, law, slots: asked.slots, rounds: asked.rounds };
+    let stories = [spent, spent.other_story()].map(|spent| Story::of(spent, asked));
     let messages = figures::noise_messages(law, service, 1);
-    let most = 100.0 * fifty_becomes(asked.epsilon);
+    let [idle, other] = &stories;
     out.value(&json!({
-        "mu": law.mu, "scale": law.scale, "delta": reached, "epsilon": asked.epsilon,
-        "rounds": asked.rounds, "messages": messages,
+        "mu": law.mu, "scale": law.scale, "delta": idle.reached, "epsilon": asked.epsilon,
+        "rounds": asked.rounds, "messages": messages, "tight": idle.tight_value(),
+        "other_story": {
+            "rounds": other.rounds, "delta": other.reached, "tight": other.tight_value(),
+        },
     }));
+    let most = 100.0 * fifty_becomes(asked.epsilon);
     out.line(format!("noise    mu {}, scale {}", law.mu, law.scale));
     out.line(format!("costs    {messages} messages of each mix that adds noise, in each round"));
     out.line(format!(
-        "keeps    epsilon {:.4}, delta {reached:.3e} over {} rounds: 50 % becomes at most {most:.0} %",
-        asked.epsilon, asked.rounds
+        "keeps    epsilon {:.4}, 50 % becomes at most {most:.0} %, but for a probability of delta:",
+        asked.epsilon
+    ));
+    out.line(format!("against  \"I was idle\", {}", idle.line(asked.mode)));
+    out.line(format!(
+        "against  \"I talked with somebody else at other times\", {}",
+        other.line(asked.mode)
     ));
     Ok(Exit::Done)
+}
+
+/// What a noise keeps against one story.
+struct Story {
+    /// In how many rounds it differs from the true one.
+    rounds: u64,
+    /// The delta by the accountant that was asked for.
+    reached: f64,
+    tight: Option<Bracket>,
+}
+
+impl Story {
+    fn of(spent: Spent, asked: &Privacy) -> Self {
+        let reached = match asked.mode {
+            args::Accounting::Paper => advanced(&[spent], asked.epsilon),
+            _ => delta(&[spent], asked.epsilon),
+        };
+        Self { rounds: spent.rounds, reached, tight: tight(&spent, asked.epsilon) }
+    }
+
+    fn tight_value(&self) -> Value {
+        self.tight.map_or(Value::Null, |found| json!([found.low, found.high]))
+    }
+
+    fn line(&self, mode: args::Accounting) -> String {
+        let name = if matches!(mode, args::Accounting::Paper) { "the paper's" } else { "Rényi's" };
+        let tight = self.tight.map_or_else(
+            || "tight: no figure".into(),
+            |found| format!("tight {:.3e} to {:.3e}", found.low, found.high),
+        );
+        format!("{} rounds differ: {name} bound {:.3e}, {tight}", self.rounds, self.reached)
+    }
 }
 
 fn least(asked: &Privacy, service: Service) -> Result<Law, Fault> {

@@ -5,13 +5,25 @@ use utoipa::ToSchema;
 
 use super::silent;
 
-silent!(Mixnet JoinRequest);
+silent!(Mixnet Promise JoinRequest);
 
 /// A network to join.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct JoinRequest {
     /// `mezza-net:1:HASH@host:port`.
     pub link: String,
+}
+
+/// What the noise of conversations keeps over the rounds of the budget, by Rényi accounting: a bound.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Promise {
+    /// What somebody thought 50 % likely becomes at most this likely, percent.
+    pub likely: f64,
+    /// But for this probability, where the other story is that the person was idle.
+    pub idle: f64,
+    /// But for this one, where it is that they talked with somebody else at other times: twice as many
+    /// rounds differ.
+    pub other: f64,
 }
 
 /// The network that was joined.
@@ -43,6 +55,8 @@ pub struct Mixnet {
     pub rounds_used: u64,
     /// How many of them the promise covers.
     pub rounds_max: Option<u64>,
+    /// What its noise keeps over these rounds.
+    pub promise: Option<Promise>,
     /// How often noise of a mix did not come back.
     pub alarms: u32,
     /// Whether this clock and the network's differ too much.
