@@ -44,7 +44,7 @@ impl Lattice {
         match mode {
             Mode::Gauss => {
                 let step = f64::from(counts[0].shift) / (scale * scale);
-                let drift = counts.iter().map(|c| gauss_drift(c)).sum();
+                let drift = counts.iter().map(gauss_drift).sum();
                 Self { step, drift, laws: [gauss(&counts[0]), gauss(&counts[1])] }
             }
             Mode::Paper => Self {
@@ -64,15 +64,14 @@ impl Lattice {
         let n = tilted.values(rounds)?;
         let sum = tilted.sum(rounds, n);
         // The first place of the window of n places around the mean.
-        let first = whole(k * tilted.mean) - (n / 2) as i64;
+        let first = whole(k * tilted.mean) - span(n / 2);
         let (mut delta, mut weights) = (0.0, 0.0);
-        for i in 0..n {
-            let place = first + i as i64;
+        for place in first..first + span(n) {
             let ahead = k * self.drift + self.step * far(place) - epsilon;
             if ahead > 0.0 {
                 let weight = -libm::expm1(-ahead) * libm::exp(-tilt * ahead);
-                let at = fft::mirror(place.rem_euclid(n as i64) as usize, n);
-                delta += weight * sum.values[at].re / far(n as i64);
+                let at = fft::mirror(index(place, n), n);
+                delta += weight * sum.values[at].re / far(span(n));
                 weights += weight;
             }
         }
@@ -134,7 +133,7 @@ impl Tilted {
     /// At most the probability that the sum lies n/2 - 1 or more from its mean: Chernoff's bound, at
     /// the exponent that is best for a normal law.
     fn outside(&self, rounds: u64, n: usize) -> f64 {
-        let (k, far) = (real(rounds), far(n as i64) / 2.0 - 1.0);
+        let (k, far) = (real(rounds), far(span(n)) / 2.0 - 1.0);
         if k * 2.0 * self.reach < far {
             return 0.0;
         }
@@ -152,7 +151,7 @@ impl Tilted {
         let [mut values, other] = [0, 1].map(|i| {
             let mut values = vec![Complex::default(); n];
             for (place, p) in &self.laws[i] {
-                values[place.rem_euclid(n as i64) as usize].re += p;
+                values[index(*place, n)].re += p;
             }
             fft::transform(&mut values);
             values
@@ -168,7 +167,7 @@ impl Tilted {
             sizes += power;
         }
         fft::transform(&mut values);
-        Sum { values, error: (error + each * sizes) / far(n as i64) }
+        Sum { values, error: (error + each * sizes) / far(span(n)) }
     }
 }
 
@@ -201,6 +200,17 @@ fn laplace(count: &Count) -> Law {
     let mut law = vec![(weight * shift, 0.5), (-weight * shift, falls(shift) / 2.0)];
     law.extend((0..shift).map(|j| (weight * (shift - 1 - 2 * j), inside * falls(j))));
     law
+}
+
+/// Where a place stands among the n values of a transform.
+const fn index(place: i64, n: usize) -> usize {
+    place.rem_euclid(span(n)) as usize
+}
+
+/// How many places n values are.
+#[expect(clippy::cast_possible_wrap, reason = "at most 2^19 values")]
+const fn span(n: usize) -> i64 {
+    n as i64
 }
 
 /// A place as a number: the largest is below 2^53.
