@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
+use mezza::cli::args::KernelName;
+use mezza::cli::cpu::choose;
 
 use crate::goals::{self, Order};
 use crate::{doctor, ours, place, row, run};
@@ -17,6 +19,9 @@ const BUG: u8 = 70;
 #[derive(Debug, Parser)]
 #[command(name = "mezza-lab", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
+    /// Compute for many at once with this kernel, not with the fastest one, where a row names none
+    #[arg(long, global = true, value_enum, value_name = "KERNEL")]
+    kernel: Option<KernelName>,
     /// What to do
     #[command(subcommand)]
     command: Command,
@@ -139,7 +144,12 @@ impl Profile {
 
 /// Reads the words and does it.
 pub fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let Cli { kernel, command } = Cli::parse();
+    if let Some(Err(fault)) = kernel.map(choose) {
+        complain(&format!("mezza-lab: {fault}"));
+        return fault.code.into();
+    }
+    let done = match command {
         Command::Goals { part, profile, only, fetch, json, seed, out } => {
             goals::run(Order { part, profile, only, fetch, json, seed, out })
         }

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 /// `--kernel`.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum KernelName {
     /// Eight at a time: AVX-512 with IFMA
     Ifma,
