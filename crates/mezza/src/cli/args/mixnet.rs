@@ -157,7 +157,7 @@ pub enum MixnetConfig {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Add the signature of a guardian
+    /// Show what a guardian is to sign, ask, and add the signature
     Sign {
         /// The config
         file: PathBuf,
@@ -167,6 +167,9 @@ pub enum MixnetConfig {
         /// The config before this one; none for the first
         #[arg(long, value_name = "FILE")]
         after: Option<PathBuf>,
+        /// Sign without being asked
+        #[arg(long)]
+        yes: bool,
     },
     /// Check signatures, from the first config to the last
     Verify {

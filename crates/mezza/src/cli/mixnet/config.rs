@@ -1,12 +1,13 @@
 //! `mezza mixnet config`.
 
+mod said;
+
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
 use mezza_mixnet::config::{Config, ServicePolicy, SignatureSet, SignedConfig};
-use mezza_mixnet::privacy::fifty_becomes;
 use serde_json::{Value, json};
 
 use crate::cli::args::MixnetConfig;
@@ -25,7 +26,9 @@ pub fn config(out: Out, what: &MixnetConfig) -> Result<Exit, Fault> {
             Ok(Exit::Done)
         }
         MixnetConfig::New { file, out: to } => new(out, file, to.as_deref()),
-        MixnetConfig::Sign { file, key, after } => sign(out, file, key, after.as_deref()),
+        MixnetConfig::Sign { file, key, after, yes } => {
+            sign(out, file, key, after.as_deref(), *yes)
+        }
         MixnetConfig::Verify { files } => verify(out, files.iter().map(AsRef::as_ref)),
         MixnetConfig::Show { file } => {
             let signed = network::read(file)?;
@@ -65,23 +68,74 @@ fn tell(out: Out, signed: &SignedConfig) {
     }
 }
 
-fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>) -> Result<Exit, Fault> {
+/// Nobody signs what was not shown: the first config of a network whole, a later one beside the one
+/// before it (MIX-47, MIX-48).
+fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>, yes: bool) -> Result<Exit, Fault> {
     let mut signed = network::read(file)?;
     let before = after.map(network::read).transpose()?;
-    if before.as_ref().is_some_and(|before| before.config().hash() != signed.config().prev) {
-        let text = format!("{} does not follow that config", file.display());
-        return Err(Fault::new(Exit::No, text, "name the config whose hash is its `prev`"));
-    }
+    follows(file, &signed, before.as_ref())?;
+    let told = before
+        .as_ref()
+        .map_or_else(|| lines(&signed), |before| difference(before.config(), signed.config()));
     let key = Key::load(key)?;
     if network::sign(&mut signed, before.as_ref(), &key) == 0 {
         return Err(not_a_guardian(signed.config(), &key));
+    }
+    told.iter().for_each(|line| out.line(line));
+    if !yes {
+        agree(out)?;
     }
     // What others have signed before must not go with a disk that is full.
     private::replace_shared(file, &signed.encode())?;
     let (valid, needed) = valid(&signed, SignatureSet::Own);
     let text = format!("signed: {valid} of {needed} needed guardian signatures");
-    out.either(&json!({ "valid": valid, "needed": needed }), text);
+    out.either(&json!({ "valid": valid, "needed": needed, "shown": told }), text);
     Ok(Exit::Done)
+}
+
+/// Whether the config before is the one that a config names.
+fn follows(file: &Path, signed: &SignedConfig, before: Option<&SignedConfig>) -> Result<(), Fault> {
+    let config = signed.config();
+    let file = file.display();
+    match before {
+        None if config.seq == 0 => Ok(()),
+        None => {
+            let text = format!("{file} changes another config, and only what it changes is shown");
+            Err(Fault::new(Exit::Usage, text, "name the config before it with `--after`"))
+        }
+        Some(before) if before.config().hash() == config.prev => Ok(()),
+        Some(_) => {
+            let text = format!("{file} does not follow that config");
+            Err(Fault::new(Exit::No, text, "name the config whose hash is its `prev`"))
+        }
+    }
+}
+
+/// What a guardian is asked to sign, beside the config before.
+fn difference(before: &Config, next: &Config) -> Vec<String> {
+    let mut lines = vec![
+        format!("hash     {}", hex(&next.hash())),
+        format!("changes  config {}, {}", before.seq, hex(&before.hash())),
+    ];
+    lines.extend(said::changes(before, next));
+    lines.extend(said::consequences(next));
+    lines
+}
+
+/// Asks a person; without a terminal there is nobody to ask.
+fn agree(out: Out) -> Result<(), Fault> {
+    if out.json || !io::stdin().is_terminal() {
+        let text = "nobody is here to say whether this is to be signed";
+        return Err(Fault::new(Exit::Usage, text, "read it, then say so with `--yes`"));
+    }
+    show::raw("Sign this? [y/N]");
+    let mut line = String::new();
+    let _ = io::stdin().lock().read_line(&mut line);
+    if matches!(line.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    let next = "ask whoever made it why it is so, then sign or leave it";
+    Err(Fault::new(Exit::No, "nothing was signed", next))
 }
 
 fn not_a_guardian(config: &Config, key: &Key) -> Fault {
@@ -128,9 +182,11 @@ fn about(signed: &SignedConfig) -> Value {
     let mix = |mix: &mezza_mixnet::config::MixEntry| json!({ "key": hex(&mix.server.key), "address": mix.server.address, "operator": mix.operator });
     json!({
         "hash": hex(&config.hash()), "network": hex(&config.network), "seq": config.seq,
-        "prev": hex(&config.prev),
+        "prev": hex(&config.prev), "threshold": config.threshold,
+        "guardians": config.guardians.iter().map(|key| hex(key)).collect::<Vec<_>>(),
         "valid_from_ms": config.valid_from.ms(), "valid_until_ms": config.valid_until.ms(),
-        "coordinator": config.coordinator.address, "bucket": config.bucket.address,
+        "coordinator": config.coordinator.address, "coordinator_key": hex(&config.coordinator.key),
+        "bucket": config.bucket.address, "bucket_key": hex(&config.bucket.key),
         "mixes": config.mixes.iter().map(mix).collect::<Vec<_>>(), "users_max": config.users_max,
         "services": config.services.iter().map(|policy| service(config, policy)).collect::<Vec<_>>(),
         "signatures": { "valid": valid, "needed": needed },
@@ -140,10 +196,12 @@ fn about(signed: &SignedConfig) -> Value {
 fn service(config: &Config, policy: &ServicePolicy) -> Value {
     let (epsilon, delta) = figures::promised(policy);
     json!({
-        "id": policy.service.number(), "interval_ms": policy.interval_ms, "ask_ms": policy.ask_ms,
+        "id": policy.service.number(), "base_round": policy.base_round,
+        "base_time_ms": policy.base_time.ms(), "interval_ms": policy.interval_ms, "ask_ms": policy.ask_ms,
         "lead_ms": policy.lead_ms, "collect_ms": policy.collect_ms,
         "mix_limit_ms": policy.mix_limit_ms, "slots": policy.slots, "buckets": policy.buckets,
         "mode": figures::law_name(policy.mode), "mu": policy.mu, "scale": policy.scale,
+        "trap_singles": policy.traps.singles, "trap_pairs": policy.traps.pairs,
         "rounds": policy.rounds,
         "epsilon": epsilon, "delta": delta, "delta_reached": figures::reached(policy),
         "client_day_bytes": figures::day_bytes(config, policy),
@@ -153,50 +211,9 @@ fn service(config: &Config, policy: &ServicePolicy) -> Value {
 /// What a config says, for people.
 fn lines(signed: &SignedConfig) -> Vec<String> {
     let config = signed.config();
-    let mut lines = vec![
-        format!("hash     {}", hex(&config.hash())),
-        format!("network  {}, config {}", hex(&config.network), config.seq),
-        format!(
-            "valid    {} to {}",
-            show::time(config.valid_from.ms()),
-            show::time(config.valid_until.ms())
-        ),
-        format!("entry    {}", config.coordinator.address),
-        format!("bucket   {}", config.bucket.address),
-    ];
-    for (mix, at) in config.mixes.iter().zip(0..) {
-        let operator = show::clean(&mix.operator);
-        lines.push(format!("mix {at}    {}  {operator}", mix.server.address));
-    }
-    for policy in &config.services {
-        lines.extend(service_lines(config, policy));
-    }
     let (valid, needed) = valid(signed, SignatureSet::Own);
-    lines.push(format!("signed   {valid} of {needed} needed guardian signatures"));
-    lines
-}
-
-fn service_lines(config: &Config, policy: &ServicePolicy) -> [String; 2] {
-    let name = match policy.service.number() {
-        1 => "talk ",
-        2 => "call ",
-        _ => "invite",
-    };
-    let (epsilon, _) = figures::promised(policy);
-    let (reached, rounds) = (figures::reached(policy), policy.rounds);
-    #[expect(clippy::cast_precision_loss, reason = "people read megabytes")]
-    let megabytes = figures::day_bytes(config, policy) as f64 / 1e6;
-    let seconds = f64::from(policy.interval_ms) / 1e3;
-    [
-        format!(
-            "{name:<8} every {seconds} s, {} {}/{}, {megabytes:.1} MB a client and day",
-            figures::law_name(policy.mode),
-            policy.mu,
-            policy.scale
-        ),
-        format!(
-            "         over {rounds} rounds 50 % becomes at most {:.0} %, but with delta {reached:.2e}",
-            100.0 * fifty_becomes(epsilon)
-        ),
-    ]
+    let hash = format!("hash     {}", hex(&config.hash()));
+    let signatures = format!("signed   {valid} of {needed} needed guardian signatures");
+    let said = said::lines(config).into_iter().chain(said::consequences(config));
+    [hash].into_iter().chain(said).chain([signatures]).collect()
 }

@@ -1,6 +1,8 @@
 //! Guardians sign configs, and nobody else does.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use mezza::mixnet::key::Key;
 use mezza::mixnet::written::EXAMPLE;
@@ -44,10 +46,11 @@ fn mix_2_two_of_three_guardians_sign_and_a_successor_follows() {
     std::fs::write(&toml, &text).unwrap();
     ok(home, &["mixnet", "config", "new", path(&toml), "--out", path(&first)]);
     let sign = |file: &Path, key: &Path, more: &[&str]| {
-        let args = ["mixnet", "config", "sign", path(file), "--key", path(key)];
+        let args = ["mixnet", "config", "sign", path(file), "--key", path(key), "--yes"];
         ok(home, &[&args[..], more].concat())
     };
-    assert!(sign(&first, &guardians[0], &[]).contains("1 of 2"));
+    let shown = sign(&first, &guardians[0], &[]);
+    assert!(shown.contains("guardian ") && shown.contains("1 of 2"), "{shown}");
     let verify = |files: &[&Path]| {
         let files = files.iter().map(|file| path(file));
         mezza(home, &["mixnet", "config", "verify"].into_iter().chain(files).collect::<Vec<_>>())
@@ -75,6 +78,114 @@ fn mix_2_two_of_three_guardians_sign_and_a_successor_follows() {
     }
     assert!(verify(&[&first, &second]).status.success());
     assert_eq!(verify(&[&second, &first]).status.code(), Some(1), "the first comes first");
+}
+
+/// The network of the example, and its successor: later, with another operator of the third mix. The
+/// files of both, the hash of the first one, and a guardian's key.
+fn two_configs(home: &Path) -> ([PathBuf; 2], String, PathBuf) {
+    let (text, [guardian, ..]) = written(home);
+    let make = |name: &str, text: &str| {
+        let (toml, file) = (home.join(format!("{name}.toml")), home.join(format!("{name}.cfg")));
+        std::fs::write(&toml, text).unwrap();
+        ok(home, &["mixnet", "config", "new", path(&toml), "--out", path(&file)]);
+        file
+    };
+    let first = make("first", &text);
+    let hash = hash(home, &first);
+    let next = text
+        .replace("seq = 0", "seq = 1")
+        .replace("# prev = \"..\"", &format!("prev = \"{hash}\""))
+        .replace("2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z")
+        .replace("base_round = 1", "base_round = 1_000_000")
+        .replace("Cleo", "Eve");
+    ([first, make("next", &next)], hash, guardian)
+}
+
+fn hash(home: &Path, file: &Path) -> String {
+    let shown = json(home, &["mixnet", "config", "show", path(file)]);
+    shown[0]["hash"].as_str().unwrap().into()
+}
+
+#[test]
+fn mix_48_a_guardian_sees_what_a_config_changes_and_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let ([first, next], before, key) = two_configs(home);
+    let unsigned = std::fs::read(&next).unwrap();
+    let blind = ["mixnet", "config", "sign", path(&next), "--key", path(&key)];
+    let seeing = [&blind[..], &["--after", path(&first)]].concat();
+    let says = |args: &[&str], code, expected: &str| {
+        let output = mezza(home, args);
+        assert_eq!(output.status.code(), Some(code));
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+        assert_eq!(std::fs::read(&next).unwrap(), unsigned, "it is as it was");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let file = next.display();
+    let expected = format!(
+        "mezza: {file} changes another config, and only what it changes is shown; name the config \
+         before it with `--after`\n"
+    );
+    assert_eq!(says(&blind, 2, &expected), "");
+    // Nobody sits at a terminal here.
+    let expected = "mezza: nobody is here to say whether this is to be signed; read it, then say \
+                    so with `--yes`\n";
+    let shown = says(&seeing, 2, expected);
+    let expected = format!(
+        "\
+hash     {}
+changes  config 0, {before}
+- config   0, the first of its network
+- from     2026-11-01 00:00Z (1793491200000 ms)
+- mix 2    operator \"Cleo\"
+- talk     round 1 opens 2026-11-01 00:00Z (1793491200000 ms), then one every 5000 ms
+- call     round 1 opens 2026-11-01 00:00Z (1793491200000 ms), then one every 60000 ms
+- invite   round 1 opens 2026-11-01 00:00Z (1793491200000 ms), then one every 3600000 ms
++ config   1, behind {before}
++ from     2026-12-01 00:00Z (1796083200000 ms)
++ mix 2    operator \"Eve\"
++ talk     round 1000000 opens 2026-12-01 00:00Z (1796083200000 ms), then one every 5000 ms
++ call     round 1000000 opens 2026-12-01 00:00Z (1796083200000 ms), then one every 60000 ms
++ invite   round 1000000 opens 2026-12-01 00:00Z (1796083200000 ms), then one every 3600000 ms
+as before: the other 34 lines of `mezza mixnet config show`
+",
+        hash(home, &next)
+    );
+    let changes: String = shown.split_inclusive('\n').take(15).collect();
+    assert_eq!(changes, expected);
+    assert!(shown.lines().nth(15).unwrap().ends_with("MB a client and day"), "{shown}");
+    let signed = ok(home, &[&seeing[..], &["--yes"]].concat());
+    assert_eq!(signed, format!("{shown}signed: 1 of 2 needed guardian signatures\n"));
+}
+
+#[test]
+fn mix_48_what_a_person_says_on_a_terminal_decides() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let ([first, _], _, key) = two_configs(home);
+    let unsigned = std::fs::read(&first).unwrap();
+    let program = env!("CARGO_BIN_EXE_mezza");
+    let sign = format!("{program} mixnet config sign {} --key {}", path(&first), path(&key));
+    let answered = |answer: &str| {
+        let mut script = Command::new("script")
+            .args(["-qec", &sign, "/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        script.stdin.as_mut().unwrap().write_all(answer.as_bytes())?;
+        script.wait_with_output()
+    };
+    let Ok(output) = answered("n\n") else {
+        println!("SKIPPED a question on a terminal: no `script`; apt install bsdutils");
+        return;
+    };
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("Sign this? [y/N]") && said.contains("nothing was signed"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(std::fs::read(&first).unwrap(), unsigned);
+    let said = String::from_utf8(answered("y\n").unwrap().stdout).unwrap();
+    assert!(said.contains("signed: 1 of 2"), "{said}");
+    assert_ne!(std::fs::read(&first).unwrap(), unsigned);
 }
 
 #[test]
