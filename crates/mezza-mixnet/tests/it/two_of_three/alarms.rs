@@ -67,7 +67,9 @@ fn garble(harness: &mut Harness, mut choose: impl FnMut(&Out) -> Vec<usize> + 's
             let (out, _) = view.borrow().around(honest);
             assert_eq!(out.len(), usize::from(items.count), "all in one frame");
             let size = items.size();
-            choose(&out).into_iter().for_each(|place| items.bytes[place * size] ^= 1);
+            for place in choose(&out) {
+                items.bytes[place * size] ^= 1;
+            }
             Some(Frame::Round(id, Body::Replies(items)))
         }
         other => Some(other),
