@@ -290,6 +290,37 @@ fn mix_27_an_alarm_is_shown_once_also_after_its_round_and_its_config() {
 }
 
 #[test]
+fn mix_11_the_entry_ends_a_round_whose_replies_are_not_all_there() {
+    let changes: [fn(Body) -> Option<Body>; 3] = [
+        |body| (!matches!(body, Body::Replies(_))).then_some(body),
+        |body| match body {
+            Body::RepliesEnd { count } => Some(Body::RepliesEnd { count: count + 1 }),
+            other => Some(other),
+        },
+        |body| match body {
+            Body::RepliesEnd { .. } => Some(Body::RepliesEnd { count: 0 }),
+            other => Some(other),
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut city = City::new();
+        city.hello(1);
+        city.until(OPEN.plus_ms(100));
+        city.net.meddler = Some(Box::new(move |at, to, frame| match frame {
+            Frame::Round(TALK, body) if at == 0 && to == Peer::Previous => {
+                change(body).map(|body| Frame::Round(TALK, body))
+            }
+            other => Some(other),
+        }));
+        city.submit(1, TALK, &[7; 416]);
+        city.until(OPEN.plus_ms(5_000));
+        let ending = city.over.iter().find(|(id, _)| *id == TALK).map(|(_, ending)| *ending);
+        assert_eq!(ending, Some(Ending::Aborted(AbortReason::Count)), "change {number}");
+        assert_eq!(city.missed(1), [MissedReason::Aborted]);
+    }
+}
+
+#[test]
 fn mix_49_an_entry_whose_clock_was_put_back_goes_on_at_once() {
     let mut city = City::new();
     city.until(OPEN.plus_ms(100));
