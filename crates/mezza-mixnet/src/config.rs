@@ -171,21 +171,20 @@ impl Config {
     }
 
     /// Whether buckets of a round may be as a manifest says: as many as the config has, together no
-    /// longer than all clients and all noise can make them.
-    pub fn allows(&self, manifest: &Manifest) -> bool {
+    /// longer than `users` clients and all noise can make them.
+    pub fn allows(&self, manifest: &Manifest, users: u32) -> bool {
         let Some((_, policy)) = self.policy(manifest.id.service) else { return false };
         let lens = manifest.entries.iter().map(|entry| u64::from(entry.len));
         manifest.entries.len() == policy.buckets as usize
             && lens.clone().all(|len| len >= OBJECT_BYTES_MIN)
-            && lens.sum::<u64>() <= self.objects_bytes_max(policy)
+            && lens.sum::<u64>() <= self.objects_bytes_max(policy, users.min(self.users_max))
     }
 
-    /// Most bytes of all buckets of a round. A token takes at most 26 bits: the quotients of a set
-    /// sum up to fewer than its tokens.
-    fn objects_bytes_max(&self, policy: &ServicePolicy) -> u64 {
+    /// Most bytes of all buckets of a round of `users`. A token takes at most 26 bits: the quotients of
+    /// a set sum up to fewer than its tokens.
+    fn objects_bytes_max(&self, policy: &ServicePolicy, users: u32) -> u64 {
         let noise = policy.noise_max();
-        let entries =
-            u64::from(self.users_max) * u64::from(policy.slots) + self.mixes.len() as u64 * noise;
+        let entries = u64::from(users) * u64::from(policy.slots) + self.mixes.len() as u64 * noise;
         let bytes = match policy.service {
             Service::Invitation => entries * INVITATION_BYTES as u64,
             _ => entries * 26 / 8,

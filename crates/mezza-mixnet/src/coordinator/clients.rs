@@ -12,6 +12,9 @@ use crate::wire::{Body, Frame, MissedReason};
 
 /// Requests for configs that one connection has, for each newest config.
 const CONFIG_ASKS: u8 = 2;
+/// Answers that say no and nothing else (MISSED, a bucket that is not there) on one connection, until
+/// it takes part again. A client that is late or full round after round begins anew by then.
+const VAIN_MAX: u8 = 32;
 
 /// What a connection has said, so that it says nothing more often than a client needs to.
 #[derive(Default)]
@@ -22,6 +25,8 @@ pub(super) struct Client {
     asked: (u64, u8),
     /// Rounds whose buckets it fetched; of those that are still there.
     fetched: Vec<RoundId>,
+    /// What it asked for in vain since it took part last.
+    vain: u8,
 }
 
 impl core::fmt::Debug for Client {
@@ -101,9 +106,7 @@ impl Coordinator {
     ) -> Result<(), CoordinatorError> {
         self.known(client)?;
         let Some(answer) = self.shelves.answer(id, bucket) else {
-            let absent = Frame::Round(id, Body::Object(None));
-            self.outputs.push_back(Output::ToClient(client, absent));
-            return Ok(());
+            return self.say_no(client, id, Body::Object(None));
         };
         let fetched = &mut self.clients.entry(client).or_default().fetched;
         if fetched.contains(&id) {
@@ -124,11 +127,26 @@ impl Coordinator {
         now: Time,
     ) -> Result<(), CoordinatorError> {
         let since = self.known(client)?;
-        let outcome = self.taken(client, since, id, onions, now);
-        if let Err(reason) = outcome {
-            let missed = Frame::Round(id, Body::Missed(reason));
-            self.outputs.push_back(Output::ToClient(client, missed));
+        match self.taken(client, since, id, onions, now) {
+            Ok(()) => self.clients.entry(client).or_default().vain = 0,
+            Err(reason) => return self.say_no(client, id, Body::Missed(reason)),
         }
+        Ok(())
+    }
+
+    /// Answers that there is nothing, a bounded number of times.
+    fn say_no(
+        &mut self,
+        client: Connection,
+        id: RoundId,
+        body: Body,
+    ) -> Result<(), CoordinatorError> {
+        let vain = &mut self.clients.entry(client).or_default().vain;
+        if *vain >= VAIN_MAX {
+            return Err(CoordinatorError::TooOften);
+        }
+        *vain += 1;
+        self.outputs.push_back(Output::ToClient(client, Frame::Round(id, body)));
         Ok(())
     }
 

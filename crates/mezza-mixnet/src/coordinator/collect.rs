@@ -133,14 +133,15 @@ impl Coordinator {
     /// come next, the round ends without buckets: a store holds nobody up.
     pub(super) fn store_says(&mut self, id: RoundId, body: Body) -> Result<(), CoordinatorError> {
         let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
-        let Stage::Fetching(_, shelf) = &mut round.stage else {
+        let Stage::Fetching(batch, shelf) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
         let taken = match body {
             Body::Object(Some(about)) if about.0.id == id => {
                 let config = self.chain.of_round(id).filter(|its| its.hash() == round.config);
-                let last = round.mixes.last();
-                config.zip(last).and_then(|(config, last)| shelf.describe(config, last, about))
+                let (last, users) = (round.mixes.last(), batch.owners.len() as u32);
+                let of = config.zip(last);
+                of.and_then(|(config, last)| shelf.describe((config, users), last, about))
             }
             Body::Chunk { bucket, offset, bytes } => shelf.put(bucket, offset, &bytes),
             _ => None,

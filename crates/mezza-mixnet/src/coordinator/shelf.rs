@@ -34,11 +34,11 @@ impl Shelf {
         self.objects.iter().map(Vec::len).sum()
     }
 
-    /// The manifest, once for each bucket: the last mix signed it, and it promises no more than the
-    /// config allows. `None` if not so.
+    /// The manifest, once for each bucket: the last mix signed it, and it promises no more than
+    /// `users` clients and the noise of the config can make. `None` if not so.
     pub fn describe(
         &mut self,
-        config: &Config,
+        (config, users): (&Config, u32),
         last: &PublicKey,
         (manifest, signature): (Manifest, Signature),
     ) -> Option<()> {
@@ -46,7 +46,7 @@ impl Shelf {
             return (known.0 == manifest && known.1 == signature).then_some(());
         }
         let signed = manifest.signed_by(last, &config.hash(), &signature);
-        (signed && config.allows(&manifest)).then_some(())?;
+        (signed && config.allows(&manifest, users)).then_some(())?;
         self.manifest = Some((manifest, signature));
         Some(())
     }

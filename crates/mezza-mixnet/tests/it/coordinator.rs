@@ -227,6 +227,33 @@ fn a_client_asks_for_each_thing_as_often_as_a_client_does() {
     assert_eq!(city.told[&2].len(), 2);
 }
 
+#[test]
+fn mix_64_what_is_not_there_is_said_a_bounded_number_of_times() {
+    let mut city = City::new();
+    (1..=2).for_each(|client| city.hello(client));
+    city.until(OPEN.plus_ms(100));
+    let no = |city: &City, client| {
+        let no =
+            |frame: &&Frame| matches!(frame, Frame::Round(_, Body::Object(None) | Body::Missed(_)));
+        city.told[&client].iter().filter(no).count()
+    };
+    let absent = RoundId { service: Service::Call, round: 7 };
+    for _ in 0..20 {
+        city.input(Input::FromClient(1, Frame::Round(absent, Body::Fetch { bucket: 1 })));
+        city.submit(1, absent, &[7; 164]);
+    }
+    assert_eq!((no(&city, 1), city.refused.len()), (32, 8));
+    assert!(city.refused.iter().all(|error| *error == CoordinatorError::TooOften));
+    // Who takes part begins anew; nobody else is concerned.
+    for _ in 0..40 {
+        city.submit(2, TALK, &[7; 416]);
+    }
+    assert_eq!((no(&city, 2), city.refused.len()), (32, 8 + 7));
+    city.submit(1, TALK, &[7; 416]);
+    city.submit(1, TALK, &[7; 416]);
+    assert_eq!((no(&city, 1), city.refused.len()), (33, 8 + 7));
+}
+
 /// A successor of the network's config, from `begin` on.
 fn successor(city: &City, begin: Time) -> SignedConfig {
     let genesis = city.net.config.clone();

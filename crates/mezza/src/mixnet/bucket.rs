@@ -1,11 +1,14 @@
 //! The role `bucket`: files that the last mix puts and the entry gets. A thread of its own owns the
 //! folder, because disks are waited for.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mezza_mixnet::config::{Chain, SignedConfig};
+use mezza_core::Time;
+use mezza_mixnet::RoundId;
+use mezza_mixnet::config::{Chain, ServicePolicy, SignedConfig};
 use mezza_mixnet::sign::PublicKey;
 use mezza_mixnet::wire::{Body, Frame};
 use tokio::sync::{mpsc, watch};
@@ -20,6 +23,11 @@ use super::shelves::{Shelves, Upload};
 use crate::exit::{Exit, Fault};
 use crate::node::now;
 use crate::tls::{Keys, link_server_config};
+
+/// How far the clocks of servers may be apart (MIX-34).
+const CLOCKS_MS: u64 = 30_000;
+/// Buckets in a row that the entry asks for in vain. It asks for rounds that were stored alone.
+const ABSENT_MAX: u32 = 4_096;
 
 /// How to run a bucket store.
 #[derive(Debug)]
@@ -88,6 +96,8 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         chain: network.chain,
         shelves,
         upload: None,
+        given: BTreeSet::new(),
+        absent: 0,
         links: Table::default(),
         metrics: Arc::clone(&counts),
     };
@@ -119,6 +129,10 @@ struct Store {
     shelves: Shelves,
     /// What the last mix is putting.
     upload: Option<Upload>,
+    /// Buckets that the entry got on this link, of rounds that may still be here.
+    given: BTreeSet<(RoundId, u32)>,
+    /// Buckets in a row that the entry asked for and that are not here.
+    absent: u32,
     links: Table<Peer>,
     metrics: Arc<Metrics>,
 }
@@ -143,7 +157,12 @@ impl Store {
                     self.upload = None;
                     true
                 }
-                (_, Change::None) | (Peer::Entry, Change::Lost) => true,
+                (Peer::Entry, Change::Lost) => {
+                    self.given.clear();
+                    self.absent = 0;
+                    true
+                }
+                (_, Change::None) => true,
                 (Peer::Mix, Change::Frame(frame)) => self.put(frame)?,
                 (Peer::Entry, Change::Frame(frame)) => self.hand_out(&frame)?,
             };
@@ -167,7 +186,8 @@ impl Store {
                 let sound = config.is_some_and(|config| {
                     let last = config.mix_keys().last();
                     let signed = |key| manifest.signed_by(key, &config.hash(), &signature);
-                    last.is_some_and(signed) && config.allows(&manifest)
+                    let due = config.policy(id.service).is_some_and(|(_, at)| is_due(at, id));
+                    due && last.is_some_and(signed) && config.allows(&manifest, config.users_max)
                 });
                 if !sound {
                     return Ok(false);
@@ -186,7 +206,8 @@ impl Store {
                 if upload.is_whole()
                     && let Some(upload) = self.upload.take()
                 {
-                    self.shelves.keep(&upload)?;
+                    self.shelves.keep(&upload, self.newest(id))?;
+                    self.given.retain(|(given, _)| self.shelves.may_hold(*given, id));
                     self.metrics.count(Count::Returned);
                     let _ = self.links.send(Peer::Mix, Frame::Round(id, Body::Stored));
                 }
@@ -199,11 +220,135 @@ impl Store {
     /// GET of the entry: manifest and object, or that there is none.
     fn hand_out(&mut self, frame: &Frame) -> Result<bool, Fault> {
         let Frame::Round(id, Body::Fetch { bucket }) = frame else { return Ok(false) };
-        for body in self.shelves.answer(*id, *bucket)? {
+        if self.absent >= ABSENT_MAX || self.given.contains(&(*id, *bucket)) {
+            return Ok(false);
+        }
+        let answer = self.shelves.answer(*id, *bucket)?;
+        if answer == [Body::Object(None)] {
+            self.absent += 1;
+        } else {
+            self.absent = 0;
+            self.given.insert((*id, *bucket));
+        }
+        for body in answer {
             if !self.links.send(Peer::Entry, Frame::Round(*id, body)) {
                 break;
             }
         }
         Ok(true)
+    }
+
+    /// The newest round of a service that can be here now, where `id` was stored just now.
+    fn newest(&self, id: RoundId) -> u64 {
+        let policy = self.chain.of_round(id).and_then(|config| config.policy(id.service));
+        let now = policy.and_then(|(_, policy)| policy.round_at(now().plus_ms(ahead_ms(policy))));
+        now.map_or(id.round, |now| now.max(id.round))
+    }
+}
+
+/// From a round's settings until it opens, by the clock of another server.
+fn ahead_ms(policy: &ServicePolicy) -> u64 {
+    u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + CLOCKS_MS
+}
+
+/// Whether a round may be over by now, and not for long: a mix that puts others would have the ones
+/// that are wanted removed for them.
+fn is_due(policy: &ServicePolicy, id: RoundId) -> bool {
+    let slack_ms = u64::from(policy.mix_limit_ms) + Time::SECOND_MS + CLOCKS_MS;
+    policy.opens_around(id.round, now(), slack_ms).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mixnet::demo::Files;
+    use mezza_mixnet::Service;
+    use mezza_mixnet::wire::Manifest;
+    use mezza_mixnet::wire::bucket::Entry;
+
+    const OBJECT: &[u8] = b"four and more";
+
+    /// The store of a demo network, and the key of its last mix.
+    fn store(folder: &std::path::Path) -> (Store, Key) {
+        let files = Files::load_or_make(&folder.join("mixnet")).unwrap();
+        let network = Network::load([files.config().as_path()]).unwrap();
+        let store = Store {
+            chain: network.chain,
+            shelves: Shelves::open(&folder.join("buckets")).unwrap(),
+            upload: None,
+            given: BTreeSet::new(),
+            absent: 0,
+            links: Table::default(),
+            metrics: Arc::default(),
+        };
+        (store, Key::load(&files.key("mix2")).unwrap())
+    }
+
+    /// Puts the only bucket of a call round; whether the store takes it.
+    fn put(store: &mut Store, key: &Key, round: u64) -> bool {
+        let id = RoundId { service: Service::Call, round };
+        let manifest = Manifest { id, entries: vec![Entry::of(OBJECT)] };
+        let signature = manifest.sign(&key.signer(), &store.chain.head_hash());
+        store.put(Frame::Round(id, Body::Put { manifest, signature })).unwrap() && {
+            let bytes = OBJECT.to_vec();
+            store.put(Frame::Round(id, Body::Chunk { bucket: 1, offset: 0, bytes })).unwrap()
+        }
+    }
+
+    fn current(store: &Store) -> u64 {
+        let (_, policy) = store.chain.head().policy(Service::Call).unwrap();
+        policy.round_at(now()).unwrap()
+    }
+
+    #[test]
+    fn mix_62_rounds_that_are_not_due_are_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, key) = store(folder.path());
+        let now = current(&store);
+        // Rounds of 2 s; clocks may be 30 s apart.
+        for (round, taken) in [
+            (now, true),
+            (now + 10, true),
+            (now + 20, false),
+            (now + 1_000_000, false),
+            (now - 10, true),
+            (now - 25, false),
+            (1, false),
+        ] {
+            assert_eq!(put(&mut store, &key, round), taken, "{now} {round}");
+        }
+        // A clock that was wrong had some taken: they go before any that is due.
+        let shelf = folder.path().join("buckets");
+        (0..20).for_each(|far| {
+            std::fs::create_dir(shelf.join(format!("2-{}", now * 9 + far))).unwrap();
+        });
+        assert!(put(&mut store, &key, now + 1));
+        let left = std::fs::read_dir(&shelf).unwrap().count();
+        assert_eq!(left, 4, "those that were due");
+    }
+
+    #[test]
+    fn mix_63_the_entry_gets_each_bucket_once_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, key) = store(folder.path());
+        let round = current(&store);
+        assert!(put(&mut store, &key, round));
+        let fetch = |round| {
+            let id = RoundId { service: Service::Call, round };
+            Frame::Round(id, Body::Fetch { bucket: 1 })
+        };
+        assert!(store.hand_out(&fetch(round)).unwrap());
+        assert!(!store.hand_out(&fetch(round)).unwrap());
+        for _ in 0..ABSENT_MAX {
+            assert!(store.hand_out(&fetch(round + 1)).unwrap());
+        }
+        assert!(!store.hand_out(&fetch(round + 1)).unwrap());
+        // What is removed from the shelves is not remembered for ever.
+        (1..=10).for_each(|ahead| assert!(put(&mut store, &key, round + ahead)));
+        assert_eq!(store.given.len(), 1);
+        let gone = RoundId { service: Service::Call, round: round - 16 };
+        store.given.insert((gone, 1));
+        assert!(put(&mut store, &key, round));
+        assert_eq!(store.given.len(), 1);
     }
 }

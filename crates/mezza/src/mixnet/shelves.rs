@@ -69,13 +69,14 @@ impl Shelves {
         Ok(Upload { manifest, signature, dir, object: Vec::new(), at: 0 })
     }
 
-    /// Keeps a whole round, durable when this returns, and drops the oldest ones. A round that is
-    /// there already stays as it is: it was said to be stored, a mix signs each once, and a folder
-    /// cannot take the place of another in one step.
+    /// Keeps a whole round, durable when this returns, and drops the oldest ones, before these all
+    /// that are above `newest`: what came by a wrong clock takes no place of what is wanted. A round
+    /// that is there already stays as it is: it was said to be stored, a mix signs each once, and a
+    /// folder cannot take the place of another in one step.
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub fn keep(&self, upload: &Upload) -> Result<(), Fault> {
+    pub fn keep(&self, upload: &Upload, newest: u64) -> Result<(), Fault> {
         let id = upload.id();
         let to = self.dir.join(name(id));
         let place = |from: &Path| if to.exists() { Ok(()) } else { fs::rename(from, &to) };
@@ -85,10 +86,15 @@ impl Shelves {
             .and_then(|()| place(&upload.dir))
             .and_then(|()| sync(&self.dir));
         kept.map_err(|error| private::cannot_write(&to, &error))?;
-        self.forget_old(id.service)
+        self.forget_old(id.service, newest)
     }
 
-    fn forget_old(&self, service: Service) -> Result<(), Fault> {
+    /// Whether a round may be kept still where `latest` was stored last.
+    pub fn may_hold(&self, id: RoundId, latest: RoundId) -> bool {
+        id.service != latest.service || id.round + ROUNDS as u64 > latest.round
+    }
+
+    fn forget_old(&self, service: Service, newest: u64) -> Result<(), Fault> {
         let mut rounds: Vec<_> = self
             .entries()?
             .into_iter()
@@ -96,7 +102,8 @@ impl Shelves {
             .filter(|(id, _)| id.service == service)
             .collect();
         rounds.sort_unstable_by_key(|(id, _)| std::cmp::Reverse(*id));
-        for (_, path) in rounds.iter().skip(ROUNDS) {
+        let (due, ahead): (Vec<_>, Vec<_>) = rounds.iter().partition(|(id, _)| id.round <= newest);
+        for (_, path) in ahead.into_iter().chain(due.into_iter().skip(ROUNDS)) {
             fs::remove_dir_all(path).map_err(|error| private::cannot_write(path, &error))?;
         }
         Ok(())
@@ -225,7 +232,7 @@ mod tests {
             assert!(upload.put(bucket, 2, back).unwrap());
         }
         assert!(upload.is_whole() && !upload.put(3, 0, b"more").unwrap());
-        shelves.keep(&upload).unwrap();
+        shelves.keep(&upload, round).unwrap();
     }
 
     #[test]

@@ -82,9 +82,44 @@ fn a_manifest_beyond_what_the_config_allows_is_not_taken() {
     for (lens, expected) in
         [([4, 4], true), ([most - 4, 4], true), ([most - 3, 4], false), ([3, 4], false)]
     {
-        assert_eq!(genesis.allows(&manifest(Service::Invitation, lens)), expected, "{lens:?}");
+        let about = manifest(Service::Invitation, lens);
+        assert_eq!(genesis.allows(&about, 1_000), expected, "{lens:?}");
+        assert_eq!(genesis.allows(&about, u32::MAX), expected, "{lens:?}");
     }
-    assert!(!genesis.allows(&manifest(Service::Call, [u32::MAX, u32::MAX])));
+    assert!(!genesis.allows(&manifest(Service::Call, [u32::MAX, u32::MAX]), 1_000));
     let one = Manifest { entries: vec![entry(4)], ..manifest(Service::Call, [4, 4]) };
-    assert!(!genesis.allows(&one), "as many buckets as the config has");
+    assert!(!genesis.allows(&one, 1_000), "as many buckets as the config has");
+    // Of a round with 7 users there is as much as 7 can send.
+    let few = 260 * (7 + 3 * 3 * (20 + 48)) + 10;
+    for (lens, expected) in [([few - 4, 4], true), ([few - 3, 4], false)] {
+        assert_eq!(genesis.allows(&manifest(Service::Invitation, lens), 7), expected, "{lens:?}");
+    }
+}
+
+/// The last mix signs a manifest that the config allows and that nobody's onions can fill: the round
+/// ends without buckets, and nothing of them is kept.
+#[test]
+fn mix_65_buckets_are_no_longer_than_who_took_part_can_make_them() {
+    let id = RoundId { service: Service::Invitation, round: 100 };
+    let mut city = City::new();
+    city.hello(1);
+    city.until(OPEN.plus_ms(100));
+    let (last, hash, big) = (signer(52), city.net.config.hash(), vec![7; 260 * 900]);
+    city.net.meddler = Some(Box::new(move |_, to, frame| {
+        Some(match frame {
+            Frame::Round(at, Body::Put { mut manifest, .. }) if to == Peer::Store && at == id => {
+                manifest.entries[0] = Entry::of(&big);
+                let signature = manifest.sign(&last, &hash);
+                Frame::Round(at, Body::Put { manifest, signature })
+            }
+            Frame::Round(at, Body::Chunk { bucket: 1, offset: 0, .. }) if at == id => {
+                Frame::Round(at, Body::Chunk { bucket: 1, offset: 0, bytes: big.clone() })
+            }
+            frame => frame,
+        })
+    }));
+    city.until(OPEN.plus_ms(4_000));
+    let fetch = Frame::Round(id, Body::Fetch { bucket: 1 });
+    city.input(Input::FromClient(1, fetch));
+    assert_eq!(city.told[&1].last(), Some(&Frame::Round(id, Body::Object(None))));
 }
