@@ -6,6 +6,7 @@
 //! that a late report of a line that was hung up is dropped.
 
 pub mod mixnet;
+mod pace;
 pub mod relay;
 
 use std::collections::BTreeMap;

@@ -26,6 +26,7 @@ mod writer;
 
 pub use clock::Clock;
 pub use error::RelayError;
+pub(crate) use limits::Bucket;
 pub use limits::{Limits, Rate};
 pub use server::{RelayConfig, RelayHandle, serve};
 pub use store::{StoreSpec, Totals};

@@ -5,6 +5,8 @@
 //! Job  --> a thread that may wait --> Done | Lost
 //! ```
 
+use std::sync::Arc;
+
 use mezza_messenger::Input;
 use mezza_messenger::carrier::mixnet::{NetInput, NetOutput};
 use mezza_mixnet::client::Job as Work;
@@ -12,6 +14,7 @@ use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::pace::Pace;
 use super::{News, Report};
 use crate::backend::AwsLc;
 use crate::mixnet::kernel::kernel;
@@ -23,14 +26,16 @@ use crate::tls::Pin;
 pub struct Line {
     jobs: mpsc::Sender<Job>,
     serial: u64,
+    /// Of all connections of the line, as an entry may hang up and be dialled again.
+    pace: Arc<Pace>,
     outbox: Option<Outbox>,
     keeper: Option<JoinHandle<()>>,
 }
 
 impl Line {
     /// No connection yet. What it tells bears `serial`.
-    pub const fn new(serial: u64, jobs: mpsc::Sender<Job>) -> Self {
-        Self { jobs, serial, outbox: None, keeper: None }
+    pub fn new(serial: u64, jobs: mpsc::Sender<Job>) -> Self {
+        Self { jobs, serial, pace: Arc::new(Pace::new()), outbox: None, keeper: None }
     }
 
     /// Which line.
@@ -56,7 +61,8 @@ impl Line {
         let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
         self.outbox = Some(outbox);
         let teller = Teller { jobs: self.jobs.clone(), serial: self.serial };
-        self.keeper = Some(tokio::spawn(keep(address, key, parcels, teller)));
+        let pace = Arc::clone(&self.pace);
+        self.keeper = Some(tokio::spawn(keep((address, key), parcels, teller, pace)));
     }
 
     /// A frame for the entry. One that reads too slowly is hung up on.
@@ -110,10 +116,10 @@ impl Teller {
 
 /// One connection, from the dial to its end.
 async fn keep(
-    address: String,
-    key: Option<[u8; 32]>,
+    (address, key): (String, Option<[u8; 32]>),
     parcels: mpsc::Receiver<Parcel>,
     teller: Teller,
+    pace: Arc<Pace>,
 ) {
     let pin = key.map_or_else(Pin::any, Pin::new);
     match link::dial(&address, link::CLIENT, pin, None).await {
@@ -122,6 +128,7 @@ async fn keep(
             let (frames, mut heard) = mpsc::channel(CLIENT_FRAMES_MAX);
             let hear = async {
                 while let Some(frame) = heard.recv().await {
+                    pace.frame().await;
                     teller.tell(NetInput::Frame(frame)).await;
                 }
             };

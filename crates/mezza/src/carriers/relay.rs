@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use mezza_messenger::Output;
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::relay_wire::ClientFrame;
+use mezza_messenger::relay_wire::{ClientFrame, RelayFrame};
 use rand_core::Rng as _;
 use tokio::sync::mpsc;
 use tokio::time;
 
+use super::pace::Pace;
 use super::{Dialer, News, ORDERS_MAX, Report};
 use crate::node::Job;
 use crate::relay::Clock;
@@ -40,7 +41,7 @@ const PAUSE_MS_MAX: u64 = 60_000;
 
 /// Keeps the line until the task is aborted.
 pub async fn keep(relay: RelayEntry, dialer: Dialer, serial: u64, jobs: mpsc::Sender<Job>) {
-    let line = Line { relay, dialer, serial, jobs };
+    let line = Line { relay, dialer, serial, jobs, pace: Pace::new() };
     let mut pause_ms = PAUSE_MS_MIN;
     loop {
         match line.connect().await {
@@ -88,6 +89,7 @@ struct Line {
     dialer: Dialer,
     serial: u64,
     jobs: mpsc::Sender<Job>,
+    pace: Pace,
 }
 
 impl Line {
@@ -125,6 +127,10 @@ impl Line {
 
     async fn read(&self, way: Way, mut receiver: Receiver, flight: &Mutex<Flight>) {
         while let Ok(Ok(frame)) = time::timeout(SILENCE, receiver.recv()).await {
+            self.pace.frame().await;
+            if matches!(frame, RelayFrame::Stock { .. }) && !self.pace.stock() {
+                continue;
+            }
             let input = hold(flight).take_in(way, frame);
             if let Some(input) = input
                 && !self.tell(News::Input(input)).await

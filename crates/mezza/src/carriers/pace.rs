@@ -1,0 +1,94 @@
+//! How fast a device takes in what comes on a line: whoever sends more waits (MSG-77).
+//!
+//! Each frame may cost the device a decryption and a commit. A relay or an entry that sends without
+//! end would have all of its time; with a pace it has a small part, and TCP holds up the rest.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use mezza_core::Time;
+use tokio::time::sleep;
+
+use crate::relay::{Bucket, Rate};
+
+/// Frames: what waited while the device was away comes at once, then 250 a second.
+const FRAMES: Rate = Rate { burst: 2_000, period_ms: 4 };
+/// Word of the stock of one-time keys: each may have a hundred keys made.
+const STOCKS: Rate = Rate { burst: 8, period_ms: 10 * Time::MINUTE_MS };
+
+/// The pace of one line, whatever number of connections it had.
+pub struct Pace {
+    began: Instant,
+    used: Mutex<Used>,
+}
+
+#[derive(Default)]
+struct Used {
+    frames: Bucket,
+    stocks: Bucket,
+}
+
+impl Pace {
+    /// Nothing came yet.
+    pub fn new() -> Self {
+        Self { began: Instant::now(), used: Mutex::default() }
+    }
+
+    /// Waits until one more frame may be taken in.
+    pub async fn frame(&self) {
+        loop {
+            let wait_ms = self.frame_wait_ms(self.age());
+            if wait_ms == 0 {
+                return;
+            }
+            sleep(Duration::from_millis(wait_ms)).await;
+        }
+    }
+
+    /// Whether one more word of the stock counts; else it is passed over.
+    pub fn stock(&self) -> bool {
+        self.stock_at(self.age())
+    }
+
+    /// How long a frame has to wait; one that has not counts.
+    fn frame_wait_ms(&self, now: Time) -> u64 {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait_ms = used.frames.wait_ms(FRAMES, 1, now);
+        if wait_ms == 0 {
+            used.frames.spend(FRAMES, 1, now);
+        }
+        wait_ms
+    }
+
+    fn stock_at(&self, now: Time) -> bool {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.stocks.take(STOCKS, now).is_ok()
+    }
+
+    /// No clock that is set decides the pace.
+    fn age(&self) -> Time {
+        Time::from_ms(self.began.elapsed().as_millis() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn msg_77_frames_come_at_once_and_then_at_a_pace() {
+        let (pace, now) = (Pace::new(), Time::from_ms(0));
+        assert!((0..FRAMES.burst).all(|_| pace.frame_wait_ms(now) == 0));
+        assert_eq!(pace.frame_wait_ms(now), 4);
+        assert_eq!(pace.frame_wait_ms(Time::from_ms(4)), 0);
+        assert_eq!(pace.frame_wait_ms(Time::from_ms(4)), 4);
+    }
+
+    #[test]
+    fn msg_77_a_relay_has_keys_made_eight_times_and_then_every_ten_minutes() {
+        let (pace, now) = (Pace::new(), Time::from_ms(0));
+        assert!((0..8).all(|_| pace.stock_at(now)));
+        assert!(!pace.stock_at(now) && !pace.stock_at(Time::from_ms(10 * Time::MINUTE_MS - 1)));
+        assert!(pace.stock_at(Time::from_ms(10 * Time::MINUTE_MS)));
+    }
+}
