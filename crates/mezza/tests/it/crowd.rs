@@ -54,10 +54,12 @@ fn has_room() -> bool {
     true
 }
 
-/// The silent ones. A server that is full leaves some of them outside, which is as well.
+/// The silent ones. Where a server takes no more of them in the rest stays outside: waiting for all of
+/// them would be waiting until the first ones are hung up on.
 fn crowd(address: SocketAddr) -> Vec<TcpStream> {
-    let come = |_| TcpStream::connect_timeout(&address, Duration::from_millis(100)).ok();
-    (0..SILENT).filter_map(come).collect()
+    // Longer than the system waits before it knocks again at a server that is busy.
+    let patience = Duration::from_millis(1_500);
+    (0..SILENT).map_while(|_| TcpStream::connect_timeout(&address, patience).ok()).collect()
 }
 
 /// Comes from another address, says something, and hears a byte.
