@@ -197,7 +197,7 @@ mod tests {
             ids.sort_unstable();
             ids
         };
-        assert_eq!(ids(Part::Node), ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8"]);
+        assert_eq!(ids(Part::Node), ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"]);
         assert_eq!(ids(Part::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
         assert_eq!(ids(Part::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"]);
         assert_eq!(ids(Part::Lanes), ["L1", "L2", "L3", "L6"]);
@@ -299,7 +299,7 @@ mod tests {
     fn rows_are_chosen_by_their_ids() {
         assert_eq!(choose(Part::Node, &[]).unwrap().len(), node::ALL.len());
         assert_eq!(choose(Part::Node, &["m2".into(), "M4".into()]).unwrap().len(), 2);
-        let error = choose(Part::Node, &["M9".into()]).err().unwrap();
+        let error = choose(Part::Node, &["M10".into()]).err().unwrap();
         assert_eq!(error.downcast_ref::<Stop>().unwrap().code, 66);
     }
 }

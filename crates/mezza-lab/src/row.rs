@@ -116,7 +116,7 @@ impl fmt::Display for Verdict {
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// `M1` to `M8`.
+    /// `M1` to `M9`.
     pub id: &'static str,
     /// What the design promises.
     pub goal: String,

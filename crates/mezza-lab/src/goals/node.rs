@@ -1,9 +1,10 @@
-//! The goals of one device, its node and the relay: rows M1 to M8 of the messenger's design.
+//! The goals of one device, its node and the relay: rows M1 to M9 of the messenger's design.
 
 mod bare;
 mod build;
 mod device;
 mod disk;
+mod greedy;
 mod page;
 mod pair;
 mod puts;
@@ -57,6 +58,12 @@ pub const ALL: &[Measurement] = &[
         needs: "20,000 open files",
         seconds: [3, 10, 40],
         run: watchers::run,
+    },
+    Measurement {
+        rows: &[("M9", "a put beside eight greedy connections")],
+        needs: "loopback sockets",
+        seconds: [40, 120, 320],
+        run: greedy::run,
     },
     Measurement {
         rows: &[("M1", "send -> delivered, loopback"), ("M8", "idle node, resident memory")],

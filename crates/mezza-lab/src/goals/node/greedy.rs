@@ -1,0 +1,180 @@
+//! M9: what a put costs beside eight clients that ask a relay for as much as it takes from them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use mezza::relay::Clock;
+use mezza::relay::client::{Connection, connect};
+use mezza_core::Secret;
+use mezza_messenger::card::RelayEntry;
+use mezza_messenger::relay_wire::{BoxKind, ClientFrame, Code, OneTimeKey, RelayFrame, address};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::world::Relay;
+use crate::bench::Bench;
+use crate::clock::{Spread, quantile, sort};
+use crate::raw::Line;
+use crate::row::{Figure, Row};
+
+/// The goal: p99 beside greedy clients over p99 without them.
+const TIMES_MAX: f64 = 5.0;
+/// Greedy clients.
+const GREEDY: u8 = 8;
+/// Requests that each of them has open.
+const OPEN: usize = 200;
+/// One put each so often, which is less than a connection may.
+const PACE: Duration = Duration::from_millis(55);
+/// Until what the greedy ones may do at once is done.
+const WARM: Duration = Duration::from_secs(6);
+/// Puts into one mailbox, which holds 1,000 mails.
+const BOX_PUTS: usize = 900;
+/// Keys that lie at the mailboxes of those who set bundles without keys.
+const STOCKED: u32 = 3_584;
+/// Keys in one request that a relay takes.
+const KEYS: u32 = 128;
+const GOAL: &str = "a put beside eight greedy connections, p99";
+
+/// What greedy clients ask for, again and again.
+#[derive(Clone, Copy)]
+enum Greed {
+    Bundles(u32),
+    Watch,
+    Close,
+}
+
+const ALL: [(&str, Greed); 5] = [
+    ("bundles without keys", Greed::Bundles(0)),
+    ("bundles with 128 keys", Greed::Bundles(KEYS)),
+    ("bundles with 1,800 keys", Greed::Bundles(1_800)),
+    ("watches", Greed::Watch),
+    ("closes", Greed::Close),
+];
+
+/// A relay as a process; everybody else in this one.
+pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+    let puts: usize = bench.profile.pick(20, 150, 500);
+    let folder = bench.folder.path().join("greedy");
+    std::fs::create_dir(&folder)?;
+    let relay = Relay::start(&folder, &[])?;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build()?;
+    let (mut worst, mut told) = (0.0_f64, Vec::new());
+    for (what, greed) in ALL {
+        let (quiet, loud) = runtime.block_on(beside(&relay.entry, greed, puts))?;
+        let p99 = |samples: &[f64]| quantile(&sort(samples.to_vec()), 0.99);
+        let times = p99(&loud) / p99(&quiet);
+        worst = worst.max(times);
+        told.push(format!(
+            "{what}: {:.1} ms, {:.1} ms without, {times:.1} x",
+            p99(&loud) / 1e6,
+            p99(&quiet) / 1e6
+        ));
+        for (op, samples) in [("put_quiet", quiet), (what, loud)] {
+            let (who, clock, unit, spread) = ("ours", "wall", "ns", Spread::of(samples));
+            bench.note(&Line { who, op, clock, unit, round: 1, spread, busy: false })?;
+        }
+    }
+    let row = Row::must("M9", GOAL, Figure::at_most(worst, TIMES_MAX, "x"));
+    Ok(vec![told.into_iter().fold(row, Row::with)])
+}
+
+/// Puts without and with greedy clients beside, ns each.
+async fn beside(relay: &RelayEntry, greed: Greed, puts: usize) -> Result<(Vec<f64>, Vec<f64>)> {
+    let mut victim = come(relay).await?;
+    let quiet = put_all(&mut victim, puts).await?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut greedy = JoinSet::new();
+    for number in 0..GREEDY {
+        let evil = come(relay).await?;
+        greedy.spawn(ask_on(evil, greed, number, Arc::clone(&stop)));
+    }
+    sleep(WARM).await;
+    let loud = put_all(&mut victim, puts).await;
+    stop.store(true, Ordering::Relaxed);
+    // Whoever waits for work that it may not have yet is not waited for.
+    let asked = tokio::time::timeout(Duration::from_secs(10), greedy.join_all()).await;
+    for asked in asked.unwrap_or_default() {
+        ensure!(asked? > 0, "a greedy client was not served at all");
+    }
+    Ok((quiet, loud?))
+}
+
+async fn come(relay: &RelayEntry) -> Result<Connection> {
+    Ok(connect(&relay.key, "127.0.0.1", relay.port, &Clock::system(), None).await?)
+}
+
+fn secret(number: u8) -> Secret<32> {
+    Secret::fill(|bytes| bytes.fill(number))
+}
+
+/// Puts of 1 KiB, one after the other, into mailboxes of their own.
+async fn put_all(connection: &mut Connection, puts: usize) -> Result<Vec<f64>> {
+    let mut samples = Vec::with_capacity(puts);
+    for at in 0..puts {
+        let token = 100 + (at / BOX_PUTS) as u8;
+        if at % BOX_PUTS == 0 {
+            ask(connection, &ClientFrame::Close { req: 1, token: secret(token) }).await?;
+            let kind = BoxKind::Conversation;
+            ask(connection, &ClientFrame::Open { req: 1, token: secret(token), kind }).await?;
+        }
+        let (address, envelope) = (address(&secret(token)), vec![at as u8; 1_024]);
+        let began = Instant::now();
+        let put = ClientFrame::Put { req: 2, address, ttl_h: 24, envelope };
+        match ask(connection, &put).await? {
+            Code::Done => samples.push(began.elapsed().as_secs_f64() * 1e9),
+            code => bail!("a put was answered with {code:?}"),
+        }
+        sleep(PACE.saturating_sub(began.elapsed())).await;
+    }
+    Ok(samples)
+}
+
+async fn ask(connection: &mut Connection, frame: &ClientFrame) -> Result<Code> {
+    connection.send(frame).await?;
+    loop {
+        if let RelayFrame::Done { code, .. } = connection.recv().await? {
+            return Ok(code);
+        }
+    }
+}
+
+/// Asks until it is told to stop; how many answers came.
+async fn ask_on(
+    mut evil: Connection,
+    greed: Greed,
+    number: u8,
+    stop: Arc<AtomicBool>,
+) -> Result<u64> {
+    let bundle = |from: u32, count: u32| {
+        let key = |id: u32| OneTimeKey { id, key: [7; 32] };
+        let keys = (from..from + count).map(key).collect();
+        let token = secret(number);
+        ClientFrame::BundleSet { req: 3, token, fresh: false, bundle: vec![1; 400], keys }
+    };
+    let kind = BoxKind::Intro;
+    ask(&mut evil, &ClientFrame::Open { req: 3, token: secret(number), kind }).await?;
+    let frame = match greed {
+        Greed::Bundles(0) => {
+            for from in (1..STOCKED).step_by(KEYS as usize) {
+                ask(&mut evil, &bundle(from, KEYS)).await?;
+            }
+            bundle(1, 0)
+        }
+        Greed::Bundles(keys) => bundle(1, keys),
+        Greed::Watch => ClientFrame::Watch { req: 3, number: 3, token: secret(number) },
+        Greed::Close => ClientFrame::Close { req: 3, token: secret(250) },
+    };
+    let (mut open, mut answers) = (0, 0);
+    while !stop.load(Ordering::Relaxed) {
+        if open < OPEN {
+            evil.send(&frame).await?;
+            open += 1;
+        } else if let RelayFrame::Done { .. } = evil.recv().await? {
+            (open, answers) = (open - 1, answers + 1);
+        }
+    }
+    Ok(answers)
+}
