@@ -15,6 +15,7 @@ mod head;
 mod mixnet;
 mod relay;
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -176,6 +177,21 @@ impl Card {
         if bytes.len() > CARD_BYTES_MAX {
             return Err(CardError::TooBig { bytes: bytes.len() });
         }
+        Self::parse(bytes)
+    }
+
+    /// Decodes a card that was stored. Versions before MSG-44 united forms without a bound; of such
+    /// a card that is left out which does not fit.
+    pub(crate) fn decode_stored(bytes: &[u8]) -> Result<Self, CardError> {
+        Self::parse(bytes).map(Self::bounded)
+    }
+
+    /// Whose card it says to be, and under which name; nothing is checked.
+    pub(crate) fn claims(bytes: &[u8]) -> Option<(IdentityKey, String)> {
+        Head::read(&mut Reader::new(bytes)).ok().map(|head| (head.ik, head.name))
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Self, CardError> {
         let mut r = Reader::new(bytes);
         let head = Head::read(&mut r)?;
         let head_bytes = &bytes[..bytes.len() - r.len()];
@@ -272,7 +288,8 @@ impl Card {
         self.head == other.head
     }
 
-    /// This card with the parts of `older` that are not here, if both say the same.
+    /// This card with the parts of `older` that are not here, if both say the same. Of what does
+    /// not fit into a card the parts of the lowest kinds stay (MSG-44).
     #[must_use]
     pub fn with_parts_of(&self, older: &Self) -> Self {
         let mut card = self.clone();
@@ -287,7 +304,24 @@ impl Card {
         if card.relays.is_empty() {
             card.relays.clone_from(&older.relays);
         }
-        card
+        card.bounded()
+    }
+
+    /// Leaves out what does not fit into a card; the parts of the lowest kinds stay.
+    fn bounded(mut self) -> Self {
+        let mut bytes = self.head.encode().len() + SIGNATURE_BYTES;
+        for part in &mut self.parts {
+            let longer = bytes + part.as_ref().map_or(0, Vec::len);
+            if longer > CARD_BYTES_MAX {
+                *part = None;
+            } else {
+                bytes = longer;
+            }
+        }
+        if self.part(RELAY_PART).is_none() {
+            self.relays.clear();
+        }
+        self
     }
 
     fn keep(&self, wanted: impl Fn(u8) -> bool) -> Self {

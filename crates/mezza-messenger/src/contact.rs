@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
-use mezza_ratchet::Conversation;
+use mezza_ratchet::{Conversation, IdentityKey};
 
 use crate::card::{Card, RelayEntry};
 use crate::identity::text;
@@ -21,6 +21,8 @@ use crate::view::{Proof, Standing};
 const VERSION: u8 = 3;
 /// The version before contacts had a share.
 const SHARELESS: u8 = 2;
+/// Version, stage, blocked: what stands before the card.
+const HEAD_BYTES: usize = 3;
 /// Receipts that may go at once; then one per [`RECEIPT_EVERY_MS`] (MSG-27).
 const RECEIPT_BURST: u32 = 10;
 /// Milliseconds until one more receipt may go.
@@ -233,6 +235,17 @@ impl<B: Backend> Contact<B> {
         self.arrived.entry(era).or_insert_with(|| (Window::new(era), Window::new(era)))
     }
 
+    /// Reads what has arrived: the windows of an era, or a chunk of the digests, by the end of its
+    /// record's key.
+    pub fn read_arrived(&mut self, key: &[u8], bytes: &[u8]) -> Result<(), DecodeError> {
+        if let [place] = key {
+            return self.recent.read(*place, bytes);
+        }
+        let (era, windows) = read_windows(key, bytes)?;
+        self.arrived.insert(era, windows);
+        Ok(())
+    }
+
     /// The stored form, without the conversation and the windows, which are records of their own.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let card = self.card.encode();
@@ -284,7 +297,7 @@ impl<B: Backend> Contact<B> {
                 _ => return Err(DecodeError::Value),
             };
             let blocked = flag(r)?;
-            let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
+            let card = Card::decode_stored(r.var16()?).map_err(|_| DecodeError::Value)?;
             let conversation = conversation(&card)?;
             let mut contact = Self::new(id, card, conversation, stage);
             contact.blocked = blocked;
@@ -319,6 +332,36 @@ impl<B: Backend> Contact<B> {
             Ok(contact)
         })
     }
+}
+
+/// Whose contact a stored form is, and what the person calls it; read leniently, for a form that
+/// is none of ours.
+pub(crate) fn owner(bytes: &[u8]) -> Option<(IdentityKey, String)> {
+    let mut r = Reader::new(bytes);
+    r.bytes(HEAD_BYTES).ok()?;
+    let (ik, claimed) = Card::claims(r.var16().ok()?)?;
+    let petname = r.var8().ok().and_then(|name| text(name).ok());
+    let petname = petname.filter(|name| !name.is_empty() && crate::name::is_clean(name));
+    Some((ik, petname.unwrap_or(claimed)))
+}
+
+/// The stored form of what arrived of one era, and what was read of it.
+pub(crate) fn write_windows((arrived, read): &(Window, Window)) -> Wiping<Vec<u8>> {
+    let mut w = Writer::new();
+    arrived.write(&mut w);
+    read.write(&mut w);
+    Wiping::new(w.finish())
+}
+
+/// Reads that stored form; `era` ends the record's key.
+pub(crate) fn read_windows(
+    era: &[u8],
+    bytes: &[u8],
+) -> Result<([u8; 4], (Window, Window)), DecodeError> {
+    let windows = |r: &mut Reader<'_>| Ok::<_, DecodeError>((Window::read(r)?, Window::read(r)?));
+    let (arrived, read) = Reader::all(bytes, windows)?;
+    let sound = arrived.era() == *era && read.era() == *era;
+    if sound { Ok((arrived.era(), (arrived, read))) } else { Err(DecodeError::Value) }
 }
 
 pub(crate) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {

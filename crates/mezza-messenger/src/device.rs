@@ -35,10 +35,12 @@ use crate::io::{
 use crate::note::Meet;
 use crate::outbox::Parcel;
 use crate::thread::Entry;
+use aside::Aside;
 use invite::HeldBundle;
 
 mod answer;
 mod arrive;
+mod aside;
 mod command;
 mod guest;
 mod invite;
@@ -48,6 +50,7 @@ mod load;
 mod mailbox;
 mod mixnet;
 mod pump;
+mod records;
 mod timers;
 mod view;
 mod way;
@@ -95,6 +98,7 @@ pub struct Device<B: Backend = Portable> {
     bundles: BTreeMap<ContactId, HeldBundle>,
     announcement: Option<Announcement>,
     net: Option<Net<B>>,
+    aside: Aside,
     // What follows is derived from the records above, or holds until the next restart only.
     threads: BTreeMap<ContactId, BTreeSet<NoteId>>,
     clients: BTreeMap<[u8; 16], NoteId>,
@@ -168,6 +172,7 @@ impl<B: Backend> Device<B> {
             bundles: BTreeMap::new(),
             announcement: None,
             net: None,
+            aside: Aside::default(),
             threads: BTreeMap::new(),
             clients: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -232,11 +237,14 @@ impl<B: Backend> Device<B> {
     }
 
     fn put(&mut self, kind: Kind, key: Vec<u8>, bucket: Bucket, value: Wiping<Vec<u8>>) {
+        self.aside.replaced(kind, &key);
         self.step.changes.push(Change::Put { kind, key, bucket, value });
     }
 
     fn drop_record(&mut self, kind: Kind, key: Vec<u8>) {
-        self.step.changes.push(Change::Drop { kind, key });
+        if !self.aside.holds(kind, &key) {
+            self.step.changes.push(Change::Drop { kind, key });
+        }
     }
 
     fn act(&mut self, output: Output) {
@@ -304,6 +312,7 @@ impl<B: Backend> Device<B> {
     /// Puts what the step brought about in order (the contract of [`crate::io`]).
     fn flush(&mut self) {
         let step = core::mem::take(&mut self.step);
+        debug_assert!(step.changes.iter().all(|c| self.loads_again(c)), "stored, and not read");
         self.out.extend(step.facts.into_iter().map(Output::Show));
         if !step.changes.is_empty() {
             self.out.push_back(Output::Store(Batch(step.changes)));

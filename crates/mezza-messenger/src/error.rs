@@ -62,6 +62,12 @@ pub enum DeviceError {
     /// A name that is empty, too long or unclean.
     #[error("not a name")]
     BadName,
+    /// What is stored of the mixnet does not load, so that no other one is written over it.
+    #[error("what is stored of the mixnet could not be read")]
+    SetAside,
+    /// A network link whose address is longer than a record holds.
+    #[error("the address of the network is too long")]
+    BadAddress,
     /// A mixnet was joined already.
     #[error("a mixnet was joined already")]
     Joined,
@@ -77,10 +83,11 @@ pub enum DeviceError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A record is damaged or of another version.
-    #[error("a stored record is damaged")]
-    Damaged(#[from] DecodeError),
+    /// The profile is damaged or of another version. It holds the identity, without which nothing
+    /// else can be used; every other record that does not load is set aside.
+    #[error("the identity in it cannot be read ({0})")]
+    Profile(DecodeError),
     /// There is no profile record: this is not a vault of a device.
-    #[error("no profile is stored")]
+    #[error("no identity is stored in it")]
     Empty,
 }

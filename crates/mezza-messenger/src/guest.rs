@@ -87,6 +87,13 @@ impl<B: Backend> Guest<B> {
     }
 }
 
+/// Whose invitation a stored form is; read leniently, for a form that is none of ours.
+pub(crate) fn owner(bytes: &[u8]) -> Option<IdentityKey> {
+    let mut r = Reader::new(bytes);
+    r.u8().ok()?;
+    IdentityKey::decode(r.array_ref().ok()?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::format;

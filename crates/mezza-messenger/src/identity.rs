@@ -15,6 +15,10 @@ const VERSION: u8 = 1;
 /// Note numbers are stored by the block: a start goes on with the next one, and the counter costs
 /// one write in so many notes.
 const NOTE_BLOCK: u64 = 256;
+/// No note has a number above this one.
+const NOTE_MAX: u64 = u64::MAX / 2;
+/// A clock beyond this day, far in the future, does not raise a serial to where there is no next.
+const SERIAL_DAYS_MAX: u32 = u32::MAX / 512;
 /// Relays on the card of this version.
 pub(crate) const RELAYS_MAX: usize = 1;
 
@@ -113,6 +117,10 @@ impl Profile {
             let name = text(r.var8()?)?;
             let (next_contact, next_note) = (r.u32()?, r.u64()?);
             let next_slot = r.u32()?;
+            let counters = next_contact.max(next_slot) <= u32::MAX / 2 && next_note <= NOTE_MAX;
+            if !counters {
+                return Err(DecodeError::Value);
+            }
             let mut relays = Vec::new();
             for _ in 0..r.u8()? {
                 relays.push(RelayEntry::read(r)?);
@@ -141,7 +149,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<String, DecodeError> {
 
 fn draft<'a>(name: &'a str, relays: &[RelayEntry], last: u32, now: Time) -> CardDraft<'a> {
     // Counting from the day keeps the serial ahead of every card of an older life.
-    let serial = (last + 1).max(now.days().saturating_mul(256));
+    let serial = last.saturating_add(1).max(now.days().min(SERIAL_DAYS_MAX) * 256);
     CardDraft {
         serial,
         issued_days: now.days(),

@@ -16,6 +16,9 @@ use crate::digest;
 const CHUNK: usize = 30;
 /// Chunks kept: 720 messages. A relay has at most 64 out unanswered and 100 removals uncommitted.
 const CHUNKS: u32 = 24;
+/// No chunk has a number above this one, which nobody reaches: it stands for 60 thousand million
+/// messages.
+const NUMBER_MAX: u32 = u32::MAX / 2;
 
 /// Digests of the messages opened last, by chunk; chunks are numbered without end.
 #[derive(Clone, Debug, Default)]
@@ -60,12 +63,13 @@ impl Recent {
         Wiping::new(w.finish())
     }
 
-    /// Reads the stored form of one chunk.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+    /// Reads the stored form of the chunk at a place.
+    pub fn read(&mut self, place: u8, bytes: &[u8]) -> Result<(), DecodeError> {
         let mut r = Reader::new(bytes);
         let number = r.u32()?;
         let (digests, rest) = r.rest().as_chunks::<8>();
-        if !rest.is_empty() || digests.len() > CHUNK || number == u32::MAX {
+        let misplaced = number > NUMBER_MAX || number % CHUNKS != u32::from(place);
+        if !rest.is_empty() || digests.len() > CHUNK || misplaced {
             return Err(DecodeError::Value);
         }
         self.0.insert(number, digests.to_vec());
@@ -86,15 +90,19 @@ mod tests {
             stored.insert(place, recent.write(place));
         }
         let mut again = Recent::default();
-        for chunk in stored.values() {
+        for (place, chunk) in &stored {
             assert!(chunk.len() <= 244, "{}", chunk.len());
-            again.read(chunk).expect("what was written is read");
+            again.read(*place, chunk).expect("what was written is read");
+            let elsewhere = Recent::default().read((place + 1) % CHUNKS as u8, chunk);
+            assert_eq!(elsewhere, Err(DecodeError::Value));
         }
         for recent in [recent, again] {
             assert!((1_310..2_000_u32).all(|i| recent.holds(&i.to_be_bytes())));
             assert!((0..1_200_u32).all(|i| !recent.holds(&i.to_be_bytes())));
             assert!(recent.places().count() <= CHUNKS as usize);
         }
-        assert_eq!(Recent::default().read(&[0; 5]), Err(DecodeError::Value));
+        assert_eq!(Recent::default().read(0, &[0; 5]), Err(DecodeError::Value));
+        let far = u32::MAX - u32::MAX % CHUNKS - CHUNKS;
+        assert_eq!(Recent::default().read(0, &far.to_be_bytes()), Err(DecodeError::Value));
     }
 }

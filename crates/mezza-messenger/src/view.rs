@@ -10,7 +10,7 @@ use crate::card::RelayEntry;
 use crate::carrier::mixnet::NetworkLink;
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::evidence::{Fact, State};
-use crate::io::{ContactId, NoteId, Trouble};
+use crate::io::{ContactId, NoteId, SlotId, Trouble};
 use crate::policy::Policy;
 
 /// The own identity.
@@ -148,6 +148,50 @@ pub struct GuestView {
     pub at: Time,
     /// Whether the person has asked who it is.
     pub asked: bool,
+}
+
+/// What a record belongs to that is stored and does not load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// A contact: its card, sessions, notes, mailboxes.
+    Contact(ContactId),
+    /// Somebody who invites over the mixnet.
+    Guest(ContactId),
+    /// The mixnet that was joined.
+    Network,
+    /// One of the own mailboxes.
+    Mailbox(SlotId),
+    /// Notes of which nobody knows whose they are, or without which a parcel may not leave.
+    Notes,
+    /// Parcels that were on their way.
+    Parcels,
+    /// Own prekeys: what was begun with them cannot be opened.
+    Prekeys,
+    /// Bundles of contacts; they are fetched again when they are needed.
+    Bundles,
+    /// Records that are none of this version.
+    Other,
+}
+
+/// Something that is stored and does not load. It stays in the store as it is.
+#[derive(Clone)]
+pub struct SetAside {
+    /// What it is.
+    pub part: Part,
+    /// What the person calls it, if that could still be read.
+    pub name: Option<String>,
+    /// Its records.
+    pub records: usize,
+    /// How many of them are notes.
+    pub notes: usize,
+    /// Bytes of all its records.
+    pub bytes: usize,
+}
+
+impl core::fmt::Debug for SetAside {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "SetAside({:?}, {} records)", self.part, self.records)
+    }
 }
 
 impl core::fmt::Debug for GuestView {

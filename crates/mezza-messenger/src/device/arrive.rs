@@ -13,7 +13,7 @@ use crate::io::{Bucket, Cause, ContactId, Kind, SlotId, Trouble};
 use crate::note::{Item, Note};
 use crate::outbox::RATCHET_MESSAGE;
 use crate::policy::timer_step;
-use crate::receipt::Arrival;
+use crate::receipt::{Arrival, Window};
 use crate::thread::Entry;
 use crate::view::Body;
 use mezza_core::{Wiping, Writer};
@@ -92,7 +92,8 @@ impl<B: Backend> Device<B> {
             self.guest_message(guest, message, now, rng);
             return true;
         }
-        if self.strangers() >= REQUESTS_MAX {
+        // Whose contact was set aside is no stranger: the mail waits for a version that reads it.
+        if self.aside.knows(&ik) || self.strangers() >= REQUESTS_MAX {
             return false;
         }
         let mut conversation = Conversation::new(self.identity.public(), ik);
@@ -258,6 +259,7 @@ impl<B: Backend> Device<B> {
         }
         if self.held.len() < HELD_MAX {
             let key = self.held.last_key_value().map_or(0, |(key, _)| key + 1);
+            let key = key.max(self.aside.next(Kind::Held));
             let held = Held { contact: id, at: now, bytes: message.to_vec() };
             self.put(Kind::Held, key64(key), Bucket::Rolling, write_held(&held));
             self.held.insert(key, held);
@@ -307,8 +309,9 @@ impl<B: Backend> Device<B> {
             return;
         }
         let owes = contact.policy.delivered && contact.is_ours();
-        let (arrived, _) = contact.window(note.era);
-        match arrived.look(note.seq) {
+        // A window begins with a note that is stored, so that none is in memory alone.
+        let known = contact.arrived.get(&note.era).map(|(arrived, _)| arrived.look(note.seq));
+        match known.unwrap_or_else(|| Window::new(note.era).look(note.seq)) {
             Arrival::Fresh => {}
             Arrival::Known => {
                 contact.owed.receipt |= owes;

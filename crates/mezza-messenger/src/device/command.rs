@@ -13,9 +13,11 @@ use super::{
     card_refused, key_recent, key_seen, key32, key64,
 };
 use crate::card::RelayEntry;
+use crate::carrier::mixnet::NetworkLink;
 use crate::contact::Stage;
 use crate::identity::RELAYS_MAX;
 use crate::io::{Command, ContactId};
+use crate::view::Part;
 
 impl<B: Backend> Device<B> {
     pub(super) fn command(
@@ -42,7 +44,7 @@ impl<B: Backend> Device<B> {
             Command::Delete { contact } => self.delete(contact, now, rng),
             Command::Publish { name, relays } => self.reissue(name, &relays, now, rng),
             Command::Reset { contact } => self.reset(contact),
-            Command::Join(link) => self.join(link, now, rng),
+            Command::Join(link) => self.may_join(&link).and_then(|()| self.join(link, now, rng)),
             Command::Rotate => {
                 self.renew(prekeys::Input::Rotate, now, rng);
                 Ok(())
@@ -53,6 +55,15 @@ impl<B: Backend> Device<B> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether what a join stores can be stored.
+    fn may_join(&self, link: &NetworkLink) -> Result<(), DeviceError> {
+        if self.aside.has(Part::Network) {
+            return Err(DeviceError::SetAside);
+        }
+        let short = u8::try_from(link.address.len()).is_ok();
+        if short { Ok(()) } else { Err(DeviceError::BadAddress) }
     }
 
     /// Fresh prekeys, because the person wants them.

@@ -40,6 +40,9 @@ impl<B: Backend> Device<B> {
             return;
         }
         let known = self.guest_by_ik(&ik);
+        if self.aside.knows(&ik) {
+            return;
+        }
         if known.is_none() && self.strangers() >= REQUESTS_MAX {
             return;
         }

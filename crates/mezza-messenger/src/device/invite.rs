@@ -37,6 +37,15 @@ pub(super) struct HeldBundle {
 }
 
 impl HeldBundle {
+    /// What a relay gave. The one-time key is not signed: it is held to the rules of its reader
+    /// here (MSG-43).
+    fn new(bytes: &[u8], one_time: Option<OneTime>) -> Result<Self, BundleError> {
+        if one_time.is_some_and(|one_time| OneTime::decode(&one_time.encode()).is_err()) {
+            return Err(BundleError::BadKey);
+        }
+        Ok(Self { bytes: bytes.to_vec(), one_time })
+    }
+
     /// The stored form: `one-time 36 or nothing, u8 length in front | bundle`.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(40 + self.bytes.len());
@@ -109,9 +118,10 @@ impl<B: Backend> Device<B> {
         one_time: Option<OneTime>,
         now: Time,
     ) {
-        let held = HeldBundle { bytes: bytes.to_vec(), one_time };
-        match self.checked(id, &held, &List::small(), now) {
-            Ok(_) => {
+        let held = HeldBundle::new(bytes, one_time)
+            .and_then(|held| self.checked(id, &held, &List::small(), now).map(|_| held));
+        match held {
+            Ok(held) => {
                 self.put(Kind::Bundle, key32(id.0), Bucket::Rolling, held.write());
                 self.bundles.insert(id, held);
             }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{Backend, Device, Event, NoteId, Time, key_seen};
 use crate::card::Card;
 use crate::carrier::Carrier;
-use crate::contact::{Contact, Owed, Stage};
+use crate::contact::{Contact, Owed, Stage, write_windows};
 use crate::evidence::{self, Fact, What, Why};
 use crate::io::{Bucket, Cause, ContactId, Kind, Trouble};
 use crate::note::{Item, Meet, Note, Slot};
@@ -264,7 +264,10 @@ impl<B: Backend> Device<B> {
         let range = (id, 0)..=(id, u32::MAX);
         let notes: Vec<NoteId> = self.unreceipted[0].range(range).map(|(_, n)| *n).collect();
         for note in notes {
-            let Some(entry) = self.notes.get_mut(&note) else { continue };
+            // What was given up does not leave again.
+            let Some(entry) = self.notes.get_mut(&note).filter(|entry| !entry.voided) else {
+                continue;
+            };
             (entry.again, entry.why) = (true, Why::Sending);
             self.waiting.insert((id, note));
             self.store_note(note);
@@ -272,9 +275,16 @@ impl<B: Backend> Device<B> {
         if let Some(contact) = self.contacts.get_mut(&id) {
             // An invitation that nobody has read began a session that nobody knows of.
             contact.renew |= dropped.iter().any(|parcel| parcel.way.is_invitation());
-            // What was in the dropped parcels is owed once more.
+        }
+        self.owe_again(id);
+    }
+
+    /// What was in parcels that are gone is owed once more.
+    pub(super) fn owe_again(&mut self, id: ContactId) {
+        if let Some(contact) = self.contacts.get_mut(&id) {
             contact.owed.hello |= contact.ours.is_some();
             contact.owed.receipt |= contact.policy.delivered && !contact.arrived.is_empty();
+            self.store_contact(id);
         }
     }
 
@@ -298,11 +308,8 @@ impl<B: Backend> Device<B> {
     /// Stores what arrived of one era.
     pub(super) fn store_arrived(&mut self, id: ContactId, era: [u8; 4]) {
         let Some(contact) = self.contacts.get(&id) else { return };
-        let Some((arrived, read)) = contact.arrived.get(&era) else { return };
-        let mut w = mezza_core::Writer::new();
-        arrived.write(&mut w);
-        read.write(&mut w);
-        let value = mezza_core::Wiping::new(w.finish());
+        let Some(windows) = contact.arrived.get(&era) else { return };
+        let value = write_windows(windows);
         self.put(Kind::Seen, key_seen(id, era), Bucket::Permanent, value);
     }
 }

@@ -1,57 +1,120 @@
-//! From stored records to a device and back.
+//! From stored records to a device.
+//!
+//! ```text
+//! rows -> profile (without it there is nobody to be)
+//!      -> prekeys | people | mailboxes | bundles | notes -> parcels | held | network
+//!              a record that does not load -> aside, with what cannot do without it
+//!      -> what can stand in for it is made -> start
+//! ```
 
-use alloc::collections::BTreeMap;
-use alloc::format;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::invite::HeldBundle;
 use super::mailbox::ANNOUNCEMENT_KEY;
 use super::{
-    Announcement, Asked, Backend, Bucket, Changes, CryptoRng, Device, Entry, Held, Kind, Mailbox,
-    NoteId, Parcel, Prekeys, Profile, SlotId, Time, key_recent, key_seen, key32, key64,
+    Announcement, Backend, CryptoRng, Device, Entry, Held, Kind, Mailbox, NoteId, Parcel, Prekeys,
+    Profile, SlotId, Time,
 };
 use crate::carrier::mixnet::{Membership, Net};
-use crate::contact::Contact;
+use crate::contact::{self, Contact};
 use crate::error::LoadError;
-use crate::guest::Guest;
-use crate::io::{self, ContactId};
-use crate::receipt::Window;
+use crate::evidence::What;
+use crate::guest::{self, Guest};
+use crate::io::ContactId;
 use crate::share::Amount;
+use crate::view::Part;
 use mezza_core::{DecodeError, Reader, Wiping};
 use mezza_lanes::{Kernel, portable};
-use mezza_ratchet::{Conversation, IdentityKey, Record, Table};
+use mezza_ratchet::{Conversation, Identity, IdentityKey, Record, Table};
 
 /// Stored records of one kind by key.
 type Shelf = BTreeMap<Vec<u8>, Wiping<Vec<u8>>>;
 /// Stored records by kind and key.
 type Rows = BTreeMap<Kind, Shelf>;
 
-/// The rows of all conversations.
-struct Talks {
-    sessions: Shelf,
-    skipped: Shelf,
+/// Bytes of a contact's number, with which the keys of all its records begin.
+const PERSON_BYTES: usize = 4;
+
+/// The records of one contact or guest: they load together or not at all. A session without the
+/// memory of what came in it, or a card without its session, would be another contact.
+struct Person {
+    id: ContactId,
+    rows: Vec<(Kind, Vec<u8>, Wiping<Vec<u8>>)>,
 }
 
-impl Talks {
-    /// The conversation whose rows begin with the key of its contact.
-    fn load<B: Backend>(
+/// What the records of a person are.
+enum Known<B: Backend> {
+    Contact(Box<Contact<B>>),
+    Guest(Guest<B>),
+}
+
+impl Person {
+    fn of(&self, kind: Kind) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let own = self.rows.iter().filter(move |(other, _, _)| *other == kind);
+        own.map(|(_, key, value)| (&key[PERSON_BYTES..], value.as_slice()))
+    }
+
+    /// The one record of this kind, if there is one.
+    fn value(&self, kind: Kind) -> Option<&[u8]> {
+        self.of(kind).find(|(key, _)| key.is_empty()).map(|(_, value)| value)
+    }
+
+    fn conversation<B: Backend>(
         &self,
-        key: &[u8],
         local: IdentityKey,
         remote: IdentityKey,
     ) -> Result<Conversation<B>, DecodeError> {
-        let of = |table, rows: &'_ Shelf| {
-            let own = rows.range(key.to_vec()..).take_while(|(k, _)| k.starts_with(key));
-            own.map(|(k, v)| (table, k[key.len()..].to_vec(), v.to_vec())).collect::<Vec<_>>()
-        };
-        let rows = [of(Table::Session, &self.sessions), of(Table::Skipped, &self.skipped)].concat();
-        let rows = rows.iter().map(|(table, key, value)| Record { table: *table, key, value });
-        Conversation::load(local, remote, rows)
+        let record = |table| move |(key, value)| Record { table, key, value };
+        let sessions = self.of(Kind::Session).map(record(Table::Session));
+        let skipped = self.of(Kind::Skipped).map(record(Table::Skipped));
+        Conversation::load(local, remote, sessions.chain(skipped))
+    }
+
+    fn load<B: Backend>(&self, local: IdentityKey) -> Result<Known<B>, DecodeError> {
+        let id = ContactId(id32(&self.id.0.to_be_bytes())?);
+        let singles = self.of(Kind::Contact).chain(self.of(Kind::Guest));
+        if singles.count() != 1 {
+            return Err(DecodeError::Value);
+        }
+        if let Some(value) = self.value(Kind::Contact) {
+            let talk = |card: &crate::card::Card| self.conversation(local, *card.ik());
+            let mut contact = Contact::read(id, value, talk)?;
+            for (key, value) in self.of(Kind::Seen) {
+                contact.read_arrived(key, value)?;
+            }
+            return Ok(Known::Contact(Box::new(contact)));
+        }
+        let value = self.value(Kind::Guest).ok_or(DecodeError::Value)?;
+        let guest = Guest::read(id, value, |ik| self.conversation(local, ik))?;
+        let seen = self.of(Kind::Seen).next().is_some();
+        if seen { Err(DecodeError::Value) } else { Ok(Known::Guest(guest)) }
+    }
+
+    /// Which part of the device it is.
+    fn part(&self) -> Part {
+        match self.value(Kind::Guest) {
+            Some(_) if self.value(Kind::Contact).is_none() => Part::Guest(self.id),
+            _ => Part::Contact(self.id),
+        }
+    }
+
+    /// Who it is and what the person calls it, as far as the records still say so.
+    fn owner(&self) -> Option<(IdentityKey, Option<String>)> {
+        let contact = self.value(Kind::Contact).and_then(contact::owner);
+        let contact = contact.map(|(ik, name)| (ik, Some(name)));
+        contact.or_else(|| Some((guest::owner(self.value(Kind::Guest)?)?, None)))
     }
 }
 
 impl<B: Backend> Device<B> {
-    /// Puts a device together from what was stored, as it was after the last commit.
+    /// Puts a device together from what was stored, as it was after the last commit. What does not
+    /// load is set aside ([`set_aside`](Self::set_aside)), and everything else is there.
+    ///
+    /// # Errors
+    /// Without its profile a device is nobody's.
     pub fn load(
         records: impl IntoIterator<Item = (Kind, Vec<u8>, Wiping<Vec<u8>>)>,
         now: Time,
@@ -61,6 +124,9 @@ impl<B: Backend> Device<B> {
     }
 
     /// The same, with what a mixnet's client computes on.
+    ///
+    /// # Errors
+    /// Without its profile a device is nobody's.
     pub fn load_on(
         kernel: &'static dyn Kernel,
         records: impl IntoIterator<Item = (Kind, Vec<u8>, Wiping<Vec<u8>>)>,
@@ -72,100 +138,274 @@ impl<B: Backend> Device<B> {
             rows.entry(kind).or_default().insert(key, value);
         }
         let mut take = |kind| rows.remove(&kind).unwrap_or_default();
-        let profile = take(Kind::Profile);
-        let (_, profile) = profile.first_key_value().ok_or(LoadError::Empty)?;
-        let profile = Profile::read(profile)?;
+        let mut profiles = take(Kind::Profile);
+        let profile = profiles.remove(&[][..]).ok_or(LoadError::Empty)?;
+        let profile = Profile::read(&profile).map_err(LoadError::Profile)?;
         let identity = profile.identity::<B>();
-        let mut prekeys = take(Kind::Prekey);
-        let announcement = prekeys.remove(&ANNOUNCEMENT_KEY[..]);
-        let prekeys = load_prekeys(&identity, &prekeys)?;
+        let prekeys = Prekeys::new(identity.duplicate());
         let mut device = Self::empty(profile, identity, prekeys);
-        device.announcement = announcement.map(|value| Announcement::read(&value)).transpose()?;
-        let talks = Talks { sessions: take(Kind::Session), skipped: take(Kind::Skipped) };
-        device.load_contacts(&take(Kind::Contact), &talks)?;
-        device.load_guests(&take(Kind::Guest), &talks)?;
-        for (key, value) in take(Kind::Bundle) {
-            device.bundles.insert(ContactId(id32(&key)?), HeldBundle::read(&value)?);
-        }
-        device.load_arrived(&take(Kind::Seen))?;
-        for (key, value) in take(Kind::Slot) {
-            device.slots.insert(SlotId(id32(&key)?), Mailbox::read(&value)?);
-        }
-        for (key, value) in take(Kind::Parcel) {
-            device.parcels.insert(id64(&key)?, Parcel::read(&value)?);
-        }
-        for (key, value) in take(Kind::Held) {
-            device.held.insert(id64(&key)?, read_held(&value)?);
-        }
-        for (key, value) in take(Kind::Note) {
-            device.load_note(NoteId(id64(&key)?), &value)?;
-        }
         device.kernel = kernel;
-        if let Some(value) = take(Kind::Network).values().next() {
-            let member = Membership::read(value)?;
-            let rows = take(Kind::NetworkRow).into_iter().map(|(key, row)| Ok((id64(&key)?, row)));
-            let rows = rows.collect::<Result<Vec<_>, LoadError>>()?;
-            let net = Net::restore(member, kernel, &rows, now, rng);
-            device.net = Some(net.map_err(|_| LoadError::Damaged(DecodeError::Value))?);
-        }
-        device.next_parcel = device.parcels.last_key_value().map_or(1, |(id, _)| id + 1);
+        device.set_aside_all(Part::Other, Kind::Profile, profiles);
+        device.load_prekeys(take(Kind::Prekey));
+        let people = [Kind::Contact, Kind::Guest, Kind::Session, Kind::Skipped, Kind::Seen];
+        device.load_people(people.map(|kind| (kind, take(kind))));
+        device.load_mailboxes(take(Kind::Slot));
+        device.load_bundles(take(Kind::Bundle));
+        device.load_notes(take(Kind::Note));
+        device.load_parcels(take(Kind::Parcel));
+        device.load_held(take(Kind::Held));
+        device.load_net(&take(Kind::Network), take(Kind::NetworkRow), now, rng);
+        device.mend(now, rng);
         device.start(now, rng);
         Ok(device)
     }
 
-    fn load_contacts(&mut self, contacts: &Shelf, talks: &Talks) -> Result<(), LoadError> {
-        let local = self.identity.public();
-        for (key, value) in contacts {
-            let id = ContactId(id32(key)?);
-            let contact = Contact::read(id, value, |card| talks.load(key, local, *card.ik()))?;
-            self.contacts.insert(id, contact);
-            self.threads.entry(id).or_default();
-        }
-        Ok(())
-    }
-
-    fn load_guests(&mut self, guests: &Shelf, talks: &Talks) -> Result<(), LoadError> {
-        let local = self.identity.public();
-        for (key, value) in guests {
-            let id = ContactId(id32(key)?);
-            let guest = Guest::read(id, value, |ik| talks.load(key, local, ik))?;
-            self.guests.insert(id, guest);
-        }
-        Ok(())
-    }
-
-    fn load_arrived(&mut self, rows: &Shelf) -> Result<(), LoadError> {
+    /// Sets records aside.
+    fn set_aside_all(&mut self, part: Part, kind: Kind, rows: Shelf) {
         for (key, value) in rows {
-            if let Ok((id, _)) = Reader::all(key, |r| Ok::<_, DecodeError>((r.u32()?, r.u8()?))) {
-                if let Some(contact) = self.contacts.get_mut(&ContactId(id)) {
-                    contact.recent.read(value)?;
-                }
-                continue;
-            }
-            let (id, era) =
-                Reader::all(key, |r| Ok::<_, DecodeError>((ContactId(r.u32()?), r.array::<4>()?)))?;
-            let windows =
-                Reader::all(value, |r| Ok::<_, DecodeError>((Window::read(r)?, Window::read(r)?)))?;
-            if let Some(contact) = self.contacts.get_mut(&id) {
-                contact.arrived.insert(era, windows);
-            }
+            self.aside.add(part, kind, key, value.len());
         }
-        Ok(())
     }
 
-    fn load_note(&mut self, id: NoteId, value: &[u8]) -> Result<(), LoadError> {
-        let entry = Entry::read(value)?;
-        self.profile.next_note = self.profile.next_note.max(id.0 + 1);
-        self.index(id, &entry);
-        if !entry.incoming && !entry.is_delivered() {
-            let parcel = self.parcels.values().any(|parcel| parcel.note == Some(id));
-            let sealed = entry.seq > 0 && !entry.again;
-            if !parcel && !sealed {
-                self.waiting.insert((entry.contact, id));
+    /// A prekey that does not load is set aside alone. The memory of the sessions that began with a
+    /// signed prekey belongs to it: without that, what began one could begin it once more.
+    fn load_prekeys(&mut self, mut rows: Shelf) {
+        if let Some(value) = rows.remove(&ANNOUNCEMENT_KEY[..]) {
+            self.announcement = Announcement::read(&value).ok();
+            if self.announcement.is_none() {
+                let key = ANNOUNCEMENT_KEY.into();
+                self.aside.add(Part::Prekeys, Kind::Prekey, key, value.len());
             }
         }
-        self.notes.insert(id, entry);
-        Ok(())
+        if prekeys_of(&self.identity, rows.iter()).is_err() {
+            let bad = unsound_prekeys(&self.identity, &rows);
+            let (bad, good) = rows.into_iter().partition(|(key, _)| bad.contains(key));
+            self.set_aside_all(Part::Prekeys, Kind::Prekey, bad);
+            rows = good;
+        }
+        match prekeys_of(&self.identity, rows.iter()) {
+            Ok(prekeys) => self.prekeys = prekeys,
+            Err(_) => self.set_aside_all(Part::Prekeys, Kind::Prekey, rows),
+        }
+    }
+
+    fn load_people<const N: usize>(&mut self, shelves: [(Kind, Shelf); N]) {
+        let mut people = BTreeMap::<[u8; PERSON_BYTES], Vec<_>>::new();
+        for (kind, shelf) in shelves {
+            for (key, value) in shelf {
+                match key.first_chunk() {
+                    Some(id) => people.entry(*id).or_default().push((kind, key, value)),
+                    None => self.aside.add(Part::Other, kind, key, value.len()),
+                }
+            }
+        }
+        for (id, rows) in people {
+            self.load_person(&Person { id: ContactId(u32::from_be_bytes(id)), rows });
+        }
+    }
+
+    fn load_person(&mut self, person: &Person) {
+        self.profile.next_contact = above(self.profile.next_contact, person.id.0);
+        match person.load(self.identity.public()) {
+            Ok(Known::Contact(contact)) => {
+                let id = contact.id;
+                let stored = person.value(Kind::Contact).unwrap_or_default();
+                let older = contact.write()[..] != *stored;
+                self.contacts.insert(id, *contact);
+                self.threads.entry(id).or_default();
+                if older {
+                    self.store_contact(id);
+                }
+            }
+            Ok(Known::Guest(guest)) => drop(self.guests.insert(guest.id, guest)),
+            Err(_) => {
+                let part = person.part();
+                if let Some((ik, name)) = person.owner() {
+                    self.aside.belongs_to(&ik);
+                    if let Some(name) = name {
+                        self.aside.call(part, name);
+                    }
+                }
+                for (kind, key, value) in &person.rows {
+                    self.aside.add(part, *kind, key.clone(), value.len());
+                }
+            }
+        }
+    }
+
+    fn load_mailboxes(&mut self, rows: Shelf) {
+        for (key, value) in rows {
+            let read = id32(&key).and_then(|id| Ok((SlotId(id), Mailbox::read(&value)?)));
+            let number = key.first_chunk().map_or(0, |id| u32::from_be_bytes(*id));
+            self.profile.next_slot = above(self.profile.next_slot, number);
+            let part = match read {
+                Ok((id, slot)) => match slot.contact.filter(|id| !self.contacts.contains_key(id)) {
+                    None => {
+                        self.slots.insert(id, slot);
+                        continue;
+                    }
+                    Some(contact) => self.part_of(contact),
+                },
+                Err(_) => Part::Mailbox(SlotId(number)),
+            };
+            self.aside.add(part, Kind::Slot, key, value.len());
+        }
+    }
+
+    fn load_bundles(&mut self, rows: Shelf) {
+        for (key, value) in rows {
+            let read = id32(&key).and_then(|id| Ok((ContactId(id), HeldBundle::read(&value)?)));
+            match read {
+                Ok((id, held)) if self.contacts.contains_key(&id) => {
+                    self.bundles.insert(id, held);
+                }
+                _ => self.aside.add(Part::Bundles, Kind::Bundle, key, value.len()),
+            }
+        }
+    }
+
+    fn load_notes(&mut self, rows: Shelf) {
+        for (key, value) in rows {
+            let id = id64(&key);
+            let next = id.map_or(0, |id| id + 1);
+            self.profile.next_note = self.profile.next_note.max(next);
+            let part = match id.and_then(|id| Ok((NoteId(id), Entry::read(&value)?))) {
+                Ok((id, entry)) if self.contacts.contains_key(&entry.contact) => {
+                    self.index(id, &entry);
+                    self.notes.insert(id, entry);
+                    continue;
+                }
+                Ok((_, entry)) => self.part_of(entry.contact),
+                Err(_) => Part::Notes,
+            };
+            self.aside.add(part, Kind::Note, key, value.len());
+        }
+    }
+
+    /// A parcel whose note is not there is set aside: the note has the pin under which it leaves.
+    fn load_parcels(&mut self, rows: Shelf) {
+        for (key, value) in rows {
+            let read = id64(&key).and_then(|id| Ok((id, Parcel::read(&value)?)));
+            let part = match read {
+                Ok((id, parcel)) => {
+                    let known = self.contacts.contains_key(&parcel.contact);
+                    if known && parcel.note.is_none_or(|note| self.notes.contains_key(&note)) {
+                        self.parcels.insert(id, parcel);
+                        continue;
+                    }
+                    if known { Part::Notes } else { self.part_of(parcel.contact) }
+                }
+                Err(_) => Part::Parcels,
+            };
+            self.aside.add(part, Kind::Parcel, key, value.len());
+        }
+        let last = self.parcels.last_key_value().map_or(0, |(id, _)| *id);
+        self.next_parcel = (last + 1).max(self.aside.next(Kind::Parcel));
+    }
+
+    fn load_held(&mut self, rows: Shelf) {
+        for (key, value) in rows {
+            let read = id64(&key).and_then(|id| Ok((id, read_held(&value)?)));
+            let part = match read {
+                Ok((id, held)) if self.contacts.contains_key(&held.contact) => {
+                    self.held.insert(id, held);
+                    continue;
+                }
+                Ok((_, held)) => self.part_of(held.contact),
+                Err(_) => Part::Parcels,
+            };
+            self.aside.add(part, Kind::Held, key, value.len());
+        }
+    }
+
+    /// The network and the rows of its client load together or not at all.
+    fn load_net(&mut self, networks: &Shelf, rows: Shelf, now: Time, rng: &mut dyn CryptoRng) {
+        let all = networks.iter().map(|row| (Kind::Network, row));
+        let all = all.chain(rows.iter().map(|row| (Kind::NetworkRow, row)));
+        let all = all.map(|(kind, (key, value))| (kind, key.clone(), value.len()));
+        let all = all.collect::<Vec<_>>();
+        let member = networks.get(&[][..]).and_then(|value| Membership::read(value).ok());
+        let name = member.as_ref().map(|member| member.link.address.clone());
+        let numbered = rows.into_iter().map(|(key, row)| Ok((id64(&key)?, row)));
+        let numbered = numbered.collect::<Result<Vec<_>, DecodeError>>().ok();
+        self.net = member
+            .zip(numbered)
+            .filter(|_| networks.len() == 1)
+            .and_then(|(member, rows)| Net::restore(member, self.kernel, &rows, now, rng).ok());
+        if self.net.is_none() {
+            if let Some(name) = name {
+                self.aside.call(Part::Network, name);
+            }
+            for (kind, key, bytes) in all {
+                self.aside.add(Part::Network, kind, key, bytes);
+            }
+        }
+    }
+
+    /// What belongs to somebody who did not load.
+    fn part_of(&self, id: ContactId) -> Part {
+        let guest = Part::Guest(id);
+        if self.aside.has(guest) { guest } else { Part::Contact(id) }
+    }
+
+    /// Makes what can stand in the place of what was set aside.
+    fn mend(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        if self.aside.has_kind(Kind::Parcel) {
+            self.seal_again();
+        }
+        self.wait_again();
+        let homeless = self.contacts.values_mut().filter_map(|contact| {
+            let ours = contact.ours.filter(|slot| !self.slots.contains_key(slot))?;
+            contact.ours = contact.ours.filter(|slot| *slot != ours);
+            Some(contact.id)
+        });
+        for id in homeless.collect::<Vec<_>>() {
+            self.store_contact(id);
+        }
+        let relays = self.profile.relays.clone();
+        let open: BTreeSet<[u8; 16]> = self.slots.values().map(|slot| slot.relay.address).collect();
+        self.profile.relays.retain(|relay| open.contains(&relay.address));
+        if self.profile.relays.len() < relays.len() {
+            let name = self.profile.name.clone();
+            // The same name and relays as on the card before, with another mailbox.
+            let _ = self.reissue(name, &relays, now, rng);
+        }
+        if self.aside.holds(Kind::Prekey, &ANNOUNCEMENT_KEY) {
+            self.offer_again();
+        }
+    }
+
+    /// Parcels were set aside, nobody knows whose: what was in them is sealed once more, under the
+    /// same numbers, and what they said of the device itself is owed again.
+    fn seal_again(&mut self) {
+        let out: BTreeSet<NoteId> =
+            self.parcels.values().filter_map(|parcel| parcel.note).collect();
+        let lost = self.notes.iter().filter(|(id, entry)| {
+            let handed = entry.facts.iter().any(|fact| fact.what == What::Handed);
+            let own = !entry.incoming && entry.seq > 0 && !entry.voided;
+            own && !handed && !entry.is_delivered() && !out.contains(id)
+        });
+        for id in lost.map(|(id, _)| *id).collect::<Vec<_>>() {
+            if let Some(entry) = self.notes.get_mut(&id) {
+                entry.again = true;
+                self.store_note(id);
+            }
+        }
+        let all: Vec<ContactId> = self.contacts.keys().copied().collect();
+        for id in all {
+            self.owe_again(id);
+        }
+    }
+
+    /// Own notes that are to be sealed.
+    fn wait_again(&mut self) {
+        let out: BTreeSet<NoteId> =
+            self.parcels.values().filter_map(|parcel| parcel.note).collect();
+        let waiting = self.notes.iter().filter(|(id, entry)| {
+            let sealed = entry.seq > 0 && !entry.again;
+            !entry.incoming && !entry.is_delivered() && !sealed && !out.contains(id)
+        });
+        self.waiting.extend(waiting.map(|(id, entry)| (entry.contact, *id)));
     }
 
     /// Puts a note into everything that is derived from the notes.
@@ -178,7 +418,7 @@ impl<B: Backend> Device<B> {
         }
         self.clients.insert(entry.client, id);
         if entry.seq > 0 && entry.era == self.era(entry.contact) {
-            let read = entry.facts.iter().any(|f| f.what == crate::evidence::What::Read);
+            let read = entry.facts.iter().any(|f| f.what == What::Read);
             if !entry.is_delivered() {
                 self.unreceipted[0].insert((entry.contact, entry.seq), id);
             } else if !read {
@@ -212,131 +452,45 @@ impl<B: Backend> Device<B> {
             list.remove(&(entry.contact, entry.seq));
         }
     }
-
-    /// Every record as it lies in the store after the last commit, in the order of kind and key.
-    pub fn records(&self) -> Vec<io::Change> {
-        let mut all = Vec::new();
-        let mut put = |kind, key, bucket, value| {
-            all.push(io::Change::Put { kind, key, bucket, value });
-        };
-        put(Kind::Profile, Vec::new(), Bucket::Permanent, self.profile.write());
-        if let Some(net) = &self.net {
-            put(Kind::Network, Vec::new(), Bucket::Permanent, net.member.write());
-        }
-        for (id, contact) in &self.contacts {
-            put(Kind::Contact, key32(id.0), Bucket::Permanent, contact.write());
-        }
-        for (id, entry) in &self.notes {
-            put(Kind::Note, key64(id.0), entry.bucket(), entry.write());
-        }
-        for (id, parcel) in &self.parcels {
-            put(Kind::Parcel, key64(*id), Bucket::Rolling, parcel.write());
-        }
-        for (id, slot) in &self.slots {
-            put(Kind::Slot, key32(id.0), Bucket::Rolling, slot.write());
-        }
-        for (id, guest) in &self.guests {
-            put(Kind::Guest, key32(id.0), Bucket::Rolling, guest.write());
-        }
-        for (id, held) in &self.bundles {
-            put(Kind::Bundle, key32(id.0), Bucket::Rolling, held.write());
-        }
-        let contacts = self.contacts.iter().map(|(id, contact)| (id, &contact.conversation));
-        let guests = self.guests.iter().map(|(id, guest)| (id, &guest.conversation));
-        for (id, conversation) in contacts.chain(guests) {
-            for change in conversation.records() {
-                let kind = match change.table() {
-                    Table::Session => Kind::Session,
-                    _ => Kind::Skipped,
-                };
-                if let mezza_ratchet::Change::Put { key, value, .. } = change {
-                    put(kind, [key32(id.0), key].concat(), Bucket::Rolling, value);
-                }
-            }
-        }
-        put_prekeys(&mut put, self.prekeys.records());
-        if let Some(announcement) = &self.announcement {
-            let key = ANNOUNCEMENT_KEY.into();
-            put(Kind::Prekey, key, Bucket::Rolling, announcement.write());
-        }
-        for (id, contact) in &self.contacts {
-            for place in contact.recent.places() {
-                let value = contact.recent.write(place);
-                put(Kind::Seen, key_recent(*id, place), Bucket::Permanent, value);
-            }
-            for (era, (arrived, read)) in &contact.arrived {
-                let mut w = mezza_core::Writer::new();
-                arrived.write(&mut w);
-                read.write(&mut w);
-                let value = Wiping::new(w.finish());
-                put(Kind::Seen, key_seen(*id, *era), Bucket::Permanent, value);
-            }
-        }
-        for (key, held) in &self.held {
-            put(Kind::Held, key64(*key), Bucket::Rolling, super::arrive::write_held(held));
-        }
-        all
-    }
-
-    /// Everything that an input could change, as bytes: records, requests in flight, outputs.
-    /// A refused input leaves it as it was (MSG-36).
-    pub fn encode(&self) -> Wiping<Vec<u8>> {
-        let mut w = mezza_core::Writer::new();
-        for change in self.records() {
-            if let io::Change::Put { kind, key, value, .. } = change {
-                w.u8(kind as u8).var16(&key).u32(value.len() as u32).bytes(&value);
-            }
-        }
-        w.bytes(&self.prekeys.encode()).u64(self.next_ticket).u64(self.next_parcel);
-        w.u64(self.retry_at.ms()).u16(self.stock.unwrap_or(u16::MAX)).u64(self.out.len() as u64);
-        for (ticket, (line, asked)) in &self.tickets {
-            let (kind, of) = match asked {
-                Asked::Parcel(id) => (1, *id),
-                Asked::Open(id) => (2, u64::from(id.0)),
-                Asked::Close(id) => (3, u64::from(id.0)),
-                Asked::Watch(id) => (4, u64::from(id.0)),
-                Asked::Publish => (5, 0),
-                Asked::Fetch(id) => (6, u64::from(id.0)),
-                Asked::Hold(id) => (7, u64::from(id.0)),
-            };
-            w.u64(ticket.0).bytes(&line.map_or([0; 16], |line| line.0)).u8(kind).u64(of);
-        }
-        if let Some(net) = &self.net {
-            w.bytes(format!("{:?}", net.client).as_bytes()).u8(u8::from(net.joined)).u8(net.level);
-        }
-        for (line, link) in &self.links {
-            w.bytes(&line.0).u8(u8::from(link.up.is_some())).u8(link.in_flight as u8);
-        }
-        for contact in self.contacts.values() {
-            contact.receipts.write(&mut w);
-            contact.repeats.write(&mut w);
-            contact.oldest.write(&mut w);
-            w.u64(contact.fetch_after.ms()).u8(u8::from(contact.trouble.is_some()));
-        }
-        Wiping::new(w.finish())
-    }
 }
 
-fn load_prekeys(identity: &mezza_ratchet::Identity, rows: &Shelf) -> Result<Prekeys, LoadError> {
+fn prekeys_of<'a>(
+    identity: &Identity,
+    rows: impl Iterator<Item = (&'a Vec<u8>, &'a Wiping<Vec<u8>>)>,
+) -> Result<Prekeys, DecodeError> {
     let mut records = Vec::new();
     for (key, value) in rows {
         let (number, key) = key.split_first().ok_or(DecodeError::Truncated)?;
         let table = Table::from_number(*number).ok_or(DecodeError::Value)?;
         records.push(Record { table, key, value });
     }
-    Ok(Prekeys::load(identity.duplicate(), records)?)
+    Prekeys::load(identity.duplicate(), records)
 }
 
-fn put_prekeys(put: &mut impl FnMut(Kind, Vec<u8>, Bucket, Wiping<Vec<u8>>), changes: Changes) {
-    for change in changes {
-        let number = change.table().number();
-        if let mezza_ratchet::Change::Put { key, value, .. } = change {
-            put(Kind::Prekey, [&[number], key.as_slice()].concat(), Bucket::Rolling, value);
+/// The prekey records that do not load, and those that cannot do without them.
+fn unsound_prekeys(identity: &Identity, rows: &Shelf) -> BTreeSet<Vec<u8>> {
+    let (seen, pairs): (Vec<_>, Vec<_>) =
+        rows.iter().partition(|(key, _)| key.first() == Some(&Table::Seen.number()));
+    let alone = |row| prekeys_of(identity, core::iter::once(row)).is_ok();
+    let mut bad: BTreeSet<Vec<u8>> =
+        pairs.into_iter().filter(|row| !alone(*row)).map(|(key, _)| key.clone()).collect();
+    let signed = |key: &[u8]| {
+        let id = key.get(1..1 + PERSON_BYTES).unwrap_or_default();
+        [&[Table::Spk.number()], id].concat()
+    };
+    for row in &seen {
+        let spk = rows.get_key_value(&signed(row.0));
+        if prekeys_of(identity, spk.into_iter().chain([*row])).is_err() {
+            bad.extend([row.0.clone(), signed(row.0)]);
         }
     }
+    let left = seen.into_iter().filter(|(key, _)| bad.contains(&signed(key)));
+    let left: Vec<Vec<u8>> = left.map(|(key, _)| key.clone()).collect();
+    bad.extend(left);
+    bad
 }
 
-fn read_held(bytes: &[u8]) -> Result<Held, DecodeError> {
+pub(super) fn read_held(bytes: &[u8]) -> Result<Held, DecodeError> {
     Reader::all(bytes, |r| {
         let contact = ContactId(r.u32()?);
         let at = Time::from_ms(r.u64()?);
@@ -344,10 +498,19 @@ fn read_held(bytes: &[u8]) -> Result<Held, DecodeError> {
     })
 }
 
-fn id32(key: &[u8]) -> Result<u32, DecodeError> {
-    Reader::all(key, Reader::u32)
+/// A counter that is above a number that was given out; one that is none of ours is left out.
+fn above(counter: u32, id: u32) -> u32 {
+    if id <= u32::MAX / 2 { counter.max(id + 1) } else { counter }
 }
 
-fn id64(key: &[u8]) -> Result<u64, DecodeError> {
-    Reader::all(key, Reader::u64)
+/// A number of ours: none comes near the end of its range.
+pub(super) fn id32(key: &[u8]) -> Result<u32, DecodeError> {
+    let id = Reader::all(key, Reader::u32)?;
+    if (1..=u32::MAX / 2).contains(&id) { Ok(id) } else { Err(DecodeError::Value) }
+}
+
+/// The same for numbers of 8 bytes.
+pub(super) fn id64(key: &[u8]) -> Result<u64, DecodeError> {
+    let id = Reader::all(key, Reader::u64)?;
+    if id <= u64::MAX / 2 { Ok(id) } else { Err(DecodeError::Value) }
 }

@@ -174,6 +174,13 @@ impl<B: Backend> Device<B> {
     pub(super) fn close(&mut self, id: SlotId) {
         let Some(slot) = self.slots.remove(&id) else { return };
         self.drop_record(Kind::Slot, key32(id.0));
+        // Who had it and got no other one, since there was no relay then, gets one once there is.
+        let owner = slot.contact.and_then(|owner| self.contacts.get_mut(&owner));
+        if let Some(owner) = owner.filter(|owner| owner.ours == Some(id)) {
+            owner.ours = None;
+            let owner = owner.id;
+            self.store_contact(owner);
+        }
         let line = slot.relay.line();
         if self.is_up(line) {
             let ticket = self.ticket(Some(line), Asked::Close(id));

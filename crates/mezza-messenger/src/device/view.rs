@@ -13,7 +13,9 @@ use crate::guest::Guest;
 use crate::io::{ContactId, Trouble};
 use crate::name::looks_like;
 use crate::thread::Entry;
-use crate::view::{ContactView, GuestView, Me, NetworkView, NoteView, Offer, PrekeysView, Road};
+use crate::view::{
+    ContactView, GuestView, Me, NetworkView, NoteView, Offer, PrekeysView, Road, SetAside,
+};
 use mezza_mixnet::Service;
 use mezza_ratchet::{Summary, safety};
 
@@ -188,6 +190,11 @@ impl<B: Backend> Device<B> {
             Offer { carrier: Carrier::Mixnet, caps, up: net.joined, fits, pieces }
         });
         core::iter::once(relay).chain(cells).collect()
+    }
+
+    /// What is stored and did not load at the last start.
+    pub fn set_aside(&self) -> Vec<SetAside> {
+        self.aside.view()
     }
 
     /// Counts of what came in and was of no use.

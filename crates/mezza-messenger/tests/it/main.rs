@@ -7,6 +7,7 @@
     reason = "tests may panic, and say what they skip"
 )]
 
+mod aside;
 mod card;
 mod case;
 #[path = "../../../mezza-mixnet/tests/it/city.rs"]
@@ -18,8 +19,11 @@ mod envelope;
 mod fixture;
 mod frames;
 mod invite;
+mod keyed_peer;
 mod model;
 mod note;
+#[path = "../../../../fuzz/src/operations.rs"]
+mod operations;
 mod peer;
 mod receipt;
 mod rules;

@@ -7,7 +7,8 @@ use mezza_messenger::card::{Card, Form, RelayEntry};
 use mezza_messenger::evidence::State;
 use mezza_messenger::view::{Body, NoteView, Standing};
 use mezza_messenger::{
-    Change, Command, ContactId, Device, DeviceError, Event, Input, Kind, LineId, NoteId, Output,
+    Change, Command, ContactId, Device, DeviceError, Event, Input, Kind, LineId, LoadError, NoteId,
+    Output,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -53,11 +54,22 @@ pub fn records(device: &Device<Portable>) -> Disk {
     disk
 }
 
-/// A device from its records.
+/// A device from its records, all of which load (MSG-46).
 pub fn load(disk: &Disk, now: Time, rng: &mut ChaCha20Rng) -> Device<Portable> {
+    let device = load_any(disk, now, rng).expect("what was stored loads");
+    assert!(device.set_aside().is_empty(), "{:?}", device.set_aside());
+    device
+}
+
+/// A device from whatever lies on a disk.
+pub fn load_any(
+    disk: &Disk,
+    now: Time,
+    rng: &mut ChaCha20Rng,
+) -> Result<Device<Portable>, LoadError> {
     let rows =
         disk.iter().map(|((kind, key), value)| (*kind, key.clone(), Wiping::new(value.clone())));
-    Device::load(rows, now, rng).expect("what was stored loads")
+    Device::load(rows, now, rng)
 }
 
 /// One input; a refused one must leave everything as it was (MSG-36).
@@ -110,14 +122,20 @@ impl Stage {
             clients: 0,
         };
         for name in names {
-            let device = Device::create(name, &[relay()], stage.now, &mut stage.rng);
-            let device = device.expect("the name is clean");
-            let disk = Disk::new();
-            let (shown, left) = (Vec::new(), Vec::new());
-            stage.parties.push(Party { device, disk, shown, online: true, left });
-            stage.settle();
+            stage.new_party(name);
         }
         stage
+    }
+
+    /// One device more.
+    pub fn new_party(&mut self, name: &str) -> usize {
+        let device = Device::create(name, &[relay()], self.now, &mut self.rng);
+        let device = device.expect("the name is clean");
+        let disk = Disk::new();
+        let (shown, left) = (Vec::new(), Vec::new());
+        self.parties.push(Party { device, disk, shown, online: true, left });
+        self.settle();
+        self.parties.len() - 1
     }
 
     /// Two people who have each other's cards and have answered each other.
@@ -176,7 +194,7 @@ impl Stage {
     }
 
     /// Carries the outputs of one device out, in their order.
-    fn drain(&mut self, who: usize) {
+    pub fn drain(&mut self, who: usize) {
         let party = &mut self.parties[who];
         while let Some(output) = party.device.poll() {
             match output {
@@ -192,6 +210,9 @@ impl Stage {
                     self.queue.extend(early.into_iter().chain(late));
                 }
             }
+        }
+        if !party.device.set_aside().is_empty() {
+            return;
         }
         let own = records(&party.device);
         let names = |disk: &Disk, other: &Disk| {

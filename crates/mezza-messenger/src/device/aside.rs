@@ -1,0 +1,91 @@
+//! What is stored and does not load. It stays in the store as it is; nothing here reads it again,
+//! nothing is written over it, and none of its numbers is given out anew (MSG-42).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_ratchet::IdentityKey;
+
+use super::mailbox::ANNOUNCEMENT_KEY;
+use crate::io::Kind;
+use crate::view::{Part, SetAside};
+
+/// The names of all records that do not load. Their content is not kept in memory.
+#[derive(Default)]
+pub(super) struct Aside {
+    /// What each record belongs to, and its bytes.
+    rows: BTreeMap<(Kind, Vec<u8>), (Part, usize)>,
+    /// What a person calls a part, as far as its records still say so.
+    names: BTreeMap<Part, String>,
+    /// Whose contacts are among them. Their mail stays at the relay.
+    identities: BTreeSet<[u8; 32]>,
+}
+
+impl Aside {
+    /// Adds a record of so many bytes.
+    pub fn add(&mut self, part: Part, kind: Kind, key: Vec<u8>, bytes: usize) {
+        self.rows.insert((kind, key), (part, bytes));
+    }
+
+    /// Notes what a person calls a part.
+    pub fn call(&mut self, part: Part, name: String) {
+        self.names.insert(part, name);
+    }
+
+    /// Notes whose contact is among the records.
+    pub fn belongs_to(&mut self, ik: &IdentityKey) {
+        self.identities.insert(*ik.as_bytes());
+    }
+
+    /// Whether a contact with this identity is among the records.
+    pub fn knows(&self, ik: &IdentityKey) -> bool {
+        self.identities.contains(ik.as_bytes())
+    }
+
+    /// Whether this record is one of them.
+    pub fn holds(&self, kind: Kind, key: &[u8]) -> bool {
+        !self.rows.is_empty() && self.rows.contains_key(&(kind, key.to_vec()))
+    }
+
+    /// Whether there are records of this kind.
+    pub fn has_kind(&self, kind: Kind) -> bool {
+        self.rows.keys().any(|(other, _)| *other == kind)
+    }
+
+    /// Whether there are records of this part.
+    pub fn has(&self, part: Part) -> bool {
+        self.rows.values().any(|(other, _)| *other == part)
+    }
+
+    /// A record is written anew under this name, which is right for what can be had again alone: a
+    /// bundle out of the relay, the announcement out of the prekeys.
+    pub fn replaced(&mut self, kind: Kind, key: &[u8]) {
+        if self.holds(kind, key) {
+            let again = kind == Kind::Bundle || kind == Kind::Prekey && *key == ANNOUNCEMENT_KEY;
+            debug_assert!(again, "{kind:?}: a record that was set aside is written over");
+            self.rows.remove(&(kind, key.to_vec()));
+        }
+    }
+
+    /// The first number above those of all records of a kind whose keys are numbers of 8 bytes.
+    pub fn next(&self, kind: Kind) -> u64 {
+        let keys = self.rows.keys().filter(|(other, _)| *other == kind);
+        let numbers = keys.filter_map(|(_, key)| super::load::id64(key).ok());
+        numbers.max().map_or(0, |last| last + 1)
+    }
+
+    /// What the person is shown, part by part.
+    pub fn view(&self) -> Vec<SetAside> {
+        let mut parts = BTreeMap::<Part, SetAside>::new();
+        for ((kind, _), (part, bytes)) in &self.rows {
+            let name = || self.names.get(part).cloned();
+            let empty = || SetAside { part: *part, name: name(), records: 0, notes: 0, bytes: 0 };
+            let view = parts.entry(*part).or_insert_with(empty);
+            view.records += 1;
+            view.notes += usize::from(*kind == Kind::Note);
+            view.bytes += bytes;
+        }
+        parts.into_values().collect()
+    }
+}

@@ -1,0 +1,207 @@
+//! Records that do not load: they are set aside, and everything else is there.
+
+mod strangers;
+
+use mezza_core::Time;
+use mezza_messenger::view::Part;
+use mezza_messenger::{Command, DeviceError, Kind, LoadError};
+
+use crate::stage::{Disk, Stage, load_any};
+use crate::town::{ROUND_MS, Town, cells};
+
+/// Everything that a device stores once it has talked for a while: two friends, a note that waits,
+/// a request, mail that does not open.
+fn talked() -> Stage {
+    let (mut stage, bob, alice) = Stage::friends();
+    stage.say(0, bob, "how are you?");
+    stage.say(1, alice, "fine");
+    stage.offline(0);
+    stage.say(0, bob, "waits");
+    stage.online(0);
+    // The relay never hears of this one, which was sealed.
+    stage.parties[0].online = false;
+    stage.say(0, bob, "under way");
+    stage.offline(0);
+    stage.say(0, bob, "waits");
+    stage
+}
+
+/// The device of a party is loaded from its disk, whatever lies there.
+fn reload(stage: &mut Stage, who: usize) {
+    let device = load_any(&stage.parties[who].disk, stage.now, &mut stage.rng);
+    stage.parties[who].device = device.expect("the identity is there");
+    stage.drain(who);
+}
+
+/// What is behind a record of this kind in [`talked`].
+fn part_of(kind: Kind, key: &[u8]) -> Part {
+    let bob = mezza_messenger::ContactId(1);
+    match kind {
+        Kind::Contact | Kind::Session | Kind::Skipped | Kind::Seen => Part::Contact(bob),
+        Kind::Note => Part::Notes,
+        Kind::Parcel | Kind::Held => Part::Parcels,
+        Kind::Slot => {
+            let id = key.try_into().map_or(0, u32::from_be_bytes);
+            Part::Mailbox(mezza_messenger::SlotId(id))
+        }
+        _ => Part::Prekeys,
+    }
+}
+
+#[test]
+fn msg_42_one_record_that_does_not_load_takes_nothing_else_with_it() {
+    let stage = talked();
+    let disk = stage.parties[0].disk.clone();
+    let mut kinds = std::collections::BTreeSet::new();
+    for ((kind, key), value) in disk.iter().filter(|((kind, _), _)| *kind != Kind::Profile) {
+        // Every row of a kind with few rows, some of those with a hundred.
+        if *kind == Kind::Prekey && key.first() == Some(&4) && key[1] % 16 > 0 {
+            continue;
+        }
+        kinds.insert(*kind);
+        let mut stage = talked();
+        let damaged = vec![0xee; value.len()];
+        stage.parties[0].disk.insert((*kind, key.clone()), damaged.clone());
+        reload(&mut stage, 0);
+        let aside = stage.parties[0].device.set_aside();
+        let at = format!("{kind:?} {key:02x?}: {aside:?}");
+        if (*kind, key.as_slice()) == (Kind::Prekey, &[0]) {
+            assert!(aside.is_empty(), "{at}: announced again");
+            continue;
+        }
+        assert!(aside.iter().any(|aside| aside.part == part_of(*kind, key)), "{at}");
+        // Life goes on, with the contact or without it, and the record stays as it is.
+        stage.online(0);
+        stage.online(1);
+        stage.pass(Time::HOUR_MS);
+        for contact in stage.parties[0].device.contacts() {
+            stage.say(0, contact.id, "still here");
+        }
+        stage.command(0, Command::Rotate).expect("possible");
+        reload(&mut stage, 0);
+        let party = &mut stage.parties[0];
+        assert_eq!(party.disk.get(&(*kind, key.clone())), Some(&damaged), "{at}");
+        let lost = part_of(*kind, key) == Part::Contact(mezza_messenger::ContactId(1));
+        assert_eq!(party.device.contacts().len(), usize::from(!lost), "{at}");
+        // A version that reads it again has everything.
+        party.disk.insert((*kind, key.clone()), value.clone());
+        reload(&mut stage, 0);
+        let device = &stage.parties[0].device;
+        assert!(device.set_aside().is_empty(), "{at}: {:?}", device.set_aside());
+        assert_eq!(device.contacts().len(), 1, "{at}");
+    }
+    let all = [Kind::Contact, Kind::Note, Kind::Parcel, Kind::Slot, Kind::Session, Kind::Prekey];
+    assert!(all.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+}
+
+#[test]
+fn msg_42_a_contact_is_set_aside_with_all_that_hangs_on_it() {
+    let mut stage = talked();
+    let disk = stage.parties[0].disk.clone();
+    let bob = stage.only_contact(0);
+    let key = (Kind::Contact, bob.0.to_be_bytes().to_vec());
+    let good = stage.parties[0].disk.insert(key.clone(), disk[&key][1..].to_vec());
+    reload(&mut stage, 0);
+    let aside = stage.parties[0].device.set_aside();
+    let [all] = aside.as_slice() else { panic!("{aside:?}") };
+    let of_profile = |kind: &Kind| matches!(kind, Kind::Profile | Kind::Prekey);
+    let intro = 1;
+    let hangs = disk.keys().filter(|(kind, _)| !of_profile(kind)).count() - intro;
+    let notes = disk.keys().filter(|(kind, _)| *kind == Kind::Note).count();
+    assert_eq!((all.part, all.records, all.notes), (Part::Contact(bob), hangs, notes));
+    let device = &stage.parties[0].device;
+    assert!(
+        device.outbox(stage.now).is_empty() && device.thread(bob, None, 9, stage.now).is_empty()
+    );
+    // Its number is nobody else's, and nobody else gets its notes.
+    let carol = stage.new_party("carol");
+    let third = stage.add(0, carol);
+    assert!(third > bob);
+    stage.online(0);
+    let note = stage.say(0, third, "hello carol");
+    let last = disk.keys().rfind(|(kind, _)| *kind == Kind::Note).expect("a note");
+    assert!(note.0.to_be_bytes().as_slice() > last.1.as_slice());
+    // Once it can be read again it is there as it was.
+    stage.parties[0].disk.insert(key, good.expect("it was there"));
+    reload(&mut stage, 0);
+    assert!(stage.parties[0].device.set_aside().is_empty());
+    let texts = stage.texts(0, bob);
+    assert_eq!(texts.last().map(String::as_str), Some("> waits"));
+    assert_eq!(stage.texts(0, third), ["> hello carol"]);
+    stage.online(1);
+    stage.settle();
+    let alice = stage.only_contact(1);
+    assert_eq!(stage.texts(1, alice).len(), texts.len());
+}
+
+#[test]
+fn msg_42_the_identity_alone_is_needed() {
+    let stage = talked();
+    let (mut disk, now) = (stage.parties[0].disk.clone(), stage.now);
+    let mut rng = stage.rng;
+    let profile = (Kind::Profile, Vec::new());
+    for value in [vec![], vec![0xee; 40]] {
+        disk.insert(profile.clone(), value);
+        let refused = load_any(&disk, now, &mut rng).expect_err("nobody");
+        assert!(matches!(refused, LoadError::Profile(_)));
+        assert!(refused.to_string().contains("identity"));
+    }
+    disk.remove(&profile);
+    assert_eq!(load_any(&disk, now, &mut rng).err(), Some(LoadError::Empty));
+    let alone = stage.parties[0].disk.iter().filter(|(row, _)| **row == profile);
+    let alone: Disk = alone.map(|(row, value)| (row.clone(), value.clone())).collect();
+    let device = load_any(&alone, now, &mut rng).expect("somebody");
+    assert_eq!(device.me().name, "alice");
+}
+
+#[test]
+fn msg_42_a_network_that_does_not_restore_is_set_aside() {
+    let mut town = Town::new(&["ann", "ben"]);
+    let ben = town.add(0, 1, cells(1));
+    town.pass(ROUND_MS);
+    for row in [Kind::Network, Kind::NetworkRow] {
+        let mut disk = town.members[0].disk.clone();
+        let row = disk.keys().find(|(kind, _)| *kind == row).expect("a network").clone();
+        disk.insert(row, vec![0xee; 30]);
+        let mut device = load_any(&disk, town.now(), &mut town.rng).expect("the rest");
+        let aside = device.set_aside();
+        let rows = disk.keys().filter(|(k, _)| matches!(k, Kind::Network | Kind::NetworkRow));
+        assert_eq!((aside[0].part, aside[0].records), (Part::Network, rows.count()));
+        assert!(device.network(town.now()).is_none() && device.contact(ben).is_some());
+        let link =
+            mezza_messenger::carrier::mixnet::NetworkLink { pin: [1; 32], address: "x".into() };
+        let join = mezza_messenger::Input::Command(Command::Join(link));
+        let refused = mezza_core::Machine::handle(&mut device, join, town.now(), &mut town.rng);
+        assert_eq!(refused, Err(DeviceError::SetAside));
+    }
+}
+
+#[test]
+fn msg_45_mail_of_who_is_set_aside_stays_at_the_relay() {
+    let mut stage = talked();
+    let bob = stage.only_contact(0);
+    let good = stage.parties[0].disk.clone();
+    let session = good.keys().find(|(kind, _)| *kind == Kind::Session).expect("a session").clone();
+    stage.parties[0].disk.insert(session.clone(), vec![0xee; 9]);
+    reload(&mut stage, 0);
+    assert_eq!(stage.parties[0].device.set_aside()[0].name.as_deref(), Some("bob"));
+    stage.online(0);
+    stage.online(1);
+    let alice = stage.only_contact(1);
+    stage.say(1, alice, "are you there?");
+    // Bob even begins anew, by the mailbox for strangers.
+    stage.command(1, Command::Reset { contact: alice }).expect("open");
+    let note = stage.say(1, alice, "and now?");
+    let state = stage.state(1, note);
+    assert!(!matches!(state, mezza_messenger::evidence::State::Delivered), "{state:?}");
+    assert!(stage.parties[0].device.contacts().is_empty(), "nobody came in his place");
+    stage.offline(0);
+    stage.parties[0].disk.insert(session.clone(), good[&session].clone());
+    reload(&mut stage, 0);
+    stage.online(0);
+    let texts = stage.texts(0, bob);
+    assert!(
+        ["are you there?", "and now?"].iter().all(|text| texts.iter().any(|t| t == text)),
+        "{texts:?}"
+    );
+}

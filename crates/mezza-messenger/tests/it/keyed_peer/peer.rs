@@ -1,0 +1,184 @@
+//! Somebody without a device who has all that a device has: identity, prekeys, sessions. What it
+//! seals opens, whatever it says.
+
+use mezza_core::{Blake2b512, Ephemeral, Machine, Portable, Secret, Time};
+use mezza_messenger::card::{Card, CardDraft, RelayEntry};
+use mezza_messenger::digest::h;
+use mezza_messenger::note::{Item, Note, Slot};
+use mezza_messenger::{Ticket, envelope};
+use mezza_ratchet::{
+    Bundle, Conversation, Identity, List, OneTime, Padding, Prekeys, prekeys, wire,
+};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use crate::model::{Ask, Model, Told};
+use crate::stage::{START, relay};
+
+/// What a peer is called at the relay.
+const WHO: usize = 9;
+
+pub struct Peer {
+    pub identity: Identity,
+    pub cards: Vec<Card>,
+    prekeys: Prekeys,
+    talk: Conversation<Portable>,
+    rng: ChaCha20Rng,
+    /// Where it can be written to first, and where from then on.
+    pub intro: [u8; 16],
+    pub slot: Slot,
+    seal: Ephemeral,
+    /// Where the device is written to: its intro mailbox under a signed prekey, or its slot.
+    to: Option<([u8; 16], [u8; 32])>,
+    pub seq: u32,
+}
+
+/// An identity out of one byte.
+pub fn identity(scalar: u8) -> Identity {
+    Identity::new(Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
+}
+
+/// One card in forms with one of its parts each: kinds and contents. Together they may be longer
+/// than a card.
+pub fn forms(identity: &Identity, serial: u32, parts: &[(u8, Vec<u8>)]) -> Vec<Card> {
+    let mut rng = ChaCha20Rng::seed_from_u64(u64::from(serial));
+    let draft = CardDraft {
+        serial,
+        issued_days: START.days(),
+        suites: List::ours(),
+        name: "mallory",
+        relays: Vec::new(),
+    };
+    let plain = Card::issue(identity, draft, &mut rng).expect("a sound card").encode();
+    let mut head = plain[..plain.len() - 64].to_vec();
+    assert_eq!(head.pop(), Some(0), "no parts");
+    head.push(parts.len() as u8);
+    for (kind, part) in parts {
+        head.push(*kind);
+        head.extend_from_slice(&(part.len() as u16).to_be_bytes());
+        head.extend_from_slice(&h::<16>("mezza/part", &[&[*kind], part]));
+    }
+    let signature = identity.sign::<Blake2b512>(&[b"mezza card 1", &head], &mut rng);
+    head.extend_from_slice(&signature);
+    let form =
+        |(_, part): &(u8, Vec<u8>)| Card::decode(&[&head[..], part].concat()).expect("a form");
+    parts.iter().map(form).collect()
+}
+
+/// The relay part of a card.
+fn relay_part(entry: &RelayEntry) -> Vec<u8> {
+    let host = entry.host.as_bytes();
+    let port = entry.port.to_be_bytes();
+    [&[1], &entry.key[..], &entry.address, &port, &[host.len() as u8], host].concat()
+}
+
+impl Peer {
+    /// A peer that can be written to at the relay.
+    pub fn new(scalar: u8, victim: &Card, relay_model: &mut Model) -> Self {
+        let identity = identity(scalar);
+        let mut rng = ChaCha20Rng::seed_from_u64(u64::from(scalar));
+        let intro = [0xc0 + scalar; 16];
+        let entry = RelayEntry { address: intro, ..relay() };
+        let long = RelayEntry { host: "a.".repeat(120) + "example", ..entry.clone() };
+        let parts = |entry: &RelayEntry, sizes: [usize; 3]| {
+            let mut parts = vec![(1, relay_part(entry)), (2, vec![scalar; 48])];
+            parts.extend((3_u8..).zip(sizes).map(|(kind, size)| (kind, vec![kind; size])));
+            parts
+        };
+        let mut cards = forms(&identity, 70_000, &parts(&entry, [400, 300, 300]));
+        cards.extend(forms(&identity, 70_000, &parts(&long, [10, 20, 30])));
+        cards.extend(forms(&identity, 70_001, &parts(&long, [300, 250, 300])));
+        cards.extend(forms(&identity, u32::MAX, &parts(&entry, [600, 500, 400])));
+        let seal = Ephemeral::draw::<Portable>(&mut rng);
+        let slot = Slot {
+            relay: RelayEntry { address: [0xe0 + scalar; 16], ..relay() },
+            seal: *seal.public(),
+        };
+        for address in [intro, slot.relay.address] {
+            relay_model.store.boxes.entry(address).or_default();
+        }
+        let talk = Conversation::new(identity.public(), *victim.ik());
+        let prekeys = Prekeys::new(identity.duplicate());
+        let (to, seq) = (None, 0);
+        Self { identity, cards, prekeys, talk, rng, intro, slot, seal, to, seq }
+    }
+
+    /// Puts prekeys up, with this one-time key beside them.
+    pub fn publish(&mut self, one_time: Option<OneTime>, now: Time, relay_model: &mut Model) {
+        let _ = self.prekeys.handle(prekeys::Input::Rotate, now, &mut self.rng);
+        while let Some(output) = self.prekeys.poll() {
+            match output {
+                prekeys::Output::Need { spk, opk } => {
+                    let mut draw =
+                        |n| (0..n).map(|_| Ephemeral::draw::<Portable>(&mut self.rng)).collect();
+                    let fresh = prekeys::Input::Fresh { spk: draw(spk), opk: draw(opk.min(1)) };
+                    let _ = self.prekeys.handle(fresh, now, &mut self.rng);
+                }
+                prekeys::Output::Publish { bundle, one_time: own, .. } => {
+                    let keys = one_time.map_or(own, |bad| vec![bad]);
+                    relay_model.store.bundles.insert(self.intro, (bundle, keys));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Begins a session with the device, by its bundle at the relay.
+    pub fn begin(&mut self, victim: &Card, relay_model: &mut Model, now: Time) {
+        let Some(address) = victim.relays().first().map(|relay| relay.address) else { return };
+        let Some((bundle, keys)) = relay_model.store.bundles.get_mut(&address) else { return };
+        let one_time = keys.pop();
+        let checked = Bundle::decode(bundle)
+            .and_then(|bundle| bundle.check(victim.ik(), victim.suites(), now));
+        let Ok(checked) = checked else { return };
+        let spk = *checked.spk();
+        let fresh = Ephemeral::draw::<Portable>(&mut self.rng);
+        if let Ok((session, _)) = checked.initiate(&self.identity, fresh, one_time, &mut self.rng) {
+            let _ = self.talk.begin(session, now);
+            self.to = Some((address, spk));
+        }
+    }
+
+    /// Seals whatever the body is, and puts it where the device looks.
+    pub fn send(&mut self, body: &[u8], relay_model: &mut Model, now: Time) -> Vec<Told> {
+        let Some((address, key)) = self.to else { return Vec::new() };
+        let fresh = self.talk.needs_ephemeral();
+        let fresh = fresh.then(|| Ephemeral::draw::<Portable>(&mut self.rng));
+        let Ok((message, _)) = self.talk.seal(body, &[], Padding::Blocks, fresh, now) else {
+            return Vec::new();
+        };
+        let parcel = [&[1], message.as_slice()].concat();
+        let fresh = Ephemeral::draw::<Portable>(&mut self.rng);
+        let Ok(bytes) = envelope::seal::<Portable>(&address, &key, &parcel, fresh) else {
+            return Vec::new();
+        };
+        let (early, late) = relay_model.ask(WHO, Ask::Put(Ticket(1), address, bytes));
+        early.into_iter().chain(late).collect()
+    }
+
+    /// Reads what the device has sent, and goes on in its sessions. How many opened.
+    pub fn read(&mut self, relay_model: &mut Model, now: Time) -> usize {
+        let mut opened = 0;
+        for address in [self.intro, self.slot.relay.address] {
+            let mails = relay_model.store.boxes.insert(address, std::collections::BTreeMap::new());
+            for bytes in mails.into_iter().flat_map(std::collections::BTreeMap::into_values) {
+                let parcel = {
+                    let open = |own| envelope::open::<Portable>(&address, own, &bytes);
+                    let own = self.prekeys.spks().map(|(_, _, pair)| pair);
+                    own.chain([&self.seal]).find_map(open)
+                };
+                let Some([1, message @ ..]) = parcel.as_deref() else { continue };
+                let _ = wire::first_identity(message);
+                let note = self.talk.open(message, &[], &self.identity, &mut self.prekeys, now);
+                let Ok(note) = note else { continue };
+                opened += 1;
+                for item in Note::decode(&note.body).map_or(Vec::new(), |note| note.items) {
+                    if let Item::Hello { slot: Some(slot), .. } = item {
+                        self.to = Some((slot.relay.address, slot.seal));
+                    }
+                }
+            }
+        }
+        opened
+    }
+}

@@ -1,0 +1,391 @@
+//! One device, two peers that hold its session keys, one relay that lies, and a clock.
+
+use std::collections::VecDeque;
+use std::iter::Sum;
+
+use mezza_core::{Machine, Portable, Time};
+use mezza_messenger::card::{Card, Form};
+use mezza_messenger::note::{Item, Meet, Note, Receipt};
+use mezza_messenger::policy::{Fallback, Policy};
+use mezza_messenger::{Carrier, Command, ContactId, Device, Input, NoteId, Output, SlotId};
+use mezza_ratchet::OneTime;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use super::peer::{Peer, identity};
+use crate::model::{Ask, Model, Store, Tell, Told};
+use crate::operations::Operations;
+use crate::stage::{Disk, START, hand, line, load, records, relay, write};
+
+/// What came of a list of operations.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Met {
+    /// Notes that a peer opened.
+    pub opened: usize,
+    /// Notes that stand in threads at the end.
+    pub shown: usize,
+    /// Starts from the disk.
+    pub restarts: usize,
+}
+
+impl Sum for Met {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |a, b| Self {
+            opened: a.opened + b.opened,
+            shown: a.shown + b.shown,
+            restarts: a.restarts + b.restarts,
+        })
+    }
+}
+
+struct World {
+    device: Device<Portable>,
+    disk: Disk,
+    relay: Model,
+    tells: VecDeque<Tell>,
+    peers: [Peer; 2],
+    now: Time,
+    /// Whether the device has looked at its timers since the clock jumped.
+    awake: bool,
+    rng: ChaCha20Rng,
+    met: Met,
+}
+
+/// Carries out what the bytes spell, and looks at what was stored after each step.
+pub fn operations(data: &[u8]) -> Met {
+    let mut ops = Operations::new(data);
+    let mut world = World::new();
+    world.check();
+    while let Some(kind) = ops.next(20) {
+        let at = ops.below(2);
+        match kind {
+            0 => world.peers[at].begin(&world.card(), &mut world.relay, world.now),
+            1..=6 => {
+                let body = some_body(&mut ops, &mut world.peers, at);
+                let told = world.peers[at].send(&body, &mut world.relay, world.now);
+                world.hear(told);
+            }
+            7 => world.met.opened += world.peers[at].read(&mut world.relay, world.now),
+            8 => {
+                let keys = [None, Some((0, 9)), Some((7, 0)), Some((16_777_215, 9))];
+                let key = keys[ops.below(keys.len())];
+                let key = key.map(|(id, byte)| OneTime { id, key: [byte; 32] });
+                world.peers[at].publish(key, world.now, &mut world.relay);
+            }
+            9..=12 => {
+                let command = some_command(&mut ops, &world, at);
+                world.give(Input::Command(command));
+            }
+            13 | 14 => {
+                for _ in 0..=ops.below(40) {
+                    let Some(tell) = world.tells.pop_front() else { break };
+                    world.tell(tell);
+                }
+            }
+            15 => world.lie(&mut ops),
+            16 | 17 => world.jump(&mut ops),
+            18 => world.restart(),
+            _ => world.reconnect(),
+        }
+        world.check();
+    }
+    let threads = world.device.contacts().into_iter();
+    let threads = threads.map(|c| world.device.thread(c.id, None, 10_000, world.now).len());
+    world.met.shown = threads.sum();
+    world.met
+}
+
+impl World {
+    fn new() -> Self {
+        let mut rng = ChaCha20Rng::seed_from_u64(5);
+        let device = Device::create("victim", &[relay()], START, &mut rng).expect("a clean name");
+        let mut model = Model::new(Store::default());
+        let card = device.card(Form::Full).expect("one relay");
+        let peers = [11, 12].map(|scalar| Peer::new(scalar, &card, &mut model));
+        let (disk, tells) = (Disk::new(), VecDeque::new());
+        let met = Met::default();
+        let now = START;
+        let mut world =
+            Self { device, disk, relay: model, tells, peers, now, awake: true, rng, met };
+        world.drain();
+        world.settle();
+        for peer in &mut world.peers {
+            peer.publish(None, START, &mut world.relay);
+        }
+        world.meet();
+        world
+    }
+
+    /// The first peer writes, is let in, and reads the answer.
+    fn meet(&mut self) {
+        let (card, now) = (self.card(), self.now);
+        let peer = &mut self.peers[0];
+        peer.begin(&card, &mut self.relay, now);
+        peer.seq = 1;
+        let own = peer.cards[0].encode();
+        let hello = Item::Hello { slot: Some(peer.slot.clone()), tag: None, card: own };
+        let items = vec![hello, Item::Text("let me in".into())];
+        let note = Note { era: [9; 4], seq: 1, sent: now, timer_s: 0, items };
+        let told = peer.send(&note.encode(), &mut self.relay, now);
+        self.hear(told);
+        self.settle();
+        let contact = self.device.contacts()[0].id;
+        self.give(Input::Command(Command::Accept { contact }));
+        self.settle();
+        assert!(self.peers[0].read(&mut self.relay, now) > 0, "the answer opens");
+    }
+
+    fn card(&self) -> Card {
+        self.device.card(Form::Full).expect("one relay")
+    }
+
+    fn give(&mut self, input: Input) {
+        // A refusal leaves everything as it was.
+        let _ = hand(&mut self.device, input, self.now, &mut self.rng);
+        self.drain();
+    }
+
+    fn tell(&mut self, tell: Tell) {
+        self.give(tell.into_input(line()));
+    }
+
+    fn settle(&mut self) {
+        while let Some(tell) = self.tells.pop_front() {
+            self.tell(tell);
+        }
+    }
+
+    fn hear(&mut self, told: Vec<Told>) {
+        self.tells.extend(told.into_iter().filter(|(who, _)| *who == 0).map(|(_, tell)| tell));
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.device.poll() {
+            if let Output::Store(batch) = output {
+                write(&mut self.disk, batch.0);
+            } else if let Some(ask) = Ask::from_output(output) {
+                let (early, late) = self.relay.ask(0, ask);
+                self.hear(early.into_iter().chain(late).collect());
+            }
+        }
+    }
+
+    /// What is stored is what the device says; it loads, with nothing set aside; and once nothing
+    /// is due, a start from it is the running device.
+    fn check(&mut self) {
+        let own = records(&self.device);
+        let odd = own.iter().find(|(row, value)| self.disk.get(row) != Some(value));
+        let left = self.disk.keys().find(|row| !own.contains_key(row));
+        assert!(own == self.disk, "stored: {:?}, {left:?}", odd.map(|(row, _)| row));
+        let mut dice = ChaCha20Rng::seed_from_u64(1);
+        let mut again = load(&self.disk, self.now, &mut dice);
+        if !self.awake || self.device.deadline().is_some_and(|due| due <= self.now) {
+            return;
+        }
+        let mut disk = self.disk.clone();
+        while let Some(output) = again.poll() {
+            if let Output::Store(batch) = output {
+                write(&mut disk, batch.0);
+            }
+        }
+        let loaded = records(&again);
+        let odd = loaded.iter().find(|(row, value)| own.get(row) != Some(value));
+        let left = own.keys().find(|row| !loaded.contains_key(row));
+        assert!(loaded == own, "loaded: {:?}, {left:?}", odd.map(|(row, _)| row));
+        assert!(disk == own, "a start stores what is not its own");
+    }
+
+    /// The relay says what is not so, twice, or in another order.
+    fn lie(&mut self, ops: &mut Operations<'_>) {
+        let waiting = self.tells.len();
+        let tell = self.tells.remove(ops.below(waiting));
+        match (ops.below(6), tell) {
+            (0, tell) => drop(tell),
+            (1, Some(tell)) => {
+                self.tells.push_back(tell.clone());
+                self.tell(tell);
+            }
+            (2, Some(Tell::Done(ticket, _))) => {
+                self.tell(Tell::Done(ticket, ops.below(6) as u8));
+            }
+            (3, Some(Tell::Mail(slot, nr, mut bytes))) => {
+                let at = ops.below(256) * bytes.len() / 256;
+                bytes[at] ^= 1 << ops.below(8);
+                self.tell(Tell::Mail(slot, nr, bytes));
+            }
+            (4, _) => self.tell(Tell::Stock(ops.byte().into())),
+            (_, Some(tell)) => self.tell(tell),
+            (_, None) => {
+                let (slot, length) = (SlotId(ops.below(6) as u32), ops.below(256));
+                self.tell(Tell::Mail(slot, 7, ops.bytes(length)));
+            }
+        }
+    }
+
+    /// The clock goes on or jumps; the process may have stalled, and look at no timer yet.
+    fn jump(&mut self, ops: &mut Operations<'_>) {
+        let day = Time::DAY_MS;
+        let steps = [1, 1_000, Time::MINUTE_MS, Time::HOUR_MS, day, 8 * day, 31 * day, 70 * day];
+        let step = steps[ops.below(steps.len())];
+        self.now = match ops.below(16) {
+            0..=9 => self.now.plus_ms(step),
+            10..=13 => self.now.minus_ms(step),
+            14 => START,
+            _ => [Time::from_ms(1), Time::from_ms(u64::MAX - 9), START][ops.below(3)],
+        };
+        self.awake = ops.below(4) > 0;
+        if self.awake {
+            self.device.wake(self.now, &mut self.rng);
+            self.drain();
+        }
+    }
+
+    fn restart(&mut self) {
+        self.relay.leave(0);
+        self.tells.clear();
+        self.device = load(&self.disk, self.now, &mut self.rng);
+        self.met.restarts += 1;
+        self.awake = true;
+        self.drain();
+    }
+
+    fn reconnect(&mut self) {
+        self.relay.leave(0);
+        self.tells.clear();
+        self.tell_down();
+        self.tells.push_back(Tell::Up);
+    }
+
+    fn tell_down(&mut self) {
+        self.give(Input::Down { line: line() });
+    }
+}
+
+/// What a peer says: mostly a note, with whatever in it.
+fn some_body(ops: &mut Operations<'_>, peers: &mut [Peer; 2], at: usize) -> Vec<u8> {
+    if ops.below(12) == 0 {
+        let length = ops.below(256);
+        return ops.bytes(length);
+    }
+    let peer = &mut peers[at];
+    peer.seq = match ops.below(12) {
+        0 => 0,
+        1 => peer.seq.saturating_sub(1),
+        2 => peer.seq.saturating_add(1_024),
+        3 => u32::MAX - ops.below(3) as u32,
+        _ => peer.seq.wrapping_add(1),
+    };
+    let timers = [0, 0, 0, 1, 3_600, 86_400, u32::MAX];
+    let mut items: Vec<Item> = (0..ops.below(4)).map(|_| some_item(ops, &peers[at])).collect();
+    if ops.below(3) == 0 {
+        let form = peers[at].cards[ops.below(peers[at].cards.len())].encode();
+        items.insert(0, Item::Hello { slot: Some(peers[at].slot.clone()), tag: None, card: form });
+    }
+    let note = Note {
+        era: [[9; 4], [8; 4], [ops.byte(); 4]][ops.below(3)],
+        seq: peers[at].seq,
+        sent: [START, Time::from_ms(0), Time::from_ms(u64::MAX)][ops.below(3)],
+        timer_s: timers[ops.below(timers.len())],
+        items,
+    };
+    note.encode().to_vec()
+}
+
+fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
+    let era = [[9; 4], [8; 4], [ops.byte(); 4]][ops.below(3)];
+    let seqs = [0, 1, 2, 63, 1_024, 1_025, u32::MAX - 1_024, u32::MAX - 1, u32::MAX];
+    let mut seq = || seqs[ops.below(seqs.len())];
+    let (from, to) = (seq(), seq());
+    match ops.below(12) {
+        0 | 1 => Item::Text("x".repeat([1, 2, 700, 8_192][ops.below(4)])),
+        2 => {
+            let card = some_card(ops, peer);
+            let mut slot = peer.slot.clone();
+            match ops.below(4) {
+                0 => slot.seal = [0; 32],
+                1 => slot.relay.host = "a.".repeat(120) + "example",
+                2 => slot.relay.key = [ops.byte(); 32],
+                _ => {}
+            }
+            let tag = (ops.below(2) == 0).then_some([7; 8]);
+            Item::Hello { slot: tag.is_none().then_some(slot), tag, card }
+        }
+        3 | 4 => Item::Card(some_card(ops, peer)),
+        5 => {
+            let bits = [0, 1, u64::MAX, 1 << 63][ops.below(4)];
+            Item::Receipt(Receipt {
+                what: 1 + ops.below(2) as u8,
+                era,
+                floor: from,
+                base: to,
+                bits,
+            })
+        }
+        6 => Item::Timer([0, 1, 86_401, u32::MAX][ops.below(4)]),
+        7 => Item::Reset(1 + ops.below(3) as u8),
+        8 => Item::Retry,
+        9 => {
+            let (conversation, call) = (u64::from(from), u64::MAX - u64::from(to));
+            Item::Meet(Meet { network: [era[0]; 16], conversation, call, root: None })
+        }
+        10 => Item::Void { era, from: from.max(1).min(to.max(1)), to: to.max(1).max(from) },
+        _ => Item::Unknown(0x30),
+    }
+}
+
+fn some_card(ops: &mut Operations<'_>, peer: &Peer) -> Vec<u8> {
+    let mut card = peer.cards[ops.below(peer.cards.len())].encode();
+    match ops.below(8) {
+        0 => card.truncate(ops.below(256)),
+        1 => card.push(ops.byte()),
+        2 => card = super::peer::forms(&identity(31), 70_000, &[(9, vec![1; 99])])[0].encode(),
+        _ => {}
+    }
+    // The item itself refuses an empty one.
+    if card.is_empty() { vec![0] } else { card }
+}
+
+fn some_command(ops: &mut Operations<'_>, world: &World, at: usize) -> Command {
+    let contacts = world.device.contacts();
+    let contact = contacts.get(ops.below(contacts.len() + 1)).map_or(ContactId(77), |c| c.id);
+    let notes = world.device.thread(contact, None, 100, world.now);
+    let note = notes.get(ops.below(notes.len() + 1)).map_or(NoteId(7_777), |note| note.id);
+    match ops.below(20) {
+        0..=2 => Command::Accept { contact },
+        3 | 4 => {
+            let cards = &world.peers[at].cards;
+            let card = cards[ops.below(cards.len())].clone();
+            Command::Add { card, petname: None, in_person: ops.below(2) == 0 }
+        }
+        5..=8 => {
+            let text = "y".repeat([1, 300, 8_192][ops.below(3)]);
+            Command::Send { contact, client: [ops.byte(); 16], text }
+        }
+        9 => Command::Seen { contact, note },
+        10 => Command::Cancel { note },
+        11 => Command::Forget { note },
+        12 => Command::Block { contact, blocked: ops.below(2) == 0 },
+        13 => Command::Delete { contact },
+        14 => Command::Refuse { contact },
+        15 => Command::Reset { contact },
+        16 => {
+            let carriers = [vec![Carrier::Relay], vec![Carrier::Mixnet, Carrier::Relay]];
+            let policy = Policy {
+                carriers: carriers[ops.below(2)].clone(),
+                pin: 1 + ops.below(4) as u8,
+                fallback: if ops.below(2) == 0 { Fallback::None } else { Fallback::Listed },
+                timer_s: [0, 60, 86_400, u32::MAX][ops.below(4)],
+                delivered: ops.below(3) > 0,
+                read: ops.below(2) == 0,
+            };
+            Command::Policy { contact, policy }
+        }
+        17 => Command::Verify { contact, equal: ops.below(2) == 0 },
+        18 if ops.below(2) == 0 => Command::Rotate,
+        18 => Command::Refill,
+        _ => {
+            let relays = if ops.below(3) == 0 { Vec::new() } else { vec![relay()] };
+            Command::Publish { name: "another".into(), relays }
+        }
+    }
+}
