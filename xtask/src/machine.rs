@@ -16,8 +16,14 @@ pub fn target(root: &Path) -> PathBuf {
 /// `cargo`, the one that runs us.
 pub fn cargo(root: &Path) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(program);
+    let mut command = calling_cargo(Path::new(&program));
     command.current_dir(root);
+    command
+}
+
+/// A program that is cargo, or calls it.
+pub fn calling_cargo(program: &Path) -> Command {
+    let mut command = Command::new(program);
     // The first two were set by `cargo run` for us; the last is ours, and the program refuses
     // variables of its family that it does not know.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "MEZZA_REQUIRE_ALL"] {

@@ -78,7 +78,7 @@ fn run(root: &Path, folder: &Path, examined: &Examined, options: &Options) -> Re
     let copy = folder.join(format!("tree-{part}-of-{parts}"));
     tree::copy(root, &copy)?;
     let out = folder.join(format!("out-{part}-of-{parts}"));
-    let mut command = Command::new(program);
+    let mut command = machine::calling_cargo(&program);
     command.current_dir(&copy).args(["mutants", "--in-place", "--no-shuffle", "--colors=never"]);
     command.args(["--test-tool=cargo", "--package", examined.name]).arg("--output").arg(&out);
     for file in examined.files {
