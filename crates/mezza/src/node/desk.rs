@@ -170,6 +170,10 @@ impl Desk {
         self.open = Some(open);
         self.touched.now();
         self.finish(turn)?;
+        let aside = self.open.as_ref().map_or(0, |open| open.device.set_aside().len());
+        if aside > 0 {
+            tracing::warn!(parts = aside, "stored records could not be read: see `mezza doctor`");
+        }
         tracing::info!("unlocked");
         Ok(())
     }

@@ -4,8 +4,10 @@ use mezza_messenger::evidence::{Fact, State, What, Why};
 use mezza_messenger::io::Cause;
 use mezza_messenger::{Carrier, CarrierCaps, DeviceError, LoadError};
 
+mod aside;
 mod trouble;
 
+pub use aside::aside_line;
 pub use trouble::trouble_words;
 
 use super::Refused;
@@ -143,6 +145,18 @@ impl From<DeviceError> for Refused {
                 "wait until some are delivered, or `mezza outbox cancel ID`",
             ),
             DeviceError::Joined => Self::joined(),
+            DeviceError::SetAside => refused(
+                "set_aside",
+                Exit::Malformed,
+                "what is stored of a mixnet could not be read, and is not written over",
+                "install the newest version, and look at `mezza doctor`",
+            ),
+            DeviceError::BadAddress => refused(
+                "bad_address",
+                Exit::Usage,
+                "the address of the network is longer than 255 bytes",
+                "ask whoever gave you the link for a shorter one",
+            ),
             DeviceError::Network(error) => Self::new(
                 "network",
                 Fault::new(Exit::Unreachable, error.to_string(), "look at `mezza mixnet status`"),
@@ -212,12 +226,12 @@ pub fn too_long(bytes: usize, max: usize) -> Refused {
     Refused::new("text_too_long", Fault::new(Exit::Malformed, text, next))
 }
 
-/// A vault that opens, but holds no device.
+/// A vault that opens, but holds nobody.
 pub fn load_fault(error: LoadError) -> Fault {
     Fault::new(
         Exit::Malformed,
         format!("the vault opens, but {error}"),
-        "keep a copy of the vault folder and tell us how it came about",
+        "install the newest version; if that does not help, put the vault folder back from a copy",
     )
 }
 

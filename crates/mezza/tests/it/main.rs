@@ -12,6 +12,7 @@ mod cli;
 mod config;
 mod cpu;
 mod crowd;
+mod damaged;
 mod home;
 mod idle;
 mod kill;

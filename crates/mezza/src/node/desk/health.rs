@@ -1,6 +1,6 @@
 //! How healthy the node is, line by line.
 
-use super::Desk;
+use super::{Desk, words};
 use crate::web::dto::{HealthLine, NodeState};
 
 /// A commit that takes longer is worth a word, in milliseconds.
@@ -15,6 +15,7 @@ impl Desk {
             lines.extend(self.mailbox_line());
             lines.push(self.disk_line());
             lines.extend(self.mixnet_line());
+            lines.extend(self.aside_lines());
             lines.extend(self.stock_line());
             lines.push(self.lock_line());
         }
@@ -77,6 +78,12 @@ impl Desk {
             return bad("disk", &text, "something else keeps the disk busy");
         }
         good("disk", &text)
+    }
+
+    /// What is stored and did not load, one line for each part.
+    fn aside_lines(&self) -> Vec<HealthLine> {
+        let aside = self.open.iter().flat_map(|open| open.device.set_aside());
+        aside.map(|aside| words::aside_line(&aside)).collect()
     }
 
     fn stock_line(&self) -> Option<HealthLine> {
