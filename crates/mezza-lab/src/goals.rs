@@ -214,6 +214,7 @@ mod tests {
         M2 durable puts / the same with synchronous=OFF >= 0.3 x
         M2 durable puts / one commit each shown, x
         M3 idle watchers of a relay, each <= 30 kB
+        M9 a put beside eight greedy connections, p99 <= 5 x
         M1 send -> delivered, p50 <= 2f + empty path + 1 ms <= of the run, ms
         M1 send -> delivered, p99 <= 4f + 10 ms <= of the run, ms
         M1 the same path with nothing in it, p50 shown, ms

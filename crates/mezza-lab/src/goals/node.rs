@@ -61,6 +61,7 @@ pub const ALL: &[Measurement] = &[
     },
     Measurement {
         rows: &[("M9", "a put beside eight greedy connections")],
+        limits: &[&[greedy::LIMIT]],
         needs: "loopback sockets",
         seconds: [40, 120, 320],
         run: greedy::run,

@@ -17,10 +17,11 @@ use super::world::Relay;
 use crate::bench::Bench;
 use crate::clock::{Spread, quantile, sort};
 use crate::raw::Line;
-use crate::row::{Figure, Row};
+use crate::row::{Limit, Row};
 
-/// The goal: p99 beside greedy clients over p99 without them.
-const TIMES_MAX: f64 = 5.0;
+/// M9: p99 beside greedy clients over p99 without them.
+pub const LIMIT: Limit =
+    Limit::at_most("M9", "a put beside eight greedy connections, p99", 5.0, "x");
 /// Greedy clients.
 const GREEDY: u8 = 8;
 /// Requests that each of them has open.
@@ -35,7 +36,6 @@ const BOX_PUTS: usize = 900;
 const STOCKED: u32 = 3_584;
 /// Keys in one request that a relay takes.
 const KEYS: u32 = 128;
-const GOAL: &str = "a put beside eight greedy connections, p99";
 
 /// What greedy clients ask for, again and again.
 #[derive(Clone, Copy)]
@@ -77,8 +77,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             bench.note(&Line { who, op, clock, unit, round: 1, spread, busy: false })?;
         }
     }
-    let row = Row::must("M9", GOAL, Figure::at_most(worst, TIMES_MAX, "x"));
-    Ok(vec![told.into_iter().fold(row, Row::with)])
+    Ok(vec![told.into_iter().fold(LIMIT.row(worst), Row::with)])
 }
 
 /// Puts without and with greedy clients beside, ns each.
