@@ -15,7 +15,8 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, SuiteId, Wiping, Writer};
 
 use super::{
-    Encapsulated, Envelope, First, Header, Inner, PAD_BYTES, Padding, SEALED_BYTES_MAX, Wire,
+    BODY_BYTES_MAX, Encapsulated, Envelope, First, Header, Inner, PAD_BYTES, Padding,
+    SEALED_BYTES_MAX, Wire,
 };
 use crate::suite::kem::KEM_CIPHERTEXT_BYTES;
 use crate::{IdentityKey, List, keys, suite};
@@ -209,7 +210,7 @@ impl Wire for Container {
 
     fn unpad(text: Vec<u8>) -> Option<Wiping<Vec<u8>>> {
         let mut text = Wiping::new(text);
-        let body_bytes = unpadded(&text)?;
+        let body_bytes = unpadded(&text).filter(|bytes| *bytes <= BODY_BYTES_MAX)?;
         text.truncate(body_bytes);
         Some(text)
     }
@@ -222,4 +223,19 @@ pub(crate) fn unpadded(text: &[u8]) -> Option<usize> {
     let zeros = words.iter().rev().take_while(|word| **word == [0; 8]).count();
     let end = text[..text.len() - 8 * zeros].iter().rposition(|byte| *byte != 0)?;
     (text[end] == PAD_MARK).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn a_body_that_is_too_long_to_be_sealed_is_not_opened() {
+        for (bytes, opens) in [(BODY_BYTES_MAX, true), (BODY_BYTES_MAX + 1, false)] {
+            let text = [vec![7; bytes].as_slice(), &[PAD_MARK, 0]].concat();
+            assert_eq!(Container::unpad(text).is_some(), opens);
+        }
+    }
 }

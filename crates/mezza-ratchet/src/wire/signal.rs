@@ -207,7 +207,8 @@ impl<D: Dialect> Wire for Signal<D> {
     }
 
     fn unpad(text: Vec<u8>) -> Option<Wiping<Vec<u8>>> {
-        Some(Wiping::new(text))
+        let text = Wiping::new(text);
+        (text.len() <= BODY_BYTES_MAX).then_some(text)
     }
 }
 
