@@ -14,7 +14,7 @@ use crate::note::Slot;
 use crate::policy::Policy;
 use crate::receipt::Window;
 use crate::recent::Recent;
-use crate::share::{Amount, Pace, Share};
+use crate::share::{Amount, Pace, Share, TALK_MS};
 use crate::view::{Proof, Standing};
 
 /// Version of the stored form.
@@ -118,6 +118,7 @@ impl Owed {
 }
 
 /// A contact with its conversation.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one contact")]
 pub(crate) struct Contact<B: Backend> {
     pub id: ContactId,
     pub card: Card,
@@ -154,6 +155,11 @@ pub(crate) struct Contact<B: Backend> {
     pub repeats: Pace,
     /// The own note without receipt that holds up newer ones, sent once more.
     pub oldest: Pace,
+    /// When it was heard in the mixnet last, and when the person wrote to it last.
+    pub heard_at: Time,
+    pub wrote_at: Time,
+    /// Whether the mixnet serves it for our words alone (MSG-54).
+    pub muted: bool,
     /// Notes of it that the person has not seen.
     pub unseen: Amount,
     pub trouble: Option<Trouble>,
@@ -188,6 +194,9 @@ impl<B: Backend> Contact<B> {
             receipts: Pace::new(RECEIPT_BURST, RECEIPT_EVERY_MS),
             repeats: Pace::new(REPEAT_BURST, REPEAT_EVERY_MS),
             oldest: Pace::new(1, Time::HOUR_MS),
+            heard_at: Time::default(),
+            wrote_at: Time::default(),
+            muted: false,
             unseen: Amount::default(),
             trouble: None,
         }
@@ -228,6 +237,11 @@ impl<B: Backend> Contact<B> {
     /// Whether we send anything to it at all (MSG-26).
     pub fn is_ours(&self) -> bool {
         !self.blocked && self.stage != Stage::Request
+    }
+
+    /// Whether the person wrote to it a short time ago.
+    pub fn is_talked_to(&self, now: Time) -> bool {
+        now >= self.wrote_at && now.since_ms(self.wrote_at) < TALK_MS
     }
 
     /// What has arrived, and what was read, of one era of the contact.

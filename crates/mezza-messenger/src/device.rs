@@ -51,6 +51,7 @@ mod mailbox;
 mod mixnet;
 mod pump;
 mod records;
+mod talk;
 mod timers;
 mod view;
 mod way;

@@ -359,4 +359,6 @@ pub enum Trouble {
     BoxGone,
     /// The contact sent more than its share: so many notes were not kept.
     Share(u32),
+    /// The contact kept the mixnet busy for its part of the year's rounds.
+    Talk,
 }

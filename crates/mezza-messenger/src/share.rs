@@ -1,5 +1,6 @@
 //! What one contact may take of this device: how much of its notes is kept, and how often our own
-//! are sent to it again (MSG-51, MSG-53).
+//! are sent to it again (MSG-51, MSG-53), and
+//! for how long the mixnet serves it for nothing but its own talk (MSG-54).
 //!
 //! A friend's device may be in the hands of somebody else. What it can use up here is bounded, and
 //! what was not kept is counted and shown.
@@ -16,6 +17,11 @@ const UNSEEN_NOTES_MAX: u32 = 20_000;
 const UNSEEN_BYTES_MAX: u32 = 64 << 20;
 /// Between two times that everything without a receipt is sent again because a contact asks.
 pub(crate) const AGAIN_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
+
+/// How long a contact is served in the mixnet for each time that it says something.
+pub(crate) const TALK_MS: u64 = 10 * Time::MINUTE_MS;
+/// The part of a year's rounds that may go to one contact while the person does not write to it.
+pub(crate) const TALK_PART: u64 = 8;
 
 /// Notes and the bytes of their texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +59,10 @@ pub(crate) struct Share {
     again_at: Time,
     /// It has asked once more since then.
     again: bool,
+    /// The year that the next one is about, of 365 days since 1970.
+    year: u32,
+    /// How long the mixnet served it while the person did not write to it.
+    talk_ms: u64,
 }
 
 impl Share {
@@ -95,10 +105,23 @@ impl Share {
         self.again.then(|| self.again_at.plus_ms(AGAIN_EVERY_MS))
     }
 
-    /// Writes `day u32 | notes u32 | bytes u32 | refused u32 | again at u64 | again u8`.
+    /// The mixnet serves it because it said something: so much longer than it would have else.
+    pub fn talk(&mut self, ms: u64, now: Time) {
+        let year = now.days() / 365;
+        let before = if self.year == year { self.talk_ms } else { 0 };
+        (self.year, self.talk_ms) = (year, before.saturating_add(ms));
+    }
+
+    /// How long the mixnet served it in this year for what it said.
+    pub fn talked_ms(&self, now: Time) -> u64 {
+        if self.year == now.days() / 365 { self.talk_ms } else { 0 }
+    }
+
+    /// Writes `day u32 | notes u32 | bytes u32 | refused u32 | again at u64 | again u8 |
+    /// year u32 | talk u64`.
     pub fn write(&self, w: &mut Writer) {
         w.u32(self.day).u32(self.kept.notes).u32(self.kept.bytes).u32(self.refused);
-        w.u64(self.again_at.ms()).u8(u8::from(self.again));
+        w.u64(self.again_at.ms()).u8(u8::from(self.again)).u32(self.year).u64(self.talk_ms);
     }
 
     /// Reads what [`write`](Self::write) wrote.
@@ -109,6 +132,8 @@ impl Share {
             refused: r.u32()?,
             again_at: Time::from_ms(r.u64()?),
             again: crate::contact::flag(r)?,
+            year: r.u32()?,
+            talk_ms: r.u64()?,
         })
     }
 }
@@ -191,6 +216,18 @@ mod tests {
     }
 
     #[test]
+    fn talk_is_counted_by_the_year() {
+        let mut share = Share::default();
+        share.talk(5, NOW);
+        share.talk(6, NOW.plus_ms(1));
+        assert_eq!(share.talked_ms(NOW), 11);
+        let later = NOW.plus_ms(365 * Time::DAY_MS);
+        assert_eq!(share.talked_ms(later), 0);
+        share.talk(7, later);
+        assert_eq!(share.talked_ms(later), 7);
+    }
+
+    #[test]
     fn a_share_is_read_as_it_was_written() {
         let mut share = Share::default();
         share.take(77, Amount::default(), NOW);
@@ -198,6 +235,7 @@ mod tests {
         share.take(5, full, NOW);
         share.wants_again(NOW);
         share.wants_again(NOW);
+        share.talk(99, NOW);
         let mut w = Writer::new();
         share.write(&mut w);
         assert_eq!(Reader::all(&w.finish(), Share::read), Ok(share));

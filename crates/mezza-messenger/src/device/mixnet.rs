@@ -145,7 +145,10 @@ impl<B: Backend> Device<B> {
                 self.show(Event::Carrier(Carrier::Mixnet));
             }
             client::Output::Budget(..) => self.show(Event::Carrier(Carrier::Mixnet)),
-            client::Output::Called(contact, _) => self.called(ContactId(contact)),
+            client::Output::Called(contact, _) => {
+                self.heard(ContactId(contact), now, rng);
+                self.called(ContactId(contact));
+            }
             client::Output::Invited(invitation) => self.invited(&invitation, now, rng),
             // The receipt tells the person.
             client::Output::Acked(_) | client::Output::Absent(..) => {}
@@ -167,6 +170,7 @@ impl<B: Backend> Device<B> {
 
     /// A parcel out of cells: what a mailbox of this contact would have held.
     fn take_cells(&mut self, id: ContactId, bytes: &[u8], now: Time, rng: &mut dyn CryptoRng) {
+        self.heard(id, now, rng);
         match bytes {
             [RATCHET_MESSAGE, message @ ..] => {
                 self.arriving = Carrier::Mixnet;
@@ -187,6 +191,7 @@ impl<B: Backend> Device<B> {
         net.clock_off = false;
         net.weigh(now);
         self.net_again();
+        self.heed_all(now, rng);
         self.call_guests(now, rng);
         self.show(Event::Carrier(Carrier::Mixnet));
     }
@@ -355,9 +360,13 @@ impl<B: Backend> Device<B> {
         let Some(net) = self.net.as_ref().filter(|net| net.joined && net.level >= pin) else {
             return;
         };
-        if !net.client.knows(parcel.contact.0) {
+        let (id_of, own) = (parcel.contact, parcel.note.is_some());
+        if !net.client.knows(id_of.0) {
             return;
         }
+        self.heed(id_of, now, rng);
+        let muted = self.contacts.get(&id_of).is_some_and(|contact| contact.muted);
+        let Some(parcel) = self.parcels.get(&id).filter(|_| own || !muted) else { return };
         let (contact, bytes) = (parcel.contact.0, Wiping::new(parcel.bytes.clone()));
         let ticket = self.ticket(None, Asked::Parcel(id));
         if let Some(parcel) = self.parcels.get_mut(&id) {

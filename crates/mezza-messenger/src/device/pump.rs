@@ -136,7 +136,11 @@ impl<B: Backend> Device<B> {
             return;
         }
         let pin = contact.policy.pin.max(contact.owed.level);
+        let muted = contact.muted;
         let Ok(way) = self.way(id, pin, now, rng) else { return };
+        if muted && way == Way::Mixnet {
+            return;
+        }
         let ready = self.hello_ready(id, way.carrier());
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let owed = &contact.owed;

@@ -205,6 +205,7 @@ impl<B: Backend> Device<B> {
     fn contact_view(&self, contact: &Contact<B>) -> ContactView {
         let thread = self.threads.get(&contact.id);
         let windows = contact.arrived.values();
+        let muted = contact.muted.then_some(Trouble::Talk);
         let refused = Some(contact.share.refused()).filter(|notes| *notes > 0);
         let same_name = |other: &&Contact<B>| {
             let names = [other.name(), other.card.name()];
@@ -226,7 +227,7 @@ impl<B: Backend> Device<B> {
             unread: contact.unseen.notes as usize,
             last: thread.and_then(|thread| thread.last().copied()),
             missing: windows.map(|(arrived, _)| arrived.missing()).sum(),
-            trouble: contact.trouble.or(refused.map(Trouble::Share)),
+            trouble: contact.trouble.or(refused.map(Trouble::Share)).or(muted),
             namesake: self.contacts.values().any(|other| same_name(&other)),
         }
     }

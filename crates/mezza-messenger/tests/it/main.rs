@@ -29,6 +29,7 @@ mod receipt;
 mod rules;
 mod silence;
 mod stage;
+mod talk;
 mod town;
 mod uri;
 mod world;

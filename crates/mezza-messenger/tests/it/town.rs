@@ -62,7 +62,12 @@ pub struct Town {
 impl Town {
     /// People of these names, all in the network.
     pub fn new(names: &[&str]) -> Self {
-        let mut city = City::with(config());
+        Self::with(config(), names)
+    }
+
+    /// The same in a network of this config.
+    pub fn with(config: Config, names: &[&str]) -> Self {
+        let mut city = City::with(config);
         city.net.now = START;
         let (relay, rng) = (Model::new(Store::default()), ChaCha20Rng::seed_from_u64(7));
         let (members, queue) = (Vec::new(), VecDeque::new());

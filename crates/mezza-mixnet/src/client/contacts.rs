@@ -86,6 +86,8 @@ pub(super) struct Contact {
     pub line: Line,
     /// A younger one, which takes over at its first meeting.
     pub next: Option<Line>,
+    /// Whether our messages alone keep it served, and not what it says. Not stored.
+    pub muted: bool,
     /// Until when it is served.
     active: Option<Time>,
     /// Cells that still tell the partner that we leave.
@@ -106,6 +108,7 @@ impl Contact {
             bucket,
             line,
             next: None,
+            muted: false,
             active: None,
             leaving: None,
             called: false,

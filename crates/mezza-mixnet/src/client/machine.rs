@@ -292,6 +292,11 @@ impl<B: Backend> Client<B> {
                 contact.ok_or(ClientError::NoContact)?.leave();
                 Ok(())
             }
+            Input::Mute(contact, muted) => {
+                let contact = self.contacts.all.get_mut(&contact);
+                contact.ok_or(ClientError::NoContact)?.muted = muted;
+                Ok(())
+            }
             Input::Send { ticket, contact, bytes } => {
                 self.send(ticket, contact, &bytes, now);
                 Ok(())

@@ -65,6 +65,9 @@ impl<B: Backend> Device<B> {
         };
         let note = self.add_note(entry);
         self.waiting.insert((id, note));
+        if let Some(contact) = self.contacts.get_mut(&id) {
+            contact.wrote_at = now;
+        }
         self.show(Event::Note(id, note));
         Ok(())
     }

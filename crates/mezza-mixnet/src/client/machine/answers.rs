@@ -99,7 +99,8 @@ impl<B: Backend> Client<B> {
         if younger {
             contact.take_over();
         }
-        let data = seq.is_some() || cell.as_ref().is_ok_and(|cell| cell.piece.is_some());
+        let theirs = !contact.muted && cell.as_ref().is_ok_and(|cell| cell.piece.is_some());
+        let data = seq.is_some() || theirs;
         if data && contact.is_active() {
             contact.touch(now);
         }

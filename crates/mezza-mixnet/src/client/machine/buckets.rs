@@ -126,7 +126,8 @@ impl<B: Backend> Client<B> {
     fn listen(&mut self, expected: &[(ContactId, Intent, [u8; 16])], object: &[u8], now: Time) {
         let Ok(filter) = Filter::decode(object) else { return };
         for (contact, intent, token) in expected {
-            if filter.holds(token) && self.contacts.all.contains_key(contact) {
+            let heeded = self.contacts.all.get(contact).is_some_and(|contact| !contact.muted);
+            if heeded && filter.holds(token) {
                 self.contacts.activate(*contact, now);
                 self.outputs.push_back(Output::Called(*contact, *intent));
             }

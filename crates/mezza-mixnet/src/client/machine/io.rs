@@ -44,6 +44,9 @@ pub enum Input {
     Activate(ContactId),
     /// A contact is served no longer; its next cells tell it.
     Leave(ContactId),
+    /// Whether a contact is served only while we have something to say: what it says, and its calls,
+    /// cost rounds no longer. Not stored.
+    Mute(ContactId, bool),
     /// A message of 1 to 8,998 bytes. One that is on its way already, since before a start or
     /// `Down`, goes on under its new ticket.
     Send {

@@ -21,6 +21,10 @@ pub fn trouble_words(trouble: Trouble, name: &str) -> String {
              {name} was not told that they arrived. Read what is here and ask {name} to send them \
              again tomorrow, or block {name}"
         ),
+        Trouble::Talk => format!(
+            "{name} has talked in the mixnet for its whole part of this year's privacy budget, and \
+             is heard there only while you write to them; write to {name}, or block {name}"
+        ),
     }
 }
 
