@@ -81,7 +81,9 @@ fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>, yes: bool) -> R
     if network::sign(&mut signed, before.as_ref(), &key) == 0 {
         return Err(not_a_guardian(signed.config(), &key));
     }
-    told.iter().for_each(|line| out.line(line));
+    for line in &told {
+        out.line(line);
+    }
     if !yes {
         agree(out)?;
     }
