@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use mezza_messenger::Input;
 use mezza_messenger::carrier::mixnet::{NetInput, NetOutput};
-use mezza_mixnet::client::Job as Work;
+use mezza_mixnet::client::{Job as Work, ROW_BYTES_MAX};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -20,7 +20,11 @@ use crate::backend::AwsLc;
 use crate::mixnet::kernel::kernel;
 use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, End, Outbox, Parcel, Size};
 use crate::node::Job;
+use crate::store::record::{KEY_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::tls::Pin;
+
+/// Whatever row the client wants stored, the vault takes it (MIX-44).
+const _: () = assert!(ROW_BYTES_MAX + KEY_BYTES_MAX + 5 <= TEXT_BYTES_MAX);
 
 /// The line of one node to its network.
 pub struct Line {
