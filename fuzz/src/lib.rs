@@ -11,10 +11,16 @@ mod conversation;
 mod decoders;
 mod device;
 mod frames;
+mod keyed_peer;
 mod mixnet;
 mod mixnet_decoders;
+#[path = "../../crates/mezza-messenger/tests/it/model.rs"]
+mod model;
 mod mutate;
 mod operations;
+#[path = "../../crates/mezza-messenger/tests/it/stage.rs"]
+#[expect(dead_code, reason = "the device's own tests use the rest")]
+mod stage;
 #[cfg(feature = "program")]
 mod vault;
 
@@ -60,6 +66,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "stored", run: conversation::stored, seeds: conversation::stored_seeds },
     Target { name: "conversation", run: conversation::operations, seeds: operations::seeds },
     Target { name: "device", run: device::operations, seeds: operations::seeds },
+    Target { name: "keyed_peer", run: keyed_peer::operations, seeds: operations::seeds },
     Target { name: "records", run: device::records, seeds: device::record_seeds },
     Target { name: "mixnet_client", run: mixnet::client, seeds: operations::seeds },
     Target { name: "mixnet_record", run: mixnet::record, seeds: mixnet::record_seeds },
