@@ -144,23 +144,6 @@ impl From<DeviceError> for Refused {
                 "1,000 notes wait for this contact already",
                 "wait until some are delivered, or `mezza outbox cancel ID`",
             ),
-            DeviceError::Joined => Self::joined(),
-            DeviceError::SetAside => refused(
-                "set_aside",
-                Exit::Malformed,
-                "what is stored of a mixnet could not be read, and is not written over",
-                "install the newest version, and look at `mezza doctor`",
-            ),
-            DeviceError::BadAddress => refused(
-                "bad_address",
-                Exit::Usage,
-                "the address of the network is longer than 255 bytes",
-                "ask whoever gave you the link for a shorter one",
-            ),
-            DeviceError::Network(error) => Self::new(
-                "network",
-                Fault::new(Exit::Unreachable, error.to_string(), "look at `mezza mixnet status`"),
-            ),
             DeviceError::NotNow => refused(
                 "not_now",
                 Exit::No,
@@ -206,8 +189,36 @@ impl From<DeviceError> for Refused {
             DeviceError::TooManyRelays => {
                 refused("relays", Exit::Usage, "a card holds one relay", "leave out the others")
             }
-            _ => Fault::bug("the device was asked something impossible").into(),
+            error => of_network(error),
         }
+    }
+}
+
+/// What is refused because of the mixnet.
+fn of_network(error: DeviceError) -> Refused {
+    let refused =
+        |word, code, text: &str, next: &str| Refused::new(word, Fault::new(code, text, next));
+    match error {
+        DeviceError::Joined => Refused::joined(),
+        DeviceError::SetAside => refused(
+            "set_aside",
+            Exit::Malformed,
+            "what is stored of a mixnet could not be read, and is not written over",
+            "install the newest version, and look at `mezza doctor`",
+        ),
+        DeviceError::BadAddress => refused(
+            "bad_address",
+            Exit::Usage,
+            "the address of the network is longer than 255 bytes",
+            "ask whoever gave you the link for a shorter one",
+        ),
+        DeviceError::Network(error) => refused(
+            "network",
+            Exit::Unreachable,
+            &error.to_string(),
+            "look at `mezza mixnet status`",
+        ),
+        _ => Fault::bug("the device was asked something impossible").into(),
     }
 }
 
