@@ -111,7 +111,7 @@ fn lab_1_the_rows_of_the_mixnet() {
         }
     }
     let text = std::fs::read_to_string(folder.path().join("raw/mixnet-goals.jsonl")).unwrap();
-    for op in ["round_64", "round_mu4_users10", "named", "entry_per_client", "killed_mix1"] {
+    for op in ["round_64", "round_mu4_users10", "work", "entry_per_client", "killed_mix1"] {
         assert!(text.contains(&format!("\"op\":\"{op}\"")), "{op}");
     }
     // Keys, configs and logs of the networks are gone.
