@@ -6,6 +6,8 @@ use std::path::Path;
 
 use nix::sys::signal::Signal;
 
+use mezza::web::dto::Health;
+
 use crate::program::{Program, json, ok, passphrase};
 
 /// How the fixture was made stands in its README.
@@ -27,6 +29,7 @@ fn unpack(home: &Path) {
     }
 }
 
+/// The client reads rows that descend, so that nothing is set aside: the network is there.
 #[test]
 fn a_vault_whose_mixnet_rows_are_out_of_order_opens() {
     let folder = tempfile::tempdir().unwrap();
@@ -39,6 +42,10 @@ fn a_vault_whose_mixnet_rows_are_out_of_order_opens() {
         assert!(ok(&home, &["node", "status"]).contains("running as"));
         assert!(ok(&home, &["card"]).starts_with("mezzavoce:"));
         assert_eq!(json(&home, &["contacts"]).len(), 1, "an answer, whoever is in it");
+        let health: Health = node.client().unwrap().get("/v1/health").unwrap();
+        let aside = health.lines.iter().find(|line| line.name.starts_with("mixnet"));
+        assert!(aside.is_none(), "{}", aside.unwrap().text);
+        assert!(ok(&home, &["mixnet", "status"]).contains("00112233445566778899aabbccddeeff"));
         assert_eq!(node.stop(Signal::SIGTERM).0, Some(0), "{}", node.log());
         println!("{}", node.log());
     }
