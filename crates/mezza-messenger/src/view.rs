@@ -159,6 +159,8 @@ pub enum Part {
     Guest(ContactId),
     /// The mixnet that was joined.
     Network,
+    /// Rows of its client, which goes on without them.
+    NetworkRows,
     /// One of the own mailboxes.
     Mailbox(SlotId),
     /// Notes of which nobody knows whose they are, or without which a parcel may not leave.

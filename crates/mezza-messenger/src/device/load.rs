@@ -16,7 +16,7 @@ use super::invite::HeldBundle;
 use super::mailbox::ANNOUNCEMENT_KEY;
 use super::{
     Announcement, Backend, CryptoRng, Device, Entry, Held, Kind, Mailbox, NoteId, Parcel, Prekeys,
-    Profile, SlotId, Time,
+    Profile, SlotId, Time, key64,
 };
 use crate::carrier::mixnet::{Membership, Net};
 use crate::contact::{self, Contact};
@@ -318,12 +318,13 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    /// The network and the rows of its client load together or not at all.
+    /// The network loads with its client or not at all. The client goes on without a row that it
+    /// cannot read.
     fn load_net(&mut self, networks: &Shelf, rows: Shelf, now: Time, rng: &mut dyn CryptoRng) {
         let all = networks.iter().map(|row| (Kind::Network, row));
         let all = all.chain(rows.iter().map(|row| (Kind::NetworkRow, row)));
         let all = all.map(|(kind, (key, value))| (kind, key.clone(), value.len()));
-        let all = all.collect::<Vec<_>>();
+        let mut all = all.collect::<Vec<_>>();
         let member = networks.get(&[][..]).and_then(|value| Membership::read(value).ok());
         let name = member.as_ref().map(|member| member.link.address.clone());
         let numbered = rows.into_iter().map(|(key, row)| Ok((id64(&key)?, row)));
@@ -332,13 +333,20 @@ impl<B: Backend> Device<B> {
             .zip(numbered)
             .filter(|_| networks.len() == 1)
             .and_then(|(member, rows)| Net::restore(member, self.kernel, &rows, now, rng).ok());
-        if self.net.is_none() {
-            if let Some(name) = name {
-                self.aside.call(Part::Network, name);
+        let part = match &self.net {
+            None => Part::Network,
+            Some(net) => {
+                let unread = net.client.aside().iter().map(|row| key64(row.seq));
+                let unread: BTreeSet<_> = unread.collect();
+                all.retain(|(kind, key, _)| *kind == Kind::NetworkRow && unread.contains(key));
+                Part::NetworkRows
             }
-            for (kind, key, bytes) in all {
-                self.aside.add(Part::Network, kind, key, bytes);
-            }
+        };
+        if let Some(name) = name {
+            self.aside.call(part, name);
+        }
+        for (kind, key, bytes) in all {
+            self.aside.add(part, kind, key, bytes);
         }
     }
 

@@ -3,6 +3,7 @@
 mod strangers;
 
 use mezza_core::Time;
+use mezza_messenger::evidence::State;
 use mezza_messenger::view::Part;
 use mezza_messenger::{Command, DeviceError, Kind, LoadError};
 
@@ -174,6 +175,42 @@ fn msg_42_a_network_that_does_not_restore_is_set_aside() {
         let refused = mezza_core::Machine::handle(&mut device, join, town.now(), &mut town.rng);
         assert_eq!(refused, Err(DeviceError::SetAside));
     }
+}
+
+/// The keys of the rows of a mixnet's client, ascending.
+fn net_rows(disk: &Disk) -> Vec<(Kind, Vec<u8>)> {
+    disk.keys().filter(|(kind, _)| *kind == Kind::NetworkRow).cloned().collect()
+}
+
+#[test]
+fn msg_47_a_row_of_the_network_that_does_not_load_is_shown_and_the_network_goes_on() {
+    let mut town = Town::new(&["ann", "ben"]);
+    let (ben, ann) = (town.add(0, 1, cells(1)), town.add(1, 0, cells(1)));
+    town.say(0, ben, "first");
+    town.say(1, ann, "and back");
+    town.pass(20 * ROUND_MS);
+    let rows = net_rows(&town.members[0].disk);
+    let row = rows.last().expect("a round is a row").clone();
+    let damaged = vec![0xee; town.members[0].disk[&row].len()];
+    town.members[0].disk.insert(row.clone(), damaged.clone());
+    let device = load_any(&town.members[0].disk, town.now(), &mut town.rng);
+    town.start(0, device.expect("the identity is there"));
+    let [aside] = town.members[0].device.set_aside().try_into().expect("one line");
+    assert_eq!((aside.part, aside.records, aside.bytes), (Part::NetworkRows, 1, damaged.len()));
+    assert_eq!(aside.name.as_deref(), Some("m40:7000"));
+    assert!(town.members[0].device.network(town.now()).is_some());
+    // Life goes on in cells, and a snapshot takes the place of all rows but this one.
+    let note = town.say(0, ben, "after it");
+    town.pass(60 * ROUND_MS);
+    assert_eq!(town.state(0, note), State::Delivered);
+    let disk = &town.members[0].disk;
+    assert_eq!(disk.get(&row), Some(&damaged));
+    assert_eq!(net_rows(disk).iter().filter(|other| **other <= row).count(), 1);
+    assert_eq!(town.members[0].device.set_aside().len(), 1, "shown as long as it runs");
+    // The next start reads what is behind the snapshot, and lets the row go.
+    town.crash(0);
+    town.pass(10 * ROUND_MS);
+    assert_eq!(town.members[0].disk.get(&row), None);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use mezza_core::suite::SuiteId;
 use mezza_messenger::carrier::Carrier;
 use mezza_messenger::evidence::State;
-use mezza_messenger::view::{Body, NoteView, Standing};
-use mezza_messenger::{Command, ContactId, Kind, NoteId};
+use mezza_messenger::view::{NoteView, Standing};
+use mezza_messenger::{Command, ContactId, Kind};
 use mezza_sim::worlds;
 
 use crate::model::Ask;
@@ -32,26 +32,8 @@ impl Town {
         self.members[who].device.contact(contact).expect("there").standing
     }
 
-    fn state(&self, who: usize, note: NoteId) -> State {
-        self.members[who].device.note(note, self.now()).expect("there").state
-    }
-
     fn suite(&self, who: usize, contact: ContactId) -> Option<SuiteId> {
         self.members[who].device.session(contact).map(|summary| summary.suite)
-    }
-
-    fn thread(&self, who: usize, contact: ContactId) -> Vec<NoteView> {
-        self.members[who].device.thread(contact, None, 100, self.now())
-    }
-
-    /// Texts of a thread, own ones behind `>`.
-    fn texts(&self, who: usize, contact: ContactId) -> Vec<String> {
-        let text = |note: NoteView| match note.body {
-            Body::Text(text) if note.incoming => text,
-            Body::Text(text) => format!("> {text}"),
-            Body::Newer => "newer".into(),
-        };
-        self.thread(who, contact).into_iter().map(text).collect()
     }
 
     /// Rounds pass until something is there.

@@ -10,7 +10,9 @@ use mezza_lanes::portable;
 use mezza_messenger::card::{Card, Form};
 use mezza_messenger::carrier::Carrier;
 use mezza_messenger::carrier::mixnet::{NetInput, NetOutput, NetworkLink};
+use mezza_messenger::evidence::State;
 use mezza_messenger::policy::Policy;
+use mezza_messenger::view::{Body, NoteView};
 use mezza_messenger::{Command, ContactId, Device, DeviceError, Input, Kind, NoteId, Output};
 use mezza_mixnet::client::{Client, Setup};
 use mezza_mixnet::config::Config;
@@ -135,6 +137,24 @@ impl Town {
         let client = [self.clients; 16];
         self.command(who, Command::Send { contact, client, text: text.into() }).expect("accepted");
         self.members[who].device.sent(&client).expect("an accepted note has a number")
+    }
+
+    pub fn state(&self, who: usize, note: NoteId) -> State {
+        self.members[who].device.note(note, self.now()).expect("there").state
+    }
+
+    pub fn thread(&self, who: usize, contact: ContactId) -> Vec<NoteView> {
+        self.members[who].device.thread(contact, None, 100, self.now())
+    }
+
+    /// Texts of a thread, own ones behind `>`.
+    pub fn texts(&self, who: usize, contact: ContactId) -> Vec<String> {
+        let text = |note: NoteView| match note.body {
+            Body::Text(text) if note.incoming => text,
+            Body::Text(text) => format!("> {text}"),
+            Body::Newer => "newer".into(),
+        };
+        self.thread(who, contact).into_iter().map(text).collect()
     }
 
     pub fn command(&mut self, who: usize, command: Command) -> Result<(), DeviceError> {
@@ -302,12 +322,18 @@ impl Town {
 
     /// The device dies, and starts from its disk.
     pub fn crash(&mut self, who: usize) {
+        let now = self.now();
+        let device = load(&self.members[who].disk, now, &mut self.rng);
+        self.start(who, device);
+    }
+
+    /// The device of a member was started anew.
+    pub fn start(&mut self, who: usize, device: Device<Portable>) {
         self.relay.leave(who);
         self.queue.retain(|(to, _)| *to != who);
-        let now = self.now();
         let member = &mut self.members[who];
         member.doom = None;
-        member.device = load(&member.disk, now, &mut self.rng);
+        member.device = device;
         if let Some(connection) = member.connection.take() {
             self.city.input(coordinator::Input::Gone(connection));
         }

@@ -42,6 +42,13 @@ fn part_words(aside: &SetAside) -> (String, String, &'static str) {
                         conversation allows it, and else wait";
             ("mixnet".into(), what, next)
         }
+        Part::NetworkRows => {
+            let network =
+                called.map_or("the mixnet".into(), |called| format!("the mixnet {called}"));
+            let next = "nothing is to be done, unless notes of a contact wait for hours: then begin \
+                        anew with `mezza ratchet reset NAME`";
+            ("mixnet rows".into(), format!("a part of what happened in {network}"), next)
+        }
         Part::Mailbox(id) => {
             let next = "install the newest version; another mailbox stands in for it";
             (format!("mailbox {}", id.0), "an own mailbox".into(), next)
@@ -84,5 +91,14 @@ mod tests {
         let line =
             aside_line(&SetAside { part: Part::Network, name, records: 2, notes: 0, bytes: 300 });
         assert!(line.text.starts_with("the mixnet mix.example:7000 could not be read"));
+        let (part, name) = (Part::NetworkRows, Some("mix.example:7000".into()));
+        let line = aside_line(&SetAside { part, name, records: 1, notes: 0, bytes: 2_048 });
+        assert_eq!(line.name, "mixnet rows");
+        assert_eq!(
+            line.text,
+            "a part of what happened in the mixnet mix.example:7000 could not be read and is kept \
+             as it is (1 records, 2,048 bytes)"
+        );
+        assert!(line.next.is_some_and(|next| next.starts_with("nothing is to be done")));
     }
 }
