@@ -20,7 +20,7 @@ use crate::relay_wire::BoxKind;
 mod debug;
 mod record;
 
-pub use record::{Batch, Bucket, Change, Kind};
+pub use record::{Batch, Bucket, Change, Kind, Unread};
 
 /// The number of a contact on this device; it never names another contact later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

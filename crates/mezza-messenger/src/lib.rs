@@ -46,5 +46,5 @@ pub use device::Device;
 pub use error::{DeviceError, LoadError};
 pub use io::{
     Batch, Bucket, Change, Command, ContactId, Event, Input, Kind, LineId, NoteId, Output, SlotId,
-    Ticket,
+    Ticket, Unread,
 };

@@ -171,6 +171,8 @@ pub enum Part {
     Prekeys,
     /// Bundles of contacts; they are fetched again when they are needed.
     Bundles,
+    /// Rows that the store cannot open: nobody knows which records of their kinds they were.
+    Sealed,
     /// Records that are none of this version.
     Other,
 }

@@ -34,14 +34,16 @@ pub mod record;
 pub mod rows;
 pub mod witness;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use mezza_core::{CryptoRng, Secret, Time, Wiping};
-use mezza_messenger::{Batch, Kind};
+use mezza_messenger::{Batch, Kind, Unread};
 
 pub use argon::Cost;
 use bucket::BucketCode;
@@ -49,6 +51,7 @@ use head::Head;
 pub use head::MasterKey;
 use keyring::Keyring;
 use lock::Lock;
+use record::Content;
 pub use record::Place;
 use rows::{Rows, damaged};
 
@@ -64,7 +67,7 @@ const KEYRING: &str = "keyring";
 const RECORDS: &str = "records.db";
 const LOCK: &str = "lock";
 /// Row and kind of the vault's own record, sealed like live state: what it remembers of the
-/// keyring, its generation (u64).
+/// keyring, its generation (u64) and the tag of its file.
 const MEMORY_ID: u64 = 1;
 const KIND_MEMORY: u8 = 0;
 /// The purpose for which [`Vault::outside`] is derived.
@@ -80,12 +83,23 @@ struct Row {
 /// The row of each record by its [`name`].
 type Index = BTreeMap<Vec<u8>, Row>;
 
+/// What the rows of the database are.
+#[derive(Default)]
+struct Loaded {
+    index: Index,
+    records: Vec<Record>,
+    unread: Vec<Unread>,
+}
+
 /// An open vault. Dropping it wipes the keys and lets the next process in.
 pub struct Vault {
     // Order of the fields is order of dropping: the lock goes last.
     rows: Rows,
     ring: Keyring,
     index: Index,
+    /// Rows that did not open when the records were last read. They are in no index, so that
+    /// nothing is written over them.
+    unread: Vec<Unread>,
     /// The highest number a row has had since the vault was opened.
     last_id: u64,
     /// The generation of the keyring that the database remembers.
@@ -164,9 +178,10 @@ impl Vault {
         Ok(vault)
     }
 
-    /// Opens the vault: finishes whatever day change was due, then opens every record.
+    /// Opens the vault: finishes whatever day change was due, then opens every record. A row that
+    /// does not open is set aside ([`Vault::unread`]), and everything else is there (MSG-66).
     ///
-    /// Errors: 65 if a file was changed, 66 if there is no vault, 75 if it is in use (the text
+    /// Errors: 65 if a file was changed as a whole, 66 if there is no vault, 75 if it is in use (the text
     /// names the process), 77 for a wrong passphrase or wrong modes.
     pub fn open(dir: &Path, pass: &[u8], now: Time) -> Result<(Self, Vec<Record>), Fault> {
         let lock = Self::lock(dir)?;
@@ -181,8 +196,15 @@ impl Vault {
     }
 
     /// Opens every record again, for a device that has to be loaded anew.
-    pub fn records(&self) -> Result<Vec<Record>, Fault> {
-        Ok(self.load()?.1)
+    pub fn records(&mut self) -> Result<Vec<Record>, Fault> {
+        let loaded = self.load()?;
+        (self.index, self.unread) = (loaded.index, loaded.unread);
+        Ok(loaded.records)
+    }
+
+    /// The rows that are set aside.
+    pub fn unread(&self) -> &[Unread] {
+        &self.unread
     }
 
     /// A record as a thief of the disk has it: its row and its sealed body.
@@ -233,6 +255,7 @@ impl Vault {
             rows,
             ring,
             index: BTreeMap::new(),
+            unread: Vec::new(),
             last_id: MEMORY_ID,
             swept: false,
             hour: now.hours(),
@@ -267,20 +290,18 @@ impl Vault {
         vault.recall()?;
         vault.tick(now)?;
         vault.last_id = vault.rows.last()?;
-        let (index, records) = vault.load()?;
-        vault.index = index;
+        let records = vault.records()?;
         Ok((vault, records))
     }
 
-    /// Refuses a keyring that is older than the one the database remembers.
+    /// Refuses a keyring that is older than the one the database remembers, or another one.
     fn recall(&mut self) -> Result<(), Fault> {
         let (place, body) = self.rows.one(MEMORY_ID)?;
-        let own = place.kind == KIND_MEMORY;
-        let key = self.ring.key(place.bucket).filter(|_| own);
-        let content = key.and_then(|key| record::open(key, place, &body));
-        let generation = content.and_then(|c| <[u8; 8]>::try_from(c.value.as_slice()).ok());
-        match generation.map(u64::from_be_bytes) {
-            Some(generation) if generation <= self.ring.generation() => {
+        let own = Some(place).filter(|place| place.kind == KIND_MEMORY);
+        let content = own.and_then(|place| self.open_row(place, &body));
+        let generation = content.and_then(|content| self.remembered_of(&content.value));
+        match generation {
+            Some(generation) if !self.is_behind_live_state()? => {
                 self.remembered = generation;
                 Ok(())
             }
@@ -288,24 +309,50 @@ impl Vault {
         }
     }
 
-    /// Opens every row, in order of numbers.
-    fn load(&self) -> Result<(Index, Vec<Record>), Fault> {
-        let (mut index, mut records) = (Index::new(), Vec::with_capacity(self.index.len()));
+    /// The generation in the vault's own record, if the keyring may be that one or a newer one.
+    /// Older versions stored no tag.
+    fn remembered_of(&self, value: &[u8]) -> Option<u64> {
+        let (generation, tag) = value.split_first_chunk()?;
+        let generation = u64::from_be_bytes(*generation);
+        let is_same = tag.is_empty() || tag == self.ring.tag();
+        match generation.cmp(&self.ring.generation()) {
+            Ordering::Less => Some(generation),
+            Ordering::Equal => is_same.then_some(generation),
+            Ordering::Greater => None,
+        }
+    }
+
+    /// Whether all live state is of days that the keyring does not have yet. A row that was damaged
+    /// may name any day; the rows beside it name one of the keyring's.
+    fn is_behind_live_state(&self) -> Result<bool, Fault> {
+        let (today, days) = (self.ring.today(), self.rows.live_days(MEMORY_ID)?);
+        Ok(days.first().is_some_and(|first| Some(*first) > today))
+    }
+
+    /// Opens every row. Of two rows with one name the newer counts, which was written when the
+    /// older one did not open; a session must not go back to what it was then.
+    fn load(&self) -> Result<Loaded, Fault> {
+        let mut loaded = Loaded::default();
         self.rows.each(|place, body| {
-            let key = self.ring.key(place.bucket).ok_or_else(|| unopened(place.id))?;
-            let content = record::open(key, place, body).ok_or_else(|| unopened(place.id))?;
-            if (place.id, place.kind) == (MEMORY_ID, KIND_MEMORY) {
-                return Ok(());
+            if place.is_some_and(|place| (place.id, place.kind) == (MEMORY_ID, KIND_MEMORY)) {
+                return;
             }
-            let kind = Kind::from_number(place.kind).ok_or_else(|| unopened(place.id))?;
-            let row = Row { id: place.id, bucket: place.bucket };
-            if index.insert(name(kind, &content.key), row).is_some() {
-                return Err(unopened(place.id));
+            let kind = place.and_then(|place| Kind::from_number(place.kind));
+            let content = place.and_then(|place| self.open_row(place, body));
+            if let (Some(place), Some(kind), Some(content)) = (place, kind, content)
+                && let Entry::Vacant(vacant) = loaded.index.entry(name(kind, &content.key))
+            {
+                vacant.insert(Row { id: place.id, bucket: place.bucket });
+                loaded.records.push((kind, content.key, content.value));
+            } else {
+                loaded.unread.push(Unread { kind, bytes: body.len() });
             }
-            records.push((kind, content.key, content.value));
-            Ok(())
         })?;
-        Ok((index, records))
+        Ok(loaded)
+    }
+
+    fn open_row(&self, place: Place, body: &[u8]) -> Option<Content> {
+        record::open(self.ring.key(place.bucket)?, place, body)
     }
 
     /// The bucket of live state.
@@ -318,11 +365,6 @@ impl Vault {
 /// The name of a record in the index: its kind and its key.
 fn name(kind: Kind, key: &[u8]) -> Vec<u8> {
     [&[kind as u8], key].concat()
-}
-
-/// The one answer to a row that does not open, whatever the reason.
-fn unopened(id: u64) -> Fault {
-    damaged(&format!("record {id} of the vault was changed or moved and does not open"))
 }
 
 /// Removes what an earlier [`Vault::create`] left that did not reach the head.

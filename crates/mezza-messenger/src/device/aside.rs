@@ -1,5 +1,8 @@
 //! What is stored and does not load. It stays in the store as it is; nothing here reads it again,
 //! nothing is written over it, and none of its numbers is given out anew (MSG-42).
+//!
+//! The key of a row that the store cannot open is lost with it (MSG-66). Contacts, notes and
+//! mailboxes are numbered by counters of the profile, which are above every number ever given out.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -8,7 +11,7 @@ use alloc::vec::Vec;
 use mezza_ratchet::IdentityKey;
 
 use super::mailbox::ANNOUNCEMENT_KEY;
-use crate::io::Kind;
+use crate::io::{Kind, Unread};
 use crate::view::{Part, SetAside};
 
 /// The names of all records that do not load. Their content is not kept in memory.
@@ -20,12 +23,24 @@ pub(super) struct Aside {
     names: BTreeMap<Part, String>,
     /// Whose contacts are among them. Their mail stays at the relay.
     identities: BTreeSet<[u8; 32]>,
+    /// What the store could not open.
+    unread: Vec<Unread>,
 }
 
 impl Aside {
     /// Adds a record of so many bytes.
     pub fn add(&mut self, part: Part, kind: Kind, key: Vec<u8>, bytes: usize) {
         self.rows.insert((kind, key), (part, bytes));
+    }
+
+    /// Notes what the store could not open.
+    pub fn sealed(&mut self, unread: &[Unread]) {
+        self.unread.extend_from_slice(unread);
+    }
+
+    /// Whether the store could not open a row of this kind.
+    pub fn lost(&self, kind: Kind) -> bool {
+        self.unread.iter().any(|row| row.kind == Some(kind))
     }
 
     /// Notes what a person calls a part.
@@ -50,7 +65,7 @@ impl Aside {
 
     /// Whether there are records of this kind.
     pub fn has_kind(&self, kind: Kind) -> bool {
-        self.rows.keys().any(|(other, _)| *other == kind)
+        self.lost(kind) || self.rows.keys().any(|(other, _)| *other == kind)
     }
 
     /// Whether there are records of this part.
@@ -78,12 +93,17 @@ impl Aside {
     /// What the person is shown, part by part.
     pub fn view(&self) -> Vec<SetAside> {
         let mut parts = BTreeMap::<Part, SetAside>::new();
-        for ((kind, _), (part, bytes)) in &self.rows {
-            let name = || self.names.get(part).cloned();
-            let empty = || SetAside { part: *part, name: name(), records: 0, notes: 0, bytes: 0 };
-            let view = parts.entry(*part).or_insert_with(empty);
+        let named = self.rows.iter().map(|((kind, _), (part, bytes))| (Some(*kind), *part, *bytes));
+        let unread = self.unread.iter().map(|row| {
+            let part = if row.kind.is_some() { Part::Sealed } else { Part::Other };
+            (row.kind, part, row.bytes)
+        });
+        for (kind, part, bytes) in named.chain(unread) {
+            let name = || self.names.get(&part).cloned();
+            let empty = || SetAside { part, name: name(), records: 0, notes: 0, bytes: 0 };
+            let view = parts.entry(part).or_insert_with(empty);
             view.records += 1;
-            view.notes += usize::from(*kind == Kind::Note);
+            view.notes += usize::from(kind == Some(Kind::Note));
             view.bytes += bytes;
         }
         parts.into_values().collect()

@@ -23,7 +23,7 @@ use crate::contact::{self, Contact};
 use crate::error::LoadError;
 use crate::evidence::What;
 use crate::guest::{self, Guest};
-use crate::io::ContactId;
+use crate::io::{ContactId, Unread};
 use crate::share::Amount;
 use crate::view::Part;
 use mezza_core::{DecodeError, Reader, Wiping};
@@ -34,6 +34,10 @@ use mezza_ratchet::{Conversation, Identity, IdentityKey, Record, Table};
 type Shelf = BTreeMap<Vec<u8>, Wiping<Vec<u8>>>;
 /// Stored records by kind and key.
 type Rows = BTreeMap<Kind, Shelf>;
+
+/// The eras of which there are notes of a contact, each of which has a window among the records of
+/// that contact.
+type Heard = BTreeSet<(ContactId, [u8; 4])>;
 
 /// Bytes of a contact's number, with which the keys of all its records begin.
 const PERSON_BYTES: usize = 4;
@@ -73,7 +77,7 @@ impl Person {
         Conversation::load(local, remote, sessions.chain(skipped))
     }
 
-    fn load<B: Backend>(&self, local: IdentityKey) -> Result<Known<B>, DecodeError> {
+    fn load<B: Backend>(&self, local: IdentityKey, heard: &Heard) -> Result<Known<B>, DecodeError> {
         let id = ContactId(id32(&self.id.0.to_be_bytes())?);
         let singles = self.of(Kind::Contact).chain(self.of(Kind::Guest));
         if singles.count() != 1 {
@@ -84,6 +88,10 @@ impl Person {
             let mut contact = Contact::read(id, value, talk)?;
             for (key, value) in self.of(Kind::Seen) {
                 contact.read_arrived(key, value)?;
+            }
+            let mut eras = heard.iter().filter(|(of, _)| *of == id).map(|(_, era)| era);
+            if !eras.all(|era| contact.arrived.contains_key(era)) {
+                return Err(DecodeError::Value);
             }
             return Ok(Known::Contact(Box::new(contact)));
         }
@@ -120,16 +128,17 @@ impl<B: Backend> Device<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, LoadError> {
-        Self::load_on(portable(), records, now, rng)
+        Self::load_on(portable(), records, &[], now, rng)
     }
 
-    /// The same, with what a mixnet's client computes on.
+    /// The same, with what a mixnet's client computes on and what the store could not open.
     ///
     /// # Errors
     /// Without its profile a device is nobody's.
     pub fn load_on(
         kernel: &'static dyn Kernel,
         records: impl IntoIterator<Item = (Kind, Vec<u8>, Wiping<Vec<u8>>)>,
+        unread: &[Unread],
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, LoadError> {
@@ -145,13 +154,17 @@ impl<B: Backend> Device<B> {
         let prekeys = Prekeys::new(identity.duplicate());
         let mut device = Self::empty(profile, identity, prekeys);
         device.kernel = kernel;
+        device.aside.sealed(unread);
         device.set_aside_all(Part::Other, Kind::Profile, profiles);
         device.load_prekeys(take(Kind::Prekey));
         let people = [Kind::Contact, Kind::Guest, Kind::Session, Kind::Skipped, Kind::Seen];
-        device.load_people(people.map(|kind| (kind, take(kind))));
+        let people = people.map(|kind| (kind, take(kind)));
+        let notes = take(Kind::Note);
+        let heard = if device.aside.lost(Kind::Seen) { heard(&notes) } else { BTreeSet::new() };
+        device.load_people(people, &heard);
         device.load_mailboxes(take(Kind::Slot));
         device.load_bundles(take(Kind::Bundle));
-        device.load_notes(take(Kind::Note));
+        device.load_notes(notes);
         device.load_parcels(take(Kind::Parcel));
         device.load_held(take(Kind::Held));
         device.load_net(&take(Kind::Network), take(Kind::NetworkRow), now, rng);
@@ -189,7 +202,7 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    fn load_people<const N: usize>(&mut self, shelves: [(Kind, Shelf); N]) {
+    fn load_people<const N: usize>(&mut self, shelves: [(Kind, Shelf); N], heard: &Heard) {
         let mut people = BTreeMap::<[u8; PERSON_BYTES], Vec<_>>::new();
         for (kind, shelf) in shelves {
             for (key, value) in shelf {
@@ -200,13 +213,14 @@ impl<B: Backend> Device<B> {
             }
         }
         for (id, rows) in people {
-            self.load_person(&Person { id: ContactId(u32::from_be_bytes(id)), rows });
+            let id = ContactId(u32::from_be_bytes(id));
+            self.load_person(&Person { id, rows }, heard);
         }
     }
 
-    fn load_person(&mut self, person: &Person) {
+    fn load_person(&mut self, person: &Person, heard: &Heard) {
         self.profile.next_contact = above(self.profile.next_contact, person.id.0);
-        match person.load(self.identity.public()) {
+        match person.load(self.identity.public(), heard) {
             Ok(Known::Contact(contact)) => {
                 let id = contact.id;
                 let stored = person.value(Kind::Contact).unwrap_or_default();
@@ -331,7 +345,7 @@ impl<B: Backend> Device<B> {
         let numbered = numbered.collect::<Result<Vec<_>, DecodeError>>().ok();
         self.net = member
             .zip(numbered)
-            .filter(|_| networks.len() == 1)
+            .filter(|_| networks.len() == 1 && !self.aside.lost(Kind::NetworkRow))
             .and_then(|(member, rows)| Net::restore(member, self.kernel, &rows, now, rng).ok());
         let part = match &self.net {
             None => Part::Network,
@@ -378,7 +392,7 @@ impl<B: Backend> Device<B> {
             // The same name and relays as on the card before, with another mailbox.
             let _ = self.reissue(name, &relays, now, rng);
         }
-        if self.aside.holds(Kind::Prekey, &ANNOUNCEMENT_KEY) {
+        if self.aside.holds(Kind::Prekey, &ANNOUNCEMENT_KEY) || self.aside.lost(Kind::Prekey) {
             self.offer_again();
         }
     }
@@ -460,6 +474,12 @@ impl<B: Backend> Device<B> {
             list.remove(&(entry.contact, entry.seq));
         }
     }
+}
+
+/// Whose notes of which eras have arrived, as far as the notes still say so.
+fn heard(notes: &Shelf) -> Heard {
+    let entries = notes.values().filter_map(|value| Entry::read(value).ok());
+    entries.filter(|entry| entry.incoming).map(|entry| (entry.contact, entry.era)).collect()
 }
 
 fn prekeys_of<'a>(

@@ -40,6 +40,16 @@ impl fmt::Debug for Change {
     }
 }
 
+/// A stored row that the store cannot give out as a record. Its key is sealed with the value, so
+/// that nobody knows which record of its kind it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The kind that stands beside the sealed part; `None`: one that this version does not know.
+    pub kind: Option<Kind>,
+    /// Bytes of the sealed part.
+    pub bytes: usize,
+}
+
 /// The kind of a record; the numbers are the ones of stored forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]

@@ -1,5 +1,6 @@
 //! Records that do not load: they are set aside, and everything else is there.
 
+mod sealed;
 mod strangers;
 
 use mezza_core::Time;

@@ -8,7 +8,7 @@ use mezza_messenger::evidence::State;
 use mezza_messenger::view::{Body, NoteView, Standing};
 use mezza_messenger::{
     Change, Command, ContactId, Device, DeviceError, Event, Input, Kind, LineId, LoadError, NoteId,
-    Output,
+    Output, Unread,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -67,9 +67,19 @@ pub fn load_any(
     now: Time,
     rng: &mut ChaCha20Rng,
 ) -> Result<Device<Portable>, LoadError> {
+    load_beside(disk, &[], now, rng)
+}
+
+/// A device from a disk on which some rows could not be opened.
+pub fn load_beside(
+    disk: &Disk,
+    unread: &[Unread],
+    now: Time,
+    rng: &mut ChaCha20Rng,
+) -> Result<Device<Portable>, LoadError> {
     let rows =
         disk.iter().map(|((kind, key), value)| (*kind, key.clone(), Wiping::new(value.clone())));
-    Device::load(rows, now, rng)
+    Device::load_on(mezza_lanes::portable(), rows, unread, now, rng)
 }
 
 /// One input; a refused one must leave everything as it was (MSG-36).

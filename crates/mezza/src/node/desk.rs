@@ -156,7 +156,7 @@ impl Desk {
             if denied { Refused::new("passphrase", fault) } else { fault.into() }
         })?;
         let witness = self.witness(&vault, &records);
-        let device = Device::load_on(kernel(), records, now(), &mut OsRng);
+        let device = Device::load_on(kernel(), records, vault.unread(), now(), &mut OsRng);
         let mut device = device.map_err(words::load_fault)?;
         let turn = drive::drain(&mut device);
         self.begin(Open { vault, device, witness }, turn)

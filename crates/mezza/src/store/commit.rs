@@ -10,7 +10,7 @@ use super::bucket::BucketCode;
 use super::keyring::Keyring;
 use super::record::{self, Place};
 use super::rows::Writing;
-use super::{KIND_MEMORY, MEMORY_ID, Row, Vault, name, unopened};
+use super::{KIND_MEMORY, MEMORY_ID, Row, Vault, name};
 use crate::exit::Fault;
 use crate::rng::OsRng;
 
@@ -119,18 +119,20 @@ pub(super) fn put(
     key: &[u8],
     value: &[u8],
 ) -> Result<(), Fault> {
-    let bucket_key = ring.key(place.bucket).ok_or_else(|| unopened(place.id))?;
+    let bucket_key = ring.key(place.bucket);
+    let bucket_key = bucket_key.ok_or_else(|| Fault::bug("a bucket of the vault has no key"))?;
     let mut nonce = [0; NONCE_BYTES];
     OsRng.fill_bytes(&mut nonce);
     writing.put(place, &record::seal(bucket_key, &nonce, place, key, value)?)
 }
 
-/// Has the database remember the keyring's generation.
+/// Has the database remember the keyring's generation and tag.
 pub(super) fn put_memory(
     writing: &Writing<'_>,
     ring: &Keyring,
     today: BucketCode,
 ) -> Result<(), Fault> {
     let place = Place { kind: KIND_MEMORY, id: MEMORY_ID, bucket: today };
-    put(writing, ring, place, KEY_MEMORY, &ring.generation().to_be_bytes())
+    let value = [ring.generation().to_be_bytes().as_slice(), ring.tag()].concat();
+    put(writing, ring, place, KEY_MEMORY, &value)
 }

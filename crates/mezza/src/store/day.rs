@@ -11,7 +11,8 @@
 //!
 //! What comes next follows from the files alone, so that a crash between two steps is the same as
 //! a pause: the next opening goes on from there. At no step does a row lie under a key that the
-//! keyring does not have. The day of live state never goes back, even when the clock does.
+//! keyring does not have, save one that does not open: it stays as it is, and its key goes with that
+//! of the others (MSG-66). The day of live state never goes back, even when the clock does.
 
 use mezza_core::Time;
 
@@ -20,7 +21,7 @@ use super::commit::{put, put_memory};
 use super::keyring::Keyring;
 use super::record::{self, Place};
 use super::rows::Writing;
-use super::{MEMORY_ID, Vault, unopened};
+use super::{MEMORY_ID, Vault};
 use crate::exit::Fault;
 use crate::rng::OsRng;
 
@@ -92,7 +93,7 @@ impl Vault {
     }
 }
 
-/// Seals one row of live state under today's key.
+/// Seals one row of live state under today's key, if it opens. Its kind does not matter.
 fn renew(
     writing: &Writing<'_>,
     ring: &Keyring,
@@ -101,6 +102,6 @@ fn renew(
 ) -> Result<(), Fault> {
     let body = writing.body(place.id)?;
     let content = ring.key(place.bucket).and_then(|key| record::open(key, place, &body));
-    let content = content.ok_or_else(|| unopened(place.id))?;
+    let Some(content) = content else { return Ok(()) };
     put(writing, ring, Place { bucket: today, ..place }, &content.key, &content.value)
 }

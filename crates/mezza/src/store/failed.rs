@@ -95,7 +95,7 @@ pub(super) fn put(key: u8, bucket: Bucket, value: &[u8]) -> Batch {
     Batch(vec![Change::Put { kind: Kind::Note, key, bucket, value }])
 }
 
-fn content(vault: &Vault) -> Content {
+fn content(vault: &mut Vault) -> Content {
     let records = vault.records().unwrap().into_iter();
     records.map(|(_, key, value)| (key, value.to_vec())).collect()
 }
@@ -149,7 +149,7 @@ fn failed_ring_at_a_change_of_day_is_written_again() {
         let ring = folder.ring();
         assert!(ring.stale(tomorrow()).is_empty(), "{step:?} {error} {writes}");
         assert_eq!(ring.today(), Some(DAY + 1));
-        assert!(holds(&content(&vault), &[1, 3]));
+        assert!(holds(&content(&mut vault), &[1, 3]));
         vault.close().unwrap();
         assert!(holds(&folder.enter(tomorrow()).1, &[1, 3]), "{step:?} {error} {writes}");
     }
@@ -229,7 +229,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
                 let _ = vault.close();
                 drop(failing);
                 vault = folder.enter(now).0;
-                prop_assert_eq!(content(&vault), alive(&model, now));
+                prop_assert_eq!(content(&mut vault), alive(&model, now));
                 continue;
             }
         }
@@ -237,7 +237,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
         prop_assert_eq!(folder.copy().enter(now).1, alive(&model, now));
         if matches!(what, What::Tick { .. }) {
             vault.tick(now).unwrap();
-            prop_assert_eq!(content(&vault), alive(&model, now));
+            prop_assert_eq!(content(&mut vault), alive(&model, now));
             prop_assert!(folder.ring().stale(now).is_empty());
         }
     }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Forgetting a key forgets all records of its bucket, wherever copies of them lie. The database
-//! remembers the generation, so that an older keyring beside it is noticed. It is told only of
-//! generations that are on the disk for certain (MSG-60): a write that failed uses its number up
+//! remembers the generation and the file's tag, so that an older keyring beside it is noticed, and one
+//! of a copy of the vault that went another way. It is told only of generations that are on the disk for certain (MSG-60): a write that failed uses its number up
 //! and is repeated later, and what needs no new key goes on meanwhile.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Time, Wiping, Writer};
 
-use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
+use super::aead::{self, NONCE_BYTES, SEAL_BYTES, TAG_BYTES};
 use super::bucket::BucketCode;
 use super::head::MasterKey;
 use crate::exit::{Exit, Fault};
@@ -41,6 +41,8 @@ pub struct Keyring {
     used: u64,
     /// The highest generation whose write succeeded. Below `used` nobody knows what the file holds.
     written: u64,
+    /// The last bytes of the file of that generation.
+    tag: [u8; TAG_BYTES],
     keys: BTreeMap<BucketCode, Secret<32>>,
 }
 
@@ -48,7 +50,7 @@ impl Keyring {
     /// An empty keyring of generation 0, not yet written.
     pub fn new(path: PathBuf, master: &MasterKey) -> Self {
         let ring_key = master.derive(PURPOSE);
-        Self { path, ring_key, used: 0, written: 0, keys: BTreeMap::new() }
+        Self { path, ring_key, used: 0, written: 0, tag: [0; TAG_BYTES], keys: BTreeMap::new() }
     }
 
     /// Reads the file; removes what a crash during [`Keyring::write`] left.
@@ -73,8 +75,9 @@ impl Keyring {
         self.used += 1;
         let mut nonce = [0; NONCE_BYTES];
         rng.fill_bytes(&mut nonce);
-        private::replace(&self.path, &self.encode(&nonce)?)?;
-        self.written = self.used;
+        let bytes = self.encode(&nonce)?;
+        private::replace(&self.path, &bytes)?;
+        (self.written, self.tag) = (self.used, tag_of(&bytes));
         Ok(())
     }
 
@@ -104,7 +107,7 @@ impl Keyring {
         let text =
             aead::open(&self.ring_key, &aad(generation), r.rest()).ok_or(DecodeError::Value)?;
         let keys = Reader::all(&text, entries)?;
-        (self.used, self.written) = (generation, generation);
+        (self.used, self.written, self.tag) = (generation, generation, tag_of(bytes));
         self.keys = keys;
         Ok(())
     }
@@ -112,6 +115,11 @@ impl Keyring {
     /// The newest generation that is on the disk for certain: what a database may remember.
     pub fn generation(&self) -> u64 {
         self.written
+    }
+
+    /// The tag of that generation's file: no other file has it.
+    pub fn tag(&self) -> &[u8; TAG_BYTES] {
+        &self.tag
     }
 
     /// The key of a bucket.
@@ -157,6 +165,10 @@ impl Keyring {
         self.keys.retain(|bucket, _| !buckets.contains(bucket));
         self.write(rng)
     }
+}
+
+fn tag_of(bytes: &[u8]) -> [u8; TAG_BYTES] {
+    bytes.last_chunk().copied().unwrap_or_default()
 }
 
 fn aad(generation: u64) -> Vec<u8> {

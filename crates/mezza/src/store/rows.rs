@@ -20,6 +20,8 @@ use crate::log_file::{Log, PAGES_MAX};
 /// The whole schema, letter by letter as SQLite keeps it.
 const SCHEMA: &str = "CREATE TABLE rec(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, \
                       bucket INTEGER NOT NULL, body BLOB NOT NULL)";
+/// Numbers of rows stay below: a commit a microsecond for 140,000 years.
+const ID_MAX: i64 = i64::MAX / 2;
 /// `PRAGMA user_version` of this schema.
 const VERSION: u32 = 1;
 /// `PRAGMA application_id`: "MZVT".
@@ -75,21 +77,14 @@ impl Rows {
         }
     }
 
-    /// Calls `each` with every row in order of numbers; stops at its first error.
-    pub fn each(
-        &self,
-        mut each: impl FnMut(Place, &[u8]) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        let sql = "SELECT id, kind, bucket, body FROM rec ORDER BY id";
+    /// Calls `each` with every row, the newest first. A row whose columns are not ours has no place,
+    /// and a body that is none of ours is empty.
+    pub fn each(&self, mut each: impl FnMut(Option<Place>, &[u8])) -> Result<(), Fault> {
+        let sql = "SELECT id, kind, bucket, body FROM rec ORDER BY id DESC";
         let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
         let mut rows = statement.query([]).map_err(|error| fault(&error))?;
         while let Some(row) = rows.next().map_err(|error| fault(&error))? {
-            let body = row.get_ref(3).ok().and_then(|body| body.as_blob().ok());
-            let body = body.filter(|body| body.len() <= BODY_BYTES_MAX);
-            match (place(row), body) {
-                (Some(place), Some(body)) => each(place, body)?,
-                _ => return Err(damaged("a row of the vault is not one of ours")),
-            }
+            each(place(row), body(row, 3));
         }
         Ok(())
     }
@@ -101,13 +96,19 @@ impl Rows {
         let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
         let mut rows = statement.query([]).map_err(|error| fault(&error))?;
         while let Some(row) = rows.next().map_err(|error| fault(&error))? {
-            let place =
-                place(row).ok_or_else(|| damaged("a row of the vault is not one of ours"))?;
-            if buckets.contains(&place.bucket) {
-                found.push(place);
-            }
+            found.extend(place(row).filter(|place| buckets.contains(&place.bucket)));
         }
         Ok(found)
+    }
+
+    /// The days of live state in all rows but one, ascending.
+    pub fn live_days(&self, without: u64) -> Result<Vec<u32>, Fault> {
+        let sql = "SELECT DISTINCT bucket FROM rec WHERE id <> ?1 ORDER BY bucket";
+        let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
+        let codes = statement.query_map([without.cast_signed()], |row| Ok(row.get(0).ok()));
+        let codes: Vec<Option<u32>> =
+            codes.and_then(Iterator::collect).map_err(|error| fault(&error))?;
+        Ok(codes.into_iter().flatten().filter_map(|code| BucketCode(code).rolling_day()).collect())
     }
 
     /// One row with its body.
@@ -123,12 +124,13 @@ impl Rows {
         }
     }
 
-    /// The highest number of a row, 0 if there is none.
+    /// The highest number of a row, 0 if there is none. A damaged row may have a number that no
+    /// vault comes to; it does not count.
     pub fn last(&self) -> Result<u64, Fault> {
-        let sql = "SELECT coalesce(max(id), 0) FROM rec";
+        let sql = "SELECT coalesce(max(id), 0) FROM rec WHERE id BETWEEN 0 AND ?1";
         let last: i64 =
-            self.db.query_row(sql, [], |row| row.get(0)).map_err(|error| fault(&error))?;
-        u64::try_from(last).map_err(|_| damaged("a row of the vault is not one of ours"))
+            self.db.query_row(sql, [ID_MAX], |row| row.get(0)).map_err(|error| fault(&error))?;
+        Ok(last.cast_unsigned())
     }
 
     /// Does `work` in one transaction: all of it durable when this returns, or none of it.
@@ -229,11 +231,12 @@ impl Writing<'_> {
         deleted.map(drop).map_err(|error| fault(&error))
     }
 
-    /// The body of a row.
+    /// The body of a row, empty if it is none of ours.
     pub fn body(&self, id: u64) -> Result<Vec<u8>, Fault> {
         let sql = "SELECT body FROM rec WHERE id = ?1";
         let body = self.0.prepare_cached(sql).and_then(|mut statement| {
-            statement.query_row([id.cast_signed()], |row| row.get(0)).optional()
+            let found = |row: &rusqlite::Row<'_>| Ok(body(row, 0).to_vec());
+            statement.query_row([id.cast_signed()], found).optional()
         });
         body.map_err(|error| fault(&error))?.ok_or_else(|| damaged("a row of the vault is missing"))
     }
@@ -242,6 +245,12 @@ impl Writing<'_> {
 /// A vault that somebody or something has changed.
 pub(super) fn damaged(what: &str) -> Fault {
     Fault::new(Exit::Malformed, what, "put the whole folder of the vault back from a copy")
+}
+
+/// The body in this column; what is none or too long does not open, and neither does nothing.
+fn body<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> &'a [u8] {
+    let body = row.get_ref(column).ok().and_then(|body| body.as_blob().ok());
+    body.filter(|body| body.len() <= BODY_BYTES_MAX).unwrap_or_default()
 }
 
 fn place(row: &rusqlite::Row<'_>) -> Option<Place> {

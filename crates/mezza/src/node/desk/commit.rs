@@ -123,10 +123,11 @@ impl Desk {
         // What the device that is gone had still to hear and to say goes with it.
         (self.later, self.heard, self.durable) = (Later::default(), None, None);
         self.withheld = None;
-        let Some(open) = self.open.take() else { return fault.into() };
+        let Some(mut open) = self.open.take() else { return fault.into() };
         let records = open.vault.records();
         let device = records.and_then(|r| {
-            Device::load_on(kernel(), r, now(), &mut OsRng).map_err(words::load_fault)
+            let device = Device::load_on(kernel(), r, open.vault.unread(), now(), &mut OsRng);
+            device.map_err(words::load_fault)
         });
         if let Ok(device) = device {
             let mut open = Open { device, ..open };

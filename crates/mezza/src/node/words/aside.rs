@@ -66,6 +66,11 @@ fn part_words(aside: &SetAside) -> (String, String, &'static str) {
             let next = "nothing is to be done: they are fetched again";
             ("bundles".into(), "a contact's keys for an invitation".into(), next)
         }
+        Part::Sealed => {
+            let next = "if a copy of the vault folder has them, put it back as a whole; what they \
+                        held is lost else, and the rest goes on";
+            ("rows".into(), "what is damaged on the disk".into(), next)
+        }
         Part::Other => ("records".into(), "what is none of this version".into(), UPDATE),
     }
 }

@@ -239,7 +239,7 @@ fn no_file_ever_holds_what_was_stored() {
 #[test]
 fn what_a_thief_sees_of_a_record_is_what_lies_in_the_files() {
     let folder = filled();
-    let (vault, _) = folder.enter(noon()).unwrap();
+    let (mut vault, _) = folder.enter(noon()).unwrap();
     let copy = Copy::of(&folder.path());
     for (kind, key, _) in vault.records().unwrap() {
         let (place, body) = vault.at_rest(kind, &key).unwrap().unwrap();

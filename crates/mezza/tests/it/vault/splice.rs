@@ -1,15 +1,17 @@
-//! Somebody changes the files of a closed vault: it says so, in one way, and opens nothing.
+//! Somebody changes the files of a closed vault: a row that was touched does not open, and all else
+//! that was touched is refused in one way.
 
 use std::fs;
 use std::path::Path;
 
 use mezza::exit::{Exit, Fault};
+use mezza::store::bucket::BucketCode;
 use mezza::store::{Vault, head};
 use mezza_core::Time;
 use proptest::prelude::*;
 use rusqlite::{Connection, params};
 
-use super::{Copy, DAY, Folder, PASS, at, filled, noon, rows, write};
+use super::{Copy, DAY, Folder, PASS, at, filled, noon, plain, rows, write};
 
 #[derive(Clone, Debug)]
 enum Splice {
@@ -115,14 +117,42 @@ fn refusal(folder: &Folder, now: Time) -> Fault {
     fault
 }
 
+/// The rows that do not open afterwards; of a double, the double.
+fn touched(splice: &Splice) -> Vec<usize> {
+    match *splice {
+        Splice::Swap(a, b) => vec![a, b],
+        Splice::Copy(_, b) => vec![b],
+        Splice::Double(..) => vec![usize::MAX],
+        Splice::Move(a, _)
+        | Splice::Cut(a, _)
+        | Splice::Behead(a, _)
+        | Splice::Grow(a, _)
+        | Splice::Flip(a, ..)
+        | Splice::Kind(a, _)
+        | Splice::Bucket(a, _)
+        | Splice::BucketOf(a, _)
+        | Splice::Type(a, _) => vec![a],
+    }
+}
+
 proptest! {
     #[test]
-    fn vault_1_a_record_that_was_touched_does_not_open(splice in splice(), is_next_day: bool) {
+    fn vault_1_a_record_that_was_touched_does_not_open(splice in splice(), is_later: bool) {
         static FILLED: std::sync::OnceLock<Copy> = std::sync::OnceLock::new();
         let copy = FILLED.get_or_init(|| Copy::of(&filled().path()));
         let folder = copy.lay();
         prop_assume!(carry_out(copy, &folder, &splice));
-        refusal(&folder, if is_next_day { at(0, 13, 0) } else { noon() });
+        let (now, touched) = (if is_later { at(0, 13, 0) } else { noon() }, touched(&splice));
+        if touched.contains(&0) {
+            refusal(&folder, now);
+            return Ok(());
+        }
+        let whole = copy.lay().records(now);
+        let (vault, records) = folder.enter(now).unwrap();
+        prop_assert_eq!(vault.unread().len(), touched.len());
+        let lost = touched.iter().filter(|row| **row < 13).count();
+        prop_assert_eq!(records.len(), whole.len() - lost);
+        prop_assert!(plain(records).iter().all(|record| whole.contains(record)));
     }
 }
 
@@ -133,20 +163,26 @@ fn vault_1_a_record_of_another_vault_does_not_open() {
     let db = Connection::open(ours.path().join("records.db")).unwrap();
     set_body(&db, body.0.id.cast_signed(), &body.1);
     drop(db);
-    let fault = refusal(&ours, noon());
-    assert_eq!(fault.text, "record 4 of the vault was changed or moved and does not open");
+    let (vault, records) = ours.enter(noon()).unwrap();
+    assert_eq!((records.len(), vault.unread().len()), (11, 1));
 }
 
 #[test]
-fn live_state_that_was_touched_stops_the_change_of_day() {
+fn msg_66_live_state_that_was_touched_stops_no_change_of_day() {
     let copy = Copy::of(&filled().path());
     let session = rows(&copy)
         .into_iter()
         .position(|(place, _)| place.bucket.rolling_day() == Some(DAY) && place.id != 1);
-    let folder = copy.lay();
-    assert!(carry_out(&copy, &folder, &Splice::Grow(session.unwrap(), 0)));
-    refusal(&folder, at(1, 0, 0));
-    refusal(&folder, at(1, 0, 0));
+    for splice in [Splice::Grow(session.unwrap(), 0), Splice::Type(session.unwrap(), 2)] {
+        let folder = copy.lay();
+        assert!(carry_out(&copy, &folder, &splice));
+        for day in 1..3 {
+            let (vault, records) = folder.enter(at(day, 0, 0)).unwrap();
+            assert_eq!((records.len(), vault.unread().len()), (8, 1), "{splice:?}");
+        }
+        let day = folder.ring().buckets().filter_map(BucketCode::rolling_day).collect::<Vec<_>>();
+        assert_eq!(day, [DAY + 2], "no key stays for a row that does not open");
+    }
 }
 
 #[test]
