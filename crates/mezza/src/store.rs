@@ -45,6 +45,7 @@ use std::path::Path;
 use mezza_core::{CryptoRng, Secret, Time, Wiping};
 use mezza_messenger::{Batch, Kind, Unread};
 
+use aead::TAG_BYTES;
 pub use argon::Cost;
 use bucket::BucketCode;
 use head::Head;
@@ -82,6 +83,21 @@ struct Row {
 
 /// The row of each record by its [`name`].
 type Index = BTreeMap<Vec<u8>, Row>;
+
+/// What the database remembers of the keyring.
+struct Memory {
+    generation: u64,
+    /// The tag of its file; older versions stored none.
+    tag: Option<[u8; TAG_BYTES]>,
+}
+
+impl Memory {
+    fn read(value: &[u8]) -> Option<Self> {
+        let (generation, tag) = value.split_first_chunk()?;
+        let tag = if tag.is_empty() { None } else { Some(tag.try_into().ok()?) };
+        Some(Self { generation: u64::from_be_bytes(*generation), tag })
+    }
+}
 
 /// What the rows of the database are.
 #[derive(Default)]
@@ -299,26 +315,23 @@ impl Vault {
         let (place, body) = self.rows.one(MEMORY_ID)?;
         let own = Some(place).filter(|place| place.kind == KIND_MEMORY);
         let content = own.and_then(|place| self.open_row(place, &body));
-        let generation = content.and_then(|content| self.remembered_of(&content.value));
-        match generation {
-            Some(generation) if !self.is_behind_live_state()? => {
-                self.remembered = generation;
+        match content.and_then(|content| Memory::read(&content.value)) {
+            Some(memory) if !self.is_behind_live_state()? && self.is_of_ring(&memory)? => {
+                self.remembered = memory.generation;
+                self.ring.outrun(memory.generation);
                 Ok(())
             }
             _ => Err(damaged("the vault's keyring is older than its database, or another vault's")),
         }
     }
 
-    /// The generation in the vault's own record, if the keyring may be that one or a newer one.
-    /// Older versions stored no tag.
-    fn remembered_of(&self, value: &[u8]) -> Option<u64> {
-        let (generation, tag) = value.split_first_chunk()?;
-        let generation = u64::from_be_bytes(*generation);
-        let is_same = tag.is_empty() || tag == self.ring.tag();
-        match generation.cmp(&self.ring.generation()) {
-            Ordering::Less => Some(generation),
-            Ordering::Equal => is_same.then_some(generation),
-            Ordering::Greater => None,
+    /// Whether the keyring is the one that is remembered or a newer one. Versions that stored no tag
+    /// remembered also what a failed write had left out: theirs is taken if it opens every row.
+    fn is_of_ring(&self, memory: &Memory) -> Result<bool, Fault> {
+        match memory.generation.cmp(&self.ring.generation()) {
+            Ordering::Less => Ok(true),
+            Ordering::Equal => Ok(memory.tag.is_none_or(|tag| tag == *self.ring.tag())),
+            Ordering::Greater => Ok(memory.tag.is_none() && self.load()?.unread.is_empty()),
         }
     }
 

@@ -81,6 +81,11 @@ impl Keyring {
         Ok(())
     }
 
+    /// Takes numbers up to this one as used up, by writes of which the disk has nothing.
+    pub fn outrun(&mut self, generation: u64) {
+        self.used = self.used.max(generation);
+    }
+
     /// Whether the last write failed; [`super::Vault::tick`] repeats it.
     pub fn is_doubtful(&self) -> bool {
         self.written != self.used

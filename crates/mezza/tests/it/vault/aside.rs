@@ -139,3 +139,46 @@ fn msg_66_what_the_vault_itself_needs_is_no_single_row() {
     let fault = folder.enter(noon()).map(drop).unwrap_err();
     assert!(fault.text.contains("keyring is older than its database"), "{fault}");
 }
+
+/// Has the database of [`filled`] remember another generation, in the form of older versions or ours.
+fn remember(folder: &Folder, ahead: u64, tag: &[u8]) {
+    let ring = folder.ring();
+    let place = Place { kind: 0, id: 1, bucket: BucketCode::rolling(DAY) };
+    let value = [(ring.generation() + ahead).to_be_bytes().as_slice(), tag].concat();
+    let key = ring.key(place.bucket).unwrap();
+    insert(folder, place, &record::seal(key, &[7; 24], place, b"ring", &value).unwrap());
+}
+
+#[test]
+fn msg_66_a_generation_that_an_older_version_never_wrote_is_passed() {
+    for ahead in [0, 1, 5] {
+        let folder = filled();
+        remember(&folder, ahead, b"");
+        let before = folder.ring().generation();
+        for _ in 0..2 {
+            let (vault, records) = folder.enter(noon()).unwrap();
+            assert_eq!((records.len(), vault.unread().len()), (12, 0), "{ahead}");
+        }
+        let after = folder.ring().generation();
+        assert!(if ahead == 0 { after == before } else { after > before + ahead }, "{after}");
+    }
+}
+
+#[test]
+fn vault_9_a_generation_that_is_not_there_is_no_excuse_for_an_older_keyring() {
+    let refused = |folder: &Folder| {
+        let fault = folder.enter(noon()).map(drop).unwrap_err();
+        assert!(fault.text.contains("keyring is older than its database"), "{fault}");
+    };
+    // One that does not open every row.
+    let folder = filled();
+    folder.ring().forget(&[BucketCode::new(Bucket::Day(DAY + 3), DAY)], &mut OsRng).unwrap();
+    remember(&folder, 1, b"");
+    refused(&folder);
+    // One beside what this version remembers, and one of the same number.
+    for ahead in [0, 1] {
+        let folder = filled();
+        remember(&folder, ahead, &[7; 16]);
+        refused(&folder);
+    }
+}
