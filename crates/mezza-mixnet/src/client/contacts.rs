@@ -167,10 +167,11 @@ impl Contact {
         Some(ring.intent)
     }
 
-    /// The clock was put back by so much: what waits for a time waits as long as before.
+    /// The clock was put back by so much: what waits for a time waits as long as before. No time is 0,
+    /// which stands for none in what is stored.
     pub fn put_back(&mut self, ms: u64) {
         for at in [&mut self.active, &mut self.retry].into_iter().flatten() {
-            *at = at.minus_ms(ms);
+            *at = at.minus_ms(ms).max(Time::from_ms(1));
         }
     }
 

@@ -172,6 +172,20 @@ fn mix_40_what_waits_for_a_time_waits_as_long_as_before_when_the_clock_is_put_ba
 }
 
 #[test]
+fn mix_40_a_clock_at_its_beginning_leaves_rows_that_are_read() {
+    let mut client = joined(&config(3));
+    client.contacts.line_number();
+    client.contacts.all.insert(0, Contact::new(1, line(0)));
+    client.contacts.activate(0, NOW);
+    // The time of the contact is over, and nobody woke the client since.
+    client.seen = NOW.plus_ms(700_000);
+    let rng = &mut ChaCha20Rng::seed_from_u64(1);
+    client.handle(Input::AllowMore(true), Time::from_ms(100_000), rng).expect("it may");
+    let stored = rows(&mut client);
+    assert!(restore(&config(3), &stored).is_ok());
+}
+
+#[test]
 fn mix_44_parts_without_the_rest_are_no_snapshot() {
     let config = config(3);
     let mut client = joined(&config);
