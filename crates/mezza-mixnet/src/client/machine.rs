@@ -28,7 +28,7 @@ pub use io::{ClientError, Input, Introduction, Invite, Output, Refusal};
 pub use restore::{RestoreError, RowFault, SetAside};
 pub use snapshot::ROW_BYTES_MAX;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
@@ -77,6 +77,10 @@ pub struct Client<B: Backend = Portable> {
     rounds: BTreeMap<RoundId, Round>,
     /// The last round of each service that was sealed.
     last: BTreeMap<Service, u64>,
+    /// The last round of each service in settings that verified, since the start.
+    shown: BTreeMap<Service, u64>,
+    /// Services in which a row that was not read may be of a round that nothing bounds yet.
+    unread: BTreeSet<Service>,
     /// Pairs for the outermost layers, and how many were asked for.
     pairs: Vec<Ephemeral>,
     wanted: usize,
@@ -90,7 +94,7 @@ pub struct Client<B: Backend = Portable> {
     awaited: BTreeMap<u64, Awaited>,
     /// Pieces that came and are in no record: line and number.
     unrecorded: VecDeque<(u32, u32)>,
-    /// When chains that are far behind take their next steps.
+    /// When chains that are far behind take their next steps: once settings have shown how far.
     walk_at: Option<Time>,
     standing: Standing,
     /// Rows that were not read at the start.
@@ -244,7 +248,8 @@ impl<B: Backend> Client<B> {
     }
 
     /// A clock that was put back: whatever waits for a time waits as long as before. Else a client
-    /// would not dial, or would serve a contact, until the clock is where it was.
+    /// would not dial, or would serve a contact, until the clock is where it was. The time is no part
+    /// of an input, and is followed even if that is refused, as at a wake.
     fn follow(&mut self, now: Time) {
         let back = self.seen.since_ms(now);
         self.seen = now;

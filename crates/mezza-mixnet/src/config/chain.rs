@@ -47,14 +47,16 @@ pub enum ChainError {
     Rounds,
 }
 
-/// Most configs that are kept: the current one and those that begin later.
-const AHEAD_MAX: usize = 64;
+/// Most configs that are kept.
+const KEPT_MAX: usize = 64;
+/// Configs before the one in force by the clock that are kept: the clock may be ahead (MIX-50).
+const BEHIND_MAX: usize = 4;
 
 /// The configs from the pinned genesis to the newest one known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
     genesis: [u8; 32],
-    /// Ascending, without gaps; those before the current one are forgotten.
+    /// Ascending, without gaps; those long before the current one are forgotten.
     kept: Vec<(Config, [u8; 32])>,
 }
 
@@ -104,7 +106,7 @@ impl Chain {
         if config.valid_from <= head.valid_from || !counts_on(head, config) {
             return Err(ChainError::Rounds);
         }
-        if self.kept.len() >= AHEAD_MAX {
+        if self.kept.len() >= KEPT_MAX {
             return Err(ChainError::TooMany);
         }
         self.kept.push((config.clone(), hash));
@@ -196,10 +198,10 @@ impl Chain {
         self.kept.last().expect("a chain is never empty")
     }
 
-    /// Drops what came before the current config.
+    /// Drops what came long before the current config.
     fn forget(&mut self, now: Time) {
         let begun = self.kept.iter().rposition(|(config, _)| config.valid_from <= now);
-        self.kept.drain(..begun.unwrap_or(0));
+        self.kept.drain(..begun.unwrap_or(0).saturating_sub(BEHIND_MAX));
     }
 }
 

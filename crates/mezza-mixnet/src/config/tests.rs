@@ -233,6 +233,24 @@ fn a_config_takes_over_when_it_begins_and_ends_when_it_ends() {
 }
 
 #[test]
+fn mix_50_a_clock_that_is_ahead_forgets_no_config_in_force() {
+    let mut chain = chain();
+    let genesis = chain.head().clone();
+    let next = successor(&genesis);
+    let late = next.valid_from.plus_ms(1_000_000_000);
+    chain.accept(&signed(&next, SignatureSet::Predecessor, &[0, 1]), late).expect("a successor");
+    assert_eq!(chain.current(genesis.valid_from), Some(&genesis));
+    let mut head = next;
+    for _ in 0..200 {
+        let next = successor(&head);
+        let by = signed(&next, SignatureSet::Predecessor, &[0, 1]);
+        chain.accept(&by, late).expect("those that are long over make room");
+        assert_eq!(chain.current(head.valid_from), Some(&head));
+        head = next;
+    }
+}
+
+#[test]
 fn rounds_follow_from_the_time() {
     let policy = service(Service::Conversation);
     let base = policy.base_time;

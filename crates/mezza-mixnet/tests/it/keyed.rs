@@ -172,3 +172,35 @@ fn a_cell_that_acknowledges_what_was_never_sent_is_ignored_with_its_data() {
     alone.run_round(&cell(0));
     assert_eq!(alone.received, [b"hello".to_vec()]);
 }
+
+#[test]
+fn mix_51_settings_and_no_clock_tell_which_rounds_a_row_that_is_not_read_can_be_of() {
+    const HOUR_MS: u64 = 3_600_000;
+    for (ahead_ms, back_ms) in [(0, 0), (HOUR_MS, 0), (0, HOUR_MS)] {
+        let mut alone = Alone::new(7, 1);
+        alone.run_round(&Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None });
+        let next = alone.rows.keys().next_back().expect("a record") + 1;
+        alone.rows.insert(next, vec![9; 2_048]);
+        let (ahead, behind) = (alone.now.plus_ms(120_000), alone.now);
+        alone.now = behind.plus_ms(ahead_ms).minus_ms(back_ms);
+        alone.restart();
+        // The next snapshot has no room for the row.
+        alone.until(alone.now.plus_ms(61_000));
+        assert!(!alone.rows.contains_key(&next));
+        alone.now = ahead;
+        alone.restart();
+        alone.until(ahead.plus_ms(2_000));
+        alone.join();
+        let (mut told, mut sealed) = (Vec::new(), Vec::new());
+        for _ in 0..40 {
+            let (round, open) = alone.next_round();
+            alone.until(open.minus_ms(200));
+            alone.announce(round, 0);
+            alone.until(open.plus_ms(1_000));
+            told.push(round);
+            sealed.extend(alone.submits.pop().map(|(id, _)| id.round));
+        }
+        // From a request for keys to the opening it is 1 s, clocks differ by 60 s, a round takes 2 s.
+        assert_eq!(sealed.first(), Some(&(told[0] + 31)), "{ahead_ms} ahead, {back_ms} behind");
+    }
+}

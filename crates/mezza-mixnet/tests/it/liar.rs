@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use mezza_core::Time;
 use mezza_mixnet::client::{Input, Output};
 use mezza_mixnet::config::{Config, ServicePolicy};
 use mezza_mixnet::wire::{Announcement, Body, Frame, MissedReason};
@@ -108,6 +109,30 @@ fn mix_40_a_clock_that_is_put_back_does_no_harm() {
         let since = sealed(&town, 0, Service::Conversation).len() - before;
         assert!(since >= 8, "{since} rounds after {back_ms} ms");
         assert_eq!(town.people[1].inbox[&0], [b"still there".to_vec()], "{back_ms} ms");
+    }
+}
+
+#[test]
+fn mix_50_a_clock_that_was_ahead_takes_no_chain_along() {
+    for starts in [false, true] {
+        let mut town = joined(quick(1), 2, 24);
+        after(&mut town, 4_100);
+        town.put_ahead(0, 6 * Time::HOUR_MS);
+        town.cut(0);
+        if starts {
+            town.crash(0);
+        }
+        // A snapshot is made a minute after a start.
+        after(&mut town, 75_000);
+        town.put_back(0, 6 * Time::HOUR_MS);
+        if starts {
+            town.crash(0);
+        }
+        after(&mut town, 15_000);
+        town.write(0, 1, b"still there".to_vec());
+        after(&mut town, 30_000);
+        let inbox = town.people[1].inbox.get(&0).cloned().unwrap_or_default();
+        assert_eq!(inbox, [b"still there".to_vec()], "with starts: {starts}");
     }
 }
 

@@ -80,7 +80,13 @@ impl<B: Backend> Town<B> {
 
     /// The clock of one person.
     pub fn clock(&self, at: usize) -> Time {
-        self.now().minus_ms(self.people[at].back_ms)
+        self.now().plus_ms(self.people[at].ahead_ms).minus_ms(self.people[at].back_ms)
+    }
+
+    /// Somebody's clock is put ahead.
+    pub fn put_ahead(&mut self, at: usize, ms: u64) {
+        self.people[at].ahead_ms += ms;
+        self.wake(at);
     }
 
     /// Somebody's clock is put back.
@@ -327,7 +333,10 @@ impl<B: Backend> Town<B> {
         loop {
             while self.deliver() {}
             let own = self.people.iter().filter_map(|person| match &person.client {
-                Some(client) => client.deadline().map(|due| due.plus_ms(person.back_ms)),
+                Some(client) => {
+                    let due = client.deadline().map(|due| due.plus_ms(person.back_ms));
+                    due.map(|due| due.minus_ms(person.ahead_ms))
+                }
                 None => person.up_at,
             });
             let next = own.chain(self.city.entry.deadline()).min();

@@ -178,12 +178,17 @@ impl<B: Backend> Client<B> {
         self.outputs.push_back(Output::Refused(ticket, refusal));
     }
 
-    /// Takes chains that are far behind some steps further.
+    /// Takes chains that are far behind some steps further: up to rounds that the mixes signed, since
+    /// a chain that followed a clock that is ahead could not go back (MIX-50).
     pub(super) fn walk(&mut self, now: Time) {
         if self.walk_at.is_none_or(|at| at > now) {
             return;
         }
-        let round = |service| self.round_now(service, now).unwrap_or(0).saturating_sub(UNDER_WAY);
+        let round = |service| {
+            let shown = self.shown.get(&service).copied().unwrap_or(0);
+            let round = self.round_now(service, now).unwrap_or(0).min(shown);
+            round.saturating_sub(UNDER_WAY)
+        };
         let (talks, calls) = (round(Service::Conversation), round(Service::Call));
         let there = self.contacts.walk(talks, calls, WALK_STEPS);
         self.walk_at = (!there).then_some(now.plus_ms(1));

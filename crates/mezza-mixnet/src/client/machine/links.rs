@@ -142,7 +142,6 @@ impl<B: Backend> Client<B> {
             (Frame::Welcome { head, .. }, Link::Greeted { trusted, failed, .. }) => {
                 let until = (!trusted).then_some(now.plus_ms(PATIENCE_MS));
                 self.link = Link::Joined { trusted, failed, asked: None, fetching: false, until };
-                self.walk_at = Some(now);
                 if trusted {
                     self.outputs.push_back(Output::Joined);
                 }

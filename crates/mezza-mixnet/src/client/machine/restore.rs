@@ -3,7 +3,7 @@
 //! One row that cannot be read costs what it held, not the network (MIX-41): it is set aside and
 //! named, and the client is as careful as if it had held the worst.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
@@ -13,11 +13,10 @@ use super::invites::Invites;
 use super::links::Link;
 use super::snapshot::{Newest, PART, SNAPSHOT_MS, is_sized};
 use super::{Client, Output, Setup, Standing};
-use crate::client::checked::CLOCK_MS;
+use crate::Service;
 use crate::client::contacts::Contacts;
 use crate::client::record::{RECORD, Record};
 use crate::privacy::ledger::Kind;
-use crate::{RoundId, Service};
 
 /// Why a client cannot go on from what was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +108,8 @@ impl<B: Backend> Client<B> {
             link: Link::Down { at: now, failed: 0 },
             rounds: BTreeMap::new(),
             last: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            unread: BTreeSet::new(),
             pairs: Vec::new(),
             wanted: 0,
             calls: VecDeque::new(),
@@ -167,27 +168,23 @@ impl<B: Backend> Client<B> {
         outcome
     }
 
-    /// A row that was not read may have been of any round that was announced by now, and real: none
-    /// of them is sealed, and each service is charged for one.
+    /// A row that was not read may have been real: each service is charged for it. Which round it was of
+    /// the first settings bound, as the clock of a start may be anything (MIX-51).
     fn expect_the_worst(&mut self, now: Time) {
         let unread = self.aside.iter().filter(|row| row.fault != RowFault::Stream).count();
         let Some(chain) = self.chain.as_ref().filter(|_| unread > 0) else { return };
-        let policies = chain.current(now).unwrap_or(chain.head()).services.clone();
-        for policy in &policies {
-            let ahead = u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + CLOCK_MS;
-            if let Some(round) = policy.round_at(now.plus_ms(ahead)) {
-                self.goes_to(RoundId { service: policy.service, round });
-            }
+        self.unread.extend(Service::ALL);
+        let config = chain.current(now).unwrap_or(chain.head());
+        for kind in config.services.iter().map(Kind::of) {
             if let Some(ledger) = &mut self.ledger {
-                (0..unread).for_each(|_| ledger.charge(Kind::of(policy)));
+                (0..unread).for_each(|_| ledger.charge(kind));
             }
         }
     }
 
-    /// After the last row: chains catch up, messages that were whole come out again.
+    /// After the last row: messages that were whole come out again.
     fn rise(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.link = Link::Down { at: self.first_try(now, rng), failed: 0 };
-        self.walk_at = Some(now);
         let mut whole = Vec::new();
         for (id, contact) in &mut self.contacts.all {
             contact.rise(now);

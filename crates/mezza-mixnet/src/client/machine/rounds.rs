@@ -10,6 +10,7 @@ use super::buckets::Fetch;
 use super::fill::Filled;
 use super::invites::Waiting;
 use super::{Awaited, Client, ClientError, Output};
+use crate::client::checked::CLOCK_MS;
 use crate::client::contacts::ContactId;
 use crate::client::job::{Done, Job, WrapJob};
 use crate::client::record::{Fragment, Record, received_max};
@@ -131,7 +132,7 @@ impl<B: Backend> Client<B> {
     /// SETTINGS: the times are drawn before it is known whether there will be anything to say.
     pub(super) fn arm(&mut self, announced: &Announcement, now: Time, rng: &mut dyn CryptoRng) {
         let id = announced.settings.id;
-        match self.fits(announced, now, rng) {
+        match self.fits(announced, now, rng).and_then(|round| self.shows(round, now)) {
             Ok(round) => {
                 self.standing.verified = true;
                 self.rounds.insert(id, round);
@@ -187,6 +188,22 @@ impl<B: Backend> Client<B> {
             checked,
             stage: Stage::Armed,
         })
+    }
+
+    /// What settings show that verified: how far chains may go (MIX-50), and which rounds a row that was
+    /// not read can be of, which are not sealed (MIX-51).
+    fn shows(&mut self, round: Round, now: Time) -> Result<Round, SettingsError> {
+        let id = round.id();
+        let shown = self.shown.entry(id.service).or_default();
+        *shown = id.round.max(*shown);
+        self.walk_at.get_or_insert(now);
+        if !self.unread.remove(&id.service) {
+            return Ok(round);
+        }
+        let latest = round.checked.open().plus_ms(round.policy.ahead_ms() + CLOCK_MS);
+        let last = round.policy.round_at(latest).unwrap_or(id.round);
+        self.goes_to(RoundId { round: last, ..id });
+        Err(SettingsError::Old)
     }
 
     /// Asks for the pairs of all rounds that will be sealed.

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! text = 2 u8 | pin 32 | chain flag u8 [| chain] | ledger flag u8 [| length u32 | ledger]
-//!        | 3 x (flag u8 | last round u64) | allow more u8 | contacts             then zeros
+//!        | 3 x (known u8 | last round u64) | allow more u8 | contacts            then zeros
 //! part = 3 u8 | number u16 | count u16 | 262,139 bytes of a text
 //! ```
+//!
+//! `known` is 1 if there is a last round, and 2 more if a row that was not read may be of a later one.
 //!
 //! A text of up to 262,144 bytes is one row, padded to a power of two of at least 16,384. A longer one
 //! is cut into a power of two of parts, since no row may be longer than the vault of the program
@@ -141,7 +143,8 @@ impl<B: Backend> Client<B> {
         }
         for service in Service::ALL {
             let last = self.last(service);
-            w.u8(u8::from(last.is_some())).u64(last.unwrap_or(0));
+            let unread = self.unread.contains(&service);
+            w.u8(u8::from(last.is_some()) + 2 * u8::from(unread)).u64(last.unwrap_or(0));
         }
         w.u8(u8::from(self.allow_more));
         self.contacts.write(&mut w);
@@ -164,12 +167,12 @@ impl<B: Backend> Client<B> {
             client.ledger = Some(Ledger::decode(r.bytes(bytes)?)?);
         }
         for service in Service::ALL {
-            let (known, last) = (flag(r)?, r.u64()?);
-            if known {
-                client.last.insert(service, last);
-            } else if last != 0 {
+            let (known, last) = (r.u8()?, r.u64()?);
+            if known > 3 || known & 1 == 0 && last != 0 {
                 return Err(DecodeError::Value.into());
             }
+            client.last.extend((known & 1 == 1).then_some((service, last)));
+            client.unread.extend((known & 2 == 2).then_some(service));
         }
         client.allow_more = flag(r)?;
         client.contacts = Contacts::read(r)?;

@@ -57,6 +57,8 @@ pub struct Person<B: Backend = Portable> {
     pub(super) wrote: bool,
     /// How far this clock is behind.
     pub(super) back_ms: u64,
+    /// How far it was put ahead.
+    pub(super) ahead_ms: u64,
     /// Rounds in the order in which they were sealed, over all lives of the process.
     pub sealed: Vec<RoundId>,
     /// Buckets and tokens of all calls that left, those that call nobody among them.
@@ -107,6 +109,7 @@ impl<B: Backend> Person<B> {
             dice: of(2),
             wrote: false,
             back_ms: 0,
+            ahead_ms: 0,
             sealed: Vec::new(),
             calls: BTreeSet::new(),
             wrapped: BTreeMap::new(),
