@@ -13,6 +13,7 @@ use crate::machine;
 use crate::run::first_line;
 use crates::{CRATES, Examined};
 use equivalents::Accepted;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,26 +50,43 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let accepted = equivalents::read(root)?;
     let chosen = CRATES.iter().filter(|c| options.crates.is_empty() || options.names(c.name));
-    let mut short = Vec::new();
+    let (mut short, mut open) = (Vec::new(), Vec::new());
     for examined in chosen {
         if !options.report {
             run(root, &folder, examined, &options)?;
         }
         if !options.list {
-            let parts = options.shard.map_or(1, |(_, parts)| parts);
-            let score = Score::of(&folder, examined.name, parts, &accepted)?;
+            let parts = match options.shard {
+                Some((_, parts)) => parts,
+                None if options.report => parts_kept(&folder, examined.name),
+                None => 1,
+            };
+            let score = Score::of(&folder, examined.name, parts, &accepted);
             println!("{}", score.line(examined.name));
             score.missed.iter().for_each(|mutant| println!("    not noticed: {mutant}"));
             if score.percent() < KILLED_MIN {
                 short.push(examined.name);
             }
+            if options.report && score.parts.0 < score.parts.1 {
+                open.push(examined.name);
+            }
         }
     }
-    if short.is_empty() {
-        return Ok(());
-    }
-    let names = short.join(", ");
-    Err(format!("FAILED: below {KILLED_MIN} % in {names}; write the tests that notice"))
+    verdict(&short, &open)
+}
+
+/// A failure for crates that fall short, and for those of which a report does not have everything.
+fn verdict(short: &[&str], open: &[&str]) -> Result<(), String> {
+    let short = (!short.is_empty()).then(|| {
+        let names = short.join(", ");
+        format!("below {KILLED_MIN} % in {names}; write the tests that notice")
+    });
+    let open = (!open.is_empty()).then(|| {
+        let names = open.join(", ");
+        format!("parts have not run of {names}; run them with `--shard`")
+    });
+    let failures: Vec<String> = short.into_iter().chain(open).collect();
+    if failures.is_empty() { Ok(()) } else { Err(format!("FAILED: {}", failures.join("\n"))) }
 }
 
 /// Lets cargo-mutants loose on a copy of the tree.
@@ -145,6 +163,24 @@ fn keep(out: &Path, folder: &Path, name: &str, shard: (usize, usize)) -> Result<
     Ok(())
 }
 
+/// Into how many parts the mutants of a crate were divided; of several divisions the one of which the
+/// greatest share has run.
+fn parts_kept(folder: &Path, name: &str) -> usize {
+    let mut kept = BTreeMap::<usize, usize>::new();
+    for entry in fs::read_dir(folder.join("results")).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let shard =
+            file.to_str().and_then(|file| file.strip_prefix(name)?.strip_prefix(".missed."));
+        let parts = shard.and_then(|shard| shard.split_once("-of-")?.1.parse().ok());
+        if let Some(parts) = parts {
+            *kept.entry(parts).or_default() += 1;
+        }
+    }
+    let by_share =
+        |(a, run_a): &(usize, usize), (b, run_b): &(usize, usize)| (run_a * b).cmp(&(run_b * a));
+    kept.into_iter().max_by(by_share).map_or(1, |(parts, _)| parts)
+}
+
 /// What became of the mutants of a crate.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Score {
@@ -155,7 +191,7 @@ struct Score {
 }
 
 impl Score {
-    fn of(folder: &Path, name: &str, parts: usize, accepted: &[Accepted]) -> Result<Self, String> {
+    fn of(folder: &Path, name: &str, parts: usize, accepted: &[Accepted]) -> Self {
         let mut score = Self { parts: (0, parts), ..Self::default() };
         let mut missed = Vec::new();
         for part in 0..parts {
@@ -166,13 +202,10 @@ impl Score {
             score.killed += caught.lines().count() + timeout.lines().count();
             missed.extend(survivors.lines().map(str::to_owned));
         }
-        if score.parts.0 == 0 {
-            return Err(format!("{name}: no part has run; leave `--report` out"));
-        }
         let total = missed.len();
         score.missed = equivalents::without(missed, accepted);
         score.equivalent = total - score.missed.len();
-        Ok(score)
+        score
     }
 
     /// Of all that could be noticed; rounded down.
@@ -183,6 +216,9 @@ impl Score {
 
     fn line(&self, name: &str) -> String {
         let Self { killed, missed, equivalent, parts: (part, parts) } = self;
+        if *part == 0 {
+            return format!("{name:<18} has not run yet");
+        }
         let all = killed + missed.len();
         let percent = self.percent();
         let parts =
@@ -267,12 +303,30 @@ mod tests {
             keep(&out, &folder, "a", (part, 3)).expect("kept");
         }
         let accepted = equivalents::parse("crates/a/src/b.rs: replace < with <= in f | why\n");
-        let score = Score::of(&folder, "a", 3, &accepted.expect("a list")).expect("a score");
+        assert_eq!((parts_kept(&folder, "a"), parts_kept(&folder, "nothing")), (3, 1));
+        let score = Score::of(&folder, "a", 3, &accepted.expect("a list"));
         assert_eq!((score.killed, score.equivalent, score.parts), (5, 1, (2, 3)));
         assert_eq!(score.missed, ["crates/a/src/b.rs:9:9: replace g -> bool with true"]);
         assert_eq!(score.percent(), 83);
         let line = score.line("a");
         assert!(line.contains("5 of     6   83 %   1 equivalent; 2 of 3 parts"), "{line}");
-        assert!(Score::of(&folder, "nothing", 3, &[]).is_err());
+        let nothing = Score::of(&folder, "nothing", 1, &[]);
+        assert_eq!(nothing.parts, (0, 1));
+        assert!(nothing.line("nothing").ends_with("has not run yet"));
+        // Of two divisions the one that has come further is reported.
+        let out = folder.join("out");
+        for (part, parts) in [(0, 60), (0, 2), (1, 2)] {
+            keep(&out, &folder, "a", (part, parts)).expect("kept");
+        }
+        assert_eq!(parts_kept(&folder, "a"), 2);
+    }
+
+    #[test]
+    fn a_report_that_falls_short_or_lacks_parts_fails() {
+        assert_eq!(verdict(&[], &[]), Ok(()));
+        assert!(verdict(&["a", "b"], &[]).expect_err("short").contains("90 % in a, b;"));
+        let both = verdict(&["a"], &["b"]).expect_err("both");
+        assert!(both.starts_with("FAILED: below 90 % in a;"), "{both}");
+        assert!(both.contains("\nparts have not run of b; "), "{both}");
     }
 }
