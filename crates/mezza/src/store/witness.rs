@@ -55,8 +55,6 @@ enum Doubt {
     None,
     /// The file is missing or damaged, or names this block, which the vault has not come to.
     Of(u64),
-    /// The person has decided; the next commit begins a block.
-    Over,
 }
 
 /// What the commit under way is.
@@ -66,8 +64,8 @@ enum Commit {
     Other,
     /// One more of the block.
     Row,
-    /// The first of the next block.
-    Claim,
+    /// The first of this block.
+    Claim(u64),
 }
 
 impl Witness {
@@ -94,11 +92,16 @@ impl Witness {
         matches!(self.doubt, Doubt::Of(_))
     }
 
-    /// The person has decided: the vault goes on from here, in a block that the next commit begins.
-    pub fn accept(&mut self) {
-        if let Doubt::Of(block) = self.doubt {
-            self.block = self.block.max(block);
-            self.doubt = Doubt::Over;
+    /// The person has decided: the vault goes on from here, in a block that neither it nor the file
+    /// has come to. What is to be committed for that, if there is a doubt; it is over behind
+    /// [`Self::after`].
+    ///
+    /// # Errors
+    /// 73 if the file cannot be written; then the doubt stays.
+    pub fn accept(&mut self) -> Result<Option<Batch>, Fault> {
+        match self.doubt {
+            Doubt::None => Ok(None),
+            Doubt::Of(block) => self.claim(self.block.max(block) + 1).map(Some),
         }
     }
 
@@ -109,37 +112,39 @@ impl Witness {
     pub fn before(&mut self, batches: &[Batch]) -> Result<Option<Batch>, Fault> {
         let is_row = |change: &Change| matches!(change, Change::Put { kind: Kind::NetworkRow, .. });
         let has_row = batches.iter().flat_map(|batch| &batch.0).any(is_row);
-        self.commit = match self.doubt {
-            Doubt::Over => Commit::Claim,
-            Doubt::None if has_row && self.left == 0 => Commit::Claim,
-            Doubt::None if has_row => Commit::Row,
-            _ => Commit::Other,
-        };
-        if self.commit != Commit::Claim {
+        self.commit = Commit::Other;
+        if self.is_doubted() || !has_row {
             return Ok(None);
         }
-        let next = self.block + 1;
-        self.write(next, false).inspect_err(|_| self.commit = Commit::Other)?;
-        let value = Wiping::new(next.to_be_bytes().to_vec());
-        let (kind, key, bucket) = (KIND, KEY.to_vec(), Bucket::Permanent);
-        Ok(Some(Batch(vec![Change::Put { kind, key, bucket, value }])))
+        if self.left == 0 {
+            return self.claim(self.block + 1).map(Some);
+        }
+        self.commit = Commit::Row;
+        Ok(None)
     }
 
-    /// To be called behind that commit if it succeeded.
+    /// Begins the claim of a block: what the vault is to store of it.
+    fn claim(&mut self, next: u64) -> Result<Batch, Fault> {
+        self.write(next, false)?;
+        self.commit = Commit::Claim(next);
+        let value = Wiping::new(next.to_be_bytes().to_vec());
+        let (kind, key, bucket) = (KIND, KEY.to_vec(), Bucket::Permanent);
+        Ok(Batch(vec![Change::Put { kind, key, bucket, value }]))
+    }
+
+    /// To be called behind that commit, or behind that of [`Self::accept`], if it succeeded.
     ///
     /// # Errors
     /// 73 if the file cannot be written; until the next block a copy of the block before this one
     /// is not noticed.
     pub fn after(&mut self) -> Result<(), Fault> {
-        match self.commit {
-            Commit::Other => return Ok(()),
+        match std::mem::replace(&mut self.commit, Commit::Other) {
+            Commit::Other => {}
             Commit::Row => self.left -= 1,
-            Commit::Claim => {
-                (self.block, self.left, self.doubt) = (self.block + 1, BLOCK - 1, Doubt::None);
+            Commit::Claim(block) => {
+                (self.block, self.left, self.doubt) = (block, BLOCK - 1, Doubt::None);
+                self.write(block, true)?;
             }
-        }
-        if std::mem::replace(&mut self.commit, Commit::Other) == Commit::Claim {
-            self.write(self.block, true)?;
         }
         Ok(())
     }

@@ -116,7 +116,7 @@ impl Desk {
     }
 
     /// A commit that fails counts as a crash: the device comes again from the vault.
-    fn crashed(&mut self, fault: Fault) -> Refused {
+    pub(super) fn crashed(&mut self, fault: Fault) -> Refused {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
         self.pool.clear();
         self.opening.clear();

@@ -44,15 +44,18 @@ impl Desk {
     }
 
     /// The person goes on with a vault that was put back; the budget shown is what it remembers.
+    /// As long as its witness cannot be written the carrier stays down.
     ///
     /// # Errors
     /// No mixnet, or a disk that refuses.
     pub fn resume(&mut self) -> Result<dto::Mixnet, Refused> {
         self.mixnet()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        if let Some(witness) = open.witness.as_mut().filter(|witness| witness.is_doubted()) {
-            witness.accept();
-            self.commit(Vec::new(), vec![Batch(Vec::new())])?;
+        if let Some(claim) = open.witness.as_mut().map_or(Ok(None), Witness::accept)? {
+            if let Err(fault) = open.vault.commit(&[claim]) {
+                return Err(self.crashed(fault));
+            }
+            open.settled();
         }
         if let Some(order) = self.withheld.take() {
             self.pool.order(Output::Net(order));

@@ -132,10 +132,14 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
     let back = |desk: &mut Desk| {
         desk.unlock(PASS)?;
         let told = waits(desk);
+        let failing = Failing::after(0, Step::Create, Errno::ENOSPC);
+        assert!(desk.resume().is_err(), "the decision is not written");
+        drop(failing);
+        let still = waits(desk);
         desk.resume()?;
-        Ok([told, waits(desk)])
+        Ok([told, still, waits(desk)])
     };
-    assert_eq!(node.ask(back).await.unwrap(), [(true, true), (false, false)]);
+    assert_eq!(node.ask(back).await.unwrap(), [(true, true), (true, true), (false, false)]);
     let again = |desk: &mut Desk| {
         desk.lock();
         desk.unlock(PASS)?;

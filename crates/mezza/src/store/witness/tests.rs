@@ -94,8 +94,10 @@ fn msg_63_the_person_decides_once() {
     life.round().unwrap();
     let newest = life.folder.copy();
     assert!(life.is_doubted_with(older));
-    life.witness.accept();
-    life.commit(Batch(Vec::new())).unwrap();
+    let claim = life.witness.accept().unwrap().expect("there is a doubt");
+    life.vault.as_mut().unwrap().commit(&[claim]).unwrap();
+    life.witness.after().unwrap();
+    assert!(!life.witness.is_doubted() && life.witness.accept().unwrap().is_none());
     life.reopen(None);
     assert!(!life.witness.is_doubted());
     // The one that was left behind is the older one now.
