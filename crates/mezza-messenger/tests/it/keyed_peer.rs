@@ -1,7 +1,9 @@
 //! A peer that holds the session keys, a relay that lies, a clock that jumps and a process that
-//! stalls do anything: what was stored loads after every step, and is the running device.
+//! stalls do anything: what was stored loads after every step, and is the running device. So does the
+//! entry of a mixnet.
 
 mod peer;
+mod stalls;
 mod world;
 
 use proptest::prelude::*;

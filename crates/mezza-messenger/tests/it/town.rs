@@ -1,6 +1,7 @@
 //! People with whole devices in one mixnet, and one relay beside it. The network is in memory, jobs
 //! are run at once, and every device has its disk.
 
+mod entry;
 mod member;
 
 use std::collections::VecDeque;
@@ -25,6 +26,8 @@ use crate::city::City;
 use crate::model::{Ask, Model, Store};
 use crate::stage::{START, hand, line, load, records, relay};
 use member::Member;
+
+pub use entry::Lies;
 
 /// From one round to the next.
 pub const ROUND_MS: u64 = 10_000;
@@ -118,6 +121,41 @@ impl Town {
         self.city.net.now
     }
 
+    /// What the clock of a member says.
+    pub fn clock(&self, who: usize) -> Time {
+        let skew_ms = self.members[who].skew_ms;
+        if skew_ms < 0 {
+            self.now().minus_ms(skew_ms.unsigned_abs())
+        } else {
+            self.now().plus_ms(skew_ms.unsigned_abs())
+        }
+    }
+
+    /// When a member wakes next; one that stalls does not.
+    fn due(&self, who: usize) -> Option<Time> {
+        let Member { device, skew_ms, stalled, .. } = &self.members[who];
+        let at = device.deadline().filter(|_| stalled.is_none())?;
+        Some(Time::from_ms(at.ms().saturating_add_signed(skew_ms.saturating_neg())))
+    }
+
+    fn next(&self) -> Option<Time> {
+        (0..self.members.len()).filter_map(|who| self.due(who)).min()
+    }
+
+    /// The process of a member stands still for so long. Then it hears all at once what came
+    /// meanwhile, behind its timers or in front of them.
+    pub fn stall(&mut self, who: usize, ms: u64, timers_first: bool) {
+        self.members[who].stalled = Some(Vec::new());
+        self.pass(ms);
+        let held = self.members[who].stalled.take().unwrap_or_default();
+        if timers_first {
+            self.wake();
+        }
+        self.queue.extend(held.into_iter().map(|input| (who, input)));
+        self.settle();
+        self.wake();
+    }
+
     pub fn card(&self, who: usize) -> Card {
         self.members[who].device.card(Form::Full).expect("the full form always exists")
     }
@@ -165,7 +203,7 @@ impl Town {
 
     /// One input, and what follows from it here.
     pub fn input(&mut self, who: usize, input: Input) -> Result<(), DeviceError> {
-        let now = self.now();
+        let now = self.clock(who);
         let result = hand(&mut self.members[who].device, input, now, &mut self.rng);
         self.drain(who);
         result
@@ -247,6 +285,7 @@ impl Town {
                 let heard = std::mem::replace(&mut member.heard, all);
                 let told = self.city.told.remove(&connection).unwrap_or_default();
                 let frames = told.into_iter().chain(self.city.all[heard..].iter().cloned());
+                let frames = member.entry.tells(frames.collect()).into_iter();
                 let frames = frames.map(|frame| (who, Input::Net(NetInput::Frame(frame))));
                 self.queue.extend(frames);
             }
@@ -254,6 +293,10 @@ impl Town {
                 return;
             }
             while let Some((who, input)) = self.queue.pop_front() {
+                if let Some(held) = &mut self.members[who].stalled {
+                    held.push(input);
+                    continue;
+                }
                 // What answers an older life or connection is no fault of the device.
                 match self.input(who, input) {
                     Ok(())
@@ -273,8 +316,7 @@ impl Town {
         let end = self.now().plus_ms(ms);
         self.settle();
         loop {
-            let own = self.members.iter().filter_map(|member| member.device.deadline());
-            let next = own.chain(self.city.entry.deadline()).min();
+            let next = self.next().into_iter().chain(self.city.entry.deadline()).min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
             self.city.until(next.max(self.now()));
             self.wake();
@@ -290,9 +332,7 @@ impl Town {
             self.hang_up(who);
         }
         self.settle();
-        loop {
-            let next = self.members.iter().filter_map(|member| member.device.deadline()).min();
-            let Some(next) = next.filter(|next| *next <= end) else { break };
+        while let Some(next) = self.next().filter(|next| *next <= end) {
             self.city.net.now = next.max(self.now().plus_ms(Time::HOUR_MS)).min(end);
             self.wake();
         }
@@ -303,14 +343,20 @@ impl Town {
     fn wake(&mut self) {
         let now = self.now();
         for who in 0..self.members.len() {
-            let is_due = |device: &Device<Portable>| device.deadline().is_some_and(|at| at <= now);
-            if is_due(&self.members[who].device) {
-                self.members[who].device.wake(now, &mut self.rng);
-                assert!(!is_due(&self.members[who].device), "a deadline does not move");
-                self.drain(who);
+            let is_due = |town: &Self| town.due(who).is_some_and(|at| at <= now);
+            if is_due(self) {
+                self.look(who);
+                assert!(!is_due(self), "a deadline does not move");
             }
         }
         self.settle();
+    }
+
+    /// A device looks at its clock.
+    pub fn look(&mut self, who: usize) {
+        let clock = self.clock(who);
+        self.members[who].device.wake(clock, &mut self.rng);
+        self.drain(who);
     }
 
     pub fn hang_up(&mut self, who: usize) {
@@ -322,7 +368,7 @@ impl Town {
 
     /// The device dies, and starts from its disk.
     pub fn crash(&mut self, who: usize) {
-        let now = self.now();
+        let now = self.clock(who);
         let device = load(&self.members[who].disk, now, &mut self.rng);
         self.start(who, device);
     }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use mezza_core::{Ephemeral, Portable, Secret, Wiping};
-use mezza_messenger::{Change, Device, Event, Kind};
-use mezza_mixnet::Service;
+use mezza_messenger::{Change, Device, Event, Input, Kind};
 use mezza_mixnet::client::record::Record;
 use mezza_mixnet::client::{Job, to_bucket};
 use mezza_mixnet::contact::bucket;
 use mezza_mixnet::wire::invitation::Invitation;
+use mezza_mixnet::{RoundId, Service};
 
-use super::{Doom, config};
+use super::{Doom, Lies, config};
 use crate::model::Ask;
 use crate::stage::{Disk, write};
 use crate::world::hosts::{Link, sealed};
@@ -37,9 +37,17 @@ pub struct Member {
     /// The bucket of each call and each invitation that was wrapped: 0 is nobody's.
     pub calls: Vec<u32>,
     pub invitations: Vec<u32>,
+    /// How far its clock is ahead of the network's.
+    pub skew_ms: i64,
+    /// What its entry makes of what it has to say.
+    pub entry: Lies,
+    /// What came since its process stands still.
+    pub(super) stalled: Option<Vec<Input>>,
     pub(super) connection: Option<u64>,
     pub(super) heard: usize,
     chains: BTreeMap<Link, Vec<u8>>,
+    /// The newest round of each service that was sealed.
+    rounds: BTreeMap<Service, u64>,
 }
 
 impl Member {
@@ -58,9 +66,13 @@ impl Member {
             post: None,
             calls: Vec::new(),
             invitations: Vec::new(),
+            skew_ms: 0,
+            entry: Lies::default(),
+            stalled: None,
             connection: None,
             heard: 0,
             chains: BTreeMap::new(),
+            rounds: BTreeMap::new(),
         }
     }
 
@@ -93,7 +105,11 @@ impl Member {
         for change in &changes {
             match change {
                 Change::Put { kind: Kind::NetworkRow, value, .. } => {
-                    let record = Record::decode(value);
+                    let record = Record::decode(value).ok();
+                    if let Some(RoundId { service, round }) = record.as_ref().map(|r| r.id) {
+                        let last = self.rounds.insert(service, round);
+                        assert!(last < Some(round), "{service:?}: {round} behind {last:?}");
+                    }
                     let sealed = record.into_iter().flat_map(|record| record.sealed);
                     self.lines.extend(sealed.map(|slot| slot.line));
                 }
