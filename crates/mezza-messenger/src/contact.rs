@@ -31,6 +31,11 @@ const RECEIPT_EVERY_MS: u64 = 2 * Time::SECOND_MS;
 const REPEAT_BURST: u32 = 16;
 /// Milliseconds until one more note may be sealed once more.
 const REPEAT_EVERY_MS: u64 = Time::SECOND_MS;
+/// Roots of a contact that the mixnet's client takes at once, each for a snapshot; then one per
+/// [`ROOT_EVERY_MS`] (MSG-53).
+const ROOT_BURST: u32 = 4;
+/// Milliseconds until one more root may come.
+const ROOT_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 /// Ranges given up and not yet passed by a receipt; adjacent numbers join, so that this is more
 /// than the reader's window can hold apart.
 const VOIDS_MAX: usize = 512;
@@ -155,6 +160,8 @@ pub(crate) struct Contact<B: Backend> {
     pub repeats: Pace,
     /// The own note without receipt that holds up newer ones, sent once more.
     pub oldest: Pace,
+    /// Roots that it says.
+    pub roots: Pace,
     /// When it was heard in the mixnet last, and when the person wrote to it last.
     pub heard_at: Time,
     pub wrote_at: Time,
@@ -194,6 +201,7 @@ impl<B: Backend> Contact<B> {
             receipts: Pace::new(RECEIPT_BURST, RECEIPT_EVERY_MS),
             repeats: Pace::new(REPEAT_BURST, REPEAT_EVERY_MS),
             oldest: Pace::new(1, Time::HOUR_MS),
+            roots: Pace::new(ROOT_BURST, ROOT_EVERY_MS),
             heard_at: Time::default(),
             wrote_at: Time::default(),
             muted: false,

@@ -70,8 +70,8 @@ struct Step {
     changes: Vec<Change>,
     acts: Vec<Output>,
     shows: Vec<Event>,
-    /// Roots that came and are not with the client yet.
-    meets: Vec<(ContactId, Meet)>,
+    /// Roots that came and are not with the client yet: of each contact the last one.
+    meets: BTreeMap<ContactId, Meet>,
 }
 
 /// Counts of what came in and was of no use; nothing in them names anybody.

@@ -1,6 +1,6 @@
-//! What one contact may take of this device: how much of its notes is kept, and how often our own
-//! are sent to it again (MSG-51, MSG-53), and
-//! for how long the mixnet serves it for nothing but its own talk (MSG-54).
+//! What one contact may take of this device: how much of its notes is kept (MSG-51), how often our
+//! own are sent to it again (MSG-53), and for how long the mixnet serves it for nothing but its own
+//! talk (MSG-54).
 //!
 //! A friend's device may be in the hands of somebody else. What it can use up here is bounded, and
 //! what was not kept is counted and shown.
@@ -22,6 +22,9 @@ pub(crate) const AGAIN_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 pub(crate) const TALK_MS: u64 = 10 * Time::MINUTE_MS;
 /// The part of a year's rounds that may go to one contact while the person does not write to it.
 pub(crate) const TALK_PART: u64 = 8;
+
+/// Days of a year.
+const YEAR_DAYS: u32 = 365;
 
 /// Notes and the bytes of their texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,14 +110,19 @@ impl Share {
 
     /// The mixnet serves it because it said something: so much longer than it would have else.
     pub fn talk(&mut self, ms: u64, now: Time) {
-        let year = now.days() / 365;
+        let year = now.days() / YEAR_DAYS;
         let before = if self.year == year { self.talk_ms } else { 0 };
         (self.year, self.talk_ms) = (year, before.saturating_add(ms));
     }
 
     /// How long the mixnet served it in this year for what it said.
     pub fn talked_ms(&self, now: Time) -> u64 {
-        if self.year == now.days() / 365 { self.talk_ms } else { 0 }
+        if self.year == now.days() / YEAR_DAYS { self.talk_ms } else { 0 }
+    }
+
+    /// When the year is over in which it was counted last.
+    pub const fn year_end(&self) -> Time {
+        Time::from_ms((self.year as u64 + 1) * YEAR_DAYS as u64 * Time::DAY_MS)
     }
 
     /// Writes `day u32 | notes u32 | bytes u32 | refused u32 | again at u64 | again u8 |

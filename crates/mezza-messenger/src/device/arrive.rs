@@ -214,10 +214,10 @@ impl<B: Backend> Device<B> {
             if let Some(exporter) = opened.exporter
                 && super::invite::give_root(&mut note, exporter)
                 && self.contacts.get(&id).is_some_and(|contact| contact.stage == Stage::Open)
+                && self.wants_again(id, now)
             {
                 // Whoever invites again has lost the old chains, and what was under way in them.
                 self.net_forget(id, now, rng);
-                self.send_again(id);
             }
             self.apply(id, note, now);
         } else {

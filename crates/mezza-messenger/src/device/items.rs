@@ -123,7 +123,7 @@ impl<B: Backend> Device<B> {
                     again = true;
                 }
                 Item::Retry => again = true,
-                Item::Meet(meet) => self.step.meets.push((id, meet)),
+                Item::Meet(meet) => drop(self.step.meets.insert(id, meet)),
                 Item::Void { era, from, to } => self.voided(id, era, from, to),
             }
         }
@@ -248,11 +248,14 @@ impl<B: Backend> Device<B> {
     }
 
     /// The contact wants everything without a receipt again: at once, but not twice within ten
-    /// minutes; then it waits until they are over.
-    pub(super) fn wants_again(&mut self, id: ContactId, now: Time) {
-        if self.contacts.get_mut(&id).is_some_and(|contact| contact.share.wants_again(now)) {
+    /// minutes; then it waits until they are over. Whether it gets it now.
+    pub(super) fn wants_again(&mut self, id: ContactId, now: Time) -> bool {
+        let contact = self.contacts.get_mut(&id);
+        let gets = contact.is_some_and(|contact| contact.share.wants_again(now));
+        if gets {
             self.send_again(id);
         }
+        gets
     }
 
     /// Every own note without receipt is sealed anew, under the session that is active now, with

@@ -14,7 +14,7 @@ use super::{
 use crate::card::MixnetEntry;
 use crate::carrier::Carrier;
 use crate::carrier::mixnet::{Membership, Net, NetInput, NetOutput, NetworkLink};
-use crate::contact::Stage;
+use crate::contact::{Contact, Stage};
 use crate::evidence::Why;
 use crate::io::{ContactId, Ticket};
 use crate::note::Meet;
@@ -338,7 +338,8 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    /// A contact says where our chains begin. Only who began the session may.
+    /// A contact says where our chains begin. Only who began the session may, and not too often:
+    /// each root costs a snapshot of the client (MSG-53). Without it the chains there are go on.
     pub(super) fn met_by(
         &mut self,
         id: ContactId,
@@ -348,7 +349,9 @@ impl<B: Backend> Device<B> {
     ) {
         let contact = self.contacts.get(&id).filter(|contact| contact.is_ours());
         let summary = contact.and_then(|contact| contact.conversation.summary());
-        if summary.is_some_and(|summary| !summary.initiator) {
+        let theirs = summary.is_some_and(|summary| !summary.initiator);
+        let paces = |contact: &mut Contact<B>| contact.roots.take(now).is_ok();
+        if theirs && self.contacts.get_mut(&id).is_some_and(paces) {
             self.met(id, meet, Role::Responder, now, rng);
         }
     }

@@ -123,6 +123,7 @@ impl<B: Backend> Device<B> {
             contact.receipts.write(&mut w);
             contact.repeats.write(&mut w);
             contact.oldest.write(&mut w);
+            contact.roots.write(&mut w);
             w.u64(contact.fetch_after.ms()).u8(u8::from(contact.trouble.is_some()));
         }
         Wiping::new(w.finish())

@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use super::{Backend, CryptoRng, Device, Event, Time};
+use crate::contact::Contact;
 use crate::io::{ContactId, Trouble};
 use crate::share::{TALK_MS, TALK_PART};
 use mezza_mixnet::client;
@@ -47,6 +48,25 @@ impl<B: Backend> Device<B> {
         }
         if news && muted {
             self.show(Event::Trouble(id, Trouble::Talk));
+        }
+    }
+
+    /// When the first contact that is not served for its talk has another year for it.
+    pub(super) fn next_year(&self) -> Option<Time> {
+        let muted = self.contacts.values().filter(|contact| contact.muted);
+        muted.map(|contact| contact.share.year_end()).min()
+    }
+
+    /// A year is over, and each contact has its part of the next one.
+    pub(super) fn turn_years(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        let due = |contact: &&Contact<B>| contact.muted && contact.share.year_end() <= now;
+        let due = self.contacts.values().filter(due).map(|contact| contact.id);
+        for id in due.collect::<Vec<_>>() {
+            if let Some(contact) = self.contacts.get_mut(&id) {
+                contact.share.talk(0, now);
+                self.store_contact(id);
+            }
+            self.heed(id, now, rng);
         }
     }
 

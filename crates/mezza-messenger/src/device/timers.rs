@@ -26,6 +26,7 @@ impl<B: Backend> Device<B> {
         self.turn_guests(now, rng);
         self.drop_late_parcels(now, rng);
         self.answer_retries(now);
+        self.turn_years(now, rng);
         self.hang_up(now);
         self.retry(now);
         self.wake_net(now, rng);
@@ -48,6 +49,7 @@ impl<B: Backend> Device<B> {
             .chain(retry)
             .chain(self.pump_at)
             .chain(self.next_idle_line())
+            .chain(self.next_year())
             .chain(self.prekeys.deadline());
         let guests = self.guests.values().map(Guest::deadline);
         let again = self.contacts.values().filter_map(|c| c.share.again_due());

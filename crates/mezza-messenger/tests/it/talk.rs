@@ -1,9 +1,13 @@
-//! What the mixnet spends on a contact that never stops talking: MSG-54.
+//! What a contact in the mixnet may cost: rounds for its talk (MSG-54), rows for its roots (MSG-53).
 
-use mezza_messenger::ContactId;
+use mezza_core::{Time, Wiping};
 use mezza_messenger::evidence::State;
 use mezza_messenger::io::Trouble;
+use mezza_messenger::note::{Item, Meet, Note};
+use mezza_messenger::{Command, ContactId, Kind};
 
+use crate::keyed_peer::{Peer, forms};
+use crate::stage::line;
 use crate::town::{ROUND_MS, Town, cells, config};
 
 const ANN: usize = 0;
@@ -73,4 +77,54 @@ fn msg_54_a_contact_that_keeps_talking_has_its_part_of_the_rounds() {
     let state = town.members[ANN].device.note(note, town.now()).expect("there").state;
     assert_eq!(state, State::Delivered);
     assert!(heard(&town, ben) > kept + 1, "what waited came");
+    // Ten minutes later it is as before, until the year is over.
+    talks(&mut town, ann, 2);
+    assert_eq!(trouble(&town, ben), Some(Trouble::Talk));
+    let year_ms = 365 * Time::DAY_MS;
+    let rest = year_ms - town.now().ms() % year_ms;
+    town.sleep(rest - Time::DAY_MS);
+    assert_eq!(trouble(&town, ben), Some(Trouble::Talk));
+    town.sleep(Time::DAY_MS + 2 * Time::HOUR_MS);
+    assert_eq!(trouble(&town, ben), None);
+}
+
+/// The number of the last row of the mixnet's client.
+fn last_row(town: &Town) -> u64 {
+    let rows = town.members[ANN].disk.keys().filter(|(kind, _)| *kind == Kind::NetworkRow);
+    let numbers = rows.map(|(_, key)| u64::from_be_bytes(key[..].try_into().expect("8 bytes")));
+    numbers.max().unwrap_or(0)
+}
+
+#[test]
+fn msg_53_whoever_brings_root_upon_root_costs_a_few_snapshots() {
+    let mut town = Town::new(&["ann"]);
+    let (victim, now) = (town.card(ANN), town.now());
+    let mut peer = Peer::new(11, &victim, &mut town.relay);
+    peer.begin(&victim, &mut town.relay, now);
+    let network = victim.mixnet().expect("ann's network").network;
+    let card = forms(&peer.identity, 80_000, &[(2, [&network[..], &[3; 32]].concat())]).remove(0);
+    let says = |town: &mut Town, peer: &mut Peer, items: Vec<Item>| {
+        let note = Note { era: [3; 4], seq: 0, sent: now, timer_s: 0, items };
+        let told = peer.send(&note.encode(), &mut town.relay, now).into_iter();
+        for (who, tell) in told.filter(|(who, _)| *who == ANN) {
+            town.input(who, tell.into_input(line())).expect("mail is never refused");
+        }
+        town.settle();
+    };
+    let hello = Item::Hello { slot: None, tag: Some([0; 8]), card: card.encode() };
+    says(&mut town, &mut peer, vec![hello]);
+    let contact = town.members[ANN].device.contacts()[0].id;
+    town.command(ANN, Command::Accept { contact }).expect("a request");
+    let roots = |n: u8| -> Vec<Item> {
+        let meet = |n| Meet { network, conversation: 9, call: 9, root: Some(Wiping::new([n; 32])) };
+        (0..n).map(|n| Item::Meet(meet(n))).collect()
+    };
+    let before = last_row(&town);
+    says(&mut town, &mut peer, roots(20));
+    assert_eq!(last_row(&town), before + 1, "the last one counts");
+    assert!(town.is_known(ANN, contact));
+    for _ in 0..9 {
+        says(&mut town, &mut peer, roots(1));
+    }
+    assert_eq!(last_row(&town), before + 4);
 }
