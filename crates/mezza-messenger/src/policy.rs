@@ -26,6 +26,11 @@ pub fn timer_step(timer_s: u32) -> u32 {
     TIMERS_S.into_iter().rev().find(|step| *step <= timer_s).unwrap_or(timer_s)
 }
 
+/// Whether a person may set this timer: none, or one of [`TIMERS_S`].
+pub fn is_timer_step(timer_s: u32) -> bool {
+    timer_s == 0 || TIMERS_S.contains(&timer_s)
+}
+
 /// The rules of one conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -35,7 +40,8 @@ pub struct Policy {
     pub pin: u8,
     /// Whether another carrier of the list may step in.
     pub fallback: Fallback,
-    /// Seconds until a note goes, one of [`TIMERS_S`]; 0: never.
+    /// Seconds until a note goes: one of [`TIMERS_S`], or less than all of them where the contact
+    /// set it; 0: never.
     pub timer_s: u32,
     /// Whether `delivered` receipts are sent.
     pub delivered: bool,

@@ -11,7 +11,7 @@ use crate::card::Card;
 use crate::contact::{Contact, Stage};
 use crate::io::Cause;
 use crate::outbox::Parcel;
-use crate::policy::Policy;
+use crate::policy::{Policy, is_timer_step};
 use crate::view::Proof;
 
 /// Bytes of a name that the owner gives to a contact.
@@ -164,6 +164,9 @@ impl<B: Backend> Device<B> {
         }
         let contact = self.contact_mut(id)?;
         let timer = contact.policy.timer_s != policy.timer_s;
+        if timer && !is_timer_step(policy.timer_s) {
+            return Err(DeviceError::BadPolicy);
+        }
         contact.owed.timer |= timer && contact.stage == Stage::Open;
         contact.policy = policy;
         self.store_contact(id);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mezza_core::{Machine as _, Time};
 use mezza_messenger::io::Trouble;
-use mezza_messenger::note::{Item, Receipt};
+use mezza_messenger::note::{Item, Meet, Receipt};
 use mezza_messenger::policy::{Policy, TIMERS_S, timer_step};
 use mezza_messenger::{Bucket, Change, Command, ContactId, DeviceError, Input, Kind, Output};
 
@@ -108,10 +108,18 @@ fn msg_52_timers_are_of_a_few_steps() {
     floods(&mut stage, mail);
     let policy = stage.parties[0].device.contact(contact).expect("there").policy;
     assert_eq!(policy.timer_s, 86_400);
-    for timer_s in [7_200, u32::MAX] {
+    let set = |stage: &mut Stage, timer_s| {
         let policy = Policy { timer_s, ..policy.clone() };
-        let set = Command::Policy { contact, policy };
-        assert_eq!(stage.input(0, Input::Command(set)), Err(DeviceError::BadPolicy));
+        stage.input(0, Input::Command(Command::Policy { contact, policy }))
+    };
+    for timer_s in [1, 29, 7_200, u32::MAX] {
+        assert_eq!(set(&mut stage, timer_s), Err(DeviceError::BadPolicy), "{timer_s} s");
+    }
+    // What a contact asked for stands, whatever else of the policy changes.
+    let mail = mallory.mail(&mut stage, &note(0, 0, vec![Item::Timer(29)]));
+    floods(&mut stage, mail);
+    for (timer_s, taken) in [(1, false), (29, true), (300, true), (29, false), (0, true)] {
+        assert_eq!(set(&mut stage, timer_s).is_ok(), taken, "{timer_s} s");
     }
     assert!(TIMERS_S.iter().all(|step| timer_step(*step) == *step));
 }
@@ -182,4 +190,24 @@ fn msg_53_a_retry_sends_everything_again_bit_by_bit_and_once_in_ten_minutes() {
     let rest: usize = (0..60).map(|_| wakes(&mut stage, 1_000)).sum();
     assert_eq!(rest, 24);
     assert_eq!(wakes(&mut stage, 30 * Time::MINUTE_MS), 0);
+}
+
+#[test]
+fn msg_53_whoever_invites_again_and_again_gets_everything_once_in_ten_minutes() {
+    let mut stage = Stage::new(&["alice"]);
+    stage.ahead = false;
+    let (_, contact) = Peer::open(&mut stage, 11);
+    forty(&mut stage, contact);
+    let rewritten = |stage: &mut Stage| {
+        let mut inviter = Peer::new(stage, 11);
+        let meet = Meet { network: [1; 16], conversation: 1, call: 1, root: None };
+        let mail = inviter.mail(stage, &note(0, 0, vec![Item::Meet(meet)]));
+        floods(stage, mail).iter().filter(|(kind, _)| *kind == Kind::Note).count()
+    };
+    assert!(rewritten(&mut stage) >= 40);
+    for _ in 0..5 {
+        assert_eq!(rewritten(&mut stage), 0);
+    }
+    stage.now = stage.now.plus_ms(10 * Time::MINUTE_MS);
+    assert!(rewritten(&mut stage) >= 40);
 }
