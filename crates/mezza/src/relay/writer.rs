@@ -283,14 +283,14 @@ impl Writer {
 
     /// After a failure nothing of the transaction exists: what was counted of it is forgotten, its
     /// clients try again later, and who was shown a mail of it must forget that mail's number, so
-    /// these connections end. Who asked for mail of earlier ones is brought it (MSG-64).
+    /// these connections end; whoever watches the box meanwhile and saw nothing stays. Who asked for mail of earlier ones is brought it (MSG-64).
     async fn undo(&mut self, error: &StoreError) {
         tracing::warn!(%error, "the relay's store refused a transaction");
         self.store.rollback().await;
         self.ledger.forget();
         let batch = std::mem::take(&mut self.batch);
         for (address, outlet) in batch.touched {
-            self.owners.remove(&address);
+            self.owners.leave_with(&address, &outlet);
             outlet.end();
         }
         for answer in batch.asked {
@@ -313,11 +313,11 @@ impl Writer {
             self.store.begin().await?;
             let removed = self.store.expire(now.hours(), TIDY_ROWS).await?;
             self.store.commit().await?;
+            self.ledger.forget();
             if removed.mails == TIDY_ROWS {
                 return Ok(true);
             }
             self.tidied.0 = now.hours();
-            self.ledger.forget();
         }
         if self.tidied.1 == now.days() { Ok(false) } else { self.tidy_boxes(now).await }
     }
@@ -330,11 +330,11 @@ impl Writer {
         let day = now.days().saturating_sub(self.limits.idle_box_days);
         let dropped = self.store.drop_idle(day, TIDY_ROWS).await?;
         self.store.commit().await?;
+        self.ledger.forget();
         if dropped == TIDY_ROWS {
             return Ok(true);
         }
         self.tidied.1 = now.days();
-        self.ledger.forget();
         Ok(false)
     }
 }

@@ -162,6 +162,11 @@ impl Outlet {
         (Self { events, reserved: pending_max, load: Arc::default() }, receiver)
     }
 
+    /// Whether both lead to one connection.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.load, &other.load)
+    }
+
     /// Sends an answer.
     pub(super) fn answer(&self, frame: RelayFrame) {
         // Full cannot be: a connection opens no more requests than places are kept. Closed means

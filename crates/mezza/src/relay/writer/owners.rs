@@ -197,6 +197,14 @@ impl Owners {
         }
     }
 
+    /// The same if it is still a watch of this connection.
+    pub(super) fn leave_with(&self, address: &Address, outlet: &Outlet) {
+        let mut inner = self.inner();
+        if inner.owners.get(address).is_some_and(|owner| owner.outlet.is(outlet)) {
+            inner.owners.remove(address);
+        }
+    }
+
     /// Tells the owner how many one-time keys are left.
     pub(super) fn stock(&self, address: &Address, left: u32) {
         if let Some(owner) = self.inner().owners.get(address) {

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::*;
 use crate::home::failing::{Failing, Step};
-use crate::relay::store::{Durability, SqliteStore};
+use crate::relay::store::{Durability, NewMail, SqliteStore};
 use mezza_messenger::relay_wire::BoxKind;
 
 const BOX: Address = [7; 16];
@@ -133,6 +133,63 @@ async fn msg_64_what_was_rolled_back_is_counted_nowhere() {
     let Writer { ledger, store, .. } = &mut stage.writer;
     let counted = ledger.totals(store).await.unwrap();
     assert_eq!(counted, store.totals().await.unwrap());
+}
+
+#[tokio::test]
+async fn msg_64_who_saw_nothing_of_a_failed_transaction_keeps_the_box() {
+    let mut stage = Stage::new(Limits { in_flight_max: 1, ..Limits::default() });
+    let watch = stage.watch();
+    stage.transact([stage.open(), watch]).await;
+    // One put is shown to the first watcher at once, and is still queued when another one comes.
+    let (mut queued, Job::Put(put)) = (None, stage.put(1)) else { unreachable!() };
+    stage.writer.owners.hand_over(put, |put| queued = Some(put));
+    let (outlet, mut events) = Outlet::new(64);
+    let answer = Answer { outlet, req: 1 };
+    let newer = Job::Watch { address: BOX, watch: 2, number: NUMBER, answer };
+    stage.transact([stage.put(2), newer]).await;
+    stage.fail(queued.map(Job::Put)).await;
+    assert!(stage.told().ended, "the mail's number means nothing any more");
+    let mut mails = || {
+        std::iter::from_fn(|| events.try_recv().ok())
+            .filter_map(|event| match event {
+                Event::Mail { envelope, id, .. } => Some((envelope[0], id)),
+                Event::End => panic!("the newer watcher saw nothing of it"),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+    };
+    let [(2, id)] = mails()[..] else { panic!("the second put") };
+    let taken = Job::Take { address: BOX, watch: 2, mails: vec![id] };
+    stage.transact([stage.put(3), taken]).await;
+    assert_eq!(mails().iter().map(|(nr, _)| *nr).collect::<Vec<_>>(), [3]);
+}
+
+#[tokio::test]
+async fn msg_64_what_was_tidied_in_part_is_counted_nowhere() {
+    let mut stage = Stage::new(Limits::default());
+    let store = &mut stage.writer.store;
+    store.begin().await.unwrap();
+    let id = store.open_box(&BOX, BoxKind::Conversation, 0).await.unwrap();
+    for number in 0..TIDY_ROWS {
+        let mut address = [0; 16];
+        address[..4].copy_from_slice(&number.to_be_bytes());
+        store.open_box(&address, BoxKind::Conversation, 0).await.unwrap();
+    }
+    let mail = || NewMail { box_id: id, due_h: 0, body: &[7; 512] };
+    let mails: Vec<_> = (0..=TIDY_ROWS).map(|_| mail()).collect();
+    store.put_batch(&mails).await.unwrap();
+    store.commit().await.unwrap();
+    // More is due than is removed at once, first of the mails and then of the boxes.
+    for more in [true, true, false] {
+        let Writer { store, ledger, .. } = &mut stage.writer;
+        ledger.find(store, &BOX).await.unwrap();
+        ledger.totals(store).await.unwrap();
+        assert_eq!(stage.writer.tidy().await.unwrap(), more);
+        let Writer { store, ledger, .. } = &mut stage.writer;
+        assert_eq!(ledger.totals(store).await.unwrap(), store.totals().await.unwrap());
+        let known = ledger.find(store, &BOX).await.unwrap().map(|row| row.mails);
+        assert_eq!(known, store.find_box(&BOX).await.unwrap().map(|row| row.mails));
+    }
 }
 
 #[tokio::test]
