@@ -140,41 +140,60 @@ struct Store {
 impl Store {
     fn serve(mut self, mut queue: mpsc::Receiver<Event>) -> Result<Exit, Fault> {
         while let Some(event) = queue.blocking_recv() {
-            let (peer, link, news) = match event {
-                Event::Link(peer, link, news) => (peer, link, news),
+            match event {
+                Event::Link(peer, link, news) => self.hear(peer, link, news)?,
                 Event::Config(config) => {
                     if server::is_news(&config, &self.chain)
                         && let Err(error) = self.chain.accept(&config, now())
                     {
                         tracing::warn!("mixnet: {error}");
                     }
-                    continue;
                 }
                 Event::Stop => break,
-            };
-            let allowed = match (peer, self.links.hear(peer, link, news)) {
-                (Peer::Mix, Change::Lost) => {
-                    self.upload = None;
-                    true
-                }
-                (Peer::Entry, Change::Lost) => {
-                    self.given.clear();
-                    self.absent = 0;
-                    true
-                }
-                (_, Change::None) => true,
-                (Peer::Mix, Change::Frame(frame)) => self.put(frame)?,
-                (Peer::Entry, Change::Frame(frame)) => self.hand_out(&frame)?,
-            };
-            if !allowed {
-                tracing::warn!(?peer, "a peer sent what does not belong here; hung up");
-                self.metrics.count(Count::Refused);
-                self.links.drop_link(peer);
-                self.upload = None;
             }
-            self.metrics.set(Count::Links, self.links.len());
         }
         Ok(Exit::Done)
+    }
+
+    /// What happens on a link.
+    fn hear(&mut self, peer: Peer, link: u64, news: News) -> Result<(), Fault> {
+        let allowed = match (peer, self.links.hear(peer, link, news)) {
+            (_, Change::None) => true,
+            (peer, Change::Lost) => {
+                self.forget(peer);
+                true
+            }
+            (Peer::Mix, Change::Frame(frame)) => self.put(frame)?,
+            (Peer::Entry, Change::Frame(frame)) => self.hand_out(&frame)?,
+        };
+        if !allowed {
+            tracing::warn!(?peer, "a peer sent what does not belong here; hung up");
+            self.metrics.count(Count::Refused);
+            self.links.drop_link(peer);
+            self.forget(peer);
+        }
+        self.metrics.set(Count::Links, self.links.len());
+        Ok(())
+    }
+
+    /// Begins anew with a peer whose link is gone.
+    fn forget(&mut self, peer: Peer) {
+        match peer {
+            Peer::Mix => self.upload = None,
+            Peer::Entry => {
+                self.given.clear();
+                self.absent = 0;
+            }
+        }
+    }
+
+    /// Sends a frame; `false` if the link is lost, of which no news will come.
+    fn send(&mut self, peer: Peer, frame: Frame) -> bool {
+        let sent = self.links.send(peer, frame);
+        if !sent {
+            self.forget(peer);
+        }
+        sent
     }
 
     /// PUT and CHUNK of the last mix; `false` if it is not what must come.
@@ -209,7 +228,7 @@ impl Store {
                     self.shelves.keep(&upload, self.newest(id))?;
                     self.given.retain(|(given, _)| self.shelves.may_hold(*given, id));
                     self.metrics.count(Count::Returned);
-                    let _ = self.links.send(Peer::Mix, Frame::Round(id, Body::Stored));
+                    self.send(Peer::Mix, Frame::Round(id, Body::Stored));
                 }
             }
             _ => return Ok(false),
@@ -231,7 +250,7 @@ impl Store {
             self.given.insert((*id, *bucket));
         }
         for body in answer {
-            if !self.links.send(Peer::Entry, Frame::Round(*id, body)) {
+            if !self.send(Peer::Entry, Frame::Round(*id, body)) {
                 break;
             }
         }
@@ -262,6 +281,7 @@ fn is_due(policy: &ServicePolicy, id: RoundId) -> bool {
 mod tests {
     use super::*;
     use crate::mixnet::demo::Files;
+    use crate::mixnet::link::Parcel;
     use mezza_mixnet::Service;
     use mezza_mixnet::wire::Manifest;
     use mezza_mixnet::wire::bucket::Entry;
@@ -293,6 +313,25 @@ mod tests {
             let bytes = OBJECT.to_vec();
             store.put(Frame::Round(id, Body::Chunk { bucket: 1, offset: 0, bytes })).unwrap()
         }
+    }
+
+    /// A link of the entry for which so many frames may wait.
+    fn link_up(store: &mut Store, link: u64, frames: usize) -> mpsc::Receiver<Parcel> {
+        let (outbox, sent) = mpsc::channel(frames);
+        store.hear(Peer::Entry, link, News::Up(outbox)).unwrap();
+        sent
+    }
+
+    /// Asks for the bucket of a round; how many frames came.
+    fn fetch(
+        store: &mut Store,
+        entry: &mut mpsc::Receiver<Parcel>,
+        (link, round): (u64, u64),
+    ) -> usize {
+        let id = RoundId { service: Service::Call, round };
+        let fetch = Frame::Round(id, Body::Fetch { bucket: 1 });
+        store.hear(Peer::Entry, link, News::Frame(fetch)).unwrap();
+        std::iter::from_fn(|| entry.try_recv().ok()).count()
     }
 
     fn current(store: &Store) -> u64 {
@@ -333,16 +372,42 @@ mod tests {
         let (mut store, key) = store(folder.path());
         let round = current(&store);
         assert!(put(&mut store, &key, round));
-        let fetch = |round| {
-            let id = RoundId { service: Service::Call, round };
-            Frame::Round(id, Body::Fetch { bucket: 1 })
-        };
-        assert!(store.hand_out(&fetch(round)).unwrap());
-        assert!(!store.hand_out(&fetch(round)).unwrap());
-        for _ in 0..ABSENT_MAX {
-            assert!(store.hand_out(&fetch(round + 1)).unwrap());
+        // Each time over a link that begins anew, whoever hung up on the last one.
+        for link in [1, 2] {
+            let mut entry = link_up(&mut store, link, 2);
+            assert_eq!(fetch(&mut store, &mut entry, (link, round)), 2);
+            assert!(!entry.is_closed());
+            assert_eq!(fetch(&mut store, &mut entry, (link, round)), 0);
+            assert!(entry.is_closed(), "it had that");
+            store.hear(Peer::Entry, link, News::Down).unwrap();
         }
-        assert!(!store.hand_out(&fetch(round + 1)).unwrap());
+        for link in [3, 4] {
+            let mut entry = link_up(&mut store, link, 2);
+            for _ in 0..ABSENT_MAX {
+                assert_eq!(fetch(&mut store, &mut entry, (link, round + 1)), 1);
+            }
+            assert!(!entry.is_closed());
+            assert_eq!(fetch(&mut store, &mut entry, (link, round + 1)), 0);
+            assert!(entry.is_closed(), "too often in vain");
+        }
+        // One that does not read is hung up on as well: manifest and object are two.
+        let mut entry = link_up(&mut store, 5, 1);
+        assert_eq!(fetch(&mut store, &mut entry, (5, round)), 1);
+        assert!(entry.is_closed());
+        let mut entry = link_up(&mut store, 6, 2);
+        assert_eq!(fetch(&mut store, &mut entry, (6, round)), 2);
+    }
+
+    #[test]
+    fn mix_63_what_was_given_is_remembered_while_it_may_be_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, key) = store(folder.path());
+        let round = current(&store);
+        assert!(put(&mut store, &key, round));
+        let id = RoundId { service: Service::Call, round };
+        let fetch = Frame::Round(id, Body::Fetch { bucket: 1 });
+        let _entry = link_up(&mut store, 1, 2);
+        assert!(store.hand_out(&fetch).unwrap());
         // What is removed from the shelves is not remembered for ever.
         (1..=10).for_each(|ahead| assert!(put(&mut store, &key, round + ahead)));
         assert_eq!(store.given.len(), 1);
