@@ -8,9 +8,10 @@ use mezza_core::Time;
 use super::limits::Limits;
 use crate::doors::Source;
 
-/// Addresses, and sites, remembered at once; beyond, all newcomers share one account.
+/// Addresses, and sites, remembered at once. Beyond, the addresses that come are counted with their
+/// sites alone, and the sites that come share one account.
 const ACCOUNTS_MAX: usize = 1 << 20;
-/// The account that newcomers share then. No client has this address.
+/// The account that sites share then. No client has this address.
 const SHARED: [u8; 8] = [0xff; 8];
 
 /// What was used since midnight UTC.
@@ -20,15 +21,19 @@ struct Used {
     put_bytes: u64,
 }
 
-#[derive(Default)]
+/// What was used from the places of one kind.
+type Places = HashMap<[u8; 8], Used>;
+
 struct Accounts {
     day: u32,
-    by_address: HashMap<[u8; 8], Used>,
-    by_site: HashMap<[u8; 8], Used>,
+    by_address: Places,
+    by_site: Places,
+    /// How many of each there may be.
+    most: usize,
 }
 
 /// The accounts of all addresses.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Usage(Arc<Mutex<Accounts>>);
 
 /// The account of one connection's address and site.
@@ -37,7 +42,18 @@ pub(crate) struct Account {
     source: Source,
 }
 
+impl Default for Usage {
+    fn default() -> Self {
+        Self::with(ACCOUNTS_MAX)
+    }
+}
+
 impl Usage {
+    fn with(most: usize) -> Self {
+        let (by_address, by_site) = Default::default();
+        Self(Arc::new(Mutex::new(Accounts { day: 0, by_address, by_site, most })))
+    }
+
     /// The account of a source.
     pub(crate) fn account(&self, source: Source) -> Account {
         Account { usage: self.clone(), source }
@@ -52,17 +68,35 @@ impl Accounts {
     /// Begins anew at midnight.
     fn turn(&mut self, day: u32) {
         if self.day != day {
-            *self = Self { day, ..Self::default() };
+            self.day = day;
+            (self.by_address, self.by_site) = Default::default();
         }
+    }
+
+    /// Counts with an address and its site, or with neither. The site is asked first: what it
+    /// refuses makes no account for one more of its addresses.
+    fn charge(
+        &mut self,
+        source: &Source,
+        count: impl Fn(&Used, u32) -> Option<Used>,
+        addresses_per_site: u32,
+    ) -> Option<()> {
+        let knows = |places: &Places, place| places.len() < self.most || places.contains_key(place);
+        let (address, site) = (source.address(), source.site());
+        let site = if knows(&self.by_site, &site) { site } else { SHARED };
+        let of_site = count(&used(&self.by_site, &site), addresses_per_site)?;
+        if knows(&self.by_address, &address) {
+            let of_address = count(&used(&self.by_address, &address), 1)?;
+            self.by_address.insert(address, of_address);
+        }
+        self.by_site.insert(site, of_site);
+        Some(())
     }
 }
 
 /// What was used from one place.
-fn of(accounts: &mut HashMap<[u8; 8], Used>, mut place: [u8; 8]) -> &mut Used {
-    if accounts.len() >= ACCOUNTS_MAX && !accounts.contains_key(&place) {
-        place = SHARED;
-    }
-    accounts.entry(place).or_default()
+fn used(places: &Places, place: &[u8; 8]) -> Used {
+    places.get(place).copied().unwrap_or_default()
 }
 
 impl Account {
@@ -97,8 +131,8 @@ impl Account {
         )
     }
 
-    /// Counts with the address and its site, or with neither. `count` is told for how many addresses
-    /// the account is.
+    /// Counts, or says how many seconds are left of the day. `count` is told for how many addresses
+    /// an account is.
     fn charge(
         &self,
         now: Time,
@@ -106,16 +140,11 @@ impl Account {
         limits: &Limits,
     ) -> Result<(), u16> {
         let mut accounts = self.usage.lock();
-        let accounts = &mut *accounts;
         accounts.turn(now.days());
-        let address = of(&mut accounts.by_address, self.source.address());
-        let site = of(&mut accounts.by_site, self.source.site());
-        if let Some(both) = count(address, 1).zip(count(site, limits.addresses_per_site)) {
-            (*address, *site) = both;
-            return Ok(());
-        }
-        let left_ms = Time::DAY_MS - now.ms() % Time::DAY_MS;
-        Err(u16::try_from(left_ms.div_ceil(1_000)).unwrap_or(u16::MAX))
+        accounts.charge(&self.source, count, limits.addresses_per_site).ok_or_else(|| {
+            let left_ms = Time::DAY_MS - now.ms() % Time::DAY_MS;
+            u16::try_from(left_ms.div_ceil(1_000)).unwrap_or(u16::MAX)
+        })
     }
 }
 
@@ -162,8 +191,31 @@ mod tests {
         assert!(third.open(&limits, now).is_err() && third.put(512, &limits, now).is_err());
         let other = account(&usage, "2001:db8:8::1");
         assert!(other.open(&limits, now).is_ok() && other.put(512, &limits, now).is_ok());
-        // What was refused at the site was not counted at the address.
-        let mut accounts = usage.lock();
-        assert_eq!(of(&mut accounts.by_address, third.source.address()).opens, 0);
+        // What was refused at the site was not counted at the address, and made no account for it.
+        let known = |nr: u16| {
+            let address = Source::of([0x2001, 0xdb8, 7, nr, 0, 0, 0, 1].into()).address();
+            usage.lock().by_address.contains_key(&address)
+        };
+        assert!(known(0) && known(1) && !known(2));
+    }
+
+    #[test]
+    fn msg_74_addresses_for_which_there_is_no_account_count_with_their_site() {
+        let (usage, limits, now) = (Usage::with(2), limits(), Time::from_ms(0));
+        for address in ["2001:db8:7::1", "192.0.2.1"] {
+            assert_eq!(account(&usage, address).open(&limits, now), Ok(()));
+        }
+        // The site has four, of which one is used.
+        let opens = (1..=9).filter(|nr| {
+            account(&usage, &format!("2001:db8:7:{nr}::1")).open(&limits, now).is_ok()
+        });
+        assert_eq!(opens.count(), 3);
+        // Sites for which there is no account share one, and no others pay for them.
+        let opens = (1..=9)
+            .filter(|nr| account(&usage, &format!("198.51.{nr}.1")).open(&limits, now).is_ok());
+        assert_eq!(opens.count(), 4);
+        assert_eq!(account(&usage, "192.0.2.1").open(&limits, now), Ok(()));
+        let accounts = usage.lock();
+        assert_eq!((accounts.by_address.len(), accounts.by_site.len()), (2, 3));
     }
 }
