@@ -32,12 +32,10 @@ pub use server::{RelayConfig, RelayHandle, serve};
 pub use store::{StoreSpec, Totals};
 pub use tap::{Direction, Side, Tap, TapEvent, Tapped};
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use crate::home::private;
 use crate::tls::Identity;
 use lock::Lock;
 use store::MailStore as _;
@@ -79,12 +77,11 @@ pub fn address(dir: &Path) -> Option<SocketAddr> {
     Lock::is_held(dir).then(|| text.parse().ok()).flatten()
 }
 
-/// Writes down where the relay in `dir` listens.
-fn tell_address(dir: &Path, address: SocketAddr) -> Result<(), RelayError> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(dir.join(ADDRESS));
-    file.and_then(|mut file| file.write_all(address.to_string().as_bytes()))
-        .map_err(|source| RelayError::Io { what: "the file with its address", source })
+/// Writes down where the relay in `dir` listens. Mail is served without that file too.
+fn tell_address(dir: &Path, address: SocketAddr) {
+    if let Err(fault) = private::replace(&dir.join(ADDRESS), address.to_string().as_bytes()) {
+        tracing::warn!(%fault, "programs on this machine are not told where the relay listens");
+    }
 }
 
 /// Counts what the relay in `dir` holds, also while it runs.

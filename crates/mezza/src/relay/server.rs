@@ -108,7 +108,7 @@ pub async fn serve(
     let listen = |source| RelayError::Listen { address: config.listen, source };
     let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    super::tell_address(&config.dir, address)?;
+    super::tell_address(&config.dir, address);
     let (jobs, ended) = writer::spawn(store, config.limits.clone(), config.clock.clone())
         .map_err(|source| RelayError::Io { what: "a thread", source })?;
     let shared = Arc::new(Shared {

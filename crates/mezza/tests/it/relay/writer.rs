@@ -111,6 +111,19 @@ fn place_of(token: u8) -> mezza_messenger::relay_wire::Address {
     place(token)
 }
 
+/// The file that says where the relay listens is there for comfort. Here a folder is in its way.
+#[tokio::test]
+async fn a_relay_that_cannot_write_its_address_serves() {
+    let place = Place::sqlite();
+    let dir = place.config().dir;
+    init(&dir, &place.store).await.unwrap();
+    std::fs::create_dir(dir.join("address")).unwrap();
+    let relay = place.start().await;
+    assert_eq!(relay.connect().await.open(1, Conversation).await, DONE);
+    assert_eq!(mezza::relay::address(&dir), None);
+    relay.stop().await;
+}
+
 #[tokio::test]
 async fn key_and_folder_are_the_owners_alone() {
     let place = Place::sqlite();
