@@ -120,10 +120,12 @@ pub(super) async fn serve(
     let accepting = Connection::accept(shared, socket, account, &mut stop);
     let Some(Some(mut connection)) = ticket.hold(accepting).await else { return };
     ticket.settle();
-    let ended = ticket.hold(connection.run(stop)).await;
-    match ended {
-        Some(end) => connection.end(end).await,
-        None => connection.unwatch().await,
+    let served = async {
+        let end = connection.run(stop).await;
+        connection.end(end).await;
+    };
+    if ticket.hold(served).await.is_none() {
+        connection.unwatch().await;
     }
 }
 
@@ -201,7 +203,7 @@ impl Connection {
         self.write().await
     }
 
-    async fn end(mut self, end: Result<(), End>) {
+    async fn end(&mut self, end: Result<(), End>) {
         self.leave().await;
         if !matches!(end, Err(End::Gone | End::Stuck)) {
             self.linger().await;
@@ -251,7 +253,9 @@ impl Connection {
             }
             handled?;
         }
-        self.write().await
+        self.write().await?;
+        // Events may have been delivered while a frame waited for work.
+        self.look_up().await
     }
 
     /// An event from the writer, and those right behind it.
@@ -262,6 +266,12 @@ impl Connection {
             next = if self.out.len() < WRITE_BYTES { self.events.try_recv().ok() } else { None };
         }
         self.write().await?;
+        self.look_up().await
+    }
+
+    /// What the writer could not say in the queue: that this connection has to end, or that mail
+    /// waits for room which there is now.
+    async fn look_up(&mut self) -> Result<(), End> {
         if self.outlet.is_ended() {
             return Err(End::Failed);
         }

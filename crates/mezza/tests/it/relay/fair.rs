@@ -1,9 +1,11 @@
 //! What a greedy client leaves for others: a bounded part of each commit, and work that is counted
 //! together whatever it is.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mezza::relay::{Limits, Rate, RelayConfig};
+use mezza::relay::{Direction, Limits, Rate, RelayConfig, Side, Tap, TapEvent};
 use mezza_messenger::relay_wire::BoxKind::{Conversation, Intro};
 use mezza_messenger::relay_wire::{ClientFrame, Code, RelayFrame};
 use tokio::time::{sleep, timeout};
@@ -17,6 +19,33 @@ const PUTS: u32 = 200;
 /// The number of the mail that somebody else puts.
 const OTHER: u32 = 1_000_000;
 
+/// Counts the frames that the relay has begun to handle.
+#[derive(Default)]
+struct Asked(AtomicUsize);
+
+impl Tap for Asked {
+    fn record(&self, event: TapEvent<'_>) {
+        if (event.side, event.direction) == (Side::Frame, Direction::ToRelay) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Asked {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    async fn wait_for(&self, count: usize) {
+        let waiting = async {
+            while self.count() < count {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(PATIENCE, waiting).await.expect("as many frames in time");
+    }
+}
+
 /// While the writer stands still, eight clients put as much as the relay takes from them; then somebody
 /// else puts one mail. The order in which mail is stored says what was served before it.
 #[tokio::test]
@@ -27,9 +56,12 @@ async fn msg_73_a_connection_has_a_bounded_part_of_what_is_served_before_others(
         limits.box_mails_max = u32::MAX;
     });
     let (gate, clock) = Gate::before(place.clock.clock());
-    let relay = place.start_with(RelayConfig { clock, ..place.config() }).await;
+    let asked = Arc::new(Asked::default());
+    let tap = Some(Arc::clone(&asked) as Arc<dyn Tap>);
+    let relay = place.start_with(RelayConfig { clock, tap, ..place.config() }).await;
     let mut alice = relay.connect().await;
     assert_eq!(alice.open(1, Conversation).await, DONE);
+    let before = asked.count();
     gate.set(true);
     let mut greedy = Vec::new();
     for from in 0..GREEDY {
@@ -44,9 +76,11 @@ async fn msg_73_a_connection_has_a_bounded_part_of_what_is_served_before_others(
             }
         }));
     }
-    sleep(Duration::from_millis(700)).await;
+    // What each may have in the queue, and one that each waits with.
+    let most = before + (GREEDY * (part + 1)) as usize;
+    asked.wait_for(most).await;
     let req = alice.put_unanswered(1, 9, letter(OTHER)).await;
-    sleep(Duration::from_millis(300)).await;
+    asked.wait_for(most + 1).await;
     gate.set(false);
     assert!(matches!(alice.answer(req).await, RelayFrame::Done { code: Code::Done, .. }));
     for task in greedy {
@@ -72,6 +106,48 @@ async fn msg_73_a_connection_has_a_bounded_part_of_what_is_served_before_others(
     // What each had in the queue, and one that each waited with.
     assert!(before <= GREEDY * (part + 1), "{before}");
     assert!(before >= GREEDY, "the writer stood still for too short a time: {before}");
+    relay.stop().await;
+}
+
+/// A connection that waits for work takes its mail from the queue meanwhile. Mail that found no room
+/// there comes afterwards, although the client asks for nothing more.
+#[tokio::test]
+async fn msg_72_mail_goes_on_after_a_wait_for_work() {
+    const MAILS: u32 = 24;
+    const PINGS: usize = 130;
+    let place = Place::sqlite().with_limits(|limits| {
+        limits.work = Rate { burst: 20, period_ms: 5 };
+    });
+    let (gate, clock) = Gate::before(place.clock.clock());
+    let asked = Arc::new(Asked::default());
+    let tap = Some(Arc::clone(&asked) as Arc<dyn Tap>);
+    let relay = place.start_with(RelayConfig { clock, tap, ..place.config() }).await;
+    let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
+    assert_eq!(alice.open(1, Conversation).await, DONE);
+    for nr in 0..MAILS {
+        assert_eq!(alice.put(1, sized(nr, 16_384)).await, DONE);
+    }
+    gate.set(true);
+    // The writer looks at the clock at least each 20 ms.
+    sleep(Duration::from_millis(100)).await;
+    let before = asked.count();
+    bob.send(&ClientFrame::Watch { req: 9, number: 1, token: secret(1) }).await;
+    for _ in 0..PINGS {
+        bob.send(&ClientFrame::Ping).await;
+    }
+    // All that may be done at once is done: the connection waits.
+    asked.wait_for(before + 25).await;
+    gate.set(false);
+    // The thread of the connection stands still while the writer fills the queue.
+    std::thread::sleep(Duration::from_millis(300));
+    let (mut mails, mut pings) = (0, 0);
+    while (mails, pings) != (MAILS, PINGS) {
+        match bob.recv().await.unwrap() {
+            RelayFrame::Mail { .. } => mails += 1,
+            RelayFrame::Ping => pings += 1,
+            other => assert!(matches!(other, RelayFrame::Done { code: Code::Done, .. })),
+        }
+    }
     relay.stop().await;
 }
 
