@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use files::Spare;
-use room::{Leaves, Number, Room};
+use room::{Full, Leaves, Number, Room};
 
 /// What a handshake has for itself, even when somebody else waits for its place.
 const GRACE: Duration = Duration::from_secs(1);
@@ -90,6 +90,11 @@ pub struct Ticket {
 /// What becomes of somebody who comes.
 enum Answer {
     In(Ticket),
+    Not(Why),
+}
+
+/// Why somebody does not come in.
+enum Why {
     TooMany,
     /// A handshake has to end first; the eldest had its time then.
     Later(Instant),
@@ -155,8 +160,8 @@ impl Doors {
         loop {
             match self.enter(source, Instant::now()) {
                 Answer::In(ticket) => return Some(ticket),
-                Answer::TooMany => return None,
-                Answer::Later(due) => {
+                Answer::Not(Why::TooMany) => return None,
+                Answer::Not(Why::Later(due)) => {
                     let left = due.saturating_duration_since(Instant::now());
                     drop(timeout(left, self.room.notified()).await);
                 }
@@ -167,30 +172,13 @@ impl Doors {
     fn enter(self: &Arc<Self>, source: Source, now: Instant) -> Answer {
         let mut inner = self.lock();
         inner.spare.fill();
-        let (of_address, of_site) = inner.all.counts(&source);
-        let crowded = of_address >= self.bounds.per_address as usize
-            || of_site >= self.bounds.per_site as usize;
-        if crowded {
-            // One of its own that has said nothing for long makes room, or nobody.
-            let own = inner.handshakes.first_of(&source);
-            let Some(own) = own.filter(|own| inner.had_its_time(*own, now)) else {
-                return Answer::TooMany;
-            };
-            inner.hang_up(own);
-        }
-        if inner.all.is_full() {
-            let Ok(worst) = inner.all.yielding(&source) else { return Answer::TooMany };
-            inner.hang_up(worst);
-        }
-        if inner.handshakes.is_full() {
-            let Ok(worst) = inner.handshakes.yielding(&source) else { return Answer::TooMany };
-            if !inner.had_its_time(worst, now) {
-                let since = inner.members.get(&worst).map_or(now, |member| member.since);
-                return Answer::Later(since + GRACE);
+        match inner.room_for(&source, &self.bounds, now) {
+            Ok(leaving) => {
+                leaving.into_iter().flatten().for_each(|number| inner.hang_up(number));
+                Answer::In(inner.admit(self, source, now))
             }
-            inner.hang_up(worst);
+            Err(why) => Answer::Not(why),
         }
-        Answer::In(inner.admit(self, source, now))
     }
 
     /// Without a descriptor nobody can even be turned away: with the one that was kept somebody is
@@ -213,6 +201,57 @@ impl Doors {
 }
 
 impl Inner {
+    /// Who has to go for one more of `source`. Nobody goes for a newcomer who does not come in.
+    fn room_for(
+        &self,
+        source: &Source,
+        bounds: &Bounds,
+        now: Instant,
+    ) -> Result<[Option<Number>; 2], Why> {
+        let (of_address, of_site) = self.all.counts(source);
+        let crowded = of_address >= bounds.per_address as usize;
+        let leaving = if crowded || of_site >= bounds.per_site as usize {
+            // A site shares its places among its addresses; an address has but its own, of which
+            // one that has said nothing for long makes room.
+            let other = (!crowded).then(|| self.all.yielding_inside(source).ok()).flatten();
+            let own = self.handshakes.first_of(source);
+            let own = own.filter(|own| self.had_its_time(*own, now));
+            Some(own.or(other).ok_or(Why::TooMany)?)
+        } else if self.all.is_full() {
+            Some(self.all.yielding(source).map_err(|Full| Why::TooMany)?)
+        } else {
+            None
+        };
+        if !self.handshakes.is_full() || leaving.is_some_and(|number| self.is_fresh(number)) {
+            return Ok([leaving, None]);
+        }
+        let silent = self.handshakes.yielding(source).map_err(|Full| Why::TooMany)?;
+        if self.had_its_time(silent, now) {
+            return Ok([leaving, Some(silent)]);
+        }
+        Err(self.too_early(silent, source, bounds))
+    }
+
+    /// What is said to a newcomer of `source` for whom nobody but `silent` can make room, and not
+    /// yet. Who comes next waits behind a newcomer that waits: one of the very site that takes up
+    /// the places must not make them wait.
+    fn too_early(&self, silent: Number, source: &Source, bounds: &Bounds) -> Why {
+        // Where a site may have any number, all may be of the same.
+        let shared = bounds.per_site < u32::MAX;
+        match self.members.get(&silent) {
+            Some(member) if !(shared && member.source.site() == source.site()) => {
+                Why::Later(member.since + GRACE)
+            }
+            _ => Why::TooMany,
+        }
+    }
+
+    /// Whether a connection's handshake is not done.
+    fn is_fresh(&self, number: Number) -> bool {
+        let member = self.members.get(&number);
+        member.is_some_and(|member| self.handshakes.holds(number, &member.source))
+    }
+
     fn admit(&mut self, doors: &Arc<Doors>, source: Source, since: Instant) -> Ticket {
         let (number, hang_up) = (self.next, Arc::new(Notify::new()));
         self.next += 1;

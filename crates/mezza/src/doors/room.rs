@@ -50,11 +50,63 @@ pub(super) enum Leaves {
     Newest,
 }
 
+/// How soon a source makes room, the last one first: how many places it has, and whose turn it is
+/// among those that have as many.
+type Rank = (usize, Number);
+
+impl Leaves {
+    /// Numbers as they are ordered here: the last one leaves first. Done twice, it changes nothing.
+    fn turn(self, number: Number) -> Number {
+        match self {
+            Self::Oldest => !number,
+            Self::Newest => number,
+        }
+    }
+}
+
 /// The connections of one site.
 #[derive(Debug, Default)]
 struct Site {
+    /// What leaves first is the last of each set, see [`Leaves::turn`].
     by_address: BTreeMap<[u8; 8], BTreeSet<Number>>,
+    /// The addresses by how soon they make room.
+    by_rank: BTreeSet<(Rank, [u8; 8])>,
     len: usize,
+}
+
+impl Site {
+    /// The rank of the address that makes room first.
+    fn worst(&self) -> Option<Rank> {
+        self.by_rank.last().map(|(rank, _)| *rank)
+    }
+
+    /// The site's own rank.
+    fn rank(&self) -> Option<Rank> {
+        self.worst().map(|(_, turn)| (self.len, turn))
+    }
+
+    /// Changes the places of an address.
+    fn change(&mut self, address: [u8; 8], change: impl FnOnce(&mut BTreeSet<Number>) -> bool) {
+        let numbers = self.by_address.entry(address).or_default();
+        let before = rank(numbers);
+        change(numbers);
+        let after = rank(numbers);
+        if let Some(before) = before {
+            self.by_rank.remove(&(before, address));
+            self.len -= before.0;
+        }
+        if let Some(after) = after {
+            self.by_rank.insert((after, address));
+            self.len += after.0;
+        } else {
+            self.by_address.remove(&address);
+        }
+    }
+}
+
+/// The rank of an address with these places.
+fn rank(numbers: &BTreeSet<Number>) -> Option<Rank> {
+    numbers.last().map(|last| (numbers.len(), *last))
 }
 
 /// So many places.
@@ -63,8 +115,8 @@ pub(super) struct Room {
     most: usize,
     leaves: Leaves,
     sites: BTreeMap<[u8; 8], Site>,
-    /// The sites by how many places they have.
-    by_len: BTreeSet<(usize, [u8; 8])>,
+    /// The sites by how soon they make room.
+    by_rank: BTreeSet<(Rank, [u8; 8])>,
     len: usize,
 }
 
@@ -74,7 +126,7 @@ pub(super) struct Full;
 
 impl Room {
     pub fn new(most: usize, leaves: Leaves) -> Self {
-        Self { most, leaves, sites: BTreeMap::new(), by_len: BTreeSet::new(), len: 0 }
+        Self { most, leaves, sites: BTreeMap::new(), by_rank: BTreeSet::new(), len: 0 }
     }
 
     /// How many places an address and its site have.
@@ -89,61 +141,70 @@ impl Room {
 
     /// Who makes room for one more of `source` where no place is free: one of the site with most
     /// places, there of the address with most. Among equals a connection that stands stays, and a
-    /// handshake gives way.
+    /// handshake gives way, the oldest first.
     pub fn yielding(&self, source: &Source) -> Result<Number, Full> {
-        let margin = usize::from(self.leaves == Leaves::Newest);
-        let (of_address, of_site) = self.counts(source);
-        let (largest, greediest) = *self.by_len.last().ok_or(Full)?;
-        let own = largest <= of_site + margin;
-        let site = self.sites.get(if own { &source.site } else { &greediest }).ok_or(Full)?;
-        let most = site.by_address.values().max_by_key(|numbers| numbers.len()).ok_or(Full)?;
-        let numbers = match site.by_address.get(&source.address) {
-            Some(mine) if own && margin == 0 && most.len() <= of_address => mine,
-            _ if own && most.len() <= of_address + margin => return Err(Full),
-            _ => most,
-        };
-        self.leaving(numbers).ok_or(Full)
+        let ((most, turn), _) = *self.by_rank.last().ok_or(Full)?;
+        if most <= self.counts(source).1 + self.margin() {
+            return self.yielding_inside(source);
+        }
+        Ok(self.leaves.turn(turn))
+    }
+
+    /// The same where it has to be one of the site of `source`.
+    pub fn yielding_inside(&self, source: &Source) -> Result<Number, Full> {
+        let (most, turn) = self.sites.get(&source.site).and_then(Site::worst).ok_or(Full)?;
+        if most > self.counts(source).0 + self.margin() {
+            return Ok(self.leaves.turn(turn));
+        }
+        match self.leaves {
+            Leaves::Oldest => self.first_of(source).ok_or(Full),
+            Leaves::Newest => Err(Full),
+        }
+    }
+
+    /// By how much who makes room must have more than the newcomer.
+    fn margin(&self) -> usize {
+        usize::from(self.leaves == Leaves::Newest)
     }
 
     /// The connection of this very address that would go first.
     pub fn first_of(&self, source: &Source) -> Option<Number> {
-        self.leaving(self.sites.get(&source.site)?.by_address.get(&source.address)?)
+        let numbers = self.sites.get(&source.site)?.by_address.get(&source.address)?;
+        numbers.last().map(|turn| self.leaves.turn(*turn))
     }
 
-    fn leaving(&self, numbers: &BTreeSet<Number>) -> Option<Number> {
-        match self.leaves {
-            Leaves::Oldest => numbers.first().copied(),
-            Leaves::Newest => numbers.last().copied(),
-        }
+    /// Whether this connection of `source` has a place here.
+    pub fn holds(&self, number: Number, source: &Source) -> bool {
+        let site = self.sites.get(&source.site);
+        let numbers = site.and_then(|site| site.by_address.get(&source.address));
+        numbers.is_some_and(|numbers| numbers.contains(&self.leaves.turn(number)))
     }
 
     pub fn insert(&mut self, number: Number, source: &Source) {
-        let site = self.sites.entry(source.site).or_default();
-        if site.by_address.entry(source.address).or_default().insert(number) {
-            self.by_len.remove(&(site.len, source.site));
-            site.len += 1;
-            self.len += 1;
-            self.by_len.insert((site.len, source.site));
-        }
+        let turn = self.leaves.turn(number);
+        self.change(source, |numbers| numbers.insert(turn));
     }
 
     /// Removes a connection; one that is not here changes nothing.
     pub fn remove(&mut self, number: Number, source: &Source) {
-        let Some(site) = self.sites.get_mut(&source.site) else { return };
-        let Some(numbers) = site.by_address.get_mut(&source.address) else { return };
-        if !numbers.remove(&number) {
-            return;
+        let turn = self.leaves.turn(number);
+        self.change(source, |numbers| numbers.remove(&turn));
+    }
+
+    fn change(&mut self, source: &Source, change: impl FnOnce(&mut BTreeSet<Number>) -> bool) {
+        let site = self.sites.entry(source.site).or_default();
+        let before = site.rank();
+        site.change(source.address, change);
+        let after = site.rank();
+        if let Some(before) = before {
+            self.by_rank.remove(&(before, source.site));
+            self.len -= before.0;
         }
-        if numbers.is_empty() {
-            site.by_address.remove(&source.address);
-        }
-        self.by_len.remove(&(site.len, source.site));
-        site.len -= 1;
-        self.len -= 1;
-        if site.len == 0 {
-            self.sites.remove(&source.site);
+        if let Some(after) = after {
+            self.by_rank.insert((after, source.site));
+            self.len += after.0;
         } else {
-            self.by_len.insert((site.len, source.site));
+            self.sites.remove(&source.site);
         }
     }
 }
@@ -206,6 +267,17 @@ mod tests {
     }
 
     #[test]
+    fn msg_70_among_equals_age_decides_and_no_address_does() {
+        let sites = ["198.51.100.9", "192.0.2.9", "198.51.100.9", "192.0.2.9"];
+        let addresses = ["192.0.2.9", "192.0.2.1", "192.0.2.5", "192.0.2.9", "192.0.2.1"];
+        for (leaves, of_sites, of_addresses) in [(Leaves::Oldest, 0, 0), (Leaves::Newest, 3, 4)] {
+            let stranger = source("203.0.113.1");
+            assert_eq!(filled(leaves, &sites).yielding(&stranger), Ok(of_sites));
+            assert_eq!(filled(leaves, &addresses).yielding(&stranger), Ok(of_addresses));
+        }
+    }
+
+    #[test]
     fn places_come_back() {
         let mut room = filled(Leaves::Newest, &["192.0.2.1", "192.0.2.1", "2001:db8::1"]);
         assert!(room.is_full());
@@ -217,7 +289,7 @@ mod tests {
         assert_eq!(room.counts(&source("192.0.2.1")), (1, 1));
         room.remove(0, &source("192.0.2.1"));
         room.remove(2, &source("2001:db8::1"));
-        assert_eq!((room.len, room.sites.len(), room.by_len.len()), (0, 0, 0));
+        assert_eq!((room.len, room.sites.len(), room.by_rank.len()), (0, 0, 0));
         let none = Room::new(0, Leaves::Newest);
         assert_eq!(none.yielding(&source("192.0.2.1")), Err(Full));
     }

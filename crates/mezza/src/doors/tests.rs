@@ -12,7 +12,7 @@ fn enter(doors: &Arc<Doors>, address: &str) -> Option<Ticket> {
 fn enter_at(doors: &Arc<Doors>, address: &str, now: Instant) -> Option<Ticket> {
     match doors.enter(Source::of(address.parse().unwrap()), now) {
         Answer::In(ticket) => Some(ticket),
-        Answer::TooMany | Answer::Later(_) => None,
+        Answer::Not(_) => None,
     }
 }
 
@@ -29,7 +29,8 @@ async fn mix_28_an_address_has_its_part_and_a_site_its_own() {
     assert!(enter(&doors, "127.0.0.1").is_none());
     assert!(enter(&doors, "::ffff:127.0.0.1").is_none(), "the same address");
     let block: Vec<_> = (2..20).filter_map(|n| enter(&doors, &format!("127.0.0.{n}"))).collect();
-    assert_eq!(block.len(), 6);
+    assert_eq!(block.len(), 7, "one of the two made room");
+    assert!(is_told(&inside[1]).await && !is_told(&inside[0]).await);
     assert!(enter(&doors, "127.0.1.1").is_some());
     drop(inside);
     assert!(enter(&doors, "127.0.0.1").is_some());
@@ -67,24 +68,31 @@ async fn msg_71_a_full_server_hangs_up_on_the_greediest() {
 #[tokio::test]
 async fn msg_70_a_handshake_that_had_its_time_makes_room() {
     let doors = doors(100, 2, 100, 100);
-    let silent: Vec<_> = (0..2).map(|_| enter(&doors, "192.0.2.1").unwrap()).collect();
-    assert!(enter(&doors, "203.0.113.1").is_none(), "each has a second for itself");
-    let began = Instant::now();
+    let now = Instant::now();
+    let silent: Vec<_> = (0..2).map(|_| enter_at(&doors, "192.0.2.1", now).unwrap()).collect();
+    assert!(enter_at(&doors, "203.0.113.1", now).is_none(), "each has a second for itself");
     let other = doors.seat("203.0.113.1".parse().unwrap()).await.unwrap();
-    assert!(began.elapsed() >= GRACE / 2);
+    assert!(now.elapsed() >= GRACE);
     assert!(is_told(&silent[0]).await && !is_told(&silent[1]).await);
     // What is settled is no handshake any more, and nobody has to go for the next one.
     other.settle();
-    let third = doors.seat("203.0.113.1".parse().unwrap()).await.unwrap();
+    let _third = doors.seat("203.0.113.1".parse().unwrap()).await.unwrap();
     assert!(!is_told(&silent[1]).await && !is_told(&other).await);
-    // One that waits comes in as soon as a handshake ends.
+}
+
+#[tokio::test]
+async fn msg_70_who_waits_comes_in_as_soon_as_a_handshake_ends() {
+    let doors = doors(100, 1, 100, 100);
+    // Its time is over in an hour, so nothing but its end wakes who waits.
+    let late = Instant::now() + Duration::from_secs(3_600);
+    let silent = enter_at(&doors, "203.0.113.1", late).unwrap();
     let doors_too = Arc::clone(&doors);
-    let began = Instant::now();
     let waiting =
         tokio::spawn(async move { doors_too.seat("198.51.100.1".parse().unwrap()).await });
     tokio::task::yield_now().await;
-    drop(third);
-    assert!(waiting.await.unwrap().is_some() && began.elapsed() < GRACE);
+    assert!(!waiting.is_finished());
+    drop(silent);
+    assert!(timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().is_some());
 }
 
 #[tokio::test]
@@ -113,4 +121,79 @@ async fn msg_71_without_a_descriptor_the_greediest_makes_room() {
     let read = tokio::io::AsyncReadExt::read(&mut client, &mut [0]).await;
     assert!(matches!(read, Ok(0) | Err(_)), "it was taken from the system, and closed");
     assert!(is_told(&greedy[2]).await && !is_told(&greedy[1]).await);
+}
+
+/// What the doors say to somebody who does not come in: when to try again, or nothing.
+fn due(doors: &Arc<Doors>, address: &str, now: Instant) -> Option<Instant> {
+    match doors.enter(Source::of(address.parse().unwrap()), now) {
+        Answer::Not(Why::Later(due)) => Some(due),
+        Answer::Not(Why::TooMany) => None,
+        Answer::In(_) => panic!("{address} came in"),
+    }
+}
+
+#[tokio::test]
+async fn msg_70_a_48_of_silent_64s_does_not_make_others_wait() {
+    const PLACES: u32 = 64;
+    let (doors, start) = (doors(1_000, PLACES as usize, 16, 100), Instant::now());
+    let at = |ms: u32| start + Duration::from_millis(ms.into());
+    let silent = |nr: u32| format!("2001:db8:7:{nr:x}::1");
+    let mut held: Vec<_> =
+        (0..PLACES).map(|nr| enter_at(&doors, &silent(nr), at(nr * 10)).unwrap()).collect();
+    // The attacker's own next ones do not wait at the head of the line.
+    assert_eq!(due(&doors, &silent(PLACES), at(900)), None);
+    assert_eq!(due(&doors, "192.0.2.1", at(900)), Some(start + GRACE), "the oldest is due first");
+    // A newcomer of the attacker at each 10 ms, and one client behind each of them.
+    for nr in 0..PLACES / 2 {
+        let now = at(1_000 + nr * 20);
+        held.push(enter_at(&doors, &silent(PLACES + nr), now).unwrap());
+        let client = enter_at(&doors, &format!("192.0.{nr}.1"), now + Duration::from_millis(10));
+        client.unwrap().settle();
+    }
+}
+
+#[tokio::test]
+async fn msg_70_where_a_site_may_have_any_number_its_newcomers_wait() {
+    let (doors, now) = (doors(100, 1, u32::MAX, u32::MAX), Instant::now());
+    let _silent = enter_at(&doors, "127.0.0.1", now).unwrap();
+    assert_eq!(due(&doors, "127.0.0.1", now), Some(now + GRACE));
+}
+
+#[tokio::test]
+async fn msg_71_four_addresses_do_not_keep_the_others_of_their_site_out() {
+    let (doors, now) = (doors(100, 100, 4, 16), Instant::now());
+    let held: Vec<_> =
+        (0..16).map(|nr| enter_at(&doors, &format!("192.0.2.{}", nr / 4), now).unwrap()).collect();
+    held.iter().for_each(Ticket::settle);
+    assert_eq!(due(&doors, "192.0.2.3", now), None, "an address has four");
+    let others: Vec<_> =
+        (4..9).map_while(|nr| enter_at(&doors, &format!("192.0.2.{nr}"), now)).collect();
+    assert_eq!(others.len(), 5);
+    // The newest of those with four left, and then the newest of those with three.
+    for (nr, ticket) in (0..).zip(&held) {
+        assert_eq!(is_told(ticket).await, [3, 7, 11, 15, 14].contains(&nr), "{nr}");
+    }
+    // Nobody of another site went for them, and none of them more than it is worth.
+    assert!(!is_told(&others[0]).await);
+    assert_eq!(doors.lock().all.counts(&others[0].source()), (1, 16));
+}
+
+#[tokio::test]
+async fn msg_71_nobody_goes_for_a_newcomer_who_does_not_come_in() {
+    let (doors, now) = (doors(3, 1, 100, 100), Instant::now());
+    let settled: Vec<_> = (0..2)
+        .map(|_| enter_at(&doors, "192.0.2.1", now).unwrap())
+        .map(|ticket| {
+            ticket.settle();
+            ticket
+        })
+        .collect();
+    let silent = enter_at(&doors, "198.51.100.1", now).unwrap();
+    assert_eq!(due(&doors, "203.0.113.1", now), Some(now + GRACE));
+    for ticket in settled.iter().chain([&silent]) {
+        assert!(!is_told(ticket).await);
+    }
+    // All places and all handshakes are taken: one of each makes room.
+    assert!(enter_at(&doors, "203.0.113.1", now + GRACE).is_some());
+    assert!(is_told(&settled[1]).await && is_told(&silent).await);
 }
