@@ -119,13 +119,38 @@ async fn init(desk: &Desk, settings: &Settings, flags: &[Flag]) -> Result<Exit, 
     public_of(settings)?;
     desk.home.make()?;
     let key = relay::init(&config.dir, &config.store).await.map_err(|error| relay_fault(&error))?;
-    config::keep(&desk.home.config(), flags)?;
+    config::keep(&desk.home.config(), &kept(flags)?)?;
     let digits = words::key_digits(&key);
     let text = format!(
         "relay key {digits}\nnext: `mezza relay run`, and `mezza relay uri` for its address"
     );
-    desk.out.either(&json!({ "key": digits }), text);
+    let is_loopback = config.listen.ip().is_loopback();
+    desk.out.either(&json!({ "key": digits, "loopback": is_loopback }), text);
+    if is_loopback && !settings.relay_public.is_empty() {
+        desk.out.aside(&format!(
+            "the relay listens on {}, which others reach only if this machine passes them on; else \
+             say where with `mezza relay init --listen ADDRESS`",
+            config.listen
+        ));
+    }
     Ok(Exit::Done)
+}
+
+/// What `init` keeps of its options: the path of a store is the same from every folder.
+fn kept(flags: &[Flag]) -> Result<Vec<Flag>, Fault> {
+    let whole = |(key, text): &Flag| match text.strip_prefix("sqlite:") {
+        Some(path) if *key == "relay_store" => Ok((*key, format!("sqlite:{}", absolute(path)?))),
+        _ => Ok((*key, text.clone())),
+    };
+    flags.iter().map(whole).collect()
+}
+
+fn absolute(path: &str) -> Result<String, Fault> {
+    let whole = std::path::absolute(path).ok().and_then(|path| path.to_str().map(str::to_owned));
+    whole.ok_or_else(|| {
+        let text = format!("the folder in which {path} lies has no name that can be kept");
+        Fault::new(Exit::Config, text, "write the whole path, like sqlite:/srv/relay/mail.db")
+    })
 }
 
 async fn status(desk: &Desk, settings: &Settings) -> Result<Exit, Fault> {
@@ -168,8 +193,9 @@ fn uri(desk: &Desk, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> 
         Fault::new(Exit::Usage, text, "start it with `mezza relay run`")
     })?;
     config::keep(&desk.home.config(), flags)?;
-    desk.out.either(&json!({ "uri": uri }), &uri);
-    if own.is_some_and(|ip| ip.is_loopback()) {
+    let is_loopback = own.is_some_and(|ip| ip.is_loopback());
+    desk.out.either(&json!({ "uri": uri, "loopback": is_loopback }), &uri);
+    if is_loopback {
         desk.out.aside(&format!("this address works on this machine alone; {next}"));
     }
     Ok(Exit::Done)

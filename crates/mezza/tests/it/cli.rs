@@ -155,18 +155,38 @@ fn msg_81_the_address_of_a_relay_is_what_people_can_reach() {
     assert_eq!(place(), listens);
     let aside = mezza(&home, &["relay", "uri"]).stderr;
     assert!(String::from_utf8_lossy(&aside).contains("this machine alone"));
+    assert_eq!(json(&home, &["relay", "uri"])[0]["loopback"], true);
     let status = json(&home, &["relay", "status"]).remove(0);
     assert_eq!((&status["listen"], &status["listens"]), (&listens.into(), &true.into()));
     // A word about the way in from outside is kept.
     ok(&home, &["relay", "uri", "--public", "Relay.Example:443"]);
     assert_eq!(place(), "relay.example:443");
     assert!(mezza(&home, &["relay", "uri"]).stderr.is_empty());
+    assert_eq!(json(&home, &["relay", "uri"])[0]["loopback"], false);
     relay.stop(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(place(), "relay.example:443");
-    ok(&home, &["relay", "init", "--public", "[2001:db8::7]:7101"]);
+    let hint = mezza(&home, &["relay", "init", "--public", "[2001:db8::7]:7101"]).stderr;
+    assert!(String::from_utf8_lossy(&hint).contains("listens on 127.0.0.2:0"), "{hint:?}");
     assert_eq!(place(), "2001:db8::7:7101");
     let status = json(&home, &["relay", "status"]).remove(0);
     assert_eq!((&status["listen"], &status["listens"]), (&"127.0.0.2:0".into(), &false.into()));
+}
+
+#[test]
+fn msg_81_a_store_that_init_was_told_is_the_same_from_every_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("relay");
+    let in_folder = |name: &str, args: &[&str]| {
+        let folder = folder.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        crate::program::command(&home, args).current_dir(folder).output().unwrap()
+    };
+    let made = in_folder("here", &["relay", "init", "--store", "sqlite:mail.db"]);
+    assert!(made.status.success(), "{made:?}");
+    let found = in_folder("elsewhere", &["relay", "status"]);
+    assert!(found.status.success(), "{found:?}");
+    let shown = ok(&home, &["config", "print"]);
+    assert!(shown.contains("/here/mail.db"), "{shown}");
 }
 
 #[test]
