@@ -1,8 +1,9 @@
 //! The command line: transcripts of what it prints, exit codes included.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::error::ErrorKind;
 use clap::{Command, CommandFactory};
 use mezza::cli::args::Cli;
 
@@ -235,6 +236,45 @@ fn msg_84_init_takes_no_short_passphrase() {
          the page or on a terminal\n"
     );
     assert!(init("12345678").status.success());
+}
+
+/// The commands that a text names, as words: what stands between two backticks and begins with the
+/// program's name. A placeholder of the code is a number; where words are left out the command ends.
+fn named_commands(text: &str) -> Vec<Vec<String>> {
+    let text = text.replace("\\\n", " ").replace("\\\"", "\"");
+    let named = text.split('`').filter(|part| part.starts_with("mezza "));
+    let words = |command: &str| {
+        let words = command.split_whitespace().take_while(|word| !word.ends_with(".."));
+        let word = |word: &str| if word.contains('{') { "1" } else { word }.to_owned();
+        words.map(|text| word(text.split('|').next().unwrap_or(text))).collect()
+    };
+    named.map(words).collect()
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() { sources(&path, found) } else { found.push(path) }
+    }
+}
+
+#[test]
+fn every_command_that_a_text_names_is_there() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = vec![crates.join("../../README.md"), crates.join("../../CHANGELOG.md")];
+    sources(&crates.join("src"), &mut files);
+    let mut seen = 0;
+    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e != "html")) {
+        for words in named_commands(&std::fs::read_to_string(file).unwrap()) {
+            seen += 1;
+            // What is missing, or stands for something, is up to the reader.
+            let Err(error) = Cli::command().try_get_matches_from(&words) else { continue };
+            let is_unknown =
+                matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument);
+            assert!(!is_unknown, "{}: {words:?}\n{error}", file.display());
+        }
+    }
+    assert!(seen > 150, "{seen}");
 }
 
 /// Commands in a text for people: what stands between two backticks.

@@ -59,7 +59,7 @@ fn part_words(aside: &SetAside) -> (String, String, &'static str) {
             ("parcels".into(), "what was on its way".into(), next)
         }
         Part::Prekeys => {
-            let next = "publish fresh ones with `mezza ratchet prekeys --rotate`";
+            let next = "publish fresh ones with `mezza ratchet keys --rotate`";
             ("prekeys".into(), "a part of the own prekeys".into(), next)
         }
         Part::Bundles => {
