@@ -94,11 +94,6 @@ pub fn resident_bytes(pid: u32) -> Option<f64> {
     Some(f64::from(kib) * 1_024.0)
 }
 
-/// Files and sockets that a process has open.
-pub fn open_files(pid: u32) -> Option<usize> {
-    Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,9 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_memory_and_files() {
-        let own = std::process::id();
-        assert!(resident_bytes(own).unwrap() > 100_000.0);
-        assert!(open_files(own).unwrap() >= 3);
+    fn this_process_has_memory() {
+        assert!(resident_bytes(std::process::id()).unwrap() > 100_000.0);
     }
 }
