@@ -95,7 +95,7 @@ fn run(cli: Cli) -> Result<Exit, Fault> {
         Command::Up(up) => return serve::up(&desk, &up),
         Command::Node { what } => return serve::node(&desk, &what),
         Command::Relay { what } => return relay::relay(&desk, &what),
-        Command::Mixnet { what, .. } => return mixnet::mixnet(&desk, &what),
+        Command::Mixnet { what } => return mixnet::mixnet(&desk, &what),
         Command::Init(init) => person::init(&desk, &init),
         Command::Lock => person::lock(&desk),
         Command::Unlock(key) => person::unlock(&desk, &key),

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use card::{Add, Card, CardWhat, Form};
-pub use cpu::{Cpu, KernelName};
+pub use cpu::{Cpu, Kernel, KernelName};
 pub use mixnet::{
     Accounting, Floor, Identity, Mixnet, MixnetBucket, MixnetConfig, MixnetEntry, MixnetLoad,
     MixnetMix, Privacy, ServiceName,
@@ -109,9 +109,6 @@ pub enum Command {
     },
     /// Run the servers of a mixnet, and make its keys and configs
     Mixnet {
-        /// Compute for many at once with this kernel, not with the fastest one: for tests and reports
-        #[arg(long, global = true, value_enum, value_name = "KERNEL")]
-        kernel: Option<KernelName>,
         /// What to do
         #[command(subcommand)]
         what: Mixnet,
@@ -351,7 +348,8 @@ impl Command {
             Self::Up(Up { serve, .. }) | Self::Node { what: Node::Run { serve, .. } } => {
                 serve.kernel
             }
-            Self::Mixnet { kernel, .. } | Self::Cpu(Cpu { kernel, .. }) => *kernel,
+            Self::Mixnet { what } => what.kernel(),
+            Self::Cpu(Cpu { kernel, .. }) => kernel.name,
             _ => None,
         }
     }

@@ -7,7 +7,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use mezza::mixnet::kernel::kernel;
 
 use crate::machine;
 
@@ -24,8 +23,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts `mezza ARGS`, a command of `mixnet`, with our own kernel; its output goes to
-    /// `folder/name.out`.
+    /// Starts `mezza ARGS`, a command of `mixnet`; its output goes to `folder/name.out`.
     ///
     /// # Errors
     /// If it does not start.
@@ -34,7 +32,6 @@ impl Program {
         let (out, log) = (file("out"), file("log"));
         let mut command = Command::new(std::env::current_exe()?);
         command.arg0(crate::PROGRAM).env_clear().arg("--home").arg(folder).args(args);
-        command.args(["--kernel", kernel().name()]);
         command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&log)?);
         let child = command.spawn().context("the program does not start")?;
         Ok(Self { child, out, log })

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use mezza::home::private;
 use mezza::mixnet::demo::Times;
+use mezza::mixnet::kernel::kernel;
 use mezza::mixnet::key::Key;
 use mezza::mixnet::uri::NetworkUri;
 use mezza::rng::OsRng;
@@ -73,7 +74,7 @@ impl Town {
         let uri = NetworkUri { genesis: self.config.hash(), address }.to_string();
         let (users, rounds) = (users.to_string(), rounds.to_string());
         let words = ["mixnet", "load", "--network", &uri, "--users", &users, "--rounds", &rounds];
-        let more = ["--conversing", "0.5", "--verify", "--json"];
+        let more = ["--conversing", "0.5", "--verify", "--json", "--kernel", kernel().name()];
         Program::start(&self.folder, &format!("load-{users}"), &[&words[..], &more].concat())
     }
 
@@ -91,8 +92,8 @@ impl Town {
         let mut args = vec!["mixnet", role, "--config", &config, "--key", &key];
         args.extend(["--listen", &server.address, "--metrics", "0"]);
         match role {
-            "mix" => args.extend(["--min-noise", "none"]),
-            "entry" => args.extend(["--per-prefix", "0"]),
+            "mix" => args.extend(["--min-noise", "none", "--kernel", kernel().name()]),
+            "entry" => args.extend(["--per-prefix", "0", "--kernel", kernel().name()]),
             _ => args.extend(["--dir", &buckets]),
         }
         let mut program = Program::start(&self.folder, name, &args)?;

@@ -13,6 +13,14 @@ pub enum KernelName {
     Portable,
 }
 
+/// Which kernel computes.
+#[derive(Args)]
+pub struct Kernel {
+    /// Compute for many at once with this kernel, not with the fastest one: for tests and reports
+    #[arg(id = "kernel", long = "kernel", value_enum, value_name = "KERNEL")]
+    pub name: Option<KernelName>,
+}
+
 /// `mezza cpu`.
 #[derive(Args)]
 pub struct Cpu {
@@ -22,7 +30,7 @@ pub struct Cpu {
     /// For how long altogether, seconds
     #[arg(long, value_name = "N", default_value_t = 3, requires = "bench")]
     pub seconds: u16,
-    /// Compute for many at once with this kernel, not with the fastest one
-    #[arg(long, value_enum, value_name = "KERNEL")]
-    pub kernel: Option<KernelName>,
+    /// Which kernel computes
+    #[command(flatten)]
+    pub kernel: Kernel,
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::cpu::{Kernel, KernelName};
+
 /// `mezza mixnet`.
 #[derive(Subcommand)]
 pub enum Mixnet {
@@ -49,6 +51,18 @@ pub enum Mixnet {
     Load(MixnetLoad),
 }
 
+impl Mixnet {
+    /// The kernel that was asked for, of a command that computes for many at once.
+    pub fn kernel(&self) -> Option<KernelName> {
+        match self {
+            Self::Entry(MixnetEntry { kernel, .. })
+            | Self::Mix(MixnetMix { kernel, .. })
+            | Self::Load(MixnetLoad { kernel, .. }) => kernel.name,
+            _ => None,
+        }
+    }
+}
+
 /// Who a server is.
 #[derive(Args)]
 pub struct Identity {
@@ -80,6 +94,9 @@ pub struct MixnetEntry {
     /// End after the first conversation round
     #[arg(long)]
     pub once: bool,
+    /// Which kernel computes
+    #[command(flatten)]
+    pub kernel: Kernel,
 }
 
 /// `mezza mixnet mix`.
@@ -97,6 +114,9 @@ pub struct MixnetMix {
     /// Threads for heavy work; else one for each core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    /// Which kernel computes
+    #[command(flatten)]
+    pub kernel: Kernel,
 }
 
 /// `--min-noise`.
@@ -142,6 +162,9 @@ pub struct MixnetLoad {
     /// Open every reply and look what is in it
     #[arg(long)]
     pub verify: bool,
+    /// Which kernel computes
+    #[command(flatten)]
+    pub kernel: Kernel,
 }
 
 /// `mezza mixnet config`.
