@@ -12,6 +12,8 @@ use crate::card::{Card, CardDraft, CardError, MIXNET_PART, MixnetEntry, RelayEnt
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
+/// The version with what was made good; it is written where there is something.
+const MENDED: u8 = 2;
 /// Note numbers are stored by the block: a start goes on with the next one, and the counter costs
 /// one write in so many notes.
 const NOTE_BLOCK: u64 = 256;
@@ -34,6 +36,9 @@ pub(crate) struct Profile {
     pub next_contact: u32,
     pub next_note: u64,
     pub next_slot: u32,
+    /// Which parcels were set aside when what was in them was owed again last: a digest of their
+    /// names, zeros where there were none.
+    pub mended: [u8; 16],
     scalar: Secret<32>,
 }
 
@@ -61,6 +66,7 @@ impl Profile {
             next_contact: 1,
             next_note: 1,
             next_slot: 1,
+            mended: [0; 16],
             scalar,
         })
     }
@@ -95,7 +101,8 @@ impl Profile {
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let card = self.card.encode();
         let mut w = Writer::with_capacity(128 + card.len() + 96 * self.relays.len());
-        w.u8(VERSION).bytes(self.scalar.expose()).bytes(&self.era).var8(self.name.as_bytes());
+        let version = if self.mended == [0; 16] { VERSION } else { MENDED };
+        w.u8(version).bytes(self.scalar.expose()).bytes(&self.era).var8(self.name.as_bytes());
         let next_note = self.next_note.next_multiple_of(NOTE_BLOCK);
         w.u32(self.next_contact).u64(next_note).u32(self.next_slot);
         w.u8(self.relays.len() as u8);
@@ -103,13 +110,17 @@ impl Profile {
             relay.write(&mut w);
         }
         w.var16(&card);
+        if version == MENDED {
+            w.bytes(&self.mended);
+        }
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::all(bytes, |r| {
-            if r.u8()? != VERSION {
+            let version = r.u8()?;
+            if !(VERSION..=MENDED).contains(&version) {
                 return Err(DecodeError::Value);
             }
             let scalar = Secret::read(r)?;
@@ -127,6 +138,10 @@ impl Profile {
             }
             let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
             let network = card.mixnet();
+            let mended = if version == MENDED { r.array()? } else { [0; 16] };
+            if version == MENDED && mended == [0; 16] {
+                return Err(DecodeError::Value);
+            }
             Ok(Self {
                 name,
                 era,
@@ -136,6 +151,7 @@ impl Profile {
                 next_contact,
                 next_note,
                 next_slot,
+                mended,
                 scalar,
             })
         })

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use mezza_ratchet::IdentityKey;
 
-use super::mailbox::ANNOUNCEMENT_KEY;
+use crate::digest;
 use crate::io::{Kind, Unread};
 use crate::view::{Part, SetAside};
 
@@ -63,9 +63,19 @@ impl Aside {
         !self.rows.is_empty() && self.rows.contains_key(&(kind, key.to_vec()))
     }
 
-    /// Whether there are records of this kind.
-    pub fn has_kind(&self, kind: Kind) -> bool {
-        self.lost(kind) || self.rows.keys().any(|(other, _)| *other == kind)
+    /// A digest of the names of the parcels that were under way to somebody who is here, or to
+    /// nobody knows whom, and of how many the store could not open; zeros if there are none.
+    pub fn parcels(&self) -> [u8; 16] {
+        let sealed = self.unread.iter().filter(|row| row.kind == Some(Kind::Parcel)).count();
+        let rows = self.rows.iter().filter(|((kind, _), (part, _))| {
+            *kind == Kind::Parcel && matches!(part, Part::Parcels | Part::Notes)
+        });
+        let keys = rows.map(|((_, key), _)| key.as_slice()).collect::<Vec<_>>();
+        if keys.is_empty() && sealed == 0 {
+            return [0; 16];
+        }
+        let sealed = (sealed as u64).to_be_bytes();
+        digest::h("mezza/aside", &[&[sealed.as_slice()], keys.as_slice()].concat())
     }
 
     /// Whether there are records of this part.
@@ -74,10 +84,11 @@ impl Aside {
     }
 
     /// A record is written anew under this name, which is right for what can be had again alone: a
-    /// bundle out of the relay, the announcement out of the prekeys.
+    /// bundle out of the relay, the announcement out of the prekeys. The number of a prekey is
+    /// drawn at random, and may be that of an older one.
     pub fn replaced(&mut self, kind: Kind, key: &[u8]) {
         if self.holds(kind, key) {
-            let again = kind == Kind::Bundle || kind == Kind::Prekey && *key == ANNOUNCEMENT_KEY;
+            let again = matches!(kind, Kind::Bundle | Kind::Prekey);
             debug_assert!(again, "{kind:?}: a record that was set aside is written over");
             self.rows.remove(&(kind, key.to_vec()));
         }

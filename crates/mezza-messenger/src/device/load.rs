@@ -372,13 +372,17 @@ impl<B: Backend> Device<B> {
 
     /// Makes what can stand in the place of what was set aside.
     fn mend(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        if self.aside.has_kind(Kind::Parcel) {
-            self.seal_again();
+        let lost = self.aside.parcels();
+        if lost != self.profile.mended {
+            self.profile.mended = lost;
+            self.store_profile();
+            if lost != [0; 16] {
+                self.seal_again();
+            }
         }
         self.wait_again();
         let homeless = self.contacts.values_mut().filter_map(|contact| {
-            let ours = contact.ours.filter(|slot| !self.slots.contains_key(slot))?;
-            contact.ours = contact.ours.filter(|slot| *slot != ours);
+            contact.ours.take_if(|slot| !self.slots.contains_key(slot))?;
             Some(contact.id)
         });
         for id in homeless.collect::<Vec<_>>() {
@@ -397,8 +401,8 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    /// Parcels were set aside, nobody knows whose: what was in them is sealed once more, under the
-    /// same numbers, and what they said of the device itself is owed again.
+    /// Other parcels are set aside than before, nobody knows whose: what was in them is sealed once
+    /// more, under the same numbers, and what they said of the device itself is owed again.
     fn seal_again(&mut self) {
         let out: BTreeSet<NoteId> =
             self.parcels.values().filter_map(|parcel| parcel.note).collect();
@@ -528,17 +532,18 @@ pub(super) fn read_held(bytes: &[u8]) -> Result<Held, DecodeError> {
 
 /// A counter that is above a number that was given out; one that is none of ours is left out.
 fn above(counter: u32, id: u32) -> u32 {
-    if id <= u32::MAX / 2 { counter.max(id + 1) } else { counter }
+    if id <= u32::MAX / 4 { counter.max(id + 1) } else { counter }
 }
 
-/// A number of ours: none comes near the end of its range.
+/// A number of ours: none comes near the end of its range. The profile takes counters up to half of
+/// the range, so that a counter that begins above any record has as much room again.
 pub(super) fn id32(key: &[u8]) -> Result<u32, DecodeError> {
     let id = Reader::all(key, Reader::u32)?;
-    if (1..=u32::MAX / 2).contains(&id) { Ok(id) } else { Err(DecodeError::Value) }
+    if (1..=u32::MAX / 4).contains(&id) { Ok(id) } else { Err(DecodeError::Value) }
 }
 
 /// The same for numbers of 8 bytes.
 pub(super) fn id64(key: &[u8]) -> Result<u64, DecodeError> {
     let id = Reader::all(key, Reader::u64)?;
-    if id <= u64::MAX / 2 { Ok(id) } else { Err(DecodeError::Value) }
+    if id <= u64::MAX / 4 { Ok(id) } else { Err(DecodeError::Value) }
 }

@@ -8,6 +8,7 @@ use mezza_messenger::evidence::State;
 use mezza_messenger::view::Part;
 use mezza_messenger::{Command, DeviceError, Kind, LoadError};
 
+use crate::model::Ask;
 use crate::stage::{Disk, Stage, load_any};
 use crate::town::{ROUND_MS, Town, cells};
 
@@ -154,6 +155,72 @@ fn msg_42_the_identity_alone_is_needed() {
     let alone: Disk = alone.map(|(row, value)| (row.clone(), value.clone())).collect();
     let device = load_any(&alone, now, &mut rng).expect("somebody");
     assert_eq!(device.me().name, "alice");
+}
+
+/// The notes that party 0 puts into mailboxes by itself behind another start.
+fn puts(stage: &mut Stage) -> usize {
+    let before = stage.parties[0].left.len();
+    stage.relay.leave(0);
+    stage.parties[0].online = false;
+    reload(stage, 0);
+    stage.online(0);
+    stage.online(1);
+    stage.pass(Time::HOUR_MS);
+    let left = &stage.parties[0].left[before..];
+    left.iter().filter(|ask| matches!(ask, Ask::Put(..))).count()
+}
+
+#[test]
+fn msg_42_what_was_in_a_parcel_that_does_not_load_is_owed_once() {
+    let mut stage = talked();
+    let parcel = stage.parties[0].disk.keys().find(|(kind, _)| *kind == Kind::Parcel);
+    let parcel = parcel.expect("a parcel").clone();
+    stage.parties[0].disk.insert(parcel, vec![0xee; 9]);
+    assert!(puts(&mut stage) > 0);
+    for _ in 0..3 {
+        assert_eq!(puts(&mut stage), 0, "nothing new at a start");
+    }
+    // Another one is another matter.
+    let other = (Kind::Parcel, 99_u64.to_be_bytes().to_vec());
+    stage.parties[0].disk.insert(other, vec![0xee; 9]);
+    assert!(puts(&mut stage) > 0);
+    assert_eq!(puts(&mut stage), 0);
+}
+
+#[test]
+fn msg_42_parcels_to_who_is_set_aside_concern_nobody_else() {
+    let mut stage = talked();
+    stage.online(1);
+    let bob = stage.only_contact(0);
+    let key = (Kind::Contact, bob.0.to_be_bytes().to_vec());
+    stage.parties[0].disk.insert(key, vec![0xee; 9]);
+    reload(&mut stage, 0);
+    let carol = stage.new_party("carol");
+    let carol = stage.add(0, carol);
+    stage.online(0);
+    stage.say(0, carol, "hello carol");
+    assert_eq!(puts(&mut stage), 0);
+}
+
+#[test]
+fn msg_42_a_number_at_the_end_of_its_range_ends_no_device() {
+    let half = u32::MAX / 2;
+    let rows =
+        [Kind::Contact, Kind::Slot].map(|kind| [half - 1, half, half + 1].map(|n| (kind, n)));
+    let rows = rows.concat().into_iter().map(|(kind, n)| (kind, n.to_be_bytes().to_vec()));
+    let notes = [0, 1, 255, 256].map(|n| (Kind::Note, (u64::MAX / 2 - n).to_be_bytes().to_vec()));
+    for row in rows.chain(notes) {
+        let mut stage = talked();
+        stage.parties[0].disk.insert(row.clone(), vec![0xee; 9]);
+        reload(&mut stage, 0);
+        stage.online(0);
+        let carol = stage.new_party("carol");
+        let carol = stage.add(0, carol);
+        stage.say(0, carol, "hello carol");
+        let loaded = load_any(&stage.parties[0].disk, stage.now, &mut stage.rng);
+        let device = loaded.unwrap_or_else(|error| panic!("{row:02x?}: {error}"));
+        assert_eq!(device.contacts().len(), 2, "{row:02x?}");
+    }
 }
 
 #[test]
