@@ -164,8 +164,10 @@ impl Shell {
         mut events: mpsc::Receiver<Event>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<Exit, Fault> {
+        let mut woken = Instant::now();
         loop {
-            match server::next(&mut events, self.machine.deadline(), &mut stop).await {
+            let next = server::next(&mut events, self.machine.deadline(), &mut stop, &mut woken);
+            match next.await {
                 Next::Event(Event::Line(line, link, news)) => self.hear(line, link, news),
                 Next::Event(Event::Client(client, news)) => self.hear_client(client, news),
                 Next::Event(Event::Config(config)) => {

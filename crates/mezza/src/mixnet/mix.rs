@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use mezza_core::Machine as _;
 use mezza_lanes::Kernel;
@@ -204,8 +205,10 @@ impl Shell {
         mut events: mpsc::Receiver<Event>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<Exit, Fault> {
+        let mut woken = Instant::now();
         loop {
-            match server::next(&mut events, self.mix.deadline(), &mut stop).await {
+            let next = server::next(&mut events, self.mix.deadline(), &mut stop, &mut woken);
+            match next.await {
                 Next::Event(Event::Link(peer, link, news)) => self.hear(peer, link, news),
                 Next::Event(Event::Job(Outcome::Done(job, done))) => {
                     self.input(Input::Done(job, done));

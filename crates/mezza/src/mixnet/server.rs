@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mezza_core::Time;
 use mezza_mixnet::RoundId;
@@ -39,7 +39,7 @@ const BOUNDS: Bounds = Bounds { connections: 128, handshakes: 64, per_address: 1
 /// Links that one server of the config has at a time. Only the newest one counts; others are about to
 /// end. Strangers have none of these places.
 const LINKS_MAX: usize = 4;
-/// The longest sleep of a machine's task: a clock that jumped is noticed after this time.
+/// The longest that a machine is not woken: a clock that jumped is noticed after this time.
 const NAP_MAX: Duration = Duration::from_secs(1);
 /// How long a server that ends waits for its last frames to leave.
 pub const LEAVE: Duration = Duration::from_millis(300);
@@ -247,23 +247,28 @@ pub enum Next<E> {
     Stop,
 }
 
-/// Waits for an event, the deadline of a machine, or the end.
+/// Waits for an event, the deadline of a machine, or the end. `woken` is when the machine was woken
+/// last: it is once a second, however much comes, since a clock that was put back takes the deadline
+/// far away (MIX-49).
 pub async fn next<E>(
     events: &mut mpsc::Receiver<E>,
     deadline: Option<Time>,
     stop: &mut watch::Receiver<bool>,
+    woken: &mut Instant,
 ) -> Next<E> {
     let nap = deadline.map(|due| Duration::from_millis(due.since_ms(now())));
-    let nap = nap.map_or(NAP_MAX, |nap| nap.min(NAP_MAX));
-    if nap.is_zero() {
-        // What is due goes before what comes, however much comes.
-        return if *stop.borrow() { Next::Stop } else { Next::Due };
+    let longest = NAP_MAX.saturating_sub(woken.elapsed());
+    let nap = nap.map_or(longest, |nap| nap.min(longest));
+    if !nap.is_zero() {
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return Next::Stop,
+            event = events.recv() => return event.map_or(Next::Stop, Next::Event),
+            () = sleep(nap) => {}
+        }
     }
-    tokio::select! {
-        _ = stop.wait_for(|stop| *stop) => Next::Stop,
-        event = events.recv() => event.map_or(Next::Stop, Next::Event),
-        () = sleep(nap) => Next::Due,
-    }
+    // What is due goes before what comes, however much comes.
+    *woken = Instant::now();
+    if *stop.borrow() { Next::Stop } else { Next::Due }
 }
 
 /// Says in the log that a round ended before its time; one that a server took along when it was
@@ -288,5 +293,24 @@ mod tests {
         assert!(!held.take('a') && held.take('b'));
         held.give_back('a');
         assert!(held.take('a') && !held.take('a'));
+    }
+
+    #[tokio::test]
+    async fn mix_49_a_machine_is_woken_once_a_second_however_much_comes() {
+        let (busy, mut events) = mpsc::channel(1);
+        let comes = tokio::spawn(async move {
+            while busy.send(()).await.is_ok() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let (_stop, mut stopped) = watch::channel(false);
+        let begun = Instant::now();
+        let mut woken = begun;
+        let far = Some(now().plus_ms(Time::HOUR_MS));
+        while let Next::Event(()) = next(&mut events, far, &mut stopped, &mut woken).await {
+            assert!(begun.elapsed() < 3 * NAP_MAX, "nobody woke it");
+        }
+        drop(events);
+        comes.await.unwrap();
     }
 }
