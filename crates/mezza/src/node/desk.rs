@@ -47,6 +47,8 @@ pub struct Desk {
     pool: Pool,
     open: Option<Open>,
     touched: Arc<Touched>,
+    /// What the clock said last.
+    seen: Time,
     commit_ms: u64,
     /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
     /// must not wait for a commit of theirs; after a crash the relay is asked once more.
@@ -91,6 +93,7 @@ impl Desk {
             pool,
             open: None,
             touched,
+            seen: now(),
             commit_ms: 0,
             later: Later::default(),
             opening: BTreeMap::new(),
@@ -212,18 +215,29 @@ impl Desk {
 
     /// Does what is due; called after every job and every nap.
     pub fn tend(&mut self) {
+        self.tend_at(now());
+    }
+
+    /// A clock that was put back takes every end far away: then nothing waits for its own, and the
+    /// device is woken to follow the clock.
+    fn tend_at(&mut self, now: Time) {
+        let back = now < self.seen;
+        self.seen = now;
         if self.open.is_none() {
             return;
         }
-        if self.idle_end().is_some_and(|end| now() >= end) {
+        if self.touched.at() > now {
+            self.touched.now();
+        }
+        if self.idle_end().is_some_and(|end| now >= end) {
             return self.lock();
         }
-        if self.later.end.is_some_and(|end| now() >= end) {
+        if self.later.end.is_some_and(|end| back || now >= end) {
             self.log(Self::commit_later);
         }
-        let due = |open: &Open| open.device.deadline().is_some_and(|deadline| now() >= deadline);
-        if self.open.as_ref().is_some_and(due) {
-            self.log(Self::wake);
+        let due = |open: &Open| open.device.deadline().is_some_and(|deadline| now >= deadline);
+        if self.open.as_ref().is_some_and(|open| back || due(open)) {
+            self.log(|desk| desk.wake(now));
         }
         self.log(Self::turn_buckets);
         if let Some(open) = &mut self.open {
@@ -232,10 +246,10 @@ impl Desk {
         }
     }
 
-    fn wake(&mut self) -> Result<(), Refused> {
+    fn wake(&mut self, now: Time) -> Result<(), Refused> {
         self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        open.device.wake(now(), &mut OsRng);
+        open.device.wake(now, &mut OsRng);
         self.carry_out()
     }
 

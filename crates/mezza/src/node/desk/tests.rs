@@ -147,3 +147,18 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
     };
     assert_eq!(node.ask(again).await.unwrap(), (false, false));
 }
+
+#[tokio::test]
+async fn what_waits_for_a_commit_goes_when_the_clock_was_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = node::start(options(folder.path().join("vault"), None)).node;
+    let follow = |desk: &mut Desk| {
+        desk.create("Ann", PASS, &[])?;
+        let ahead = now().plus_ms(6 * Time::HOUR_MS);
+        desk.tend_at(ahead);
+        desk.later.end = Some(ahead.plus_ms(LATER_MS));
+        desk.tend();
+        Ok(desk.later.end)
+    };
+    assert_eq!(node.ask(follow).await.unwrap(), None);
+}
