@@ -26,6 +26,7 @@ mod program;
 mod ratchet;
 mod relay;
 mod silence;
+mod stall;
 mod two_homes;
 mod vault;
 mod web;

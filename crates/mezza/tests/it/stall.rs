@@ -1,0 +1,108 @@
+//! Stalls: the process of a node in a mixnet stands still for seconds, as on a laptop that sleeps,
+//! and gets all at once what was announced meanwhile (SIGSTOP, 7 s, SIGCONT).
+//!
+//! ```text
+//! writer -> Ann's node <--TLS--> entry, mixes <--TLS--> Ben's node
+//!               ^
+//!               +---- stopped and continued, between notes of both
+//! ```
+//!
+//! Held afterwards: the node starts from its vault, nothing is set aside, every note that it took is
+//! there, and every note of both comes to the other side in cells, once. Twenty stalls take three
+//! minutes, so that a run has four unless `MEZZA_TEST_STALLS=n` says otherwise.
+
+use std::path::Path;
+use std::time::Duration;
+
+use mezza::web::dto::Health;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::mixnet::town::Town;
+use crate::program::{Program, json, ok, until};
+use crate::two_homes::World;
+
+/// Stalls of a run that does not say otherwise.
+const STALLS: u32 = 4;
+/// Longer than a round of any service of the demo network is announced ahead.
+const STALL: Duration = Duration::from_secs(7);
+/// How long the node runs between two stalls: rounds open and close, and calls go out.
+const BREATH: Duration = Duration::from_millis(1_500);
+
+/// A whole thread.
+fn thread(home: &Path, name: &str) -> Vec<Value> {
+    json(home, &["log", name, "-n", "500"])
+}
+
+/// The texts that came in of one thread, sorted.
+fn came(home: &Path, name: &str) -> Vec<String> {
+    let notes = thread(home, name);
+    let came = notes.iter().filter(|note| note["incoming"] == true);
+    let mut texts: Vec<String> = came.map(|note| note["text"].as_str().unwrap().into()).collect();
+    texts.sort();
+    texts
+}
+
+fn is_up(home: &Path) -> bool {
+    json(home, &["mixnet", "status"])[0]["up"] == true
+}
+
+/// Both know each other and go in cells alone.
+fn meet(town: &Town, ann: &Path, ben: &Path) {
+    let link = town.files.uri().unwrap().to_string();
+    for home in [ann, ben] {
+        ok(home, &["mixnet", "join", &link]);
+    }
+    until("both in the mixnet", || is_up(ann) && is_up(ben));
+    ok(ann, &["add", ok(ben, &["card"]).trim()]);
+    ok(ben, &["add", ok(ann, &["card"]).trim()]);
+    ok(ann, &["send", "Ben", "over the relay", "--wait", "delivered"]);
+    ok(ben, &["send", "Ann", "and back", "--wait", "delivered"]);
+    for (home, name) in [(ann, "Ben"), (ben, "Ann")] {
+        ok(home, &["set", name, "--carriers", "mixnet"]);
+    }
+}
+
+fn stall(node: &Program) {
+    let id = Pid::from_raw(node.id().try_into().unwrap());
+    kill(id, Signal::SIGSTOP).unwrap();
+    std::thread::sleep(STALL);
+    kill(id, Signal::SIGCONT).unwrap();
+}
+
+#[test]
+fn msg_46_a_node_that_stalls_in_a_mixnet_opens_again_with_all_it_acknowledged() {
+    let stalls = std::env::var("MEZZA_TEST_STALLS").map_or(STALLS, |n| n.parse().unwrap());
+    let world = World::start();
+    let town = Town::start(world.folder());
+    let (ann, ben) = (world.init("Ann"), world.init("Ben"));
+    let mut node = world.node(&ann);
+    let _ben_node = world.node(&ben);
+    meet(&town, &ann, &ben);
+    let (mut to_ben, mut to_ann) = (came(&ben, "Ann"), came(&ann, "Ben"));
+    for number in 1..=stalls {
+        let (out, back) = (format!("{number:02} to Ben"), format!("{number:02} to Ann"));
+        ok(&ann, &["send", "Ben", &out]);
+        ok(&ben, &["send", "Ann", &back]);
+        to_ben.push(out);
+        to_ann.push(back);
+        stall(&node);
+        std::thread::sleep(BREATH);
+    }
+    to_ben.sort();
+    to_ann.sort();
+    node.stop(Signal::SIGKILL);
+    drop(node);
+    let node = world.node(&ann);
+    let health: Health = node.client().unwrap().get("/v1/health").unwrap();
+    let aside = health.lines.iter().find(|line| line.text.contains("could not be read"));
+    assert!(aside.is_none(), "{}", aside.unwrap().text);
+    until("the mixnet again", || is_up(&ann));
+    let own = thread(&ann, "Ben").into_iter().filter(|note| note["incoming"] == false);
+    assert_eq!(own.count(), to_ben.len(), "what the node took is there");
+    until("all notes to Ben", || came(&ben, "Ann").len() >= to_ben.len());
+    until("all notes to Ann", || came(&ann, "Ben").len() >= to_ann.len());
+    assert_eq!((came(&ben, "Ann"), came(&ann, "Ben")), (to_ben, to_ann), "each note once");
+    println!("stalls: {stalls}\n{}", node.log());
+}
