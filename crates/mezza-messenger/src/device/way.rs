@@ -55,10 +55,7 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<Way, Why> {
         let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
-        let relay = match &contact.theirs {
-            Some(slot) => slot.relay.clone(),
-            None => contact.card.relays().first().ok_or(Why::Keys)?.clone(),
-        };
+        let relay = contact.relay().ok_or(Why::Keys)?.clone();
         let line = relay.line();
         if self.level_at(line) < pin {
             return Err(Why::BelowPin);
@@ -139,7 +136,7 @@ impl<B: Backend> Device<B> {
                 Ok(Way::Relay(Place { relay, seal: slot.seal, until, intro: false }))
             }
             (None, Some(intro)) => {
-                let relay = contact.card.relays().first().ok_or(Why::Keys)?.clone();
+                let relay = contact.intro_relay().ok_or(Why::Keys)?.clone();
                 Ok(Way::Relay(Place { relay, seal: intro.spk, until, intro: true }))
             }
             (None, None) => Err(Why::Keys),
@@ -150,7 +147,7 @@ impl<B: Backend> Device<B> {
     /// know that we do (MSG-20).
     pub(super) fn fetch(&mut self, asked: Asked, id: ContactId, pin: u8, now: Time) {
         let Some(contact) = self.contacts.get(&id) else { return };
-        let Some(relay) = contact.card.relays().first().cloned() else { return };
+        let Some(relay) = contact.intro_relay().cloned() else { return };
         let line = relay.line();
         if self.level_at(line) < pin {
             return;
