@@ -183,10 +183,7 @@ async fn msg_71_nobody_goes_for_a_newcomer_who_does_not_come_in() {
     let (doors, now) = (doors(3, 1, 100, 100), Instant::now());
     let settled: Vec<_> = (0..2)
         .map(|_| enter_at(&doors, "192.0.2.1", now).unwrap())
-        .map(|ticket| {
-            ticket.settle();
-            ticket
-        })
+        .inspect(Ticket::settle)
         .collect();
     let silent = enter_at(&doors, "198.51.100.1", now).unwrap();
     assert_eq!(due(&doors, "203.0.113.1", now), Some(now + GRACE));

@@ -84,9 +84,9 @@ impl Accounts {
         let knows = |places: &Places, place| places.len() < self.most || places.contains_key(place);
         let (address, site) = (source.address(), source.site());
         let site = if knows(&self.by_site, &site) { site } else { SHARED };
-        let of_site = count(&used(&self.by_site, &site), addresses_per_site)?;
+        let of_site = count(&used(&self.by_site, site), addresses_per_site)?;
         if knows(&self.by_address, &address) {
-            let of_address = count(&used(&self.by_address, &address), 1)?;
+            let of_address = count(&used(&self.by_address, address), 1)?;
             self.by_address.insert(address, of_address);
         }
         self.by_site.insert(site, of_site);
@@ -95,8 +95,8 @@ impl Accounts {
 }
 
 /// What was used from one place.
-fn used(places: &Places, place: &[u8; 8]) -> Used {
-    places.get(place).copied().unwrap_or_default()
+fn used(places: &Places, place: [u8; 8]) -> Used {
+    places.get(&place).copied().unwrap_or_default()
 }
 
 impl Account {
