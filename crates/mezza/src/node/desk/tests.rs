@@ -162,3 +162,24 @@ async fn what_waits_for_a_commit_goes_when_the_clock_was_put_back() {
     };
     assert_eq!(node.ask(follow).await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = node::start(options(folder.path().join("vault"), None)).node;
+    let join = Command::Join(NetworkLink { pin: [7; 32], address: "127.0.0.1:1".into() });
+    let follow = move |desk: &mut Desk| {
+        desk.create("Ann", PASS, &[])?;
+        desk.command(join)?;
+        desk.seen = now().plus_ms(6 * Time::HOUR_MS);
+        let open = desk.open.as_mut().expect("it was made");
+        // What comes of it waits, since it would tell the device the time.
+        open.device.wake(desk.seen, &mut OsRng);
+        let due = |desk: &Desk| desk.open.as_ref().and_then(|open| open.device.deadline());
+        let before = due(desk);
+        desk.tend();
+        let soon = Some(now().plus_ms(2 * Time::HOUR_MS));
+        Ok((before > soon, due(desk) <= soon))
+    };
+    assert_eq!(node.ask(follow).await.unwrap(), (true, true));
+}
