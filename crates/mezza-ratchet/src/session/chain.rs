@@ -57,11 +57,10 @@ impl SendChain {
         &self.key
     }
 
-    /// The index and the key of the next message; the old chain key is wiped.
-    pub(super) fn step<K: Kdf>(&mut self) -> (u32, MessageKey) {
-        let key = MessageKey(K::chain(&mut self.key));
+    /// The key of the next message; the old chain key is wiped.
+    pub(super) fn step<K: Kdf>(&mut self) -> MessageKey {
         self.n += 1;
-        (self.n - 1, key)
+        MessageKey(K::chain(&mut self.key))
     }
 }
 

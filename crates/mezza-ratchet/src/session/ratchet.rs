@@ -167,7 +167,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         let start = message.len();
         message.resize(start + S::Aead::NONCE_BYTES, 0);
         S::Wire::pad(body, padded_bytes, &mut message);
-        let (_, key) = self.send.as_mut()?.step::<S::Kdf>();
+        let key = self.send.as_mut()?.step::<S::Kdf>();
         key.seal::<S::Aead, B>(&aad, &mut message, start);
         S::Wire::end(self.next_prefix(), &self.parties.local, &mut message);
         Some(message)

@@ -169,3 +169,43 @@ fn row_value(key: &MessageKey, born: u32) -> Vec<u8> {
     writer.bytes(key.secret().expose()).u32(born);
     writer.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: [u8; SESSION_ID_BYTES] = [1; SESSION_ID_BYTES];
+    const NOW: Time = Time::from_ms(1_800_000_000_000);
+
+    fn key() -> MessageKey {
+        MessageKey::new(Secret::fill(|bytes| bytes.fill(7)))
+    }
+
+    /// Keys of one chain, named by the first byte of its ratchet key.
+    fn chain(ratchet_key: u8, count: u32) -> Vec<([u8; 32], u32, MessageKey)> {
+        (0..count).map(|n| ([ratchet_key; 32], n, key())).collect()
+    }
+
+    #[test]
+    fn the_oldest_by_arrival_make_room() {
+        let (mut skipped, mut changes) = (Skipped::default(), Changes::new());
+        // The chain that comes first sorts behind the other one.
+        for (ratchet_key, count) in [(9, 2), (3, SKIPPED_MAX as u32 - 1)] {
+            skipped.add(&ID, chain(ratchet_key, count), NOW, &mut changes);
+        }
+        assert_eq!(skipped.len(), SKIPPED_MAX);
+        let held = |n| skipped.find(&[9; 32], n, NOW).is_some();
+        assert_eq!([held(0), held(1)], [false, true]);
+    }
+
+    #[test]
+    fn as_many_rows_load_as_are_kept() {
+        let rows = |count| -> Vec<StoredKey> {
+            let row = |n| StoredKey { session: ID, ratchet_key: [3; 32], n, key: key(), born: 1 };
+            (0..count).map(row).collect()
+        };
+        let load = |count| Skipped::default().load(rows(count));
+        assert_eq!(load(SKIPPED_MAX as u32), Ok(()));
+        assert_eq!(load(SKIPPED_MAX as u32 + 1), Err(DecodeError::Value));
+    }
+}

@@ -106,6 +106,45 @@ fn the_stock_is_filled_up_below_twenty() {
 }
 
 #[test]
+fn keys_come_in_the_numbers_that_were_asked_for() {
+    let mut rng = ChaCha20Rng::seed_from_u64(9);
+    let mut prekeys = stocked(&mut rng);
+    prekeys.handle(Input::Stock(19), START, &mut rng).expect("a stock");
+    for (spk, opk, taken) in [(1, 81, false), (0, 82, false), (1, 82, false), (0, 80, true)] {
+        let mut draw = |n| (0..n).map(|_| crate::fixture::draw(&mut rng)).collect::<Vec<_>>();
+        let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk) };
+        assert_eq!(prekeys.handle(fresh, START, &mut rng).is_ok(), taken, "{spk} and {opk}");
+    }
+}
+
+/// Whoever asks for one-time keys has not yet asked for new signed ones.
+#[test]
+fn a_rotation_does_not_wait_for_a_refill() {
+    let mut rng = ChaCha20Rng::seed_from_u64(10);
+    let mut prekeys = stocked(&mut rng);
+    let due = prekeys.deadline().expect("a timer");
+    prekeys.handle(Input::Stock(0), due, &mut rng).expect("a stock");
+    assert_eq!(prekeys.deadline(), Some(due));
+    prekeys.wake(due, &mut rng);
+    let needs: Vec<usize> = std::iter::from_fn(|| prekeys.poll())
+        .filter_map(|output| if let Output::Need { spk, .. } = output { Some(spk) } else { None })
+        .collect();
+    assert_eq!(needs, [0, 1]);
+    assert_ne!(prekeys.deadline(), Some(due), "asked for once");
+}
+
+#[test]
+fn a_key_from_more_than_a_day_ahead_was_made_by_a_wrong_clock() {
+    let mut rng = ChaCha20Rng::seed_from_u64(11);
+    let mut prekeys = stocked(&mut rng);
+    let made = prekeys.lives().next().expect("a key").1;
+    prekeys.wake(made.minus_ms(DAY), &mut rng);
+    assert!(prekeys.poll().is_none(), "a day may be the other clock's");
+    prekeys.wake(made.minus_ms(DAY + 1), &mut rng);
+    assert!(matches!(prekeys.poll(), Some(Output::Need { spk: 1, .. })));
+}
+
+#[test]
 fn a_person_may_rotate_and_refill_before_it_is_time() {
     let mut rng = ChaCha20Rng::seed_from_u64(8);
     let mut prekeys = Prekeys::new(identity(1));
@@ -236,8 +275,10 @@ fn a_restart_finds_prekeys_in_the_order_in_which_they_lay() {
     for seed in 0..8 {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut prekeys = Prekeys::new(identity(1));
-        prekeys.wake(START, &mut rng);
-        answer(&mut prekeys, START, &mut rng);
+        for now in [START, START.plus_ms(8 * DAY)] {
+            prekeys.wake(now, &mut rng);
+            answer(&mut prekeys, now, &mut rng);
+        }
         let rows = prekeys.records();
         let records = rows.iter().filter_map(|row| match row {
             Change::Put { table, key, value } => Some(Record { table: *table, key, value }),
@@ -245,7 +286,7 @@ fn a_restart_finds_prekeys_in_the_order_in_which_they_lay() {
         });
         let loaded = Prekeys::load(identity(1), records).expect("our rows");
         let ids = |prekeys: &Prekeys| prekeys.spks().map(|(_, id, _)| id).collect::<Vec<_>>();
-        assert_eq!(ids(&prekeys).len(), 2);
+        assert_eq!(ids(&prekeys).len(), 4);
         assert_eq!(ids(&prekeys), ids(&loaded));
     }
 }

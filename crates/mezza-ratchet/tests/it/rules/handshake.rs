@@ -4,7 +4,7 @@ use curve25519_dalek::MontgomeryPoint;
 use curve25519_dalek::constants::EIGHT_TORSION;
 use mezza_core::{Machine, Suite, SuiteId, Time};
 use mezza_ratchet::suite::{B2c20, B2c20Pq, is_container};
-use mezza_ratchet::{Bundle, BundleError, List, OpenError, Table};
+use mezza_ratchet::{Bundle, BundleError, List, OpenError, Padding, Table};
 
 use crate::people::{
     DAY, START, STOCK, SUITES, counting_dhs, open_session, pass, two_people, two_people_of,
@@ -62,7 +62,9 @@ fn ratchet_11_no_session_from_an_expired_or_forged_bundle() {
     assert_eq!(not_after, Time::from_ms(START.ms() / 60_000 * 60_000 + 14 * DAY));
     let check = |bytes: &[u8], now| {
         let bundle = Bundle::decode(bytes).expect("a bundle");
-        bundle.check_with(&List::small(), alice.talk.remote(), &List::small(), now).map(|_| ())
+        bundle
+            .check_with(&List::small(), alice.talk.remote(), &List::small(), now)
+            .map(|checked| assert_eq!(checked.not_after(), not_after))
     };
     let good = bob.server.bundle.clone();
     assert_eq!(check(&good, not_after.plus_ms(DAY)), Ok(()));
@@ -275,7 +277,10 @@ fn ratchet_17_a_bundle_without_one_time_key_works() {
 #[test]
 fn ratchet_18_first_messages_until_one_was_opened() {
     let (mut alice, mut bob) = two_people(18);
+    assert!(!alice.talk.has_session());
     alice.begin_with(&mut bob);
+    assert!(alice.talk.has_session() && !alice.talk.is_open());
+    assert!(alice.talk.fits(1, Padding::Blocks) && !alice.talk.fits(3 << 20, Padding::Blocks));
     let first = |message: &[u8]| message[..4] == [0xf1, 2, 1, 1];
     let messages: Vec<_> = (0..5).map(|_| alice.send(b"x")).collect();
     assert!(messages.iter().all(|m| first(m)) && alice.talk.is_pending());

@@ -1,9 +1,10 @@
 //! Suites, RATCHET-40 to 45.
 
-use mezza_core::{DecodeError, SuiteId};
+use mezza_core::{DecodeError, Suite as _, SuiteId};
+use mezza_ratchet::suite::B2c20Pq;
 use mezza_ratchet::{Bundle, BundleError, List, OpenError};
 
-use crate::people::{START, open_session, two_people};
+use crate::people::{START, open_session, two_people, two_people_of};
 
 fn ids(ids: &[u16]) -> Vec<SuiteId> {
     ids.iter().copied().map(SuiteId).collect()
@@ -110,5 +111,22 @@ fn ratchet_45_a_message_of_another_suite_than_its_session() {
     let signal = [&[0x33], &message[1..]].concat();
     let mismatch = OpenError::SuiteMismatch { session, message: SuiteId(3) };
     assert_eq!(bob.receive(&signal), Err(mismatch));
+    // A first message begins a session of its own, whatever is open.
+    let first = [&[message[0], 2], &[0x01, 0x04][..], &message[4..]].concat();
+    assert_eq!(bob.receive(&first), Err(OpenError::SuiteUnsupported(SuiteId(0x0104))));
+    assert_eq!(bob.receive(&message), Ok(b"x".to_vec()));
+}
+
+/// The KEM key is named beside the signed prekey: a message for another one is not tried.
+#[test]
+fn a_first_message_for_another_kem_key_is_refused_by_its_id() {
+    let (mut alice, mut bob) = two_people_of(B2c20Pq::ID, 46);
+    alice.begin_without(&bob, None);
+    let message = alice.send(b"x");
+    // Claim, two keys, two ids, the list of two suites.
+    let at = 4 + 2 * 32 + 2 * 4 + 1 + 2 * 2;
+    let id = u32::from_be_bytes(message[at..at + 4].try_into().expect("4 bytes"));
+    let strange = [&message[..at], &(id ^ 1).to_be_bytes(), &message[at + 4..]].concat();
+    assert_eq!(bob.receive(&strange), Err(OpenError::UnknownPrekey(id ^ 1)));
     assert_eq!(bob.receive(&message), Ok(b"x".to_vec()));
 }
