@@ -334,6 +334,9 @@ mod tests {
         assert_eq!(broken.verdict(), Verdict::Error);
         assert_eq!(broken.value()["reason"], "no socket");
         assert_eq!(shown.verdict(), Verdict::Shown);
+        assert!(shown.lines()[0].ends_with("shown (context)"), "{:?}", shown.lines());
+        assert!(!not_here.lines()[0].contains("context"));
+        assert!(!Row::must("M2", "goal", short()).lines()[0].contains("context"));
     }
 
     #[test]

@@ -5,6 +5,10 @@
 //! |<------------------------------- what M1 measures ------------------------------------------>|
 //! ```
 
+mod m1;
+
+pub use m1::M1;
+
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -19,21 +23,15 @@ use super::bare::Bare;
 use super::disk::{Log, Syncs};
 use super::world::{PATIENCE, Process, Relay, introduce, start_node};
 use crate::bench::Bench;
-use crate::clock::{Spread, busy_words, median, ns, quantile, sort};
+use crate::clock::{Spread, busy_words, ns};
 use crate::raw::Line;
 use crate::row::{Limit, Row};
+use m1::Times;
 
 /// Least time between two notes to one contact: receipts come at once only to that pace.
 const PACE: Duration = Duration::from_millis(2_100);
 /// Time for a node that has just started to come to rest.
 const REST: Duration = Duration::from_millis(1_500);
-/// M1: median and 99th percentile by f, one fdatasync after the same rest, and by the path with
-/// nothing in it, which is shown as well.
-pub const M1: [Limit; 3] = [
-    Limit::at_most_of_the_run("M1", "send -> delivered, p50 <= 2f + empty path + 1 ms", "ms"),
-    Limit::at_most_of_the_run("M1", "send -> delivered, p99 <= 4f + 10 ms", "ms"),
-    Limit::none("M1", "the same path with nothing in it, p50", "ms"),
-];
 /// M8, the median of all nodes.
 pub const M8: Limit = Limit::at_most("M8", "idle node, resident memory", 60.0, "MiB");
 
@@ -72,7 +70,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let busy = busy_words(&rounds);
     let times = rounds.into_iter().next().context("no round")?.value;
     keep(bench, &times, &syncs, busy.is_some())?;
-    let mut rows = rows(times, syncs);
+    let mut rows = m1::rows(times, syncs);
     let last = rows.pop().context("no row")?;
     rows.push(last.with(format!("{contacts} contacts in turn, {notes} notes")));
     if let Some(busy) = busy {
@@ -80,14 +78,6 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     }
     rows.push(memory);
     Ok(rows)
-}
-
-/// Milliseconds of each note, and of as many passes of the bare path and syncs between them.
-#[derive(Default)]
-struct Times {
-    notes: Vec<f64>,
-    bare: Vec<f64>,
-    syncs: Vec<f64>,
 }
 
 /// One note to each contact in turn, and after each one a pass of the bare path and one sync, each
@@ -156,32 +146,6 @@ fn keep(bench: &mut Bench, times: &Times, syncs: &Syncs, busy: bool) -> Result<(
     Ok(())
 }
 
-/// Median and 99th percentile beside the disk's own time and the bare path of the same run.
-fn rows(times: Times, syncs: Syncs) -> Vec<Row> {
-    let [notes, bare] = [times.notes, times.bare].map(sort);
-    let [f, growing, steady] =
-        [times.syncs, syncs.growing, syncs.steady].map(|samples| median(&samples));
-    let path = quantile(&bare, 0.5);
-    let unit = format!(
-        "f = {f:.2} ms, the median of fdatasync after 4 KiB, one after each note, so after the same \
-         rest; one right behind the other {steady:.2}, into a growing file {growing:.2}; the empty \
-         path {path:.2} ms"
-    );
-    let included = "from POST to the event on the WebSocket: HTTP, both ratchets, TLS, the commits \
-                    of writer, relay and reader, the receipt back";
-    let empty = format!(
-        "p99 {:.2} ms; eight handovers and two commits in a row between threads of one process, with \
-         nothing to compute: one after each note, so after the same rest",
-        quantile(&bare, 0.99)
-    );
-    let [middle, tail, beside] = M1;
-    vec![
-        middle.row_at(quantile(&notes, 0.5), 2.0 * f + path + 1.0).with(unit),
-        tail.row_at(quantile(&notes, 0.99), 4.0 * f + 10.0).with(included),
-        beside.row(path).with(empty),
-    ]
-}
-
 /// Memory of all nodes, before anybody has written.
 fn memory(bench: &mut Bench, world: &World) -> Result<Row> {
     std::thread::sleep(REST);
@@ -196,25 +160,4 @@ fn memory(bench: &mut Bench, world: &World) -> Result<Row> {
     Ok(M8.row(spread.median).with(format!(
         "median of {n} unlocked nodes with a relay; the relay itself {relay:.1} MiB"
     )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::row::Verdict;
-
-    fn verdicts(notes: &[f64]) -> Vec<Verdict> {
-        let syncs = Syncs { growing: vec![1.0], steady: vec![1.0] };
-        let times = Times { notes: notes.to_vec(), bare: vec![3.0], syncs: vec![4.0] };
-        rows(times, syncs)[..2].iter().map(Row::verdict).collect()
-    }
-
-    #[test]
-    fn median_and_tail_fail_alone() {
-        use Verdict::{FallsShort, Holds};
-        // f = 4 ms and an empty path of 3 ms: 12 ms and 26 ms.
-        assert_eq!(verdicts(&[12.0; 10]), [Holds, Holds]);
-        assert_eq!(verdicts(&[12.1; 10]), [FallsShort, Holds]);
-        assert_eq!(verdicts(&[8.0, 8.0, 8.0, 26.5]), [Holds, FallsShort]);
-    }
 }
