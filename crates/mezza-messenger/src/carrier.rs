@@ -74,3 +74,19 @@ impl CarrierCaps {
         demo: false,
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_carrier_has_its_number_and_its_name() {
+        let names = ["relay", "link", "mesh", "mixnet"];
+        assert_eq!(Carrier::ALL.map(Carrier::name), names);
+        for carrier in Carrier::ALL {
+            assert_eq!(Carrier::from_number(carrier as u8), Some(carrier));
+        }
+        assert_eq!(Carrier::from_number(0), None);
+        assert_eq!(Carrier::from_number(5), None);
+    }
+}

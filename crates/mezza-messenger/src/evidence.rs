@@ -137,3 +137,27 @@ pub(crate) fn read(r: &mut Reader<'_>) -> Result<Vec<Fact>, DecodeError> {
     }
     Ok(facts)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_read_as_they_were_written() {
+        let whats = [What::Handed, What::Carried(3), What::Delivered, What::Read];
+        let fact = |(i, what)| {
+            let at = Time::from_ms(1_792_000_000_000 + i as u64);
+            Fact { what, carrier: Carrier::ALL[i], at }
+        };
+        let facts: Vec<Fact> = whats.into_iter().enumerate().map(fact).collect();
+        let mut w = Writer::new();
+        write(&facts, &mut w);
+        let bytes = w.finish();
+        assert_eq!(Reader::all(&bytes, read), Ok(facts));
+        for (at, wrong) in [(1, 0), (1, 5), (4, 9)] {
+            let mut bytes = bytes.clone();
+            bytes[at] = wrong;
+            assert_eq!(Reader::all(&bytes, read), Err(DecodeError::Value), "{at}");
+        }
+    }
+}

@@ -116,3 +116,51 @@ impl Policy {
         Ok(policy)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn read(policy: &Policy) -> Result<Policy, DecodeError> {
+        let mut w = Writer::new();
+        policy.write(&mut w);
+        Reader::all(&w.finish(), Policy::read)
+    }
+
+    #[test]
+    fn a_policy_is_read_as_it_was_written() {
+        for (delivered, read_too) in [(false, false), (true, false), (false, true), (true, true)] {
+            let policy = Policy {
+                carriers: vec![Carrier::Mixnet, Carrier::Relay],
+                pin: 4,
+                fallback: Fallback::Listed,
+                timer_s: 30,
+                delivered,
+                read: read_too,
+            };
+            assert_eq!(read(&policy), Ok(policy));
+        }
+    }
+
+    #[test]
+    fn each_field_alone_makes_a_policy_unsound() {
+        let good = Policy::default();
+        let none = Policy { carriers: Vec::new(), ..good.clone() };
+        let twice = Policy { carriers: vec![Carrier::Relay; 2], ..good.clone() };
+        let pins = [0, 5].map(|pin| Policy { pin, ..good.clone() });
+        for wrong in [none, twice].into_iter().chain(pins) {
+            assert!(!wrong.is_sound(), "{wrong:?}");
+            assert_eq!(read(&wrong), Err(DecodeError::Value));
+        }
+        // A version before wrote any timer; this one reads the step below it.
+        let odd = Policy { timer_s: 31, ..good.clone() };
+        assert!(!odd.is_sound() && read(&odd).is_ok_and(|read| read.timer_s == 30));
+        let mut w = Writer::new();
+        good.write(&mut w);
+        let mut bytes = w.finish();
+        *bytes.last_mut().unwrap() = 4;
+        assert_eq!(Reader::all(&bytes, Policy::read), Err(DecodeError::Value));
+    }
+}

@@ -104,5 +104,9 @@ mod tests {
         assert_eq!(Recent::default().read(0, &[0; 5]), Err(DecodeError::Value));
         let far = u32::MAX - u32::MAX % CHUNKS - CHUNKS;
         assert_eq!(Recent::default().read(0, &far.to_be_bytes()), Err(DecodeError::Value));
+        let last =
+            |number: u32| Recent::default().read((number % CHUNKS) as u8, &number.to_be_bytes());
+        assert_eq!(last(NUMBER_MAX), Ok(()));
+        assert_eq!(last(NUMBER_MAX + 1), Err(DecodeError::Value));
     }
 }

@@ -256,6 +256,9 @@ mod tests {
         assert_eq!(pace.take(NOW), Err(NOW.plus_ms(1_000)));
         assert!(pace.take(NOW.plus_ms(1_000)).is_ok());
         assert!(pace.take(NOW.plus_ms(1_999)).is_err());
+        // Who asks too early does not begin the interval anew.
+        assert!(pace.take(NOW.plus_ms(2_600)).is_ok() && pace.take(NOW.plus_ms(3_400)).is_err());
+        assert!(pace.take(NOW.plus_ms(3_600)).is_ok());
         // The clock was put back.
         let then = NOW.minus_ms(Time::DAY_MS);
         assert_eq!(pace.take(then), Err(then.plus_ms(1_000)));
