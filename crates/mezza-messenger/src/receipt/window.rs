@@ -178,19 +178,17 @@ impl Window {
         self.floor += run;
     }
 
-    /// Whether the window knows that `seq` has arrived.
+    /// Whether `seq`, which is within the memory, has arrived.
     fn has(&self, seq: u32) -> bool {
         match seq.checked_sub(self.floor) {
-            None | Some(0) => {
-                let depth = self.floor - seq;
-                seq > 0 && depth < REACH && !self.passed.has(depth)
-            }
+            None | Some(0) => !self.passed.has(self.floor - seq),
             Some(above) => self.arrived.has(above - 1),
         }
     }
 
     fn bit_receipts(&self, what: u8, from: u32, to: u32) -> Vec<Receipt> {
-        let lowest = self.floor.saturating_sub(REACH - 1).max(from);
+        // Deeper than this nothing is remembered, and seq 0 stands for no note in particular.
+        let lowest = self.floor.saturating_sub(REACH - 1).max(from).max(1);
         let highest = self.floor.saturating_add(REACH).min(to);
         let mut receipts: Vec<Receipt> = Vec::new();
         for seq in (lowest..=highest).filter(|seq| self.has(*seq)) {
@@ -217,4 +215,69 @@ fn ones(n: u32, older: &Bits) -> Bits {
     let mut out = older.shifted_up(n);
     (0..n).for_each(|i| out.set(i));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: u8 = 2;
+
+    /// A window all of whose notes up to `floor` have arrived.
+    fn settled(floor: u32) -> Window {
+        let mut window = Window::new([7; 4]);
+        for seq in 1..=floor {
+            assert_eq!(window.insert(seq), Arrival::Fresh);
+        }
+        window
+    }
+
+    /// The seqs for which an answer has bits.
+    fn answered(window: &Window, from: u32, to: u32) -> Vec<u32> {
+        let receipts = window.answer(READ, from, to);
+        let seqs =
+            |r: Receipt| (0..64).filter(move |i| r.bits >> i & 1 == 1).map(move |i| r.base + i);
+        receipts.into_iter().flat_map(seqs).collect()
+    }
+
+    #[test]
+    fn an_answer_has_what_arrived_and_nothing_else() {
+        let mut window = settled(10);
+        assert!(window.void(5, 30), "the range covers the window");
+        assert_eq!(window.floor(), 30);
+        assert_eq!(answered(&window, 0, 40), (1..=10).collect::<Vec<_>>());
+        assert_eq!(window.insert(33), Arrival::Fresh);
+        assert_eq!(answered(&window, 9, 33), [9, 10, 33]);
+    }
+
+    #[test]
+    fn what_lies_too_deep_is_not_said_to_have_arrived() {
+        let mut window = settled(3);
+        assert!(window.void(1, 5_000));
+        assert_eq!(answered(&window, 0, 5_000), []);
+        assert_eq!(
+            answered(&settled(3_000), 0, 3_000),
+            (3_000 - REACH + 1..=3_000).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn a_void_is_recorded_as_far_as_the_window_reaches() {
+        let mut window = settled(600);
+        assert!(window.void(700, 800) && window.void(700, 600 + REACH));
+        assert!(!window.void(700, 600 + REACH + 1));
+        assert_eq!(window.floor(), 600);
+    }
+
+    #[test]
+    fn a_window_ends_where_seqs_end() {
+        let stored = |floor: u32| {
+            let mut w = Writer::new();
+            // Bit 1 of the arrived ones: the note floor + 2.
+            w.bytes(&[7; 4]).u32(floor).u8(1).u64(2).u8(0).u8(0);
+            Reader::all(&w.finish(), Window::read).map(|_| ())
+        };
+        assert_eq!(stored(u32::MAX - 2), Ok(()));
+        assert_eq!(stored(u32::MAX - 1), Err(DecodeError::Value));
+    }
 }
