@@ -32,7 +32,7 @@ pub fn doubles(keys: &[[u8; 32]]) -> Vec<bool> {
 }
 
 fn front(key: &[u8; 32]) -> u128 {
-    key[..16].iter().fold(0, |sum, byte| (sum << 8) | u128::from(*byte))
+    key.first_chunk().map_or(0, |front| u128::from_be_bytes(*front))
 }
 
 /// Places in a batch, which together are its secret order. Wiped when they go, and silent.
@@ -203,6 +203,22 @@ mod tests {
                 prop_assert_eq!(*reply, expected);
             }
         }
+    }
+
+    #[test]
+    fn keys_are_grouped_by_their_first_16_bytes() {
+        let key: [u8; 32] = core::array::from_fn(|i| i as u8);
+        assert_eq!(front(&key), 0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
+        assert_eq!(front(&[0xff; 32]), u128::MAX);
+    }
+
+    #[test]
+    fn an_order_says_how_long_it_is_and_not_what_it_is() {
+        assert!(Permutation::identity(0).is_empty());
+        let one = Permutation::identity(1);
+        assert!(!one.is_empty() && one.len() == 1);
+        let drawn = Permutation::draw(&Secret::copy_from(&[1; 32]), 9);
+        assert_eq!(alloc::format!("{drawn:?}"), "Permutation(Places(9))");
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Config {
         let keys = self.guardians.iter().chain(self.servers().map(|server| &server.key));
         let all = self.guardians.len() + self.servers().count();
         (1..=self.guardians.len()).contains(&threshold)
-            && self.guardians.is_sorted_by(|a, b| a < b)
+            && self.guardians.is_sorted()
             && keys.collect::<BTreeSet<_>>().len() == all
     }
 

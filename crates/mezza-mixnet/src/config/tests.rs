@@ -118,7 +118,7 @@ proptest! {
 
 #[test]
 fn values_outside_their_limits_are_refused() {
-    let wrong: [fn(&mut Config); 20] = [
+    let wrong: [fn(&mut Config); 21] = [
         |c| c.threshold = 0,
         |c| c.threshold = 4,
         |c| c.guardians.swap(0, 1),
@@ -134,6 +134,7 @@ fn values_outside_their_limits_are_refused() {
         |c| c.users_max = 4_000_001,
         |c| c.services.clear(),
         |c| c.services.swap(0, 1),
+        |c| c.services[1] = c.services[0].clone(),
         |c| c.services[0].slots = 6,
         |c| c.services[0].mu = 41,
         |c| c.services[1].buckets = 3,
@@ -229,7 +230,53 @@ fn a_config_takes_over_when_it_begins_and_ends_when_it_ends() {
     assert_eq!(chain.current(next.valid_from.minus_ms(1)), Some(&genesis));
     assert_eq!(chain.current(next.valid_from), Some(&next));
     assert_eq!(chain.current(next.valid_until), None, "an end is an end");
+    let hash = |now| chain.current_hash(now);
+    assert_eq!(hash(next.valid_until.minus_ms(1)), Some(next.hash()));
+    assert_eq!(hash(next.valid_until), None, "its hash ends with it");
+    let from = |now| chain.from_now(now).map(|config| config.seq).collect::<Vec<_>>();
+    assert_eq!(from(genesis.valid_from.minus_ms(1)), [0, 1], "none has begun");
+    assert_eq!(from(next.valid_from.minus_ms(1)), [0, 1]);
+    assert_eq!(from(next.valid_from), [1]);
     assert_eq!(chain.genesis_hash(), genesis.hash());
+}
+
+/// A chain as it is stored, whether or not its configs follow one another.
+fn stored(pin: [u8; 32], configs: &[&Config]) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.bytes(&pin).u8(configs.len() as u8);
+    for config in configs {
+        w.var16(&config.encode());
+    }
+    w.finish()
+}
+
+#[test]
+fn mix_3_a_stored_chain_is_read_only_if_its_configs_follow_one_another() {
+    let mut chain = chain();
+    let (genesis, pin) = (chain.head().clone(), chain.genesis_hash());
+    let next = successor(&genesis);
+    chain.accept(&signed(&next, SignatureSet::Predecessor, &[0, 1]), EARLY).expect("a successor");
+    let mut w = Writer::new();
+    chain.write(&mut w);
+    let good = stored(pin, &[&genesis, &next]);
+    assert_eq!(w.finish(), good);
+    let read = |bytes: &[u8]| Reader::all(bytes, Chain::read);
+    assert_eq!(read(&good), Ok(chain));
+    assert!(read(&stored(pin, &[&next])).is_ok(), "the first ones are forgotten in time");
+    let gap = Config { seq: 2, ..next.clone() };
+    let other = Config { prev: [7; 32], ..next.clone() };
+    let foreign = Config { network: [1; 16], ..next.clone() };
+    for wrong in [
+        stored([7; 32], &[&genesis, &next]),
+        stored(next.hash(), &[&next]),
+        stored(pin, &[&genesis, &gap]),
+        stored(pin, &[&genesis, &other]),
+        stored(pin, &[&genesis, &foreign]),
+        stored(pin, &[&next, &next]),
+        stored(pin, &[]),
+    ] {
+        assert_eq!(read(&wrong), Err(DecodeError::Value));
+    }
 }
 
 #[test]

@@ -153,10 +153,10 @@ fn replies(round: &mut Round, items: &Items) -> Result<Option<Job>, AbortReason>
 /// The job for the next replies in the order of the output; `None` if all of them are noise.
 fn seal_job(id: RoundId, mixed: &mut Mixed, replies: &[u8], size: usize) -> Option<SealJob> {
     let kept = mixed.kept.len() as u32;
-    let count = replies.len() / size;
+    let each = replies.chunks_exact(size);
     let (mut targets, mut bodies) =
-        (Vec::with_capacity(count), Wiping::new(Vec::with_capacity(replies.len())));
-    for reply in replies.chunks_exact(size) {
+        (Vec::with_capacity(each.len()), Wiping::new(Vec::with_capacity(replies.len())));
+    for reply in each {
         let source = mixed.order.sources()[mixed.received as usize];
         mixed.received += 1;
         match source.checked_sub(kept) {

@@ -10,6 +10,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use mezza_core::{DecodeError, Reader, Time, Writer};
 
@@ -123,9 +124,11 @@ impl Ledger {
     /// count.
     pub fn joined(&mut self, round: u64, base: u64, interval_ms: u32) {
         let from = match self.clock.last {
-            Some((its, last)) if its == base => last,
-            Some((its, _)) if its > base => return,
-            Some(_) => base,
+            Some((its, last)) => match its.cmp(&base) {
+                Ordering::Less => base,
+                Ordering::Equal => last,
+                Ordering::Greater => return,
+            },
             None => round,
         };
         let Some(rounds) = round.checked_sub(from) else { return };

@@ -1,7 +1,9 @@
 use super::ledger::{Kind, Level};
 use super::*;
 use crate::config::tests::service;
+use crate::limits::{MU_MAX, SCALE_MAX, SLOTS_MAX};
 use core::f64::consts::{LN_2, LN_10};
+use mezza_core::{DecodeError, Reader, Writer};
 
 fn spent(service: Service, mode: Mode, (mu, scale): (u32, u32), rounds: u64) -> Spent {
     Spent { service, law: Law { mode, mu, scale }, slots: 1, rounds }
@@ -193,6 +195,31 @@ fn mix_24_the_ledger_never_decreases() {
     for cut in 0..bytes.len() {
         assert!(Ledger::decode(&bytes[..cut]).is_err(), "cut to {cut}");
     }
+}
+
+#[test]
+fn mix_24_what_a_round_costs_is_read_inside_its_limits_alone() {
+    let again = |kind: Kind| {
+        let mut w = Writer::new();
+        kind.write(&mut w);
+        Reader::all(w.as_slice(), Kind::read)
+    };
+    let law = Law { mode: Mode::Paper, mu: MU_MAX, scale: SCALE_MAX };
+    let most = Kind { service: Service::Call, law, slots: SLOTS_MAX };
+    let gauss = Kind { law: Law { mode: Mode::Gauss, mu: 0, scale: 0 }, slots: 1, ..most };
+    for kind in [most, gauss] {
+        assert_eq!(again(kind), Ok(kind));
+    }
+    for wrong in [
+        Kind { law: Law { mu: MU_MAX + 1, ..law }, ..most },
+        Kind { law: Law { scale: SCALE_MAX + 1, ..law }, ..most },
+        Kind { slots: SLOTS_MAX + 1, ..most },
+        Kind { slots: 0, ..most },
+    ] {
+        assert_eq!(again(wrong), Err(DecodeError::Value), "{wrong:?}");
+    }
+    let no_mode = [&[1, 2][..], &[0; 8], &[1]].concat();
+    assert_eq!(Reader::all(&no_mode, Kind::read), Err(DecodeError::Value));
 }
 
 #[test]

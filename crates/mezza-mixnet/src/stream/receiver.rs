@@ -92,13 +92,9 @@ impl Receiver {
                     return Ok(messages);
                 }
                 Err(broken) => {
-                    *self = Self {
-                        start: self.ack,
-                        open: self.ack,
-                        ack: self.ack,
-                        broken: true,
-                        ..Self::default()
-                    };
+                    self.held.clear();
+                    self.ends.clear();
+                    (self.start, self.open, self.broken) = (self.ack, self.ack, true);
                     return Err(broken);
                 }
             }
@@ -171,7 +167,7 @@ impl Receiver {
             |seq: &u32| self.held.get(seq).is_some_and(|h| h.piece.bytes().len() == PIECE_BYTES);
         let named = |seq: &u32| self.counts(*seq) && (*seq < self.open || full(seq));
         let behind = (0..WINDOW).filter_map(|j| Some((j, self.ack.checked_add(1 + j)?)));
-        let sack = behind.filter(|(_, seq)| named(seq)).fold(0, |sack, (j, _)| sack | 1 << j);
+        let sack = behind.filter(|(_, seq)| named(seq)).map(|(j, _)| 1 << j).sum();
         (self.ack, sack)
     }
 
@@ -256,3 +252,6 @@ impl fmt::Debug for Receiver {
         write!(f, "Receiver(at {}, {} pieces)", self.ack, self.held.len())
     }
 }
+
+#[cfg(test)]
+mod tests;

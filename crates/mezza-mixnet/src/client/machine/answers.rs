@@ -77,7 +77,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// What became of one slot.
-    fn answered(&mut self, line: u32, seq: Option<u32>, answer: Answer, now: Time) {
+    pub(super) fn answered(&mut self, line: u32, seq: Option<u32>, answer: Answer, now: Time) {
         let Some((id, contact)) = self.contacts.by_line(line) else { return };
         let outcome = match &answer {
             Answer::Absent => Outcome::Absent,
@@ -145,7 +145,7 @@ impl<B: Backend> Client<B> {
     pub(super) fn hand_out(&mut self, contact: u32, line: u32, messages: Vec<Whole>) {
         for Whole { last, bytes } in messages {
             let seq = self.number(Awaited::Message(line, last));
-            let number = u64::from(line) << 32 | u64::from(last);
+            let number = (u64::from(line) << 32) + u64::from(last);
             self.outputs.push_back(Output::Received { seq, contact, number, bytes });
         }
     }

@@ -1,3 +1,5 @@
+mod rounds;
+
 use alloc::vec;
 
 use mezza_core::{Secret, Wiping};

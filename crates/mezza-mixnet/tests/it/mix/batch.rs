@@ -46,16 +46,44 @@ fn mix_11_counts_that_do_not_agree_end_the_round() {
 
 #[test]
 fn mix_12_the_bound_of_a_batch_grows_with_the_noise_of_the_mixes_before() {
-    let mut net = Net::new(config(3), 12);
-    net.announce(TALK);
-    // 1,000 users and two times 2 x 20 + 24 x 4, and 8 + 2 x 4 traps.
-    let start = |count| Body::BatchStart { count, size: 320 };
-    net.frame(2, Peer::Previous, TALK, start(1_000 + 2 * 152));
-    assert_eq!(aborts(&mut net), []);
-    let mut net = Net::new(config(3), 12);
-    net.announce(TALK);
-    net.frame(2, Peer::Previous, TALK, start(1_001 + 2 * 152));
-    assert_eq!(aborts(&mut net)[0], (2, AbortReason::TooMany));
+    for slots in [1, 2] {
+        let refused = |count| {
+            let mut config = config(3);
+            config.services[0].slots = slots;
+            let mut net = Net::new(config, 12);
+            net.announce(TALK);
+            net.frame(2, Peer::Previous, TALK, Body::BatchStart { count, size: 320 });
+            aborts(&mut net).first().copied()
+        };
+        // The slots of 1,000 users, and two times 2 x 20 + 24 x 4, and 8 + 2 x 4 traps.
+        let most = 1_000 * u32::from(slots) + 2 * 152;
+        assert_eq!(refused(most), None);
+        assert_eq!(refused(most + 1), Some((2, AbortReason::TooMany)));
+    }
+}
+
+#[test]
+fn mix_11_a_batch_ends_once_and_with_the_count_that_was_announced() {
+    let start = |count| Body::BatchStart { count, size: 416 };
+    let onions = |count: u16| {
+        let bytes = vec![1; usize::from(count) * 416];
+        Body::Onions(Items { offset: 0, count, bytes })
+    };
+    let end = |count| Body::BatchEnd { count };
+    let too_few = vec![start(600), onions(512), end(512)];
+    let twice = vec![start(2), onions(2), end(2), end(2)];
+    for mut bodies in [too_few, twice] {
+        let mut net = Net::new(config(3), 10);
+        net.announce(TALK);
+        net.hung = |job| matches!(job, Job::Unwrap(_));
+        let last = bodies.pop().expect("an end");
+        for body in bodies {
+            net.frame(0, Peer::Previous, TALK, body);
+        }
+        assert_eq!(aborts(&mut net), []);
+        net.frame(0, Peer::Previous, TALK, last);
+        assert_eq!(aborts(&mut net)[0], (0, AbortReason::Count));
+    }
 }
 
 #[test]

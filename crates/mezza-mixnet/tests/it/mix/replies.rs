@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use mezza_core::Wiping;
 use mezza_lanes::portable;
-use mezza_mixnet::RoundId;
 use mezza_mixnet::job::{Done, Job, Kind, Replies};
 use mezza_mixnet::mix::{Input, Peer};
 use mezza_mixnet::onion::Unwrapped;
 use mezza_mixnet::service::{DROP_BYTES, reply_bytes};
 use mezza_mixnet::sign::{self, Purpose};
 use mezza_mixnet::wire::{AbortReason, Body, Frame, Items};
+use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
@@ -79,6 +79,46 @@ fn mix_11_a_frame_of_replies_that_did_not_come_ends_the_round() {
     }));
     assert!(talk(&mut net, TALK, &[1, 1]).1.is_empty());
     assert_eq!(aborts(&mut net)[0], (1, AbortReason::Count));
+}
+
+#[test]
+fn mix_11_a_call_has_no_reply() {
+    let id = RoundId { service: Service::Call, round: 100 };
+    let mut net = Net::new(config(3), 11);
+    let settings = net.announce(id);
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let inner = vec![0; 3 * id.service.innermost_bytes()];
+    let (onions, _) = onions(&settings, &inner, &mut rng);
+    let left = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&left);
+    net.meddler = Some(Box::new(move |at, _, frame| {
+        if let (0, Frame::Round(_, Body::BatchStart { count, .. })) = (at, &frame) {
+            *seen.lock().expect("unpoisoned") = *count;
+        }
+        Some(frame)
+    }));
+    net.batch(id, &onions);
+    assert_eq!(net.mixes[0].rounds().collect::<Vec<_>>(), [id], "it waits for the store");
+    // As many as went, and each as long as a reply would be.
+    let count = *left.lock().expect("unpoisoned");
+    let bytes = vec![1; count as usize * reply_bytes(2)];
+    let items = Items { offset: 0, count: count.try_into().unwrap(), bytes };
+    net.frame(0, Peer::Next, id, Body::Replies(items));
+    assert_eq!(aborts(&mut net)[0], (0, AbortReason::Malformed));
+}
+
+#[test]
+fn the_last_mix_seals_a_whole_frame_of_replies_at_once() {
+    let mut net = Net::new(config(1), 11);
+    let sealed = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&sealed);
+    net.watch = Some(Box::new(move |_, job, _| {
+        if let Job::Seal(job) = job {
+            seen.lock().expect("unpoisoned").push(job.targets.len());
+        }
+    }));
+    assert_eq!(talk(&mut net, TALK, &[1; 9]).1.len(), 9);
+    assert_eq!(*sealed.lock().expect("unpoisoned"), [9]);
 }
 
 #[test]

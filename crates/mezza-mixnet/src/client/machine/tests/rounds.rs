@@ -1,0 +1,254 @@
+//! Rounds of one client, step by step.
+
+use super::*;
+use crate::client::machine::rounds::{Content, Stage};
+use crate::client::record::{Record, received_max};
+use crate::client::{Answer, SettingsError, Submission};
+use crate::config::tests::signer;
+use crate::contact::bucket;
+use crate::stream::Whole;
+use crate::wire::{Announcement, Cell, Settings};
+
+const ROUND: RoundId = RoundId { service: Service::Conversation, round: 101 };
+/// How far off the close is, milliseconds, where it does not matter.
+const CLOSES_MS: u32 = 8_000;
+
+fn rng() -> ChaCha20Rng {
+    ChaCha20Rng::seed_from_u64(1)
+}
+
+/// Hears good settings of this round.
+fn arm(client: &mut Client, config: &Config, id: RoundId, closes_in_ms: u32) {
+    let (policy, of) = config.policy(id.service).expect("a service");
+    let key = |n: u8| *Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n))).public();
+    let settings = Settings {
+        config: config.hash(),
+        id,
+        collect_ms: of.collect_ms,
+        slots: of.slots,
+        buckets: of.buckets,
+        policy,
+        keys: [1, 2, 3].map(key).to_vec(),
+    };
+    let signatures = (50..53).map(|n| settings.sign(&signer(n))).collect();
+    client.arm(&Announcement { settings, signatures, closes_in_ms }, NOW, &mut rng());
+}
+
+/// A client that heard good settings of this round, and the round.
+fn armed(config: &Config, id: RoundId) -> (Client, Round) {
+    let mut client = joined(config);
+    arm(&mut client, config, id, CLOSES_MS);
+    let round = client.rounds.remove(&id).expect("it takes part");
+    (client, round)
+}
+
+/// Gives a client so many pairs.
+fn give(client: &mut Client, pairs: usize) {
+    let mut rng = rng();
+    client.pairs.extend((0..pairs).map(|_| Ephemeral::draw::<Portable>(&mut rng)));
+    client.wanted = client.wanted.saturating_sub(pairs);
+}
+
+const fn nothing() -> Content {
+    Content::Invite(None)
+}
+
+#[test]
+fn a_hint_of_the_close_is_believed_within_bounds() {
+    let config = config(3);
+    // 4 s to collect; before that 5 s to lead and 2 s to ask, and 60 s around them.
+    for (closes_in_ms, refusal) in [
+        (3_999, Some(SettingsError::Late)),
+        (4_000, None),
+        (71_000, None),
+        (71_001, Some(SettingsError::Clock)),
+    ] {
+        let mut client = joined(&config);
+        arm(&mut client, &config, ROUND, closes_in_ms);
+        let told = core::iter::from_fn(|| client.poll()).find_map(|output| match output {
+            Output::Unfit(ROUND, error) => Some(error),
+            _ => None,
+        });
+        assert_eq!(told, refusal, "{closes_in_ms}");
+        assert_eq!(client.rounds.contains_key(&ROUND), refusal.is_none());
+    }
+}
+
+#[test]
+fn a_round_is_waited_for_until_ten_seconds_after_its_end() {
+    let (_, mut round) = armed(&config(3), ROUND);
+    round.stage = Stage::Sent { back: Vec::new(), content: nothing() };
+    assert_eq!(round.deadline(), NOW.plus_ms(8_000 + 20_000 + 10_000));
+}
+
+#[test]
+fn mix_40_a_round_waits_as_long_as_before_when_the_clock_is_put_back() {
+    let (_, mut round) = armed(&config(3), ROUND);
+    for stage in [
+        Stage::Armed,
+        Stage::Sealed { durable: false, work: None, content: nothing() },
+        Stage::Sent { back: Vec::new(), content: nothing() },
+    ] {
+        round.stage = stage;
+        let before = round.deadline();
+        round.put_back(700);
+        assert_eq!(round.deadline(), before.minus_ms(700), "{round:?}");
+    }
+}
+
+#[test]
+fn debug_output_of_a_round_says_what_it_waits_for() {
+    let (_, mut round) = armed(&config(3), ROUND);
+    assert_eq!(alloc::format!("{round:?}"), "armed");
+    for (durable, wrapped, text) in [
+        (false, false, "sealed"),
+        (true, false, "sealed, durable"),
+        (false, true, "sealed, wrapped"),
+        (true, true, "sealed, ready"),
+    ] {
+        let work = wrapped.then(|| Submission { onions: Vec::new(), back: Vec::new() });
+        round.stage = Stage::Sealed { durable, work, content: nothing() };
+        assert_eq!(alloc::format!("{round:?}"), text);
+    }
+    round.stage = Stage::Sent { back: Vec::new(), content: nothing() };
+    assert_eq!(alloc::format!("{round:?}"), "sent");
+}
+
+#[test]
+fn pairs_are_asked_for_that_are_neither_there_nor_asked_for() {
+    let config = config(3);
+    let mut client = joined(&config);
+    let wants = |client: &mut Client, round: u64| {
+        arm(client, &config, RoundId { round, ..ROUND }, CLOSES_MS);
+        let asked = core::iter::from_fn(|| client.poll()).filter_map(|output| match output {
+            Output::Want(pairs) => Some(pairs),
+            _ => None,
+        });
+        asked.collect::<Vec<_>>()
+    };
+    assert_eq!(wants(&mut client, 101), [1]);
+    assert_eq!(wants(&mut client, 102), [1], "one is asked for already");
+    give(&mut client, 2);
+    assert_eq!(wants(&mut client, 103), [1], "two are there");
+    give(&mut client, 2);
+    assert_eq!(wants(&mut client, 104), [0; 0], "four are there for four rounds");
+    assert_eq!(client.rounds.len(), 4);
+}
+
+#[test]
+fn a_round_is_sealed_with_its_pairs_and_while_little_waits_for_the_disk() {
+    let config = config(3);
+    for (pairs, awaited, is_sealed) in
+        [(1, 0, true), (1, 1_023, true), (1, 1_024, false), (0, 0, false)]
+    {
+        let mut client = joined(&config);
+        arm(&mut client, &config, ROUND, CLOSES_MS);
+        give(&mut client, pairs);
+        client.awaited.clear();
+        client.awaited.extend((0..awaited).map(|seq| (1_000 + seq, Awaited::Message(9, 9))));
+        let due = client.rounds[&ROUND].deadline();
+        client.move_on(ROUND, due, &mut rng());
+        let sealed = client.last(ROUND.service) == Some(ROUND.round);
+        assert_eq!(sealed, is_sealed, "{pairs} pairs, {awaited} rows");
+        assert_eq!(client.rounds.contains_key(&ROUND), is_sealed);
+    }
+}
+
+#[test]
+fn a_record_takes_as_many_pieces_as_fit_and_leaves_the_rest_for_the_next() {
+    let config = config(3);
+    let mut client = joined(&config);
+    client.contacts.line_number();
+    client.contacts.all.insert(0, Contact::new(1, full(0)));
+    client.unrecorded = (0..received_max(1) as u32 + 2).map(|seq| (0, seq)).collect();
+    arm(&mut client, &config, ROUND, CLOSES_MS);
+    give(&mut client, 1);
+    let due = client.rounds[&ROUND].deadline();
+    client.move_on(ROUND, due, &mut rng());
+    let (_, _, row) = stores(&mut client).pop().expect("a record");
+    let record = Record::decode(&row).expect("its own record");
+    let seqs = record.received.iter().map(|fragment| fragment.seq).collect::<Vec<_>>();
+    assert_eq!(seqs, [0, 1, 2, 3, 4]);
+    assert_eq!(client.unrecorded, [(0, 5), (0, 6)]);
+}
+
+#[test]
+fn the_network_is_that_of_the_chain() {
+    let config = config(3);
+    assert_eq!(joined(&config).network(), config.network);
+    assert_eq!(Client::<Portable>::new(setup(&config), NOW).network(), [0; 16]);
+}
+
+#[test]
+fn a_call_goes_to_the_bucket_of_the_contact_among_those_that_there_are() {
+    let mut config = config(3);
+    config.services[1].buckets = 2;
+    let id = RoundId { service: Service::Call, round: 101 };
+    let mut calls = line(0).calls;
+    assert_eq!(calls.advance(id.round, 1), Ok(true));
+    let token = calls.token(Role::Initiator, Intent::Talk);
+    for (known, bucket) in [(1, 1_u32), (2, 2), (3, 1), (6, 2)] {
+        let (mut client, round) = armed(&config, id);
+        client.contacts.all.insert(0, Contact::new(known, line(0)));
+        client.calls.push_back((0, Intent::Talk));
+        let filled = client.fill_call(&round, NOW, &mut rng());
+        assert!(matches!(filled.content, Content::Call(true, _)));
+        assert_eq!(filled.inner[..4], bucket.to_be_bytes(), "it knew of {known}");
+        assert_eq!(filled.inner[4..], token);
+    }
+}
+
+#[test]
+fn an_invitation_goes_to_the_bucket_of_its_key_and_none_to_bucket_0() {
+    let mut config = config(3);
+    config.services[2].buckets = 4;
+    let id = RoundId { service: Service::Invitation, round: 101 };
+    let (mut client, round) = armed(&config, id);
+    let idle = client.fill_invitation(&round, NOW, &mut rng());
+    assert!(matches!(idle.content, Content::Invite(None)));
+    assert_eq!(idle.inner[..4], [0; 4]);
+    let to = *Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(5))).public();
+    assert!(client.invites.push(Invite { ticket: 1, to, body: Wiping::new([0; 208]) }));
+    let busy = client.fill_invitation(&round, NOW, &mut rng());
+    assert!(matches!(busy.content, Content::Invite(Some(_))));
+    assert_eq!(busy.inner[..4], bucket(&to, &config.network, 4).to_be_bytes());
+    assert_eq!(busy.inner.len(), idle.inner.len());
+}
+
+#[test]
+fn messages_are_numbered_by_root_and_last_piece() {
+    let mut client = joined(&config(3));
+    let whole = Whole { last: 7, bytes: Wiping::new(vec![1]) };
+    client.hand_out(3, 5, vec![whole]);
+    let Some(Output::Received { contact, number, .. }) = client.poll() else { panic!("a message") };
+    assert_eq!((contact, number), (3, 0x5_0000_0007));
+}
+
+/// When a contact is served to after a meeting a second later; `None` if it is not.
+fn served_to(muted: bool, ours: Option<u32>, theirs: bool, active: bool) -> Option<u64> {
+    let mut client = joined(&config(3));
+    let mut contact = Contact::new(1, line(0));
+    contact.muted = muted;
+    client.contacts.line_number();
+    client.contacts.all.insert(0, contact);
+    if active {
+        client.contacts.activate(0, NOW);
+    }
+    let piece = theirs.then(|| Piece::new(&[0, 1, 7]).expect("short"));
+    let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece };
+    client.answered(0, ours, Answer::Met(Ok(cell)), NOW.plus_ms(1_000));
+    let contact = &client.contacts.all[&0];
+    assert_eq!(contact.is_active(), active);
+    contact.deadline().map(|end| end.since_ms(NOW))
+}
+
+#[test]
+fn data_keeps_a_contact_served_and_that_of_a_muted_one_does_not() {
+    let (as_before, longer) = (Some(600_000), Some(601_000));
+    assert_eq!(served_to(false, None, false, true), as_before);
+    assert_eq!(served_to(false, None, true, true), longer);
+    assert_eq!(served_to(false, Some(0), false, true), longer);
+    assert_eq!(served_to(true, None, true, true), as_before);
+    assert_eq!(served_to(true, Some(0), true, true), longer);
+    assert_eq!(served_to(false, Some(0), true, false), None, "who left is not served again");
+}
