@@ -46,17 +46,20 @@ pub fn ask(file: Option<&Path>, prompt: &str) -> Result<Zeroizing<Vec<u8>>, Faul
 pub fn ask_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let pass = match file_among(file) {
         Some(path) => read(&path)?,
-        None => type_twice()?,
+        None => twice(type_in)?,
     };
     check_new(&pass)?;
     Ok(pass)
 }
 
-fn type_twice() -> Result<Zeroizing<Vec<u8>>, Fault> {
+/// What is typed is given back if it comes twice.
+fn twice(
+    mut typed: impl FnMut(&str) -> Result<Zeroizing<Vec<u8>>, Fault>,
+) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let offer = offer(&mut OsRng);
     let prompt = Zeroizing::new(format!("New passphrase, for example `{}`: ", offer.as_str()));
-    let first = type_in(&prompt)?;
-    if *first == *type_in("again: ")? {
+    let first = typed(&prompt)?;
+    if *first == *typed("again: ")? {
         return Ok(first);
     }
     Err(denied("the two passphrases differ", "run the command again"))
@@ -199,4 +202,54 @@ mod tests {
         // 36,000 draws miss a given word with probability e^-27.
         assert!(missed.is_empty());
     }
+
+    #[test]
+    fn a_draw_above_the_limit_is_drawn_again() {
+        // As many draws fall on each word as on any other one.
+        let mut drawn = Draws(vec![DRAW_LIMIT, u16::MAX, 1]);
+        assert_eq!(word(&mut drawn), WORDS[1]);
+        assert_eq!(word(&mut Draws(vec![DRAW_LIMIT - 1])), WORDS[WORDS.len() - 1]);
+    }
+
+    #[test]
+    fn what_is_typed_twice_is_taken() {
+        let type_in = |texts: [&'static str; 2]| {
+            let mut texts = texts.into_iter();
+            let typed = |_: &str| Ok(Zeroizing::new(texts.next().unwrap().as_bytes().to_vec()));
+            twice(typed)
+        };
+        assert_eq!(**type_in(["correct horse"; 2]).unwrap(), *b"correct horse");
+        let fault = type_in(["correct horse", "correct house"]).unwrap_err();
+        assert_eq!((fault.code, fault.text.as_str()), (Exit::Denied, "the two passphrases differ"));
+    }
+
+    #[test]
+    fn an_empty_and_an_endless_passphrase_are_told_apart() {
+        let text = |bytes: usize| sized(Zeroizing::new(vec![b'x'; bytes])).map_err(|f| f.text);
+        assert_eq!(text(0).unwrap_err(), "the passphrase is empty");
+        assert_eq!(text(PASSPHRASE_BYTES_MAX).unwrap().len(), PASSPHRASE_BYTES_MAX);
+        assert!(text(PASSPHRASE_BYTES_MAX + 1).unwrap_err().contains("longer than"));
+    }
+
+    /// Gives these draws, one after the other.
+    struct Draws(Vec<u16>);
+
+    impl rand_core::TryRng for Draws {
+        type Error = std::convert::Infallible;
+
+        fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+            unreachable!("words are drawn as bytes")
+        }
+
+        fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+            unreachable!("words are drawn as bytes")
+        }
+
+        fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+            bytes.copy_from_slice(&self.0.remove(0).to_be_bytes());
+            Ok(())
+        }
+    }
+
+    impl rand_core::TryCryptoRng for Draws {}
 }

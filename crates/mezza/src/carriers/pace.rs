@@ -91,4 +91,15 @@ mod tests {
         assert!(!pace.stock_at(now) && !pace.stock_at(Time::from_ms(10 * Time::MINUTE_MS - 1)));
         assert!(pace.stock_at(Time::from_ms(10 * Time::MINUTE_MS)));
     }
+
+    #[tokio::test]
+    async fn msg_77_a_line_that_is_too_fast_waits_on_the_clock() {
+        let (pace, began) = (Pace::new(), Instant::now());
+        for _ in 0..FRAMES.burst + 25 {
+            pace.frame().await;
+        }
+        // 25 frames above the burst, 4 ms each; the first of them may be due at once.
+        assert!(began.elapsed() >= Duration::from_millis(24 * 4));
+        assert_eq!((0..9).filter(|_| pace.stock()).count(), 8);
+    }
 }

@@ -243,9 +243,63 @@ mod tests {
                 assert_eq!(fs::read(&path).unwrap(), b"with two signatures", "{step:?}");
             }
         }
+        // Whether the name lasts is not known then: the new bytes are there, and it is said.
+        for step in [Step::Enter, Step::SyncFolder] {
+            let _failing = Failing::after(0, step, step.errors()[0]);
+            assert_eq!(replace(&path, b"with two signatures").unwrap_err().code, Exit::CannotWrite);
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         replace_shared(&path, b"with three").unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), mode()), (&b"with three"[..], 0o644));
         replace(&path, b"for nobody else").unwrap();
         assert_eq!(mode(), FILE_MODE);
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_cleared_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        assert!(sweep(&path).is_ok(), "nothing is there");
+        fs::write(&path, b"old").unwrap();
+        fs::create_dir(folder.path().join("config.new")).unwrap();
+        assert_eq!(sweep(&path).unwrap_err().code, Exit::CannotWrite);
+        assert_eq!(replace(&path, b"new").unwrap_err().code, Exit::CannotWrite);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn the_folder_of_a_bare_name_is_the_one_we_are_in() {
+        assert!(sync_parent(Path::new("Cargo.toml")).is_ok());
+        assert!(sync_parent(Path::new("no/such/folder/file")).is_err());
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut path = folder.path().join("file");
+        File::create(&path).unwrap();
+        assert!(check_owner(&path, &fs::metadata(&path).unwrap()).is_ok());
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(1), None).unwrap();
+        } else {
+            path = "/".into();
+        }
+        let fault = check_owner(&path, &fs::metadata(&path).unwrap()).unwrap_err();
+        assert_eq!(fault.code, Exit::Denied);
+    }
+
+    #[test]
+    fn each_cause_has_its_next_step() {
+        let text = |fault: Fault| fault.to_string();
+        let read = |kind: ErrorKind| cannot_read(Path::new("x"), &kind.into());
+        let write = |kind: ErrorKind| text(cannot_write(Path::new("x"), &kind.into()));
+        assert_eq!(read(ErrorKind::PermissionDenied).code, Exit::Denied);
+        assert!(text(read(ErrorKind::NotFound)).contains("check the name"));
+        assert!(text(read(ErrorKind::Other)).contains("check the disk"));
+        for full in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded] {
+            assert!(write(full).contains("make room on the disk"));
+        }
+        assert!(write(ErrorKind::PermissionDenied).contains("owner and mode of its folder"));
+        assert!(write(ErrorKind::Other).contains("mount options"));
     }
 }

@@ -212,6 +212,22 @@ mod tests {
     }
 
     #[test]
+    fn raised_limits_leave_a_load_test_alone() {
+        let (raised, usual) = (Limits::raised(), Limits::default());
+        for rate in [raised.puts, raised.bundle_gets, raised.work] {
+            assert_eq!(rate, Rate { burst: u32::MAX, period_ms: 0 });
+        }
+        assert!(raised.box_mails_max > usual.box_mails_max);
+        assert!(raised.box_bytes_max > usual.box_bytes_max);
+        assert!(raised.store_bytes_max > usual.store_bytes_max);
+        assert!(raised.connections_max > usual.connections_max);
+        assert!(raised.address_connections_max > usual.address_connections_max);
+        assert!(raised.address_opens_per_day > usual.address_opens_per_day);
+        assert!(raised.address_put_bytes_per_day > usual.address_put_bytes_per_day);
+        assert_eq!(raised.handshakes_max, usual.handshakes_max);
+    }
+
+    #[test]
     fn a_burst_then_one_each_period() {
         let rate = Rate { burst: 3, period_ms: 60_000 };
         let mut bucket = Bucket::default();
