@@ -120,3 +120,104 @@ impl Aside {
         parts.into_values().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use mezza_core::{Ephemeral, Portable, Secret};
+    use mezza_ratchet::Identity;
+
+    use super::*;
+    use crate::io::ContactId;
+
+    const BOB: Part = Part::Contact(ContactId(1));
+
+    fn key(n: u64) -> Vec<u8> {
+        n.to_be_bytes().into()
+    }
+
+    fn ik(scalar: u8) -> IdentityKey {
+        let pair = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar)));
+        Identity::new(pair).public()
+    }
+
+    #[test]
+    fn a_record_is_held_by_kind_and_key() {
+        let mut aside = Aside::default();
+        assert!(!aside.holds(Kind::Note, &key(7)) && !aside.has(Part::Notes));
+        aside.add(Part::Notes, Kind::Note, key(7), 9);
+        assert!(aside.holds(Kind::Note, &key(7)) && aside.has(Part::Notes));
+        assert!(!aside.holds(Kind::Note, &key(8)) && !aside.holds(Kind::Parcel, &key(7)));
+        assert!(!aside.has(Part::Parcels) && !aside.has(BOB));
+    }
+
+    #[test]
+    fn a_record_that_is_written_anew_is_held_no_more() {
+        let mut aside = Aside::default();
+        aside.add(Part::Bundles, Kind::Bundle, key(7), 9);
+        aside.add(Part::Prekeys, Kind::Prekey, key(7), 9);
+        aside.replaced(Kind::Bundle, &key(8));
+        assert_eq!(aside.view().len(), 2);
+        aside.replaced(Kind::Bundle, &key(7));
+        assert!(!aside.holds(Kind::Bundle, &key(7)) && aside.holds(Kind::Prekey, &key(7)));
+    }
+
+    #[test]
+    fn the_next_number_is_above_all_of_its_kind() {
+        let mut aside = Aside::default();
+        assert_eq!(aside.next(Kind::Parcel), 0);
+        for n in [9, 12, 7] {
+            aside.add(Part::Parcels, Kind::Parcel, key(n), 1);
+        }
+        aside.add(Part::Parcels, Kind::Parcel, vec![0xee; 3], 1);
+        aside.add(Part::Parcels, Kind::Held, key(20), 1);
+        assert_eq!((aside.next(Kind::Parcel), aside.next(Kind::Held)), (13, 21));
+        assert_eq!(aside.next(Kind::Note), 0);
+    }
+
+    #[test]
+    fn whose_contact_is_here_is_known() {
+        let mut aside = Aside::default();
+        aside.belongs_to(&ik(3));
+        assert!(aside.knows(&ik(3)) && !aside.knows(&ik(4)));
+    }
+
+    #[test]
+    fn the_digest_is_that_of_parcels_to_nobody_knows_whom() {
+        let mut aside = Aside::default();
+        aside.add(Part::Notes, Kind::Note, key(1), 9);
+        aside.add(Part::Parcels, Kind::Held, key(2), 9);
+        aside.add(BOB, Kind::Parcel, key(3), 9);
+        aside.sealed(&[Unread { kind: Some(Kind::Note), bytes: 9 }]);
+        assert_eq!(aside.parcels(), [0; 16]);
+        let mut seen = BTreeSet::from([aside.parcels()]);
+        aside.add(Part::Notes, Kind::Parcel, key(4), 9);
+        assert!(seen.insert(aside.parcels()));
+        aside.add(Part::Parcels, Kind::Parcel, key(5), 9);
+        assert!(seen.insert(aside.parcels()));
+        aside.sealed(&[Unread { kind: Some(Kind::Parcel), bytes: 9 }]);
+        assert!(seen.insert(aside.parcels()));
+        assert!(aside.lost(Kind::Parcel) && !aside.lost(Kind::Slot));
+    }
+
+    #[test]
+    fn the_person_is_shown_each_part_with_its_name_and_counts() {
+        let mut aside = Aside::default();
+        aside.call(BOB, "bob".into());
+        aside.add(BOB, Kind::Contact, key(1), 10);
+        aside.add(BOB, Kind::Note, key(1), 5);
+        aside.sealed(&[
+            Unread { kind: None, bytes: 3 },
+            Unread { kind: Some(Kind::Note), bytes: 4 },
+        ]);
+        let view = aside.view().into_iter();
+        let view = view.map(|set| (set.part, set.name, set.records, set.notes, set.bytes));
+        let expected = [
+            (BOB, Some("bob".into()), 2, 1, 15),
+            (Part::Sealed, None, 1, 1, 4),
+            (Part::Other, None, 1, 0, 3),
+        ];
+        assert_eq!(view.collect::<Vec<_>>(), expected);
+    }
+}

@@ -301,3 +301,68 @@ impl<B: Backend> Device<B> {
         pin.unwrap_or(1).max(parcel.level)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mezza_core::{Ephemeral, Machine as _, Portable, Secret};
+    use mezza_ratchet::{Bundle, Identity, List, Prekeys, prekeys};
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::SeedableRng;
+
+    use super::*;
+
+    fn identity(scalar: u8) -> Identity {
+        Identity::new(Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
+    }
+
+    /// The bundle of fresh prekeys.
+    fn bundle(prekeys: &mut Prekeys, now: Time, rng: &mut ChaCha20Rng) -> Bundle {
+        prekeys.wake(now, rng);
+        let mut published = None;
+        while let Some(output) = prekeys.poll() {
+            match output {
+                prekeys::Output::Need { spk, .. } => {
+                    let spk = (0..spk).map(|_| Ephemeral::draw::<Portable>(rng)).collect();
+                    let fresh = prekeys::Input::Fresh { spk, opk: Vec::new() };
+                    prekeys.handle(fresh, now, rng).expect("what was asked for");
+                }
+                prekeys::Output::Publish { bundle, .. } => published = Some(bundle),
+                _ => {}
+            }
+        }
+        Bundle::decode(&published.expect("a bundle")).expect("sound")
+    }
+
+    /// A session that has just begun.
+    fn begun() -> Conversation<Portable> {
+        let (now, mut rng) = (Time::from_ms(1_792_000_000_000), ChaCha20Rng::seed_from_u64(5));
+        let (own, other) = (identity(1), identity(2));
+        let bundle = bundle(&mut Prekeys::new(other.duplicate()), now, &mut rng);
+        let checked = bundle.check(&other.public(), &List::ours(), now).expect("sound");
+        let fresh = Ephemeral::draw::<Portable>(&mut rng);
+        let session = checked.initiate(&own, fresh, None, &mut rng).expect("a session").0;
+        let mut conversation = Conversation::new(own.public(), other.public());
+        let _ = conversation.begin(session, now);
+        conversation
+    }
+
+    #[test]
+    fn cells_are_filled_to_the_last_byte_and_no_other_carrier_fills_them() {
+        let talk = begun();
+        let most = PIECES_MAX * PIECE_BYTES - LENGTH_BYTES - 1;
+        let fits = |body: &usize| talk.fits(*body, Padding::To(most));
+        let longest = (1..most).rev().find(fits).expect("there is room");
+        for body in [1, 225, 500, longest] {
+            let Padding::To(bytes) = padding(&talk, body, Carrier::Mixnet) else {
+                panic!("{body}: not filled")
+            };
+            assert_eq!((bytes + LENGTH_BYTES + 1) % PIECE_BYTES, 0, "{body}");
+            let less = Padding::To(bytes - PIECE_BYTES);
+            assert!(talk.fits(body, Padding::To(bytes)) && !talk.fits(body, less), "{body}");
+            for carrier in [Carrier::Relay, Carrier::Link, Carrier::Mesh] {
+                assert_eq!(padding(&talk, body, carrier), Padding::Blocks);
+            }
+        }
+        assert_eq!(padding(&talk, longest + 1, Carrier::Mixnet), Padding::Blocks);
+    }
+}

@@ -7,7 +7,7 @@ use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::envelope;
 use mezza_messenger::note::{Item, Note, Receipt, Slot};
 use mezza_messenger::view::Standing;
-use mezza_messenger::{Command, ContactId, Input, Ticket};
+use mezza_messenger::{Command, ContactId, Input, SlotId, Ticket};
 use mezza_ratchet::{Bundle, Conversation, Identity, List, Padding, Prekeys};
 
 use crate::model::Ask;
@@ -93,15 +93,42 @@ impl Peer {
         Card::issue(&self.identity, draft, &mut stage.rng).expect("a sound card")
     }
 
-    /// An envelope with a note for party 0, and where it goes.
-    pub fn envelope(&mut self, stage: &mut Stage, note: &Note) -> Vec<u8> {
-        let draw = |stage: &mut Stage| Ephemeral::draw::<Portable>(&mut stage.rng);
-        let fresh = self.talk.needs_ephemeral().then(|| draw(stage));
-        let body = note.encode();
-        let sealed = self.talk.seal(&body, &[], Padding::Blocks, fresh, stage.now);
-        let parcel = [&[1], sealed.expect("a session").0.as_slice()].concat();
+    /// A message of the peer's session, whatever it says.
+    pub fn message(&mut self, stage: &mut Stage, body: &[u8]) -> Vec<u8> {
+        let fresh = self.talk.needs_ephemeral();
+        let fresh = fresh.then(|| Ephemeral::draw::<Portable>(&mut stage.rng));
+        let sealed = self.talk.seal(body, &[], Padding::Blocks, fresh, stage.now);
+        sealed.expect("a session").0
+    }
+
+    /// An envelope with this message for party 0, which need not be one.
+    pub fn wrap(&self, stage: &mut Stage, message: &[u8]) -> Vec<u8> {
+        let parcel = [&[1], message].concat();
         let (address, key) = self.to;
-        envelope::seal::<Portable>(&address, &key, &parcel, draw(stage)).expect("it fits")
+        let fresh = Ephemeral::draw::<Portable>(&mut stage.rng);
+        envelope::seal::<Portable>(&address, &key, &parcel, fresh).expect("it fits")
+    }
+
+    /// An envelope with a note for party 0.
+    pub fn envelope(&mut self, stage: &mut Stage, note: &Note) -> Vec<u8> {
+        let message = self.message(stage, &note.encode());
+        self.wrap(stage, &message)
+    }
+
+    /// Sends party 0 a message, which need not be one.
+    pub fn bring(&self, stage: &mut Stage, message: &[u8]) {
+        let bytes = self.wrap(stage, message);
+        stage.hears(Ask::Put(Ticket(1), self.to.0, bytes));
+    }
+
+    /// From now on the peer writes where the other one does.
+    pub fn writes_where(&mut self, other: &Self) {
+        self.to = other.to;
+    }
+
+    /// The mailbox of party 0 where the peer's mail arrives.
+    pub fn slot(&self, stage: &Stage) -> SlotId {
+        stage.relay.watchers[&self.to.0].1
     }
 
     /// Sends party 0 a note.
@@ -113,8 +140,7 @@ impl Peer {
     /// The same as an input of party 0's device, past the relay.
     pub fn mail(&mut self, stage: &mut Stage, note: &Note) -> Input {
         let bytes = self.envelope(stage, note);
-        let (_, slot) = stage.relay.watchers[&self.to.0];
-        Input::Arrived { slot, mail: 1, bytes }
+        Input::Arrived { slot: self.slot(stage), mail: 1, bytes }
     }
 
     /// Takes what lies in the peer's mailbox, and goes where the device wants its mail.

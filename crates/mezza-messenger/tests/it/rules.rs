@@ -1,8 +1,12 @@
 //! One test for each rule of the specification that the device keeps.
 
+mod answers;
+mod arrivals;
+mod cells;
 mod lines;
 mod peers;
 mod policy;
+mod said;
 mod share;
 mod states;
 mod trouble;

@@ -284,6 +284,7 @@ fn msg_35_a_contact_has_so_many_eras() {
     assert_eq!(eras, 64);
     // One of them is that of the first note, and a void opened half of the others.
     assert_eq!(stage.texts(0, contact).len(), 1 + 32);
+    assert_eq!(stage.parties[0].device.refusals().notes, 80 - 32);
     stage.restart(0);
 }
 
