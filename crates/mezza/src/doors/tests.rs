@@ -194,3 +194,14 @@ async fn msg_71_nobody_goes_for_a_newcomer_who_does_not_come_in() {
     assert!(enter_at(&doors, "203.0.113.1", now + GRACE).is_some());
     assert!(is_told(&settled[1]).await && is_told(&silent).await);
 }
+
+#[tokio::test]
+async fn msg_70_a_handshake_that_makes_room_for_a_connection_leaves_its_own_place_too() {
+    let (doors, now) = (doors(2, 2, 100, 100), Instant::now());
+    let silent: Vec<_> = (0..2).map(|_| enter_at(&doors, "192.0.2.1", now).unwrap()).collect();
+    // The newest of the greediest goes at once, whatever time it had, and nobody besides.
+    let _other = enter_at(&doors, "203.0.113.1", now).unwrap();
+    assert!(is_told(&silent[1]).await && !is_told(&silent[0]).await);
+    let inner = doors.lock();
+    assert!(inner.is_fresh(0) && !inner.is_fresh(1) && inner.is_fresh(2));
+}

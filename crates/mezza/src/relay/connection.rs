@@ -291,7 +291,7 @@ impl Connection {
             Event::Stock(frame) => self.say(&frame),
             Event::Mail { number, watch, id, envelope } => {
                 self.outlet.mail_sent(envelope.len());
-                let (work, now) = (1 + (envelope.len() / WORK_BYTES) as u64, self.age());
+                let (work, now) = (work_of(envelope.len()), self.age());
                 self.work.spend(self.shared.limits.work, work, now);
                 // A watch that this connection has replaced meanwhile gets nothing any more.
                 if self.watches.get(&number).is_none_or(|watched| watched.watch != watch) {
@@ -409,4 +409,19 @@ impl Connection {
 /// A DONE frame.
 fn done(req: u16, code: Code, retry_s: u16) -> RelayFrame {
     RelayFrame::Done { req, code, retry_s }
+}
+
+/// The work that a frame of so many bytes makes.
+fn work_of(bytes: usize) -> u64 {
+    1 + (bytes / WORK_BYTES) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn msg_72_the_smallest_frame_makes_work_and_a_long_one_more() {
+        assert_eq!([0, 1, 4_095, 4_096, 8_191, 8_192].map(work_of), [1, 1, 1, 2, 2, 3]);
+    }
 }

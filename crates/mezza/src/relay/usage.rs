@@ -166,6 +166,15 @@ mod tests {
     }
 
     #[test]
+    fn an_account_names_the_site_of_its_address() {
+        let usage = Usage::default();
+        for address in ["192.0.2.7", "2001:db8:7::1"] {
+            let site = Source::of(address.parse().unwrap()).site();
+            assert_eq!(account(&usage, address).site(), site);
+        }
+    }
+
+    #[test]
     fn a_day_ends_at_midnight_for_all_connections_of_an_address() {
         let (usage, limits) = (Usage::default(), limits());
         let (one, two) = (account(&usage, "192.0.2.7"), account(&usage, "::ffff:192.0.2.7"));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mezza_core::Secret;
 use mezza_messenger::relay_wire::{ClientFrame, Code, RelayFrame, address, is_envelope_size};
 
-use super::{Connection, End, WORK_BYTES, Watched, done};
+use super::{Connection, End, Watched, done, work_of};
 use crate::relay::writer::{Answer, BundleSet, Job, MailId, Put, WatchId};
 
 /// What a client with too many boxes is told to wait, s: it must close the connection anyway.
@@ -15,7 +15,7 @@ impl Connection {
     /// One whole frame.
     pub(super) async fn handle(&mut self, frame: &[u8]) -> Result<(), End> {
         self.record_frame(frame);
-        self.pace(1 + (frame.len() / WORK_BYTES) as u64).await?;
+        self.pace(work_of(frame.len())).await?;
         let frame = ClientFrame::decode(frame).map_err(|_| End::Malformed)?;
         match frame {
             ClientFrame::Ping => self.say(&RelayFrame::Ping),

@@ -227,3 +227,6 @@ impl Outlet {
         self.places() > 0 && self.load.mail_bytes.load(Ordering::SeqCst) < QUEUED_BYTES_MAX
     }
 }
+
+#[cfg(test)]
+mod tests;

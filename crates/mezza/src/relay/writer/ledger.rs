@@ -153,3 +153,6 @@ impl Ledger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

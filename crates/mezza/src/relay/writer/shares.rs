@@ -33,8 +33,9 @@ fn rate(half: u64, days: u64) -> Rate {
     Rate { burst, period_ms: (days * Time::DAY_MS / u64::from(burst)).max(1) }
 }
 
-fn of(sites: &mut HashMap<[u8; 8], Bucket>, mut site: [u8; 8]) -> &mut Bucket {
-    if sites.len() >= SITES_MAX && !sites.contains_key(&site) {
+/// The account of a site where `most` have one of their own.
+fn of(sites: &mut HashMap<[u8; 8], Bucket>, mut site: [u8; 8], most: usize) -> &mut Bucket {
+    if sites.len() >= most && !sites.contains_key(&site) {
         site = SHARED;
     }
     sites.entry(site).or_default()
@@ -45,7 +46,7 @@ impl Shares {
     pub(super) fn open(&mut self, site: [u8; 8], limits: &Limits, now: Time) -> Result<(), u16> {
         let half = (limits.boxes_max / limits.site_share / 2).max(MAILBOXES_MIN);
         let rate = rate(half, limits.idle_box_days.into());
-        of(&mut self.mailboxes, site).take(rate, now)
+        of(&mut self.mailboxes, site, SITES_MAX).take(rate, now)
     }
 
     /// Counts a mail. While the store is `tight`, says how many seconds to wait where the site has
@@ -59,7 +60,7 @@ impl Shares {
     ) -> Result<(), u16> {
         let half = (limits.store_bytes_max / limits.site_share / 2).max(MAIL_BYTES_MIN);
         let rate = rate(half / MAIL_UNIT, u64::from(limits.ttl_h_max).div_ceil(24));
-        let (bucket, units) = (of(&mut self.mail, site), bytes.div_ceil(MAIL_UNIT));
+        let (bucket, units) = (of(&mut self.mail, site, SITES_MAX), bytes.div_ceil(MAIL_UNIT));
         match bucket.wait_ms(rate, units, now) {
             wait_ms @ 1.. if tight => Err(seconds(wait_ms)),
             _ => {
@@ -125,5 +126,65 @@ mod tests {
         assert_eq!(shares.put(OTHER, (512, true), &limits, now), Ok(()));
         assert!(shares.put(OTHER, (512, true), &limits, now).is_err());
         assert_eq!(shares.put(SITE, (512, true), &limits, at(60)), Ok(()));
+    }
+
+    #[test]
+    fn half_of_a_part_is_had_at_once_and_the_other_within_the_days() {
+        assert_eq!(rate(1_000, 2), Rate { burst: 1_000, period_ms: 2 * 86_400 });
+        assert_eq!(rate(0, 1), Rate { burst: 1, period_ms: Time::DAY_MS });
+        assert_eq!(rate(1 << 40, 0), Rate { burst: u32::MAX, period_ms: 1 });
+        assert_eq!([1, 1_000, 1_001, u64::MAX].map(seconds), [1, 1, 2, u16::MAX]);
+    }
+
+    #[test]
+    fn a_site_opens_its_half_and_waits_for_the_next_mailbox() {
+        // A part of 4,096 mailboxes, the other half of them within four days.
+        let half = 2_048;
+        let limits = Limits {
+            boxes_max: 2 * half * 5,
+            site_share: 5,
+            idle_box_days: 4,
+            ..Limits::default()
+        };
+        let (mut shares, now) = (Shares::default(), at(0));
+        assert!((0..half).all(|_| shares.open(SITE, &limits, now).is_ok()));
+        assert_eq!(shares.open(SITE, &limits, now), Err(169), "four days by 2,048");
+        // However small the relay is, a family has enough.
+        let limits = Limits { boxes_max: 1, ..limits };
+        let opened = (0..2 * half).take_while(|_| shares.open(OTHER, &limits, now).is_ok());
+        assert_eq!(opened.count() as u64, MAILBOXES_MIN);
+    }
+
+    #[test]
+    fn a_site_waits_for_each_unit_of_mail_beyond_its_part() {
+        // Half a part is 32 MiB, 65,536 units; as much again comes within two days.
+        let (store_bytes_max, ttl_h_max) = (5 << 26, 25);
+        let limits = Limits { store_bytes_max, ttl_h_max, site_share: 5, ..Limits::default() };
+        let (mut shares, now) = (Shares::default(), at(0));
+        assert_eq!(shares.put(SITE, ((32 << 20) - 1, true), &limits, now), Ok(()));
+        assert_eq!(shares.put(SITE, (1, true), &limits, now), Err(3), "2,636 ms by unit");
+        assert_eq!(shares.put(SITE, (513, true), &limits, now), Err(6), "two units");
+        let soon = now.plus_ms(2 * Time::DAY_MS / 65_536);
+        assert_eq!(shares.put(SITE, (512, true), &limits, soon), Ok(()));
+        assert!(shares.put(SITE, (512, true), &limits, soon).is_err());
+        // However small the store is, a site puts something.
+        let limits = Limits { store_bytes_max: 1, ..limits };
+        assert_eq!(shares.put(OTHER, (MAIL_BYTES_MIN, true), &limits, now), Ok(()));
+        assert!(shares.put(OTHER, (1, true), &limits, now).is_err());
+        shares.tidy(now);
+        assert_eq!(shares.mail.len(), 2);
+        shares.tidy(at(9));
+        assert!(shares.mail.is_empty());
+    }
+
+    #[test]
+    fn beyond_so_many_sites_newcomers_share_one_account() {
+        let mut sites = HashMap::new();
+        for site in [[1; 8], [2; 8], [3; 8], [4; 8], [2; 8]] {
+            of(&mut sites, site, 2);
+        }
+        let mut known: Vec<_> = sites.into_keys().collect();
+        known.sort_unstable();
+        assert_eq!(known, [[1; 8], [2; 8], SHARED]);
     }
 }

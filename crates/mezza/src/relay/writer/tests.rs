@@ -10,6 +10,8 @@ use crate::home::failing::{Failing, Step};
 use crate::relay::store::{Durability, NewMail, SqliteStore};
 use mezza_messenger::relay_wire::BoxKind;
 
+mod quotas;
+
 const BOX: Address = [7; 16];
 const NUMBER: u16 = 9;
 
