@@ -206,4 +206,102 @@ mod tests {
         assert!(bearers[1..].iter().all(|bearer| door.knows(bearer)));
         assert!(door.knows(&door.api_token()), "the command line's is no bearer that goes");
     }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_known() {
+        let door = Door::new(7_100, &mut OsRng);
+        push(&door.bearers, door.api, BEARERS_MAX);
+        assert!(door.knows(&door.api_token()));
+    }
+
+    fn request(method: Method, uri: &str, headers: &[(HeaderName, &str)]) -> Request {
+        let request = Request::builder().method(method).uri(uri);
+        let add = |request: axum::http::request::Builder, (name, value): &(HeaderName, &str)| {
+            request.header(name, *value)
+        };
+        headers.iter().fold(request, add).body(axum::body::Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn only_our_own_names_are_hosts_and_one_at_a_time() {
+        let door = Door::new(7_100, &mut OsRng);
+        let ours = |uri: &str, hosts: &[&str]| {
+            let hosts: Vec<_> = hosts.iter().map(|host| (header::HOST, *host)).collect();
+            door.host_is_ours(&request(Method::GET, uri, &hosts))
+        };
+        for name in ["127.0.0.1:7100", "LocalHost:7100", "[::1]:7100"] {
+            assert!(ours("/", &[name]), "{name}");
+        }
+        for name in ["localhost", "localhost:7101", "evil.example:7100", ""] {
+            assert!(!ours("/", &[name]), "{name}");
+        }
+        assert!(!ours("/", &[]) && !ours("/", &["localhost:7100", "localhost:7100"]));
+        assert!(ours("http://localhost:7100/", &["localhost:7100"]));
+        assert!(!ours("http://evil.example:7100/", &["localhost:7100"]));
+        assert!(!ours("http://localhost:7100/", &["evil.example:7100"]));
+    }
+
+    #[test]
+    fn every_origin_is_ours_or_there_is_none() {
+        let door = Door::new(7_100, &mut OsRng);
+        let ours = |origins: &[&str]| {
+            let origins: Vec<_> = origins.iter().map(|name| (header::ORIGIN, *name)).collect();
+            door.origin_is_ours(request(Method::GET, "/", &origins).headers())
+        };
+        assert!(ours(&[]) && ours(&["http://LOCALHOST:7100"]) && ours(&["http://[::1]:7100"]));
+        for origin in ["null", "localhost:7100", "https://localhost:7100", "http://localhost:71"] {
+            assert!(!ours(&[origin]), "{origin}");
+        }
+        assert!(!ours(&["http://localhost:7100", "http://evil.example"]));
+    }
+
+    #[test]
+    fn the_interface_asks_for_a_bearer_and_the_page_for_none() {
+        let door = Door::new(7_100, &mut OsRng);
+        let refused = |method: &Method, path: &str, bearer: Option<&str>| {
+            let mut headers = vec![(header::HOST, "localhost:7100")];
+            headers.extend(bearer.map(|bearer| (header::AUTHORIZATION, bearer)));
+            refusal(&door, &request(method.clone(), path, &headers)).is_some()
+        };
+        let (get, post) = (&Method::GET, &Method::POST);
+        for (method, path) in
+            [(get, "/"), (get, "/v1x"), (post, "/v1/session"), (get, "/v1/events")]
+        {
+            assert!(!refused(method, path, None), "{path}");
+        }
+        let (right, api) = (format!("Bearer {}", door.api_token()), door.api_token());
+        for (method, path) in [
+            (get, "/v1"),
+            (get, "/v1/contacts"),
+            (get, "/openapi.json"),
+            (get, "/v1/session"),
+            (post, "/v1/events"),
+        ] {
+            assert!(!refused(method, path, Some(right.as_str())), "{path}");
+            let wrong = format!("Bearer {}", "0".repeat(64));
+            for bearer in
+                [None, Some(api.as_str()), Some(wrong.as_str()), Some("Bearer "), Some("")]
+            {
+                assert!(refused(method, path, bearer), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_host_or_origin_is_refused_with_the_right_bearer_too() {
+        let door = Door::new(7_100, &mut OsRng);
+        let bearer = format!("Bearer {}", door.api_token());
+        let refused = |host: &str, origin: &str| {
+            let headers = [
+                (header::HOST, host),
+                (header::ORIGIN, origin),
+                (header::AUTHORIZATION, bearer.as_str()),
+            ];
+            refusal(&door, &request(Method::GET, "/v1/contacts", &headers))
+        };
+        let (name, ours) = ("localhost:7100", "http://localhost:7100");
+        assert!(refused(name, ours).is_none());
+        assert!(matches!(refused("evil.example", ours), Some(Closed::Host)));
+        assert!(matches!(refused(name, "http://evil.example"), Some(Closed::Origin)));
+    }
 }
