@@ -160,3 +160,31 @@ async fn a_silent_connection_ends_and_a_ping_keeps_it() {
     assert!(bob.ended().await);
     relay.stop().await;
 }
+
+#[tokio::test]
+async fn a_box_watched_anew_forgets_the_numbers_of_its_own_mail_alone() {
+    let place = Place::sqlite();
+    let relay = place.start().await;
+    let mut alice = relay.connect().await;
+    for token in [1, 2] {
+        assert_eq!(alice.open(token, Conversation).await, DONE);
+        assert_eq!(alice.watch(token.into(), token).await, DONE);
+        assert_eq!(alice.put(token, letter(token.into())).await, DONE);
+    }
+    let [first, second] = [alice.mail().await, alice.mail().await];
+    assert_eq!((first.0, second.0), (1, 2));
+    assert_eq!(alice.watch(1, 1).await, DONE);
+    let again = alice.mail().await;
+    assert_eq!((again.0, again.2), (1, letter(1)));
+    alice.taken(1, &[first.1]).await;
+    alice.taken(2, &[second.1]).await;
+    // What stands behind them is answered, so both are done.
+    assert_eq!(alice.put(1, letter(3)).await, DONE);
+    let mut bob = relay.connect().await;
+    assert_eq!(bob.watch(1, 1).await, DONE);
+    assert_eq!(bob.mail().await.2, letter(1));
+    assert_eq!(bob.mail().await.2, letter(3));
+    assert_eq!(bob.watch(2, 2).await, DONE);
+    assert!(bob.is_silent().await);
+    relay.stop().await;
+}
