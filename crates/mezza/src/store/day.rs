@@ -105,3 +105,6 @@ fn renew(
     let Some(content) = content else { return Ok(()) };
     put(writing, ring, Place { bucket: today, ..place }, &content.key, &content.value)
 }
+
+#[cfg(test)]
+mod tests;

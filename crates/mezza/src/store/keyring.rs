@@ -192,3 +192,6 @@ fn entries(r: &mut Reader<'_>) -> Result<BTreeMap<BucketCode, Secret<32>>, Decod
     }
     Ok(keys)
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,13 +105,48 @@ fn msg_63_the_person_decides_once() {
 }
 
 #[test]
+fn a_block_is_so_many_commits_of_rows() {
+    let mut life = Life::new();
+    let row = || {
+        let value = Wiping::new(vec![7]);
+        let (kind, key, bucket) = (Kind::NetworkRow, vec![1], Bucket::Rolling);
+        [Batch(vec![Change::Put { kind, key, bucket, value }])]
+    };
+    for commit in 0..=2 * BLOCK {
+        let claim = life.witness.before(&row()).unwrap();
+        assert_eq!(claim.is_some(), commit % BLOCK == 0, "{commit}");
+        life.witness.after().unwrap();
+        // What is no row of the client does not count.
+        assert!(life.witness.before(&[put(1, Bucket::Permanent, b"none")]).unwrap().is_none());
+        life.witness.after().unwrap();
+    }
+    assert_eq!(life.witness.block, 3);
+}
+
+#[test]
+fn an_open_claim_is_no_doubt_and_the_block_behind_it_is() {
+    let mut life = Life::new();
+    life.round().unwrap();
+    assert_eq!(life.witness.block, 1);
+    let cases =
+        [(1, true, false), (1, false, false), (2, false, false), (2, true, true), (3, false, true)];
+    for (block, settled, doubted) in cases {
+        life.witness.write(block, settled).unwrap();
+        life.reopen(None);
+        assert_eq!(life.witness.is_doubted(), doubted, "{block} {settled}");
+        assert_eq!(life.witness.block, 1);
+    }
+}
+
+#[test]
 fn a_vault_without_its_witness_is_doubted() {
     let mut life = Life::new();
     life.round().unwrap();
     let bytes = fs::read(life.file()).unwrap();
     let mut damaged = bytes.clone();
     damaged[30] ^= 1;
-    for wrong in [&damaged[..], &bytes[1..], b""] {
+    let longer = [bytes.as_slice(), &[0]].concat();
+    for wrong in [&damaged[..], &longer, &bytes[1..], b""] {
         fs::write(life.file(), wrong).unwrap();
         life.reopen(None);
         assert!(life.witness.is_doubted());

@@ -1,0 +1,109 @@
+//! The steps of a change of day, one by one, in a vault without a passphrase.
+
+use mezza_messenger::{Batch, Bucket, Kind};
+use tempfile::TempDir;
+
+use super::super::failed::{noon, put};
+use super::super::lock::Lock;
+use super::super::rows::Rows;
+use super::super::{KEYRING, LOCK, MasterKey, RECORDS};
+use super::*;
+
+/// A vault as [`Vault::create`] makes it, without a head.
+struct Life {
+    folder: TempDir,
+    master: MasterKey,
+    vault: Vault,
+}
+
+impl Life {
+    fn new(batches: &[Batch]) -> Self {
+        let (folder, master) = (TempDir::new().unwrap(), MasterKey::draw(&mut OsRng));
+        let today = BucketCode::rolling(noon().days());
+        let mut ring = Keyring::new(folder.path().join(KEYRING), &master);
+        ring.add(&[BucketCode::PERMANENT, today], &mut OsRng).unwrap();
+        let mut rows = Rows::create(&folder.path().join(RECORDS)).unwrap();
+        rows.transaction(|writing| put_memory(writing, &ring, today)).unwrap();
+        let lock = Lock::take(&folder.path().join(LOCK)).unwrap();
+        let mut vault = Vault::new(rows, ring, lock, &master, noon());
+        vault.commit(batches).unwrap();
+        Self { folder, master, vault }
+    }
+
+    /// The bucket in which a record is sealed.
+    fn bucket(&self, key: u8) -> Option<BucketCode> {
+        self.vault.at_rest(Kind::Note, &[key]).unwrap().map(|(place, _)| place.bucket)
+    }
+
+    /// What the next opening finds: the first byte of each key, ascending.
+    fn reopened(self, now: Time) -> Vec<u8> {
+        let Self { folder, master, vault } = self;
+        vault.close().unwrap();
+        let lock = Lock::take(&folder.path().join(LOCK)).unwrap();
+        let (_, records) = Vault::enter_locked(folder.path(), &master, now, lock).unwrap();
+        let mut keys: Vec<_> = records.iter().map(|(_, key, _)| key[0]).collect();
+        keys.sort_unstable();
+        keys
+    }
+}
+
+/// Live state, what never ends, what ends today, and what ends later.
+fn one_of_each() -> [Batch; 4] {
+    let (hour, day) = (noon().hours(), noon().days());
+    [
+        put(1, Bucket::Rolling, b"live"),
+        put(2, Bucket::Permanent, b"for ever"),
+        put(3, Bucket::Hour(hour), b"ends"),
+        put(4, Bucket::Day(day + 3), b"ends later"),
+    ]
+}
+
+#[test]
+fn a_change_of_day_takes_five_steps_and_then_none() {
+    let mut life = Life::new(&one_of_each());
+    let (today, tomorrow) = (noon().days() + 1, noon().plus_ms(Time::DAY_MS));
+    assert!(!life.vault.step(noon()).unwrap(), "nothing is due yet");
+    // A key for the new day.
+    assert!(life.vault.step(tomorrow).unwrap());
+    assert_eq!(life.vault.ring.today(), Some(today));
+    assert_eq!(life.bucket(1), Some(BucketCode::rolling(today - 1)));
+    // No row needs the old ones.
+    assert!(life.vault.step(tomorrow).unwrap());
+    assert_eq!(life.vault.ring.stale(tomorrow).len(), 2);
+    assert_eq!(life.bucket(1), Some(BucketCode::rolling(today)));
+    assert_eq!((life.bucket(2), life.bucket(3)), (Some(BucketCode::PERMANENT), None));
+    assert_eq!(life.bucket(4), Some(BucketCode::new(Bucket::Day(today + 2), 0)));
+    // The old keys are gone, and the database knows.
+    assert!(life.vault.step(tomorrow).unwrap());
+    assert!(life.vault.ring.stale(tomorrow).is_empty());
+    assert_ne!(life.vault.remembered, life.vault.ring.generation());
+    assert!(life.vault.step(tomorrow).unwrap());
+    assert_eq!(life.vault.remembered, life.vault.ring.generation());
+    assert!(!life.vault.step(tomorrow).unwrap());
+    assert_eq!(life.reopened(tomorrow), [1, 2, 4]);
+}
+
+#[test]
+fn a_pause_between_two_steps_changes_nothing() {
+    let tomorrow = noon().plus_ms(Time::DAY_MS);
+    for steps in 0..5 {
+        let mut life = Life::new(&one_of_each());
+        let taken = (0..steps).filter(|_| life.vault.step(tomorrow).unwrap()).count();
+        assert_eq!(taken, steps);
+        assert_eq!(life.reopened(tomorrow), [1, 2, 4], "after {steps} steps");
+    }
+}
+
+#[test]
+fn live_state_stays_in_its_day_when_the_clock_goes_back() {
+    let mut life = Life::new(&[put(1, Bucket::Rolling, b"live")]);
+    let day = noon().days();
+    life.vault.tick(noon().minus_ms(2 * Time::DAY_MS)).unwrap();
+    assert_eq!(life.vault.ring.today(), Some(day));
+    life.vault.tick(noon().plus_ms(2 * Time::DAY_MS)).unwrap();
+    assert_eq!(life.bucket(1), Some(BucketCode::rolling(day + 2)));
+    life.vault.tick(noon()).unwrap();
+    assert_eq!(life.bucket(1), Some(BucketCode::rolling(day + 2)));
+    assert_eq!(life.vault.days_ahead(noon()), 2);
+    assert_eq!(life.reopened(noon()), [1]);
+}

@@ -1,0 +1,132 @@
+//! What the file of a keyring keeps, and which numbers and keys outlive a write that fails.
+
+use std::fs;
+
+use mezza_messenger::Bucket;
+use nix::errno::Errno;
+use tempfile::TempDir;
+
+use super::*;
+use crate::home::failing::{Failing, Step};
+use crate::rng::OsRng;
+
+/// A keyring that was never written, its master key and its folder.
+fn fresh() -> (TempDir, MasterKey, Keyring) {
+    let (folder, master) = (TempDir::new().unwrap(), MasterKey::draw(&mut OsRng));
+    let ring = Keyring::new(folder.path().join("keyring"), &master);
+    (folder, master, ring)
+}
+
+fn hour(hour: u32) -> BucketCode {
+    BucketCode::new(Bucket::Hour(hour), 0)
+}
+
+fn day(day: u32) -> BucketCode {
+    BucketCode::new(Bucket::Day(day), 0)
+}
+
+#[test]
+fn what_is_written_is_read_again_and_the_tag_is_the_end_of_the_file() {
+    let (_folder, master, mut ring) = fresh();
+    ring.write(&mut OsRng).unwrap();
+    let all = [BucketCode::PERMANENT, BucketCode::rolling(5), hour(7), day(9)];
+    ring.add(&all, &mut OsRng).unwrap();
+    let bytes = fs::read(&ring.path).unwrap();
+    assert_eq!(ring.tag().as_slice(), &bytes[bytes.len() - TAG_BYTES..]);
+    let again = Keyring::read(ring.path.clone(), &master).unwrap();
+    assert_eq!((again.generation(), again.is_doubtful()), (2, false));
+    assert_eq!(again.tag(), ring.tag());
+    assert!(again.buckets().eq(all));
+    for bucket in all {
+        let [key, same] = [&ring, &again].map(|ring| ring.key(bucket).unwrap().expose());
+        assert!(key == same, "{bucket:?}");
+    }
+    assert!(again.key(hour(8)).is_none());
+}
+
+#[test]
+fn a_write_that_failed_uses_its_number_up_and_is_doubtful_until_the_next() {
+    let (_folder, master, mut ring) = fresh();
+    ring.add(&[BucketCode::PERMANENT], &mut OsRng).unwrap();
+    assert!(!ring.is_doubtful());
+    let failing = Failing::after(0, Step::Sync, Errno::EIO);
+    assert_eq!(ring.add(&[hour(7)], &mut OsRng).unwrap_err().code, Exit::CannotWrite);
+    drop(failing);
+    assert!(ring.is_doubtful() && ring.key(hour(7)).is_none());
+    assert_eq!(ring.generation(), 1, "of the second nobody knows whether the disk has it");
+    ring.write(&mut OsRng).unwrap();
+    assert!(!ring.is_doubtful());
+    assert_eq!(ring.generation(), 3);
+    assert_eq!(Keyring::read(ring.path.clone(), &master).unwrap().generation(), 3);
+}
+
+#[test]
+fn numbers_that_were_used_up_elsewhere_are_not_used_again() {
+    let (_folder, _, mut ring) = fresh();
+    ring.write(&mut OsRng).unwrap();
+    ring.outrun(7);
+    assert!(ring.is_doubtful());
+    assert_eq!(ring.generation(), 1);
+    ring.write(&mut OsRng).unwrap();
+    ring.outrun(3);
+    assert!(!ring.is_doubtful());
+    assert_eq!(ring.generation(), 8);
+}
+
+#[test]
+fn ended_buckets_and_days_before_the_newest_are_stale() {
+    let (_folder, master, mut ring) = fresh();
+    let now = Time::from_ms(10 * Time::DAY_MS + 5 * Time::HOUR_MS);
+    assert!(ring.stale(now).is_empty() && ring.today().is_none());
+    let kept = [BucketCode::PERMANENT, BucketCode::rolling(11), hour(245), day(10)];
+    let ended = [BucketCode::rolling(9), BucketCode::rolling(10), hour(244), day(9)];
+    ring.add(&[kept, ended].concat(), &mut OsRng).unwrap();
+    assert_eq!(ring.today(), Some(11), "the newest day, even ahead of the clock");
+    assert_eq!(ring.stale(now), ended);
+    ring.forget(&ended, &mut OsRng).unwrap();
+    assert!(ring.stale(now).is_empty());
+    assert!(Keyring::read(ring.path.clone(), &master).unwrap().buckets().eq(kept));
+}
+
+#[test]
+fn a_full_keyring_is_read_again_and_takes_no_key_more() {
+    let (_folder, master, mut ring) = fresh();
+    let all: Vec<_> = (0..).take(KEYS_MAX).map(hour).collect();
+    ring.add(&all, &mut OsRng).unwrap();
+    assert!(ring.add(&[BucketCode::PERMANENT], &mut OsRng).is_err());
+    assert!(!ring.is_doubtful(), "no number was used up");
+    assert!(ring.buckets().eq(all.iter().copied()));
+    assert!(Keyring::read(ring.path.clone(), &master).unwrap().buckets().eq(all));
+    let mut bytes = fs::read(&ring.path).unwrap();
+    assert_eq!(bytes.len(), FILE_BYTES_MAX);
+    bytes.push(0);
+    private::replace(&ring.path, &bytes).unwrap();
+    let fault = Keyring::read(ring.path.clone(), &master).map(drop).unwrap_err();
+    assert_eq!(fault.code, Exit::Malformed, "one byte more is not cut off");
+}
+
+/// A sealed file of generation 5 with keys for these codes in this order.
+fn file(ring: &Keyring, codes: &[u32]) -> Vec<u8> {
+    let mut w = Writer::with_capacity(128);
+    w.u16(codes.len() as u16);
+    for code in codes {
+        w.u32(*code).bytes(&[7; 32]);
+    }
+    let sealed = aead::seal(&ring.ring_key, &[1; NONCE_BYTES], &aad(5), &w.finish()).unwrap();
+    [5u64.to_be_bytes().as_slice(), &sealed].concat()
+}
+
+#[test]
+fn only_codes_of_buckets_in_their_order_are_taken() {
+    let (_folder, _, mut ring) = fresh();
+    ring.decode(&file(&ring, &[0, 0x4000_0001, 0x4000_0002])).unwrap();
+    assert_eq!((ring.generation(), ring.buckets().count()), (5, 3));
+    let mut other = fresh().2;
+    for wrong in [&[0x4000_0002, 0x4000_0001][..], &[0x4000_0001, 0x4000_0001], &[0, 7]] {
+        assert!(other.decode(&file(&other, wrong)).is_err(), "{wrong:?}");
+    }
+    let mut moved = file(&other, &[0]);
+    moved[7] ^= 1;
+    assert!(other.decode(&moved).is_err(), "the generation is sealed too");
+    assert_eq!((other.generation(), other.buckets().count()), (0, 0));
+}
