@@ -25,7 +25,7 @@ pub struct Package {
     pub purpose: &'static str,
 }
 
-const PACKAGES: [Package; 4] = [
+const PACKAGES: [Package; 5] = [
     Package { name: "chromium", present: || chromium().is_some(), purpose: "browser test" },
     Package { name: "postgresql", present: has_postgres, purpose: "the relay's second store" },
     Package { name: "zbar-tools", present: || has("zbarimg"), purpose: "QR codes read by others" },
@@ -34,7 +34,13 @@ const PACKAGES: [Package; 4] = [
         present: || has("gnutls-cli"),
         purpose: "TLS by another library",
     },
+    Package { name: "libfaketime", present: has_faketime, purpose: "a clock that jumps" },
 ];
+
+fn has_faketime() -> bool {
+    let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    folders.into_iter().any(|folder| folder.path().join("faketime/libfaketimeMT.so.1").is_file())
+}
 
 /// Looks, and if `install` and root, installs what is missing; prints what it does.
 pub fn look(root: &Path, target: &Path, logs: &Logs, install: bool) -> Result<Found, String> {

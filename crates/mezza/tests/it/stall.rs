@@ -1,15 +1,19 @@
 //! Stalls: the process of a node in a mixnet stands still for seconds, as on a laptop that sleeps,
-//! and gets all at once what was announced meanwhile (SIGSTOP, 7 s, SIGCONT).
+//! and gets all at once what was announced meanwhile (SIGSTOP, 7 s, SIGCONT). Its clock is put back
+//! and forth, and its entry lies.
 //!
 //! ```text
-//! writer -> Ann's node <--TLS--> entry, mixes <--TLS--> Ben's node
+//! writer -> Ann's node <--TLS--> liar <--TLS--> entry, mixes <--TLS--> liar <--TLS--> Ben's node
 //!               ^
-//!               +---- stopped and continued, between notes of both
+//!               +---- stopped and continued on a clock that jumps, between notes of both
 //! ```
 //!
 //! Held afterwards: the node starts from its vault, nothing is set aside, every note that it took is
 //! there, and every note of both comes to the other side in cells, once. Twenty stalls take three
 //! minutes, so that a run has four unless `MEZZA_TEST_STALLS=n` says otherwise.
+
+mod clock;
+mod liar;
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,8 +24,10 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::mixnet::town::Town;
-use crate::program::{Program, json, ok, until};
+use crate::program::{Program, free_port, json, ok, until};
 use crate::two_homes::World;
+use clock::Clock;
+use liar::Liar;
 
 /// Stalls of a run that does not say otherwise.
 const STALLS: u32 = 4;
@@ -29,6 +35,9 @@ const STALLS: u32 = 4;
 const STALL: Duration = Duration::from_secs(7);
 /// How long the node runs between two stalls: rounds open and close, and calls go out.
 const BREATH: Duration = Duration::from_millis(1_500);
+
+/// Where the clock of the node stands, beside the true time, in one stall after the other.
+const CLOCKS_S: [i64; 4] = [-3_600, 7_200, 0, -30];
 
 /// A whole thread.
 fn thread(home: &Path, name: &str) -> Vec<Value> {
@@ -71,19 +80,31 @@ fn stall(node: &Program) {
     kill(id, Signal::SIGCONT).unwrap();
 }
 
+/// A note that was written just now, while the clock stood beside the true time.
+fn is_dated(home: &Path, name: &str, off_s: i64) -> bool {
+    let sent_ms = thread(home, name).last().unwrap()["sent_ms"].as_u64().unwrap();
+    let true_ms = mezza::node::now().ms().saturating_add_signed(off_s * 1_000);
+    sent_ms.abs_diff(true_ms) < 15_000
+}
+
 #[test]
 fn msg_46_a_node_that_stalls_in_a_mixnet_opens_again_with_all_it_acknowledged() {
     let stalls = std::env::var("MEZZA_TEST_STALLS").map_or(STALLS, |n| n.parse().unwrap());
     let world = World::start();
-    let town = Town::start(world.folder());
+    let Some(clock) = Clock::find(world.folder()) else { return };
+    let behind = format!("127.0.0.1:{}", free_port());
+    let town = Town::with(world.folder(), |_| behind.clone());
+    let liar = Liar::start(&town.files, &behind);
     let (ann, ben) = (world.init("Ann"), world.init("Ben"));
-    let mut node = world.node(&ann);
+    let mut node = world.node_with(&ann, &clock.environment());
     let _ben_node = world.node(&ben);
     meet(&town, &ann, &ben);
     let (mut to_ben, mut to_ann) = (came(&ben, "Ann"), came(&ann, "Ben"));
-    for number in 1..=stalls {
+    for (number, off_s) in (1..=stalls).zip(CLOCKS_S.into_iter().cycle()) {
+        clock.put(off_s);
         let (out, back) = (format!("{number:02} to Ben"), format!("{number:02} to Ann"));
         ok(&ann, &["send", "Ben", &out]);
+        assert!(is_dated(&ann, "Ben", off_s), "the clock stands {off_s} s off");
         ok(&ben, &["send", "Ann", &back]);
         to_ben.push(out);
         to_ann.push(back);
@@ -92,9 +113,12 @@ fn msg_46_a_node_that_stalls_in_a_mixnet_opens_again_with_all_it_acknowledged() 
     }
     to_ben.sort();
     to_ann.sort();
+    clock.put(0);
+    let lies = liar.stop();
+    assert!(lies > u64::from(stalls), "{lies} lies");
     node.stop(Signal::SIGKILL);
     drop(node);
-    let node = world.node(&ann);
+    let node = world.node_with(&ann, &clock.environment());
     let health: Health = node.client().unwrap().get("/v1/health").unwrap();
     let aside = health.lines.iter().find(|line| line.text.contains("could not be read"));
     assert!(aside.is_none(), "{}", aside.unwrap().text);
@@ -104,5 +128,5 @@ fn msg_46_a_node_that_stalls_in_a_mixnet_opens_again_with_all_it_acknowledged() 
     until("all notes to Ben", || came(&ben, "Ann").len() >= to_ben.len());
     until("all notes to Ann", || came(&ann, "Ben").len() >= to_ann.len());
     assert_eq!((came(&ben, "Ann"), came(&ann, "Ben")), (to_ben, to_ann), "each note once");
-    println!("stalls: {stalls}\n{}", node.log());
+    println!("stalls: {stalls}, lies: {lies}\n{}", node.log());
 }

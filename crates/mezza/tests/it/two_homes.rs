@@ -64,7 +64,12 @@ impl World {
     }
 
     pub fn node(&self, home: &Path) -> Program {
-        let node = Program::node(home, &["--passphrase-file", &self.pass], &[]);
+        self.node_with(home, &[])
+    }
+
+    /// A node with something in its environment.
+    pub fn node_with(&self, home: &Path, env: &[(&str, &str)]) -> Program {
+        let node = Program::node(home, &["--passphrase-file", &self.pass], env);
         until("the mailbox", || node.is_reachable());
         node
     }
