@@ -248,6 +248,19 @@ mod tests {
         assert_eq!(answered(&window, 0, 40), (1..=10).collect::<Vec<_>>());
         assert_eq!(window.insert(33), Arrival::Fresh);
         assert_eq!(answered(&window, 9, 33), [9, 10, 33]);
+        // A range that ends above the reach.
+        let mut window = Window::new([7; 4]);
+        assert_eq!(window.insert(500), Arrival::Fresh);
+        assert!(window.void(1, REACH + 100));
+        assert_eq!(answered(&window, 0, 2 * REACH), [500]);
+    }
+
+    #[test]
+    fn an_answer_is_of_the_range_that_was_asked_for() {
+        let mut window = settled(10);
+        assert!(window.void(11, 30));
+        assert_eq!(window.insert(33), Arrival::Fresh);
+        assert_eq!(answered(&window, 9, 33), [9, 10, 33]);
     }
 
     #[test]
