@@ -8,7 +8,7 @@ use mezza_messenger::evidence::State;
 use mezza_messenger::view::{Body, NoteView, Standing};
 use mezza_messenger::{
     Change, Command, ContactId, Device, DeviceError, Event, Input, Kind, LineId, LoadError, NoteId,
-    Output, Unread,
+    Output, Ticket, Unread,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -348,4 +348,18 @@ impl Stage {
         };
         self.thread(who, contact).into_iter().map(text).collect()
     }
+}
+
+/// A note of one letter.
+pub fn send(contact: ContactId, client: u8) -> Input {
+    Input::Command(Command::Send { contact, client: [client; 16], text: "x".into() })
+}
+
+/// The parcels that the device hands to a carrier.
+pub fn carries(outputs: &[Output]) -> Vec<Ticket> {
+    let tickets = outputs.iter().filter_map(|output| match output {
+        Output::Carry { ticket, .. } => Some(*ticket),
+        _ => None,
+    });
+    tickets.collect()
 }

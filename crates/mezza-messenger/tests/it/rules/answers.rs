@@ -3,28 +3,16 @@
 use mezza_core::{Machine as _, Time};
 use mezza_messenger::evidence::{State, Why};
 use mezza_messenger::view::Standing;
-use mezza_messenger::{Carrier, Command, ContactId, Event, Input, Kind, Output, Ticket};
+use mezza_messenger::{Carrier, Event, Input, Kind, Output, Ticket};
 
 use crate::model::{Ask, Tell};
-use crate::stage::{Stage, line, load_any};
+use crate::stage::{Stage, carries, line, load_any, send};
 
 /// Codes of the relay.
 const NO_SUCH_BOX: u8 = 1;
 const BOX_FULL: u8 = 2;
 const SLOW_DOWN: u8 = 4;
 const ELSE: u8 = 5;
-
-fn send(contact: ContactId, client: u8) -> Input {
-    Input::Command(Command::Send { contact, client: [client; 16], text: "x".into() })
-}
-
-fn carries(outputs: &[Output]) -> Vec<Ticket> {
-    let tickets = outputs.iter().filter_map(|output| match output {
-        Output::Carry { ticket, .. } => Some(*ticket),
-        _ => None,
-    });
-    tickets.collect()
-}
 
 fn fetches(outputs: &[Output]) -> Vec<Ticket> {
     let tickets = outputs.iter().filter_map(|output| match output {

@@ -5,23 +5,11 @@ use mezza_messenger::evidence::{State, Why};
 use mezza_messenger::io::Cause;
 use mezza_messenger::note::{Item, Note, Receipt};
 use mezza_messenger::policy::Policy;
-use mezza_messenger::{Command, ContactId, Event, Input, Kind, Output, Ticket};
+use mezza_messenger::{Command, Event, Input, Kind};
 
 use crate::model::{Ask, Tell};
 use crate::peer::{Peer, note, receipt, text};
-use crate::stage::{Stage, line, load, relay};
-
-fn send(contact: ContactId, client: u8) -> Input {
-    Input::Command(Command::Send { contact, client: [client; 16], text: "x".into() })
-}
-
-fn carries(outputs: &[Output]) -> Vec<Ticket> {
-    let tickets = outputs.iter().filter_map(|output| match output {
-        Output::Carry { ticket, .. } => Some(*ticket),
-        _ => None,
-    });
-    tickets.collect()
-}
+use crate::stage::{Stage, carries, line, load, relay, send};
 
 fn up() -> Input {
     Tell::Up.into_input(line())
