@@ -2,7 +2,7 @@
 //! a list of operations.
 
 use crate::operations::Operations;
-use mezza_core::{Ephemeral, Machine, Portable, Secret, Time};
+use mezza_core::{EphemeralKey, Machine, Portable, Secret, StaticKey, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
     Bundle, Change, Changes, Conversation, Identity, List, OneTime, Padding, Prekeys, Record, Table,
@@ -31,7 +31,7 @@ struct Pair {
 }
 
 fn identity(byte: u8) -> Identity {
-    Identity::new(Ephemeral::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(byte))))
+    Identity::new(StaticKey::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(byte))))
 }
 
 impl Party {
@@ -52,7 +52,7 @@ impl Party {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
-                    let mut draw = |n| (0..n).map(|_| Ephemeral::draw::<Portable>(rng)).collect();
+                    let mut draw = |n| (0..n).map(|_| StaticKey::random::<Portable>(rng)).collect();
                     let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk.min(3)) };
                     self.prekeys.handle(fresh, now, rng).expect("exactly what was asked for");
                 }
@@ -110,7 +110,7 @@ impl Pair {
         let remote = *self.parties[from].conversation.remote();
         let checked = Bundle::decode(&bundle).expect("an honest bundle");
         let Ok(checked) = checked.check(&remote, &List::ours(), self.now) else { return };
-        let fresh = Ephemeral::draw::<Portable>(&mut self.rng);
+        let fresh = EphemeralKey::random::<Portable>(&mut self.rng);
         let party = &mut self.parties[from];
         let (session, _) = checked
             .initiate::<Portable>(&party.identity, fresh, one_time, &mut self.rng)
@@ -121,7 +121,7 @@ impl Pair {
     fn seal(&mut self, from: usize, body: Vec<u8>) {
         let party = &mut self.parties[from];
         let fresh = party.conversation.needs_ephemeral();
-        let fresh = fresh.then(|| Ephemeral::draw::<Portable>(&mut self.rng));
+        let fresh = fresh.then(|| EphemeralKey::random::<Portable>(&mut self.rng));
         let before = party.state();
         match party.conversation.seal(&body, b"outer", Padding::Blocks, fresh, self.now) {
             Ok((message, _)) => self.wires[1 - from].push((message, body)),
@@ -207,7 +207,7 @@ fn talked() -> Pair {
 pub fn bundle(data: &[u8]) {
     let Ok(bundle) = Bundle::decode(data) else { return };
     let Ok(checked) = bundle.check(&identity(2).public(), &List::ours(), START) else { return };
-    let fresh = Ephemeral::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(8)));
+    let fresh = EphemeralKey::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(8)));
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     assert!(checked.initiate::<Portable>(&identity(1), fresh, None, &mut rng).is_ok());
 }

@@ -1,6 +1,6 @@
 //! The decoders of the messenger and of the ratchet's small forms.
 
-use mezza_core::{Ephemeral, Portable, Reader, Secret, Time, Writer};
+use mezza_core::{EphemeralKey, Portable, Reader, Secret, StaticKey, Time, Writer};
 use mezza_messenger::card::{Card, CardDraft, Form, RelayEntry};
 use mezza_messenger::note::{Item, Meet, Note};
 use mezza_messenger::receipt::{Receipt, Window};
@@ -11,8 +11,8 @@ use rand_core::SeedableRng;
 
 const ADDRESS: [u8; 16] = [7; 16];
 
-fn pair(byte: u8) -> Ephemeral {
-    Ephemeral::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(byte)))
+fn pair(byte: u8) -> StaticKey {
+    StaticKey::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(byte)))
 }
 
 fn relay() -> RelayEntry {
@@ -114,7 +114,7 @@ const PARCEL: &[u8] = b"\x01parcel";
 
 /// One good envelope.
 pub fn envelope_seeds() -> Vec<Vec<u8>> {
-    let sealed = wrap::seal::<Portable>(&ADDRESS, pair(5).public(), PARCEL, pair(6));
+    let sealed = wrap::seal::<Portable>(&ADDRESS, pair(5).public(), PARCEL, EphemeralKey::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(6))));
     vec![sealed.expect("a short parcel fits")]
 }
 

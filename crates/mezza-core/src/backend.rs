@@ -4,8 +4,7 @@ use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};
 use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce, Tag};
 use curve25519_dalek::montgomery::MontgomeryPoint;
 
-use crate::ephemeral::Kind;
-use crate::{Ephemeral, Secret};
+use crate::{PublicKey, Secret, ZeroSecret};
 use zeroize::Zeroize;
 
 /// The primitives that more than one protocol needs.
@@ -13,12 +12,17 @@ pub trait Backend: 'static {
     /// ChaCha20-Poly1305 under a prepared key (RFC 8439).
     type Chacha: FrameKey<32>;
 
-    /// X25519 (RFC 7748); `None` if the result is zero, or if the backend has no ladder for a
-    /// scalar of this kind.
-    fn dh(own: &Ephemeral, their: &[u8; 32]) -> Option<Secret<32>>;
+    /// An X25519 private key as this backend computes with it.
+    type Pair: Send + 'static;
 
-    /// The u-coordinate of a clamped scalar times the base point, 32 bytes.
-    fn public(scalar: &Secret<32>) -> [u8; 32];
+    /// Prepares a scalar of 32 bytes, which X25519 clamps, once for as many uses as the key has.
+    fn prepare(scalar: &Secret<32>) -> Self::Pair;
+
+    /// The public key of a prepared scalar.
+    fn public_key(pair: &Self::Pair) -> PublicKey;
+
+    /// X25519 (RFC 7748), 32 bytes.
+    fn dh(pair: &Self::Pair, their: &PublicKey) -> Result<Secret<32>, ZeroSecret>;
 }
 
 /// An AEAD key of `K` bytes, set up once, used for many frames in place.
@@ -39,19 +43,21 @@ pub struct Portable;
 
 impl Backend for Portable {
     type Chacha = PortableChacha;
+    type Pair = Secret<32>;
 
-    fn dh(own: &Ephemeral, their: &[u8; 32]) -> Option<Secret<32>> {
-        if own.kind() != Kind::Plain {
-            return None;
-        }
-        let mut shared = MontgomeryPoint(*their).mul_clamped(*own.scalar().expose());
-        let secret = Secret::copy_from(shared.as_bytes());
-        shared.zeroize();
-        (secret != Secret::fill(|_| {})).then_some(secret)
+    fn prepare(scalar: &Secret<32>) -> Secret<32> {
+        scalar.duplicate()
     }
 
-    fn public(scalar: &Secret<32>) -> [u8; 32] {
-        MontgomeryPoint::mul_base_clamped(*scalar.expose()).to_bytes()
+    fn public_key(scalar: &Secret<32>) -> PublicKey {
+        PublicKey(MontgomeryPoint::mul_base_clamped(*scalar.expose()).to_bytes())
+    }
+
+    fn dh(scalar: &Secret<32>, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+        let mut shared = MontgomeryPoint(their.0).mul_clamped(*scalar.expose());
+        let secret = Secret::copy_from(shared.as_bytes());
+        shared.zeroize();
+        if secret == Secret::fill(|_| {}) { Err(ZeroSecret) } else { Ok(secret) }
     }
 }
 

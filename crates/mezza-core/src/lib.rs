@@ -3,24 +3,23 @@
 //! named here.
 //!
 //! ```
-//! use mezza_core::{Backend, Ephemeral, Portable, Secret};
+//! use mezza_core::{Portable, Secret, StaticKey};
 //!
-//! let alice = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(0x11)));
-//! let bob = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(0x22)));
-//! let ours = Portable::dh(&alice, bob.public());
-//! let theirs = Portable::dh(&bob, alice.public());
-//! assert_eq!(ours, theirs);
+//! let alice = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(0x11)));
+//! let bob = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(0x22)));
+//! assert_eq!(alice.dh::<Portable>(bob.public())?, bob.dh::<Portable>(alice.public())?);
+//! # Ok::<(), mezza_core::ZeroSecret>(())
 //! ```
 //!
 //! | module | noun |
 //! |---|---|
 //! | [`machine`] | [`Machine`]: the one shape of everything that lives on or has timers |
-//! | [`time`] | [`Time`]: milliseconds since 1970, as the caller's clock says |
+//! | [`time`], [`timers`] | [`Time`]: milliseconds since 1970, as the caller's clock says; [`Timers`]: deadlines by key |
 //! | [`secret`] | [`Secret`]: bytes that are wiped, never printed, compared in constant time |
-//! | [`ephemeral`] | [`Ephemeral`]: an X25519 pair handed in by the caller |
+//! | [`keys`] | [`EphemeralKey`], [`StaticKey`], [`PublicKey`]: X25519 keys by role |
 //! | [`wiping`] | [`Wiping`]: a value that is wiped when it goes |
 //! | [`wire`] | [`Reader`], [`Writer`]: big-endian, length-checked, no trailing byte |
-//! | [`blake`], [`hash`] | BLAKE2b with key and person; 64-byte hashes behind one trait |
+//! | [`blake`], [`hash`] | BLAKE2b with key and person; the labelled hash; 64-byte hashes behind one trait |
 //! | [`xchacha`] | the AEAD of what lies on a disk |
 //! | [`suite`], [`backend`] | which primitives (visible on the wire), and whose code (invisible) |
 #![no_std]
@@ -29,26 +28,28 @@ extern crate alloc;
 
 pub mod backend;
 pub mod blake;
-pub mod ephemeral;
 pub mod hash;
+pub mod keys;
 pub mod machine;
 pub mod secret;
 pub mod splitter;
 pub mod suite;
 pub mod time;
+pub mod timers;
 pub mod wiping;
 pub mod wire;
 pub mod xchacha;
 
 pub use backend::{Backend, FrameKey, Portable};
 pub use blake::blake2b;
-pub use ephemeral::{Ephemeral, Kind};
-pub use hash::{Blake2b512, Hash512, Sha512};
+pub use hash::{Blake2b512, Hash512, Sha512, labelled_hash};
+pub use keys::{EphemeralKey, PublicKey, StaticKey, ZeroSecret};
 pub use machine::Machine;
 pub use rand_core::CryptoRng;
 pub use secret::Secret;
 pub use splitter::Splitter;
 pub use suite::{Aead, Suite, SuiteId};
 pub use time::Time;
+pub use timers::Timers;
 pub use wiping::{Wipe, Wiping, wipe};
 pub use wire::{DecodeError, Reader, Writer};

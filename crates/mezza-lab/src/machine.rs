@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mezza_messenger::digest::h;
+use mezza_core::labelled_hash;
 use serde_json::{Value, json};
 
 /// Processor flags that decide the speed of what is measured here.
@@ -50,7 +50,7 @@ impl Machine {
             self.gib,
             self.kernel
         );
-        data_encoding::HEXLOWER.encode(&h::<4>("mezza/lab/machine", &[text.as_bytes()]))
+        data_encoding::HEXLOWER.encode(&labelled_hash::<4>("mezza/lab/machine", &[text.as_bytes()]))
     }
 
     /// As the head of a raw file holds it.

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
-use mezza_messenger::digest::h;
+use mezza_core::labelled_hash;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ impl Job {
             r#"{{"exp":"{}","params":{},"profile":"{}","rev":{},"seed":{}}}"#,
             self.experiment, self.params, self.profile, self.rev, self.seed
         );
-        data_encoding::HEXLOWER.encode(&h::<8>("mezza/lab/job", &[text.as_bytes()]))
+        data_encoding::HEXLOWER.encode(&labelled_hash::<8>("mezza/lab/job", &[text.as_bytes()]))
     }
 
     fn head(&self) -> Value {

@@ -19,10 +19,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Blake2b512, CryptoRng, DecodeError, Reader, Writer};
+use mezza_core::{Blake2b512, CryptoRng, DecodeError, Reader, Writer, labelled_hash};
 use mezza_ratchet::{Identity, IdentityKey, List, xeddsa};
 
-use crate::digest::h;
 use head::{Entry, Head};
 
 pub use mixnet::{MIXNET_PART, MixnetEntry};
@@ -233,7 +232,7 @@ impl Card {
 
     /// The name of this card: 32 bytes over head and signature, the same in every form.
     pub fn id(&self) -> [u8; 32] {
-        h("mezza/card", &[&self.head.encode(), &self.signature])
+        labelled_hash("mezza/card", &[&self.head.encode(), &self.signature])
     }
 
     /// Goes up with every card of an identity.

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{Backend, DecodeError, PublicKey, Reader, Time, Wiping, Writer};
 use mezza_ratchet::{Conversation, IdentityKey};
 
 use crate::card::{Card, RelayEntry};
@@ -57,8 +57,8 @@ pub(crate) enum Stage {
 /// Where first notes go: the contact's intro mailbox and the key of its bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Intro {
-    /// The signed prekey under which the envelope is sealed, 32 bytes.
-    pub spk: [u8; 32],
+    /// The signed prekey under which the envelope is sealed.
+    pub spk: PublicKey,
     /// Until when the contact answers for that prekey.
     pub not_after: Time,
 }
@@ -284,11 +284,11 @@ impl<B: Backend> Contact<B> {
         w.u8(u8::from(self.theirs.is_some()));
         if let Some(slot) = &self.theirs {
             slot.relay.write(&mut w);
-            w.bytes(&slot.seal);
+            w.bytes(&slot.seal.0);
         }
         w.u8(u8::from(self.intro.is_some()));
         if let Some(intro) = &self.intro {
-            w.bytes(&intro.spk).u64(intro.not_after.ms());
+            w.bytes(&intro.spk.0).u64(intro.not_after.ms());
         }
         w.u32(self.ours.map_or(0, |slot| slot.0)).u32(self.next_seq).u64(self.last_reset.ms());
         w.u8(u8::from(self.renew) | u8::from(self.rung) << 1).u8(u8::from(self.met.is_some()));
@@ -333,10 +333,10 @@ impl<B: Backend> Contact<B> {
             contact.policy = Policy::read(r)?;
             if flag(r)? {
                 let relay = RelayEntry::read(r)?;
-                contact.theirs = Some(Slot { relay, seal: r.array()? });
+                contact.theirs = Some(Slot { relay, seal: PublicKey::read(r)? });
             }
             if flag(r)? {
-                let spk = r.array()?;
+                let spk = PublicKey::read(r)?;
                 contact.intro = Some(Intro { spk, not_after: Time::from_ms(r.u64()?) });
             }
             contact.ours = Some(r.u32()?).filter(|slot| *slot != 0).map(SlotId);

@@ -15,7 +15,9 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Backend, CryptoRng, Ephemeral, Machine, Portable, Time, Wiping};
+use mezza_core::{
+    Backend, CryptoRng, EphemeralKey, Machine, Portable, Time, Wiping, labelled_hash,
+};
 use mezza_lanes::{Kernel, portable};
 use mezza_ratchet::{Changes, Conversation, Identity, Prekeys, Table};
 
@@ -24,7 +26,6 @@ use crate::carrier::mixnet::Net;
 use crate::carrier::relay::{Announcement, Asked, Link, Mailbox};
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::contact::Contact;
-use crate::digest;
 use crate::envelope::Outer;
 use crate::error::DeviceError;
 use crate::guest::Guest;
@@ -209,12 +210,12 @@ impl<B: Backend> Device<B> {
     /// The era of our notes to a contact. Its number never names another one: whoever is deleted
     /// and added again gets notes of a new era, beside those of which the other side knows numbers.
     fn era(&self, contact: ContactId) -> [u8; 4] {
-        digest::h("mezza/era", &[&self.profile.era, &contact.0.to_be_bytes()])
+        labelled_hash("mezza/era", &[&self.profile.era, &contact.0.to_be_bytes()])
     }
 
     /// Draws a pair: the one place where this device makes an ephemeral key.
-    fn fresh(rng: &mut dyn CryptoRng) -> Ephemeral {
-        Ephemeral::draw::<B>(rng)
+    fn fresh(rng: &mut dyn CryptoRng) -> EphemeralKey {
+        EphemeralKey::random::<B>(rng)
     }
 
     /// What makes the next note to whoever was just written to faster, for when nobody waits: the

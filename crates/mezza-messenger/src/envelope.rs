@@ -12,7 +12,9 @@
 use alloc::vec::Vec;
 
 use hkdf::{Hkdf, HkdfExtract};
-use mezza_core::{Backend, Ephemeral, FrameKey, Reader, Secret, Wiping};
+use mezza_core::{
+    Backend, EphemeralKey, FrameKey, PublicKey, Reader, Secret, StaticKey, Wiping, ZeroSecret,
+};
 use sha2::Sha256;
 
 /// The sizes that an envelope may have, in bytes.
@@ -52,8 +54,8 @@ pub enum EnvelopeError {
 /// once.
 pub struct Outer {
     address: [u8; 16],
-    to: [u8; 32],
-    enc: [u8; 32],
+    to: PublicKey,
+    enc: PublicKey,
     key: Secret<32>,
     iv: [u8; 12],
 }
@@ -61,19 +63,19 @@ pub struct Outer {
 impl Outer {
     /// For the mailbox `address` whose owner holds the private part of `to`. `fresh` is used for
     /// this envelope alone.
-    #[expect(clippy::needless_pass_by_value, reason = "who gives the ephemeral away uses it once")]
     pub fn new<B: Backend>(
         address: &[u8; 16],
-        to: &[u8; 32],
-        fresh: Ephemeral,
+        to: &PublicKey,
+        fresh: EphemeralKey,
     ) -> Result<Self, EnvelopeError> {
-        let dh = B::dh(&fresh, to).ok_or(EnvelopeError::BadKey)?;
-        let (key, iv) = key_schedule(&dh, fresh.public(), to, &[INFO.as_bytes(), address]);
-        Ok(Self { address: *address, to: *to, enc: *fresh.public(), key, iv })
+        let enc = *fresh.public();
+        let dh = fresh.dh::<B>(to).map_err(|ZeroSecret| EnvelopeError::BadKey)?;
+        let (key, iv) = key_schedule(&dh, &enc, to, &[INFO.as_bytes(), address]);
+        Ok(Self { address: *address, to: *to, enc, key, iv })
     }
 
     /// Whether it was made for this mailbox and key.
-    pub fn is_for(&self, address: &[u8; 16], to: &[u8; 32]) -> bool {
+    pub fn is_for(&self, address: &[u8; 16], to: &PublicKey) -> bool {
         self.address == *address && self.to == *to
     }
 
@@ -84,7 +86,7 @@ impl Outer {
         let size = size.ok_or(too_big)?;
         let mut envelope = Vec::with_capacity(size);
         envelope.push(VERSION);
-        envelope.extend_from_slice(&self.enc);
+        envelope.extend_from_slice(&self.enc.0);
         let text_at = envelope.len();
         envelope.extend_from_slice(&(parcel.len() as u16).to_be_bytes());
         envelope.extend_from_slice(parcel);
@@ -101,28 +103,28 @@ impl Outer {
 /// `to`. `fresh` is used for this envelope alone.
 pub fn seal<B: Backend>(
     address: &[u8; 16],
-    to: &[u8; 32],
+    to: &PublicKey,
     parcel: &[u8],
-    fresh: Ephemeral,
+    fresh: EphemeralKey,
 ) -> Result<Vec<u8>, EnvelopeError> {
     Outer::new::<B>(address, to, fresh)?.seal::<B>(parcel)
 }
 
 /// The parcel of an envelope for `own`, or `None` if it is not for this key and mailbox, is
 /// damaged, or has another size than the six.
-pub fn open<B: Backend>(address: &[u8; 16], own: &Ephemeral, envelope: &[u8]) -> Option<Vec<u8>> {
+pub fn open<B: Backend>(address: &[u8; 16], own: &StaticKey, envelope: &[u8]) -> Option<Vec<u8>> {
     if !SIZES.contains(&envelope.len()) {
         return None;
     }
     let mut r = Reader::new(envelope);
     let version = r.u8().ok()?;
-    let enc = r.array_ref().ok()?;
+    let enc = PublicKey::read(&mut r).ok()?;
     let (ct, tag) = r.rest().split_last_chunk::<TAG_BYTES>()?;
     if version != VERSION {
         return None;
     }
-    let dh = B::dh(own, enc)?;
-    let (key, iv) = key_schedule(&dh, enc, own.public(), &[INFO.as_bytes(), address]);
+    let dh = own.dh::<B>(&enc).ok()?;
+    let (key, iv) = key_schedule(&dh, &enc, own.public(), &[INFO.as_bytes(), address]);
     let mut text = Wiping::new(ct.to_vec());
     if !B::Chacha::new(key.expose()).open(&iv, &[version], &mut text, tag) {
         return None;
@@ -136,13 +138,13 @@ pub fn open<B: Backend>(address: &[u8; 16], own: &Ephemeral, envelope: &[u8]) ->
 /// (`KeySchedule`, base mode, sequence number 0).
 fn key_schedule(
     dh: &Secret<32>,
-    enc: &[u8; 32],
-    to: &[u8; 32],
+    enc: &PublicKey,
+    to: &PublicKey,
     info: &[&[u8]],
 ) -> (Secret<32>, [u8; 12]) {
     let eae_prk = extract(KEM_ID, &[], "eae_prk", &[dh.expose()]).1;
     let shared = Secret::<32>::fill(|out| {
-        expand(&eae_prk, KEM_ID, "shared_secret", &[enc, to], out);
+        expand(&eae_prk, KEM_ID, "shared_secret", &[&enc.0, &to.0], out);
     });
     let psk_id_hash = extract(HPKE_ID, &[], "psk_id_hash", &[]).0;
     let info_hash = extract(HPKE_ID, &[], "info_hash", info).0;
@@ -187,16 +189,18 @@ mod tests {
 
     #[test]
     fn behind_a_parcel_stand_zeros_alone() {
-        let pair = |n: u8| Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)));
-        let (own, address) = (pair(7), [5; 16]);
+        let scalar = |n: u8| Secret::fill(|s| s.fill(n));
+        let own = StaticKey::from_scalar::<Portable>(scalar(7));
+        let address = [5; 16];
         for at in [5, 6, 462] {
             for filler in [0, 1] {
-                let outer = Outer::new::<Portable>(&address, own.public(), pair(9)).unwrap();
+                let fresh = EphemeralKey::from_scalar::<Portable>(scalar(9));
+                let outer = Outer::new::<Portable>(&address, own.public(), fresh).unwrap();
                 let mut text = vec![0; SIZES[0] - OVERHEAD_BYTES + 2];
                 (text[1], text[at]) = (3, filler);
                 let chacha = <Portable as Backend>::Chacha::new(outer.key.expose());
                 let tag = chacha.seal(&outer.iv, &[VERSION], &mut text);
-                let bytes = [&[VERSION], outer.enc.as_slice(), &text, &tag].concat();
+                let bytes = [&[VERSION], outer.enc.as_bytes().as_slice(), &text, &tag].concat();
                 let opened = open::<Portable>(&address, &own, &bytes);
                 assert_eq!(opened.is_some(), filler == 0, "{at}");
             }
@@ -208,14 +212,16 @@ mod tests {
     fn rfc_9180_a_2_1() {
         let sk_e = hex("f4ec9b33b792c372c1d2c2063507b684ef925b8c75a42dbcbf57d63ccd381600");
         let sk_r = hex("8057991eef8f1f1af18f4a9491d16a1ce333f695d4db8e38da75975c4478e0fb");
-        let enc = hex("1afa08d3dec047a643885163f1180476fa7ddb54c6a8029ea33f95796bf2ac4a");
-        let pk_r = hex("4310ee97d88cc1f088a5576c77ab0cf5c3ac797f3d95139c6c84b5429c59662a");
-        let fresh = Ephemeral::from_scalar::<Portable>(Secret::copy_from(&sk_e));
-        let own = Ephemeral::from_scalar::<Portable>(Secret::copy_from(&sk_r));
+        let enc =
+            PublicKey(hex("1afa08d3dec047a643885163f1180476fa7ddb54c6a8029ea33f95796bf2ac4a"));
+        let pk_r =
+            PublicKey(hex("4310ee97d88cc1f088a5576c77ab0cf5c3ac797f3d95139c6c84b5429c59662a"));
+        let fresh = EphemeralKey::from_scalar::<Portable>(Secret::copy_from(&sk_e));
+        let own = StaticKey::from_scalar::<Portable>(Secret::copy_from(&sk_r));
         assert_eq!((fresh.public(), own.public()), (&enc, &pk_r));
 
-        let dh = Portable::dh(&fresh, &pk_r).unwrap();
-        assert_eq!(dh, Portable::dh(&own, &enc).unwrap());
+        let dh = fresh.dh::<Portable>(&pk_r).unwrap();
+        assert_eq!(dh, own.dh::<Portable>(&enc).unwrap());
         let (key, iv) = key_schedule(&dh, &enc, &pk_r, &[b"Ode on a ", b"Grecian Urn"]);
         let key_hex = "ad2744de8e17f4ebba575b3f5f5a8fa1f69c2a07f6e7500bc60ca6e3e3ec1c91";
         assert_eq!((key.expose(), iv), (&hex(key_hex), hex("5c4d98150661b848853b547f")));

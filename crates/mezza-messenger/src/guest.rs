@@ -98,15 +98,15 @@ pub(crate) fn owner(bytes: &[u8]) -> Option<IdentityKey> {
 mod tests {
     use alloc::format;
 
-    use mezza_core::{Ephemeral, Portable};
+    use mezza_core::{EphemeralKey, Portable};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
 
     fn key(n: u8) -> IdentityKey {
-        let pair = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)));
-        IdentityKey::decode(pair.public()).expect("a public key")
+        let pair = EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)));
+        IdentityKey::decode(pair.public().as_bytes()).expect("a public key")
     }
 
     fn read(bytes: &[u8]) -> Result<Guest<Portable>, DecodeError> {

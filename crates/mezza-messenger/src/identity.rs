@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use mezza_core::{
-    Backend, CryptoRng, DecodeError, Ephemeral, Reader, Secret, Time, Wiping, Writer,
+    Backend, CryptoRng, DecodeError, Reader, Secret, StaticKey, Time, Wiping, Writer,
 };
 use mezza_ratchet::{Identity, List};
 
@@ -50,7 +50,7 @@ impl Profile {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, CardError> {
-        let pair = Ephemeral::draw::<B>(rng);
+        let pair = StaticKey::random::<B>(rng);
         let scalar = pair.scalar().duplicate();
         let mut era = [0; 4];
         rng.fill_bytes(&mut era);
@@ -73,7 +73,7 @@ impl Profile {
 
     /// The pair that signs and takes part in X3DH.
     pub fn identity<B: Backend>(&self) -> Identity {
-        Identity::new(Ephemeral::from_scalar::<B>(self.scalar.duplicate()))
+        Identity::new(StaticKey::from_scalar::<B>(self.scalar.duplicate()))
     }
 
     /// A new card with other content; its serial is above the last one (MSG-6).

@@ -20,7 +20,6 @@ extern crate alloc;
 pub mod card;
 pub mod carrier;
 pub mod device;
-pub mod digest;
 pub mod envelope;
 pub mod error;
 pub mod evidence;

@@ -10,7 +10,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer};
 
 use crate::card::RelayEntry;
 use crate::carrier::Carrier;
@@ -91,7 +91,7 @@ impl Way {
 pub(crate) struct Place {
     pub relay: RelayEntry,
     /// The key of the envelope.
-    pub seal: [u8; 32],
+    pub seal: PublicKey,
     /// Until when the other side can open it.
     pub until: Time,
     /// Whether it goes to the intro mailbox.
@@ -134,7 +134,7 @@ impl Parcel {
             Way::Relay(place) => {
                 w.u8(RELAY | level);
                 place.relay.write(&mut w);
-                w.bytes(&place.seal).u64(place.until.ms()).u8(u8::from(place.intro));
+                w.bytes(&place.seal.0).u64(place.until.ms()).u8(u8::from(place.intro));
             }
             Way::Mixnet => {
                 w.u8(MIXNET | level);
@@ -160,7 +160,7 @@ impl Parcel {
             let way = match number & !(LEVEL_MAX << LEVEL_AT) {
                 RELAY => {
                     let relay = RelayEntry::read(r)?;
-                    let (seal, until) = (r.array()?, Time::from_ms(r.u64()?));
+                    let (seal, until) = (PublicKey::read(r)?, Time::from_ms(r.u64()?));
                     Way::Relay(Place { relay, seal, until, intro: flag(r)? })
                 }
                 MIXNET => Way::Mixnet,

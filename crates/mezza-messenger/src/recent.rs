@@ -8,9 +8,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Wiping, Writer};
-
-use crate::digest;
+use mezza_core::{DecodeError, Reader, Wiping, Writer, labelled_hash};
 
 /// Digests in one chunk: with key and lengths 254 bytes, the smallest record of a vault.
 const CHUNK: usize = 30;
@@ -42,7 +40,7 @@ impl Recent {
     }
 
     fn digest(message: &[u8]) -> [u8; 8] {
-        digest::h("mezza/recent", &[message])
+        labelled_hash("mezza/recent", &[message])
     }
 
     /// The places of all chunks.

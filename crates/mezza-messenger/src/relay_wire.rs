@@ -23,9 +23,7 @@ pub use relay::{Code, RelayFrame, encode_mail};
 use alloc::vec::Vec;
 
 use mezza_core::wire::{DecodeError, Reader, Writer};
-use mezza_core::{Secret, Time};
-
-use crate::digest;
+use mezza_core::{Secret, Time, labelled_hash};
 
 /// The version a relay announces in its HELLO.
 pub const VERSION: u8 = 1;
@@ -51,7 +49,7 @@ pub type Address = [u8; 16];
 
 /// The address of the slot whose secret is `token`.
 pub fn address(token: &Secret<32>) -> Address {
-    digest::h("mezza/slot", &[token.expose()])
+    labelled_hash("mezza/slot", &[token.expose()])
 }
 
 /// Whether an envelope of `bytes` bytes has one of the six lengths.

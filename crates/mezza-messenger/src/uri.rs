@@ -15,10 +15,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use data_encoding::BASE32_NOPAD;
-use mezza_core::{Reader, Writer};
+use mezza_core::{Reader, Writer, labelled_hash};
 
 use crate::card::{CARD_BYTES_MAX, Card, CardError, host_is_sound, read_place, write_place};
-use crate::digest::h;
 
 const SCHEME: &str = "mezzavoce:";
 const CARD: &str = "c1";
@@ -165,5 +164,5 @@ fn decode_relay(payload: &[u8]) -> Result<Uri, UriError> {
 }
 
 fn check(kind: &str, payload: &[u8]) -> [u8; CHECK_BYTES] {
-    h("mezza/uri", &[kind.as_bytes(), payload])
+    labelled_hash("mezza/uri", &[kind.as_bytes(), payload])
 }

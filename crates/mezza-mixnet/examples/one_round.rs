@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use mezza_core::{Machine as _, Secret, Time};
+use mezza_core::{Machine as _, PublicKey, Secret, Time};
 use mezza_lanes::{BASE, Kernel, kernel};
 use mezza_mixnet::config::{
     Chain, Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
@@ -161,7 +161,7 @@ fn onions(
     rng: &mut ChaCha20Rng,
 ) -> Vec<u8> {
     let keys = settings.keys.iter().zip(0..);
-    let layers = keys.map(|(key, position)| Layer { id: ID, position, key: *key });
+    let layers = keys.map(|(key, position)| Layer { id: ID, position, key: PublicKey(*key) });
     let layers = layers.collect::<Vec<_>>();
     let tables = Tables::new(kernel, &layers).expect("good keys");
     let mut inner = vec![0; users * 272];

@@ -28,7 +28,7 @@ pub use machine::{
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, Ephemeral, Time};
+use mezza_core::{Backend, CryptoRng, EphemeralKey, Time};
 use mezza_lanes::Kernel;
 
 use crate::config::ServicePolicy;
@@ -86,7 +86,7 @@ pub struct Submission {
 pub fn wrap<B: Backend>(
     kernel: &dyn Kernel,
     layers: &[Layer],
-    pairs: &[Ephemeral],
+    pairs: Vec<EphemeralKey>,
     inner: &[u8],
     rng: &mut dyn CryptoRng,
 ) -> Option<Submission> {
@@ -100,9 +100,11 @@ pub fn wrap<B: Backend>(
     let bytes = wrapped.onions.len() / body.max(1);
     let mut onions = Vec::with_capacity(outermost.id.service.onion_bytes(layers.len()) * body);
     let mut back = Vec::with_capacity(body);
-    for (slot, (pair, onion)) in pairs.iter().zip(wrapped.onions.chunks_exact(bytes)).enumerate() {
-        let shared = B::dh(pair, &outermost.key)?;
-        let (whole, first) = wrap_one(kernel, outermost, (pair.public(), shared.expose()), onion);
+    let slots = pairs.into_iter().zip(wrapped.onions.chunks_exact(bytes)).enumerate();
+    for (slot, (pair, onion)) in slots {
+        let public = *pair.public();
+        let shared = pair.dh::<B>(&outermost.key).ok()?;
+        let (whole, first) = wrap_one(kernel, outermost, (&public, shared.expose()), onion);
         let mut keys = Keys::zeros(layers.len());
         keys[0] = first[0];
         for (key, layer) in keys[1..].iter_mut().zip(&wrapped.back) {

@@ -22,12 +22,11 @@ pub use signed::{SignatureSet, SignedConfig};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Writer};
+use mezza_core::{DecodeError, Reader, Time, Writer, labelled_hash};
 
-use crate::digest::h;
 use crate::limits::{GUARDIANS_MAX, MIXES_MAX};
 use crate::service::{INVITATION_BYTES, Service};
-use crate::sign::PublicKey;
+use crate::sign::VerifyKey;
 use crate::wire::Manifest;
 
 /// The version of a config in which no service has traps.
@@ -42,7 +41,7 @@ const OBJECT_BYTES_MIN: u64 = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// Identity on links and in signatures.
-    pub key: PublicKey,
+    pub key: VerifyKey,
     /// `host:port`, 3 to 255 printable ASCII characters.
     pub address: String,
 }
@@ -72,7 +71,7 @@ pub struct Config {
     /// How many guardians must sign the successor.
     pub threshold: u8,
     /// The guardians, ascending.
-    pub guardians: Vec<PublicKey>,
+    pub guardians: Vec<VerifyKey>,
     /// Clock, announcer and concentrator.
     pub coordinator: Server,
     /// Where the last mix puts buckets.
@@ -161,7 +160,7 @@ impl Config {
 
     /// `H_32("mezza/mix config", bytes)`: what the guardians sign.
     pub fn hash(&self) -> [u8; 32] {
-        h("mezza/mix config", &[&self.encode()])
+        labelled_hash("mezza/mix config", &[&self.encode()])
     }
 
     /// The entry of a service and its index, which settings name.
@@ -193,7 +192,7 @@ impl Config {
     }
 
     /// The identities of the mixes, first mix first.
-    pub fn mix_keys(&self) -> impl ExactSizeIterator<Item = &PublicKey> {
+    pub fn mix_keys(&self) -> impl ExactSizeIterator<Item = &VerifyKey> {
         self.mixes.iter().map(|mix| &mix.server.key)
     }
 }

@@ -12,9 +12,8 @@
 //! A chain only goes forward, and what it was is wiped: a thief of the device learns nothing about
 //! rounds that are over.
 
-use mezza_core::{DecodeError, Reader, Secret, Wiping, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, Secret, Wiping, Writer, labelled_hash};
 
-use crate::digest::h;
 use crate::limits::CHAIN_SKIP_MAX;
 use crate::service::{DROP_BYTES, TOKEN_BYTES};
 
@@ -156,7 +155,7 @@ impl Chain {
 
 /// `H_32(label, secret, round)`, written where it will live.
 fn derive(label: &str, secret: &Secret<32>, round: u64, into: &mut Secret<32>) {
-    let next = Wiping::new(h::<32>(label, &[secret.expose(), &round.to_be_bytes()]));
+    let next = Wiping::new(labelled_hash::<32>(label, &[secret.expose(), &round.to_be_bytes()]));
     into.refill(|bytes| bytes.copy_from_slice(&*next));
 }
 
@@ -214,7 +213,7 @@ impl Conversation {
     }
 
     fn derived(&self, label: &str) -> [u8; 64] {
-        h(label, &[self.chain.secret.expose(), &self.chain.round.to_be_bytes()])
+        labelled_hash(label, &[self.chain.secret.expose(), &self.chain.round.to_be_bytes()])
     }
 
     /// Reads `role u8 | secret 32 | round u64`.
@@ -272,7 +271,7 @@ impl Calls {
     pub fn token(&self, role: Role, intent: Intent) -> [u8; TOKEN_BYTES] {
         let round = self.0.round.to_be_bytes();
         let secret = self.0.secret.expose();
-        let bytes = Wiping::new(h::<32>(
+        let bytes = Wiping::new(labelled_hash::<32>(
             "mezza/mix ring",
             &[secret, &round, &[role.number()], &[intent.number()]],
         ));
@@ -303,8 +302,8 @@ impl core::fmt::Debug for Calls {
 
 /// The bucket, 1 to `buckets`, in which the owner of a dialling key looks for calls and
 /// invitations. It is the same in every round.
-pub fn bucket(dialling: &[u8; 32], network: &[u8; 16], buckets: u32) -> u32 {
-    let hash: [u8; 32] = h("mezza/mix bucket", &[dialling, network]);
+pub fn bucket(dialling: &PublicKey, network: &[u8; 16], buckets: u32) -> u32 {
+    let hash: [u8; 32] = labelled_hash("mezza/mix bucket", &[&dialling.0, network]);
     let head = hash[..8].iter().fold(0, |head: u64, byte| (head << 8) | u64::from(*byte));
     1 + (head % u64::from(buckets.max(1))) as u32
 }
@@ -382,7 +381,7 @@ mod tests {
         let token = calls.token(Role::Initiator, Intent::Talk);
         assert_eq!(calls.take(Role::Initiator, Intent::Talk), token);
         assert_eq!(calls.advance(7, 1), Err(OutOfReach), "a round is called in once");
-        assert!((1..=8).contains(&bucket(&[1; 32], &[2; 16], 8)));
-        assert_eq!(bucket(&[1; 32], &[2; 16], 1), 1);
+        assert!((1..=8).contains(&bucket(&PublicKey([1; 32]), &[2; 16], 8)));
+        assert_eq!(bucket(&PublicKey([1; 32]), &[2; 16], 1), 1);
     }
 }

@@ -46,6 +46,4 @@ pub mod sign;
 pub mod stream;
 pub mod wire;
 
-mod digest;
-
 pub use service::{RoundId, Service};

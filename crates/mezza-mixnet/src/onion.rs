@@ -12,10 +12,9 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use mezza_core::{CryptoRng, Wiping};
+use mezza_core::{CryptoRng, PublicKey, Wiping, labelled_hash};
 use mezza_lanes::{BASE, FixedPoint, Kernel, Scalar, Strided};
 
-use crate::digest::h;
 use crate::keys::Keys;
 use crate::service::{LAYER_BYTES, RoundId, TAG_BYTES};
 
@@ -30,7 +29,7 @@ pub struct Layer {
     /// Which mix, from 0.
     pub position: u8,
     /// The round key of that mix.
-    pub key: [u8; 32],
+    pub key: PublicKey,
 }
 
 impl Layer {
@@ -38,8 +37,10 @@ impl Layer {
     fn derive(&self, z: &[u8; 32], x: &[u8; 32], forward: &mut [u8; 32], back: &mut [u8; 32]) {
         let RoundId { service, round } = self.id;
         let place = [service.number(), self.position];
-        let keys: Wiping<[u8; 64]> =
-            Wiping::new(h("mezza/onion", &[z, x, &self.key, &place, &round.to_be_bytes()]));
+        let keys: Wiping<[u8; 64]> = Wiping::new(labelled_hash(
+            "mezza/onion",
+            &[z, x, &self.key.0, &place, &round.to_be_bytes()],
+        ));
         forward.copy_from_slice(&keys[..32]);
         back.copy_from_slice(&keys[32..]);
     }
@@ -136,7 +137,7 @@ impl Tables {
     /// with: of small order, or on the twist.
     pub fn new(kernel: &dyn Kernel, layers: &[Layer]) -> Option<Self> {
         let base = kernel.fixed_point(&BASE)?;
-        let layers = layers.iter().map(|layer| kernel.fixed_point(&layer.key));
+        let layers = layers.iter().map(|layer| kernel.fixed_point(&layer.key.0));
         Some(Self { base, layers: layers.collect::<Option<_>>()? })
     }
 
@@ -217,7 +218,7 @@ pub fn wrap(
             }
             Multiply::Ladders => {
                 kernel.x25519_each(&scalars, &vec![BASE; count], &mut publics);
-                kernel.x25519_each(&scalars, &vec![layer.key; count], &mut shared);
+                kernel.x25519_each(&scalars, &vec![layer.key.0; count], &mut shared);
             }
         }
         for i in 0..count {
@@ -235,13 +236,13 @@ pub fn wrap(
 pub fn wrap_one(
     kernel: &dyn Kernel,
     layer: &Layer,
-    (public, shared): (&[u8; 32], &[u8; 32]),
+    (public, shared): (&PublicKey, &[u8; 32]),
     inner: &[u8],
 ) -> (Vec<u8>, Keys) {
     let (mut forward, mut back) = (Keys::zeros(1), Keys::zeros(1));
-    layer.derive(shared, public, &mut forward[0], &mut back[0]);
+    layer.derive(shared, &public.0, &mut forward[0], &mut back[0]);
     let mut nest = Nest::new(inner, inner.len(), 1);
-    nest.seal(kernel, 0, &[*public], &forward);
+    nest.seal(kernel, 0, &[public.0], &forward);
     (nest.bytes, back)
 }
 

@@ -7,7 +7,7 @@ use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
 use mezza_core::Secret;
 
 /// An Ed25519 public key: the identity of a server or guardian, 32 bytes.
-pub type PublicKey = [u8; 32];
+pub type VerifyKey = [u8; 32];
 /// An Ed25519 signature, 64 bytes.
 pub type Signature = [u8; 64];
 
@@ -58,7 +58,7 @@ impl Signer {
     }
 
     /// The public key, 32 bytes.
-    pub fn public(&self) -> PublicKey {
+    pub fn public(&self) -> VerifyKey {
         self.0.verifying_key().to_bytes()
     }
 
@@ -76,7 +76,7 @@ impl fmt::Debug for Signer {
 
 /// Whether `key` signed `parts` for this purpose. Keys of low order and signatures that are not
 /// canonical are refused.
-pub fn verify(key: &PublicKey, purpose: Purpose, parts: &[&[u8]], signature: &Signature) -> bool {
+pub fn verify(key: &VerifyKey, purpose: Purpose, parts: &[&[u8]], signature: &Signature) -> bool {
     let signature = ed25519_dalek::Signature::from_bytes(signature);
     VerifyingKey::from_bytes(key)
         .is_ok_and(|key| key.verify_strict(&purpose.message(parts), &signature).is_ok())

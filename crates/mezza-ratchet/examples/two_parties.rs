@@ -3,7 +3,7 @@
 //! Run it with `cargo run -p mezza-ratchet --example two_parties`.
 #![expect(clippy::print_stdout, reason = "it runs in a terminal")]
 
-use mezza_core::{Ephemeral, Machine, Portable, Time};
+use mezza_core::{EphemeralKey, Machine, Portable, StaticKey, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
     Bundle, Conversation, Identity, List, OneTime, OpenError, Padding, Prekeys, SealError, safety,
@@ -18,9 +18,9 @@ fn main() -> Result<(), Failure> {
     // A program draws from the system; an example repeats itself.
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let now = Time::from_ms(1_800_000_000_000);
-    let pairs: [_; 6] = core::array::from_fn(|_| Ephemeral::draw::<Portable>(&mut rng));
+    let pairs: [_; 6] = core::array::from_fn(|_| EphemeralKey::random::<Portable>(&mut rng));
     let [initiator, responder, base, turn_1, turn_2, turn_3] = pairs;
-    let (initiator, responder) = (Identity::new(initiator), Identity::new(responder));
+    let (initiator, responder) = (Identity::new(initiator.keep()), Identity::new(responder.keep()));
 
     // responder -> server: bundle (suite list, signed prekey), one-time keys
     let mut prekeys = Prekeys::new(responder.duplicate());
@@ -74,7 +74,7 @@ fn publish(
     while let Some(output) = prekeys.poll() {
         match output {
             Output::Need { spk, opk } => {
-                let mut draw = |n| (0..n).map(|_| Ephemeral::draw::<Portable>(rng)).collect();
+                let mut draw = |n| (0..n).map(|_| StaticKey::random::<Portable>(rng)).collect();
                 let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk) };
                 prekeys.handle(fresh, now, rng)?;
             }
@@ -89,7 +89,7 @@ fn publish(
 fn seal(
     talk: &mut Talk,
     body: &str,
-    fresh: Option<Ephemeral>,
+    fresh: Option<EphemeralKey>,
     now: Time,
 ) -> Result<Vec<u8>, SealError> {
     let (message, _changes) = talk.seal(body.as_bytes(), &[], Padding::Blocks, fresh, now)?;

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use mezza_core::{
-    Backend, CryptoRng, DecodeError, Ephemeral, Reader, Suite, SuiteId, Time, Writer,
+    Backend, CryptoRng, DecodeError, EphemeralKey, PublicKey, Reader, Suite, SuiteId, Time, Writer,
 };
 
 use crate::suite::{self, B2c20, is_container, of_suite};
@@ -39,7 +39,7 @@ pub struct OneTime {
     /// 1 to 16,777,214; to 2^32 - 1 if it comes from a device of Signal.
     pub id: u32,
     /// The public key, 32 bytes.
-    pub key: [u8; 32],
+    pub key: PublicKey,
 }
 
 impl OneTime {
@@ -49,7 +49,7 @@ impl OneTime {
     /// Decodes 36 bytes; refuses an id out of range and a key that is not allowed.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let decoded = Reader::all(bytes, |reader| {
-            Ok::<_, DecodeError>(Self { id: reader.u32()?, key: reader.array()? })
+            Ok::<_, DecodeError>(Self { id: reader.u32()?, key: PublicKey::read(reader)? })
         })?;
         decoded.check()?;
         Ok(decoded)
@@ -59,7 +59,7 @@ impl OneTime {
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.id.to_be_bytes());
-        bytes[4..].copy_from_slice(&self.key);
+        bytes[4..].copy_from_slice(&self.key.0);
         bytes
     }
 
@@ -203,7 +203,7 @@ impl CheckedBundle {
     }
 
     /// The public signed prekey, 32 bytes.
-    pub fn spk(&self) -> &[u8; 32] {
+    pub fn spk(&self) -> &PublicKey {
         &self.entry.spk
     }
 
@@ -242,16 +242,15 @@ impl CheckedBundle {
     /// bytes of `rng` for its encapsulation. The session seals once
     /// [`Conversation::begin`](crate::Conversation::begin) has taken it, and sends first messages
     /// until a reply was opened.
-    #[expect(clippy::needless_pass_by_value, reason = "a base key serves one handshake")]
     pub fn initiate<B: Backend>(
         self,
         identity: &Identity,
-        ephemeral: Ephemeral,
+        ephemeral: EphemeralKey,
         one_time: Option<OneTime>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(Session<B>, Exporter), BundleError> {
         of_suite!(self.suite(), S => {
-            let begun = x3dh::initiate::<S, B>(&self, identity, &ephemeral, one_time, rng)?;
+            let begun = x3dh::initiate::<S, B>(&self, identity, ephemeral, one_time, rng)?;
             Ok((begun.0.into(), begun.1))
         }, else Err(BundleError::Malformed))
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use mezza_core::{Backend, DecodeError, Ephemeral, SuiteId, Time, Wiping};
+use mezza_core::{Backend, DecodeError, EphemeralKey, SuiteId, Time, Wiping};
 
 use crate::session::StoredKey;
 use crate::{Changes, Exporter, IdentityKey, Padding, Record, SealError, Session, Table};
@@ -156,7 +156,7 @@ impl<B: Backend> Conversation<B> {
         body: &[u8],
         outer: &[u8],
         padding: Padding,
-        ephemeral: Option<Ephemeral>,
+        ephemeral: Option<EphemeralKey>,
         now: Time,
     ) -> Result<(Vec<u8>, Changes), SealError> {
         let active = self.sessions.first_mut().ok_or(SealError::NoSession)?;

@@ -1,6 +1,6 @@
 //! Errors, one enum per kind of operation. No variant carries a string or a secret.
 
-use mezza_core::{DecodeError, SuiteId};
+use mezza_core::{DecodeError, SuiteId, ZeroSecret};
 
 use crate::List;
 
@@ -62,6 +62,12 @@ impl From<DecodeError> for BundleError {
     }
 }
 
+impl From<ZeroSecret> for BundleError {
+    fn from(_: ZeroSecret) -> Self {
+        Self::BadKey
+    }
+}
+
 /// Why a body was not sealed. The state is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -69,7 +75,7 @@ pub enum SealError {
     /// There is no session; start one from a bundle.
     #[error("there is no session")]
     NoSession,
-    /// This message starts a turn: call again with a fresh [`Ephemeral`](mezza_core::Ephemeral).
+    /// This message starts a turn: call again with a fresh [`EphemeralKey`](mezza_core::EphemeralKey).
     #[error("a fresh ratchet key is needed")]
     NeedEphemeral,
     /// The body or the outer part is above its limit, or the padding leaves no room for it.
@@ -84,6 +90,15 @@ pub enum SealError {
     /// The chain is used up; it goes on after the next message from the other side.
     #[error("the chain is used up")]
     ChainEnd,
+    /// The ratchet key of the other side has low order; start a new session.
+    #[error("the ratchet key of the other side is not allowed")]
+    BadKey,
+}
+
+impl From<ZeroSecret> for SealError {
+    fn from(_: ZeroSecret) -> Self {
+        Self::BadKey
+    }
 }
 
 /// Why a message was not opened. The state is as before.
@@ -125,6 +140,13 @@ pub enum OpenError {
     /// The message is not from this contact, or was changed, or no session has its key.
     #[error("the message does not open")]
     Forged,
+}
+
+/// A key that gives no secret is one with which nothing authentic was made.
+impl From<ZeroSecret> for OpenError {
+    fn from(_: ZeroSecret) -> Self {
+        Self::Forged
+    }
 }
 
 impl From<DecodeError> for OpenError {

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use curve25519_dalek::montgomery::MontgomeryPoint;
-use mezza_core::{CryptoRng, Ephemeral, Hash512, Secret, blake2b};
+use mezza_core::{CryptoRng, Hash512, PublicKey, Secret, StaticKey, blake2b};
 
 use crate::{KeyError, xeddsa};
 
@@ -37,37 +37,43 @@ const LOW_ORDER: [[u8; 32]; 5] = [
 ];
 
 /// Refuses a u-coordinate that is not below 2^255 - 19 or has bit 255 set.
-pub(crate) fn canonical(key: &[u8; 32]) -> Result<(), KeyError> {
+pub(crate) fn canonical(PublicKey(key): &PublicKey) -> Result<(), KeyError> {
     let above = key[31] > 0x7f || (key[31] == 0x7f && key[1..31] == PRIME_MIDDLE && key[0] >= 0xed);
     if above { Err(KeyError::NotCanonical) } else { Ok(()) }
 }
 
 /// Whether a canonical key lies on the curve and in its subgroup of prime order.
-pub(crate) fn torsion_free(key: &[u8; 32]) -> bool {
+pub(crate) fn torsion_free(PublicKey(key): &PublicKey) -> bool {
     MontgomeryPoint(*key).to_edwards(0).is_some_and(|point| point.is_torsion_free())
 }
 
 /// A canonical key that is not of low order.
-pub(crate) fn usable(key: &[u8; 32]) -> Result<(), KeyError> {
+pub(crate) fn usable(key: &PublicKey) -> Result<(), KeyError> {
     canonical(key)?;
-    if LOW_ORDER.contains(key) { Err(KeyError::LowOrder) } else { Ok(()) }
+    if LOW_ORDER.contains(&key.0) { Err(KeyError::LowOrder) } else { Ok(()) }
 }
 
 /// The public identity key IK of a device: a checked u-coordinate, 32 bytes. One IK is one
 /// identity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct IdentityKey([u8; 32]);
+pub struct IdentityKey(PublicKey);
 
 impl IdentityKey {
     /// Takes a canonical u-coordinate that is not of low order.
     pub fn decode(bytes: &[u8; 32]) -> Result<Self, KeyError> {
-        usable(bytes)?;
-        Ok(Self(*bytes))
+        let key = PublicKey(*bytes);
+        usable(&key)?;
+        Ok(Self(key))
+    }
+
+    /// The key, for a DH with the identity.
+    pub fn public_key(&self) -> &PublicKey {
+        &self.0
     }
 
     /// The u-coordinate, 32 bytes, little-endian.
     pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
+        self.0.as_bytes()
     }
 }
 
@@ -79,13 +85,13 @@ impl fmt::Debug for IdentityKey {
 
 /// The identity pair of this device: agrees on keys and signs (4.1 of the specification).
 pub struct Identity {
-    pair: Ephemeral,
+    pair: StaticKey,
     public: IdentityKey,
 }
 
 impl Identity {
     /// The identity of a pair that is kept for ever.
-    pub fn new(pair: Ephemeral) -> Self {
+    pub fn new(pair: StaticKey) -> Self {
         // A clamped scalar times the base point is canonical and never of low order.
         let public = IdentityKey(*pair.public());
         Self { pair, public }
@@ -97,7 +103,7 @@ impl Identity {
     }
 
     /// The pair, for a DH with the identity.
-    pub fn pair(&self) -> &Ephemeral {
+    pub fn pair(&self) -> &StaticKey {
         &self.pair
     }
 

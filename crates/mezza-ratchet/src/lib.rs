@@ -16,13 +16,13 @@
 //! | [`safety`] | the number two people compare |
 //!
 //! ```
-//! use mezza_core::{Blake2b512, Ephemeral, Portable};
+//! use mezza_core::{Blake2b512, EphemeralKey, Portable, StaticKey};
 //! use mezza_ratchet::{Conversation, Identity, safety, xeddsa};
 //! use rand_chacha::{ChaCha20Rng, rand_core::SeedableRng};
 //!
 //! let mut rng = ChaCha20Rng::from_seed([7; 32]);
-//! let alice = Identity::new(Ephemeral::draw::<Portable>(&mut rng));
-//! let bob = Identity::new(Ephemeral::draw::<Portable>(&mut rng));
+//! let alice = Identity::new(StaticKey::random::<Portable>(&mut rng));
+//! let bob = Identity::new(StaticKey::random::<Portable>(&mut rng));
 //! let signature = alice.sign::<Blake2b512>(&[b"a card"], &mut rng);
 //! assert!(xeddsa::verify::<Blake2b512>(&alice.public(), &[b"a card"], &signature));
 //! assert_eq!(safety::number(&alice.public(), &bob.public()).len(), 60);
@@ -30,7 +30,7 @@
 //! assert!(!talk.has_session()); // `examples/two_parties.rs` goes on from here
 //! ```
 //!
-//! All randomness comes from the caller, as `Ephemeral` values; all time is `now`; every
+//! All randomness comes from the caller, as `EphemeralKey` values; all time is `now`; every
 //! operation that succeeds returns the rows it changes, and an error changes nothing.
 #![no_std]
 

@@ -9,7 +9,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{CryptoRng, DecodeError, Ephemeral, Machine, SuiteId, Time, Wiping, Writer};
+use mezza_core::{CryptoRng, DecodeError, Machine, StaticKey, SuiteId, Time, Wiping, Writer};
 
 use crate::bundle::{self, Entry, SignalBundle};
 use crate::suite::is_container;
@@ -116,7 +116,7 @@ impl Prekeys {
     }
 
     /// Every signed prekey held, newest first: suite, id, pair. The pairs also open intro boxes.
-    pub fn spks(&self) -> impl Iterator<Item = (SuiteId, u32, &Ephemeral)> {
+    pub fn spks(&self) -> impl Iterator<Item = (SuiteId, u32, &StaticKey)> {
         self.spks.iter().rev().map(|spk| (spk.suite, spk.id, &spk.pair))
     }
 
@@ -231,8 +231,8 @@ impl Prekeys {
 
     fn fresh(
         &mut self,
-        spk: Vec<Ephemeral>,
-        opk: Vec<Ephemeral>,
+        spk: Vec<StaticKey>,
+        opk: Vec<StaticKey>,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), PrekeysError> {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Backend, Ephemeral, SuiteId, Time, Wiping};
+use mezza_core::{Backend, EphemeralKey, SuiteId, Time, Wiping};
 
 use crate::suite::{B2c20, B2c20Pq, RatchetSuite, V3, V4};
 use crate::wire::{First, Inner};
@@ -157,7 +157,7 @@ impl<B: Backend> Session<B> {
         body: &[u8],
         outer: &[u8],
         padding: Padding,
-        fresh: Option<Ephemeral>,
+        fresh: Option<EphemeralKey>,
         now: Time,
     ) -> Result<Vec<u8>, SealError> {
         each!(self, r => r.seal(body, outer, padding, fresh, now))

@@ -6,7 +6,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Suite, SuiteId, Wiping, blake2b};
+use mezza_core::{DecodeError, PublicKey, Suite, SuiteId, Wiping, blake2b};
 
 use crate::suite::{RatchetSuite, V3, V4, of_suite};
 use crate::{IdentityKey, List};
@@ -88,7 +88,7 @@ pub struct Header<'a> {
     /// The suite of the session.
     pub suite: SuiteId,
     /// Our ratchet key.
-    pub key: &'a [u8; 32],
+    pub key: &'a PublicKey,
     /// Index in the chain.
     pub n: u32,
     /// What [`Wire::pn`] says of the previous chain.
@@ -111,9 +111,9 @@ pub struct First {
     /// The suite of the session.
     pub suite: SuiteId,
     /// The identity of the initiator, not checked.
-    pub identity: [u8; 32],
+    pub identity: PublicKey,
     /// The base key EK, canonical.
-    pub base: [u8; 32],
+    pub base: PublicKey,
     /// Which signed prekey was used.
     pub spk_id: u32,
     /// Which one-time prekey was used; 0: none.
@@ -162,7 +162,7 @@ impl First {
 /// A message of the ratchet.
 pub struct Inner<'a> {
     /// The ratchet key of the sender, canonical.
-    pub key: [u8; 32],
+    pub key: PublicKey,
     /// Index in the chain.
     pub n: u32,
     /// What the header says of the previous chain.
@@ -196,10 +196,10 @@ pub(crate) fn decode_as(suite: SuiteId, message: &[u8]) -> Result<Envelope<'_>, 
     of_suite!(suite, S => <S as RatchetSuite>::Wire::decode(message), else Err(DecodeError::Value))
 }
 
-/// The identity key in a first message, 32 bytes, unauthenticated: to find the contact. `None` if
-/// this is no first message.
-pub fn first_identity(message: &[u8]) -> Option<[u8; 32]> {
+/// The identity key in a first message, unauthenticated: to find the contact. `None` if this is no
+/// first message, or the key is not allowed.
+pub fn first_identity(message: &[u8]) -> Option<IdentityKey> {
     let (_, is_first) = claim(message).ok()?;
     let first = if is_first { decode(message).ok()?.first } else { None };
-    first.map(|first| first.identity)
+    IdentityKey::decode(first?.identity.as_bytes()).ok()
 }

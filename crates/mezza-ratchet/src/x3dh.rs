@@ -12,7 +12,9 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, Ephemeral, Secret, Suite as _, Writer, blake2b};
+use mezza_core::{
+    Backend, CryptoRng, EphemeralKey, PublicKey, Secret, StaticKey, Suite as _, Writer, blake2b,
+};
 
 use crate::bundle::CheckedBundle;
 use crate::session::{Parties, Ratchet, Role};
@@ -30,9 +32,9 @@ pub struct Transcript<'a> {
     /// The list of the bundle, in a container suite.
     pub list: Option<&'a List>,
     /// The signed prekey.
-    pub spk: &'a [u8; 32],
+    pub spk: &'a PublicKey,
     /// The one-time prekey.
-    pub opk: Option<&'a [u8; 32]>,
+    pub opk: Option<&'a PublicKey>,
     /// The KEM key of the bundle, in a post-quantum suite.
     pub kem_key: Option<&'a [u8]>,
 }
@@ -46,9 +48,9 @@ impl Transcript<'_> {
         for list in [first.list.as_ref(), self.list].into_iter().flatten() {
             list.write(&mut writer);
         }
-        writer.bytes(&first.identity).bytes(self.responder.as_bytes()).bytes(&first.base);
-        writer.u32(first.spk_id).bytes(self.spk);
-        writer.u32(first.opk_id).bytes(self.opk.unwrap_or(&[0; 32]));
+        writer.bytes(&first.identity.0).bytes(self.responder.as_bytes()).bytes(&first.base.0);
+        writer.u32(first.spk_id).bytes(&self.spk.0);
+        writer.u32(first.opk_id).bytes(&self.opk.map_or([0; 32], |opk| opk.0));
         if let (Some(kem), Some(key)) = (&first.kem, self.kem_key) {
             writer.u32(kem.id).bytes(key).bytes(&kem.ciphertext);
         }
@@ -63,21 +65,19 @@ impl Transcript<'_> {
 pub fn initiate<S: RatchetSuite, B: Backend>(
     bundle: &CheckedBundle,
     identity: &Identity,
-    base: &Ephemeral,
+    base: EphemeralKey,
     one_time: Option<OneTime>,
     rng: &mut dyn CryptoRng,
 ) -> Result<(Ratchet<S, B>, Exporter), BundleError> {
     if let Some(opk) = &one_time {
         opk.check_in(S::ID)?;
     }
-    let dh = |own: &Ephemeral, their| B::dh(own, their).ok_or(BundleError::BadKey);
+    let base_public = *base.public();
     let mut shared = Vec::with_capacity(5);
-    shared.push(dh(identity.pair(), bundle.spk())?);
-    shared.push(dh(base, bundle.identity().as_bytes())?);
-    shared.push(dh(base, bundle.spk())?);
-    if let Some(opk) = &one_time {
-        shared.push(dh(base, &opk.key)?);
-    }
+    shared.push(identity.pair().dh::<B>(bundle.spk())?);
+    let theirs = [bundle.identity().public_key(), bundle.spk()];
+    let theirs = theirs.into_iter().chain(one_time.as_ref().map(|opk| &opk.key));
+    shared.extend(base.dh_each::<B>(theirs)?);
     let mut encapsulated = None;
     if let (Some(kem), Some(their)) = (S::KEM, bundle.kem()) {
         let made = kem.encapsulate(&their.key, &Secret::random(rng)).ok_or(BundleError::BadKey)?;
@@ -87,8 +87,8 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
     let (local, remote) = (identity.public(), *bundle.identity());
     let first = First {
         suite: S::ID,
-        identity: *local.as_bytes(),
-        base: *base.public(),
+        identity: *local.public_key(),
+        base: base_public,
         spk_id: bundle.spk_id(),
         opk_id: one_time.map_or(0, |opk| opk.id),
         list: bundle.ours().copied(),
@@ -113,11 +113,11 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
 /// The private parts that a first message names, and the list they were published with.
 pub struct Offered<'a> {
     /// The signed prekey.
-    pub spk: &'a Ephemeral,
+    pub spk: &'a StaticKey,
     /// The list of its bundle; a container suite has one.
     pub list: Option<List>,
     /// The one-time prekey.
-    pub opk: Option<&'a Ephemeral>,
+    pub opk: Option<&'a StaticKey>,
     /// The seed of the KEM key, in a post-quantum suite.
     pub kem: Option<&'a Secret<KEM_SEED_BYTES>>,
 }
@@ -128,7 +128,8 @@ pub fn accept<S: RatchetSuite, B: Backend>(
     identity: &Identity,
     offered: &Offered<'_>,
 ) -> Result<(Ratchet<S, B>, Exporter), OpenError> {
-    let remote = IdentityKey::decode(&first.identity).map_err(|_| OpenError::Malformed)?;
+    let remote =
+        IdentityKey::decode(first.identity.as_bytes()).map_err(|_| OpenError::Malformed)?;
     keys::usable(&first.base).map_err(|_| OpenError::Malformed)?;
     // X25519 does not see torsion: with it, one handshake would have a base key of eight forms, each
     // unknown to the memory of base keys. T of 0x0101 binds the form, and needs no check.
@@ -139,13 +140,12 @@ pub fn accept<S: RatchetSuite, B: Backend>(
     if lists.is_some_and(|(theirs, ours)| theirs.best_common(&ours) != Some(S::ID)) {
         return Err(OpenError::SuiteDowngrade);
     }
-    let dh = |own: &Ephemeral, their| B::dh(own, their).ok_or(OpenError::Forged);
     let mut shared: Vec<Secret<32>> = Vec::with_capacity(5);
-    shared.push(dh(offered.spk, remote.as_bytes())?);
-    shared.push(dh(identity.pair(), &first.base)?);
-    shared.push(dh(offered.spk, &first.base)?);
+    shared.push(offered.spk.dh::<B>(remote.public_key())?);
+    shared.push(identity.pair().dh::<B>(&first.base)?);
+    shared.push(offered.spk.dh::<B>(&first.base)?);
     if let Some(opk) = offered.opk {
-        shared.push(dh(opk, &first.base)?);
+        shared.push(opk.dh::<B>(&first.base)?);
     }
     let mut kem_key = None;
     if let (Some(kem), Some(theirs), Some(seed)) = (S::KEM, &first.kem, offered.kem) {
@@ -159,7 +159,7 @@ pub fn accept<S: RatchetSuite, B: Backend>(
         responder: &local,
         list: offered.list.as_ref(),
         spk: offered.spk.public(),
-        opk: offered.opk.map(Ephemeral::public),
+        opk: offered.opk.map(StaticKey::public),
         kem_key: kem_key.as_deref(),
     };
     let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);

@@ -3,8 +3,7 @@
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
-use mezza_core::ephemeral::Kind;
-use mezza_core::{Backend, Ephemeral, FrameKey, Secret};
+use mezza_core::{Backend, FrameKey, PublicKey, Secret, ZeroSecret};
 
 /// The backend of the program: aws-lc-rs.
 #[derive(Debug)]
@@ -12,25 +11,27 @@ pub struct AwsLc;
 
 impl Backend for AwsLc {
     type Chacha = AwsLcChacha;
+    type Pair = PrivateKey;
 
-    fn dh(own: &Ephemeral, their: &[u8; 32]) -> Option<Secret<32>> {
-        if own.kind() != Kind::Plain {
-            return None;
-        }
-        let own = PrivateKey::from_private_key(&X25519, own.scalar().expose()).ok()?;
-        // aws-lc refuses an all-zero result itself; the check here does not rely on it.
-        let shared = agree(&own, UnparsedPublicKey::new(&X25519, their), (), |shared| {
-            <&[u8; 32]>::try_from(shared).map(Secret::copy_from).map_err(|_| ())
-        })
-        .ok()?;
-        (shared != Secret::fill(|_| {})).then_some(shared)
+    #[expect(clippy::expect_used, reason = "every 32 bytes are an X25519 scalar")]
+    fn prepare(scalar: &Secret<32>) -> PrivateKey {
+        PrivateKey::from_private_key(&X25519, scalar.expose()).expect("32 bytes")
     }
 
     #[expect(clippy::expect_used, reason = "every 32 bytes are an X25519 scalar")]
-    fn public(scalar: &Secret<32>) -> [u8; 32] {
-        let own = PrivateKey::from_private_key(&X25519, scalar.expose()).expect("32 bytes");
-        let public = own.compute_public_key().expect("a scalar has a public key");
-        public.as_ref().try_into().expect("32 bytes")
+    fn public_key(pair: &PrivateKey) -> PublicKey {
+        let public = pair.compute_public_key().expect("a scalar has a public key");
+        PublicKey(public.as_ref().try_into().expect("32 bytes"))
+    }
+
+    fn dh(pair: &PrivateKey, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+        // The only error that 32 bytes can bring about is a result of zeros, which aws-lc refuses
+        // itself; the check here does not rely on it.
+        let shared =
+            agree(pair, UnparsedPublicKey::new(&X25519, &their.0), ZeroSecret, |shared| {
+                <&[u8; 32]>::try_from(shared).map(Secret::copy_from).map_err(|_| ZeroSecret)
+            })?;
+        if shared == Secret::fill(|_| {}) { Err(ZeroSecret) } else { Ok(shared) }
     }
 }
 

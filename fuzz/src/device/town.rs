@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::{Machine, Portable, Time, Wiping};
-use mezza_messenger::{CarrierCaps, Change, Device, Input, Kind, Output, SlotId, Ticket, digest};
+use mezza_core::{Machine, Portable, Time, Wiping, labelled_hash};
+use mezza_messenger::{CarrierCaps, Change, Device, Input, Kind, Output, SlotId, Ticket};
 use mezza_ratchet::OneTime;
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
@@ -200,5 +200,5 @@ impl Town {
 }
 
 pub(super) fn address(token: &[u8; 32]) -> Address {
-    digest::h("mezza/slot", &[token])
+    labelled_hash("mezza/slot", &[token])
 }

@@ -1,6 +1,6 @@
 //! Two clients around one mix.
 
-use mezza_core::{Ephemeral, Machine, Portable, Secret, Time, Wiping};
+use mezza_core::{EphemeralKey, Machine, Portable, Secret, StaticKey, Time, Wiping};
 use mezza_lanes::{Scalar, portable};
 use mezza_mixnet::client::record::RECORD_BYTES;
 use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup, StreamMark};
@@ -29,8 +29,8 @@ fn signer(n: u8) -> Signer {
     Signer::from_seed(&Secret::fill(|s| s.fill(n)))
 }
 
-fn pair(n: u8) -> Ephemeral {
-    Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)))
+fn pair(n: u8) -> StaticKey {
+    StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)))
 }
 
 fn config() -> Config {
@@ -176,12 +176,12 @@ impl Pair {
             }
             Output::Want(pairs) => {
                 for _ in 0..pairs {
-                    let pair = Ephemeral::draw::<Portable>(&mut self.rng);
+                    let pair = EphemeralKey::random::<Portable>(&mut self.rng);
                     self.give(who, Input::Give(pair));
                 }
             }
             Output::Job(job) if person.lose_jobs => self.give(who, Input::Lost(job.id())),
-            Output::Job(job) => {
+            Output::Job(mut job) => {
                 if let Job::Wrap(wrap) = &job {
                     person.wrapped.insert(wrap.id, wrap.inner.to_vec());
                 }
@@ -297,7 +297,7 @@ impl Pair {
             slots: 1,
             buckets: 1,
             policy: 0,
-            keys: vec![*pair(SECRET).public()],
+            keys: vec![pair(SECRET).public().0],
         };
         let signatures = vec![settings.sign(&signer(50))];
         let closes_in_ms = closes_ms + opens.since_ms(self.now) as u32;

@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result};
 use mezza::rng::OsRng;
-use mezza_core::{Backend, Ephemeral, Time, Wiping};
+use mezza_core::{Backend, EphemeralKey, Secret, StaticKey, Time, Wiping};
 use mezza_ratchet::session::Ratchet;
 use mezza_ratchet::suite::{RatchetSuite, is_container};
 use mezza_ratchet::wire::Wire as _;
@@ -22,7 +22,7 @@ const BEGAN: Time = Time::from_ms(1);
 pub struct Bare<S, B> {
     identity: Identity,
     remote: IdentityKey,
-    offered: Option<(Ephemeral, Ephemeral)>,
+    offered: Option<(StaticKey, StaticKey)>,
     ratchet: Option<Ratchet<S, B>>,
 }
 
@@ -41,19 +41,19 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
     /// # Errors
     /// What the library refuses.
     pub fn twins(&self, bundle: &Published) -> Result<[Self; 2]> {
-        let base = Ephemeral::draw::<B>(&mut OsRng);
-        let fresh = Ephemeral::draw::<B>(&mut OsRng);
+        let [base, turn] = [(); 2].map(|()| Secret::random(&mut OsRng));
         let twin = || -> Result<Self> {
             let mut twin = Self::new(self.identity.duplicate(), self.remote);
-            twin.begin_from(bundle, &base)?;
+            twin.begin_from(bundle, EphemeralKey::from_scalar::<B>(base.duplicate()))?;
             // What is sealed first turns the ratchet; it is thrown away.
-            twin.ratchet()?.seal(b"", &[], Padding::Blocks, Some(fresh.duplicate()), BEGAN)?;
+            let fresh = EphemeralKey::from_scalar::<B>(turn.duplicate());
+            twin.ratchet()?.seal(b"", &[], Padding::Blocks, Some(fresh), BEGAN)?;
             Ok(twin)
         };
         Ok([twin()?, twin()?])
     }
 
-    fn begin_from(&mut self, bundle: &Published, base: &Ephemeral) -> Result<()> {
+    fn begin_from(&mut self, bundle: &Published, base: EphemeralKey) -> Result<()> {
         let (checked, one_time) = bundle.check::<S>(&self.remote)?;
         let identity = &self.identity;
         let (ratchet, _) = x3dh::initiate::<S, B>(&checked, identity, base, one_time, &mut OsRng)?;
@@ -100,8 +100,8 @@ impl<S: RatchetSuite + 'static, B: Backend> Device for Bare<S, B> {
             self.offered = Some((spk.duplicate(), opk));
             return Ok(Published::Container(bytes, one_time));
         }
-        let [spk, opk] = [0; 2].map(|_| Ephemeral::draw::<B>(&mut OsRng));
-        let signature = self.identity.sign::<S::Sig>(&[&[5], spk.public()], &mut OsRng);
+        let [spk, opk] = [0; 2].map(|_| StaticKey::random::<B>(&mut OsRng));
+        let signature = self.identity.sign::<S::Sig>(&[&[5], &spk.public().0], &mut OsRng);
         let (spk_key, one_time) = (*spk.public(), OneTime { id: 7, key: *opk.public() });
         self.offered = Some((spk, opk));
         Ok(Published::Signal(Box::new(SignalBundle {
@@ -115,14 +115,14 @@ impl<S: RatchetSuite + 'static, B: Backend> Device for Bare<S, B> {
     }
 
     fn begin(&mut self, bundle: &Published) -> Result<()> {
-        self.begin_from(bundle, &Ephemeral::draw::<B>(&mut OsRng))
+        self.begin_from(bundle, EphemeralKey::random::<B>(&mut OsRng))
     }
 
     fn seal(&mut self, body: &[u8]) -> Result<Vec<u8>> {
         let ratchet = self.ratchet()?;
         match ratchet.seal(body, &[], Padding::Blocks, None, BEGAN) {
             Err(mezza_ratchet::SealError::NeedEphemeral) => {
-                let fresh = Ephemeral::draw::<B>(&mut OsRng);
+                let fresh = EphemeralKey::random::<B>(&mut OsRng);
                 Ok(ratchet.seal(body, &[], Padding::Blocks, Some(fresh), BEGAN)?)
             }
             sealed => Ok(sealed?),

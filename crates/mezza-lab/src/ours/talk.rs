@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use anyhow::{Context as _, Result};
 use mezza::rng::OsRng;
-use mezza_core::{Backend, Ephemeral, Machine as _, Time};
+use mezza_core::{Backend, EphemeralKey, Machine as _, StaticKey, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::{RatchetSuite, is_container};
 use mezza_ratchet::{
@@ -76,7 +76,7 @@ impl<S: RatchetSuite + 'static, B: Backend> Talker<S, B> {
 
 /// Two devices of fresh identities, each made from its own and the other's key.
 pub fn acquainted<B: Backend, D>(device: impl Fn(Identity, IdentityKey) -> D) -> (D, D) {
-    let [near, far] = [0; 2].map(|_| Identity::new(Ephemeral::draw::<B>(&mut OsRng)));
+    let [near, far] = [0; 2].map(|_| Identity::new(StaticKey::random::<B>(&mut OsRng)));
     let (a, b) = (near.public(), far.public());
     (device(near, b), device(far, a))
 }
@@ -86,14 +86,14 @@ pub fn acquainted<B: Backend, D>(device: impl Fn(Identity, IdentityKey) -> D) ->
 ///
 /// # Errors
 /// What the library refuses.
-pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTime, Ephemeral)> {
-    let opk = Ephemeral::draw::<B>(&mut OsRng);
+pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTime, StaticKey)> {
+    let opk = StaticKey::random::<B>(&mut OsRng);
     prekeys.wake(NOW, &mut OsRng);
     let mut published = None;
     while let Some(output) = prekeys.poll() {
         match output {
             Output::Need { spk, .. } => {
-                let draw = || Ephemeral::draw::<B>(&mut OsRng);
+                let draw = || StaticKey::random::<B>(&mut OsRng);
                 let spk = std::iter::repeat_with(draw).take(spk).collect();
                 let fresh = Input::Fresh { spk, opk: vec![opk.duplicate()] };
                 prekeys.handle(fresh, NOW, &mut OsRng)?;
@@ -126,14 +126,14 @@ impl<S: RatchetSuite + 'static, B: Backend> Device for Talker<S, B> {
 
     fn begin(&mut self, bundle: &Published) -> Result<()> {
         let (checked, one_time) = bundle.check::<S>(self.talk.remote())?;
-        let base = Ephemeral::draw::<B>(&mut OsRng);
+        let base = EphemeralKey::random::<B>(&mut OsRng);
         let (session, _) = checked.initiate::<B>(&self.identity, base, one_time, &mut OsRng)?;
         drop(self.talk.begin(session, NOW));
         Ok(())
     }
 
     fn seal(&mut self, body: &[u8]) -> Result<Vec<u8>> {
-        let fresh = self.talk.needs_ephemeral().then(|| Ephemeral::draw::<B>(&mut OsRng));
+        let fresh = self.talk.needs_ephemeral().then(|| EphemeralKey::random::<B>(&mut OsRng));
         let (message, _) = self.talk.seal(body, &[], Padding::Blocks, fresh, NOW)?;
         Ok(message)
     }

@@ -3,11 +3,10 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
 use mezza_ratchet::{IdentityKey, List};
 
 use super::CardError;
-use crate::digest::h;
 use crate::name;
 
 const VERSION: u8 = 1;
@@ -99,5 +98,5 @@ impl Entry {
 }
 
 fn hash(kind: u8, part: &[u8]) -> [u8; 16] {
-    h("mezza/part", &[&[kind], part])
+    labelled_hash("mezza/part", &[&[kind], part])
 }

@@ -4,7 +4,7 @@
 //! part 02 = network id[16] | D[32]                                                         48 B
 //! ```
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, Writer};
 
 use alloc::vec::Vec;
 
@@ -17,19 +17,19 @@ pub struct MixnetEntry {
     /// The network.
     pub network: [u8; 16],
     /// The dialling key D, X25519, under which invitations are sealed and calls are sorted.
-    pub dialling: [u8; 32],
+    pub dialling: PublicKey,
 }
 
 impl MixnetEntry {
     /// The wire form.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(48);
-        w.bytes(&self.network).bytes(&self.dialling);
+        w.bytes(&self.network).bytes(&self.dialling.0);
         w.finish()
     }
 
     /// Decodes the wire form and nothing behind it.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| Ok(Self { network: r.array()?, dialling: r.array()? }))
+        Reader::all(bytes, |r| Ok(Self { network: r.array()?, dialling: PublicKey::read(r)? }))
     }
 }

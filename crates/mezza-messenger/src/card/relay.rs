@@ -4,9 +4,8 @@ use alloc::string::String;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
 
-use crate::digest;
 use crate::io::LineId;
 
 /// Most bytes of a host name (RFC 1035, section 2.3.4, without the final dot).
@@ -38,7 +37,7 @@ impl RelayEntry {
     /// The connection by which it is reached: `H_16("mezza/line", key | port | host)`.
     pub fn line(&self) -> LineId {
         let (port, host) = (self.port.to_be_bytes(), self.host.as_bytes());
-        LineId(digest::h("mezza/line", &[&self.key, &port, host]))
+        LineId(labelled_hash("mezza/line", &[&self.key, &port, host]))
     }
 
     /// Whether both are reached by the same connection.

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use mezza_core::{
-    Backend, CryptoRng, DecodeError, Ephemeral, Reader, Secret, Time, Wiping, Writer,
+    Backend, CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer,
 };
 use mezza_lanes::Kernel;
 use mezza_mixnet::client::{Client, Job, RestoreError, Setup};
@@ -92,7 +92,7 @@ pub enum NetOutput {
 /// What is stored of a network besides the client's own rows: the link, and the dialling key.
 pub(crate) struct Membership {
     pub link: NetworkLink,
-    pub dialling: Ephemeral,
+    pub dialling: StaticKey,
 }
 
 impl Membership {
@@ -100,7 +100,7 @@ impl Membership {
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(128 + self.link.address.len());
         w.u8(VERSION).bytes(&self.link.pin).var8(self.link.address.as_bytes());
-        w.bytes(self.dialling.scalar().expose()).bytes(self.dialling.public());
+        w.bytes(self.dialling.scalar().expose()).bytes(&self.dialling.public().0);
         Wiping::new(w.finish())
     }
 
@@ -112,7 +112,7 @@ impl Membership {
             }
             let link = NetworkLink { pin: r.array()?, address: text(r.var8()?)? };
             let scalar = Secret::read(r)?;
-            Ok(Self { link, dialling: Ephemeral::from_stored(scalar, r.array()?) })
+            Ok(Self { link, dialling: StaticKey::from_stored(scalar, PublicKey::read(r)?) })
         })
     }
 

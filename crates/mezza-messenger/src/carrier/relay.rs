@@ -3,14 +3,14 @@
 use alloc::vec::Vec;
 
 use mezza_core::{
-    Backend, CryptoRng, DecodeError, Ephemeral, Reader, Secret, Time, Wiping, Writer,
+    Backend, CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer,
+    labelled_hash,
 };
 use mezza_ratchet::OneTime;
 
 use crate::card::RelayEntry;
 use crate::carrier::CarrierCaps;
 use crate::contact::flag;
-use crate::digest;
 use crate::io::{ContactId, SlotId};
 
 /// Version of the stored form.
@@ -20,7 +20,7 @@ pub(crate) const SLOT_LIFE_MS: u64 = 30 * Time::DAY_MS;
 
 /// The address of a mailbox: `H_16("mezza/slot", token)`.
 pub fn address(token: &Secret<32>) -> [u8; 16] {
-    digest::h("mezza/slot", &[token.expose()])
+    labelled_hash("mezza/slot", &[token.expose()])
 }
 
 /// One of our own mailboxes.
@@ -31,7 +31,7 @@ pub(crate) struct Mailbox {
     pub relay: RelayEntry,
     pub token: Secret<32>,
     /// The key of the envelopes; the intro mailbox uses the signed prekeys instead.
-    pub seal: Ephemeral,
+    pub seal: StaticKey,
     pub made: Time,
     /// Whether the relay said that it exists.
     pub opened: bool,
@@ -49,7 +49,7 @@ impl Mailbox {
     ) -> Self {
         let token = Secret::random(rng);
         let relay = RelayEntry { address: address(&token), ..relay.clone() };
-        let seal = Ephemeral::draw::<B>(rng);
+        let seal = StaticKey::random::<B>(rng);
         Self { contact, relay, token, seal, made: now, opened: false, retired: None }
     }
 
@@ -58,7 +58,9 @@ impl Mailbox {
         let mut w = Writer::with_capacity(224 + self.relay.host.len());
         w.u8(VERSION).u32(self.contact.map_or(0, |contact| contact.0));
         self.relay.write(&mut w);
-        w.bytes(self.token.expose()).bytes(self.seal.scalar().expose()).bytes(self.seal.public());
+        w.bytes(self.token.expose())
+            .bytes(self.seal.scalar().expose())
+            .bytes(&self.seal.public().0);
         w.u64(self.made.ms()).u8(u8::from(self.opened)).u64(self.retired.map_or(0, Time::ms));
         Wiping::new(w.finish())
     }
@@ -73,7 +75,7 @@ impl Mailbox {
             let relay = RelayEntry::read(r)?;
             let token = Secret::read(r)?;
             let scalar = Secret::read(r)?;
-            let seal = Ephemeral::from_stored(scalar, r.array()?);
+            let seal = StaticKey::from_stored(scalar, PublicKey::read(r)?);
             let (made, opened) = (Time::from_ms(r.u64()?), flag(r)?);
             let retired = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
             Ok(Self { contact, relay, token, seal, made, opened, retired })

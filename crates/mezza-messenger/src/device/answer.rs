@@ -1,12 +1,11 @@
 //! Answers of a carrier to what was asked of it.
 
-use alloc::vec::Vec;
-
 use super::way::FETCH_AGAIN_MS;
 use super::{Announcement, Asked, Backend, CryptoRng, Device, DeviceError, Event, Machine, Time};
 use crate::contact::{Intro, Stage};
 use crate::evidence::{self, Fact, What, Why};
 use crate::io::{ContactId, LineId, Ticket, Trouble};
+use mezza_core::StaticKey;
 use mezza_ratchet::{Bundle, BundleError, CheckedBundle, Exporter, OneTime, Session, prekeys};
 
 /// DONE codes of the relay (3.6).
@@ -233,8 +232,8 @@ impl<B: Backend> Device<B> {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 prekeys::Output::Need { spk, opk } => {
-                    let spk: Vec<_> = (0..spk).map(|_| Self::fresh(rng)).collect();
-                    let opk: Vec<_> = (0..opk).map(|_| Self::fresh(rng)).collect();
+                    let spk = (0..spk).map(|_| StaticKey::random::<B>(rng)).collect();
+                    let opk = (0..opk).map(|_| StaticKey::random::<B>(rng)).collect();
                     let fresh = prekeys::Input::Fresh { spk, opk };
                     // Exactly what was asked for is never refused.
                     let _ = self.prekeys.handle(fresh, now, rng);

@@ -78,8 +78,8 @@ impl<B: Backend> Device<B> {
 
     /// A message from the intro mailbox; `false`: there is no room for another stranger.
     fn stranger(&mut self, message: &[u8], now: Time, rng: &mut dyn CryptoRng) -> bool {
-        let ik = wire::first_identity(message).and_then(|ik| IdentityKey::decode(&ik).ok());
-        let Some(ik) = ik.filter(|ik| *ik != self.identity.public()) else {
+        let ik = wire::first_identity(message).filter(|ik| *ik != self.identity.public());
+        let Some(ik) = ik else {
             self.refusals.messages += 1;
             return true;
         };

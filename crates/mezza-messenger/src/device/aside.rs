@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 
 use mezza_ratchet::IdentityKey;
 
-use crate::digest;
 use crate::io::{Kind, Unread};
 use crate::view::{Part, SetAside};
+use mezza_core::labelled_hash;
 
 /// The names of all records that do not load. Their content is not kept in memory.
 #[derive(Default)]
@@ -70,12 +70,12 @@ impl Aside {
         let rows = self.rows.iter().filter(|((kind, _), (part, _))| {
             *kind == Kind::Parcel && matches!(part, Part::Parcels | Part::Notes)
         });
-        let keys = rows.map(|((_, key), _)| key.as_slice()).collect::<Vec<_>>();
+        let keys = rows.map(|((_, key), _)| key.as_slice()).collect::<Vec<_>>().concat();
         if keys.is_empty() && sealed == 0 {
             return [0; 16];
         }
         let sealed = (sealed as u64).to_be_bytes();
-        digest::h("mezza/aside", &[&[sealed.as_slice()], keys.as_slice()].concat())
+        labelled_hash("mezza/aside", &[&sealed, &keys])
     }
 
     /// Whether there are records of this part.
@@ -125,7 +125,7 @@ impl Aside {
 mod tests {
     use alloc::vec;
 
-    use mezza_core::{Ephemeral, Portable, Secret};
+    use mezza_core::{Portable, Secret, StaticKey};
     use mezza_ratchet::Identity;
 
     use super::*;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn ik(scalar: u8) -> IdentityKey {
-        let pair = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar)));
+        let pair = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar)));
         Identity::new(pair).public()
     }
 

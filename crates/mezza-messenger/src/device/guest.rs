@@ -27,8 +27,8 @@ impl<B: Backend> Device<B> {
     /// An invitation was in our bucket. From somebody we know it is a message like any other.
     pub(super) fn invited(&mut self, invitation: &Invitation, now: Time, rng: &mut dyn CryptoRng) {
         let message = invitation.body.as_slice();
-        let ik = wire::first_identity(message).and_then(|ik| IdentityKey::decode(&ik).ok());
-        let Some(ik) = ik.filter(|ik| *ik != self.identity.public()) else {
+        let ik = wire::first_identity(message).filter(|ik| *ik != self.identity.public());
+        let Some(ik) = ik else {
             self.refusals.messages += 1;
             return;
         };

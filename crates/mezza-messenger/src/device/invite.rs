@@ -330,7 +330,7 @@ impl<B: Backend> Device<B> {
 mod tests {
     use alloc::format;
 
-    use mezza_core::{Ephemeral, Portable, Secret};
+    use mezza_core::{EphemeralKey, Portable, Secret};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -344,7 +344,7 @@ mod tests {
             (place, byte) in (any::<usize>(), any::<u8>()),
         ) {
             let one_time = key.map(|(n, id)| {
-                let pair = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)));
+                let pair = EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)));
                 OneTime { id: 1 + u32::from(id), key: *pair.public() }
             });
             let bytes = HeldBundle { bytes: bundle.clone(), one_time }.write();

@@ -19,7 +19,7 @@ use crate::evidence::Why;
 use crate::io::{ContactId, Ticket};
 use crate::note::Meet;
 use crate::outbox::{RATCHET_MESSAGE, Way};
-use mezza_core::{Secret, Wiping};
+use mezza_core::{Secret, StaticKey, Wiping};
 use mezza_mixnet::Service;
 use mezza_mixnet::client::{self, Introduction, Refusal, SettingsError};
 use mezza_mixnet::contact::{Role, bucket};
@@ -38,7 +38,7 @@ impl<B: Backend> Device<B> {
         if self.net.is_some() {
             return Err(DeviceError::Joined);
         }
-        let member = Membership { link, dialling: Self::fresh(rng) };
+        let member = Membership { link, dialling: StaticKey::random::<B>(rng) };
         self.put(Kind::Network, Vec::new(), Bucket::Permanent, member.write());
         self.net = Some(Net::new(member, self.kernel, now));
         self.wake_net(now, rng);

@@ -304,7 +304,7 @@ impl<B: Backend> Device<B> {
 
 #[cfg(test)]
 mod tests {
-    use mezza_core::{Ephemeral, Machine as _, Portable, Secret};
+    use mezza_core::{EphemeralKey, Machine as _, Portable, Secret, StaticKey};
     use mezza_ratchet::{Bundle, Identity, List, Prekeys, prekeys};
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::SeedableRng;
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     fn identity(scalar: u8) -> Identity {
-        Identity::new(Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
+        Identity::new(StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
     }
 
     /// The bundle of fresh prekeys.
@@ -322,7 +322,7 @@ mod tests {
         while let Some(output) = prekeys.poll() {
             match output {
                 prekeys::Output::Need { spk, .. } => {
-                    let spk = (0..spk).map(|_| Ephemeral::draw::<Portable>(rng)).collect();
+                    let spk = (0..spk).map(|_| StaticKey::random::<Portable>(rng)).collect();
                     let fresh = prekeys::Input::Fresh { spk, opk: Vec::new() };
                     prekeys.handle(fresh, now, rng).expect("what was asked for");
                 }
@@ -339,7 +339,7 @@ mod tests {
         let (own, other) = (identity(1), identity(2));
         let bundle = bundle(&mut Prekeys::new(other.duplicate()), now, &mut rng);
         let checked = bundle.check(&other.public(), &List::ours(), now).expect("sound");
-        let fresh = Ephemeral::draw::<Portable>(&mut rng);
+        let fresh = EphemeralKey::random::<Portable>(&mut rng);
         let session = checked.initiate(&own, fresh, None, &mut rng).expect("a session").0;
         let mut conversation = Conversation::new(own.public(), other.public());
         let _ = conversation.begin(session, now);

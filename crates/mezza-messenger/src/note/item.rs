@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, Writer};
 
 use super::{Meet, TEXT_BYTES_MAX};
 use crate::card::{CARD_BYTES_MAX, RelayEntry};
@@ -69,19 +69,19 @@ pub struct Slot {
     /// Relay and mailbox.
     pub relay: RelayEntry,
     /// X25519 public key.
-    pub seal: [u8; 32],
+    pub seal: PublicKey,
 }
 
 impl Slot {
     /// Appends the wire form.
     pub fn write(&self, w: &mut Writer) {
         self.relay.write(w);
-        w.bytes(&self.seal);
+        w.bytes(&self.seal.0);
     }
 
     /// Reads the wire form from the front.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { relay: RelayEntry::read(r)?, seal: r.array()? })
+        Ok(Self { relay: RelayEntry::read(r)?, seal: PublicKey::read(r)? })
     }
 
     fn wire_bytes(&self) -> usize {

@@ -1,6 +1,6 @@
 //! Cards: the files, the rules MSG-1 to MSG-4, sizes, merging, any bytes.
 
-use mezza_core::{CryptoRng, Ephemeral, Portable, Secret, SuiteId};
+use mezza_core::{CryptoRng, Portable, Secret, StaticKey, SuiteId};
 use mezza_messenger::card::{
     CARD_BYTES_MAX, Card, CardDraft, CardError, Form, OFFLINE_PART, RelayEntry,
 };
@@ -12,7 +12,7 @@ use rand_core::SeedableRng;
 use crate::case::{Case, Given, hex, reason, walk};
 
 fn identity(scalar: [u8; 32]) -> Identity {
-    Identity::new(Ephemeral::from_scalar::<Portable>(Secret::copy_from(&scalar)))
+    Identity::new(StaticKey::from_scalar::<Portable>(Secret::copy_from(&scalar)))
 }
 
 pub fn relay(n: u8, host: &str) -> RelayEntry {

@@ -4,7 +4,7 @@ use hpke::aead::ChaCha20Poly1305;
 use hpke::kdf::HkdfSha256;
 use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable, Kem, OpModeR, OpModeS, Serializable};
-use mezza_core::{Ephemeral, Portable, Secret, blake2b};
+use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, blake2b};
 use mezza_messenger::envelope::{EnvelopeError, PARCEL_BYTES_MAX, SIZES, open, seal};
 use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
@@ -14,8 +14,8 @@ use crate::case::walk;
 
 const BOX: [u8; 16] = [0xb0; 16];
 
-fn pair(scalar: [u8; 32]) -> Ephemeral {
-    Ephemeral::from_scalar::<Portable>(Secret::copy_from(&scalar))
+fn pair(scalar: [u8; 32]) -> EphemeralKey {
+    EphemeralKey::from_scalar::<Portable>(Secret::copy_from(&scalar))
 }
 
 fn parcel(bytes: usize) -> Vec<u8> {
@@ -29,7 +29,7 @@ fn sealed(bytes: usize) -> Vec<u8> {
 #[test]
 fn right_envelopes_are_the_ones_of_the_files() {
     for case in walk("envelopes", 25).iter().filter(|case| case.text("expect") != "refused") {
-        let (address, own) = (case.array("address"), pair(case.array("own")));
+        let (address, own) = (case.array("address"), pair(case.array("own")).keep());
         let parcel = parcel(case.number("parcel_bytes"));
         if case.text("expect") == "roomy" {
             let opened = open::<Portable>(&address, &own, &case.bytes("envelope"));
@@ -53,7 +53,7 @@ fn right_envelopes_are_the_ones_of_the_files() {
 #[test]
 fn wrong_envelopes_do_not_open() {
     for case in walk("envelopes", 25).iter().filter(|case| case.text("expect") == "refused") {
-        let own = pair(case.array("own"));
+        let own = pair(case.array("own")).keep();
         let opened = open::<Portable>(&case.array("address"), &own, &case.bytes("envelope"));
         assert_eq!(opened, None, "{}", case.name);
     }
@@ -61,7 +61,7 @@ fn wrong_envelopes_do_not_open() {
 
 #[test]
 fn no_bit_of_an_envelope_can_be_changed() {
-    let own = pair([1; 32]);
+    let own = pair([1; 32]).keep();
     let envelope = sealed(100);
     assert_eq!(open::<Portable>(&BOX, &own, &envelope), Some(parcel(100)));
     for bit in 0..envelope.len() * 8 {
@@ -92,7 +92,7 @@ fn msg_25_a_parcel_above_the_limit_is_refused_with_size_and_limit() {
 
 #[test]
 fn a_key_of_low_order_is_refused() {
-    let refused = seal::<Portable>(&BOX, &[0; 32], b"", pair([2; 32]));
+    let refused = seal::<Portable>(&BOX, &PublicKey([0; 32]), b"", pair([2; 32]));
     assert_eq!(refused, Err(EnvelopeError::BadKey));
 }
 
@@ -103,7 +103,7 @@ fn info(address: &[u8; 16]) -> Vec<u8> {
 proptest! {
     #[test]
     fn the_hpke_crate_opens_ours(own: [u8; 32], fresh: [u8; 32], address: [u8; 16], n in 0usize..2000) {
-        let own = pair(own);
+        let own = pair(own).keep();
         let envelope = seal::<Portable>(&address, own.public(), &parcel(n), pair(fresh)).unwrap();
         let key = <X25519HkdfSha256 as Kem>::PrivateKey::from_bytes(own.scalar().expose()).unwrap();
         let enc = <X25519HkdfSha256 as Kem>::EncappedKey::from_bytes(&envelope[1..33]).unwrap();
@@ -117,8 +117,8 @@ proptest! {
 
     #[test]
     fn ours_opens_that_of_the_hpke_crate(own: [u8; 32], seed: [u8; 32], address: [u8; 16], n in 0usize..461) {
-        let own = pair(own);
-        let to = <X25519HkdfSha256 as Kem>::PublicKey::from_bytes(own.public()).unwrap();
+        let own = pair(own).keep();
+        let to = <X25519HkdfSha256 as Kem>::PublicKey::from_bytes(own.public().as_bytes()).unwrap();
         let mut text = (n as u16).to_be_bytes().to_vec();
         text.extend_from_slice(&parcel(n));
         text.resize(512 - 49, 0);
@@ -134,6 +134,6 @@ proptest! {
     #[test]
     fn any_bytes_do_not_open(mut bytes in proptest::collection::vec(any::<u8>(), 512), cut in 0usize..513) {
         bytes[0] = 1;
-        prop_assert_eq!(open::<Portable>(&BOX, &pair([1; 32]), &bytes[..cut]), None);
+        prop_assert_eq!(open::<Portable>(&BOX, &pair([1; 32]).keep(), &bytes[..cut]), None);
     }
 }

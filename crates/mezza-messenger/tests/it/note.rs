@@ -1,6 +1,6 @@
 //! Notes: the files, any note, any bytes.
 
-use mezza_core::{Time, Wiping};
+use mezza_core::{PublicKey, Time, Wiping};
 use mezza_messenger::note::{ITEMS_MAX, Item, Meet, Note, Receipt, Slot};
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ fn fields_stand_where_the_specification_says() {
     assert_eq!(note.sent, Time::from_ms(1_795_266_000_123));
     assert_eq!(note.items, [Item::Text("x".repeat(8_192))]);
 
-    let slot = Slot { relay: relay(1, "relay-one.example.or"), seal: [0x5e; 32] };
+    let slot = Slot { relay: relay(1, "relay-one.example.or"), seal: PublicKey([0x5e; 32]) };
     let hello = |slot, tag, card: &[u8]| Item::Hello { slot, tag, card: card.into() };
     assert_eq!(find("first").items[0], hello(Some(slot), None, b"card"));
     assert_eq!(find("hello_tag").items, [hello(None, Some(*b"tag-of-8"), b"card")]);
@@ -65,7 +65,7 @@ fn fields_stand_where_the_specification_says() {
 /// A slot with a 20-byte host has 103 B, and a first note with a foundation card fits one KiB.
 #[test]
 fn sizes_are_those_of_the_specification() {
-    let slot = Slot { relay: relay(1, "relay-one.example.or"), seal: [0x5e; 32] };
+    let slot = Slot { relay: relay(1, "relay-one.example.or"), seal: PublicKey([0x5e; 32]) };
     let mut w = mezza_core::Writer::new();
     slot.write(&mut w);
     assert_eq!(w.len(), 103);
@@ -85,7 +85,7 @@ fn a_time_above_six_bytes_is_cut() {
 
 fn slot() -> impl Strategy<Value = Slot> {
     (any::<u8>(), "[a-z]{1,20}", any::<[u8; 32]>())
-        .prop_map(|(n, host, seal)| Slot { relay: relay(n & 0x5f, &host), seal })
+        .prop_map(|(n, host, seal)| Slot { relay: relay(n & 0x5f, &host), seal: PublicKey(seal) })
 }
 
 fn item() -> impl Strategy<Value = Item> {

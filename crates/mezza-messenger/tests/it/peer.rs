@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{Ephemeral, Portable, Secret};
+use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, StaticKey};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::envelope;
 use mezza_messenger::note::{Item, Note, Receipt, Slot};
@@ -21,16 +21,16 @@ pub const MAILBOX: [u8; 16] = [0xee; 16];
 pub struct Peer {
     pub identity: Identity,
     pub serial: u32,
-    seal: Ephemeral,
+    seal: StaticKey,
     prekeys: Prekeys,
     talk: Conversation<Portable>,
     /// Where the device looks, and the key of its envelopes.
-    to: ([u8; 16], [u8; 32]),
+    to: ([u8; 16], PublicKey),
 }
 
 /// An identity by one number.
 pub fn identity(scalar: u8) -> Identity {
-    Identity::new(Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
+    Identity::new(StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
 }
 
 /// A note of the peer.
@@ -53,12 +53,12 @@ impl Peer {
         let bundle = Bundle::decode(&bundle).expect("a bundle");
         let checked = bundle.check(card.ik(), card.suites(), stage.now).expect("sound");
         let to = (address, *checked.spk());
-        let fresh = Ephemeral::draw::<Portable>(&mut stage.rng);
+        let fresh = EphemeralKey::random::<Portable>(&mut stage.rng);
         let begun = checked.initiate(&identity, fresh, one_time, &mut stage.rng);
         let mut talk = Conversation::new(identity.public(), *card.ik());
         let _ = talk.begin(begun.expect("a session").0, stage.now);
         let prekeys = Prekeys::new(identity.duplicate());
-        let seal = Ephemeral::draw::<Portable>(&mut stage.rng);
+        let seal = StaticKey::random::<Portable>(&mut stage.rng);
         stage.relay.store.boxes.insert(MAILBOX, BTreeMap::new());
         Self { identity, serial: 70_000, seal, prekeys, talk, to }
     }
@@ -96,7 +96,7 @@ impl Peer {
     /// A message of the peer's session, whatever it says.
     pub fn message(&mut self, stage: &mut Stage, body: &[u8]) -> Vec<u8> {
         let fresh = self.talk.needs_ephemeral();
-        let fresh = fresh.then(|| Ephemeral::draw::<Portable>(&mut stage.rng));
+        let fresh = fresh.then(|| EphemeralKey::random::<Portable>(&mut stage.rng));
         let sealed = self.talk.seal(body, &[], Padding::Blocks, fresh, stage.now);
         sealed.expect("a session").0
     }
@@ -105,7 +105,7 @@ impl Peer {
     pub fn wrap(&self, stage: &mut Stage, message: &[u8]) -> Vec<u8> {
         let parcel = [&[1], message].concat();
         let (address, key) = self.to;
-        let fresh = Ephemeral::draw::<Portable>(&mut stage.rng);
+        let fresh = EphemeralKey::random::<Portable>(&mut stage.rng);
         envelope::seal::<Portable>(&address, &key, &parcel, fresh).expect("it fits")
     }
 

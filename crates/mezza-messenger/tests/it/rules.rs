@@ -25,7 +25,7 @@ use mezza_ratchet::{BundleError, Identity, List};
 /// A card of a fresh identity with the given scalar.
 fn foreign_card(stage: &mut Stage, scalar: u8, serial: u32, name: &str) -> Card {
     let secret = mezza_core::Secret::fill(|bytes| bytes.fill(scalar));
-    let pair = mezza_core::Ephemeral::from_scalar::<mezza_core::Portable>(secret);
+    let pair = mezza_core::StaticKey::from_scalar::<mezza_core::Portable>(secret);
     let entry = RelayEntry { address: [scalar; 16], ..relay() };
     let draft = CardDraft {
         serial,

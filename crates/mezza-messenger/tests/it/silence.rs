@@ -1,5 +1,6 @@
 //! What is printed of the device's formats holds nothing of their content.
 
+use mezza_core::PublicKey;
 use mezza_core::Time;
 use mezza_messenger::note::{Item, Note, Slot};
 use mezza_messenger::uri::Uri;
@@ -12,7 +13,7 @@ use crate::card::{foundation, relay};
 fn msg_37_debug_of_formats_shows_types_alone() {
     let card = foundation(&mut ChaCha20Rng::from_seed([7; 32]));
     let relay = relay(1, "relay.example");
-    let slot = Slot { relay: relay.clone(), seal: [9; 32] };
+    let slot = Slot { relay: relay.clone(), seal: PublicKey([9; 32]) };
     assert_eq!(format!("{card:?} {relay:?} {slot:?}"), "Card RelayEntry Slot");
     assert_eq!(format!("{:?}", Uri::Card(card.clone())), "Card");
     let hello = Item::Hello { slot: Some(slot), tag: Some([7; 8]), card: card.encode() };

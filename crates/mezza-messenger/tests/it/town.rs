@@ -6,7 +6,7 @@ mod member;
 
 use std::collections::VecDeque;
 
-use mezza_core::{Ephemeral, Machine, Portable, Secret, Time};
+use mezza_core::{Machine, Portable, Secret, StaticKey, Time};
 use mezza_lanes::portable;
 use mezza_messenger::card::{Card, Form};
 use mezza_messenger::carrier::Carrier;
@@ -109,7 +109,7 @@ impl Town {
             .map(|((_, key), row)| (key.as_slice().try_into().expect("8 bytes"), row.as_slice()))
             .map(|(key, row)| (u64::from_be_bytes(key), row))
             .collect();
-        let dialling = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(1)));
+        let dialling = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(1)));
         let (pin, floor) = (self.city.net.config.hash(), Floor::None);
         let setup = Setup { pin, dialling, floor, kernel: portable() };
         let mut dice = ChaCha20Rng::seed_from_u64(1);

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, Ephemeral, FrameKey, Secret, Wiping};
+use mezza_core::{Backend, CryptoRng, EphemeralKey, FrameKey, Secret, Wiping};
 
 use crate::contact::{Conversation, Role, Turn};
 use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, TAG_BYTES, TOKEN_BYTES};
@@ -102,6 +102,6 @@ pub fn no_call(rng: &mut dyn CryptoRng) -> Vec<u8> {
 pub fn no_invitation<B: Backend>(rng: &mut dyn CryptoRng) -> Vec<u8> {
     let mut invitation = [0; INVITATION_BYTES];
     rng.fill_bytes(&mut invitation);
-    invitation[..32].copy_from_slice(Ephemeral::draw::<B>(rng).public());
+    invitation[..32].copy_from_slice(EphemeralKey::random::<B>(rng).public().as_bytes());
     to_bucket(NO_BUCKET, &invitation)
 }

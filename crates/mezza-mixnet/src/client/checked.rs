@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use mezza_core::Time;
+use mezza_core::{PublicKey, Time};
 use mezza_lanes::Kernel;
 
 use crate::config::Chain;
@@ -101,6 +101,7 @@ impl Checked {
     /// One layer for each mix, outermost first.
     pub fn layers(&self) -> Vec<Layer> {
         let keys = self.settings.keys.iter().zip(0_u8..);
-        keys.map(|(key, position)| Layer { id: self.settings.id, position, key: *key }).collect()
+        keys.map(|(key, position)| Layer { id: self.settings.id, position, key: PublicKey(*key) })
+            .collect()
     }
 }

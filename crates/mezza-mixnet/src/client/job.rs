@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, Ephemeral, Secret, Wiping};
+use mezza_core::{Backend, EphemeralKey, Secret, StaticKey, Wiping};
 use mezza_lanes::Kernel;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
@@ -40,7 +40,7 @@ pub struct WrapJob {
     /// One layer for each mix, outermost first.
     pub layers: Vec<Layer>,
     /// The pair of the outermost layer of each slot.
-    pub pairs: Vec<Ephemeral>,
+    pub pairs: Vec<EphemeralKey>,
     /// The plaintexts of all slots.
     pub inner: Wiping<Vec<u8>>,
     /// Of the pairs of all other layers.
@@ -53,18 +53,20 @@ pub struct OpenJob {
     /// The round.
     pub id: RoundId,
     /// The dialling key.
-    pub own: Ephemeral,
+    pub own: StaticKey,
     /// The object of the bucket.
     pub object: Vec<u8>,
 }
 
 impl Job {
-    /// Does the work. What it left on the stack is overwritten.
-    pub fn run<B: Backend>(&self, kernel: &dyn Kernel) -> Done {
+    /// Does the work, which uses up the pairs of the job. What it left on the stack is
+    /// overwritten.
+    pub fn run<B: Backend>(&mut self, kernel: &dyn Kernel) -> Done {
         let done = match self {
             Self::Wrap(job) => {
                 let mut rng = ChaCha20Rng::from_seed(*job.seed.expose());
-                Done::Wrap(wrap::<B>(kernel, &job.layers, &job.pairs, &job.inner, &mut rng))
+                let pairs = core::mem::take(&mut job.pairs);
+                Done::Wrap(wrap::<B>(kernel, &job.layers, pairs, &job.inner, &mut rng))
             }
             Self::Open(job) => {
                 let all = invitations(&job.object).unwrap_or_default();

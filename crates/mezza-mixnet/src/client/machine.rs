@@ -33,7 +33,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
-use mezza_core::{Backend, CryptoRng, Ephemeral, Machine, Portable, Time};
+use mezza_core::{Backend, CryptoRng, EphemeralKey, Machine, Portable, StaticKey, Time};
 use mezza_lanes::Kernel;
 
 use super::contacts::{Contact, ContactId, Contacts, Line};
@@ -52,7 +52,7 @@ pub struct Setup {
     /// The hash of the genesis config, which a person pinned.
     pub pin: [u8; 32],
     /// The key under which invitations come.
-    pub dialling: Ephemeral,
+    pub dialling: StaticKey,
     /// The least noise that counts as protection.
     pub floor: Floor,
     /// Checks round keys and opens replies.
@@ -82,7 +82,7 @@ pub struct Client<B: Backend = Portable> {
     /// Services in which a row that was not read may be of a round that nothing bounds yet.
     unread: BTreeSet<Service>,
     /// Pairs for the outermost layers, and how many were asked for.
-    pairs: Vec<Ephemeral>,
+    pairs: Vec<EphemeralKey>,
     wanted: usize,
     calls: VecDeque<(ContactId, Intent)>,
     invites: Invites,

@@ -7,7 +7,7 @@ use crate::service::{RoundId, Service, reply_bytes};
 use crate::wire::cell::{NoCell, Piece};
 use crate::wire::{Announcement, Cell, Settings};
 use alloc::vec;
-use mezza_core::{FrameKey as _, Portable, Secret};
+use mezza_core::{EphemeralKey, FrameKey as _, Portable, Secret};
 use mezza_lanes::{BASE, portable};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -182,10 +182,12 @@ fn what_a_client_wraps_the_mixes_open_and_their_replies_it_reads() {
     let settings = check(&announced(|_| {})).expect("good settings");
     let mut inner = vec![0; 2 * 272];
     rng.fill_bytes(&mut inner);
-    let pairs = [6, 7].map(|n| Ephemeral::draw::<Portable>(&mut dice(n)));
+    let pairs = |count| {
+        [6, 7][..count].iter().map(|n| EphemeralKey::random::<Portable>(&mut dice(*n))).collect()
+    };
     let layers = settings.layers();
-    assert!(wrap::<Portable>(portable(), &layers, &pairs[..1], &inner, &mut rng).is_none());
-    let sent = wrap::<Portable>(portable(), &layers, &pairs, &inner, &mut rng).expect("two");
+    assert!(wrap::<Portable>(portable(), &layers, pairs(1), &inner, &mut rng).is_none());
+    let sent = wrap::<Portable>(portable(), &layers, pairs(2), &inner, &mut rng).expect("two");
     let (mut batch, mut backs) = (sent.onions, Vec::new());
     for (i, layer) in layers.iter().enumerate() {
         let secret = mezza_lanes::Scalar::copy_from(&[1 + i as u8; 32]);

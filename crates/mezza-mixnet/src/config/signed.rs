@@ -8,7 +8,7 @@ use mezza_core::{DecodeError, Reader, Writer};
 
 use super::Config;
 use crate::limits::GUARDIANS_MAX;
-use crate::sign::{self, PublicKey, Purpose, Signature, Signer};
+use crate::sign::{self, Purpose, Signature, Signer, VerifyKey};
 
 /// Whose guardians signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ impl SignedConfig {
     }
 
     /// How many of `guardians` signed as members of `set`.
-    pub fn count(&self, set: SignatureSet, guardians: &[PublicKey]) -> usize {
+    pub fn count(&self, set: SignatureSet, guardians: &[VerifyKey]) -> usize {
         let hash = self.config.hash();
         let of_set = self.signatures.iter().filter(|((its, _), _)| *its == set);
         let valid = |index: u8, signature| {

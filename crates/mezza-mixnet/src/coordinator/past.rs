@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::sign::PublicKey;
+use crate::sign::VerifyKey;
 use crate::{RoundId, Service};
 
 /// Rounds of one service that are remembered.
@@ -12,7 +12,7 @@ const ROUNDS: usize = 16;
 /// What is known of a round that is over.
 pub(super) struct Over {
     pub config: [u8; 32],
-    pub mixes: Vec<PublicKey>,
+    pub mixes: Vec<VerifyKey>,
     /// Mixes that raised an alarm.
     pub alarmed: BTreeSet<u8>,
 }
@@ -29,7 +29,7 @@ impl Past {
         &mut self,
         id: RoundId,
         config: [u8; 32],
-        mixes: Vec<PublicKey>,
+        mixes: Vec<VerifyKey>,
         alarmed: BTreeSet<u8>,
     ) {
         self.0.insert(id, Over { config, mixes, alarmed });

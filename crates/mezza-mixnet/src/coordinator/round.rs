@@ -11,7 +11,7 @@ use super::shelf::Shelf;
 use super::{Connection, Output};
 use crate::RoundId;
 use crate::config::{Config, ServicePolicy};
-use crate::sign::{PublicKey, Purpose, Signature, Signer};
+use crate::sign::{Purpose, Signature, Signer, VerifyKey};
 use crate::wire::frame::{COORDINATOR, abort_bytes};
 use crate::wire::{AbortReason, Announcement, Body, Frame, MissedReason, Settings};
 
@@ -22,7 +22,7 @@ pub(super) struct Round {
     /// Mixes that raised an alarm.
     pub alarmed: BTreeSet<u8>,
     /// The identities of the mixes.
-    pub mixes: Vec<PublicKey>,
+    pub mixes: Vec<VerifyKey>,
     pub policy: ServicePolicy,
     /// The index of the policy in the config.
     pub index: u16,

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::past::forget_old;
 use crate::RoundId;
 use crate::config::Config;
-use crate::sign::{PublicKey, Signature};
+use crate::sign::{Signature, VerifyKey};
 use crate::wire::{Body, Frame, Manifest};
 
 /// Most bytes of an object in one CHUNK.
@@ -39,7 +39,7 @@ impl Shelf {
     pub fn describe(
         &mut self,
         (config, users): (&Config, u32),
-        last: &PublicKey,
+        last: &VerifyKey,
         (manifest, signature): (Manifest, Signature),
     ) -> Option<()> {
         if let Some(known) = &self.manifest {

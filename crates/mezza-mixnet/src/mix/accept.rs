@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, Secret, Time};
+use mezza_core::{Backend, CryptoRng, PublicKey, Secret, Time};
 use mezza_lanes::Scalar;
 
 use super::round::{Open, Own, Round, Stage};
@@ -96,7 +96,7 @@ impl<B: Backend> Mix<B> {
             position,
             mixes: config.mixes.len() as u8,
             deadline: now.plus_ms(policy.secret_ms()),
-            key: B::public(&secret),
+            key: B::public_key(&B::prepare(&secret)).0,
             stage: Stage::Keyed(Arc::new(Scalar::copy_from(secret.expose()))),
         };
         let key = Frame::Round(id, Body::RoundKey(round.key));
@@ -167,7 +167,7 @@ impl<B: Backend> Mix<B> {
         };
         let keys = settings.keys.iter().zip(0_u8..);
         let layers: Vec<Layer> =
-            keys.map(|(key, position)| Layer { id, position, key: *key }).collect();
+            keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
         let signature = settings.sign(&self.setup.signer);
         let later = layers[usize::from(round.position) + 1..].to_vec();
         let noise = Own { plan: None, parts: BTreeMap::new(), tables: None };

@@ -16,7 +16,7 @@ use crate::job::{Kind, Noise, Trap};
 use crate::keys::Keys;
 use crate::onion::{Layer, Tables, Unwrapped};
 use crate::service::{RoundId, reply_bytes};
-use crate::sign::PublicKey;
+use crate::sign::VerifyKey;
 use crate::wire::{Items, Settings};
 
 /// A round under way.
@@ -25,8 +25,8 @@ pub(super) struct Round {
     /// The hash of the config it runs under.
     pub config: [u8; 32],
     /// The identities of that config.
-    pub keys: Vec<PublicKey>,
-    pub coordinator: PublicKey,
+    pub keys: Vec<VerifyKey>,
+    pub coordinator: VerifyKey,
     pub policy: ServicePolicy,
     /// Most messages that an honest neighbour before sends.
     pub batch_max: u64,

@@ -1,6 +1,7 @@
 use super::*;
 use crate::Service;
 use crate::service::reply_bytes;
+use mezza_core::PublicKey;
 use mezza_lanes::portable;
 use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
@@ -13,7 +14,7 @@ fn chain(n: usize, service: Service) -> (Vec<Scalar>, Vec<Layer>) {
     let layer = |(i, secret): (usize, &Scalar)| {
         let mut key = [[0; 32]];
         portable().x25519_each(&[*secret.expose()], &[BASE], &mut key);
-        Layer { id, position: i as u8, key: key[0] }
+        Layer { id, position: i as u8, key: PublicKey(key[0]) }
     };
     let layers = secrets.iter().enumerate().map(layer).collect();
     (secrets, layers)
@@ -88,7 +89,7 @@ fn mix_7_bad_onions_give_zeros_and_disturb_no_neighbour() {
 #[test]
 fn mix_7_an_onion_to_the_neutral_point_is_bad_even_if_it_opens() {
     let (secrets, layers) = chain(1, Service::Call);
-    let (onion, _) = wrap_one(portable(), &layers[0], (&[0; 32], &[0; 32]), &[7; 20]);
+    let (onion, _) = wrap_one(portable(), &layers[0], (&PublicKey([0; 32]), &[0; 32]), &[7; 20]);
     let got = unwrap(portable(), &secrets[0], &layers[0], &onion, 68);
     assert_eq!((&got.opened[..], got.inner().next()), (&[0][..], Some(&[0; 20][..])));
 }
@@ -125,8 +126,8 @@ fn one_layer_around_many_is_the_whole_onion() {
     let rest = wrap(portable(), Multiply::Ladders, &layers[1..], (&[5; 272], 272), &mut rng);
     let (mut x, mut z) = ([[0; 32]], [[0; 32]]);
     portable().x25519_each(&[[0x20; 32]], &[BASE], &mut x);
-    portable().x25519_each(&[[0x20; 32]], &[layers[0].key], &mut z);
-    let (onion, back) = wrap_one(portable(), &layers[0], (&x[0], &z[0]), &rest.onions);
+    portable().x25519_each(&[[0x20; 32]], &[layers[0].key.0], &mut z);
+    let (onion, back) = wrap_one(portable(), &layers[0], (&PublicKey(x[0]), &z[0]), &rest.onions);
     let got = unwrap(portable(), &secrets[0], &layers[0], &onion, 416);
     assert_eq!((got.inner().collect::<Vec<_>>().concat(), &got.back[..]), (rest.onions, &back[..]));
 }
@@ -134,7 +135,9 @@ fn one_layer_around_many_is_the_whole_onion() {
 #[test]
 fn tables_of_bad_keys_are_refused() {
     let (_, layers) = chain(2, Service::Call);
-    let bad = |key| Tables::new(portable(), &[layers[0], Layer { key, ..layers[1] }]).is_none();
+    let bad = |key| {
+        Tables::new(portable(), &[layers[0], Layer { key: PublicKey(key), ..layers[1] }]).is_none()
+    };
     let mut one = [0; 32];
     one[0] = 1;
     let mut twist = [0; 32];

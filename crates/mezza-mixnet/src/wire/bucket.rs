@@ -6,12 +6,11 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
 
-use crate::digest::h;
 use crate::limits::BUCKETS_MAX;
 use crate::service::{INVITATION_BYTES, RoundId, Service};
-use crate::sign::{self, PublicKey, Purpose, Signature, Signer};
+use crate::sign::{self, Purpose, Signature, Signer, VerifyKey};
 
 /// Length and hash of one object, in a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub struct Entry {
 impl Entry {
     /// The entry of an object.
     pub fn of(object: &[u8]) -> Self {
-        Self { len: object.len() as u32, hash: h("mezza/mix object", &[object]) }
+        Self { len: object.len() as u32, hash: labelled_hash("mezza/mix object", &[object]) }
     }
 }
 
@@ -70,7 +69,7 @@ impl Manifest {
     }
 
     /// Whether `key` signed this manifest under a config.
-    pub fn signed_by(&self, key: &PublicKey, config: &[u8; 32], signature: &Signature) -> bool {
+    pub fn signed_by(&self, key: &VerifyKey, config: &[u8; 32], signature: &Signature) -> bool {
         sign::verify(key, Purpose::Bucket, &[config, &self.encode()], signature)
     }
 

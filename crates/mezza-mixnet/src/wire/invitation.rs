@@ -3,9 +3,10 @@
 //! `K = H_64("mezza/invite", Z, X, D, round)`, k its first half; D is the recipient's dialling key.
 //! The body is opaque here: the messenger puts the first message of a handshake into it.
 
-use mezza_core::{Backend, Ephemeral, FrameKey, Secret, Wiping, wipe};
+use mezza_core::{
+    Backend, EphemeralKey, FrameKey, PublicKey, Secret, StaticKey, Wiping, labelled_hash, wipe,
+};
 
-use crate::digest::h;
 use crate::service::INVITATION_BYTES;
 
 /// Bytes of the body.
@@ -29,13 +30,14 @@ impl Invitation {
     /// `None` if `to` is of small order.
     pub fn seal<B: Backend>(
         &self,
-        own: &Ephemeral,
-        to: &[u8; 32],
+        own: EphemeralKey,
+        to: &PublicKey,
         round: u64,
     ) -> Option<[u8; INVITATION_BYTES]> {
-        let key = key::<B>(&B::dh(own, to)?, own.public(), to, round);
+        let x = *own.public();
+        let key = key::<B>(&own.dh::<B>(to).ok()?, &x, to, round);
         let mut sealed = [0; INVITATION_BYTES];
-        sealed[..32].copy_from_slice(own.public());
+        sealed[..32].copy_from_slice(&x.0);
         sealed[32..36].copy_from_slice(&self.bucket.to_be_bytes());
         sealed[36..TAG_AT].copy_from_slice(&*self.body);
         let tag = key.seal(&NONCE, &[], &mut sealed[32..TAG_AT]);
@@ -45,13 +47,14 @@ impl Invitation {
 
     /// Opens with the dialling key `own`. `None`, the normal answer, if it is for somebody else.
     pub fn open<B: Backend>(
-        own: &Ephemeral,
+        own: &StaticKey,
         sealed: &[u8; INVITATION_BYTES],
         round: u64,
     ) -> Option<Self> {
         let (x, rest) = sealed.split_first_chunk::<32>()?;
         let (text, tag) = rest.split_last_chunk::<16>()?;
-        let key = key::<B>(&B::dh(own, x)?, x, own.public(), round);
+        let x = PublicKey(*x);
+        let key = key::<B>(&own.dh::<B>(&x).ok()?, &x, own.public(), round);
         let mut plain = Wiping::new([0; PLAIN_BYTES]);
         plain.copy_from_slice(text);
         if !key.open(&NONCE, &[], &mut *plain, tag) {
@@ -64,8 +67,9 @@ impl Invitation {
     }
 }
 
-fn key<B: Backend>(z: &Secret<32>, x: &[u8; 32], d: &[u8; 32], round: u64) -> B::Chacha {
-    let mut both: [u8; 64] = h("mezza/invite", &[z.expose(), x, d, &round.to_be_bytes()]);
+fn key<B: Backend>(z: &Secret<32>, x: &PublicKey, d: &PublicKey, round: u64) -> B::Chacha {
+    let mut both: [u8; 64] =
+        labelled_hash("mezza/invite", &[z.expose(), &x.0, &d.0, &round.to_be_bytes()]);
     let key = Secret::<32>::fill(|k| k.copy_from_slice(&both[..32]));
     wipe(&mut both);
     B::Chacha::new(key.expose())

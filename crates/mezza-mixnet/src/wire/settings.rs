@@ -7,7 +7,7 @@ use mezza_core::{DecodeError, Reader, Writer};
 
 use crate::limits::{BUCKETS_MAX, MIXES_MAX, SLOTS_MAX};
 use crate::service::RoundId;
-use crate::sign::{self, PublicKey, Purpose, Signature, Signer};
+use crate::sign::{self, Purpose, Signature, Signer, VerifyKey};
 
 /// Bytes of settings without their keys.
 pub const SETTINGS_HEAD_BYTES: usize = 53;
@@ -78,7 +78,7 @@ impl Settings {
     }
 
     /// Whether `key` signed exactly these settings.
-    pub fn signed_by(&self, key: &PublicKey, signature: &Signature) -> bool {
+    pub fn signed_by(&self, key: &VerifyKey, signature: &Signature) -> bool {
         sign::verify(key, Purpose::Settings, &[&self.encode()], signature)
     }
 }
@@ -115,7 +115,7 @@ impl Announcement {
     }
 
     /// Whether every mix signed, `mixes` being their identities in order.
-    pub fn signed_by_all<'a>(&self, mixes: impl ExactSizeIterator<Item = &'a PublicKey>) -> bool {
+    pub fn signed_by_all<'a>(&self, mixes: impl ExactSizeIterator<Item = &'a VerifyKey>) -> bool {
         mixes.len() == self.settings.keys.len()
             && mixes.len() == self.signatures.len()
             && mixes.zip(&self.signatures).all(|(mix, sig)| self.settings.signed_by(mix, sig))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{Ephemeral, Machine as _, Secret, Time, Wiping};
+use mezza_core::{EphemeralKey, Machine as _, Secret, StaticKey, Time, Wiping};
 use mezza_lanes::Scalar;
 use mezza_mixnet::RoundId;
 use mezza_mixnet::client::{Access, Answer, Client, Input, Introduction, Job, Output, Setup};
@@ -24,8 +24,8 @@ const SECRET: u8 = 7;
 /// From one round to the next, milliseconds.
 const INTERVAL_MS: u64 = 2_000;
 
-fn pair(n: u8) -> Ephemeral {
-    Ephemeral::from_scalar::<Toy>(Secret::fill(|s| s.fill(n)))
+fn pair(n: u8) -> StaticKey {
+    StaticKey::from_scalar::<Toy>(Secret::fill(|s| s.fill(n)))
 }
 
 fn talks(slots: u8) -> Config {
@@ -124,12 +124,12 @@ impl Alone {
             }
             Output::Want(pairs) => {
                 for _ in 0..pairs {
-                    let pair = Ephemeral::draw::<Toy>(&mut self.rng);
+                    let pair = EphemeralKey::random::<Toy>(&mut self.rng);
                     self.give(Input::Give(pair));
                 }
             }
-            Output::Job(job) => {
-                let done = Job::run::<Toy>(&job, &TOY);
+            Output::Job(mut job) => {
+                let done = Job::run::<Toy>(&mut job, &TOY);
                 self.give(Input::Done(job, done));
             }
             Output::Store { seq, first, record } => {
@@ -191,7 +191,7 @@ impl Alone {
             slots: policy.slots,
             buckets: 1,
             policy: 0,
-            keys: vec![*pair(SECRET).public()],
+            keys: vec![pair(SECRET).public().0],
         };
         let signatures = vec![settings.sign(&signer(50))];
         let open = OPEN.plus_ms(INTERVAL_MS * (round - 100));

@@ -365,7 +365,7 @@ fn rows_that_no_client_wrote_are_refused() {
     let pin = town.city.net.config.hash();
     let restore = |rows: &[(u64, Vec<u8>)], pin| {
         let rng = &mut ChaCha20Rng::seed_from_u64(1);
-        let dialling = mezza_core::Ephemeral::draw::<mezza_core::Portable>(rng);
+        let dialling = mezza_core::StaticKey::random::<mezza_core::Portable>(rng);
         let setup = Setup { pin, dialling, floor: Floor::None, kernel: mezza_lanes::portable() };
         let rows = rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
         Client::<mezza_core::Portable>::restore(setup, rows, now, rng)

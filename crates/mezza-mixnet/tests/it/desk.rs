@@ -4,7 +4,7 @@ mod rounds;
 
 use std::collections::BTreeMap;
 
-use mezza_core::{Ephemeral, Machine as _, Portable, Secret, Time};
+use mezza_core::{EphemeralKey, Machine as _, Portable, Secret, StaticKey, Time};
 use mezza_lanes::portable;
 use mezza_mixnet::client::{Client, ClientError, Input, Output, SettingsError, Setup};
 use mezza_mixnet::config::{Chain, ChainError, Config, SignatureSet, SignedConfig};
@@ -31,7 +31,7 @@ struct Desk {
 }
 
 fn setup(pin: [u8; 32], floor: Floor) -> Setup {
-    let dialling = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(9)));
+    let dialling = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(9)));
     Setup { pin, dialling, floor, kernel: portable() }
 }
 
@@ -93,11 +93,11 @@ impl Desk {
             match output {
                 Output::Want(pairs) => {
                     for _ in 0..pairs {
-                        let pair = Ephemeral::draw::<Portable>(&mut self.rng);
+                        let pair = EphemeralKey::random::<Portable>(&mut self.rng);
                         self.input(Input::Give(pair)).expect("it was asked for");
                     }
                 }
-                Output::Job(job) => {
+                Output::Job(mut job) => {
                     let done = job.run::<Portable>(portable());
                     self.input(Input::Done(job, done)).expect("a round waits for it");
                 }
@@ -154,7 +154,8 @@ impl Desk {
 
     fn settings(&self, id: RoundId) -> Settings {
         let (policy, of) = self.config.policy(id.service).expect("a service");
-        let key = |n: u8| *Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n))).public();
+        let key =
+            |n: u8| StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(n))).public().0;
         Settings {
             config: self.config.hash(),
             id,

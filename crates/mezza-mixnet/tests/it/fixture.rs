@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::{Backend, CryptoRng, Machine as _, Portable, Secret, Time};
+use mezza_core::{Backend, CryptoRng, Machine as _, Portable, PublicKey, Secret, Time};
 use mezza_lanes::{Kernel, portable};
 use mezza_mixnet::config::{
     Chain, Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
@@ -304,7 +304,7 @@ pub fn onions(settings: &Settings, inner: &[u8], rng: &mut dyn CryptoRng) -> (Ve
     let (id, size) = (settings.id, settings.id.service.innermost_bytes());
     let keys = settings.keys.iter().zip(0..);
     let layers: Vec<Layer> =
-        keys.map(|(key, position)| Layer { id, position, key: *key }).collect();
+        keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
     let wrapped = wrap(portable(), Multiply::Ladders, &layers, (inner, size), rng);
     let of = |client: usize| {
         let mut own = Keys::zeros(layers.len());

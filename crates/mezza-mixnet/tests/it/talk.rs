@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{Ephemeral, Portable, Secret, Wiping};
+use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, StaticKey, Wiping};
 use mezza_lanes::portable;
 use mezza_mixnet::client::{
     Access, Answer, Checked, Submission, no_call, no_invitation, served, to_bucket, wrap,
@@ -100,8 +100,8 @@ impl Person {
                 (Access::of::<Portable>(contact.chain.take(), &cell), seq)
             }
         };
-        let pairs = [Ephemeral::draw::<Portable>(rng)];
-        let sent = wrap::<Portable>(portable(), &checked.layers(), &pairs, access.bytes(), rng);
+        let pairs = vec![EphemeralKey::random::<Portable>(rng)];
+        let sent = wrap::<Portable>(portable(), &checked.layers(), pairs, access.bytes(), rng);
         Pending { contact, seq, access, sent: sent.expect("one pair for one slot") }
     }
 
@@ -197,9 +197,9 @@ fn bucket_round(city: &mut City, id: RoundId, inner: &[Vec<u8>]) -> Vec<u8> {
     let checked = Checked::check(&announced, &chain, None, now, portable()).expect("good settings");
     let mut rng = ChaCha20Rng::seed_from_u64(9);
     for (client, plain) in inner.iter().enumerate() {
-        let pairs = [Ephemeral::draw::<Portable>(&mut rng)];
+        let pairs = vec![EphemeralKey::random::<Portable>(&mut rng)];
         let sent =
-            wrap::<Portable>(portable(), &checked.layers(), &pairs, plain, &mut rng).expect("one");
+            wrap::<Portable>(portable(), &checked.layers(), pairs, plain, &mut rng).expect("one");
         city.submit(client as u64, id, &sent.onions);
     }
     city.until(OPEN.plus_ms(4_000));
@@ -226,7 +226,7 @@ fn a_call_is_found_by_its_contact_among_noise_and_idle_clients() {
     let calls = Calls::begin(&root, 100);
     let token = calls.token(Role::Initiator, Intent::Talk);
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let home = contact::bucket(&[5; 32], &[0xaa; 16], 1);
+    let home = contact::bucket(&PublicKey([5; 32]), &[0xaa; 16], 1);
     let inner = vec![to_bucket(home, &token), no_call(&mut rng), no_call(&mut rng)];
     let filter = Filter::decode(&bucket_round(&mut one_bucket(), id, &inner)).expect("a set");
     let found = |role, intent| filter.holds(&calls.token(role, intent));
@@ -240,14 +240,14 @@ fn an_invitation_is_opened_by_the_one_it_is_for() {
     let id = RoundId { service: Service::Invitation, round: 100 };
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let (bob, carol) =
-        (Ephemeral::draw::<Portable>(&mut rng), Ephemeral::draw::<Portable>(&mut rng));
+        (StaticKey::random::<Portable>(&mut rng), StaticKey::random::<Portable>(&mut rng));
     let said = Invitation { bucket: 1, body: Wiping::new([7; BODY_BYTES]) };
-    let own = Ephemeral::draw::<Portable>(&mut rng);
-    let sealed = said.seal::<Portable>(&own, bob.public(), id.round).expect("a good key");
+    let own = EphemeralKey::random::<Portable>(&mut rng);
+    let sealed = said.seal::<Portable>(own, bob.public(), id.round).expect("a good key");
     let inner = vec![to_bucket(1, &sealed), no_invitation::<Portable>(&mut rng)];
     let object = bucket_round(&mut one_bucket(), id, &inner);
     let all = bucket::invitations(&object).expect("an object");
-    let opened = |own: &Ephemeral| {
+    let opened = |own: &StaticKey| {
         let of = |sealed| Invitation::open::<Portable>(own, sealed, id.round);
         all.iter().filter_map(of).collect::<Vec<_>>()
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{Backend, Ephemeral, Machine, Portable, Secret, Time, Wiping};
+use mezza_core::{Backend, EphemeralKey, Machine, Portable, Secret, Time, Wiping};
 use mezza_mixnet::Service;
 use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup, StreamMark};
 use mezza_mixnet::config::Config;
@@ -204,11 +204,11 @@ impl<B: Backend> Town<B> {
             }
             Output::Want(pairs) => {
                 for _ in 0..pairs {
-                    let pair = Ephemeral::draw::<B>(&mut self.people[at].dice);
+                    let pair = EphemeralKey::random::<B>(&mut self.people[at].dice);
                     self.give(at, Input::Give(pair));
                 }
             }
-            Output::Job(job) => {
+            Output::Job(mut job) => {
                 if person.unlucky(person.luck.lost) {
                     return self.give(at, Input::Lost(job.id()));
                 }

@@ -4,7 +4,7 @@
 //!
 //! Diffie-Hellman is multiplication modulo 2^61 - 1: public = 9 k, secret = k 9 k'.
 
-use mezza_core::{Backend, Ephemeral, FrameKey, Secret};
+use mezza_core::{Backend, FrameKey, PublicKey, Secret, StaticKey, ZeroSecret};
 use mezza_lanes::{FixedPoint, Kernel, Scalar, Strided};
 
 const P: u64 = (1 << 61) - 1;
@@ -120,14 +120,19 @@ pub struct ToyKey([u8; 32]);
 
 impl Backend for Toy {
     type Chacha = ToyKey;
+    type Pair = Secret<32>;
 
-    fn dh(own: &Ephemeral, their: &[u8; 32]) -> Option<Secret<32>> {
-        let secret = product(own.scalar().expose(), their);
-        (secret != [0; 32]).then(|| Secret::copy_from(&secret))
+    fn prepare(scalar: &Secret<32>) -> Secret<32> {
+        scalar.duplicate()
     }
 
-    fn public(scalar: &Secret<32>) -> [u8; 32] {
-        product(scalar.expose(), &mezza_lanes::BASE)
+    fn public_key(scalar: &Secret<32>) -> PublicKey {
+        PublicKey(product(scalar.expose(), &mezza_lanes::BASE))
+    }
+
+    fn dh(scalar: &Secret<32>, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+        let secret = product(scalar.expose(), &their.0);
+        if secret == [0; 32] { Err(ZeroSecret) } else { Ok(Secret::copy_from(&secret)) }
     }
 }
 
@@ -152,10 +157,10 @@ impl FrameKey<32> for ToyKey {
 
 #[test]
 fn a_toy_keeps_what_protocols_rest_on() {
-    let pair = |n: u8| Ephemeral::from_scalar::<Toy>(Secret::fill(|s| s.fill(n)));
+    let pair = |n: u8| StaticKey::from_scalar::<Toy>(Secret::fill(|s| s.fill(n)));
     let (alice, bob) = (pair(1), pair(2));
-    assert_eq!(Toy::dh(&alice, bob.public()), Toy::dh(&bob, alice.public()));
-    assert_ne!(Toy::dh(&alice, bob.public()), Toy::dh(&alice, pair(3).public()));
+    assert_eq!(alice.dh::<Toy>(bob.public()), bob.dh::<Toy>(alice.public()));
+    assert_ne!(alice.dh::<Toy>(bob.public()), alice.dh::<Toy>(pair(3).public()));
     let mut frame = *b"one................";
     TOY.seal_each(&[[1; 32]], Strided::new(&mut frame, 19, 0, 3));
     let mut ok = [1];

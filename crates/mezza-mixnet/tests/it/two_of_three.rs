@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use mezza_core::{Secret, Time};
+use mezza_core::{PublicKey, Secret, Time};
 use mezza_lanes::portable;
 use mezza_mixnet::batch::Permutation;
 use mezza_mixnet::config::Config;
@@ -163,7 +163,7 @@ impl Harness {
         let settings = self.net.announce(id);
         let keys = settings.keys.iter().zip(0..);
         let layers: Vec<_> =
-            keys.map(|(key, position)| Layer { id, position, key: *key }).collect();
+            keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
         let wrapped = wrap(&TOY, Multiply::Ladders, &layers, (&inner, size), &mut self.rng);
         self.net.now = self.net.now.plus_ms(8_000);
         self.net.batch(id, &wrapped.onions);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER_PERMISSIVE as HEX;
-use mezza_core::{Ephemeral, Portable, Secret, Time, Wiping};
+use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, Time, Wiping};
 use mezza_mixnet::Service;
 use mezza_mixnet::batch::Permutation;
 use mezza_mixnet::config::{Chain, ChainError, Mode, SignedConfig};
@@ -123,13 +123,14 @@ fn contact_chain(case: &Case) {
 
 fn bucket(case: &Case) {
     let buckets = u32::try_from(case.number("buckets")).expect("a number of buckets");
-    let found = contact::bucket(&case.array("dialling"), &case.array("network"), buckets);
+    let found =
+        contact::bucket(&PublicKey(case.array("dialling")), &case.array("network"), buckets);
     assert_eq!(u64::from(found), case.number("bucket"), "{}", case.name);
 }
 
 fn invitation(case: &Case) {
-    let pair = |key: &str| Ephemeral::from_scalar::<Portable>(case.secret(key));
-    let dialling = pair("dialling");
+    let pair = |key: &str| EphemeralKey::from_scalar::<Portable>(case.secret(key));
+    let dialling = pair("dialling").keep();
     let bucket = u32::try_from(case.number("bucket")).expect("a bucket");
     let said = Invitation { bucket, body: Wiping::new(case.array("body")) };
     let opened =
@@ -137,7 +138,7 @@ fn invitation(case: &Case) {
     match &opened {
         Some(invitation) => {
             let sealed =
-                said.seal::<Portable>(&pair("own"), dialling.public(), case.number("round"));
+                said.seal::<Portable>(pair("own"), dialling.public(), case.number("round"));
             case.same("sealed", &sealed.expect("a good key"));
             assert_eq!(*invitation, said);
             case.expect("opens");

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{CryptoRng, DecodeError, Reader, Suite, SuiteId, Writer, blake2b};
+use mezza_core::{CryptoRng, DecodeError, PublicKey, Reader, Suite, SuiteId, Writer, blake2b};
 
 use crate::suite::kem::KEM_KEY_BYTES;
 use crate::suite::{self, B2c20};
@@ -15,7 +15,7 @@ const ENTRY_BYTES: usize = 104;
 pub(crate) struct Entry {
     pub(crate) suite: SuiteId,
     pub(crate) spk_id: u32,
-    pub(crate) spk: [u8; 32],
+    pub(crate) spk: PublicKey,
     /// Minutes since 1970.
     pub(crate) not_after: u32,
     pub(crate) signature: [u8; 64],
@@ -53,13 +53,13 @@ impl Entry {
         blake2b(&mut digest, &[], "b2c20 list", &[&list.encode()]);
         let mut writer = Writer::with_capacity(88 + self.kem_bytes());
         writer.bytes(b"b2c20 bundle 1").u16(self.suite.0).bytes(&digest);
-        writer.u32(self.spk_id).bytes(&self.spk).u32(self.not_after);
+        writer.u32(self.spk_id).bytes(&self.spk.0).u32(self.not_after);
         self.write_kem(&mut writer);
         writer.finish()
     }
 
     pub(super) fn read(reader: &mut Reader<'_>, suite: SuiteId) -> Result<Self, DecodeError> {
-        let (spk_id, spk) = (reader.u32()?, reader.array()?);
+        let (spk_id, spk) = (reader.u32()?, PublicKey::read(reader)?);
         let (not_after, signature) = (reader.u32()?, reader.array()?);
         let kem = match suite::kem(suite) {
             Some(_) => {
@@ -72,7 +72,7 @@ impl Entry {
 
     pub(super) fn write(&self, writer: &mut Writer) {
         writer.u16(self.suite.0).u16((ENTRY_BYTES + self.kem_bytes()) as u16);
-        writer.u32(self.spk_id).bytes(&self.spk).u32(self.not_after).bytes(&self.signature);
+        writer.u32(self.spk_id).bytes(&self.spk.0).u32(self.not_after).bytes(&self.signature);
         self.write_kem(writer);
     }
 

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{CryptoRng, Suite, SuiteId, Time};
+use mezza_core::{CryptoRng, PublicKey, Suite, SuiteId, Time};
 
 use super::{CheckedBundle, Entry, KemKey};
 use crate::suite::{RatchetSuite, V3, V4};
@@ -20,7 +20,7 @@ pub struct SignalBundle {
     /// The id of the signed prekey.
     pub spk_id: u32,
     /// The signed prekey, 32 bytes.
-    pub spk: [u8; 32],
+    pub spk: PublicKey,
     /// `XEdDSA` of the device's identity over `05 | spk`, 64 bytes.
     pub signature: [u8; 64],
     /// A one-time prekey, if one is left.
@@ -68,7 +68,8 @@ impl SignalBundle {
         if S::KEM.is_some() && self.kem.is_none() {
             return Err(BundleError::NoKem);
         }
-        if !xeddsa::verify_signed::<S::Sig>(identity, &[&[KEY_TYPE], &self.spk], &self.signature) {
+        if !xeddsa::verify_signed::<S::Sig>(identity, &[&[KEY_TYPE], &self.spk.0], &self.signature)
+        {
             return Err(BundleError::BadSignature);
         }
         let kem = self.kem.as_ref().filter(|_| S::KEM.is_some());
@@ -97,8 +98,8 @@ impl SignalKem {
 }
 
 /// Signs a prekey as Signal's suites do.
-pub(crate) fn sign(identity: &Identity, spk: &[u8; 32], rng: &mut dyn CryptoRng) -> [u8; 64] {
-    identity.sign::<<V3 as Suite>::Sig>(&[&[KEY_TYPE], spk], rng)
+pub(crate) fn sign(identity: &Identity, spk: &PublicKey, rng: &mut dyn CryptoRng) -> [u8; 64] {
+    identity.sign::<<V3 as Suite>::Sig>(&[&[KEY_TYPE], &spk.0], rng)
 }
 
 /// Signs a KEM key as Signal's suites do.

@@ -29,7 +29,7 @@ impl<B: Backend> Conversation<B> {
         let Some(first) = &envelope.first else {
             return self.open_any(suite, &envelope.inner, outer, now);
         };
-        if first.identity != *self.remote.as_bytes() || identity.public() != self.local {
+        if first.identity != *self.remote.public_key() || identity.public() != self.local {
             return Err(OpenError::Forged);
         }
         let accepted = |session: &Session<B>| session.accepted().filter(|a| a.same_base(first));

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Ephemeral;
+use mezza_core::StaticKey;
 
 use crate::{Changes, OneTime};
 
@@ -21,9 +21,9 @@ pub enum Input {
     /// that many one-time keys.
     Fresh {
         /// One for each suite we offer, in the order of the list, or none.
-        spk: Vec<Ephemeral>,
+        spk: Vec<StaticKey>,
         /// One-time keys.
-        opk: Vec<Ephemeral>,
+        opk: Vec<StaticKey>,
     },
 }
 

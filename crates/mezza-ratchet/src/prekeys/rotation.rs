@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{CryptoRng, Ephemeral, Time};
+use mezza_core::{CryptoRng, StaticKey, Time};
 
 use super::stored::{self, Opk, Spk};
 use super::{OPK_HELD_MAX, Prekeys, SPK_HELD_MAX};
@@ -12,7 +12,7 @@ impl Prekeys {
     /// Takes one fresh pair for each suite.
     pub(super) fn rotate(
         &mut self,
-        pairs: Vec<Ephemeral>,
+        pairs: Vec<StaticKey>,
         now: Time,
         rng: &mut dyn CryptoRng,
         changes: &mut Changes,
@@ -42,7 +42,7 @@ impl Prekeys {
     /// Takes fresh one-time keys.
     pub(super) fn stock(
         &mut self,
-        pairs: Vec<Ephemeral>,
+        pairs: Vec<StaticKey>,
         now: Time,
         rng: &mut dyn CryptoRng,
         changes: &mut Changes,

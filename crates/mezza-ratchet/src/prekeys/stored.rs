@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use mezza_core::{
-    CryptoRng, DecodeError, Ephemeral, Kind, Reader, Secret, SuiteId, Time, Writer, blake2b,
+    CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, SuiteId, Time, Writer, blake2b,
 };
 
 use super::{BUNDLE_VALID_D, WIPE_D};
@@ -25,8 +25,8 @@ const SPK: u8 = 1;
 const OPK: u8 = 2;
 const SEEN: u8 = 3;
 
+/// The kind of every scalar so far.
 const PLAIN: u8 = 0;
-const COIN: u8 = 1;
 
 fn minutes(made: u32) -> Time {
     Time::from_ms(u64::from(made) * Time::MINUTE_MS)
@@ -40,7 +40,7 @@ pub(super) struct Spk {
     pub(super) made: u32,
     /// The list of the bundle it was signed with, in a container suite.
     pub(super) list: Option<List>,
-    pub(super) pair: Ephemeral,
+    pub(super) pair: StaticKey,
     signature: [u8; 64],
     /// The KEM key of a post-quantum suite.
     pub(super) kem: Option<KemPair>,
@@ -81,7 +81,7 @@ impl Spk {
     /// drawn.
     pub(super) fn sign(
         identity: &Identity,
-        (suite, id, pair): (SuiteId, u32, Ephemeral),
+        (suite, id, pair): (SuiteId, u32, StaticKey),
         list: Option<List>,
         made: u32,
         rng: &mut dyn CryptoRng,
@@ -201,7 +201,7 @@ pub(super) struct Opk {
     pub(super) id: u32,
     /// Minutes since 1970.
     pub(super) made: u32,
-    pub(super) pair: Ephemeral,
+    pub(super) pair: StaticKey,
 }
 
 impl Opk {
@@ -241,7 +241,7 @@ pub(super) fn key(id: u32) -> Vec<u8> {
 }
 
 /// What is remembered of a base key, 16 bytes.
-pub(super) fn seen_hash(base: &[u8; 32]) -> [u8; 16] {
+pub(super) fn seen_hash(PublicKey(base): &PublicKey) -> [u8; 16] {
     let mut hash = [0; 16];
     blake2b(&mut hash, &[], "b2c20 seen", &[base]);
     hash
@@ -272,13 +272,12 @@ fn expect(reader: &mut Reader<'_>, version: u8) -> Result<(), DecodeError> {
     if reader.u8()? == version { Ok(()) } else { Err(DecodeError::Value) }
 }
 
-fn write_pair(writer: &mut Writer, pair: &Ephemeral) {
-    let kind = if pair.kind() == Kind::Coin { COIN } else { PLAIN };
-    writer.u8(kind).bytes(pair.scalar().expose()).bytes(pair.public());
+fn write_pair(writer: &mut Writer, pair: &StaticKey) {
+    writer.u8(PLAIN).bytes(pair.scalar().expose()).bytes(&pair.public().0);
 }
 
-fn read_pair(reader: &mut Reader<'_>) -> Result<Ephemeral, DecodeError> {
+fn read_pair(reader: &mut Reader<'_>) -> Result<StaticKey, DecodeError> {
     expect(reader, PLAIN)?;
     let scalar = Secret::read(reader)?;
-    Ok(Ephemeral::from_stored(scalar, reader.array()?))
+    Ok(StaticKey::from_stored(scalar, PublicKey::read(reader)?))
 }

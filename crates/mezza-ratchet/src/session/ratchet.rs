@@ -9,7 +9,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
-use mezza_core::{Aead, Backend, DecodeError, Ephemeral, Secret, Time, Wiping};
+use mezza_core::{
+    Aead, Backend, DecodeError, EphemeralKey, PublicKey, Secret, StaticKey, Time, Wiping,
+};
 
 use super::chain::{MessageKey, ReceiveChain, SendChain};
 use super::{PENDING_D, SESSION_ID_BYTES, SKIPPED_MAX, Skipped};
@@ -32,13 +34,13 @@ pub(crate) struct Parties {
 pub(crate) enum Role {
     /// With the signed prekey of the responder as its ratchet key.
     Initiator {
-        /// The signed prekey of the responder, 32 bytes.
-        their: [u8; 32],
+        /// The signed prekey of the responder.
+        their: PublicKey,
     },
     /// With the signed prekey as own ratchet pair.
     Responder {
         /// The pair of the signed prekey.
-        own: Ephemeral,
+        own: StaticKey,
     },
 }
 
@@ -50,8 +52,8 @@ pub struct Ratchet<S, B> {
     pub(super) created: Time,
     pub(super) opened: Time,
     pub(super) root: Secret<32>,
-    pub(super) their: [u8; 32],
-    pub(super) own: Option<Ephemeral>,
+    pub(super) their: PublicKey,
+    pub(super) own: Option<StaticKey>,
     pub(super) send: Option<SendChain>,
     pub(super) pn: u32,
     pub(super) recv: Option<ReceiveChain>,
@@ -73,7 +75,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     pub(crate) fn start(parties: Parties, role: Role, root: Secret<32>, prefix: Vec<u8>) -> Self {
         let (initiator, their, own) = match role {
             Role::Initiator { their } => (true, their, None),
-            Role::Responder { own } => (false, [0; 32], Some(own)),
+            Role::Responder { own } => (false, PublicKey([0; 32]), Some(own)),
         };
         Self {
             parties,
@@ -99,7 +101,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     /// The header of the next message, whose ratchet key may not be known yet.
-    fn header<'a>(&self, key: &'a [u8; 32], padded_bytes: usize) -> Header<'a> {
+    fn header<'a>(&self, key: &'a PublicKey, padded_bytes: usize) -> Header<'a> {
         Header {
             suite: S::ID,
             key,
@@ -124,7 +126,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     fn bytes_of(&self, padded_bytes: usize) -> usize {
-        let header = self.header(&[0; 32], padded_bytes);
+        let header = self.header(&PublicKey([0; 32]), padded_bytes);
         S::Wire::message_bytes(self.next_prefix(), &self.parties.local, &header)
     }
 
@@ -134,7 +136,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         body: &[u8],
         outer: &[u8],
         padding: Padding,
-        fresh: Option<Ephemeral>,
+        fresh: Option<EphemeralKey>,
         now: Time,
     ) -> Result<Vec<u8>, SealError> {
         if !S::Wire::OUTER && !outer.is_empty() {
@@ -174,13 +176,12 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     /// Begins a sending chain with a fresh key, if there is none.
-    fn turn(&mut self, fresh: Option<Ephemeral>) -> Result<(), SealError> {
+    fn turn(&mut self, fresh: Option<EphemeralKey>) -> Result<(), SealError> {
         if self.send.is_some() {
             return Ok(());
         }
-        let own = fresh.ok_or(SealError::NeedEphemeral)?;
-        // Their key gave a DH before, so only a pair that the backend cannot use gives none.
-        let shared = B::dh(&own, &self.their).ok_or(SealError::NeedEphemeral)?;
+        let own = fresh.ok_or(SealError::NeedEphemeral)?.keep();
+        let shared = own.dh::<B>(&self.their)?;
         let (root, chain) = S::Kdf::root(&self.root, &shared);
         self.root = root;
         self.own = Some(own);
@@ -248,14 +249,14 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if inner.n > S::JUMP_MAX {
             return Err(OpenError::TooFar(inner.n));
         }
-        let shared = B::dh(own, &inner.key).ok_or(OpenError::Forged)?;
+        let shared = own.dh::<B>(&inner.key)?;
         let (root, chain) = S::Kdf::root(&self.root, &shared);
         Ok(Step { chain: ReceiveChain::new(chain), root: Some(root) })
     }
 
     /// Ends the old receiving chain at the announced count: its keys up to there, newest last; its
     /// chain key is wiped.
-    fn close(&mut self, end: u32) -> Vec<([u8; 32], u32, MessageKey)> {
+    fn close(&mut self, end: u32) -> Vec<(PublicKey, u32, MessageKey)> {
         let Some(mut old) = self.recv.take() else { return Vec::new() };
         let end = end.min(old.n().saturating_add(S::JUMP_MAX));
         let kept = old.walk::<S::Kdf>(end, SKIPPED_MAX);
@@ -277,7 +278,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         self.opened = now;
     }
 
-    pub(super) fn receives(&self, key: &[u8; 32]) -> bool {
+    pub(super) fn receives(&self, key: &PublicKey) -> bool {
         self.recv.is_some() && self.their == *key
     }
 }

@@ -4,14 +4,14 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Secret, Time, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, Secret, Time, Writer};
 
 use super::chain::MessageKey;
 use super::{SESSION_ID_BYTES, SKIPPED_D, SKIPPED_MAX};
 use crate::{Changes, Table};
 
 /// Ratchet key and index.
-type Place = ([u8; 32], u32);
+type Place = (PublicKey, u32);
 
 struct Entry {
     key: MessageKey,
@@ -40,7 +40,7 @@ impl Skipped {
     }
 
     /// A copy of the key for a message, unless it is too old.
-    pub(super) fn find(&self, key: &[u8; 32], n: u32, now: Time) -> Option<&MessageKey> {
+    pub(super) fn find(&self, key: &PublicKey, n: u32, now: Time) -> Option<&MessageKey> {
         let entry = self.entries.get(&(*key, n))?;
         (now < entry.ends()).then_some(&entry.key)
     }
@@ -49,7 +49,7 @@ impl Skipped {
     pub(super) fn remove(
         &mut self,
         id: &[u8; SESSION_ID_BYTES],
-        key: &[u8; 32],
+        key: &PublicKey,
         n: u32,
         changes: &mut Changes,
     ) {
@@ -62,7 +62,7 @@ impl Skipped {
     pub(super) fn add(
         &mut self,
         id: &[u8; SESSION_ID_BYTES],
-        mut rows: Vec<([u8; 32], u32, MessageKey)>,
+        mut rows: Vec<(PublicKey, u32, MessageKey)>,
         now: Time,
         changes: &mut Changes,
     ) {
@@ -139,7 +139,7 @@ impl Skipped {
 /// One stored row.
 pub(crate) struct StoredKey {
     pub(crate) session: [u8; SESSION_ID_BYTES],
-    ratchet_key: [u8; 32],
+    ratchet_key: PublicKey,
     n: u32,
     key: MessageKey,
     born: u32,
@@ -149,7 +149,7 @@ impl StoredKey {
     /// Key: `session id | ratchet key | n u32`, 52 bytes; value: `mk[32] | born u32`, 36 bytes.
     pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
         let (session, ratchet_key, n) = Reader::all(key, |reader| {
-            Ok::<_, DecodeError>((reader.array()?, reader.array()?, reader.u32()?))
+            Ok::<_, DecodeError>((reader.array()?, PublicKey::read(reader)?, reader.u32()?))
         })?;
         Reader::all(value, |reader| {
             let key = MessageKey::new(Secret::read(reader)?);
@@ -160,7 +160,7 @@ impl StoredKey {
 
 fn row_key(id: &[u8; SESSION_ID_BYTES], (ratchet_key, n): &Place) -> Vec<u8> {
     let mut writer = Writer::with_capacity(52);
-    writer.bytes(id).bytes(ratchet_key).u32(*n);
+    writer.bytes(id).bytes(&ratchet_key.0).u32(*n);
     writer.finish()
 }
 
@@ -182,8 +182,8 @@ mod tests {
     }
 
     /// Keys of one chain, named by the first byte of its ratchet key.
-    fn chain(ratchet_key: u8, count: u32) -> Vec<([u8; 32], u32, MessageKey)> {
-        (0..count).map(|n| ([ratchet_key; 32], n, key())).collect()
+    fn chain(ratchet_key: u8, count: u32) -> Vec<(PublicKey, u32, MessageKey)> {
+        (0..count).map(|n| (PublicKey([ratchet_key; 32]), n, key())).collect()
     }
 
     #[test]
@@ -194,14 +194,20 @@ mod tests {
             skipped.add(&ID, chain(ratchet_key, count), NOW, &mut changes);
         }
         assert_eq!(skipped.len(), SKIPPED_MAX);
-        let held = |n| skipped.find(&[9; 32], n, NOW).is_some();
+        let held = |n| skipped.find(&PublicKey([9; 32]), n, NOW).is_some();
         assert_eq!([held(0), held(1)], [false, true]);
     }
 
     #[test]
     fn as_many_rows_load_as_are_kept() {
         let rows = |count| -> Vec<StoredKey> {
-            let row = |n| StoredKey { session: ID, ratchet_key: [3; 32], n, key: key(), born: 1 };
+            let row = |n| StoredKey {
+                session: ID,
+                ratchet_key: PublicKey([3; 32]),
+                n,
+                key: key(),
+                born: 1,
+            };
             (0..count).map(row).collect()
         };
         let load = |count| Skipped::default().load(rows(count));

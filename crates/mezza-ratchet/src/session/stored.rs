@@ -11,8 +11,9 @@
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use mezza_core::Writer;
-use mezza_core::{Backend, DecodeError, Ephemeral, Kind, Reader, Secret, Suite, SuiteId, Time};
+use mezza_core::{
+    Backend, DecodeError, PublicKey, Reader, Secret, StaticKey, Suite, SuiteId, Time, Writer,
+};
 
 use super::chain::{ReceiveChain, SendChain};
 use super::{Parties, Ratchet, Session, Skipped};
@@ -31,8 +32,6 @@ const PENDING: u8 = 0x02;
 const OWN: u8 = 0x04;
 const SEND: u8 = 0x08;
 const RECV: u8 = 0x10;
-/// The own scalar is a coin. Refused when read: no backend takes one yet.
-const COIN: u8 = 0x20;
 const ACTIVE: u8 = 0x40;
 const KNOWN: u8 = INITIATOR | PENDING | OWN | SEND | RECV | ACTIVE;
 
@@ -58,10 +57,10 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         let mut writer = Writer::with_capacity(RECORD_BYTES + self.prefix.len());
         writer.u8(VERSION).u16(S::ID.0).u8(self.flags(active)).bytes(&self.parties.id);
         writer.bytes(self.parties.local.as_bytes()).bytes(self.parties.remote.as_bytes());
-        writer.bytes(self.root.expose()).bytes(&self.their);
+        writer.bytes(self.root.expose()).bytes(&self.their.0);
         let own = self.own.as_ref();
         writer.bytes(own.map_or(&NOTHING, |own| own.scalar().expose()));
-        writer.bytes(own.map_or(&NOTHING, |own| own.public()));
+        writer.bytes(own.map_or(&NOTHING, |own| own.public().as_bytes()));
         let send = self.send.as_ref();
         writer.bytes(send.map_or(&NOTHING, |send| send.secret().expose()));
         writer.u32(send.map_or(0, SendChain::n)).u32(self.pn);
@@ -73,14 +72,12 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     fn flags(&self, active: bool) -> u8 {
-        let coin = self.own.as_ref().is_some_and(|own| own.kind() == Kind::Coin);
         let set = [
             (self.initiator, INITIATOR),
             (self.pending, PENDING),
             (self.own.is_some(), OWN),
             (self.send.is_some(), SEND),
             (self.recv.is_some(), RECV),
-            (coin, COIN),
             (active, ACTIVE),
         ];
         set.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum()
@@ -96,9 +93,9 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         let id = reader.array()?;
         let parties = Parties { id, local: identity(reader)?, remote: identity(reader)? };
         let root = Secret::read(reader)?;
-        let their = reader.array()?;
+        let their = PublicKey::read(reader)?;
         let own_scalar = present(reader, has(OWN))?;
-        let own_public: [u8; 32] = reader.array()?;
+        let own_public = PublicKey::read(reader)?;
         let send_key = present(reader, has(SEND))?;
         let send_n = reader.u32()?;
         let pn = reader.u32()?;
@@ -112,7 +109,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
             opened: Time::from_ms(reader.u64()?),
             root,
             their,
-            own: own_scalar.map(|scalar| Ephemeral::from_stored(scalar, own_public)),
+            own: own_scalar.map(|scalar| StaticKey::from_stored(scalar, own_public)),
             send: send_key.map(|key| SendChain::from_stored(key, send_n)),
             pn,
             recv: recv_key.map(|key| ReceiveChain::from_stored(key, recv_n)),
@@ -120,7 +117,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
             skipped: Skipped::default(),
             suite: PhantomData,
         };
-        let zero = (has(OWN) || own_public == NOTHING)
+        let zero = (has(OWN) || own_public.0 == NOTHING)
             && (has(SEND) || send_n == 0)
             && (has(RECV) || recv_n == 0);
         if zero && ratchet.is_sound() {

@@ -104,7 +104,7 @@ fn session_id(transcript: &Transcript<'_>) -> [u8; 16] {
     let suite = first.suite.0.to_be_bytes();
     let mut id = [0; 16];
     let parts =
-        [&suite[..], &first.identity, transcript.responder.as_bytes().as_slice(), &first.base];
+        [&suite[..], &first.identity.0, transcript.responder.as_bytes().as_slice(), &first.base.0];
     blake2b(&mut id, &[], "b2c20 session", &parts);
     id
 }

@@ -12,7 +12,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, SuiteId, Wiping, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, SuiteId, Wiping, Writer};
 
 use super::{
     BODY_BYTES_MAX, Encapsulated, Envelope, First, Header, Inner, PAD_BYTES, Padding,
@@ -59,7 +59,7 @@ fn read_first(
     suite: SuiteId,
     ciphertext_bytes: Option<usize>,
 ) -> Result<First, DecodeError> {
-    let identity = reader.array()?;
+    let identity = PublicKey::read(reader)?;
     let base = read_key(reader)?;
     let (spk_id, opk_id) = (reader.u32()?, reader.u32()?);
     let list = Some(List::read(reader)?);
@@ -100,8 +100,8 @@ fn claimed(kind: u8, suite: SuiteId) -> [u8; CLAIM_BYTES] {
     [FAMILY, kind, high, low]
 }
 
-fn read_key(reader: &mut Reader<'_>) -> Result<[u8; 32], DecodeError> {
-    let key = reader.array()?;
+fn read_key(reader: &mut Reader<'_>) -> Result<PublicKey, DecodeError> {
+    let key = PublicKey::read(reader)?;
     keys::canonical(&key).map_err(|_| DecodeError::Value)?;
     Ok(key)
 }
@@ -129,7 +129,7 @@ impl Wire for Container {
             85 + first.kem.as_ref().map_or(0, |kem| 4 + kem.ciphertext.len()),
         );
         writer.bytes(&claimed(KIND_FIRST, first.suite));
-        writer.bytes(&first.identity).bytes(&first.base).u32(first.spk_id).u32(first.opk_id);
+        writer.bytes(&first.identity.0).bytes(&first.base.0).u32(first.spk_id).u32(first.opk_id);
         if let Some(list) = &first.list {
             list.write(&mut writer);
         }
@@ -148,7 +148,7 @@ impl Wire for Container {
             let claim = read_claim(reader)?;
             Ok::<_, DecodeError>((claim, read_first(reader, claim.0, None)?))
         })?;
-        let fits = claim == (suite, true) && first.identity == *initiator.as_bytes();
+        let fits = claim == (suite, true) && first.identity == *initiator.public_key();
         if fits { Ok(first) } else { Err(DecodeError::Value) }
     }
 
@@ -161,7 +161,7 @@ impl Wire for Container {
 
     fn head(header: &Header<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(&claimed(KIND_MESSAGE, header.suite));
-        out.extend_from_slice(header.key);
+        out.extend_from_slice(&header.key.0);
         for count in [header.n, header.pn] {
             debug_assert!(count < 1 << 24);
             out.extend_from_slice(&count.to_be_bytes()[1..]);

@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader};
+use mezza_core::{DecodeError, PublicKey, Reader};
 
 /// Longest varint of a known field, a tag or a length, in bytes.
 const VARINT_BYTES_MAX: usize = 5;
@@ -61,7 +61,7 @@ impl<'a> SignalMessage<'a> {
     /// Appends everything in front of a ciphertext of `ciphertext_bytes`: a key of `05 | key`,
     /// both counters, tag and length of the ciphertext.
     pub fn write_head(
-        key: &[u8; 32],
+        key: &PublicKey,
         counter: u32,
         previous: u32,
         ciphertext_bytes: usize,
@@ -135,7 +135,7 @@ impl<'a> PreKeySignalMessage<'a> {
 }
 
 /// Field `number` with a public key `05 | key`.
-pub(super) fn write_key(number: u32, key: &[u8; 32], out: &mut Vec<u8>) {
+pub(super) fn write_key(number: u32, PublicKey(key): &PublicKey, out: &mut Vec<u8>) {
     write_length(number, key.len() + 1, out);
     out.push(KEY_TYPE);
     out.extend_from_slice(key);

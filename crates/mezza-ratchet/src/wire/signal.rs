@@ -14,7 +14,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use mezza_core::{DecodeError, Reader, SuiteId, Wiping, Writer};
+use mezza_core::{DecodeError, PublicKey, Reader, SuiteId, Wiping, Writer};
 
 use super::proto::{self, PreKeySignalMessage, SignalMessage};
 use super::{
@@ -109,7 +109,7 @@ impl<D: Dialect> Wire for Signal<D> {
 
     fn prefix(first: &First) -> Vec<u8> {
         let mut writer = Writer::with_capacity(44);
-        writer.u32(first.registration).u32(first.opk_id).u32(first.spk_id).bytes(&first.base);
+        writer.u32(first.registration).u32(first.opk_id).u32(first.spk_id).bytes(&first.base.0);
         if let Some(kem) = &first.kem {
             writer.u32(kem.id).bytes(&kem.ciphertext);
         }
@@ -123,9 +123,9 @@ impl<D: Dialect> Wire for Signal<D> {
     ) -> Result<First, DecodeError> {
         Reader::all(prefix, |reader| {
             let (registration, opk_id, spk_id) = (reader.u32()?, reader.u32()?, reader.u32()?);
-            let base = reader.array()?;
+            let base = PublicKey::read(reader)?;
             keys::canonical(&base).map_err(|_| DecodeError::Value)?;
-            let identity = *initiator.as_bytes();
+            let identity = *initiator.public_key();
             let kem = match suite::kem(suite) {
                 Some(_) => {
                     Some(Encapsulated { id: reader.u32()?, ciphertext: reader.rest().to_vec() })
@@ -236,10 +236,10 @@ fn read_kem<D: Dialect>(
 }
 
 /// A public key, 33 bytes, canonical.
-fn read_key(bytes: &[u8]) -> Result<[u8; 32], DecodeError> {
+fn read_key(bytes: &[u8]) -> Result<PublicKey, DecodeError> {
     let bytes: &[u8; KEY_BYTES] = bytes.try_into().map_err(|_| DecodeError::Value)?;
     let (key_type, key) = bytes.split_first_chunk::<1>().ok_or(DecodeError::Value)?;
-    let key = key.try_into().map_err(|_| DecodeError::Value)?;
+    let key = PublicKey(key.try_into().map_err(|_| DecodeError::Value)?);
     keys::canonical(&key).map_err(|_| DecodeError::Value)?;
     if *key_type == [proto::KEY_TYPE] { Ok(key) } else { Err(DecodeError::Value) }
 }

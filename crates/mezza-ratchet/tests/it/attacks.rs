@@ -19,7 +19,7 @@ fn the_server_swaps_the_prekey() {
     }
     // A one-time key of its own gives a session that Bob does not know.
     let mut one_time = bob.server.one_time[0];
-    one_time.key = *carol.identity.public().as_bytes();
+    one_time.key = *carol.identity.public().public_key();
     alice.begin(&good, Some(one_time)).expect("unsigned");
     let message = alice.send(b"x");
     assert_eq!(bob.receive(&message), Err(OpenError::Forged));

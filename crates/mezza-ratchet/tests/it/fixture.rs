@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use data_encoding::HEXLOWER;
-use mezza_core::{Backend, Ephemeral, Portable, Secret, Suite, SuiteId, Time};
+use mezza_core::{EphemeralKey, Portable, Secret, StaticKey, Suite, SuiteId, Time};
 use mezza_ratchet::suite::{B2c20, V3};
 use mezza_ratchet::wire::First;
 use mezza_ratchet::{
@@ -34,9 +34,14 @@ pub fn unhex_array<const N: usize>(text: &str) -> [u8; N] {
 }
 
 /// The pair of a name, from its scalar in `vectors/ratchet/key-NAME.txt`.
-pub fn pair(name: &str) -> Ephemeral {
+pub fn pair(name: &str) -> StaticKey {
+    ephemeral(name).keep()
+}
+
+/// The same, for one exchange.
+pub fn ephemeral(name: &str) -> EphemeralKey {
     let case = crate::vectors::Case::read(&format!("key-{name}.txt"));
-    Ephemeral::from_scalar::<Portable>(Secret::copy_from(&case.array("scalar")))
+    EphemeralKey::from_scalar::<Portable>(Secret::copy_from(&case.array("scalar")))
 }
 
 pub fn alice() -> Identity {
@@ -81,7 +86,7 @@ fn prekeys_of(suite: SuiteId, list: &[u8], signature: &[u8]) -> Prekeys {
     let (spk, opk) = (pair("spkB"), pair("opkB"));
     let (spk_id, opk_id) = (SPK_ID.to_be_bytes(), OPK_ID.to_be_bytes());
     let made = MADE_MIN.to_be_bytes();
-    let pair = |pair: &Ephemeral| [&[0], &pair.scalar().expose()[..], pair.public()].concat();
+    let pair = |pair: &StaticKey| [&[0], &pair.scalar().expose()[..], &pair.public().0].concat();
     let front = [&[1], &suite.0.to_be_bytes()[..], &spk_id, &made, list].concat();
     let spk = [&front[..], &pair(&spk), signature].concat();
     let opk = [&[2], &opk_id[..], &made, &pair(&opk)].concat();
@@ -96,7 +101,7 @@ fn prekeys_of(suite: SuiteId, list: &[u8], signature: &[u8]) -> Prekeys {
 pub fn first(one_time: Option<OneTime>) -> First {
     First {
         suite: B2c20::ID,
-        identity: *alice().public().as_bytes(),
+        identity: *alice().public().public_key(),
         base: *pair("ekA").public(),
         spk_id: SPK_ID,
         opk_id: one_time.map_or(0, |opk| opk.id),
@@ -113,7 +118,7 @@ pub fn initiate(one_time: Option<OneTime>) -> (Session<Portable>, Exporter) {
         .check_with(&List::small(), &bob().public(), &List::small(), now())
         .expect("a good bundle");
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    checked.initiate(&alice(), pair("ekA"), one_time, &mut rng).expect("a handshake")
+    checked.initiate(&alice(), ephemeral("ekA"), one_time, &mut rng).expect("a handshake")
 }
 
 /// Alice with a session that was just begun, and Bob without one.
@@ -135,13 +140,13 @@ pub fn session_field(talk: &Talk, offset: usize, len: usize) -> Vec<u8> {
 }
 
 /// A DH of two pairs.
-pub fn dh(own: &Ephemeral, their: &Ephemeral) -> Secret<32> {
-    Portable::dh(own, their.public()).expect("not zero")
+pub fn dh(own: &StaticKey, their: &StaticKey) -> Secret<32> {
+    own.dh::<Portable>(their.public()).expect("not zero")
 }
 
 /// A fresh pair.
-pub fn draw(rng: &mut dyn mezza_core::CryptoRng) -> Ephemeral {
-    Ephemeral::draw::<Portable>(rng)
+pub fn draw(rng: &mut dyn mezza_core::CryptoRng) -> EphemeralKey {
+    EphemeralKey::random::<Portable>(rng)
 }
 
 /// A source of chance that gives these bytes and no more.

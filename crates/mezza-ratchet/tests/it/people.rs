@@ -3,7 +3,10 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use mezza_core::{Backend, Ephemeral, Machine, Portable, Secret, Suite, SuiteId, Time};
+use mezza_core::{
+    Backend, EphemeralKey, Machine, Portable, PublicKey, Secret, StaticKey, Suite, SuiteId, Time,
+    ZeroSecret,
+};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4};
 use mezza_ratchet::{
@@ -34,14 +37,19 @@ pub struct Counted;
 
 impl Backend for Counted {
     type Chacha = <Portable as Backend>::Chacha;
+    type Pair = <Portable as Backend>::Pair;
 
-    fn dh(own: &Ephemeral, their: &[u8; 32]) -> Option<Secret<32>> {
-        DHS.set(DHS.get() + 1);
-        Portable::dh(own, their)
+    fn prepare(scalar: &Secret<32>) -> Self::Pair {
+        Portable::prepare(scalar)
     }
 
-    fn public(scalar: &Secret<32>) -> [u8; 32] {
-        Portable::public(scalar)
+    fn public_key(pair: &Self::Pair) -> PublicKey {
+        Portable::public_key(pair)
+    }
+
+    fn dh(pair: &Self::Pair, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+        DHS.set(DHS.get() + 1);
+        Portable::dh(pair, their)
     }
 }
 
@@ -189,7 +197,7 @@ pub fn open_session_of(suite: SuiteId, seed: u64) -> (Person, Person) {
 
 pub fn identity(seed: u64) -> Identity {
     let mut rng = ChaCha20Rng::seed_from_u64(seed ^ 0x1de);
-    Identity::new(Ephemeral::draw::<Portable>(&mut rng))
+    Identity::new(StaticKey::random::<Portable>(&mut rng))
 }
 
 impl Person {
@@ -208,8 +216,8 @@ impl Person {
         person
     }
 
-    pub fn fresh(&mut self) -> Ephemeral {
-        Ephemeral::draw::<Portable>(&mut self.rng)
+    pub fn fresh(&mut self) -> EphemeralKey {
+        EphemeralKey::random::<Portable>(&mut self.rng)
     }
 
     /// Wakes the prekeys and the conversation, and carries out what they want.
@@ -231,8 +239,8 @@ impl Person {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
-                    let spk = (0..spk).map(|_| self.fresh()).collect();
-                    let opk = (0..opk.min(STOCK)).map(|_| self.fresh()).collect();
+                    let spk = (0..spk).map(|_| self.fresh().keep()).collect();
+                    let opk = (0..opk.min(STOCK)).map(|_| self.fresh().keep()).collect();
                     let fresh = Input::Fresh { spk, opk };
                     self.prekeys.handle(fresh, self.now, &mut self.rng).expect("asked for");
                 }

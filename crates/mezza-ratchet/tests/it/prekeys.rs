@@ -27,7 +27,7 @@ fn answer(prekeys: &mut Prekeys, now: Time, rng: &mut ChaCha20Rng) -> Vec<Output
             others.push(output);
             continue;
         };
-        let mut draw = |n| (0..n).map(|_| crate::fixture::draw(rng)).collect::<Vec<_>>();
+        let mut draw = |n| (0..n).map(|_| crate::fixture::draw(rng).keep()).collect::<Vec<_>>();
         let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk) };
         prekeys.handle(fresh, now, rng).expect("asked for");
     }
@@ -111,7 +111,8 @@ fn keys_come_in_the_numbers_that_were_asked_for() {
     let mut prekeys = stocked(&mut rng);
     prekeys.handle(Input::Stock(19), START, &mut rng).expect("a stock");
     for (spk, opk, taken) in [(1, 81, false), (0, 82, false), (1, 82, false), (0, 80, true)] {
-        let mut draw = |n| (0..n).map(|_| crate::fixture::draw(&mut rng)).collect::<Vec<_>>();
+        let mut draw =
+            |n| (0..n).map(|_| crate::fixture::draw(&mut rng).keep()).collect::<Vec<_>>();
         let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk) };
         assert_eq!(prekeys.handle(fresh, START, &mut rng).is_ok(), taken, "{spk} and {opk}");
     }

@@ -50,7 +50,7 @@ fn ratchet_70_outputs_and_errors_are_silent() {
     let mut prekeys = people::offering(Prekeys::new(bob.identity.duplicate()), B2c20::ID);
     prekeys.wake(START, &mut bob.rng);
     let mut shown = vec![format!("{:?}", prekeys.poll())];
-    let fresh = Input::Fresh { spk: vec![bob.fresh()], opk: vec![bob.fresh()] };
+    let fresh = Input::Fresh { spk: vec![bob.fresh().keep()], opk: vec![bob.fresh().keep()] };
     shown.push(format!("{fresh:?}"));
     prekeys.handle(fresh, START, &mut bob.rng).expect("asked for");
     while let Some(output) = prekeys.poll() {
@@ -65,7 +65,7 @@ fn ratchet_70_outputs_and_errors_are_silent() {
     shown.push(format!("{:?}: {}", OpenError::TooFar(7), OpenError::TooFar(7)));
     assert_snapshot!(shown.join("\n"), @r"
     Some(Need { spk: 1, opk: 100 })
-    Fresh { spk: [Ephemeral(Plain)], opk: [Ephemeral(Plain)] }
+    Fresh { spk: [StaticKey], opk: [StaticKey] }
     Store(Changes([Put(Spk), Put(Opk)]))
     Publish { one_time: 1, replace: true }
     Forged: the message does not open

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mezza_core::{Blake2b512, Ephemeral, Portable, Secret, Suite, Time};
+use mezza_core::{Blake2b512, EphemeralKey, Portable, Secret, Suite, Time};
 use mezza_ratchet::suite::b2c20::{B2c20, KeyedBlake2b};
 use mezza_ratchet::suite::{Agreement, Kdf};
 use mezza_ratchet::{
@@ -117,8 +117,8 @@ fn blake2b(case: &Case) {
 }
 
 fn key(case: &Case) {
-    let pair = Ephemeral::from_scalar::<Portable>(Secret::copy_from(&case.array("scalar")));
-    assert_eq!(hex(pair.public()), case.text("public"), "{}", case.name);
+    let pair = EphemeralKey::from_scalar::<Portable>(Secret::copy_from(&case.array("scalar")));
+    assert_eq!(hex(pair.public().as_bytes()), case.text("public"), "{}", case.name);
 }
 
 fn public_key(case: &Case) {
@@ -225,7 +225,7 @@ fn handshake(case: &Case) {
     let _ = alices.begin(session, fixture::now());
     assert_eq!(hex(&alices.active_id().expect("a session")), case.text("session"));
     assert_eq!(hex(&fixture::session_field(&alices, 84, 32)), case.text("root"));
-    let m0 = seal(&mut alices, b"hello", Some(rk_a1));
+    let m0 = seal(&mut alices, b"hello", Some(fixture::ephemeral("rkA1")));
     assert_eq!(hex(&fixture::session_field(&alices, 84, 32)), case.text("root1"));
     assert_eq!(hex(root1.expose()), case.text("root1"));
     let m1 = seal(&mut alices, b"again", None);
@@ -236,15 +236,15 @@ fn handshake(case: &Case) {
     assert_eq!(open(&mut bobs, &m1, &bob, &mut prekeys), b"again");
     assert_eq!(bobs.active_id(), alices.active_id());
     assert_eq!(open(&mut bobs, &m0, &bob, &mut prekeys), b"hello");
-    let r0 = seal(&mut bobs, b"yes", Some(fixture::pair("rkB1")));
+    let r0 = seal(&mut bobs, b"yes", Some(fixture::ephemeral("rkB1")));
     assert_eq!(hex(&r0), case.text("r0"));
     assert_eq!(open(&mut alices, &r0, &alice, &mut Prekeys::new(fixture::alice())), b"yes");
-    let m2 = seal(&mut alices, b"good", Some(fixture::pair("rkA2")));
+    let m2 = seal(&mut alices, b"good", Some(fixture::ephemeral("rkA2")));
     assert_eq!(hex(&m2), case.text("m2"));
     assert_eq!(open(&mut bobs, &m2, &bob, &mut prekeys), b"good");
 }
 
-fn seal(talk: &mut Talk, body: &[u8], fresh: Option<Ephemeral>) -> Vec<u8> {
+fn seal(talk: &mut Talk, body: &[u8], fresh: Option<EphemeralKey>) -> Vec<u8> {
     talk.seal(body, &[], Padding::Blocks, fresh, fixture::now()).expect("a message").0
 }
 
@@ -296,7 +296,7 @@ fn message(case: &Case) {
 /// A reply to Alice of the vectors, who sent one first message.
 fn reply(case: &Case) {
     let (mut alices, ..) = fixture::alice_and_bob();
-    seal(&mut alices, b"hello", Some(fixture::pair("rkA1")));
+    seal(&mut alices, b"hello", Some(fixture::ephemeral("rkA1")));
     let mut none = Prekeys::new(fixture::alice());
     let before = alices.encode();
     let opened = alices.open(

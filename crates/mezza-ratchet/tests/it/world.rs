@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mezza_core::Time;
+use mezza_core::{PublicKey, Time};
 use mezza_ratchet::Table;
 use mezza_ratchet::wire::{self, container};
 use mezza_sim::{Crashes, Link, Place, Step, World, worlds};
@@ -22,7 +22,7 @@ const HOUR: u64 = Time::HOUR_MS;
 const DAY: u64 = Time::DAY_MS;
 
 /// What names a keystream of a container: receiver, ratchet key, index and nonce N.
-type Keystream = (Place, [u8; 32], u32, Vec<u8>);
+type Keystream = (Place, PublicKey, u32, Vec<u8>);
 
 /// What the judge remembers.
 #[derive(Default)]

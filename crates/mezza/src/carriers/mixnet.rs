@@ -79,7 +79,7 @@ impl Line {
         }
     }
 
-    fn run(&self, job: Work) {
+    fn run(&self, mut job: Work) {
         let teller = Teller { jobs: self.jobs.clone(), serial: self.serial };
         let id = job.id();
         tokio::spawn(async move {

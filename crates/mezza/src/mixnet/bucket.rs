@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mezza_core::Time;
 use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Chain, ServicePolicy, SignedConfig};
-use mezza_mixnet::sign::PublicKey;
+use mezza_mixnet::sign::VerifyKey;
 use mezza_mixnet::wire::{Body, Frame};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
@@ -83,7 +83,7 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
     let identity = key.identity()?;
     let tls = link_server_config(&identity, &[link::STORE], Some(Keys::new(vec![entry, last])))
         .map_err(|_| Fault::bug("TLS refuses our settings"))?;
-    let who = move |key: &PublicKey, _: &[u8]| match *key {
+    let who = move |key: &VerifyKey, _: &[u8]| match *key {
         key if key == entry => Some(Peer::Entry),
         key if key == last => Some(Peer::Mix),
         _ => None,

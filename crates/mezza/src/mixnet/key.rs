@@ -8,7 +8,7 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER;
 use mezza_core::{CryptoRng, Secret, Wiping};
-use mezza_mixnet::sign::{PublicKey, Signer};
+use mezza_mixnet::sign::{Signer, VerifyKey};
 
 use crate::exit::{Exit, Fault};
 use crate::home::private;
@@ -90,7 +90,7 @@ impl Key {
     }
 
     /// The public half, 32 bytes.
-    pub fn public(&self) -> PublicKey {
+    pub fn public(&self) -> VerifyKey {
         self.signer().public()
     }
 

@@ -18,7 +18,7 @@ use mezza_mixnet::config::{Config, SignedConfig};
 use mezza_mixnet::job::Job;
 use mezza_mixnet::mix::{Floor, Input, Mix, MixError, Output, Peer, Setup};
 use mezza_mixnet::privacy::{Accounting, Target, noise_for};
-use mezza_mixnet::sign::PublicKey;
+use mezza_mixnet::sign::VerifyKey;
 use mezza_mixnet::wire::{Body, Frame};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
@@ -69,7 +69,7 @@ enum Event {
 }
 
 /// The place of a key among the mixes of the config in force, or of the newest one.
-fn place(network: &Network, key: &PublicKey) -> Result<(Config, usize), Fault> {
+fn place(network: &Network, key: &VerifyKey) -> Result<(Config, usize), Fault> {
     let config = network.chain.current(now()).unwrap_or(network.chain.head());
     let at = config.mix_keys().position(|mix| mix == key).ok_or_else(|| {
         let text = "mix: this key is no mix of the config";
@@ -170,7 +170,7 @@ fn links(
     let peers = Keys::new(vec![coordinator, before]);
     let tls = link_server_config(&identity, &[link::CONTROL, link::DATA], Some(peers))
         .map_err(|_| Fault::bug("TLS refuses our settings"))?;
-    let who = move |key: &PublicKey, protocol: &[u8]| match protocol {
+    let who = move |key: &VerifyKey, protocol: &[u8]| match protocol {
         link::CONTROL if *key == coordinator => Some(Peer::Coordinator),
         link::DATA if *key == before => Some(Peer::Previous),
         _ => None,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mezza_core::Time;
 use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Chain, SignedConfig};
-use mezza_mixnet::sign::PublicKey;
+use mezza_mixnet::sign::VerifyKey;
 use mezza_mixnet::wire::AbortReason;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -52,7 +52,7 @@ pub struct Running {
     /// Where it listens.
     pub address: SocketAddr,
     /// Its public key.
-    pub key: PublicKey,
+    pub key: VerifyKey,
     /// Tells it of a later config; links stay those of the config that it began with.
     pub learn: Learn,
     /// What it counts.
@@ -158,7 +158,7 @@ pub async fn take_in<P, E>(
     (listener, tls): (TcpListener, TlsAcceptor),
     events: mpsc::Sender<E>,
     metrics: Arc<Metrics>,
-    who: impl Fn(&PublicKey, &[u8]) -> Option<P> + Send + Sync + 'static,
+    who: impl Fn(&VerifyKey, &[u8]) -> Option<P> + Send + Sync + 'static,
     event: impl Fn(P, u64, News) -> E + Send + Sync + 'static,
 ) where
     P: Copy + Ord + fmt::Debug + Send + Sync + 'static,
@@ -194,7 +194,7 @@ impl<P, E, W, V> Gate<P, E, W, V>
 where
     P: Copy + Ord + fmt::Debug + Send + Sync,
     E: Send,
-    W: Fn(&PublicKey, &[u8]) -> Option<P> + Send + Sync,
+    W: Fn(&VerifyKey, &[u8]) -> Option<P> + Send + Sync,
     V: Fn(P, u64, News) -> E + Send + Sync,
 {
     /// TLS, and who it is that speaks which protocol.

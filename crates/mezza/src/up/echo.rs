@@ -4,7 +4,7 @@
 //! The client id of an answer is made from the number of the note it answers, so each note is
 //! answered once, whatever happens between.
 
-use mezza_messenger::digest::h;
+use mezza_core::labelled_hash;
 use mezza_messenger::{Carrier, Command, ContactId};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -81,7 +81,7 @@ fn settle(desk: &mut Desk, contact: ContactId) -> Result<(), Refused> {
             if let Some(carrier) = carrier_of(&note) {
                 desk.go_by(contact, carrier)?;
             }
-            desk.send(contact, h("mezza/echo", &[&number]), text)?;
+            desk.send(contact, labelled_hash("mezza/echo", &[&number]), text)?;
         }
     }
     // What nobody looks at is kept up to the contact's share alone.

@@ -9,6 +9,7 @@ use mezza::mixnet::busy::{Busy, Phase};
 use mezza::mixnet::link::{self, Outbox, Size, carry, dial, parcel};
 use mezza::node::now;
 use mezza::tls::{Identity, Pin};
+use mezza_core::PublicKey;
 use mezza_lanes::Kernel;
 use mezza_mixnet::config::Server;
 use mezza_mixnet::onion::Layer;
@@ -163,7 +164,7 @@ impl Inner {
         let signatures = signatures.await?;
         let mut both = self.network.config.mix_keys().zip(&signatures);
         ensure!(both.all(|(key, its)| settings.signed_by(key, its)), "a signature is wrong");
-        let layer = |(key, position): (&[u8; 32], u8)| Layer { id, position, key: *key };
+        let layer = |(key, position): (&[u8; 32], u8)| Layer { id, position, key: PublicKey(*key) };
         Ok(settings.keys.iter().zip(0..).map(layer).collect())
     }
 

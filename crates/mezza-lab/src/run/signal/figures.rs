@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use data_encoding::HEXLOWER;
 use mezza::backend::AwsLc;
 use mezza::rng::OsRng;
-use mezza_core::{Ephemeral, Hash512, Suite, Writer};
+use mezza_core::{Hash512, PublicKey, StaticKey, Suite, Writer};
 use mezza_ratchet::safety::{self, Named};
 use mezza_ratchet::suite::V3;
 use mezza_ratchet::suite::paper::Paper;
@@ -61,9 +61,9 @@ fn old_client(
         "process {} {} {} {} {} {} {}",
         bundle.registration,
         bundle.one_time.map_or(0, |one_time| one_time.id),
-        bundle.one_time.map_or("-".into(), |one_time| point(&one_time.key)),
+        bundle.one_time.map_or("-".into(), |one_time| point(&one_time.key.0)),
         bundle.spk_id,
-        point(&bundle.spk),
+        point(&bundle.spk.0),
         HEXLOWER.encode(&bundle.signature),
         point(identity.as_bytes())
     );
@@ -101,9 +101,9 @@ fn their_bundle(line: &str) -> Result<BundleError> {
     let bundle = SignalBundle {
         registration: registration.parse()?,
         spk_id: spk_id.parse()?,
-        spk: key(spk)?,
+        spk: PublicKey(key(spk)?),
         signature: array(&HEXLOWER.decode(signature.as_bytes())?)?,
-        one_time: Some(OneTime { id: opk_id.parse()?, key: key(opk)? }),
+        one_time: Some(OneTime { id: opk_id.parse()?, key: PublicKey(key(opk)?) }),
         kem: None,
     };
     let identity = IdentityKey::decode(&key(identity)?).context("a bad identity")?;
@@ -129,7 +129,7 @@ pub fn figure_6(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     report.say("the paper: two new clients show the same security code");
     let [alice, bob, mallory] =
-        [(); 3].map(|()| Identity::new(Ephemeral::draw::<AwsLc>(&mut OsRng)).public());
+        [(); 3].map(|()| Identity::new(StaticKey::random::<AwsLc>(&mut OsRng)).public());
     let suites: [(&str, Number); 2] =
         [("paper", number::<<Paper as Suite>::Sig>), ("b2c20", safety::number)];
     for (suite, number) in suites {

@@ -1,6 +1,6 @@
 //! What strangers, contacts and relays may say is held to the rules by which it is read again.
 
-use mezza_core::{Ephemeral, Portable, Secret};
+use mezza_core::{Portable, PublicKey, Secret, StaticKey};
 use mezza_messenger::card::{CARD_BYTES_MAX, Card};
 use mezza_messenger::io::Trouble;
 use mezza_messenger::{Command, Kind};
@@ -12,7 +12,7 @@ use crate::town::{ROUND_MS, Town, cells};
 
 /// One card in forms with one of its parts each, of these kinds and sizes.
 fn forms(parts: &[(u8, usize)]) -> Vec<Card> {
-    let identity = Identity::new(Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(11))));
+    let identity = Identity::new(StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(11))));
     let parts: Vec<_> = parts.iter().map(|(kind, len)| (*kind, vec![*kind; *len])).collect();
     keyed_peer::forms(&identity, 70_000, &parts)
 }
@@ -61,9 +61,9 @@ fn msg_44_a_card_that_was_united_without_a_bound_loads() {
 
 #[test]
 fn msg_43_a_relays_one_time_key_is_held_to_its_readers_rules() {
-    let zero = OneTime { id: 0, key: [9; 32] };
-    let weak = OneTime { id: 7, key: [0; 32] };
-    let beyond = OneTime { id: 16_777_215, key: [9; 32] };
+    let zero = OneTime { id: 0, key: PublicKey([9; 32]) };
+    let weak = OneTime { id: 7, key: PublicKey([0; 32]) };
+    let beyond = OneTime { id: 16_777_215, key: PublicKey([9; 32]) };
     for bad in [zero, weak, beyond] {
         let mut town = Town::new(&["ann", "ben"]);
         let address = town.card(1).relays()[0].address;

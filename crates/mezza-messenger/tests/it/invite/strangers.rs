@@ -1,6 +1,6 @@
 //! Whoever is invited: what comes in, and what of it stays.
 
-use mezza_core::{Ephemeral, Portable, Secret, Time};
+use mezza_core::{EphemeralKey, Portable, Secret, StaticKey, Time};
 use mezza_messenger::card::{Card, CardDraft};
 use mezza_messenger::envelope;
 use mezza_messenger::note::{Item, Meet, Note};
@@ -23,7 +23,7 @@ struct Stranger {
 impl Stranger {
     fn new(scalar: u8) -> Self {
         let scalar = Secret::fill(|s| s.fill(scalar));
-        Self::of(Identity::new(Ephemeral::from_scalar::<Portable>(scalar)))
+        Self::of(Identity::new(StaticKey::from_scalar::<Portable>(scalar)))
     }
 
     fn of(identity: Identity) -> Self {
@@ -49,7 +49,7 @@ impl Stranger {
     fn begin(&mut self, town: &mut Town, card: &Card, bundle: &[u8], one_time: Option<OneTime>) {
         let bundle = Bundle::decode(bundle).expect("a bundle");
         let bundle = bundle.check_with(&List::small(), card.ik(), card.suites(), town.now());
-        let fresh = Ephemeral::draw::<Portable>(&mut town.rng);
+        let fresh = EphemeralKey::random::<Portable>(&mut town.rng);
         let begun = bundle.expect("sound").initiate(&self.identity, fresh, one_time, &mut town.rng);
         self.talk = Conversation::new(self.identity.public(), *card.ik());
         let _ = self.talk.begin(begun.expect("a session").0, town.now());
@@ -57,7 +57,8 @@ impl Stranger {
 
     fn seal(&mut self, town: &mut Town, items: Vec<Item>, padding: Padding) -> Vec<u8> {
         let note = Note { era: [9; 4], seq: 0, sent: town.now(), timer_s: 0, items };
-        let fresh = self.talk.needs_ephemeral().then(|| Ephemeral::draw::<Portable>(&mut town.rng));
+        let fresh =
+            self.talk.needs_ephemeral().then(|| EphemeralKey::random::<Portable>(&mut town.rng));
         let sealed = self.talk.seal(&note.encode(), &[], padding, fresh, town.now());
         sealed.expect("it fits").0
     }
@@ -73,7 +74,7 @@ impl Stranger {
         let (bundle, _) = town.relay.store.bundles[&entry.address].clone();
         let bundle = Bundle::decode(&bundle).expect("a bundle");
         let checked = bundle.check(town.card(whom).ik(), town.card(whom).suites(), town.now());
-        let fresh = Ephemeral::draw::<Portable>(&mut town.rng);
+        let fresh = EphemeralKey::random::<Portable>(&mut town.rng);
         let parcel = [&[1], message].concat();
         let spk = *checked.expect("sound").spk();
         let bytes = envelope::seal::<Portable>(&entry.address, &spk, &parcel, fresh).expect("fits");

@@ -1,9 +1,10 @@
 //! Somebody without a device who has all that a device has: identity, prekeys, sessions. What it
 //! seals opens, whatever it says.
 
-use mezza_core::{Blake2b512, Ephemeral, Machine, Portable, Secret, Time};
+use mezza_core::{
+    Blake2b512, EphemeralKey, Machine, Portable, PublicKey, Secret, StaticKey, Time, labelled_hash,
+};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
-use mezza_messenger::digest::h;
 use mezza_messenger::note::{Item, Note, Slot};
 use mezza_messenger::{Ticket, envelope};
 use mezza_ratchet::{
@@ -27,15 +28,15 @@ pub struct Peer {
     /// Where it can be written to first, and where from then on.
     pub intro: [u8; 16],
     pub slot: Slot,
-    seal: Ephemeral,
+    seal: StaticKey,
     /// Where the device is written to: its intro mailbox under a signed prekey, or its slot.
-    to: Option<([u8; 16], [u8; 32])>,
+    to: Option<([u8; 16], PublicKey)>,
     pub seq: u32,
 }
 
 /// An identity out of one byte.
 pub fn identity(scalar: u8) -> Identity {
-    Identity::new(Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
+    Identity::new(StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
 }
 
 /// One card in forms with one of its parts each: kinds and contents. Together they may be longer
@@ -56,7 +57,7 @@ pub fn forms(identity: &Identity, serial: u32, parts: &[(u8, Vec<u8>)]) -> Vec<C
     for (kind, part) in parts {
         head.push(*kind);
         head.extend_from_slice(&(part.len() as u16).to_be_bytes());
-        head.extend_from_slice(&h::<16>("mezza/part", &[&[*kind], part]));
+        head.extend_from_slice(&labelled_hash::<16>("mezza/part", &[&[*kind], part]));
     }
     let signature = identity.sign::<Blake2b512>(&[b"mezza card 1", &head], &mut rng);
     head.extend_from_slice(&signature);
@@ -89,7 +90,7 @@ impl Peer {
         cards.extend(forms(&identity, 70_000, &parts(&long, [10, 20, 30])));
         cards.extend(forms(&identity, 70_001, &parts(&long, [300, 250, 300])));
         cards.extend(forms(&identity, u32::MAX, &parts(&entry, [600, 500, 400])));
-        let seal = Ephemeral::draw::<Portable>(&mut rng);
+        let seal = StaticKey::random::<Portable>(&mut rng);
         let slot = Slot {
             relay: RelayEntry { address: [0xe0 + scalar; 16], ..relay() },
             seal: *seal.public(),
@@ -110,7 +111,7 @@ impl Peer {
             match output {
                 prekeys::Output::Need { spk, opk } => {
                     let mut draw =
-                        |n| (0..n).map(|_| Ephemeral::draw::<Portable>(&mut self.rng)).collect();
+                        |n| (0..n).map(|_| StaticKey::random::<Portable>(&mut self.rng)).collect();
                     let fresh = prekeys::Input::Fresh { spk: draw(spk), opk: draw(opk.min(1)) };
                     let _ = self.prekeys.handle(fresh, now, &mut self.rng);
                 }
@@ -132,7 +133,7 @@ impl Peer {
             .and_then(|bundle| bundle.check(victim.ik(), victim.suites(), now));
         let Ok(checked) = checked else { return };
         let spk = *checked.spk();
-        let fresh = Ephemeral::draw::<Portable>(&mut self.rng);
+        let fresh = EphemeralKey::random::<Portable>(&mut self.rng);
         if let Ok((session, _)) = checked.initiate(&self.identity, fresh, one_time, &mut self.rng) {
             let _ = self.talk.begin(session, now);
             self.to = Some((address, spk));
@@ -143,12 +144,12 @@ impl Peer {
     pub fn send(&mut self, body: &[u8], relay_model: &mut Model, now: Time) -> Vec<Told> {
         let Some((address, key)) = self.to else { return Vec::new() };
         let fresh = self.talk.needs_ephemeral();
-        let fresh = fresh.then(|| Ephemeral::draw::<Portable>(&mut self.rng));
+        let fresh = fresh.then(|| EphemeralKey::random::<Portable>(&mut self.rng));
         let Ok((message, _)) = self.talk.seal(body, &[], Padding::Blocks, fresh, now) else {
             return Vec::new();
         };
         let parcel = [&[1], message.as_slice()].concat();
-        let fresh = Ephemeral::draw::<Portable>(&mut self.rng);
+        let fresh = EphemeralKey::random::<Portable>(&mut self.rng);
         let Ok(bytes) = envelope::seal::<Portable>(&address, &key, &parcel, fresh) else {
             return Vec::new();
         };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::iter::Sum;
 
-use mezza_core::{Machine, Portable, Time};
+use mezza_core::{Machine, Portable, PublicKey, Time};
 use mezza_messenger::card::{Card, Form};
 use mezza_messenger::note::{Item, Meet, Note, Receipt};
 use mezza_messenger::policy::{Fallback, Policy};
@@ -69,7 +69,7 @@ pub fn operations(data: &[u8]) -> Met {
             8 => {
                 let keys = [None, Some((0, 9)), Some((7, 0)), Some((16_777_215, 9))];
                 let key = keys[ops.below(keys.len())];
-                let key = key.map(|(id, byte)| OneTime { id, key: [byte; 32] });
+                let key = key.map(|(id, byte)| OneTime { id, key: PublicKey([byte; 32]) });
                 world.peers[at].publish(key, world.now, &mut world.relay);
             }
             9..=12 => {
@@ -302,7 +302,7 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
             let card = some_card(ops, peer);
             let mut slot = peer.slot.clone();
             match ops.below(4) {
-                0 => slot.seal = [0; 32],
+                0 => slot.seal = PublicKey([0; 32]),
                 1 => slot.relay.host = "a.".repeat(120) + "example",
                 2 => slot.relay.key = [ops.byte(); 32],
                 _ => {}

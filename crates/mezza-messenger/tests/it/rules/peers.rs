@@ -2,7 +2,7 @@
 //! by one.
 
 use mezza_core::suite::SuiteId;
-use mezza_core::{Ephemeral, Machine as _, Portable, Time};
+use mezza_core::{Machine as _, Portable, StaticKey, Time};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::evidence::{self, Fact, State, What, Why};
 use mezza_messenger::io::Trouble;
@@ -86,7 +86,7 @@ fn msg_8_a_relay_cannot_strip_a_suite_of_the_card() {
         match output {
             prekeys::Output::Need { spk, opk } => {
                 let mut fresh = |n: usize| {
-                    (0..n).map(|_| Ephemeral::draw::<Portable>(&mut stage.rng)).collect()
+                    (0..n).map(|_| StaticKey::random::<Portable>(&mut stage.rng)).collect()
                 };
                 let (spk, opk) = (fresh(spk), fresh(opk));
                 let fresh = prekeys::Input::Fresh { spk, opk };

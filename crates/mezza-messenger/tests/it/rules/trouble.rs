@@ -1,6 +1,6 @@
 //! Sessions and mailboxes in trouble: MSG-30, MSG-31, MSG-36, and what heals.
 
-use mezza_core::{Ephemeral, Portable, Time};
+use mezza_core::{EphemeralKey, Portable, PublicKey, Time};
 use mezza_messenger::envelope;
 use mezza_messenger::evidence::State;
 use mezza_messenger::{
@@ -24,10 +24,10 @@ fn forged(stage: &mut Stage) -> Tell {
     let at = contact.windows(16).position(|window| window == address).expect("Alice knows it");
     let host = at + 16 + 2;
     let seal = host + 1 + usize::from(contact[host]);
-    let key: [u8; 32] = contact[seal..seal + 32].try_into().expect("32 bytes");
+    let key = PublicKey(contact[seal..seal + 32].try_into().expect("32 bytes"));
     let mut message = vec![0x01, 0xf1, 0x01, 0x01, 0x02];
     message.extend([0x42; 230]);
-    let fresh = Ephemeral::draw::<Portable>(&mut stage.rng);
+    let fresh = EphemeralKey::random::<Portable>(&mut stage.rng);
     let bytes = envelope::seal::<Portable>(&address, &key, &message, fresh).expect("it fits");
     Tell::Mail(slot.expect("watched"), 999, bytes)
 }

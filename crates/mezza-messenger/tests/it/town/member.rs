@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{Ephemeral, Portable, Secret, Wiping};
+use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, Wiping};
 use mezza_messenger::{Change, Device, Event, Input, Kind};
 use mezza_mixnet::client::record::Record;
 use mezza_mixnet::client::{Job, to_bucket};
@@ -33,7 +33,7 @@ pub struct Member {
     pub relay: bool,
     pub net: bool,
     /// An invitation of ours that goes in its place, to the holder of this dialling key.
-    pub post: Option<([u8; 32], [u8; 208])>,
+    pub post: Option<(PublicKey, [u8; 208])>,
     /// The bucket of each call and each invitation that was wrapped: 0 is nobody's.
     pub calls: Vec<u32>,
     pub invitations: Vec<u32>,
@@ -89,10 +89,9 @@ impl Member {
         if wrap.id.service == Service::Invitation
             && let Some((to, body)) = self.post.take()
         {
-            let own = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(77)));
+            let own = EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(77)));
             let invitation = Invitation { bucket: 1, body: Wiping::new(body) };
-            let sealed =
-                invitation.seal::<Portable>(&own, &to, wrap.id.round).expect("a sound key");
+            let sealed = invitation.seal::<Portable>(own, &to, wrap.id.round).expect("a sound key");
             let buckets = config().policy(Service::Invitation).map_or(1, |(_, p)| p.buckets);
             let bucket = bucket(&to, &config().network, buckets);
             wrap.inner = Wiping::new(to_bucket(bucket, &sealed));

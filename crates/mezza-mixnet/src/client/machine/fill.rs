@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, Ephemeral, Time, Wiping};
+use mezza_core::{Backend, CryptoRng, EphemeralKey, Time, Wiping};
 
 use super::Client;
 use super::rounds::{Content, Round, Slot};
@@ -119,14 +119,15 @@ impl<B: Backend> Client<B> {
         let waiting = may.then(|| self.invites.take(round.id().round, repeat)).flatten();
         let invite = waiting.as_ref().and_then(|waiting| waiting.invite.as_ref());
         let (network, buckets) = (self.network(), round.policy.buckets);
-        let (own, nobody) = (Ephemeral::draw::<B>(rng), Ephemeral::draw::<B>(rng));
+        let own = EphemeralKey::random::<B>(rng);
+        let nobody = EphemeralKey::random::<B>(rng);
         let bucket = contact::bucket(self.setup.dialling.public(), &network, buckets);
         // Without anybody to invite, nobody is: the same steps end in bucket 0.
         let (to, body) = match invite {
             Some(invite) => (&invite.to, invite.body.clone()),
             None => (nobody.public(), Wiping::new([0; BODY_BYTES])),
         };
-        let sealed = Invitation { bucket, body }.seal::<B>(&own, to, round.id().round);
+        let sealed = Invitation { bucket, body }.seal::<B>(own, to, round.id().round);
         let inner = match sealed {
             Some(sealed) if invite.is_some() => {
                 to_bucket(contact::bucket(to, &network, buckets), &sealed)

@@ -13,6 +13,8 @@
 use alloc::collections::VecDeque;
 
 use super::Invite;
+use mezza_core::PublicKey;
+
 use crate::client::contacts::again;
 
 /// Invitations that may wait.
@@ -20,7 +22,7 @@ const INVITES_MAX: usize = 16;
 
 /// One invitation.
 pub(super) struct Waiting {
-    to: [u8; 32],
+    to: PublicKey,
     /// `None`: the connection was lost, and it was not given anew.
     pub invite: Option<Invite>,
     /// The round from which on it may go.

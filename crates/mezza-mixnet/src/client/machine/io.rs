@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Ephemeral, Secret, Wiping};
+use mezza_core::{EphemeralKey, PublicKey, Secret, Wiping};
 
 use crate::client::SettingsError;
 use crate::client::contacts::ContactId;
@@ -29,7 +29,7 @@ pub enum Input {
     /// A frame of the entry.
     Frame(Frame),
     /// A fresh pair that was asked for by [`Output::Want`].
-    Give(Ephemeral),
+    Give(EphemeralKey),
     /// A job ended.
     Done(Job, Done),
     /// A job of this round will never end.
@@ -85,7 +85,7 @@ pub struct Invite {
     /// What it is called in outputs.
     pub ticket: u64,
     /// The dialling key of whoever is invited.
-    pub to: [u8; 32],
+    pub to: PublicKey,
     /// For the messenger there.
     pub body: Wiping<[u8; BODY_BYTES]>,
 }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Backend, CryptoRng, Ephemeral, Secret, Time};
+use mezza_core::{Backend, CryptoRng, EphemeralKey, Secret, Time};
 
 use super::buckets::Fetch;
 use super::fill::Filled;
@@ -20,7 +20,7 @@ use crate::contact::Intent;
 use crate::keys::Keys;
 use crate::limits::ROUNDS_IN_FLIGHT;
 use crate::privacy::ledger::Kind;
-use crate::sign::PublicKey;
+use crate::sign::VerifyKey;
 use crate::wire::{Announcement, Body, Frame};
 use crate::{RoundId, Service};
 
@@ -36,7 +36,7 @@ pub(super) struct Round {
     pub checked: Checked,
     pub policy: ServicePolicy,
     /// The identities of the mixes.
-    pub mixes: Vec<PublicKey>,
+    pub mixes: Vec<VerifyKey>,
     timing: Timing,
     close: Time,
     end: Time,
@@ -245,7 +245,7 @@ impl<B: Backend> Client<B> {
             Service::Call => self.fill_call(&round, now, rng),
             Service::Invitation => self.fill_invitation(&round, now, rng),
         };
-        let pairs: Vec<Ephemeral> = self.pairs.drain(..slots).collect();
+        let pairs: Vec<EphemeralKey> = self.pairs.drain(..slots).collect();
         self.record(&round, &filled, now);
         let layers = round.checked.layers();
         let (inner, seed) = (filled.inner, Secret::random(rng));

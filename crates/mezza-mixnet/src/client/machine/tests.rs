@@ -2,7 +2,7 @@ mod rounds;
 
 use alloc::vec;
 
-use mezza_core::{Secret, Wiping};
+use mezza_core::{PublicKey, Secret, StaticKey, Wiping};
 use mezza_lanes::portable;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
@@ -19,7 +19,7 @@ use crate::wire::cell::{PIECE_BYTES, Piece};
 const NOW: Time = Time::from_ms(1_001_000);
 
 fn setup(config: &Config) -> Setup {
-    let dialling = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(8)));
+    let dialling = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(8)));
     Setup { pin: config.hash(), dialling, floor: Floor::None, kernel: portable() }
 }
 
@@ -304,7 +304,8 @@ fn mix_31_level_4_needs_budget_in_every_service() {
 
 #[test]
 fn invitations_wait_twice_as_long_each_time() {
-    let invite = |ticket, to: u8| Invite { ticket, to: [to; 32], body: Wiping::new([0; 208]) };
+    let invite =
+        |ticket, to: u8| Invite { ticket, to: PublicKey([to; 32]), body: Wiping::new([0; 208]) };
     let mut invites = Invites::default();
     assert!(invites.push(invite(1, 1)) && invites.push(invite(2, 2)));
     let mut round = 10;

@@ -1,6 +1,6 @@
 //! Levels, tries, buckets, backups: what a client makes of rounds.
 
-use mezza_core::{Ephemeral, Portable, Secret, Time, Wiping};
+use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, Time, Wiping};
 use mezza_mixnet::client::{Client, ClientError, Input, Introduction, Invite, Output};
 use mezza_mixnet::config::Config;
 use mezza_mixnet::contact::{Role, bucket};
@@ -179,7 +179,7 @@ fn objects(desk: &Desk, id: RoundId) -> ([Vec<u8>; 2], Manifest, Signature) {
 #[test]
 fn buckets_are_believed_by_the_word_of_the_last_mix() {
     let mut desk = Desk::joined(config(3), Floor::None);
-    let own = *Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(9))).public();
+    let own = *EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(9))).public();
     let own = bucket(&own, &[0xaa; 16], 2);
     let id = called(&mut desk, 100);
     assert!(matches!(
@@ -236,7 +236,7 @@ fn who_says_nothing_is_hung_up_on() {
 #[test]
 fn mix_32_debug_output_names_nobody() {
     let body = Wiping::new([0x5a; BODY_BYTES]);
-    let invite = Input::Invite(Invite { ticket: 7, to: [0xd7; 32], body });
+    let invite = Input::Invite(Invite { ticket: 7, to: PublicKey([0xd7; 32]), body });
     let root = Secret::fill(|s| s.fill(0xd7));
     let start = (100, 100);
     let new = Introduction { contact: 3, root, role: Role::Initiator, start, bucket: 1 };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mezza_core::{Backend, Ephemeral, Portable, Secret, Time};
+use mezza_core::{Backend, Portable, PublicKey, Secret, StaticKey, Time};
 use mezza_lanes::Kernel;
 use mezza_mixnet::client::record::{RECORD_BYTES, Record};
 use mezza_mixnet::client::{Client, Output, Setup};
@@ -75,12 +75,12 @@ pub struct Person<B: Backend = Portable> {
     pub news: Vec<Output>,
 }
 
-pub(super) fn dialling<B: Backend>(number: u64) -> Ephemeral {
-    Ephemeral::from_scalar::<B>(Secret::fill(|s| s.fill(200 + number as u8)))
+pub(super) fn dialling<B: Backend>(number: u64) -> StaticKey {
+    StaticKey::from_scalar::<B>(Secret::fill(|s| s.fill(200 + number as u8)))
 }
 
 /// The dialling key of a person.
-pub fn dialling_key(number: u64) -> [u8; 32] {
+pub fn dialling_key(number: u64) -> PublicKey {
     *dialling::<Portable>(number).public()
 }
 

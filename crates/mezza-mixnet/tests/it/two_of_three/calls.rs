@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use mezza_core::Time;
+use mezza_core::{PublicKey, Time};
 use mezza_mixnet::job::{Done, Job, Kind};
 use mezza_mixnet::mix::Peer;
 use mezza_mixnet::onion::{Layer, Multiply, wrap};
@@ -105,7 +105,8 @@ fn one_round(
     }
     let settings = net.announce(id);
     let keys = settings.keys.iter().zip(0..);
-    let layers: Vec<_> = keys.map(|(key, position)| Layer { id, position, key: *key }).collect();
+    let layers: Vec<_> =
+        keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
     let wrapped = wrap(&TOY, Multiply::Ladders, &layers, (&inner, size), rng);
     net.now = net.now.plus_ms(8_000);
     net.batch(id, &wrapped.onions);

@@ -1,6 +1,6 @@
 //! Onions of a second implementation: round secrets 32 x (0x10+i), scalars 32 x (0x20+i).
 
-use mezza_core::{Backend, Ephemeral, Portable, Secret, blake2b};
+use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, blake2b};
 use mezza_lanes::{BASE, Scalar, portable};
 use mezza_mixnet::keys::Keys;
 use mezza_mixnet::onion::{Layer, Unwrapped, open_reply, seal_replies, unwrap, wrap_one};
@@ -14,7 +14,7 @@ fn mix(position: usize, id: RoundId) -> (Scalar, Layer) {
     let secret = [0x10 + position as u8; 32];
     let mut key = [[0; 32]];
     portable().x25519_each(&[secret], &[BASE], &mut key);
-    (Scalar::copy_from(&secret), Layer { id, position: position as u8, key: key[0] })
+    (Scalar::copy_from(&secret), Layer { id, position: position as u8, key: PublicKey(key[0]) })
 }
 
 /// What the mixes find one after the other; `None` as soon as one finds a bad onion.
@@ -42,10 +42,11 @@ fn wrapped(inner: &[u8], id: RoundId, mixes: usize) -> (Vec<u8>, Keys) {
     for position in (0..mixes).rev() {
         let (_, layer) = mix(position, id);
         let secret = Secret::fill(|s| s.fill(0x20 + position as u8));
-        let pair = Ephemeral::from_scalar::<Portable>(secret);
-        let shared = Portable::dh(&pair, &layer.key).expect("a good key");
+        let pair = EphemeralKey::from_scalar::<Portable>(secret);
+        let public = *pair.public();
+        let shared = pair.dh::<Portable>(&layer.key).expect("a good key");
         let key;
-        (onion, key) = wrap_one(portable(), &layer, (pair.public(), shared.expose()), &onion);
+        (onion, key) = wrap_one(portable(), &layer, (&public, shared.expose()), &onion);
         back[position] = key[0];
     }
     (onion, back)

@@ -1,6 +1,6 @@
 //! Our side, in this process.
 
-use mezza_core::{Machine, Portable, SuiteId};
+use mezza_core::{Machine, Portable, PublicKey, SuiteId};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
     Conversation, Identity, IdentityKey, OneTime, Padding, Prekeys, SignalBundle, SignalKem, wire,
@@ -37,7 +37,7 @@ impl Ours {
     }
 
     fn draw(suite: SuiteId, mut rng: ChaCha20Rng) -> Self {
-        let identity = Identity::new(draw(&mut rng));
+        let identity = Identity::new(draw(&mut rng).keep());
         let prekeys = Prekeys::new(identity.duplicate()).offering(&[suite]);
         let registration = 1 + rng.next_u32() % REGISTRATION_MAX;
         let (one_time, talk) = (Vec::new(), None);
@@ -52,7 +52,8 @@ impl Ours {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
-                    let mut fresh = |count| (0..count).map(|_| draw(&mut self.rng)).collect();
+                    let mut fresh =
+                        |count| (0..count).map(|_| draw(&mut self.rng).keep()).collect();
                     let fresh = Input::Fresh { spk: fresh(spk), opk: fresh(opk.min(STOCK)) };
                     self.prekeys.handle(fresh, START, &mut self.rng).expect("asked for");
                 }
@@ -103,7 +104,7 @@ impl Device for Ours {
     fn dec(&mut self, message: &Message) -> Result<Vec<u8>, String> {
         if self.talk.is_none() {
             let remote = wire::first_identity(&message.bytes).ok_or("no session")?;
-            self.talk(IdentityKey::decode(&remote).map_err(|e| format!("{e:?}"))?);
+            self.talk(remote);
         }
         let talk = self.talk.as_mut().ok_or("no session")?;
         let before = (talk.encode(), self.prekeys.encode());
@@ -121,9 +122,9 @@ fn fields(bundle: &SignalBundle, identity: &IdentityKey) -> Vec<String> {
     let mut fields = vec![
         bundle.registration.to_string(),
         one_time.id.to_string(),
-        ser(&one_time.key),
+        ser(&one_time.key.0),
         bundle.spk_id.to_string(),
-        ser(&bundle.spk),
+        ser(&bundle.spk.0),
         hex(&bundle.signature),
         ser(identity.as_bytes()),
     ];
@@ -137,11 +138,12 @@ fn fields(bundle: &SignalBundle, identity: &IdentityKey) -> Vec<String> {
 /// The bundle in the fields of a line, and whose it is.
 pub fn parse(fields: &[String]) -> (SignalBundle, IdentityKey) {
     let number = |at: usize| fields[at].parse().expect("a number");
-    let one_time = (fields[2] != "-").then(|| OneTime { id: number(1), key: key(&fields[2]) });
+    let one_time =
+        (fields[2] != "-").then(|| OneTime { id: number(1), key: PublicKey(key(&fields[2])) });
     let bundle = SignalBundle {
         registration: number(0),
         spk_id: number(3),
-        spk: key(&fields[4]),
+        spk: PublicKey(key(&fields[4])),
         signature: unhex_array(&fields[5]),
         one_time,
         kem: fields.get(7).map(|_| SignalKem {

@@ -117,7 +117,7 @@ fn ratchet_33_formats_are_exact() {
     let (mut alice, mut bob) = two_people(33);
     alice.begin_with(&mut bob);
     let first = alice.send(b"hello");
-    assert_eq!(wire::first_identity(&first), Some(*alice.identity.public().as_bytes()));
+    assert_eq!(wire::first_identity(&first), Some(alice.identity.public()));
     assert_eq!(wire::first_identity(&first[..116]), None, "the whole head must be there");
     assert_eq!(bundle.len(), 113);
 

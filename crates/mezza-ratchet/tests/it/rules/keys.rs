@@ -1,6 +1,6 @@
 //! Keys and signatures, RATCHET-1 to 8.
 
-use mezza_core::{Backend, Blake2b512, Ephemeral, Machine, Portable, Secret, Sha512, Suite};
+use mezza_core::{Blake2b512, Machine, Portable, PublicKey, Secret, Sha512, StaticKey, Suite};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::B2c20;
 use mezza_ratchet::{
@@ -26,7 +26,7 @@ fn ratchet_1_a_key_that_is_not_canonical_is_refused_before_any_dh() {
     above[31] |= 0x80;
     for key in [not_canonical(), above] {
         assert_eq!(IdentityKey::decode(&key), Err(KeyError::NotCanonical));
-        assert!(OneTime::decode(&OneTime { id: 1, key }.encode()).is_err());
+        assert!(OneTime::decode(&OneTime { id: 1, key: PublicKey(key) }.encode()).is_err());
 
         let (mut alice, mut bob) = open_session(1);
         let mut message = alice.send(b"text");
@@ -42,7 +42,7 @@ fn ratchet_1_a_key_that_is_not_canonical_is_refused_before_any_dh() {
         assert_eq!((opened, dhs), (Err(OpenError::Malformed), 0));
 
         let bundle = bob.server.bundle.clone();
-        let one_time = Some(OneTime { id: 1, key });
+        let one_time = Some(OneTime { id: 1, key: PublicKey(key) });
         let (begun, dhs) = counting_dhs(|| alice.begin(&bundle, one_time).map(|_| ()));
         assert_eq!((begun, dhs), (Err(BundleError::BadKey), 0));
     }
@@ -50,21 +50,22 @@ fn ratchet_1_a_key_that_is_not_canonical_is_refused_before_any_dh() {
 
 #[test]
 fn ratchet_2_a_dh_result_of_zero_is_refused() {
-    let pair = Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(3)));
+    let pair = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(3)));
     let low_order = [[0; 32], {
         let mut one = [0; 32];
         one[0] = 1;
         one
     }];
     for key in low_order {
-        assert!(Portable::dh(&pair, &key).is_none());
+        assert!(pair.dh::<Portable>(&PublicKey(key)).is_err());
         assert_eq!(IdentityKey::decode(&key), Err(KeyError::LowOrder));
         let (mut alice, mut bob) = open_session(2);
         let mut message = alice.send(b"text");
         message[4..36].copy_from_slice(&key);
         assert_eq!(bob.receive(&message), Err(OpenError::Forged));
         let bundle = bob.server.bundle.clone();
-        let begun = alice.begin(&bundle, Some(OneTime { id: 1, key })).map(|_| ());
+        let one_time = OneTime { id: 1, key: PublicKey(key) };
+        let begun = alice.begin(&bundle, Some(one_time)).map(|_| ());
         assert_eq!(begun, Err(BundleError::BadKey));
     }
 }
@@ -168,15 +169,15 @@ fn ratchet_5_every_key_comes_from_the_caller() {
     assert_eq!(none, Err(SealError::NeedEphemeral));
     let (message, _) =
         alice.talk.seal(b"x", &[], Padding::Blocks, Some(ratchet), now).expect("a message");
-    assert_eq!((&message[36..68], &message[79..111]), (&publics.0[..], &publics.1[..]));
+    assert_eq!((&message[36..68], &message[79..111]), (&publics.0.0[..], &publics.1.0[..]));
 
     // The machine publishes what it was given, and takes only what it asked for.
     let mut prekeys = people::offering(Prekeys::new(bob.identity.duplicate()), B2c20::ID);
-    let unasked = Input::Fresh { spk: vec![bob.fresh()], opk: Vec::new() };
+    let unasked = Input::Fresh { spk: vec![bob.fresh().keep()], opk: Vec::new() };
     assert!(prekeys.handle(unasked, START, &mut bob.rng).is_err());
     prekeys.wake(START, &mut bob.rng);
     assert!(matches!(prekeys.poll(), Some(Output::Need { spk: 1, opk: 100 })));
-    let (spk, opk) = (bob.fresh(), bob.fresh());
+    let (spk, opk) = (bob.fresh().keep(), bob.fresh().keep());
     let publics = (*spk.public(), *opk.public());
     let fresh = Input::Fresh { spk: vec![spk], opk: vec![opk] };
     prekeys.handle(fresh, START, &mut bob.rng).expect("asked for");
@@ -185,7 +186,7 @@ fn ratchet_5_every_key_comes_from_the_caller() {
     else {
         panic!("{outputs:?}")
     };
-    assert_eq!((&bundle[13..45], one_time[0].key), (&publics.0[..], publics.1));
+    assert_eq!((&bundle[13..45], one_time[0].key), (&publics.0.0[..], publics.1));
 }
 
 #[test]
@@ -201,7 +202,7 @@ fn ratchet_6_a_new_key_is_taken_only_in_the_first_seal_of_a_turn() {
         alice.talk.seal(b"two", &[], Padding::Blocks, Some(unused), alice.now).expect("two");
     alice.disk.apply(changes);
     assert_eq!(one[4..36], two[4..36]);
-    assert_ne!(&two[4..36], &public);
+    assert_ne!(&two[4..36], &public.0);
     // Opening draws nothing either: Bob's side needs a key only when he seals.
     bob.receive(&two).expect("two");
     assert!(bob.talk.needs_ephemeral());
@@ -234,7 +235,7 @@ fn ratchet_8_a_message_key_is_used_once_and_stored_only_when_skipped() {
     let case = crate::vectors::Case::read("handshake.txt");
     let key0: [u8; 32] = case.array("message_key0");
     let (mut alices, mut bobs, mut prekeys) = fixture::alice_and_bob();
-    let fresh = Some(fixture::pair("rkA1"));
+    let fresh = Some(fixture::ephemeral("rkA1"));
     let _ = alices.seal(b"hello", &[], Padding::Blocks, fresh, fixture::now()).expect("m0");
     let holds = |talk: &fixture::Talk| talk.encode().windows(32).any(|w| w == key0);
     assert!(!holds(&alices), "the sender keeps no message key");

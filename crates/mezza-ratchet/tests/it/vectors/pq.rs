@@ -24,7 +24,7 @@ pub fn bundle_offers_both(case: &Case) {
 pub fn handshake(case: &Case) {
     let (alice, bob, now) = (fixture::alice(), fixture::bob(), fixture::now());
     let checked = bundle().check(&bob.public(), &List::ours(), now).expect("a good bundle");
-    let (coins, ek) = (case.bytes("kem_coins"), fixture::pair("ekA"));
+    let (coins, ek) = (case.bytes("kem_coins"), fixture::ephemeral("ekA"));
     let one_time = Some(fixture::one_time());
     let begun = checked.initiate::<Portable>(&alice, ek, one_time, &mut Fixed(coins));
     let (session, exporter) = begun.expect("a session");
@@ -32,7 +32,7 @@ pub fn handshake(case: &Case) {
     let _ = alices.begin(session, now);
     assert_eq!(hex(&alices.active_id().expect("a session")), case.text("session"));
     assert_eq!(hex(&fixture::session_field(&alices, 84, 32)), case.text("root"));
-    let fresh = Some(fixture::pair("rkA1"));
+    let fresh = Some(fixture::ephemeral("rkA1"));
     let (m0, _) = alices.seal(b"hello", &[], Padding::Blocks, fresh, now).expect("m0");
     assert_eq!(hex(&m0), case.text("m0"));
     assert_eq!(hex(&fixture::session_field(&alices, 84, 32)), case.text("root1"));
@@ -61,7 +61,7 @@ fn bobs_prekeys(case: &Case) -> Prekeys {
         &List::ours().encode(),
         &[0],
         spk.scalar().expose(),
-        spk.public(),
+        &spk.public().0,
         &case.bytes("signature"),
         &[0, 0, 0, 5],
         &seed,
@@ -69,7 +69,7 @@ fn bobs_prekeys(case: &Case) -> Prekeys {
     .concat();
     let opk_id = fixture::OPK_ID.to_be_bytes();
     let opk =
-        [&[2][..], &opk_id, &made, &[0], opk.scalar().expose(), opk.public().as_slice()].concat();
+        [&[2][..], &opk_id, &made, &[0], opk.scalar().expose(), opk.public().0.as_slice()].concat();
     let records = [
         Record { table: Table::Spk, key: &id, value: &spk },
         Record { table: Table::Opk, key: &opk_id, value: &opk },

@@ -1,6 +1,6 @@
 //! The cases of the suites that speak Signal's formats.
 
-use mezza_core::{Ephemeral, Portable, Secret, Sha512, Suite, Time};
+use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, Sha512, Suite, Time};
 use mezza_ratchet::session::Ratchet;
 use mezza_ratchet::suite::paper::Paper;
 use mezza_ratchet::suite::{Agreement, Kdf, RatchetSuite, V3, V4};
@@ -66,7 +66,7 @@ pub fn bundle(case: &Case) {
     let bundle = SignalBundle {
         registration: 7,
         spk_id: fixture::SPK_ID,
-        spk: case.array("spk"),
+        spk: PublicKey(case.array("spk")),
         signature: case.array("signature"),
         one_time: None,
         kem: None,
@@ -82,9 +82,9 @@ pub fn bundle(case: &Case) {
 /// The conversation of the appendix in one suite, with every secret on the way.
 fn play<S: RatchetSuite>(case: &Case) {
     let (alice, bob) = (fixture::alice(), fixture::bob());
-    let (ek, spk) = (fixture::pair("ekA"), fixture::pair("spkB"));
+    let spk = fixture::pair("spkB");
     let z = Secret::fill(|z| z.copy_from_slice(&fixture::z()));
-    let made = xeddsa::sign::<S::Sig>(bob.pair().scalar(), &[&[5], spk.public()], &z);
+    let made = xeddsa::sign::<S::Sig>(bob.pair().scalar(), &[&[5], &spk.public().0], &z);
     assert_eq!(hex(&made), case.text("signature"), "{}", case.name);
     let one_time = Some(case.bytes("one_time")).filter(|bytes| !bytes.is_empty());
     let one_time = one_time.map(|bytes| OneTime::decode(&bytes).expect("a one-time key"));
@@ -98,8 +98,8 @@ fn play<S: RatchetSuite>(case: &Case) {
         let bundle =
             SignalBundle { registration: 7, spk_id, spk, signature, one_time, kem: kem.clone() };
         let checked = bundle.check_as::<S>(&bob.public(), REGISTRATION).expect("a good bundle");
-        let mut rng = Fixed(coins.clone());
-        x3dh::initiate::<S, Portable>(&checked, &alice, &ek, one_time, &mut rng).expect("a session")
+        let (ek, mut rng) = (fixture::ephemeral("ekA"), Fixed(coins.clone()));
+        x3dh::initiate::<S, Portable>(&checked, &alice, ek, one_time, &mut rng).expect("a session")
     });
     let m0 = seal(&mut alices, b"hello", "rkA1");
     let m1 = seal(&mut alices, b"again", "rkA1");
@@ -165,7 +165,7 @@ fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTime>) {
 const NOW: Time = Time::from_ms(1);
 
 fn seal<S: RatchetSuite>(ratchet: &mut Ratchet<S, Portable>, body: &[u8], key: &str) -> Vec<u8> {
-    let fresh: Option<Ephemeral> = Some(fixture::pair(key));
+    let fresh: Option<EphemeralKey> = Some(fixture::ephemeral(key));
     let bytes = ratchet.message_bytes(body.len());
     let message = ratchet.seal(body, &[], Padding::Blocks, fresh, NOW).expect("a message");
     assert_eq!(Some(message.len()), bytes);

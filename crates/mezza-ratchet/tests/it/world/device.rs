@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use mezza_core::{CryptoRng, Ephemeral, Machine, Portable, SuiteId, Time};
+use mezza_core::{CryptoRng, EphemeralKey, Machine, Portable, StaticKey, SuiteId, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
     Change, Changes, Conversation, Identity, IdentityKey, OneTime, OpenError, Padding, Prekeys,
@@ -156,7 +156,7 @@ impl Device {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
-                    let mut draw = |n| (0..n).map(|_| Ephemeral::draw::<Portable>(rng)).collect();
+                    let mut draw = |n| (0..n).map(|_| StaticKey::random::<Portable>(rng)).collect();
                     let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk.min(STOCK)) };
                     self.prekeys.handle(fresh, now, rng).expect("asked for");
                 }
@@ -184,7 +184,7 @@ impl Device {
             (server.check(self.suite, talk.remote(), now), server.one_time.pop())
         };
         let Ok(checked) = checked else { return false };
-        let base = Ephemeral::draw::<Portable>(rng);
+        let base = EphemeralKey::random::<Portable>(rng);
         let begun = checked.initiate(&self.identity, base, one_time, rng);
         let (session, _) = begun.expect("a session");
         let changes = talk.begin(session, now);
@@ -195,7 +195,7 @@ impl Device {
     fn say(&mut self, to: Place, note: u64, now: Time, rng: &mut dyn CryptoRng) {
         for _ in 0..2 {
             let talk = self.talks.get_mut(&to).expect("a contact");
-            let fresh = talk.needs_ephemeral().then(|| Ephemeral::draw::<Portable>(rng));
+            let fresh = talk.needs_ephemeral().then(|| EphemeralKey::random::<Portable>(rng));
             let before = talk.encode();
             match talk.seal(&note.to_be_bytes(), &[], Padding::Blocks, fresh, now) {
                 Ok((bytes, changes)) => {

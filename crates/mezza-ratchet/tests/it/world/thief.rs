@@ -1,6 +1,6 @@
 //! Thieves: what does a copy of the disk open?
 
-use mezza_core::{Ephemeral, Portable, Time};
+use mezza_core::{EphemeralKey, Portable, Time};
 use mezza_ratchet::wire;
 use mezza_ratchet::{Identity, Padding, Prekeys, Table};
 use mezza_sim::Place;
@@ -59,7 +59,7 @@ impl Listener {
     /// his own, which serves him if the ratchet does not depend on it.
     pub fn guesses(&mut self) {
         let mut rng = ChaCha20Rng::seed_from_u64(self.now.ms());
-        let fresh = Some(Ephemeral::draw::<Portable>(&mut rng));
+        let fresh = Some(EphemeralKey::random::<Portable>(&mut rng));
         let sealed = self.talk.seal(b"", &[], Padding::Blocks, fresh, self.now);
         assert!(sealed.is_ok());
     }

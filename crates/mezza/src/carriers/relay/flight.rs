@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use mezza_core::PublicKey;
 use mezza_messenger::relay_wire::{ClientFrame, Code, OneTimeKey, RelayFrame};
 use mezza_messenger::{Input, LineId, Output, SlotId, Ticket};
 use mezza_ratchet::OneTime;
@@ -67,7 +68,7 @@ impl Flight {
             }
             Output::Publish { ticket, token, bundle, one_time, replace, .. } => {
                 let req = self.request(Way::Control, ticket)?;
-                let keys = one_time.iter().map(|key| OneTimeKey { id: key.id, key: key.key });
+                let keys = one_time.iter().map(|key| OneTimeKey { id: key.id, key: key.key.0 });
                 ClientFrame::BundleSet { req, token, fresh: replace, bundle, keys: keys.collect() }
             }
             Output::Take { mail, .. } => {
@@ -96,7 +97,7 @@ impl Flight {
             }
             RelayFrame::Bundle { req, bundle, key } => {
                 let ticket = self.tickets.remove(&(way, req))?;
-                let one_time = key.map(|key| OneTime { id: key.id, key: key.key });
+                let one_time = key.map(|key| OneTime { id: key.id, key: PublicKey(key.key) });
                 Some(Input::Bundle { ticket, bytes: bundle, one_time })
             }
             RelayFrame::Mail { number, nr, envelope } => {

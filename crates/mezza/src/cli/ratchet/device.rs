@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use mezza_core::{Blake2b512, Ephemeral, Machine, Sha512, SuiteId, Time, blake2b};
+use mezza_core::{Blake2b512, EphemeralKey, Machine, Sha512, StaticKey, SuiteId, Time, blake2b};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
     Bundle, Conversation, Identity, IdentityKey, List, OneTime, Padding, Prekeys, SealError,
@@ -45,7 +45,7 @@ pub struct Device {
 impl Device {
     /// A new device that speaks one suite alone.
     pub fn new(mut given: Given) -> Result<Self, Refusal> {
-        let identity = Identity::new(Ephemeral::draw::<AwsLc>(&mut given.chance));
+        let identity = Identity::new(StaticKey::random::<AwsLc>(&mut given.chance));
         let prekeys = Prekeys::new(identity.duplicate()).offering(&[given.suite]);
         let registration = 1 + given.chance.next_u32() % REGISTRATION_MAX;
         let (bundle, one_time) = (Vec::new(), VecDeque::new());
@@ -90,7 +90,7 @@ impl Device {
             match output {
                 Output::Need { spk, opk } => {
                     let (opk, now) = (opk.min(self.given.one_time), self.now());
-                    let mut fresh = |count| (0..count).map(|_| self.fresh()).collect();
+                    let mut fresh = |count| (0..count).map(|_| self.fresh().keep()).collect();
                     let (spk, opk) = (fresh(spk), fresh(opk));
                     let fresh = Input::Fresh { spk, opk };
                     self.prekeys.handle(fresh, now, &mut self.given.chance)?;
@@ -197,7 +197,7 @@ impl Device {
         let now = self.now();
         let talk = self.talk.as_mut().ok_or(SealError::NoSession)?;
         let first = talk.is_pending();
-        let draw = || Ephemeral::draw::<AwsLc>(&mut self.given.chance);
+        let draw = || EphemeralKey::random::<AwsLc>(&mut self.given.chance);
         let ephemeral = talk.needs_ephemeral().then(draw);
         let (message, _) = talk.seal(body, &[], Padding::Blocks, ephemeral, now)?;
         Ok((first, message))
@@ -208,7 +208,7 @@ impl Device {
         let now = self.now();
         let mut talk = match (self.talk.take(), wire::first_identity(message)) {
             (Some(talk), _) => talk,
-            (None, Some(remote)) => Conversation::new(self.public(), IdentityKey::decode(&remote)?),
+            (None, Some(remote)) => Conversation::new(self.public(), remote),
             (None, None) => return Err(SealError::NoSession.into()),
         };
         let opened = talk.open(message, &[], &self.identity, &mut self.prekeys, now);
@@ -237,8 +237,8 @@ impl Device {
         }
     }
 
-    fn fresh(&mut self) -> Ephemeral {
-        Ephemeral::draw::<AwsLc>(&mut self.given.chance)
+    fn fresh(&mut self) -> EphemeralKey {
+        EphemeralKey::random::<AwsLc>(&mut self.given.chance)
     }
 
     fn is_contact(&self, remote: &IdentityKey) -> Result<(), Refusal> {

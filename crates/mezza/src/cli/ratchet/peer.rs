@@ -19,7 +19,7 @@
 use std::io::{self, BufRead, Read as _, Write};
 
 use data_encoding::HEXLOWER;
-use mezza_core::{SuiteId, Time};
+use mezza_core::{PublicKey, SuiteId, Time};
 use mezza_ratchet::safety::Named;
 use mezza_ratchet::{IdentityKey, OneTime, SignalBundle, SignalKem};
 
@@ -148,9 +148,9 @@ fn offer(device: &mut Device, suite: SuiteId) -> Result<Vec<String>, Refusal> {
     let mut fields = vec![
         bundle.registration.to_string(),
         one_time.map_or(0, |key| key.id).to_string(),
-        one_time.map_or(NO_KEY.into(), |key| ser(&key.key)),
+        one_time.map_or(NO_KEY.into(), |key| ser(&key.key.0)),
         bundle.spk_id.to_string(),
-        ser(&bundle.spk),
+        ser(&bundle.spk.0),
         hex(&bundle.signature),
         ser(device.public().as_bytes()),
     ];
@@ -178,12 +178,12 @@ fn process_signal(device: &mut Device, fields: &[&str]) -> Result<(), Refusal> {
     };
     let one_time = match *opk {
         NO_KEY => None,
-        text => Some(OneTime { id: parsed(opk_id)?, key: raw_key(text)? }),
+        text => Some(OneTime { id: parsed(opk_id)?, key: PublicKey(raw_key(text)?) }),
     };
     let bundle = SignalBundle {
         registration: parsed(registration)?,
         spk_id: parsed(spk_id)?,
-        spk: raw_key(spk)?,
+        spk: PublicKey(raw_key(spk)?),
         signature: array(signature)?,
         one_time,
         kem: signal_kem(kem)?,

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use mezza_core::{Secret, Wiping};
+use mezza_core::{PublicKey, Secret, Wiping};
 use mezza_lanes::{FixedPoint, Scalar, Strided, portable};
 use mezza_mixnet::Service;
 use mezza_mixnet::job::{MatchJob, TableJob, Ticket, UnwrapJob};
@@ -61,7 +61,7 @@ fn unwrap(size: usize) -> Job {
     Job::Unwrap(UnwrapJob {
         ticket: Ticket { id: ID, index: 0 },
         secret: Arc::new(Scalar::copy_from(&[7; 32])),
-        layer: Layer { id: ID, position: 0, key: [9; 32] },
+        layer: Layer { id: ID, position: 0, key: PublicKey([9; 32]) },
         frame: Arc::new(Wiping::new(vec![1; 416])),
         part: 0..416,
         size,

@@ -20,7 +20,7 @@ fn rng() -> ChaCha20Rng {
 /// Hears good settings of this round.
 fn arm(client: &mut Client, config: &Config, id: RoundId, closes_in_ms: u32) {
     let (policy, of) = config.policy(id.service).expect("a service");
-    let key = |n: u8| *Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(n))).public();
+    let key = |n: u8| StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(n))).public().0;
     let settings = Settings {
         config: config.hash(),
         id,
@@ -45,7 +45,7 @@ fn armed(config: &Config, id: RoundId) -> (Client, Round) {
 /// Gives a client so many pairs.
 fn give(client: &mut Client, pairs: usize) {
     let mut rng = rng();
-    client.pairs.extend((0..pairs).map(|_| Ephemeral::draw::<Portable>(&mut rng)));
+    client.pairs.extend((0..pairs).map(|_| EphemeralKey::random::<Portable>(&mut rng)));
     client.wanted = client.wanted.saturating_sub(pairs);
 }
 
@@ -207,7 +207,7 @@ fn an_invitation_goes_to_the_bucket_of_its_key_and_none_to_bucket_0() {
     let idle = client.fill_invitation(&round, NOW, &mut rng());
     assert!(matches!(idle.content, Content::Invite(None)));
     assert_eq!(idle.inner[..4], [0; 4]);
-    let to = *Ephemeral::from_scalar::<Portable>(Secret::fill(|s| s.fill(5))).public();
+    let to = *EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(5))).public();
     assert!(client.invites.push(Invite { ticket: 1, to, body: Wiping::new([0; 208]) }));
     let busy = client.fill_invitation(&round, NOW, &mut rng());
     assert!(matches!(busy.content, Content::Invite(Some(_))));

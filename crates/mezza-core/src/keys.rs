@@ -1,0 +1,235 @@
+//! X25519 keys by role: the type says how long a key lives and what it may do.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::cell::OnceCell;
+use core::fmt;
+
+use rand_core::CryptoRng;
+
+use crate::wire::{DecodeError, Reader};
+use crate::{Backend, Secret};
+
+/// An X25519 public key: a u-coordinate, 32 bytes, little-endian (RFC 7748, section 5).
+///
+/// Any 32 bytes are one. A protocol that needs a canonical key, or one that is not of low order,
+/// checks that and has a type of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; 32]);
+
+impl PublicKey {
+    /// The u-coordinate, 32 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Reads the next 32 bytes.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self(reader.array()?))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PublicKey")
+    }
+}
+
+/// The shared secret is zero: the other public key has low order (RFC 7748, section 6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the shared secret is zero, because the other public key has low order")]
+pub struct ZeroSecret;
+
+/// A private key that is used again and again: an identity, a prekey, the seal of a mailbox, the
+/// ratchet key of a session.
+///
+/// A backend prepares the scalar once: what it prepared is kept beside the scalar, for the backend
+/// that used the key first.
+pub struct StaticKey {
+    scalar: Secret<32>,
+    public: PublicKey,
+    /// The [`Backend::Pair`] of the backend that came first. Keys are no generic types, because
+    /// machines hand them on in their inputs and outputs, which know no backend.
+    pair: OnceCell<Box<dyn Any + Send>>,
+}
+
+impl StaticKey {
+    /// A fresh key.
+    pub fn random<B: Backend>(rng: &mut dyn CryptoRng) -> Self {
+        Self::from_scalar::<B>(Secret::random(rng))
+    }
+
+    /// The key of a scalar of 32 bytes, clamped here (RFC 7748, section 5).
+    #[expect(clippy::needless_pass_by_value, reason = "who hands a scalar in keeps no copy")]
+    pub fn from_scalar<B: Backend>(scalar: Secret<32>) -> Self {
+        let scalar = clamped(&scalar);
+        let pair = B::prepare(&scalar);
+        let public = B::public_key(&pair);
+        let pair: Box<dyn Any + Send> = Box::new(pair);
+        Self { scalar, public, pair: OnceCell::from(pair) }
+    }
+
+    /// Puts a stored key together again. The public key is taken as it is stored.
+    #[expect(clippy::needless_pass_by_value, reason = "who hands a scalar in keeps no copy")]
+    pub fn from_stored(scalar: Secret<32>, public: PublicKey) -> Self {
+        Self { scalar: clamped(&scalar), public, pair: OnceCell::new() }
+    }
+
+    /// The scalar, 32 bytes, clamped.
+    pub fn scalar(&self) -> &Secret<32> {
+        &self.scalar
+    }
+
+    /// The public key.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    /// X25519 of this key and `their`, 32 bytes (RFC 7748).
+    pub fn dh<B: Backend>(&self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+        let prepared = self.pair.get_or_init(|| Box::new(B::prepare(&self.scalar)));
+        match prepared.downcast_ref() {
+            Some(pair) => B::dh(pair, their),
+            None => B::dh(&B::prepare(&self.scalar), their),
+        }
+    }
+
+    /// A second copy, named so that each one is seen in a review.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
+        Self::from_stored(self.scalar.duplicate(), self.public)
+    }
+}
+
+impl fmt::Debug for StaticKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StaticKey")
+    }
+}
+
+/// A private key for one exchange. The caller draws it and hands it in: pure code draws no key
+/// itself.
+pub struct EphemeralKey(StaticKey);
+
+impl EphemeralKey {
+    /// A fresh key.
+    pub fn random<B: Backend>(rng: &mut dyn CryptoRng) -> Self {
+        Self(StaticKey::random::<B>(rng))
+    }
+
+    /// The key of a scalar of 32 bytes, clamped here (RFC 7748, section 5).
+    pub fn from_scalar<B: Backend>(scalar: Secret<32>) -> Self {
+        Self(StaticKey::from_scalar::<B>(scalar))
+    }
+
+    /// The scalar, 32 bytes, clamped.
+    pub fn scalar(&self) -> &Secret<32> {
+        self.0.scalar()
+    }
+
+    /// The public key.
+    pub fn public(&self) -> &PublicKey {
+        self.0.public()
+    }
+
+    /// X25519 of this key and `their`, 32 bytes (RFC 7748); the key is used up.
+    pub fn dh<B: Backend>(self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+        self.0.dh::<B>(their)
+    }
+
+    /// X25519 of this key and each of `theirs`, in their order, for an exchange that mixes several
+    /// secrets; the key is used up.
+    pub fn dh_each<'a, B: Backend>(
+        self,
+        theirs: impl IntoIterator<Item = &'a PublicKey>,
+    ) -> Result<Vec<Secret<32>>, ZeroSecret> {
+        theirs.into_iter().map(|their| self.0.dh::<B>(their)).collect()
+    }
+
+    /// The same key, kept from now on, as a session keeps its ratchet key.
+    #[must_use]
+    pub fn keep(self) -> StaticKey {
+        self.0
+    }
+}
+
+impl fmt::Debug for EphemeralKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EphemeralKey")
+    }
+}
+
+fn clamped(scalar: &Secret<32>) -> Secret<32> {
+    Secret::fill(|s| {
+        s.copy_from_slice(scalar.expose());
+        s[0] &= 0xf8;
+        s[31] = (s[31] & 0x7f) | 0x40;
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Portable;
+    use alloc::format;
+
+    fn key(byte: u8) -> StaticKey {
+        StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(byte)))
+    }
+
+    fn fresh(byte: u8) -> EphemeralKey {
+        EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(byte)))
+    }
+
+    /// A backend whose prepared keys are of another type and whose secrets are zero.
+    struct Other;
+
+    impl Backend for Other {
+        type Chacha = <Portable as Backend>::Chacha;
+        type Pair = ();
+
+        fn prepare(_: &Secret<32>) {}
+
+        fn public_key((): &()) -> PublicKey {
+            PublicKey([0; 32])
+        }
+
+        fn dh((): &(), _: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+            Err(ZeroSecret)
+        }
+    }
+
+    #[test]
+    fn a_key_of_low_order_gives_no_secret() {
+        let low = PublicKey([0; 32]);
+        assert_eq!(key(1).dh::<Portable>(&low), Err(ZeroSecret));
+        assert_eq!(fresh(2).dh::<Portable>(&low), Err(ZeroSecret));
+        let both = fresh(2).dh_each::<Portable>([key(3).public(), &low]);
+        assert_eq!(both, Err(ZeroSecret));
+    }
+
+    #[test]
+    fn a_stored_key_and_its_copy_agree_as_the_key_did() {
+        let (own, other) = (key(4), key(5));
+        let secret = other.dh::<Portable>(own.public());
+        let again = StaticKey::from_stored(own.scalar().duplicate(), *own.public());
+        assert_eq!(again.dh::<Portable>(other.public()), secret);
+        assert_eq!(again.duplicate().dh::<Portable>(other.public()), secret);
+        assert_eq!(fresh(4).keep().dh::<Portable>(other.public()), secret);
+    }
+
+    #[test]
+    fn another_backend_never_computes_with_what_the_first_one_prepared() {
+        let (own, other) = (key(7), key(8));
+        let secret = own.dh::<Portable>(other.public());
+        assert_eq!(own.dh::<Other>(other.public()), Err(ZeroSecret));
+        assert_eq!(own.dh::<Portable>(other.public()), secret);
+    }
+
+    #[test]
+    fn debug_is_silent() {
+        let shown = format!("{:?} {:?} {:?}", key(6), key(6).public(), fresh(6));
+        assert_eq!(shown, "StaticKey PublicKey EphemeralKey");
+    }
+}

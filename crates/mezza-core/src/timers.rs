@@ -1,0 +1,72 @@
+//! One table of deadlines for a machine.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::Time;
+
+/// Deadlines by key. A key has one deadline or none, and a later [`set`](Self::set) replaces it.
+#[derive(Debug)]
+pub struct Timers<K> {
+    deadlines: BTreeMap<K, Time>,
+    order: BTreeSet<(Time, K)>,
+}
+
+impl<K: Ord + Clone> Timers<K> {
+    /// Sets the deadline of a key; `None` takes it away.
+    pub fn set(&mut self, key: K, at: Option<Time>) {
+        let before = match at {
+            Some(at) => self.deadlines.insert(key.clone(), at),
+            None => self.deadlines.remove(&key),
+        };
+        if let Some(before) = before {
+            self.order.remove(&(before, key.clone()));
+        }
+        if let Some(at) = at {
+            self.order.insert((at, key));
+        }
+    }
+
+    /// The earliest deadline.
+    pub fn next(&self) -> Option<Time> {
+        self.order.first().map(|(at, _)| *at)
+    }
+
+    /// Takes every key out whose deadline has come, in the order of deadline and key.
+    pub fn take(&mut self, now: Time) -> Vec<K> {
+        let mut due = Vec::new();
+        while self.next().is_some_and(|at| at <= now) {
+            let Some((_, key)) = self.order.pop_first() else { break };
+            self.deadlines.remove(&key);
+            due.push(key);
+        }
+        due
+    }
+}
+
+impl<K: Ord> Default for Timers<K> {
+    fn default() -> Self {
+        Self { deadlines: BTreeMap::new(), order: BTreeSet::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_deadline_and_is_taken_once_in_order() {
+        let mut timers = Timers::default();
+        let at = Time::from_ms;
+        for (key, ms) in [('c', 5), ('a', 7), ('b', 5), ('d', 9)] {
+            timers.set(key, Some(at(ms)));
+        }
+        timers.set('a', Some(at(3)));
+        timers.set('d', None);
+        timers.set('e', None);
+        assert_eq!(timers.next(), Some(at(3)));
+        assert!(timers.take(at(2)).is_empty());
+        assert_eq!(timers.take(at(5)), ['a', 'b', 'c']);
+        assert_eq!((timers.next(), timers.take(at(100)).len()), (None, 0));
+    }
+}
