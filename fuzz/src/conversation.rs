@@ -2,10 +2,11 @@
 //! a list of operations.
 
 use crate::operations::Operations;
-use mezza_core::{EphemeralKey, Machine, Portable, Secret, StaticKey, Time};
+use mezza_core::{EphemeralKey, Machine, PortableBackend, Secret, StaticKey, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
-    Bundle, Change, Changes, Conversation, Identity, List, OneTime, Padding, Prekeys, Record, Table,
+    Bundle, Change, Changes, Conversation, IdentityKeyPair, OneTimePrekey, Padding, Prekeys,
+    StoredRow, SuiteList, Table,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
@@ -14,11 +15,11 @@ const START: Time = Time::from_ms(1_800_000_000_000);
 
 /// One side: its prekeys and its conversation with the other.
 struct Party {
-    identity: Identity,
+    identity: IdentityKeyPair,
     prekeys: Prekeys,
-    conversation: Conversation<Portable>,
+    conversation: Conversation<PortableBackend>,
     /// The newest bundle with the one-time keys not yet given out.
-    published: (Vec<u8>, Vec<OneTime>),
+    published: (Vec<u8>, Vec<OneTimePrekey>),
 }
 
 /// Two parties and what travels between them.
@@ -30,8 +31,10 @@ struct Pair {
     rng: ChaCha8Rng,
 }
 
-fn identity(byte: u8) -> Identity {
-    Identity::new(StaticKey::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(byte))))
+fn identity(byte: u8) -> IdentityKeyPair {
+    IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|scalar| {
+        scalar.fill(byte);
+    })))
 }
 
 impl Party {
@@ -52,7 +55,8 @@ impl Party {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
-                    let mut draw = |n| (0..n).map(|_| StaticKey::random::<Portable>(rng)).collect();
+                    let mut draw =
+                        |n| (0..n).map(|_| StaticKey::random::<PortableBackend>(rng)).collect();
                     let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk.min(3)) };
                     self.prekeys.handle(fresh, now, rng).expect("exactly what was asked for");
                 }
@@ -86,9 +90,9 @@ fn flat(changes: &Changes) -> Vec<(Table, &[u8], &[u8])> {
     records(changes).map(|row| (row.table, row.key, row.value)).collect()
 }
 
-fn records(changes: &Changes) -> impl Iterator<Item = Record<'_>> {
+fn records(changes: &Changes) -> impl Iterator<Item = StoredRow<'_>> {
     changes.iter().filter_map(|change| match change {
-        Change::Put { table, key, value } => Some(Record { table: *table, key, value }),
+        Change::Put { table, key, value } => Some(StoredRow { table: *table, key, value }),
         Change::Drop { .. } => None,
     })
 }
@@ -109,19 +113,19 @@ impl Pair {
         let (bundle, one_time) = (bundle.clone(), one_time.pop());
         let remote = *self.parties[from].conversation.remote();
         let checked = Bundle::decode(&bundle).expect("an honest bundle");
-        let Ok(checked) = checked.check(&remote, &List::ours(), self.now) else { return };
-        let fresh = EphemeralKey::random::<Portable>(&mut self.rng);
+        let Ok(checked) = checked.check(&remote, &SuiteList::ours(), self.now) else { return };
+        let fresh = EphemeralKey::random::<PortableBackend>(&mut self.rng);
         let party = &mut self.parties[from];
         let (session, _) = checked
-            .initiate::<Portable>(&party.identity, fresh, one_time, &mut self.rng)
+            .initiate::<PortableBackend>(&party.identity, fresh, one_time, &mut self.rng)
             .expect("a checked bundle begins a session");
-        let _ = party.conversation.begin(session, self.now);
+        let _ = party.conversation.add_session(session, self.now);
     }
 
     fn seal(&mut self, from: usize, body: Vec<u8>) {
         let party = &mut self.parties[from];
         let fresh = party.conversation.needs_ephemeral();
-        let fresh = fresh.then(|| EphemeralKey::random::<Portable>(&mut self.rng));
+        let fresh = fresh.then(|| EphemeralKey::random::<PortableBackend>(&mut self.rng));
         let before = party.state();
         match party.conversation.seal(&body, b"outer", Padding::Blocks, fresh, self.now) {
             Ok((message, _)) => self.wires[1 - from].push((message, body)),
@@ -206,10 +210,13 @@ fn talked() -> Pair {
 /// Bytes as a bundle; what decodes is checked and, if it were accepted, begins a session.
 pub fn bundle(data: &[u8]) {
     let Ok(bundle) = Bundle::decode(data) else { return };
-    let Ok(checked) = bundle.check(&identity(2).public(), &List::ours(), START) else { return };
-    let fresh = EphemeralKey::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(8)));
+    let Ok(checked) = bundle.check(&identity(2).public(), &SuiteList::ours(), START) else {
+        return;
+    };
+    let fresh =
+        EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|scalar| scalar.fill(8)));
     let mut rng = ChaCha8Rng::seed_from_u64(0);
-    assert!(checked.initiate::<Portable>(&identity(1), fresh, None, &mut rng).is_ok());
+    assert!(checked.initiate::<PortableBackend>(&identity(1), fresh, None, &mut rng).is_ok());
 }
 
 /// An honest bundle.
@@ -256,14 +263,14 @@ pub fn stored(data: &[u8]) {
     let [table, key_len, rest @ ..] = data else { return };
     let Some((key, value)) = rest.split_at_checked(usize::from(*key_len)) else { return };
     let Some(table) = Table::from_number(*table) else { return };
-    let row = [Record { table, key, value }];
+    let row = [StoredRow { table, key, value }];
     let (local, remote) = (identity(1).public(), identity(2).public());
-    if let Ok(conversation) = Conversation::<Portable>::load(local, remote, row) {
+    if let Ok(conversation) = Conversation::<PortableBackend>::load(local, remote, row) {
         let again = conversation.records();
-        let same = Conversation::<Portable>::load(local, remote, records(&again));
+        let same = Conversation::<PortableBackend>::load(local, remote, records(&again));
         assert_eq!(same.expect("our own rows").encode(), conversation.encode());
     }
-    let row = [Record { table, key, value }];
+    let row = [StoredRow { table, key, value }];
     if let Ok(mut prekeys) = Prekeys::load(identity(1), row) {
         let mut rng = ChaCha8Rng::seed_from_u64(4);
         prekeys.wake(START, &mut rng);
@@ -274,7 +281,7 @@ pub fn stored(data: &[u8]) {
 /// Every row that a pair has after a few turns.
 pub fn stored_seeds() -> Vec<Vec<u8>> {
     let pair = talked();
-    let row = |record: Record<'_>| {
+    let row = |record: StoredRow<'_>| {
         let head = [record.table.number(), record.key.len() as u8];
         [&head, record.key, record.value].concat()
     };

@@ -1,18 +1,18 @@
 //! The decoders of the messenger and of the ratchet's small forms.
 
-use mezza_core::{EphemeralKey, Portable, Reader, Secret, StaticKey, Time, Writer};
-use mezza_messenger::card::{Card, CardDraft, Form, RelayEntry};
-use mezza_messenger::note::{Item, Meet, Note};
+use mezza_core::{EphemeralKey, PortableBackend, Reader, Secret, StaticKey, Time, Writer};
+use mezza_messenger::card::{Card, CardDraft, CardForm, RelayEntry};
+use mezza_messenger::note::{Item, MixnetStart, Note};
 use mezza_messenger::receipt::{Receipt, Window};
 use mezza_messenger::{envelope as wrap, uri as address};
-use mezza_ratchet::{Identity, List};
+use mezza_ratchet::{IdentityKeyPair, SuiteList};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 const ADDRESS: [u8; 16] = [7; 16];
 
 fn pair(byte: u8) -> StaticKey {
-    StaticKey::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(byte)))
+    StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|scalar| scalar.fill(byte)))
 }
 
 fn relay() -> RelayEntry {
@@ -24,11 +24,11 @@ fn issued(further: Vec<(u8, Vec<u8>)>) -> Card {
     let draft = CardDraft {
         serial: 5_000_000,
         issued_days: 20_000,
-        suites: List::ours(),
+        suites: SuiteList::ours(),
         name: "alice",
         relays: vec![relay()],
     };
-    let card = Card::issue_with(&Identity::new(pair(1)), draft, further, &mut rng);
+    let card = Card::issue_with(&IdentityKeyPair::new(pair(1)), draft, further, &mut rng);
     card.expect("a card of legal parts")
 }
 
@@ -36,7 +36,7 @@ fn issued(further: Vec<(u8, Vec<u8>)>) -> Card {
 pub fn card(data: &[u8]) {
     let Ok(card) = Card::decode(data) else { return };
     assert_eq!(card.encode(), data);
-    for form in [Form::Full, Form::Poster, Form::Offline] {
+    for form in [CardForm::Full, CardForm::Poster, CardForm::Offline] {
         if let Ok(smaller) = card.form(form) {
             assert_eq!(Card::decode(&smaller.encode()).as_ref(), Ok(&smaller));
         }
@@ -95,7 +95,7 @@ pub fn note_seeds() -> Vec<Vec<u8>> {
         Item::Card(issued(Vec::new()).encode()),
         Item::Reset(1),
         Item::Retry,
-        Item::Meet(Meet { network: [1; 16], conversation: 7, call: 8, root: None }),
+        Item::Meet(MixnetStart { network: [1; 16], conversation: 7, call: 8, root: None }),
         Item::Void { era: [1; 4], from: 2, to: 9 },
     ];
     let sent = Time::from_ms(1_800_000_000_000);
@@ -105,7 +105,7 @@ pub fn note_seeds() -> Vec<Vec<u8>> {
 /// No envelope but the one that was sealed opens.
 pub fn envelope(data: &[u8]) {
     let own = pair(5);
-    if let Some(parcel) = wrap::open::<Portable>(&ADDRESS, &own, data) {
+    if let Some(parcel) = wrap::open::<PortableBackend>(&ADDRESS, &own, data) {
         assert_eq!(parcel, PARCEL, "opened what nobody sealed");
     }
 }
@@ -114,7 +114,12 @@ const PARCEL: &[u8] = b"\x01parcel";
 
 /// One good envelope.
 pub fn envelope_seeds() -> Vec<Vec<u8>> {
-    let sealed = wrap::seal::<Portable>(&ADDRESS, pair(5).public(), PARCEL, EphemeralKey::from_scalar::<Portable>(Secret::fill(|scalar| scalar.fill(6))));
+    let sealed = wrap::seal::<PortableBackend>(
+        &ADDRESS,
+        pair(5).public(),
+        PARCEL,
+        EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|scalar| scalar.fill(6))),
+    );
     vec![sealed.expect("a short parcel fits")]
 }
 
@@ -151,12 +156,12 @@ pub fn window_seeds() -> Vec<Vec<u8>> {
 
 /// A list of suites that decodes encodes to the same bytes.
 pub fn list(data: &[u8]) {
-    if let Ok(list) = List::decode(data) {
+    if let Ok(list) = SuiteList::decode(data) {
         assert_eq!(list.encode(), data);
     }
 }
 
 /// Our list, and one with suites of others.
 pub fn list_seeds() -> Vec<Vec<u8>> {
-    vec![List::ours().encode(), vec![3, 1, 9, 1, 2, 1, 1]]
+    vec![SuiteList::ours().encode(), vec![3, 1, 9, 1, 2, 1, 1]]
 }

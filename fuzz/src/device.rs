@@ -4,10 +4,12 @@ mod town;
 
 use crate::operations::Operations;
 use mezza_core::{Machine, Time, Wiping};
-use mezza_messenger::card::{Form, RelayEntry};
-use mezza_messenger::carrier::mixnet::{NetInput, NetworkLink};
+use mezza_messenger::card::{CardForm, RelayEntry};
+use mezza_messenger::carrier::mixnet::{MixnetInput, NetworkAddress};
 use mezza_messenger::policy::{Fallback, Policy};
-use mezza_messenger::{Carrier, Command, ContactId, Device, Input, Kind, NoteId, SlotId, Ticket};
+use mezza_messenger::{
+    Carrier, Command, ContactId, Device, Input, MailboxId, NoteId, RecordKind, RequestId,
+};
 use town::{Answer, Phone, Town};
 
 const START: Time = Time::from_ms(1_800_000_000_000);
@@ -26,7 +28,7 @@ pub fn operations(data: &[u8]) {
         let who = ops.below(PHONES);
         match kind {
             0 => {
-                let card = town.phones[ops.below(PHONES)].device.card(Form::Full);
+                let card = town.phones[ops.below(PHONES)].device.card(CardForm::Full);
                 let card = card.expect("one relay fits the full form");
                 let in_person = ops.below(2) == 0;
                 let add = Command::Add { card, petname: None, in_person };
@@ -68,7 +70,7 @@ pub fn operations(data: &[u8]) {
 
 /// MSG-35, as far as it can be seen from outside.
 fn bounded(phone: &Phone) {
-    let requests = phone.disk.keys().filter(|(kind, _)| *kind == Kind::Contact).count();
+    let requests = phone.disk.keys().filter(|(kind, _)| *kind == RecordKind::Contact).count();
     assert!(requests <= PHONES + 64, "more contacts and requests than can be");
     assert!(phone.device.outbox(START).len() <= 1_000 * PHONES);
 }
@@ -100,7 +102,7 @@ fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Command {
             let carriers = ops.bytes(2).into_iter().filter_map(|n| Carrier::from_number(n % 6));
             let policy = Policy {
                 carriers: carriers.chain([Carrier::Relay]).collect(),
-                pin: 1 + ops.below(5) as u8,
+                level_min: 1 + ops.below(5) as u8,
                 fallback: if ops.below(2) == 0 { Fallback::None } else { Fallback::Listed },
                 timer_s: ops.below(256) as u32 * 600,
                 delivered: ops.below(4) != 0,
@@ -113,7 +115,7 @@ fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Command {
         11 => Command::Reset { contact },
         12 => Command::Rotate,
         13 => Command::Refill,
-        14 => Command::Join(NetworkLink { pin: [7; 32], address: "entry:7000".into() }),
+        14 => Command::Join(NetworkAddress { pin: [7; 32], address: "entry:7000".into() }),
         _ => Command::Publish { name: "new name".into(), relays: Vec::new() },
     }
 }
@@ -143,19 +145,19 @@ fn shuffled_answer(ops: &mut Operations<'_>, town: &mut Town, who: usize) {
 
 /// What no honest driver would say.
 fn some_lie(ops: &mut Operations<'_>) -> Input {
-    let ticket = Ticket(ops.below(256) as u64);
+    let ticket = RequestId(ops.below(256) as u64);
     let length = ops.below(256);
     match ops.below(8) {
         0 => Input::Handed { ticket },
         1 => Input::Refused { ticket, code: ops.byte(), retry_s: u16::from(ops.byte()) },
         2 => Input::Bundle { ticket, bytes: ops.bytes(length), one_time: None },
         3 => {
-            let slot = SlotId(ops.below(8) as u32);
+            let slot = MailboxId(ops.below(8) as u32);
             Input::Arrived { slot, mail: ops.below(256) as u64, bytes: ops.bytes(length) }
         }
         4 => Input::Durable(ops.below(256) as u64),
-        5 => Input::Net(NetInput::Up { trusted: ops.below(2) == 0 }),
-        6 => Input::Net(NetInput::Down),
+        5 => Input::Net(MixnetInput::Up { trusted: ops.below(2) == 0 }),
+        6 => Input::Net(MixnetInput::Down),
         _ => Input::Stock { line: relay().line(), n: u16::from(ops.byte()) },
     }
 }
@@ -165,7 +167,7 @@ fn talked() -> Town {
     let mut town = Town::new();
     let everyone =
         |town: &mut Town| (0..4).for_each(|_| (0..2).for_each(|who| town.settle(who, 64)));
-    let card = town.phones[1].device.card(Form::Full).expect("one relay fits");
+    let card = town.phones[1].device.card(CardForm::Full).expect("one relay fits");
     town.handle(0, Input::Command(Command::Add { card, petname: None, in_person: true }));
     for n in 0..3 {
         for who in 0..2 {

@@ -1,7 +1,9 @@
 //! Frames between clients and relays.
 
 use mezza_core::Secret;
-use mezza_messenger::relay_wire::{BoxKind, ClientFrame, Code, OneTimeKey, RelayFrame, Splitter};
+use mezza_messenger::relay_wire::{
+    ClientFrame, DoneCode, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
+};
 
 /// Bytes of the length field, which a frame that was split off no longer has.
 const LENGTH_BYTES: usize = 3;
@@ -10,7 +12,7 @@ const LENGTH_BYTES: usize = 3;
 /// beyond what came in, and what decodes encodes to the same bytes.
 pub fn frames(data: &[u8]) {
     let Some((piece, stream)) = data.split_first() else { return };
-    let mut splitter = Splitter::default();
+    let mut splitter = RelayDeframer::default();
     let mut fed = 0;
     for mut input in stream.chunks(usize::from(*piece) + 1) {
         fed += input.len();
@@ -21,7 +23,7 @@ pub fn frames(data: &[u8]) {
                 Err(_) => return,
             }
         }
-        assert!(input.is_empty() && splitter.held_bytes() <= fed);
+        assert!(input.is_empty() && splitter.buffered_bytes() <= fed);
     }
 }
 
@@ -38,10 +40,10 @@ fn one(frame: &[u8]) {
 
 /// Every kind of frame, both ways, at two speeds.
 pub fn frame_seeds() -> Vec<Vec<u8>> {
-    let token = || Secret::fill(|token| token.fill(3));
-    let (address, key) = ([4; 16], OneTimeKey { id: 5, key: [6; 32] });
+    let token = || Secret::init_with(|token| token.fill(3));
+    let (address, key) = ([4; 16], RawOneTimePrekey { id: 5, key: [6; 32] });
     let client = [
-        ClientFrame::Open { req: 1, token: token(), kind: BoxKind::Intro },
+        ClientFrame::Open { req: 1, token: token(), kind: MailboxKind::Intro },
         ClientFrame::Put { req: 2, address, ttl_h: 720, envelope: vec![7; 512] },
         ClientFrame::Watch { req: 3, number: 1, token: token() },
         ClientFrame::Taken { number: 1, mails: vec![1, 2, 3] },
@@ -61,7 +63,7 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
         RelayFrame::Mail { number: 1, nr: 1, envelope: vec![7; 512] },
         RelayFrame::Bundle { req: 5, bundle: vec![8; 100], key: Some(key) },
         RelayFrame::Stock { number: 1, left: 19 },
-        RelayFrame::Done { req: 2, code: Code::SlowDown, retry_s: 2 },
+        RelayFrame::Done { req: 2, code: DoneCode::SlowDown, retry_s: 2 },
         RelayFrame::Ping,
     ];
     let client = client.iter().flat_map(|frame| frame.encode().unwrap_or_default());

@@ -4,8 +4,8 @@
 mod pair;
 
 use crate::operations::Operations;
-use mezza_core::{Machine, Portable};
-use mezza_mixnet::client::record::{RECORD_BYTES, Record};
+use mezza_core::{Machine, PortableBackend};
+use mezza_mixnet::client::record::{RECORD_BYTES, RoundRecord};
 use mezza_mixnet::client::{Client, Input, Output};
 use mezza_mixnet::contact::Intent;
 use mezza_mixnet::wire::Frame;
@@ -83,7 +83,7 @@ pub fn client(data: &[u8]) {
 pub fn record(data: &[u8]) {
     let mut row = data.to_vec();
     row.resize(RECORD_BYTES, 0);
-    if let Ok(record) = Record::decode(&row) {
+    if let Ok(record) = RoundRecord::decode(&row) {
         assert_eq!(record.encode().as_slice(), row);
     }
 }
@@ -129,7 +129,7 @@ pub fn rows(data: &[u8]) {
     let rng = &mut ChaCha8Rng::seed_from_u64(1);
     let mut stored = |rows: &[(u64, Vec<u8>)]| {
         let rows = rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
-        let mut client = Client::<Portable>::restore(setup(8), rows, OPEN, rng).ok()?;
+        let mut client = Client::<PortableBackend>::restore(setup(8), rows, OPEN, rng).ok()?;
         client.handle(Input::AllowMore(false), OPEN, rng).expect("it stores that");
         let mut rows = Vec::new();
         while let Some(output) = client.poll() {

@@ -2,21 +2,22 @@
 
 use mezza_core::{Secret, Time};
 use mezza_mixnet::config::{
-    Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+    Config, MixServer, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
 use mezza_mixnet::sign::Signer;
-use mezza_mixnet::wire::bucket::{Entry, invitation_object, invitations};
+use mezza_mixnet::wire::bucket::{ObjectDigest, invitation_object, invitations};
 use mezza_mixnet::wire::filter::{self, Filter};
 use mezza_mixnet::wire::frame::LENGTH_BYTES;
 use mezza_mixnet::wire::{
-    AbortReason, Announcement, Body, Frame, Items, Manifest, MissedReason, Settings, Splitter,
+    AbortReason, Frame, FrameBody, Items, LinkDeframer, Manifest, MissedReason, Settings,
+    SignedSettings,
 };
 use mezza_mixnet::{RoundId, Service};
 
 /// A stream, cut into pieces as the first byte says: what decodes encodes to the same bytes.
 pub fn frames(data: &[u8]) {
     let Some((piece, stream)) = data.split_first() else { return };
-    let mut splitter = Splitter::default();
+    let mut splitter = LinkDeframer::default();
     let mut fed = 0;
     for mut input in stream.chunks(usize::from(*piece) + 1) {
         fed += input.len();
@@ -32,7 +33,7 @@ pub fn frames(data: &[u8]) {
                 Err(_) => return,
             }
         }
-        assert!(input.is_empty() && splitter.held_bytes() <= fed);
+        assert!(input.is_empty() && splitter.buffered_bytes() <= fed);
     }
 }
 
@@ -57,7 +58,7 @@ pub fn objects(data: &[u8]) {
 }
 
 fn signer(n: u8) -> Signer {
-    Signer::from_seed(&Secret::fill(|seed| seed.fill(n)))
+    Signer::from_seed(&Secret::init_with(|seed| seed.fill(n)))
 }
 
 fn policy(service: Service) -> ServicePolicy {
@@ -84,7 +85,7 @@ fn policy(service: Service) -> ServicePolicy {
 
 fn signed() -> SignedConfig {
     let server = |n: u8| Server { key: signer(n).public(), address: format!("m{n}.example:7000") };
-    let mix = |n| MixEntry { server: server(n), operator: "Ada".into() };
+    let mix = |n| MixServer { server: server(n), operator: "Ada".into() };
     let mut signed = SignedConfig::new(Config {
         network: [1; 16],
         seq: 0,
@@ -126,33 +127,36 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
         policy: 1,
         keys: vec![[2; 32], [3; 32], [4; 32]],
     };
-    let announcement =
-        Announcement { settings: settings.clone(), signatures: vec![[5; 64]; 3], closes_in_ms: 9 };
+    let announcement = SignedSettings {
+        settings: settings.clone(),
+        signatures: vec![[5; 64]; 3],
+        closes_in_ms: 9,
+    };
     let items = Items { offset: 0, count: 2, bytes: vec![6; 328] };
-    let manifest = Manifest { id, entries: vec![Entry::of(b"object")] };
+    let manifest = Manifest { id, entries: vec![ObjectDigest::of(b"object")] };
     let (signature, position) = ([7; 64], 1);
     let bodies = [
-        Body::Settings(announcement),
-        Body::Submit(vec![8; 164]),
-        Body::Return { users: 2, replies: Vec::new() },
-        Body::Missed(MissedReason::Late),
-        Body::NewRound,
-        Body::RoundKey([9; 32]),
-        Body::Sign(settings),
-        Body::Signature(signature),
-        Body::BatchStart { count: 2, size: 164 },
-        Body::Onions(items.clone()),
-        Body::BatchEnd { count: 2 },
-        Body::Replies(items),
-        Body::RepliesEnd { count: 2 },
-        Body::Abort { position, reason: AbortReason::Lost, signature },
-        Body::Alarm { position, signature },
-        Body::Put { manifest: manifest.clone(), signature },
-        Body::Fetch { bucket: 1 },
-        Body::Object(Some((manifest, signature))),
-        Body::Object(None),
-        Body::Chunk { bucket: 1, offset: 0, bytes: b"object".to_vec() },
-        Body::Stored,
+        FrameBody::Settings(announcement),
+        FrameBody::Submit(vec![8; 164]),
+        FrameBody::Return { users: 2, replies: Vec::new() },
+        FrameBody::Missed(MissedReason::Late),
+        FrameBody::NewRound,
+        FrameBody::RoundKey([9; 32]),
+        FrameBody::Sign(settings),
+        FrameBody::Signature(signature),
+        FrameBody::BatchStart { count: 2, size: 164 },
+        FrameBody::Onions(items.clone()),
+        FrameBody::BatchEnd { count: 2 },
+        FrameBody::Replies(items),
+        FrameBody::RepliesEnd { count: 2 },
+        FrameBody::Abort { position, reason: AbortReason::Lost, signature },
+        FrameBody::Alarm { position, signature },
+        FrameBody::Put { manifest: manifest.clone(), signature },
+        FrameBody::Fetch { bucket: 1 },
+        FrameBody::Object(Some((manifest, signature))),
+        FrameBody::Object(None),
+        FrameBody::Chunk { bucket: 1, offset: 0, bytes: b"object".to_vec() },
+        FrameBody::Stored,
     ];
     let links = [
         Frame::Hello { version: 1, config: [0; 32] },

@@ -1,9 +1,9 @@
 //! What the vault reads from the disk.
 
-use mezza::store::bucket::BucketCode;
-use mezza::store::head::{Head, MasterKey};
+use mezza::store::bucket::RetentionCode;
+use mezza::store::head::{MasterKey, VaultHeader};
 use mezza::store::keyring::Keyring;
-use mezza::store::record::{self, Place};
+use mezza::store::record::{self, RecordHeader};
 use mezza_core::Secret;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -14,7 +14,7 @@ const TEXT: &[u8] = b"value";
 /// A head that decodes encodes to the same bytes. (Its passphrase is not tried: that takes as long
 /// as it should.)
 pub fn head(data: &[u8]) {
-    if let Ok(head) = Head::decode(data) {
+    if let Ok(head) = VaultHeader::decode(data) {
         assert_eq!(head.encode(), data);
     }
 }
@@ -54,9 +54,9 @@ pub fn ring_seeds() -> Vec<Vec<u8>> {
     keyring().encode(&[1; 24]).into_iter().collect()
 }
 
-fn place() -> (Secret<32>, Place) {
-    let key = Secret::fill(|key| key.fill(9));
-    (key, Place { kind: 3, id: 77, bucket: BucketCode::rolling(20_000) })
+fn place() -> (Secret<32>, RecordHeader) {
+    let key = Secret::init_with(|key| key.fill(9));
+    (key, RecordHeader { kind: 3, id: 77, bucket: RetentionCode::rolling(20_000) })
 }
 
 /// No body opens but the one that was sealed for this row.
@@ -70,7 +70,7 @@ pub fn body(data: &[u8]) {
 /// The one good body, and one of another row.
 pub fn body_seeds() -> Vec<Vec<u8>> {
     let (key, here) = place();
-    let there = Place { id: 78, ..here };
+    let there = RecordHeader { id: 78, ..here };
     let seal = |place, value: &[u8]| record::seal(&key, &[2; 24], place, b"key", value);
     [seal(here, TEXT), seal(there, b"other")].into_iter().flatten().collect()
 }

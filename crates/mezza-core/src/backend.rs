@@ -10,7 +10,7 @@ use zeroize::Zeroize;
 /// The primitives that more than one protocol needs.
 pub trait Backend: 'static {
     /// ChaCha20-Poly1305 under a prepared key (RFC 8439).
-    type Chacha: FrameKey<32>;
+    type Chacha: AeadKey<32>;
 
     /// An X25519 private key as this backend computes with it.
     type Pair: Send + 'static;
@@ -26,7 +26,7 @@ pub trait Backend: 'static {
 }
 
 /// An AEAD key of `K` bytes, set up once, used for many frames in place.
-pub trait FrameKey<const K: usize>: Sized {
+pub trait AeadKey<const K: usize>: Sized {
     /// Sets the key up.
     fn new(key: &[u8; K]) -> Self;
 
@@ -39,9 +39,9 @@ pub trait FrameKey<const K: usize>: Sized {
 
 /// curve25519-dalek and RustCrypto: no C, builds for every target.
 #[derive(Debug)]
-pub struct Portable;
+pub struct PortableBackend;
 
-impl Backend for Portable {
+impl Backend for PortableBackend {
     type Chacha = PortableChacha;
     type Pair = Secret<32>;
 
@@ -57,14 +57,14 @@ impl Backend for Portable {
         let mut shared = MontgomeryPoint(their.0).mul_clamped(*scalar.expose());
         let secret = Secret::copy_from(shared.as_bytes());
         shared.zeroize();
-        if secret == Secret::fill(|_| {}) { Err(ZeroSecret) } else { Ok(secret) }
+        if secret == Secret::init_with(|_| {}) { Err(ZeroSecret) } else { Ok(secret) }
     }
 }
 
-/// The frame key of [`Portable`].
+/// The frame key of [`PortableBackend`].
 pub struct PortableChacha(ChaCha20Poly1305);
 
-impl FrameKey<32> for PortableChacha {
+impl AeadKey<32> for PortableChacha {
     fn new(key: &[u8; 32]) -> Self {
         Self(ChaCha20Poly1305::new(&Key::from(*key)))
     }

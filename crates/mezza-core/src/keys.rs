@@ -161,7 +161,7 @@ impl fmt::Debug for EphemeralKey {
 }
 
 fn clamped(scalar: &Secret<32>) -> Secret<32> {
-    Secret::fill(|s| {
+    Secret::init_with(|s| {
         s.copy_from_slice(scalar.expose());
         s[0] &= 0xf8;
         s[31] = (s[31] & 0x7f) | 0x40;
@@ -171,22 +171,22 @@ fn clamped(scalar: &Secret<32>) -> Secret<32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Portable;
+    use crate::PortableBackend;
     use alloc::format;
 
     fn key(byte: u8) -> StaticKey {
-        StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(byte)))
+        StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)))
     }
 
     fn fresh(byte: u8) -> EphemeralKey {
-        EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(byte)))
+        EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)))
     }
 
     /// A backend whose prepared keys are of another type and whose secrets are zero.
     struct Other;
 
     impl Backend for Other {
-        type Chacha = <Portable as Backend>::Chacha;
+        type Chacha = <PortableBackend as Backend>::Chacha;
         type Pair = ();
 
         fn prepare(_: &Secret<32>) {}
@@ -203,28 +203,28 @@ mod tests {
     #[test]
     fn a_key_of_low_order_gives_no_secret() {
         let low = PublicKey([0; 32]);
-        assert_eq!(key(1).dh::<Portable>(&low), Err(ZeroSecret));
-        assert_eq!(fresh(2).dh::<Portable>(&low), Err(ZeroSecret));
-        let both = fresh(2).dh_each::<Portable>([key(3).public(), &low]);
+        assert_eq!(key(1).dh::<PortableBackend>(&low), Err(ZeroSecret));
+        assert_eq!(fresh(2).dh::<PortableBackend>(&low), Err(ZeroSecret));
+        let both = fresh(2).dh_each::<PortableBackend>([key(3).public(), &low]);
         assert_eq!(both, Err(ZeroSecret));
     }
 
     #[test]
     fn a_stored_key_and_its_copy_agree_as_the_key_did() {
         let (own, other) = (key(4), key(5));
-        let secret = other.dh::<Portable>(own.public());
+        let secret = other.dh::<PortableBackend>(own.public());
         let again = StaticKey::from_stored(own.scalar().duplicate(), *own.public());
-        assert_eq!(again.dh::<Portable>(other.public()), secret);
-        assert_eq!(again.duplicate().dh::<Portable>(other.public()), secret);
-        assert_eq!(fresh(4).keep().dh::<Portable>(other.public()), secret);
+        assert_eq!(again.dh::<PortableBackend>(other.public()), secret);
+        assert_eq!(again.duplicate().dh::<PortableBackend>(other.public()), secret);
+        assert_eq!(fresh(4).keep().dh::<PortableBackend>(other.public()), secret);
     }
 
     #[test]
     fn another_backend_never_computes_with_what_the_first_one_prepared() {
         let (own, other) = (key(7), key(8));
-        let secret = own.dh::<Portable>(other.public());
+        let secret = own.dh::<PortableBackend>(other.public());
         assert_eq!(own.dh::<Other>(other.public()), Err(ZeroSecret));
-        assert_eq!(own.dh::<Portable>(other.public()), secret);
+        assert_eq!(own.dh::<PortableBackend>(other.public()), secret);
     }
 
     #[test]

@@ -3,18 +3,18 @@
 //! named here.
 //!
 //! ```
-//! use mezza_core::{Portable, Secret, StaticKey};
+//! use mezza_core::{PortableBackend, Secret, StaticKey};
 //!
-//! let alice = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(0x11)));
-//! let bob = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(0x22)));
-//! assert_eq!(alice.dh::<Portable>(bob.public())?, bob.dh::<Portable>(alice.public())?);
+//! let alice = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(0x11)));
+//! let bob = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(0x22)));
+//! assert_eq!(alice.dh::<PortableBackend>(bob.public())?, bob.dh::<PortableBackend>(alice.public())?);
 //! # Ok::<(), mezza_core::ZeroSecret>(())
 //! ```
 //!
 //! | module | noun |
 //! |---|---|
 //! | [`machine`] | [`Machine`]: the one shape of everything that lives on or has timers |
-//! | [`time`], [`timers`] | [`Time`]: milliseconds since 1970, as the caller's clock says; [`Timers`]: deadlines by key |
+//! | [`time`], [`timers`] | [`Time`]: milliseconds since 1970; [`Timers`]: deadlines by key |
 //! | [`secret`] | [`Secret`]: bytes that are wiped, never printed, compared in constant time |
 //! | [`keys`] | [`EphemeralKey`], [`StaticKey`], [`PublicKey`]: X25519 keys by role |
 //! | [`wiping`] | [`Wiping`]: a value that is wiped when it goes |
@@ -40,14 +40,14 @@ pub mod wiping;
 pub mod wire;
 pub mod xchacha;
 
-pub use backend::{Backend, FrameKey, Portable};
+pub use backend::{AeadKey, Backend, PortableBackend};
 pub use blake::blake2b;
 pub use hash::{Blake2b512, Hash512, Sha512, labelled_hash};
 pub use keys::{EphemeralKey, PublicKey, StaticKey, ZeroSecret};
 pub use machine::Machine;
 pub use rand_core::CryptoRng;
 pub use secret::Secret;
-pub use splitter::Splitter;
+pub use splitter::Deframer;
 pub use suite::{Aead, Suite, SuiteId};
 pub use time::Time;
 pub use timers::Timers;

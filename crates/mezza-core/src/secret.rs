@@ -16,7 +16,7 @@ pub struct Secret<const N: usize>(Box<[u8; N]>);
 
 impl<const N: usize> Secret<N> {
     /// Makes a secret by writing it where it will live.
-    pub fn fill(write: impl FnOnce(&mut [u8; N])) -> Self {
+    pub fn init_with(write: impl FnOnce(&mut [u8; N])) -> Self {
         let mut bytes = Box::new([0; N]);
         write(&mut bytes);
         Self(bytes)
@@ -24,12 +24,12 @@ impl<const N: usize> Secret<N> {
 
     /// `N` fresh bytes of the caller's generator.
     pub fn random(rng: &mut dyn CryptoRng) -> Self {
-        Self::fill(|bytes| rng.fill_bytes(bytes))
+        Self::init_with(|bytes| rng.fill_bytes(bytes))
     }
 
     /// Copies `bytes`, which the caller then wipes if they were secret where they lay.
     pub fn copy_from(bytes: &[u8; N]) -> Self {
-        Self::fill(|own| own.copy_from_slice(bytes))
+        Self::init_with(|own| own.copy_from_slice(bytes))
     }
 
     /// Reads the next `N` bytes of a stored form.
@@ -38,7 +38,7 @@ impl<const N: usize> Secret<N> {
     }
 
     /// Writes another secret over this one, where it lies.
-    pub fn refill(&mut self, write: impl FnOnce(&mut [u8; N])) {
+    pub fn overwrite_with(&mut self, write: impl FnOnce(&mut [u8; N])) {
         write(&mut self.0);
     }
 
@@ -89,22 +89,22 @@ mod tests {
 
     #[test]
     fn debug_is_silent() {
-        let secret = Secret::<4>::fill(|b| b.copy_from_slice(&[0xde, 0xad, 0xbe, 0xef]));
+        let secret = Secret::<4>::init_with(|b| b.copy_from_slice(&[0xde, 0xad, 0xbe, 0xef]));
         assert_eq!(format!("{secret:?}"), "Secret<4>");
     }
 
     #[test]
     fn equality_looks_at_every_byte() {
-        let zeros = Secret::<32>::fill(|_| {});
+        let zeros = Secret::<32>::init_with(|_| {});
         for i in 0..32 {
-            assert_ne!(zeros, Secret::fill(|b| b[i] = 1));
+            assert_ne!(zeros, Secret::init_with(|b| b[i] = 1));
         }
         assert_eq!(zeros, zeros.duplicate());
     }
 
     #[test]
     fn wiping_leaves_zeros() {
-        let mut secret = Secret::<32>::fill(|b| b.fill(7));
+        let mut secret = Secret::<32>::init_with(|b| b.fill(7));
         secret.zeroize();
         assert_eq!(secret.expose(), &[0; 32]);
     }

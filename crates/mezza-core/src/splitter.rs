@@ -7,21 +7,21 @@ use crate::wire::DecodeError;
 /// Collects one frame at a time: a length of `LENGTH` bytes (at most 4), big-endian, then `MIN` to
 /// `MAX` bytes. Between frames it holds no memory.
 #[derive(Debug)]
-pub struct Splitter<const LENGTH: usize, const MIN: usize, const MAX: usize> {
+pub struct Deframer<const LENGTH: usize, const MIN: usize, const MAX: usize> {
     length: [u8; LENGTH],
     length_bytes: usize,
     frame: Vec<u8>,
 }
 
 impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Default
-    for Splitter<LENGTH, MIN, MAX>
+    for Deframer<LENGTH, MIN, MAX>
 {
     fn default() -> Self {
         Self { length: [0; LENGTH], length_bytes: 0, frame: Vec::new() }
     }
 }
 
-impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Splitter<LENGTH, MIN, MAX> {
+impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Deframer<LENGTH, MIN, MAX> {
     /// Eats from the front of `input`; gives what stands behind the length as soon as a frame is
     /// whole, else `None` with `input` used up. The buffer grows with what arrives, never with what
     /// a length field promises.
@@ -49,7 +49,7 @@ impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Splitter<LENGTH, M
     }
 
     /// Bytes held back because their frame is not whole yet.
-    pub fn held_bytes(&self) -> usize {
+    pub fn buffered_bytes(&self) -> usize {
         self.length_bytes + self.frame.len()
     }
 }
@@ -67,17 +67,17 @@ mod tests {
 
     #[test]
     fn a_promise_of_bytes_allocates_nothing() {
-        let mut splitter = Splitter::<3, 1, 65_536>::default();
+        let mut splitter = Deframer::<3, 1, 65_536>::default();
         assert_eq!(splitter.next(&mut &[1, 0, 0, 0x12][..]), Ok(None));
         assert!(splitter.frame.capacity() < 64);
-        assert_eq!(splitter.held_bytes(), 4);
+        assert_eq!(splitter.buffered_bytes(), 4);
     }
 
     #[test]
     fn lengths_outside_the_limits_end_the_stream() {
         for bad in [[0, 0, 0, 9], [0, 0, 0, 13], [0xff; 4]] {
             assert_eq!(
-                Splitter::<4, 10, 12>::default().next(&mut &bad[..]),
+                Deframer::<4, 10, 12>::default().next(&mut &bad[..]),
                 Err(DecodeError::Value)
             );
         }

@@ -28,7 +28,7 @@ pub trait Suite {
     /// Its name in texts for people.
     const NAME: &'static str;
     /// The hash under its signatures.
-    type Sig: Hash512;
+    type SignatureHash: Hash512;
     /// How it seals message bodies.
     type Aead: Aead;
 }

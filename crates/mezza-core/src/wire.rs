@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Decodes the whole of `bytes` with `decode`; refuses what is left over.
-    pub fn all<T, E: From<DecodeError>>(
+    pub fn decode_exact<T, E: From<DecodeError>>(
         bytes: &'a [u8],
         decode: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -238,13 +238,13 @@ mod tests {
                 Ok((r.u8()?, r.u16()?, r.u24()?, r.u32()?, r.u48()?, r.u64()?,
                     r.var8()?.to_vec(), r.var16()?.to_vec()))
             };
-            prop_assert_eq!(Reader::all(&bytes, read), Ok((a, b, c, d, e, f, s.clone(), s)));
+            prop_assert_eq!(Reader::decode_exact(&bytes, read), Ok((a, b, c, d, e, f, s.clone(), s)));
             for cut in 0..bytes.len() {
-                prop_assert_eq!(Reader::all(&bytes[..cut], read), Err(DecodeError::Truncated));
+                prop_assert_eq!(Reader::decode_exact(&bytes[..cut], read), Err(DecodeError::Truncated));
             }
             let mut long = bytes;
             long.push(0);
-            prop_assert_eq!(Reader::all(&long, read), Err(DecodeError::Trailing));
+            prop_assert_eq!(Reader::decode_exact(&long, read), Err(DecodeError::Trailing));
         }
     }
 }

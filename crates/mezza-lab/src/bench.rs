@@ -9,11 +9,11 @@ use rand_core::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 
 use crate::cli::Profile;
-use crate::clock::{Round, Spread, Watch, counted, median, sort};
+use crate::clock::{BenchRound, LoadWatch, Spread, median, quiet_values, sort};
 use crate::doctor::LOOP_MS;
-use crate::peer::{Peer, Rate};
-use crate::place::Turn;
-use crate::raw::{self, Job, Line, Raw};
+use crate::peer::{OpCost, PeerProcess};
+use crate::place::MeasurementLock;
+use crate::raw::{self, Raw, RawFigure, RunSpec};
 use crate::row::Stop;
 
 /// A smoke run makes so many times fewer calls.
@@ -30,13 +30,13 @@ pub struct Bench {
     /// Where the lines go.
     pub raw: Raw,
     /// Whether the machine is busy.
-    pub watch: Watch,
+    pub watch: LoadWatch,
     /// A folder on the disk that is measured, gone afterwards.
     pub folder: tempfile::TempDir,
     /// Where the raw file will be.
     path: PathBuf,
     /// Nobody else measures meanwhile.
-    _turn: Option<Turn>,
+    _turn: Option<MeasurementLock>,
 }
 
 /// What is about to be measured.
@@ -63,15 +63,15 @@ impl Bench {
     pub fn new(plan: Plan<'_>) -> Result<Self> {
         let Plan { experiment, rev, profile, seed, params, out } = plan;
         let decides = profile != Profile::Smoke;
-        let turn = if decides { Some(Turn::take()?) } else { None };
+        let turn = if decides { Some(MeasurementLock::take()?) } else { None };
         let cannot = |_| Stop {
             code: 73,
             text: format!("{} cannot be written; choose another with `--out DIR`", out.display()),
         };
         std::fs::create_dir_all(out).map_err(cannot)?;
         let folder = tempfile::Builder::new().prefix("lab-").tempdir_in(out).map_err(cannot)?;
-        let job = Job { experiment, rev, profile: profile.name(), seed, params };
-        let watch = Watch::new(profile.pick(2, LOOP_MS, LOOP_MS), decides);
+        let job = RunSpec { experiment, rev, profile: profile.name(), seed, params };
+        let watch = LoadWatch::new(profile.pick(2, LOOP_MS, LOOP_MS), decides);
         let path = raw::path(out, experiment);
         Ok(Self { profile, seed, raw: Raw::new(&job), watch, folder, path, _turn: turn })
     }
@@ -80,7 +80,7 @@ impl Bench {
     ///
     /// # Errors
     /// A value that JSON cannot hold.
-    pub fn note(&mut self, line: &Line<'_>) -> Result<()> {
+    pub fn note(&mut self, line: &RawFigure<'_>) -> Result<()> {
         self.raw.push(line)
     }
 
@@ -94,11 +94,11 @@ impl Bench {
     }
 
     /// The entries with the calls and sizes of this profile.
-    fn sized(&self, entries: &[Entry]) -> Vec<Entry> {
+    fn sized(&self, entries: &[BenchCase]) -> Vec<BenchCase> {
         let calls = |calls: usize| self.profile.pick(calls.div_ceil(SMOKE), calls, calls);
-        let of = |entry: &Entry| {
+        let of = |entry: &BenchCase| {
             let (size, calls) = (self.bytes(entry.size), calls(entry.calls));
-            Entry { size, calls, ..entry.clone() }
+            BenchCase { size, calls, ..entry.clone() }
         };
         entries.iter().map(of).collect()
     }
@@ -112,7 +112,11 @@ impl Bench {
     ///
     /// # Errors
     /// A value that JSON cannot hold.
-    pub fn contest(&mut self, peers: &mut [Peer], entries: &[Entry]) -> Result<Contest> {
+    pub fn run_interleaved(
+        &mut self,
+        peers: &mut [PeerProcess],
+        entries: &[BenchCase],
+    ) -> Result<Comparison> {
         let mut rng = ChaCha20Rng::seed_from_u64(self.seed);
         let entries = self.sized(entries);
         let entries = entries.as_slice();
@@ -128,34 +132,42 @@ impl Bench {
         }
         for (number, round) in rounds.iter().enumerate() {
             for (entry, rate) in entries.iter().zip(&round.value) {
-                let Some(Rate { min, median }) = *rate else { continue };
+                let Some(OpCost { min, median }) = *rate else { continue };
                 let spread = Spread { n: entry.calls, min, p10: min, median, mad: 0.0 };
-                let Round { busy, .. } = *round;
+                let BenchRound { busy, .. } = *round;
                 let op = format!("{}_{}", entry.op, entry.size);
                 let (who, clock, unit) = (entry.who.as_str(), "thread_cpu", "ns");
-                self.note(&Line { who, op: &op, clock, unit, round: number + 1, spread, busy })?;
+                self.note(&RawFigure {
+                    who,
+                    op: &op,
+                    clock,
+                    unit,
+                    round: number + 1,
+                    spread,
+                    busy,
+                })?;
             }
         }
         let busy = rounds.iter().filter(|round| round.busy).count();
         let all_busy = is_busy(busy, rounds.len());
         let of_entry = |at: usize| {
-            let of_round = |round: &Round<Vec<Option<Rate>>>| {
-                round.value[at].map(|value| Round { value, busy: round.busy })
+            let of_round = |round: &BenchRound<Vec<Option<OpCost>>>| {
+                round.value[at].map(|value| BenchRound { value, busy: round.busy })
             };
             if let Some(reason) = &refused[at] {
                 return Err(reason.clone());
             }
-            let rates = counted(&rounds.iter().filter_map(of_round).collect::<Vec<_>>());
+            let rates = quiet_values(&rounds.iter().filter_map(of_round).collect::<Vec<_>>());
             Ok(Series { rates, busy: all_busy })
         };
         let series = (0..entries.len()).map(of_entry).collect();
-        Ok(Contest { series, rounds: rounds.len(), busy })
+        Ok(Comparison { series, rounds: rounds.len(), busy })
     }
 }
 
 /// One operation of one program.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct BenchCase {
     /// As raw lines name it.
     pub who: String,
     /// Which of the programs.
@@ -169,7 +181,7 @@ pub struct Entry {
 }
 
 /// What the rounds gave, entry by entry.
-pub struct Contest {
+pub struct Comparison {
     /// The figures of each entry, or why there are none.
     pub series: Vec<Result<Series, String>>,
     /// Rounds that were run.
@@ -178,7 +190,7 @@ pub struct Contest {
     pub busy: usize,
 }
 
-impl Contest {
+impl Comparison {
     /// How quiet it was, for people.
     pub fn quiet(&self) -> String {
         let Self { rounds, busy, .. } = self;
@@ -195,7 +207,7 @@ impl Contest {
 /// The figures of one entry in the rounds that count.
 #[derive(Clone, Debug)]
 pub struct Series {
-    rates: Vec<Rate>,
+    rates: Vec<OpCost>,
     busy: bool,
 }
 
@@ -215,7 +227,7 @@ impl Series {
     }
 
     /// This divided by `other`, round by round.
-    pub fn over(&self, other: &Self) -> Ratio {
+    pub fn ratio_to(&self, other: &Self) -> Ratio {
         let pairs = self.rates.iter().zip(&other.rates);
         let sorted = sort(pairs.map(|(a, b)| a.median / b.median).collect());
         let end = |at: Option<&f64>| at.copied().unwrap_or(f64::NAN);
@@ -247,14 +259,14 @@ impl std::fmt::Display for Ratio {
 
 /// One rate of each entry; who refuses once is asked no more.
 fn one_round(
-    peers: &mut [Peer],
-    entries: &[Entry],
+    peers: &mut [PeerProcess],
+    entries: &[BenchCase],
     refused: &mut [Option<String>],
     rng: &mut ChaCha20Rng,
-) -> Vec<Option<Rate>> {
+) -> Vec<Option<OpCost>> {
     let mut rates = vec![None; entries.len()];
     for at in shuffled(entries.len(), rng) {
-        let Entry { peer, op, size, calls, .. } = &entries[at];
+        let BenchCase { peer, op, size, calls, .. } = &entries[at];
         if refused[at].is_some() {
             continue;
         }
@@ -283,17 +295,17 @@ mod tests {
     use super::*;
 
     fn series(medians: &[f64], busy: bool) -> Series {
-        let rates = medians.iter().map(|m| Rate { min: m - 1.0, median: *m }).collect();
+        let rates = medians.iter().map(|m| OpCost { min: m - 1.0, median: *m }).collect();
         Series { rates, busy }
     }
 
     #[test]
     fn ratios_are_taken_round_by_round() {
         let (ours, theirs) = ([10.0, 40.0, 30.0], [10.0, 10.0, 10.0]);
-        let ratio = series(&ours, false).over(&series(&theirs, false));
+        let ratio = series(&ours, false).ratio_to(&series(&theirs, false));
         assert_eq!(ratio.to_string(), "3.00 [1.00, 4.00], of minima 1.00");
         // On a busy machine the least costs decide.
-        let ratio = series(&ours, true).over(&series(&theirs, true));
+        let ratio = series(&ours, true).ratio_to(&series(&theirs, true));
         assert_eq!(ratio.to_string(), "1.00 [1.00, 4.00], of minima 1.00");
         let costs = [false, true].map(|busy| series(&ours, busy).cost().to_bits());
         assert_eq!(costs, [30.0_f64, 9.0].map(f64::to_bits));

@@ -112,21 +112,21 @@ pub fn median(figures: &[f64]) -> f64 {
 }
 
 /// Watches whether something else uses the processors.
-pub struct Watch {
+pub struct LoadWatch {
     steps: u64,
     repeats: usize,
     seen_ns: Vec<f64>,
 }
 
 /// One round with what it gave.
-pub struct Round<T> {
+pub struct BenchRound<T> {
     /// What the work gave.
     pub value: T,
     /// Whether the machine was busy meanwhile.
     pub busy: bool,
 }
 
-impl Watch {
+impl LoadWatch {
     /// A watch whose fixed loop takes about `loop_ms`; `patient` repeats busy rounds.
     pub fn new(loop_ms: u64, patient: bool) -> Self {
         let pace = spin(PACE_STEPS).as_secs_f64().max(1e-9);
@@ -144,14 +144,14 @@ impl Watch {
     pub fn rounds<T>(
         &mut self,
         mut work: impl FnMut() -> Result<T>,
-        mut seen: impl FnMut(&Round<T>),
-    ) -> Result<Vec<Round<T>>> {
+        mut seen: impl FnMut(&BenchRound<T>),
+    ) -> Result<Vec<BenchRound<T>>> {
         let mut all = Vec::new();
         for _ in 0..=self.repeats {
             let before = self.look();
             let value = work()?;
             let busy = self.look() || before || is_loaded(machine::load(), machine::cores());
-            let round = Round { value, busy };
+            let round = BenchRound { value, busy };
             seen(&round);
             all.push(round);
             if !busy {
@@ -175,30 +175,30 @@ impl Watch {
     }
 
     /// How far the fixed loops of this run lie apart: the greatest by the median.
-    pub fn unrest(&self) -> f64 {
+    pub fn loop_spread(&self) -> f64 {
         let greatest = self.seen_ns.iter().copied().fold(0.0, f64::max);
         greatest / median(&self.seen_ns)
     }
 }
 
 /// The figures that count: those of quiet rounds; of busy ones only where there is nothing else.
-pub fn counted<T: Copy>(rounds: &[Round<T>]) -> Vec<T> {
+pub fn quiet_values<T: Copy>(rounds: &[BenchRound<T>]) -> Vec<T> {
     let quiet: Vec<T> = rounds.iter().filter(|round| !round.busy).map(|r| r.value).collect();
     if quiet.is_empty() { rounds.iter().map(|round| round.value).collect() } else { quiet }
 }
 
 /// What decides: the median of the quiet rounds; if more than a third were busy the least of all,
 /// which other programs disturb least.
-pub fn settled(rounds: &[Round<f64>]) -> f64 {
+pub fn deciding_value(rounds: &[BenchRound<f64>]) -> f64 {
     let busy = rounds.iter().filter(|round| round.busy).count();
     if 3 * busy > rounds.len() {
         return rounds.iter().map(|round| round.value).fold(f64::INFINITY, f64::min);
     }
-    median(&counted(rounds))
+    median(&quiet_values(rounds))
 }
 
 /// How busy the rounds of a row were, for people; nothing if they were not.
-pub fn busy_words<T>(rounds: &[Round<T>]) -> Option<String> {
+pub fn busy_words<T>(rounds: &[BenchRound<T>]) -> Option<String> {
     let busy = rounds.iter().filter(|round| round.busy).count();
     (busy > 0).then(|| format!("busy machine: {busy} of {} rounds disturbed", rounds.len()))
 }
@@ -254,20 +254,22 @@ mod tests {
 
     #[test]
     fn lab_15_busy_rounds_are_kept_marked_and_not_averaged_in() {
-        let round = |value, busy| Round { value, busy };
+        let round = |value, busy| BenchRound { value, busy };
         let rounds = [round(9, true), round(1, false), round(8, true), round(2, false)];
-        assert_eq!(counted(&rounds), [1, 2]);
+        assert_eq!(quiet_values(&rounds), [1, 2]);
         assert_eq!(busy_words(&rounds).as_deref(), Some("busy machine: 2 of 4 rounds disturbed"));
-        assert_eq!(counted(&[round(9, true)]), [9]);
+        assert_eq!(quiet_values(&[round(9, true)]), [9]);
         let costs = |busy: [bool; 3]| {
             let rounds = [3.0, 1.0, 2.0].into_iter().zip(busy);
-            settled(&rounds.map(|(value, busy)| Round { value, busy }).collect::<Vec<_>>())
+            deciding_value(
+                &rounds.map(|(value, busy)| BenchRound { value, busy }).collect::<Vec<_>>(),
+            )
         };
         let costs = [[false; 3], [false, true, false], [true, true, false]].map(costs);
         assert_eq!(costs.map(|cost| cost.to_string()), ["2", "2", "1"]);
         assert_eq!(busy_words(&[round(1, false)]), None);
         // A watch that finds every loop off repeats three times and tells of each.
-        let mut watch = Watch { steps: 50_000, repeats: REPEATS, seen_ns: vec![1.0; 99] };
+        let mut watch = LoadWatch { steps: 50_000, repeats: REPEATS, seen_ns: vec![1.0; 99] };
         let mut told = 0;
         let all = watch.rounds(|| Ok(7), |_| told += 1).unwrap();
         assert_eq!((all.len(), told), (4, 4));

@@ -4,8 +4,8 @@ use anyhow::Result;
 use nix::sys::resource::{Resource, getrlimit};
 
 use crate::cli::say;
-use crate::clock::{Watch, clock_cost_ns};
-use crate::machine::{self, Machine};
+use crate::clock::{LoadWatch, clock_cost_ns};
+use crate::machine::{self, Hardware};
 
 /// Length of the fixed loop, ms.
 pub const LOOP_MS: u64 = 20;
@@ -15,7 +15,7 @@ pub const LOOP_MS: u64 = 20;
 /// # Errors
 /// If the system has no clock for threads.
 pub fn run() -> Result<()> {
-    let machine = Machine::this();
+    let machine = Hardware::this();
     say(&format!("machine   {}", machine.id()))?;
     say(&format!("processor {}, {} cores", machine.cpu, machine.cores))?;
     say(&format!("flags     {}", machine.flags.join(" ")))?;
@@ -27,10 +27,10 @@ pub fn run() -> Result<()> {
     say(&format!("clock     {:.0} ns to read it twice", clock_cost_ns()?))?;
     let load = machine::load().map_or("unknown".into(), |load| format!("{load:.2}"));
     say(&format!("load      {load}"))?;
-    let mut watch = Watch::new(LOOP_MS, true);
+    let mut watch = LoadWatch::new(LOOP_MS, true);
     let rounds = watch.rounds(|| Ok(()), |_| ())?;
     let quiet = rounds.iter().any(|round| !round.busy);
     let verdict =
         if quiet { "quiet" } else { "busy: figures will be disturbed; wait or stop work" };
-    say(&format!("loops     slowest {:.2} of the median: {verdict}", watch.unrest()))
+    say(&format!("loops     slowest {:.2} of the median: {verdict}", watch.loop_spread()))
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::bench::{Bench, Plan};
 use crate::cli::{Part, Profile, complain, say};
-use crate::machine::Machine;
+use crate::machine::Hardware;
 use crate::row::{Limit, Row, Stop, Verdict, exit};
 use crate::{peer, place, raw};
 
@@ -148,7 +148,7 @@ fn print(rows: &[Row], json: bool, part: Part, profile: Profile) -> Result<()> {
         "goals of the {}, profile {}, {built} build, machine {}",
         part.name(),
         profile.name(),
-        Machine::this().id()
+        Hardware::this().id()
     ))?;
     say(&format!("{:<48} {:>14} {:>16} {:>6}", "    goal", "measured", "limit", "ratio"))?;
     for line in rows.iter().flat_map(Row::lines) {

@@ -10,7 +10,7 @@ const FLAGS: [&str; 9] =
     ["aes", "adx", "avx2", "avx512f", "avx512ifma", "bmi2", "neon", "sha_ni", "vaes"];
 
 /// What the fingerprint is made of.
-pub struct Machine {
+pub struct Hardware {
     /// The processor as it calls itself.
     pub cpu: String,
     /// Its flags that matter.
@@ -23,7 +23,7 @@ pub struct Machine {
     pub kernel: String,
 }
 
-impl Machine {
+impl Hardware {
     /// This one; what the system does not tell stays empty.
     pub fn this() -> Self {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -98,9 +98,9 @@ pub fn resident_bytes(pid: u32) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn planted(cores: usize) -> Machine {
+    fn planted(cores: usize) -> Hardware {
         let (cpu, kernel) = ("Some CPU".to_owned(), "6.1".to_owned());
-        Machine { cpu, flags: vec!["aes"], cores, gib: 8, kernel }
+        Hardware { cpu, flags: vec!["aes"], cores, gib: 8, kernel }
     }
 
     #[test]

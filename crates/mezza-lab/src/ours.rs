@@ -22,14 +22,14 @@ mod variants;
 
 use anyhow::{Context as _, Result};
 use mezza::backend::AwsLc;
-use mezza_core::Portable;
+use mezza_core::PortableBackend;
 use mezza_ratchet::suite::paper::Paper;
 use mezza_ratchet::suite::{B2c20, B2c20Pq, V3};
 
 use crate::rate::{self, Call};
 use bare::Bare;
-use primitive::Code;
-use talk::Talker;
+use primitive::Implementation;
+use talk::MeasuredConversation;
 use variants::{OnlyAead, OnlyKdf, OnlySig};
 
 /// Answers lines until the input ends.
@@ -48,7 +48,7 @@ pub fn serve() -> Result<()> {
 /// A name that is not there, or what the library refuses.
 pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
     let (who, op) = op.split_once(':').context("who?")?;
-    let of = |code: fn(&str) -> Option<Code>| {
+    let of = |code: fn(&str) -> Option<Implementation>| {
         primitive::prepare(code, op, size, calls).with_context(|| format!("{who} has no {op}"))
     };
     match who {
@@ -56,11 +56,15 @@ pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
         "aws-lc" => of(aws_lc::code),
         "own" => of(own::code),
         "lanes" => lanes::prepare(op, size),
-        "b2c20" => device::prepare::<Talker<B2c20, AwsLc>>(op, size, calls),
-        "b2c20-portable" => device::prepare::<Talker<B2c20, Portable>>(op, size, calls),
-        "v3" => device::prepare::<Talker<V3, AwsLc>>(op, size, calls),
-        "b2c20-pq" => device::prepare::<Talker<B2c20Pq, AwsLc>>(op, size, calls),
-        "v3-portable" => device::prepare::<Talker<V3, Portable>>(op, size, calls),
+        "b2c20" => device::prepare::<MeasuredConversation<B2c20, AwsLc>>(op, size, calls),
+        "b2c20-portable" => {
+            device::prepare::<MeasuredConversation<B2c20, PortableBackend>>(op, size, calls)
+        }
+        "v3" => device::prepare::<MeasuredConversation<V3, AwsLc>>(op, size, calls),
+        "b2c20-pq" => device::prepare::<MeasuredConversation<B2c20Pq, AwsLc>>(op, size, calls),
+        "v3-portable" => {
+            device::prepare::<MeasuredConversation<V3, PortableBackend>>(op, size, calls)
+        }
         "bare-b2c20" => device::prepare::<Bare<B2c20, AwsLc>>(op, size, calls),
         "bare-v3" => device::prepare::<Bare<V3, AwsLc>>(op, size, calls),
         "bare-paper" => device::prepare::<Bare<Paper, AwsLc>>(op, size, calls),

@@ -90,7 +90,7 @@ pub struct Value {
 
 /// A noise level of the SOSP paper: mean and scale of the singles.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Level {
+pub struct NoiseLevel {
     /// The mean.
     pub mu: u32,
     /// The scale of the Laplace law.
@@ -103,7 +103,7 @@ pub struct Vuvuzela {
     /// All values.
     pub value: Vec<Value>,
     /// The noise levels.
-    pub level: Vec<Level>,
+    pub level: Vec<NoiseLevel>,
 }
 
 impl Vuvuzela {

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const ABSENT: i32 = 69;
 
 /// One program that runs.
-pub struct Peer {
+pub struct PeerProcess {
     child: Child,
     input: Option<ChildStdin>,
     answers: Receiver<String>,
@@ -25,7 +25,7 @@ pub struct Peer {
 
 /// What an operation costs, in ns of thread CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rate {
+pub struct OpCost {
     /// The least of 25 batches.
     pub min: f64,
     /// Their median.
@@ -43,7 +43,7 @@ pub struct Cold {
     pub rest: f64,
 }
 
-impl Peer {
+impl PeerProcess {
     /// Starts a program.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Peer {
     ///
     /// # Errors
     /// If we do not start.
-    pub fn masked(mask: &str) -> Result<Self> {
+    pub fn with_cpu_mask(mask: &str) -> Result<Self> {
         Self::start(ours()?.env("OPENSSL_ia32cap", mask))
     }
 
@@ -80,9 +80,9 @@ impl Peer {
     ///
     /// # Errors
     /// What the peer answers instead.
-    pub fn rate(&mut self, op: &str, size: usize, calls: usize) -> Result<Rate> {
+    pub fn rate(&mut self, op: &str, size: usize, calls: usize) -> Result<OpCost> {
         let [min, median] = self.ask(&format!("rate {op} {size} {calls}"))?;
-        Ok(Rate { min, median })
+        Ok(OpCost { min, median })
     }
 
     /// The first ten calls of this process; nothing else may have been asked before.
@@ -116,7 +116,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for PeerProcess {
     fn drop(&mut self) {
         drop(self.input.take());
         let _ = self.child.kill();
@@ -131,7 +131,7 @@ fn ours() -> Result<Command> {
 }
 
 /// A peer behind a script of `lab/peers`, or why it is not here and what would help.
-pub type Found = Result<Peer, String>;
+pub type Found = Result<PeerProcess, String>;
 
 /// Looks for the peer `name` and starts it with `args`.
 ///
@@ -147,7 +147,8 @@ pub fn find(name: &str, args: &[&str]) -> Result<Found> {
     if !output.status.success() {
         return Ok(Err(format!("`lab/peers/{name}.sh version` failed; fetch the peer again")));
     }
-    Ok(Peer::start(script(name, "run")?.args(args)).map_err(|e| format!("{name}: {e}; fetch it")))
+    Ok(PeerProcess::start(script(name, "run")?.args(args))
+        .map_err(|e| format!("{name}: {e}; fetch it")))
 }
 
 /// [`find`], but a smoke run starts no virtual machine.
@@ -186,14 +187,14 @@ fn script(name: &str, action: &str) -> Result<Command> {
 mod tests {
     use super::*;
 
-    fn says(script: &str) -> Peer {
-        Peer::start(Command::new("sh").args(["-c", script])).unwrap()
+    fn says(script: &str) -> PeerProcess {
+        PeerProcess::start(Command::new("sh").args(["-c", script])).unwrap()
     }
 
     #[test]
     fn answers_are_numbers_or_errors() {
         let mut peer = says("while read line; do echo ok 12.5 13; done");
-        assert_eq!(peer.rate("x", 1, 1).unwrap(), Rate { min: 12.5, median: 13.0 });
+        assert_eq!(peer.rate("x", 1, 1).unwrap(), OpCost { min: 12.5, median: 13.0 });
         assert!(peer.cold("x", 1).unwrap_err().to_string().contains("gave `12.5 13`"));
     }
 

@@ -35,9 +35,9 @@ fn lock_folder(runtime: Option<PathBuf>) -> PathBuf {
 }
 
 /// Held while times are measured: one at a time on a machine (LAB-10).
-pub struct Turn(#[expect(dead_code, reason = "held, not used")] File);
+pub struct MeasurementLock(#[expect(dead_code, reason = "held, not used")] File);
 
-impl Turn {
+impl MeasurementLock {
     /// Takes the turn of this user. The file lies where nobody else can put one: in the user's runtime
     /// folder, else in the build folder. Folders for temporary files are everybody's.
     ///
@@ -71,12 +71,12 @@ mod tests {
     fn one_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let turn = Turn::take_at(&path).unwrap();
-        let refused = Turn::take_at(&path).err().unwrap();
+        let turn = MeasurementLock::take_at(&path).unwrap();
+        let refused = MeasurementLock::take_at(&path).err().unwrap();
         assert_eq!(refused.downcast_ref::<Stop>().unwrap().code, 75);
         assert!(refused.to_string().ends_with("try again later"));
         drop(turn);
-        Turn::take_at(&path).unwrap();
+        MeasurementLock::take_at(&path).unwrap();
     }
 
     #[test]

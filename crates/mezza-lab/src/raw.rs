@@ -17,14 +17,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::clock::Spread;
-use crate::machine::Machine;
+use crate::machine::Hardware;
 use crate::place;
 
 /// Version of the format.
 const VERSION: u32 = 1;
 
 /// What one run is.
-pub struct Job {
+pub struct RunSpec {
     /// `node-goals`.
     pub experiment: &'static str,
     /// Raised when the meaning of its figures changes.
@@ -37,7 +37,7 @@ pub struct Job {
     pub params: Value,
 }
 
-impl Job {
+impl RunSpec {
     /// First 16 hexadecimal digits of BLAKE2b over the job as JSON with sorted keys.
     pub fn id(&self) -> String {
         let text = format!(
@@ -54,7 +54,7 @@ impl Job {
             "v": VERSION, "head": 1, "exp": self.experiment, "rev": self.rev, "job": self.id(),
             "params": self.params, "seed": self.seed, "profile": self.profile,
             "commit": commit, "dirty": dirty, "build": build(), "peers": {},
-            "machine": Machine::this().value(), "started_s": since.as_secs(),
+            "machine": Hardware::this().value(), "started_s": since.as_secs(),
         })
     }
 }
@@ -79,7 +79,7 @@ fn commit() -> (Option<String>, Option<bool>) {
 
 /// One figure.
 #[derive(Serialize)]
-pub struct Line<'a> {
+pub struct RawFigure<'a> {
     /// `ours`, `variant:NAME`, `peer:NAME` or `limit:NAME`.
     pub who: &'a str,
     /// What was measured.
@@ -105,7 +105,7 @@ pub struct Raw {
 
 impl Raw {
     /// A file with nothing but its head.
-    pub fn new(job: &Job) -> Self {
+    pub fn new(job: &RunSpec) -> Self {
         Self { text: format!("{}\n", job.head()), lines: 0 }
     }
 
@@ -113,7 +113,7 @@ impl Raw {
     ///
     /// # Errors
     /// A value that JSON cannot hold.
-    pub fn push(&mut self, line: &Line<'_>) -> Result<()> {
+    pub fn push(&mut self, line: &RawFigure<'_>) -> Result<()> {
         self.text.push_str(&serde_json::to_string(line)?);
         self.text.push('\n');
         self.lines += 1;
@@ -178,15 +178,15 @@ pub fn is_finished(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn job(seed: u64) -> Job {
+    fn job(seed: u64) -> RunSpec {
         let params = json!({ "only": ["M1"] });
-        Job { experiment: "node-goals", rev: 1, profile: "smoke", seed, params }
+        RunSpec { experiment: "node-goals", rev: 1, profile: "smoke", seed, params }
     }
 
-    fn line() -> Line<'static> {
+    fn line() -> RawFigure<'static> {
         let spread = Spread::of(vec![1.0, 2.0, 3.0]);
         let (who, op, clock, unit) = ("ours", "send", "thread_cpu", "ns");
-        Line { who, op, clock, unit, round: 1, spread, busy: false }
+        RawFigure { who, op, clock, unit, round: 1, spread, busy: false }
     }
 
     fn written() -> String {

@@ -10,9 +10,9 @@ use serde_json::json;
 
 use crate::bench::{Bench, Plan};
 use crate::cli::{Profile, complain, say};
-use crate::machine::Machine;
+use crate::machine::Hardware;
 use crate::row::Stop;
-use crate::shape::Shape;
+use crate::shape::Claim;
 use crate::{peer, place, raw};
 
 /// What was asked for.
@@ -58,7 +58,7 @@ pub struct Report {
     /// The table, for people.
     pub lines: Vec<String>,
     /// The claims, looked at.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<Claim>,
     /// Peers that are not here: why, and what would help.
     pub absent: Vec<String>,
     /// Whether the claims are about speeds, which decide nothing in a smoke run.
@@ -116,7 +116,7 @@ pub fn run(order: Order) -> Result<u8> {
 }
 
 fn value(experiment: &Experiment, report: &Report, profile: Profile) -> serde_json::Value {
-    let shapes: Vec<_> = report.shapes.iter().map(Shape::value).collect();
+    let shapes: Vec<_> = report.shapes.iter().map(Claim::value).collect();
     json!({
         "exp": experiment.id, "profile": profile.name(), "lines": report.lines, "shapes": shapes,
         "absent": report.absent, "holds": report.holds(profile),
@@ -138,7 +138,7 @@ fn keep(
 }
 
 fn print(experiment: &Experiment, report: &Report, profile: Profile) -> Result<()> {
-    let machine = Machine::this().id();
+    let machine = Hardware::this().id();
     let (id, about, profile) = (experiment.id, experiment.about, profile.name());
     say(&format!("{id}  {about}    profile {profile}, machine {machine}"))?;
     for line in &report.lines {
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_shape_that_fails_decides_unless_a_smoke_run_is_about_speed() {
-        let shapes = vec![Shape::is("a", "b", false)];
+        let shapes = vec![Claim::is("a", "b", false)];
         let mut report = Report { shapes, about_speed: true, ..Report::default() };
         assert!(report.holds(Profile::Smoke) && !report.holds(Profile::Quick));
         report.attacks = 1;

@@ -64,7 +64,7 @@ fn operations(kernel: &dyn Kernel, base: &FixedPoint, count: usize) -> [(&'stati
         kernel.x25519_shared(&scalar, &[BASE; BATCH], black_box(&mut out));
     });
     let each = measure(count, words, |words| {
-        kernel.x25519_each(words, &[BASE; BATCH], black_box(&mut out));
+        kernel.x25519_pairwise(words, &[BASE; BATCH], black_box(&mut out));
     });
     let fixed =
         measure(count, words, |words| kernel.x25519_fixed(base, words, black_box(&mut out)));

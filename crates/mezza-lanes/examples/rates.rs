@@ -67,7 +67,7 @@ fn rates(kernel: &dyn Kernel, words: &[[u8; 32]; BATCH], bytes: &mut [u8], peers
     let mut out = [[0; 32]; BATCH];
     let ns = best(BATCH as u32, || kernel.x25519_shared(&scalar, words, black_box(&mut out)));
     row(name, "shared", ns, peers[0]);
-    let ns = best(BATCH as u32, || kernel.x25519_each(words, words, black_box(&mut out)));
+    let ns = best(BATCH as u32, || kernel.x25519_pairwise(words, words, black_box(&mut out)));
     row(name, "each", ns, peers[0]);
     let ns = best(1, || drop(black_box(kernel.fixed_point(&BASE))));
     row(name, "fixed_point", ns, peers[0]);

@@ -16,8 +16,8 @@ use core::arch::x86_64::{
 };
 
 use crate::Kernel;
-use crate::eight::Eight;
-use crate::lanes::{BLOCK, LANES, Lanes, WORDS, Words};
+use crate::eight::VectorKernel;
+use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
 
 cpufeatures::new!(cpu, "avx512f", "avx512ifma", "avx512vl", "avx512dq", "avx512bw");
 
@@ -35,7 +35,7 @@ impl Ifma {
 /// The kernel on these vectors, if they are there.
 pub fn ifma() -> Option<&'static dyn Kernel> {
     // Handed out together with a token alone.
-    static KERNEL: Eight<Ifma> = Eight::new(Ifma(()), "ifma");
+    static KERNEL: VectorKernel<Ifma> = VectorKernel::new(Ifma(()), "ifma");
     Ifma::detect().map(|_| &KERNEL as &dyn Kernel)
 }
 
@@ -152,7 +152,7 @@ impl Lanes for Ifma {
     }
 }
 
-impl Words for Ifma {
+impl Lanes32 for Ifma {
     type W = __m512i;
 
     #[inline(always)]

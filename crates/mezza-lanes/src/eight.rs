@@ -18,13 +18,13 @@ mod inversion;
 pub mod ladder;
 pub mod poly1305;
 
-use crate::fixed_point::Table;
-use crate::lanes::{LANES, Lanes, Words};
+use crate::fixed_point::MultiplesTable;
+use crate::lanes::{LANES, Lanes, Lanes32};
 use crate::{FixedPoint, Kernel, Scalar, Strided};
 use comb::{Comb, Digits};
 use field::load;
 use inversion::{Fractions, pack, unpack, wipe_group};
-use ladder::{Masks, ladder};
+use ladder::{SwapMasks, ladder};
 
 /// Groups of eight that share an inversion, which is then below 2 % of the cost.
 const INVERSION_GROUPS: usize = 32;
@@ -32,12 +32,12 @@ const INVERSION_GROUPS: usize = 32;
 const BATCH: usize = INVERSION_GROUPS * LANES;
 
 /// A kernel on the vectors of a backend.
-pub struct Eight<L> {
+pub struct VectorKernel<L> {
     lanes: L,
     name: &'static str,
 }
 
-impl<L: Lanes + Words> Eight<L> {
+impl<L: Lanes + Lanes32> VectorKernel<L> {
     /// Holding `lanes` proves that the CPU can do it.
     pub const fn new(lanes: L, name: &'static str) -> Self {
         Self { lanes, name }
@@ -57,14 +57,14 @@ impl<L: Lanes + Words> Eight<L> {
     }
 }
 
-impl<L: Lanes + Words + Sync> Kernel for Eight<L> {
+impl<L: Lanes + Lanes32 + Sync> Kernel for VectorKernel<L> {
     fn name(&self) -> &'static str {
         self.name
     }
 
     fn x25519_shared(&self, k: &Scalar, u: &[[u8; 32]], out: &mut [[u8; 32]]) {
         assert_eq!(u.len(), out.len(), "an output for each point");
-        let (l, masks) = (self.lanes, Masks::new(core::slice::from_ref(k.expose())));
+        let (l, masks) = (self.lanes, SwapMasks::new(core::slice::from_ref(k.expose())));
         for (u, out) in u.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
             let mut fractions = Fractions::new(INVERSION_GROUPS);
             for u in u.chunks(LANES) {
@@ -80,7 +80,7 @@ impl<L: Lanes + Words + Sync> Kernel for Eight<L> {
         }
     }
 
-    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+    fn x25519_pairwise(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
         assert!(
             k.len() == u.len() && u.len() == out.len(),
             "a scalar and an output for each point"
@@ -89,7 +89,7 @@ impl<L: Lanes + Words + Sync> Kernel for Eight<L> {
         for ((k, u), out) in k.chunks(BATCH).zip(u.chunks(BATCH)).zip(out.chunks_mut(BATCH)) {
             let mut fractions = Fractions::new(INVERSION_GROUPS);
             for (k, u) in k.chunks(LANES).zip(u.chunks(LANES)) {
-                let masks = Masks::new(k);
+                let masks = SwapMasks::new(k);
                 l.outline(
                     #[inline(always)]
                     || {
@@ -108,20 +108,20 @@ impl<L: Lanes + Words + Sync> Kernel for Eight<L> {
             #[inline(always)]
             || Comb::new(l, u),
         )?;
-        Some(FixedPoint::new(u, Table::Comb(comb)))
+        Some(FixedPoint::new(u, MultiplesTable::Comb(comb)))
     }
 
     fn is_fixed_point(&self, u: &[u8; 32]) -> bool {
         let l = self.lanes;
         l.outline(
             #[inline(always)]
-            || edwards::from_u(l, load(l, &unpack(&[*u]))).is_some(),
+            || edwards::from_montgomery(l, load(l, &unpack(&[*u]))).is_some(),
         )
     }
 
     fn x25519_fixed(&self, p: &FixedPoint, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
         assert_eq!(k.len(), out.len(), "an output for each scalar");
-        let Table::Comb(comb) = &p.table else {
+        let MultiplesTable::Comb(comb) = &p.table else {
             return self.without_table(p.u(), k, out);
         };
         let l = self.lanes;
@@ -158,11 +158,11 @@ impl<L: Lanes + Words + Sync> Kernel for Eight<L> {
     }
 }
 
-impl<L: Lanes + Words + Sync> Eight<L> {
+impl<L: Lanes + Lanes32 + Sync> VectorKernel<L> {
     /// For a fixed point of another kernel.
     fn without_table(&self, u: &[u8; 32], k: &[[u8; 32]], out: &mut [[u8; 32]]) {
         for (k, out) in k.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
-            self.x25519_each(k, &[*u; BATCH][..k.len()], out);
+            self.x25519_pairwise(k, &[*u; BATCH][..k.len()], out);
         }
     }
 }

@@ -11,11 +11,11 @@ use curve25519_dalek::edwards::EdwardsBasepointTable;
 /// cannot read the table works from the u-coordinate.
 pub struct FixedPoint {
     u: [u8; 32],
-    pub(crate) table: Table,
+    pub(crate) table: MultiplesTable,
 }
 
 /// Multiples of the point, in the form of the kernel that made them.
-pub enum Table {
+pub enum MultiplesTable {
     /// 30 KiB.
     Portable(Box<EdwardsBasepointTable>),
     /// 60 KiB.
@@ -26,14 +26,14 @@ pub enum Table {
 }
 
 impl FixedPoint {
-    pub(crate) fn new(u: &[u8; 32], table: Table) -> Self {
+    pub(crate) fn new(u: &[u8; 32], table: MultiplesTable) -> Self {
         Self { u: *u, table }
     }
 
     /// A point without a table, for kernels of other crates, which have checked it: see
     /// [`Kernel::is_fixed_point`](crate::Kernel::is_fixed_point).
     pub const fn without_table(u: &[u8; 32]) -> Self {
-        Self { u: *u, table: Table::None }
+        Self { u: *u, table: MultiplesTable::None }
     }
 
     /// The u-coordinate, as it was given.

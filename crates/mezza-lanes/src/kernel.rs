@@ -1,6 +1,6 @@
 //! The interface of all kernels, and the choice between them.
 
-use crate::portable::Portable;
+use crate::portable::PortableKernel;
 use crate::{FixedPoint, Scalar, Strided};
 
 /// What a CPU does for many independent messages at once.
@@ -20,7 +20,7 @@ pub trait Kernel: Sync {
     fn x25519_shared(&self, k: &Scalar, u: &[[u8; 32]], out: &mut [[u8; 32]]);
 
     /// `out[i] = k[i] u[i]`: a scalar for each point.
-    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]);
+    fn x25519_pairwise(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]);
 
     /// A table for [`x25519_fixed`](Self::x25519_fixed); `None` if u belongs to the twist, is -1, or
     /// has small order. The time depends on u, which is public.
@@ -57,5 +57,5 @@ pub fn ifma() -> Option<&'static dyn Kernel> {
 
 /// The kernel for every CPU: one input after another.
 pub fn portable() -> &'static dyn Kernel {
-    &Portable
+    &PortableKernel
 }

@@ -58,7 +58,7 @@ pub const WORDS: usize = 16;
 pub const BLOCK: usize = 64;
 
 /// Sixteen independent 32-bit words, for ChaCha20; sums wrap.
-pub trait Words: Copy {
+pub trait Lanes32: Copy {
     /// A vector.
     type W: Copy;
 

@@ -18,7 +18,7 @@
 //! // Each side computes its own way to the same secrets.
 //! let (mut ours, mut theirs) = ([[0; 32]; 2], [[0; 32]; 2]);
 //! kernel().x25519_shared(&Scalar::copy_from(&server), &points, &mut ours);
-//! kernel().x25519_each(&clients, &[public[0]; 2], &mut theirs);
+//! kernel().x25519_pairwise(&clients, &[public[0]; 2], &mut theirs);
 //! assert_eq!(ours, theirs);
 //!
 //! // Two messages of 3 bytes, 19 bytes apart: 3 of the body, 16 of the tag.
@@ -38,7 +38,7 @@
 //! | `lanes`, `eight` | what a vector can do; the kernel written once for all vectors |
 //! | `avx512` | vectors of AVX-512 with IFMA, and all the `unsafe` code there is |
 //! | `selftest` | [`selftest`]: known answers in every lane |
-//! | `wipe` | [`scrub`], and zeros that the compiler may not leave out |
+//! | `wipe` | [`wipe_stack`], and zeros that the compiler may not leave out |
 #![no_std]
 
 extern crate alloc;
@@ -65,9 +65,9 @@ mod wipe;
 pub use fixed_point::FixedPoint;
 pub use kernel::{Kernel, ifma, kernel, portable};
 pub use scalar::Scalar;
-pub use selftest::{Fault, selftest};
+pub use selftest::{SelftestError, selftest};
 pub use strided::Strided;
-pub use wipe::scrub;
+pub use wipe::wipe_stack;
 
 /// The u-coordinate of the base point of X25519, little-endian (RFC 7748, section 4.1).
 pub const BASE: [u8; 32] = {

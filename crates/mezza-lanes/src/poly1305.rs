@@ -14,20 +14,20 @@ pub const BLOCK_BYTES: usize = 16;
 
 /// The two halves of a one-time key: the point r of the polynomial in limbs, clamped, and the
 /// number that is added in the end.
-pub struct OneTimeKey {
+pub struct Poly1305Key {
     /// Below 2^44 each.
     pub r: [u64; 3],
     s: u128,
 }
 
-impl Drop for OneTimeKey {
+impl Drop for Poly1305Key {
     fn drop(&mut self) {
         (self.r, self.s) = ([0; 3], 0);
         zeroize::optimization_barrier(self);
     }
 }
 
-impl OneTimeKey {
+impl Poly1305Key {
     /// From the first two quarters of key block 0, little-endian.
     pub fn new(r: u128, s: u128) -> Self {
         let clamp = u128::from(CLAMP[0]) | u128::from(CLAMP[1]) << 64;

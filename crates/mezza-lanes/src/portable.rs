@@ -10,8 +10,8 @@ use curve25519_dalek::traits::BasepointTable;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
-use crate::fixed_point::Table;
-use crate::poly1305::OneTimeKey;
+use crate::fixed_point::MultiplesTable;
+use crate::poly1305::Poly1305Key;
 use crate::wipe::wipe;
 use crate::{FixedPoint, Kernel, Scalar, Strided};
 
@@ -24,9 +24,9 @@ const BLOCK_BYTES: usize = 64;
 const CHUNK_BYTES: usize = 4 * BLOCK_BYTES;
 
 /// The zero-size kernel.
-pub struct Portable;
+pub struct PortableKernel;
 
-impl Kernel for Portable {
+impl Kernel for PortableKernel {
     fn name(&self) -> &'static str {
         "portable"
     }
@@ -38,7 +38,7 @@ impl Kernel for Portable {
         }
     }
 
-    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+    fn x25519_pairwise(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
         assert!(
             k.len() == u.len() && u.len() == out.len(),
             "a scalar and an output for each point"
@@ -50,7 +50,7 @@ impl Kernel for Portable {
 
     fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
         let table = Box::new(EdwardsBasepointTable::create(&edwards(u)?));
-        Some(FixedPoint::new(u, Table::Portable(table)))
+        Some(FixedPoint::new(u, MultiplesTable::Portable(table)))
     }
 
     fn is_fixed_point(&self, u: &[u8; 32]) -> bool {
@@ -61,8 +61,8 @@ impl Kernel for Portable {
         assert_eq!(k.len(), out.len(), "an output for each scalar");
         for (k, out) in k.chunks(INVERSION_GROUP).zip(out.chunks_mut(INVERSION_GROUP)) {
             match &p.table {
-                Table::Portable(table) => fixed(table, k, out),
-                _ => self.x25519_each(k, &[*p.u(); INVERSION_GROUP][..k.len()], out),
+                MultiplesTable::Portable(table) => fixed(table, k, out),
+                _ => self.x25519_pairwise(k, &[*p.u(); INVERSION_GROUP][..k.len()], out),
             }
         }
     }
@@ -82,13 +82,13 @@ impl Kernel for Portable {
             let (stream, once) = Stream::new(key);
             *ok = once.tag(body).ct_eq(tag).unwrap_u8();
             stream.apply(body);
-            keep_if(*ok, body);
+            zero_unless(*ok, body);
         }
     }
 }
 
 /// Leaves `body` as it is if `ok` is 1, and zeros if it is 0, in the same time.
-pub fn keep_if(ok: u8, body: &mut [u8]) {
+pub fn zero_unless(ok: u8, body: &mut [u8]) {
     let mask = ok.wrapping_neg();
     for byte in body {
         *byte &= mask;
@@ -128,12 +128,12 @@ struct Stream {
 
 impl Stream {
     /// The first chunk, and what its block 0 is for.
-    fn new(key: &[u8; 32]) -> (Self, OneTimeKey) {
+    fn new(key: &[u8; 32]) -> (Self, Poly1305Key) {
         let cipher = ChaCha20::new(key.into(), &Nonce::default());
         let mut stream = Self { cipher, chunk: [0; CHUNK_BYTES] };
         stream.cipher.apply_keystream(&mut stream.chunk);
         let [r, s] = [0, 1].map(|i| u128::from_le_bytes(stream.chunk.as_chunks().0[i]));
-        (stream, OneTimeKey::new(r, s))
+        (stream, Poly1305Key::new(r, s))
     }
 
     /// Encrypts or decrypts the body.

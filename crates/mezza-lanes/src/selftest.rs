@@ -17,7 +17,7 @@ const TAGS: u128 = 0xd834_acc6_1763_a3ad_f025_dce1_5a59_3e53;
 /// The operation in which a kernel computed something wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum SelftestError {
     /// One scalar, many points.
     #[error("x25519_shared")]
     Shared,
@@ -43,22 +43,22 @@ pub enum Fault {
 ///
 /// # Errors
 /// The first operation that was wrong.
-pub fn selftest(kernel: &dyn Kernel) -> Result<(), Fault> {
+pub fn selftest(kernel: &dyn Kernel) -> Result<(), SelftestError> {
     let scalars = bytes_of::<SCALARS>();
     let mut points = [[0; 32]; SCALARS];
-    kernel.x25519_each(&scalars, &[BASE; SCALARS], &mut points);
-    expect(sum(points) == EACH, Fault::Each)?;
+    kernel.x25519_pairwise(&scalars, &[BASE; SCALARS], &mut points);
+    expect(sum(points) == EACH, SelftestError::Each)?;
     let mut out = [[0; 32]; SCALARS];
     kernel.x25519_shared(&Scalar::copy_from(&scalars[SCALARS - 1]), &points, &mut out);
-    expect(sum(out) == SHARED, Fault::Shared)?;
+    expect(sum(out) == SHARED, SelftestError::Shared)?;
     let refused = [[0; 32], minus_one()].iter().all(|u| kernel.fixed_point(u).is_none());
-    let base = kernel.fixed_point(&BASE).filter(|_| refused).ok_or(Fault::FixedPoint)?;
+    let base = kernel.fixed_point(&BASE).filter(|_| refused).ok_or(SelftestError::FixedPoint)?;
     kernel.x25519_fixed(&base, &scalars, &mut out);
-    expect(out == points, Fault::Fixed)?;
+    expect(out == points, SelftestError::Fixed)?;
     aead(kernel)
 }
 
-fn aead(kernel: &dyn Kernel) -> Result<(), Fault> {
+fn aead(kernel: &dyn Kernel) -> Result<(), SelftestError> {
     let keys = bytes_of::<MESSAGES>();
     let text = |i: usize, j: usize| (31 * i + j) as u8;
     let mut bytes = [0; MESSAGES * STRIDE_BYTES];
@@ -67,7 +67,7 @@ fn aead(kernel: &dyn Kernel) -> Result<(), Fault> {
     }
     kernel.seal_each(&keys, strided(&mut bytes));
     let tags = bytes.chunks_exact(STRIDE_BYTES).map(|chunk| &chunk[BODY_BYTES..]);
-    expect(sum(tags) == TAGS, Fault::Seal)?;
+    expect(sum(tags) == TAGS, SelftestError::Seal)?;
     // Every third message is forged: in the body, or in the tag.
     let forged = |i: usize| i.is_multiple_of(3);
     for i in (0..MESSAGES).filter(|i| forged(*i)) {
@@ -78,7 +78,7 @@ fn aead(kernel: &dyn Kernel) -> Result<(), Fault> {
     for (i, chunk) in bytes.chunks_exact(STRIDE_BYTES).enumerate() {
         let right = |(j, byte): (usize, &u8)| *byte == if forged(i) { 0 } else { text(i, j) };
         let body = chunk[..BODY_BYTES].iter().enumerate().all(right);
-        expect(body && ok[i] == u8::from(!forged(i)), Fault::Open)?;
+        expect(body && ok[i] == u8::from(!forged(i)), SelftestError::Open)?;
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ fn strided(bytes: &mut [u8]) -> Strided<'_> {
     Strided::new(bytes, STRIDE_BYTES, 0, BODY_BYTES)
 }
 
-fn expect(right: bool, fault: Fault) -> Result<(), Fault> {
+fn expect(right: bool, fault: SelftestError) -> Result<(), SelftestError> {
     if right { Ok(()) } else { Err(fault) }
 }
 

@@ -12,14 +12,14 @@ mod rules;
 mod vectors;
 mod wycheproof;
 
-use crate::eight::Eight;
+use crate::eight::VectorKernel;
 use crate::{Kernel, Strided, ifma, portable};
 use emulated::Emulated;
 use std::vec::Vec;
 
 /// Every kernel that runs here.
 fn kernels() -> Vec<&'static dyn Kernel> {
-    static EMULATED: Eight<Emulated> = Eight::new(Emulated, "emulated");
+    static EMULATED: VectorKernel<Emulated> = VectorKernel::new(Emulated, "emulated");
     let all = [Some(portable()), Some(&EMULATED as &dyn Kernel), ifma()].into_iter().flatten();
     let wanted = |name| option_env!("MEZZA_TEST_KERNEL").is_none_or(|only| only == name);
     let wanted = all.filter(|kernel| wanted(kernel.name())).collect::<Vec<_>>();

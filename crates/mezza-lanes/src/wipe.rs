@@ -1,6 +1,6 @@
 //! Zeros that the compiler may not leave out.
 
-/// What [`scrub`] overwrites: more than any operation of this crate has on the stack.
+/// What [`wipe_stack`] overwrites: more than any operation of this crate has on the stack.
 const SCRUBBED_BYTES: usize = 65_536;
 
 /// Fills with zeros.
@@ -13,7 +13,7 @@ pub fn wipe(bytes: &mut [u8]) {
 /// been spilled. To be called after a job that used a long-lived secret.
 #[inline(never)]
 #[expect(clippy::large_stack_arrays, reason = "the stack is what it is about")]
-pub fn scrub() {
+pub fn wipe_stack() {
     let mut stack = [0xff; SCRUBBED_BYTES];
     zeroize::optimization_barrier(&stack);
     wipe(&mut stack);

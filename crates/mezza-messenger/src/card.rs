@@ -20,11 +20,11 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use mezza_core::{Blake2b512, CryptoRng, DecodeError, Reader, Writer, labelled_hash};
-use mezza_ratchet::{Identity, IdentityKey, List, xeddsa};
+use mezza_ratchet::{IdentityKey, IdentityKeyPair, SuiteList, xeddsa};
 
-use head::{Entry, Head};
+use head::{CardHead, PartDigest};
 
-pub use mixnet::{MIXNET_PART, MixnetEntry};
+pub use mixnet::{MIXNET_PART, MixnetPart};
 pub use relay::{RelayEntry, host_is_sound};
 pub(crate) use relay::{read_place, write_place};
 
@@ -92,7 +92,7 @@ pub enum CardError {
 
 /// Which parts a shown card holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum CardForm {
     /// Every part that is here; at most one relay entry.
     Full,
     /// Without the offline part; at most 512 bytes.
@@ -109,7 +109,7 @@ pub struct CardDraft<'a> {
     /// Days since 1970.
     pub issued_days: u32,
     /// Suites, best first.
-    pub suites: List,
+    pub suites: SuiteList,
     /// Clean UTF-8 of at most 24 bytes.
     pub name: &'a str,
     /// At most [`RELAYS_MAX`]; none: the card has no relay part.
@@ -125,7 +125,7 @@ impl fmt::Debug for CardDraft<'_> {
 /// A checked card: the signature is right, every part that is here is the one that was signed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Card {
-    head: Head,
+    head: CardHead,
     signature: [u8; SIGNATURE_BYTES],
     /// One place for each entry of the head's list.
     parts: Vec<Option<Vec<u8>>>,
@@ -135,7 +135,7 @@ pub struct Card {
 impl Card {
     /// Makes and signs a card with a relay part, if the draft has relays.
     pub fn issue(
-        identity: &Identity,
+        identity: &IdentityKeyPair,
         draft: CardDraft<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, CardError> {
@@ -144,7 +144,7 @@ impl Card {
 
     /// Makes and signs a card with further parts: kinds above [`RELAY_PART`], ascending.
     pub fn issue_with(
-        identity: &Identity,
+        identity: &IdentityKeyPair,
         draft: CardDraft<'_>,
         further: Vec<(u8, Vec<u8>)>,
         rng: &mut dyn CryptoRng,
@@ -154,8 +154,8 @@ impl Card {
             parts.push((RELAY_PART, encode_relays(&draft.relays)?));
         }
         parts.extend(further);
-        let entries = parts.iter().map(|(kind, part)| Entry::of(*kind, part));
-        let head = Head {
+        let entries = parts.iter().map(|(kind, part)| PartDigest::of(*kind, part));
+        let head = CardHead {
             serial: draft.serial,
             issued_days: draft.issued_days,
             ik: identity.public(),
@@ -187,12 +187,12 @@ impl Card {
 
     /// Whose card it says to be, and under which name; nothing is checked.
     pub(crate) fn claims(bytes: &[u8]) -> Option<(IdentityKey, String)> {
-        Head::read(&mut Reader::new(bytes)).ok().map(|head| (head.ik, head.name))
+        CardHead::read(&mut Reader::new(bytes)).ok().map(|head| (head.ik, head.name))
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, CardError> {
         let mut r = Reader::new(bytes);
-        let head = Head::read(&mut r)?;
+        let head = CardHead::read(&mut r)?;
         let head_bytes = &bytes[..bytes.len() - r.len()];
         let signature = r.array()?;
         if !xeddsa::verify::<Blake2b512>(&head.ik, &[SIGNED, head_bytes], &signature) {
@@ -218,15 +218,15 @@ impl Card {
     }
 
     /// The same card with fewer parts.
-    pub fn form(&self, form: Form) -> Result<Self, CardError> {
+    pub fn form(&self, form: CardForm) -> Result<Self, CardError> {
         match form {
-            Form::Full if self.relays.len() > 1 => {
+            CardForm::Full if self.relays.len() > 1 => {
                 Err(CardError::LeaveOut { part: RELAY_PART, bytes: self.encode().len() })
             }
-            Form::Full => Ok(self.clone()),
-            Form::Poster => self.keep(|kind| kind != OFFLINE_PART).no_longer_than_a_poster(),
-            Form::Offline if self.part(OFFLINE_PART).is_none() => Err(CardError::NoOfflinePart),
-            Form::Offline => Ok(self.keep(|kind| kind == OFFLINE_PART)),
+            CardForm::Full => Ok(self.clone()),
+            CardForm::Poster => self.keep(|kind| kind != OFFLINE_PART).no_longer_than_a_poster(),
+            CardForm::Offline if self.part(OFFLINE_PART).is_none() => Err(CardError::NoOfflinePart),
+            CardForm::Offline => Ok(self.keep(|kind| kind == OFFLINE_PART)),
         }
     }
 
@@ -251,7 +251,7 @@ impl Card {
     }
 
     /// The suites that every bundle of this identity has to offer.
-    pub fn suites(&self) -> &List {
+    pub fn suites(&self) -> &SuiteList {
         &self.head.suites
     }
 
@@ -266,8 +266,8 @@ impl Card {
     }
 
     /// The mixnet part, if it is here and one that this version understands.
-    pub fn mixnet(&self) -> Option<MixnetEntry> {
-        self.part(MIXNET_PART).and_then(|part| MixnetEntry::decode(part).ok())
+    pub fn mixnet(&self) -> Option<MixnetPart> {
+        self.part(MIXNET_PART).and_then(|part| MixnetPart::decode(part).ok())
     }
 
     /// A part that is here.
@@ -369,7 +369,7 @@ fn encode_relays(relays: &[RelayEntry]) -> Result<Vec<u8>, CardError> {
 }
 
 fn decode_relays(part: &[u8]) -> Result<Vec<RelayEntry>, CardError> {
-    let relays = Reader::all(part, |r| {
+    let relays = Reader::decode_exact(part, |r| {
         let count = usize::from(r.u8()?);
         if count == 0 || count > RELAYS_MAX {
             return Err(DecodeError::Value);

@@ -9,13 +9,13 @@ use mezza_ratchet::{Conversation, IdentityKey};
 
 use crate::card::{Card, RelayEntry};
 use crate::identity::text;
-use crate::io::{ContactId, SlotId, Ticket, Trouble};
-use crate::note::Slot;
+use crate::io::{ContactId, DeliveryProblem, MailboxId, RequestId};
+use crate::note::RemoteMailbox;
 use crate::policy::Policy;
 use crate::receipt::Window;
-use crate::recent::Recent;
+use crate::recent::ReplayCache;
 use crate::share::{Amount, Pace, Share, TALK_MS};
-use crate::view::{Proof, Standing};
+use crate::view::{ContactState, VerificationMethod};
 
 /// Version of the stored form.
 const VERSION: u8 = 3;
@@ -47,7 +47,7 @@ const ANSWERS_MAX: usize = 8;
 /// How far things are, without the two that hide it (request, blocked).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Stage {
+pub(crate) enum ContactPhase {
     Held = 0,
     Asked = 1,
     Open = 2,
@@ -56,7 +56,7 @@ pub(crate) enum Stage {
 
 /// Where first notes go: the contact's intro mailbox and the key of its bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Intro {
+pub(crate) struct IntroMailbox {
     /// The signed prekey under which the envelope is sealed.
     pub spk: PublicKey,
     /// Until when the contact answers for that prekey.
@@ -66,7 +66,7 @@ pub(crate) struct Intro {
 /// What the next system note must say. Persistent: a crash forgets no promise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing to say, and any may be due")]
-pub(crate) struct Owed {
+pub(crate) struct PendingItems {
     /// Our mailbox and card.
     pub hello: bool,
     /// Which notes have arrived.
@@ -77,7 +77,7 @@ pub(crate) struct Owed {
     pub timer: bool,
     /// A newer card.
     pub card: bool,
-    /// A new session, because of this cause (the numbers of `Cause`), and a wish to send again.
+    /// A new session, because of this cause (the numbers of `ResetCause`), and a wish to send again.
     pub anew: Option<u8>,
     /// That there are new voids.
     pub void: bool,
@@ -89,7 +89,7 @@ pub(crate) struct Owed {
     pub level: u8,
 }
 
-impl Owed {
+impl PendingItems {
     /// Whether there is anything to say without a note of the person.
     pub fn any(&self) -> bool {
         self.hello
@@ -128,22 +128,22 @@ pub(crate) struct Contact<B: Backend> {
     pub id: ContactId,
     pub card: Card,
     pub petname: Option<String>,
-    pub verified: Option<(Proof, Time)>,
+    pub verified: Option<(VerificationMethod, Time)>,
     pub policy: Policy,
-    pub stage: Stage,
+    pub stage: ContactPhase,
     pub blocked: bool,
-    pub theirs: Option<Slot>,
-    pub intro: Option<Intro>,
-    pub ours: Option<SlotId>,
+    pub their_mailbox: Option<RemoteMailbox>,
+    pub intro: Option<IntroMailbox>,
+    pub our_mailbox: Option<MailboxId>,
     pub next_seq: u32,
     pub last_reset: Time,
     /// The next note needs a new session, from a new bundle.
     pub renew: bool,
     /// They were invited, and have called to know who it was.
-    pub rung: bool,
+    pub called_back: bool,
     /// The session for which the mixnet has a root.
     pub met: Option<[u8; 16]>,
-    pub owed: Owed,
+    pub owed: PendingItems,
     /// What it has used of what it may use here.
     pub share: Share,
     pub conversation: Conversation<B>,
@@ -151,9 +151,9 @@ pub(crate) struct Contact<B: Backend> {
     pub arrived: BTreeMap<[u8; 4], (Window, Window)>,
     /// Which ratchet messages were opened last. The ratchet forgets a closed chain, so that a mail
     /// that the relay brings again would look forged; it must not end a session.
-    pub recent: Recent,
+    pub recent: ReplayCache,
     // Not stored: a restart begins with a full burst and no request out.
-    pub fetch: Option<Ticket>,
+    pub fetch: Option<RequestId>,
     pub fetch_after: Time,
     pub receipts: Pace,
     /// Own notes that are sealed once more.
@@ -169,12 +169,17 @@ pub(crate) struct Contact<B: Backend> {
     pub muted: bool,
     /// Notes of it that the person has not seen.
     pub unseen: Amount,
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<DeliveryProblem>,
 }
 
 impl<B: Backend> Contact<B> {
     /// A contact of whom we hold the card.
-    pub fn new(id: ContactId, card: Card, conversation: Conversation<B>, stage: Stage) -> Self {
+    pub fn new(
+        id: ContactId,
+        card: Card,
+        conversation: Conversation<B>,
+        stage: ContactPhase,
+    ) -> Self {
         Self {
             id,
             card,
@@ -183,19 +188,19 @@ impl<B: Backend> Contact<B> {
             policy: Policy::default(),
             stage,
             blocked: false,
-            theirs: None,
+            their_mailbox: None,
             intro: None,
-            ours: None,
+            our_mailbox: None,
             next_seq: 1,
             last_reset: Time::default(),
             renew: false,
-            rung: false,
+            called_back: false,
             met: None,
-            owed: Owed::default(),
+            owed: PendingItems::default(),
             share: Share::default(),
             conversation,
             arrived: BTreeMap::new(),
-            recent: Recent::default(),
+            recent: ReplayCache::default(),
             fetch: None,
             fetch_after: Time::default(),
             receipts: Pace::new(RECEIPT_BURST, RECEIPT_EVERY_MS),
@@ -216,19 +221,19 @@ impl<B: Backend> Contact<B> {
     }
 
     /// How far things are.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> ContactState {
         match self.stage {
-            _ if self.blocked => Standing::Blocked,
-            Stage::Held => Standing::Held,
-            Stage::Asked => Standing::Asked,
-            Stage::Open => Standing::Open,
-            Stage::Request => Standing::Request,
+            _ if self.blocked => ContactState::Blocked,
+            ContactPhase::Held => ContactState::Held,
+            ContactPhase::Asked => ContactState::Asked,
+            ContactPhase::Open => ContactState::Open,
+            ContactPhase::Request => ContactState::Request,
         }
     }
 
     /// The relay by which it is reached: that of the mailbox that it gave us, else its card's.
     pub fn relay(&self) -> Option<&RelayEntry> {
-        let theirs = self.theirs.as_ref().map(|slot| &slot.relay);
+        let theirs = self.their_mailbox.as_ref().map(|slot| &slot.relay);
         theirs.or_else(|| self.intro_relay())
     }
 
@@ -244,7 +249,7 @@ impl<B: Backend> Contact<B> {
 
     /// Whether we send anything to it at all (MSG-26).
     pub fn is_ours(&self) -> bool {
-        !self.blocked && self.stage != Stage::Request
+        !self.blocked && self.stage != ContactPhase::Request
     }
 
     /// Whether the person wrote to it a short time ago.
@@ -276,13 +281,13 @@ impl<B: Backend> Contact<B> {
         w.var16(&card).var8(self.petname.as_deref().unwrap_or("").as_bytes());
         let (how, at) = match self.verified {
             None => (0, Time::default()),
-            Some((Proof::InPerson, at)) => (1, at),
-            Some((Proof::Number, at)) => (2, at),
+            Some((VerificationMethod::InPerson, at)) => (1, at),
+            Some((VerificationMethod::Number, at)) => (2, at),
         };
         w.u8(how).u64(at.ms());
         self.policy.write(&mut w);
-        w.u8(u8::from(self.theirs.is_some()));
-        if let Some(slot) = &self.theirs {
+        w.u8(u8::from(self.their_mailbox.is_some()));
+        if let Some(slot) = &self.their_mailbox {
             slot.relay.write(&mut w);
             w.bytes(&slot.seal.0);
         }
@@ -290,8 +295,11 @@ impl<B: Backend> Contact<B> {
         if let Some(intro) = &self.intro {
             w.bytes(&intro.spk.0).u64(intro.not_after.ms());
         }
-        w.u32(self.ours.map_or(0, |slot| slot.0)).u32(self.next_seq).u64(self.last_reset.ms());
-        w.u8(u8::from(self.renew) | u8::from(self.rung) << 1).u8(u8::from(self.met.is_some()));
+        w.u32(self.our_mailbox.map_or(0, |slot| slot.0))
+            .u32(self.next_seq)
+            .u64(self.last_reset.ms());
+        w.u8(u8::from(self.renew) | u8::from(self.called_back) << 1)
+            .u8(u8::from(self.met.is_some()));
         if let Some(session) = &self.met {
             w.bytes(session);
         }
@@ -306,16 +314,16 @@ impl<B: Backend> Contact<B> {
         bytes: &[u8],
         conversation: impl FnOnce(&Card) -> Result<Conversation<B>, DecodeError>,
     ) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             let version = r.u8()?;
             if !(SHARELESS..=VERSION).contains(&version) {
                 return Err(DecodeError::Value);
             }
             let stage = match r.u8()? {
-                0 => Stage::Held,
-                1 => Stage::Asked,
-                2 => Stage::Open,
-                3 => Stage::Request,
+                0 => ContactPhase::Held,
+                1 => ContactPhase::Asked,
+                2 => ContactPhase::Open,
+                3 => ContactPhase::Request,
                 _ => return Err(DecodeError::Value),
             };
             let blocked = flag(r)?;
@@ -326,23 +334,23 @@ impl<B: Backend> Contact<B> {
             contact.petname = Some(text(r.var8()?)?).filter(|name| !name.is_empty());
             contact.verified = match (r.u8()?, Time::from_ms(r.u64()?)) {
                 (0, _) => None,
-                (1, at) => Some((Proof::InPerson, at)),
-                (2, at) => Some((Proof::Number, at)),
+                (1, at) => Some((VerificationMethod::InPerson, at)),
+                (2, at) => Some((VerificationMethod::Number, at)),
                 _ => return Err(DecodeError::Value),
             };
             contact.policy = Policy::read(r)?;
             if flag(r)? {
                 let relay = RelayEntry::read(r)?;
-                contact.theirs = Some(Slot { relay, seal: PublicKey::read(r)? });
+                contact.their_mailbox = Some(RemoteMailbox { relay, seal: PublicKey::read(r)? });
             }
             if flag(r)? {
                 let spk = PublicKey::read(r)?;
-                contact.intro = Some(Intro { spk, not_after: Time::from_ms(r.u64()?) });
+                contact.intro = Some(IntroMailbox { spk, not_after: Time::from_ms(r.u64()?) });
             }
-            contact.ours = Some(r.u32()?).filter(|slot| *slot != 0).map(SlotId);
+            contact.our_mailbox = Some(r.u32()?).filter(|slot| *slot != 0).map(MailboxId);
             contact.next_seq = r.u32()?;
             contact.last_reset = Time::from_ms(r.u64()?);
-            (contact.renew, contact.rung) = match r.u8()? {
+            (contact.renew, contact.called_back) = match r.u8()? {
                 bits @ 0..=3 => (bits & 1 == 1, bits >> 1 == 1),
                 _ => return Err(DecodeError::Value),
             };
@@ -381,7 +389,7 @@ pub(crate) fn read_windows(
     bytes: &[u8],
 ) -> Result<([u8; 4], (Window, Window)), DecodeError> {
     let windows = |r: &mut Reader<'_>| Ok::<_, DecodeError>((Window::read(r)?, Window::read(r)?));
-    let (arrived, read) = Reader::all(bytes, windows)?;
+    let (arrived, read) = Reader::decode_exact(bytes, windows)?;
     let sound = arrived.era() == *era && read.era() == *era;
     if sound { Ok((arrived.era(), (arrived, read))) } else { Err(DecodeError::Value) }
 }
@@ -394,7 +402,7 @@ pub(crate) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
     }
 }
 
-fn write_owed(owed: &Owed, w: &mut Writer) {
+fn write_owed(owed: &PendingItems, w: &mut Writer) {
     let flags = [owed.hello, owed.receipt, owed.read, owed.timer, owed.card, owed.void];
     let flags = flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on));
     // Levels 1 to 4; below 1 there is none.
@@ -409,10 +417,10 @@ fn write_owed(owed: &Owed, w: &mut Writer) {
     }
 }
 
-fn read_owed(r: &mut Reader<'_>) -> Result<Owed, DecodeError> {
+fn read_owed(r: &mut Reader<'_>) -> Result<PendingItems, DecodeError> {
     let bits = r.u8()?;
     let on = |i: u8| bits >> i & 1 == 1;
-    let mut owed = Owed {
+    let mut owed = PendingItems {
         hello: on(0),
         receipt: on(1),
         read: on(2),

@@ -5,7 +5,7 @@
 //!        |
 //!     Device: contacts, threads, outbox, mailboxes, prekeys
 //!        |
-//! facts first:  Show.. | Store | Take, Open, Watch, Publish, Fetch, Carry.. | Show..
+//! facts first:  Notify.. | Store | Acknowledge, Open, Watch, Publish, Fetch, Put.. | Notify..
 //! ```
 //!
 //! Every input makes at most one [`Output::Store`]; what stands before it may be shown before it
@@ -16,26 +16,27 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use mezza_core::{
-    Backend, CryptoRng, EphemeralKey, Machine, Portable, Time, Wiping, labelled_hash,
+    Backend, CryptoRng, EphemeralKey, Machine, PortableBackend, Time, Wiping, labelled_hash,
 };
 use mezza_lanes::{Kernel, portable};
-use mezza_ratchet::{Changes, Conversation, Identity, Prekeys, Table};
+use mezza_ratchet::{Changes, Conversation, IdentityKeyPair, Prekeys, Table};
 
 use crate::card::{CardError, RelayEntry};
-use crate::carrier::mixnet::Net;
-use crate::carrier::relay::{Announcement, Asked, Link, Mailbox};
+use crate::carrier::mixnet::JoinedNetwork;
+use crate::carrier::relay::{Mailbox, PendingRequest, PrekeyUpload, RelayState};
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::contact::Contact;
-use crate::envelope::Outer;
+use crate::envelope::SenderContext;
 use crate::error::DeviceError;
-use crate::guest::Guest;
-use crate::identity::{Profile, RELAYS_MAX};
+use crate::guest::IncomingInvitation;
+use crate::identity::{OwnIdentity, RELAYS_MAX};
 use crate::io::{
-    Batch, Bucket, Change, ContactId, Event, Input, Kind, LineId, NoteId, Output, SlotId, Ticket,
+    ContactId, Event, Input, LineId, MailboxId, NoteId, Output, RecordChange, RecordKind,
+    RequestId, Retention, WriteBatch,
 };
-use crate::note::Meet;
+use crate::note::MixnetStart;
 use crate::outbox::Parcel;
-use crate::thread::Entry;
+use crate::thread::StoredNote;
 use aside::Aside;
 use invite::HeldBundle;
 
@@ -58,7 +59,7 @@ mod view;
 mod way;
 
 /// A parcel that could not be opened yet; kept for a day.
-struct Held {
+struct UndecryptedParcel {
     contact: ContactId,
     at: Time,
     bytes: Vec<u8>,
@@ -68,16 +69,16 @@ struct Held {
 #[derive(Default)]
 struct Step {
     facts: Vec<Event>,
-    changes: Vec<Change>,
+    changes: Vec<RecordChange>,
     acts: Vec<Output>,
     shows: Vec<Event>,
     /// Roots that came and are not with the client yet: of each contact the last one.
-    meets: BTreeMap<ContactId, Meet>,
+    meets: BTreeMap<ContactId, MixnetStart>,
 }
 
 /// Counts of what came in and was of no use; nothing in them names anybody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refusals {
+pub struct RejectCounts {
     /// Envelopes that no key opened.
     pub envelopes: u64,
     /// Ratchet messages that no session opened.
@@ -87,19 +88,19 @@ pub struct Refusals {
 }
 
 /// One person's device: identity, contacts, conversations, outbox.
-pub struct Device<B: Backend = Portable> {
-    profile: Profile,
-    identity: Identity,
+pub struct Device<B: Backend = PortableBackend> {
+    profile: OwnIdentity,
+    identity: IdentityKeyPair,
     prekeys: Prekeys,
     contacts: BTreeMap<ContactId, Contact<B>>,
-    notes: BTreeMap<NoteId, Entry>,
+    notes: BTreeMap<NoteId, StoredNote>,
     parcels: BTreeMap<u64, Parcel>,
-    slots: BTreeMap<SlotId, Mailbox>,
-    held: BTreeMap<u64, Held>,
-    guests: BTreeMap<ContactId, Guest<B>>,
+    slots: BTreeMap<MailboxId, Mailbox>,
+    held: BTreeMap<u64, UndecryptedParcel>,
+    guests: BTreeMap<ContactId, IncomingInvitation<B>>,
     bundles: BTreeMap<ContactId, HeldBundle>,
-    announcement: Option<Announcement>,
-    net: Option<Net<B>>,
+    announcement: Option<PrekeyUpload>,
+    net: Option<JoinedNetwork<B>>,
     aside: Aside,
     // What follows is derived from the records above, or holds until the next restart only.
     threads: BTreeMap<ContactId, BTreeSet<NoteId>>,
@@ -109,21 +110,21 @@ pub struct Device<B: Backend = Portable> {
     /// Own notes without `delivered`, and without `read`, by sequence number.
     unreceipted: [BTreeMap<(ContactId, u32), NoteId>; 2],
     /// Envelopes to come, as far as they can be made without what they will hold.
-    ahead: BTreeMap<ContactId, Outer>,
+    sender_contexts: BTreeMap<ContactId, SenderContext>,
     /// Who was sent an envelope since the last look.
     wanted: BTreeSet<ContactId>,
     /// When a note ends or is given up.
     ends: BTreeSet<(Time, NoteId)>,
-    links: BTreeMap<LineId, Link>,
+    links: BTreeMap<LineId, RelayState>,
     /// What is out, and by which connection; `None`: in the mixnet.
-    tickets: BTreeMap<Ticket, (Option<LineId>, Asked)>,
+    tickets: BTreeMap<RequestId, (Option<LineId>, PendingRequest)>,
     next_ticket: u64,
     next_parcel: u64,
     stock: Option<u16>,
     retry_at: Time,
     /// When the outbox can go on that waits for nothing but time.
     pump_at: Option<Time>,
-    refusals: Refusals,
+    refusals: RejectCounts,
     /// By which carrier what is being opened came.
     arriving: Carrier,
     /// The level of the relay whose mail is being opened.
@@ -148,7 +149,7 @@ impl<B: Backend> Device<B> {
         let intros: Vec<_> =
             relays.iter().map(|relay| Mailbox::draw::<B>(None, relay, now, rng)).collect();
         let entries = intros.iter().map(|slot| slot.relay.clone()).collect();
-        let profile = Profile::create::<B>(name, entries, now, rng).map_err(card_refused)?;
+        let profile = OwnIdentity::create::<B>(name, entries, now, rng).map_err(card_refused)?;
         let identity = profile.identity::<B>();
         let prekeys = Prekeys::new(identity.duplicate());
         let mut device = Self::empty(profile, identity, prekeys);
@@ -160,7 +161,7 @@ impl<B: Backend> Device<B> {
         Ok(device)
     }
 
-    fn empty(profile: Profile, identity: Identity, prekeys: Prekeys) -> Self {
+    fn empty(profile: OwnIdentity, identity: IdentityKeyPair, prekeys: Prekeys) -> Self {
         Self {
             profile,
             identity,
@@ -179,7 +180,7 @@ impl<B: Backend> Device<B> {
             clients: BTreeMap::new(),
             waiting: BTreeSet::new(),
             unreceipted: [BTreeMap::new(), BTreeMap::new()],
-            ahead: BTreeMap::new(),
+            sender_contexts: BTreeMap::new(),
             wanted: BTreeSet::new(),
             ends: BTreeSet::new(),
             links: BTreeMap::new(),
@@ -189,7 +190,7 @@ impl<B: Backend> Device<B> {
             stock: None,
             retry_at: Time::default(),
             pump_at: None,
-            refusals: Refusals::default(),
+            refusals: RejectCounts::default(),
             arriving: Carrier::Relay,
             relay_level: CarrierCaps::RELAY.level,
             kernel: portable(),
@@ -220,32 +221,33 @@ impl<B: Backend> Device<B> {
 
     /// What makes the next note to whoever was just written to faster, for when nobody waits: the
     /// two multiplications of its envelope. Kept in memory alone.
-    pub fn ready(&mut self, rng: &mut dyn CryptoRng) {
+    pub fn precompute(&mut self, rng: &mut dyn CryptoRng) {
         for id in core::mem::take(&mut self.wanted) {
-            let theirs = self.contacts.get(&id).and_then(|contact| contact.theirs.as_ref());
-            let outer = theirs
-                .map(|slot| Outer::new::<B>(&slot.relay.address, &slot.seal, Self::fresh(rng)));
+            let theirs = self.contacts.get(&id).and_then(|contact| contact.their_mailbox.as_ref());
+            let outer = theirs.map(|slot| {
+                SenderContext::new::<B>(&slot.relay.address, &slot.seal, Self::fresh(rng))
+            });
             if let Some(Ok(outer)) = outer {
-                self.ahead.insert(id, outer);
+                self.sender_contexts.insert(id, outer);
             }
         }
     }
 
-    fn ticket(&mut self, line: Option<LineId>, asked: Asked) -> Ticket {
-        let ticket = Ticket(self.next_ticket);
+    fn ticket(&mut self, line: Option<LineId>, asked: PendingRequest) -> RequestId {
+        let ticket = RequestId(self.next_ticket);
         self.next_ticket += 1;
         self.tickets.insert(ticket, (line, asked));
         ticket
     }
 
-    fn put(&mut self, kind: Kind, key: Vec<u8>, bucket: Bucket, value: Wiping<Vec<u8>>) {
+    fn put(&mut self, kind: RecordKind, key: Vec<u8>, bucket: Retention, value: Wiping<Vec<u8>>) {
         self.aside.replaced(kind, &key);
-        self.step.changes.push(Change::Put { kind, key, bucket, value });
+        self.step.changes.push(RecordChange::Put { kind, key, bucket, value });
     }
 
-    fn drop_record(&mut self, kind: Kind, key: Vec<u8>) {
+    fn drop_record(&mut self, kind: RecordKind, key: Vec<u8>) {
         if !self.aside.holds(kind, &key) {
-            self.step.changes.push(Change::Drop { kind, key });
+            self.step.changes.push(RecordChange::Drop { kind, key });
         }
     }
 
@@ -258,27 +260,27 @@ impl<B: Backend> Device<B> {
     }
 
     fn store_profile(&mut self) {
-        self.put(Kind::Profile, Vec::new(), Bucket::Permanent, self.profile.write());
+        self.put(RecordKind::Profile, Vec::new(), Retention::Permanent, self.profile.write());
     }
 
     fn store_contact(&mut self, id: ContactId) {
         if let Some(contact) = self.contacts.get(&id) {
             let value = contact.write();
-            self.put(Kind::Contact, key32(id.0), Bucket::Permanent, value);
+            self.put(RecordKind::Contact, key32(id.0), Retention::Permanent, value);
         }
     }
 
     fn store_note(&mut self, id: NoteId) {
         if let Some(entry) = self.notes.get(&id) {
             let (bucket, value) = (entry.bucket(), entry.write());
-            self.put(Kind::Note, key64(id.0), bucket, value);
+            self.put(RecordKind::Note, key64(id.0), bucket, value);
         }
     }
 
-    fn store_slot(&mut self, id: SlotId) {
+    fn store_slot(&mut self, id: MailboxId) {
         if let Some(slot) = self.slots.get(&id) {
             let value = slot.write();
-            self.put(Kind::Slot, key32(id.0), Bucket::Rolling, value);
+            self.put(RecordKind::Slot, key32(id.0), Retention::Rolling, value);
         }
     }
 
@@ -286,14 +288,14 @@ impl<B: Backend> Device<B> {
     fn store_ratchet(&mut self, contact: ContactId, changes: Changes) {
         for change in changes {
             let (kind, prefix) = match change.table() {
-                Table::Session => (Kind::Session, key32(contact.0)),
-                Table::Skipped => (Kind::Skipped, key32(contact.0)),
-                table => (Kind::Prekey, [table.number()].into()),
+                Table::Session => (RecordKind::Session, key32(contact.0)),
+                Table::Skipped => (RecordKind::Skipped, key32(contact.0)),
+                table => (RecordKind::Prekey, [table.number()].into()),
             };
             let key = [prefix.as_slice(), change.key()].concat();
             match change {
                 mezza_ratchet::Change::Put { value, .. } => {
-                    self.put(kind, key, Bucket::Rolling, value);
+                    self.put(kind, key, Retention::Rolling, value);
                 }
                 mezza_ratchet::Change::Drop { .. } => self.drop_record(kind, key),
             }
@@ -304,8 +306,8 @@ impl<B: Backend> Device<B> {
     fn drop_conversation(&mut self, contact: ContactId, conversation: &Conversation<B>) {
         for change in conversation.records() {
             let kind = match change.table() {
-                Table::Session => Kind::Session,
-                _ => Kind::Skipped,
+                Table::Session => RecordKind::Session,
+                _ => RecordKind::Skipped,
             };
             self.drop_record(kind, [key32(contact.0).as_slice(), change.key()].concat());
         }
@@ -315,15 +317,15 @@ impl<B: Backend> Device<B> {
     fn flush(&mut self) {
         let step = core::mem::take(&mut self.step);
         debug_assert!(step.changes.iter().all(|c| self.loads_again(c)), "stored, and not read");
-        self.out.extend(step.facts.into_iter().map(Output::Show));
+        self.out.extend(step.facts.into_iter().map(Output::Notify));
         if !step.changes.is_empty() {
-            self.out.push_back(Output::Store(Batch(step.changes)));
+            self.out.push_back(Output::Store(WriteBatch(step.changes)));
         }
         self.out.extend(step.acts);
         if let Some(seq) = self.net.as_mut().and_then(|net| net.durable.take()) {
             self.out.push_back(Output::Durable(seq));
         }
-        self.out.extend(step.shows.into_iter().map(Output::Show));
+        self.out.extend(step.shows.into_iter().map(Output::Notify));
     }
 }
 
@@ -352,14 +354,14 @@ impl<B: Backend> Machine for Device<B> {
             Input::Net(input) => self.net_input(input, now, rng)?,
             Input::Durable(seq) => self.durable(seq, now, rng),
         }
-        self.pump(now, rng);
+        self.flush_outbox(now, rng);
         self.flush();
         Ok(())
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.timers(now, rng);
-        self.pump(now, rng);
+        self.flush_outbox(now, rng);
         self.flush();
     }
 

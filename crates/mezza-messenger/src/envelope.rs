@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use hkdf::{Hkdf, HkdfExtract};
 use mezza_core::{
-    Backend, EphemeralKey, FrameKey, PublicKey, Reader, Secret, StaticKey, Wiping, ZeroSecret,
+    AeadKey, Backend, EphemeralKey, PublicKey, Reader, Secret, StaticKey, Wiping, ZeroSecret,
 };
 use sha2::Sha256;
 
@@ -52,7 +52,7 @@ pub enum EnvelopeError {
 
 /// What an envelope needs beside its parcel: computed before that is known, for one mailbox, used
 /// once.
-pub struct Outer {
+pub struct SenderContext {
     address: [u8; 16],
     to: PublicKey,
     enc: PublicKey,
@@ -60,7 +60,7 @@ pub struct Outer {
     iv: [u8; 12],
 }
 
-impl Outer {
+impl SenderContext {
     /// For the mailbox `address` whose owner holds the private part of `to`. `fresh` is used for
     /// this envelope alone.
     pub fn new<B: Backend>(
@@ -107,7 +107,7 @@ pub fn seal<B: Backend>(
     parcel: &[u8],
     fresh: EphemeralKey,
 ) -> Result<Vec<u8>, EnvelopeError> {
-    Outer::new::<B>(address, to, fresh)?.seal::<B>(parcel)
+    SenderContext::new::<B>(address, to, fresh)?.seal::<B>(parcel)
 }
 
 /// The parcel of an envelope for `own`, or `None` if it is not for this key and mailbox, is
@@ -143,14 +143,14 @@ fn key_schedule(
     info: &[&[u8]],
 ) -> (Secret<32>, [u8; 12]) {
     let eae_prk = extract(KEM_ID, &[], "eae_prk", &[dh.expose()]).1;
-    let shared = Secret::<32>::fill(|out| {
+    let shared = Secret::<32>::init_with(|out| {
         expand(&eae_prk, KEM_ID, "shared_secret", &[&enc.0, &to.0], out);
     });
     let psk_id_hash = extract(HPKE_ID, &[], "psk_id_hash", &[]).0;
     let info_hash = extract(HPKE_ID, &[], "info_hash", info).0;
     let context = [&[MODE_BASE], psk_id_hash.as_slice(), info_hash.as_slice()];
     let secret = extract(HPKE_ID, shared.expose(), "secret", &[]).1;
-    let key = Secret::fill(|out| expand(&secret, HPKE_ID, "key", &context, out));
+    let key = Secret::init_with(|out| expand(&secret, HPKE_ID, "key", &context, out));
     let mut iv = [0; 12];
     expand(&secret, HPKE_ID, "base_nonce", &context, &mut iv);
     (key, iv)
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use alloc::vec;
     use data_encoding::HEXLOWER;
-    use mezza_core::Portable;
+    use mezza_core::PortableBackend;
 
     fn hex<const N: usize>(text: &str) -> [u8; N] {
         HEXLOWER.decode(text.as_bytes()).unwrap().try_into().unwrap()
@@ -189,19 +189,20 @@ mod tests {
 
     #[test]
     fn behind_a_parcel_stand_zeros_alone() {
-        let scalar = |n: u8| Secret::fill(|s| s.fill(n));
-        let own = StaticKey::from_scalar::<Portable>(scalar(7));
+        let scalar = |n: u8| Secret::init_with(|s| s.fill(n));
+        let own = StaticKey::from_scalar::<PortableBackend>(scalar(7));
         let address = [5; 16];
         for at in [5, 6, 462] {
             for filler in [0, 1] {
-                let fresh = EphemeralKey::from_scalar::<Portable>(scalar(9));
-                let outer = Outer::new::<Portable>(&address, own.public(), fresh).unwrap();
+                let fresh = EphemeralKey::from_scalar::<PortableBackend>(scalar(9));
+                let outer =
+                    SenderContext::new::<PortableBackend>(&address, own.public(), fresh).unwrap();
                 let mut text = vec![0; SIZES[0] - OVERHEAD_BYTES + 2];
                 (text[1], text[at]) = (3, filler);
-                let chacha = <Portable as Backend>::Chacha::new(outer.key.expose());
+                let chacha = <PortableBackend as Backend>::Chacha::new(outer.key.expose());
                 let tag = chacha.seal(&outer.iv, &[VERSION], &mut text);
                 let bytes = [&[VERSION], outer.enc.as_bytes().as_slice(), &text, &tag].concat();
-                let opened = open::<Portable>(&address, &own, &bytes);
+                let opened = open::<PortableBackend>(&address, &own, &bytes);
                 assert_eq!(opened.is_some(), filler == 0, "{at}");
             }
         }
@@ -216,19 +217,20 @@ mod tests {
             PublicKey(hex("1afa08d3dec047a643885163f1180476fa7ddb54c6a8029ea33f95796bf2ac4a"));
         let pk_r =
             PublicKey(hex("4310ee97d88cc1f088a5576c77ab0cf5c3ac797f3d95139c6c84b5429c59662a"));
-        let fresh = EphemeralKey::from_scalar::<Portable>(Secret::copy_from(&sk_e));
-        let own = StaticKey::from_scalar::<Portable>(Secret::copy_from(&sk_r));
+        let fresh = EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&sk_e));
+        let own = StaticKey::from_scalar::<PortableBackend>(Secret::copy_from(&sk_r));
         assert_eq!((fresh.public(), own.public()), (&enc, &pk_r));
 
-        let dh = fresh.dh::<Portable>(&pk_r).unwrap();
-        assert_eq!(dh, own.dh::<Portable>(&enc).unwrap());
+        let dh = fresh.dh::<PortableBackend>(&pk_r).unwrap();
+        assert_eq!(dh, own.dh::<PortableBackend>(&enc).unwrap());
         let (key, iv) = key_schedule(&dh, &enc, &pk_r, &[b"Ode on a ", b"Grecian Urn"]);
         let key_hex = "ad2744de8e17f4ebba575b3f5f5a8fa1f69c2a07f6e7500bc60ca6e3e3ec1c91";
         assert_eq!((key.expose(), iv), (&hex(key_hex), hex("5c4d98150661b848853b547f")));
 
         let mut text = vec![];
         text.extend_from_slice(b"Beauty is truth, truth beauty");
-        let tag = <Portable as Backend>::Chacha::new(key.expose()).seal(&iv, b"Count-0", &mut text);
+        let tag = <PortableBackend as Backend>::Chacha::new(key.expose())
+            .seal(&iv, b"Count-0", &mut text);
         text.extend_from_slice(&tag);
         let ct = "1c5250d8034ec2b784ba2cfd69dbdb8af406cfe3ff938e131f0def8c8b60b4db\
                   21993c62ce81883d2dd1b51a28";

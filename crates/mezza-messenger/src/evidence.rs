@@ -9,7 +9,7 @@ use crate::carrier::Carrier;
 
 /// What is known to have happened to a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
+pub enum FactKind {
     /// The carrier said that it took it (relay: DONE 0).
     Handed,
     /// So many others announce it (mesh).
@@ -24,7 +24,7 @@ pub enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
     /// What happened.
-    pub what: What,
+    pub what: FactKind,
     /// By which carrier it became known.
     pub carrier: Carrier,
     /// When.
@@ -33,7 +33,7 @@ pub struct Fact {
 
 /// Why a note still waits here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum WaitReason {
     /// On its way to the carrier, no answer yet.
     Sending,
     /// No carrier of the list is up.
@@ -60,11 +60,11 @@ pub enum Why {
 
 /// The state of a note, as a person reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum NoteState {
     /// It came from the contact.
     Received,
     /// It waits here.
-    Queued(Why),
+    Queued(WaitReason),
     /// A carrier took it.
     Handed(Carrier),
     /// So many others announce it.
@@ -78,26 +78,26 @@ pub enum State {
 }
 
 /// The state of an own note: the strongest of its facts, highest first (messenger 4.3).
-pub fn state(facts: &[Fact], due: Option<Time>, why: Why, now: Time) -> State {
+pub fn state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Time) -> NoteState {
     let has = |what| facts.iter().any(|fact| fact.what == what);
-    if has(What::Read) {
-        return State::Read;
+    if has(FactKind::Read) {
+        return NoteState::Read;
     }
-    if has(What::Delivered) {
-        return State::Delivered;
+    if has(FactKind::Delivered) {
+        return NoteState::Delivered;
     }
     if due.is_some_and(|due| now >= due) {
-        return State::Expired;
+        return NoteState::Expired;
     }
     let carried = facts.iter().filter_map(|fact| match fact.what {
-        What::Carried(k) => Some(k),
+        FactKind::Carried(k) => Some(k),
         _ => None,
     });
     if let Some(k) = carried.max() {
-        return State::Carried(k);
+        return NoteState::Carried(k);
     }
-    let handed = facts.iter().rev().find(|fact| fact.what == What::Handed);
-    handed.map_or(State::Queued(why), |fact| State::Handed(fact.carrier))
+    let handed = facts.iter().rev().find(|fact| fact.what == FactKind::Handed);
+    handed.map_or(NoteState::Queued(why), |fact| NoteState::Handed(fact.carrier))
 }
 
 /// Adds a fact unless the same one is there already; facts are never taken back (MSG-13).
@@ -113,10 +113,10 @@ pub(crate) fn write(facts: &[Fact], w: &mut Writer) {
     w.u8(facts.len() as u8);
     for fact in facts {
         let (what, k) = match fact.what {
-            What::Handed => (1, 0),
-            What::Carried(k) => (2, k),
-            What::Delivered => (3, 0),
-            What::Read => (4, 0),
+            FactKind::Handed => (1, 0),
+            FactKind::Carried(k) => (2, k),
+            FactKind::Delivered => (3, 0),
+            FactKind::Read => (4, 0),
         };
         w.u8(what).u16(k).u8(fact.carrier as u8).u64(fact.at.ms());
     }
@@ -126,10 +126,10 @@ pub(crate) fn read(r: &mut Reader<'_>) -> Result<Vec<Fact>, DecodeError> {
     let mut facts = Vec::new();
     for _ in 0..r.u8()? {
         let what = match (r.u8()?, r.u16()?) {
-            (1, 0) => What::Handed,
-            (2, k) => What::Carried(k),
-            (3, 0) => What::Delivered,
-            (4, 0) => What::Read,
+            (1, 0) => FactKind::Handed,
+            (2, k) => FactKind::Carried(k),
+            (3, 0) => FactKind::Delivered,
+            (4, 0) => FactKind::Read,
             _ => return Err(DecodeError::Value),
         };
         let carrier = Carrier::from_number(r.u8()?).ok_or(DecodeError::Value)?;
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn facts_are_read_as_they_were_written() {
-        let whats = [What::Handed, What::Carried(3), What::Delivered, What::Read];
+        let whats = [FactKind::Handed, FactKind::Carried(3), FactKind::Delivered, FactKind::Read];
         let fact = |(i, what)| {
             let at = Time::from_ms(1_792_000_000_000 + i as u64);
             Fact { what, carrier: Carrier::ALL[i], at }
@@ -153,11 +153,11 @@ mod tests {
         let mut w = Writer::new();
         write(&facts, &mut w);
         let bytes = w.finish();
-        assert_eq!(Reader::all(&bytes, read), Ok(facts));
+        assert_eq!(Reader::decode_exact(&bytes, read), Ok(facts));
         for (at, wrong) in [(1, 0), (1, 5), (4, 9)] {
             let mut bytes = bytes.clone();
             bytes[at] = wrong;
-            assert_eq!(Reader::all(&bytes, read), Err(DecodeError::Value), "{at}");
+            assert_eq!(Reader::decode_exact(&bytes, read), Err(DecodeError::Value), "{at}");
         }
     }
 }

@@ -15,14 +15,14 @@ const VERSION: u8 = 1;
 const LIFE_MS: u64 = 30 * Time::DAY_MS;
 
 /// Where the chains of a pair start, until the mixnet's client has them.
-pub(crate) struct Start {
+pub(crate) struct PendingStart {
     pub root: Secret<32>,
     /// The conversation round and the call round.
     pub rounds: (u64, u64),
 }
 
 /// Somebody who invites.
-pub(crate) struct Guest<B: Backend> {
+pub(crate) struct IncomingInvitation<B: Backend> {
     /// The number of the contact that this becomes.
     pub id: ContactId,
     pub ik: IdentityKey,
@@ -30,7 +30,7 @@ pub(crate) struct Guest<B: Backend> {
     /// Where they look for calls.
     pub bucket: u32,
     /// `None` once the client has it.
-    pub start: Option<Start>,
+    pub start: Option<PendingStart>,
     /// When the invitation came.
     pub at: Time,
     /// When the person asked who it is.
@@ -39,7 +39,7 @@ pub(crate) struct Guest<B: Backend> {
     pub times: u8,
 }
 
-impl<B: Backend> Guest<B> {
+impl<B: Backend> IncomingInvitation<B> {
     /// When something is due: they are called again, or forgotten.
     pub fn deadline(&self) -> Time {
         let end = self.at.plus_ms(LIFE_MS);
@@ -57,7 +57,7 @@ impl<B: Backend> Guest<B> {
         w.u8(VERSION).bytes(self.ik.as_bytes()).u32(self.bucket);
         w.u64(self.at.ms()).u64(self.asked.map_or(0, Time::ms));
         w.u8(u8::from(self.start.is_some()));
-        if let Some(Start { root, rounds }) = &self.start {
+        if let Some(PendingStart { root, rounds }) = &self.start {
             w.bytes(root.expose()).u64(rounds.0).u64(rounds.1);
         }
         Wiping::new(w.finish())
@@ -69,7 +69,7 @@ impl<B: Backend> Guest<B> {
         bytes: &[u8],
         conversation: impl FnOnce(IdentityKey) -> Result<Conversation<B>, DecodeError>,
     ) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             if r.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
@@ -78,7 +78,7 @@ impl<B: Backend> Guest<B> {
             let asked = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
             let start = match r.u8()? {
                 0 => None,
-                1 => Some(Start { root: Secret::read(r)?, rounds: (r.u64()?, r.u64()?) }),
+                1 => Some(PendingStart { root: Secret::read(r)?, rounds: (r.u64()?, r.u64()?) }),
                 _ => return Err(DecodeError::Value),
             };
             let conversation = conversation(ik)?;
@@ -98,19 +98,19 @@ pub(crate) fn owner(bytes: &[u8]) -> Option<IdentityKey> {
 mod tests {
     use alloc::format;
 
-    use mezza_core::{EphemeralKey, Portable};
+    use mezza_core::{EphemeralKey, PortableBackend};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
 
     fn key(n: u8) -> IdentityKey {
-        let pair = EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)));
+        let pair = EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n)));
         IdentityKey::decode(pair.public().as_bytes()).expect("a public key")
     }
 
-    fn read(bytes: &[u8]) -> Result<Guest<Portable>, DecodeError> {
-        Guest::read(ContactId(7), bytes, |ik| Ok(Conversation::new(key(1), ik)))
+    fn read(bytes: &[u8]) -> Result<IncomingInvitation<PortableBackend>, DecodeError> {
+        IncomingInvitation::read(ContactId(7), bytes, |ik| Ok(Conversation::new(key(1), ik)))
     }
 
     proptest! {
@@ -121,14 +121,14 @@ mod tests {
             (place, byte) in (any::<usize>(), any::<u8>()),
         ) {
             let start = start.map(|(root, talks, calls)| {
-                Start { root: Secret::copy_from(&root), rounds: (talks, calls) }
+                PendingStart { root: Secret::copy_from(&root), rounds: (talks, calls) }
             });
             let (ik, at) = (key(n), Time::from_ms(at));
             let asked = Some(Time::from_ms(asked)).filter(|asked| *asked != Time::default());
             let conversation = Conversation::new(key(1), ik);
             let id = ContactId(7);
             let guest =
-                Guest::<Portable> { id, ik, conversation, bucket, start, at, asked, times: 3 };
+                IncomingInvitation::<PortableBackend> { id, ik, conversation, bucket, start, at, asked, times: 3 };
             let bytes = guest.write();
             let again = read(&bytes).map_err(|error| TestCaseError::fail(format!("{error}")))?;
             prop_assert_eq!(&again.write()[..], &bytes[..]);
@@ -157,7 +157,7 @@ mod tests {
         ) {
             let (ik, at) = (key(2), Time::from_ms(at));
             let asked = at.plus_ms(since);
-            let mut guest = Guest::<Portable> {
+            let mut guest = IncomingInvitation::<PortableBackend> {
                 id: ContactId(7),
                 ik,
                 conversation: Conversation::new(key(1), ik),

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use mezza_core::{
     Backend, CryptoRng, DecodeError, Reader, Secret, StaticKey, Time, Wiping, Writer,
 };
-use mezza_ratchet::{Identity, List};
+use mezza_ratchet::{IdentityKeyPair, SuiteList};
 
-use crate::card::{Card, CardDraft, CardError, MIXNET_PART, MixnetEntry, RelayEntry};
+use crate::card::{Card, CardDraft, CardError, MIXNET_PART, MixnetPart, RelayEntry};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
@@ -25,13 +25,13 @@ const SERIAL_DAYS_MAX: u32 = u32::MAX / 512;
 pub(crate) const RELAYS_MAX: usize = 1;
 
 /// Who we are, and the numbers given out so far.
-pub(crate) struct Profile {
+pub(crate) struct OwnIdentity {
     pub name: String,
     /// Drawn when the vault is made: names the notes of this life of the device.
     pub era: [u8; 4],
     pub relays: Vec<RelayEntry>,
     /// The part 02 of the card, once a mixnet is known.
-    pub network: Option<MixnetEntry>,
+    pub network: Option<MixnetPart>,
     pub card: Card,
     pub next_contact: u32,
     pub next_note: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Profile {
     scalar: Secret<32>,
 }
 
-impl Profile {
+impl OwnIdentity {
     /// A new identity with its first card.
     pub fn create<B: Backend>(
         name: &str,
@@ -54,7 +54,7 @@ impl Profile {
         let scalar = pair.scalar().duplicate();
         let mut era = [0; 4];
         rng.fill_bytes(&mut era);
-        let identity = Identity::new(pair);
+        let identity = IdentityKeyPair::new(pair);
         let draft = draft(name, &relays, 0, now);
         let card = Card::issue(&identity, draft, rng)?;
         Ok(Self {
@@ -72,14 +72,14 @@ impl Profile {
     }
 
     /// The pair that signs and takes part in X3DH.
-    pub fn identity<B: Backend>(&self) -> Identity {
-        Identity::new(StaticKey::from_scalar::<B>(self.scalar.duplicate()))
+    pub fn identity<B: Backend>(&self) -> IdentityKeyPair {
+        IdentityKeyPair::new(StaticKey::from_scalar::<B>(self.scalar.duplicate()))
     }
 
     /// A new card with other content; its serial is above the last one (MSG-6).
     pub fn reissue(
         &self,
-        identity: &Identity,
+        identity: &IdentityKeyPair,
         name: &str,
         relays: &[RelayEntry],
         now: Time,
@@ -118,7 +118,7 @@ impl Profile {
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             let version = r.u8()?;
             if !(VERSION..=MENDED).contains(&version) {
                 return Err(DecodeError::Value);
@@ -169,7 +169,7 @@ fn draft<'a>(name: &'a str, relays: &[RelayEntry], last: u32, now: Time) -> Card
     CardDraft {
         serial,
         issued_days: now.days(),
-        suites: List::ours(),
+        suites: SuiteList::ours(),
         name,
         relays: relays.to_vec(),
     }

@@ -2,7 +2,7 @@
 //!
 //! The contract of floor 3: everything that stands in a [`Output::Store`] before an output is
 //! durable before that output is carried out. The driver may drain `poll` to the end, commit all
-//! batches as one transaction and then carry out the rest in order; a [`Output::Show`] that stands
+//! batches as one transaction and then carry out the rest in order; a [`Output::Notify`] that stands
 //! before the first `Store` is carried out before the commit. A commit that fails counts as a
 //! crash: the device is dropped and loaded again.
 
@@ -10,17 +10,17 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use mezza_core::Secret;
-use mezza_ratchet::OneTime;
+use mezza_ratchet::OneTimePrekey;
 
 use crate::card::{Card, RelayEntry};
-use crate::carrier::mixnet::{NetInput, NetOutput, NetworkLink};
+use crate::carrier::mixnet::{MixnetInput, MixnetOutput, NetworkAddress};
 use crate::carrier::{Carrier, CarrierCaps};
-use crate::relay_wire::BoxKind;
+use crate::relay_wire::MailboxKind;
 
 mod debug;
 mod record;
 
-pub use record::{Batch, Bucket, Change, Kind, Unread};
+pub use record::{RecordChange, RecordKind, Retention, Unread, WriteBatch};
 
 /// The number of a contact on this device; it never names another contact later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,7 +32,7 @@ pub struct NoteId(pub u64);
 
 /// The number of one of our own mailboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SlotId(pub u32);
+pub struct MailboxId(pub u32);
 
 /// Names the connection to a relay by key, host and port
 /// ([`RelayEntry::line`]): two cards that give one relay different hosts name two of them.
@@ -41,17 +41,17 @@ pub struct LineId(pub [u8; 16]);
 
 /// Names one request to a carrier until it is answered or the carrier goes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
+pub struct RequestId(pub u64);
 
 /// One input.
 pub enum Input {
     /// The person wants something.
     Command(Command),
     /// Mail lies in one of our mailboxes. `mail` is the driver's own number, given back in
-    /// [`Output::Take`].
+    /// [`Output::Acknowledge`].
     Arrived {
         /// The mailbox.
-        slot: SlotId,
+        slot: MailboxId,
         /// The driver's number of this mail.
         mail: u64,
         /// The envelope.
@@ -72,12 +72,12 @@ pub enum Input {
     /// The carrier took it: relay DONE 0.
     Handed {
         /// Of which request.
-        ticket: Ticket,
+        ticket: RequestId,
     },
     /// The carrier did not take it: relay DONE with another code.
     Refused {
         /// Of which request.
-        ticket: Ticket,
+        ticket: RequestId,
         /// The relay's code, 1 to 5.
         code: u8,
         /// When to try again, seconds (codes 2 and 4).
@@ -86,11 +86,11 @@ pub enum Input {
     /// The answer to [`Output::Fetch`].
     Bundle {
         /// Of which request.
-        ticket: Ticket,
+        ticket: RequestId,
         /// The bundle as the relay gave it.
         bytes: Vec<u8>,
         /// A one-time key, if one was left.
-        one_time: Option<OneTime>,
+        one_time: Option<OneTimePrekey>,
     },
     /// One-time keys left at the relay.
     Stock {
@@ -100,7 +100,7 @@ pub enum Input {
         n: u16,
     },
     /// News of the connection to the mixnet.
-    Net(NetInput),
+    Net(MixnetInput),
     /// What stood before [`Output::Durable`] of this number is durable.
     Durable(u64),
 }
@@ -207,27 +207,27 @@ pub enum Command {
     /// Fill up the one-time keys at the relay.
     Refill,
     /// Join a mixnet.
-    Join(NetworkLink),
+    Join(NetworkAddress),
 }
 
 /// One output, in order.
 pub enum Output {
     /// Make durable.
-    Store(Batch),
+    Store(WriteBatch),
     /// Keep a connection to this relay from now on, at this host and port alone.
     Dial {
         /// Which (its `address` is not used here).
         relay: RelayEntry,
     },
     /// This relay is not needed any more.
-    Hang {
+    Disconnect {
         /// Which connection.
         line: LineId,
     },
     /// Put an envelope into somebody's mailbox; answered by `Handed` or `Refused`.
-    Carry {
+    Put {
         /// Names the request.
-        ticket: Ticket,
+        ticket: RequestId,
         /// Which connection.
         line: LineId,
         /// The mailbox.
@@ -240,18 +240,18 @@ pub enum Output {
     /// Open an own mailbox; answered by `Handed` or `Refused`.
     Open {
         /// Names the request.
-        ticket: Ticket,
+        ticket: RequestId,
         /// Which connection.
         line: LineId,
         /// The mailbox's secret.
         token: Secret<32>,
         /// What it is for.
-        kind: BoxKind,
+        kind: MailboxKind,
     },
     /// Close an own mailbox; answered by `Handed` or `Refused`.
     Close {
         /// Names the request.
-        ticket: Ticket,
+        ticket: RequestId,
         /// Which connection.
         line: LineId,
         /// The mailbox's secret.
@@ -260,9 +260,9 @@ pub enum Output {
     /// Have mail of an own mailbox delivered as `Arrived`; not answered unless refused.
     Watch {
         /// Names the request.
-        ticket: Ticket,
+        ticket: RequestId,
         /// The mailbox's number here.
-        slot: SlotId,
+        slot: MailboxId,
         /// Which connection.
         line: LineId,
         /// The mailbox's secret.
@@ -271,7 +271,7 @@ pub enum Output {
     /// Put the own prekey bundle up; answered by `Handed` or `Refused`.
     Publish {
         /// Names the request.
-        ticket: Ticket,
+        ticket: RequestId,
         /// Which connection.
         line: LineId,
         /// The intro mailbox's secret.
@@ -279,32 +279,32 @@ pub enum Output {
         /// The bundle.
         bundle: Vec<u8>,
         /// One-time keys beside it.
-        one_time: Vec<OneTime>,
+        one_time: Vec<OneTimePrekey>,
         /// Whether the old stock goes first.
         replace: bool,
     },
     /// Get a contact's bundle; answered by `Bundle` or `Refused`.
     Fetch {
         /// Names the request.
-        ticket: Ticket,
+        ticket: RequestId,
         /// Which connection.
         line: LineId,
         /// The contact's intro mailbox.
         address: [u8; 16],
     },
     /// The mail is dealt with: the relay may forget it.
-    Take {
+    Acknowledge {
         /// The mailbox it came from.
-        slot: SlotId,
+        slot: MailboxId,
         /// The driver's number of the mail.
         mail: u64,
     },
     /// Something about the connection to the mixnet.
-    Net(NetOutput),
+    Net(MixnetOutput),
     /// Once everything before this is durable, say so: [`Input::Durable`].
     Durable(u64),
     /// Tell the person.
-    Show(Event),
+    Notify(Event),
 }
 
 /// What the person is told. Ids only: the text of it is asked of the device.
@@ -323,9 +323,9 @@ pub enum Event {
     /// A stranger wrote or invites, or a request was accepted, refused or grew.
     Request(ContactId),
     /// The session was started anew; why.
-    Anew(ContactId, Cause),
+    Anew(ContactId, ResetCause),
     /// Something on the way to this contact needs the person.
-    Trouble(ContactId, Trouble),
+    Trouble(ContactId, DeliveryProblem),
     /// A carrier went up or down, or its level changed.
     Carrier(Carrier),
     /// The own card has changed.
@@ -337,7 +337,7 @@ pub enum Event {
 /// Why a session was started anew, as the other side says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Cause {
+pub enum ResetCause {
     /// A backup was restored.
     Restored = 1,
     /// The state was lost.
@@ -348,7 +348,7 @@ pub enum Cause {
 
 /// What stands between a note and its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum DeliveryProblem {
     /// The bundle of the contact was refused; nothing was sent.
     Bundle(mezza_ratchet::BundleError),
     /// A message of the contact was refused for its suite.

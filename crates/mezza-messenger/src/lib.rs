@@ -44,6 +44,6 @@ pub use carrier::{Carrier, CarrierCaps};
 pub use device::Device;
 pub use error::{DeviceError, LoadError};
 pub use io::{
-    Batch, Bucket, Change, Command, ContactId, Event, Input, Kind, LineId, NoteId, Output, SlotId,
-    Ticket, Unread,
+    Command, ContactId, Event, Input, LineId, MailboxId, NoteId, Output, RecordChange, RecordKind,
+    RequestId, Retention, Unread, WriteBatch,
 };

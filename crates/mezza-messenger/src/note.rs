@@ -14,8 +14,8 @@ use core::fmt;
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 pub use crate::receipt::Receipt;
-pub use item::{Item, Slot};
-pub use meet::Meet;
+pub use item::{Item, RemoteMailbox};
+pub use meet::MixnetStart;
 
 /// Most bytes of a text item, UTF-8.
 pub const TEXT_BYTES_MAX: usize = 8_192;

@@ -1,7 +1,7 @@
 //! What is on its way out: ratchet messages that no carrier has taken yet.
 //!
 //! ```text
-//! note: queued -choose, Store-> parcel ready -Carry-> out -Handed-> (parcel dropped, a fact kept)
+//! note: queued -choose, Store-> parcel ready -Put-> out -Handed-> (parcel dropped, a fact kept)
 //!                                   ^------- Down, Refused(2, 4) -----'
 //! ```
 //!
@@ -15,8 +15,8 @@ use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer};
 use crate::card::RelayEntry;
 use crate::carrier::Carrier;
 use crate::contact::flag;
-use crate::evidence::Why;
-use crate::io::{ContactId, NoteId, Ticket};
+use crate::evidence::WaitReason;
+use crate::io::{ContactId, NoteId, RequestId};
 
 /// Version of the stored form.
 const VERSION: u8 = 2;
@@ -40,9 +40,9 @@ pub(crate) const RELAY_KEEPS_MS: u64 = 30 * Time::DAY_MS;
 
 /// By which carrier a parcel goes, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Route {
     /// Into a mailbox.
-    Relay(Place),
+    Relay(Destination),
     /// Into cells.
     Mixnet,
     /// Into the bucket of somebody who can be reached in no other way, again and again until this
@@ -50,7 +50,7 @@ pub(crate) enum Way {
     Invitation(Time),
 }
 
-impl Way {
+impl Route {
     pub const fn carrier(&self) -> Carrier {
         match self {
             Self::Relay(_) => Carrier::Relay,
@@ -64,7 +64,7 @@ impl Way {
     }
 
     /// The mailbox, if it is one.
-    pub const fn place(&self) -> Option<&Place> {
+    pub const fn place(&self) -> Option<&Destination> {
         match self {
             Self::Relay(place) => Some(place),
             Self::Mixnet | Self::Invitation(_) => None,
@@ -88,7 +88,7 @@ impl Way {
 
 /// A mailbox of the contact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Destination {
     pub relay: RelayEntry,
     /// The key of the envelope.
     pub seal: PublicKey,
@@ -103,24 +103,24 @@ pub(crate) struct Parcel {
     pub contact: ContactId,
     /// The note inside, if a person wrote one.
     pub note: Option<NoteId>,
-    pub way: Way,
+    pub way: Route,
     /// The level by which the cause came of what no person wrote; it leaves by none below. 0: it
     /// has no such cause.
     pub level: u8,
     /// `01 | ratchet message`.
     pub bytes: Vec<u8>,
     // Not stored: a restart begins with nothing out.
-    pub ticket: Option<Ticket>,
+    pub ticket: Option<RequestId>,
     pub after: Time,
-    pub why: Why,
+    pub why: WaitReason,
     /// How often the carrier took it.
     pub times: u8,
 }
 
 impl Parcel {
     /// A parcel that is ready to leave.
-    pub fn new(contact: ContactId, note: Option<NoteId>, way: Way, bytes: Vec<u8>) -> Self {
-        let (ticket, after, why) = (None, Time::default(), Why::Sending);
+    pub fn new(contact: ContactId, note: Option<NoteId>, way: Route, bytes: Vec<u8>) -> Self {
+        let (ticket, after, why) = (None, Time::default(), WaitReason::Sending);
         Self { contact, note, way, level: 0, bytes, ticket, after, why, times: 0 }
     }
 
@@ -131,15 +131,15 @@ impl Parcel {
         w.u8(VERSION).u32(self.contact.0).u64(self.note.map_or(0, |note| note.0));
         let level = self.level << LEVEL_AT;
         match &self.way {
-            Way::Relay(place) => {
+            Route::Relay(place) => {
                 w.u8(RELAY | level);
                 place.relay.write(&mut w);
                 w.bytes(&place.seal.0).u64(place.until.ms()).u8(u8::from(place.intro));
             }
-            Way::Mixnet => {
+            Route::Mixnet => {
                 w.u8(MIXNET | level);
             }
-            Way::Invitation(until) => {
+            Route::Invitation(until) => {
                 w.u8(INVITATION).u64(until.ms());
             }
         }
@@ -149,7 +149,7 @@ impl Parcel {
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             if r.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
@@ -161,10 +161,10 @@ impl Parcel {
                 RELAY => {
                     let relay = RelayEntry::read(r)?;
                     let (seal, until) = (PublicKey::read(r)?, Time::from_ms(r.u64()?));
-                    Way::Relay(Place { relay, seal, until, intro: flag(r)? })
+                    Route::Relay(Destination { relay, seal, until, intro: flag(r)? })
                 }
-                MIXNET => Way::Mixnet,
-                INVITATION => Way::Invitation(Time::from_ms(r.u64()?)),
+                MIXNET => Route::Mixnet,
+                INVITATION => Route::Invitation(Time::from_ms(r.u64()?)),
                 _ => return Err(DecodeError::Value),
             };
             Ok(Self { level, ..Self::new(contact, note, way, r.var16()?.to_vec()) })

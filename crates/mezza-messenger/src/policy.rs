@@ -37,7 +37,7 @@ pub struct Policy {
     /// Best first, 1 to 4, no carrier twice.
     pub carriers: Vec<Carrier>,
     /// The lowest level a note may leave by, 1 to 4.
-    pub pin: u8,
+    pub level_min: u8,
     /// Whether another carrier of the list may step in.
     pub fallback: Fallback,
     /// Seconds until a note goes: one of [`TIMERS_S`], or less than all of them where the contact
@@ -53,7 +53,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             carriers: [Carrier::Relay].into(),
-            pin: 1,
+            level_min: 1,
             fallback: Fallback::None,
             timer_s: 0,
             delivered: true,
@@ -68,7 +68,7 @@ impl Policy {
         let list = &self.carriers;
         let twice = list.iter().enumerate().any(|(i, c)| list[..i].contains(c));
         let timer = timer_step(self.timer_s) == self.timer_s;
-        !list.is_empty() && !twice && (1..=4).contains(&self.pin) && timer
+        !list.is_empty() && !twice && (1..=4).contains(&self.level_min) && timer
     }
 
     /// The carriers that a note may take now, best first (MSG-20, MSG-21).
@@ -84,7 +84,7 @@ impl Policy {
         for carrier in &self.carriers {
             w.u8(*carrier as u8);
         }
-        w.u8(self.pin).u8(self.fallback as u8).u32(self.timer_s);
+        w.u8(self.level_min).u8(self.fallback as u8).u32(self.timer_s);
         w.u8(u8::from(self.delivered) | u8::from(self.read) << 1);
     }
 
@@ -104,7 +104,7 @@ impl Policy {
         let flags = r.u8()?;
         let policy = Self {
             carriers,
-            pin,
+            level_min: pin,
             fallback,
             timer_s,
             delivered: flags & 1 != 0,
@@ -126,7 +126,7 @@ mod tests {
     fn read(policy: &Policy) -> Result<Policy, DecodeError> {
         let mut w = Writer::new();
         policy.write(&mut w);
-        Reader::all(&w.finish(), Policy::read)
+        Reader::decode_exact(&w.finish(), Policy::read)
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
         for (delivered, read_too) in [(false, false), (true, false), (false, true), (true, true)] {
             let policy = Policy {
                 carriers: vec![Carrier::Mixnet, Carrier::Relay],
-                pin: 4,
+                level_min: 4,
                 fallback: Fallback::Listed,
                 timer_s: 30,
                 delivered,
@@ -149,7 +149,7 @@ mod tests {
         let good = Policy::default();
         let none = Policy { carriers: Vec::new(), ..good.clone() };
         let twice = Policy { carriers: vec![Carrier::Relay; 2], ..good.clone() };
-        let pins = [0, 5].map(|pin| Policy { pin, ..good.clone() });
+        let pins = [0, 5].map(|pin| Policy { level_min: pin, ..good.clone() });
         for wrong in [none, twice].into_iter().chain(pins) {
             assert!(!wrong.is_sound(), "{wrong:?}");
             assert_eq!(read(&wrong), Err(DecodeError::Value));
@@ -161,6 +161,6 @@ mod tests {
         good.write(&mut w);
         let mut bytes = w.finish();
         *bytes.last_mut().unwrap() = 4;
-        assert_eq!(Reader::all(&bytes, Policy::read), Err(DecodeError::Value));
+        assert_eq!(Reader::decode_exact(&bytes, Policy::read), Err(DecodeError::Value));
     }
 }

@@ -28,7 +28,7 @@ mod window;
 
 use mezza_core::{DecodeError, Reader, Writer};
 
-pub use window::{Arrival, Window};
+pub use window::{SeqStatus, Window};
 
 /// How many seqs above its floor, and below it, a window tells apart.
 pub const REACH: u32 = 1_024;

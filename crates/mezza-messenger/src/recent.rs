@@ -20,9 +20,9 @@ const NUMBER_MAX: u32 = u32::MAX / 2;
 
 /// Digests of the messages opened last, by chunk; chunks are numbered without end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Recent(BTreeMap<u32, Vec<[u8; 8]>>);
+pub(crate) struct ReplayCache(BTreeMap<u32, Vec<[u8; 8]>>);
 
-impl Recent {
+impl ReplayCache {
     /// Whether this message was opened lately.
     pub fn holds(&self, message: &[u8]) -> bool {
         let digest = Self::digest(message);
@@ -81,17 +81,17 @@ mod tests {
 
     #[test]
     fn remembers_seven_hundred_and_forgets_older_ones() {
-        let mut recent = Recent::default();
+        let mut recent = ReplayCache::default();
         let mut stored = BTreeMap::new();
         for i in 0..2_000_u32 {
             let place = recent.push(&i.to_be_bytes());
             stored.insert(place, recent.write(place));
         }
-        let mut again = Recent::default();
+        let mut again = ReplayCache::default();
         for (place, chunk) in &stored {
             assert!(chunk.len() <= 244, "{}", chunk.len());
             again.read(*place, chunk).expect("what was written is read");
-            let elsewhere = Recent::default().read((place + 1) % CHUNKS as u8, chunk);
+            let elsewhere = ReplayCache::default().read((place + 1) % CHUNKS as u8, chunk);
             assert_eq!(elsewhere, Err(DecodeError::Value));
         }
         for recent in [recent, again] {
@@ -99,11 +99,12 @@ mod tests {
             assert!((0..1_200_u32).all(|i| !recent.holds(&i.to_be_bytes())));
             assert!(recent.places().count() <= CHUNKS as usize);
         }
-        assert_eq!(Recent::default().read(0, &[0; 5]), Err(DecodeError::Value));
+        assert_eq!(ReplayCache::default().read(0, &[0; 5]), Err(DecodeError::Value));
         let far = u32::MAX - u32::MAX % CHUNKS - CHUNKS;
-        assert_eq!(Recent::default().read(0, &far.to_be_bytes()), Err(DecodeError::Value));
-        let last =
-            |number: u32| Recent::default().read((number % CHUNKS) as u8, &number.to_be_bytes());
+        assert_eq!(ReplayCache::default().read(0, &far.to_be_bytes()), Err(DecodeError::Value));
+        let last = |number: u32| {
+            ReplayCache::default().read((number % CHUNKS) as u8, &number.to_be_bytes())
+        };
         assert_eq!(last(NUMBER_MAX), Ok(()));
         assert_eq!(last(NUMBER_MAX + 1), Err(DecodeError::Value));
     }

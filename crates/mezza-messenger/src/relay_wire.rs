@@ -1,15 +1,15 @@
 //! Every frame between a client and a relay: `len u24 | kind u8 | body`, big-endian.
 //!
 //! `len` counts the bytes behind it, the kind included, 1 to 65,536. What a client says is a
-//! [`ClientFrame`], what a relay says a [`RelayFrame`]; [`Splitter`] cuts a byte stream into
+//! [`ClientFrame`], what a relay says a [`RelayFrame`]; [`RelayDeframer`] cuts a byte stream into
 //! frames and never holds more than came in, so a length field alone allocates nothing.
 //!
 //! ```
-//! use mezza_messenger::relay_wire::{ClientFrame, Splitter};
+//! use mezza_messenger::relay_wire::{ClientFrame, RelayDeframer};
 //!
 //! let bytes = ClientFrame::BundleGet { req: 7, address: [0x11; 16] }.encode()?;
 //! let mut input = &bytes[..];
-//! let frame = Splitter::default().next(&mut input)?.ok_or("cut short")?;
+//! let frame = RelayDeframer::default().next(&mut input)?.ok_or("cut short")?;
 //! assert_eq!(ClientFrame::decode(&frame)?, ClientFrame::BundleGet { req: 7, address: [0x11; 16] });
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
@@ -17,8 +17,8 @@
 mod client;
 mod relay;
 
-pub use client::{BoxKind, ClientFrame};
-pub use relay::{Code, RelayFrame, encode_mail};
+pub use client::{ClientFrame, MailboxKind};
+pub use relay::{DoneCode, RelayFrame, encode_mail};
 
 use alloc::vec::Vec;
 
@@ -34,7 +34,7 @@ pub const FRAME_BYTES_MAX: usize = 65_536;
 /// Bytes of the length field.
 pub const LENGTH_BYTES: usize = 3;
 /// Cuts a connection's bytes into `kind | body`.
-pub type Splitter = mezza_core::Splitter<LENGTH_BYTES, 1, FRAME_BYTES_MAX>;
+pub type RelayDeframer = mezza_core::Deframer<LENGTH_BYTES, 1, FRAME_BYTES_MAX>;
 /// The only lengths an envelope may have, in bytes: 2.6 bits of its content's length.
 pub const ENVELOPE_BYTES: [usize; 6] = [512, 1_024, 2_048, 4_096, 8_192, 16_384];
 /// The largest envelope, bytes.
@@ -59,14 +59,14 @@ pub fn is_envelope_size(bytes: usize) -> bool {
 
 /// A one-time prekey as a bundle's owner publishes it, 36 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OneTimeKey {
+pub struct RawOneTimePrekey {
     /// The owner's number for it.
     pub id: u32,
     /// The public X25519 key.
     pub key: [u8; 32],
 }
 
-impl OneTimeKey {
+impl RawOneTimePrekey {
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self { id: reader.u32()?, key: reader.array()? })
     }

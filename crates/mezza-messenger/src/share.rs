@@ -246,7 +246,7 @@ mod tests {
         share.talk(99, NOW);
         let mut w = Writer::new();
         share.write(&mut w);
-        assert_eq!(Reader::all(&w.finish(), Share::read), Ok(share));
+        assert_eq!(Reader::decode_exact(&w.finish(), Share::read), Ok(share));
     }
 
     #[test]

@@ -7,22 +7,22 @@ use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 use crate::carrier::Carrier;
 use crate::contact::flag;
-use crate::evidence::{self, Fact, What, Why};
+use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::identity::text;
-use crate::io::{Bucket, ContactId};
-use crate::view::Body;
+use crate::io::{ContactId, Retention};
+use crate::view::NoteContent;
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
 
 /// One note, either direction.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one note")]
-pub(crate) struct Entry {
+pub(crate) struct StoredNote {
     pub contact: ContactId,
     pub incoming: bool,
     /// Own notes: what makes a repeated command the same note.
     pub client: [u8; 16],
-    pub body: Body,
+    pub body: NoteContent,
     /// Identity of the note together with its writer; seq 0 until first encrypted.
     pub era: [u8; 4],
     pub seq: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     pub timer_s: u32,
     /// When a carrier stops trying; own notes alone.
     pub due: Option<Time>,
-    pub pin: u8,
+    pub level_min: u8,
     pub carrier: Option<Carrier>,
     /// Incoming: whether the person has seen it.
     pub seen: bool,
@@ -41,10 +41,10 @@ pub(crate) struct Entry {
     pub voided: bool,
     pub facts: Vec<Fact>,
     // Not stored: why it waits.
-    pub why: Why,
+    pub why: WaitReason,
 }
 
-impl Entry {
+impl StoredNote {
     /// When the note goes from this device, if it has a timer.
     pub fn ends(&self) -> Option<Time> {
         let start = if self.incoming { self.at } else { self.sent };
@@ -61,7 +61,7 @@ impl Entry {
 
     /// Whether the other device said that it has it.
     pub fn is_delivered(&self) -> bool {
-        self.facts.iter().any(|fact| matches!(fact.what, What::Delivered | What::Read))
+        self.facts.iter().any(|fact| matches!(fact.what, FactKind::Delivered | FactKind::Read))
     }
 
     /// An own note that is neither delivered nor given up.
@@ -70,35 +70,35 @@ impl Entry {
     }
 
     /// The state, computed from the facts.
-    pub fn state(&self, now: Time) -> evidence::State {
+    pub fn state(&self, now: Time) -> evidence::NoteState {
         if self.incoming {
-            evidence::State::Received
+            evidence::NoteState::Received
         } else {
             evidence::state(&self.facts, self.due(), self.why, now)
         }
     }
 
     /// Under which key the vault seals it: by its timer (VAULT-3).
-    pub fn bucket(&self) -> Bucket {
+    pub fn bucket(&self) -> Retention {
         match self.ends() {
-            None => Bucket::Permanent,
+            None => Retention::Permanent,
             Some(end) if u64::from(self.timer_s) * Time::SECOND_MS <= Time::DAY_MS => {
-                Bucket::Hour(end.hours())
+                Retention::Hour(end.hours())
             }
-            Some(end) => Bucket::Day(end.days()),
+            Some(end) => Retention::Day(end.days()),
         }
     }
 
     /// The stored form.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let (kind, text) = match &self.body {
-            Body::Text(text) => (0, text.as_str()),
-            Body::Newer => (1, ""),
+            NoteContent::Text(text) => (0, text.as_str()),
+            NoteContent::Newer => (1, ""),
         };
         let mut w = Writer::with_capacity(96 + text.len() + 12 * self.facts.len());
         w.u8(VERSION).u32(self.contact.0).u8(u8::from(self.incoming)).bytes(&self.client);
         w.bytes(&self.era).u32(self.seq).u64(self.sent.ms()).u64(self.at.ms()).u32(self.timer_s);
-        w.u64(self.due.map_or(0, Time::ms)).u8(self.pin);
+        w.u64(self.due.map_or(0, Time::ms)).u8(self.level_min);
         w.u8(self.carrier.map_or(0, |carrier| carrier as u8)).u8(u8::from(self.seen));
         w.u8(u8::from(self.again)).u8(u8::from(self.voided));
         w.u8(kind).var16(text.as_bytes());
@@ -108,7 +108,7 @@ impl Entry {
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             if r.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
@@ -126,12 +126,12 @@ impl Entry {
             };
             let (seen, again, voided) = (flag(r)?, flag(r)?, flag(r)?);
             let body = match (r.u8()?, text(r.var16()?)?) {
-                (0, text) => Body::Text(text),
-                (1, text) if text.is_empty() => Body::Newer,
+                (0, text) => NoteContent::Text(text),
+                (1, text) if text.is_empty() => NoteContent::Newer,
                 _ => return Err(DecodeError::Value),
             };
             let facts = evidence::read(r)?;
-            let why = Why::NoCarrier;
+            let why = WaitReason::NoCarrier;
             Ok(Self {
                 contact,
                 incoming,
@@ -143,7 +143,7 @@ impl Entry {
                 at,
                 timer_s,
                 due,
-                pin,
+                level_min: pin,
                 carrier,
                 seen,
                 again,
@@ -162,8 +162,8 @@ impl Entry {
     /// The text, for the wire; a body of a newer version is never sent on.
     pub fn text(&self) -> Option<&String> {
         match &self.body {
-            Body::Text(text) => Some(text),
-            Body::Newer => None,
+            NoteContent::Text(text) => Some(text),
+            NoteContent::Newer => None,
         }
     }
 }

@@ -155,7 +155,7 @@ fn payload(kind: &str, letters: &str) -> Result<Vec<u8>, UriError> {
 }
 
 fn decode_relay(payload: &[u8]) -> Result<Uri, UriError> {
-    let relay = Reader::all(payload, |r| {
+    let relay = Reader::decode_exact(payload, |r| {
         let key = r.array()?;
         let (port, host) = read_place(r)?;
         Ok::<_, mezza_core::DecodeError>(Uri::Relay { key, port, host })

@@ -7,15 +7,15 @@ use mezza_core::{SuiteId, Time};
 use mezza_mixnet::config::ServicePolicy;
 
 use crate::card::RelayEntry;
-use crate::carrier::mixnet::NetworkLink;
+use crate::carrier::mixnet::NetworkAddress;
 use crate::carrier::{Carrier, CarrierCaps};
-use crate::evidence::{Fact, State};
-use crate::io::{ContactId, NoteId, SlotId, Trouble};
+use crate::evidence::{Fact, NoteState};
+use crate::io::{ContactId, DeliveryProblem, MailboxId, NoteId};
 use crate::policy::Policy;
 
 /// The own identity.
 #[derive(Clone)]
-pub struct Me {
+pub struct IdentityView {
     /// The name on the card.
     pub name: String,
     /// The identity key, 32 bytes.
@@ -36,7 +36,7 @@ pub struct Me {
 #[derive(Clone, Debug)]
 pub struct NetworkView {
     /// The link that the person opened.
-    pub link: NetworkLink,
+    pub link: NetworkAddress,
     /// Its name, once a config is known.
     pub network: Option<[u8; 16]>,
     /// Whether rounds are taken part in.
@@ -80,7 +80,7 @@ pub struct PrekeysView {
 
 /// How far things are with a contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ContactState {
     /// We hold the card, nothing was sent.
     Held,
     /// Our first note is out, no answer yet.
@@ -95,7 +95,7 @@ pub enum Standing {
 
 /// How we know that the key belongs to the person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum VerificationMethod {
     /// The card was scanned from their own screen.
     InPerson,
     /// The safety numbers were compared.
@@ -114,9 +114,9 @@ pub struct ContactView {
     /// The identity key, 32 bytes.
     pub ik: [u8; 32],
     /// How far things are.
-    pub standing: Standing,
+    pub standing: ContactState,
     /// How and when it was verified.
-    pub verified: Option<(Proof, Time)>,
+    pub verified: Option<(VerificationMethod, Time)>,
     /// The rules of the conversation.
     pub policy: Policy,
     /// Suites on its card, best first.
@@ -132,14 +132,14 @@ pub struct ContactView {
     /// Notes known to be on their way to us: gaps in what arrived.
     pub missing: usize,
     /// What needs the person, until it is over or this device starts again.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<DeliveryProblem>,
     /// Another contact with another key is shown under the same name, or claims it (MSG-7).
     pub namesake: bool,
 }
 
 /// Somebody who invites over the mixnet: nothing is known of them but a key.
 #[derive(Clone, Copy)]
-pub struct GuestView {
+pub struct InvitationView {
     /// The number of the contact that this becomes.
     pub id: ContactId,
     /// The identity key, 32 bytes.
@@ -162,7 +162,7 @@ pub enum Part {
     /// Rows of its client, which goes on without them.
     NetworkRows,
     /// One of the own mailboxes.
-    Mailbox(SlotId),
+    Mailbox(MailboxId),
     /// Notes of which nobody knows whose they are, or without which a parcel may not leave.
     Notes,
     /// Parcels that were on their way.
@@ -198,15 +198,15 @@ impl core::fmt::Debug for SetAside {
     }
 }
 
-impl core::fmt::Debug for GuestView {
+impl core::fmt::Debug for InvitationView {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "GuestView({})", self.id.0)
+        write!(f, "InvitationView({})", self.id.0)
     }
 }
 
-impl core::fmt::Debug for Me {
+impl core::fmt::Debug for IdentityView {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Me")
+        f.write_str("IdentityView")
     }
 }
 
@@ -218,14 +218,14 @@ impl core::fmt::Debug for ContactView {
 
 /// What a note shows.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Body {
+pub enum NoteContent {
     /// Text.
     Text(String),
     /// Something that a newer version of the program made.
     Newer,
 }
 
-impl core::fmt::Debug for Body {
+impl core::fmt::Debug for NoteContent {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Text(_) => "Text",
@@ -244,13 +244,13 @@ pub struct NoteView {
     /// Whether it came from the contact.
     pub incoming: bool,
     /// What it shows.
-    pub body: Body,
+    pub body: NoteContent,
     /// When it was written: our clock for own notes, a claim for others.
     pub sent: Time,
     /// When it was stored here.
     pub at: Time,
     /// Its state now.
-    pub state: State,
+    pub state: NoteState,
     /// What the state rests on.
     pub facts: Vec<Fact>,
     /// When it goes or is given up.
@@ -258,12 +258,12 @@ pub struct NoteView {
     /// The carrier it leaves or came by, once known.
     pub carrier: Option<Carrier>,
     /// The pin it was written under.
-    pub pin: u8,
+    pub level_min: u8,
 }
 
 /// A connection that the device keeps.
 #[derive(Clone, Debug)]
-pub struct Road {
+pub struct ConnectionView {
     /// Of which carrier.
     pub carrier: Carrier,
     /// The relay, if it is one.
@@ -278,7 +278,7 @@ pub struct Road {
 
 /// What a carrier could do with a text.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer {
+pub struct CarrierEstimate {
     /// Which carrier.
     pub carrier: Carrier,
     /// What it can do now.

@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use mezza_core::{Machine as _, PublicKey, Secret, Time};
 use mezza_lanes::{BASE, Kernel, kernel};
 use mezza_mixnet::config::{
-    Chain, Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+    Chain, Config, MixServer, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
 use mezza_mixnet::job::Job;
-use mezza_mixnet::mix::{Floor, Input, Mix, Output, Peer, Setup};
+use mezza_mixnet::mix::{Input, Mix, MixOptions, Neighbour, NoiseFloor, Output};
 use mezza_mixnet::onion::{Layer, Multiply, Tables, wrap};
 use mezza_mixnet::sign::Signer;
-use mezza_mixnet::wire::{Body, Frame, Items, Settings};
+use mezza_mixnet::wire::{Frame, FrameBody, Items, Settings};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -35,16 +35,16 @@ struct Network {
     mixes: Vec<Mix>,
     rng: ChaCha20Rng,
     took: BTreeMap<&'static str, Duration>,
-    out: Vec<Body>,
+    out: Vec<FrameBody>,
 }
 
 fn signer(n: u8) -> Signer {
-    Signer::from_seed(&Secret::fill(|seed| seed.fill(n)))
+    Signer::from_seed(&Secret::init_with(|seed| seed.fill(n)))
 }
 
 fn config(users: u32, mu: u32) -> Config {
     let server = |n: u8| Server { key: signer(n).public(), address: format!("m{n}:7000") };
-    let mix = |i: u8| MixEntry { server: server(10 + i), operator: String::new() };
+    let mix = |i: u8| MixServer { server: server(10 + i), operator: String::new() };
     let policy = ServicePolicy {
         service: Service::Conversation,
         base_round: 0,
@@ -84,8 +84,14 @@ fn mix(config: &Config, i: u8) -> Mix {
     let mut signed = SignedConfig::new(config.clone());
     signed.sign(SignatureSet::Own, 0, &signer(1));
     let chain = Chain::begin(&config.hash(), &signed).expect("a genesis");
-    let floor = Floor::None;
-    Mix::new(Setup { signer: signer(10 + i), chain, signed: BTreeMap::new(), floor, job_items: 0 })
+    let floor = NoiseFloor::None;
+    Mix::new(MixOptions {
+        signer: signer(10 + i),
+        chain,
+        signed: BTreeMap::new(),
+        floor,
+        job_items: 0,
+    })
 }
 
 impl Network {
@@ -98,11 +104,11 @@ impl Network {
                 match output {
                     Output::Store(id) => queue.push_back((at, Input::Stored(id))),
                     Output::Job(job) => queue.push_back((at, self.run(job))),
-                    Output::Frame(Peer::Next, frame) => {
-                        queue.push_back((at + 1, Input::Frame(Peer::Previous, frame)));
+                    Output::Frame(Neighbour::Next, frame) => {
+                        queue.push_back((at + 1, Input::Frame(Neighbour::Previous, frame)));
                     }
-                    Output::Frame(Peer::Previous, frame) if at > 0 => {
-                        queue.push_back((at - 1, Input::Frame(Peer::Next, frame)));
+                    Output::Frame(Neighbour::Previous, frame) if at > 0 => {
+                        queue.push_back((at - 1, Input::Frame(Neighbour::Next, frame)));
                     }
                     Output::Frame(_, Frame::Round(_, body)) => self.out.push(body),
                     Output::Frame(..) => {}
@@ -128,15 +134,15 @@ impl Network {
         Input::Done(job, done)
     }
 
-    fn say(&mut self, at: usize, from: Peer, body: Body) {
+    fn say(&mut self, at: usize, from: Neighbour, body: FrameBody) {
         self.input(at, Input::Frame(from, Frame::Round(ID, body)));
     }
 
     /// Keys and signatures, and the noise that is made ahead of time.
     fn announce(&mut self, config: &Config) -> Settings {
-        (0..MIXES).for_each(|at| self.say(at, Peer::Coordinator, Body::NewRound));
+        (0..MIXES).for_each(|at| self.say(at, Neighbour::Coordinator, FrameBody::NewRound));
         let keys = self.out.drain(..).filter_map(|body| match body {
-            Body::RoundKey(key) => Some(key),
+            FrameBody::RoundKey(key) => Some(key),
             _ => None,
         });
         let settings = Settings {
@@ -148,7 +154,8 @@ impl Network {
             policy: 0,
             keys: keys.collect(),
         };
-        (0..MIXES).for_each(|at| self.say(at, Peer::Coordinator, Body::Sign(settings.clone())));
+        (0..MIXES)
+            .for_each(|at| self.say(at, Neighbour::Coordinator, FrameBody::Sign(settings.clone())));
         settings
     }
 }
@@ -196,14 +203,14 @@ fn main() {
     let settings = net.announce(&config);
     let batch = onions(kernel(), &settings, users as usize, &mut net.rng.clone());
     let begun = Instant::now();
-    net.say(0, Peer::Previous, Body::BatchStart { count: users, size: 416 });
+    net.say(0, Neighbour::Previous, FrameBody::BatchStart { count: users, size: 416 });
     for items in Items::of_batch(&batch, 416) {
-        net.say(0, Peer::Previous, Body::Onions(items));
+        net.say(0, Neighbour::Previous, FrameBody::Onions(items));
     }
-    net.say(0, Peer::Previous, Body::BatchEnd { count: users });
+    net.say(0, Neighbour::Previous, FrameBody::BatchEnd { count: users });
     let took = begun.elapsed();
     let replies = net.out.iter().map(|body| match body {
-        Body::Replies(items) => u32::from(items.count),
+        FrameBody::Replies(items) => u32::from(items.count),
         _ => 0,
     });
     assert_eq!(replies.sum::<u32>(), users, "everybody gets a reply");

@@ -16,7 +16,7 @@ use crate::service::DROP_BYTES;
 ///
 /// Keys are sorted by their first 16 bytes; those that share them, by all 32. Both sorts are
 /// `n log n` whatever the sender chose.
-pub fn doubles(keys: &[[u8; 32]]) -> Vec<bool> {
+pub fn duplicates(keys: &[[u8; 32]]) -> Vec<bool> {
     let mut order: Vec<(u128, u32)> =
         keys.iter().enumerate().map(|(i, key)| (front(key), i as u32)).collect();
     order.sort_unstable();
@@ -37,7 +37,7 @@ fn front(key: &[u8; 32]) -> u128 {
 
 /// Places in a batch, which together are its secret order. Wiped when they go, and silent.
 #[derive(Default, PartialEq, Eq)]
-pub struct Places(Wiping<Plain>);
+pub struct SecretIndices(Wiping<Plain>);
 
 /// Places as they lie in memory.
 #[derive(Default, PartialEq, Eq)]
@@ -49,13 +49,13 @@ impl Wipe for Plain {
     }
 }
 
-impl From<Vec<u32>> for Places {
+impl From<Vec<u32>> for SecretIndices {
     fn from(places: Vec<u32>) -> Self {
         Self(Wiping::new(Plain(places)))
     }
 }
 
-impl FromIterator<u32> for Places {
+impl FromIterator<u32> for SecretIndices {
     /// Room for all is made at once, so that growing leaves no copy behind.
     fn from_iter<I: IntoIterator<Item = u32>>(places: I) -> Self {
         let places = places.into_iter();
@@ -66,7 +66,7 @@ impl FromIterator<u32> for Places {
     }
 }
 
-impl Deref for Places {
+impl Deref for SecretIndices {
     type Target = [u32];
 
     fn deref(&self) -> &[u32] {
@@ -74,15 +74,15 @@ impl Deref for Places {
     }
 }
 
-impl fmt::Debug for Places {
+impl fmt::Debug for SecretIndices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Places({})", self.len())
+        write!(f, "SecretIndices({})", self.len())
     }
 }
 
 /// A secret order of a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Permutation(Places);
+pub struct Permutation(SecretIndices);
 
 impl Permutation {
     /// A uniform permutation of `0..count`: Fisher-Yates, its indices by rejection (Lemire 2019)
@@ -93,7 +93,7 @@ impl Permutation {
     pub fn draw(seed: &Secret<32>, count: usize) -> Self {
         assert!(u32::try_from(count).is_ok(), "a batch is shorter");
         let mut rng = ChaCha20Rng::from_seed(*seed.expose());
-        let mut places = (0..count as u32).collect::<Places>();
+        let mut places = (0..count as u32).collect::<SecretIndices>();
         for last in (1..count as u32).rev() {
             let chosen = below(last + 1, &mut rng);
             places.0.0.swap(last as usize, chosen as usize);
@@ -145,7 +145,7 @@ pub enum Reply {
 }
 
 /// Matches the accesses of a batch: the first two to a drop swap, in the order of the batch.
-pub fn matched(drops: &[[u8; DROP_BYTES]]) -> Vec<Reply> {
+pub fn match_drops(drops: &[[u8; DROP_BYTES]]) -> Vec<Reply> {
     let mut order: Vec<(&[u8; DROP_BYTES], u32)> = drops.iter().zip(0_u32..).collect();
     order.sort_unstable();
     let mut replies = vec![Reply::Third; drops.len()];
@@ -177,7 +177,7 @@ mod tests {
             }), 0..60),
         ) {
             let expected = (0..keys.len()).map(|i| keys[..i].contains(&keys[i])).collect::<Vec<_>>();
-            prop_assert_eq!(doubles(&keys), expected);
+            prop_assert_eq!(duplicates(&keys), expected);
         }
 
         #[test]
@@ -191,7 +191,7 @@ mod tests {
         #[test]
         fn mix_9_the_first_two_swap_and_later_ones_get_nothing(ids in proptest::collection::vec(0_u8..12, 0..60)) {
             let drops = ids.iter().map(|id| [*id; 16]).collect::<Vec<_>>();
-            let replies = matched(&drops);
+            let replies = match_drops(&drops);
             for (i, reply) in replies.iter().enumerate() {
                 let same = (0..ids.len()).filter(|j| ids[*j] == ids[i]).collect::<Vec<_>>();
                 let expected = match same.iter().position(|j| *j == i) {
@@ -218,7 +218,7 @@ mod tests {
         let one = Permutation::identity(1);
         assert!(!one.is_empty() && one.len() == 1);
         let drawn = Permutation::draw(&Secret::copy_from(&[1; 32]), 9);
-        assert_eq!(alloc::format!("{drawn:?}"), "Permutation(Places(9))");
+        assert_eq!(alloc::format!("{drawn:?}"), "Permutation(SecretIndices(9))");
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
     fn mix_17_every_order_of_four_comes_equally_often() {
         let mut seen = alloc::collections::BTreeMap::new();
         for n in 0..24_000_u32 {
-            let seed = Secret::fill(|s| s[..4].copy_from_slice(&n.to_be_bytes()));
+            let seed = Secret::init_with(|s| s[..4].copy_from_slice(&n.to_be_bytes()));
             *seen.entry(Permutation::draw(&seed, 4).sources().to_vec()).or_insert(0_u32) += 1;
         }
         assert_eq!(seen.len(), 24);

@@ -17,13 +17,13 @@ pub mod job;
 pub mod machine;
 pub mod record;
 
-pub use access::{Access, Answer, NO_BUCKET, no_call, no_invitation, to_bucket};
-pub use checked::{Checked, SettingsError};
-pub use contacts::{ACTIVE_MAX, ContactId};
-pub use job::{Done, Job};
+pub use access::{Access, DropResult, NO_BUCKET, no_call, no_invitation, to_bucket};
+pub use checked::{CheckedSettings, SettingsError};
+pub use contacts::{ACTIVE_MAX, PartnerId};
+pub use job::{ClientJob, ClientJobOutput};
 pub use machine::{
-    Client, ClientError, Input, Introduction, Invite, Output, ROW_BYTES_MAX, Refusal, RestoreError,
-    RowFault, SetAside, Setup, StreamMark,
+    Client, ClientError, ClientOptions, Input, Invite, NewRoot, Output, ROW_BYTES_MAX,
+    RefusedReason, RestoreError, RowFault, SetAside, StreamMark,
 };
 
 use alloc::vec::Vec;
@@ -32,8 +32,8 @@ use mezza_core::{Backend, CryptoRng, EphemeralKey, Time};
 use mezza_lanes::Kernel;
 
 use crate::config::ServicePolicy;
-use crate::contact::Meeting;
-use crate::keys::Keys;
+use crate::contact::DeadDrop;
+use crate::keys::SecretVec;
 use crate::noise::below;
 use crate::onion::{Layer, Multiply, wrap as wrap_layers, wrap_one};
 
@@ -65,9 +65,9 @@ impl Timing {
 /// Which contacts a client serves in a round: the `slots` with the largest turns, largest first.
 /// Both sides of a pair compute the same turn, so that they need no agreement: with a and b active
 /// contacts they meet in a fraction 1/(a+b-1) of the rounds for one slot.
-pub fn served(meetings: &[Meeting], slots: usize) -> Vec<usize> {
+pub fn served(meetings: &[DeadDrop], slots: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..meetings.len()).collect();
-    order.sort_by_key(|at| core::cmp::Reverse(meetings[*at].turn));
+    order.sort_by_key(|at| core::cmp::Reverse(meetings[*at].priority));
     order.truncate(slots);
     order
 }
@@ -78,7 +78,7 @@ pub struct Submission {
     /// The body of SUBMIT.
     pub onions: Vec<u8>,
     /// One set of keys for each onion.
-    pub back: Vec<Keys>,
+    pub reply_keys: Vec<SecretVec>,
 }
 
 /// Wraps one plaintext for each slot in `layers`, outermost first. The pairs of the outermost layer
@@ -105,15 +105,15 @@ pub fn wrap<B: Backend>(
         let public = *pair.public();
         let shared = pair.dh::<B>(&outermost.key).ok()?;
         let (whole, first) = wrap_one(kernel, outermost, (&public, shared.expose()), onion);
-        let mut keys = Keys::zeros(layers.len());
+        let mut keys = SecretVec::zeros(layers.len());
         keys[0] = first[0];
-        for (key, layer) in keys[1..].iter_mut().zip(&wrapped.back) {
+        for (key, layer) in keys[1..].iter_mut().zip(&wrapped.reply_keys) {
             *key = layer[slot];
         }
         onions.extend_from_slice(&whole);
         back.push(keys);
     }
-    Some(Submission { onions, back })
+    Some(Submission { onions, reply_keys: back })
 }
 
 #[cfg(test)]

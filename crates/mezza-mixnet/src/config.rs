@@ -48,7 +48,7 @@ pub struct Server {
 
 /// One mix of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MixEntry {
+pub struct MixServer {
     /// The server.
     pub server: Server,
     /// Who runs it, at most 32 bytes of UTF-8.
@@ -77,7 +77,7 @@ pub struct Config {
     /// Where the last mix puts buckets.
     pub bucket: Server,
     /// The chain, first mix first, 1 to 8.
-    pub mixes: Vec<MixEntry>,
+    pub mixes: Vec<MixServer>,
     /// Most clients.
     pub users_max: u32,
     /// The services offered, ascending.
@@ -100,7 +100,7 @@ impl Config {
         let guardians = list(r, GUARDIANS_MAX, Reader::array)?;
         let (coordinator, bucket) = (server(r)?, server(r)?);
         let mixes = list(r, MIXES_MAX, |r| {
-            Ok(MixEntry { server: server(r)?, operator: text(r.var8()?)? })
+            Ok(MixServer { server: server(r)?, operator: text(r.var8()?)? })
         })?;
         let users_max = r.u32()?;
         let services = list(r, Service::ALL.len(), |r| ServicePolicy::read(r, version))?;
@@ -127,7 +127,7 @@ impl Config {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, Self::read)
+        Reader::decode_exact(bytes, Self::read)
     }
 
     /// The bytes that are hashed.
@@ -144,7 +144,7 @@ impl Config {
             w.bytes(&server.key).var8(server.address.as_bytes());
         }
         w.u8(self.mixes.len() as u8);
-        for MixEntry { server, operator } in &self.mixes {
+        for MixServer { server, operator } in &self.mixes {
             w.bytes(&server.key).var8(server.address.as_bytes()).var8(operator.as_bytes());
         }
         w.u32(self.users_max).u8(self.services.len() as u8);

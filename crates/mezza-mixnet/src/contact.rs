@@ -85,22 +85,22 @@ pub struct OutOfReach;
 
 /// Where two contacts meet in one round.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Meeting {
+pub struct DeadDrop {
     /// The id of the dead drop.
     pub drop: [u8; DROP_BYTES],
     /// A client serves the contacts with the largest turns; both sides compute the same one.
-    pub turn: u64,
+    pub priority: u64,
 }
 
-impl core::fmt::Debug for Meeting {
+impl core::fmt::Debug for DeadDrop {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Meeting")
+        f.write_str("DeadDrop")
     }
 }
 
 /// What one round is made of: a drop, and two keys for one cell each. There is one of it for each
-/// round, because [`Conversation::take`] moves the chain on (MIX-23).
-pub struct Turn {
+/// round, because [`ConversationKeywheel::take_round_keys`] moves the chain on (MIX-23).
+pub struct RoundKeys {
     /// The id of the dead drop.
     pub drop: [u8; DROP_BYTES],
     /// For our cell.
@@ -109,21 +109,21 @@ pub struct Turn {
     pub open: Secret<32>,
 }
 
-impl core::fmt::Debug for Turn {
+impl core::fmt::Debug for RoundKeys {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Turn")
+        f.write_str("RoundKeys")
     }
 }
 
 /// A secret that moves on with the rounds.
-struct Chain {
+struct Keywheel {
     secret: Secret<32>,
     round: u64,
 }
 
-impl Chain {
+impl Keywheel {
     fn begin(label: &str, root: &Secret<32>, round: u64) -> Self {
-        let mut secret = Secret::fill(|_| {});
+        let mut secret = Secret::init_with(|_| {});
         derive(label, root, round, &mut secret);
         Self { secret, round }
     }
@@ -156,19 +156,19 @@ impl Chain {
 /// `H_32(label, secret, round)`, written where it will live.
 fn derive(label: &str, secret: &Secret<32>, round: u64, into: &mut Secret<32>) {
     let next = Wiping::new(labelled_hash::<32>(label, &[secret.expose(), &round.to_be_bytes()]));
-    into.refill(|bytes| bytes.copy_from_slice(&*next));
+    into.overwrite_with(|bytes| bytes.copy_from_slice(&*next));
 }
 
 /// The conversation chain of one contact, at one round. `Debug` shows the round alone.
-pub struct Conversation {
-    chain: Chain,
+pub struct ConversationKeywheel {
+    chain: Keywheel,
     role: Role,
 }
 
-impl Conversation {
+impl ConversationKeywheel {
     /// Begins at round `start` with the root that the messenger hands down.
     pub fn begin(root: &Secret<32>, role: Role, start: u64) -> Self {
-        Self { chain: Chain::begin("mezza/mix conv", root, start), role }
+        Self { chain: Keywheel::begin("mezza/mix conv", root, start), role }
     }
 
     /// The round that the chain stands at.
@@ -190,26 +190,27 @@ impl Conversation {
     }
 
     /// Where the two meet in the round that the chain stands at.
-    pub fn meeting(&self) -> Meeting {
+    pub fn meeting(&self) -> DeadDrop {
         let bytes = Wiping::new(self.derived("mezza/mix meet"));
-        let mut meeting = Meeting { drop: [0; DROP_BYTES], turn: 0 };
+        let mut meeting = DeadDrop { drop: [0; DROP_BYTES], priority: 0 };
         meeting.drop.copy_from_slice(&bytes[..16]);
-        meeting.turn = bytes[16..24].iter().fold(0, |turn, byte| (turn << 8) | u64::from(*byte));
+        meeting.priority =
+            bytes[16..24].iter().fold(0, |turn, byte| (turn << 8) | u64::from(*byte));
         meeting
     }
 
     /// Takes the round that the chain stands at; the chain goes on to the next one, so that nothing
     /// else is ever sealed under these keys.
-    pub fn take(&mut self) -> Turn {
+    pub fn take_round_keys(&mut self) -> RoundKeys {
         let bytes = Wiping::new(self.derived("mezza/mix cell"));
-        let half = |at: usize| Secret::fill(|key| key.copy_from_slice(&bytes[at..at + 32]));
+        let half = |at: usize| Secret::init_with(|key| key.copy_from_slice(&bytes[at..at + 32]));
         let (seal, open) = match self.role {
             Role::Initiator => (half(0), half(32)),
             Role::Responder => (half(32), half(0)),
         };
         let drop = self.meeting().drop;
         self.chain.step();
-        Turn { drop, seal, open }
+        RoundKeys { drop, seal, open }
     }
 
     fn derived(&self, label: &str) -> [u8; 64] {
@@ -221,7 +222,7 @@ impl Conversation {
     /// # Errors
     /// Whatever the bytes lack.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { role: Role::from_number(r.u8()?)?, chain: Chain::read(r)? })
+        Ok(Self { role: Role::from_number(r.u8()?)?, chain: Keywheel::read(r)? })
     }
 
     /// Writes 41 secret bytes.
@@ -231,19 +232,19 @@ impl Conversation {
     }
 }
 
-impl core::fmt::Debug for Conversation {
+impl core::fmt::Debug for ConversationKeywheel {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Conversation(round {})", self.chain.round)
+        write!(f, "ConversationKeywheel(round {})", self.chain.round)
     }
 }
 
 /// The call chain of one contact, at one call round.
-pub struct Calls(Chain);
+pub struct CallKeywheel(Keywheel);
 
-impl Calls {
+impl CallKeywheel {
     /// Begins at call round `start`.
     pub fn begin(root: &Secret<32>, start: u64) -> Self {
-        Self(Chain::begin("mezza/mix call", root, start))
+        Self(Keywheel::begin("mezza/mix call", root, start))
     }
 
     /// The call round that the chain stands at.
@@ -251,7 +252,7 @@ impl Calls {
         self.0.round
     }
 
-    /// Goes towards `round`, as [`Conversation::advance`].
+    /// Goes towards `round`, as [`ConversationKeywheel::advance`].
     ///
     /// # Errors
     /// [`OutOfReach`] for a round behind, or 2^26 ahead; the chain stays.
@@ -285,7 +286,7 @@ impl Calls {
     /// # Errors
     /// [`DecodeError::Truncated`] if the bytes are fewer.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Chain::read(r).map(Self)
+        Keywheel::read(r).map(Self)
     }
 
     /// Writes 40 secret bytes.
@@ -294,9 +295,9 @@ impl Calls {
     }
 }
 
-impl core::fmt::Debug for Calls {
+impl core::fmt::Debug for CallKeywheel {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Calls(round {})", self.0.round)
+        write!(f, "CallKeywheel(round {})", self.0.round)
     }
 }
 
@@ -313,8 +314,8 @@ mod tests {
     use super::*;
     use alloc::format;
 
-    fn chain(role: Role) -> Conversation {
-        Conversation::begin(&Secret::fill(|s| s.fill(7)), role, 100)
+    fn chain(role: Role) -> ConversationKeywheel {
+        ConversationKeywheel::begin(&Secret::init_with(|s| s.fill(7)), role, 100)
     }
 
     #[test]
@@ -325,7 +326,7 @@ mod tests {
             assert_eq!(bob.advance(round, 10), Ok(true));
             assert_eq!(alice.meeting(), bob.meeting());
             let met = alice.meeting().drop;
-            let (ours, theirs) = (alice.take(), bob.take());
+            let (ours, theirs) = (alice.take_round_keys(), bob.take_round_keys());
             assert_eq!((ours.drop, theirs.drop), (met, met));
             assert!(ours.seal == theirs.open && ours.open == theirs.seal);
             assert!(ours.seal != ours.open);
@@ -350,26 +351,28 @@ mod tests {
     #[test]
     fn stored_chains_go_on_and_debug_is_silent() {
         let (mut w, chain) = (Writer::new(), chain(Role::Responder));
-        let calls = Calls::begin(&Secret::fill(|s| s.fill(7)), 5);
+        let calls = CallKeywheel::begin(&Secret::init_with(|s| s.fill(7)), 5);
         chain.write(&mut w);
         calls.write(&mut w);
-        let read =
-            |r: &mut Reader<'_>| Ok::<_, DecodeError>((Conversation::read(r)?, Calls::read(r)?));
-        let (mut again, calls_again) = Reader::all(w.as_slice(), read).expect("what was written");
+        let read = |r: &mut Reader<'_>| {
+            Ok::<_, DecodeError>((ConversationKeywheel::read(r)?, CallKeywheel::read(r)?))
+        };
+        let (mut again, calls_again) =
+            Reader::decode_exact(w.as_slice(), read).expect("what was written");
         assert_eq!((again.meeting(), again.role()), (chain.meeting(), Role::Responder));
-        let token = |calls: &Calls| calls.token(Role::Initiator, Intent::Talk);
+        let token = |calls: &CallKeywheel| calls.token(Role::Initiator, Intent::Talk);
         assert_eq!(token(&calls_again), token(&calls));
         assert_eq!(
             format!("{chain:?} {calls:?} {:?}", chain.meeting()),
-            "Conversation(round 100) Calls(round 5) Meeting"
+            "ConversationKeywheel(round 100) CallKeywheel(round 5) DeadDrop"
         );
         let mut chain = chain;
-        assert!(again.take().seal == chain.take().seal);
+        assert!(again.take_round_keys().seal == chain.take_round_keys().seal);
     }
 
     #[test]
     fn tokens_differ_by_role_intent_and_round() {
-        let mut calls = Calls::begin(&Secret::fill(|s| s.fill(7)), 5);
+        let mut calls = CallKeywheel::begin(&Secret::init_with(|s| s.fill(7)), 5);
         let mut seen = alloc::collections::BTreeSet::new();
         for round in 5..8 {
             calls.advance(round, 1).expect("in reach");

@@ -28,19 +28,19 @@ use mezza_core::{CryptoRng, Machine, Time};
 use crate::config::{Chain, ChainError, Config, SignedConfig};
 use crate::limits::ROUNDS_IN_FLIGHT;
 use crate::sign::Signer;
-use crate::wire::{AbortReason, Body, Frame};
+use crate::wire::{AbortReason, Frame, FrameBody};
 use crate::{RoundId, Service};
 use archive::Archive;
-use clients::Client;
-use past::Past;
+use clients::ClientState;
+use past::PastRounds;
 use round::Round;
-use shelf::Shelves;
+use shelf::BucketCache;
 
 /// By how much the clock may go back without any round being asked for again, milliseconds.
 const BACK_MS: u64 = 30_000;
 
 /// A connection of a client, as the caller numbers them.
-pub type Connection = u64;
+pub type ConnectionId = u64;
 
 /// What may happen to a coordinator.
 #[derive(Debug)]
@@ -48,11 +48,11 @@ pub enum Input {
     /// A frame came from the mix at this position.
     FromMix(u8, Frame),
     /// A frame came from a client.
-    FromClient(Connection, Frame),
+    FromClient(ConnectionId, Frame),
     /// A frame came from the bucket store.
     FromStore(Frame),
     /// A client went.
-    Gone(Connection),
+    Gone(ConnectionId),
     /// A link with the mix at this position broke.
     MixLost(u8),
     /// The link with the bucket store broke.
@@ -71,13 +71,13 @@ pub enum Output {
     /// Send to the bucket store.
     ToStore(Frame),
     /// Send to one client.
-    ToClient(Connection, Frame),
+    ToClient(ConnectionId, Frame),
     /// Send whole frames, which many clients get, to one client.
-    Bytes(Connection, Arc<[u8]>),
+    Bytes(ConnectionId, Arc<[u8]>),
     /// Send the same bytes to every client that was welcomed.
     ToAll(Frame),
     /// Hang up on a client.
-    Close(Connection),
+    Close(ConnectionId),
     /// A round is over; to count.
     Over(RoundId, Ending),
 }
@@ -118,15 +118,15 @@ pub struct Coordinator {
     chain: Chain,
     /// All configs from genesis on, as clients get them.
     archive: Archive,
-    clients: BTreeMap<Connection, Client>,
+    clients: BTreeMap<ConnectionId, ClientState>,
     rounds: BTreeMap<RoundId, Round>,
     /// The last round of each service that keys were asked for.
     asked: BTreeMap<Service, u64>,
     /// When to ask for keys next.
     ask_at: Option<Time>,
     /// Rounds that are over.
-    past: Past,
-    shelves: Shelves,
+    past: PastRounds,
+    shelves: BucketCache,
     outputs: VecDeque<Output>,
 }
 
@@ -142,8 +142,8 @@ impl Coordinator {
             rounds: BTreeMap::new(),
             asked: BTreeMap::new(),
             ask_at: Some(Time::from_ms(0)),
-            past: Past::new(),
-            shelves: Shelves::new(),
+            past: PastRounds::new(),
+            shelves: BucketCache::new(),
             outputs: VecDeque::new(),
         }
     }
@@ -164,12 +164,12 @@ impl Coordinator {
     }
 
     /// The clients that were welcomed: those that [`Output::ToAll`] is for.
-    pub fn welcomed(&self) -> impl Iterator<Item = Connection> {
+    pub fn welcomed(&self) -> impl Iterator<Item = ConnectionId> {
         self.clients.iter().filter(|(_, client)| client.since.is_some()).map(|(at, _)| *at)
     }
 
     /// Whether a client was welcomed.
-    pub fn is_welcomed(&self, client: Connection) -> bool {
+    pub fn is_welcomed(&self, client: ConnectionId) -> bool {
         self.clients.get(&client).is_some_and(|client| client.since.is_some())
     }
 
@@ -195,7 +195,7 @@ impl Coordinator {
             }
             let mixes = round.mixes.len();
             self.rounds.insert(id, round);
-            self.tell_mixes(mixes, &Frame::Round(id, Body::NewRound));
+            self.tell_mixes(mixes, &Frame::Round(id, FrameBody::NewRound));
         }
         let next = Service::ALL.into_iter().filter_map(|service| self.next(service, now));
         self.ask_at = next.map(|(_, at)| at).min();

@@ -22,7 +22,7 @@ mod noise;
 
 pub use batch::{MatchJob, PublishJob, Replies, ShuffleJob, Shuffled};
 pub use gather::{Batch, GatherJob};
-pub use noise::{Kind, Noise, NoiseJob, Trap, TrapJob};
+pub use noise::{Noise, NoiseJob, NoiseKind, Trap, TrapJob};
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -32,14 +32,14 @@ use mezza_core::Wiping;
 use mezza_lanes::{Kernel, Scalar};
 
 use crate::RoundId;
-use crate::batch::Places;
-use crate::keys::Keys;
+use crate::batch::SecretIndices;
+use crate::keys::SecretVec;
 use crate::onion::{self, Layer, Tables, Unwrapped};
 use crate::wire::Items;
 
 /// Which job, of which round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket {
+pub struct JobId {
     /// The round.
     pub id: RoundId,
     /// The place of the job's result among those of its kind.
@@ -64,7 +64,7 @@ pub enum Job {
 /// What a job gives.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the table of this module names them")]
-pub enum Done {
+pub enum JobOutput {
     Table(Option<Tables>),
     Noise(Noise),
     Unwrap(Unwrapped),
@@ -87,29 +87,29 @@ pub enum Urgency {
 
 impl Job {
     /// Does the work. What seeds and keys left on the stack is overwritten (MIX-14).
-    pub fn run(&self, kernel: &dyn Kernel) -> Done {
+    pub fn run(&self, kernel: &dyn Kernel) -> JobOutput {
         let done = self.work(kernel);
-        mezza_lanes::scrub();
+        mezza_lanes::wipe_stack();
         done
     }
 
-    fn work(&self, kernel: &dyn Kernel) -> Done {
+    fn work(&self, kernel: &dyn Kernel) -> JobOutput {
         match self {
-            Self::Table(job) => Done::Table(Tables::new(kernel, &job.layers)),
-            Self::Noise(job) => Done::Noise(job.run(kernel)),
+            Self::Table(job) => JobOutput::Table(Tables::new(kernel, &job.layers)),
+            Self::Noise(job) => JobOutput::Noise(job.run(kernel)),
             Self::Unwrap(job) => {
                 let (onions, size) = (job.onions(), job.size);
-                Done::Unwrap(onion::unwrap(kernel, &job.secret, &job.layer, onions, size))
+                JobOutput::Unwrap(onion::unwrap(kernel, &job.secret, &job.layer, onions, size))
             }
-            Self::Shuffle(job) => Done::Shuffle(job.run()),
-            Self::Gather(job) => Done::Gather(Wiping::new(job.run())),
-            Self::Match(job) => Done::Match(job.run()),
-            Self::Publish(job) => Done::Publish(job.run()),
+            Self::Shuffle(job) => JobOutput::Shuffle(job.run()),
+            Self::Gather(job) => JobOutput::Gather(Wiping::new(job.run())),
+            Self::Match(job) => JobOutput::Match(job.run()),
+            Self::Publish(job) => JobOutput::Publish(job.run()),
             Self::Seal(job) => {
-                let sealed = onion::seal_replies(kernel, &job.back, &job.replies, job.size);
-                Done::Seal(Wiping::new(sealed))
+                let sealed = onion::seal_replies(kernel, &job.reply_keys, &job.replies, job.size);
+                JobOutput::Seal(Wiping::new(sealed))
             }
-            Self::Trap(job) => Done::Trap(job.run(kernel)),
+            Self::Trap(job) => JobOutput::Trap(job.run(kernel)),
         }
     }
 
@@ -150,7 +150,7 @@ pub struct TableJob {
 #[derive(Debug)]
 pub struct UnwrapJob {
     /// Which part of the batch.
-    pub ticket: Ticket,
+    pub ticket: JobId,
     /// The secret of the round.
     pub secret: Arc<Scalar>,
     /// The layer.
@@ -174,13 +174,13 @@ impl UnwrapJob {
 #[derive(Debug)]
 pub struct SealJob {
     /// Which frame of replies.
-    pub ticket: Ticket,
+    pub ticket: JobId,
     /// A key for each reply.
-    pub back: Keys,
+    pub reply_keys: SecretVec,
     /// Whole replies.
     pub replies: Wiping<Vec<u8>>,
     /// Bytes of each.
     pub size: usize,
     /// To which onion of the batch each one goes.
-    pub targets: Places,
+    pub targets: SecretIndices,
 }

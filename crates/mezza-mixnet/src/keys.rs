@@ -10,9 +10,9 @@ use mezza_core::{CryptoRng, wipe};
 /// Keys, scalars or shared secrets, 32 bytes each. The length is fixed from the start, so that no
 /// copy is left behind by growing. `Debug` shows how many there are.
 #[derive(Default)]
-pub struct Keys(Vec<[u8; 32]>);
+pub struct SecretVec(Vec<[u8; 32]>);
 
-impl Keys {
+impl SecretVec {
     /// `count` keys of zeros.
     pub fn zeros(count: usize) -> Self {
         Self(vec![[0; 32]; count])
@@ -26,7 +26,7 @@ impl Keys {
     }
 }
 
-impl Deref for Keys {
+impl Deref for SecretVec {
     type Target = [[u8; 32]];
 
     fn deref(&self) -> &Self::Target {
@@ -34,20 +34,20 @@ impl Deref for Keys {
     }
 }
 
-impl DerefMut for Keys {
+impl DerefMut for SecretVec {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.0
     }
 }
 
-impl Drop for Keys {
+impl Drop for SecretVec {
     fn drop(&mut self) {
         wipe(self.0.as_flattened_mut());
     }
 }
 
-impl fmt::Debug for Keys {
+impl fmt::Debug for SecretVec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Keys({})", self.0.len())
+        write!(f, "SecretVec({})", self.0.len())
     }
 }

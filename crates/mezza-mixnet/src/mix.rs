@@ -21,25 +21,25 @@ mod noise;
 mod round;
 mod send;
 
-pub use accept::Floor;
+pub use accept::NoiseFloor;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::fmt;
 use core::marker::PhantomData;
 
-use mezza_core::{Backend, CryptoRng, Machine, Portable, Time};
+use mezza_core::{Backend, CryptoRng, Machine, PortableBackend, Time};
 
 use crate::config::{Chain, ChainError, SignedConfig};
-use crate::job::{Done, Job};
+use crate::job::{Job, JobOutput};
 use crate::sign::{Purpose, Signer};
 use crate::wire::frame::abort_bytes;
-use crate::wire::{AbortReason, Body, Frame};
+use crate::wire::{AbortReason, Frame, FrameBody};
 use crate::{RoundId, Service};
 use round::Round;
 
 /// Whom a mix has links with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Peer {
+pub enum Neighbour {
     /// The mix before, or the entry.
     Previous,
     /// The mix behind; the last one has none.
@@ -54,11 +54,11 @@ pub enum Peer {
 #[derive(Debug)]
 pub enum Input {
     /// A frame came over the link with this peer.
-    Frame(Peer, Frame),
+    Frame(Neighbour, Frame),
     /// The link with this peer broke.
-    LinkLost(Peer),
+    LinkLost(Neighbour),
     /// A job ended.
-    Done(Job, Done),
+    Done(Job, JobOutput),
     /// A job of this round will never end.
     Lost(RoundId),
     /// The number of this round is durable.
@@ -73,7 +73,7 @@ pub enum Input {
 #[derive(Debug)]
 pub enum Output {
     /// Send a frame over the link with this peer.
-    Frame(Peer, Frame),
+    Frame(Neighbour, Frame),
     /// Run a job and hand it back with its result.
     Job(Job),
     /// Make durable that this round was signed, then say `Stored`.
@@ -115,7 +115,7 @@ pub enum MixError {
 
 /// How a mix is set up.
 #[derive(Debug)]
-pub struct Setup {
+pub struct MixOptions {
     /// The identity that the config names.
     pub signer: Signer,
     /// The configs known.
@@ -123,14 +123,14 @@ pub struct Setup {
     /// The highest round signed of each service: durable, and all that survives a restart.
     pub signed: BTreeMap<Service, u64>,
     /// The least noise that this operator signs.
-    pub floor: Floor,
+    pub floor: NoiseFloor,
     /// Most onions of one job; 0 for a whole frame.
     pub job_items: usize,
 }
 
 /// One mix. `Debug` shows rounds and counts.
-pub struct Mix<B: Backend = Portable> {
-    setup: Setup,
+pub struct Mix<B: Backend = PortableBackend> {
+    setup: MixOptions,
     rounds: BTreeMap<RoundId, Round>,
     outputs: VecDeque<Output>,
     backend: PhantomData<B>,
@@ -138,7 +138,7 @@ pub struct Mix<B: Backend = Portable> {
 
 impl<B: Backend> Mix<B> {
     /// A mix without rounds.
-    pub const fn new(setup: Setup) -> Self {
+    pub const fn new(setup: MixOptions) -> Self {
         Self { setup, rounds: BTreeMap::new(), outputs: VecDeque::new(), backend: PhantomData }
     }
 
@@ -154,21 +154,21 @@ impl<B: Backend> Mix<B> {
 
     fn frame(
         &mut self,
-        from: Peer,
+        from: Neighbour,
         frame: Frame,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
         let Frame::Round(id, body) = frame else { return Err(MixError::Unexpected) };
         match (from, body) {
-            (Peer::Coordinator, Body::NewRound) => self.begin(id, now, rng),
-            (Peer::Coordinator, Body::Sign(settings)) => self.agree(id, settings, now),
-            (_, Body::Abort { position, reason, signature }) => {
+            (Neighbour::Coordinator, FrameBody::NewRound) => self.begin(id, now, rng),
+            (Neighbour::Coordinator, FrameBody::Sign(settings)) => self.agree(id, settings, now),
+            (_, FrameBody::Abort { position, reason, signature }) => {
                 self.aborted(id, (position, reason), &signature)
             }
-            (Peer::Previous, body) => self.forward(id, body, rng),
-            (Peer::Next, body) => self.backward(id, body, rng),
-            (Peer::Store, Body::Stored) => self.published(id),
+            (Neighbour::Previous, body) => self.forward(id, body, rng),
+            (Neighbour::Next, body) => self.backward(id, body, rng),
+            (Neighbour::Store, FrameBody::Stored) => self.published(id),
             _ => Err(MixError::Unexpected),
         }
     }
@@ -186,7 +186,7 @@ impl<B: Backend> Mix<B> {
             .setup
             .signer
             .sign(Purpose::Abort, &[&abort_bytes(&round.config, id, position, reason)]);
-        let abort = Frame::Round(id, Body::Abort { position, reason, signature });
+        let abort = Frame::Round(id, FrameBody::Abort { position, reason, signature });
         for peer in round.neighbours() {
             self.outputs.push_back(Output::Frame(peer, abort.clone()));
         }

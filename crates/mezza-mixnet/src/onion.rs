@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use mezza_core::{CryptoRng, PublicKey, Wiping, labelled_hash};
 use mezza_lanes::{BASE, FixedPoint, Kernel, Scalar, Strided};
 
-use crate::keys::Keys;
+use crate::keys::SecretVec;
 use crate::service::{LAYER_BYTES, RoundId, TAG_BYTES};
 
 /// Bytes of a public key in front of a layer.
@@ -52,7 +52,7 @@ pub struct Unwrapped {
     /// The next layer of each onion with its tag behind it.
     bodies: Wiping<Vec<u8>>,
     /// The key for each reply.
-    pub back: Keys,
+    pub reply_keys: SecretVec,
     /// 1 for an onion that opened, else 0.
     pub opened: Vec<u8>,
     /// The public key of each onion, for duplicates.
@@ -97,9 +97,9 @@ pub fn unwrap(
         key.copy_from_slice(&onion[..KEY_BYTES]);
         bodies.extend_from_slice(&onion[KEY_BYTES..]);
     }
-    let mut shared = Keys::zeros(count);
+    let mut shared = SecretVec::zeros(count);
     kernel.x25519_shared(secret, &keys, &mut shared);
-    let (mut forward, mut back) = (Keys::zeros(count), Keys::zeros(count));
+    let (mut forward, mut back) = (SecretVec::zeros(count), SecretVec::zeros(count));
     for i in 0..count {
         layer.derive(&shared[i], &keys[i], &mut forward[i], &mut back[i]);
     }
@@ -113,7 +113,7 @@ pub fn unwrap(
             body.fill(0);
         }
     }
-    Unwrapped { bodies, back, opened, keys }
+    Unwrapped { bodies, reply_keys: back, opened, keys }
 }
 
 /// Who multiplies with the fixed points of wrapping.
@@ -142,7 +142,7 @@ impl Tables {
     }
 
     /// The public key of each scalar.
-    pub fn publics(&self, kernel: &dyn Kernel, scalars: &Keys, out: &mut [[u8; 32]]) {
+    pub fn publics(&self, kernel: &dyn Kernel, scalars: &SecretVec, out: &mut [[u8; 32]]) {
         kernel.x25519_fixed(&self.base, scalars, out);
     }
 }
@@ -153,7 +153,7 @@ pub struct Wrapped {
     /// The onions, one behind the other.
     pub onions: Vec<u8>,
     /// For each layer, outermost first, one reply key for each onion.
-    pub back: Vec<Keys>,
+    pub reply_keys: Vec<SecretVec>,
 }
 
 /// Room for onions of `layers` layers around plaintexts of `size` bytes.
@@ -181,7 +181,7 @@ impl Nest {
     }
 
     /// Puts layer `j`, counted from the outermost, around each onion.
-    fn seal(&mut self, kernel: &dyn Kernel, j: usize, publics: &[[u8; 32]], keys: &Keys) {
+    fn seal(&mut self, kernel: &dyn Kernel, j: usize, publics: &[[u8; 32]], keys: &SecretVec) {
         let (stride, at) = (self.stride(), KEY_BYTES * j);
         for (onion, public) in self.bytes.chunks_exact_mut(stride).zip(publics) {
             onion[at..at + KEY_BYTES].copy_from_slice(public);
@@ -207,18 +207,18 @@ pub fn wrap(
     let mut nest = Nest::new(inner, size, layers.len());
     let mut back = Vec::with_capacity(layers.len());
     for (j, layer) in layers.iter().enumerate().rev() {
-        let scalars = Keys::draw(count, rng);
+        let scalars = SecretVec::draw(count, rng);
         let mut publics = vec![[0; 32]; count];
-        let (mut shared, mut forward) = (Keys::zeros(count), Keys::zeros(count));
-        let mut backward = Keys::zeros(count);
+        let (mut shared, mut forward) = (SecretVec::zeros(count), SecretVec::zeros(count));
+        let mut backward = SecretVec::zeros(count);
         match multiply {
             Multiply::Tables(tables) => {
                 kernel.x25519_fixed(&tables.base, &scalars, &mut publics);
                 kernel.x25519_fixed(&tables.layers[j], &scalars, &mut shared);
             }
             Multiply::Ladders => {
-                kernel.x25519_each(&scalars, &vec![BASE; count], &mut publics);
-                kernel.x25519_each(&scalars, &vec![layer.key.0; count], &mut shared);
+                kernel.x25519_pairwise(&scalars, &vec![BASE; count], &mut publics);
+                kernel.x25519_pairwise(&scalars, &vec![layer.key.0; count], &mut shared);
             }
         }
         for i in 0..count {
@@ -228,7 +228,7 @@ pub fn wrap(
         back.push(backward);
     }
     back.reverse();
-    Wrapped { onions: nest.bytes, back }
+    Wrapped { onions: nest.bytes, reply_keys: back }
 }
 
 /// Puts one layer with a given pair around one onion: the outermost one of a client, whose pair
@@ -238,8 +238,8 @@ pub fn wrap_one(
     layer: &Layer,
     (public, shared): (&PublicKey, &[u8; 32]),
     inner: &[u8],
-) -> (Vec<u8>, Keys) {
-    let (mut forward, mut back) = (Keys::zeros(1), Keys::zeros(1));
+) -> (Vec<u8>, SecretVec) {
+    let (mut forward, mut back) = (SecretVec::zeros(1), SecretVec::zeros(1));
     layer.derive(shared, &public.0, &mut forward[0], &mut back[0]);
     let mut nest = Nest::new(inner, inner.len(), 1);
     nest.seal(kernel, 0, &[public.0], &forward);
@@ -270,7 +270,7 @@ pub fn seal_replies(
 
 /// Opens a reply, outermost layer first, under one key for each layer: what the last mix put in.
 /// `None` if any layer does not open.
-pub fn open_reply(kernel: &dyn Kernel, back: &Keys, mut reply: Vec<u8>) -> Option<Vec<u8>> {
+pub fn open_reply(kernel: &dyn Kernel, back: &SecretVec, mut reply: Vec<u8>) -> Option<Vec<u8>> {
     for key in back.iter() {
         let size = reply.len().checked_sub(TAG_BYTES)?;
         let mut ok = [0];

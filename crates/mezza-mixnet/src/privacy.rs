@@ -17,13 +17,13 @@
 //!
 //! Rounds are charged in which somebody takes part, so all of this compares the true story with one in
 //! which the user was idle in these rounds. With a story in which the user talked with somebody else at
-//! other times, up to twice as many rounds differ: [`Spent::other_story`].
+//! other times, up to twice as many rounds differ: [`RoundsSpent::other_story`].
 
 mod calibrate;
 pub mod ledger;
 mod tight;
 
-pub use calibrate::{Accounting, Target, noise_for};
+pub use calibrate::{Accounting, PrivacyTarget, noise_for};
 pub use ledger::Ledger;
 pub use tight::{Bracket, tight};
 
@@ -33,7 +33,7 @@ use crate::noise::Law;
 
 /// Rounds of one service under one noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spent {
+pub struct RoundsSpent {
     /// Of which service.
     pub service: Service,
     /// The noise of each honest mix.
@@ -44,7 +44,7 @@ pub struct Spent {
     pub rounds: u64,
 }
 
-impl Spent {
+impl RoundsSpent {
     /// So many rounds of what a config says about a service.
     pub const fn of(policy: &ServicePolicy, rounds: u64) -> Self {
         Self { service: policy.service, law: Law::of(policy), slots: policy.slots, rounds }
@@ -102,13 +102,13 @@ impl Spent {
 }
 
 /// A delta that holds for `epsilon` over all of `spent`, at most 1. Rényi accounting: a bound.
-pub fn delta(spent: &[Spent], epsilon: f64) -> f64 {
+pub fn delta(spent: &[RoundsSpent], epsilon: f64) -> f64 {
     let clamped = spent.iter().map(|s| real(s.rounds) * s.clamped()).sum::<f64>();
     (divergence_delta(spent, epsilon).0 + (1.0 + libm::exp(epsilon)) * clamped).min(1.0)
 }
 
 /// The part of [`delta`] that comes from the divergence, and the order that gives it.
-pub fn divergence_delta(spent: &[Spent], epsilon: f64) -> (f64, f64) {
+pub fn divergence_delta(spent: &[RoundsSpent], epsilon: f64) -> (f64, f64) {
     let at = |a: f64| {
         let rho = spent.iter().filter(|s| s.rounds > 0).map(|s| real(s.rounds) * s.rho(a));
         let exponent = (a - 1.0) * (rho.sum::<f64>() - epsilon);
@@ -129,7 +129,7 @@ fn orders() -> impl Iterator<Item = f64> {
 ///
 /// For each d the paper gives `eps' = sqrt(2 ln(1/d) sum k eps^2) + sum k eps (e^eps - 1)` and
 /// `delta' = d + sum k delta`; the d that gives `epsilon` exactly is known in closed form.
-pub fn advanced(spent: &[Spent], epsilon: f64) -> f64 {
+pub fn advanced(spent: &[RoundsSpent], epsilon: f64) -> f64 {
     let (mut squares, mut drift, mut lost) = (0.0, 0.0, 0.0);
     for part in spent {
         let ((eps, delta), k) = (part.one_round(), real(part.rounds));
@@ -147,7 +147,7 @@ pub fn advanced(spent: &[Spent], epsilon: f64) -> f64 {
 
 /// The least epsilon for which `delta_max` holds over all of `spent`, to 10^-9, by Rényi
 /// accounting; `None` if none up to 700 does.
-pub fn epsilon(spent: &[Spent], delta_max: f64) -> Option<f64> {
+pub fn epsilon(spent: &[RoundsSpent], delta_max: f64) -> Option<f64> {
     // delta falls in eps until the clamped part, which grows with it, wins: look for a first eps.
     let fits = |eps: f64| delta(spent, eps) <= delta_max;
     let mut high = core::iter::successors(Some(1e-6), |eps| Some(eps * 1.25))
@@ -163,12 +163,12 @@ pub fn epsilon(spent: &[Spent], delta_max: f64) -> Option<f64> {
 
 /// How many rounds like those of `one` fit into (epsilon, delta), by `account`.
 pub fn rounds(
-    one: Spent,
+    one: RoundsSpent,
     epsilon: f64,
     delta_max: f64,
-    account: impl Fn(&[Spent], f64) -> f64,
+    account: impl Fn(&[RoundsSpent], f64) -> f64,
 ) -> u64 {
-    let fits = |rounds: u64| account(&[Spent { rounds, ..one }], epsilon) <= delta_max;
+    let fits = |rounds: u64| account(&[RoundsSpent { rounds, ..one }], epsilon) <= delta_max;
     let (mut low, mut high) = (0, 1);
     while fits(high) && high < 1 << 50 {
         (low, high) = (high, high * 2);

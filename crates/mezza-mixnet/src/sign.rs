@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn a_signature_serves_one_purpose_one_key_and_one_text() {
-        let signer = Signer::from_seed(&Secret::fill(|s| s.fill(7)));
-        let other = Signer::from_seed(&Secret::fill(|s| s.fill(8)));
+        let signer = Signer::from_seed(&Secret::init_with(|s| s.fill(7)));
+        let other = Signer::from_seed(&Secret::init_with(|s| s.fill(8)));
         let signature = signer.sign(Purpose::Abort, &[b"a", b"b"]);
         assert!(verify(&signer.public(), Purpose::Abort, &[b"ab"], &signature));
         assert!(!verify(&signer.public(), Purpose::Alarm, &[b"ab"], &signature));

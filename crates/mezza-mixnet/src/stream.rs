@@ -17,8 +17,8 @@
 mod receiver;
 mod sender;
 
-pub use receiver::{Broken, Receiver, Whole};
-pub use sender::{Outcome, Sender, StreamError};
+pub use receiver::{ReceivedMessage, Receiver, StreamBroken};
+pub use sender::{CellOutcome, Sender, StreamError};
 
 /// Pieces that may be under way at a time: those that `ack` and `sack` can name.
 pub const WINDOW: u32 = 32;

@@ -2,8 +2,8 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`frame`] | [`Frame`], [`Splitter`]: what a link carries |
-//! | [`settings`] | [`Settings`], [`Announcement`]: the keys of one round, signed by every mix |
+//! | [`frame`] | [`Frame`], [`LinkDeframer`]: what a link carries |
+//! | [`settings`] | [`Settings`], [`SignedSettings`]: the keys of one round, signed by every mix |
 //! | [`cell`] | [`Cell`]: a piece of a conversation |
 //! | [`invitation`] | the first message to somebody one has never talked with |
 //! | [`bucket`] | [`Manifest`]: what the buckets of a round hold |
@@ -18,5 +18,5 @@ pub mod settings;
 
 pub use bucket::Manifest;
 pub use cell::Cell;
-pub use frame::{AbortReason, Body, Frame, Items, MissedReason, Splitter, TooLong};
-pub use settings::{Announcement, Settings};
+pub use frame::{AbortReason, Frame, FrameBody, Items, LinkDeframer, MissedReason, TooLong};
+pub use settings::{Settings, SignedSettings};

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use mezza_core::{Aead, Blake2b512, Hash512, Portable, Secret, Sha512, Suite};
+use mezza_core::{Aead, Blake2b512, Hash512, PortableBackend, Secret, Sha512, Suite};
 use mezza_ratchet::suite::{B2c20, V3};
 use mezza_ratchet::xeddsa;
 use mezza_sim::timing::{LIMIT, welch};
@@ -40,13 +40,13 @@ fn open<S: Suite>(count: usize, tag_bytes: usize) -> f64 {
     let key = Secret::copy_from(&[3; 32]);
     let mut sealed = vec![0; S::Aead::NONCE_BYTES];
     sealed.extend([9; TEXT]);
-    S::Aead::seal::<Portable>(&key, &[], &mut sealed, 0);
+    S::Aead::seal::<PortableBackend>(&key, &[], &mut sealed, 0);
     let (first, last) = (sealed.len() - tag_bytes, sealed.len() - 1);
     welch(count, |class, _| {
         let mut forged = black_box(sealed.clone());
         forged[if class { first } else { last }] ^= 1;
         ns(|| {
-            black_box(S::Aead::open::<Portable>(&key, [&[], &[]], &forged));
+            black_box(S::Aead::open::<PortableBackend>(&key, [&[], &[]], &forged));
         })
     })
 }

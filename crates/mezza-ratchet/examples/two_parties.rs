@@ -3,24 +3,26 @@
 //! Run it with `cargo run -p mezza-ratchet --example two_parties`.
 #![expect(clippy::print_stdout, reason = "it runs in a terminal")]
 
-use mezza_core::{EphemeralKey, Machine, Portable, StaticKey, Time};
+use mezza_core::{EphemeralKey, Machine, PortableBackend, StaticKey, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
-    Bundle, Conversation, Identity, List, OneTime, OpenError, Padding, Prekeys, SealError, safety,
+    Bundle, Conversation, IdentityKeyPair, OneTimePrekey, OpenError, Padding, Prekeys, SealError,
+    SuiteList, safety,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 type Failure = Box<dyn std::error::Error>;
-type Talk = Conversation<Portable>;
+type Talk = Conversation<PortableBackend>;
 
 fn main() -> Result<(), Failure> {
     // A program draws from the system; an example repeats itself.
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let now = Time::from_ms(1_800_000_000_000);
-    let pairs: [_; 6] = core::array::from_fn(|_| EphemeralKey::random::<Portable>(&mut rng));
+    let pairs: [_; 6] = core::array::from_fn(|_| EphemeralKey::random::<PortableBackend>(&mut rng));
     let [initiator, responder, base, turn_1, turn_2, turn_3] = pairs;
-    let (initiator, responder) = (Identity::new(initiator.keep()), Identity::new(responder.keep()));
+    let (initiator, responder) =
+        (IdentityKeyPair::new(initiator.keep()), IdentityKeyPair::new(responder.keep()));
 
     // responder -> server: bundle (suite list, signed prekey), one-time keys
     let mut prekeys = Prekeys::new(responder.duplicate());
@@ -29,13 +31,13 @@ fn main() -> Result<(), Failure> {
 
     // server -> initiator: bundle, one one-time key
     // The identity key and the list come from the card of the responder, never from the server.
-    let checked = Bundle::decode(&bundle)?.check(&responder.public(), &List::ours(), now)?;
+    let checked = Bundle::decode(&bundle)?.check(&responder.public(), &SuiteList::ours(), now)?;
     let (session, _exporter) =
         checked.initiate(&initiator, base, one_time.first().copied(), &mut rng)?;
     let mut ours = Talk::new(initiator.public(), responder.public());
     let mut theirs = Talk::new(responder.public(), initiator.public());
     // These changes, and those below, go to the disk before a message leaves.
-    let _changes = ours.begin(session, now);
+    let _changes = ours.add_session(session, now);
 
     // initiator -> responder: first message (identity, base key, ids, list, ratchet key 1)
     let hello = seal(&mut ours, "hello", Some(turn_1), now)?;
@@ -68,13 +70,14 @@ fn publish(
     prekeys: &mut Prekeys,
     now: Time,
     rng: &mut ChaCha20Rng,
-) -> Result<(Vec<u8>, Vec<OneTime>), Failure> {
+) -> Result<(Vec<u8>, Vec<OneTimePrekey>), Failure> {
     let mut published = (Vec::new(), Vec::new());
     prekeys.wake(now, rng);
     while let Some(output) = prekeys.poll() {
         match output {
             Output::Need { spk, opk } => {
-                let mut draw = |n| (0..n).map(|_| StaticKey::random::<Portable>(rng)).collect();
+                let mut draw =
+                    |n| (0..n).map(|_| StaticKey::random::<PortableBackend>(rng)).collect();
                 let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk) };
                 prekeys.handle(fresh, now, rng)?;
             }

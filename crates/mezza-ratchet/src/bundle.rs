@@ -18,12 +18,12 @@ use mezza_core::{
 };
 
 use crate::suite::{self, B2c20, is_container, of_suite};
-use crate::{BundleError, Exporter, Identity, IdentityKey, List, Session, keys, x3dh};
+use crate::{BundleError, Exporter, IdentityKey, IdentityKeyPair, Session, SuiteList, keys, x3dh};
 
 mod entry;
 pub mod signal;
 
-pub(crate) use entry::{Entry, KemKey};
+pub(crate) use entry::{KemKey, SignedPrekeyEntry};
 
 pub use signal::{SignalBundle, SignalKem};
 
@@ -35,20 +35,20 @@ pub(crate) const PREKEY_ID_MAX: u32 = 16_777_214;
 
 /// A one-time prekey as it travels beside a bundle: `id u32 | key[32]`, 36 bytes, unsigned.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct OneTime {
+pub struct OneTimePrekey {
     /// 1 to 16,777,214; to 2^32 - 1 if it comes from a device of Signal.
     pub id: u32,
     /// The public key, 32 bytes.
     pub key: PublicKey,
 }
 
-impl OneTime {
+impl OneTimePrekey {
     /// Bytes of the wire form.
     pub const BYTES: usize = 36;
 
     /// Decodes 36 bytes; refuses an id out of range and a key that is not allowed.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let decoded = Reader::all(bytes, |reader| {
+        let decoded = Reader::decode_exact(bytes, |reader| {
             Ok::<_, DecodeError>(Self { id: reader.u32()?, key: PublicKey::read(reader)? })
         })?;
         decoded.check()?;
@@ -78,16 +78,16 @@ impl OneTime {
     }
 }
 
-impl fmt::Debug for OneTime {
+impl fmt::Debug for OneTimePrekey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OneTime")
+        f.write_str("OneTimePrekey")
     }
 }
 
 /// The wire form of a bundle.
 pub(crate) fn encode<'a>(
-    list: &List,
-    entries: impl ExactSizeIterator<Item = &'a Entry>,
+    list: &SuiteList,
+    entries: impl ExactSizeIterator<Item = &'a SignedPrekeyEntry>,
 ) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u8(VERSION);
@@ -101,19 +101,19 @@ pub(crate) fn encode<'a>(
 
 /// A bundle as it came from a server: decoded, nothing checked.
 pub struct Bundle {
-    list: List,
+    list: SuiteList,
     /// The entries of suites that we know.
-    entries: Vec<Entry>,
+    entries: Vec<SignedPrekeyEntry>,
 }
 
 impl Bundle {
     /// Decodes a bundle; `Malformed` is the only error. Entries of unknown suites are skipped.
     pub fn decode(bytes: &[u8]) -> Result<Self, BundleError> {
-        Reader::all(bytes, |reader| {
+        Reader::decode_exact(bytes, |reader| {
             if reader.u8()? != VERSION {
                 return Err(BundleError::Malformed);
             }
-            let list = List::read(reader)?;
+            let list = SuiteList::read(reader)?;
             let count = usize::from(reader.u8()?);
             if count == 0 || count > list.ids().len() {
                 return Err(BundleError::Malformed);
@@ -126,7 +126,9 @@ impl Bundle {
                 let body = reader.var16()?;
                 ids.find(|id| **id == suite).ok_or(BundleError::Malformed)?;
                 if suite::is_known(suite) {
-                    entries.push(Reader::all(body, |reader| Entry::read(reader, suite))?);
+                    entries.push(Reader::decode_exact(body, |reader| {
+                        SignedPrekeyEntry::read(reader, suite)
+                    })?);
                 }
             }
             Ok(Self { list, entries })
@@ -134,7 +136,7 @@ impl Bundle {
     }
 
     /// The suites that the bundle offers.
-    pub fn list(&self) -> &List {
+    pub fn list(&self) -> &SuiteList {
         &self.list
     }
 
@@ -143,19 +145,19 @@ impl Bundle {
     pub fn check(
         self,
         identity: &IdentityKey,
-        floor: &List,
+        floor: &SuiteList,
         now: Time,
     ) -> Result<CheckedBundle, BundleError> {
-        self.check_with(&List::ours(), identity, floor, now)
+        self.check_with(&SuiteList::ours(), identity, floor, now)
     }
 
-    /// [`check`](Self::check) of an initiator who offers `ours`: [`List::small`] if its first
+    /// [`check`](Self::check) of an initiator who offers `ours`: [`SuiteList::without_kem`] if its first
     /// messages have no room for a KEM ciphertext.
     pub fn check_with(
         self,
-        ours: &List,
+        ours: &SuiteList,
         identity: &IdentityKey,
-        floor: &List,
+        floor: &SuiteList,
         now: Time,
     ) -> Result<CheckedBundle, BundleError> {
         let downgrade = BundleError::SuiteDowngrade { offered: self.list, pinned: *floor };
@@ -189,8 +191,8 @@ impl fmt::Debug for Bundle {
 pub struct CheckedBundle {
     identity: IdentityKey,
     /// Our list and that of the bundle, in a container suite.
-    lists: Option<(List, List)>,
-    entry: Entry,
+    lists: Option<(SuiteList, SuiteList)>,
+    entry: SignedPrekeyEntry,
     not_after: Time,
     /// Our own number of this install, for the first messages of Signal's formats.
     registration: u32,
@@ -222,11 +224,11 @@ impl CheckedBundle {
         &self.identity
     }
 
-    pub(crate) fn ours(&self) -> Option<&List> {
+    pub(crate) fn ours(&self) -> Option<&SuiteList> {
         self.lists.as_ref().map(|(ours, _)| ours)
     }
 
-    pub(crate) fn list(&self) -> Option<&List> {
+    pub(crate) fn list(&self) -> Option<&SuiteList> {
         self.lists.as_ref().map(|(_, theirs)| theirs)
     }
 
@@ -240,13 +242,13 @@ impl CheckedBundle {
 
     /// Runs X3DH as the initiator. `ephemeral` is the base key EK; a post-quantum suite draws 32
     /// bytes of `rng` for its encapsulation. The session seals once
-    /// [`Conversation::begin`](crate::Conversation::begin) has taken it, and sends first messages
+    /// [`Conversation::add_session`](crate::Conversation::add_session) has taken it, and sends first messages
     /// until a reply was opened.
     pub fn initiate<B: Backend>(
         self,
-        identity: &Identity,
+        identity: &IdentityKeyPair,
         ephemeral: EphemeralKey,
-        one_time: Option<OneTime>,
+        one_time: Option<OneTimePrekey>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(Session<B>, Exporter), BundleError> {
         of_suite!(self.suite(), S => {

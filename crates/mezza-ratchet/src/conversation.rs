@@ -8,7 +8,7 @@ use core::fmt;
 use mezza_core::{Backend, DecodeError, EphemeralKey, SuiteId, Time, Wiping};
 
 use crate::session::StoredKey;
-use crate::{Changes, Exporter, IdentityKey, Padding, Record, SealError, Session, Table};
+use crate::{Changes, Exporter, IdentityKey, Padding, SealError, Session, StoredRow, Table};
 
 mod open;
 
@@ -49,7 +49,7 @@ impl fmt::Debug for Opened {
 
 /// The active session in numbers, without any key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub struct SessionSummary {
     /// The suite.
     pub suite: SuiteId,
     /// Whether this side began it.
@@ -81,7 +81,7 @@ impl<B: Backend> Conversation<B> {
     pub fn load<'a>(
         local: IdentityKey,
         remote: IdentityKey,
-        records: impl IntoIterator<Item = Record<'a>>,
+        records: impl IntoIterator<Item = StoredRow<'a>>,
     ) -> Result<Self, DecodeError> {
         let mut sessions = Vec::new();
         let mut keys: BTreeMap<[u8; 16], Vec<StoredKey>> = BTreeMap::new();
@@ -122,7 +122,7 @@ impl<B: Backend> Conversation<B> {
     ///
     /// # Panics
     /// If the session was initiated by another identity or with another contact.
-    pub fn begin(&mut self, mut session: Session<B>, now: Time) -> Changes {
+    pub fn add_session(&mut self, mut session: Session<B>, now: Time) -> Changes {
         assert!(*session.local() == self.local && *session.remote() == self.remote);
         session.set_created(now);
         let mut changes = Changes::new();
@@ -236,10 +236,10 @@ impl<B: Backend> Conversation<B> {
     }
 
     /// The active session in numbers.
-    pub fn summary(&self) -> Option<Summary> {
+    pub fn summary(&self) -> Option<SessionSummary> {
         let active = self.active()?;
         let (sent, received) = active.counters();
-        Some(Summary {
+        Some(SessionSummary {
             suite: active.suite(),
             initiator: active.is_initiator(),
             pending: active.is_pending(),
@@ -271,7 +271,7 @@ impl<B: Backend> Conversation<B> {
 fn load_session<B: Backend>(
     local: &IdentityKey,
     remote: &IdentityKey,
-    record: Record<'_>,
+    record: StoredRow<'_>,
 ) -> Result<(Session<B>, bool), DecodeError> {
     let (session, active) = Session::decode(record.value)?;
     let fits = session.id() == record.key && session.local() == local && session.remote() == remote;

@@ -2,7 +2,7 @@
 
 use mezza_core::{DecodeError, SuiteId, ZeroSecret};
 
-use crate::List;
+use crate::SuiteList;
 
 /// Why 32 bytes are not a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,17 +27,17 @@ pub enum BundleError {
     #[error("the bundle offers {offered}, the card lists {pinned}")]
     SuiteDowngrade {
         /// What the bundle offers.
-        offered: List,
+        offered: SuiteList,
         /// What the card lists.
-        pinned: List,
+        pinned: SuiteList,
     },
     /// We know none of the suites.
     #[error("the bundle offers {offered}, we know {ours}")]
     NoCommonSuite {
         /// What the bundle offers.
-        offered: List,
+        offered: SuiteList,
         /// What we know.
-        ours: List,
+        ours: SuiteList,
     },
     /// The bundle ended more than a day ago.
     #[error("the bundle has expired")]

@@ -84,12 +84,12 @@ impl fmt::Debug for IdentityKey {
 }
 
 /// The identity pair of this device: agrees on keys and signs (4.1 of the specification).
-pub struct Identity {
+pub struct IdentityKeyPair {
     pair: StaticKey,
     public: IdentityKey,
 }
 
-impl Identity {
+impl IdentityKeyPair {
     /// The identity of a pair that is kept for ever.
     pub fn new(pair: StaticKey) -> Self {
         // A clamped scalar times the base point is canonical and never of low order.
@@ -119,9 +119,9 @@ impl Identity {
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for IdentityKeyPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Identity")
+        f.write_str("IdentityKeyPair")
     }
 }
 
@@ -132,7 +132,7 @@ impl Exporter {
     /// One 32-byte secret for each label, equal on both sides.
     pub fn export<const N: usize>(self, labels: [&str; N]) -> [Secret<32>; N] {
         labels.map(|label| {
-            Secret::fill(|out| {
+            Secret::init_with(|out| {
                 blake2b(out, self.0.expose(), "b2c20 export", &[label.as_bytes()]);
             })
         })

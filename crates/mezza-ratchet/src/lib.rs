@@ -16,17 +16,17 @@
 //! | [`safety`] | the number two people compare |
 //!
 //! ```
-//! use mezza_core::{Blake2b512, EphemeralKey, Portable, StaticKey};
-//! use mezza_ratchet::{Conversation, Identity, safety, xeddsa};
+//! use mezza_core::{Blake2b512, PortableBackend, StaticKey};
+//! use mezza_ratchet::{Conversation, IdentityKeyPair, safety, xeddsa};
 //! use rand_chacha::{ChaCha20Rng, rand_core::SeedableRng};
 //!
 //! let mut rng = ChaCha20Rng::from_seed([7; 32]);
-//! let alice = Identity::new(StaticKey::random::<Portable>(&mut rng));
-//! let bob = Identity::new(StaticKey::random::<Portable>(&mut rng));
+//! let alice = IdentityKeyPair::new(StaticKey::random::<PortableBackend>(&mut rng));
+//! let bob = IdentityKeyPair::new(StaticKey::random::<PortableBackend>(&mut rng));
 //! let signature = alice.sign::<Blake2b512>(&[b"a card"], &mut rng);
 //! assert!(xeddsa::verify::<Blake2b512>(&alice.public(), &[b"a card"], &signature));
 //! assert_eq!(safety::number(&alice.public(), &bob.public()).len(), 60);
-//! let talk = Conversation::<Portable>::new(alice.public(), bob.public());
+//! let talk = Conversation::<PortableBackend>::new(alice.public(), bob.public());
 //! assert!(!talk.has_session()); // `examples/two_parties.rs` goes on from here
 //! ```
 //!
@@ -51,12 +51,12 @@ pub mod wire;
 pub mod x3dh;
 pub mod xeddsa;
 
-pub use bundle::{Bundle, CheckedBundle, OneTime, SignalBundle, SignalKem};
-pub use conversation::{Conversation, Opened, Summary};
+pub use bundle::{Bundle, CheckedBundle, OneTimePrekey, SignalBundle, SignalKem};
+pub use conversation::{Conversation, Opened, SessionSummary};
 pub use error::{BundleError, KeyError, OpenError, PrekeysError, SealError};
-pub use keys::{Exporter, Identity, IdentityKey};
-pub use negotiate::List;
+pub use keys::{Exporter, IdentityKey, IdentityKeyPair};
+pub use negotiate::SuiteList;
 pub use prekeys::Prekeys;
 pub use session::Session;
-pub use stored::{Change, Changes, Record, Table};
+pub use stored::{Change, Changes, StoredRow, Table};
 pub use wire::Padding;

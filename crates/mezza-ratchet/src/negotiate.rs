@@ -16,19 +16,19 @@ pub const SUITES_MAX: usize = 4;
 /// Unknown ids of the range are kept, and ignored when a suite is chosen.
 /// Wire form: `count u8 | ids u16`, 3 to 9 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct List {
+pub struct SuiteList {
     ids: [SuiteId; SUITES_MAX],
     count: u8,
 }
 
-impl List {
+impl SuiteList {
     /// What this version of the crate offers and accepts.
     pub fn ours() -> Self {
         Self { ids: [B2c20Pq::ID, B2c20::ID, SuiteId(0), SuiteId(0)], count: 2 }
     }
 
     /// What an initiator offers whose first messages have no room for a KEM ciphertext.
-    pub fn small() -> Self {
+    pub fn without_kem() -> Self {
         Self { ids: [B2c20::ID, SuiteId(0), SuiteId(0), SuiteId(0)], count: 1 }
     }
 
@@ -46,7 +46,7 @@ impl List {
 
     /// Decodes a list that fills `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, Self::read)
+        Reader::decode_exact(bytes, Self::read)
     }
 
     /// Reads a list from the front.
@@ -98,13 +98,13 @@ impl List {
     }
 }
 
-impl fmt::Debug for List {
+impl fmt::Debug for SuiteList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.ids()).finish()
     }
 }
 
-impl fmt::Display for List {
+impl fmt::Display for SuiteList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, id) in self.ids().iter().enumerate() {
             if i > 0 {

@@ -11,20 +11,22 @@ use core::fmt;
 
 use mezza_core::{CryptoRng, DecodeError, Machine, StaticKey, SuiteId, Time, Wiping, Writer};
 
-use crate::bundle::{self, Entry, SignalBundle};
+use crate::bundle::{self, SignalBundle, SignedPrekeyEntry};
 use crate::suite::is_container;
-use crate::wire::First;
-use crate::x3dh::Offered;
-use crate::{Changes, Identity, List, OneTime, OpenError, PrekeysError, Record, Table};
+use crate::wire::FirstMessageHeader;
+use crate::x3dh::ResponderKeys;
+use crate::{
+    Changes, IdentityKeyPair, OneTimePrekey, OpenError, PrekeysError, StoredRow, SuiteList, Table,
+};
 
 mod drain;
 mod io;
 mod rotation;
 mod stored;
 
-use drain::Drain;
+use drain::DrainDetector;
 pub use io::{Input, Output};
-use stored::{Opk, Spk};
+use stored::{StoredOneTimePrekey, StoredSignedPrekey};
 
 /// Days after which a signed prekey is replaced.
 pub const ROTATE_D: u64 = 7;
@@ -47,36 +49,36 @@ pub const SEEN_MAX: usize = 10_000;
 /// The private prekeys of this device and their timers. It holds a copy of the identity, because
 /// rotation signs.
 pub struct Prekeys {
-    identity: Identity,
+    identity: IdentityKeyPair,
     /// What we offer, best first.
     suites: Vec<SuiteId>,
     /// Oldest first; the last one of each suite is the current one.
-    spks: Vec<Spk>,
-    opks: BTreeMap<u32, Opk>,
+    spks: Vec<StoredSignedPrekey>,
+    opks: BTreeMap<u32, StoredOneTimePrekey>,
     /// Base keys by signed prekey.
     seen: BTreeMap<u32, BTreeSet<[u8; 16]>>,
     /// Numbers of the last `Need` that was not answered yet.
     asked: Option<(usize, usize)>,
-    drain: Drain,
+    drain: DrainDetector,
     outputs: VecDeque<Output>,
 }
 
 impl Prekeys {
     /// No keys yet; the first [`wake`](Machine::wake) asks for them.
-    pub fn new(identity: Identity) -> Self {
+    pub fn new(identity: IdentityKeyPair) -> Self {
         Self {
             identity,
-            suites: List::ours().ids().to_vec(),
+            suites: SuiteList::ours().ids().to_vec(),
             spks: Vec::new(),
             opks: BTreeMap::new(),
             seen: BTreeMap::new(),
             asked: None,
-            drain: Drain::default(),
+            drain: DrainDetector::default(),
             outputs: VecDeque::new(),
         }
     }
 
-    /// Offers `suites` instead of [`List::ours`], best first; for a device that is no product, such
+    /// Offers `suites` instead of [`SuiteList::ours`], best first; for a device that is no product, such
     /// as one of `signal-v3`. Say so before anything else, and again after each load.
     #[must_use]
     pub fn offering(mut self, suites: &[SuiteId]) -> Self {
@@ -87,15 +89,17 @@ impl Prekeys {
     /// Puts the stored rows together again (tables `Spk`, `Opk`, `Seen`; rows of other tables are
     /// an error). Call [`wake`](Machine::wake) before anything else.
     pub fn load<'a>(
-        identity: Identity,
-        records: impl IntoIterator<Item = Record<'a>>,
+        identity: IdentityKeyPair,
+        records: impl IntoIterator<Item = StoredRow<'a>>,
     ) -> Result<Self, DecodeError> {
         let mut prekeys = Self::new(identity);
         for record in records {
             match record.table {
-                Table::Spk => prekeys.spks.push(Spk::decode(record.key, record.value)?),
+                Table::Spk => {
+                    prekeys.spks.push(StoredSignedPrekey::decode(record.key, record.value)?);
+                }
                 Table::Opk => {
-                    let opk = Opk::decode(record.key, record.value)?;
+                    let opk = StoredOneTimePrekey::decode(record.key, record.value)?;
                     prekeys.opks.insert(opk.id, opk);
                 }
                 Table::Seen => {
@@ -121,7 +125,7 @@ impl Prekeys {
     }
 
     /// Every signed prekey held, newest first: suite, when it was made, when it is wiped.
-    pub fn lives(&self) -> impl Iterator<Item = (SuiteId, Time, Time)> {
+    pub fn signed_prekey_lifetimes(&self) -> impl Iterator<Item = (SuiteId, Time, Time)> {
         self.spks.iter().rev().map(|spk| (spk.suite, spk.made(), spk.wiped_at()))
     }
 
@@ -133,15 +137,19 @@ impl Prekeys {
 
     /// The end of the current bundle; `None` before the first keys came.
     pub fn current_not_after(&self) -> Option<Time> {
-        self.current().last().map(Spk::not_after)
+        self.current().last().map(StoredSignedPrekey::not_after)
     }
 
     /// The current bundle and every one-time key that belongs to it, to publish it again with
     /// `replace` off (a server ignores ids that it has or had).
-    pub fn offer(&self) -> Option<(Vec<u8>, Vec<OneTime>)> {
+    pub fn current_bundle(&self) -> Option<(Vec<u8>, Vec<OneTimePrekey>)> {
         let made = self.current().last()?.made;
-        let one_time =
-            self.opks.values().filter(|opk| opk.made >= made).map(Opk::one_time).collect();
+        let one_time = self
+            .opks
+            .values()
+            .filter(|opk| opk.made >= made)
+            .map(StoredOneTimePrekey::one_time)
+            .collect();
         Some((self.bundle(), one_time))
     }
 
@@ -157,10 +165,10 @@ impl Prekeys {
     }
 
     /// The suites of our bundle.
-    fn list(&self) -> Option<List> {
+    fn list(&self) -> Option<SuiteList> {
         let ids: Vec<SuiteId> =
             self.suites.iter().copied().filter(|suite| is_container(*suite)).collect();
-        List::new(&ids).ok()
+        SuiteList::new(&ids).ok()
     }
 
     /// One-time keys held here.
@@ -198,21 +206,23 @@ impl Prekeys {
     }
 
     /// The newest signed prekey of each suite, in the order of the list.
-    fn current(&self) -> impl Iterator<Item = &Spk> {
+    fn current(&self) -> impl Iterator<Item = &StoredSignedPrekey> {
         let newest = |id: &SuiteId| self.spks.iter().rev().find(|spk| spk.suite == *id);
         self.suites.iter().filter_map(newest)
     }
 
     /// The wire form of the bundle; empty if we offer no suite that has one.
     fn bundle(&self) -> Vec<u8> {
-        let listed: Vec<&Spk> = self.current().filter(|spk| spk.list.is_some()).collect();
+        let listed: Vec<&StoredSignedPrekey> =
+            self.current().filter(|spk| spk.list.is_some()).collect();
         let Some(list) = listed.last().and_then(|spk| spk.list) else { return Vec::new() };
-        let entries: Vec<Entry> = listed.into_iter().map(Spk::entry).collect();
+        let entries: Vec<SignedPrekeyEntry> =
+            listed.into_iter().map(StoredSignedPrekey::entry).collect();
         bundle::encode(&list, entries.iter())
     }
 
     fn rotation_due(&self, now: Time) -> bool {
-        let fresh = |spk: &Spk| {
+        let fresh = |spk: &StoredSignedPrekey| {
             // A key from the future was made by a wrong clock.
             let future = spk.made() > now.plus_ms(Time::DAY_MS);
             !future && now < spk.made().plus_ms(ROTATE_D * Time::DAY_MS)
@@ -253,7 +263,11 @@ impl Prekeys {
     }
 
     /// The private parts for a first message, if it may begin a session.
-    pub(crate) fn offered(&self, first: &First, now: Time) -> Result<Offered<'_>, OpenError> {
+    pub(crate) fn offered(
+        &self,
+        first: &FirstMessageHeader,
+        now: Time,
+    ) -> Result<ResponderKeys<'_>, OpenError> {
         let unknown_spk = OpenError::UnknownPrekey(first.spk_id);
         let spk = self
             .spks
@@ -279,11 +293,11 @@ impl Prekeys {
                 return Err(OpenError::UnknownPrekey(theirs.as_ref().map_or(0, |kem| kem.id)));
             }
         };
-        Ok(Offered { spk: &spk.pair, list: spk.list, opk: opk.map(|opk| &opk.pair), kem })
+        Ok(ResponderKeys { spk: &spk.pair, list: spk.list, opk: opk.map(|opk| &opk.pair), kem })
     }
 
     /// A first message began a session: its one-time key goes, its base key is remembered.
-    pub(crate) fn consume(&mut self, first: &First, now: Time, changes: &mut Changes) {
+    pub(crate) fn consume(&mut self, first: &FirstMessageHeader, now: Time, changes: &mut Changes) {
         self.drop_opk(first.opk_id, changes);
         let seen = self.seen.entry(first.spk_id).or_default();
         let hash = stored::seen_hash(&first.base);
@@ -348,8 +362,8 @@ impl Machine for Prekeys {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let wipe_spk = self.spks.iter().map(Spk::wiped_at).min();
-        let wipe_opk = self.opks.values().map(Opk::wiped_at).min();
+        let wipe_spk = self.spks.iter().map(StoredSignedPrekey::wiped_at).min();
+        let wipe_opk = self.opks.values().map(StoredOneTimePrekey::wiped_at).min();
         let rotate = self.current().map(|spk| spk.made().plus_ms(ROTATE_D * Time::DAY_MS)).min();
         let rotate = if self.rotates() { None } else { rotate.or(Some(Time::from_ms(0))) };
         [wipe_spk, wipe_opk, rotate].into_iter().flatten().min()

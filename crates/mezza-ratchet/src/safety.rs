@@ -40,7 +40,7 @@ pub fn matches(local: &IdentityKey, remote: &IdentityKey, theirs: &[u8]) -> bool
 
 /// An identity with the name that Signal's apps mix in, such as a phone number.
 #[derive(Clone, Copy)]
-pub struct Named<'a> {
+pub struct NamedIdentity<'a> {
     /// The identity.
     pub key: &'a IdentityKey,
     /// The stable identifier, as the other app writes it.
@@ -48,16 +48,20 @@ pub struct Named<'a> {
 }
 
 /// The 60 digits in Signal's form, over the hash of a suite: SHA-512 in `signal-v3`.
-pub fn signal_number<H: Hash512>(local: Named<'_>, remote: Named<'_>) -> String {
+pub fn signal_number<H: Hash512>(local: NamedIdentity<'_>, remote: NamedIdentity<'_>) -> String {
     ordered(&local.fingerprint::<H>(), &remote.fingerprint::<H>())
 }
 
 /// The scannable form of [`signal_number`]; Signal's apps use version 2.
-pub fn signal_scannable<H: Hash512>(version: u32, local: Named<'_>, remote: Named<'_>) -> Vec<u8> {
+pub fn signal_scannable<H: Hash512>(
+    version: u32,
+    local: NamedIdentity<'_>,
+    remote: NamedIdentity<'_>,
+) -> Vec<u8> {
     code(version, &local.fingerprint::<H>(), &remote.fingerprint::<H>())
 }
 
-impl Named<'_> {
+impl NamedIdentity<'_> {
     /// h = 0000 | 05 | IK | id; 5,200 times: h = H(h | 05 | IK).
     fn fingerprint<H: Hash512>(&self) -> [u8; 64] {
         let (key_type, key) = ([proto::KEY_TYPE], self.key.as_bytes().as_slice());

@@ -6,7 +6,7 @@ use core::fmt;
 use mezza_core::{Backend, EphemeralKey, SuiteId, Time, Wiping};
 
 use crate::suite::{B2c20, B2c20Pq, RatchetSuite, V3, V4};
-use crate::wire::{First, Inner};
+use crate::wire::{FirstMessageHeader, RatchetMessage};
 use crate::{Changes, IdentityKey, OpenError, Padding, SealError};
 
 mod chain;
@@ -104,7 +104,7 @@ impl<B: Backend> Session<B> {
     }
 
     pub(crate) fn has_own(&self) -> bool {
-        each!(self, r => r.own.is_some())
+        each!(self, r => r.own_ratchet_key.is_some())
     }
 
     pub(crate) fn needs_ephemeral(&self) -> bool {
@@ -133,12 +133,12 @@ impl<B: Backend> Session<B> {
     }
 
     /// What the first message said that began the session, on the responder's side.
-    pub(crate) fn accepted(&self) -> Option<First> {
+    pub(crate) fn accepted(&self) -> Option<FirstMessageHeader> {
         each!(self, r => if r.initiator { None } else { r.beginning().ok() })
     }
 
     /// Whether the key of a message is found without a DH.
-    pub(crate) fn knows(&self, inner: &Inner<'_>, now: Time) -> bool {
+    pub(crate) fn has_message_key(&self, inner: &RatchetMessage<'_>, now: Time) -> bool {
         each!(self, r => {
             r.receives(&inner.key) || r.skipped.find(&inner.key, inner.n, now).is_some()
         })
@@ -165,7 +165,7 @@ impl<B: Backend> Session<B> {
 
     pub(crate) fn open(
         &mut self,
-        inner: &Inner<'_>,
+        inner: &RatchetMessage<'_>,
         outer: &[u8],
         now: Time,
         changes: &mut Changes,

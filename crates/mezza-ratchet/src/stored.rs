@@ -165,7 +165,7 @@ impl<'a> IntoIterator for &'a Changes {
 
 /// A row as it is read back, without any prefix for the contact.
 #[derive(Clone, Copy)]
-pub struct Record<'a> {
+pub struct StoredRow<'a> {
     /// Where it lay.
     pub table: Table,
     /// Its key.
@@ -174,8 +174,8 @@ pub struct Record<'a> {
     pub value: &'a [u8],
 }
 
-impl fmt::Debug for Record<'_> {
+impl fmt::Debug for StoredRow<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Record({:?})", self.table)
+        write!(f, "StoredRow({:?})", self.table)
     }
 }

@@ -1,6 +1,6 @@
 //! What a ratchet suite is made of: the primitives of [`Suite`], a key schedule, a wire format.
 
-use mezza_core::{Backend, FrameKey as _, Secret, Suite, SuiteId};
+use mezza_core::{AeadKey as _, Backend, Secret, Suite, SuiteId};
 
 use crate::session::JUMP_MAX;
 use crate::wire::Wire;
@@ -93,8 +93,8 @@ pub const fn is_container(suite: SuiteId) -> bool {
 
 /// The halves of 64 secret bytes.
 fn halves(wide: &[u8; 64]) -> (Secret<32>, Secret<32>) {
-    let first = Secret::fill(|out| out.copy_from_slice(&wide[..32]));
-    let second = Secret::fill(|out| out.copy_from_slice(&wide[32..]));
+    let first = Secret::init_with(|out| out.copy_from_slice(&wide[..32]));
+    let second = Secret::init_with(|out| out.copy_from_slice(&wide[32..]));
     (first, second)
 }
 

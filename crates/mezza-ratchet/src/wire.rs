@@ -9,14 +9,14 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, PublicKey, Suite, SuiteId, Wiping, blake2b};
 
 use crate::suite::{RatchetSuite, V3, V4, of_suite};
-use crate::{IdentityKey, List};
+use crate::{IdentityKey, SuiteList};
 
 pub mod container;
 pub mod proto;
 pub mod signal;
 
-pub use container::Container;
-pub use signal::Signal;
+pub use container::ContainerFormat;
+pub use signal::SignalFormat;
 
 /// Bytes of a ciphertext's digest.
 const NOTED_BYTES: usize = 32;
@@ -51,15 +51,15 @@ pub trait Wire {
     const OUTER: bool;
 
     /// Decodes a message of either kind; keys are canonical afterwards.
-    fn decode(message: &[u8]) -> Result<Envelope<'_>, DecodeError>;
+    fn decode(message: &[u8]) -> Result<DecodedMessage<'_>, DecodeError>;
     /// The prefix of the first messages of a session.
-    fn prefix(first: &First) -> Vec<u8>;
+    fn prefix(first: &FirstMessageHeader) -> Vec<u8>;
     /// Reads a prefix that was stored; it must be of this suite and initiator.
     fn read_prefix(
         suite: SuiteId,
         initiator: &IdentityKey,
         prefix: &[u8],
-    ) -> Result<First, DecodeError>;
+    ) -> Result<FirstMessageHeader, DecodeError>;
     /// Appends the additional data in front of the head.
     fn aad(sender: &IdentityKey, receiver: &IdentityKey, outer: &[u8], out: &mut Vec<u8>);
     /// Appends the head: the message up to the sealed part, as it is authenticated.
@@ -98,16 +98,16 @@ pub struct Header<'a> {
 }
 
 /// A message, decoded, not authenticated.
-pub struct Envelope<'a> {
+pub struct DecodedMessage<'a> {
     /// What a first message carries besides.
-    pub first: Option<First>,
+    pub first: Option<FirstMessageHeader>,
     /// The message of the ratchet itself.
-    pub inner: Inner<'a>,
+    pub inner: RatchetMessage<'a>,
 }
 
 /// What a first message says of the handshake.
 #[derive(Clone, PartialEq, Eq)]
-pub struct First {
+pub struct FirstMessageHeader {
     /// The suite of the session.
     pub suite: SuiteId,
     /// The identity of the initiator, not checked.
@@ -119,7 +119,7 @@ pub struct First {
     /// Which one-time prekey was used; 0: none.
     pub opk_id: u32,
     /// The suites of the initiator; a container always has them, Signal's formats never.
-    pub list: Option<List>,
+    pub list: Option<SuiteList>,
     /// The number of the initiator's install, which Signal's formats carry beside the handshake;
     /// not authenticated, 0 in a container.
     pub registration: u32,
@@ -136,14 +136,14 @@ pub struct Encapsulated {
     pub ciphertext: Vec<u8>,
 }
 
-impl First {
+impl FirstMessageHeader {
     /// Whether both have the same initiator and base key.
     pub(crate) fn same_base(&self, other: &Self) -> bool {
         self.identity == other.identity && self.base == other.base
     }
 
     /// What a responder keeps: a digest is enough to know the ciphertext again.
-    pub(crate) fn noted(&self) -> Self {
+    pub(crate) fn with_ciphertext_digest(&self) -> Self {
         let mut noted = self.clone();
         if let Some(kem) = &mut noted.kem {
             let mut digest = [0; NOTED_BYTES];
@@ -160,7 +160,7 @@ impl First {
 }
 
 /// A message of the ratchet.
-pub struct Inner<'a> {
+pub struct RatchetMessage<'a> {
     /// The ratchet key of the sender, canonical.
     pub key: PublicKey,
     /// Index in the chain.
@@ -176,9 +176,9 @@ pub struct Inner<'a> {
 }
 
 /// The suite that a message claims, and whether it is a first message, from its first bytes.
-pub fn claim(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
+pub fn peek_suite(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
     match message.split_first().ok_or(DecodeError::Truncated)? {
-        (&container::FAMILY, _) => container::claim(message),
+        (&container::FAMILY, _) => container::peek_suite(message),
         (0x30..=0x3f, protobuf) => Ok((V3::ID, proto::PreKeySignalMessage::is(protobuf))),
         (0x40..=0x4f, protobuf) => Ok((V4::ID, proto::PreKeySignalMessage::is(protobuf))),
         _ => Err(DecodeError::Value),
@@ -186,20 +186,20 @@ pub fn claim(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
 }
 
 /// Decodes a message of a suite that sessions may speak.
-pub fn decode(message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
-    let (suite, _) = claim(message)?;
+pub fn decode(message: &[u8]) -> Result<DecodedMessage<'_>, DecodeError> {
+    let (suite, _) = peek_suite(message)?;
     decode_as(suite, message)
 }
 
 /// Decodes a message that claims this suite.
-pub(crate) fn decode_as(suite: SuiteId, message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
+pub(crate) fn decode_as(suite: SuiteId, message: &[u8]) -> Result<DecodedMessage<'_>, DecodeError> {
     of_suite!(suite, S => <S as RatchetSuite>::Wire::decode(message), else Err(DecodeError::Value))
 }
 
 /// The identity key in a first message, unauthenticated: to find the contact. `None` if this is no
 /// first message, or the key is not allowed.
 pub fn first_identity(message: &[u8]) -> Option<IdentityKey> {
-    let (_, is_first) = claim(message).ok()?;
+    let (_, is_first) = peek_suite(message).ok()?;
     let first = if is_first { decode(message).ok()?.first } else { None };
     IdentityKey::decode(first?.identity.as_bytes()).ok()
 }

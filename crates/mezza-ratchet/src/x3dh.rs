@@ -20,17 +20,19 @@ use crate::bundle::CheckedBundle;
 use crate::session::{Parties, Ratchet, Role};
 use crate::suite::kem::KEM_SEED_BYTES;
 use crate::suite::{Agreement, B2c20, Kdf, RatchetSuite};
-use crate::wire::{Encapsulated, First, Wire};
-use crate::{BundleError, Exporter, Identity, IdentityKey, List, OneTime, OpenError, keys};
+use crate::wire::{Encapsulated, FirstMessageHeader, Wire};
+use crate::{
+    BundleError, Exporter, IdentityKey, IdentityKeyPair, OneTimePrekey, OpenError, SuiteList, keys,
+};
 
 /// Everything both sides know of a handshake before it is computed.
 pub struct Transcript<'a> {
     /// What the initiator says.
-    pub first: &'a First,
+    pub first: &'a FirstMessageHeader,
     /// Who published the bundle.
     pub responder: &'a IdentityKey,
     /// The list of the bundle, in a container suite.
-    pub list: Option<&'a List>,
+    pub list: Option<&'a SuiteList>,
     /// The signed prekey.
     pub spk: &'a PublicKey,
     /// The one-time prekey.
@@ -64,9 +66,9 @@ impl Transcript<'_> {
 /// or the KEM key is not allowed, or a DH gives zero; `BadId` for the id of the one-time key.
 pub fn initiate<S: RatchetSuite, B: Backend>(
     bundle: &CheckedBundle,
-    identity: &Identity,
+    identity: &IdentityKeyPair,
     base: EphemeralKey,
-    one_time: Option<OneTime>,
+    one_time: Option<OneTimePrekey>,
     rng: &mut dyn CryptoRng,
 ) -> Result<(Ratchet<S, B>, Exporter), BundleError> {
     if let Some(opk) = &one_time {
@@ -85,7 +87,7 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
         encapsulated = Some(Encapsulated { id: their.id, ciphertext: made.0 });
     }
     let (local, remote) = (identity.public(), *bundle.identity());
-    let first = First {
+    let first = FirstMessageHeader {
         suite: S::ID,
         identity: *local.public_key(),
         base: base_public,
@@ -111,11 +113,11 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
 }
 
 /// The private parts that a first message names, and the list they were published with.
-pub struct Offered<'a> {
+pub struct ResponderKeys<'a> {
     /// The signed prekey.
     pub spk: &'a StaticKey,
     /// The list of its bundle; a container suite has one.
-    pub list: Option<List>,
+    pub list: Option<SuiteList>,
     /// The one-time prekey.
     pub opk: Option<&'a StaticKey>,
     /// The seed of the KEM key, in a post-quantum suite.
@@ -124,9 +126,9 @@ pub struct Offered<'a> {
 
 /// The responder's half, up to the inner message: a session that is not committed yet.
 pub fn accept<S: RatchetSuite, B: Backend>(
-    first: &First,
-    identity: &Identity,
-    offered: &Offered<'_>,
+    first: &FirstMessageHeader,
+    identity: &IdentityKeyPair,
+    offered: &ResponderKeys<'_>,
 ) -> Result<(Ratchet<S, B>, Exporter), OpenError> {
     let remote =
         IdentityKey::decode(first.identity.as_bytes()).map_err(|_| OpenError::Malformed)?;
@@ -164,7 +166,7 @@ pub fn accept<S: RatchetSuite, B: Backend>(
     };
     let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);
     let role = Role::Responder { own: offered.spk.duplicate() };
-    let prefix = S::Wire::prefix(&first.noted());
+    let prefix = S::Wire::prefix(&first.with_ciphertext_digest());
     let ratchet = Ratchet::start(Parties { id, local, remote }, role, root, prefix);
     Ok((ratchet, Exporter(exporter)))
 }

@@ -6,9 +6,9 @@ use rand_core::{Rng, SeedableRng};
 
 /// A seeded source: the same seed and stream give the same answers on every machine.
 #[derive(Clone, Debug)]
-pub struct Dice(ChaCha20Rng);
+pub struct SimRng(ChaCha20Rng);
 
-impl Dice {
+impl SimRng {
     /// The dice of `seed`; different streams of one seed are independent of each other.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
@@ -49,8 +49,9 @@ mod tests {
 
     #[test]
     fn answers_repeat_and_stay_in_range() {
-        let (mut one, mut two, mut other) = (Dice::new(3, 0), Dice::new(3, 0), Dice::new(3, 1));
-        let row = |dice: &mut Dice| (0..64).map(|_| dice.between(10, 19)).collect::<Vec<_>>();
+        let (mut one, mut two, mut other) =
+            (SimRng::new(3, 0), SimRng::new(3, 0), SimRng::new(3, 1));
+        let row = |dice: &mut SimRng| (0..64).map(|_| dice.between(10, 19)).collect::<Vec<_>>();
         let first = row(&mut one);
         assert_eq!(first, row(&mut two));
         assert_ne!(first, row(&mut other));
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn chances_at_the_edges() {
-        let mut dice = Dice::new(1, 0);
+        let mut dice = SimRng::new(1, 0);
         assert!((0..100).all(|_| !dice.chance(0)));
         assert!((0..100).all(|_| dice.chance(1_000)));
         let hits = (0..10_000).filter(|_| dice.chance(100)).count();

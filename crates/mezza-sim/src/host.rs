@@ -5,9 +5,9 @@ use mezza_core::{CryptoRng, Time};
 
 /// The number of a host in its world: 0, 1, 2, ... in the order of [`World::add`](crate::World::add).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(pub u32);
+pub struct HostId(pub u32);
 
-impl fmt::Display for Place {
+impl fmt::Display for HostId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
     }
@@ -37,20 +37,20 @@ pub trait Host: Sized {
     fn boot(disk: &Self::Disk, now: Time, rng: &mut dyn CryptoRng) -> Self;
 
     /// The person at this host asks for something.
-    fn order(&mut self, order: Self::Order, now: Time, rng: &mut dyn CryptoRng);
+    fn command(&mut self, order: Self::Order, now: Time, rng: &mut dyn CryptoRng);
 
     /// A packet arrives.
-    fn deliver(&mut self, from: Place, packet: Self::Packet, now: Time, rng: &mut dyn CryptoRng);
+    fn deliver(&mut self, from: HostId, packet: Self::Packet, now: Time, rng: &mut dyn CryptoRng);
 
     /// The stream to `peer` broke: the peer crashed or hung up, the link was cut, or nobody
     /// answered. Packets on their way in either direction are gone; the next send opens a new
     /// stream. Datagram links never say this.
-    fn lost(&mut self, peer: Place, now: Time, rng: &mut dyn CryptoRng) {
+    fn stream_lost(&mut self, peer: HostId, now: Time, rng: &mut dyn CryptoRng) {
         let _ = (peer, now, rng);
     }
 
     /// The oldest [`Effect::Write`] not yet reported is now on the disk.
-    fn stored(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+    fn write_durable(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         let _ = (now, rng);
     }
 
@@ -74,12 +74,12 @@ pub enum Effect<H: Host> {
     /// Put a packet on the link to `to`.
     Send {
         /// The receiver.
-        to: Place,
+        to: HostId,
         /// What it shall get.
         packet: H::Packet,
     },
-    /// Break the stream to this peer; the peer is told by [`Host::lost`], this host is not.
-    HangUp(Place),
+    /// Break the stream to this peer; the peer is told by [`Host::stream_lost`], this host is not.
+    HangUp(HostId),
     /// Show something to the judge.
     Tell(H::News),
 }
@@ -88,56 +88,56 @@ pub enum Effect<H: Host> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<N> {
     /// An order reached its host.
-    Ordered(Place),
+    Ordered(HostId),
     /// An order found its host down and is forgotten.
-    Unheard(Place),
+    CommandDropped(HostId),
     /// A packet reached its host.
     Delivered {
         /// The sender.
-        from: Place,
+        from: HostId,
         /// The receiver.
-        to: Place,
+        to: HostId,
     },
     /// A packet found no receiver: host down, link cut or stream broken meanwhile.
-    Vanished {
+    PacketLost {
         /// The sender.
-        from: Place,
+        from: HostId,
         /// The receiver it was meant for.
-        to: Place,
+        to: HostId,
     },
     /// A host learnt that its stream to `peer` broke.
     Lost {
         /// The host that was told.
-        at: Place,
+        at: HostId,
         /// The other end.
-        peer: Place,
+        peer: HostId,
     },
     /// A deadline came.
-    Woke(Place),
+    Woke(HostId),
     /// A host started from its disk.
-    Booted(Place),
+    Booted(HostId),
     /// A host crashed; the effects it had not executed are gone.
-    Crashed(Place),
+    Crashed(HostId),
     /// A write became durable.
-    Stored(Place),
+    Stored(HostId),
     /// A packet was put on a link (which may lose it).
     Sent {
         /// The sender.
-        from: Place,
+        from: HostId,
         /// The receiver.
-        to: Place,
+        to: HostId,
     },
     /// A host broke the stream to a peer.
     HungUp {
         /// The host that broke it.
-        at: Place,
+        at: HostId,
         /// The other end.
-        peer: Place,
+        peer: HostId,
     },
     /// A host showed something.
     Told {
         /// The host that showed it.
-        at: Place,
+        at: HostId,
         /// What it showed.
         news: N,
     },

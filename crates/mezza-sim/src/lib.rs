@@ -4,23 +4,23 @@
 //! would keep on a disk. The world feeds it packets, orders and the time, executes its
 //! [`Effect`]s one by one, and may let it crash between any two of them; what was written until
 //! then is all the next [`Host::boot`] finds. One seed decides everything, so a run that failed
-//! can be watched again: [`worlds`] prints the seed, `MEZZA_SEED=n` replays it.
+//! can be watched again: [`for_each_seed`] prints the seed, `MEZZA_SEED=n` replays it.
 //!
 //! ```
-//! use mezza_sim::{CryptoRng, Effect, Host, Link, Place, Step, Time, World};
+//! use mezza_sim::{CryptoRng, Effect, Host, LinkModel, HostId, Step, Time, World};
 //!
 //! /// Throws each ball back until it has been caught three times.
-//! struct Player { throw: Option<(Place, u8)> }
+//! struct Player { throw: Option<(HostId, u8)> }
 //!
 //! impl Host for Player {
 //!     type Disk = ();
 //!     type Write = ();
 //!     type Packet = u8;
-//!     type Order = Place;
+//!     type Order = HostId;
 //!     type News = ();
 //!     fn boot(_: &(), _: Time, _: &mut dyn CryptoRng) -> Self { Self { throw: None } }
-//!     fn order(&mut self, to: Place, _: Time, _: &mut dyn CryptoRng) { self.throw = Some((to, 1)); }
-//!     fn deliver(&mut self, from: Place, caught: u8, _: Time, _: &mut dyn CryptoRng) {
+//!     fn command(&mut self, to: HostId, _: Time, _: &mut dyn CryptoRng) { self.throw = Some((to, 1)); }
+//!     fn deliver(&mut self, from: HostId, caught: u8, _: Time, _: &mut dyn CryptoRng) {
 //!         self.throw = (caught < 3).then_some((from, caught + 1));
 //!     }
 //!     fn wake(&mut self, _: Time, _: &mut dyn CryptoRng) {}
@@ -33,8 +33,8 @@
 //!
 //! let mut world = World::<Player>::new(7);
 //! let (alice, bob) = (world.add(()), world.add(()));
-//! world.link(alice, bob, Link::datagram());
-//! world.order(alice, 0, bob);
+//! world.link(alice, bob, LinkModel::datagram());
+//! world.command(alice, 0, bob);
 //! let mut caught = 0;
 //! world.run_for(1_000, |_, step| caught += u32::from(matches!(step, Step::Delivered { .. })));
 //! assert_eq!(caught, 3);
@@ -42,11 +42,11 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`host`] | [`Host`], [`Effect`], [`Place`], [`Step`]: what a test supplies and what it sees |
-//! | [`link`] | [`Link`]: delay, loss, repeats, order; datagrams and streams |
+//! | [`host`] | [`Host`], [`Effect`], [`HostId`], [`Step`]: what a test supplies and what it sees |
+//! | [`link`] | [`LinkModel`]: delay, loss, repeats, order; datagrams and streams |
 //! | [`world`] | [`World`]: the clock, the queue of events, crashes, clock jumps |
-//! | [`dice`] | [`Dice`]: seeded chance with the three questions tests ask |
-//! | [`seeds`] | [`worlds`]: many seeds, and the replay of one |
+//! | [`dice`] | [`SimRng`]: seeded chance with the three questions tests ask |
+//! | [`seeds`] | [`for_each_seed`]: many seeds, and the replay of one |
 //! | [`timing`] | [`timing::welch`]: whether time depends on a secret |
 
 pub mod dice;
@@ -56,9 +56,9 @@ pub mod seeds;
 pub mod timing;
 pub mod world;
 
-pub use dice::Dice;
-pub use host::{Effect, Host, Place, Step};
-pub use link::Link;
+pub use dice::SimRng;
+pub use host::{Effect, Host, HostId, Step};
+pub use link::LinkModel;
 pub use mezza_core::{CryptoRng, Time};
-pub use seeds::worlds;
-pub use world::{Crashes, World};
+pub use seeds::for_each_seed;
+pub use world::{CrashRate, World};

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// `MEZZA_SEED=n cargo test ..` runs the seed n alone, `MEZZA_TEST_SEEDS=n cargo test ..` runs n seeds
 /// instead of `count`. Both are read when this crate is compiled (cargo compiles it again when
 /// they change): below floor 3 nothing looks at its environment while it runs.
-pub fn worlds(count: u64, mut world: impl FnMut(u64)) {
+pub fn for_each_seed(count: u64, mut world: impl FnMut(u64)) {
     let number = |text: Option<&str>| text.and_then(|t| t.trim().parse().ok());
     let (one, many) = (number(option_env!("MEZZA_SEED")), number(option_env!("MEZZA_TEST_SEEDS")));
     run(one, many.unwrap_or(count), &mut world, |seed| {

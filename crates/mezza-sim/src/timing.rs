@@ -4,7 +4,7 @@
 //! The clock is the caller's. A single value a little above [`LIMIT`] is chance as often as not: a
 //! leak grows with the number of measurements.
 
-use crate::Dice;
+use crate::SimRng;
 
 /// Beyond this, up or down, the classes differ.
 pub const LIMIT: f64 = 4.5;
@@ -33,8 +33,8 @@ impl Class {
 /// Welch's t of `count` times, of two classes in random order. `time` is told the class, draws what
 /// it needs from the dice (as much for one class as for the other) and answers how long the
 /// operation took, in any unit.
-pub fn welch(count: usize, mut time: impl FnMut(bool, &mut Dice) -> f64) -> f64 {
-    let mut dice = Dice::new(7, 0);
+pub fn welch(count: usize, mut time: impl FnMut(bool, &mut SimRng) -> f64) -> f64 {
+    let mut dice = SimRng::new(7, 0);
     let times: Vec<(bool, f64)> = (0..count)
         .map(|_| {
             let class = dice.chance(500);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     /// From 0 to 999.
-    fn noise(dice: &mut Dice) -> f64 {
+    fn noise(dice: &mut SimRng) -> f64 {
         f64::from(dice.between(0, 999) as u32)
     }
 

@@ -3,13 +3,13 @@
 mod events;
 
 use crate::link::Links;
-use crate::{Dice, Host, Link, Place, Step, Time};
+use crate::{Host, HostId, LinkModel, SimRng, Step, Time};
 use events::Event;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often a host crashes and how long it stays down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Crashes {
+pub struct CrashRate {
     /// Crashes before an effect, of a thousand effects.
     pub permille: u32,
     /// Least and greatest time until it boots again, ms.
@@ -20,15 +20,15 @@ pub struct Crashes {
 pub struct World<H: Host> {
     seed: u64,
     now: Time,
-    dice: Dice,
+    dice: SimRng,
     places: Vec<Site<H>>,
     links: Links,
     queue: BTreeMap<(Time, u64), Event<H>>,
     pushed: u64,
     /// Hosts that may have effects to execute.
-    busy: BTreeSet<Place>,
+    busy: BTreeSet<HostId>,
     /// (host, peer): the stream broke, and the host will know when the event of this number comes.
-    deaf: BTreeMap<(Place, Place), u64>,
+    deaf: BTreeMap<(HostId, HostId), u64>,
     wakes_in_a_row: u32,
 }
 
@@ -36,10 +36,10 @@ pub struct World<H: Host> {
 struct Site<H: Host> {
     host: Option<H>,
     disk: H::Disk,
-    dice: Dice,
+    dice: SimRng,
     /// Its clock minus the world's, ms.
     skew_ms: i64,
-    crashes: Crashes,
+    crashes: CrashRate,
     /// Crashes when this many more effects were executed.
     crash_after: Option<u64>,
 }
@@ -48,14 +48,14 @@ impl<H: Host> World<H> {
     /// Where every clock begins: 2027-01-15 08:00 UTC.
     pub const START: Time = Time::from_ms(1_800_000_000_000);
 
-    /// An empty world; all links are [`Link::datagram`] until told otherwise.
+    /// An empty world; all links are [`LinkModel::datagram`] until told otherwise.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
             now: Self::START,
-            dice: Dice::new(seed, 0),
+            dice: SimRng::new(seed, 0),
             places: Vec::new(),
-            links: Links::new(Link::datagram()),
+            links: Links::new(LinkModel::datagram()),
             queue: BTreeMap::new(),
             pushed: 0,
             busy: BTreeSet::new(),
@@ -65,19 +65,19 @@ impl<H: Host> World<H> {
     }
 
     /// Adds a host with this disk and boots it at once.
-    pub fn add(&mut self, disk: H::Disk) -> Place {
-        let place = Place(u32::try_from(self.places.len()).unwrap_or(u32::MAX));
-        let mut dice = Dice::new(self.seed, u64::from(place.0) + 1);
+    pub fn add(&mut self, disk: H::Disk) -> HostId {
+        let place = HostId(u32::try_from(self.places.len()).unwrap_or(u32::MAX));
+        let mut dice = SimRng::new(self.seed, u64::from(place.0) + 1);
         let host = Some(H::boot(&disk, self.now, dice.rng()));
-        let crashes = Crashes::default();
+        let crashes = CrashRate::default();
         self.places.push(Site { host, disk, dice, skew_ms: 0, crashes, crash_after: None });
         self.busy.insert(place);
         place
     }
 
     /// All places, in order.
-    pub fn places(&self) -> impl Iterator<Item = Place> + use<H> {
-        (0..self.places.len() as u32).map(Place)
+    pub fn places(&self) -> impl Iterator<Item = HostId> + use<H> {
+        (0..self.places.len() as u32).map(HostId)
     }
 
     /// The seed of this world.
@@ -91,49 +91,49 @@ impl<H: Host> World<H> {
     }
 
     /// The time by the clock of `place`.
-    pub fn now_at(&self, place: Place) -> Time {
+    pub fn now_at(&self, place: HostId) -> Time {
         self.site(place).clock(self.now)
     }
 
     /// The test's own dice, for schedules drawn from the same seed.
-    pub fn dice(&mut self) -> &mut Dice {
+    pub fn dice(&mut self) -> &mut SimRng {
         &mut self.dice
     }
 
     /// The host at `place`; `None` while it is down.
-    pub fn host(&self, place: Place) -> Option<&H> {
+    pub fn host(&self, place: HostId) -> Option<&H> {
         self.site(place).host.as_ref()
     }
 
     /// The same, to change it from outside; its effects are executed by the next steps.
-    pub fn host_mut(&mut self, place: Place) -> Option<&mut H> {
+    pub fn host_mut(&mut self, place: HostId) -> Option<&mut H> {
         self.busy.insert(place);
         self.site_mut(place).host.as_mut()
     }
 
     /// What the disk of `place` holds.
-    pub fn disk(&self, place: Place) -> &H::Disk {
+    pub fn disk(&self, place: HostId) -> &H::Disk {
         &self.site(place).disk
     }
 
     /// The same, to change it: a rollback, a thief, a repair. The running host does not notice.
-    pub fn disk_mut(&mut self, place: Place) -> &mut H::Disk {
+    pub fn disk_mut(&mut self, place: HostId) -> &mut H::Disk {
         &mut self.site_mut(place).disk
     }
 
     /// Sets both directions between two hosts.
-    pub fn link(&mut self, a: Place, b: Place, link: Link) {
+    pub fn link(&mut self, a: HostId, b: HostId, link: LinkModel) {
         self.links.set(a, b, link);
         self.links.set(b, a, link);
     }
 
     /// Sets one direction. Streams need the same kind of link both ways.
-    pub fn link_one_way(&mut self, from: Place, to: Place, link: Link) {
+    pub fn link_one_way(&mut self, from: HostId, to: HostId, link: LinkModel) {
         self.links.set(from, to, link);
     }
 
     /// Cuts the link between two hosts; streams break at once, datagrams vanish.
-    pub fn cut(&mut self, a: Place, b: Place) {
+    pub fn cut(&mut self, a: HostId, b: HostId) {
         self.links.cut(a, b);
         if self.links.break_stream(a, b) {
             self.tell_lost(a, b);
@@ -142,12 +142,12 @@ impl<H: Host> World<H> {
     }
 
     /// Mends the link between two hosts.
-    pub fn heal(&mut self, a: Place, b: Place) {
+    pub fn heal(&mut self, a: HostId, b: HostId) {
         self.links.heal(a, b);
     }
 
     /// Partition: cuts every link between `group` and the rest.
-    pub fn split(&mut self, group: &[Place]) {
+    pub fn partition(&mut self, group: &[HostId]) {
         let rest = self.places().filter(|place| !group.contains(place)).collect::<Vec<_>>();
         for &inside in group {
             for &outside in &rest {
@@ -157,17 +157,17 @@ impl<H: Host> World<H> {
     }
 
     /// Lets `place` crash by chance from now on.
-    pub fn crashes(&mut self, place: Place, crashes: Crashes) {
+    pub fn crashes(&mut self, place: HostId, crashes: CrashRate) {
         self.site_mut(place).crashes = crashes;
     }
 
     /// Lets `place` crash once, after `effects` more effects were executed.
-    pub fn crash_after(&mut self, place: Place, effects: u64) {
+    pub fn crash_after(&mut self, place: HostId, effects: u64) {
         self.site_mut(place).crash_after = Some(effects);
     }
 
     /// Crashes `place` now; it boots again after `down_ms`.
-    pub fn crash(&mut self, place: Place, down_ms: u64) {
+    pub fn crash(&mut self, place: HostId, down_ms: u64) {
         if self.site_mut(place).host.take().is_none() {
             return;
         }
@@ -181,22 +181,22 @@ impl<H: Host> World<H> {
     }
 
     /// Moves the clock of `place` by `ms`, forwards or backwards.
-    pub fn jump(&mut self, place: Place, ms: i64) {
+    pub fn shift_clock(&mut self, place: HostId, ms: i64) {
         let site = self.site_mut(place);
         site.skew_ms = site.skew_ms.saturating_add(ms);
     }
 
     /// Gives `order` to `place` in `delay_ms`.
-    pub fn order(&mut self, place: Place, delay_ms: u64, order: H::Order) {
+    pub fn command(&mut self, place: HostId, delay_ms: u64, order: H::Order) {
         self.push(self.now.plus_ms(delay_ms), Event::Order(place, order));
     }
 
     /// Ends all misfortune: links behave, nothing is cut, nobody crashes, clocks are right.
     /// Hosts that are down boot when they would have. What was promised must now come true.
-    pub fn calm(&mut self) {
-        self.links.calm();
+    pub fn stop_faults(&mut self) {
+        self.links.stop_faults();
         for site in &mut self.places {
-            (site.crashes, site.crash_after, site.skew_ms) = (Crashes::default(), None, 0);
+            (site.crashes, site.crash_after, site.skew_ms) = (CrashRate::default(), None, 0);
         }
     }
 
@@ -209,12 +209,12 @@ impl<H: Host> World<H> {
     }
 
     #[expect(clippy::expect_used, reason = "a place of another world is a bug of the test")]
-    fn site(&self, place: Place) -> &Site<H> {
+    fn site(&self, place: HostId) -> &Site<H> {
         self.places.get(place.0 as usize).expect("a place of this world")
     }
 
     #[expect(clippy::expect_used, reason = "a place of another world is a bug of the test")]
-    fn site_mut(&mut self, place: Place) -> &mut Site<H> {
+    fn site_mut(&mut self, place: HostId) -> &mut Site<H> {
         self.places.get_mut(place.0 as usize).expect("a place of this world")
     }
 }

@@ -3,7 +3,7 @@
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
-use mezza_core::{Backend, FrameKey, PublicKey, Secret, ZeroSecret};
+use mezza_core::{AeadKey, Backend, PublicKey, Secret, ZeroSecret};
 
 /// The backend of the program: aws-lc-rs.
 #[derive(Debug)]
@@ -31,14 +31,14 @@ impl Backend for AwsLc {
             agree(pair, UnparsedPublicKey::new(&X25519, &their.0), ZeroSecret, |shared| {
                 <&[u8; 32]>::try_from(shared).map(Secret::copy_from).map_err(|_| ZeroSecret)
             })?;
-        if shared == Secret::fill(|_| {}) { Err(ZeroSecret) } else { Ok(shared) }
+        if shared == Secret::init_with(|_| {}) { Err(ZeroSecret) } else { Ok(shared) }
     }
 }
 
 /// The frame key of [`AwsLc`].
 pub struct AwsLcChacha(LessSafeKey);
 
-impl FrameKey<32> for AwsLcChacha {
+impl AeadKey<32> for AwsLcChacha {
     #[expect(clippy::expect_used, reason = "every 32 bytes are a key")]
     fn new(key: &[u8; 32]) -> Self {
         Self(LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, key).expect("32 bytes")))

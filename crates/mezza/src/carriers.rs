@@ -14,11 +14,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{CarrierCaps, Input, LineId, Output, SlotId};
+use mezza_messenger::{CarrierCaps, Input, LineId, MailboxId, Output};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::node::Job;
+use crate::node::NodeMessage;
 use crate::relay::Tap;
 
 /// Orders that may wait for one line: more than a device has in flight.
@@ -43,21 +43,21 @@ impl Dialer {
 }
 
 /// What a line tells the node.
-pub struct Report {
+pub struct ConnectionReport {
     /// Which line.
     pub serial: u64,
     /// What.
-    pub news: News,
+    pub news: ConnectionEvent,
 }
 
 /// What happened on a line.
-pub enum News {
+pub enum ConnectionEvent {
     /// It stands; orders go here until it is down.
     Up {
         /// What it can do.
         caps: CarrierCaps,
         /// Where orders go.
-        orders: relay::Orders,
+        orders: relay::RelayCommands,
     },
     /// It is gone.
     Down,
@@ -67,21 +67,21 @@ pub enum News {
     Trouble(String),
 }
 
-struct Line {
+struct PooledRelay {
     serial: u64,
     keeper: JoinHandle<()>,
-    orders: Option<relay::Orders>,
+    orders: Option<relay::RelayCommands>,
     trouble: Option<String>,
 }
 
 /// All lines of one node.
 pub struct Pool {
     dialer: Dialer,
-    jobs: mpsc::Sender<Job>,
-    lines: BTreeMap<LineId, Line>,
-    slots: BTreeMap<SlotId, LineId>,
+    jobs: mpsc::Sender<NodeMessage>,
+    lines: BTreeMap<LineId, PooledRelay>,
+    slots: BTreeMap<MailboxId, LineId>,
     /// The line to the mixnet, once the device wants one.
-    net: Option<mixnet::Line>,
+    net: Option<mixnet::EntryConnection>,
     serial: u64,
     /// How many parcels were ordered to be carried.
     #[cfg(test)]
@@ -90,7 +90,7 @@ pub struct Pool {
 
 impl Pool {
     /// A pool without lines.
-    pub fn new(dialer: Dialer, jobs: mpsc::Sender<Job>) -> Self {
+    pub fn new(dialer: Dialer, jobs: mpsc::Sender<NodeMessage>) -> Self {
         let (lines, slots) = (BTreeMap::new(), BTreeMap::new());
         Self {
             dialer,
@@ -108,7 +108,7 @@ impl Pool {
     pub fn order(&mut self, output: Output) {
         #[cfg(test)]
         {
-            self.carried += usize::from(matches!(output, Output::Carry { .. }));
+            self.carried += usize::from(matches!(output, Output::Put { .. }));
         }
         let output = match output {
             Output::Net(order) => return self.net().order(order),
@@ -116,50 +116,50 @@ impl Pool {
         };
         match &output {
             Output::Dial { relay } => self.dial(relay.clone()),
-            Output::Hang { line } => self.hang(*line),
+            Output::Disconnect { line } => self.hang(*line),
             Output::Watch { slot, line, .. } => {
                 self.slots.insert(*slot, *line);
                 self.send(*line, output);
             }
-            Output::Take { slot, .. } => {
+            Output::Acknowledge { slot, .. } => {
                 if let Some(line) = self.slots.get(slot).copied() {
                     self.send(line, output);
                 }
             }
-            Output::Carry { line, .. }
+            Output::Put { line, .. }
             | Output::Open { line, .. }
             | Output::Close { line, .. }
             | Output::Publish { line, .. }
             | Output::Fetch { line, .. } => self.send(*line, output),
-            Output::Net(_) | Output::Store(_) | Output::Durable(_) | Output::Show(_) => {}
+            Output::Net(_) | Output::Store(_) | Output::Durable(_) | Output::Notify(_) => {}
         }
     }
 
     /// Takes a report in; what is for the device comes back.
-    pub fn report(&mut self, report: Report) -> Option<Input> {
+    pub fn report(&mut self, report: ConnectionReport) -> Option<Input> {
         if self.net.as_ref().is_some_and(|net| net.serial() == report.serial) {
             return match report.news {
-                News::Input(input) => Some(input),
+                ConnectionEvent::Input(input) => Some(input),
                 _ => None,
             };
         }
         let known = self.lines.iter_mut().find(|(_, line)| line.serial == report.serial);
         let (line, known) = known.map(|(line, known)| (*line, known))?;
         match report.news {
-            News::Up { caps, orders } => {
+            ConnectionEvent::Up { caps, orders } => {
                 known.orders = Some(orders);
                 known.trouble = None;
                 Some(Input::Up { line, caps })
             }
-            News::Down => {
+            ConnectionEvent::Down => {
                 known.orders = None;
                 Some(Input::Down { line })
             }
-            News::Trouble(text) => {
+            ConnectionEvent::Trouble(text) => {
                 known.trouble = Some(text);
                 None
             }
-            News::Input(input) => Some(input),
+            ConnectionEvent::Input(input) => Some(input),
         }
     }
 
@@ -177,10 +177,10 @@ impl Pool {
         self.net = None;
     }
 
-    fn net(&mut self) -> &mut mixnet::Line {
+    fn net(&mut self) -> &mut mixnet::EntryConnection {
         self.net.get_or_insert_with(|| {
             self.serial += 1;
-            mixnet::Line::new(self.serial, self.jobs.clone())
+            mixnet::EntryConnection::new(self.serial, self.jobs.clone())
         })
     }
 
@@ -192,7 +192,7 @@ impl Pool {
         self.serial += 1;
         let task = relay::keep(relay, self.dialer.clone(), self.serial, self.jobs.clone());
         let keeper = tokio::spawn(task);
-        let line = Line { serial: self.serial, keeper, orders: None, trouble: None };
+        let line = PooledRelay { serial: self.serial, keeper, orders: None, trouble: None };
         self.lines.insert(id, line);
     }
 
@@ -235,9 +235,9 @@ mod tests {
         }
         assert_eq!(pool.lines.keys().count(), 2);
         let serial = pool.lines[&evil.line()].serial;
-        let heard = pool.report(Report { serial, news: News::Down });
+        let heard = pool.report(ConnectionReport { serial, news: ConnectionEvent::Down });
         assert!(matches!(heard, Some(Input::Down { line }) if line == evil.line()));
-        pool.order(Output::Hang { line: evil.line() });
+        pool.order(Output::Disconnect { line: evil.line() });
         assert!(pool.lines.keys().eq([&good.line()]));
     }
 }

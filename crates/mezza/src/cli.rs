@@ -23,13 +23,13 @@ use clap::{CommandFactory, Parser};
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::uri::{self, Uri};
 
-use crate::config::Config;
+use crate::config::LoadedSettings;
 use crate::exit::{Exit, Fault};
 use crate::home::Home;
 use crate::memory;
 use crate::node::desk::ask;
-use args::{Cli, Command};
-use client::Client;
+use args::{Cli, CliCommand};
+use client::ApiClient;
 use show::Out;
 
 /// Runs the program.
@@ -47,28 +47,28 @@ pub fn main() -> ExitCode {
 }
 
 /// What every command has at hand.
-pub struct Desk {
+pub struct CliContext {
     /// The folder of this identity.
     pub home: Home,
     /// Where answers go.
     pub out: Out,
 }
 
-impl Desk {
+impl CliContext {
     /// The running node of this home.
     ///
     /// # Errors
     /// If none is running.
-    pub fn client(&self) -> Result<Client, Fault> {
-        Client::of(&self.home)
+    pub fn client(&self) -> Result<ApiClient, Fault> {
+        ApiClient::of(&self.home)
     }
 
     /// The settings: flags, then environment, then file.
     ///
     /// # Errors
     /// An unknown key, or a value that cannot be.
-    pub fn config(&self, flags: &[(&str, String)]) -> Result<Config, Fault> {
-        Config::load(&self.home.config(), std::env::vars_os(), flags)
+    pub fn config(&self, flags: &[(&str, String)]) -> Result<LoadedSettings, Fault> {
+        LoadedSettings::load(&self.home.config(), std::env::vars_os(), flags)
     }
 }
 
@@ -76,48 +76,48 @@ fn run(cli: Cli) -> Result<Exit, Fault> {
     let out = Out { json: cli.json };
     cli.command.kernel().map_or(Ok(()), cpu::choose)?;
     match cli.command {
-        Command::Completions { shell } => return Ok(completions(shell)),
-        Command::Man { dir } => return man(&dir, out),
-        Command::Lab { words } => {
+        CliCommand::Completions { shell } => return Ok(completions(shell)),
+        CliCommand::Man { dir } => return man(&dir, out),
+        CliCommand::Lab { words } => {
             if out.json || cli.home.is_some() {
                 return Err(lab::own_options());
             }
             return lab::lab(&words);
         }
-        Command::Openapi => {
+        CliCommand::Openapi => {
             show::raw(crate::web::description()?.trim_end());
             return Ok(Exit::Done);
         }
         _ => {}
     }
-    let desk = Desk { home: Home::find(cli.home.as_deref())?, out };
+    let desk = CliContext { home: Home::find(cli.home.as_deref())?, out };
     let done = match cli.command {
-        Command::Up(up) => return serve::up(&desk, &up),
-        Command::Node { what } => return serve::node(&desk, &what),
-        Command::Relay { what } => return relay::relay(&desk, &what),
-        Command::Mixnet { what } => return mixnet::mixnet(&desk, &what),
-        Command::Init(init) => person::init(&desk, &init),
-        Command::Lock => person::lock(&desk),
-        Command::Unlock(key) => person::unlock(&desk, &key),
-        Command::Url => person::url(&desk),
-        Command::Card(card) => person::card(&desk, &card),
-        Command::Ratchet { what } => return ratchet::ratchet(&desk, &what),
-        Command::Doctor => return person::doctor(&desk),
-        Command::Cpu(asked) => return cpu::cpu(&desk, &asked),
-        Command::Config { what } => person::config(&desk, &what),
-        Command::Add(add) => people::add(&desk, &add),
-        Command::Contacts { name } => people::contacts(&desk, name.as_deref()),
-        Command::Requests { what } => people::requests(&desk, what.as_ref()),
-        Command::Verify { name, matches } => people::verify(&desk, &name, matches),
-        Command::Set(set) => people::set(&desk, &set),
-        Command::Send(send) => return talk::send(&desk, &send),
-        Command::Log { name, n, follow } => talk::log(&desk, &name, n, follow),
-        Command::Outbox { what } => talk::outbox(&desk, what.as_ref()),
-        Command::Carriers => talk::carriers(&desk),
-        Command::Completions { .. }
-        | Command::Man { .. }
-        | Command::Lab { .. }
-        | Command::Openapi => Ok(()),
+        CliCommand::Up(up) => return serve::up(&desk, &up),
+        CliCommand::Node { what } => return serve::node(&desk, &what),
+        CliCommand::Relay { what } => return relay::relay(&desk, &what),
+        CliCommand::Mixnet { what } => return mixnet::mixnet(&desk, &what),
+        CliCommand::Init(init) => person::init(&desk, &init),
+        CliCommand::Lock => person::lock(&desk),
+        CliCommand::Unlock(key) => person::unlock(&desk, &key),
+        CliCommand::Url => person::url(&desk),
+        CliCommand::Card(card) => person::card(&desk, &card),
+        CliCommand::Ratchet { what } => return ratchet::ratchet(&desk, &what),
+        CliCommand::Doctor => return person::doctor(&desk),
+        CliCommand::Cpu(asked) => return cpu::cpu(&desk, &asked),
+        CliCommand::Config { what } => person::config(&desk, &what),
+        CliCommand::Add(add) => people::add(&desk, &add),
+        CliCommand::Contacts { name } => people::contacts(&desk, name.as_deref()),
+        CliCommand::Requests { what } => people::requests(&desk, what.as_ref()),
+        CliCommand::Verify { name, matches } => people::verify(&desk, &name, matches),
+        CliCommand::Set(set) => people::set(&desk, &set),
+        CliCommand::Send(send) => return talk::send(&desk, &send),
+        CliCommand::Log { name, n, follow } => talk::log(&desk, &name, n, follow),
+        CliCommand::Outbox { what } => talk::outbox(&desk, what.as_ref()),
+        CliCommand::Carriers => talk::carriers(&desk),
+        CliCommand::Completions { .. }
+        | CliCommand::Man { .. }
+        | CliCommand::Lab { .. }
+        | CliCommand::Openapi => Ok(()),
     };
     done.map(|()| Exit::Done)
 }

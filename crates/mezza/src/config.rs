@@ -100,13 +100,13 @@ impl fmt::Display for Origin {
 
 /// The settings in force and their origins.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct LoadedSettings {
     /// The settings.
     pub settings: Settings,
     values: BTreeMap<String, (Value, Origin)>,
 }
 
-impl Config {
+impl LoadedSettings {
     /// Lays the four layers over each other; a missing file is an empty one.
     ///
     /// `environment` is all of it; variables without the prefix are not looked at. `flags` are

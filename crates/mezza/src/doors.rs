@@ -52,7 +52,7 @@ pub struct Bounds {
 
 /// The doors of one server.
 #[derive(Debug)]
-pub struct Doors {
+pub struct ConnectionLimiter {
     bounds: Bounds,
     inner: Mutex<Inner>,
     /// Rung when a handshake ends or somebody who was told to go has gone.
@@ -79,8 +79,8 @@ struct Member {
 
 /// A connection's place, which is free again when this is dropped.
 #[derive(Debug)]
-pub struct Ticket {
-    doors: Arc<Doors>,
+pub struct ConnectionPermit {
+    doors: Arc<ConnectionLimiter>,
     number: Number,
     source: Source,
     settled: AtomicBool,
@@ -89,7 +89,7 @@ pub struct Ticket {
 
 /// What becomes of somebody who comes.
 enum Answer {
-    In(Ticket),
+    In(ConnectionPermit),
     Not(Why),
 }
 
@@ -100,7 +100,7 @@ enum Why {
     Later(Instant),
 }
 
-impl Doors {
+impl ConnectionLimiter {
     /// Doors with these bounds, and no more connections than this process has descriptors for: its
     /// soft limit is raised.
     pub fn new(bounds: Bounds) -> Arc<Self> {
@@ -130,7 +130,7 @@ impl Doors {
     pub async fn accept(
         self: &Arc<Self>,
         listener: &TcpListener,
-    ) -> (TcpStream, IpAddr, Option<Ticket>) {
+    ) -> (TcpStream, IpAddr, Option<ConnectionPermit>) {
         loop {
             while self.lock().leaving >= LEAVING_MAX {
                 self.room.notified().await;
@@ -155,7 +155,7 @@ impl Doors {
     }
 
     /// A place for somebody who came, as soon as there is room for one more handshake.
-    async fn seat(self: &Arc<Self>, address: IpAddr) -> Option<Ticket> {
+    async fn seat(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let source = Source::of(address);
         loop {
             match self.enter(source, Instant::now()) {
@@ -252,7 +252,12 @@ impl Inner {
         member.is_some_and(|member| self.handshakes.holds(number, &member.source))
     }
 
-    fn admit(&mut self, doors: &Arc<Doors>, source: Source, since: Instant) -> Ticket {
+    fn admit(
+        &mut self,
+        doors: &Arc<ConnectionLimiter>,
+        source: Source,
+        since: Instant,
+    ) -> ConnectionPermit {
         let (number, hang_up) = (self.next, Arc::new(Notify::new()));
         self.next += 1;
         self.all.insert(number, &source);
@@ -260,7 +265,7 @@ impl Inner {
         let member = Member { source, since, hang_up: Arc::clone(&hang_up) };
         self.members.insert(number, member);
         let settled = AtomicBool::new(false);
-        Ticket { doors: Arc::clone(doors), number, source, settled, hang_up }
+        ConnectionPermit { doors: Arc::clone(doors), number, source, settled, hang_up }
     }
 
     fn had_its_time(&self, number: Number, now: Instant) -> bool {
@@ -278,7 +283,7 @@ impl Inner {
     }
 }
 
-impl Ticket {
+impl ConnectionPermit {
     /// The handshake is done; its place is for others.
     pub fn settle(&self) {
         if !self.settled.swap(true, Ordering::Relaxed) {
@@ -301,7 +306,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut inner = self.doors.lock();
         if inner.members.remove(&self.number).is_some() {

@@ -9,10 +9,10 @@
 //! ```
 
 use mezza_core::Machine;
-use mezza_messenger::{Batch, Output};
+use mezza_messenger::{Output, WriteBatch};
 
 /// What one output is to its driver.
-pub enum Sorted<O, B> {
+pub enum OutputClass<O, B> {
     /// Something to make durable.
     Store(B),
     /// Something to tell, which may run ahead of the commit if nothing was stored before it.
@@ -22,15 +22,15 @@ pub enum Sorted<O, B> {
 }
 
 /// An output that knows which of the three it is.
-pub trait Sort: Sized {
+pub trait Classify: Sized {
     /// What is made durable.
     type Batch;
     /// Sorts this output.
-    fn sort(self) -> Sorted<Self, Self::Batch>;
+    fn sort(self) -> OutputClass<Self, Self::Batch>;
 }
 
 /// All outputs of one input, ready to be carried out from top to bottom.
-pub struct Turn<O, B> {
+pub struct CommitPlan<O, B> {
     /// To tell before the commit, and once more after it.
     pub early: Vec<O>,
     /// To commit as one transaction.
@@ -39,7 +39,7 @@ pub struct Turn<O, B> {
     pub late: Vec<O>,
 }
 
-impl<O, B> Turn<O, B> {
+impl<O, B> CommitPlan<O, B> {
     /// Whether the input had no outputs.
     pub fn is_empty(&self) -> bool {
         self.early.is_empty() && self.batches.is_empty() && self.late.is_empty()
@@ -47,30 +47,30 @@ impl<O, B> Turn<O, B> {
 }
 
 /// Drains a machine after `handle` or `wake`.
-pub fn drain<M>(machine: &mut M) -> Turn<M::Output, <M::Output as Sort>::Batch>
+pub fn drain<M>(machine: &mut M) -> CommitPlan<M::Output, <M::Output as Classify>::Batch>
 where
     M: Machine,
-    M::Output: Sort,
+    M::Output: Classify,
 {
-    let mut turn = Turn { early: Vec::new(), batches: Vec::new(), late: Vec::new() };
+    let mut turn = CommitPlan { early: Vec::new(), batches: Vec::new(), late: Vec::new() };
     while let Some(output) = machine.poll() {
         match output.sort() {
-            Sorted::Store(batch) => turn.batches.push(batch),
-            Sorted::Show(show) if turn.batches.is_empty() => turn.early.push(show),
-            Sorted::Show(output) | Sorted::Do(output) => turn.late.push(output),
+            OutputClass::Store(batch) => turn.batches.push(batch),
+            OutputClass::Show(show) if turn.batches.is_empty() => turn.early.push(show),
+            OutputClass::Show(output) | OutputClass::Do(output) => turn.late.push(output),
         }
     }
     turn
 }
 
-impl Sort for Output {
-    type Batch = Batch;
+impl Classify for Output {
+    type Batch = WriteBatch;
 
-    fn sort(self) -> Sorted<Self, Batch> {
+    fn sort(self) -> OutputClass<Self, WriteBatch> {
         match self {
-            Self::Store(batch) => Sorted::Store(batch),
-            Self::Show(event) => Sorted::Show(Self::Show(event)),
-            other => Sorted::Do(other),
+            Self::Store(batch) => OutputClass::Store(batch),
+            Self::Notify(event) => OutputClass::Show(Self::Notify(event)),
+            other => OutputClass::Do(other),
         }
     }
 }

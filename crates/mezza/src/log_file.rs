@@ -39,30 +39,30 @@ const AHEAD_BYTES: i64 = 128 << 10;
 
 /// The log of one open database. Only speed is lost where the system refuses any of this.
 #[derive(Debug)]
-pub struct Log {
+pub struct WalFile {
     database: PathBuf,
     file: Option<File>,
     /// Pages in the log when it was looked at last.
     pages: u32,
 }
 
-impl Log {
+impl WalFile {
     /// The log of the database at `database`, which is open in this mode already; made long.
     pub fn new(database: &Path) -> Self {
         let mut log = Self { database: database.to_owned(), file: None, pages: 0 };
-        log.lengthen();
+        log.preallocate();
         log
     }
 
     /// Makes a log long that was just cut.
-    pub fn lengthen(&mut self) {
+    pub fn preallocate(&mut self) {
         self.file = lengthen(&self.database, BYTES_MIN).ok();
         self.pages = 0;
     }
 
     /// Has what the next commits replace brought into memory, and does not wait for it. To be
     /// called between transactions, when nobody waits.
-    pub fn ready(&mut self, db: &Connection) {
+    pub fn prefetch(&mut self, db: &Connection) {
         let pages = db.prepare_cached("PRAGMA wal_checkpoint(NOOP)");
         let pages = pages.and_then(|mut noop| noop.query_row([], |row| row.get(1)));
         if let (Some(file), Ok(pages)) = (&self.file, pages)
@@ -133,7 +133,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
         let db = open(&path);
-        let mut log = Log::new(&path);
+        let mut log = WalFile::new(&path);
         let end = || {
             let bytes = std::fs::read(folder.path().join("db-wal")).unwrap();
             assert_eq!(bytes.len() as u64, BYTES_MIN);
@@ -141,13 +141,13 @@ mod tests {
         };
         for _ in 0..3 {
             db.execute("INSERT INTO t VALUES (randomblob(3000))", []).unwrap();
-            log.ready(&db);
+            log.prefetch(&db);
             let place = HEAD_BYTES + u64::from(log.pages) * PAGE_BYTES;
             assert!(log.pages > 0 && (place - PAGE_BYTES..place).contains(&end()));
         }
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-        log.lengthen();
-        log.ready(&db);
+        log.preallocate();
+        log.prefetch(&db);
         assert_eq!(log.pages, 0);
     }
 

@@ -27,9 +27,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
-use crate::carriers::{self, Report};
+use crate::carriers::{self, ConnectionReport};
 use crate::observer::Observer;
-use desk::Desk;
+use desk::NodeActor;
 use hub::Hub;
 pub use refused::Refused;
 
@@ -39,7 +39,7 @@ const QUEUE_MAX: usize = 1_024;
 const NAP_MAX: Duration = Duration::from_secs(30);
 
 /// How a node is to run.
-pub struct Options {
+pub struct NodeOptions {
     /// The folder of the vault.
     pub vault: PathBuf,
     /// The folder of the vault's witness; `None`: nobody notices a vault that was put back.
@@ -55,31 +55,31 @@ pub struct Options {
 }
 
 /// A question for the task.
-type Question = Box<dyn FnOnce(&mut Desk) + Send>;
+type Question = Box<dyn FnOnce(&mut NodeActor) + Send>;
 
 /// What the task takes in.
-pub enum Job {
+pub enum NodeMessage {
     /// Somebody asks.
     Ask(Question),
     /// A relay line tells.
-    Report(Box<Report>),
+    Report(Box<ConnectionReport>),
     /// Lock and end.
     Stop,
 }
 
 /// A handle on the task; clones ask the same one.
 #[derive(Clone)]
-pub struct Node {
-    jobs: mpsc::Sender<Job>,
+pub struct NodeHandle {
+    jobs: mpsc::Sender<NodeMessage>,
     hub: Arc<Hub>,
-    touched: Arc<Touched>,
+    touched: Arc<LastActivity>,
 }
 
 /// When a person did something last; the task is not woken for that.
 #[derive(Default)]
-pub struct Touched(AtomicU64);
+pub struct LastActivity(AtomicU64);
 
-impl Touched {
+impl LastActivity {
     /// It was now.
     pub fn now(&self) {
         self.0.store(now().ms(), Ordering::Relaxed);
@@ -92,53 +92,54 @@ impl Touched {
 }
 
 /// The task itself, to wait for.
-pub struct Running {
+pub struct RunningNode {
     /// The handle.
-    pub node: Node,
+    pub node: NodeHandle,
     task: JoinHandle<()>,
 }
 
 /// Starts the task on the runtime of the caller. It begins locked, or empty if there is no vault.
-pub fn start(options: Options) -> Running {
+pub fn start(options: NodeOptions) -> RunningNode {
     let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-    let (hub, touched) = (Arc::new(Hub::new(now())), Arc::<Touched>::default());
-    let node = Node { jobs: jobs.clone(), hub: Arc::clone(&hub), touched: Arc::clone(&touched) };
-    let task = tokio::spawn(run(Desk::new(options, hub, touched, jobs), queue));
-    Running { node, task }
+    let (hub, touched) = (Arc::new(Hub::new(now())), Arc::<LastActivity>::default());
+    let node =
+        NodeHandle { jobs: jobs.clone(), hub: Arc::clone(&hub), touched: Arc::clone(&touched) };
+    let task = tokio::spawn(run(NodeActor::new(options, hub, touched, jobs), queue));
+    RunningNode { node, task }
 }
 
-async fn run(mut desk: Desk, mut queue: mpsc::Receiver<Job>) {
+async fn run(mut desk: NodeActor, mut queue: mpsc::Receiver<NodeMessage>) {
     loop {
-        let nap = desk.nap(now()).min(NAP_MAX);
+        let nap = desk.time_to_sleep(now()).min(NAP_MAX);
         match timeout(nap, queue.recv()).await {
             Err(_) => {}
-            Ok(Some(Job::Ask(question))) => question(&mut desk),
-            Ok(Some(Job::Report(report))) => {
+            Ok(Some(NodeMessage::Ask(question))) => question(&mut desk),
+            Ok(Some(NodeMessage::Report(report))) => {
                 if desk.report(*report) {
                     yield_now().await;
                 }
                 desk.settle();
             }
-            Ok(Some(Job::Stop) | None) => break,
+            Ok(Some(NodeMessage::Stop) | None) => break,
         }
         // What that set off leaves before anybody looks at clocks.
         yield_now().await;
-        desk.tend();
+        desk.run_due_work();
     }
     desk.end();
 }
 
-impl Node {
+impl NodeHandle {
     /// Has `question` answered by the task, between two inputs.
     ///
     /// # Errors
     /// What the question refuses, or that the node is stopping.
     pub async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Desk) -> Result<T, Refused> + Send + 'static,
+        question: impl FnOnce(&mut NodeActor) -> Result<T, Refused> + Send + 'static,
     ) -> Result<T, Refused> {
         let (tell, told) = oneshot::channel();
-        let ask = Job::Ask(Box::new(move |desk| {
+        let ask = NodeMessage::Ask(Box::new(move |desk| {
             let _ = tell.send(question(desk));
         }));
         self.jobs.send(ask).await.map_err(|_| Refused::stopping())?;
@@ -159,10 +160,10 @@ impl Node {
     }
 }
 
-impl Running {
+impl RunningNode {
     /// Locks the vault, ends the task and waits for it, at most `patience`.
     pub async fn stop(self, patience: Duration) {
-        let _ = self.node.jobs.send(Job::Stop).await;
+        let _ = self.node.jobs.send(NodeMessage::Stop).await;
         if !matches!(timeout(patience, self.task).await, Ok(Ok(()))) {
             tracing::warn!("the node did not end in time; what it accepted is on disk");
         }

@@ -16,7 +16,7 @@ use data_encoding::HEXLOWER;
 
 use crate::node::now;
 use crate::relay::{Direction, Side, Tap, TapEvent};
-use crate::store::Place;
+use crate::store::RecordHeader;
 use crate::web::dto::{self, ObserverField};
 
 /// Events that are kept.
@@ -26,7 +26,7 @@ pub const BYTES_MAX: usize = 4_096;
 
 /// Who sees something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum Vantage {
     /// Whoever carries the packets.
     Provider,
     /// Whoever runs the relay.
@@ -35,7 +35,7 @@ pub enum Who {
     Thief,
 }
 
-impl Who {
+impl Vantage {
     fn name(self) -> &'static str {
         match self {
             Self::Provider => "provider",
@@ -59,7 +59,7 @@ struct Ring {
 struct Seen {
     n: u64,
     at_ms: u64,
-    who: Who,
+    who: Vantage,
     direction: &'static str,
     length: usize,
     head: Vec<u8>,
@@ -74,21 +74,21 @@ impl Observer {
     }
 
     /// Events from number `n` on. Looks at the files first, so that a change shows.
-    pub fn since(&self, n: u64) -> dto::Observer {
+    pub fn since(&self, n: u64) -> dto::ObserverJson {
         let lying = self.disk.lock().unwrap_or_else(PoisonError::into_inner).look();
         let mut ring = self.ring();
         for (length, head, fields) in lying {
-            ring.push(Who::Thief, "at rest", length, head, fields);
+            ring.push(Vantage::Thief, "at rest", length, head, fields);
         }
         let events = ring.events.iter().filter(|seen| seen.n >= n).map(Seen::show).collect();
-        dto::Observer { next: ring.next, events }
+        dto::ObserverJson { next: ring.next, events }
     }
 
     /// A record as it lies in the vault (messenger 4.6).
-    pub fn lies(&self, place: Place, body: &[u8]) {
+    pub fn record_disk_row(&self, place: RecordHeader, body: &[u8]) {
         let head = body[..body.len().min(BYTES_MAX)].to_vec();
         let fields = fields::record(place, &head);
-        self.ring().push(Who::Thief, "at rest", body.len(), head, fields);
+        self.ring().push(Vantage::Thief, "at rest", body.len(), head, fields);
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -99,8 +99,8 @@ impl Observer {
 impl Tap for Observer {
     fn record(&self, event: TapEvent<'_>) {
         let (who, mut fields) = match event.side {
-            Side::Wire => (Who::Provider, fields::tls(event.bytes)),
-            Side::Frame => (Who::Relay, fields::frame(event.bytes, event.direction)),
+            Side::Wire => (Vantage::Provider, fields::tls(event.bytes)),
+            Side::Frame => (Vantage::Relay, fields::frame(event.bytes, event.direction)),
         };
         let connection = event.connection.to_string();
         fields.insert(0, fields::about("connection", connection));
@@ -116,7 +116,7 @@ impl Tap for Observer {
 impl Ring {
     fn push(
         &mut self,
-        who: Who,
+        who: Vantage,
         direction: &'static str,
         length: usize,
         head: Vec<u8>,

@@ -26,12 +26,12 @@ pub enum Medium {
 }
 
 /// A drawn code: a square of dark and light modules with its border.
-pub struct Code {
+pub struct QrImage {
     size: usize,
     dark: Vec<bool>,
 }
 
-impl Code {
+impl QrImage {
     /// Draws `text`. Upper-case URIs take the alphanumeric mode, which is a third denser.
     ///
     /// # Errors
@@ -211,7 +211,7 @@ mod tests {
             [(20, Medium::Screen), (800, Medium::Paper), (1_600, Medium::Screen)]
         {
             let text = format!("{LINK}{}", "A7".repeat(length / 2));
-            let png = Code::draw(&text, medium).unwrap().to_png().unwrap();
+            let png = QrImage::draw(&text, medium).unwrap().to_png().unwrap();
             assert_eq!(read_png(png.as_slice()).unwrap(), text);
         }
     }
@@ -220,7 +220,7 @@ mod tests {
     fn the_largest_card_is_version_24() {
         // 1,024 bytes and their check are 1,644 base32 digits; 121 modules with the border.
         let text = format!("MEZZAVOCE:C1/{}", "A".repeat(1_644));
-        assert_eq!(Code::draw(&text, Medium::Screen).unwrap().size(), 121);
+        assert_eq!(QrImage::draw(&text, Medium::Screen).unwrap().size(), 121);
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn terminal_and_svg_show_the_same_modules() {
-        let code = Code::draw(LINK, Medium::Screen).unwrap();
+        let code = QrImage::draw(LINK, Medium::Screen).unwrap();
         let dark = code.dark.iter().filter(|dark| **dark).count();
         assert_eq!(code.to_svg().matches("h1v1h-1z").count(), dark);
         let drawn = code.to_terminal();

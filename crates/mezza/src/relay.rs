@@ -26,8 +26,8 @@ mod writer;
 
 pub use clock::Clock;
 pub use error::RelayError;
-pub(crate) use limits::Bucket;
-pub use limits::{Limits, Rate};
+pub(crate) use limits::TokenBucket;
+pub use limits::{Limits, RateLimit};
 pub use server::{RelayConfig, RelayHandle, serve};
 pub use store::{StoreSpec, Totals};
 pub use tap::{Direction, Side, Tap, TapEvent, Tapped};
@@ -36,7 +36,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::home::private;
-use crate::tls::Identity;
+use crate::tls::TlsIdentity;
 use lock::Lock;
 use store::MailStore as _;
 
@@ -57,7 +57,7 @@ pub struct Status {
 /// # Errors
 /// [`RelayError`] says what is in the way and what to do; [`RelayError::InUse`] while it runs.
 pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<[u8; 32], RelayError> {
-    let identity = Identity::load_or_make(dir)?;
+    let identity = TlsIdentity::load_or_make(dir)?;
     let _lock = Lock::take(dir)?;
     store::open(spec, dir).await?.close().await?;
     Ok(*identity.public())
@@ -68,7 +68,7 @@ pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<[u8; 32], RelayError> 
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir`.
 pub fn key(dir: &Path) -> Result<[u8; 32], RelayError> {
-    Ok(*Identity::load(dir)?.public())
+    Ok(*TlsIdentity::load(dir)?.public())
 }
 
 /// Where the relay in `dir` listens, if it runs.
@@ -89,7 +89,7 @@ fn tell_address(dir: &Path, address: SocketAddr) {
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir` or its store cannot be read.
 pub async fn status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayError> {
-    let identity = Identity::load(dir)?;
+    let identity = TlsIdentity::load(dir)?;
     let totals = store::totals(spec, dir).await?;
     Ok(Status { key: *identity.public(), totals })
 }

@@ -13,36 +13,36 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::cli::client::Api;
+use crate::cli::client::ApiEndpoint;
 use crate::exit::Fault;
 use crate::home::{Home, private};
 use crate::memory;
-use crate::node::{self, Node, Options, Running};
+use crate::node::{self, NodeHandle, NodeOptions, RunningNode};
 use crate::observer::Observer;
 use crate::rng::OsRng;
 use crate::store::lock::Lock;
-use crate::web::door::Door;
+use crate::web::door::LocalAuth;
 use crate::web::{Sockets, Web};
 
 /// How long the node may take to lock itself at the end (NODE-2).
 const STOP: Duration = Duration::from_millis(1_500);
 
 /// A running node with its interface.
-pub struct Station {
+pub struct ServedNode {
     /// The node.
-    pub node: Node,
+    pub node: NodeHandle,
     /// The port of the page.
     pub port: u16,
     /// A one-time address for a browser.
     pub url: String,
     home: Home,
-    running: Running,
+    running: RunningNode,
     serving: JoinHandle<()>,
     stop: watch::Sender<bool>,
     _lock: Lock,
 }
 
-impl Station {
+impl ServedNode {
     /// Starts a node and serves its interface on `port`, or the next free one.
     ///
     /// # Errors
@@ -51,16 +51,20 @@ impl Station {
         home: &Home,
         lock: Lock,
         port: u16,
-        options: Options,
+        options: NodeOptions,
         observer: Option<Arc<Observer>>,
     ) -> Result<Self, Fault> {
         memory::say();
         let sockets = Sockets::bind(port).await?;
         let running = node::start(options);
         let port = sockets.port;
-        let door = Arc::new(Door::new(port, &mut OsRng));
+        let door = Arc::new(LocalAuth::new(port, &mut OsRng));
         let url = door.ticket_url(&mut OsRng);
-        let api = Api { address: door.address(), token: door.api_token(), pid: std::process::id() };
+        let api = ApiEndpoint {
+            address: door.address(),
+            token: door.api_token(),
+            pid: std::process::id(),
+        };
         let json = serde_json::to_vec(&api).map_err(|_| Fault::bug("api.json cannot be made"))?;
         private::replace(&home.run().join("api.json"), &json)?;
         private::replace(&home.run().join("url"), format!("{url}\n").as_bytes())?;

@@ -43,24 +43,24 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use mezza_core::{CryptoRng, Secret, Time, Wiping};
-use mezza_messenger::{Batch, Kind, Unread};
+use mezza_messenger::{RecordKind, Unread, WriteBatch};
 
 use aead::TAG_BYTES;
-pub use argon::Cost;
-use bucket::BucketCode;
-use head::Head;
+pub use argon::Argon2Params;
+use bucket::RetentionCode;
 pub use head::MasterKey;
+use head::VaultHeader;
 use keyring::Keyring;
 use lock::Lock;
-use record::Content;
-pub use record::Place;
+use record::RecordContent;
+pub use record::RecordHeader;
 use rows::{Rows, damaged};
 
 use crate::exit::{Exit, Fault};
 use crate::home::private;
 
 /// A record as the device stored it: kind, key, value.
-pub type Record = (Kind, Vec<u8>, Wiping<Vec<u8>>);
+pub type Record = (RecordKind, Vec<u8>, Wiping<Vec<u8>>);
 
 /// Names of the files.
 const HEAD: &str = "head";
@@ -78,7 +78,7 @@ const OUTSIDE: &str = "mezza/vault/outside";
 #[derive(Clone, Copy)]
 struct Row {
     id: u64,
-    bucket: BucketCode,
+    bucket: RetentionCode,
 }
 
 /// The row of each record by its [`name`].
@@ -146,7 +146,7 @@ impl Vault {
     pub fn create(
         dir: &Path,
         pass: &[u8],
-        cost: Cost,
+        cost: Argon2Params,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Fault> {
@@ -162,8 +162,8 @@ impl Vault {
     pub fn create_with(
         dir: &Path,
         pass: &[u8],
-        cost: Cost,
-        first: &[Batch],
+        cost: Argon2Params,
+        first: &[WriteBatch],
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Fault> {
@@ -178,11 +178,11 @@ impl Vault {
         }
         remove_leftovers(dir)?;
         let master = MasterKey::draw(rng);
-        let head = Head::seal(&master, pass, cost, rng)?;
+        let head = VaultHeader::seal(&master, pass, cost, rng)?;
         let mut ring = Keyring::new(dir.join(KEYRING), &master);
-        ring.add(&[BucketCode::PERMANENT, BucketCode::rolling(now.days())], rng)?;
+        ring.add(&[RetentionCode::PERMANENT, RetentionCode::rolling(now.days())], rng)?;
         let mut rows = Rows::create(&dir.join(RECORDS))?;
-        let today = BucketCode::rolling(now.days());
+        let today = RetentionCode::rolling(now.days());
         rows.transaction(|writing| commit::put_memory(writing, &ring, today))?;
         let mut vault = Self::new(rows, ring, lock, &master, now);
         vault.commit(first)?;
@@ -206,7 +206,11 @@ impl Vault {
     }
 
     /// Opens the vault with a master key that [`head::unlock`] gave.
-    pub fn enter(dir: &Path, master: &MasterKey, now: Time) -> Result<(Self, Vec<Record>), Fault> {
+    pub fn open_with_key(
+        dir: &Path,
+        master: &MasterKey,
+        now: Time,
+    ) -> Result<(Self, Vec<Record>), Fault> {
         let lock = Self::lock(dir)?;
         Self::enter_locked(dir, master, now, lock)
     }
@@ -224,7 +228,11 @@ impl Vault {
     }
 
     /// A record as a thief of the disk has it: its row and its sealed body.
-    pub fn at_rest(&self, kind: Kind, key: &[u8]) -> Result<Option<(Place, Vec<u8>)>, Fault> {
+    pub fn sealed_row(
+        &self,
+        kind: RecordKind,
+        key: &[u8],
+    ) -> Result<Option<(RecordHeader, Vec<u8>)>, Fault> {
         self.index.get(&name(kind, key)).map(|row| self.rows.one(row.id)).transpose()
     }
 
@@ -240,8 +248,8 @@ impl Vault {
     }
 
     /// What makes the next commit faster, for when nobody waits.
-    pub fn ready(&mut self) {
-        self.rows.ready();
+    pub fn prefetch(&mut self) {
+        self.rows.prefetch();
     }
 
     /// When [`Vault::tick`] is due: the next full hour, which is also where buckets end.
@@ -350,7 +358,7 @@ impl Vault {
             if place.is_some_and(|place| (place.id, place.kind) == (MEMORY_ID, KIND_MEMORY)) {
                 return;
             }
-            let kind = place.and_then(|place| Kind::from_number(place.kind));
+            let kind = place.and_then(|place| RecordKind::from_number(place.kind));
             let content = place.and_then(|place| self.open_row(place, body));
             if let (Some(place), Some(kind), Some(content)) = (place, kind, content)
                 && let Entry::Vacant(vacant) = loaded.index.entry(name(kind, &content.key))
@@ -364,19 +372,19 @@ impl Vault {
         Ok(loaded)
     }
 
-    fn open_row(&self, place: Place, body: &[u8]) -> Option<Content> {
+    fn open_row(&self, place: RecordHeader, body: &[u8]) -> Option<RecordContent> {
         record::open(self.ring.key(place.bucket)?, place, body)
     }
 
     /// The bucket of live state.
-    fn today(&self) -> Result<BucketCode, Fault> {
+    fn today(&self) -> Result<RetentionCode, Fault> {
         let day = self.ring.today().ok_or_else(|| damaged("the vault's keyring has no day"))?;
-        Ok(BucketCode::rolling(day))
+        Ok(RetentionCode::rolling(day))
     }
 }
 
 /// The name of a record in the index: its kind and its key.
-fn name(kind: Kind, key: &[u8]) -> Vec<u8> {
+fn name(kind: RecordKind, key: &[u8]) -> Vec<u8> {
     [&[kind as u8], key].concat()
 }
 

@@ -46,8 +46,8 @@ mod peers;
 mod server;
 
 pub use client::{Pin, client_config, link_client_config};
-pub use identity::{Fingerprint, Identity, IdentityError, fingerprint};
-pub use peers::{Keys, peer_key};
+pub use identity::{Fingerprint, IdentityError, TlsIdentity, fingerprint};
+pub use peers::{AllowedClientKeys, peer_key};
 pub use server::{link_server_config, server_config};
 
 use std::sync::{Arc, LazyLock};

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::carrier::mixnet::NetworkLink;
+use mezza_messenger::carrier::mixnet::NetworkAddress;
 use mezza_messenger::{Carrier, Command};
 use serde_json::json;
 use tokio::sync::watch;
@@ -27,20 +27,20 @@ use tokio::sync::watch;
 use crate::carriers::Dialer;
 use crate::cli::args::Up;
 use crate::cli::relay::{relay_config, relay_fault};
-use crate::cli::{Desk, serve};
+use crate::cli::{CliContext, serve};
 use crate::config::Settings;
 use crate::exit::{Exit, Fault};
 use crate::home::Home;
 use crate::mixnet::demo;
 use crate::mixnet::uri::NetworkUri;
-use crate::node::{self, Node, Options, Refused, Running};
+use crate::node::{self, NodeHandle, NodeOptions, Refused, RunningNode};
 use crate::observer::Observer;
 use crate::ports;
 use crate::relay::{self, RelayConfig, RelayHandle, Tap};
-use crate::station::{self, Station, until_stopped};
+use crate::station::{self, ServedNode, until_stopped};
 use crate::store::Vault;
 use crate::store::lock::Lock;
-use crate::web::dto::{CardForm, CardText, Contact};
+use crate::web::dto::{CardFormJson, CardText, ContactJson};
 use screen::Screen;
 
 /// The passphrase of the demonstration, printed on the screen.
@@ -56,7 +56,7 @@ const STOP: Duration = Duration::from_millis(1_500);
 ///
 /// # Errors
 /// Whatever keeps a party from starting.
-pub async fn run(desk: &Desk, args: &Up, settings: &Settings) -> Result<Exit, Fault> {
+pub async fn run(desk: &CliContext, args: &Up, settings: &Settings) -> Result<Exit, Fault> {
     desk.home.make()?;
     let lock = station::lock(&desk.home)?;
     let demo = desk.home.root().join(ECHO).exists();
@@ -78,7 +78,7 @@ pub async fn run(desk: &Desk, args: &Up, settings: &Settings) -> Result<Exit, Fa
 
 /// The demonstration world.
 async fn demonstrate(
-    desk: &Desk,
+    desk: &CliContext,
     args: &Up,
     settings: &Settings,
     lock: Lock,
@@ -87,14 +87,14 @@ async fn demonstrate(
     // Echo's folder marks a demonstration: it comes before anything that looks like a person's.
     let echo_home = Home::find(Some(&desk.home.root().join(ECHO)))?;
     echo_home.make()?;
-    let relay = Party::start(desk, settings, true).await?;
+    let relay = DemoRelay::start(desk, settings, true).await?;
     screen.relay(&relay, desk);
     let network = demo::start(&desk.home).await?;
     screen.network();
     let observer = Arc::new(Observer::new(serve::files(&desk.home)));
     let options = options(&desk.home, &relay, Some(observer.clone()));
     let station =
-        Station::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
+        ServedNode::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
     wake(&station.node, PERSON, &relay).await?;
     screen.person(desk);
     let echo = node::start(options_of_echo(&echo_home, &relay));
@@ -117,8 +117,8 @@ async fn demonstrate(
 /// The check, and then nothing but waiting.
 async fn prove(
     screen: &Screen<'_>,
-    station: &Station,
-    contact: &Contact,
+    station: &ServedNode,
+    contact: &ContactJson,
     args: &Up,
 ) -> Result<Exit, Fault> {
     let mut proven = false;
@@ -138,10 +138,10 @@ async fn prove(
 }
 
 /// A home with an identity of its own.
-async fn own(desk: &Desk, args: &Up, settings: &Settings, lock: Lock) -> Result<Exit, Fault> {
+async fn own(desk: &CliContext, args: &Up, settings: &Settings, lock: Lock) -> Result<Exit, Fault> {
     let screen = Screen::new(desk, args);
     let relay = if desk.home.relay().join("mail.db").exists() {
-        Some(Party::start(desk, settings, false).await?)
+        Some(DemoRelay::start(desk, settings, false).await?)
     } else {
         None
     };
@@ -150,7 +150,7 @@ async fn own(desk: &Desk, args: &Up, settings: &Settings, lock: Lock) -> Result<
     }
     let observer = Arc::new(Observer::new(serve::files(&desk.home)));
     let dialer = Dialer {
-        at_home: relay.iter().map(Party::at_home).collect(),
+        at_home: relay.iter().map(DemoRelay::at_home).collect(),
         tap: Some(observer.clone() as Arc<dyn Tap>),
         demo: false,
     };
@@ -159,9 +159,10 @@ async fn own(desk: &Desk, args: &Up, settings: &Settings, lock: Lock) -> Result<
     let vault = desk.home.vault();
     let watching = Some(observer.clone());
     let witness = Some(desk.home.state());
-    let options = Options { vault, witness, demo: false, idle_lock_s, dialer, observer: watching };
+    let options =
+        NodeOptions { vault, witness, demo: false, idle_lock_s, dialer, observer: watching };
     let station =
-        Station::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
+        ServedNode::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
     let unlocked = if unattended { serve::unlock(&station, &args.serve).await } else { Ok(()) };
     if unlocked.is_ok() && !args.check {
         screen.own(desk, unattended);
@@ -172,7 +173,7 @@ async fn own(desk: &Desk, args: &Up, settings: &Settings, lock: Lock) -> Result<
     unlocked.map(|()| Exit::Done)
 }
 
-async fn close(station: Station, echo: Option<Running>, relay: Option<Party>) {
+async fn close(station: ServedNode, echo: Option<RunningNode>, relay: Option<DemoRelay>) {
     // All at once: together they have the two seconds of NODE-2.
     let echo = async {
         if let Some(echo) = echo {
@@ -188,32 +189,32 @@ async fn close(station: Station, echo: Option<Running>, relay: Option<Party>) {
     tokio::join!(station.close(), echo, relay);
 }
 
-fn options(home: &Home, relay: &Party, observer: Option<Arc<Observer>>) -> Options {
+fn options(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -> NodeOptions {
     let tap = observer.clone().map(|observer| observer as Arc<dyn Tap>);
     let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
     // A demonstration hides nobody: nothing of it is worth a trace outside of its home.
     let (vault, witness) = (home.vault(), None);
-    Options { vault, witness, demo: true, idle_lock_s: 0, dialer, observer }
+    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, dialer, observer }
 }
 
 /// Echo is nobody's to observe: what it sends, its relay shows in the answer.
-fn options_of_echo(home: &Home, relay: &Party) -> Options {
+fn options_of_echo(home: &Home, relay: &DemoRelay) -> NodeOptions {
     options(home, relay, None)
 }
 
 /// Makes the party's identity, or unlocks it.
-async fn wake(node: &Node, name: &'static str, relay: &Party) -> Result<(), Fault> {
+async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Result<(), Fault> {
     let entry = relay.entry.clone();
     let woken = node.ask(move |desk| match desk.state() {
-        crate::web::dto::NodeState::Empty => desk.create(name, PASSPHRASE, &[entry]),
+        crate::web::dto::NodeStateJson::Empty => desk.create(name, PASSPHRASE, &[entry]),
         _ => desk.unlock(PASSPHRASE),
     });
     woken.await.map_err(|refused| refused.fault)
 }
 
 /// Joins the network of this world, if it was not joined at an earlier start.
-async fn join(node: &Node, uri: &NetworkUri) -> Result<(), Fault> {
-    let link = NetworkLink { pin: uri.genesis, address: uri.address.clone() };
+async fn join(node: &NodeHandle, uri: &NetworkUri) -> Result<(), Fault> {
+    let link = NetworkAddress { pin: uri.genesis, address: uri.address.clone() };
     let joined = node.ask(move |desk| match desk.mixnet() {
         Ok(_) => Ok(()),
         Err(_) => desk.command(Command::Join(link)),
@@ -222,24 +223,24 @@ async fn join(node: &Node, uri: &NetworkUri) -> Result<(), Fault> {
 }
 
 /// Alice adds echo by its card, as anybody would.
-async fn introduce(person: &Node, echo: &Node) -> Result<Contact, Fault> {
+async fn introduce(person: &NodeHandle, echo: &NodeHandle) -> Result<ContactJson, Fault> {
     let fault = |refused: Refused| refused.fault;
     check::until_reachable(echo).await?;
-    let card: CardText = echo.ask(|desk| desk.card(CardForm::Full)).await.map_err(fault)?;
+    let card: CardText = echo.ask(|desk| desk.card(CardFormJson::Full)).await.map_err(fault)?;
     let contact = person.ask(move |desk| desk.add(&card.uri, None, false)).await;
     contact.map_err(fault)
 }
 
 /// The relay of this world.
-struct Party {
+struct DemoRelay {
     entry: RelayEntry,
     handle: RelayHandle,
     stop: watch::Sender<bool>,
 }
 
-impl Party {
+impl DemoRelay {
     /// Starts the relay on its port; a demonstration takes the next free one (NODE-3).
-    async fn start(desk: &Desk, settings: &Settings, roam: bool) -> Result<Self, Fault> {
+    async fn start(desk: &CliContext, settings: &Settings, roam: bool) -> Result<Self, Fault> {
         let config = relay_config(&desk.home, settings)?;
         let (stop, stopped) = watch::channel(false);
         let handle = Self::listen(config, roam, &stopped).await?;

@@ -27,10 +27,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::exit::{Exit, Fault};
-use crate::node::{Node, Refused};
+use crate::node::{NodeHandle, Refused};
 use crate::observer::Observer;
 use crate::ports;
-use door::Door;
+use door::LocalAuth;
 
 /// Largest body of a request but a picture, in bytes.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -41,9 +41,9 @@ const PICTURE_BYTES_MAX: usize = 16 << 20;
 #[derive(Clone)]
 pub struct Web {
     /// The node.
-    pub node: Node,
+    pub node: NodeHandle,
     /// Who may come in.
-    pub door: Arc<Door>,
+    pub door: Arc<LocalAuth>,
     /// What others see, in `up` and with `--observe`.
     pub observer: Option<Arc<Observer>>,
     /// Becomes true when the program stops, or is to stop.
@@ -51,7 +51,7 @@ pub struct Web {
 }
 
 /// What a handler returns.
-pub type Answer<T> = Result<Json<T>, Refused>;
+pub type ApiResult<T> = Result<Json<T>, Refused>;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -60,7 +60,7 @@ pub type Answer<T> = Result<Json<T>, Refused>;
         description = "Loopback only. All but the page and \
         `POST /v1/session` want `Authorization: Bearer ..`. Errors are RFC 9457 problems."
     ),
-    components(schemas(dto::Problem, dto::Event))
+    components(schemas(dto::Problem, dto::EventJson))
 )]
 struct Description;
 
@@ -170,9 +170,9 @@ impl Sockets {
 }
 
 /// A JSON body; what cannot be read is a problem like any other.
-pub struct Body<T>(pub T);
+pub struct JsonBody<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
@@ -187,9 +187,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 }
 
 /// The query of a URL; what cannot be read is a problem like any other.
-pub struct Ask<T>(pub T);
+pub struct UrlQuery<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Ask<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for UrlQuery<T> {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {

@@ -2,33 +2,35 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::{Machine, Portable, Time, Wiping, labelled_hash};
-use mezza_messenger::{CarrierCaps, Change, Device, Input, Kind, Output, SlotId, Ticket};
-use mezza_ratchet::OneTime;
+use mezza_core::{Machine, PortableBackend, Time, Wiping, labelled_hash};
+use mezza_messenger::{
+    CarrierCaps, Device, Input, MailboxId, Output, RecordChange, RecordKind, RequestId,
+};
+use mezza_ratchet::OneTimePrekey;
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 use super::{PHONES, START, relay};
 
 type Address = [u8; 16];
-type Disk = BTreeMap<(Kind, Vec<u8>), Wiping<Vec<u8>>>;
+type Disk = BTreeMap<(RecordKind, Vec<u8>), Wiping<Vec<u8>>>;
 
 /// What a phone may be handed later, in any order, once, twice or never.
 #[derive(Clone)]
 pub(super) enum Answer {
     Up,
-    Handed(Ticket),
-    Refused(Ticket, u8),
-    Arrived(SlotId, u64, Vec<u8>),
-    Bundle(Ticket, Vec<u8>, Option<OneTime>),
+    Handed(RequestId),
+    Refused(RequestId, u8),
+    Arrived(MailboxId, u64, Vec<u8>),
+    Bundle(RequestId, Vec<u8>, Option<OneTimePrekey>),
 }
 
 /// A device, its disk, and what the relay still has to say to it.
 pub(super) struct Phone {
-    pub(super) device: Device<Portable>,
+    pub(super) device: Device<PortableBackend>,
     pub(super) disk: Disk,
     pub(super) answers: VecDeque<Answer>,
-    pub(super) watched: BTreeMap<Address, SlotId>,
+    pub(super) watched: BTreeMap<Address, MailboxId>,
 }
 
 /// A box at the relay.
@@ -36,7 +38,7 @@ pub(super) struct Phone {
 pub(super) struct Mailbox {
     pub(super) mails: BTreeMap<u64, Vec<u8>>,
     pub(super) bundle: Vec<u8>,
-    pub(super) one_time: Vec<OneTime>,
+    pub(super) one_time: Vec<OneTimePrekey>,
 }
 
 pub(super) struct Town {
@@ -96,10 +98,10 @@ impl Town {
             if let Output::Store(batch) = output {
                 for change in batch.0 {
                     match change {
-                        Change::Put { kind, key, value, .. } => {
+                        RecordChange::Put { kind, key, value, .. } => {
                             self.phones[who].disk.insert((kind, key), value);
                         }
-                        Change::Drop { kind, key } => {
+                        RecordChange::Drop { kind, key } => {
                             self.phones[who].disk.remove(&(kind, key));
                         }
                     }
@@ -125,7 +127,7 @@ impl Town {
                 self.watch(who, slot, address(token.expose()));
                 return None;
             }
-            Output::Carry { ticket, address, bytes, .. } => self.put(ticket, address, &bytes),
+            Output::Put { ticket, address, bytes, .. } => self.put(ticket, address, &bytes),
             Output::Publish { ticket, token, bundle, one_time, replace, .. } => {
                 let mailbox = self.boxes.entry(address(token.expose())).or_default();
                 if replace {
@@ -141,19 +143,19 @@ impl Town {
                 }
                 _ => Answer::Refused(ticket, 1),
             },
-            Output::Take { mail, .. } => {
+            Output::Acknowledge { mail, .. } => {
                 self.boxes.values_mut().for_each(|mailbox| drop(mailbox.mails.remove(&mail)));
                 return None;
             }
             Output::Store(_)
-            | Output::Hang { .. }
+            | Output::Disconnect { .. }
             | Output::Net(_)
             | Output::Durable(_)
-            | Output::Show(_) => return None,
+            | Output::Notify(_) => return None,
         })
     }
 
-    pub(super) fn watch(&mut self, who: usize, slot: SlotId, address: Address) {
+    pub(super) fn watch(&mut self, who: usize, slot: MailboxId, address: Address) {
         let phone = &mut self.phones[who];
         phone.watched.insert(address, slot);
         if let Some(mailbox) = self.boxes.get(&address) {
@@ -164,7 +166,7 @@ impl Town {
         }
     }
 
-    pub(super) fn put(&mut self, ticket: Ticket, address: Address, bytes: &[u8]) -> Answer {
+    pub(super) fn put(&mut self, ticket: RequestId, address: Address, bytes: &[u8]) -> Answer {
         let Some(mailbox) = self.boxes.get_mut(&address) else {
             return Answer::Refused(ticket, 1);
         };

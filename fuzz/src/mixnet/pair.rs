@@ -1,18 +1,18 @@
 //! Two clients around one mix.
 
-use mezza_core::{EphemeralKey, Machine, Portable, Secret, StaticKey, Time, Wiping};
+use mezza_core::{EphemeralKey, Machine, PortableBackend, Secret, StaticKey, Time, Wiping};
 use mezza_lanes::{Scalar, portable};
 use mezza_mixnet::client::record::RECORD_BYTES;
-use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup, StreamMark};
+use mezza_mixnet::client::{Client, ClientJob, ClientOptions, Input, NewRoot, Output, StreamMark};
 use mezza_mixnet::config::{
-    Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+    Config, MixServer, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
 use mezza_mixnet::contact::Role;
-use mezza_mixnet::mix::Floor;
+use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::onion::{Layer, seal_replies, unwrap};
 use mezza_mixnet::service::{CELL_BYTES, DROP_BYTES, Service};
 use mezza_mixnet::sign::Signer;
-use mezza_mixnet::wire::{Announcement, Body, Frame, MissedReason, Settings};
+use mezza_mixnet::wire::{Frame, FrameBody, MissedReason, Settings, SignedSettings};
 use mezza_mixnet::{RoundId, batch};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
@@ -26,11 +26,11 @@ pub const SNAPSHOT_BYTES: usize = 16_384;
 const SECRET: u8 = 7;
 
 fn signer(n: u8) -> Signer {
-    Signer::from_seed(&Secret::fill(|s| s.fill(n)))
+    Signer::from_seed(&Secret::init_with(|s| s.fill(n)))
 }
 
 fn pair(n: u8) -> StaticKey {
-    StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)))
+    StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n)))
 }
 
 fn config() -> Config {
@@ -64,15 +64,15 @@ fn config() -> Config {
         guardians: vec![signer(1).public()],
         coordinator: server(40),
         bucket: server(41),
-        mixes: vec![MixEntry { server: server(50), operator: "Ada".into() }],
+        mixes: vec![MixServer { server: server(50), operator: "Ada".into() }],
         users_max: 10,
         services: vec![policy],
     }
 }
 
-pub fn setup(n: u8) -> Setup {
+pub fn setup(n: u8) -> ClientOptions {
     let pin = config().hash();
-    Setup { pin, dialling: pair(n), floor: Floor::None, kernel: portable() }
+    ClientOptions { pin, dialling: pair(n), floor: NoiseFloor::None, kernel: portable() }
 }
 
 /// One side: its client, its disk, its messenger.
@@ -140,8 +140,8 @@ impl Pair {
     }
 
     fn add(&mut self, who: usize, root: u8, role: Role) {
-        let (root, start) = (Secret::fill(|s| s.fill(root)), (100, 0));
-        let new = Introduction { contact: 0, root, role, start, bucket: 1 };
+        let (root, start) = (Secret::init_with(|s| s.fill(root)), (100, 0));
+        let new = NewRoot { contact: 0, root, role, start, bucket: 1 };
         self.give(who, Input::Add(new));
         self.give(who, Input::Activate(0));
     }
@@ -176,16 +176,16 @@ impl Pair {
             }
             Output::Want(pairs) => {
                 for _ in 0..pairs {
-                    let pair = EphemeralKey::random::<Portable>(&mut self.rng);
+                    let pair = EphemeralKey::random::<PortableBackend>(&mut self.rng);
                     self.give(who, Input::Give(pair));
                 }
             }
             Output::Job(job) if person.lose_jobs => self.give(who, Input::Lost(job.id())),
             Output::Job(mut job) => {
-                if let Job::Wrap(wrap) = &job {
+                if let ClientJob::Wrap(wrap) = &job {
                     person.wrapped.insert(wrap.id, wrap.inner.to_vec());
                 }
-                let done = job.run::<Portable>(portable());
+                let done = job.run::<PortableBackend>(portable());
                 self.give(who, Input::Done(job, done));
             }
             Output::Store { seq, first, record } => {
@@ -213,7 +213,7 @@ impl Pair {
                     }
                 }
             }
-            Output::Frame(Frame::Round(id, Body::Submit(onions))) => {
+            Output::Frame(Frame::Round(id, FrameBody::Submit(onions))) => {
                 let plain = person.wrapped.remove(&id).expect("it was wrapped");
                 let (drop, cell) = plain.split_at(DROP_BYTES);
                 let twice = person.cells.insert(drop.to_vec(), cell.to_vec());
@@ -301,9 +301,9 @@ impl Pair {
         };
         let signatures = vec![settings.sign(&signer(50))];
         let closes_in_ms = closes_ms + opens.since_ms(self.now) as u32;
-        let announced = Announcement { settings, signatures, closes_in_ms };
+        let announced = SignedSettings { settings, signatures, closes_in_ms };
         for who in 0..2 {
-            let body = Body::Settings(announced.clone());
+            let body = FrameBody::Settings(announced.clone());
             self.give(who, Input::Frame(Frame::Round(id, body)));
         }
     }
@@ -320,19 +320,19 @@ impl Pair {
         let opened = unwrap(portable(), &secret, &layer, &onions, id.service.onion_bytes(1));
         let accesses = opened.inner().collect::<Vec<_>>();
         let drops = accesses.iter().map(|a| a[..DROP_BYTES].try_into().expect("a drop"));
-        let replies = batch::matched(&drops.collect::<Vec<_>>());
+        let replies = batch::match_drops(&drops.collect::<Vec<_>>());
         let cells = replies.iter().enumerate().map(|(own, reply)| match reply {
             batch::Reply::Swap(other) => &accesses[*other as usize][DROP_BYTES..],
             _ => &accesses[own][DROP_BYTES..],
         });
         let cells = cells.collect::<Vec<_>>().concat();
-        let replies = seal_replies(portable(), &opened.back, &cells, CELL_BYTES);
+        let replies = seal_replies(portable(), &opened.reply_keys, &cells, CELL_BYTES);
         for (owner, reply) in owners.iter().zip(replies.chunks_exact(CELL_BYTES + 16)) {
             let mut replies = reply.to_vec();
             replies[usize::from(fate)] ^= u8::from(fate >> owner & 0b1100 == 0b1100);
             let body = match fate >> (2 * owner) & 3 {
-                0 => Body::Missed(MissedReason::Aborted),
-                _ => Body::Return { users: 2, replies },
+                0 => FrameBody::Missed(MissedReason::Aborted),
+                _ => FrameBody::Return { users: 2, replies },
             };
             self.give(*owner, Input::Frame(Frame::Round(id, body)));
         }

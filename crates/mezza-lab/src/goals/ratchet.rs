@@ -4,8 +4,8 @@
 use anyhow::{Context as _, Result};
 
 use super::Measurement;
-use crate::bench::{Bench, Contest, Entry, Ratio, Series};
-use crate::peer::{self, Peer};
+use crate::bench::{Bench, BenchCase, Comparison, Ratio, Series};
+use crate::peer::{self, PeerProcess};
 use crate::row::{Limit, Row};
 
 /// Who is measured beside us.
@@ -51,11 +51,11 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn entry(&self) -> Entry {
+    fn entry(&self) -> BenchCase {
         let Self { peer, who, op, size } = *self;
         let asked = if peer == 0 { format!("{who}:{op}") } else { op.to_owned() };
         let who = if peer == 0 { format!("ours:{who}") } else { format!("peer:{who}") };
-        Entry { who, peer, op: asked, size, calls: calls(op, size) }
+        BenchCase { who, peer, op: asked, size, calls: calls(op, size) }
     }
 }
 
@@ -73,13 +73,13 @@ fn calls(op: &str, size: usize) -> usize {
 /// What a contest gave, by who and what.
 struct Figures {
     wanted: Vec<Wanted>,
-    contest: Contest,
+    contest: Comparison,
 }
 
 impl Figures {
-    fn measure(bench: &mut Bench, peers: &mut [Peer], wanted: Vec<Wanted>) -> Result<Self> {
-        let entries: Vec<Entry> = wanted.iter().map(Wanted::entry).collect();
-        let contest = bench.contest(peers, &entries)?;
+    fn measure(bench: &mut Bench, peers: &mut [PeerProcess], wanted: Vec<Wanted>) -> Result<Self> {
+        let entries: Vec<BenchCase> = wanted.iter().map(Wanted::entry).collect();
+        let contest = bench.run_interleaved(peers, &entries)?;
         Ok(Self { wanted, contest })
     }
 
@@ -91,7 +91,7 @@ impl Figures {
 
     /// `ours` by `theirs`.
     fn ratio(&self, ours: [&str; 2], theirs: [&str; 2], size: usize) -> Result<Ratio> {
-        Ok(self.of(ours[0], ours[1], size)?.over(self.of(theirs[0], theirs[1], size)?))
+        Ok(self.of(ours[0], ours[1], size)?.ratio_to(self.of(theirs[0], theirs[1], size)?))
     }
 
     /// A row on a ratio that has a limit.
@@ -192,7 +192,7 @@ const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
 
 /// T1 and T2.
 fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
-    let mut peers = vec![Peer::ours()?];
+    let mut peers = vec![PeerProcess::ours()?];
     let mut absent = Vec::new();
     let mut wanted = Vec::new();
     let all: [(&str, Vec<Goal>); 3] = [
@@ -248,7 +248,7 @@ fn suites(bench: &mut Bench) -> Result<Vec<Row>> {
             wanted.extend(["seal", "open"].map(|op| Wanted { peer: 0, who, op, size }));
         }
     }
-    let figures = Figures::measure(bench, &mut [Peer::ours()?], wanted)?;
+    let figures = Figures::measure(bench, &mut [PeerProcess::ours()?], wanted)?;
     let mut rows = Vec::new();
     for (limit, op, size) in SUITES {
         let row = figures.row(limit, [["b2c20", op], ["v3", op]], size)?;
@@ -278,7 +278,7 @@ fn ahead(bench: &mut Bench) -> Result<Vec<Row>> {
         ("b2c20", "forge"),
     ];
     let wanted = wanted.into_iter().map(ours).collect();
-    let figures = Figures::measure(bench, &mut [Peer::ours()?], wanted)?;
+    let figures = Figures::measure(bench, &mut [PeerProcess::ours()?], wanted)?;
     let cost = |op| figures.of("b2c20", op, 32).map(Series::cost);
     let ms = |who, op| figures.of(who, op, 32).map(|series| series.cost() / 1e6);
     let quiet = figures.contest.quiet();

@@ -9,16 +9,16 @@ use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::{digest, hmac};
 use mezza::backend::AwsLc;
 
-use super::primitive::{Code, Keys};
+use super::primitive::{CipherKeys, Implementation};
 use super::rustcrypto::{MAC_BYTES, chacha};
 
 /// What it has.
-pub fn code(op: &str) -> Option<Code> {
+pub fn code(op: &str) -> Option<Implementation> {
     Some(match op {
-        "sha512" => Code::Hash(sha512),
+        "sha512" => Implementation::Hash(sha512),
         "chacha" => chacha::<AwsLc>(),
-        "cbc-hmac" => Code::Aead { seal: cbc_seal, open: cbc_open },
-        "gcm" => Code::Aead { seal: gcm_seal, open: gcm_open },
+        "cbc-hmac" => Implementation::Aead { seal: cbc_seal, open: cbc_open },
+        "gcm" => Implementation::Aead { seal: gcm_seal, open: gcm_open },
         _ => return None,
     })
 }
@@ -28,7 +28,7 @@ fn sha512(text: &[u8]) -> [u8; 64] {
     std::array::from_fn(|at| hash.as_ref()[at])
 }
 
-fn cbc_seal(keys: &Keys, text: &mut Vec<u8>) {
+fn cbc_seal(keys: &CipherKeys, text: &mut Vec<u8>) {
     let sealed = UnboundCipherKey::new(&AES_256, &keys.cipher)
         .and_then(PaddedBlockEncryptingKey::cbc_pkcs7)
         .and_then(|key| {
@@ -39,7 +39,7 @@ fn cbc_seal(keys: &Keys, text: &mut Vec<u8>) {
     text.extend_from_slice(&mac.as_ref()[..MAC_BYTES]);
 }
 
-fn cbc_open(keys: &Keys, text: &mut [u8]) -> bool {
+fn cbc_open(keys: &CipherKeys, text: &mut [u8]) -> bool {
     let Some((sealed, tag)) = text.split_last_chunk_mut::<MAC_BYTES>() else { return false };
     if mac(keys, sealed).as_ref()[..MAC_BYTES] != *tag {
         return false;
@@ -53,14 +53,14 @@ fn cbc_open(keys: &Keys, text: &mut [u8]) -> bool {
         .is_ok()
 }
 
-fn mac(keys: &Keys, sealed: &[u8]) -> hmac::Tag {
+fn mac(keys: &CipherKeys, sealed: &[u8]) -> hmac::Tag {
     let mut mac = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &keys.mac));
     mac.update(&keys.aad);
     mac.update(sealed);
     mac.sign()
 }
 
-fn gcm_seal(keys: &Keys, text: &mut Vec<u8>) {
+fn gcm_seal(keys: &CipherKeys, text: &mut Vec<u8>) {
     let sealed = gcm(keys).and_then(|key| {
         let nonce = Nonce::assume_unique_for_key(keys.nonce());
         key.seal_in_place_append_tag(nonce, Aad::from(&keys.aad), text).ok()
@@ -68,11 +68,11 @@ fn gcm_seal(keys: &Keys, text: &mut Vec<u8>) {
     assert!(sealed.is_some(), "a short text is sealed");
 }
 
-fn gcm_open(keys: &Keys, text: &mut [u8]) -> bool {
+fn gcm_open(keys: &CipherKeys, text: &mut [u8]) -> bool {
     let nonce = Nonce::assume_unique_for_key(keys.nonce());
     gcm(keys).is_some_and(|key| key.open_in_place(nonce, Aad::from(&keys.aad), text).is_ok())
 }
 
-fn gcm(keys: &Keys) -> Option<LessSafeKey> {
+fn gcm(keys: &CipherKeys) -> Option<LessSafeKey> {
     UnboundKey::new(&AES_256_GCM, &keys.cipher).ok().map(LessSafeKey::new)
 }

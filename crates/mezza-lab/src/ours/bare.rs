@@ -7,32 +7,32 @@ use mezza_core::{Backend, EphemeralKey, Secret, StaticKey, Time, Wiping};
 use mezza_ratchet::session::Ratchet;
 use mezza_ratchet::suite::{RatchetSuite, is_container};
 use mezza_ratchet::wire::Wire as _;
-use mezza_ratchet::x3dh::{self, Offered};
+use mezza_ratchet::x3dh::{self, ResponderKeys};
 use mezza_ratchet::{
-    Changes, Identity, IdentityKey, List, OneTime, Padding, Prekeys, SignalBundle,
+    Changes, IdentityKey, IdentityKeyPair, OneTimePrekey, Padding, Prekeys, SignalBundle, SuiteList,
 };
 
-use super::device::Device;
-use super::talk::{Published, REGISTRATION, acquainted, publish};
+use super::device::MeasuredDevice;
+use super::talk::{PublishedBundle, REGISTRATION, device_pair, publish};
 
 /// When a ratchet without a conversation began, as far as it knows.
 const BEGAN: Time = Time::from_ms(1);
 
 /// A device with one ratchet.
 pub struct Bare<S, B> {
-    identity: Identity,
+    identity: IdentityKeyPair,
     remote: IdentityKey,
     offered: Option<(StaticKey, StaticKey)>,
     ratchet: Option<Ratchet<S, B>>,
 }
 
 impl<S: RatchetSuite, B: Backend> Bare<S, B> {
-    fn new(identity: Identity, remote: IdentityKey) -> Self {
+    fn new(identity: IdentityKeyPair, remote: IdentityKey) -> Self {
         Self { identity, remote, offered: None, ratchet: None }
     }
 
     /// Who this device is.
-    pub fn identity(&self) -> &Identity {
+    pub fn identity(&self) -> &IdentityKeyPair {
         &self.identity
     }
 
@@ -40,7 +40,7 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
     ///
     /// # Errors
     /// What the library refuses.
-    pub fn twins(&self, bundle: &Published) -> Result<[Self; 2]> {
+    pub fn twins(&self, bundle: &PublishedBundle) -> Result<[Self; 2]> {
         let [base, turn] = [(); 2].map(|()| Secret::random(&mut OsRng));
         let twin = || -> Result<Self> {
             let mut twin = Self::new(self.identity.duplicate(), self.remote);
@@ -53,7 +53,7 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
         Ok([twin()?, twin()?])
     }
 
-    fn begin_from(&mut self, bundle: &Published, base: EphemeralKey) -> Result<()> {
+    fn begin_from(&mut self, bundle: &PublishedBundle, base: EphemeralKey) -> Result<()> {
         let (checked, one_time) = bundle.check::<S>(&self.remote)?;
         let identity = &self.identity;
         let (ratchet, _) = x3dh::initiate::<S, B>(&checked, identity, base, one_time, &mut OsRng)?;
@@ -74,9 +74,9 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
         let envelope = S::Wire::decode(message).ok()?;
         if let (Some(first), None) = (&envelope.first, &self.ratchet) {
             let (spk, opk) = self.offered.as_ref()?;
-            let list = List::new(&[S::ID]).ok();
+            let list = SuiteList::new(&[S::ID]).ok();
             let opk = (first.opk_id != 0).then_some(opk);
-            let offered = Offered { spk, list, opk, kem: None };
+            let offered = ResponderKeys { spk, list, opk, kem: None };
             let (ratchet, _) = x3dh::accept::<S, B>(first, &self.identity, &offered).ok()?;
             self.ratchet = Some(ratchet);
         }
@@ -85,26 +85,27 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
     }
 }
 
-impl<S: RatchetSuite + 'static, B: Backend> Device for Bare<S, B> {
-    type Bundle = Published;
+impl<S: RatchetSuite + 'static, B: Backend> MeasuredDevice for Bare<S, B> {
+    type Bundle = PublishedBundle;
 
     fn pair() -> Result<(Self, Self)> {
-        Ok(acquainted::<B, _>(Self::new))
+        Ok(device_pair::<B, _>(Self::new))
     }
 
-    fn publish(&mut self) -> Result<Published> {
+    fn publish(&mut self) -> Result<PublishedBundle> {
         if is_container(S::ID) {
             let mut prekeys = Prekeys::new(self.identity.duplicate()).offering(&[S::ID]);
             let (bytes, one_time, opk) = publish::<B>(&mut prekeys)?;
             let (_, _, spk) = prekeys.spks().next().context("no signed prekey")?;
             self.offered = Some((spk.duplicate(), opk));
-            return Ok(Published::Container(bytes, one_time));
+            return Ok(PublishedBundle::Container(bytes, one_time));
         }
         let [spk, opk] = [0; 2].map(|_| StaticKey::random::<B>(&mut OsRng));
-        let signature = self.identity.sign::<S::Sig>(&[&[5], &spk.public().0], &mut OsRng);
-        let (spk_key, one_time) = (*spk.public(), OneTime { id: 7, key: *opk.public() });
+        let signature =
+            self.identity.sign::<S::SignatureHash>(&[&[5], &spk.public().0], &mut OsRng);
+        let (spk_key, one_time) = (*spk.public(), OneTimePrekey { id: 7, key: *opk.public() });
         self.offered = Some((spk, opk));
-        Ok(Published::Signal(Box::new(SignalBundle {
+        Ok(PublishedBundle::Signal(Box::new(SignalBundle {
             registration: REGISTRATION,
             spk_id: 9,
             spk: spk_key,
@@ -114,7 +115,7 @@ impl<S: RatchetSuite + 'static, B: Backend> Device for Bare<S, B> {
         })))
     }
 
-    fn begin(&mut self, bundle: &Published) -> Result<()> {
+    fn begin(&mut self, bundle: &PublishedBundle) -> Result<()> {
         self.begin_from(bundle, EphemeralKey::random::<B>(&mut OsRng))
     }
 

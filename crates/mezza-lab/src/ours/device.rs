@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::rate::Call;
 
 /// A device with one contact.
-pub trait Device: Sized + 'static {
+pub trait MeasuredDevice: Sized + 'static {
     /// What it publishes.
     type Bundle: 'static;
 
@@ -52,7 +52,7 @@ pub trait Device: Sized + 'static {
 ///
 /// # Errors
 /// An operation that is not there, or what the library refuses.
-pub fn prepare<D: Device>(op: &str, size: usize, calls: usize) -> Result<Call> {
+pub fn prepare<D: MeasuredDevice>(op: &str, size: usize, calls: usize) -> Result<Call> {
     let body = vec![7; size];
     if let Some((name, count)) = op.split_once('-') {
         let count = count.parse().context("no count")?;
@@ -111,7 +111,7 @@ pub fn prepare<D: Device>(op: &str, size: usize, calls: usize) -> Result<Call> {
 }
 
 /// Operations on messages that lie ahead.
-fn ahead<D: Device>(name: &str, count: usize, body: &[u8], calls: usize) -> Result<Call> {
+fn ahead<D: MeasuredDevice>(name: &str, count: usize, body: &[u8], calls: usize) -> Result<Call> {
     if name == "jump" {
         let mut all = Vec::new();
         for _ in 0..calls {
@@ -137,7 +137,7 @@ fn ahead<D: Device>(name: &str, count: usize, body: &[u8], calls: usize) -> Resu
     }
 }
 
-fn strangers<D: Device>(calls: usize) -> Result<Vec<(D, D, D::Bundle)>> {
+fn strangers<D: MeasuredDevice>(calls: usize) -> Result<Vec<(D, D, D::Bundle)>> {
     let stranger = |_| {
         let (near, mut far) = D::pair()?;
         let bundle = far.publish()?;
@@ -150,7 +150,7 @@ fn strangers<D: Device>(calls: usize) -> Result<Vec<(D, D, D::Bundle)>> {
 ///
 /// # Errors
 /// What the library refuses.
-pub fn talk<D: Device>() -> Result<(D, D)> {
+pub fn talk<D: MeasuredDevice>() -> Result<(D, D)> {
     let (mut near, mut far) = D::pair()?;
     let bundle = far.publish()?;
     near.begin(&bundle)?;
@@ -160,12 +160,12 @@ pub fn talk<D: Device>() -> Result<(D, D)> {
     Ok((near, far))
 }
 
-fn carry<D: Device>(from: &mut D, to: &mut D, body: &[u8]) -> Result<()> {
+fn carry<D: MeasuredDevice>(from: &mut D, to: &mut D, body: &[u8]) -> Result<()> {
     let message = from.seal(body)?;
     ensure!(to.open(&message) == Some(body.len()), "another body");
     Ok(())
 }
 
-fn seal_many<D: Device>(near: &mut D, body: &[u8], count: usize) -> Result<Vec<Vec<u8>>> {
+fn seal_many<D: MeasuredDevice>(near: &mut D, body: &[u8], count: usize) -> Result<Vec<Vec<u8>>> {
     (0..count).map(|_| near.seal(body)).collect()
 }

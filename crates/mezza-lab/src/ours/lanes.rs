@@ -65,7 +65,7 @@ fn on(kernel: &'static dyn Kernel, op: &str, words: Vec<[u8; 32]>) -> Result<Cal
             let scalar = Scalar::copy_from(&words[0]);
             Box::new(move |_| kernel.x25519_shared(&scalar, &words, black_box(&mut out)))
         }
-        "each" => Box::new(move |_| kernel.x25519_each(&words, &words, black_box(&mut out))),
+        "each" => Box::new(move |_| kernel.x25519_pairwise(&words, &words, black_box(&mut out))),
         "fixed" => {
             let base = kernel.fixed_point(&BASE).context("the base point has a table")?;
             Box::new(move |_| kernel.x25519_fixed(&base, &words, black_box(&mut out)))

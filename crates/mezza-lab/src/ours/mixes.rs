@@ -15,11 +15,11 @@ mod shares;
 mod threads;
 mod town;
 
-pub use desk::Desk;
-pub use series::{Point, Series, over_both, over_noise, over_users};
+pub use desk::LabCoordinator;
+pub use series::{GridPoint, GridSeries, over_both, over_noise, over_users};
 pub use shares::Shares;
 pub use threads::Threads;
-pub use town::{SERVERS, Town, told};
+pub use town::{ProcessMixnet, SERVERS, events_of};
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use mezza_mixnet::noise::Law;
 
 /// How the mixes are set up.
 #[derive(Clone, Copy)]
-pub struct Setup {
+pub struct MixSetup {
     /// How many, 1 to 8.
     pub mixes: usize,
     /// Most users of a round.
@@ -43,19 +43,19 @@ pub struct Setup {
 }
 
 /// CPU time by phase, in the order of [`Phase::ALL`].
-pub type Spent = [Duration; Phase::ALL.len()];
+pub type PhaseCpu = [Duration; Phase::ALL.len()];
 
 /// What a round was like. Every reply was opened and held what it must.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RoundTiming {
     /// From the first frame of the batch to the last of the replies.
     pub wall: Duration,
     /// CPU time of this process meanwhile: all mixes, their links, and the desk's ends of them.
     pub cpu: Duration,
     /// Of each mix by phase meanwhile.
-    pub spent: Vec<Spent>,
+    pub spent: Vec<PhaseCpu>,
     /// Of each mix by phase before the batch: its noise.
-    pub ahead: Vec<Spent>,
+    pub ahead: Vec<PhaseCpu>,
     /// Of the desk's own links.
     pub own: Duration,
     /// The same by threads: what is around all that.

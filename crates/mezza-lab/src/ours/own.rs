@@ -2,11 +2,11 @@
 
 use mezza_core::{Blake2b512, Hash512 as _};
 
-use super::primitive::Code;
+use super::primitive::Implementation;
 
 /// What we have written ourselves.
-pub fn code(op: &str) -> Option<Code> {
-    (op == "blake2b").then_some(Code::Hash(|text| Blake2b512::hash(&[text])))
+pub fn code(op: &str) -> Option<Implementation> {
+    (op == "blake2b").then_some(Implementation::Hash(|text| Blake2b512::hash(&[text])))
 }
 
 #[cfg(test)]
@@ -14,8 +14,8 @@ mod tests {
     use super::super::rustcrypto;
     use super::*;
 
-    fn hash_of(code: Option<Code>) -> fn(&[u8]) -> [u8; 64] {
-        let Some(Code::Hash(hash)) = code else { panic!("no hash") };
+    fn hash_of(code: Option<Implementation>) -> fn(&[u8]) -> [u8; 64] {
+        let Some(Implementation::Hash(hash)) = code else { panic!("no hash") };
         hash
     }
 

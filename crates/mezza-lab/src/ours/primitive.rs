@@ -13,7 +13,7 @@ use crate::rate::Call;
 pub const AAD_BYTES: usize = 66;
 
 /// The keys of one text.
-pub struct Keys {
+pub struct CipherKeys {
     /// Of the cipher.
     pub cipher: [u8; 32],
     /// Of the MAC, where there is one.
@@ -24,7 +24,7 @@ pub struct Keys {
     pub aad: [u8; AAD_BYTES],
 }
 
-impl Keys {
+impl CipherKeys {
     /// Fixed keys: what they are does not change the time.
     pub const FIXED: Self =
         Self { cipher: [1; 32], mac: [2; 32], iv: [3; 16], aad: [4; AAD_BYTES] };
@@ -37,40 +37,40 @@ impl Keys {
 
 /// What one provider has of an operation.
 #[derive(Clone, Copy)]
-pub enum Code {
+pub enum Implementation {
     /// A hash with 64 bytes of output.
     Hash(fn(&[u8]) -> [u8; 64]),
     /// Authenticated encryption.
     Aead {
         /// Seals in place; padding and tag are appended.
-        seal: fn(&Keys, &mut Vec<u8>),
+        seal: fn(&CipherKeys, &mut Vec<u8>),
         /// Opens in place; whether it was authentic.
-        open: fn(&Keys, &mut [u8]) -> bool,
+        open: fn(&CipherKeys, &mut [u8]) -> bool,
     },
 }
 
 /// A batch of `calls` calls of an operation on `size` bytes; `None` if `code` has no such operation.
 pub fn prepare(
-    code: impl Fn(&str) -> Option<Code>,
+    code: impl Fn(&str) -> Option<Implementation>,
     op: &str,
     size: usize,
     calls: usize,
 ) -> Option<Call> {
-    let keys = Keys::FIXED;
+    let keys = CipherKeys::FIXED;
     // Room for padding and tag, so that sealing moves nothing.
     let fresh = || {
         let mut text = Vec::with_capacity(size + 64);
         text.resize(size, 7);
         text
     };
-    if let Some(Code::Hash(hash)) = code(op) {
+    if let Some(Implementation::Hash(hash)) = code(op) {
         let text = fresh();
         return Some(Box::new(move |_| {
             black_box(hash(black_box(&text)));
         }));
     }
     let (name, way) = op.rsplit_once('-')?;
-    let Some(Code::Aead { seal, open }) = code(name) else { return None };
+    let Some(Implementation::Aead { seal, open }) = code(name) else { return None };
     let mut texts: Vec<Vec<u8>> = (0..calls).map(|_| fresh()).collect();
     match way {
         "seal" => Some(Box::new(move |n| seal(&keys, &mut texts[n]))),

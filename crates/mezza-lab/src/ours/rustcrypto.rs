@@ -7,10 +7,10 @@ use cbc::cipher::block_padding::Pkcs7;
 use cbc::cipher::{BlockModeDecrypt as _, BlockModeEncrypt as _, KeyIvInit as _};
 use cbc::{Decryptor, Encryptor};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use mezza_core::{Backend, FrameKey as _, Hash512 as _, Portable, Sha512};
+use mezza_core::{AeadKey as _, Backend, Hash512 as _, PortableBackend, Sha512};
 use sha2::Sha256;
 
-use super::primitive::{Code, Keys};
+use super::primitive::{CipherKeys, Implementation};
 
 /// Bytes of a block of AES.
 const BLOCK_BYTES: usize = 16;
@@ -18,19 +18,19 @@ const BLOCK_BYTES: usize = 16;
 pub const MAC_BYTES: usize = 8;
 
 /// What it has.
-pub fn code(op: &str) -> Option<Code> {
+pub fn code(op: &str) -> Option<Implementation> {
     Some(match op {
-        "sha512" => Code::Hash(|text| Sha512::hash(&[text])),
-        "blake2b" => Code::Hash(|text| Blake2b512::digest(text).into()),
-        "chacha" => chacha::<Portable>(),
-        "cbc-hmac" => Code::Aead { seal: cbc_seal, open: cbc_open },
+        "sha512" => Implementation::Hash(|text| Sha512::hash(&[text])),
+        "blake2b" => Implementation::Hash(|text| Blake2b512::digest(text).into()),
+        "chacha" => chacha::<PortableBackend>(),
+        "cbc-hmac" => Implementation::Aead { seal: cbc_seal, open: cbc_open },
         _ => return None,
     })
 }
 
 /// ChaCha20-Poly1305 of a backend.
-pub fn chacha<B: Backend>() -> Code {
-    Code::Aead {
+pub fn chacha<B: Backend>() -> Implementation {
+    Implementation::Aead {
         seal: |keys, text| {
             let tag = B::Chacha::new(&keys.cipher).seal(&keys.nonce(), &keys.aad, text);
             text.extend_from_slice(&tag);
@@ -42,7 +42,7 @@ pub fn chacha<B: Backend>() -> Code {
     }
 }
 
-fn cbc_seal(keys: &Keys, text: &mut Vec<u8>) {
+fn cbc_seal(keys: &CipherKeys, text: &mut Vec<u8>) {
     let bytes = text.len();
     text.resize((bytes / BLOCK_BYTES + 1) * BLOCK_BYTES, 0);
     let cipher = Encryptor::<Aes256Enc>::new(&keys.cipher.into(), &keys.iv.into());
@@ -52,7 +52,7 @@ fn cbc_seal(keys: &Keys, text: &mut Vec<u8>) {
     text.extend_from_slice(&mac[..MAC_BYTES]);
 }
 
-fn cbc_open(keys: &Keys, text: &mut [u8]) -> bool {
+fn cbc_open(keys: &CipherKeys, text: &mut [u8]) -> bool {
     let Some((sealed, tag)) = text.split_last_chunk_mut::<MAC_BYTES>() else { return false };
     // Constant time is not what is measured; these tags are public.
     if mac(keys, sealed)[..MAC_BYTES] != *tag {
@@ -62,7 +62,7 @@ fn cbc_open(keys: &Keys, text: &mut [u8]) -> bool {
     cipher.decrypt_padded::<Pkcs7>(sealed).is_ok()
 }
 
-fn mac(keys: &Keys, sealed: &[u8]) -> [u8; 32] {
+fn mac(keys: &CipherKeys, sealed: &[u8]) -> [u8; 32] {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&keys.mac) else { return [0; 32] };
     mac.update(&keys.aad);
     mac.update(sealed);

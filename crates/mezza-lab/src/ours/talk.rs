@@ -9,11 +9,11 @@ use mezza_core::{Backend, EphemeralKey, Machine as _, StaticKey, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::{RatchetSuite, is_container};
 use mezza_ratchet::{
-    Bundle, CheckedBundle, Conversation, Identity, IdentityKey, List, OneTime, Padding, Prekeys,
-    SignalBundle,
+    Bundle, CheckedBundle, Conversation, IdentityKey, IdentityKeyPair, OneTimePrekey, Padding,
+    Prekeys, SignalBundle, SuiteList,
 };
 
-use super::device::Device;
+use super::device::MeasuredDevice;
 
 /// When everything happens.
 pub const NOW: Time = Time::from_ms(1_800_000_000_000);
@@ -21,22 +21,22 @@ pub const NOW: Time = Time::from_ms(1_800_000_000_000);
 pub const REGISTRATION: u32 = 4660;
 
 /// A device that speaks one suite.
-pub struct Talker<S, B: Backend> {
-    identity: Identity,
+pub struct MeasuredConversation<S, B: Backend> {
+    identity: IdentityKeyPair,
     prekeys: Prekeys,
     talk: Conversation<B>,
     suite: PhantomData<fn() -> S>,
 }
 
 /// What such a device publishes, as it comes from a server.
-pub enum Published {
+pub enum PublishedBundle {
     /// Bytes of our own format.
-    Container(Vec<u8>, OneTime),
+    Container(Vec<u8>, OneTimePrekey),
     /// Fields of Signal's.
     Signal(Box<SignalBundle>),
 }
 
-impl Published {
+impl PublishedBundle {
     /// Decoded and checked against the identity of its device.
     ///
     /// # Errors
@@ -44,10 +44,10 @@ impl Published {
     pub fn check<S: RatchetSuite>(
         &self,
         remote: &IdentityKey,
-    ) -> Result<(CheckedBundle, Option<OneTime>)> {
+    ) -> Result<(CheckedBundle, Option<OneTimePrekey>)> {
         Ok(match self {
             Self::Container(bytes, one_time) => {
-                let floor = List::new(&[S::ID])?;
+                let floor = SuiteList::new(&[S::ID])?;
                 let checked = Bundle::decode(bytes)?.check(remote, &floor, NOW)?;
                 (checked, Some(*one_time))
             }
@@ -56,8 +56,8 @@ impl Published {
     }
 }
 
-impl<S: RatchetSuite + 'static, B: Backend> Talker<S, B> {
-    fn new(identity: Identity, remote: IdentityKey) -> Self {
+impl<S: RatchetSuite + 'static, B: Backend> MeasuredConversation<S, B> {
+    fn new(identity: IdentityKeyPair, remote: IdentityKey) -> Self {
         let prekeys = Prekeys::new(identity.duplicate()).offering(&[S::ID]);
         let talk = Conversation::new(identity.public(), remote);
         Self { identity, prekeys, talk, suite: PhantomData }
@@ -75,8 +75,8 @@ impl<S: RatchetSuite + 'static, B: Backend> Talker<S, B> {
 }
 
 /// Two devices of fresh identities, each made from its own and the other's key.
-pub fn acquainted<B: Backend, D>(device: impl Fn(Identity, IdentityKey) -> D) -> (D, D) {
-    let [near, far] = [0; 2].map(|_| Identity::new(StaticKey::random::<B>(&mut OsRng)));
+pub fn device_pair<B: Backend, D>(device: impl Fn(IdentityKeyPair, IdentityKey) -> D) -> (D, D) {
+    let [near, far] = [0; 2].map(|_| IdentityKeyPair::new(StaticKey::random::<B>(&mut OsRng)));
     let (a, b) = (near.public(), far.public());
     (device(near, b), device(far, a))
 }
@@ -86,7 +86,7 @@ pub fn acquainted<B: Backend, D>(device: impl Fn(Identity, IdentityKey) -> D) ->
 ///
 /// # Errors
 /// What the library refuses.
-pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTime, StaticKey)> {
+pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTimePrekey, StaticKey)> {
     let opk = StaticKey::random::<B>(&mut OsRng);
     prekeys.wake(NOW, &mut OsRng);
     let mut published = None;
@@ -107,28 +107,28 @@ pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTime, S
     published.context("nothing was published")
 }
 
-impl<S: RatchetSuite + 'static, B: Backend> Device for Talker<S, B> {
-    type Bundle = Published;
+impl<S: RatchetSuite + 'static, B: Backend> MeasuredDevice for MeasuredConversation<S, B> {
+    type Bundle = PublishedBundle;
 
     fn pair() -> Result<(Self, Self)> {
-        Ok(acquainted::<B, _>(Self::new))
+        Ok(device_pair::<B, _>(Self::new))
     }
 
-    fn publish(&mut self) -> Result<Published> {
+    fn publish(&mut self) -> Result<PublishedBundle> {
         self.prekeys = Prekeys::new(self.identity.duplicate()).offering(&[S::ID]);
         let (bytes, one_time, _) = publish::<B>(&mut self.prekeys)?;
         if is_container(S::ID) {
-            return Ok(Published::Container(bytes, one_time));
+            return Ok(PublishedBundle::Container(bytes, one_time));
         }
         let bundle = self.prekeys.signal_bundle(REGISTRATION).context("no bundle")?;
-        Ok(Published::Signal(Box::new(SignalBundle { one_time: Some(one_time), ..bundle })))
+        Ok(PublishedBundle::Signal(Box::new(SignalBundle { one_time: Some(one_time), ..bundle })))
     }
 
-    fn begin(&mut self, bundle: &Published) -> Result<()> {
+    fn begin(&mut self, bundle: &PublishedBundle) -> Result<()> {
         let (checked, one_time) = bundle.check::<S>(self.talk.remote())?;
         let base = EphemeralKey::random::<B>(&mut OsRng);
         let (session, _) = checked.initiate::<B>(&self.identity, base, one_time, &mut OsRng)?;
-        drop(self.talk.begin(session, NOW));
+        drop(self.talk.add_session(session, NOW));
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use mezza_ratchet::suite::paper::{DerivedChacha, Paper};
 use mezza_ratchet::suite::signal::{Dialect, HmacKdf};
 use mezza_ratchet::suite::v3::CbcHmac;
 use mezza_ratchet::suite::{RatchetSuite, V3};
-use mezza_ratchet::wire::Signal;
+use mezza_ratchet::wire::SignalFormat;
 
 /// A suite that differs from `signal-v3` in what the last three words say.
 macro_rules! variant {
@@ -18,13 +18,13 @@ macro_rules! variant {
         impl Suite for $name {
             const ID: SuiteId = SuiteId($id);
             const NAME: &'static str = $text;
-            type Sig = $sig;
+            type SignatureHash = $sig;
             type Aead = $aead;
         }
 
         impl RatchetSuite for $name {
             type Kdf = $kdf;
-            type Wire = Signal<Self>;
+            type Wire = SignalFormat<Self>;
         }
 
         impl Dialect for $name {
@@ -43,7 +43,7 @@ variant!(
     "the key schedule",
     0x7f12,
     V3::MAC_BYTES,
-    <V3 as Suite>::Sig,
+    <V3 as Suite>::SignatureHash,
     KeyedBlake2b,
     CbcHmac
 );
@@ -52,7 +52,7 @@ variant!(
     "the AEAD",
     0x7f13,
     Paper::MAC_BYTES,
-    <V3 as Suite>::Sig,
+    <V3 as Suite>::SignatureHash,
     HmacKdf<Self>,
     DerivedChacha
 );

@@ -15,7 +15,7 @@ use anyhow::Result;
 use super::{Experiment, Report};
 use crate::bench::Bench;
 use crate::clock::Spread;
-use crate::raw::Line;
+use crate::raw::RawFigure;
 
 /// All of them.
 pub const ALL: &[Experiment] = &[
@@ -76,5 +76,5 @@ fn beside(bench: &mut Bench) -> Result<Report> {
 /// A calculated or simulated value as a raw line.
 fn note(bench: &mut Bench, who: &str, op: &str, unit: &'static str, value: f64) -> Result<()> {
     let spread = Spread::single(value);
-    bench.note(&Line { who, op, clock: "count", unit, round: 1, spread, busy: false })
+    bench.note(&RawFigure { who, op, clock: "count", unit, round: 1, spread, busy: false })
 }

@@ -1,17 +1,17 @@
 //! ChaCha20-Poly1305, sixteen messages in step.
 
-use super::chacha20::{Blocks, Keys, State, keys, xor};
-use super::poly1305::{Key, absorb, blocks, finish, key, split};
+use super::chacha20::{Blocks, ChaCha20Keys, ChaCha20State, keys, xor};
+use super::poly1305::{Poly1305Keys, absorb, blocks, finish, key, split};
 use crate::Strided;
-use crate::lanes::{BLOCK, LANES, Lanes, WORDS, Words};
+use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
 use crate::poly1305::BLOCK_BYTES;
-use crate::portable::keep_if;
+use crate::portable::zero_unless;
 use crate::wipe::wipe;
 use subtle::ConstantTimeEq;
 
 /// Encrypts every body and writes its tag. Lengths were compared before.
 #[inline(always)]
-pub fn seal<L: Lanes + Words>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
+pub fn seal<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
     let mut rows = Rows([[0; BLOCK]; WORDS]);
     for (group, all) in all.chunks(WORDS).enumerate() {
         let (keys, mut sums) = begin(l, all, &mut rows);
@@ -19,7 +19,7 @@ pub fn seal<L: Lanes + Words>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
         // Text is summed up once it is encrypted: while the next blocks are made.
         let mut ready = None;
         for (i, counter) in (0..steps(&m)).zip(1..) {
-            stream(l, State::new(l, &keys, counter), &mut rows, &mut sums, ready);
+            stream(l, ChaCha20State::new(l, &keys, counter), &mut rows, &mut sums, ready);
             places.xor(l, &mut m, i, &rows);
             ready = Some(places.text(l, &m, i));
         }
@@ -35,21 +35,21 @@ pub fn seal<L: Lanes + Words>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
 
 /// Decrypts every body with a right tag, leaves zeros in place of the others.
 #[inline(always)]
-pub fn open<L: Lanes + Words>(l: L, all: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
+pub fn open<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
     let mut rows = Rows([[0; BLOCK]; WORDS]);
     for (group, (all, ok)) in all.chunks(WORDS).zip(ok.chunks_mut(WORDS)).enumerate() {
         let (keys, mut sums) = begin(l, all, &mut rows);
         let places = Places::new(&m, group * WORDS);
         for (i, counter) in (0..steps(&m)).zip(1..) {
             let text = places.text(l, &m, i);
-            stream(l, State::new(l, &keys, counter), &mut rows, &mut sums, Some(text));
+            stream(l, ChaCha20State::new(l, &keys, counter), &mut rows, &mut sums, Some(text));
             places.xor(l, &mut m, i, &rows);
         }
         let tags = sums.tags(l, m.body_bytes());
         for (((body, tag), right), ok) in m.messages_from(places.first).zip(tags).zip(ok) {
             let differ = u128::from_le_bytes(*tag) ^ right;
             *ok = ((differ >> 64) as u64 | differ as u64).ct_eq(&0).unwrap_u8();
-            keep_if(*ok, body);
+            zero_unless(*ok, body);
         }
     }
 }
@@ -65,10 +65,14 @@ impl Drop for Rows {
 
 /// Up to sixteen keys side by side, and what block 0 of each is for.
 #[inline(always)]
-fn begin<L: Lanes + Words>(l: L, all: &[[u8; 32]], rows: &mut Rows) -> (Keys<L>, Sums<L>) {
+fn begin<L: Lanes + Lanes32>(
+    l: L,
+    all: &[[u8; 32]],
+    rows: &mut Rows,
+) -> (ChaCha20Keys<L>, Sums<L>) {
     let keys = keys(l, all);
-    let mut state = State::new(l, &keys, 0);
-    for _ in 0..State::<L>::ROUNDS {
+    let mut state = ChaCha20State::new(l, &keys, 0);
+    for _ in 0..ChaCha20State::<L>::ROUNDS {
         state.double_round(l);
     }
     state.finish(l, &mut rows.0);
@@ -81,9 +85,9 @@ fn begin<L: Lanes + Words>(l: L, all: &[[u8; 32]], rows: &mut Rows) -> (Keys<L>,
 /// Blocks of key stream. Their rounds wait for each other, and in between there is room for the text
 /// that is to be summed up: together they take little longer than the rounds alone.
 #[inline(always)]
-fn stream<L: Lanes + Words>(
+fn stream<L: Lanes + Lanes32>(
     l: L,
-    mut state: State<L>,
+    mut state: ChaCha20State<L>,
     rows: &mut Rows,
     sums: &mut Sums<L>,
     text: Option<Text<L::V>>,
@@ -93,11 +97,11 @@ fn stream<L: Lanes + Words>(
             state.double_round(l);
             sums.absorb(l, &text, i);
         }
-        for _ in text.count..State::<L>::ROUNDS {
+        for _ in text.count..ChaCha20State::<L>::ROUNDS {
             state.double_round(l);
         }
     } else {
-        for _ in 0..State::<L>::ROUNDS {
+        for _ in 0..ChaCha20State::<L>::ROUNDS {
             state.double_round(l);
         }
     }
@@ -113,7 +117,7 @@ struct Text<V> {
 /// Polynomials of sixteen bodies, in two halves.
 struct Sums<L: Lanes> {
     h: [[L::V; 3]; 2],
-    keys: [Key<L::V>; 2],
+    keys: [Poly1305Keys<L::V>; 2],
 }
 
 impl<L: Lanes> Sums<L> {
@@ -202,7 +206,7 @@ impl Places {
 
     /// Xors key stream into step `i` of the bodies.
     #[inline(always)]
-    fn xor<L: Words>(&self, l: L, m: &mut Strided<'_>, i: usize, rows: &Rows) {
+    fn xor<L: Lanes32>(&self, l: L, m: &mut Strided<'_>, i: usize, rows: &Rows) {
         for ((body, _), row) in m.messages_from(self.first).zip(&rows.0) {
             let end = body.len().min(STEP * (i + 1));
             xor(l, &mut body[STEP * i..end], row);

@@ -1,20 +1,20 @@
 //! ChaCha20 (RFC 8439, section 2.3) for sixteen keys in step, nonce zero: word w of all blocks in one
 //! vector.
 
-use crate::lanes::{BLOCK, WORDS, Words};
+use crate::lanes::{BLOCK, Lanes32, WORDS};
 use crate::wipe::wipe;
 
 /// "expand 32-byte k".
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
 /// Sixteen keys: word w of all of them in one vector.
-pub type Keys<L> = [<L as Words>::W; 8];
+pub type ChaCha20Keys<L> = [<L as Lanes32>::W; 8];
 /// Block j of the key stream in row j.
 pub type Blocks = [[u8; BLOCK]; WORDS];
 
 /// Up to sixteen keys side by side.
 #[inline(always)]
-pub fn keys<L: Words>(l: L, keys: &[[u8; 32]]) -> Keys<L> {
+pub fn keys<L: Lanes32>(l: L, keys: &[[u8; 32]]) -> ChaCha20Keys<L> {
     // A row is a key and, since it must have one, whatever lies behind it.
     let mut bytes = [[0; 32]; WORDS + 1];
     bytes[..keys.len()].copy_from_slice(keys);
@@ -28,18 +28,18 @@ pub fn keys<L: Words>(l: L, keys: &[[u8; 32]]) -> Keys<L> {
 }
 
 /// Sixteen blocks on their way: what they begin with, and what rounds make of it.
-pub struct State<L: Words> {
+pub struct ChaCha20State<L: Lanes32> {
     begin: [L::W; WORDS],
     now: [L::W; WORDS],
 }
 
-impl<L: Words> State<L> {
+impl<L: Lanes32> ChaCha20State<L> {
     /// Double rounds of a block.
     pub const ROUNDS: usize = 10;
 
     /// Block number `counter` of every key, before its first round.
     #[inline(always)]
-    pub fn new(l: L, keys: &Keys<L>, counter: u32) -> Self {
+    pub fn new(l: L, keys: &ChaCha20Keys<L>, counter: u32) -> Self {
         let mut begin = [l.words(0); WORDS];
         for (word, constant) in begin.iter_mut().zip(CONSTANTS) {
             *word = l.words(constant);
@@ -76,7 +76,7 @@ impl<L: Words> State<L> {
 
 /// The quarter round (section 2.1) on four words of the state.
 #[inline(always)]
-fn quarter<L: Words>(l: L, state: &mut [L::W; WORDS], [a, b, c, d]: [usize; 4]) {
+fn quarter<L: Lanes32>(l: L, state: &mut [L::W; WORDS], [a, b, c, d]: [usize; 4]) {
     state[a] = l.add_words(state[a], state[b]);
     state[d] = l.rotl::<16>(l.xor_words(state[d], state[a]));
     state[c] = l.add_words(state[c], state[d]);
@@ -89,7 +89,7 @@ fn quarter<L: Words>(l: L, state: &mut [L::W; WORDS], [a, b, c, d]: [usize; 4]) 
 
 /// Xors up to 64 bytes of a block into a text.
 #[inline(always)]
-pub fn xor<L: Words>(l: L, text: &mut [u8], block: &[u8; BLOCK]) {
+pub fn xor<L: Lanes32>(l: L, text: &mut [u8], block: &[u8; BLOCK]) {
     if let Ok(whole) = <&mut [u8; BLOCK]>::try_from(&mut *text) {
         *whole = l.store_words(l.xor_words(l.load_words(whole), l.load_words(block)));
     } else {

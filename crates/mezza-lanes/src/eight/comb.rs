@@ -1,10 +1,13 @@
 //! Fixed points: 64 windows of 4 bits, each with its eight multiples side by side in a vector, so
 //! that eight scalars look up eight different ones by one permutation a limb.
 
-use super::edwards::{Point, Ready, add, add_cold, double, from_u, identity, look_up, ready};
-use super::field::{Fe, Group, add_raw, blend, load, store, sub_raw};
+use super::edwards::{
+    AffineNiels, Point, add, add_outlined, double, from_montgomery, identity, select,
+    to_affine_niels,
+};
+use super::field::{ElementBlock, Fe, add_raw, blend, load, store, sub_raw};
 use super::inversion::{Fractions, unpack};
-use super::ladder::clamped;
+use super::ladder::clamped_byte;
 use crate::lanes::{LANES, Lanes};
 use crate::wipe::wipe;
 use alloc::vec::Vec;
@@ -13,13 +16,13 @@ use alloc::vec::Vec;
 const WINDOWS: usize = 64;
 
 /// Window w has (j + 1) 16^w P in lane j: y + x, y - x, 2 d x y. 61,440 bytes.
-pub struct Comb(Vec<[Group; 3]>);
+pub struct Comb(Vec<[ElementBlock; 3]>);
 
 impl Comb {
-    /// Of the point with this u-coordinate; `None` as [`from_u`] says.
+    /// Of the point with this u-coordinate; `None` as [`from_montgomery`] says.
     #[inline(always)]
     pub fn new<L: Lanes>(l: L, u: &[u8; 32]) -> Option<Self> {
-        let point = from_u(l, load(l, &unpack(&[*u])))?;
+        let point = from_montgomery(l, load(l, &unpack(&[*u])))?;
         let mut multiples = first_multiples(l, point);
         let (mut x, mut y) = (Fractions::new(WINDOWS), Fractions::new(WINDOWS));
         for _ in 0..WINDOWS {
@@ -36,9 +39,9 @@ impl Comb {
         }
         let points = x.quotients(l).into_iter().zip(y.quotients(l));
         let windows = points.map(|(x, y)| {
-            let Ready { plus, minus, txy } = l.outline(
+            let AffineNiels { plus, minus, txy } = l.outline(
                 #[inline(always)]
-                || ready(l, load(l, &x), load(l, &y)),
+                || to_affine_niels(l, load(l, &x), load(l, &y)),
             );
             [store(l, plus), store(l, minus), store(l, txy)]
         });
@@ -53,8 +56,9 @@ impl Comb {
         let signs = digits.minus.iter().zip(&digits.zero);
         let digits = digits.index.iter().zip(signs);
         for ([plus, minus, txy], (index, (negative, zero))) in self.0.iter().zip(digits) {
-            let window = Ready { plus: load(l, plus), minus: load(l, minus), txy: load(l, txy) };
-            let entry = look_up(l, window, l.load(index), *negative, *zero);
+            let window =
+                AffineNiels { plus: load(l, plus), minus: load(l, minus), txy: load(l, txy) };
+            let entry = select(l, window, l.load(index), *negative, *zero);
             sum = add(l, sum, entry, *negative);
         }
         (add_raw(l, sum.z, sum.y), sub_raw(l, sum.z, sum.y))
@@ -73,12 +77,12 @@ fn first_multiples<L: Lanes>(l: L, point: Point<Fe<L>>) -> Point<Fe<L>> {
         },
     );
     let [x, y] = fractions.map(|fraction| load(l, &fraction.quotients(l)[0]));
-    let point = ready(l, x, y);
+    let point = to_affine_niels(l, x, y);
     let mut multiples = identity(l);
     // The lanes j where j + 1 has bit 3, 2, 1, 0.
     for lanes in [0b1000_0000, 0b0111_1000, 0b0110_0110, 0b0101_0101] {
         let twice = double(l, multiples);
-        let more = add_cold(l, twice, point);
+        let more = add_outlined(l, twice, point);
         let pick = |a, b| blend(l, lanes, a, b);
         multiples = Point {
             x: pick(twice.x, more.x),
@@ -114,7 +118,7 @@ impl Digits {
             let bias = if at == 31 { 0x08 } else { 0x88 };
             for lane in 0..LANES {
                 let byte = scalars[lane % scalars.len()][at];
-                let total = u16::from(clamped(at, byte)) + bias + over[lane];
+                let total = u16::from(clamped_byte(at, byte)) + bias + over[lane];
                 (sums[lane], over[lane]) = (total as u8, total >> 8);
             }
         }

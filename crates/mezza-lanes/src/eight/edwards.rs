@@ -3,8 +3,8 @@
 //! cases.
 
 use super::field::{
-    Fe, add_raw, add_red, blend, canonical, carry, constant, is_zero, mul, mul_cold, mul_raw,
-    pow_p58, small, sqr, sqr_n_cold, sqr_raw, sub_raw, sub_red,
+    Fe, add_raw, add_red, blend, canonical, carry, constant, is_zero, mul, mul_outlined, mul_raw,
+    pow_p58, small, sqr, sqr_n_outlined, sqr_raw, sub_raw, sub_red,
 };
 use crate::lanes::Lanes;
 
@@ -40,7 +40,7 @@ pub struct Point<F> {
 
 /// A point that is ready to be added: Z = 1.
 #[derive(Clone, Copy)]
-pub struct Ready<F> {
+pub struct AffineNiels<F> {
     /// y + x.
     pub plus: F,
     /// y - x.
@@ -59,16 +59,16 @@ pub fn identity<L: Lanes>(l: L) -> Point<Fe<L>> {
 /// The table's entry `digits.index` of every lane, with the sign and the zeros of the digits.
 /// Classes: canonical -> canonical.
 #[inline(always)]
-pub fn look_up<L: Lanes>(
+pub fn select<L: Lanes>(
     l: L,
-    window: Ready<Fe<L>>,
+    window: AffineNiels<Fe<L>>,
     index: L::V,
     minus: u8,
     zero: u8,
-) -> Ready<Fe<L>> {
+) -> AffineNiels<Fe<L>> {
     let plus = entry(l, window.plus, index, zero, 1);
     let less = entry(l, window.minus, index, zero, 1);
-    Ready {
+    AffineNiels {
         plus: blend(l, minus, plus, less),
         minus: blend(l, minus, less, plus),
         txy: entry(l, window.txy, index, zero, 0),
@@ -88,7 +88,7 @@ fn entry<L: Lanes>(l: L, lanes: Fe<L>, index: L::V, zero: u8, neutral: u64) -> F
 /// p + q, or p - q in the lanes of `minus`, where `q` has y + x and y - x changed already: the
 /// other half of the sign is in F and G. Classes: raw, R -> raw.
 #[inline(always)]
-pub fn add<L: Lanes>(l: L, p: Point<Fe<L>>, q: Ready<Fe<L>>, minus: u8) -> Point<Fe<L>> {
+pub fn add<L: Lanes>(l: L, p: Point<Fe<L>>, q: AffineNiels<Fe<L>>, minus: u8) -> Point<Fe<L>> {
     let (less, more) = (carry(l, sub_raw(l, p.y, p.x)), carry(l, add_raw(l, p.y, p.x)));
     let b = mul_raw(l, more, q.plus);
     let t = carry(l, p.t);
@@ -120,7 +120,7 @@ pub fn double<L: Lanes>(l: L, p: Point<Fe<L>>) -> Point<Fe<L>> {
 }
 
 /// [`add`] where speed does not matter. Classes: R, R -> R.
-pub fn add_cold<L: Lanes>(l: L, p: Point<Fe<L>>, q: Ready<Fe<L>>) -> Point<Fe<L>> {
+pub fn add_outlined<L: Lanes>(l: L, p: Point<Fe<L>>, q: AffineNiels<Fe<L>>) -> Point<Fe<L>> {
     l.outline(
         #[inline(always)]
         || {
@@ -132,12 +132,12 @@ pub fn add_cold<L: Lanes>(l: L, p: Point<Fe<L>>, q: Ready<Fe<L>>) -> Point<Fe<L>
 
 /// x and y, made ready. Classes: R, R -> canonical.
 #[inline(always)]
-pub fn ready<L: Lanes>(l: L, x: Fe<L>, y: Fe<L>) -> Ready<Fe<L>> {
+pub fn to_affine_niels<L: Lanes>(l: L, x: Fe<L>, y: Fe<L>) -> AffineNiels<Fe<L>> {
     let d2 = add_red(l, constant(l, D), constant(l, D));
-    Ready {
+    AffineNiels {
         plus: canonical(l, add_red(l, y, x)),
         minus: canonical(l, sub_red(l, y, x)),
-        txy: canonical(l, mul_cold(l, mul_cold(l, x, y), d2)),
+        txy: canonical(l, mul_outlined(l, mul_outlined(l, x, y), d2)),
     }
 }
 
@@ -147,15 +147,15 @@ pub fn ready<L: Lanes>(l: L, x: Fe<L>, y: Fe<L>) -> Ready<Fe<L>> {
 /// y = (u - 1) / (u + 1) and x^2 = (y^2 - 1) / (d y^2 + 1) = -4u / (d n^2 + m^2) with n = u - 1,
 /// m = u + 1. For m = 0 that is 1 / d, which has no root.
 #[inline(always)]
-pub fn from_u<L: Lanes>(l: L, u: Fe<L>) -> Option<Point<Fe<L>>> {
+pub fn from_montgomery<L: Lanes>(l: L, u: Fe<L>) -> Option<Point<Fe<L>>> {
     let one = small(l, 1);
     let (n, m) = (sub_red(l, u, one), add_red(l, u, one));
     let u2 = add_red(l, u, u);
     let a = sub_red(l, small(l, 0), add_red(l, u2, u2));
-    let n2 = mul_cold(l, sqr_n_cold(l, n, 1), constant(l, D));
-    let b = add_red(l, n2, sqr_n_cold(l, m, 1));
+    let n2 = mul_outlined(l, sqr_n_outlined(l, n, 1), constant(l, D));
+    let b = add_red(l, n2, sqr_n_outlined(l, m, 1));
     let x = root_of_quotient(l, a, b)?;
-    let point = Point { x: mul_cold(l, x, m), y: n, z: m, t: mul_cold(l, x, n) };
+    let point = Point { x: mul_outlined(l, x, m), y: n, z: m, t: mul_outlined(l, x, n) };
     let eight = double(l, double(l, double(l, point)));
     // 8P has odd order, and X is zero at the identity and at a point of order 2 only.
     (is_zero(l, canonical(l, eight.x)) == 0).then_some(point)
@@ -164,15 +164,15 @@ pub fn from_u<L: Lanes>(l: L, u: Fe<L>) -> Option<Point<Fe<L>>> {
 /// The square root of a / b, if it has one. Classes: R, R -> R.
 #[inline(always)]
 fn root_of_quotient<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Option<Fe<L>> {
-    let b3 = mul_cold(l, sqr_n_cold(l, b, 1), b);
-    let b7 = mul_cold(l, sqr_n_cold(l, b3, 1), b);
-    let power = pow_p58(l, mul_cold(l, a, b7));
-    let root = mul_cold(l, mul_cold(l, a, b3), power);
-    let square = mul_cold(l, sqr_n_cold(l, root, 1), b);
+    let b3 = mul_outlined(l, sqr_n_outlined(l, b, 1), b);
+    let b7 = mul_outlined(l, sqr_n_outlined(l, b3, 1), b);
+    let power = pow_p58(l, mul_outlined(l, a, b7));
+    let root = mul_outlined(l, mul_outlined(l, a, b3), power);
+    let square = mul_outlined(l, sqr_n_outlined(l, root, 1), b);
     if is_zero(l, canonical(l, sub_red(l, square, a))) != 0 {
         return Some(root);
     }
     let is_minus = is_zero(l, canonical(l, add_red(l, square, a))) != 0;
-    let turned = mul_cold(l, root, constant(l, I));
+    let turned = mul_outlined(l, root, constant(l, I));
     is_minus.then_some(turned)
 }

@@ -16,7 +16,7 @@ use crate::lanes::{LANES, Lanes};
 /// An element of the field in each lane.
 pub type Fe<L> = [<L as Lanes>::V; 5];
 /// The same in memory: limb, lane.
-pub type Group = [[u64; LANES]; 5];
+pub type ElementBlock = [[u64; LANES]; 5];
 
 /// Bits 0..51.
 pub const MASK_51: u64 = (1 << 51) - 1;
@@ -41,13 +41,13 @@ pub fn small<L: Lanes>(l: L, x: u64) -> Fe<L> {
 
 /// Classes: any of what was stored.
 #[inline(always)]
-pub fn load<L: Lanes>(l: L, group: &Group) -> Fe<L> {
+pub fn load<L: Lanes>(l: L, group: &ElementBlock) -> Fe<L> {
     [l.load(&group[0]), l.load(&group[1]), l.load(&group[2]), l.load(&group[3]), l.load(&group[4])]
 }
 
 /// Back to memory.
 #[inline(always)]
-pub fn store<L: Lanes>(l: L, a: Fe<L>) -> Group {
+pub fn store<L: Lanes>(l: L, a: Fe<L>) -> ElementBlock {
     [l.store(a[0]), l.store(a[1]), l.store(a[2]), l.store(a[3]), l.store(a[4])]
 }
 
@@ -209,7 +209,7 @@ pub fn sqr<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
 }
 
 /// [`mul`] where speed does not matter and the size of the code does. Classes: R, R -> R.
-pub fn mul_cold<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
+pub fn mul_outlined<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     l.outline(
         #[inline(always)]
         || mul(l, a, b),
@@ -217,7 +217,7 @@ pub fn mul_cold<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
 }
 
 /// a to the power 2^n, likewise. Classes: R -> R.
-pub fn sqr_n_cold<L: Lanes>(l: L, a: Fe<L>, n: u32) -> Fe<L> {
+pub fn sqr_n_outlined<L: Lanes>(l: L, a: Fe<L>, n: u32) -> Fe<L> {
     l.outline(
         #[inline(always)]
         || {
@@ -258,11 +258,11 @@ pub fn is_zero<L: Lanes>(l: L, a: Fe<L>) -> u8 {
 
 /// The powers 2^250 - 1 and 11 of z, from which exponents close to p are made. Classes: R -> R, R.
 fn near_p<L: Lanes>(l: L, z: Fe<L>) -> (Fe<L>, Fe<L>) {
-    let z2 = sqr_n_cold(l, z, 1);
-    let z9 = mul_cold(l, sqr_n_cold(l, z2, 2), z);
-    let z11 = mul_cold(l, z9, z2);
+    let z2 = sqr_n_outlined(l, z, 1);
+    let z9 = mul_outlined(l, sqr_n_outlined(l, z2, 2), z);
+    let z11 = mul_outlined(l, z9, z2);
     // `more(a, n, b)`: of a = z^(2^i - 1) and b = z^(2^n - 1), z^(2^(i + n) - 1).
-    let more = |a, n, b| mul_cold(l, sqr_n_cold(l, a, n), b);
+    let more = |a, n, b| mul_outlined(l, sqr_n_outlined(l, a, n), b);
     let z_5 = more(z11, 1, z9);
     let z_10 = more(z_5, 5, z_5);
     let z_20 = more(z_10, 10, z_10);
@@ -276,11 +276,11 @@ fn near_p<L: Lanes>(l: L, z: Fe<L>) -> (Fe<L>, Fe<L>) {
 /// 1 / z as z^(p - 2): 254 squarings, 11 products; 0 for 0. Classes: R -> R.
 pub fn invert<L: Lanes>(l: L, z: Fe<L>) -> Fe<L> {
     let (z_250, z11) = near_p(l, z);
-    mul_cold(l, sqr_n_cold(l, z_250, 5), z11)
+    mul_outlined(l, sqr_n_outlined(l, z_250, 5), z11)
 }
 
 /// z^((p - 5) / 8), the core of a square root. Classes: R -> R.
 pub fn pow_p58<L: Lanes>(l: L, z: Fe<L>) -> Fe<L> {
     let (z_250, _) = near_p(l, z);
-    mul_cold(l, sqr_n_cold(l, z_250, 2), z)
+    mul_outlined(l, sqr_n_outlined(l, z_250, 2), z)
 }

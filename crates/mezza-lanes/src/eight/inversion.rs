@@ -1,13 +1,14 @@
 //! Quotients by Montgomery's trick: one inversion for many denominators, in each lane.
 
 use super::field::{
-    Fe, Group, MASK_51, blend, canonical, carry, invert, is_zero, load, mul_cold, small, store,
+    ElementBlock, Fe, MASK_51, blend, canonical, carry, invert, is_zero, load, mul_outlined, small,
+    store,
 };
 use crate::lanes::{LANES, Lanes};
 use alloc::vec::Vec;
 
 /// Fractions X / Z that wait for their quotients.
-pub struct Fractions(Vec<[Group; 2]>);
+pub struct Fractions(Vec<[ElementBlock; 2]>);
 
 impl Fractions {
     /// Room for `groups`.
@@ -26,17 +27,17 @@ impl Fractions {
 
     /// Every X / Z, canonical.
     #[inline(always)]
-    pub fn quotients<L: Lanes>(self, l: L) -> Vec<Group> {
+    pub fn quotients<L: Lanes>(self, l: L) -> Vec<ElementBlock> {
         let mut product = small(l, 1);
         let mut before = Vec::with_capacity(self.0.len());
         for [_, z] in &self.0 {
             before.push(store(l, product));
-            product = mul_cold(l, product, load(l, z));
+            product = mul_outlined(l, product, load(l, z));
         }
         let mut inverse = invert(l, product);
         for (before, [x, z]) in before.iter_mut().zip(&self.0).rev() {
-            let quotient = mul_cold(l, load(l, x), mul_cold(l, inverse, load(l, before)));
-            inverse = mul_cold(l, inverse, load(l, z));
+            let quotient = mul_outlined(l, load(l, x), mul_outlined(l, inverse, load(l, before)));
+            inverse = mul_outlined(l, inverse, load(l, z));
             *before = store(l, canonical(l, quotient));
         }
         before
@@ -50,14 +51,14 @@ impl Drop for Fractions {
 }
 
 /// Zeros in place of field elements.
-pub fn wipe_group(group: &mut Group) {
+pub fn wipe_group(group: &mut ElementBlock) {
     *group = [[0; LANES]; 5];
     zeroize::optimization_barrier(group);
 }
 
 /// Eight u-coordinates in limbs, bit 255 ignored. The last of fewer than eight fills the rest.
 #[inline(always)]
-pub fn unpack(u: &[[u8; 32]]) -> Group {
+pub fn unpack(u: &[[u8; 32]]) -> ElementBlock {
     let mut group = [[0; LANES]; 5];
     for lane in 0..LANES {
         let bytes = &u[lane.min(u.len() - 1)];
@@ -77,7 +78,7 @@ pub fn unpack(u: &[[u8; 32]]) -> Group {
 }
 
 /// Canonical elements as bytes, as many as `out` takes.
-pub fn pack(group: &Group, out: &mut [[u8; 32]]) {
+pub fn pack(group: &ElementBlock, out: &mut [[u8; 32]]) {
     for (lane, out) in out.iter_mut().enumerate() {
         let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|limb| group[limb][lane]);
         let words = [a | b << 51, b >> 13 | c << 38, c >> 26 | d << 25, d >> 39 | e << 12];

@@ -10,9 +10,9 @@ use crate::wipe::wipe;
 /// Where to swap before step t, for bits 254 down to 0: bit j for scalar j.
 ///
 /// Bit t of the scalar against bit t + 1; the last swap is none, because clamping clears bit 0.
-pub struct Masks([u8; 256]);
+pub struct SwapMasks([u8; 256]);
 
-impl Masks {
+impl SwapMasks {
     /// Of up to eight scalars, clamped here. A single one serves all lanes.
     pub fn new(scalars: &[[u8; 32]]) -> Self {
         let mut masks = [0; 256];
@@ -20,7 +20,7 @@ impl Masks {
             let mut rows = 0;
             for lane in 0..LANES {
                 let scalar = &scalars[lane % scalars.len()];
-                rows |= u64::from(clamped(byte, scalar[byte])) << (8 * lane);
+                rows |= u64::from(clamped_byte(byte, scalar[byte])) << (8 * lane);
             }
             masks[8 * byte..8 * byte + 8].copy_from_slice(&transposed(rows).to_le_bytes());
         }
@@ -31,14 +31,14 @@ impl Masks {
     }
 }
 
-impl Drop for Masks {
+impl Drop for SwapMasks {
     fn drop(&mut self) {
         wipe(&mut self.0);
     }
 }
 
 /// Byte number `at` of a scalar after clamping.
-pub fn clamped(at: usize, byte: u8) -> u8 {
+pub fn clamped_byte(at: usize, byte: u8) -> u8 {
     match at {
         0 => byte & 0xf8,
         31 => byte & 0x7f | 0x40,
@@ -59,7 +59,7 @@ fn transposed(rows: u64) -> u64 {
 
 /// Two neighbouring multiples of the point, X and Z of each.
 #[derive(Clone, Copy)]
-pub struct Pair<F> {
+pub struct LadderState<F> {
     /// The lower one.
     pub x2: F,
     /// Its denominator.
@@ -76,8 +76,8 @@ pub struct Pair<F> {
 /// in it, and then the sign of their difference, which is squared. Products are in an order in which
 /// neighbours do not wait for each other: a CPU looks ahead no further than two of them.
 #[inline(always)]
-pub fn step<L: Lanes>(l: L, pair: Pair<Fe<L>>, u: Fe<L>, swap: u8) -> Pair<Fe<L>> {
-    let Pair { x2, z2, x3, z3 } = pair;
+pub fn step<L: Lanes>(l: L, pair: LadderState<Fe<L>>, u: Fe<L>, swap: u8) -> LadderState<Fe<L>> {
+    let LadderState { x2, z2, x3, z3 } = pair;
     let c = carry(l, add_raw(l, x3, z3));
     let b = carry(l, sub_raw(l, x2, z2));
     let cb = mul_raw(l, c, b);
@@ -94,14 +94,14 @@ pub fn step<L: Lanes>(l: L, pair: Pair<Fe<L>>, u: Fe<L>, swap: u8) -> Pair<Fe<L>
     let x2 = mul_raw(l, aa, bb_red);
     let z3 = mul_raw(l, u, square);
     let x3 = sqr_raw(l, carry(l, add_raw(l, da, cb)));
-    Pair { x2, z2, x3, z3 }
+    LadderState { x2, z2, x3, z3 }
 }
 
 /// The product of the point with the scalars behind `masks`, X and Z, both raw. Classes: R -> raw.
 #[inline(always)]
-pub fn ladder<L: Lanes>(l: L, masks: &Masks, u: Fe<L>) -> (Fe<L>, Fe<L>) {
+pub fn ladder<L: Lanes>(l: L, masks: &SwapMasks, u: Fe<L>) -> (Fe<L>, Fe<L>) {
     let (zero, one) = (small(l, 0), small(l, 1));
-    let mut pair = Pair { x2: one, z2: zero, x3: u, z3: one };
+    let mut pair = LadderState { x2: one, z2: zero, x3: u, z3: one };
     for swap in masks.0[..255].iter().rev() {
         pair = step(l, pair, u, *swap);
     }
@@ -116,14 +116,14 @@ mod tests {
     fn masks_are_the_changes_between_clamped_bits() {
         let scalars: [[u8; 32]; 8] =
             core::array::from_fn(|i| core::array::from_fn(|j| (i * 91 + j * 57 + i * j) as u8));
-        let masks = Masks::new(&scalars);
+        let masks = SwapMasks::new(&scalars);
         for (lane, scalar) in scalars.iter().enumerate() {
             let mut bit = 0;
             for t in (0..255).rev() {
                 bit ^= masks.0[t] >> lane & 1;
-                assert_eq!(bit, clamped(t / 8, scalar[t / 8]) >> (t % 8) & 1, "{lane} {t}");
+                assert_eq!(bit, clamped_byte(t / 8, scalar[t / 8]) >> (t % 8) & 1, "{lane} {t}");
             }
         }
-        assert!(Masks::new(&scalars[..1]).0.iter().all(|mask| [0, 0xff].contains(mask)));
+        assert!(SwapMasks::new(&scalars[..1]).0.iter().all(|mask| [0, 0xff].contains(mask)));
     }
 }

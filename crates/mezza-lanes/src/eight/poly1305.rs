@@ -11,7 +11,7 @@ use crate::poly1305::{CLAMP, MASK_42, MASK_44, WHOLE};
 
 /// Eight one-time keys.
 #[derive(Clone, Copy)]
-pub struct Key<V> {
+pub struct Poly1305Keys<V> {
     /// r.
     pub r: [V; 3],
     /// 20 times its upper two limbs: 2^132 = 20 modulo 2^130 - 5.
@@ -23,10 +23,10 @@ pub struct Key<V> {
 /// From the first two quarters of eight key blocks 0, word by word. Classes: any -> key; s as a block
 /// without its bit 128.
 #[inline(always)]
-pub fn key<L: Lanes>(l: L, [r0, r1, s0, s1]: [L::V; 4]) -> Key<L::V> {
+pub fn key<L: Lanes>(l: L, [r0, r1, s0, s1]: [L::V; 4]) -> Poly1305Keys<L::V> {
     let r = limbs(l, l.and(r0, l.splat(CLAMP[0])), l.and(r1, l.splat(CLAMP[1])));
     let twenty = l.splat(20);
-    Key { r, r20: [l.mul(r[1], twenty), l.mul(r[2], twenty)], s: limbs(l, s0, s1) }
+    Poly1305Keys { r, r20: [l.mul(r[1], twenty), l.mul(r[2], twenty)], s: limbs(l, s0, s1) }
 }
 
 /// Four blocks from 64 bytes at each of eight places. Classes: any bytes -> block.
@@ -55,7 +55,7 @@ pub fn limbs<L: Lanes>(l: L, low: L::V, high: L::V) -> [L::V; 3] {
 
 /// (h + m) r. Classes: sum, block, key -> sum.
 #[inline(always)]
-pub fn absorb<L: Lanes>(l: L, h: [L::V; 3], m: [L::V; 3], key: &Key<L::V>) -> [L::V; 3] {
+pub fn absorb<L: Lanes>(l: L, h: [L::V; 3], m: [L::V; 3], key: &Poly1305Keys<L::V>) -> [L::V; 3] {
     let h = [l.add(h[0], m[0]), l.add(h[1], m[1]), l.add(h[2], m[2])];
     let ([r0, r1, r2], [s1, s2]) = (key.r, key.r20);
     let mask = l.splat(MASK_44);
@@ -87,7 +87,7 @@ fn dot<L: Lanes>(l: L, a: [L::V; 3], b: [L::V; 3]) -> (L::V, L::V) {
 
 /// The tags, two words each, for the values `h` of the polynomials. Classes: sum, key -> any.
 #[inline(always)]
-pub fn finish<L: Lanes>(l: L, h: [L::V; 3], key: &Key<L::V>) -> [L::V; 2] {
+pub fn finish<L: Lanes>(l: L, h: [L::V; 3], key: &Poly1305Keys<L::V>) -> [L::V; 2] {
     let mask = l.splat(MASK_44);
     let [h0, h1, h2] = carried(l, carried(l, h));
     // h is below 2^130 now, so p = 2^130 - 5 fits at most once: it does if h + 5 reaches 2^130.

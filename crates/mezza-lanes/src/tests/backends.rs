@@ -1,7 +1,7 @@
 //! Every operation of a vector, on the backend of this CPU against the emulated one.
 
 use super::emulated::Emulated;
-use crate::lanes::{BLOCK, LANES, Lanes, WORDS, Words};
+use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::vec::Vec;
@@ -62,7 +62,7 @@ fn lanes<L: Lanes>(l: L, n: &mut Numbers) -> Vec<[u64; LANES]> {
 }
 
 /// What those of sixteen words give.
-fn words<L: Words>(l: L, n: &mut Numbers) -> Vec<[u8; BLOCK]> {
+fn words<L: Lanes32>(l: L, n: &mut Numbers) -> Vec<[u8; BLOCK]> {
     let rows: [[u8; BLOCK]; WORDS] = core::array::from_fn(|_| n.block());
     let [a, b] = [l.load_words(&rows[0]), l.load_words(&rows[1])];
     let turned = [l.rotl::<16>(a), l.rotl::<12>(a), l.rotl::<8>(a), l.rotl::<7>(a)];

@@ -4,9 +4,9 @@ use super::emulated::Emulated;
 use super::interval::{Interval, Mutant, Proof};
 use crate::BASE;
 use crate::eight::comb::{Comb, Digits};
-use crate::eight::edwards::{self, Point, Ready};
+use crate::eight::edwards::{self, AffineNiels, Point};
 use crate::eight::field::{self, P};
-use crate::eight::ladder::{self, Masks, Pair};
+use crate::eight::ladder::{self, LadderState, SwapMasks};
 use crate::eight::poly1305;
 use std::string::String;
 use std::vec::Vec;
@@ -71,7 +71,7 @@ fn lanes_4_elements_of_the_field() {
         (wide(), reduced(), |l, a| field::carry(l, a)),
         (reduced(), raw(), |l, a| field::sqr_raw(l, a)),
         (reduced(), reduced(), |l, a| field::sqr(l, a)),
-        (reduced(), reduced(), |l, a| field::sqr_n_cold(l, a, 3)),
+        (reduced(), reduced(), |l, a| field::sqr_n_outlined(l, a, 3)),
         (reduced(), canonical(), |l, a| field::canonical(l, a)),
         (reduced(), reduced(), |l, a| field::invert(l, a)),
         (reduced(), reduced(), |l, a| field::pow_p58(l, a)),
@@ -86,7 +86,7 @@ fn lanes_4_elements_of_the_field() {
     let binary: [(Element, Element, Binary); 10] = [
         (reduced(), raw(), |l, a, b| field::mul_raw(l, a, b)),
         (reduced(), reduced(), |l, a, b| field::mul(l, a, b)),
-        (reduced(), reduced(), |l, a, b| field::mul_cold(l, a, b)),
+        (reduced(), reduced(), |l, a, b| field::mul_outlined(l, a, b)),
         (reduced(), reduced(), |l, a, b| field::sub_red(l, a, b)),
         (reduced(), reduced(), |l, a, b| field::add_red(l, a, b)),
         (reduced(), wide(), |l, a, b| field::add_121665(l, a, b)),
@@ -105,14 +105,14 @@ fn lanes_4_elements_of_the_field() {
 
 /// One step of the ladder from the classes at its beginning into the same.
 fn ladder_step(l: &Proof, raw: Element, u: Element) -> Vec<(Element, Element)> {
-    let pair = ladder::step(l, Pair { x2: raw, z2: raw, x3: raw, z3: raw }, u, 0x5a);
+    let pair = ladder::step(l, LadderState { x2: raw, z2: raw, x3: raw, z3: raw }, u, 0x5a);
     [pair.x2, pair.z2, pair.x3, pair.z3].map(|out| (out, raw)).into()
 }
 
 /// One window of a fixed point, likewise.
 fn comb_step(l: &Proof, raw: Element, table: Element) -> Vec<(Element, Element)> {
-    let window = Ready { plus: table, minus: table, txy: table };
-    let entry = edwards::look_up(l, window, (0, 7), 0x5a, 0x21);
+    let window = AffineNiels { plus: table, minus: table, txy: table };
+    let entry = edwards::select(l, window, (0, 7), 0x5a, 0x21);
     let sum = edwards::add(l, Point { x: raw, y: raw, z: raw, t: raw }, entry, 0x5a);
     [sum.x, sum.y, sum.z, sum.t].map(|out| (out, raw)).into()
 }
@@ -134,7 +134,7 @@ fn lanes_4_steps_lead_from_a_class_into_the_same() {
 #[test]
 fn lanes_4_whole_products() {
     proven(|l| {
-        let (x, z) = ladder::ladder(l, &Masks::new(&[[0x5a; 32]]), reduced());
+        let (x, z) = ladder::ladder(l, &SwapMasks::new(&[[0x5a; 32]]), reduced());
         [(x, raw()), (z, raw())].into()
     });
     let comb = Comb::new(Emulated, &BASE).expect("the base point");
@@ -149,16 +149,16 @@ fn lanes_4_points() {
     let point = || Point { x: reduced(), y: reduced(), z: reduced(), t: reduced() };
     let outputs = |p: Point<Element>| [p.x, p.y, p.z, p.t].map(|out| (out, reduced())).into();
     proven(|l| outputs(edwards::double(l, point())));
-    let entry = || Ready { plus: reduced(), minus: reduced(), txy: reduced() };
-    proven(|l| outputs(edwards::add_cold(l, point(), entry())));
+    let entry = || AffineNiels { plus: reduced(), minus: reduced(), txy: reduced() };
+    proven(|l| outputs(edwards::add_outlined(l, point(), entry())));
     proven(|l| {
-        let ready = edwards::ready(l, reduced(), reduced());
+        let ready = edwards::to_affine_niels(l, reduced(), reduced());
         [ready.plus, ready.minus, ready.txy].map(|out| (out, canonical())).into()
     });
     proven(|l| {
         // The backend says of some lanes that they are zero, so there is a root; and so the
         // point seems to be of small order.
-        assert!(edwards::from_u(l, canonical()).is_none());
+        assert!(edwards::from_montgomery(l, canonical()).is_none());
         Vec::new()
     });
 }
@@ -185,7 +185,7 @@ fn lanes_4_blocks_of_poly1305() {
     });
     let sum = [(0, (1 << 44) + (1 << 8)); 3];
     proven(|l| {
-        let key = poly1305::Key { r: [r; 3], r20: [r20; 2], s: half };
+        let key = poly1305::Poly1305Keys { r: [r; 3], r20: [r20; 2], s: half };
         let [low, high] = poly1305::finish(l, sum, &key);
         let tag = ([low, high, (0, 0), (0, 0), (0, 0)], [word; 5]);
         [(limbs(poly1305::absorb(l, sum, block, &key)), limbs(sum)), tag].into()

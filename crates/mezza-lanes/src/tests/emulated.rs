@@ -1,6 +1,6 @@
 //! A backend that any CPU can run: one lane after another, every contract asserted.
 
-use crate::lanes::{BLOCK, LANES, Lanes, WORDS, Words};
+use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
 
 /// The emulated backend.
 #[derive(Clone, Copy)]
@@ -107,7 +107,7 @@ impl Lanes for Emulated {
     }
 }
 
-impl Words for Emulated {
+impl Lanes32 for Emulated {
     type W = [u32; WORDS];
 
     fn words(self, x: u32) -> Self::W {

@@ -1,7 +1,7 @@
 //! RFC 7748 through every function, in every lane.
 
 use super::{array, kernels};
-use crate::{BASE, Fault, FixedPoint, Kernel, Scalar, Strided, portable, selftest};
+use crate::{BASE, FixedPoint, Kernel, Scalar, SelftestError, Strided, portable, selftest};
 use std::vec::Vec;
 
 /// Scalar, point, product (section 5.2).
@@ -26,7 +26,7 @@ fn section_5_in_every_lane() {
                 // The other lanes have other work.
                 let (mut ks, mut us, mut out) = ([[7; 32]; 9], [BASE; 9], [[0; 32]; 9]);
                 (ks[lane], us[lane]) = (k, u);
-                kernel.x25519_each(&ks, &us, &mut out);
+                kernel.x25519_pairwise(&ks, &us, &mut out);
                 assert_eq!(out[lane], product, "{}", kernel.name());
                 kernel.x25519_shared(&Scalar::copy_from(&k), &us, &mut out);
                 assert_eq!(out[lane], product, "{}", kernel.name());
@@ -42,7 +42,7 @@ fn section_5_iterated() {
         let (mut k, mut u) = ([BASE; 8], [BASE; 8]);
         for round in 1..=1_000 {
             let mut out = [[0; 32]; 8];
-            kernel.x25519_each(&k, &u, &mut out);
+            kernel.x25519_pairwise(&k, &u, &mut out);
             (u, k) = (k, out);
             if round == 1 {
                 let once = "422c8e7a6227d7bca1350b3e2bb7279f7897b87bb6854b783c60e80311ae3079";
@@ -63,12 +63,12 @@ fn every_kernel_passes_its_self_test() {
 
 /// The portable kernel, but one operation has a wrong bit in one place of its output.
 struct Broken {
-    fault: Fault,
+    fault: SelftestError,
     at: usize,
 }
 
 impl Broken {
-    fn flip(&self, fault: Fault, out: &mut [[u8; 32]]) {
+    fn flip(&self, fault: SelftestError, out: &mut [[u8; 32]]) {
         if self.fault == fault
             && let Some(out) = out.get_mut(self.at)
         {
@@ -84,32 +84,36 @@ impl Kernel for Broken {
 
     fn x25519_shared(&self, k: &Scalar, u: &[[u8; 32]], out: &mut [[u8; 32]]) {
         portable().x25519_shared(k, u, out);
-        self.flip(Fault::Shared, out);
+        self.flip(SelftestError::Shared, out);
     }
 
-    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
-        portable().x25519_each(k, u, out);
-        self.flip(Fault::Each, out);
+    fn x25519_pairwise(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        portable().x25519_pairwise(k, u, out);
+        self.flip(SelftestError::Each, out);
     }
 
     fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
         // Even places take 0 for a point of the curve, odd ones p - 1.
         let refused = portable().fixed_point(u).is_none();
         let taken = refused && (*u == [0; 32]) == self.at.is_multiple_of(2);
-        portable().fixed_point(if self.fault == Fault::FixedPoint && taken { &BASE } else { u })
+        portable().fixed_point(if self.fault == SelftestError::FixedPoint && taken {
+            &BASE
+        } else {
+            u
+        })
     }
 
     fn is_fixed_point(&self, u: &[u8; 32]) -> bool {
-        portable().is_fixed_point(u) || self.fault == Fault::FixedPoint
+        portable().is_fixed_point(u) || self.fault == SelftestError::FixedPoint
     }
 
     fn x25519_fixed(&self, p: &FixedPoint, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
         portable().x25519_fixed(p, k, out);
-        self.flip(Fault::Fixed, out);
+        self.flip(SelftestError::Fixed, out);
     }
 
     fn seal_each(&self, keys: &[[u8; 32]], mut m: Strided<'_>) {
-        let wrong = m.messages().nth(self.at).filter(|_| self.fault == Fault::Seal);
+        let wrong = m.messages().nth(self.at).filter(|_| self.fault == SelftestError::Seal);
         if let Some((body, _)) = wrong {
             body[self.at] ^= 0x40;
         }
@@ -117,7 +121,7 @@ impl Kernel for Broken {
     }
 
     fn open_each(&self, keys: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
-        let wrong = m.messages().nth(self.at).filter(|_| self.fault == Fault::Open);
+        let wrong = m.messages().nth(self.at).filter(|_| self.fault == SelftestError::Open);
         if let Some((_, tag)) = wrong {
             tag[self.at % 16] ^= 0x40;
         }
@@ -127,8 +131,14 @@ impl Kernel for Broken {
 
 #[test]
 fn the_self_test_finds_one_wrong_bit_in_one_lane() {
-    let faults =
-        [Fault::Shared, Fault::Each, Fault::FixedPoint, Fault::Fixed, Fault::Seal, Fault::Open];
+    let faults = [
+        SelftestError::Shared,
+        SelftestError::Each,
+        SelftestError::FixedPoint,
+        SelftestError::Fixed,
+        SelftestError::Seal,
+        SelftestError::Open,
+    ];
     for fault in faults {
         // Every third message is forged by the self-test.
         for at in (1..9).filter(|at| at % 3 != 0) {
@@ -160,8 +170,8 @@ impl Kernel for BadOpen {
         portable().x25519_shared(k, u, out);
     }
 
-    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
-        portable().x25519_each(k, u, out);
+    fn x25519_pairwise(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        portable().x25519_pairwise(k, u, out);
     }
 
     fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
@@ -204,6 +214,6 @@ fn the_self_test_finds_a_wrong_verdict_beside_a_right_body_and_the_reverse() {
     let kinds =
         [BadOpen::TakesForged, BadOpen::ShowsForged, BadOpen::RefusesGood, BadOpen::SpoilsGood];
     for kernel in kinds {
-        assert_eq!(selftest(&kernel), Err(Fault::Open), "{kernel:?}");
+        assert_eq!(selftest(&kernel), Err(SelftestError::Open), "{kernel:?}");
     }
 }

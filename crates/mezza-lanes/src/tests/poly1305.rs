@@ -2,7 +2,7 @@
 //! Wycheproof.
 
 use super::unhex;
-use crate::poly1305::{OneTimeKey, padded};
+use crate::poly1305::{Poly1305Key, padded};
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher};
 use std::vec::Vec;
@@ -19,7 +19,7 @@ fn tag(key: &[u8; 32], nonce: &[u8; 12], aad: &[u8], body: &[u8]) -> [u8; 16] {
 
 fn polynomial(block: &[u8], blocks: impl Iterator<Item = [u8; 16]>) -> [u8; 16] {
     let [r, s] = [0, 1].map(|i| u128::from_le_bytes(block.as_chunks().0[i]));
-    let once = OneTimeKey::new(r, s);
+    let once = Poly1305Key::new(r, s);
     once.finish(blocks.fold([0; 3], |h, block| once.absorb(h, &block)))
 }
 

@@ -27,7 +27,7 @@ fn dalek(k: &[u8; 32], u: &[u8; 32]) -> [u8; 32] {
 
 fn each(kernel: &dyn Kernel, k: &[[u8; 32]], u: &[[u8; 32]]) -> Vec<[u8; 32]> {
     let mut out = std::vec![[0xee; 32]; k.len()];
-    kernel.x25519_each(k, u, &mut out);
+    kernel.x25519_pairwise(k, u, &mut out);
     out
 }
 

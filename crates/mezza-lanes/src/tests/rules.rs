@@ -1,7 +1,7 @@
 //! The rules of `docs/protocols/lanes.md` that no other file of tests is about.
 
 use super::{Frame, array, kernels};
-use crate::{BASE, Fault, FixedPoint, Scalar, Strided};
+use crate::{BASE, FixedPoint, Scalar, SelftestError, Strided};
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::string::{String, ToString};
@@ -31,7 +31,7 @@ fn lanes_6_points_of_small_order_give_zeros_and_leave_their_neighbours_alone() {
             points.iter_mut().step_by(2).zip(small).for_each(|(point, u)| *point = u);
             let (mut out, mut alone) = ([[1; 32]; 14], [[0; 32]]);
             kernel.x25519_shared(&Scalar::copy_from(&[0x5a; 32]), &points, &mut out);
-            kernel.x25519_each(&[[0x5a; 32]], &[BASE], &mut alone);
+            kernel.x25519_pairwise(&[[0x5a; 32]], &[BASE], &mut alone);
             for pair in out.chunks(2) {
                 assert_eq!(pair, [[0; 32], alone[0]], "{}", kernel.name());
             }
@@ -73,8 +73,8 @@ fn lanes_9_lengths_that_differ_are_our_bug() {
         let k = Scalar::copy_from(&[1; 32]);
         let cases: [Call<'_>; 4] = [
             &mut |out| kernel.x25519_shared(&k, &word, out),
-            &mut |out| kernel.x25519_each(&word, &word, out),
-            &mut |out| kernel.x25519_each(&word[..1], &word, out),
+            &mut |out| kernel.x25519_pairwise(&word, &word, out),
+            &mut |out| kernel.x25519_pairwise(&word[..1], &word, out),
             &mut |out| kernel.x25519_fixed(&base, &word, out),
         ];
         for case in cases {
@@ -160,7 +160,7 @@ fn what_is_printed_says_nothing() {
     let scalar = Scalar::copy_from(&[0xde; 32]);
     assert_eq!(std::format!("{scalar:?}"), "Scalar");
     assert_eq!(std::format!("{:?}", Strided::new(&mut [0; 40], 20, 0, 4)), "Strided<2 x 4>");
-    let texts = [Fault::Shared, Fault::FixedPoint].map(|fault| fault.to_string());
+    let texts = [SelftestError::Shared, SelftestError::FixedPoint].map(|fault| fault.to_string());
     assert_eq!(texts, ["x25519_shared", "fixed_point"].map(String::from));
     let point = kernels()[0].fixed_point(&BASE).map(|point: FixedPoint| std::format!("{point:?}"));
     assert!(point.is_some_and(|text| text.len() < 200));

@@ -48,7 +48,7 @@ fn x25519() {
         assert!(k.len() == right.len() && k.len() >= 24, "{name}: {}", k.len());
         for kernel in kernels() {
             let mut out = std::vec![[0; 32]; k.len()];
-            kernel.x25519_each(&k, &u, &mut out);
+            kernel.x25519_pairwise(&k, &u, &mut out);
             assert_eq!(out, right, "{name} {}", kernel.name());
             out.fill([0; 32]);
             match column(case, "kind").next() {

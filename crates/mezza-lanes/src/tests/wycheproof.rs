@@ -17,7 +17,7 @@ fn x25519() {
     assert!(k.len() > 500, "{}", k.len());
     for kernel in kernels() {
         let mut out = std::vec![[0; 32]; k.len()];
-        kernel.x25519_each(&k, &u, &mut out);
+        kernel.x25519_pairwise(&k, &u, &mut out);
         assert_eq!(out, right, "{}", kernel.name());
     }
 }

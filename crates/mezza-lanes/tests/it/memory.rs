@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 
-use mezza_lanes::{BASE, Kernel, Scalar, Strided, ifma, portable, scrub};
+use mezza_lanes::{BASE, Kernel, Scalar, Strided, ifma, portable, wipe_stack};
 
 /// A secret that is never stored as such: each look at a byte computes it.
 #[derive(Clone, Copy)]
@@ -57,7 +57,7 @@ fn work(kernel: &dyn Kernel, secret: Secret) {
     }
     let mut out = [[0; 32]; 9];
     kernel.x25519_shared(&Scalar::fill(|k| secret.write(k)), &[BASE; 9], &mut out);
-    kernel.x25519_each(&keys, &[BASE; 9], &mut out);
+    kernel.x25519_pairwise(&keys, &[BASE; 9], &mut out);
     let base = kernel.fixed_point(&BASE).expect("the base point");
     kernel.x25519_fixed(&base, &keys, &mut out);
     let mut bytes = [0; 9 * 116];
@@ -78,7 +78,7 @@ fn lanes_7_no_scalar_key_or_mask_is_left() {
         let Some(kernel) = kernel else { continue };
         let secret = Secret { seed };
         work(kernel, secret);
-        scrub();
+        wipe_stack();
         // The middle of it, which clamping leaves alone.
         assert_eq!(found(24, |i| secret.byte(4 + i)), 0, "{}: the secret", kernel.name());
         assert_eq!(found(64, |i| secret.mask(64 + i)), 0, "{}: its masks", kernel.name());

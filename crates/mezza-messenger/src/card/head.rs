@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
-use mezza_ratchet::{IdentityKey, List};
+use mezza_ratchet::{IdentityKey, SuiteList};
 
 use super::CardError;
 use crate::name;
@@ -17,24 +17,24 @@ const HEAD_BYTES_MAX: usize = 42 + 9 + 1 + name::NAME_BYTES_MAX + 1 + 19 * PARTS
 
 /// What the signature covers, decoded.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct CardHead {
     pub serial: u32,
     pub issued_days: u32,
     pub ik: IdentityKey,
-    pub suites: List,
+    pub suites: SuiteList,
     pub name: String,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<PartDigest>,
 }
 
 /// A listed part: kind, length, hash.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct PartDigest {
     pub kind: u8,
     pub len: u16,
     pub hash: [u8; 16],
 }
 
-impl Head {
+impl CardHead {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(HEAD_BYTES_MAX);
         w.u8(VERSION).u8(0).u32(self.serial).u32(self.issued_days).bytes(self.ik.as_bytes());
@@ -54,11 +54,11 @@ impl Head {
         }
         let (serial, issued_days) = (r.u32()?, r.u32()?);
         let ik = IdentityKey::decode(r.array_ref()?).map_err(|_| CardError::Key)?;
-        let suites = List::read(r)?;
+        let suites = SuiteList::read(r)?;
         let name = core::str::from_utf8(r.var8()?).map_err(|_| CardError::Name)?.into();
         let mut entries = Vec::new();
         for _ in 0..r.u8()? {
-            entries.push(Entry { kind: r.u8()?, len: r.u16()?, hash: r.array()? });
+            entries.push(PartDigest { kind: r.u8()?, len: r.u16()?, hash: r.array()? });
         }
         let head = Self { serial, issued_days, ik, suites, name, entries };
         head.check()?;
@@ -79,7 +79,7 @@ impl Head {
     }
 }
 
-impl Entry {
+impl PartDigest {
     pub fn of(kind: u8, part: &[u8]) -> Result<Self, CardError> {
         let len = u16::try_from(part.len()).map_err(|_| CardError::Parts)?;
         Ok(Self { kind, len, hash: hash(kind, part) })

@@ -13,14 +13,14 @@ pub const MIXNET_PART: u8 = 2;
 
 /// What the mixnet part says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MixnetEntry {
+pub struct MixnetPart {
     /// The network.
     pub network: [u8; 16],
     /// The dialling key D, X25519, under which invitations are sealed and calls are sorted.
     pub dialling: PublicKey,
 }
 
-impl MixnetEntry {
+impl MixnetPart {
     /// The wire form.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(48);
@@ -30,6 +30,8 @@ impl MixnetEntry {
 
     /// Decodes the wire form and nothing behind it.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| Ok(Self { network: r.array()?, dialling: PublicKey::read(r)? }))
+        Reader::decode_exact(bytes, |r| {
+            Ok(Self { network: r.array()?, dialling: PublicKey::read(r)? })
+        })
     }
 }

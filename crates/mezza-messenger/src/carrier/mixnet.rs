@@ -8,9 +8,9 @@ use mezza_core::{
     Backend, CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer,
 };
 use mezza_lanes::Kernel;
-use mezza_mixnet::client::{Client, Job, RestoreError, Setup};
+use mezza_mixnet::client::{Client, ClientJob, ClientOptions, RestoreError};
 use mezza_mixnet::config::{Config, ServicePolicy};
-use mezza_mixnet::mix::Floor;
+use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::wire::Frame;
 use mezza_mixnet::{RoundId, Service, client};
 
@@ -46,7 +46,7 @@ pub(crate) fn invited_again(now: Time, times: u8, interval_ms: u32) -> Time {
 
 /// Which network: the link that a person opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetworkLink {
+pub struct NetworkAddress {
     /// The hash of its first config.
     pub pin: [u8; 32],
     /// `host:port` of the entry that the link names.
@@ -55,7 +55,7 @@ pub struct NetworkLink {
 
 /// What the driver tells the device about its connection to the network.
 #[derive(Debug)]
-pub enum NetInput {
+pub enum MixnetInput {
     /// The entry answers; `trusted`: its key is the one of the config.
     Up {
         /// Whether the key was checked.
@@ -66,14 +66,14 @@ pub enum NetInput {
     /// A frame of the entry.
     Frame(Frame),
     /// A job ended.
-    Done(Job, client::Done),
+    Done(ClientJob, client::ClientJobOutput),
     /// A job of this round will never end.
     Lost(RoundId),
 }
 
 /// What the device wants of the network.
 #[derive(Debug)]
-pub enum NetOutput {
+pub enum MixnetOutput {
     /// Connect, then say `Up` or `Down`.
     Dial {
         /// `host:port` of the entry.
@@ -86,12 +86,12 @@ pub enum NetOutput {
     /// Send a frame.
     Frame(Frame),
     /// Run a job and hand it back.
-    Job(Job),
+    Job(ClientJob),
 }
 
 /// What is stored of a network besides the client's own rows: the link, and the dialling key.
 pub(crate) struct Membership {
-    pub link: NetworkLink,
+    pub link: NetworkAddress,
     pub dialling: StaticKey,
 }
 
@@ -106,28 +106,28 @@ impl Membership {
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             if r.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let link = NetworkLink { pin: r.array()?, address: text(r.var8()?)? };
+            let link = NetworkAddress { pin: r.array()?, address: text(r.var8()?)? };
             let scalar = Secret::read(r)?;
             Ok(Self { link, dialling: StaticKey::from_stored(scalar, PublicKey::read(r)?) })
         })
     }
 
-    fn setup(&self, kernel: &'static dyn Kernel) -> Setup {
-        Setup {
+    fn setup(&self, kernel: &'static dyn Kernel) -> ClientOptions {
+        ClientOptions {
             pin: self.link.pin,
             dialling: self.dialling.duplicate(),
-            floor: Floor::STANDARD,
+            floor: NoiseFloor::STANDARD,
             kernel,
         }
     }
 }
 
 /// The network that was joined.
-pub(crate) struct Net<B: Backend> {
+pub(crate) struct JoinedNetwork<B: Backend> {
     pub member: Membership,
     pub client: Client<B>,
     /// Rows of the client that are stored.
@@ -145,7 +145,7 @@ pub(crate) struct Net<B: Backend> {
     pub demo: bool,
 }
 
-impl<B: Backend> Net<B> {
+impl<B: Backend> JoinedNetwork<B> {
     pub fn new(member: Membership, kernel: &'static dyn Kernel, now: Time) -> Self {
         let client = Client::new(member.setup(kernel), now);
         Self::of(member, client, BTreeSet::new())
@@ -183,7 +183,7 @@ impl<B: Backend> Net<B> {
 
     /// Looks at the noise of the config that is in force now.
     pub fn weigh(&mut self, now: Time) {
-        self.demo = self.policy(now).is_some_and(|policy| !Floor::STANDARD.allows(policy));
+        self.demo = self.policy(now).is_some_and(|policy| !NoiseFloor::STANDARD.allows(policy));
     }
 
     /// The config in force.

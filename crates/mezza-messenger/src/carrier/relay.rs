@@ -6,12 +6,12 @@ use mezza_core::{
     Backend, CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer,
     labelled_hash,
 };
-use mezza_ratchet::OneTime;
+use mezza_ratchet::OneTimePrekey;
 
 use crate::card::RelayEntry;
 use crate::carrier::CarrierCaps;
 use crate::contact::flag;
-use crate::io::{ContactId, SlotId};
+use crate::io::{ContactId, MailboxId};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
@@ -67,7 +67,7 @@ impl Mailbox {
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             if r.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
@@ -85,15 +85,15 @@ impl Mailbox {
 
 /// A bundle and one-time keys on their way to the relay; stored until the relay has them.
 #[derive(Debug)]
-pub(crate) struct Announcement {
+pub(crate) struct PrekeyUpload {
     pub bundle: Vec<u8>,
-    pub one_time: Vec<OneTime>,
+    pub one_time: Vec<OneTimePrekey>,
     /// Whether the old stock goes first. Said once and not stored: were it repeated after a crash,
     /// the relay would give out again what it gave out in between.
     pub replace: bool,
 }
 
-impl Announcement {
+impl PrekeyUpload {
     /// Joins a newer announcement: the newer bundle counts; keys that a replacement drops go.
     pub fn join(&mut self, newer: Self) {
         self.bundle = newer.bundle;
@@ -117,14 +117,14 @@ impl Announcement {
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             if r.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
             let bundle = r.var16()?.to_vec();
             let mut one_time = Vec::new();
             for _ in 0..r.u16()? {
-                one_time.push(OneTime::decode(r.bytes(36)?)?);
+                one_time.push(OneTimePrekey::decode(r.bytes(36)?)?);
             }
             Ok(Self { bundle, one_time, replace: false })
         })
@@ -132,7 +132,7 @@ impl Announcement {
 }
 
 /// A relay that we use, ours or a contact's.
-pub(crate) struct Link {
+pub(crate) struct RelayState {
     pub entry: RelayEntry,
     /// What it can do; `None` while no connection stands.
     pub up: Option<CarrierCaps>,
@@ -144,11 +144,11 @@ pub(crate) struct Link {
 
 /// What a ticket stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum PendingRequest {
     Parcel(u64),
-    Open(SlotId),
-    Close(SlotId),
-    Watch(SlotId),
+    Open(MailboxId),
+    Close(MailboxId),
+    Watch(MailboxId),
     Publish,
     /// A bundle, to begin a session.
     Fetch(ContactId),
@@ -156,7 +156,7 @@ pub(crate) enum Asked {
     Hold(ContactId),
 }
 
-impl Asked {
+impl PendingRequest {
     /// Whose bundle it asks for, and whether for later.
     pub const fn bundle(self) -> Option<(ContactId, bool)> {
         match self {

@@ -1,12 +1,16 @@
 //! Answers of a carrier to what was asked of it.
 
 use super::way::FETCH_AGAIN_MS;
-use super::{Announcement, Asked, Backend, CryptoRng, Device, DeviceError, Event, Machine, Time};
-use crate::contact::{Intro, Stage};
-use crate::evidence::{self, Fact, What, Why};
-use crate::io::{ContactId, LineId, Ticket, Trouble};
+use super::{
+    Backend, CryptoRng, Device, DeviceError, Event, Machine, PendingRequest, PrekeyUpload, Time,
+};
+use crate::contact::{ContactPhase, IntroMailbox};
+use crate::evidence::{self, Fact, FactKind, WaitReason};
+use crate::io::{ContactId, DeliveryProblem, LineId, RequestId};
 use mezza_core::StaticKey;
-use mezza_ratchet::{Bundle, BundleError, CheckedBundle, Exporter, OneTime, Session, prekeys};
+use mezza_ratchet::{
+    Bundle, BundleError, CheckedBundle, Exporter, OneTimePrekey, Session, prekeys,
+};
 
 /// DONE codes of the relay (3.6).
 const NO_SUCH_BOX: u8 = 1;
@@ -16,17 +20,20 @@ const SLOW_DOWN: u8 = 4;
 const REFUSED_AGAIN_S: u16 = 60;
 
 impl<B: Backend> Device<B> {
-    fn redeem(&mut self, ticket: Ticket) -> Result<Asked, DeviceError> {
+    fn redeem(&mut self, ticket: RequestId) -> Result<PendingRequest, DeviceError> {
         self.tickets.remove(&ticket).map(|(_, asked)| asked).ok_or(DeviceError::NoSuchTicket)
     }
 
     /// The carrier has done it.
-    pub(super) fn handed(&mut self, ticket: Ticket, now: Time) -> Result<(), DeviceError> {
+    pub(super) fn handed(&mut self, ticket: RequestId, now: Time) -> Result<(), DeviceError> {
         match self.redeem(ticket)? {
-            Asked::Parcel(id) => self.parcel_handed(id, now),
-            Asked::Open(slot) => self.mailbox_opened(slot),
-            Asked::Publish => self.announced(),
-            Asked::Close(_) | Asked::Watch(_) | Asked::Fetch(_) | Asked::Hold(_) => {}
+            PendingRequest::Parcel(id) => self.parcel_handed(id, now),
+            PendingRequest::Open(slot) => self.mailbox_opened(slot),
+            PendingRequest::Publish => self.announced(),
+            PendingRequest::Close(_)
+            | PendingRequest::Watch(_)
+            | PendingRequest::Fetch(_)
+            | PendingRequest::Hold(_) => {}
         }
         Ok(())
     }
@@ -46,7 +53,7 @@ impl<B: Backend> Device<B> {
         let after = entry.due();
         evidence::add(
             &mut entry.facts,
-            Fact { what: What::Handed, carrier: parcel.way.carrier(), at: now },
+            Fact { what: FactKind::Handed, carrier: parcel.way.carrier(), at: now },
         );
         if let Some(before) = before {
             self.ends.remove(&(before, note));
@@ -59,9 +66,9 @@ impl<B: Backend> Device<B> {
     /// Something of ours is on its way to a contact.
     pub(super) fn asked(&mut self, id: ContactId) {
         if let Some(contact) = self.contacts.get_mut(&id)
-            && contact.stage == Stage::Held
+            && contact.stage == ContactPhase::Held
         {
-            contact.stage = Stage::Asked;
+            contact.stage = ContactPhase::Asked;
             self.store_contact(id);
             self.show(Event::Contact(id));
         }
@@ -70,25 +77,25 @@ impl<B: Backend> Device<B> {
     /// The carrier has not done it.
     pub(super) fn refused(
         &mut self,
-        ticket: Ticket,
+        ticket: RequestId,
         code: u8,
         retry_s: u16,
         now: Time,
     ) -> Result<(), DeviceError> {
         match self.redeem(ticket)? {
-            Asked::Parcel(id) => self.parcel_refused(id, code, retry_s, now),
-            Asked::Open(slot) | Asked::Watch(slot) => {
+            PendingRequest::Parcel(id) => self.parcel_refused(id, code, retry_s, now),
+            PendingRequest::Open(slot) | PendingRequest::Watch(slot) => {
                 self.mailbox_refused(slot, code, retry_s, now);
             }
-            Asked::Publish => self.again(retry_s, now),
-            Asked::Fetch(contact) | Asked::Hold(contact) if code == SLOW_DOWN => {
+            PendingRequest::Publish => self.again(retry_s, now),
+            PendingRequest::Fetch(contact) | PendingRequest::Hold(contact) if code == SLOW_DOWN => {
                 let wait_ms = u64::from(retry_s.max(1)) * Time::SECOND_MS;
                 self.fetch_later(contact, wait_ms, now);
             }
-            Asked::Fetch(contact) | Asked::Hold(contact) => {
+            PendingRequest::Fetch(contact) | PendingRequest::Hold(contact) => {
                 self.fetch_later(contact, FETCH_AGAIN_MS, now);
             }
-            Asked::Close(_) => {}
+            PendingRequest::Close(_) => {}
         }
         Ok(())
     }
@@ -110,9 +117,9 @@ impl<B: Backend> Device<B> {
             return self.box_gone(id);
         }
         let (why, wait_s) = match code {
-            BOX_FULL => (Why::BoxFull, retry_s.max(1)),
-            SLOW_DOWN => (Why::Slow, retry_s.max(1)),
-            _ => (Why::Slow, REFUSED_AGAIN_S),
+            BOX_FULL => (WaitReason::BoxFull, retry_s.max(1)),
+            SLOW_DOWN => (WaitReason::Slow, retry_s.max(1)),
+            _ => (WaitReason::Slow, REFUSED_AGAIN_S),
         };
         parcel.after = now.plus_ms(u64::from(wait_s) * Time::SECOND_MS);
         let (contact, note) = (parcel.contact, parcel.note);
@@ -131,9 +138,9 @@ impl<B: Backend> Device<B> {
         let (intro, address) = (place.intro, place.relay.address);
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         if intro {
-            self.trouble(id, Trouble::BoxGone);
-        } else if contact.theirs.as_ref().is_some_and(|slot| slot.relay.address == address) {
-            contact.theirs = None;
+            self.trouble(id, DeliveryProblem::BoxGone);
+        } else if contact.their_mailbox.as_ref().is_some_and(|slot| slot.relay.address == address) {
+            contact.their_mailbox = None;
             contact.renew = true;
         }
         self.send_again(id);
@@ -143,14 +150,14 @@ impl<B: Backend> Device<B> {
     /// The bundle of a contact came: check it against the card, and begin.
     pub(super) fn bundle(
         &mut self,
-        ticket: Ticket,
+        ticket: RequestId,
         bytes: &[u8],
-        one_time: Option<OneTime>,
+        one_time: Option<OneTimePrekey>,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         let asked = self.tickets.get(&ticket).map(|(_, asked)| *asked);
-        let Some((id, hold)) = asked.and_then(Asked::bundle) else {
+        let Some((id, hold)) = asked.and_then(PendingRequest::bundle) else {
             return Err(DeviceError::NoSuchTicket);
         };
         self.tickets.remove(&ticket);
@@ -163,18 +170,18 @@ impl<B: Backend> Device<B> {
         let checked = Bundle::decode(bytes)
             .and_then(|bundle| bundle.check(contact.card.ik(), contact.card.suites(), now));
         let begun = checked.and_then(|checked| {
-            let intro = Intro { spk: *checked.spk(), not_after: checked.not_after() };
+            let intro = IntroMailbox { spk: *checked.spk(), not_after: checked.not_after() };
             Ok((intro, self.initiate(checked, one_time, rng)?.0))
         });
         match begun {
             Ok((intro, session)) => self.begin(id, intro, session, now),
-            Err(error) => self.trouble(id, Trouble::Bundle(error)),
+            Err(error) => self.trouble(id, DeliveryProblem::Bundle(error)),
         }
         Ok(())
     }
 
     /// What needs the person is told once, and stands at the contact until it is over.
-    pub(super) fn trouble(&mut self, id: ContactId, trouble: Trouble) {
+    pub(super) fn trouble(&mut self, id: ContactId, trouble: DeliveryProblem) {
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         if contact.trouble.replace(trouble) != Some(trouble) {
             self.show(Event::Trouble(id, trouble));
@@ -185,16 +192,22 @@ impl<B: Backend> Device<B> {
     pub(super) fn initiate(
         &self,
         checked: CheckedBundle,
-        one_time: Option<OneTime>,
+        one_time: Option<OneTimePrekey>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(Session<B>, Exporter), BundleError> {
         checked.initiate::<B>(&self.identity, Self::fresh(rng), one_time, rng)
     }
 
-    pub(super) fn begin(&mut self, id: ContactId, intro: Intro, session: Session<B>, now: Time) {
+    pub(super) fn begin(
+        &mut self,
+        id: ContactId,
+        intro: IntroMailbox,
+        session: Session<B>,
+        now: Time,
+    ) {
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let again = contact.renew;
-        let changes = contact.conversation.begin(session, now);
+        let changes = contact.conversation.add_session(session, now);
         contact.intro = Some(intro);
         contact.renew = false;
         let over = contact.trouble.take().is_some();
@@ -240,7 +253,7 @@ impl<B: Backend> Device<B> {
                 }
                 prekeys::Output::Store(changes) => self.store_ratchet(ContactId(0), changes),
                 prekeys::Output::Publish { bundle, one_time, replace } => {
-                    self.announce(Announcement { bundle, one_time, replace });
+                    self.announce(PrekeyUpload { bundle, one_time, replace });
                 }
                 prekeys::Output::Low => self.show(Event::Low),
             }

@@ -3,21 +3,23 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{Backend, CryptoRng, Device, DeviceError, Event, Held, NoteId, Output, Time};
+use super::{
+    Backend, CryptoRng, Device, DeviceError, Event, NoteId, Output, Time, UndecryptedParcel,
+};
 use super::{key_recent, key32, key64};
 use crate::card::Card;
-use crate::contact::{Contact, Stage};
+use crate::contact::{Contact, ContactPhase};
 use crate::envelope;
-use crate::evidence::Why;
-use crate::io::{Bucket, Cause, ContactId, Kind, SlotId, Trouble};
+use crate::evidence::WaitReason;
+use crate::io::{ContactId, DeliveryProblem, MailboxId, RecordKind, ResetCause, Retention};
 use crate::note::{Item, Note};
 use crate::outbox::RATCHET_MESSAGE;
 use crate::policy::timer_step;
-use crate::receipt::{Arrival, Window};
-use crate::thread::Entry;
-use crate::view::Body;
+use crate::receipt::{SeqStatus, Window};
+use crate::thread::StoredNote;
+use crate::view::NoteContent;
 use mezza_core::{Wiping, Writer};
-use mezza_ratchet::{Conversation, IdentityKey, List, OpenError, Opened, wire};
+use mezza_ratchet::{Conversation, IdentityKey, OpenError, Opened, SuiteList, wire};
 
 /// Requests that wait for the person (MSG-35); mail of further strangers stays at the relay.
 pub(super) const REQUESTS_MAX: usize = 64;
@@ -36,7 +38,7 @@ pub(super) struct Received {
     pub seq: u32,
     pub sent: Time,
     pub timer_s: u32,
-    pub body: Body,
+    pub body: NoteContent,
 }
 
 impl<B: Backend> Device<B> {
@@ -44,7 +46,7 @@ impl<B: Backend> Device<B> {
     /// the mail of a stranger for whom there is no room.
     pub(super) fn arrived(
         &mut self,
-        slot: SlotId,
+        slot: MailboxId,
         mail: u64,
         bytes: &[u8],
         now: Time,
@@ -66,7 +68,7 @@ impl<B: Backend> Device<B> {
             _ => self.refusals.envelopes += 1,
         }
         if take {
-            self.act(Output::Take { slot, mail });
+            self.act(Output::Acknowledge { slot, mail });
         }
         Ok(())
     }
@@ -121,7 +123,7 @@ impl<B: Backend> Device<B> {
         };
         self.profile.next_contact += 1;
         self.store_profile();
-        let contact = Contact::new(id, card, conversation, Stage::Request);
+        let contact = Contact::new(id, card, conversation, ContactPhase::Request);
         self.request(contact, message, opened.changes, note, now);
     }
 
@@ -149,9 +151,9 @@ impl<B: Backend> Device<B> {
         self.store_ratchet(nobody, changes);
         let rows = self.step.changes.split_off(before);
         self.step.changes.extend(rows.into_iter().filter(|change| {
-            let (crate::io::Change::Put { kind, .. } | crate::io::Change::Drop { kind, .. }) =
-                change;
-            *kind == Kind::Prekey
+            let (crate::io::RecordChange::Put { kind, .. }
+            | crate::io::RecordChange::Drop { kind, .. }) = change;
+            *kind == RecordKind::Prekey
         }));
     }
 
@@ -197,7 +199,7 @@ impl<B: Backend> Device<B> {
         let Some(contact) = self.contacts.get_mut(&id) else { return };
         let place = contact.recent.push(message);
         let value = contact.recent.write(place);
-        self.put(Kind::Seen, key_recent(id, place), Bucket::Permanent, value);
+        self.put(RecordKind::Seen, key_recent(id, place), Retention::Permanent, value);
     }
 
     fn opened(&mut self, id: ContactId, opened: Opened, now: Time, rng: &mut dyn CryptoRng) {
@@ -206,14 +208,14 @@ impl<B: Backend> Device<B> {
             // A session that the other side began needs our hello, and ends our own plans for one.
             contact.owed.hello |= opened.first;
             contact.renew &= !opened.first;
-            if matches!(contact.trouble, Some(Trouble::Suite(_))) {
+            if matches!(contact.trouble, Some(DeliveryProblem::Suite(_))) {
                 contact.trouble = None;
             }
         }
         if let Ok(mut note) = Note::decode(&opened.body) {
             if let Some(exporter) = opened.exporter
                 && super::invite::give_root(&mut note, exporter)
-                && self.contacts.get(&id).is_some_and(|contact| contact.stage == Stage::Open)
+                && self.contacts.get(&id).is_some_and(|contact| contact.stage == ContactPhase::Open)
                 && self.wants_again(id, now)
             {
                 // Whoever invites again has lost the old chains, and what was under way in them.
@@ -235,7 +237,7 @@ impl<B: Backend> Device<B> {
             | OpenError::Forged
             | OpenError::TooFar(_) => true,
             // The contact goes on in a session of another suite of ours.
-            OpenError::SuiteMismatch { message, .. } => List::ours().holds(message),
+            OpenError::SuiteMismatch { message, .. } => SuiteList::ours().holds(message),
             _ => false,
         };
         let foreign = matches!(
@@ -245,23 +247,23 @@ impl<B: Backend> Device<B> {
                 | OpenError::SuiteDowngrade
         );
         if foreign && !lost {
-            self.trouble(id, Trouble::Suite(error));
+            self.trouble(id, DeliveryProblem::Suite(error));
         }
         let Some(contact) = self.contacts.get_mut(&id) else { return };
-        if !lost || contact.stage == Stage::Request {
+        if !lost || contact.stage == ContactPhase::Request {
             return;
         }
         if now.since_ms(contact.last_reset) >= RESET_EVERY_MS {
             contact.last_reset = now;
             contact.renew = true;
-            contact.owed.anew = Some(Cause::Lost as u8);
+            contact.owed.anew = Some(ResetCause::Lost as u8);
             self.store_contact(id);
         }
         if self.held.len() < HELD_MAX {
             let key = self.held.last_key_value().map_or(0, |(key, _)| key + 1);
-            let key = key.max(self.aside.next(Kind::Held));
-            let held = Held { contact: id, at: now, bytes: message.to_vec() };
-            self.put(Kind::Held, key64(key), Bucket::Rolling, write_held(&held));
+            let key = key.max(self.aside.next(RecordKind::Held));
+            let held = UndecryptedParcel { contact: id, at: now, bytes: message.to_vec() };
+            self.put(RecordKind::Held, key64(key), Retention::Rolling, write_held(&held));
             self.held.insert(key, held);
         }
     }
@@ -287,7 +289,7 @@ impl<B: Backend> Device<B> {
     /// Forgets a parcel that nothing opened.
     pub(super) fn drop_held(&mut self, key: u64) {
         if self.held.remove(&key).is_some() {
-            self.drop_record(Kind::Held, key64(key));
+            self.drop_record(RecordKind::Held, key64(key));
         }
     }
 
@@ -305,22 +307,22 @@ impl<B: Backend> Device<B> {
         }
         let thread = self.threads.get(&id).map_or(0, BTreeSet::len);
         let Some(contact) = self.contacts.get_mut(&id) else { return };
-        if contact.stage == Stage::Request && thread >= REQUEST_NOTES_MAX {
+        if contact.stage == ContactPhase::Request && thread >= REQUEST_NOTES_MAX {
             return;
         }
         let owes = contact.policy.delivered && contact.is_ours();
         // A window begins with a note that is stored, so that none is in memory alone.
         let known = contact.arrived.get(&note.era).map(|(arrived, _)| arrived.look(note.seq));
         match known.unwrap_or_else(|| Window::new(note.era).look(note.seq)) {
-            Arrival::Fresh => {}
-            Arrival::Known => {
+            SeqStatus::Fresh => {}
+            SeqStatus::Known => {
                 contact.owed.receipt |= owes;
                 return;
             }
-            Arrival::Voided | Arrival::TooFar => return,
+            SeqStatus::Voided | SeqStatus::TooFar => return,
         }
-        let pin = contact.policy.pin;
-        let entry = Entry {
+        let pin = contact.policy.level_min;
+        let entry = StoredNote {
             contact: id,
             incoming: true,
             client: [0; 16],
@@ -331,13 +333,13 @@ impl<B: Backend> Device<B> {
             at: now,
             timer_s: timer_step(note.timer_s),
             due: None,
-            pin,
+            level_min: pin,
             carrier: Some(self.arriving),
             seen: false,
             again: false,
             voided: false,
             facts: Vec::new(),
-            why: Why::Sending,
+            why: WaitReason::Sending,
         };
         if !contact.share.take(entry.body_bytes(), contact.unseen, now) {
             // It counts as not arrived, so that the writer is not told that it is here (MSG-51).
@@ -353,7 +355,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// Stores a new note and puts it into its thread.
-    pub(super) fn add_note(&mut self, entry: Entry) -> NoteId {
+    pub(super) fn add_note(&mut self, entry: StoredNote) -> NoteId {
         let (number, block) = self.profile.note_number();
         if block {
             self.store_profile();
@@ -376,7 +378,7 @@ pub(super) fn greeting(body: &[u8], ik: &IdentityKey) -> Option<(Note, Card)> {
     Some((note, card.filter(|card| card.ik() == ik)?))
 }
 
-pub(super) fn write_held(held: &Held) -> Wiping<Vec<u8>> {
+pub(super) fn write_held(held: &UndecryptedParcel) -> Wiping<Vec<u8>> {
     let mut w = Writer::with_capacity(16 + held.bytes.len());
     w.bytes(&key32(held.contact.0)).u64(held.at.ms()).var16(&held.bytes);
     Wiping::new(w.finish())

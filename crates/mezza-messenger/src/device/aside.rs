@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use mezza_ratchet::IdentityKey;
 
-use crate::io::{Kind, Unread};
+use crate::io::{RecordKind, Unread};
 use crate::view::{Part, SetAside};
 use mezza_core::labelled_hash;
 
@@ -18,7 +18,7 @@ use mezza_core::labelled_hash;
 #[derive(Default)]
 pub(super) struct Aside {
     /// What each record belongs to, and its bytes.
-    rows: BTreeMap<(Kind, Vec<u8>), (Part, usize)>,
+    rows: BTreeMap<(RecordKind, Vec<u8>), (Part, usize)>,
     /// What a person calls a part, as far as its records still say so.
     names: BTreeMap<Part, String>,
     /// Whose contacts are among them. Their mail stays at the relay.
@@ -29,7 +29,7 @@ pub(super) struct Aside {
 
 impl Aside {
     /// Adds a record of so many bytes.
-    pub fn add(&mut self, part: Part, kind: Kind, key: Vec<u8>, bytes: usize) {
+    pub fn add(&mut self, part: Part, kind: RecordKind, key: Vec<u8>, bytes: usize) {
         self.rows.insert((kind, key), (part, bytes));
     }
 
@@ -39,7 +39,7 @@ impl Aside {
     }
 
     /// Whether the store could not open a row of this kind.
-    pub fn lost(&self, kind: Kind) -> bool {
+    pub fn lost(&self, kind: RecordKind) -> bool {
         self.unread.iter().any(|row| row.kind == Some(kind))
     }
 
@@ -59,16 +59,16 @@ impl Aside {
     }
 
     /// Whether this record is one of them.
-    pub fn holds(&self, kind: Kind, key: &[u8]) -> bool {
+    pub fn holds(&self, kind: RecordKind, key: &[u8]) -> bool {
         !self.rows.is_empty() && self.rows.contains_key(&(kind, key.to_vec()))
     }
 
     /// A digest of the names of the parcels that were under way to somebody who is here, or to
     /// nobody knows whom, and of how many the store could not open; zeros if there are none.
     pub fn parcels(&self) -> [u8; 16] {
-        let sealed = self.unread.iter().filter(|row| row.kind == Some(Kind::Parcel)).count();
+        let sealed = self.unread.iter().filter(|row| row.kind == Some(RecordKind::Parcel)).count();
         let rows = self.rows.iter().filter(|((kind, _), (part, _))| {
-            *kind == Kind::Parcel && matches!(part, Part::Parcels | Part::Notes)
+            *kind == RecordKind::Parcel && matches!(part, Part::Parcels | Part::Notes)
         });
         let keys = rows.map(|((_, key), _)| key.as_slice()).collect::<Vec<_>>().concat();
         if keys.is_empty() && sealed == 0 {
@@ -86,16 +86,16 @@ impl Aside {
     /// A record is written anew under this name, which is right for what can be had again alone: a
     /// bundle out of the relay, the announcement out of the prekeys. The number of a prekey is
     /// drawn at random, and may be that of an older one.
-    pub fn replaced(&mut self, kind: Kind, key: &[u8]) {
+    pub fn replaced(&mut self, kind: RecordKind, key: &[u8]) {
         if self.holds(kind, key) {
-            let again = matches!(kind, Kind::Bundle | Kind::Prekey);
+            let again = matches!(kind, RecordKind::Bundle | RecordKind::Prekey);
             debug_assert!(again, "{kind:?}: a record that was set aside is written over");
             self.rows.remove(&(kind, key.to_vec()));
         }
     }
 
     /// The first number above those of all records of a kind whose keys are numbers of 8 bytes.
-    pub fn next(&self, kind: Kind) -> u64 {
+    pub fn next(&self, kind: RecordKind) -> u64 {
         let keys = self.rows.keys().filter(|(other, _)| *other == kind);
         let numbers = keys.filter_map(|(_, key)| super::load::id64(key).ok());
         numbers.max().map_or(0, |last| last + 1)
@@ -114,7 +114,7 @@ impl Aside {
             let empty = || SetAside { part, name: name(), records: 0, notes: 0, bytes: 0 };
             let view = parts.entry(part).or_insert_with(empty);
             view.records += 1;
-            view.notes += usize::from(kind == Some(Kind::Note));
+            view.notes += usize::from(kind == Some(RecordKind::Note));
             view.bytes += bytes;
         }
         parts.into_values().collect()
@@ -125,8 +125,8 @@ impl Aside {
 mod tests {
     use alloc::vec;
 
-    use mezza_core::{Portable, Secret, StaticKey};
-    use mezza_ratchet::Identity;
+    use mezza_core::{PortableBackend, Secret, StaticKey};
+    use mezza_ratchet::IdentityKeyPair;
 
     use super::*;
     use crate::io::ContactId;
@@ -138,42 +138,46 @@ mod tests {
     }
 
     fn ik(scalar: u8) -> IdentityKey {
-        let pair = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar)));
-        Identity::new(pair).public()
+        let pair = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(scalar)));
+        IdentityKeyPair::new(pair).public()
     }
 
     #[test]
     fn a_record_is_held_by_kind_and_key() {
         let mut aside = Aside::default();
-        assert!(!aside.holds(Kind::Note, &key(7)) && !aside.has(Part::Notes));
-        aside.add(Part::Notes, Kind::Note, key(7), 9);
-        assert!(aside.holds(Kind::Note, &key(7)) && aside.has(Part::Notes));
-        assert!(!aside.holds(Kind::Note, &key(8)) && !aside.holds(Kind::Parcel, &key(7)));
+        assert!(!aside.holds(RecordKind::Note, &key(7)) && !aside.has(Part::Notes));
+        aside.add(Part::Notes, RecordKind::Note, key(7), 9);
+        assert!(aside.holds(RecordKind::Note, &key(7)) && aside.has(Part::Notes));
+        assert!(
+            !aside.holds(RecordKind::Note, &key(8)) && !aside.holds(RecordKind::Parcel, &key(7))
+        );
         assert!(!aside.has(Part::Parcels) && !aside.has(BOB));
     }
 
     #[test]
     fn a_record_that_is_written_anew_is_held_no_more() {
         let mut aside = Aside::default();
-        aside.add(Part::Bundles, Kind::Bundle, key(7), 9);
-        aside.add(Part::Prekeys, Kind::Prekey, key(7), 9);
-        aside.replaced(Kind::Bundle, &key(8));
+        aside.add(Part::Bundles, RecordKind::Bundle, key(7), 9);
+        aside.add(Part::Prekeys, RecordKind::Prekey, key(7), 9);
+        aside.replaced(RecordKind::Bundle, &key(8));
         assert_eq!(aside.view().len(), 2);
-        aside.replaced(Kind::Bundle, &key(7));
-        assert!(!aside.holds(Kind::Bundle, &key(7)) && aside.holds(Kind::Prekey, &key(7)));
+        aside.replaced(RecordKind::Bundle, &key(7));
+        assert!(
+            !aside.holds(RecordKind::Bundle, &key(7)) && aside.holds(RecordKind::Prekey, &key(7))
+        );
     }
 
     #[test]
     fn the_next_number_is_above_all_of_its_kind() {
         let mut aside = Aside::default();
-        assert_eq!(aside.next(Kind::Parcel), 0);
+        assert_eq!(aside.next(RecordKind::Parcel), 0);
         for n in [9, 12, 7] {
-            aside.add(Part::Parcels, Kind::Parcel, key(n), 1);
+            aside.add(Part::Parcels, RecordKind::Parcel, key(n), 1);
         }
-        aside.add(Part::Parcels, Kind::Parcel, vec![0xee; 3], 1);
-        aside.add(Part::Parcels, Kind::Held, key(20), 1);
-        assert_eq!((aside.next(Kind::Parcel), aside.next(Kind::Held)), (13, 21));
-        assert_eq!(aside.next(Kind::Note), 0);
+        aside.add(Part::Parcels, RecordKind::Parcel, vec![0xee; 3], 1);
+        aside.add(Part::Parcels, RecordKind::Held, key(20), 1);
+        assert_eq!((aside.next(RecordKind::Parcel), aside.next(RecordKind::Held)), (13, 21));
+        assert_eq!(aside.next(RecordKind::Note), 0);
     }
 
     #[test]
@@ -186,30 +190,30 @@ mod tests {
     #[test]
     fn the_digest_is_that_of_parcels_to_nobody_knows_whom() {
         let mut aside = Aside::default();
-        aside.add(Part::Notes, Kind::Note, key(1), 9);
-        aside.add(Part::Parcels, Kind::Held, key(2), 9);
-        aside.add(BOB, Kind::Parcel, key(3), 9);
-        aside.sealed(&[Unread { kind: Some(Kind::Note), bytes: 9 }]);
+        aside.add(Part::Notes, RecordKind::Note, key(1), 9);
+        aside.add(Part::Parcels, RecordKind::Held, key(2), 9);
+        aside.add(BOB, RecordKind::Parcel, key(3), 9);
+        aside.sealed(&[Unread { kind: Some(RecordKind::Note), bytes: 9 }]);
         assert_eq!(aside.parcels(), [0; 16]);
         let mut seen = BTreeSet::from([aside.parcels()]);
-        aside.add(Part::Notes, Kind::Parcel, key(4), 9);
+        aside.add(Part::Notes, RecordKind::Parcel, key(4), 9);
         assert!(seen.insert(aside.parcels()));
-        aside.add(Part::Parcels, Kind::Parcel, key(5), 9);
+        aside.add(Part::Parcels, RecordKind::Parcel, key(5), 9);
         assert!(seen.insert(aside.parcels()));
-        aside.sealed(&[Unread { kind: Some(Kind::Parcel), bytes: 9 }]);
+        aside.sealed(&[Unread { kind: Some(RecordKind::Parcel), bytes: 9 }]);
         assert!(seen.insert(aside.parcels()));
-        assert!(aside.lost(Kind::Parcel) && !aside.lost(Kind::Slot));
+        assert!(aside.lost(RecordKind::Parcel) && !aside.lost(RecordKind::Slot));
     }
 
     #[test]
     fn the_person_is_shown_each_part_with_its_name_and_counts() {
         let mut aside = Aside::default();
         aside.call(BOB, "bob".into());
-        aside.add(BOB, Kind::Contact, key(1), 10);
-        aside.add(BOB, Kind::Note, key(1), 5);
+        aside.add(BOB, RecordKind::Contact, key(1), 10);
+        aside.add(BOB, RecordKind::Note, key(1), 5);
         aside.sealed(&[
             Unread { kind: None, bytes: 3 },
-            Unread { kind: Some(Kind::Note), bytes: 4 },
+            Unread { kind: Some(RecordKind::Note), bytes: 4 },
         ]);
         let view = aside.view().into_iter();
         let view = view.map(|set| (set.part, set.name, set.records, set.notes, set.bytes));

@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 use mezza_ratchet::prekeys;
 
 use super::{
-    Backend, CryptoRng, Device, DeviceError, Event, Kind, Machine, Mailbox, NoteId, Time,
+    Backend, CryptoRng, Device, DeviceError, Event, Machine, Mailbox, NoteId, RecordKind, Time,
     card_refused, key_recent, key_seen, key32, key64,
 };
 use crate::card::RelayEntry;
-use crate::carrier::mixnet::NetworkLink;
-use crate::contact::Stage;
+use crate::carrier::mixnet::NetworkAddress;
+use crate::contact::ContactPhase;
 use crate::identity::RELAYS_MAX;
 use crate::io::{Command, ContactId};
 use crate::view::Part;
@@ -58,7 +58,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// Whether what a join stores can be stored.
-    fn may_join(&self, link: &NetworkLink) -> Result<(), DeviceError> {
+    fn may_join(&self, link: &NetworkAddress) -> Result<(), DeviceError> {
         if self.aside.has(Part::Network) {
             return Err(DeviceError::SetAside);
         }
@@ -142,7 +142,7 @@ impl<B: Backend> Device<B> {
             .contacts
             .values_mut()
             .filter_map(|contact| {
-                let tells = contact.is_ours() && contact.stage == Stage::Open;
+                let tells = contact.is_ours() && contact.stage == ContactPhase::Open;
                 contact.owed.card |= tells;
                 tells.then_some(contact.id)
             })

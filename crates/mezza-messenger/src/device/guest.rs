@@ -9,16 +9,16 @@ use alloc::vec::Vec;
 
 use super::arrive::{REQUESTS_MAX, greeting};
 use super::invite::root;
-use super::{Backend, Bucket, CryptoRng, Device, DeviceError, Event, Kind, Time, key32};
+use super::{Backend, CryptoRng, Device, DeviceError, Event, RecordKind, Retention, Time, key32};
 use crate::card::Card;
 use crate::carrier::Carrier;
-use crate::contact::{Contact, Stage};
-use crate::guest::{Guest, Start};
+use crate::contact::{Contact, ContactPhase};
+use crate::guest::{IncomingInvitation, PendingStart};
 use crate::io::ContactId;
-use crate::note::{Item, Meet, Note};
+use crate::note::{Item, MixnetStart, Note};
 use crate::policy::Policy;
 use mezza_core::Secret;
-use mezza_mixnet::client::{self, Introduction};
+use mezza_mixnet::client::{self, NewRoot};
 use mezza_mixnet::contact::{Intent, Role};
 use mezza_mixnet::wire::invitation::Invitation;
 use mezza_ratchet::{Conversation, IdentityKey, Opened, wire};
@@ -80,8 +80,17 @@ impl<B: Backend> Device<B> {
         self.store_profile();
         self.store_ratchet(id, opened.changes);
         let rounds = (meet.conversation, meet.call);
-        let start = Some(Start { root: root(exporter), rounds });
-        let guest = Guest { id, ik, conversation, bucket, start, at: now, asked: None, times: 0 };
+        let start = Some(PendingStart { root: root(exporter), rounds });
+        let guest = IncomingInvitation {
+            id,
+            ik,
+            conversation,
+            bucket,
+            start,
+            at: now,
+            asked: None,
+            times: 0,
+        };
         self.guests.insert(id, guest);
         self.store_guest(id);
         self.show(Event::Request(id));
@@ -116,8 +125,8 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         let Some(guest) = self.guests.get(&id) else { return Ok(()) };
-        let Some(Start { root, rounds }) = &guest.start else { return Ok(()) };
-        let introduction = Introduction {
+        let Some(PendingStart { root, rounds }) = &guest.start else { return Ok(()) };
+        let introduction = NewRoot {
             contact: id.0,
             root: Secret::copy_from(root.expose()),
             role: Role::Responder,
@@ -183,21 +192,21 @@ impl<B: Backend> Device<B> {
             // Rounds out of reach: then there are none.
             let _ = self.start_chains(id, now, rng);
         }
-        if let Some(contact) = self.unmasked(id, card, !opened.first) {
+        if let Some(contact) = self.inviter_identified(id, card, !opened.first) {
             self.request(contact, message, opened.changes, note, now);
         }
     }
 
     /// A guest whose card is here is a contact who waits for the person. It is answered the way
     /// the card came: in cells at their level, or into a mailbox.
-    fn unmasked(&mut self, id: ContactId, card: Card, met: bool) -> Option<Contact<B>> {
+    fn inviter_identified(&mut self, id: ContactId, card: Card, met: bool) -> Option<Contact<B>> {
         let guest = self.guests.remove(&id)?;
-        self.drop_record(Kind::Guest, key32(id.0));
-        let mut contact = Contact::new(id, card, guest.conversation, Stage::Request);
+        self.drop_record(RecordKind::Guest, key32(id.0));
+        let mut contact = Contact::new(id, card, guest.conversation, ContactPhase::Request);
         if self.arriving == Carrier::Mixnet {
             let pin = self.net.as_ref().map_or(1, |net| net.level);
             contact.policy =
-                Policy { carriers: [Carrier::Mixnet].into(), pin, ..Policy::default() };
+                Policy { carriers: [Carrier::Mixnet].into(), level_min: pin, ..Policy::default() };
         }
         contact.met = contact.conversation.active_id().filter(|_| met);
         Some(contact)
@@ -213,7 +222,7 @@ impl<B: Backend> Device<B> {
     ) -> Result<(), DeviceError> {
         self.start_chains(id, now, rng)?;
         self.arriving = Carrier::Mixnet;
-        let contact = self.unmasked(id, card, true);
+        let contact = self.inviter_identified(id, card, true);
         self.arriving = Carrier::Relay;
         self.contacts.extend(contact.map(|contact| (id, contact)));
         self.threads.entry(id).or_default();
@@ -224,7 +233,7 @@ impl<B: Backend> Device<B> {
     pub(super) fn forget_guest(&mut self, id: ContactId) {
         let Some(guest) = self.guests.remove(&id) else { return };
         self.drop_conversation(id, &guest.conversation);
-        self.drop_record(Kind::Guest, key32(id.0));
+        self.drop_record(RecordKind::Guest, key32(id.0));
     }
 
     pub(super) fn guest_by_ik(&self, ik: &IdentityKey) -> Option<ContactId> {
@@ -233,20 +242,21 @@ impl<B: Backend> Device<B> {
 
     /// Those who wait for the person: requests and guests.
     pub(super) fn strangers(&self) -> usize {
-        let requests = self.contacts.values().filter(|c| c.stage == Stage::Request && !c.blocked);
+        let requests =
+            self.contacts.values().filter(|c| c.stage == ContactPhase::Request && !c.blocked);
         requests.count() + self.guests.len()
     }
 
     fn store_guest(&mut self, id: ContactId) {
         if let Some(guest) = self.guests.get(&id) {
             let value = guest.write();
-            self.put(Kind::Guest, key32(id.0), Bucket::Rolling, value);
+            self.put(RecordKind::Guest, key32(id.0), Retention::Rolling, value);
         }
     }
 }
 
 /// What an invitation says, if it is one: where the chains start, and no root.
-fn meet_of(body: &[u8]) -> Option<Meet> {
+fn meet_of(body: &[u8]) -> Option<MixnetStart> {
     let note = Note::decode(body).ok()?;
     note.items.into_iter().find_map(|item| match item {
         Item::Meet(meet) if meet.root.is_none() => Some(meet),

@@ -10,21 +10,23 @@
 use alloc::vec::Vec;
 
 use super::way::BEYOND_BUNDLE_MS;
-use super::{Asked, Backend, Bucket, CryptoRng, Device, Event, Kind, Time, key32, key64};
+use super::{
+    Backend, CryptoRng, Device, Event, PendingRequest, RecordKind, Retention, Time, key32, key64,
+};
 use crate::carrier::Carrier;
 use crate::carrier::mixnet::invited_again;
-use crate::contact::{Intro, Stage};
-use crate::evidence::Why;
-use crate::io::{ContactId, Trouble};
-use crate::note::{Item, Meet, Note};
-use crate::outbox::{Parcel, Way};
+use crate::contact::{ContactPhase, IntroMailbox};
+use crate::evidence::WaitReason;
+use crate::io::{ContactId, DeliveryProblem};
+use crate::note::{Item, MixnetStart, Note};
+use crate::outbox::{Parcel, Route};
 use mezza_core::{DecodeError, Reader, Secret, Wiping, Writer};
 use mezza_mixnet::Service;
 use mezza_mixnet::client::{self, Invite};
 use mezza_mixnet::contact::Role;
 use mezza_mixnet::wire::invitation::BODY_BYTES;
 use mezza_ratchet::{
-    Bundle, BundleError, CheckedBundle, Exporter, List, OneTime, Padding, SealError,
+    Bundle, BundleError, CheckedBundle, Exporter, OneTimePrekey, Padding, SealError, SuiteList,
 };
 
 /// Under which name the exporter of a session gives the root of the pair's chains.
@@ -33,14 +35,14 @@ const ROOT: &str = "mezza mix root";
 /// A bundle that is held for an invitation, with the one-time key that came with it.
 pub(super) struct HeldBundle {
     bytes: Vec<u8>,
-    one_time: Option<OneTime>,
+    one_time: Option<OneTimePrekey>,
 }
 
 impl HeldBundle {
     /// What a relay gave. The one-time key is not signed: it is held to the rules of its reader
     /// here (MSG-43).
-    fn new(bytes: &[u8], one_time: Option<OneTime>) -> Result<Self, BundleError> {
-        if one_time.is_some_and(|one_time| OneTime::decode(&one_time.encode()).is_err()) {
+    fn new(bytes: &[u8], one_time: Option<OneTimePrekey>) -> Result<Self, BundleError> {
+        if one_time.is_some_and(|one_time| OneTimePrekey::decode(&one_time.encode()).is_err()) {
             return Err(BundleError::BadKey);
         }
         Ok(Self { bytes: bytes.to_vec(), one_time })
@@ -59,10 +61,10 @@ impl HeldBundle {
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             let one_time = match r.var8()? {
                 [] => None,
-                bytes => Some(OneTime::decode(bytes)?),
+                bytes => Some(OneTimePrekey::decode(bytes)?),
             };
             Ok(Self { one_time, bytes: r.var16()?.to_vec() })
         })
@@ -97,7 +99,7 @@ impl<B: Backend> Device<B> {
         there
             && alone
             && contact.is_ours()
-            && contact.stage != Stage::Open
+            && contact.stage != ContactPhase::Open
             && config.policy(Service::Invitation).is_some()
     }
 
@@ -115,24 +117,24 @@ impl<B: Backend> Device<B> {
         &mut self,
         id: ContactId,
         bytes: &[u8],
-        one_time: Option<OneTime>,
+        one_time: Option<OneTimePrekey>,
         now: Time,
     ) {
         let held = HeldBundle::new(bytes, one_time)
-            .and_then(|held| self.checked(id, &held, &List::small(), now).map(|_| held));
+            .and_then(|held| self.checked(id, &held, &SuiteList::without_kem(), now).map(|_| held));
         match held {
             Ok(held) => {
-                self.put(Kind::Bundle, key32(id.0), Bucket::Rolling, held.write());
+                self.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
                 self.bundles.insert(id, held);
             }
-            Err(error) => self.trouble(id, Trouble::Bundle(error)),
+            Err(error) => self.trouble(id, DeliveryProblem::Bundle(error)),
         }
     }
 
     /// A held bundle is not needed any more.
     pub(super) fn drop_bundle(&mut self, id: ContactId) -> Option<HeldBundle> {
         let held = self.bundles.remove(&id)?;
-        self.drop_record(Kind::Bundle, key32(id.0));
+        self.drop_record(RecordKind::Bundle, key32(id.0));
         Some(held)
     }
 
@@ -140,7 +142,7 @@ impl<B: Backend> Device<B> {
         &self,
         id: ContactId,
         held: &HeldBundle,
-        ours: &List,
+        ours: &SuiteList,
         now: Time,
     ) -> Result<CheckedBundle, BundleError> {
         let contact = self.contacts.get(&id).ok_or(BundleError::Malformed)?;
@@ -150,32 +152,32 @@ impl<B: Backend> Device<B> {
 
     /// The way of cells to somebody who has not answered: an invitation first, then whatever waits
     /// once they have asked who it was.
-    pub(super) fn first_way(
+    pub(super) fn first_contact_route(
         &mut self,
         id: ContactId,
         pin: u8,
         now: Time,
         rng: &mut dyn CryptoRng,
-    ) -> Result<(), Why> {
-        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
-        if contact.rung {
+    ) -> Result<(), WaitReason> {
+        let contact = self.contacts.get(&id).ok_or(WaitReason::Keys)?;
+        if contact.called_back {
             return self.session_ready(id, Carrier::Mixnet, pin, now);
         }
         let invites = |parcel: &Parcel| parcel.contact == id && parcel.way.is_invitation();
         if self.parcels.values().any(invites) {
-            return Err(Why::Answer);
+            return Err(WaitReason::Answer);
         }
         if !self.can_invite(id, now) {
-            return Err(Why::Keys);
+            return Err(WaitReason::Keys);
         }
         self.invite(id, now, rng).map_err(|error| match error {
             Some(error) => {
-                self.trouble(id, Trouble::Bundle(error));
-                Why::Bundle
+                self.trouble(id, DeliveryProblem::Bundle(error));
+                WaitReason::Bundle
             }
-            None => Why::Keys,
+            None => WaitReason::Keys,
         })?;
-        Err(Why::Answer)
+        Err(WaitReason::Answer)
     }
 
     /// Begins a session as if 0x0101 were the only suite (what else there is does not fit), and
@@ -188,40 +190,40 @@ impl<B: Backend> Device<B> {
     ) -> Result<(), Option<BundleError>> {
         let meet = self.meeting(now).ok_or(None)?;
         let held = self.bundles.get(&id).ok_or(None)?;
-        let checked = match self.checked(id, held, &List::small(), now) {
+        let checked = match self.checked(id, held, &SuiteList::without_kem(), now) {
             Err(BundleError::Expired) => {
                 self.drop_bundle(id);
                 return Err(None);
             }
             checked => checked.map_err(Some)?,
         };
-        let intro = Intro { spk: *checked.spk(), not_after: checked.not_after() };
+        let intro = IntroMailbox { spk: *checked.spk(), not_after: checked.not_after() };
         let until = intro.not_after.plus_ms(BEYOND_BUNDLE_MS);
         let one_time = self.take_one_time(id);
         let (session, exporter) = self.initiate(checked, one_time, rng).map_err(Some)?;
         self.begin(id, intro, session, now);
         let bytes = self.seal_invitation(id, &meet, now, rng).map_err(|_| None)?;
-        let parcel = Parcel::new(id, None, Way::Invitation(until), bytes);
-        self.put(Kind::Parcel, key64(self.next_parcel), Bucket::Rolling, parcel.write());
+        let parcel = Parcel::new(id, None, Route::Invitation(until), bytes);
+        self.put(RecordKind::Parcel, key64(self.next_parcel), Retention::Rolling, parcel.write());
         self.parcels.insert(self.next_parcel, parcel);
         self.next_parcel += 1;
-        let meet = Meet { root: Some(Wiping::new(*root(exporter).expose())), ..meet };
+        let meet = MixnetStart { root: Some(Wiping::new(*root(exporter).expose())), ..meet };
         self.met(id, &meet, Role::Initiator, now, rng);
         Ok(())
     }
 
     /// A one-time key serves one session.
-    fn take_one_time(&mut self, id: ContactId) -> Option<OneTime> {
+    fn take_one_time(&mut self, id: ContactId) -> Option<OneTimePrekey> {
         let held = self.bundles.get_mut(&id)?;
         let (one_time, value) = (held.one_time.take(), held.write());
-        self.put(Kind::Bundle, key32(id.0), Bucket::Rolling, value);
+        self.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, value);
         one_time
     }
 
     fn seal_invitation(
         &mut self,
         id: ContactId,
-        meet: &Meet,
+        meet: &MixnetStart,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Vec<u8>, SealError> {
@@ -239,14 +241,14 @@ impl<B: Backend> Device<B> {
     /// Hands an invitation to the client, for the next round of them.
     pub(super) fn carry_invitation(&mut self, id: u64, now: Time, rng: &mut dyn CryptoRng) {
         let Some(parcel) = self.parcels.get(&id) else { return };
-        let pin = self.pin(parcel);
+        let pin = self.level_min(parcel);
         if self.net.as_ref().is_none_or(|net| !net.joined || net.level < pin) {
             return;
         }
         let entry = self.contacts.get(&parcel.contact).and_then(|contact| contact.card.mixnet());
         let body = <[u8; BODY_BYTES]>::try_from(parcel.bytes.as_slice());
         let (Some(entry), Ok(body)) = (entry, body) else { return };
-        let ticket = self.ticket(None, Asked::Parcel(id));
+        let ticket = self.ticket(None, PendingRequest::Parcel(id));
         if let Some(parcel) = self.parcels.get_mut(&id) {
             parcel.ticket = Some(ticket);
         }
@@ -270,10 +272,10 @@ impl<B: Backend> Device<B> {
     /// A contact rings. Whoever was invited wants to know who it was.
     pub(super) fn called(&mut self, id: ContactId) {
         let Some(contact) = self.contacts.get_mut(&id) else { return };
-        if contact.stage == Stage::Open || contact.rung {
+        if contact.stage == ContactPhase::Open || contact.called_back {
             return;
         }
-        contact.rung = true;
+        contact.called_back = true;
         contact.owed.hello = true;
         self.store_contact(id);
         let invites = |parcel: &Parcel| parcel.contact == id && parcel.way.is_invitation();
@@ -296,17 +298,18 @@ impl<B: Backend> Device<B> {
 
     /// The contact has answered: where both have the better suite, the session that fitted into an
     /// invitation gives way to one of it.
-    pub(super) fn strengthen(&mut self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) {
-        let open = self.contacts.get(&id).is_some_and(|contact| contact.stage == Stage::Open);
+    pub(super) fn upgrade_suite(&mut self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) {
+        let open =
+            self.contacts.get(&id).is_some_and(|contact| contact.stage == ContactPhase::Open);
         let Some(held) = self.bundles.get(&id).filter(|_| open) else { return };
-        let checked = self.checked(id, held, &List::ours(), now);
+        let checked = self.checked(id, held, &SuiteList::ours(), now);
         self.drop_bundle(id);
         let active = self.contacts.get(&id).and_then(|contact| contact.conversation.summary());
         let (Ok(checked), Some(active)) = (checked, active) else { return };
         if checked.suite() <= active.suite || !active.initiator {
             return;
         }
-        let intro = Intro { spk: *checked.spk(), not_after: checked.not_after() };
+        let intro = IntroMailbox { spk: *checked.spk(), not_after: checked.not_after() };
         if let Ok((session, _)) = self.initiate(checked, None, rng) {
             self.begin(id, intro, session, now);
             self.show(Event::Contact(id));
@@ -314,10 +317,10 @@ impl<B: Backend> Device<B> {
     }
 
     /// Rounds of now, for chains whose root comes from the session.
-    pub(super) fn meeting(&self, now: Time) -> Option<Meet> {
+    pub(super) fn meeting(&self, now: Time) -> Option<MixnetStart> {
         let config = self.net.as_ref()?.config(now)?;
         let round = |service| config.policy(service)?.1.round_at(now);
-        Some(Meet {
+        Some(MixnetStart {
             network: config.network,
             conversation: round(Service::Conversation)?,
             call: round(Service::Call)?,
@@ -330,7 +333,7 @@ impl<B: Backend> Device<B> {
 mod tests {
     use alloc::format;
 
-    use mezza_core::{EphemeralKey, Portable, Secret};
+    use mezza_core::{EphemeralKey, PortableBackend, Secret};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -344,8 +347,8 @@ mod tests {
             (place, byte) in (any::<usize>(), any::<u8>()),
         ) {
             let one_time = key.map(|(n, id)| {
-                let pair = EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(n)));
-                OneTime { id: 1 + u32::from(id), key: *pair.public() }
+                let pair = EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n)));
+                OneTimePrekey { id: 1 + u32::from(id), key: *pair.public() }
             });
             let bytes = HeldBundle { bytes: bundle.clone(), one_time }.write();
             let again = HeldBundle::read(&bytes)

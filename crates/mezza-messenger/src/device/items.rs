@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use super::{Backend, Device, Event, NoteId, Time, key_seen};
 use crate::card::Card;
 use crate::carrier::Carrier;
-use crate::contact::{Contact, Owed, Stage, write_windows};
-use crate::evidence::{self, Fact, What, Why};
-use crate::io::{Bucket, Cause, ContactId, Kind, Trouble};
-use crate::note::{Item, Meet, Note, Slot};
+use crate::contact::{Contact, ContactPhase, PendingItems, write_windows};
+use crate::evidence::{self, Fact, FactKind, WaitReason};
+use crate::io::{ContactId, DeliveryProblem, RecordKind, ResetCause, Retention};
+use crate::note::{Item, MixnetStart, Note, RemoteMailbox};
 use crate::policy::timer_step;
 use crate::receipt::Receipt;
 
@@ -23,13 +23,13 @@ impl<B: Backend> Device<B> {
         &self,
         id: ContactId,
         note: Option<NoteId>,
-        meet: Option<Meet>,
+        meet: Option<MixnetStart>,
         (carrier, pin): (Carrier, u8),
         now: Time,
     ) -> Option<Note> {
         let contact = self.contacts.get(&id)?;
         // What is owed does not ride on a note that may go below the level of its cause (MSG-20).
-        let nothing = Owed::default();
+        let nothing = PendingItems::default();
         let owed = if contact.owed.level <= pin { &contact.owed } else { &nothing };
         let mut items = Vec::new();
         let hello = contact.conversation.is_pending() || owed.hello;
@@ -75,10 +75,11 @@ impl<B: Backend> Device<B> {
 
     /// Our mailbox for the contact and our card.
     fn hello(&self, id: ContactId) -> Item {
-        let ours = self.contacts.get(&id).and_then(|contact| contact.ours);
+        let ours = self.contacts.get(&id).and_then(|contact| contact.our_mailbox);
         // One that is not open yet is said once it is.
         let slot = ours.and_then(|slot| self.slots.get(&slot)).filter(|slot| slot.opened);
-        let slot = slot.map(|slot| Slot { relay: slot.relay.clone(), seal: *slot.seal.public() });
+        let slot =
+            slot.map(|slot| RemoteMailbox { relay: slot.relay.clone(), seal: *slot.seal.public() });
         // Without a relay of our own the tag alone says whose cells these are.
         let tag = slot.is_none().then(|| self.profile.card.id()[..8].try_into().unwrap_or([0; 8]));
         Item::Hello { slot, tag, card: self.profile.card.encode() }
@@ -112,8 +113,8 @@ impl<B: Backend> Device<B> {
         let (era, seq, sent, timer_s) = (wire.era, wire.seq, wire.sent, wire.timer_s);
         for item in wire.items {
             match item {
-                Item::Text(text) => body = body.or(Some(crate::view::Body::Text(text))),
-                Item::Unknown(_) => body = body.or(Some(crate::view::Body::Newer)),
+                Item::Text(text) => body = body.or(Some(crate::view::NoteContent::Text(text))),
+                Item::Unknown(_) => body = body.or(Some(crate::view::NoteContent::Newer)),
                 Item::Hello { slot, card, .. } => self.greeted(id, slot, &card),
                 Item::Card(card) => self.newer_card(id, &card),
                 Item::Receipt(receipt) => self.receipt(id, &receipt, now),
@@ -131,7 +132,7 @@ impl<B: Backend> Device<B> {
             self.wants_again(id, now);
         }
         if seq > 0 {
-            let body = body.unwrap_or(crate::view::Body::Newer);
+            let body = body.unwrap_or(crate::view::NoteContent::Newer);
             self.received(id, super::arrive::Received { era, seq, sent, timer_s, body }, now);
         }
         let level = self.arriving_level();
@@ -144,16 +145,16 @@ impl<B: Backend> Device<B> {
     /// A note of the contact came: whoever was only asked has answered.
     fn answered(&mut self, id: ContactId) {
         if let Some(contact) = self.contacts.get_mut(&id)
-            && matches!(contact.stage, Stage::Held | Stage::Asked)
+            && matches!(contact.stage, ContactPhase::Held | ContactPhase::Asked)
         {
-            contact.stage = Stage::Open;
+            contact.stage = ContactPhase::Open;
             self.show(Event::Contact(id));
         }
     }
 
-    fn greeted(&mut self, id: ContactId, slot: Option<Slot>, card: &[u8]) {
+    fn greeted(&mut self, id: ContactId, slot: Option<RemoteMailbox>, card: &[u8]) {
         if let (Some(slot), Some(contact)) = (slot, self.contacts.get_mut(&id)) {
-            let before = contact.theirs.replace(slot);
+            let before = contact.their_mailbox.replace(slot);
             contact.trouble = None;
             self.moved(id, before.as_ref().map(|slot| &slot.relay));
         }
@@ -179,7 +180,7 @@ impl<B: Backend> Device<B> {
         } else if card.same_head(&contact.card) {
             contact.card = card.with_parts_of(&contact.card);
         } else {
-            self.trouble(id, Trouble::CardClash);
+            self.trouble(id, DeliveryProblem::CardClash);
         }
     }
 
@@ -189,8 +190,8 @@ impl<B: Backend> Device<B> {
             return;
         }
         let (what, index) = match receipt.what {
-            Receipt::DELIVERED => (What::Delivered, 0),
-            Receipt::READ => (What::Read, 1),
+            Receipt::DELIVERED => (FactKind::Delivered, 0),
+            Receipt::READ => (FactKind::Read, 1),
             _ => return,
         };
         if let Some(contact) = self.contacts.get_mut(&id) {
@@ -214,7 +215,7 @@ impl<B: Backend> Device<B> {
         let Some(entry) = self.notes.get_mut(&note) else { return };
         let news = evidence::add(&mut entry.facts, fact);
         self.unreceipted[0].remove(&(id, seq));
-        if fact.what == What::Read {
+        if fact.what == FactKind::Read {
             self.unreceipted[1].remove(&(id, seq));
         } else {
             self.unreceipted[1].insert((id, seq), note);
@@ -240,9 +241,9 @@ impl<B: Backend> Device<B> {
 
     fn anew(&mut self, id: ContactId, cause: u8) {
         let cause = match cause {
-            1 => Cause::Restored,
-            2 => Cause::Lost,
-            _ => Cause::Person,
+            1 => ResetCause::Restored,
+            2 => ResetCause::Lost,
+            _ => ResetCause::Person,
         };
         self.show(Event::Anew(id, cause));
     }
@@ -271,7 +272,7 @@ impl<B: Backend> Device<B> {
             let Some(entry) = self.notes.get_mut(&note).filter(|entry| !entry.voided) else {
                 continue;
             };
-            (entry.again, entry.why) = (true, Why::Sending);
+            (entry.again, entry.why) = (true, WaitReason::Sending);
             self.waiting.insert((id, note));
             self.store_note(note);
         }
@@ -285,7 +286,7 @@ impl<B: Backend> Device<B> {
     /// What was in parcels that are gone is owed once more.
     pub(super) fn owe_again(&mut self, id: ContactId) {
         if let Some(contact) = self.contacts.get_mut(&id) {
-            contact.owed.hello |= contact.ours.is_some();
+            contact.owed.hello |= contact.our_mailbox.is_some();
             contact.owed.receipt |= contact.policy.delivered && !contact.arrived.is_empty();
             self.store_contact(id);
         }
@@ -313,6 +314,6 @@ impl<B: Backend> Device<B> {
         let Some(contact) = self.contacts.get(&id) else { return };
         let Some(windows) = contact.arrived.get(&era) else { return };
         let value = write_windows(windows);
-        self.put(Kind::Seen, key_seen(id, era), Bucket::Permanent, value);
+        self.put(RecordKind::Seen, key_seen(id, era), Retention::Permanent, value);
     }
 }

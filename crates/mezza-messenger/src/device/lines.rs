@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a note, a bundle, an own mailbox wants it -dial-> link -Up-> up -Down-> link
-//!        idle for 10 minutes, or nobody is reached by it any more -Hang-> nothing
+//!        idle for 10 minutes, or nobody is reached by it any more -Disconnect-> nothing
 //! ```
 //!
 //! A contact says what it likes about where a relay is. That makes a connection of its own, so that
@@ -10,12 +10,14 @@
 
 use alloc::vec::Vec;
 
-use super::{Backend, Device, Event, Kind, Link, NoteId, Output, SlotId, Time, key64};
+use super::{
+    Backend, Device, Event, MailboxId, NoteId, Output, RecordKind, RelayState, Time, key64,
+};
 use crate::card::RelayEntry;
 use crate::carrier::{Carrier, CarrierCaps};
-use crate::contact::Stage;
-use crate::io::{Bucket, ContactId, LineId};
-use crate::outbox::{Place, Way};
+use crate::contact::ContactPhase;
+use crate::io::{ContactId, LineId, Retention};
+use crate::outbox::{Destination, Route};
 
 /// A relay that is not ours is left this long after it was needed last.
 const IDLE_MS: u64 = 10 * Time::MINUTE_MS;
@@ -28,7 +30,7 @@ impl<B: Backend> Device<B> {
             link.used = now;
             return;
         }
-        let link = Link { entry: relay.clone(), up: None, in_flight: 0, used: now };
+        let link = RelayState { entry: relay.clone(), up: None, in_flight: 0, used: now };
         self.links.insert(line, link);
         self.act(Output::Dial { relay: relay.clone() });
     }
@@ -50,7 +52,7 @@ impl<B: Backend> Device<B> {
         link.up = Some(caps);
         link.used = now;
         let ours = self.slots.iter().filter(|(_, slot)| slot.relay.shares_line(&link.entry));
-        let ours: Vec<SlotId> = ours.map(|(id, _)| *id).collect();
+        let ours: Vec<MailboxId> = ours.map(|(id, _)| *id).collect();
         for id in ours {
             self.ask_mailbox(id);
         }
@@ -76,7 +78,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// One parcel less is out on a connection.
-    pub(super) fn landed(&mut self, way: &Way) {
+    pub(super) fn landed(&mut self, way: &Route) {
         let line = way.place().map(|place| place.relay.line());
         if let Some(link) = line.and_then(|line| self.links.get_mut(&line)) {
             link.in_flight = link.in_flight.saturating_sub(1);
@@ -99,19 +101,19 @@ impl<B: Backend> Device<B> {
         let Some(parcel) = self.parcels.get(&id) else { return };
         let Some(contact) = self.contacts.get(&parcel.contact) else { return };
         let Some(place) = parcel.way.place() else { return };
-        let slot = contact.theirs.as_ref().map(|slot| (&slot.relay, slot.seal));
+        let slot = contact.their_mailbox.as_ref().map(|slot| (&slot.relay, slot.seal));
         let intro = contact.intro_relay().map(|relay| (relay, place.seal));
         let to = if place.intro { intro } else { slot };
         let Some((relay, seal)) = to else { return };
         if place.relay == *relay {
             return;
         }
-        let way = Way::Relay(Place { relay: relay.clone(), seal, ..place.clone() });
+        let way = Route::Relay(Destination { relay: relay.clone(), seal, ..place.clone() });
         let before = parcel.way.clone();
         let Some(parcel) = self.parcels.get_mut(&id) else { return };
         (parcel.way, parcel.after) = (way, Time::default());
         let (ticket, value) = (parcel.ticket.take(), parcel.write());
-        self.put(Kind::Parcel, key64(id), Bucket::Rolling, value);
+        self.put(RecordKind::Parcel, key64(id), Retention::Rolling, value);
         if let Some(ticket) = ticket {
             self.tickets.remove(&ticket);
             self.landed(&before);
@@ -132,7 +134,7 @@ impl<B: Backend> Device<B> {
         if self.links.contains_key(&line) {
             self.down(line);
             self.links.remove(&line);
-            self.act(Output::Hang { line });
+            self.act(Output::Disconnect { line });
         }
     }
 
@@ -169,7 +171,7 @@ impl<B: Backend> Device<B> {
         busy || self.contacts.values().any(|contact| {
             let notes = (contact.id, NoteId(0))..=(contact.id, NoteId(u64::MAX));
             let waits = self.waiting.range(notes).next().is_some();
-            let owes = contact.stage == Stage::Open && contact.owed.any();
+            let owes = contact.stage == ContactPhase::Open && contact.owed.any();
             contact.is_at(relay) && (waits || owes || contact.renew)
         })
     }

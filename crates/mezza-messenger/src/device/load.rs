@@ -15,25 +15,25 @@ use alloc::vec::Vec;
 use super::invite::HeldBundle;
 use super::mailbox::ANNOUNCEMENT_KEY;
 use super::{
-    Announcement, Backend, CryptoRng, Device, Entry, Held, Kind, Mailbox, NoteId, Parcel, Prekeys,
-    Profile, SlotId, Time, key64,
+    Backend, CryptoRng, Device, Mailbox, MailboxId, NoteId, OwnIdentity, Parcel, PrekeyUpload,
+    Prekeys, RecordKind, StoredNote, Time, UndecryptedParcel, key64,
 };
-use crate::carrier::mixnet::{Membership, Net};
+use crate::carrier::mixnet::{JoinedNetwork, Membership};
 use crate::contact::{self, Contact};
 use crate::error::LoadError;
-use crate::evidence::What;
-use crate::guest::{self, Guest};
+use crate::evidence::FactKind;
+use crate::guest::{self, IncomingInvitation};
 use crate::io::{ContactId, Unread};
 use crate::share::Amount;
 use crate::view::Part;
 use mezza_core::{DecodeError, Reader, Wiping};
 use mezza_lanes::{Kernel, portable};
-use mezza_ratchet::{Conversation, Identity, IdentityKey, Record, Table};
+use mezza_ratchet::{Conversation, IdentityKey, IdentityKeyPair, StoredRow, Table};
 
 /// Stored records of one kind by key.
-type Shelf = BTreeMap<Vec<u8>, Wiping<Vec<u8>>>;
+type RecordsByKey = BTreeMap<Vec<u8>, Wiping<Vec<u8>>>;
 /// Stored records by kind and key.
-type Rows = BTreeMap<Kind, Shelf>;
+type Rows = BTreeMap<RecordKind, RecordsByKey>;
 
 /// The eras of which there are notes of a contact, each of which has a window among the records of
 /// that contact.
@@ -46,23 +46,23 @@ const PERSON_BYTES: usize = 4;
 /// memory of what came in it, or a card without its session, would be another contact.
 struct Person {
     id: ContactId,
-    rows: Vec<(Kind, Vec<u8>, Wiping<Vec<u8>>)>,
+    rows: Vec<(RecordKind, Vec<u8>, Wiping<Vec<u8>>)>,
 }
 
 /// What the records of a person are.
 enum Known<B: Backend> {
     Contact(Box<Contact<B>>),
-    Guest(Guest<B>),
+    Guest(IncomingInvitation<B>),
 }
 
 impl Person {
-    fn of(&self, kind: Kind) -> impl Iterator<Item = (&[u8], &[u8])> {
+    fn of(&self, kind: RecordKind) -> impl Iterator<Item = (&[u8], &[u8])> {
         let own = self.rows.iter().filter(move |(other, _, _)| *other == kind);
         own.map(|(_, key, value)| (&key[PERSON_BYTES..], value.as_slice()))
     }
 
     /// The one record of this kind, if there is one.
-    fn value(&self, kind: Kind) -> Option<&[u8]> {
+    fn value(&self, kind: RecordKind) -> Option<&[u8]> {
         self.of(kind).find(|(key, _)| key.is_empty()).map(|(_, value)| value)
     }
 
@@ -71,22 +71,22 @@ impl Person {
         local: IdentityKey,
         remote: IdentityKey,
     ) -> Result<Conversation<B>, DecodeError> {
-        let record = |table| move |(key, value)| Record { table, key, value };
-        let sessions = self.of(Kind::Session).map(record(Table::Session));
-        let skipped = self.of(Kind::Skipped).map(record(Table::Skipped));
+        let record = |table| move |(key, value)| StoredRow { table, key, value };
+        let sessions = self.of(RecordKind::Session).map(record(Table::Session));
+        let skipped = self.of(RecordKind::Skipped).map(record(Table::Skipped));
         Conversation::load(local, remote, sessions.chain(skipped))
     }
 
     fn load<B: Backend>(&self, local: IdentityKey, heard: &Heard) -> Result<Known<B>, DecodeError> {
         let id = ContactId(id32(&self.id.0.to_be_bytes())?);
-        let singles = self.of(Kind::Contact).chain(self.of(Kind::Guest));
+        let singles = self.of(RecordKind::Contact).chain(self.of(RecordKind::Guest));
         if singles.count() != 1 {
             return Err(DecodeError::Value);
         }
-        if let Some(value) = self.value(Kind::Contact) {
+        if let Some(value) = self.value(RecordKind::Contact) {
             let talk = |card: &crate::card::Card| self.conversation(local, *card.ik());
             let mut contact = Contact::read(id, value, talk)?;
-            for (key, value) in self.of(Kind::Seen) {
+            for (key, value) in self.of(RecordKind::Seen) {
                 contact.read_arrived(key, value)?;
             }
             let mut eras = heard.iter().filter(|(of, _)| *of == id).map(|(_, era)| era);
@@ -95,25 +95,25 @@ impl Person {
             }
             return Ok(Known::Contact(Box::new(contact)));
         }
-        let value = self.value(Kind::Guest).ok_or(DecodeError::Value)?;
-        let guest = Guest::read(id, value, |ik| self.conversation(local, ik))?;
-        let seen = self.of(Kind::Seen).next().is_some();
+        let value = self.value(RecordKind::Guest).ok_or(DecodeError::Value)?;
+        let guest = IncomingInvitation::read(id, value, |ik| self.conversation(local, ik))?;
+        let seen = self.of(RecordKind::Seen).next().is_some();
         if seen { Err(DecodeError::Value) } else { Ok(Known::Guest(guest)) }
     }
 
     /// Which part of the device it is.
     fn part(&self) -> Part {
-        match self.value(Kind::Guest) {
-            Some(_) if self.value(Kind::Contact).is_none() => Part::Guest(self.id),
+        match self.value(RecordKind::Guest) {
+            Some(_) if self.value(RecordKind::Contact).is_none() => Part::Guest(self.id),
             _ => Part::Contact(self.id),
         }
     }
 
     /// Who it is and what the person calls it, as far as the records still say so.
     fn owner(&self) -> Option<(IdentityKey, Option<String>)> {
-        let contact = self.value(Kind::Contact).and_then(contact::owner);
+        let contact = self.value(RecordKind::Contact).and_then(contact::owner);
         let contact = contact.map(|(ik, name)| (ik, Some(name)));
-        contact.or_else(|| Some((guest::owner(self.value(Kind::Guest)?)?, None)))
+        contact.or_else(|| Some((guest::owner(self.value(RecordKind::Guest)?)?, None)))
     }
 }
 
@@ -124,7 +124,7 @@ impl<B: Backend> Device<B> {
     /// # Errors
     /// Without its profile a device is nobody's.
     pub fn load(
-        records: impl IntoIterator<Item = (Kind, Vec<u8>, Wiping<Vec<u8>>)>,
+        records: impl IntoIterator<Item = (RecordKind, Vec<u8>, Wiping<Vec<u8>>)>,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, LoadError> {
@@ -137,7 +137,7 @@ impl<B: Backend> Device<B> {
     /// Without its profile a device is nobody's.
     pub fn load_on(
         kernel: &'static dyn Kernel,
-        records: impl IntoIterator<Item = (Kind, Vec<u8>, Wiping<Vec<u8>>)>,
+        records: impl IntoIterator<Item = (RecordKind, Vec<u8>, Wiping<Vec<u8>>)>,
         unread: &[Unread],
         now: Time,
         rng: &mut dyn CryptoRng,
@@ -147,34 +147,41 @@ impl<B: Backend> Device<B> {
             rows.entry(kind).or_default().insert(key, value);
         }
         let mut take = |kind| rows.remove(&kind).unwrap_or_default();
-        let mut profiles = take(Kind::Profile);
+        let mut profiles = take(RecordKind::Profile);
         let profile = profiles.remove(&[][..]).ok_or(LoadError::Empty)?;
-        let profile = Profile::read(&profile).map_err(LoadError::Profile)?;
+        let profile = OwnIdentity::read(&profile).map_err(LoadError::Profile)?;
         let identity = profile.identity::<B>();
         let prekeys = Prekeys::new(identity.duplicate());
         let mut device = Self::empty(profile, identity, prekeys);
         device.kernel = kernel;
         device.aside.sealed(unread);
-        device.set_aside_all(Part::Other, Kind::Profile, profiles);
-        device.load_prekeys(take(Kind::Prekey));
-        let people = [Kind::Contact, Kind::Guest, Kind::Session, Kind::Skipped, Kind::Seen];
+        device.set_aside_all(Part::Other, RecordKind::Profile, profiles);
+        device.load_prekeys(take(RecordKind::Prekey));
+        let people = [
+            RecordKind::Contact,
+            RecordKind::Guest,
+            RecordKind::Session,
+            RecordKind::Skipped,
+            RecordKind::Seen,
+        ];
         let people = people.map(|kind| (kind, take(kind)));
-        let notes = take(Kind::Note);
-        let heard = if device.aside.lost(Kind::Seen) { heard(&notes) } else { BTreeSet::new() };
+        let notes = take(RecordKind::Note);
+        let heard =
+            if device.aside.lost(RecordKind::Seen) { heard(&notes) } else { BTreeSet::new() };
         device.load_people(people, &heard);
-        device.load_mailboxes(take(Kind::Slot));
-        device.load_bundles(take(Kind::Bundle));
+        device.load_mailboxes(take(RecordKind::Slot));
+        device.load_bundles(take(RecordKind::Bundle));
         device.load_notes(notes);
-        device.load_parcels(take(Kind::Parcel));
-        device.load_held(take(Kind::Held));
-        device.load_net(&take(Kind::Network), take(Kind::NetworkRow), now, rng);
+        device.load_parcels(take(RecordKind::Parcel));
+        device.load_held(take(RecordKind::Held));
+        device.load_net(&take(RecordKind::Network), take(RecordKind::NetworkRow), now, rng);
         device.mend(now, rng);
         device.start(now, rng);
         Ok(device)
     }
 
     /// Sets records aside.
-    fn set_aside_all(&mut self, part: Part, kind: Kind, rows: Shelf) {
+    fn set_aside_all(&mut self, part: Part, kind: RecordKind, rows: RecordsByKey) {
         for (key, value) in rows {
             self.aside.add(part, kind, key, value.len());
         }
@@ -182,27 +189,31 @@ impl<B: Backend> Device<B> {
 
     /// A prekey that does not load is set aside alone. The memory of the sessions that began with a
     /// signed prekey belongs to it: without that, what began one could begin it once more.
-    fn load_prekeys(&mut self, mut rows: Shelf) {
+    fn load_prekeys(&mut self, mut rows: RecordsByKey) {
         if let Some(value) = rows.remove(&ANNOUNCEMENT_KEY[..]) {
-            self.announcement = Announcement::read(&value).ok();
+            self.announcement = PrekeyUpload::read(&value).ok();
             if self.announcement.is_none() {
                 let key = ANNOUNCEMENT_KEY.into();
-                self.aside.add(Part::Prekeys, Kind::Prekey, key, value.len());
+                self.aside.add(Part::Prekeys, RecordKind::Prekey, key, value.len());
             }
         }
         if prekeys_of(&self.identity, rows.iter()).is_err() {
             let bad = unsound_prekeys(&self.identity, &rows);
             let (bad, good) = rows.into_iter().partition(|(key, _)| bad.contains(key));
-            self.set_aside_all(Part::Prekeys, Kind::Prekey, bad);
+            self.set_aside_all(Part::Prekeys, RecordKind::Prekey, bad);
             rows = good;
         }
         match prekeys_of(&self.identity, rows.iter()) {
             Ok(prekeys) => self.prekeys = prekeys,
-            Err(_) => self.set_aside_all(Part::Prekeys, Kind::Prekey, rows),
+            Err(_) => self.set_aside_all(Part::Prekeys, RecordKind::Prekey, rows),
         }
     }
 
-    fn load_people<const N: usize>(&mut self, shelves: [(Kind, Shelf); N], heard: &Heard) {
+    fn load_people<const N: usize>(
+        &mut self,
+        shelves: [(RecordKind, RecordsByKey); N],
+        heard: &Heard,
+    ) {
         let mut people = BTreeMap::<[u8; PERSON_BYTES], Vec<_>>::new();
         for (kind, shelf) in shelves {
             for (key, value) in shelf {
@@ -223,7 +234,7 @@ impl<B: Backend> Device<B> {
         match person.load(self.identity.public(), heard) {
             Ok(Known::Contact(contact)) => {
                 let id = contact.id;
-                let stored = person.value(Kind::Contact).unwrap_or_default();
+                let stored = person.value(RecordKind::Contact).unwrap_or_default();
                 let older = contact.write()[..] != *stored;
                 self.contacts.insert(id, *contact);
                 self.threads.entry(id).or_default();
@@ -247,9 +258,9 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    fn load_mailboxes(&mut self, rows: Shelf) {
+    fn load_mailboxes(&mut self, rows: RecordsByKey) {
         for (key, value) in rows {
-            let read = id32(&key).and_then(|id| Ok((SlotId(id), Mailbox::read(&value)?)));
+            let read = id32(&key).and_then(|id| Ok((MailboxId(id), Mailbox::read(&value)?)));
             let number = key.first_chunk().map_or(0, |id| u32::from_be_bytes(*id));
             self.profile.next_slot = above(self.profile.next_slot, number);
             let part = match read {
@@ -260,30 +271,30 @@ impl<B: Backend> Device<B> {
                     }
                     Some(contact) => self.part_of(contact),
                 },
-                Err(_) => Part::Mailbox(SlotId(number)),
+                Err(_) => Part::Mailbox(MailboxId(number)),
             };
-            self.aside.add(part, Kind::Slot, key, value.len());
+            self.aside.add(part, RecordKind::Slot, key, value.len());
         }
     }
 
-    fn load_bundles(&mut self, rows: Shelf) {
+    fn load_bundles(&mut self, rows: RecordsByKey) {
         for (key, value) in rows {
             let read = id32(&key).and_then(|id| Ok((ContactId(id), HeldBundle::read(&value)?)));
             match read {
                 Ok((id, held)) if self.contacts.contains_key(&id) => {
                     self.bundles.insert(id, held);
                 }
-                _ => self.aside.add(Part::Bundles, Kind::Bundle, key, value.len()),
+                _ => self.aside.add(Part::Bundles, RecordKind::Bundle, key, value.len()),
             }
         }
     }
 
-    fn load_notes(&mut self, rows: Shelf) {
+    fn load_notes(&mut self, rows: RecordsByKey) {
         for (key, value) in rows {
             let id = id64(&key);
             let next = id.map_or(0, |id| id + 1);
             self.profile.next_note = self.profile.next_note.max(next);
-            let part = match id.and_then(|id| Ok((NoteId(id), Entry::read(&value)?))) {
+            let part = match id.and_then(|id| Ok((NoteId(id), StoredNote::read(&value)?))) {
                 Ok((id, entry)) if self.contacts.contains_key(&entry.contact) => {
                     self.index(id, &entry);
                     self.notes.insert(id, entry);
@@ -292,12 +303,12 @@ impl<B: Backend> Device<B> {
                 Ok((_, entry)) => self.part_of(entry.contact),
                 Err(_) => Part::Notes,
             };
-            self.aside.add(part, Kind::Note, key, value.len());
+            self.aside.add(part, RecordKind::Note, key, value.len());
         }
     }
 
     /// A parcel whose note is not there is set aside: the note has the pin under which it leaves.
-    fn load_parcels(&mut self, rows: Shelf) {
+    fn load_parcels(&mut self, rows: RecordsByKey) {
         for (key, value) in rows {
             let read = id64(&key).and_then(|id| Ok((id, Parcel::read(&value)?)));
             let part = match read {
@@ -311,13 +322,13 @@ impl<B: Backend> Device<B> {
                 }
                 Err(_) => Part::Parcels,
             };
-            self.aside.add(part, Kind::Parcel, key, value.len());
+            self.aside.add(part, RecordKind::Parcel, key, value.len());
         }
         let last = self.parcels.last_key_value().map_or(0, |(id, _)| *id);
-        self.next_parcel = (last + 1).max(self.aside.next(Kind::Parcel));
+        self.next_parcel = (last + 1).max(self.aside.next(RecordKind::Parcel));
     }
 
-    fn load_held(&mut self, rows: Shelf) {
+    fn load_held(&mut self, rows: RecordsByKey) {
         for (key, value) in rows {
             let read = id64(&key).and_then(|id| Ok((id, read_held(&value)?)));
             let part = match read {
@@ -328,15 +339,21 @@ impl<B: Backend> Device<B> {
                 Ok((_, held)) => self.part_of(held.contact),
                 Err(_) => Part::Parcels,
             };
-            self.aside.add(part, Kind::Held, key, value.len());
+            self.aside.add(part, RecordKind::Held, key, value.len());
         }
     }
 
     /// The network loads with its client or not at all. The client goes on without a row that it
     /// cannot read.
-    fn load_net(&mut self, networks: &Shelf, rows: Shelf, now: Time, rng: &mut dyn CryptoRng) {
-        let all = networks.iter().map(|row| (Kind::Network, row));
-        let all = all.chain(rows.iter().map(|row| (Kind::NetworkRow, row)));
+    fn load_net(
+        &mut self,
+        networks: &RecordsByKey,
+        rows: RecordsByKey,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) {
+        let all = networks.iter().map(|row| (RecordKind::Network, row));
+        let all = all.chain(rows.iter().map(|row| (RecordKind::NetworkRow, row)));
         let all = all.map(|(kind, (key, value))| (kind, key.clone(), value.len()));
         let mut all = all.collect::<Vec<_>>();
         let member = networks.get(&[][..]).and_then(|value| Membership::read(value).ok());
@@ -345,14 +362,18 @@ impl<B: Backend> Device<B> {
         let numbered = numbered.collect::<Result<Vec<_>, DecodeError>>().ok();
         self.net = member
             .zip(numbered)
-            .filter(|_| networks.len() == 1 && !self.aside.lost(Kind::NetworkRow))
-            .and_then(|(member, rows)| Net::restore(member, self.kernel, &rows, now, rng).ok());
+            .filter(|_| networks.len() == 1 && !self.aside.lost(RecordKind::NetworkRow))
+            .and_then(|(member, rows)| {
+                JoinedNetwork::restore(member, self.kernel, &rows, now, rng).ok()
+            });
         let part = match &self.net {
             None => Part::Network,
             Some(net) => {
                 let unread = net.client.aside().iter().map(|row| key64(row.seq));
                 let unread: BTreeSet<_> = unread.collect();
-                all.retain(|(kind, key, _)| *kind == Kind::NetworkRow && unread.contains(key));
+                all.retain(|(kind, key, _)| {
+                    *kind == RecordKind::NetworkRow && unread.contains(key)
+                });
                 Part::NetworkRows
             }
         };
@@ -382,7 +403,7 @@ impl<B: Backend> Device<B> {
         }
         self.wait_again();
         let homeless = self.contacts.values_mut().filter_map(|contact| {
-            contact.ours.take_if(|slot| !self.slots.contains_key(slot))?;
+            contact.our_mailbox.take_if(|slot| !self.slots.contains_key(slot))?;
             Some(contact.id)
         });
         for id in homeless.collect::<Vec<_>>() {
@@ -396,7 +417,9 @@ impl<B: Backend> Device<B> {
             // The same name and relays as on the card before, with another mailbox.
             let _ = self.reissue(name, &relays, now, rng);
         }
-        if self.aside.holds(Kind::Prekey, &ANNOUNCEMENT_KEY) || self.aside.lost(Kind::Prekey) {
+        if self.aside.holds(RecordKind::Prekey, &ANNOUNCEMENT_KEY)
+            || self.aside.lost(RecordKind::Prekey)
+        {
             self.offer_again();
         }
     }
@@ -407,7 +430,7 @@ impl<B: Backend> Device<B> {
         let out: BTreeSet<NoteId> =
             self.parcels.values().filter_map(|parcel| parcel.note).collect();
         let lost = self.notes.iter().filter(|(id, entry)| {
-            let handed = entry.facts.iter().any(|fact| fact.what == What::Handed);
+            let handed = entry.facts.iter().any(|fact| fact.what == FactKind::Handed);
             let own = !entry.incoming && entry.seq > 0 && !entry.voided;
             own && !handed && !entry.is_delivered() && !out.contains(id)
         });
@@ -435,7 +458,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// Puts a note into everything that is derived from the notes.
-    pub(super) fn index(&mut self, id: NoteId, entry: &Entry) {
+    pub(super) fn index(&mut self, id: NoteId, entry: &StoredNote) {
         self.threads.entry(entry.contact).or_default().insert(id);
         self.ends.extend(entry.due().map(|due| (due, id)));
         self.count_unseen(entry, Amount::add);
@@ -444,7 +467,7 @@ impl<B: Backend> Device<B> {
         }
         self.clients.insert(entry.client, id);
         if entry.seq > 0 && entry.era == self.era(entry.contact) {
-            let read = entry.facts.iter().any(|f| f.what == What::Read);
+            let read = entry.facts.iter().any(|f| f.what == FactKind::Read);
             if !entry.is_delivered() {
                 self.unreceipted[0].insert((entry.contact, entry.seq), id);
             } else if !read {
@@ -454,7 +477,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// Counts a note that the person has not seen.
-    pub(super) fn count_unseen(&mut self, entry: &Entry, count: fn(&mut Amount, u32)) {
+    pub(super) fn count_unseen(&mut self, entry: &StoredNote, count: fn(&mut Amount, u32)) {
         if entry.incoming
             && !entry.seen
             && let Some(contact) = self.contacts.get_mut(&entry.contact)
@@ -464,7 +487,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// Takes a note out of everything that is derived from the notes.
-    pub(super) fn unindex(&mut self, id: NoteId, entry: &Entry) {
+    pub(super) fn unindex(&mut self, id: NoteId, entry: &StoredNote) {
         if let Some(thread) = self.threads.get_mut(&entry.contact) {
             thread.remove(&id);
         }
@@ -481,26 +504,26 @@ impl<B: Backend> Device<B> {
 }
 
 /// Whose notes of which eras have arrived, as far as the notes still say so.
-fn heard(notes: &Shelf) -> Heard {
-    let entries = notes.values().filter_map(|value| Entry::read(value).ok());
+fn heard(notes: &RecordsByKey) -> Heard {
+    let entries = notes.values().filter_map(|value| StoredNote::read(value).ok());
     entries.filter(|entry| entry.incoming).map(|entry| (entry.contact, entry.era)).collect()
 }
 
 fn prekeys_of<'a>(
-    identity: &Identity,
+    identity: &IdentityKeyPair,
     rows: impl Iterator<Item = (&'a Vec<u8>, &'a Wiping<Vec<u8>>)>,
 ) -> Result<Prekeys, DecodeError> {
     let mut records = Vec::new();
     for (key, value) in rows {
         let (number, key) = key.split_first().ok_or(DecodeError::Truncated)?;
         let table = Table::from_number(*number).ok_or(DecodeError::Value)?;
-        records.push(Record { table, key, value });
+        records.push(StoredRow { table, key, value });
     }
     Prekeys::load(identity.duplicate(), records)
 }
 
 /// The prekey records that do not load, and those that cannot do without them.
-fn unsound_prekeys(identity: &Identity, rows: &Shelf) -> BTreeSet<Vec<u8>> {
+fn unsound_prekeys(identity: &IdentityKeyPair, rows: &RecordsByKey) -> BTreeSet<Vec<u8>> {
     let (seen, pairs): (Vec<_>, Vec<_>) =
         rows.iter().partition(|(key, _)| key.first() == Some(&Table::Seen.number()));
     let alone = |row| prekeys_of(identity, core::iter::once(row)).is_ok();
@@ -522,11 +545,11 @@ fn unsound_prekeys(identity: &Identity, rows: &Shelf) -> BTreeSet<Vec<u8>> {
     bad
 }
 
-pub(super) fn read_held(bytes: &[u8]) -> Result<Held, DecodeError> {
-    Reader::all(bytes, |r| {
+pub(super) fn read_held(bytes: &[u8]) -> Result<UndecryptedParcel, DecodeError> {
+    Reader::decode_exact(bytes, |r| {
         let contact = ContactId(r.u32()?);
         let at = Time::from_ms(r.u64()?);
-        Ok(Held { contact, at, bytes: r.var16()?.to_vec() })
+        Ok(UndecryptedParcel { contact, at, bytes: r.var16()?.to_vec() })
     })
 }
 
@@ -538,12 +561,12 @@ fn above(counter: u32, id: u32) -> u32 {
 /// A number of ours: none comes near the end of its range. The profile takes counters up to half of
 /// the range, so that a counter that begins above any record has as much room again.
 pub(super) fn id32(key: &[u8]) -> Result<u32, DecodeError> {
-    let id = Reader::all(key, Reader::u32)?;
+    let id = Reader::decode_exact(key, Reader::u32)?;
     if (1..=u32::MAX / 4).contains(&id) { Ok(id) } else { Err(DecodeError::Value) }
 }
 
 /// The same for numbers of 8 bytes.
 pub(super) fn id64(key: &[u8]) -> Result<u64, DecodeError> {
-    let id = Reader::all(key, Reader::u64)?;
+    let id = Reader::decode_exact(key, Reader::u64)?;
     if id <= u64::MAX / 4 { Ok(id) } else { Err(DecodeError::Value) }
 }

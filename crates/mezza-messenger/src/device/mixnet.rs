@@ -8,20 +8,22 @@
 use alloc::vec::Vec;
 
 use super::{
-    Asked, Backend, Bucket, CryptoRng, Device, DeviceError, Event, Kind, Machine, Output, Time,
-    key64,
+    Backend, CryptoRng, Device, DeviceError, Event, Machine, Output, PendingRequest, RecordKind,
+    Retention, Time, key64,
 };
-use crate::card::MixnetEntry;
+use crate::card::MixnetPart;
 use crate::carrier::Carrier;
-use crate::carrier::mixnet::{Membership, Net, NetInput, NetOutput, NetworkLink};
-use crate::contact::{Contact, Stage};
-use crate::evidence::Why;
-use crate::io::{ContactId, Ticket};
-use crate::note::Meet;
-use crate::outbox::{RATCHET_MESSAGE, Way};
+use crate::carrier::mixnet::{
+    JoinedNetwork, Membership, MixnetInput, MixnetOutput, NetworkAddress,
+};
+use crate::contact::{Contact, ContactPhase};
+use crate::evidence::WaitReason;
+use crate::io::{ContactId, RequestId};
+use crate::note::MixnetStart;
+use crate::outbox::{RATCHET_MESSAGE, Route};
 use mezza_core::{Secret, StaticKey, Wiping};
 use mezza_mixnet::Service;
-use mezza_mixnet::client::{self, Introduction, Refusal, SettingsError};
+use mezza_mixnet::client::{self, NewRoot, RefusedReason, SettingsError};
 use mezza_mixnet::contact::{Role, bucket};
 
 /// Milliseconds until a parcel that the client had no room for is offered again.
@@ -31,7 +33,7 @@ impl<B: Backend> Device<B> {
     /// Joins a network, under a fresh dialling key.
     pub(super) fn join(
         &mut self,
-        link: NetworkLink,
+        link: NetworkAddress,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
@@ -39,8 +41,8 @@ impl<B: Backend> Device<B> {
             return Err(DeviceError::Joined);
         }
         let member = Membership { link, dialling: StaticKey::random::<B>(rng) };
-        self.put(Kind::Network, Vec::new(), Bucket::Permanent, member.write());
-        self.net = Some(Net::new(member, self.kernel, now));
+        self.put(RecordKind::Network, Vec::new(), Retention::Permanent, member.write());
+        self.net = Some(JoinedNetwork::new(member, self.kernel, now));
         self.wake_net(now, rng);
         Ok(())
     }
@@ -48,17 +50,17 @@ impl<B: Backend> Device<B> {
     /// What the driver has to say of the network.
     pub(super) fn net_input(
         &mut self,
-        input: NetInput,
+        input: MixnetInput,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
-        let gone = matches!(input, NetInput::Down);
+        let gone = matches!(input, MixnetInput::Down);
         let input = match input {
-            NetInput::Up { trusted } => client::Input::Up { trusted },
-            NetInput::Down => client::Input::Down,
-            NetInput::Frame(frame) => client::Input::Frame(frame),
-            NetInput::Done(job, done) => client::Input::Done(job, done),
-            NetInput::Lost(round) => client::Input::Lost(round),
+            MixnetInput::Up { trusted } => client::Input::Up { trusted },
+            MixnetInput::Down => client::Input::Down,
+            MixnetInput::Frame(frame) => client::Input::Frame(frame),
+            MixnetInput::Done(job, done) => client::Input::Done(job, done),
+            MixnetInput::Lost(round) => client::Input::Lost(round),
         };
         // What is refused changes nothing here either (MSG-36).
         self.tell_client(input, now, rng).map_err(DeviceError::Network)?;
@@ -110,11 +112,11 @@ impl<B: Backend> Device<B> {
         match output {
             client::Output::Dial => {
                 let (address, key) = net.place(now);
-                self.act(Output::Net(NetOutput::Dial { address, key }));
+                self.act(Output::Net(MixnetOutput::Dial { address, key }));
             }
-            client::Output::Close => self.act(Output::Net(NetOutput::Close)),
-            client::Output::Frame(frame) => self.act(Output::Net(NetOutput::Frame(frame))),
-            client::Output::Job(job) => self.act(Output::Net(NetOutput::Job(job))),
+            client::Output::Close => self.act(Output::Net(MixnetOutput::Close)),
+            client::Output::Frame(frame) => self.act(Output::Net(MixnetOutput::Frame(frame))),
+            client::Output::Job(job) => self.act(Output::Net(MixnetOutput::Job(job))),
             client::Output::Want(pairs) => {
                 for _ in 0..pairs {
                     // Exactly what was asked for is never refused.
@@ -129,8 +131,8 @@ impl<B: Backend> Device<B> {
             client::Output::Joined => self.net_joined(now, rng),
             client::Output::Config => self.net_config(now, rng),
             // Not known any more: it was dropped here while it was on its way.
-            client::Output::Handed(ticket) => drop(self.handed(Ticket(ticket), now)),
-            client::Output::Refused(ticket, why) => self.net_refused(Ticket(ticket), why, now),
+            client::Output::Handed(ticket) => drop(self.handed(RequestId(ticket), now)),
+            client::Output::Refused(ticket, why) => self.net_refused(RequestId(ticket), why, now),
             client::Output::Broken(contact) => self.net_broken(ContactId(contact)),
             client::Output::Level(level) => {
                 net.level = level;
@@ -162,9 +164,9 @@ impl<B: Backend> Device<B> {
         let kept = net.rows.split_off(&first);
         let old = core::mem::replace(&mut net.rows, kept);
         net.rows.insert(seq);
-        self.put(Kind::NetworkRow, key64(seq), Bucket::Rolling, record);
+        self.put(RecordKind::NetworkRow, key64(seq), Retention::Rolling, record);
         for row in old {
-            self.drop_record(Kind::NetworkRow, key64(row));
+            self.drop_record(RecordKind::NetworkRow, key64(row));
         }
     }
 
@@ -220,7 +222,7 @@ impl<B: Backend> Device<B> {
         net.weigh(now);
         let Some(config) = net.config(now) else { return };
         let dialling = *net.member.dialling.public();
-        let entry = MixnetEntry { network: config.network, dialling };
+        let entry = MixnetPart { network: config.network, dialling };
         if self.profile.card.mixnet() != Some(entry) {
             self.profile.network = Some(entry);
             let (name, relays) = (self.profile.name.clone(), self.profile.relays.clone());
@@ -230,17 +232,17 @@ impl<B: Backend> Device<B> {
         self.show(Event::Carrier(Carrier::Mixnet));
     }
 
-    fn net_refused(&mut self, ticket: Ticket, why: Refusal, now: Time) {
-        let Some((_, Asked::Parcel(id))) = self.tickets.remove(&ticket) else { return };
+    fn net_refused(&mut self, ticket: RequestId, why: RefusedReason, now: Time) {
+        let Some((_, PendingRequest::Parcel(id))) = self.tickets.remove(&ticket) else { return };
         let Some(parcel) = self.parcels.get_mut(&id) else { return };
         parcel.ticket = None;
         parcel.after = now.plus_ms(FULL_AGAIN_MS);
         let why = match why {
-            Refusal::Full => Why::BoxFull,
-            Refusal::TooBig => Why::TooBig,
-            Refusal::NoRoot => Why::Keys,
-            Refusal::Budget => Why::Budget,
-            Refusal::Down => Why::NoCarrier,
+            RefusedReason::Full => WaitReason::BoxFull,
+            RefusedReason::TooBig => WaitReason::TooBig,
+            RefusedReason::NoRoot => WaitReason::Keys,
+            RefusedReason::Budget => WaitReason::Budget,
+            RefusedReason::Down => WaitReason::NoCarrier,
         };
         let (contact, note) = (parcel.contact, parcel.note);
         if let Some(entry) = note.and_then(|note| self.notes.get_mut(&note)) {
@@ -266,19 +268,19 @@ impl<B: Backend> Device<B> {
         pin: u8,
         now: Time,
         rng: &mut dyn CryptoRng,
-    ) -> Result<Way, Why> {
-        let net = self.net.as_ref().filter(|net| net.joined).ok_or(Why::NoCarrier)?;
+    ) -> Result<Route, WaitReason> {
+        let net = self.net.as_ref().filter(|net| net.joined).ok_or(WaitReason::NoCarrier)?;
         if net.level < pin {
-            return Err(Why::BelowPin);
+            return Err(WaitReason::BelowPin);
         }
         let knows = net.client.knows(id.0);
-        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
-        if contact.stage != Stage::Open {
-            self.first_way(id, pin, now, rng)?;
+        let contact = self.contacts.get(&id).ok_or(WaitReason::Keys)?;
+        if contact.stage != ContactPhase::Open {
+            self.first_contact_route(id, pin, now, rng)?;
         } else if knows {
             self.session_ready(id, Carrier::Mixnet, pin, now)?;
         }
-        if knows { Ok(Way::Mixnet) } else { Err(Why::Keys) }
+        if knows { Ok(Route::Mixnet) } else { Err(WaitReason::Keys) }
     }
 
     /// Whether a contact is to be told where our chains begin: once a session, by who began it.
@@ -290,26 +292,31 @@ impl<B: Backend> Device<B> {
         let ours = contact.conversation.summary().is_some_and(|s| s.initiator && !s.pending);
         network.is_some()
             && network == net.config(now).map(|config| config.network)
-            && contact.stage == Stage::Open
+            && contact.stage == ContactPhase::Open
             && ours
             && contact.met != session
     }
 
     /// The item for it, with a fresh root.
-    pub(super) fn meet(&self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) -> Option<Meet> {
+    pub(super) fn meet(
+        &self,
+        id: ContactId,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Option<MixnetStart> {
         if !self.meets(id, now) {
             return None;
         }
         let mut root = Wiping::new([0; 32]);
         rng.fill_bytes(&mut root[..]);
-        Some(Meet { root: Some(root), ..self.meeting(now)? })
+        Some(MixnetStart { root: Some(root), ..self.meeting(now)? })
     }
 
     /// The root was said, or came: the client holds it from now on, and nobody else.
     pub(super) fn met(
         &mut self,
         id: ContactId,
-        meet: &Meet,
+        meet: &MixnetStart,
         role: Role,
         now: Time,
         rng: &mut dyn CryptoRng,
@@ -321,7 +328,7 @@ impl<B: Backend> Device<B> {
         };
         let Some(entry) = contact.card.mixnet() else { return };
         let buckets = config.policy(Service::Call).map_or(1, |(_, policy)| policy.buckets);
-        let introduction = Introduction {
+        let introduction = NewRoot {
             contact: id.0,
             root: Secret::copy_from(root),
             role,
@@ -343,7 +350,7 @@ impl<B: Backend> Device<B> {
     pub(super) fn met_by(
         &mut self,
         id: ContactId,
-        meet: &Meet,
+        meet: &MixnetStart,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) {
@@ -359,7 +366,7 @@ impl<B: Backend> Device<B> {
     /// Hands a parcel to the client.
     pub(super) fn carry_cells(&mut self, id: u64, now: Time, rng: &mut dyn CryptoRng) {
         let Some(parcel) = self.parcels.get(&id) else { return };
-        let pin = self.pin(parcel);
+        let pin = self.level_min(parcel);
         let Some(net) = self.net.as_ref().filter(|net| net.joined && net.level >= pin) else {
             return;
         };
@@ -371,10 +378,10 @@ impl<B: Backend> Device<B> {
         let muted = self.contacts.get(&id_of).is_some_and(|contact| contact.muted);
         let Some(parcel) = self.parcels.get(&id).filter(|_| own || !muted) else { return };
         let (contact, bytes) = (parcel.contact.0, Wiping::new(parcel.bytes.clone()));
-        let ticket = self.ticket(None, Asked::Parcel(id));
+        let ticket = self.ticket(None, PendingRequest::Parcel(id));
         if let Some(parcel) = self.parcels.get_mut(&id) {
             parcel.ticket = Some(ticket);
-            parcel.why = Why::Sending;
+            parcel.why = WaitReason::Sending;
         }
         let send = client::Input::Send { ticket: ticket.0, contact, bytes };
         // The answer comes as an output.

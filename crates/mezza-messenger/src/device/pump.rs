@@ -4,15 +4,18 @@
 
 use alloc::vec::Vec;
 
-use super::{Asked, Backend, Bucket, CryptoRng, Device, Event, Kind, NoteId, Output, Time, key64};
+use super::{
+    Backend, CryptoRng, Device, Event, NoteId, Output, PendingRequest, RecordKind, Retention, Time,
+    key64,
+};
 use crate::carrier::Carrier;
 use crate::carrier::mixnet::{LENGTH_BYTES, PIECE_BYTES, PIECES_MAX};
-use crate::contact::Stage;
-use crate::envelope::Outer;
-use crate::evidence::Why;
-use crate::io::{ContactId, Trouble};
+use crate::contact::ContactPhase;
+use crate::envelope::SenderContext;
+use crate::evidence::WaitReason;
+use crate::io::{ContactId, DeliveryProblem};
 use crate::note::Note;
-use crate::outbox::{IN_FLIGHT_MAX, Parcel, RATCHET_MESSAGE, Way};
+use crate::outbox::{IN_FLIGHT_MAX, Parcel, RATCHET_MESSAGE, Route};
 use crate::receipt::REACH;
 use mezza_mixnet::contact::Role;
 use mezza_ratchet::{Conversation, Padding, SealError};
@@ -36,7 +39,7 @@ fn padding<B: Backend>(
 
 impl<B: Backend> Device<B> {
     /// Seals what may leave and hands it over.
-    pub(super) fn pump(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+    pub(super) fn flush_outbox(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.pump_at = None;
         for (id, meet) in core::mem::take(&mut self.step.meets) {
             self.met_by(id, &meet, now, rng);
@@ -60,13 +63,13 @@ impl<B: Backend> Device<B> {
             return;
         }
         if self.wants_bundle(id, now) {
-            self.fetch(Asked::Hold(id), id, self.contacts[&id].policy.pin, now);
+            self.fetch(PendingRequest::Hold(id), id, self.contacts[&id].policy.level_min, now);
         }
-        self.strengthen(id, now, rng);
+        self.upgrade_suite(id, now, rng);
         let range = (id, NoteId(0))..=(id, NoteId(u64::MAX));
         let notes: Vec<NoteId> = self.waiting.range(range).map(|(_, note)| *note).collect();
         for note in notes {
-            let pin = self.notes.get(&note).map_or(1, |entry| entry.pin);
+            let pin = self.notes.get(&note).map_or(1, |entry| entry.level_min);
             let way =
                 self.way(id, pin, now, rng).and_then(|way| self.reach(id, note, now).map(|()| way));
             match way {
@@ -82,7 +85,7 @@ impl<B: Backend> Device<B> {
 
     /// The reader's window holds so many numbers above the first one that is missing. If it is
     /// that far back, that one is sent again before anything new, and then once an hour.
-    fn reach(&mut self, id: ContactId, note: NoteId, now: Time) -> Result<(), Why> {
+    fn reach(&mut self, id: ContactId, note: NoteId, now: Time) -> Result<(), WaitReason> {
         let next = self.contacts.get(&id).map_or(1, |contact| contact.next_seq);
         let oldest = self.unreceipted[0].range((id, 0)..=(id, u32::MAX)).next();
         let Some((&(_, seq), &oldest)) = oldest.filter(|((_, seq), _)| next - seq >= REACH) else {
@@ -92,9 +95,9 @@ impl<B: Backend> Device<B> {
             return Ok(());
         }
         let out = self.parcels.values().any(|parcel| parcel.note == Some(oldest));
-        let Some(contact) = self.contacts.get_mut(&id) else { return Err(Why::Answer) };
+        let Some(contact) = self.contacts.get_mut(&id) else { return Err(WaitReason::Answer) };
         let Some(entry) = self.notes.get_mut(&oldest).filter(|entry| !out && !entry.again) else {
-            return Err(Why::Answer);
+            return Err(WaitReason::Answer);
         };
         match contact.oldest.take(now) {
             Ok(()) => {
@@ -105,7 +108,7 @@ impl<B: Backend> Device<B> {
             }
             Err(later) => self.pump_later(later),
         }
-        Err(Why::Answer)
+        Err(WaitReason::Answer)
     }
 
     /// Whether this note may be sealed now: one that was sealed before waits for its turn, so that
@@ -132,13 +135,13 @@ impl<B: Backend> Device<B> {
             return;
         }
         // A contact of whom we hold the card alone hears nothing before the person writes.
-        if contact.stage == Stage::Held && !contact.renew && contact.owed.anew.is_none() {
+        if contact.stage == ContactPhase::Held && !contact.renew && contact.owed.anew.is_none() {
             return;
         }
-        let pin = contact.policy.pin.max(contact.owed.level);
+        let pin = contact.policy.level_min.max(contact.owed.level);
         let muted = contact.muted;
         let Ok(way) = self.way(id, pin, now, rng) else { return };
-        if muted && way == Way::Mixnet {
+        if muted && way == Route::Mixnet {
             return;
         }
         let ready = self.hello_ready(id, way.carrier());
@@ -163,7 +166,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// Notes why a note waits, and shows it if that is news.
-    fn waits(&mut self, contact: ContactId, note: NoteId, why: Why) {
+    fn waits(&mut self, contact: ContactId, note: NoteId, why: WaitReason) {
         if let Some(entry) = self.notes.get_mut(&note)
             && entry.why != why
         {
@@ -177,7 +180,7 @@ impl<B: Backend> Device<B> {
         &mut self,
         id: ContactId,
         note: Option<NoteId>,
-        way: Way,
+        way: Route,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) {
@@ -185,7 +188,7 @@ impl<B: Backend> Device<B> {
         let Some(contact) = self.contacts.get(&id) else { return };
         let level = if note.is_none() { contact.owed.level } else { 0 };
         let written = note.and_then(|note| self.notes.get(&note));
-        let pin = written.map_or(contact.policy.pin.max(level), |entry| entry.pin);
+        let pin = written.map_or(contact.policy.level_min.max(level), |entry| entry.level_min);
         let carrier = way.carrier();
         let Some(wire) = self.compose(id, note, meet.clone(), (carrier, pin), now) else { return };
         let body = wire.encode();
@@ -203,7 +206,7 @@ impl<B: Backend> Device<B> {
         let parcel = self.next_parcel;
         self.next_parcel += 1;
         let value = Parcel { level, ..Parcel::new(id, note, way, bytes) };
-        self.put(Kind::Parcel, key64(parcel), Bucket::Rolling, value.write());
+        self.put(RecordKind::Parcel, key64(parcel), Retention::Rolling, value.write());
         self.parcels.insert(parcel, value);
         if let Some(meet) = &meet {
             self.met(id, meet, Role::Initiator, now, rng);
@@ -231,7 +234,7 @@ impl<B: Backend> Device<B> {
         {
             (entry.era, entry.seq, entry.again) = (era, wire.seq, false);
             entry.carrier = Some(by.0);
-            entry.why = Why::Sending;
+            entry.why = WaitReason::Sending;
             self.waiting.remove(&(id, note));
             self.unreceipted[0].insert((id, wire.seq), note);
             self.store_note(note);
@@ -258,12 +261,12 @@ impl<B: Backend> Device<B> {
     fn carry_one(&mut self, id: u64, now: Time, rng: &mut dyn CryptoRng) {
         let Some(parcel) = self.parcels.get(&id) else { return };
         let way = match parcel.way.clone() {
-            Way::Relay(way) => way,
-            Way::Mixnet => return self.carry_cells(id, now, rng),
-            Way::Invitation(_) => return self.carry_invitation(id, now, rng),
+            Route::Relay(way) => way,
+            Route::Mixnet => return self.carry_cells(id, now, rng),
+            Route::Invitation(_) => return self.carry_invitation(id, now, rng),
         };
         let contact = parcel.contact;
-        let pin = self.pin(parcel);
+        let pin = self.level_min(parcel);
         self.dial(&way.relay, now);
         let line = way.relay.line();
         let Some(link) = self.links.get_mut(&line) else { return };
@@ -274,45 +277,48 @@ impl<B: Backend> Device<B> {
         let address = way.relay.address;
         let Some(parcel) = self.parcels.get(&id) else { return };
         self.wanted.insert(contact);
-        let ahead = self.ahead.remove(&contact).filter(|ahead| ahead.is_for(&address, &way.seal));
-        let outer =
-            ahead.map_or_else(|| Outer::new::<B>(&address, &way.seal, Self::fresh(rng)), Ok);
+        let ahead =
+            self.sender_contexts.remove(&contact).filter(|ahead| ahead.is_for(&address, &way.seal));
+        let outer = ahead
+            .map_or_else(|| SenderContext::new::<B>(&address, &way.seal, Self::fresh(rng)), Ok);
         let Ok(bytes) = outer.and_then(|outer| outer.seal::<B>(&parcel.bytes)) else {
             // Their key gives no secret: a hello with such a key is nobody's mistake.
             self.drop_parcel(id);
-            self.show(Event::Trouble(contact, Trouble::BoxGone));
+            self.show(Event::Trouble(contact, DeliveryProblem::BoxGone));
             return;
         };
         link.in_flight += 1;
         let ttl_h = (way.until.since_ms(now) / Time::HOUR_MS).clamp(1, 720) as u16;
-        let ticket = self.ticket(Some(line), Asked::Parcel(id));
+        let ticket = self.ticket(Some(line), PendingRequest::Parcel(id));
         if let Some(parcel) = self.parcels.get_mut(&id) {
             parcel.ticket = Some(ticket);
-            parcel.why = Why::Sending;
+            parcel.why = WaitReason::Sending;
         }
-        self.act(Output::Carry { ticket, line, address, ttl_h, bytes });
+        self.act(Output::Put { ticket, line, address, ttl_h, bytes });
     }
 
     /// The pin under which a parcel may leave: its note's, else the conversation's.
-    pub(super) fn pin(&self, parcel: &Parcel) -> u8 {
+    pub(super) fn level_min(&self, parcel: &Parcel) -> u8 {
         let note = parcel.note.and_then(|note| self.notes.get(&note));
         let contact = self.contacts.get(&parcel.contact);
-        let pin = note.map(|entry| entry.pin).or(contact.map(|c| c.policy.pin));
+        let pin = note.map(|entry| entry.level_min).or(contact.map(|c| c.policy.level_min));
         pin.unwrap_or(1).max(parcel.level)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use mezza_core::{EphemeralKey, Machine as _, Portable, Secret, StaticKey};
-    use mezza_ratchet::{Bundle, Identity, List, Prekeys, prekeys};
+    use mezza_core::{EphemeralKey, Machine as _, PortableBackend, Secret, StaticKey};
+    use mezza_ratchet::{Bundle, IdentityKeyPair, Prekeys, SuiteList, prekeys};
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::SeedableRng;
 
     use super::*;
 
-    fn identity(scalar: u8) -> Identity {
-        Identity::new(StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
+    fn identity(scalar: u8) -> IdentityKeyPair {
+        IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| {
+            s.fill(scalar);
+        })))
     }
 
     /// The bundle of fresh prekeys.
@@ -322,7 +328,7 @@ mod tests {
         while let Some(output) = prekeys.poll() {
             match output {
                 prekeys::Output::Need { spk, .. } => {
-                    let spk = (0..spk).map(|_| StaticKey::random::<Portable>(rng)).collect();
+                    let spk = (0..spk).map(|_| StaticKey::random::<PortableBackend>(rng)).collect();
                     let fresh = prekeys::Input::Fresh { spk, opk: Vec::new() };
                     prekeys.handle(fresh, now, rng).expect("what was asked for");
                 }
@@ -334,15 +340,15 @@ mod tests {
     }
 
     /// A session that has just begun.
-    fn begun() -> Conversation<Portable> {
+    fn begun() -> Conversation<PortableBackend> {
         let (now, mut rng) = (Time::from_ms(1_792_000_000_000), ChaCha20Rng::seed_from_u64(5));
         let (own, other) = (identity(1), identity(2));
         let bundle = bundle(&mut Prekeys::new(other.duplicate()), now, &mut rng);
-        let checked = bundle.check(&other.public(), &List::ours(), now).expect("sound");
-        let fresh = EphemeralKey::random::<Portable>(&mut rng);
+        let checked = bundle.check(&other.public(), &SuiteList::ours(), now).expect("sound");
+        let fresh = EphemeralKey::random::<PortableBackend>(&mut rng);
         let session = checked.initiate(&own, fresh, None, &mut rng).expect("a session").0;
         let mut conversation = Conversation::new(own.public(), other.public());
-        let _ = conversation.begin(session, now);
+        let _ = conversation.add_session(session, now);
         conversation
     }
 

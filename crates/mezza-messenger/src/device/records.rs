@@ -8,14 +8,14 @@ use super::invite::HeldBundle;
 use super::load::{id32, read_held};
 use super::mailbox::ANNOUNCEMENT_KEY;
 use super::{
-    Announcement, Asked, Backend, Bucket, Changes, Device, Entry, Kind, Mailbox, Parcel, Profile,
-    key_recent, key_seen, key32, key64,
+    Backend, Changes, Device, Mailbox, OwnIdentity, Parcel, PendingRequest, PrekeyUpload,
+    RecordKind, Retention, StoredNote, key_recent, key_seen, key32, key64,
 };
 use crate::carrier::mixnet::Membership;
 use crate::contact::{self, Contact};
-use crate::guest::Guest;
-use crate::io::{self, Change, ContactId};
-use crate::recent::Recent;
+use crate::guest::IncomingInvitation;
+use crate::io::{self, ContactId, RecordChange};
+use crate::recent::ReplayCache;
 use mezza_core::{DecodeError, Wiping, Writer};
 use mezza_ratchet::{Conversation, Table};
 
@@ -25,66 +25,69 @@ const RECORD_BYTES_MAX: usize = (1 << 20) - 256;
 impl<B: Backend> Device<B> {
     /// Every record as it lies in the store after the last commit, in the order of kind and key,
     /// without what was set aside and the rows of the mixnet's client.
-    pub fn records(&self) -> Vec<io::Change> {
+    pub fn records(&self) -> Vec<io::RecordChange> {
         let mut all = Vec::new();
         let mut put = |kind, key, bucket, value| {
-            all.push(io::Change::Put { kind, key, bucket, value });
+            all.push(io::RecordChange::Put { kind, key, bucket, value });
         };
-        put(Kind::Profile, Vec::new(), Bucket::Permanent, self.profile.write());
+        put(RecordKind::Profile, Vec::new(), Retention::Permanent, self.profile.write());
         if let Some(net) = &self.net {
-            put(Kind::Network, Vec::new(), Bucket::Permanent, net.member.write());
+            put(RecordKind::Network, Vec::new(), Retention::Permanent, net.member.write());
         }
         for (id, contact) in &self.contacts {
-            put(Kind::Contact, key32(id.0), Bucket::Permanent, contact.write());
+            put(RecordKind::Contact, key32(id.0), Retention::Permanent, contact.write());
         }
         for (id, entry) in &self.notes {
-            put(Kind::Note, key64(id.0), entry.bucket(), entry.write());
+            put(RecordKind::Note, key64(id.0), entry.bucket(), entry.write());
         }
         for (id, parcel) in &self.parcels {
-            put(Kind::Parcel, key64(*id), Bucket::Rolling, parcel.write());
+            put(RecordKind::Parcel, key64(*id), Retention::Rolling, parcel.write());
         }
         for (id, slot) in &self.slots {
-            put(Kind::Slot, key32(id.0), Bucket::Rolling, slot.write());
+            put(RecordKind::Slot, key32(id.0), Retention::Rolling, slot.write());
         }
         for (id, guest) in &self.guests {
-            put(Kind::Guest, key32(id.0), Bucket::Rolling, guest.write());
+            put(RecordKind::Guest, key32(id.0), Retention::Rolling, guest.write());
         }
         for (id, held) in &self.bundles {
-            put(Kind::Bundle, key32(id.0), Bucket::Rolling, held.write());
+            put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
         }
         self.put_conversations(&mut put);
         put_prekeys(&mut put, self.prekeys.records());
         if let Some(announcement) = &self.announcement {
             let key = ANNOUNCEMENT_KEY.into();
-            put(Kind::Prekey, key, Bucket::Rolling, announcement.write());
+            put(RecordKind::Prekey, key, Retention::Rolling, announcement.write());
         }
         for (id, contact) in &self.contacts {
             for place in contact.recent.places() {
                 let value = contact.recent.write(place);
-                put(Kind::Seen, key_recent(*id, place), Bucket::Permanent, value);
+                put(RecordKind::Seen, key_recent(*id, place), Retention::Permanent, value);
             }
             for (era, windows) in &contact.arrived {
                 let value = contact::write_windows(windows);
-                put(Kind::Seen, key_seen(*id, *era), Bucket::Permanent, value);
+                put(RecordKind::Seen, key_seen(*id, *era), Retention::Permanent, value);
             }
         }
         for (key, held) in &self.held {
-            put(Kind::Held, key64(*key), Bucket::Rolling, write_held(held));
+            put(RecordKind::Held, key64(*key), Retention::Rolling, write_held(held));
         }
         all
     }
 
-    fn put_conversations(&self, put: &mut impl FnMut(Kind, Vec<u8>, Bucket, Wiping<Vec<u8>>)) {
+    fn put_conversations(
+        &self,
+        put: &mut impl FnMut(RecordKind, Vec<u8>, Retention, Wiping<Vec<u8>>),
+    ) {
         let contacts = self.contacts.iter().map(|(id, contact)| (id, &contact.conversation));
         let guests = self.guests.iter().map(|(id, guest)| (id, &guest.conversation));
         for (id, conversation) in contacts.chain(guests) {
             for change in conversation.records() {
                 let kind = match change.table() {
-                    Table::Session => Kind::Session,
-                    _ => Kind::Skipped,
+                    Table::Session => RecordKind::Session,
+                    _ => RecordKind::Skipped,
                 };
                 if let mezza_ratchet::Change::Put { key, value, .. } = change {
-                    put(kind, [key32(id.0), key].concat(), Bucket::Rolling, value);
+                    put(kind, [key32(id.0), key].concat(), Retention::Rolling, value);
                 }
             }
         }
@@ -95,7 +98,7 @@ impl<B: Backend> Device<B> {
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::new();
         for change in self.records() {
-            if let io::Change::Put { kind, key, value, .. } = change {
+            if let io::RecordChange::Put { kind, key, value, .. } = change {
                 w.u8(kind as u8).var16(&key).u32(value.len() as u32).bytes(&value);
             }
         }
@@ -103,13 +106,13 @@ impl<B: Backend> Device<B> {
         w.u64(self.retry_at.ms()).u16(self.stock.unwrap_or(u16::MAX)).u64(self.out.len() as u64);
         for (ticket, (line, asked)) in &self.tickets {
             let (kind, of) = match asked {
-                Asked::Parcel(id) => (1, *id),
-                Asked::Open(id) => (2, u64::from(id.0)),
-                Asked::Close(id) => (3, u64::from(id.0)),
-                Asked::Watch(id) => (4, u64::from(id.0)),
-                Asked::Publish => (5, 0),
-                Asked::Fetch(id) => (6, u64::from(id.0)),
-                Asked::Hold(id) => (7, u64::from(id.0)),
+                PendingRequest::Parcel(id) => (1, *id),
+                PendingRequest::Open(id) => (2, u64::from(id.0)),
+                PendingRequest::Close(id) => (3, u64::from(id.0)),
+                PendingRequest::Watch(id) => (4, u64::from(id.0)),
+                PendingRequest::Publish => (5, 0),
+                PendingRequest::Fetch(id) => (6, u64::from(id.0)),
+                PendingRequest::Hold(id) => (7, u64::from(id.0)),
             };
             w.u64(ticket.0).bytes(&line.map_or([0; 16], |line| line.0)).u8(kind).u64(of);
         }
@@ -132,23 +135,27 @@ impl<B: Backend> Device<B> {
     /// Whether a change is one that a start can undo: a record that its reader takes, and that is
     /// the same when it is written again (MSG-43). Rows of the ratchet and of the mixnet's client
     /// have their readers there.
-    pub(super) fn loads_again(&self, change: &Change) -> bool {
-        let Change::Put { kind, key, value, .. } = change else { return true };
+    pub(super) fn loads_again(&self, change: &RecordChange) -> bool {
+        let RecordChange::Put { kind, key, value, .. } = change else { return true };
         let again = match kind {
-            Kind::Profile => Profile::read(value).map(|profile| profile.write()),
-            Kind::Contact => self.contact_again(key, value),
-            Kind::Note => Entry::read(value).map(|entry| entry.write()),
-            Kind::Parcel => Parcel::read(value).map(|parcel| parcel.write()),
-            Kind::Slot => Mailbox::read(value).map(|slot| slot.write()),
-            Kind::Seen => seen_again(key, value),
-            Kind::Held => read_held(value).map(|held| write_held(&held)),
-            Kind::Network => Membership::read(value).map(|member| member.write()),
-            Kind::Guest => self.guest_again(key, value),
-            Kind::Bundle => HeldBundle::read(value).map(|held| held.write()),
-            Kind::Prekey if *key == ANNOUNCEMENT_KEY => {
-                Announcement::read(value).map(|announcement| announcement.write())
+            RecordKind::Profile => OwnIdentity::read(value).map(|profile| profile.write()),
+            RecordKind::Contact => self.contact_again(key, value),
+            RecordKind::Note => StoredNote::read(value).map(|entry| entry.write()),
+            RecordKind::Parcel => Parcel::read(value).map(|parcel| parcel.write()),
+            RecordKind::Slot => Mailbox::read(value).map(|slot| slot.write()),
+            RecordKind::Seen => seen_again(key, value),
+            RecordKind::Held => read_held(value).map(|held| write_held(&held)),
+            RecordKind::Network => Membership::read(value).map(|member| member.write()),
+            RecordKind::Guest => self.guest_again(key, value),
+            RecordKind::Bundle => HeldBundle::read(value).map(|held| held.write()),
+            RecordKind::Prekey if *key == ANNOUNCEMENT_KEY => {
+                PrekeyUpload::read(value).map(|announcement| announcement.write())
             }
-            Kind::Session | Kind::Skipped | Kind::Prekey | Kind::Setting | Kind::NetworkRow => {
+            RecordKind::Session
+            | RecordKind::Skipped
+            | RecordKind::Prekey
+            | RecordKind::Setting
+            | RecordKind::NetworkRow => {
                 return value.len() <= RECORD_BYTES_MAX;
             }
         };
@@ -164,14 +171,14 @@ impl<B: Backend> Device<B> {
     fn guest_again(&self, key: &[u8], value: &[u8]) -> Result<Wiping<Vec<u8>>, DecodeError> {
         let local = self.identity.public();
         let talk = |ik| Ok(Conversation::new(local, ik));
-        Ok(Guest::<B>::read(ContactId(id32(key)?), value, talk)?.write())
+        Ok(IncomingInvitation::<B>::read(ContactId(id32(key)?), value, talk)?.write())
     }
 }
 
 fn seen_again(key: &[u8], value: &[u8]) -> Result<Wiping<Vec<u8>>, DecodeError> {
     match key.get(4..).unwrap_or_default() {
         [place] => {
-            let mut recent = Recent::default();
+            let mut recent = ReplayCache::default();
             recent.read(*place, value)?;
             Ok(recent.write(*place))
         }
@@ -179,11 +186,19 @@ fn seen_again(key: &[u8], value: &[u8]) -> Result<Wiping<Vec<u8>>, DecodeError> 
     }
 }
 
-fn put_prekeys(put: &mut impl FnMut(Kind, Vec<u8>, Bucket, Wiping<Vec<u8>>), changes: Changes) {
+fn put_prekeys(
+    put: &mut impl FnMut(RecordKind, Vec<u8>, Retention, Wiping<Vec<u8>>),
+    changes: Changes,
+) {
     for change in changes {
         let number = change.table().number();
         if let mezza_ratchet::Change::Put { key, value, .. } = change {
-            put(Kind::Prekey, [&[number], key.as_slice()].concat(), Bucket::Rolling, value);
+            put(
+                RecordKind::Prekey,
+                [&[number], key.as_slice()].concat(),
+                Retention::Rolling,
+                value,
+            );
         }
     }
 }

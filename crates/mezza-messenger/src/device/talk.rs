@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::{Backend, CryptoRng, Device, Event, Time};
 use crate::contact::Contact;
-use crate::io::{ContactId, Trouble};
+use crate::io::{ContactId, DeliveryProblem};
 use crate::share::{TALK_MS, TALK_PART};
 use mezza_mixnet::client;
 
@@ -47,7 +47,7 @@ impl<B: Backend> Device<B> {
             self.show(Event::Contact(id));
         }
         if news && muted {
-            self.show(Event::Trouble(id, Trouble::Talk));
+            self.show(Event::Trouble(id, DeliveryProblem::Talk));
         }
     }
 

@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use super::{Backend, CryptoRng, Device, Event, Machine, NoteId, SlotId, Time};
+use super::{Backend, CryptoRng, Device, Event, Machine, MailboxId, NoteId, Time};
 use crate::carrier::relay::SLOT_LIFE_MS;
 use crate::contact::Contact;
-use crate::guest::Guest;
+use crate::guest::IncomingInvitation;
 use crate::io::ContactId;
 
 /// A parcel that nothing opens is kept for a day.
@@ -51,7 +51,7 @@ impl<B: Backend> Device<B> {
             .chain(self.next_idle_line())
             .chain(self.next_year())
             .chain(self.prekeys.deadline());
-        let guests = self.guests.values().map(Guest::deadline);
+        let guests = self.guests.values().map(IncomingInvitation::deadline);
         let again = self.contacts.values().filter_map(|c| c.share.again_due());
         let many = guests.chain(again).chain(sessions).chain(held).chain(parcels).chain(mailboxes);
         single.chain(many).min()
@@ -104,7 +104,7 @@ impl<B: Backend> Device<B> {
             self.slots.iter().filter(|(_, slot)| slot.contact.is_some() || slot.retired.is_some());
         let old =
             old.filter(|(_, slot)| now.since_ms(slot.retired.unwrap_or(slot.made)) >= SLOT_LIFE_MS);
-        let old: Vec<(SlotId, Option<ContactId>, bool)> =
+        let old: Vec<(MailboxId, Option<ContactId>, bool)> =
             old.map(|(id, slot)| (*id, slot.contact, slot.retired.is_some())).collect();
         for (id, contact, retired) in old {
             if retired {
@@ -118,7 +118,7 @@ impl<B: Backend> Device<B> {
             let Some(contact) = contact else { continue };
             let fresh = self.mailbox_for(contact, now, rng);
             if let Some(contact) = self.contacts.get_mut(&contact) {
-                contact.ours = fresh.or(contact.ours);
+                contact.our_mailbox = fresh.or(contact.our_mailbox);
                 let id = contact.id;
                 self.store_contact(id);
             }

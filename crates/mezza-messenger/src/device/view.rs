@@ -3,30 +3,31 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Backend, Device, NoteId, Refusals, Time};
-use crate::card::{Card, CardError, Form};
+use super::{Backend, Device, NoteId, RejectCounts, Time};
+use crate::card::{Card, CardError, CardForm};
 use crate::carrier::mixnet::LENGTH_BYTES;
 use crate::carrier::{Carrier, CarrierCaps};
 use crate::contact::Contact;
 use crate::envelope::PARCEL_BYTES_MAX;
-use crate::guest::Guest;
-use crate::io::{ContactId, Trouble};
+use crate::guest::IncomingInvitation;
+use crate::io::{ContactId, DeliveryProblem};
 use crate::name::looks_like;
-use crate::thread::Entry;
+use crate::thread::StoredNote;
 use crate::view::{
-    ContactView, GuestView, Me, NetworkView, NoteView, Offer, PrekeysView, Road, SetAside,
+    CarrierEstimate, ConnectionView, ContactView, IdentityView, InvitationView, NetworkView,
+    NoteView, PrekeysView, SetAside,
 };
 use mezza_mixnet::Service;
-use mezza_ratchet::{Summary, safety};
+use mezza_ratchet::{SessionSummary, safety};
 
 /// Bytes of a first message around its body: prefix, header, hello and padding at the most.
 const AROUND_BYTES: usize = 2_048;
 
 impl<B: Backend> Device<B> {
     /// The own identity.
-    pub fn me(&self) -> Me {
+    pub fn me(&self) -> IdentityView {
         let card = &self.profile.card;
-        Me {
+        IdentityView {
             name: self.profile.name.clone(),
             ik: *self.identity.public().as_bytes(),
             serial: card.serial(),
@@ -41,7 +42,7 @@ impl<B: Backend> Device<B> {
     pub fn prekeys(&self, now: Time) -> PrekeysView {
         let (sessions_today, without_one_time) = self.prekeys.sessions_of_day(now);
         PrekeysView {
-            signed: self.prekeys.lives().collect(),
+            signed: self.prekeys.signed_prekey_lifetimes().collect(),
             until: self.prekeys.current_not_after(),
             one_time_held: self.prekeys.one_time_count(),
             one_time_stock: self.stock,
@@ -51,7 +52,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// The own card in one of its forms.
-    pub fn card(&self, form: Form) -> Result<Card, CardError> {
+    pub fn card(&self, form: CardForm) -> Result<Card, CardError> {
         self.profile.card.form(form)
     }
 
@@ -66,8 +67,8 @@ impl<B: Backend> Device<B> {
     }
 
     /// Those who invite over the mixnet and have shown no card, in the order in which they came.
-    pub fn guests(&self) -> Vec<GuestView> {
-        let view = |guest: &Guest<B>| GuestView {
+    pub fn guests(&self) -> Vec<InvitationView> {
+        let view = |guest: &IncomingInvitation<B>| InvitationView {
             id: guest.id,
             ik: *guest.ik.as_bytes(),
             at: guest.at,
@@ -121,20 +122,20 @@ impl<B: Backend> Device<B> {
     }
 
     /// The active session with a contact, in numbers.
-    pub fn session(&self, id: ContactId) -> Option<Summary> {
+    pub fn session(&self, id: ContactId) -> Option<SessionSummary> {
         self.contacts.get(&id)?.conversation.summary()
     }
 
     /// The connections that this device keeps, and what they can do now.
-    pub fn roads(&self, now: Time) -> Vec<Road> {
-        let road = |link: &super::Link| Road {
+    pub fn roads(&self, now: Time) -> Vec<ConnectionView> {
+        let road = |link: &super::RelayState| ConnectionView {
             carrier: Carrier::Relay,
             relay: Some(link.entry.clone()),
             own: self.profile.relays.iter().any(|own| own.shares_line(&link.entry)),
             up: link.up.is_some(),
             caps: link.up.unwrap_or(CarrierCaps::RELAY),
         };
-        let net = self.net.as_ref().map(|net| Road {
+        let net = self.net.as_ref().map(|net| ConnectionView {
             carrier: Carrier::Mixnet,
             relay: None,
             own: true,
@@ -166,7 +167,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// What each carrier could do with a text of so many bytes for this contact.
-    pub fn preview(&self, id: ContactId, text_bytes: usize, now: Time) -> Vec<Offer> {
+    pub fn preview(&self, id: ContactId, text_bytes: usize, now: Time) -> Vec<CarrierEstimate> {
         let Some(contact) = self.contacts.get(&id) else { return Vec::new() };
         let relay = contact.relay();
         let link = relay.and_then(|relay| self.links.get(&relay.line()));
@@ -174,8 +175,8 @@ impl<B: Backend> Device<B> {
         let parcel = contact.conversation.message_bytes(text_bytes);
         let parcel = parcel.map_or(text_bytes + AROUND_BYTES, |bytes| bytes + 1);
         let listed = contact.policy.carriers.contains(&Carrier::Relay);
-        let fits = relay.is_some() && listed && caps.level >= contact.policy.pin;
-        let relay = Offer {
+        let fits = relay.is_some() && listed && caps.level >= contact.policy.level_min;
+        let relay = CarrierEstimate {
             carrier: Carrier::Relay,
             caps,
             up: link.is_some_and(|link| link.up.is_some()),
@@ -186,8 +187,9 @@ impl<B: Backend> Device<B> {
             let caps = net.caps(now);
             let listed = contact.policy.carriers.contains(&Carrier::Mixnet);
             let pieces = (parcel + LENGTH_BYTES).div_ceil(caps.piece_bytes);
-            let fits = listed && caps.level >= contact.policy.pin && pieces <= caps.pieces_max;
-            Offer { carrier: Carrier::Mixnet, caps, up: net.joined, fits, pieces }
+            let fits =
+                listed && caps.level >= contact.policy.level_min && pieces <= caps.pieces_max;
+            CarrierEstimate { carrier: Carrier::Mixnet, caps, up: net.joined, fits, pieces }
         });
         core::iter::once(relay).chain(cells).collect()
     }
@@ -198,14 +200,14 @@ impl<B: Backend> Device<B> {
     }
 
     /// Counts of what came in and was of no use.
-    pub fn refusals(&self) -> Refusals {
+    pub fn refusals(&self) -> RejectCounts {
         self.refusals
     }
 
     fn contact_view(&self, contact: &Contact<B>) -> ContactView {
         let thread = self.threads.get(&contact.id);
         let windows = contact.arrived.values();
-        let muted = contact.muted.then_some(Trouble::Talk);
+        let muted = contact.muted.then_some(DeliveryProblem::Talk);
         let refused = Some(contact.share.refused()).filter(|notes| *notes > 0);
         let same_name = |other: &&Contact<B>| {
             let names = [other.name(), other.card.name()];
@@ -227,13 +229,13 @@ impl<B: Backend> Device<B> {
             unread: contact.unseen.notes as usize,
             last: thread.and_then(|thread| thread.last().copied()),
             missing: windows.map(|(arrived, _)| arrived.missing()).sum(),
-            trouble: contact.trouble.or(refused.map(Trouble::Share)).or(muted),
+            trouble: contact.trouble.or(refused.map(DeliveryProblem::Share)).or(muted),
             namesake: self.contacts.values().any(|other| same_name(&other)),
         }
     }
 }
 
-fn note_view(id: NoteId, entry: &Entry, now: Time) -> NoteView {
+fn note_view(id: NoteId, entry: &StoredNote, now: Time) -> NoteView {
     NoteView {
         id,
         contact: entry.contact,
@@ -245,6 +247,6 @@ fn note_view(id: NoteId, entry: &Entry, now: Time) -> NoteView {
         facts: entry.facts.clone(),
         due: entry.due(),
         carrier: entry.carrier,
-        pin: entry.pin,
+        level_min: entry.level_min,
     }
 }

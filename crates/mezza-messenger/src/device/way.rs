@@ -1,11 +1,11 @@
 //! Which way a note may take: into a mailbox, into cells, or none yet, and why.
 
-use super::{Asked, Backend, CryptoRng, Device, Output, Time};
+use super::{Backend, CryptoRng, Device, Output, PendingRequest, Time};
 use crate::carrier::Carrier;
-use crate::contact::Stage;
-use crate::evidence::Why;
-use crate::io::{ContactId, Trouble};
-use crate::outbox::{Place, RELAY_KEEPS_MS, UNANSWERED_MAX, Way};
+use crate::contact::ContactPhase;
+use crate::evidence::WaitReason;
+use crate::io::{ContactId, DeliveryProblem};
+use crate::outbox::{Destination, RELAY_KEEPS_MS, Route, UNANSWERED_MAX};
 
 /// A first message travels this much longer than the bundle it was made for (4.2).
 pub(super) const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
@@ -21,21 +21,21 @@ impl<B: Backend> Device<B> {
         pin: u8,
         now: Time,
         rng: &mut dyn CryptoRng,
-    ) -> Result<Way, Why> {
-        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
+    ) -> Result<Route, WaitReason> {
+        let contact = self.contacts.get(&id).ok_or(WaitReason::Keys)?;
         let mut first = None;
         for carrier in contact.policy.candidates().to_vec() {
             let way = match carrier {
                 Carrier::Relay => self.relay_way(id, pin, now, rng),
                 Carrier::Mixnet => self.net_way(id, pin, now, rng),
-                Carrier::Link | Carrier::Mesh => Err(Why::NoCarrier),
+                Carrier::Link | Carrier::Mesh => Err(WaitReason::NoCarrier),
             };
             match way {
                 Ok(way) => return Ok(way),
                 Err(why) => first = first.or(Some(why)),
             }
         }
-        Err(first.unwrap_or(Why::NoCarrier))
+        Err(first.unwrap_or(WaitReason::NoCarrier))
     }
 
     /// The level by which what is being opened came.
@@ -53,26 +53,26 @@ impl<B: Backend> Device<B> {
         pin: u8,
         now: Time,
         rng: &mut dyn CryptoRng,
-    ) -> Result<Way, Why> {
-        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
-        let relay = contact.relay().ok_or(Why::Keys)?.clone();
+    ) -> Result<Route, WaitReason> {
+        let contact = self.contacts.get(&id).ok_or(WaitReason::Keys)?;
+        let relay = contact.relay().ok_or(WaitReason::Keys)?.clone();
         let line = relay.line();
         if self.level_at(line) < pin {
-            return Err(Why::BelowPin);
+            return Err(WaitReason::BelowPin);
         }
-        if contact.trouble == Some(Trouble::BoxGone) {
-            return Err(Why::BoxGone);
+        if contact.trouble == Some(DeliveryProblem::BoxGone) {
+            return Err(WaitReason::BoxGone);
         }
         self.dial(&relay, now);
-        if self.contacts.get(&id).is_some_and(|contact| contact.ours.is_none())
+        if self.contacts.get(&id).is_some_and(|contact| contact.our_mailbox.is_none())
             && let Some(slot) = self.mailbox_for(id, now, rng)
             && let Some(contact) = self.contacts.get_mut(&id)
         {
-            contact.ours = Some(slot);
+            contact.our_mailbox = Some(slot);
             self.store_contact(id);
         }
         if !self.is_up(line) {
-            return Err(Why::NoCarrier);
+            return Err(WaitReason::NoCarrier);
         }
         self.session_ready(id, Carrier::Relay, pin, now)?;
         self.destination(id, now)
@@ -85,24 +85,24 @@ impl<B: Backend> Device<B> {
         carrier: Carrier,
         pin: u8,
         now: Time,
-    ) -> Result<(), Why> {
+    ) -> Result<(), WaitReason> {
         let ready = self.hello_ready(id, carrier);
-        let contact = self.contacts.get_mut(&id).ok_or(Why::Keys)?;
+        let contact = self.contacts.get_mut(&id).ok_or(WaitReason::Keys)?;
         let conversation = &contact.conversation;
         // The intro mailbox takes first messages alone, so without a slot a session must be new.
-        let by_intro = carrier == Carrier::Relay && contact.theirs.is_none();
+        let by_intro = carrier == Carrier::Relay && contact.their_mailbox.is_none();
         let lost = by_intro && !conversation.is_pending();
         if contact.renew || !conversation.has_session() || lost {
-            let refused = matches!(contact.trouble, Some(Trouble::Bundle(_)));
-            self.fetch(Asked::Fetch(id), id, pin, now);
-            return Err(if refused { Why::Bundle } else { Why::Keys });
+            let refused = matches!(contact.trouble, Some(DeliveryProblem::Bundle(_)));
+            self.fetch(PendingRequest::Fetch(id), id, pin, now);
+            return Err(if refused { WaitReason::Bundle } else { WaitReason::Keys });
         }
         // The first note of a session holds our mailbox, which must exist by then (4.2).
         if conversation.is_pending() && !ready {
-            return Err(Why::Keys);
+            return Err(WaitReason::Keys);
         }
-        if contact.stage != Stage::Open && self.unanswered(id) >= UNANSWERED_MAX {
-            return Err(Why::Answer);
+        if contact.stage != ContactPhase::Open && self.unanswered(id) >= UNANSWERED_MAX {
+            return Err(WaitReason::Answer);
         }
         Ok(())
     }
@@ -116,36 +116,36 @@ impl<B: Backend> Device<B> {
     /// Whether a hello that leaves by `carrier` can say all that it must: our mailbox for this
     /// contact exists, or can never exist, or nobody waits for it, for cells need none.
     pub(super) fn hello_ready(&self, id: ContactId, carrier: Carrier) -> bool {
-        let ours = self.contacts.get(&id).and_then(|contact| contact.ours);
+        let ours = self.contacts.get(&id).and_then(|contact| contact.our_mailbox);
         let ours = ours.and_then(|slot| self.slots.get(&slot));
         carrier == Carrier::Mixnet || ours.map_or(self.profile.relays.is_empty(), |s| s.opened)
     }
 
     /// Where a message of the active session goes, and until when it can be opened there.
-    fn destination(&self, id: ContactId, now: Time) -> Result<Way, Why> {
-        let contact = self.contacts.get(&id).ok_or(Why::Keys)?;
+    fn destination(&self, id: ContactId, now: Time) -> Result<Route, WaitReason> {
+        let contact = self.contacts.get(&id).ok_or(WaitReason::Keys)?;
         let mut until = now.plus_ms(RELAY_KEEPS_MS);
         if contact.conversation.is_pending()
             && let Some(intro) = &contact.intro
         {
             until = until.min(intro.not_after.plus_ms(BEYOND_BUNDLE_MS));
         }
-        match (&contact.theirs, &contact.intro) {
+        match (&contact.their_mailbox, &contact.intro) {
             (Some(slot), _) => {
                 let relay = slot.relay.clone();
-                Ok(Way::Relay(Place { relay, seal: slot.seal, until, intro: false }))
+                Ok(Route::Relay(Destination { relay, seal: slot.seal, until, intro: false }))
             }
             (None, Some(intro)) => {
-                let relay = contact.intro_relay().ok_or(Why::Keys)?.clone();
-                Ok(Way::Relay(Place { relay, seal: intro.spk, until, intro: true }))
+                let relay = contact.intro_relay().ok_or(WaitReason::Keys)?.clone();
+                Ok(Route::Relay(Destination { relay, seal: intro.spk, until, intro: true }))
             }
-            (None, None) => Err(Why::Keys),
+            (None, None) => Err(WaitReason::Keys),
         }
     }
 
     /// Asks the contact's relay for its bundle, one request at a time, and only where the relay may
     /// know that we do (MSG-20).
-    pub(super) fn fetch(&mut self, asked: Asked, id: ContactId, pin: u8, now: Time) {
+    pub(super) fn fetch(&mut self, asked: PendingRequest, id: ContactId, pin: u8, now: Time) {
         let Some(contact) = self.contacts.get(&id) else { return };
         let Some(relay) = contact.intro_relay().cloned() else { return };
         let line = relay.line();

@@ -51,19 +51,19 @@ impl fmt::Debug for Output {
         match self {
             Self::Store(batch) => write!(f, "{batch:?}"),
             Self::Dial { .. } => f.write_str("Dial"),
-            Self::Hang { .. } => f.write_str("Hang"),
-            Self::Carry { ticket, bytes, .. } => {
-                write!(f, "Carry({}, {} bytes)", ticket.0, bytes.len())
+            Self::Disconnect { .. } => f.write_str("Disconnect"),
+            Self::Put { ticket, bytes, .. } => {
+                write!(f, "Put({}, {} bytes)", ticket.0, bytes.len())
             }
             Self::Open { ticket, .. } => write!(f, "Open({})", ticket.0),
             Self::Close { ticket, .. } => write!(f, "Close({})", ticket.0),
             Self::Watch { ticket, .. } => write!(f, "Watch({})", ticket.0),
             Self::Publish { ticket, .. } => write!(f, "Publish({})", ticket.0),
             Self::Fetch { ticket, .. } => write!(f, "Fetch({})", ticket.0),
-            Self::Take { .. } => f.write_str("Take"),
+            Self::Acknowledge { .. } => f.write_str("Acknowledge"),
             Self::Net(output) => write!(f, "{output:?}"),
             Self::Durable(seq) => write!(f, "Durable({seq})"),
-            Self::Show(event) => write!(f, "{event:?}"),
+            Self::Notify(event) => write!(f, "{event:?}"),
         }
     }
 }

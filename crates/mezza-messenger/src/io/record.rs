@@ -7,31 +7,31 @@ use mezza_core::Wiping;
 
 /// What one input changes in the store; applied as a whole or not at all.
 #[derive(Debug, Default)]
-pub struct Batch(pub Vec<Change>);
+pub struct WriteBatch(pub Vec<RecordChange>);
 
 /// One change of the store.
-pub enum Change {
+pub enum RecordChange {
     /// Write a record, in place of an older one with the same kind and key.
     Put {
         /// Its kind.
-        kind: Kind,
+        kind: RecordKind,
         /// Its key, unique within the kind, at most 96 bytes.
         key: Vec<u8>,
         /// Under which key the vault seals it.
-        bucket: Bucket,
+        bucket: Retention,
         /// The stored form.
         value: Wiping<Vec<u8>>,
     },
     /// Delete a record; nothing happens if there is none.
     Drop {
         /// Its kind.
-        kind: Kind,
+        kind: RecordKind,
         /// Its key.
         key: Vec<u8>,
     },
 }
 
-impl fmt::Debug for Change {
+impl fmt::Debug for RecordChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Put { kind, bucket, .. } => write!(f, "Put({kind:?}, {bucket:?})"),
@@ -45,7 +45,7 @@ impl fmt::Debug for Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unread {
     /// The kind that stands beside the sealed part; `None`: one that this version does not know.
-    pub kind: Option<Kind>,
+    pub kind: Option<RecordKind>,
     /// Bytes of the sealed part.
     pub bytes: usize,
 }
@@ -53,7 +53,7 @@ pub struct Unread {
 /// The kind of a record; the numbers are the ones of stored forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Kind {
+pub enum RecordKind {
     /// Identity, name, era, serial, counters: one record.
     Profile = 1,
     /// A contact with its policy.
@@ -86,7 +86,7 @@ pub enum Kind {
     Bundle = 15,
 }
 
-impl Kind {
+impl RecordKind {
     /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 15] = [
         Self::Profile,
@@ -114,7 +114,7 @@ impl Kind {
 
 /// How long the key lives that seals a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bucket {
+pub enum Retention {
     /// As long as the vault.
     Permanent,
     /// Until the next day: live state, sealed anew each day.

@@ -6,7 +6,7 @@ use core::fmt;
 
 use mezza_core::{DecodeError, PublicKey, Reader, Writer};
 
-use super::{Meet, TEXT_BYTES_MAX};
+use super::{MixnetStart, TEXT_BYTES_MAX};
 use crate::card::{CARD_BYTES_MAX, RelayEntry};
 use crate::receipt::Receipt;
 
@@ -31,7 +31,7 @@ pub enum Item {
     /// Where the reader may leave parcels from now on, and the writer's card.
     Hello {
         /// The mailbox for the reader.
-        slot: Option<Slot>,
+        slot: Option<RemoteMailbox>,
         /// 8 bytes, where there is no slot; not written beside one.
         tag: Option<[u8; TAG_BYTES]>,
         /// The writer's card, at most 1,024 bytes, not checked here; may be empty.
@@ -48,7 +48,7 @@ pub enum Item {
     /// Please send again what has no receipt.
     Retry,
     /// Where the mixnet chains of this pair begin.
-    Meet(Meet),
+    Meet(MixnetStart),
     /// The writer gave these up.
     Void {
         /// The writer's era.
@@ -65,14 +65,14 @@ pub enum Item {
 /// A mailbox and the key under which envelopes for it are sealed. Wire form:
 /// `relay entry | seal key[32]`, 83 B and the host.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Slot {
+pub struct RemoteMailbox {
     /// Relay and mailbox.
     pub relay: RelayEntry,
     /// X25519 public key.
     pub seal: PublicKey,
 }
 
-impl Slot {
+impl RemoteMailbox {
     /// Appends the wire form.
     pub fn write(&self, w: &mut Writer) {
         self.relay.write(w);
@@ -89,9 +89,9 @@ impl Slot {
     }
 }
 
-impl fmt::Debug for Slot {
+impl fmt::Debug for RemoteMailbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Slot")
+        f.write_str("RemoteMailbox")
     }
 }
 
@@ -135,7 +135,7 @@ impl Item {
     }
 
     pub(super) fn decode(number: u8, body: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(body, |r| match number {
+        Reader::decode_exact(body, |r| match number {
             TEXT => text(r.rest()),
             HELLO => hello(r),
             RECEIPT => Receipt::read(r).map(Self::Receipt),
@@ -146,7 +146,7 @@ impl Item {
                 _ => Err(DecodeError::Value),
             },
             RETRY => Ok(Self::Retry),
-            MEET => Meet::read(r).map(Self::Meet),
+            MEET => MixnetStart::read(r).map(Self::Meet),
             VOID => void(r),
             number => {
                 r.rest();
@@ -160,7 +160,7 @@ impl Item {
             Self::Text(text) => text.len(),
             Self::Hello { slot, tag, card } => {
                 let tag_bytes = tag.map_or(0, |tag| tag.len());
-                4 + slot.as_ref().map_or(tag_bytes, Slot::wire_bytes) + card.len()
+                4 + slot.as_ref().map_or(tag_bytes, RemoteMailbox::wire_bytes) + card.len()
             }
             Self::Receipt(_) => 21,
             Self::Timer(_) => 4,
@@ -191,7 +191,12 @@ impl fmt::Debug for Item {
     }
 }
 
-fn write_hello(slot: Option<&Slot>, tag: Option<[u8; TAG_BYTES]>, card: &[u8], w: &mut Writer) {
+fn write_hello(
+    slot: Option<&RemoteMailbox>,
+    tag: Option<[u8; TAG_BYTES]>,
+    card: &[u8],
+    w: &mut Writer,
+) {
     match (slot, tag) {
         (Some(slot), _) => {
             w.u16(slot.wire_bytes() as u16);
@@ -213,7 +218,7 @@ fn hello(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
     let slot = if place.is_empty() || tag.is_some() {
         None
     } else {
-        Some(Reader::all(place, Slot::read)?)
+        Some(Reader::decode_exact(place, RemoteMailbox::read)?)
     };
     Ok(Item::Hello { slot, tag, card: card.to_vec() })
 }

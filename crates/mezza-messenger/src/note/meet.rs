@@ -10,7 +10,7 @@ use mezza_core::{DecodeError, Reader, Wiping, Writer};
 
 /// Rounds from which the chains of a pair start. Inside an open session the root travels too.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Meet {
+pub struct MixnetStart {
     /// The network.
     pub network: [u8; 16],
     /// The first conversation round.
@@ -21,7 +21,7 @@ pub struct Meet {
     pub root: Option<Wiping<[u8; 32]>>,
 }
 
-impl Meet {
+impl MixnetStart {
     pub(super) fn wire_bytes(&self) -> usize {
         32 + self.root.as_ref().map_or(0, |root| root.len())
     }
@@ -40,8 +40,8 @@ impl Meet {
     }
 }
 
-impl fmt::Debug for Meet {
+impl fmt::Debug for MixnetStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Meet")
+        f.write_str("MixnetStart")
     }
 }

@@ -10,7 +10,7 @@ use super::{REACH, Receipt};
 
 /// What a seq is to a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
+pub enum SeqStatus {
     /// It had not arrived: store the note, show it, send a receipt.
     Fresh,
     /// It had arrived: no second bubble, the receipt again.
@@ -61,28 +61,28 @@ impl Window {
     }
 
     /// What [`Window::insert`] would answer.
-    pub fn look(&self, seq: u32) -> Arrival {
+    pub fn look(&self, seq: u32) -> SeqStatus {
         if seq == 0 {
-            return Arrival::Fresh;
+            return SeqStatus::Fresh;
         }
         let (voided, arrived) = match seq.checked_sub(self.floor) {
             None | Some(0) => (self.passed.has(self.floor - seq), true),
-            Some(above) if above > REACH => return Arrival::TooFar,
+            Some(above) if above > REACH => return SeqStatus::TooFar,
             Some(above) => (self.voided.has(above - 1), self.arrived.has(above - 1)),
         };
         match (voided, arrived) {
-            (true, _) => Arrival::Voided,
-            (false, true) => Arrival::Known,
-            (false, false) => Arrival::Fresh,
+            (true, _) => SeqStatus::Voided,
+            (false, true) => SeqStatus::Known,
+            (false, false) => SeqStatus::Fresh,
         }
     }
 
-    /// Records that the note `seq` is stored. Only [`Arrival::Fresh`] changes the window.
+    /// Records that the note `seq` is stored. Only [`SeqStatus::Fresh`] changes the window.
     ///
     /// A note with seq 0 asks for no receipt; it is always fresh and leaves no trace.
-    pub fn insert(&mut self, seq: u32) -> Arrival {
+    pub fn insert(&mut self, seq: u32) -> SeqStatus {
         let arrival = self.look(seq);
-        if arrival == Arrival::Fresh && seq > 0 {
+        if arrival == SeqStatus::Fresh && seq > 0 {
             self.arrived.set(seq - self.floor - 1);
             self.advance();
         }
@@ -227,7 +227,7 @@ mod tests {
     fn settled(floor: u32) -> Window {
         let mut window = Window::new([7; 4]);
         for seq in 1..=floor {
-            assert_eq!(window.insert(seq), Arrival::Fresh);
+            assert_eq!(window.insert(seq), SeqStatus::Fresh);
         }
         window
     }
@@ -246,11 +246,11 @@ mod tests {
         assert!(window.void(5, 30), "the range covers the window");
         assert_eq!(window.floor(), 30);
         assert_eq!(answered(&window, 0, 40), (1..=10).collect::<Vec<_>>());
-        assert_eq!(window.insert(33), Arrival::Fresh);
+        assert_eq!(window.insert(33), SeqStatus::Fresh);
         assert_eq!(answered(&window, 9, 33), [9, 10, 33]);
         // A range that ends above the reach.
         let mut window = Window::new([7; 4]);
-        assert_eq!(window.insert(500), Arrival::Fresh);
+        assert_eq!(window.insert(500), SeqStatus::Fresh);
         assert!(window.void(1, REACH + 100));
         assert_eq!(answered(&window, 0, 2 * REACH), [500]);
     }
@@ -259,7 +259,7 @@ mod tests {
     fn an_answer_is_of_the_range_that_was_asked_for() {
         let mut window = settled(10);
         assert!(window.void(11, 30));
-        assert_eq!(window.insert(33), Arrival::Fresh);
+        assert_eq!(window.insert(33), SeqStatus::Fresh);
         assert_eq!(answered(&window, 9, 33), [9, 10, 33]);
     }
 
@@ -288,7 +288,7 @@ mod tests {
             let mut w = Writer::new();
             // Bit 1 of the arrived ones: the note floor + 2.
             w.bytes(&[7; 4]).u32(floor).u8(1).u64(2).u8(0).u8(0);
-            Reader::all(&w.finish(), Window::read).map(|_| ())
+            Reader::decode_exact(&w.finish(), Window::read).map(|_| ())
         };
         assert_eq!(stored(u32::MAX - 2), Ok(()));
         assert_eq!(stored(u32::MAX - 1), Err(DecodeError::Value));

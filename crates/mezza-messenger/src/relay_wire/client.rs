@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 use mezza_core::Secret;
 use mezza_core::wire::{DecodeError, Reader};
 
-use super::{Address, OneTimeKey, TAKEN_MAX, TooLong, frame};
+use super::{Address, RawOneTimePrekey, TAKEN_MAX, TooLong, frame};
 
 /// What a box is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BoxKind {
+pub enum MailboxKind {
     /// Mail of one contact.
     Conversation,
     /// First notes of strangers; the only kind with a bundle.
@@ -29,7 +29,7 @@ pub enum ClientFrame {
         /// The slot's secret.
         token: Secret<32>,
         /// What the box is for.
-        kind: BoxKind,
+        kind: MailboxKind,
     },
     /// Remove the box of this token with all its mail.
     Close {
@@ -76,7 +76,7 @@ pub enum ClientFrame {
         /// The bundle, opaque here.
         bundle: Vec<u8>,
         /// Keys to add.
-        keys: Vec<OneTimeKey>,
+        keys: Vec<RawOneTimePrekey>,
     },
     /// Ask for the bundle of an intro box and one of its one-time keys.
     BundleGet {
@@ -111,8 +111,8 @@ impl ClientFrame {
         match self {
             Self::Open { req, token, kind } => frame(OPEN, 35, |w| {
                 let kind = match kind {
-                    BoxKind::Conversation => 0,
-                    BoxKind::Intro => 1,
+                    MailboxKind::Conversation => 0,
+                    MailboxKind::Intro => 1,
                 };
                 w.u16(*req).bytes(token.expose()).u8(kind);
             }),
@@ -143,17 +143,17 @@ impl ClientFrame {
         }
     }
 
-    /// Decodes `kind | body`, as [`super::Splitter`] hands it out.
+    /// Decodes `kind | body`, as [`super::RelayDeframer`] hands it out.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             let kind = r.u8()?;
             match kind {
                 OPEN => Ok(Self::Open {
                     req: r.u16()?,
                     token: Secret::read(r)?,
                     kind: match r.u8()? {
-                        0 => BoxKind::Conversation,
-                        1 => BoxKind::Intro,
+                        0 => MailboxKind::Conversation,
+                        1 => MailboxKind::Intro,
                         _ => return Err(DecodeError::Value),
                     },
                 }),
@@ -212,6 +212,6 @@ fn decode_bundle_set(r: &mut Reader<'_>) -> Result<ClientFrame, DecodeError> {
     if r.len() < count * 36 {
         return Err(DecodeError::Truncated);
     }
-    let keys = (0..count).map(|_| OneTimeKey::read(r)).collect::<Result<_, _>>()?;
+    let keys = (0..count).map(|_| RawOneTimePrekey::read(r)).collect::<Result<_, _>>()?;
     Ok(ClientFrame::BundleSet { req, token, fresh: flags & FLAG_FRESH != 0, bundle, keys })
 }

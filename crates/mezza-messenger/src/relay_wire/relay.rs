@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 use mezza_core::wire::{DecodeError, Reader};
 
 use super::client::PING;
-use super::{OneTimeKey, TooLong, frame};
+use super::{RawOneTimePrekey, TooLong, frame};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
+pub enum DoneCode {
     /// Done; for a PUT: durable.
     Done,
     /// There is no such box, or no bundle in it.
@@ -24,7 +24,7 @@ pub enum Code {
     Refused,
 }
 
-impl Code {
+impl DoneCode {
     /// The byte on the wire, 0 to 5.
     pub const fn byte(self) -> u8 {
         match self {
@@ -81,7 +81,7 @@ pub enum RelayFrame {
         /// As its owner set it.
         bundle: Vec<u8>,
         /// A key that nobody else is given.
-        key: Option<OneTimeKey>,
+        key: Option<RawOneTimePrekey>,
     },
     /// How many one-time keys are left in an intro box.
     Stock {
@@ -95,8 +95,8 @@ pub enum RelayFrame {
         /// Of the request.
         req: u16,
         /// How it ended.
-        code: Code,
-        /// Seconds to wait before the next try, for [`Code::Full`] and [`Code::SlowDown`].
+        code: DoneCode,
+        /// Seconds to wait before the next try, for [`DoneCode::Full`] and [`DoneCode::SlowDown`].
         retry_s: u16,
     },
     /// The answer to a PING.
@@ -142,9 +142,9 @@ impl RelayFrame {
         }
     }
 
-    /// Decodes `kind | body`, as [`super::Splitter`] hands it out.
+    /// Decodes `kind | body`, as [`super::RelayDeframer`] hands it out.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             let kind = r.u8()?;
             match kind {
                 HELLO => Ok(Self::Hello {
@@ -159,12 +159,12 @@ impl RelayFrame {
                 BUNDLE => Ok(Self::Bundle {
                     req: r.u16()?,
                     bundle: r.var16()?.to_vec(),
-                    key: if r.is_empty() { None } else { Some(OneTimeKey::read(r)?) },
+                    key: if r.is_empty() { None } else { Some(RawOneTimePrekey::read(r)?) },
                 }),
                 STOCK => Ok(Self::Stock { number: r.u16()?, left: r.u16()? }),
                 DONE => Ok(Self::Done {
                     req: r.u16()?,
-                    code: Code::from_byte(r.u8()?)?,
+                    code: DoneCode::from_byte(r.u8()?)?,
                     retry_s: r.u16()?,
                 }),
                 PING => Ok(Self::Ping),

@@ -13,14 +13,14 @@ fn token() -> impl Strategy<Value = Secret<32>> {
     any::<[u8; 32]>().prop_map(|bytes| Secret::copy_from(&bytes))
 }
 
-fn key() -> impl Strategy<Value = OneTimeKey> {
-    any::<(u32, [u8; 32])>().prop_map(|(id, key)| OneTimeKey { id, key })
+fn key() -> impl Strategy<Value = RawOneTimePrekey> {
+    any::<(u32, [u8; 32])>().prop_map(|(id, key)| RawOneTimePrekey { id, key })
 }
 
 fn client_frame() -> impl Strategy<Value = ClientFrame> {
     prop_oneof![
         (any::<u16>(), token(), any::<bool>()).prop_map(|(req, token, intro)| {
-            let kind = if intro { BoxKind::Intro } else { BoxKind::Conversation };
+            let kind = if intro { MailboxKind::Intro } else { MailboxKind::Conversation };
             ClientFrame::Open { req, token, kind }
         }),
         (any::<u16>(), token()).prop_map(|(req, token)| ClientFrame::Close { req, token }),
@@ -65,7 +65,7 @@ fn relay_frame() -> impl Strategy<Value = RelayFrame> {
         any::<(u16, u16)>().prop_map(|(number, left)| RelayFrame::Stock { number, left }),
         (any::<u16>(), 0u8..6, any::<u16>()).prop_map(|(req, code, retry_s)| RelayFrame::Done {
             req,
-            code: Code::from_byte(code).unwrap(),
+            code: DoneCode::from_byte(code).unwrap(),
             retry_s
         }),
         Just(RelayFrame::Ping),
@@ -91,7 +91,7 @@ proptest! {
         pieces in vec_of(1usize..700, 1..40),
     ) {
         let stream: Vec<u8> = frames.iter().flat_map(|f| f.encode().unwrap()).collect();
-        let (mut splitter, mut found) = (Splitter::default(), Vec::new());
+        let (mut splitter, mut found) = (RelayDeframer::default(), Vec::new());
         let (mut rest, mut sizes) = (&stream[..], pieces.iter().cycle());
         while !rest.is_empty() {
             let (mut piece, tail) = rest.split_at((*sizes.next().unwrap()).min(rest.len()));
@@ -101,7 +101,7 @@ proptest! {
             }
         }
         prop_assert_eq!(found, frames);
-        prop_assert_eq!(splitter.held_bytes(), 0);
+        prop_assert_eq!(splitter.buffered_bytes(), 0);
     }
 
     #[test]
@@ -122,9 +122,9 @@ proptest! {
 #[test]
 fn a_length_outside_the_limit_ends_the_stream() {
     for length in [[0, 0, 0], [1, 0, 1], [0xff, 0xff, 0xff]] {
-        assert_eq!(Splitter::default().next(&mut &length[..]), Err(DecodeError::Value));
+        assert_eq!(RelayDeframer::default().next(&mut &length[..]), Err(DecodeError::Value));
     }
-    assert_eq!(Splitter::default().next(&mut &[1, 0, 0][..]), Ok(None));
+    assert_eq!(RelayDeframer::default().next(&mut &[1, 0, 0][..]), Ok(None));
 }
 
 #[test]

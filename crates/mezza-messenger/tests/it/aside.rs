@@ -4,9 +4,9 @@ mod sealed;
 mod strangers;
 
 use mezza_core::Time;
-use mezza_messenger::evidence::State;
+use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::Part;
-use mezza_messenger::{Command, DeviceError, Kind, LoadError};
+use mezza_messenger::{Command, DeviceError, LoadError, RecordKind};
 
 use crate::model::Ask;
 use crate::stage::{Disk, Stage, load_any};
@@ -37,15 +37,17 @@ fn reload(stage: &mut Stage, who: usize) {
 }
 
 /// What is behind a record of this kind in [`talked`].
-fn part_of(kind: Kind, key: &[u8]) -> Part {
+fn part_of(kind: RecordKind, key: &[u8]) -> Part {
     let bob = mezza_messenger::ContactId(1);
     match kind {
-        Kind::Contact | Kind::Session | Kind::Skipped | Kind::Seen => Part::Contact(bob),
-        Kind::Note => Part::Notes,
-        Kind::Parcel | Kind::Held => Part::Parcels,
-        Kind::Slot => {
+        RecordKind::Contact | RecordKind::Session | RecordKind::Skipped | RecordKind::Seen => {
+            Part::Contact(bob)
+        }
+        RecordKind::Note => Part::Notes,
+        RecordKind::Parcel | RecordKind::Held => Part::Parcels,
+        RecordKind::Slot => {
             let id = key.try_into().map_or(0, u32::from_be_bytes);
-            Part::Mailbox(mezza_messenger::SlotId(id))
+            Part::Mailbox(mezza_messenger::MailboxId(id))
         }
         _ => Part::Prekeys,
     }
@@ -56,9 +58,9 @@ fn msg_42_one_record_that_does_not_load_takes_nothing_else_with_it() {
     let stage = talked();
     let disk = stage.parties[0].disk.clone();
     let mut kinds = std::collections::BTreeSet::new();
-    for ((kind, key), value) in disk.iter().filter(|((kind, _), _)| *kind != Kind::Profile) {
+    for ((kind, key), value) in disk.iter().filter(|((kind, _), _)| *kind != RecordKind::Profile) {
         // Every row of a kind with few rows, some of those with a hundred.
-        if *kind == Kind::Prekey && key.first() == Some(&4) && key[1] % 16 > 0 {
+        if *kind == RecordKind::Prekey && key.first() == Some(&4) && key[1] % 16 > 0 {
             continue;
         }
         kinds.insert(*kind);
@@ -68,7 +70,7 @@ fn msg_42_one_record_that_does_not_load_takes_nothing_else_with_it() {
         reload(&mut stage, 0);
         let aside = stage.parties[0].device.set_aside();
         let at = format!("{kind:?} {key:02x?}: {aside:?}");
-        if (*kind, key.as_slice()) == (Kind::Prekey, &[0]) {
+        if (*kind, key.as_slice()) == (RecordKind::Prekey, &[0]) {
             assert!(aside.is_empty(), "{at}: announced again");
             continue;
         }
@@ -93,7 +95,14 @@ fn msg_42_one_record_that_does_not_load_takes_nothing_else_with_it() {
         assert!(device.set_aside().is_empty(), "{at}: {:?}", device.set_aside());
         assert_eq!(device.contacts().len(), 1, "{at}");
     }
-    let all = [Kind::Contact, Kind::Note, Kind::Parcel, Kind::Slot, Kind::Session, Kind::Prekey];
+    let all = [
+        RecordKind::Contact,
+        RecordKind::Note,
+        RecordKind::Parcel,
+        RecordKind::Slot,
+        RecordKind::Session,
+        RecordKind::Prekey,
+    ];
     assert!(all.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
 }
 
@@ -102,15 +111,15 @@ fn msg_42_a_contact_is_set_aside_with_all_that_hangs_on_it() {
     let mut stage = talked();
     let disk = stage.parties[0].disk.clone();
     let bob = stage.only_contact(0);
-    let key = (Kind::Contact, bob.0.to_be_bytes().to_vec());
+    let key = (RecordKind::Contact, bob.0.to_be_bytes().to_vec());
     let good = stage.parties[0].disk.insert(key.clone(), disk[&key][1..].to_vec());
     reload(&mut stage, 0);
     let aside = stage.parties[0].device.set_aside();
     let [all] = aside.as_slice() else { panic!("{aside:?}") };
-    let of_profile = |kind: &Kind| matches!(kind, Kind::Profile | Kind::Prekey);
+    let of_profile = |kind: &RecordKind| matches!(kind, RecordKind::Profile | RecordKind::Prekey);
     let intro = 1;
     let hangs = disk.keys().filter(|(kind, _)| !of_profile(kind)).count() - intro;
-    let notes = disk.keys().filter(|(kind, _)| *kind == Kind::Note).count();
+    let notes = disk.keys().filter(|(kind, _)| *kind == RecordKind::Note).count();
     assert_eq!((all.part, all.records, all.notes), (Part::Contact(bob), hangs, notes));
     let device = &stage.parties[0].device;
     assert!(
@@ -122,7 +131,7 @@ fn msg_42_a_contact_is_set_aside_with_all_that_hangs_on_it() {
     assert!(third > bob);
     stage.online(0);
     let note = stage.say(0, third, "hello carol");
-    let last = disk.keys().rfind(|(kind, _)| *kind == Kind::Note).expect("a note");
+    let last = disk.keys().rfind(|(kind, _)| *kind == RecordKind::Note).expect("a note");
     assert!(note.0.to_be_bytes().as_slice() > last.1.as_slice());
     // Once it can be read again it is there as it was.
     stage.parties[0].disk.insert(key, good.expect("it was there"));
@@ -142,7 +151,7 @@ fn msg_42_the_identity_alone_is_needed() {
     let stage = talked();
     let (mut disk, now) = (stage.parties[0].disk.clone(), stage.now);
     let mut rng = stage.rng;
-    let profile = (Kind::Profile, Vec::new());
+    let profile = (RecordKind::Profile, Vec::new());
     for value in [vec![], vec![0xee; 40]] {
         disk.insert(profile.clone(), value);
         let refused = load_any(&disk, now, &mut rng).expect_err("nobody");
@@ -173,7 +182,7 @@ fn puts(stage: &mut Stage) -> usize {
 #[test]
 fn msg_42_what_was_in_a_parcel_that_does_not_load_is_owed_once() {
     let mut stage = talked();
-    let parcel = stage.parties[0].disk.keys().find(|(kind, _)| *kind == Kind::Parcel);
+    let parcel = stage.parties[0].disk.keys().find(|(kind, _)| *kind == RecordKind::Parcel);
     let parcel = parcel.expect("a parcel").clone();
     stage.parties[0].disk.insert(parcel, vec![0xee; 9]);
     assert!(puts(&mut stage) > 0);
@@ -181,7 +190,7 @@ fn msg_42_what_was_in_a_parcel_that_does_not_load_is_owed_once() {
         assert_eq!(puts(&mut stage), 0, "nothing new at a start");
     }
     // Another one is another matter.
-    let other = (Kind::Parcel, 99_u64.to_be_bytes().to_vec());
+    let other = (RecordKind::Parcel, 99_u64.to_be_bytes().to_vec());
     stage.parties[0].disk.insert(other, vec![0xee; 9]);
     assert!(puts(&mut stage) > 0);
     assert_eq!(puts(&mut stage), 0);
@@ -192,7 +201,7 @@ fn msg_42_parcels_to_who_is_set_aside_concern_nobody_else() {
     let mut stage = talked();
     stage.online(1);
     let bob = stage.only_contact(0);
-    let key = (Kind::Contact, bob.0.to_be_bytes().to_vec());
+    let key = (RecordKind::Contact, bob.0.to_be_bytes().to_vec());
     stage.parties[0].disk.insert(key, vec![0xee; 9]);
     reload(&mut stage, 0);
     let carol = stage.new_party("carol");
@@ -205,10 +214,11 @@ fn msg_42_parcels_to_who_is_set_aside_concern_nobody_else() {
 #[test]
 fn msg_42_a_number_at_the_end_of_its_range_ends_no_device() {
     let half = u32::MAX / 2;
-    let rows =
-        [Kind::Contact, Kind::Slot].map(|kind| [half - 1, half, half + 1].map(|n| (kind, n)));
+    let rows = [RecordKind::Contact, RecordKind::Slot]
+        .map(|kind| [half - 1, half, half + 1].map(|n| (kind, n)));
     let rows = rows.concat().into_iter().map(|(kind, n)| (kind, n.to_be_bytes().to_vec()));
-    let notes = [0, 1, 255, 256].map(|n| (Kind::Note, (u64::MAX / 2 - n).to_be_bytes().to_vec()));
+    let notes =
+        [0, 1, 255, 256].map(|n| (RecordKind::Note, (u64::MAX / 2 - n).to_be_bytes().to_vec()));
     for row in rows.chain(notes) {
         let mut stage = talked();
         stage.parties[0].disk.insert(row.clone(), vec![0xee; 9]);
@@ -228,17 +238,18 @@ fn msg_42_a_network_that_does_not_restore_is_set_aside() {
     let mut town = Town::new(&["ann", "ben"]);
     let ben = town.add(0, 1, cells(1));
     town.pass(ROUND_MS);
-    for row in [Kind::Network, Kind::NetworkRow] {
+    for row in [RecordKind::Network, RecordKind::NetworkRow] {
         let mut disk = town.members[0].disk.clone();
         let row = disk.keys().find(|(kind, _)| *kind == row).expect("a network").clone();
         disk.insert(row, vec![0xee; 30]);
         let mut device = load_any(&disk, town.now(), &mut town.rng).expect("the rest");
         let aside = device.set_aside();
-        let rows = disk.keys().filter(|(k, _)| matches!(k, Kind::Network | Kind::NetworkRow));
+        let rows =
+            disk.keys().filter(|(k, _)| matches!(k, RecordKind::Network | RecordKind::NetworkRow));
         assert_eq!((aside[0].part, aside[0].records), (Part::Network, rows.count()));
         assert!(device.network(town.now()).is_none() && device.contact(ben).is_some());
         let link =
-            mezza_messenger::carrier::mixnet::NetworkLink { pin: [1; 32], address: "x".into() };
+            mezza_messenger::carrier::mixnet::NetworkAddress { pin: [1; 32], address: "x".into() };
         let join = mezza_messenger::Input::Command(Command::Join(link));
         let refused = mezza_core::Machine::handle(&mut device, join, town.now(), &mut town.rng);
         assert_eq!(refused, Err(DeviceError::SetAside));
@@ -246,8 +257,8 @@ fn msg_42_a_network_that_does_not_restore_is_set_aside() {
 }
 
 /// The keys of the rows of a mixnet's client, ascending.
-fn net_rows(disk: &Disk) -> Vec<(Kind, Vec<u8>)> {
-    disk.keys().filter(|(kind, _)| *kind == Kind::NetworkRow).cloned().collect()
+fn net_rows(disk: &Disk) -> Vec<(RecordKind, Vec<u8>)> {
+    disk.keys().filter(|(kind, _)| *kind == RecordKind::NetworkRow).cloned().collect()
 }
 
 #[test]
@@ -270,7 +281,7 @@ fn msg_47_a_row_of_the_network_that_does_not_load_is_shown_and_the_network_goes_
     // Life goes on in cells, and a snapshot takes the place of all rows but this one.
     let note = town.say(0, ben, "after it");
     town.pass(60 * ROUND_MS);
-    assert_eq!(town.state(0, note), State::Delivered);
+    assert_eq!(town.state(0, note), NoteState::Delivered);
     let disk = &town.members[0].disk;
     assert_eq!(disk.get(&row), Some(&damaged));
     assert_eq!(net_rows(disk).iter().filter(|other| **other <= row).count(), 1);
@@ -286,7 +297,8 @@ fn msg_45_mail_of_who_is_set_aside_stays_at_the_relay() {
     let mut stage = talked();
     let bob = stage.only_contact(0);
     let good = stage.parties[0].disk.clone();
-    let session = good.keys().find(|(kind, _)| *kind == Kind::Session).expect("a session").clone();
+    let session =
+        good.keys().find(|(kind, _)| *kind == RecordKind::Session).expect("a session").clone();
     stage.parties[0].disk.insert(session.clone(), vec![0xee; 9]);
     reload(&mut stage, 0);
     assert_eq!(stage.parties[0].device.set_aside()[0].name.as_deref(), Some("bob"));
@@ -298,7 +310,7 @@ fn msg_45_mail_of_who_is_set_aside_stays_at_the_relay() {
     stage.command(1, Command::Reset { contact: alice }).expect("open");
     let note = stage.say(1, alice, "and now?");
     let state = stage.state(1, note);
-    assert!(!matches!(state, mezza_messenger::evidence::State::Delivered), "{state:?}");
+    assert!(!matches!(state, mezza_messenger::evidence::NoteState::Delivered), "{state:?}");
     assert!(stage.parties[0].device.contacts().is_empty(), "nobody came in his place");
     stage.offline(0);
     stage.parties[0].disk.insert(session.clone(), good[&session].clone());

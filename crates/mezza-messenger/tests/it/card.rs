@@ -1,18 +1,18 @@
 //! Cards: the files, the rules MSG-1 to MSG-4, sizes, merging, any bytes.
 
-use mezza_core::{CryptoRng, Portable, Secret, StaticKey, SuiteId};
+use mezza_core::{CryptoRng, PortableBackend, Secret, StaticKey, SuiteId};
 use mezza_messenger::card::{
-    CARD_BYTES_MAX, Card, CardDraft, CardError, Form, OFFLINE_PART, RelayEntry,
+    CARD_BYTES_MAX, Card, CardDraft, CardError, CardForm, OFFLINE_PART, RelayEntry,
 };
-use mezza_ratchet::{Identity, List};
+use mezza_ratchet::{IdentityKeyPair, SuiteList};
 use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 use crate::case::{Case, Given, hex, reason, walk};
 
-fn identity(scalar: [u8; 32]) -> Identity {
-    Identity::new(StaticKey::from_scalar::<Portable>(Secret::copy_from(&scalar)))
+fn identity(scalar: [u8; 32]) -> IdentityKeyPair {
+    IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(Secret::copy_from(&scalar)))
 }
 
 pub fn relay(n: u8, host: &str) -> RelayEntry {
@@ -20,7 +20,7 @@ pub fn relay(n: u8, host: &str) -> RelayEntry {
 }
 
 fn draft(name: &str, relays: Vec<RelayEntry>) -> CardDraft<'_> {
-    CardDraft { serial: 5_318_400, issued_days: 20_775, suites: List::ours(), name, relays }
+    CardDraft { serial: 5_318_400, issued_days: 20_775, suites: SuiteList::ours(), name, relays }
 }
 
 fn rng() -> ChaCha20Rng {
@@ -65,7 +65,7 @@ fn derive(case: &Case) -> Vec<u8> {
     let draft = CardDraft {
         serial: case.number("serial"),
         issued_days: case.number("issued"),
-        suites: List::new(&suites).unwrap(),
+        suites: SuiteList::new(&suites).unwrap(),
         name: &name,
         relays: relays.collect(),
     };
@@ -181,9 +181,9 @@ fn msg_4_a_poster_has_512_bytes_at_most_or_names_what_to_leave_out() {
     let fits = full(relay_one(), 512 - 175 - 72).unwrap_err();
     assert_eq!(fits, CardError::TooBig { bytes: 512 + 630 }, "the whole is too big, then");
     let card = |mixnet| issue(vec![(2, vec![2; mixnet]), (3, vec![3; 300])], relay_one()).unwrap();
-    let poster = card(265).form(Form::Poster).unwrap();
+    let poster = card(265).form(CardForm::Poster).unwrap();
     assert_eq!((poster.encode().len(), poster.absent_parts()), (512, vec![OFFLINE_PART]));
-    let refused = card(266).form(Form::Poster);
+    let refused = card(266).form(CardForm::Poster);
     assert_eq!(refused, Err(CardError::LeaveOut { part: 2, bytes: 513 }));
 }
 
@@ -192,16 +192,16 @@ fn forms_have_the_sizes_of_the_specification() {
     let relays = || vec![relay(1, "relay-one.example.or")];
     let of = |card: &Card, form| card.form(form).unwrap().encode().len();
     let card = full(relays(), 48).unwrap();
-    assert_eq!(of(&card, Form::Poster), 295);
-    assert_eq!(of(&card, Form::Offline), 805);
-    assert_eq!(of(&card, Form::Full), 925);
+    assert_eq!(of(&card, CardForm::Poster), 295);
+    assert_eq!(of(&card, CardForm::Offline), 805);
+    assert_eq!(of(&card, CardForm::Full), 925);
     let foundation = foundation(&mut rng());
-    assert_eq!(of(&foundation, Form::Full), 209);
-    assert_eq!(of(&foundation, Form::Poster), 209);
-    assert_eq!(foundation.form(Form::Offline), Err(CardError::NoOfflinePart));
-    let poster = card.form(Form::Poster).unwrap();
-    assert_eq!(poster.form(Form::Offline), Err(CardError::NoOfflinePart), "listed, not here");
-    for form in [Form::Full, Form::Poster, Form::Offline] {
+    assert_eq!(of(&foundation, CardForm::Full), 209);
+    assert_eq!(of(&foundation, CardForm::Poster), 209);
+    assert_eq!(foundation.form(CardForm::Offline), Err(CardError::NoOfflinePart));
+    let poster = card.form(CardForm::Poster).unwrap();
+    assert_eq!(poster.form(CardForm::Offline), Err(CardError::NoOfflinePart), "listed, not here");
+    for form in [CardForm::Full, CardForm::Poster, CardForm::Offline] {
         let shown = card.form(form).unwrap();
         assert_eq!(Card::decode(&shown.encode()), Ok(shown));
     }
@@ -212,14 +212,14 @@ fn the_full_form_holds_one_relay_entry() {
     let two = vec![relay(1, "a.b"), relay(2, "c.d")];
     let card = issue(vec![], two.clone()).unwrap();
     let bytes = card.encode().len();
-    assert_eq!(card.form(Form::Full), Err(CardError::LeaveOut { part: 1, bytes }));
-    assert_eq!(card.form(Form::Poster).unwrap().relays(), &two[..]);
+    assert_eq!(card.form(CardForm::Full), Err(CardError::LeaveOut { part: 1, bytes }));
+    assert_eq!(card.form(CardForm::Poster).unwrap().relays(), &two[..]);
 }
 
 #[test]
 fn parts_of_another_card_are_not_taken() {
     let relays = vec![relay(1, "relay-one.example.or")];
-    let poster = full(relays.clone(), 48).unwrap().form(Form::Poster).unwrap();
+    let poster = full(relays.clone(), 48).unwrap().form(CardForm::Poster).unwrap();
     let other = full(relays, 47).unwrap();
     assert!(!poster.same_head(&other));
     assert_eq!(poster.with_parts_of(&other), poster);
@@ -246,7 +246,7 @@ proptest! {
     ) {
         let relays: Vec<_> = hosts.iter().map(|host| relay(3, host)).collect();
         let draft = CardDraft {
-            serial, issued_days, suites: List::ours(), name: &name, relays: relays.clone(),
+            serial, issued_days, suites: SuiteList::ours(), name: &name, relays: relays.clone(),
         };
         let mut rng = ChaCha20Rng::from_seed(seed);
         let identity = identity(scalar);

@@ -4,7 +4,7 @@ use hpke::aead::ChaCha20Poly1305;
 use hpke::kdf::HkdfSha256;
 use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable, Kem, OpModeR, OpModeS, Serializable};
-use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, blake2b};
+use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, blake2b};
 use mezza_messenger::envelope::{EnvelopeError, PARCEL_BYTES_MAX, SIZES, open, seal};
 use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
@@ -15,7 +15,7 @@ use crate::case::walk;
 const BOX: [u8; 16] = [0xb0; 16];
 
 fn pair(scalar: [u8; 32]) -> EphemeralKey {
-    EphemeralKey::from_scalar::<Portable>(Secret::copy_from(&scalar))
+    EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&scalar))
 }
 
 fn parcel(bytes: usize) -> Vec<u8> {
@@ -23,7 +23,7 @@ fn parcel(bytes: usize) -> Vec<u8> {
 }
 
 fn sealed(bytes: usize) -> Vec<u8> {
-    seal::<Portable>(&BOX, pair([1; 32]).public(), &parcel(bytes), pair([2; 32])).unwrap()
+    seal::<PortableBackend>(&BOX, pair([1; 32]).public(), &parcel(bytes), pair([2; 32])).unwrap()
 }
 
 #[test]
@@ -32,12 +32,12 @@ fn right_envelopes_are_the_ones_of_the_files() {
         let (address, own) = (case.array("address"), pair(case.array("own")).keep());
         let parcel = parcel(case.number("parcel_bytes"));
         if case.text("expect") == "roomy" {
-            let opened = open::<Portable>(&address, &own, &case.bytes("envelope"));
+            let opened = open::<PortableBackend>(&address, &own, &case.bytes("envelope"));
             assert_eq!(opened, Some(parcel), "{}", case.name);
             continue;
         }
         let fresh = pair(case.array("fresh"));
-        let envelope = seal::<Portable>(&address, own.public(), &parcel, fresh).unwrap();
+        let envelope = seal::<PortableBackend>(&address, own.public(), &parcel, fresh).unwrap();
         assert_eq!(envelope.len(), case.number::<usize>("envelope_bytes"), "{}", case.name);
         if case.has("envelope") {
             assert_eq!(envelope, case.bytes("envelope"), "{}", case.name);
@@ -46,7 +46,12 @@ fn right_envelopes_are_the_ones_of_the_files() {
             blake2b(&mut digest, &[], "", &[&envelope]);
             assert_eq!(digest, case.array("envelope_blake2b_256"), "{}", case.name);
         }
-        assert_eq!(open::<Portable>(&address, &own, &envelope), Some(parcel), "{}", case.name);
+        assert_eq!(
+            open::<PortableBackend>(&address, &own, &envelope),
+            Some(parcel),
+            "{}",
+            case.name
+        );
     }
 }
 
@@ -54,7 +59,7 @@ fn right_envelopes_are_the_ones_of_the_files() {
 fn wrong_envelopes_do_not_open() {
     for case in walk("envelopes", 25).iter().filter(|case| case.text("expect") == "refused") {
         let own = pair(case.array("own")).keep();
-        let opened = open::<Portable>(&case.array("address"), &own, &case.bytes("envelope"));
+        let opened = open::<PortableBackend>(&case.array("address"), &own, &case.bytes("envelope"));
         assert_eq!(opened, None, "{}", case.name);
     }
 }
@@ -63,11 +68,11 @@ fn wrong_envelopes_do_not_open() {
 fn no_bit_of_an_envelope_can_be_changed() {
     let own = pair([1; 32]).keep();
     let envelope = sealed(100);
-    assert_eq!(open::<Portable>(&BOX, &own, &envelope), Some(parcel(100)));
+    assert_eq!(open::<PortableBackend>(&BOX, &own, &envelope), Some(parcel(100)));
     for bit in 0..envelope.len() * 8 {
         let mut other = envelope.clone();
         other[bit / 8] ^= 1 << (bit % 8);
-        let opened = open::<Portable>(&BOX, &own, &other);
+        let opened = open::<PortableBackend>(&BOX, &own, &other);
         assert_eq!(opened, None, "bit {bit}");
     }
 }
@@ -84,7 +89,7 @@ fn each_size_is_used_to_its_last_byte() {
 #[test]
 fn msg_25_a_parcel_above_the_limit_is_refused_with_size_and_limit() {
     let big = parcel(PARCEL_BYTES_MAX + 1);
-    let refused = seal::<Portable>(&BOX, pair([1; 32]).public(), &big, pair([2; 32]));
+    let refused = seal::<PortableBackend>(&BOX, pair([1; 32]).public(), &big, pair([2; 32]));
     assert_eq!(refused, Err(EnvelopeError::TooBig { bytes: 16_334 }));
     let text = refused.unwrap_err().to_string();
     assert_eq!(text, "the parcel has 16334 bytes, an envelope holds 16333");
@@ -92,7 +97,7 @@ fn msg_25_a_parcel_above_the_limit_is_refused_with_size_and_limit() {
 
 #[test]
 fn a_key_of_low_order_is_refused() {
-    let refused = seal::<Portable>(&BOX, &PublicKey([0; 32]), b"", pair([2; 32]));
+    let refused = seal::<PortableBackend>(&BOX, &PublicKey([0; 32]), b"", pair([2; 32]));
     assert_eq!(refused, Err(EnvelopeError::BadKey));
 }
 
@@ -104,7 +109,7 @@ proptest! {
     #[test]
     fn the_hpke_crate_opens_ours(own: [u8; 32], fresh: [u8; 32], address: [u8; 16], n in 0usize..2000) {
         let own = pair(own).keep();
-        let envelope = seal::<Portable>(&address, own.public(), &parcel(n), pair(fresh)).unwrap();
+        let envelope = seal::<PortableBackend>(&address, own.public(), &parcel(n), pair(fresh)).unwrap();
         let key = <X25519HkdfSha256 as Kem>::PrivateKey::from_bytes(own.scalar().expose()).unwrap();
         let enc = <X25519HkdfSha256 as Kem>::EncappedKey::from_bytes(&envelope[1..33]).unwrap();
         let text = hpke::single_shot_open::<ChaCha20Poly1305, HkdfSha256, X25519HkdfSha256>(
@@ -127,13 +132,13 @@ proptest! {
                 &OpModeS::Base, &to, &info(&address), &text, &[1], &mut ChaCha20Rng::from_seed(seed),
             ).unwrap();
         let envelope = [&[1], enc.to_bytes().as_slice(), &ct].concat();
-        prop_assert_eq!(open::<Portable>(&address, &own, &envelope), Some(parcel(n)));
-        prop_assert_eq!(open::<Portable>(&[0; 16], &own, &envelope), None);
+        prop_assert_eq!(open::<PortableBackend>(&address, &own, &envelope), Some(parcel(n)));
+        prop_assert_eq!(open::<PortableBackend>(&[0; 16], &own, &envelope), None);
     }
 
     #[test]
     fn any_bytes_do_not_open(mut bytes in proptest::collection::vec(any::<u8>(), 512), cut in 0usize..513) {
         bytes[0] = 1;
-        prop_assert_eq!(open::<Portable>(&BOX, &pair([1; 32]).keep(), &bytes[..cut]), None);
+        prop_assert_eq!(open::<PortableBackend>(&BOX, &pair([1; 32]).keep(), &bytes[..cut]), None);
     }
 }

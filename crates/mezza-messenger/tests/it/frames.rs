@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use data_encoding::HEXLOWER;
-use mezza_messenger::relay_wire::{BoxKind, ClientFrame, OneTimeKey, RelayFrame, Splitter};
+use mezza_messenger::relay_wire::{
+    ClientFrame, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
+};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/messenger/frames")
@@ -39,7 +41,7 @@ fn every_case_decodes_as_it_says() {
 /// How a stream ends, and what its one frame says. A right frame encodes to the same bytes.
 fn meaning(side: &str, bytes: &[u8]) -> (&'static str, Option<String>) {
     let mut input = bytes;
-    let frame = match Splitter::default().next(&mut input) {
+    let frame = match RelayDeframer::default().next(&mut input) {
         Err(_) => return ("refused", None),
         Ok(None) => return ("short", None),
         Ok(Some(frame)) => frame,
@@ -61,7 +63,7 @@ fn meaning(side: &str, bytes: &[u8]) -> (&'static str, Option<String>) {
 fn client(frame: &ClientFrame) -> String {
     match frame {
         ClientFrame::Open { req, token, kind } => {
-            let kind = u8::from(*kind == BoxKind::Intro);
+            let kind = u8::from(*kind == MailboxKind::Intro);
             format!("OPEN req={req} token={} kind={kind}", hex(token.expose()))
         }
         ClientFrame::Close { req, token } => {
@@ -116,7 +118,7 @@ fn hex(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
 }
 
-fn key(key: &OneTimeKey) -> String {
+fn key(key: &RawOneTimePrekey) -> String {
     format!("{}/{}", key.id, hex(&key.key))
 }
 

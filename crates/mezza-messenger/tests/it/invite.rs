@@ -2,10 +2,10 @@
 
 use mezza_core::suite::SuiteId;
 use mezza_messenger::carrier::Carrier;
-use mezza_messenger::evidence::State;
-use mezza_messenger::view::{NoteView, Standing};
-use mezza_messenger::{Command, ContactId, Kind};
-use mezza_sim::worlds;
+use mezza_messenger::evidence::NoteState;
+use mezza_messenger::view::{ContactState, NoteView};
+use mezza_messenger::{Command, ContactId, RecordKind};
+use mezza_sim::for_each_seed;
 
 use crate::model::Ask;
 use crate::town::{Doom, ROUND_MS, Town, cells};
@@ -25,10 +25,10 @@ impl Town {
 
     fn asks(&self, who: usize) -> Option<ContactId> {
         let contacts = self.members[who].device.contacts();
-        contacts.iter().find(|view| view.standing == Standing::Request).map(|view| view.id)
+        contacts.iter().find(|view| view.standing == ContactState::Request).map(|view| view.id)
     }
 
-    fn standing(&self, who: usize, contact: ContactId) -> Standing {
+    fn standing(&self, who: usize, contact: ContactId) -> ContactState {
         self.members[who].device.contact(contact).expect("there").standing
     }
 
@@ -89,7 +89,8 @@ fn is_over(town: &Town) -> bool {
     [ANN, BEN].into_iter().all(|who| {
         let Some(contact) = other(who) else { return false };
         let thread = town.thread(who, contact);
-        let delivered = thread.iter().all(|note| note.incoming || note.state == State::Delivered);
+        let delivered =
+            thread.iter().all(|note| note.incoming || note.state == NoteState::Delivered);
         let fresh = town.members[who].lines.last().is_some_and(|line| *line > 0);
         thread.len() == NOTES.len()
             && delivered
@@ -122,8 +123,10 @@ fn ended_well(town: &Town, ben: ContactId) {
     assert_eq!(town.texts(ANN, ben), ["> guess who", "now I know", "> and in the better suite"]);
     assert_eq!(town.texts(BEN, ann), ["guess who", "> now I know", "and in the better suite"]);
     for (who, contact) in [(ANN, ben), (BEN, ann)] {
-        assert_eq!(town.standing(who, contact), Standing::Open);
-        let gone = |kind: &Kind| matches!(kind, Kind::Guest | Kind::Bundle | Kind::Parcel);
+        assert_eq!(town.standing(who, contact), ContactState::Open);
+        let gone = |kind: &RecordKind| {
+            matches!(kind, RecordKind::Guest | RecordKind::Bundle | RecordKind::Parcel)
+        };
         let left = town.members[who].disk.keys().find(|(kind, _)| gone(kind));
         assert_eq!(left, None, "what an invitation needed is not needed any more");
     }
@@ -155,7 +158,7 @@ fn msg_15_a_crash_behind_any_batch_of_a_first_contact_loses_and_doubles_nothing(
     let dooms = batches.flat_map(|(who, n)| [false, true].map(|late| (who, Doom(n, late))));
     let dooms: Vec<(usize, Doom)> = dooms.collect();
     // As many seeds as there are dooms try each of them; fewer are spread over the story.
-    worlds(16, |seed| {
+    for_each_seed(16, |seed| {
         let doom = dooms[seed as usize * 37 % dooms.len()];
         let (mut town, ben, _) = story(Some(doom));
         assert!(town.members[doom.0].doom.is_none(), "nobody died");

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mezza_core::Secret;
 use mezza_messenger::carrier::relay::address;
-use mezza_messenger::{CarrierCaps, Input, LineId, Output, SlotId, Ticket};
-use mezza_ratchet::OneTime;
+use mezza_messenger::{CarrierCaps, Input, LineId, MailboxId, Output, RequestId};
+use mezza_ratchet::OneTimePrekey;
 
 /// Who is connected.
 pub type Who = usize;
@@ -16,13 +16,13 @@ pub type Told = (Who, Tell);
 #[derive(Clone, Debug)]
 pub enum Ask {
     Hello,
-    Open(Ticket, [u8; 32]),
-    Close(Ticket, [u8; 32]),
-    Watch(Ticket, SlotId, [u8; 32]),
-    Put(Ticket, [u8; 16], Vec<u8>),
-    Set(Ticket, [u8; 32], Vec<u8>, Vec<OneTime>, bool),
-    Get(Ticket, [u8; 16]),
-    Taken(SlotId, u64),
+    Open(RequestId, [u8; 32]),
+    Close(RequestId, [u8; 32]),
+    Watch(RequestId, MailboxId, [u8; 32]),
+    Put(RequestId, [u8; 16], Vec<u8>),
+    Set(RequestId, [u8; 32], Vec<u8>, Vec<OneTimePrekey>, bool),
+    Get(RequestId, [u8; 16]),
+    Taken(MailboxId, u64),
 }
 
 impl Ask {
@@ -32,16 +32,16 @@ impl Ask {
             Output::Open { ticket, token, .. } => Self::Open(ticket, *token.expose()),
             Output::Close { ticket, token, .. } => Self::Close(ticket, *token.expose()),
             Output::Watch { ticket, slot, token, .. } => Self::Watch(ticket, slot, *token.expose()),
-            Output::Carry { ticket, address, bytes, .. } => Self::Put(ticket, address, bytes),
+            Output::Put { ticket, address, bytes, .. } => Self::Put(ticket, address, bytes),
             Output::Publish { ticket, token, bundle, one_time, replace, .. } => {
                 Self::Set(ticket, *token.expose(), bundle, one_time, replace)
             }
             Output::Fetch { ticket, address, .. } => Self::Get(ticket, address),
-            Output::Take { slot, mail } => Self::Taken(slot, mail),
+            Output::Acknowledge { slot, mail } => Self::Taken(slot, mail),
             Output::Dial { .. } => Self::Hello,
             Output::Store(_)
-            | Output::Show(_)
-            | Output::Hang { .. }
+            | Output::Notify(_)
+            | Output::Disconnect { .. }
             | Output::Net(_)
             | Output::Durable(_) => return None,
         })
@@ -52,9 +52,9 @@ impl Ask {
 #[derive(Clone, Debug)]
 pub enum Tell {
     Up,
-    Done(Ticket, u8),
-    Mail(SlotId, u64, Vec<u8>),
-    Bundle(Ticket, Vec<u8>, Option<OneTime>),
+    Done(RequestId, u8),
+    Mail(MailboxId, u64, Vec<u8>),
+    Bundle(RequestId, Vec<u8>, Option<OneTimePrekey>),
     Stock(u16),
 }
 
@@ -76,7 +76,7 @@ impl Tell {
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     pub boxes: BTreeMap<[u8; 16], BTreeMap<u64, Vec<u8>>>,
-    pub bundles: BTreeMap<[u8; 16], (Vec<u8>, Vec<OneTime>)>,
+    pub bundles: BTreeMap<[u8; 16], (Vec<u8>, Vec<OneTimePrekey>)>,
     given: BTreeSet<([u8; 16], u32)>,
     next: u64,
 }
@@ -85,7 +85,7 @@ pub struct Store {
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub store: Store,
-    pub watchers: BTreeMap<[u8; 16], (Who, SlotId)>,
+    pub watchers: BTreeMap<[u8; 16], (Who, MailboxId)>,
     /// A relay that says DONE and forgets.
     pub liar: bool,
     /// Mail per box.
@@ -136,7 +136,7 @@ impl Model {
         (early, done.into_iter().map(|tell| (who, tell)).collect())
     }
 
-    fn watch(&mut self, who: Who, ticket: Ticket, id: SlotId, token: &[u8; 32]) -> Vec<Tell> {
+    fn watch(&mut self, who: Who, ticket: RequestId, id: MailboxId, token: &[u8; 32]) -> Vec<Tell> {
         let address = slot(token);
         let Some(mails) = self.store.boxes.get(&address) else {
             return vec![Tell::Done(ticket, 1)];
@@ -168,7 +168,13 @@ impl Model {
         (push, 0)
     }
 
-    fn set(&mut self, at: [u8; 16], bundle: Vec<u8>, keys: Vec<OneTime>, replace: bool) -> u8 {
+    fn set(
+        &mut self,
+        at: [u8; 16],
+        bundle: Vec<u8>,
+        keys: Vec<OneTimePrekey>,
+        replace: bool,
+    ) -> u8 {
         if !self.store.boxes.contains_key(&at) {
             return 1;
         }
@@ -187,7 +193,7 @@ impl Model {
         0
     }
 
-    fn bundle(&mut self, ticket: Ticket, address: [u8; 16]) -> Tell {
+    fn bundle(&mut self, ticket: RequestId, address: [u8; 16]) -> Tell {
         let Some((bundle, keys)) = self.store.bundles.get_mut(&address) else {
             return Tell::Done(ticket, 1);
         };

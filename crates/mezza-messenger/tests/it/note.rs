@@ -1,7 +1,7 @@
 //! Notes: the files, any note, any bytes.
 
 use mezza_core::{PublicKey, Time, Wiping};
-use mezza_messenger::note::{ITEMS_MAX, Item, Meet, Note, Receipt, Slot};
+use mezza_messenger::note::{ITEMS_MAX, Item, MixnetStart, Note, Receipt, RemoteMailbox};
 use proptest::prelude::*;
 
 use crate::card::relay;
@@ -41,7 +41,8 @@ fn fields_stand_where_the_specification_says() {
     assert_eq!(note.sent, Time::from_ms(1_795_266_000_123));
     assert_eq!(note.items, [Item::Text("x".repeat(8_192))]);
 
-    let slot = Slot { relay: relay(1, "relay-one.example.or"), seal: PublicKey([0x5e; 32]) };
+    let slot =
+        RemoteMailbox { relay: relay(1, "relay-one.example.or"), seal: PublicKey([0x5e; 32]) };
     let hello = |slot, tag, card: &[u8]| Item::Hello { slot, tag, card: card.into() };
     assert_eq!(find("first").items[0], hello(Some(slot), None, b"card"));
     assert_eq!(find("hello_tag").items, [hello(None, Some(*b"tag-of-8"), b"card")]);
@@ -55,9 +56,9 @@ fn fields_stand_where_the_specification_says() {
     assert_eq!(find("void").items, [void(3, 3), void(5, u32::MAX)]);
     let network = std::array::from_fn(|i| i as u8);
     let root = Some(Wiping::new([7; 32]));
-    let meet = Meet { network, conversation: 70_000, call: 300, root };
+    let meet = MixnetStart { network, conversation: 70_000, call: 300, root };
     assert_eq!(find("meet").items, [Item::Meet(meet.clone())]);
-    assert_eq!(find("meet_no_root").items[0], Item::Meet(Meet { root: None, ..meet }));
+    assert_eq!(find("meet_no_root").items[0], Item::Meet(MixnetStart { root: None, ..meet }));
     let unknown = [Item::Unknown(0x1f), Item::Text("hello there".into()), Item::Unknown(0x20)];
     assert_eq!(find("unknown").items, unknown);
 }
@@ -65,7 +66,8 @@ fn fields_stand_where_the_specification_says() {
 /// A slot with a 20-byte host has 103 B, and a first note with a foundation card fits one KiB.
 #[test]
 fn sizes_are_those_of_the_specification() {
-    let slot = Slot { relay: relay(1, "relay-one.example.or"), seal: PublicKey([0x5e; 32]) };
+    let slot =
+        RemoteMailbox { relay: relay(1, "relay-one.example.or"), seal: PublicKey([0x5e; 32]) };
     let mut w = mezza_core::Writer::new();
     slot.write(&mut w);
     assert_eq!(w.len(), 103);
@@ -83,9 +85,11 @@ fn a_time_above_six_bytes_is_cut() {
     assert_eq!(read.sent, Time::from_ms((1 << 48) - 1));
 }
 
-fn slot() -> impl Strategy<Value = Slot> {
-    (any::<u8>(), "[a-z]{1,20}", any::<[u8; 32]>())
-        .prop_map(|(n, host, seal)| Slot { relay: relay(n & 0x5f, &host), seal: PublicKey(seal) })
+fn slot() -> impl Strategy<Value = RemoteMailbox> {
+    (any::<u8>(), "[a-z]{1,20}", any::<[u8; 32]>()).prop_map(|(n, host, seal)| RemoteMailbox {
+        relay: relay(n & 0x5f, &host),
+        seal: PublicKey(seal),
+    })
 }
 
 fn item() -> impl Strategy<Value = Item> {
@@ -119,7 +123,7 @@ fn item() -> impl Strategy<Value = Item> {
         (any::<[u8; 16]>(), any::<u64>(), any::<u64>(), any::<Option<[u8; 32]>>()).prop_map(
             |(network, conversation, call, root)| {
                 let root = root.map(Wiping::new);
-                Item::Meet(Meet { network, conversation, call, root })
+                Item::Meet(MixnetStart { network, conversation, call, root })
             }
         ),
         (10u8..).prop_map(Item::Unknown),

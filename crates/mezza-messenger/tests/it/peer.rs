@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, StaticKey};
+use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, StaticKey};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::envelope;
-use mezza_messenger::note::{Item, Note, Receipt, Slot};
-use mezza_messenger::view::Standing;
-use mezza_messenger::{Command, ContactId, Input, SlotId, Ticket};
-use mezza_ratchet::{Bundle, Conversation, Identity, List, Padding, Prekeys};
+use mezza_messenger::note::{Item, Note, Receipt, RemoteMailbox};
+use mezza_messenger::view::ContactState;
+use mezza_messenger::{Command, ContactId, Input, MailboxId, RequestId};
+use mezza_ratchet::{Bundle, Conversation, IdentityKeyPair, Padding, Prekeys, SuiteList};
 
 use crate::model::Ask;
 use crate::stage::{START, Stage, relay};
@@ -19,18 +19,20 @@ pub const ERA: [u8; 4] = [9; 4];
 pub const MAILBOX: [u8; 16] = [0xee; 16];
 
 pub struct Peer {
-    pub identity: Identity,
+    pub identity: IdentityKeyPair,
     pub serial: u32,
     seal: StaticKey,
     prekeys: Prekeys,
-    talk: Conversation<Portable>,
+    talk: Conversation<PortableBackend>,
     /// Where the device looks, and the key of its envelopes.
     to: ([u8; 16], PublicKey),
 }
 
 /// An identity by one number.
-pub fn identity(scalar: u8) -> Identity {
-    Identity::new(StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
+pub fn identity(scalar: u8) -> IdentityKeyPair {
+    IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| {
+        s.fill(scalar);
+    })))
 }
 
 /// A note of the peer.
@@ -53,12 +55,12 @@ impl Peer {
         let bundle = Bundle::decode(&bundle).expect("a bundle");
         let checked = bundle.check(card.ik(), card.suites(), stage.now).expect("sound");
         let to = (address, *checked.spk());
-        let fresh = EphemeralKey::random::<Portable>(&mut stage.rng);
+        let fresh = EphemeralKey::random::<PortableBackend>(&mut stage.rng);
         let begun = checked.initiate(&identity, fresh, one_time, &mut stage.rng);
         let mut talk = Conversation::new(identity.public(), *card.ik());
-        let _ = talk.begin(begun.expect("a session").0, stage.now);
+        let _ = talk.add_session(begun.expect("a session").0, stage.now);
         let prekeys = Prekeys::new(identity.duplicate());
-        let seal = StaticKey::random::<Portable>(&mut stage.rng);
+        let seal = StaticKey::random::<PortableBackend>(&mut stage.rng);
         stage.relay.store.boxes.insert(MAILBOX, BTreeMap::new());
         Self { identity, serial: 70_000, seal, prekeys, talk, to }
     }
@@ -70,7 +72,7 @@ impl Peer {
         peer.put(stage, &note(1, 0, vec![hello, text("let me in")]));
         let contact = peer.contact(stage);
         stage.command(0, Command::Accept { contact }).expect("a request");
-        assert_eq!(stage.standing(0, contact), Standing::Open);
+        assert_eq!(stage.standing(0, contact), ContactState::Open);
         peer.read(stage);
         (peer, contact)
     }
@@ -83,20 +85,20 @@ impl Peer {
     /// A hello with the peer's mailbox at `relay`.
     pub fn hello(&self, stage: &mut Stage, relay: RelayEntry) -> Item {
         let relay = RelayEntry { address: MAILBOX, ..relay };
-        let slot = Some(Slot { relay, seal: *self.seal.public() });
+        let slot = Some(RemoteMailbox { relay, seal: *self.seal.public() });
         Item::Hello { slot, tag: None, card: self.card(stage, "mallory", vec![]).encode() }
     }
 
     pub fn card(&self, stage: &mut Stage, name: &str, relays: Vec<RelayEntry>) -> Card {
         let (serial, issued_days) = (self.serial, START.days());
-        let draft = CardDraft { serial, issued_days, suites: List::ours(), name, relays };
+        let draft = CardDraft { serial, issued_days, suites: SuiteList::ours(), name, relays };
         Card::issue(&self.identity, draft, &mut stage.rng).expect("a sound card")
     }
 
     /// A message of the peer's session, whatever it says.
     pub fn message(&mut self, stage: &mut Stage, body: &[u8]) -> Vec<u8> {
         let fresh = self.talk.needs_ephemeral();
-        let fresh = fresh.then(|| EphemeralKey::random::<Portable>(&mut stage.rng));
+        let fresh = fresh.then(|| EphemeralKey::random::<PortableBackend>(&mut stage.rng));
         let sealed = self.talk.seal(body, &[], Padding::Blocks, fresh, stage.now);
         sealed.expect("a session").0
     }
@@ -105,8 +107,8 @@ impl Peer {
     pub fn wrap(&self, stage: &mut Stage, message: &[u8]) -> Vec<u8> {
         let parcel = [&[1], message].concat();
         let (address, key) = self.to;
-        let fresh = EphemeralKey::random::<Portable>(&mut stage.rng);
-        envelope::seal::<Portable>(&address, &key, &parcel, fresh).expect("it fits")
+        let fresh = EphemeralKey::random::<PortableBackend>(&mut stage.rng);
+        envelope::seal::<PortableBackend>(&address, &key, &parcel, fresh).expect("it fits")
     }
 
     /// An envelope with a note for party 0.
@@ -118,7 +120,7 @@ impl Peer {
     /// Sends party 0 a message, which need not be one.
     pub fn bring(&self, stage: &mut Stage, message: &[u8]) {
         let bytes = self.wrap(stage, message);
-        stage.hears(Ask::Put(Ticket(1), self.to.0, bytes));
+        stage.hears(Ask::Put(RequestId(1), self.to.0, bytes));
     }
 
     /// From now on the peer writes where the other one does.
@@ -127,14 +129,14 @@ impl Peer {
     }
 
     /// The mailbox of party 0 where the peer's mail arrives.
-    pub fn slot(&self, stage: &Stage) -> SlotId {
+    pub fn slot(&self, stage: &Stage) -> MailboxId {
         stage.relay.watchers[&self.to.0].1
     }
 
     /// Sends party 0 a note.
     pub fn put(&mut self, stage: &mut Stage, note: &Note) {
         let bytes = self.envelope(stage, note);
-        stage.hears(Ask::Put(Ticket(1), self.to.0, bytes));
+        stage.hears(Ask::Put(RequestId(1), self.to.0, bytes));
     }
 
     /// The same as an input of party 0's device, past the relay.
@@ -148,7 +150,7 @@ impl Peer {
         let mails = stage.relay.store.boxes.get_mut(&MAILBOX).map(std::mem::take);
         let mut notes = Vec::new();
         for bytes in mails.expect("the peer's mailbox").into_values() {
-            let parcel = envelope::open::<Portable>(&MAILBOX, &self.seal, &bytes);
+            let parcel = envelope::open::<PortableBackend>(&MAILBOX, &self.seal, &bytes);
             let parcel = parcel.expect("an envelope for the peer");
             let (identity, prekeys) = (&self.identity, &mut self.prekeys);
             let opened = self.talk.open(&parcel[1..], &[], identity, prekeys, stage.now);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mezza_core::{Reader, Writer};
 use mezza_messenger::note::Receipt;
-use mezza_messenger::receipt::{Arrival, REACH, Window};
+use mezza_messenger::receipt::{REACH, SeqStatus, Window};
 use proptest::prelude::*;
 
 use crate::case::{Case, reason, walk};
@@ -36,7 +36,7 @@ fn tell(window: &mut Window, story: &Case) {
             }
             "insert_all" => {
                 for seq in number()..=number() {
-                    assert_eq!(window.insert(seq), Arrival::Fresh, "{about} {seq}");
+                    assert_eq!(window.insert(seq), SeqStatus::Fresh, "{about} {seq}");
                 }
             }
             "void" => {
@@ -66,7 +66,7 @@ fn stored(window: &Window) -> Window {
     let mut w = Writer::new();
     window.write(&mut w);
     assert!(w.len() <= 395);
-    Reader::all(w.as_slice(), Window::read).unwrap()
+    Reader::decode_exact(w.as_slice(), Window::read).unwrap()
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn msg_14_a_void_that_overtakes_its_note_proves_nothing() {
     let mut window = Window::new(ERA);
     window.insert(1);
     assert!(window.void(2, 3));
-    assert_eq!(window.insert(2), Arrival::Voided);
+    assert_eq!(window.insert(2), SeqStatus::Voided);
     window.insert(4);
     let mut receipts = window.receipts(Receipt::DELIVERED);
     receipts.extend(window.answer(Receipt::DELIVERED, 2, 3));
@@ -118,7 +118,7 @@ fn msg_14_a_void_that_overtakes_its_note_proves_nothing() {
 fn the_end_of_all_seqs_is_no_edge() {
     let mut window = Window::new(ERA);
     assert!(window.void(1, u32::MAX - 3));
-    assert_eq!(window.insert(u32::MAX), Arrival::Fresh);
+    assert_eq!(window.insert(u32::MAX), SeqStatus::Fresh);
     assert_eq!((window.floor(), window.missing()), (u32::MAX - 3, 2));
     let [receipt] = window.receipts(Receipt::READ)[..] else { panic!("one receipt") };
     assert_eq!((receipt.base, receipt.bits, receipt.what), (u32::MAX, 1, 2));
@@ -126,15 +126,15 @@ fn the_end_of_all_seqs_is_no_edge() {
     assert_eq!((window.floor(), window.missing()), (u32::MAX, 0));
     assert_eq!(window.answer(1, 1, u32::MAX).len(), 1, "the one that arrived");
     assert!(window.void(1, u32::MAX));
-    assert_eq!(window.insert(u32::MAX), Arrival::Known);
-    assert_eq!(window.insert(u32::MAX - 1), Arrival::Voided);
+    assert_eq!(window.insert(u32::MAX), SeqStatus::Known);
+    assert_eq!(window.insert(u32::MAX - 1), SeqStatus::Voided);
     assert_eq!(stored(&window), window);
 }
 
 #[test]
 fn seq_0_leaves_no_trace() {
     let mut window = Window::new(ERA);
-    assert_eq!(window.insert(0), Arrival::Fresh);
+    assert_eq!(window.insert(0), SeqStatus::Fresh);
     assert_eq!(window, Window::new(ERA));
     assert!(window.receipts(Receipt::DELIVERED).is_empty());
 }
@@ -145,9 +145,9 @@ fn what_lies_deep_is_known_and_has_no_bit() {
     window.insert(1);
     window.void(2, 2);
     for seq in 3..=REACH + 2 {
-        assert_eq!(window.insert(seq), Arrival::Fresh);
+        assert_eq!(window.insert(seq), SeqStatus::Fresh);
     }
-    assert_eq!(window.insert(2), Arrival::Known, "forgotten that it was voided");
+    assert_eq!(window.insert(2), SeqStatus::Known, "forgotten that it was voided");
     assert_eq!(window.answer(Receipt::DELIVERED, 1, 2), []);
     assert_eq!(window.answer(Receipt::DELIVERED, 3, 3).len(), 1);
 }
@@ -157,7 +157,7 @@ fn a_window_that_cannot_be_is_refused() {
     // era, floor, then arrived, voided, passed: number of words, words.
     let read = |rows: &[&[u8]], floor: u32| {
         let bytes = [&ERA, floor.to_be_bytes().as_slice(), &rows.concat()].concat();
-        Reader::all(&bytes, Window::read).is_ok()
+        Reader::decode_exact(&bytes, Window::read).is_ok()
     };
     let word = |bits: u64| [&[1], bits.to_be_bytes().as_slice()].concat();
     assert!(read(&[&word(2), &word(4), &word(1)], 9));
@@ -185,16 +185,16 @@ impl Twin {
         }
     }
 
-    fn insert(&mut self, seq: u32) -> Arrival {
+    fn insert(&mut self, seq: u32) -> SeqStatus {
         if seq > self.floor + REACH {
-            return Arrival::TooFar;
+            return SeqStatus::TooFar;
         }
         if self.voided.contains(&seq) {
-            return Arrival::Voided;
+            return SeqStatus::Voided;
         }
         let fresh = self.arrived.insert(seq);
         self.settle();
-        if fresh { Arrival::Fresh } else { Arrival::Known }
+        if fresh { SeqStatus::Fresh } else { SeqStatus::Known }
     }
 
     fn void(&mut self, from: u32, to: u32) -> bool {
@@ -255,7 +255,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_no_harm(bytes in proptest::collection::vec(0..18u8, 0..400)) {
-        if let Ok(window) = Reader::all(&bytes, Window::read) {
+        if let Ok(window) = Reader::decode_exact(&bytes, Window::read) {
             prop_assert_eq!(stored(&window), window);
         }
     }

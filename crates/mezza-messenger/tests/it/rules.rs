@@ -12,29 +12,29 @@ mod states;
 mod trouble;
 
 use mezza_core::Machine;
-use mezza_messenger::evidence::{State, Why};
-use mezza_messenger::io::Trouble;
-use mezza_messenger::view::Standing;
+use mezza_messenger::evidence::{NoteState, WaitReason};
+use mezza_messenger::io::DeliveryProblem;
+use mezza_messenger::view::ContactState;
 use mezza_messenger::{Command, DeviceError, Event, Input, Output};
 
 use crate::model::Tell;
 use crate::stage::{START, Stage, line, relay};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
-use mezza_ratchet::{BundleError, Identity, List};
+use mezza_ratchet::{BundleError, IdentityKeyPair, SuiteList};
 
 /// A card of a fresh identity with the given scalar.
 fn foreign_card(stage: &mut Stage, scalar: u8, serial: u32, name: &str) -> Card {
-    let secret = mezza_core::Secret::fill(|bytes| bytes.fill(scalar));
-    let pair = mezza_core::StaticKey::from_scalar::<mezza_core::Portable>(secret);
+    let secret = mezza_core::Secret::init_with(|bytes| bytes.fill(scalar));
+    let pair = mezza_core::StaticKey::from_scalar::<mezza_core::PortableBackend>(secret);
     let entry = RelayEntry { address: [scalar; 16], ..relay() };
     let draft = CardDraft {
         serial,
         issued_days: START.days(),
-        suites: List::ours(),
+        suites: SuiteList::ours(),
         name,
         relays: vec![entry],
     };
-    Card::issue(&Identity::new(pair), draft, &mut stage.rng).expect("a sound card")
+    Card::issue(&IdentityKeyPair::new(pair), draft, &mut stage.rng).expect("a sound card")
 }
 
 fn add(stage: &mut Stage, card: Card) -> Result<(), DeviceError> {
@@ -118,13 +118,13 @@ fn msg_8_a_bundle_of_somebody_else_is_refused() {
     stage.relay.store.bundles.insert(bob, stolen);
     let contact = stage.add(0, 1);
     stage.say(0, contact, "hello");
-    let trouble = Trouble::Bundle(BundleError::BadSignature);
+    let trouble = DeliveryProblem::Bundle(BundleError::BadSignature);
     let told = |event: &&Event| **event == Event::Trouble(contact, trouble);
     assert_eq!(stage.parties[0].shown.iter().filter(told).count(), 1);
     let view = stage.parties[0].device.contact(contact).expect("there");
     assert_eq!(view.trouble, Some(trouble));
     let note = stage.parties[0].device.note(view.last.expect("a note"), stage.now).expect("there");
-    assert_eq!(note.state, State::Queued(Why::Bundle));
+    assert_eq!(note.state, NoteState::Queued(WaitReason::Bundle));
     assert!(stage.parties[1].device.contacts().is_empty());
     assert!(stage.parties[2].device.contacts().is_empty());
 }
@@ -137,7 +137,7 @@ fn msg_9_verification_decides_nothing() {
         let verified = stage.parties[0].device.contact(bob).expect("there").verified;
         assert_eq!(verified.is_some(), equal);
         let note = stage.say(0, bob, "still works");
-        assert_eq!(stage.state(0, note), mezza_messenger::evidence::State::Delivered);
+        assert_eq!(stage.state(0, note), mezza_messenger::evidence::NoteState::Delivered);
         stage.say(1, alice, "both ways");
     }
     assert_eq!(stage.texts(0, bob).len(), 6);
@@ -152,7 +152,7 @@ fn msg_26_requests_and_blocked_contacts_get_nothing() {
         stage.say(0, bob, &format!("note {i}"));
     }
     let alice = stage.only_contact(1);
-    assert_eq!(stage.standing(1, alice), Standing::Request);
+    assert_eq!(stage.standing(1, alice), ContactState::Request);
     let answers = stage.parties[1].left[before..].iter();
     let quiet = answers.filter(|ask| !matches!(ask, crate::model::Ask::Taken(..)));
     // A refill of prekeys is the only thing that a request may cause.
@@ -170,7 +170,7 @@ fn msg_26_requests_and_blocked_contacts_get_nothing() {
     assert!(
         stage.parties[1].left[before..].iter().all(|a| matches!(a, crate::model::Ask::Taken(..)))
     );
-    assert_ne!(stage.state(0, note), mezza_messenger::evidence::State::Delivered);
+    assert_ne!(stage.state(0, note), mezza_messenger::evidence::NoteState::Delivered);
     assert_eq!(stage.texts(1, alice).len(), 2);
 }
 
@@ -194,7 +194,7 @@ fn msg_35_every_queue_is_bounded() {
     // Eight leave at once, the others wait for answers.
     device.handle(Tell::Up.into_input(line()), now, &mut stage.rng).expect("up");
     let outputs = std::iter::from_fn(|| device.poll());
-    assert_eq!(outputs.filter(|output| matches!(output, Output::Carry { .. })).count(), 8);
+    assert_eq!(outputs.filter(|output| matches!(output, Output::Put { .. })).count(), 8);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use mezza_core::PublicKey;
 use mezza_core::Time;
-use mezza_messenger::note::{Item, Note, Slot};
+use mezza_messenger::note::{Item, Note, RemoteMailbox};
 use mezza_messenger::uri::Uri;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -13,8 +13,8 @@ use crate::card::{foundation, relay};
 fn msg_37_debug_of_formats_shows_types_alone() {
     let card = foundation(&mut ChaCha20Rng::from_seed([7; 32]));
     let relay = relay(1, "relay.example");
-    let slot = Slot { relay: relay.clone(), seal: PublicKey([9; 32]) };
-    assert_eq!(format!("{card:?} {relay:?} {slot:?}"), "Card RelayEntry Slot");
+    let slot = RemoteMailbox { relay: relay.clone(), seal: PublicKey([9; 32]) };
+    assert_eq!(format!("{card:?} {relay:?} {slot:?}"), "Card RelayEntry RemoteMailbox");
     assert_eq!(format!("{:?}", Uri::Card(card.clone())), "Card");
     let hello = Item::Hello { slot: Some(slot), tag: Some([7; 8]), card: card.encode() };
     let items =

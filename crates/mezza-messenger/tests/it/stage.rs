@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::{Machine, Portable, Time, Wiping};
-use mezza_messenger::card::{Card, Form, RelayEntry};
-use mezza_messenger::evidence::State;
-use mezza_messenger::view::{Body, NoteView, Standing};
+use mezza_core::{Machine, PortableBackend, Time, Wiping};
+use mezza_messenger::card::{Card, CardForm, RelayEntry};
+use mezza_messenger::evidence::NoteState;
+use mezza_messenger::view::{ContactState, NoteContent, NoteView};
 use mezza_messenger::{
-    Change, Command, ContactId, Device, DeviceError, Event, Input, Kind, LineId, LoadError, NoteId,
-    Output, Ticket, Unread,
+    Command, ContactId, Device, DeviceError, Event, Input, LineId, LoadError, NoteId, Output,
+    RecordChange, RecordKind, RequestId, Unread,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -31,16 +31,16 @@ pub fn line() -> LineId {
 }
 
 /// Stored records.
-pub type Disk = BTreeMap<(Kind, Vec<u8>), Vec<u8>>;
+pub type Disk = BTreeMap<(RecordKind, Vec<u8>), Vec<u8>>;
 
 /// Applies one batch.
-pub fn write(disk: &mut Disk, changes: Vec<Change>) {
+pub fn write(disk: &mut Disk, changes: Vec<RecordChange>) {
     for change in changes {
         match change {
-            Change::Put { kind, key, value, .. } => {
+            RecordChange::Put { kind, key, value, .. } => {
                 disk.insert((kind, key), value.to_vec());
             }
-            Change::Drop { kind, key } => {
+            RecordChange::Drop { kind, key } => {
                 disk.remove(&(kind, key));
             }
         }
@@ -48,14 +48,14 @@ pub fn write(disk: &mut Disk, changes: Vec<Change>) {
 }
 
 /// The records that the device says it has stored.
-pub fn records(device: &Device<Portable>) -> Disk {
+pub fn records(device: &Device<PortableBackend>) -> Disk {
     let mut disk = Disk::new();
     write(&mut disk, device.records());
     disk
 }
 
 /// A device from its records, all of which load (MSG-46).
-pub fn load(disk: &Disk, now: Time, rng: &mut ChaCha20Rng) -> Device<Portable> {
+pub fn load(disk: &Disk, now: Time, rng: &mut ChaCha20Rng) -> Device<PortableBackend> {
     let device = load_any(disk, now, rng).expect("what was stored loads");
     assert!(device.set_aside().is_empty(), "{:?}", device.set_aside());
     device
@@ -66,7 +66,7 @@ pub fn load_any(
     disk: &Disk,
     now: Time,
     rng: &mut ChaCha20Rng,
-) -> Result<Device<Portable>, LoadError> {
+) -> Result<Device<PortableBackend>, LoadError> {
     load_beside(disk, &[], now, rng)
 }
 
@@ -76,7 +76,7 @@ pub fn load_beside(
     unread: &[Unread],
     now: Time,
     rng: &mut ChaCha20Rng,
-) -> Result<Device<Portable>, LoadError> {
+) -> Result<Device<PortableBackend>, LoadError> {
     let rows =
         disk.iter().map(|((kind, key), value)| (*kind, key.clone(), Wiping::new(value.clone())));
     Device::load_on(mezza_lanes::portable(), rows, unread, now, rng)
@@ -84,7 +84,7 @@ pub fn load_beside(
 
 /// One input; a refused one must leave everything as it was (MSG-36).
 pub fn hand(
-    device: &mut Device<Portable>,
+    device: &mut Device<PortableBackend>,
     input: Input,
     now: Time,
     rng: &mut ChaCha20Rng,
@@ -99,7 +99,7 @@ pub fn hand(
 
 /// One device with its disk.
 pub struct Party {
-    pub device: Device<Portable>,
+    pub device: Device<PortableBackend>,
     pub disk: Disk,
     pub shown: Vec<Event>,
     pub online: bool,
@@ -156,14 +156,14 @@ impl Stage {
         let alice = stage.only_contact(1);
         stage.command(1, Command::Accept { contact: alice }).expect("a request is accepted");
         stage.say(1, alice, "hello alice");
-        assert_eq!(stage.standing(0, bob), Standing::Open);
-        assert_eq!(stage.standing(1, alice), Standing::Open);
+        assert_eq!(stage.standing(0, bob), ContactState::Open);
+        assert_eq!(stage.standing(1, alice), ContactState::Open);
         (stage, bob, alice)
     }
 
     /// The card of a party.
     pub fn card(&self, who: usize) -> Card {
-        self.parties[who].device.card(Form::Full).expect("the full form always exists")
+        self.parties[who].device.card(CardForm::Full).expect("the full form always exists")
     }
 
     /// `who` adds the card of `whom`.
@@ -209,7 +209,7 @@ impl Stage {
         while let Some(output) = party.device.poll() {
             match output {
                 Output::Store(batch) => write(&mut party.disk, batch.0),
-                Output::Show(event) => party.shown.push(event),
+                Output::Notify(event) => party.shown.push(event),
                 output => {
                     let Some(ask) = Ask::from_output(output) else { continue };
                     if !party.online {
@@ -276,7 +276,7 @@ impl Stage {
             }
         }
         for party in self.parties.iter_mut().filter(|_| self.ahead) {
-            party.device.ready(&mut self.rng);
+            party.device.precompute(&mut self.rng);
         }
     }
 
@@ -327,11 +327,11 @@ impl Stage {
         contacts[0].id
     }
 
-    pub fn standing(&self, who: usize, contact: ContactId) -> Standing {
+    pub fn standing(&self, who: usize, contact: ContactId) -> ContactState {
         self.parties[who].device.contact(contact).expect("the contact is there").standing
     }
 
-    pub fn state(&self, who: usize, note: NoteId) -> State {
+    pub fn state(&self, who: usize, note: NoteId) -> NoteState {
         self.parties[who].device.note(note, self.now).expect("the note is there").state
     }
 
@@ -342,9 +342,9 @@ impl Stage {
     /// Texts of a thread, own ones behind `>`.
     pub fn texts(&self, who: usize, contact: ContactId) -> Vec<String> {
         let text = |note: NoteView| match note.body {
-            Body::Text(text) if note.incoming => text,
-            Body::Text(text) => format!("> {text}"),
-            Body::Newer => "newer".into(),
+            NoteContent::Text(text) if note.incoming => text,
+            NoteContent::Text(text) => format!("> {text}"),
+            NoteContent::Newer => "newer".into(),
         };
         self.thread(who, contact).into_iter().map(text).collect()
     }
@@ -356,9 +356,9 @@ pub fn send(contact: ContactId, client: u8) -> Input {
 }
 
 /// The parcels that the device hands to a carrier.
-pub fn carries(outputs: &[Output]) -> Vec<Ticket> {
+pub fn carries(outputs: &[Output]) -> Vec<RequestId> {
     let tickets = outputs.iter().filter_map(|output| match output {
-        Output::Carry { ticket, .. } => Some(*ticket),
+        Output::Put { ticket, .. } => Some(*ticket),
         _ => None,
     });
     tickets.collect()

@@ -1,10 +1,10 @@
 //! What a contact in the mixnet may cost: rounds for its talk (MSG-54), rows for its roots (MSG-53).
 
 use mezza_core::{Time, Wiping};
-use mezza_messenger::evidence::State;
-use mezza_messenger::io::Trouble;
-use mezza_messenger::note::{Item, Meet, Note};
-use mezza_messenger::{Command, ContactId, Kind};
+use mezza_messenger::evidence::NoteState;
+use mezza_messenger::io::DeliveryProblem;
+use mezza_messenger::note::{Item, MixnetStart, Note};
+use mezza_messenger::{Command, ContactId, RecordKind};
 
 use crate::keyed_peer::{Peer, forms};
 use crate::stage::line;
@@ -26,7 +26,7 @@ fn friends() -> (Town, ContactId, ContactId) {
     for (who, contact) in [(ANN, ben), (BEN, ann)] {
         let note = town.say(who, contact, "hello");
         let state = |town: &Town| town.members[who].device.note(note, town.now());
-        while state(&town).expect("there").state != State::Delivered {
+        while state(&town).expect("there").state != NoteState::Delivered {
             town.pass(ROUND_MS);
         }
     }
@@ -38,7 +38,7 @@ fn spent(town: &Town) -> u64 {
     town.members[ANN].device.network(town.now()).expect("joined").rounds_used
 }
 
-fn trouble(town: &Town, ben: ContactId) -> Option<Trouble> {
+fn trouble(town: &Town, ben: ContactId) -> Option<DeliveryProblem> {
     town.members[ANN].device.contact(ben).expect("there").trouble
 }
 
@@ -61,7 +61,7 @@ fn msg_54_a_contact_that_keeps_talking_has_its_part_of_the_rounds() {
     talks(&mut town, ann, 4);
     assert_eq!((heard(&town, ben), trouble(&town, ben)), (notes + 4, None));
     talks(&mut town, ann, 4);
-    assert_eq!(trouble(&town, ben), Some(Trouble::Talk));
+    assert_eq!(trouble(&town, ben), Some(DeliveryProblem::Talk));
     let at_most = 300 + 2 * TEN_MINUTES;
     assert!(spent(&town) - before <= at_most, "{}", spent(&town) - before);
     // A restart forgets none of it; nobody is served for what Ben says and for his calls.
@@ -70,27 +70,27 @@ fn msg_54_a_contact_that_keeps_talking_has_its_part_of_the_rounds() {
     let (quiet, kept) = (spent(&town), heard(&town, ben));
     talks(&mut town, ann, 3);
     assert_eq!((spent(&town), heard(&town, ben)), (quiet, kept));
-    assert_eq!(trouble(&town, ben), Some(Trouble::Talk));
+    assert_eq!(trouble(&town, ben), Some(DeliveryProblem::Talk));
     // Ann writes to him, and hears him.
     let note = town.say(ANN, ben, "I am here");
     town.pass(TEN_MINUTES * ROUND_MS);
     let state = town.members[ANN].device.note(note, town.now()).expect("there").state;
-    assert_eq!(state, State::Delivered);
+    assert_eq!(state, NoteState::Delivered);
     assert!(heard(&town, ben) > kept + 1, "what waited came");
     // Ten minutes later it is as before, until the year is over.
     talks(&mut town, ann, 2);
-    assert_eq!(trouble(&town, ben), Some(Trouble::Talk));
+    assert_eq!(trouble(&town, ben), Some(DeliveryProblem::Talk));
     let year_ms = 365 * Time::DAY_MS;
     let rest = year_ms - town.now().ms() % year_ms;
     town.sleep(rest - Time::DAY_MS);
-    assert_eq!(trouble(&town, ben), Some(Trouble::Talk));
+    assert_eq!(trouble(&town, ben), Some(DeliveryProblem::Talk));
     town.sleep(Time::DAY_MS + 2 * Time::HOUR_MS);
     assert_eq!(trouble(&town, ben), None);
 }
 
 /// The number of the last row of the mixnet's client.
 fn last_row(town: &Town) -> u64 {
-    let rows = town.members[ANN].disk.keys().filter(|(kind, _)| *kind == Kind::NetworkRow);
+    let rows = town.members[ANN].disk.keys().filter(|(kind, _)| *kind == RecordKind::NetworkRow);
     let numbers = rows.map(|(_, key)| u64::from_be_bytes(key[..].try_into().expect("8 bytes")));
     numbers.max().unwrap_or(0)
 }
@@ -116,7 +116,8 @@ fn msg_53_whoever_brings_root_upon_root_costs_a_few_snapshots() {
     let contact = town.members[ANN].device.contacts()[0].id;
     town.command(ANN, Command::Accept { contact }).expect("a request");
     let roots = |n: u8| -> Vec<Item> {
-        let meet = |n| Meet { network, conversation: 9, call: 9, root: Some(Wiping::new([n; 32])) };
+        let meet =
+            |n| MixnetStart { network, conversation: 9, call: 9, root: Some(Wiping::new([n; 32])) };
         (0..n).map(|n| Item::Meet(meet(n))).collect()
     };
     let before = last_row(&town);

@@ -6,19 +6,19 @@ mod member;
 
 use std::collections::VecDeque;
 
-use mezza_core::{Machine, Portable, Secret, StaticKey, Time};
+use mezza_core::{Machine, PortableBackend, Secret, StaticKey, Time};
 use mezza_lanes::portable;
-use mezza_messenger::card::{Card, Form};
+use mezza_messenger::card::{Card, CardForm};
 use mezza_messenger::carrier::Carrier;
-use mezza_messenger::carrier::mixnet::{NetInput, NetOutput, NetworkLink};
-use mezza_messenger::evidence::State;
+use mezza_messenger::carrier::mixnet::{MixnetInput, MixnetOutput, NetworkAddress};
+use mezza_messenger::evidence::NoteState;
 use mezza_messenger::policy::Policy;
-use mezza_messenger::view::{Body, NoteView};
-use mezza_messenger::{Command, ContactId, Device, DeviceError, Input, Kind, NoteId, Output};
-use mezza_mixnet::client::{Client, Setup};
+use mezza_messenger::view::{NoteContent, NoteView};
+use mezza_messenger::{Command, ContactId, Device, DeviceError, Input, NoteId, Output, RecordKind};
+use mezza_mixnet::client::{Client, ClientOptions};
 use mezza_mixnet::config::Config;
 use mezza_mixnet::coordinator;
-use mezza_mixnet::mix::Floor;
+use mezza_mixnet::mix::NoiseFloor;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -47,7 +47,7 @@ pub fn config() -> Config {
 
 /// Cells alone, at this pin.
 pub fn cells(pin: u8) -> Policy {
-    Policy { carriers: vec![Carrier::Mixnet], pin, ..Policy::default() }
+    Policy { carriers: vec![Carrier::Mixnet], level_min: pin, ..Policy::default() }
 }
 
 /// When a device dies: at its n-th batch, right behind it or after all that follows from it.
@@ -90,7 +90,7 @@ impl Town {
         self.members.push(Member::new(device.expect("the name is clean")));
         let who = self.members.len() - 1;
         self.drain(who);
-        let link = NetworkLink { pin: self.city.net.config.hash(), address: "m40:7000".into() };
+        let link = NetworkAddress { pin: self.city.net.config.hash(), address: "m40:7000".into() };
         self.command(who, Command::Join(link)).expect("a network can be joined");
     }
 
@@ -104,16 +104,17 @@ impl Town {
 
     /// Whether the mixnet's client of a device has chains for a contact, by its rows.
     pub fn is_known(&self, who: usize, contact: ContactId) -> bool {
-        let rows = self.members[who].disk.iter().filter(|((kind, _), _)| *kind == Kind::NetworkRow);
+        let rows =
+            self.members[who].disk.iter().filter(|((kind, _), _)| *kind == RecordKind::NetworkRow);
         let rows: Vec<(u64, &[u8])> = rows
             .map(|((_, key), row)| (key.as_slice().try_into().expect("8 bytes"), row.as_slice()))
             .map(|(key, row)| (u64::from_be_bytes(key), row))
             .collect();
-        let dialling = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(1)));
-        let (pin, floor) = (self.city.net.config.hash(), Floor::None);
-        let setup = Setup { pin, dialling, floor, kernel: portable() };
+        let dialling = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(1)));
+        let (pin, floor) = (self.city.net.config.hash(), NoiseFloor::None);
+        let setup = ClientOptions { pin, dialling, floor, kernel: portable() };
         let mut dice = ChaCha20Rng::seed_from_u64(1);
-        let client = Client::<Portable>::restore(setup, rows, self.now(), &mut dice);
+        let client = Client::<PortableBackend>::restore(setup, rows, self.now(), &mut dice);
         client.expect("what a client wrote").knows(contact.0)
     }
 
@@ -157,7 +158,7 @@ impl Town {
     }
 
     pub fn card(&self, who: usize) -> Card {
-        self.members[who].device.card(Form::Full).expect("the full form always exists")
+        self.members[who].device.card(CardForm::Full).expect("the full form always exists")
     }
 
     /// `who` adds the card of `whom`, and goes by this policy.
@@ -177,7 +178,7 @@ impl Town {
         self.members[who].device.sent(&client).expect("an accepted note has a number")
     }
 
-    pub fn state(&self, who: usize, note: NoteId) -> State {
+    pub fn state(&self, who: usize, note: NoteId) -> NoteState {
         self.members[who].device.note(note, self.now()).expect("there").state
     }
 
@@ -188,9 +189,9 @@ impl Town {
     /// Texts of a thread, own ones behind `>`.
     pub fn texts(&self, who: usize, contact: ContactId) -> Vec<String> {
         let text = |note: NoteView| match note.body {
-            Body::Text(text) if note.incoming => text,
-            Body::Text(text) => format!("> {text}"),
-            Body::Newer => "newer".into(),
+            NoteContent::Text(text) if note.incoming => text,
+            NoteContent::Text(text) => format!("> {text}"),
+            NoteContent::Newer => "newer".into(),
         };
         self.thread(who, contact).into_iter().map(text).collect()
     }
@@ -225,7 +226,7 @@ impl Town {
         }
         let member = &self.members[who];
         let mut disk = member.disk.clone();
-        disk.retain(|(kind, _), _| *kind != Kind::NetworkRow);
+        disk.retain(|(kind, _), _| *kind != RecordKind::NetworkRow);
         let own = records(&member.device);
         let odd = own.iter().find(|(key, value)| disk.get(key) != Some(value)).map(|(key, _)| key);
         let left = disk.keys().find(|key| !own.contains_key(key));
@@ -239,31 +240,31 @@ impl Town {
         let kernel = portable();
         let member = &mut self.members[who];
         match output {
-            Output::Show(event) => member.shown.push(event),
+            Output::Notify(event) => member.shown.push(event),
             Output::Durable(seq) => self.queue.push_back((who, Input::Durable(seq))),
-            Output::Net(NetOutput::Dial { key, .. }) => {
+            Output::Net(MixnetOutput::Dial { key, .. }) => {
                 let input = if member.net {
                     self.connections += 1;
                     member.connection = Some(self.connections);
                     member.heard = self.city.all.len();
-                    NetInput::Up { trusted: key.is_some() }
+                    MixnetInput::Up { trusted: key.is_some() }
                 } else {
-                    NetInput::Down
+                    MixnetInput::Down
                 };
                 self.queue.push_back((who, Input::Net(input)));
             }
-            Output::Net(NetOutput::Close) => self.hang_up(who),
-            Output::Net(NetOutput::Frame(frame)) => {
+            Output::Net(MixnetOutput::Close) => self.hang_up(who),
+            Output::Net(MixnetOutput::Frame(frame)) => {
                 let size = frame.encode().expect("short enough").len();
                 member.frames.push((frame.kind(), size));
                 if let Some(connection) = member.connection {
                     self.city.input(coordinator::Input::FromClient(connection, frame));
                 }
             }
-            Output::Net(NetOutput::Job(mut job)) => {
+            Output::Net(MixnetOutput::Job(mut job)) => {
                 member.wraps(&mut job);
-                let done = job.run::<Portable>(kernel);
-                self.queue.push_back((who, Input::Net(NetInput::Done(job, done))));
+                let done = job.run::<PortableBackend>(kernel);
+                self.queue.push_back((who, Input::Net(MixnetInput::Done(job, done))));
             }
             output => {
                 let Some(ask) = Ask::from_output(output).filter(|_| member.relay) else { return };
@@ -286,7 +287,7 @@ impl Town {
                 let told = self.city.told.remove(&connection).unwrap_or_default();
                 let frames = told.into_iter().chain(self.city.all[heard..].iter().cloned());
                 let frames = member.entry.tells(frames.collect()).into_iter();
-                let frames = frames.map(|frame| (who, Input::Net(NetInput::Frame(frame))));
+                let frames = frames.map(|frame| (who, Input::Net(MixnetInput::Frame(frame))));
                 self.queue.extend(frames);
             }
             if self.queue.is_empty() {
@@ -362,7 +363,7 @@ impl Town {
     pub fn hang_up(&mut self, who: usize) {
         if let Some(connection) = self.members[who].connection.take() {
             self.city.input(coordinator::Input::Gone(connection));
-            self.queue.push_back((who, Input::Net(NetInput::Down)));
+            self.queue.push_back((who, Input::Net(MixnetInput::Down)));
         }
     }
 
@@ -374,7 +375,7 @@ impl Town {
     }
 
     /// The device of a member was started anew.
-    pub fn start(&mut self, who: usize, device: Device<Portable>) {
+    pub fn start(&mut self, who: usize, device: Device<PortableBackend>) {
         self.relay.leave(who);
         self.queue.retain(|(to, _)| *to != who);
         let member = &mut self.members[who];

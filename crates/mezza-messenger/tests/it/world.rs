@@ -5,11 +5,11 @@ pub mod hosts;
 use std::collections::BTreeMap;
 
 use mezza_core::{Machine, Time};
-use mezza_messenger::card::{Card, Form};
-use mezza_messenger::evidence::State;
-use mezza_messenger::view::Body;
+use mezza_messenger::card::{Card, CardForm};
+use mezza_messenger::evidence::NoteState;
+use mezza_messenger::view::NoteContent;
 use mezza_messenger::{Command, ContactId, Event, Input};
-use mezza_sim::{Crashes, Link, Place, Step, World, worlds};
+use mezza_sim::{CrashRate, HostId, LinkModel, Step, World, for_each_seed};
 
 use crate::stage::{START, load, records};
 use hosts::{AT, Memory, Party, Say, device, newborn, on_disk, sealed};
@@ -18,10 +18,10 @@ use hosts::{AT, Memory, Party, Say, device, newborn, on_disk, sealed};
 #[derive(Default)]
 struct Judge {
     /// Accepted notes: writer, reader, text.
-    accepted: BTreeMap<String, (Place, Place)>,
+    accepted: BTreeMap<String, (HostId, HostId)>,
     /// What each chain key has sealed.
-    chains: BTreeMap<(Place, [u8; 32], [u8; 3]), Vec<u8>>,
-    peers: BTreeMap<(Place, ContactId), Place>,
+    chains: BTreeMap<(HostId, [u8; 32], [u8; 3]), Vec<u8>>,
+    peers: BTreeMap<(HostId, ContactId), HostId>,
 }
 
 impl Judge {
@@ -31,7 +31,7 @@ impl Judge {
             Step::Told { at: place, news: Event::Note(contact, note) } => {
                 let Some(device) = device(world.host(*place)) else { return };
                 let Some(view) = device.note(*note, world.now_at(*place)) else { return };
-                let (Body::Text(text), false) = (view.body, view.incoming) else { return };
+                let (NoteContent::Text(text), false) = (view.body, view.incoming) else { return };
                 let Some(reader) = self.peers.get(&(*place, *contact)) else { return };
                 // P3 begins here: the person was told that the note is accepted.
                 assert!(
@@ -44,9 +44,9 @@ impl Judge {
                 let Some(device) = device(world.host(*place)) else { return };
                 let Some(view) = device.note(*note, world.now_at(*place)) else { return };
                 let Some(reader) = self.peers.get(&(*place, *contact)) else { return };
-                let Body::Text(text) = view.body else { return };
+                let NoteContent::Text(text) = view.body else { return };
                 // P2: `delivered` means that the other device has it on disk.
-                if view.state == State::Delivered {
+                if view.state == NoteState::Delivered {
                     assert!(on_disk(world.disk(*reader), &text), "a state lies: {text}");
                 }
             }
@@ -64,7 +64,7 @@ impl Judge {
 }
 
 /// People of a world who have each other's cards.
-fn people(seed: u64, world: &mut World<Party>, judge: &mut Judge) -> Vec<Place> {
+fn people(seed: u64, world: &mut World<Party>, judge: &mut Judge) -> Vec<HostId> {
     let count = 2 + (seed % 3) as usize;
     world.add(Memory::Relay(crate::model::Store::default()));
     let mut rng =
@@ -73,7 +73,7 @@ fn people(seed: u64, world: &mut World<Party>, judge: &mut Judge) -> Vec<Place> 
         (0..count).map(|i| newborn(&format!("p{i}"), START, &mut rng)).collect();
     let cards: Vec<Card> = disks
         .iter()
-        .map(|disk| load(disk, START, &mut rng).card(Form::Full).expect("the full form"))
+        .map(|disk| load(disk, START, &mut rng).card(CardForm::Full).expect("the full form"))
         .collect();
     for (i, disk) in disks.iter_mut().enumerate() {
         let mut device = load(disk, START, &mut rng);
@@ -87,7 +87,7 @@ fn people(seed: u64, world: &mut World<Party>, judge: &mut Judge) -> Vec<Place> 
             device.handle(Input::Command(command), START, &mut rng).expect("a good card");
             let ik = cards[j].ik().as_bytes();
             let contact = device.contact_by_ik(ik).expect("added");
-            judge.peers.insert((Place(i as u32 + 1), contact), Place(j as u32 + 1));
+            judge.peers.insert((HostId(i as u32 + 1), contact), HostId(j as u32 + 1));
         }
         *disk = records(&device);
     }
@@ -96,61 +96,61 @@ fn people(seed: u64, world: &mut World<Party>, judge: &mut Judge) -> Vec<Place> 
 
 /// Orders notes at random moments of the next `span_ms`.
 fn write_notes(world: &mut World<Party>, judge: &Judge, notes: usize, span_ms: u64) -> usize {
-    let pairs: Vec<(Place, ContactId)> = judge.peers.keys().copied().collect();
+    let pairs: Vec<(HostId, ContactId)> = judge.peers.keys().copied().collect();
     for i in 0..notes {
         let (place, contact) = *world.dice().pick(&pairs).expect("somebody knows somebody");
         let delay = world.dice().between(0, span_ms);
         let mut client = [0; 16];
         client[..8].copy_from_slice(&(i as u64).to_be_bytes());
         let text = format!("note {i:04} of {place}");
-        world.order(place, delay, Say { contact, client, text });
+        world.command(place, delay, Say { contact, client, text });
     }
     notes
 }
 
 /// Everything accepted has arrived once, and the writer knows it.
 fn settle(world: &mut World<Party>, judge: &mut Judge) {
-    world.calm();
+    world.stop_faults();
     world.run_for(15 * Time::MINUTE_MS, |world, step| judge.look(world, step));
     for (text, (writer, reader)) in &judge.accepted {
-        let count = |place: Place| {
+        let count = |place: HostId| {
             let device = device(world.host(place)).expect("everybody is up again");
             let contacts = device.contacts();
             let notes = contacts
                 .iter()
                 .flat_map(|contact| device.thread(contact.id, None, 10_000, world.now_at(place)));
-            notes.filter(|note| note.body == Body::Text(text.clone())).collect::<Vec<_>>()
+            notes.filter(|note| note.body == NoteContent::Text(text.clone())).collect::<Vec<_>>()
         };
         let (written, read) = (count(*writer), count(*reader));
         assert_eq!(written.len(), 1, "{text} stands {} times at its writer", written.len());
         // Who is away for a month may miss what no carrier could keep; then it says so.
-        if written[0].state == State::Expired {
+        if written[0].state == NoteState::Expired {
             assert!(read.len() <= 1 && world.now() >= START.plus_ms(30 * Time::DAY_MS), "{text}");
             continue;
         }
         assert_eq!(read.len(), 1, "{text} arrived {} times", read.len());
-        assert_eq!(written[0].state, State::Delivered, "{text}");
+        assert_eq!(written[0].state, NoteState::Delivered, "{text}");
     }
 }
 
 #[test]
 fn nothing_accepted_is_lost_and_no_state_lies() {
-    worlds(100, |seed| {
+    for_each_seed(100, |seed| {
         let mut world = World::<Party>::new(seed);
         let mut judge = Judge::default();
         let people = people(seed, &mut world, &mut judge);
         for place in &people {
-            world.link(AT, *place, Link::stream());
-            world.crashes(*place, Crashes { permille: 10, down_ms: (10, 5_000) });
+            world.link(AT, *place, LinkModel::stream());
+            world.crashes(*place, CrashRate { permille: 10, down_ms: (10, 5_000) });
         }
-        world.crashes(AT, Crashes { permille: 5, down_ms: (10, 3_000) });
+        world.crashes(AT, CrashRate { permille: 5, down_ms: (10, 3_000) });
         write_notes(&mut world, &judge, 12, 30_000);
         for _ in 0..5 {
             let place = *world.dice().pick(&people).expect("there are people");
             match world.dice().between(0, 3) {
                 0 => world.cut(AT, place),
                 1 => world.heal(AT, place),
-                2 => world.jump(place, 3 * Time::MINUTE_MS.cast_signed()),
+                2 => world.shift_clock(place, 3 * Time::MINUTE_MS.cast_signed()),
                 _ => world.crash(place, 2_000),
             }
             world.run_for(6_000, |world, step| judge.look(world, step));
@@ -162,12 +162,12 @@ fn nothing_accepted_is_lost_and_no_state_lies() {
 
 #[test]
 fn weeks_apart_and_still_together() {
-    worlds(20, |seed| {
+    for_each_seed(20, |seed| {
         let mut world = World::<Party>::new(seed);
         let mut judge = Judge::default();
         let people = people(seed, &mut world, &mut judge);
         for place in &people {
-            world.link(AT, *place, Link::stream());
+            world.link(AT, *place, LinkModel::stream());
         }
         write_notes(&mut world, &judge, 12, 40 * Time::DAY_MS);
         for _ in 0..8 {

@@ -3,12 +3,12 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, EphemeralKey, FrameKey, Secret, Wiping};
+use mezza_core::{AeadKey, Backend, CryptoRng, EphemeralKey, Secret, Wiping};
 
-use crate::contact::{Conversation, Role, Turn};
+use crate::contact::{ConversationKeywheel, Role, RoundKeys};
 use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, TAG_BYTES, TOKEN_BYTES};
 use crate::wire::Cell;
-use crate::wire::cell::{NoCell, PLAIN_BYTES};
+use crate::wire::cell::{MalformedCell, PLAIN_BYTES};
 
 /// The bucket whose content is thrown away.
 pub const NO_BUCKET: u32 = 0;
@@ -24,19 +24,19 @@ pub struct Access {
 /// What came back from a dead drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "an answer is read at once and kept nowhere")]
-pub enum Answer {
+pub enum DropResult {
     /// Our own cell: nobody else was there.
     Absent,
     /// Neither our cell nor the partner's.
     Garbage,
     /// The partner's cell. One that opens and says what no cell says counts as a meeting.
-    Met(Result<Cell, NoCell>),
+    Met(Result<Cell, MalformedCell>),
 }
 
 impl Access {
     /// Seals `cell` for one round of a contact. Two cells under one key would reveal their
     /// difference: a turn is used up, and a chain gives one for each round (MIX-23).
-    pub fn of<B: Backend>(turn: Turn, cell: &Cell) -> Self {
+    pub fn of<B: Backend>(turn: RoundKeys, cell: &Cell) -> Self {
         let mut bytes = Wiping::new([0; ACCESS_BYTES]);
         bytes[..DROP_BYTES].copy_from_slice(&turn.drop);
         let mut plain = Wiping::new(cell.encode());
@@ -48,9 +48,9 @@ impl Access {
 
     /// The access of a slot that serves nobody: that of a contact with a root of chance.
     pub fn idle<B: Backend>(round: u64, rng: &mut dyn CryptoRng) -> Self {
-        let mut nobody = Conversation::begin(&Secret::random(rng), Role::Initiator, round);
+        let mut nobody = ConversationKeywheel::begin(&Secret::random(rng), Role::Initiator, round);
         let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
-        Self::of::<B>(nobody.take(), &cell)
+        Self::of::<B>(nobody.take_round_keys(), &cell)
     }
 
     /// The plaintext of the onion, 272 bytes: drop id and sealed cell.
@@ -59,22 +59,22 @@ impl Access {
     }
 
     /// Reads what the dead drop gave back.
-    pub fn answer<B: Backend>(self, reply: &[u8]) -> Answer {
+    pub fn answer<B: Backend>(self, reply: &[u8]) -> DropResult {
         if reply == &self.bytes[DROP_BYTES..] {
-            return Answer::Absent;
+            return DropResult::Absent;
         }
         let Ok(mut cell) = <[u8; CELL_BYTES]>::try_from(reply).map(Wiping::new) else {
-            return Answer::Garbage;
+            return DropResult::Garbage;
         };
         let Some((text, tag)) = cell.split_last_chunk_mut::<TAG_BYTES>() else {
-            return Answer::Garbage;
+            return DropResult::Garbage;
         };
         if !B::Chacha::new(self.open.expose()).open(&[0; 12], &[], text, tag) {
-            return Answer::Garbage;
+            return DropResult::Garbage;
         }
         let mut plain = Wiping::new([0; PLAIN_BYTES]);
         plain.copy_from_slice(text);
-        Answer::Met(Cell::decode(&plain))
+        DropResult::Met(Cell::decode(&plain))
     }
 }
 

@@ -8,7 +8,7 @@ use mezza_lanes::Kernel;
 
 use crate::config::Chain;
 use crate::onion::Layer;
-use crate::wire::{Announcement, Settings};
+use crate::wire::{Settings, SignedSettings};
 
 /// How far the network's clock may be from ours, milliseconds.
 pub(super) const CLOCK_MS: u64 = 60_000;
@@ -45,12 +45,12 @@ pub enum SettingsError {
 
 /// Settings that were checked. Only [`check`](Self::check) makes one.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct CheckedSettings {
     settings: Settings,
     open: Time,
 }
 
-impl Checked {
+impl CheckedSettings {
     /// Checks what the entry announced: all mixes signed it (MIX-5), every key can be used (MIX-6),
     /// it is of the config in force, of now (MIX-34), and above `last`, the last round of the
     /// service that this client took part in.
@@ -58,7 +58,7 @@ impl Checked {
     /// # Errors
     /// [`SettingsError`]: the first that applies.
     pub fn check(
-        announced: &Announcement,
+        announced: &SignedSettings,
         chain: &Chain,
         last: Option<u64>,
         now: Time,

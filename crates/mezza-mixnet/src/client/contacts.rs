@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Time, Writer};
 
-use super::record::{Sealed, flag};
-use crate::contact::{Calls, Conversation, Intent, Meeting};
+use super::record::{SealedSlot, flag};
+use crate::contact::{CallKeywheel, ConversationKeywheel, DeadDrop, Intent};
 use crate::stream::{Receiver, Sender};
 
 /// A contact, as the caller numbers them.
-pub type ContactId = u32;
+pub type PartnerId = u32;
 
 /// Contacts that are served at a time, at most: with more, turns get rare.
 pub const ACTIVE_MAX: usize = 16;
@@ -31,16 +31,16 @@ pub(super) fn again(round: u64, times: u8) -> u64 {
 }
 
 /// One root of one contact.
-pub(super) struct Line {
+pub(super) struct PartnerRoot {
     /// Numbers of lines are given once.
     pub id: u32,
-    pub chain: Conversation,
-    pub calls: Calls,
+    pub chain: ConversationKeywheel,
+    pub calls: CallKeywheel,
     pub sender: Sender,
     pub receiver: Receiver,
 }
 
-impl Line {
+impl PartnerRoot {
     fn write(&self, w: &mut Writer) {
         w.u32(self.id);
         self.chain.write(w);
@@ -50,19 +50,23 @@ impl Line {
     }
 
     /// What a record says of a slot that served this line.
-    pub fn replay(&mut self, slot: &Sealed) -> Result<(), DecodeError> {
+    pub fn replay(&mut self, slot: &SealedSlot) -> Result<(), DecodeError> {
         if let Some((seq, first, piece)) = &slot.piece {
             self.sender.sealed(*seq, *first, piece)?;
         }
         self.receiver.was_at(slot.start, slot.ack)?;
-        if self.sender.acknowledge(slot.theirs, 0) { Ok(()) } else { Err(DecodeError::Value) }
+        if self.sender.acknowledge(slot.acked_by_partner, 0) {
+            Ok(())
+        } else {
+            Err(DecodeError::Value)
+        }
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             id: r.u32()?,
-            chain: Conversation::read(r)?,
-            calls: Calls::read(r)?,
+            chain: ConversationKeywheel::read(r)?,
+            calls: CallKeywheel::read(r)?,
             sender: Sender::read(r)?,
             receiver: Receiver::read(r)?,
         })
@@ -71,7 +75,7 @@ impl Line {
 
 /// Calls of a contact that is not there yet.
 #[derive(Clone, Copy)]
-struct Ring {
+struct CallRetry {
     intent: Intent,
     /// The call round from which on it is called again.
     again: u64,
@@ -79,13 +83,13 @@ struct Ring {
 }
 
 /// One contact.
-pub(super) struct Contact {
+pub(super) struct Partner {
     /// Where it looks for calls.
     pub bucket: u32,
     /// The root in use.
-    pub line: Line,
+    pub line: PartnerRoot,
     /// A younger one, which takes over at its first meeting.
-    pub next: Option<Line>,
+    pub next: Option<PartnerRoot>,
     /// Whether our messages alone keep it served, and not what it says. Not stored.
     pub muted: bool,
     /// Until when it is served.
@@ -94,7 +98,7 @@ pub(super) struct Contact {
     leaving: Option<u8>,
     /// Whether it was called, or was there, since it is served.
     pub called: bool,
-    ring: Option<Ring>,
+    ring: Option<CallRetry>,
     /// Rounds in a row in which the partner was not there.
     pub absent: u32,
     /// When to look for the partner again, and how often that was done.
@@ -102,8 +106,8 @@ pub(super) struct Contact {
     tries: u8,
 }
 
-impl Contact {
-    pub const fn new(bucket: u32, line: Line) -> Self {
+impl Partner {
+    pub const fn new(bucket: u32, line: PartnerRoot) -> Self {
         Self {
             bucket,
             line,
@@ -119,15 +123,15 @@ impl Contact {
         }
     }
 
-    pub fn lines(&self) -> impl Iterator<Item = &Line> {
+    pub fn lines(&self) -> impl Iterator<Item = &PartnerRoot> {
         core::iter::once(&self.line).chain(&self.next)
     }
 
-    pub fn lines_mut(&mut self) -> impl Iterator<Item = &mut Line> {
+    pub fn lines_mut(&mut self) -> impl Iterator<Item = &mut PartnerRoot> {
         core::iter::once(&mut self.line).chain(&mut self.next)
     }
 
-    pub fn line_mut(&mut self, id: u32) -> Option<&mut Line> {
+    pub fn line_mut(&mut self, id: u32) -> Option<&mut PartnerRoot> {
         self.lines_mut().find(|line| line.id == id)
     }
 
@@ -155,14 +159,14 @@ impl Contact {
 
     /// It is called in this call round: who does not come is called again after 2, 4, 8 .. rounds,
     /// for a call reaches only those who took part in its round.
-    pub fn rung(&mut self, round: u64, intent: Intent) {
+    pub fn record_call(&mut self, round: u64, intent: Intent) {
         let times = self.ring.map_or(0, |ring| ring.times);
         let again = again(round, times);
-        self.ring = Some(Ring { intent, again, times: times.saturating_add(1) });
+        self.ring = Some(CallRetry { intent, again, times: times.saturating_add(1) });
     }
 
     /// What it is to be called for again in this call round.
-    pub fn rings(&self, round: u64) -> Option<Intent> {
+    pub fn call_is_due(&self, round: u64) -> Option<Intent> {
         let ring = self.ring.filter(|ring| self.is_active() && ring.again <= round)?;
         Some(ring.intent)
     }
@@ -177,7 +181,7 @@ impl Contact {
 
     /// It was read from a disk: whatever the clock was then, it is served for no longer than one
     /// that was activated now.
-    pub fn rise(&mut self, now: Time) {
+    pub fn finish_restore(&mut self, now: Time) {
         self.active = self.active.map(|end| end.min(now.plus_ms(ACTIVE_MS)));
     }
 
@@ -186,13 +190,13 @@ impl Contact {
         let Some(left) = self.leaving else { return false };
         self.leaving = left.checked_sub(1).filter(|left| *left > 0);
         if self.leaving.is_none() {
-            self.rest(now);
+            self.deactivate(now);
         }
         true
     }
 
     /// It is not served any longer; what waits for it makes us look again later.
-    pub fn rest(&mut self, now: Time) {
+    pub fn deactivate(&mut self, now: Time) {
         (self.active, self.leaving, self.called, self.ring) = (None, None, false, None);
         let waits = self.lines().any(|line| !line.sender.is_idle());
         self.retry = waits.then(|| {
@@ -230,25 +234,25 @@ impl Contact {
 
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (bucket, active) = (r.u32()?, (flag(r)?, Time::from_ms(r.u64()?)));
-        let mut contact = Self::new(bucket, Line::read(r)?);
+        let mut contact = Self::new(bucket, PartnerRoot::read(r)?);
         contact.active = active.0.then_some(active.1);
         if active.0 == (active.1 == Time::default()) {
             return Err(DecodeError::Value);
         }
-        contact.next = if flag(r)? { Some(Line::read(r)?) } else { None };
+        contact.next = if flag(r)? { Some(PartnerRoot::read(r)?) } else { None };
         Ok(contact)
     }
 }
 
 /// All contacts of a client.
 #[derive(Default)]
-pub(super) struct Contacts {
-    pub all: BTreeMap<ContactId, Contact>,
+pub(super) struct Partners {
+    pub all: BTreeMap<PartnerId, Partner>,
     /// The number of the next line.
     next_line: u32,
 }
 
-impl Contacts {
+impl Partners {
     /// A number for a line that nobody had; `None` after the last one.
     pub fn line_number(&mut self) -> Option<u32> {
         let number = self.next_line;
@@ -257,29 +261,29 @@ impl Contacts {
     }
 
     /// The contact and the line with this number.
-    pub fn by_line(&mut self, id: u32) -> Option<(ContactId, &mut Contact)> {
-        let has = |contact: &Contact| contact.lines().any(|line| line.id == id);
+    pub fn by_line(&mut self, id: u32) -> Option<(PartnerId, &mut Partner)> {
+        let has = |contact: &Partner| contact.lines().any(|line| line.id == id);
         self.all.iter_mut().find(|(_, contact)| has(contact)).map(|(id, contact)| (*id, contact))
     }
 
     /// The line with this number.
-    pub fn line(&mut self, id: u32) -> Option<&mut Line> {
+    pub fn line(&mut self, id: u32) -> Option<&mut PartnerRoot> {
         self.by_line(id)?.1.line_mut(id)
     }
 
     /// Serves a contact from now on; `false` if it was served before. When too many are, the one
     /// with nothing to say whose time ends first leaves, else the new one waits for its next try.
-    pub fn activate(&mut self, id: ContactId, now: Time) -> bool {
-        let Some(was) = self.all.get(&id).map(Contact::is_active) else { return false };
+    pub fn activate(&mut self, id: PartnerId, now: Time) -> bool {
+        let Some(was) = self.all.get(&id).map(Partner::is_active) else { return false };
         if !was && self.all.values().filter(|contact| contact.is_active()).count() >= ACTIVE_MAX {
             let quiet = self.all.values_mut().filter(|contact| {
                 contact.is_active() && contact.lines().all(|line| line.sender.is_idle())
             });
             let Some(quiet) = quiet.min_by_key(|contact| contact.active) else {
-                self.all.get_mut(&id).into_iter().for_each(|contact| contact.rest(now));
+                self.all.get_mut(&id).into_iter().for_each(|contact| contact.deactivate(now));
                 return false;
             };
-            quiet.rest(now);
+            quiet.deactivate(now);
         }
         if let Some(contact) = self.all.get_mut(&id) {
             contact.touch(now);
@@ -289,11 +293,11 @@ impl Contacts {
     }
 
     /// Contacts whose time is over rest; those whose next try has come, in order.
-    pub fn due(&mut self, now: Time) -> Vec<ContactId> {
+    pub fn due(&mut self, now: Time) -> Vec<PartnerId> {
         let mut again = Vec::new();
         for (id, contact) in &mut self.all {
             if contact.active.is_some_and(|end| end <= now) {
-                contact.rest(now);
+                contact.deactivate(now);
             } else if contact.active.is_none() && contact.retry.is_some_and(|at| at <= now) {
                 again.push(*id);
                 contact.retry = None;
@@ -304,7 +308,7 @@ impl Contacts {
 
     /// The lines that could be served in a round, with the turn of each. Every chain goes to the
     /// round, by at most `steps` steps, served or not.
-    pub fn turns(&mut self, round: u64, steps: u64) -> Vec<(u32, Meeting)> {
+    pub fn turns(&mut self, round: u64, steps: u64) -> Vec<(u32, DeadDrop)> {
         let mut turns = Vec::new();
         for contact in self.all.values_mut() {
             let active = contact.is_active();
@@ -322,7 +326,7 @@ impl Contacts {
     /// Takes chains towards these rounds, by at most `steps` steps in all; whether all are there.
     pub fn walk(&mut self, talks: u64, calls: u64, mut steps: u64) -> bool {
         let mut there = true;
-        for line in self.all.values_mut().flat_map(Contact::lines_mut) {
+        for line in self.all.values_mut().flat_map(Partner::lines_mut) {
             for (is_call, to) in [(false, talks), (true, calls)] {
                 let from = if is_call { line.calls.round() } else { line.chain.round() };
                 let share = to.saturating_sub(from).min(steps);
@@ -340,7 +344,7 @@ impl Contacts {
 
     /// For each contact the tokens by which it would call us in the call round that its chain is
     /// taken to.
-    pub fn expected(&mut self, round: u64, steps: u64) -> Vec<(ContactId, Intent, [u8; 16])> {
+    pub fn expected(&mut self, round: u64, steps: u64) -> Vec<(PartnerId, Intent, [u8; 16])> {
         let mut expected = Vec::new();
         for (id, contact) in &mut self.all {
             for line in contact.lines_mut() {
@@ -369,7 +373,7 @@ impl Contacts {
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut contacts = Self { all: BTreeMap::new(), next_line: r.u32()? };
         for _ in 0..r.u16()? {
-            let (id, contact) = (r.u32()?, Contact::read(r)?);
+            let (id, contact) = (r.u32()?, Partner::read(r)?);
             let ascends = contacts.all.last_key_value().is_none_or(|(last, _)| *last < id);
             let mut lines = contact.lines();
             if !ascends || lines.any(|line| line.id >= contacts.next_line) {

@@ -16,7 +16,7 @@ use crate::wire::invitation::Invitation;
 
 /// One piece of work of a client.
 #[derive(Debug)]
-pub enum Job {
+pub enum ClientJob {
     /// Wraps the onions of a round: three scalar multiplications for each layer and slot.
     Wrap(WrapJob),
     /// Looks for own invitations among all of a bucket: a scalar multiplication for each.
@@ -25,14 +25,14 @@ pub enum Job {
 
 /// What a job gives.
 #[derive(Debug)]
-pub enum Done {
+pub enum ClientJobOutput {
     /// The onions.
     Wrap(Option<Submission>),
     /// The invitations that opened.
     Open(Vec<Invitation>),
 }
 
-/// See [`Job::Wrap`].
+/// See [`ClientJob::Wrap`].
 #[derive(Debug)]
 pub struct WrapJob {
     /// The round.
@@ -47,7 +47,7 @@ pub struct WrapJob {
     pub seed: Secret<32>,
 }
 
-/// See [`Job::Open`].
+/// See [`ClientJob::Open`].
 #[derive(Debug)]
 pub struct OpenJob {
     /// The round.
@@ -58,23 +58,23 @@ pub struct OpenJob {
     pub object: Vec<u8>,
 }
 
-impl Job {
+impl ClientJob {
     /// Does the work, which uses up the pairs of the job. What it left on the stack is
     /// overwritten.
-    pub fn run<B: Backend>(&mut self, kernel: &dyn Kernel) -> Done {
+    pub fn run<B: Backend>(&mut self, kernel: &dyn Kernel) -> ClientJobOutput {
         let done = match self {
             Self::Wrap(job) => {
                 let mut rng = ChaCha20Rng::from_seed(*job.seed.expose());
                 let pairs = core::mem::take(&mut job.pairs);
-                Done::Wrap(wrap::<B>(kernel, &job.layers, pairs, &job.inner, &mut rng))
+                ClientJobOutput::Wrap(wrap::<B>(kernel, &job.layers, pairs, &job.inner, &mut rng))
             }
             Self::Open(job) => {
                 let all = invitations(&job.object).unwrap_or_default();
                 let open = |sealed| Invitation::open::<B>(&job.own, sealed, job.id.round);
-                Done::Open(all.iter().filter_map(open).collect())
+                ClientJobOutput::Open(all.iter().filter_map(open).collect())
             }
         };
-        mezza_lanes::scrub();
+        mezza_lanes::wipe_stack();
         done
     }
 

@@ -24,7 +24,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub use io::{ClientError, Input, Introduction, Invite, Output, Refusal};
+pub use io::{ClientError, Input, Invite, NewRoot, Output, RefusedReason};
 pub use restore::{RestoreError, RowFault, SetAside};
 pub use snapshot::ROW_BYTES_MAX;
 
@@ -33,34 +33,34 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
-use mezza_core::{Backend, CryptoRng, EphemeralKey, Machine, Portable, StaticKey, Time};
+use mezza_core::{Backend, CryptoRng, EphemeralKey, Machine, PortableBackend, StaticKey, Time};
 use mezza_lanes::Kernel;
 
-use super::contacts::{Contact, ContactId, Contacts, Line};
+use super::contacts::{Partner, PartnerId, PartnerRoot, Partners};
 use crate::config::Chain;
 use crate::contact::Intent;
-use crate::mix::Floor;
+use crate::mix::NoiseFloor;
 use crate::privacy::Ledger;
-use crate::privacy::ledger::Level;
+use crate::privacy::ledger::BudgetState;
 use crate::{RoundId, Service};
 use invites::Invites;
 use links::Link;
 use rounds::Round;
 
 /// How a client is set up.
-pub struct Setup {
+pub struct ClientOptions {
     /// The hash of the genesis config, which a person pinned.
     pub pin: [u8; 32],
     /// The key under which invitations come.
     pub dialling: StaticKey,
     /// The least noise that counts as protection.
-    pub floor: Floor,
+    pub floor: NoiseFloor,
     /// Checks round keys and opens replies.
     pub kernel: &'static dyn Kernel,
 }
 
 /// Something that waits to be durable.
-enum Awaited {
+enum PendingWrite {
     /// A record: of which round, and the pieces in it.
     Record(Option<RoundId>, Vec<(u32, u32)>),
     /// A message: the last piece of which line.
@@ -68,11 +68,11 @@ enum Awaited {
 }
 
 /// One person's side of a mixnet. `Debug` shows rounds and counts.
-pub struct Client<B: Backend = Portable> {
-    setup: Setup,
+pub struct Client<B: Backend = PortableBackend> {
+    setup: ClientOptions,
     chain: Option<Chain>,
     ledger: Option<Ledger>,
-    contacts: Contacts,
+    contacts: Partners,
     link: Link,
     rounds: BTreeMap<RoundId, Round>,
     /// The last round of each service that was sealed.
@@ -84,19 +84,19 @@ pub struct Client<B: Backend = Portable> {
     /// Pairs for the outermost layers, and how many were asked for.
     pairs: Vec<EphemeralKey>,
     wanted: usize,
-    calls: VecDeque<(ContactId, Intent)>,
+    calls: VecDeque<(PartnerId, Intent)>,
     invites: Invites,
     allow_more: bool,
     /// The number of the last row or message, and of the last snapshot.
     seq: u64,
     snapshot: u64,
     snapshot_at: Time,
-    awaited: BTreeMap<u64, Awaited>,
+    awaited: BTreeMap<u64, PendingWrite>,
     /// Pieces that came and are in no record: line and number.
     unrecorded: VecDeque<(u32, u32)>,
     /// When chains that are far behind take their next steps: once settings have shown how far.
     walk_at: Option<Time>,
-    standing: Standing,
+    standing: ProtectionState,
     /// Rows that were not read at the start.
     aside: Vec<SetAside>,
     /// What the clock said last.
@@ -109,13 +109,13 @@ pub struct Client<B: Backend = Portable> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamMark {
     /// Whose.
-    pub contact: ContactId,
+    pub contact: PartnerId,
     /// The number of the root.
     pub line: u32,
     /// The number of the next new piece.
     pub next: u32,
     /// The first piece that the partner did not acknowledge.
-    pub theirs: u32,
+    pub acked_by_partner: u32,
     /// The first piece that is not acknowledged to the partner.
     pub ack: u32,
     /// Bit j: piece `ack + 1 + j` is.
@@ -123,23 +123,23 @@ pub struct StreamMark {
 }
 
 impl StreamMark {
-    fn of(contact: ContactId, line: &Line) -> Self {
+    fn of(contact: PartnerId, line: &PartnerRoot) -> Self {
         let (ack, sack) = line.receiver.acknowledged();
-        let (next, theirs) = (line.sender.next(), line.sender.unacknowledged());
-        Self { contact, line: line.id, next, theirs, ack, sack }
+        let (next, acked_by_partner) = (line.sender.next(), line.sender.unacknowledged());
+        Self { contact, line: line.id, next, acked_by_partner, ack, sack }
     }
 }
 
 /// What the level follows from, and what was told of it.
 #[derive(Default)]
-struct Standing {
+struct ProtectionState {
     /// Whether the last settings were good.
     verified: bool,
     /// The config whose noise was looked at, and whether it is above the floor.
     noise: Option<([u8; 32], bool)>,
     users: u32,
     level: Option<u8>,
-    budgets: BTreeMap<Service, Level>,
+    budgets: BTreeMap<Service, BudgetState>,
     /// The last round of each service in which each mix raised an alarm.
     alarmed: BTreeMap<(Service, u8), u64>,
 }
@@ -188,17 +188,17 @@ impl<B: Backend> Client<B> {
     }
 
     /// Whether there is a root for a contact.
-    pub fn knows(&self, contact: ContactId) -> bool {
+    pub fn knows(&self, contact: PartnerId) -> bool {
         self.contacts.all.contains_key(&contact)
     }
 
     /// Whether a contact is served at present.
-    pub fn is_active(&self, contact: ContactId) -> bool {
-        self.contacts.all.get(&contact).is_some_and(Contact::is_active)
+    pub fn is_active(&self, contact: PartnerId) -> bool {
+        self.contacts.all.get(&contact).is_some_and(Partner::is_active)
     }
 
     /// Whether everything that was sent to a contact is with it.
-    pub fn is_idle(&self, contact: ContactId) -> bool {
+    pub fn is_idle(&self, contact: PartnerId) -> bool {
         let contact = self.contacts.all.get(&contact);
         contact.is_none_or(|contact| contact.lines().all(|line| line.sender.is_idle()))
     }
@@ -212,7 +212,7 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    fn number(&mut self, awaited: Awaited) -> u64 {
+    fn number(&mut self, awaited: PendingWrite) -> u64 {
         self.seq += 1;
         self.awaited.insert(self.seq, awaited);
         self.seq
@@ -227,12 +227,12 @@ impl<B: Backend> Client<B> {
         }
         for awaited in durable.into_values() {
             match awaited {
-                Awaited::Message(line, last) => {
+                PendingWrite::Message(line, last) => {
                     if let Some(line) = self.contacts.line(line) {
                         line.receiver.kept(last);
                     }
                 }
-                Awaited::Record(round, pieces) => {
+                PendingWrite::Record(round, pieces) => {
                     for (line, seq) in pieces {
                         if let Some(line) = self.contacts.line(line) {
                             line.receiver.durable(seq);
@@ -366,7 +366,7 @@ impl<B: Backend> Machine for Client<B> {
 
     fn deadline(&self) -> Option<Time> {
         let rounds = self.rounds.values().map(Round::deadline);
-        let contacts = self.contacts.all.values().filter_map(Contact::deadline);
+        let contacts = self.contacts.all.values().filter_map(Partner::deadline);
         let own = [self.link.deadline(), self.walk_at, Some(self.snapshot_at)];
         rounds.chain(contacts).chain(own.into_iter().flatten()).min()
     }

@@ -16,7 +16,7 @@ use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 use crate::RoundId;
 use crate::limits::SLOTS_MAX;
-use crate::privacy::ledger::Kind;
+use crate::privacy::ledger::PrivacyCost;
 use crate::wire::cell::Piece;
 
 /// Bytes of a record.
@@ -30,13 +30,13 @@ pub(super) const RECORD: u8 = 1;
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct RoundRecord {
     /// The round.
     pub id: RoundId,
     /// When it was sealed.
     pub at: Time,
     /// What such a round costs.
-    pub kind: Kind,
+    pub kind: PrivacyCost,
     /// From one round to the next.
     pub interval_ms: u32,
     /// The base round of the service in the config.
@@ -44,14 +44,14 @@ pub struct Record {
     /// Whether it was charged.
     pub charged: bool,
     /// The slots that served somebody.
-    pub sealed: Vec<Sealed>,
+    pub sealed: Vec<SealedSlot>,
     /// What came since the record before.
-    pub received: Vec<Fragment>,
+    pub received: Vec<ReceivedPiece>,
 }
 
 /// One slot that served somebody.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedSlot {
     /// Which root.
     pub line: u32,
     /// All pieces before this one belong to messages that the messenger has.
@@ -59,14 +59,14 @@ pub struct Sealed {
     /// What the cell acknowledged.
     pub ack: u32,
     /// What the partner had acknowledged.
-    pub theirs: u32,
+    pub acked_by_partner: u32,
     /// The piece in the cell and the number of the first one of its message.
     pub piece: Option<(u32, u32, Piece)>,
 }
 
 /// A piece that came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fragment {
+pub struct ReceivedPiece {
     /// Over which root.
     pub line: u32,
     /// Its number.
@@ -80,7 +80,7 @@ pub fn received_max(slots: u8) -> usize {
     PIECES_MAX.saturating_sub(slots.into()).min(RECEIVED_MAX)
 }
 
-impl Record {
+impl RoundRecord {
     /// The 2,048 bytes.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(RECORD_BYTES);
@@ -91,14 +91,14 @@ impl Record {
         w.u32(self.interval_ms).u64(self.base).u8(u8::from(self.charged));
         w.u8(self.sealed.len() as u8);
         for slot in &self.sealed {
-            w.u32(slot.line).u32(slot.start).u32(slot.ack).u32(slot.theirs);
+            w.u32(slot.line).u32(slot.start).u32(slot.ack).u32(slot.acked_by_partner);
             w.u8(u8::from(slot.piece.is_some()));
             if let Some((seq, first, piece)) = &slot.piece {
                 w.u32(*seq).u32(*first).var8(piece.bytes());
             }
         }
         w.u8(self.received.len() as u8);
-        for Fragment { line, seq, piece } in &self.received {
+        for ReceivedPiece { line, seq, piece } in &self.received {
             w.u32(*line).u32(*seq).var8(piece.bytes());
         }
         w.pad_to(RECORD_BYTES);
@@ -114,15 +114,15 @@ impl Record {
         if bytes.len() != RECORD_BYTES || r.u8()? != RECORD {
             return Err(DecodeError::Value);
         }
-        let (id, at, kind) = (RoundId::read(r)?, Time::from_ms(r.u64()?), Kind::read(r)?);
+        let (id, at, kind) = (RoundId::read(r)?, Time::from_ms(r.u64()?), PrivacyCost::read(r)?);
         let (interval_ms, base, charged) = (r.u32()?, r.u64()?, flag(r)?);
         let sealed = list(r, SLOTS_MAX.into(), |r| {
             let [line, start, ack, theirs] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
             let piece = if flag(r)? { Some((r.u32()?, r.u32()?, piece(r)?)) } else { None };
-            Ok(Sealed { line, start, ack, theirs, piece })
+            Ok(SealedSlot { line, start, ack, acked_by_partner: theirs, piece })
         })?;
         let received = list(r, RECEIVED_MAX, |r| {
-            Ok(Fragment { line: r.u32()?, seq: r.u32()?, piece: piece(r)? })
+            Ok(ReceivedPiece { line: r.u32()?, seq: r.u32()?, piece: piece(r)? })
         })?;
         let zeros = r.rest().iter().all(|byte| *byte == 0);
         if kind.service != id.service || !zeros {
@@ -165,17 +165,17 @@ mod tests {
     use crate::config::tests::service;
     use alloc::vec;
 
-    fn record(slots: u8, received: usize, len: usize) -> Record {
+    fn record(slots: u8, received: usize, len: usize) -> RoundRecord {
         let piece = || Piece::new(&vec![7; len]).expect("short");
-        let fragment = |seq| Fragment { line: 3, seq, piece: piece() };
+        let fragment = |seq| ReceivedPiece { line: 3, seq, piece: piece() };
         let slot = |line| {
             let piece = Some((9, 7, piece()));
-            Sealed { line, start: 1, ack: 2, theirs: 3, piece }
+            SealedSlot { line, start: 1, ack: 2, acked_by_partner: 3, piece }
         };
-        Record {
+        RoundRecord {
             id: RoundId { service: Service::Conversation, round: 101 },
             at: Time::from_ms(5),
-            kind: Kind::of(&service(Service::Conversation)),
+            kind: PrivacyCost::of(&service(Service::Conversation)),
             interval_ms: 5_000,
             base: 100,
             charged: true,
@@ -189,11 +189,11 @@ mod tests {
         for slots in 1..=SLOTS_MAX {
             let full = record(slots, received_max(slots), 225);
             assert_eq!(full.encode().len(), RECORD_BYTES, "{slots} slots");
-            assert_eq!(Record::decode(&full.encode()), Ok(full));
+            assert_eq!(RoundRecord::decode(&full.encode()), Ok(full));
         }
         let idle = record(0, 0, 0);
         assert_eq!(idle.encode().len(), RECORD_BYTES);
-        assert_eq!(Record::decode(&idle.encode()), Ok(idle));
+        assert_eq!(RoundRecord::decode(&idle.encode()), Ok(idle));
         assert_eq!((received_max(1), received_max(5)), (5, 2));
     }
 
@@ -201,12 +201,12 @@ mod tests {
     fn what_no_client_writes_is_refused() {
         let good = record(1, 2, 9).encode();
         for cut in 0..RECORD_BYTES {
-            assert!(Record::decode(&good[..cut]).is_err(), "cut to {cut}");
+            assert!(RoundRecord::decode(&good[..cut]).is_err(), "cut to {cut}");
         }
         for (at, value) in [(0, 2), (1, 4), (1, 2), (41, 2), (42, 6), (59, 2), (2_047, 1)] {
             let mut wrong = good.to_vec();
             wrong[at] = value;
-            assert!(Record::decode(&wrong).is_err(), "byte {at} = {value}");
+            assert!(RoundRecord::decode(&wrong).is_err(), "byte {at} = {value}");
         }
     }
 }

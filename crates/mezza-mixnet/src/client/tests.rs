@@ -1,13 +1,13 @@
 use super::*;
 use crate::config::tests::{config, service, signed};
 use crate::config::{Chain, SignatureSet};
-use crate::contact::{Conversation, Role};
+use crate::contact::{ConversationKeywheel, Role};
 use crate::onion::open_reply;
 use crate::service::{RoundId, Service, reply_bytes};
-use crate::wire::cell::{NoCell, Piece};
-use crate::wire::{Announcement, Cell, Settings};
+use crate::wire::cell::{MalformedCell, Piece};
+use crate::wire::{Cell, Settings, SignedSettings};
 use alloc::vec;
-use mezza_core::{EphemeralKey, FrameKey as _, Portable, Secret};
+use mezza_core::{AeadKey as _, EphemeralKey, PortableBackend, Secret};
 use mezza_lanes::{BASE, portable};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -25,12 +25,12 @@ fn chain() -> Chain {
 
 fn public(scalar: u8) -> [u8; 32] {
     let mut out = [[0; 32]];
-    portable().x25519_each(&[[scalar; 32]], &[BASE], &mut out);
+    portable().x25519_pairwise(&[[scalar; 32]], &[BASE], &mut out);
     out[0]
 }
 
 /// Settings of round 101, changed and then signed by all mixes.
-fn announced(change: impl FnOnce(&mut Settings)) -> Announcement {
+fn announced(change: impl FnOnce(&mut Settings)) -> SignedSettings {
     let mut settings = Settings {
         config: config(3).hash(),
         id: RoundId { service: Service::Conversation, round: 101 },
@@ -42,11 +42,11 @@ fn announced(change: impl FnOnce(&mut Settings)) -> Announcement {
     };
     change(&mut settings);
     let signatures = (50..53).map(|n| settings.sign(&crate::config::tests::signer(n))).collect();
-    Announcement { settings, signatures, closes_in_ms: 0 }
+    SignedSettings { settings, signatures, closes_in_ms: 0 }
 }
 
-fn check(announced: &Announcement) -> Result<Checked, SettingsError> {
-    Checked::check(announced, &chain(), Some(100), NOW, portable())
+fn check(announced: &SignedSettings) -> Result<CheckedSettings, SettingsError> {
+    CheckedSettings::check(announced, &chain(), Some(100), NOW, portable())
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn mix_5_a_client_wants_the_signature_of_every_mix() {
     let mut other = announced(|_| {});
     other.settings.keys[2] = public(9);
     assert_eq!(check(&other).err(), Some(SettingsError::Unsigned), "a key of the entry's choice");
-    let old = Checked::check(&announced(|_| {}), &chain(), Some(101), NOW, portable());
+    let old = CheckedSettings::check(&announced(|_| {}), &chain(), Some(101), NOW, portable());
     assert_eq!(old.err(), Some(SettingsError::Old));
     let changes: [fn(&mut Settings); 4] =
         [|s| s.config[0] ^= 1, |s| s.slots = 2, |s| s.policy = 1, |s| s.collect_ms += 1];
@@ -112,8 +112,8 @@ fn times_are_uniform_and_leave_room_to_seal() {
 #[test]
 fn pairs_meet_as_often_as_their_contacts_let_them() {
     for (a, b) in [(1, 1), (2, 3), (5, 4)] {
-        let root = |n: u8| Secret::fill(|s| s.fill(n));
-        let contact = |n: u8| Conversation::begin(&root(n), Role::Initiator, 0);
+        let root = |n: u8| Secret::init_with(|s| s.fill(n));
+        let contact = |n: u8| ConversationKeywheel::begin(&root(n), Role::Initiator, 0);
         // Contact 0 is the one that both have.
         let side = |from: u8, n: u8| {
             core::iter::once(contact(0))
@@ -122,11 +122,11 @@ fn pairs_meet_as_often_as_their_contacts_let_them() {
         };
         let (mut alice, mut bob) = (side(100, a), side(200, b));
         let rounds = 20_000;
-        let serves = |side: &mut Vec<Conversation>, round: u64| {
+        let serves = |side: &mut Vec<ConversationKeywheel>, round: u64| {
             for chain in side.iter_mut() {
                 assert_eq!(chain.advance(round, 1), Ok(true));
             }
-            served(&side.iter().map(Conversation::meeting).collect::<Vec<_>>(), 1) == [0]
+            served(&side.iter().map(ConversationKeywheel::meeting).collect::<Vec<_>>(), 1) == [0]
         };
         let met = (0..rounds)
             .filter(|round| serves(&mut alice, *round) & serves(&mut bob, *round))
@@ -139,37 +139,41 @@ fn pairs_meet_as_often_as_their_contacts_let_them() {
 
 #[test]
 fn an_access_reads_its_three_answers() {
-    let root = Secret::fill(|s| s.fill(7));
-    let chain = |role| Conversation::begin(&root, role, 9);
+    let root = Secret::init_with(|s| s.fill(7));
+    let chain = |role| ConversationKeywheel::begin(&root, role, 9);
     let cell =
         |text: &[u8]| Cell { leaving: false, seq: 1, ack: 2, sack: 3, piece: Piece::new(text) };
-    let alice = || Access::of::<Portable>(chain(Role::Initiator).take(), &cell(b"hello"));
-    let bob = Access::of::<Portable>(chain(Role::Responder).take(), &cell(b"hi"));
+    let alice =
+        || Access::of::<PortableBackend>(chain(Role::Initiator).take_round_keys(), &cell(b"hello"));
+    let bob = Access::of::<PortableBackend>(chain(Role::Responder).take_round_keys(), &cell(b"hi"));
     assert_eq!(alice().bytes()[..16], bob.bytes()[..16], "one drop");
     let reply = |access: &Access| access.bytes()[16..].to_vec();
-    assert_eq!(alice().answer::<Portable>(&reply(&alice())), Answer::Absent);
-    assert_eq!(alice().answer::<Portable>(&reply(&bob)), Answer::Met(Ok(cell(b"hi"))));
+    assert_eq!(alice().answer::<PortableBackend>(&reply(&alice())), DropResult::Absent);
+    assert_eq!(alice().answer::<PortableBackend>(&reply(&bob)), DropResult::Met(Ok(cell(b"hi"))));
     let mut torn = reply(&bob);
     torn[9] ^= 1;
-    assert_eq!(alice().answer::<Portable>(&torn), Answer::Garbage);
-    assert_eq!(alice().answer::<Portable>(&torn[1..]), Answer::Garbage);
+    assert_eq!(alice().answer::<PortableBackend>(&torn), DropResult::Garbage);
+    assert_eq!(alice().answer::<PortableBackend>(&torn[1..]), DropResult::Garbage);
     // A partner whose cell says what no cell says was there all the same.
     let mut odd = Cell { leaving: false, seq: 1, ack: 2, sack: 3, piece: None }.encode();
     odd[0] = 0x80;
-    let turn = chain(Role::Responder).take();
-    let chacha = <Portable as Backend>::Chacha::new(turn.seal.expose());
+    let turn = chain(Role::Responder).take_round_keys();
+    let chacha = <PortableBackend as Backend>::Chacha::new(turn.seal.expose());
     let tag = chacha.seal(&[0; 12], &[], &mut odd);
-    assert_eq!(alice().answer::<Portable>(&[&odd[..], &tag].concat()), Answer::Met(Err(NoCell)));
+    assert_eq!(
+        alice().answer::<PortableBackend>(&[&odd[..], &tag].concat()),
+        DropResult::Met(Err(MalformedCell))
+    );
 }
 
 #[test]
 fn mix_22_idle_slots_have_the_lengths_of_busy_ones() {
     let mut rng = dice(3);
-    let idle = || Access::idle::<Portable>(5, &mut dice(4));
+    let idle = || Access::idle::<PortableBackend>(5, &mut dice(4));
     assert_eq!(idle().bytes().len(), Service::Conversation.innermost_bytes());
-    assert_ne!(idle().bytes(), Access::idle::<Portable>(5, &mut rng).bytes());
-    assert_eq!(idle().answer::<Portable>(&idle().bytes()[16..]), Answer::Absent);
-    let (call, invitation) = (no_call(&mut rng), no_invitation::<Portable>(&mut rng));
+    assert_ne!(idle().bytes(), Access::idle::<PortableBackend>(5, &mut rng).bytes());
+    assert_eq!(idle().answer::<PortableBackend>(&idle().bytes()[16..]), DropResult::Absent);
+    let (call, invitation) = (no_call(&mut rng), no_invitation::<PortableBackend>(&mut rng));
     assert_eq!(call.len(), Service::Call.innermost_bytes());
     assert_eq!(invitation.len(), Service::Invitation.innermost_bytes());
     assert_eq!((&call[..4], &invitation[..4]), (&[0; 4][..], &[0; 4][..]));
@@ -183,11 +187,15 @@ fn what_a_client_wraps_the_mixes_open_and_their_replies_it_reads() {
     let mut inner = vec![0; 2 * 272];
     rng.fill_bytes(&mut inner);
     let pairs = |count| {
-        [6, 7][..count].iter().map(|n| EphemeralKey::random::<Portable>(&mut dice(*n))).collect()
+        [6, 7][..count]
+            .iter()
+            .map(|n| EphemeralKey::random::<PortableBackend>(&mut dice(*n)))
+            .collect()
     };
     let layers = settings.layers();
-    assert!(wrap::<Portable>(portable(), &layers, pairs(1), &inner, &mut rng).is_none());
-    let sent = wrap::<Portable>(portable(), &layers, pairs(2), &inner, &mut rng).expect("two");
+    assert!(wrap::<PortableBackend>(portable(), &layers, pairs(1), &inner, &mut rng).is_none());
+    let sent =
+        wrap::<PortableBackend>(portable(), &layers, pairs(2), &inner, &mut rng).expect("two");
     let (mut batch, mut backs) = (sent.onions, Vec::new());
     for (i, layer) in layers.iter().enumerate() {
         let secret = mezza_lanes::Scalar::copy_from(&[1 + i as u8; 32]);
@@ -195,14 +203,14 @@ fn what_a_client_wraps_the_mixes_open_and_their_replies_it_reads() {
         let got = crate::onion::unwrap(portable(), &secret, layer, &batch, size);
         assert_eq!(got.opened, [1, 1]);
         batch = got.inner().collect::<Vec<_>>().concat();
-        backs.push(got.back);
+        backs.push(got.reply_keys);
     }
     assert_eq!(batch, inner);
     let mut replies = vec![7; 2 * 256];
     for (layers, back) in backs.iter().rev().enumerate() {
         replies = crate::onion::seal_replies(portable(), back, &replies, reply_bytes(layers));
     }
-    for (reply, keys) in replies.chunks_exact(304).zip(&sent.back) {
+    for (reply, keys) in replies.chunks_exact(304).zip(&sent.reply_keys) {
         assert_eq!(open_reply(portable(), keys, reply.to_vec()), Some(vec![7; 256]));
         assert_eq!(open_reply(portable(), keys, reply[1..].to_vec()), None);
     }

@@ -84,7 +84,7 @@ impl SignedConfig {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, Self::read)
+        Reader::decode_exact(bytes, Self::read)
     }
 
     /// The bytes of the config, then those of the signatures.

@@ -6,7 +6,7 @@ use crate::sign::Signer;
 
 /// The key pair number `n` of a test.
 pub fn signer(n: u8) -> Signer {
-    Signer::from_seed(&Secret::fill(|s| s.fill(n)))
+    Signer::from_seed(&Secret::init_with(|s| s.fill(n)))
 }
 
 /// Guardians 1 to `k`, in the order of their public keys.
@@ -44,7 +44,7 @@ pub fn config(n: u8) -> Config {
         key: signer(key).public(),
         address: alloc::format!("mix{key}.example:70{key}"),
     };
-    let mixes = (0..n).map(|i| MixEntry { server: server(50 + i), operator: "Ada".into() });
+    let mixes = (0..n).map(|i| MixServer { server: server(50 + i), operator: "Ada".into() });
     Config {
         network: [0xaa; 16],
         seq: 0,
@@ -260,7 +260,7 @@ fn mix_3_a_stored_chain_is_read_only_if_its_configs_follow_one_another() {
     chain.write(&mut w);
     let good = stored(pin, &[&genesis, &next]);
     assert_eq!(w.finish(), good);
-    let read = |bytes: &[u8]| Reader::all(bytes, Chain::read);
+    let read = |bytes: &[u8]| Reader::decode_exact(bytes, Chain::read);
     assert_eq!(read(&good), Ok(chain));
     assert!(read(&stored(pin, &[&next])).is_ok(), "the first ones are forgotten in time");
     let gap = Config { seq: 2, ..next.clone() };

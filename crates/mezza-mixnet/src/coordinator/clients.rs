@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use mezza_core::Time;
 
-use super::round::Stage;
-use super::{Connection, Coordinator, CoordinatorError, Output};
+use super::round::RoundState;
+use super::{ConnectionId, Coordinator, CoordinatorError, Output};
 use crate::RoundId;
 use crate::wire::frame::VERSION;
-use crate::wire::{Body, Frame, MissedReason};
+use crate::wire::{Frame, FrameBody, MissedReason};
 
 /// Requests for configs that one connection has, for each newest config.
 const CONFIG_ASKS: u8 = 2;
@@ -18,7 +18,7 @@ const VAIN_MAX: u8 = 32;
 
 /// What a connection has said, so that it says nothing more often than a client needs to.
 #[derive(Default)]
-pub(super) struct Client {
+pub(super) struct ClientState {
     /// When it was welcomed.
     pub since: Option<Time>,
     /// How often it asked for configs while the newest one had this number.
@@ -29,36 +29,36 @@ pub(super) struct Client {
     vain: u8,
 }
 
-impl core::fmt::Debug for Client {
+impl core::fmt::Debug for ClientState {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Client({}, {:?}, {})", self.since.is_some(), self.asked, self.fetched.len())
+        write!(f, "ClientState({}, {:?}, {})", self.since.is_some(), self.asked, self.fetched.len())
     }
 }
 
 impl Coordinator {
     pub(super) fn client_says(
         &mut self,
-        from: Connection,
+        from: ConnectionId,
         frame: Frame,
         now: Time,
     ) -> Result<(), CoordinatorError> {
         match frame {
             Frame::Hello { version, .. } => self.welcome(from, version, now),
             Frame::FetchConfig { from: known } => self.configs(from, &known),
-            Frame::Round(id, Body::Submit(onions)) => self.submit(from, id, &onions, now),
-            Frame::Round(id, Body::Fetch { bucket }) => self.hand_out(from, id, bucket),
+            Frame::Round(id, FrameBody::Submit(onions)) => self.submit(from, id, &onions, now),
+            Frame::Round(id, FrameBody::Fetch { bucket }) => self.hand_out(from, id, bucket),
             _ => Err(CoordinatorError::Unexpected),
         }
     }
 
-    fn known(&self, client: Connection) -> Result<Time, CoordinatorError> {
+    fn known(&self, client: ConnectionId) -> Result<Time, CoordinatorError> {
         self.clients.get(&client).and_then(|c| c.since).ok_or(CoordinatorError::Stranger)
     }
 
     /// HELLO, once: from now on the client takes part in every round that is not open yet.
     fn welcome(
         &mut self,
-        client: Connection,
+        client: ConnectionId,
         version: u16,
         now: Time,
     ) -> Result<(), CoordinatorError> {
@@ -74,10 +74,10 @@ impl Coordinator {
         let welcome = Frame::Welcome { head: self.chain.head_hash(), now };
         self.outputs.push_back(Output::ToClient(client, welcome));
         for round in self.rounds.values().filter(|round| now < round.open) {
-            if let Stage::Announced(announcement, _) = &round.stage {
+            if let RoundState::Announced(announcement, _) = &round.stage {
                 let closes_in_ms = round.close.since_ms(now) as u32;
-                let told = crate::wire::Announcement { closes_in_ms, ..announcement.clone() };
-                let settings = Frame::Round(round.id, Body::Settings(told));
+                let told = crate::wire::SignedSettings { closes_in_ms, ..announcement.clone() };
+                let settings = Frame::Round(round.id, FrameBody::Settings(told));
                 self.outputs.push_back(Output::ToClient(client, settings));
             }
         }
@@ -85,7 +85,7 @@ impl Coordinator {
     }
 
     /// `GET_CONFIG`: what follows the config that the client has; nothing if that is unknown.
-    fn configs(&mut self, client: Connection, known: &[u8; 32]) -> Result<(), CoordinatorError> {
+    fn configs(&mut self, client: ConnectionId, known: &[u8; 32]) -> Result<(), CoordinatorError> {
         let head = self.chain.head().seq;
         let asked = &mut self.clients.entry(client).or_default().asked;
         if *asked == (head, CONFIG_ASKS) {
@@ -100,13 +100,13 @@ impl Coordinator {
     /// GET, once for each round: manifest and object, or that there is none.
     fn hand_out(
         &mut self,
-        client: Connection,
+        client: ConnectionId,
         id: RoundId,
         bucket: u32,
     ) -> Result<(), CoordinatorError> {
         self.known(client)?;
         let Some(answer) = self.shelves.answer(id, bucket) else {
-            return self.say_no(client, id, Body::Object(None));
+            return self.say_no(client, id, FrameBody::Object(None));
         };
         let fetched = &mut self.clients.entry(client).or_default().fetched;
         if fetched.contains(&id) {
@@ -121,7 +121,7 @@ impl Coordinator {
     /// SUBMIT: taken once, whole and in time, or answered with the reason (MIX-28).
     fn submit(
         &mut self,
-        client: Connection,
+        client: ConnectionId,
         id: RoundId,
         onions: &[u8],
         now: Time,
@@ -129,7 +129,7 @@ impl Coordinator {
         let since = self.known(client)?;
         match self.taken(client, since, id, onions, now) {
             Ok(()) => self.clients.entry(client).or_default().vain = 0,
-            Err(reason) => return self.say_no(client, id, Body::Missed(reason)),
+            Err(reason) => return self.say_no(client, id, FrameBody::Missed(reason)),
         }
         Ok(())
     }
@@ -137,9 +137,9 @@ impl Coordinator {
     /// Answers that there is nothing, a bounded number of times.
     fn say_no(
         &mut self,
-        client: Connection,
+        client: ConnectionId,
         id: RoundId,
-        body: Body,
+        body: FrameBody,
     ) -> Result<(), CoordinatorError> {
         let vain = &mut self.clients.entry(client).or_default().vain;
         if *vain >= VAIN_MAX {
@@ -152,7 +152,7 @@ impl Coordinator {
 
     fn taken(
         &mut self,
-        client: Connection,
+        client: ConnectionId,
         since: Time,
         id: RoundId,
         onions: &[u8],
@@ -161,7 +161,7 @@ impl Coordinator {
         let round = self.rounds.get_mut(&id).ok_or(MissedReason::Late)?;
         let (bytes, full) = (round.submit_bytes(), round.users_max as usize);
         let (close, open) = (round.close, round.open);
-        let Stage::Announced(_, batch) = &mut round.stage else {
+        let RoundState::Announced(_, batch) = &mut round.stage else {
             return Err(MissedReason::Late);
         };
         if now >= close {

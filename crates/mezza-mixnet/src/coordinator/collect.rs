@@ -5,35 +5,35 @@ use alloc::vec::Vec;
 
 use mezza_core::Time;
 
-use super::round::{Batch, Round, Stage};
-use super::shelf::Shelf;
+use super::round::{Round, RoundState, Submissions};
+use super::shelf::BucketDownload;
 use super::{Coordinator, CoordinatorError, Ending, Output};
 use crate::service::{RoundId, reply_bytes};
 use crate::sign::{self, Purpose, Signature};
 use crate::wire::frame::{abort_bytes, alarm_bytes};
-use crate::wire::{AbortReason, Announcement, Body, Frame, Items};
+use crate::wire::{AbortReason, Frame, FrameBody, Items, SignedSettings};
 
 impl Coordinator {
     pub(super) fn mix_says(
         &mut self,
         id: RoundId,
         at: u8,
-        body: Body,
+        body: FrameBody,
     ) -> Result<(), CoordinatorError> {
-        if let Body::Alarm { position, signature } = body {
+        if let FrameBody::Alarm { position, signature } = body {
             return self.alarm(id, position, signature);
         }
         let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
         match body {
-            Body::RoundKey(key) => self.keyed(id, at, key),
-            Body::Signature(signature) => self.signed(id, at, signature),
-            Body::Replies(items) if at == 0 => {
+            FrameBody::RoundKey(key) => self.keyed(id, at, key),
+            FrameBody::Signature(signature) => self.signed(id, at, signature),
+            FrameBody::Replies(items) if at == 0 => {
                 if let Err(reason) = replies(round, &items) {
                     self.abort(id, reason);
                 }
                 Ok(())
             }
-            Body::RepliesEnd { count } if at == 0 => {
+            FrameBody::RepliesEnd { count } if at == 0 => {
                 match replies_end(round, count) {
                     Ok(()) if id.service.has_replies() => self.finish(id),
                     Ok(()) => self.fetch(id),
@@ -41,7 +41,7 @@ impl Coordinator {
                 }
                 Ok(())
             }
-            Body::Abort { position, reason, signature } => {
+            FrameBody::Abort { position, reason, signature } => {
                 let key = round.mixes.get(usize::from(position));
                 let bytes = abort_bytes(&round.config, id, position, reason);
                 let valid = |key| sign::verify(key, Purpose::Abort, &[&bytes], &signature);
@@ -57,7 +57,7 @@ impl Coordinator {
 
     fn keyed(&mut self, id: RoundId, at: u8, key: [u8; 32]) -> Result<(), CoordinatorError> {
         let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
-        let Stage::Asking(keys) = &mut round.stage else {
+        let RoundState::Asking(keys) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
         let place = keys.get_mut(usize::from(at)).filter(|place| place.is_none());
@@ -65,14 +65,14 @@ impl Coordinator {
         let Some(keys) = keys.iter().copied().collect::<Option<Vec<_>>>() else { return Ok(()) };
         let settings = round.settings(keys);
         let mixes = round.mixes.len();
-        round.stage = Stage::Signing(settings.clone(), vec![None; mixes]);
-        self.tell_mixes(mixes, &Frame::Round(id, Body::Sign(settings)));
+        round.stage = RoundState::Signing(settings.clone(), vec![None; mixes]);
+        self.tell_mixes(mixes, &Frame::Round(id, FrameBody::Sign(settings)));
         Ok(())
     }
 
     fn signed(&mut self, id: RoundId, at: u8, own: Signature) -> Result<(), CoordinatorError> {
         let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
-        let Stage::Signing(settings, signatures) = &mut round.stage else {
+        let RoundState::Signing(settings, signatures) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
         let key = round.mixes.get(usize::from(at)).ok_or(CoordinatorError::Unexpected)?;
@@ -83,7 +83,8 @@ impl Coordinator {
         *place.ok_or(CoordinatorError::Unexpected)? = Some(own);
         if let Some(signatures) = signatures.iter().copied().collect::<Option<Vec<_>>>() {
             let settings = settings.clone();
-            round.stage = Stage::Agreed(Announcement { settings, signatures, closes_in_ms: 0 });
+            round.stage =
+                RoundState::Agreed(SignedSettings { settings, signatures, closes_in_ms: 0 });
         }
         Ok(())
     }
@@ -92,28 +93,29 @@ impl Coordinator {
     pub(super) fn move_on(&mut self, id: RoundId, now: Time) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         match &mut round.stage {
-            Stage::Agreed(announcement) if now < round.open => {
+            RoundState::Agreed(announcement) if now < round.open => {
                 announcement.closes_in_ms = round.close.since_ms(now) as u32;
                 let told = announcement.clone();
-                round.stage = Stage::Announced(told.clone(), Batch::default());
-                let settings = Frame::Round(id, Body::Settings(told));
+                round.stage = RoundState::Announced(told.clone(), Submissions::default());
+                let settings = Frame::Round(id, FrameBody::Settings(told));
                 self.outputs.push_back(Output::ToAll(settings));
             }
-            Stage::Announced(_, batch) => {
+            RoundState::Announced(_, batch) => {
                 let batch = core::mem::take(batch);
                 let size = id.service.onion_bytes(round.mixes.len());
                 let count = (batch.onions.len() / size) as u32;
-                let start = Body::BatchStart { count, size: size as u16 };
-                let items = Items::of_batch(&batch.onions, size).map(Body::Onions);
-                let bodies = [start].into_iter().chain(items).chain([Body::BatchEnd { count }]);
+                let start = FrameBody::BatchStart { count, size: size as u16 };
+                let items = Items::of_batch(&batch.onions, size).map(FrameBody::Onions);
+                let bodies =
+                    [start].into_iter().chain(items).chain([FrameBody::BatchEnd { count }]);
                 let frames = bodies.map(|body| Output::ToMix(0, Frame::Round(id, body)));
                 self.outputs.extend(frames);
                 // The onions are on their way: only their owners are needed from here on.
-                let batch = Batch { onions: Vec::new(), ..batch };
-                round.stage = Stage::Mixing(batch, Vec::new());
+                let batch = Submissions { onions: Vec::new(), ..batch };
+                round.stage = RoundState::Mixing(batch, Vec::new());
             }
             // The mixes have done their part; that the store is late makes nobody miss the round.
-            Stage::Fetching(..) => self.finish(id),
+            RoundState::Fetching(..) => self.finish(id),
             _ => self.abort(id, AbortReason::Deadline),
         }
     }
@@ -122,28 +124,32 @@ impl Coordinator {
     /// finds them then.
     fn fetch(&mut self, id: RoundId) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
-        let Stage::Mixing(batch, _) = &mut round.stage else { return };
+        let RoundState::Mixing(batch, _) = &mut round.stage else { return };
         let buckets = round.policy.buckets;
-        round.stage = Stage::Fetching(core::mem::take(batch), Shelf::new(buckets));
-        let fetch = |bucket| Output::ToStore(Frame::Round(id, Body::Fetch { bucket }));
+        round.stage = RoundState::Fetching(core::mem::take(batch), BucketDownload::new(buckets));
+        let fetch = |bucket| Output::ToStore(Frame::Round(id, FrameBody::Fetch { bucket }));
         self.outputs.extend((1..=buckets).map(fetch));
     }
 
     /// What the store says about the buckets of a round that waits for them. If it is not what must
     /// come next, the round ends without buckets: a store holds nobody up.
-    pub(super) fn store_says(&mut self, id: RoundId, body: Body) -> Result<(), CoordinatorError> {
+    pub(super) fn store_says(
+        &mut self,
+        id: RoundId,
+        body: FrameBody,
+    ) -> Result<(), CoordinatorError> {
         let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
-        let Stage::Fetching(batch, shelf) = &mut round.stage else {
+        let RoundState::Fetching(batch, shelf) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
         let taken = match body {
-            Body::Object(Some(about)) if about.0.id == id => {
+            FrameBody::Object(Some(about)) if about.0.id == id => {
                 let config = self.chain.of_round(id).filter(|its| its.hash() == round.config);
                 let (last, users) = (round.mixes.last(), batch.owners.len() as u32);
                 let of = config.zip(last);
                 of.and_then(|(config, last)| shelf.describe((config, users), last, about))
             }
-            Body::Chunk { bucket, offset, bytes } => shelf.put(bucket, offset, &bytes),
+            FrameBody::Chunk { bucket, offset, bytes } => shelf.put(bucket, offset, &bytes),
             _ => None,
         };
         if taken.is_none() || shelf.is_full() {
@@ -154,7 +160,7 @@ impl Coordinator {
 
     /// Without its store a round has no buckets; it is over all the same.
     pub(super) fn give_up_on_store(&mut self) {
-        let waits = |round: &&Round| matches!(round.stage, Stage::Fetching(..));
+        let waits = |round: &&Round| matches!(round.stage, RoundState::Fetching(..));
         let ids: Vec<RoundId> = self.rounds.values().filter(waits).map(|r| r.id).collect();
         for id in ids {
             self.finish(id);
@@ -165,18 +171,18 @@ impl Coordinator {
     fn finish(&mut self, id: RoundId) {
         let Some(round) = self.rounds.remove(&id) else { return };
         let (batch, replies, shelf) = match round.stage {
-            Stage::Mixing(batch, replies) => (batch, replies, None),
-            Stage::Fetching(batch, shelf) => (batch, Vec::new(), Some(shelf)),
+            RoundState::Mixing(batch, replies) => (batch, replies, None),
+            RoundState::Fetching(batch, shelf) => (batch, Vec::new(), Some(shelf)),
             _ => return,
         };
         let users = batch.owners.len() as u32;
         let each = if replies.is_empty() { 0 } else { replies.len() / batch.owners.len() };
         for (i, owner) in batch.owners.iter().enumerate() {
             let replies = replies[i * each..(i + 1) * each].to_vec();
-            let back = Frame::Round(id, Body::Return { users, replies });
+            let back = Frame::Round(id, FrameBody::Return { users, replies });
             self.outputs.push_back(Output::ToClient(*owner, back));
         }
-        if let Some(shelf) = shelf.filter(Shelf::is_full) {
+        if let Some(shelf) = shelf.filter(BucketDownload::is_full) {
             self.shelves.put(id, shelf);
         }
         self.outputs.push_back(Output::Over(id, Ending::Returned(users)));
@@ -206,7 +212,7 @@ impl Coordinator {
         if !alarmed.insert(position) {
             return Err(CoordinatorError::Unexpected);
         }
-        let alarm = Body::Alarm { position, signature };
+        let alarm = FrameBody::Alarm { position, signature };
         self.outputs.push_back(Output::ToAll(Frame::Round(id, alarm)));
         Ok(())
     }
@@ -215,7 +221,7 @@ impl Coordinator {
 /// REPLIES of the first mix: the next ones.
 fn replies(round: &mut Round, items: &Items) -> Result<(), AbortReason> {
     let (size, slots) = (reply_bytes(round.mixes.len()), u32::from(round.policy.slots));
-    let Stage::Mixing(batch, replies) = &mut round.stage else {
+    let RoundState::Mixing(batch, replies) = &mut round.stage else {
         return Err(AbortReason::Malformed);
     };
     let (received, due) = ((replies.len() / size) as u32, batch.owners.len() as u32 * slots);
@@ -228,7 +234,9 @@ fn replies(round: &mut Round, items: &Items) -> Result<(), AbortReason> {
 
 /// `REPLIES_END`: as many as onions went in; none in services without replies.
 fn replies_end(round: &Round, count: u32) -> Result<(), AbortReason> {
-    let Stage::Mixing(batch, replies) = &round.stage else { return Err(AbortReason::Malformed) };
+    let RoundState::Mixing(batch, replies) = &round.stage else {
+        return Err(AbortReason::Malformed);
+    };
     let (slots, size) = (usize::from(round.policy.slots), reply_bytes(round.mixes.len()));
     let due = if round.id.service.has_replies() { batch.owners.len() * slots } else { 0 };
     let whole = count as usize == due && replies.len() == due * size;

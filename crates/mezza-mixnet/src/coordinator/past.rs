@@ -10,7 +10,7 @@ use crate::{RoundId, Service};
 const ROUNDS: usize = 16;
 
 /// What is known of a round that is over.
-pub(super) struct Over {
+pub(super) struct PastRound {
     pub config: [u8; 32],
     pub mixes: Vec<VerifyKey>,
     /// Mixes that raised an alarm.
@@ -18,9 +18,9 @@ pub(super) struct Over {
 }
 
 /// The last rounds of each service.
-pub(super) struct Past(BTreeMap<RoundId, Over>);
+pub(super) struct PastRounds(BTreeMap<RoundId, PastRound>);
 
-impl Past {
+impl PastRounds {
     pub const fn new() -> Self {
         Self(BTreeMap::new())
     }
@@ -32,11 +32,11 @@ impl Past {
         mixes: Vec<VerifyKey>,
         alarmed: BTreeSet<u8>,
     ) {
-        self.0.insert(id, Over { config, mixes, alarmed });
+        self.0.insert(id, PastRound { config, mixes, alarmed });
         forget_old(&mut self.0, id.service, ROUNDS);
     }
 
-    pub fn of(&mut self, id: RoundId) -> Option<&mut Over> {
+    pub fn of(&mut self, id: RoundId) -> Option<&mut PastRound> {
         self.0.get_mut(&id)
     }
 }

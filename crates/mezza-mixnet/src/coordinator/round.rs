@@ -7,13 +7,13 @@ use core::fmt;
 
 use mezza_core::Time;
 
-use super::shelf::Shelf;
-use super::{Connection, Output};
+use super::shelf::BucketDownload;
+use super::{ConnectionId, Output};
 use crate::RoundId;
 use crate::config::{Config, ServicePolicy};
 use crate::sign::{Purpose, Signature, Signer, VerifyKey};
 use crate::wire::frame::{COORDINATOR, abort_bytes};
-use crate::wire::{AbortReason, Announcement, Body, Frame, MissedReason, Settings};
+use crate::wire::{AbortReason, Frame, FrameBody, MissedReason, Settings, SignedSettings};
 
 /// A round under way.
 pub(super) struct Round {
@@ -32,33 +32,33 @@ pub(super) struct Round {
     pub open: Time,
     pub close: Time,
     pub end: Time,
-    pub stage: Stage,
+    pub stage: RoundState,
 }
 
 /// What a round waits for.
-pub(super) enum Stage {
+pub(super) enum RoundState {
     /// For the keys of the mixes.
     Asking(Vec<Option<[u8; 32]>>),
     /// For their signatures.
     Signing(Settings, Vec<Option<Signature>>),
     /// For the time to announce it.
-    Agreed(Announcement),
+    Agreed(SignedSettings),
     /// For onions, until it closes.
-    Announced(Announcement, Batch),
+    Announced(SignedSettings, Submissions),
     /// For replies.
-    Mixing(Batch, Vec<u8>),
+    Mixing(Submissions, Vec<u8>),
     /// For the bucket store.
-    Fetching(Batch, Shelf),
+    Fetching(Submissions, BucketDownload),
 }
 
 /// The onions of a round and whose they are.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct Submissions {
     pub onions: Vec<u8>,
     /// In the order of the onions.
-    pub owners: Vec<Connection>,
+    pub owners: Vec<ConnectionId>,
     /// The same, to find a second SUBMIT.
-    pub submitted: BTreeSet<Connection>,
+    pub submitted: BTreeSet<ConnectionId>,
 }
 
 impl Round {
@@ -78,7 +78,7 @@ impl Round {
             open,
             close,
             end: close.plus_ms(policy.mix_limit_ms.into()),
-            stage: Stage::Asking(vec![None; config.mixes.len()]),
+            stage: RoundState::Asking(vec![None; config.mixes.len()]),
             policy: policy.clone(),
         })
     }
@@ -86,9 +86,11 @@ impl Round {
     /// When something is due.
     pub const fn deadline(&self) -> Time {
         match self.stage {
-            Stage::Asking(_) | Stage::Signing(..) | Stage::Agreed(_) => self.announce,
-            Stage::Announced(..) => self.close,
-            Stage::Mixing(..) | Stage::Fetching(..) => self.end,
+            RoundState::Asking(_) | RoundState::Signing(..) | RoundState::Agreed(_) => {
+                self.announce
+            }
+            RoundState::Announced(..) => self.close,
+            RoundState::Mixing(..) | RoundState::Fetching(..) => self.end,
         }
     }
 
@@ -114,18 +116,18 @@ impl Round {
     pub fn abort(&self, signer: &Signer, reason: AbortReason) -> Frame {
         let bytes = abort_bytes(&self.config, self.id, COORDINATOR, reason);
         let signature = signer.sign(Purpose::Abort, &[&bytes]);
-        Frame::Round(self.id, Body::Abort { position: COORDINATOR, reason, signature })
+        Frame::Round(self.id, FrameBody::Abort { position: COORDINATOR, reason, signature })
     }
 
     /// What the clients that are in it hear when it is aborted.
     pub fn missed(&self) -> impl Iterator<Item = Output> {
         let batch = match &self.stage {
-            Stage::Announced(_, batch) | Stage::Mixing(batch, _) | Stage::Fetching(batch, _) => {
-                Some(batch)
-            }
+            RoundState::Announced(_, batch)
+            | RoundState::Mixing(batch, _)
+            | RoundState::Fetching(batch, _) => Some(batch),
             _ => None,
         };
-        let missed = Frame::Round(self.id, Body::Missed(MissedReason::Aborted));
+        let missed = Frame::Round(self.id, FrameBody::Missed(MissedReason::Aborted));
         let owners = batch.into_iter().flat_map(|batch| batch.owners.iter());
         owners.map(move |owner| Output::ToClient(*owner, missed.clone()))
     }
@@ -134,12 +136,12 @@ impl Round {
 impl fmt::Debug for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (stage, count) = match &self.stage {
-            Stage::Asking(keys) => ("asking", keys.iter().flatten().count()),
-            Stage::Signing(_, signatures) => ("signing", signatures.iter().flatten().count()),
-            Stage::Agreed(_) => ("agreed", 0),
-            Stage::Announced(_, batch) => ("announced", batch.owners.len()),
-            Stage::Mixing(_, replies) => ("mixing", replies.len()),
-            Stage::Fetching(_, shelf) => ("fetching", shelf.bytes()),
+            RoundState::Asking(keys) => ("asking", keys.iter().flatten().count()),
+            RoundState::Signing(_, signatures) => ("signing", signatures.iter().flatten().count()),
+            RoundState::Agreed(_) => ("agreed", 0),
+            RoundState::Announced(_, batch) => ("announced", batch.owners.len()),
+            RoundState::Mixing(_, replies) => ("mixing", replies.len()),
+            RoundState::Fetching(_, shelf) => ("fetching", shelf.bytes()),
         };
         write!(f, "{stage}({count})")
     }

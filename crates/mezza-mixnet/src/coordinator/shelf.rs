@@ -9,7 +9,7 @@ use super::past::forget_old;
 use crate::RoundId;
 use crate::config::Config;
 use crate::sign::{Signature, VerifyKey};
-use crate::wire::{Body, Frame, Manifest};
+use crate::wire::{Frame, FrameBody, Manifest};
 
 /// Most bytes of an object in one CHUNK.
 const CHUNK_BYTES: usize = 262_000;
@@ -17,14 +17,14 @@ const CHUNK_BYTES: usize = 262_000;
 const SHELVES: usize = 2;
 
 /// The buckets of one round on their way from the store.
-pub(super) struct Shelf {
+pub(super) struct BucketDownload {
     manifest: Option<(Manifest, Signature)>,
     objects: Vec<Vec<u8>>,
     /// Which bucket the store is answering about.
     answering: usize,
 }
 
-impl Shelf {
+impl BucketDownload {
     pub fn new(buckets: u32) -> Self {
         Self { manifest: None, objects: vec![Vec::new(); buckets as usize], answering: 0 }
     }
@@ -75,30 +75,29 @@ impl Shelf {
     /// The answer about each bucket, as bytes that all clients share.
     fn answers(self, id: RoundId) -> Option<Vec<Arc<[u8]>>> {
         let manifest = self.manifest?;
-        let answer =
-            |(object, bucket): (Vec<u8>, u32)| {
-                let head = Body::Object(Some(manifest.clone()));
-                let chunks = object.chunks(CHUNK_BYTES).zip(0_u32..).map(|(bytes, at)| {
-                    Body::Chunk { bucket, offset: at * CHUNK_BYTES as u32, bytes: bytes.to_vec() }
-                });
-                let frames = core::iter::once(head).chain(chunks);
-                let bytes = frames.map(|body| Frame::Round(id, body).encode().ok());
-                Some(bytes.collect::<Option<Vec<_>>>()?.concat().into())
-            };
+        let answer = |(object, bucket): (Vec<u8>, u32)| {
+            let head = FrameBody::Object(Some(manifest.clone()));
+            let chunks = object.chunks(CHUNK_BYTES).zip(0_u32..).map(|(bytes, at)| {
+                FrameBody::Chunk { bucket, offset: at * CHUNK_BYTES as u32, bytes: bytes.to_vec() }
+            });
+            let frames = core::iter::once(head).chain(chunks);
+            let bytes = frames.map(|body| Frame::Round(id, body).encode().ok());
+            Some(bytes.collect::<Option<Vec<_>>>()?.concat().into())
+        };
         self.objects.into_iter().zip(1..).map(answer).collect()
     }
 }
 
 /// The buckets of the last rounds of each service.
-pub(super) struct Shelves(BTreeMap<RoundId, Vec<Arc<[u8]>>>);
+pub(super) struct BucketCache(BTreeMap<RoundId, Vec<Arc<[u8]>>>);
 
-impl Shelves {
+impl BucketCache {
     pub const fn new() -> Self {
         Self(BTreeMap::new())
     }
 
     /// Keeps a full shelf.
-    pub fn put(&mut self, id: RoundId, shelf: Shelf) {
+    pub fn put(&mut self, id: RoundId, shelf: BucketDownload) {
         if let Some(answers) = shelf.answers(id) {
             self.0.insert(id, answers);
             forget_old(&mut self.0, id.service, SHELVES);

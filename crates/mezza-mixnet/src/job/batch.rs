@@ -9,16 +9,16 @@ use rand_core::{Rng as _, SeedableRng as _};
 
 use super::Batch;
 use crate::RoundId;
-use crate::batch::{Permutation, Places, Reply, doubles, matched};
+use crate::batch::{Permutation, Reply, SecretIndices, duplicates, match_drops};
 use crate::onion::Unwrapped;
 use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, Service, TOKEN_BYTES};
 use crate::wire::{bucket, filter};
 
 /// Which onions of a batch go on: those that opened and whose key nobody used before.
-fn kept(parts: &[Unwrapped]) -> Places {
+fn kept(parts: &[Unwrapped]) -> SecretIndices {
     let keys: Vec<[u8; 32]> = parts.iter().flat_map(|part| part.keys.iter().copied()).collect();
     let opened = parts.iter().flat_map(|part| part.opened.iter());
-    let places = doubles(&keys).into_iter().zip(opened).zip(0_u32..);
+    let places = duplicates(&keys).into_iter().zip(opened).zip(0_u32..);
     places.filter(|((double, opened), _)| !double && **opened == 1).map(|(_, at)| at).collect()
 }
 
@@ -49,7 +49,7 @@ pub struct ShuffleJob {
 #[derive(Debug, Default)]
 pub struct Shuffled {
     /// Which onions of the input go on.
-    pub kept: Places,
+    pub kept: SecretIndices,
     /// For each place of the output its place in `kept`, or behind it in the noise.
     pub order: Permutation,
 }
@@ -77,7 +77,7 @@ pub struct MatchJob {
 #[derive(Debug, Default)]
 pub struct Replies {
     /// Which onions of the input.
-    pub kept: Places,
+    pub kept: SecretIndices,
     /// 256 bytes for each of them.
     pub cells: Wiping<Vec<u8>>,
 }
@@ -92,7 +92,7 @@ impl MatchJob {
         let cell = |at: u32| &accesses[at as usize][DROP_BYTES..];
         let mut rng = ChaCha20Rng::from_seed(*self.seed.expose());
         let mut cells = Wiping::new(Vec::with_capacity(kept.len() * CELL_BYTES));
-        for (at, reply) in (0_u32..).zip(matched(&drops)) {
+        for (at, reply) in (0_u32..).zip(match_drops(&drops)) {
             match reply {
                 Reply::Echo => cells.extend_from_slice(cell(at)),
                 Reply::Swap(other) => cells.extend_from_slice(cell(other)),

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use mezza_core::Wiping;
 
-use super::Ticket;
-use crate::batch::{Permutation, Places};
+use super::JobId;
+use crate::batch::{Permutation, SecretIndices};
 use crate::onion::Unwrapped;
 use crate::service::items_per_frame;
 use crate::wire::Items;
@@ -51,8 +51,8 @@ impl Batch {
     /// A job for each frame of the output: those that are `kept` and the noise, in this order.
     pub fn frames(
         self: &Arc<Self>,
-        of: Ticket,
-        kept: &Places,
+        of: JobId,
+        kept: &SecretIndices,
         order: &Permutation,
     ) -> Vec<GatherJob> {
         let place = |source: &u32| match source.checked_sub(kept.len() as u32) {
@@ -61,7 +61,7 @@ impl Batch {
         };
         let frames = order.sources().chunks(items_per_frame(self.size)).zip(of.index..);
         let job = |(sources, index): (&[u32], u32)| GatherJob {
-            ticket: Ticket { index, ..of },
+            ticket: JobId { index, ..of },
             batch: Arc::clone(self),
             places: sources.iter().map(place).collect(),
         };
@@ -83,9 +83,9 @@ impl Batch {
 #[derive(Debug)]
 pub struct GatherJob {
     /// Which frame.
-    pub ticket: Ticket,
+    pub ticket: JobId,
     batch: Arc<Batch>,
-    places: Places,
+    places: SecretIndices,
 }
 
 impl GatherJob {

@@ -8,14 +8,14 @@ use mezza_lanes::Kernel;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use super::Ticket;
-use crate::keys::Keys;
+use super::JobId;
+use crate::keys::SecretVec;
 use crate::onion::{Layer, Multiply, Tables, Wrapped, open_reply, wrap};
 use crate::service::{CELL_BYTES, DROP_BYTES, Service};
 
 /// What some noise is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum NoiseKind {
     /// So many dead drops with one access each.
     Singles(u32),
     /// So many dead drops with two accesses each.
@@ -24,7 +24,7 @@ pub enum Kind {
     Bucket(u32, u32),
 }
 
-impl Kind {
+impl NoiseKind {
     /// Messages that this is.
     pub const fn messages(self) -> u32 {
         match self {
@@ -38,9 +38,9 @@ impl Kind {
 #[derive(Debug)]
 pub struct NoiseJob {
     /// Which part of the noise.
-    pub ticket: Ticket,
+    pub ticket: JobId,
     /// What it is about.
-    pub kind: Kind,
+    pub kind: NoiseKind,
     /// The layers of the mixes behind this one.
     pub layers: Vec<Layer>,
     /// Tables of their keys.
@@ -66,7 +66,7 @@ pub struct Trap {
     /// Its place in the noise of the job, and in that of the round once joined.
     pub at: u32,
     /// The keys of the reply, outermost layer first.
-    back: Keys,
+    reply_keys: SecretVec,
     /// What must come back: its own cell, or that of the other one of the pair.
     cell: Wiping<Vec<u8>>,
 }
@@ -77,7 +77,7 @@ impl NoiseJob {
         let size = self.ticket.id.service.innermost_bytes();
         let inner = Wiping::new(self.inner(kernel, size, &mut rng));
         let multiply = Multiply::Tables(&self.tables);
-        let Wrapped { onions, back } =
+        let Wrapped { onions, reply_keys: back } =
             wrap(kernel, multiply, &self.layers, (&inner, size), &mut rng);
         let traps = (0..self.traps).map(|at| self.trap(at, &inner, &back)).collect();
         Noise { onions: Wiping::new(onions), traps }
@@ -89,14 +89,14 @@ impl NoiseJob {
         let mut inner = alloc::vec![0; count * size];
         rng.fill_bytes(&mut inner);
         match self.kind {
-            Kind::Singles(_) => {}
-            Kind::Pairs(_) => {
+            NoiseKind::Singles(_) => {}
+            NoiseKind::Pairs(_) => {
                 for pair in inner.chunks_exact_mut(2 * size) {
                     let (first, second) = pair.split_at_mut(size);
                     second[..DROP_BYTES].copy_from_slice(&first[..DROP_BYTES]);
                 }
             }
-            Kind::Bucket(bucket, _) => {
+            NoiseKind::Bucket(bucket, _) => {
                 let publics = self.publics(kernel, count, rng);
                 for (i, message) in inner.chunks_exact_mut(size).enumerate() {
                     message[..4].copy_from_slice(&bucket.to_be_bytes());
@@ -115,23 +115,23 @@ impl NoiseJob {
             return Vec::new();
         }
         let mut publics = alloc::vec![[0; 32]; count];
-        self.tables.publics(kernel, &Keys::draw(count, rng), &mut publics);
+        self.tables.publics(kernel, &SecretVec::draw(count, rng), &mut publics);
         publics
     }
 
-    fn trap(&self, at: u32, inner: &[u8], back: &[Keys]) -> Trap {
+    fn trap(&self, at: u32, inner: &[u8], back: &[SecretVec]) -> Trap {
         let from = match self.kind {
-            Kind::Pairs(_) => at ^ 1,
+            NoiseKind::Pairs(_) => at ^ 1,
             _ => at,
         } as usize;
         let size = self.ticket.id.service.innermost_bytes();
-        let mut keys = Keys::zeros(back.len());
+        let mut keys = SecretVec::zeros(back.len());
         for (key, layer) in keys.iter_mut().zip(back) {
             *key = layer[at as usize];
         }
         let cell = &inner[from * size + DROP_BYTES..(from + 1) * size];
         debug_assert_eq!(cell.len(), CELL_BYTES);
-        Trap { at, back: keys, cell: Wiping::new(cell.to_vec()) }
+        Trap { at, reply_keys: keys, cell: Wiping::new(cell.to_vec()) }
     }
 }
 
@@ -152,7 +152,7 @@ impl TrapJob {
     /// Whether a trap failed. All are opened always, so that the time it takes says no more.
     pub(super) fn run(&self, kernel: &dyn Kernel) -> bool {
         let failed = |(trap, reply): &&(Trap, Vec<u8>)| {
-            let came = open_reply(kernel, &trap.back, reply.clone()).map(Wiping::new);
+            let came = open_reply(kernel, &trap.reply_keys, reply.clone()).map(Wiping::new);
             came.is_none_or(|cell| cell != trap.cell)
         };
         self.traps.iter().filter(failed).count() > 0

@@ -8,24 +8,24 @@ use alloc::vec::Vec;
 use mezza_core::{Backend, CryptoRng, PublicKey, Secret, Time};
 use mezza_lanes::Scalar;
 
-use super::round::{Open, Own, Round, Stage};
-use super::{Mix, MixError, Output, Peer};
+use super::round::{OpenRound, OwnNoise, Round, RoundState};
+use super::{Mix, MixError, Neighbour, Output};
 use crate::RoundId;
 use crate::config::{Config, Mode, ServicePolicy};
 use crate::job::{Job, TableJob};
 use crate::limits::ROUNDS_IN_FLIGHT;
 use crate::onion::Layer;
-use crate::privacy::{Spent, delta};
+use crate::privacy::{RoundsSpent, delta};
 use crate::sign::{self, Purpose, Signature};
 use crate::wire::frame::{COORDINATOR, abort_bytes};
-use crate::wire::{AbortReason, Body, Frame, Settings};
+use crate::wire::{AbortReason, Frame, FrameBody, Settings};
 
 /// How far the network's clock may be from ours, milliseconds.
 const CLOCK_MS: u64 = 30_000;
 
 /// The least noise that an operator signs for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Floor {
+pub enum NoiseFloor {
     /// Whatever the config says, the paper's mode too.
     None,
     /// The config's noise must keep this promise; the paper's mode does not count as noise.
@@ -39,7 +39,7 @@ pub enum Floor {
     },
 }
 
-impl Floor {
+impl NoiseFloor {
     /// eps = ln 2, delta = 1e-4 over 240,000 conversation, 3,500 call and 1,000 invitation rounds.
     pub const STANDARD: Self = Self::Promise {
         epsilon: core::f64::consts::LN_2,
@@ -59,7 +59,7 @@ impl Floor {
             Self::None => true,
             Self::Promise { epsilon, delta: most, rounds } => {
                 let rounds = rounds[usize::from(policy.service.number()) - 1];
-                let reached = delta(&[Spent::of(policy, rounds)], *epsilon);
+                let reached = delta(&[RoundsSpent::of(policy, rounds)], *epsilon);
                 policy.mode == Mode::Gauss && reached <= *most
             }
         }
@@ -97,11 +97,11 @@ impl<B: Backend> Mix<B> {
             mixes: config.mixes.len() as u8,
             deadline: now.plus_ms(policy.secret_ms()),
             key: B::public_key(&B::prepare(&secret)).0,
-            stage: Stage::Keyed(Arc::new(Scalar::copy_from(secret.expose()))),
+            stage: RoundState::Keyed(Arc::new(Scalar::copy_from(secret.expose()))),
         };
-        let key = Frame::Round(id, Body::RoundKey(round.key));
+        let key = Frame::Round(id, FrameBody::RoundKey(round.key));
         self.rounds.insert(id, round);
-        self.outputs.push_back(Output::Frame(Peer::Coordinator, key));
+        self.outputs.push_back(Output::Frame(Neighbour::Coordinator, key));
         Ok(())
     }
 
@@ -124,7 +124,8 @@ impl<B: Backend> Mix<B> {
     ) -> Result<(), MixError> {
         let (config, policy, _) = self.place(id)?;
         let (round, own) = (self.rounds.get(&id), config.hash());
-        let Some(Round { stage: Stage::Keyed(_), key, position, config: began, .. }) = round else {
+        let Some(Round { stage: RoundState::Keyed(_), key, position, config: began, .. }) = round
+        else {
             return Err(MixError::UnknownRound);
         };
         if !is_now(policy, id.round, now) {
@@ -149,8 +150,8 @@ impl<B: Backend> Mix<B> {
             return Err(MixError::Noise);
         }
         let round = self.round(id)?;
-        if let Stage::Keyed(secret) = &round.stage {
-            round.stage = Stage::Storing(Arc::clone(secret), settings);
+        if let RoundState::Keyed(secret) = &round.stage {
+            round.stage = RoundState::Storing(Arc::clone(secret), settings);
         }
         // From now on: a second number may be on its way to disk before the first is there.
         let last = self.setup.signed.entry(id.service).or_default();
@@ -162,7 +163,7 @@ impl<B: Backend> Mix<B> {
     /// The number is durable: sign, and begin with the noise.
     pub(super) fn signed(&mut self, id: RoundId) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
-        let Stage::Storing(secret, settings) = &round.stage else {
+        let RoundState::Storing(secret, settings) = &round.stage else {
             return Err(MixError::Unexpected);
         };
         let keys = settings.keys.iter().zip(0_u8..);
@@ -170,13 +171,13 @@ impl<B: Backend> Mix<B> {
             keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
         let signature = settings.sign(&self.setup.signer);
         let later = layers[usize::from(round.position) + 1..].to_vec();
-        let noise = Own { plan: None, parts: BTreeMap::new(), tables: None };
+        let noise = OwnNoise { plan: None, parts: BTreeMap::new(), tables: None };
         let secret = Some(Arc::clone(secret));
-        let open = Open { layers, secret, noise, incoming: None, leaving: None, mixed: None };
-        round.stage = Stage::Open(Box::new(open));
+        let open = OpenRound { layers, secret, noise, incoming: None, leaving: None, mixed: None };
+        round.stage = RoundState::Open(Box::new(open));
         let has_noise = round.has_noise();
-        let signed = Frame::Round(id, Body::Signature(signature));
-        self.outputs.push_back(Output::Frame(Peer::Coordinator, signed));
+        let signed = Frame::Round(id, FrameBody::Signature(signature));
+        self.outputs.push_back(Output::Frame(Neighbour::Coordinator, signed));
         if has_noise {
             self.outputs.push_back(Output::Job(Job::Table(TableJob { id, layers: later })));
         }

@@ -6,29 +6,29 @@ use core::mem::take;
 
 use mezza_core::{Backend, CryptoRng, Wiping};
 
-use super::round::{Mixed, Round, Stage};
-use super::{Mix, MixError, Output, Peer, send};
-use crate::batch::{Permutation, Places};
-use crate::job::{Job, Replies, SealJob, Ticket, TrapJob};
-use crate::keys::Keys;
+use super::round::{MixedBatch, Round, RoundState};
+use super::{Mix, MixError, Neighbour, Output, send};
+use crate::batch::{Permutation, SecretIndices};
+use crate::job::{Job, JobId, Replies, SealJob, TrapJob};
+use crate::keys::SecretVec;
 use crate::onion::Unwrapped;
 use crate::service::{RoundId, TAG_BYTES, items_per_frame};
 use crate::sign::Purpose;
 use crate::wire::frame::alarm_bytes;
-use crate::wire::{AbortReason, Body, Frame, Items};
+use crate::wire::{AbortReason, Frame, FrameBody, Items};
 
 impl<B: Backend> Mix<B> {
     /// A frame of the replies that come back.
     pub(super) fn backward(
         &mut self,
         id: RoundId,
-        body: Body,
+        body: FrameBody,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
         let round = self.round(id)?;
         let outcome = match body {
-            Body::Replies(items) => replies(round, &items),
-            Body::RepliesEnd { count } => replies_end(round, count),
+            FrameBody::Replies(items) => replies(round, &items),
+            FrameBody::RepliesEnd { count } => replies_end(round, count),
             _ => return Err(MixError::Unexpected),
         };
         match outcome {
@@ -63,12 +63,12 @@ impl<B: Backend> Mix<B> {
 
     /// The store has everything on disk: the round is over.
     pub(super) fn published(&mut self, id: RoundId) -> Result<(), MixError> {
-        if !matches!(self.round(id)?.stage, Stage::Publishing) {
+        if !matches!(self.round(id)?.stage, RoundState::Publishing) {
             return Err(MixError::Unexpected);
         }
         self.rounds.remove(&id);
-        let end = Frame::Round(id, Body::RepliesEnd { count: 0 });
-        self.outputs.push_back(Output::Frame(Peer::Previous, end));
+        let end = Frame::Round(id, FrameBody::RepliesEnd { count: 0 });
+        self.outputs.push_back(Output::Frame(Neighbour::Previous, end));
         Ok(())
     }
 
@@ -114,8 +114,8 @@ impl<B: Backend> Mix<B> {
                 self.outputs.push_back(Output::Job(Job::Trap(job)));
             }
         } else {
-            let end = Frame::Round(id, Body::RepliesEnd { count: 0 });
-            self.outputs.push_back(Output::Frame(Peer::Previous, end));
+            let end = Frame::Round(id, FrameBody::RepliesEnd { count: 0 });
+            self.outputs.push_back(Output::Frame(Neighbour::Previous, end));
         }
         self.rounds.remove(&id);
     }
@@ -125,8 +125,8 @@ impl<B: Backend> Mix<B> {
     pub(super) fn alarm(&mut self, job: &TrapJob) {
         let bytes = alarm_bytes(&job.config, job.id, job.position);
         let signature = self.setup.signer.sign(Purpose::Alarm, &[&bytes]);
-        let alarm = Body::Alarm { position: job.position, signature };
-        self.outputs.push_back(Output::Frame(Peer::Coordinator, Frame::Round(job.id, alarm)));
+        let alarm = FrameBody::Alarm { position: job.position, signature };
+        self.outputs.push_back(Output::Frame(Neighbour::Coordinator, Frame::Round(job.id, alarm)));
     }
 }
 
@@ -151,7 +151,7 @@ fn replies(round: &mut Round, items: &Items) -> Result<Option<Job>, AbortReason>
 }
 
 /// The job for the next replies in the order of the output; `None` if all of them are noise.
-fn seal_job(id: RoundId, mixed: &mut Mixed, replies: &[u8], size: usize) -> Option<SealJob> {
+fn seal_job(id: RoundId, mixed: &mut MixedBatch, replies: &[u8], size: usize) -> Option<SealJob> {
     let kept = mixed.kept.len() as u32;
     let each = replies.chunks_exact(size);
     let (mut targets, mut bodies) =
@@ -173,14 +173,14 @@ fn seal_job(id: RoundId, mixed: &mut Mixed, replies: &[u8], size: usize) -> Opti
     if targets.is_empty() {
         return None;
     }
-    let targets = Places::from(targets);
-    let mut back = Keys::zeros(targets.len());
+    let targets = SecretIndices::from(targets);
+    let mut back = SecretVec::zeros(targets.len());
     for (key, target) in back.iter_mut().zip(targets.iter()) {
-        *key = mixed.back[*target as usize];
+        *key = mixed.reply_keys[*target as usize];
     }
-    let ticket = Ticket { id, index: mixed.jobs.0 };
+    let ticket = JobId { id, index: mixed.jobs.0 };
     mixed.jobs.0 += 1;
-    Some(SealJob { ticket, back, replies: bodies, size, targets })
+    Some(SealJob { ticket, reply_keys: back, replies: bodies, size, targets })
 }
 
 /// `REPLIES_END`: exactly what was forwarded came back; nothing in services without replies.
@@ -196,15 +196,20 @@ fn replies_end(round: &mut Round, count: u32) -> Result<Option<Job>, AbortReason
 }
 
 /// What is kept of a batch until its replies of `size` bytes are back.
-pub(super) fn mixed(parts: &[Unwrapped], kept: Places, order: Permutation, size: usize) -> Mixed {
-    let total: usize = parts.iter().map(|part| part.back.len()).sum();
-    let mut back = Keys::zeros(total);
-    let keys = parts.iter().flat_map(|part| part.back.iter());
+pub(super) fn mixed(
+    parts: &[Unwrapped],
+    kept: SecretIndices,
+    order: Permutation,
+    size: usize,
+) -> MixedBatch {
+    let total: usize = parts.iter().map(|part| part.reply_keys.len()).sum();
+    let mut back = SecretVec::zeros(total);
+    let keys = parts.iter().flat_map(|part| part.reply_keys.iter());
     back.iter_mut().zip(keys).for_each(|(key, own)| *key = *own);
-    Mixed {
+    MixedBatch {
         kept,
         order,
-        back,
+        reply_keys: back,
         traps: BTreeMap::new(),
         caught: Vec::new(),
         received: 0,

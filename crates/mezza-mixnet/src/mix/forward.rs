@@ -8,29 +8,29 @@ use core::mem::take;
 use mezza_core::{Backend, CryptoRng, Secret, Wiping};
 
 use super::backward::mixed;
-use super::round::{Incoming, Leaving, Round, Stage};
+use super::round::{IncomingBatch, OutgoingBatch, Round, RoundState};
 use super::{Mix, MixError, Output, noise, send};
 use crate::job::{
-    Batch, Done, Job, MatchJob, PublishJob, ShuffleJob, Shuffled, Ticket, Trap, UnwrapJob,
+    Batch, Job, JobId, JobOutput, MatchJob, PublishJob, ShuffleJob, Shuffled, Trap, UnwrapJob,
 };
 use crate::onion::{Layer, Unwrapped};
 use crate::service::{LAYER_BYTES, RoundId};
-use crate::wire::{AbortReason, Body, Items};
+use crate::wire::{AbortReason, FrameBody, Items};
 
 impl<B: Backend> Mix<B> {
     /// A frame of the batch that comes in. What breaks the rules ends the round.
     pub(super) fn forward(
         &mut self,
         id: RoundId,
-        body: Body,
+        body: FrameBody,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
         let job_items = self.setup.job_items;
         let round = self.round(id)?;
         let outcome = match body {
-            Body::BatchStart { count, size } => start(round, count, usize::from(size)),
-            Body::Onions(items) => onions(round, items, job_items),
-            Body::BatchEnd { count } => end(round, count),
+            FrameBody::BatchStart { count, size } => start(round, count, usize::from(size)),
+            FrameBody::Onions(items) => onions(round, items, job_items),
+            FrameBody::BatchEnd { count } => end(round, count),
             _ => return Err(MixError::Unexpected),
         };
         match outcome {
@@ -45,25 +45,25 @@ impl<B: Backend> Mix<B> {
     pub(super) fn done(
         &mut self,
         job: Job,
-        done: Done,
+        done: JobOutput,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
         match (job, done) {
-            (Job::Table(job), Done::Table(tables)) => self.tabled(job.id, tables, rng),
-            (Job::Noise(job), Done::Noise(made)) => self.noised(job.ticket, made, rng),
-            (Job::Unwrap(job), Done::Unwrap(part)) => {
+            (Job::Table(job), JobOutput::Table(tables)) => self.tabled(job.id, tables, rng),
+            (Job::Noise(job), JobOutput::Noise(made)) => self.noised(job.ticket, made, rng),
+            (Job::Unwrap(job), JobOutput::Unwrap(part)) => {
                 let ticket = job.ticket;
                 drop(job);
                 self.unwrapped(ticket, part, rng)
             }
-            (Job::Shuffle(job), Done::Shuffle(shuffled)) => self.shuffled(&job, shuffled),
-            (Job::Gather(job), Done::Gather(items)) => self.gathered(job.ticket, items),
-            (Job::Match(job), Done::Match(replies)) => {
+            (Job::Shuffle(job), JobOutput::Shuffle(shuffled)) => self.shuffled(&job, shuffled),
+            (Job::Gather(job), JobOutput::Gather(items)) => self.gathered(job.ticket, items),
+            (Job::Match(job), JobOutput::Match(replies)) => {
                 self.matched(job.id, &job.parts, replies, rng)
             }
-            (Job::Publish(job), Done::Publish(objects)) => self.publish(job.id, &objects),
-            (Job::Seal(job), Done::Seal(sealed)) => self.sealed(&job, &sealed, rng),
-            (Job::Trap(job), Done::Trap(failed)) => {
+            (Job::Publish(job), JobOutput::Publish(objects)) => self.publish(job.id, &objects),
+            (Job::Seal(job), JobOutput::Seal(sealed)) => self.sealed(&job, &sealed, rng),
+            (Job::Trap(job), JobOutput::Trap(failed)) => {
                 if failed {
                     self.alarm(&job);
                 }
@@ -75,7 +75,7 @@ impl<B: Backend> Mix<B> {
 
     fn unwrapped(
         &mut self,
-        ticket: Ticket,
+        ticket: JobId,
         part: Unwrapped,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
@@ -122,7 +122,7 @@ impl<B: Backend> Mix<B> {
         let (size, reply) = (round.onion_bytes() - LAYER_BYTES, round.reply_bytes());
         let open = round.open().ok_or(MixError::Unexpected)?;
         let Shuffled { kept, order } = shuffled;
-        let frames = job.batch.frames(Ticket { id, index: 0 }, &kept, &order);
+        let frames = job.batch.frames(JobId { id, index: 0 }, &kept, &order);
         let mut mixed = mixed(job.batch.parts(), kept, order, reply);
         let own = take(&mut open.noise.parts).into_values().zip(begins);
         for (part, begin) in own {
@@ -135,13 +135,13 @@ impl<B: Backend> Mix<B> {
         let count = mixed.forwarded();
         open.mixed = Some(mixed);
         let (all, ready) = (frames.len() as u32, BTreeMap::new());
-        open.leaving = Some(Leaving { next: 0, frames: all, count, ready });
-        self.outputs.push_back(send::next(id, Body::BatchStart { count, size: size as u16 }));
+        open.leaving = Some(OutgoingBatch { next: 0, frames: all, count, ready });
+        self.outputs.push_back(send::next(id, FrameBody::BatchStart { count, size: size as u16 }));
         self.outputs.extend(frames.into_iter().map(Job::Gather).map(Output::Job));
         self.leave(id)
     }
 
-    fn gathered(&mut self, ticket: Ticket, items: Wiping<Items>) -> Result<(), MixError> {
+    fn gathered(&mut self, ticket: JobId, items: Wiping<Items>) -> Result<(), MixError> {
         let open = self.round(ticket.id)?.open().ok_or(MixError::Unexpected)?;
         let leaving = open.leaving.as_mut().ok_or(MixError::Unexpected)?;
         leaving.ready.insert(ticket.index, items);
@@ -155,19 +155,19 @@ impl<B: Backend> Mix<B> {
         let leaving = open.leaving.as_mut().ok_or(MixError::Unexpected)?;
         while let Some(mut items) = leaving.ready.remove(&leaving.next) {
             leaving.next += 1;
-            self.outputs.push_back(send::next(id, Body::Onions(take(&mut *items))));
+            self.outputs.push_back(send::next(id, FrameBody::Onions(take(&mut *items))));
         }
         if leaving.next == leaving.frames {
             let count = leaving.count;
             open.leaving = None;
-            self.outputs.push_back(send::next(id, Body::BatchEnd { count }));
+            self.outputs.push_back(send::next(id, FrameBody::BatchEnd { count }));
         }
         Ok(())
     }
 
     fn publish(&mut self, id: RoundId, objects: &[Vec<u8>]) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
-        round.stage = Stage::Publishing;
+        round.stage = RoundState::Publishing;
         let frames = send::objects(id, &round.config, &self.setup.signer, objects);
         self.outputs.extend(frames);
         Ok(())
@@ -185,7 +185,7 @@ fn start(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job>, Abo
         return Err(AbortReason::TooMany);
     }
     let parts = BTreeMap::new();
-    open.incoming = Some(Incoming { announced, received: 0, ended: false, jobs: 0, parts });
+    open.incoming = Some(IncomingBatch { announced, received: 0, ended: false, jobs: 0, parts });
     Ok(Vec::new())
 }
 
@@ -207,7 +207,7 @@ fn onions(round: &mut Round, items: Items, job_items: usize) -> Result<Vec<Job>,
         .step_by(most)
         .zip(incoming.jobs..)
         .map(|(from, index)| UnwrapJob {
-            ticket: Ticket { id, index },
+            ticket: JobId { id, index },
             secret: Arc::clone(secret),
             layer,
             frame: Arc::clone(&frame),

@@ -8,7 +8,7 @@ use mezza_core::{Backend, CryptoRng, Secret};
 use super::round::Round;
 use super::{Mix, MixError, Output};
 use crate::config::{ServicePolicy, Traps};
-use crate::job::{Job, Kind, Noise, NoiseJob, Ticket};
+use crate::job::{Job, JobId, Noise, NoiseJob, NoiseKind};
 use crate::noise::Law;
 use crate::onion::Tables;
 use crate::service::{RoundId, Service};
@@ -37,7 +37,7 @@ impl<B: Backend> Mix<B> {
         let layers = open.layers[behind..].to_vec();
         for (kind, index) in plan.iter().zip(0_u32..) {
             let job = NoiseJob {
-                ticket: Ticket { id, index },
+                ticket: JobId { id, index },
                 kind: *kind,
                 layers: layers.clone(),
                 tables: Arc::clone(&tables),
@@ -55,7 +55,7 @@ impl<B: Backend> Mix<B> {
     /// Some noise is there.
     pub(super) fn noised(
         &mut self,
-        ticket: Ticket,
+        ticket: JobId,
         noise: Noise,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
@@ -71,7 +71,7 @@ impl<B: Backend> Mix<B> {
 
 /// What to make, in pieces of at most 512 messages: the noise drawn, and the traps on top of it
 /// (MIX-45). Every bucket has noise, the no-op 0 too (MIX-18).
-fn plan(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<Kind> {
+fn plan(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<NoiseKind> {
     let law = Law::of(policy);
     let mut plan = Vec::new();
     match policy.service {
@@ -79,18 +79,18 @@ fn plan(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<Kind> {
             let (drawn, traps) = (law.draw_conversation(rng), policy.traps);
             let singles = drawn.singles + u32::from(traps.singles);
             let pairs = drawn.pairs + u32::from(traps.pairs);
-            pieces(&mut plan, singles, JOB_MESSAGES, Kind::Singles);
-            pieces(&mut plan, pairs, JOB_MESSAGES / 2, Kind::Pairs);
+            pieces(&mut plan, singles, JOB_MESSAGES, NoiseKind::Singles);
+            pieces(&mut plan, pairs, JOB_MESSAGES / 2, NoiseKind::Pairs);
         }
         _ => (0..=policy.buckets).for_each(|bucket| {
             let count = law.draw_bucket(rng);
-            pieces(&mut plan, count, JOB_MESSAGES, |n| Kind::Bucket(bucket, n));
+            pieces(&mut plan, count, JOB_MESSAGES, |n| NoiseKind::Bucket(bucket, n));
         }),
     }
     plan
 }
 
-fn pieces(plan: &mut Vec<Kind>, mut count: u32, most: u32, kind: impl Fn(u32) -> Kind) {
+fn pieces(plan: &mut Vec<NoiseKind>, mut count: u32, most: u32, kind: impl Fn(u32) -> NoiseKind) {
     while count > 0 {
         let piece = count.min(most);
         plan.push(kind(piece));
@@ -105,8 +105,8 @@ const fn of_each_sort(traps: Traps) -> [u32; 2] {
 }
 
 /// The part of them that a job takes.
-fn take_traps(left: &mut [u32; 2], kind: Kind) -> u32 {
-    let left = &mut left[usize::from(matches!(kind, Kind::Pairs(_)))];
+fn take_traps(left: &mut [u32; 2], kind: NoiseKind) -> u32 {
+    let left = &mut left[usize::from(matches!(kind, NoiseKind::Pairs(_)))];
     let taken = kind.messages().min(*left);
     *left -= taken;
     taken

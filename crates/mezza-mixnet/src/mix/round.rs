@@ -9,11 +9,11 @@ use core::fmt;
 use mezza_core::{Time, Wiping};
 use mezza_lanes::Scalar;
 
-use super::Peer;
-use crate::batch::{Permutation, Places};
+use super::Neighbour;
+use crate::batch::{Permutation, SecretIndices};
 use crate::config::ServicePolicy;
-use crate::job::{Kind, Noise, Trap};
-use crate::keys::Keys;
+use crate::job::{Noise, NoiseKind, Trap};
+use crate::keys::SecretVec;
 use crate::onion::{Layer, Tables, Unwrapped};
 use crate::service::{RoundId, reply_bytes};
 use crate::sign::VerifyKey;
@@ -34,49 +34,49 @@ pub(super) struct Round {
     pub mixes: u8,
     pub deadline: Time,
     pub key: [u8; 32],
-    pub stage: Stage,
+    pub stage: RoundState,
 }
 
 /// What a round waits for.
-pub(super) enum Stage {
+pub(super) enum RoundState {
     /// For the settings.
     Keyed(Arc<Scalar>),
     /// For the disk.
     Storing(Arc<Scalar>, Settings),
     /// For onions, jobs and replies.
-    Open(Box<Open>),
+    Open(Box<OpenRound>),
     /// For the bucket store.
     Publishing,
 }
 
 /// What an open round holds.
-pub(super) struct Open {
+pub(super) struct OpenRound {
     pub layers: Vec<Layer>,
     /// Gone as soon as the last onion is unwrapped.
     pub secret: Option<Arc<Scalar>>,
-    pub noise: Own,
-    pub incoming: Option<Incoming>,
-    pub leaving: Option<Leaving>,
-    pub mixed: Option<Mixed>,
+    pub noise: OwnNoise,
+    pub incoming: Option<IncomingBatch>,
+    pub leaving: Option<OutgoingBatch>,
+    pub mixed: Option<MixedBatch>,
 }
 
 /// Our own noise.
-pub(super) struct Own {
+pub(super) struct OwnNoise {
     /// What is to be made, in order; unknown before the tables are there.
-    pub plan: Option<Vec<Kind>>,
+    pub plan: Option<Vec<NoiseKind>>,
     pub parts: BTreeMap<u32, Noise>,
     /// The tables, while jobs use them.
     pub tables: Option<Arc<Tables>>,
 }
 
-impl Own {
+impl OwnNoise {
     pub fn is_ready(&self) -> bool {
         self.plan.as_ref().is_some_and(|plan| plan.len() == self.parts.len())
     }
 }
 
 /// The batch on its way in.
-pub(super) struct Incoming {
+pub(super) struct IncomingBatch {
     pub announced: u32,
     pub received: u32,
     pub ended: bool,
@@ -85,14 +85,14 @@ pub(super) struct Incoming {
     pub parts: BTreeMap<u32, Unwrapped>,
 }
 
-impl Incoming {
+impl IncomingBatch {
     pub fn is_ready(&self) -> bool {
         self.ended && self.parts.len() == self.jobs as usize
     }
 }
 
 /// The batch on its way out: frames leave in their order, whichever is ready first.
-pub(super) struct Leaving {
+pub(super) struct OutgoingBatch {
     pub next: u32,
     pub frames: u32,
     pub count: u32,
@@ -100,12 +100,12 @@ pub(super) struct Leaving {
 }
 
 /// The batch on its way out and back.
-pub(super) struct Mixed {
+pub(super) struct MixedBatch {
     /// Which of the onions that came in went on.
-    pub kept: Places,
+    pub kept: SecretIndices,
     pub order: Permutation,
     /// The reply key of each onion that came in.
-    pub back: Keys,
+    pub reply_keys: SecretVec,
     /// Traps by their place behind the kept onions.
     pub traps: BTreeMap<u32, Trap>,
     pub caught: Vec<(Trap, Vec<u8>)>,
@@ -120,7 +120,7 @@ pub(super) struct Mixed {
     pub filled: Vec<bool>,
 }
 
-impl Mixed {
+impl MixedBatch {
     pub fn is_ready(&self) -> bool {
         self.ended && self.jobs.0 == self.jobs.1
     }
@@ -151,23 +151,23 @@ impl Round {
     }
 
     /// Who hears that the round is over.
-    pub fn neighbours(&self) -> impl Iterator<Item = Peer> + use<> {
-        let next = (!self.is_last()).then_some(Peer::Next);
-        [Peer::Previous, Peer::Coordinator].into_iter().chain(next)
+    pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> + use<> {
+        let next = (!self.is_last()).then_some(Neighbour::Next);
+        [Neighbour::Previous, Neighbour::Coordinator].into_iter().chain(next)
     }
 
     /// Whether the round cannot end well without this peer.
-    pub fn needs(&self, peer: Peer) -> bool {
+    pub fn needs(&self, peer: Neighbour) -> bool {
         match peer {
-            Peer::Store => matches!(self.stage, Stage::Publishing),
-            Peer::Next => !self.is_last(),
-            Peer::Previous | Peer::Coordinator => true,
+            Neighbour::Store => matches!(self.stage, RoundState::Publishing),
+            Neighbour::Next => !self.is_last(),
+            Neighbour::Previous | Neighbour::Coordinator => true,
         }
     }
 
-    pub fn open(&mut self) -> Option<&mut Open> {
+    pub fn open(&mut self) -> Option<&mut OpenRound> {
         match &mut self.stage {
-            Stage::Open(open) => Some(open),
+            RoundState::Open(open) => Some(open),
             _ => None,
         }
     }
@@ -176,14 +176,14 @@ impl Round {
 impl fmt::Debug for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
-            Stage::Keyed(_) => "keyed",
-            Stage::Storing(..) => "storing",
-            Stage::Open(_) => "open",
-            Stage::Publishing => "publishing",
+            RoundState::Keyed(_) => "keyed",
+            RoundState::Storing(..) => "storing",
+            RoundState::Open(_) => "open",
+            RoundState::Publishing => "publishing",
         };
         let mut shown = f.debug_struct(stage);
         shown.field("deadline", &self.deadline);
-        if let Stage::Open(open) = &self.stage {
+        if let RoundState::Open(open) = &self.stage {
             let incoming =
                 open.incoming.as_ref().map(|i| (i.announced, i.received, i.ended, i.parts.len()));
             let mixed = open.mixed.as_ref().map(|m| (m.received, m.ended, m.jobs));

@@ -5,27 +5,27 @@ use core::mem::take;
 
 use mezza_core::Wiping;
 
-use super::{Output, Peer};
+use super::{Neighbour, Output};
 use crate::service::RoundId;
 use crate::sign::Signer;
-use crate::wire::bucket::{Entry, Manifest};
-use crate::wire::{Body, Frame, Items};
+use crate::wire::bucket::{Manifest, ObjectDigest};
+use crate::wire::{Frame, FrameBody, Items};
 
 /// Most bytes of an object in one CHUNK.
 const CHUNK_BYTES: usize = 262_000;
 
 /// A frame of the batch for the next mix.
-pub(super) const fn next(id: RoundId, body: Body) -> Output {
-    Output::Frame(Peer::Next, Frame::Round(id, body))
+pub(super) const fn next(id: RoundId, body: FrameBody) -> Output {
+    Output::Frame(Neighbour::Next, Frame::Round(id, body))
 }
 
 /// Replies for the mix before, with their number behind.
 pub(super) fn replies(id: RoundId, batch: Vec<Wiping<Items>>) -> impl Iterator<Item = Output> {
     let count = batch.iter().map(|items| u32::from(items.count)).sum();
-    let items = batch.into_iter().map(|mut items| Body::Replies(take(&mut *items)));
+    let items = batch.into_iter().map(|mut items| FrameBody::Replies(take(&mut *items)));
     items
-        .chain([Body::RepliesEnd { count }])
-        .map(move |body| Output::Frame(Peer::Previous, Frame::Round(id, body)))
+        .chain([FrameBody::RepliesEnd { count }])
+        .map(move |body| Output::Frame(Neighbour::Previous, Frame::Round(id, body)))
 }
 
 /// The objects of all buckets for the store, behind the manifest that we sign.
@@ -35,14 +35,14 @@ pub(super) fn objects(
     signer: &Signer,
     objects: &[Vec<u8>],
 ) -> Vec<Output> {
-    let manifest = Manifest { id, entries: objects.iter().map(|o| Entry::of(o)).collect() };
+    let manifest = Manifest { id, entries: objects.iter().map(|o| ObjectDigest::of(o)).collect() };
     let signature = manifest.sign(signer, config);
-    let mut bodies = Vec::from([Body::Put { manifest, signature }]);
+    let mut bodies = Vec::from([FrameBody::Put { manifest, signature }]);
     for (object, bucket) in objects.iter().zip(1_u32..) {
         for (i, bytes) in object.chunks(CHUNK_BYTES).enumerate() {
             let offset = (i * CHUNK_BYTES) as u32;
-            bodies.push(Body::Chunk { bucket, offset, bytes: bytes.to_vec() });
+            bodies.push(FrameBody::Chunk { bucket, offset, bytes: bytes.to_vec() });
         }
     }
-    bodies.into_iter().map(|body| Output::Frame(Peer::Store, Frame::Round(id, body))).collect()
+    bodies.into_iter().map(|body| Output::Frame(Neighbour::Store, Frame::Round(id, body))).collect()
 }

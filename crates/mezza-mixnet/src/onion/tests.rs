@@ -13,7 +13,7 @@ fn chain(n: usize, service: Service) -> (Vec<Scalar>, Vec<Layer>) {
     let id = RoundId { service, round: 7 };
     let layer = |(i, secret): (usize, &Scalar)| {
         let mut key = [[0; 32]];
-        portable().x25519_each(&[*secret.expose()], &[BASE], &mut key);
+        portable().x25519_pairwise(&[*secret.expose()], &[BASE], &mut key);
         Layer { id, position: i as u8, key: PublicKey(key[0]) }
     };
     let layers = secrets.iter().enumerate().map(layer).collect();
@@ -47,9 +47,9 @@ proptest! {
             prop_assert_eq!(batch.len(), count * bytes);
             let got = unwrap(portable(), secret, &layers[i], &batch, bytes);
             prop_assert!(got.opened.iter().all(|ok| *ok == 1));
-            prop_assert_eq!(&got.back[..], &wrapped.back[i][..]);
+            prop_assert_eq!(&got.reply_keys[..], &wrapped.reply_keys[i][..]);
             batch = got.inner().collect::<Vec<_>>().concat();
-            backs.push(got.back);
+            backs.push(got.reply_keys);
         }
         prop_assert_eq!(batch, inner);
         if service.has_replies() {
@@ -59,8 +59,8 @@ proptest! {
                 replies = seal_replies(portable(), back, &replies, reply_bytes(layers));
             }
             for (i, reply) in replies.chunks(reply_bytes(n)).enumerate() {
-                let mut keys = Keys::zeros(n);
-                (0..n).for_each(|layer| keys[layer] = wrapped.back[layer][i]);
+                let mut keys = SecretVec::zeros(n);
+                (0..n).for_each(|layer| keys[layer] = wrapped.reply_keys[layer][i]);
                 prop_assert_eq!(open_reply(portable(), &keys, reply.to_vec()), Some(cells[256 * i..256 * (i + 1)].to_vec()));
                 let mut torn = reply.to_vec();
                 torn[seed as usize % reply.len()] ^= 1;
@@ -125,11 +125,14 @@ fn one_layer_around_many_is_the_whole_onion() {
     let ((secrets, layers), mut rng) = (chain(3, Service::Conversation), dice(3));
     let rest = wrap(portable(), Multiply::Ladders, &layers[1..], (&[5; 272], 272), &mut rng);
     let (mut x, mut z) = ([[0; 32]], [[0; 32]]);
-    portable().x25519_each(&[[0x20; 32]], &[BASE], &mut x);
-    portable().x25519_each(&[[0x20; 32]], &[layers[0].key.0], &mut z);
+    portable().x25519_pairwise(&[[0x20; 32]], &[BASE], &mut x);
+    portable().x25519_pairwise(&[[0x20; 32]], &[layers[0].key.0], &mut z);
     let (onion, back) = wrap_one(portable(), &layers[0], (&PublicKey(x[0]), &z[0]), &rest.onions);
     let got = unwrap(portable(), &secrets[0], &layers[0], &onion, 416);
-    assert_eq!((got.inner().collect::<Vec<_>>().concat(), &got.back[..]), (rest.onions, &back[..]));
+    assert_eq!(
+        (got.inner().collect::<Vec<_>>().concat(), &got.reply_keys[..]),
+        (rest.onions, &back[..])
+    );
 }
 
 #[test]

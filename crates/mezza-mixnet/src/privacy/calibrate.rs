@@ -1,6 +1,6 @@
 //! The least noise for a promise.
 
-use super::{Spent, advanced, delta};
+use super::{RoundsSpent, advanced, delta};
 use crate::Service;
 use crate::config::Mode;
 use crate::limits::{MU_MAX, SCALE_MAX};
@@ -8,7 +8,7 @@ use crate::noise::Law;
 
 /// A promise to calibrate for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Target {
+pub struct PrivacyTarget {
     /// Rounds of which service.
     pub service: Service,
     /// How many.
@@ -40,7 +40,7 @@ impl Accounting {
         }
     }
 
-    fn delta(self, spent: Spent, epsilon: f64) -> f64 {
+    fn delta(self, spent: RoundsSpent, epsilon: f64) -> f64 {
         match self {
             Self::Paper => advanced(&[spent], epsilon),
             _ => delta(&[spent], epsilon),
@@ -50,12 +50,16 @@ impl Accounting {
 
 /// The law with the least mean, and of those the one with the least scale that was looked at, that
 /// keeps a promise; both are even for conversations. `None` if none inside the limits does.
-pub fn noise_for(target: &Target, accounting: Accounting) -> Option<Law> {
+pub fn noise_for(target: &PrivacyTarget, accounting: Accounting) -> Option<Law> {
     let step = if target.service == Service::Conversation { 2 } else { 1 };
     let fits = |mu: u32, scale: u32| {
         let law = Law { mode: accounting.mode(), mu, scale };
-        let spent =
-            Spent { service: target.service, law, slots: target.slots, rounds: target.rounds };
+        let spent = RoundsSpent {
+            service: target.service,
+            law,
+            slots: target.slots,
+            rounds: target.rounds,
+        };
         accounting.delta(spent, target.epsilon) <= target.delta
     };
     // The least mean for a scale; above every mean if no mean helps.

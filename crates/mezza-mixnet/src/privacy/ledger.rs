@@ -14,7 +14,7 @@ use core::cmp::Ordering;
 
 use mezza_core::{DecodeError, Reader, Time, Writer};
 
-use super::Spent;
+use super::RoundsSpent;
 use crate::Service;
 use crate::config::{Mode, ServicePolicy};
 use crate::limits::{MU_MAX, SCALE_MAX, SLOTS_MAX};
@@ -24,14 +24,14 @@ use crate::noise::Law;
 const VERSION: u8 = 2;
 /// Bytes of one entry of the stored form.
 const ENTRY_BYTES: usize = 8 + KIND_BYTES + 4 + 8;
-/// Bytes of a [`Kind`].
+/// Bytes of a [`PrivacyCost`].
 const KIND_BYTES: usize = 11;
 /// A period, in milliseconds of conversation rounds.
 const PERIOD_MS: u64 = 365 * Time::DAY_MS;
 
 /// What one round costs: the divergence follows from this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind {
+pub struct PrivacyCost {
     /// Which service.
     pub service: Service,
     /// The noise of each honest mix.
@@ -40,7 +40,7 @@ pub struct Kind {
     pub slots: u8,
 }
 
-impl Kind {
+impl PrivacyCost {
     /// What a config says about a service.
     pub const fn of(policy: &ServicePolicy) -> Self {
         Self { service: policy.service, law: Law::of(policy), slots: policy.slots }
@@ -74,7 +74,7 @@ impl Kind {
 
 /// Which part of its budget a service has used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum BudgetState {
     /// Below 80 %.
     Plenty,
     /// 80 % or more.
@@ -99,7 +99,7 @@ pub struct Ledger {
     network: [u8; 16],
     branch: u64,
     clock: Clock,
-    rounds: BTreeMap<(u64, Kind, u32), u64>,
+    rounds: BTreeMap<(u64, PrivacyCost, u32), u64>,
 }
 
 impl Ledger {
@@ -143,31 +143,32 @@ impl Ledger {
     }
 
     /// Charges one round in which something real was sent, whatever became of it (MIX-24).
-    pub fn charge(&mut self, kind: Kind) {
+    pub fn charge(&mut self, kind: PrivacyCost) {
         let rounds = self.rounds.entry((self.branch, kind, self.clock.period)).or_default();
         *rounds = rounds.saturating_add(1);
     }
 
     /// Rounds of a service spent in this period, under whatever noise.
     pub fn used(&self, service: Service) -> u64 {
-        let now = |kind: &Kind, period: u32| kind.service == service && period == self.period();
+        let now =
+            |kind: &PrivacyCost, period: u32| kind.service == service && period == self.period();
         let rounds = self.rounds.iter().filter(|((_, kind, period), _)| now(kind, *period));
         rounds.map(|(_, rounds)| *rounds).fold(0, u64::saturating_add)
     }
 
     /// How much of a config's budget is used.
-    pub fn level(&self, policy: &ServicePolicy) -> Level {
+    pub fn level(&self, policy: &ServicePolicy) -> BudgetState {
         let used = u128::from(self.used(policy.service));
         match u128::from(policy.rounds) {
-            all if used >= all => Level::Used,
-            all if used * 10 >= all * 8 => Level::Low,
-            _ => Level::Plenty,
+            all if used >= all => BudgetState::Used,
+            all if used * 10 >= all * 8 => BudgetState::Low,
+            _ => BudgetState::Plenty,
         }
     }
 
     /// All that was spent, over all periods, for [`delta`](super::delta).
-    pub fn spent(&self) -> Vec<Spent> {
-        let of = |((_, kind, _), rounds): (&(u64, Kind, u32), &u64)| Spent {
+    pub fn spent(&self) -> Vec<RoundsSpent> {
+        let of = |((_, kind, _), rounds): (&(u64, PrivacyCost, u32), &u64)| RoundsSpent {
             service: kind.service,
             law: kind.law,
             slots: kind.slots,
@@ -218,7 +219,7 @@ impl Ledger {
     /// # Errors
     /// [`DecodeError`] unless [`encode`](Self::encode) makes these bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             if r.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
@@ -235,7 +236,7 @@ impl Ledger {
             let clock = Clock { period, elapsed_ms, last };
             let mut ledger = Self { network, branch, clock, rounds: BTreeMap::new() };
             for _ in 0..r.u32()? {
-                let (key, rounds) = ((r.u64()?, Kind::read(r)?, r.u32()?), r.u64()?);
+                let (key, rounds) = ((r.u64()?, PrivacyCost::read(r)?, r.u32()?), r.u64()?);
                 if ledger.rounds.last_key_value().is_some_and(|(last, _)| *last >= key) {
                     return Err(DecodeError::Value);
                 }

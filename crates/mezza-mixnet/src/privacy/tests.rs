@@ -1,15 +1,15 @@
-use super::ledger::{Kind, Level};
+use super::ledger::{BudgetState, PrivacyCost};
 use super::*;
 use crate::config::tests::service;
 use crate::limits::{MU_MAX, SCALE_MAX, SLOTS_MAX};
 use core::f64::consts::{LN_2, LN_10};
 use mezza_core::{DecodeError, Reader, Writer};
 
-fn spent(service: Service, mode: Mode, (mu, scale): (u32, u32), rounds: u64) -> Spent {
-    Spent { service, law: Law { mode, mu, scale }, slots: 1, rounds }
+fn spent(service: Service, mode: Mode, (mu, scale): (u32, u32), rounds: u64) -> RoundsSpent {
+    RoundsSpent { service, law: Law { mode, mu, scale }, slots: 1, rounds }
 }
 
-fn talk(mode: Mode, law: (u32, u32), rounds: u64) -> Spent {
+fn talk(mode: Mode, law: (u32, u32), rounds: u64) -> RoundsSpent {
     spent(Service::Conversation, mode, law, rounds)
 }
 
@@ -102,9 +102,9 @@ fn mix_20_the_paper_mode_lasts_as_long_as_the_paper_says() {
 #[test]
 fn slots_cost_what_scaled_noise_pays() {
     let one = talk(Mode::Gauss, (45_710, 6_892), 240_000);
-    let two = Spent { slots: 2, law: Law { mu: 91_420, scale: 13_784, ..one.law }, ..one };
+    let two = RoundsSpent { slots: 2, law: Law { mu: 91_420, scale: 13_784, ..one.law }, ..one };
     near(delta(&[two], LN_2), delta(&[one], LN_2), 1e-9);
-    assert!(delta(&[Spent { slots: 2, ..one }], LN_2) > 0.01, "unscaled slots are not free");
+    assert!(delta(&[RoundsSpent { slots: 2, ..one }], LN_2) > 0.01, "unscaled slots are not free");
 }
 
 #[test]
@@ -124,8 +124,13 @@ fn all_services_of_one_user_add() {
 
 #[test]
 fn the_least_noise_is_that_of_the_presets() {
-    let target =
-        |service, rounds, epsilon, delta| Target { service, rounds, slots: 1, epsilon, delta };
+    let target = |service, rounds, epsilon, delta| PrivacyTarget {
+        service,
+        rounds,
+        slots: 1,
+        epsilon,
+        delta,
+    };
     let cases = [
         (target(Service::Conversation, 240_000, LN_2, 1e-4), 45_710),
         (target(Service::Conversation, 1_000, LN_2, 1e-4), 2_566),
@@ -134,7 +139,7 @@ fn the_least_noise_is_that_of_the_presets() {
     for (target, mu) in cases {
         let law = noise_for(&target, Accounting::Gauss).expect("a law");
         assert!(law.mu.abs_diff(mu) <= 2, "{law:?}, the specification has {mu}");
-        let spent = Spent { service: target.service, law, slots: 1, rounds: target.rounds };
+        let spent = RoundsSpent { service: target.service, law, slots: 1, rounds: target.rounds };
         assert!(delta(&[spent], target.epsilon) <= target.delta);
     }
     let laplace = noise_for(&cases[0].0, Accounting::Laplace).expect("a law");
@@ -146,7 +151,7 @@ fn the_least_noise_is_that_of_the_presets() {
 
 #[test]
 fn mix_54_budgets_and_least_noise_are_counted_by_the_bound() {
-    let target = Target {
+    let target = PrivacyTarget {
         service: Service::Conversation,
         rounds: 240_000,
         slots: 1,
@@ -154,11 +159,11 @@ fn mix_54_budgets_and_least_noise_are_counted_by_the_bound() {
         delta: 1e-4,
     };
     let law = noise_for(&target, Accounting::Gauss).expect("a law");
-    let spent = Spent { service: target.service, law, slots: 1, rounds: target.rounds };
+    let spent = RoundsSpent { service: target.service, law, slots: 1, rounds: target.rounds };
     assert!((0.99e-4..=1e-4).contains(&delta(&[spent], LN_2)), "no less noise keeps it by Rényi");
     assert!(tight(&spent, LN_2).expect("a figure").high < 0.3e-4, "by the tight one less would");
     // What is spent is charged in rounds, of which the bound says how many there are.
-    let lasts = rounds(Spent { rounds: 1, ..spent }, LN_2, 1e-4, delta);
+    let lasts = rounds(RoundsSpent { rounds: 1, ..spent }, LN_2, 1e-4, delta);
     assert!((240_000..240_100).contains(&lasts), "{lasts}");
 }
 
@@ -166,7 +171,7 @@ fn mix_54_budgets_and_least_noise_are_counted_by_the_bound() {
 fn mix_55_another_story_differs_in_twice_the_rounds() {
     let spent = talk(Mode::Gauss, (45_710, 6_892), 240_000);
     let other = spent.other_story();
-    assert_eq!((other.rounds, Spent { rounds: 240_000, ..other }), (480_000, spent));
+    assert_eq!((other.rounds, RoundsSpent { rounds: 240_000, ..other }), (480_000, spent));
     near(delta(&[other], LN_2), 2.909_4e-3, 1e-4);
     assert_eq!(talk(Mode::Gauss, (2, 2), u64::MAX).other_story().rounds, u64::MAX);
 }
@@ -177,17 +182,17 @@ fn mix_24_the_ledger_never_decreases() {
     let mut ledger = Ledger::new([1; 16], 7);
     ledger.joined(100, 0, 5_000);
     for _ in 0..5 {
-        ledger.charge(Kind::of(&policy));
+        ledger.charge(PrivacyCost::of(&policy));
     }
     let backup = ledger.clone();
-    ledger.charge(Kind::of(&policy));
+    ledger.charge(PrivacyCost::of(&policy));
     ledger.merge(&backup);
     assert_eq!(ledger.used(Service::Conversation), 6);
     let mut restored = backup;
     restored.merge(&ledger);
     assert_eq!(restored, ledger);
     let mut foreign = Ledger::new([2; 16], 7);
-    foreign.charge(Kind::of(&policy));
+    foreign.charge(PrivacyCost::of(&policy));
     ledger.merge(&foreign);
     assert_eq!(ledger.used(Service::Conversation), 6);
     let bytes = ledger.encode();
@@ -199,27 +204,27 @@ fn mix_24_the_ledger_never_decreases() {
 
 #[test]
 fn mix_24_what_a_round_costs_is_read_inside_its_limits_alone() {
-    let again = |kind: Kind| {
+    let again = |kind: PrivacyCost| {
         let mut w = Writer::new();
         kind.write(&mut w);
-        Reader::all(w.as_slice(), Kind::read)
+        Reader::decode_exact(w.as_slice(), PrivacyCost::read)
     };
     let law = Law { mode: Mode::Paper, mu: MU_MAX, scale: SCALE_MAX };
-    let most = Kind { service: Service::Call, law, slots: SLOTS_MAX };
-    let gauss = Kind { law: Law { mode: Mode::Gauss, mu: 0, scale: 0 }, slots: 1, ..most };
+    let most = PrivacyCost { service: Service::Call, law, slots: SLOTS_MAX };
+    let gauss = PrivacyCost { law: Law { mode: Mode::Gauss, mu: 0, scale: 0 }, slots: 1, ..most };
     for kind in [most, gauss] {
         assert_eq!(again(kind), Ok(kind));
     }
     for wrong in [
-        Kind { law: Law { mu: MU_MAX + 1, ..law }, ..most },
-        Kind { law: Law { scale: SCALE_MAX + 1, ..law }, ..most },
-        Kind { slots: SLOTS_MAX + 1, ..most },
-        Kind { slots: 0, ..most },
+        PrivacyCost { law: Law { mu: MU_MAX + 1, ..law }, ..most },
+        PrivacyCost { law: Law { scale: SCALE_MAX + 1, ..law }, ..most },
+        PrivacyCost { slots: SLOTS_MAX + 1, ..most },
+        PrivacyCost { slots: 0, ..most },
     ] {
         assert_eq!(again(wrong), Err(DecodeError::Value), "{wrong:?}");
     }
     let no_mode = [&[1, 2][..], &[0; 8], &[1]].concat();
-    assert_eq!(Reader::all(&no_mode, Kind::read), Err(DecodeError::Value));
+    assert_eq!(Reader::decode_exact(&no_mode, PrivacyCost::read), Err(DecodeError::Value));
 }
 
 #[test]
@@ -228,23 +233,28 @@ fn mix_25_budgets_are_counted_per_period_and_losses_add() {
     let call = ServicePolicy { rounds: 10, ..service(Service::Call) };
     let mut ledger = Ledger::new([1; 16], 7);
     ledger.joined(1_000, 0, policy.interval_ms);
-    let levels = [(7, Level::Plenty), (8, Level::Low), (9, Level::Low), (10, Level::Used)];
+    let levels = [
+        (7, BudgetState::Plenty),
+        (8, BudgetState::Low),
+        (9, BudgetState::Low),
+        (10, BudgetState::Used),
+    ];
     for (used, level) in levels {
         while ledger.used(Service::Conversation) < used {
-            ledger.charge(Kind::of(&policy));
+            ledger.charge(PrivacyCost::of(&policy));
         }
         assert_eq!(ledger.level(&policy), level, "{used} used");
     }
-    assert_eq!(ledger.level(&call), Level::Plenty, "each service has its own budget");
+    assert_eq!(ledger.level(&call), BudgetState::Plenty, "each service has its own budget");
     let period = 6_307_200; // of 5 s make 365 days
     assert_eq!(policy.interval_ms, 5_000);
     ledger.joined(1_000 + period - 1, 0, policy.interval_ms);
-    assert_eq!((ledger.period(), ledger.level(&policy)), (0, Level::Used));
+    assert_eq!((ledger.period(), ledger.level(&policy)), (0, BudgetState::Used));
     ledger.joined(1_000 + period, 0, policy.interval_ms);
-    assert_eq!((ledger.period(), ledger.level(&policy)), (1, Level::Plenty));
+    assert_eq!((ledger.period(), ledger.level(&policy)), (1, BudgetState::Plenty));
     ledger.joined(1_000, 0, policy.interval_ms);
     assert_eq!(ledger.period(), 1, "an older round takes nothing back");
-    ledger.charge(Kind::of(&policy));
+    ledger.charge(PrivacyCost::of(&policy));
     let total: u64 = ledger.spent().iter().map(|s| s.rounds).sum();
     assert_eq!(total, 11);
     assert_eq!(Ledger::decode(&ledger.encode()), Ok(ledger));
@@ -252,7 +262,7 @@ fn mix_25_budgets_are_counted_per_period_and_losses_add() {
 
 #[test]
 fn mix_24_what_two_branches_spent_adds() {
-    let kind = Kind::of(&service(Service::Conversation));
+    let kind = PrivacyCost::of(&service(Service::Conversation));
     let mut phone = Ledger::new([1; 16], 7);
     (0..5).for_each(|_| phone.charge(kind));
     let mut restored = phone.clone();

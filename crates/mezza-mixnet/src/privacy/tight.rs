@@ -19,7 +19,7 @@ mod smooth;
 
 use core::f64::consts::PI;
 
-use super::{Mode, Service, Spent, normal_tail, real};
+use super::{Mode, RoundsSpent, Service, normal_tail, real};
 use lattice::Lattice;
 
 /// Between what and what the least delta lies.
@@ -85,7 +85,7 @@ impl Count {
 /// The least delta for `epsilon` over rounds of one kind, as two numbers that it lies between; Rényi's
 /// [`delta`](super::delta) is above both. `None` where there is no figure: the mean or scale of a
 /// conversation is one that no config has, or the sum of the losses has more than 2^19 steps.
-pub fn tight(spent: &Spent, epsilon: f64) -> Option<Bracket> {
+pub fn tight(spent: &RoundsSpent, epsilon: f64) -> Option<Bracket> {
     if spent.rounds == 0 {
         return Some(Bracket { low: 0.0, high: 0.0 });
     }
@@ -98,7 +98,7 @@ pub fn tight(spent: &Spent, epsilon: f64) -> Option<Bracket> {
 }
 
 /// The counts that a user of a round moves.
-fn counts(spent: &Spent) -> Option<[Count; 2]> {
+fn counts(spent: &RoundsSpent) -> Option<[Count; 2]> {
     let (mu, scale) = (spent.law.mu, spent.law.scale);
     let slots = u32::from(spent.slots);
     let (mean, wide) = (f64::from(mu), f64::from(scale));
@@ -113,7 +113,7 @@ fn counts(spent: &Spent) -> Option<[Count; 2]> {
 }
 
 /// The delta of noise that may be negative.
-fn unclamped(spent: &Spent, counts: &[Count; 2], epsilon: f64) -> Option<Bracket> {
+fn unclamped(spent: &RoundsSpent, counts: &[Count; 2], epsilon: f64) -> Option<Bracket> {
     let smooth = match spent.law.mode {
         Mode::Gauss => smooth::delta(counts, spent.rounds, epsilon),
         Mode::Paper => None,
@@ -128,7 +128,7 @@ fn unclamped(spent: &Spent, counts: &[Count; 2], epsilon: f64) -> Option<Bracket
 /// Upper number: an outcome that only one story can have counts as lost, and so does each count that
 /// was clamped. Lower number: the outcomes that speak for P are those that were lost by the first
 /// count, those where the second one was clamped, and of the rest those without clamping.
-fn clamped(spent: &Spent, counts: &[Count; 2], free: Bracket, epsilon: f64) -> Bracket {
+fn clamped(spent: &RoundsSpent, counts: &[Count; 2], free: Bracket, epsilon: f64) -> Bracket {
     let (mode, k) = (spent.law.mode, real(spent.rounds));
     let [first, second] = counts;
     let lost: f64 = counts.iter().map(|c| c.at_most(mode, c.shift - 1).high).sum();

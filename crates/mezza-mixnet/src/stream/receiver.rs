@@ -13,11 +13,11 @@ use crate::wire::cell::{PIECE_BYTES, Piece};
 /// The partner sent what no sender makes: nothing more comes out of this stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the partner's stream is broken")]
-pub struct Broken;
+pub struct StreamBroken;
 
 /// A message that is whole.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Whole {
+pub struct ReceivedMessage {
     /// The number of its last piece, which names it in [`Receiver::kept`].
     pub last: u32,
     /// The message, 1 to 8,998 bytes.
@@ -66,11 +66,15 @@ impl Receiver {
     /// before, or lies beyond the window, changes nothing.
     ///
     /// # Errors
-    /// [`Broken`] for a message of no length or above 8,998 bytes, for a piece of another size than
+    /// [`StreamBroken`] for a message of no length or above 8,998 bytes, for a piece of another size than
     /// its place in the message asks for, and ever after.
-    pub fn receive(&mut self, seq: u32, piece: &Piece) -> Result<Vec<Whole>, Broken> {
+    pub fn receive(
+        &mut self,
+        seq: u32,
+        piece: &Piece,
+    ) -> Result<Vec<ReceivedMessage>, StreamBroken> {
         if self.broken {
-            return Err(Broken);
+            return Err(StreamBroken);
         }
         if self.wants(seq) {
             self.held.insert(seq, Held { piece: piece.clone(), durable: false });
@@ -81,8 +85,8 @@ impl Receiver {
     /// The messages that have become whole.
     ///
     /// # Errors
-    /// [`Broken`], as [`receive`](Self::receive).
-    pub fn messages(&mut self) -> Result<Vec<Whole>, Broken> {
+    /// [`StreamBroken`], as [`receive`](Self::receive).
+    pub fn messages(&mut self) -> Result<Vec<ReceivedMessage>, StreamBroken> {
         let mut messages = Vec::new();
         loop {
             match self.next_message() {
@@ -102,22 +106,22 @@ impl Receiver {
     }
 
     /// The message that begins at `open`, if all its pieces are there.
-    fn next_message(&mut self) -> Result<Option<Whole>, Broken> {
+    fn next_message(&mut self) -> Result<Option<ReceivedMessage>, StreamBroken> {
         let Some(first) = self.held.get(&self.open) else { return Ok(None) };
         let length = first.piece.bytes().first_chunk().map_or(0, |n| u16::from_be_bytes(*n));
         let length = usize::from(length);
         if !(1..=MESSAGE_BYTES_MAX).contains(&length) {
-            return Err(Broken);
+            return Err(StreamBroken);
         }
         let mut left = LENGTH_BYTES + length;
         let count = left.div_ceil(PIECE_BYTES) as u32;
-        let last = self.open.checked_add(count - 1).ok_or(Broken)?;
+        let last = self.open.checked_add(count - 1).ok_or(StreamBroken)?;
         let mut whole = Wiping::new(Vec::with_capacity(left));
         for seq in self.open..=last {
             let due = left.min(PIECE_BYTES);
             left -= due;
             match self.held.get(&seq).map(|held| held.piece.bytes()) {
-                Some(bytes) if bytes.len() != due => return Err(Broken),
+                Some(bytes) if bytes.len() != due => return Err(StreamBroken),
                 Some(bytes) => whole.extend_from_slice(bytes),
                 None => return Ok(None),
             }
@@ -125,7 +129,7 @@ impl Receiver {
         self.open = last + 1;
         self.ends.insert(last);
         let bytes = Wiping::new(whole[LENGTH_BYTES..].to_vec());
-        Ok(Some(Whole { last, bytes }))
+        Ok(Some(ReceivedMessage { last, bytes }))
     }
 
     /// A piece is durable here.

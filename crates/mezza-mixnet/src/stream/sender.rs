@@ -26,7 +26,7 @@ pub enum StreamError {
 
 /// What became of the round in which a cell was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CellOutcome {
     /// The partner's cell came back: ours is with the partner's side of the drop.
     Met,
     /// Our own cell came back.
@@ -39,7 +39,7 @@ pub enum Outcome {
 
 /// Where a piece is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum PieceState {
     /// In a cell whose round has no result yet.
     InFlight,
     /// Its round came back without a meeting.
@@ -88,7 +88,7 @@ impl Message {
 }
 
 /// A message of which pieces were sealed.
-struct Cut {
+struct MessageInTransit {
     message: Message,
     /// The number of its first piece.
     first: u32,
@@ -96,7 +96,7 @@ struct Cut {
     met: u64,
 }
 
-impl Cut {
+impl MessageInTransit {
     const fn begin(message: Message, first: u32) -> Self {
         Self { message, first, met: 0 }
     }
@@ -117,9 +117,9 @@ pub struct Sender {
     waiting: VecDeque<Message>,
     waiting_bytes: usize,
     /// Messages of which pieces were sealed, oldest first; pieces of the last one may be left.
-    cuts: VecDeque<Cut>,
+    cuts: VecDeque<MessageInTransit>,
     /// Pieces that were sealed and are not acknowledged.
-    places: BTreeMap<u32, Place>,
+    places: BTreeMap<u32, PieceState>,
     /// The number of the next new piece.
     next: u32,
     handed: Vec<u64>,
@@ -198,14 +198,16 @@ impl Sender {
     /// The piece for the next cell, now in flight: one whose round failed, one that seems lost, or a
     /// new one, in this order. `None`: the cell goes without data.
     pub fn take(&mut self) -> Option<(u32, Piece)> {
-        let first = |wanted: fn(&Place) -> bool| {
+        let first = |wanted: fn(&PieceState) -> bool| {
             self.places.iter().find(|(_, place)| wanted(place)).map(|(seq, _)| *seq)
         };
-        let seq = first(|place| *place == Place::Failed)
-            .or_else(|| first(|place| matches!(place, Place::Sent(later) if *later >= PATIENCE)))
+        let seq = first(|place| *place == PieceState::Failed)
+            .or_else(|| {
+                first(|place| matches!(place, PieceState::Sent(later) if *later >= PATIENCE))
+            })
             .or_else(|| self.cut())?;
         let piece = self.cut_of(seq).and_then(|cut| cut.message.piece(seq - cut.first))?;
-        self.places.insert(seq, Place::InFlight);
+        self.places.insert(seq, PieceState::InFlight);
         Some((seq, piece))
     }
 
@@ -214,7 +216,7 @@ impl Sender {
         self.cut_of(seq).map(|cut| cut.first)
     }
 
-    fn cut_of(&self, seq: u32) -> Option<&Cut> {
+    fn cut_of(&self, seq: u32) -> Option<&MessageInTransit> {
         self.cuts.iter().find(|cut| (cut.first..cut.end()).contains(&seq))
     }
 
@@ -227,7 +229,7 @@ impl Sender {
         if self.cuts.back().is_none_or(|cut| cut.end() <= seq) {
             let message = self.waiting.pop_front()?;
             self.waiting_bytes -= message.framed.len() - LENGTH_BYTES;
-            self.cuts.push_back(Cut::begin(message, seq));
+            self.cuts.push_back(MessageInTransit::begin(message, seq));
         }
         let cut = self.cuts.back_mut()?;
         if cut.message.piece(seq - cut.first).is_none() {
@@ -242,20 +244,21 @@ impl Sender {
     }
 
     /// What became of the round of a cell that held this piece, or none.
-    pub fn settle(&mut self, seq: Option<u32>, outcome: Outcome) {
-        if outcome == Outcome::Met {
+    pub fn settle(&mut self, seq: Option<u32>, outcome: CellOutcome) {
+        if outcome == CellOutcome::Met {
             for place in self.places.values_mut() {
-                if let Place::Sent(later) = place {
+                if let PieceState::Sent(later) = place {
                     *later += 1;
                 }
             }
         }
         let Some(seq) = seq else { return };
-        if outcome == Outcome::Met {
+        if outcome == CellOutcome::Met {
             self.in_a_meeting(seq);
         }
         if let Some(place) = self.places.get_mut(&seq) {
-            *place = if outcome == Outcome::Met { Place::Sent(0) } else { Place::Failed };
+            *place =
+                if outcome == CellOutcome::Met { PieceState::Sent(0) } else { PieceState::Failed };
         }
     }
 
@@ -274,8 +277,9 @@ impl Sender {
             self.in_a_meeting(seq);
         }
         let (next, places) = (self.next, &self.places);
-        let is_open =
-            |cut: &Cut| cut.end() > next || places.range(cut.first..cut.end()).next().is_some();
+        let is_open = |cut: &MessageInTransit| {
+            cut.end() > next || places.range(cut.first..cut.end()).next().is_some()
+        };
         self.acked.extend(
             self.cuts.iter().filter(|cut| !is_open(cut)).filter_map(|cut| cut.message.ticket),
         );
@@ -284,7 +288,7 @@ impl Sender {
     }
 
     fn in_a_meeting(&mut self, seq: u32) {
-        let of = |cut: &&mut Cut| (cut.first..cut.end()).contains(&seq);
+        let of = |cut: &&mut MessageInTransit| (cut.first..cut.end()).contains(&seq);
         let Some(cut) = self.cuts.iter_mut().find(of) else { return };
         cut.met |= 1 << (seq - cut.first);
         if cut.all_met() && !cut.message.told {

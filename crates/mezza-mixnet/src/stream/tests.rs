@@ -7,15 +7,15 @@ use mezza_core::{DecodeError, Reader, Writer};
 use proptest::prelude::*;
 
 /// What became of one round for a pair: what each side sees.
-fn round() -> impl Strategy<Value = (Outcome, Outcome)> {
+fn round() -> impl Strategy<Value = (CellOutcome, CellOutcome)> {
     prop_oneof![
-        4 => Just((Outcome::Met, Outcome::Met)),
-        1 => Just((Outcome::Absent, Outcome::Missed)),
-        1 => Just((Outcome::Missed, Outcome::Absent)),
-        1 => Just((Outcome::Garbage, Outcome::Garbage)),
+        4 => Just((CellOutcome::Met, CellOutcome::Met)),
+        1 => Just((CellOutcome::Absent, CellOutcome::Missed)),
+        1 => Just((CellOutcome::Missed, CellOutcome::Absent)),
+        1 => Just((CellOutcome::Garbage, CellOutcome::Garbage)),
         // The round was returned to one side alone: the other one got no reply.
-        1 => Just((Outcome::Met, Outcome::Missed)),
-        1 => Just((Outcome::Missed, Outcome::Met)),
+        1 => Just((CellOutcome::Met, CellOutcome::Missed)),
+        1 => Just((CellOutcome::Missed, CellOutcome::Met)),
     ]
 }
 
@@ -43,9 +43,9 @@ impl Side {
         Sent { seq: piece.as_ref().map(|(seq, _)| *seq), piece, ack: self.receiver.acknowledged() }
     }
 
-    fn settle(&mut self, own: &Sent, theirs: &Sent, outcome: Outcome) {
+    fn settle(&mut self, own: &Sent, theirs: &Sent, outcome: CellOutcome) {
         self.sender.settle(own.seq, outcome);
-        if outcome != Outcome::Met {
+        if outcome != CellOutcome::Met {
             return;
         }
         assert!(self.sender.acknowledge(theirs.ack.0, theirs.ack.1));
@@ -60,7 +60,7 @@ impl Side {
     }
 }
 
-fn meet(alice: &mut Side, bob: &mut Side, (at_alice, at_bob): (Outcome, Outcome)) {
+fn meet(alice: &mut Side, bob: &mut Side, (at_alice, at_bob): (CellOutcome, CellOutcome)) {
     let (to_bob, to_alice) = (alice.seal(), bob.seal());
     alice.settle(&to_bob, &to_alice, at_alice);
     bob.settle(&to_alice, &to_bob, at_bob);
@@ -87,7 +87,7 @@ proptest! {
         // From here on every round is a meeting.
         let mut left = 0;
         while !(alice.sender.is_idle() && bob.sender.is_idle()) {
-            meet(&mut alice, &mut bob, (Outcome::Met, Outcome::Met));
+            meet(&mut alice, &mut bob, (CellOutcome::Met, CellOutcome::Met));
             handed.extend(alice.sender.handed());
             left += 1;
             prop_assert!(left < 1_000, "{alice:?}", alice = alice.sender);
@@ -111,20 +111,20 @@ fn pieces_in_flight_wait_failed_ones_go_first_then_lost_ones_then_new_ones() {
         (0..n).map(|_| sender.take().expect("a piece").0).collect::<Vec<_>>()
     };
     assert_eq!(seqs(&mut sender, 3), [0, 1, 2], "nothing in flight is sent again");
-    sender.settle(Some(0), Outcome::Met);
-    sender.settle(Some(1), Outcome::Absent);
+    sender.settle(Some(0), CellOutcome::Met);
+    sender.settle(Some(1), CellOutcome::Absent);
     assert_eq!(seqs(&mut sender, 2), [1, 3], "1 failed; 2 is in flight");
-    sender.settle(Some(2), Outcome::Missed);
+    sender.settle(Some(2), CellOutcome::Missed);
     for seq in [1, 3] {
-        sender.settle(Some(seq), Outcome::Met);
+        sender.settle(Some(seq), CellOutcome::Met);
     }
-    sender.settle(None, Outcome::Met);
+    sender.settle(None, CellOutcome::Met);
     assert_eq!(seqs(&mut sender, 2), [2, 4], "0 is sent and has patience: three later meetings");
-    sender.settle(Some(2), Outcome::Met);
+    sender.settle(Some(2), CellOutcome::Met);
     assert_eq!(seqs(&mut sender, 2), [0, 5], "four later meetings without an acknowledgement");
     assert!(sender.acknowledge(1, 0b11), "0, 2 and 3 are there");
-    sender.settle(Some(0), Outcome::Absent);
-    sender.settle(Some(4), Outcome::Garbage);
+    sender.settle(Some(0), CellOutcome::Absent);
+    sender.settle(Some(4), CellOutcome::Garbage);
     assert_eq!(seqs(&mut sender, 1), [4], "what is acknowledged is not sent again");
 }
 
@@ -146,7 +146,7 @@ fn the_window_is_what_acknowledgements_can_name() {
     assert_eq!(receiver.acknowledged(), (0, 0x7fff_ffff));
     assert!(sender.acknowledge(0, 0x7fff_ffff));
     assert!(sender.take().is_none(), "the first one is in flight");
-    sender.settle(Some(0), Outcome::Absent);
+    sender.settle(Some(0), CellOutcome::Absent);
     assert_eq!(sender.take().map(|(seq, _)| seq), Some(0));
     receiver.receive(0, &pieces[0].1).expect("a good piece");
     receiver.durable(0);
@@ -207,10 +207,10 @@ fn a_message_that_is_acknowledged_before_its_turn_leaves_no_gap_behind() {
     assert!(sender.acknowledge(0, 0b100), "the second message whole, nothing of the first");
     let mut w = Writer::new();
     sender.write(&mut w);
-    let read = Reader::all(w.as_slice(), Sender::read).expect("what was written");
+    let read = Reader::decode_exact(w.as_slice(), Sender::read).expect("what was written");
     for mut sender in [sender, read] {
         send(&mut sender, 10);
-        sender.settle(Some(0), Outcome::Absent);
+        sender.settle(Some(0), CellOutcome::Absent);
         let seqs = core::iter::from_fn(|| sender.take()).map(|(seq, _)| seq).collect::<Vec<_>>();
         assert!(seqs.starts_with(&[0]) && seqs.ends_with(&[4]), "{seqs:?}");
         assert!(sender.acknowledge(5, 0) && sender.is_idle());
@@ -237,8 +237,8 @@ fn a_stream_that_no_sender_makes_breaks_for_good() {
     let no_messages = [&[][..], &[0], &[0, 0, 1], &[0x23, 0x27, 1], &[0, 1, 7, 8], &[0, 2, 7]];
     for wrong in no_messages {
         let mut receiver = Receiver::default();
-        assert_eq!(receiver.receive(0, &piece(wrong)).err(), Some(Broken), "{wrong:?}");
-        assert_eq!(receiver.receive(1, &piece(&[0, 1, 7])).err(), Some(Broken));
+        assert_eq!(receiver.receive(0, &piece(wrong)).err(), Some(StreamBroken), "{wrong:?}");
+        assert_eq!(receiver.receive(1, &piece(&[0, 1, 7])).err(), Some(StreamBroken));
     }
     let mut receiver = Receiver::default();
     assert_eq!(receiver.receive(40, &piece(&[0, 1, 7])), Ok(Vec::new()), "too far");
@@ -251,10 +251,10 @@ fn a_stream_that_breaks_behind_a_gap_goes_on_breaking() {
     let (ahead, empty) = (Piece::new(b"ahead").unwrap(), Piece::new(&[0, 0]).unwrap());
     let mut receiver = Receiver::default();
     assert_eq!(receiver.receive(1, &ahead).unwrap().len(), 0);
-    assert_eq!(receiver.receive(0, &empty).unwrap_err(), Broken);
+    assert_eq!(receiver.receive(0, &empty).unwrap_err(), StreamBroken);
     receiver.durable(0);
     assert_eq!(receiver.acknowledged(), (0, 0));
-    assert_eq!(receiver.receive(1, &ahead).unwrap_err(), Broken);
+    assert_eq!(receiver.receive(1, &ahead).unwrap_err(), StreamBroken);
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_message_that_is_given_again_goes_on_where_it_was() {
     again.push(8, &short).expect("room");
     let mut got = Vec::new();
     while let Some((seq, piece)) = again.take() {
-        again.settle(Some(seq), Outcome::Met);
+        again.settle(Some(seq), CellOutcome::Met);
         got.extend(receiver.receive(seq, &piece).expect("an honest partner"));
     }
     assert_eq!(got.iter().map(|m| m.bytes.to_vec()).collect::<Vec<_>>(), [long, short]);
@@ -318,14 +318,16 @@ fn both_sides_are_written_and_read() {
             receiver.receive(seq, &piece).expect("an honest partner");
         }
     }
-    sender.settle(Some(2), Outcome::Met);
+    sender.settle(Some(2), CellOutcome::Met);
     assert!(sender.acknowledge(1, 0b10));
     let mut w = Writer::new();
     sender.write(&mut w);
     receiver.write(&mut w);
     let bytes = w.finish();
     let read = |bytes: &[u8]| {
-        Reader::all(bytes, |r| Ok::<_, DecodeError>((Sender::read(r)?, Receiver::read(r)?)))
+        Reader::decode_exact(bytes, |r| {
+            Ok::<_, DecodeError>((Sender::read(r)?, Receiver::read(r)?))
+        })
     };
     let (mut again, mut receiver) = read(&bytes).expect("what was written");
     let mut w = Writer::new();

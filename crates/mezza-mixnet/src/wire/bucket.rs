@@ -14,14 +14,14 @@ use crate::sign::{self, Purpose, Signature, Signer, VerifyKey};
 
 /// Length and hash of one object, in a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ObjectDigest {
     /// Bytes of the object.
     pub len: u32,
     /// `H_32("mezza/mix object", object)`.
     pub hash: [u8; 32],
 }
 
-impl Entry {
+impl ObjectDigest {
     /// The entry of an object.
     pub fn of(object: &[u8]) -> Self {
         Self { len: object.len() as u32, hash: labelled_hash("mezza/mix object", &[object]) }
@@ -34,7 +34,7 @@ pub struct Manifest {
     /// A call or an invitation round.
     pub id: RoundId,
     /// One entry for each bucket.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ObjectDigest>,
 }
 
 impl Manifest {
@@ -48,7 +48,7 @@ impl Manifest {
         if id.service.has_replies() || !buckets.is_power_of_two() || buckets > BUCKETS_MAX {
             return Err(DecodeError::Value);
         }
-        let entry = |_| Ok(Entry { len: reader.u32()?, hash: reader.array()? });
+        let entry = |_| Ok(ObjectDigest { len: reader.u32()?, hash: reader.array()? });
         Ok(Self { id, entries: (0..buckets).map(entry).collect::<Result<_, DecodeError>>()? })
     }
 
@@ -76,7 +76,7 @@ impl Manifest {
     /// Whether `object` is what `bucket`, 1 to m, holds.
     pub fn holds(&self, bucket: u32, object: &[u8]) -> bool {
         let entry = (bucket as usize).checked_sub(1).and_then(|at| self.entries.get(at));
-        entry.is_some_and(|entry| *entry == Entry::of(object))
+        entry.is_some_and(|entry| *entry == ObjectDigest::of(object))
     }
 }
 

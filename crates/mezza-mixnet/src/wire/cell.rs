@@ -65,7 +65,7 @@ impl Drop for Piece {
 /// The bytes opened, but they are no cell: they count as a meeting, their content is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the cell holds what no cell holds")]
-pub struct NoCell;
+pub struct MalformedCell;
 
 impl Cell {
     /// The 240 bytes that are sealed.
@@ -83,16 +83,16 @@ impl Cell {
     /// Reads 240 bytes that opened.
     ///
     /// # Errors
-    /// [`NoCell`] for a flag that is not known, a length above 225 or without data, or padding
+    /// [`MalformedCell`] for a flag that is not known, a length above 225 or without data, or padding
     /// that is not zero.
-    pub fn decode(plain: &[u8; PLAIN_BYTES]) -> Result<Self, NoCell> {
+    pub fn decode(plain: &[u8; PLAIN_BYTES]) -> Result<Self, MalformedCell> {
         let (head, tail) = plain.split_at(HEAD_BYTES);
-        let (flags, seq, ack, sack, len) = head_of(head).map_err(|_| NoCell)?;
-        let (piece, padding) = tail.split_at_checked(len).ok_or(NoCell)?;
+        let (flags, seq, ack, sack, len) = head_of(head).map_err(|_| MalformedCell)?;
+        let (piece, padding) = tail.split_at_checked(len).ok_or(MalformedCell)?;
         let data = flags & DATA != 0;
         let known = flags & !(DATA | LEAVING) == 0;
         if !known || (!data && len > 0) || padding.iter().any(|byte| *byte != 0) {
-            return Err(NoCell);
+            return Err(MalformedCell);
         }
         let piece = data.then(|| Piece::new(piece)).flatten();
         Ok(Self { leaving: flags & LEAVING != 0, seq, ack, sack, piece })
@@ -100,7 +100,9 @@ impl Cell {
 }
 
 fn head_of(head: &[u8]) -> Result<(u8, u32, u32, u32, usize), DecodeError> {
-    Reader::all(head, |r| Ok((r.u8()?, r.u32()?, r.u32()?, r.u32()?, usize::from(r.u16()?))))
+    Reader::decode_exact(head, |r| {
+        Ok((r.u8()?, r.u32()?, r.u32()?, r.u32()?, usize::from(r.u16()?)))
+    })
 }
 
 #[cfg(test)]
@@ -138,7 +140,7 @@ mod tests {
         for (at, value) in [(0, 3), (0, 9), (0, 0), (13, 1), (14, 226), (16, 1), (239, 1)] {
             let mut wrong = plain;
             wrong[at] = value;
-            assert_eq!(Cell::decode(&wrong), Err(NoCell), "byte {at} = {value}");
+            assert_eq!(Cell::decode(&wrong), Err(MalformedCell), "byte {at} = {value}");
         }
         assert!(Piece::new(&[0; PIECE_BYTES + 1]).is_none());
     }

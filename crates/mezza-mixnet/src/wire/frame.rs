@@ -2,11 +2,11 @@
 //!
 //! ```
 //! use mezza_core::Time;
-//! use mezza_mixnet::wire::{Frame, Splitter};
+//! use mezza_mixnet::wire::{Frame, LinkDeframer};
 //!
 //! let frame = Frame::Welcome { head: [7; 32], now: Time::from_ms(5) };
 //! let bytes = frame.encode()?;
-//! let whole = Splitter::default().next(&mut &bytes[..])?.ok_or("cut short")?;
+//! let whole = LinkDeframer::default().next(&mut &bytes[..])?.ok_or("cut short")?;
 //! assert_eq!(Frame::decode(&whole)?, frame);
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Time, Wipe, Writer};
 
-use super::{Announcement, Manifest, Settings};
+use super::{Manifest, Settings, SignedSettings};
 use crate::limits::FRAME_BYTES_MAX;
 use crate::service::{HEAD_BYTES, RoundId, items_per_frame};
 use crate::sign::Signature;
@@ -33,7 +33,7 @@ pub const LENGTH_BYTES: usize = 4;
 /// Bytes of `type | service | round`: the shortest frame.
 pub const FRAME_HEAD_BYTES: usize = HEAD_BYTES;
 /// Cuts a link's bytes into `type | service | round | body`.
-pub type Splitter = mezza_core::Splitter<LENGTH_BYTES, HEAD_BYTES, FRAME_BYTES_MAX>;
+pub type LinkDeframer = mezza_core::Deframer<LENGTH_BYTES, HEAD_BYTES, FRAME_BYTES_MAX>;
 /// Most bytes behind the length field where no batch, object or config comes: on control links, and
 /// from clients. Five slots through eight mixes take 3,290.
 pub const SHORT_FRAME_BYTES_MAX: usize = 4_096;
@@ -53,15 +53,15 @@ pub enum Frame {
     /// 04 entry to client: one signed config, oldest first, and how many follow.
     Config { left: u16, config: Vec<u8> },
     /// All others.
-    Round(RoundId, Body),
+    Round(RoundId, FrameBody),
 }
 
 /// The body of a frame that belongs to a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the table of the specification names the fields")]
-pub enum Body {
+pub enum FrameBody {
     /// 05 entry to client.
-    Settings(Announcement),
+    Settings(SignedSettings),
     /// 06 client to entry: its onions, one behind the other.
     Submit(Vec<u8>),
     /// 07 entry to client: its replies, one behind the other; none in services without replies.
@@ -260,7 +260,7 @@ impl Frame {
     }
 }
 
-impl Body {
+impl FrameBody {
     const fn kind(&self) -> u8 {
         match self {
             Self::Settings(_) => 0x05,

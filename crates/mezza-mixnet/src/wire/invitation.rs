@@ -4,7 +4,7 @@
 //! The body is opaque here: the messenger puts the first message of a handshake into it.
 
 use mezza_core::{
-    Backend, EphemeralKey, FrameKey, PublicKey, Secret, StaticKey, Wiping, labelled_hash, wipe,
+    AeadKey, Backend, EphemeralKey, PublicKey, Secret, StaticKey, Wiping, labelled_hash, wipe,
 };
 
 use crate::service::INVITATION_BYTES;
@@ -70,7 +70,7 @@ impl Invitation {
 fn key<B: Backend>(z: &Secret<32>, x: &PublicKey, d: &PublicKey, round: u64) -> B::Chacha {
     let mut both: [u8; 64] =
         labelled_hash("mezza/invite", &[z.expose(), &x.0, &d.0, &round.to_be_bytes()]);
-    let key = Secret::<32>::fill(|k| k.copy_from_slice(&both[..32]));
+    let key = Secret::<32>::init_with(|k| k.copy_from_slice(&both[..32]));
     wipe(&mut both);
     B::Chacha::new(key.expose())
 }

@@ -56,7 +56,7 @@ impl Settings {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, Self::read)
+        Reader::decode_exact(bytes, Self::read)
     }
 
     /// The bytes that are sent and signed, 53 + 32 n.
@@ -85,7 +85,7 @@ impl Settings {
 
 /// Settings with the signatures of all their mixes, as clients get them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Announcement {
+pub struct SignedSettings {
     /// What was signed.
     pub settings: Settings,
     /// One signature for each key of the settings, in their order.
@@ -94,7 +94,7 @@ pub struct Announcement {
     pub closes_in_ms: u32,
 }
 
-impl Announcement {
+impl SignedSettings {
     /// Reads settings, one signature per key, and the hint.
     ///
     /// # Errors

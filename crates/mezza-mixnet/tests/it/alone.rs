@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use mezza_core::{EphemeralKey, Machine as _, Secret, StaticKey, Time, Wiping};
 use mezza_lanes::Scalar;
 use mezza_mixnet::RoundId;
-use mezza_mixnet::client::{Access, Answer, Client, Input, Introduction, Job, Output, Setup};
+use mezza_mixnet::client::{
+    Access, Client, ClientJob, ClientOptions, DropResult, Input, NewRoot, Output,
+};
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
-use mezza_mixnet::contact::{Conversation, Role};
-use mezza_mixnet::mix::Floor;
+use mezza_mixnet::contact::{ConversationKeywheel, Role};
+use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::onion::{Layer, seal_replies, unwrap};
 use mezza_mixnet::service::{CELL_BYTES, DROP_BYTES, Service, reply_bytes};
-use mezza_mixnet::wire::{Announcement, Body, Cell, Frame, Settings};
+use mezza_mixnet::wire::{Cell, Frame, FrameBody, Settings, SignedSettings};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
@@ -25,7 +27,7 @@ const SECRET: u8 = 7;
 const INTERVAL_MS: u64 = 2_000;
 
 fn pair(n: u8) -> StaticKey {
-    StaticKey::from_scalar::<Toy>(Secret::fill(|s| s.fill(n)))
+    StaticKey::from_scalar::<Toy>(Secret::init_with(|s| s.fill(n)))
 }
 
 fn talks(slots: u8) -> Config {
@@ -47,7 +49,7 @@ pub struct Alone {
     pub dice: ChaCha20Rng,
     rng: ChaCha20Rng,
     /// The partner's chain: contact 0 of the client.
-    partner: Conversation,
+    partner: ConversationKeywheel,
     round: u64,
     /// What is durable and was not said.
     unsaid: Vec<u64>,
@@ -61,7 +63,7 @@ pub struct Alone {
 impl Alone {
     pub fn new(seed: u64, slots: u8) -> Self {
         let (config, now) = (talks(slots), OPEN.minus_ms(10_000));
-        let root = || Secret::fill(|s| s.fill(3));
+        let root = || Secret::init_with(|s| s.fill(3));
         let mut alone = Self {
             client: Client::new(Self::setup(&config), now),
             config,
@@ -69,7 +71,7 @@ impl Alone {
             now,
             dice: ChaCha20Rng::seed_from_u64(seed),
             rng: ChaCha20Rng::seed_from_u64(seed + 1_000),
-            partner: Conversation::begin(&root(), Role::Responder, 100),
+            partner: ConversationKeywheel::begin(&root(), Role::Responder, 100),
             round: 99,
             unsaid: Vec::new(),
             slow: false,
@@ -84,15 +86,20 @@ impl Alone {
         alone.frame(Frame::Config { left: 0, config: genesis.encode() });
         alone.give(Input::Down);
         let (contact, role, start) = (0, Role::Initiator, (100, 0));
-        alone.give(Input::Add(Introduction { contact, root: root(), role, start, bucket: 1 }));
+        alone.give(Input::Add(NewRoot { contact, root: root(), role, start, bucket: 1 }));
         alone.give(Input::Activate(0));
         alone.until(OPEN);
         alone.join();
         alone
     }
 
-    fn setup(config: &Config) -> Setup {
-        Setup { pin: config.hash(), dialling: pair(8), floor: Floor::None, kernel: &TOY }
+    fn setup(config: &Config) -> ClientOptions {
+        ClientOptions {
+            pin: config.hash(),
+            dialling: pair(8),
+            floor: NoiseFloor::None,
+            kernel: &TOY,
+        }
     }
 
     pub fn join(&mut self) {
@@ -129,7 +136,7 @@ impl Alone {
                 }
             }
             Output::Job(mut job) => {
-                let done = Job::run::<Toy>(&mut job, &TOY);
+                let done = ClientJob::run::<Toy>(&mut job, &TOY);
                 self.give(Input::Done(job, done));
             }
             Output::Store { seq, first, record } => {
@@ -141,7 +148,7 @@ impl Alone {
                 self.received.push(bytes.to_vec());
                 self.unsaid.push(seq);
             }
-            Output::Frame(Frame::Round(id, Body::Submit(onions))) => {
+            Output::Frame(Frame::Round(id, FrameBody::Submit(onions))) => {
                 self.submits.push((id, onions));
             }
             _ => {}
@@ -197,9 +204,9 @@ impl Alone {
         let open = OPEN.plus_ms(INTERVAL_MS * (round - 100));
         let closes_in = 1_000 + open.since_ms(self.now).cast_signed() + late_ms;
         let closes_in_ms = u32::try_from(closes_in).unwrap_or(0);
-        let announced = Announcement { settings, signatures, closes_in_ms };
+        let announced = SignedSettings { settings, signatures, closes_in_ms };
         let id = announced.settings.id;
-        self.frame(Frame::Round(id, Body::Settings(announced)));
+        self.frame(Frame::Round(id, FrameBody::Settings(announced)));
     }
 
     /// The next round that is not open yet, and when it opens.
@@ -229,18 +236,18 @@ impl Alone {
             let (drop, own) = access.split_at(DROP_BYTES);
             let there = self.partner.advance(id.round, 1 << 20) == Ok(true);
             if there && self.partner.meeting().drop == *drop {
-                let theirs = Access::of::<Toy>(self.partner.take(), cell);
+                let theirs = Access::of::<Toy>(self.partner.take_round_keys(), cell);
                 cells.extend_from_slice(&theirs.bytes()[DROP_BYTES..]);
-                if let Answer::Met(Ok(cell)) = theirs.answer::<Toy>(own) {
+                if let DropResult::Met(Ok(cell)) = theirs.answer::<Toy>(own) {
                     self.heard = Some(cell);
                 }
             } else {
                 cells.extend_from_slice(own);
             }
         }
-        let replies = seal_replies(&TOY, &opened.back, &cells, CELL_BYTES);
-        assert_eq!(replies.len(), opened.back.len() * reply_bytes(1));
-        self.frame(Frame::Round(id, Body::Return { users: 200, replies }));
+        let replies = seal_replies(&TOY, &opened.reply_keys, &cells, CELL_BYTES);
+        assert_eq!(replies.len(), opened.reply_keys.len() * reply_bytes(1));
+        self.frame(Frame::Round(id, FrameBody::Return { users: 200, replies }));
     }
 
     /// The client that a start would make of the rows.

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{Backend, Machine as _, Portable, Time};
+use mezza_core::{Backend, Machine as _, PortableBackend, Time};
 use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
 use mezza_mixnet::coordinator::{Coordinator, CoordinatorError, Ending, Input, Output};
-use mezza_mixnet::mix::{self, Peer};
+use mezza_mixnet::mix::{self, Neighbour};
 use mezza_mixnet::wire::frame::VERSION;
-use mezza_mixnet::wire::{Announcement, Body, Frame, Manifest, MissedReason, Splitter};
+use mezza_mixnet::wire::{Frame, FrameBody, LinkDeframer, Manifest, MissedReason, SignedSettings};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use crate::fixture::{Net, OPEN, chain, config, signer};
 
 /// Everything but the clients: they are frames.
-pub struct City<B: Backend = Portable> {
+pub struct City<B: Backend = PortableBackend> {
     pub net: Net<B>,
     pub entry: Coordinator,
     pub told: BTreeMap<u64, Vec<Frame>>,
@@ -91,10 +91,12 @@ impl<B: Backend> City<B> {
                             frame,
                             Frame::Round(
                                 _,
-                                Body::BatchStart { .. } | Body::Onions(_) | Body::BatchEnd { .. }
+                                FrameBody::BatchStart { .. }
+                                    | FrameBody::Onions(_)
+                                    | FrameBody::BatchEnd { .. }
                             )
                         );
-                        let from = if data { Peer::Previous } else { Peer::Coordinator };
+                        let from = if data { Neighbour::Previous } else { Neighbour::Coordinator };
                         self.net.input(at.into(), mix::Input::Frame(from, frame));
                     }
                     Output::ToStore(frame) => self.ask_store(&frame),
@@ -103,7 +105,7 @@ impl<B: Backend> City<B> {
                     }
                     Output::Bytes(client, bytes) => {
                         let told = self.told.entry(client).or_default();
-                        let (mut splitter, mut rest) = (Splitter::default(), &bytes[..]);
+                        let (mut splitter, mut rest) = (LinkDeframer::default(), &bytes[..]);
                         while let Some(frame) = splitter.next(&mut rest).expect("frames") {
                             told.push(Frame::decode(&frame).expect("our own frame"));
                         }
@@ -123,7 +125,7 @@ impl<B: Backend> City<B> {
                 self.handle(Input::MixLost(at as u8));
             }
             for (at, to, frame) in out {
-                if to == Peer::Store {
+                if to == Neighbour::Store {
                     self.tell_store(at, frame);
                 } else {
                     self.handle(Input::FromMix(at as u8, frame));
@@ -135,11 +137,11 @@ impl<B: Backend> City<B> {
     pub fn tell_store(&mut self, at: usize, frame: Frame) {
         let (Some(store), Frame::Round(id, body)) = (&mut self.store, frame) else { return };
         match body {
-            Body::Put { manifest, signature } => {
+            FrameBody::Put { manifest, signature } => {
                 let objects = vec![Vec::new(); manifest.entries.len()];
                 store.insert(id, Stored { manifest: (manifest, signature), objects });
             }
-            Body::Chunk { bucket, bytes, .. } => {
+            FrameBody::Chunk { bucket, bytes, .. } => {
                 let held = store.get_mut(&id).expect("a manifest came before");
                 held.objects[bucket as usize - 1].extend(bytes);
             }
@@ -148,18 +150,19 @@ impl<B: Backend> City<B> {
         let held = &store[&id];
         let lens = held.manifest.0.entries.iter().map(|entry| entry.len as usize);
         if held.objects.iter().map(Vec::len).eq(lens) {
-            self.net.frame(at, Peer::Store, id, Body::Stored);
+            self.net.frame(at, Neighbour::Store, id, FrameBody::Stored);
         }
     }
 
     pub fn ask_store(&mut self, frame: &Frame) {
-        let (Some(store), Frame::Round(id, Body::Fetch { bucket })) = (&self.store, frame) else {
+        let (Some(store), Frame::Round(id, FrameBody::Fetch { bucket })) = (&self.store, frame)
+        else {
             return;
         };
         let held = store[id].clone();
         let bytes = held.objects[*bucket as usize - 1].clone();
-        self.handle(Input::FromStore(Frame::Round(*id, Body::Object(Some(held.manifest)))));
-        let chunk = Body::Chunk { bucket: *bucket, offset: 0, bytes };
+        self.handle(Input::FromStore(Frame::Round(*id, FrameBody::Object(Some(held.manifest)))));
+        let chunk = FrameBody::Chunk { bucket: *bucket, offset: 0, bytes };
         self.handle(Input::FromStore(Frame::Round(*id, chunk)));
     }
 
@@ -180,13 +183,13 @@ impl<B: Backend> City<B> {
     }
 
     pub fn submit(&mut self, client: u64, id: RoundId, onions: &[u8]) {
-        let submit = Frame::Round(id, Body::Submit(onions.to_vec()));
+        let submit = Frame::Round(id, FrameBody::Submit(onions.to_vec()));
         self.input(Input::FromClient(client, submit));
     }
 
-    pub fn announced(&self, id: RoundId) -> Option<Announcement> {
+    pub fn announced(&self, id: RoundId) -> Option<SignedSettings> {
         self.all.iter().find_map(|frame| match frame {
-            Frame::Round(its, Body::Settings(announcement)) if *its == id => {
+            Frame::Round(its, FrameBody::Settings(announcement)) if *its == id => {
                 Some(announcement.clone())
             }
             _ => None,
@@ -197,7 +200,7 @@ impl<B: Backend> City<B> {
         let frames = self.told.get(&client).into_iter().flatten();
         frames
             .filter_map(|frame| match frame {
-                Frame::Round(_, Body::Missed(reason)) => Some(*reason),
+                Frame::Round(_, FrameBody::Missed(reason)) => Some(*reason),
                 _ => None,
             })
             .collect()
@@ -205,7 +208,7 @@ impl<B: Backend> City<B> {
 
     pub fn returned(&self, client: u64, id: RoundId) -> Option<(u32, Vec<u8>)> {
         self.told.get(&client)?.iter().find_map(|frame| match frame {
-            Frame::Round(its, Body::Return { users, replies }) if *its == id => {
+            Frame::Round(its, FrameBody::Return { users, replies }) if *its == id => {
                 Some((*users, replies.clone()))
             }
             _ => None,

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use mezza_core::{Machine as _, Secret, Wiping};
 use mezza_mixnet::client::record::RECORD_BYTES;
 use mezza_mixnet::client::{
-    Client, Input, Introduction, Invite, Output, Refusal, RestoreError, Setup,
+    Client, ClientOptions, Input, Invite, NewRoot, Output, RefusedReason, RestoreError,
 };
 use mezza_mixnet::config::{Config, ServicePolicy};
 use mezza_mixnet::contact::{Role, bucket};
 use mezza_mixnet::coordinator;
-use mezza_mixnet::mix::Floor;
-use mezza_mixnet::privacy::ledger::Level;
+use mezza_mixnet::mix::NoiseFloor;
+use mezza_mixnet::privacy::ledger::BudgetState;
 use mezza_mixnet::wire::invitation::BODY_BYTES;
 use mezza_mixnet::{RoundId, Service};
 
@@ -200,7 +200,7 @@ fn mix_25_at_the_end_of_the_budget_nobody_is_served_unless_more_is_allowed() {
         _ => None,
     });
     let talk = Service::Conversation;
-    assert_eq!(budget, [(talk, Level::Low), (talk, Level::Used)]);
+    assert_eq!(budget, [(talk, BudgetState::Low), (talk, BudgetState::Used)]);
     assert_eq!(town.people[0].spent(), 10);
     let idle = town.people[0].frames.len();
     town.write(0, 1, b"more".to_vec());
@@ -208,7 +208,7 @@ fn mix_25_at_the_end_of_the_budget_nobody_is_served_unless_more_is_allowed() {
         Output::Refused(_, refusal) => Some(*refusal),
         _ => None,
     };
-    assert_eq!(town.told(0, refused), [Refusal::Budget]);
+    assert_eq!(town.told(0, refused), [RefusedReason::Budget]);
     rounds(&mut town, 4);
     assert_eq!(town.people[0].frames.len(), idle + 4, "idle cells go on");
     town.crash(0);
@@ -306,9 +306,9 @@ fn a_new_root_takes_over_at_its_first_meeting() {
     rounds(&mut town, 4);
     let round = |town: &Town| 100 + town.now().since_ms(OPEN) / 2_000;
     for (at, role) in [(0, Role::Initiator), (1, Role::Responder)] {
-        let (root, start) = (Secret::fill(|s| s.fill(9)), (round(&town), 100));
+        let (root, start) = (Secret::init_with(|s| s.fill(9)), (round(&town), 100));
         let contact = 1 - at as u32;
-        town.give(at, Input::Add(Introduction { contact, root, role, start, bucket: 1 }));
+        town.give(at, Input::Add(NewRoot { contact, root, role, start, bucket: 1 }));
     }
     rounds(&mut town, 40);
     town.crash(0);
@@ -365,10 +365,15 @@ fn rows_that_no_client_wrote_are_refused() {
     let pin = town.city.net.config.hash();
     let restore = |rows: &[(u64, Vec<u8>)], pin| {
         let rng = &mut ChaCha20Rng::seed_from_u64(1);
-        let dialling = mezza_core::StaticKey::random::<mezza_core::Portable>(rng);
-        let setup = Setup { pin, dialling, floor: Floor::None, kernel: mezza_lanes::portable() };
+        let dialling = mezza_core::StaticKey::random::<mezza_core::PortableBackend>(rng);
+        let setup = ClientOptions {
+            pin,
+            dialling,
+            floor: NoiseFloor::None,
+            kernel: mezza_lanes::portable(),
+        };
         let rows = rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
-        Client::<mezza_core::Portable>::restore(setup, rows, now, rng)
+        Client::<mezza_core::PortableBackend>::restore(setup, rows, now, rng)
             .map(|mut client| client.poll().is_some())
     };
     let rows = person.rows.clone().into_iter().collect::<Vec<_>>();

@@ -3,10 +3,10 @@
 use mezza_core::{Machine as _, Time};
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
 use mezza_mixnet::coordinator::{CoordinatorError, Ending, Input, Output};
-use mezza_mixnet::mix::{self, Peer};
+use mezza_mixnet::mix::{self, Neighbour};
 use mezza_mixnet::sign::Purpose;
 use mezza_mixnet::wire::frame::alarm_bytes;
-use mezza_mixnet::wire::{AbortReason, Body, Frame, MissedReason};
+use mezza_mixnet::wire::{AbortReason, Frame, FrameBody, MissedReason};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
@@ -56,7 +56,7 @@ fn rounds_follow_one_another_and_none_is_asked_for_twice() {
     city.until(OPEN.plus_ms(60_000));
     let mut announced = Vec::new();
     for frame in &city.all {
-        if let Frame::Round(id, Body::Settings(_)) = frame {
+        if let Frame::Round(id, FrameBody::Settings(_)) = frame {
             announced.push(id.round);
             assert!(id.round >= 100);
         }
@@ -73,7 +73,7 @@ fn a_coordinator_that_starts_late_begins_with_the_next_round() {
     city.net.now = OPEN.plus_ms(1_234_567);
     city.until(OPEN.plus_ms(1_250_000));
     let rounds = city.all.iter().filter_map(|frame| match frame {
-        Frame::Round(id, Body::Settings(_)) => Some(id.round),
+        Frame::Round(id, FrameBody::Settings(_)) => Some(id.round),
         _ => None,
     });
     // At 1,234.567 s keys for the round that opens at 1,240 s were asked for 1.5 s ago: in time.
@@ -123,7 +123,7 @@ fn who_comes_between_announcement_and_opening_gets_the_settings() {
     let told = &city.told[&1];
     assert!(matches!(told[0], Frame::Welcome { now, .. } if now == OPEN.minus_ms(1_000)));
     let settings = told.iter().filter_map(|frame| match frame {
-        Frame::Round(id, Body::Settings(settings)) => Some((*id, settings.closes_in_ms)),
+        Frame::Round(id, FrameBody::Settings(settings)) => Some((*id, settings.closes_in_ms)),
         _ => None,
     });
     let all = Service::ALL.map(|service| (RoundId { service, round: 100 }, 5_000));
@@ -177,7 +177,9 @@ fn mix_29_a_mix_that_says_nothing_costs_its_round_alone() {
     city.deaf.clear();
     city.until(OPEN.plus_ms(1_000));
     assert!(city.announced(RoundId { round: 101, ..TALK }).is_some());
-    assert!(city.all.iter().all(|frame| !matches!(frame, Frame::Round(_, Body::Abort { .. }))));
+    assert!(
+        city.all.iter().all(|frame| !matches!(frame, Frame::Round(_, FrameBody::Abort { .. })))
+    );
 }
 
 #[test]
@@ -198,12 +200,12 @@ fn mix_29_clients_hear_of_an_abort_that_they_missed_the_round() {
 fn mix_29_an_abort_of_a_mix_is_believed_with_its_signature_alone() {
     let mut city = City::new();
     city.until(OPEN.plus_ms(100));
-    let abort = Body::Abort { position: 1, reason: AbortReason::Count, signature: [1; 64] };
+    let abort = FrameBody::Abort { position: 1, reason: AbortReason::Count, signature: [1; 64] };
     city.input(Input::FromMix(1, Frame::Round(TALK, abort)));
     assert_eq!(city.refused, [CoordinatorError::Signature]);
     assert!(city.entry.rounds().any(|id| id == TALK));
     // A batch that breaks the rules: the mix itself ends the round.
-    city.net.frame(0, Peer::Previous, TALK, Body::BatchEnd { count: 1 });
+    city.net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 1 });
     city.settle();
     assert!(city.entry.rounds().all(|id| id != TALK));
 }
@@ -219,10 +221,10 @@ fn a_client_asks_for_each_thing_as_often_as_a_client_does() {
     }
     city.until(OPEN.plus_ms(4_000));
     for bucket in [1, 1, 2] {
-        city.input(Input::FromClient(1, Frame::Round(id, Body::Fetch { bucket })));
+        city.input(Input::FromClient(1, Frame::Round(id, FrameBody::Fetch { bucket })));
     }
     assert_eq!(city.refused, vec![CoordinatorError::TooOften; 4]);
-    let answers = |frame: &&Frame| matches!(frame, Frame::Round(_, Body::Object(_)));
+    let answers = |frame: &&Frame| matches!(frame, Frame::Round(_, FrameBody::Object(_)));
     assert_eq!(city.told[&1].iter().filter(answers).count(), 1);
     assert_eq!(city.told[&2].len(), 2);
 }
@@ -233,13 +235,14 @@ fn mix_64_what_is_not_there_is_said_a_bounded_number_of_times() {
     (1..=2).for_each(|client| city.hello(client));
     city.until(OPEN.plus_ms(100));
     let no = |city: &City, client| {
-        let no =
-            |frame: &&Frame| matches!(frame, Frame::Round(_, Body::Object(None) | Body::Missed(_)));
+        let no = |frame: &&Frame| {
+            matches!(frame, Frame::Round(_, FrameBody::Object(None) | FrameBody::Missed(_)))
+        };
         city.told[&client].iter().filter(no).count()
     };
     let absent = RoundId { service: Service::Call, round: 7 };
     for _ in 0..20 {
-        city.input(Input::FromClient(1, Frame::Round(absent, Body::Fetch { bucket: 1 })));
+        city.input(Input::FromClient(1, Frame::Round(absent, FrameBody::Fetch { bucket: 1 })));
         city.submit(1, absent, &[7; 164]);
     }
     assert_eq!((no(&city, 1), city.refused.len()), (32, 8));
@@ -279,7 +282,7 @@ fn rounds_go_on_without_a_gap_when_the_config_changes() {
     }
     city.until(begin.plus_ms(4_000));
     let talk = city.all.iter().filter_map(|frame| match frame {
-        Frame::Round(id, Body::Settings(told)) if id.service == Service::Conversation => {
+        Frame::Round(id, FrameBody::Settings(told)) if id.service == Service::Conversation => {
             Some((id.round, told.settings.config == next.config().hash()))
         }
         _ => None,
@@ -304,7 +307,7 @@ fn mix_27_an_alarm_is_shown_once_also_after_its_round_and_its_config() {
     let alarm = |position: u8, by: u8| {
         let bytes = alarm_bytes(&old, TALK, position);
         let signature = signer(by).sign(Purpose::Alarm, &[&bytes]);
-        let body = Body::Alarm { position, signature };
+        let body = FrameBody::Alarm { position, signature };
         Input::FromMix(position, Frame::Round(TALK, body))
     };
     city.refused.clear();
@@ -312,20 +315,21 @@ fn mix_27_an_alarm_is_shown_once_also_after_its_round_and_its_config() {
         city.input(input);
     }
     assert_eq!(city.refused, [CoordinatorError::Unexpected, CoordinatorError::Signature]);
-    let shown = city.all.iter().filter(|f| matches!(f, Frame::Round(TALK, Body::Alarm { .. })));
+    let shown =
+        city.all.iter().filter(|f| matches!(f, Frame::Round(TALK, FrameBody::Alarm { .. })));
     assert_eq!(shown.count(), 2);
 }
 
 #[test]
 fn mix_11_the_entry_ends_a_round_whose_replies_are_not_all_there() {
-    let changes: [fn(Body) -> Option<Body>; 3] = [
-        |body| (!matches!(body, Body::Replies(_))).then_some(body),
+    let changes: [fn(FrameBody) -> Option<FrameBody>; 3] = [
+        |body| (!matches!(body, FrameBody::Replies(_))).then_some(body),
         |body| match body {
-            Body::RepliesEnd { count } => Some(Body::RepliesEnd { count: count + 1 }),
+            FrameBody::RepliesEnd { count } => Some(FrameBody::RepliesEnd { count: count + 1 }),
             other => Some(other),
         },
         |body| match body {
-            Body::RepliesEnd { .. } => Some(Body::RepliesEnd { count: 0 }),
+            FrameBody::RepliesEnd { .. } => Some(FrameBody::RepliesEnd { count: 0 }),
             other => Some(other),
         },
     ];
@@ -334,7 +338,7 @@ fn mix_11_the_entry_ends_a_round_whose_replies_are_not_all_there() {
         city.hello(1);
         city.until(OPEN.plus_ms(100));
         city.net.meddler = Some(Box::new(move |at, to, frame| match frame {
-            Frame::Round(TALK, body) if at == 0 && to == Peer::Previous => {
+            Frame::Round(TALK, body) if at == 0 && to == Neighbour::Previous => {
                 change(body).map(|body| Frame::Round(TALK, body))
             }
             other => Some(other),
@@ -390,14 +394,14 @@ fn mix_30_a_refused_input_changes_nothing_at_the_coordinator() {
     let other = RoundId { round: 7, ..TALK };
     let of = |id, body| Frame::Round(id, body);
     let cases = [
-        Input::FromMix(0, of(other, Body::RoundKey([1; 32]))),
-        Input::FromMix(0, of(TALK, Body::RoundKey([1; 32]))),
-        Input::FromMix(1, of(TALK, Body::Signature([1; 64]))),
-        Input::FromMix(1, of(TALK, Body::RepliesEnd { count: 0 })),
+        Input::FromMix(0, of(other, FrameBody::RoundKey([1; 32]))),
+        Input::FromMix(0, of(TALK, FrameBody::RoundKey([1; 32]))),
+        Input::FromMix(1, of(TALK, FrameBody::Signature([1; 64]))),
+        Input::FromMix(1, of(TALK, FrameBody::RepliesEnd { count: 0 })),
         Input::FromMix(0, Frame::FetchConfig { from: [0; 32] }),
-        Input::FromStore(of(TALK, Body::Object(None))),
-        Input::FromClient(1, of(TALK, Body::NewRound)),
-        Input::FromClient(9, of(TALK, Body::Submit(vec![0; 416]))),
+        Input::FromStore(of(TALK, FrameBody::Object(None))),
+        Input::FromClient(1, of(TALK, FrameBody::NewRound)),
+        Input::FromClient(9, of(TALK, FrameBody::Submit(vec![0; 416]))),
         Input::Gone(9),
     ];
     for input in cases {

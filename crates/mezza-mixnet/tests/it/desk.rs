@@ -4,13 +4,13 @@ mod rounds;
 
 use std::collections::BTreeMap;
 
-use mezza_core::{EphemeralKey, Machine as _, Portable, Secret, StaticKey, Time};
+use mezza_core::{EphemeralKey, Machine as _, PortableBackend, Secret, StaticKey, Time};
 use mezza_lanes::portable;
-use mezza_mixnet::client::{Client, ClientError, Input, Output, SettingsError, Setup};
+use mezza_mixnet::client::{Client, ClientError, ClientOptions, Input, Output, SettingsError};
 use mezza_mixnet::config::{Chain, ChainError, Config, SignatureSet, SignedConfig};
-use mezza_mixnet::mix::Floor;
+use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::service::reply_bytes;
-use mezza_mixnet::wire::{Announcement, Body, Frame, Settings};
+use mezza_mixnet::wire::{Frame, FrameBody, Settings, SignedSettings};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
@@ -18,7 +18,7 @@ use rand_core::SeedableRng as _;
 use crate::fixture::{OPEN, config, signer};
 
 /// What somebody did to settings on their way.
-type Change = fn(&mut Announcement);
+type Change = fn(&mut SignedSettings);
 
 struct Desk {
     client: Client,
@@ -27,12 +27,12 @@ struct Desk {
     rng: ChaCha20Rng,
     rows: BTreeMap<u64, Vec<u8>>,
     news: Vec<Output>,
-    floor: Floor,
+    floor: NoiseFloor,
 }
 
-fn setup(pin: [u8; 32], floor: Floor) -> Setup {
-    let dialling = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(9)));
-    Setup { pin, dialling, floor, kernel: portable() }
+fn setup(pin: [u8; 32], floor: NoiseFloor) -> ClientOptions {
+    let dialling = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9)));
+    ClientOptions { pin, dialling, floor, kernel: portable() }
 }
 
 fn genesis(config: &Config) -> SignedConfig {
@@ -57,7 +57,7 @@ fn successor(config: &Config, change: impl FnOnce(&mut Config)) -> SignedConfig 
 }
 
 impl Desk {
-    fn new(config: Config, floor: Floor) -> Self {
+    fn new(config: Config, floor: NoiseFloor) -> Self {
         let now = OPEN.minus_ms(6_000);
         let client = Client::new(setup(config.hash(), floor), now);
         let rng = ChaCha20Rng::seed_from_u64(5);
@@ -66,7 +66,7 @@ impl Desk {
     }
 
     /// A client that knows the config, connected to an entry that can be trusted.
-    fn joined(config: Config, floor: Floor) -> Self {
+    fn joined(config: Config, floor: NoiseFloor) -> Self {
         let mut desk = Self::new(config, floor);
         desk.connect(false);
         desk.welcome(desk.config.hash());
@@ -93,12 +93,12 @@ impl Desk {
             match output {
                 Output::Want(pairs) => {
                     for _ in 0..pairs {
-                        let pair = EphemeralKey::random::<Portable>(&mut self.rng);
+                        let pair = EphemeralKey::random::<PortableBackend>(&mut self.rng);
                         self.input(Input::Give(pair)).expect("it was asked for");
                     }
                 }
                 Output::Job(mut job) => {
-                    let done = job.run::<Portable>(portable());
+                    let done = job.run::<PortableBackend>(portable());
                     self.input(Input::Done(job, done)).expect("a round waits for it");
                 }
                 Output::Store { seq, first, record } => {
@@ -148,14 +148,15 @@ impl Desk {
         self.input(Input::Frame(Frame::Config { left, config: config.encode() }))
     }
 
-    fn round(&mut self, id: RoundId, body: Body) -> Result<(), ClientError> {
+    fn round(&mut self, id: RoundId, body: FrameBody) -> Result<(), ClientError> {
         self.input(Input::Frame(Frame::Round(id, body)))
     }
 
     fn settings(&self, id: RoundId) -> Settings {
         let (policy, of) = self.config.policy(id.service).expect("a service");
-        let key =
-            |n: u8| StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(n))).public().0;
+        let key = |n: u8| {
+            StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n))).public().0
+        };
         Settings {
             config: self.config.hash(),
             id,
@@ -169,13 +170,13 @@ impl Desk {
 
     /// Announces a round that opens in a second, with settings that somebody changed before they were
     /// signed.
-    fn announce(&mut self, id: RoundId, change: impl FnOnce(&mut Announcement)) {
+    fn announce(&mut self, id: RoundId, change: impl FnOnce(&mut SignedSettings)) {
         let settings = self.settings(id);
         let sign = |settings: &Settings| (50..53).map(|n| settings.sign(&signer(n))).collect();
         let closes_in_ms = settings.collect_ms + 1_000;
-        let mut announced = Announcement { signatures: sign(&settings), settings, closes_in_ms };
+        let mut announced = SignedSettings { signatures: sign(&settings), settings, closes_in_ms };
         change(&mut announced);
-        self.round(id, Body::Settings(announced)).expect("a refusal is told, not returned");
+        self.round(id, FrameBody::Settings(announced)).expect("a refusal is told, not returned");
     }
 
     /// A whole conversation round whose reply is noise.
@@ -185,7 +186,7 @@ impl Desk {
         self.announce(id, |_| {});
         self.until(OPEN.plus_ms(5_000 * (round - 100) + 4_000));
         let replies = vec![0; reply_bytes(3)];
-        self.round(id, Body::Return { users, replies }).expect("it submitted");
+        self.round(id, FrameBody::Return { users, replies }).expect("it submitted");
     }
 
     fn levels(&mut self) -> Vec<u8> {
@@ -200,7 +201,7 @@ impl Desk {
 
 #[test]
 fn mix_2_configs_are_taken_one_by_one_from_the_pin_on() {
-    let (first, mut desk) = (config(3), Desk::new(config(3), Floor::None));
+    let (first, mut desk) = (config(3), Desk::new(config(3), NoiseFloor::None));
     let second = successor(&first, |_| {});
     let third = successor(second.config(), |_| {});
     desk.connect(false);
@@ -230,7 +231,7 @@ fn mix_2_configs_are_taken_one_by_one_from_the_pin_on() {
 
 #[test]
 fn mix_3_what_was_seen_is_known_after_a_start() {
-    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let (ours, theirs) =
         (successor(&config(3), |_| {}), successor(&config(3), |c| c.users_max = 7));
     desk.until(desk.now.plus_ms(61_000));
@@ -250,10 +251,10 @@ fn mix_3_what_was_seen_is_known_after_a_start() {
 
 #[test]
 fn mix_23_what_was_sealed_before_a_start_is_not_sealed_again() {
-    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let submits = |desk: &Desk| {
         let is_one =
-            |news: &&Output| matches!(news, Output::Frame(Frame::Round(_, Body::Submit(_))));
+            |news: &&Output| matches!(news, Output::Frame(Frame::Round(_, FrameBody::Submit(_))));
         desk.news.iter().filter(is_one).count()
     };
     let id = RoundId { service: Service::Conversation, round: 100 };
@@ -278,7 +279,7 @@ fn mix_23_what_was_sealed_before_a_start_is_not_sealed_again() {
 
 #[test]
 fn mix_5_6_34_settings_that_do_not_fit_are_told_and_not_used() {
-    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let id = RoundId { service: Service::Conversation, round: 100 };
     let unfit = |desk: &mut Desk, id, change: Change| {
         desk.news.clear();
@@ -311,9 +312,9 @@ fn mix_5_6_34_settings_that_do_not_fit_are_told_and_not_used() {
     assert_eq!(unfit(&mut desk, id, |_| {}), Some(SettingsError::Old), "it takes part already");
     desk.until(OPEN.plus_ms(4_000));
     let replies = vec![0; 303];
-    let wrong = desk.round(id, Body::Return { users: 1, replies });
+    let wrong = desk.round(id, FrameBody::Return { users: 1, replies });
     assert_eq!(wrong, Err(ClientError::Malformed));
     let replies = vec![0; 304];
-    assert_eq!(desk.round(id, Body::Return { users: 1, replies }), Ok(()));
+    assert_eq!(desk.round(id, FrameBody::Return { users: 1, replies }), Ok(()));
     assert_eq!(unfit(&mut desk, id, |_| {}), Some(SettingsError::Old), "it took part");
 }

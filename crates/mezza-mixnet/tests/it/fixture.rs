@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::{Backend, CryptoRng, Machine as _, Portable, PublicKey, Secret, Time};
+use mezza_core::{Backend, CryptoRng, Machine as _, PortableBackend, PublicKey, Secret, Time};
 use mezza_lanes::{Kernel, portable};
 use mezza_mixnet::config::{
-    Chain, Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+    Chain, Config, MixServer, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
-use mezza_mixnet::job::{Done, Job};
-use mezza_mixnet::keys::Keys;
-use mezza_mixnet::mix::{Floor, Input, Mix, MixError, Output, Peer, Setup};
+use mezza_mixnet::job::{Job, JobOutput};
+use mezza_mixnet::keys::SecretVec;
+use mezza_mixnet::mix::{Input, Mix, MixError, MixOptions, Neighbour, NoiseFloor, Output};
 use mezza_mixnet::onion::{Layer, Multiply, wrap};
 use mezza_mixnet::service::reply_bytes;
 use mezza_mixnet::sign::Signer;
 use mezza_mixnet::wire::frame::LENGTH_BYTES;
-use mezza_mixnet::wire::{Body, Frame, Items, Settings};
+use mezza_mixnet::wire::{Frame, FrameBody, Items, Settings};
 use mezza_mixnet::{RoundId, Service, onion};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -25,7 +25,7 @@ pub const TRAPS: Traps = Traps { singles: 8, pairs: 4 };
 pub const OPEN: Time = Time::from_ms(1_000_000_000);
 
 pub fn signer(n: u8) -> Signer {
-    Signer::from_seed(&Secret::fill(|s| s.fill(n)))
+    Signer::from_seed(&Secret::init_with(|s| s.fill(n)))
 }
 
 pub fn policy(service: Service) -> ServicePolicy {
@@ -63,7 +63,7 @@ pub fn config(mixes: u8) -> Config {
         coordinator: server(40),
         bucket: server(41),
         mixes: (0..mixes)
-            .map(|i| MixEntry { server: server(50 + i), operator: "Ada".into() })
+            .map(|i| MixServer { server: server(50 + i), operator: "Ada".into() })
             .collect(),
         users_max: 1_000,
         services: Service::ALL.map(policy).to_vec(),
@@ -79,32 +79,32 @@ pub fn chain(config: &Config) -> Chain {
 /// The highest round signed of each service, as a disk keeps it.
 type Signed = BTreeMap<Service, u64>;
 
-fn setup(config: &Config, position: u8, floor: Floor, signed: Signed) -> Setup {
-    Setup { signer: signer(50 + position), chain: chain(config), signed, floor, job_items: 7 }
+fn setup(config: &Config, position: u8, floor: NoiseFloor, signed: Signed) -> MixOptions {
+    MixOptions { signer: signer(50 + position), chain: chain(config), signed, floor, job_items: 7 }
 }
 
-pub fn mix_with(config: &Config, position: u8, floor: Floor) -> Mix {
+pub fn mix_with(config: &Config, position: u8, floor: NoiseFloor) -> Mix {
     Mix::new(setup(config, position, floor, Signed::new()))
 }
 
 /// What somebody on the way may do to a frame between two parties; `None` swallows it.
-pub type Meddler = Box<dyn FnMut(usize, Peer, Frame) -> Option<Frame>>;
+pub type Meddler = Box<dyn FnMut(usize, Neighbour, Frame) -> Option<Frame>>;
 
 /// Is shown each job that ran, and at which mix.
-pub type Watch = Box<dyn FnMut(usize, &Job, &Done)>;
+pub type Watch = Box<dyn FnMut(usize, &Job, &JobOutput)>;
 
 /// May change a job before it runs, or give a result of its own: a mix that was built wrongly.
-pub type Breakage = Box<dyn FnMut(usize, &mut Job) -> Option<Done>>;
+pub type Breakage = Box<dyn FnMut(usize, &mut Job) -> Option<JobOutput>>;
 
 /// Mixes in a row, and everything that left them for somebody else.
-pub struct Net<B: Backend = Portable> {
+pub struct Net<B: Backend = PortableBackend> {
     pub config: Config,
     pub mixes: Vec<Mix<B>>,
     pub kernel: &'static dyn Kernel,
     pub now: Time,
     pub rng: ChaCha20Rng,
     /// Frames for coordinator, store and entry: from which mix, to whom.
-    pub out: Vec<(usize, Peer, Frame)>,
+    pub out: Vec<(usize, Neighbour, Frame)>,
     pub refused: Vec<(usize, MixError)>,
     pub meddler: Option<Meddler>,
     /// Hand jobs back in another order than they came.
@@ -131,7 +131,7 @@ impl<B: Backend> Net<B> {
     pub fn on(config: Config, seed: u64, kernel: &'static dyn Kernel) -> Self {
         let count = config.mixes.len() as u8;
         let disks = vec![Signed::new(); count.into()];
-        let new = |i: u8| Mix::new(setup(&config, i, Floor::None, Signed::new()));
+        let new = |i: u8| Mix::new(setup(&config, i, NoiseFloor::None, Signed::new()));
         let mixes = (0..count).map(new).collect();
         Self {
             config,
@@ -160,7 +160,7 @@ impl<B: Backend> Net<B> {
         self.settle();
     }
 
-    pub fn frame(&mut self, at: usize, from: Peer, id: RoundId, body: Body) {
+    pub fn frame(&mut self, at: usize, from: Neighbour, id: RoundId, body: FrameBody) {
         self.input(at, Input::Frame(from, Frame::Round(id, body)));
     }
 
@@ -208,14 +208,14 @@ impl<B: Backend> Net<B> {
     fn die(&mut self, at: usize) -> Vec<(usize, Input)> {
         self.died.push(at);
         let signed = self.disks[at].clone();
-        self.mixes[at] = Mix::new(setup(&self.config, at as u8, Floor::None, signed));
-        let before = at.checked_sub(1).map(|before| (before, Input::LinkLost(Peer::Next)));
+        self.mixes[at] = Mix::new(setup(&self.config, at as u8, NoiseFloor::None, signed));
+        let before = at.checked_sub(1).map(|before| (before, Input::LinkLost(Neighbour::Next)));
         let behind = (at + 1 < self.mixes.len()).then_some(at + 1);
-        let behind = behind.map(|behind| (behind, Input::LinkLost(Peer::Previous)));
+        let behind = behind.map(|behind| (behind, Input::LinkLost(Neighbour::Previous)));
         before.into_iter().chain(behind).collect()
     }
 
-    fn carry(&mut self, at: usize, to: Peer, frame: Frame) -> Option<(usize, Input)> {
+    fn carry(&mut self, at: usize, to: Neighbour, frame: Frame) -> Option<(usize, Input)> {
         let frame = match &mut self.meddler {
             Some(meddler) => meddler(at, to, frame)?,
             None => frame,
@@ -223,8 +223,8 @@ impl<B: Backend> Net<B> {
         let bytes = frame.encode().expect("short enough");
         let frame = Frame::decode(&bytes[LENGTH_BYTES..]).expect("our own frame");
         match to {
-            Peer::Next => Some((at + 1, Input::Frame(Peer::Previous, frame))),
-            Peer::Previous if at > 0 => Some((at - 1, Input::Frame(Peer::Next, frame))),
+            Neighbour::Next => Some((at + 1, Input::Frame(Neighbour::Previous, frame))),
+            Neighbour::Previous if at > 0 => Some((at - 1, Input::Frame(Neighbour::Next, frame))),
             _ => {
                 self.out.push((at, to, frame));
                 None
@@ -234,17 +234,18 @@ impl<B: Backend> Net<B> {
 
     /// Asks for keys and signatures; the settings, once all signed.
     pub fn announce(&mut self, id: RoundId) -> Settings {
-        (0..self.mixes.len()).for_each(|at| self.frame(at, Peer::Coordinator, id, Body::NewRound));
+        (0..self.mixes.len())
+            .for_each(|at| self.frame(at, Neighbour::Coordinator, id, FrameBody::NewRound));
         let keys = self.taken(|body| match body {
-            Body::RoundKey(key) => Some(key),
+            FrameBody::RoundKey(key) => Some(key),
             _ => None,
         });
         let settings = self.settings(id, keys);
         for at in 0..self.mixes.len() {
-            self.frame(at, Peer::Coordinator, id, Body::Sign(settings.clone()));
+            self.frame(at, Neighbour::Coordinator, id, FrameBody::Sign(settings.clone()));
         }
         let signatures = self.taken(|body| match body {
-            Body::Signature(signature) => Some(signature),
+            FrameBody::Signature(signature) => Some(signature),
             _ => None,
         });
         assert_eq!(signatures.len(), self.mixes.len(), "{:?}", self.refused);
@@ -265,7 +266,7 @@ impl<B: Backend> Net<B> {
     }
 
     /// What left the network and is of this sort, in order.
-    pub fn taken<T>(&mut self, mut of: impl FnMut(Body) -> Option<T>) -> Vec<T> {
+    pub fn taken<T>(&mut self, mut of: impl FnMut(FrameBody) -> Option<T>) -> Vec<T> {
         let mut found = Vec::new();
         self.out.retain(|(_, _, frame)| {
             let Frame::Round(_, body) = frame else { return true };
@@ -281,18 +282,18 @@ impl<B: Backend> Net<B> {
     pub fn batch(&mut self, id: RoundId, onions: &[u8]) {
         let size = id.service.onion_bytes(self.mixes.len());
         let count = (onions.len() / size) as u32;
-        let previous = Peer::Previous;
-        self.frame(0, previous, id, Body::BatchStart { count, size: size as u16 });
+        let previous = Neighbour::Previous;
+        self.frame(0, previous, id, FrameBody::BatchStart { count, size: size as u16 });
         for items in Items::of_batch(onions, size) {
-            self.frame(0, previous, id, Body::Onions(items));
+            self.frame(0, previous, id, FrameBody::Onions(items));
         }
-        self.frame(0, previous, id, Body::BatchEnd { count });
+        self.frame(0, previous, id, FrameBody::BatchEnd { count });
     }
 
     /// The replies that the first mix gave back.
     pub fn replies(&mut self) -> Vec<u8> {
         let items = self.taken(|body| match body {
-            Body::Replies(items) => Some(items.bytes),
+            FrameBody::Replies(items) => Some(items.bytes),
             _ => None,
         });
         items.concat()
@@ -300,15 +301,19 @@ impl<B: Backend> Net<B> {
 }
 
 /// The onions of all clients around these plaintexts, and each one's reply keys.
-pub fn onions(settings: &Settings, inner: &[u8], rng: &mut dyn CryptoRng) -> (Vec<u8>, Vec<Keys>) {
+pub fn onions(
+    settings: &Settings,
+    inner: &[u8],
+    rng: &mut dyn CryptoRng,
+) -> (Vec<u8>, Vec<SecretVec>) {
     let (id, size) = (settings.id, settings.id.service.innermost_bytes());
     let keys = settings.keys.iter().zip(0..);
     let layers: Vec<Layer> =
         keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
     let wrapped = wrap(portable(), Multiply::Ladders, &layers, (inner, size), rng);
     let of = |client: usize| {
-        let mut own = Keys::zeros(layers.len());
-        own.iter_mut().zip(&wrapped.back).for_each(|(key, layer)| *key = layer[client]);
+        let mut own = SecretVec::zeros(layers.len());
+        own.iter_mut().zip(&wrapped.reply_keys).for_each(|(key, layer)| *key = layer[client]);
         own
     };
     let back = (0..inner.len() / size).map(of).collect();
@@ -316,7 +321,7 @@ pub fn onions(settings: &Settings, inner: &[u8], rng: &mut dyn CryptoRng) -> (Ve
 }
 
 /// What each client finds in its reply.
-pub fn opened(replies: &[u8], back: &[Keys]) -> Vec<Option<Vec<u8>>> {
+pub fn opened(replies: &[u8], back: &[SecretVec]) -> Vec<Option<Vec<u8>>> {
     let size = reply_bytes(back.first().map_or(1, |keys| keys.len()));
     assert_eq!(replies.len(), size * back.len(), "a reply for each onion");
     let replies = replies.chunks_exact(size).zip(back);

@@ -3,9 +3,9 @@
 use mezza_mixnet::RoundId;
 use mezza_mixnet::Service;
 use mezza_mixnet::client::Input;
-use mezza_mixnet::client::record::Record;
+use mezza_mixnet::client::record::RoundRecord;
 use mezza_mixnet::wire::cell::{PIECE_BYTES, Piece};
-use mezza_mixnet::wire::{Body, Cell, Frame, MissedReason};
+use mezza_mixnet::wire::{Cell, Frame, FrameBody, MissedReason};
 
 use crate::alone::Alone;
 
@@ -43,7 +43,7 @@ fn anything(alone: &mut Alone) -> Cell {
 
 #[test]
 fn mix_41_whatever_partner_entry_and_clock_do_the_rows_are_read_and_go_on() {
-    mezza_sim::worlds(100, |seed| {
+    mezza_sim::for_each_seed(100, |seed| {
         let mut alone = Alone::new(seed, 1 + (seed % 3) as u8);
         for step in 0..160 {
             let cell = anything(&mut alone);
@@ -94,7 +94,7 @@ fn mix_41_whatever_partner_entry_and_clock_do_the_rows_are_read_and_go_on() {
                     let into_it = alone.below(1_000).into();
                     alone.until(open.plus_ms(into_it));
                     let id = RoundId { service: Service::Conversation, round };
-                    alone.frame(Frame::Round(id, Body::Missed(MissedReason::Late)));
+                    alone.frame(Frame::Round(id, FrameBody::Missed(MissedReason::Late)));
                     alone.announce(round, 300);
                 }
                 11 => alone.give(Input::Activate(0)),
@@ -128,14 +128,15 @@ fn rows_whose_rounds_descend_as_versions_before_wrote_them_are_read() {
         alone.run_round(&Cell { leaving: false, seq, ack, sack: 0, piece: None });
     }
     // The rounds of two records change places, as if the later one had been sealed first.
-    let records: Vec<(u64, Record)> = alone
+    let records: Vec<(u64, RoundRecord)> = alone
         .rows
         .iter()
-        .filter_map(|(seq, row)| Some((*seq, Record::decode(row).ok()?)))
+        .filter_map(|(seq, row)| Some((*seq, RoundRecord::decode(row).ok()?)))
         .collect();
     let [.., (a, first), (b, second)] = &records[..] else { panic!("two records") };
-    let changed =
-        |record: &Record, of: &Record| Record { id: of.id, ..record.clone() }.encode().to_vec();
+    let changed = |record: &RoundRecord, of: &RoundRecord| {
+        RoundRecord { id: of.id, ..record.clone() }.encode().to_vec()
+    };
     alone.rows.insert(*a, changed(first, second));
     alone.rows.insert(*b, changed(second, first));
     alone.look();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mezza_core::Time;
 use mezza_mixnet::client::{Input, Output};
 use mezza_mixnet::config::{Config, ServicePolicy};
-use mezza_mixnet::wire::{Announcement, Body, Frame, MissedReason};
+use mezza_mixnet::wire::{Frame, FrameBody, MissedReason, SignedSettings};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -55,7 +55,7 @@ fn sealed(town: &Town<Toy>, at: usize, service: Service) -> Vec<u64> {
 fn mix_40_a_round_whose_time_comes_behind_a_later_one_is_not_sealed() {
     let mut town = joined(quick(1), 2, 21);
     town.liar = Some(Box::new(|at, mut frame| {
-        if let Frame::Round(id, Body::Settings(told)) = &mut frame
+        if let Frame::Round(id, FrameBody::Settings(told)) = &mut frame
             && (at, id.round) == (0, 103)
         {
             told.closes_in_ms += 3_000;
@@ -72,7 +72,7 @@ fn mix_40_a_round_whose_time_comes_behind_a_later_one_is_not_sealed() {
 
 #[test]
 fn mix_40_settings_that_arrive_together_after_a_stall_do_no_harm() {
-    mezza_sim::worlds(100, |seed| {
+    mezza_sim::for_each_seed(100, |seed| {
         // As in the example: rounds of 5 s, settings 5 s ahead, 4 s to collect.
         let mut config = config(3);
         config.services.truncate(1);
@@ -80,11 +80,11 @@ fn mix_40_settings_that_arrive_together_after_a_stall_do_no_harm() {
         let mut town = joined(config, 2, 100 + seed);
         let mut held = Vec::new();
         town.liar = Some(Box::new(move |at, frame| match &frame {
-            Frame::Round(id, Body::Settings(_)) if at == 0 && id.round == 103 => {
+            Frame::Round(id, FrameBody::Settings(_)) if at == 0 && id.round == 103 => {
                 held.push(frame);
                 vec![]
             }
-            Frame::Round(id, Body::Settings(_)) if at == 0 && id.round == 104 => {
+            Frame::Round(id, FrameBody::Settings(_)) if at == 0 && id.round == 104 => {
                 held.drain(..).chain([frame]).collect()
             }
             _ => vec![frame],
@@ -139,7 +139,7 @@ fn mix_50_a_clock_that_was_ahead_takes_no_chain_along() {
 /// An entry that lies about all that nobody signed, by chance.
 struct Lies {
     rng: ChaCha20Rng,
-    heard: Vec<(RoundId, Announcement)>,
+    heard: Vec<(RoundId, SignedSettings)>,
     held: Vec<Frame>,
 }
 
@@ -159,24 +159,24 @@ impl Lies {
         let at = last.saturating_sub(self.rng.next_u32() as usize % 6);
         let (id, told) = self.heard[at].clone();
         if self.one_in(2) {
-            return Some(Frame::Round(id, Body::Missed(MissedReason::Late)));
+            return Some(Frame::Round(id, FrameBody::Missed(MissedReason::Late)));
         }
         let closes_in_ms = self.about(3_000);
-        Some(Frame::Round(id, Body::Settings(Announcement { closes_in_ms, ..told })))
+        Some(Frame::Round(id, FrameBody::Settings(SignedSettings { closes_in_ms, ..told })))
     }
 
     fn of(&mut self, mut frame: Frame) -> Vec<Frame> {
         match &mut frame {
-            Frame::Round(id, Body::Settings(told)) => {
+            Frame::Round(id, FrameBody::Settings(told)) => {
                 self.heard.push((*id, told.clone()));
                 if self.one_in(2) {
                     told.closes_in_ms = self.about(told.closes_in_ms);
                 }
             }
-            Frame::Round(id, Body::Return { users, .. }) => {
+            Frame::Round(id, FrameBody::Return { users, .. }) => {
                 *users = self.rng.next_u32();
                 if self.one_in(4) {
-                    frame = Frame::Round(*id, Body::Missed(MissedReason::Full));
+                    frame = Frame::Round(*id, FrameBody::Missed(MissedReason::Full));
                 }
             }
             _ => {}
@@ -197,7 +197,7 @@ impl Lies {
 #[test]
 fn an_entry_that_lies_never_gets_two_onions_of_one_call() {
     let mut calls = 0;
-    mezza_sim::worlds(100, |seed| {
+    mezza_sim::for_each_seed(100, |seed| {
         let mut town = joined(quick(3), 3, seed);
         town.introduce(0, 2, 2);
         for person in &mut town.people {
@@ -241,8 +241,8 @@ fn mix_42_a_round_that_was_missed_is_not_made_up_for_at_any_price() {
     config.services[2].rounds = 20;
     let mut town = joined(config, 3, 31);
     town.liar = Some(Box::new(|_, frame| match frame {
-        Frame::Round(id, Body::Return { .. }) if !id.service.has_replies() => {
-            vec![Frame::Round(id, Body::Missed(MissedReason::Late))]
+        Frame::Round(id, FrameBody::Return { .. }) if !id.service.has_replies() => {
+            vec![Frame::Round(id, FrameBody::Missed(MissedReason::Late))]
         }
         frame => vec![frame],
     }));

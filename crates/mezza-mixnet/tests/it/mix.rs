@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use mezza_core::Machine as _;
 use mezza_mixnet::config::{Config, Mode, SignatureSet, SignedConfig};
-use mezza_mixnet::job::Done;
-use mezza_mixnet::mix::{Floor, Input, MixError, Peer};
-use mezza_mixnet::wire::{AbortReason, Body, Frame};
+use mezza_mixnet::job::JobOutput;
+use mezza_mixnet::mix::{Input, MixError, Neighbour, NoiseFloor};
+use mezza_mixnet::wire::{AbortReason, Frame, FrameBody};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
@@ -36,7 +36,7 @@ fn talk(net: &mut Net, id: RoundId, drops: &[u8]) -> (Vec<Vec<u8>>, Vec<Option<V
 /// The aborts that left the network: which position, why.
 fn aborts(net: &mut Net) -> Vec<(u8, AbortReason)> {
     net.taken(|body| match body {
-        Body::Abort { position, reason, .. } => Some((position, reason)),
+        FrameBody::Abort { position, reason, .. } => Some((position, reason)),
         _ => None,
     })
 }
@@ -63,7 +63,7 @@ fn mix_9_drops_swap_echo_and_refuse_the_third() {
 fn an_empty_round_runs_on_noise_alone() {
     let mut net = Net::new(config(3), 2);
     assert!(talk(&mut net, TALK, &[]).1.is_empty());
-    let ends = net.taken(|body| matches!(body, Body::RepliesEnd { count: 0 }).then_some(()));
+    let ends = net.taken(|body| matches!(body, FrameBody::RepliesEnd { count: 0 }).then_some(()));
     assert_eq!((ends.len(), net.refused.len()), (1, 0));
 }
 
@@ -86,18 +86,18 @@ fn a_job_that_runs_twice_gives_the_same() {
     net.watch = Some(Box::new(|_, job, done| {
         let again = job.run(mezza_lanes::portable());
         match (done, &again) {
-            (Done::Noise(a), Done::Noise(b)) => assert_eq!(a.onions, b.onions),
-            (Done::Unwrap(a), Done::Unwrap(b)) => assert!(a.inner().eq(b.inner())),
-            (Done::Shuffle(a), Done::Shuffle(b)) => {
+            (JobOutput::Noise(a), JobOutput::Noise(b)) => assert_eq!(a.onions, b.onions),
+            (JobOutput::Unwrap(a), JobOutput::Unwrap(b)) => assert!(a.inner().eq(b.inner())),
+            (JobOutput::Shuffle(a), JobOutput::Shuffle(b)) => {
                 assert_eq!((&a.kept, &a.order), (&b.kept, &b.order));
             }
-            (Done::Gather(a), Done::Gather(b)) => {
+            (JobOutput::Gather(a), JobOutput::Gather(b)) => {
                 assert_eq!((a.offset, &a.bytes), (b.offset, &b.bytes));
             }
-            (Done::Match(a), Done::Match(b)) => assert_eq!(a.cells, b.cells),
-            (Done::Seal(a), Done::Seal(b)) => assert_eq!(a, b),
-            (Done::Trap(a), Done::Trap(b)) => assert_eq!(a, b),
-            (Done::Table(a), Done::Table(b)) => assert_eq!(a.is_some(), b.is_some()),
+            (JobOutput::Match(a), JobOutput::Match(b)) => assert_eq!(a.cells, b.cells),
+            (JobOutput::Seal(a), JobOutput::Seal(b)) => assert_eq!(a, b),
+            (JobOutput::Trap(a), JobOutput::Trap(b)) => assert_eq!(a, b),
+            (JobOutput::Table(a), JobOutput::Table(b)) => assert_eq!(a.is_some(), b.is_some()),
             _ => panic!("another kind of result"),
         }
     }));
@@ -113,7 +113,7 @@ fn mix_7_bad_onions_are_answered_like_all_others() {
     let left = Rc::new(RefCell::new(Vec::new()));
     let counts = Rc::clone(&left);
     net.meddler = Some(Box::new(move |at, _, frame| {
-        if let Frame::Round(_, Body::BatchStart { count, .. }) = frame {
+        if let Frame::Round(_, FrameBody::BatchStart { count, .. }) = frame {
             counts.borrow_mut().push((at, count));
         }
         Some(frame)
@@ -140,9 +140,9 @@ fn mix_7_bad_onions_are_answered_like_all_others() {
 #[test]
 fn mix_4_settings_that_are_not_the_configs_are_not_signed() {
     let mut net = Net::new(config(3), 6);
-    (0..3).for_each(|at| net.frame(at, Peer::Coordinator, TALK, Body::NewRound));
+    (0..3).for_each(|at| net.frame(at, Neighbour::Coordinator, TALK, FrameBody::NewRound));
     let keys = net.taken(|body| match body {
-        Body::RoundKey(key) => Some(key),
+        FrameBody::RoundKey(key) => Some(key),
         _ => None,
     });
     let good = net.settings(TALK, keys);
@@ -161,23 +161,23 @@ fn mix_4_settings_that_are_not_the_configs_are_not_signed() {
         change(|s| s.policy = 1),
     ] {
         let before = format!("{:?}", net.mixes[1]);
-        net.frame(1, Peer::Coordinator, TALK, Body::Sign(wrong));
+        net.frame(1, Neighbour::Coordinator, TALK, FrameBody::Sign(wrong));
         assert_eq!(net.refused.pop(), Some((1, MixError::Settings)));
         assert_eq!(format!("{:?}", net.mixes[1]), before);
     }
-    net.frame(1, Peer::Coordinator, TALK, Body::Sign(good));
+    net.frame(1, Neighbour::Coordinator, TALK, FrameBody::Sign(good));
     assert_eq!(net.refused, []);
 }
 
 #[test]
 fn mix_4_noise_below_the_own_floor_is_not_signed() {
-    let allowed = |law: (u32, u32), mode, floor: Floor| {
+    let allowed = |law: (u32, u32), mode, floor: NoiseFloor| {
         let mut policy = policy(Service::Conversation);
         (policy.mu, policy.scale) = law;
         policy.mode = mode;
         floor.allows(&policy)
     };
-    let (standard, relaxed) = (Floor::STANDARD, Floor::RELAXED);
+    let (standard, relaxed) = (NoiseFloor::STANDARD, NoiseFloor::RELAXED);
     assert!(allowed((45_710, 6_892), Mode::Gauss, standard));
     assert!(!allowed((45_700, 6_892), Mode::Gauss, standard));
     assert!(!allowed((45_710, 0), Mode::Gauss, standard));
@@ -187,24 +187,25 @@ fn mix_4_noise_below_the_own_floor_is_not_signed() {
     // So much of it that it would do, if it counted.
     assert!(allowed((1_000_000, 30_000), Mode::Gauss, standard));
     assert!(!allowed((1_000_000, 30_000), Mode::Paper, standard));
-    assert!(allowed((0, 0), Mode::Paper, Floor::None));
+    assert!(allowed((0, 0), Mode::Paper, NoiseFloor::None));
     let mut net = Net::new(config(1), 7);
-    net.mixes[0] = mix_with(&net.config, 0, Floor::STANDARD);
-    net.frame(0, Peer::Coordinator, TALK, Body::NewRound);
+    net.mixes[0] = mix_with(&net.config, 0, NoiseFloor::STANDARD);
+    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
     let keys = net.taken(|body| match body {
-        Body::RoundKey(key) => Some(key),
+        FrameBody::RoundKey(key) => Some(key),
         _ => None,
     });
     let settings = net.settings(TALK, keys);
-    net.frame(0, Peer::Coordinator, TALK, Body::Sign(settings));
+    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::Sign(settings));
     assert_eq!(net.refused, [(0, MixError::Noise)]);
 }
 
 /// Asks for the keys of a round.
 fn keys(net: &mut Net, id: RoundId) -> Vec<[u8; 32]> {
-    (0..net.mixes.len()).for_each(|at| net.frame(at, Peer::Coordinator, id, Body::NewRound));
+    (0..net.mixes.len())
+        .for_each(|at| net.frame(at, Neighbour::Coordinator, id, FrameBody::NewRound));
     net.taken(|body| match body {
-        Body::RoundKey(key) => Some(key),
+        FrameBody::RoundKey(key) => Some(key),
         _ => None,
     })
 }
@@ -227,7 +228,7 @@ fn mix_4_a_round_is_signed_under_the_config_that_it_began_under() {
     net.now = OPEN.minus_ms(5_400);
     net.config = next;
     let settings = net.settings(TALK, keys);
-    net.frame(0, Peer::Coordinator, TALK, Body::Sign(settings));
+    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::Sign(settings));
     assert_eq!(net.refused, [(0, MixError::Settings)]);
 }
 
@@ -236,7 +237,10 @@ fn mix_15_a_lower_number_does_not_follow_a_higher_one_to_disk() {
     let mut net = Net::new(config(1), 6);
     let [low, high] = [TALK, RoundId { round: 101, ..TALK }].map(|id| {
         let keys = keys(&mut net, id);
-        Input::Frame(Peer::Coordinator, Frame::Round(id, Body::Sign(net.settings(id, keys))))
+        Input::Frame(
+            Neighbour::Coordinator,
+            Frame::Round(id, FrameBody::Sign(net.settings(id, keys))),
+        )
     });
     let mut rng = ChaCha20Rng::seed_from_u64(0);
     assert_eq!(net.mixes[0].handle(high, net.now, &mut rng), Ok(()));
@@ -248,24 +252,24 @@ fn mix_15_a_lower_number_does_not_follow_a_higher_one_to_disk() {
 fn mix_5_signs_each_round_once() {
     let mut net = Net::new(config(1), 8);
     let settings = net.announce(TALK);
-    net.frame(0, Peer::Coordinator, TALK, Body::Sign(settings));
-    net.frame(0, Peer::Coordinator, TALK, Body::NewRound);
+    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::Sign(settings));
+    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
     assert_eq!(net.refused, [(0, MixError::UnknownRound), (0, MixError::Round)]);
 }
 
 #[test]
 fn mix_15_a_restarted_mix_has_no_round() {
-    use mezza_mixnet::mix::{Mix, Setup};
+    use mezza_mixnet::mix::{Mix, MixOptions};
     let mut net = Net::new(config(1), 9);
-    let setup = Setup {
+    let setup = MixOptions {
         signer: signer(50),
         chain: crate::fixture::chain(&net.config),
         signed: [(Service::Conversation, 100)].into(),
-        floor: Floor::None,
+        floor: NoiseFloor::None,
         job_items: 0,
     };
     net.mixes[0] = Mix::new(setup);
-    net.frame(0, Peer::Coordinator, TALK, Body::NewRound);
+    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
     assert_eq!(net.refused.pop(), Some((0, MixError::Round)));
     net.announce(RoundId { round: 101, ..TALK });
 }

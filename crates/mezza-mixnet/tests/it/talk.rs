@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, StaticKey, Wiping};
+use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, StaticKey, Wiping};
 use mezza_lanes::portable;
 use mezza_mixnet::client::{
-    Access, Answer, Checked, Submission, no_call, no_invitation, served, to_bucket, wrap,
+    Access, CheckedSettings, DropResult, Submission, no_call, no_invitation, served, to_bucket,
+    wrap,
 };
-use mezza_mixnet::contact::{self, Calls, Conversation, Intent, Role};
+use mezza_mixnet::contact::{self, CallKeywheel, ConversationKeywheel, Intent, Role};
 use mezza_mixnet::coordinator::Input;
 use mezza_mixnet::onion::open_reply;
-use mezza_mixnet::stream::{Outcome, Receiver, Sender};
+use mezza_mixnet::stream::{CellOutcome, Receiver, Sender};
 use mezza_mixnet::wire::filter::Filter;
 use mezza_mixnet::wire::invitation::{BODY_BYTES, Invitation};
-use mezza_mixnet::wire::{Body, Cell, Frame, bucket};
+use mezza_mixnet::wire::{Cell, Frame, FrameBody, bucket};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -23,7 +24,7 @@ use crate::fixture::{OPEN, chain, config};
 
 /// One side of one contact.
 struct Contact {
-    chain: Conversation,
+    chain: ConversationKeywheel,
     sender: Sender,
     receiver: Receiver,
     got: Vec<Vec<u8>>,
@@ -31,24 +32,24 @@ struct Contact {
 
 impl Contact {
     fn new(root: u8, role: Role) -> Self {
-        let root = Secret::fill(|s| s.fill(root));
+        let root = Secret::init_with(|s| s.fill(root));
         Self {
-            chain: Conversation::begin(&root, role, 100),
+            chain: ConversationKeywheel::begin(&root, role, 100),
             sender: Sender::default(),
             receiver: Receiver::default(),
             got: Vec::new(),
         }
     }
 
-    fn settle(&mut self, seq: Option<u32>, answer: Option<Answer>) {
+    fn settle(&mut self, seq: Option<u32>, answer: Option<DropResult>) {
         let outcome = match &answer {
-            Some(Answer::Met(_)) => Outcome::Met,
-            Some(Answer::Absent) => Outcome::Absent,
-            Some(Answer::Garbage) => Outcome::Garbage,
-            None => Outcome::Missed,
+            Some(DropResult::Met(_)) => CellOutcome::Met,
+            Some(DropResult::Absent) => CellOutcome::Absent,
+            Some(DropResult::Garbage) => CellOutcome::Garbage,
+            None => CellOutcome::Missed,
         };
         self.sender.settle(seq, outcome);
-        let Some(Answer::Met(Ok(cell))) = answer else { return };
+        let Some(DropResult::Met(Ok(cell))) = answer else { return };
         assert!(self.sender.acknowledge(cell.ack, cell.sack));
         if let Some(piece) = &cell.piece {
             let messages = self.receiver.receive(cell.seq, piece).expect("an honest partner");
@@ -80,7 +81,8 @@ impl Person {
     fn seal(&mut self, city: &City, id: RoundId, rng: &mut ChaCha20Rng) -> Pending {
         let announced = city.announced(id).expect("settings");
         let chain = chain(&city.net.config);
-        let checked = Checked::check(&announced, &chain, self.last, city.net.now, portable());
+        let checked =
+            CheckedSettings::check(&announced, &chain, self.last, city.net.now, portable());
         let checked = checked.expect("good settings");
         self.last = Some(id.round);
         for contact in &mut self.contacts {
@@ -89,7 +91,7 @@ impl Person {
         let meetings = self.contacts.iter().map(|c| c.chain.meeting()).collect::<Vec<_>>();
         let contact = served(&meetings, 1).first().copied();
         let (access, seq) = match contact.map(|at| &mut self.contacts[at]) {
-            None => (Access::idle::<Portable>(id.round, rng), None),
+            None => (Access::idle::<PortableBackend>(id.round, rng), None),
             Some(contact) => {
                 let taken = contact.sender.take();
                 let seq = taken.as_ref().map(|(seq, _)| *seq);
@@ -97,23 +99,24 @@ impl Person {
                 let next = contact.sender.next();
                 let piece = taken.map(|(_, piece)| piece);
                 let cell = Cell { leaving: false, seq: seq.unwrap_or(next), ack, sack, piece };
-                (Access::of::<Portable>(contact.chain.take(), &cell), seq)
+                (Access::of::<PortableBackend>(contact.chain.take_round_keys(), &cell), seq)
             }
         };
-        let pairs = vec![EphemeralKey::random::<Portable>(rng)];
-        let sent = wrap::<Portable>(portable(), &checked.layers(), pairs, access.bytes(), rng);
+        let pairs = vec![EphemeralKey::random::<PortableBackend>(rng)];
+        let sent =
+            wrap::<PortableBackend>(portable(), &checked.layers(), pairs, access.bytes(), rng);
         Pending { contact, seq, access, sent: sent.expect("one pair for one slot") }
     }
 
     fn read(&mut self, pending: Pending, reply: Option<Vec<u8>>) {
         let answer = reply.map(|reply| {
             let inner =
-                open_reply(portable(), &pending.sent.back[0], reply).expect("our own reply");
-            pending.access.answer::<Portable>(&inner)
+                open_reply(portable(), &pending.sent.reply_keys[0], reply).expect("our own reply");
+            pending.access.answer::<PortableBackend>(&inner)
         });
         match pending.contact {
             Some(at) => self.contacts[at].settle(pending.seq, answer),
-            None => assert!(answer.is_none_or(|answer| answer == Answer::Absent)),
+            None => assert!(answer.is_none_or(|answer| answer == DropResult::Absent)),
         }
     }
 }
@@ -153,7 +156,7 @@ fn conversations_alone() -> City {
 
 #[test]
 fn people_talk_through_three_mixes_while_rounds_fail() {
-    mezza_sim::worlds(3, |seed| {
+    mezza_sim::for_each_seed(3, |seed| {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut city = conversations_alone();
         let mut people = (0..4).map(|_| Person::default()).collect::<Vec<_>>();
@@ -194,20 +197,21 @@ fn bucket_round(city: &mut City, id: RoundId, inner: &[Vec<u8>]) -> Vec<u8> {
     city.until(OPEN.plus_ms(500));
     let announced = city.announced(id).expect("settings");
     let (chain, now) = (chain(&city.net.config), city.net.now);
-    let checked = Checked::check(&announced, &chain, None, now, portable()).expect("good settings");
+    let checked =
+        CheckedSettings::check(&announced, &chain, None, now, portable()).expect("good settings");
     let mut rng = ChaCha20Rng::seed_from_u64(9);
     for (client, plain) in inner.iter().enumerate() {
-        let pairs = vec![EphemeralKey::random::<Portable>(&mut rng)];
-        let sent =
-            wrap::<Portable>(portable(), &checked.layers(), pairs, plain, &mut rng).expect("one");
+        let pairs = vec![EphemeralKey::random::<PortableBackend>(&mut rng)];
+        let sent = wrap::<PortableBackend>(portable(), &checked.layers(), pairs, plain, &mut rng)
+            .expect("one");
         city.submit(client as u64, id, &sent.onions);
     }
     city.until(OPEN.plus_ms(4_000));
     assert!(city.returned(0, id).is_some());
     city.told.clear();
-    city.input(Input::FromClient(0, Frame::Round(id, Body::Fetch { bucket: 1 })));
+    city.input(Input::FromClient(0, Frame::Round(id, FrameBody::Fetch { bucket: 1 })));
     let chunks = city.told[&0].iter().filter_map(|frame| match frame {
-        Frame::Round(_, Body::Chunk { bytes, .. }) => Some(bytes.clone()),
+        Frame::Round(_, FrameBody::Chunk { bytes, .. }) => Some(bytes.clone()),
         _ => None,
     });
     chunks.collect::<Vec<_>>().concat()
@@ -222,8 +226,8 @@ fn one_bucket() -> City {
 #[test]
 fn a_call_is_found_by_its_contact_among_noise_and_idle_clients() {
     let id = RoundId { service: Service::Call, round: 100 };
-    let root = Secret::fill(|s| s.fill(4));
-    let calls = Calls::begin(&root, 100);
+    let root = Secret::init_with(|s| s.fill(4));
+    let calls = CallKeywheel::begin(&root, 100);
     let token = calls.token(Role::Initiator, Intent::Talk);
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let home = contact::bucket(&PublicKey([5; 32]), &[0xaa; 16], 1);
@@ -239,16 +243,18 @@ fn a_call_is_found_by_its_contact_among_noise_and_idle_clients() {
 fn an_invitation_is_opened_by_the_one_it_is_for() {
     let id = RoundId { service: Service::Invitation, round: 100 };
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let (bob, carol) =
-        (StaticKey::random::<Portable>(&mut rng), StaticKey::random::<Portable>(&mut rng));
+    let (bob, carol) = (
+        StaticKey::random::<PortableBackend>(&mut rng),
+        StaticKey::random::<PortableBackend>(&mut rng),
+    );
     let said = Invitation { bucket: 1, body: Wiping::new([7; BODY_BYTES]) };
-    let own = EphemeralKey::random::<Portable>(&mut rng);
-    let sealed = said.seal::<Portable>(own, bob.public(), id.round).expect("a good key");
-    let inner = vec![to_bucket(1, &sealed), no_invitation::<Portable>(&mut rng)];
+    let own = EphemeralKey::random::<PortableBackend>(&mut rng);
+    let sealed = said.seal::<PortableBackend>(own, bob.public(), id.round).expect("a good key");
+    let inner = vec![to_bucket(1, &sealed), no_invitation::<PortableBackend>(&mut rng)];
     let object = bucket_round(&mut one_bucket(), id, &inner);
     let all = bucket::invitations(&object).expect("an object");
     let opened = |own: &StaticKey| {
-        let of = |sealed| Invitation::open::<Portable>(own, sealed, id.round);
+        let of = |sealed| Invitation::open::<PortableBackend>(own, sealed, id.round);
         all.iter().filter_map(of).collect::<Vec<_>>()
     };
     assert_eq!((opened(&bob), opened(&carol)), (vec![said], vec![]));

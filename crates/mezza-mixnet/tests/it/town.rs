@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{Backend, EphemeralKey, Machine, Portable, Secret, Time, Wiping};
+use mezza_core::{Backend, EphemeralKey, Machine, PortableBackend, Secret, Time, Wiping};
 use mezza_mixnet::Service;
-use mezza_mixnet::client::{Client, Input, Introduction, Job, Output, Setup, StreamMark};
+use mezza_mixnet::client::{Client, ClientJob, ClientOptions, Input, NewRoot, Output, StreamMark};
 use mezza_mixnet::config::Config;
 use mezza_mixnet::contact::{Intent, Role};
 use mezza_mixnet::coordinator;
-use mezza_mixnet::wire::{Body, Frame};
+use mezza_mixnet::wire::{Frame, FrameBody};
 use rand_core::Rng as _;
 
 use crate::city::City;
@@ -30,14 +30,14 @@ pub fn goes_on<B: Backend>(restored: &Client<B>, client: &Client<B>) {
     for (made, own) in made.into_iter().zip(own) {
         let name = |mark: StreamMark| (mark.contact, mark.line, mark.next);
         assert_eq!(name(made), name(own));
-        assert!(made.theirs <= own.theirs, "{made:?} of {own:?}");
+        assert!(made.acked_by_partner <= own.acked_by_partner, "{made:?} of {own:?}");
     }
 }
 
 /// A dishonest entry: what it makes of a frame for a person.
 pub type Liar = Box<dyn FnMut(usize, Frame) -> Vec<Frame>>;
 
-pub struct Town<B: Backend = Portable> {
+pub struct Town<B: Backend = PortableBackend> {
     pub city: City<B>,
     pub people: Vec<Person<B>>,
     connections: u64,
@@ -70,7 +70,7 @@ impl<B: Backend> Town<B> {
         town
     }
 
-    fn setup(&self, at: usize) -> Setup {
+    fn setup(&self, at: usize) -> ClientOptions {
         self.people[at].setup(self.city.net.config.hash(), self.city.net.kernel)
     }
 
@@ -106,9 +106,9 @@ impl<B: Backend> Town<B> {
     /// Makes two people contacts of each other; each is called by its number.
     pub fn introduce(&mut self, a: usize, b: usize, root: u8) {
         for (own, other, role) in [(a, b, Role::Initiator), (b, a, Role::Responder)] {
-            let root = Secret::fill(|s| s.fill(root));
+            let root = Secret::init_with(|s| s.fill(root));
             let (contact, start) = (other as u32, (100, 100));
-            let new = Introduction { contact, root, role, start, bucket: 1 };
+            let new = NewRoot { contact, root, role, start, bucket: 1 };
             self.give(own, Input::Add(new));
         }
     }
@@ -193,7 +193,7 @@ impl<B: Backend> Town<B> {
                 }
             }
             Output::Frame(frame) => {
-                if let Frame::Round(id, Body::Submit(_)) = &frame {
+                if let Frame::Round(id, FrameBody::Submit(_)) = &frame {
                     person.submits(*id);
                 }
                 let bytes = frame.encode().expect("short enough");
@@ -212,7 +212,7 @@ impl<B: Backend> Town<B> {
                 if person.unlucky(person.luck.lost) {
                     return self.give(at, Input::Lost(job.id()));
                 }
-                if let Job::Wrap(wrap) = &job {
+                if let ClientJob::Wrap(wrap) = &job {
                     person.wraps(wrap.id, wrap.inner.to_vec());
                 }
                 let done = job.run::<B>(self.city.net.kernel);

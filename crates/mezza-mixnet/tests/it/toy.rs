@@ -4,7 +4,7 @@
 //!
 //! Diffie-Hellman is multiplication modulo 2^61 - 1: public = 9 k, secret = k 9 k'.
 
-use mezza_core::{Backend, FrameKey, PublicKey, Secret, StaticKey, ZeroSecret};
+use mezza_core::{AeadKey, Backend, PublicKey, Secret, StaticKey, ZeroSecret};
 use mezza_lanes::{FixedPoint, Kernel, Scalar, Strided};
 
 const P: u64 = (1 << 61) - 1;
@@ -80,7 +80,7 @@ impl Kernel for Toy {
         out.iter_mut().zip(u).for_each(|(out, u)| *out = product(k.expose(), u));
     }
 
-    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+    fn x25519_pairwise(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
         out.iter_mut().zip(k.iter().zip(u)).for_each(|(out, (k, u))| *out = product(k, u));
     }
 
@@ -136,7 +136,7 @@ impl Backend for Toy {
     }
 }
 
-impl FrameKey<32> for ToyKey {
+impl AeadKey<32> for ToyKey {
     fn new(key: &[u8; 32]) -> Self {
         Self(*key)
     }
@@ -157,7 +157,7 @@ impl FrameKey<32> for ToyKey {
 
 #[test]
 fn a_toy_keeps_what_protocols_rest_on() {
-    let pair = |n: u8| StaticKey::from_scalar::<Toy>(Secret::fill(|s| s.fill(n)));
+    let pair = |n: u8| StaticKey::from_scalar::<Toy>(Secret::init_with(|s| s.fill(n)));
     let (alice, bob) = (pair(1), pair(2));
     assert_eq!(alice.dh::<Toy>(bob.public()), bob.dh::<Toy>(alice.public()));
     assert_ne!(alice.dh::<Toy>(bob.public()), alice.dh::<Toy>(pair(3).public()));

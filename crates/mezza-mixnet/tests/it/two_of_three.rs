@@ -10,12 +10,12 @@ use mezza_core::{PublicKey, Secret, Time};
 use mezza_lanes::portable;
 use mezza_mixnet::batch::Permutation;
 use mezza_mixnet::config::Config;
-use mezza_mixnet::job::{Done, Job, Kind, Noise, Shuffled};
-use mezza_mixnet::keys::Keys;
+use mezza_mixnet::job::{Job, JobOutput, Noise, NoiseKind, Shuffled};
+use mezza_mixnet::keys::SecretVec;
 use mezza_mixnet::onion::{Layer, Multiply, wrap};
 use mezza_mixnet::privacy::normal_tail;
 use mezza_mixnet::service::{DROP_BYTES, Service};
-use mezza_mixnet::wire::Body;
+use mezza_mixnet::wire::FrameBody;
 use mezza_mixnet::{RoundId, onion};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -49,20 +49,22 @@ struct View {
 
 impl View {
     /// Looks at a job. Of the honest mix only what comes out of it is seen, at the next one.
-    fn see(&mut self, honest: usize, at: usize, job: &Job, done: &Done) {
+    fn see(&mut self, honest: usize, at: usize, job: &Job, done: &JobOutput) {
         if at == honest {
             return;
         }
         match (job, done) {
-            (Job::Noise(noise), Done::Noise(made)) if !made.onions.is_empty() => match noise.kind {
-                Kind::Singles(n) => self.own.0 += n.cast_signed(),
-                Kind::Pairs(n) => self.own.1 += n.cast_signed(),
-                Kind::Bucket(..) => {}
-            },
-            (_, Done::Shuffle(Shuffled { kept, order, .. })) => {
+            (Job::Noise(noise), JobOutput::Noise(made)) if !made.onions.is_empty() => {
+                match noise.kind {
+                    NoiseKind::Singles(n) => self.own.0 += n.cast_signed(),
+                    NoiseKind::Pairs(n) => self.own.1 += n.cast_signed(),
+                    NoiseKind::Bucket(..) => {}
+                }
+            }
+            (_, JobOutput::Shuffle(Shuffled { kept, order, .. })) => {
                 self.shuffles.insert(at, (kept.to_vec(), order.sources().to_vec()));
             }
-            (Job::Unwrap(unwrap), Done::Unwrap(opened)) if at == 2 => {
+            (Job::Unwrap(unwrap), JobOutput::Unwrap(opened)) if at == 2 => {
                 let drops = opened.inner().map(|a| a[..DROP_BYTES].try_into().expect("a drop"));
                 self.drops.insert(unwrap.ticket.index, drops.collect());
             }
@@ -172,14 +174,14 @@ impl Harness {
             self.holder = Some(holder);
         }
         let replies = self.net.replies();
-        let back = |layer: &Keys| layer[0];
-        let mut own = Keys::zeros(layers.len());
-        own.iter_mut().zip(wrapped.back.iter().map(back)).for_each(|(to, key)| *to = key);
+        let back = |layer: &SecretVec| layer[0];
+        let mut own = SecretVec::zeros(layers.len());
+        own.iter_mut().zip(wrapped.reply_keys.iter().map(back)).for_each(|(to, key)| *to = key);
         let reply = replies[..replies.len() / visits.len()].to_vec();
         let opens = onion::open_reply(&TOY, &own, reply).is_some();
         assert!(opens || self.garbles, "the round was whole");
         let alarms = self.net.taken(|body| match body {
-            Body::Alarm { position, .. } => Some(usize::from(position)),
+            FrameBody::Alarm { position, .. } => Some(usize::from(position)),
             _ => None,
         });
         self.net.out.clear();
@@ -264,9 +266,11 @@ fn error(rounds: u32) -> f64 {
 }
 
 /// A mix that leaves out the noise that `of` picks.
-fn without(at: usize, of: fn(Kind) -> bool) -> Breakage {
+fn without(at: usize, of: fn(NoiseKind) -> bool) -> Breakage {
     Box::new(move |mix, job| match job {
-        Job::Noise(noise) if mix == at && of(noise.kind) => Some(Done::Noise(Noise::default())),
+        Job::Noise(noise) if mix == at && of(noise.kind) => {
+            Some(JobOutput::Noise(Noise::default()))
+        }
         _ => None,
     })
 }
@@ -327,10 +331,10 @@ fn mix_17_noise_shows_public_keys_as_clients_do() {
     let chance: Breakage = Box::new(|at, job| {
         let (0, Job::Noise(noise)) = (at, &*job) else { return None };
         let size = noise.layers[0].id.service.onion_bytes(noise.layers.len());
-        let Done::Noise(mut made) = job.run(portable()) else { return None };
+        let JobOutput::Noise(mut made) = job.run(portable()) else { return None };
         let mut rng = ChaCha20Rng::seed_from_u64(8);
         made.onions.chunks_exact_mut(size).for_each(|onion| rng.fill_bytes(&mut onion[..32]));
-        Some(Done::Noise(made))
+        Some(JobOutput::Noise(made))
     });
     let (strange, all) = strange_keys(Some(chance));
     assert!(4 * strange > all, "random bytes are found out: {strange} of {all}");
@@ -357,9 +361,9 @@ fn in_order(honest: usize) -> Breakage {
         if at != honest {
             return None;
         }
-        let Done::Shuffle(Shuffled { kept, order }) = job.run(&TOY) else { return None };
+        let JobOutput::Shuffle(Shuffled { kept, order }) = job.run(&TOY) else { return None };
         let order = Permutation::identity(order.len());
-        Some(Done::Shuffle(Shuffled { kept, order }))
+        Some(JobOutput::Shuffle(Shuffled { kept, order }))
     })
 }
 
@@ -379,7 +383,7 @@ fn mix_17_places_behind_one_honest_mix_say_nothing_about_partners() {
 fn a_seed_of_20_bits_is_found_by_search() {
     let weak: Breakage = Box::new(|at, job| {
         if let (0, Job::Shuffle(shuffle)) = (at, job) {
-            let few = Secret::fill(|s| {
+            let few = Secret::init_with(|s| {
                 s[..3].copy_from_slice(&shuffle.seed.expose()[..3]);
                 s[2] &= 0x0f;
             });
@@ -398,7 +402,7 @@ fn a_seed_of_20_bits_is_found_by_search() {
         };
         let known = [(4, place(101)), (5, place(102)), (6, place(103)), (7, place(104))];
         let fits = |seed: u32| {
-            let seed = Secret::fill(|s| s[..4].copy_from_slice(&seed.to_le_bytes()));
+            let seed = Secret::init_with(|s| s[..4].copy_from_slice(&seed.to_le_bytes()));
             let drawn = Permutation::draw(&seed, out.len());
             known.iter().all(|(from, to)| drawn.sources()[*to as usize] == *from)
         };

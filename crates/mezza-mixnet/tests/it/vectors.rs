@@ -5,17 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER_PERMISSIVE as HEX;
-use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, Time, Wiping};
+use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Time, Wiping};
 use mezza_mixnet::Service;
 use mezza_mixnet::batch::Permutation;
 use mezza_mixnet::config::{Chain, ChainError, Mode, SignedConfig};
-use mezza_mixnet::contact::{self, Calls, Conversation, Intent, Role};
+use mezza_mixnet::contact::{self, CallKeywheel, ConversationKeywheel, Intent, Role};
 use mezza_mixnet::noise::Law;
-use mezza_mixnet::privacy::{self, Spent};
+use mezza_mixnet::privacy::{self, RoundsSpent};
 use mezza_mixnet::wire::cell::Piece;
 use mezza_mixnet::wire::frame::LENGTH_BYTES;
 use mezza_mixnet::wire::invitation::Invitation;
-use mezza_mixnet::wire::{Announcement, Cell, Frame, Settings, Splitter, filter};
+use mezza_mixnet::wire::{Cell, Frame, LinkDeframer, Settings, SignedSettings, filter};
 
 mod onion;
 
@@ -106,16 +106,16 @@ fn every_vector_comes_out() {
 fn contact_chain(case: &Case) {
     let (root, steps) = (case.secret("root"), case.number("steps"));
     let (start, call_start) = (case.number("start"), case.number("call_start"));
-    let mut chain = Conversation::begin(&root, Role::Initiator, start);
+    let mut chain = ConversationKeywheel::begin(&root, Role::Initiator, start);
     case.same("first_drop", &chain.meeting().drop);
-    assert_eq!(chain.meeting().turn, case.number("first_turn"));
+    assert_eq!(chain.meeting().priority, case.number("first_turn"));
     assert_eq!(chain.advance(start + steps, steps), Ok(true));
     case.same("drop", &chain.meeting().drop);
-    assert_eq!(chain.meeting().turn, case.number("turn"));
-    let taken = chain.take();
+    assert_eq!(chain.meeting().priority, case.number("turn"));
+    let taken = chain.take_round_keys();
     case.same("initiator_seals", taken.seal.expose());
     case.same("responder_seals", taken.open.expose());
-    let mut calls = Calls::begin(&root, call_start);
+    let mut calls = CallKeywheel::begin(&root, call_start);
     case.same("first_token", &calls.token(Role::Initiator, Intent::Talk));
     assert_eq!(calls.advance(call_start + steps, steps), Ok(true));
     case.same("token", &calls.token(Role::Responder, Intent::ReadSoon));
@@ -129,16 +129,16 @@ fn bucket(case: &Case) {
 }
 
 fn invitation(case: &Case) {
-    let pair = |key: &str| EphemeralKey::from_scalar::<Portable>(case.secret(key));
+    let pair = |key: &str| EphemeralKey::from_scalar::<PortableBackend>(case.secret(key));
     let dialling = pair("dialling").keep();
     let bucket = u32::try_from(case.number("bucket")).expect("a bucket");
     let said = Invitation { bucket, body: Wiping::new(case.array("body")) };
     let opened =
-        Invitation::open::<Portable>(&dialling, &case.array("sealed"), case.number("round"));
+        Invitation::open::<PortableBackend>(&dialling, &case.array("sealed"), case.number("round"));
     match &opened {
         Some(invitation) => {
             let sealed =
-                said.seal::<Portable>(pair("own"), dialling.public(), case.number("round"));
+                said.seal::<PortableBackend>(pair("own"), dialling.public(), case.number("round"));
             case.same("sealed", &sealed.expect("a good key"));
             assert_eq!(*invitation, said);
             case.expect("opens");
@@ -174,7 +174,7 @@ fn settings(case: &Case) {
     assert_eq!(settings.encode(), case.bytes("settings"));
     let (mixes, signatures) = (case.bytes("mixes"), case.bytes("signatures"));
     let signatures = signatures.as_chunks().0.to_vec();
-    let announced = Announcement { settings, signatures, closes_in_ms: 0 };
+    let announced = SignedSettings { settings, signatures, closes_in_ms: 0 };
     let all = announced.signed_by_all(mixes.as_chunks().0.iter());
     case.expect(if all { "signed" } else { "unsigned" });
 }
@@ -206,7 +206,7 @@ fn chain_head(case: &Case) -> [u8; 32] {
 
 fn frame(case: &Case) {
     let bytes = case.bytes("frame");
-    let whole = Splitter::default().next(&mut &bytes[..]).expect("a length").expect("a frame");
+    let whole = LinkDeframer::default().next(&mut &bytes[..]).expect("a length").expect("a frame");
     assert_eq!(whole, bytes[LENGTH_BYTES..]);
     let Ok(frame) = Frame::decode(&whole) else { return case.expect("malformed") };
     case.expect("frame");
@@ -244,11 +244,11 @@ fn tight_row(case: &Case) {
 }
 
 /// `mode/service/mu/scale/slots/rounds`.
-fn spent_of(text: &str) -> Spent {
+fn spent_of(text: &str) -> RoundsSpent {
     let fields = text.split('/').collect::<Vec<_>>();
     let number = |at: usize| fields[at].parse::<u32>().expect("a number");
     let mode = if fields[0] == "gauss" { Mode::Gauss } else { Mode::Paper };
-    Spent {
+    RoundsSpent {
         service: Service::from_number(number(1) as u8).expect("a service"),
         law: Law { mode, mu: number(2), scale: number(3) },
         slots: number(4) as u8,

@@ -97,7 +97,7 @@ fn three_people<B: Backend>(mut town: Town<B>, seed: u64) -> Town<B> {
 
 #[test]
 fn mix_23_bytes_come_once_and_in_order_whatever_dies() {
-    mezza_sim::worlds(100, |seed| {
+    mezza_sim::for_each_seed(100, |seed| {
         let net = Net::<Toy>::on(talks(), seed, &TOY);
         drop(three_people(Town::around(net, 3, seed), seed));
     });
@@ -106,7 +106,7 @@ fn mix_23_bytes_come_once_and_in_order_whatever_dies() {
 #[test]
 fn mix_15_mixes_die_at_any_output_and_every_message_still_comes_once() {
     let (mut seeds, mut deaths, mut kept) = (0, 0, 0);
-    mezza_sim::worlds(100, |seed| {
+    mezza_sim::for_each_seed(100, |seed| {
         let mut net = Net::<Toy>::on(talks(), seed, &TOY);
         net.luck = 40 + (seed % 7) as u32 * 40;
         net.shuffled = seed % 2 == 0;
@@ -123,13 +123,13 @@ fn mix_15_mixes_die_at_any_output_and_every_message_still_comes_once() {
 
 #[test]
 fn mix_23_and_so_they_do_without_toys() {
-    mezza_sim::worlds(10, |seed| drop(three_people(Town::new(talks(), 3, seed), seed)));
+    mezza_sim::for_each_seed(10, |seed| drop(three_people(Town::new(talks(), 3, seed), seed)));
 }
 
 /// Several slots, calls and invitations, everybody with everybody.
 #[test]
 fn mix_23_several_slots_fill_one_record() {
-    mezza_sim::worlds(15, |seed| {
+    mezza_sim::for_each_seed(15, |seed| {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut config = talks();
         let [two, three] = [Service::Call, Service::Invitation].map(|service| ServicePolicy {

@@ -6,13 +6,13 @@ use mezza_core::{CryptoRng, DecodeError, PublicKey, Reader, Suite, SuiteId, Writ
 
 use crate::suite::kem::KEM_KEY_BYTES;
 use crate::suite::{self, B2c20};
-use crate::{Identity, IdentityKey, List, xeddsa};
+use crate::{IdentityKey, IdentityKeyPair, SuiteList, xeddsa};
 
 /// Bytes of an entry of suite 0x0101 behind its length.
 const ENTRY_BYTES: usize = 104;
 
 /// A signed prekey in a bundle.
-pub(crate) struct Entry {
+pub(crate) struct SignedPrekeyEntry {
     pub(crate) suite: SuiteId,
     pub(crate) spk_id: u32,
     pub(crate) spk: PublicKey,
@@ -30,25 +30,26 @@ pub(crate) struct KemKey {
     pub(crate) key: Vec<u8>,
 }
 
-impl Entry {
+impl SignedPrekeyEntry {
     /// Signs the entry, whose signature is empty so far.
     pub(crate) fn sign(
         mut self,
-        identity: &Identity,
-        list: &List,
+        identity: &IdentityKeyPair,
+        list: &SuiteList,
         rng: &mut dyn CryptoRng,
     ) -> [u8; 64] {
-        self.signature = identity.sign::<<B2c20 as Suite>::Sig>(&[&self.signed(list)], rng);
+        self.signature =
+            identity.sign::<<B2c20 as Suite>::SignatureHash>(&[&self.signed(list)], rng);
         self.signature
     }
 
-    pub(super) fn verify(&self, identity: &IdentityKey, list: &List) -> bool {
+    pub(super) fn verify(&self, identity: &IdentityKey, list: &SuiteList) -> bool {
         let signed = self.signed(list);
-        xeddsa::verify::<<B2c20 as Suite>::Sig>(identity, &[&signed], &self.signature)
+        xeddsa::verify::<<B2c20 as Suite>::SignatureHash>(identity, &[&signed], &self.signature)
     }
 
     /// The bytes that are signed.
-    fn signed(&self, list: &List) -> Vec<u8> {
+    fn signed(&self, list: &SuiteList) -> Vec<u8> {
         let mut digest = [0; 32];
         blake2b(&mut digest, &[], "b2c20 list", &[&list.encode()]);
         let mut writer = Writer::with_capacity(88 + self.kem_bytes());

@@ -6,11 +6,11 @@ use core::fmt;
 
 use mezza_core::{CryptoRng, PublicKey, Suite, SuiteId, Time};
 
-use super::{CheckedBundle, Entry, KemKey};
+use super::{CheckedBundle, KemKey, SignedPrekeyEntry};
 use crate::suite::{RatchetSuite, V3, V4};
 use crate::wire::proto::KEY_TYPE;
 use crate::wire::signal::KEM_TYPE;
-use crate::{BundleError, Identity, IdentityKey, OneTime, keys, xeddsa};
+use crate::{BundleError, IdentityKey, IdentityKeyPair, OneTimePrekey, keys, xeddsa};
 
 /// What a device of `signal-v3` or `signal-v4` publishes.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub struct SignalBundle {
     /// `XEdDSA` of the device's identity over `05 | spk`, 64 bytes.
     pub signature: [u8; 64],
     /// A one-time prekey, if one is left.
-    pub one_time: Option<OneTime>,
+    pub one_time: Option<OneTimePrekey>,
     /// The KEM key of a device that speaks `signal-v4`.
     pub kem: Option<SignalKem>,
 }
@@ -68,14 +68,17 @@ impl SignalBundle {
         if S::KEM.is_some() && self.kem.is_none() {
             return Err(BundleError::NoKem);
         }
-        if !xeddsa::verify_signed::<S::Sig>(identity, &[&[KEY_TYPE], &self.spk.0], &self.signature)
-        {
+        if !xeddsa::verify_signed::<S::SignatureHash>(
+            identity,
+            &[&[KEY_TYPE], &self.spk.0],
+            &self.signature,
+        ) {
             return Err(BundleError::BadSignature);
         }
         let kem = self.kem.as_ref().filter(|_| S::KEM.is_some());
         let kem = kem.map(|kem| kem.checked::<S>(identity)).transpose()?;
         keys::usable(&self.spk).map_err(|_| BundleError::BadKey)?;
-        let entry = Entry {
+        let entry = SignedPrekeyEntry {
             suite: S::ID,
             spk_id: self.spk_id,
             spk: self.spk,
@@ -90,7 +93,11 @@ impl SignalBundle {
 
 impl SignalKem {
     fn checked<S: Suite>(&self, identity: &IdentityKey) -> Result<KemKey, BundleError> {
-        if !xeddsa::verify_signed::<S::Sig>(identity, &[&[KEM_TYPE], &self.key], &self.signature) {
+        if !xeddsa::verify_signed::<S::SignatureHash>(
+            identity,
+            &[&[KEM_TYPE], &self.key],
+            &self.signature,
+        ) {
             return Err(BundleError::BadSignature);
         }
         Ok(KemKey { id: self.id, key: self.key.clone() })
@@ -98,13 +105,21 @@ impl SignalKem {
 }
 
 /// Signs a prekey as Signal's suites do.
-pub(crate) fn sign(identity: &Identity, spk: &PublicKey, rng: &mut dyn CryptoRng) -> [u8; 64] {
-    identity.sign::<<V3 as Suite>::Sig>(&[&[KEY_TYPE], &spk.0], rng)
+pub(crate) fn sign(
+    identity: &IdentityKeyPair,
+    spk: &PublicKey,
+    rng: &mut dyn CryptoRng,
+) -> [u8; 64] {
+    identity.sign::<<V3 as Suite>::SignatureHash>(&[&[KEY_TYPE], &spk.0], rng)
 }
 
 /// Signs a KEM key as Signal's suites do.
-pub(crate) fn sign_kem(identity: &Identity, key: &[u8], rng: &mut dyn CryptoRng) -> [u8; 64] {
-    identity.sign::<<V4 as Suite>::Sig>(&[&[KEM_TYPE], key], rng)
+pub(crate) fn sign_kem(
+    identity: &IdentityKeyPair,
+    key: &[u8],
+    rng: &mut dyn CryptoRng,
+) -> [u8; 64] {
+    identity.sign::<<V4 as Suite>::SignatureHash>(&[&[KEM_TYPE], key], rng)
 }
 
 impl fmt::Debug for SignalKem {

@@ -7,8 +7,8 @@ use mezza_core::{Backend, Suite, SuiteId, Time};
 
 use super::{Conversation, Opened, TRY_STEPS_MAX};
 use crate::suite::of_suite;
-use crate::wire::{self, First, Inner};
-use crate::{Changes, Exporter, Identity, OpenError, Prekeys, Session, x3dh};
+use crate::wire::{self, FirstMessageHeader, RatchetMessage};
+use crate::{Changes, Exporter, IdentityKeyPair, OpenError, Prekeys, Session, x3dh};
 
 impl<B: Backend> Conversation<B> {
     /// Opens a message of this contact, in whichever envelope and session; a first message begins
@@ -17,11 +17,11 @@ impl<B: Backend> Conversation<B> {
         &mut self,
         message: &[u8],
         outer: &[u8],
-        identity: &Identity,
+        identity: &IdentityKeyPair,
         prekeys: &mut Prekeys,
         now: Time,
     ) -> Result<Opened, OpenError> {
-        let (suite, is_first) = wire::claim(message)?;
+        let (suite, is_first) = wire::peek_suite(message)?;
         if !prekeys.offers(suite) && !self.speaks(suite) {
             return Err(self.wrong_suite(suite, is_first));
         }
@@ -35,7 +35,7 @@ impl<B: Backend> Conversation<B> {
         let accepted = |session: &Session<B>| session.accepted().filter(|a| a.same_base(first));
         let mut began = self.sessions.iter().map(accepted).enumerate();
         match began.find_map(|(at, accepted)| Some((at, accepted?))) {
-            Some((at, accepted)) if accepted.same_handshake(&first.noted()) => {
+            Some((at, accepted)) if accepted.same_handshake(&first.with_ciphertext_digest()) => {
                 self.open_in(at, &envelope.inner, outer, now)
             }
             Some(_) => Err(OpenError::Forged),
@@ -61,7 +61,7 @@ impl<B: Backend> Conversation<B> {
     fn open_any(
         &mut self,
         suite: SuiteId,
-        inner: &Inner<'_>,
+        inner: &RatchetMessage<'_>,
         outer: &[u8],
         now: Time,
     ) -> Result<Opened, OpenError> {
@@ -71,7 +71,8 @@ impl<B: Backend> Conversation<B> {
                 None => OpenError::NoSession,
             });
         }
-        let fits = |session: &Session<B>| session.suite() == suite && session.knows(inner, now);
+        let fits =
+            |session: &Session<B>| session.suite() == suite && session.has_message_key(inner, now);
         if let Some(at) = self.sessions.iter().position(fits) {
             return self.open_in(at, inner, outer, now);
         }
@@ -96,7 +97,7 @@ impl<B: Backend> Conversation<B> {
     fn open_in(
         &mut self,
         at: usize,
-        inner: &Inner<'_>,
+        inner: &RatchetMessage<'_>,
         outer: &[u8],
         now: Time,
     ) -> Result<Opened, OpenError> {
@@ -118,10 +119,10 @@ impl<B: Backend> Conversation<B> {
     /// archiving and the new session change together, after the inner message opened.
     fn accept(
         &mut self,
-        first: &First,
-        inner: &Inner<'_>,
+        first: &FirstMessageHeader,
+        inner: &RatchetMessage<'_>,
         outer: &[u8],
-        identity: &Identity,
+        identity: &IdentityKeyPair,
         (prekeys, now): (&mut Prekeys, Time),
     ) -> Result<Opened, OpenError> {
         if !prekeys.offers(first.suite) {

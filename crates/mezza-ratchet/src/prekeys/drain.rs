@@ -7,14 +7,14 @@ const SESSIONS_MIN: u32 = 4;
 
 /// The counts of one day; they are not stored.
 #[derive(Default)]
-pub(super) struct Drain {
+pub(super) struct DrainDetector {
     day: u32,
     sessions: u32,
     without: u32,
     raised: bool,
 }
 
-impl Drain {
+impl DrainDetector {
     /// Counts one session; whether the alarm is raised now, once a day.
     pub(super) fn count(&mut self, with_one_time: bool, now: Time) -> bool {
         if self.day != now.days() {

@@ -5,7 +5,7 @@ use core::fmt;
 
 use mezza_core::StaticKey;
 
-use crate::{Changes, OneTime};
+use crate::{Changes, OneTimePrekey};
 
 /// What may happen to the prekeys.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub enum Output {
         /// The wire form of the bundle.
         bundle: Vec<u8>,
         /// The one-time keys to add.
-        one_time: Vec<OneTime>,
+        one_time: Vec<OneTimePrekey>,
         /// Whether the server drops its old stock first.
         replace: bool,
     },

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use mezza_core::{CryptoRng, StaticKey, Time};
 
-use super::stored::{self, Opk, Spk};
+use super::stored::{self, StoredOneTimePrekey, StoredSignedPrekey};
 use super::{OPK_HELD_MAX, Prekeys, SPK_HELD_MAX};
-use crate::{Changes, OneTime, Table};
+use crate::{Changes, OneTimePrekey, Table};
 
 impl Prekeys {
     /// Takes one fresh pair for each suite.
@@ -27,7 +27,7 @@ impl Prekeys {
         for (suite, pair) in self.suites.clone().into_iter().zip(pairs) {
             let id = unused(rng, |id| self.spks.iter().any(|spk| spk.id == id));
             let list = list.filter(|list| list.holds(suite));
-            let spk = Spk::sign(&self.identity, (suite, id, pair), list, made, rng);
+            let spk = StoredSignedPrekey::sign(&self.identity, (suite, id, pair), list, made, rng);
             spk.put(changes);
             self.spks.push(spk);
         }
@@ -46,11 +46,11 @@ impl Prekeys {
         now: Time,
         rng: &mut dyn CryptoRng,
         changes: &mut Changes,
-    ) -> Vec<OneTime> {
+    ) -> Vec<OneTimePrekey> {
         let mut one_time = Vec::with_capacity(pairs.len());
         for pair in pairs {
             let id = unused(rng, |id| self.opks.contains_key(&id));
-            let opk = Opk { id, made: now.minutes(), pair };
+            let opk = StoredOneTimePrekey { id, made: now.minutes(), pair };
             opk.put(changes);
             one_time.push(opk.one_time());
             self.opks.insert(id, opk);
@@ -82,7 +82,7 @@ impl Prekeys {
     }
 
     /// Drops the rows of a signed prekey that is no longer held.
-    fn wiped(&mut self, spk: &Spk, changes: &mut Changes) {
+    fn wiped(&mut self, spk: &StoredSignedPrekey, changes: &mut Changes) {
         changes.drop_row(Table::Spk, stored::key(spk.id));
         for hash in self.seen.remove(&spk.id).unwrap_or_default() {
             changes.drop_row(Table::Seen, stored::seen_key(spk.id, &hash));

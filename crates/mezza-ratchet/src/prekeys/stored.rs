@@ -16,10 +16,10 @@ use mezza_core::{
 };
 
 use super::{BUNDLE_VALID_D, WIPE_D};
-use crate::bundle::{Entry, KemKey, PREKEY_ID_MAX, SignalBundle, SignalKem, signal};
+use crate::bundle::{KemKey, PREKEY_ID_MAX, SignalBundle, SignalKem, SignedPrekeyEntry, signal};
 use crate::suite::kem::KEM_SEED_BYTES;
 use crate::suite::{self, is_container};
-use crate::{Changes, Identity, List, OneTime, Table};
+use crate::{Changes, IdentityKeyPair, OneTimePrekey, SuiteList, Table};
 
 const SPK: u8 = 1;
 const OPK: u8 = 2;
@@ -33,13 +33,13 @@ fn minutes(made: u32) -> Time {
 }
 
 /// A signed prekey.
-pub(super) struct Spk {
+pub(super) struct StoredSignedPrekey {
     pub(super) suite: SuiteId,
     pub(super) id: u32,
     /// Minutes since 1970.
     pub(super) made: u32,
     /// The list of the bundle it was signed with, in a container suite.
-    pub(super) list: Option<List>,
+    pub(super) list: Option<SuiteList>,
     pub(super) pair: StaticKey,
     signature: [u8; 64],
     /// The KEM key of a post-quantum suite.
@@ -76,13 +76,13 @@ impl KemPair {
     }
 }
 
-impl Spk {
+impl StoredSignedPrekey {
     /// Makes and signs a prekey with its KEM key, if its suite has one: its seed and its id are
     /// drawn.
     pub(super) fn sign(
-        identity: &Identity,
+        identity: &IdentityKeyPair,
         (suite, id, pair): (SuiteId, u32, StaticKey),
-        list: Option<List>,
+        list: Option<SuiteList>,
         made: u32,
         rng: &mut dyn CryptoRng,
     ) -> Self {
@@ -100,8 +100,8 @@ impl Spk {
     }
 
     /// Its entry in a bundle.
-    pub(super) fn entry(&self) -> Entry {
-        Entry {
+    pub(super) fn entry(&self) -> SignedPrekeyEntry {
+        SignedPrekeyEntry {
             suite: self.suite,
             spk_id: self.id,
             spk: *self.pair.public(),
@@ -160,7 +160,7 @@ impl Spk {
     }
 
     pub(super) fn decode(row: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
-        let spk = Reader::all(value, |reader| {
+        let spk = Reader::decode_exact(value, |reader| {
             expect(reader, SPK)?;
             let suite = SuiteId(reader.u16()?);
             Ok::<_, DecodeError>(Self {
@@ -183,12 +183,12 @@ impl Spk {
 }
 
 /// A list, or 00 in a suite that stands in none.
-fn read_list(reader: &mut Reader<'_>) -> Result<Option<List>, DecodeError> {
+fn read_list(reader: &mut Reader<'_>) -> Result<Option<SuiteList>, DecodeError> {
     if reader.peek().first() == Some(&0) {
         reader.u8()?;
         return Ok(None);
     }
-    List::read(reader).map(Some)
+    SuiteList::read(reader).map(Some)
 }
 
 /// The end of a bundle in minutes.
@@ -197,16 +197,16 @@ fn ends(made: u32) -> u32 {
 }
 
 /// A one-time prekey.
-pub(super) struct Opk {
+pub(super) struct StoredOneTimePrekey {
     pub(super) id: u32,
     /// Minutes since 1970.
     pub(super) made: u32,
     pub(super) pair: StaticKey,
 }
 
-impl Opk {
-    pub(super) fn one_time(&self) -> OneTime {
-        OneTime { id: self.id, key: *self.pair.public() }
+impl StoredOneTimePrekey {
+    pub(super) fn one_time(&self) -> OneTimePrekey {
+        OneTimePrekey { id: self.id, key: *self.pair.public() }
     }
 
     pub(super) fn wiped_at(&self) -> Time {
@@ -221,7 +221,7 @@ impl Opk {
     }
 
     pub(super) fn decode(row: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
-        let opk = Reader::all(value, |reader| {
+        let opk = Reader::decode_exact(value, |reader| {
             expect(reader, OPK)?;
             let (id, made) = (reader.u32()?, reader.u32()?);
             Ok::<_, DecodeError>(Self { id, made, pair: read_pair(reader)? })
@@ -261,7 +261,7 @@ pub(super) fn put_seen(spk_id: u32, hash: &[u8; 16], changes: &mut Changes) {
 }
 
 pub(super) fn decode_seen(row: &[u8], value: &[u8]) -> Result<(u32, [u8; 16]), DecodeError> {
-    let (spk_id, hash) = Reader::all(value, |reader| {
+    let (spk_id, hash) = Reader::decode_exact(value, |reader| {
         expect(reader, SEEN)?;
         Ok::<_, DecodeError>((reader.u32()?, reader.array()?))
     })?;

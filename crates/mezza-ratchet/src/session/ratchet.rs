@@ -16,7 +16,9 @@ use mezza_core::{
 use super::chain::{MessageKey, ReceiveChain, SendChain};
 use super::{PENDING_D, SESSION_ID_BYTES, SKIPPED_MAX, Skipped};
 use crate::suite::{Kdf, RatchetSuite};
-use crate::wire::{BODY_BYTES_MAX, First, Header, Inner, OUTER_BYTES_MAX, Wire};
+use crate::wire::{
+    BODY_BYTES_MAX, FirstMessageHeader, Header, OUTER_BYTES_MAX, RatchetMessage, Wire,
+};
 use crate::{Changes, IdentityKey, OpenError, Padding, SealError};
 
 /// Bytes that the additional data of most messages need.
@@ -52,8 +54,8 @@ pub struct Ratchet<S, B> {
     pub(super) created: Time,
     pub(super) opened: Time,
     pub(super) root: Secret<32>,
-    pub(super) their: PublicKey,
-    pub(super) own: Option<StaticKey>,
+    pub(super) remote_ratchet_key: PublicKey,
+    pub(super) own_ratchet_key: Option<StaticKey>,
     pub(super) send: Option<SendChain>,
     pub(super) pn: u32,
     pub(super) recv: Option<ReceiveChain>,
@@ -73,7 +75,7 @@ struct Step {
 
 impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     pub(crate) fn start(parties: Parties, role: Role, root: Secret<32>, prefix: Vec<u8>) -> Self {
-        let (initiator, their, own) = match role {
+        let (initiator, remote_ratchet_key, own_ratchet_key) = match role {
             Role::Initiator { their } => (true, their, None),
             Role::Responder { own } => (false, PublicKey([0; 32]), Some(own)),
         };
@@ -84,8 +86,8 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
             created: Time::from_ms(0),
             opened: Time::from_ms(0),
             root,
-            their,
-            own,
+            remote_ratchet_key,
+            own_ratchet_key,
             send: None,
             pn: 0,
             recv: None,
@@ -152,13 +154,13 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if self.send.as_ref().is_some_and(|send| send.n() >= S::Wire::CHAIN_MAX) {
             return Err(SealError::ChainEnd);
         }
-        self.turn(fresh)?;
+        self.dh_ratchet(fresh)?;
         self.sealed(body, outer, padded_bytes).ok_or(SealError::NeedEphemeral)
     }
 
     /// The next message of the sending chain, if there is one.
     fn sealed(&mut self, body: &[u8], outer: &[u8], padded_bytes: usize) -> Option<Vec<u8>> {
-        let header = self.header(self.own.as_ref()?.public(), padded_bytes);
+        let header = self.header(self.own_ratchet_key.as_ref()?.public(), padded_bytes);
         let (local, remote) = (&self.parties.local, &self.parties.remote);
         let mut aad = Vec::with_capacity(AAD_BYTES);
         S::Wire::aad(local, remote, outer, &mut aad);
@@ -176,15 +178,15 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     /// Begins a sending chain with a fresh key, if there is none.
-    fn turn(&mut self, fresh: Option<EphemeralKey>) -> Result<(), SealError> {
+    fn dh_ratchet(&mut self, fresh: Option<EphemeralKey>) -> Result<(), SealError> {
         if self.send.is_some() {
             return Ok(());
         }
         let own = fresh.ok_or(SealError::NeedEphemeral)?.keep();
-        let shared = own.dh::<B>(&self.their)?;
+        let shared = own.dh::<B>(&self.remote_ratchet_key)?;
         let (root, chain) = S::Kdf::root(&self.root, &shared);
         self.root = root;
-        self.own = Some(own);
+        self.own_ratchet_key = Some(own);
         self.send = Some(SendChain::new(chain));
         Ok(())
     }
@@ -192,7 +194,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     /// Opens one message. Nothing is changed on an error.
     pub fn open(
         &mut self,
-        inner: &Inner<'_>,
+        inner: &RatchetMessage<'_>,
         outer: &[u8],
         now: Time,
         changes: &mut Changes,
@@ -227,9 +229,9 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if let Some(root) = root {
             rows = self.close(S::Wire::closed_at(inner.pn));
             self.pn = self.send.take().map_or(0, |send| send.n());
-            self.own = None;
+            self.own_ratchet_key = None;
             self.root = root;
-            self.their = inner.key;
+            self.remote_ratchet_key = inner.key;
         }
         self.recv = Some(chain);
         rows.extend(kept.into_iter().map(|(n, key)| (inner.key, n, key)));
@@ -239,13 +241,13 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     /// The receiving chain of a message.
-    fn step(&self, inner: &Inner<'_>) -> Result<Step, OpenError> {
+    fn step(&self, inner: &RatchetMessage<'_>) -> Result<Step, OpenError> {
         if self.receives(&inner.key) {
             let chain = self.recv.as_ref().ok_or(OpenError::Forged)?.duplicate();
             return Ok(Step { chain, root: None });
         }
         // They cannot answer a key that we never sent.
-        let own = self.own.as_ref().ok_or(OpenError::Forged)?;
+        let own = self.own_ratchet_key.as_ref().ok_or(OpenError::Forged)?;
         if inner.n > S::JUMP_MAX {
             return Err(OpenError::TooFar(inner.n));
         }
@@ -260,11 +262,11 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         let Some(mut old) = self.recv.take() else { return Vec::new() };
         let end = end.min(old.n().saturating_add(S::JUMP_MAX));
         let kept = old.walk::<S::Kdf>(end, SKIPPED_MAX);
-        kept.into_iter().map(|(n, key)| (self.their, n, key)).collect()
+        kept.into_iter().map(|(n, key)| (self.remote_ratchet_key, n, key)).collect()
     }
 
     /// What the first messages of this session say.
-    pub(super) fn beginning(&self) -> Result<First, DecodeError> {
+    pub(super) fn beginning(&self) -> Result<FirstMessageHeader, DecodeError> {
         let Parties { local, remote, .. } = &self.parties;
         S::Wire::read_prefix(S::ID, if self.initiator { local } else { remote }, &self.prefix)
     }
@@ -279,7 +281,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     pub(super) fn receives(&self, key: &PublicKey) -> bool {
-        self.recv.is_some() && self.their == *key
+        self.recv.is_some() && self.remote_ratchet_key == *key
     }
 }
 
@@ -287,7 +289,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
 fn unsealed<S: RatchetSuite, B: Backend>(
     key: &MessageKey,
     aad: &[u8],
-    inner: &Inner<'_>,
+    inner: &RatchetMessage<'_>,
 ) -> Result<Wiping<Vec<u8>>, OpenError> {
     let text = key.open::<S::Aead, B>([aad, inner.tail], &inner.sealed).ok_or(OpenError::Forged)?;
     S::Wire::unpad(text).ok_or(OpenError::Malformed)

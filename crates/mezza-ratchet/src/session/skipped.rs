@@ -11,9 +11,9 @@ use super::{SESSION_ID_BYTES, SKIPPED_D, SKIPPED_MAX};
 use crate::{Changes, Table};
 
 /// Ratchet key and index.
-type Place = (PublicKey, u32);
+type MessagePosition = (PublicKey, u32);
 
-struct Entry {
+struct SkippedKey {
     key: MessageKey,
     /// When the message was passed over, in hours since 1970.
     born: u32,
@@ -21,7 +21,7 @@ struct Entry {
     order: u64,
 }
 
-impl Entry {
+impl SkippedKey {
     fn ends(&self) -> Time {
         Time::from_ms(u64::from(self.born) * Time::HOUR_MS).plus_ms(SKIPPED_D * Time::DAY_MS)
     }
@@ -30,7 +30,7 @@ impl Entry {
 /// The skipped keys of one session.
 #[derive(Default)]
 pub(crate) struct Skipped {
-    entries: BTreeMap<Place, Entry>,
+    entries: BTreeMap<MessagePosition, SkippedKey>,
     next_order: u64,
 }
 
@@ -88,8 +88,8 @@ impl Skipped {
         }
     }
 
-    fn insert(&mut self, place: Place, key: MessageKey, born: u32) {
-        self.entries.insert(place, Entry { key, born, order: self.next_order });
+    fn insert(&mut self, place: MessagePosition, key: MessageKey, born: u32) {
+        self.entries.insert(place, SkippedKey { key, born, order: self.next_order });
         self.next_order += 1;
     }
 
@@ -113,7 +113,7 @@ impl Skipped {
 
     /// When the oldest key ends.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.entries.values().map(Entry::ends).min()
+        self.entries.values().map(SkippedKey::ends).min()
     }
 
     /// Every row.
@@ -148,17 +148,17 @@ pub(crate) struct StoredKey {
 impl StoredKey {
     /// Key: `session id | ratchet key | n u32`, 52 bytes; value: `mk[32] | born u32`, 36 bytes.
     pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
-        let (session, ratchet_key, n) = Reader::all(key, |reader| {
+        let (session, ratchet_key, n) = Reader::decode_exact(key, |reader| {
             Ok::<_, DecodeError>((reader.array()?, PublicKey::read(reader)?, reader.u32()?))
         })?;
-        Reader::all(value, |reader| {
+        Reader::decode_exact(value, |reader| {
             let key = MessageKey::new(Secret::read(reader)?);
             Ok(Self { session, ratchet_key, n, key, born: reader.u32()? })
         })
     }
 }
 
-fn row_key(id: &[u8; SESSION_ID_BYTES], (ratchet_key, n): &Place) -> Vec<u8> {
+fn row_key(id: &[u8; SESSION_ID_BYTES], (ratchet_key, n): &MessagePosition) -> Vec<u8> {
     let mut writer = Writer::with_capacity(52);
     writer.bytes(id).bytes(&ratchet_key.0).u32(*n);
     writer.finish()
@@ -178,7 +178,7 @@ mod tests {
     const NOW: Time = Time::from_ms(1_800_000_000_000);
 
     fn key() -> MessageKey {
-        MessageKey::new(Secret::fill(|bytes| bytes.fill(7)))
+        MessageKey::new(Secret::init_with(|bytes| bytes.fill(7)))
     }
 
     /// Keys of one chain, named by the first byte of its ratchet key.

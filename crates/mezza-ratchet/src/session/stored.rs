@@ -40,7 +40,7 @@ const NOTHING: [u8; 32] = [0; 32];
 impl<B: Backend> Session<B> {
     /// Decodes a stored session; also says whether it is the active one.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, bool), DecodeError> {
-        Reader::all(bytes, |reader| {
+        Reader::decode_exact(bytes, |reader| {
             if reader.u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
@@ -57,8 +57,8 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         let mut writer = Writer::with_capacity(RECORD_BYTES + self.prefix.len());
         writer.u8(VERSION).u16(S::ID.0).u8(self.flags(active)).bytes(&self.parties.id);
         writer.bytes(self.parties.local.as_bytes()).bytes(self.parties.remote.as_bytes());
-        writer.bytes(self.root.expose()).bytes(&self.their.0);
-        let own = self.own.as_ref();
+        writer.bytes(self.root.expose()).bytes(&self.remote_ratchet_key.0);
+        let own = self.own_ratchet_key.as_ref();
         writer.bytes(own.map_or(&NOTHING, |own| own.scalar().expose()));
         writer.bytes(own.map_or(&NOTHING, |own| own.public().as_bytes()));
         let send = self.send.as_ref();
@@ -75,7 +75,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         let set = [
             (self.initiator, INITIATOR),
             (self.pending, PENDING),
-            (self.own.is_some(), OWN),
+            (self.own_ratchet_key.is_some(), OWN),
             (self.send.is_some(), SEND),
             (self.recv.is_some(), RECV),
             (active, ACTIVE),
@@ -108,8 +108,8 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
             created: Time::from_ms(reader.u64()?),
             opened: Time::from_ms(reader.u64()?),
             root,
-            their,
-            own: own_scalar.map(|scalar| StaticKey::from_stored(scalar, own_public)),
+            remote_ratchet_key: their,
+            own_ratchet_key: own_scalar.map(|scalar| StaticKey::from_stored(scalar, own_public)),
             send: send_key.map(|key| SendChain::from_stored(key, send_n)),
             pn,
             recv: recv_key.map(|key| ReceiveChain::from_stored(key, recv_n)),
@@ -139,7 +139,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
             && prefix
             && wants_prefix != self.prefix.is_empty()
             && (self.initiator || !self.pending)
-            && (self.own.is_some() || self.send.is_none())
+            && (self.own_ratchet_key.is_some() || self.send.is_none())
     }
 }
 

@@ -3,11 +3,11 @@
 use alloc::vec::Vec;
 
 use mezza_core::{
-    Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, Wipe, Wiping, blake2b,
+    Aead, AeadKey, Backend, Blake2b512, Secret, Suite, SuiteId, Wipe, Wiping, blake2b,
 };
 
 use super::{Agreement, Kdf, Kem, RatchetSuite, halves, key_and_iv};
-use crate::wire::{Container, container};
+use crate::wire::{ContainerFormat, container};
 use crate::x3dh::Transcript;
 
 /// Suite 0x0101: what every device of the product speaks.
@@ -17,13 +17,13 @@ pub struct B2c20;
 impl Suite for B2c20 {
     const ID: SuiteId = SuiteId(0x0101);
     const NAME: &'static str = "b2c20";
-    type Sig = Blake2b512;
+    type SignatureHash = Blake2b512;
     type Aead = SyntheticChacha;
 }
 
 impl RatchetSuite for B2c20 {
     type Kdf = KeyedBlake2b;
-    type Wire = Container;
+    type Wire = ContainerFormat;
 }
 
 /// Suite 0x0102: the product suite with ML-KEM-1024 in the handshake.
@@ -33,13 +33,13 @@ pub struct B2c20Pq;
 impl Suite for B2c20Pq {
     const ID: SuiteId = SuiteId(0x0102);
     const NAME: &'static str = "b2c20-pq";
-    type Sig = Blake2b512;
+    type SignatureHash = Blake2b512;
     type Aead = SyntheticChacha;
 }
 
 impl RatchetSuite for B2c20Pq {
     type Kdf = KeyedBlake2b;
-    type Wire = Container;
+    type Wire = ContainerFormat;
     const KEM: Option<Kem> = Some(Kem::MlKem1024);
 }
 
@@ -67,8 +67,8 @@ impl Kdf for KeyedBlake2b {
     fn chain(chain: &mut Secret<32>) -> Secret<32> {
         let mut wide = Wiping::new([0; 64]);
         blake2b(wide.as_mut_slice(), chain.expose(), "b2c20 chain", &[]);
-        chain.refill(|out| out.copy_from_slice(&wide[..32]));
-        Secret::fill(|out| out.copy_from_slice(&wide[32..]))
+        chain.overwrite_with(|out| out.copy_from_slice(&wide[..32]));
+        Secret::init_with(|out| out.copy_from_slice(&wide[32..]))
     }
 }
 

@@ -5,11 +5,11 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Aead, Backend, Blake2b512, FrameKey, Secret, Suite, SuiteId, Wipe};
+use mezza_core::{Aead, AeadKey, Backend, Blake2b512, Secret, Suite, SuiteId, Wipe};
 
 use super::signal::{self, Dialect, HmacKdf};
 use super::{RatchetSuite, key_and_iv};
-use crate::wire::Signal;
+use crate::wire::SignalFormat;
 
 /// The suite of the paper.
 #[derive(Debug)]
@@ -18,13 +18,13 @@ pub struct Paper;
 impl Suite for Paper {
     const ID: SuiteId = SuiteId(0x7f04);
     const NAME: &'static str = "paper";
-    type Sig = Blake2b512;
+    type SignatureHash = Blake2b512;
     type Aead = DerivedChacha;
 }
 
 impl RatchetSuite for Paper {
     type Kdf = HmacKdf<Self>;
-    type Wire = Signal<Self>;
+    type Wire = SignalFormat<Self>;
 }
 
 impl Dialect for Paper {

@@ -50,8 +50,8 @@ impl<D: Dialect> Kdf for HmacKdf<D> {
         wipe(&mut prk);
         Agreement {
             id: session_id(transcript),
-            root: Secret::fill(|out| out.copy_from_slice(&wide[..32])),
-            exporter: Secret::fill(|out| out.copy_from_slice(&wide[exporter])),
+            root: Secret::init_with(|out| out.copy_from_slice(&wide[..32])),
+            exporter: Secret::init_with(|out| out.copy_from_slice(&wide[exporter])),
         }
     }
 
@@ -61,8 +61,8 @@ impl<D: Dialect> Kdf for HmacKdf<D> {
 
     fn chain(chain: &mut Secret<32>) -> Secret<32> {
         let keyed = hmac(chain.expose());
-        let key = Secret::fill(|out| digest(keyed.clone(), 1, out));
-        chain.refill(|out| digest(keyed, 2, out));
+        let key = Secret::init_with(|out| digest(keyed.clone(), 1, out));
+        chain.overwrite_with(|out| digest(keyed, 2, out));
         key
     }
 }

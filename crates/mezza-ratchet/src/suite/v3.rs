@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq;
 
 use super::RatchetSuite;
 use super::signal::{self, Dialect, HmacKdf};
-use crate::wire::Signal;
+use crate::wire::SignalFormat;
 
 /// Signal's suite.
 #[derive(Debug)]
@@ -22,13 +22,13 @@ pub struct V3;
 impl Suite for V3 {
     const ID: SuiteId = SuiteId(0x0003);
     const NAME: &'static str = "signal-v3";
-    type Sig = Sha512;
+    type SignatureHash = Sha512;
     type Aead = CbcHmac;
 }
 
 impl RatchetSuite for V3 {
     type Kdf = HmacKdf<Self>;
-    type Wire = Signal<Self>;
+    type Wire = SignalFormat<Self>;
 }
 
 impl Dialect for V3 {

@@ -6,7 +6,7 @@ use mezza_core::{Sha512, Suite, SuiteId};
 use super::signal::{Dialect, HmacKdf};
 use super::v3::{CbcHmac, MAC_BYTES};
 use super::{Kem, RatchetSuite};
-use crate::wire::Signal;
+use crate::wire::SignalFormat;
 
 /// Signal's suite with PQXDH.
 #[derive(Debug)]
@@ -15,13 +15,13 @@ pub struct V4;
 impl Suite for V4 {
     const ID: SuiteId = SuiteId(0x0004);
     const NAME: &'static str = "signal-v4";
-    type Sig = Sha512;
+    type SignatureHash = Sha512;
     type Aead = CbcHmac;
 }
 
 impl RatchetSuite for V4 {
     type Kdf = HmacKdf<Self>;
-    type Wire = Signal<Self>;
+    type Wire = SignalFormat<Self>;
     const KEM: Option<Kem> = Some(Kem::Kyber1024);
     const JUMP_MAX: u32 = 25_000;
 }

@@ -15,11 +15,11 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, PublicKey, Reader, SuiteId, Wiping, Writer};
 
 use super::{
-    BODY_BYTES_MAX, Encapsulated, Envelope, First, Header, Inner, PAD_BYTES, Padding,
-    SEALED_BYTES_MAX, Wire,
+    BODY_BYTES_MAX, DecodedMessage, Encapsulated, FirstMessageHeader, Header, PAD_BYTES, Padding,
+    RatchetMessage, SEALED_BYTES_MAX, Wire,
 };
 use crate::suite::kem::KEM_CIPHERTEXT_BYTES;
-use crate::{IdentityKey, List, keys, suite};
+use crate::{IdentityKey, SuiteList, keys, suite};
 
 /// The first byte of every container message.
 pub const FAMILY: u8 = 0xf1;
@@ -37,7 +37,7 @@ const PAD_MARK: u8 = 0x80;
 const PADDED_BYTES_MAX: usize = SEALED_BYTES_MAX - 32;
 
 /// Suite and kind, from the first 4 bytes.
-pub fn claim(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
+pub fn peek_suite(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
     read_claim(&mut Reader::new(message))
 }
 
@@ -58,11 +58,11 @@ fn read_first(
     reader: &mut Reader<'_>,
     suite: SuiteId,
     ciphertext_bytes: Option<usize>,
-) -> Result<First, DecodeError> {
+) -> Result<FirstMessageHeader, DecodeError> {
     let identity = PublicKey::read(reader)?;
     let base = read_key(reader)?;
     let (spk_id, opk_id) = (reader.u32()?, reader.u32()?);
-    let list = Some(List::read(reader)?);
+    let list = Some(SuiteList::read(reader)?);
     let kem = match suite::kem(suite) {
         Some(_) => {
             let id = reader.u32()?;
@@ -71,7 +71,7 @@ fn read_first(
         }
         None => None,
     };
-    Ok(First { suite, identity, base, spk_id, opk_id, list, registration: 0, kem })
+    Ok(FirstMessageHeader { suite, identity, base, spk_id, opk_id, list, registration: 0, kem })
 }
 
 /// Reads the rest of `message`, whose head is authenticated as that of a message of its own.
@@ -79,7 +79,7 @@ fn read_inner<'a>(
     reader: &mut Reader<'a>,
     message: &'a [u8],
     own_head: Option<SuiteId>,
-) -> Result<Inner<'a>, DecodeError> {
+) -> Result<RatchetMessage<'a>, DecodeError> {
     let start = message.len() - reader.len();
     let key = read_key(reader)?;
     let (n, pn) = (reader.u24()?, reader.u24()?);
@@ -92,7 +92,7 @@ fn read_inner<'a>(
         None => Cow::Borrowed(&message[..HEAD_BYTES]),
         Some(suite) => Cow::Owned([&claimed(KIND_MESSAGE, suite), fields].concat()),
     };
-    Ok(Inner { key, n, pn, head, sealed: Cow::Borrowed(sealed), tail: &[] })
+    Ok(RatchetMessage { key, n, pn, head, sealed: Cow::Borrowed(sealed), tail: &[] })
 }
 
 fn claimed(kind: u8, suite: SuiteId) -> [u8; CLAIM_BYTES] {
@@ -108,23 +108,23 @@ fn read_key(reader: &mut Reader<'_>) -> Result<PublicKey, DecodeError> {
 
 /// The format of the suites 0x01xx.
 #[derive(Debug)]
-pub struct Container;
+pub struct ContainerFormat;
 
-impl Wire for Container {
+impl Wire for ContainerFormat {
     const CHAIN_MAX: u32 = (1 << 24) - 1;
     const OUTER: bool = true;
 
-    fn decode(message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
+    fn decode(message: &[u8]) -> Result<DecodedMessage<'_>, DecodeError> {
         let mut reader = Reader::new(message);
         let (suite, is_first) = read_claim(&mut reader)?;
         let ciphertext_bytes = Some(KEM_CIPHERTEXT_BYTES);
         let first =
             if is_first { Some(read_first(&mut reader, suite, ciphertext_bytes)?) } else { None };
         let inner = read_inner(&mut reader, message, is_first.then_some(suite))?;
-        Ok(Envelope { first, inner })
+        Ok(DecodedMessage { first, inner })
     }
 
-    fn prefix(first: &First) -> Vec<u8> {
+    fn prefix(first: &FirstMessageHeader) -> Vec<u8> {
         let mut writer = Writer::with_capacity(
             85 + first.kem.as_ref().map_or(0, |kem| 4 + kem.ciphertext.len()),
         );
@@ -143,8 +143,8 @@ impl Wire for Container {
         suite: SuiteId,
         initiator: &IdentityKey,
         prefix: &[u8],
-    ) -> Result<First, DecodeError> {
-        let (claim, first) = Reader::all(prefix, |reader| {
+    ) -> Result<FirstMessageHeader, DecodeError> {
+        let (claim, first) = Reader::decode_exact(prefix, |reader| {
             let claim = read_claim(reader)?;
             Ok::<_, DecodeError>((claim, read_first(reader, claim.0, None)?))
         })?;
@@ -235,7 +235,7 @@ mod tests {
     fn a_body_that_is_too_long_to_be_sealed_is_not_opened() {
         for (bytes, opens) in [(BODY_BYTES_MAX, true), (BODY_BYTES_MAX + 1, false)] {
             let text = [vec![7; bytes].as_slice(), &[PAD_MARK, 0]].concat();
-            assert_eq!(Container::unpad(text).is_some(), opens);
+            assert_eq!(ContainerFormat::unpad(text).is_some(), opens);
         }
     }
 }

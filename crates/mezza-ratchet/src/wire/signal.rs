@@ -18,7 +18,8 @@ use mezza_core::{DecodeError, PublicKey, Reader, SuiteId, Wiping, Writer};
 
 use super::proto::{self, PreKeySignalMessage, SignalMessage};
 use super::{
-    BODY_BYTES_MAX, Encapsulated, Envelope, First, Header, Inner, Padding, SEALED_BYTES_MAX, Wire,
+    BODY_BYTES_MAX, DecodedMessage, Encapsulated, FirstMessageHeader, Header, Padding,
+    RatchetMessage, SEALED_BYTES_MAX, Wire,
 };
 use crate::suite::kem::KEM_CIPHERTEXT_BYTES;
 use crate::suite::signal::Dialect;
@@ -32,12 +33,12 @@ pub(crate) const KEM_TYPE: u8 = 0x08;
 
 /// The format of the suites that speak as Signal does.
 #[derive(Debug)]
-pub struct Signal<D>(PhantomData<D>);
+pub struct SignalFormat<D>(PhantomData<D>);
 
-impl<D: Dialect> Signal<D> {
+impl<D: Dialect> SignalFormat<D> {
     const FIRST_BYTE: u8 = D::VERSION << 4 | D::VERSION;
 
-    fn read_message(bytes: &[u8]) -> Result<Inner<'_>, DecodeError> {
+    fn read_message(bytes: &[u8]) -> Result<RatchetMessage<'_>, DecodeError> {
         let protobuf = versioned::<D>(bytes)?;
         let protobuf_bytes =
             protobuf.len().checked_sub(D::MAC_BYTES).ok_or(DecodeError::Truncated)?;
@@ -53,7 +54,7 @@ impl<D: Dialect> Signal<D> {
         } else {
             Cow::Owned([message.ciphertext, mac].concat())
         };
-        Ok(Inner {
+        Ok(RatchetMessage {
             key: read_key(message.ratchet_key)?,
             n: message.counter,
             pn: message.previous_counter,
@@ -63,9 +64,9 @@ impl<D: Dialect> Signal<D> {
         })
     }
 
-    fn read_first(bytes: &[u8]) -> Result<(First, &[u8]), DecodeError> {
+    fn read_first(bytes: &[u8]) -> Result<(FirstMessageHeader, &[u8]), DecodeError> {
         let message = PreKeySignalMessage::decode(versioned::<D>(bytes)?)?;
-        let first = First {
+        let first = FirstMessageHeader {
             suite: D::SUITE,
             identity: read_key(message.identity_key)?,
             base: read_key(message.base_key)?,
@@ -79,7 +80,7 @@ impl<D: Dialect> Signal<D> {
     }
 
     /// The fields of a first message, all but the message inside.
-    fn front(first: &First, message_bytes: usize, out: &mut Vec<u8>) {
+    fn front(first: &FirstMessageHeader, message_bytes: usize, out: &mut Vec<u8>) {
         out.push(Self::FIRST_BYTE);
         if first.opk_id != 0 {
             proto::write_u32(1, first.opk_id, out);
@@ -91,23 +92,23 @@ impl<D: Dialect> Signal<D> {
 
     /// A prefix that was made by [`prefix`](Wire::prefix), or checked when it was loaded.
     #[expect(clippy::expect_used, reason = "what is stored was checked")]
-    fn stored(prefix: &[u8], initiator: &IdentityKey) -> First {
+    fn stored(prefix: &[u8], initiator: &IdentityKey) -> FirstMessageHeader {
         Self::read_prefix(D::SUITE, initiator, prefix).expect("a good prefix")
     }
 }
 
-impl<D: Dialect> Wire for Signal<D> {
+impl<D: Dialect> Wire for SignalFormat<D> {
     const CHAIN_MAX: u32 = u32::MAX;
     const OUTER: bool = false;
 
-    fn decode(message: &[u8]) -> Result<Envelope<'_>, DecodeError> {
+    fn decode(message: &[u8]) -> Result<DecodedMessage<'_>, DecodeError> {
         if let Ok((first, inner)) = Self::read_first(message) {
-            return Ok(Envelope { first: Some(first), inner: Self::read_message(inner)? });
+            return Ok(DecodedMessage { first: Some(first), inner: Self::read_message(inner)? });
         }
-        Ok(Envelope { first: None, inner: Self::read_message(message)? })
+        Ok(DecodedMessage { first: None, inner: Self::read_message(message)? })
     }
 
-    fn prefix(first: &First) -> Vec<u8> {
+    fn prefix(first: &FirstMessageHeader) -> Vec<u8> {
         let mut writer = Writer::with_capacity(44);
         writer.u32(first.registration).u32(first.opk_id).u32(first.spk_id).bytes(&first.base.0);
         if let Some(kem) = &first.kem {
@@ -120,8 +121,8 @@ impl<D: Dialect> Wire for Signal<D> {
         suite: SuiteId,
         initiator: &IdentityKey,
         prefix: &[u8],
-    ) -> Result<First, DecodeError> {
-        Reader::all(prefix, |reader| {
+    ) -> Result<FirstMessageHeader, DecodeError> {
+        Reader::decode_exact(prefix, |reader| {
             let (registration, opk_id, spk_id) = (reader.u32()?, reader.u32()?, reader.u32()?);
             let base = PublicKey::read(reader)?;
             keys::canonical(&base).map_err(|_| DecodeError::Value)?;
@@ -132,7 +133,16 @@ impl<D: Dialect> Wire for Signal<D> {
                 }
                 None => None,
             };
-            Ok(First { suite, identity, base, spk_id, opk_id, list: None, registration, kem })
+            Ok(FirstMessageHeader {
+                suite,
+                identity,
+                base,
+                spk_id,
+                opk_id,
+                list: None,
+                registration,
+                kem,
+            })
         })
     }
 

@@ -1,7 +1,7 @@
 //! Attacks that must fail: a server, a network, a stranger.
 
 use mezza_core::SuiteId;
-use mezza_ratchet::{Bundle, BundleError, List, OpenError, Table};
+use mezza_ratchet::{Bundle, BundleError, OpenError, SuiteList, Table};
 
 use crate::people::{DAY, START, counting_dhs, identity, open_session, pass, two_people};
 
@@ -52,13 +52,13 @@ fn the_server_gives_one_key_twice() {
 fn the_server_strips_or_adds_a_suite() {
     let (alice, bob) = two_people(4);
     let good = bob.server.bundle.clone();
-    let check = |list: &[u8], floor: &List| {
+    let check = |list: &[u8], floor: &SuiteList| {
         let bundle = [&[1], list, &good[4..]].concat();
         let decoded = Bundle::decode(&bundle)?;
-        decoded.check_with(&List::small(), alice.talk.remote(), floor, START).map(|_| ())
+        decoded.check_with(&SuiteList::without_kem(), alice.talk.remote(), floor, START).map(|_| ())
     };
-    let ours = List::small();
-    let both = List::new(&[SuiteId(0x0102), SuiteId(0x0101)]).expect("a list");
+    let ours = SuiteList::without_kem();
+    let both = SuiteList::new(&[SuiteId(0x0102), SuiteId(0x0101)]).expect("a list");
     assert_eq!(check(&[1, 1, 1], &ours), Ok(()));
     assert_eq!(check(&[2, 1, 2, 1, 1], &ours), Err(BundleError::BadSignature), "added");
     let downgrade = BundleError::SuiteDowngrade { offered: ours, pinned: both };

@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 
 use data_encoding::HEXLOWER;
-use mezza_core::{EphemeralKey, Portable, Secret, StaticKey, Suite, SuiteId, Time};
+use mezza_core::{EphemeralKey, PortableBackend, Secret, StaticKey, Suite, SuiteId, Time};
 use mezza_ratchet::suite::{B2c20, V3};
-use mezza_ratchet::wire::First;
+use mezza_ratchet::wire::FirstMessageHeader;
 use mezza_ratchet::{
-    Bundle, Conversation, Exporter, Identity, List, OneTime, Prekeys, Record, Session, Table,
+    Bundle, Conversation, Exporter, IdentityKeyPair, OneTimePrekey, Prekeys, Session, StoredRow,
+    SuiteList, Table,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_core::{SeedableRng, TryCryptoRng, TryRng};
@@ -19,7 +20,7 @@ pub const MADE_MIN: u32 = NOT_AFTER_MIN - 14 * 24 * 60;
 pub const SPK_ID: u32 = 9;
 pub const OPK_ID: u32 = 7;
 
-pub type Talk = Conversation<Portable>;
+pub type Talk = Conversation<PortableBackend>;
 
 pub fn hex(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
@@ -41,15 +42,15 @@ pub fn pair(name: &str) -> StaticKey {
 /// The same, for one exchange.
 pub fn ephemeral(name: &str) -> EphemeralKey {
     let case = crate::vectors::Case::read(&format!("key-{name}.txt"));
-    EphemeralKey::from_scalar::<Portable>(Secret::copy_from(&case.array("scalar")))
+    EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&case.array("scalar")))
 }
 
-pub fn alice() -> Identity {
-    Identity::new(pair("ikA"))
+pub fn alice() -> IdentityKeyPair {
+    IdentityKeyPair::new(pair("ikA"))
 }
 
-pub fn bob() -> Identity {
-    Identity::new(pair("ikB"))
+pub fn bob() -> IdentityKeyPair {
+    IdentityKeyPair::new(pair("ikB"))
 }
 
 /// The 64 bytes Z of the signatures.
@@ -65,8 +66,8 @@ pub fn bundle_bytes() -> Vec<u8> {
     crate::vectors::Case::read("bundle.txt").bytes("bundle")
 }
 
-pub fn one_time() -> OneTime {
-    OneTime { id: OPK_ID, key: *pair("opkB").public() }
+pub fn one_time() -> OneTimePrekey {
+    OneTimePrekey { id: OPK_ID, key: *pair("opkB").public() }
 }
 
 /// Bob's prekeys: SPK 9, OPK 7.
@@ -91,31 +92,31 @@ fn prekeys_of(suite: SuiteId, list: &[u8], signature: &[u8]) -> Prekeys {
     let spk = [&front[..], &pair(&spk), signature].concat();
     let opk = [&[2], &opk_id[..], &made, &pair(&opk)].concat();
     let records = [
-        Record { table: Table::Spk, key: &spk_id, value: &spk },
-        Record { table: Table::Opk, key: &opk_id, value: &opk },
+        StoredRow { table: Table::Spk, key: &spk_id, value: &spk },
+        StoredRow { table: Table::Opk, key: &opk_id, value: &opk },
     ];
     Prekeys::load(bob(), records).expect("stored prekeys").offering(&[suite])
 }
 
 /// What Alice says of the handshake.
-pub fn first(one_time: Option<OneTime>) -> First {
-    First {
+pub fn first(one_time: Option<OneTimePrekey>) -> FirstMessageHeader {
+    FirstMessageHeader {
         suite: B2c20::ID,
         identity: *alice().public().public_key(),
         base: *pair("ekA").public(),
         spk_id: SPK_ID,
         opk_id: one_time.map_or(0, |opk| opk.id),
-        list: Some(List::small()),
+        list: Some(SuiteList::without_kem()),
         registration: 0,
         kem: None,
     }
 }
 
 /// Alice's side of the handshake of the vectors.
-pub fn initiate(one_time: Option<OneTime>) -> (Session<Portable>, Exporter) {
+pub fn initiate(one_time: Option<OneTimePrekey>) -> (Session<PortableBackend>, Exporter) {
     let bundle = Bundle::decode(&bundle_bytes()).expect("a bundle");
     let checked = bundle
-        .check_with(&List::small(), &bob().public(), &List::small(), now())
+        .check_with(&SuiteList::without_kem(), &bob().public(), &SuiteList::without_kem(), now())
         .expect("a good bundle");
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     checked.initiate(&alice(), ephemeral("ekA"), one_time, &mut rng).expect("a handshake")
@@ -124,7 +125,7 @@ pub fn initiate(one_time: Option<OneTime>) -> (Session<Portable>, Exporter) {
 /// Alice with a session that was just begun, and Bob without one.
 pub fn alice_and_bob() -> (Talk, Talk, Prekeys) {
     let mut alices = Talk::new(alice().public(), bob().public());
-    let _ = alices.begin(initiate(Some(one_time())).0, now());
+    let _ = alices.add_session(initiate(Some(one_time())).0, now());
     let bobs = Talk::new(bob().public(), alice().public());
     (alices, bobs, bobs_prekeys())
 }
@@ -141,12 +142,12 @@ pub fn session_field(talk: &Talk, offset: usize, len: usize) -> Vec<u8> {
 
 /// A DH of two pairs.
 pub fn dh(own: &StaticKey, their: &StaticKey) -> Secret<32> {
-    own.dh::<Portable>(their.public()).expect("not zero")
+    own.dh::<PortableBackend>(their.public()).expect("not zero")
 }
 
 /// A fresh pair.
 pub fn draw(rng: &mut dyn mezza_core::CryptoRng) -> EphemeralKey {
-    EphemeralKey::random::<Portable>(rng)
+    EphemeralKey::random::<PortableBackend>(rng)
 }
 
 /// A source of chance that gives these bytes and no more.

@@ -4,15 +4,15 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use mezza_core::{
-    Backend, EphemeralKey, Machine, Portable, PublicKey, Secret, StaticKey, Suite, SuiteId, Time,
-    ZeroSecret,
+    Backend, EphemeralKey, Machine, PortableBackend, PublicKey, Secret, StaticKey, Suite, SuiteId,
+    Time, ZeroSecret,
 };
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4};
 use mezza_ratchet::{
-    Bundle, BundleError, Change, Changes, CheckedBundle, Conversation, Exporter, Identity,
-    IdentityKey, List, OneTime, OpenError, Opened, Padding, Prekeys, Record, SealError,
-    SignalBundle, Table,
+    Bundle, BundleError, Change, Changes, CheckedBundle, Conversation, Exporter, IdentityKey,
+    IdentityKeyPair, OneTimePrekey, OpenError, Opened, Padding, Prekeys, SealError, SignalBundle,
+    StoredRow, SuiteList, Table,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -32,24 +32,24 @@ thread_local! {
     static DHS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// [`Portable`], counting every DH.
+/// [`PortableBackend`], counting every DH.
 pub struct Counted;
 
 impl Backend for Counted {
-    type Chacha = <Portable as Backend>::Chacha;
-    type Pair = <Portable as Backend>::Pair;
+    type Chacha = <PortableBackend as Backend>::Chacha;
+    type Pair = <PortableBackend as Backend>::Pair;
 
     fn prepare(scalar: &Secret<32>) -> Self::Pair {
-        Portable::prepare(scalar)
+        PortableBackend::prepare(scalar)
     }
 
     fn public_key(pair: &Self::Pair) -> PublicKey {
-        Portable::public_key(pair)
+        PortableBackend::public_key(pair)
     }
 
     fn dh(pair: &Self::Pair, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         DHS.set(DHS.get() + 1);
-        Portable::dh(pair, their)
+        PortableBackend::dh(pair, their)
     }
 }
 
@@ -87,11 +87,11 @@ impl Disk {
         disk
     }
 
-    pub fn records(&self, ours: impl Fn(Table) -> bool) -> Vec<Record<'_>> {
+    pub fn records(&self, ours: impl Fn(Table) -> bool) -> Vec<StoredRow<'_>> {
         self.0
             .iter()
             .filter(|((table, _), _)| ours(*table))
-            .map(|((table, key), value)| Record { table: *table, key, value })
+            .map(|((table, key), value)| StoredRow { table: *table, key, value })
             .collect()
     }
 
@@ -115,7 +115,7 @@ pub fn is_talk(table: Table) -> bool {
 pub struct Server {
     pub bundle: Vec<u8>,
     pub signal: Option<SignalBundle>,
-    pub one_time: Vec<OneTime>,
+    pub one_time: Vec<OneTimePrekey>,
 }
 
 impl Server {
@@ -141,7 +141,7 @@ impl Server {
         if let Some(signal) = &self.signal {
             return signal.check(suite, identity, REGISTRATION);
         }
-        let ours = if suite == B2c20Pq::ID { List::ours() } else { List::small() };
+        let ours = if suite == B2c20Pq::ID { SuiteList::ours() } else { SuiteList::without_kem() };
         Bundle::decode(&self.bundle)?.check_with(&ours, identity, &ours, now)
     }
 }
@@ -153,7 +153,7 @@ pub fn offering(prekeys: Prekeys, suite: SuiteId) -> Prekeys {
 
 /// A device with one contact, its disk and its corner of the server.
 pub struct Person {
-    pub identity: Identity,
+    pub identity: IdentityKeyPair,
     pub prekeys: Prekeys,
     pub talk: Talk,
     pub disk: Disk,
@@ -195,13 +195,13 @@ pub fn open_session_of(suite: SuiteId, seed: u64) -> (Person, Person) {
     (alice, bob)
 }
 
-pub fn identity(seed: u64) -> Identity {
+pub fn identity(seed: u64) -> IdentityKeyPair {
     let mut rng = ChaCha20Rng::seed_from_u64(seed ^ 0x1de);
-    Identity::new(StaticKey::random::<Portable>(&mut rng))
+    IdentityKeyPair::new(StaticKey::random::<PortableBackend>(&mut rng))
 }
 
 impl Person {
-    pub fn new(own: Identity, contact: &Identity, seed: u64, suite: SuiteId) -> Self {
+    pub fn new(own: IdentityKeyPair, contact: &IdentityKeyPair, seed: u64, suite: SuiteId) -> Self {
         let mut person = Self {
             prekeys: offering(Prekeys::new(own.duplicate()), suite),
             talk: Talk::new(own.public(), contact.public()),
@@ -217,7 +217,7 @@ impl Person {
     }
 
     pub fn fresh(&mut self) -> EphemeralKey {
-        EphemeralKey::random::<Portable>(&mut self.rng)
+        EphemeralKey::random::<PortableBackend>(&mut self.rng)
     }
 
     /// Wakes the prekeys and the conversation, and carries out what they want.
@@ -265,7 +265,7 @@ impl Person {
     }
 
     /// Begins a session with or without a one-time key.
-    pub fn begin_without(&mut self, other: &Self, one_time: Option<OneTime>) -> Exporter {
+    pub fn begin_without(&mut self, other: &Self, one_time: Option<OneTimePrekey>) -> Exporter {
         let checked = other.server.check(self.suite, self.talk.remote(), self.now);
         self.initiate(checked.expect("a good bundle"), one_time).expect("a session")
     }
@@ -273,7 +273,7 @@ impl Person {
     pub fn begin(
         &mut self,
         bundle: &[u8],
-        one_time: Option<OneTime>,
+        one_time: Option<OneTimePrekey>,
     ) -> Result<Exporter, BundleError> {
         let server = Server { bundle: bundle.to_vec(), ..Server::default() };
         let checked = server.check(self.suite, self.talk.remote(), self.now)?;
@@ -282,7 +282,7 @@ impl Person {
 
     /// Begins a session in 0x0101 as an initiator who offers nothing else, without one-time key.
     pub fn begin_small(&mut self, other: &Self) -> Result<Exporter, BundleError> {
-        let (small, bundle) = (List::small(), Bundle::decode(&other.server.bundle)?);
+        let (small, bundle) = (SuiteList::without_kem(), Bundle::decode(&other.server.bundle)?);
         let checked = bundle.check_with(&small, self.talk.remote(), &small, self.now)?;
         self.initiate(checked, None)
     }
@@ -290,12 +290,12 @@ impl Person {
     pub fn initiate(
         &mut self,
         checked: CheckedBundle,
-        one_time: Option<OneTime>,
+        one_time: Option<OneTimePrekey>,
     ) -> Result<Exporter, BundleError> {
         let base = self.fresh();
         let (session, exporter) =
             checked.initiate(&self.identity, base, one_time, &mut self.rng)?;
-        let changes = self.talk.begin(session, self.now);
+        let changes = self.talk.add_session(session, self.now);
         self.disk.apply(changes);
         self.check_disk();
         Ok(exporter)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mezza_core::{Machine, Suite, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::B2c20;
-use mezza_ratchet::{Bundle, Change, List, Prekeys, PrekeysError, Record, Table};
+use mezza_ratchet::{Bundle, Change, Prekeys, PrekeysError, StoredRow, SuiteList, Table};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
@@ -39,7 +39,7 @@ fn the_first_wake_publishes_a_bundle_and_a_hundred_keys() {
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let mut prekeys = offering(Prekeys::new(identity(1)), B2c20::ID);
     assert_eq!(prekeys.deadline(), Some(Time::from_ms(0)), "due at once");
-    assert!(prekeys.offer().is_none() && prekeys.current_not_after().is_none());
+    assert!(prekeys.current_bundle().is_none() && prekeys.current_not_after().is_none());
     prekeys.wake(START, &mut rng);
     prekeys.wake(START, &mut rng);
     let outputs = answer(&mut prekeys, START, &mut rng);
@@ -55,9 +55,16 @@ fn the_first_wake_publishes_a_bundle_and_a_hundred_keys() {
     assert!(ids.last() > ids.first().map(|first| first + 1_000).as_ref(), "ids are not counted");
     let decoded = Bundle::decode(bundle).expect("a bundle");
     assert!(
-        decoded.check_with(&List::small(), &identity(1).public(), &List::small(), START).is_ok()
+        decoded
+            .check_with(
+                &SuiteList::without_kem(),
+                &identity(1).public(),
+                &SuiteList::without_kem(),
+                START
+            )
+            .is_ok()
     );
-    let (again, keys) = prekeys.offer().expect("a bundle");
+    let (again, keys) = prekeys.current_bundle().expect("a bundle");
     assert_eq!(&again, bundle);
     assert_eq!(keys.iter().map(|key| key.id).collect::<BTreeSet<_>>(), ids);
 }
@@ -66,7 +73,7 @@ fn the_first_wake_publishes_a_bundle_and_a_hundred_keys() {
 fn a_rotation_every_seven_days_replaces_the_stock() {
     let mut rng = ChaCha20Rng::seed_from_u64(2);
     let mut prekeys = stocked(&mut rng);
-    let first = prekeys.offer().expect("a bundle");
+    let first = prekeys.current_bundle().expect("a bundle");
     let due = prekeys.deadline().expect("a timer");
     assert_eq!(due, Time::from_ms(START.ms() / 60_000 * 60_000 + 7 * DAY));
     prekeys.wake(due.minus_ms(1), &mut rng);
@@ -74,7 +81,7 @@ fn a_rotation_every_seven_days_replaces_the_stock() {
     prekeys.wake(due, &mut rng);
     let outputs = answer(&mut prekeys, due, &mut rng);
     assert!(matches!(outputs[..], [Output::Store(_), Output::Publish { replace: true, .. }]));
-    let second = prekeys.offer().expect("a bundle");
+    let second = prekeys.current_bundle().expect("a bundle");
     assert_ne!(first.0, second.0);
     let old: BTreeSet<u32> = first.1.iter().map(|key| key.id).collect();
     assert!(second.1.iter().all(|key| !old.contains(&key.id)), "only those of this rotation");
@@ -86,7 +93,7 @@ fn a_rotation_every_seven_days_replaces_the_stock() {
 fn the_stock_is_filled_up_below_twenty() {
     let mut rng = ChaCha20Rng::seed_from_u64(3);
     let mut prekeys = stocked(&mut rng);
-    let bundle = prekeys.offer().expect("a bundle").0;
+    let bundle = prekeys.current_bundle().expect("a bundle").0;
     prekeys.handle(Input::Stock(20), START, &mut rng).expect("a stock");
     assert!(prekeys.poll().is_none());
     prekeys.handle(Input::Stock(19), START, &mut rng).expect("a stock");
@@ -138,7 +145,7 @@ fn a_rotation_does_not_wait_for_a_refill() {
 fn a_key_from_more_than_a_day_ahead_was_made_by_a_wrong_clock() {
     let mut rng = ChaCha20Rng::seed_from_u64(11);
     let mut prekeys = stocked(&mut rng);
-    let made = prekeys.lives().next().expect("a key").1;
+    let made = prekeys.signed_prekey_lifetimes().next().expect("a key").1;
     prekeys.wake(made.minus_ms(DAY), &mut rng);
     assert!(prekeys.poll().is_none(), "a day may be the other clock's");
     prekeys.wake(made.minus_ms(DAY + 1), &mut rng);
@@ -165,7 +172,8 @@ fn a_person_may_rotate_and_refill_before_it_is_time() {
     prekeys.handle(Input::Rotate, later, &mut rng).expect("said twice is done once");
     let outputs = answer(&mut prekeys, later, &mut rng);
     assert!(matches!(outputs[..], [Output::Store(_), Output::Publish { replace: true, .. }]));
-    let lives: Vec<_> = prekeys.lives().map(|(_, made, wiped)| (made, wiped)).collect();
+    let lives: Vec<_> =
+        prekeys.signed_prekey_lifetimes().map(|(_, made, wiped)| (made, wiped)).collect();
     assert_eq!(lives.len(), 2);
     assert!(lives[0].0 > lives[1].0, "newest first");
     assert!(lives.iter().all(|(made, wiped)| *wiped == made.plus_ms(30 * DAY)));
@@ -282,7 +290,7 @@ fn a_restart_finds_prekeys_in_the_order_in_which_they_lay() {
         }
         let rows = prekeys.records();
         let records = rows.iter().filter_map(|row| match row {
-            Change::Put { table, key, value } => Some(Record { table: *table, key, value }),
+            Change::Put { table, key, value } => Some(StoredRow { table: *table, key, value }),
             Change::Drop { .. } => None,
         });
         // A disk has them by key, not by age.

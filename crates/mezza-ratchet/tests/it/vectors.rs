@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mezza_core::{Blake2b512, EphemeralKey, Portable, Secret, Suite, Time};
+use mezza_core::{Blake2b512, EphemeralKey, PortableBackend, Secret, Suite, Time};
 use mezza_ratchet::suite::b2c20::{B2c20, KeyedBlake2b};
 use mezza_ratchet::suite::{Agreement, Kdf};
 use mezza_ratchet::{
-    Bundle, BundleError, Identity, IdentityKey, KeyError, List, OneTime, OpenError, Padding,
-    Prekeys, Record, Table, safety, x3dh::Transcript, xeddsa,
+    Bundle, BundleError, IdentityKey, IdentityKeyPair, KeyError, OneTimePrekey, OpenError, Padding,
+    Prekeys, StoredRow, SuiteList, Table, safety, x3dh::Transcript, xeddsa,
 };
 
 use crate::fixture::{self, Talk, hex, unhex, unhex_array};
@@ -117,7 +117,8 @@ fn blake2b(case: &Case) {
 }
 
 fn key(case: &Case) {
-    let pair = EphemeralKey::from_scalar::<Portable>(Secret::copy_from(&case.array("scalar")));
+    let pair =
+        EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&case.array("scalar")));
     assert_eq!(hex(pair.public().as_bytes()), case.text("public"), "{}", case.name);
 }
 
@@ -147,7 +148,7 @@ fn verify(case: &Case) {
 
 fn list(case: &Case) {
     let bytes = case.bytes("list");
-    let decoded = List::decode(&bytes);
+    let decoded = SuiteList::decode(&bytes);
     if let Ok(list) = &decoded {
         assert_eq!(list.encode(), bytes, "{}", case.name);
     }
@@ -156,7 +157,7 @@ fn list(case: &Case) {
 
 fn one_time(case: &Case) {
     let bytes = case.bytes("one_time");
-    let decoded = OneTime::decode(&bytes);
+    let decoded = OneTimePrekey::decode(&bytes);
     if let Ok(key) = &decoded {
         assert_eq!(key.encode().as_slice(), bytes, "{}", case.name);
     }
@@ -165,9 +166,9 @@ fn one_time(case: &Case) {
 
 fn bundle(case: &Case) {
     let now = Time::from_ms(case.number("now_minutes") * Time::MINUTE_MS);
-    let floor = List::decode(&case.bytes("floor")).expect("a list");
+    let floor = SuiteList::decode(&case.bytes("floor")).expect("a list");
     let checked = Bundle::decode(&case.bytes("bundle")).and_then(|bundle| {
-        bundle.check_with(&List::small(), &case.identity("identity"), &floor, now)
+        bundle.check_with(&SuiteList::without_kem(), &case.identity("identity"), &floor, now)
     });
     case.expect(match checked {
         Ok(_) => "ok",
@@ -185,7 +186,7 @@ fn bundle(case: &Case) {
 fn handshake(case: &Case) {
     let one_time = case.bytes("one_time");
     let one_time =
-        (!one_time.is_empty()).then(|| OneTime::decode(&one_time).expect("a one-time key"));
+        (!one_time.is_empty()).then(|| OneTimePrekey::decode(&one_time).expect("a one-time key"));
     let (session, exporter) = fixture::initiate(one_time);
     let (alice, bob) = (fixture::alice(), fixture::bob());
     let (ek, spk) = (fixture::pair("ekA"), fixture::pair("spkB"));
@@ -198,7 +199,7 @@ fn handshake(case: &Case) {
         assert_eq!(hex(dh.expose()), case.text(&format!("dh{}", i + 1)), "{}", case.name);
     }
     let first = fixture::first(one_time);
-    let (list, opk) = (List::small(), one_time.map(|opk| opk.key));
+    let (list, opk) = (SuiteList::without_kem(), one_time.map(|opk| opk.key));
     let transcript = Transcript {
         first: &first,
         responder: &bob.public(),
@@ -222,7 +223,7 @@ fn handshake(case: &Case) {
     );
 
     let mut alices = Talk::new(alice.public(), bob.public());
-    let _ = alices.begin(session, fixture::now());
+    let _ = alices.add_session(session, fixture::now());
     assert_eq!(hex(&alices.active_id().expect("a session")), case.text("session"));
     assert_eq!(hex(&fixture::session_field(&alices, 84, 32)), case.text("root"));
     let m0 = seal(&mut alices, b"hello", Some(fixture::ephemeral("rkA1")));
@@ -248,7 +249,7 @@ fn seal(talk: &mut Talk, body: &[u8], fresh: Option<EphemeralKey>) -> Vec<u8> {
     talk.seal(body, &[], Padding::Blocks, fresh, fixture::now()).expect("a message").0
 }
 
-fn open(talk: &mut Talk, message: &[u8], own: &Identity, prekeys: &mut Prekeys) -> Vec<u8> {
+fn open(talk: &mut Talk, message: &[u8], own: &IdentityKeyPair, prekeys: &mut Prekeys) -> Vec<u8> {
     talk.open(message, &[], own, prekeys, fixture::now()).expect("a body").body.to_vec()
 }
 
@@ -266,10 +267,10 @@ fn sealed(case: &Case) {
     let key = Secret::copy_from(&case.array("message_key"));
     let mut out = vec![0; Chacha::NONCE_BYTES];
     out.extend(&text);
-    Chacha::seal::<Portable>(&key, &aad, &mut out, 0);
+    Chacha::seal::<PortableBackend>(&key, &aad, &mut out, 0);
     assert_eq!(hex(&out), case.text("sealed"), "{}", case.name);
     assert_eq!(out.len(), Chacha::sealed_len(text.len()));
-    assert_eq!(Chacha::open::<Portable>(&key, [&aad, &[]], &out), Some(text));
+    assert_eq!(Chacha::open::<PortableBackend>(&key, [&aad, &[]], &out), Some(text));
 }
 
 /// A message to Bob of the vectors, who has no session (or one, if `after` names a message).
@@ -342,8 +343,8 @@ fn stored(case: &Case) {
     let beside_table = if table == Table::Skipped { Table::Session } else { Table::Spk };
     let rows = beside
         .iter()
-        .map(|(key, value)| Record { table: beside_table, key, value })
-        .chain([Record { table, key: &key, value: &value }]);
+        .map(|(key, value)| StoredRow { table: beside_table, key, value })
+        .chain([StoredRow { table, key: &key, value: &value }]);
     let encoded = match table {
         Table::Session | Table::Skipped => {
             Talk::load(fixture::alice().public(), fixture::bob().public(), rows)

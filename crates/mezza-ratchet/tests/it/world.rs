@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mezza_core::{PublicKey, Time};
 use mezza_ratchet::Table;
 use mezza_ratchet::wire::{self, container};
-use mezza_sim::{Crashes, Link, Place, Step, World, worlds};
+use mezza_sim::{CrashRate, HostId, LinkModel, Step, World, for_each_seed};
 
 mod device;
 mod thief;
@@ -22,20 +22,20 @@ const HOUR: u64 = Time::HOUR_MS;
 const DAY: u64 = Time::DAY_MS;
 
 /// What names a keystream of a container: receiver, ratchet key, index and nonce N.
-type Keystream = (Place, PublicKey, u32, Vec<u8>);
+type Keystream = (HostId, PublicKey, u32, Vec<u8>);
 
 /// What the judge remembers.
 #[derive(Default)]
 struct Judge {
     /// Notes that a person opened: place and number.
-    opened: BTreeSet<(Place, u64)>,
+    opened: BTreeSet<(HostId, u64)>,
     /// The bytes that were opened, by place.
-    read: BTreeMap<Place, Vec<thief::Read>>,
+    read: BTreeMap<HostId, Vec<thief::Read>>,
     thefts: u64,
     refused: u64,
     sealed: BTreeMap<Keystream, Vec<u8>>,
     /// Places where an old state was put back.
-    put_back: BTreeSet<Place>,
+    put_back: BTreeSet<HostId>,
 }
 
 impl Judge {
@@ -61,7 +61,7 @@ impl Judge {
 
 impl Judge {
     /// R5: whatever was put back, a container seals two bodies under two nonces.
-    fn keystream(&mut self, to: Place, bytes: &[u8]) {
+    fn keystream(&mut self, to: HostId, bytes: &[u8]) {
         let envelope = wire::decode(bytes).expect("a message");
         if bytes[0] == container::FAMILY {
             let inner = envelope.inner;
@@ -73,7 +73,7 @@ impl Judge {
 
     /// A place that was put back has lost what it did since: it may open messages again, and a
     /// thief may read them.
-    fn forgive(&mut self, place: Place) {
+    fn forgive(&mut self, place: HostId) {
         self.opened.retain(|(at, _)| *at != place);
         self.read.remove(&place);
         self.put_back.insert(place);
@@ -83,8 +83,8 @@ impl Judge {
 /// Somebody keeps a copy of a disk, and puts an older one back now and then.
 fn roll_back(
     world: &mut World<Device>,
-    places: &[Place],
-    kept: &mut BTreeMap<Place, Rows>,
+    places: &[HostId],
+    kept: &mut BTreeMap<HostId, Rows>,
     judge: &mut Judge,
 ) {
     let at = *world.dice().pick(places).expect("people");
@@ -105,30 +105,30 @@ fn settle(world: &mut World<Device>, judge: &mut Judge, ms: u64) {
 }
 
 /// Every pair of people, both ways.
-fn pairs(places: &[Place]) -> Vec<(Place, Place)> {
+fn pairs(places: &[HostId]) -> Vec<(HostId, HostId)> {
     let all = places.iter().flat_map(|a| places.iter().map(|b| (*a, *b)));
     all.filter(|(a, b)| a != b).collect()
 }
 
-fn world_of(seed: u64) -> (World<Device>, Vec<Place>) {
+fn world_of(seed: u64) -> (World<Device>, Vec<HostId>) {
     let mut world = World::new(seed);
     let people = world.dice().between(2, 5) as u32;
     let server = device::server(people);
     let suite = people::SUITES[(seed % 4) as usize];
-    let places: Vec<Place> =
+    let places: Vec<HostId> =
         (0..people).map(|i| world.add(Disk::new(i, people, server.clone(), suite))).collect();
-    let rough = Link {
+    let rough = LinkModel {
         loss_permille: 100,
-        twice_permille: 100,
+        duplicate_permille: 100,
         late_permille: 200,
         late_ms: 20 * DAY,
-        ..Link::datagram()
+        ..LinkModel::datagram()
     };
     for (a, b) in pairs(&places) {
         world.link(a, b, rough);
     }
     for place in &places {
-        world.crashes(*place, Crashes { permille: 15, down_ms: (MINUTE, 2 * DAY) });
+        world.crashes(*place, CrashRate { permille: 15, down_ms: (MINUTE, 2 * DAY) });
     }
     (world, places)
 }
@@ -136,7 +136,7 @@ fn world_of(seed: u64) -> (World<Device>, Vec<Place>) {
 #[test]
 fn a_hundred_worlds() {
     let (mut opened, mut thefts, mut refused, mut rolled_back) = (0, 0, 0, 0);
-    worlds(100, |seed| {
+    for_each_seed(100, |seed| {
         let (mut world, places) = world_of(seed);
         let mut judge = Judge::default();
         let (mut note, mut kept) = (0, BTreeMap::new());
@@ -155,29 +155,29 @@ fn a_hundred_worlds() {
                 };
                 note += 1;
                 let delay = world.dice().between(0, 4 * DAY);
-                world.order(from, delay, order);
+                world.command(from, delay, order);
             }
             if world.dice().chance(200) {
                 let at = *world.dice().pick(&places).expect("people");
                 let ms = i64::try_from(world.dice().between(0, DAY)).expect("a day");
-                world.jump(at, ms - 12 * 3_600_000);
+                world.shift_clock(at, ms - 12 * 3_600_000);
             }
             settle(&mut world, &mut judge, 4 * DAY);
         }
         // All misfortune ends; old messages arrive or are too late.
-        world.calm();
+        world.stop_faults();
         settle(&mut world, &mut judge, 31 * DAY);
         // Who knows that an old state was put back begins anew with everybody.
         for (from, to) in
             pairs(&places).into_iter().filter(|(from, _)| judge.put_back.contains(from))
         {
-            world.order(from, 0, Order::Begin(to));
+            world.command(from, 0, Order::Begin(to));
         }
         settle(&mut world, &mut judge, HOUR);
         rolled_back += judge.put_back.len();
         for round in 0..4 {
             for (i, (from, to)) in pairs(&places).into_iter().enumerate() {
-                world.order(from, i as u64 * MINUTE, Order::Say(to, last_note(round, i)));
+                world.command(from, i as u64 * MINUTE, Order::Say(to, last_note(round, i)));
             }
             settle(&mut world, &mut judge, HOUR);
         }
@@ -200,14 +200,14 @@ fn last_note(round: u64, pair: usize) -> u64 {
 }
 
 /// A thief copies a disk and then only listens: after one round trip he reads nothing new.
-fn heals(world: &mut World<Device>, places: &[Place], judge: &mut Judge) {
+fn heals(world: &mut World<Device>, places: &[HostId], judge: &mut Judge) {
     let (alice, bob) = (places[0], places[1]);
     let mut thief = thief::Listener::of(world.disk(alice), bob, world.now());
     let mut note = 2_000_000;
     let mut readable = Vec::new();
     for _ in 0..4 {
         for (from, to) in [(bob, alice), (alice, bob)] {
-            world.order(from, 0, Order::Say(to, note));
+            world.command(from, 0, Order::Say(to, note));
             settle(world, judge, MINUTE);
             if to == alice {
                 let read = judge.read[&alice].last().expect("a note").clone();

@@ -1,25 +1,25 @@
 //! One step at a time: an effect of a busy host, else the next event, else the next deadline.
 
 use super::{Site, World};
-use crate::{CryptoRng, Effect, Host, Place, Step, Time};
+use crate::{CryptoRng, Effect, Host, HostId, Step, Time};
 
 /// Wakes at one instant without anything else happening, after which a host is surely stuck.
 const WAKES_IN_A_ROW_MAX: u32 = 10_000;
 
 /// What the queue holds.
 pub(super) enum Event<H: Host> {
-    Boot(Place),
-    Order(Place, H::Order),
+    Boot(HostId),
+    Order(HostId, H::Order),
     /// `breaks` tells which stream of the pair it travels on; `None`: a datagram.
     Deliver {
-        from: Place,
-        to: Place,
+        from: HostId,
+        to: HostId,
         packet: H::Packet,
         breaks: Option<u64>,
     },
     Lost {
-        at: Place,
-        peer: Place,
+        at: HostId,
+        peer: HostId,
         number: u64,
     },
 }
@@ -64,7 +64,7 @@ impl<H: Host> World<H> {
     }
 
     /// Lets `at` know, after the delay of the link, that its stream to `peer` broke.
-    pub(super) fn tell_lost(&mut self, at: Place, peer: Place) {
+    pub(super) fn tell_lost(&mut self, at: HostId, peer: HostId) {
         if self.host(at).is_none() || self.deaf.contains_key(&(at, peer)) {
             return;
         }
@@ -85,12 +85,12 @@ impl<H: Host> World<H> {
         self.now = self.now.max(at);
     }
 
-    fn first_deadline(&self) -> Option<(Time, Place)> {
-        let due = |place: Place| Some((self.site(place).deadline()?.max(self.now), place));
+    fn first_deadline(&self) -> Option<(Time, HostId)> {
+        let due = |place: HostId| Some((self.site(place).deadline()?.max(self.now), place));
         self.places().filter_map(due).min()
     }
 
-    fn wake(&mut self, place: Place) -> Step<H::News> {
+    fn wake(&mut self, place: HostId) -> Step<H::News> {
         self.with_host(place, H::wake);
         Step::Woke(place)
     }
@@ -98,7 +98,7 @@ impl<H: Host> World<H> {
     /// Calls the host at `place`, if it is up, with its time and dice.
     fn with_host(
         &mut self,
-        place: Place,
+        place: HostId,
         call: impl FnOnce(&mut H, Time, &mut dyn CryptoRng),
     ) -> bool {
         let now = self.now;
@@ -120,29 +120,29 @@ impl<H: Host> World<H> {
                 Some(Step::Booted(place))
             }
             Event::Order(place, order) => {
-                let heard = self.with_host(place, |host, now, rng| host.order(order, now, rng));
-                Some(if heard { Step::Ordered(place) } else { Step::Unheard(place) })
+                let heard = self.with_host(place, |host, now, rng| host.command(order, now, rng));
+                Some(if heard { Step::Ordered(place) } else { Step::CommandDropped(place) })
             }
             Event::Deliver { from, to, packet, breaks } => {
                 let broken = breaks.is_some_and(|count| count != self.links.breaks(from, to));
                 let arrived = !broken
                     && !self.links.is_cut(from, to)
                     && self.with_host(to, |host, now, rng| host.deliver(from, packet, now, rng));
-                let vanished = Step::Vanished { from, to };
+                let vanished = Step::PacketLost { from, to };
                 Some(if arrived { Step::Delivered { from, to } } else { vanished })
             }
             Event::Lost { at, peer, number } => {
                 // The host crashed or hung up meanwhile: news of a stream it no longer knows.
                 self.deaf.get(&(at, peer)).filter(|&&waiting| waiting == number)?;
                 self.deaf.remove(&(at, peer));
-                self.with_host(at, |host, now, rng| host.lost(peer, now, rng));
+                self.with_host(at, |host, now, rng| host.stream_lost(peer, now, rng));
                 Some(Step::Lost { at, peer })
             }
         }
     }
 
     /// Executes the next effect of `place`, or crashes it instead; `None` when it has no more.
-    fn execute_next(&mut self, place: Place) -> Option<Step<H::News>> {
+    fn execute_next(&mut self, place: HostId) -> Option<Step<H::News>> {
         let effect = self.site_mut(place).host.as_mut()?.effect()?;
         if let Some(down_ms) = self.site_mut(place).crash_now() {
             self.crash(place, down_ms);
@@ -151,7 +151,7 @@ impl<H: Host> World<H> {
         Some(match effect {
             Effect::Write(write) => {
                 H::write(&mut self.site_mut(place).disk, write);
-                self.with_host(place, H::stored);
+                self.with_host(place, H::write_durable);
                 Step::Stored(place)
             }
             Effect::Send { to, packet } => {
@@ -169,7 +169,7 @@ impl<H: Host> World<H> {
         })
     }
 
-    fn send(&mut self, from: Place, to: Place, packet: &H::Packet) {
+    fn send(&mut self, from: HostId, to: HostId, packet: &H::Packet) {
         let stream = self.links.get(from, to).stream;
         if stream && self.deaf.contains_key(&(from, to)) {
             return;

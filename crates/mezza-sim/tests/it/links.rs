@@ -1,6 +1,6 @@
 //! Datagrams lose, repeat and reorder; streams do not, but break and say so.
 
-use mezza_sim::{CryptoRng, Effect, Host, Link, Place, Step, Time, World};
+use mezza_sim::{CryptoRng, Effect, Host, HostId, LinkModel, Step, Time, World};
 use std::collections::VecDeque;
 
 /// Sends what it is told and remembers what came.
@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 struct Talker {
     out: VecDeque<Effect<Self>>,
     heard: Vec<u32>,
-    lost: Vec<Place>,
+    lost: Vec<HostId>,
     stuck: bool,
 }
 
 enum Order {
-    Say(Place, std::ops::Range<u32>),
-    HangUp(Place),
+    Say(HostId, std::ops::Range<u32>),
+    HangUp(HostId),
 }
 
 impl Host for Talker {
@@ -28,7 +28,7 @@ impl Host for Talker {
         Self::default()
     }
 
-    fn order(&mut self, order: Order, _: Time, _: &mut dyn CryptoRng) {
+    fn command(&mut self, order: Order, _: Time, _: &mut dyn CryptoRng) {
         match order {
             Order::Say(to, words) => {
                 self.out.extend(words.map(|packet| Effect::Send { to, packet }));
@@ -37,11 +37,11 @@ impl Host for Talker {
         }
     }
 
-    fn deliver(&mut self, _: Place, packet: u32, _: Time, _: &mut dyn CryptoRng) {
+    fn deliver(&mut self, _: HostId, packet: u32, _: Time, _: &mut dyn CryptoRng) {
         self.heard.push(packet);
     }
 
-    fn lost(&mut self, peer: Place, _: Time, _: &mut dyn CryptoRng) {
+    fn stream_lost(&mut self, peer: HostId, _: Time, _: &mut dyn CryptoRng) {
         self.lost.push(peer);
     }
 
@@ -58,25 +58,25 @@ impl Host for Talker {
     fn write((): &mut (), (): ()) {}
 }
 
-fn pair(link: Link) -> (World<Talker>, Place, Place) {
+fn pair(link: LinkModel) -> (World<Talker>, HostId, HostId) {
     let mut world = World::<Talker>::new(11);
     let (alice, bob) = (world.add(()), world.add(()));
     world.link(alice, bob, link);
     (world, alice, bob)
 }
 
-fn heard(world: &World<Talker>, place: Place) -> &[u32] {
+fn heard(world: &World<Talker>, place: HostId) -> &[u32] {
     world.host(place).map_or(&[], |talker| &talker.heard)
 }
 
-fn lost(world: &World<Talker>, place: Place) -> &[Place] {
+fn lost(world: &World<Talker>, place: HostId) -> &[HostId] {
     world.host(place).map_or(&[], |talker| &talker.lost)
 }
 
 #[test]
 fn lossy_links_lose_repeat_and_reorder() {
-    let (mut world, alice, bob) = pair(Link::lossy());
-    world.order(alice, 0, Order::Say(bob, 0..1_000));
+    let (mut world, alice, bob) = pair(LinkModel::lossy());
+    world.command(alice, 0, Order::Say(bob, 0..1_000));
     world.run_for(60_000, |_, _| {});
     let mut words = heard(&world, bob).to_vec();
     assert!(!words.is_sorted());
@@ -89,9 +89,10 @@ fn lossy_links_lose_repeat_and_reorder() {
 
 #[test]
 fn streams_keep_order_and_lose_nothing() {
-    let (mut world, alice, bob) = pair(Link { late_permille: 500, late_ms: 900, ..Link::stream() });
-    world.order(alice, 0, Order::Say(bob, 0..500));
-    world.order(alice, 300, Order::Say(bob, 500..1_000));
+    let (mut world, alice, bob) =
+        pair(LinkModel { late_permille: 500, late_ms: 900, ..LinkModel::stream() });
+    world.command(alice, 0, Order::Say(bob, 0..500));
+    world.command(alice, 300, Order::Say(bob, 500..1_000));
     world.run_for(60_000, |_, _| {});
     assert!(heard(&world, bob).iter().copied().eq(0..1_000));
     assert!(lost(&world, alice).is_empty() && lost(&world, bob).is_empty());
@@ -99,16 +100,16 @@ fn streams_keep_order_and_lose_nothing() {
 
 #[test]
 fn a_crash_breaks_streams_and_the_peer_is_told_once() {
-    let (mut world, alice, bob) = pair(Link::stream());
-    world.order(alice, 0, Order::Say(bob, 0..10));
+    let (mut world, alice, bob) = pair(LinkModel::stream());
+    world.command(alice, 0, Order::Say(bob, 0..10));
     world.run_for(0, |_, _| {});
     world.crash(bob, 0);
     // Said before she knows: gone with the old stream.
-    world.order(alice, 0, Order::Say(bob, 10..20));
+    world.command(alice, 0, Order::Say(bob, 10..20));
     world.run_for(1_000, |_, _| {});
     assert_eq!(lost(&world, alice), [bob]);
     assert!(heard(&world, bob).is_empty());
-    world.order(alice, 0, Order::Say(bob, 20..30));
+    world.command(alice, 0, Order::Say(bob, 20..30));
     world.run_for(1_000, |_, _| {});
     assert!(heard(&world, bob).iter().copied().eq(20..30), "the next send opens a new stream");
     assert_eq!((lost(&world, alice).len(), lost(&world, bob).len()), (1, 0));
@@ -116,9 +117,9 @@ fn a_crash_breaks_streams_and_the_peer_is_told_once() {
 
 #[test]
 fn nobody_answers_is_told_to_the_caller() {
-    let (mut world, alice, bob) = pair(Link::stream());
+    let (mut world, alice, bob) = pair(LinkModel::stream());
     world.crash(bob, 5_000);
-    world.order(alice, 0, Order::Say(bob, 0..3));
+    world.command(alice, 0, Order::Say(bob, 0..3));
     world.run_for(1_000, |_, _| {});
     assert_eq!(lost(&world, alice), [bob]);
     world.run_for(5_000, |_, _| {});
@@ -127,44 +128,44 @@ fn nobody_answers_is_told_to_the_caller() {
 
 #[test]
 fn cut_and_hang_up_tell_those_who_do_not_know() {
-    let (mut world, alice, bob) = pair(Link::stream());
-    world.order(alice, 0, Order::Say(bob, 0..1));
+    let (mut world, alice, bob) = pair(LinkModel::stream());
+    world.command(alice, 0, Order::Say(bob, 0..1));
     world.run_for(100, |_, _| {});
-    world.order(alice, 0, Order::HangUp(bob));
+    world.command(alice, 0, Order::HangUp(bob));
     world.run_for(100, |_, _| {});
     assert_eq!((lost(&world, alice), lost(&world, bob)), ([].as_slice(), [alice].as_slice()));
 
-    world.order(alice, 0, Order::Say(bob, 1..2));
+    world.command(alice, 0, Order::Say(bob, 1..2));
     world.run_for(100, |_, _| {});
     world.cut(alice, bob);
     world.run_for(100, |_, _| {});
     assert_eq!((lost(&world, alice).len(), lost(&world, bob).len()), (1, 2));
-    world.order(alice, 0, Order::Say(bob, 2..3));
+    world.command(alice, 0, Order::Say(bob, 2..3));
     world.run_for(100, |_, _| {});
     assert_eq!(lost(&world, alice).len(), 2, "a cut link answers nobody");
     world.heal(alice, bob);
-    world.order(alice, 0, Order::Say(bob, 3..4));
+    world.command(alice, 0, Order::Say(bob, 3..4));
     world.run_for(100, |_, _| {});
     assert_eq!(heard(&world, bob), [0, 1, 3]);
 }
 
 #[test]
 fn partitions_stop_datagrams_both_ways() {
-    let (mut world, alice, bob) = pair(Link::datagram());
+    let (mut world, alice, bob) = pair(LinkModel::datagram());
     let carol = world.add(());
-    world.split(&[alice]);
-    world.order(alice, 0, Order::Say(bob, 0..5));
-    world.order(bob, 0, Order::Say(alice, 0..5));
-    world.order(bob, 0, Order::Say(carol, 0..5));
+    world.partition(&[alice]);
+    world.command(alice, 0, Order::Say(bob, 0..5));
+    world.command(bob, 0, Order::Say(alice, 0..5));
+    world.command(bob, 0, Order::Say(carol, 0..5));
     let mut vanished = 0;
-    world.run_for(1_000, |_, step| vanished += u32::from(matches!(step, Step::Vanished { .. })));
+    world.run_for(1_000, |_, step| vanished += u32::from(matches!(step, Step::PacketLost { .. })));
     assert_eq!((vanished, heard(&world, carol).len()), (10, 5));
 }
 
 #[test]
 #[should_panic(expected = "its deadline does not move")]
 fn a_host_that_never_sleeps_is_found() {
-    let (mut world, alice, _) = pair(Link::datagram());
+    let (mut world, alice, _) = pair(LinkModel::datagram());
     world.host_mut(alice).expect("up").stuck = true;
     world.run_for(1, |_, _| {});
 }

@@ -1,6 +1,6 @@
 //! A post office: letters are repeated until acknowledged, and read exactly once.
 
-use mezza_sim::{CryptoRng, Effect, Host, Place, Time};
+use mezza_sim::{CryptoRng, Effect, Host, HostId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Repeat what is not acknowledged this often.
@@ -9,8 +9,8 @@ pub const REPEAT_MS: u64 = 1_000;
 /// What survives a crash.
 #[derive(Clone, Debug, Default)]
 pub struct Drawer {
-    pub outbox: BTreeMap<u32, Place>,
-    pub read: BTreeSet<(Place, u32)>,
+    pub outbox: BTreeMap<u32, HostId>,
+    pub read: BTreeSet<(HostId, u32)>,
     pub written: u32,
     /// A planted bug: the acknowledgement leaves before the letter is on the disk.
     pub hasty: bool,
@@ -27,17 +27,17 @@ pub enum News {
     /// The letter is safe in the outbox.
     Accepted(u32),
     /// The reader sees it for the first time.
-    Read(Place, u32),
+    Read(HostId, u32),
     /// The reader has it, says the reader.
     Delivered(u32),
     /// The stream to this peer broke.
-    Lost(Place),
+    Lost(HostId),
 }
 
 /// One change of the drawer.
 pub enum Change {
-    Post(u32, Place),
-    Read(Place, u32),
+    Post(u32, HostId),
+    Read(HostId, u32),
     Done(u32),
 }
 
@@ -54,7 +54,7 @@ impl Office {
         self.effects.push_back(Effect::Write(change()));
     }
 
-    fn send(&mut self, to: Place, packet: Paper) {
+    fn send(&mut self, to: HostId, packet: Paper) {
         self.effects.push_back(Effect::Send { to, packet });
     }
 }
@@ -63,21 +63,21 @@ impl Host for Office {
     type Disk = Drawer;
     type Write = Change;
     type Packet = Paper;
-    type Order = Place;
+    type Order = HostId;
     type News = News;
 
     fn boot(disk: &Drawer, now: Time, _: &mut dyn CryptoRng) -> Self {
         Self { drawer: disk.clone(), repeat_at: now, effects: VecDeque::new(), stored: 0 }
     }
 
-    fn order(&mut self, to: Place, now: Time, _: &mut dyn CryptoRng) {
+    fn command(&mut self, to: HostId, now: Time, _: &mut dyn CryptoRng) {
         let number = self.drawer.written + 1;
         self.change(|| Change::Post(number, to));
         self.effects.push_back(Effect::Tell(News::Accepted(number)));
         self.repeat_at = now;
     }
 
-    fn deliver(&mut self, from: Place, packet: Paper, _: Time, _: &mut dyn CryptoRng) {
+    fn deliver(&mut self, from: HostId, packet: Paper, _: Time, _: &mut dyn CryptoRng) {
         match packet {
             Paper::Letter(number) => {
                 if self.drawer.hasty {
@@ -98,11 +98,11 @@ impl Host for Office {
         }
     }
 
-    fn lost(&mut self, peer: Place, _: Time, _: &mut dyn CryptoRng) {
+    fn stream_lost(&mut self, peer: HostId, _: Time, _: &mut dyn CryptoRng) {
         self.effects.push_back(Effect::Tell(News::Lost(peer)));
     }
 
-    fn stored(&mut self, _: Time, _: &mut dyn CryptoRng) {
+    fn write_durable(&mut self, _: Time, _: &mut dyn CryptoRng) {
         self.stored += 1;
     }
 

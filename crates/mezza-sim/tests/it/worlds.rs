@@ -1,7 +1,7 @@
 //! Many seeds: nothing accepted is lost, one seed gives one trace, a planted bug is found.
 
 use crate::post::{Drawer, News, Office};
-use mezza_sim::{Crashes, Link, Place, Step, Time, World, worlds};
+use mezza_sim::{CrashRate, HostId, LinkModel, Step, Time, World, for_each_seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const LETTERS: u64 = 12;
@@ -9,16 +9,16 @@ const LETTERS: u64 = 12;
 /// Three offices, bad links, crashes, clock jumps, one partition; then calm. Returns the trace.
 fn bad_week(seed: u64, hasty: bool) -> Vec<String> {
     let mut world = World::<Office>::new(seed);
-    let places: Vec<Place> =
+    let places: Vec<HostId> =
         (0..3).map(|_| world.add(Drawer { hasty, ..Drawer::default() })).collect();
     for (i, &a) in places.iter().enumerate() {
-        world.crashes(a, Crashes { permille: 60, down_ms: (10, 3_000) });
-        places[..i].iter().for_each(|&b| world.link(a, b, Link::lossy()));
+        world.crashes(a, CrashRate { permille: 60, down_ms: (10, 3_000) });
+        places[..i].iter().for_each(|&b| world.link(a, b, LinkModel::lossy()));
     }
     for _ in 0..LETTERS {
         let (from, to) = (world.dice().between(0, 2), world.dice().between(1, 2));
         let at = world.dice().between(0, 30_000);
-        world.order(places[from as usize], at, places[((from + to) % 3) as usize]);
+        world.command(places[from as usize], at, places[((from + to) % 3) as usize]);
     }
     let (mut accepted, mut delivered, mut trace) = (Vec::new(), Vec::new(), Vec::new());
     let mut watch = |world: &World<Office>, step: &Step<News>| {
@@ -34,13 +34,13 @@ fn bad_week(seed: u64, hasty: bool) -> Vec<String> {
         }
     };
     world.run_for(10_000, &mut watch);
-    world.split(&[places[0]]);
-    world.jump(places[1], 86_400_000);
+    world.partition(&[places[0]]);
+    world.shift_clock(places[1], 86_400_000);
     world.run_for(10_000, &mut watch);
     world.heal(places[0], places[1]);
-    world.jump(places[2], -86_400_000);
+    world.shift_clock(places[2], -86_400_000);
     world.run_for(10_000, &mut watch);
-    world.calm();
+    world.stop_faults();
     // A clock that was a day ahead set its next repeat a day ahead.
     world.run_for(2 * Time::DAY_MS, &mut watch);
     for letter in &accepted {
@@ -52,7 +52,7 @@ fn bad_week(seed: u64, hasty: bool) -> Vec<String> {
 
 #[test]
 fn nothing_accepted_is_lost_whatever_happens() {
-    worlds(100, |seed| {
+    for_each_seed(100, |seed| {
         bad_week(seed, false);
     });
 }
@@ -85,7 +85,7 @@ fn a_hasty_acknowledgement_is_found() {
 fn a_crash_keeps_what_was_written_and_nothing_else() {
     let mut world = World::<Office>::new(1);
     let (alice, bob) = (world.add(Drawer::default()), world.add(Drawer::default()));
-    world.order(alice, 0, bob);
+    world.command(alice, 0, bob);
     world.crash_after(alice, 1);
     let mut steps = Vec::new();
     world.run_for(0, |_, step| steps.push(step.clone()));
@@ -108,9 +108,9 @@ fn a_host_that_is_down_hears_no_order_and_keeps_its_disk() {
     let mut world = World::<Office>::new(1);
     let (alice, bob) = (world.add(Drawer::default()), world.add(Drawer::default()));
     world.crash(alice, 5_000);
-    world.order(alice, 100, bob);
+    world.command(alice, 100, bob);
     let mut unheard = 0;
-    world.run_for(1_000, |_, step| unheard += u32::from(*step == Step::Unheard(alice)));
+    world.run_for(1_000, |_, step| unheard += u32::from(*step == Step::CommandDropped(alice)));
     assert!(world.host(alice).is_none() && unheard == 1);
     world.run_for(5_000, |_, _| {});
     assert!(world.host(alice).is_some() && world.disk(alice).written == 0);
@@ -120,22 +120,22 @@ fn a_host_that_is_down_hears_no_order_and_keeps_its_disk() {
 fn clocks_are_the_hosts_own() {
     let mut world = World::<Office>::new(1);
     let (alice, bob) = (world.add(Drawer::default()), world.add(Drawer::default()));
-    world.jump(alice, -3_600_000);
+    world.shift_clock(alice, -3_600_000);
     assert_eq!(world.now_at(alice), World::<Office>::START.minus_ms(Time::HOUR_MS));
     assert_eq!(world.now_at(bob), world.now());
-    world.order(alice, 0, bob);
+    world.command(alice, 0, bob);
     world.run_for(500, |_, _| {});
     assert!(world.disk(alice).outbox.is_empty(), "her deadlines are hers, the rest still works");
 
     // A clock set back delays the repeat by as much; set forward, it comes at once.
     world.cut(alice, bob);
-    world.order(alice, 0, bob);
+    world.command(alice, 0, bob);
     world.run_for(500, |_, _| {});
-    world.jump(alice, -3_600_000);
+    world.shift_clock(alice, -3_600_000);
     let mut wakes = 0;
     world.run_for(3_000_000, |_, step| wakes += u32::from(*step == Step::Woke(alice)));
     assert_eq!(wakes, 0);
-    world.jump(alice, 3_600_000);
+    world.shift_clock(alice, 3_600_000);
     world.run_for(0, |_, step| wakes += u32::from(*step == Step::Woke(alice)));
     assert_eq!(wakes, 1);
 }
@@ -144,7 +144,7 @@ fn clocks_are_the_hosts_own() {
 fn writes_are_reported_and_time_passes_without_events() {
     let mut world = World::<Office>::new(1);
     let (alice, bob) = (world.add(Drawer::default()), world.add(Drawer::default()));
-    world.order(alice, 0, bob);
+    world.command(alice, 0, bob);
     world.run_for(10_000, |_, _| {});
     assert_eq!(world.host(alice).map(|office| office.stored), Some(2));
     assert_eq!(world.now(), World::<Office>::START.plus_ms(10_000));

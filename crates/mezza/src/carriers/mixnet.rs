@@ -8,18 +8,18 @@
 use std::sync::Arc;
 
 use mezza_messenger::Input;
-use mezza_messenger::carrier::mixnet::{NetInput, NetOutput};
-use mezza_mixnet::client::{Job as Work, ROW_BYTES_MAX};
+use mezza_messenger::carrier::mixnet::{MixnetInput, MixnetOutput};
+use mezza_mixnet::client::{ClientJob as Work, ROW_BYTES_MAX};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::pace::Pace;
-use super::{News, Report};
+use super::{ConnectionEvent, ConnectionReport};
 use crate::backend::AwsLc;
 use crate::mixnet::kernel::kernel;
-use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, End, Outbox, Parcel, Size};
-use crate::node::Job;
+use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, End, FrameBytes, FrameSender, FrameSizeClass};
+use crate::node::NodeMessage;
 use crate::store::record::{KEY_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::tls::Pin;
 
@@ -27,18 +27,18 @@ use crate::tls::Pin;
 const _: () = assert!(ROW_BYTES_MAX + KEY_BYTES_MAX + 5 <= TEXT_BYTES_MAX);
 
 /// The line of one node to its network.
-pub struct Line {
-    jobs: mpsc::Sender<Job>,
+pub struct EntryConnection {
+    jobs: mpsc::Sender<NodeMessage>,
     serial: u64,
     /// Of all connections of the line, as an entry may hang up and be dialled again.
     pace: Arc<Pace>,
-    outbox: Option<Outbox>,
+    outbox: Option<FrameSender>,
     keeper: Option<JoinHandle<()>>,
 }
 
-impl Line {
+impl EntryConnection {
     /// No connection yet. What it tells bears `serial`.
-    pub fn new(serial: u64, jobs: mpsc::Sender<Job>) -> Self {
+    pub fn new(serial: u64, jobs: mpsc::Sender<NodeMessage>) -> Self {
         Self { jobs, serial, pace: Arc::new(Pace::new()), outbox: None, keeper: None }
     }
 
@@ -48,13 +48,13 @@ impl Line {
     }
 
     /// Carries out what the machine wants.
-    pub fn order(&mut self, order: NetOutput) {
+    pub fn order(&mut self, order: MixnetOutput) {
         match order {
-            NetOutput::Dial { address, key } => self.dial(address, key),
+            MixnetOutput::Dial { address, key } => self.dial(address, key),
             // The task writes what is left, hangs up and says `Down`.
-            NetOutput::Close => self.outbox = None,
-            NetOutput::Frame(frame) => self.send(frame),
-            NetOutput::Job(job) => self.run(job),
+            MixnetOutput::Close => self.outbox = None,
+            MixnetOutput::Frame(frame) => self.send(frame),
+            MixnetOutput::Job(job) => self.run(job),
         }
     }
 
@@ -88,15 +88,15 @@ impl Line {
                 (job, done)
             });
             let input = match work.await {
-                Ok((job, done)) => NetInput::Done(job, done),
-                Err(_) => NetInput::Lost(id),
+                Ok((job, done)) => MixnetInput::Done(job, done),
+                Err(_) => MixnetInput::Lost(id),
             };
             teller.tell(input).await;
         });
     }
 }
 
-impl Drop for Line {
+impl Drop for EntryConnection {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.take() {
             keeper.abort();
@@ -106,38 +106,43 @@ impl Drop for Line {
 
 /// Tells the node's task.
 struct Teller {
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<NodeMessage>,
     serial: u64,
 }
 
 impl Teller {
-    async fn tell(&self, input: NetInput) {
-        let report = Report { serial: self.serial, news: News::Input(Input::Net(input)) };
+    async fn tell(&self, input: MixnetInput) {
+        let report = ConnectionReport {
+            serial: self.serial,
+            news: ConnectionEvent::Input(Input::Net(input)),
+        };
         // A node that ended needs no news.
-        drop(self.jobs.send(Job::Report(Box::new(report))).await);
+        drop(self.jobs.send(NodeMessage::Report(Box::new(report))).await);
     }
 }
 
 /// One connection, from the dial to its end.
 async fn keep(
     (address, key): (String, Option<[u8; 32]>),
-    parcels: mpsc::Receiver<Parcel>,
+    parcels: mpsc::Receiver<FrameBytes>,
     teller: Teller,
     pace: Arc<Pace>,
 ) {
     let pin = key.map_or_else(Pin::any, Pin::new);
     match link::dial(&address, link::CLIENT, pin, None).await {
         Ok(stream) => {
-            teller.tell(NetInput::Up { trusted: key.is_some() }).await;
+            teller.tell(MixnetInput::Up { trusted: key.is_some() }).await;
             let (frames, mut heard) = mpsc::channel(CLIENT_FRAMES_MAX);
             let hear = async {
                 while let Some(frame) = heard.recv().await {
                     pace.frame().await;
-                    teller.tell(NetInput::Frame(frame)).await;
+                    teller.tell(MixnetInput::Frame(frame)).await;
                 }
             };
             let carry = async {
-                let end = link::carry(stream, Size::Long, parcels, &frames, |frame| frame).await;
+                let end =
+                    link::carry(stream, FrameSizeClass::Long, parcels, &frames, |frame| frame)
+                        .await;
                 drop(frames);
                 if end != End::Left {
                     tracing::info!(%end, "the line to the mixnet is down");
@@ -147,5 +152,5 @@ async fn keep(
         }
         Err(error) => tracing::debug!(%error, "the mixnet cannot be reached"),
     }
-    teller.tell(NetInput::Down).await;
+    teller.tell(MixnetInput::Down).await;
 }

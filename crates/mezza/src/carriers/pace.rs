@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use mezza_core::Time;
 use tokio::time::sleep;
 
-use crate::relay::{Bucket, Rate};
+use crate::relay::{RateLimit, TokenBucket};
 
 /// Frames: what waited while the device was away comes at once, then 250 a second.
-const FRAMES: Rate = Rate { burst: 2_000, period_ms: 4 };
+const FRAMES: RateLimit = RateLimit { burst: 2_000, period_ms: 4 };
 /// Word of the stock of one-time keys: each may have a hundred keys made.
-const STOCKS: Rate = Rate { burst: 8, period_ms: 10 * Time::MINUTE_MS };
+const STOCKS: RateLimit = RateLimit { burst: 8, period_ms: 10 * Time::MINUTE_MS };
 
 /// The pace of one line, whatever number of connections it had.
 pub struct Pace {
@@ -24,8 +24,8 @@ pub struct Pace {
 
 #[derive(Default)]
 struct Used {
-    frames: Bucket,
-    stocks: Bucket,
+    frames: TokenBucket,
+    stocks: TokenBucket,
 }
 
 impl Pace {

@@ -20,12 +20,12 @@ use tokio::sync::mpsc;
 use tokio::time;
 
 use super::pace::Pace;
-use super::{Dialer, News, ORDERS_MAX, Report};
-use crate::node::Job;
+use super::{ConnectionEvent, ConnectionReport, Dialer, ORDERS_MAX};
+use crate::node::NodeMessage;
 use crate::relay::Clock;
-use crate::relay::client::{self, ConnectError, Connection, Receiver, Sender};
+use crate::relay::client::{self, ConnectError, Connection, RelayReadHalf, RelayWriteHalf};
 use crate::rng::OsRng;
-use flight::{Flight, Way};
+use flight::{InFlight, RelayChannel};
 
 /// Between two PINGs.
 const PING: Duration = Duration::from_secs(55);
@@ -40,8 +40,8 @@ const PAUSE_MS_MIN: u64 = 1_000;
 const PAUSE_MS_MAX: u64 = 60_000;
 
 /// Keeps the line until the task is aborted.
-pub async fn keep(relay: RelayEntry, dialer: Dialer, serial: u64, jobs: mpsc::Sender<Job>) {
-    let line = Line { relay, dialer, serial, jobs, pace: Pace::new() };
+pub async fn keep(relay: RelayEntry, dialer: Dialer, serial: u64, jobs: mpsc::Sender<NodeMessage>) {
+    let line = RelayConnector { relay, dialer, serial, jobs, pace: Pace::new() };
     let mut pause_ms = PAUSE_MS_MIN;
     loop {
         match line.connect().await {
@@ -54,7 +54,7 @@ pub async fn keep(relay: RelayEntry, dialer: Dialer, serial: u64, jobs: mpsc::Se
             }
             Err(error) => {
                 tracing::debug!(exit = error.exit_code(), "a relay cannot be reached");
-                line.tell(News::Trouble(error.to_string())).await;
+                line.tell(ConnectionEvent::Trouble(error.to_string())).await;
             }
         }
         time::sleep(jittered(pause_ms)).await;
@@ -69,30 +69,30 @@ fn jittered(pause_ms: u64) -> Duration {
 }
 
 /// Where the orders of a line that stands go. Without one, the line hangs up.
-pub struct Orders {
-    flight: Arc<Mutex<Flight>>,
+pub struct RelayCommands {
+    flight: Arc<Mutex<InFlight>>,
     control: mpsc::Sender<ClientFrame>,
     put: mpsc::Sender<ClientFrame>,
 }
 
-impl Orders {
+impl RelayCommands {
     /// Gives an order to the connection that it belongs to; `false` if that one does not keep up.
     pub fn give(&self, order: Output) -> bool {
         let Some((way, frame)) = hold(&self.flight).send_off(order) else { return true };
-        let to = if way == Way::Control { &self.control } else { &self.put };
+        let to = if way == RelayChannel::Control { &self.control } else { &self.put };
         to.try_send(frame).is_ok()
     }
 }
 
-struct Line {
+struct RelayConnector {
     relay: RelayEntry,
     dialer: Dialer,
     serial: u64,
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<NodeMessage>,
     pace: Pace,
 }
 
-impl Line {
+impl RelayConnector {
     async fn connect(&self) -> Result<(Connection, Connection), ConnectError> {
         let at_home = self.dialer.at_home.get(&self.relay.key);
         let host = at_home.map_or_else(|| self.relay.host.clone(), |at| at.ip().to_string());
@@ -105,11 +105,12 @@ impl Line {
     /// Serves both connections until one breaks.
     async fn stand(&self, control: Connection, put: Connection) {
         let caps = self.dialer.caps();
-        let flight = Arc::new(Mutex::new(Flight::new(self.relay.line())));
+        let flight = Arc::new(Mutex::new(InFlight::new(self.relay.line())));
         let (to_control, control_frames) = mpsc::channel(ORDERS_MAX);
         let (to_put, put_frames) = mpsc::channel(ORDERS_MAX);
-        let orders = Orders { flight: Arc::clone(&flight), control: to_control, put: to_put };
-        if !self.tell(News::Up { caps, orders }).await {
+        let orders =
+            RelayCommands { flight: Arc::clone(&flight), control: to_control, put: to_put };
+        if !self.tell(ConnectionEvent::Up { caps, orders }).await {
             return;
         }
         let (control_sender, control_receiver) = control.split();
@@ -119,13 +120,13 @@ impl Line {
             biased;
             () = write(put_frames, put_sender) => {}
             () = write(control_frames, control_sender) => {}
-            () = self.read(Way::Control, control_receiver, &flight) => {}
-            () = self.read(Way::Put, put_receiver, &flight) => {}
+            () = self.read(RelayChannel::Control, control_receiver, &flight) => {}
+            () = self.read(RelayChannel::Put, put_receiver, &flight) => {}
         }
-        self.tell(News::Down).await;
+        self.tell(ConnectionEvent::Down).await;
     }
 
-    async fn read(&self, way: Way, mut receiver: Receiver, flight: &Mutex<Flight>) {
+    async fn read(&self, way: RelayChannel, mut receiver: RelayReadHalf, flight: &Mutex<InFlight>) {
         while let Ok(Ok(frame)) = time::timeout(SILENCE, receiver.recv()).await {
             self.pace.frame().await;
             if matches!(frame, RelayFrame::Stock { .. }) && !self.pace.stock() {
@@ -133,7 +134,7 @@ impl Line {
             }
             let input = hold(flight).take_in(way, frame);
             if let Some(input) = input
-                && !self.tell(News::Input(input)).await
+                && !self.tell(ConnectionEvent::Input(input)).await
             {
                 return;
             }
@@ -141,13 +142,13 @@ impl Line {
     }
 
     /// Whether the node still listens.
-    async fn tell(&self, news: News) -> bool {
-        let report = Report { serial: self.serial, news };
-        self.jobs.send(Job::Report(Box::new(report))).await.is_ok()
+    async fn tell(&self, news: ConnectionEvent) -> bool {
+        let report = ConnectionReport { serial: self.serial, news };
+        self.jobs.send(NodeMessage::Report(Box::new(report))).await.is_ok()
     }
 }
 
-async fn write(mut frames: mpsc::Receiver<ClientFrame>, mut sender: Sender) {
+async fn write(mut frames: mpsc::Receiver<ClientFrame>, mut sender: RelayWriteHalf) {
     let mut ping = time::interval_at(time::Instant::now() + PING, PING);
     loop {
         let frame = tokio::select! {
@@ -163,7 +164,7 @@ async fn write(mut frames: mpsc::Receiver<ClientFrame>, mut sender: Sender) {
     }
 }
 
-fn hold(flight: &Mutex<Flight>) -> MutexGuard<'_, Flight> {
+fn hold(flight: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
     flight.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

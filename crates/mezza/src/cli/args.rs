@@ -11,14 +11,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use card::{Add, Card, CardWhat, Form};
+pub use card::{Add, CardArgs, CardFormName, CardWhat};
 pub use cpu::{Cpu, Kernel, KernelName};
 pub use mixnet::{
-    Accounting, Floor, Identity, Mixnet, MixnetBucket, MixnetConfig, MixnetEntry, MixnetLoad,
-    MixnetMix, Privacy, ServiceName,
+    AccountingName, EntryArgs, MixnetBucket, MixnetCommand, MixnetConfig, MixnetLoad, MixnetMix,
+    NoiseFloorName, Privacy, ServerArgs, ServiceName,
 };
-pub use ratchet::{Ratchet, RatchetNumber, RatchetPeer, RatchetSuite};
-pub use relay::Relay;
+pub use ratchet::{RatchetCommand, RatchetNumber, RatchetPeer, SuiteName};
+pub use relay::RelayArgs;
 
 /// Private messages over whatever path is left.
 #[derive(Parser)]
@@ -33,12 +33,12 @@ pub struct Cli {
     pub json: bool,
     /// What to do
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// What to do.
 #[derive(Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Start what this home holds; an empty home becomes the demonstration world
     Up(Up),
     /// Make a new identity and its vault
@@ -47,16 +47,16 @@ pub enum Command {
     Node {
         /// What to do with it
         #[command(subcommand)]
-        what: Node,
+        what: NodeCommand,
     },
     /// Lock the vault
     Lock,
     /// Unlock the vault
-    Unlock(Key),
+    Unlock(PassphraseArgs),
     /// Print a new one-time address of the page
     Url,
     /// Show the own card, or look at another one
-    Card(Card),
+    Card(CardArgs),
     /// Add a contact from a card: an address, or a picture of a QR code
     Add(Add),
     /// List contacts, or show one
@@ -105,19 +105,19 @@ pub enum Command {
     Relay {
         /// What to do
         #[command(subcommand)]
-        what: Relay,
+        what: RelayArgs,
     },
     /// Run the servers of a mixnet, and make its keys and configs
     Mixnet {
         /// What to do
         #[command(subcommand)]
-        what: Mixnet,
+        what: MixnetCommand,
     },
     /// The cryptography of conversations: for experts, scripts and tests
     Ratchet {
         /// What to do
         #[command(subcommand)]
-        what: Ratchet,
+        what: RatchetCommand,
     },
     /// Measure: the papers' tables beside ours, the goals beside their limits
     #[command(disable_help_flag = true)]
@@ -134,7 +134,7 @@ pub enum Command {
     Config {
         /// What to do with them
         #[command(subcommand)]
-        what: Config,
+        what: ConfigCommand,
     },
     /// Print completions for a shell
     Completions {
@@ -179,12 +179,12 @@ pub struct Serve {
     pub kernel: Option<KernelName>,
     /// Where the passphrase comes from
     #[command(flatten)]
-    pub key: Key,
+    pub key: PassphraseArgs,
 }
 
 /// Where the passphrase comes from.
 #[derive(Args)]
-pub struct Key {
+pub struct PassphraseArgs {
     /// Read the passphrase from this file (else the one that `MEZZA_PASSPHRASE_FILE` names)
     #[arg(long, value_name = "FILE")]
     pub passphrase_file: Option<PathBuf>,
@@ -201,12 +201,12 @@ pub struct Init {
     pub relay: Option<String>,
     /// Where the passphrase comes from
     #[command(flatten)]
-    pub key: Key,
+    pub key: PassphraseArgs,
 }
 
 /// `mezza node`.
 #[derive(Subcommand)]
-pub enum Node {
+pub enum NodeCommand {
     /// Run the node until Ctrl-C
     Run {
         /// How it is served
@@ -292,7 +292,7 @@ pub struct Set {
     pub level_min: Option<u8>,
     /// Whether another carrier of the list may step in
     #[arg(long, value_enum)]
-    pub fallback: Option<Fallback>,
+    pub fallback: Option<FallbackName>,
     /// How long notes stay: 30s, 5m, 1h, 8h, 1d, 7d, 28d, off
     #[arg(long, value_name = "TIME", value_parser = super::show::timer)]
     pub timer: Option<u32>,
@@ -312,7 +312,7 @@ pub struct Set {
 
 /// `--fallback`.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Fallback {
+pub enum FallbackName {
     /// The first of the list alone
     None,
     /// The first of the list that fits and is up
@@ -330,7 +330,7 @@ pub enum Switch {
 
 /// `mezza config`.
 #[derive(Subcommand)]
-pub enum Config {
+pub enum ConfigCommand {
     /// Are all settings known and sound?
     Check,
     /// Print all settings
@@ -341,11 +341,11 @@ pub enum Config {
     },
 }
 
-impl Command {
+impl CliCommand {
     /// The kernel that was asked for (`--kernel`).
     pub fn kernel(&self) -> Option<KernelName> {
         match self {
-            Self::Up(Up { serve, .. }) | Self::Node { what: Node::Run { serve, .. } } => {
+            Self::Up(Up { serve, .. }) | Self::Node { what: NodeCommand::Run { serve, .. } } => {
                 serve.kernel
             }
             Self::Mixnet { what } => what.kernel(),

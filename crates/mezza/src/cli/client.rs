@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a running node writes into `run/api.json`.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Api {
+pub struct ApiEndpoint {
     /// Where it listens.
     pub address: SocketAddr,
     /// 64 hexadecimal digits.
@@ -35,11 +35,11 @@ pub struct Api {
 }
 
 /// A node to ask.
-pub struct Client {
-    api: Api,
+pub struct ApiClient {
+    api: ApiEndpoint,
 }
 
-impl Client {
+impl ApiClient {
     /// The node of this home.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Client {
     }
 
     /// Where and with which token to connect.
-    pub fn api(&self) -> &Api {
+    pub fn api(&self) -> &ApiEndpoint {
         &self.api
     }
 
@@ -85,19 +85,19 @@ impl Client {
     ///
     /// # Errors
     /// If the node is gone.
-    pub fn connect(&self) -> Result<Line<'_>, Fault> {
+    pub fn connect(&self) -> Result<ApiConnection<'_>, Fault> {
         let stream = TcpStream::connect(self.api.address).map_err(|_| no_node())?;
-        Ok(Line { api: &self.api, stream })
+        Ok(ApiConnection { api: &self.api, stream })
     }
 }
 
 /// A connection to a node, good for one request.
-pub struct Line<'a> {
-    api: &'a Api,
+pub struct ApiConnection<'a> {
+    api: &'a ApiEndpoint,
     stream: TcpStream,
 }
 
-impl Line<'_> {
+impl ApiConnection<'_> {
     /// Writes, and reads what came of it.
     ///
     /// # Errors

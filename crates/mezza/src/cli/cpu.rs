@@ -3,10 +3,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use mezza_lanes::{BASE, Fault as Wrong, Kernel, Scalar, Strided, ifma};
+use mezza_lanes::{BASE, Kernel, Scalar, SelftestError as Wrong, Strided, ifma};
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::CliContext;
 use super::args::{Cpu, KernelName};
 use crate::exit::{Exit, Fault};
 use crate::mixnet::kernel::{all, examine, force, kernel};
@@ -25,7 +25,7 @@ type Examined = (&'static dyn Kernel, Result<(), Wrong>);
 ///
 /// # Errors
 /// None; the type is that of every command.
-pub fn cpu(desk: &Desk, asked: &Cpu) -> Result<Exit, Fault> {
+pub fn cpu(desk: &CliContext, asked: &Cpu) -> Result<Exit, Fault> {
     let examined: Vec<Examined> = all().into_iter().map(|k| (k, examine(k))).collect();
     let rates = asked.bench.then(|| {
         let each = Duration::from_secs(asked.seconds.into()) / (3 * examined.len()) as u32;

@@ -9,9 +9,9 @@ use serde_json::json;
 use tungstenite::client::{IntoClientRequest, client};
 use tungstenite::{Error, Message, WebSocket};
 
-use super::client::Client;
+use super::client::ApiClient;
 use crate::exit::{Exit, Fault};
-use crate::web::dto::Event;
+use crate::web::dto::EventJson;
 
 /// How long a node may take to let us in.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ impl Follower {
     ///
     /// # Errors
     /// If the node is gone.
-    pub fn of(client: &Client) -> Result<Self, Fault> {
+    pub fn of(client: &ApiClient) -> Result<Self, Fault> {
         let socket = connect(client).ok_or_else(gone)?;
         Ok(Self { socket })
     }
@@ -38,7 +38,7 @@ impl Follower {
     pub fn until<T>(
         mut self,
         patience: Option<Duration>,
-        mut on: impl FnMut(&Event) -> ControlFlow<T>,
+        mut on: impl FnMut(&EventJson) -> ControlFlow<T>,
     ) -> Result<Option<T>, Fault> {
         let end = patience.map(|patience| Instant::now() + patience);
         loop {
@@ -55,7 +55,7 @@ impl Follower {
     }
 }
 
-fn connect(client_of: &Client) -> Option<WebSocket<TcpStream>> {
+fn connect(client_of: &ApiClient) -> Option<WebSocket<TcpStream>> {
     let api = client_of.api();
     let stream = TcpStream::connect(api.address).ok()?;
     // The ping behind the hello would wait for the node's word that the hello came: 40 ms.
@@ -77,7 +77,7 @@ fn connect(client_of: &Client) -> Option<WebSocket<TcpStream>> {
 }
 
 /// The next event; `None` for a frame that is none, or when the time is over.
-fn next(socket: &mut WebSocket<TcpStream>) -> Result<Option<Event>, Fault> {
+fn next(socket: &mut WebSocket<TcpStream>) -> Result<Option<EventJson>, Fault> {
     match socket.read() {
         Ok(Message::Text(text)) => Ok(serde_json::from_str(&text).ok()),
         Ok(Message::Close(_)) => Err(gone()),

@@ -9,31 +9,31 @@ mod serve;
 use data_encoding::HEXLOWER;
 use serde_json::json;
 
-use super::Desk;
-use super::args::Mixnet;
+use super::CliContext;
+use super::args::MixnetCommand;
 use crate::exit::{Exit, Fault};
-use crate::mixnet::key::Key;
+use crate::mixnet::key::ServerKey;
 use crate::rng::OsRng;
 
 /// `mezza mixnet ..`
 ///
 /// # Errors
 /// What the command refuses; see each of them.
-pub fn mixnet(desk: &Desk, what: &Mixnet) -> Result<Exit, Fault> {
+pub fn mixnet(desk: &CliContext, what: &MixnetCommand) -> Result<Exit, Fault> {
     match what {
-        Mixnet::Keygen { out } => {
-            let public = HEXLOWER.encode(&Key::make(out, &mut OsRng)?.public());
+        MixnetCommand::Keygen { out } => {
+            let public = HEXLOWER.encode(&ServerKey::make(out, &mut OsRng)?.public());
             desk.out.either(&json!({ "key": public, "file": out }), &public);
             Ok(Exit::Done)
         }
-        Mixnet::Config { what } => config::config(desk.out, what),
-        Mixnet::Privacy(asked) => privacy::privacy(desk.out, asked),
-        Mixnet::Entry(asked) => serve::entry(desk, asked),
-        Mixnet::Mix(asked) => serve::mix(desk, asked),
-        Mixnet::Bucket(asked) => serve::bucket(desk, asked),
-        Mixnet::Join { link } => member::join(desk, link),
-        Mixnet::Status => member::status(desk),
-        Mixnet::Resume { .. } => member::resume(desk),
-        Mixnet::Load(asked) => load::load(desk, asked),
+        MixnetCommand::Config { what } => config::config(desk.out, what),
+        MixnetCommand::Privacy(asked) => privacy::privacy(desk.out, asked),
+        MixnetCommand::Entry(asked) => serve::entry(desk, asked),
+        MixnetCommand::Mix(asked) => serve::mix(desk, asked),
+        MixnetCommand::Bucket(asked) => serve::bucket(desk, asked),
+        MixnetCommand::Join { link } => member::join(desk, link),
+        MixnetCommand::Status => member::status(desk),
+        MixnetCommand::Resume { .. } => member::resume(desk),
+        MixnetCommand::Load(asked) => load::load(desk, asked),
     }
 }

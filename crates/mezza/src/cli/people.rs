@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::args::{Add, Fallback, Requests, Set, Switch};
-use super::client::Client;
+use super::args::{Add, FallbackName, Requests, Set, Switch};
+use super::client::ApiClient;
 use super::person::read_source;
-use super::{Desk, show};
+use super::{CliContext, show};
 use crate::exit::{Exit, Fault};
 use crate::web::dto;
 
@@ -13,12 +13,12 @@ use crate::web::dto;
 const GROUPS_A_LINE: usize = 4;
 
 /// `mezza add`
-pub fn add(desk: &Desk, add: &Add) -> Result<(), Fault> {
+pub fn add(desk: &CliContext, add: &Add) -> Result<(), Fault> {
     let uri = read_source(&add.source)?;
     // A card that cannot be read is the person's to mend, with or without a node.
     crate::node::desk::ask::read_card(&uri)?;
     let body = dto::AddRequest { uri, name: add.petname.clone(), in_person: Some(add.in_person) };
-    let contact: dto::Contact = desk.client()?.post("/v1/contacts", &body)?;
+    let contact: dto::ContactJson = desk.client()?.post("/v1/contacts", &body)?;
     let name = show::clean(&contact.name);
     desk.out.either(&contact, format!("added {name} as #{}", contact.id));
     if contact.namesake {
@@ -33,7 +33,7 @@ pub fn add(desk: &Desk, add: &Add) -> Result<(), Fault> {
 }
 
 /// `mezza contacts`
-pub fn contacts(desk: &Desk, name: Option<&str>) -> Result<(), Fault> {
+pub fn contacts(desk: &CliContext, name: Option<&str>) -> Result<(), Fault> {
     let client = desk.client()?;
     if let Some(name) = name {
         let contact = find(&client, name)?;
@@ -52,7 +52,7 @@ pub fn contacts(desk: &Desk, name: Option<&str>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn describe(desk: &Desk, contact: &dto::Contact) {
+fn describe(desk: &CliContext, contact: &dto::ContactJson) {
     let out = desk.out;
     let policy = &contact.policy;
     out.line(show::contact(contact));
@@ -77,7 +77,7 @@ fn describe(desk: &Desk, contact: &dto::Contact) {
 }
 
 /// `mezza requests`
-pub fn requests(desk: &Desk, what: Option<&Requests>) -> Result<(), Fault> {
+pub fn requests(desk: &CliContext, what: Option<&Requests>) -> Result<(), Fault> {
     let client = desk.client()?;
     match what {
         None => list_requests(desk, &client),
@@ -89,7 +89,8 @@ pub fn requests(desk: &Desk, what: Option<&Requests>) -> Result<(), Fault> {
             Ok(())
         }
         Some(Requests::Accept { n }) => {
-            let contact: dto::Contact = client.post(&format!("/v1/requests/{n}/accept"), &())?;
+            let contact: dto::ContactJson =
+                client.post(&format!("/v1/requests/{n}/accept"), &())?;
             let name = show::clean(&contact.name);
             let log = format!("`mezza log {}`", show::handle(&contact));
             desk.out.either(&contact, format!("{name} is a contact now; {log}"));
@@ -103,8 +104,8 @@ pub fn requests(desk: &Desk, what: Option<&Requests>) -> Result<(), Fault> {
     }
 }
 
-fn list_requests(desk: &Desk, client: &Client) -> Result<(), Fault> {
-    let all: dto::Requests = client.get("/v1/requests")?;
+fn list_requests(desk: &CliContext, client: &ApiClient) -> Result<(), Fault> {
+    let all: dto::RequestsJson = client.get("/v1/requests")?;
     desk.out.value(&all);
     for request in &all.requests {
         let name = show::clean(&request.contact.claimed_name);
@@ -133,13 +134,13 @@ fn list_requests(desk: &Desk, client: &Client) -> Result<(), Fault> {
 }
 
 /// `mezza verify`
-pub fn verify(desk: &Desk, name: &str, matches: bool) -> Result<(), Fault> {
+pub fn verify(desk: &CliContext, name: &str, matches: bool) -> Result<(), Fault> {
     let client = desk.client()?;
     let contact = find(&client, name)?;
     let name = show::clean(&contact.name);
     if matches {
         let patch = dto::ContactPatch { verified: Some(true), ..Default::default() };
-        let contact: dto::Contact =
+        let contact: dto::ContactJson =
             client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
         desk.out.either(&contact, format!("recorded: the numbers of you and {name} are equal"));
         return Ok(());
@@ -160,7 +161,7 @@ pub fn verify(desk: &Desk, name: &str, matches: bool) -> Result<(), Fault> {
 }
 
 /// `mezza set`
-pub fn set(desk: &Desk, set: &Set) -> Result<(), Fault> {
+pub fn set(desk: &CliContext, set: &Set) -> Result<(), Fault> {
     let client = desk.client()?;
     let contact = find(&client, &set.name)?;
     let patch = dto::ContactPatch {
@@ -175,10 +176,11 @@ pub fn set(desk: &Desk, set: &Set) -> Result<(), Fault> {
         describe(desk, &contact);
         return Ok(());
     }
-    let contact: dto::Contact = client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
+    let contact: dto::ContactJson =
+        client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
     desk.out.value(&contact);
     describe(desk, &contact);
-    let (policy, held) = (&contact.policy, contact.standing == dto::Standing::Held);
+    let (policy, held) = (&contact.policy, contact.standing == dto::StandingJson::Held);
     if held && policy.pin > 1 && policy.carriers.first().is_some_and(|first| first == "mixnet") {
         desk.out.line(format!(
             "a first note in cells needs their keys; where none are held it waits, and `mezza set \
@@ -189,12 +191,12 @@ pub fn set(desk: &Desk, set: &Set) -> Result<(), Fault> {
     Ok(())
 }
 
-fn changed(old: &dto::Policy, set: &Set) -> dto::Policy {
+fn changed(old: &dto::PolicyJson, set: &Set) -> dto::PolicyJson {
     let fallback = set.fallback.map(|fallback| match fallback {
-        Fallback::None => dto::Fallback::None,
-        Fallback::Listed => dto::Fallback::Listed,
+        FallbackName::None => dto::FallbackJson::None,
+        FallbackName::Listed => dto::FallbackJson::Listed,
     });
-    dto::Policy {
+    dto::PolicyJson {
         carriers: set.carriers.clone().unwrap_or_else(|| old.carriers.clone()),
         pin: set.level_min.unwrap_or(old.pin),
         fallback: fallback.unwrap_or(old.fallback),
@@ -208,18 +210,18 @@ fn changed(old: &dto::Policy, set: &Set) -> dto::Policy {
 ///
 /// # Errors
 /// None or several; several are listed.
-pub fn find(client: &Client, name: &str) -> Result<dto::Contact, Fault> {
+pub fn find(client: &ApiClient, name: &str) -> Result<dto::ContactJson, Fault> {
     let all = client.get::<dto::Contacts>("/v1/contacts")?.contacts;
     choose(&all, name)
 }
 
-fn choose(all: &[dto::Contact], name: &str) -> Result<dto::Contact, Fault> {
-    let tests: [&dyn Fn(&dto::Contact) -> bool; 3] =
+fn choose(all: &[dto::ContactJson], name: &str) -> Result<dto::ContactJson, Fault> {
+    let tests: [&dyn Fn(&dto::ContactJson) -> bool; 3] =
         [&|c| name.strip_prefix('#') == Some(c.id.as_str()), &|c| c.name == name, &|c| {
             c.name.to_lowercase().starts_with(&name.to_lowercase())
         }];
     for test in tests {
-        let mut found: Vec<&dto::Contact> = all.iter().filter(|c| test(c)).collect();
+        let mut found: Vec<&dto::ContactJson> = all.iter().filter(|c| test(c)).collect();
         match found.len() {
             0 => {}
             1 => return Ok(found.remove(0).clone()),
@@ -230,7 +232,7 @@ fn choose(all: &[dto::Contact], name: &str) -> Result<dto::Contact, Fault> {
     Err(Fault::new(Exit::NotFound, text, "`mezza contacts` lists those you have"))
 }
 
-fn ambiguous(name: &str, found: &[&dto::Contact]) -> Fault {
+fn ambiguous(name: &str, found: &[&dto::ContactJson]) -> Fault {
     let list: Vec<String> =
         found.iter().map(|c| format!("#{} {}", c.id, show::clean(&c.name))).collect();
     let text = format!("{} may be {}", show::clean(name), list.join(" or "));
@@ -245,7 +247,7 @@ fn ambiguous(name: &str, found: &[&dto::Contact]) -> Fault {
 mod tests {
     use super::*;
 
-    fn contact(id: u32, name: &str) -> dto::Contact {
+    fn contact(id: u32, name: &str) -> dto::ContactJson {
         serde_json::from_value(json!({
             "id": id.to_string(), "name": name, "claimed_name": name, "standing": "open",
             "verified": null, "suites": [], "relay": null, "absent_parts": [], "unread": 0,

@@ -8,20 +8,20 @@ use mezza_messenger::card::Card as CheckedCard;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::args::{Card, CardWhat, Config, Form, Init, Key};
-use super::{Desk, relay_of, show};
+use super::args::{CardArgs, CardFormName, CardWhat, ConfigCommand, Init, PassphraseArgs};
+use super::{CliContext, relay_of, show};
 use crate::exit::{Exit, Fault};
 use crate::node::desk::{self, ask};
 use crate::node::words;
-use crate::qr::{self, Code, Medium};
-use crate::web::dto::{CardText, Health, HealthLine, Me, RenewRequest, Status, TicketUrl};
+use crate::qr::{self, Medium, QrImage};
+use crate::web::dto::{CardText, Health, HealthLine, MeJson, RenewRequest, StatusJson, TicketUrl};
 use crate::{passphrase, store};
 
 /// Largest file that may hold a card or its picture, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// `mezza init`
-pub fn init(desk: &Desk, init: &Init) -> Result<(), Fault> {
+pub fn init(desk: &CliContext, init: &Init) -> Result<(), Fault> {
     if store::Vault::exists(&desk.home.vault()) {
         return Err(crate::node::Refused::exists().fault);
     }
@@ -58,42 +58,42 @@ fn ask_name() -> Result<String, Fault> {
 }
 
 /// `mezza lock`
-pub fn lock(desk: &Desk) -> Result<(), Fault> {
-    let status: Status = desk.client()?.post("/v1/lock", &())?;
+pub fn lock(desk: &CliContext) -> Result<(), Fault> {
+    let status: StatusJson = desk.client()?.post("/v1/lock", &())?;
     desk.out.either(&status, "locked");
     Ok(())
 }
 
 /// `mezza unlock`
-pub fn unlock(desk: &Desk, key: &Key) -> Result<(), Fault> {
+pub fn unlock(desk: &CliContext, key: &PassphraseArgs) -> Result<(), Fault> {
     let client = desk.client()?;
     let pass = passphrase::ask(key.passphrase_file.as_deref(), "Passphrase")?;
     let text = Zeroizing::new(String::from_utf8(pass.to_vec()).map_err(|_| {
         Fault::new(Exit::Malformed, "the passphrase is not UTF-8", "type it on a terminal")
     })?);
-    let status: Status = client.post("/v1/unlock", &json!({ "passphrase": text.as_str() }))?;
+    let status: StatusJson = client.post("/v1/unlock", &json!({ "passphrase": text.as_str() }))?;
     desk.out.either(&status, "unlocked");
     Ok(())
 }
 
 /// `mezza url`
-pub fn url(desk: &Desk) -> Result<(), Fault> {
+pub fn url(desk: &CliContext) -> Result<(), Fault> {
     let url: TicketUrl = desk.client()?.post("/v1/ticket", &())?;
     desk.out.either(&url, &url.url);
     Ok(())
 }
 
 /// `mezza card` and `mezza card show`
-pub fn card(desk: &Desk, card: &Card) -> Result<(), Fault> {
+pub fn card(desk: &CliContext, card: &CardArgs) -> Result<(), Fault> {
     match &card.what {
         Some(CardWhat::Show { source }) => return card_show(desk, source),
         Some(CardWhat::Renew { name, relays }) => return card_renew(desk, name.as_deref(), relays),
         None => {}
     }
     let form = match card.form {
-        Form::Full => "full",
-        Form::Poster => "poster",
-        Form::Offline => "offline",
+        CardFormName::Full => "full",
+        CardFormName::Poster => "poster",
+        CardFormName::Offline => "offline",
     };
     let text: CardText = desk.client()?.get(&format!("/v1/me/card?form={form}"))?;
     if let Some(path) = &card.out {
@@ -104,16 +104,16 @@ pub fn card(desk: &Desk, card: &Card) -> Result<(), Fault> {
     }
     desk.out.value(&text);
     if card.qr {
-        desk.out.line(Code::draw(&text.uri, Medium::Screen)?.to_terminal());
+        desk.out.line(QrImage::draw(&text.uri, Medium::Screen)?.to_terminal());
     }
     desk.out.line(&text.uri);
     Ok(())
 }
 
-fn card_renew(desk: &Desk, name: Option<&str>, relays: &[String]) -> Result<(), Fault> {
+fn card_renew(desk: &CliContext, name: Option<&str>, relays: &[String]) -> Result<(), Fault> {
     let relays = (!relays.is_empty()).then(|| relays.to_vec());
     let request = RenewRequest { name: name.map(ToOwned::to_owned), relays };
-    let me: Me = desk.client()?.patch("/v1/me", &request)?;
+    let me: MeJson = desk.client()?.patch("/v1/me", &request)?;
     let text = format!("{} has a new card, serial {}", show::clean(&me.name), me.card_serial);
     desk.out.either(&me, text);
     desk.out.line("next: `mezza card --qr`; your contacts get it with the next note");
@@ -121,7 +121,7 @@ fn card_renew(desk: &Desk, name: Option<&str>, relays: &[String]) -> Result<(), 
 }
 
 fn write_picture(path: &Path, uri: &str) -> Result<(), Fault> {
-    let code = Code::draw(uri, Medium::Paper)?;
+    let code = QrImage::draw(uri, Medium::Paper)?;
     let bytes = match path.extension().and_then(|ending| ending.to_str()) {
         Some("png") => code.to_png()?,
         Some("svg") => code.to_svg().into_bytes(),
@@ -136,7 +136,7 @@ fn write_picture(path: &Path, uri: &str) -> Result<(), Fault> {
     })
 }
 
-fn card_show(desk: &Desk, source: &str) -> Result<(), Fault> {
+fn card_show(desk: &CliContext, source: &str) -> Result<(), Fault> {
     let card = ask::read_card(&read_source(source)?)?;
     let relays: Vec<String> = card
         .relays()
@@ -201,7 +201,7 @@ pub fn read_source(source: &str) -> Result<String, Fault> {
 }
 
 /// `mezza doctor`: the node's lines, or what can be seen without one.
-pub fn doctor(desk: &Desk) -> Result<Exit, Fault> {
+pub fn doctor(desk: &CliContext) -> Result<Exit, Fault> {
     let mut health = Health { lines: vec![home_line(desk), settings_line(desk)] };
     match desk.client().and_then(|client| client.get::<Health>("/v1/health")) {
         Ok(more) => {
@@ -219,12 +219,12 @@ pub fn doctor(desk: &Desk) -> Result<Exit, Fault> {
     Ok(if health.lines.iter().all(|line| line.ok) { Exit::Done } else { Exit::No })
 }
 
-fn home_line(desk: &Desk) -> HealthLine {
+fn home_line(desk: &CliContext) -> HealthLine {
     let home = desk.home.root().display().to_string();
     line("home", desk.home.check().map(|()| home))
 }
 
-fn settings_line(desk: &Desk) -> HealthLine {
+fn settings_line(desk: &CliContext) -> HealthLine {
     line("settings", desk.config(&[]).map(|_| "sound".into()))
 }
 
@@ -237,11 +237,11 @@ fn line(name: &str, found: Result<String, Fault>) -> HealthLine {
 }
 
 /// `mezza config`
-pub fn config(desk: &Desk, what: &Config) -> Result<(), Fault> {
+pub fn config(desk: &CliContext, what: &ConfigCommand) -> Result<(), Fault> {
     let config = desk.config(&[])?;
     match what {
-        Config::Check => desk.out.either(&json!({ "ok": true }), "the settings are sound"),
-        Config::Print { origin } => {
+        ConfigCommand::Check => desk.out.either(&json!({ "ok": true }), "the settings are sound"),
+        ConfigCommand::Print { origin } => {
             let text = config.print(*origin);
             desk.out.either(&json!({ "settings": text }), text.trim_end());
         }

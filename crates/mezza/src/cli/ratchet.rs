@@ -10,8 +10,8 @@ mod state;
 use mezza_core::{Suite as _, SuiteId, Time};
 use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4};
 
-use super::Desk;
-use super::args::{Ratchet, RatchetPeer, RatchetSuite};
+use super::CliContext;
+use super::args::{RatchetCommand, RatchetPeer, SuiteName};
 use crate::exit::{Exit, Fault};
 
 use device::Given;
@@ -21,17 +21,17 @@ use given::{Chance, Clock};
 ///
 /// # Errors
 /// Input that is malformed; no node, where one is needed.
-pub fn ratchet(desk: &Desk, what: &Ratchet) -> Result<Exit, Fault> {
+pub fn ratchet(desk: &CliContext, what: &RatchetCommand) -> Result<Exit, Fault> {
     match what {
-        Ratchet::Peer(asked) => {
+        RatchetCommand::Peer(asked) => {
             let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
             peer::serve(given(asked), input, output)
         }
-        Ratchet::Number(asked) => number::number(desk.out, asked),
-        Ratchet::Sessions { name } => state::sessions(desk, name.as_deref()),
-        Ratchet::Reset { name, yes } => state::reset(desk, name, *yes),
-        Ratchet::Keys { rotate, refill } => state::keys(desk, *rotate, *refill),
-        Ratchet::Suites { name } => state::suites(desk, name.as_deref()),
+        RatchetCommand::Number(asked) => number::number(desk.out, asked),
+        RatchetCommand::Sessions { name } => state::sessions(desk, name.as_deref()),
+        RatchetCommand::Reset { name, yes } => state::reset(desk, name, *yes),
+        RatchetCommand::Keys { rotate, refill } => state::keys(desk, *rotate, *refill),
+        RatchetCommand::Suites { name } => state::suites(desk, name.as_deref()),
     }
 }
 
@@ -44,12 +44,12 @@ fn given(asked: &RatchetPeer) -> Given {
     }
 }
 
-fn id(suite: RatchetSuite) -> SuiteId {
+fn id(suite: SuiteName) -> SuiteId {
     match suite {
-        RatchetSuite::B2c20 => B2c20::ID,
-        RatchetSuite::B2c20Pq => B2c20Pq::ID,
-        RatchetSuite::SignalV3 => V3::ID,
-        RatchetSuite::SignalV4 => V4::ID,
+        SuiteName::B2c20 => B2c20::ID,
+        SuiteName::B2c20Pq => B2c20Pq::ID,
+        SuiteName::SignalV3 => V3::ID,
+        SuiteName::SignalV4 => V4::ID,
     }
 }
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::Desk;
-use super::args::Relay;
+use super::CliContext;
+use super::args::RelayArgs;
 use super::serve::{block_on, settings, two_threads};
 use crate::config::{self, Settings};
 use crate::exit::{Exit, Fault};
@@ -23,14 +23,14 @@ type Flag = (&'static str, String);
 ///
 /// # Errors
 /// What the command refuses; see each of them.
-pub fn relay(desk: &Desk, what: &Relay) -> Result<Exit, Fault> {
+pub fn relay(desk: &CliContext, what: &RelayArgs) -> Result<Exit, Fault> {
     let flags = what.flags();
     let settings = settings(desk, &flags)?;
     match what {
-        Relay::Run(_) => block_on(two_threads(), run(desk, &settings)),
-        Relay::Init { .. } => block_on(two_threads(), init(desk, &settings, &flags)),
-        Relay::Status(_) => block_on(two_threads(), status(desk, &settings)),
-        Relay::Uri(_) => uri(desk, &settings, &flags),
+        RelayArgs::Run(_) => block_on(two_threads(), run(desk, &settings)),
+        RelayArgs::Init { .. } => block_on(two_threads(), init(desk, &settings, &flags)),
+        RelayArgs::Status(_) => block_on(two_threads(), status(desk, &settings)),
+        RelayArgs::Uri(_) => uri(desk, &settings, &flags),
     }
 }
 
@@ -91,7 +91,7 @@ fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fault> {
     })
 }
 
-async fn run(desk: &Desk, settings: &Settings) -> Result<Exit, Fault> {
+async fn run(desk: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
     desk.home.make()?;
     let config = relay_config(&desk.home, settings)?;
     memory::say();
@@ -114,7 +114,7 @@ async fn run(desk: &Desk, settings: &Settings) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-async fn init(desk: &Desk, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
+async fn init(desk: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
     let config = relay_config(&desk.home, settings)?;
     public_of(settings)?;
     desk.home.make()?;
@@ -153,7 +153,7 @@ fn absolute(path: &str) -> Result<String, Fault> {
     })
 }
 
-async fn status(desk: &Desk, settings: &Settings) -> Result<Exit, Fault> {
+async fn status(desk: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
     let config = relay_config(&desk.home, settings)?;
     let status =
         relay::status(&config.dir, &config.store).await.map_err(|error| relay_fault(&error))?;
@@ -176,7 +176,7 @@ async fn status(desk: &Desk, settings: &Settings) -> Result<Exit, Fault> {
 }
 
 /// What people can reach: what somebody said, else where the relay listens now, else where it would.
-fn uri(desk: &Desk, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
+fn uri(desk: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
     let config = relay_config(&desk.home, settings)?;
     let key = relay::key(&config.dir).map_err(|error| relay_fault(&error))?;
     let public = public_of(settings)?;

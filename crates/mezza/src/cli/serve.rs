@@ -10,36 +10,36 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::args::{Node, Serve, Up};
-use super::{Desk, show};
+use super::args::{NodeCommand, Serve, Up};
+use super::{CliContext, show};
 use crate::carriers::Dialer;
-use crate::config::{Config, Settings};
+use crate::config::{LoadedSettings, Settings};
 use crate::exit::{Exit, Fault};
 use crate::home::Home;
-use crate::node::{Options, Refused};
+use crate::node::{NodeOptions, Refused};
 use crate::observer::Observer;
 use crate::relay::Tap;
-use crate::station::{self, Station, until_stopped};
-use crate::web::dto::{NodeState, Status};
+use crate::station::{self, ServedNode, until_stopped};
+use crate::web::dto::{NodeStateJson, StatusJson};
 use crate::{passphrase, up};
 
 /// `mezza up`
-pub fn up(desk: &Desk, args: &Up) -> Result<Exit, Fault> {
+pub fn up(desk: &CliContext, args: &Up) -> Result<Exit, Fault> {
     let settings = settings(desk, &flags(&args.serve))?;
     block_on(two_threads(), up::run(desk, args, &settings))
 }
 
 /// `mezza node`
-pub fn node(desk: &Desk, what: &Node) -> Result<Exit, Fault> {
+pub fn node(desk: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {
     match what {
-        Node::Run { serve, observe } => {
+        NodeCommand::Run { serve, observe } => {
             let observe = observe.then(|| ("observe", "true".into()));
             let flags: Vec<_> = flags(serve).into_iter().chain(observe).collect();
             let settings = settings(desk, &flags)?;
             block_on(Builder::new_current_thread(), run(desk, serve, &settings))
         }
-        Node::Status => status(desk),
-        Node::Stop => {
+        NodeCommand::Status => status(desk),
+        NodeCommand::Stop => {
             desk.client()?.act("POST", "/v1/stop")?;
             desk.out.either(&json!({ "stopped": true }), "stopping");
             Ok(Exit::Done)
@@ -53,8 +53,11 @@ fn flags(serve: &Serve) -> Vec<(&'static str, String)> {
 }
 
 /// Reads the settings and starts the log.
-pub(super) fn settings(desk: &Desk, flags: &[(&'static str, String)]) -> Result<Settings, Fault> {
-    let config: Config = desk.config(flags)?;
+pub(super) fn settings(
+    desk: &CliContext,
+    flags: &[(&'static str, String)],
+) -> Result<Settings, Fault> {
+    let config: LoadedSettings = desk.config(flags)?;
     let level = LevelFilter::from_str(&config.settings.log).map_err(|_| {
         let text = "the setting `log` is no level";
         Fault::new(Exit::Config, text, "use error, warn, info, debug or trace")
@@ -85,13 +88,13 @@ pub(super) fn block_on<T>(
     done
 }
 
-async fn run(desk: &Desk, serve: &Serve, settings: &Settings) -> Result<Exit, Fault> {
+async fn run(desk: &CliContext, serve: &Serve, settings: &Settings) -> Result<Exit, Fault> {
     desk.home.make()?;
     let lock = station::lock(&desk.home)?;
     let observer = settings.observe.then(|| Arc::new(Observer::new(files(&desk.home))));
     let dialer = Dialer { tap: observer.clone().map(|o| o as Arc<dyn Tap>), ..Dialer::default() };
     let unattended = has_passphrase_file(serve);
-    let options = Options {
+    let options = NodeOptions {
         vault: desk.home.vault(),
         witness: Some(desk.home.state()),
         demo: false,
@@ -99,7 +102,7 @@ async fn run(desk: &Desk, serve: &Serve, settings: &Settings) -> Result<Exit, Fa
         dialer,
         observer: observer.clone(),
     };
-    let station = Station::open(&desk.home, lock, settings.web_port, options, observer).await?;
+    let station = ServedNode::open(&desk.home, lock, settings.web_port, options, observer).await?;
     if unattended && let Err(fault) = unlock(&station, serve).await {
         station.close().await;
         return Err(fault);
@@ -125,12 +128,12 @@ pub fn has_passphrase_file(serve: &Serve) -> bool {
 ///
 /// # Errors
 /// A wrong passphrase, or no vault.
-pub async fn unlock(station: &Station, serve: &Serve) -> Result<(), Fault> {
+pub async fn unlock(station: &ServedNode, serve: &Serve) -> Result<(), Fault> {
     let pass = passphrase::ask(serve.key.passphrase_file.as_deref(), "Passphrase")?;
     station.node.ask(move |desk| desk.unlock(&pass)).await.map_err(|refused: Refused| refused.fault)
 }
 
-async fn announce(desk: &Desk, serve: &Serve, station: &Station) -> Result<(), Fault> {
+async fn announce(desk: &CliContext, serve: &Serve, station: &ServedNode) -> Result<(), Fault> {
     let status =
         station.node.ask(|desk| Ok(desk.status())).await.map_err(|refused| refused.fault)?;
     let value = json!({
@@ -145,19 +148,19 @@ async fn announce(desk: &Desk, serve: &Serve, station: &Station) -> Result<(), F
     Ok(())
 }
 
-fn state_line(status: &Status) -> String {
+fn state_line(status: &StatusJson) -> String {
     match status.state {
-        NodeState::Empty => "running, no identity yet: make one on the page".into(),
-        NodeState::Locked => "running, locked: `mezza unlock`, or on the page".into(),
-        NodeState::Open => {
+        NodeStateJson::Empty => "running, no identity yet: make one on the page".into(),
+        NodeStateJson::Locked => "running, locked: `mezza unlock`, or on the page".into(),
+        NodeStateJson::Open => {
             format!("running as {}", show::clean(status.name.as_deref().unwrap_or_default()))
         }
     }
 }
 
-fn status(desk: &Desk) -> Result<Exit, Fault> {
+fn status(desk: &CliContext) -> Result<Exit, Fault> {
     let client = desk.client()?;
-    let status: Status = client.get("/v1/status")?;
+    let status: StatusJson = client.get("/v1/status")?;
     let value =
         json!({ "pid": client.api().pid, "address": client.api().address, "status": status });
     desk.out.value(&value);

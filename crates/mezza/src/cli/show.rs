@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::client;
 use crate::exit::Fault;
-use crate::web::dto::{Contact, Note, Standing, VerifiedHow};
+use crate::web::dto::{ContactJson, NoteJson, StandingJson, VerifiedHow};
 
 /// What a timer may be.
 const TIMERS: &str = "write 30s, 5m, 1h, 8h, 1d, 7d, 28d or off";
@@ -85,12 +85,12 @@ pub(super) fn steers(c: char) -> bool {
 
 /// A contact in a command that is shown to be pasted: by its number, as a shell takes it. Its name is
 /// text of others (MSG-85).
-pub fn handle(contact: &Contact) -> String {
+pub fn handle(contact: &ContactJson) -> String {
     format!("'#{}'", contact.id)
 }
 
 /// One note as a line of a log.
-pub fn note(note: &Note, name: &str) -> String {
+pub fn note(note: &NoteJson, name: &str) -> String {
     let who = if note.incoming { clean(name) } else { "you".into() };
     let newer = || "(sent by a newer version)".into();
     let text = note.text.as_deref().map_or_else(newer, |text| lines(text, "\n    "));
@@ -103,13 +103,13 @@ pub fn note(note: &Note, name: &str) -> String {
 }
 
 /// One contact as a line.
-pub fn contact(contact: &Contact) -> String {
+pub fn contact(contact: &ContactJson) -> String {
     let standing = match contact.standing {
-        Standing::Held => "nothing sent yet",
-        Standing::Asked => "waiting for an answer",
-        Standing::Open => "open",
-        Standing::Request => "wants to write to you",
-        Standing::Blocked => "blocked",
+        StandingJson::Held => "nothing sent yet",
+        StandingJson::Asked => "waiting for an answer",
+        StandingJson::Open => "open",
+        StandingJson::Request => "wants to write to you",
+        StandingJson::Blocked => "blocked",
     };
     let verified = match contact.verified.as_ref().map(|v| v.how) {
         Some(VerifiedHow::InPerson) => ", met in person",
@@ -198,7 +198,7 @@ mod tests {
     /// The same as it is shown in a line.
     const SHOWN: &str = "\u{fffd}[2J\u{fffd}2J\u{fffd}2026-11-21 13:05Z  you: yes\u{fffd}";
 
-    fn note_of(text: &str, incoming: bool) -> Note {
+    fn note_of(text: &str, incoming: bool) -> NoteJson {
         serde_json::from_value(serde_json::json!({
             "id": "1", "contact": "1", "incoming": incoming, "kind": "text", "text": text,
             "sent_ms": 0, "at_ms": 1_795_266_300_000_u64, "state": "received", "words": "received",
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn msg_86_a_contact_is_one_line_whatever_its_name() {
-        let contact: Contact = serde_json::from_value(serde_json::json!({
+        let contact: ContactJson = serde_json::from_value(serde_json::json!({
             "id": "7", "name": HOSTILE, "claimed_name": HOSTILE, "standing": "open",
             "verified": null, "suites": [], "relay": null, "absent_parts": [], "unread": 0,
             "missing": 0, "trouble": null, "namesake": false, "last": null,

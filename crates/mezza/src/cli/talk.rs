@@ -8,20 +8,20 @@ use rand_core::Rng as _;
 use serde_json::json;
 
 use super::args::{Outbox, Send, Wait};
-use super::client::Client;
+use super::client::ApiClient;
 use super::follow::Follower;
 use super::people::find;
-use super::{Desk, show};
+use super::{CliContext, show};
 use crate::exit::{Exit, Fault};
 use crate::node::words;
 use crate::rng::OsRng;
-use crate::web::dto::{self, EventKind, NoteState};
+use crate::web::dto::{self, EventKind, NoteStateJson};
 
 /// Bytes of standard input that are read: more than a note holds, to say by how much.
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// `mezza send`
-pub fn send(desk: &Desk, send: &Send) -> Result<Exit, Fault> {
+pub fn send(desk: &CliContext, send: &Send) -> Result<Exit, Fault> {
     let text = match send.text.as_deref() {
         None | Some("-") => read_input()?,
         Some(text) => text.into(),
@@ -42,7 +42,7 @@ pub fn send(desk: &Desk, send: &Send) -> Result<Exit, Fault> {
     let mut client_id = [0; 16];
     OsRng.fill_bytes(&mut client_id);
     let body = dto::SendRequest { text, client_id: data_encoding::HEXLOWER.encode(&client_id) };
-    let note: dto::Note = client.post(&format!("/v1/contacts/{}/notes", contact.id), &body)?;
+    let note: dto::NoteJson = client.post(&format!("/v1/contacts/{}/notes", contact.id), &body)?;
     match (send.wait, follower) {
         (Some(wait), Some(follower)) => {
             let note = wait_for(&client, follower, note, wait, Duration::from_secs(send.timeout))?;
@@ -68,8 +68,8 @@ fn read_input() -> Result<String, Fault> {
 
 /// "By this carrier only": refused before anything is written.
 fn check_carrier(
-    client: &Client,
-    contact: &dto::Contact,
+    client: &ApiClient,
+    contact: &dto::ContactJson,
     carrier: &str,
     text: &str,
 ) -> Result<(), Fault> {
@@ -97,12 +97,12 @@ fn check_carrier(
 
 /// Follows the note until it is far enough; the newest state is returned in any case.
 fn wait_for(
-    client: &Client,
+    client: &ApiClient,
     follower: Follower,
-    note: dto::Note,
+    note: dto::NoteJson,
     wait: Wait,
     patience: Duration,
-) -> Result<dto::Note, Fault> {
+) -> Result<dto::NoteJson, Fault> {
     if is_far_enough(&note, wait) {
         return Ok(note);
     }
@@ -120,13 +120,18 @@ fn wait_for(
     Ok(notes.notes.into_iter().find(|newer| newer.id == note.id).unwrap_or(note))
 }
 
-fn is_far_enough(note: &dto::Note, wait: Wait) -> bool {
-    let handed = matches!(note.state, NoteState::Handed | NoteState::Carried);
-    let delivered = matches!(note.state, NoteState::Delivered | NoteState::Read);
+fn is_far_enough(note: &dto::NoteJson, wait: Wait) -> bool {
+    let handed = matches!(note.state, NoteStateJson::Handed | NoteStateJson::Carried);
+    let delivered = matches!(note.state, NoteStateJson::Delivered | NoteStateJson::Read);
     delivered || (matches!(wait, Wait::Handed) && handed)
 }
 
-fn finish(desk: &Desk, contact: &dto::Contact, note: &dto::Note, wait: Option<Wait>) -> Exit {
+fn finish(
+    desk: &CliContext,
+    contact: &dto::ContactJson,
+    note: &dto::NoteJson,
+    wait: Option<Wait>,
+) -> Exit {
     let name = show::clean(&contact.name);
     desk.out.value(note);
     desk.out.line(format!("note {} to {name}: {}", note.id, note.words));
@@ -142,7 +147,7 @@ fn finish(desk: &Desk, contact: &dto::Contact, note: &dto::Note, wait: Option<Wa
     }
 }
 
-fn below_pin(contact: &dto::Contact, note: &dto::Note) -> String {
+fn below_pin(contact: &dto::ContactJson, note: &dto::NoteJson) -> String {
     format!(
         "{} is pinned to level {} and only the relay (level 1) is up; the note waits. To send \
          it by relay after all: `mezza outbox cancel {}`, `mezza set {} --level-min 1`, then \
@@ -155,7 +160,7 @@ fn below_pin(contact: &dto::Contact, note: &dto::Note) -> String {
 }
 
 /// `mezza log`
-pub fn log(desk: &Desk, name: &str, n: u16, follow: bool) -> Result<(), Fault> {
+pub fn log(desk: &CliContext, name: &str, n: u16, follow: bool) -> Result<(), Fault> {
     let client = desk.client()?;
     let contact = find(&client, name)?;
     let follower = follow.then(|| Follower::of(&client)).transpose()?;
@@ -181,14 +186,14 @@ pub fn log(desk: &Desk, name: &str, n: u16, follow: bool) -> Result<(), Fault> {
 }
 
 /// `mezza outbox`
-pub fn outbox(desk: &Desk, what: Option<&Outbox>) -> Result<(), Fault> {
+pub fn outbox(desk: &CliContext, what: Option<&Outbox>) -> Result<(), Fault> {
     let client = desk.client()?;
     if let Some(Outbox::Cancel { id }) = what {
         client.act("DELETE", &format!("/v1/notes/{id}?how=cancel"))?;
         desk.out.either(&json!({ "cancelled": id }), "given up; it may have arrived all the same");
         return Ok(());
     }
-    let outbox: dto::Outbox = client.get("/v1/outbox")?;
+    let outbox: dto::OutboxJson = client.get("/v1/outbox")?;
     let contacts = client.get::<dto::Contacts>("/v1/contacts")?.contacts;
     desk.out.value(&outbox);
     for note in &outbox.notes {
@@ -208,7 +213,7 @@ pub fn outbox(desk: &Desk, what: Option<&Outbox>) -> Result<(), Fault> {
 }
 
 /// `mezza carriers`
-pub fn carriers(desk: &Desk) -> Result<(), Fault> {
+pub fn carriers(desk: &CliContext) -> Result<(), Fault> {
     let all: dto::Carriers = desk.client()?.get("/v1/carriers")?;
     desk.out.value(&all);
     for carrier in &all.carriers {

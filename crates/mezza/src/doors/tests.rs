@@ -1,15 +1,24 @@
 use super::*;
 
-fn doors(connections: usize, handshakes: usize, per_address: u32, per_site: u32) -> Arc<Doors> {
-    Doors::with(Bounds { connections, handshakes, per_address, per_site })
+fn doors(
+    connections: usize,
+    handshakes: usize,
+    per_address: u32,
+    per_site: u32,
+) -> Arc<ConnectionLimiter> {
+    ConnectionLimiter::with(Bounds { connections, handshakes, per_address, per_site })
 }
 
 /// Comes in now or not at all.
-fn enter(doors: &Arc<Doors>, address: &str) -> Option<Ticket> {
+fn enter(doors: &Arc<ConnectionLimiter>, address: &str) -> Option<ConnectionPermit> {
     enter_at(doors, address, Instant::now())
 }
 
-fn enter_at(doors: &Arc<Doors>, address: &str, now: Instant) -> Option<Ticket> {
+fn enter_at(
+    doors: &Arc<ConnectionLimiter>,
+    address: &str,
+    now: Instant,
+) -> Option<ConnectionPermit> {
     match doors.enter(Source::of(address.parse().unwrap()), now) {
         Answer::In(ticket) => Some(ticket),
         Answer::Not(_) => None,
@@ -17,7 +26,7 @@ fn enter_at(doors: &Arc<Doors>, address: &str, now: Instant) -> Option<Ticket> {
 }
 
 /// Whether a connection was told to go.
-async fn is_told(ticket: &Ticket) -> bool {
+async fn is_told(ticket: &ConnectionPermit) -> bool {
     ticket.hold(tokio::task::yield_now()).await.is_none()
 }
 
@@ -50,7 +59,7 @@ async fn mix_28_a_site_of_ipv6_is_a_48_and_an_address_a_64() {
 async fn msg_71_a_full_server_hangs_up_on_the_greediest() {
     let doors = doors(4, 100, 100, 100);
     let greedy: Vec<_> = (0..4).map(|_| enter(&doors, "192.0.2.1").unwrap()).collect();
-    greedy.iter().for_each(Ticket::settle);
+    greedy.iter().for_each(ConnectionPermit::settle);
     assert!(enter(&doors, "192.0.2.1").is_none(), "nobody makes room for the greediest");
     let other = enter(&doors, "203.0.113.1").unwrap();
     let another = enter(&doors, "203.0.113.1").unwrap();
@@ -124,7 +133,7 @@ async fn msg_71_without_a_descriptor_the_greediest_makes_room() {
 }
 
 /// What the doors say to somebody who does not come in: when to try again, or nothing.
-fn due(doors: &Arc<Doors>, address: &str, now: Instant) -> Option<Instant> {
+fn due(doors: &Arc<ConnectionLimiter>, address: &str, now: Instant) -> Option<Instant> {
     match doors.enter(Source::of(address.parse().unwrap()), now) {
         Answer::Not(Why::Later(due)) => Some(due),
         Answer::Not(Why::TooMany) => None,
@@ -164,7 +173,7 @@ async fn msg_71_four_addresses_do_not_keep_the_others_of_their_site_out() {
     let (doors, now) = (doors(100, 100, 4, 16), Instant::now());
     let held: Vec<_> =
         (0..16).map(|nr| enter_at(&doors, &format!("192.0.2.{}", nr / 4), now).unwrap()).collect();
-    held.iter().for_each(Ticket::settle);
+    held.iter().for_each(ConnectionPermit::settle);
     assert_eq!(due(&doors, "192.0.2.3", now), None, "an address has four");
     let others: Vec<_> =
         (4..9).map_while(|nr| enter_at(&doors, &format!("192.0.2.{nr}"), now)).collect();
@@ -183,7 +192,7 @@ async fn msg_71_nobody_goes_for_a_newcomer_who_does_not_come_in() {
     let (doors, now) = (doors(3, 1, 100, 100), Instant::now());
     let settled: Vec<_> = (0..2)
         .map(|_| enter_at(&doors, "192.0.2.1", now).unwrap())
-        .inspect(Ticket::settle)
+        .inspect(ConnectionPermit::settle)
         .collect();
     let silent = enter_at(&doors, "198.51.100.1", now).unwrap();
     assert_eq!(due(&doors, "203.0.113.1", now), Some(now + GRACE));

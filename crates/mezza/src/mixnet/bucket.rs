@@ -10,19 +10,19 @@ use mezza_core::Time;
 use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Chain, ServicePolicy, SignedConfig};
 use mezza_mixnet::sign::VerifyKey;
-use mezza_mixnet::wire::{Body, Frame};
+use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
-use super::key::Key;
-use super::link::{self, Change, News, Table};
-use super::metrics::{self, Count, Metrics};
-use super::network::Network;
-use super::server::{self, EVENTS_MAX, LEAVE, Running};
-use super::shelves::{Shelves, Upload};
+use super::key::ServerKey;
+use super::link::{self, LinkChange, LinkEvent, LinkTable};
+use super::metrics::{self, Metric, Metrics};
+use super::network::ConfigArchive;
+use super::server::{self, EVENTS_MAX, LEAVE, ServerHandle};
+use super::shelves::{BucketDir, Upload};
 use crate::exit::{Exit, Fault};
 use crate::node::now;
-use crate::tls::{Keys, link_server_config};
+use crate::tls::{AllowedClientKeys, link_server_config};
 
 /// How far the clocks of servers may be apart (MIX-34).
 const CLOCKS_MS: u64 = 30_000;
@@ -31,11 +31,11 @@ const ABSENT_MAX: u32 = 4_096;
 
 /// How to run a bucket store.
 #[derive(Debug)]
-pub struct Options {
+pub struct BucketServerOptions {
     /// The configs.
-    pub network: Network,
+    pub network: ConfigArchive,
     /// The identity that the config names.
-    pub key: Key,
+    pub key: ServerKey,
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
     /// The folder of the buckets.
@@ -55,7 +55,7 @@ enum Peer {
 
 /// What the thread takes in.
 enum Event {
-    Link(Peer, u64, News),
+    Link(Peer, u64, LinkEvent),
     Config(SignedConfig),
     Stop,
 }
@@ -64,15 +64,18 @@ enum Event {
 ///
 /// # Errors
 /// A key that is not the config's, a folder or an address that cannot be had.
-pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Running, Fault> {
-    let Options { network, key, listen, dir, metrics: port } = options;
+pub async fn start(
+    options: BucketServerOptions,
+    stop: watch::Receiver<bool>,
+) -> Result<ServerHandle, Fault> {
+    let BucketServerOptions { network, key, listen, dir, metrics: port } = options;
     let config = network.chain.current(now()).unwrap_or(network.chain.head()).clone();
     let public = key.public();
     if config.bucket.key != public {
         let text = "bucket: this key is not that of the config's bucket store";
         return Err(Fault::new(Exit::Config, text, "use the key whose public half stands there"));
     }
-    let shelves = Shelves::open(&dir)?;
+    let shelves = BucketDir::open(&dir)?;
     let listener = server::bind(listen).await?;
     let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
     let counts = Arc::new(Metrics::default());
@@ -81,8 +84,12 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
     let entry = config.coordinator.key;
     let last = config.mixes.last().map_or(entry, |mix| mix.server.key);
     let identity = key.identity()?;
-    let tls = link_server_config(&identity, &[link::STORE], Some(Keys::new(vec![entry, last])))
-        .map_err(|_| Fault::bug("TLS refuses our settings"))?;
+    let tls = link_server_config(
+        &identity,
+        &[link::STORE],
+        Some(AllowedClientKeys::new(vec![entry, last])),
+    )
+    .map_err(|_| Fault::bug("TLS refuses our settings"))?;
     let who = move |key: &VerifyKey, _: &[u8]| match *key {
         key if key == entry => Some(Peer::Entry),
         key if key == last => Some(Peer::Mix),
@@ -98,12 +105,12 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
         upload: None,
         given: BTreeSet::new(),
         absent: 0,
-        links: Table::default(),
+        links: LinkTable::default(),
         metrics: Arc::clone(&counts),
     };
     let learn = server::learn(&events, Event::Config);
     let task = tokio::spawn(run(store, events, queue, stop));
-    Ok(Running { address, key: public, learn, metrics: counts, task })
+    Ok(ServerHandle { address, key: public, learn, metrics: counts, task })
 }
 
 async fn run(
@@ -126,14 +133,14 @@ async fn run(
 
 struct Store {
     chain: Chain,
-    shelves: Shelves,
+    shelves: BucketDir,
     /// What the last mix is putting.
     upload: Option<Upload>,
     /// Buckets that the entry got on this link, of rounds that may still be here.
     given: BTreeSet<(RoundId, u32)>,
     /// Buckets in a row that the entry asked for and that are not here.
     absent: u32,
-    links: Table<Peer>,
+    links: LinkTable<Peer>,
     metrics: Arc<Metrics>,
 }
 
@@ -156,23 +163,23 @@ impl Store {
     }
 
     /// What happens on a link.
-    fn hear(&mut self, peer: Peer, link: u64, news: News) -> Result<(), Fault> {
+    fn hear(&mut self, peer: Peer, link: u64, news: LinkEvent) -> Result<(), Fault> {
         let allowed = match (peer, self.links.hear(peer, link, news)) {
-            (_, Change::None) => true,
-            (peer, Change::Lost) => {
+            (_, LinkChange::None) => true,
+            (peer, LinkChange::Lost) => {
                 self.forget(peer);
                 true
             }
-            (Peer::Mix, Change::Frame(frame)) => self.put(frame)?,
-            (Peer::Entry, Change::Frame(frame)) => self.hand_out(&frame)?,
+            (Peer::Mix, LinkChange::Frame(frame)) => self.put(frame)?,
+            (Peer::Entry, LinkChange::Frame(frame)) => self.hand_out(&frame)?,
         };
         if !allowed {
             tracing::warn!(?peer, "a peer sent what does not belong here; hung up");
-            self.metrics.count(Count::Refused);
+            self.metrics.count(Metric::Refused);
             self.links.drop_link(peer);
             self.forget(peer);
         }
-        self.metrics.set(Count::Links, self.links.len());
+        self.metrics.set(Metric::Links, self.links.len());
         Ok(())
     }
 
@@ -200,7 +207,7 @@ impl Store {
     fn put(&mut self, frame: Frame) -> Result<bool, Fault> {
         let Frame::Round(id, body) = frame else { return Ok(false) };
         match body {
-            Body::Put { manifest, signature } => {
+            FrameBody::Put { manifest, signature } => {
                 let config = self.chain.of_round(id);
                 let sound = config.is_some_and(|config| {
                     let last = config.mix_keys().last();
@@ -215,7 +222,7 @@ impl Store {
                 self.upload = None;
                 self.upload = Some(self.shelves.begin(manifest, signature)?);
             }
-            Body::Chunk { bucket, offset, bytes } => {
+            FrameBody::Chunk { bucket, offset, bytes } => {
                 let Some(upload) = self.upload.as_mut().filter(|upload| upload.id() == id) else {
                     return Ok(false);
                 };
@@ -227,8 +234,8 @@ impl Store {
                 {
                     self.shelves.keep(&upload, self.newest(id))?;
                     self.given.retain(|(given, _)| self.shelves.may_hold(*given, id));
-                    self.metrics.count(Count::Returned);
-                    self.send(Peer::Mix, Frame::Round(id, Body::Stored));
+                    self.metrics.count(Metric::Returned);
+                    self.send(Peer::Mix, Frame::Round(id, FrameBody::Stored));
                 }
             }
             _ => return Ok(false),
@@ -238,12 +245,12 @@ impl Store {
 
     /// GET of the entry: manifest and object, or that there is none.
     fn hand_out(&mut self, frame: &Frame) -> Result<bool, Fault> {
-        let Frame::Round(id, Body::Fetch { bucket }) = frame else { return Ok(false) };
+        let Frame::Round(id, FrameBody::Fetch { bucket }) = frame else { return Ok(false) };
         if self.absent >= ABSENT_MAX || self.given.contains(&(*id, *bucket)) {
             return Ok(false);
         }
         let answer = self.shelves.answer(*id, *bucket)?;
-        if answer == [Body::Object(None)] {
+        if answer == [FrameBody::Object(None)] {
             self.absent += 1;
         } else {
             self.absent = 0;
@@ -280,57 +287,57 @@ fn is_due(policy: &ServicePolicy, id: RoundId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mixnet::demo::Files;
-    use crate::mixnet::link::Parcel;
+    use crate::mixnet::demo::DemoFiles;
+    use crate::mixnet::link::FrameBytes;
     use mezza_mixnet::Service;
     use mezza_mixnet::wire::Manifest;
-    use mezza_mixnet::wire::bucket::Entry;
+    use mezza_mixnet::wire::bucket::ObjectDigest;
 
     const OBJECT: &[u8] = b"four and more";
 
     /// The store of a demo network, and the key of its last mix.
-    fn store(folder: &std::path::Path) -> (Store, Key) {
-        let files = Files::load_or_make(&folder.join("mixnet")).unwrap();
-        let network = Network::load([files.config().as_path()]).unwrap();
+    fn store(folder: &std::path::Path) -> (Store, ServerKey) {
+        let files = DemoFiles::load_or_make(&folder.join("mixnet")).unwrap();
+        let network = ConfigArchive::load([files.config().as_path()]).unwrap();
         let store = Store {
             chain: network.chain,
-            shelves: Shelves::open(&folder.join("buckets")).unwrap(),
+            shelves: BucketDir::open(&folder.join("buckets")).unwrap(),
             upload: None,
             given: BTreeSet::new(),
             absent: 0,
-            links: Table::default(),
+            links: LinkTable::default(),
             metrics: Arc::default(),
         };
-        (store, Key::load(&files.key("mix2")).unwrap())
+        (store, ServerKey::load(&files.key("mix2")).unwrap())
     }
 
     /// Puts the only bucket of a call round; whether the store takes it.
-    fn put(store: &mut Store, key: &Key, round: u64) -> bool {
+    fn put(store: &mut Store, key: &ServerKey, round: u64) -> bool {
         let id = RoundId { service: Service::Call, round };
-        let manifest = Manifest { id, entries: vec![Entry::of(OBJECT)] };
+        let manifest = Manifest { id, entries: vec![ObjectDigest::of(OBJECT)] };
         let signature = manifest.sign(&key.signer(), &store.chain.head_hash());
-        store.put(Frame::Round(id, Body::Put { manifest, signature })).unwrap() && {
+        store.put(Frame::Round(id, FrameBody::Put { manifest, signature })).unwrap() && {
             let bytes = OBJECT.to_vec();
-            store.put(Frame::Round(id, Body::Chunk { bucket: 1, offset: 0, bytes })).unwrap()
+            store.put(Frame::Round(id, FrameBody::Chunk { bucket: 1, offset: 0, bytes })).unwrap()
         }
     }
 
     /// A link of the entry for which so many frames may wait.
-    fn link_up(store: &mut Store, link: u64, frames: usize) -> mpsc::Receiver<Parcel> {
+    fn link_up(store: &mut Store, link: u64, frames: usize) -> mpsc::Receiver<FrameBytes> {
         let (outbox, sent) = mpsc::channel(frames);
-        store.hear(Peer::Entry, link, News::Up(outbox)).unwrap();
+        store.hear(Peer::Entry, link, LinkEvent::Up(outbox)).unwrap();
         sent
     }
 
     /// Asks for the bucket of a round; how many frames came.
     fn fetch(
         store: &mut Store,
-        entry: &mut mpsc::Receiver<Parcel>,
+        entry: &mut mpsc::Receiver<FrameBytes>,
         (link, round): (u64, u64),
     ) -> usize {
         let id = RoundId { service: Service::Call, round };
-        let fetch = Frame::Round(id, Body::Fetch { bucket: 1 });
-        store.hear(Peer::Entry, link, News::Frame(fetch)).unwrap();
+        let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
+        store.hear(Peer::Entry, link, LinkEvent::Frame(fetch)).unwrap();
         std::iter::from_fn(|| entry.try_recv().ok()).count()
     }
 
@@ -379,7 +386,7 @@ mod tests {
             assert!(!entry.is_closed());
             assert_eq!(fetch(&mut store, &mut entry, (link, round)), 0);
             assert!(entry.is_closed(), "it had that");
-            store.hear(Peer::Entry, link, News::Down).unwrap();
+            store.hear(Peer::Entry, link, LinkEvent::Down).unwrap();
         }
         for link in [3, 4] {
             let mut entry = link_up(&mut store, link, 2);
@@ -405,7 +412,7 @@ mod tests {
         let round = current(&store);
         assert!(put(&mut store, &key, round));
         let id = RoundId { service: Service::Call, round };
-        let fetch = Frame::Round(id, Body::Fetch { bucket: 1 });
+        let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
         let _entry = link_up(&mut store, 1, 2);
         assert!(store.hand_out(&fetch).unwrap());
         // What is removed from the shelves is not remembered for ever.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mezza_mixnet::config::{Chain, SignedConfig};
 use mezza_mixnet::limits::CONFIGS_MAX;
-use mezza_mixnet::wire::{Frame, Splitter};
+use mezza_mixnet::wire::{Frame, LinkDeframer};
 use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -64,7 +64,7 @@ async fn configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
     let ask = Frame::FetchConfig { from: [0; 32] }.encode().map_err(|_| DialError::Refused)?;
     stream.write_all(&ask).await?;
     stream.flush().await?;
-    let (mut splitter, mut buffer) = (Splitter::default(), vec![0; READ_BYTES]);
+    let (mut splitter, mut buffer) = (LinkDeframer::default(), vec![0; READ_BYTES]);
     let mut configs = Vec::new();
     loop {
         let count = stream.read(&mut buffer).await?;
@@ -86,12 +86,12 @@ async fn configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
 }
 
 /// The entry of the config in force, for any number of connections with the same settings.
-pub struct Entry {
+pub struct EntryClient {
     address: String,
     tls: Arc<ClientConfig>,
 }
 
-impl Entry {
+impl EntryClient {
     /// Where it listens, and which key it must prove.
     ///
     /// # Errors

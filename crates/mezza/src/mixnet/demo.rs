@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use mezza_core::Time;
 use mezza_mixnet::Service;
 use mezza_mixnet::config::{
-    Config, MixEntry, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
+    Config, MixServer, Mode, Server, ServicePolicy, SignatureSet, SignedConfig, Traps,
 };
-use mezza_mixnet::mix::Floor;
+use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::noise::Law;
 use rand_core::Rng as _;
 use tokio::sync::watch;
 
-use super::key::Key;
-use super::network::{self, Network};
+use super::key::ServerKey;
+use super::network::{self, ConfigArchive};
 use super::server;
 use super::signed::Signed;
 use super::uri::NetworkUri;
@@ -44,14 +44,14 @@ const YEARS_MS: u64 = 3_650 * Time::DAY_MS;
 
 /// The files of a network in one folder.
 #[derive(Clone, Debug)]
-pub struct Files(PathBuf);
+pub struct DemoFiles(PathBuf);
 
 /// A network that runs.
 #[derive(Debug)]
-pub struct Running {
+pub struct DemoNetwork {
     /// The link that clients join it with.
     pub uri: NetworkUri,
-    servers: Vec<server::Running>,
+    servers: Vec<server::ServerHandle>,
     stop: watch::Sender<bool>,
 }
 
@@ -97,7 +97,7 @@ fn shown(service: Service, valid_from: Time) -> ServicePolicy {
     ServicePolicy { traps, ..policy(service, times(service), NOISE, valid_from) }
 }
 
-impl Files {
+impl DemoFiles {
     /// The files of the network in `dir`, made where there are none: keys, and a config with free
     /// ports of loopback, signed.
     ///
@@ -115,7 +115,7 @@ impl Files {
     fn make(&self) -> Result<(), Fault> {
         let key = |name: &str| {
             let path = self.key(name);
-            if path.exists() { Key::load(&path) } else { Key::make(&path, &mut OsRng) }
+            if path.exists() { ServerKey::load(&path) } else { ServerKey::make(&path, &mut OsRng) }
         };
         let mut ports = free_ports(MIXES + 2)?.into_iter();
         let mut server = |name: &str| {
@@ -125,7 +125,7 @@ impl Files {
         };
         let (coordinator, bucket) = (server("entry")?, server("bucket")?);
         let mixes = (0..MIXES).map(|at| {
-            Ok(MixEntry { server: server(&format!("mix{at}"))?, operator: "demo".into() })
+            Ok(MixServer { server: server(&format!("mix{at}"))?, operator: "demo".into() })
         });
         let mixes = mixes.collect::<Result<_, Fault>>()?;
         let guardian = key("guardian")?;
@@ -175,8 +175,8 @@ impl Files {
         Ok(NetworkUri { genesis: config.hash(), address: config.coordinator.address.clone() })
     }
 
-    fn network(&self) -> Result<Network, Fault> {
-        Network::load([self.config().as_path()])
+    fn network(&self) -> Result<ConfigArchive, Fault> {
+        ConfigArchive::load([self.config().as_path()])
     }
 }
 
@@ -210,24 +210,24 @@ fn listen(server: &Server) -> Result<SocketAddr, Fault> {
 ///
 /// # Errors
 /// Files that cannot be had, ports that others have by now.
-pub async fn start(home: &Home) -> Result<Running, Fault> {
-    run(&Files::load_or_make(&home.root().join("mixnet"))?).await
+pub async fn start(home: &Home) -> Result<DemoNetwork, Fault> {
+    run(&DemoFiles::load_or_make(&home.root().join("mixnet"))?).await
 }
 
 /// Starts the network of some files.
 ///
 /// # Errors
 /// As [`start`].
-pub async fn run(files: &Files) -> Result<Running, Fault> {
+pub async fn run(files: &DemoFiles) -> Result<DemoNetwork, Fault> {
     let signed = network::read(&files.config())?;
     let config = signed.config();
     let (stop, stopped) = watch::channel(false);
     let mut servers = Vec::new();
     servers.push(
         bucket::start(
-            bucket::Options {
+            bucket::BucketServerOptions {
                 network: files.network()?,
-                key: Key::load(&files.key("bucket"))?,
+                key: ServerKey::load(&files.key("bucket"))?,
                 listen: listen(&config.bucket)?,
                 dir: files.buckets(),
                 metrics: 0,
@@ -238,30 +238,30 @@ pub async fn run(files: &Files) -> Result<Running, Fault> {
     );
     for (mix, at) in config.mixes.iter().zip(0..) {
         let path = files.key(&format!("mix{at}"));
-        let options = mix::Options {
+        let options = mix::MixServerOptions {
             network: files.network()?,
-            key: Key::load(&path)?,
+            key: ServerKey::load(&path)?,
             listen: listen(&mix.server)?,
-            floor: Floor::None,
+            floor: NoiseFloor::None,
             threads: 1,
             signed: Signed::beside(&path)?,
             metrics: Some(0),
         };
         servers.push(mix::start(options, stopped.clone()).await?);
     }
-    let options = entry::Options {
+    let options = entry::EntryServerOptions {
         network: files.network()?,
-        key: Key::load(&files.key("entry"))?,
+        key: ServerKey::load(&files.key("entry"))?,
         listen: listen(&config.coordinator)?,
         per_prefix: 0,
         once: false,
         metrics: 0,
     };
     servers.push(entry::start(options, stopped).await?);
-    Ok(Running { uri: files.uri()?, servers, stop })
+    Ok(DemoNetwork { uri: files.uri()?, servers, stop })
 }
 
-impl Running {
+impl DemoNetwork {
     /// Ends all servers, their rounds wiped, and waits for them.
     ///
     /// # Errors

@@ -15,22 +15,22 @@ use std::time::{Duration, Instant};
 
 use mezza_core::Machine as _;
 use mezza_mixnet::config::{Config, Server, SignedConfig};
-use mezza_mixnet::coordinator::{Connection, Coordinator, Ending, Input, Output};
-use mezza_mixnet::wire::{Body, Frame};
+use mezza_mixnet::coordinator::{ConnectionId, Coordinator, Ending, Input, Output};
+use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
-use super::key::Key;
-use super::link::{self, Change, News, Parcel, Table, Target};
-use super::metrics::{self, Count, Metrics};
-use super::network::Network;
+use super::key::ServerKey;
+use super::link::{self, DialTarget, FrameBytes, LinkChange, LinkEvent, LinkTable};
+use super::metrics::{self, Metric, Metrics};
+use super::network::ConfigArchive;
 use super::process;
-use super::server::{self, EVENTS_MAX, LEAVE, Next, Running};
-use crate::doors::{Doors, files};
+use super::server::{self, EVENTS_MAX, LEAVE, Next, ServerHandle};
+use crate::doors::{ConnectionLimiter, files};
 use crate::exit::{Exit, Fault};
 use crate::node::now;
 use crate::rng::OsRng;
-use crate::tls::{Identity, link_server_config};
+use crate::tls::{TlsIdentity, link_server_config};
 
 /// Connections beyond the clients: links, and those that come for a config.
 const SPARE: usize = 64;
@@ -43,11 +43,11 @@ const ONCE: Duration = Duration::from_secs(10);
 
 /// How to run an entry.
 #[derive(Debug)]
-pub struct Options {
+pub struct EntryServerOptions {
     /// The configs.
-    pub network: Network,
+    pub network: ConfigArchive,
     /// The identity that the config names.
-    pub key: Key,
+    pub key: ServerKey,
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
     /// Connections per /24 or /48; a quarter of it per IPv4 address; 0: no limit.
@@ -60,7 +60,7 @@ pub struct Options {
 
 /// Whom the entry has links with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Line {
+enum ServerLink {
     /// A mix: keys, signatures, aborts, alarms.
     Control(u8),
     /// The first mix: batches.
@@ -71,8 +71,8 @@ enum Line {
 
 /// What the task takes in.
 enum Event {
-    Line(Line, u64, News),
-    Client(Connection, News),
+    Line(ServerLink, u64, LinkEvent),
+    Client(ConnectionId, LinkEvent),
     Config(SignedConfig),
 }
 
@@ -80,8 +80,11 @@ enum Event {
 ///
 /// # Errors
 /// A key that is not the config's, an address that cannot be had, too few files.
-pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Running, Fault> {
-    let Options { network, key, listen, per_prefix, once, metrics: port } = options;
+pub async fn start(
+    options: EntryServerOptions,
+    stop: watch::Receiver<bool>,
+) -> Result<ServerHandle, Fault> {
+    let EntryServerOptions { network, key, listen, per_prefix, once, metrics: port } = options;
     let config = network.chain.current(now()).unwrap_or(network.chain.head()).clone();
     let public = key.public();
     if config.coordinator.key != public {
@@ -100,15 +103,15 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
     let tls = link_server_config(&identity, &[link::CLIENT], None)
         .map_err(|_| Fault::bug("TLS refuses our settings"))?;
     let door = (listener, TlsAcceptor::from(tls));
-    let doors = Doors::new(doors::bounds(per_prefix, most));
-    tokio::spawn(doors::let_in(door, doors, events.clone(), Arc::clone(&counts)));
+    let doors = ConnectionLimiter::new(doors::bounds(per_prefix, most));
+    tokio::spawn(doors::accept_clients(door, doors, events.clone(), Arc::clone(&counts)));
     lines(&config, &identity, &events, &counts);
     tracing::info!("entry runs");
     let shell = Shell {
         machine: Coordinator::new(key.signer(), network.chain, network.archive),
         mixes: config.mixes.len() as u8,
-        lines: Table::default(),
-        clients: Table::default(),
+        lines: LinkTable::default(),
+        clients: LinkTable::default(),
         unseen: VecDeque::new(),
         begun: Instant::now(),
         ticked: Instant::now(),
@@ -118,39 +121,39 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
     };
     let learn = server::learn(&events, Event::Config);
     let task = tokio::spawn(shell.run(queue, stop));
-    Ok(Running { address, key: public, learn, metrics: counts, task })
+    Ok(ServerHandle { address, key: public, learn, metrics: counts, task })
 }
 
 /// Dials every mix, the first one twice, and the bucket store.
 fn lines(
     config: &Config,
-    identity: &Arc<Identity>,
+    identity: &Arc<TlsIdentity>,
     events: &mpsc::Sender<Event>,
     metrics: &Arc<Metrics>,
 ) {
-    let dial = |line: Line, name: String, server: &Server, protocol| {
-        let target = Target { name, server: server.clone(), protocol };
+    let dial = |line: ServerLink, name: String, server: &Server, protocol| {
+        let target = DialTarget { name, server: server.clone(), protocol };
         let event = move |link, news| Event::Line(line, link, news);
         let (identity, metrics) = (Arc::clone(identity), Arc::clone(metrics));
         tokio::spawn(link::keep(target, identity, events.clone(), metrics, event));
     };
     for (mix, at) in config.mixes.iter().zip(0_u8..) {
-        dial(Line::Control(at), format!("mix {at}"), &mix.server, link::CONTROL);
+        dial(ServerLink::Control(at), format!("mix {at}"), &mix.server, link::CONTROL);
     }
     if let Some(first) = config.mixes.first() {
-        dial(Line::Data, "mix 0".into(), &first.server, link::DATA);
+        dial(ServerLink::Data, "mix 0".into(), &first.server, link::DATA);
     }
-    dial(Line::Store, "bucket store".into(), &config.bucket, link::STORE);
+    dial(ServerLink::Store, "bucket store".into(), &config.bucket, link::STORE);
 }
 
 /// The machine and all that its outputs go to.
 struct Shell {
     machine: Coordinator,
     mixes: u8,
-    lines: Table<Line>,
-    clients: Table<Connection>,
+    lines: LinkTable<ServerLink>,
+    clients: LinkTable<ConnectionId>,
     /// Connections without HELLO, and since when.
-    unseen: VecDeque<(Instant, Connection)>,
+    unseen: VecDeque<(Instant, ConnectionId)>,
     begun: Instant,
     ticked: Instant,
     once: bool,
@@ -182,7 +185,7 @@ impl Shell {
             if self.ticked.elapsed() >= TICK {
                 self.ticked = Instant::now();
                 self.hang_up_unseen();
-                self.metrics.set(Count::Clients, self.machine.clients());
+                self.metrics.set(Metric::Clients, self.machine.clients());
             }
             if self.once
                 && let Some(end) = self.is_done()
@@ -198,46 +201,48 @@ impl Shell {
         Ok(Exit::Done)
     }
 
-    fn hear(&mut self, line: Line, link: u64, news: News) {
+    fn hear(&mut self, line: ServerLink, link: u64, news: LinkEvent) {
         let change = self.lines.hear(line, link, news);
-        self.metrics.set(Count::Links, self.lines.len());
+        self.metrics.set(Metric::Links, self.lines.len());
         match (change, line) {
-            (Change::None, _) => {}
-            (Change::Frame(frame), Line::Control(at)) => self.input(Input::FromMix(at, frame)),
-            (Change::Frame(frame), Line::Data) => self.input(Input::FromMix(0, frame)),
-            (Change::Frame(frame), Line::Store) => self.input(Input::FromStore(frame)),
-            (Change::Lost, line) => self.lost(line),
+            (LinkChange::None, _) => {}
+            (LinkChange::Frame(frame), ServerLink::Control(at)) => {
+                self.input(Input::FromMix(at, frame));
+            }
+            (LinkChange::Frame(frame), ServerLink::Data) => self.input(Input::FromMix(0, frame)),
+            (LinkChange::Frame(frame), ServerLink::Store) => self.input(Input::FromStore(frame)),
+            (LinkChange::Lost, line) => self.lost(line),
         }
     }
 
-    fn lost(&mut self, line: Line) {
+    fn lost(&mut self, line: ServerLink) {
         self.input(match line {
-            Line::Control(at) => Input::MixLost(at),
-            Line::Data => Input::MixLost(0),
-            Line::Store => Input::StoreLost,
+            ServerLink::Control(at) => Input::MixLost(at),
+            ServerLink::Data => Input::MixLost(0),
+            ServerLink::Store => Input::StoreLost,
         });
     }
 
-    fn hear_client(&mut self, client: Connection, news: News) {
-        if matches!(news, News::Up(_)) {
+    fn hear_client(&mut self, client: ConnectionId, news: LinkEvent) {
+        if matches!(news, LinkEvent::Up(_)) {
             self.unseen.push_back((Instant::now(), client));
         }
         match self.clients.hear(client, client, news) {
-            Change::None => {}
-            Change::Frame(frame) => {
+            LinkChange::None => {}
+            LinkChange::Frame(frame) => {
                 if let Err(error) =
                     self.machine.handle(Input::FromClient(client, frame), now(), &mut OsRng)
                 {
-                    self.metrics.count(Count::Refused);
+                    self.metrics.count(Metric::Refused);
                     tracing::warn!(%error, "a client was hung up on");
                     self.hang_up(client);
                 }
             }
-            Change::Lost => self.hang_up(client),
+            LinkChange::Lost => self.hang_up(client),
         }
     }
 
-    fn hang_up(&mut self, client: Connection) {
+    fn hang_up(&mut self, client: ConnectionId) {
         self.clients.drop_link(client);
         // One that never said a thing is a stranger to the machine.
         let _ = self.machine.handle(Input::Gone(client), now(), &mut OsRng);
@@ -257,7 +262,7 @@ impl Shell {
 
     fn input(&mut self, input: Input) {
         if let Err(error) = self.machine.handle(input, now(), &mut OsRng) {
-            self.metrics.count(Count::Refused);
+            self.metrics.count(Metric::Refused);
             tracing::debug!(%error, "an input was refused");
         }
     }
@@ -269,14 +274,18 @@ impl Shell {
             while let Some(output) = self.machine.poll() {
                 match output {
                     Output::ToMix(at, frame) => {
-                        let line = if is_batch(&frame) { Line::Data } else { Line::Control(at) };
+                        let line = if is_batch(&frame) {
+                            ServerLink::Data
+                        } else {
+                            ServerLink::Control(at)
+                        };
                         if !self.lines.send(line, frame) {
                             lost.insert(line);
                         }
                     }
                     Output::ToStore(frame) => {
-                        if !self.lines.send(Line::Store, frame) {
-                            lost.insert(Line::Store);
+                        if !self.lines.send(ServerLink::Store, frame) {
+                            lost.insert(ServerLink::Store);
                         }
                     }
                     Output::ToClient(client, frame) => {
@@ -285,7 +294,7 @@ impl Shell {
                         }
                     }
                     Output::Bytes(client, bytes) => {
-                        if !self.clients.send_parcel(client, Parcel::Shared(bytes)) {
+                        if !self.clients.send_parcel(client, FrameBytes::Shared(bytes)) {
                             gone.insert(client);
                         }
                     }
@@ -309,14 +318,14 @@ impl Shell {
         }
     }
 
-    fn tell_all(&mut self, frame: &Frame, gone: &mut BTreeSet<Connection>) {
-        if matches!(frame, Frame::Round(_, Body::Alarm { .. })) {
-            self.metrics.count(Count::Alarms);
+    fn tell_all(&mut self, frame: &Frame, gone: &mut BTreeSet<ConnectionId>) {
+        if matches!(frame, Frame::Round(_, FrameBody::Alarm { .. })) {
+            self.metrics.count(Metric::Alarms);
             tracing::warn!("a mix raised an alarm: its own noise did not come back");
         }
         let Ok(bytes) = frame.encode().map(Arc::<[u8]>::from) else { return };
         for client in self.machine.welcomed() {
-            if !self.clients.send_parcel(client, Parcel::Shared(Arc::clone(&bytes))) {
+            if !self.clients.send_parcel(client, FrameBytes::Shared(Arc::clone(&bytes))) {
                 gone.insert(client);
             }
         }
@@ -324,9 +333,9 @@ impl Shell {
 
     fn count(&self, ending: Ending) {
         match ending {
-            Ending::Returned(_) => self.metrics.count(Count::Returned),
+            Ending::Returned(_) => self.metrics.count(Metric::Returned),
             Ending::Aborted(reason) => {
-                self.metrics.count(Count::Aborted);
+                self.metrics.count(Metric::Aborted);
                 server::ended_early(None, reason);
             }
         }
@@ -337,8 +346,8 @@ impl Shell {
         if self.returned {
             return Some(Ok(Exit::Done));
         }
-        let there: BTreeSet<Line> = self.lines.peers().collect();
-        let away = (0..self.mixes).find(|at| !there.contains(&Line::Control(*at)))?;
+        let there: BTreeSet<ServerLink> = self.lines.peers().collect();
+        let away = (0..self.mixes).find(|at| !there.contains(&ServerLink::Control(*at)))?;
         (self.begun.elapsed() >= ONCE).then(|| {
             let text = format!("entry: mix {away} did not answer in 10 s");
             Err(Fault::new(Exit::Unreachable, text, "check its log"))
@@ -350,7 +359,10 @@ impl Shell {
 const fn is_batch(frame: &Frame) -> bool {
     matches!(
         frame,
-        Frame::Round(_, Body::BatchStart { .. } | Body::Onions(_) | Body::BatchEnd { .. })
+        Frame::Round(
+            _,
+            FrameBody::BatchStart { .. } | FrameBody::Onions(_) | FrameBody::BatchEnd { .. }
+        )
     )
 }
 

@@ -3,7 +3,7 @@
 use mezza_mixnet::Service;
 use mezza_mixnet::config::{Config, Mode, ServicePolicy};
 use mezza_mixnet::noise::Law;
-use mezza_mixnet::privacy::{Spent, advanced, delta};
+use mezza_mixnet::privacy::{RoundsSpent, advanced, delta};
 use mezza_mixnet::service::{INVITATION_BYTES, reply_bytes};
 
 /// Bytes of a frame in front of its body: length, type, service, round.
@@ -73,7 +73,7 @@ pub fn reached(policy: &ServicePolicy) -> f64 {
 /// The same against a story of being idle, and against one of talking with somebody else at other
 /// times.
 pub fn stories(policy: &ServicePolicy) -> [f64; 2] {
-    let (spent, epsilon) = (Spent::of(policy, policy.rounds), promised(policy).0);
+    let (spent, epsilon) = (RoundsSpent::of(policy, policy.rounds), promised(policy).0);
     [spent, spent.other_story()].map(|spent| match policy.mode {
         Mode::Gauss => delta(&[spent], epsilon),
         Mode::Paper => advanced(&[spent], epsilon),

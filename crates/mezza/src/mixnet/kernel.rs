@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
-use mezza_lanes::{Fault, FixedPoint, Kernel, Scalar, Strided, ifma, portable, selftest};
+use mezza_lanes::{FixedPoint, Kernel, Scalar, SelftestError, Strided, ifma, portable, selftest};
 
 /// Ladders by aws-lc.
 struct AwsLcKernel;
@@ -37,7 +37,7 @@ pub fn all() -> Vec<&'static dyn Kernel> {
 ///
 /// # Errors
 /// The first operation that was wrong.
-pub fn examine(kernel: &dyn Kernel) -> Result<(), Fault> {
+pub fn examine(kernel: &dyn Kernel) -> Result<(), SelftestError> {
     selftest(kernel).inspect_err(|fault| {
         tracing::error!(kernel = kernel.name(), %fault, "a kernel computes wrong answers");
     })
@@ -61,7 +61,7 @@ impl Kernel for AwsLcKernel {
         }
     }
 
-    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+    fn x25519_pairwise(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
         assert!(
             k.len() == u.len() && u.len() == out.len(),
             "a scalar and an output for each point"
@@ -151,8 +151,8 @@ mod tests {
             let scalars = &scalars[..points.len().min(20)];
             let points = &points[..scalars.len()];
             let (mut ours, mut theirs) = (vec![[0; 32]; points.len()], vec![[0; 32]; points.len()]);
-            aws_lc().x25519_each(scalars, points, &mut ours);
-            portable().x25519_each(scalars, points, &mut theirs);
+            aws_lc().x25519_pairwise(scalars, points, &mut ours);
+            portable().x25519_pairwise(scalars, points, &mut theirs);
             prop_assert_eq!(ours, theirs);
         }
     }

@@ -12,7 +12,7 @@ use mezza_mixnet::sign::{Signer, VerifyKey};
 
 use crate::exit::{Exit, Fault};
 use crate::home::private;
-use crate::tls::Identity;
+use crate::tls::TlsIdentity;
 
 /// What stands before the seed.
 const HEAD: &[u8] = b"mezza-mix-key-1 ";
@@ -20,9 +20,9 @@ const HEAD: &[u8] = b"mezza-mix-key-1 ";
 const LINE_BYTES: usize = HEAD.len() + 64 + 1;
 
 /// An Ed25519 key: one identity for links and signatures. `Debug` shows nothing of it.
-pub struct Key(Secret<32>);
+pub struct ServerKey(Secret<32>);
 
-impl Key {
+impl ServerKey {
     /// A fresh key, not in any file.
     pub fn draw(rng: &mut dyn CryptoRng) -> Self {
         Self(Secret::random(rng))
@@ -78,7 +78,7 @@ impl Key {
             return None;
         }
         let mut whole = Ok(32);
-        let seed = Secret::fill(|seed| {
+        let seed = Secret::init_with(|seed| {
             whole = HEXLOWER.decode_mut(digits, seed).map_err(|_| ());
         });
         (whole == Ok(32)).then_some(Self(seed))
@@ -98,14 +98,14 @@ impl Key {
     ///
     /// # Errors
     /// If the primitive refuses the seed, which it does to none.
-    pub fn identity(&self) -> Result<Identity, Fault> {
-        Identity::from_seed(self.0.duplicate()).ok_or_else(|| Fault::bug("the key is refused"))
+    pub fn identity(&self) -> Result<TlsIdentity, Fault> {
+        TlsIdentity::from_seed(self.0.duplicate()).ok_or_else(|| Fault::bug("the key is refused"))
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ServerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key")
+        f.write_str("ServerKey")
     }
 }
 
@@ -118,10 +118,10 @@ mod tests {
     fn what_is_made_is_loaded_and_never_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.key");
-        let made = Key::make(&path, &mut OsRng).unwrap();
-        assert_eq!(Key::load(&path).unwrap().public(), made.public());
+        let made = ServerKey::make(&path, &mut OsRng).unwrap();
+        assert_eq!(ServerKey::load(&path).unwrap().public(), made.public());
         assert_eq!(made.identity().unwrap().public(), &made.public());
-        assert_eq!(Key::make(&path, &mut OsRng).unwrap_err().code, Exit::CannotWrite);
+        assert_eq!(ServerKey::make(&path, &mut OsRng).unwrap_err().code, Exit::CannotWrite);
         assert_eq!(format!("{made:?}"), "Key");
     }
 
@@ -129,12 +129,12 @@ mod tests {
     fn lines_that_are_no_key() {
         let digits = "07".repeat(32);
         let good = format!("mezza-mix-key-1 {digits}\n");
-        assert!(Key::of_line(good.as_bytes()).is_some());
+        assert!(ServerKey::of_line(good.as_bytes()).is_some());
         for wrong in
             ["", "mezza-mix-key-2 ", &good[1..], &good[..good.len() - 2], &format!("{good}0")]
         {
-            assert!(Key::of_line(wrong.as_bytes()).is_none(), "{wrong}");
+            assert!(ServerKey::of_line(wrong.as_bytes()).is_none(), "{wrong}");
         }
-        assert!(Key::of_line(good.replace('7', "G").as_bytes()).is_none());
+        assert!(ServerKey::of_line(good.replace('7', "G").as_bytes()).is_none());
     }
 }

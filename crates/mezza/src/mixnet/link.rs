@@ -11,8 +11,8 @@
 mod dial;
 mod table;
 
-pub use dial::{DialError, Target, dial, keep, reach};
-pub use table::{Change, Table};
+pub use dial::{DialError, DialTarget, dial, keep, reach};
+pub use table::{LinkChange, LinkTable};
 
 use std::future::poll_fn;
 use std::mem::MaybeUninit;
@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use super::metrics::{Count, Metrics};
-use mezza_core::{DecodeError, Splitter};
+use super::metrics::{Metric, Metrics};
+use mezza_core::{DecodeError, Deframer};
 use mezza_mixnet::limits::FRAME_BYTES_MAX;
 use mezza_mixnet::wire::Frame;
 use mezza_mixnet::wire::frame::{FRAME_HEAD_BYTES, LENGTH_BYTES, SHORT_FRAME_BYTES_MAX};
@@ -53,14 +53,14 @@ const WRITE: Duration = Duration::from_secs(30);
 
 /// The bytes of one frame, shared where many get the same.
 #[derive(Clone, Debug)]
-pub enum Parcel {
+pub enum FrameBytes {
     /// For one, in two pieces: the second one is empty where frames are short.
     Own([Vec<u8>; 2]),
     /// For many.
     Shared(Arc<[u8]>),
 }
 
-impl Parcel {
+impl FrameBytes {
     fn pieces(&self) -> [&[u8]; 2] {
         match self {
             Self::Own([head, long]) => [head, long],
@@ -70,13 +70,13 @@ impl Parcel {
 }
 
 /// The way out of a link. Dropped, it hangs up once everything is written.
-pub type Outbox = mpsc::Sender<Parcel>;
+pub type FrameSender = mpsc::Sender<FrameBytes>;
 
 /// What happens on a link.
 #[derive(Debug)]
-pub enum News {
+pub enum LinkEvent {
     /// It is up, and this is the way out.
-    Up(Outbox),
+    Up(FrameSender),
     /// A frame came.
     Frame(Frame),
     /// It is down.
@@ -113,7 +113,7 @@ impl End {
             end => tracing::warn!(peer, %end, "a link is down"),
         }
         if self.is_mischief() {
-            metrics.count(Count::Malformed);
+            metrics.count(Metric::Malformed);
         }
     }
 
@@ -125,7 +125,7 @@ impl End {
 
 /// How long frames may be, and whether much is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum FrameSizeClass {
     /// Frames up to 4,096 bytes: on control links, and from clients, of whom there are many.
     Short,
     /// Frames up to 262,144 bytes, on few links.
@@ -143,17 +143,23 @@ pub fn number() -> u64 {
 /// Carries frames until the link ends. Every frame that comes becomes an event.
 pub async fn carry<E: Send>(
     stream: impl AsyncRead + AsyncWrite + Send,
-    size: Size,
-    parcels: mpsc::Receiver<Parcel>,
+    size: FrameSizeClass,
+    parcels: mpsc::Receiver<FrameBytes>,
     events: &mpsc::Sender<E>,
     event: impl Fn(Frame) -> E + Send,
 ) -> End {
     let (mut reader, mut writer) = split(stream);
     let reading = async {
         match size {
-            Size::Short => read::<E, SHORT_FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await,
-            Size::Long => read::<E, FRAME_BYTES_MAX, MANY>(&mut reader, events, event).await,
-            Size::LongAndMany => read::<E, FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await,
+            FrameSizeClass::Short => {
+                read::<E, SHORT_FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await
+            }
+            FrameSizeClass::Long => {
+                read::<E, FRAME_BYTES_MAX, MANY>(&mut reader, events, event).await
+            }
+            FrameSizeClass::LongAndMany => {
+                read::<E, FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await
+            }
         }
     };
     tokio::select! {
@@ -167,7 +173,7 @@ async fn read<E, const MAX: usize, const READ: usize>(
     events: &mpsc::Sender<E>,
     event: impl Fn(Frame) -> E,
 ) -> End {
-    let mut splitter = Splitter::<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>::default();
+    let mut splitter = Deframer::<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>::default();
     loop {
         // The bytes lie on the thread's stack: a link on which nothing comes keeps no buffer.
         let (frames, end) = poll_fn(|cx| {
@@ -191,7 +197,7 @@ async fn read<E, const MAX: usize, const READ: usize>(
 
 /// The frames that end in `input`, and why the link ends behind them.
 fn frames<const MAX: usize>(
-    splitter: &mut Splitter<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
+    splitter: &mut Deframer<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
     mut input: &[u8],
 ) -> (Vec<Frame>, Option<End>) {
     let mut frames = Vec::new();
@@ -208,7 +214,7 @@ fn frames<const MAX: usize>(
 }
 
 fn next<const MAX: usize>(
-    splitter: &mut Splitter<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
+    splitter: &mut Deframer<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
     input: &mut &[u8],
 ) -> Result<Option<Frame>, End> {
     let Some(bytes) = splitter.next(input).map_err(|_: DecodeError| End::Length)? else {
@@ -218,7 +224,10 @@ fn next<const MAX: usize>(
     Frame::decode(&bytes).map(Some).map_err(|_| End::Malformed(kind))
 }
 
-async fn write(writer: &mut (impl AsyncWrite + Unpin), mut parcels: mpsc::Receiver<Parcel>) -> End {
+async fn write(
+    writer: &mut (impl AsyncWrite + Unpin),
+    mut parcels: mpsc::Receiver<FrameBytes>,
+) -> End {
     while let Some(parcel) = parcels.recv().await {
         let writing = async {
             for piece in parcel.pieces() {
@@ -237,13 +246,13 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), mut parcels: mpsc::Receiv
 }
 
 /// A frame as a parcel for one. `None`: longer than a frame may be, which ours are not.
-pub fn parcel(frame: Frame) -> Option<Parcel> {
+pub fn parcel(frame: Frame) -> Option<FrameBytes> {
     let kind = frame.kind();
     let pieces = frame.into_pieces();
     if pieces.is_err() {
         tracing::error!(kind, "a frame of ours is too long; please report it");
     }
-    pieces.ok().map(Parcel::Own)
+    pieces.ok().map(FrameBytes::Own)
 }
 
 #[cfg(test)]

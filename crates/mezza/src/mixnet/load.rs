@@ -11,7 +11,7 @@
 mod round;
 mod user;
 
-pub use round::Report;
+pub use round::LoadReport;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use std::time::Duration;
 
 use mezza_core::Time;
 use mezza_lanes::Kernel;
-use mezza_mixnet::client::Checked;
+use mezza_mixnet::client::CheckedSettings;
 use mezza_mixnet::config::Chain;
-use mezza_mixnet::wire::{Announcement, Body, Frame};
+use mezza_mixnet::wire::{Frame, FrameBody, SignedSettings};
 use mezza_mixnet::{RoundId, Service};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::client::Entry;
+use super::client::EntryClient;
 use super::kernel::kernel;
-use super::link::{Change, News, Table};
+use super::link::{LinkChange, LinkEvent, LinkTable};
 use super::server::EVENTS_MAX;
 use crate::exit::{Exit, Fault};
 use crate::node::now;
-use round::{Prepared, Round};
+use round::{LoadRound, Prepared};
 use user::Pairs;
 
 /// How long no round may be returned before the load gives up.
@@ -53,7 +53,7 @@ pub struct Load {
 
 /// What the task takes in.
 enum Event {
-    User(u32, u64, News),
+    User(u32, u64, LinkEvent),
     Prepared(Box<Prepared>),
 }
 
@@ -61,8 +61,8 @@ enum Event {
 ///
 /// # Errors
 /// 69 if no round is returned for a minute.
-pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&Report)) -> Result<(), Fault> {
-    let entry = Entry::of(&load.chain).map_err(|e| Fault::bug(e.to_string()))?;
+pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&LoadReport)) -> Result<(), Fault> {
+    let entry = EntryClient::of(&load.chain).map_err(|e| Fault::bug(e.to_string()))?;
     let (load, entry) = (Arc::new(load), Arc::new(entry));
     let (events, mut queue) = mpsc::channel(EVENTS_MAX);
     // Users hang up once nobody holds this any more.
@@ -75,7 +75,7 @@ pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&Report)) -> Resu
         pairs: Pairs::new(load.conversing),
         load,
         kernel: kernel(),
-        links: Table::default(),
+        links: LinkTable::default(),
         welcomed: BTreeMap::new(),
         all_there: false,
         last: None,
@@ -118,13 +118,13 @@ struct Crowd {
     load: Arc<Load>,
     kernel: &'static dyn Kernel,
     pairs: Pairs,
-    links: Table<u32>,
+    links: LinkTable<u32>,
     /// Users that the entry welcomed, and on which link.
     welcomed: BTreeMap<u32, u64>,
     /// Whether all users have been there at one time: rounds count from then on.
     all_there: bool,
     last: Option<u64>,
-    rounds: BTreeMap<RoundId, Round>,
+    rounds: BTreeMap<RoundId, LoadRound>,
     /// Onions that are ready, by the time at which they leave.
     due: BTreeMap<(Time, RoundId, u32), Vec<u8>>,
     events: mpsc::Sender<Event>,
@@ -133,34 +133,36 @@ struct Crowd {
 impl Crowd {
     fn next_due(&self) -> Option<Time> {
         let sends = self.due.keys().next().map(|(at, ..)| *at);
-        sends.into_iter().chain(self.rounds.values().map(Round::end)).min()
+        sends.into_iter().chain(self.rounds.values().map(LoadRound::end)).min()
     }
 
-    fn hear(&mut self, user: u32, link: u64, news: News) {
+    fn hear(&mut self, user: u32, link: u64, news: LinkEvent) {
         match self.links.hear(user, link, news) {
-            Change::None => {}
-            Change::Lost => {
+            LinkChange::None => {}
+            LinkChange::Lost => {
                 self.welcomed.remove(&user);
             }
-            Change::Frame(Frame::Welcome { .. }) => {
+            LinkChange::Frame(Frame::Welcome { .. }) => {
                 self.welcomed.insert(user, link);
                 self.all_there |= self.welcomed.len() == self.load.users as usize;
             }
-            Change::Frame(Frame::Round(id, body)) => self.round(user, id, body),
-            Change::Frame(_) => self.links.drop_link(user),
+            LinkChange::Frame(Frame::Round(id, body)) => self.round(user, id, body),
+            LinkChange::Frame(_) => self.links.drop_link(user),
         }
     }
 
-    fn round(&mut self, user: u32, id: RoundId, body: Body) {
+    fn round(&mut self, user: u32, id: RoundId, body: FrameBody) {
         match body {
-            Body::Settings(told) if id.service == Service::Conversation => self.begin(id, &told),
-            Body::Return { replies, .. } => {
+            FrameBody::Settings(told) if id.service == Service::Conversation => {
+                self.begin(id, &told);
+            }
+            FrameBody::Return { replies, .. } => {
                 if let Some(round) = self.rounds.get_mut(&id) {
                     let verify = self.load.verify.then_some(self.kernel as &dyn Kernel);
                     round.returned(user, &replies, verify, now());
                 }
             }
-            Body::Missed(reason) => {
+            FrameBody::Missed(reason) => {
                 if let Some(round) = self.rounds.get_mut(&id) {
                     round.missed(user, reason);
                 }
@@ -170,12 +172,13 @@ impl Crowd {
     }
 
     /// The first of the users to get the settings checks them for all; then all onions are made.
-    fn begin(&mut self, id: RoundId, told: &Announcement) {
+    fn begin(&mut self, id: RoundId, told: &SignedSettings) {
         if !self.all_there || self.last.is_some_and(|last| id.round <= last) {
             return;
         }
         self.last = Some(id.round);
-        let checked = match Checked::check(told, &self.load.chain, None, now(), self.kernel) {
+        let checked = match CheckedSettings::check(told, &self.load.chain, None, now(), self.kernel)
+        {
             Ok(checked) => checked,
             Err(error) => {
                 tracing::warn!(%error, round = id.round, "settings are refused");
@@ -186,7 +189,7 @@ impl Crowd {
             return;
         };
         let users = self.welcomed.keys().copied().collect();
-        let round = Round::new(id, checked.open(), policy.1.clone());
+        let round = LoadRound::new(id, checked.open(), policy.1.clone());
         let work = round.plan(users, checked, &mut self.pairs);
         self.rounds.insert(id, round);
         let (events, kernel) = (self.events.clone(), self.kernel);
@@ -209,15 +212,15 @@ impl Crowd {
         while let Some(entry) = self.due.first_entry().filter(|due| due.key().0 <= now()) {
             let ((_, id, user), onions) = entry.remove_entry();
             let Some(round) = self.rounds.get_mut(&id) else { continue };
-            let submit = Frame::Round(id, Body::Submit(onions));
+            let submit = Frame::Round(id, FrameBody::Submit(onions));
             let sent = self.welcomed.contains_key(&user) && self.links.send(user, submit);
             if sent { round.sent(user) } else { round.unsent(user) }
         }
     }
 
     /// Rounds that are over, judged.
-    fn ended(&mut self) -> Vec<Report> {
-        let over = |(id, round): (&RoundId, &Round)| {
+    fn ended(&mut self) -> Vec<LoadReport> {
+        let over = |(id, round): (&RoundId, &LoadRound)| {
             let waits = self.due.keys().any(|(_, due, _)| due == id);
             (round.is_over(now()) && !waits).then_some(*id)
         };

@@ -21,7 +21,7 @@ pub const BUCKET_PORT: u16 = 7_119;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
+pub enum Metric {
     /// Rounds that ended well.
     Returned,
     /// Rounds that ended before their time.
@@ -40,7 +40,7 @@ pub enum Count {
     Clients,
 }
 
-impl Count {
+impl Metric {
     const ALL: [(Self, &'static str, &'static str); 8] = [
         (Self::Returned, "rounds_returned_total", "counter"),
         (Self::Aborted, "rounds_aborted_total", "counter"),
@@ -56,31 +56,31 @@ impl Count {
 /// The counts of one server, and what it spends its time on, which is not served.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    counts: [AtomicU64; Count::ALL.len()],
+    counts: [AtomicU64; Metric::ALL.len()],
     /// CPU time by phase.
     pub busy: Busy,
 }
 
 impl Metrics {
     /// One more.
-    pub fn count(&self, what: Count) {
+    pub fn count(&self, what: Metric) {
         self.counts[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// So many now.
-    pub fn set(&self, what: Count, number: usize) {
+    pub fn set(&self, what: Metric, number: usize) {
         self.counts[what as usize].store(number as u64, Ordering::Relaxed);
     }
 
     /// How many.
-    pub fn of(&self, what: Count) -> u64 {
+    pub fn of(&self, what: Metric) -> u64 {
         self.counts[what as usize].load(Ordering::Relaxed)
     }
 
     /// All of them as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        for (what, name, kind) in Count::ALL {
+        for (what, name, kind) in Metric::ALL {
             let value = self.of(what);
             let _ = writeln!(text, "# TYPE mezza_mixnet_{name} {kind}");
             let _ = writeln!(text, "mezza_mixnet_{name} {value}");
@@ -117,12 +117,12 @@ mod tests {
     #[test]
     fn every_count_has_its_own_line() {
         let metrics = Metrics::default();
-        for (n, (what, ..)) in Count::ALL.into_iter().enumerate() {
+        for (n, (what, ..)) in Metric::ALL.into_iter().enumerate() {
             metrics.set(what, n);
         }
-        metrics.count(Count::Clients);
+        metrics.count(Metric::Clients);
         let text = metrics.text();
-        for (n, (_, name, _)) in Count::ALL.into_iter().enumerate() {
+        for (n, (_, name, _)) in Metric::ALL.into_iter().enumerate() {
             let value = if name == "clients" { n + 1 } else { n };
             assert!(text.contains(&format!("\nmezza_mixnet_{name} {value}\n")), "{text}");
         }

@@ -16,27 +16,27 @@ use mezza_lanes::Kernel;
 use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Config, SignedConfig};
 use mezza_mixnet::job::Job;
-use mezza_mixnet::mix::{Floor, Input, Mix, MixError, Output, Peer, Setup};
-use mezza_mixnet::privacy::{Accounting, Target, noise_for};
+use mezza_mixnet::mix::{Input, Mix, MixError, MixOptions, Neighbour, NoiseFloor, Output};
+use mezza_mixnet::privacy::{Accounting, PrivacyTarget, noise_for};
 use mezza_mixnet::sign::VerifyKey;
-use mezza_mixnet::wire::{Body, Frame};
+use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 use super::busy::Phase;
 use super::kernel::kernel;
-use super::key::Key;
-use super::link::{self, Change, News, Table};
-use super::metrics::{self, Count, Metrics};
-use super::network::Network;
-use super::pool::{Outcome, Pool};
-use super::server::{self, EVENTS_MAX, LEAVE, Next, Running};
+use super::key::ServerKey;
+use super::link::{self, LinkChange, LinkEvent, LinkTable};
+use super::metrics::{self, Metric, Metrics};
+use super::network::ConfigArchive;
+use super::pool::{JobEnd, WorkerPool};
+use super::server::{self, EVENTS_MAX, LEAVE, Next, ServerHandle};
 use super::signed::Signed;
 use crate::backend::AwsLc;
 use crate::exit::{Exit, Fault};
 use crate::node::now;
 use crate::rng::OsRng;
-use crate::tls::{Keys, link_server_config};
+use crate::tls::{AllowedClientKeys, link_server_config};
 
 /// Onions of a job, of a frame of 512. With larger ones the threads end far apart, and latency grows
 /// in stairs. Without vectors that is 5 ms of work; with them 1 ms, and as many as share an inversion.
@@ -44,15 +44,15 @@ const JOB_ITEMS: [usize; 2] = [64, 256];
 
 /// How to run a mix.
 #[derive(Debug)]
-pub struct Options {
+pub struct MixServerOptions {
     /// The configs.
-    pub network: Network,
+    pub network: ConfigArchive,
     /// The identity that the config names.
-    pub key: Key,
+    pub key: ServerKey,
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
     /// The least noise that this operator signs.
-    pub floor: Floor,
+    pub floor: NoiseFloor,
     /// Threads for heavy work.
     pub threads: usize,
     /// What was signed.
@@ -63,13 +63,13 @@ pub struct Options {
 
 /// What the task takes in.
 enum Event {
-    Link(Peer, u64, News),
-    Job(Outcome),
+    Link(Neighbour, u64, LinkEvent),
+    Job(JobEnd),
     Config(SignedConfig),
 }
 
 /// The place of a key among the mixes of the config in force, or of the newest one.
-fn place(network: &Network, key: &VerifyKey) -> Result<(Config, usize), Fault> {
+fn place(network: &ConfigArchive, key: &VerifyKey) -> Result<(Config, usize), Fault> {
     let config = network.chain.current(now()).unwrap_or(network.chain.head());
     let at = config.mix_keys().position(|mix| mix == key).ok_or_else(|| {
         let text = "mix: this key is no mix of the config";
@@ -79,17 +79,17 @@ fn place(network: &Network, key: &VerifyKey) -> Result<(Config, usize), Fault> {
 }
 
 /// Refuses a config whose noise is below the operator's floor (MIX-4).
-fn check_noise(config: &Config, floor: &Floor) -> Result<(), Fault> {
+fn check_noise(config: &Config, floor: &NoiseFloor) -> Result<(), Fault> {
     let Some(low) = config.services.iter().find(|policy| !floor.allows(policy)) else {
         return Ok(());
     };
     let least = match *floor {
-        Floor::Promise { epsilon, delta, rounds } => {
+        NoiseFloor::Promise { epsilon, delta, rounds } => {
             let rounds = rounds[usize::from(low.service.number()) - 1];
             let (service, slots) = (low.service, low.slots);
-            noise_for(&Target { service, rounds, slots, epsilon, delta }, Accounting::Gauss)
+            noise_for(&PrivacyTarget { service, rounds, slots, epsilon, delta }, Accounting::Gauss)
         }
-        Floor::None => None,
+        NoiseFloor::None => None,
     };
     let least = least.map_or_else(String::new, |law| format!(" ({}/{})", law.mu, law.scale));
     Err(Fault::new(
@@ -104,7 +104,10 @@ fn check_noise(config: &Config, floor: &Floor) -> Result<(), Fault> {
 ///
 /// # Errors
 /// A key that is no mix of the config, noise below the floor, an address that cannot be had.
-pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Running, Fault> {
+pub async fn start(
+    options: MixServerOptions,
+    stop: watch::Receiver<bool>,
+) -> Result<ServerHandle, Fault> {
     start_with(options, kernel(), stop).await
 }
 
@@ -113,11 +116,11 @@ pub async fn start(options: Options, stop: watch::Receiver<bool>) -> Result<Runn
 /// # Errors
 /// As [`start`].
 pub async fn start_with(
-    options: Options,
+    options: MixServerOptions,
     kernel: &'static dyn Kernel,
     stop: watch::Receiver<bool>,
-) -> Result<Running, Fault> {
-    let Options { network, key, listen, floor, threads, signed, metrics: port } = options;
+) -> Result<ServerHandle, Fault> {
+    let MixServerOptions { network, key, listen, floor, threads, signed, metrics: port } = options;
     let public = key.public();
     let (config, at) = place(&network, &public)?;
     check_noise(&config, &floor)?;
@@ -128,11 +131,11 @@ pub async fn start_with(
     metrics::serve(Arc::clone(&counts), port.unwrap_or(metrics::MIX_PORT + at as u16)).await;
 
     let report = events.clone();
-    let pool = Pool::start(threads, kernel, Arc::clone(&counts), move |outcome| {
+    let pool = WorkerPool::start(threads, kernel, Arc::clone(&counts), move |outcome| {
         // The threads of the pool know no runtime; whoever is gone needs no result.
         let _ = report.blocking_send(Event::Job(outcome));
     })?;
-    let setup = Setup {
+    let setup = MixOptions {
         signer: key.signer(),
         chain: network.chain,
         signed: signed.rounds().clone(),
@@ -143,7 +146,7 @@ pub async fn start_with(
     tracing::info!(position = at, kernel = kernel.name(), threads, "mix runs");
     let shell = Shell {
         mix: Mix::new(setup),
-        links: Table::default(),
+        links: LinkTable::default(),
         pool,
         signed,
         live: BTreeSet::new(),
@@ -152,14 +155,14 @@ pub async fn start_with(
     let learn = server::learn(&events, Event::Config);
     let metrics = Arc::clone(&counts);
     let task = async move { counts.busy.task(Phase::Machine, shell.run(queue, stop)).await };
-    Ok(Running { address, key: public, learn, metrics, task: tokio::spawn(task) })
+    Ok(ServerHandle { address, key: public, learn, metrics, task: tokio::spawn(task) })
 }
 
 /// Takes in coordinator and predecessor, dials what comes behind.
 fn links(
     config: &Config,
     at: usize,
-    key: &Key,
+    key: &ServerKey,
     listener: tokio::net::TcpListener,
     events: &mpsc::Sender<Event>,
     metrics: &Arc<Metrics>,
@@ -167,22 +170,22 @@ fn links(
     let identity = Arc::new(key.identity()?);
     let coordinator = config.coordinator.key;
     let before = at.checked_sub(1).map_or(coordinator, |before| config.mixes[before].server.key);
-    let peers = Keys::new(vec![coordinator, before]);
+    let peers = AllowedClientKeys::new(vec![coordinator, before]);
     let tls = link_server_config(&identity, &[link::CONTROL, link::DATA], Some(peers))
         .map_err(|_| Fault::bug("TLS refuses our settings"))?;
     let who = move |key: &VerifyKey, protocol: &[u8]| match protocol {
-        link::CONTROL if *key == coordinator => Some(Peer::Coordinator),
-        link::DATA if *key == before => Some(Peer::Previous),
+        link::CONTROL if *key == coordinator => Some(Neighbour::Coordinator),
+        link::DATA if *key == before => Some(Neighbour::Previous),
         _ => None,
     };
     let door = (listener, TlsAcceptor::from(tls));
     tokio::spawn(server::take_in(door, events.clone(), Arc::clone(metrics), who, Event::Link));
     let (peer, name, server, protocol) = if let Some(next) = config.mixes.get(at + 1) {
-        (Peer::Next, format!("mix {}", at + 1), next.server.clone(), link::DATA)
+        (Neighbour::Next, format!("mix {}", at + 1), next.server.clone(), link::DATA)
     } else {
-        (Peer::Store, "bucket store".into(), config.bucket.clone(), link::STORE)
+        (Neighbour::Store, "bucket store".into(), config.bucket.clone(), link::STORE)
     };
-    let target = link::Target { name, server, protocol };
+    let target = link::DialTarget { name, server, protocol };
     let event = move |link, news| Event::Link(peer, link, news);
     tokio::spawn(link::keep(target, identity, events.clone(), Arc::clone(metrics), event));
     Ok(())
@@ -191,8 +194,8 @@ fn links(
 /// The machine and all that its outputs go to.
 struct Shell {
     mix: Mix<AwsLc>,
-    links: Table<Peer>,
-    pool: Pool,
+    links: LinkTable<Neighbour>,
+    pool: WorkerPool,
     signed: Signed,
     /// Rounds under way after the last input.
     live: BTreeSet<RoundId>,
@@ -210,10 +213,10 @@ impl Shell {
             let next = server::next(&mut events, self.mix.deadline(), &mut stop, &mut woken);
             match next.await {
                 Next::Event(Event::Link(peer, link, news)) => self.hear(peer, link, news),
-                Next::Event(Event::Job(Outcome::Done(job, done))) => {
+                Next::Event(Event::Job(JobEnd::Done(job, done))) => {
                     self.input(Input::Done(job, done));
                 }
-                Next::Event(Event::Job(Outcome::Lost(id))) => self.input(Input::Lost(id)),
+                Next::Event(Event::Job(JobEnd::Lost(id))) => self.input(Input::Lost(id)),
                 Next::Event(Event::Config(config)) => {
                     if server::is_news(&config, self.mix.chain()) {
                         self.input(Input::Config(config));
@@ -232,18 +235,18 @@ impl Shell {
         Ok(Exit::Done)
     }
 
-    fn hear(&mut self, peer: Peer, link: u64, news: News) {
+    fn hear(&mut self, peer: Neighbour, link: u64, news: LinkEvent) {
         match self.links.hear(peer, link, news) {
-            Change::None => {}
-            Change::Frame(frame) => self.input(Input::Frame(peer, frame)),
-            Change::Lost => self.input(Input::LinkLost(peer)),
+            LinkChange::None => {}
+            LinkChange::Frame(frame) => self.input(Input::Frame(peer, frame)),
+            LinkChange::Lost => self.input(Input::LinkLost(peer)),
         }
-        self.metrics.set(Count::Links, self.links.len());
+        self.metrics.set(Metric::Links, self.links.len());
     }
 
     fn input(&mut self, input: Input) {
         let Err(error) = self.mix.handle(input, now(), &mut OsRng) else { return };
-        self.metrics.count(Count::Refused);
+        self.metrics.count(Metric::Refused);
         match error {
             // What comes late for a round that is over is nobody's fault.
             MixError::UnknownRound | MixError::Unexpected | MixError::Round => {
@@ -298,17 +301,17 @@ impl Shell {
         self.live = live;
     }
 
-    fn tally(&self, peer: Peer, frame: &Frame) {
+    fn tally(&self, peer: Neighbour, frame: &Frame) {
         match (peer, frame) {
-            (Peer::Previous, Frame::Round(_, Body::RepliesEnd { .. })) => {
-                self.metrics.count(Count::Returned);
+            (Neighbour::Previous, Frame::Round(_, FrameBody::RepliesEnd { .. })) => {
+                self.metrics.count(Metric::Returned);
             }
-            (Peer::Coordinator, Frame::Round(id, Body::Abort { reason, .. })) => {
-                self.metrics.count(Count::Aborted);
+            (Neighbour::Coordinator, Frame::Round(id, FrameBody::Abort { reason, .. })) => {
+                self.metrics.count(Metric::Aborted);
                 server::ended_early(Some(*id), *reason);
             }
-            (Peer::Coordinator, Frame::Round(id, Body::Alarm { .. })) => {
-                self.metrics.count(Count::Alarms);
+            (Neighbour::Coordinator, Frame::Round(id, FrameBody::Alarm { .. })) => {
+                self.metrics.count(Metric::Alarms);
                 tracing::warn!(round = id.round, "own noise did not come back");
             }
             _ => {}

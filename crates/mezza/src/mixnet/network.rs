@@ -51,14 +51,14 @@ fn no_config(path: &Path) -> Fault {
 
 /// A network's configs from the first to the newest, checked.
 #[derive(Debug)]
-pub struct Network {
+pub struct ConfigArchive {
     /// The checked chain.
     pub chain: Chain,
     /// The configs as they were signed, for clients.
     pub archive: Vec<SignedConfig>,
 }
 
-impl Network {
+impl ConfigArchive {
     /// Reads and checks the configs of a network, oldest first. Whoever names the files trusts
     /// the first one: its hash becomes the pin.
     ///
@@ -116,7 +116,7 @@ pub fn refused(error: ChainError) -> Fault {
 pub fn sign(
     config: &mut SignedConfig,
     before: Option<&SignedConfig>,
-    key: &super::key::Key,
+    key: &super::key::ServerKey,
 ) -> usize {
     let (signer, public) = (key.signer(), key.public());
     let own = config.config().guardians.iter().position(|guardian| *guardian == public);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezza_lanes::Kernel;
 use mezza_mixnet::RoundId;
-use mezza_mixnet::job::{Done, Job, Urgency};
+use mezza_mixnet::job::{Job, JobOutput, Urgency};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::busy::Phase;
@@ -25,23 +25,23 @@ const JOBS_MAX: usize = 65_536;
 
 /// How a job ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum JobEnd {
     /// With a result.
-    Done(Job, Done),
+    Done(Job, JobOutput),
     /// Without one; a job of this round.
     Lost(RoundId),
 }
 
 /// Who is told.
-type Report = Box<dyn Fn(Outcome) + Send + Sync>;
+type Report = Box<dyn Fn(JobEnd) + Send + Sync>;
 
 /// Threads and the jobs that wait for them. What waits when it is dropped is wiped.
-pub struct Pool {
+pub struct WorkerPool {
     threads: ThreadPool,
-    desk: Arc<Desk>,
+    desk: Arc<JobQueue>,
 }
 
-struct Desk {
+struct JobQueue {
     kernel: &'static dyn Kernel,
     metrics: Arc<Metrics>,
     waiting: Mutex<Waiting>,
@@ -54,7 +54,7 @@ struct Waiting {
     background: VecDeque<Job>,
 }
 
-impl Pool {
+impl WorkerPool {
     /// Starts the threads. `report` is called on them and may wait; `metrics` learn what jobs cost.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Pool {
         threads: usize,
         kernel: &'static dyn Kernel,
         metrics: Arc<Metrics>,
-        report: impl Fn(Outcome) + Send + Sync + 'static,
+        report: impl Fn(JobEnd) + Send + Sync + 'static,
     ) -> Result<Self, Fault> {
         let threads = ThreadPoolBuilder::new()
             .num_threads(threads)
@@ -73,7 +73,8 @@ impl Pool {
             .panic_handler(|_| tracing::error!("a job panicked; its round is lost"))
             .build()
             .map_err(|_| Fault::bug("the system refuses threads"))?;
-        let desk = Desk { kernel, metrics, waiting: Mutex::default(), report: Box::new(report) };
+        let desk =
+            JobQueue { kernel, metrics, waiting: Mutex::default(), report: Box::new(report) };
         Ok(Self { threads, desk: Arc::new(desk) })
     }
 
@@ -124,13 +125,13 @@ fn stay(n: usize, threads: usize) {
 #[cfg(not(target_os = "linux"))]
 fn stay(_: usize, _: usize) {}
 
-impl Drop for Pool {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         self.retain(|_| false);
     }
 }
 
-impl Desk {
+impl JobQueue {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,18 +144,18 @@ impl Desk {
         let Some(job) = next else { return };
         let guard = Guard { desk: self, id: Some(job.id()) };
         let done = self.metrics.busy.run(Phase::of(&job), || job.run(self.kernel));
-        guard.end(Outcome::Done(job, done));
+        guard.end(JobEnd::Done(job, done));
     }
 }
 
 /// Reports a loss unless the job came to its end.
 struct Guard<'a> {
-    desk: &'a Desk,
+    desk: &'a JobQueue,
     id: Option<RoundId>,
 }
 
 impl Guard<'_> {
-    fn end(mut self, outcome: Outcome) {
+    fn end(mut self, outcome: JobEnd) {
         self.id = None;
         (self.desk.report)(outcome);
     }
@@ -163,7 +164,7 @@ impl Guard<'_> {
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            (self.desk.report)(Outcome::Lost(id));
+            (self.desk.report)(JobEnd::Lost(id));
         }
     }
 }

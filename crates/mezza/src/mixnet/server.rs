@@ -19,9 +19,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::busy::Phase;
-use super::link::{self, News, SERVER_FRAMES_MAX, Size, carry};
-use super::metrics::{Count, Metrics};
-use crate::doors::{self, Bounds, Doors, Ticket};
+use super::link::{self, FrameSizeClass, LinkEvent, SERVER_FRAMES_MAX, carry};
+use super::metrics::{Metric, Metrics};
+use crate::doors::{self, Bounds, ConnectionLimiter, ConnectionPermit};
 use crate::exit::{Exit, Fault};
 use crate::node::now;
 use crate::tls::peer_key;
@@ -48,7 +48,7 @@ pub const LEAVE: Duration = Duration::from_millis(300);
 pub type Learn = Box<dyn Fn(SignedConfig) + Send + Sync>;
 
 /// A server that runs.
-pub struct Running {
+pub struct ServerHandle {
     /// Where it listens.
     pub address: SocketAddr,
     /// Its public key.
@@ -61,13 +61,13 @@ pub struct Running {
     pub task: JoinHandle<Result<Exit, Fault>>,
 }
 
-impl fmt::Debug for Running {
+impl fmt::Debug for ServerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Running({})", self.address)
+        write!(f, "ServerHandle({})", self.address)
     }
 }
 
-impl Running {
+impl ServerHandle {
     /// Waits for its end: once it was told to stop, or what it cannot go on without.
     ///
     /// # Errors
@@ -159,12 +159,12 @@ pub async fn take_in<P, E>(
     events: mpsc::Sender<E>,
     metrics: Arc<Metrics>,
     who: impl Fn(&VerifyKey, &[u8]) -> Option<P> + Send + Sync + 'static,
-    event: impl Fn(P, u64, News) -> E + Send + Sync + 'static,
+    event: impl Fn(P, u64, LinkEvent) -> E + Send + Sync + 'static,
 ) where
     P: Copy + Ord + fmt::Debug + Send + Sync + 'static,
     E: Send + 'static,
 {
-    let doors = Doors::new(BOUNDS);
+    let doors = ConnectionLimiter::new(BOUNDS);
     let held = Held(Mutex::default());
     let gate = Arc::new(Gate { tls, held, events, metrics, who, event });
     loop {
@@ -173,7 +173,7 @@ pub async fn take_in<P, E>(
             accepted = doors.accept(&listener) => accepted,
         };
         let Some(ticket) = ticket else {
-            gate.metrics.count(Count::TurnedAway);
+            gate.metrics.count(Metric::TurnedAway);
             continue;
         };
         let gate = Arc::clone(&gate);
@@ -195,7 +195,7 @@ where
     P: Copy + Ord + fmt::Debug + Send + Sync,
     E: Send,
     W: Fn(&VerifyKey, &[u8]) -> Option<P> + Send + Sync,
-    V: Fn(P, u64, News) -> E + Send + Sync,
+    V: Fn(P, u64, LinkEvent) -> E + Send + Sync,
 {
     /// TLS, and who it is that speaks which protocol.
     async fn meet(&self, socket: TcpStream) -> Option<(Box<TlsStream<TcpStream>>, Vec<u8>, P)> {
@@ -218,21 +218,22 @@ where
         &self,
         stream: Box<TlsStream<TcpStream>>,
         protocol: &[u8],
-        (peer, ticket): (P, Ticket),
+        (peer, ticket): (P, ConnectionPermit),
     ) {
         drop(ticket);
         let (number, event) = (link::number(), &self.event);
         let (outbox, parcels) = mpsc::channel(SERVER_FRAMES_MAX);
-        if self.events.send(event(peer, number, News::Up(outbox))).await.is_err() {
+        if self.events.send(event(peer, number, LinkEvent::Up(outbox))).await.is_err() {
             return;
         }
         tracing::info!(?peer, "a link is up");
-        let size = if protocol == link::CONTROL { Size::Short } else { Size::Long };
-        let frame = |frame| event(peer, number, News::Frame(frame));
+        let size =
+            if protocol == link::CONTROL { FrameSizeClass::Short } else { FrameSizeClass::Long };
+        let frame = |frame| event(peer, number, LinkEvent::Frame(frame));
         let carried = carry(stream, size, parcels, &self.events, frame);
         let end = self.metrics.busy.task(Phase::Link, carried).await;
         end.tell(&format!("{peer:?}"), &self.metrics);
-        let _ = self.events.send(event(peer, number, News::Down)).await;
+        let _ = self.events.send(event(peer, number, LinkEvent::Down)).await;
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use mezza_core::{DecodeError, Reader};
 use mezza_mixnet::sign::Signature;
-use mezza_mixnet::wire::{Body, Manifest};
+use mezza_mixnet::wire::{FrameBody, Manifest};
 use mezza_mixnet::{RoundId, Service};
 
 use crate::exit::Fault;
@@ -26,7 +26,7 @@ const NEW: &str = ".new";
 
 /// The folder.
 #[derive(Debug)]
-pub struct Shelves {
+pub struct BucketDir {
     dir: PathBuf,
 }
 
@@ -42,7 +42,7 @@ pub struct Upload {
     at: usize,
 }
 
-impl Shelves {
+impl BucketDir {
     /// Opens the folder, made with mode 0700, and drops what a crash left half.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Shelves {
     ///
     /// # Errors
     /// If the disk cannot be read.
-    pub fn answer(&self, id: RoundId, bucket: u32) -> Result<Vec<Body>, Fault> {
+    pub fn answer(&self, id: RoundId, bucket: u32) -> Result<Vec<FrameBody>, Fault> {
         let dir = self.dir.join(name(id));
         let read = |file: String| match fs::read(dir.join(file)) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -123,17 +123,17 @@ impl Shelves {
         let described = read("manifest".into())?.and_then(|bytes| {
             let described =
                 |r: &mut Reader<'_>| Ok::<_, DecodeError>((Manifest::read(r)?, r.array()?));
-            Reader::all(&bytes, described).ok()
+            Reader::decode_exact(&bytes, described).ok()
         });
         let Some((manifest, object)) = described.zip(read(bucket.to_string())?) else {
-            return Ok(vec![Body::Object(None)]);
+            return Ok(vec![FrameBody::Object(None)]);
         };
-        let chunks = object.chunks(CHUNK_BYTES).zip(0_u32..).map(|(bytes, at)| Body::Chunk {
+        let chunks = object.chunks(CHUNK_BYTES).zip(0_u32..).map(|(bytes, at)| FrameBody::Chunk {
             bucket,
             offset: at * CHUNK_BYTES as u32,
             bytes: bytes.to_vec(),
         });
-        Ok(std::iter::once(Body::Object(Some(manifest))).chain(chunks).collect())
+        Ok(std::iter::once(FrameBody::Object(Some(manifest))).chain(chunks).collect())
     }
 
     /// What is in the folder; `None`: not a whole round.
@@ -216,14 +216,14 @@ fn absent(error: io::Error) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mezza_mixnet::wire::bucket::Entry;
+    use mezza_mixnet::wire::bucket::ObjectDigest;
 
     fn manifest(round: u64, objects: &[&[u8]]) -> Manifest {
-        let entries = objects.iter().map(|object| Entry::of(object)).collect();
+        let entries = objects.iter().map(|object| ObjectDigest::of(object)).collect();
         Manifest { id: RoundId { service: Service::Call, round }, entries }
     }
 
-    fn stored(shelves: &Shelves, round: u64, objects: &[&[u8]]) {
+    fn stored(shelves: &BucketDir, round: u64, objects: &[&[u8]]) {
         let mut upload = shelves.begin(manifest(round, objects), [7; 64]).unwrap();
         for (object, bucket) in objects.iter().zip(1..) {
             let (front, back) = object.split_at(2);
@@ -239,32 +239,32 @@ mod tests {
     fn a_round_is_there_as_a_whole_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("buckets");
-        let shelves = Shelves::open(&dir).unwrap();
+        let shelves = BucketDir::open(&dir).unwrap();
         let objects: [&[u8]; 2] = [b"first", b"second"];
         let about = manifest(5, &objects);
-        assert_eq!(shelves.answer(about.id, 1).unwrap(), [Body::Object(None)]);
+        assert_eq!(shelves.answer(about.id, 1).unwrap(), [FrameBody::Object(None)]);
         stored(&shelves, 5, &objects);
         let expected = [
-            Body::Object(Some((about.clone(), [7; 64]))),
-            Body::Chunk { bucket: 2, offset: 0, bytes: b"second".to_vec() },
+            FrameBody::Object(Some((about.clone(), [7; 64]))),
+            FrameBody::Chunk { bucket: 2, offset: 0, bytes: b"second".to_vec() },
         ];
         assert_eq!(shelves.answer(about.id, 2).unwrap(), expected);
-        assert_eq!(shelves.answer(about.id, 3).unwrap(), [Body::Object(None)]);
+        assert_eq!(shelves.answer(about.id, 3).unwrap(), [FrameBody::Object(None)]);
         let mut half = shelves.begin(manifest(6, &objects), [7; 64]).unwrap();
         assert!(half.put(1, 0, b"first").unwrap());
         // A process that dies runs no destructors.
         std::mem::forget(half);
         assert!(dir.join("2-6.new").exists());
-        let shelves = Shelves::open(&dir).unwrap();
+        let shelves = BucketDir::open(&dir).unwrap();
         assert!(!dir.join("2-6.new").exists() && dir.join("2-5").exists());
         let id = RoundId { round: 6, ..about.id };
-        assert_eq!(shelves.answer(id, 1).unwrap(), [Body::Object(None)]);
+        assert_eq!(shelves.answer(id, 1).unwrap(), [FrameBody::Object(None)]);
     }
 
     #[test]
     fn a_round_that_was_said_to_be_stored_is_put_again_and_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let shelves = Shelves::open(&folder.path().join("b")).unwrap();
+        let shelves = BucketDir::open(&folder.path().join("b")).unwrap();
         stored(&shelves, 5, &[b"first"]);
         // Whatever removes this removes the round, and may fail before the next one is there.
         let mark = folder.path().join("b/2-5/mark");
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn pieces_out_of_order_too_long_or_wrong_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let shelves = Shelves::open(&folder.path().join("b")).unwrap();
+        let shelves = BucketDir::open(&folder.path().join("b")).unwrap();
         let begin = || shelves.begin(manifest(1, &[b"abcd", b"efgh"]), [7; 64]).unwrap();
         for (bucket, offset, bytes) in
             [(2, 0, &b"efgh"[..]), (1, 1, b"abc"), (1, 0, b"abcde"), (1, 0, b""), (1, 0, b"abce")]
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn the_last_sixteen_rounds_of_a_service_are_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let shelves = Shelves::open(&folder.path().join("b")).unwrap();
+        let shelves = BucketDir::open(&folder.path().join("b")).unwrap();
         (1..=20).for_each(|round| stored(&shelves, round, &[b"abcd"]));
         let mut kept: Vec<u64> =
             shelves.entries().unwrap().into_iter().map(|(_, id)| id.unwrap().round).collect();

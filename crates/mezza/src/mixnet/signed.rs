@@ -86,14 +86,14 @@ fn read(path: &Path) -> Result<BTreeMap<Service, u64>, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mixnet::key::Key;
+    use crate::mixnet::key::ServerKey;
     use crate::rng::OsRng;
 
     #[test]
     fn mix_15_the_highest_round_of_each_service_survives() {
         let folder = tempfile::tempdir().unwrap();
         let key = folder.path().join("m.key");
-        Key::make(&key, &mut OsRng).unwrap();
+        ServerKey::make(&key, &mut OsRng).unwrap();
         let mut signed = Signed::beside(&key).unwrap();
         let id = |service, round| RoundId { service, round };
         for id in [

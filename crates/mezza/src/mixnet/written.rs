@@ -3,7 +3,7 @@
 use data_encoding::HEXLOWER_PERMISSIVE;
 use mezza_core::Time;
 use mezza_mixnet::Service;
-use mezza_mixnet::config::{Config, MixEntry, Mode, Server, ServicePolicy, Traps};
+use mezza_mixnet::config::{Config, MixServer, Mode, Server, ServicePolicy, Traps};
 use serde::Deserialize;
 use toml::value::{Datetime, Offset};
 
@@ -14,7 +14,7 @@ pub const EXAMPLE: &str = include_str!("net.toml");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ConfigToml {
     network_id: Hex<16>,
     seq: u64,
     prev: Option<Hex<32>>,
@@ -137,7 +137,7 @@ impl Preset {
 /// # Errors
 /// 65, with the line that is wrong; or what cannot be, though every line is well formed.
 pub fn read(text: &str) -> Result<Config, Fault> {
-    let written = toml::from_str::<Written>(text).map_err(|error| {
+    let written = toml::from_str::<ConfigToml>(text).map_err(|error| {
         let place = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
         let place = place.map_or_else(String::new, |line| format!(" in line {line}"));
         malformed(format!("{}{place}", error.message()))
@@ -159,7 +159,7 @@ fn malformed(text: impl std::fmt::Display) -> Fault {
     )
 }
 
-impl Written {
+impl ConfigToml {
     fn config(self) -> Result<Config, Fault> {
         let valid_from = time(&self.valid_from)?;
         let services = self.service.into_iter().map(|service| service.policy(valid_from));
@@ -167,7 +167,7 @@ impl Written {
         services.sort_by_key(|policy| policy.service);
         let mut guardians: Vec<_> = self.guardians.into_iter().map(|key| key.0).collect();
         guardians.sort_unstable();
-        let mix = |mix: WrittenMix| MixEntry {
+        let mix = |mix: WrittenMix| MixServer {
             server: Server { key: mix.key.0, address: mix.address },
             operator: mix.operator,
         };

@@ -20,20 +20,20 @@ use std::time::Duration;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::carrier::mixnet::NetOutput;
-use mezza_messenger::{Batch, Command, Device, Input, LineId, Output, Ticket};
+use mezza_messenger::carrier::mixnet::MixnetOutput;
+use mezza_messenger::{Command, Device, Input, LineId, Output, RequestId, WriteBatch};
 use tokio::sync::mpsc;
 
 use super::hub::{self, Hub};
-use super::{Job, Options, Refused, Touched, now, words};
+use super::{LastActivity, NodeMessage, NodeOptions, Refused, now, words};
 use crate::backend::AwsLc;
-use crate::carriers::{Pool, Report};
-use crate::drive::{self, Turn};
+use crate::carriers::{ConnectionReport, Pool};
+use crate::drive::{self, CommitPlan};
 use crate::mixnet::kernel::kernel;
 use crate::rng::OsRng;
 use crate::store::witness::Witness;
-use crate::store::{Cost, Record, Vault};
-use crate::web::dto::{self, EventKind, NodeState};
+use crate::store::{Argon2Params, Record, Vault};
+use crate::web::dto::{self, EventKind, NodeStateJson};
 
 /// The shortest sleep of the task, in milliseconds.
 const NAP_MS_MIN: u64 = 1;
@@ -41,50 +41,50 @@ const NAP_MS_MIN: u64 = 1;
 const LATER_MS: u64 = 10;
 
 /// Everything that the task owns.
-pub struct Desk {
-    options: Options,
+pub struct NodeActor {
+    options: NodeOptions,
     hub: Arc<Hub>,
     pool: Pool,
-    open: Option<Open>,
-    touched: Arc<Touched>,
+    open: Option<UnlockedVault>,
+    touched: Arc<LastActivity>,
     /// What the clock said last.
     seen: Time,
     commit_ms: u64,
     /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
     /// must not wait for a commit of theirs; after a crash the relay is asked once more.
-    later: Later,
+    later: DeferredCommit,
     /// Own mailboxes and bundles that the relay has not confirmed yet.
-    opening: BTreeMap<Ticket, LineId>,
+    opening: BTreeMap<RequestId, LineId>,
     /// What the device wants to hear of once it is durable, which it is by now.
     durable: Option<u64>,
     /// What came of the last report, not committed yet.
-    heard: Option<Turn<Output, Batch>>,
+    heard: Option<CommitPlan<Output, WriteBatch>>,
     /// The dial that waits for the person, as the vault was put back.
-    withheld: Option<NetOutput>,
+    withheld: Option<MixnetOutput>,
 }
 
 /// Changes that may wait a moment for the next commit, with what they show.
 #[derive(Default)]
-struct Later {
-    batches: Vec<Batch>,
+struct DeferredCommit {
+    batches: Vec<WriteBatch>,
     shows: Vec<Output>,
     end: Option<Time>,
 }
 
 /// What an unlocked node holds.
-struct Open {
+struct UnlockedVault {
     vault: Vault,
     device: Device<AwsLc>,
     witness: Option<Witness>,
 }
 
-impl Desk {
+impl NodeActor {
     /// A desk that is locked, or empty if there is no vault.
     pub fn new(
-        options: Options,
+        options: NodeOptions,
         hub: Arc<Hub>,
-        touched: Arc<Touched>,
-        jobs: mpsc::Sender<Job>,
+        touched: Arc<LastActivity>,
+        jobs: mpsc::Sender<NodeMessage>,
     ) -> Self {
         let pool = Pool::new(options.dialer.clone(), jobs);
         Self {
@@ -95,7 +95,7 @@ impl Desk {
             touched,
             seen: now(),
             commit_ms: 0,
-            later: Later::default(),
+            later: DeferredCommit::default(),
             opening: BTreeMap::new(),
             durable: None,
             heard: None,
@@ -104,17 +104,17 @@ impl Desk {
     }
 
     /// How far the node is.
-    pub fn state(&self) -> NodeState {
+    pub fn state(&self) -> NodeStateJson {
         match self.open {
-            Some(_) => NodeState::Open,
-            None if Vault::exists(&self.options.vault) => NodeState::Locked,
-            None => NodeState::Empty,
+            Some(_) => NodeStateJson::Open,
+            None if Vault::exists(&self.options.vault) => NodeStateJson::Locked,
+            None => NodeStateJson::Empty,
         }
     }
 
     /// What the program is doing.
-    pub fn status(&self) -> dto::Status {
-        dto::Status {
+    pub fn status(&self) -> dto::StatusJson {
+        dto::StatusJson {
             version: env!("CARGO_PKG_VERSION").into(),
             state: self.state(),
             name: self.open.as_ref().map(|open| open.device.me().name),
@@ -138,10 +138,10 @@ impl Desk {
         if self.open.is_some() || Vault::exists(&self.options.vault) {
             return Err(Refused::exists());
         }
-        let cost = if self.options.demo { Cost::DEMO } else { Cost::measured()? };
+        let cost = if self.options.demo { Argon2Params::DEMO } else { Argon2Params::measured()? };
         let (vault, device, turn) = make::make(&self.options.vault, name, pass, cost, relays)?;
         let witness = self.witness(&vault, &[]);
-        self.begin(Open { vault, device, witness }, turn)
+        self.begin(UnlockedVault { vault, device, witness }, turn)
     }
 
     /// Unlocks the vault.
@@ -150,9 +150,9 @@ impl Desk {
     /// A wrong passphrase (word `passphrase`), a vault in use or damaged.
     pub fn unlock(&mut self, pass: &[u8]) -> Result<(), Refused> {
         match self.state() {
-            NodeState::Open => return Ok(()),
-            NodeState::Empty => return Err(Refused::empty()),
-            NodeState::Locked => {}
+            NodeStateJson::Open => return Ok(()),
+            NodeStateJson::Empty => return Err(Refused::empty()),
+            NodeStateJson::Locked => {}
         }
         let (vault, records) = Vault::open(&self.options.vault, pass, now()).map_err(|fault| {
             let denied = fault.code == crate::exit::Exit::Denied;
@@ -162,14 +162,18 @@ impl Desk {
         let device = Device::load_on(kernel(), records, vault.unread(), now(), &mut OsRng);
         let mut device = device.map_err(words::load_fault)?;
         let turn = drive::drain(&mut device);
-        self.begin(Open { vault, device, witness }, turn)
+        self.begin(UnlockedVault { vault, device, witness }, turn)
     }
 
     fn witness(&self, vault: &Vault, records: &[Record]) -> Option<Witness> {
         Some(Witness::of(self.options.witness.as_deref()?, vault, records))
     }
 
-    fn begin(&mut self, open: Open, turn: Turn<Output, Batch>) -> Result<(), Refused> {
+    fn begin(
+        &mut self,
+        open: UnlockedVault,
+        turn: CommitPlan<Output, WriteBatch>,
+    ) -> Result<(), Refused> {
         self.open = Some(open);
         self.touched.now();
         self.finish(turn)?;
@@ -198,7 +202,7 @@ impl Desk {
     }
 
     /// How long the task may sleep.
-    pub fn nap(&self, now: Time) -> Duration {
+    pub fn time_to_sleep(&self, now: Time) -> Duration {
         let Some(open) = &self.open else { return Duration::MAX };
         let mut end = open.vault.deadline();
         end = open.device.deadline().map_or(end, |deadline| end.min(deadline));
@@ -214,7 +218,7 @@ impl Desk {
     }
 
     /// Does what is due; called after every job and every nap.
-    pub fn tend(&mut self) {
+    pub fn run_due_work(&mut self) {
         self.tend_at(now());
     }
 
@@ -235,14 +239,15 @@ impl Desk {
         if self.later.end.is_some_and(|end| back || now >= end) {
             self.log(Self::commit_later);
         }
-        let due = |open: &Open| open.device.deadline().is_some_and(|deadline| now >= deadline);
+        let due =
+            |open: &UnlockedVault| open.device.deadline().is_some_and(|deadline| now >= deadline);
         if self.open.as_ref().is_some_and(|open| back || due(open)) {
             self.log(|desk| desk.wake(now));
         }
         self.log(Self::turn_buckets);
         if let Some(open) = &mut self.open {
-            open.device.ready(&mut OsRng);
-            open.vault.ready();
+            open.device.precompute(&mut OsRng);
+            open.vault.prefetch();
         }
     }
 
@@ -256,7 +261,7 @@ impl Desk {
     /// Takes a report of a line in. What the device does not know any more is dropped.
     ///
     /// `true` if somebody was told of it ahead of the commit, which `settle` does: let them run.
-    pub fn report(&mut self, report: Report) -> bool {
+    pub fn report(&mut self, report: ConnectionReport) -> bool {
         let input = self.pool.report(report);
         match &input {
             Some(Input::Handed { ticket } | Input::Refused { ticket, .. }) => {
@@ -300,7 +305,7 @@ impl Desk {
     }
 
     /// What comes of an input.
-    fn turn(&mut self, input: Input) -> Result<Turn<Output, Batch>, Refused> {
+    fn turn(&mut self, input: Input) -> Result<CommitPlan<Output, WriteBatch>, Refused> {
         self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         open.device.handle(input, now(), &mut OsRng)?;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use mezza_core::Time;
 use tokio::sync::broadcast;
 
-use crate::web::dto::{Event, EventKind};
+use crate::web::dto::{EventJson, EventKind};
 
 /// Events kept for those who come back, and the lag after which a listener is told to reload.
 pub const EVENTS_MAX: usize = 1_000;
@@ -15,20 +15,20 @@ pub const EVENTS_MAX: usize = 1_000;
 /// earlier run is always older than the ring.
 pub struct Hub {
     ring: Mutex<Ring>,
-    live: broadcast::Sender<Event>,
+    live: broadcast::Sender<EventJson>,
 }
 
 struct Ring {
     next: u64,
-    events: VecDeque<Event>,
+    events: VecDeque<EventJson>,
 }
 
 /// What a listener starts with.
 pub struct Listener {
     /// What it missed; one `reload` if that is not known any more.
-    pub missed: Vec<Event>,
+    pub missed: Vec<EventJson>,
     /// What comes.
-    pub live: broadcast::Receiver<Event>,
+    pub live: broadcast::Receiver<EventJson>,
 }
 
 impl Hub {
@@ -39,7 +39,7 @@ impl Hub {
     }
 
     /// Tells an event that rests on what is stored: it gets a cursor.
-    pub fn tell(&self, mut event: Event) {
+    pub fn tell(&self, mut event: EventJson) {
         let mut ring = self.ring();
         event.cursor = Some(ring.next);
         ring.next += 1;
@@ -51,7 +51,7 @@ impl Hub {
     }
 
     /// Tells an event ahead of its commit: no cursor, and not kept.
-    pub fn tell_early(&self, event: Event) {
+    pub fn tell_early(&self, event: EventJson) {
         let _ = self.live.send(event);
     }
 
@@ -74,10 +74,10 @@ impl Hub {
 }
 
 impl Ring {
-    fn since(&self, since: u64) -> Vec<Event> {
+    fn since(&self, since: u64) -> Vec<EventJson> {
         let first = self.next - self.events.len() as u64;
         if since.saturating_add(1) < first || since >= self.next {
-            return vec![Event { cursor: Some(self.next - 1), ..plain(EventKind::Reload) }];
+            return vec![EventJson { cursor: Some(self.next - 1), ..plain(EventKind::Reload) }];
         }
         let skip = (since + 1 - first) as usize;
         self.events.iter().skip(skip).cloned().collect()
@@ -85,8 +85,8 @@ impl Ring {
 }
 
 /// An event of which the kind says all.
-pub fn plain(kind: EventKind) -> Event {
-    Event { cursor: None, kind, contact: None, note: None, text: None }
+pub fn plain(kind: EventKind) -> EventJson {
+    EventJson { cursor: None, kind, contact: None, note: None, text: None }
 }
 
 #[cfg(test)]

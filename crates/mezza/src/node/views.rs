@@ -3,16 +3,16 @@
 use data_encoding::HEXLOWER;
 use mezza_core::Time;
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::evidence::{Fact, State};
+use mezza_messenger::evidence::{Fact, NoteState};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::view::{
-    Body, ContactView, GuestView, Me, NetworkView, NoteView, Offer, PrekeysView, Proof, Road,
-    Standing,
+    CarrierEstimate, ConnectionView, ContactState, ContactView, IdentityView, InvitationView,
+    NetworkView, NoteContent, NoteView, PrekeysView, VerificationMethod,
 };
 use mezza_messenger::{Carrier, ContactId, NoteId};
 use mezza_mixnet::config::ServicePolicy;
 use mezza_mixnet::privacy::fifty_becomes;
-use mezza_ratchet::Summary;
+use mezza_ratchet::SessionSummary;
 
 use super::Refused;
 use super::words;
@@ -22,8 +22,8 @@ use crate::mixnet::uri::NetworkUri;
 use crate::web::dto;
 
 /// The own identity.
-pub fn me(me: &Me) -> dto::Me {
-    dto::Me {
+pub fn me(me: &IdentityView) -> dto::MeJson {
+    dto::MeJson {
         name: me.name.clone(),
         id: HEXLOWER.encode(&me.ik[..16]),
         card_serial: me.serial,
@@ -35,7 +35,7 @@ pub fn me(me: &Me) -> dto::Me {
 }
 
 /// The active session with a contact.
-pub fn session(contact: ContactId, session: &Summary) -> dto::RatchetSession {
+pub fn session(contact: ContactId, session: &SessionSummary) -> dto::RatchetSession {
     dto::RatchetSession {
         contact: contact.0.to_string(),
         suite: suite(session.suite.0),
@@ -51,7 +51,7 @@ pub fn session(contact: ContactId, session: &Summary) -> dto::RatchetSession {
 }
 
 /// The own prekeys, those of a suite together, the newest first.
-pub fn prekeys(held: &PrekeysView) -> dto::Prekeys {
+pub fn prekeys(held: &PrekeysView) -> dto::PrekeysJson {
     let signed = held.signed.iter().map(|(id, made, wiped)| dto::SignedPrekey {
         suite: suite(id.0),
         made_ms: made.ms(),
@@ -59,7 +59,7 @@ pub fn prekeys(held: &PrekeysView) -> dto::Prekeys {
     });
     let mut signed = signed.collect::<Vec<_>>();
     signed.sort_by(|a, b| a.suite.cmp(&b.suite).then(b.made_ms.cmp(&a.made_ms)));
-    dto::Prekeys {
+    dto::PrekeysJson {
         signed,
         bundle_until_ms: held.until.map(Time::ms),
         one_time_held: held.one_time_held,
@@ -74,21 +74,25 @@ fn suite(number: u16) -> String {
 }
 
 /// A relay as people compare it.
-pub fn relay(entry: &RelayEntry) -> dto::Relay {
-    dto::Relay { key: words::key_digits(&entry.key), host: entry.host.clone(), port: entry.port }
+pub fn relay(entry: &RelayEntry) -> dto::RelayJson {
+    dto::RelayJson {
+        key: words::key_digits(&entry.key),
+        host: entry.host.clone(),
+        port: entry.port,
+    }
 }
 
 /// A contact, with its newest note.
-pub fn contact(view: &ContactView, last: Option<dto::Note>) -> dto::Contact {
-    dto::Contact {
+pub fn contact(view: &ContactView, last: Option<dto::NoteJson>) -> dto::ContactJson {
+    dto::ContactJson {
         id: view.id.0.to_string(),
         name: view.name.clone(),
         claimed_name: view.claimed.clone(),
         standing: standing(view.standing),
         verified: view.verified.map(|(proof, at)| dto::Verified {
             how: match proof {
-                Proof::InPerson => dto::VerifiedHow::InPerson,
-                Proof::Number => dto::VerifiedHow::Number,
+                VerificationMethod::InPerson => dto::VerifiedHow::InPerson,
+                VerificationMethod::Number => dto::VerifiedHow::Number,
             },
             at_ms: at.ms(),
         }),
@@ -105,27 +109,27 @@ pub fn contact(view: &ContactView, last: Option<dto::Note>) -> dto::Contact {
 }
 
 /// Somebody who invites over the mixnet.
-pub fn guest(view: &GuestView) -> dto::Guest {
-    dto::Guest { id: view.id.0.to_string(), at_ms: view.at.ms(), asked: view.asked }
+pub fn guest(view: &InvitationView) -> dto::InvitationJson {
+    dto::InvitationJson { id: view.id.0.to_string(), at_ms: view.at.ms(), asked: view.asked }
 }
 
-fn standing(standing: Standing) -> dto::Standing {
+fn standing(standing: ContactState) -> dto::StandingJson {
     match standing {
-        Standing::Held => dto::Standing::Held,
-        Standing::Asked => dto::Standing::Asked,
-        Standing::Open => dto::Standing::Open,
-        Standing::Request => dto::Standing::Request,
-        Standing::Blocked => dto::Standing::Blocked,
+        ContactState::Held => dto::StandingJson::Held,
+        ContactState::Asked => dto::StandingJson::Asked,
+        ContactState::Open => dto::StandingJson::Open,
+        ContactState::Request => dto::StandingJson::Request,
+        ContactState::Blocked => dto::StandingJson::Blocked,
     }
 }
 
-fn policy(policy: &Policy) -> dto::Policy {
-    dto::Policy {
+fn policy(policy: &Policy) -> dto::PolicyJson {
+    dto::PolicyJson {
         carriers: policy.carriers.iter().map(|c| c.name().into()).collect(),
-        pin: policy.pin,
+        pin: policy.level_min,
         fallback: match policy.fallback {
-            Fallback::None => dto::Fallback::None,
-            Fallback::Listed => dto::Fallback::Listed,
+            Fallback::None => dto::FallbackJson::None,
+            Fallback::Listed => dto::FallbackJson::Listed,
         },
         timer_s: policy.timer_s,
         delivered: policy.delivered,
@@ -137,7 +141,7 @@ fn policy(policy: &Policy) -> dto::Policy {
 ///
 /// # Errors
 /// A carrier that does not exist; the device checks the rest.
-pub fn policy_of(policy: &dto::Policy) -> Result<Policy, Refused> {
+pub fn policy_of(policy: &dto::PolicyJson) -> Result<Policy, Refused> {
     let carrier = |name: &String| {
         let known = Carrier::ALL.into_iter().find(|c| c.name() == name);
         known.ok_or_else(|| {
@@ -147,10 +151,10 @@ pub fn policy_of(policy: &dto::Policy) -> Result<Policy, Refused> {
     };
     Ok(Policy {
         carriers: policy.carriers.iter().map(carrier).collect::<Result<_, _>>()?,
-        pin: policy.pin,
+        level_min: policy.pin,
         fallback: match policy.fallback {
-            dto::Fallback::None => Fallback::None,
-            dto::Fallback::Listed => Fallback::Listed,
+            dto::FallbackJson::None => Fallback::None,
+            dto::FallbackJson::Listed => Fallback::Listed,
         },
         timer_s: policy.timer_s,
         delivered: policy.delivered,
@@ -159,16 +163,16 @@ pub fn policy_of(policy: &dto::Policy) -> Result<Policy, Refused> {
 }
 
 /// A note; `level` is that of its carrier now.
-pub fn note(view: &NoteView, level: Option<u8>) -> dto::Note {
+pub fn note(view: &NoteView, level: Option<u8>) -> dto::NoteJson {
     let (kind, text) = match &view.body {
-        Body::Text(text) => (dto::NoteKind::Text, Some(text.clone())),
-        Body::Newer => (dto::NoteKind::Newer, None),
+        NoteContent::Text(text) => (dto::NoteKind::Text, Some(text.clone())),
+        NoteContent::Newer => (dto::NoteKind::Newer, None),
     };
     let why = match view.state {
-        State::Queued(why) => Some(words::why_word(why).to_owned()),
+        NoteState::Queued(why) => Some(words::why_word(why).to_owned()),
         _ => None,
     };
-    dto::Note {
+    dto::NoteJson {
         id: view.id.0.to_string(),
         contact: view.contact.0.to_string(),
         incoming: view.incoming,
@@ -181,21 +185,21 @@ pub fn note(view: &NoteView, level: Option<u8>) -> dto::Note {
         words: words::state_words(view.state),
         carrier: view.carrier.map(|c| c.name().into()),
         level,
-        pin: view.pin,
+        pin: view.level_min,
         facts: view.facts.iter().map(fact).collect(),
         due_ms: view.due.map(mezza_core::Time::ms),
     }
 }
 
-fn fact(fact: &Fact) -> dto::Fact {
+fn fact(fact: &Fact) -> dto::FactJson {
     let (what, words) = words::fact_words(fact);
-    dto::Fact { what, carrier: fact.carrier.name().into(), at_ms: fact.at.ms(), words }
+    dto::FactJson { what, carrier: fact.carrier.name().into(), at_ms: fact.at.ms(), words }
 }
 
 /// One line of the carriers' table.
-pub fn carrier(road: &Road) -> dto::Carrier {
+pub fn carrier(road: &ConnectionView) -> dto::CarrierJson {
     let caps = &road.caps;
-    dto::Carrier {
+    dto::CarrierJson {
         carrier: road.carrier.name().into(),
         up: road.up,
         level: caps.level,
@@ -242,8 +246,8 @@ fn promise(policy: &ServicePolicy) -> dto::Promise {
 }
 
 /// What one carrier would do with a text.
-pub fn offer(offer: &Offer) -> dto::Offer {
-    dto::Offer {
+pub fn offer(offer: &CarrierEstimate) -> dto::OfferJson {
+    dto::OfferJson {
         carrier: offer.carrier.name().into(),
         fits: offer.fits,
         up: offer.up,

@@ -1,7 +1,7 @@
 //! What the device says, in words for people. Each refusal ends with the next step.
 
-use mezza_messenger::evidence::{Fact, State, What, Why};
-use mezza_messenger::io::Cause;
+use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
+use mezza_messenger::io::ResetCause;
 use mezza_messenger::{Carrier, CarrierCaps, DeviceError, LoadError};
 
 mod aside;
@@ -12,51 +12,51 @@ pub use trouble::trouble_words;
 
 use super::Refused;
 use crate::exit::{Exit, Fault};
-use crate::web::dto::{Hides, NoteState};
+use crate::web::dto::{Hides, NoteStateJson};
 
 /// The machine word of a reason to wait.
-pub fn why_word(why: Why) -> &'static str {
+pub fn why_word(why: WaitReason) -> &'static str {
     match why {
-        Why::Sending => "sending",
-        Why::NoCarrier => "no_carrier",
-        Why::BelowPin => "below_pin",
-        Why::TooBig => "too_big",
-        Why::Keys => "keys",
-        Why::Bundle => "bundle",
-        Why::Answer => "answer",
-        Why::BoxGone => "box_gone",
-        Why::BoxFull => "box_full",
-        Why::Budget => "budget",
-        Why::Slow => "slow",
+        WaitReason::Sending => "sending",
+        WaitReason::NoCarrier => "no_carrier",
+        WaitReason::BelowPin => "below_pin",
+        WaitReason::TooBig => "too_big",
+        WaitReason::Keys => "keys",
+        WaitReason::Bundle => "bundle",
+        WaitReason::Answer => "answer",
+        WaitReason::BoxGone => "box_gone",
+        WaitReason::BoxFull => "box_full",
+        WaitReason::Budget => "budget",
+        WaitReason::Slow => "slow",
     }
 }
 
-fn why_words(why: Why) -> &'static str {
+fn why_words(why: WaitReason) -> &'static str {
     match why {
-        Why::Sending => "waiting: on its way to the carrier",
-        Why::NoCarrier => "waiting: no carrier is up",
-        Why::BelowPin => "waiting: what is up protects less than the conversation demands",
-        Why::TooBig => "waiting: too big for the carriers that may take it",
-        Why::Keys => "waiting for their keys",
-        Why::Bundle => "waiting: their keys at the relay were refused",
-        Why::Answer => "waiting for an answer",
-        Why::BoxGone => "waiting: their mailbox is gone, ask them for a new card",
-        Why::BoxFull => "waiting: their mailbox is full",
-        Why::Budget => "waiting: the privacy budget is spent",
-        Why::Slow => "waiting: the relay asks for patience",
+        WaitReason::Sending => "waiting: on its way to the carrier",
+        WaitReason::NoCarrier => "waiting: no carrier is up",
+        WaitReason::BelowPin => "waiting: what is up protects less than the conversation demands",
+        WaitReason::TooBig => "waiting: too big for the carriers that may take it",
+        WaitReason::Keys => "waiting for their keys",
+        WaitReason::Bundle => "waiting: their keys at the relay were refused",
+        WaitReason::Answer => "waiting for an answer",
+        WaitReason::BoxGone => "waiting: their mailbox is gone, ask them for a new card",
+        WaitReason::BoxFull => "waiting: their mailbox is full",
+        WaitReason::Budget => "waiting: the privacy budget is spent",
+        WaitReason::Slow => "waiting: the relay asks for patience",
     }
 }
 
 /// A state in the words that stand beside a note.
-pub fn state_words(state: State) -> String {
+pub fn state_words(state: NoteState) -> String {
     match state {
-        State::Received => "received".into(),
-        State::Queued(why) => why_words(why).into(),
-        State::Handed(carrier) => handed_words(carrier).into(),
-        State::Carried(k) => format!("announced by {k} neighbours"),
-        State::Expired => "not confirmed before it expired; it may have arrived".into(),
-        State::Delivered => "on their device".into(),
-        State::Read => "read".into(),
+        NoteState::Received => "received".into(),
+        NoteState::Queued(why) => why_words(why).into(),
+        NoteState::Handed(carrier) => handed_words(carrier).into(),
+        NoteState::Carried(k) => format!("announced by {k} neighbours"),
+        NoteState::Expired => "not confirmed before it expired; it may have arrived".into(),
+        NoteState::Delivered => "on their device".into(),
+        NoteState::Read => "read".into(),
     }
 }
 
@@ -69,34 +69,34 @@ fn handed_words(carrier: Carrier) -> &'static str {
 }
 
 /// A state as the interface names it.
-pub fn state_name(state: State) -> NoteState {
+pub fn state_name(state: NoteState) -> NoteStateJson {
     match state {
-        State::Received => NoteState::Received,
-        State::Queued(_) => NoteState::Queued,
-        State::Handed(_) => NoteState::Handed,
-        State::Carried(_) => NoteState::Carried,
-        State::Expired => NoteState::Expired,
-        State::Delivered => NoteState::Delivered,
-        State::Read => NoteState::Read,
+        NoteState::Received => NoteStateJson::Received,
+        NoteState::Queued(_) => NoteStateJson::Queued,
+        NoteState::Handed(_) => NoteStateJson::Handed,
+        NoteState::Carried(_) => NoteStateJson::Carried,
+        NoteState::Expired => NoteStateJson::Expired,
+        NoteState::Delivered => NoteStateJson::Delivered,
+        NoteState::Read => NoteStateJson::Read,
     }
 }
 
 /// A fact: its name and its words.
-pub fn fact_words(fact: &Fact) -> (NoteState, String) {
+pub fn fact_words(fact: &Fact) -> (NoteStateJson, String) {
     match fact.what {
-        What::Handed => (NoteState::Handed, handed_words(fact.carrier).into()),
-        What::Carried(k) => (NoteState::Carried, state_words(State::Carried(k))),
-        What::Delivered => (NoteState::Delivered, "their device has it on disk".into()),
-        What::Read => (NoteState::Read, "they have seen it".into()),
+        FactKind::Handed => (NoteStateJson::Handed, handed_words(fact.carrier).into()),
+        FactKind::Carried(k) => (NoteStateJson::Carried, state_words(NoteState::Carried(k))),
+        FactKind::Delivered => (NoteStateJson::Delivered, "their device has it on disk".into()),
+        FactKind::Read => (NoteStateJson::Read, "they have seen it".into()),
     }
 }
 
 /// Why a session began anew.
-pub fn cause_words(cause: Cause) -> &'static str {
+pub fn cause_words(cause: ResetCause) -> &'static str {
     match cause {
-        Cause::Restored => "started anew: they restored a backup",
-        Cause::Lost => "started anew: one side had lost its state",
-        Cause::Person => "started anew: because one of you wanted it",
+        ResetCause::Restored => "started anew: they restored a backup",
+        ResetCause::Lost => "started anew: one side had lost its state",
+        ResetCause::Person => "started anew: because one of you wanted it",
     }
 }
 

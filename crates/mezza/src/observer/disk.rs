@@ -3,7 +3,7 @@
 //! Databases are not among them. On POSIX systems a process that closes any descriptor of a file
 //! lets go of all its locks on it; the next program that opened the database would then take it for
 //! abandoned and delete the log under the connection that writes it (MSG-61). What lies in a
-//! database comes from the connection that has it open: [`Observer::lies`](super::Observer::lies).
+//! database comes from the connection that has it open: [`Observer::record_disk_row`](super::Observer::record_disk_row).
 
 use std::fs::File;
 use std::io::Read;
@@ -11,35 +11,35 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::BYTES_MAX;
-use super::fields::{Cut, about};
+use super::fields::{FieldCursor, about};
 use crate::web::dto::ObserverField;
 
 /// One file as it was looked at last.
-struct Looked {
+struct WatchedFile {
     path: PathBuf,
     state: Option<(u64, SystemTime)>,
 }
 
 /// The files.
-pub struct Disk(Vec<Looked>);
+pub struct Disk(Vec<WatchedFile>);
 
 /// Length of a file, the part of it that is shown, and the names of its bytes.
-pub type Lying = (usize, Vec<u8>, Vec<ObserverField>);
+pub type DiskView = (usize, Vec<u8>, Vec<ObserverField>);
 
 impl Disk {
     /// Files to look at; they need not exist yet. None of them is a database.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self(paths.into_iter().map(|path| Looked { path, state: None }).collect())
+        Self(paths.into_iter().map(|path| WatchedFile { path, state: None }).collect())
     }
 
     /// Those that have changed.
-    pub fn look(&mut self) -> Vec<Lying> {
-        self.0.iter_mut().filter_map(Looked::look).collect()
+    pub fn look(&mut self) -> Vec<DiskView> {
+        self.0.iter_mut().filter_map(WatchedFile::look).collect()
     }
 }
 
-impl Looked {
-    fn look(&mut self) -> Option<Lying> {
+impl WatchedFile {
+    fn look(&mut self) -> Option<DiskView> {
         let file = File::open(&self.path).ok()?;
         let metadata = file.metadata().ok()?;
         let state = (metadata.len(), metadata.modified().ok()?);
@@ -62,7 +62,7 @@ fn name(path: &Path) -> String {
 
 /// Names for the bytes of files that have a layout of ours (messenger 4.6).
 fn parts(path: &Path, head: &[u8]) -> Vec<ObserverField> {
-    let mut cut = Cut { bytes: head, at: 0, fields: Vec::new() };
+    let mut cut = FieldCursor { bytes: head, at: 0, fields: Vec::new() };
     match path.file_name().and_then(|name| name.to_str()) {
         Some("head") => {
             cut.named("magic", 8, "MZVAULT1");

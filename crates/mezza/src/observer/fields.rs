@@ -4,7 +4,7 @@ use data_encoding::HEXLOWER;
 use mezza_messenger::relay_wire::{ClientFrame, LENGTH_BYTES, RelayFrame};
 
 use crate::relay::Direction;
-use crate::store::Place;
+use crate::store::RecordHeader;
 use crate::web::dto::ObserverField;
 
 /// Most records of one event that are named.
@@ -19,7 +19,7 @@ pub fn about(name: &str, value: String) -> ObserverField {
 
 /// TLS records (RFC 8446, 5.1): type u8, version u16, length u16, and what is encrypted.
 pub fn tls(bytes: &[u8]) -> Vec<ObserverField> {
-    let mut cut = Cut { bytes, at: 0, fields: Vec::new() };
+    let mut cut = FieldCursor { bytes, at: 0, fields: Vec::new() };
     for _ in 0..RECORDS_MAX {
         let Some(&[kind, 3, _, high, low]) = cut.bytes.get(cut.at..cut.at + 5) else { break };
         let length = usize::from(high) << 8 | usize::from(low);
@@ -42,7 +42,7 @@ pub fn tls(bytes: &[u8]) -> Vec<ObserverField> {
 
 /// One relay frame with its length field.
 pub fn frame(bytes: &[u8], direction: Direction) -> Vec<ObserverField> {
-    let mut cut = Cut { bytes, at: 0, fields: Vec::new() };
+    let mut cut = FieldCursor { bytes, at: 0, fields: Vec::new() };
     cut.number("length", LENGTH_BYTES);
     let body = bytes.get(LENGTH_BYTES..).unwrap_or_default();
     match direction {
@@ -55,8 +55,8 @@ pub fn frame(bytes: &[u8], direction: Direction) -> Vec<ObserverField> {
 
 /// One sealed record of the vault: nonce, then what is encrypted; kind, row and bucket stand
 /// beside it in the database.
-pub fn record(place: Place, body: &[u8]) -> Vec<ObserverField> {
-    let mut cut = Cut { bytes: body, at: 0, fields: Vec::new() };
+pub fn record(place: RecordHeader, body: &[u8]) -> Vec<ObserverField> {
+    let mut cut = FieldCursor { bytes: body, at: 0, fields: Vec::new() };
     cut.fields.push(about("kind", place.kind.to_string()));
     cut.fields.push(about("row", place.id.to_string()));
     cut.fields.push(about("bucket", format!("{:08x}", place.bucket.0)));
@@ -66,7 +66,7 @@ pub fn record(place: Place, body: &[u8]) -> Vec<ObserverField> {
     cut.fields
 }
 
-fn client(cut: &mut Cut<'_>, frame: Option<ClientFrame>) {
+fn client(cut: &mut FieldCursor<'_>, frame: Option<ClientFrame>) {
     let Some(frame) = frame else { return cut.named("kind", 1, "not understood") };
     match frame {
         ClientFrame::Open { .. } => {
@@ -120,7 +120,7 @@ fn client(cut: &mut Cut<'_>, frame: Option<ClientFrame>) {
     }
 }
 
-fn relay(cut: &mut Cut<'_>, frame: Option<RelayFrame>) {
+fn relay(cut: &mut FieldCursor<'_>, frame: Option<RelayFrame>) {
     let Some(frame) = frame else { return cut.named("kind", 1, "not understood") };
     match frame {
         RelayFrame::Hello { .. } => {
@@ -161,7 +161,7 @@ fn relay(cut: &mut Cut<'_>, frame: Option<RelayFrame>) {
 }
 
 /// Walks over bytes and names them.
-pub struct Cut<'a> {
+pub struct FieldCursor<'a> {
     /// All of them.
     pub bytes: &'a [u8],
     /// Where the next field begins.
@@ -170,7 +170,7 @@ pub struct Cut<'a> {
     pub fields: Vec<ObserverField>,
 }
 
-impl Cut<'_> {
+impl FieldCursor<'_> {
     fn kind(&mut self, name: &str) {
         self.named("kind", 1, name);
     }

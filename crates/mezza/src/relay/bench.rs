@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mezza_messenger::relay_wire::{Address, BoxKind, Code, RelayFrame};
+use mezza_messenger::relay_wire::{Address, DoneCode, MailboxKind, RelayFrame};
 
 use super::clock::Clock;
 use super::error::RelayError;
 use super::limits::Limits;
-use super::store::{Durability, SqliteStore, Store, StoreSpec};
-use super::writer::{Answer, Event, Job, Jobs, Outlet, Put, spawn};
+use super::store::{Durability, RelayStore, SqliteStore, StoreSpec};
+use super::writer::{ConnectionQueue, Jobs, Put, ReplyTo, WriterEvent, WriterJob, spawn};
 
 /// Bytes of each envelope.
 const ENVELOPE_BYTES: usize = 1_024;
@@ -43,7 +43,7 @@ impl PutsRate {
 pub async fn durable_puts(dir: &Path, n: u64, sync_off: bool) -> Result<PutsRate, RelayError> {
     let (name, durability) =
         if sync_off { ("puts-off.db", Durability::Off) } else { ("puts.db", Durability::Full) };
-    let store = Store::Sqlite(SqliteStore::open(&dir.join(name), durability)?);
+    let store = RelayStore::Sqlite(SqliteStore::open(&dir.join(name), durability)?);
     run(store, n, Limits::raised()).await
 }
 
@@ -53,7 +53,7 @@ pub async fn durable_puts(dir: &Path, n: u64, sync_off: bool) -> Result<PutsRate
 /// As [`durable_puts`].
 pub async fn single_puts(dir: &Path, n: u64) -> Result<PutsRate, RelayError> {
     let store = SqliteStore::open(&dir.join("puts-single.db"), Durability::Full)?;
-    run(Store::Sqlite(store), n, Limits { batch_max: 1, ..Limits::raised() }).await
+    run(RelayStore::Sqlite(store), n, Limits { batch_max: 1, ..Limits::raised() }).await
 }
 
 /// The same into the PostgreSQL database of `spec`.
@@ -64,15 +64,15 @@ pub async fn puts_into(spec: &StoreSpec, dir: &Path, n: u64) -> Result<PutsRate,
     run(super::store::open(spec, dir).await?, n, Limits::raised()).await
 }
 
-async fn run(store: Store, n: u64, limits: Limits) -> Result<PutsRate, RelayError> {
+async fn run(store: RelayStore, n: u64, limits: Limits) -> Result<PutsRate, RelayError> {
     let (jobs, ended) = spawn(store, limits, Clock::system())
         .map_err(|source| RelayError::Io { what: "a thread", source })?;
-    let (outlet, mut events) = Outlet::new(WINDOW);
-    let answer = |req| Answer { outlet: outlet.clone(), req };
+    let (outlet, mut events) = ConnectionQueue::new(WINDOW);
+    let answer = |req| ReplyTo { outlet: outlet.clone(), req };
     for number in 0..BOXES {
-        let open = Job::Open {
+        let open = WriterJob::Open {
             address: box_address(number),
-            kind: BoxKind::Conversation,
+            kind: MailboxKind::Conversation,
             site: [0; 8],
             answer: answer(0),
         };
@@ -87,7 +87,7 @@ async fn run(store: Store, n: u64, limits: Limits) -> Result<PutsRate, RelayErro
         }
         let address = box_address((nr % u64::from(BOXES)) as u16);
         let put = Put::new(address, 720, vec![nr as u8; ENVELOPE_BYTES], answer(1));
-        give(&jobs, Job::Put(put)).await?;
+        give(&jobs, WriterJob::Put(put)).await?;
         open += 1;
     }
     settle(&mut events, open).await?;
@@ -97,7 +97,7 @@ async fn run(store: Store, n: u64, limits: Limits) -> Result<PutsRate, RelayErro
     Ok(PutsRate { puts: n, elapsed })
 }
 
-async fn give(jobs: &Jobs, job: Job) -> Result<(), RelayError> {
+async fn give(jobs: &Jobs, job: WriterJob) -> Result<(), RelayError> {
     if jobs.send(job).await { Ok(()) } else { Err(RelayError::WriterGone) }
 }
 
@@ -109,12 +109,12 @@ fn box_address(number: u16) -> Address {
 
 /// Waits for `count` answers, each of which must be DONE 0.
 async fn settle(
-    events: &mut tokio::sync::mpsc::Receiver<Event>,
+    events: &mut tokio::sync::mpsc::Receiver<WriterEvent>,
     count: usize,
 ) -> Result<(), RelayError> {
     for _ in 0..count {
         match events.recv().await {
-            Some(Event::Answer(RelayFrame::Done { code: Code::Done, .. })) => (),
+            Some(WriterEvent::Answer(RelayFrame::Done { code: DoneCode::Done, .. })) => (),
             _ => return Err(RelayError::WriterGone),
         }
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use mezza_messenger::relay_wire::{
-    ALPN, CLOCK_DIFFERENCE_MS_MAX, ClientFrame, LENGTH_BYTES, RelayFrame, Splitter, VERSION,
+    ALPN, CLOCK_DIFFERENCE_MS_MAX, ClientFrame, LENGTH_BYTES, RelayDeframer, RelayFrame, VERSION,
 };
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
@@ -55,22 +55,22 @@ pub struct Hello {
 
 /// A connection after HELLO.
 pub struct Connection {
-    sender: Sender,
-    receiver: Receiver,
+    sender: RelayWriteHalf,
+    receiver: RelayReadHalf,
     hello: Hello,
 }
 
 /// The half that sends.
-pub struct Sender {
+pub struct RelayWriteHalf {
     stream: WriteHalf<Stream>,
     point: TapPoint,
 }
 
 /// The half that receives.
-pub struct Receiver {
+pub struct RelayReadHalf {
     stream: ReadHalf<Stream>,
     point: TapPoint,
-    splitter: Splitter,
+    splitter: RelayDeframer,
     buffer: Vec<u8>,
     /// Where in `buffer` the unread bytes begin.
     begin: usize,
@@ -82,15 +82,15 @@ impl fmt::Debug for Connection {
     }
 }
 
-impl fmt::Debug for Sender {
+impl fmt::Debug for RelayWriteHalf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sender")
+        f.write_str("RelayWriteHalf")
     }
 }
 
-impl fmt::Debug for Receiver {
+impl fmt::Debug for RelayReadHalf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Receiver")
+        f.write_str("RelayReadHalf")
     }
 }
 
@@ -128,15 +128,15 @@ impl Target<'_> {
         drop(socket.set_nodelay(true));
         let stream = self.secure(Tapped::new(socket, point.clone(), Direction::ToClient)).await?;
         let (reading, writing) = split(stream);
-        let mut receiver = Receiver {
+        let mut receiver = RelayReadHalf {
             stream: reading,
             point: point.clone(),
-            splitter: Splitter::default(),
+            splitter: RelayDeframer::default(),
             buffer: Vec::new(),
             begin: 0,
         };
         let hello = self.hello(&mut receiver, clock).await?;
-        Ok(Connection { sender: Sender { stream: writing, point }, receiver, hello })
+        Ok(Connection { sender: RelayWriteHalf { stream: writing, point }, receiver, hello })
     }
 
     /// TLS with the pinned key.
@@ -163,7 +163,11 @@ impl Target<'_> {
         }
     }
 
-    async fn hello(&self, receiver: &mut Receiver, clock: &Clock) -> Result<Hello, ConnectError> {
+    async fn hello(
+        &self,
+        receiver: &mut RelayReadHalf,
+        clock: &Clock,
+    ) -> Result<Hello, ConnectError> {
         let first = receiver.recv().await.map_err(|error| match error {
             ConnectionError::Io(source) => self.unreachable(source),
             _ => self.not_a_relay(),
@@ -215,7 +219,7 @@ impl Connection {
     }
 
     /// Two halves for two tasks.
-    pub fn split(self) -> (Sender, Receiver) {
+    pub fn split(self) -> (RelayWriteHalf, RelayReadHalf) {
         (self.sender, self.receiver)
     }
 
@@ -225,7 +229,7 @@ impl Connection {
     }
 }
 
-impl Sender {
+impl RelayWriteHalf {
     /// Sends a frame.
     pub async fn send(&mut self, frame: &ClientFrame) -> Result<(), ConnectionError> {
         let bytes = frame.encode().map_err(|_| ConnectionError::TooLong)?;
@@ -240,7 +244,7 @@ impl Sender {
     }
 }
 
-impl Receiver {
+impl RelayReadHalf {
     /// The next frame. Dropping the future loses nothing.
     ///
     /// # Errors

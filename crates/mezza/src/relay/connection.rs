@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 
 use mezza_core::Time;
 use mezza_messenger::relay_wire::{
-    ALPN, ENVELOPE_BYTES_MAX, LENGTH_BYTES, RelayFrame, Splitter, TooLong, VERSION, encode_mail,
+    ALPN, ENVELOPE_BYTES_MAX, LENGTH_BYTES, RelayDeframer, RelayFrame, TooLong, VERSION,
+    encode_mail,
 };
-use mezza_messenger::relay_wire::{Address, Code};
+use mezza_messenger::relay_wire::{Address, DoneCode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -26,12 +27,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::clock::Clock;
-use super::limits::{Bucket, Limits};
+use super::limits::{Limits, TokenBucket};
 use super::server::stopped;
 use super::tap::{Direction, Side, Tap, TapPoint, Tapped};
 use super::usage::{Account, Usage};
-use super::writer::{Event, Job, Jobs, Lane, MailId, Outlet, WatchId};
-use crate::doors::{Ticket, secure};
+use super::writer::{ConnectionQueue, Jobs, Lane, MailId, WatchId, WriterEvent, WriterJob};
+use crate::doors::{ConnectionPermit, secure};
 
 /// Bytes read at once; also what an idle connection keeps for reading.
 const READ_BYTES: usize = 4_096;
@@ -92,18 +93,18 @@ struct Connection {
     account: Account,
     stream: Box<TlsStream<Tapped<TcpStream>>>,
     point: TapPoint,
-    splitter: Splitter,
+    splitter: RelayDeframer,
     lane: Lane,
-    outlet: Outlet,
-    events: mpsc::Receiver<Event>,
+    outlet: ConnectionQueue,
+    events: mpsc::Receiver<WriterEvent>,
     watches: BTreeMap<u16, Watched>,
     /// Mail numbers of this connection, not yet taken.
     in_flight: BTreeMap<u32, (WatchId, MailId)>,
     last_nr: u32,
-    puts: Bucket,
-    bundle_gets: Bucket,
+    puts: TokenBucket,
+    bundle_gets: TokenBucket,
     /// Work of all kinds, by the time since the connection began.
-    work: Bucket,
+    work: TokenBucket,
     began: Instant,
     /// Requests at the writer that wait for their answer.
     pending: usize,
@@ -114,7 +115,7 @@ struct Connection {
 pub(super) async fn serve(
     shared: Arc<Shared>,
     socket: TcpStream,
-    (account, ticket): (Account, &Ticket),
+    (account, ticket): (Account, &ConnectionPermit),
     mut stop: watch::Receiver<bool>,
 ) {
     let accepting = Connection::accept(shared, socket, account, &mut stop);
@@ -174,23 +175,23 @@ impl Connection {
         stream: Box<TlsStream<Tapped<TcpStream>>>,
         point: TapPoint,
     ) -> Self {
-        let (outlet, events) = Outlet::new(shared.limits.pending_max);
+        let (outlet, events) = ConnectionQueue::new(shared.limits.pending_max);
         let lane = shared.jobs.lane(shared.limits.queued_work_max);
         Self {
             shared,
             account,
             stream,
             point,
-            splitter: Splitter::default(),
+            splitter: RelayDeframer::default(),
             lane,
             outlet,
             events,
             watches: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             last_nr: 0,
-            puts: Bucket::default(),
-            bundle_gets: Bucket::default(),
-            work: Bucket::default(),
+            puts: TokenBucket::default(),
+            bundle_gets: TokenBucket::default(),
+            work: TokenBucket::default(),
             began: Instant::now(),
             pending: 0,
             out: Vec::new(),
@@ -199,7 +200,7 @@ impl Connection {
 
     async fn decline(&mut self) -> Result<(), End> {
         self.hello().await?;
-        self.say(&done(0, Code::SlowDown, RETRY_CONNECT_S))?;
+        self.say(&done(0, DoneCode::SlowDown, RETRY_CONNECT_S))?;
         self.write().await
     }
 
@@ -248,7 +249,7 @@ impl Connection {
                 Err(_) => Err(End::Malformed),
             };
             if matches!(handled, Err(End::Malformed)) {
-                self.say(&done(0, Code::Refused, 0))?;
+                self.say(&done(0, DoneCode::Refused, 0))?;
                 self.write().await?;
             }
             handled?;
@@ -259,7 +260,7 @@ impl Connection {
     }
 
     /// An event from the writer, and those right behind it.
-    async fn deliver(&mut self, first: Event) -> Result<(), End> {
+    async fn deliver(&mut self, first: WriterEvent) -> Result<(), End> {
         let mut next = Some(first);
         while let Some(event) = next {
             self.event(event)?;
@@ -277,19 +278,19 @@ impl Connection {
         }
         if self.events.is_empty() && self.outlet.was_stalled() {
             let watches = self.watches.values().map(|w| (w.address, w.watch)).collect();
-            self.job(Job::Resume(watches)).await?;
+            self.job(WriterJob::Resume(watches)).await?;
         }
         Ok(())
     }
 
-    fn event(&mut self, event: Event) -> Result<(), End> {
+    fn event(&mut self, event: WriterEvent) -> Result<(), End> {
         match event {
-            Event::Answer(frame) => {
+            WriterEvent::Answer(frame) => {
                 self.pending = self.pending.saturating_sub(1);
                 self.say(&frame)
             }
-            Event::Stock(frame) => self.say(&frame),
-            Event::Mail { number, watch, id, envelope } => {
+            WriterEvent::Stock(frame) => self.say(&frame),
+            WriterEvent::Mail { number, watch, id, envelope } => {
                 self.outlet.mail_sent(envelope.len());
                 let (work, now) = (work_of(envelope.len()), self.age());
                 self.work.spend(self.shared.limits.work, work, now);
@@ -302,7 +303,7 @@ impl Connection {
                 self.push_out(encode_mail(number, self.last_nr, &envelope)?);
                 Ok(())
             }
-            Event::End => Err(End::Failed),
+            WriterEvent::End => Err(End::Failed),
         }
     }
 
@@ -336,7 +337,7 @@ impl Connection {
     }
 
     /// Gives the writer something to do, waiting for a place in its queue.
-    async fn job(&mut self, job: Job) -> Result<(), End> {
+    async fn job(&mut self, job: WriterJob) -> Result<(), End> {
         self.pace(job.work().into()).await?;
         if self.lane.send(job).await { Ok(()) } else { Err(End::Stopped) }
     }
@@ -383,7 +384,7 @@ impl Connection {
     async fn unwatch(&mut self) {
         let watches: Vec<_> = self.watches.values().map(|w| (w.address, w.watch)).collect();
         if !watches.is_empty() {
-            self.lane.send(Job::Gone(watches)).await;
+            self.lane.send(WriterJob::Gone(watches)).await;
         }
     }
 
@@ -407,7 +408,7 @@ impl Connection {
 }
 
 /// A DONE frame.
-fn done(req: u16, code: Code, retry_s: u16) -> RelayFrame {
+fn done(req: u16, code: DoneCode, retry_s: u16) -> RelayFrame {
     RelayFrame::Done { req, code, retry_s }
 }
 

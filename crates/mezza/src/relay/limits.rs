@@ -21,13 +21,13 @@ pub struct Limits {
     /// Days without WATCH after which an empty box goes.
     pub idle_box_days: u32,
     /// PUT per connection.
-    pub puts: Rate,
+    pub puts: RateLimit,
     /// PUT into one intro box, whoever puts.
-    pub intro_puts: Rate,
+    pub intro_puts: RateLimit,
     /// `BUNDLE_GET` per connection.
-    pub bundle_gets: Rate,
+    pub bundle_gets: RateLimit,
     /// One-time keys given out of one intro box; faster calls get the bundle alone.
-    pub one_time_keys: Rate,
+    pub one_time_keys: RateLimit,
     /// Rows of one-time keys per box, those given out included.
     pub one_time_rows_max: u32,
     /// Bytes of one bundle.
@@ -38,7 +38,7 @@ pub struct Limits {
     pub pending_max: usize,
     /// Work of one connection in units of about a PUT, whatever it asks for; with it used up it is
     /// not read from.
-    pub work: Rate,
+    pub work: RateLimit,
     /// Units of work that one connection may have in the writer's queue, and so in one commit.
     pub queued_work_max: u32,
     /// One-time keys in one `BUNDLE_SET`.
@@ -82,15 +82,15 @@ impl Default for Limits {
             boxes_per_connection_max: 2_000,
             ttl_h_max: 30 * 24,
             idle_box_days: 90,
-            puts: Rate { burst: 100, period_ms: 50 },
-            intro_puts: Rate { burst: 10, period_ms: 1_000 },
-            bundle_gets: Rate { burst: 5, period_ms: 200 },
-            one_time_keys: Rate { burst: 20, period_ms: 60_000 },
+            puts: RateLimit { burst: 100, period_ms: 50 },
+            intro_puts: RateLimit { burst: 10, period_ms: 1_000 },
+            bundle_gets: RateLimit { burst: 5, period_ms: 200 },
+            one_time_keys: RateLimit { burst: 20, period_ms: 60_000 },
             one_time_rows_max: 4_096,
             bundle_bytes_max: ENVELOPE_BYTES_MAX,
             in_flight_max: 64,
             pending_max: 256,
-            work: Rate { burst: 4_000, period_ms: 2 },
+            work: RateLimit { burst: 4_000, period_ms: 2 },
             queued_work_max: 32,
             set_keys_max: 128,
             store_bytes_max: 10 << 30,
@@ -114,7 +114,7 @@ impl Default for Limits {
 impl Limits {
     /// Nothing but the disk limits what is put: for benchmarks and load tests.
     pub fn raised() -> Self {
-        let free = Rate { burst: u32::MAX, period_ms: 0 };
+        let free = RateLimit { burst: u32::MAX, period_ms: 0 };
         Self {
             box_mails_max: u32::MAX,
             box_bytes_max: u64::MAX,
@@ -143,29 +143,29 @@ impl Limits {
 
 /// So many at once, then one in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct RateLimit {
     /// How many at once.
     pub burst: u32,
     /// Milliseconds until one more is allowed; 0 = no limit.
     pub period_ms: u64,
 }
 
-impl Rate {
+impl RateLimit {
     /// Milliseconds in which an empty bucket is full again.
     fn room_ms(self) -> u64 {
         self.period_ms.saturating_mul(u64::from(self.burst))
     }
 }
 
-/// How much of a [`Rate`] is used up, as the time at which all of it is free again.
+/// How much of a [`RateLimit`] is used up, as the time at which all of it is free again.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bucket {
+pub(crate) struct TokenBucket {
     free_at_ms: u64,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// Takes one, or says in how many seconds (rounded up) there will be one.
-    pub(crate) fn take(&mut self, rate: Rate, now: Time) -> Result<(), u16> {
+    pub(crate) fn take(&mut self, rate: RateLimit, now: Time) -> Result<(), u16> {
         let wait_ms = self.wait_ms(rate, 1, now);
         if wait_ms > 0 {
             return Err(u16::try_from(wait_ms.div_ceil(1_000)).unwrap_or(u16::MAX));
@@ -175,7 +175,7 @@ impl Bucket {
     }
 
     /// In how many milliseconds there will be `units`, at most a full bucket.
-    pub(crate) fn wait_ms(self, rate: Rate, units: u64, now: Time) -> u64 {
+    pub(crate) fn wait_ms(self, rate: RateLimit, units: u64, now: Time) -> u64 {
         let units = units.min(rate.burst.into());
         let until_ms =
             self.busy_until_ms(rate, now).saturating_add(rate.period_ms.saturating_mul(units));
@@ -183,14 +183,14 @@ impl Bucket {
     }
 
     /// Takes `units`, or what there is of them.
-    pub(crate) fn spend(&mut self, rate: Rate, units: u64, now: Time) {
+    pub(crate) fn spend(&mut self, rate: RateLimit, units: u64, now: Time) {
         let more_ms = rate.period_ms.saturating_mul(units);
         self.free_at_ms = self.busy_until_ms(rate, now).saturating_add(more_ms);
     }
 
     /// Until when the time is used up. A clock that was set back must not keep the bucket empty for longer
     /// than it ever is.
-    fn busy_until_ms(self, rate: Rate, now: Time) -> u64 {
+    fn busy_until_ms(self, rate: RateLimit, now: Time) -> u64 {
         self.free_at_ms.clamp(now.ms(), now.ms().saturating_add(rate.room_ms()))
     }
 
@@ -215,7 +215,7 @@ mod tests {
     fn raised_limits_leave_a_load_test_alone() {
         let (raised, usual) = (Limits::raised(), Limits::default());
         for rate in [raised.puts, raised.bundle_gets, raised.work] {
-            assert_eq!(rate, Rate { burst: u32::MAX, period_ms: 0 });
+            assert_eq!(rate, RateLimit { burst: u32::MAX, period_ms: 0 });
         }
         assert!(raised.box_mails_max > usual.box_mails_max);
         assert!(raised.box_bytes_max > usual.box_bytes_max);
@@ -229,8 +229,8 @@ mod tests {
 
     #[test]
     fn a_burst_then_one_each_period() {
-        let rate = Rate { burst: 3, period_ms: 60_000 };
-        let mut bucket = Bucket::default();
+        let rate = RateLimit { burst: 3, period_ms: 60_000 };
+        let mut bucket = TokenBucket::default();
         let at = |s: u64| Time::from_ms(1_000_000 + s * 1_000);
         for _ in 0..3 {
             assert_eq!(bucket.take(rate, at(0)), Ok(()));
@@ -245,8 +245,8 @@ mod tests {
 
     #[test]
     fn a_clock_set_back_waits_no_longer_than_a_full_bucket() {
-        let rate = Rate { burst: 2, period_ms: 1_000 };
-        let mut bucket = Bucket::default();
+        let rate = RateLimit { burst: 2, period_ms: 1_000 };
+        let mut bucket = TokenBucket::default();
         assert_eq!(bucket.take(rate, Time::from_ms(9_000_000)), Ok(()));
         assert_eq!(bucket.take(rate, Time::from_ms(5_000)), Err(1));
         assert_eq!(bucket.take(rate, Time::from_ms(6_000)), Err(1));
@@ -254,8 +254,8 @@ mod tests {
 
     #[test]
     fn many_units_wait_for_each_other_and_an_empty_bucket_owes_nothing() {
-        let rate = Rate { burst: 10, period_ms: 100 };
-        let (mut bucket, now) = (Bucket::default(), Time::from_ms(1_000_000));
+        let rate = RateLimit { burst: 10, period_ms: 100 };
+        let (mut bucket, now) = (TokenBucket::default(), Time::from_ms(1_000_000));
         assert_eq!(bucket.wait_ms(rate, 10, now), 0);
         bucket.spend(rate, 8, now);
         assert_eq!((bucket.wait_ms(rate, 2, now), bucket.wait_ms(rate, 5, now)), (0, 300));
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn without_period_there_is_no_limit() {
-        let (rate, mut bucket) = (Rate { burst: 1, period_ms: 0 }, Bucket::default());
+        let (rate, mut bucket) = (RateLimit { burst: 1, period_ms: 0 }, TokenBucket::default());
         assert!((0..1_000).all(|_| bucket.take(rate, Time::from_ms(7)).is_ok()));
     }
 }

@@ -21,8 +21,8 @@ use super::store::{self, StoreSpec};
 use super::tap::Tap;
 use super::usage::Usage;
 use super::writer::{self, Ended};
-use crate::doors::{Doors, Source, Ticket};
-use crate::tls::{self, Identity, fingerprint};
+use crate::doors::{ConnectionLimiter, ConnectionPermit, Source};
+use crate::tls::{self, TlsIdentity, fingerprint};
 
 /// Connections beyond the limits that are told so at the same time; more are closed unheard, or
 /// a flood would cost a handshake each.
@@ -101,7 +101,7 @@ pub async fn serve(
     config: RelayConfig,
     stop: watch::Receiver<bool>,
 ) -> Result<RelayHandle, RelayError> {
-    let identity = Identity::load_or_make(&config.dir)?;
+    let identity = TlsIdentity::load_or_make(&config.dir)?;
     let lock = Lock::take(&config.dir)?;
     let tls = TlsAcceptor::from(tls::server_config(&identity)?);
     let store = store::open(&config.store, &config.dir).await?;
@@ -121,7 +121,7 @@ pub async fn serve(
     });
     let key = *identity.public();
     tracing::info!(key = %fingerprint(&key), port = address.port(), "relay listens");
-    let doors = Doors::new(shared.limits.doors());
+    let doors = ConnectionLimiter::new(shared.limits.doors());
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
     let relay = Relay { listener, doors, refusals, shared, stop, _lock: lock };
     Ok(RelayHandle { address, key, task: tokio::spawn(relay.run(ended)) })
@@ -129,7 +129,7 @@ pub async fn serve(
 
 struct Relay {
     listener: TcpListener,
-    doors: Arc<Doors>,
+    doors: Arc<ConnectionLimiter>,
     refusals: Arc<Semaphore>,
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
@@ -171,7 +171,7 @@ impl Relay {
         Ok(result?)
     }
 
-    fn welcome(&self, connections: &mut JoinSet<()>, socket: TcpStream, ticket: Ticket) {
+    fn welcome(&self, connections: &mut JoinSet<()>, socket: TcpStream, ticket: ConnectionPermit) {
         let (shared, stop) = (self.shared.clone(), self.stop.clone());
         connections.spawn(async move {
             let account = shared.usage.account(ticket.source());

@@ -13,10 +13,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use mezza_messenger::relay_wire::{Address, BoxKind, OneTimeKey};
+use mezza_messenger::relay_wire::{Address, MailboxKind, RawOneTimePrekey};
 
 /// A box's number in its store.
-pub type BoxId = i64;
+pub type MailboxRowId = i64;
 /// A mail's number in its store: never used twice by mail that was committed.
 pub type Seq = i64;
 
@@ -75,11 +75,11 @@ impl StoreError {
 
 /// A box as its store knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BoxRow {
+pub struct MailboxRow {
     /// Its number.
-    pub id: BoxId,
+    pub id: MailboxRowId,
     /// What it is for.
-    pub kind: BoxKind,
+    pub kind: MailboxKind,
     /// Mails in it.
     pub mails: u32,
     /// Bytes of its mails.
@@ -90,7 +90,7 @@ pub struct BoxRow {
 #[derive(Clone, Copy)]
 pub struct NewMail<'a> {
     /// Whose box.
-    pub box_id: BoxId,
+    pub box_id: MailboxRowId,
     /// The last hour since 1970 in which it is delivered.
     pub due_h: u32,
     /// The envelope.
@@ -143,49 +143,57 @@ pub trait MailStore {
     /// Makes all since `begin` durable.
     async fn commit(&mut self) -> Result<(), StoreError>;
     /// What makes the next transaction faster, for when nobody waits.
-    fn ready(&mut self) {}
+    fn prefetch(&mut self) {}
     /// Undoes all since `begin`.
     async fn rollback(&mut self);
     /// The box of this address.
-    async fn find_box(&mut self, address: &Address) -> Result<Option<BoxRow>, StoreError>;
+    async fn find_box(&mut self, address: &Address) -> Result<Option<MailboxRow>, StoreError>;
     /// Makes a box, watched last on `day` (since 1970).
     async fn open_box(
         &mut self,
         address: &Address,
-        kind: BoxKind,
+        kind: MailboxKind,
         day: u32,
-    ) -> Result<BoxId, StoreError>;
+    ) -> Result<MailboxRowId, StoreError>;
     /// Removes a box with all it holds.
-    async fn close_box(&mut self, id: BoxId) -> Result<(), StoreError>;
+    async fn close_box(&mut self, id: MailboxRowId) -> Result<(), StoreError>;
     /// Notes the day of the last WATCH.
-    async fn seen(&mut self, id: BoxId, day: u32) -> Result<(), StoreError>;
+    async fn seen(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError>;
     /// Stores mail; gives a number for each, ascending in the given order.
     async fn put_batch(&mut self, mails: &[NewMail<'_>]) -> Result<Vec<Seq>, StoreError>;
     /// The oldest at most `max` mails behind `after` that are not expired in hour `now_h`.
     async fn fetch(
         &mut self,
-        id: BoxId,
+        id: MailboxRowId,
         after: Seq,
         now_h: u32,
         max: u32,
     ) -> Result<Vec<Mail>, StoreError>;
     /// Removes these mails of this box.
-    async fn take(&mut self, id: BoxId, seqs: &[Seq]) -> Result<Removed, StoreError>;
+    async fn take(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError>;
     /// Removes at most `max` mails that were due before hour `now_h`.
     async fn expire(&mut self, now_h: u32, max: u32) -> Result<Removed, StoreError>;
     /// Removes at most `max` empty boxes not watched since `day`; gives how many.
     async fn drop_idle(&mut self, day: u32, max: u32) -> Result<u32, StoreError>;
     /// Replaces the bundle; with `fresh` forgets all one-time keys before.
-    async fn bundle_set(&mut self, id: BoxId, fresh: bool, bundle: &[u8])
-    -> Result<(), StoreError>;
+    async fn bundle_set(
+        &mut self,
+        id: MailboxRowId,
+        fresh: bool,
+        bundle: &[u8],
+    ) -> Result<(), StoreError>;
     /// Adds one-time keys whose ids are new to this box; gives how many are.
-    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<u32, StoreError>;
+    async fn keys_add(
+        &mut self,
+        id: MailboxRowId,
+        keys: &[RawOneTimePrekey],
+    ) -> Result<u32, StoreError>;
     /// Rows of one-time keys, those given out included; and those not given out.
-    async fn keys_count(&mut self, id: BoxId) -> Result<(u32, u32), StoreError>;
+    async fn keys_count(&mut self, id: MailboxRowId) -> Result<(u32, u32), StoreError>;
     /// The bundle.
-    async fn bundle(&mut self, id: BoxId) -> Result<Option<Vec<u8>>, StoreError>;
+    async fn bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError>;
     /// Gives out one key, once and for all.
-    async fn key_take(&mut self, id: BoxId) -> Result<Option<OneTimeKey>, StoreError>;
+    async fn key_take(&mut self, id: MailboxRowId) -> Result<Option<RawOneTimePrekey>, StoreError>;
     /// Counts everything.
     async fn totals(&mut self) -> Result<Totals, StoreError>;
     /// Ends, with everything in its files.
@@ -227,7 +235,7 @@ impl FromStr for StoreSpec {
 
 /// One of the two stores.
 #[derive(Debug)]
-pub enum Store {
+pub enum RelayStore {
     /// A file.
     Sqlite(SqliteStore),
     /// A server.
@@ -238,12 +246,13 @@ pub enum Store {
 ///
 /// # Errors
 /// [`StoreError`]; [`StoreError::Setting`] for a URL with a password or of another machine.
-pub async fn open(spec: &StoreSpec, dir: &Path) -> Result<Store, StoreError> {
+pub async fn open(spec: &StoreSpec, dir: &Path) -> Result<RelayStore, StoreError> {
     Ok(match spec {
-        StoreSpec::Sqlite(path) => {
-            Store::Sqlite(SqliteStore::open(&sqlite_path(path.as_deref(), dir), Durability::Full)?)
-        }
-        StoreSpec::Postgres(url) => Store::Postgres(PostgresStore::open(url).await?),
+        StoreSpec::Sqlite(path) => RelayStore::Sqlite(SqliteStore::open(
+            &sqlite_path(path.as_deref(), dir),
+            Durability::Full,
+        )?),
+        StoreSpec::Postgres(url) => RelayStore::Postgres(PostgresStore::open(url).await?),
     })
 }
 
@@ -267,17 +276,17 @@ fn signed(n: impl TryInto<i64>) -> i64 {
 }
 
 /// The kind of a box as stores write it.
-const fn kind_number(kind: BoxKind) -> i16 {
+const fn kind_number(kind: MailboxKind) -> i16 {
     match kind {
-        BoxKind::Conversation => 0,
-        BoxKind::Intro => 1,
+        MailboxKind::Conversation => 0,
+        MailboxKind::Intro => 1,
     }
 }
 
-const fn kind_of(number: i16) -> Result<BoxKind, StoreError> {
+const fn kind_of(number: i16) -> Result<MailboxKind, StoreError> {
     match number {
-        0 => Ok(BoxKind::Conversation),
-        1 => Ok(BoxKind::Intro),
+        0 => Ok(MailboxKind::Conversation),
+        1 => Ok(MailboxKind::Intro),
         _ => Err(StoreError::Damaged),
     }
 }
@@ -285,13 +294,13 @@ const fn kind_of(number: i16) -> Result<BoxKind, StoreError> {
 macro_rules! either {
     ($store:expr, $one:ident => $call:expr) => {
         match $store {
-            Store::Sqlite($one) => $call,
-            Store::Postgres($one) => $call,
+            RelayStore::Sqlite($one) => $call,
+            RelayStore::Postgres($one) => $call,
         }
     };
 }
 
-impl MailStore for Store {
+impl MailStore for RelayStore {
     async fn begin(&mut self) -> Result<(), StoreError> {
         either!(self, s => s.begin().await)
     }
@@ -300,32 +309,32 @@ impl MailStore for Store {
         either!(self, s => s.commit().await)
     }
 
-    fn ready(&mut self) {
-        either!(self, s => s.ready());
+    fn prefetch(&mut self) {
+        either!(self, s => s.prefetch());
     }
 
     async fn rollback(&mut self) {
         either!(self, s => s.rollback().await);
     }
 
-    async fn find_box(&mut self, address: &Address) -> Result<Option<BoxRow>, StoreError> {
+    async fn find_box(&mut self, address: &Address) -> Result<Option<MailboxRow>, StoreError> {
         either!(self, s => s.find_box(address).await)
     }
 
     async fn open_box(
         &mut self,
         address: &Address,
-        kind: BoxKind,
+        kind: MailboxKind,
         day: u32,
-    ) -> Result<BoxId, StoreError> {
+    ) -> Result<MailboxRowId, StoreError> {
         either!(self, s => s.open_box(address, kind, day).await)
     }
 
-    async fn close_box(&mut self, id: BoxId) -> Result<(), StoreError> {
+    async fn close_box(&mut self, id: MailboxRowId) -> Result<(), StoreError> {
         either!(self, s => s.close_box(id).await)
     }
 
-    async fn seen(&mut self, id: BoxId, day: u32) -> Result<(), StoreError> {
+    async fn seen(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError> {
         either!(self, s => s.seen(id, day).await)
     }
 
@@ -335,7 +344,7 @@ impl MailStore for Store {
 
     async fn fetch(
         &mut self,
-        id: BoxId,
+        id: MailboxRowId,
         after: Seq,
         now_h: u32,
         max: u32,
@@ -343,7 +352,7 @@ impl MailStore for Store {
         either!(self, s => s.fetch(id, after, now_h, max).await)
     }
 
-    async fn take(&mut self, id: BoxId, seqs: &[Seq]) -> Result<Removed, StoreError> {
+    async fn take(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError> {
         either!(self, s => s.take(id, seqs).await)
     }
 
@@ -357,26 +366,30 @@ impl MailStore for Store {
 
     async fn bundle_set(
         &mut self,
-        id: BoxId,
+        id: MailboxRowId,
         fresh: bool,
         bundle: &[u8],
     ) -> Result<(), StoreError> {
         either!(self, s => s.bundle_set(id, fresh, bundle).await)
     }
 
-    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<u32, StoreError> {
+    async fn keys_add(
+        &mut self,
+        id: MailboxRowId,
+        keys: &[RawOneTimePrekey],
+    ) -> Result<u32, StoreError> {
         either!(self, s => s.keys_add(id, keys).await)
     }
 
-    async fn keys_count(&mut self, id: BoxId) -> Result<(u32, u32), StoreError> {
+    async fn keys_count(&mut self, id: MailboxRowId) -> Result<(u32, u32), StoreError> {
         either!(self, s => s.keys_count(id).await)
     }
 
-    async fn bundle(&mut self, id: BoxId) -> Result<Option<Vec<u8>>, StoreError> {
+    async fn bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError> {
         either!(self, s => s.bundle(id).await)
     }
 
-    async fn key_take(&mut self, id: BoxId) -> Result<Option<OneTimeKey>, StoreError> {
+    async fn key_take(&mut self, id: MailboxRowId) -> Result<Option<RawOneTimePrekey>, StoreError> {
         either!(self, s => s.key_take(id).await)
     }
 

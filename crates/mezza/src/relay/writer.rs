@@ -25,7 +25,9 @@ mod shares;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use job::{Answer, BundleSet, Event, Job, MailId, Outlet, Put, WatchId};
+pub(crate) use job::{
+    BundleSet, ConnectionQueue, MailId, Put, ReplyTo, WatchId, WriterEvent, WriterJob,
+};
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -33,16 +35,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_core::Time;
-use mezza_messenger::relay_wire::{Address, Code, RelayFrame};
+use mezza_messenger::relay_wire::{Address, DoneCode, RelayFrame};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 use super::clock::Clock;
-use super::limits::{Bucket, Limits};
-use super::store::{MailStore as _, Store, StoreError};
-use ledger::Ledger;
-use owners::Owners;
+use super::limits::{Limits, TokenBucket};
+use super::store::{MailStore as _, RelayStore, StoreError};
+use ledger::QuotaCache;
+use owners::Watchers;
 use shares::Shares;
 
 /// Jobs that wait for the writer, enough for two commits; beyond, connections wait in turn.
@@ -58,11 +60,11 @@ const RETRY_AFTER_FAILURE_S: u16 = 30;
 pub(crate) type Ended = oneshot::Receiver<Result<(), StoreError>>;
 
 /// Starts the writer on a thread of its own; it ends when all senders are gone.
-pub(crate) fn spawn(store: Store, limits: Limits, clock: Clock) -> io::Result<(Jobs, Ended)> {
+pub(crate) fn spawn(store: RelayStore, limits: Limits, clock: Clock) -> io::Result<(Jobs, Ended)> {
     let (jobs, queue) = mpsc::channel(QUEUE_JOBS);
     let (end, ended) = oneshot::channel();
     let runtime = Handle::current();
-    let owners = Arc::new(Owners::new(limits.in_flight_max));
+    let owners = Arc::new(Watchers::new(limits.in_flight_max));
     let jobs = Jobs { queue: jobs, owners: Arc::clone(&owners) };
     let writer = Writer::new(store, limits, clock, owners);
     std::thread::Builder::new().name("relay-writer".to_owned()).spawn(move || {
@@ -77,12 +79,12 @@ pub(crate) fn spawn(store: Store, limits: Limits, clock: Clock) -> io::Result<(J
 #[derive(Clone)]
 pub(crate) struct Jobs {
     queue: mpsc::Sender<Queued>,
-    owners: Arc<Owners>,
+    owners: Arc<Watchers>,
 }
 
 /// A job in the writer's queue, with the part of the queue that its connection has for it.
 struct Queued {
-    job: Job,
+    job: WriterJob,
     part: Option<OwnedSemaphorePermit>,
 }
 
@@ -101,15 +103,15 @@ impl Jobs {
     }
 
     /// Gives the writer something to do, waiting for a place in its queue; `false`: it is gone.
-    pub(crate) async fn send(&self, job: Job) -> bool {
+    pub(crate) async fn send(&self, job: WriterJob) -> bool {
         self.queue_up(job, None).await
     }
 
-    async fn queue_up(&self, job: Job, part: Option<OwnedSemaphorePermit>) -> bool {
+    async fn queue_up(&self, job: WriterJob, part: Option<OwnedSemaphorePermit>) -> bool {
         let Ok(place) = self.queue.reserve().await else { return false };
         match job {
-            Job::Put(put) => self.owners.hand_over(put, |put| {
-                place.send(Queued { job: Job::Put(put), part });
+            WriterJob::Put(put) => self.owners.hand_over(put, |put| {
+                place.send(Queued { job: WriterJob::Put(put), part });
             }),
             job => place.send(Queued { job, part }),
         }
@@ -119,7 +121,7 @@ impl Jobs {
 
 impl Lane {
     /// Gives the writer something to do once what is queued leaves room for it; `false`: it is gone.
-    pub(crate) async fn send(&self, job: Job) -> bool {
+    pub(crate) async fn send(&self, job: WriterJob) -> bool {
         let work = job.work().min(self.most);
         match Arc::clone(&self.room).acquire_many_owned(work).await {
             Ok(part) => self.jobs.queue_up(job, Some(part)).await,
@@ -129,13 +131,13 @@ impl Lane {
 }
 
 struct Writer {
-    store: Store,
+    store: RelayStore,
     limits: Limits,
     clock: Clock,
-    ledger: Ledger,
-    owners: Arc<Owners>,
-    intro_rates: HashMap<Address, Bucket>,
-    key_rates: HashMap<Address, Bucket>,
+    ledger: QuotaCache,
+    owners: Arc<Watchers>,
+    intro_rates: HashMap<Address, TokenBucket>,
+    key_rates: HashMap<Address, TokenBucket>,
     shares: Shares,
     /// Hour and day of the last tidying.
     tidied: (u32, u32),
@@ -147,24 +149,24 @@ struct Writer {
 struct Batch {
     /// Sent after the commit, in this order; a STOCK behind its WATCH and before a later PUBLISH,
     /// which it knows nothing of.
-    answers: Vec<(Outlet, RelayFrame)>,
+    answers: Vec<(ConnectionQueue, RelayFrame)>,
     /// Boxes whose one-time keys run low, and how many are left.
     low: Vec<(Address, u32)>,
     /// Who waits for an answer to anything in this transaction.
-    asked: Vec<Answer>,
+    asked: Vec<ReplyTo>,
     /// Connections that saw something of this transaction before its commit.
-    touched: Vec<(Address, Outlet)>,
+    touched: Vec<(Address, ConnectionQueue)>,
     /// Watchers that may be brought more mail.
     refill: BTreeSet<Address>,
 }
 
 impl Writer {
-    fn new(store: Store, limits: Limits, clock: Clock, owners: Arc<Owners>) -> Self {
+    fn new(store: RelayStore, limits: Limits, clock: Clock, owners: Arc<Watchers>) -> Self {
         Self {
             store,
             limits,
             clock,
-            ledger: Ledger::default(),
+            ledger: QuotaCache::default(),
             owners,
             intro_rates: HashMap::new(),
             key_rates: HashMap::new(),
@@ -186,11 +188,11 @@ impl Writer {
                     }
                     self.gather(&mut queue, &mut queued).await;
                     let both = queued.drain(..).map(|queued| (queued.job, queued.part));
-                    let (mut jobs, parts): (Vec<Job>, Vec<_>) = both.unzip();
+                    let (mut jobs, parts): (Vec<WriterJob>, Vec<_>) = both.unzip();
                     self.commit_all(&mut jobs).await;
                     // Now connections have their parts of the queue again.
                     drop(parts);
-                    self.store.ready();
+                    self.store.prefetch();
                 }
                 _ = tick.tick() => match self.tidy().await {
                     Ok(true) => tick.reset_immediately(),
@@ -218,11 +220,11 @@ impl Writer {
     }
 
     /// One transaction for all `jobs`.
-    async fn commit_all(&mut self, jobs: &mut Vec<Job>) {
+    async fn commit_all(&mut self, jobs: &mut Vec<WriterJob>) {
         let mut last = 0;
         for job in &*jobs {
             self.batch.asked.extend(job.answer().cloned());
-            if let Job::Put(Put { address, id, shown, .. }) = job {
+            if let WriterJob::Put(Put { address, id, shown, .. }) = job {
                 last = *id;
                 let shown = shown.iter().map(|(_, outlet)| (*address, outlet.clone()));
                 self.batch.touched.extend(shown);
@@ -237,14 +239,16 @@ impl Writer {
         jobs.clear();
     }
 
-    async fn transact(&mut self, jobs: &mut Vec<Job>) -> Result<(), StoreError> {
+    async fn transact(&mut self, jobs: &mut Vec<WriterJob>) -> Result<(), StoreError> {
         self.store.begin().await?;
         let mut jobs = jobs.drain(..).peekable();
         while let Some(job) = jobs.next() {
             match job {
-                Job::Put(first) => {
+                WriterJob::Put(first) => {
                     let mut puts = vec![first];
-                    while let Some(Job::Put(put)) = jobs.next_if(|job| matches!(job, Job::Put(_))) {
+                    while let Some(WriterJob::Put(put)) =
+                        jobs.next_if(|job| matches!(job, WriterJob::Put(_)))
+                    {
                         puts.push(put);
                     }
                     self.put_run(puts).await?;
@@ -296,7 +300,7 @@ impl Writer {
         for answer in batch.asked {
             answer.outlet.answer(RelayFrame::Done {
                 req: answer.req,
-                code: Code::SlowDown,
+                code: DoneCode::SlowDown,
                 retry_s: RETRY_AFTER_FAILURE_S,
             });
         }

@@ -26,7 +26,7 @@ const GUESS_AIM: Duration = Duration::from_millis(500);
 
 /// What one guess of a passphrase costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
+pub struct Argon2Params {
     /// Memory, KiB.
     pub m_kib: u32,
     /// Passes.
@@ -35,7 +35,7 @@ pub struct Cost {
     pub p: u32,
 }
 
-impl Cost {
+impl Argon2Params {
     /// The least cost that is allowed, 0.2 s: for tests and the demo world.
     pub const DEMO: Self = Self { m_kib: M_KIB_MIN, t: 3, p: 1 };
 
@@ -77,7 +77,7 @@ impl Cost {
         blocks.resize(params.block_count(), Block::default());
         let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
         let mut result = Ok(());
-        let key = Secret::fill(|key| {
+        let key = Secret::init_with(|key| {
             result = argon.hash_password_into_with_memory(pass, salt, key, &mut blocks);
         });
         result.map(|()| key).map_err(|_| Fault::bug("Argon2id refuses its input"))
@@ -90,17 +90,17 @@ mod tests {
 
     #[test]
     fn the_floor_holds_in_both_directions() {
-        assert!(Cost::DEMO.is_allowed());
-        assert!(!Cost { t: 2, ..Cost::DEMO }.is_allowed());
-        assert!(!Cost { m_kib: M_KIB_MIN - 1, t: 4, p: 1 }.is_allowed());
-        assert!(Cost { m_kib: 256 << 10, t: 1, p: 1 }.is_allowed());
-        assert!(!Cost { p: 0, ..Cost::DEMO }.is_allowed());
-        assert!(!Cost { m_kib: u32::MAX, t: u32::MAX, p: u32::MAX }.is_allowed());
+        assert!(Argon2Params::DEMO.is_allowed());
+        assert!(!Argon2Params { t: 2, ..Argon2Params::DEMO }.is_allowed());
+        assert!(!Argon2Params { m_kib: M_KIB_MIN - 1, t: 4, p: 1 }.is_allowed());
+        assert!(Argon2Params { m_kib: 256 << 10, t: 1, p: 1 }.is_allowed());
+        assert!(!Argon2Params { p: 0, ..Argon2Params::DEMO }.is_allowed());
+        assert!(!Argon2Params { m_kib: u32::MAX, t: u32::MAX, p: u32::MAX }.is_allowed());
     }
 
     #[test]
     fn what_is_measured_is_allowed() {
-        let cost = Cost::measured().unwrap();
+        let cost = Argon2Params::measured().unwrap();
         assert!(cost.is_allowed(), "{cost:?}");
         assert_eq!((cost.m_kib, cost.p), (256 << 10, 1));
     }

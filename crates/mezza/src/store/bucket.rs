@@ -4,7 +4,7 @@
 //! 2 expiry hour, 3 expiry day; hours and days since 1970, UTC.
 
 use mezza_core::Time;
-use mezza_messenger::Bucket;
+use mezza_messenger::Retention;
 
 /// Where the class begins.
 const CLASS_SHIFT: u32 = 30;
@@ -17,9 +17,9 @@ const DAY: u32 = 3;
 
 /// A bucket as files have it; the order is that of the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BucketCode(pub u32);
+pub struct RetentionCode(pub u32);
 
-impl BucketCode {
+impl RetentionCode {
     /// The bucket that never ends.
     pub const PERMANENT: Self = Self(0);
 
@@ -29,12 +29,12 @@ impl BucketCode {
     }
 
     /// The code of `bucket` while live state is sealed under `today`.
-    pub fn new(bucket: Bucket, today: u32) -> Self {
+    pub fn new(bucket: Retention, today: u32) -> Self {
         match bucket {
-            Bucket::Permanent => Self::PERMANENT,
-            Bucket::Rolling => Self::rolling(today),
-            Bucket::Hour(hour) => Self::of(HOUR, hour),
-            Bucket::Day(day) => Self::of(DAY, day),
+            Retention::Permanent => Self::PERMANENT,
+            Retention::Rolling => Self::rolling(today),
+            Retention::Hour(hour) => Self::of(HOUR, hour),
+            Retention::Day(day) => Self::of(DAY, day),
         }
     }
 
@@ -52,7 +52,7 @@ impl BucketCode {
         }
     }
 
-    /// Whether the code is one that [`BucketCode::new`] makes.
+    /// Whether the code is one that [`RetentionCode::new`] makes.
     pub fn is_valid(self) -> bool {
         self.class() != 0 || self == Self::PERMANENT
     }
@@ -77,17 +77,17 @@ mod tests {
 
     #[test]
     fn codes_and_ends() {
-        assert_eq!(BucketCode::new(Bucket::Permanent, 9).0, 0);
-        assert_eq!(BucketCode::new(Bucket::Rolling, 9).0, 0x4000_0009);
-        assert_eq!(BucketCode::new(Bucket::Hour(5), 9).0, 0x8000_0005);
-        assert_eq!(BucketCode::new(Bucket::Day(5), 9).0, 0xc000_0005);
-        assert!(!BucketCode(7).is_valid());
-        let hour = BucketCode::new(Bucket::Hour(5), 9);
+        assert_eq!(RetentionCode::new(Retention::Permanent, 9).0, 0);
+        assert_eq!(RetentionCode::new(Retention::Rolling, 9).0, 0x4000_0009);
+        assert_eq!(RetentionCode::new(Retention::Hour(5), 9).0, 0x8000_0005);
+        assert_eq!(RetentionCode::new(Retention::Day(5), 9).0, 0xc000_0005);
+        assert!(!RetentionCode(7).is_valid());
+        let hour = RetentionCode::new(Retention::Hour(5), 9);
         let end = Time::from_ms(6 * Time::HOUR_MS);
         assert!(!hour.is_over(end.minus_ms(1)) && hour.is_over(end));
-        let day = BucketCode::new(Bucket::Day(5), 9);
+        let day = RetentionCode::new(Retention::Day(5), 9);
         let end = Time::from_ms(6 * Time::DAY_MS);
         assert!(!day.is_over(end.minus_ms(1)) && day.is_over(end));
-        assert_eq!(BucketCode::new(Bucket::Hour(u32::MAX), 0).0, 0xbfff_ffff);
+        assert_eq!(RetentionCode::new(Retention::Hour(u32::MAX), 0).0, 0xbfff_ffff);
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mezza_messenger::{Batch, Bucket, Change};
+use mezza_messenger::{RecordChange, Retention, WriteBatch};
 use rand_core::Rng;
 
 use super::aead::NONCE_BYTES;
-use super::bucket::BucketCode;
+use super::bucket::RetentionCode;
 use super::keyring::Keyring;
-use super::record::{self, Place};
+use super::record::{self, RecordHeader};
 use super::rows::Writing;
 use super::{KIND_MEMORY, MEMORY_ID, Row, Vault, name};
 use crate::exit::Fault;
@@ -18,7 +18,7 @@ use crate::rng::OsRng;
 const KEY_MEMORY: &[u8] = b"ring";
 
 /// What becomes of one record; `None`: it is deleted.
-type Fate<'a> = Option<(Bucket, &'a [u8])>;
+type Fate<'a> = Option<(Retention, &'a [u8])>;
 
 impl Vault {
     /// Carries out all changes of all batches in order, in one transaction that is durable when
@@ -26,7 +26,7 @@ impl Vault {
     ///
     /// A bucket that is new gets its key first, durably, at the price of two more syncs.
     /// After an error the vault is as it was before. Errors: 73 if the disk is full or fails.
-    pub fn commit(&mut self, batches: &[Batch]) -> Result<(), Fault> {
+    pub fn commit(&mut self, batches: &[WriteBatch]) -> Result<(), Fault> {
         let fates = last_changes(batches);
         if fates.is_empty() {
             return Ok(());
@@ -40,7 +40,7 @@ impl Vault {
             for Step { name, was, becomes } in &plan {
                 match (becomes, was) {
                     (Some((row, value)), _) => {
-                        let place = Place { kind: name[0], id: row.id, bucket: row.bucket };
+                        let place = RecordHeader { kind: name[0], id: row.id, bucket: row.bucket };
                         put(writing, ring, place, &name[1..], value)?;
                     }
                     (None, Some(row)) => writing.delete(row.id)?,
@@ -67,7 +67,7 @@ impl Vault {
     /// Makes the keys that are missing before anything is sealed under them.
     fn add_keys(&mut self, fates: &BTreeMap<Vec<u8>, Fate<'_>>) -> Result<(), Fault> {
         let today = self.today()?.rolling_day().unwrap_or_default();
-        let needed = fates.values().flatten().map(|(bucket, _)| BucketCode::new(*bucket, today));
+        let needed = fates.values().flatten().map(|(bucket, _)| RetentionCode::new(*bucket, today));
         let missing: BTreeSet<_> = needed.filter(|code| self.ring.key(*code).is_none()).collect();
         if missing.is_empty() {
             return Ok(());
@@ -75,7 +75,7 @@ impl Vault {
         self.ring.add(&missing.into_iter().collect::<Vec<_>>(), &mut OsRng)
     }
 
-    fn plan<'a>(&self, fates: BTreeMap<Vec<u8>, Fate<'a>>, today: BucketCode) -> Vec<Step<'a>> {
+    fn plan<'a>(&self, fates: BTreeMap<Vec<u8>, Fate<'a>>, today: RetentionCode) -> Vec<Step<'a>> {
         let today = today.rolling_day().unwrap_or_default();
         let mut last_id = self.last_id;
         let step = |(name, fate): (Vec<u8>, Fate<'a>)| {
@@ -83,7 +83,7 @@ impl Vault {
             let becomes = fate.map(|(bucket, value)| {
                 let id = was.map_or_else(|| last_id + 1, |row| row.id);
                 last_id = last_id.max(id);
-                (Row { id, bucket: BucketCode::new(bucket, today) }, value)
+                (Row { id, bucket: RetentionCode::new(bucket, today) }, value)
             });
             Step { name, was, becomes }
         };
@@ -99,14 +99,14 @@ struct Step<'a> {
 }
 
 /// The last word on each record.
-fn last_changes(batches: &[Batch]) -> BTreeMap<Vec<u8>, Fate<'_>> {
+fn last_changes(batches: &[WriteBatch]) -> BTreeMap<Vec<u8>, Fate<'_>> {
     let changes = batches.iter().flat_map(|batch| &batch.0);
     changes
         .map(|change| match change {
-            Change::Put { kind, key, bucket, value } => {
+            RecordChange::Put { kind, key, bucket, value } => {
                 (name(*kind, key), Some((*bucket, value.as_slice())))
             }
-            Change::Drop { kind, key } => (name(*kind, key), None),
+            RecordChange::Drop { kind, key } => (name(*kind, key), None),
         })
         .collect()
 }
@@ -115,7 +115,7 @@ fn last_changes(batches: &[Batch]) -> BTreeMap<Vec<u8>, Fate<'_>> {
 pub(super) fn put(
     writing: &Writing<'_>,
     ring: &Keyring,
-    place: Place,
+    place: RecordHeader,
     key: &[u8],
     value: &[u8],
 ) -> Result<(), Fault> {
@@ -130,9 +130,9 @@ pub(super) fn put(
 pub(super) fn put_memory(
     writing: &Writing<'_>,
     ring: &Keyring,
-    today: BucketCode,
+    today: RetentionCode,
 ) -> Result<(), Fault> {
-    let place = Place { kind: KIND_MEMORY, id: MEMORY_ID, bucket: today };
+    let place = RecordHeader { kind: KIND_MEMORY, id: MEMORY_ID, bucket: today };
     let value = [ring.generation().to_be_bytes().as_slice(), ring.tag()].concat();
     put(writing, ring, place, KEY_MEMORY, &value)
 }

@@ -16,10 +16,10 @@
 
 use mezza_core::Time;
 
-use super::bucket::BucketCode;
+use super::bucket::RetentionCode;
 use super::commit::{put, put_memory};
 use super::keyring::Keyring;
-use super::record::{self, Place};
+use super::record::{self, RecordHeader};
 use super::rows::Writing;
 use super::{MEMORY_ID, Vault};
 use crate::exit::Fault;
@@ -36,7 +36,7 @@ impl Vault {
         }
         let newest = self.ring.today().map_or(now.days(), |day| day.max(now.days()));
         if self.ring.today() != Some(newest) {
-            self.ring.add(&[BucketCode::rolling(newest)], &mut OsRng)?;
+            self.ring.add(&[RetentionCode::rolling(newest)], &mut OsRng)?;
             return Ok(true);
         }
         let stale = self.ring.stale(now);
@@ -58,7 +58,7 @@ impl Vault {
     }
 
     /// Step 2: afterwards no row needs the keys of `stale`.
-    fn sweep(&mut self, stale: &[BucketCode]) -> Result<(), Fault> {
+    fn sweep(&mut self, stale: &[RetentionCode]) -> Result<(), Fault> {
         let today = self.today()?;
         let old = self.rows.among(stale)?;
         let ring = &self.ring;
@@ -97,13 +97,13 @@ impl Vault {
 fn renew(
     writing: &Writing<'_>,
     ring: &Keyring,
-    place: Place,
-    today: BucketCode,
+    place: RecordHeader,
+    today: RetentionCode,
 ) -> Result<(), Fault> {
     let body = writing.body(place.id)?;
     let content = ring.key(place.bucket).and_then(|key| record::open(key, place, &body));
     let Some(content) = content else { return Ok(()) };
-    put(writing, ring, Place { bucket: today, ..place }, &content.key, &content.value)
+    put(writing, ring, RecordHeader { bucket: today, ..place }, &content.key, &content.value)
 }
 
 #[cfg(test)]

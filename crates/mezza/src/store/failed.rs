@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use mezza_core::{Time, Wiping};
-use mezza_messenger::{Batch, Bucket, Change, Kind};
+use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 use nix::errno::Errno;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::keyring::Keyring;
-use super::{Cost, HEAD, KEYRING, MasterKey, Record, Vault, head};
+use super::{Argon2Params, HEAD, KEYRING, MasterKey, Record, Vault, head};
 use crate::exit::Exit;
 use crate::home::failing::{Failing, Step};
 use crate::rng::OsRng;
@@ -58,7 +58,7 @@ impl Folder {
     }
 
     pub(super) fn open(&self, now: Time) -> (Vault, Vec<Record>) {
-        Vault::enter(&self.path(), &template().1, now).unwrap()
+        Vault::open_with_key(&self.path(), &template().1, now).unwrap()
     }
 
     fn enter(&self, now: Time) -> (Vault, Content) {
@@ -77,7 +77,7 @@ fn template() -> &'static (Folder, MasterKey) {
     static TEMPLATE: OnceLock<(Folder, MasterKey)> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
         let folder = Folder::empty();
-        let made = Vault::create(&folder.path(), b"pass", Cost::DEMO, noon(), &mut OsRng);
+        let made = Vault::create(&folder.path(), b"pass", Argon2Params::DEMO, noon(), &mut OsRng);
         made.unwrap().close().unwrap();
         let master = head::unlock(&folder.path().join(HEAD), b"pass").unwrap();
         (folder, master)
@@ -90,9 +90,9 @@ pub(super) fn fresh() -> (Folder, Vault) {
     (folder, vault)
 }
 
-pub(super) fn put(key: u8, bucket: Bucket, value: &[u8]) -> Batch {
+pub(super) fn put(key: u8, bucket: Retention, value: &[u8]) -> WriteBatch {
     let (key, value) = (vec![key], Wiping::new(value.to_vec()));
-    Batch(vec![Change::Put { kind: Kind::Note, key, bucket, value }])
+    WriteBatch(vec![RecordChange::Put { kind: RecordKind::Note, key, bucket, value }])
 }
 
 fn content(vault: &mut Vault) -> Content {
@@ -113,15 +113,15 @@ pub(super) fn faults() -> impl Iterator<Item = (Step, Errno)> {
 fn msg_60_the_database_remembers_no_keyring_that_is_not_on_the_disk() {
     for (step, error) in faults() {
         let (folder, mut vault) = fresh();
-        let with_new_bucket = put(1, Bucket::Day(DAY + 40), b"with a new timer");
+        let with_new_bucket = put(1, Retention::Day(DAY + 40), b"with a new timer");
         let failing = Failing::after(0, step, error);
         let fault = vault.commit(std::slice::from_ref(&with_new_bucket)).unwrap_err();
         assert_eq!(fault.code, Exit::CannotWrite, "{step:?}");
         // What needs no new key goes on meanwhile.
-        vault.commit(&[put(2, Bucket::Permanent, b"plain")]).unwrap();
+        vault.commit(&[put(2, Retention::Permanent, b"plain")]).unwrap();
         assert!(holds(&folder.copy().enter(noon()).1, &[2]), "{step:?} {error}");
         drop(failing);
-        vault.commit(&[put(3, Bucket::Rolling, b"live")]).unwrap();
+        vault.commit(&[put(3, Retention::Rolling, b"live")]).unwrap();
         assert!(holds(&folder.copy().enter(noon()).1, &[2, 3]), "{step:?} {error}");
         vault.commit(&[with_new_bucket]).unwrap();
         vault.close().unwrap();
@@ -133,13 +133,13 @@ fn msg_60_the_database_remembers_no_keyring_that_is_not_on_the_disk() {
 fn failed_ring_at_a_change_of_day_is_written_again() {
     for ((step, error), writes) in faults().flat_map(|fault| [(fault, 0), (fault, 1)]) {
         let (folder, mut vault) = fresh();
-        let ended = Bucket::Hour(noon().hours());
-        vault.commit(&[put(1, Bucket::Rolling, b"live"), put(2, ended, b"ends")]).unwrap();
+        let ended = Retention::Hour(noon().hours());
+        vault.commit(&[put(1, Retention::Rolling, b"live"), put(2, ended, b"ends")]).unwrap();
         let failing = Failing::after(writes, step, error);
         assert_eq!(vault.tick(tomorrow()).unwrap_err().code, Exit::CannotWrite, "{step:?}");
         assert!(vault.deadline() <= tomorrow(), "it is due still");
         let at_once = folder.copy();
-        vault.commit(&[put(3, Bucket::Rolling, b"live")]).unwrap();
+        vault.commit(&[put(3, Retention::Rolling, b"live")]).unwrap();
         let later = folder.copy();
         drop(failing);
         assert!(holds(&at_once.enter(tomorrow()).1, &[1]), "{step:?} {error} {writes}");
@@ -183,21 +183,21 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 /// What is acknowledged, and when it ends.
-type Model = BTreeMap<u8, (Bucket, Vec<u8>)>;
+type Model = BTreeMap<u8, (Retention, Vec<u8>)>;
 
-fn bucket(class: u8, ahead: u8, now: Time) -> Bucket {
+fn bucket(class: u8, ahead: u8, now: Time) -> Retention {
     match class {
-        0 => Bucket::Permanent,
-        1 => Bucket::Rolling,
-        2 => Bucket::Hour(now.hours() + u32::from(ahead)),
-        _ => Bucket::Day(now.days() + u32::from(ahead)),
+        0 => Retention::Permanent,
+        1 => Retention::Rolling,
+        2 => Retention::Hour(now.hours() + u32::from(ahead)),
+        _ => Retention::Day(now.days() + u32::from(ahead)),
     }
 }
 
 fn alive(model: &Model, now: Time) -> Content {
-    let is_over = |bucket: &Bucket| match bucket {
-        Bucket::Hour(hour) => now.hours() > *hour,
-        Bucket::Day(day) => now.days() > *day,
+    let is_over = |bucket: &Retention| match bucket {
+        Retention::Hour(hour) => now.hours() > *hour,
+        Retention::Day(day) => now.days() > *day,
         _ => false,
     };
     let alive = model.iter().filter(|(_, (bucket, _))| !is_over(bucket));
@@ -256,9 +256,10 @@ proptest! {
 
 #[test]
 fn msg_65_a_vault_is_made_whole_or_not_at_all() {
-    let (folder, first) = (Folder::empty(), [put(1, Bucket::Permanent, b"an identity")]);
-    let make =
-        || Vault::create_with(&folder.path(), b"pass", Cost::DEMO, &first, noon(), &mut OsRng);
+    let (folder, first) = (Folder::empty(), [put(1, Retention::Permanent, b"an identity")]);
+    let make = || {
+        Vault::create_with(&folder.path(), b"pass", Argon2Params::DEMO, &first, noon(), &mut OsRng)
+    };
     // The second file that is replaced is the head; a commit makes the keyring known, or the batch.
     let heads = faults().map(|fault| (fault, 1));
     let commits = [0, 1].map(|after| ((Step::Commit, Errno::ENOSPC), after));

@@ -14,7 +14,7 @@ use std::path::Path;
 use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Wiping, Writer};
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
-use super::argon::{Cost, SALT_BYTES};
+use super::argon::{Argon2Params, SALT_BYTES};
 use crate::exit::{Exit, Fault};
 use crate::home::private;
 
@@ -40,25 +40,25 @@ impl MasterKey {
 
     /// The key derived for one purpose: keyed BLAKE2b-256 of its name.
     pub fn derive(&self, purpose: &str) -> Secret<32> {
-        Secret::fill(|key| {
+        Secret::init_with(|key| {
             mezza_core::blake2b(key, self.0.expose(), "", &[purpose.as_bytes()]);
         })
     }
 }
 
 /// A decoded head.
-pub struct Head {
-    cost: Cost,
+pub struct VaultHeader {
+    cost: Argon2Params,
     salt: [u8; SALT_BYTES],
     slots: [[u8; SLOT_BYTES]; 2],
 }
 
-impl Head {
+impl VaultHeader {
     /// Seals `master` under a passphrase, into slot A. Draws salt, nonce, slot B in this order.
     pub fn seal(
         master: &MasterKey,
         pass: &[u8],
-        cost: Cost,
+        cost: Argon2Params,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Fault> {
         if !cost.is_allowed() {
@@ -82,11 +82,11 @@ impl Head {
 
     /// Reads the layout; the cost must be an allowed one.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::all(bytes, |r| {
+        Reader::decode_exact(bytes, |r| {
             if r.array_ref()? != MAGIC {
                 return Err(DecodeError::Value);
             }
-            let cost = Cost { m_kib: r.u32()?, t: r.u32()?, p: r.u32()? };
+            let cost = Argon2Params { m_kib: r.u32()?, t: r.u32()?, p: r.u32()? };
             let head = Self { cost, salt: r.array()?, slots: [r.array()?, r.array()?] };
             if cost.is_allowed() { Ok(head) } else { Err(DecodeError::Value) }
         })
@@ -130,5 +130,5 @@ pub fn unlock(path: &Path, pass: &[u8]) -> Result<MasterKey, Fault> {
         )
     };
     let bytes = private::read(path, HEAD_BYTES + 1)?;
-    Head::decode(&bytes).map_err(|_| wrong())?.open(pass)?.ok_or_else(wrong)
+    VaultHeader::decode(&bytes).map_err(|_| wrong())?.open(pass)?.ok_or_else(wrong)
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Time, Wiping, Writer};
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES, TAG_BYTES};
-use super::bucket::BucketCode;
+use super::bucket::RetentionCode;
 use super::head::MasterKey;
 use crate::exit::{Exit, Fault};
 use crate::home::private;
@@ -43,7 +43,7 @@ pub struct Keyring {
     written: u64,
     /// The last bytes of the file of that generation.
     tag: [u8; TAG_BYTES],
-    keys: BTreeMap<BucketCode, Secret<32>>,
+    keys: BTreeMap<RetentionCode, Secret<32>>,
 }
 
 impl Keyring {
@@ -111,7 +111,7 @@ impl Keyring {
         let generation = r.u64()?;
         let text =
             aead::open(&self.ring_key, &aad(generation), r.rest()).ok_or(DecodeError::Value)?;
-        let keys = Reader::all(&text, entries)?;
+        let keys = Reader::decode_exact(&text, entries)?;
         (self.used, self.written, self.tag) = (generation, generation, tag_of(bytes));
         self.keys = keys;
         Ok(())
@@ -128,30 +128,30 @@ impl Keyring {
     }
 
     /// The key of a bucket.
-    pub fn key(&self, bucket: BucketCode) -> Option<&Secret<32>> {
+    pub fn key(&self, bucket: RetentionCode) -> Option<&Secret<32>> {
         self.keys.get(&bucket)
     }
 
     /// All buckets that have a key, ascending.
-    pub fn buckets(&self) -> impl Iterator<Item = BucketCode> {
+    pub fn buckets(&self) -> impl Iterator<Item = RetentionCode> {
         self.keys.keys().copied()
     }
 
     /// The newest day of live state.
     pub fn today(&self) -> Option<u32> {
-        self.buckets().filter_map(BucketCode::rolling_day).max()
+        self.buckets().filter_map(RetentionCode::rolling_day).max()
     }
 
     /// The buckets whose keys must go: ended ones, and days of live state before the newest.
-    pub fn stale(&self, now: Time) -> Vec<BucketCode> {
+    pub fn stale(&self, now: Time) -> Vec<RetentionCode> {
         let today = self.today();
         let is_stale =
-            |b: &BucketCode| b.is_over(now) || b.rolling_day().is_some_and(|d| Some(d) < today);
+            |b: &RetentionCode| b.is_over(now) || b.rolling_day().is_some_and(|d| Some(d) < today);
         self.buckets().filter(is_stale).collect()
     }
 
     /// Makes keys for `buckets` and writes the file; without success the ring has none of them.
-    pub fn add(&mut self, buckets: &[BucketCode], rng: &mut dyn CryptoRng) -> Result<(), Fault> {
+    pub fn add(&mut self, buckets: &[RetentionCode], rng: &mut dyn CryptoRng) -> Result<(), Fault> {
         if self.keys.len() + buckets.len() > KEYS_MAX {
             return Err(Fault::bug("the keyring has more keys than its file can hold"));
         }
@@ -166,7 +166,11 @@ impl Keyring {
     }
 
     /// Forgets the keys of `buckets` and writes the file. They are gone from memory in any case.
-    pub fn forget(&mut self, buckets: &[BucketCode], rng: &mut dyn CryptoRng) -> Result<(), Fault> {
+    pub fn forget(
+        &mut self,
+        buckets: &[RetentionCode],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Fault> {
         self.keys.retain(|bucket, _| !buckets.contains(bucket));
         self.write(rng)
     }
@@ -180,10 +184,10 @@ fn aad(generation: u64) -> Vec<u8> {
     [AAD_LABEL, &generation.to_be_bytes()].concat()
 }
 
-fn entries(r: &mut Reader<'_>) -> Result<BTreeMap<BucketCode, Secret<32>>, DecodeError> {
+fn entries(r: &mut Reader<'_>) -> Result<BTreeMap<RetentionCode, Secret<32>>, DecodeError> {
     let mut keys = BTreeMap::new();
     for _ in 0..r.u16()? {
-        let bucket = BucketCode(r.u32()?);
+        let bucket = RetentionCode(r.u32()?);
         let ascending = keys.last_key_value().is_none_or(|(last, _)| *last < bucket);
         if !ascending || !bucket.is_valid() {
             return Err(DecodeError::Value);

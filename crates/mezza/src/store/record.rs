@@ -13,7 +13,7 @@
 use mezza_core::{DecodeError, Reader, Secret, Wiping, Writer};
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
-use super::bucket::BucketCode;
+use super::bucket::RetentionCode;
 use crate::exit::Fault;
 
 /// Longest key of a record, bytes.
@@ -29,16 +29,16 @@ const SIZES: [usize; 6] = [256, 512, 1_024, 2_048, 4_096, 16_384];
 
 /// The row that a body belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordHeader {
     /// Kind of the record.
     pub kind: u8,
     /// Number of the row.
     pub id: u64,
     /// Bucket whose key seals it.
-    pub bucket: BucketCode,
+    pub bucket: RetentionCode,
 }
 
-impl Place {
+impl RecordHeader {
     fn aad(self) -> Vec<u8> {
         let mut w = Writer::with_capacity(AAD_LABEL.len() + 13);
         w.bytes(AAD_LABEL).u8(self.kind).u64(self.id).u32(self.bucket.0);
@@ -47,7 +47,7 @@ impl Place {
 }
 
 /// What a body holds.
-pub struct Content {
+pub struct RecordContent {
     /// The record's key, at most 96 bytes.
     pub key: Vec<u8>,
     /// The record's value.
@@ -64,7 +64,7 @@ pub fn padded(bytes: usize) -> usize {
 pub fn seal(
     bucket_key: &Secret<32>,
     nonce: &[u8; NONCE_BYTES],
-    place: Place,
+    place: RecordHeader,
     key: &[u8],
     value: &[u8],
 ) -> Result<Vec<u8>, Fault> {
@@ -79,17 +79,17 @@ pub fn seal(
 }
 
 /// Opens the body of a row; `None` if anything is not as [`seal`] left it.
-pub fn open(bucket_key: &Secret<32>, place: Place, body: &[u8]) -> Option<Content> {
+pub fn open(bucket_key: &Secret<32>, place: RecordHeader, body: &[u8]) -> Option<RecordContent> {
     let text = aead::open(bucket_key, &place.aad(), body)?;
-    let content = |r: &mut Reader<'_>| -> Result<Content, DecodeError> {
+    let content = |r: &mut Reader<'_>| -> Result<RecordContent, DecodeError> {
         let key = r.var8()?.to_vec();
         let bytes = r.u32()? as usize;
         let value = Wiping::new(r.bytes(bytes)?.to_vec());
         if r.rest().iter().all(|byte| *byte == 0) {
-            Ok(Content { key, value })
+            Ok(RecordContent { key, value })
         } else {
             Err(DecodeError::Value)
         }
     };
-    Reader::all(&text, content).ok()
+    Reader::decode_exact(&text, content).ok()
 }

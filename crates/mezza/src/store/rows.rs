@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, params};
 
-use super::bucket::BucketCode;
-use super::record::{BODY_BYTES_MAX, Place};
+use super::bucket::RetentionCode;
+use super::record::{BODY_BYTES_MAX, RecordHeader};
 use crate::exit::{Exit, Fault};
 #[cfg(test)]
 use crate::home::failing::{self, Step};
 use crate::home::private;
-use crate::log_file::{Log, PAGES_MAX};
+use crate::log_file::{PAGES_MAX, WalFile};
 
 /// The whole schema, letter by letter as SQLite keeps it.
 const SCHEMA: &str = "CREATE TABLE rec(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, \
@@ -30,7 +30,7 @@ const APPLICATION: i32 = 0x4d5a_5654;
 /// The open database.
 pub struct Rows {
     db: Connection,
-    log: Log,
+    log: WalFile,
     /// Whether the log may hold something.
     logged: bool,
 }
@@ -79,7 +79,7 @@ impl Rows {
 
     /// Calls `each` with every row, the newest first. A row whose columns are not ours has no place,
     /// and a body that is none of ours is empty.
-    pub fn each(&self, mut each: impl FnMut(Option<Place>, &[u8])) -> Result<(), Fault> {
+    pub fn each(&self, mut each: impl FnMut(Option<RecordHeader>, &[u8])) -> Result<(), Fault> {
         let sql = "SELECT id, kind, bucket, body FROM rec ORDER BY id DESC";
         let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
         let mut rows = statement.query([]).map_err(|error| fault(&error))?;
@@ -90,7 +90,7 @@ impl Rows {
     }
 
     /// The rows of some buckets without their bodies.
-    pub fn among(&self, buckets: &[BucketCode]) -> Result<Vec<Place>, Fault> {
+    pub fn among(&self, buckets: &[RetentionCode]) -> Result<Vec<RecordHeader>, Fault> {
         let mut found = Vec::new();
         let sql = "SELECT id, kind, bucket FROM rec WHERE bucket <> 0";
         let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
@@ -108,11 +108,15 @@ impl Rows {
         let codes = statement.query_map([without.cast_signed()], |row| Ok(row.get(0).ok()));
         let codes: Vec<Option<u32>> =
             codes.and_then(Iterator::collect).map_err(|error| fault(&error))?;
-        Ok(codes.into_iter().flatten().filter_map(|code| BucketCode(code).rolling_day()).collect())
+        Ok(codes
+            .into_iter()
+            .flatten()
+            .filter_map(|code| RetentionCode(code).rolling_day())
+            .collect())
     }
 
     /// One row with its body.
-    pub fn one(&self, id: u64) -> Result<(Place, Vec<u8>), Fault> {
+    pub fn one(&self, id: u64) -> Result<(RecordHeader, Vec<u8>), Fault> {
         let sql = "SELECT id, kind, bucket, body FROM rec WHERE id = ?1";
         let found = self
             .db
@@ -147,8 +151,8 @@ impl Rows {
     }
 
     /// What makes the next transaction faster, for when nobody waits.
-    pub fn ready(&mut self) {
-        self.log.ready(&self.db);
+    pub fn prefetch(&mut self) {
+        self.log.prefetch(&self.db);
     }
 
     /// Moves the log into the database and begins a new one: zeros lie where it lay. A log that
@@ -157,7 +161,7 @@ impl Rows {
     pub fn checkpoint(&mut self) -> Result<(), Fault> {
         if self.logged {
             self.cut_log()?;
-            self.log.lengthen();
+            self.log.preallocate();
             self.logged = false;
         }
         Ok(())
@@ -193,7 +197,7 @@ impl Rows {
                  PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
                  PRAGMA wal_autocheckpoint = {PAGES_MAX};"
             ))?;
-            Ok(Self { db, log: Log::new(path), logged: true })
+            Ok(Self { db, log: WalFile::new(path), logged: true })
         };
         connect().map_err(|error| fault(&error))
     }
@@ -213,7 +217,7 @@ pub struct Writing<'a>(Transaction<'a>);
 
 impl Writing<'_> {
     /// Writes a row, in place of the one with its number if there is one.
-    pub fn put(&self, place: Place, body: &[u8]) -> Result<(), Fault> {
+    pub fn put(&self, place: RecordHeader, body: &[u8]) -> Result<(), Fault> {
         let sql = "INSERT INTO rec(id, kind, bucket, body) VALUES (?1, ?2, ?3, ?4) \
                    ON CONFLICT(id) DO UPDATE SET bucket = excluded.bucket, body = excluded.body";
         let written = self.0.prepare_cached(sql).and_then(|mut statement| {
@@ -253,11 +257,11 @@ fn body<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> &'a [u8] {
     body.filter(|body| body.len() <= BODY_BYTES_MAX).unwrap_or_default()
 }
 
-fn place(row: &rusqlite::Row<'_>) -> Option<Place> {
-    Some(Place {
+fn place(row: &rusqlite::Row<'_>) -> Option<RecordHeader> {
+    Some(RecordHeader {
         id: u64::try_from(row.get::<_, i64>(0).ok()?).ok()?,
         kind: row.get(1).ok()?,
-        bucket: BucketCode(row.get(2).ok()?),
+        bucket: RetentionCode(row.get(2).ok()?),
     })
 }
 

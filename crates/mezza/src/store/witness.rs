@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use mezza_core::{DecodeError, Reader, Secret, Wiping, blake2b};
-use mezza_messenger::{Batch, Bucket, Change, Kind};
+use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 use rand_core::Rng as _;
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
@@ -29,7 +29,7 @@ use crate::rng::OsRng;
 /// Commits of a block.
 pub const BLOCK: u32 = 64;
 /// The vault's record.
-const KIND: Kind = Kind::Setting;
+const KIND: RecordKind = RecordKind::Setting;
 const KEY: &[u8] = b"witness";
 /// Additional data of the file.
 const AAD: &[u8] = b"mezza/witness";
@@ -98,7 +98,7 @@ impl Witness {
     ///
     /// # Errors
     /// 73 if the file cannot be written; then the doubt stays.
-    pub fn accept(&mut self) -> Result<Option<Batch>, Fault> {
+    pub fn accept(&mut self) -> Result<Option<WriteBatch>, Fault> {
         match self.doubt {
             Doubt::None => Ok(None),
             Doubt::Of(block) => self.claim(self.block.max(block) + 1).map(Some),
@@ -109,8 +109,10 @@ impl Witness {
     ///
     /// # Errors
     /// 73 if the file cannot be written; then what is committed has no witness.
-    pub fn before(&mut self, batches: &[Batch]) -> Result<Option<Batch>, Fault> {
-        let is_row = |change: &Change| matches!(change, Change::Put { kind: Kind::NetworkRow, .. });
+    pub fn before(&mut self, batches: &[WriteBatch]) -> Result<Option<WriteBatch>, Fault> {
+        let is_row = |change: &RecordChange| {
+            matches!(change, RecordChange::Put { kind: RecordKind::NetworkRow, .. })
+        };
         let has_row = batches.iter().flat_map(|batch| &batch.0).any(is_row);
         self.commit = Commit::Other;
         if self.is_doubted() || !has_row {
@@ -124,12 +126,12 @@ impl Witness {
     }
 
     /// Begins the claim of a block: what the vault is to store of it.
-    fn claim(&mut self, next: u64) -> Result<Batch, Fault> {
+    fn claim(&mut self, next: u64) -> Result<WriteBatch, Fault> {
         self.write(next, false)?;
         self.commit = Commit::Claim(next);
         let value = Wiping::new(next.to_be_bytes().to_vec());
-        let (kind, key, bucket) = (KIND, KEY.to_vec(), Bucket::Permanent);
-        Ok(Batch(vec![Change::Put { kind, key, bucket, value }]))
+        let (kind, key, bucket) = (KIND, KEY.to_vec(), Retention::Permanent);
+        Ok(WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }]))
     }
 
     /// To be called behind that commit, or behind that of [`Self::accept`], if it succeeded.
@@ -164,7 +166,7 @@ impl Witness {
 fn read(path: &Path, key: &Secret<32>) -> Option<(u64, bool)> {
     let bytes = private::read(path, FILE_BYTES + 1).ok()?;
     let text = aead::open(key, AAD, &bytes)?;
-    Reader::all(&text, |r| Ok::<_, DecodeError>((r.u64()?, r.u8()? == 1))).ok()
+    Reader::decode_exact(&text, |r| Ok::<_, DecodeError>((r.u64()?, r.u8()? == 1))).ok()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::version::TLS13;
 use rustls::{CertificateError, ClientConfig, Error};
 
-use super::{Identity, provider, raw_key};
+use super::{TlsIdentity, provider, raw_key};
 
 /// Accepts exactly one Ed25519 key, and remembers the key it was shown.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub fn client_config(pin: Arc<Pin>) -> Result<Arc<ClientConfig>, Error> {
 pub fn link_client_config(
     pin: Arc<Pin>,
     protocol: &[u8],
-    own: Option<&Identity>,
+    own: Option<&TlsIdentity>,
 ) -> Result<Arc<ClientConfig>, Error> {
     let builder = ClientConfig::builder_with_provider(pin.provider.clone())
         .with_protocol_versions(&[&TLS13])?

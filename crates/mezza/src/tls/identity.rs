@@ -67,18 +67,18 @@ pub enum IdentityError {
 }
 
 /// A relay's Ed25519 key pair.
-pub struct Identity {
+pub struct TlsIdentity {
     seed: Secret<32>,
     public: [u8; 32],
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for TlsIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Identity({})", fingerprint(&self.public))
+        write!(f, "TlsIdentity({})", fingerprint(&self.public))
     }
 }
 
-impl Identity {
+impl TlsIdentity {
     /// The pair that grows from `seed`; `None` if the primitive refuses it.
     pub fn from_seed(seed: Secret<32>) -> Option<Self> {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed.expose()).ok()?;
@@ -140,14 +140,14 @@ fn read_seed(file: &mut fs::File) -> io::Result<Option<Secret<32>>> {
         return Ok(None);
     }
     let mut result = Ok(());
-    let seed = Secret::fill(|bytes| result = file.read_exact(bytes));
+    let seed = Secret::init_with(|bytes| result = file.read_exact(bytes));
     result.map(|()| Some(seed))
 }
 
 /// A fresh seed, durable under its name before anybody is told the key.
 fn write_seed(dir: &Path) -> io::Result<()> {
     let mut drawn = Ok(());
-    let seed = Secret::<32>::fill(|bytes| drawn = getrandom::fill(bytes));
+    let seed = Secret::<32>::init_with(|bytes| drawn = getrandom::fill(bytes));
     drawn?;
     let draft = dir.join("key.new");
     let mut file =

@@ -11,12 +11,12 @@ use super::{provider, raw_key};
 
 /// Accepts clients that prove one of some Ed25519 keys.
 #[derive(Debug)]
-pub struct Keys {
+pub struct AllowedClientKeys {
     keys: Vec<[u8; 32]>,
     provider: Arc<CryptoProvider>,
 }
 
-impl Keys {
+impl AllowedClientKeys {
     /// Whoever proves one of `keys` is let in.
     pub fn new(keys: Vec<[u8; 32]>) -> Arc<Self> {
         Arc::new(Self { keys, provider: provider() })
@@ -28,7 +28,7 @@ pub fn peer_key(connection: &rustls::CommonState) -> Option<[u8; 32]> {
     connection.peer_certificates()?.first().and_then(raw_key)
 }
 
-impl ClientCertVerifier for Keys {
+impl ClientCertVerifier for AllowedClientKeys {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

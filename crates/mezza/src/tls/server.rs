@@ -8,19 +8,19 @@ use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoClientAuth, NoServerSe
 use rustls::version::TLS13;
 use rustls::{Error, ServerConfig};
 
-use super::{Identity, Keys, provider};
+use super::{AllowedClientKeys, TlsIdentity, provider};
 
 /// TLS 1.3 alone, one raw public key, ALPN `mezza-relay/1`, nothing to resume with; clients stay
 /// anonymous.
-pub fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
+pub fn server_config(identity: &TlsIdentity) -> Result<Arc<ServerConfig>, Error> {
     config(identity, &[ALPN], Arc::new(NoClientAuth {}))
 }
 
 /// The same for other protocol names. With `peers` only who proves one of these keys comes in.
 pub fn link_server_config(
-    identity: &Identity,
+    identity: &TlsIdentity,
     protocols: &[&[u8]],
-    peers: Option<Arc<Keys>>,
+    peers: Option<Arc<AllowedClientKeys>>,
 ) -> Result<Arc<ServerConfig>, Error> {
     let clients: Arc<dyn ClientCertVerifier> = match peers {
         Some(keys) => keys,
@@ -30,7 +30,7 @@ pub fn link_server_config(
 }
 
 fn config(
-    identity: &Identity,
+    identity: &TlsIdentity,
     protocols: &[&[u8]],
     clients: Arc<dyn ClientCertVerifier>,
 ) -> Result<Arc<ServerConfig>, Error> {

@@ -11,9 +11,9 @@ use tokio::time::{sleep, timeout};
 use super::echo;
 use crate::exit::{Exit, Fault};
 use crate::node::views::contact_id;
-use crate::node::{Node, Refused};
+use crate::node::{NodeHandle, Refused};
 use crate::rng::OsRng;
-use crate::web::dto::{Contact, Event, NoteState};
+use crate::web::dto::{ContactJson, EventJson, NoteStateJson};
 
 /// How long the carriers may take to come up.
 const UP: Duration = Duration::from_secs(20);
@@ -27,7 +27,7 @@ const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(60);
 const TEXT: &str = "Hello echo, do you read me?";
 
 /// What was proven.
-pub struct Proof {
+pub struct CheckResult {
     /// By which carrier.
     pub carrier: String,
     /// From the send to the later of `delivered` and the answer, in milliseconds.
@@ -38,7 +38,7 @@ pub struct Proof {
 ///
 /// # Errors
 /// If the relay does not come up.
-pub async fn until_reachable(node: &Node) -> Result<(), Fault> {
+pub async fn until_reachable(node: &NodeHandle) -> Result<(), Fault> {
     let reached = async {
         while !node.ask(|desk| Ok(desk.is_reachable())).await.unwrap_or(false) {
             sleep(GLANCE).await;
@@ -55,7 +55,11 @@ pub async fn until_reachable(node: &Node) -> Result<(), Fault> {
 ///
 /// # Errors
 /// If the carrier does not come up, or the time is over.
-pub async fn exchange(node: &Node, contact: &Contact, carrier: Carrier) -> Result<Proof, Fault> {
+pub async fn exchange(
+    node: &NodeHandle,
+    contact: &ContactJson,
+    carrier: Carrier,
+) -> Result<CheckResult, Fault> {
     let id = contact_id(&contact.id).map_err(|refused| refused.fault)?;
     let mut live = node.hub().listen(None).live;
     if timeout(UP, until_up(node, carrier, &mut live)).await.is_err() {
@@ -76,18 +80,18 @@ pub async fn exchange(node: &Node, contact: &Contact, carrier: Carrier) -> Resul
         let text = format!("no answer within {} s", patience.as_secs());
         Fault::new(Exit::No, text, "look at `mezza log echo` and `mezza doctor`")
     })?;
-    Ok(Proof {
+    Ok(CheckResult {
         carrier: carrier.map_err(|refused| refused.fault)?,
         ms: began.elapsed().as_millis(),
     })
 }
 
 /// Has a conversation go by this carrier alone.
-async fn by(node: &Node, id: ContactId, carrier: Carrier) -> Result<(), Refused> {
+async fn by(node: &NodeHandle, id: ContactId, carrier: Carrier) -> Result<(), Refused> {
     node.ask(move |desk| desk.go_by(id, carrier)).await
 }
 
-async fn until_up(node: &Node, carrier: Carrier, live: &mut Receiver<Event>) {
+async fn until_up(node: &NodeHandle, carrier: Carrier, live: &mut Receiver<EventJson>) {
     while !node.ask(move |desk| Ok(desk.is_up(carrier))).await.unwrap_or(false) {
         if next(live).await.is_none() {
             return;
@@ -95,7 +99,11 @@ async fn until_up(node: &Node, carrier: Carrier, live: &mut Receiver<Event>) {
     }
 }
 
-async fn talk(node: &Node, id: ContactId, live: &mut Receiver<Event>) -> Result<String, Refused> {
+async fn talk(
+    node: &NodeHandle,
+    id: ContactId,
+    live: &mut Receiver<EventJson>,
+) -> Result<String, Refused> {
     let mut client = [0; 16];
     OsRng.fill_bytes(&mut client);
     let sent = node.ask(move |desk| desk.send(id, client, TEXT.into())).await?;
@@ -104,7 +112,7 @@ async fn talk(node: &Node, id: ContactId, live: &mut Receiver<Event>) -> Result<
         let Some(event) = next(live).await else { return Err(Refused::stopping()) };
         let Some(note) = event.note.filter(|note| note.contact == sent.contact) else { continue };
         if note.id == sent.id {
-            delivered |= matches!(note.state, NoteState::Delivered | NoteState::Read);
+            delivered |= matches!(note.state, NoteStateJson::Delivered | NoteStateJson::Read);
         } else if note.incoming && note.text.as_deref().is_some_and(echo::is_answer_to(TEXT)) {
             answer = note.carrier;
         }
@@ -113,7 +121,7 @@ async fn talk(node: &Node, id: ContactId, live: &mut Receiver<Event>) -> Result<
 }
 
 /// The next event. One that lagged has only missed some: states are asked for again.
-async fn next(live: &mut Receiver<Event>) -> Option<Event> {
+async fn next(live: &mut Receiver<EventJson>) -> Option<EventJson> {
     loop {
         match live.recv().await {
             Ok(event) => return Some(event),

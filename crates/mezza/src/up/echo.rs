@@ -8,17 +8,17 @@ use mezza_core::labelled_hash;
 use mezza_messenger::{Carrier, Command, ContactId};
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::node::desk::Desk;
+use crate::node::desk::NodeActor;
 use crate::node::desk::ask::TEXT_BYTES_MAX;
 use crate::node::views::{contact_id, note_id};
-use crate::node::{Node, Refused};
-use crate::web::dto::{Event, EventKind, Note, Standing};
+use crate::node::{NodeHandle, Refused};
+use crate::web::dto::{EventJson, EventKind, NoteJson, StandingJson};
 
 /// Notes of a thread that are looked at for one without answer.
 const LOOK_BACK: usize = 64;
 
 /// Answers until the node stops.
-pub async fn answer(node: Node) {
+pub async fn answer(node: NodeHandle) {
     let mut live = node.hub().listen(None).live;
     catch_up(&node).await;
     loop {
@@ -35,7 +35,7 @@ pub fn is_answer_to(text: &str) -> impl Fn(&str) -> bool {
     move |answer| answer.strip_prefix(text).is_some_and(|tail| tail.starts_with("\n("))
 }
 
-async fn on(node: &Node, event: &Event) {
+async fn on(node: &NodeHandle, event: &EventJson) {
     let ours = matches!(event.kind, EventKind::Request)
         || event.note.as_ref().is_some_and(|note| note.incoming && event.kind == EventKind::Note);
     let Some(contact) = event.contact.as_deref().filter(|_| ours && event.cursor.is_some()) else {
@@ -46,7 +46,7 @@ async fn on(node: &Node, event: &Event) {
     }
 }
 
-async fn catch_up(node: &Node) {
+async fn catch_up(node: &NodeHandle) {
     let all = node.ask(|desk| {
         let strangers = desk.requests()?;
         let ids = desk.contacts()?.into_iter().map(|contact| contact.id);
@@ -64,13 +64,13 @@ fn told(done: Result<(), Refused>) {
 }
 
 /// Asks who invites, lets a stranger in, and answers what has no answer yet.
-fn settle(desk: &mut Desk, contact: ContactId) -> Result<(), Refused> {
+fn settle(desk: &mut NodeActor, contact: ContactId) -> Result<(), Refused> {
     if let Some(guest) = desk.guest(contact)? {
         return if guest.asked { Ok(()) } else { desk.command(Command::See { contact }) };
     }
     let view = desk.contact(contact)?;
     let unread = view.unread > 0;
-    if view.standing == Standing::Request {
+    if view.standing == StandingJson::Request {
         desk.command(Command::Accept { contact })?;
     }
     let notes = desk.notes(contact, None, LOOK_BACK)?.notes;
@@ -91,12 +91,12 @@ fn settle(desk: &mut Desk, contact: ContactId) -> Result<(), Refused> {
     }
 }
 
-fn carrier_of(note: &Note) -> Option<Carrier> {
+fn carrier_of(note: &NoteJson) -> Option<Carrier> {
     let name = note.carrier.as_deref()?;
     Carrier::ALL.into_iter().find(|carrier| carrier.name() == name)
 }
 
-fn answer_of(note: &Note) -> Option<String> {
+fn answer_of(note: &NoteJson) -> Option<String> {
     let text = note.text.as_ref().filter(|_| note.incoming)?;
     let tail = format!("\n(by {})", note.carrier.as_deref().unwrap_or("an unknown way"));
     // A text that fills a note leaves no room for more than itself.

@@ -2,23 +2,23 @@
 
 use serde_json::json;
 
-use super::check::Proof;
-use super::{ECHO, PERSON, Party};
-use crate::cli::Desk;
+use super::check::CheckResult;
+use super::{DemoRelay, ECHO, PERSON};
+use crate::cli::CliContext;
 use crate::cli::args::Up;
 use crate::exit::Fault;
 use crate::mixnet::demo;
-use crate::station::Station;
+use crate::station::ServedNode;
 
 /// Prints what has come up.
 pub struct Screen<'a> {
-    desk: &'a Desk,
+    desk: &'a CliContext,
     no_web: bool,
 }
 
 impl<'a> Screen<'a> {
     /// A screen for these arguments.
-    pub fn new(desk: &'a Desk, args: &Up) -> Self {
+    pub fn new(desk: &'a CliContext, args: &Up) -> Self {
         Self { desk, no_web: args.serve.no_web }
     }
 
@@ -27,7 +27,7 @@ impl<'a> Screen<'a> {
     }
 
     /// The relay listens.
-    pub fn relay(&self, relay: &Party, desk: &Desk) {
+    pub fn relay(&self, relay: &DemoRelay, desk: &CliContext) {
         let (address, key) =
             (relay.handle.address(), super::node::words::key_digits(&relay.entry.key));
         let folder = desk.home.relay();
@@ -36,7 +36,7 @@ impl<'a> Screen<'a> {
     }
 
     /// The person of the demonstration is awake.
-    pub fn person(&self, desk: &Desk) {
+    pub fn person(&self, desk: &CliContext) {
         let vault = desk.home.vault();
         let text =
             format!("you      {PERSON:<16} vault {} (demo passphrase: demo)", vault.display());
@@ -44,7 +44,7 @@ impl<'a> Screen<'a> {
     }
 
     /// An identity of its own is served.
-    pub fn own(&self, desk: &Desk, unlocked: bool) {
+    pub fn own(&self, desk: &CliContext, unlocked: bool) {
         let vault = desk.home.vault();
         let state = if unlocked { "unlocked" } else { "locked, unlock it on the page" };
         let text = format!("you      vault {} ({state})", vault.display());
@@ -68,9 +68,9 @@ impl<'a> Screen<'a> {
     }
 
     /// What the check found.
-    pub fn check(&self, proof: &Result<Proof, Fault>) {
+    pub fn check(&self, proof: &Result<CheckResult, Fault>) {
         match proof {
-            Ok(Proof { carrier, ms }) => {
+            Ok(CheckResult { carrier, ms }) => {
                 let text = format!(
                     "check    {PERSON} -> {ECHO} -> {PERSON}   {carrier}: delivered and answered in {ms} ms   OK"
                 );
@@ -90,7 +90,7 @@ impl<'a> Screen<'a> {
     }
 
     /// Where to go now.
-    pub fn open(&self, station: &Station) {
+    pub fn open(&self, station: &ServedNode) {
         let file = self.desk.home.run().join("url");
         if !self.no_web {
             let text = format!(

@@ -6,10 +6,10 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, Body, Web, dto};
+use super::{ApiResult, JsonBody, Web, dto};
 use crate::node::Refused;
 use crate::node::views::contact_id;
-use crate::qr::{Code, Medium};
+use crate::qr::{Medium, QrImage};
 
 /// Digits of one group of a safety number.
 const GROUP: usize = 5;
@@ -28,18 +28,18 @@ pub fn routes() -> OpenApiRouter<Web> {
 
 /// All contacts; strangers are under requests.
 #[utoipa::path(get, path = "/v1/contacts", responses((status = 200, body = dto::Contacts)))]
-async fn list(State(web): State<Web>) -> Answer<dto::Contacts> {
+async fn list(State(web): State<Web>) -> ApiResult<dto::Contacts> {
     let contacts = web.node.ask(|desk| desk.contacts()).await?;
     Ok(Json(dto::Contacts { contacts }))
 }
 
 /// Take a contact from a card.
 #[utoipa::path(post, path = "/v1/contacts", request_body = dto::AddRequest,
-    responses((status = 201, body = dto::Contact), (status = 422, body = dto::Problem)))]
+    responses((status = 201, body = dto::ContactJson), (status = 422, body = dto::Problem)))]
 async fn add(
     State(web): State<Web>,
-    Body(body): Body<dto::AddRequest>,
-) -> Result<(StatusCode, Json<dto::Contact>), Refused> {
+    JsonBody(body): JsonBody<dto::AddRequest>,
+) -> Result<(StatusCode, Json<dto::ContactJson>), Refused> {
     let name = body.name.filter(|name| !name.trim().is_empty());
     let in_person = body.in_person.unwrap_or(false);
     let contact = web.node.ask(move |desk| desk.add(&body.uri, name, in_person)).await?;
@@ -48,8 +48,8 @@ async fn add(
 
 /// One contact.
 #[utoipa::path(get, path = "/v1/contacts/{id}", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, body = dto::Contact), (status = 404, body = dto::Problem)))]
-async fn show(State(web): State<Web>, Path(id): Path<String>) -> Answer<dto::Contact> {
+    responses((status = 200, body = dto::ContactJson), (status = 404, body = dto::Problem)))]
+async fn show(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<dto::ContactJson> {
     let id = contact_id(&id)?;
     web.node.ask(move |desk| desk.contact(id)).await.map(Json)
 }
@@ -57,12 +57,12 @@ async fn show(State(web): State<Web>, Path(id): Path<String>) -> Answer<dto::Con
 /// Change a contact; what is left out stays.
 #[utoipa::path(patch, path = "/v1/contacts/{id}", params(("id" = String, Path, description = "Its number")),
     request_body = dto::ContactPatch,
-    responses((status = 200, body = dto::Contact), (status = 404, body = dto::Problem)))]
+    responses((status = 200, body = dto::ContactJson), (status = 404, body = dto::Problem)))]
 async fn change(
     State(web): State<Web>,
     Path(id): Path<String>,
-    Body(patch): Body<dto::ContactPatch>,
-) -> Answer<dto::Contact> {
+    JsonBody(patch): JsonBody<dto::ContactPatch>,
+) -> ApiResult<dto::ContactJson> {
     let id = contact_id(&id)?;
     web.node.ask(move |desk| desk.patch(id, patch)).await.map(Json)
 }
@@ -79,13 +79,13 @@ async fn delete(State(web): State<Web>, Path(id): Path<String>) -> Result<Status
 /// The safety number to compare.
 #[utoipa::path(get, path = "/v1/contacts/{id}/number", params(("id" = String, Path, description = "Its number")),
     responses((status = 200, body = dto::Number), (status = 404, body = dto::Problem)))]
-async fn number(State(web): State<Web>, Path(id): Path<String>) -> Answer<dto::Number> {
+async fn number(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<dto::Number> {
     let id = contact_id(&id)?;
     let (digits, scannable) = web.node.ask(move |desk| desk.number(id)).await?;
     let text = data_encoding::BASE32_NOPAD.encode(&scannable);
     Ok(Json(dto::Number {
         groups: groups(&digits),
-        scannable_svg: Code::draw(&text, Medium::Screen)?.to_svg(),
+        scannable_svg: QrImage::draw(&text, Medium::Screen)?.to_svg(),
     }))
 }
 
@@ -96,8 +96,8 @@ fn groups(digits: &str) -> Vec<String> {
 }
 
 /// Strangers who wrote or invite.
-#[utoipa::path(get, path = "/v1/requests", responses((status = 200, body = dto::Requests)))]
-async fn requests(State(web): State<Web>) -> Answer<dto::Requests> {
+#[utoipa::path(get, path = "/v1/requests", responses((status = 200, body = dto::RequestsJson)))]
+async fn requests(State(web): State<Web>) -> ApiResult<dto::RequestsJson> {
     web.node.ask(|desk| desk.requests()).await.map(Json)
 }
 
@@ -110,8 +110,8 @@ async fn see(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCod
 
 /// Let a stranger in.
 #[utoipa::path(post, path = "/v1/requests/{id}/accept", params(("id" = String, Path, description = "Its number")),
-    responses((status = 200, body = dto::Contact), (status = 404, body = dto::Problem)))]
-async fn accept(State(web): State<Web>, Path(id): Path<String>) -> Answer<dto::Contact> {
+    responses((status = 200, body = dto::ContactJson), (status = 404, body = dto::Problem)))]
+async fn accept(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<dto::ContactJson> {
     let id = contact_id(&id)?;
     let contact = web.node.ask(move |desk| {
         desk.command(mezza_messenger::Command::Accept { contact: id })?;

@@ -44,7 +44,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 type Key = [u8; 32];
 
 /// Who may come in.
-pub struct Door {
+pub struct LocalAuth {
     port: u16,
     names: [String; 3],
     api: Key,
@@ -52,7 +52,7 @@ pub struct Door {
     bearers: Mutex<VecDeque<Key>>,
 }
 
-impl Door {
+impl LocalAuth {
     /// A door for a port, with a fresh token for the command line.
     pub fn new(port: u16, rng: &mut dyn CryptoRng) -> Self {
         let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
@@ -119,7 +119,7 @@ impl Door {
 }
 
 /// The middleware: nothing passes without it.
-pub async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+pub async fn guard(State(door): State<Arc<LocalAuth>>, request: Request, next: Next) -> Response {
     let mut response = match refusal(&door, &request) {
         Some(closed) => closed.into_response(),
         None => next.run(request).await,
@@ -130,7 +130,7 @@ pub async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) 
     response
 }
 
-fn refusal(door: &Door, request: &Request) -> Option<Closed> {
+fn refusal(door: &LocalAuth, request: &Request) -> Option<Closed> {
     if !door.host_is_ours(request) {
         return Some(Closed::Host);
     }
@@ -183,13 +183,13 @@ mod tests {
     use crate::rng::OsRng;
 
     /// Tickets as the addresses of a browser hold them.
-    fn ticket(door: &Door) -> String {
+    fn ticket(door: &LocalAuth) -> String {
         door.ticket_url(&mut OsRng).rsplit_once("#t=").unwrap().1.to_owned()
     }
 
     #[test]
     fn the_oldest_ticket_goes_when_one_too_many_waits() {
-        let door = Door::new(7_100, &mut OsRng);
+        let door = LocalAuth::new(7_100, &mut OsRng);
         let tickets: Vec<String> = (0..=TICKETS_MAX).map(|_| ticket(&door)).collect();
         assert!(door.exchange(&tickets[0], &mut OsRng).is_none());
         for kept in &tickets[1..] {
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_oldest_bearer_goes_when_one_too_many_was_given() {
-        let door = Door::new(7_100, &mut OsRng);
+        let door = LocalAuth::new(7_100, &mut OsRng);
         let bearers: Vec<String> =
             (0..=BEARERS_MAX).map(|_| door.exchange(&ticket(&door), &mut OsRng).unwrap()).collect();
         assert!(!door.knows(&bearers[0]));
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_there_twice_is_known() {
-        let door = Door::new(7_100, &mut OsRng);
+        let door = LocalAuth::new(7_100, &mut OsRng);
         push(&door.bearers, door.api, BEARERS_MAX);
         assert!(door.knows(&door.api_token()));
     }
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn only_our_own_names_are_hosts_and_one_at_a_time() {
-        let door = Door::new(7_100, &mut OsRng);
+        let door = LocalAuth::new(7_100, &mut OsRng);
         let ours = |uri: &str, hosts: &[&str]| {
             let hosts: Vec<_> = hosts.iter().map(|host| (header::HOST, *host)).collect();
             door.host_is_ours(&request(Method::GET, uri, &hosts))
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn every_origin_is_ours_or_there_is_none() {
-        let door = Door::new(7_100, &mut OsRng);
+        let door = LocalAuth::new(7_100, &mut OsRng);
         let ours = |origins: &[&str]| {
             let origins: Vec<_> = origins.iter().map(|name| (header::ORIGIN, *name)).collect();
             door.origin_is_ours(request(Method::GET, "/", &origins).headers())
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_interface_asks_for_a_bearer_and_the_page_for_none() {
-        let door = Door::new(7_100, &mut OsRng);
+        let door = LocalAuth::new(7_100, &mut OsRng);
         let refused = |method: &Method, path: &str, bearer: Option<&str>| {
             let mut headers = vec![(header::HOST, "localhost:7100")];
             headers.extend(bearer.map(|bearer| (header::AUTHORIZATION, bearer)));
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_wrong_host_or_origin_is_refused_with_the_right_bearer_too() {
-        let door = Door::new(7_100, &mut OsRng);
+        let door = LocalAuth::new(7_100, &mut OsRng);
         let bearer = format!("Bearer {}", door.api_token());
         let refused = |host: &str, origin: &str| {
             let headers = [

@@ -29,7 +29,7 @@ macro_rules! silent {
 }
 use silent;
 
-silent!(Status Relay Me CardText Contact Verified Policy AddRequest ContactPatch Note Fact Offer);
+silent!(StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson);
 
 /// A one-time ticket from the URL's fragment.
 #[derive(Deserialize, ToSchema)]
@@ -40,7 +40,8 @@ pub struct SessionRequest {
 
 /// The bearer that a ticket was exchanged for.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Session {
+#[schema(as = Session)]
+pub struct BearerJson {
     /// 64 hexadecimal digits, sent as `Authorization: Bearer ..` from now on.
     pub bearer: String,
 }
@@ -54,11 +55,12 @@ pub struct TicketUrl {
 
 /// What this program is doing.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
-pub struct Status {
+#[schema(as = Status)]
+pub struct StatusJson {
     /// The program's version.
     pub version: String,
     /// Whether there is an identity, and whether it is unlocked.
-    pub state: NodeState,
+    pub state: NodeStateJson,
     /// The own name, while unlocked.
     pub name: Option<String>,
     /// Whether this is the demonstration world, which hides nothing.
@@ -74,7 +76,8 @@ pub struct Status {
 /// How far the node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum NodeState {
+#[schema(as = NodeState)]
+pub enum NodeStateJson {
     /// No identity yet.
     Empty,
     /// An identity that waits for its passphrase.
@@ -96,7 +99,8 @@ pub struct CreateRequest {
 
 /// An offered passphrase.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Words {
+#[schema(as = Words)]
+pub struct PassphraseJson {
     /// Six words.
     pub words: Vec<String>,
 }
@@ -110,7 +114,8 @@ pub struct UnlockRequest {
 
 /// A relay as people compare it.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
-pub struct Relay {
+#[schema(as = Relay)]
+pub struct RelayJson {
     /// First eight digits of its key, `5F3A-91C0`.
     pub key: String,
     /// Host name or address.
@@ -121,7 +126,8 @@ pub struct Relay {
 
 /// The own identity.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
-pub struct Me {
+#[schema(as = Me)]
+pub struct MeJson {
     /// The name on the card.
     pub name: String,
     /// First 16 bytes of the identity key, hexadecimal.
@@ -133,7 +139,7 @@ pub struct Me {
     /// Suites, best first, `0x0101`.
     pub suites: Vec<String>,
     /// The own relays.
-    pub relays: Vec<Relay>,
+    pub relays: Vec<RelayJson>,
     /// One-time keys left at the relay, if it said so.
     pub one_time_stock: Option<u16>,
 }
@@ -150,7 +156,8 @@ pub struct RenewRequest {
 /// Which parts of a card are given away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum CardForm {
+#[schema(as = CardForm)]
+pub enum CardFormJson {
     /// All parts.
     #[default]
     Full,
@@ -166,7 +173,7 @@ pub struct CardText {
     /// `mezzavoce:c1/..`.
     pub uri: String,
     /// The form it was made in.
-    pub form: CardForm,
+    pub form: CardFormJson,
     /// Bytes of the card.
     pub bytes: usize,
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Web;
-use super::dto::{Event, EventKind};
+use super::dto::{EventJson, EventKind};
 use crate::node::hub::{Listener, plain};
 
 /// Nobody we know (close code).
@@ -93,7 +93,7 @@ async fn tell(socket: &mut WebSocket, listener: Listener) {
     }
 }
 
-async fn send(socket: &mut WebSocket, event: &Event) -> Result<(), axum::Error> {
+async fn send(socket: &mut WebSocket, event: &EventJson) -> Result<(), axum::Error> {
     let text = serde_json::to_string(event).map_err(axum::Error::new)?;
     socket.send(Message::Text(text.into())).await
 }

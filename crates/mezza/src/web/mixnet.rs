@@ -3,14 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use mezza_messenger::Command;
-use mezza_messenger::carrier::mixnet::NetworkLink;
+use mezza_messenger::carrier::mixnet::NetworkAddress;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, Body, Web, dto};
+use super::{ApiResult, JsonBody, Web, dto};
 use crate::mixnet::client;
 use crate::mixnet::uri::NetworkUri;
-use crate::node::desk::Desk;
+use crate::node::desk::NodeActor;
 
 /// The handlers of this file.
 pub fn routes() -> OpenApiRouter<Web> {
@@ -20,7 +20,7 @@ pub fn routes() -> OpenApiRouter<Web> {
 /// The network, its round, its noise, and how much of the privacy budget is used.
 #[utoipa::path(get, path = "/v1/mixnet",
     responses((status = 200, body = dto::Mixnet), (status = 404, body = dto::Problem)))]
-async fn mixnet(State(web): State<Web>) -> Answer<dto::Mixnet> {
+async fn mixnet(State(web): State<Web>) -> ApiResult<dto::Mixnet> {
     web.node.ask(|desk| desk.mixnet()).await.map(Json)
 }
 
@@ -29,11 +29,11 @@ async fn mixnet(State(web): State<Web>) -> Answer<dto::Mixnet> {
     responses((status = 200, body = dto::Mixnet), (status = 422, body = dto::Problem)))]
 async fn join(
     State(web): State<Web>,
-    Body(request): Body<dto::JoinRequest>,
-) -> Answer<dto::Mixnet> {
+    JsonBody(request): JsonBody<dto::JoinRequest>,
+) -> ApiResult<dto::Mixnet> {
     let uri: NetworkUri = request.link.trim().parse()?;
     client::join(&uri).await?;
-    let link = NetworkLink { pin: uri.genesis, address: uri.address };
+    let link = NetworkAddress { pin: uri.genesis, address: uri.address };
     let joined = web.node.ask(move |desk| {
         desk.command(Command::Join(link))?;
         desk.mixnet()
@@ -44,6 +44,6 @@ async fn join(
 /// Go on with a vault that was put back, though its budget lacks the rounds since its copy.
 #[utoipa::path(post, path = "/v1/mixnet/resume",
     responses((status = 200, body = dto::Mixnet), (status = 404, body = dto::Problem)))]
-async fn resume(State(web): State<Web>) -> Answer<dto::Mixnet> {
-    web.node.ask(Desk::resume).await.map(Json)
+async fn resume(State(web): State<Web>) -> ApiResult<dto::Mixnet> {
+    web.node.ask(NodeActor::resume).await.map(Json)
 }

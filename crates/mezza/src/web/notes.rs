@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, Ask, Body, Web, dto};
+use super::{ApiResult, JsonBody, UrlQuery, Web, dto};
 use crate::node::Refused;
 use crate::node::views::{contact_id, note_id};
 
@@ -42,8 +42,8 @@ struct ThreadQuery {
 async fn thread(
     State(web): State<Web>,
     Path(id): Path<String>,
-    Ask(query): Ask<ThreadQuery>,
-) -> Answer<dto::Notes> {
+    UrlQuery(query): UrlQuery<ThreadQuery>,
+) -> ApiResult<dto::Notes> {
     let id = contact_id(&id)?;
     let before = query.before.as_deref().map(note_id).transpose()?;
     let limit = query.limit.unwrap_or(LIMIT);
@@ -53,12 +53,12 @@ async fn thread(
 /// Write a note. 201 means that it is on disk.
 #[utoipa::path(post, path = "/v1/contacts/{id}/notes",
     params(("id" = String, Path, description = "The contact's number")), request_body = dto::SendRequest,
-    responses((status = 201, body = dto::Note), (status = 422, body = dto::Problem)))]
+    responses((status = 201, body = dto::NoteJson), (status = 422, body = dto::Problem)))]
 async fn send(
     State(web): State<Web>,
     Path(id): Path<String>,
-    Body(body): Body<dto::SendRequest>,
-) -> Result<(StatusCode, Json<dto::Note>), Refused> {
+    JsonBody(body): JsonBody<dto::SendRequest>,
+) -> Result<(StatusCode, Json<dto::NoteJson>), Refused> {
     let id = contact_id(&id)?;
     let client = client_id(&body.client_id)?;
     let note = web.node.ask(move |desk| desk.send(id, client, body.text)).await?;
@@ -82,8 +82,8 @@ fn client_id(text: &str) -> Result<[u8; 16], Refused> {
 async fn preview(
     State(web): State<Web>,
     Path(id): Path<String>,
-    Body(body): Body<dto::PreviewRequest>,
-) -> Answer<dto::Preview> {
+    JsonBody(body): JsonBody<dto::PreviewRequest>,
+) -> ApiResult<dto::Preview> {
     let id = contact_id(&id)?;
     web.node.ask(move |desk| desk.preview(id, &body.text)).await.map(Json)
 }
@@ -95,7 +95,7 @@ async fn preview(
 async fn seen(
     State(web): State<Web>,
     Path(id): Path<String>,
-    Body(body): Body<dto::SeenRequest>,
+    JsonBody(body): JsonBody<dto::SeenRequest>,
 ) -> Result<StatusCode, Refused> {
     let (contact, note) = (contact_id(&id)?, note_id(&body.note)?);
     web.node.ask(move |desk| desk.command(Command::Seen { contact, note })).await?;
@@ -103,10 +103,10 @@ async fn seen(
 }
 
 /// Own notes that are not delivered yet.
-#[utoipa::path(get, path = "/v1/outbox", responses((status = 200, body = dto::Outbox)))]
-async fn outbox(State(web): State<Web>) -> Answer<dto::Outbox> {
+#[utoipa::path(get, path = "/v1/outbox", responses((status = 200, body = dto::OutboxJson)))]
+async fn outbox(State(web): State<Web>) -> ApiResult<dto::OutboxJson> {
     let notes = web.node.ask(|desk| desk.outbox()).await?;
-    Ok(Json(dto::Outbox { notes }))
+    Ok(Json(dto::OutboxJson { notes }))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -131,7 +131,7 @@ enum How {
 async fn give_up(
     State(web): State<Web>,
     Path(id): Path<String>,
-    Ask(query): Ask<GiveUpQuery>,
+    UrlQuery(query): UrlQuery<GiveUpQuery>,
 ) -> Result<StatusCode, Refused> {
     let note = note_id(&id)?;
     let command = match query.how.unwrap_or(How::Cancel) {

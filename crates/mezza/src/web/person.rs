@@ -11,11 +11,11 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, Ask, Body, Web, dto};
+use super::{ApiResult, JsonBody, UrlQuery, Web, dto};
 use crate::exit::{Exit, Fault};
 use crate::node::Refused;
 use crate::passphrase;
-use crate::qr::{Code, Medium};
+use crate::qr::{Medium, QrImage};
 use crate::rng::OsRng;
 
 /// The handlers of this file.
@@ -47,37 +47,37 @@ pub async fn notice(State(web): State<Web>, request: Request, next: Next) -> Res
 
 /// Exchange a one-time ticket for a bearer.
 #[utoipa::path(post, path = "/v1/session", request_body = dto::SessionRequest,
-    responses((status = 200, body = dto::Session), (status = 403, body = dto::Problem)))]
+    responses((status = 200, body = dto::BearerJson), (status = 403, body = dto::Problem)))]
 async fn session(
     State(web): State<Web>,
-    Body(body): Body<dto::SessionRequest>,
-) -> Answer<dto::Session> {
+    JsonBody(body): JsonBody<dto::SessionRequest>,
+) -> ApiResult<dto::BearerJson> {
     let bearer = web.door.exchange(&body.ticket, &mut OsRng).ok_or_else(|| {
         let text = "this address was used already, or is not ours";
         Refused::new("ticket", Fault::new(Exit::Denied, text, "`mezza url` prints a new one"))
     })?;
-    Ok(Json(dto::Session { bearer }))
+    Ok(Json(dto::BearerJson { bearer }))
 }
 
 /// Make a new one-time address.
 #[utoipa::path(post, path = "/v1/ticket", responses((status = 200, body = dto::TicketUrl)))]
-async fn ticket(State(web): State<Web>) -> Answer<dto::TicketUrl> {
+async fn ticket(State(web): State<Web>) -> ApiResult<dto::TicketUrl> {
     Ok(Json(dto::TicketUrl { url: web.door.ticket_url(&mut OsRng) }))
 }
 
 /// What the program is doing.
-#[utoipa::path(get, path = "/v1/status", responses((status = 200, body = dto::Status)))]
-async fn status(State(web): State<Web>) -> Answer<dto::Status> {
+#[utoipa::path(get, path = "/v1/status", responses((status = 200, body = dto::StatusJson)))]
+async fn status(State(web): State<Web>) -> ApiResult<dto::StatusJson> {
     web.node.ask(|desk| Ok(desk.status())).await.map(Json)
 }
 
 /// Make an identity and unlock it.
 #[utoipa::path(post, path = "/v1/create", request_body = dto::CreateRequest,
-    responses((status = 201, body = dto::Status), (status = 409, body = dto::Problem)))]
+    responses((status = 201, body = dto::StatusJson), (status = 409, body = dto::Problem)))]
 async fn create(
     State(web): State<Web>,
-    Body(body): Body<dto::CreateRequest>,
-) -> Result<(StatusCode, Json<dto::Status>), Refused> {
+    JsonBody(body): JsonBody<dto::CreateRequest>,
+) -> Result<(StatusCode, Json<dto::StatusJson>), Refused> {
     let pass = Wiping::new(body.passphrase.into_bytes());
     passphrase::check_new(&pass)
         .map_err(|fault| Refused::new("passphrase_short", Fault { code: Exit::Usage, ..fault }))?;
@@ -91,19 +91,19 @@ async fn create(
 }
 
 /// Six words to use as a passphrase.
-#[utoipa::path(get, path = "/v1/words", responses((status = 200, body = dto::Words)))]
-async fn words() -> Answer<dto::Words> {
+#[utoipa::path(get, path = "/v1/words", responses((status = 200, body = dto::PassphraseJson)))]
+async fn words() -> ApiResult<dto::PassphraseJson> {
     let words = passphrase::words(&mut OsRng);
-    Ok(Json(dto::Words { words: words.iter().map(ToString::to_string).collect() }))
+    Ok(Json(dto::PassphraseJson { words: words.iter().map(ToString::to_string).collect() }))
 }
 
 /// Unlock the vault.
 #[utoipa::path(post, path = "/v1/unlock", request_body = dto::UnlockRequest,
-    responses((status = 200, body = dto::Status), (status = 403, body = dto::Problem)))]
+    responses((status = 200, body = dto::StatusJson), (status = 403, body = dto::Problem)))]
 async fn unlock(
     State(web): State<Web>,
-    Body(body): Body<dto::UnlockRequest>,
-) -> Answer<dto::Status> {
+    JsonBody(body): JsonBody<dto::UnlockRequest>,
+) -> ApiResult<dto::StatusJson> {
     let pass = Wiping::new(body.passphrase.into_bytes());
     let status = web.node.ask(move |desk| {
         desk.unlock(&pass)?;
@@ -113,8 +113,8 @@ async fn unlock(
 }
 
 /// Lock the vault.
-#[utoipa::path(post, path = "/v1/lock", responses((status = 200, body = dto::Status)))]
-async fn lock(State(web): State<Web>) -> Answer<dto::Status> {
+#[utoipa::path(post, path = "/v1/lock", responses((status = 200, body = dto::StatusJson)))]
+async fn lock(State(web): State<Web>) -> ApiResult<dto::StatusJson> {
     let status = web.node.ask(|desk| {
         desk.lock();
         Ok(desk.status())
@@ -134,15 +134,18 @@ async fn stop(State(web): State<Web>) -> StatusCode {
 }
 
 /// The own identity.
-#[utoipa::path(get, path = "/v1/me", responses((status = 200, body = dto::Me)))]
-async fn me(State(web): State<Web>) -> Answer<dto::Me> {
+#[utoipa::path(get, path = "/v1/me", responses((status = 200, body = dto::MeJson)))]
+async fn me(State(web): State<Web>) -> ApiResult<dto::MeJson> {
     web.node.ask(|desk| desk.me()).await.map(Json)
 }
 
 /// Make a new card: another name, other relays. Contacts are told.
 #[utoipa::path(patch, path = "/v1/me", request_body = dto::RenewRequest,
-    responses((status = 200, body = dto::Me), (status = 400, body = dto::Problem)))]
-async fn renew(State(web): State<Web>, Body(body): Body<dto::RenewRequest>) -> Answer<dto::Me> {
+    responses((status = 200, body = dto::MeJson), (status = 400, body = dto::Problem)))]
+async fn renew(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<dto::RenewRequest>,
+) -> ApiResult<dto::MeJson> {
     let read = |relays: Vec<String>| relays.iter().map(|uri| crate::cli::relay_of(uri)).collect();
     let relays = body.relays.map(read).transpose()?;
     web.node.ask(|desk| desk.renew(body.name, relays)).await.map(Json)
@@ -153,7 +156,7 @@ async fn renew(State(web): State<Web>, Body(body): Body<dto::RenewRequest>) -> A
 struct CardQuery {
     /// Which parts.
     #[serde(default)]
-    form: dto::CardForm,
+    form: dto::CardFormJson,
     /// `uri` (JSON) or `svg` (a QR code).
     #[serde(default, rename = "as")]
     shape: Shape,
@@ -171,13 +174,13 @@ enum Shape {
 /// The own card.
 #[utoipa::path(get, path = "/v1/me/card", params(CardQuery), responses(
     (status = 200, content((dto::CardText = "application/json"), (String = "image/svg+xml")))))]
-async fn card(State(web): State<Web>, query: Ask<CardQuery>) -> Result<Response, Refused> {
-    let Ask(CardQuery { form, shape }) = query;
+async fn card(State(web): State<Web>, query: UrlQuery<CardQuery>) -> Result<Response, Refused> {
+    let UrlQuery(CardQuery { form, shape }) = query;
     let card = web.node.ask(move |desk| desk.card(form)).await?;
     match shape {
         Shape::Uri => Ok(Json(card).into_response()),
         Shape::Svg => {
-            let svg = Code::draw(&card.uri, Medium::Screen)?.to_svg();
+            let svg = QrImage::draw(&card.uri, Medium::Screen)?.to_svg();
             Ok(([(header::CONTENT_TYPE, "image/svg+xml")], svg).into_response())
         }
     }

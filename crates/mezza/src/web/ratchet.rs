@@ -7,7 +7,7 @@ use mezza_messenger::Command;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, Web, dto};
+use super::{ApiResult, Web, dto};
 use crate::node::Refused;
 use crate::node::views::contact_id;
 
@@ -21,8 +21,8 @@ pub fn routes() -> OpenApiRouter<Web> {
 }
 
 /// Sessions and prekeys, without any key.
-#[utoipa::path(get, path = "/v1/ratchet", responses((status = 200, body = dto::Ratchet)))]
-async fn ratchet(State(web): State<Web>) -> Answer<dto::Ratchet> {
+#[utoipa::path(get, path = "/v1/ratchet", responses((status = 200, body = dto::RatchetJson)))]
+async fn ratchet(State(web): State<Web>) -> ApiResult<dto::RatchetJson> {
     web.node.ask(|desk| desk.ratchet()).await.map(Json)
 }
 

@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, Ask, Web, dto};
+use super::{ApiResult, UrlQuery, Web, dto};
 use crate::exit::{Exit, Fault};
 use crate::node::Refused;
 use crate::qr;
@@ -20,7 +20,7 @@ pub fn routes() -> OpenApiRouter<Web> {
 
 /// What each carrier can do, and what it hides from whom.
 #[utoipa::path(get, path = "/v1/carriers", responses((status = 200, body = dto::Carriers)))]
-async fn carriers(State(web): State<Web>) -> Answer<dto::Carriers> {
+async fn carriers(State(web): State<Web>) -> ApiResult<dto::Carriers> {
     let carriers = web.node.ask(|desk| desk.carriers()).await?;
     Ok(Json(dto::Carriers { carriers }))
 }
@@ -38,7 +38,10 @@ pub(super) struct Size {
 #[utoipa::path(post, path = "/v1/qr", params(Size),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, body = dto::QrText), (status = 422, body = dto::Problem)))]
-pub(super) async fn read_qr(Ask(size): Ask<Size>, pixels: Bytes) -> Answer<dto::QrText> {
+pub(super) async fn read_qr(
+    UrlQuery(size): UrlQuery<Size>,
+    pixels: Bytes,
+) -> ApiResult<dto::QrText> {
     let read = move || qr::read_grey(&pixels, size.width, size.height);
     let read = tokio::task::spawn_blocking(read).await;
     let found = read.map_err(|_| Fault::bug("reading the picture failed"))?;
@@ -55,8 +58,11 @@ struct Since {
 
 /// What a provider, the relay and a thief see.
 #[utoipa::path(get, path = "/v1/observer", params(Since),
-    responses((status = 200, body = dto::Observer), (status = 404, body = dto::Problem)))]
-async fn observer(State(web): State<Web>, Ask(query): Ask<Since>) -> Answer<dto::Observer> {
+    responses((status = 200, body = dto::ObserverJson), (status = 404, body = dto::Problem)))]
+async fn observer(
+    State(web): State<Web>,
+    UrlQuery(query): UrlQuery<Since>,
+) -> ApiResult<dto::ObserverJson> {
     let observer = web.observer.ok_or_else(|| {
         let fault = Fault::new(
             Exit::NotFound,
@@ -72,7 +78,7 @@ async fn observer(State(web): State<Web>, Ask(query): Ask<Since>) -> Answer<dto:
 
 /// How healthy the node is.
 #[utoipa::path(get, path = "/v1/health", responses((status = 200, body = dto::Health)))]
-async fn health(State(web): State<Web>) -> Answer<dto::Health> {
+async fn health(State(web): State<Web>) -> ApiResult<dto::Health> {
     let lines = web.node.ask(|desk| Ok(desk.health())).await?;
     Ok(Json(dto::Health { lines }))
 }

@@ -4,12 +4,12 @@
 
 use mezza::backend::AwsLc;
 use mezza_core::{
-    Backend, EphemeralKey, FrameKey, Machine, Portable, PublicKey, Secret, Suite, SuiteId, Time,
-    ZeroSecret,
+    AeadKey, Backend, EphemeralKey, Machine, PortableBackend, PublicKey, Secret, Suite, SuiteId,
+    Time, ZeroSecret,
 };
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4};
-use mezza_ratchet::{Bundle, Conversation, Identity, List, Padding, Prekeys};
+use mezza_ratchet::{Bundle, Conversation, IdentityKeyPair, Padding, Prekeys, SuiteList};
 use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -43,7 +43,7 @@ fn both(scalar: [u8; 32], point: [u8; 32]) -> [Result<Secret<32>, ZeroSecret>; 2
     let fresh = || Secret::copy_from(&scalar);
     let point = PublicKey(point);
     [
-        EphemeralKey::from_scalar::<Portable>(fresh()).dh::<Portable>(&point),
+        EphemeralKey::from_scalar::<PortableBackend>(fresh()).dh::<PortableBackend>(&point),
         EphemeralKey::from_scalar::<AwsLc>(fresh()).dh::<AwsLc>(&point),
     ]
 }
@@ -54,7 +54,7 @@ proptest! {
         let [portable, aws] = both(scalar, point);
         prop_assert_eq!(portable, aws);
         let scalar = Secret::copy_from(&scalar);
-        let portable = Portable::public_key(&Portable::prepare(&scalar));
+        let portable = PortableBackend::public_key(&PortableBackend::prepare(&scalar));
         prop_assert_eq!(portable, AwsLc::public_key(&AwsLc::prepare(&scalar)));
     }
 
@@ -78,7 +78,7 @@ proptest! {
         text in proptest::collection::vec(any::<u8>(), 0..700),
         flip: proptest::sample::Index,
     ) {
-        let portable = <Portable as Backend>::Chacha::new(&key);
+        let portable = <PortableBackend as Backend>::Chacha::new(&key);
         let aws = <AwsLc as Backend>::Chacha::new(&key);
         let (mut a, mut b) = (text.clone(), text.clone());
         let tag = portable.seal(&iv, &aad, &mut a);
@@ -144,7 +144,8 @@ fn wycheproof_chacha20_poly1305() {
 fn conversation<B: Backend>(suite: SuiteId) -> Vec<Vec<u8>> {
     let (rng, now) = (&mut ChaCha20Rng::seed_from_u64(57), Time::from_ms(1_800_000_000_000));
     let draw = |rng: &mut ChaCha20Rng| EphemeralKey::random::<B>(rng);
-    let (alice, bob) = (Identity::new(draw(rng).keep()), Identity::new(draw(rng).keep()));
+    let (alice, bob) =
+        (IdentityKeyPair::new(draw(rng).keep()), IdentityKeyPair::new(draw(rng).keep()));
     let mut prekeys = Prekeys::new(bob.duplicate()).offering(&[suite]);
     prekeys.wake(now, rng);
     let fresh = Input::Fresh { spk: vec![draw(rng).keep()], opk: vec![draw(rng).keep()] };
@@ -157,7 +158,7 @@ fn conversation<B: Backend>(suite: SuiteId) -> Vec<Vec<u8>> {
     let checked = if let Some(bundle) = prekeys.signal_bundle(1) {
         bundle.check(suite, &bob.public(), 1)
     } else {
-        let list = List::new(&[suite]).unwrap();
+        let list = SuiteList::new(&[suite]).unwrap();
         Bundle::decode(&bundle).unwrap().check_with(&list, &bob.public(), &list, now)
     };
     let base = draw(rng);
@@ -166,7 +167,7 @@ fn conversation<B: Backend>(suite: SuiteId) -> Vec<Vec<u8>> {
         Conversation::new(alice.public(), bob.public()),
         Conversation::new(bob.public(), alice.public()),
     ];
-    let _ = talks[0].begin(begun.unwrap().0, now);
+    let _ = talks[0].add_session(begun.unwrap().0, now);
     let (mut nobody, mut messages) = (Prekeys::new(alice.duplicate()), Vec::new());
     for turn in 0..6_usize {
         let key = Some(draw(rng));
@@ -183,6 +184,6 @@ fn conversation<B: Backend>(suite: SuiteId) -> Vec<Vec<u8>> {
 #[test]
 fn ratchet_57_both_backends_make_the_same_messages() {
     for suite in [B2c20::ID, B2c20Pq::ID, V3::ID, V4::ID] {
-        assert!(conversation::<Portable>(suite) == conversation::<AwsLc>(suite), "{suite}");
+        assert!(conversation::<PortableBackend>(suite) == conversation::<AwsLc>(suite), "{suite}");
     }
 }

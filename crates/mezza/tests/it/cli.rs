@@ -89,7 +89,7 @@ fn card_of(name: &str) -> String {
     let (now, mut rng) = (mezza::node::now(), mezza::rng::OsRng);
     let device =
         mezza_messenger::Device::<mezza::backend::AwsLc>::create(name, &[], now, &mut rng).unwrap();
-    let card = device.card(mezza_messenger::card::Form::Full).unwrap();
+    let card = device.card(mezza_messenger::card::CardForm::Full).unwrap();
     mezza_messenger::uri::card(&card, false)
 }
 

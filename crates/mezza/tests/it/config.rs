@@ -6,13 +6,17 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 
-use mezza::config::{self, Config, Settings};
+use mezza::config::{self, LoadedSettings, Settings};
 use mezza::exit::{Exit, Fault};
 use tempfile::tempdir;
 
 use crate::program;
 
-fn load(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Config, Fault> {
+fn load(
+    file: &str,
+    environment: &[(&str, &str)],
+    flags: &[(&str, &str)],
+) -> Result<LoadedSettings, Fault> {
     let dir = tempdir().unwrap();
     let path = dir.path().join("config.toml");
     if !file.is_empty() {
@@ -20,7 +24,7 @@ fn load(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Res
     }
     let environment = environment.iter().map(|(k, v)| ((*k).into(), (*v).into()));
     let flags: Vec<_> = flags.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
-    Config::load(&path, environment, &flags)
+    LoadedSettings::load(&path, environment, &flags)
 }
 
 fn refusal(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> String {
@@ -92,8 +96,9 @@ fn a_wrong_value_names_its_key_and_origin() {
 fn msg_87_a_variable_that_is_no_utf_8_is_named_or_left_alone() {
     let odd = || OsString::from_vec(b"caf\xe9".to_vec());
     let file = tempdir().unwrap();
-    let load =
-        |name: OsString| Config::load(&file.path().join("none"), [(name, odd())].into_iter(), &[]);
+    let load = |name: OsString| {
+        LoadedSettings::load(&file.path().join("none"), [(name, odd())].into_iter(), &[])
+    };
     for other in ["LESS".into(), odd(), "MEZZA_HOME".into(), "MEZZA_TEST_X".into()] {
         assert_eq!(load(other).unwrap().settings, Settings::default());
     }

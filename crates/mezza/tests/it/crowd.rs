@@ -12,14 +12,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mezza::mixnet::demo::Files;
-use mezza::mixnet::key::Key;
+use mezza::mixnet::demo::DemoFiles;
+use mezza::mixnet::key::ServerKey;
 use mezza::mixnet::link::{CLIENT, CONTROL, STORE};
 use mezza::mixnet::network;
 use mezza::relay;
 use mezza::tls::{Pin, client_config, link_client_config};
 use mezza_mixnet::config::Config;
-use mezza_mixnet::wire::{Body, Frame};
+use mezza_mixnet::wire::{Frame, FrameBody};
 use mezza_mixnet::{RoundId, Service};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustls::ClientConfig;
@@ -129,7 +129,7 @@ fn mixnet_server(
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let files = Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+    let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
     let signed = network::read(&files.config()).unwrap();
     let config = signed.config();
     let key = match name {
@@ -137,7 +137,7 @@ fn mixnet_server(
         "bucket" => config.bucket.key,
         _ => config.mixes[0].server.key,
     };
-    let identity = |path: &Path| Key::load(path).unwrap().identity().unwrap();
+    let identity = |path: &Path| ServerKey::load(path).unwrap().identity().unwrap();
     let own = own.then(|| identity(&files.key("entry")));
     let tls = link_client_config(Pin::new(key), protocol, own.as_ref()).unwrap();
     let (server, address) = start_with_files(&files, folder.path(), name, FILES);
@@ -158,13 +158,13 @@ fn mix_60_a_crowd_of_one_address_keeps_nobody_else_out_of_an_entry() {
 #[test]
 fn mix_60_a_crowd_of_one_address_keeps_the_entry_in_touch_with_a_mix() {
     mixnet_server("mix0", CONTROL, true, |config, at| {
-        Frame::Round(round(config, Service::Conversation, at), Body::NewRound)
+        Frame::Round(round(config, Service::Conversation, at), FrameBody::NewRound)
     });
 }
 
 #[test]
 fn mix_60_a_crowd_of_one_address_keeps_the_entry_in_touch_with_a_bucket_store() {
     mixnet_server("bucket", STORE, true, |config, at| {
-        Frame::Round(round(config, Service::Call, at), Body::Fetch { bucket: 1 })
+        Frame::Round(round(config, Service::Call, at), FrameBody::Fetch { bucket: 1 })
     });
 }

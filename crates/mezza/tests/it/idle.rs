@@ -3,20 +3,20 @@
 use std::time::{Duration, Instant};
 
 use mezza::carriers::Dialer;
-use mezza::node::{self, Node, Options};
-use mezza::web::dto::{EventKind, NodeState};
+use mezza::node::{self, NodeHandle, NodeOptions};
+use mezza::web::dto::{EventKind, NodeStateJson};
 
 /// Seconds until the node of these tests locks itself.
 const IDLE_S: u64 = 2;
 
-async fn state(node: &Node) -> NodeState {
+async fn state(node: &NodeHandle) -> NodeStateJson {
     node.ask(|desk| Ok(desk.state())).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_nobody_asks_locks_itself() {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options {
+    let options = NodeOptions {
         vault: folder.path().join("vault"),
         witness: None,
         demo: true,
@@ -34,12 +34,12 @@ async fn a_node_that_nobody_asks_locks_itself() {
         node.touch();
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(state(&node).await, NodeState::Open);
+    assert_eq!(state(&node).await, NodeStateJson::Open);
     // Nobody is there but something that looks: it locks, and says so.
     let last = Instant::now();
     let locked = async { while live.recv().await.unwrap().kind != EventKind::Locked {} };
     let looks = async {
-        while state(&node).await == NodeState::Open {
+        while state(&node).await == NodeStateJson::Open {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
@@ -47,7 +47,7 @@ async fn a_node_that_nobody_asks_locks_itself() {
         .await
         .unwrap();
     assert!(last.elapsed() >= Duration::from_millis(IDLE_S * 900), "{:?}", last.elapsed());
-    assert_eq!(state(&node).await, NodeState::Locked);
+    assert_eq!(state(&node).await, NodeStateJson::Locked);
     let refused = node.ask(|desk| desk.me()).await.unwrap_err();
     assert_eq!(refused.word, "locked");
     let refused = node.ask(|desk| desk.unlock(b"another one")).await.unwrap_err();

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use mezza::store::{Cost, Vault};
+use mezza::store::{Argon2Params, Vault};
 use nix::sys::signal::Signal;
 
 use crate::program::{Program, free_port, json, mezza, ok, passphrase, until};
@@ -172,7 +172,7 @@ fn an_identity_of_its_own_is_no_demonstration() {
     made.make().unwrap();
     let mut rng = mezza::rng::OsRng;
     let now = mezza::node::now();
-    Vault::create(&made.vault(), b"passphrase", Cost::DEMO, now, &mut rng)
+    Vault::create(&made.vault(), b"passphrase", Argon2Params::DEMO, now, &mut rng)
         .unwrap()
         .close()
         .unwrap();

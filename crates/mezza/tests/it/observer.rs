@@ -9,10 +9,10 @@ use mezza::home::Home;
 use mezza::observer::Observer;
 use mezza::relay::store::{Durability, MailStore as _, NewMail, SqliteStore};
 use mezza::rng::OsRng;
-use mezza::store::{Cost, Vault};
+use mezza::store::{Argon2Params, Vault};
 use mezza_core::{Time, Wiping};
-use mezza_messenger::relay_wire::BoxKind;
-use mezza_messenger::{Batch, Bucket, Change, Kind};
+use mezza_messenger::relay_wire::MailboxKind;
+use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 
 /// Commits before and after somebody looks.
 const COMMITS: u8 = 20;
@@ -48,9 +48,14 @@ fn home(folder: &Path) -> Home {
     home
 }
 
-fn note(n: u8) -> Batch {
+fn note(n: u8) -> WriteBatch {
     let value = Wiping::new(vec![n; 100]);
-    Batch(vec![Change::Put { kind: Kind::Note, key: vec![n], bucket: Bucket::Permanent, value }])
+    WriteBatch(vec![RecordChange::Put {
+        kind: RecordKind::Note,
+        key: vec![n],
+        bucket: Retention::Permanent,
+        value,
+    }])
 }
 
 #[test]
@@ -58,7 +63,8 @@ fn msg_61_whoever_looks_the_vault_stays_locked_and_whole() {
     let (folder, now) = (tempfile::tempdir().unwrap(), Time::from_ms(20_000 * Time::DAY_MS));
     let home = home(&folder.path().join("home"));
     let observer = Observer::new(files(&home));
-    let mut vault = Vault::create(&home.vault(), b"pass", Cost::DEMO, now, &mut OsRng).unwrap();
+    let mut vault =
+        Vault::create(&home.vault(), b"pass", Argon2Params::DEMO, now, &mut OsRng).unwrap();
     for n in 0..COMMITS {
         vault.commit(&[note(n)]).unwrap();
         observer.since(0);
@@ -83,7 +89,7 @@ async fn msg_61_whoever_looks_the_relays_mail_stays() {
     let (observer, path) = (Observer::new(files(&home)), home.relay().join("mail.db"));
     let mut store = SqliteStore::open(&path, Durability::Full).unwrap();
     store.begin().await.unwrap();
-    let box_id = store.open_box(&[7; 16], BoxKind::Conversation, 20_000).await.unwrap();
+    let box_id = store.open_box(&[7; 16], MailboxKind::Conversation, 20_000).await.unwrap();
     store.commit().await.unwrap();
     for n in 0..2 * COMMITS {
         if n == COMMITS {

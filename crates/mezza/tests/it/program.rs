@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mezza::cli::client::Client;
+use mezza::cli::client::ApiClient;
 use mezza::home::Home;
 use mezza::web::dto::Health;
 use nix::sys::signal::{Signal, kill};
@@ -113,8 +113,8 @@ impl Program {
     }
 
     /// The interface of the node, once it answers.
-    pub fn client(&self) -> Option<Client> {
-        let client = Client::of(&Home::find(Some(&self.home)).ok()?).ok()?;
+    pub fn client(&self) -> Option<ApiClient> {
+        let client = ApiClient::of(&Home::find(Some(&self.home)).ok()?).ok()?;
         client.get::<serde_json::Value>("/v1/status").ok()?;
         Some(client)
     }

@@ -17,12 +17,12 @@ use std::sync::OnceLock;
 
 use mezza::exit::Fault;
 use mezza::rng::OsRng;
-use mezza::store::bucket::BucketCode;
+use mezza::store::bucket::RetentionCode;
 use mezza::store::keyring::Keyring;
-use mezza::store::record::Place;
-use mezza::store::{Cost, MasterKey, Record, Vault, head};
+use mezza::store::record::RecordHeader;
+use mezza::store::{Argon2Params, MasterKey, Record, Vault, head};
 use mezza_core::{Time, Wiping};
-use mezza_messenger::{Batch, Bucket, Change, Kind};
+use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -75,10 +75,10 @@ impl Folder {
     }
 
     fn enter(&self, now: Time) -> Result<(Vault, Vec<Record>), Fault> {
-        Vault::enter(&self.path(), &template().1, now)
+        Vault::open_with_key(&self.path(), &template().1, now)
     }
 
-    fn records(&self, now: Time) -> Vec<(Kind, Vec<u8>, Vec<u8>)> {
+    fn records(&self, now: Time) -> Vec<(RecordKind, Vec<u8>, Vec<u8>)> {
         plain(self.enter(now).unwrap().1)
     }
 
@@ -103,7 +103,8 @@ fn template() -> &'static (Copy, MasterKey) {
     static TEMPLATE: OnceLock<(Copy, MasterKey)> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
         let folder = Folder::new();
-        let vault = Vault::create(&folder.path(), PASS, Cost::DEMO, noon(), &mut OsRng).unwrap();
+        let vault =
+            Vault::create(&folder.path(), PASS, Argon2Params::DEMO, noon(), &mut OsRng).unwrap();
         vault.close().unwrap();
         let master = head::unlock(&folder.path().join("head"), PASS).unwrap();
         (Copy::of(&folder.path()), master)
@@ -119,46 +120,50 @@ fn filled() -> Folder {
     let folder = fresh();
     let (mut vault, records) = folder.enter(noon()).unwrap();
     assert!(records.is_empty());
-    vault.commit(&[Batch(everything())]).unwrap();
+    vault.commit(&[WriteBatch(everything())]).unwrap();
     vault.close().unwrap();
     folder
 }
 
-fn everything() -> Vec<Change> {
+fn everything() -> Vec<RecordChange> {
     let hour = noon().hours();
-    let buckets =
-        [Bucket::Permanent, Bucket::Rolling, Bucket::Hour(hour + 2), Bucket::Day(DAY + 3)];
-    let of = |(i, bucket): (usize, &Bucket)| {
-        [Kind::Note, Kind::Session, Kind::Contact].map(|kind| {
+    let buckets = [
+        Retention::Permanent,
+        Retention::Rolling,
+        Retention::Hour(hour + 2),
+        Retention::Day(DAY + 3),
+    ];
+    let of = |(i, bucket): (usize, &Retention)| {
+        [RecordKind::Note, RecordKind::Session, RecordKind::Contact].map(|kind| {
             put(kind, &[i as u8, kind as u8], *bucket, format!("{kind:?} in {bucket:?}").as_bytes())
         })
     };
     buckets.iter().enumerate().flat_map(of).collect()
 }
 
-fn put(kind: Kind, key: &[u8], bucket: Bucket, value: &[u8]) -> Change {
-    Change::Put { kind, key: key.to_vec(), bucket, value: Wiping::new(value.to_vec()) }
+fn put(kind: RecordKind, key: &[u8], bucket: Retention, value: &[u8]) -> RecordChange {
+    RecordChange::Put { kind, key: key.to_vec(), bucket, value: Wiping::new(value.to_vec()) }
 }
 
-fn drop_of(kind: Kind, key: &[u8]) -> Change {
-    Change::Drop { kind, key: key.to_vec() }
+fn drop_of(kind: RecordKind, key: &[u8]) -> RecordChange {
+    RecordChange::Drop { kind, key: key.to_vec() }
 }
 
 /// Records in the order of kind and key.
-fn plain(records: Vec<Record>) -> Vec<(Kind, Vec<u8>, Vec<u8>)> {
+fn plain(records: Vec<Record>) -> Vec<(RecordKind, Vec<u8>, Vec<u8>)> {
     let mut plain: Vec<_> = records.into_iter().map(|(k, key, v)| (k, key, v.to_vec())).collect();
     plain.sort();
     plain
 }
 
 /// All rows of a copy, the vault's own included.
-fn rows(copy: &Copy) -> Vec<(Place, Vec<u8>)> {
+fn rows(copy: &Copy) -> Vec<(RecordHeader, Vec<u8>)> {
     let folder = copy.lay();
     let db = Connection::open(folder.path().join("records.db")).unwrap();
     let mut statement = db.prepare("SELECT id, kind, bucket, body FROM rec ORDER BY id").unwrap();
     let rows = statement.query_map([], |row| {
         let (id, kind) = (row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?);
-        Ok((Place { id, kind, bucket: BucketCode(row.get(2)?) }, row.get(3)?))
+        Ok((RecordHeader { id, kind, bucket: RetentionCode(row.get(2)?) }, row.get(3)?))
     });
     rows.unwrap().map(Result::unwrap).collect()
 }

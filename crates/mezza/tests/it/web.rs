@@ -7,16 +7,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mezza::carriers::Dialer;
-use mezza::cli::client::Api;
+use mezza::cli::client::ApiEndpoint;
 use mezza::home::Home;
-use mezza::node::Options;
-use mezza::station::{self, Station};
+use mezza::node::NodeOptions;
+use mezza::station::{self, ServedNode};
 use tungstenite::client::{IntoClientRequest, client};
 use tungstenite::{Message, WebSocket};
 
 /// A node without identity, served in this process.
 struct Served {
-    api: Api,
+    api: ApiEndpoint,
     ticket: String,
     _folder: tempfile::TempDir,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
@@ -108,8 +108,8 @@ fn serve(
         let lock = station::lock(home).unwrap();
         let vault = home.vault();
         let (witness, dialer, observer) = (None, Dialer::default(), None);
-        let options = Options { vault, witness, demo: true, idle_lock_s, dialer, observer };
-        let station = Station::open(home, lock, 0, options, None).await.unwrap();
+        let options = NodeOptions { vault, witness, demo: true, idle_lock_s, dialer, observer };
+        let station = ServedNode::open(home, lock, 0, options, None).await.unwrap();
         tell.send(station.url.clone()).unwrap();
         let _ = stopped.await;
         station.close().await;
@@ -335,10 +335,10 @@ fn errors_are_problems_with_a_next_step() {
 
 #[test]
 fn a_picture_larger_than_other_bodies_is_read() {
-    use mezza::qr::{Code, Medium};
+    use mezza::qr::{Medium, QrImage};
     let served = Served::start();
     let text = format!("MEZZAVOCE:C1/{}", "A7".repeat(300));
-    let code = Code::draw(&text, Medium::Screen).unwrap();
+    let code = QrImage::draw(&text, Medium::Screen).unwrap();
     let edge = code.size() * 4;
     assert!(edge * edge > 64 << 10);
     let png = code.to_png().unwrap();

@@ -7,8 +7,8 @@ use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
 use crate::clock::Spread;
-use crate::ours::mixes::{Town, told};
-use crate::raw::Line;
+use crate::ours::mixes::{ProcessMixnet, events_of};
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 
 /// T6: memory of a client on each side, and the onions that one core makes with vectors.
@@ -31,7 +31,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         [10_000, 2_000, 6_000, 4_000, 30_000],
     );
     let law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
-    let town = Town::start(bench.folder.path(), users + FEW, law, times)?;
+    let town = ProcessMixnet::start(bench.folder.path(), users + FEW, law, times)?;
     let (few, _) = load(&town, FEW, 1)?;
     let before = town.entry().resident_bytes()?;
     let (many, sum) = load(&town, users, bench.profile.pick(1, 3, 5))?;
@@ -46,7 +46,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         ("onions_per_core", "per_s", onions),
     ] {
         let (who, clock, spread) = ("ours", "count", Spread::single(value));
-        bench.note(&Line { who, op, clock, unit, round: 1, spread, busy: false })?;
+        bench.note(&RawFigure { who, op, clock, unit, round: 1, spread, busy: false })?;
     }
     let count = |name: &str| sum[name].as_u64().unwrap_or_default();
     let words = format!(
@@ -81,13 +81,13 @@ struct Memory {
 }
 
 /// What was held, and what the load said at its end.
-fn load(town: &Town, users: u32, rounds: u32) -> Result<(Memory, serde_json::Value)> {
+fn load(town: &ProcessMixnet, users: u32, rounds: u32) -> Result<(Memory, serde_json::Value)> {
     let mut load = town.load(users, rounds)?;
     let mut memory = Memory { most: [0.0; 2], held: [f64::INFINITY; 2] };
     let sum = load.until("the end of a load", |load| {
         // Gone once its last line is there.
         if let (Ok(own), Ok(entry)) = (load.resident_bytes(), town.entry().resident_bytes()) {
-            let has_begun = !told(load, "round").is_empty();
+            let has_begun = !events_of(load, "round").is_empty();
             for (side, now) in [own, entry].into_iter().enumerate() {
                 memory.most[side] = memory.most[side].max(now);
                 if has_begun {
@@ -95,7 +95,7 @@ fn load(town: &Town, users: u32, rounds: u32) -> Result<(Memory, serde_json::Val
                 }
             }
         }
-        told(load, "load").pop()
+        events_of(load, "load").pop()
     })?;
     ensure!(sum["wrong"] == 0, "{} replies were wrong", sum["wrong"]);
     Ok((memory, sum))

@@ -3,11 +3,11 @@
 use anyhow::Result;
 
 use crate::bench::Bench;
-use crate::ours::mixes::{Point, Series, over_noise, over_users};
+use crate::ours::mixes::{GridPoint, GridSeries, over_noise, over_users};
 use crate::row::{Limit, Row};
 
 /// A line through points.
-type Fitting = fn(&[(Point, f64)]) -> crate::fit::Fit;
+type Fitting = fn(&[(GridPoint, f64)]) -> crate::fit::Fit;
 
 /// T4: how well a line fits, in per cent: the last digits of an R^2 count.
 pub const LIMITS: [Limit; 3] = [
@@ -31,12 +31,12 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     // On a busy machine the least of them decides.
     let rounds = bench.profile.pick(1, 11, 11);
     let (mu, some) = (noise[0], users[1]);
-    let points = users.map(|users| Point { mu, users });
-    let by_users = Series::measure(bench, &points, rounds)?;
-    let points = noise.map(|mu| Point { mu, users: some });
-    let by_noise = Series::measure(bench, &points, rounds)?;
+    let points = users.map(|users| GridPoint { mu, users });
+    let by_users = GridSeries::measure(bench, &points, rounds)?;
+    let points = noise.map(|mu| GridPoint { mu, users: some });
+    let by_noise = GridSeries::measure(bench, &points, rounds)?;
     let [by_user, by_mu, _] = LIMITS;
-    let row = |limit: Limit, goal: &str, series: &Series, fit: Fitting| {
+    let row = |limit: Limit, goal: &str, series: &GridSeries, fit: Fitting| {
         let (wall, cpu) = (fit(&series.latency()), fit(&series.cpu()));
         let words = format!(
             "{:.2} ms + {:.1} us each; CPU time {:.1} us each, R^2 {:.4}; {}",
@@ -70,9 +70,9 @@ fn few(bench: &mut Bench) -> Result<Row> {
     let levels = bench.profile.pick([10, 20, 30], [100, 200, 300], [100, 200, 300]);
     let users = [10, 80, 160, 240, 320, 400].map(|n| bench.profile.pick(n / 10 + 1, n, n));
     let rounds = bench.profile.pick(2, 30, 30);
-    let points: Vec<Point> =
-        levels.iter().flat_map(|mu| users.map(|users| Point { mu: *mu, users })).collect();
-    let series = Series::measure(bench, &points, rounds)?;
+    let points: Vec<GridPoint> =
+        levels.iter().flat_map(|mu| users.map(|users| GridPoint { mu: *mu, users })).collect();
+    let series = GridSeries::measure(bench, &points, rounds)?;
     let cpu = series.cpu();
     let fits = levels.map(|mu| {
         over_users(&cpu.iter().copied().filter(|(point, _)| point.mu == mu).collect::<Vec<_>>())

@@ -8,11 +8,11 @@ use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::{Round, Spread, busy_words, cost_ns, ns, settled};
+use crate::clock::{BenchRound, Spread, busy_words, cost_ns, deciding_value, ns};
 use crate::machine;
-use crate::ours::mixes::{Desk, Setup};
-use crate::peer::{self, Peer};
-use crate::raw::Line;
+use crate::ours::mixes::{LabCoordinator, MixSetup};
+use crate::peer::{self, PeerProcess};
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 
 /// What a CPU lacks that cannot measure rows of vectors.
@@ -48,24 +48,25 @@ const LADDERS: usize = 256;
 /// Who is measured, at what.
 struct Contestant {
     who: &'static str,
-    desk: Desk,
+    desk: LabCoordinator,
     users: u32,
     /// Wall and CPU nanoseconds of each round, those of our own ends of the links, and the wall time
     /// in which its onions were made.
-    rounds: Vec<Round<[f64; 4]>>,
+    rounds: Vec<BenchRound<[f64; 4]>>,
 }
 
 impl Contestant {
     fn start(bench: &Bench, who: &'static str, kernel: Fast, law: Law, users: u32) -> Result<Self> {
-        let setup = Setup { mixes: 3, users_max: users, law, kernel, seed: bench.seed };
-        let mut desk = Desk::start(bench.folder.path(), setup)?;
+        let setup = MixSetup { mixes: 3, users_max: users, law, kernel, seed: bench.seed };
+        let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
         desk.round(users)?;
         Ok(Self { who, desk, users, rounds: Vec::new() })
     }
 
     fn cost(&self, at: usize) -> f64 {
-        let one = |round: &Round<[f64; 4]>| Round { value: round.value[at], busy: round.busy };
-        settled(&self.rounds.iter().map(one).collect::<Vec<_>>())
+        let one =
+            |round: &BenchRound<[f64; 4]>| BenchRound { value: round.value[at], busy: round.busy };
+        deciding_value(&self.rounds.iter().map(one).collect::<Vec<_>>())
     }
 
     /// Users by second.
@@ -96,14 +97,15 @@ type Fast = &'static dyn Kernel;
 
 /// The Go floor: nanoseconds by message, wall and CPU, of each round.
 struct Floor {
-    peer: Peer,
-    rounds: Vec<Round<[f64; 2]>>,
+    peer: PeerProcess,
+    rounds: Vec<BenchRound<[f64; 2]>>,
 }
 
 impl Floor {
     fn cost(&self, at: usize) -> f64 {
-        let one = |round: &Round<[f64; 2]>| Round { value: round.value[at], busy: round.busy };
-        settled(&self.rounds.iter().map(one).collect::<Vec<_>>())
+        let one =
+            |round: &BenchRound<[f64; 2]>| BenchRound { value: round.value[at], busy: round.busy };
+        deciding_value(&self.rounds.iter().map(one).collect::<Vec<_>>())
     }
 
     fn per_s(&self) -> f64 {
@@ -174,12 +176,12 @@ fn one_round(
     if told.len() > 1 && told.iter().all(|round| round.busy) {
         bench.watch.give_up();
     }
-    for Round { value: (ours, theirs), busy } in told {
+    for BenchRound { value: (ours, theirs), busy } in told {
         for (contestant, value) in all.iter_mut().zip(ours) {
-            contestant.rounds.push(Round { value, busy });
+            contestant.rounds.push(BenchRound { value, busy });
         }
         if let Some((floor, value)) = floor.as_deref_mut().zip(theirs) {
-            floor.rounds.push(Round { value, busy });
+            floor.rounds.push(BenchRound { value, busy });
         }
     }
     Ok(())
@@ -263,18 +265,20 @@ fn ladders_per_s(kernel: Fast) -> f64 {
 fn note(bench: &mut Bench, all: &[Contestant], floor: Option<&Floor>) -> Result<()> {
     let mut lines: Vec<(String, String, usize, [f64; 2], bool)> = Vec::new();
     for Contestant { who, users, rounds, .. } in all {
-        for (number, Round { value: [wall, cpu, ..], busy }) in rounds.iter().enumerate() {
+        for (number, BenchRound { value: [wall, cpu, ..], busy }) in rounds.iter().enumerate() {
             let (who, op) = (format!("ours:{who}"), format!("round_{users}"));
             lines.push((who, op, number + 1, [*wall, *cpu], *busy));
         }
     }
-    for (number, Round { value, busy }) in floor.iter().flat_map(|f| f.rounds.iter().enumerate()) {
+    for (number, BenchRound { value, busy }) in
+        floor.iter().flat_map(|f| f.rounds.iter().enumerate())
+    {
         lines.push(("peer:gofloor".into(), "message".into(), number + 1, *value, *busy));
     }
     for (who, op, round, values, busy) in lines {
         for (clock, value) in ["wall", "process_cpu"].into_iter().zip(values) {
             let (unit, spread) = ("ns", Spread::single(value));
-            bench.note(&Line { who: &who, op: &op, clock, unit, round, spread, busy })?;
+            bench.note(&RawFigure { who: &who, op: &op, clock, unit, round, spread, busy })?;
         }
     }
     Ok(())

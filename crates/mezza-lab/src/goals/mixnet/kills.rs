@@ -6,8 +6,8 @@ use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
 use crate::clock::{Spread, median};
-use crate::ours::mixes::{SERVERS, Town, told};
-use crate::raw::Line;
+use crate::ours::mixes::{ProcessMixnet, SERVERS, events_of};
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 
 /// The demonstration's conversation rounds: interval, ask, lead, collect, `mix_limit`, ms.
@@ -22,14 +22,14 @@ const USERS: u32 = 20;
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let (victims, times) = bench.profile.pick((&["mix1"][..], 1), (&SERVERS[..], 3), (&SERVERS, 5));
     let law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
-    let mut town = Town::start(bench.folder.path(), USERS, law, TIMES)?;
+    let mut town = ProcessMixnet::start(bench.folder.path(), USERS, law, TIMES)?;
     let mut load = town.load(USERS, 100_000)?;
     let mut first = |since_ms: u64| {
         load.until("a round that comes back", |load| {
             let came_back = |round: &&serde_json::Value| {
                 round["returned"].as_u64() > Some(0) && round["open_ms"].as_u64() >= Some(since_ms)
             };
-            let rounds = told(load, "round");
+            let rounds = events_of(load, "round");
             let opened = rounds.iter().filter(came_back).filter_map(|r| r["open_ms"].as_u64());
             opened.min()
         })
@@ -45,7 +45,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             let opened = f64::from(u32::try_from(waited_ms)? / TIMES[0]);
             let (who, op, clock) = ("ours", format!("killed_{victim}"), "count");
             let (unit, spread) = ("rounds", Spread::single(opened));
-            bench.note(&Line { who, op: &op, clock, unit, round, spread, busy: false })?;
+            bench.note(&RawFigure { who, op: &op, clock, unit, round, spread, busy: false })?;
             rounds.push(opened);
         }
         most = rounds.iter().copied().fold(most, f64::max);

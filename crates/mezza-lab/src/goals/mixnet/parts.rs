@@ -7,8 +7,8 @@ use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
 use crate::clock::Spread;
-use crate::ours::mixes::{Desk, Setup, Shares};
-use crate::raw::Line;
+use crate::ours::mixes::{LabCoordinator, MixSetup, Shares};
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 
 /// T5: jobs, links and waiting alone. The machines between them and what threads need around them
@@ -22,8 +22,8 @@ pub const LIMIT: Limit =
 /// A round that breaks, or a raw line that cannot be written.
 pub fn shares(bench: &mut Bench, users: u32, mu: u32, rounds: usize) -> Result<Shares> {
     let law = Law { mode: Mode::Paper, mu, scale: 0 };
-    let setup = Setup { mixes: 3, users_max: users, law, kernel: kernel(), seed: bench.seed };
-    let mut desk = Desk::start(bench.folder.path(), setup)?;
+    let setup = MixSetup { mixes: 3, users_max: users, law, kernel: kernel(), seed: bench.seed };
+    let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
     desk.round(users)?;
     let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
     desk.stop()?;
@@ -32,7 +32,7 @@ pub fn shares(bench: &mut Bench, users: u32, mu: u32, rounds: usize) -> Result<S
     for (op, value) in parts {
         let (who, clock, unit, round) = ("ours", "process_cpu", "share", 1);
         let spread = Spread::single(value);
-        bench.note(&Line { who, op, clock, unit, round, spread, busy: false })?;
+        bench.note(&RawFigure { who, op, clock, unit, round, spread, busy: false })?;
     }
     Ok(shares)
 }

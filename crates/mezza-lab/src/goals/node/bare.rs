@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use super::disk::Log;
+use super::disk::SyncedLog;
 use crate::clock::ns;
 
 /// What a note is on the wire between a node and its relay, in bytes.
@@ -23,22 +23,22 @@ const PAGES: usize = 3;
 type Parcel = [u8; PARCEL_BYTES];
 
 /// The path; its threads end when it is dropped.
-pub struct Bare {
+pub struct EmptyPath {
     person: TcpStream,
 }
 
-impl Bare {
+impl EmptyPath {
     /// Lays the path, with the files of its nodes in `folder`.
     ///
     /// # Errors
     /// If the system refuses a socket or a file.
-    pub fn lay(folder: &Path) -> Result<Self> {
+    pub fn start(folder: &Path) -> Result<Self> {
         let ((writer, to_writer), (reader, to_reader)) = (wire()?, wire()?);
         let (person, api) = wire()?;
         relay([to_writer, to_reader])?;
-        let log = Log::fill(&folder.join("bare-reader"), PAGES)?;
+        let log = SyncedLog::fill(&folder.join("bare-reader"), PAGES)?;
         begin(move || read(reader, log));
-        let log = Log::fill(&folder.join("bare-writer"), PAGES)?;
+        let log = SyncedLog::fill(&folder.join("bare-writer"), PAGES)?;
         begin(move || write(api, writer, log));
         Ok(Self { person })
     }
@@ -47,7 +47,7 @@ impl Bare {
     ///
     /// # Errors
     /// If a part of the path failed.
-    pub fn pass(&mut self) -> Result<f64> {
+    pub fn round_trip(&mut self) -> Result<f64> {
         let mut parcel = [0; PARCEL_BYTES];
         let began = Instant::now();
         self.person.write_all(&parcel)?;
@@ -86,7 +86,7 @@ fn relay(mut ends: [TcpStream; 2]) -> Result<()> {
     Ok(())
 }
 
-fn read(mut relay: TcpStream, mut log: Log) -> Result<()> {
+fn read(mut relay: TcpStream, mut log: SyncedLog) -> Result<()> {
     let mut parcel = [0; PARCEL_BYTES];
     loop {
         relay.read_exact(&mut parcel)?;
@@ -95,7 +95,7 @@ fn read(mut relay: TcpStream, mut log: Log) -> Result<()> {
     }
 }
 
-fn write(mut api: TcpStream, mut relay: TcpStream, mut log: Log) -> Result<()> {
+fn write(mut api: TcpStream, mut relay: TcpStream, mut log: SyncedLog) -> Result<()> {
     let mut parcel = [0; PARCEL_BYTES];
     loop {
         api.read_exact(&mut parcel)?;
@@ -114,8 +114,8 @@ mod tests {
     #[test]
     fn every_pass_is_committed_on_both_sides() {
         let folder = tempfile::tempdir().unwrap();
-        let mut bare = Bare::lay(folder.path()).unwrap();
-        assert!((0..3).all(|_| bare.pass().unwrap() > 0.0));
+        let mut bare = EmptyPath::start(folder.path()).unwrap();
+        assert!((0..3).all(|_| bare.round_trip().unwrap() > 0.0));
         for name in ["bare-reader", "bare-writer"] {
             let bytes = std::fs::read(folder.path().join(name)).unwrap();
             let (written, zeros) = bytes.split_at(3 * PAGES * PAGE.len());

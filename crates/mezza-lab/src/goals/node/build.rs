@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::bench::Bench;
 use crate::clock::Spread;
 use crate::place;
-use crate::raw::Line;
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 
 /// M7: CPU seconds, and the dependency diet: all crates by the one that everybody knows. `cargo
@@ -33,7 +33,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         return Ok(vec![seconds.not_here(reason)]);
     };
     for (op, value) in [("build_all", sum), ("build_measure", measure)] {
-        bench.note(&Line {
+        bench.note(&RawFigure {
             who: "ours",
             op,
             clock: "process_cpu",

@@ -8,14 +8,14 @@ use std::hint::black_box;
 use anyhow::Result;
 use mezza::backend::AwsLc;
 use mezza::rng::OsRng;
-use mezza_core::{Backend, Portable, StaticKey};
+use mezza_core::{Backend, PortableBackend, StaticKey};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-use super::pair::Pair;
+use super::pair::DevicePair;
 use crate::bench::Bench;
-use crate::clock::{Round, Spread, busy_words, clock_cost_ns, cost_ns, counted, median};
-use crate::raw::Line;
+use crate::clock::{BenchRound, Spread, busy_words, clock_cost_ns, cost_ns, median, quiet_values};
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 
 /// M4: times the four operations.
@@ -42,7 +42,7 @@ impl Costs {
 /// aws-lc decides; the portable code stands beside it (LAB-14).
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let fast = measure::<AwsLc>(bench, "ours", "limit:aws-lc")?;
-    let portable = measure::<Portable>(bench, "variant:portable", "limit:portable")?;
+    let portable = measure::<PortableBackend>(bench, "variant:portable", "limit:portable")?;
     Ok(rows(&fast, &portable))
 }
 
@@ -50,9 +50,9 @@ fn measure<B: Backend>(
     bench: &mut Bench,
     who: &'static str,
     limit: &'static str,
-) -> Result<Vec<Round<Costs>>> {
+) -> Result<Vec<BenchRound<Costs>>> {
     let (rounds, notes) = bench.profile.pick((1, 30), (5, 200), (11, 500));
-    let mut pair = Pair::<B>::new(mezza::node::now())?;
+    let mut pair = DevicePair::<B>::new(mezza::node::now())?;
     let mut rng = ChaCha20Rng::seed_from_u64(bench.seed);
     let mut all = Vec::new();
     for _ in 0..notes / 10 {
@@ -60,7 +60,7 @@ fn measure<B: Backend>(
     }
     for round in 1..=rounds {
         let told = bench.watch.rounds(|| one_round(&mut pair, notes, &mut rng), |_| ())?;
-        for Round { value, busy } in &told {
+        for BenchRound { value, busy } in &told {
             let lines = [
                 (who, "note_sent", value.sent),
                 (who, "note_read", value.read),
@@ -69,7 +69,7 @@ fn measure<B: Backend>(
             ];
             for (who, op, spread) in lines {
                 let (clock, unit, busy) = ("thread_cpu", "ns", *busy);
-                bench.raw.push(&Line { who, op, clock, unit, round, spread, busy })?;
+                bench.raw.push(&RawFigure { who, op, clock, unit, round, spread, busy })?;
             }
         }
         all.extend(told);
@@ -79,7 +79,11 @@ fn measure<B: Backend>(
 }
 
 /// Notes and operations, in an order that is drawn.
-fn one_round<B: Backend>(pair: &mut Pair<B>, notes: u32, rng: &mut ChaCha20Rng) -> Result<Costs> {
+fn one_round<B: Backend>(
+    pair: &mut DevicePair<B>,
+    notes: u32,
+    rng: &mut ChaCha20Rng,
+) -> Result<Costs> {
     let look_ns = clock_cost_ns()?;
     let (mut sent, mut read, mut receipt, mut four) = (vec![], vec![], vec![], vec![]);
     // Alternating in short turns: what disturbs the one disturbs the other.
@@ -115,9 +119,9 @@ fn four_operations<B: Backend>() -> Result<f64> {
     Ok(cost_ns(work)?.1 / f64::from(BATCH))
 }
 
-fn rows(fast: &[Round<Costs>], portable: &[Round<Costs>]) -> Vec<Row> {
-    let row = |goal: &str, rounds: &[Round<Costs>]| {
-        let costs = counted(rounds);
+fn rows(fast: &[BenchRound<Costs>], portable: &[BenchRound<Costs>]) -> Vec<Row> {
+    let row = |goal: &str, rounds: &[BenchRound<Costs>]| {
+        let costs = quiet_values(rounds);
         let ratios: Vec<f64> = costs.iter().map(Costs::ratio).collect();
         let range = crate::clock::sort(ratios.clone());
         let us = |figure: fn(&Costs) -> f64| {
@@ -151,10 +155,10 @@ mod tests {
     use super::*;
     use crate::row::Verdict;
 
-    fn round(sent: f64, busy: bool) -> Round<Costs> {
+    fn round(sent: f64, busy: bool) -> BenchRound<Costs> {
         let one = Spread::single;
         let costs = Costs { sent: one(sent), read: one(1.0), receipt: one(1.0), four: one(100.0) };
-        Round { value: costs, busy }
+        BenchRound { value: costs, busy }
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub const PAGE: [u8; 4_096] = [0x5a; 4_096];
 const COMMITS: usize = 256;
 
 /// Samples of one write of a page and one fdatasync right after the one before, ms. A disk of a
-/// virtual machine that has rested takes several times as long: see [`Log`].
+/// virtual machine that has rested takes several times as long: see [`SyncedLog`].
 #[derive(Default)]
 pub struct Syncs {
     /// Into a file that grows, as a log before its first round.
@@ -47,14 +47,14 @@ impl Syncs {
 }
 
 /// A log that was filled with zeros beforehand, so that a sync waits for nothing but its bytes.
-pub struct Log {
+pub struct SyncedLog {
     file: File,
     /// Pages of one commit.
     pages: usize,
     commits: usize,
 }
 
-impl Log {
+impl SyncedLog {
     /// Fills a log for commits of so many pages.
     ///
     /// # Errors

@@ -9,14 +9,16 @@ use mezza::relay::Clock;
 use mezza::relay::client::{Connection, connect};
 use mezza_core::Secret;
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::relay_wire::{BoxKind, ClientFrame, Code, OneTimeKey, RelayFrame, address};
+use mezza_messenger::relay_wire::{
+    ClientFrame, DoneCode, MailboxKind, RawOneTimePrekey, RelayFrame, address,
+};
 use tokio::task::JoinSet;
 use tokio::time::{Instant as Until, sleep, timeout_at};
 
-use super::world::Relay;
+use super::world::RelayProcess;
 use crate::bench::Bench;
 use crate::clock::{Spread, quantile, sort};
-use crate::raw::Line;
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 
 /// M9: p99 beside greedy clients over p99 without them.
@@ -63,7 +65,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let burst_puts = bench.profile.pick(20, BURST_PUTS, BURST_PUTS);
     let folder = bench.folder.path().join("greedy");
     std::fs::create_dir(&folder)?;
-    let relay = Relay::start(&folder, &[])?;
+    let relay = RelayProcess::start(&folder, &[])?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build()?;
     let (mut worst, mut told) = (0.0_f64, Vec::new());
@@ -80,7 +82,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         let ops = ["put_quiet".to_owned(), format!("{what}, at first"), what.to_owned()];
         for (op, samples) in ops.iter().zip(puts) {
             let (who, clock, unit, spread) = ("ours", "wall", "ns", Spread::of(samples));
-            bench.note(&Line { who, op, clock, unit, round: 1, spread, busy: false })?;
+            bench.note(&RawFigure { who, op, clock, unit, round: 1, spread, busy: false })?;
         }
     }
     Ok(vec![told.into_iter().fold(LIMIT.row(worst), Row::with)])
@@ -120,7 +122,7 @@ async fn come(relay: &RelayEntry) -> Result<Connection> {
 }
 
 fn secret(number: u8) -> Secret<32> {
-    Secret::fill(|bytes| bytes.fill(number))
+    Secret::init_with(|bytes| bytes.fill(number))
 }
 
 /// Puts of 1 KiB, one after the other, into mailboxes of their own.
@@ -130,14 +132,14 @@ async fn put_all(connection: &mut Connection, puts: usize) -> Result<Vec<f64>> {
         let token = 100 + (at / BOX_PUTS) as u8;
         if at % BOX_PUTS == 0 {
             ask(connection, &ClientFrame::Close { req: 1, token: secret(token) }).await?;
-            let kind = BoxKind::Conversation;
+            let kind = MailboxKind::Conversation;
             ask(connection, &ClientFrame::Open { req: 1, token: secret(token), kind }).await?;
         }
         let (address, envelope) = (address(&secret(token)), vec![at as u8; 1_024]);
         let began = Instant::now();
         let put = ClientFrame::Put { req: 2, address, ttl_h: 24, envelope };
         match ask(connection, &put).await? {
-            Code::Done => samples.push(began.elapsed().as_secs_f64() * 1e9),
+            DoneCode::Done => samples.push(began.elapsed().as_secs_f64() * 1e9),
             code => bail!("a put was answered with {code:?}"),
         }
         sleep(PACE.saturating_sub(began.elapsed())).await;
@@ -145,7 +147,7 @@ async fn put_all(connection: &mut Connection, puts: usize) -> Result<Vec<f64>> {
     Ok(samples)
 }
 
-async fn ask(connection: &mut Connection, frame: &ClientFrame) -> Result<Code> {
+async fn ask(connection: &mut Connection, frame: &ClientFrame) -> Result<DoneCode> {
     connection.send(frame).await?;
     loop {
         if let RelayFrame::Done { code, .. } = connection.recv().await? {
@@ -162,12 +164,12 @@ async fn ask_on(
     (stop, answers): (&AtomicBool, &AtomicU64),
 ) -> Result<()> {
     let bundle = |from: u32, count: u32, fresh: bool| {
-        let key = |id: u32| OneTimeKey { id, key: [7; 32] };
+        let key = |id: u32| RawOneTimePrekey { id, key: [7; 32] };
         let keys = (from..from + count).map(key).collect();
         let token = secret(number);
         ClientFrame::BundleSet { req: 3, token, fresh, bundle: vec![1; 400], keys }
     };
-    let kind = BoxKind::Intro;
+    let kind = MailboxKind::Intro;
     ask(&mut evil, &ClientFrame::Open { req: 3, token: secret(number), kind }).await?;
     if let Greed::Bundles(0) = greed {
         for from in (1..STOCKED).step_by(KEYS as usize) {

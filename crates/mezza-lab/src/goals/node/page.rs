@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use crate::bench::Bench;
 use crate::clock::Spread;
 use crate::place;
-use crate::raw::Line;
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 
 /// M6, kB after gzip.
@@ -32,7 +32,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     weigh(&page, &mut sizes)?;
     let bytes: u32 = sizes.iter().sum();
     let kb = f64::from(bytes) / 1_000.0;
-    bench.note(&Line {
+    bench.note(&RawFigure {
         who: "ours",
         op: "page_js_gzip",
         clock: "count",

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use anyhow::{Context as _, Result, ensure};
 use mezza::rng::OsRng;
 use mezza_core::{Backend, Machine, Time};
-use mezza_messenger::card::{Form, RelayEntry};
-use mezza_messenger::evidence::State;
+use mezza_messenger::card::{CardForm, RelayEntry};
+use mezza_messenger::evidence::NoteState;
 use mezza_messenger::relay_wire::address;
 use mezza_messenger::{
-    Batch, CarrierCaps, Command, ContactId, Device, DeviceError, Input, NoteId, Output, SlotId,
+    CarrierCaps, Command, ContactId, Device, DeviceError, Input, MailboxId, NoteId, Output,
+    WriteBatch,
 };
-use mezza_ratchet::OneTime;
+use mezza_ratchet::OneTimePrekey;
 
 use crate::clock::cost_ns;
 
@@ -30,15 +31,15 @@ type Address = [u8; 16];
 /// What the relay would hold.
 #[derive(Default)]
 struct Boxes {
-    watched: BTreeMap<Address, (usize, SlotId)>,
+    watched: BTreeMap<Address, (usize, MailboxId)>,
     waiting: BTreeMap<Address, Vec<Vec<u8>>>,
-    bundles: BTreeMap<Address, (Vec<u8>, Vec<OneTime>)>,
+    bundles: BTreeMap<Address, (Vec<u8>, Vec<OneTimePrekey>)>,
     mails: u64,
 }
 
 /// What one note cost, thread CPU time in nanoseconds, the clock included.
 #[derive(Clone, Copy, Default)]
-pub struct Cost {
+pub struct NoteCost {
     /// The writer's device: the command, and the relay's word that it took the note.
     pub sent: f64,
     /// How often the clock was read twice for `sent`.
@@ -50,7 +51,7 @@ pub struct Cost {
 }
 
 /// A writer and a reader.
-pub struct Pair<B: Backend> {
+pub struct DevicePair<B: Backend> {
     devices: [Device<B>; 2],
     reader: ContactId,
     writer: ContactId,
@@ -58,11 +59,11 @@ pub struct Pair<B: Backend> {
     boxes: Boxes,
     inputs: VecDeque<(usize, Input)>,
     /// What the writer wants stored.
-    batches: Vec<Batch>,
+    batches: Vec<WriteBatch>,
     notes: u64,
 }
 
-impl<B: Backend> Pair<B> {
+impl<B: Backend> DevicePair<B> {
     /// Two who have each other's cards and have written to each other.
     ///
     /// # Errors
@@ -80,7 +81,7 @@ impl<B: Backend> Pair<B> {
             let outputs = pair.outputs(who);
             pair.carry_out(who, outputs);
         }
-        pair.settle(&mut Cost::default())?;
+        pair.settle(&mut NoteCost::default())?;
         pair.writer = pair.add(1, 0)?;
         pair.reader = pair.add(0, 1)?;
         pair.send()?;
@@ -91,7 +92,7 @@ impl<B: Backend> Pair<B> {
     }
 
     fn add(&mut self, who: usize, whom: usize) -> Result<ContactId> {
-        let card = self.devices[whom].card(Form::Full)?;
+        let card = self.devices[whom].card(CardForm::Full)?;
         let ik = *card.ik().as_bytes();
         self.command(who, Command::Add { card, petname: None, in_person: true })?;
         self.devices[who].contact_by_ik(&ik).context("the contact was not added")
@@ -99,15 +100,15 @@ impl<B: Backend> Pair<B> {
 
     fn command(&mut self, who: usize, command: Command) -> Result<()> {
         self.inputs.push_back((who, Input::Command(command)));
-        self.settle(&mut Cost::default())
+        self.settle(&mut NoteCost::default())
     }
 
     /// Writes a note and lets everything happen until the writer knows that it was delivered.
     ///
     /// # Errors
     /// If a device refuses, or the note does not arrive.
-    pub fn send(&mut self) -> Result<Cost> {
-        let mut cost = Cost::default();
+    pub fn send(&mut self) -> Result<NoteCost> {
+        let mut cost = NoteCost::default();
         self.notes += 1;
         let mut client = [0; 16];
         client[..8].copy_from_slice(&self.notes.to_be_bytes());
@@ -117,7 +118,7 @@ impl<B: Backend> Pair<B> {
         let note = self.devices[0].sent(&client).context("a note without a number")?;
         self.pass(PACE_MS)?;
         let state = self.state(note)?;
-        ensure!(matches!(state, State::Delivered | State::Read), "a note stays {state:?}");
+        ensure!(matches!(state, NoteState::Delivered | NoteState::Read), "a note stays {state:?}");
         if self.notes.is_multiple_of(DAY_NOTES) {
             let (contact, note) = (self.writer, NoteId(u64::MAX));
             self.command(1, Command::Seen { contact, note })?;
@@ -126,12 +127,12 @@ impl<B: Backend> Pair<B> {
         Ok(cost)
     }
 
-    fn state(&self, note: NoteId) -> Result<State> {
+    fn state(&self, note: NoteId) -> Result<NoteState> {
         Ok(self.devices[0].note(note, self.now).context("the note is gone")?.state)
     }
 
     /// What the writer's device wants stored since the last call.
-    pub fn take_batches(&mut self) -> Vec<Batch> {
+    pub fn take_batches(&mut self) -> Vec<WriteBatch> {
         std::mem::take(&mut self.batches)
     }
 
@@ -153,14 +154,14 @@ impl<B: Backend> Pair<B> {
                 let outputs = self.outputs(who);
                 self.carry_out(who, outputs);
             }
-            self.settle(&mut Cost::default())?;
+            self.settle(&mut NoteCost::default())?;
         }
         self.now = end.max(self.now);
         Ok(())
     }
 
     /// Hands over what waits until nothing does.
-    fn settle(&mut self, cost: &mut Cost) -> Result<()> {
+    fn settle(&mut self, cost: &mut NoteCost) -> Result<()> {
         while let Some((who, input)) = self.inputs.pop_front() {
             let is_own = matches!(input, Input::Command(_) | Input::Handed { .. });
             let (device, now) = (&mut self.devices[who], self.now);
@@ -205,7 +206,7 @@ impl<B: Backend> Pair<B> {
                 Output::Dial { relay } => {
                     Input::Up { line: relay.line(), caps: CarrierCaps::RELAY }
                 }
-                Output::Carry { ticket, address, bytes, .. } => {
+                Output::Put { ticket, address, bytes, .. } => {
                     self.boxes.waiting.entry(address).or_default().push(bytes);
                     self.inputs.push_back((who, Input::Handed { ticket }));
                     self.empty(address);
@@ -231,11 +232,11 @@ impl<B: Backend> Pair<B> {
                     }
                     None => Input::Refused { ticket, code: 1, retry_s: 0 },
                 },
-                Output::Hang { .. }
-                | Output::Take { .. }
+                Output::Disconnect { .. }
+                | Output::Acknowledge { .. }
                 | Output::Net(_)
                 | Output::Durable(_)
-                | Output::Show(_) => continue,
+                | Output::Notify(_) => continue,
             };
             self.inputs.push_back((who, input));
         }
@@ -259,7 +260,7 @@ mod tests {
 
     #[test]
     fn every_note_is_delivered_and_stored() {
-        let mut pair = Pair::<AwsLc>::new(mezza::node::now()).unwrap();
+        let mut pair = DevicePair::<AwsLc>::new(mezza::node::now()).unwrap();
         assert!(!pair.take_batches().is_empty());
         for _ in 0..20 {
             let cost = pair.send().unwrap();

@@ -6,8 +6,8 @@ use anyhow::Result;
 use mezza::relay::bench::{durable_puts, single_puts};
 
 use crate::bench::Bench;
-use crate::clock::{Round, Spread, busy_words, counted, median};
-use crate::raw::Line;
+use crate::clock::{BenchRound, Spread, busy_words, median, quiet_values};
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 
 /// M2: puts per second, their share of the same without waiting for the disk, and beside them how
@@ -33,7 +33,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let folder = bench.folder.path().to_owned();
-    let mut all: Vec<Round<Rates>> = Vec::new();
+    let mut all: Vec<BenchRound<Rates>> = Vec::new();
     let mut made = 0;
     for round in 1..=rounds {
         let work = || {
@@ -42,14 +42,14 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             runtime.block_on(one_round(&folder, puts, singles))
         };
         let told = bench.watch.rounds(work, |_| ())?;
-        for Round { value, busy } in &told {
+        for BenchRound { value, busy } in &told {
             let ops =
                 [("put", value.full), ("put_unsynced", value.off), ("put_single", value.single)];
             for (op, rate) in ops {
                 let who = if op == "put" { "ours" } else { "limit:sqlite" };
                 let spread = Spread::single(rate);
                 let (clock, unit, busy) = ("wall", "per_s", *busy);
-                bench.raw.push(&Line { who, op, clock, unit, round, spread, busy })?;
+                bench.raw.push(&RawFigure { who, op, clock, unit, round, spread, busy })?;
             }
         }
         all.extend(told);
@@ -67,8 +67,8 @@ async fn one_round(folder: &Path, puts: u64, singles: u64) -> Result<Rates> {
     Ok(Rates { full, off, single })
 }
 
-fn rows(all: &[Round<Rates>]) -> Vec<Row> {
-    let counted = counted(all);
+fn rows(all: &[BenchRound<Rates>]) -> Vec<Row> {
+    let counted = quiet_values(all);
     let of = |figure: fn(&Rates) -> f64| median(&counted.iter().map(figure).collect::<Vec<_>>());
     let beside = format!(
         "group commit behind its thread, SQLite synchronous=FULL, median of {} rounds; OFF {:.0} /s, \
@@ -91,7 +91,7 @@ mod tests {
     use crate::row::Verdict;
 
     fn verdicts(full: f64, off: f64) -> Vec<Verdict> {
-        let round = Round { value: Rates { full, off, single: 300.0 }, busy: false };
+        let round = BenchRound { value: Rates { full, off, single: 300.0 }, busy: false };
         rows(&[round]).iter().map(Row::verdict).collect()
     }
 

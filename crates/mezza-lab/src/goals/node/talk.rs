@@ -13,18 +13,18 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use mezza::cli::client::Client;
+use mezza::cli::client::ApiClient;
 use mezza::cli::follow::Follower;
 use mezza::rng::OsRng;
-use mezza::web::dto::{Note, NoteState, SendRequest};
+use mezza::web::dto::{NoteJson, NoteStateJson, SendRequest};
 use rand_core::Rng as _;
 
-use super::bare::Bare;
-use super::disk::{Log, Syncs};
-use super::world::{PATIENCE, Process, Relay, introduce, start_node};
+use super::bare::EmptyPath;
+use super::disk::{SyncedLog, Syncs};
+use super::world::{PATIENCE, Process, RelayProcess, introduce, start_node};
 use crate::bench::Bench;
 use crate::clock::{Spread, busy_words, ns};
-use crate::raw::Line;
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 use m1::Times;
 
@@ -37,7 +37,7 @@ pub const M8: Limit = Limit::at_most("M8", "idle node, resident memory", 60.0, "
 
 /// A world: one who writes, the others who read.
 struct World {
-    relay: Relay,
+    relay: RelayProcess,
     writer: Process,
     readers: Vec<Process>,
 }
@@ -47,7 +47,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let (contacts, notes, syncs_n) = bench.profile.pick((3, 10, 10), (5, 100, 50), (20, 600, 200));
     let folder = bench.folder.path().join("world");
     std::fs::create_dir(&folder)?;
-    let relay = Relay::start(&folder, &[])?;
+    let relay = RelayProcess::start(&folder, &[])?;
     let writer = start_node(&folder, "writer", &relay.entry)?;
     let readers = (0..contacts).map(|n| start_node(&folder, &format!("reader{n}"), &relay.entry));
     let world = World { readers: readers.collect::<Result<_>>()?, writer, relay };
@@ -61,10 +61,10 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     }
     let mut syncs = Syncs::default();
     syncs.sample(bench.folder.path(), syncs_n)?;
-    let mut bare = Bare::lay(bench.folder.path())?;
-    let mut log = Log::fill(&bench.folder.path().join("sync"), 1)?;
+    let mut bare = EmptyPath::start(bench.folder.path())?;
+    let mut log = SyncedLog::fill(&bench.folder.path().join("sync"), 1)?;
     let work = || talk(&client, &mut bare, &mut log, &ids, notes);
-    let mut patience = crate::clock::Watch::new(2, false);
+    let mut patience = crate::clock::LoadWatch::new(2, false);
     let rounds = patience.rounds(work, |_| ())?;
     syncs.sample(bench.folder.path(), syncs_n)?;
     let busy = busy_words(&rounds);
@@ -83,9 +83,9 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
 /// One note to each contact in turn, and after each one a pass of the bare path and one sync, each
 /// after the same rest: what has rested is slower, the disk most of all.
 fn talk(
-    client: &Client,
-    bare: &mut Bare,
-    log: &mut Log,
+    client: &ApiClient,
+    bare: &mut EmptyPath,
+    log: &mut SyncedLog,
     ids: &[String],
     notes: usize,
 ) -> Result<Times> {
@@ -100,7 +100,7 @@ fn talk(
         rest();
         times.notes.push(deliver(client, id, &format!("note {n}"))?);
         rest();
-        times.bare.push(bare.pass()?);
+        times.bare.push(bare.round_trip()?);
         rest();
         let began = Instant::now();
         log.commit()?;
@@ -110,7 +110,7 @@ fn talk(
 }
 
 /// Writes a note and waits until it is shown as delivered; milliseconds.
-fn deliver(client: &Client, contact: &str, text: &str) -> Result<f64> {
+fn deliver(client: &ApiClient, contact: &str, text: &str) -> Result<f64> {
     // A page is connected when the person writes; by the time the follower is let in, so is this.
     let line = client.connect()?;
     let follower = Follower::of(client)?;
@@ -118,9 +118,10 @@ fn deliver(client: &Client, contact: &str, text: &str) -> Result<f64> {
     OsRng.fill_bytes(&mut id);
     let client_id = data_encoding::HEXLOWER.encode(&id);
     let request = SendRequest { text: text.into(), client_id };
-    let is_there = |note: &Note| matches!(note.state, NoteState::Delivered | NoteState::Read);
+    let is_there =
+        |note: &NoteJson| matches!(note.state, NoteStateJson::Delivered | NoteStateJson::Read);
     let began = Instant::now();
-    let note: Note = line.post(&format!("/v1/contacts/{contact}/notes"), &request)?;
+    let note: NoteJson = line.post(&format!("/v1/contacts/{contact}/notes"), &request)?;
     if !is_there(&note) {
         let found = follower.until(Some(PATIENCE), |event| match &event.note {
             Some(seen) if seen.id == note.id && is_there(seen) => ControlFlow::Break(()),
@@ -141,7 +142,7 @@ fn keep(bench: &mut Bench, times: &Times, syncs: &Syncs, busy: bool) -> Result<(
     ];
     for (who, op, samples) in all {
         let spread = Spread::of(samples.clone());
-        bench.note(&Line { who, op, clock: "wall", unit: "ms", round: 1, spread, busy })?;
+        bench.note(&RawFigure { who, op, clock: "wall", unit: "ms", round: 1, spread, busy })?;
     }
     Ok(())
 }
@@ -155,7 +156,8 @@ fn memory(bench: &mut Bench, world: &World) -> Result<Row> {
     let (n, relay) = (mib.len(), world.relay.process.resident_bytes()? / f64::from(1 << 20));
     let spread = Spread::of(mib);
     let (clock, unit) = ("count", "MiB");
-    let line = Line { who: "ours", op: "idle_node", clock, unit, round: 1, spread, busy: false };
+    let line =
+        RawFigure { who: "ours", op: "idle_node", clock, unit, round: 1, spread, busy: false };
     bench.note(&line)?;
     Ok(M8.row(spread.median).with(format!(
         "median of {n} unlocked nodes with a relay; the relay itself {relay:.1} MiB"

@@ -3,14 +3,14 @@
 use anyhow::Result;
 use mezza::backend::AwsLc;
 use mezza::rng::OsRng;
-use mezza::store::{Cost, Vault, head};
+use mezza::store::{Argon2Params, Vault, head};
 use mezza_core::Time;
-use mezza_messenger::{Batch, Device};
+use mezza_messenger::{Device, WriteBatch};
 
-use super::pair::Pair;
+use super::pair::DevicePair;
 use crate::bench::Bench;
 use crate::clock::{Spread, cost_ns};
-use crate::raw::Line;
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 
 /// M5, a goal of the next stage: CPU for so many of [`NOTES`].
@@ -27,8 +27,8 @@ const PASSPHRASE: &[u8] = b"six words that nobody has to guess";
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let notes: u32 = bench.profile.pick(100, 5_000, 50_000);
     let folder = bench.folder.path().join("vault");
-    let mut pair = Pair::<AwsLc>::new(mezza::node::now())?;
-    let mut vault = Vault::create(&folder, PASSPHRASE, Cost::DEMO, pair.now(), &mut OsRng)?;
+    let mut pair = DevicePair::<AwsLc>::new(mezza::node::now())?;
+    let mut vault = Vault::create(&folder, PASSPHRASE, Argon2Params::DEMO, pair.now(), &mut OsRng)?;
     for n in 1..=notes {
         pair.send()?;
         if n % COMMIT == 0 || n == notes {
@@ -40,14 +40,14 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     drop(pair);
     let (master, argon_ns) = cost_ns(|| head::unlock(&folder.join("head"), PASSPHRASE))?;
     let master = master?;
-    let (opened, open_ns) = cost_ns(|| Vault::enter(&folder, &master, now))?;
+    let (opened, open_ns) = cost_ns(|| Vault::open_with_key(&folder, &master, now))?;
     let (vault, records) = opened?;
     let count = records.len();
     let (device, load_ns) = cost_ns(|| Device::<AwsLc>::load(records, now, &mut OsRng))?;
     drop((device?, vault));
     for (op, ns) in [("argon2_demo", argon_ns), ("open_records", open_ns), ("load", load_ns)] {
         let (clock, unit, spread) = ("thread_cpu", "ns", Spread::single(ns));
-        bench.note(&Line { who: "ours", op, clock, unit, round: 1, spread, busy: false })?;
+        bench.note(&RawFigure { who: "ours", op, clock, unit, round: 1, spread, busy: false })?;
     }
     let [argon, open, load] = [argon_ns, open_ns, load_ns].map(|ns| ns / 1e6);
     let limit = CPU_MS_MAX * f64::from(notes) / NOTES;
@@ -59,7 +59,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     ))])
 }
 
-fn commit(vault: &mut Vault, batches: &[Batch], now: Time) -> Result<()> {
+fn commit(vault: &mut Vault, batches: &[WriteBatch], now: Time) -> Result<()> {
     if now >= vault.deadline() {
         vault.tick(now)?;
     }

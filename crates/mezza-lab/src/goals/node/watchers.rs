@@ -5,14 +5,14 @@ use mezza::relay::Clock;
 use mezza::relay::client::{Connection, connect};
 use mezza_core::Secret;
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::relay_wire::{BoxKind, ClientFrame, Code, RelayFrame};
+use mezza_messenger::relay_wire::{ClientFrame, DoneCode, MailboxKind, RelayFrame};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::task::JoinSet;
 
-use super::world::Relay;
+use super::world::RelayProcess;
 use crate::bench::Bench;
 use crate::clock::Spread;
-use crate::raw::Line;
+use crate::raw::RawFigure;
 use crate::row::{Limit, Row};
 
 /// M3, in kB.
@@ -40,7 +40,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     setrlimit(Resource::RLIMIT_NOFILE, files_max, files_max)?;
     let folder = bench.folder.path().join("watched");
     std::fs::create_dir(&folder)?;
-    let relay = Relay::start(&folder, &RAISED)?;
+    let relay = RelayProcess::start(&folder, &RAISED)?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build()?;
     let mut all = runtime.block_on(come(&relay.entry, 0..FIRST))?;
@@ -51,7 +51,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let each = (after - before) / f64::from(count - FIRST) / 1_000.0;
     let spread = Spread { n: (count - FIRST) as usize, ..Spread::single(each) };
     let (clock, unit) = ("count", "kB");
-    let line = Line { who: "ours", op: "idle_watcher", clock, unit, round: 1, spread, busy: false };
+    let line =
+        RawFigure { who: "ours", op: "idle_watcher", clock, unit, round: 1, spread, busy: false };
     bench.note(&line)?;
     let mib = after / f64::from(1 << 20);
     Ok(vec![LIMIT.row(each).with(format!(
@@ -87,13 +88,13 @@ async fn answer(watchers: &mut [Connection]) -> Result<()> {
 /// Connects, opens a box and watches it.
 async fn watcher(key: [u8; 32], port: u16, number: u32) -> Result<Connection> {
     let mut connection = connect(&key, "127.0.0.1", port, &Clock::system(), None).await?;
-    let token = || Secret::fill(|bytes| bytes[..4].copy_from_slice(&number.to_be_bytes()));
-    let open = ClientFrame::Open { req: 1, token: token(), kind: BoxKind::Conversation };
+    let token = || Secret::init_with(|bytes| bytes[..4].copy_from_slice(&number.to_be_bytes()));
+    let open = ClientFrame::Open { req: 1, token: token(), kind: MailboxKind::Conversation };
     connection.send(&open).await?;
     connection.send(&ClientFrame::Watch { req: 2, number: 1, token: token() }).await?;
     for _ in 0..2 {
         match connection.recv().await? {
-            RelayFrame::Done { code: Code::Done, .. } => (),
+            RelayFrame::Done { code: DoneCode::Done, .. } => (),
             RelayFrame::Done { code, .. } => bail!("the relay answers {code:?}"),
             _ => bail!("the relay answers something else"),
         }

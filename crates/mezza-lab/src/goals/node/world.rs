@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use mezza::backend::AwsLc;
-use mezza::cli::client::Client;
+use mezza::cli::client::ApiClient;
 use mezza::drive;
 use mezza::home::{Home, private};
 use mezza::relay::StoreSpec;
 use mezza::rng::OsRng;
-use mezza::store::{Cost, Vault};
-use mezza::web::dto::{AddRequest, CardText, Contact, Health};
+use mezza::store::{Argon2Params, Vault};
+use mezza::web::dto::{AddRequest, CardText, ContactJson, Health};
 use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
 use nix::sys::signal::{Signal, kill};
@@ -60,8 +60,8 @@ impl Process {
     }
 
     /// Its interface.
-    pub fn client(&self) -> Result<Client> {
-        Ok(Client::of(&self.home)?)
+    pub fn client(&self) -> Result<ApiClient> {
+        Ok(ApiClient::of(&self.home)?)
     }
 
     /// Looks until `yes`, or until the program is gone.
@@ -100,14 +100,14 @@ impl Drop for Process {
 }
 
 /// A relay and where it is.
-pub struct Relay {
+pub struct RelayProcess {
     /// The program.
     pub process: Process,
     /// Its key and address.
     pub entry: RelayEntry,
 }
 
-impl Relay {
+impl RelayProcess {
     /// Starts one in `folder` and waits until it listens.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Proce
     home.make()?;
     let now = mezza::node::now();
     let mut device = Device::<AwsLc>::create(name, std::slice::from_ref(relay), now, &mut OsRng)?;
-    let mut vault = Vault::create(&home.vault(), PASSPHRASE, Cost::DEMO, now, &mut OsRng)?;
+    let mut vault = Vault::create(&home.vault(), PASSPHRASE, Argon2Params::DEMO, now, &mut OsRng)?;
     vault.commit(&drive::drain(&mut device).batches)?;
     vault.close()?;
     let file = folder.join("passphrase");
@@ -155,7 +155,7 @@ pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Proce
 /// # Errors
 /// If a node refuses.
 pub fn introduce(one: &Process, other: &Process) -> Result<String> {
-    let add = |to: &Process, of: &Process| -> Result<Contact> {
+    let add = |to: &Process, of: &Process| -> Result<ContactJson> {
         let card: CardText = of.client()?.get("/v1/me/card?form=full")?;
         let request = AddRequest { uri: card.uri, name: None, in_person: None };
         Ok(to.client()?.post("/v1/contacts", &request)?)

@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use mezza::mixnet::busy::{Busy, Phase};
-use mezza::mixnet::link::{self, Outbox, Size, carry, dial, parcel};
+use mezza::mixnet::link::{self, FrameSender, FrameSizeClass, carry, dial, parcel};
 use mezza::node::now;
-use mezza::tls::{Identity, Pin};
+use mezza::tls::{Pin, TlsIdentity};
 use mezza_core::PublicKey;
 use mezza_lanes::Kernel;
 use mezza_mixnet::config::Server;
 use mezza_mixnet::onion::Layer;
-use mezza_mixnet::wire::{Body, Frame, Items, Settings};
+use mezza_mixnet::wire::{Frame, FrameBody, Items, Settings};
 use mezza_mixnet::{RoundId, Service};
 use nix::time::{ClockId, clock_gettime};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::network::{self, Network};
+use super::network::{self, LocalMixnet};
 use super::onions::Onions;
-use super::{Outcome, Setup, Spent, Threads};
+use super::{MixSetup, PhaseCpu, RoundTiming, Threads};
 
 /// Events that may wait.
 const EVENTS_MAX: usize = 256;
@@ -39,16 +39,16 @@ enum From {
 }
 
 /// The coordinator, and the mixes behind it.
-pub struct Desk {
+pub struct LabCoordinator {
     runtime: Runtime,
     inner: Inner,
 }
 
 struct Inner {
-    network: Network,
+    network: LocalMixnet,
     kernel: &'static dyn Kernel,
-    control: Vec<Outbox>,
-    data: Outbox,
+    control: Vec<FrameSender>,
+    data: FrameSender,
     frames: mpsc::Receiver<(From, Frame)>,
     /// What our ends of the links cost.
     own: Arc<Busy>,
@@ -57,12 +57,12 @@ struct Inner {
     seed: u64,
 }
 
-impl Desk {
+impl LabCoordinator {
     /// Starts mixes in a folder of their own below `root`, and links with all of them.
     ///
     /// # Errors
     /// If they do not start.
-    pub fn start(root: &Path, setup: Setup) -> Result<Self> {
+    pub fn start(root: &Path, setup: MixSetup) -> Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build()?;
         let inner = runtime.block_on(Inner::start(&network::folder(root), setup))?;
@@ -73,7 +73,7 @@ impl Desk {
     ///
     /// # Errors
     /// A round that ends early, or a reply that is wrong.
-    pub fn round(&mut self, users: u32) -> Result<Outcome> {
+    pub fn round(&mut self, users: u32) -> Result<RoundTiming> {
         let round = self.inner.round(users);
         self.runtime.block_on(async { timeout(PATIENCE, round).await })?
     }
@@ -90,8 +90,8 @@ impl Desk {
 }
 
 impl Inner {
-    async fn start(folder: &Path, setup: Setup) -> Result<Self> {
-        let network = Network::start(folder, &setup).await?;
+    async fn start(folder: &Path, setup: MixSetup) -> Result<Self> {
+        let network = LocalMixnet::start(folder, &setup).await?;
         let identity = network.coordinator.identity()?;
         let (events, frames) = mpsc::channel(EVENTS_MAX);
         let own = Arc::new(Busy::default());
@@ -103,11 +103,11 @@ impl Inner {
         let to = (&network.config.mixes[0].server, link::DATA, From::Data);
         let data = connect(to, &identity, &events, &own).await?;
         network.linked().await?;
-        let Setup { kernel, seed, .. } = setup;
+        let MixSetup { kernel, seed, .. } = setup;
         Ok(Self { network, kernel, control, data, frames, own, last: 0, seed })
     }
 
-    async fn round(&mut self, users: u32) -> Result<Outcome> {
+    async fn round(&mut self, users: u32) -> Result<RoundTiming> {
         let before = self.spent();
         let layers = self.agree().await?;
         let id = layers[0].id;
@@ -124,8 +124,8 @@ impl Inner {
         let mut replies = Vec::new();
         loop {
             match self.next(id).await? {
-                (From::Data, Body::Replies(items)) => replies.extend_from_slice(&items.bytes),
-                (From::Data, Body::RepliesEnd { count }) => {
+                (From::Data, FrameBody::Replies(items)) => replies.extend_from_slice(&items.bytes),
+                (From::Data, FrameBody::RepliesEnd { count }) => {
                     ensure!(count == users, "{count} replies to {users} onions");
                     break;
                 }
@@ -139,7 +139,7 @@ impl Inner {
         let spent = minus(&self.spent(), &ready);
         onions.check(self.kernel, &replies)?;
         let (ahead, making) = (minus(&ready, &before), onions.making);
-        Ok(Outcome { wall, cpu, spent, ahead, own, threads, making })
+        Ok(RoundTiming { wall, cpu, spent, ahead, own, threads, making })
     }
 
     /// `NEW_ROUND` and `SIGN`: the layers of a fresh round.
@@ -150,15 +150,15 @@ impl Inner {
         self.last = clock.max(self.last + 1);
         let id = RoundId { service: Service::Conversation, round: self.last };
         let (collect_ms, slots, buckets) = (policy.collect_ms, policy.slots, policy.buckets);
-        let keys = self.ask(id, Body::NewRound, |body| match body {
-            Body::RoundKey(key) => Some(key),
+        let keys = self.ask(id, FrameBody::NewRound, |body| match body {
+            FrameBody::RoundKey(key) => Some(key),
             _ => None,
         });
         let keys = keys.await?;
         let config = self.network.config.hash();
         let settings = Settings { config, id, collect_ms, slots, buckets, policy: index, keys };
-        let signatures = self.ask(id, Body::Sign(settings.clone()), |body| match body {
-            Body::Signature(signature) => Some(signature),
+        let signatures = self.ask(id, FrameBody::Sign(settings.clone()), |body| match body {
+            FrameBody::Signature(signature) => Some(signature),
             _ => None,
         });
         let signatures = signatures.await?;
@@ -172,8 +172,8 @@ impl Inner {
     async fn ask<T>(
         &mut self,
         id: RoundId,
-        body: Body,
-        answer: impl Fn(Body) -> Option<T>,
+        body: FrameBody,
+        answer: impl Fn(FrameBody) -> Option<T>,
     ) -> Result<Vec<T>> {
         let frame = Frame::Round(id, body);
         for link in &self.control {
@@ -192,19 +192,21 @@ impl Inner {
     }
 
     /// The next frame of a round.
-    async fn next(&mut self, id: RoundId) -> Result<(From, Body)> {
+    async fn next(&mut self, id: RoundId) -> Result<(From, FrameBody)> {
         loop {
             match self.frames.recv().await {
                 Some((from, Frame::Round(of, body))) if of == id => return Ok((from, body)),
                 // What comes late of an earlier round: an alarm would be one.
-                Some((from, Frame::Round(_, Body::Alarm { .. }))) => bail!("{from:?}: an alarm"),
+                Some((from, Frame::Round(_, FrameBody::Alarm { .. }))) => {
+                    bail!("{from:?}: an alarm")
+                }
                 Some(_) => {}
                 None => bail!("all links are gone"),
             }
         }
     }
 
-    fn spent(&self) -> Vec<Spent> {
+    fn spent(&self) -> Vec<PhaseCpu> {
         let of = |busy: &Busy| Phase::ALL.map(|phase| busy.of(phase));
         self.network.mixes.iter().map(|mix| of(&mix.metrics.busy)).collect()
     }
@@ -225,32 +227,32 @@ impl Inner {
 /// A link with a mix; its frames come to `events`.
 async fn connect(
     (server, protocol, from): (&Server, &'static [u8], From),
-    identity: &Identity,
+    identity: &TlsIdentity,
     events: &mpsc::Sender<(From, Frame)>,
     own: &Arc<Busy>,
-) -> Result<Outbox> {
+) -> Result<FrameSender> {
     let stream = dial(&server.address, protocol, Pin::new(server.key), Some(identity)).await?;
     let (outbox, parcels) = mpsc::channel(link::SERVER_FRAMES_MAX);
     let (events, own) = (events.clone(), Arc::clone(own));
     tokio::spawn(async move {
-        let carried = carry(stream, Size::Long, parcels, &events, |frame| (from, frame));
+        let carried = carry(stream, FrameSizeClass::Long, parcels, &events, |frame| (from, frame));
         own.task(Phase::Link, carried).await
     });
     Ok(outbox)
 }
 
 /// The frames of a batch as bytes.
-fn batch(id: RoundId, onions: &[u8], mixes: usize) -> Result<Vec<link::Parcel>> {
+fn batch(id: RoundId, onions: &[u8], mixes: usize) -> Result<Vec<link::FrameBytes>> {
     let size = Service::Conversation.onion_bytes(mixes);
     let (count, wide) = (u32::try_from(onions.len() / size)?, u16::try_from(size)?);
-    let items = Items::of_batch(onions, size).map(Body::Onions);
-    let start = Body::BatchStart { count, size: wide };
-    let bodies = std::iter::once(start).chain(items).chain([Body::BatchEnd { count }]);
+    let items = Items::of_batch(onions, size).map(FrameBody::Onions);
+    let start = FrameBody::BatchStart { count, size: wide };
+    let bodies = std::iter::once(start).chain(items).chain([FrameBody::BatchEnd { count }]);
     bodies.map(|body| parcel(Frame::Round(id, body)).context("a frame that is too long")).collect()
 }
 
-fn minus(after: &[Spent], before: &[Spent]) -> Vec<Spent> {
-    let of = |(after, before): (&Spent, &Spent)| {
+fn minus(after: &[PhaseCpu], before: &[PhaseCpu]) -> Vec<PhaseCpu> {
+    let of = |(after, before): (&PhaseCpu, &PhaseCpu)| {
         std::array::from_fn(|phase| after[phase].saturating_sub(before[phase]))
     };
     after.iter().zip(before).map(of).collect()
@@ -271,8 +273,8 @@ mod tests {
     fn rounds_of_many_few_and_no_users_come_back_right() {
         let folder = tempfile::tempdir().unwrap();
         let law = Law { mode: Mode::Paper, mu: 4, scale: 0 };
-        let setup = Setup { mixes: 3, users_max: 600, law, kernel: kernel(), seed: 7 };
-        let mut desk = Desk::start(folder.path(), setup).unwrap();
+        let setup = MixSetup { mixes: 3, users_max: 600, law, kernel: kernel(), seed: 7 };
+        let mut desk = LabCoordinator::start(folder.path(), setup).unwrap();
         for users in [600, 5, 0] {
             let outcome = desk.round(users).unwrap();
             let unwrapped: Duration =

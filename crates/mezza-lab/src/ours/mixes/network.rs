@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use mezza::mixnet::demo::{Times, free_ports, policy};
-use mezza::mixnet::key::Key;
-use mezza::mixnet::metrics::Count;
+use mezza::mixnet::key::ServerKey;
+use mezza::mixnet::metrics::Metric;
 use mezza::mixnet::signed::Signed;
 use mezza::mixnet::{mix, network, server};
 use mezza::node::now;
 use mezza::rng::OsRng;
 use mezza_core::Time;
 use mezza_mixnet::Service;
-use mezza_mixnet::config::{Config, MixEntry, Server, SignatureSet, SignedConfig};
-use mezza_mixnet::mix::Floor;
+use mezza_mixnet::config::{Config, MixServer, Server, SignatureSet, SignedConfig};
+use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::noise::Law;
 use rand_core::Rng as _;
 use tokio::sync::watch;
 
-use super::Setup;
+use super::MixSetup;
 use crate::machine;
 
 /// How long a network lasts, and has been there.
@@ -32,39 +32,39 @@ const TIMES: Times = [1, 600_000, 600_000, 600_000, 600_000];
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Mixes that run.
-pub struct Network {
+pub struct LocalMixnet {
     /// What all parties agreed on.
     pub config: Config,
     /// The key of the coordinator.
-    pub coordinator: Key,
+    pub coordinator: ServerKey,
     /// First mix first.
-    pub mixes: Vec<server::Running>,
+    pub mixes: Vec<server::ServerHandle>,
     stop: watch::Sender<bool>,
 }
 
-impl Network {
+impl LocalMixnet {
     /// Starts the mixes, the last one first so that each finds the one behind it.
     ///
     /// # Errors
     /// If they do not start, or their links stay away.
-    pub async fn start(folder: &Path, setup: &Setup) -> Result<Self> {
+    pub async fn start(folder: &Path, setup: &MixSetup) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let path = |at: usize| folder.join(format!("mix{at}.key"));
-        let keys = (0..setup.mixes).map(|at| Ok(Key::make(&path(at), &mut OsRng)?));
-        let keys = keys.collect::<Result<Vec<Key>>>()?;
-        let coordinator = Key::draw(&mut OsRng);
-        let bucket = Key::draw(&mut OsRng);
-        let all = Keys { mixes: &keys, entry: &coordinator, bucket: &bucket };
+        let keys = (0..setup.mixes).map(|at| Ok(ServerKey::make(&path(at), &mut OsRng)?));
+        let keys = keys.collect::<Result<Vec<ServerKey>>>()?;
+        let coordinator = ServerKey::draw(&mut OsRng);
+        let bucket = ServerKey::draw(&mut OsRng);
+        let all = NetworkKeys { mixes: &keys, entry: &coordinator, bucket: &bucket };
         let signed = config(&all, setup.users_max, setup.law, TIMES)?;
         let config = signed.config().clone();
         let (stop, stopped) = watch::channel(false);
         let mut mixes = Vec::new();
         for (at, key) in keys.into_iter().enumerate().rev() {
-            let options = mix::Options {
-                network: network::Network::check(vec![signed.clone()], now())?,
+            let options = mix::MixServerOptions {
+                network: network::ConfigArchive::check(vec![signed.clone()], now())?,
                 key,
                 listen: config.mixes[at].server.address.parse()?,
-                floor: Floor::None,
+                floor: NoiseFloor::None,
                 threads: machine::cores(),
                 signed: Signed::beside(&path(at))?,
                 metrics: Some(0),
@@ -82,7 +82,8 @@ impl Network {
     pub async fn linked(&self) -> Result<()> {
         let (end, last) = (Instant::now() + PATIENCE, self.mixes.len() - 1);
         let due = |at: usize| if at == last { 2 } else { 3 };
-        let is_up = |(at, mix): (usize, &server::Running)| mix.metrics.of(Count::Links) >= due(at);
+        let is_up =
+            |(at, mix): (usize, &server::ServerHandle)| mix.metrics.of(Metric::Links) >= due(at);
         while !self.mixes.iter().enumerate().all(is_up) {
             if Instant::now() > end {
                 bail!("the links of the mixes stay away");
@@ -106,32 +107,37 @@ impl Network {
 }
 
 /// Whose keys are in a config.
-pub struct Keys<'a> {
+pub struct NetworkKeys<'a> {
     /// First mix first.
-    pub mixes: &'a [Key],
+    pub mixes: &'a [ServerKey],
     /// The coordinator.
-    pub entry: &'a Key,
+    pub entry: &'a ServerKey,
     /// The bucket store.
-    pub bucket: &'a Key,
+    pub bucket: &'a ServerKey,
 }
 
 /// A config of conversations alone, on free ports of loopback, signed.
 ///
 /// # Errors
 /// If no ports are free.
-pub fn config(keys: &Keys<'_>, users_max: u32, law: Law, times: Times) -> Result<SignedConfig> {
-    let guardian = Key::draw(&mut OsRng);
+pub fn config(
+    keys: &NetworkKeys<'_>,
+    users_max: u32,
+    law: Law,
+    times: Times,
+) -> Result<SignedConfig> {
+    let guardian = ServerKey::draw(&mut OsRng);
     let mut id = [0; 16];
     OsRng.fill_bytes(&mut id);
     let valid_from = now().minus_ms(VALID_MS);
     let mut ports = free_ports(keys.mixes.len() + 2)?.into_iter();
-    let mut server = |key: &Key| {
+    let mut server = |key: &ServerKey| {
         let port = ports.next().unwrap_or_default();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
         Server { key: key.public(), address }
     };
     let (coordinator, bucket) = (server(keys.entry), server(keys.bucket));
-    let entry = |key| MixEntry { server: server(key), operator: "lab".into() };
+    let entry = |key| MixServer { server: server(key), operator: "lab".into() };
     let mut signed = SignedConfig::new(Config {
         network: id,
         seq: 0,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use mezza_lanes::Kernel;
 use mezza_mixnet::Service;
-use mezza_mixnet::keys::Keys;
+use mezza_mixnet::keys::SecretVec;
 use mezza_mixnet::onion::{Layer, Multiply, Tables, Wrapped, open_reply, wrap};
 use mezza_mixnet::service::{CELL_BYTES, DROP_BYTES, reply_bytes};
 use rand_chacha::ChaCha20Rng;
@@ -24,7 +24,7 @@ pub struct Onions {
     pub making: Duration,
     plain: Vec<u8>,
     /// For each part, its users and the keys of their replies by layer.
-    back: Vec<(usize, Vec<Keys>)>,
+    back: Vec<(usize, Vec<SecretVec>)>,
     talking: usize,
 }
 
@@ -62,7 +62,7 @@ impl Onions {
         let wrapped = wrapped.context("wrapping panicked")?;
         let (mut bytes, mut back) = (Vec::new(), Vec::new());
         let size = Service::Conversation.onion_bytes(layers.len());
-        for Wrapped { onions, back: keys } in wrapped {
+        for Wrapped { onions, reply_keys: keys } in wrapped {
             back.push((onions.len() / size, keys));
             bytes.extend_from_slice(&onions);
         }
@@ -81,7 +81,7 @@ impl Onions {
         ensure!(replies.len() == cells.len() * size, "replies are missing");
         let keys = self.back.iter().flat_map(|(count, keys)| {
             (0..*count).map(move |at| {
-                let mut own = Keys::zeros(keys.len());
+                let mut own = SecretVec::zeros(keys.len());
                 own.iter_mut().zip(keys).for_each(|(key, layer)| *key = layer[at]);
                 own
             })

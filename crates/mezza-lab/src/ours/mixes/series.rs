@@ -7,15 +7,15 @@ use mezza::mixnet::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
-use super::{Desk, Setup};
+use super::{LabCoordinator, MixSetup};
 use crate::bench::Bench;
-use crate::clock::{Round, Spread, busy_words, median, ns, settled};
+use crate::clock::{BenchRound, Spread, busy_words, deciding_value, median, ns};
 use crate::fit::{Fit, line};
-use crate::raw::Line;
+use crate::raw::RawFigure;
 
 /// Where on the plane of users and noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
+pub struct GridPoint {
     /// Mean noise of a mix, singles; b = 0 as in the reproduction.
     pub mu: u32,
     /// Users of the round.
@@ -23,28 +23,28 @@ pub struct Point {
 }
 
 /// What all rounds at some points took, in nanoseconds.
-pub struct Series(Vec<(Point, Vec<Round<[f64; 2]>>)>);
+pub struct GridSeries(Vec<(GridPoint, Vec<BenchRound<[f64; 2]>>)>);
 
-impl Series {
+impl GridSeries {
     /// Runs `rounds` rounds at each point, all points in turn; three mixes for each level of noise.
     ///
     /// # Errors
     /// A round that breaks, or a raw line that cannot be written.
-    pub fn measure(bench: &mut Bench, points: &[Point], rounds: usize) -> Result<Self> {
+    pub fn measure(bench: &mut Bench, points: &[GridPoint], rounds: usize) -> Result<Self> {
         let mut desks = BTreeMap::new();
-        for Point { mu, .. } in points {
+        for GridPoint { mu, .. } in points {
             let of_level = points.iter().filter(|point| point.mu == *mu);
             let users_max = of_level.map(|point| point.users).max().unwrap_or(1);
             let law = Law { mode: Mode::Paper, mu: *mu, scale: 0 };
-            let setup = Setup { mixes: 3, users_max, law, kernel: kernel(), seed: bench.seed };
+            let setup = MixSetup { mixes: 3, users_max, law, kernel: kernel(), seed: bench.seed };
             if !desks.contains_key(mu) {
-                let mut desk = Desk::start(bench.folder.path(), setup)?;
+                let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
                 // The first round of a process is slower than all others.
                 desk.round(users_max)?;
                 desks.insert(*mu, desk);
             }
         }
-        let mut all: Vec<(Point, Vec<Round<[f64; 2]>>)> =
+        let mut all: Vec<(GridPoint, Vec<BenchRound<[f64; 2]>>)> =
             points.iter().map(|point| (*point, Vec::new())).collect();
         for _ in 0..rounds {
             let work = || one_round(&mut desks, points);
@@ -52,33 +52,34 @@ impl Series {
             if told.len() > 1 && told.iter().all(|round| round.busy) {
                 bench.watch.give_up();
             }
-            for Round { value, busy } in told {
+            for BenchRound { value, busy } in told {
                 for ((_, rounds), value) in all.iter_mut().zip(value) {
-                    rounds.push(Round { value, busy });
+                    rounds.push(BenchRound { value, busy });
                 }
             }
         }
-        desks.into_values().try_for_each(Desk::stop)?;
+        desks.into_values().try_for_each(LabCoordinator::stop)?;
         note(bench, &all)?;
         Ok(Self(all))
     }
 
     /// Latency at each point, ns.
-    pub fn latency(&self) -> Vec<(Point, f64)> {
-        self.each(settled, 0)
+    pub fn latency(&self) -> Vec<(GridPoint, f64)> {
+        self.each(deciding_value, 0)
     }
 
     /// CPU time at each point, the median of all rounds, ns.
-    pub fn cpu(&self) -> Vec<(Point, f64)> {
-        let middle = |rounds: &[Round<f64>]| {
+    pub fn cpu(&self) -> Vec<(GridPoint, f64)> {
+        let middle = |rounds: &[BenchRound<f64>]| {
             median(&rounds.iter().map(|round| round.value).collect::<Vec<_>>())
         };
         self.each(middle, 1)
     }
 
-    fn each(&self, cost: impl Fn(&[Round<f64>]) -> f64, at: usize) -> Vec<(Point, f64)> {
-        let of = |round: &Round<[f64; 2]>| Round { value: round.value[at], busy: round.busy };
-        let one = |(point, rounds): &(Point, Vec<Round<[f64; 2]>>)| {
+    fn each(&self, cost: impl Fn(&[BenchRound<f64>]) -> f64, at: usize) -> Vec<(GridPoint, f64)> {
+        let of =
+            |round: &BenchRound<[f64; 2]>| BenchRound { value: round.value[at], busy: round.busy };
+        let one = |(point, rounds): &(GridPoint, Vec<BenchRound<[f64; 2]>>)| {
             (*point, cost(&rounds.iter().map(of).collect::<Vec<_>>()))
         };
         self.0.iter().map(one).collect()
@@ -93,27 +94,30 @@ impl Series {
 }
 
 /// The line through figures over users.
-pub fn over_users(figures: &[(Point, f64)]) -> Fit {
+pub fn over_users(figures: &[(GridPoint, f64)]) -> Fit {
     fit(figures, |point| vec![point.users.into()])
 }
 
 /// The line through figures over noise.
-pub fn over_noise(figures: &[(Point, f64)]) -> Fit {
+pub fn over_noise(figures: &[(GridPoint, f64)]) -> Fit {
     fit(figures, |point| vec![point.mu.into()])
 }
 
 /// The plane through figures over both.
-pub fn over_both(figures: &[(Point, f64)]) -> Fit {
+pub fn over_both(figures: &[(GridPoint, f64)]) -> Fit {
     fit(figures, |point| vec![point.users.into(), point.mu.into()])
 }
 
-fn fit(figures: &[(Point, f64)], of: impl Fn(&Point) -> Vec<f64>) -> Fit {
+fn fit(figures: &[(GridPoint, f64)], of: impl Fn(&GridPoint) -> Vec<f64>) -> Fit {
     line(&figures.iter().map(|(point, ns)| (of(point), *ns)).collect::<Vec<_>>())
 }
 
-fn one_round(desks: &mut BTreeMap<u32, Desk>, points: &[Point]) -> Result<Vec<[f64; 2]>> {
+fn one_round(
+    desks: &mut BTreeMap<u32, LabCoordinator>,
+    points: &[GridPoint],
+) -> Result<Vec<[f64; 2]>> {
     let mut costs = Vec::new();
-    for Point { mu, users } in points {
+    for GridPoint { mu, users } in points {
         let Some(desk) = desks.get_mut(mu) else { continue };
         let outcome = desk.round(*users)?;
         costs.push([ns(outcome.wall), ns(outcome.cpu)]);
@@ -121,13 +125,13 @@ fn one_round(desks: &mut BTreeMap<u32, Desk>, points: &[Point]) -> Result<Vec<[f
     Ok(costs)
 }
 
-fn note(bench: &mut Bench, all: &[(Point, Vec<Round<[f64; 2]>>)]) -> Result<()> {
-    for (Point { mu, users }, rounds) in all {
-        for (number, Round { value, busy }) in rounds.iter().enumerate() {
+fn note(bench: &mut Bench, all: &[(GridPoint, Vec<BenchRound<[f64; 2]>>)]) -> Result<()> {
+    for (GridPoint { mu, users }, rounds) in all {
+        for (number, BenchRound { value, busy }) in rounds.iter().enumerate() {
             for (clock, value) in [("wall", value[0]), ("process_cpu", value[1])] {
                 let (who, unit, round, busy) = ("ours", "ns", number + 1, *busy);
                 let (op, spread) = (format!("round_mu{mu}_users{users}"), Spread::single(value));
-                bench.note(&Line { who, op: &op, clock, unit, round, spread, busy })?;
+                bench.note(&RawFigure { who, op: &op, clock, unit, round, spread, busy })?;
             }
         }
     }

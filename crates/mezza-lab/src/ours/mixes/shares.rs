@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mezza::mixnet::busy::Phase;
 
-use super::{Outcome, Spent};
+use super::{PhaseCpu, RoundTiming};
 use crate::machine;
 
 /// Shares of the cores' time of a round.
@@ -29,14 +29,14 @@ pub struct Shares {
 
 impl Shares {
     /// Of some rounds together.
-    pub fn of(outcomes: &[Outcome]) -> Self {
+    pub fn of(outcomes: &[RoundTiming]) -> Self {
         let cores = u32::try_from(machine::cores()).unwrap_or(1);
-        let sum = |part: &dyn Fn(&Outcome) -> Duration| {
+        let sum = |part: &dyn Fn(&RoundTiming) -> Duration| {
             outcomes.iter().map(part).sum::<Duration>().as_secs_f64()
         };
         let whole = sum(&|o| o.wall * cores);
         let count = outcomes.first().map_or(0, |o| o.spent.len());
-        let of = |at: usize, phase: Phase, from: fn(&Outcome) -> &Vec<Spent>| {
+        let of = |at: usize, phase: Phase, from: fn(&RoundTiming) -> &Vec<PhaseCpu>| {
             sum(&|o| from(o)[at][phase as usize]) / whole
         };
         let mix = |at| Phase::ALL.map(|phase| of(at, phase, |o| &o.spent));
@@ -124,16 +124,16 @@ mod tests {
     use crate::ours::mixes::Threads;
 
     /// A round of 100 ms; so much of every core's time went nobody knows where.
-    fn outcome(unaccounted_ms: u64) -> Outcome {
+    fn outcome(unaccounted_ms: u64) -> RoundTiming {
         let ms = Duration::from_millis;
-        let mut spent: Spent = Default::default();
+        let mut spent: PhaseCpu = Default::default();
         spent[Phase::Unwrap as usize] = ms(60);
         spent[Phase::Link as usize] = ms(10);
         let cores = u64::try_from(machine::cores()).unwrap();
         let (wall, cpu) = (ms(100), ms(90 + unaccounted_ms * cores));
-        let (own, making, ahead) = (ms(10), ms(0), vec![Spent::default()]);
+        let (own, making, ahead) = (ms(10), ms(0), vec![PhaseCpu::default()]);
         let threads = Threads { pool: ms(64), runtime: ms(23), desk: ms(3) };
-        Outcome { wall, cpu, spent: vec![spent], ahead, own, threads, making }
+        RoundTiming { wall, cpu, spent: vec![spent], ahead, own, threads, making }
     }
 
     #[test]

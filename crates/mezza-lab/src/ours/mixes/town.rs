@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use mezza::home::private;
 use mezza::mixnet::demo::Times;
 use mezza::mixnet::kernel::kernel;
-use mezza::mixnet::key::Key;
+use mezza::mixnet::key::ServerKey;
 use mezza::mixnet::uri::NetworkUri;
 use mezza::rng::OsRng;
 use mezza_mixnet::config::Config;
@@ -20,13 +20,13 @@ use super::program::Program;
 pub const SERVERS: [&str; 5] = ["bucket", "mix2", "mix1", "mix0", "entry"];
 
 /// A network that runs.
-pub struct Town {
+pub struct ProcessMixnet {
     folder: PathBuf,
     config: Config,
     servers: Vec<Program>,
 }
 
-impl Town {
+impl ProcessMixnet {
     /// Makes keys and a config in a folder of its own below `root`, and starts all servers.
     ///
     /// # Errors
@@ -34,10 +34,13 @@ impl Town {
     pub fn start(root: &Path, users_max: u32, law: Law, times: Times) -> Result<Self> {
         let folder = network::folder(root);
         private::folder(&folder)?;
-        let make = |name: &str| Key::make(&folder.join(format!("{name}.key")), &mut OsRng);
+        let make = |name: &str| ServerKey::make(&folder.join(format!("{name}.key")), &mut OsRng);
         let mixes = (0..3).map(|at| Ok(make(&format!("mix{at}"))?)).collect::<Result<Vec<_>>>()?;
-        let keys =
-            network::Keys { mixes: &mixes, entry: &make("entry")?, bucket: &make("bucket")? };
+        let keys = network::NetworkKeys {
+            mixes: &mixes,
+            entry: &make("entry")?,
+            bucket: &make("bucket")?,
+        };
         let signed = network::config(&keys, users_max, law, times)?;
         private::replace(&folder.join("net.cfg"), &signed.encode())?;
         let mut town = Self { folder, config: signed.config().clone(), servers: Vec::new() };
@@ -103,7 +106,7 @@ impl Town {
 }
 
 /// The lines of one kind that a load has said.
-pub fn told(load: &Program, event: &str) -> Vec<Value> {
+pub fn events_of(load: &Program, event: &str) -> Vec<Value> {
     let values = load.said().lines().map_while(|line| serde_json::from_str(line).ok()).collect();
     let values: Vec<Value> = values;
     values.into_iter().filter(|value| value["event"] == event).collect()

@@ -5,18 +5,20 @@ use data_encoding::HEXLOWER;
 use mezza::backend::AwsLc;
 use mezza::rng::OsRng;
 use mezza_core::{Hash512, PublicKey, StaticKey, Suite, Writer};
-use mezza_ratchet::safety::{self, Named};
+use mezza_ratchet::safety::{self, NamedIdentity};
 use mezza_ratchet::suite::V3;
 use mezza_ratchet::suite::paper::Paper;
-use mezza_ratchet::{Bundle, BundleError, Identity, IdentityKey, List, OneTime, SignalBundle};
+use mezza_ratchet::{
+    Bundle, BundleError, IdentityKey, IdentityKeyPair, OneTimePrekey, SignalBundle, SuiteList,
+};
 
 use super::super::Report;
 use crate::bench::Bench;
 use crate::ours::bare::Bare;
-use crate::ours::device::Device as _;
-use crate::ours::talk::{NOW, Published, REGISTRATION};
-use crate::peer::{self, Peer};
-use crate::shape::Shape;
+use crate::ours::device::MeasuredDevice as _;
+use crate::ours::talk::{NOW, PublishedBundle, REGISTRATION};
+use crate::peer::{self, PeerProcess};
+use crate::shape::Claim;
 
 /// Who stands for the old client.
 pub const PEERS: &[&str] = &["java"];
@@ -34,17 +36,17 @@ pub fn figure_5(_: &mut Bench) -> Result<Report> {
     report.say("the paper: a message from the new client to the old one is not delivered");
     let (_, mut far) = Bare::<Paper, AwsLc>::pair()?;
     let identity = far.identity().public();
-    let Published::Signal(bundle) = far.publish()? else { anyhow::bail!("another format") };
+    let PublishedBundle::Signal(bundle) = far.publish()? else { anyhow::bail!("another format") };
     match peer::find("java", &[])? {
         Ok(mut java) => old_client(&mut report, &mut java, &bundle, &identity)?,
         Err(reason) => report.absent.push(reason),
     }
-    let floor = List::decode(&[1, 0x01, 0xf0])?;
+    let floor = SuiteList::decode(&[1, 0x01, 0xf0])?;
     let refused = Bundle::decode(&foreign_bundle()?)?.check(&identity, &floor, NOW).err();
     let said = refused.as_ref().map_or("it was accepted".to_owned(), ToString::to_string);
     report.say(format!("{:<44} our client: \"{said}\"", "a bundle without a common suite ->"));
     let holds = matches!(refused, Some(BundleError::NoCommonSuite { .. }));
-    report.shapes.push(Shape::is("a suite that we lack is no forgery to ours", said, holds));
+    report.shapes.push(Claim::is("a suite that we lack is no forgery to ours", said, holds));
     report.say("E-G4: \"expected\", says the paper; its user cannot tell an update from an attack");
     Ok(report)
 }
@@ -53,7 +55,7 @@ pub fn figure_5(_: &mut Bench) -> Result<Report> {
 /// suite of Java's bundle.
 fn old_client(
     report: &mut Report,
-    java: &mut Peer,
+    java: &mut PeerProcess,
     bundle: &SignalBundle,
     identity: &IdentityKey,
 ) -> Result<()> {
@@ -76,13 +78,13 @@ fn old_client(
         report.say(format!("{:<44} old client: \"{said}\"", format!("{what} ->")));
         let claim = format!("{what}: the old client says \"{words}\"");
         let holds = said.contains(words);
-        report.shapes.push(Shape::is(claim, said, holds));
+        report.shapes.push(Claim::is(claim, said, holds));
     }
     let refused = their_bundle(&java.line("bundle")?)?;
     report.say(format!("{:<44} the paper's client: \"{refused}\"", "the old client's bundle ->"));
     let holds = matches!(refused, BundleError::BadSignature);
     let claim = "the old client's bundle reads as a forgery to the paper's";
-    report.shapes.push(Shape::is(claim, refused.to_string(), holds));
+    report.shapes.push(Claim::is(claim, refused.to_string(), holds));
     Ok(())
 }
 
@@ -103,7 +105,7 @@ fn their_bundle(line: &str) -> Result<BundleError> {
         spk_id: spk_id.parse()?,
         spk: PublicKey(key(spk)?),
         signature: array(&HEXLOWER.decode(signature.as_bytes())?)?,
-        one_time: Some(OneTime { id: opk_id.parse()?, key: PublicKey(key(opk)?) }),
+        one_time: Some(OneTimePrekey { id: opk_id.parse()?, key: PublicKey(key(opk)?) }),
         kem: None,
     };
     let identity = IdentityKey::decode(&key(identity)?).context("a bad identity")?;
@@ -129,9 +131,9 @@ pub fn figure_6(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     report.say("the paper: two new clients show the same security code");
     let [alice, bob, mallory] =
-        [(); 3].map(|()| Identity::new(StaticKey::random::<AwsLc>(&mut OsRng)).public());
+        [(); 3].map(|()| IdentityKeyPair::new(StaticKey::random::<AwsLc>(&mut OsRng)).public());
     let suites: [(&str, Number); 2] =
-        [("paper", number::<<Paper as Suite>::Sig>), ("b2c20", safety::number)];
+        [("paper", number::<<Paper as Suite>::SignatureHash>), ("b2c20", safety::number)];
     for (suite, number) in suites {
         let (hers, his) = (number(&alice, &bob), number(&bob, &alice));
         let tampered = number(&alice, &mallory);
@@ -140,7 +142,7 @@ pub fn figure_6(_: &mut Bench) -> Result<Report> {
         report.say(format!("{suite}: with another key in between {tampered}"));
         let holds = hers == his && tampered != hers && hers.len() == 60;
         let found = if holds { "equal, and another for another key" } else { "not so" };
-        report.shapes.push(Shape::is(format!("{suite}: one number for both"), found, holds));
+        report.shapes.push(Claim::is(format!("{suite}: one number for both"), found, holds));
     }
     report.say(format!("(ids: {} and b2c20; {} is the lab's alone)", Paper::ID, Paper::NAME));
     Ok(report)
@@ -148,7 +150,7 @@ pub fn figure_6(_: &mut Bench) -> Result<Report> {
 
 /// The number of Signal's formats over another hash.
 fn number<H: Hash512>(local: &IdentityKey, remote: &IdentityKey) -> String {
-    let named = |key, id| Named { key, id };
+    let named = |key, id| NamedIdentity { key, id };
     // Ids must not depend on who looks: both are empty, as in the product.
     safety::signal_number::<H>(named(local, &[]), named(remote, &[]))
 }
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn a_bundle_of_a_suite_that_we_lack_is_not_called_forged() {
         let (_, far) = Bare::<Paper, AwsLc>::pair().unwrap();
-        let floor = List::decode(&[1, 0x01, 0xf0]).unwrap();
+        let floor = SuiteList::decode(&[1, 0x01, 0xf0]).unwrap();
         let bundle = Bundle::decode(&foreign_bundle().unwrap()).unwrap();
         let refused = bundle.check(&far.identity().public(), &floor, NOW).err();
         assert!(matches!(refused, Some(BundleError::NoCommonSuite { .. })), "{refused:?}");

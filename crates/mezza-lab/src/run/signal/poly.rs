@@ -76,12 +76,12 @@ impl Fe {
 
 /// The key of one text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Key {
+pub struct PolyKey {
     r: u128,
     s: u128,
 }
 
-impl Key {
+impl PolyKey {
     /// From two ciphertexts of at most 16 bytes and one length, with their tags, under equal
     /// additional data and key; `None` if that is not what they are.
     pub fn of_two(aad: &[u8], texts: [&[u8]; 2], tags: [[u8; 16]; 2]) -> Option<Self> {
@@ -150,12 +150,12 @@ mod tests {
 
     #[test]
     fn two_tags_give_the_key() {
-        let key = Key { r: 0x0806_d540_0e52_447c_036d_5554_08be_d685 & CLAMP, s: 0x1bf5_4941 };
+        let key = PolyKey { r: 0x0806_d540_0e52_447c_036d_5554_08be_d685 & CLAMP, s: 0x1bf5_4941 };
         let texts: [&[u8]; 2] = [b"sixteen bytes on", b"and sixteen more"];
         let tags = texts.map(|text| key.tag(b"head", text));
-        assert_eq!(Key::of_two(b"head", texts, tags), Some(key));
+        assert_eq!(PolyKey::of_two(b"head", texts, tags), Some(key));
         let mut wrong = tags;
         wrong[1][3] ^= 1;
-        assert_ne!(Key::of_two(b"head", texts, wrong), Some(key));
+        assert_ne!(PolyKey::of_two(b"head", texts, wrong), Some(key));
     }
 }

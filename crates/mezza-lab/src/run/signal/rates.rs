@@ -4,10 +4,10 @@
 use anyhow::Result;
 
 use super::tables::grouped;
-use crate::bench::{Bench, Contest, Entry, Series};
-use crate::peer::{self, Peer};
+use crate::bench::{Bench, BenchCase, Comparison, Series};
+use crate::peer::{self, PeerProcess};
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
 /// Who may stand beside us.
 pub const PEERS: &[&str] = &["vodozemac", "java", "wacore"];
@@ -62,7 +62,7 @@ struct Row {
 /// # Errors
 /// If we do not start, or a raw line cannot be written.
 pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
-    let mut peers = vec![Peer::ours()?];
+    let mut peers = vec![PeerProcess::ours()?];
     let ours = BARE.into_iter().chain(TALKS);
     let mut rows: Vec<(usize, String, String)> =
         ours.map(|(who, name)| (0, format!("{who}:"), name.to_owned())).collect();
@@ -79,13 +79,13 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
         let (peer, prefix, name) = (*peer, prefix.clone(), name.clone());
         OPS.map(move |(op, size, calls)| {
             let who = if peer == 0 { format!("ours:{name}") } else { format!("peer:{name}") };
-            Entry { who, peer, op: format!("{prefix}{op}"), size, calls }
+            BenchCase { who, peer, op: format!("{prefix}{op}"), size, calls }
         })
     };
-    let entries: Vec<Entry> = rows.iter().flat_map(entry).collect();
-    let contest = bench.contest(&mut peers, &entries)?;
+    let entries: Vec<BenchCase> = rows.iter().flat_map(entry).collect();
+    let contest = bench.run_interleaved(&mut peers, &entries)?;
     let quiet = contest.quiet();
-    let Contest { series, .. } = contest;
+    let Comparison { series, .. } = contest;
     let mut series = series.into_iter();
     let rows: Vec<Row> = rows
         .into_iter()
@@ -122,11 +122,11 @@ fn shapes(report: &mut Report, rows: &[Row]) {
         let ratio = of("bare-sig", op).zip(of("bare-v3", op)).map(|(new, old)| new / old);
         let Some(ratio) = ratio else { continue };
         let claim = format!("{op}: the hash alone changes less than {INVISIBLE:.2}");
-        report.shapes.push(Shape::below(claim, (ratio - 1.0).abs(), INVISIBLE));
+        report.shapes.push(Claim::below(claim, (ratio - 1.0).abs(), INVISIBLE));
     }
     let ratio = of("bare-kdf", "seal").zip(of("bare-v3", "seal")).map(|(new, old)| new / old);
     if let Some(ratio) = ratio {
         let claim = "seal 32 B: keyed BLAKE2b by HMAC and HKDF, nothing else exchanged (E-G6)";
-        report.shapes.push(Shape::below(claim, ratio, 1.0));
+        report.shapes.push(Claim::below(claim, ratio, 1.0));
     }
 }

@@ -12,11 +12,11 @@ use mezza_ratchet::suite::paper::Paper;
 use mezza_ratchet::suite::{B2c20, RatchetSuite, V3};
 use mezza_ratchet::wire::Wire as _;
 
-use super::poly::Key;
+use super::poly::PolyKey;
 use crate::ours::bare::Bare;
-use crate::ours::device::Device as _;
+use crate::ours::device::MeasuredDevice as _;
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
 /// What is sealed before and after the state is put back; the third is what nobody wrote.
 const TEXTS: [&[u8; 16]; 3] = [b"pay Bob 100 euro", b"the code is 4711", b"pay Eve 900 euro"];
@@ -64,7 +64,7 @@ impl<S: RatchetSuite + 'static> Twice<S> {
         let end = at + TEXTS[0].len();
         let text = |n: usize| self.sealed[n].get(at..end);
         let tag = |n: usize| <[u8; 16]>::try_from(self.sealed[n].get(end..)?).ok();
-        let key = Key::of_two(&self.aad, [text(0)?, text(1)?], [tag(0)?, tag(1)?])?;
+        let key = PolyKey::of_two(&self.aad, [text(0)?, text(1)?], [tag(0)?, tag(1)?])?;
         let forged = xor(&xor(text(0)?, TEXTS[0]), TEXTS[2]);
         let mut sealed = self.sealed[0][..at].to_vec();
         sealed.extend_from_slice(&forged);
@@ -101,7 +101,7 @@ fn paper(report: &mut Report) -> Result<()> {
     let mut twice = twice::<Paper>([TEXTS[0], TEXTS[1]])?;
     let shown = twice.shows_the_difference(0);
     let found = if shown { "the XOR of both texts" } else { "nothing" };
-    report.shapes.push(Shape::is("paper: two ciphertexts show", found, shown));
+    report.shapes.push(Claim::is("paper: two ciphertexts show", found, shown));
     let forged = twice.forgery(0).context("no key of Poly1305 was found")?;
     let read = twice.reader.body(&forged);
     let found = read.as_ref().map_or("refused".into(), |read| {
@@ -111,7 +111,7 @@ fn paper(report: &mut Report) -> Result<()> {
     report.say(format!(
         "  paper: key of Poly1305 computed from two tags; a third message is {found}"
     ));
-    report.shapes.push(Shape::is("paper: a third message is forged", found, holds));
+    report.shapes.push(Claim::is("paper: a third message is forged", found, holds));
     Ok(())
 }
 
@@ -122,7 +122,7 @@ fn v3(report: &mut Report) -> Result<()> {
     let blocks = a.chunks(BLOCK_BYTES).zip(b.chunks(BLOCK_BYTES));
     let same = blocks.take_while(|(a, b)| a == b).count();
     let found = format!("equal blocks of ciphertext: {same}; the texts begin with 17 equal bytes");
-    report.shapes.push(Shape::is("v3: the common prefix shows", found, same == 1));
+    report.shapes.push(Claim::is("v3: the common prefix shows", found, same == 1));
     Ok(())
 }
 
@@ -136,16 +136,16 @@ fn b2c20(report: &mut Report) -> Result<()> {
     let same = xor(&a[at..], &b[at..]).iter().take(BLOCK_BYTES).filter(|byte| **byte == 0).count();
     let found = format!("XOR of the texts: {shown}; equal bytes of a common prefix: {same} of 16");
     let hidden = !shown && same < 4;
-    report.shapes.push(Shape::is("b2c20: two ciphertexts show nothing", found, hidden));
+    report.shapes.push(Claim::is("b2c20: two ciphertexts show nothing", found, hidden));
     let spliced = differ.spliced(at).context("no sealed part")?;
     let opened = differ.reader.body(&spliced).is_some();
     let found = if opened { "opened" } else { "refused" };
     let claim = "b2c20: the nonce of one before the text of the other is";
-    report.shapes.push(Shape::is(claim, found, !opened));
+    report.shapes.push(Claim::is(claim, found, !opened));
     let equal = twice::<B2c20>([TEXTS[0]; 2])?;
     let found = if equal.messages[0] == equal.messages[1] { "equal messages" } else { "others" };
     let holds = equal.messages[0] == equal.messages[1];
-    report.shapes.push(Shape::is("b2c20: equal texts give", found, holds));
+    report.shapes.push(Claim::is("b2c20: equal texts give", found, holds));
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::super::Report;
 use crate::bench::Bench;
 use crate::papers::{self, Column, sign_test};
-use crate::shape::Shape;
+use crate::shape::Claim;
 use block::Block;
 pub use block::grouped;
 use programs::Programs;
@@ -108,6 +108,6 @@ fn has_sha512() -> bool {
 }
 
 /// A claim on a ratio that must be below one.
-fn faster(claim: String, ratio: Option<f64>) -> Option<Shape> {
-    ratio.map(|ratio| Shape::below(claim, ratio, 1.0))
+fn faster(claim: String, ratio: Option<f64>) -> Option<Claim> {
+    ratio.map(|ratio| Claim::below(claim, ratio, 1.0))
 }

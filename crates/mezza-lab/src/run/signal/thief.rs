@@ -15,12 +15,12 @@ use mezza_ratchet::suite::{B2c20, Kdf as _, RatchetSuite};
 use mezza_ratchet::wire::Wire as _;
 use mezza_ratchet::{IdentityKey, Table};
 
-use crate::ours::device::Device as _;
-use crate::ours::talk::{NOW, Talker};
+use crate::ours::device::MeasuredDevice as _;
+use crate::ours::talk::{MeasuredConversation, NOW};
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
-type Device = Talker<B2c20, AwsLc>;
+type Device = MeasuredConversation<B2c20, AwsLc>;
 type Rules = <B2c20 as RatchetSuite>::Kdf;
 type Format = <B2c20 as RatchetSuite>::Wire;
 
@@ -70,10 +70,10 @@ pub fn add(report: &mut Report) -> Result<()> {
             "  {days:>2} d: reads {java} with an old chain key, as Java keeps it; {ours} with ours"
         ));
         let claim = format!("thief after {days} d, Java's rule: notes read");
-        report.shapes.push(Shape::is(claim, java.to_string(), java == LATE));
+        report.shapes.push(Claim::is(claim, java.to_string(), java == LATE));
         let claim = format!("thief after {days} d, our rule: notes read");
         let holds = ours == ours_reads && walked == 0;
-        report.shapes.push(Shape::is(claim, ours.to_string(), holds));
+        report.shapes.push(Claim::is(claim, ours.to_string(), holds));
     }
     Ok(())
 }

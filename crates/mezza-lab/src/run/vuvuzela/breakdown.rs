@@ -6,7 +6,7 @@ use crate::bench::Bench;
 use crate::goals::mixnet::shares;
 use crate::papers;
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
 /// The least that jobs, links and waiting are of all cores' time.
 const NAMED: f64 = 0.90;
@@ -37,9 +37,9 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     ));
     report.say("E-V2: its servers ran on one machine: what it calls network is waiting in its RPC");
     let claim = "jobs, links and waiting of a round, share";
-    report.shapes.push(Shape::above(claim, shares.work(), NAMED));
+    report.shapes.push(Claim::above(claim, shares.work(), NAMED));
     let claim = "cryptography of all CPU time, share";
-    report.shapes.push(Shape::above(claim, cryptography, CRYPTOGRAPHY));
-    report.shapes.push(Shape::below("E-V2: links of all CPU time, share", links, 0.57));
+    report.shapes.push(Claim::above(claim, cryptography, CRYPTOGRAPHY));
+    report.shapes.push(Claim::below("E-V2: links of all CPU time, share", links, 0.57));
     Ok(report)
 }

@@ -9,11 +9,11 @@ use mezza_mixnet::privacy::normal_tail;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use super::law::Count;
+use super::law::CountLaw;
 use super::note;
 use crate::bench::Bench;
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
 /// What Alice's absence does to (singles, pairs): talking leaves Bob alone at their drop, idling
 /// takes a single away.
@@ -39,7 +39,7 @@ fn theory(rounds: f64, scale: f64) -> f64 {
 /// How much better than a coin the best guess is: 0 to 1, and its standard error.
 fn advantage(law: Law, k: u32, trials: u32, seed: u64) -> (f64, f64) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
-    let counts = [Count::singles(law), Count::pairs(law)];
+    let counts = [CountLaw::singles(law), CountLaw::pairs(law)];
     let hits = (0..trials).filter(|trial| {
         let talks = trial % 2 == 0;
         let truth = if talks { TALKS } else { IDLES };
@@ -53,7 +53,7 @@ fn advantage(law: Law, k: u32, trials: u32, seed: u64) -> (f64, f64) {
 }
 
 /// The log-likelihood ratio of talking against idling after one round.
-fn round(law: Law, counts: &[Count; 2], truth: [f64; 2], rng: &mut ChaCha20Rng) -> f64 {
+fn round(law: Law, counts: &[CountLaw; 2], truth: [f64; 2], rng: &mut ChaCha20Rng) -> f64 {
     let drawn = law.draw_conversation(rng);
     let drawn = [f64::from(drawn.singles), f64::from(drawn.pairs)];
     let under = |guess: [f64; 2]| {
@@ -80,7 +80,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     note(bench, "ours:none", "advantage_1", "share", found)?;
     report.say(format!("  {:>7} {:>8} {:>10.3} {found:>16.3}", 1, "none", 1.0));
     let holds = found.to_bits() == 1.0_f64.to_bits();
-    report.shapes.push(Shape::is("without noise one round tells all", format!("{found}"), holds));
+    report.shapes.push(Claim::is("without noise one round tells all", format!("{found}"), holds));
     for (k, trials) in ROUNDS {
         let trials = bench.profile.pick(20_000 / k + 20, trials, 4 * trials);
         let theory = theory(f64::from(k), f64::from(SCALE));
@@ -91,7 +91,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
             note(bench, &format!("ours:{who}"), &format!("advantage_{k}"), "share", found)?;
             cells.push(format!("{found:.3} +- {error:.3}"));
             let claim = format!("{who}, k = {k}: |measured - theory| in standard errors");
-            report.shapes.push(Shape::below(claim, (found - theory).abs() / error, ERRORS));
+            report.shapes.push(Claim::below(claim, (found - theory).abs() / error, ERRORS));
         }
         report.say(format!("  {k:>7} {SCALE:>8} {theory:>10.3} {:>16} {:>16}", cells[0], cells[1]));
     }
@@ -99,7 +99,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let standard = theory(k, sigma);
     report.say(format!("  {k:>7} {sigma:>8} {standard:>10.3}  the preset `standard`"));
     let claim = "the preset `standard` after all its rounds, theory";
-    report.shapes.push(Shape::below(claim, standard, cap + 5e-4));
+    report.shapes.push(Claim::below(claim, standard, cap + 5e-4));
     Ok(())
 }
 

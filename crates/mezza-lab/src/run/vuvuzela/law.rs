@@ -9,13 +9,13 @@ const REACH: f64 = 40.0;
 
 /// The law of one count: discrete Gaussian or Laplace rounded up, clamped at 0.
 #[derive(Clone, Copy, Debug)]
-pub struct Count {
+pub struct CountLaw {
     mode: Mode,
     mean: f64,
     scale: f64,
 }
 
-impl Count {
+impl CountLaw {
     /// Singles of a conversation round.
     pub fn singles(law: Law) -> Self {
         Self { mode: law.mode, mean: f64::from(law.mu), scale: f64::from(law.scale) }
@@ -91,7 +91,9 @@ mod tests {
     #[test]
     fn probabilities_sum_up_to_one_and_to_their_halves() {
         for mode in [Mode::Gauss, Mode::Paper] {
-            for count in [Count::singles(law(mode, 400, 10)), Count::pairs(law(mode, 800, 20))] {
+            for count in
+                [CountLaw::singles(law(mode, 400, 10)), CountLaw::pairs(law(mode, 800, 20))]
+            {
                 let sum = |from: u32, to: u32| {
                     (from..to).map(|n| count.ln(f64::from(n)).exp()).sum::<f64>()
                 };
@@ -106,7 +108,7 @@ mod tests {
 
     #[test]
     fn without_scale_one_count_is_certain() {
-        let count = Count::singles(law(Mode::Paper, 7, 0));
+        let count = CountLaw::singles(law(Mode::Paper, 7, 0));
         assert_eq!([6.0, 7.0, 8.0].map(|n| count.ln(n) > -1.0), [false, true, false]);
     }
 }

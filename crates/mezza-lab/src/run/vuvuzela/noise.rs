@@ -7,12 +7,12 @@ use mezza_mixnet::noise::Law;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use super::law::Count;
+use super::law::CountLaw;
 use super::note;
 use crate::bench::Bench;
 use crate::papers;
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
 /// Rounds of the plots.
 const ROUNDS: u32 = 10;
@@ -50,7 +50,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
                 "  {name:<34} {what:<8} chi-square {deviation:>6.2} sd above its mean"
             ));
             let claim = format!("{name}, {what}: counts follow the exact law, sd");
-            report.shapes.push(Shape::below(claim, deviation, DEVIATIONS));
+            report.shapes.push(Claim::below(claim, deviation, DEVIATIONS));
         }
     }
     Ok(report)
@@ -86,7 +86,7 @@ fn plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
 /// Chi-square of singles and of pairs, as standard deviations above its mean.
 fn chi_squares(law: Law, draws: u32, seed: u64) -> [f64; 2] {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
-    let mut tests = [Count::singles(law), Count::pairs(law)].map(Test::new);
+    let mut tests = [CountLaw::singles(law), CountLaw::pairs(law)].map(Test::new);
     for _ in 0..draws {
         let counts = law.draw_conversation(&mut rng);
         tests[0].see(counts.singles);
@@ -105,7 +105,7 @@ struct Test {
 
 impl Test {
     /// Whole counts: a narrow law has fewer cells than a wide one.
-    fn new(count: Count) -> Self {
+    fn new(count: CountLaw) -> Self {
         let (mut bounds, mut shares, mut share) = (Vec::new(), Vec::new(), 0.0);
         let mut left = 1.0;
         for (count, p) in (0_u32..).zip(count.probabilities()) {
@@ -145,7 +145,7 @@ mod tests {
         for mode in [Mode::Gauss, Mode::Paper] {
             let law = Law { mode, mu: 400, scale: 40 };
             assert!(chi_squares(law, 4_000, 1).iter().all(|sd| *sd < DEVIATIONS));
-            let mut test = Test::new(Count::singles(law));
+            let mut test = Test::new(CountLaw::singles(law));
             let mut rng = ChaCha20Rng::seed_from_u64(1);
             let wider = Law { scale: 50, ..law };
             (0..4_000).for_each(|_| test.see(wider.draw_conversation(&mut rng).singles));
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn cells_hold_everything_once() {
         for (mode, mu, scale, name) in LAWS {
-            let test = Test::new(Count::pairs(Law { mode, mu, scale }));
+            let test = Test::new(CountLaw::pairs(Law { mode, mu, scale }));
             let sum: f64 = test.shares.iter().sum();
             assert!((sum - 1.0).abs() < 1e-9, "{name}: {sum}");
             assert!((10..=64).contains(&test.shares.len()), "{name}: {}", test.shares.len());

@@ -6,14 +6,14 @@ use mezza_mixnet::Service;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 use mezza_mixnet::privacy::{
-    Accounting, Spent, Target, advanced, delta, epsilon, noise_for, rounds,
+    Accounting, PrivacyTarget, RoundsSpent, advanced, delta, epsilon, noise_for, rounds,
 };
 
 use super::note;
 use crate::bench::Bench;
 use crate::papers;
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
 /// Rounds at which the curves are drawn.
 const ROUNDS: [u64; 7] = [10_000, 30_000, 70_000, 140_000, 240_000, 500_000, 1_000_000];
@@ -43,7 +43,7 @@ enum Account {
 }
 
 impl Account {
-    fn delta(self, spent: Spent) -> f64 {
+    fn delta(self, spent: RoundsSpent) -> f64 {
         match self {
             Self::Advanced => advanced(&[spent], EPSILON),
             Self::Renyi => delta(&[spent], EPSILON),
@@ -51,7 +51,7 @@ impl Account {
     }
 
     /// The least epsilon; none is no number.
-    fn epsilon(self, spent: Spent) -> f64 {
+    fn epsilon(self, spent: RoundsSpent) -> f64 {
         match self {
             Self::Advanced => advanced_epsilon(spent).unwrap_or(f64::NAN),
             Self::Renyi => epsilon(&[spent], DELTA).unwrap_or(f64::NAN),
@@ -60,7 +60,7 @@ impl Account {
 }
 
 /// The least epsilon of the paper's composition, to 10^-6: its delta falls as epsilon rises.
-fn advanced_epsilon(spent: Spent) -> Option<f64> {
+fn advanced_epsilon(spent: RoundsSpent) -> Option<f64> {
     let fits = |epsilon: f64| advanced(&[spent], epsilon) <= DELTA;
     let (mut low, mut high) = (0.0, 64.0);
     if !fits(high) {
@@ -73,9 +73,9 @@ fn advanced_epsilon(spent: Spent) -> Option<f64> {
     Some(high)
 }
 
-fn spent(mode: Mode, level: papers::Level, rounds: u64) -> Spent {
+fn spent(mode: Mode, level: papers::NoiseLevel, rounds: u64) -> RoundsSpent {
     let law = Law { mode, mu: level.mu, scale: level.scale };
-    Spent { service: Service::Conversation, law, slots: 1, rounds }
+    RoundsSpent { service: Service::Conversation, law, slots: 1, rounds }
 }
 
 /// Adds curves, lifetimes, and the price of one promise.
@@ -117,7 +117,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
 }
 
 /// Every curve rises; what ours gain.
-fn shapes(report: &mut Report, level: papers::Level, curves: &[Vec<[f64; 2]>; 3]) {
+fn shapes(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]>; 3]) {
     // An epsilon that does not exist lies above all others.
     let value = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
     let rises = |curve: &Vec<[f64; 2]>| {
@@ -125,11 +125,11 @@ fn shapes(report: &mut Report, level: papers::Level, curves: &[Vec<[f64; 2]>; 3]
     };
     let rising = curves.iter().filter(|curve| rises(curve)).count();
     let claim = format!("mu {}: eps' and delta' rise with k, curves", level.mu);
-    report.shapes.push(Shape::is(claim, rising.to_string(), rising == MODES.len()));
+    report.shapes.push(Claim::is(claim, rising.to_string(), rising == MODES.len()));
     let pairs = |curve: usize| curves[curve].iter().zip(&curves[0]);
     let below = pairs(2).filter(|(a, b)| (0..2).all(|i| value(a[i]) <= value(b[i]))).count();
     let claim = format!("mu {}: Gauss of the same mean and scale is below, points", level.mu);
-    report.shapes.push(Shape::is(claim, below.to_string(), below == ROUNDS.len()));
+    report.shapes.push(Claim::is(claim, below.to_string(), below == ROUNDS.len()));
     // Laplace noise that was clamped is charged three times as much as in the paper, and that is
     // nearly all of delta there: a mean that suits the paper's composition is too low for ours.
     let both = pairs(1).filter(|(a, b)| a[0].is_finite() && b[0].is_finite());
@@ -137,15 +137,15 @@ fn shapes(report: &mut Report, level: papers::Level, curves: &[Vec<[f64; 2]>; 3]
         both.fold((0, 0), |(n, low), (a, b)| (n + 1, low + usize::from(a[0] < b[0])));
     let claim = format!("mu {}: Rényi accounting gives a lower eps' where both exist", level.mu);
     let found = format!("{lower} of {points} points");
-    report.shapes.push(Shape::is(claim, found, points > 0 && lower == points));
+    report.shapes.push(Claim::is(claim, found, points > 0 && lower == points));
 }
 
 /// How many rounds each level lasts.
-fn lifetimes(report: &mut Report, levels: &[papers::Level]) {
+fn lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
     report.say("");
     report.say("rounds until (ln 2, 1e-4) is spent");
     for (level, expected) in levels.iter().zip(LAST) {
-        let last = |mode, account: fn(&[Spent], f64) -> f64| {
+        let last = |mode, account: fn(&[RoundsSpent], f64) -> f64| {
             rounds(spent(mode, *level, 0), EPSILON, DELTA, account)
         };
         let paper = last(Mode::Paper, advanced);
@@ -155,15 +155,20 @@ fn lifetimes(report: &mut Report, levels: &[papers::Level]) {
             level.mu, level.scale
         ));
         let claim = format!("mu {} lasts so many rounds by the paper's composition", level.mu);
-        report.shapes.push(Shape::is(claim, paper.to_string(), paper == expected));
+        report.shapes.push(Claim::is(claim, paper.to_string(), paper == expected));
     }
 }
 
 /// E-V3: the least noise for one promise, by each accounting.
 fn price(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let (rounds, expected) = STANDARD;
-    let target =
-        Target { service: Service::Conversation, rounds, slots: 1, epsilon: EPSILON, delta: DELTA };
+    let target = PrivacyTarget {
+        service: Service::Conversation,
+        rounds,
+        slots: 1,
+        epsilon: EPSILON,
+        delta: DELTA,
+    };
     let of = |accounting| noise_for(&target, accounting).context("no noise is enough");
     let laws = [of(Accounting::Paper)?, of(Accounting::Laplace)?, of(Accounting::Gauss)?];
     report.say("");
@@ -178,11 +183,11 @@ fn price(bench: &mut Bench, report: &mut Report) -> Result<()> {
     }
     let least = laws[1..].iter().zip(&expected[1..]).all(|(law, mu)| law.mu <= *mu);
     let found = format!("{}, {}", laws[1].mu, laws[2].mu);
-    report.shapes.push(Shape::is("mu, Laplace and Gauss, at most as specified", found, least));
+    report.shapes.push(Claim::is("mu, Laplace and Gauss, at most as specified", found, least));
     let saved = f64::from(laws[0].mu) / f64::from(laws[2].mu);
-    report.shapes.push(Shape::above("E-V3: times less noise for the same promise", saved, SAVED));
+    report.shapes.push(Claim::above("E-V3: times less noise for the same promise", saved, SAVED));
     let off = f64::from(laws[0].mu) / f64::from(expected[0]) - 1.0;
-    report.shapes.push(Shape::below(
+    report.shapes.push(Claim::below(
         "the paper's own noise, distance from 290,000",
         off.abs(),
         0.01,

@@ -4,10 +4,10 @@
 use anyhow::Result;
 
 use crate::bench::Bench;
-use crate::ours::mixes::{Point, Series, over_both, over_users};
+use crate::ours::mixes::{GridPoint, GridSeries, over_both, over_users};
 use crate::papers;
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
 /// How straight lines must be: of latencies, and of CPU times of few users.
 const LATENCY_R2: f64 = 0.995;
@@ -37,13 +37,13 @@ fn few(bench: &mut Bench, report: &mut Report, paper: &papers::Vuvuzela) -> Resu
     let levels: Vec<u32> = levels.collect();
     let users = [10, 80, 160, 240, 320, 400].map(|n| bench.profile.pick(n / 10 + 1, n, n));
     let rounds = bench.profile.pick(1, 30, 30);
-    let series = Series::measure(bench, &points(&levels, &users), rounds)?;
+    let series = GridSeries::measure(bench, &points(&levels, &users), rounds)?;
     table(report, &series, &levels, &users);
     let cpu = series.cpu();
     for mu in levels {
         let of_level: Vec<_> = cpu.iter().copied().filter(|(point, _)| point.mu == mu).collect();
         let claim = format!("mu {mu}: CPU time is linear in users, R^2");
-        report.shapes.push(Shape::above(claim, over_users(&of_level).r2, CPU_R2));
+        report.shapes.push(Claim::above(claim, over_users(&of_level).r2, CPU_R2));
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ fn many(bench: &mut Bench, report: &mut Report) -> Result<()> {
     );
     let levels: [u32; 2] = bench.profile.pick([10, 20], [200, 1_000], [1_000, 10_000]);
     let rounds = bench.profile.pick(1, 11, 11);
-    let series = Series::measure(bench, &points(&levels, &users), rounds)?;
+    let series = GridSeries::measure(bench, &points(&levels, &users), rounds)?;
     report.say("");
     table(report, &series, &levels, &users);
     let fit = over_both(&series.latency());
@@ -70,28 +70,28 @@ fn many(bench: &mut Bench, report: &mut Report) -> Result<()> {
         fit.r2
     ));
     report.say("  ladders in a round: 3 a user, 6 a mu (3 mixes, 2 of them with noise)");
-    report.shapes.push(Shape::above("latency = A + B N + C mu, R^2", fit.r2, LATENCY_R2));
+    report.shapes.push(Claim::above("latency = A + B N + C mu, R^2", fit.r2, LATENCY_R2));
     let claim = "a mu costs about two users, C / B";
-    report.shapes.push(Shape::above(claim, noise / user, 1.4));
-    report.shapes.push(Shape::below(claim, noise / user, 2.6));
+    report.shapes.push(Claim::above(claim, noise / user, 1.4));
+    report.shapes.push(Claim::below(claim, noise / user, 2.6));
     Ok(())
 }
 
-fn points(levels: &[u32], users: &[u32]) -> Vec<Point> {
+fn points(levels: &[u32], users: &[u32]) -> Vec<GridPoint> {
     levels
         .iter()
-        .flat_map(|mu| users.iter().map(|users| Point { mu: *mu, users: *users }))
+        .flat_map(|mu| users.iter().map(|users| GridPoint { mu: *mu, users: *users }))
         .collect()
 }
 
-fn table(report: &mut Report, series: &Series, levels: &[u32], users: &[u32]) {
+fn table(report: &mut Report, series: &GridSeries, levels: &[u32], users: &[u32]) {
     let heads = levels.iter().map(|mu| format!("{:>22}", format!("mu {mu}: wall, CPU ms")));
     report.say(format!("  {:>7}{}", "users", heads.collect::<String>()));
     let (wall, cpu) = (series.latency(), series.cpu());
     for users in users {
         let cell = |mu: &u32| {
-            let at = Point { mu: *mu, users: *users };
-            let of = |figures: &[(Point, f64)]| {
+            let at = GridPoint { mu: *mu, users: *users };
+            let of = |figures: &[(GridPoint, f64)]| {
                 figures.iter().find(|(point, _)| *point == at).map_or(f64::NAN, |(_, ns)| ns / 1e6)
             };
             format!("{:>22}", format!("{:.1} {:>8.1}", of(&wall), of(&cpu)))

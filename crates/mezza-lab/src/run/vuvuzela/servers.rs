@@ -10,10 +10,10 @@ use super::note;
 use crate::bench::Bench;
 use crate::clock::{median, ns};
 use crate::fit::line;
-use crate::ours::mixes::{Desk, Setup};
+use crate::ours::mixes::{LabCoordinator, MixSetup};
 use crate::papers;
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
 /// The most mixes.
 const MIXES: u32 = 6;
@@ -41,8 +41,8 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     for mixes in 1..=MIXES {
         let law = Law { mode: Mode::Paper, mu, scale: 0 };
         let (kernel, seed) = (kernel(), bench.seed);
-        let setup = Setup { mixes: mixes as usize, users_max: users, law, kernel, seed };
-        let mut desk = Desk::start(bench.folder.path(), setup)?;
+        let setup = MixSetup { mixes: mixes as usize, users_max: users, law, kernel, seed };
+        let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
         desk.round(users)?;
         let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
         desk.stop()?;
@@ -60,7 +60,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     }
     let fit = line(&points);
     let claim = "CPU time is linear in n N + M n (n - 1) / 2, R^2";
-    report.shapes.push(Shape::above(claim, fit.r2, R2));
+    report.shapes.push(Claim::above(claim, fit.r2, R2));
     let printed = papers::vuvuzela()?.one("vuvuzela-x", "link delays in a round");
     report.say(format!(
         "link delay t, three mixes: the paper {printed:.0} t; ours {LINKS_OF_THREE} t, four links each way: \

@@ -10,10 +10,10 @@ use super::note;
 use crate::bench::Bench;
 use crate::clock::{median, ns};
 use crate::fit::line;
-use crate::ours::mixes::{Desk, Outcome, Setup};
+use crate::ours::mixes::{LabCoordinator, MixSetup, RoundTiming};
 use crate::papers;
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
 /// How straight latency over users must be.
 const R2: f64 = 0.995;
@@ -71,7 +71,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         }
         let points: Vec<_> = costs.iter().map(|c| (vec![f64::from(c.users)], c.wall_ns)).collect();
         let claim = format!("{who}: latency is linear in users, R^2");
-        report.shapes.push(Shape::above(claim, line(&points).r2, R2));
+        report.shapes.push(Claim::above(claim, line(&points).r2, R2));
         let most = costs.iter().map(Cost::per_s).fold(0.0, f64::max);
         report.say(if kernel().name() == "ifma" {
             format!("  {most:.0} messages/s at the most; two cores are to do {PER_S:.0}")
@@ -87,16 +87,16 @@ fn point(bench: &mut Bench, users: u32, noise: f64) -> Result<Cost> {
     #[expect(clippy::cast_sign_loss, reason = "a level of noise is positive")]
     let mu = (noise * f64::from(users)).round() as u32;
     let law = Law { mode: Mode::Paper, mu, scale: 0 };
-    let setup = Setup { mixes: 3, users_max: users, law, kernel: kernel(), seed: bench.seed };
-    let mut desk = Desk::start(bench.folder.path(), setup)?;
+    let setup = MixSetup { mixes: 3, users_max: users, law, kernel: kernel(), seed: bench.seed };
+    let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
     desk.round(users)?;
     let rounds = bench.profile.pick(1, 7, 7);
     let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
     desk.stop()?;
     let middle =
-        |of: &dyn Fn(&Outcome) -> f64| median(&outcomes.iter().map(of).collect::<Vec<_>>());
+        |of: &dyn Fn(&RoundTiming) -> f64| median(&outcomes.iter().map(of).collect::<Vec<_>>());
     let ahead =
-        |outcome: &Outcome| outcome.ahead.iter().flatten().map(|time| ns(*time)).sum::<f64>();
+        |outcome: &RoundTiming| outcome.ahead.iter().flatten().map(|time| ns(*time)).sum::<f64>();
     let wall_ns = middle(&|outcome| ns(outcome.wall));
     let cpu_ns = middle(&|outcome| ns(outcome.cpu) + ahead(outcome));
     note(bench, "ours", &format!("wall_mu{mu}_users{users}"), "ns", wall_ns)?;

@@ -5,14 +5,14 @@ use alloc::vec::Vec;
 
 use mezza_ratchet::{Conversation, IdentityKey};
 
-use super::{Backend, ContactId, CryptoRng, Device, DeviceError, Event, Kind, NoteId, Time};
+use super::{Backend, ContactId, CryptoRng, Device, DeviceError, Event, NoteId, RecordKind, Time};
 use super::{key_recent, key_seen, key32};
 use crate::card::Card;
-use crate::contact::{Contact, Stage};
-use crate::io::Cause;
+use crate::contact::{Contact, ContactPhase};
+use crate::io::ResetCause;
 use crate::outbox::Parcel;
 use crate::policy::{Policy, is_timer_step};
-use crate::view::Proof;
+use crate::view::VerificationMethod;
 
 /// Bytes of a name that the owner gives to a contact.
 const PETNAME_BYTES_MAX: usize = 64;
@@ -42,10 +42,10 @@ impl<B: Backend> Device<B> {
         let contact = self.contact_mut(id)?;
         contact.petname = petname.or(contact.petname.take());
         if in_person {
-            contact.verified = Some((Proof::InPerson, now));
+            contact.verified = Some((VerificationMethod::InPerson, now));
         }
         // To add somebody who has asked is to accept.
-        if contact.stage == Stage::Request {
+        if contact.stage == ContactPhase::Request {
             self.let_in(id);
         }
         self.store_contact(id);
@@ -84,7 +84,7 @@ impl<B: Backend> Device<B> {
         self.store_profile();
         let ik: IdentityKey = *card.ik();
         let conversation = Conversation::new(self.identity.public(), ik);
-        self.contacts.insert(id, Contact::new(id, card, conversation, Stage::Held));
+        self.contacts.insert(id, Contact::new(id, card, conversation, ContactPhase::Held));
         self.threads.entry(id).or_default();
         Ok(id)
     }
@@ -93,7 +93,7 @@ impl<B: Backend> Device<B> {
         if self.guests.contains_key(&id) {
             return Err(DeviceError::NoCard);
         }
-        if self.contact_mut(id)?.stage != Stage::Request {
+        if self.contact_mut(id)?.stage != ContactPhase::Request {
             return Err(DeviceError::NotNow);
         }
         self.let_in(id);
@@ -104,7 +104,7 @@ impl<B: Backend> Device<B> {
     /// A request becomes a contact: hello and receipt go at once.
     fn let_in(&mut self, id: ContactId) {
         if let Some(contact) = self.contacts.get_mut(&id) {
-            contact.stage = Stage::Open;
+            contact.stage = ContactPhase::Open;
             contact.owed.hello = true;
             contact.owed.receipt = contact.policy.delivered && !contact.arrived.is_empty();
             self.show(Event::Request(id));
@@ -124,7 +124,7 @@ impl<B: Backend> Device<B> {
             self.show(Event::Request(id));
             return Ok(());
         }
-        if self.contact_mut(id)?.stage != Stage::Request {
+        if self.contact_mut(id)?.stage != ContactPhase::Request {
             return Err(DeviceError::NotNow);
         }
         self.show(Event::Request(id));
@@ -145,7 +145,7 @@ impl<B: Backend> Device<B> {
         equal: bool,
         now: Time,
     ) -> Result<(), DeviceError> {
-        self.contact_mut(id)?.verified = equal.then_some((Proof::Number, now));
+        self.contact_mut(id)?.verified = equal.then_some((VerificationMethod::Number, now));
         self.store_contact(id);
         self.show(Event::Contact(id));
         Ok(())
@@ -167,7 +167,7 @@ impl<B: Backend> Device<B> {
         if timer && !is_timer_step(policy.timer_s) {
             return Err(DeviceError::BadPolicy);
         }
-        contact.owed.timer |= timer && contact.stage == Stage::Open;
+        contact.owed.timer |= timer && contact.stage == ContactPhase::Open;
         contact.policy = policy;
         self.store_contact(id);
         self.take_back(id, now, rng);
@@ -209,7 +209,7 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         let contact = self.contacts.remove(&id).ok_or(DeviceError::NoSuchContact)?;
-        self.ahead.remove(&id);
+        self.sender_contexts.remove(&id);
         let notes: Vec<NoteId> = self.threads.remove(&id).into_iter().flatten().collect();
         for note in notes {
             self.remove_note(note);
@@ -233,23 +233,23 @@ impl<B: Backend> Device<B> {
         self.net_forget(id, now, rng);
         self.drop_conversation(id, &contact.conversation);
         for place in contact.recent.places() {
-            self.drop_record(Kind::Seen, key_recent(id, place));
+            self.drop_record(RecordKind::Seen, key_recent(id, place));
         }
         for era in contact.arrived.keys() {
-            self.drop_record(Kind::Seen, key_seen(id, *era));
+            self.drop_record(RecordKind::Seen, key_seen(id, *era));
         }
-        self.drop_record(Kind::Contact, key32(id.0));
+        self.drop_record(RecordKind::Contact, key32(id.0));
         self.show(Event::ContactGone(id));
         Ok(())
     }
 
     pub(super) fn reset(&mut self, id: ContactId) -> Result<(), DeviceError> {
         let contact = self.contact_mut(id)?;
-        if !contact.is_ours() || contact.stage != Stage::Open {
+        if !contact.is_ours() || contact.stage != ContactPhase::Open {
             return Err(DeviceError::NotNow);
         }
         contact.renew = true;
-        contact.owed.anew = Some(Cause::Person as u8);
+        contact.owed.anew = Some(ResetCause::Person as u8);
         self.store_contact(id);
         Ok(())
     }

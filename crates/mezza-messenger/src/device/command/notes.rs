@@ -3,12 +3,12 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Backend, ContactId, Device, DeviceError, Event, Kind, NoteId, Time, key64};
+use super::{Backend, ContactId, Device, DeviceError, Event, NoteId, RecordKind, Time, key64};
 use crate::envelope::PARCEL_BYTES_MAX;
-use crate::evidence::Why;
+use crate::evidence::WaitReason;
 use crate::outbox::OUTBOX_MAX;
-use crate::thread::Entry;
-use crate::view::Body;
+use crate::thread::StoredNote;
+use crate::view::NoteContent;
 
 /// Bytes of text that a note holds; longer is an attachment.
 const TEXT_BYTES_MAX: usize = 8_192;
@@ -44,24 +44,24 @@ impl<B: Backend> Device<B> {
         if self.own_waiting(id, now) >= OUTBOX_MAX {
             return Err(DeviceError::OutboxFull);
         }
-        let entry = Entry {
+        let entry = StoredNote {
             contact: id,
             incoming: false,
             client,
-            body: Body::Text(text),
+            body: NoteContent::Text(text),
             era: self.era(id),
             seq: 0,
             sent: now,
             at: now,
             timer_s: contact.policy.timer_s,
             due: None,
-            pin: contact.policy.pin,
+            level_min: contact.policy.level_min,
             carrier: None,
             seen: true,
             again: false,
             voided: false,
             facts: Vec::new(),
-            why: Why::Sending,
+            why: WaitReason::Sending,
         };
         let note = self.add_note(entry);
         self.waiting.insert((id, note));
@@ -131,7 +131,7 @@ impl<B: Backend> Device<B> {
     pub(in crate::device) fn remove_note(&mut self, id: NoteId) {
         let Some(entry) = self.notes.remove(&id) else { return };
         self.unindex(id, &entry);
-        self.drop_record(Kind::Note, key64(id.0));
+        self.drop_record(RecordKind::Note, key64(id.0));
         self.show(Event::Gone(entry.contact, id));
     }
 

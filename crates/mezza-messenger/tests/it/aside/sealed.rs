@@ -1,16 +1,16 @@
 //! Rows that the store cannot open: nobody knows their keys, and everything else is there.
 
 use mezza_core::Time;
-use mezza_messenger::evidence::State;
+use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::Part;
-use mezza_messenger::{Command, ContactId, Kind, LoadError, Unread};
+use mezza_messenger::{Command, ContactId, LoadError, RecordKind, Unread};
 
 use super::talked;
 use crate::stage::{Stage, load_beside};
 use crate::town::{ROUND_MS, Town, cells};
 
 /// A row is lost on the disk of a party, which starts again.
-fn lose(stage: &mut Stage, who: usize, row: &(Kind, Vec<u8>)) -> Unread {
+fn lose(stage: &mut Stage, who: usize, row: &(RecordKind, Vec<u8>)) -> Unread {
     let party = &mut stage.parties[who];
     let value = party.disk.remove(row).expect("a row");
     let unread = Unread { kind: Some(row.0), bytes: value.len() };
@@ -20,7 +20,7 @@ fn lose(stage: &mut Stage, who: usize, row: &(Kind, Vec<u8>)) -> Unread {
     unread
 }
 
-fn first(stage: &Stage, who: usize, kind: Kind) -> (Kind, Vec<u8>) {
+fn first(stage: &Stage, who: usize, kind: RecordKind) -> (RecordKind, Vec<u8>) {
     stage.parties[who].disk.keys().find(|(other, _)| *other == kind).expect("a row").clone()
 }
 
@@ -29,8 +29,9 @@ fn msg_66_a_row_that_the_store_cannot_open_takes_nothing_else_with_it() {
     let stage = talked();
     let lost = stage.parties[0].disk.keys().filter(|(kind, key)| {
         // Every row of a kind with few rows, some of those with a hundred.
-        let is_one_of_many = *kind == Kind::Prekey && key.first() == Some(&4) && key[1] % 16 > 0;
-        *kind != Kind::Profile && !is_one_of_many
+        let is_one_of_many =
+            *kind == RecordKind::Prekey && key.first() == Some(&4) && key[1] % 16 > 0;
+        *kind != RecordKind::Profile && !is_one_of_many
     });
     for row in lost {
         let mut stage = talked();
@@ -39,18 +40,18 @@ fn msg_66_a_row_that_the_store_cannot_open_takes_nothing_else_with_it() {
         let at = format!("{row:02x?}: {aside:?}");
         let sealed = aside.iter().find(|aside| aside.part == Part::Sealed).expect(&at);
         assert_eq!((sealed.records, sealed.bytes), (1, unread.bytes), "{at}");
-        assert_eq!(sealed.notes, usize::from(row.0 == Kind::Note), "{at}");
+        assert_eq!(sealed.notes, usize::from(row.0 == RecordKind::Note), "{at}");
         // A contact goes with its record, and where it would show notes a second time.
         let contacts = stage.parties[0].device.contacts();
-        let arrived = row.0 == Kind::Seen && row.1.len() > 5;
-        assert_eq!(contacts.is_empty(), row.0 == Kind::Contact || arrived, "{at}");
+        let arrived = row.0 == RecordKind::Seen && row.1.len() > 5;
+        assert_eq!(contacts.is_empty(), row.0 == RecordKind::Contact || arrived, "{at}");
         stage.online(0);
         stage.online(1);
         stage.pass(Time::HOUR_MS);
         for contact in contacts {
             let note = stage.say(0, contact.id, "still here");
             stage.pass(Time::HOUR_MS);
-            assert_eq!(stage.state(0, note), State::Delivered, "{at}");
+            assert_eq!(stage.state(0, note), NoteState::Delivered, "{at}");
         }
         stage.command(0, Command::Rotate).expect("possible");
     }
@@ -60,7 +61,7 @@ fn msg_66_a_row_that_the_store_cannot_open_takes_nothing_else_with_it() {
 fn msg_66_what_was_in_a_lost_parcel_is_sealed_again() {
     let mut stage = talked();
     let bob = stage.only_contact(0);
-    let row = first(&stage, 0, Kind::Parcel);
+    let row = first(&stage, 0, RecordKind::Parcel);
     lose(&mut stage, 0, &row);
     stage.online(0);
     stage.online(1);
@@ -75,7 +76,7 @@ fn msg_66_what_was_in_a_lost_parcel_is_sealed_again() {
 
 #[test]
 fn msg_66_numbers_of_lost_rows_are_not_given_out_again() {
-    for kind in [Kind::Contact, Kind::Note, Kind::Slot] {
+    for kind in [RecordKind::Contact, RecordKind::Note, RecordKind::Slot] {
         let mut stage = talked();
         let row = stage.parties[0].disk.keys().rfind(|(other, _)| *other == kind);
         let row = row.expect("a row").clone();
@@ -87,7 +88,7 @@ fn msg_66_numbers_of_lost_rows_are_not_given_out_again() {
         stage.settle();
         assert!(third > ContactId(1) && !stage.parties[0].disk.contains_key(&row), "{kind:?}");
         let last = row.1.as_slice();
-        assert!(kind != Kind::Note || note.0.to_be_bytes().as_slice() > last);
+        assert!(kind != RecordKind::Note || note.0.to_be_bytes().as_slice() > last);
     }
 }
 
@@ -96,7 +97,7 @@ fn msg_66_a_network_with_a_lost_row_is_set_aside() {
     let mut town = Town::new(&["ann", "ben"]);
     let ben = town.add(0, 1, cells(1));
     town.pass(ROUND_MS);
-    let rows = town.members[0].disk.keys().filter(|(kind, _)| *kind == Kind::NetworkRow);
+    let rows = town.members[0].disk.keys().filter(|(kind, _)| *kind == RecordKind::NetworkRow);
     for row in rows.cloned().collect::<Vec<_>>() {
         let mut disk = town.members[0].disk.clone();
         let bytes = disk.remove(&row).expect("a row").len();
@@ -117,9 +118,9 @@ fn msg_66_what_a_newer_program_wrote_is_none_of_this_version() {
     let [aside] = device.set_aside().try_into().expect("one part");
     assert_eq!((aside.part, aside.records, aside.bytes), (Part::Other, 2, 600));
     // An identity that does not open is missing.
-    let unread = [Unread { kind: Some(Kind::Profile), bytes: 300 }];
+    let unread = [Unread { kind: Some(RecordKind::Profile), bytes: 300 }];
     let mut disk = disk.clone();
-    disk.remove(&(Kind::Profile, Vec::new()));
+    disk.remove(&(RecordKind::Profile, Vec::new()));
     let refused = load_beside(&disk, &unread, stage.now, &mut rng).err();
     assert_eq!(refused, Some(LoadError::Empty));
 }

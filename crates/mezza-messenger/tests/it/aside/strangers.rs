@@ -1,10 +1,10 @@
 //! What strangers, contacts and relays may say is held to the rules by which it is read again.
 
-use mezza_core::{Portable, PublicKey, Secret, StaticKey};
+use mezza_core::{PortableBackend, PublicKey, Secret, StaticKey};
 use mezza_messenger::card::{CARD_BYTES_MAX, Card};
-use mezza_messenger::io::Trouble;
-use mezza_messenger::{Command, Kind};
-use mezza_ratchet::{BundleError, Identity, OneTime};
+use mezza_messenger::io::DeliveryProblem;
+use mezza_messenger::{Command, RecordKind};
+use mezza_ratchet::{BundleError, IdentityKeyPair, OneTimePrekey};
 
 use crate::keyed_peer;
 use crate::stage::{Stage, load};
@@ -12,7 +12,10 @@ use crate::town::{ROUND_MS, Town, cells};
 
 /// One card in forms with one of its parts each, of these kinds and sizes.
 fn forms(parts: &[(u8, usize)]) -> Vec<Card> {
-    let identity = Identity::new(StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(11))));
+    let identity =
+        IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| {
+            s.fill(11);
+        })));
     let parts: Vec<_> = parts.iter().map(|(kind, len)| (*kind, vec![*kind; *len])).collect();
     keyed_peer::forms(&identity, 70_000, &parts)
 }
@@ -46,7 +49,7 @@ fn msg_44_a_card_that_was_united_without_a_bound_loads() {
     let add = Command::Add { card: fat[0].clone(), petname: None, in_person: false };
     stage.command(0, add).expect("a good card");
     // The record as it was written before: version, stage, blocked, then the card behind its length.
-    let row = (Kind::Contact, 1_u32.to_be_bytes().to_vec());
+    let row = (RecordKind::Contact, 1_u32.to_be_bytes().to_vec());
     let good = stage.parties[0].disk[&row].clone();
     let card = fat[0].encode();
     let both = [card.as_slice(), &[5; 700]].concat();
@@ -61,9 +64,9 @@ fn msg_44_a_card_that_was_united_without_a_bound_loads() {
 
 #[test]
 fn msg_43_a_relays_one_time_key_is_held_to_its_readers_rules() {
-    let zero = OneTime { id: 0, key: PublicKey([9; 32]) };
-    let weak = OneTime { id: 7, key: PublicKey([0; 32]) };
-    let beyond = OneTime { id: 16_777_215, key: PublicKey([9; 32]) };
+    let zero = OneTimePrekey { id: 0, key: PublicKey([9; 32]) };
+    let weak = OneTimePrekey { id: 7, key: PublicKey([0; 32]) };
+    let beyond = OneTimePrekey { id: 16_777_215, key: PublicKey([9; 32]) };
     for bad in [zero, weak, beyond] {
         let mut town = Town::new(&["ann", "ben"]);
         let address = town.card(1).relays()[0].address;
@@ -73,8 +76,8 @@ fn msg_43_a_relays_one_time_key_is_held_to_its_readers_rules() {
         town.pass(ROUND_MS);
         let ann = &town.members[0];
         let trouble = ann.device.contact(ben).expect("there").trouble;
-        assert_eq!(trouble, Some(Trouble::Bundle(BundleError::BadKey)));
-        assert!(ann.disk.keys().all(|(kind, _)| *kind != Kind::Bundle), "nothing is held");
+        assert_eq!(trouble, Some(DeliveryProblem::Bundle(BundleError::BadKey)));
+        assert!(ann.disk.keys().all(|(kind, _)| *kind != RecordKind::Bundle), "nothing is held");
         load(&ann.disk, town.now(), &mut town.rng);
     }
 }

@@ -2,10 +2,10 @@
 
 use mezza_core::{Machine as _, Time};
 use mezza_messenger::carrier::Carrier;
-use mezza_messenger::evidence::{State, Why};
+use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::policy::Policy;
-use mezza_messenger::view::Standing;
-use mezza_messenger::{Command, ContactId, Kind};
+use mezza_messenger::view::ContactState;
+use mezza_messenger::{Command, ContactId, RecordKind};
 
 use super::{ANN, BEN, go_on, is_over};
 use crate::model::Ask;
@@ -32,7 +32,9 @@ impl Town {
     }
 
     fn delivered(&mut self, who: usize, note: mezza_messenger::NoteId) {
-        self.until("the receipt", |town| (town.state(who, note) == State::Delivered).then_some(()));
+        self.until("the receipt", |town| {
+            (town.state(who, note) == NoteState::Delivered).then_some(())
+        });
     }
 }
 
@@ -48,7 +50,7 @@ fn msg_20_above_the_relay_no_bundle_is_fetched_and_a_held_one_serves() {
     town.policy(ANN, ben, cells(4));
     let note = town.say(ANN, ben, "not before it is safe");
     town.pass(10 * ROUND_MS);
-    assert_eq!(town.state(ANN, note), State::Queued(Why::BelowPin));
+    assert_eq!(town.state(ANN, note), NoteState::Queued(WaitReason::BelowPin));
     assert_eq!((town.puts(ANN), town.guest(BEN)), (0, None));
     // The bundle comes while the relay may know; then the relay is not needed any more.
     town.command(ANN, Command::Cancel { note }).expect("cancelled");
@@ -115,7 +117,13 @@ fn a_contact_that_is_deleted_invites_no_more_and_can_be_invited_again() {
     let guest = town.until("the invitation", |town| town.guest(BEN));
     town.command(ANN, Command::Delete { contact: ben }).expect("deleted");
     assert!(!town.is_known(ANN, ben));
-    let of_ben = [Kind::Contact, Kind::Session, Kind::Bundle, Kind::Parcel, Kind::Note];
+    let of_ben = [
+        RecordKind::Contact,
+        RecordKind::Session,
+        RecordKind::Bundle,
+        RecordKind::Parcel,
+        RecordKind::Note,
+    ];
     let left = town.members[ANN].disk.keys().find(|(kind, _)| of_ben.contains(kind));
     assert_eq!(left, None);
     town.command(BEN, Command::See { contact: guest }).expect("seen");
@@ -234,7 +242,10 @@ fn a_guest_whose_card_comes_by_hand_is_a_contact() {
     let add = Command::Add { card, petname: None, in_person: true };
     town.command(BEN, add).expect("added");
     let contacts = town.members[BEN].device.contacts();
-    assert_eq!((contacts.len(), contacts[0].id, contacts[0].standing), (1, guest, Standing::Open));
+    assert_eq!(
+        (contacts.len(), contacts[0].id, contacts[0].standing),
+        (1, guest, ContactState::Open)
+    );
     assert_eq!((town.guest(BEN), &contacts[0].policy.carriers[..]), (None, &[Carrier::Mixnet][..]));
     town.delivered(ANN, note);
     for _ in 0..60 {
@@ -248,26 +259,26 @@ fn a_guest_whose_card_comes_by_hand_is_a_contact() {
 
 #[test]
 fn an_invitation_of_somebody_known_is_a_first_message() {
-    for stage in [Standing::Held, Standing::Open, Standing::Blocked] {
+    for stage in [ContactState::Held, ContactState::Open, ContactState::Blocked] {
         let mut town = Town::new(&["ann", "ben"]);
         let ann = town.add(BEN, ANN, cells(1));
         let ben = town.add(ANN, BEN, cells(1));
-        if stage == Standing::Open {
+        if stage == ContactState::Open {
             let note = town.say(BEN, ann, "first");
             town.delivered(BEN, note);
             town.command(ANN, Command::Delete { contact: ben }).expect("deleted");
         }
-        if stage == Standing::Blocked {
+        if stage == ContactState::Blocked {
             let block = Command::Block { contact: ann, blocked: true };
             town.command(BEN, block).expect("blocked");
         }
-        let ben = if stage == Standing::Open { town.add(ANN, BEN, cells(1)) } else { ben };
+        let ben = if stage == ContactState::Open { town.add(ANN, BEN, cells(1)) } else { ben };
         let note = town.say(ANN, ben, "guess who");
-        if stage == Standing::Blocked {
+        if stage == ContactState::Blocked {
             let before = town.members[BEN].calls.len();
             town.pass(20 * ROUND_MS);
             assert!(town.members[BEN].calls[before..].iter().all(|bucket| *bucket == 0));
-            assert_eq!(town.standing(BEN, ann), Standing::Blocked);
+            assert_eq!(town.standing(BEN, ann), ContactState::Blocked);
             assert!(town.texts(BEN, ann).is_empty() && town.guest(BEN).is_none());
             continue;
         }

@@ -1,13 +1,13 @@
 //! Whoever is invited: what comes in, and what of it stays.
 
-use mezza_core::{EphemeralKey, Portable, Secret, StaticKey, Time};
+use mezza_core::{EphemeralKey, PortableBackend, Secret, StaticKey, Time};
 use mezza_messenger::card::{Card, CardDraft};
 use mezza_messenger::envelope;
-use mezza_messenger::note::{Item, Meet, Note};
-use mezza_messenger::view::Standing;
-use mezza_messenger::{Command, ContactId, DeviceError, Kind, Ticket};
+use mezza_messenger::note::{Item, MixnetStart, Note};
+use mezza_messenger::view::ContactState;
+use mezza_messenger::{Command, ContactId, DeviceError, RecordKind, RequestId};
 use mezza_mixnet::Service;
-use mezza_ratchet::{Bundle, Conversation, Identity, List, OneTime, Padding};
+use mezza_ratchet::{Bundle, Conversation, IdentityKeyPair, OneTimePrekey, Padding, SuiteList};
 
 use super::{ANN, BEN};
 use crate::model::Ask;
@@ -16,17 +16,17 @@ use crate::town::{ROUND_MS, Town, cells, config};
 
 /// Somebody without a device, who can write what no device writes.
 struct Stranger {
-    identity: Identity,
-    talk: Conversation<Portable>,
+    identity: IdentityKeyPair,
+    talk: Conversation<PortableBackend>,
 }
 
 impl Stranger {
     fn new(scalar: u8) -> Self {
-        let scalar = Secret::fill(|s| s.fill(scalar));
-        Self::of(Identity::new(StaticKey::from_scalar::<Portable>(scalar)))
+        let scalar = Secret::init_with(|s| s.fill(scalar));
+        Self::of(IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(scalar)))
     }
 
-    fn of(identity: Identity) -> Self {
+    fn of(identity: IdentityKeyPair) -> Self {
         let talk = Conversation::new(identity.public(), identity.public());
         Self { identity, talk }
     }
@@ -46,19 +46,28 @@ impl Stranger {
         self.seal(town, items, Padding::To(208)).try_into().expect("208 bytes")
     }
 
-    fn begin(&mut self, town: &mut Town, card: &Card, bundle: &[u8], one_time: Option<OneTime>) {
+    fn begin(
+        &mut self,
+        town: &mut Town,
+        card: &Card,
+        bundle: &[u8],
+        one_time: Option<OneTimePrekey>,
+    ) {
         let bundle = Bundle::decode(bundle).expect("a bundle");
-        let bundle = bundle.check_with(&List::small(), card.ik(), card.suites(), town.now());
-        let fresh = EphemeralKey::random::<Portable>(&mut town.rng);
+        let bundle =
+            bundle.check_with(&SuiteList::without_kem(), card.ik(), card.suites(), town.now());
+        let fresh = EphemeralKey::random::<PortableBackend>(&mut town.rng);
         let begun = bundle.expect("sound").initiate(&self.identity, fresh, one_time, &mut town.rng);
         self.talk = Conversation::new(self.identity.public(), *card.ik());
-        let _ = self.talk.begin(begun.expect("a session").0, town.now());
+        let _ = self.talk.add_session(begun.expect("a session").0, town.now());
     }
 
     fn seal(&mut self, town: &mut Town, items: Vec<Item>, padding: Padding) -> Vec<u8> {
         let note = Note { era: [9; 4], seq: 0, sent: town.now(), timer_s: 0, items };
-        let fresh =
-            self.talk.needs_ephemeral().then(|| EphemeralKey::random::<Portable>(&mut town.rng));
+        let fresh = self
+            .talk
+            .needs_ephemeral()
+            .then(|| EphemeralKey::random::<PortableBackend>(&mut town.rng));
         let sealed = self.talk.seal(&note.encode(), &[], padding, fresh, town.now());
         sealed.expect("it fits").0
     }
@@ -74,28 +83,34 @@ impl Stranger {
         let (bundle, _) = town.relay.store.bundles[&entry.address].clone();
         let bundle = Bundle::decode(&bundle).expect("a bundle");
         let checked = bundle.check(town.card(whom).ik(), town.card(whom).suites(), town.now());
-        let fresh = EphemeralKey::random::<Portable>(&mut town.rng);
+        let fresh = EphemeralKey::random::<PortableBackend>(&mut town.rng);
         let parcel = [&[1], message].concat();
         let spk = *checked.expect("sound").spk();
-        let bytes = envelope::seal::<Portable>(&entry.address, &spk, &parcel, fresh).expect("fits");
-        town.hears(99, Ask::Put(Ticket(1), entry.address, bytes));
+        let bytes =
+            envelope::seal::<PortableBackend>(&entry.address, &spk, &parcel, fresh).expect("fits");
+        town.hears(99, Ask::Put(RequestId(1), entry.address, bytes));
     }
 
     fn card(&self, town: &mut Town) -> Vec<u8> {
         let (serial, issued_days) = (70_000, START.days());
-        let draft =
-            CardDraft { serial, issued_days, suites: List::ours(), name: "", relays: Vec::new() };
+        let draft = CardDraft {
+            serial,
+            issued_days,
+            suites: SuiteList::ours(),
+            name: "",
+            relays: Vec::new(),
+        };
         Card::issue(&self.identity, draft, &mut town.rng).expect("a sound card").encode()
     }
 }
 
 /// Rounds of now, in this network or another one.
-fn meet(town: &Town, network: [u8; 16]) -> Meet {
+fn meet(town: &Town, network: [u8; 16]) -> MixnetStart {
     let config = config();
     let round = |service| config.policy(service).and_then(|(_, p)| p.round_at(town.now()));
     let (conversation, call) = (round(Service::Conversation), round(Service::Call));
     let (conversation, call) = (conversation.expect("begun"), call.expect("begun"));
-    Meet { network, conversation, call, root: None }
+    MixnetStart { network, conversation, call, root: None }
 }
 
 fn ours(town: &Town) -> Vec<Item> {
@@ -112,7 +127,7 @@ fn carried(town: &mut Town, body: [u8; 208]) {
 
 /// What a stranger may leave behind on a disk when it is turned away: nothing but used prekeys.
 fn kept(town: &Town, who: usize) -> Disk {
-    let passes = [Kind::Prekey, Kind::NetworkRow, Kind::Profile];
+    let passes = [RecordKind::Prekey, RecordKind::NetworkRow, RecordKind::Profile];
     let mut disk = town.members[who].disk.clone();
     disk.retain(|(kind, _), _| !passes.contains(kind));
     disk
@@ -271,7 +286,7 @@ fn msg_26_what_is_written_in_the_name_of_a_contact_starts_nothing() {
     carried(&mut town, body);
     Stranger::mail(&mut town, BEN, &body);
     town.pass(10 * ROUND_MS);
-    assert_eq!(town.standing(BEN, cleo), Standing::Held);
+    assert_eq!(town.standing(BEN, cleo), ContactState::Held);
     assert!(kept(&town, BEN) == before, "a forged invitation changes something");
     let fetches = town.members[BEN].asked[asked..].iter().any(|ask| matches!(ask, Ask::Get(..)));
     assert!(!fetches, "and tells the relay whom Ben knows");

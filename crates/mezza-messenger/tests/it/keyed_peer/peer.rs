@@ -2,13 +2,15 @@
 //! seals opens, whatever it says.
 
 use mezza_core::{
-    Blake2b512, EphemeralKey, Machine, Portable, PublicKey, Secret, StaticKey, Time, labelled_hash,
+    Blake2b512, EphemeralKey, Machine, PortableBackend, PublicKey, Secret, StaticKey, Time,
+    labelled_hash,
 };
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
-use mezza_messenger::note::{Item, Note, Slot};
-use mezza_messenger::{Ticket, envelope};
+use mezza_messenger::note::{Item, Note, RemoteMailbox};
+use mezza_messenger::{RequestId, envelope};
 use mezza_ratchet::{
-    Bundle, Conversation, Identity, List, OneTime, Padding, Prekeys, prekeys, wire,
+    Bundle, Conversation, IdentityKeyPair, OneTimePrekey, Padding, Prekeys, SuiteList, prekeys,
+    wire,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -20,14 +22,14 @@ use crate::stage::{START, relay};
 const WHO: usize = 9;
 
 pub struct Peer {
-    pub identity: Identity,
+    pub identity: IdentityKeyPair,
     pub cards: Vec<Card>,
     prekeys: Prekeys,
-    talk: Conversation<Portable>,
+    talk: Conversation<PortableBackend>,
     rng: ChaCha20Rng,
     /// Where it can be written to first, and where from then on.
     pub intro: [u8; 16],
-    pub slot: Slot,
+    pub slot: RemoteMailbox,
     seal: StaticKey,
     /// Where the device is written to: its intro mailbox under a signed prekey, or its slot.
     to: Option<([u8; 16], PublicKey)>,
@@ -35,18 +37,20 @@ pub struct Peer {
 }
 
 /// An identity out of one byte.
-pub fn identity(scalar: u8) -> Identity {
-    Identity::new(StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(scalar))))
+pub fn identity(scalar: u8) -> IdentityKeyPair {
+    IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| {
+        s.fill(scalar);
+    })))
 }
 
 /// One card in forms with one of its parts each: kinds and contents. Together they may be longer
 /// than a card.
-pub fn forms(identity: &Identity, serial: u32, parts: &[(u8, Vec<u8>)]) -> Vec<Card> {
+pub fn forms(identity: &IdentityKeyPair, serial: u32, parts: &[(u8, Vec<u8>)]) -> Vec<Card> {
     let mut rng = ChaCha20Rng::seed_from_u64(u64::from(serial));
     let draft = CardDraft {
         serial,
         issued_days: START.days(),
-        suites: List::ours(),
+        suites: SuiteList::ours(),
         name: "mallory",
         relays: Vec::new(),
     };
@@ -90,8 +94,8 @@ impl Peer {
         cards.extend(forms(&identity, 70_000, &parts(&long, [10, 20, 30])));
         cards.extend(forms(&identity, 70_001, &parts(&long, [300, 250, 300])));
         cards.extend(forms(&identity, u32::MAX, &parts(&entry, [600, 500, 400])));
-        let seal = StaticKey::random::<Portable>(&mut rng);
-        let slot = Slot {
+        let seal = StaticKey::random::<PortableBackend>(&mut rng);
+        let slot = RemoteMailbox {
             relay: RelayEntry { address: [0xe0 + scalar; 16], ..relay() },
             seal: *seal.public(),
         };
@@ -105,13 +109,16 @@ impl Peer {
     }
 
     /// Puts prekeys up, with this one-time key beside them.
-    pub fn publish(&mut self, one_time: Option<OneTime>, now: Time, relay_model: &mut Model) {
+    pub fn publish(&mut self, one_time: Option<OneTimePrekey>, now: Time, relay_model: &mut Model) {
         let _ = self.prekeys.handle(prekeys::Input::Rotate, now, &mut self.rng);
         while let Some(output) = self.prekeys.poll() {
             match output {
                 prekeys::Output::Need { spk, opk } => {
-                    let mut draw =
-                        |n| (0..n).map(|_| StaticKey::random::<Portable>(&mut self.rng)).collect();
+                    let mut draw = |n| {
+                        (0..n)
+                            .map(|_| StaticKey::random::<PortableBackend>(&mut self.rng))
+                            .collect()
+                    };
                     let fresh = prekeys::Input::Fresh { spk: draw(spk), opk: draw(opk.min(1)) };
                     let _ = self.prekeys.handle(fresh, now, &mut self.rng);
                 }
@@ -133,9 +140,9 @@ impl Peer {
             .and_then(|bundle| bundle.check(victim.ik(), victim.suites(), now));
         let Ok(checked) = checked else { return };
         let spk = *checked.spk();
-        let fresh = EphemeralKey::random::<Portable>(&mut self.rng);
+        let fresh = EphemeralKey::random::<PortableBackend>(&mut self.rng);
         if let Ok((session, _)) = checked.initiate(&self.identity, fresh, one_time, &mut self.rng) {
-            let _ = self.talk.begin(session, now);
+            let _ = self.talk.add_session(session, now);
             self.to = Some((address, spk));
         }
     }
@@ -144,16 +151,16 @@ impl Peer {
     pub fn send(&mut self, body: &[u8], relay_model: &mut Model, now: Time) -> Vec<Told> {
         let Some((address, key)) = self.to else { return Vec::new() };
         let fresh = self.talk.needs_ephemeral();
-        let fresh = fresh.then(|| EphemeralKey::random::<Portable>(&mut self.rng));
+        let fresh = fresh.then(|| EphemeralKey::random::<PortableBackend>(&mut self.rng));
         let Ok((message, _)) = self.talk.seal(body, &[], Padding::Blocks, fresh, now) else {
             return Vec::new();
         };
         let parcel = [&[1], message.as_slice()].concat();
-        let fresh = EphemeralKey::random::<Portable>(&mut self.rng);
-        let Ok(bytes) = envelope::seal::<Portable>(&address, &key, &parcel, fresh) else {
+        let fresh = EphemeralKey::random::<PortableBackend>(&mut self.rng);
+        let Ok(bytes) = envelope::seal::<PortableBackend>(&address, &key, &parcel, fresh) else {
             return Vec::new();
         };
-        let (early, late) = relay_model.ask(WHO, Ask::Put(Ticket(1), address, bytes));
+        let (early, late) = relay_model.ask(WHO, Ask::Put(RequestId(1), address, bytes));
         early.into_iter().chain(late).collect()
     }
 
@@ -164,7 +171,7 @@ impl Peer {
             let mails = relay_model.store.boxes.insert(address, std::collections::BTreeMap::new());
             for bytes in mails.into_iter().flat_map(std::collections::BTreeMap::into_values) {
                 let parcel = {
-                    let open = |own| envelope::open::<Portable>(&address, own, &bytes);
+                    let open = |own| envelope::open::<PortableBackend>(&address, own, &bytes);
                     let own = self.prekeys.spks().map(|(_, _, pair)| pair);
                     own.chain([&self.seal]).find_map(open)
                 };

@@ -1,11 +1,11 @@
 //! Two people in a mixnet: processes that stall, clocks that are put back and forth, an entry that
 //! lies.
 
-use mezza_core::{Machine, Portable, Time};
-use mezza_messenger::evidence::State;
+use mezza_core::{Machine, PortableBackend, Time};
+use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::NetworkView;
-use mezza_messenger::{ContactId, Device, Kind};
-use mezza_sim::worlds;
+use mezza_messenger::{ContactId, Device, RecordKind};
+use mezza_sim::for_each_seed;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng};
 
@@ -134,7 +134,7 @@ impl Story {
             let own = self.town.thread(who, contact).into_iter().filter(|note| !note.incoming);
             for (note, text) in own.zip(&self.said[who]) {
                 sent += 1;
-                if note.state == State::Delivered {
+                if note.state == NoteState::Delivered {
                     delivered += 1;
                     assert!(other.contains(text), "{text} has a receipt and is not there");
                 }
@@ -167,10 +167,10 @@ impl Story {
 
 /// The records of a device. What the client's rows hold comes out of it again after a start, and
 /// has the contact heard once more (MSG-54): that time is left out.
-fn without_talk(device: &Device<Portable>) -> Disk {
+fn without_talk(device: &Device<PortableBackend>) -> Disk {
     let mut disk = records(device);
     for ((kind, _), value) in &mut disk {
-        if *kind == Kind::Contact {
+        if *kind == RecordKind::Contact {
             value.truncate(value.len() - TALK_BYTES);
         }
     }
@@ -180,7 +180,7 @@ fn without_talk(device: &Device<Portable>) -> Disk {
 #[test]
 fn msg_46_what_was_stored_loads_whatever_an_entry_clocks_and_stalls_do() {
     let (mut sent, mut delivered) = (0, 0);
-    worlds(SEEDS, |seed| {
+    for_each_seed(SEEDS, |seed| {
         let mut story = Story::new(seed);
         for _ in 0..STEPS {
             let who = story.step();

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::iter::Sum;
 
-use mezza_core::{Machine, Portable, PublicKey, Time};
-use mezza_messenger::card::{Card, Form};
-use mezza_messenger::note::{Item, Meet, Note, Receipt};
+use mezza_core::{Machine, PortableBackend, PublicKey, Time};
+use mezza_messenger::card::{Card, CardForm};
+use mezza_messenger::note::{Item, MixnetStart, Note, Receipt};
 use mezza_messenger::policy::{Fallback, Policy};
-use mezza_messenger::{Carrier, Command, ContactId, Device, Input, NoteId, Output, SlotId};
-use mezza_ratchet::OneTime;
+use mezza_messenger::{Carrier, Command, ContactId, Device, Input, MailboxId, NoteId, Output};
+use mezza_ratchet::OneTimePrekey;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -39,7 +39,7 @@ impl Sum for Met {
 }
 
 struct World {
-    device: Device<Portable>,
+    device: Device<PortableBackend>,
     disk: Disk,
     relay: Model,
     tells: VecDeque<Tell>,
@@ -69,7 +69,7 @@ pub fn operations(data: &[u8]) -> Met {
             8 => {
                 let keys = [None, Some((0, 9)), Some((7, 0)), Some((16_777_215, 9))];
                 let key = keys[ops.below(keys.len())];
-                let key = key.map(|(id, byte)| OneTime { id, key: PublicKey([byte; 32]) });
+                let key = key.map(|(id, byte)| OneTimePrekey { id, key: PublicKey([byte; 32]) });
                 world.peers[at].publish(key, world.now, &mut world.relay);
             }
             9..=12 => {
@@ -100,7 +100,7 @@ impl World {
         let mut rng = ChaCha20Rng::seed_from_u64(5);
         let device = Device::create("victim", &[relay()], START, &mut rng).expect("a clean name");
         let mut model = Model::new(Store::default());
-        let card = device.card(Form::Full).expect("one relay");
+        let card = device.card(CardForm::Full).expect("one relay");
         let peers = [11, 12].map(|scalar| Peer::new(scalar, &card, &mut model));
         let (disk, tells) = (Disk::new(), VecDeque::new());
         let met = Met::default();
@@ -136,7 +136,7 @@ impl World {
     }
 
     fn card(&self) -> Card {
-        self.device.card(Form::Full).expect("one relay")
+        self.device.card(CardForm::Full).expect("one relay")
     }
 
     fn give(&mut self, input: Input) {
@@ -216,7 +216,7 @@ impl World {
             (4, _) => self.tell(Tell::Stock(ops.byte().into())),
             (_, Some(tell)) => self.tell(tell),
             (_, None) => {
-                let (slot, length) = (SlotId(ops.below(6) as u32), ops.below(256));
+                let (slot, length) = (MailboxId(ops.below(6) as u32), ops.below(256));
                 self.tell(Tell::Mail(slot, 7, ops.bytes(length)));
             }
         }
@@ -326,7 +326,7 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
         8 => Item::Retry,
         9 => {
             let (conversation, call) = (u64::from(from), u64::MAX - u64::from(to));
-            Item::Meet(Meet { network: [era[0]; 16], conversation, call, root: None })
+            Item::Meet(MixnetStart { network: [era[0]; 16], conversation, call, root: None })
         }
         10 => Item::Void { era, from: from.max(1).min(to.max(1)), to: to.max(1).max(from) },
         _ => Item::Unknown(0x30),
@@ -372,7 +372,7 @@ fn some_command(ops: &mut Operations<'_>, world: &World, at: usize) -> Command {
             let carriers = [vec![Carrier::Relay], vec![Carrier::Mixnet, Carrier::Relay]];
             let policy = Policy {
                 carriers: carriers[ops.below(2)].clone(),
-                pin: 1 + ops.below(4) as u8,
+                level_min: 1 + ops.below(4) as u8,
                 fallback: if ops.below(2) == 0 { Fallback::None } else { Fallback::Listed },
                 timer_s: [0, 60, 86_400, u32::MAX][ops.below(4)],
                 delivered: ops.below(3) > 0,

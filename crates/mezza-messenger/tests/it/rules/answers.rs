@@ -1,9 +1,9 @@
 //! What a relay answers: what follows from it, and when the device asks again.
 
 use mezza_core::{Machine as _, Time};
-use mezza_messenger::evidence::{State, Why};
-use mezza_messenger::view::Standing;
-use mezza_messenger::{Carrier, Event, Input, Kind, Output, Ticket};
+use mezza_messenger::evidence::{NoteState, WaitReason};
+use mezza_messenger::view::ContactState;
+use mezza_messenger::{Carrier, Event, Input, Output, RecordKind, RequestId};
 
 use crate::model::{Ask, Tell};
 use crate::stage::{Stage, carries, line, load_any, send};
@@ -14,7 +14,7 @@ const BOX_FULL: u8 = 2;
 const SLOW_DOWN: u8 = 4;
 const ELSE: u8 = 5;
 
-fn fetches(outputs: &[Output]) -> Vec<Ticket> {
+fn fetches(outputs: &[Output]) -> Vec<RequestId> {
     let tickets = outputs.iter().filter_map(|output| match output {
         Output::Fetch { ticket, .. } => Some(*ticket),
         _ => None,
@@ -34,11 +34,11 @@ fn wakes(stage: &mut Stage, ms: u64) -> Vec<Output> {
 fn a_parcel_that_was_refused_goes_again_when_the_relay_said() {
     let (mut stage, bob, _) = Stage::friends();
     let cases = [
-        (BOX_FULL, 5, Why::BoxFull, 5),
-        (BOX_FULL, 0, Why::BoxFull, 1),
-        (SLOW_DOWN, 5, Why::Slow, 5),
-        (SLOW_DOWN, 0, Why::Slow, 1),
-        (ELSE, 5, Why::Slow, 60),
+        (BOX_FULL, 5, WaitReason::BoxFull, 5),
+        (BOX_FULL, 0, WaitReason::BoxFull, 1),
+        (SLOW_DOWN, 5, WaitReason::Slow, 5),
+        (SLOW_DOWN, 0, WaitReason::Slow, 1),
+        (ELSE, 5, WaitReason::Slow, 60),
     ];
     for (n, (code, retry_s, why, waits_s)) in (0x91..).zip(cases) {
         let tickets = carries(&stage.alone(send(bob, n)));
@@ -46,7 +46,7 @@ fn a_parcel_that_was_refused_goes_again_when_the_relay_said() {
         let outputs = stage.alone(Input::Refused { ticket, code, retry_s });
         assert!(carries(&outputs).is_empty());
         let note = stage.parties[0].device.sent(&[n; 16]).expect("accepted");
-        assert_eq!(stage.state(0, note), State::Queued(why));
+        assert_eq!(stage.state(0, note), NoteState::Queued(why));
         assert!(carries(&wakes(&mut stage, waits_s * 1_000 - 1)).is_empty(), "{code} {retry_s}");
         let again = carries(&wakes(&mut stage, 1));
         assert_eq!(again.len(), 1, "{code} {retry_s}");
@@ -74,13 +74,13 @@ fn a_bundle_that_was_refused_is_fetched_again_when_the_relay_said() {
 fn whoever_was_written_to_is_asked_once_the_relay_has_it() {
     let mut stage = Stage::new(&["alice", "bob"]);
     let bob = stage.add(0, 1);
-    assert_eq!(stage.standing(0, bob), Standing::Held);
+    assert_eq!(stage.standing(0, bob), ContactState::Held);
     stage.parties[0].shown.clear();
     stage.say(0, bob, "hello");
-    assert_eq!(stage.standing(0, bob), Standing::Asked);
+    assert_eq!(stage.standing(0, bob), ContactState::Asked);
     assert!(stage.parties[0].shown.contains(&Event::Contact(bob)));
     stage.restart(0);
-    assert_eq!(stage.standing(0, bob), Standing::Asked);
+    assert_eq!(stage.standing(0, bob), ContactState::Asked);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn one_time_keys_under_way_count_as_stock() {
 #[test]
 fn an_announcement_that_does_not_load_is_made_again() {
     let mut stage = Stage::new(&["alice"]);
-    let row = (Kind::Prekey, vec![0]);
+    let row = (RecordKind::Prekey, vec![0]);
     stage.parties[0].disk.insert(row.clone(), vec![0xee; 9]);
     let device = load_any(&stage.parties[0].disk, stage.now, &mut stage.rng);
     stage.parties[0].device = device.expect("the identity is there");
@@ -142,7 +142,7 @@ fn a_relay_keeps_what_goes_again_no_longer_than_the_first_time() {
     let (mut stage, bob, _) = Stage::friends();
     let ttl_h = |outputs: &[Output]| {
         let hours = outputs.iter().filter_map(|output| match output {
-            Output::Carry { ttl_h, .. } => Some(*ttl_h),
+            Output::Put { ttl_h, .. } => Some(*ttl_h),
             _ => None,
         });
         hours.collect::<Vec<_>>()
@@ -168,7 +168,7 @@ fn a_session_that_nobody_answered_for_a_month_gives_way_to_another() {
     assert_eq!(gets(&stage), 1);
     let note = stage.say(0, bob, "hello once more");
     assert_eq!(gets(&stage), 2);
-    assert_eq!(stage.state(0, note), State::Handed(Carrier::Relay));
+    assert_eq!(stage.state(0, note), NoteState::Handed(Carrier::Relay));
     let alice = stage.only_contact(1);
     assert_eq!(stage.texts(1, alice), ["hello", "hello once more"]);
 }

@@ -1,10 +1,10 @@
 //! What arrives: of no use, too early, once more, in the name of somebody who is not there.
 
 use mezza_core::suite::SuiteId;
-use mezza_messenger::io::Trouble;
+use mezza_messenger::io::DeliveryProblem;
 use mezza_messenger::note::{Item, Note, Receipt};
 use mezza_messenger::policy::Policy;
-use mezza_messenger::{Command, ContactId, Event, Kind};
+use mezza_messenger::{Command, ContactId, Event, RecordKind};
 use mezza_ratchet::OpenError;
 
 use crate::model::Ask;
@@ -16,10 +16,10 @@ fn puts(stage: &Stage) -> usize {
 }
 
 fn held(stage: &Stage) -> usize {
-    stage.parties[0].disk.keys().filter(|(kind, _)| *kind == Kind::Held).count()
+    stage.parties[0].disk.keys().filter(|(kind, _)| *kind == RecordKind::Held).count()
 }
 
-fn trouble(stage: &Stage, contact: ContactId) -> Option<Trouble> {
+fn trouble(stage: &Stage, contact: ContactId) -> Option<DeliveryProblem> {
     stage.parties[0].device.contact(contact).expect("there").trouble
 }
 
@@ -98,7 +98,7 @@ fn a_message_of_a_suite_that_is_none_of_ours_needs_the_person() {
     let mut stage = Stage::new(&["alice"]);
     let (mut peer, contact) = Peer::open(&mut stage, 11);
     let (session, message) = (SuiteId(0x0102), SuiteId(0x0103));
-    let expected = Trouble::Suite(OpenError::SuiteMismatch { session, message });
+    let expected = DeliveryProblem::Suite(OpenError::SuiteMismatch { session, message });
     for _ in 0..2 {
         peer.bring(&mut stage, &of_suite(0x0103));
         assert_eq!((held(&stage), trouble(&stage, contact)), (0, Some(expected)));
@@ -126,7 +126,7 @@ fn what_did_not_open_is_tried_again_with_a_new_session() {
     let (known, contact) = Peer::open(&mut stage, 11);
     let shelf = &stage.relay.store.bundles[&stage.card(0).relays()[0].address];
     let id = shelf.1.last().expect("a stock").id;
-    let row = (Kind::Prekey, [&[4], id.to_be_bytes().as_slice()].concat());
+    let row = (RecordKind::Prekey, [&[4], id.to_be_bytes().as_slice()].concat());
     let mut peer = Peer::new(&mut stage, 11);
     peer.writes_where(&known);
     let hello = peer.hello(&mut stage, relay());
@@ -204,7 +204,7 @@ fn whoever_gets_no_receipts_gets_none_for_a_note() {
 fn msg_45_mail_in_the_name_of_who_is_set_aside_waits() {
     let mut stage = Stage::new(&["alice"]);
     Peer::open(&mut stage, 11);
-    let session = stage.parties[0].disk.keys().find(|(kind, _)| *kind == Kind::Session);
+    let session = stage.parties[0].disk.keys().find(|(kind, _)| *kind == RecordKind::Session);
     let session = session.expect("a session").clone();
     stage.parties[0].disk.insert(session, vec![0xee; 9]);
     reload(&mut stage);

@@ -2,10 +2,12 @@
 //! not serve any more (MSG-54).
 
 use mezza_core::{Machine as _, Time};
-use mezza_messenger::evidence::State;
-use mezza_messenger::io::Trouble;
+use mezza_messenger::evidence::NoteState;
+use mezza_messenger::io::DeliveryProblem;
 use mezza_messenger::policy::Policy;
-use mezza_messenger::{CarrierCaps, Command, ContactId, Event, Input, Kind, Output, SlotId};
+use mezza_messenger::{
+    CarrierCaps, Command, ContactId, Event, Input, MailboxId, Output, RecordKind,
+};
 
 use crate::stage::{START, line};
 use crate::town::{ROUND_MS, Town, cells, config};
@@ -43,7 +45,7 @@ fn until(town: &mut Town, there: impl Fn(&Town) -> bool) {
     panic!("it does not come");
 }
 
-fn trouble(town: &Town, ben: ContactId) -> Option<Trouble> {
+fn trouble(town: &Town, ben: ContactId) -> Option<DeliveryProblem> {
     town.members[ANN].device.contact(ben).expect("there").trouble
 }
 
@@ -69,28 +71,31 @@ fn msg_20_what_came_in_cells_is_answered_at_their_level() {
     // The last mail of the relay came at a higher one.
     let caps = CarrierCaps { level: level + 1, ..CarrierCaps::RELAY };
     town.input(ANN, Input::Up { line: line(), caps }).expect("up");
-    let mail = Input::Arrived { slot: SlotId(1), mail: 1, bytes: vec![1; 512] };
+    let mail = Input::Arrived { slot: MailboxId(1), mail: 1, bytes: vec![1; 512] };
     town.input(ANN, mail).expect("mail is never refused");
     let note = town.say(BEN, ann, "in cells");
-    until(&mut town, |town| town.state(BEN, note) == State::Delivered);
+    until(&mut town, |town| town.state(BEN, note) == NoteState::Delivered);
 }
 
 #[test]
 fn msg_54_whoever_has_used_up_a_year_is_told_of_once_and_not_answered() {
     let (mut town, ben) = muted();
     let told = |town: &Town| {
-        let told = Event::Trouble(ben, Trouble::Talk);
+        let told = Event::Trouble(ben, DeliveryProblem::Talk);
         town.members[ANN].shown.iter().filter(|event| **event == told).count()
     };
     let parcels = |town: &Town| {
         let rows = town.members[ANN].disk.keys();
-        rows.filter(|(kind, _)| *kind == Kind::Parcel).count()
+        rows.filter(|(kind, _)| *kind == RecordKind::Parcel).count()
     };
-    assert_eq!((trouble(&town, ben), told(&town), parcels(&town)), (Some(Trouble::Talk), 1, 0));
+    assert_eq!(
+        (trouble(&town, ben), told(&town), parcels(&town)),
+        (Some(DeliveryProblem::Talk), 1, 0)
+    );
     // Another start forgets nothing of it.
     town.crash(ANN);
     town.pass(2 * ROUND_MS);
-    assert_eq!((trouble(&town, ben), parcels(&town)), (Some(Trouble::Talk), 0));
+    assert_eq!((trouble(&town, ben), parcels(&town)), (Some(DeliveryProblem::Talk), 0));
 }
 
 #[test]
@@ -108,11 +113,11 @@ fn msg_54_each_year_has_its_own_rounds() {
             device.wake(now, rng);
         }
         let shown = core::iter::from_fn(|| device.poll());
-        let told = |output: &Output| matches!(output, Output::Show(Event::Trouble(..)));
+        let told = |output: &Output| matches!(output, Output::Notify(Event::Trouble(..)));
         let told = shown.filter(told).count();
         (device.contact(ben).expect("there").trouble, told, device.deadline())
     };
-    let muted = (Some(Trouble::Talk), 0, Some(end));
+    let muted = (Some(DeliveryProblem::Talk), 0, Some(end));
     wakes(end.minus_ms(Time::HOUR_MS));
     assert_eq!(wakes(end.minus_ms(1)), muted);
     let (trouble, told, next) = wakes(end);

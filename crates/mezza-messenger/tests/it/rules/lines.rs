@@ -3,10 +3,10 @@
 use mezza_core::Machine as _;
 use mezza_core::Time;
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
-use mezza_messenger::evidence::{State, Why};
+use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::note::Item;
 use mezza_messenger::{CarrierCaps, Command, ContactId, Input, LineId, Output};
-use mezza_ratchet::List;
+use mezza_ratchet::SuiteList;
 
 use crate::peer::{Peer, identity, note, text};
 use crate::stage::{START, Stage, line, relay};
@@ -17,7 +17,7 @@ fn at(host: &str) -> RelayEntry {
 }
 
 fn card_at(stage: &mut Stage, scalar: u8, relay: RelayEntry) -> Card {
-    let suites = List::ours();
+    let suites = SuiteList::ours();
     let (serial, issued_days) = (70_000, START.days());
     let draft = CardDraft { serial, issued_days, suites, name: "x", relays: vec![relay] };
     Card::issue(&identity(scalar), draft, &mut stage.rng).expect("a sound card")
@@ -109,7 +109,7 @@ fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
     let Stage { parties, now, rng, .. } = &mut stage;
     parties[0].device.wake(*now, rng);
     let hung = stage.outputs().into_iter().filter_map(|output| match output {
-        Output::Hang { line } => Some(line),
+        Output::Disconnect { line } => Some(line),
         _ => None,
     });
     assert_eq!(hung.collect::<Vec<_>>(), [lie.line()]);
@@ -132,7 +132,7 @@ fn msg_50_whoever_moves_with_every_note_keeps_one_line() {
         // What is sealed for a place that stands goes along to the next one.
         outputs.extend(stage.alone(up(place.line())));
         dials += dialled(&outputs).len();
-        hangs += outputs.iter().filter(|o| matches!(o, Output::Hang { .. })).count();
+        hangs += outputs.iter().filter(|o| matches!(o, Output::Disconnect { .. })).count();
     }
     assert!(dials >= 50 && dials - hangs <= 2, "{dials} dialled, {hangs} hung up on");
 }
@@ -148,7 +148,7 @@ fn msg_50_what_waits_for_a_mailbox_goes_to_the_one_that_takes_its_place() {
     stage.alone(send(contact));
     let by = |outputs: &[Output]| {
         let carries = outputs.iter().filter_map(|output| match output {
-            Output::Carry { line, .. } => Some(*line),
+            Output::Put { line, .. } => Some(*line),
             _ => None,
         });
         carries.collect::<Vec<_>>()
@@ -160,7 +160,7 @@ fn msg_50_what_waits_for_a_mailbox_goes_to_the_one_that_takes_its_place() {
     assert_eq!(by(&outputs), [line()]);
     let device = &stage.parties[0].device;
     let sent = device.sent(&[contact.0 as u8; 16]).expect("a note");
-    assert_eq!(stage.state(0, sent), State::Queued(Why::Sending));
+    assert_eq!(stage.state(0, sent), NoteState::Queued(WaitReason::Sending));
     let loaded = crate::stage::records(&stage.parties[0].device);
     assert!(loaded == stage.parties[0].disk, "the new place is on disk");
 }
@@ -172,7 +172,7 @@ fn msg_50_own_mailboxes_move_with_their_relay() {
     let publish = Command::Publish { name: "alice".into(), relays: vec![moved.clone()] };
     let outputs = stage.alone(Input::Command(publish));
     assert_eq!(dialled(&outputs), ["new.example"]);
-    let hung = |o: &Output| matches!(o, Output::Hang { .. });
+    let hung = |o: &Output| matches!(o, Output::Disconnect { .. });
     assert!(!outputs.iter().any(hung), "Bob is reached by the other line still");
     let outputs = stage.alone(up(moved.line()));
     let watched = |o: &&Output| matches!(o, Output::Watch { line, .. } if *line == moved.line());

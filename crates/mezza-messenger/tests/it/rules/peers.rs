@@ -2,15 +2,15 @@
 //! by one.
 
 use mezza_core::suite::SuiteId;
-use mezza_core::{Machine as _, Portable, StaticKey, Time};
+use mezza_core::{Machine as _, PortableBackend, StaticKey, Time};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
-use mezza_messenger::evidence::{self, Fact, State, What, Why};
-use mezza_messenger::io::Trouble;
+use mezza_messenger::evidence::{self, Fact, FactKind, NoteState, WaitReason};
+use mezza_messenger::io::DeliveryProblem;
 use mezza_messenger::note::{Item, Note, Receipt};
 use mezza_messenger::policy::Policy;
-use mezza_messenger::view::Standing;
-use mezza_messenger::{Carrier, CarrierCaps, Command, Event, Input, Kind, Output};
-use mezza_ratchet::{BundleError, List, Prekeys, prekeys};
+use mezza_messenger::view::ContactState;
+use mezza_messenger::{Carrier, CarrierCaps, Command, Event, Input, Output, RecordKind};
+use mezza_ratchet::{BundleError, Prekeys, SuiteList, prekeys};
 
 use crate::model::Ask;
 use crate::peer::{ERA, Peer, identity, note, receipt, text};
@@ -57,8 +57,8 @@ fn msg_6_and_7_a_card_under_the_ratchet_is_the_writers_own_and_never_older() {
     // Another one with the same number is shown, once, and not taken.
     let clash = card(&mut peer, &mut stage, 70_000, "clash");
     peer.put(&mut stage, &note(0, 0, vec![clash]));
-    assert_eq!(claims(&stage), ("mallory".into(), ik, Some(Trouble::CardClash)));
-    let told = Event::Trouble(contact, Trouble::CardClash);
+    assert_eq!(claims(&stage), ("mallory".into(), ik, Some(DeliveryProblem::CardClash)));
+    let told = Event::Trouble(contact, DeliveryProblem::CardClash);
     assert_eq!(stage.parties[0].shown.iter().filter(|event| **event == told).count(), 1);
     let newer = card(&mut peer, &mut stage, 70_001, "newer");
     peer.put(&mut stage, &note(0, 0, vec![newer]));
@@ -73,7 +73,7 @@ fn msg_8_a_relay_cannot_strip_a_suite_of_the_card() {
     let draft = CardDraft {
         serial: 70_000,
         issued_days: START.days(),
-        suites: List::ours(),
+        suites: SuiteList::ours(),
         name: "bob",
         relays: vec![RelayEntry { address, ..relay() }],
     };
@@ -86,7 +86,7 @@ fn msg_8_a_relay_cannot_strip_a_suite_of_the_card() {
         match output {
             prekeys::Output::Need { spk, opk } => {
                 let mut fresh = |n: usize| {
-                    (0..n).map(|_| StaticKey::random::<Portable>(&mut stage.rng)).collect()
+                    (0..n).map(|_| StaticKey::random::<PortableBackend>(&mut stage.rng)).collect()
                 };
                 let (spk, opk) = (fresh(spk), fresh(opk));
                 let fresh = prekeys::Input::Fresh { spk, opk };
@@ -103,12 +103,13 @@ fn msg_8_a_relay_cannot_strip_a_suite_of_the_card() {
     let contact = stage.parties[0].device.contact_by_ik(&ik).expect("added");
     let note = stage.say(0, contact, "hello");
     let view = stage.parties[0].device.contact(contact).expect("there");
-    let Some(Trouble::Bundle(BundleError::SuiteDowngrade { offered, pinned })) = view.trouble
+    let Some(DeliveryProblem::Bundle(BundleError::SuiteDowngrade { offered, pinned })) =
+        view.trouble
     else {
         panic!("{:?}", view.trouble)
     };
-    assert_eq!((offered.ids(), pinned), ([weak].as_slice(), List::ours()));
-    assert_eq!(stage.state(0, note), State::Queued(Why::Bundle));
+    assert_eq!((offered.ids(), pinned), ([weak].as_slice(), SuiteList::ours()));
+    assert_eq!(stage.state(0, note), NoteState::Queued(WaitReason::Bundle));
     assert_eq!(puts(&stage, 0), 0);
 }
 
@@ -118,7 +119,7 @@ fn msg_20_the_pin_of_a_note_is_looked_at_again_when_it_is_handed_over() {
     let (mut peer, contact) = Peer::open(&mut stage, 11);
     stage.alone(up(2));
     let pinned = |pin| {
-        let policy = Policy { pin, ..Policy::default() };
+        let policy = Policy { level_min: pin, ..Policy::default() };
         Input::Command(Command::Policy { contact, policy })
     };
     stage.alone(pinned(2));
@@ -145,10 +146,10 @@ fn msg_14_receipts_of_another_era_prove_nothing() {
     let other = [era[0] ^ 1, era[1], era[2], era[3]];
     for what in [Receipt::DELIVERED, Receipt::READ] {
         peer.put(&mut stage, &note(0, 0, vec![receipt(other, what, 9)]));
-        assert_eq!(stage.state(0, own), State::Handed(Carrier::Relay));
+        assert_eq!(stage.state(0, own), NoteState::Handed(Carrier::Relay));
     }
     peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 9)]));
-    assert_eq!(stage.state(0, own), State::Delivered);
+    assert_eq!(stage.state(0, own), NoteState::Delivered);
 }
 
 #[test]
@@ -160,16 +161,19 @@ fn msg_14_who_has_read_a_note_has_it() {
     // Read without delivered before it, and delivered before read.
     peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::READ, 1)]));
     peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 2)]));
-    assert_eq!((stage.state(0, first), stage.state(0, second)), (State::Read, State::Delivered));
+    assert_eq!(
+        (stage.state(0, first), stage.state(0, second)),
+        (NoteState::Read, NoteState::Delivered)
+    );
     peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::READ, 2)]));
-    assert_eq!(stage.state(0, second), State::Read);
+    assert_eq!(stage.state(0, second), NoteState::Read);
 }
 
 #[test]
 fn msg_13_each_carrier_has_its_own_fact() {
     let fact = |what, carrier| Fact { what, carrier, at: Time::from_ms(5) };
     let mut facts = Vec::new();
-    for what in [What::Handed, What::Delivered] {
+    for what in [FactKind::Handed, FactKind::Delivered] {
         assert!(evidence::add(&mut facts, fact(what, Carrier::Relay)));
         assert!(evidence::add(&mut facts, fact(what, Carrier::Mixnet)));
         assert!(!evidence::add(&mut facts, fact(what, Carrier::Mixnet)));
@@ -188,7 +192,7 @@ fn msg_26_a_void_is_answered_only_where_receipts_are_sent() {
     peer.put(&mut stage, &void());
     assert_eq!(puts(&stage, 0), 0);
     let contact = peer.contact(&stage);
-    assert_eq!(stage.standing(0, contact), Standing::Request);
+    assert_eq!(stage.standing(0, contact), ContactState::Request);
     stage.command(0, Command::Accept { contact }).expect("a request");
     let said = peer.read(&mut stage);
     assert_eq!(receipts(&said).iter().map(|r| (r.floor, r.bits)).collect::<Vec<_>>(), [(1, 0)]);
@@ -215,7 +219,7 @@ fn msg_26_what_waits_does_not_leave_for_somebody_who_was_blocked_since() {
     stage.pass(Time::HOUR_MS);
     assert_eq!(puts(&stage, 0), before);
     stage.command(0, Command::Block { contact: bob, blocked: false }).expect("let in again");
-    assert_eq!(stage.state(0, waits), State::Delivered);
+    assert_eq!(stage.state(0, waits), NoteState::Delivered);
 }
 
 #[test]
@@ -257,7 +261,7 @@ fn msg_35_eight_notes_of_a_request_are_kept() {
         peer.put(&mut stage, &note(seq, 0, vec![hello, text("let me in")]));
     }
     let contact = peer.contact(&stage);
-    assert_eq!(stage.standing(0, contact), Standing::Request);
+    assert_eq!(stage.standing(0, contact), ContactState::Request);
     assert_eq!(stage.texts(0, contact).len(), 8);
 }
 
@@ -272,7 +276,7 @@ fn msg_35_a_contact_has_so_many_eras() {
         peer.put(&mut stage, &note(0, 0, vec![void]));
     }
     let disk = stage.parties[0].disk.keys();
-    let eras = disk.filter(|(kind, key)| *kind == Kind::Seen && key.len() == 8).count();
+    let eras = disk.filter(|(kind, key)| *kind == RecordKind::Seen && key.len() == 8).count();
     assert_eq!(eras, 64);
     // One of them is that of the first note, and a void opened half of the others.
     assert_eq!(stage.texts(0, contact).len(), 1 + 32);
@@ -286,8 +290,12 @@ fn msg_35_eight_notes_leave_before_the_first_answer() {
     let bob = stage.add(0, 1);
     let notes: Vec<_> = (0..10).map(|n| stage.say(0, bob, &format!("note {n}"))).collect();
     assert_eq!(puts(&stage, 0), 8);
-    assert_eq!(stage.state(0, notes[7]), State::Handed(Carrier::Relay));
-    assert!(notes[8..].iter().all(|note| stage.state(0, *note) == State::Queued(Why::Answer)));
+    assert_eq!(stage.state(0, notes[7]), NoteState::Handed(Carrier::Relay));
+    assert!(
+        notes[8..]
+            .iter()
+            .all(|note| stage.state(0, *note) == NoteState::Queued(WaitReason::Answer))
+    );
 }
 
 #[test]
@@ -314,7 +322,7 @@ fn what_nobody_wrote_waits_for_the_persons_first_note() {
         0,
         "no hello of its own"
     );
-    assert_eq!(stage.standing(0, bob), Standing::Held);
+    assert_eq!(stage.standing(0, bob), ContactState::Held);
     assert_eq!(carries(&stage.alone(send(bob, 2))).len(), 1);
 }
 
@@ -340,7 +348,7 @@ fn runs(stage: &mut Stage, input: Input) -> usize {
             device.wake(*now, rng);
         }
         while let Some(output) = device.poll() {
-            if let Output::Carry { ticket, .. } = output {
+            if let Output::Put { ticket, .. } = output {
                 inputs.push(Input::Handed { ticket });
                 count += 1;
             }
@@ -378,7 +386,7 @@ fn nothing_runs_further_ahead_than_the_readers_window() {
     let (client, next) = numbered(1_025);
     assert_eq!(runs(&mut stage, next), 1, "the first one once more");
     let waits = stage.parties[0].device.sent(&client).expect("accepted");
-    assert_eq!(stage.state(0, waits), State::Queued(Why::Answer));
+    assert_eq!(stage.state(0, waits), NoteState::Queued(WaitReason::Answer));
     let mail = peer.mail(&mut stage, &note(0, 0, vec![]));
     assert_eq!(runs(&mut stage, mail), 0, "and not with everything that happens");
     stage.now = stage.now.plus_ms(Time::HOUR_MS);
@@ -386,5 +394,5 @@ fn nothing_runs_further_ahead_than_the_readers_window() {
     assert_eq!(runs(&mut stage, mail), 1, "but once an hour");
     let mail = peer.mail(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 1)]));
     assert_eq!(runs(&mut stage, mail), 1);
-    assert_eq!(stage.state(0, waits), State::Handed(Carrier::Relay));
+    assert_eq!(stage.state(0, waits), NoteState::Handed(Carrier::Relay));
 }

@@ -2,7 +2,7 @@
 
 use mezza_core::Machine as _;
 use mezza_messenger::carrier::Carrier;
-use mezza_messenger::evidence::{State, Why};
+use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{CarrierCaps, Command, ContactId, DeviceError, Input, Output};
 
@@ -16,7 +16,7 @@ fn pin(stage: &mut Stage, who: usize, contact: ContactId, policy: Policy) {
 #[test]
 fn msg_20_nothing_leaves_below_the_pin() {
     let (mut stage, bob, alice) = Stage::friends();
-    pin(&mut stage, 0, bob, Policy { pin: 3, ..Policy::default() });
+    pin(&mut stage, 0, bob, Policy { level_min: 3, ..Policy::default() });
     let before = stage.parties[0].left.len();
     let note = stage.say(0, bob, "not over a relay");
     // Not even what nobody wrote: Bob's note is stored, its receipt waits.
@@ -24,11 +24,11 @@ fn msg_20_nothing_leaves_below_the_pin() {
     stage.pass(60_000);
     let left = &stage.parties[0].left[before..];
     assert!(left.iter().all(|ask| !matches!(ask, Ask::Put(..) | Ask::Get(..))), "{left:?}");
-    assert_eq!(stage.state(0, note), State::Queued(Why::BelowPin));
+    assert_eq!(stage.state(0, note), NoteState::Queued(WaitReason::BelowPin));
     // And no bundle is fetched for a contact above the relay's level.
     let mut stage = Stage::new(&["alice", "bob"]);
     let bob = stage.add(0, 1);
-    pin(&mut stage, 0, bob, Policy { pin: 2, ..Policy::default() });
+    pin(&mut stage, 0, bob, Policy { level_min: 2, ..Policy::default() });
     stage.say(0, bob, "x");
     assert!(stage.parties[0].left.iter().all(|ask| !matches!(ask, Ask::Get(..))));
 }
@@ -41,25 +41,25 @@ fn msg_20_what_no_person_wrote_waits_for_the_level_of_its_cause() {
     // More receipts than may go at once: the last ones wait.
     let notes: Vec<_> = (0..14).map(|n| stage.say(1, alice, &format!("note {n}"))).collect();
     let last = notes[13];
-    assert!(matches!(stage.state(1, last), State::Handed(_)), "{:?}", stage.state(1, last));
+    assert!(matches!(stage.state(1, last), NoteState::Handed(_)), "{:?}", stage.state(1, last));
     stage.input(0, Input::Up { line: line(), caps: CarrierCaps::RELAY }).expect("up");
     stage.pass(60_000);
     // Nor does it ride on what a person writes below that level.
     let own = stage.say(0, bob, "mine, at level 1");
-    assert_eq!(stage.state(0, own), State::Delivered);
+    assert_eq!(stage.state(0, own), NoteState::Delivered);
     stage.restart(0);
     stage.online(0);
     stage.pass(60_000);
-    assert!(matches!(stage.state(1, last), State::Handed(_)), "{:?}", stage.state(1, last));
+    assert!(matches!(stage.state(1, last), NoteState::Handed(_)), "{:?}", stage.state(1, last));
     stage.input(0, Input::Up { line: line(), caps: higher }).expect("up");
     stage.settle();
     stage.pass(60_000);
-    assert_eq!(stage.state(1, last), State::Delivered);
+    assert_eq!(stage.state(1, last), NoteState::Delivered);
     // What comes at level 1 is answered at level 1.
     stage.input(0, Input::Up { line: line(), caps: CarrierCaps::RELAY }).expect("up");
     let low = stage.say(1, alice, "at level 1");
     stage.pass(60_000);
-    assert_eq!(stage.state(1, low), State::Delivered);
+    assert_eq!(stage.state(1, low), NoteState::Delivered);
 }
 
 #[test]
@@ -69,9 +69,9 @@ fn msg_21_without_fallback_only_the_first_carrier() {
     let strict = Policy { carriers: carriers.clone(), ..Policy::default() };
     pin(&mut stage, 0, bob, strict);
     let note = stage.say(0, bob, "by the mesh alone");
-    assert_eq!(stage.state(0, note), State::Queued(Why::NoCarrier));
+    assert_eq!(stage.state(0, note), NoteState::Queued(WaitReason::NoCarrier));
     pin(&mut stage, 0, bob, Policy { carriers, fallback: Fallback::Listed, ..Policy::default() });
-    assert_eq!(stage.state(0, note), State::Delivered);
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
 }
 
 /// Outputs of one input that nobody carries out.
@@ -86,7 +86,7 @@ fn unanswered(stage: &mut Stage, input: Input) -> Vec<Output> {
 fn msg_21_what_is_sealed_for_a_carrier_that_is_allowed_no_more_is_taken_back() {
     let (mut stage, bob, _) = Stage::friends();
     let carries = |outputs: &[Output]| {
-        outputs.iter().filter(|output| matches!(output, Output::Carry { .. })).count()
+        outputs.iter().filter(|output| matches!(output, Output::Put { .. })).count()
     };
     let send = Command::Send { contact: bob, client: [9; 16], text: "x".into() };
     let outputs = unanswered(&mut stage, Input::Command(send));
@@ -101,7 +101,7 @@ fn msg_21_what_is_sealed_for_a_carrier_that_is_allowed_no_more_is_taken_back() {
         assert_eq!(carries(&unanswered(&mut stage, input)), 0, "not by the relay any more");
     }
     let note = stage.parties[0].device.sent(&[9; 16]).expect("there");
-    assert_eq!(stage.state(0, note), State::Queued(Why::NoCarrier));
+    assert_eq!(stage.state(0, note), NoteState::Queued(WaitReason::NoCarrier));
     let outputs = unanswered(&mut stage, change(Carrier::Relay));
     assert_eq!(carries(&outputs), 1, "once it is allowed again");
 }
@@ -109,16 +109,16 @@ fn msg_21_what_is_sealed_for_a_carrier_that_is_allowed_no_more_is_taken_back() {
 #[test]
 fn msg_22_a_restart_lowers_no_pin() {
     let (mut stage, bob, _) = Stage::friends();
-    let strict = Policy { pin: 4, timer_s: 3_600, ..Policy::default() };
+    let strict = Policy { level_min: 4, timer_s: 3_600, ..Policy::default() };
     pin(&mut stage, 0, bob, strict.clone());
     let note = stage.say(0, bob, "x");
     stage.restart(0);
     stage.online(0);
     assert_eq!(stage.parties[0].device.contact(bob).expect("there").policy, strict);
-    assert_eq!(stage.parties[0].device.note(note, stage.now).expect("there").pin, 4);
+    assert_eq!(stage.parties[0].device.note(note, stage.now).expect("there").level_min, 4);
     // Lowering it is a command of its own and does not reach back to notes already written.
     pin(&mut stage, 0, bob, Policy::default());
-    assert_eq!(stage.state(0, note), State::Queued(Why::BelowPin));
+    assert_eq!(stage.state(0, note), NoteState::Queued(WaitReason::BelowPin));
 }
 
 #[test]
@@ -126,12 +126,12 @@ fn msg_24_a_falling_level_leaves_notes_queued_with_the_reason() {
     let (mut stage, bob, _) = Stage::friends();
     let higher = CarrierCaps { level: 2, ..CarrierCaps::RELAY };
     stage.input(0, Input::Up { line: line(), caps: higher }).expect("up");
-    pin(&mut stage, 0, bob, Policy { pin: 2, ..Policy::default() });
+    pin(&mut stage, 0, bob, Policy { level_min: 2, ..Policy::default() });
     let first = stage.say(0, bob, "at level 2");
-    assert_eq!(stage.state(0, first), State::Delivered);
+    assert_eq!(stage.state(0, first), NoteState::Delivered);
     stage.input(0, Input::Up { line: line(), caps: CarrierCaps::RELAY }).expect("up");
     let second = stage.say(0, bob, "at level 1");
-    assert_eq!(stage.state(0, second), State::Queued(Why::BelowPin));
+    assert_eq!(stage.state(0, second), NoteState::Queued(WaitReason::BelowPin));
 }
 
 #[test]
@@ -143,5 +143,5 @@ fn msg_25_too_big_is_refused_before_acceptance() {
     assert_eq!(stage.command(0, send(String::new())), Err(DeviceError::EmptyText));
     stage.command(0, send("x".repeat(8_192))).expect("this one fits");
     let note = stage.parties[0].device.sent(&[3; 16]).expect("there");
-    assert_eq!(stage.state(0, note), State::Delivered);
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
 }

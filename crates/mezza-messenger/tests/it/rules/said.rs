@@ -1,11 +1,11 @@
 //! What notes say beside what the person wrote, and when nothing is to be said.
 
 use mezza_core::Machine as _;
-use mezza_messenger::evidence::{State, Why};
-use mezza_messenger::io::Cause;
+use mezza_messenger::evidence::{NoteState, WaitReason};
+use mezza_messenger::io::ResetCause;
 use mezza_messenger::note::{Item, Note, Receipt};
 use mezza_messenger::policy::Policy;
-use mezza_messenger::{Command, Event, Input, Kind};
+use mezza_messenger::{Command, Event, Input, RecordKind};
 
 use crate::model::{Ask, Tell};
 use crate::peer::{Peer, note, receipt, text};
@@ -26,7 +26,8 @@ const RENEW: usize = 44;
 
 /// Changes bytes of the stored contact, so far from its end.
 fn patch(stage: &mut Stage, from_end: usize, before: &[u8], after: &[u8]) {
-    let mut rows = stage.parties[0].disk.iter_mut().filter(|((kind, _), _)| *kind == Kind::Contact);
+    let mut rows =
+        stage.parties[0].disk.iter_mut().filter(|((kind, _), _)| *kind == RecordKind::Contact);
     let (_, row) = rows.next().expect("a contact");
     let at = row.len() - from_end;
     assert_eq!(&row[at..at + before.len()], before);
@@ -71,7 +72,7 @@ fn what_was_given_up_is_said_until_a_receipt_passes_it() {
         stage.say(0, contact, "more");
         assert_eq!(items(&peer.read(&mut stage), is_void), voids, "up to {floor}");
     }
-    assert_eq!(stage.state(0, first), State::Delivered);
+    assert_eq!(stage.state(0, first), NoteState::Delivered);
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn a_receipt_ends_the_parcels_of_its_notes_alone() {
     }
     let mail = peer.mail(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 2)]));
     stage.alone(mail);
-    let parcels = stage.parties[0].disk.keys().filter(|(kind, _)| *kind == Kind::Parcel);
+    let parcels = stage.parties[0].disk.keys().filter(|(kind, _)| *kind == RecordKind::Parcel);
     assert_eq!(parcels.count(), 2);
     stage.alone(Input::Down { line: line() });
     assert_eq!(carries(&stage.alone(up())).len(), 2, "the others go again");
@@ -93,15 +94,17 @@ fn a_receipt_ends_the_parcels_of_its_notes_alone() {
         let note = stage.parties[0].device.sent(&[client; 16]).expect("accepted");
         stage.state(0, note)
     });
-    let waits = State::Queued(Why::Sending);
-    assert_eq!(states, [State::Delivered, waits, waits]);
+    let waits = NoteState::Queued(WaitReason::Sending);
+    assert_eq!(states, [NoteState::Delivered, waits, waits]);
 }
 
 #[test]
 fn the_person_is_told_why_a_session_began_anew() {
     let mut stage = Stage::new(&["alice"]);
     let (mut peer, contact) = Peer::open(&mut stage, 11);
-    for (number, cause) in [(1, Cause::Restored), (2, Cause::Lost), (3, Cause::Person)] {
+    for (number, cause) in
+        [(1, ResetCause::Restored), (2, ResetCause::Lost), (3, ResetCause::Person)]
+    {
         stage.parties[0].shown.clear();
         peer.put(&mut stage, &note(0, 0, vec![Item::Reset(number)]));
         let told = stage.parties[0].shown.iter();
@@ -139,7 +142,7 @@ fn a_session_is_renewed_though_nothing_else_is_to_be_said() {
     stage.restart(0);
     assert_eq!(gets(&stage), before + 1);
     let note = stage.say(0, bob, "in the new one");
-    assert_eq!(stage.state(0, note), State::Delivered);
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
 }
 
 #[test]
@@ -161,7 +164,7 @@ fn what_holds_up_newer_notes_is_not_sealed_again_while_it_is_on_its_way() {
     };
     assert_eq!(woken(&mut stage, send(contact, 0x92)), 0);
     let waits = stage.parties[0].device.sent(&[0x92; 16]).expect("accepted");
-    assert_eq!(stage.state(0, waits), State::Queued(Why::Answer));
+    assert_eq!(stage.state(0, waits), NoteState::Queued(WaitReason::Answer));
     assert_eq!(woken(&mut stage, Input::Handed { ticket }), 1, "the first one once more");
 }
 

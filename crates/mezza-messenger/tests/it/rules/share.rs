@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 
 use mezza_core::{Machine as _, Time};
-use mezza_messenger::io::Trouble;
-use mezza_messenger::note::{Item, Meet, Receipt};
+use mezza_messenger::io::DeliveryProblem;
+use mezza_messenger::note::{Item, MixnetStart, Receipt};
 use mezza_messenger::policy::{Policy, TIMERS_S, timer_step};
-use mezza_messenger::{Bucket, Change, Command, ContactId, DeviceError, Input, Kind, Output};
+use mezza_messenger::{
+    Command, ContactId, DeviceError, Input, Output, RecordChange, RecordKind, Retention,
+};
 
 use crate::peer::{Peer, note, text};
 use crate::stage::{Stage, load, write};
 
 /// Hands a note to party 0, quicker than the stage does; what was stored of it.
-fn floods(stage: &mut Stage, mail: Input) -> Vec<(Kind, Bucket)> {
+fn floods(stage: &mut Stage, mail: Input) -> Vec<(RecordKind, Retention)> {
     let Stage { parties, now, rng, .. } = stage;
     let party = &mut parties[0];
     party.device.handle(mail, *now, rng).expect("mail is never refused");
@@ -20,8 +22,8 @@ fn floods(stage: &mut Stage, mail: Input) -> Vec<(Kind, Bucket)> {
     while let Some(output) = party.device.poll() {
         let Output::Store(batch) = output else { continue };
         stored.extend(batch.0.iter().filter_map(|change| match change {
-            Change::Put { kind, bucket, .. } => Some((*kind, *bucket)),
-            Change::Drop { .. } => None,
+            RecordChange::Put { kind, bucket, .. } => Some((*kind, *bucket)),
+            RecordChange::Drop { .. } => None,
         }));
         write(&mut party.disk, batch.0);
     }
@@ -45,14 +47,17 @@ fn msg_51_what_is_over_the_share_is_not_kept_and_said() {
     for n in 0..3 {
         let mail = mallory.mail(&mut stage, &note(fits + 2 + n, 0, vec![text(&long)]));
         let stored = floods(&mut stage, mail);
-        assert!(stored.iter().all(|(kind, _)| *kind != Kind::Note), "{stored:?}");
+        assert!(stored.iter().all(|(kind, _)| *kind != RecordKind::Note), "{stored:?}");
     }
-    assert_eq!((count(&stage), trouble(&stage)), (fits as usize + 1, Some(Trouble::Share(3))));
+    assert_eq!(
+        (count(&stage), trouble(&stage)),
+        (fits as usize + 1, Some(DeliveryProblem::Share(3)))
+    );
     // A restart forgets nothing of it, and what was not kept is not said to have arrived.
     let device = load(&stage.parties[0].disk, stage.now, &mut stage.rng);
     stage.parties[0].device = device;
     stage.settle();
-    assert_eq!(trouble(&stage), Some(Trouble::Share(3)));
+    assert_eq!(trouble(&stage), Some(DeliveryProblem::Share(3)));
     stage.pass(Time::MINUTE_MS);
     let said = mallory.read(&mut stage);
     let receipts = said.iter().flat_map(|note| &note.items).filter_map(|item| match item {
@@ -100,7 +105,7 @@ fn msg_52_timers_are_of_a_few_steps() {
         let timer_s = 2 * 86_400 + n * 86_400;
         let mail = mallory.mail(&mut stage, &note(2 + n, timer_s, vec![text("soon gone")]));
         let stored = floods(&mut stage, mail).into_iter().map(|(_, bucket)| bucket);
-        buckets.extend(stored.filter(|b| matches!(b, Bucket::Hour(_) | Bucket::Day(_))));
+        buckets.extend(stored.filter(|b| matches!(b, Retention::Hour(_) | Retention::Day(_))));
     }
     assert_eq!(buckets.len(), 3, "a day, a week, four weeks: {buckets:?}");
     // Whoever sets the timer of the conversation sets one of the steps.
@@ -129,7 +134,7 @@ fn carried(stage: &mut Stage, outputs: Vec<Output>) -> usize {
     let (mut outputs, mut count) = (outputs, 0);
     loop {
         let tickets = outputs.iter().filter_map(|output| match output {
-            Output::Carry { ticket, .. } => Some(*ticket),
+            Output::Put { ticket, .. } => Some(*ticket),
             _ => None,
         });
         let tickets: Vec<_> = tickets.collect();
@@ -200,9 +205,9 @@ fn msg_53_whoever_invites_again_and_again_gets_everything_once_in_ten_minutes() 
     forty(&mut stage, contact);
     let rewritten = |stage: &mut Stage| {
         let mut inviter = Peer::new(stage, 11);
-        let meet = Meet { network: [1; 16], conversation: 1, call: 1, root: None };
+        let meet = MixnetStart { network: [1; 16], conversation: 1, call: 1, root: None };
         let mail = inviter.mail(stage, &note(0, 0, vec![Item::Meet(meet)]));
-        floods(stage, mail).iter().filter(|(kind, _)| *kind == Kind::Note).count()
+        floods(stage, mail).iter().filter(|(kind, _)| *kind == RecordKind::Note).count()
     };
     assert!(rewritten(&mut stage) >= 40);
     for _ in 0..5 {

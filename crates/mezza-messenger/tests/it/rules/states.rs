@@ -5,21 +5,26 @@ use std::collections::BTreeSet;
 use mezza_core::Machine;
 use mezza_core::Time;
 use mezza_messenger::carrier::Carrier;
-use mezza_messenger::evidence::{self, Fact, State, What, Why};
+use mezza_messenger::evidence::{self, Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::{Command, Event, Input, Output};
 
 use crate::model::{Ask, Tell};
 use crate::stage::{Stage, line, load, write};
 
-fn fact(what: What) -> Fact {
+fn fact(what: FactKind) -> Fact {
     Fact { what, carrier: Carrier::Relay, at: Time::from_ms(5) }
 }
 
 #[test]
 fn msg_10_the_state_is_a_function_of_the_facts() {
     let (due, now) = (Some(Time::from_ms(100)), Time::from_ms(50));
-    let all = [What::Handed, What::Carried(3), What::Delivered, What::Read];
-    let states = [State::Handed(Carrier::Relay), State::Carried(3), State::Delivered, State::Read];
+    let all = [FactKind::Handed, FactKind::Carried(3), FactKind::Delivered, FactKind::Read];
+    let states = [
+        NoteState::Handed(Carrier::Relay),
+        NoteState::Carried(3),
+        NoteState::Delivered,
+        NoteState::Read,
+    ];
     for n in 0..16_u8 {
         let facts: Vec<Fact> = all
             .iter()
@@ -28,17 +33,20 @@ fn msg_10_the_state_is_a_function_of_the_facts() {
             .map(|(_, w)| fact(*w))
             .collect();
         let strongest = (0..4).rev().find(|i| n >> i & 1 == 1);
-        let expected = strongest.map_or(State::Queued(Why::Keys), |i| states[i]);
-        assert_eq!(evidence::state(&facts, due, Why::Keys, now), expected);
-        let late = evidence::state(&facts, due, Why::Keys, Time::from_ms(100));
-        let expected = if n >> 2 == 0 { State::Expired } else { expected };
+        let expected = strongest.map_or(NoteState::Queued(WaitReason::Keys), |i| states[i]);
+        assert_eq!(evidence::state(&facts, due, WaitReason::Keys, now), expected);
+        let late = evidence::state(&facts, due, WaitReason::Keys, Time::from_ms(100));
+        let expected = if n >> 2 == 0 { NoteState::Expired } else { expected };
         assert_eq!(late, expected, "truth wins over the clock, the clock over the rest");
     }
     // And each fact of a real note names its carrier and its time.
     let (mut stage, bob, _) = Stage::friends();
     let note = stage.say(0, bob, "x");
     let facts = stage.parties[0].device.note(note, stage.now).expect("there").facts;
-    assert_eq!(facts.iter().map(|f| f.what).collect::<Vec<_>>(), [What::Handed, What::Delivered]);
+    assert_eq!(
+        facts.iter().map(|f| f.what).collect::<Vec<_>>(),
+        [FactKind::Handed, FactKind::Delivered]
+    );
     assert!(facts.iter().all(|f| f.carrier == Carrier::Relay && f.at == stage.now));
 }
 
@@ -52,14 +60,17 @@ fn msg_11_handed_only_after_done() {
     let note = device.sent(&[9; 16]).expect("there");
     let mut put = None;
     while let Some(output) = device.poll() {
-        if let Output::Carry { ticket, .. } = output {
+        if let Output::Put { ticket, .. } = output {
             put = Some(ticket);
         }
     }
-    assert_eq!(device.note(note, now).expect("there").state, State::Queued(Why::Sending));
+    assert_eq!(
+        device.note(note, now).expect("there").state,
+        NoteState::Queued(WaitReason::Sending)
+    );
     let ticket = put.expect("the note left");
     device.handle(Input::Handed { ticket }, now, &mut stage.rng).expect("an answer");
-    assert_eq!(device.note(note, now).expect("there").state, State::Handed(Carrier::Relay));
+    assert_eq!(device.note(note, now).expect("there").state, NoteState::Handed(Carrier::Relay));
 }
 
 #[test]
@@ -67,9 +78,9 @@ fn msg_11_a_relay_that_lies_gets_no_further_than_handed() {
     let (mut stage, bob, alice) = Stage::friends();
     stage.relay.liar = true;
     let note = stage.say(0, bob, "swallowed");
-    assert_eq!(stage.state(0, note), State::Handed(Carrier::Relay));
+    assert_eq!(stage.state(0, note), NoteState::Handed(Carrier::Relay));
     stage.pass(31 * Time::DAY_MS);
-    assert_eq!(stage.state(0, note), State::Expired);
+    assert_eq!(stage.state(0, note), NoteState::Expired);
     assert_eq!(stage.texts(1, alice).len(), 2);
 }
 
@@ -82,10 +93,10 @@ fn order_of(stage: &mut Stage, who: usize, tell: Tell) -> Vec<&'static str> {
     while let Some(output) = device.poll() {
         names.push(match output {
             Output::Store(_) => "store",
-            Output::Take { .. } => "take",
-            Output::Carry { .. } => "carry",
-            Output::Show(Event::Note(..)) => "show note",
-            Output::Show(Event::State(..)) => "show state",
+            Output::Acknowledge { .. } => "take",
+            Output::Put { .. } => "carry",
+            Output::Notify(Event::Note(..)) => "show note",
+            Output::Notify(Event::State(..)) => "show state",
             _ => "other",
         });
     }
@@ -120,9 +131,9 @@ fn msg_12_the_receipt_leaves_after_the_note_is_stored() {
 #[test]
 fn msg_13_facts_are_never_taken_back() {
     let mut facts = Vec::new();
-    assert!(evidence::add(&mut facts, fact(What::Delivered)));
-    assert!(evidence::add(&mut facts, fact(What::Handed)));
-    assert!(!evidence::add(&mut facts, fact(What::Delivered)), "known already");
+    assert!(evidence::add(&mut facts, fact(FactKind::Delivered)));
+    assert!(evidence::add(&mut facts, fact(FactKind::Handed)));
+    assert!(!evidence::add(&mut facts, fact(FactKind::Delivered)), "known already");
     assert_eq!(facts.len(), 2);
     // A refusal after the receipt changes nothing.
     let (mut stage, bob, _) = Stage::friends();
@@ -143,12 +154,12 @@ fn msg_14_without_the_receipt_nothing_is_delivered() {
     let without: Vec<Fact> = view
         .facts
         .iter()
-        .filter(|fact| !matches!(fact.what, What::Delivered | What::Read))
+        .filter(|fact| !matches!(fact.what, FactKind::Delivered | FactKind::Read))
         .copied()
         .collect();
-    assert_eq!(view.state, State::Delivered);
-    let state = evidence::state(&without, view.due, Why::Sending, stage.now);
-    assert_eq!(state, State::Handed(Carrier::Relay));
+    assert_eq!(view.state, NoteState::Delivered);
+    let state = evidence::state(&without, view.due, WaitReason::Sending, stage.now);
+    assert_eq!(state, NoteState::Handed(Carrier::Relay));
 }
 
 #[test]
@@ -157,9 +168,9 @@ fn msg_15_an_accepted_note_survives_a_crash_and_arrives_once() {
     stage.offline(0);
     let note = stage.say(0, bob, "after the crash");
     stage.restart(0);
-    assert_eq!(stage.state(0, note), State::Queued(Why::NoCarrier));
+    assert_eq!(stage.state(0, note), NoteState::Queued(WaitReason::NoCarrier));
     stage.online(0);
-    assert_eq!(stage.state(0, note), State::Delivered);
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
     // Repeating the command, as a client does that saw no answer, is the same note.
     let texts = stage.texts(1, alice);
     assert_eq!(texts.iter().filter(|text| *text == "after the crash").count(), 1);
@@ -184,11 +195,11 @@ fn msg_15_whoever_is_deleted_and_added_again_gets_what_is_written() {
     stage.command(0, Command::Delete { contact: bob }).expect("deleted");
     let again = stage.add(0, 1);
     let note = stage.say(0, again, "it is me again");
-    assert_eq!(stage.state(0, note), State::Delivered);
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
     stage.restart(0);
     stage.online(0);
     let second = stage.say(0, again, "and once more");
-    assert_eq!(stage.state(0, second), State::Delivered);
+    assert_eq!(stage.state(0, second), NoteState::Delivered);
     let texts = stage.texts(1, alice);
     assert_eq!(texts[texts.len() - 2..], ["it is me again", "and once more"], "{texts:?}");
 }
@@ -205,7 +216,7 @@ fn msg_16_nothing_is_carried_before_it_is_stored() {
     while let Some(output) = device.poll() {
         match output {
             Output::Store(_) => stored = true,
-            Output::Carry { .. } => {
+            Output::Put { .. } => {
                 assert!(stored);
                 carried += 1;
             }
@@ -228,14 +239,14 @@ fn msg_17_the_same_parcel_leaves_again_in_another_envelope() {
         while let Some(output) = party.device.poll() {
             match output {
                 Output::Store(batch) => write(&mut party.disk, batch.0),
-                Output::Carry { bytes, .. } => {
+                Output::Put { bytes, .. } => {
                     envelopes.insert(bytes);
                 }
                 _ => {}
             }
         }
         let rows =
-            party.disk.iter().filter(|((kind, _), _)| *kind == mezza_messenger::Kind::Parcel);
+            party.disk.iter().filter(|((kind, _), _)| *kind == mezza_messenger::RecordKind::Parcel);
         parcels.extend(rows.map(|(_, value)| value.clone()));
         // The answer never comes; the device dies and is loaded from what was stored.
         party.device = load(&party.disk, now, &mut stage.rng);
@@ -264,7 +275,7 @@ fn an_envelope_made_ahead_is_used_once() {
     assert_eq!(words(&mut stage, "22"), 16);
     for _ in 0..2 {
         let Stage { parties, rng, .. } = &mut stage;
-        parties[0].device.ready(rng);
+        parties[0].device.precompute(rng);
     }
     assert_eq!(words(&mut stage, "333"), 8);
     assert_eq!(words(&mut stage, "4444"), 16);
@@ -292,7 +303,11 @@ fn msg_27_receipts_come_in_a_burst_of_ten_then_slowly() {
     stage.pass(4_000);
     assert!(puts(&stage) <= 12, "merged, at most one in two seconds: {}", puts(&stage));
     let mut states = stage.thread(0, bob).into_iter().filter(|note| !note.incoming);
-    assert!(states.clone().all(|note| note.state == State::Delivered), "{:?}", states.next_back());
+    assert!(
+        states.clone().all(|note| note.state == NoteState::Delivered),
+        "{:?}",
+        states.next_back()
+    );
     // A receipt causes no receipt: all is quiet now.
     let quiet = puts(&stage);
     stage.pass(60_000);

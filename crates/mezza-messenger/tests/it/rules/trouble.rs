@@ -1,10 +1,10 @@
 //! Sessions and mailboxes in trouble: MSG-30, MSG-31, MSG-36, and what heals.
 
-use mezza_core::{EphemeralKey, Portable, PublicKey, Time};
+use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Time};
 use mezza_messenger::envelope;
-use mezza_messenger::evidence::State;
+use mezza_messenger::evidence::NoteState;
 use mezza_messenger::{
-    Command, ContactId, DeviceError, Event, Input, Kind, NoteId, SlotId, Ticket,
+    Command, ContactId, DeviceError, Event, Input, MailboxId, NoteId, RecordKind, RequestId,
 };
 
 use crate::model::{Ask, Tell};
@@ -12,7 +12,7 @@ use crate::stage::{Stage, line};
 
 /// Garbage, but sealed as only a contact can: it reaches the ratchet.
 fn forged(stage: &mut Stage) -> Tell {
-    let rows = stage.parties[0].disk.iter().filter(|((kind, _), _)| *kind == Kind::Contact);
+    let rows = stage.parties[0].disk.iter().filter(|((kind, _), _)| *kind == RecordKind::Contact);
     let contact = rows.map(|(_, value)| value.clone()).next().expect("a contact is stored");
     let slot = stage.parties[1].left.iter().rev().find_map(|ask| match ask {
         Ask::Watch(_, slot, _) => Some(*slot),
@@ -27,8 +27,9 @@ fn forged(stage: &mut Stage) -> Tell {
     let key = PublicKey(contact[seal..seal + 32].try_into().expect("32 bytes"));
     let mut message = vec![0x01, 0xf1, 0x01, 0x01, 0x02];
     message.extend([0x42; 230]);
-    let fresh = EphemeralKey::random::<Portable>(&mut stage.rng);
-    let bytes = envelope::seal::<Portable>(&address, &key, &message, fresh).expect("it fits");
+    let fresh = EphemeralKey::random::<PortableBackend>(&mut stage.rng);
+    let bytes =
+        envelope::seal::<PortableBackend>(&address, &key, &message, fresh).expect("it fits");
     Tell::Mail(slot.expect("watched"), 999, bytes)
 }
 
@@ -37,12 +38,14 @@ fn msg_30_what_does_not_open_changes_no_session() {
     let (mut stage, bob, alice) = Stage::friends();
     let sessions = |stage: &Stage| {
         let disk = &stage.parties[1].disk;
-        let rows = disk.iter().filter(|((kind, _), _)| matches!(kind, Kind::Session | Kind::Seen));
+        let rows = disk
+            .iter()
+            .filter(|((kind, _), _)| matches!(kind, RecordKind::Session | RecordKind::Seen));
         rows.map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
     };
     let before = sessions(&stage);
     // Noise that opens no envelope is nobody's fault and starts nothing.
-    let slot = SlotId(2);
+    let slot = MailboxId(2);
     stage.input(1, Tell::Mail(slot, 1, vec![1; 512]).into_input(line())).expect("taken");
     stage.settle();
     assert!(sessions(&stage) == before);
@@ -115,10 +118,10 @@ fn msg_36_a_refused_input_changes_nothing() {
         Input::Command(Command::Delete { contact: nobody }),
         Input::Command(Command::Add { card: own, petname: None, in_person: false }),
         Input::Command(Command::Publish { name: "a\nb".into(), relays: vec![] }),
-        Input::Handed { ticket: Ticket(1 << 40) },
-        Input::Refused { ticket: Ticket(1 << 40), code: 1, retry_s: 0 },
-        Input::Bundle { ticket: Ticket(1 << 40), bytes: vec![], one_time: None },
-        Input::Arrived { slot: SlotId(99), mail: 1, bytes: vec![0; 512] },
+        Input::Handed { ticket: RequestId(1 << 40) },
+        Input::Refused { ticket: RequestId(1 << 40), code: 1, retry_s: 0 },
+        Input::Bundle { ticket: RequestId(1 << 40), bytes: vec![], one_time: None },
+        Input::Arrived { slot: MailboxId(99), mail: 1, bytes: vec![0; 512] },
     ];
     for input in refused {
         let name = format!("{input:?}");
@@ -141,7 +144,7 @@ fn a_relay_that_forgot_everything_is_furnished_again() {
     }
     let note = stage.say(0, bob, "after the fire");
     stage.pass(120_000);
-    assert_eq!(stage.state(0, note), State::Delivered);
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
     assert_eq!(stage.texts(1, alice).last().map(String::as_str), Some("after the fire"));
 }
 
@@ -161,7 +164,7 @@ fn a_contact_whose_mailbox_is_gone_is_reached_by_the_intro_mailbox() {
     }
     let note = stage.say(0, bob, "by the front door");
     stage.pass(120_000);
-    assert_eq!(stage.state(0, note), State::Delivered);
+    assert_eq!(stage.state(0, note), NoteState::Delivered);
     assert_eq!(stage.texts(1, alice).last().map(String::as_str), Some("by the front door"));
 }
 
@@ -184,7 +187,11 @@ fn both_write_first_and_agree() {
     assert_eq!(seen, ["> from alice", "> second", "from bob", "third"]);
     for (who, contact) in [(0, bob), (1, alice)] {
         let mut own = stage.thread(who, contact).into_iter().filter(|note| !note.incoming);
-        assert!(own.clone().all(|note| note.state == State::Delivered), "{:?}", own.next_back());
+        assert!(
+            own.clone().all(|note| note.state == NoteState::Delivered),
+            "{:?}",
+            own.next_back()
+        );
     }
 }
 
@@ -197,7 +204,7 @@ fn notes_wait_for_somebody_who_is_away_for_weeks() {
     stage.online(1);
     stage.pass(60_000);
     assert_eq!(stage.texts(1, alice).len(), 22);
-    assert!(notes.iter().all(|note| stage.state(0, *note) == State::Delivered));
+    assert!(notes.iter().all(|note| stage.state(0, *note) == NoteState::Delivered));
 }
 
 #[test]
@@ -219,7 +226,7 @@ fn msg_35_what_does_not_open_is_kept_thirty_two_times_and_for_a_day() {
     let (mut stage, _, _) = Stage::friends();
     let held = |stage: &Stage| {
         let rows = stage.parties[1].disk.keys();
-        rows.filter(|(kind, _)| *kind == Kind::Held).count()
+        rows.filter(|(kind, _)| *kind == RecordKind::Held).count()
     };
     // Nobody answers the new session that it asks for.
     stage.parties[0].online = false;

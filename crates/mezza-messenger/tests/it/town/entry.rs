@@ -1,6 +1,6 @@
 //! An entry that lies to one client: about times, users, order and results.
 
-use mezza_mixnet::wire::{Body, Frame, MissedReason};
+use mezza_mixnet::wire::{Frame, FrameBody, MissedReason};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng};
 
@@ -37,7 +37,7 @@ impl Lies {
                 told.push(frame);
                 continue;
             };
-            let missed = Frame::Round(*id, Body::Missed(MissedReason::Late));
+            let missed = Frame::Round(*id, FrameBody::Missed(MissedReason::Late));
             match dice.next_u64() % ODDS {
                 0 => {}
                 1 | 2 => self.kept.push(frame),
@@ -59,11 +59,11 @@ impl Lies {
 /// The same frame with what nobody signed in another way.
 fn bent(mut frame: Frame, number: u64) -> Frame {
     match &mut frame {
-        Frame::Round(_, Body::Settings(announced)) => {
+        Frame::Round(_, FrameBody::Settings(announced)) => {
             let all = [0, 1, (number % CLOSES_MS) as u32, (number % CLOSES_MS) as u32, u32::MAX];
             announced.closes_in_ms = all[(number >> 32) as usize % all.len()];
         }
-        Frame::Round(_, Body::Return { users, replies }) => {
+        Frame::Round(_, FrameBody::Return { users, replies }) => {
             *users = number as u32;
             if number.is_multiple_of(3) {
                 replies.truncate(replies.len() / 2);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, Wiping};
-use mezza_messenger::{Change, Device, Event, Input, Kind};
-use mezza_mixnet::client::record::Record;
-use mezza_mixnet::client::{Job, to_bucket};
+use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Wiping};
+use mezza_messenger::{Device, Event, Input, RecordChange, RecordKind};
+use mezza_mixnet::client::record::RoundRecord;
+use mezza_mixnet::client::{ClientJob, to_bucket};
 use mezza_mixnet::contact::bucket;
 use mezza_mixnet::wire::invitation::Invitation;
 use mezza_mixnet::{RoundId, Service};
@@ -17,7 +17,7 @@ use crate::world::hosts::{Link, sealed};
 
 /// One device with its disk.
 pub struct Member {
-    pub device: Device<Portable>,
+    pub device: Device<PortableBackend>,
     pub disk: Disk,
     pub shown: Vec<Event>,
     /// What went to the relay, newest last.
@@ -51,7 +51,7 @@ pub struct Member {
 }
 
 impl Member {
-    pub(super) fn new(device: Device<Portable>) -> Self {
+    pub(super) fn new(device: Device<PortableBackend>) -> Self {
         Self {
             device,
             disk: Disk::new(),
@@ -77,8 +77,8 @@ impl Member {
     }
 
     /// What is wrapped is looked at; `post` goes in the place of an invitation.
-    pub(super) fn wraps(&mut self, job: &mut Job) {
-        let Job::Wrap(wrap) = job else { return };
+    pub(super) fn wraps(&mut self, job: &mut ClientJob) {
+        let ClientJob::Wrap(wrap) = job else { return };
         let bytes = wrap.inner.first_chunk().copied().expect("something stands in front");
         let whose = u32::from_be_bytes(bytes);
         match wrap.id.service {
@@ -89,9 +89,11 @@ impl Member {
         if wrap.id.service == Service::Invitation
             && let Some((to, body)) = self.post.take()
         {
-            let own = EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(77)));
+            let own =
+                EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(77)));
             let invitation = Invitation { bucket: 1, body: Wiping::new(body) };
-            let sealed = invitation.seal::<Portable>(own, &to, wrap.id.round).expect("a sound key");
+            let sealed =
+                invitation.seal::<PortableBackend>(own, &to, wrap.id.round).expect("a sound key");
             let buckets = config().policy(Service::Invitation).map_or(1, |(_, p)| p.buckets);
             let bucket = bucket(&to, &config().network, buckets);
             wrap.inner = Wiping::new(to_bucket(bucket, &sealed));
@@ -99,12 +101,12 @@ impl Member {
     }
 
     /// A batch becomes durable.
-    pub(super) fn store(&mut self, changes: Vec<Change>) {
+    pub(super) fn store(&mut self, changes: Vec<RecordChange>) {
         let mut more = false;
         for change in &changes {
             match change {
-                Change::Put { kind: Kind::NetworkRow, value, .. } => {
-                    let record = Record::decode(value).ok();
+                RecordChange::Put { kind: RecordKind::NetworkRow, value, .. } => {
+                    let record = RoundRecord::decode(value).ok();
                     if let Some(RoundId { service, round }) = record.as_ref().map(|r| r.id) {
                         let last = self.rounds.insert(service, round);
                         assert!(last < Some(round), "{service:?}: {round} behind {last:?}");
@@ -112,7 +114,7 @@ impl Member {
                     let sealed = record.into_iter().flat_map(|record| record.sealed);
                     self.lines.extend(sealed.map(|slot| slot.line));
                 }
-                Change::Drop { kind: Kind::NetworkRow, .. } => {}
+                RecordChange::Drop { kind: RecordKind::NetworkRow, .. } => {}
                 _ => more = true,
             }
         }

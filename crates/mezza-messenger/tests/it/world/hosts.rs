@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::{CryptoRng, Machine, Portable, Time, Wiping};
-use mezza_messenger::view::Standing;
-use mezza_messenger::{Change, Command, ContactId, Device, Event, Input, Kind, Output};
-use mezza_sim::{Effect, Host, Place};
+use mezza_core::{CryptoRng, Machine, PortableBackend, Time, Wiping};
+use mezza_messenger::view::ContactState;
+use mezza_messenger::{Command, ContactId, Device, Event, Input, Output, RecordChange, RecordKind};
+use mezza_sim::{Effect, Host, HostId};
 
 use crate::model::{Ask, Model, Store, Tell};
 use crate::stage::{Disk, line, relay, write};
 
 /// The relay is added first.
-pub const AT: Place = Place(0);
+pub const AT: HostId = HostId(0);
 /// Until a lost connection is tried again: doubled each time.
 const AGAIN_MS: (u64, u64) = (1_000, 600_000);
 
@@ -23,7 +23,7 @@ pub enum Memory {
 
 /// One atomic change of it.
 pub enum Put {
-    Records(Vec<Change>),
+    Records(Vec<RecordChange>),
     Boxes(Store),
 }
 
@@ -49,7 +49,7 @@ pub enum Party {
 
 /// A device and its connection.
 pub struct Person {
-    pub device: Device<Portable>,
+    pub device: Device<PortableBackend>,
     again_at: Option<Time>,
     again_ms: u64,
     effects: VecDeque<Effect<Party>>,
@@ -58,7 +58,7 @@ pub struct Person {
 /// A fresh device as records, ready to be booted.
 pub fn newborn(name: &str, now: Time, rng: &mut dyn CryptoRng) -> Disk {
     let mut device =
-        Device::<Portable>::create(name, &[relay()], now, rng).expect("the name is clean");
+        Device::<PortableBackend>::create(name, &[relay()], now, rng).expect("the name is clean");
     let mut disk = Disk::new();
     while let Some(output) = device.poll() {
         if let Output::Store(batch) = output {
@@ -81,7 +81,7 @@ impl Person {
                 Output::Store(batch) => {
                     self.effects.push_back(Effect::Write(Put::Records(batch.0)));
                 }
-                Output::Show(event) => self.effects.push_back(Effect::Tell(event)),
+                Output::Notify(event) => self.effects.push_back(Effect::Tell(event)),
                 output => {
                     let Some(ask) = Ask::from_output(output) else { continue };
                     self.effects.push_back(Effect::Send { to: AT, packet: Packet::Ask(ask) });
@@ -90,7 +90,7 @@ impl Person {
         }
         // Everybody in this world is let in at once.
         let contacts = self.device.contacts().into_iter();
-        let mut asking = contacts.filter(|view| view.standing == Standing::Request);
+        let mut asking = contacts.filter(|view| view.standing == ContactState::Request);
         if let Some(view) = asking.next() {
             let accept = Command::Accept { contact: view.id };
             self.input(Input::Command(accept), now, rng);
@@ -124,13 +124,13 @@ impl Host for Party {
         }
     }
 
-    fn order(&mut self, say: Say, now: Time, rng: &mut dyn CryptoRng) {
+    fn command(&mut self, say: Say, now: Time, rng: &mut dyn CryptoRng) {
         let Self::Person(person) = self else { return };
         let Say { contact, client, text } = say;
         person.input(Input::Command(Command::Send { contact, client, text }), now, rng);
     }
 
-    fn deliver(&mut self, from: Place, packet: Packet, now: Time, rng: &mut dyn CryptoRng) {
+    fn deliver(&mut self, from: HostId, packet: Packet, now: Time, rng: &mut dyn CryptoRng) {
         match (self, packet) {
             (Self::Person(person), Packet::Tell(tell)) => {
                 person.again_ms = 0;
@@ -151,7 +151,7 @@ impl Host for Party {
         }
     }
 
-    fn lost(&mut self, peer: Place, now: Time, rng: &mut dyn CryptoRng) {
+    fn stream_lost(&mut self, peer: HostId, now: Time, rng: &mut dyn CryptoRng) {
         match self {
             Self::Relay(model, _) => model.leave(peer.0 as usize),
             Self::Person(person) => {
@@ -199,7 +199,7 @@ impl Host for Party {
 }
 
 fn tell((who, tell): (usize, Tell)) -> Effect<Party> {
-    Effect::Send { to: Place(who as u32), packet: Packet::Tell(tell) }
+    Effect::Send { to: HostId(who as u32), packet: Packet::Tell(tell) }
 }
 
 /// One place of one chain: ratchet key and number.
@@ -207,7 +207,7 @@ pub type Link = ([u8; 32], [u8; 3]);
 
 /// Every ratchet message that lies in a disk, by ratchet key and number: what a chain key sealed.
 pub fn sealed(disk: &Disk) -> BTreeMap<Link, Vec<u8>> {
-    let parcels = disk.iter().filter(|((kind, _), _)| *kind == Kind::Parcel);
+    let parcels = disk.iter().filter(|((kind, _), _)| *kind == RecordKind::Parcel);
     parcels.filter_map(|(_, record)| header(record)).collect()
 }
 
@@ -228,7 +228,7 @@ fn header(record: &[u8]) -> Option<(Link, Vec<u8>)> {
 }
 
 /// The device of a party that is up.
-pub fn device(party: Option<&Party>) -> Option<&Device<Portable>> {
+pub fn device(party: Option<&Party>) -> Option<&Device<PortableBackend>> {
     match party {
         Some(Party::Person(person)) => Some(&person.device),
         _ => None,
@@ -238,6 +238,6 @@ pub fn device(party: Option<&Party>) -> Option<&Device<Portable>> {
 /// Whether a note with this text lies on a disk.
 pub fn on_disk(memory: &Memory, text: &str) -> bool {
     let Memory::Person(disk) = memory else { return false };
-    let mut notes = disk.iter().filter(|((kind, _), _)| *kind == Kind::Note);
+    let mut notes = disk.iter().filter(|((kind, _), _)| *kind == RecordKind::Note);
     notes.any(|(_, record)| record.windows(text.len()).any(|bytes| bytes == text.as_bytes()))
 }

@@ -4,15 +4,15 @@ use alloc::vec::Vec;
 
 use mezza_core::{Backend, Time};
 
-use super::rounds::{Content, Slot, Stage};
-use super::{Awaited, Client, ClientError, Output};
+use super::rounds::{RoundState, Slot, SlotContents};
+use super::{Client, ClientError, Output, PendingWrite};
 use crate::RoundId;
-use crate::client::Answer;
-use crate::mix::Floor;
+use crate::client::DropResult;
+use crate::mix::NoiseFloor;
 use crate::onion::open_reply;
-use crate::privacy::ledger::Level;
+use crate::privacy::ledger::BudgetState;
 use crate::service::reply_bytes;
-use crate::stream::{Outcome, Whole};
+use crate::stream::{CellOutcome, ReceivedMessage};
 use crate::wire::Cell;
 
 /// Users of a round from which on it hides somebody.
@@ -30,7 +30,9 @@ impl<B: Backend> Client<B> {
         now: Time,
     ) -> Result<(), ClientError> {
         let round = self.rounds.get(&id).ok_or(ClientError::Unexpected)?;
-        let Stage::Sent { back, .. } = &round.stage else { return Err(ClientError::Unexpected) };
+        let RoundState::Sent { back, .. } = &round.stage else {
+            return Err(ClientError::Unexpected);
+        };
         let size = reply_bytes(round.mixes.len());
         let due = if id.service.has_replies() { back.len() * size } else { 0 };
         if replies.len() != due {
@@ -42,13 +44,13 @@ impl<B: Backend> Client<B> {
         }
         self.standing.users = users;
         let stage = self.rounds.remove(&id).map(|round| round.stage);
-        let Some(Stage::Sent { back, content: Content::Drops(slots) }) = stage else {
+        let Some(RoundState::Sent { back, content: SlotContents::Drops(slots) }) = stage else {
             return Ok(());
         };
         for ((slot, keys), reply) in slots.into_iter().zip(&back).zip(replies.chunks_exact(size)) {
             let cell = open_reply(self.setup.kernel, keys, reply.to_vec());
             let Slot { access, served } = slot;
-            let answer = cell.map_or(Answer::Garbage, |cell| access.answer::<B>(&cell));
+            let answer = cell.map_or(DropResult::Garbage, |cell| access.answer::<B>(&cell));
             if let Some((line, seq)) = served {
                 self.answered(line, seq, answer, now);
             }
@@ -59,36 +61,37 @@ impl<B: Backend> Client<B> {
     /// A round is over for us: it did not happen, or nothing more comes.
     pub(super) fn missed(&mut self, id: RoundId) {
         let stage = self.rounds.remove(&id).map(|round| round.stage);
-        let Some(Stage::Sealed { content, .. } | Stage::Sent { content, .. }) = stage else {
+        let Some(RoundState::Sealed { content, .. } | RoundState::Sent { content, .. }) = stage
+        else {
             return;
         };
         match content {
-            Content::Drops(slots) => {
+            SlotContents::Drops(slots) => {
                 for (line, seq) in slots.into_iter().filter_map(|slot| slot.served) {
                     if let Some(line) = self.contacts.line(line) {
-                        line.sender.settle(seq, Outcome::Missed);
+                        line.sender.settle(seq, CellOutcome::Missed);
                     }
                 }
             }
-            Content::Invite(Some(waiting)) => self.invites.put_off(*waiting, id.round),
+            SlotContents::Invite(Some(waiting)) => self.invites.put_off(*waiting, id.round),
             // Whoever did not come is called again, whether the call was in the round or not (MIX-42).
-            Content::Call(..) | Content::Invite(None) => {}
+            SlotContents::Call(..) | SlotContents::Invite(None) => {}
         }
     }
 
     /// What became of one slot.
-    pub(super) fn answered(&mut self, line: u32, seq: Option<u32>, answer: Answer, now: Time) {
+    pub(super) fn answered(&mut self, line: u32, seq: Option<u32>, answer: DropResult, now: Time) {
         let Some((id, contact)) = self.contacts.by_line(line) else { return };
         let outcome = match &answer {
-            Answer::Absent => Outcome::Absent,
-            Answer::Garbage => Outcome::Garbage,
-            Answer::Met(_) => Outcome::Met,
+            DropResult::Absent => CellOutcome::Absent,
+            DropResult::Garbage => CellOutcome::Garbage,
+            DropResult::Met(_) => CellOutcome::Met,
         };
         if let Some(own) = contact.line_mut(line) {
             own.sender.settle(seq, outcome);
         }
-        let Answer::Met(cell) = answer else {
-            if outcome == Outcome::Absent {
+        let DropResult::Met(cell) = answer else {
+            if outcome == CellOutcome::Absent {
                 contact.absent = contact.absent.saturating_add(1);
                 self.outputs.push_back(Output::Absent(id, contact.absent));
             }
@@ -136,15 +139,15 @@ impl<B: Backend> Client<B> {
             }
         }
         if cell.leaving {
-            contact.rest(now);
+            contact.deactivate(now);
         }
         self.hand_out(id, line, messages);
     }
 
     /// Messages for the messenger. They are acknowledged once it has them.
-    pub(super) fn hand_out(&mut self, contact: u32, line: u32, messages: Vec<Whole>) {
-        for Whole { last, bytes } in messages {
-            let seq = self.number(Awaited::Message(line, last));
+    pub(super) fn hand_out(&mut self, contact: u32, line: u32, messages: Vec<ReceivedMessage>) {
+        for ReceivedMessage { last, bytes } in messages {
+            let seq = self.number(PendingWrite::Message(line, last));
             let number = (u64::from(line) << 32) + u64::from(last);
             self.outputs.push_back(Output::Received { seq, contact, number, bytes });
         }
@@ -158,16 +161,17 @@ impl<B: Backend> Client<B> {
         let mut left = true;
         for policy in &config.services {
             let level = ledger.level(policy);
-            left &= level != Level::Used;
+            left &= level != BudgetState::Used;
             let before = self.standing.budgets.insert(policy.service, level);
-            if before.unwrap_or(Level::Plenty) != level {
+            if before.unwrap_or(BudgetState::Plenty) != level {
                 self.outputs.push_back(Output::Budget(policy.service, level));
             }
         }
         if self.standing.noise.is_none_or(|(its, _)| its != hash) {
-            let enough = |floor: &Floor| config.services.iter().all(|policy| floor.allows(policy));
+            let enough =
+                |floor: &NoiseFloor| config.services.iter().all(|policy| floor.allows(policy));
             // Whatever the person says, nothing below this counts as protection.
-            let noisy = enough(&Floor::RELAXED) && enough(&self.setup.floor);
+            let noisy = enough(&NoiseFloor::RELAXED) && enough(&self.setup.floor);
             self.standing.noise = Some((hash, noisy));
         }
         let noisy = self.standing.noise.is_some_and(|(_, noisy)| noisy);

@@ -4,16 +4,16 @@ use alloc::vec::Vec;
 
 use mezza_core::{Backend, Time};
 
-use super::rounds::{Content, Stage};
+use super::rounds::{RoundState, SlotContents};
 use super::{Client, ClientError, Output};
-use crate::client::contacts::ContactId;
-use crate::client::job::{Job, OpenJob};
+use crate::client::contacts::PartnerId;
+use crate::client::job::{ClientJob, OpenJob};
 use crate::contact::{self, Intent};
 use crate::limits::USERS_MAX;
 use crate::service::INVITATION_BYTES;
 use crate::sign::Signature;
 use crate::wire::filter::Filter;
-use crate::wire::{Body, Frame, Manifest};
+use crate::wire::{Frame, FrameBody, Manifest};
 use crate::{RoundId, Service};
 
 /// Most bytes of one object: an invitation for every user that a network may have, and half as much
@@ -26,7 +26,7 @@ const OBJECT_BYTES_MIN: u32 = 4;
 pub(super) struct Fetch {
     bucket: u32,
     /// By whom we would have been called.
-    expected: Vec<(ContactId, Intent, [u8; 16])>,
+    expected: Vec<(PartnerId, Intent, [u8; 16])>,
     manifest: Option<Manifest>,
     object: Vec<u8>,
 }
@@ -40,16 +40,18 @@ impl<B: Backend> Client<B> {
         let own = self.setup.dialling.public();
         let bucket = contact::bucket(own, &network, round.policy.buckets);
         let mut fetch = Fetch { bucket, expected: Vec::new(), manifest: None, object: Vec::new() };
-        match core::mem::replace(&mut round.stage, Stage::Armed) {
-            Stage::Sent { content: Content::Call(_, expected), .. } => fetch.expected = expected,
-            Stage::Sent { content: Content::Invite(Some(waiting)), .. } => {
+        match core::mem::replace(&mut round.stage, RoundState::Armed) {
+            RoundState::Sent { content: SlotContents::Call(_, expected), .. } => {
+                fetch.expected = expected;
+            }
+            RoundState::Sent { content: SlotContents::Invite(Some(waiting)), .. } => {
                 let ticket = waiting.invite.map(|invite| invite.ticket);
                 self.outputs.extend(ticket.map(Output::Handed));
             }
             _ => {}
         }
-        round.stage = Stage::Fetching(fetch);
-        let fetch = Frame::Round(id, Body::Fetch { bucket });
+        round.stage = RoundState::Fetching(fetch);
+        let fetch = Frame::Round(id, FrameBody::Fetch { bucket });
         self.outputs.push_back(Output::Frame(fetch));
     }
 
@@ -60,7 +62,9 @@ impl<B: Backend> Client<B> {
         found: Option<(Manifest, Signature)>,
     ) -> Result<(), ClientError> {
         let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
-        let Stage::Fetching(fetch) = &mut round.stage else { return Err(ClientError::Unexpected) };
+        let RoundState::Fetching(fetch) = &mut round.stage else {
+            return Err(ClientError::Unexpected);
+        };
         if fetch.manifest.is_some() {
             return Err(ClientError::Unexpected);
         }
@@ -93,7 +97,9 @@ impl<B: Backend> Client<B> {
         now: Time,
     ) -> Result<(), ClientError> {
         let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
-        let Stage::Fetching(fetch) = &mut round.stage else { return Err(ClientError::Unexpected) };
+        let RoundState::Fetching(fetch) = &mut round.stage else {
+            return Err(ClientError::Unexpected);
+        };
         let manifest = fetch.manifest.as_ref().ok_or(ClientError::Unexpected)?;
         let due = manifest.entries.get(fetch.bucket as usize - 1).map_or(0, |entry| entry.len);
         let end = fetch.object.len() + bytes.len();
@@ -105,7 +111,8 @@ impl<B: Backend> Client<B> {
         if end < due as usize {
             return Ok(());
         }
-        let Some(Stage::Fetching(fetch)) = self.rounds.remove(&id).map(|round| round.stage) else {
+        let Some(RoundState::Fetching(fetch)) = self.rounds.remove(&id).map(|round| round.stage)
+        else {
             return Ok(());
         };
         let honest = fetch.manifest.is_some_and(|manifest| manifest.holds(bucket, &fetch.object));
@@ -115,7 +122,7 @@ impl<B: Backend> Client<B> {
             Service::Call => self.listen(&fetch.expected, &fetch.object, now),
             _ => {
                 let own = self.setup.dialling.duplicate();
-                let job = Job::Open(OpenJob { id, own, object: fetch.object });
+                let job = ClientJob::Open(OpenJob { id, own, object: fetch.object });
                 self.outputs.push_back(Output::Job(job));
             }
         }
@@ -123,7 +130,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// Who calls is served from now on.
-    fn listen(&mut self, expected: &[(ContactId, Intent, [u8; 16])], object: &[u8], now: Time) {
+    fn listen(&mut self, expected: &[(PartnerId, Intent, [u8; 16])], object: &[u8], now: Time) {
         let Ok(filter) = Filter::decode(object) else { return };
         for (contact, intent, token) in expected {
             let heeded = self.contacts.all.get(contact).is_some_and(|contact| !contact.muted);

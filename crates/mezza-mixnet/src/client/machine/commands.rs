@@ -4,13 +4,13 @@ use alloc::vec::Vec;
 
 use mezza_core::{Backend, Time};
 
-use super::{Client, ClientError, Introduction, Invite, Output, Refusal};
+use super::{Client, ClientError, Invite, NewRoot, Output, RefusedReason};
 use crate::Service;
-use crate::client::contacts::{Contact, ContactId, Line};
+use crate::client::contacts::{Partner, PartnerId, PartnerRoot};
 use crate::config::ServicePolicy;
-use crate::contact::{Calls, Conversation, Intent};
+use crate::contact::{CallKeywheel, ConversationKeywheel, Intent};
 use crate::limits::CHAIN_SKIP_MAX;
-use crate::privacy::ledger::Level;
+use crate::privacy::ledger::BudgetState;
 use crate::stream::{Receiver, Sender, StreamError};
 
 /// How far ahead of our own round a contact's chains may begin.
@@ -39,10 +39,10 @@ impl<B: Backend> Client<B> {
         let (Some(ledger), Some(policy)) = (&self.ledger, self.policy(service, now)) else {
             return false;
         };
-        self.allow_more || ledger.level(policy) != Level::Used
+        self.allow_more || ledger.level(policy) != BudgetState::Used
     }
 
-    pub(super) fn add(&mut self, new: &Introduction, now: Time) -> Result<(), ClientError> {
+    pub(super) fn add(&mut self, new: &NewRoot, now: Time) -> Result<(), ClientError> {
         let near = |service, start: u64| {
             let own = self.round_now(service, now)?;
             let reach = own.saturating_sub(CHAIN_SKIP_MAX)..=own.saturating_add(AHEAD_MAX);
@@ -55,10 +55,10 @@ impl<B: Backend> Client<B> {
         if near(Service::Conversation, new.start.0).is_none() || !calls || full {
             return Err(ClientError::OutOfReach);
         }
-        let line = Line {
+        let line = PartnerRoot {
             id: self.contacts.line_number().ok_or(ClientError::OutOfReach)?,
-            chain: Conversation::begin(&new.root, new.role, new.start.0),
-            calls: Calls::begin(&new.root, new.start.1),
+            chain: ConversationKeywheel::begin(&new.root, new.role, new.start.0),
+            calls: CallKeywheel::begin(&new.root, new.start.1),
             sender: Sender::default(),
             receiver: Receiver::default(),
         };
@@ -68,21 +68,21 @@ impl<B: Backend> Client<B> {
                 contact.next = Some(line);
             }
             None => {
-                self.contacts.all.insert(new.contact, Contact::new(new.bucket, line));
+                self.contacts.all.insert(new.contact, Partner::new(new.bucket, line));
             }
         }
         self.take_snapshot(now);
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, contact: ContactId, now: Time) -> Result<(), ClientError> {
+    pub(super) fn remove(&mut self, contact: PartnerId, now: Time) -> Result<(), ClientError> {
         self.contacts.all.remove(&contact).ok_or(ClientError::NoContact)?;
         self.calls.retain(|(called, _)| *called != contact);
         self.take_snapshot(now);
         Ok(())
     }
 
-    pub(super) fn send(&mut self, ticket: u64, contact: ContactId, bytes: &[u8], now: Time) {
+    pub(super) fn send(&mut self, ticket: u64, contact: PartnerId, bytes: &[u8], now: Time) {
         if let Err(refusal) = self.push(ticket, contact, bytes, now) {
             self.outputs.push_back(Output::Refused(ticket, refusal));
         }
@@ -91,21 +91,21 @@ impl<B: Backend> Client<B> {
     fn push(
         &mut self,
         ticket: u64,
-        contact: ContactId,
+        contact: PartnerId,
         bytes: &[u8],
         now: Time,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RefusedReason> {
         if !self.link.is_up() {
-            return Err(Refusal::Down);
+            return Err(RefusedReason::Down);
         }
         let spend = self.may_spend(Service::Conversation, now);
-        let of = self.contacts.all.get_mut(&contact).ok_or(Refusal::NoRoot)?;
+        let of = self.contacts.all.get_mut(&contact).ok_or(RefusedReason::NoRoot)?;
         if !spend {
-            return Err(Refusal::Budget);
+            return Err(RefusedReason::Budget);
         }
         of.line.sender.push(ticket, bytes).map_err(|error| match error {
-            StreamError::Full => Refusal::Full,
-            StreamError::TooBig => Refusal::TooBig,
+            StreamError::Full => RefusedReason::Full,
+            StreamError::TooBig => RefusedReason::TooBig,
         })?;
         let handed = of.line.sender.handed();
         self.outputs.extend(handed.into_iter().map(Output::Handed));
@@ -119,7 +119,7 @@ impl<B: Backend> Client<B> {
 
     pub(super) fn call(
         &mut self,
-        contact: ContactId,
+        contact: PartnerId,
         intent: Intent,
         now: Time,
     ) -> Result<(), ClientError> {
@@ -130,7 +130,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// One call of each contact waits at most.
-    pub(super) fn queue_call(&mut self, contact: ContactId, intent: Intent) {
+    pub(super) fn queue_call(&mut self, contact: PartnerId, intent: Intent) {
         if let Some(contact) = self.contacts.all.get_mut(&contact) {
             contact.called = true;
         }
@@ -140,7 +140,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// Something waits for a contact that was not there: it is served again, and called.
-    pub(super) fn look_again(&mut self, contact: ContactId, now: Time) {
+    pub(super) fn look_again(&mut self, contact: PartnerId, now: Time) {
         if self.contacts.activate(contact, now) && self.may_repeat(Service::Call, now) {
             self.queue_call(contact, Intent::Talk);
         }
@@ -152,7 +152,7 @@ impl<B: Backend> Client<B> {
             return;
         }
         let rings = self.contacts.all.iter();
-        let rings = rings.filter_map(|(id, contact)| Some((*id, contact.rings(round)?)));
+        let rings = rings.filter_map(|(id, contact)| Some((*id, contact.call_is_due(round)?)));
         for (contact, intent) in rings.collect::<Vec<_>>() {
             self.queue_call(contact, intent);
         }
@@ -167,11 +167,11 @@ impl<B: Backend> Client<B> {
     pub(super) fn invite(&mut self, invite: Invite, now: Time) {
         let ticket = invite.ticket;
         let refusal = if !self.link.is_up() {
-            Refusal::Down
+            RefusedReason::Down
         } else if !self.may_spend(Service::Invitation, now) {
-            Refusal::Budget
+            RefusedReason::Budget
         } else if !self.invites.push(invite) {
-            Refusal::Full
+            RefusedReason::Full
         } else {
             return;
         };

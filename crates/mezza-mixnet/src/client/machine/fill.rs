@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use mezza_core::{Backend, CryptoRng, EphemeralKey, Time, Wiping};
 
 use super::Client;
-use super::rounds::{Content, Round, Slot};
+use super::rounds::{Round, Slot, SlotContents};
 use crate::Service;
-use crate::client::contacts::ContactId;
-use crate::client::record::Sealed;
+use crate::client::contacts::PartnerId;
+use crate::client::record::SealedSlot;
 use crate::client::{Access, NO_BUCKET, no_call, no_invitation, served, to_bucket};
-use crate::contact::{self, Intent, Meeting};
+use crate::contact::{self, DeadDrop, Intent};
 use crate::wire::Cell;
 use crate::wire::invitation::{BODY_BYTES, Invitation};
 
@@ -20,9 +20,9 @@ const SEAL_STEPS: u64 = 1_024;
 
 /// The plaintexts of all slots, and what is stored of them.
 pub(super) struct Filled {
-    pub content: Content,
+    pub content: SlotContents,
     pub inner: Wiping<Vec<u8>>,
-    pub sealed: Vec<Sealed>,
+    pub sealed: Vec<SealedSlot>,
 }
 
 impl<B: Backend> Client<B> {
@@ -37,7 +37,7 @@ impl<B: Backend> Client<B> {
         if !self.may_spend(Service::Conversation, now) {
             turns.clear();
         }
-        let meetings: Vec<Meeting> = turns.iter().map(|(_, meeting)| *meeting).collect();
+        let meetings: Vec<DeadDrop> = turns.iter().map(|(_, meeting)| *meeting).collect();
         let lines: Vec<u32> = served(&meetings, slots).into_iter().map(|at| turns[at].0).collect();
         let mut inner =
             Wiping::new(Vec::with_capacity(slots * Service::Conversation.innermost_bytes()));
@@ -54,11 +54,11 @@ impl<B: Backend> Client<B> {
             inner.extend_from_slice(slot.access.bytes());
             all.push(slot);
         }
-        Filled { content: Content::Drops(all), inner, sealed }
+        Filled { content: SlotContents::Drops(all), inner, sealed }
     }
 
     /// The next cell for one line.
-    fn serve(&mut self, line: u32, now: Time) -> Option<(Slot, Sealed)> {
+    fn serve(&mut self, line: u32, now: Time) -> Option<(Slot, SealedSlot)> {
         let (_, contact) = self.contacts.by_line(line)?;
         let leaving = contact.says_leaving(now);
         let own = contact.line_mut(line)?;
@@ -66,16 +66,16 @@ impl<B: Backend> Client<B> {
         let (ack, sack) = own.receiver.acknowledged();
         let seq = taken.as_ref().map(|(seq, _)| *seq);
         let first = seq.and_then(|seq| own.sender.first_of(seq)).unwrap_or(0);
-        let stored = Sealed {
+        let stored = SealedSlot {
             line,
             start: own.receiver.start(),
             ack,
-            theirs: own.sender.unacknowledged(),
+            acked_by_partner: own.sender.unacknowledged(),
             piece: taken.as_ref().map(|(seq, piece)| (*seq, first, piece.clone())),
         };
         let piece = taken.map(|(_, piece)| piece);
         let cell = Cell { leaving, seq: seq.unwrap_or(own.sender.next()), ack, sack, piece };
-        let access = Access::of::<B>(own.chain.take(), &cell);
+        let access = Access::of::<B>(own.chain.take_round_keys(), &cell);
         Some((Slot { access, served: Some((line, seq)) }, stored))
     }
 
@@ -90,7 +90,7 @@ impl<B: Backend> Client<B> {
         let may = self.may_spend(Service::Call, now);
         self.ring(id.round, now);
         let (contacts, mut inner) = (&mut self.contacts.all, no_call(rng));
-        let is_there = |(contact, _): &(ContactId, Intent)| {
+        let is_there = |(contact, _): &(PartnerId, Intent)| {
             contacts.get(contact).is_some_and(|contact| contact.line.calls.round() == id.round)
         };
         let at = self.calls.iter().position(is_there).filter(|_| may);
@@ -102,9 +102,9 @@ impl<B: Backend> Client<B> {
             let bucket = 1 + contact.bucket.wrapping_sub(1) % round.policy.buckets;
             let role = contact.line.chain.role();
             inner = to_bucket(bucket, &contact.line.calls.take(role, intent));
-            contact.rung(id.round, intent);
+            contact.record_call(id.round, intent);
         }
-        let content = Content::Call(real, expected);
+        let content = SlotContents::Call(real, expected);
         Filled { content, inner: Wiping::new(inner), sealed: Vec::new() }
     }
 
@@ -137,7 +137,7 @@ impl<B: Backend> Client<B> {
             None => no_invitation::<B>(rng),
         };
         Filled {
-            content: Content::Invite(waiting.map(Box::new)),
+            content: SlotContents::Invite(waiting.map(Box::new)),
             inner: Wiping::new(inner),
             sealed: Vec::new(),
         }

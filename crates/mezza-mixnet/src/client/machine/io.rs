@@ -6,11 +6,11 @@ use core::fmt;
 use mezza_core::{EphemeralKey, PublicKey, Secret, Wiping};
 
 use crate::client::SettingsError;
-use crate::client::contacts::ContactId;
-use crate::client::job::{Done, Job};
+use crate::client::contacts::PartnerId;
+use crate::client::job::{ClientJob, ClientJobOutput};
 use crate::config::ChainError;
 use crate::contact::{Intent, Role};
-use crate::privacy::ledger::Level;
+use crate::privacy::ledger::BudgetState;
 use crate::wire::Frame;
 use crate::wire::invitation::{BODY_BYTES, Invitation};
 use crate::{RoundId, Service};
@@ -31,34 +31,34 @@ pub enum Input {
     /// A fresh pair that was asked for by [`Output::Want`].
     Give(EphemeralKey),
     /// A job ended.
-    Done(Job, Done),
+    Done(ClientJob, ClientJobOutput),
     /// A job of this round will never end.
     Lost(RoundId),
     /// Everything up to this number is durable: records and messages, by whoever got them.
     Stored(u64),
     /// A contact, or a new root of one.
-    Add(Introduction),
+    Add(NewRoot),
     /// A contact is forgotten, with all that waits for it.
-    Remove(ContactId),
+    Remove(PartnerId),
     /// A contact is served for ten minutes, or for as long as there is something to say.
-    Activate(ContactId),
+    Activate(PartnerId),
     /// A contact is served no longer; its next cells tell it.
-    Leave(ContactId),
+    Leave(PartnerId),
     /// Whether a contact is served only while we have something to say: what it says, and its calls,
     /// cost rounds no longer. Not stored.
-    Mute(ContactId, bool),
+    Mute(PartnerId, bool),
     /// A message of 1 to 8,998 bytes. One that is on its way already, since before a start or
     /// `Down`, goes on under its new ticket.
     Send {
         /// What the message is called in outputs.
         ticket: u64,
         /// For whom.
-        contact: ContactId,
+        contact: PartnerId,
         /// The message.
         bytes: Wiping<Vec<u8>>,
     },
     /// Ring a contact in the next call round.
-    Call(ContactId, Intent),
+    Call(PartnerId, Intent),
     /// Invite somebody in the next invitation round.
     Invite(Invite),
     /// Whether contacts are served beyond the budget.
@@ -67,9 +67,9 @@ pub enum Input {
 
 /// A contact, or a new root of one.
 #[derive(Debug)]
-pub struct Introduction {
+pub struct NewRoot {
     /// Which contact.
-    pub contact: ContactId,
+    pub contact: PartnerId,
     /// The root, which is used up.
     pub root: Secret<32>,
     /// Who began the session.
@@ -112,7 +112,7 @@ pub enum Output {
     /// Give so many fresh pairs.
     Want(usize),
     /// Run a job and hand it back with its result.
-    Job(Job),
+    Job(ClientJob),
     /// Make a row durable and delete all rows below `first`, in one transaction; then say `Stored`.
     /// No frame behind it may leave before.
     Store {
@@ -128,7 +128,7 @@ pub enum Output {
         /// For `Stored`.
         seq: u64,
         /// From whom.
-        contact: ContactId,
+        contact: PartnerId,
         /// Ascends for each contact: a message whose number is not above the last one's came twice.
         number: u64,
         /// The message.
@@ -140,19 +140,19 @@ pub enum Output {
     /// The contact's device has the whole message on disk.
     Acked(u64),
     /// A message, call or invitation is not taken.
-    Refused(u64, Refusal),
+    Refused(u64, RefusedReason),
     /// A contact rings; it is served from now on.
-    Called(ContactId, Intent),
+    Called(PartnerId, Intent),
     /// Somebody new invites; who it is, its body tells.
     Invited(Invitation),
     /// So many rounds in a row the contact was not where it was waited for.
-    Absent(ContactId, u32),
+    Absent(PartnerId, u32),
     /// A contact sent what nobody sends. Nothing more comes from it until it has a new root.
-    Broken(ContactId),
+    Broken(PartnerId),
     /// The level of protection as the messenger counts it, 4 or 1.
     Level(u8),
     /// How much of a service's budget is used.
-    Budget(Service, Level),
+    Budget(Service, BudgetState),
     /// Noise of a mix did not come back.
     Alarm {
         /// In which round.
@@ -168,7 +168,7 @@ pub enum Output {
 
 /// Why a message, call or invitation is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RefusedReason {
     /// 1: too much waits already.
     Full,
     /// 2: longer than 8,998 bytes, or empty.
@@ -181,7 +181,7 @@ pub enum Refusal {
     Down,
 }
 
-impl Refusal {
+impl RefusedReason {
     /// The number of the specification.
     pub const fn number(self) -> u8 {
         self as u8 + 1

@@ -3,13 +3,13 @@
 use mezza_core::{Backend, CryptoRng, Time};
 
 use super::{Client, ClientError, Output, dice};
-use crate::client::contacts::Contact;
+use crate::client::contacts::Partner;
 use crate::config::{Chain, SignedConfig};
 use crate::noise::below;
 use crate::privacy::Ledger;
 use crate::sign::{self, Purpose, Signature};
 use crate::wire::frame::{VERSION, alarm_bytes};
-use crate::wire::{Body, Frame};
+use crate::wire::{Frame, FrameBody};
 use crate::{RoundId, Service};
 
 /// The first wait after a failed try, and the longest one, milliseconds.
@@ -119,7 +119,7 @@ impl<B: Backend> Client<B> {
         while let Some(id) = self.rounds.keys().next().copied() {
             self.missed(id);
         }
-        for line in self.contacts.all.values_mut().flat_map(Contact::lines_mut) {
+        for line in self.contacts.all.values_mut().flat_map(Partner::lines_mut) {
             line.sender.detach();
         }
         self.invites.detach();
@@ -156,21 +156,23 @@ impl<B: Backend> Client<B> {
                 self.config(left, &config, now, rng)
             }
             (Frame::Round(id, body), Link::Joined { trusted: true, .. }) => match body {
-                Body::Settings(announced) => {
+                FrameBody::Settings(announced) => {
                     self.arm(&announced, now, rng);
                     Ok(())
                 }
-                Body::Return { users, replies } => self.returned(id, users, &replies, now),
-                Body::Missed(_) => {
+                FrameBody::Return { users, replies } => self.returned(id, users, &replies, now),
+                FrameBody::Missed(_) => {
                     self.rounds.get(&id).ok_or(ClientError::Unexpected)?;
                     self.missed(id);
                     Ok(())
                 }
-                Body::Object(found) => self.object(id, found),
-                Body::Chunk { bucket, offset, bytes } => {
+                FrameBody::Object(found) => self.object(id, found),
+                FrameBody::Chunk { bucket, offset, bytes } => {
                     self.chunk(id, bucket, offset, &bytes, now)
                 }
-                Body::Alarm { position, signature } => self.alarm(id, position, &signature, now),
+                FrameBody::Alarm { position, signature } => {
+                    self.alarm(id, position, &signature, now)
+                }
                 _ => Err(ClientError::Unexpected),
             },
             _ => Err(ClientError::Unexpected),

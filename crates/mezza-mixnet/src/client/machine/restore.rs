@@ -12,11 +12,11 @@ use mezza_core::{Backend, CryptoRng, DecodeError, Time};
 use super::invites::Invites;
 use super::links::Link;
 use super::snapshot::{Newest, PART, SNAPSHOT_MS, is_sized};
-use super::{Client, Output, Setup, Standing};
+use super::{Client, ClientOptions, Output, ProtectionState};
 use crate::Service;
-use crate::client::contacts::Contacts;
-use crate::client::record::{RECORD, Record};
-use crate::privacy::ledger::Kind;
+use crate::client::contacts::Partners;
+use crate::client::record::{RECORD, RoundRecord};
+use crate::privacy::ledger::PrivacyCost;
 
 /// Why a client cannot go on from what was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +59,7 @@ pub enum RowFault {
 
 impl<B: Backend> Client<B> {
     /// A client that knows nothing but the pin. Its first output is a snapshot to store.
-    pub fn new(setup: Setup, now: Time) -> Self {
+    pub fn new(setup: ClientOptions, now: Time) -> Self {
         let mut client = Self::empty(setup, now);
         client.take_snapshot(now);
         client
@@ -72,7 +72,7 @@ impl<B: Backend> Client<B> {
     /// # Errors
     /// [`RestoreError`].
     pub fn restore<'a>(
-        setup: Setup,
+        setup: ClientOptions,
         rows: impl IntoIterator<Item = (u64, &'a [u8])>,
         now: Time,
         rng: &mut dyn CryptoRng,
@@ -95,16 +95,16 @@ impl<B: Backend> Client<B> {
             }
         }
         client.expect_the_worst(now);
-        client.rise(now, rng);
+        client.finish_restore(now, rng);
         Ok(client)
     }
 
-    pub(super) fn empty(setup: Setup, now: Time) -> Self {
+    pub(super) fn empty(setup: ClientOptions, now: Time) -> Self {
         Self {
             setup,
             chain: None,
             ledger: None,
-            contacts: Contacts::default(),
+            contacts: Partners::default(),
             link: Link::Down { at: now, failed: 0 },
             rounds: BTreeMap::new(),
             last: BTreeMap::new(),
@@ -121,7 +121,7 @@ impl<B: Backend> Client<B> {
             awaited: BTreeMap::new(),
             unrecorded: VecDeque::new(),
             walk_at: None,
-            standing: Standing::default(),
+            standing: ProtectionState::default(),
             aside: Vec::new(),
             seen: now,
             outputs: VecDeque::new(),
@@ -133,14 +133,14 @@ impl<B: Backend> Client<B> {
         match row.first() {
             // Of a snapshot that was being written when the process died.
             Some(&PART) => Ok(()),
-            Some(&RECORD) => self.happened(&Record::decode(row)?),
+            Some(&RECORD) => self.happened(&RoundRecord::decode(row)?),
             _ => Err(RowFault::Unknown),
         }
     }
 
     /// What a record says happened. Rounds may descend: versions before MIX-40 sealed them as their
     /// times came. A line that is gone since is passed over.
-    fn happened(&mut self, record: &Record) -> Result<(), RowFault> {
+    fn happened(&mut self, record: &RoundRecord) -> Result<(), RowFault> {
         let ledger = self.ledger.as_mut().ok_or(DecodeError::Value)?;
         if record.id.service == Service::Conversation {
             ledger.joined(record.id.round, record.base, record.interval_ms);
@@ -175,7 +175,7 @@ impl<B: Backend> Client<B> {
         let Some(chain) = self.chain.as_ref().filter(|_| unread > 0) else { return };
         self.unread.extend(Service::ALL);
         let config = chain.current(now).unwrap_or(chain.head());
-        for kind in config.services.iter().map(Kind::of) {
+        for kind in config.services.iter().map(PrivacyCost::of) {
             if let Some(ledger) = &mut self.ledger {
                 (0..unread).for_each(|_| ledger.charge(kind));
             }
@@ -183,11 +183,11 @@ impl<B: Backend> Client<B> {
     }
 
     /// After the last row: messages that were whole come out again.
-    fn rise(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+    fn finish_restore(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.link = Link::Down { at: self.first_try(now, rng), failed: 0 };
         let mut whole = Vec::new();
         for (id, contact) in &mut self.contacts.all {
-            contact.rise(now);
+            contact.finish_restore(now);
             for line in contact.lines_mut() {
                 // A stream that broke does so again, and stays broken.
                 whole.push((*id, line.id, line.receiver.messages().unwrap_or_default()));

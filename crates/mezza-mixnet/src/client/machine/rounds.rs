@@ -9,19 +9,19 @@ use mezza_core::{Backend, CryptoRng, EphemeralKey, Secret, Time};
 use super::buckets::Fetch;
 use super::fill::Filled;
 use super::invites::Waiting;
-use super::{Awaited, Client, ClientError, Output};
+use super::{Client, ClientError, Output, PendingWrite};
 use crate::client::checked::CLOCK_MS;
-use crate::client::contacts::ContactId;
-use crate::client::job::{Done, Job, WrapJob};
-use crate::client::record::{Fragment, Record, received_max};
-use crate::client::{Access, Checked, SettingsError, Submission, Timing};
+use crate::client::contacts::PartnerId;
+use crate::client::job::{ClientJob, ClientJobOutput, WrapJob};
+use crate::client::record::{ReceivedPiece, RoundRecord, received_max};
+use crate::client::{Access, CheckedSettings, SettingsError, Submission, Timing};
 use crate::config::ServicePolicy;
 use crate::contact::Intent;
-use crate::keys::Keys;
+use crate::keys::SecretVec;
 use crate::limits::ROUNDS_IN_FLIGHT;
-use crate::privacy::ledger::Kind;
+use crate::privacy::ledger::PrivacyCost;
 use crate::sign::VerifyKey;
-use crate::wire::{Announcement, Body, Frame};
+use crate::wire::{Frame, FrameBody, SignedSettings};
 use crate::{RoundId, Service};
 
 /// How long after its end a round is waited for, milliseconds.
@@ -33,34 +33,34 @@ const AWAITED_MAX: usize = 1_024;
 
 /// One round under way.
 pub(super) struct Round {
-    pub checked: Checked,
+    pub checked: CheckedSettings,
     pub policy: ServicePolicy,
     /// The identities of the mixes.
     pub mixes: Vec<VerifyKey>,
     timing: Timing,
     close: Time,
     end: Time,
-    pub stage: Stage,
+    pub stage: RoundState,
 }
 
 /// What a round waits for.
-pub(super) enum Stage {
+pub(super) enum RoundState {
     /// For the time to seal.
     Armed,
     /// For its record, its job and the time to send.
-    Sealed { durable: bool, work: Option<Submission>, content: Content },
+    Sealed { durable: bool, work: Option<Submission>, content: SlotContents },
     /// For RETURN.
-    Sent { back: Vec<Keys>, content: Content },
+    Sent { back: Vec<SecretVec>, content: SlotContents },
     /// For its bucket.
     Fetching(Fetch),
 }
 
 /// What the slots hold.
-pub(super) enum Content {
+pub(super) enum SlotContents {
     /// Accesses to dead drops.
     Drops(Vec<Slot>),
     /// Whether somebody is called, and the tokens by which contacts would call us.
-    Call(bool, Vec<(ContactId, Intent, [u8; 16])>),
+    Call(bool, Vec<(PartnerId, Intent, [u8; 16])>),
     /// An invitation.
     Invite(Option<Box<Waiting>>),
 }
@@ -72,7 +72,7 @@ pub(super) struct Slot {
     pub served: Option<(u32, Option<u32>)>,
 }
 
-impl Content {
+impl SlotContents {
     /// Whether any of it is real, and so costs privacy (MIX-24).
     fn is_real(&self) -> bool {
         match self {
@@ -86,9 +86,9 @@ impl Content {
 impl Round {
     pub const fn deadline(&self) -> Time {
         match self.stage {
-            Stage::Armed => self.timing.seal,
-            Stage::Sealed { .. } => self.timing.send,
-            Stage::Sent { .. } | Stage::Fetching(_) => self.end,
+            RoundState::Armed => self.timing.seal,
+            RoundState::Sealed { .. } => self.timing.send,
+            RoundState::Sent { .. } | RoundState::Fetching(_) => self.end,
         }
     }
 
@@ -102,7 +102,7 @@ impl Round {
 
     /// The record is durable.
     pub const fn is_durable(&mut self) {
-        if let Stage::Sealed { durable, .. } = &mut self.stage {
+        if let RoundState::Sealed { durable, .. } = &mut self.stage {
             *durable = true;
         }
     }
@@ -115,22 +115,22 @@ impl Round {
 impl fmt::Debug for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.stage {
-            Stage::Armed => "armed",
-            Stage::Sealed { durable, work, .. } => match (durable, work.is_some()) {
+            RoundState::Armed => "armed",
+            RoundState::Sealed { durable, work, .. } => match (durable, work.is_some()) {
                 (false, false) => "sealed",
                 (true, false) => "sealed, durable",
                 (false, true) => "sealed, wrapped",
                 (true, true) => "sealed, ready",
             },
-            Stage::Sent { .. } => "sent",
-            Stage::Fetching(_) => "fetching",
+            RoundState::Sent { .. } => "sent",
+            RoundState::Fetching(_) => "fetching",
         })
     }
 }
 
 impl<B: Backend> Client<B> {
     /// SETTINGS: the times are drawn before it is known whether there will be anything to say.
-    pub(super) fn arm(&mut self, announced: &Announcement, now: Time, rng: &mut dyn CryptoRng) {
+    pub(super) fn arm(&mut self, announced: &SignedSettings, now: Time, rng: &mut dyn CryptoRng) {
         let id = announced.settings.id;
         match self.fits(announced, now, rng).and_then(|round| self.shows(round, now)) {
             Ok(round) => {
@@ -152,14 +152,14 @@ impl<B: Backend> Client<B> {
 
     fn fits(
         &self,
-        announced: &Announcement,
+        announced: &SignedSettings,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Round, SettingsError> {
         let id = announced.settings.id;
         let chain = self.chain.as_ref().ok_or(SettingsError::NoConfig)?;
         let last = self.last.get(&id.service).copied();
-        let checked = Checked::check(announced, chain, last, now, self.setup.kernel)?;
+        let checked = CheckedSettings::check(announced, chain, last, now, self.setup.kernel)?;
         let config = chain.current(now).ok_or(SettingsError::NoConfig)?;
         let (_, policy) = config.policy(id.service).ok_or(SettingsError::NoConfig)?;
         let under_way = self.rounds.keys().filter(|other| other.service == id.service);
@@ -186,7 +186,7 @@ impl<B: Backend> Client<B> {
             policy: policy.clone(),
             mixes: config.mix_keys().copied().collect(),
             checked,
-            stage: Stage::Armed,
+            stage: RoundState::Armed,
         })
     }
 
@@ -208,7 +208,7 @@ impl<B: Backend> Client<B> {
 
     /// Asks for the pairs of all rounds that will be sealed.
     fn want(&mut self) {
-        let armed = self.rounds.values().filter(|round| matches!(round.stage, Stage::Armed));
+        let armed = self.rounds.values().filter(|round| matches!(round.stage, RoundState::Armed));
         let due: usize = armed.map(|round| usize::from(round.policy.slots)).sum();
         let missing = due.saturating_sub(self.pairs.len() + self.wanted);
         if missing > 0 {
@@ -224,9 +224,9 @@ impl<B: Backend> Client<B> {
 
     pub(super) fn move_on(&mut self, id: RoundId, now: Time, rng: &mut dyn CryptoRng) {
         match self.rounds.get(&id).map(|round| &round.stage) {
-            Some(Stage::Armed) => self.seal(id, now, rng),
-            Some(Stage::Sealed { .. }) => self.submit(id, now),
-            Some(Stage::Sent { .. } | Stage::Fetching(_)) | None => self.missed(id),
+            Some(RoundState::Armed) => self.seal(id, now, rng),
+            Some(RoundState::Sealed { .. }) => self.submit(id, now),
+            Some(RoundState::Sent { .. } | RoundState::Fetching(_)) | None => self.missed(id),
         }
     }
 
@@ -249,16 +249,16 @@ impl<B: Backend> Client<B> {
         self.record(&round, &filled, now);
         let layers = round.checked.layers();
         let (inner, seed) = (filled.inner, Secret::random(rng));
-        let job = Job::Wrap(WrapJob { id, layers, pairs, inner, seed });
+        let job = ClientJob::Wrap(WrapJob { id, layers, pairs, inner, seed });
         self.outputs.push_back(Output::Job(job));
-        round.stage = Stage::Sealed { durable: false, work: None, content: filled.content };
+        round.stage = RoundState::Sealed { durable: false, work: None, content: filled.content };
         self.rounds.insert(id, round);
     }
 
     /// The record of a round (MIX-23), and the charge for it (MIX-24).
     fn record(&mut self, round: &Round, filled: &Filled, now: Time) {
         let (id, policy) = (round.id(), &round.policy);
-        let kind = Kind::of(policy);
+        let kind = PrivacyCost::of(policy);
         let charged = filled.content.is_real();
         self.goes_to(id);
         if let Some(ledger) = &mut self.ledger {
@@ -273,10 +273,10 @@ impl<B: Backend> Client<B> {
         while received.len() < received_max(policy.slots) {
             let Some((line, seq)) = self.unrecorded.pop_front() else { break };
             let held = self.contacts.line(line).and_then(|line| line.receiver.held(seq).cloned());
-            received.extend(held.map(|piece| Fragment { line, seq, piece }));
+            received.extend(held.map(|piece| ReceivedPiece { line, seq, piece }));
         }
         let pieces = received.iter().map(|fragment| (fragment.line, fragment.seq)).collect();
-        let record = Record {
+        let record = RoundRecord {
             id,
             at: now,
             kind,
@@ -286,7 +286,7 @@ impl<B: Backend> Client<B> {
             sealed: filled.sealed.clone(),
             received,
         };
-        let seq = self.number(Awaited::Record(Some(id), pieces));
+        let seq = self.number(PendingWrite::Record(Some(id), pieces));
         let (first, record) = (self.snapshot, record.encode());
         self.outputs.push_back(Output::Store { seq, first, record });
     }
@@ -299,10 +299,10 @@ impl<B: Backend> Client<B> {
     fn submit(&mut self, id: RoundId, now: Time) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         let in_time = now < round.close;
-        match core::mem::replace(&mut round.stage, Stage::Armed) {
-            Stage::Sealed { durable: true, work: Some(work), content } if in_time => {
-                round.stage = Stage::Sent { back: work.back, content };
-                let submit = Frame::Round(id, Body::Submit(work.onions));
+        match core::mem::replace(&mut round.stage, RoundState::Armed) {
+            RoundState::Sealed { durable: true, work: Some(work), content } if in_time => {
+                round.stage = RoundState::Sent { back: work.reply_keys, content };
+                let submit = Frame::Round(id, FrameBody::Submit(work.onions));
                 self.outputs.push_back(Output::Frame(submit));
             }
             stage => {
@@ -313,17 +313,21 @@ impl<B: Backend> Client<B> {
     }
 
     /// A job ended.
-    pub(super) fn done(&mut self, job: &Job, done: Done) -> Result<(), ClientError> {
+    pub(super) fn done(
+        &mut self,
+        job: &ClientJob,
+        done: ClientJobOutput,
+    ) -> Result<(), ClientError> {
         let id = job.id();
         match done {
-            Done::Wrap(work) => {
+            ClientJobOutput::Wrap(work) => {
                 let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
-                let Stage::Sealed { work: place @ None, .. } = &mut round.stage else {
+                let RoundState::Sealed { work: place @ None, .. } = &mut round.stage else {
                     return Err(ClientError::Unexpected);
                 };
                 *place = work;
             }
-            Done::Open(invitations) => {
+            ClientJobOutput::Open(invitations) => {
                 self.outputs.extend(invitations.into_iter().map(Output::Invited));
             }
         }

@@ -17,9 +17,9 @@ use alloc::vec::Vec;
 
 use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
 
-use super::{Awaited, Client, Output, RestoreError, Setup};
+use super::{Client, ClientOptions, Output, PendingWrite, RestoreError};
 use crate::Service;
-use crate::client::contacts::{Contact, Contacts};
+use crate::client::contacts::{Partner, Partners};
 use crate::client::record::flag;
 use crate::config::Chain;
 use crate::privacy::Ledger;
@@ -114,7 +114,7 @@ impl<B: Backend> Client<B> {
     pub(super) fn take_snapshot(&mut self, now: Time) {
         self.snapshot_at = now.plus_ms(SNAPSHOT_MS.0);
         self.unrecorded.clear();
-        let lines = self.contacts.all.values().flat_map(Contact::lines);
+        let lines = self.contacts.all.values().flat_map(Partner::lines);
         let pieces = lines.flat_map(|line| line.receiver.pieces().map(|seq| (line.id, seq)));
         let mut pieces: Vec<(u32, u32)> = pieces.collect();
         let (before, first) = (self.snapshot, self.seq + 1);
@@ -123,7 +123,7 @@ impl<B: Backend> Client<B> {
         for (at, record) in rows.into_iter().enumerate() {
             let whole = at == last;
             let inside = if whole { core::mem::take(&mut pieces) } else { Vec::new() };
-            let seq = self.number(Awaited::Record(None, inside));
+            let seq = self.number(PendingWrite::Record(None, inside));
             // Until all of it is there, a start needs the one before.
             let first = if whole { first } else { before };
             self.outputs.push_back(Output::Store { seq, first, record });
@@ -152,7 +152,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// The client of a text.
-    pub(super) fn read(setup: Setup, text: &[u8], now: Time) -> Result<Self, RestoreError> {
+    pub(super) fn read(setup: ClientOptions, text: &[u8], now: Time) -> Result<Self, RestoreError> {
         let mut client = Self::empty(setup, now);
         let r = &mut Reader::new(text);
         if r.u8()? != SNAPSHOT {
@@ -175,7 +175,7 @@ impl<B: Backend> Client<B> {
             client.unread.extend((known & 2 == 2).then_some(service));
         }
         client.allow_more = flag(r)?;
-        client.contacts = Contacts::read(r)?;
+        client.contacts = Partners::read(r)?;
         let sound = r.rest().iter().all(|byte| *byte == 0)
             && client.chain.is_some() == client.ledger.is_some();
         let pinned =

@@ -10,17 +10,17 @@ use rand_core::SeedableRng as _;
 use super::*;
 use crate::config::tests::{config, signed};
 use crate::config::{Config, Mode, SignatureSet};
-use crate::contact::{Calls, Conversation, Role};
+use crate::contact::{CallKeywheel, ConversationKeywheel, Role};
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::privacy::ledger::Kind;
+use crate::privacy::ledger::PrivacyCost;
 use crate::stream::{Receiver, Sender, WINDOW};
 use crate::wire::cell::{PIECE_BYTES, Piece};
 
 const NOW: Time = Time::from_ms(1_001_000);
 
-fn setup(config: &Config) -> Setup {
-    let dialling = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(8)));
-    Setup { pin: config.hash(), dialling, floor: Floor::None, kernel: portable() }
+fn setup(config: &Config) -> ClientOptions {
+    let dialling = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(8)));
+    ClientOptions { pin: config.hash(), dialling, floor: NoiseFloor::None, kernel: portable() }
 }
 
 /// A client of this network that has joined it.
@@ -63,19 +63,19 @@ fn restore(config: &Config, rows: &BTreeMap<u64, Vec<u8>>) -> Result<Client, Res
     Client::restore(setup(config), rows, NOW, &mut ChaCha20Rng::seed_from_u64(1))
 }
 
-fn line(id: u32) -> Line {
-    let root = Secret::fill(|s| s.fill(id as u8));
-    Line {
+fn line(id: u32) -> PartnerRoot {
+    let root = Secret::init_with(|s| s.fill(id as u8));
+    PartnerRoot {
         id,
-        chain: Conversation::begin(&root, Role::Initiator, 100),
-        calls: Calls::begin(&root, 100),
+        chain: ConversationKeywheel::begin(&root, Role::Initiator, 100),
+        calls: CallKeywheel::begin(&root, 100),
         sender: Sender::default(),
         receiver: Receiver::default(),
     }
 }
 
 /// A line under whose root as much is on its way as may be, both ways.
-fn full(id: u32) -> Line {
+fn full(id: u32) -> PartnerRoot {
     let mut line = line(id);
     for ticket in 0..2 {
         line.sender.push(ticket, &vec![9; MESSAGE_BYTES_MAX]).expect("room");
@@ -102,7 +102,7 @@ fn mix_44_no_row_is_longer_than_the_vault_takes() {
         let mut client = joined(&config);
         for id in 0..people {
             let of = |id| if id / 2 < busy { full(id) } else { line(id) };
-            let mut contact = Contact::new(1, of(2 * id));
+            let mut contact = Partner::new(1, of(2 * id));
             contact.next = Some(of(2 * id + 1));
             client.contacts.all.insert(id, contact);
             client.contacts.line_number();
@@ -126,14 +126,14 @@ fn mix_40_what_waits_for_a_time_waits_as_long_as_before_when_the_clock_is_put_ba
     let mut client = joined(&config(3));
     client.contacts.line_number();
     client.contacts.line_number();
-    client.contacts.all.insert(0, Contact::new(1, line(0)));
+    client.contacts.all.insert(0, Partner::new(1, line(0)));
     client.contacts.activate(0, NOW);
-    client.contacts.all.insert(1, Contact::new(1, full(1)));
+    client.contacts.all.insert(1, Partner::new(1, full(1)));
     client.contacts.activate(1, NOW);
-    client.contacts.all.get_mut(&1).expect("it was added").rest(NOW);
+    client.contacts.all.get_mut(&1).expect("it was added").deactivate(NOW);
     client.link = Link::Down { at: NOW.plus_ms(5_000), failed: 1 };
     let waits = |client: &Client, now: Time| {
-        let contacts = client.contacts.all.values().map(Contact::deadline);
+        let contacts = client.contacts.all.values().map(Partner::deadline);
         let own = [client.link.deadline(), Some(client.snapshot_at), client.walk_at];
         let all = contacts.chain(own).collect::<Vec<_>>();
         all.into_iter().map(|at| at.map(|at| at.ms() - now.ms())).collect::<Vec<_>>()
@@ -165,7 +165,7 @@ fn mix_40_what_waits_for_a_time_waits_as_long_as_before_when_the_clock_is_put_ba
     let again = |now| {
         let rows = stored.iter().map(|(seq, row)| (*seq, row.as_slice()));
         let rng = &mut ChaCha20Rng::seed_from_u64(1);
-        Client::<Portable>::restore(setup(&config(3)), rows, now, rng).expect("its own rows")
+        Client::<PortableBackend>::restore(setup(&config(3)), rows, now, rng).expect("its own rows")
     };
     let end = |now| again(now).contacts.all[&0].deadline();
     let earlier = past.minus_ms(90_000);
@@ -177,7 +177,7 @@ fn mix_40_what_waits_for_a_time_waits_as_long_as_before_when_the_clock_is_put_ba
 fn mix_40_a_clock_at_its_beginning_leaves_rows_that_are_read() {
     let mut client = joined(&config(3));
     client.contacts.line_number();
-    client.contacts.all.insert(0, Contact::new(1, line(0)));
+    client.contacts.all.insert(0, Partner::new(1, line(0)));
     client.contacts.activate(0, NOW);
     // The time of the contact is over, and nobody woke the client since.
     client.seen = NOW.plus_ms(700_000);
@@ -195,9 +195,9 @@ fn mix_44_parts_without_the_rest_are_no_snapshot() {
     let before = rows(&mut client);
     for id in 0..2_000 {
         client.contacts.line_number();
-        client.contacts.all.insert(id, Contact::new(1, line(id)));
+        client.contacts.all.insert(id, Partner::new(1, line(id)));
     }
-    (2_000..2_100).for_each(|id| drop(client.contacts.all.insert(id, Contact::new(1, full(0)))));
+    (2_000..2_100).for_each(|id| drop(client.contacts.all.insert(id, Partner::new(1, full(0)))));
     client.take_snapshot(NOW);
     let parts = stores(&mut client);
     assert!(parts.len() > 4);
@@ -215,7 +215,7 @@ fn mix_41_a_row_that_cannot_be_read_costs_no_more_than_it_can_have_held() {
     let config = config(3);
     let mut client = joined(&config);
     client.contacts.line_number();
-    client.contacts.all.insert(0, Contact::new(1, line(0)));
+    client.contacts.all.insert(0, Partner::new(1, line(0)));
     client.take_snapshot(NOW);
     let sound = rows(&mut client);
     let seq = sound.keys().next_back().expect("a snapshot") + 1;
@@ -245,22 +245,22 @@ fn mix_41_a_row_that_cannot_be_read_costs_no_more_than_it_can_have_held() {
 
 #[test]
 fn mix_41_a_stream_that_does_not_go_on_costs_one_contact_its_root() {
-    use crate::client::record::{Record, Sealed};
+    use crate::client::record::{RoundRecord, SealedSlot};
     let config = config(3);
     let policy = &config.services[0];
     let mut client = joined(&config);
     for id in 0..2 {
         client.contacts.line_number();
-        client.contacts.all.insert(id, Contact::new(1, line(id)));
+        client.contacts.all.insert(id, Partner::new(1, line(id)));
     }
     client.take_snapshot(NOW);
     let mut stored = rows(&mut client);
-    let slot = Sealed { line: 1, start: 0, ack: 5, theirs: 0, piece: None };
+    let slot = SealedSlot { line: 1, start: 0, ack: 5, acked_by_partner: 0, piece: None };
     let id = RoundId { service: Service::Conversation, round: 101 };
-    let record = Record {
+    let record = RoundRecord {
         id,
         at: NOW,
-        kind: Kind::of(policy),
+        kind: PrivacyCost::of(policy),
         interval_ms: policy.interval_ms,
         base: policy.base_round,
         charged: true,
@@ -292,7 +292,7 @@ fn mix_31_level_4_needs_budget_in_every_service() {
         let policy = config.services[at].clone();
         let mut levels = Vec::new();
         for _ in 0..policy.rounds {
-            client.ledger.iter_mut().for_each(|ledger| ledger.charge(Kind::of(&policy)));
+            client.ledger.iter_mut().for_each(|ledger| ledger.charge(PrivacyCost::of(&policy)));
         }
         client.tell(NOW);
         while let Some(output) = client.poll() {

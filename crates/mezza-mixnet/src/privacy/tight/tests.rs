@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use super::super::{Law, delta, rounds};
 use super::*;
 
-fn spent(service: Service, mode: Mode, (mu, scale): (u32, u32), rounds: u64) -> Spent {
-    Spent { service, law: Law { mode, mu, scale }, slots: 1, rounds }
+fn spent(service: Service, mode: Mode, (mu, scale): (u32, u32), rounds: u64) -> RoundsSpent {
+    RoundsSpent { service, law: Law { mode, mu, scale }, slots: 1, rounds }
 }
 
-fn talk(mode: Mode, law: (u32, u32), rounds: u64) -> Spent {
+fn talk(mode: Mode, law: (u32, u32), rounds: u64) -> RoundsSpent {
     spent(Service::Conversation, mode, law, rounds)
 }
 
@@ -72,7 +72,7 @@ fn add((one, lost_one): &Losses, (two, lost_two): &Losses) -> Losses {
 }
 
 /// The true delta, by looking at every outcome of every round in both orders of the stories.
-fn enumerated(spent: &Spent, epsilon: f64) -> f64 {
+fn enumerated(spent: &RoundsSpent, epsilon: f64) -> f64 {
     let counts = counts(spent).expect("counts");
     let delta = |down: bool| {
         let mode = spent.law.mode;
@@ -166,7 +166,7 @@ fn mix_53_the_upper_figure_is_below_renyi_for_every_preset_and_both_laws() {
             "{spent:?}: {found:?} {renyi}"
         );
         assert!(found.low > 0.5 * found.high, "{spent:?}: {found:?}");
-        let longer = Spent { rounds: 2 * spent.rounds, ..spent };
+        let longer = RoundsSpent { rounds: 2 * spent.rounds, ..spent };
         assert!(tight(&longer, epsilon).expect("a figure").low > found.high, "twice the rounds");
         assert!(tight(&spent, 1.1 * epsilon).expect("a figure").high < found.high, "a larger eps");
     }
@@ -175,7 +175,8 @@ fn mix_53_the_upper_figure_is_below_renyi_for_every_preset_and_both_laws() {
 #[test]
 fn rounds_that_a_promise_lasts_by_the_tight_accountant() {
     let one = talk(Mode::Gauss, (45_710, 6_892), 1);
-    let high = |spent: &[Spent], epsilon| tight(&spent[0], epsilon).map_or(1.0, |found| found.high);
+    let high =
+        |spent: &[RoundsSpent], epsilon| tight(&spent[0], epsilon).map_or(1.0, |found| found.high);
     let lasts = rounds(one, LN_2, 1e-4, high);
     assert!((290_000..320_000).contains(&lasts), "{lasts} instead of 240,000");
 }
@@ -214,13 +215,13 @@ proptest! {
         let mode = if gauss { Mode::Gauss } else { Mode::Paper };
         let service = if calls { Service::Call } else { Service::Conversation };
         let one = spent(service, mode, (FAR, 2 * half), k);
-        let of = |spent: &Spent, epsilon| tight(spent, epsilon).expect("a figure");
+        let of = |spent: &RoundsSpent, epsilon| tight(spent, epsilon).expect("a figure");
         let found = of(&one, epsilon);
         prop_assert!(0.0 <= found.low && found.low <= found.high && found.high <= 1.0);
         prop_assert!(found.high <= delta(&[one], epsilon) * (1.0 + 1e-9) + 1e-300);
         prop_assert!(of(&one, 1.05 * epsilon).low <= found.high);
-        let longer = Spent { rounds: k + 1 + k / 20, ..one };
-        let quiet = Spent { law: Law { scale: 2 * half - 2, ..one.law }, ..one };
+        let longer = RoundsSpent { rounds: k + 1 + k / 20, ..one };
+        let quiet = RoundsSpent { law: Law { scale: 2 * half - 2, ..one.law }, ..one };
         for dearer in [longer, quiet] {
             prop_assert!(of(&dearer, epsilon).high >= found.low);
         }

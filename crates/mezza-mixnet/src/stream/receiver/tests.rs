@@ -28,7 +28,7 @@ fn written(receiver: &Receiver) -> Vec<u8> {
 }
 
 /// A receiver whose messenger has the first message, pieces 0 and 1, and that holds piece 2.
-fn second_begun(second: &Piece) -> (Receiver, Result<Vec<Whole>, Broken>) {
+fn second_begun(second: &Piece) -> (Receiver, Result<Vec<ReceivedMessage>, StreamBroken>) {
     let mut receiver = Receiver::default();
     for (seq, piece) in &pieces(&[300]) {
         receiver.receive(*seq, piece).expect("an honest partner");
@@ -62,7 +62,7 @@ fn no_more_pieces_are_held_than_a_row_can_count() {
     }
     assert_eq!(receiver.pieces().count(), 255);
     let bytes = written(&receiver);
-    let again = Reader::all(&bytes, Receiver::read).expect("what was written");
+    let again = Reader::decode_exact(&bytes, Receiver::read).expect("what was written");
     assert_eq!(written(&again), bytes);
 }
 
@@ -71,7 +71,7 @@ fn what_is_read_goes_on_where_it_was_written() {
     let all = pieces(&[300, 500]);
     let (receiver, _) = second_begun(&all[2].1);
     let bytes = written(&receiver);
-    let mut again = Reader::all(&bytes, Receiver::read).expect("what was written");
+    let mut again = Reader::decode_exact(&bytes, Receiver::read).expect("what was written");
     assert_eq!(written(&again), bytes);
     assert_eq!((again.start(), again.acknowledged()), (2, (3, 0)));
     assert_eq!(alloc::format!("{again:?}"), "Receiver(at 3, 1 pieces)");
@@ -83,14 +83,14 @@ fn what_is_read_goes_on_where_it_was_written() {
 #[test]
 fn a_stream_that_broke_is_broken_after_a_start() {
     let (receiver, received) = second_begun(&Piece::new(&[0, 0]).expect("short"));
-    assert_eq!(received, Err(Broken), "a message of no length");
+    assert_eq!(received, Err(StreamBroken), "a message of no length");
     let bytes = written(&receiver);
-    let again = Reader::all(&bytes, Receiver::read).expect("what was written");
+    let again = Reader::decode_exact(&bytes, Receiver::read).expect("what was written");
     assert_eq!(written(&again), bytes);
     for mut receiver in [receiver, again] {
         assert_eq!((receiver.start(), receiver.acknowledged()), (2, (2, 0)));
         assert!(!receiver.wants(2) && receiver.pieces().next().is_none());
-        assert_eq!(receiver.receive(2, &short()), Err(Broken));
+        assert_eq!(receiver.receive(2, &short()), Err(StreamBroken));
         receiver.recorded(2, &short());
         assert!(receiver.pieces().next().is_none(), "records do not mend it");
     }
@@ -104,7 +104,7 @@ fn bytes_that_no_receiver_writes_are_refused() {
         for seq in seqs {
             w.u32(*seq).var8(full().bytes());
         }
-        Reader::all(w.as_slice(), Receiver::read).map(|receiver| receiver.pieces().count())
+        Reader::decode_exact(w.as_slice(), Receiver::read).map(|receiver| receiver.pieces().count())
     };
     assert_eq!(read(0, 2, 0, &[0, 1]), Ok(2));
     assert_eq!(read(0, 0, 0, &[0, 1]), Ok(2), "a piece may wait for those before it");

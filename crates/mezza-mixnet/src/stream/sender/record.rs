@@ -2,7 +2,7 @@
 
 use mezza_core::{DecodeError, Reader, Wiping, Writer};
 
-use super::{Cut, Message, Place, Sender};
+use super::{Message, MessageInTransit, PieceState, Sender};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::stream::{LENGTH_BYTES, WINDOW};
 use crate::wire::cell::{PIECE_BYTES, Piece};
@@ -24,7 +24,7 @@ impl Sender {
         if seq == first {
             let framed = Wiping::new(bytes.to_vec());
             let message = Message { ticket: None, told: false, framed };
-            let cut = Cut::begin(message, first);
+            let cut = MessageInTransit::begin(message, first);
             let ended = self.cuts.back().is_none_or(|last| last.end() <= first);
             if !ended || !cut.message.is_sound() {
                 return Err(DecodeError::Value);
@@ -44,7 +44,7 @@ impl Sender {
                 return Err(DecodeError::Value);
             }
         }
-        self.places.insert(seq, Place::Failed);
+        self.places.insert(seq, PieceState::Failed);
         self.next = seq + 1;
         Ok(())
     }
@@ -72,7 +72,8 @@ impl Sender {
         for at in 0..count {
             let (first, bits, framed) = (r.u32()?, r.u64()?, r.var16()?);
             let framed = Wiping::new(framed.to_vec());
-            let mut cut = Cut::begin(Message { ticket: None, told: false, framed }, first);
+            let mut cut =
+                MessageInTransit::begin(Message { ticket: None, told: false, framed }, first);
             let (last, pieces) = (at + 1 == count, cut.message.pieces());
             let sealed = sender.next.saturating_sub(first).min(pieces);
             let follows = begins.is_none_or(|begins| begins <= first);
@@ -89,7 +90,7 @@ impl Sender {
                 return Err(DecodeError::Value);
             }
             let open = (0..sealed).filter(|i| bits >> i & 1 == 1);
-            sender.places.extend(open.map(|i| (first + i, Place::Failed)));
+            sender.places.extend(open.map(|i| (first + i, PieceState::Failed)));
             cut.met = ((1 << sealed) - 1) & !bits;
             begins = Some(cut.end());
             sender.cuts.push_back(cut);

@@ -2,13 +2,13 @@
 
 use mezza_core::{DecodeError, Reader, Time};
 
-use super::{AbortReason, Body, Frame, Items, MissedReason};
+use super::{AbortReason, Frame, FrameBody, Items, MissedReason};
 use crate::limits::FRAME_BYTES_MAX;
 use crate::service::RoundId;
-use crate::wire::{Announcement, Manifest, Settings};
+use crate::wire::{Manifest, Settings, SignedSettings};
 
 impl Frame {
-    /// Decodes what a [`Splitter`](super::Splitter) gives: `type | service | round | body`.
+    /// Decodes what a [`LinkDeframer`](super::LinkDeframer) gives: `type | service | round | body`.
     ///
     /// Sizes and counts that depend on a round's state are its receiver's to check.
     ///
@@ -18,7 +18,7 @@ impl Frame {
         if bytes.len() > FRAME_BYTES_MAX {
             return Err(DecodeError::Value);
         }
-        Reader::all(bytes, |reader| match reader.u8()? {
+        Reader::decode_exact(bytes, |reader| match reader.u8()? {
             kind @ 0x01..=0x04 => link(kind, reader),
             kind => {
                 let id = RoundId::read(reader)?;
@@ -40,39 +40,39 @@ fn link(kind: u8, r: &mut Reader<'_>) -> Result<Frame, DecodeError> {
     })
 }
 
-fn body(kind: u8, id: RoundId, r: &mut Reader<'_>) -> Result<Body, DecodeError> {
+fn body(kind: u8, id: RoundId, r: &mut Reader<'_>) -> Result<FrameBody, DecodeError> {
     Ok(match kind {
-        0x05 => Body::Settings(of_round(id, Announcement::read(r)?, |a| a.settings.id)?),
-        0x06 => Body::Submit(r.rest().to_vec()),
-        0x07 => Body::Return { users: r.u32()?, replies: r.rest().to_vec() },
-        0x08 => Body::Missed(MissedReason::from_number(r.u8()?)?),
-        0x10 => Body::NewRound,
-        0x11 => Body::RoundKey(r.array()?),
-        0x12 => Body::Sign(of_round(id, Settings::read(r)?, |s| s.id)?),
-        0x13 => Body::Signature(r.array()?),
-        0x20 => Body::BatchStart { count: r.u32()?, size: r.u16()? },
-        0x21 => Body::Onions(items(r)?),
-        0x22 => Body::BatchEnd { count: r.u32()? },
-        0x23 => Body::Replies(items(r)?),
-        0x24 => Body::RepliesEnd { count: r.u32()? },
-        0x2f => Body::Abort {
+        0x05 => FrameBody::Settings(of_round(id, SignedSettings::read(r)?, |a| a.settings.id)?),
+        0x06 => FrameBody::Submit(r.rest().to_vec()),
+        0x07 => FrameBody::Return { users: r.u32()?, replies: r.rest().to_vec() },
+        0x08 => FrameBody::Missed(MissedReason::from_number(r.u8()?)?),
+        0x10 => FrameBody::NewRound,
+        0x11 => FrameBody::RoundKey(r.array()?),
+        0x12 => FrameBody::Sign(of_round(id, Settings::read(r)?, |s| s.id)?),
+        0x13 => FrameBody::Signature(r.array()?),
+        0x20 => FrameBody::BatchStart { count: r.u32()?, size: r.u16()? },
+        0x21 => FrameBody::Onions(items(r)?),
+        0x22 => FrameBody::BatchEnd { count: r.u32()? },
+        0x23 => FrameBody::Replies(items(r)?),
+        0x24 => FrameBody::RepliesEnd { count: r.u32()? },
+        0x2f => FrameBody::Abort {
             position: r.u8()?,
             reason: AbortReason::from_number(r.u8()?)?,
             signature: r.array()?,
         },
-        0x30 => Body::Alarm { position: r.u8()?, signature: r.array()? },
+        0x30 => FrameBody::Alarm { position: r.u8()?, signature: r.array()? },
         0x40 => {
             let manifest = of_round(id, Manifest::read(r)?, |m| m.id)?;
-            Body::Put { manifest, signature: r.array()? }
+            FrameBody::Put { manifest, signature: r.array()? }
         }
-        0x41 => Body::Fetch { bucket: r.u32()? },
-        0x42 if r.is_empty() => Body::Object(None),
+        0x41 => FrameBody::Fetch { bucket: r.u32()? },
+        0x42 if r.is_empty() => FrameBody::Object(None),
         0x42 => {
             let manifest = of_round(id, Manifest::read(r)?, |m| m.id)?;
-            Body::Object(Some((manifest, r.array()?)))
+            FrameBody::Object(Some((manifest, r.array()?)))
         }
-        0x43 => Body::Chunk { bucket: r.u32()?, offset: r.u32()?, bytes: r.rest().to_vec() },
-        0x44 => Body::Stored,
+        0x43 => FrameBody::Chunk { bucket: r.u32()?, offset: r.u32()?, bytes: r.rest().to_vec() },
+        0x44 => FrameBody::Stored,
         _ => return Err(DecodeError::Value),
     })
 }

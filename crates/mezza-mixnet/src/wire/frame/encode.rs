@@ -5,7 +5,7 @@ use core::mem;
 
 use mezza_core::Writer;
 
-use super::{Body, Frame, LENGTH_BYTES};
+use super::{Frame, FrameBody, LENGTH_BYTES};
 use crate::limits::FRAME_BYTES_MAX;
 
 /// The frame would be above 262,144 bytes.
@@ -29,7 +29,7 @@ impl Frame {
     /// As [`Self::encode`].
     pub fn into_pieces(mut self) -> Result<[Vec<u8>; 2], TooLong> {
         let long = match &mut self {
-            Self::Round(_, Body::Onions(items) | Body::Replies(items)) => {
+            Self::Round(_, FrameBody::Onions(items) | FrameBody::Replies(items)) => {
                 mem::take(&mut items.bytes)
             }
             _ => Vec::new(),
@@ -64,9 +64,13 @@ impl Frame {
     fn bulk(&self) -> usize {
         match self {
             Self::Config { config, .. } => config.len(),
-            Self::Round(_, Body::Onions(items) | Body::Replies(items)) => items.bytes.len(),
-            Self::Round(_, Body::Chunk { bytes, .. } | Body::Submit(bytes)) => bytes.len(),
-            Self::Round(_, Body::Return { replies, .. }) => replies.len(),
+            Self::Round(_, FrameBody::Onions(items) | FrameBody::Replies(items)) => {
+                items.bytes.len()
+            }
+            Self::Round(_, FrameBody::Chunk { bytes, .. } | FrameBody::Submit(bytes)) => {
+                bytes.len()
+            }
+            Self::Round(_, FrameBody::Return { replies, .. }) => replies.len(),
             _ => 512,
         }
     }
@@ -82,7 +86,7 @@ impl Frame {
     }
 }
 
-impl Body {
+impl FrameBody {
     fn write(&self, w: &mut Writer) {
         match self {
             Self::Settings(announcement) => {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::limits::FRAME_BYTES_MAX;
 use crate::service::Service;
-use crate::wire::bucket::Entry;
+use crate::wire::bucket::ObjectDigest;
 use alloc::vec;
 use proptest::prelude::*;
 
@@ -14,9 +14,9 @@ fn settings(id: RoundId, keys: usize) -> Settings {
 fn one_of_each(id: RoundId, bytes: Vec<u8>, n: u32) -> Vec<Frame> {
     let settings = settings(id, 3);
     let signatures = vec![[5; 64]; 3];
-    let announced = Announcement { settings: settings.clone(), signatures, closes_in_ms: n };
+    let announced = SignedSettings { settings: settings.clone(), signatures, closes_in_ms: n };
     let bucket_id = RoundId { service: Service::Call, round: id.round };
-    let entries = vec![Entry::of(&bytes), Entry::of(b"")];
+    let entries = vec![ObjectDigest::of(&bytes), ObjectDigest::of(b"")];
     let manifest = Manifest { id: bucket_id, entries };
     let items = Items { offset: n, count: 2, bytes: vec![7; 2 * (bytes.len() + 1)] };
     let mut frames = vec![
@@ -26,33 +26,33 @@ fn one_of_each(id: RoundId, bytes: Vec<u8>, n: u32) -> Vec<Frame> {
         Frame::Config { left: 4, config: bytes.clone() },
     ];
     let bodies = [
-        Body::Settings(announced),
-        Body::Submit(bytes.clone()),
-        Body::Return { users: n, replies: bytes.clone() },
-        Body::NewRound,
-        Body::RoundKey([6; 32]),
-        Body::Sign(settings),
-        Body::Signature([7; 64]),
-        Body::BatchStart { count: n, size: 416 },
-        Body::Onions(items.clone()),
-        Body::BatchEnd { count: n },
-        Body::Replies(items),
-        Body::RepliesEnd { count: n },
-        Body::Alarm { position: 1, signature: [8; 64] },
-        Body::Fetch { bucket: n },
-        Body::Object(None),
-        Body::Chunk { bucket: n, offset: 8, bytes },
-        Body::Stored,
+        FrameBody::Settings(announced),
+        FrameBody::Submit(bytes.clone()),
+        FrameBody::Return { users: n, replies: bytes.clone() },
+        FrameBody::NewRound,
+        FrameBody::RoundKey([6; 32]),
+        FrameBody::Sign(settings),
+        FrameBody::Signature([7; 64]),
+        FrameBody::BatchStart { count: n, size: 416 },
+        FrameBody::Onions(items.clone()),
+        FrameBody::BatchEnd { count: n },
+        FrameBody::Replies(items),
+        FrameBody::RepliesEnd { count: n },
+        FrameBody::Alarm { position: 1, signature: [8; 64] },
+        FrameBody::Fetch { bucket: n },
+        FrameBody::Object(None),
+        FrameBody::Chunk { bucket: n, offset: 8, bytes },
+        FrameBody::Stored,
     ];
-    let missed = MissedReason::ALL.map(Body::Missed);
-    let aborts = AbortReason::ALL.map(|reason| Body::Abort {
+    let missed = MissedReason::ALL.map(FrameBody::Missed);
+    let aborts = AbortReason::ALL.map(|reason| FrameBody::Abort {
         position: COORDINATOR,
         reason,
         signature: [9; 64],
     });
     frames.extend(bodies.into_iter().chain(missed).chain(aborts).map(|b| Frame::Round(id, b)));
-    let put = Body::Put { manifest: manifest.clone(), signature: [4; 64] };
-    let object = Body::Object(Some((manifest, [3; 64])));
+    let put = FrameBody::Put { manifest: manifest.clone(), signature: [4; 64] };
+    let object = FrameBody::Object(Some((manifest, [3; 64])));
     frames.extend([put, object].map(|body| Frame::Round(bucket_id, body)));
     frames
 }
@@ -64,12 +64,12 @@ fn ends_open(frame: &Frame) -> bool {
         Frame::Config { .. }
             | Frame::Round(
                 _,
-                Body::Submit(_)
-                    | Body::Return { .. }
-                    | Body::Chunk { .. }
-                    | Body::Onions(_)
-                    | Body::Replies(_)
-                    | Body::Object(_)
+                FrameBody::Submit(_)
+                    | FrameBody::Return { .. }
+                    | FrameBody::Chunk { .. }
+                    | FrameBody::Onions(_)
+                    | FrameBody::Replies(_)
+                    | FrameBody::Object(_)
             )
     )
 }
@@ -99,7 +99,7 @@ proptest! {
         let id = RoundId { service: Service::Conversation, round: 9 };
         let frames = one_of_each(id, vec![1; 90], 5);
         let stream = frames.iter().flat_map(|f| f.encode().expect("short enough")).collect::<Vec<_>>();
-        let (mut splitter, mut found, mut at) = (Splitter::default(), Vec::new(), 0);
+        let (mut splitter, mut found, mut at) = (LinkDeframer::default(), Vec::new(), 0);
         for cut in cuts.iter().cycle() {
             let end = stream.len().min(at + cut);
             let mut input = &stream[at..end];
@@ -110,7 +110,7 @@ proptest! {
             if at == stream.len() { break; }
         }
         prop_assert_eq!(found, frames);
-        prop_assert_eq!(splitter.held_bytes(), 0);
+        prop_assert_eq!(splitter.buffered_bytes(), 0);
     }
 }
 
@@ -135,19 +135,20 @@ fn cut_and_long_frames_are_refused() {
 fn what_names_its_round_twice_must_name_one() {
     let id = RoundId { service: Service::Conversation, round: 9 };
     let other = RoundId { service: Service::Conversation, round: 10 };
-    let bytes = Frame::Round(other, Body::Sign(settings(id, 3))).encode().expect("short enough");
+    let bytes =
+        Frame::Round(other, FrameBody::Sign(settings(id, 3))).encode().expect("short enough");
     assert_eq!(Frame::decode(&bytes[LENGTH_BYTES..]), Err(DecodeError::Value));
 }
 
 #[test]
 fn mix_12_a_promise_of_bytes_allocates_nothing() {
-    let mut splitter = Splitter::default();
+    let mut splitter = LinkDeframer::default();
     assert_eq!(splitter.next(&mut &[0, 4, 0, 0, 0x21][..]), Ok(None));
-    assert_eq!(splitter.held_bytes(), LENGTH_BYTES + 1);
+    assert_eq!(splitter.buffered_bytes(), LENGTH_BYTES + 1);
     for length in [[0, 0, 0, 9], [0, 4, 0, 1], [0xff; 4]] {
-        assert_eq!(Splitter::default().next(&mut &length[..]), Err(DecodeError::Value));
+        assert_eq!(LinkDeframer::default().next(&mut &length[..]), Err(DecodeError::Value));
     }
-    let long = Body::Submit(vec![0; FRAME_BYTES_MAX]);
+    let long = FrameBody::Submit(vec![0; FRAME_BYTES_MAX]);
     let id = RoundId { service: Service::Call, round: 1 };
     assert_eq!(Frame::Round(id, long).encode(), Err(TooLong));
 }
@@ -157,7 +158,7 @@ fn items_are_whole_and_of_one_size() {
     let id = RoundId { service: Service::Conversation, round: 9 };
     for (count, bytes) in [(0, 0), (0, 10), (3, 0), (3, 10)] {
         let items = Items { offset: 0, count, bytes: vec![0; bytes] };
-        let frame = Frame::Round(id, Body::Onions(items)).encode().expect("short enough");
+        let frame = Frame::Round(id, FrameBody::Onions(items)).encode().expect("short enough");
         assert_eq!(
             Frame::decode(&frame[LENGTH_BYTES..]),
             Err(DecodeError::Value),

@@ -1,9 +1,9 @@
 //! Buckets behind the coordinator.
 
 use mezza_mixnet::coordinator::Input;
-use mezza_mixnet::mix::Peer;
-use mezza_mixnet::wire::bucket::Entry;
-use mezza_mixnet::wire::{Body, Frame, Manifest};
+use mezza_mixnet::mix::Neighbour;
+use mezza_mixnet::wire::bucket::ObjectDigest;
+use mezza_mixnet::wire::{Frame, FrameBody, Manifest};
 use mezza_mixnet::{RoundId, Service};
 
 use crate::city::City;
@@ -12,7 +12,7 @@ use crate::fixture::{OPEN, config, signer};
 #[test]
 fn buckets_are_there_when_the_round_is_returned() {
     let id = RoundId { service: Service::Call, round: 100 };
-    let fetch = |bucket| Frame::Round(id, Body::Fetch { bucket });
+    let fetch = |bucket| Frame::Round(id, FrameBody::Fetch { bucket });
     let mut city = City::new();
     (1..=2).for_each(|client| city.hello(client));
     city.until(OPEN.plus_ms(100));
@@ -23,8 +23,8 @@ fn buckets_are_there_when_the_round_is_returned() {
     let told = &city.told[&1];
     let [
         ..,
-        Frame::Round(_, Body::Object(Some((manifest, signature)))),
-        Frame::Round(_, Body::Chunk { bucket: 2, offset: 0, bytes }),
+        Frame::Round(_, FrameBody::Object(Some((manifest, signature)))),
+        Frame::Round(_, FrameBody::Chunk { bucket: 2, offset: 0, bytes }),
     ] = &told[..]
     else {
         panic!("{told:?}");
@@ -34,14 +34,15 @@ fn buckets_are_there_when_the_round_is_returned() {
     city.input(Input::FromClient(1, fetch(3)));
     city.input(Input::FromClient(
         1,
-        Frame::Round(RoundId { round: 99, ..id }, Body::Fetch { bucket: 1 }),
+        Frame::Round(RoundId { round: 99, ..id }, FrameBody::Fetch { bucket: 1 }),
     ));
-    let absent = city.told[&1].iter().filter(|f| matches!(f, Frame::Round(_, Body::Object(None))));
+    let absent =
+        city.told[&1].iter().filter(|f| matches!(f, Frame::Round(_, FrameBody::Object(None))));
     assert_eq!(absent.count(), 2);
     // Two rounds are kept, not three.
     city.until(OPEN.plus_ms(14_000));
     city.input(Input::FromClient(2, fetch(1)));
-    assert_eq!(city.told[&2].last(), Some(&Frame::Round(id, Body::Object(None))));
+    assert_eq!(city.told[&2].last(), Some(&Frame::Round(id, FrameBody::Object(None))));
 }
 
 #[test]
@@ -53,26 +54,26 @@ fn a_store_that_is_away_costs_buckets_and_no_round() {
     city.submit(1, id, &[7; 164]);
     city.until(OPEN.plus_ms(3_999));
     let broken = |frame: Frame| match frame {
-        Frame::Round(id, Body::Chunk { bucket, offset, mut bytes }) => {
+        Frame::Round(id, FrameBody::Chunk { bucket, offset, mut bytes }) => {
             bytes[0] ^= 1;
-            Frame::Round(id, Body::Chunk { bucket, offset, bytes })
+            Frame::Round(id, FrameBody::Chunk { bucket, offset, bytes })
         }
         other => other,
     };
     city.net.meddler = Some(Box::new(move |_, to, frame| {
-        Some(if to == Peer::Store { broken(frame) } else { frame })
+        Some(if to == Neighbour::Store { broken(frame) } else { frame })
     }));
     city.until(OPEN.plus_ms(4_000));
     assert_eq!(city.returned(1, id), Some((1, Vec::new())), "what is wrong holds nobody up");
-    let fetch = Frame::Round(id, Body::Fetch { bucket: 1 });
+    let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
     city.input(Input::FromClient(1, fetch));
-    assert_eq!(city.told[&1].last(), Some(&Frame::Round(id, Body::Object(None))));
+    assert_eq!(city.told[&1].last(), Some(&Frame::Round(id, FrameBody::Object(None))));
 }
 
 #[test]
 fn a_manifest_beyond_what_the_config_allows_is_not_taken() {
     let genesis = config(3);
-    let entry = |len| Entry { len, hash: [0; 32] };
+    let entry = |len| ObjectDigest { len, hash: [0; 32] };
     let manifest = |service, lens: [u32; 2]| Manifest {
         id: RoundId { service, round: 100 },
         entries: lens.map(entry).into(),
@@ -107,19 +108,21 @@ fn mix_65_buckets_are_no_longer_than_who_took_part_can_make_them() {
     let (last, hash, big) = (signer(52), city.net.config.hash(), vec![7; 260 * 900]);
     city.net.meddler = Some(Box::new(move |_, to, frame| {
         Some(match frame {
-            Frame::Round(at, Body::Put { mut manifest, .. }) if to == Peer::Store && at == id => {
-                manifest.entries[0] = Entry::of(&big);
+            Frame::Round(at, FrameBody::Put { mut manifest, .. })
+                if to == Neighbour::Store && at == id =>
+            {
+                manifest.entries[0] = ObjectDigest::of(&big);
                 let signature = manifest.sign(&last, &hash);
-                Frame::Round(at, Body::Put { manifest, signature })
+                Frame::Round(at, FrameBody::Put { manifest, signature })
             }
-            Frame::Round(at, Body::Chunk { bucket: 1, offset: 0, .. }) if at == id => {
-                Frame::Round(at, Body::Chunk { bucket: 1, offset: 0, bytes: big.clone() })
+            Frame::Round(at, FrameBody::Chunk { bucket: 1, offset: 0, .. }) if at == id => {
+                Frame::Round(at, FrameBody::Chunk { bucket: 1, offset: 0, bytes: big.clone() })
             }
             frame => frame,
         })
     }));
     city.until(OPEN.plus_ms(4_000));
-    let fetch = Frame::Round(id, Body::Fetch { bucket: 1 });
+    let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
     city.input(Input::FromClient(1, fetch));
-    assert_eq!(city.told[&1].last(), Some(&Frame::Round(id, Body::Object(None))));
+    assert_eq!(city.told[&1].last(), Some(&Frame::Round(id, FrameBody::Object(None))));
 }

@@ -4,7 +4,7 @@ use mezza_core::{Machine as _, Time};
 use mezza_mixnet::config::{Chain, ChainError, Config, SignatureSet, SignedConfig};
 use mezza_mixnet::coordinator::{Coordinator, Input, Output};
 use mezza_mixnet::limits::CONFIGS_MAX;
-use mezza_mixnet::wire::{Frame, Splitter};
+use mezza_mixnet::wire::{Frame, LinkDeframer};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
@@ -63,7 +63,7 @@ fn mix_43_as_many_configs_as_a_network_may_have_reach_a_client() {
         });
         let parcels = parcels.collect::<Vec<_>>();
         assert!(parcels.len() <= PARCELS_MAX / 2, "{count}: {} parcels", parcels.len());
-        let (mut got, mut splitter) = (Vec::new(), Splitter::default());
+        let (mut got, mut splitter) = (Vec::new(), LinkDeframer::default());
         for parcel in &parcels {
             let mut rest = &parcel[..];
             while let Some(frame) = splitter.next(&mut rest).expect("frames") {

@@ -1,17 +1,17 @@
 //! Levels, tries, buckets, backups: what a client makes of rounds.
 
-use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, Time, Wiping};
-use mezza_mixnet::client::{Client, ClientError, Input, Introduction, Invite, Output};
+use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Time, Wiping};
+use mezza_mixnet::client::{Client, ClientError, Input, Invite, NewRoot, Output};
 use mezza_mixnet::config::Config;
 use mezza_mixnet::contact::{Role, bucket};
-use mezza_mixnet::mix::Floor;
+use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::privacy::Ledger;
-use mezza_mixnet::privacy::ledger::Kind;
+use mezza_mixnet::privacy::ledger::PrivacyCost;
 use mezza_mixnet::sign::{Purpose, Signature};
-use mezza_mixnet::wire::bucket::Entry;
+use mezza_mixnet::wire::bucket::ObjectDigest;
 use mezza_mixnet::wire::frame::alarm_bytes;
 use mezza_mixnet::wire::invitation::BODY_BYTES;
-use mezza_mixnet::wire::{Announcement, Body, Frame, Manifest, filter};
+use mezza_mixnet::wire::{Frame, FrameBody, Manifest, SignedSettings, filter};
 use mezza_mixnet::{RoundId, Service};
 
 use super::{Desk, setup, successor};
@@ -30,7 +30,7 @@ fn standard() -> Config {
 
 #[test]
 fn mix_31_the_level_is_4_only_while_everything_holds() {
-    let mut desk = Desk::joined(standard(), Floor::STANDARD);
+    let mut desk = Desk::joined(standard(), NoiseFloor::STANDARD);
     desk.talk(100, 127);
     assert_eq!(desk.levels(), [], "too few users: it stays at 1, where it began");
     desk.talk(101, 128);
@@ -53,16 +53,18 @@ fn mix_31_noise_below_the_floor_never_counts() {
     let mut weak = standard();
     weak.services[1].mu = 40;
     weak.services[1].scale = 6;
-    for floor in [Floor::STANDARD, Floor::None] {
+    for floor in [NoiseFloor::STANDARD, NoiseFloor::None] {
         let mut desk = Desk::joined(weak.clone(), floor);
         desk.talk(100, 10_000);
         assert_eq!(desk.levels(), [], "a floor below `relaxed` is none");
     }
     let mut relaxed = standard();
     (relaxed.services[0].mu, relaxed.services[0].scale) = (16_070, 2_360);
-    for (floor, levels) in
-        [(Floor::STANDARD, vec![]), (Floor::RELAXED, vec![4]), (Floor::None, vec![4])]
-    {
+    for (floor, levels) in [
+        (NoiseFloor::STANDARD, vec![]),
+        (NoiseFloor::RELAXED, vec![4]),
+        (NoiseFloor::None, vec![4]),
+    ] {
         let mut desk = Desk::joined(relaxed.clone(), floor);
         desk.talk(100, 10_000);
         assert_eq!(desk.levels(), levels, "{floor:?}");
@@ -71,7 +73,7 @@ fn mix_31_noise_below_the_floor_never_counts() {
 
 #[test]
 fn mix_26_tries_are_spread_and_become_rare() {
-    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let mut first = Vec::new();
     for _ in 0..200 {
         desk.input(Input::Down).expect("it was up");
@@ -93,7 +95,7 @@ fn mix_26_tries_are_spread_and_become_rare() {
 
 #[test]
 fn settings_of_a_config_that_is_not_known_make_a_client_ask_for_it() {
-    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let id = RoundId { service: Service::Conversation, round: 100 };
     let next = successor(&config(3), |_| {}).config().hash();
     let asked = |desk: &mut Desk| {
@@ -109,8 +111,8 @@ fn settings_of_a_config_that_is_not_known_make_a_client_ask_for_it() {
 
 #[test]
 fn mix_24_a_backup_adds_to_what_was_spent_and_survives_a_start() {
-    let mut desk = Desk::joined(config(3), Floor::None);
-    let kind = Kind::of(&desk.config.services[0]);
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
+    let kind = PrivacyCost::of(&desk.config.services[0]);
     let mut backup = Ledger::new([0xaa; 16], 77);
     (0..5).for_each(|_| backup.charge(kind));
     for _ in 0..2 {
@@ -129,11 +131,11 @@ fn mix_24_a_backup_adds_to_what_was_spent_and_survives_a_start() {
 
 #[test]
 fn sixteen_are_served_and_the_next_one_waits_its_turn() {
-    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
     for contact in 0..18 {
-        let root = Secret::fill(|s| s.fill(contact as u8));
+        let root = Secret::init_with(|s| s.fill(contact as u8));
         let (role, start) = (Role::Initiator, (100, 100));
-        let new = Introduction { contact, root, role, start, bucket: 1 };
+        let new = NewRoot { contact, root, role, start, bucket: 1 };
         desk.input(Input::Add(new)).expect("a contact");
     }
     let active = |desk: &Desk| (0..18).filter(|c| desk.client.is_active(*c)).collect::<Vec<_>>();
@@ -164,40 +166,44 @@ fn called(desk: &mut Desk, round: u64) -> RoundId {
     desk.announce(id, |_| {});
     desk.until(OPEN.plus_ms(5_000 * (round - 100) + 4_000));
     desk.news.clear();
-    desk.round(id, Body::Return { users: 9, replies: Vec::new() }).expect("it submitted");
+    desk.round(id, FrameBody::Return { users: 9, replies: Vec::new() }).expect("it submitted");
     id
 }
 
 /// Objects of two buckets, and their manifest as the last mix signs it.
 fn objects(desk: &Desk, id: RoundId) -> ([Vec<u8>; 2], Manifest, Signature) {
     let objects = [filter::encode(&[[1; 16]; 3]), filter::encode(&[[2; 16]; 5])];
-    let manifest = Manifest { id, entries: objects.iter().map(|o| Entry::of(o)).collect() };
+    let manifest = Manifest { id, entries: objects.iter().map(|o| ObjectDigest::of(o)).collect() };
     let signature = manifest.sign(&signer(52), &desk.config.hash());
     (objects, manifest, signature)
 }
 
 #[test]
 fn buckets_are_believed_by_the_word_of_the_last_mix() {
-    let mut desk = Desk::joined(config(3), Floor::None);
-    let own = *EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(9))).public();
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
+    let own =
+        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9))).public();
     let own = bucket(&own, &[0xaa; 16], 2);
     let id = called(&mut desk, 100);
     assert!(matches!(
         desk.news[..],
-        [Output::Frame(Frame::Round(its, Body::Fetch { bucket }))] if its == id && bucket == own
+        [Output::Frame(Frame::Round(its, FrameBody::Fetch { bucket }))] if its == id && bucket == own
     ));
     let (objects, manifest, signature) = objects(&desk, id);
     let object = &objects[own as usize - 1];
     let chunk =
-        |bucket, offset, bytes: &[u8]| Body::Chunk { bucket, offset, bytes: bytes.to_vec() };
+        |bucket, offset, bytes: &[u8]| FrameBody::Chunk { bucket, offset, bytes: bytes.to_vec() };
     assert_eq!(desk.round(id, chunk(own, 0, object)), Err(ClientError::Unexpected));
     let by_another = manifest.sign(&signer(51), &desk.config.hash());
-    let wrong = Body::Object(Some((manifest.clone(), by_another)));
+    let wrong = FrameBody::Object(Some((manifest.clone(), by_another)));
     assert_eq!(desk.round(id, wrong), Err(ClientError::Signature));
     let fewer = Manifest { id, entries: manifest.entries[..1].to_vec() };
     let signed = fewer.sign(&signer(52), &desk.config.hash());
-    assert_eq!(desk.round(id, Body::Object(Some((fewer, signed)))), Err(ClientError::Malformed));
-    let found = || Body::Object(Some((manifest.clone(), signature)));
+    assert_eq!(
+        desk.round(id, FrameBody::Object(Some((fewer, signed)))),
+        Err(ClientError::Malformed)
+    );
+    let found = || FrameBody::Object(Some((manifest.clone(), signature)));
     assert_eq!(desk.round(id, found()), Ok(()));
     assert_eq!(desk.round(id, found()), Err(ClientError::Unexpected));
     for wrong in [chunk(3 - own, 0, object), chunk(own, 1, object), chunk(own, 0, &[])] {
@@ -210,13 +216,13 @@ fn buckets_are_believed_by_the_word_of_the_last_mix() {
     assert_eq!(desk.client.rounds().count(), 0);
     assert_eq!(desk.round(id, chunk(own, 0, object)), Err(ClientError::Unexpected));
     let id = called(&mut desk, 101);
-    assert_eq!(desk.round(id, Body::Object(None)), Ok(()));
+    assert_eq!(desk.round(id, FrameBody::Object(None)), Ok(()));
     assert_eq!(desk.client.rounds().count(), 0, "a store that is away costs its buckets");
 }
 
 #[test]
 fn who_says_nothing_is_hung_up_on() {
-    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let closed = |desk: &Desk| matches!(desk.news[..], [.., Output::Close]);
     desk.input(Input::Down).expect("it was up");
     desk.connect(true);
@@ -237,11 +243,11 @@ fn who_says_nothing_is_hung_up_on() {
 fn mix_32_debug_output_names_nobody() {
     let body = Wiping::new([0x5a; BODY_BYTES]);
     let invite = Input::Invite(Invite { ticket: 7, to: PublicKey([0xd7; 32]), body });
-    let root = Secret::fill(|s| s.fill(0xd7));
+    let root = Secret::init_with(|s| s.fill(0xd7));
     let start = (100, 100);
-    let new = Introduction { contact: 3, root, role: Role::Initiator, start, bucket: 1 };
+    let new = NewRoot { contact: 3, root, role: Role::Initiator, start, bucket: 1 };
     let send = Input::Send { ticket: 1, contact: 3, bytes: Wiping::new(vec![0xd7; 40]) };
-    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let commands = format!("{invite:?} {send:?} {new:?}");
     for input in [invite, Input::Add(new), send] {
         desk.input(input).expect("good commands");
@@ -255,12 +261,12 @@ fn mix_32_debug_output_names_nobody() {
 
 #[test]
 fn mix_27_an_alarm_counts_with_the_signature_of_its_mix() {
-    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let id = RoundId { service: Service::Conversation, round: 100 };
     let config = desk.config.hash();
     let alarm = |id: RoundId, n: u8| {
         let signature = signer(n).sign(Purpose::Alarm, &[&alarm_bytes(&config, id, 1)]);
-        Body::Alarm { position: 1, signature }
+        FrameBody::Alarm { position: 1, signature }
     };
     assert_eq!(desk.round(id, alarm(id, 50)), Err(ClientError::Signature));
     assert_eq!(desk.round(id, alarm(id, 51)), Ok(()));
@@ -274,7 +280,7 @@ fn mix_27_an_alarm_counts_with_the_signature_of_its_mix() {
 
 #[test]
 fn a_connection_that_nobody_checked_carries_configs_alone() {
-    let mut desk = Desk::joined(config(3), Floor::None);
+    let mut desk = Desk::joined(config(3), NoiseFloor::None);
     desk.input(Input::Down).expect("it was up");
     desk.connect(false);
     desk.welcome(desk.config.hash());
@@ -282,7 +288,7 @@ fn a_connection_that_nobody_checked_carries_configs_alone() {
     let id = RoundId { service: Service::Conversation, round: 100 };
     let settings = desk.settings(id);
     let signatures = (50..53).map(|n| settings.sign(&signer(n))).collect();
-    let announced = Announcement { settings, signatures, closes_in_ms: 5_000 };
-    let refused = desk.round(id, Body::Settings(announced));
+    let announced = SignedSettings { settings, signatures, closes_in_ms: 5_000 };
+    let refused = desk.round(id, FrameBody::Settings(announced));
     assert_eq!(refused, Err(ClientError::Unexpected));
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use mezza_core::Machine as _;
-use mezza_mixnet::job::{Job, Kind};
-use mezza_mixnet::mix::{Input, MixError, Peer};
+use mezza_mixnet::job::{Job, NoiseKind};
+use mezza_mixnet::mix::{Input, MixError, Neighbour};
 use mezza_mixnet::sign::Purpose;
-use mezza_mixnet::wire::{AbortReason, Body, Frame, Items, filter::Filter};
+use mezza_mixnet::wire::{AbortReason, Frame, FrameBody, Items, filter::Filter};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
@@ -17,26 +17,32 @@ use crate::fixture::{Net, OPEN, accesses, config, onions, opened, signer};
 #[test]
 fn mix_11_counts_that_do_not_agree_end_the_round() {
     let bad = Items { offset: 0, count: 2, bytes: vec![1; 2 * 416] };
-    let start = |count| Body::BatchStart { count, size: 416 };
-    let cases: [(&[Body], AbortReason); 9] = [
+    let start = |count| FrameBody::BatchStart { count, size: 416 };
+    let cases: [(&[FrameBody], AbortReason); 9] = [
         (&[start(1_001)], AbortReason::TooMany),
-        (&[Body::BatchStart { count: 3, size: 368 }], AbortReason::Malformed),
+        (&[FrameBody::BatchStart { count: 3, size: 368 }], AbortReason::Malformed),
         (&[start(3), start(3)], AbortReason::Malformed),
-        (&[Body::BatchEnd { count: 0 }], AbortReason::Malformed),
-        (&[start(3), Body::Onions(bad.clone())], AbortReason::Malformed),
-        (&[start(2), Body::Onions(Items { offset: 1, ..bad.clone() })], AbortReason::Malformed),
+        (&[FrameBody::BatchEnd { count: 0 }], AbortReason::Malformed),
+        (&[start(3), FrameBody::Onions(bad.clone())], AbortReason::Malformed),
         (
-            &[start(2), Body::Onions(Items { bytes: vec![1; 2 * 368], ..bad.clone() })],
+            &[start(2), FrameBody::Onions(Items { offset: 1, ..bad.clone() })],
             AbortReason::Malformed,
         ),
-        (&[start(2), Body::Onions(bad.clone()), Body::Onions(bad.clone())], AbortReason::Malformed),
-        (&[start(2), Body::BatchEnd { count: 2 }], AbortReason::Count),
+        (
+            &[start(2), FrameBody::Onions(Items { bytes: vec![1; 2 * 368], ..bad.clone() })],
+            AbortReason::Malformed,
+        ),
+        (
+            &[start(2), FrameBody::Onions(bad.clone()), FrameBody::Onions(bad.clone())],
+            AbortReason::Malformed,
+        ),
+        (&[start(2), FrameBody::BatchEnd { count: 2 }], AbortReason::Count),
     ];
     for (bodies, reason) in cases {
         let mut net = Net::new(config(3), 10);
         net.announce(TALK);
         for body in bodies {
-            net.frame(0, Peer::Previous, TALK, body.clone());
+            net.frame(0, Neighbour::Previous, TALK, body.clone());
         }
         assert_eq!(aborts(&mut net)[0], (0, reason), "{bodies:?}");
         assert!(net.mixes[0].rounds().next().is_none(), "the round is wiped");
@@ -52,7 +58,7 @@ fn mix_12_the_bound_of_a_batch_grows_with_the_noise_of_the_mixes_before() {
             config.services[0].slots = slots;
             let mut net = Net::new(config, 12);
             net.announce(TALK);
-            net.frame(2, Peer::Previous, TALK, Body::BatchStart { count, size: 320 });
+            net.frame(2, Neighbour::Previous, TALK, FrameBody::BatchStart { count, size: 320 });
             aborts(&mut net).first().copied()
         };
         // The slots of 1,000 users, and two times 2 x 20 + 24 x 4, and 8 + 2 x 4 traps.
@@ -64,12 +70,12 @@ fn mix_12_the_bound_of_a_batch_grows_with_the_noise_of_the_mixes_before() {
 
 #[test]
 fn mix_11_a_batch_ends_once_and_with_the_count_that_was_announced() {
-    let start = |count| Body::BatchStart { count, size: 416 };
+    let start = |count| FrameBody::BatchStart { count, size: 416 };
     let onions = |count: u16| {
         let bytes = vec![1; usize::from(count) * 416];
-        Body::Onions(Items { offset: 0, count, bytes })
+        FrameBody::Onions(Items { offset: 0, count, bytes })
     };
-    let end = |count| Body::BatchEnd { count };
+    let end = |count| FrameBody::BatchEnd { count };
     let too_few = vec![start(600), onions(512), end(512)];
     let twice = vec![start(2), onions(2), end(2), end(2)];
     for mut bodies in [too_few, twice] {
@@ -78,10 +84,10 @@ fn mix_11_a_batch_ends_once_and_with_the_count_that_was_announced() {
         net.hung = |job| matches!(job, Job::Unwrap(_));
         let last = bodies.pop().expect("an end");
         for body in bodies {
-            net.frame(0, Peer::Previous, TALK, body);
+            net.frame(0, Neighbour::Previous, TALK, body);
         }
         assert_eq!(aborts(&mut net), []);
-        net.frame(0, Peer::Previous, TALK, last);
+        net.frame(0, Neighbour::Previous, TALK, last);
         assert_eq!(aborts(&mut net)[0], (0, AbortReason::Count));
     }
 }
@@ -93,20 +99,20 @@ fn mix_10_nothing_is_forwarded_before_the_batch_is_whole() {
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let (onions, _) = onions(&settings, &accesses(&[1, 2, 3], &mut rng), &mut rng);
     net.meddler = Some(Box::new(|at, to, frame| {
-        assert!(at != 0 || to != Peer::Next, "a frame left too early: {frame:?}");
+        assert!(at != 0 || to != Neighbour::Next, "a frame left too early: {frame:?}");
         Some(frame)
     }));
-    net.frame(0, Peer::Previous, TALK, Body::BatchStart { count: 3, size: 416 });
+    net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchStart { count: 3, size: 416 });
     for items in Items::of_batch(&onions, 416) {
-        net.frame(0, Peer::Previous, TALK, Body::Onions(items));
+        net.frame(0, Neighbour::Previous, TALK, FrameBody::Onions(items));
     }
     let forwarded = Arc::new(Mutex::new(0));
     let count = Arc::clone(&forwarded);
     net.meddler = Some(Box::new(move |at, to, frame| {
-        *count.lock().expect("unpoisoned") += u32::from(at == 0 && to == Peer::Next);
+        *count.lock().expect("unpoisoned") += u32::from(at == 0 && to == Neighbour::Next);
         Some(frame)
     }));
-    net.frame(0, Peer::Previous, TALK, Body::BatchEnd { count: 3 });
+    net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 3 });
     assert_eq!(*forwarded.lock().expect("unpoisoned"), 3, "start, onions, end");
 }
 
@@ -127,7 +133,10 @@ fn mix_10_nothing_is_forwarded_or_published_without_own_noise() {
             let inner = vec![0; 3 * id.service.innermost_bytes()];
             let (onions, _) = onions(&settings, &inner, &mut rng);
             net.meddler = Some(Box::new(|_, to, frame| {
-                assert!(!matches!(to, Peer::Next | Peer::Store), "it left too early: {frame:?}");
+                assert!(
+                    !matches!(to, Neighbour::Next | Neighbour::Store),
+                    "it left too early: {frame:?}"
+                );
                 Some(frame)
             }));
             net.batch(id, &onions);
@@ -151,11 +160,11 @@ fn mix_13_keys_are_fresh_for_each_round() {
 fn mix_14_the_secret_is_gone_after_the_last_onion_and_after_every_fault() {
     type Fault = fn(&mut Net);
     let faults: [Fault; 6] = [
-        |net| net.frame(0, Peer::Previous, TALK, Body::BatchEnd { count: 1 }),
-        |net| net.input(0, Input::LinkLost(Peer::Previous)),
-        |net| net.input(0, Input::LinkLost(Peer::Next)),
+        |net| net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 1 }),
+        |net| net.input(0, Input::LinkLost(Neighbour::Previous)),
+        |net| net.input(0, Input::LinkLost(Neighbour::Next)),
         |net| net.input(0, Input::Lost(TALK)),
-        |net| net.frame(0, Peer::Previous, TALK, Body::BatchEnd { count: 9 }),
+        |net| net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 9 }),
         |net| {
             net.now = net.now.plus_ms(60_000);
             let (now, mut rng) = (net.now, ChaCha20Rng::seed_from_u64(0));
@@ -175,12 +184,12 @@ fn mix_14_the_secret_is_gone_after_the_last_onion_and_after_every_fault() {
                 found.lock().expect("unpoisoned").push(Arc::downgrade(&job.secret));
             }
         }));
-        net.frame(0, Peer::Previous, TALK, Body::BatchStart { count: 1, size: 416 });
+        net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchStart { count: 1, size: 416 });
         net.frame(
             0,
-            Peer::Previous,
+            Neighbour::Previous,
             TALK,
-            Body::Onions(Items::of_batch(&onions, 416).next().expect("one")),
+            FrameBody::Onions(Items::of_batch(&onions, 416).next().expect("one")),
         );
         let secret = secrets.lock().expect("unpoisoned").remove(0);
         assert!(secret.upgrade().is_some(), "more onions could come");
@@ -224,7 +233,9 @@ fn mix_18_every_bucket_has_noise_at_every_mix() {
         let found = Arc::clone(&buckets);
         net.watch = Some(Box::new(move |at, job, _| {
             if let Job::Noise(job) = job {
-                let Kind::Bucket(bucket, count) = job.kind else { panic!("noise without bucket") };
+                let NoiseKind::Bucket(bucket, count) = job.kind else {
+                    panic!("noise without bucket")
+                };
                 assert!(count > 0);
                 found.lock().expect("unpoisoned").push((at, bucket));
             }
@@ -252,13 +263,13 @@ fn calls_come_out_in_their_buckets_among_noise() {
     let (onions, _) = onions(&settings, &inner, &mut rng);
     net.batch(id, &onions);
     let manifests = net.taken(|body| match body {
-        Body::Put { manifest, signature } => Some((manifest, signature)),
+        FrameBody::Put { manifest, signature } => Some((manifest, signature)),
         _ => None,
     });
     let (manifest, signature) = &manifests[0];
     assert!(manifest.signed_by(&signer(52).public(), &net.config.hash(), signature));
     let objects = net.taken(|body| match body {
-        Body::Chunk { bucket, offset: 0, bytes } => Some((bucket, bytes)),
+        FrameBody::Chunk { bucket, offset: 0, bytes } => Some((bucket, bytes)),
         _ => None,
     });
     assert_eq!(objects.len(), 2);
@@ -270,8 +281,8 @@ fn calls_come_out_in_their_buckets_among_noise() {
         assert!((30..90).contains(&filter.count()), "noise of three mixes around mu = 20");
     }
     assert!(net.mixes[2].rounds().next().is_some(), "the last mix waits for the disk");
-    net.frame(2, Peer::Store, id, Body::Stored);
-    let ends = net.taken(|body| matches!(body, Body::RepliesEnd { count: 0 }).then_some(()));
+    net.frame(2, Neighbour::Store, id, FrameBody::Stored);
+    let ends = net.taken(|body| matches!(body, FrameBody::RepliesEnd { count: 0 }).then_some(()));
     assert_eq!((ends.len(), &net.refused[..]), (1, &[][..]));
     assert!(net.mixes.iter().all(|mix| mix.rounds().next().is_none()));
 }
@@ -304,7 +315,7 @@ fn mix_29_an_abort_needs_the_signature_of_its_sender() {
     let mut net = Net::new(config(3), 20);
     net.announce(TALK);
     let abort =
-        |position, signature| Body::Abort { position, reason: AbortReason::Count, signature };
+        |position, signature| FrameBody::Abort { position, reason: AbortReason::Count, signature };
     let bytes = |position: u8| {
         [&net.config.hash()[..], &[1], &100_u64.to_be_bytes(), &[position, 1]].concat()
     };
@@ -312,11 +323,11 @@ fn mix_29_an_abort_needs_the_signature_of_its_sender() {
     let (forged, good) = (abort(2, by(51, 2)), abort(255, by(40, 255)));
     let foreign = abort(9, by(51, 9));
     for wrong in [forged, foreign] {
-        net.frame(0, Peer::Coordinator, TALK, wrong);
+        net.frame(0, Neighbour::Coordinator, TALK, wrong);
         assert_eq!(net.refused.pop(), Some((0, MixError::Signature)));
         assert_eq!(net.mixes[0].rounds().count(), 1);
     }
-    net.frame(0, Peer::Coordinator, TALK, good);
+    net.frame(0, Neighbour::Coordinator, TALK, good);
     assert_eq!(net.mixes[0].rounds().count(), 0);
 }
 
@@ -325,18 +336,18 @@ fn mix_30_a_refused_input_changes_nothing() {
     let mut net = Net::new(config(3), 21);
     net.announce(TALK);
     let other = RoundId { round: 103, ..TALK };
-    let cases: [(Peer, RoundId, Body, MixError); 8] = [
-        (Peer::Previous, other, Body::BatchEnd { count: 0 }, MixError::UnknownRound),
-        (Peer::Next, other, Body::RepliesEnd { count: 0 }, MixError::UnknownRound),
-        (Peer::Previous, TALK, Body::NewRound, MixError::Unexpected),
-        (Peer::Next, TALK, Body::BatchEnd { count: 0 }, MixError::Unexpected),
-        (Peer::Coordinator, TALK, Body::Stored, MixError::Unexpected),
-        (Peer::Store, TALK, Body::Stored, MixError::Unexpected),
-        (Peer::Coordinator, TALK, Body::NewRound, MixError::Round),
+    let cases: [(Neighbour, RoundId, FrameBody, MixError); 8] = [
+        (Neighbour::Previous, other, FrameBody::BatchEnd { count: 0 }, MixError::UnknownRound),
+        (Neighbour::Next, other, FrameBody::RepliesEnd { count: 0 }, MixError::UnknownRound),
+        (Neighbour::Previous, TALK, FrameBody::NewRound, MixError::Unexpected),
+        (Neighbour::Next, TALK, FrameBody::BatchEnd { count: 0 }, MixError::Unexpected),
+        (Neighbour::Coordinator, TALK, FrameBody::Stored, MixError::Unexpected),
+        (Neighbour::Store, TALK, FrameBody::Stored, MixError::Unexpected),
+        (Neighbour::Coordinator, TALK, FrameBody::NewRound, MixError::Round),
         (
-            Peer::Coordinator,
+            Neighbour::Coordinator,
             TALK,
-            Body::Missed(mezza_mixnet::wire::MissedReason::Late),
+            FrameBody::Missed(mezza_mixnet::wire::MissedReason::Late),
             MixError::Unexpected,
         ),
     ];
@@ -347,9 +358,9 @@ fn mix_30_a_refused_input_changes_nothing() {
         assert_eq!(format!("{:?}", net.mixes[0]), before);
     }
     for round in [101, 102, 103] {
-        net.frame(0, Peer::Coordinator, RoundId { round, ..TALK }, Body::NewRound);
+        net.frame(0, Neighbour::Coordinator, RoundId { round, ..TALK }, FrameBody::NewRound);
     }
-    net.frame(0, Peer::Coordinator, RoundId { round: 104, ..TALK }, Body::NewRound);
+    net.frame(0, Neighbour::Coordinator, RoundId { round: 104, ..TALK }, FrameBody::NewRound);
     assert_eq!(net.refused, [(0, MixError::Round)], "four rounds are under way");
 }
 
@@ -363,10 +374,10 @@ fn mix_34_far_rounds_are_refused() {
         (1 << 40, MixError::NoConfig),
         (109, MixError::Clock),
     ] {
-        net.frame(0, Peer::Coordinator, RoundId { round, ..TALK }, Body::NewRound);
+        net.frame(0, Neighbour::Coordinator, RoundId { round, ..TALK }, FrameBody::NewRound);
         assert_eq!(net.refused.pop(), Some((0, refusal)), "round {round}");
     }
-    net.frame(0, Peer::Coordinator, RoundId { round: 105, ..TALK }, Body::NewRound);
+    net.frame(0, Neighbour::Coordinator, RoundId { round: 105, ..TALK }, FrameBody::NewRound);
     assert_eq!(net.refused, []);
 }
 
@@ -383,18 +394,18 @@ fn mix_34_a_mix_signs_from_the_request_for_keys_to_the_close_of_a_round() {
         let asked = |net: &mut Net, body| {
             let frame = Frame::Round(TALK, body);
             let mut rng = ChaCha20Rng::seed_from_u64(0);
-            net.mixes[0].handle(Input::Frame(Peer::Coordinator, frame), now, &mut rng)
+            net.mixes[0].handle(Input::Frame(Neighbour::Coordinator, frame), now, &mut rng)
         };
         let mut net = Net::new(config(1), 22);
-        assert_eq!(asked(&mut net, Body::NewRound), outcome, "a key at {now:?}");
+        assert_eq!(asked(&mut net, FrameBody::NewRound), outcome, "a key at {now:?}");
         let mut net = Net::new(config(1), 22);
-        net.frame(0, Peer::Coordinator, TALK, Body::NewRound);
+        net.frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
         let keys = net.taken(|body| match body {
-            Body::RoundKey(key) => Some(key),
+            FrameBody::RoundKey(key) => Some(key),
             _ => None,
         });
         let settings = net.settings(TALK, keys);
-        assert_eq!(asked(&mut net, Body::Sign(settings)), outcome, "a signature at {now:?}");
+        assert_eq!(asked(&mut net, FrameBody::Sign(settings)), outcome, "a signature at {now:?}");
     }
 }
 

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use mezza_core::Wiping;
 use mezza_lanes::portable;
-use mezza_mixnet::job::{Done, Job, Kind, Replies};
-use mezza_mixnet::mix::{Input, Peer};
+use mezza_mixnet::job::{Job, JobOutput, NoiseKind, Replies};
+use mezza_mixnet::mix::{Input, Neighbour};
 use mezza_mixnet::onion::Unwrapped;
 use mezza_mixnet::service::{DROP_BYTES, reply_bytes};
 use mezza_mixnet::sign::{self, Purpose};
-use mezza_mixnet::wire::{AbortReason, Body, Frame, Items};
+use mezza_mixnet::wire::{AbortReason, Frame, FrameBody, Items};
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
@@ -28,10 +28,10 @@ fn mix_10_no_reply_is_returned_before_all_are_in() {
     let (keeps, returned) = (Arc::clone(&held), Arc::new(Mutex::new(0)));
     let count = Arc::clone(&returned);
     net.meddler = Some(Box::new(move |at, to, frame| {
-        *count.lock().expect("unpoisoned") += u32::from(at == 1 && to == Peer::Previous);
+        *count.lock().expect("unpoisoned") += u32::from(at == 1 && to == Neighbour::Previous);
         let late = match &frame {
-            Frame::Round(_, Body::Replies(items)) => items.offset > 0,
-            Frame::Round(_, Body::RepliesEnd { .. }) => true,
+            Frame::Round(_, FrameBody::Replies(items)) => items.offset > 0,
+            Frame::Round(_, FrameBody::RepliesEnd { .. }) => true,
             _ => false,
         };
         if at == 2 && late {
@@ -45,7 +45,7 @@ fn mix_10_no_reply_is_returned_before_all_are_in() {
     assert!(held.len() >= 2, "a frame of replies and the end");
     for frame in held {
         assert_eq!(*returned.lock().expect("unpoisoned"), 0, "a reply left too early");
-        net.input(1, Input::Frame(Peer::Next, frame));
+        net.input(1, Input::Frame(Neighbour::Next, frame));
     }
     assert!(*returned.lock().expect("unpoisoned") >= 2 && !net.replies().is_empty());
 }
@@ -55,8 +55,13 @@ fn mix_11_replies_must_be_as_many_as_onions_went() {
     for extra in [-1_i32, 1] {
         let mut net = Net::new(config(3), 11);
         net.meddler = Some(Box::new(move |at, to, frame| match frame {
-            Frame::Round(id, Body::RepliesEnd { count }) if at == 2 && to == Peer::Previous => {
-                Some(Frame::Round(id, Body::RepliesEnd { count: count.wrapping_add_signed(extra) }))
+            Frame::Round(id, FrameBody::RepliesEnd { count })
+                if at == 2 && to == Neighbour::Previous =>
+            {
+                Some(Frame::Round(
+                    id,
+                    FrameBody::RepliesEnd { count: count.wrapping_add_signed(extra) },
+                ))
             }
             other => Some(other),
         }));
@@ -72,7 +77,7 @@ fn mix_11_a_frame_of_replies_that_did_not_come_ends_the_round() {
     config.services[0].mu = 250;
     let mut net = Net::new(config, 11);
     net.meddler = Some(Box::new(|at, to, frame| match &frame {
-        Frame::Round(_, Body::Replies(items)) if at == 2 && to == Peer::Previous => {
+        Frame::Round(_, FrameBody::Replies(items)) if at == 2 && to == Neighbour::Previous => {
             (items.offset == 0).then_some(frame)
         }
         _ => Some(frame),
@@ -92,7 +97,7 @@ fn mix_11_a_call_has_no_reply() {
     let left = Arc::new(Mutex::new(0));
     let seen = Arc::clone(&left);
     net.meddler = Some(Box::new(move |at, _, frame| {
-        if let (0, Frame::Round(_, Body::BatchStart { count, .. })) = (at, &frame) {
+        if let (0, Frame::Round(_, FrameBody::BatchStart { count, .. })) = (at, &frame) {
             *seen.lock().expect("unpoisoned") = *count;
         }
         Some(frame)
@@ -103,7 +108,7 @@ fn mix_11_a_call_has_no_reply() {
     let count = *left.lock().expect("unpoisoned");
     let bytes = vec![1; count as usize * reply_bytes(2)];
     let items = Items { offset: 0, count: count.try_into().unwrap(), bytes };
-    net.frame(0, Peer::Next, id, Body::Replies(items));
+    net.frame(0, Neighbour::Next, id, FrameBody::Replies(items));
     assert_eq!(aborts(&mut net)[0], (0, AbortReason::Malformed));
 }
 
@@ -130,7 +135,7 @@ fn mix_27_replies_that_somebody_exchanged_raise_an_alarm() {
         assert_eq!(aborts(&mut net), []);
         let hash = net.config.hash();
         net.taken(|body| match body {
-            Body::Alarm { position, signature } => {
+            FrameBody::Alarm { position, signature } => {
                 let bytes = [&hash[..], &[1], &100_u64.to_be_bytes(), &[position]].concat();
                 let key = signer(50 + position).public();
                 assert!(sign::verify(&key, Purpose::Alarm, &[&bytes], &signature));
@@ -142,10 +147,10 @@ fn mix_27_replies_that_somebody_exchanged_raise_an_alarm() {
     assert_eq!(alarms(None, None), [], "honest mixes lose nothing");
     // The last mix answers one message with another one's reply.
     let exchange: Meddler = Box::new(|at, to, frame| match frame {
-        Frame::Round(id, Body::Replies(mut items)) if at == 2 && to == Peer::Previous => {
+        Frame::Round(id, FrameBody::Replies(mut items)) if at == 2 && to == Neighbour::Previous => {
             let half = items.size() * usize::from(items.count / 2);
             items.bytes.rotate_right(half);
-            Some(Frame::Round(id, Body::Replies(items)))
+            Some(Frame::Round(id, FrameBody::Replies(items)))
         }
         other => Some(other),
     });
@@ -154,10 +159,10 @@ fn mix_27_replies_that_somebody_exchanged_raise_an_alarm() {
     let alone: Breakage = Box::new(|_, job| {
         let Job::Match(matching) = &*job else { return None };
         let inner: Vec<&[u8]> = matching.parts.iter().flat_map(Unwrapped::inner).collect();
-        let Done::Match(Replies { kept, .. }) = job.run(portable()) else { return None };
+        let JobOutput::Match(Replies { kept, .. }) = job.run(portable()) else { return None };
         let cells = kept.iter().flat_map(|place| inner[*place as usize][DROP_BYTES..].to_vec());
         let cells = Wiping::new(cells.collect());
-        Some(Done::Match(Replies { kept, cells }))
+        Some(JobOutput::Match(Replies { kept, cells }))
     });
     assert_eq!(alarms(None, Some(alone)), [1, 0]);
 }
@@ -173,7 +178,7 @@ fn mix_45_a_mix_checks_the_same_number_of_each_sort_in_every_round() {
         let sums = Arc::clone(&made);
         net.watch = Some(Box::new(move |at, job, _| {
             let Job::Noise(job) = job else { return };
-            let pairs = matches!(job.kind, Kind::Pairs(_));
+            let pairs = matches!(job.kind, NoiseKind::Pairs(_));
             let mut sums = sums.lock().expect("unpoisoned");
             let sum: &mut (u32, u32) = sums.entry((job.ticket.id.round, at, pairs)).or_default();
             *sum = (sum.0 + job.traps, sum.1 + job.kind.messages());
@@ -201,7 +206,7 @@ fn mix_45_traps_come_on_top_of_the_noise() {
     let left = Arc::new(Mutex::new(Vec::new()));
     let counts = Arc::clone(&left);
     net.meddler = Some(Box::new(move |at, _, frame| {
-        if let Frame::Round(_, Body::BatchStart { count, .. }) = frame {
+        if let Frame::Round(_, FrameBody::BatchStart { count, .. }) = frame {
             counts.lock().expect("unpoisoned").push((at, count));
         }
         Some(frame)
@@ -224,8 +229,8 @@ fn mix_11_no_reply_is_taken_before_the_batch_has_left() {
         net.meddler = Some(Box::new(move |at, _, frame| {
             let mut seen = seen.lock().expect("unpoisoned");
             match frame {
-                Frame::Round(_, Body::BatchStart { count, .. }) if at == 0 => seen.0 = count,
-                Frame::Round(_, Body::BatchEnd { .. }) if at == 0 => seen.1 = true,
+                Frame::Round(_, FrameBody::BatchStart { count, .. }) if at == 0 => seen.0 = count,
+                Frame::Round(_, FrameBody::BatchEnd { .. }) if at == 0 => seen.1 = true,
                 _ => {}
             }
             (at > 0).then_some(frame)
@@ -236,7 +241,7 @@ fn mix_11_no_reply_is_taken_before_the_batch_has_left() {
         let bytes = vec![1; count as usize * reply_bytes(2)];
         let items = Items { offset: 0, count: count.try_into().unwrap(), bytes };
         net.meddler = None;
-        net.frame(0, Peer::Next, TALK, Body::Replies(items));
+        net.frame(0, Neighbour::Next, TALK, FrameBody::Replies(items));
         (ended, aborts(&mut net))
     };
     assert_eq!(early(|_| false), (true, Vec::new()));

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mezza_core::{Backend, Portable, PublicKey, Secret, StaticKey, Time};
+use mezza_core::{Backend, PortableBackend, PublicKey, Secret, StaticKey, Time};
 use mezza_lanes::Kernel;
-use mezza_mixnet::client::record::{RECORD_BYTES, Record};
-use mezza_mixnet::client::{Client, Output, Setup};
-use mezza_mixnet::mix::Floor;
+use mezza_mixnet::client::record::{RECORD_BYTES, RoundRecord};
+use mezza_mixnet::client::{Client, ClientOptions, Output};
+use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::service::DROP_BYTES;
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
@@ -35,7 +35,7 @@ pub struct Luck {
 }
 
 /// One person: what is on disk, and the client, if it runs.
-pub struct Person<B: Backend = Portable> {
+pub struct Person<B: Backend = PortableBackend> {
     pub number: u64,
     pub client: Option<Client<B>>,
     pub rows: BTreeMap<u64, Vec<u8>>,
@@ -76,17 +76,17 @@ pub struct Person<B: Backend = Portable> {
 }
 
 pub(super) fn dialling<B: Backend>(number: u64) -> StaticKey {
-    StaticKey::from_scalar::<B>(Secret::fill(|s| s.fill(200 + number as u8)))
+    StaticKey::from_scalar::<B>(Secret::init_with(|s| s.fill(200 + number as u8)))
 }
 
 /// The dialling key of a person.
 pub fn dialling_key(number: u64) -> PublicKey {
-    *dialling::<Portable>(number).public()
+    *dialling::<PortableBackend>(number).public()
 }
 
 impl<B: Backend> Person<B> {
-    pub(super) fn setup(&self, pin: [u8; 32], kernel: &'static dyn Kernel) -> Setup {
-        Setup { pin, dialling: dialling::<B>(self.number), floor: Floor::None, kernel }
+    pub(super) fn setup(&self, pin: [u8; 32], kernel: &'static dyn Kernel) -> ClientOptions {
+        ClientOptions { pin, dialling: dialling::<B>(self.number), floor: NoiseFloor::None, kernel }
     }
 
     pub(super) fn new(number: u64, seed: u64) -> Self {
@@ -161,7 +161,7 @@ impl<B: Backend> Person<B> {
     }
 
     pub(super) fn store(&mut self, seq: u64, first: u64, record: &[u8]) {
-        if let Ok(record) = Record::decode(record) {
+        if let Ok(record) = RoundRecord::decode(record) {
             self.records.push(RECORD_BYTES);
             if record.charged {
                 self.charged.insert(record.id);

@@ -7,10 +7,10 @@ use std::mem::take;
 use std::rc::Rc;
 
 use mezza_mixnet::config::Traps;
-use mezza_mixnet::job::{Done, Job, Noise, TrapJob};
-use mezza_mixnet::mix::Peer;
+use mezza_mixnet::job::{Job, JobOutput, Noise, TrapJob};
+use mezza_mixnet::mix::Neighbour;
 use mezza_mixnet::service::DROP_BYTES;
-use mezza_mixnet::wire::{Body, Frame};
+use mezza_mixnet::wire::{Frame, FrameBody};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
@@ -41,7 +41,7 @@ enum Built {
 /// like this. What its ALARM counts goes to `told`.
 fn breakage(honest: usize, built: Built, told: Rc<Cell<u32>>) -> Breakage {
     Box::new(move |at, job| match job {
-        Job::Noise(_) if at != honest => Some(Done::Noise(Noise::default())),
+        Job::Noise(_) if at != honest => Some(JobOutput::Noise(Noise::default())),
         Job::Noise(noise) if built != Built::Well => {
             noise.traps = noise.kind.messages();
             None
@@ -50,9 +50,10 @@ fn breakage(honest: usize, built: Built, told: Rc<Cell<u32>>) -> Breakage {
             let (id, config, position) = (check.id, check.config, check.position);
             let one = |trap| Job::Trap(TrapJob { id, config, position, traps: vec![trap] });
             let failed = take(&mut check.traps).into_iter().map(one);
-            let failed = failed.filter(|check| matches!(check.run(&TOY), Done::Trap(true))).count();
+            let failed =
+                failed.filter(|check| matches!(check.run(&TOY), JobOutput::Trap(true))).count();
             told.set(failed as u32);
-            Some(Done::Trap(failed > 0))
+            Some(JobOutput::Trap(failed > 0))
         }
         _ => None,
     })
@@ -63,14 +64,16 @@ fn garble(harness: &mut Harness, mut choose: impl FnMut(&Out) -> Vec<usize> + 's
     let (view, honest) = (Rc::clone(&harness.view), harness.honest);
     harness.garbles = true;
     harness.net.meddler = Some(Box::new(move |at, to, frame| match frame {
-        Frame::Round(id, Body::Replies(mut items)) if at == honest + 1 && to == Peer::Previous => {
+        Frame::Round(id, FrameBody::Replies(mut items))
+            if at == honest + 1 && to == Neighbour::Previous =>
+        {
             let (out, _) = view.borrow().around(honest);
             assert_eq!(out.len(), usize::from(items.count), "all in one frame");
             let size = items.size();
             for place in choose(&out) {
                 items.bytes[place * size] ^= 1;
             }
-            Some(Frame::Round(id, Body::Replies(items)))
+            Some(Frame::Round(id, FrameBody::Replies(items)))
         }
         other => Some(other),
     }));

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use mezza_core::{PublicKey, Time};
-use mezza_mixnet::job::{Done, Job, Kind};
-use mezza_mixnet::mix::Peer;
+use mezza_mixnet::job::{Job, JobOutput, NoiseKind};
+use mezza_mixnet::mix::Neighbour;
 use mezza_mixnet::onion::{Layer, Multiply, wrap};
-use mezza_mixnet::wire::Body;
+use mezza_mixnet::wire::FrameBody;
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -34,15 +34,15 @@ struct View {
 }
 
 impl View {
-    fn see(&mut self, honest: usize, at: usize, job: &Job, done: &Done) {
+    fn see(&mut self, honest: usize, at: usize, job: &Job, done: &JobOutput) {
         match (job, done) {
             // What the last mix adds itself comes behind what it sees.
             (Job::Noise(noise), _) if at != honest && at < 2 => {
-                if let Kind::Bucket(bucket, n) = noise.kind {
+                if let NoiseKind::Bucket(bucket, n) = noise.kind {
                     *self.own.entry(bucket).or_default() += n.cast_signed();
                 }
             }
-            (Job::Unwrap(_), Done::Unwrap(opened)) if at == 2 && honest != 2 => {
+            (Job::Unwrap(_), JobOutput::Unwrap(opened)) if at == 2 && honest != 2 => {
                 for call in opened.inner() {
                     let number = call[..NUMBER_BYTES].try_into().expect("4 bytes");
                     *self.seen.entry(u32::from_be_bytes(number)).or_default() += 1;
@@ -111,10 +111,10 @@ fn one_round(
     net.now = net.now.plus_ms(8_000);
     net.batch(id, &wrapped.onions);
     let objects = net.taken(|body| match body {
-        Body::Chunk { bucket, offset: 0, bytes } => Some((bucket, bytes)),
+        FrameBody::Chunk { bucket, offset: 0, bytes } => Some((bucket, bytes)),
         _ => None,
     });
-    net.frame(2, Peer::Store, id, Body::Stored);
+    net.frame(2, Neighbour::Store, id, FrameBody::Stored);
     net.out.clear();
     let count = |bytes: &[u8]| i32::from_be_bytes(bytes[..4].try_into().expect("a count"));
     objects.iter().map(|(bucket, bytes)| (*bucket, count(bytes))).collect()
@@ -153,13 +153,13 @@ fn buckets_tell_as_much_as_the_noise_of_one_honest_mix_lets_them() {
 fn mix_18_a_bucket_without_noise_is_found_out() {
     // The bucket of those who call nobody has nobody but them, or the one in question as well.
     for honest in [0, 1] {
-        let breakage = without(honest, |kind| matches!(kind, Kind::Bucket(NOBODY, _)));
+        let breakage = without(honest, |kind| matches!(kind, NoiseKind::Bucket(NOBODY, _)));
         let found = calls(honest, 60, Some(breakage), |view| {
             0.5 - (beyond(view, NOBODY) + f64::from(NOISE.0))
         });
         assert!(found > 0.99, "mix {honest}: {found}");
     }
-    let last = without(2, |kind| matches!(kind, Kind::Bucket(CALLED, _)));
+    let last = without(2, |kind| matches!(kind, NoiseKind::Bucket(CALLED, _)));
     let found = calls(2, 60, Some(last), |view| beyond(view, CALLED) + f64::from(NOISE.0) - 0.5);
     assert!(found > 0.99, "the last mix: {found}");
 }

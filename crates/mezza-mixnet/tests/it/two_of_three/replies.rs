@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use mezza_mixnet::job::Job;
-use mezza_mixnet::mix::{Input, Peer};
+use mezza_mixnet::mix::{Input, Neighbour};
 use mezza_mixnet::service::{items_per_frame, reply_bytes};
-use mezza_mixnet::wire::{Body, Frame};
+use mezza_mixnet::wire::{Frame, FrameBody};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
@@ -36,8 +36,8 @@ impl Holder {
         let honest = harness.honest;
         let (keeps, at_step, leaves) = (held.clone(), step.clone(), released.clone());
         harness.net.meddler = Some(Box::new(move |at, to, frame| {
-            let Frame::Round(_, Body::Replies(items)) = &frame else {
-                let end = matches!(frame, Frame::Round(_, Body::RepliesEnd { .. }));
+            let Frame::Round(_, FrameBody::Replies(items)) = &frame else {
+                let end = matches!(frame, Frame::Round(_, FrameBody::RepliesEnd { .. }));
                 let hold = end && at == honest + 1;
                 return if hold {
                     keeps.borrow_mut().push(frame);
@@ -50,7 +50,7 @@ impl Holder {
                 keeps.borrow_mut().push(frame);
                 return None;
             }
-            if at == honest && to == Peer::Previous {
+            if at == honest && to == Neighbour::Previous {
                 for place in (items.offset..).take(items.count.into()) {
                     leaves.borrow_mut().entry(place).or_insert(at_step.get());
                 }
@@ -75,7 +75,7 @@ impl Holder {
         self.released.borrow_mut().clear();
         for (step, frame) in (1..).zip(self.held.take()) {
             self.step.set(step);
-            harness.net.input(harness.honest, Input::Frame(Peer::Next, frame));
+            harness.net.input(harness.honest, Input::Frame(Neighbour::Next, frame));
         }
     }
 }

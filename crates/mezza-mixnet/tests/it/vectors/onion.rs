@@ -1,8 +1,8 @@
 //! Onions of a second implementation: round secrets 32 x (0x10+i), scalars 32 x (0x20+i).
 
-use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, blake2b};
+use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, blake2b};
 use mezza_lanes::{BASE, Scalar, portable};
-use mezza_mixnet::keys::Keys;
+use mezza_mixnet::keys::SecretVec;
 use mezza_mixnet::onion::{Layer, Unwrapped, open_reply, seal_replies, unwrap, wrap_one};
 use mezza_mixnet::service::reply_bytes;
 use mezza_mixnet::{RoundId, Service};
@@ -13,12 +13,12 @@ use super::Case;
 fn mix(position: usize, id: RoundId) -> (Scalar, Layer) {
     let secret = [0x10 + position as u8; 32];
     let mut key = [[0; 32]];
-    portable().x25519_each(&[secret], &[BASE], &mut key);
+    portable().x25519_pairwise(&[secret], &[BASE], &mut key);
     (Scalar::copy_from(&secret), Layer { id, position: position as u8, key: PublicKey(key[0]) })
 }
 
 /// What the mixes find one after the other; `None` as soon as one finds a bad onion.
-fn through(case: &Case, id: RoundId, mixes: usize) -> Option<(Vec<u8>, Vec<Keys>)> {
+fn through(case: &Case, id: RoundId, mixes: usize) -> Option<(Vec<u8>, Vec<SecretVec>)> {
     let (mut onion, mut back) = (case.bytes("onion"), Vec::new());
     for position in 0..mixes {
         let (secret, layer) = mix(position, id);
@@ -31,20 +31,20 @@ fn through(case: &Case, id: RoundId, mixes: usize) -> Option<(Vec<u8>, Vec<Keys>
             return None;
         }
         onion = got.inner().collect::<Vec<_>>().concat();
-        back.push(got.back);
+        back.push(got.reply_keys);
     }
     Some((onion, back))
 }
 
 /// The onion as a client with the vector's scalars makes it, and its reply keys, outermost first.
-fn wrapped(inner: &[u8], id: RoundId, mixes: usize) -> (Vec<u8>, Keys) {
-    let (mut onion, mut back) = (inner.to_vec(), Keys::zeros(mixes));
+fn wrapped(inner: &[u8], id: RoundId, mixes: usize) -> (Vec<u8>, SecretVec) {
+    let (mut onion, mut back) = (inner.to_vec(), SecretVec::zeros(mixes));
     for position in (0..mixes).rev() {
         let (_, layer) = mix(position, id);
-        let secret = Secret::fill(|s| s.fill(0x20 + position as u8));
-        let pair = EphemeralKey::from_scalar::<Portable>(secret);
+        let secret = Secret::init_with(|s| s.fill(0x20 + position as u8));
+        let pair = EphemeralKey::from_scalar::<PortableBackend>(secret);
         let public = *pair.public();
-        let shared = pair.dh::<Portable>(&layer.key).expect("a good key");
+        let shared = pair.dh::<PortableBackend>(&layer.key).expect("a good key");
         let key;
         (onion, key) = wrap_one(portable(), &layer, (&public, shared.expose()), &onion);
         back[position] = key[0];

@@ -1,7 +1,7 @@
 //! signal-protocol-java 2.8.1, Signal's own library of 2019.
 
 use mezza_core::{Blake2b512, Sha512, Suite};
-use mezza_ratchet::safety::{self, Named};
+use mezza_ratchet::safety::{self, NamedIdentity};
 use mezza_ratchet::suite::V3;
 
 use super::device::{Device, Message, PLAIN};
@@ -77,8 +77,8 @@ fn ratchet_60_numbers_and_codes_are_equal() {
         let answer = asked.expect("a number");
         let (_, their_key) = parse(&theirs);
         let our_key = ours.identity().public();
-        let local = Named { key: &our_key, id: here.as_bytes() };
-        let remote = Named { key: &their_key, id: there.as_bytes() };
+        let local = NamedIdentity { key: &our_key, id: here.as_bytes() };
+        let remote = NamedIdentity { key: &their_key, id: there.as_bytes() };
         assert_eq!(answer[0], safety::signal_number::<Sha512>(local, remote));
         assert_eq!(unhex(&answer[1]), safety::signal_scannable::<Sha512>(2, remote, local));
         ours.bundle();

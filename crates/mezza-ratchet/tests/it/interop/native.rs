@@ -1,7 +1,7 @@
 //! libsignal-client 0.86.5, Signal's library of 2025: PQXDH, and no older handshake.
 
 use mezza_core::{Sha512, Suite};
-use mezza_ratchet::safety::{self, Named};
+use mezza_ratchet::safety::{self, NamedIdentity};
 use mezza_ratchet::suite::V4;
 
 use super::device::{Device, Message, PLAIN};
@@ -77,8 +77,8 @@ fn numbers_and_codes_are_equal() {
     let (here, there) = (b"alice".as_slice(), b"bob".as_slice());
     let answer = peer.ask(&["number", &hex(there), &hex(here), &ser(ours.as_bytes())]);
     let answer = answer.expect("a number");
-    let local = Named { key: &ours, id: here };
-    let remote = Named { key: &theirs, id: there };
+    let local = NamedIdentity { key: &ours, id: here };
+    let remote = NamedIdentity { key: &theirs, id: there };
     assert_eq!(answer[0], safety::signal_number::<Sha512>(local, remote));
     assert_eq!(unhex(&answer[1]), safety::signal_scannable::<Sha512>(2, remote, local));
 }

@@ -1,9 +1,10 @@
 //! Our side, in this process.
 
-use mezza_core::{Machine, Portable, PublicKey, SuiteId};
+use mezza_core::{Machine, PortableBackend, PublicKey, SuiteId};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
-    Conversation, Identity, IdentityKey, OneTime, Padding, Prekeys, SignalBundle, SignalKem, wire,
+    Conversation, IdentityKey, IdentityKeyPair, OneTimePrekey, Padding, Prekeys, SignalBundle,
+    SignalKem, wire,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -24,10 +25,10 @@ pub struct Ours {
     suite: SuiteId,
     rng: ChaCha20Rng,
     registration: u32,
-    identity: Identity,
+    identity: IdentityKeyPair,
     prekeys: Prekeys,
-    one_time: Vec<OneTime>,
-    talk: Option<Conversation<Portable>>,
+    one_time: Vec<OneTimePrekey>,
+    talk: Option<Conversation<PortableBackend>>,
 }
 
 impl Ours {
@@ -37,7 +38,7 @@ impl Ours {
     }
 
     fn draw(suite: SuiteId, mut rng: ChaCha20Rng) -> Self {
-        let identity = Identity::new(draw(&mut rng).keep());
+        let identity = IdentityKeyPair::new(draw(&mut rng).keep());
         let prekeys = Prekeys::new(identity.duplicate()).offering(&[suite]);
         let registration = 1 + rng.next_u32() % REGISTRATION_MAX;
         let (one_time, talk) = (Vec::new(), None);
@@ -63,11 +64,11 @@ impl Ours {
         }
     }
 
-    pub fn identity(&self) -> &Identity {
+    pub fn identity(&self) -> &IdentityKeyPair {
         &self.identity
     }
 
-    fn talk(&mut self, remote: IdentityKey) -> &mut Conversation<Portable> {
+    fn talk(&mut self, remote: IdentityKey) -> &mut Conversation<PortableBackend> {
         let local = self.identity.public();
         self.talk.get_or_insert_with(|| Conversation::new(local, remote))
     }
@@ -88,7 +89,7 @@ impl Device for Ours {
         let base = draw(&mut self.rng);
         let began = checked.initiate(&self.identity, base, bundle.one_time, &mut self.rng);
         let (session, _) = began.map_err(|e| format!("{e:?}"))?;
-        let _ = self.talk(remote).begin(session, START);
+        let _ = self.talk(remote).add_session(session, START);
         Ok(())
     }
 
@@ -138,8 +139,8 @@ fn fields(bundle: &SignalBundle, identity: &IdentityKey) -> Vec<String> {
 /// The bundle in the fields of a line, and whose it is.
 pub fn parse(fields: &[String]) -> (SignalBundle, IdentityKey) {
     let number = |at: usize| fields[at].parse().expect("a number");
-    let one_time =
-        (fields[2] != "-").then(|| OneTime { id: number(1), key: PublicKey(key(&fields[2])) });
+    let one_time = (fields[2] != "-")
+        .then(|| OneTimePrekey { id: number(1), key: PublicKey(key(&fields[2])) });
     let bundle = SignalBundle {
         registration: number(0),
         spk_id: number(3),

@@ -1,7 +1,7 @@
 //! XEdDSA 1.2.0, a binding to a C library of signatures: no sessions.
 
 use mezza_core::Sha512;
-use mezza_ratchet::{Identity, IdentityKey, xeddsa};
+use mezza_ratchet::{IdentityKey, IdentityKeyPair, xeddsa};
 
 use super::device::Device;
 use super::ours::{parse, ser};
@@ -23,7 +23,7 @@ fn our_signatures_are_right_for_them() {
     let Some(mut peer) = PROGRAM.start() else { return };
     let mut rng = super::rng();
     for i in 0..DEVICES {
-        let ours = Identity::new(draw(&mut rng).keep());
+        let ours = IdentityKeyPair::new(draw(&mut rng).keep());
         let mut sig = ours.sign::<Sha512>(&[&[i; 33]], &mut rng);
         assert!(verifies(&mut peer, &ours.public(), &[i; 33], &sig));
         sig[usize::from(i) % 63] ^= 1;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use mezza_ratchet::wire::{self, Container, Wire};
-use mezza_ratchet::{Bundle, List, OneTime, OpenError, Padding, SealError};
+use mezza_ratchet::wire::{self, ContainerFormat, Wire};
+use mezza_ratchet::{Bundle, OneTimePrekey, OpenError, Padding, SealError, SuiteList};
 
 use crate::fixture;
 use crate::people::{Person, open_session, two_people};
@@ -109,10 +109,10 @@ fn every_flip_is_refused(person: &mut Person, message: &[u8], outer: &[u8]) {
 
 #[test]
 fn ratchet_33_formats_are_exact() {
-    let list = List::ours();
-    assert_eq!(List::decode(&list.encode()), Ok(list));
+    let list = SuiteList::ours();
+    assert_eq!(SuiteList::decode(&list.encode()), Ok(list));
     let key = fixture::one_time();
-    assert_eq!(OneTime::decode(&key.encode()), Ok(key));
+    assert_eq!(OneTimePrekey::decode(&key.encode()), Ok(key));
     let bundle = fixture::bundle_bytes();
     let (mut alice, mut bob) = two_people(33);
     alice.begin_with(&mut bob);
@@ -126,8 +126,8 @@ fn ratchet_33_formats_are_exact() {
         bytes.push(0);
         let refused = [
             Bundle::decode(bytes).is_err(),
-            OneTime::decode(bytes).is_err(),
-            List::decode(bytes).is_err(),
+            OneTimePrekey::decode(bytes).is_err(),
+            SuiteList::decode(bytes).is_err(),
         ];
         assert!(refused[i], "a trailing byte");
     }
@@ -135,8 +135,8 @@ fn ratchet_33_formats_are_exact() {
         assert!(Bundle::decode(&bundle[..cut]).is_err());
     }
     // A head says the same after it was decoded and written again.
-    let envelope = Container::decode(&first).expect("a message");
-    let prefix = Container::prefix(&envelope.first.expect("a first message"));
+    let envelope = ContainerFormat::decode(&first).expect("a message");
+    let prefix = ContainerFormat::prefix(&envelope.first.expect("a first message"));
     let again = [&prefix, &envelope.inner.head[4..], &envelope.inner.sealed].concat();
     assert_eq!(again, first);
 }

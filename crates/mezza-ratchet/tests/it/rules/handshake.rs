@@ -4,15 +4,15 @@ use curve25519_dalek::MontgomeryPoint;
 use curve25519_dalek::constants::EIGHT_TORSION;
 use mezza_core::{Machine, Suite, SuiteId, Time};
 use mezza_ratchet::suite::{B2c20, B2c20Pq, is_container};
-use mezza_ratchet::{Bundle, BundleError, List, OpenError, Padding, Table};
+use mezza_ratchet::{Bundle, BundleError, OpenError, Padding, SuiteList, Table};
 
 use crate::people::{
     DAY, START, STOCK, SUITES, counting_dhs, open_session, pass, two_people, two_people_of,
 };
 
-fn list(ids: &[u16]) -> List {
+fn list(ids: &[u16]) -> SuiteList {
     let ids: Vec<SuiteId> = ids.iter().copied().map(SuiteId).collect();
-    List::new(&ids).expect("a list")
+    SuiteList::new(&ids).expect("a list")
 }
 
 #[test]
@@ -20,13 +20,14 @@ fn ratchet_10_suites_are_checked_before_the_signature() {
     let (alice, bob) = two_people(10);
     let mut forged = bob.server.bundle.clone();
     *forged.last_mut().expect("a byte") ^= 1;
-    let check = |floor: &List| {
+    let check = |floor: &SuiteList| {
         let bundle = Bundle::decode(&forged).expect("a bundle");
-        bundle.check_with(&List::small(), alice.talk.remote(), floor, START).map(|_| ())
+        bundle.check_with(&SuiteList::without_kem(), alice.talk.remote(), floor, START).map(|_| ())
     };
-    assert_eq!(check(&List::small()), Err(BundleError::BadSignature));
+    assert_eq!(check(&SuiteList::without_kem()), Err(BundleError::BadSignature));
     let floor = list(&[0x0102, 0x0101]);
-    let downgrade = BundleError::SuiteDowngrade { offered: List::small(), pinned: floor };
+    let downgrade =
+        BundleError::SuiteDowngrade { offered: SuiteList::without_kem(), pinned: floor };
     assert_eq!(check(&floor), Err(downgrade));
 
     // The same on the responder's side: a list that gives another choice is refused before any
@@ -44,12 +45,12 @@ fn ratchet_10_suites_are_checked_before_the_signature() {
 fn ratchet_10_a_missing_entry_of_the_best_suite_is_a_downgrade() {
     let (mut alice, bob) = two_people_of(B2c20Pq::ID, 10);
     let good = &bob.server.bundle;
-    let list_end = 1 + List::ours().encode().len();
+    let list_end = 1 + SuiteList::ours().encode().len();
     let best_bytes = usize::from(u16::from_be_bytes([good[list_end + 3], good[list_end + 4]]));
     let other = &good[list_end + 5 + best_bytes..];
     assert_eq!(other[..2], B2c20::ID.0.to_be_bytes(), "what is left is the entry of 0x0101");
     let stripped = [&good[..list_end], &[1], other].concat();
-    let ours = List::ours();
+    let ours = SuiteList::ours();
     let downgrade = BundleError::SuiteDowngrade { offered: ours, pinned: ours };
     assert_eq!(alice.begin(&stripped, None).map(|_| ()), Err(downgrade));
     assert!(alice.begin(good, None).is_ok());
@@ -63,7 +64,12 @@ fn ratchet_11_no_session_from_an_expired_or_forged_bundle() {
     let check = |bytes: &[u8], now| {
         let bundle = Bundle::decode(bytes).expect("a bundle");
         bundle
-            .check_with(&List::small(), alice.talk.remote(), &List::small(), now)
+            .check_with(
+                &SuiteList::without_kem(),
+                alice.talk.remote(),
+                &SuiteList::without_kem(),
+                now,
+            )
             .map(|checked| assert_eq!(checked.not_after(), not_after))
     };
     let good = bob.server.bundle.clone();
@@ -80,7 +86,12 @@ fn ratchet_11_no_session_from_an_expired_or_forged_bundle() {
     }
     let other = Bundle::decode(&good).expect("a bundle");
     let refused = other
-        .check_with(&List::small(), &bob.talk.remote().to_owned(), &List::small(), START)
+        .check_with(
+            &SuiteList::without_kem(),
+            &bob.talk.remote().to_owned(),
+            &SuiteList::without_kem(),
+            START,
+        )
         .map(|_| ());
     assert_eq!(refused, Err(BundleError::BadSignature), "signed by another identity");
 }
@@ -162,13 +173,13 @@ fn ratchet_15_the_responder_recomputes_the_choice() {
     let (mut alice, mut bob) = two_people(15);
     alice.begin_with(&mut bob);
     let message = alice.send(b"x");
-    let with_list = |list: List| [&message[..76], &list.encode(), &message[79..]].concat();
+    let with_list = |list: SuiteList| [&message[..76], &list.encode(), &message[79..]].concat();
     let cases = [
         (list(&[0x0102]), Err(OpenError::SuiteDowngrade)),
         (list(&[0x01ff, 0x0102]), Err(OpenError::SuiteDowngrade)),
         // The choice is the same, but the list is bound into the keys.
         (list(&[0x0102, 0x0101]), Err(OpenError::Forged)),
-        (List::small(), Ok(b"x".to_vec())),
+        (SuiteList::without_kem(), Ok(b"x".to_vec())),
     ];
     for (list, expected) in cases {
         assert_eq!(bob.receive(&with_list(list)), expected, "{list}");
@@ -181,7 +192,7 @@ fn ratchet_15_a_lower_suite_than_both_list_is_a_downgrade() {
     let (mut alice, mut bob) = two_people_of(B2c20Pq::ID, 15);
     alice.begin_small(&bob).expect("a session in 0x0101");
     let message = alice.send(b"x");
-    let both = [&message[..76], &List::ours().encode(), &message[79..]].concat();
+    let both = [&message[..76], &SuiteList::ours().encode(), &message[79..]].concat();
     let (opened, dhs) = counting_dhs(|| bob.receive(&both));
     assert_eq!((opened, dhs), (Err(OpenError::SuiteDowngrade), 0));
     assert_eq!(bob.receive(&message), Ok(b"x".to_vec()), "who offers 0x0101 alone is served");
@@ -233,7 +244,7 @@ fn ratchet_16_also_when_the_device_was_off() {
 #[test]
 fn ratchet_16_a_late_wake_opens_nothing_with_an_expired_signed_prekey() {
     let (mut alice, mut bob) = two_people(16);
-    let (_, _, wiped) = bob.prekeys.lives().next().expect("a key");
+    let (_, _, wiped) = bob.prekeys.signed_prekey_lifetimes().next().expect("a key");
     let spk_id = bob.prekeys.spks().next().expect("a key").1;
     alice.begin_without(&bob, None);
     let late = alice.send(b"late");
@@ -246,7 +257,8 @@ fn ratchet_16_a_late_wake_opens_nothing_with_an_expired_signed_prekey() {
 #[test]
 fn ratchet_16_a_late_wake_opens_nothing_with_an_expired_one_time_key() {
     let (mut alice, mut bob) = two_people(16);
-    let (old, (_, _, wiped)) = (bob.server.one_time[0], bob.prekeys.lives().next().expect("a key"));
+    let (old, (_, _, wiped)) =
+        (bob.server.one_time[0], bob.prekeys.signed_prekey_lifetimes().next().expect("a key"));
     pass(&mut alice, &mut bob, 8 * DAY);
     bob.wake();
     // A server that keeps the old stock beside the new bundle.

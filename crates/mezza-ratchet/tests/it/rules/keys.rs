@@ -1,11 +1,13 @@
 //! Keys and signatures, RATCHET-1 to 8.
 
-use mezza_core::{Blake2b512, Machine, Portable, PublicKey, Secret, Sha512, StaticKey, Suite};
+use mezza_core::{
+    Blake2b512, Machine, PortableBackend, PublicKey, Secret, Sha512, StaticKey, Suite,
+};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::B2c20;
 use mezza_ratchet::{
-    Bundle, BundleError, IdentityKey, KeyError, List, OneTime, OpenError, Padding, Prekeys,
-    SealError, Table, xeddsa,
+    Bundle, BundleError, IdentityKey, KeyError, OneTimePrekey, OpenError, Padding, Prekeys,
+    SealError, SuiteList, Table, xeddsa,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -26,7 +28,9 @@ fn ratchet_1_a_key_that_is_not_canonical_is_refused_before_any_dh() {
     above[31] |= 0x80;
     for key in [not_canonical(), above] {
         assert_eq!(IdentityKey::decode(&key), Err(KeyError::NotCanonical));
-        assert!(OneTime::decode(&OneTime { id: 1, key: PublicKey(key) }.encode()).is_err());
+        assert!(
+            OneTimePrekey::decode(&OneTimePrekey { id: 1, key: PublicKey(key) }.encode()).is_err()
+        );
 
         let (mut alice, mut bob) = open_session(1);
         let mut message = alice.send(b"text");
@@ -42,7 +46,7 @@ fn ratchet_1_a_key_that_is_not_canonical_is_refused_before_any_dh() {
         assert_eq!((opened, dhs), (Err(OpenError::Malformed), 0));
 
         let bundle = bob.server.bundle.clone();
-        let one_time = Some(OneTime { id: 1, key: PublicKey(key) });
+        let one_time = Some(OneTimePrekey { id: 1, key: PublicKey(key) });
         let (begun, dhs) = counting_dhs(|| alice.begin(&bundle, one_time).map(|_| ()));
         assert_eq!((begun, dhs), (Err(BundleError::BadKey), 0));
     }
@@ -50,21 +54,21 @@ fn ratchet_1_a_key_that_is_not_canonical_is_refused_before_any_dh() {
 
 #[test]
 fn ratchet_2_a_dh_result_of_zero_is_refused() {
-    let pair = StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(3)));
+    let pair = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(3)));
     let low_order = [[0; 32], {
         let mut one = [0; 32];
         one[0] = 1;
         one
     }];
     for key in low_order {
-        assert!(pair.dh::<Portable>(&PublicKey(key)).is_err());
+        assert!(pair.dh::<PortableBackend>(&PublicKey(key)).is_err());
         assert_eq!(IdentityKey::decode(&key), Err(KeyError::LowOrder));
         let (mut alice, mut bob) = open_session(2);
         let mut message = alice.send(b"text");
         message[4..36].copy_from_slice(&key);
         assert_eq!(bob.receive(&message), Err(OpenError::Forged));
         let bundle = bob.server.bundle.clone();
-        let one_time = OneTime { id: 1, key: PublicKey(key) };
+        let one_time = OneTimePrekey { id: 1, key: PublicKey(key) };
         let begun = alice.begin(&bundle, Some(one_time)).map(|_| ());
         assert_eq!(begun, Err(BundleError::BadKey));
     }
@@ -138,7 +142,7 @@ fn signal_form(k: &Secret<32>, message: &[u8]) -> [u8; 64] {
 #[test]
 fn ratchet_4_equal_randomness_gives_different_commitments() {
     let identity = people::identity(4);
-    let z = Secret::fill(|z| z.fill(9));
+    let z = Secret::init_with(|z| z.fill(9));
     let scalar = identity.pair().scalar();
     let one = xeddsa::sign::<Blake2b512>(scalar, &[b"one"], &z);
     let two = xeddsa::sign::<Blake2b512>(scalar, &[b"two"], &z);
@@ -151,7 +155,14 @@ fn ratchet_5_every_key_comes_from_the_caller() {
     let (mut alice, mut bob) = two_people(5);
     let (bundle, now) = (bob.server.bundle.clone(), alice.now);
     let checked = Bundle::decode(&bundle)
-        .and_then(|b| b.check_with(&List::small(), alice.talk.remote(), &List::small(), now))
+        .and_then(|b| {
+            b.check_with(
+                &SuiteList::without_kem(),
+                alice.talk.remote(),
+                &SuiteList::without_kem(),
+                now,
+            )
+        })
         .expect("a good bundle");
     assert!(
         bob.prekeys
@@ -164,7 +175,7 @@ fn ratchet_5_every_key_comes_from_the_caller() {
     let publics = (*base.public(), *ratchet.public());
     let (session, _) =
         checked.initiate(&alice.identity, base, None, &mut alice.rng).expect("a session");
-    let _ = alice.talk.begin(session, now);
+    let _ = alice.talk.add_session(session, now);
     let none = alice.talk.seal(b"x", &[], Padding::Blocks, None, now).map(|_| ());
     assert_eq!(none, Err(SealError::NeedEphemeral));
     let (message, _) =

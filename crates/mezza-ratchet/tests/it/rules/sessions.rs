@@ -2,7 +2,7 @@
 
 use mezza_core::{Suite, Time};
 use mezza_ratchet::suite::{B2c20, B2c20Pq};
-use mezza_ratchet::{OpenError, Record, Table, safety};
+use mezza_ratchet::{OpenError, StoredRow, Table, safety};
 
 use crate::people::{
     self, DAY, Person, Talk, counting_dhs, identity, open_session, pass, two_people, two_people_of,
@@ -188,7 +188,7 @@ fn ratchet_56_rows_of_unknown_version_or_flags_are_refused() {
     // A row of the wrong table is refused, not ignored.
     let spk = bob.disk.records(|table| table == Table::Spk);
     assert!(Talk::load(local, remote, spk).is_err());
-    let row = Record { table: Table::Skipped, key: &[0; 52], value: &[0; 36] };
+    let row = StoredRow { table: Table::Skipped, key: &[0; 52], value: &[0; 36] };
     assert!(mezza_ratchet::Prekeys::load(bob.identity.duplicate(), [row]).is_err());
 }
 

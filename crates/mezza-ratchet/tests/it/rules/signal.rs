@@ -2,7 +2,9 @@
 
 use mezza_core::{Suite, SuiteId};
 use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4, is_container};
-use mezza_ratchet::{BundleError, OneTime, OpenError, Padding, SealError, SignalBundle, Table};
+use mezza_ratchet::{
+    BundleError, OneTimePrekey, OpenError, Padding, SealError, SignalBundle, Table,
+};
 
 use crate::people::{
     DAY, SUITES, Server, counting_dhs, open_session_of, pass, two_people, two_people_of,
@@ -259,7 +261,8 @@ fn ratchet_73_one_time_ids_are_taken_or_refused_by_name() {
         let key = bob.server.one_time[0].key;
         for id in [0, 1, 16_777_214, 16_777_215, 1 << 31, u32::MAX] {
             let checked = bob.server.check(suite, alice.talk.remote(), alice.now);
-            let begun = alice.initiate(checked.expect("a good bundle"), Some(OneTime { id, key }));
+            let begun =
+                alice.initiate(checked.expect("a good bundle"), Some(OneTimePrekey { id, key }));
             if id == 0 || (is_container(suite) && id > 16_777_214) {
                 assert_eq!(begun.map(|_| ()), Err(BundleError::BadId(id)), "{suite}");
                 continue;

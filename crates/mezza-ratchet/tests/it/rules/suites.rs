@@ -2,7 +2,7 @@
 
 use mezza_core::{DecodeError, Suite as _, SuiteId};
 use mezza_ratchet::suite::B2c20Pq;
-use mezza_ratchet::{Bundle, BundleError, List, OpenError};
+use mezza_ratchet::{Bundle, BundleError, OpenError, SuiteList};
 
 use crate::people::{START, open_session, two_people, two_people_of};
 
@@ -24,16 +24,16 @@ fn ratchet_40_lists_that_are_malformed() {
         (&[0x0201], false),
     ];
     for (suites, good) in cases {
-        assert_eq!(List::new(&ids(suites)).is_ok(), good, "{suites:04x?}");
+        assert_eq!(SuiteList::new(&ids(suites)).is_ok(), good, "{suites:04x?}");
         let mut bytes = vec![suites.len() as u8];
         bytes.extend(suites.iter().flat_map(|id| id.to_be_bytes()));
-        assert_eq!(List::decode(&bytes).is_ok(), good, "{suites:04x?}");
+        assert_eq!(SuiteList::decode(&bytes).is_ok(), good, "{suites:04x?}");
     }
-    assert_eq!(List::decode(&[]), Err(DecodeError::Truncated));
+    assert_eq!(SuiteList::decode(&[]), Err(DecodeError::Truncated));
     // Unknown ids of the range are kept, and ignored by the choice.
-    let strange = List::new(&ids(&[0x01fe, 0x0101])).expect("a list");
+    let strange = SuiteList::new(&ids(&[0x01fe, 0x0101])).expect("a list");
     assert_eq!(strange.ids().len(), 2);
-    assert_eq!(strange.best_common(&List::small()), Some(SuiteId(0x0101)));
+    assert_eq!(strange.best_common(&SuiteList::without_kem()), Some(SuiteId(0x0101)));
 }
 
 #[test]
@@ -42,8 +42,10 @@ fn ratchet_41_the_choice_is_the_highest_common_id() {
         [&[0x0101], &[0x0102], &[0x0102, 0x0101], &[0x0104, 0x0102], &[0x0104, 0x0103, 0x0101]];
     for a in sets {
         for b in sets {
-            let (list_a, list_b) =
-                (List::new(&ids(a)).expect("a list"), List::new(&ids(b)).expect("a list"));
+            let (list_a, list_b) = (
+                SuiteList::new(&ids(a)).expect("a list"),
+                SuiteList::new(&ids(b)).expect("a list"),
+            );
             let highest = a.iter().filter(|id| b.contains(id)).max().copied().map(SuiteId);
             assert_eq!(list_a.best_common(&list_b), highest);
             assert_eq!(list_b.best_common(&list_a), highest, "both sides compute the same");
@@ -54,10 +56,12 @@ fn ratchet_41_the_choice_is_the_highest_common_id() {
 #[test]
 fn ratchet_42_a_bundle_below_the_card_is_a_downgrade() {
     let (alice, bob) = two_people(42);
-    let floor = List::new(&ids(&[0x0102, 0x0101])).expect("a list");
+    let floor = SuiteList::new(&ids(&[0x0102, 0x0101])).expect("a list");
     let bundle = Bundle::decode(&bob.server.bundle).expect("a bundle");
-    let refused = bundle.check_with(&List::small(), alice.talk.remote(), &floor, START).map(|_| ());
-    let offered = List::small();
+    let refused = bundle
+        .check_with(&SuiteList::without_kem(), alice.talk.remote(), &floor, START)
+        .map(|_| ());
+    let offered = SuiteList::without_kem();
     assert_eq!(refused, Err(BundleError::SuiteDowngrade { offered, pinned: floor }));
     let text = BundleError::SuiteDowngrade { offered, pinned: floor }.to_string();
     assert_eq!(text, "the bundle offers 0x0101, the card lists 0x0102 0x0101");
@@ -69,16 +73,19 @@ fn ratchet_42_a_bundle_below_the_card_is_a_downgrade() {
 fn ratchet_44_different_suites_never_look_like_a_forged_signature() {
     let (mut alice, mut bob) = two_people(44);
     // A responder with another suite only: the initiator has none in common.
-    let other = List::new(&ids(&[0x0104])).expect("a list");
+    let other = SuiteList::new(&ids(&[0x0104])).expect("a list");
     let bundle = [&[1][..], &other.encode(), &[1, 1, 4, 0, 3], b"???"].concat();
     let decoded = Bundle::decode(&bundle).expect("a bundle of the future");
-    let refused =
-        decoded.check_with(&List::small(), alice.talk.remote(), &other, START).map(|_| ());
-    let ours = List::small();
+    let refused = decoded
+        .check_with(&SuiteList::without_kem(), alice.talk.remote(), &other, START)
+        .map(|_| ());
+    let ours = SuiteList::without_kem();
     assert_eq!(refused, Err(BundleError::NoCommonSuite { offered: other, ours }));
     // The same with our list on the card.
     let decoded = Bundle::decode(&bundle).expect("a bundle of the future");
-    let refused = decoded.check_with(&List::small(), alice.talk.remote(), &ours, START).map(|_| ());
+    let refused = decoded
+        .check_with(&SuiteList::without_kem(), alice.talk.remote(), &ours, START)
+        .map(|_| ());
     assert_eq!(refused, Err(BundleError::SuiteDowngrade { offered: other, pinned: ours }));
     // A bundle of the paper's suite or of Signal cannot even be written.
     for id in [0x7f04_u16, 0x0003] {

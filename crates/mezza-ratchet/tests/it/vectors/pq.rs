@@ -1,8 +1,8 @@
 //! The cases of suite 0x0102.
 
-use mezza_core::{Portable, Secret};
+use mezza_core::{PortableBackend, Secret};
 use mezza_ratchet::suite::kem::Kem;
-use mezza_ratchet::{Bundle, List, Padding, Prekeys, Record, Table};
+use mezza_ratchet::{Bundle, Padding, Prekeys, StoredRow, SuiteList, Table};
 
 use super::Case;
 use crate::fixture::{self, Fixed, Talk, hex};
@@ -13,9 +13,9 @@ fn bundle() -> Bundle {
 }
 
 pub fn bundle_offers_both(case: &Case) {
-    let (identity, ours) = (case.identity("identity"), List::ours());
-    assert_eq!(List::decode(&case.bytes("floor")), Ok(ours));
-    for (list, suite) in [(ours, 0x0102), (List::small(), 0x0101)] {
+    let (identity, ours) = (case.identity("identity"), SuiteList::ours());
+    assert_eq!(SuiteList::decode(&case.bytes("floor")), Ok(ours));
+    for (list, suite) in [(ours, 0x0102), (SuiteList::without_kem(), 0x0101)] {
         let checked = bundle().check_with(&list, &identity, &ours, fixture::now());
         assert_eq!(checked.expect("a good bundle").suite().0, suite);
     }
@@ -23,13 +23,13 @@ pub fn bundle_offers_both(case: &Case) {
 
 pub fn handshake(case: &Case) {
     let (alice, bob, now) = (fixture::alice(), fixture::bob(), fixture::now());
-    let checked = bundle().check(&bob.public(), &List::ours(), now).expect("a good bundle");
+    let checked = bundle().check(&bob.public(), &SuiteList::ours(), now).expect("a good bundle");
     let (coins, ek) = (case.bytes("kem_coins"), fixture::ephemeral("ekA"));
     let one_time = Some(fixture::one_time());
-    let begun = checked.initiate::<Portable>(&alice, ek, one_time, &mut Fixed(coins));
+    let begun = checked.initiate::<PortableBackend>(&alice, ek, one_time, &mut Fixed(coins));
     let (session, exporter) = begun.expect("a session");
     let mut alices = Talk::new(alice.public(), bob.public());
-    let _ = alices.begin(session, now);
+    let _ = alices.add_session(session, now);
     assert_eq!(hex(&alices.active_id().expect("a session")), case.text("session"));
     assert_eq!(hex(&fixture::session_field(&alices, 84, 32)), case.text("root"));
     let fresh = Some(fixture::ephemeral("rkA1"));
@@ -58,7 +58,7 @@ fn bobs_prekeys(case: &Case) -> Prekeys {
         &[1, 1, 2][..],
         &id,
         &made,
-        &List::ours().encode(),
+        &SuiteList::ours().encode(),
         &[0],
         spk.scalar().expose(),
         &spk.public().0,
@@ -71,8 +71,8 @@ fn bobs_prekeys(case: &Case) -> Prekeys {
     let opk =
         [&[2][..], &opk_id, &made, &[0], opk.scalar().expose(), opk.public().0.as_slice()].concat();
     let records = [
-        Record { table: Table::Spk, key: &id, value: &spk },
-        Record { table: Table::Opk, key: &opk_id, value: &opk },
+        StoredRow { table: Table::Spk, key: &id, value: &spk },
+        StoredRow { table: Table::Opk, key: &opk_id, value: &opk },
     ];
     Prekeys::load(fixture::bob(), records).expect("stored prekeys")
 }

@@ -1,14 +1,14 @@
 //! The cases of the suites that speak Signal's formats.
 
-use mezza_core::{EphemeralKey, Portable, PublicKey, Secret, Sha512, Suite, Time};
+use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Sha512, Suite, Time};
 use mezza_ratchet::session::Ratchet;
 use mezza_ratchet::suite::paper::Paper;
 use mezza_ratchet::suite::{Agreement, Kdf, RatchetSuite, V3, V4};
-use mezza_ratchet::wire::{First, Wire};
-use mezza_ratchet::x3dh::{self, Offered, Transcript};
+use mezza_ratchet::wire::{FirstMessageHeader, Wire};
+use mezza_ratchet::x3dh::{self, ResponderKeys, Transcript};
 use mezza_ratchet::{
-    BundleError, Changes, OneTime, Padding, SignalBundle, SignalKem,
-    safety::{self, Named},
+    BundleError, Changes, OneTimePrekey, Padding, SignalBundle, SignalKem,
+    safety::{self, NamedIdentity},
     xeddsa,
 };
 
@@ -29,8 +29,8 @@ pub fn conversation(case: &Case) {
 pub fn number(case: &Case) {
     let (local, remote) = (case.identity("local"), case.identity("remote"));
     let (local_id, remote_id) = (case.bytes("local_id"), case.bytes("remote_id"));
-    let local = Named { key: &local, id: &local_id };
-    let remote = Named { key: &remote, id: &remote_id };
+    let local = NamedIdentity { key: &local, id: &local_id };
+    let remote = NamedIdentity { key: &remote, id: &remote_id };
     let version = case.number("version") as u32;
     let digits_and_code = |local, remote| match case.text("suite") {
         "0003" => (
@@ -38,8 +38,8 @@ pub fn number(case: &Case) {
             safety::signal_scannable::<Sha512>(version, local, remote),
         ),
         _ => (
-            safety::signal_number::<<Paper as Suite>::Sig>(local, remote),
-            safety::signal_scannable::<<Paper as Suite>::Sig>(version, local, remote),
+            safety::signal_number::<<Paper as Suite>::SignatureHash>(local, remote),
+            safety::signal_scannable::<<Paper as Suite>::SignatureHash>(version, local, remote),
         ),
     };
     let (ours, code) = digits_and_code(local, remote);
@@ -83,11 +83,11 @@ pub fn bundle(case: &Case) {
 fn play<S: RatchetSuite>(case: &Case) {
     let (alice, bob) = (fixture::alice(), fixture::bob());
     let spk = fixture::pair("spkB");
-    let z = Secret::fill(|z| z.copy_from_slice(&fixture::z()));
-    let made = xeddsa::sign::<S::Sig>(bob.pair().scalar(), &[&[5], &spk.public().0], &z);
+    let z = Secret::init_with(|z| z.copy_from_slice(&fixture::z()));
+    let made = xeddsa::sign::<S::SignatureHash>(bob.pair().scalar(), &[&[5], &spk.public().0], &z);
     assert_eq!(hex(&made), case.text("signature"), "{}", case.name);
     let one_time = Some(case.bytes("one_time")).filter(|bytes| !bytes.is_empty());
-    let one_time = one_time.map(|bytes| OneTime::decode(&bytes).expect("a one-time key"));
+    let one_time = one_time.map(|bytes| OneTimePrekey::decode(&bytes).expect("a one-time key"));
     keys::<S>(case, one_time);
 
     let kem = kem_key::<S>(case);
@@ -99,7 +99,8 @@ fn play<S: RatchetSuite>(case: &Case) {
             SignalBundle { registration: 7, spk_id, spk, signature, one_time, kem: kem.clone() };
         let checked = bundle.check_as::<S>(&bob.public(), REGISTRATION).expect("a good bundle");
         let (ek, mut rng) = (fixture::ephemeral("ekA"), Fixed(coins.clone()));
-        x3dh::initiate::<S, Portable>(&checked, &alice, ek, one_time, &mut rng).expect("a session")
+        x3dh::initiate::<S, PortableBackend>(&checked, &alice, ek, one_time, &mut rng)
+            .expect("a session")
     });
     let m0 = seal(&mut alices, b"hello", "rkA1");
     let m1 = seal(&mut alices, b"again", "rkA1");
@@ -109,8 +110,9 @@ fn play<S: RatchetSuite>(case: &Case) {
     assert_eq!((first.registration, first.opk_id != 0), (REGISTRATION, one_time.is_some()));
     let opk = one_time.map(|_| fixture::pair("opkB"));
     let seed = kem.map(|_| Secret::copy_from(&case.array("kem_seed")));
-    let offered = Offered { spk: &spk, list: None, opk: opk.as_ref(), kem: seed.as_ref() };
-    let (mut bobs, theirs) = x3dh::accept::<S, Portable>(&first, &bob, &offered).expect("good");
+    let offered = ResponderKeys { spk: &spk, list: None, opk: opk.as_ref(), kem: seed.as_ref() };
+    let (mut bobs, theirs) =
+        x3dh::accept::<S, PortableBackend>(&first, &bob, &offered).expect("good");
     assert!(exporter.export(["x"]) == theirs.export(["x"]));
     assert_eq!(open(&mut bobs, &m1), b"again");
     assert_eq!(open(&mut bobs, &m0), b"hello");
@@ -132,7 +134,7 @@ fn kem_key<S: RatchetSuite>(case: &Case) -> Option<SignalKem> {
 }
 
 /// The key schedule, step by step.
-fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTime>) {
+fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTimePrekey>) {
     let (alice, bob) = (fixture::alice(), fixture::bob());
     let (ek, spk, opk) = (fixture::pair("ekA"), fixture::pair("spkB"), fixture::pair("opkB"));
     let mut shared =
@@ -141,8 +143,12 @@ fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTime>) {
     if S::KEM.is_some() {
         shared.push(Secret::copy_from(&case.array("kem_secret")));
     }
-    let first =
-        First { suite: S::ID, list: None, registration: REGISTRATION, ..fixture::first(one_time) };
+    let first = FirstMessageHeader {
+        suite: S::ID,
+        list: None,
+        registration: REGISTRATION,
+        ..fixture::first(one_time)
+    };
     let transcript = Transcript {
         first: &first,
         responder: &bob.public(),
@@ -164,7 +170,11 @@ fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTime>) {
 
 const NOW: Time = Time::from_ms(1);
 
-fn seal<S: RatchetSuite>(ratchet: &mut Ratchet<S, Portable>, body: &[u8], key: &str) -> Vec<u8> {
+fn seal<S: RatchetSuite>(
+    ratchet: &mut Ratchet<S, PortableBackend>,
+    body: &[u8],
+    key: &str,
+) -> Vec<u8> {
     let fresh: Option<EphemeralKey> = Some(fixture::ephemeral(key));
     let bytes = ratchet.message_bytes(body.len());
     let message = ratchet.seal(body, &[], Padding::Blocks, fresh, NOW).expect("a message");
@@ -172,7 +182,7 @@ fn seal<S: RatchetSuite>(ratchet: &mut Ratchet<S, Portable>, body: &[u8], key: &
     message
 }
 
-fn open<S: RatchetSuite>(ratchet: &mut Ratchet<S, Portable>, message: &[u8]) -> Vec<u8> {
+fn open<S: RatchetSuite>(ratchet: &mut Ratchet<S, PortableBackend>, message: &[u8]) -> Vec<u8> {
     let envelope = S::Wire::decode(message).expect("a message");
     let opened = ratchet.open(&envelope.inner, &[], NOW, &mut Changes::new());
     opened.expect("a body").to_vec()

@@ -4,18 +4,18 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use mezza_core::{CryptoRng, EphemeralKey, Machine, Portable, StaticKey, SuiteId, Time};
+use mezza_core::{CryptoRng, EphemeralKey, Machine, PortableBackend, StaticKey, SuiteId, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
-    Change, Changes, Conversation, Identity, IdentityKey, OneTime, OpenError, Padding, Prekeys,
-    Record, SealError, Table,
+    Change, Changes, Conversation, IdentityKey, IdentityKeyPair, OneTimePrekey, OpenError, Padding,
+    Prekeys, SealError, StoredRow, Table,
 };
-use mezza_sim::{Effect, Host, Place};
+use mezza_sim::{Effect, Host, HostId};
 
 use super::thief::Read;
 use crate::people;
 
-pub type Talk = Conversation<Portable>;
+pub type Talk = Conversation<PortableBackend>;
 
 /// What everybody can fetch, in the order of the places.
 pub type Server = Rc<RefCell<Vec<people::Server>>>;
@@ -28,11 +28,11 @@ pub fn server(count: u32) -> Server {
 const STOCK: usize = 3;
 
 /// Whose row it is: a contact's, or the device's own.
-pub type Owner = Option<Place>;
+pub type Owner = Option<HostId>;
 
 pub struct Disk {
     me: u32,
-    own: Identity,
+    own: IdentityKeyPair,
     everybody: Vec<IdentityKey>,
     server: Server,
     suite: SuiteId,
@@ -50,28 +50,28 @@ impl Disk {
         Self { me, own, everybody, server, suite, rows: BTreeMap::new() }
     }
 
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> IdentityKeyPair {
         self.own.duplicate()
     }
 
-    pub fn public(&self, person: Place) -> IdentityKey {
+    pub fn public(&self, person: HostId) -> IdentityKey {
         self.everybody[person.0 as usize]
     }
 
-    pub fn contacts(&self) -> impl Iterator<Item = Place> + use<> {
+    pub fn contacts(&self) -> impl Iterator<Item = HostId> + use<> {
         let me = self.me;
-        (0..self.everybody.len() as u32).filter(move |i| *i != me).map(Place)
+        (0..self.everybody.len() as u32).filter(move |i| *i != me).map(HostId)
     }
 
-    pub fn records(&self, owner: Owner) -> Vec<Record<'_>> {
+    pub fn records(&self, owner: Owner) -> Vec<StoredRow<'_>> {
         self.rows
             .iter()
             .filter(|((of, ..), _)| *of == owner)
-            .map(|((_, table, key), value)| Record { table: *table, key, value })
+            .map(|((_, table, key), value)| StoredRow { table: *table, key, value })
             .collect()
     }
 
-    pub fn talk(&self, contact: Place) -> Talk {
+    pub fn talk(&self, contact: HostId) -> Talk {
         let rows = self.records(Some(contact));
         Talk::load(self.own.public(), self.public(contact), rows).expect("stored rows")
     }
@@ -119,9 +119,9 @@ pub struct Packet {
 #[derive(Clone, Copy)]
 pub enum Order {
     /// Send this note, in a new session if there is none.
-    Say(Place, u64),
+    Say(HostId, u64),
     /// Begin a new session, whatever there is.
-    Begin(Place),
+    Begin(HostId),
     Forget,
 }
 
@@ -129,19 +129,19 @@ pub enum Order {
 pub enum News {
     Opened(Read),
     /// These bytes leave, in a session with this person.
-    Sealed(Place, Vec<u8>),
+    Sealed(HostId, Vec<u8>),
     Refused,
 }
 
 pub struct Device {
-    identity: Identity,
+    identity: IdentityKeyPair,
     prekeys: Prekeys,
-    talks: BTreeMap<Place, Talk>,
+    talks: BTreeMap<HostId, Talk>,
     server: Server,
     suite: SuiteId,
     me: u32,
     effects: VecDeque<Effect<Self>>,
-    last_reset: BTreeMap<Place, Time>,
+    last_reset: BTreeMap<HostId, Time>,
     notes: u64,
 }
 
@@ -156,7 +156,8 @@ impl Device {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
-                    let mut draw = |n| (0..n).map(|_| StaticKey::random::<Portable>(rng)).collect();
+                    let mut draw =
+                        |n| (0..n).map(|_| StaticKey::random::<PortableBackend>(rng)).collect();
                     let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk.min(STOCK)) };
                     self.prekeys.handle(fresh, now, rng).expect("asked for");
                 }
@@ -170,32 +171,33 @@ impl Device {
         }
     }
 
-    fn offer(&self, bundle: Vec<u8>, one_time: Vec<OneTime>) -> Box<people::Server> {
+    fn offer(&self, bundle: Vec<u8>, one_time: Vec<OneTimePrekey>) -> Box<people::Server> {
         let mut offer = people::Server { one_time, ..people::Server::default() };
         offer.publish(bundle, &self.prekeys);
         Box::new(offer)
     }
 
     /// Begins a session if the contact has published something that is still valid.
-    fn begin(&mut self, to: Place, now: Time, rng: &mut dyn CryptoRng) -> bool {
+    fn begin(&mut self, to: HostId, now: Time, rng: &mut dyn CryptoRng) -> bool {
         let talk = self.talks.get_mut(&to).expect("a contact");
         let (checked, one_time) = {
             let server = &mut self.server.borrow_mut()[to.0 as usize];
             (server.check(self.suite, talk.remote(), now), server.one_time.pop())
         };
         let Ok(checked) = checked else { return false };
-        let base = EphemeralKey::random::<Portable>(rng);
+        let base = EphemeralKey::random::<PortableBackend>(rng);
         let begun = checked.initiate(&self.identity, base, one_time, rng);
         let (session, _) = begun.expect("a session");
-        let changes = talk.begin(session, now);
+        let changes = talk.add_session(session, now);
         self.write(Some(to), changes);
         true
     }
 
-    fn say(&mut self, to: Place, note: u64, now: Time, rng: &mut dyn CryptoRng) {
+    fn say(&mut self, to: HostId, note: u64, now: Time, rng: &mut dyn CryptoRng) {
         for _ in 0..2 {
             let talk = self.talks.get_mut(&to).expect("a contact");
-            let fresh = talk.needs_ephemeral().then(|| EphemeralKey::random::<Portable>(rng));
+            let fresh =
+                talk.needs_ephemeral().then(|| EphemeralKey::random::<PortableBackend>(rng));
             let before = talk.encode();
             match talk.seal(&note.to_be_bytes(), &[], Padding::Blocks, fresh, now) {
                 Ok((bytes, changes)) => {
@@ -216,7 +218,7 @@ impl Device {
     }
 
     /// What a messenger does about a message that does not open: one new session in ten minutes.
-    fn reset(&mut self, from: Place, now: Time, rng: &mut dyn CryptoRng) {
+    fn reset(&mut self, from: HostId, now: Time, rng: &mut dyn CryptoRng) {
         let last = self.last_reset.get(&from);
         if last.is_some_and(|last| now.since_ms(*last) < 10 * Time::MINUTE_MS) {
             return;
@@ -251,7 +253,7 @@ impl Host for Device {
         };
         device.wake(now, rng);
         // What was stored but not published before a crash is published now.
-        if let Some((bundle, one_time)) = device.prekeys.offer() {
+        if let Some((bundle, one_time)) = device.prekeys.current_bundle() {
             let offer = device.offer(bundle, one_time);
             if !device.server.borrow()[disk.me as usize].same_bundle(&offer) {
                 let publish = Write::Publish { offer, replace: true };
@@ -261,7 +263,7 @@ impl Host for Device {
         device
     }
 
-    fn order(&mut self, order: Order, now: Time, rng: &mut dyn CryptoRng) {
+    fn command(&mut self, order: Order, now: Time, rng: &mut dyn CryptoRng) {
         match order {
             Order::Say(to, note) => self.say(to, note, now, rng),
             Order::Begin(to) => {
@@ -281,7 +283,7 @@ impl Host for Device {
         self.settle(now, rng);
     }
 
-    fn deliver(&mut self, from: Place, packet: Packet, now: Time, rng: &mut dyn CryptoRng) {
+    fn deliver(&mut self, from: HostId, packet: Packet, now: Time, rng: &mut dyn CryptoRng) {
         let talk = self.talks.get_mut(&from).expect("a contact");
         let before = (talk.encode(), self.prekeys.encode());
         match talk.open(&packet.bytes, &[], &self.identity, &mut self.prekeys, now) {

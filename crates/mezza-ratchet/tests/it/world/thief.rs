@@ -1,9 +1,9 @@
 //! Thieves: what does a copy of the disk open?
 
-use mezza_core::{EphemeralKey, Portable, Time};
+use mezza_core::{EphemeralKey, PortableBackend, Time};
 use mezza_ratchet::wire;
-use mezza_ratchet::{Identity, Padding, Prekeys, Table};
-use mezza_sim::Place;
+use mezza_ratchet::{IdentityKeyPair, Padding, Prekeys, Table};
+use mezza_sim::HostId;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
@@ -12,7 +12,7 @@ use super::device::{Disk, Talk};
 /// A message that its receiver has opened.
 #[derive(Clone)]
 pub struct Read {
-    pub from: Place,
+    pub from: HostId,
     pub bytes: Vec<u8>,
     pub note: u64,
 }
@@ -43,14 +43,14 @@ fn forgetful(disk: &Disk) -> Prekeys {
 
 /// A thief who copied a disk once and then listens to everything that comes from one contact.
 pub struct Listener {
-    identity: Identity,
+    identity: IdentityKeyPair,
     prekeys: Prekeys,
     talk: Talk,
     now: Time,
 }
 
 impl Listener {
-    pub fn of(disk: &Disk, contact: Place, now: Time) -> Self {
+    pub fn of(disk: &Disk, contact: HostId, now: Time) -> Self {
         let (identity, prekeys) = (disk.identity(), forgetful(disk));
         Self { identity, prekeys, talk: disk.talk(contact), now }
     }
@@ -59,7 +59,7 @@ impl Listener {
     /// his own, which serves him if the ratchet does not depend on it.
     pub fn guesses(&mut self) {
         let mut rng = ChaCha20Rng::seed_from_u64(self.now.ms());
-        let fresh = Some(EphemeralKey::random::<Portable>(&mut rng));
+        let fresh = Some(EphemeralKey::random::<PortableBackend>(&mut rng));
         let sealed = self.talk.seal(b"", &[], Padding::Blocks, fresh, self.now);
         assert!(sealed.is_ok());
     }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mezza_core::PublicKey;
-use mezza_messenger::relay_wire::{ClientFrame, Code, OneTimeKey, RelayFrame};
-use mezza_messenger::{Input, LineId, Output, SlotId, Ticket};
-use mezza_ratchet::OneTime;
+use mezza_messenger::relay_wire::{ClientFrame, DoneCode, RawOneTimePrekey, RelayFrame};
+use mezza_messenger::{Input, LineId, MailboxId, Output, RequestId};
+use mezza_ratchet::OneTimePrekey;
 
 /// Most requests in flight on one connection; the device asks for far fewer at once.
 const REQUESTS_MAX: usize = 8_192;
@@ -18,7 +18,7 @@ const MAILS_MAX: usize = 131_072;
 
 /// Which of the two connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum RelayChannel {
     /// Our own mailboxes.
     Control,
     /// What goes to others.
@@ -26,19 +26,19 @@ pub enum Way {
 }
 
 /// Bookkeeping of one line.
-pub struct Flight {
+pub struct InFlight {
     line: LineId,
     next_req: u16,
-    tickets: BTreeMap<(Way, u16), Ticket>,
+    tickets: BTreeMap<(RelayChannel, u16), RequestId>,
     next_box: u16,
-    boxes: BTreeMap<u16, SlotId>,
+    boxes: BTreeMap<u16, MailboxId>,
     mails: BTreeMap<u64, (u16, u32)>,
 }
 
 /// Numbers of mail are unique in the process, so that a late `Take` names nothing here.
 static NEXT_MAIL: AtomicU64 = AtomicU64::new(1);
 
-impl Flight {
+impl InFlight {
     /// Nothing in flight.
     pub fn new(line: LineId) -> Self {
         let (tickets, boxes, mails) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
@@ -46,58 +46,62 @@ impl Flight {
     }
 
     /// The frame of an order, and where it goes. An order that means nothing here gives none.
-    pub fn send_off(&mut self, order: Output) -> Option<(Way, ClientFrame)> {
+    pub fn send_off(&mut self, order: Output) -> Option<(RelayChannel, ClientFrame)> {
         let frame = match order {
-            Output::Carry { ticket, address, ttl_h, bytes, .. } => {
-                let req = self.request(Way::Put, ticket)?;
-                return Some((Way::Put, ClientFrame::Put { req, address, ttl_h, envelope: bytes }));
+            Output::Put { ticket, address, ttl_h, bytes, .. } => {
+                let req = self.request(RelayChannel::Put, ticket)?;
+                return Some((
+                    RelayChannel::Put,
+                    ClientFrame::Put { req, address, ttl_h, envelope: bytes },
+                ));
             }
             Output::Fetch { ticket, address, .. } => {
-                let req = self.request(Way::Put, ticket)?;
-                return Some((Way::Put, ClientFrame::BundleGet { req, address }));
+                let req = self.request(RelayChannel::Put, ticket)?;
+                return Some((RelayChannel::Put, ClientFrame::BundleGet { req, address }));
             }
             Output::Open { ticket, token, kind, .. } => {
-                ClientFrame::Open { req: self.request(Way::Control, ticket)?, token, kind }
+                ClientFrame::Open { req: self.request(RelayChannel::Control, ticket)?, token, kind }
             }
             Output::Close { ticket, token, .. } => {
-                ClientFrame::Close { req: self.request(Way::Control, ticket)?, token }
+                ClientFrame::Close { req: self.request(RelayChannel::Control, ticket)?, token }
             }
             Output::Watch { ticket, slot, token, .. } => {
-                let req = self.request(Way::Control, ticket)?;
+                let req = self.request(RelayChannel::Control, ticket)?;
                 ClientFrame::Watch { req, number: self.number(slot)?, token }
             }
             Output::Publish { ticket, token, bundle, one_time, replace, .. } => {
-                let req = self.request(Way::Control, ticket)?;
-                let keys = one_time.iter().map(|key| OneTimeKey { id: key.id, key: key.key.0 });
+                let req = self.request(RelayChannel::Control, ticket)?;
+                let keys =
+                    one_time.iter().map(|key| RawOneTimePrekey { id: key.id, key: key.key.0 });
                 ClientFrame::BundleSet { req, token, fresh: replace, bundle, keys: keys.collect() }
             }
-            Output::Take { mail, .. } => {
+            Output::Acknowledge { mail, .. } => {
                 let (number, nr) = self.mails.remove(&mail)?;
                 ClientFrame::Taken { number, mails: vec![nr] }
             }
             Output::Store(_)
             | Output::Dial { .. }
-            | Output::Hang { .. }
+            | Output::Disconnect { .. }
             | Output::Net(_)
             | Output::Durable(_)
-            | Output::Show(_) => return None,
+            | Output::Notify(_) => return None,
         };
-        Some((Way::Control, frame))
+        Some((RelayChannel::Control, frame))
     }
 
     /// What a frame means for the device.
-    pub fn take_in(&mut self, way: Way, frame: RelayFrame) -> Option<Input> {
+    pub fn take_in(&mut self, way: RelayChannel, frame: RelayFrame) -> Option<Input> {
         match frame {
             RelayFrame::Done { req, code, retry_s } => {
                 let ticket = self.tickets.remove(&(way, req))?;
                 Some(match code {
-                    Code::Done => Input::Handed { ticket },
+                    DoneCode::Done => Input::Handed { ticket },
                     code => Input::Refused { ticket, code: code as u8, retry_s },
                 })
             }
             RelayFrame::Bundle { req, bundle, key } => {
                 let ticket = self.tickets.remove(&(way, req))?;
-                let one_time = key.map(|key| OneTime { id: key.id, key: PublicKey(key.key) });
+                let one_time = key.map(|key| OneTimePrekey { id: key.id, key: PublicKey(key.key) });
                 Some(Input::Bundle { ticket, bytes: bundle, one_time })
             }
             RelayFrame::Mail { number, nr, envelope } => {
@@ -115,7 +119,7 @@ impl Flight {
     }
 
     /// A free request number, 1 and up; none if too much is in flight.
-    fn request(&mut self, way: Way, ticket: Ticket) -> Option<u16> {
+    fn request(&mut self, way: RelayChannel, ticket: RequestId) -> Option<u16> {
         if self.tickets.len() >= REQUESTS_MAX {
             return None;
         }
@@ -129,7 +133,7 @@ impl Flight {
     }
 
     /// The number of a mailbox on this connection; the same one when it is watched again.
-    fn number(&mut self, slot: SlotId) -> Option<u16> {
+    fn number(&mut self, slot: MailboxId) -> Option<u16> {
         if let Some((number, _)) = self.boxes.iter().find(|(_, at)| **at == slot) {
             return Some(*number);
         }
@@ -149,56 +153,58 @@ mod tests {
 
     fn carry(ticket: u64) -> Output {
         let (line, address) = (LINE, [0; 16]);
-        Output::Carry { ticket: Ticket(ticket), line, address, ttl_h: 720, bytes: vec![0; 512] }
+        Output::Put { ticket: RequestId(ticket), line, address, ttl_h: 720, bytes: vec![0; 512] }
     }
 
-    fn done(req: u16, code: Code) -> RelayFrame {
+    fn done(req: u16, code: DoneCode) -> RelayFrame {
         RelayFrame::Done { req, code, retry_s: 0 }
     }
 
     #[test]
     fn answers_find_their_tickets_once() {
-        let mut flight = Flight::new(LINE);
+        let mut flight = InFlight::new(LINE);
         let (way, frame) = flight.send_off(carry(7)).unwrap();
         let ClientFrame::Put { req, .. } = frame else { panic!("not a PUT") };
-        assert_eq!((way, req), (Way::Put, 1));
-        assert!(flight.take_in(Way::Control, done(1, Code::Done)).is_none());
-        let input = flight.take_in(Way::Put, done(1, Code::Done));
-        assert!(matches!(input, Some(Input::Handed { ticket: Ticket(7) })));
-        assert!(flight.take_in(Way::Put, done(1, Code::Done)).is_none());
+        assert_eq!((way, req), (RelayChannel::Put, 1));
+        assert!(flight.take_in(RelayChannel::Control, done(1, DoneCode::Done)).is_none());
+        let input = flight.take_in(RelayChannel::Put, done(1, DoneCode::Done));
+        assert!(matches!(input, Some(Input::Handed { ticket: RequestId(7) })));
+        assert!(flight.take_in(RelayChannel::Put, done(1, DoneCode::Done)).is_none());
     }
 
     #[test]
     fn mail_is_taken_once_and_only_from_this_line() {
-        let mut flight = Flight::new(LINE);
+        let mut flight = InFlight::new(LINE);
         let watch = || Output::Watch {
-            ticket: Ticket(1),
-            slot: SlotId(5),
+            ticket: RequestId(1),
+            slot: MailboxId(5),
             line: LINE,
-            token: Secret::fill(|_| {}),
+            token: Secret::init_with(|_| {}),
         };
         assert!(flight.send_off(watch()).is_some());
         let mail = RelayFrame::Mail { number: 1, nr: 9, envelope: vec![1; 512] };
-        let Some(Input::Arrived { slot, mail, .. }) = flight.take_in(Way::Control, mail) else {
+        let Some(Input::Arrived { slot, mail, .. }) = flight.take_in(RelayChannel::Control, mail)
+        else {
             panic!("no mail")
         };
-        let take = || Output::Take { slot, mail };
-        assert!(Flight::new(LINE).send_off(take()).is_none());
+        let take = || Output::Acknowledge { slot, mail };
+        assert!(InFlight::new(LINE).send_off(take()).is_none());
         let taken = flight.send_off(take());
         assert!(
-            matches!(taken, Some((Way::Control, ClientFrame::Taken { number: 1, mails })) if mails == [9])
+            matches!(taken, Some((RelayChannel::Control, ClientFrame::Taken { number: 1, mails })) if mails == [9])
         );
         assert!(flight.send_off(take()).is_none());
         let foreign = RelayFrame::Mail { number: 2, nr: 1, envelope: vec![] };
-        assert!(flight.take_in(Way::Control, foreign).is_none());
+        assert!(flight.take_in(RelayChannel::Control, foreign).is_none());
     }
 
     #[test]
     fn request_numbers_wrap_around_what_is_in_flight() {
-        let mut flight = Flight::new(LINE);
+        let mut flight = InFlight::new(LINE);
         assert!(flight.send_off(carry(0)).is_some());
         flight.next_req = u16::MAX;
-        let reqs: Vec<u16> = (0..2).map(|n| flight.request(Way::Put, Ticket(n)).unwrap()).collect();
+        let reqs: Vec<u16> =
+            (0..2).map(|n| flight.request(RelayChannel::Put, RequestId(n)).unwrap()).collect();
         assert_eq!(reqs, [u16::MAX, 2]);
     }
 }

@@ -7,13 +7,13 @@ use clap::{Args, Subcommand, ValueEnum};
 /// `mezza card`.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Card {
+pub struct CardArgs {
     /// Look at a card instead
     #[command(subcommand)]
     pub what: Option<CardWhat>,
     /// Which parts to give away
-    #[arg(long, value_enum, default_value_t = Form::Full)]
-    pub form: Form,
+    #[arg(long, value_enum, default_value_t = CardFormName::Full)]
+    pub form: CardFormName,
     /// Draw it as a QR code
     #[arg(long, conflicts_with = "out")]
     pub qr: bool,
@@ -24,7 +24,7 @@ pub struct Card {
 
 /// Forms of a card.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Form {
+pub enum CardFormName {
     /// All parts
     Full,
     /// Small enough for paper

@@ -9,7 +9,7 @@ use super::cpu::{Kernel, KernelName};
 
 /// `mezza mixnet`.
 #[derive(Subcommand)]
-pub enum Mixnet {
+pub enum MixnetCommand {
     /// Make a key for a server or a guardian, and print its public half
     Keygen {
         /// The file to make; one that is there is not touched
@@ -29,7 +29,7 @@ pub enum Mixnet {
     /// a story of being idle. From one of talking with somebody else at other times twice as many differ
     Privacy(Privacy),
     /// Run an entry: clock, announcer and concentrator
-    Entry(MixnetEntry),
+    Entry(EntryArgs),
     /// Run a mix
     Mix(MixnetMix),
     /// Run a bucket store
@@ -51,11 +51,11 @@ pub enum Mixnet {
     Load(MixnetLoad),
 }
 
-impl Mixnet {
+impl MixnetCommand {
     /// The kernel that was asked for, of a command that computes for many at once.
     pub fn kernel(&self) -> Option<KernelName> {
         match self {
-            Self::Entry(MixnetEntry { kernel, .. })
+            Self::Entry(EntryArgs { kernel, .. })
             | Self::Mix(MixnetMix { kernel, .. })
             | Self::Load(MixnetLoad { kernel, .. }) => kernel.name,
             _ => None,
@@ -65,7 +65,7 @@ impl Mixnet {
 
 /// Who a server is.
 #[derive(Args)]
-pub struct Identity {
+pub struct ServerArgs {
     /// The config; later ones behind the first, oldest first, as files or in one file. They are read
     /// again at SIGHUP
     #[arg(long = "config", value_name = "FILE", required = true)]
@@ -81,10 +81,10 @@ pub struct Identity {
 
 /// `mezza mixnet entry`.
 #[derive(Args)]
-pub struct MixnetEntry {
+pub struct EntryArgs {
     /// Who it is
     #[command(flatten)]
-    pub identity: Identity,
+    pub identity: ServerArgs,
     /// Where to listen
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: SocketAddr,
@@ -104,13 +104,13 @@ pub struct MixnetEntry {
 pub struct MixnetMix {
     /// Who it is
     #[command(flatten)]
-    pub identity: Identity,
+    pub identity: ServerArgs,
     /// Where to listen; else all addresses, at the port of the config
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
     /// The least noise that this mix signs for
-    #[arg(long, value_enum, default_value_t = Floor::Standard)]
-    pub min_noise: Floor,
+    #[arg(long, value_enum, default_value_t = NoiseFloorName::Standard)]
+    pub min_noise: NoiseFloorName,
     /// Threads for heavy work; else one for each core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -121,7 +121,7 @@ pub struct MixnetMix {
 
 /// `--min-noise`.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Floor {
+pub enum NoiseFloorName {
     /// The odds factor 2 over 240,000 conversation rounds
     Standard,
     /// The odds factor 10
@@ -135,7 +135,7 @@ pub enum Floor {
 pub struct MixnetBucket {
     /// Who it is
     #[command(flatten)]
-    pub identity: Identity,
+    pub identity: ServerArgs,
     /// The folder of the buckets
     #[arg(long)]
     pub dir: PathBuf,
@@ -223,8 +223,8 @@ pub struct Privacy {
     #[arg(long, default_value_t = 1e-4, value_parser = positive)]
     pub delta: f64,
     /// The noise, and how it is accounted for
-    #[arg(long, value_enum, default_value_t = Accounting::Gauss)]
-    pub mode: Accounting,
+    #[arg(long, value_enum, default_value_t = AccountingName::Gauss)]
+    pub mode: AccountingName,
     /// Onions of a user in one round
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5))]
     pub slots: u8,
@@ -249,7 +249,7 @@ pub enum ServiceName {
 
 /// `--mode`.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Accounting {
+pub enum AccountingName {
     /// Discrete Gaussian, Rényi accounting
     Gauss,
     /// Laplace, Rényi accounting

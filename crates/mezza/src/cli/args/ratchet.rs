@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 /// `mezza ratchet`.
 #[derive(Subcommand)]
-pub enum Ratchet {
+pub enum RatchetCommand {
     /// Speak the line protocol of docs/protocols/ratchet.md on standard input and output
     Peer(RatchetPeer),
     /// Print the safety number of two identities
@@ -43,8 +43,8 @@ pub enum Ratchet {
 #[derive(Args)]
 pub struct RatchetPeer {
     /// What the device speaks
-    #[arg(long, value_enum, default_value_t = RatchetSuite::B2c20)]
-    pub suite: RatchetSuite,
+    #[arg(long, value_enum, default_value_t = SuiteName::B2c20)]
+    pub suite: SuiteName,
     /// One-time keys of each bundle
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub one_time: u8,
@@ -66,7 +66,7 @@ fn seed(text: &str) -> Result<[u8; 32], String> {
 
 /// Suites that the library speaks.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum RatchetSuite {
+pub enum SuiteName {
     /// Ours
     B2c20,
     /// Ours, with a post-quantum handshake
@@ -82,7 +82,7 @@ pub enum RatchetSuite {
 pub struct RatchetNumber {
     /// Whose form of numbers
     #[arg(long, value_enum)]
-    pub suite: RatchetSuite,
+    pub suite: SuiteName,
     /// One identity, 64 hex digits; in signal-v3 with the name that the app knows it by
     #[arg(long, value_name = "IK[:NAME]")]
     pub local: String,

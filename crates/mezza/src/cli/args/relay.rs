@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 /// What to do with a relay.
 #[derive(Subcommand)]
-pub enum Relay {
+pub enum RelayArgs {
     /// Run it until Ctrl-C
     Run(Place),
     /// Make its key and store; what is said here is kept in the settings
@@ -49,7 +49,7 @@ pub struct Public {
     pub public: Option<String>,
 }
 
-impl Relay {
+impl RelayArgs {
     /// Options that are settings.
     pub fn flags(&self) -> Vec<(&'static str, String)> {
         let (place, store, public) = match self {

@@ -14,8 +14,8 @@ use crate::cli::args::MixnetConfig;
 use crate::cli::show::{self, Out};
 use crate::exit::{Exit, Fault};
 use crate::home::private;
-use crate::mixnet::key::Key;
-use crate::mixnet::network::{self, Network};
+use crate::mixnet::key::ServerKey;
+use crate::mixnet::network::{self, ConfigArchive};
 use crate::mixnet::{figures, written};
 
 /// `mezza mixnet config ..`
@@ -77,7 +77,7 @@ fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>, yes: bool) -> R
     let told = before
         .as_ref()
         .map_or_else(|| lines(&signed), |before| difference(before.config(), signed.config()));
-    let key = Key::load(key)?;
+    let key = ServerKey::load(key)?;
     if network::sign(&mut signed, before.as_ref(), &key) == 0 {
         return Err(not_a_guardian(signed.config(), &key));
     }
@@ -140,7 +140,7 @@ fn agree(out: Out) -> Result<(), Fault> {
     Err(Fault::new(Exit::No, "nothing was signed", next))
 }
 
-fn not_a_guardian(config: &Config, key: &Key) -> Fault {
+fn not_a_guardian(config: &Config, key: &ServerKey) -> Fault {
     let public = key.public();
     let mut servers = [&config.coordinator.key, &config.bucket.key].into_iter();
     let server = servers.any(|key| *key == public) || config.mix_keys().any(|key| *key == public);
@@ -153,7 +153,7 @@ fn not_a_guardian(config: &Config, key: &Key) -> Fault {
 }
 
 fn verify<'a>(out: Out, files: impl Iterator<Item = &'a Path>) -> Result<Exit, Fault> {
-    let network = Network::load(files)?;
+    let network = ConfigArchive::load(files)?;
     let chain = &network.chain;
     let (genesis, head) = (hex(&chain.genesis_hash()), hex(&chain.head_hash()));
     let in_force = chain.current(crate::node::now()).map(|config| config.seq);
@@ -181,7 +181,7 @@ fn valid(signed: &SignedConfig, set: SignatureSet) -> (usize, usize) {
 fn about(signed: &SignedConfig) -> Value {
     let config = signed.config();
     let (valid, needed) = valid(signed, SignatureSet::Own);
-    let mix = |mix: &mezza_mixnet::config::MixEntry| json!({ "key": hex(&mix.server.key), "address": mix.server.address, "operator": mix.operator });
+    let mix = |mix: &mezza_mixnet::config::MixServer| json!({ "key": hex(&mix.server.key), "address": mix.server.address, "operator": mix.operator });
     json!({
         "hash": hex(&config.hash()), "network": hex(&config.network), "seq": config.seq,
         "prev": hex(&config.prev), "threshold": config.threshold,

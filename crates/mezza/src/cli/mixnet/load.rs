@@ -6,19 +6,19 @@ use mezza_mixnet::Service;
 use serde_json::json;
 use tokio::runtime::Builder;
 
-use crate::cli::Desk;
+use crate::cli::CliContext;
 use crate::cli::args::MixnetLoad;
 use crate::cli::serve::{block_on, settings};
 use crate::exit::{Exit, Fault};
 use crate::mixnet::kernel::kernel;
-use crate::mixnet::load::{self, Load, Report};
+use crate::mixnet::load::{self, Load, LoadReport};
 use crate::mixnet::{client, process};
 
 /// Files beside one for each user.
 const SPARE_FILES: u64 = 64;
 
 /// `mezza mixnet load`
-pub fn load(desk: &Desk, asked: &MixnetLoad) -> Result<Exit, Fault> {
+pub fn load(desk: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
     settings(desk, &[])?;
     process::room_for_files(u64::from(asked.users) + SPARE_FILES)?;
     block_on(Builder::new_multi_thread(), run(desk, asked))
@@ -36,7 +36,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, report: &Report) {
+    fn add(&mut self, report: &LoadReport) {
         self.rounds += u32::from(report.returned > 0);
         self.right += report.right;
         self.wrong += report.wrong;
@@ -53,7 +53,7 @@ impl Sum {
 }
 
 #[expect(clippy::cast_sign_loss, reason = "a part of a number of users is not negative")]
-async fn run(desk: &Desk, asked: &MixnetLoad) -> Result<Exit, Fault> {
+async fn run(desk: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
     let chain = client::join(&asked.network.parse()?).await?;
     if chain.head().policy(Service::Conversation).is_none_or(|(_, policy)| policy.slots != 1) {
         let text =
@@ -91,7 +91,7 @@ async fn run(desk: &Desk, asked: &MixnetLoad) -> Result<Exit, Fault> {
     Ok(if sum.wrong == 0 { Exit::Done } else { Exit::No })
 }
 
-fn value(report: &Report) -> serde_json::Value {
+fn value(report: &LoadReport) -> serde_json::Value {
     let [middle, most, longest] = report.latency_ms;
     json!({
         "event": "round", "round": report.round, "open_ms": report.open_ms, "sent": report.sent,
@@ -102,7 +102,7 @@ fn value(report: &Report) -> serde_json::Value {
     })
 }
 
-fn line(report: &Report) -> String {
+fn line(report: &LoadReport) -> String {
     let [middle, most, longest] = report.latency_ms;
     format!(
         "round {}  sent {}, returned {}, wrong {}, missed {}; {middle}/{most}/{longest} ms after the \

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use crate::cli::Desk;
+use crate::cli::CliContext;
 use crate::exit::{Exit, Fault};
 use crate::mixnet::uri::NetworkUri;
 use crate::web::dto::{Health, JoinRequest, Mixnet};
 
 /// `mezza mixnet join`
-pub fn join(desk: &Desk, link: &str) -> Result<Exit, Fault> {
+pub fn join(desk: &CliContext, link: &str) -> Result<Exit, Fault> {
     // What is no link is said before a node is asked for.
     let uri: NetworkUri = link.trim().parse()?;
     let request = JoinRequest { link: uri.to_string() };
@@ -20,7 +20,7 @@ pub fn join(desk: &Desk, link: &str) -> Result<Exit, Fault> {
 }
 
 /// `mezza mixnet resume`
-pub fn resume(desk: &Desk) -> Result<Exit, Fault> {
+pub fn resume(desk: &CliContext) -> Result<Exit, Fault> {
     let net = desk.client()?.post::<Mixnet>("/v1/mixnet/resume", &())?;
     let text = format!(
         "the mixnet goes on; its budget says {} rounds and lacks those since the copy",
@@ -31,7 +31,7 @@ pub fn resume(desk: &Desk) -> Result<Exit, Fault> {
 }
 
 /// `mezza mixnet status`
-pub fn status(desk: &Desk) -> Result<Exit, Fault> {
+pub fn status(desk: &CliContext) -> Result<Exit, Fault> {
     let client = desk.client()?;
     let net = client.get::<Mixnet>("/v1/mixnet")?;
     desk.out.value(&net);

@@ -4,7 +4,8 @@ use mezza_mixnet::Service;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 use mezza_mixnet::privacy::{
-    Accounting, Bracket, Spent, Target, advanced, delta, fifty_becomes, noise_for, tight,
+    Accounting, Bracket, PrivacyTarget, RoundsSpent, advanced, delta, fifty_becomes, noise_for,
+    tight,
 };
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ pub fn privacy(out: Out, asked: &Privacy) -> Result<Exit, Fault> {
         Some((mu, scale)) => Law { mode: mode(asked.mode), mu, scale },
         None => least(asked, service)?,
     };
-    let spent = Spent { service, law, slots: asked.slots, rounds: asked.rounds };
+    let spent = RoundsSpent { service, law, slots: asked.slots, rounds: asked.rounds };
     let stories = [spent, spent.other_story()].map(|spent| Story::of(spent, asked));
     let messages = figures::noise_messages(law, service, 1);
     let [idle, other] = &stories;
@@ -60,9 +61,9 @@ struct Story {
 }
 
 impl Story {
-    fn of(spent: Spent, asked: &Privacy) -> Self {
+    fn of(spent: RoundsSpent, asked: &Privacy) -> Self {
         let reached = match asked.mode {
-            args::Accounting::Paper => advanced(&[spent], asked.epsilon),
+            args::AccountingName::Paper => advanced(&[spent], asked.epsilon),
             _ => delta(&[spent], asked.epsilon),
         };
         Self { rounds: spent.rounds, reached, tight: tight(&spent, asked.epsilon) }
@@ -72,8 +73,9 @@ impl Story {
         self.tight.map_or(Value::Null, |found| json!([found.low, found.high]))
     }
 
-    fn line(&self, mode: args::Accounting) -> String {
-        let name = if matches!(mode, args::Accounting::Paper) { "the paper's" } else { "Rényi's" };
+    fn line(&self, mode: args::AccountingName) -> String {
+        let name =
+            if matches!(mode, args::AccountingName::Paper) { "the paper's" } else { "Rényi's" };
         let tight = self.tight.map_or_else(
             || "tight: no figure".into(),
             |found| format!("tight {:.3e} to {:.3e}", found.low, found.high),
@@ -84,11 +86,12 @@ impl Story {
 
 fn least(asked: &Privacy, service: Service) -> Result<Law, Fault> {
     let (epsilon, delta) = (asked.epsilon, asked.delta);
-    let target = Target { service, rounds: asked.rounds, slots: asked.slots, epsilon, delta };
+    let target =
+        PrivacyTarget { service, rounds: asked.rounds, slots: asked.slots, epsilon, delta };
     let accounting = match asked.mode {
-        args::Accounting::Gauss => Accounting::Gauss,
-        args::Accounting::Rdp => Accounting::Laplace,
-        args::Accounting::Paper => Accounting::Paper,
+        args::AccountingName::Gauss => Accounting::Gauss,
+        args::AccountingName::Rdp => Accounting::Laplace,
+        args::AccountingName::Paper => Accounting::Paper,
     };
     noise_for(&target, accounting).ok_or_else(|| {
         let text = "privacy: no noise inside the limits keeps this promise";
@@ -96,9 +99,9 @@ fn least(asked: &Privacy, service: Service) -> Result<Law, Fault> {
     })
 }
 
-const fn mode(accounting: args::Accounting) -> Mode {
+const fn mode(accounting: args::AccountingName) -> Mode {
     match accounting {
-        args::Accounting::Gauss => Mode::Gauss,
+        args::AccountingName::Gauss => Mode::Gauss,
         _ => Mode::Paper,
     }
 }

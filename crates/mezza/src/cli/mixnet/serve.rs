@@ -5,30 +5,30 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::available_parallelism;
 
 use data_encoding::HEXLOWER;
-use mezza_mixnet::mix::Floor;
+use mezza_mixnet::mix::NoiseFloor;
 use serde_json::json;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cli::Desk;
-use crate::cli::args::{self, Identity, MixnetBucket, MixnetEntry, MixnetMix};
+use crate::cli::CliContext;
+use crate::cli::args::{self, EntryArgs, MixnetBucket, MixnetMix, ServerArgs};
 use crate::cli::serve::{block_on, settings, two_threads};
 use crate::exit::{Exit, Fault};
 use crate::memory;
-use crate::mixnet::key::Key;
-use crate::mixnet::network::Network;
-use crate::mixnet::server::{self, Learn, Running};
+use crate::mixnet::key::ServerKey;
+use crate::mixnet::network::ConfigArchive;
+use crate::mixnet::server::{self, Learn, ServerHandle};
 use crate::mixnet::signed::Signed;
 use crate::mixnet::{bucket, entry, metrics, mix};
 use crate::node::now;
 use crate::station::until_stopped;
 
 /// `mezza mixnet entry`
-pub fn entry(desk: &Desk, asked: &MixnetEntry) -> Result<Exit, Fault> {
+pub fn entry(desk: &CliContext, asked: &EntryArgs) -> Result<Exit, Fault> {
     settings(desk, &[])?;
     let (network, key) = load(&asked.identity)?;
-    let options = entry::Options {
+    let options = entry::EntryServerOptions {
         network,
         key,
         listen: asked.listen,
@@ -42,20 +42,20 @@ pub fn entry(desk: &Desk, asked: &MixnetEntry) -> Result<Exit, Fault> {
 }
 
 /// `mezza mixnet mix`
-pub fn mix(desk: &Desk, asked: &MixnetMix) -> Result<Exit, Fault> {
+pub fn mix(desk: &CliContext, asked: &MixnetMix) -> Result<Exit, Fault> {
     settings(desk, &[])?;
     memory::require_closed()?;
     let (network, key) = load(&asked.identity)?;
     let signed = Signed::beside(&asked.identity.key)?;
     let listen = asked.listen.map_or_else(|| of_config(&network, &key), Ok)?;
-    let options = mix::Options {
+    let options = mix::MixServerOptions {
         network,
         key,
         listen,
         floor: match asked.min_noise {
-            args::Floor::Standard => Floor::STANDARD,
-            args::Floor::Relaxed => Floor::RELAXED,
-            args::Floor::None => Floor::None,
+            args::NoiseFloorName::Standard => NoiseFloor::STANDARD,
+            args::NoiseFloorName::Relaxed => NoiseFloor::RELAXED,
+            args::NoiseFloorName::None => NoiseFloor::None,
         },
         threads: asked.threads.map_or_else(cores, usize::from),
         signed,
@@ -65,10 +65,10 @@ pub fn mix(desk: &Desk, asked: &MixnetMix) -> Result<Exit, Fault> {
 }
 
 /// `mezza mixnet bucket`
-pub fn bucket(desk: &Desk, asked: &MixnetBucket) -> Result<Exit, Fault> {
+pub fn bucket(desk: &CliContext, asked: &MixnetBucket) -> Result<Exit, Fault> {
     settings(desk, &[])?;
     let (network, key) = load(&asked.identity)?;
-    let options = bucket::Options {
+    let options = bucket::BucketServerOptions {
         network,
         key,
         listen: asked.listen,
@@ -81,13 +81,13 @@ pub fn bucket(desk: &Desk, asked: &MixnetBucket) -> Result<Exit, Fault> {
     )
 }
 
-fn load(identity: &Identity) -> Result<(Network, Key), Fault> {
-    let key = Key::load(&identity.key)?;
-    Ok((Network::load(identity.configs.iter().map(AsRef::as_ref))?, key))
+fn load(identity: &ServerArgs) -> Result<(ConfigArchive, ServerKey), Fault> {
+    let key = ServerKey::load(&identity.key)?;
+    Ok((ConfigArchive::load(identity.configs.iter().map(AsRef::as_ref))?, key))
 }
 
 /// All addresses, at the port under which the config knows this mix.
-fn of_config(network: &Network, key: &Key) -> Result<SocketAddr, Fault> {
+fn of_config(network: &ConfigArchive, key: &ServerKey) -> Result<SocketAddr, Fault> {
     let config = network.chain.current(now()).unwrap_or(network.chain.head());
     let own = config.mixes.iter().find(|mix| mix.server.key == key.public());
     let port = own.and_then(|mix| mix.server.address.rsplit_once(':')?.1.parse().ok());
@@ -103,9 +103,9 @@ fn cores() -> usize {
 }
 
 /// Runs a server until it is told to stop, or cannot go on. At SIGHUP it reads its configs again.
-async fn run<S: Future<Output = Result<Running, Fault>>>(
-    desk: &Desk,
-    (role, identity): (&'static str, &Identity),
+async fn run<S: Future<Output = Result<ServerHandle, Fault>>>(
+    desk: &CliContext,
+    (role, identity): (&'static str, &ServerArgs),
     start: impl FnOnce(watch::Receiver<bool>) -> S,
 ) -> Result<Exit, Fault> {
     memory::say();
@@ -132,8 +132,8 @@ async fn run<S: Future<Output = Result<Running, Fault>>>(
 }
 
 /// Hands a server all configs of its files; those that it knows are taken again without effect.
-fn learn(identity: &Identity, learn: &Learn) {
-    match Network::load(identity.configs.iter().map(AsRef::as_ref)) {
+fn learn(identity: &ServerArgs, learn: &Learn) {
+    match ConfigArchive::load(identity.configs.iter().map(AsRef::as_ref)) {
         Ok(network) => network.archive.into_iter().for_each(learn),
         Err(fault) => tracing::error!("{fault}"),
     }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use mezza_core::{Blake2b512, EphemeralKey, Machine, Sha512, StaticKey, SuiteId, Time, blake2b};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::{
-    Bundle, Conversation, Identity, IdentityKey, List, OneTime, Padding, Prekeys, SealError,
-    SignalBundle, wire, xeddsa,
+    Bundle, Conversation, IdentityKey, IdentityKeyPair, OneTimePrekey, Padding, Prekeys, SealError,
+    SignalBundle, SuiteList, wire, xeddsa,
 };
 use rand_core::Rng as _;
 
@@ -31,21 +31,21 @@ pub struct Given {
 }
 
 /// A device, and its session with the contact once there is one. Nothing of it is stored.
-pub struct Device {
+pub struct PeerDevice {
     given: Given,
     registration: u32,
-    identity: Identity,
+    identity: IdentityKeyPair,
     prekeys: Prekeys,
     /// What others may fetch: the bundle of a container suite, and one-time keys.
     bundle: Vec<u8>,
-    one_time: VecDeque<OneTime>,
+    one_time: VecDeque<OneTimePrekey>,
     talk: Option<Conversation<AwsLc>>,
 }
 
-impl Device {
+impl PeerDevice {
     /// A new device that speaks one suite alone.
     pub fn new(mut given: Given) -> Result<Self, Refusal> {
-        let identity = Identity::new(StaticKey::random::<AwsLc>(&mut given.chance));
+        let identity = IdentityKeyPair::new(StaticKey::random::<AwsLc>(&mut given.chance));
         let prekeys = Prekeys::new(identity.duplicate()).offering(&[given.suite]);
         let registration = 1 + given.chance.next_u32() % REGISTRATION_MAX;
         let (bundle, one_time) = (Vec::new(), VecDeque::new());
@@ -127,7 +127,7 @@ impl Device {
         let talk = self.talk.as_ref().map(Conversation::encode);
         let talk = talk.as_ref().map_or(&[][..], |rows| rows.as_slice());
         let prekeys = self.prekeys.encode();
-        let one_time: Vec<u8> = self.one_time.iter().flat_map(OneTime::encode).collect();
+        let one_time: Vec<u8> = self.one_time.iter().flat_map(OneTimePrekey::encode).collect();
         let parts = [prekeys.as_slice(), talk, &self.bundle, &one_time];
         let lengths: Vec<u8> = parts.iter().flat_map(|part| part.len().to_be_bytes()).collect();
         let [prekeys, talk, bundle, one_time] = parts;
@@ -150,7 +150,7 @@ impl Device {
     }
 
     /// The next one-time key that was not given away; `None` if no more is left.
-    pub fn one_time(&mut self) -> Option<OneTime> {
+    pub fn one_time(&mut self) -> Option<OneTimePrekey> {
         self.one_time.pop_front()
     }
 
@@ -164,16 +164,16 @@ impl Device {
     pub fn process(
         &mut self,
         bundle: &[u8],
-        one_time: Option<OneTime>,
+        one_time: Option<OneTimePrekey>,
         remote: IdentityKey,
     ) -> Result<(), Refusal> {
-        let (ours, now) = (List::new(&[self.given.suite])?, self.now());
+        let (ours, now) = (SuiteList::new(&[self.given.suite])?, self.now());
         self.is_contact(&remote)?;
         let checked = Bundle::decode(bundle)?.check_with(&ours, &remote, &ours, now)?;
         let base = self.fresh();
         let (session, _) =
             checked.initiate(&self.identity, base, one_time, &mut self.given.chance)?;
-        let _ = self.talk(remote).begin(session, now);
+        let _ = self.talk(remote).add_session(session, now);
         Ok(())
     }
 
@@ -188,7 +188,7 @@ impl Device {
         let (base, now) = (self.fresh(), self.now());
         let (session, _) =
             checked.initiate(&self.identity, base, bundle.one_time, &mut self.given.chance)?;
-        let _ = self.talk(remote).begin(session, now);
+        let _ = self.talk(remote).add_session(session, now);
         Ok(())
     }
 

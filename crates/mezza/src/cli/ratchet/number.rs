@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use data_encoding::HEXLOWER;
 use mezza_core::{Sha512, SuiteId};
 use mezza_ratchet::IdentityKey;
-use mezza_ratchet::safety::{self, Named};
+use mezza_ratchet::safety::{self, NamedIdentity};
 use serde_json::json;
 
 use crate::cli::args::RatchetNumber;
@@ -18,7 +18,11 @@ const SIGNAL_VERSION: u32 = 2;
 ///
 /// # Errors
 /// If there are names in a suite that takes the identities alone.
-pub fn of(suite: SuiteId, local: Named<'_>, remote: Named<'_>) -> Result<(String, Vec<u8>)> {
+pub fn of(
+    suite: SuiteId,
+    local: NamedIdentity<'_>,
+    remote: NamedIdentity<'_>,
+) -> Result<(String, Vec<u8>)> {
     if !super::is_container(suite) {
         let digits = safety::signal_number::<Sha512>(local, remote);
         return Ok((digits, safety::signal_scannable::<Sha512>(SIGNAL_VERSION, local, remote)));
@@ -34,8 +38,8 @@ pub fn number(out: Out, asked: &RatchetNumber) -> Result<Exit, Fault> {
     let answer = || {
         let (local, here) = party(&asked.local)?;
         let (remote, there) = party(&asked.remote)?;
-        let local = Named { key: &local, id: here.as_bytes() };
-        let remote = Named { key: &remote, id: there.as_bytes() };
+        let local = NamedIdentity { key: &local, id: here.as_bytes() };
+        let remote = NamedIdentity { key: &remote, id: there.as_bytes() };
         of(super::id(asked.suite), local, remote)
     };
     let (digits, code) = answer().map_err(|error: anyhow::Error| {

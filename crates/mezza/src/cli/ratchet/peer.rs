@@ -20,10 +20,10 @@ use std::io::{self, BufRead, Read as _, Write};
 
 use data_encoding::HEXLOWER;
 use mezza_core::{PublicKey, SuiteId, Time};
-use mezza_ratchet::safety::Named;
-use mezza_ratchet::{IdentityKey, OneTime, SignalBundle, SignalKem};
+use mezza_ratchet::safety::NamedIdentity;
+use mezza_ratchet::{IdentityKey, OneTimePrekey, SignalBundle, SignalKem};
 
-use super::device::{Device, Given};
+use super::device::{Given, PeerDevice};
 use super::refusal::Refusal;
 use super::{is_container, number};
 use crate::exit::{Exit, Fault};
@@ -43,7 +43,7 @@ const NO_KEY: &str = "-";
 /// Answers line by line until the input ends.
 pub fn serve(given: Given, mut input: impl BufRead, mut output: impl Write) -> Result<Exit, Fault> {
     let suite = given.suite;
-    let mut device = Device::new(given).map_err(|refusal| Fault::bug(refusal.text))?;
+    let mut device = PeerDevice::new(given).map_err(|refusal| Fault::bug(refusal.text))?;
     loop {
         let line = read_line(&mut input).map_err(|error| {
             let text = format!("standard input cannot be read: {error}");
@@ -78,7 +78,7 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<Result<String, Refus
     Ok(Some(String::from_utf8(line).map_err(|_| Refusal::new("not-utf8", "a line is not UTF-8"))))
 }
 
-fn answer(device: &mut Device, suite: SuiteId, line: &str) -> Result<Vec<String>, Refusal> {
+fn answer(device: &mut PeerDevice, suite: SuiteId, line: &str) -> Result<Vec<String>, Refusal> {
     let words: Vec<&str> = line.split(' ').collect();
     Ok(match words[..] {
         ["bundle"] => {
@@ -124,21 +124,22 @@ fn answer(device: &mut Device, suite: SuiteId, line: &str) -> Result<Vec<String>
 }
 
 fn numbers(
-    device: &Device,
+    device: &PeerDevice,
     suite: SuiteId,
     ids: [&str; 2],
     key: &str,
 ) -> Result<Vec<String>, Refusal> {
     let (local, remote) = (unhex(ids[0])?, unhex(ids[1])?);
     let (here, there) = (device.public(), key_of(key)?);
-    let (local, remote) = (Named { key: &here, id: &local }, Named { key: &there, id: &remote });
+    let (local, remote) =
+        (NamedIdentity { key: &here, id: &local }, NamedIdentity { key: &there, id: &remote });
     let (digits, code) =
         number::of(suite, local, remote).map_err(|error| Refusal::field(error.to_string()))?;
     Ok(vec![digits, hex(&code)])
 }
 
 /// The current bundle and the next one-time key.
-fn offer(device: &mut Device, suite: SuiteId) -> Result<Vec<String>, Refusal> {
+fn offer(device: &mut PeerDevice, suite: SuiteId) -> Result<Vec<String>, Refusal> {
     let one_time = device.one_time();
     if is_container(suite) {
         let one_time = one_time.map_or(NO_KEY.into(), |key| hex(&key.encode()));
@@ -161,24 +162,24 @@ fn offer(device: &mut Device, suite: SuiteId) -> Result<Vec<String>, Refusal> {
     Ok(fields)
 }
 
-fn process(device: &mut Device, fields: &[&str]) -> Result<(), Refusal> {
+fn process(device: &mut PeerDevice, fields: &[&str]) -> Result<(), Refusal> {
     let [bundle, one_time, identity] = fields else {
         return Err(Refusal::line("three fields are needed"));
     };
     let one_time = match *one_time {
         NO_KEY => None,
-        text => Some(OneTime::decode(&unhex(text)?)?),
+        text => Some(OneTimePrekey::decode(&unhex(text)?)?),
     };
     device.process(&unhex(bundle)?, one_time, key_of(identity)?)
 }
 
-fn process_signal(device: &mut Device, fields: &[&str]) -> Result<(), Refusal> {
+fn process_signal(device: &mut PeerDevice, fields: &[&str]) -> Result<(), Refusal> {
     let [registration, opk_id, opk, spk_id, spk, signature, identity, kem @ ..] = fields else {
         return Err(Refusal::line("seven fields are needed, or ten"));
     };
     let one_time = match *opk {
         NO_KEY => None,
-        text => Some(OneTime { id: parsed(opk_id)?, key: PublicKey(raw_key(text)?) }),
+        text => Some(OneTimePrekey { id: parsed(opk_id)?, key: PublicKey(raw_key(text)?) }),
     };
     let bundle = SignalBundle {
         registration: parsed(registration)?,

@@ -1,21 +1,21 @@
 //! `mezza ratchet sessions|keys|suites`: what a running node says of its conversations.
 
-use mezza_ratchet::List;
+use mezza_ratchet::SuiteList;
 use serde_json::json;
 
 use crate::cli::people::find;
-use crate::cli::{Desk, show};
+use crate::cli::{CliContext, show};
 use crate::exit::{Exit, Fault};
-use crate::web::dto::{Contact, Contacts, Ratchet, RatchetSession};
+use crate::web::dto::{ContactJson, Contacts, RatchetJson, RatchetSession};
 
 /// `mezza ratchet sessions`
-pub fn sessions(desk: &Desk, name: Option<&str>) -> Result<Exit, Fault> {
+pub fn sessions(desk: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
     let client = desk.client()?;
     let contacts = match name {
         Some(name) => vec![find(&client, name)?],
         None => client.get::<Contacts>("/v1/contacts")?.contacts,
     };
-    let mut sessions = client.get::<Ratchet>("/v1/ratchet")?.sessions;
+    let mut sessions = client.get::<RatchetJson>("/v1/ratchet")?.sessions;
     sessions.retain(|session| contacts.iter().any(|contact| contact.id == session.contact));
     desk.out.value(&json!({ "sessions": sessions }));
     for contact in &contacts {
@@ -50,7 +50,7 @@ fn line(session: &RatchetSession, name: &str) -> String {
 }
 
 /// `mezza ratchet reset`
-pub fn reset(desk: &Desk, name: &str, yes: bool) -> Result<Exit, Fault> {
+pub fn reset(desk: &CliContext, name: &str, yes: bool) -> Result<Exit, Fault> {
     let client = desk.client()?;
     let contact = find(&client, name)?;
     let name = show::clean(&contact.name);
@@ -65,7 +65,7 @@ pub fn reset(desk: &Desk, name: &str, yes: bool) -> Result<Exit, Fault> {
 }
 
 /// `mezza ratchet keys`
-pub fn keys(desk: &Desk, rotate: bool, refill: bool) -> Result<Exit, Fault> {
+pub fn keys(desk: &CliContext, rotate: bool, refill: bool) -> Result<Exit, Fault> {
     let client = desk.client()?;
     if rotate {
         client.act("POST", "/v1/ratchet/rotate")?;
@@ -73,7 +73,7 @@ pub fn keys(desk: &Desk, rotate: bool, refill: bool) -> Result<Exit, Fault> {
     if refill {
         client.act("POST", "/v1/ratchet/refill")?;
     }
-    let prekeys = client.get::<Ratchet>("/v1/ratchet")?.prekeys;
+    let prekeys = client.get::<RatchetJson>("/v1/ratchet")?.prekeys;
     desk.out.value(&prekeys);
     for key in &prekeys.signed {
         let (made, wiped) = (show::time(key.made_ms), show::time(key.wiped_ms));
@@ -95,8 +95,8 @@ pub fn keys(desk: &Desk, rotate: bool, refill: bool) -> Result<Exit, Fault> {
 }
 
 /// `mezza ratchet suites`
-pub fn suites(desk: &Desk, name: Option<&str>) -> Result<Exit, Fault> {
-    let ours = List::ours();
+pub fn suites(desk: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
+    let ours = SuiteList::ours();
     let ours = ours.ids().iter().map(|id| format!("0x{:04x}", id.0)).collect::<Vec<_>>();
     let contact = name.map(|name| find(&desk.client()?, name)).transpose()?;
     let best = contact.as_ref().and_then(|c| ours.iter().find(|suite| c.suites.contains(suite)));
@@ -112,7 +112,7 @@ pub fn suites(desk: &Desk, name: Option<&str>) -> Result<Exit, Fault> {
     Ok(if contact.is_some() && best.is_none() { Exit::No } else { Exit::Done })
 }
 
-fn session_line(contact: &Contact, best: Option<&String>, ours: &[String]) -> String {
+fn session_line(contact: &ContactJson, best: Option<&String>, ours: &[String]) -> String {
     match best {
         Some(best) => format!("a session uses {}", suite_name(best)),
         None => format!(

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use mezza_mixnet::coordinator::Connection;
+use mezza_mixnet::coordinator::ConnectionId;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
 use super::Event;
-use crate::doors::{Bounds, Doors, Ticket};
-use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, News, Size, carry};
-use crate::mixnet::metrics::{Count, Metrics};
+use crate::doors::{Bounds, ConnectionLimiter, ConnectionPermit};
+use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, FrameSizeClass, LinkEvent, carry};
+use crate::mixnet::metrics::{Metric, Metrics};
 use crate::mixnet::server::{self, HANDSHAKES_MAX};
 
 /// So many from one IPv4 /24 or IPv6 /48, 0 for any number, and so many in all. An address has a
@@ -25,9 +25,9 @@ pub(super) fn bounds(per_site: u32, connections: usize) -> Bounds {
 }
 
 /// Takes in clients until the machine is gone.
-pub(super) async fn let_in(
+pub(super) async fn accept_clients(
     (listener, tls): (TcpListener, TlsAcceptor),
-    doors: Arc<Doors>,
+    doors: Arc<ConnectionLimiter>,
     events: mpsc::Sender<Event>,
     metrics: Arc<Metrics>,
 ) {
@@ -37,7 +37,7 @@ pub(super) async fn let_in(
             accepted = doors.accept(&listener) => accepted,
         };
         let Some(ticket) = ticket else {
-            metrics.count(Count::TurnedAway);
+            metrics.count(Metric::TurnedAway);
             continue;
         };
         let (tls, events, metrics) = (tls.clone(), events.clone(), Arc::clone(&metrics));
@@ -45,8 +45,8 @@ pub(super) async fn let_in(
             let client = link::number();
             let served = serve(client, tls, socket, (&ticket, &events, &metrics));
             if ticket.hold(served).await.is_none() {
-                metrics.count(Count::TurnedAway);
-                let _ = events.send(Event::Client(client, News::Down)).await;
+                metrics.count(Metric::TurnedAway);
+                let _ = events.send(Event::Client(client, LinkEvent::Down)).await;
             }
         });
     }
@@ -55,29 +55,29 @@ pub(super) async fn let_in(
 /// One client, until it goes. Its handshake ends with its first frame: who says nothing then makes
 /// room for others like one who says nothing before.
 async fn serve(
-    client: Connection,
+    client: ConnectionId,
     tls: TlsAcceptor,
     socket: TcpStream,
-    (ticket, events, metrics): (&Ticket, &mpsc::Sender<Event>, &Metrics),
+    (ticket, events, metrics): (&ConnectionPermit, &mpsc::Sender<Event>, &Metrics),
 ) {
     let Some(stream) = server::secure(&tls, socket).await else { return };
     if stream.get_ref().1.alpn_protocol() != Some(link::CLIENT) {
         return;
     }
     let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
-    if events.send(Event::Client(client, News::Up(outbox))).await.is_err() {
+    if events.send(Event::Client(client, LinkEvent::Up(outbox))).await.is_err() {
         return;
     }
     let frame = |frame| {
         ticket.settle();
-        Event::Client(client, News::Frame(frame))
+        Event::Client(client, LinkEvent::Frame(frame))
     };
-    let end = carry(stream, Size::Short, parcels, events, frame).await;
+    let end = carry(stream, FrameSizeClass::Short, parcels, events, frame).await;
     if end.is_mischief() {
-        metrics.count(Count::Malformed);
+        metrics.count(Metric::Malformed);
         tracing::warn!(%end, "a client was hung up on");
     }
-    let _ = events.send(Event::Client(client, News::Down)).await;
+    let _ = events.send(Event::Client(client, LinkEvent::Down)).await;
 }
 
 #[cfg(test)]

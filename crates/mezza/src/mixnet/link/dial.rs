@@ -14,10 +14,10 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{News, SERVER_FRAMES_MAX, Size, carry};
+use super::{FrameSizeClass, LinkEvent, SERVER_FRAMES_MAX, carry};
 use crate::mixnet::busy::Phase;
 use crate::mixnet::metrics::Metrics;
-use crate::tls::{Identity, Pin, link_client_config};
+use crate::tls::{Pin, TlsIdentity, link_client_config};
 
 /// Time for TCP and TLS together.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ const AWAY: Duration = Duration::from_secs(10);
 
 /// Whom to dial.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct DialTarget {
     /// What people call it: `mix 1`, `entry`.
     pub name: String,
     /// Where it listens, and the key it must prove.
@@ -61,7 +61,7 @@ pub async fn dial(
     address: &str,
     protocol: &[u8],
     pin: Arc<Pin>,
-    own: Option<&Identity>,
+    own: Option<&TlsIdentity>,
 ) -> Result<Box<TlsStream<TcpStream>>, DialError> {
     reach(address, protocol, link_client_config(pin, protocol, own).map_err(DialError::Tls)?).await
 }
@@ -95,11 +95,11 @@ pub async fn reach(
 
 /// Keeps a link up until the machine is gone: dials, carries, tells, dials again.
 pub async fn keep<E: Send>(
-    target: Target,
-    own: Arc<Identity>,
+    target: DialTarget,
+    own: Arc<TlsIdentity>,
     events: mpsc::Sender<E>,
     metrics: Arc<Metrics>,
-    event: impl Fn(u64, News) -> E + Send + Sync,
+    event: impl Fn(u64, LinkEvent) -> E + Send + Sync,
 ) {
     // Since when it is away, until the log has said so.
     let mut away = Some(Instant::now());
@@ -109,24 +109,24 @@ pub async fn keep<E: Send>(
             Ok(stream) => {
                 let link = super::number();
                 let (outbox, parcels) = mpsc::channel(SERVER_FRAMES_MAX);
-                if events.send(event(link, News::Up(outbox))).await.is_err() {
+                if events.send(event(link, LinkEvent::Up(outbox))).await.is_err() {
                     return;
                 }
                 tracing::info!(peer = target.name, "a link is up");
                 let size = size_of(target.protocol);
-                let frame = |frame| event(link, News::Frame(frame));
+                let frame = |frame| event(link, LinkEvent::Frame(frame));
                 let carried = carry(stream, size, parcels, &events, frame);
                 let end = metrics.busy.task(Phase::Link, carried).await;
                 end.tell(&target.name, &metrics);
                 away = Some(Instant::now());
-                if events.send(event(link, News::Down)).await.is_err() {
+                if events.send(event(link, LinkEvent::Down)).await.is_err() {
                     return;
                 }
             }
             Err(error) => {
                 if away.is_some_and(|since| since.elapsed() >= AWAY) {
                     away = None;
-                    let Target { name, server, .. } = &target;
+                    let DialTarget { name, server, .. } = &target;
                     let address = &server.address;
                     tracing::error!(
                         "{name} ({address}) did not answer in 10 s: {error}; check its log, rounds \
@@ -140,6 +140,6 @@ pub async fn keep<E: Send>(
 }
 
 /// How long frames of a protocol may be.
-fn size_of(protocol: &[u8]) -> Size {
-    if protocol == super::CONTROL { Size::Short } else { Size::Long }
+fn size_of(protocol: &[u8]) -> FrameSizeClass {
+    if protocol == super::CONTROL { FrameSizeClass::Short } else { FrameSizeClass::Long }
 }

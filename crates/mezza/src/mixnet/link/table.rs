@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use mezza_mixnet::wire::Frame;
 
-use super::{News, Outbox, Parcel, parcel};
+use super::{FrameBytes, FrameSender, LinkEvent, parcel};
 
 /// What news of a link mean to the machine behind the table.
 #[derive(Debug)]
-pub enum Change {
+pub enum LinkChange {
     /// Nothing: they are of a link that was replaced, or it is up for the first time.
     None,
     /// A frame from the peer.
@@ -19,29 +19,29 @@ pub enum Change {
 
 /// Links by peer.
 #[derive(Debug)]
-pub struct Table<P>(BTreeMap<P, (u64, Outbox)>);
+pub struct LinkTable<P>(BTreeMap<P, (u64, FrameSender)>);
 
-impl<P> Default for Table<P> {
+impl<P> Default for LinkTable<P> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<P: Ord + Copy> Table<P> {
+impl<P: Ord + Copy> LinkTable<P> {
     /// Takes news of link number `link` with `peer`. Numbers are never used again.
-    pub fn hear(&mut self, peer: P, link: u64, news: News) -> Change {
+    pub fn hear(&mut self, peer: P, link: u64, news: LinkEvent) -> LinkChange {
         let current = self.0.get(&peer).map(|(number, _)| *number);
         match news {
-            News::Up(outbox) => {
+            LinkEvent::Up(outbox) => {
                 let old = self.0.insert(peer, (link, outbox));
-                if old.is_some() { Change::Lost } else { Change::None }
+                if old.is_some() { LinkChange::Lost } else { LinkChange::None }
             }
-            News::Frame(frame) if current == Some(link) => Change::Frame(frame),
-            News::Down if current == Some(link) => {
+            LinkEvent::Frame(frame) if current == Some(link) => LinkChange::Frame(frame),
+            LinkEvent::Down if current == Some(link) => {
                 self.0.remove(&peer);
-                Change::Lost
+                LinkChange::Lost
             }
-            News::Frame(_) | News::Down => Change::None,
+            LinkEvent::Frame(_) | LinkEvent::Down => LinkChange::None,
         }
     }
 
@@ -53,7 +53,7 @@ impl<P: Ord + Copy> Table<P> {
 
     /// The same with bytes.
     #[must_use]
-    pub fn send_parcel(&mut self, peer: P, parcel: Parcel) -> bool {
+    pub fn send_parcel(&mut self, peer: P, parcel: FrameBytes) -> bool {
         let sent = self.0.get(&peer).is_some_and(|(_, outbox)| outbox.try_send(parcel).is_ok());
         if !sent {
             self.0.remove(&peer);
@@ -89,20 +89,23 @@ mod tests {
 
     #[test]
     fn the_newest_link_counts_and_one_that_is_not_read_is_lost() {
-        let mut table = Table::default();
+        let mut table = LinkTable::default();
         let frame = Frame::FetchConfig { from: [7; 32] };
         let (first, mut read) = mpsc::channel(1);
-        assert!(matches!(table.hear('a', 1, News::Up(first)), Change::None));
+        assert!(matches!(table.hear('a', 1, LinkEvent::Up(first)), LinkChange::None));
         assert!(table.send('a', frame.clone()) && !table.send('b', frame.clone()));
         assert!(read.try_recv().is_ok());
         let (second, _unread) = mpsc::channel(1);
-        assert!(matches!(table.hear('a', 2, News::Up(second)), Change::Lost));
-        assert!(matches!(table.hear('a', 1, News::Frame(frame.clone())), Change::None));
-        assert!(matches!(table.hear('a', 1, News::Down), Change::None));
-        assert!(matches!(table.hear('a', 2, News::Frame(frame.clone())), Change::Frame(_)));
+        assert!(matches!(table.hear('a', 2, LinkEvent::Up(second)), LinkChange::Lost));
+        assert!(matches!(table.hear('a', 1, LinkEvent::Frame(frame.clone())), LinkChange::None));
+        assert!(matches!(table.hear('a', 1, LinkEvent::Down), LinkChange::None));
+        assert!(matches!(
+            table.hear('a', 2, LinkEvent::Frame(frame.clone())),
+            LinkChange::Frame(_)
+        ));
         let sent = [0; 2].map(|_| table.send('a', frame.clone()));
         assert_eq!(sent, [true, false], "one may wait, not two");
         assert!(table.is_empty());
-        assert!(matches!(table.hear('a', 2, News::Down), Change::None));
+        assert!(matches!(table.hear('a', 2, LinkEvent::Down), LinkChange::None));
     }
 }

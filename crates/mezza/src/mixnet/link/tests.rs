@@ -7,12 +7,12 @@ use super::*;
 /// One side of a link, and the other side as a stream.
 struct Side {
     other: DuplexStream,
-    outbox: Outbox,
+    outbox: FrameSender,
     frames: mpsc::Receiver<Frame>,
     link: JoinHandle<End>,
 }
 
-fn link(size: Size) -> Side {
+fn link(size: FrameSizeClass) -> Side {
     let (stream, other) = duplex(1 << 20);
     let (outbox, parcels) = mpsc::channel(8);
     let (events, frames) = mpsc::channel(8);
@@ -31,7 +31,7 @@ fn config(bytes: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn frames_come_in_order_and_what_was_sent_leaves_before_the_end() {
-    let mut side = link(Size::Short);
+    let mut side = link(FrameSizeClass::Short);
     let sent = [hello(1), hello(2)].map(|frame| frame.encode().unwrap()).concat();
     for byte in sent {
         side.other.write_all(&[byte]).await.unwrap();
@@ -41,7 +41,7 @@ async fn frames_come_in_order_and_what_was_sent_leaves_before_the_end() {
         [1, 2].map(|n| Some(hello(n)))
     );
     let shared: Arc<[u8]> = hello(3).encode().unwrap().into();
-    side.outbox.try_send(Parcel::Shared(shared)).unwrap();
+    side.outbox.try_send(FrameBytes::Shared(shared)).unwrap();
     side.outbox.try_send(parcel(hello(4)).unwrap()).unwrap();
     drop(side.outbox);
     assert_eq!(side.link.await.unwrap(), End::Left);
@@ -53,10 +53,10 @@ async fn frames_come_in_order_and_what_was_sent_leaves_before_the_end() {
 #[tokio::test]
 async fn mix_12_a_link_takes_no_frame_that_its_position_has_not() {
     for (size, bytes, taken) in [
-        (Size::Short, SHORT_FRAME_BYTES_MAX, true),
-        (Size::Short, SHORT_FRAME_BYTES_MAX + 1, false),
-        (Size::Long, SHORT_FRAME_BYTES_MAX + 1, true),
-        (Size::LongAndMany, FRAME_BYTES_MAX, true),
+        (FrameSizeClass::Short, SHORT_FRAME_BYTES_MAX, true),
+        (FrameSizeClass::Short, SHORT_FRAME_BYTES_MAX + 1, false),
+        (FrameSizeClass::Long, SHORT_FRAME_BYTES_MAX + 1, true),
+        (FrameSizeClass::LongAndMany, FRAME_BYTES_MAX, true),
     ] {
         let mut side = link(size);
         side.other.write_all(&config(bytes)).await.unwrap();
@@ -72,11 +72,11 @@ async fn mix_12_a_link_takes_no_frame_that_its_position_has_not() {
 async fn what_is_no_frame_ends_the_link_and_says_its_type() {
     let mut unknown = hello(1).encode().unwrap();
     unknown[LENGTH_BYTES] = 0x77;
-    let mut side = link(Size::Long);
+    let mut side = link(FrameSizeClass::Long);
     side.other.write_all(&unknown).await.unwrap();
     assert_eq!(side.link.await.unwrap(), End::Malformed(0x77));
     assert!(End::Malformed(0x77).is_mischief() && !End::Gone.is_mischief());
-    let side = link(Size::Long);
+    let side = link(FrameSizeClass::Long);
     drop(side.other);
     assert_eq!(side.link.await.unwrap(), End::Gone);
 }

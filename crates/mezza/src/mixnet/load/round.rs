@@ -6,9 +6,9 @@ use std::time::Duration;
 use mezza_core::{Time, Wiping};
 use mezza_lanes::Kernel;
 use mezza_mixnet::RoundId;
-use mezza_mixnet::client::{Access, Answer, Checked, Timing};
+use mezza_mixnet::client::{Access, CheckedSettings, DropResult, Timing};
 use mezza_mixnet::config::ServicePolicy;
-use mezza_mixnet::keys::Keys;
+use mezza_mixnet::keys::SecretVec;
 use mezza_mixnet::onion::{Multiply, Tables, open_reply, wrap};
 use mezza_mixnet::wire::MissedReason;
 use rayon::prelude::*;
@@ -25,7 +25,7 @@ const GRACE_MS: u64 = 2_000;
 
 /// What a round was like.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct LoadReport {
     /// Its number.
     pub round: u64,
     /// When it opened, ms since 1970.
@@ -50,28 +50,28 @@ pub struct Report {
 
 /// What became of one user in a round. What is large is boxed: a tree that grows at its end leaves
 /// half of each node empty.
-enum Outcome {
+enum UserOutcome {
     /// The onion is ready.
-    Ready(Box<Access>, Keys),
+    Ready(Box<Access>, SecretVec),
     /// It left.
-    Sent(Box<Access>, Keys),
+    Sent(Box<Access>, SecretVec),
     /// A reply came: after so many ms, with this answer if it was opened.
-    Returned(u64, Option<Box<Answer>>),
+    Returned(u64, Option<Box<DropResult>>),
     Missed,
 }
 
-impl Outcome {
+impl UserOutcome {
     const fn waits(&self) -> bool {
         matches!(self, Self::Ready(..) | Self::Sent(..))
     }
 }
 
 /// One round.
-pub struct Round {
+pub struct LoadRound {
     id: RoundId,
     open: Time,
     policy: ServicePolicy,
-    outcomes: BTreeMap<u32, Outcome>,
+    outcomes: BTreeMap<u32, UserOutcome>,
     /// Users who do not know yet what became of their onions.
     waiting: usize,
     is_prepared: bool,
@@ -83,7 +83,7 @@ pub struct Round {
 #[expect(clippy::vec_box, reason = "they move one by one to where they wait")]
 pub struct Work {
     id: RoundId,
-    checked: Checked,
+    checked: CheckedSettings,
     users: Vec<u32>,
     accesses: Vec<Box<Access>>,
 }
@@ -95,7 +95,7 @@ pub struct Prepared {
     users: Vec<u32>,
     accesses: Vec<Box<Access>>,
     onions: Vec<Vec<u8>>,
-    back: Vec<Keys>,
+    back: Vec<SecretVec>,
     making: Duration,
 }
 
@@ -116,8 +116,8 @@ impl Work {
             let each = made.onions.len() / part.len();
             let onions: Vec<Vec<u8>> = made.onions.chunks_exact(each).map(<[u8]>::to_vec).collect();
             let back = (0..part.len()).map(|at| {
-                let mut own = Keys::zeros(layers.len());
-                own.iter_mut().zip(&made.back).for_each(|(key, layer)| *key = layer[at]);
+                let mut own = SecretVec::zeros(layers.len());
+                own.iter_mut().zip(&made.reply_keys).for_each(|(key, layer)| *key = layer[at]);
                 own
             });
             (onions, (back.collect::<Vec<_>>(), thread_cpu().saturating_sub(begun)))
@@ -130,7 +130,7 @@ impl Work {
     }
 }
 
-impl Round {
+impl LoadRound {
     /// A round whose settings were checked.
     pub const fn new(id: RoundId, open: Time, policy: ServicePolicy) -> Self {
         let outcomes = BTreeMap::new();
@@ -139,7 +139,7 @@ impl Round {
     }
 
     /// What every user will say.
-    pub fn plan(&self, users: Vec<u32>, checked: Checked, pairs: &mut Pairs) -> Work {
+    pub fn plan(&self, users: Vec<u32>, checked: CheckedSettings, pairs: &mut Pairs) -> Work {
         let access = |user: &u32| Box::new(pairs.access(*user, self.id.round, &mut OsRng));
         let accesses = users.iter().map(access).collect();
         Work { id: self.id, checked, users, accesses }
@@ -152,7 +152,7 @@ impl Round {
         self.waiting = users.len();
         let keys = users.iter().zip(accesses.into_iter().zip(back));
         for (user, (access, back)) in keys {
-            self.outcomes.insert(*user, Outcome::Ready(access, back));
+            self.outcomes.insert(*user, UserOutcome::Ready(access, back));
         }
         let send = |(user, onion)| {
             let timing = Timing::draw(&self.policy, self.open, &mut OsRng);
@@ -164,13 +164,13 @@ impl Round {
     /// The onion of a user left.
     pub fn sent(&mut self, user: u32) {
         self.change(user, |outcome| match outcome {
-            Outcome::Ready(access, back) => Outcome::Sent(access, back),
+            UserOutcome::Ready(access, back) => UserOutcome::Sent(access, back),
             other => other,
         });
     }
 
     /// What becomes of a user's onion next.
-    fn change(&mut self, user: u32, next: impl FnOnce(Outcome) -> Outcome) {
+    fn change(&mut self, user: u32, next: impl FnOnce(UserOutcome) -> UserOutcome) {
         let Some(outcome) = self.outcomes.remove(&user) else { return };
         let waited = outcome.waits();
         let outcome = next(outcome);
@@ -187,19 +187,19 @@ impl Round {
     pub fn returned(&mut self, user: u32, reply: &[u8], verify: Option<&dyn Kernel>, now: Time) {
         let waited = now.since_ms(self.close());
         self.change(user, |outcome| {
-            let Outcome::Sent(access, back) = outcome else { return outcome };
+            let UserOutcome::Sent(access, back) = outcome else { return outcome };
             let answer = verify.map(|kernel| match open_reply(kernel, &back, reply.to_vec()) {
                 Some(cell) => access.answer::<AwsLc>(&cell),
-                None => Answer::Garbage,
+                None => DropResult::Garbage,
             });
-            Outcome::Returned(waited, answer.map(Box::new))
+            UserOutcome::Returned(waited, answer.map(Box::new))
         });
     }
 
     /// The entry says that nothing of a user is in the round.
     pub fn missed(&mut self, user: u32, reason: MissedReason) {
         tracing::debug!(?reason, round = self.id.round, "a user missed a round");
-        self.change(user, |_| Outcome::Missed);
+        self.change(user, |_| UserOutcome::Missed);
     }
 
     fn close(&self) -> Time {
@@ -217,15 +217,15 @@ impl Round {
     }
 
     /// Looks at all that came back.
-    pub fn judge(&self, pairs: &Pairs) -> Report {
+    pub fn judge(&self, pairs: &Pairs) -> LoadReport {
         let mut latencies = Vec::new();
         let (mut wrong, mut missed, mut sent) = (0, 0, 0);
         for (user, outcome) in &self.outcomes {
             match outcome {
-                Outcome::Ready(..) => continue,
-                Outcome::Sent(..) => {}
-                Outcome::Missed => missed += 1,
-                Outcome::Returned(waited, answer) => {
+                UserOutcome::Ready(..) => continue,
+                UserOutcome::Sent(..) => {}
+                UserOutcome::Missed => missed += 1,
+                UserOutcome::Returned(waited, answer) => {
                     latencies.push(*waited);
                     let right = answer.as_ref().is_none_or(|a| self.is_right(*user, a, pairs));
                     wrong += usize::from(!right);
@@ -237,7 +237,7 @@ impl Round {
         let at = |hundredths: usize| {
             latencies.get((latencies.len() * hundredths / 100).min(latencies.len().max(1) - 1))
         };
-        Report {
+        LoadReport {
             round: self.id.round,
             open_ms: self.open.ms(),
             sent,
@@ -252,14 +252,16 @@ impl Round {
     }
 
     /// Whether a reply holds what it must: the partner's cell if the partner was there, else our own.
-    fn is_right(&self, user: u32, answer: &Answer, pairs: &Pairs) -> bool {
+    fn is_right(&self, user: u32, answer: &DropResult, pairs: &Pairs) -> bool {
         let partner = pairs.partner(user);
-        let theirs = partner.map(|partner| Answer::Met(Ok(cell(partner, self.id.round))));
+        let theirs = partner.map(|partner| DropResult::Met(Ok(cell(partner, self.id.round))));
         match partner.and_then(|partner| self.outcomes.get(&partner)) {
-            Some(Outcome::Returned(..)) => Some(answer) == theirs.as_ref(),
+            Some(UserOutcome::Returned(..)) => Some(answer) == theirs.as_ref(),
             // It left, and nobody knows whether it arrived.
-            Some(Outcome::Sent(..)) => *answer == Answer::Absent || Some(answer) == theirs.as_ref(),
-            _ => *answer == Answer::Absent,
+            Some(UserOutcome::Sent(..)) => {
+                *answer == DropResult::Absent || Some(answer) == theirs.as_ref()
+            }
+            _ => *answer == DropResult::Absent,
         }
     }
 }

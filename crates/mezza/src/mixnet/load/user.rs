@@ -6,7 +6,7 @@ use std::time::Duration;
 use mezza_core::{CryptoRng, Secret};
 use mezza_mixnet::Service;
 use mezza_mixnet::client::Access;
-use mezza_mixnet::contact::{Conversation, Role};
+use mezza_mixnet::contact::{ConversationKeywheel, Role};
 use mezza_mixnet::noise::below;
 use mezza_mixnet::wire::cell::Piece;
 use mezza_mixnet::wire::frame::VERSION;
@@ -17,8 +17,8 @@ use tokio::time::sleep;
 
 use super::{Event, Load};
 use crate::backend::AwsLc;
-use crate::mixnet::client::Entry;
-use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, News, Size, carry, parcel};
+use crate::mixnet::client::EntryClient;
+use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, FrameSizeClass, LinkEvent, carry, parcel};
 use crate::rng::OsRng;
 
 /// Connections that are begun in a second at most.
@@ -30,7 +30,7 @@ const PAUSE_MS_MAX: u64 = 60_000;
 pub async fn stay(
     number: u32,
     load: Arc<Load>,
-    entry: Arc<Entry>,
+    entry: Arc<EntryClient>,
     events: mpsc::Sender<Event>,
     mut gone: watch::Receiver<()>,
 ) {
@@ -50,15 +50,15 @@ pub async fn stay(
             if let Some(hello) = parcel(hello) {
                 let _ = outbox.try_send(hello);
             }
-            if events.send(Event::User(number, link, News::Up(outbox))).await.is_err() {
+            if events.send(Event::User(number, link, LinkEvent::Up(outbox))).await.is_err() {
                 return;
             }
-            let frame = |frame| Event::User(number, link, News::Frame(frame));
+            let frame = |frame| Event::User(number, link, LinkEvent::Frame(frame));
             tokio::select! {
                 _ = gone.changed() => return,
-                _ = carry(stream, Size::LongAndMany, parcels, &events, frame) => {}
+                _ = carry(stream, FrameSizeClass::LongAndMany, parcels, &events, frame) => {}
             }
-            if events.send(Event::User(number, link, News::Down)).await.is_err() {
+            if events.send(Event::User(number, link, LinkEvent::Down)).await.is_err() {
                 return;
             }
             pause_ms = 0;
@@ -83,7 +83,7 @@ pub struct Pairs {
 struct Chain {
     root: Secret<32>,
     role: Role,
-    conversation: Option<Conversation>,
+    conversation: Option<ConversationKeywheel>,
 }
 
 impl Pairs {
@@ -108,10 +108,11 @@ impl Pairs {
             return Access::idle::<AwsLc>(round, rng);
         };
         let (root, role) = (&chain.root, chain.role);
-        let conversation =
-            chain.conversation.get_or_insert_with(|| Conversation::begin(root, role, round));
+        let conversation = chain
+            .conversation
+            .get_or_insert_with(|| ConversationKeywheel::begin(root, role, round));
         match conversation.advance(round, u64::MAX) {
-            Ok(true) => Access::of::<AwsLc>(conversation.take(), &cell(user, round)),
+            Ok(true) => Access::of::<AwsLc>(conversation.take_round_keys(), &cell(user, round)),
             _ => Access::idle::<AwsLc>(round, rng),
         }
     }

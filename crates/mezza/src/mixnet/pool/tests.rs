@@ -5,7 +5,7 @@ use std::time::Duration;
 use mezza_core::{PublicKey, Secret, Wiping};
 use mezza_lanes::{FixedPoint, Scalar, Strided, portable};
 use mezza_mixnet::Service;
-use mezza_mixnet::job::{MatchJob, TableJob, Ticket, UnwrapJob};
+use mezza_mixnet::job::{JobId, MatchJob, TableJob, UnwrapJob};
 use mezza_mixnet::onion::Layer;
 use tokio::runtime::Handle;
 
@@ -31,8 +31,8 @@ impl Kernel for Watching {
         portable().x25519_shared(k, u, out);
     }
 
-    fn x25519_each(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
-        portable().x25519_each(k, u, out);
+    fn x25519_pairwise(&self, k: &[[u8; 32]], u: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        portable().x25519_pairwise(k, u, out);
     }
 
     fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
@@ -59,7 +59,7 @@ impl Kernel for Watching {
 /// Unwraps one onion; with a size that cannot be it panics.
 fn unwrap(size: usize) -> Job {
     Job::Unwrap(UnwrapJob {
-        ticket: Ticket { id: ID, index: 0 },
+        ticket: JobId { id: ID, index: 0 },
         secret: Arc::new(Scalar::copy_from(&[7; 32])),
         layer: Layer { id: ID, position: 0, key: PublicKey([9; 32]) },
         frame: Arc::new(Wiping::new(vec![1; 416])),
@@ -73,13 +73,13 @@ fn table() -> Job {
 }
 
 fn matching() -> Job {
-    Job::Match(MatchJob { id: ID, parts: Vec::new(), seed: Secret::fill(|_| {}) })
+    Job::Match(MatchJob { id: ID, parts: Vec::new(), seed: Secret::init_with(|_| {}) })
 }
 
-fn pool() -> (Pool, Receiver<Outcome>) {
+fn pool() -> (WorkerPool, Receiver<JobEnd>) {
     let (told, outcomes) = channel();
     let report = move |outcome| told.send(outcome).unwrap();
-    let pool = Pool::start(1, &Watching, Arc::default(), report).unwrap();
+    let pool = WorkerPool::start(1, &Watching, Arc::default(), report).unwrap();
     (pool, outcomes)
 }
 
@@ -88,7 +88,7 @@ async fn a_job_sees_no_runtime() {
     let (pool, outcomes) = pool();
     assert!(Handle::try_current().is_ok());
     assert!(pool.submit(unwrap(416)));
-    assert!(matches!(outcomes.recv_timeout(PATIENCE), Ok(Outcome::Done(Job::Unwrap(_), _))));
+    assert!(matches!(outcomes.recv_timeout(PATIENCE), Ok(JobEnd::Done(Job::Unwrap(_), _))));
     assert!(!IN_RUNTIME.load(Ordering::SeqCst));
 }
 
@@ -96,9 +96,9 @@ async fn a_job_sees_no_runtime() {
 fn a_job_that_panics_loses_its_round_and_no_thread() {
     let (pool, outcomes) = pool();
     assert!(pool.submit(unwrap(1)));
-    assert!(matches!(outcomes.recv_timeout(PATIENCE), Ok(Outcome::Lost(ID))));
+    assert!(matches!(outcomes.recv_timeout(PATIENCE), Ok(JobEnd::Lost(ID))));
     assert!(pool.submit(unwrap(416)));
-    assert!(matches!(outcomes.recv_timeout(PATIENCE), Ok(Outcome::Done(..))));
+    assert!(matches!(outcomes.recv_timeout(PATIENCE), Ok(JobEnd::Done(..))));
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn what_a_round_waits_for_comes_first_and_what_nobody_wants_never() {
     pool.retain(|job| !matches!(job, Job::Unwrap(_)));
     drop(gate);
     let kinds = (0..4).map(|_| match outcomes.recv_timeout(PATIENCE) {
-        Ok(Outcome::Done(Job::Unwrap(_), _)) => "unwrap",
-        Ok(Outcome::Done(Job::Match(_), _)) => "match",
-        Ok(Outcome::Done(Job::Table(_), _)) => "table",
+        Ok(JobEnd::Done(Job::Unwrap(_), _)) => "unwrap",
+        Ok(JobEnd::Done(Job::Match(_), _)) => "match",
+        Ok(JobEnd::Done(Job::Table(_), _)) => "table",
         other => panic!("{other:?}"),
     });
     assert_eq!(kinds.collect::<Vec<_>>(), ["unwrap", "match", "table", "table"]);

@@ -1,12 +1,12 @@
 //! What the interface may ask of an unlocked desk.
 
-use mezza_messenger::card::{Card, CardError, Form, RelayEntry};
+use mezza_messenger::card::{Card, CardError, CardForm, RelayEntry};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::uri::{self, Uri, UriError};
-use mezza_messenger::view::{ContactView, GuestView, NoteView, Road, Standing};
+use mezza_messenger::view::{ConnectionView, ContactState, ContactView, InvitationView, NoteView};
 use mezza_messenger::{Carrier, Command, ContactId, Device, Event, NoteId};
 
-use super::Desk;
+use super::NodeActor;
 use crate::backend::AwsLc;
 use crate::exit::{Exit, Fault};
 use crate::node::{Refused, hub, now, views, words};
@@ -17,17 +17,17 @@ const NOTES_MAX: usize = 500;
 /// Most bytes of a note's text.
 pub const TEXT_BYTES_MAX: usize = 8_192;
 
-impl Desk {
+impl NodeActor {
     fn device(&self) -> Result<&Device<AwsLc>, Refused> {
         match &self.open {
             Some(open) => Ok(&open.device),
-            None if self.state() == dto::NodeState::Empty => Err(Refused::empty()),
+            None if self.state() == dto::NodeStateJson::Empty => Err(Refused::empty()),
             None => Err(Refused::locked()),
         }
     }
 
     /// The own identity.
-    pub fn me(&self) -> Result<dto::Me, Refused> {
+    pub fn me(&self) -> Result<dto::MeJson, Refused> {
         Ok(views::me(&self.device()?.me()))
     }
 
@@ -36,7 +36,7 @@ impl Desk {
         &mut self,
         name: Option<String>,
         relays: Option<Vec<RelayEntry>>,
-    ) -> Result<dto::Me, Refused> {
+    ) -> Result<dto::MeJson, Refused> {
         let me = self.device()?.me();
         let (name, relays) = (name.unwrap_or(me.name), relays.unwrap_or(me.relays));
         self.command(Command::Publish { name, relays })?;
@@ -44,11 +44,11 @@ impl Desk {
     }
 
     /// The own card in a form.
-    pub fn card(&self, form: dto::CardForm) -> Result<dto::CardText, Refused> {
+    pub fn card(&self, form: dto::CardFormJson) -> Result<dto::CardText, Refused> {
         let wanted = match form {
-            dto::CardForm::Full => Form::Full,
-            dto::CardForm::Poster => Form::Poster,
-            dto::CardForm::Offline => Form::Offline,
+            dto::CardFormJson::Full => CardForm::Full,
+            dto::CardFormJson::Poster => CardForm::Poster,
+            dto::CardFormJson::Offline => CardForm::Offline,
         };
         let card = self.device()?.card(wanted).map_err(|error| {
             let text = format!("the card cannot be made in this form: {error}");
@@ -58,14 +58,14 @@ impl Desk {
     }
 
     /// All contacts but strangers.
-    pub fn contacts(&self) -> Result<Vec<dto::Contact>, Refused> {
+    pub fn contacts(&self) -> Result<Vec<dto::ContactJson>, Refused> {
         let device = self.device()?;
-        let known = device.contacts().into_iter().filter(|c| c.standing != Standing::Request);
+        let known = device.contacts().into_iter().filter(|c| c.standing != ContactState::Request);
         Ok(known.map(|view| contact(device, &view)).collect())
     }
 
     /// One contact.
-    pub fn contact(&self, id: ContactId) -> Result<dto::Contact, Refused> {
+    pub fn contact(&self, id: ContactId) -> Result<dto::ContactJson, Refused> {
         let device = self.device()?;
         let view = device.contact(id).ok_or_else(Refused::no_contact)?;
         Ok(contact(device, &view))
@@ -77,7 +77,7 @@ impl Desk {
         text: &str,
         name: Option<String>,
         in_person: bool,
-    ) -> Result<dto::Contact, Refused> {
+    ) -> Result<dto::ContactJson, Refused> {
         let card = read_card(text)?;
         let ik = *card.ik().as_bytes();
         self.device()?;
@@ -91,7 +91,7 @@ impl Desk {
         &mut self,
         contact: ContactId,
         patch: dto::ContactPatch,
-    ) -> Result<dto::Contact, Refused> {
+    ) -> Result<dto::ContactJson, Refused> {
         self.contact(contact)?;
         let policy = patch.policy.as_ref().map(views::policy_of).transpose()?;
         if let Some(name) = patch.name {
@@ -121,11 +121,11 @@ impl Desk {
     }
 
     /// Sessions and prekeys, without any key.
-    pub fn ratchet(&self) -> Result<dto::Ratchet, Refused> {
+    pub fn ratchet(&self) -> Result<dto::RatchetJson, Refused> {
         let device = self.device()?;
         let sessions = device.contacts().into_iter();
         let sessions = sessions.filter_map(|c| Some(views::session(c.id, &device.session(c.id)?)));
-        Ok(dto::Ratchet {
+        Ok(dto::RatchetJson {
             sessions: sessions.collect(),
             prekeys: views::prekeys(&device.prekeys(now())),
         })
@@ -155,7 +155,7 @@ impl Desk {
         contact: ContactId,
         client: [u8; 16],
         text: String,
-    ) -> Result<dto::Note, Refused> {
+    ) -> Result<dto::NoteJson, Refused> {
         self.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
         if text.len() > TEXT_BYTES_MAX {
             return Err(words::too_long(text.len(), TEXT_BYTES_MAX));
@@ -175,31 +175,32 @@ impl Desk {
     }
 
     /// Own notes that are not delivered yet.
-    pub fn outbox(&self) -> Result<Vec<dto::Note>, Refused> {
+    pub fn outbox(&self) -> Result<Vec<dto::NoteJson>, Refused> {
         let device = self.device()?;
         Ok(device.outbox(now()).iter().map(|view| note(device, view)).collect())
     }
 
     /// Strangers who wrote, with what they wrote, and those who invite.
-    pub fn requests(&self) -> Result<dto::Requests, Refused> {
+    pub fn requests(&self) -> Result<dto::RequestsJson, Refused> {
         let device = self.device()?;
-        let strangers = device.contacts().into_iter().filter(|c| c.standing == Standing::Request);
+        let strangers =
+            device.contacts().into_iter().filter(|c| c.standing == ContactState::Request);
         let one = |view: ContactView| dto::StrangerRequest {
             notes: device.thread(view.id, None, 8, now()).iter().map(|n| note(device, n)).collect(),
             contact: contact(device, &view),
         };
         let requests = strangers.map(one).collect();
         let guests = device.guests().iter().map(views::guest).collect();
-        Ok(dto::Requests { requests, guests })
+        Ok(dto::RequestsJson { requests, guests })
     }
 
     /// One of those who invite.
-    pub fn guest(&self, id: ContactId) -> Result<Option<GuestView>, Refused> {
+    pub fn guest(&self, id: ContactId) -> Result<Option<InvitationView>, Refused> {
         Ok(self.device()?.guests().into_iter().find(|guest| guest.id == id))
     }
 
     /// All carriers.
-    pub fn carriers(&self) -> Result<Vec<dto::Carrier>, Refused> {
+    pub fn carriers(&self) -> Result<Vec<dto::CarrierJson>, Refused> {
         let roads = self.device()?.roads(now());
         Ok(roads.iter().map(views::carrier).collect())
     }
@@ -211,7 +212,7 @@ impl Desk {
     }
 
     /// The whole of one note.
-    pub fn note(&self, id: NoteId) -> Result<dto::Note, Refused> {
+    pub fn note(&self, id: NoteId) -> Result<dto::NoteJson, Refused> {
         let device = self.device()?;
         device.note(id, now()).map(|view| note(device, &view)).ok_or_else(Refused::no_note)
     }
@@ -223,7 +224,7 @@ impl Desk {
 
     /// Whether a carrier is up.
     pub fn is_up(&self, carrier: Carrier) -> bool {
-        let up = |road: &Road| road.carrier == carrier && road.up;
+        let up = |road: &ConnectionView| road.carrier == carrier && road.up;
         self.device().is_ok_and(|device| device.roads(now()).iter().any(up))
     }
 
@@ -257,26 +258,28 @@ pub fn read_card(text: &str) -> Result<Card, Fault> {
 }
 
 /// A note as the interface shows it.
-pub fn note(device: &Device<AwsLc>, view: &NoteView) -> dto::Note {
+pub fn note(device: &Device<AwsLc>, view: &NoteView) -> dto::NoteJson {
     let of = |carrier| device.roads(now()).into_iter().find(|road| road.carrier == carrier);
     let level = view.carrier.and_then(of).map(|road| road.caps.level);
     views::note(view, level)
 }
 
-fn contact(device: &Device<AwsLc>, view: &ContactView) -> dto::Contact {
+fn contact(device: &Device<AwsLc>, view: &ContactView) -> dto::ContactJson {
     let last = view.last.and_then(|id| device.note(id, now()));
     views::contact(view, last.map(|last| note(device, &last)))
 }
 
 /// An event as the interface tells it.
-pub fn event(device: &Device<AwsLc>, event: Event) -> dto::Event {
-    let told =
-        |kind, id: ContactId| dto::Event { contact: Some(id.0.to_string()), ..hub::plain(kind) };
-    let whole = |kind, id, n| dto::Event {
+pub fn event(device: &Device<AwsLc>, event: Event) -> dto::EventJson {
+    let told = |kind, id: ContactId| dto::EventJson {
+        contact: Some(id.0.to_string()),
+        ..hub::plain(kind)
+    };
+    let whole = |kind, id, n| dto::EventJson {
         note: device.note(n, now()).map(|view| note(device, &view)),
         ..told(kind, id)
     };
-    let text = |kind, id, text: &str| dto::Event { text: Some(text.into()), ..told(kind, id) };
+    let text = |kind, id, text: &str| dto::EventJson { text: Some(text.into()), ..told(kind, id) };
     match event {
         Event::Note(id, n) => whole(EventKind::Note, id, n),
         Event::State(id, n) => whole(EventKind::State, id, n),
@@ -290,7 +293,7 @@ pub fn event(device: &Device<AwsLc>, event: Event) -> dto::Event {
             text(EventKind::Trouble, id, &words::trouble_words(trouble, &name))
         }
         Event::Carrier(carrier) => {
-            dto::Event { text: Some(carrier.name().into()), ..hub::plain(EventKind::Carrier) }
+            dto::EventJson { text: Some(carrier.name().into()), ..hub::plain(EventKind::Carrier) }
         }
         Event::Card => hub::plain(EventKind::Card),
         Event::Low => hub::plain(EventKind::Low),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use mezza_messenger::{Batch, Change, Device, Input, Kind, Output};
+use mezza_messenger::{Device, Input, Output, RecordChange, RecordKind, WriteBatch};
 
-use super::{Desk, Later, Open, ask};
-use crate::drive::{self, Turn};
+use super::{DeferredCommit, NodeActor, UnlockedVault, ask};
+use crate::drive::{self, CommitPlan};
 use crate::exit::Fault;
 use crate::mixnet::kernel::kernel;
 use crate::node::hub;
@@ -13,9 +13,9 @@ use crate::node::{Refused, now, words};
 use crate::rng::OsRng;
 use crate::web::dto::EventKind;
 
-impl Desk {
+impl NodeActor {
     /// What the device has to say, of which that is told which need not wait for the commit.
-    pub(super) fn drain(&mut self) -> Result<Turn<Output, Batch>, Refused> {
+    pub(super) fn drain(&mut self) -> Result<CommitPlan<Output, WriteBatch>, Refused> {
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         let turn = drive::drain(&mut open.device);
         if !turn.batches.is_empty() {
@@ -31,7 +31,7 @@ impl Desk {
     }
 
     /// Commits, then does the rest. What the device wants to hear of is durable then.
-    pub(super) fn finish(&mut self, turn: Turn<Output, Batch>) -> Result<(), Refused> {
+    pub(super) fn finish(&mut self, turn: CommitPlan<Output, WriteBatch>) -> Result<(), Refused> {
         if turn.is_empty() {
             return Ok(());
         }
@@ -48,7 +48,11 @@ impl Desk {
     }
 
     /// Commits what waited and what is new as one transaction.
-    pub(super) fn commit(&mut self, shows: Vec<Output>, new: Vec<Batch>) -> Result<(), Refused> {
+    pub(super) fn commit(
+        &mut self,
+        shows: Vec<Output>,
+        new: Vec<WriteBatch>,
+    ) -> Result<(), Refused> {
         let mut later = std::mem::take(&mut self.later);
         later.batches.extend(new);
         later.shows.extend(shows);
@@ -71,26 +75,26 @@ impl Desk {
 
     fn tell_early(&self, shows: &[Output]) {
         for output in shows {
-            if let (Output::Show(event), Some(open)) = (output, &self.open) {
+            if let (Output::Notify(event), Some(open)) = (output, &self.open) {
                 self.hub.tell_early(ask::event(&open.device, *event));
             }
         }
     }
 
     /// Shows the observer what lies on disk of the notes that were just stored.
-    fn show_thief(&self, batches: &[Batch]) {
+    fn show_thief(&self, batches: &[WriteBatch]) {
         let (Some(observer), Some(open)) = (&self.options.observer, &self.open) else { return };
         let changes = batches.iter().flat_map(|batch| &batch.0);
         // A turn may store one note more than once; the last of them is what lies there.
         let notes: BTreeSet<&[u8]> = changes
             .filter_map(|change| match change {
-                Change::Put { kind: Kind::Note, key, .. } => Some(key.as_slice()),
+                RecordChange::Put { kind: RecordKind::Note, key, .. } => Some(key.as_slice()),
                 _ => None,
             })
             .collect();
         for key in notes {
-            if let Ok(Some((place, body))) = open.vault.at_rest(Kind::Note, key) {
-                observer.lies(place, &body);
+            if let Ok(Some((place, body))) = open.vault.sealed_row(RecordKind::Note, key) {
+                observer.record_disk_row(place, &body);
             }
         }
     }
@@ -98,7 +102,7 @@ impl Desk {
     pub(super) fn perform(&mut self, outputs: Vec<Output>) {
         for output in outputs {
             match (output, &self.open) {
-                (Output::Show(event), Some(open)) => {
+                (Output::Notify(event), Some(open)) => {
                     self.hub.tell(ask::event(&open.device, event));
                 }
                 (Output::Durable(seq), _) => self.durable = Some(seq),
@@ -121,7 +125,7 @@ impl Desk {
         self.pool.clear();
         self.opening.clear();
         // What the device that is gone had still to hear and to say goes with it.
-        (self.later, self.heard, self.durable) = (Later::default(), None, None);
+        (self.later, self.heard, self.durable) = (DeferredCommit::default(), None, None);
         self.withheld = None;
         let Some(mut open) = self.open.take() else { return fault.into() };
         let records = open.vault.records();
@@ -130,7 +134,7 @@ impl Desk {
             device.map_err(words::load_fault)
         });
         if let Ok(device) = device {
-            let mut open = Open { device, ..open };
+            let mut open = UnlockedVault { device, ..open };
             // What a fresh device wants stored is small; if even that fails, stay locked.
             let turn = drive::drain(&mut open.device);
             if open.vault.commit(&turn.batches).is_ok() {

@@ -1,16 +1,16 @@
 //! How healthy the node is, line by line.
 
-use super::{Desk, words};
-use crate::web::dto::{HealthLine, NodeState};
+use super::{NodeActor, words};
+use crate::web::dto::{HealthLine, NodeStateJson};
 
 /// A commit that takes longer is worth a word, in milliseconds.
 const COMMIT_SLOW_MS: u64 = 250;
 
-impl Desk {
+impl NodeActor {
     /// One line per check.
     pub fn health(&self) -> Vec<HealthLine> {
         let mut lines = vec![self.vault_line()];
-        if self.state() == NodeState::Open {
+        if self.state() == NodeStateJson::Open {
             lines.push(self.relay_line());
             lines.extend(self.mailbox_line());
             lines.push(self.disk_line());
@@ -24,9 +24,9 @@ impl Desk {
 
     fn vault_line(&self) -> HealthLine {
         match self.state() {
-            NodeState::Open => good("vault", "unlocked"),
-            NodeState::Locked => bad("vault", "locked", "unlock it with `mezza unlock`"),
-            NodeState::Empty => bad("vault", "none yet", "make one with `mezza init`"),
+            NodeStateJson::Open => good("vault", "unlocked"),
+            NodeStateJson::Locked => bad("vault", "locked", "unlock it with `mezza unlock`"),
+            NodeStateJson::Empty => bad("vault", "none yet", "make one with `mezza init`"),
         }
     }
 
@@ -61,7 +61,7 @@ impl Desk {
     }
 
     fn mixnet_line(&self) -> Option<HealthLine> {
-        let doubted = self.open.as_ref().is_some_and(super::Open::is_doubted);
+        let doubted = self.open.as_ref().is_some_and(super::UnlockedVault::is_doubted);
         (doubted && self.mixnet().is_ok()).then(|| {
             bad(
                 "mixnet",

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{Batch, Device, Output};
+use mezza_messenger::{Device, Output, WriteBatch};
 
 use crate::backend::AwsLc;
-use crate::drive::{self, Turn};
+use crate::drive::{self, CommitPlan};
 use crate::node::{Refused, now};
 use crate::rng::OsRng;
-use crate::store::{Cost, Vault};
+use crate::store::{Argon2Params, Vault};
 
 /// A device in its vault, and what is left to do of its making.
-pub(super) type Made = (Vault, Device<AwsLc>, Turn<Output, Batch>);
+pub(super) type Made = (Vault, Device<AwsLc>, CommitPlan<Output, WriteBatch>);
 
 /// Makes a vault with a fresh identity in it, which is durable with it; also what `mezza init` does
 /// without a node.
@@ -20,7 +20,7 @@ pub(super) fn make(
     folder: &Path,
     name: &str,
     pass: &[u8],
-    cost: Cost,
+    cost: Argon2Params,
     relays: &[RelayEntry],
 ) -> Result<Made, Refused> {
     // The device first: an unclean name must not leave an empty vault behind.
@@ -39,7 +39,7 @@ pub fn init(folder: &Path, name: &str, pass: &[u8], relays: &[RelayEntry]) -> Re
     if Vault::exists(folder) {
         return Err(Refused::exists());
     }
-    let (vault, _, _) = make(folder, name, pass, Cost::measured()?, relays)?;
+    let (vault, _, _) = make(folder, name, pass, Argon2Params::measured()?, relays)?;
     vault.close()?;
     Ok(())
 }

@@ -1,18 +1,18 @@
 //! A vault that was put back: its charges are not those that the mixnet saw, so that the carrier
 //! stays down until the person decides (MSG-63).
 
-use mezza_messenger::carrier::mixnet::NetOutput;
-use mezza_messenger::{Batch, Output};
+use mezza_messenger::carrier::mixnet::MixnetOutput;
+use mezza_messenger::{Output, WriteBatch};
 
-use super::{Desk, Open};
+use super::{NodeActor, UnlockedVault};
 use crate::node::Refused;
 use crate::store::witness::Witness;
 use crate::web::dto;
 
-impl Open {
+impl UnlockedVault {
     /// What is to be committed with `batches` for the witness. Without one the commit goes on: notes
     /// of other carriers are in it.
-    pub(super) fn witnessed(&mut self, batches: &[Batch]) -> Option<Batch> {
+    pub(super) fn witnessed(&mut self, batches: &[WriteBatch]) -> Option<WriteBatch> {
         let claimed = self.witness.as_mut()?.before(batches);
         claimed.unwrap_or_else(|fault| {
             tracing::warn!(code = fault.code.number(), "the vault's witness cannot be written");
@@ -33,13 +33,13 @@ impl Open {
     }
 }
 
-impl Desk {
+impl NodeActor {
     /// Keeps what the mixnet's machine wants until the person has decided.
-    pub(super) fn withhold(&mut self, order: NetOutput) {
+    pub(super) fn withhold(&mut self, order: MixnetOutput) {
         match order {
-            NetOutput::Dial { .. } => self.withheld = Some(order),
-            NetOutput::Close => self.withheld = None,
-            NetOutput::Frame(_) | NetOutput::Job(_) => {}
+            MixnetOutput::Dial { .. } => self.withheld = Some(order),
+            MixnetOutput::Close => self.withheld = None,
+            MixnetOutput::Frame(_) | MixnetOutput::Job(_) => {}
         }
     }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mezza_core::Wiping;
-use mezza_messenger::carrier::mixnet::NetworkLink;
-use mezza_messenger::{Bucket, Change, ContactId, Kind};
+use mezza_messenger::carrier::mixnet::NetworkAddress;
+use mezza_messenger::{ContactId, RecordChange, RecordKind, Retention};
 use nix::errno::Errno;
 use tokio::sync::watch;
 
@@ -14,33 +14,33 @@ use super::*;
 use crate::carriers::Dialer;
 use crate::home::failing::{Failing, Step};
 use crate::node::views::contact_id;
-use crate::node::{self, Node, Running};
+use crate::node::{self, NodeHandle, RunningNode};
 use crate::relay::{self, RelayConfig};
-use crate::web::dto::CardForm;
+use crate::web::dto::CardFormJson;
 
 const PASS: &[u8] = b"a passphrase";
 
-fn options(vault: PathBuf, witness: Option<PathBuf>) -> Options {
+fn options(vault: PathBuf, witness: Option<PathBuf>) -> NodeOptions {
     let (dialer, observer) = (Dialer::default(), None);
-    Options { vault, witness, demo: true, idle_lock_s: 0, dialer, observer }
+    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, dialer, observer }
 }
 
-async fn start(folder: &Path, name: &'static str, relay: &RelayEntry) -> Running {
+async fn start(folder: &Path, name: &'static str, relay: &RelayEntry) -> RunningNode {
     let running = node::start(options(folder.join(name), None));
     let relay = relay.clone();
     running.node.ask(move |desk| desk.create(name, PASS, &[relay])).await.unwrap();
-    until(&running.node, Desk::is_reachable).await;
+    until(&running.node, NodeActor::is_reachable).await;
     running
 }
 
-async fn until(node: &Node, yes: impl Fn(&Desk) -> bool + Copy + Send + 'static) {
+async fn until(node: &NodeHandle, yes: impl Fn(&NodeActor) -> bool + Copy + Send + 'static) {
     while !node.ask(move |desk| Ok(yes(desk))).await.unwrap() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 /// Writes a note: how many parcels left in this very turn, and whether it was accepted.
-fn send(desk: &mut Desk, contact: ContactId, client: u8) -> (usize, bool) {
+fn send(desk: &mut NodeActor, contact: ContactId, client: u8) -> (usize, bool) {
     let before = desk.pool.carried;
     let command = Command::Send { contact, client: [client; 16], text: "a note".into() };
     let accepted = desk.command(command).is_ok();
@@ -56,7 +56,7 @@ async fn nothing_leaves_before_its_commit() {
     let (key, port) = (*relay.key(), relay.address().port());
     let relay = RelayEntry { key, address: [0; 16], port, host: "127.0.0.1".into() };
     let ben = start(folder.path(), "ben", &relay).await;
-    let card = ben.node.ask(|desk| desk.card(CardForm::Full)).await.unwrap();
+    let card = ben.node.ask(|desk| desk.card(CardFormJson::Full)).await.unwrap();
     let ann = start(folder.path(), "ann", &relay).await.node;
     let contact = ann.ask(move |desk| desk.add(&card.uri, None, false)).await.unwrap();
     let contact = contact_id(&contact.id).unwrap();
@@ -73,19 +73,19 @@ async fn nothing_leaves_before_its_commit() {
     assert_eq!(refused.await.unwrap(), (0, false));
     // The device comes again from the vault, without that note.
     ann.ask(|desk| desk.unlock(PASS)).await.unwrap();
-    until(&ann, Desk::is_reachable).await;
+    until(&ann, NodeActor::is_reachable).await;
     let notes = ann.ask(move |desk| desk.notes(contact, None, 10)).await.unwrap();
     assert_eq!(notes.notes.len(), 2);
     assert!(ann.ask(move |desk| Ok(send(desk, contact, 3))).await.unwrap().1);
 }
 
 /// What a round has the device store, and nothing that it would have to load.
-fn round(desk: &mut Desk) -> Result<(), Refused> {
-    let (kind, key, bucket) = (Kind::NetworkRow, vec![0xff; 8], Bucket::Rolling);
-    let put = Change::Put { kind, key: key.clone(), bucket, value: Wiping::new(Vec::new()) };
-    desk.finish(Turn {
+fn round(desk: &mut NodeActor) -> Result<(), Refused> {
+    let (kind, key, bucket) = (RecordKind::NetworkRow, vec![0xff; 8], Retention::Rolling);
+    let put = RecordChange::Put { kind, key: key.clone(), bucket, value: Wiping::new(Vec::new()) };
+    desk.finish(CommitPlan {
         early: Vec::new(),
-        batches: vec![Batch(vec![put, Change::Drop { kind, key }])],
+        batches: vec![WriteBatch(vec![put, RecordChange::Drop { kind, key }])],
         late: Vec::new(),
     })
 }
@@ -98,7 +98,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Whether the dial of the mixnet waits for the person, and whether the person is told.
-fn waits(desk: &Desk) -> (bool, bool) {
+fn waits(desk: &NodeActor) -> (bool, bool) {
     let told = desk.health().into_iter().find(|line| line.name == "mixnet");
     let told = told.is_some_and(|line| line.next.is_some_and(|next| next.contains("resume")));
     (desk.withheld.is_some(), told)
@@ -109,8 +109,8 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
     let folder = tempfile::tempdir().unwrap();
     let [vault, older] = ["vault", "older"].map(|name| folder.path().join(name));
     let node = node::start(options(vault.clone(), Some(folder.path().join("state")))).node;
-    let join = Command::Join(NetworkLink { pin: [7; 32], address: "127.0.0.1:1".into() });
-    let begin = move |desk: &mut Desk| {
+    let join = Command::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
+    let begin = move |desk: &mut NodeActor| {
         desk.create("Ann", PASS, &[])?;
         desk.command(join)?;
         round(desk)?;
@@ -119,7 +119,7 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
     };
     node.ask(begin).await.unwrap();
     copy(&vault, &older);
-    let go_on = |desk: &mut Desk| {
+    let go_on = |desk: &mut NodeActor| {
         desk.unlock(PASS)?;
         round(desk)?;
         let told = waits(desk);
@@ -129,7 +129,7 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
     assert_eq!(node.ask(go_on).await.unwrap(), (false, false));
     fs::remove_dir_all(&vault).unwrap();
     copy(&older, &vault);
-    let back = |desk: &mut Desk| {
+    let back = |desk: &mut NodeActor| {
         desk.unlock(PASS)?;
         let told = waits(desk);
         let failing = Failing::after(0, Step::Create, Errno::ENOSPC);
@@ -140,7 +140,7 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
         Ok([told, still, waits(desk)])
     };
     assert_eq!(node.ask(back).await.unwrap(), [(true, true), (true, true), (false, false)]);
-    let again = |desk: &mut Desk| {
+    let again = |desk: &mut NodeActor| {
         desk.lock();
         desk.unlock(PASS)?;
         Ok(waits(desk))
@@ -152,12 +152,12 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
 async fn what_waits_for_a_commit_goes_when_the_clock_was_put_back() {
     let folder = tempfile::tempdir().unwrap();
     let node = node::start(options(folder.path().join("vault"), None)).node;
-    let follow = |desk: &mut Desk| {
+    let follow = |desk: &mut NodeActor| {
         desk.create("Ann", PASS, &[])?;
         let ahead = now().plus_ms(6 * Time::HOUR_MS);
         desk.tend_at(ahead);
         desk.later.end = Some(ahead.plus_ms(LATER_MS));
-        desk.tend();
+        desk.run_due_work();
         Ok(desk.later.end)
     };
     assert_eq!(node.ask(follow).await.unwrap(), None);
@@ -167,17 +167,17 @@ async fn what_waits_for_a_commit_goes_when_the_clock_was_put_back() {
 async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
     let folder = tempfile::tempdir().unwrap();
     let node = node::start(options(folder.path().join("vault"), None)).node;
-    let join = Command::Join(NetworkLink { pin: [7; 32], address: "127.0.0.1:1".into() });
-    let follow = move |desk: &mut Desk| {
+    let join = Command::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
+    let follow = move |desk: &mut NodeActor| {
         desk.create("Ann", PASS, &[])?;
         desk.command(join)?;
         desk.seen = now().plus_ms(6 * Time::HOUR_MS);
         let open = desk.open.as_mut().expect("it was made");
         // What comes of it waits, since it would tell the device the time.
         open.device.wake(desk.seen, &mut OsRng);
-        let due = |desk: &Desk| desk.open.as_ref().and_then(|open| open.device.deadline());
+        let due = |desk: &NodeActor| desk.open.as_ref().and_then(|open| open.device.deadline());
         let before = due(desk);
-        desk.tend();
+        desk.run_due_work();
         let soon = Some(now().plus_ms(2 * Time::HOUR_MS));
         Ok((before > soon, due(desk) <= soon))
     };

@@ -1,27 +1,27 @@
 //! What stands between two people, and what each of them can do about it (ratchet 4.7, R7): two
 //! versions of the program never sound like an attack, an attack never like a version.
 
-use mezza_messenger::io::Trouble;
-use mezza_ratchet::{BundleError, List, OpenError};
+use mezza_messenger::io::DeliveryProblem;
+use mezza_ratchet::{BundleError, OpenError, SuiteList};
 
 /// What a trouble with `name` is, ending with the next step.
-pub fn trouble_words(trouble: Trouble, name: &str) -> String {
+pub fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
     match trouble {
-        Trouble::Bundle(error) => bundle_words(error, name),
-        Trouble::Suite(error) => suite_words(error, name),
-        Trouble::CardClash => format!(
+        DeliveryProblem::Bundle(error) => bundle_words(error, name),
+        DeliveryProblem::Suite(error) => suite_words(error, name),
+        DeliveryProblem::CardClash => format!(
             "two cards of {name} with the same number but different content came in; ask them \
              which one is theirs"
         ),
-        Trouble::BoxGone => {
+        DeliveryProblem::BoxGone => {
             format!("the mailbox of {name} does not exist any more; ask them for a new card")
         }
-        Trouble::Share(notes) => format!(
+        DeliveryProblem::Share(notes) => format!(
             "{name} sent more than one contact may leave here: {notes} notes were not kept, and \
              {name} was not told that they arrived. Read what is here and ask {name} to send them \
              again tomorrow, or block {name}"
         ),
-        Trouble::Talk => format!(
+        DeliveryProblem::Talk => format!(
             "{name} has talked in the mixnet for its whole part of this year's privacy budget, and \
              is heard there only while you write to them; write to {name}, or block {name}"
         ),
@@ -75,7 +75,7 @@ fn suite_words(error: OpenError, name: &str) -> String {
 }
 
 /// A higher number is newer (ratchet 3.1).
-fn who_updates(offered: &List, ours: &List, name: &str) -> String {
+fn who_updates(offered: &SuiteList, ours: &SuiteList, name: &str) -> String {
     if offered.ids().first() > ours.ids().first() {
         "update Mezzavoce here, then write again".into()
     } else {
@@ -88,18 +88,20 @@ mod tests {
     use super::*;
     use mezza_core::SuiteId;
 
-    fn list(ids: &[u16]) -> List {
-        List::new(&ids.iter().map(|id| SuiteId(*id)).collect::<Vec<_>>()).unwrap()
+    fn list(ids: &[u16]) -> SuiteList {
+        SuiteList::new(&ids.iter().map(|id| SuiteId(*id)).collect::<Vec<_>>()).unwrap()
     }
 
     fn words(error: BundleError) -> String {
-        trouble_words(Trouble::Bundle(error), "Bob")
+        trouble_words(DeliveryProblem::Bundle(error), "Bob")
     }
 
     #[test]
     fn a_version_never_sounds_like_an_attack_nor_an_attack_like_a_version() {
-        let newer = BundleError::NoCommonSuite { offered: list(&[0x0104]), ours: List::ours() };
-        let older = BundleError::NoCommonSuite { offered: list(&[0x0100]), ours: List::ours() };
+        let newer =
+            BundleError::NoCommonSuite { offered: list(&[0x0104]), ours: SuiteList::ours() };
+        let older =
+            BundleError::NoCommonSuite { offered: list(&[0x0100]), ours: SuiteList::ours() };
         assert!(words(newer).contains("update Mezzavoce here"), "{}", words(newer));
         assert!(words(older).contains("ask Bob to update"), "{}", words(older));
         let weaker = BundleError::SuiteDowngrade {
@@ -118,17 +120,19 @@ mod tests {
 
     #[test]
     fn what_was_not_kept_is_counted() {
-        let words = trouble_words(Trouble::Share(17), "Bob");
+        let words = trouble_words(DeliveryProblem::Share(17), "Bob");
         assert!(words.contains("17 notes were not kept") && words.ends_with("or block Bob"));
     }
 
     #[test]
     fn what_was_written_names_both_suites() {
         let (session, message) = (SuiteId(0x0101), SuiteId(0x0104));
-        let unknown = Trouble::Suite(OpenError::SuiteUnsupported(message));
+        let unknown = DeliveryProblem::Suite(OpenError::SuiteUnsupported(message));
         assert!(trouble_words(unknown, "Bob").contains("0x0104"));
-        let other =
-            trouble_words(Trouble::Suite(OpenError::SuiteMismatch { session, message }), "Bob");
+        let other = trouble_words(
+            DeliveryProblem::Suite(OpenError::SuiteMismatch { session, message }),
+            "Bob",
+        );
         assert!(other.contains("0x0104") && other.contains("0x0101"), "{other}");
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mezza_core::Secret;
-use mezza_messenger::relay_wire::{ClientFrame, Code, RelayFrame, address, is_envelope_size};
+use mezza_messenger::relay_wire::{ClientFrame, DoneCode, RelayFrame, address, is_envelope_size};
 
 use super::{Connection, End, Watched, done, work_of};
-use crate::relay::writer::{Answer, BundleSet, Job, MailId, Put, WatchId};
+use crate::relay::writer::{BundleSet, MailId, Put, ReplyTo, WatchId, WriterJob};
 
 /// What a client with too many boxes is told to wait, s: it must close the connection anyway.
 const RETRY_BOXES_S: u16 = 3_600;
@@ -23,34 +23,35 @@ impl Connection {
             ClientFrame::Put { req, address, ttl_h, envelope } => {
                 let (refusal, site) = (self.refuse_put(envelope.len()), self.account.site());
                 self.ask(req, refusal, |answer| {
-                    Job::Put(Put::new(address, ttl_h, envelope, answer).of_site(site))
+                    WriterJob::Put(Put::new(address, ttl_h, envelope, answer).of_site(site))
                 })
                 .await
             }
             ClientFrame::Open { req, token, kind } => {
                 let slow = self.account.open(&self.shared.limits, self.shared.clock.now());
-                let refusal = slow.err().map(|retry_s| (Code::SlowDown, retry_s));
+                let refusal = slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s));
                 let (address, site) = (address(&token), self.account.site());
-                self.ask(req, refusal, |answer| Job::Open { address, kind, site, answer }).await
+                self.ask(req, refusal, |answer| WriterJob::Open { address, kind, site, answer })
+                    .await
             }
             ClientFrame::Close { req, token } => {
                 let address = address(&token);
-                self.ask(req, None, |answer| Job::Close { address, answer }).await
+                self.ask(req, None, |answer| WriterJob::Close { address, answer }).await
             }
             ClientFrame::Watch { req, number, token } => self.watch(req, number, &token).await,
             ClientFrame::BundleSet { req, token, fresh, bundle, keys } => {
                 let address = address(&token);
                 let many = keys.len() > self.shared.limits.set_keys_max;
-                self.ask(req, many.then_some((Code::Refused, 0)), |answer| {
-                    Job::BundleSet(BundleSet { address, fresh, bundle, keys, answer })
+                self.ask(req, many.then_some((DoneCode::Refused, 0)), |answer| {
+                    WriterJob::BundleSet(BundleSet { address, fresh, bundle, keys, answer })
                 })
                 .await
             }
             ClientFrame::BundleGet { req, address } => {
                 let rate = self.shared.limits.bundle_gets;
                 let slow = self.bundle_gets.take(rate, self.shared.clock.now());
-                let refusal = slow.err().map(|retry_s| (Code::SlowDown, retry_s));
-                self.ask(req, refusal, |answer| Job::BundleGet { address, answer }).await
+                let refusal = slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s));
+                self.ask(req, refusal, |answer| WriterJob::BundleGet { address, answer }).await
             }
         }
     }
@@ -59,8 +60,8 @@ impl Connection {
     async fn ask(
         &mut self,
         req: u16,
-        refusal: Option<(Code, u16)>,
-        job: impl FnOnce(Answer) -> Job,
+        refusal: Option<(DoneCode, u16)>,
+        job: impl FnOnce(ReplyTo) -> WriterJob,
     ) -> Result<(), End> {
         if let Some((code, retry_s)) = refusal {
             return self.say(&done(req, code, retry_s));
@@ -72,19 +73,19 @@ impl Connection {
             self.write().await?;
         }
         self.pending += 1;
-        let answer = Answer { outlet: self.outlet.clone(), req };
+        let answer = ReplyTo { outlet: self.outlet.clone(), req };
         self.job(job(answer)).await
     }
 
     /// Size, speed of this connection, bytes of this address and day.
-    fn refuse_put(&mut self, bytes: usize) -> Option<(Code, u16)> {
+    fn refuse_put(&mut self, bytes: usize) -> Option<(DoneCode, u16)> {
         if !is_envelope_size(bytes) {
-            return Some((Code::Size, 0));
+            return Some((DoneCode::Size, 0));
         }
         let (limits, now) = (&self.shared.limits, self.shared.clock.now());
         let slow =
             self.puts.take(limits.puts, now).and_then(|()| self.account.put(bytes, limits, now));
-        slow.err().map(|retry_s| (Code::SlowDown, retry_s))
+        slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s))
     }
 
     async fn watch(&mut self, req: u16, number: u16, token: &Secret<32>) -> Result<(), End> {
@@ -92,14 +93,14 @@ impl Connection {
         let full = !self.watches.contains_key(&number)
             && self.watches.len() >= self.shared.limits.boxes_per_connection_max;
         if full {
-            return self.say(&done(req, Code::SlowDown, RETRY_BOXES_S));
+            return self.say(&done(req, DoneCode::SlowDown, RETRY_BOXES_S));
         }
         let (address, watch) = (address(token), NEXT.fetch_add(1, Ordering::Relaxed));
         if let Some(old) = self.watches.insert(number, Watched { address, watch }) {
             self.in_flight.retain(|_, (of, _)| *of != old.watch);
-            self.job(Job::Gone(vec![(old.address, old.watch)])).await?;
+            self.job(WriterJob::Gone(vec![(old.address, old.watch)])).await?;
         }
-        self.ask(req, None, |answer| Job::Watch { address, watch, number, answer }).await
+        self.ask(req, None, |answer| WriterJob::Watch { address, watch, number, answer }).await
     }
 
     /// Only numbers that this connection was given, in the box they were given for, count.
@@ -110,7 +111,7 @@ impl Connection {
         if mails.is_empty() {
             return Ok(());
         }
-        self.job(Job::Take { address, watch, mails }).await
+        self.job(WriterJob::Take { address, watch, mails }).await
     }
 
     /// A mail in flight, which then is no longer.

@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use deadpool_postgres::{Object, Pool};
-use mezza_messenger::relay_wire::{Address, BoxKind, OneTimeKey};
+use mezza_messenger::relay_wire::{Address, MailboxKind, RawOneTimePrekey};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use session::LOCK;
 
 use super::{
-    BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number,
-    kind_of, signed,
+    Mail, MailStore, MailboxRow, MailboxRowId, NewMail, Removed, Seq, StoreError, Totals,
+    kind_number, kind_of, signed,
 };
 
 /// Seqs in one block of `mail_block`.
@@ -56,8 +56,8 @@ impl PostgresStore {
     }
 
     /// Adds `by_box` to the byte counts.
-    async fn grow_boxes(&self, by_box: &BTreeMap<BoxId, i64>) -> Result<(), StoreError> {
-        let ids: Vec<BoxId> = by_box.keys().copied().collect();
+    async fn grow_boxes(&self, by_box: &BTreeMap<MailboxRowId, i64>) -> Result<(), StoreError> {
+        let ids: Vec<MailboxRowId> = by_box.keys().copied().collect();
         let bytes: Vec<i64> = by_box.values().copied().collect();
         let sql = "UPDATE box SET bytes = box.bytes + d.bytes
                    FROM unnest($1::int8[], $2::int8[]) AS d(id, bytes) WHERE box.id = d.id";
@@ -66,7 +66,7 @@ impl PostgresStore {
 
     /// Counts rows `(box, length)` of removed mail, and takes them off their boxes.
     async fn shrink(&self, rows: &[Row]) -> Result<Removed, StoreError> {
-        let (mut removed, mut by_box) = (Removed::default(), BTreeMap::<BoxId, i64>::new());
+        let (mut removed, mut by_box) = (Removed::default(), BTreeMap::<MailboxRowId, i64>::new());
         for row in rows {
             let bytes: i32 = row.try_get(1)?;
             removed.mails += 1;
@@ -98,11 +98,11 @@ impl MailStore for PostgresStore {
         }
     }
 
-    async fn find_box(&mut self, address: &Address) -> Result<Option<BoxRow>, StoreError> {
+    async fn find_box(&mut self, address: &Address) -> Result<Option<MailboxRow>, StoreError> {
         let sql = "SELECT id, kind, bytes, (SELECT count(*) FROM mail WHERE mail.box = box.id)
                    FROM box WHERE addr = $1";
         let Some(row) = self.row(sql, &[&address.as_slice()]).await? else { return Ok(None) };
-        Ok(Some(BoxRow {
+        Ok(Some(MailboxRow {
             id: row.try_get(0)?,
             kind: kind_of(row.try_get(1)?)?,
             bytes: row.try_get::<_, i64>(2)?.try_into().unwrap_or(0),
@@ -113,9 +113,9 @@ impl MailStore for PostgresStore {
     async fn open_box(
         &mut self,
         address: &Address,
-        kind: BoxKind,
+        kind: MailboxKind,
         day: u32,
-    ) -> Result<BoxId, StoreError> {
+    ) -> Result<MailboxRowId, StoreError> {
         let sql =
             "INSERT INTO box(addr, kind, bytes, seen_day) VALUES ($1, $2, 0, $3) RETURNING id";
         let values: [&(dyn ToSql + Sync); 3] =
@@ -124,7 +124,7 @@ impl MailStore for PostgresStore {
         Ok(row.try_get(0)?)
     }
 
-    async fn close_box(&mut self, id: BoxId) -> Result<(), StoreError> {
+    async fn close_box(&mut self, id: MailboxRowId) -> Result<(), StoreError> {
         for sql in [
             "DELETE FROM mail WHERE box = $1",
             "DELETE FROM bundle WHERE box = $1",
@@ -136,17 +136,17 @@ impl MailStore for PostgresStore {
         Ok(())
     }
 
-    async fn seen(&mut self, id: BoxId, day: u32) -> Result<(), StoreError> {
+    async fn seen(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError> {
         let sql = "UPDATE box SET seen_day = $2 WHERE id = $1 AND seen_day <> $2";
         self.execute(sql, &[&id, &i64::from(day)]).await.map(drop)
     }
 
     async fn put_batch(&mut self, mails: &[NewMail<'_>]) -> Result<Vec<Seq>, StoreError> {
         let seqs = self.seqs(mails.len()).await?;
-        let boxes: Vec<BoxId> = mails.iter().map(|mail| mail.box_id).collect();
+        let boxes: Vec<MailboxRowId> = mails.iter().map(|mail| mail.box_id).collect();
         let dues: Vec<i64> = mails.iter().map(|mail| i64::from(mail.due_h)).collect();
         let bodies: Vec<&[u8]> = mails.iter().map(|mail| mail.body).collect();
-        let mut by_box = BTreeMap::<BoxId, i64>::new();
+        let mut by_box = BTreeMap::<MailboxRowId, i64>::new();
         for mail in mails {
             *by_box.entry(mail.box_id).or_default() += signed(mail.body.len());
         }
@@ -159,7 +159,7 @@ impl MailStore for PostgresStore {
 
     async fn fetch(
         &mut self,
-        id: BoxId,
+        id: MailboxRowId,
         after: Seq,
         now_h: u32,
         max: u32,
@@ -170,7 +170,7 @@ impl MailStore for PostgresStore {
         rows.iter().map(|row| Ok(Mail { seq: row.try_get(0)?, body: row.try_get(1)? })).collect()
     }
 
-    async fn take(&mut self, id: BoxId, seqs: &[Seq]) -> Result<Removed, StoreError> {
+    async fn take(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError> {
         let sql = "DELETE FROM mail WHERE box = $1 AND seq = ANY($2) RETURNING box, length(body)";
         let rows = self.rows(sql, &[&id, &seqs]).await?;
         self.shrink(&rows).await
@@ -195,7 +195,7 @@ impl MailStore for PostgresStore {
 
     async fn bundle_set(
         &mut self,
-        id: BoxId,
+        id: MailboxRowId,
         fresh: bool,
         bundle: &[u8],
     ) -> Result<(), StoreError> {
@@ -207,7 +207,11 @@ impl MailStore for PostgresStore {
         self.execute(sql, &[&id, &bundle]).await.map(drop)
     }
 
-    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<u32, StoreError> {
+    async fn keys_add(
+        &mut self,
+        id: MailboxRowId,
+        keys: &[RawOneTimePrekey],
+    ) -> Result<u32, StoreError> {
         let ids: Vec<i64> = keys.iter().map(|key| i64::from(key.id)).collect();
         let bodies: Vec<&[u8]> = keys.iter().map(|key| key.key.as_slice()).collect();
         let sql = "INSERT INTO one_time(box, id, key)
@@ -216,19 +220,19 @@ impl MailStore for PostgresStore {
         Ok(u32::try_from(self.execute(sql, &[&id, &ids, &bodies]).await?).unwrap_or(u32::MAX))
     }
 
-    async fn keys_count(&mut self, id: BoxId) -> Result<(u32, u32), StoreError> {
+    async fn keys_count(&mut self, id: MailboxRowId) -> Result<(u32, u32), StoreError> {
         let sql = "SELECT count(*), count(key) FROM one_time WHERE box = $1";
         let Some(row) = self.row(sql, &[&id]).await? else { return Ok((0, 0)) };
         let count = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
         Ok((count(row.try_get(0)?), count(row.try_get(1)?)))
     }
 
-    async fn bundle(&mut self, id: BoxId) -> Result<Option<Vec<u8>>, StoreError> {
+    async fn bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError> {
         let row = self.row("SELECT body FROM bundle WHERE box = $1", &[&id]).await?;
         Ok(row.map(|row| row.try_get(0)).transpose()?)
     }
 
-    async fn key_take(&mut self, id: BoxId) -> Result<Option<OneTimeKey>, StoreError> {
+    async fn key_take(&mut self, id: MailboxRowId) -> Result<Option<RawOneTimePrekey>, StoreError> {
         let sql = "SELECT id, key FROM one_time WHERE box = $1 AND key IS NOT NULL
                    ORDER BY id LIMIT 1";
         let Some(row) = self.row(sql, &[&id]).await? else { return Ok(None) };
@@ -236,7 +240,7 @@ impl MailStore for PostgresStore {
         let key: &[u8] = row.try_get(1)?;
         let sql = "UPDATE one_time SET key = NULL WHERE box = $1 AND id = $2";
         self.execute(sql, &[&id, &key_id]).await?;
-        Ok(Some(OneTimeKey {
+        Ok(Some(RawOneTimePrekey {
             id: u32::try_from(key_id).map_err(|_| StoreError::Damaged)?,
             key: key.try_into().map_err(|_| StoreError::Damaged)?,
         }))

@@ -6,16 +6,16 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use mezza_messenger::relay_wire::{Address, BoxKind, OneTimeKey};
+use mezza_messenger::relay_wire::{Address, MailboxKind, RawOneTimePrekey};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 
 use super::{
-    BoxId, BoxRow, Mail, MailStore, NewMail, Removed, Seq, StoreError, Totals, kind_number,
-    kind_of, signed,
+    Mail, MailStore, MailboxRow, MailboxRowId, NewMail, Removed, Seq, StoreError, Totals,
+    kind_number, kind_of, signed,
 };
 #[cfg(test)]
 use crate::home::failing::{self, Step};
-use crate::log_file::{Log, PAGES_MAX};
+use crate::log_file::{PAGES_MAX, WalFile};
 
 /// One statement list per version; `PRAGMA user_version` counts those applied.
 ///
@@ -48,7 +48,7 @@ pub enum Durability {
 pub struct SqliteStore {
     db: Connection,
     /// Of a file that is written to.
-    log: Option<Log>,
+    log: Option<WalFile>,
 }
 
 impl SqliteStore {
@@ -62,7 +62,7 @@ impl SqliteStore {
         db.pragma_update(None, "wal_autocheckpoint", PAGES_MAX)?;
         db.set_prepared_statement_cache_capacity(32);
         migrate(&mut db)?;
-        Ok(Self { db, log: Some(Log::new(path)) })
+        Ok(Self { db, log: Some(WalFile::new(path)) })
     }
 
     /// Opens an existing file to count what it holds.
@@ -84,7 +84,7 @@ impl SqliteStore {
         Ok(self.db.prepare_cached(sql)?.query_row(values, read).optional()?)
     }
 
-    fn shrink_boxes(&self, by_box: &BTreeMap<BoxId, i64>) -> Result<(), StoreError> {
+    fn shrink_boxes(&self, by_box: &BTreeMap<MailboxRowId, i64>) -> Result<(), StoreError> {
         for (id, bytes) in by_box {
             self.execute("UPDATE box SET bytes = bytes - ?2 WHERE id = ?1", params![id, bytes])?;
         }
@@ -131,9 +131,9 @@ impl MailStore for SqliteStore {
         self.execute("COMMIT", []).map(drop)
     }
 
-    fn ready(&mut self) {
+    fn prefetch(&mut self) {
         if let Some(log) = &mut self.log {
-            log.ready(&self.db);
+            log.prefetch(&self.db);
         }
     }
 
@@ -146,14 +146,14 @@ impl MailStore for SqliteStore {
         }
     }
 
-    async fn find_box(&mut self, address: &Address) -> Result<Option<BoxRow>, StoreError> {
+    async fn find_box(&mut self, address: &Address) -> Result<Option<MailboxRow>, StoreError> {
         let sql = "SELECT id, kind, bytes, (SELECT count(*) FROM mail WHERE box = box.id)
                    FROM box WHERE addr = ?1";
         let row = self.row(sql, [address.as_slice()], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?, row.get(3)?))
         })?;
         row.map(|(id, kind, bytes, mails)| {
-            Ok(BoxRow { id, kind: kind_of(kind)?, mails, bytes: bytes.try_into().unwrap_or(0) })
+            Ok(MailboxRow { id, kind: kind_of(kind)?, mails, bytes: bytes.try_into().unwrap_or(0) })
         })
         .transpose()
     }
@@ -161,15 +161,15 @@ impl MailStore for SqliteStore {
     async fn open_box(
         &mut self,
         address: &Address,
-        kind: BoxKind,
+        kind: MailboxKind,
         day: u32,
-    ) -> Result<BoxId, StoreError> {
+    ) -> Result<MailboxRowId, StoreError> {
         let sql = "INSERT INTO box(addr, kind, bytes, seen_day) VALUES (?1, ?2, 0, ?3)";
         self.execute(sql, params![address.as_slice(), kind_number(kind), day])?;
         Ok(self.db.last_insert_rowid())
     }
 
-    async fn close_box(&mut self, id: BoxId) -> Result<(), StoreError> {
+    async fn close_box(&mut self, id: MailboxRowId) -> Result<(), StoreError> {
         for sql in [
             "DELETE FROM mail WHERE box = ?1",
             "DELETE FROM bundle WHERE box = ?1",
@@ -181,14 +181,14 @@ impl MailStore for SqliteStore {
         Ok(())
     }
 
-    async fn seen(&mut self, id: BoxId, day: u32) -> Result<(), StoreError> {
+    async fn seen(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError> {
         let sql = "UPDATE box SET seen_day = ?2 WHERE id = ?1 AND seen_day <> ?2";
         self.execute(sql, params![id, day]).map(drop)
     }
 
     async fn put_batch(&mut self, mails: &[NewMail<'_>]) -> Result<Vec<Seq>, StoreError> {
         let mut seqs = Vec::with_capacity(mails.len());
-        let mut by_box = BTreeMap::<BoxId, i64>::new();
+        let mut by_box = BTreeMap::<MailboxRowId, i64>::new();
         let sql = "INSERT INTO mail(box, due_h, body) VALUES (?1, ?2, ?3)";
         let mut insert = self.db.prepare_cached(sql)?;
         for mail in mails {
@@ -202,7 +202,7 @@ impl MailStore for SqliteStore {
 
     async fn fetch(
         &mut self,
-        id: BoxId,
+        id: MailboxRowId,
         after: Seq,
         now_h: u32,
         max: u32,
@@ -216,7 +216,7 @@ impl MailStore for SqliteStore {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    async fn take(&mut self, id: BoxId, seqs: &[Seq]) -> Result<Removed, StoreError> {
+    async fn take(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError> {
         let mut removed = Removed::default();
         let sql = "DELETE FROM mail WHERE seq = ?1 AND box = ?2 RETURNING length(body)";
         for seq in seqs {
@@ -234,11 +234,11 @@ impl MailStore for SqliteStore {
     async fn expire(&mut self, now_h: u32, max: u32) -> Result<Removed, StoreError> {
         let sql = "DELETE FROM mail WHERE seq IN (SELECT seq FROM mail WHERE due_h < ?1 LIMIT ?2)
                    RETURNING box, length(body)";
-        let (mut removed, mut by_box) = (Removed::default(), BTreeMap::<BoxId, i64>::new());
+        let (mut removed, mut by_box) = (Removed::default(), BTreeMap::<MailboxRowId, i64>::new());
         {
             let mut delete = self.db.prepare_cached(sql)?;
             let rows = delete.query_map(params![now_h, max], |row| {
-                Ok((row.get::<_, BoxId>(0)?, row.get::<_, u32>(1)?))
+                Ok((row.get::<_, MailboxRowId>(0)?, row.get::<_, u32>(1)?))
             })?;
             for row in rows {
                 let (id, bytes) = row?;
@@ -256,7 +256,7 @@ impl MailStore for SqliteStore {
                    AND NOT EXISTS (SELECT 1 FROM mail WHERE mail.box = box.id) LIMIT ?2";
         let ids = {
             let mut select = self.db.prepare_cached(sql)?;
-            let rows = select.query_map(params![day, max], |row| row.get::<_, BoxId>(0))?;
+            let rows = select.query_map(params![day, max], |row| row.get::<_, MailboxRowId>(0))?;
             rows.collect::<Result<Vec<_>, _>>()?
         };
         for id in &ids {
@@ -267,7 +267,7 @@ impl MailStore for SqliteStore {
 
     async fn bundle_set(
         &mut self,
-        id: BoxId,
+        id: MailboxRowId,
         fresh: bool,
         bundle: &[u8],
     ) -> Result<(), StoreError> {
@@ -278,7 +278,11 @@ impl MailStore for SqliteStore {
         self.execute(sql, params![id, bundle]).map(drop)
     }
 
-    async fn keys_add(&mut self, id: BoxId, keys: &[OneTimeKey]) -> Result<u32, StoreError> {
+    async fn keys_add(
+        &mut self,
+        id: MailboxRowId,
+        keys: &[RawOneTimePrekey],
+    ) -> Result<u32, StoreError> {
         let mut added = 0;
         let sql = "INSERT OR IGNORE INTO one_time(box, id, key) VALUES (?1, ?2, ?3)";
         for key in keys {
@@ -287,24 +291,24 @@ impl MailStore for SqliteStore {
         Ok(added as u32)
     }
 
-    async fn keys_count(&mut self, id: BoxId) -> Result<(u32, u32), StoreError> {
+    async fn keys_count(&mut self, id: MailboxRowId) -> Result<(u32, u32), StoreError> {
         let sql = "SELECT count(*), count(key) FROM one_time WHERE box = ?1";
         let counts = self.row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(counts.unwrap_or_default())
     }
 
-    async fn bundle(&mut self, id: BoxId) -> Result<Option<Vec<u8>>, StoreError> {
+    async fn bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError> {
         self.row("SELECT body FROM bundle WHERE box = ?1", [id], |row| row.get(0))
     }
 
-    async fn key_take(&mut self, id: BoxId) -> Result<Option<OneTimeKey>, StoreError> {
+    async fn key_take(&mut self, id: MailboxRowId) -> Result<Option<RawOneTimePrekey>, StoreError> {
         let sql = "SELECT id, key FROM one_time WHERE box = ?1 AND key IS NOT NULL
                    ORDER BY id LIMIT 1";
         let found = self.row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let Some((key_id, key)) = found else { return Ok(None) };
         let sql = "UPDATE one_time SET key = NULL WHERE box = ?1 AND id = ?2";
         self.execute(sql, params![id, key_id])?;
-        Ok(Some(OneTimeKey { id: key_id, key }))
+        Ok(Some(RawOneTimePrekey { id: key_id, key }))
     }
 
     async fn totals(&mut self) -> Result<Totals, StoreError> {

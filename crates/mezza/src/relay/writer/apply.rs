@@ -1,11 +1,11 @@
 //! What each job does to the store, inside the writer's transaction.
 
-use mezza_messenger::relay_wire::{Address, BoxKind, Code, RelayFrame};
+use mezza_messenger::relay_wire::{Address, DoneCode, MailboxKind, RelayFrame};
 
 use super::Writer;
-use super::job::{Answer, Job, MailId, Put, WatchId};
-use super::owners::{Lack, Owner, stock_frame};
-use crate::relay::store::{BoxRow, MailStore as _, NewMail, StoreError};
+use super::job::{MailId, Put, ReplyTo, WatchId, WriterJob};
+use super::owners::{RefillRequest, Watcher, stock_frame};
+use crate::relay::store::{MailStore as _, MailboxRow, NewMail, StoreError};
 
 /// What a sender waits when a box is full: its owner is away, s.
 const RETRY_BOX_FULL_S: u16 = 300;
@@ -15,29 +15,29 @@ pub(super) const RETRY_RELAY_FULL_S: u16 = 3_600;
 const REFILL_MAILS: u32 = 16;
 
 /// A refusal: code and seconds to wait.
-pub(super) type Refusal = (Code, u16);
+pub(super) type Refusal = (DoneCode, u16);
 
 impl Writer {
-    pub(super) async fn apply(&mut self, job: Job) -> Result<(), StoreError> {
+    pub(super) async fn apply(&mut self, job: WriterJob) -> Result<(), StoreError> {
         match job {
-            Job::Put(put) => self.put_run(vec![put]).await,
-            Job::Open { address, kind, site, answer } => {
+            WriterJob::Put(put) => self.put_run(vec![put]).await,
+            WriterJob::Open { address, kind, site, answer } => {
                 let result = self.open(&address, kind, site).await?;
                 self.done(answer, result);
                 Ok(())
             }
-            Job::Close { address, answer } => {
+            WriterJob::Close { address, answer } => {
                 let result = self.close(&address).await?;
                 self.done(answer, result);
                 Ok(())
             }
-            Job::Watch { address, watch, number, answer } => {
+            WriterJob::Watch { address, watch, number, answer } => {
                 self.watch(address, watch, number, answer).await
             }
-            Job::Take { address, watch, mails } => self.take(&address, watch, &mails).await,
-            Job::BundleSet(set) => self.bundle_set(set).await,
-            Job::BundleGet { address, answer } => self.bundle_get(&address, answer).await,
-            Job::Resume(watches) => {
+            WriterJob::Take { address, watch, mails } => self.take(&address, watch, &mails).await,
+            WriterJob::BundleSet(set) => self.bundle_set(set).await,
+            WriterJob::BundleGet { address, answer } => self.bundle_get(&address, answer).await,
+            WriterJob::Resume(watches) => {
                 for (address, watch) in watches {
                     if self.owners.is_behind(&address, watch) {
                         self.batch.refill.insert(address);
@@ -45,7 +45,7 @@ impl Writer {
                 }
                 Ok(())
             }
-            Job::Gone(watches) => {
+            WriterJob::Gone(watches) => {
                 for (address, watch) in watches {
                     self.owners.leave(&address, watch);
                 }
@@ -55,8 +55,8 @@ impl Writer {
     }
 
     /// Answers after the commit.
-    pub(super) fn done(&mut self, answer: Answer, result: Result<(), Refusal>) {
-        let (code, retry_s) = result.err().unwrap_or((Code::Done, 0));
+    pub(super) fn done(&mut self, answer: ReplyTo, result: Result<(), Refusal>) {
+        let (code, retry_s) = result.err().unwrap_or((DoneCode::Done, 0));
         let frame = RelayFrame::Done { req: answer.req, code, retry_s };
         self.batch.answers.push((answer.outlet, frame));
     }
@@ -64,19 +64,19 @@ impl Writer {
     async fn open(
         &mut self,
         address: &Address,
-        kind: BoxKind,
+        kind: MailboxKind,
         site: [u8; 8],
     ) -> Result<Result<(), Refusal>, StoreError> {
         if let Some(row) = self.ledger.find(&mut self.store, address).await? {
-            return Ok(if row.kind == kind { Ok(()) } else { Err((Code::Refused, 0)) });
+            return Ok(if row.kind == kind { Ok(()) } else { Err((DoneCode::Refused, 0)) });
         }
         let totals = self.ledger.totals(&mut self.store).await?;
         if totals.boxes >= self.limits.boxes_max || totals.bytes >= self.limits.store_bytes_max {
-            return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
+            return Ok(Err((DoneCode::Full, RETRY_RELAY_FULL_S)));
         }
         let now = self.clock.now();
         if let Err(retry_s) = self.shares.open(site, &self.limits, now) {
-            return Ok(Err((Code::SlowDown, retry_s)));
+            return Ok(Err((DoneCode::SlowDown, retry_s)));
         }
         let id = self.store.open_box(address, kind, now.days()).await?;
         self.ledger.opened(address, id, kind);
@@ -85,7 +85,7 @@ impl Writer {
 
     async fn close(&mut self, address: &Address) -> Result<Result<(), Refusal>, StoreError> {
         let Some(row) = self.ledger.find(&mut self.store, address).await? else {
-            return Ok(Err((Code::NoBox, 0)));
+            return Ok(Err((DoneCode::NoBox, 0)));
         };
         let stock = self.ledger.stock(&mut self.store, address, row.id).await?;
         self.store.close_box(row.id).await?;
@@ -129,32 +129,32 @@ impl Writer {
     }
 
     /// Whether there is room for this mail; if so, it is counted.
-    async fn admit(&mut self, put: &Put) -> Result<Result<BoxRow, Refusal>, StoreError> {
+    async fn admit(&mut self, put: &Put) -> Result<Result<MailboxRow, Refusal>, StoreError> {
         let Some(row) = self.ledger.find(&mut self.store, &put.address).await? else {
-            return Ok(Err((Code::NoBox, 0)));
+            return Ok(Err((DoneCode::NoBox, 0)));
         };
         let bytes = put.envelope.len() as u64;
         let mails_max = match row.kind {
-            BoxKind::Conversation => self.limits.box_mails_max,
-            BoxKind::Intro => self.limits.intro_mails_max,
+            MailboxKind::Conversation => self.limits.box_mails_max,
+            MailboxKind::Intro => self.limits.intro_mails_max,
         };
         if row.mails >= mails_max || row.bytes.saturating_add(bytes) > self.limits.box_bytes_max {
-            return Ok(Err((Code::Full, RETRY_BOX_FULL_S)));
+            return Ok(Err((DoneCode::Full, RETRY_BOX_FULL_S)));
         }
         let totals = self.ledger.totals(&mut self.store).await?;
         if totals.bytes.saturating_add(bytes) > self.limits.store_bytes_max {
-            return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
+            return Ok(Err((DoneCode::Full, RETRY_RELAY_FULL_S)));
         }
         let now = self.clock.now();
-        if row.kind == BoxKind::Intro {
+        if row.kind == MailboxKind::Intro {
             let bucket = self.intro_rates.entry(put.address).or_default();
             if let Err(retry_s) = bucket.take(self.limits.intro_puts, now) {
-                return Ok(Err((Code::SlowDown, retry_s)));
+                return Ok(Err((DoneCode::SlowDown, retry_s)));
             }
         }
         let tight = totals.bytes >= self.limits.store_bytes_max / 2;
         if let Err(retry_s) = self.shares.put(put.site, (bytes, tight), &self.limits, now) {
-            return Ok(Err((Code::SlowDown, retry_s)));
+            return Ok(Err((DoneCode::SlowDown, retry_s)));
         }
         self.ledger.put(&put.address, put.envelope.len());
         Ok(Ok(row))
@@ -165,19 +165,19 @@ impl Writer {
         address: Address,
         watch: WatchId,
         number: u16,
-        answer: Answer,
+        answer: ReplyTo,
     ) -> Result<(), StoreError> {
         let Some(row) = self.ledger.find(&mut self.store, &address).await? else {
-            self.done(answer, Err((Code::NoBox, 0)));
+            self.done(answer, Err((DoneCode::NoBox, 0)));
             return Ok(());
         };
         self.store.seen(row.id, self.clock.now().days()).await?;
         let outlet = answer.outlet.clone();
         self.batch.touched.push((address, outlet.clone()));
-        self.owners.insert(address, Owner::new(watch, number, &row, outlet.clone()));
+        self.owners.insert(address, Watcher::new(watch, number, &row, outlet.clone()));
         self.batch.refill.insert(address);
         self.done(answer, Ok(()));
-        if row.kind == BoxKind::Intro {
+        if row.kind == MailboxKind::Intro {
             let stock = self.ledger.stock(&mut self.store, &address, row.id).await?;
             self.batch.answers.push((outlet, stock_frame(number, stock.left)));
         }
@@ -206,7 +206,7 @@ impl Writer {
     /// Brings a watcher what the store has for it, as far as there is room.
     pub(super) async fn refill(&mut self, address: &Address) -> Result<(), StoreError> {
         let now_h = self.clock.now().hours();
-        while let Some(Lack { box_id, last, room }) = self.owners.lack(address) {
+        while let Some(RefillRequest { box_id, last, room }) = self.owners.lack(address) {
             let wanted = REFILL_MAILS.min(room as u32);
             let mails = self.store.fetch(box_id, last, now_h, wanted).await?;
             let more = mails.len() as u32 == wanted;

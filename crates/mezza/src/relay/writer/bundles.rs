@@ -1,12 +1,12 @@
 //! Bundles and one-time keys.
 
-use mezza_messenger::relay_wire::{Address, BoxKind, Code, RelayFrame};
+use mezza_messenger::relay_wire::{Address, DoneCode, MailboxKind, RelayFrame};
 
 use super::Writer;
 use super::apply::{RETRY_RELAY_FULL_S, Refusal};
-use super::job::{Answer, BundleSet};
+use super::job::{BundleSet, ReplyTo};
 use super::ledger::{KEY_BYTES, Stock};
-use crate::relay::store::{BoxRow, MailStore as _, StoreError};
+use crate::relay::store::{MailStore as _, MailboxRow, StoreError};
 
 /// A stock below this is told to its owner.
 const STOCK_LOW: u32 = 20;
@@ -14,7 +14,7 @@ const STOCK_LOW: u32 = 20;
 impl Writer {
     pub(super) async fn bundle_set(&mut self, set: BundleSet) -> Result<(), StoreError> {
         let result = match self.ledger.find(&mut self.store, &set.address).await? {
-            None => Err((Code::NoBox, 0)),
+            None => Err((DoneCode::NoBox, 0)),
             Some(row) => self.bundle_replace(row, &set).await?,
         };
         self.done(set.answer, result);
@@ -23,22 +23,22 @@ impl Writer {
 
     async fn bundle_replace(
         &mut self,
-        row: BoxRow,
+        row: MailboxRow,
         set: &BundleSet,
     ) -> Result<Result<(), Refusal>, StoreError> {
         let fits = (1..=self.limits.bundle_bytes_max).contains(&set.bundle.len());
-        if row.kind != BoxKind::Intro || !fits {
-            return Ok(Err((Code::Refused, 0)));
+        if row.kind != MailboxKind::Intro || !fits {
+            return Ok(Err((DoneCode::Refused, 0)));
         }
         let before = self.ledger.stock(&mut self.store, &set.address, row.id).await?;
         let kept = if set.fresh { Stock::default() } else { before };
         if kept.rows as usize + set.keys.len() > self.limits.one_time_rows_max as usize {
-            return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
+            return Ok(Err((DoneCode::Full, RETRY_RELAY_FULL_S)));
         }
         let totals = self.ledger.totals(&mut self.store).await?;
         let more = set.bundle.len() as u64 + KEY_BYTES * set.keys.len() as u64;
         if totals.bytes.saturating_add(more) > self.limits.store_bytes_max {
-            return Ok(Err((Code::Full, RETRY_RELAY_FULL_S)));
+            return Ok(Err((DoneCode::Full, RETRY_RELAY_FULL_S)));
         }
         self.store.bundle_set(row.id, set.fresh, &set.bundle).await?;
         let added = self.store.keys_add(row.id, &set.keys).await?;
@@ -52,7 +52,7 @@ impl Writer {
     pub(super) async fn bundle_get(
         &mut self,
         address: &Address,
-        answer: Answer,
+        answer: ReplyTo,
     ) -> Result<(), StoreError> {
         let row = self.ledger.find(&mut self.store, address).await?;
         let bundle = match row {
@@ -60,7 +60,7 @@ impl Writer {
             None => None,
         };
         let Some((id, bundle)) = bundle else {
-            self.done(answer, Err((Code::NoBox, 0)));
+            self.done(answer, Err((DoneCode::NoBox, 0)));
             return Ok(());
         };
         let before = self.ledger.stock(&mut self.store, address, id).await?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use mezza_messenger::relay_wire::{Address, BoxKind, OneTimeKey, RelayFrame};
+use mezza_messenger::relay_wire::{Address, MailboxKind, RawOneTimePrekey, RelayFrame};
 use tokio::sync::mpsc;
 
 /// Tells all watches of one relay process apart.
@@ -21,18 +21,18 @@ pub(crate) struct Put {
     pub(crate) address: Address,
     pub(crate) ttl_h: u16,
     pub(crate) envelope: Vec<u8>,
-    pub(crate) answer: Answer,
+    pub(crate) answer: ReplyTo,
     /// The site that it came from, which has its share of the store.
     pub(crate) site: [u8; 8],
     /// Given when it is queued; in that order.
     pub(super) id: MailId,
     /// Who was shown it when it was queued.
-    pub(super) shown: Option<(WatchId, Outlet)>,
+    pub(super) shown: Option<(WatchId, ConnectionQueue)>,
 }
 
 impl Put {
     /// Mail that nobody has seen yet.
-    pub(crate) fn new(address: Address, ttl_h: u16, envelope: Vec<u8>, answer: Answer) -> Self {
+    pub(crate) fn new(address: Address, ttl_h: u16, envelope: Vec<u8>, answer: ReplyTo) -> Self {
         Self { address, ttl_h, envelope, answer, site: [0; 8], id: 0, shown: None }
     }
 
@@ -43,23 +43,23 @@ impl Put {
 }
 
 /// One thing for the writer to do.
-pub(crate) enum Job {
+pub(crate) enum WriterJob {
     Open {
         address: Address,
-        kind: BoxKind,
+        kind: MailboxKind,
         site: [u8; 8],
-        answer: Answer,
+        answer: ReplyTo,
     },
     Close {
         address: Address,
-        answer: Answer,
+        answer: ReplyTo,
     },
     Put(Put),
     Watch {
         address: Address,
         watch: WatchId,
         number: u16,
-        answer: Answer,
+        answer: ReplyTo,
     },
     Take {
         address: Address,
@@ -69,7 +69,7 @@ pub(crate) enum Job {
     BundleSet(BundleSet),
     BundleGet {
         address: Address,
-        answer: Answer,
+        answer: ReplyTo,
     },
     /// The connection has room for mail again.
     Resume(Vec<(Address, WatchId)>),
@@ -82,11 +82,11 @@ pub(crate) struct BundleSet {
     pub(crate) address: Address,
     pub(crate) fresh: bool,
     pub(crate) bundle: Vec<u8>,
-    pub(crate) keys: Vec<OneTimeKey>,
-    pub(crate) answer: Answer,
+    pub(crate) keys: Vec<RawOneTimePrekey>,
+    pub(crate) answer: ReplyTo,
 }
 
-impl Job {
+impl WriterJob {
     /// Whether nobody notices when this is done a moment later.
     pub(super) fn is_patient(&self) -> bool {
         matches!(self, Self::Take { .. } | Self::Gone(_))
@@ -106,7 +106,7 @@ impl Job {
     }
 
     /// Who waits for an answer.
-    pub(super) fn answer(&self) -> Option<&Answer> {
+    pub(super) fn answer(&self) -> Option<&ReplyTo> {
         match self {
             Self::Put(put) => Some(&put.answer),
             Self::BundleSet(set) => Some(&set.answer),
@@ -121,13 +121,13 @@ impl Job {
 
 /// Where the answer to a request goes.
 #[derive(Clone)]
-pub(crate) struct Answer {
-    pub(crate) outlet: Outlet,
+pub(crate) struct ReplyTo {
+    pub(crate) outlet: ConnectionQueue,
     pub(crate) req: u16,
 }
 
 /// One thing for a connection to send.
-pub(crate) enum Event {
+pub(crate) enum WriterEvent {
     /// The answer to a request.
     Answer(RelayFrame),
     /// A STOCK, which nobody asked for.
@@ -141,8 +141,8 @@ pub(crate) enum Event {
 /// The writer's way to one connection. It never waits: answers have places of their own, and mail
 /// for which there is no room stays in the store until the connection asks to resume.
 #[derive(Clone)]
-pub(crate) struct Outlet {
-    events: mpsc::Sender<Event>,
+pub(crate) struct ConnectionQueue {
+    events: mpsc::Sender<WriterEvent>,
     /// Places that only answers may use.
     reserved: usize,
     load: Arc<Load>,
@@ -155,9 +155,9 @@ struct Load {
     ended: AtomicBool,
 }
 
-impl Outlet {
+impl ConnectionQueue {
     /// A queue for a connection that has at most `pending_max` requests open.
-    pub(crate) fn new(pending_max: usize) -> (Self, mpsc::Receiver<Event>) {
+    pub(crate) fn new(pending_max: usize) -> (Self, mpsc::Receiver<WriterEvent>) {
         let (events, receiver) = mpsc::channel(pending_max + QUEUED_MAILS_MAX);
         (Self { events, reserved: pending_max, load: Arc::default() }, receiver)
     }
@@ -171,13 +171,13 @@ impl Outlet {
     pub(super) fn answer(&self, frame: RelayFrame) {
         // Full cannot be: a connection opens no more requests than places are kept. Closed means
         // that nobody waits any more.
-        drop(self.events.try_send(Event::Answer(frame)));
+        drop(self.events.try_send(WriterEvent::Answer(frame)));
     }
 
     /// Sends a STOCK if there is room; the next WATCH brings the number anyway.
     pub(super) fn stock(&self, frame: RelayFrame) {
         if self.places() > 0 {
-            drop(self.events.try_send(Event::Stock(frame)));
+            drop(self.events.try_send(WriterEvent::Stock(frame)));
         }
     }
 
@@ -195,13 +195,13 @@ impl Outlet {
     pub(super) fn mail(&self, number: u16, watch: WatchId, id: MailId, envelope: Vec<u8>) -> bool {
         let bytes = envelope.len();
         self.load.mail_bytes.fetch_add(bytes, Ordering::SeqCst);
-        self.events.try_send(Event::Mail { number, watch, id, envelope }).is_ok()
+        self.events.try_send(WriterEvent::Mail { number, watch, id, envelope }).is_ok()
     }
 
     /// Tells the connection to end, even where its queue has no place to say so.
     pub(super) fn end(&self) {
         self.load.ended.store(true, Ordering::SeqCst);
-        drop(self.events.try_send(Event::End));
+        drop(self.events.try_send(WriterEvent::End));
     }
 
     /// The connection's side: mail has left the queue.

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
-use mezza_messenger::relay_wire::{Address, BoxKind};
+use mezza_messenger::relay_wire::{Address, MailboxKind};
 
-use crate::relay::store::{BoxId, BoxRow, MailStore as _, Removed, Store, StoreError, Totals};
+use crate::relay::store::{
+    MailStore as _, MailboxRow, MailboxRowId, RelayStore, Removed, StoreError, Totals,
+};
 
 /// Boxes remembered at once, some 10 MB.
 const ROWS_MAX: usize = 100_000;
@@ -33,7 +35,7 @@ impl Stock {
 
 /// A copy of the store's counts, right as long as this writer is the only one.
 #[derive(Default)]
-pub(super) struct Ledger {
+pub(super) struct QuotaCache {
     rows: HashMap<Address, Known>,
     totals: Option<Totals>,
 }
@@ -41,17 +43,17 @@ pub(super) struct Ledger {
 /// What is known of a box.
 #[derive(Clone, Copy)]
 struct Known {
-    row: BoxRow,
+    row: MailboxRow,
     stock: Option<Stock>,
 }
 
-impl Ledger {
+impl QuotaCache {
     /// The box of an address.
     pub(super) async fn find(
         &mut self,
-        store: &mut Store,
+        store: &mut RelayStore,
         address: &Address,
-    ) -> Result<Option<BoxRow>, StoreError> {
+    ) -> Result<Option<MailboxRow>, StoreError> {
         if let Some(known) = self.rows.get(address) {
             return Ok(Some(known.row));
         }
@@ -65,9 +67,9 @@ impl Ledger {
     /// Bundle and keys of the box `id` at an address.
     pub(super) async fn stock(
         &mut self,
-        store: &mut Store,
+        store: &mut RelayStore,
         address: &Address,
-        id: BoxId,
+        id: MailboxRowId,
     ) -> Result<Stock, StoreError> {
         if let Some(stock) = self.rows.get(address).and_then(|known| known.stock) {
             return Ok(stock);
@@ -82,19 +84,19 @@ impl Ledger {
     }
 
     /// Counts over the whole store.
-    pub(super) async fn totals(&mut self, store: &mut Store) -> Result<Totals, StoreError> {
+    pub(super) async fn totals(&mut self, store: &mut RelayStore) -> Result<Totals, StoreError> {
         match self.totals {
             Some(totals) => Ok(totals),
             None => Ok(*self.totals.insert(store.totals().await?)),
         }
     }
 
-    pub(super) fn opened(&mut self, address: &Address, id: BoxId, kind: BoxKind) {
-        self.remember(address, BoxRow { id, kind, mails: 0, bytes: 0 });
+    pub(super) fn opened(&mut self, address: &Address, id: MailboxRowId, kind: MailboxKind) {
+        self.remember(address, MailboxRow { id, kind, mails: 0, bytes: 0 });
         self.change(|totals| totals.boxes += 1);
     }
 
-    pub(super) fn closed(&mut self, address: &Address, row: BoxRow, stock: Stock) {
+    pub(super) fn closed(&mut self, address: &Address, row: MailboxRow, stock: Stock) {
         self.rows.remove(address);
         self.change(|totals| {
             totals.boxes = totals.boxes.saturating_sub(1);
@@ -140,7 +142,7 @@ impl Ledger {
         *self = Self::default();
     }
 
-    fn remember(&mut self, address: &Address, row: BoxRow) {
+    fn remember(&mut self, address: &Address, row: MailboxRow) {
         if self.rows.len() >= ROWS_MAX {
             self.rows.clear();
         }

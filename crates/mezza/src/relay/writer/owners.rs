@@ -8,65 +8,70 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mezza_messenger::relay_wire::{Address, BoxKind, RelayFrame};
+use mezza_messenger::relay_wire::{Address, MailboxKind, RelayFrame};
 
-use super::job::{MailId, Outlet, Put, WatchId};
-use crate::relay::store::{BoxId, BoxRow, Mail, Seq};
+use super::job::{ConnectionQueue, MailId, Put, WatchId};
+use crate::relay::store::{Mail, MailboxRow, MailboxRowId, Seq};
 
 /// The connection that gets a box's mail.
-pub(super) struct Owner {
+pub(super) struct Watcher {
     watch: WatchId,
     number: u16,
-    box_id: BoxId,
-    kind: BoxKind,
-    outlet: Outlet,
+    box_id: MailboxRowId,
+    kind: MailboxKind,
+    outlet: ConnectionQueue,
     /// Sent and not yet taken; without a seq, the writer has not stored it (yet).
     in_flight: Vec<(MailId, Option<Seq>)>,
     /// The newest seq that was sent.
     last: Seq,
     /// Whether the store may hold mail behind `last`; then new mail waits its turn there.
-    behind: bool,
+    has_backlog: bool,
     /// The newest put that may lie in the writer's queue without having been shown.
-    hold: MailId,
+    newest_unshown: MailId,
 }
 
-impl Owner {
+impl Watcher {
     /// A watch that has seen nothing yet.
-    pub(super) fn new(watch: WatchId, number: u16, row: &BoxRow, outlet: Outlet) -> Self {
-        let (in_flight, last, behind, hold) = (Vec::new(), 0, true, 0);
+    pub(super) fn new(
+        watch: WatchId,
+        number: u16,
+        row: &MailboxRow,
+        outlet: ConnectionQueue,
+    ) -> Self {
+        let (in_flight, last, has_backlog, newest_unshown) = (Vec::new(), 0, true, 0);
         let (box_id, kind) = (row.id, row.kind);
-        Self { watch, number, box_id, kind, outlet, in_flight, last, behind, hold }
+        Self { watch, number, box_id, kind, outlet, in_flight, last, has_backlog, newest_unshown }
     }
 
     /// Sends the next mail; `false`: it did not go out, and none behind it may.
     fn send(&mut self, id: MailId, seq: Option<Seq>, envelope: Vec<u8>, max: usize) -> bool {
-        let fits = !self.behind && self.in_flight.len() < max && self.outlet.has_room();
+        let fits = !self.has_backlog && self.in_flight.len() < max && self.outlet.has_room();
         let sent = fits && self.outlet.mail(self.number, self.watch, id, envelope);
         if sent {
             self.in_flight.push((id, seq));
             self.last = seq.map_or(self.last, |seq| self.last.max(seq));
         }
-        self.behind |= !sent;
+        self.has_backlog |= !sent;
         sent
     }
 }
 
 /// What a watcher lacks: its box, the newest seq that it was sent, and how much more it may get.
-pub(super) struct Lack {
-    pub(super) box_id: BoxId,
+pub(super) struct RefillRequest {
+    pub(super) box_id: MailboxRowId,
     pub(super) last: Seq,
     pub(super) room: usize,
 }
 
 /// All owners.
-pub(super) struct Owners {
+pub(super) struct Watchers {
     in_flight_max: usize,
     inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
-    owners: HashMap<Address, Owner>,
+    owners: HashMap<Address, Watcher>,
     /// The last number that a mail was given.
     last: MailId,
     /// The last put that the writer was given.
@@ -82,12 +87,12 @@ impl Inner {
     }
 
     /// The owner, if it is still this watch.
-    fn of_watch(&mut self, address: &Address, watch: WatchId) -> Option<&mut Owner> {
+    fn of_watch(&mut self, address: &Address, watch: WatchId) -> Option<&mut Watcher> {
         self.owners.get_mut(address).filter(|owner| owner.watch == watch)
     }
 }
 
-impl Owners {
+impl Watchers {
     /// None; at most `in_flight_max` mails not yet taken at each.
     pub(super) fn new(in_flight_max: usize) -> Self {
         Self { in_flight_max, inner: Mutex::default() }
@@ -102,11 +107,11 @@ impl Owners {
         inner.queued = put.id;
         let (done, max) = (inner.done, self.in_flight_max);
         if let Some(owner) = inner.owners.get_mut(&put.address) {
-            let in_turn = owner.kind == BoxKind::Conversation && owner.hold <= done;
+            let in_turn = owner.kind == MailboxKind::Conversation && owner.newest_unshown <= done;
             if in_turn && owner.send(put.id, None, put.envelope.clone(), max) {
                 put.shown = Some((owner.watch, owner.outlet.clone()));
             } else {
-                owner.hold = put.id;
+                owner.newest_unshown = put.id;
             }
         }
         queue(put);
@@ -114,7 +119,7 @@ impl Owners {
 
     /// A put was stored as `seq`: its watcher gets it now, if it has not been shown to this one
     /// and this one has seen all before it. The outlet of whoever is shown it by this.
-    pub(super) fn stored(&self, put: &mut Put, seq: Seq) -> Option<Outlet> {
+    pub(super) fn stored(&self, put: &mut Put, seq: Seq) -> Option<ConnectionQueue> {
         let mut inner = self.inner();
         let owner = inner.owners.get_mut(&put.address)?;
         if put.shown.as_ref().is_some_and(|(watch, _)| *watch == owner.watch) {
@@ -137,12 +142,12 @@ impl Owners {
     }
 
     /// What a watcher lacks, if it may be brought anything.
-    pub(super) fn lack(&self, address: &Address) -> Option<Lack> {
+    pub(super) fn lack(&self, address: &Address) -> Option<RefillRequest> {
         let inner = self.inner();
         let owner = inner.owners.get(address)?;
         let room = self.in_flight_max.saturating_sub(owner.in_flight.len());
-        let lacks = owner.behind && room > 0 && owner.outlet.has_room();
-        lacks.then_some(Lack { box_id: owner.box_id, last: owner.last, room })
+        let lacks = owner.has_backlog && room > 0 && owner.outlet.has_room();
+        lacks.then_some(RefillRequest { box_id: owner.box_id, last: owner.last, room })
     }
 
     /// Sends what the store had for a watcher; `more`: there is more behind it.
@@ -152,15 +157,15 @@ impl Owners {
         let queued = inner.queued;
         let ids: Vec<MailId> = mails.iter().map(|_| inner.next()).collect();
         let Some(owner) = inner.owners.get_mut(address) else { return };
-        (owner.behind, owner.hold) = (false, queued);
+        (owner.has_backlog, owner.newest_unshown) = (false, queued);
         for (id, mail) in ids.into_iter().zip(mails) {
             owner.send(id, Some(mail.seq), mail.body, self.in_flight_max);
         }
-        owner.behind |= more;
+        owner.has_backlog |= more;
     }
 
     /// The newest WATCH takes the box over.
-    pub(super) fn insert(&self, address: Address, owner: Owner) {
+    pub(super) fn insert(&self, address: Address, owner: Watcher) {
         self.inner().owners.insert(address, owner);
     }
 
@@ -170,7 +175,7 @@ impl Owners {
         address: &Address,
         watch: WatchId,
         ids: &[MailId],
-    ) -> Option<(BoxId, Outlet, Vec<Seq>)> {
+    ) -> Option<(MailboxRowId, ConnectionQueue, Vec<Seq>)> {
         let mut inner = self.inner();
         let owner = inner.of_watch(address, watch)?;
         let is_taken = |id: &MailId| ids.contains(id);
@@ -181,11 +186,11 @@ impl Owners {
 
     /// Whether this watch is the owner and waits for mail from the store.
     pub(super) fn is_behind(&self, address: &Address, watch: WatchId) -> bool {
-        self.inner().of_watch(address, watch).is_some_and(|owner| owner.behind)
+        self.inner().of_watch(address, watch).is_some_and(|owner| owner.has_backlog)
     }
 
     /// Nobody watches the box any more; the outlet of who did.
-    pub(super) fn remove(&self, address: &Address) -> Option<Outlet> {
+    pub(super) fn remove(&self, address: &Address) -> Option<ConnectionQueue> {
         self.inner().owners.remove(address).map(|owner| owner.outlet)
     }
 
@@ -198,7 +203,7 @@ impl Owners {
     }
 
     /// The same if it is still a watch of this connection.
-    pub(super) fn leave_with(&self, address: &Address, outlet: &Outlet) {
+    pub(super) fn leave_with(&self, address: &Address, outlet: &ConnectionQueue) {
         let mut inner = self.inner();
         if inner.owners.get(address).is_some_and(|owner| owner.outlet.is(outlet)) {
             inner.owners.remove(address);
@@ -213,7 +218,7 @@ impl Owners {
     }
 
     /// The boxes that are watched.
-    pub(super) fn boxes(&self) -> Vec<BoxId> {
+    pub(super) fn boxes(&self) -> Vec<MailboxRowId> {
         self.inner().owners.values().map(|owner| owner.box_id).collect()
     }
 
@@ -229,35 +234,35 @@ pub(super) fn stock_frame(number: u16, left: u32) -> RelayFrame {
 
 #[cfg(test)]
 mod tests {
-    use super::super::job::{Answer, Event};
+    use super::super::job::{ReplyTo, WriterEvent};
     use super::*;
     use tokio::sync::mpsc::Receiver;
 
     const BOX: Address = [7; 16];
     const WATCH: WatchId = 1;
 
-    fn watched(kind: BoxKind) -> (Owners, Receiver<Event>) {
-        let (outlet, events) = Outlet::new(4);
-        let owners = Owners::new(8);
-        let row = BoxRow { id: 3, kind, mails: 0, bytes: 0 };
-        owners.insert(BOX, Owner::new(WATCH, 9, &row, outlet));
+    fn watched(kind: MailboxKind) -> (Watchers, Receiver<WriterEvent>) {
+        let (outlet, events) = ConnectionQueue::new(4);
+        let owners = Watchers::new(8);
+        let row = MailboxRow { id: 3, kind, mails: 0, bytes: 0 };
+        owners.insert(BOX, Watcher::new(WATCH, 9, &row, outlet));
         (owners, events)
     }
 
-    fn put(owners: &Owners, nr: u8) -> Put {
-        let (outlet, _) = Outlet::new(4);
+    fn put(owners: &Watchers, nr: u8) -> Put {
+        let (outlet, _) = ConnectionQueue::new(4);
         let mut queued = None;
-        let put = Put::new(BOX, 9, vec![nr], Answer { outlet, req: 1 });
+        let put = Put::new(BOX, 9, vec![nr], ReplyTo { outlet, req: 1 });
         owners.hand_over(put, |put| queued = Some(put));
         queued.unwrap()
     }
 
     /// The mails that went out since the last look.
-    fn shown(events: &mut Receiver<Event>) -> Vec<u8> {
+    fn shown(events: &mut Receiver<WriterEvent>) -> Vec<u8> {
         let mails = std::iter::from_fn(|| events.try_recv().ok());
         mails
             .map(|event| match event {
-                Event::Mail { number: 9, watch: WATCH, envelope, .. } => envelope[0],
+                WriterEvent::Mail { number: 9, watch: WATCH, envelope, .. } => envelope[0],
                 _ => panic!("no mail"),
             })
             .collect()
@@ -265,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_put_is_shown_at_once_and_its_row_is_taken() {
-        let (owners, mut events) = watched(BoxKind::Conversation);
+        let (owners, mut events) = watched(MailboxKind::Conversation);
         owners.refill(&BOX, Vec::new(), false);
         let mut one = put(&owners, 1);
         assert_eq!(shown(&mut events), [1]);
@@ -281,7 +286,7 @@ mod tests {
 
     #[test]
     fn nothing_overtakes_a_put_that_waits_for_the_writer() {
-        let (owners, mut events) = watched(BoxKind::Conversation);
+        let (owners, mut events) = watched(MailboxKind::Conversation);
         // The store was asked before these two reached it.
         let (mut one, mut two) = (put(&owners, 1), put(&owners, 2));
         owners.refill(&BOX, vec![Mail { seq: 60, body: vec![0] }], false);
@@ -303,7 +308,7 @@ mod tests {
 
     #[test]
     fn without_room_mail_waits_in_the_store() {
-        let (owners, mut events) = watched(BoxKind::Conversation);
+        let (owners, mut events) = watched(MailboxKind::Conversation);
         owners.refill(&BOX, Vec::new(), false);
         let mut puts: Vec<_> = (0..9).map(|nr| put(&owners, nr)).collect();
         assert_eq!(shown(&mut events).len(), 8);
@@ -313,7 +318,7 @@ mod tests {
         owners.done(puts[8].id);
         assert!(owners.lack(&BOX).is_none());
         assert_eq!(owners.take(&BOX, WATCH, &[puts[0].id]).unwrap().2, [1]);
-        let Lack { box_id, last, room } = owners.lack(&BOX).unwrap();
+        let RefillRequest { box_id, last, room } = owners.lack(&BOX).unwrap();
         assert_eq!((box_id, last, room), (3, 8, 1));
         owners.refill(&BOX, vec![Mail { seq: 9, body: vec![8] }], false);
         assert_eq!(shown(&mut events), [8]);
@@ -321,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_strangers_mail_waits_for_the_writer() {
-        let (owners, mut events) = watched(BoxKind::Intro);
+        let (owners, mut events) = watched(MailboxKind::Intro);
         owners.refill(&BOX, Vec::new(), false);
         let mut one = put(&owners, 1);
         assert!(shown(&mut events).is_empty());

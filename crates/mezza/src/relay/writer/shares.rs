@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use mezza_core::Time;
 
-use crate::relay::limits::{Bucket, Limits, Rate};
+use crate::relay::limits::{Limits, RateLimit, TokenBucket};
 
 /// Sites remembered at once; beyond, all newcomers share one account.
 const SITES_MAX: usize = 1 << 20;
@@ -23,18 +23,22 @@ const MAIL_UNIT: u64 = 512;
 /// The parts of all sites.
 #[derive(Default)]
 pub(super) struct Shares {
-    mailboxes: HashMap<[u8; 8], Bucket>,
-    mail: HashMap<[u8; 8], Bucket>,
+    mailboxes: HashMap<[u8; 8], TokenBucket>,
+    mail: HashMap<[u8; 8], TokenBucket>,
 }
 
 /// `half` at once and as much again within `days`, after which all of it may be gone.
-fn rate(half: u64, days: u64) -> Rate {
+fn rate(half: u64, days: u64) -> RateLimit {
     let burst = u32::try_from(half).unwrap_or(u32::MAX).max(1);
-    Rate { burst, period_ms: (days * Time::DAY_MS / u64::from(burst)).max(1) }
+    RateLimit { burst, period_ms: (days * Time::DAY_MS / u64::from(burst)).max(1) }
 }
 
 /// The account of a site where `most` have one of their own.
-fn of(sites: &mut HashMap<[u8; 8], Bucket>, mut site: [u8; 8], most: usize) -> &mut Bucket {
+fn of(
+    sites: &mut HashMap<[u8; 8], TokenBucket>,
+    mut site: [u8; 8],
+    most: usize,
+) -> &mut TokenBucket {
     if sites.len() >= most && !sites.contains_key(&site) {
         site = SHARED;
     }
@@ -130,9 +134,9 @@ mod tests {
 
     #[test]
     fn half_of_a_part_is_had_at_once_and_the_other_within_the_days() {
-        assert_eq!(rate(1_000, 2), Rate { burst: 1_000, period_ms: 2 * 86_400 });
-        assert_eq!(rate(0, 1), Rate { burst: 1, period_ms: Time::DAY_MS });
-        assert_eq!(rate(1 << 40, 0), Rate { burst: u32::MAX, period_ms: 1 });
+        assert_eq!(rate(1_000, 2), RateLimit { burst: 1_000, period_ms: 2 * 86_400 });
+        assert_eq!(rate(0, 1), RateLimit { burst: 1, period_ms: Time::DAY_MS });
+        assert_eq!(rate(1 << 40, 0), RateLimit { burst: u32::MAX, period_ms: 1 });
         assert_eq!([1, 1_000, 1_001, u64::MAX].map(seconds), [1, 1, 2, u16::MAX]);
     }
 

@@ -1,6 +1,6 @@
 //! The steps of a change of day, one by one, in a vault without a passphrase.
 
-use mezza_messenger::{Batch, Bucket, Kind};
+use mezza_messenger::{RecordKind, Retention, WriteBatch};
 use tempfile::TempDir;
 
 use super::super::failed::{noon, put};
@@ -17,11 +17,11 @@ struct Life {
 }
 
 impl Life {
-    fn new(batches: &[Batch]) -> Self {
+    fn new(batches: &[WriteBatch]) -> Self {
         let (folder, master) = (TempDir::new().unwrap(), MasterKey::draw(&mut OsRng));
-        let today = BucketCode::rolling(noon().days());
+        let today = RetentionCode::rolling(noon().days());
         let mut ring = Keyring::new(folder.path().join(KEYRING), &master);
-        ring.add(&[BucketCode::PERMANENT, today], &mut OsRng).unwrap();
+        ring.add(&[RetentionCode::PERMANENT, today], &mut OsRng).unwrap();
         let mut rows = Rows::create(&folder.path().join(RECORDS)).unwrap();
         rows.transaction(|writing| put_memory(writing, &ring, today)).unwrap();
         let lock = Lock::take(&folder.path().join(LOCK)).unwrap();
@@ -31,8 +31,8 @@ impl Life {
     }
 
     /// The bucket in which a record is sealed.
-    fn bucket(&self, key: u8) -> Option<BucketCode> {
-        self.vault.at_rest(Kind::Note, &[key]).unwrap().map(|(place, _)| place.bucket)
+    fn bucket(&self, key: u8) -> Option<RetentionCode> {
+        self.vault.sealed_row(RecordKind::Note, &[key]).unwrap().map(|(place, _)| place.bucket)
     }
 
     /// What the next opening finds: the first byte of each key, ascending.
@@ -48,13 +48,13 @@ impl Life {
 }
 
 /// Live state, what never ends, what ends today, and what ends later.
-fn one_of_each() -> [Batch; 4] {
+fn one_of_each() -> [WriteBatch; 4] {
     let (hour, day) = (noon().hours(), noon().days());
     [
-        put(1, Bucket::Rolling, b"live"),
-        put(2, Bucket::Permanent, b"for ever"),
-        put(3, Bucket::Hour(hour), b"ends"),
-        put(4, Bucket::Day(day + 3), b"ends later"),
+        put(1, Retention::Rolling, b"live"),
+        put(2, Retention::Permanent, b"for ever"),
+        put(3, Retention::Hour(hour), b"ends"),
+        put(4, Retention::Day(day + 3), b"ends later"),
     ]
 }
 
@@ -66,13 +66,13 @@ fn a_change_of_day_takes_five_steps_and_then_none() {
     // A key for the new day.
     assert!(life.vault.step(tomorrow).unwrap());
     assert_eq!(life.vault.ring.today(), Some(today));
-    assert_eq!(life.bucket(1), Some(BucketCode::rolling(today - 1)));
+    assert_eq!(life.bucket(1), Some(RetentionCode::rolling(today - 1)));
     // No row needs the old ones.
     assert!(life.vault.step(tomorrow).unwrap());
     assert_eq!(life.vault.ring.stale(tomorrow).len(), 2);
-    assert_eq!(life.bucket(1), Some(BucketCode::rolling(today)));
-    assert_eq!((life.bucket(2), life.bucket(3)), (Some(BucketCode::PERMANENT), None));
-    assert_eq!(life.bucket(4), Some(BucketCode::new(Bucket::Day(today + 2), 0)));
+    assert_eq!(life.bucket(1), Some(RetentionCode::rolling(today)));
+    assert_eq!((life.bucket(2), life.bucket(3)), (Some(RetentionCode::PERMANENT), None));
+    assert_eq!(life.bucket(4), Some(RetentionCode::new(Retention::Day(today + 2), 0)));
     // The old keys are gone, and the database knows.
     assert!(life.vault.step(tomorrow).unwrap());
     assert!(life.vault.ring.stale(tomorrow).is_empty());
@@ -96,14 +96,14 @@ fn a_pause_between_two_steps_changes_nothing() {
 
 #[test]
 fn live_state_stays_in_its_day_when_the_clock_goes_back() {
-    let mut life = Life::new(&[put(1, Bucket::Rolling, b"live")]);
+    let mut life = Life::new(&[put(1, Retention::Rolling, b"live")]);
     let day = noon().days();
     life.vault.tick(noon().minus_ms(2 * Time::DAY_MS)).unwrap();
     assert_eq!(life.vault.ring.today(), Some(day));
     life.vault.tick(noon().plus_ms(2 * Time::DAY_MS)).unwrap();
-    assert_eq!(life.bucket(1), Some(BucketCode::rolling(day + 2)));
+    assert_eq!(life.bucket(1), Some(RetentionCode::rolling(day + 2)));
     life.vault.tick(noon()).unwrap();
-    assert_eq!(life.bucket(1), Some(BucketCode::rolling(day + 2)));
+    assert_eq!(life.bucket(1), Some(RetentionCode::rolling(day + 2)));
     assert_eq!(life.vault.days_ahead(noon()), 2);
     assert_eq!(life.reopened(noon()), [1]);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mezza_messenger::Bucket;
+use mezza_messenger::Retention;
 use nix::errno::Errno;
 use tempfile::TempDir;
 
@@ -17,19 +17,19 @@ fn fresh() -> (TempDir, MasterKey, Keyring) {
     (folder, master, ring)
 }
 
-fn hour(hour: u32) -> BucketCode {
-    BucketCode::new(Bucket::Hour(hour), 0)
+fn hour(hour: u32) -> RetentionCode {
+    RetentionCode::new(Retention::Hour(hour), 0)
 }
 
-fn day(day: u32) -> BucketCode {
-    BucketCode::new(Bucket::Day(day), 0)
+fn day(day: u32) -> RetentionCode {
+    RetentionCode::new(Retention::Day(day), 0)
 }
 
 #[test]
 fn what_is_written_is_read_again_and_the_tag_is_the_end_of_the_file() {
     let (_folder, master, mut ring) = fresh();
     ring.write(&mut OsRng).unwrap();
-    let all = [BucketCode::PERMANENT, BucketCode::rolling(5), hour(7), day(9)];
+    let all = [RetentionCode::PERMANENT, RetentionCode::rolling(5), hour(7), day(9)];
     ring.add(&all, &mut OsRng).unwrap();
     let bytes = fs::read(&ring.path).unwrap();
     assert_eq!(ring.tag().as_slice(), &bytes[bytes.len() - TAG_BYTES..]);
@@ -47,7 +47,7 @@ fn what_is_written_is_read_again_and_the_tag_is_the_end_of_the_file() {
 #[test]
 fn a_write_that_failed_uses_its_number_up_and_is_doubtful_until_the_next() {
     let (_folder, master, mut ring) = fresh();
-    ring.add(&[BucketCode::PERMANENT], &mut OsRng).unwrap();
+    ring.add(&[RetentionCode::PERMANENT], &mut OsRng).unwrap();
     assert!(!ring.is_doubtful());
     let failing = Failing::after(0, Step::Sync, Errno::EIO);
     assert_eq!(ring.add(&[hour(7)], &mut OsRng).unwrap_err().code, Exit::CannotWrite);
@@ -78,8 +78,8 @@ fn ended_buckets_and_days_before_the_newest_are_stale() {
     let (_folder, master, mut ring) = fresh();
     let now = Time::from_ms(10 * Time::DAY_MS + 5 * Time::HOUR_MS);
     assert!(ring.stale(now).is_empty() && ring.today().is_none());
-    let kept = [BucketCode::PERMANENT, BucketCode::rolling(11), hour(245), day(10)];
-    let ended = [BucketCode::rolling(9), BucketCode::rolling(10), hour(244), day(9)];
+    let kept = [RetentionCode::PERMANENT, RetentionCode::rolling(11), hour(245), day(10)];
+    let ended = [RetentionCode::rolling(9), RetentionCode::rolling(10), hour(244), day(9)];
     ring.add(&[kept, ended].concat(), &mut OsRng).unwrap();
     assert_eq!(ring.today(), Some(11), "the newest day, even ahead of the clock");
     assert_eq!(ring.stale(now), ended);
@@ -93,7 +93,7 @@ fn a_full_keyring_is_read_again_and_takes_no_key_more() {
     let (_folder, master, mut ring) = fresh();
     let all: Vec<_> = (0..).take(KEYS_MAX).map(hour).collect();
     ring.add(&all, &mut OsRng).unwrap();
-    assert!(ring.add(&[BucketCode::PERMANENT], &mut OsRng).is_err());
+    assert!(ring.add(&[RetentionCode::PERMANENT], &mut OsRng).is_err());
     assert!(!ring.is_doubtful(), "no number was used up");
     assert!(ring.buckets().eq(all.iter().copied()));
     assert!(Keyring::read(ring.path.clone(), &master).unwrap().buckets().eq(all));

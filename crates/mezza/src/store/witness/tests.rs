@@ -23,7 +23,7 @@ impl Life {
         Self { folder, state, vault: Some(vault), witness }
     }
 
-    fn commit(&mut self, batch: Batch) -> Result<(), Fault> {
+    fn commit(&mut self, batch: WriteBatch) -> Result<(), Fault> {
         let vault = self.vault.as_mut().unwrap();
         let mut batches = vec![batch];
         batches.extend(self.witness.before(&batches)?);
@@ -33,9 +33,9 @@ impl Life {
 
     /// A round, as the client's machine stores it.
     fn round(&mut self) -> Result<(), Fault> {
-        let (kind, value) = (Kind::NetworkRow, Wiping::new(vec![7]));
-        let bucket = Bucket::Rolling;
-        self.commit(Batch(vec![Change::Put { kind, key: vec![1], bucket, value }]))
+        let (kind, value) = (RecordKind::NetworkRow, Wiping::new(vec![7]));
+        let bucket = Retention::Rolling;
+        self.commit(WriteBatch(vec![RecordChange::Put { kind, key: vec![1], bucket, value }]))
     }
 
     /// The process dies; the vault is opened from `folder`, or from where it lay.
@@ -63,7 +63,7 @@ impl Life {
 fn msg_63_an_older_vault_is_noticed_and_the_newest_is_not() {
     let mut life = Life::new();
     let before = life.folder.copy();
-    life.commit(put(1, Bucket::Permanent, b"no round")).unwrap();
+    life.commit(put(1, Retention::Permanent, b"no round")).unwrap();
     assert!(!life.file().exists(), "nothing is left of a home without a mixnet");
     life.round().unwrap();
     let first = life.folder.copy();
@@ -109,15 +109,15 @@ fn a_block_is_so_many_commits_of_rows() {
     let mut life = Life::new();
     let row = || {
         let value = Wiping::new(vec![7]);
-        let (kind, key, bucket) = (Kind::NetworkRow, vec![1], Bucket::Rolling);
-        [Batch(vec![Change::Put { kind, key, bucket, value }])]
+        let (kind, key, bucket) = (RecordKind::NetworkRow, vec![1], Retention::Rolling);
+        [WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }])]
     };
     for commit in 0..=2 * BLOCK {
         let claim = life.witness.before(&row()).unwrap();
         assert_eq!(claim.is_some(), commit % BLOCK == 0, "{commit}");
         life.witness.after().unwrap();
         // What is no row of the client does not count.
-        assert!(life.witness.before(&[put(1, Bucket::Permanent, b"none")]).unwrap().is_none());
+        assert!(life.witness.before(&[put(1, Retention::Permanent, b"none")]).unwrap().is_none());
         life.witness.after().unwrap();
     }
     assert_eq!(life.witness.block, 3);

@@ -3,18 +3,19 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Note, Relay};
+use super::{NoteJson, RelayJson};
 
 /// All contacts.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Contacts {
     /// In the order of their numbers.
-    pub contacts: Vec<Contact>,
+    pub contacts: Vec<ContactJson>,
 }
 
 /// A contact.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
-pub struct Contact {
+#[schema(as = Contact)]
+pub struct ContactJson {
     /// Its number on this device.
     pub id: String,
     /// The owner's name for it.
@@ -22,15 +23,15 @@ pub struct Contact {
     /// The name it gave itself: a claim.
     pub claimed_name: String,
     /// How far things are.
-    pub standing: Standing,
+    pub standing: StandingJson,
     /// How and when it was verified.
     pub verified: Option<Verified>,
     /// The rules of the conversation.
-    pub policy: Policy,
+    pub policy: PolicyJson,
     /// Suites on its card, best first.
     pub suites: Vec<String>,
     /// Its relay.
-    pub relay: Option<Relay>,
+    pub relay: Option<RelayJson>,
     /// Kinds of card parts that are listed but not here.
     pub absent_parts: Vec<u8>,
     /// Notes that came and were not seen.
@@ -42,13 +43,14 @@ pub struct Contact {
     /// Whether another contact claims the same name with another key.
     pub namesake: bool,
     /// The newest note.
-    pub last: Option<Note>,
+    pub last: Option<NoteJson>,
 }
 
 /// How far things are with a contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+#[schema(as = Standing)]
+pub enum StandingJson {
     /// The card is held, nothing was sent.
     Held,
     /// The first note is out.
@@ -82,13 +84,14 @@ pub enum VerifiedHow {
 
 /// The rules of a conversation.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Policy {
+#[schema(as = Policy)]
+pub struct PolicyJson {
     /// Carriers, best first: relay, link, mesh, mixnet.
     pub carriers: Vec<String>,
     /// The lowest level a note may leave by, 1 to 4.
     pub pin: u8,
     /// Whether another carrier of the list may step in.
-    pub fallback: Fallback,
+    pub fallback: FallbackJson,
     /// Seconds until a note goes; 0: never.
     pub timer_s: u32,
     /// Whether `delivered` receipts are sent.
@@ -100,7 +103,8 @@ pub struct Policy {
 /// Whether another carrier may step in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Fallback {
+#[schema(as = Fallback)]
+pub enum FallbackJson {
     /// The first of the list alone.
     None,
     /// The first of the list that fits and is up.
@@ -131,7 +135,7 @@ pub struct ContactPatch {
     pub verified: Option<bool>,
     /// Other rules, whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<Policy>,
+    pub policy: Option<PolicyJson>,
     /// Block, or let in again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<bool>,
@@ -148,16 +152,18 @@ pub struct Number {
 
 /// Strangers who wrote or invite.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Requests {
+#[schema(as = Requests)]
+pub struct RequestsJson {
     /// One per stranger who wrote.
     pub requests: Vec<StrangerRequest>,
     /// One per stranger who invites over the mixnet and has shown no card.
-    pub guests: Vec<Guest>,
+    pub guests: Vec<InvitationJson>,
 }
 
 /// Somebody who invites over the mixnet: nothing is known of them but a key.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Guest {
+#[schema(as = Guest)]
+pub struct InvitationJson {
     /// The number of the contact that they may become.
     pub id: String,
     /// When the invitation came, milliseconds since 1970.
@@ -170,7 +176,7 @@ pub struct Guest {
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct StrangerRequest {
     /// Who.
-    pub contact: Contact,
+    pub contact: ContactJson,
     /// What they wrote, at most eight notes.
-    pub notes: Vec<Note>,
+    pub notes: Vec<NoteJson>,
 }

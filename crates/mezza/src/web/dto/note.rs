@@ -7,14 +7,15 @@ use utoipa::ToSchema;
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Notes {
     /// Oldest first.
-    pub notes: Vec<Note>,
+    pub notes: Vec<NoteJson>,
     /// Whether older ones exist.
     pub more: bool,
 }
 
 /// A note.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
-pub struct Note {
+#[schema(as = Note)]
+pub struct NoteJson {
     /// Its number on this device.
     pub id: String,
     /// Whose thread.
@@ -30,7 +31,7 @@ pub struct Note {
     /// When it was stored here.
     pub at_ms: u64,
     /// Its state now.
-    pub state: NoteState,
+    pub state: NoteStateJson,
     /// Why it waits, for state `queued`: sending, `no_carrier`, `below_pin`, `too_big`, keys, answer,
     /// `box_gone`, `box_full`, budget, slow.
     pub why: Option<String>,
@@ -43,7 +44,7 @@ pub struct Note {
     /// The pin it was written under.
     pub pin: u8,
     /// What the state rests on.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<FactJson>,
     /// When it goes or is given up.
     pub due_ms: Option<u64>,
 }
@@ -61,7 +62,8 @@ pub enum NoteKind {
 /// The state of a note; a function of its facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum NoteState {
+#[schema(as = NoteState)]
+pub enum NoteStateJson {
     /// It came from the contact.
     Received,
     /// It waits here.
@@ -80,9 +82,10 @@ pub enum NoteState {
 
 /// One thing known to have happened to a note.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
-pub struct Fact {
+#[schema(as = Fact)]
+pub struct FactJson {
     /// handed, carried, delivered or read.
-    pub what: NoteState,
+    pub what: NoteStateJson,
     /// By which carrier it became known.
     pub carrier: String,
     /// When, milliseconds since 1970.
@@ -115,12 +118,13 @@ pub struct Preview {
     /// The most that a note holds.
     pub bytes_max: usize,
     /// One line per carrier.
-    pub offers: Vec<Offer>,
+    pub offers: Vec<OfferJson>,
 }
 
 /// What one carrier would do with a text.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
-pub struct Offer {
+#[schema(as = Offer)]
+pub struct OfferJson {
     /// Which.
     pub carrier: String,
     /// Whether the policy and its size allow it.
@@ -144,7 +148,8 @@ pub struct SeenRequest {
 
 /// Own notes that are not delivered yet.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Outbox {
+#[schema(as = Outbox)]
+pub struct OutboxJson {
     /// Oldest first.
-    pub notes: Vec<Note>,
+    pub notes: Vec<NoteJson>,
 }

@@ -5,15 +5,16 @@ use utoipa::ToSchema;
 
 use super::silent;
 
-silent!(Ratchet RatchetSession Prekeys SignedPrekey);
+silent!(RatchetJson RatchetSession PrekeysJson SignedPrekey);
 
 /// All sessions, and the own prekeys.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Ratchet {
+#[schema(as = Ratchet)]
+pub struct RatchetJson {
     /// The active session of each contact that has one, in the order of the contacts.
     pub sessions: Vec<RatchetSession>,
     /// The own prekeys.
-    pub prekeys: Prekeys,
+    pub prekeys: PrekeysJson,
 }
 
 /// The active session with a contact.
@@ -43,7 +44,8 @@ pub struct RatchetSession {
 
 /// The own prekeys.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Prekeys {
+#[schema(as = Prekeys)]
+pub struct PrekeysJson {
     /// Signed prekeys held, newest first, retired ones too.
     pub signed: Vec<SignedPrekey>,
     /// The end of the current bundle, milliseconds since 1970.

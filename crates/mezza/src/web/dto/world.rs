@@ -3,20 +3,21 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Note, Relay, silent};
+use super::{NoteJson, RelayJson, silent};
 
-silent!(Carrier Hides ObserverEvent ObserverField Health HealthLine Problem Event);
+silent!(CarrierJson Hides ObserverEvent ObserverField Health HealthLine Problem EventJson);
 
 /// All carriers.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct Carriers {
     /// One line per carrier.
-    pub carriers: Vec<Carrier>,
+    pub carriers: Vec<CarrierJson>,
 }
 
 /// A carrier.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
-pub struct Carrier {
+#[schema(as = Carrier)]
+pub struct CarrierJson {
     /// relay, link, mesh or mixnet.
     pub carrier: String,
     /// Whether it is up.
@@ -24,7 +25,7 @@ pub struct Carrier {
     /// Protection level now, 1 to 4.
     pub level: u8,
     /// For a relay: which.
-    pub relay: Option<Relay>,
+    pub relay: Option<RelayJson>,
     /// Usual delay, median.
     pub delay_ms: u32,
     /// Usual delay, 99th percentile.
@@ -63,7 +64,8 @@ pub struct QrText {
 
 /// What others see on the way.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Observer {
+#[schema(as = Observer)]
+pub struct ObserverJson {
     /// Ask again with `since` = this.
     pub next: u64,
     /// Oldest first, at most 256.
@@ -139,7 +141,8 @@ pub struct Problem {
 
 /// An event of the WebSocket.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
-pub struct Event {
+#[schema(as = Event)]
+pub struct EventJson {
     /// Give the highest one as `since` when connecting again; null: sent before it was stored.
     pub cursor: Option<u64>,
     /// What happened.
@@ -149,7 +152,7 @@ pub struct Event {
     pub contact: Option<String>,
     /// The whole note, for `note` and `state`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<Note>,
+    pub note: Option<NoteJson>,
     /// In words, for `anew`, `trouble`, `gone`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,

@@ -8,20 +8,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mezza::backend::AwsLc;
-use mezza::cli::client::Client;
+use mezza::cli::client::ApiClient;
 use mezza::cli::follow::Follower;
 use mezza::drive;
 use mezza::exit::{Exit, Fault};
 use mezza::home::Home;
 use mezza::node::now;
 use mezza::rng::OsRng;
-use mezza::store::{Cost, Record, Vault};
+use mezza::store::{Argon2Params, Record, Vault};
 use mezza::web::dto::{
-    AddRequest, CardText, Contact, Event, EventKind, NodeState, Note, NoteState, Notes, Outbox,
-    SendRequest, Status,
+    AddRequest, CardText, ContactJson, EventJson, EventKind, NodeStateJson, NoteJson,
+    NoteStateJson, Notes, OutboxJson, SendRequest, StatusJson,
 };
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{Device, Kind};
+use mezza_messenger::{Device, RecordKind};
 
 pub const PASSPHRASE: &str = "correct horse battery staple";
 /// How long a node may keep a note waiting; it comes back from each death much sooner.
@@ -49,7 +49,7 @@ impl Person {
         let relays = std::slice::from_ref(relay);
         let mut device = Device::<AwsLc>::create(name, relays, now(), &mut OsRng).unwrap();
         let pass = PASSPHRASE.as_bytes();
-        let vault = Vault::create(&home.vault(), pass, Cost::DEMO, now(), &mut OsRng);
+        let vault = Vault::create(&home.vault(), pass, Argon2Params::DEMO, now(), &mut OsRng);
         let mut vault = vault.unwrap();
         vault.commit(&drive::drain(&mut device).batches).unwrap();
         vault.close().unwrap();
@@ -61,10 +61,10 @@ impl Person {
     }
 
     /// Asks until the node answers; only a node that is away or still locked is asked again.
-    fn ask<T>(&self, question: impl Fn(&Client) -> Result<T, Fault>) -> T {
+    fn ask<T>(&self, question: impl Fn(&ApiClient) -> Result<T, Fault>) -> T {
         let end = Instant::now() + PATIENCE;
         loop {
-            match Client::of(&self.at_home()).and_then(|client| question(&client)) {
+            match ApiClient::of(&self.at_home()).and_then(|client| question(&client)) {
                 Ok(answer) => return answer,
                 Err(fault) => {
                     let passes =
@@ -77,7 +77,7 @@ impl Person {
     }
 
     pub fn is_open(&self) -> bool {
-        self.ask(|node| node.get::<Status>("/v1/status")).state == NodeState::Open
+        self.ask(|node| node.get::<StatusJson>("/v1/status")).state == NodeStateJson::Open
     }
 
     pub fn card(&self) -> String {
@@ -87,7 +87,7 @@ impl Person {
     /// Takes the other one's card.
     pub fn add(&mut self, card: &str) {
         let body = AddRequest { uri: card.into(), name: None, in_person: None };
-        self.contact = self.ask(|node| node.post::<Contact>("/v1/contacts", &body)).id;
+        self.contact = self.ask(|node| node.post::<ContactJson>("/v1/contacts", &body)).id;
     }
 
     fn text(&self, n: u64) -> String {
@@ -99,7 +99,7 @@ impl Person {
         let text = self.text(n);
         let body = SendRequest { text: text.clone(), client_id: format!("{n:032x}") };
         let path = format!("/v1/contacts/{}/notes", self.contact);
-        let note = self.ask(|node| node.post::<Note>(&path, &body));
+        let note = self.ask(|node| node.post::<NoteJson>(&path, &body));
         assert_eq!(note.text.as_ref(), Some(&text));
     }
 
@@ -107,7 +107,7 @@ impl Person {
     pub fn settle(&self) {
         let end = Instant::now() + CALM;
         loop {
-            let waiting = self.ask(|node| node.get::<Outbox>("/v1/outbox")).notes;
+            let waiting = self.ask(|node| node.get::<OutboxJson>("/v1/outbox")).notes;
             if waiting.is_empty() {
                 return;
             }
@@ -117,8 +117,8 @@ impl Person {
     }
 
     /// The whole thread, oldest first.
-    pub fn thread(&self) -> Vec<Note> {
-        let mut thread: Vec<Note> = Vec::new();
+    pub fn thread(&self) -> Vec<NoteJson> {
+        let mut thread: Vec<NoteJson> = Vec::new();
         loop {
             let before = thread.first().map_or_else(String::new, |n| format!("&before={}", n.id));
             let path = format!("/v1/contacts/{}/notes?limit={PAGE}{before}", self.contact);
@@ -133,7 +133,7 @@ impl Person {
     /// Own texts that the other device is said to have.
     pub fn delivered(&self) -> BTreeSet<String> {
         let notes = self.thread().into_iter();
-        notes.filter(|note| note.state == NoteState::Delivered).filter_map(|n| n.text).collect()
+        notes.filter(|note| note.state == NoteStateJson::Delivered).filter_map(|n| n.text).collect()
     }
 
     /// Texts of the other one.
@@ -144,9 +144,9 @@ impl Person {
     /// All notes below `n` stand delivered in this thread and once in the reader's, and no others.
     pub fn judge(&self, n: u64, reader: &Self) {
         let mut texts: Vec<String> = (0..n).map(|n| self.text(n)).collect();
-        let own: Vec<Note> = self.thread().into_iter().filter(|note| !note.incoming).collect();
-        let undelivered: Vec<&Note> =
-            own.iter().filter(|note| note.state != NoteState::Delivered).collect();
+        let own: Vec<NoteJson> = self.thread().into_iter().filter(|note| !note.incoming).collect();
+        let undelivered: Vec<&NoteJson> =
+            own.iter().filter(|note| note.state != NoteStateJson::Delivered).collect();
         assert!(undelivered.is_empty(), "{undelivered:?}");
         assert_eq!(own.into_iter().filter_map(|note| note.text).collect::<Vec<_>>(), texts);
         let theirs = reader.thread().into_iter().filter(|note| note.incoming);
@@ -162,19 +162,19 @@ impl Person {
         let (vault, records) =
             Vault::open(&self.at_home().vault(), PASSPHRASE.as_bytes(), now()).unwrap();
         vault.close().unwrap();
-        let of = |wanted: Kind| {
+        let of = |wanted: RecordKind| {
             let records = records.iter().filter(move |(kind, ..): &&Record| *kind == wanted);
             records.map(|(_, key, _)| key.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(of(Kind::Held), Vec::<Vec<u8>>::new(), "mail that no session opens");
-        of(Kind::Session)
+        assert_eq!(of(RecordKind::Held), Vec::<Vec<u8>>::new(), "mail that no session opens");
+        of(RecordKind::Session)
     }
 
     /// Looks at the screen through all lives of the node until `stop` is set and the last one ends.
     pub fn watch(&self, stop: &AtomicBool) -> Shown {
         let mut shown = Shown::default();
         while !stop.load(Ordering::Relaxed) {
-            let client = Client::of(&self.at_home());
+            let client = ApiClient::of(&self.at_home());
             if let Ok(follower) = client.and_then(|client| Follower::of(&client)) {
                 // Ends when the node does.
                 let _ = follower.until(None, |event| {
@@ -196,32 +196,32 @@ pub struct Shown {
     /// Own notes that were said to be delivered.
     delivered: BTreeSet<String>,
     /// Words about sessions and ways that broke.
-    trouble: Vec<Event>,
+    trouble: Vec<EventJson>,
 }
 
 impl Shown {
-    fn take(&mut self, event: &Event) {
+    fn take(&mut self, event: &EventJson) {
         if matches!(event.kind, EventKind::Anew | EventKind::Trouble | EventKind::Gone) {
             self.trouble.push(event.clone());
         }
         let Some(note) = &event.note else { return };
         if note.incoming {
             self.received.insert(note.id.clone(), note.text.clone());
-        } else if note.state == NoteState::Delivered {
+        } else if note.state == NoteStateJson::Delivered {
             self.delivered.insert(note.id.clone());
         }
     }
 
     /// Nothing that was shown has turned out to be untrue.
-    pub fn judge(&self, thread: &[Note]) {
+    pub fn judge(&self, thread: &[NoteJson]) {
         assert!(self.trouble.is_empty(), "{:?}", self.trouble);
-        let by_id: BTreeMap<&str, &Note> = thread.iter().map(|n| (n.id.as_str(), n)).collect();
+        let by_id: BTreeMap<&str, &NoteJson> = thread.iter().map(|n| (n.id.as_str(), n)).collect();
         for (id, text) in &self.received {
             assert_eq!(by_id.get(id.as_str()).map(|note| &note.text), Some(text));
         }
         for id in &self.delivered {
             let state = by_id.get(id.as_str()).map(|note| note.state);
-            assert_eq!(state, Some(NoteState::Delivered));
+            assert_eq!(state, Some(NoteStateJson::Delivered));
         }
         assert!(!self.received.is_empty() && !self.delivered.is_empty(), "the screen was off");
     }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use mezza::mixnet::key::Key;
+use mezza::mixnet::key::ServerKey;
 use mezza::mixnet::{client, network};
 use mezza_core::Time;
 use mezza_mixnet::Service;
@@ -19,7 +19,7 @@ const AHEAD_MS: u64 = 3_000;
 const FIRST: u64 = 1_000_000_000;
 
 /// A successor that begins where a conversation round of the config would.
-fn successor(before: &Config, guardian: &Key) -> SignedConfig {
+fn successor(before: &Config, guardian: &ServerKey) -> SignedConfig {
     let (_, talk) = before.policy(Service::Conversation).unwrap();
     let round = talk.round_at(mezza::node::now().plus_ms(AHEAD_MS)).unwrap();
     let valid_from = talk.open(round).unwrap();
@@ -38,7 +38,7 @@ fn rounds_go_on_when_guardians_change_the_config() {
     let town = Town::start(folder.path());
     let uri = town.files.uri().unwrap();
     let genesis = network::read(&town.files.config()).unwrap();
-    let next = successor(genesis.config(), &Key::load(&town.files.key("guardian")).unwrap());
+    let next = successor(genesis.config(), &ServerKey::load(&town.files.key("guardian")).unwrap());
     let mut file = std::fs::OpenOptions::new().append(true).open(town.files.config()).unwrap();
     file.write_all(&next.encode()).unwrap();
     for server in &town.servers {

@@ -3,9 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use mezza::exit::Exit;
-use mezza::mixnet::demo::Files;
-use mezza::mixnet::key::Key;
-use mezza::mixnet::network::{self, Network};
+use mezza::mixnet::demo::DemoFiles;
+use mezza::mixnet::key::ServerKey;
+use mezza::mixnet::network::{self, ConfigArchive};
 use mezza::mixnet::uri::NetworkUri;
 use mezza::mixnet::{client, entry};
 use mezza_core::Time;
@@ -14,8 +14,8 @@ use mezza_mixnet::limits::CONFIGS_MAX;
 use tokio::sync::watch;
 
 /// A genesis that began a day ago, and its successors, one a second.
-fn configs(files: &Files, count: usize) -> Vec<SignedConfig> {
-    let guardian = Key::load(&files.key("guardian")).unwrap();
+fn configs(files: &DemoFiles, count: usize) -> Vec<SignedConfig> {
+    let guardian = ServerKey::load(&files.key("guardian")).unwrap();
     let mut next = network::read(&files.config()).unwrap().config().clone();
     next.valid_from = mezza::node::now().minus_ms(Time::DAY_MS);
     let mut all = Vec::new();
@@ -34,13 +34,13 @@ fn configs(files: &Files, count: usize) -> Vec<SignedConfig> {
 }
 
 /// An entry that serves these configs, the first of which are its own; somebody joins.
-async fn join(files: &Files, archive: Vec<SignedConfig>, own: usize) -> Result<[u8; 32], Exit> {
-    let Network { chain, .. } =
-        Network::check(archive[..own].to_vec(), mezza::node::now()).unwrap();
+async fn join(files: &DemoFiles, archive: Vec<SignedConfig>, own: usize) -> Result<[u8; 32], Exit> {
+    let ConfigArchive { chain, .. } =
+        ConfigArchive::check(archive[..own].to_vec(), mezza::node::now()).unwrap();
     let genesis = archive[0].config().hash();
-    let options = entry::Options {
-        network: Network { chain, archive },
-        key: Key::load(&files.key("entry")).unwrap(),
+    let options = entry::EntryServerOptions {
+        network: ConfigArchive { chain, archive },
+        key: ServerKey::load(&files.key("entry")).unwrap(),
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         per_prefix: 0,
         once: false,
@@ -58,14 +58,14 @@ async fn join(files: &Files, archive: Vec<SignedConfig>, own: usize) -> Result<[
 #[tokio::test]
 async fn mix_43_networks_with_as_many_configs_as_they_may_have_take_new_members() {
     let folder = tempfile::tempdir().unwrap();
-    let files = Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+    let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
     let all = configs(&files, CONFIGS_MAX + 1);
     for count in [70, 100, CONFIGS_MAX] {
         let head = all[count - 1].config().hash();
         assert_eq!(join(&files, all[..count].to_vec(), count).await, Ok(head), "{count} configs");
     }
     // One more is refused by name, by who serves it and by who joins.
-    let fault = Network::check(all.clone(), mezza::node::now()).unwrap_err();
+    let fault = ConfigArchive::check(all.clone(), mezza::node::now()).unwrap_err();
     assert!(fault.to_string().contains("at most 1,024 configs"), "{fault}");
     assert_eq!(join(&files, all, CONFIGS_MAX).await, Err(Exit::No));
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use mezza::mixnet::key::Key;
+use mezza::mixnet::key::ServerKey;
 use mezza::mixnet::written::EXAMPLE;
 use mezza::rng::OsRng;
 
@@ -13,7 +13,7 @@ use crate::program::{json, mezza, ok};
 /// A key file, and its public half.
 fn key(folder: &Path, name: &str) -> (PathBuf, String) {
     let path = folder.join(name);
-    let key = Key::make(&path, &mut OsRng).unwrap();
+    let key = ServerKey::make(&path, &mut OsRng).unwrap();
     (path, data_encoding::HEXLOWER.encode(&key.public()))
 }
 

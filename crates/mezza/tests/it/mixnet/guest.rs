@@ -6,7 +6,7 @@ use std::time::Duration;
 use mezza::mixnet::client;
 use mezza_mixnet::config::Chain;
 use mezza_mixnet::wire::frame::VERSION;
-use mezza_mixnet::wire::{Announcement, Body, Frame, Splitter};
+use mezza_mixnet::wire::{Frame, FrameBody, LinkDeframer, SignedSettings};
 use mezza_mixnet::{RoundId, Service};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -19,14 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// One connection with the entry.
 pub struct Guest {
     stream: Box<TlsStream<TcpStream>>,
-    splitter: Splitter,
+    splitter: LinkDeframer,
     frames: VecDeque<Frame>,
 }
 
 impl Guest {
     pub async fn connect(chain: &Chain) -> Self {
-        let stream = client::Entry::of(chain).unwrap().connect().await.unwrap();
-        Self { stream, splitter: Splitter::default(), frames: VecDeque::new() }
+        let stream = client::EntryClient::of(chain).unwrap().connect().await.unwrap();
+        Self { stream, splitter: LinkDeframer::default(), frames: VecDeque::new() }
     }
 
     /// Connects and says HELLO.
@@ -64,7 +64,7 @@ impl Guest {
     }
 
     /// The next body of a round that is of this sort.
-    pub async fn body<T>(&mut self, of: impl Fn(RoundId, Body) -> Option<T>) -> T {
+    pub async fn body<T>(&mut self, of: impl Fn(RoundId, FrameBody) -> Option<T>) -> T {
         loop {
             let frame = self.next().await.expect("the entry hung up");
             if let Frame::Round(id, body) = frame
@@ -76,9 +76,9 @@ impl Guest {
     }
 
     /// The next settings of a service.
-    pub async fn told(&mut self, wanted: Service) -> Announcement {
+    pub async fn told(&mut self, wanted: Service) -> SignedSettings {
         let told = |id: RoundId, body| match body {
-            Body::Settings(told) if id.service == wanted => Some(told),
+            FrameBody::Settings(told) if id.service == wanted => Some(told),
             _ => None,
         };
         self.body(told).await
@@ -86,7 +86,7 @@ impl Guest {
 
     /// The settings of the next round of a service that is announced from now on: the first ones may
     /// have been announced long before they were told.
-    pub async fn settings(&mut self, wanted: Service) -> Announcement {
+    pub async fn settings(&mut self, wanted: Service) -> SignedSettings {
         self.told(wanted).await;
         self.told(wanted).await
     }

@@ -29,7 +29,7 @@ async fn a_client_over_gnutls_is_welcomed_and_gets_the_configs() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let files = demo::Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+    let files = demo::DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
     let running = demo::run(&files).await.unwrap();
     let chain = client::join(&running.uri).await.unwrap();
     let (_, port) = running.uri.address.rsplit_once(':').unwrap();

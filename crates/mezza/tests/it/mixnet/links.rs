@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use mezza::mixnet::demo::Files;
-use mezza::mixnet::key::Key;
+use mezza::mixnet::demo::DemoFiles;
+use mezza::mixnet::key::ServerKey;
 use mezza::mixnet::link::{CLIENT, CONTROL, DATA, STORE, dial};
 use mezza::mixnet::{client, demo, network};
 use mezza::tls::Pin;
 use mezza_mixnet::wire::filter::Filter;
 use mezza_mixnet::wire::frame::VERSION;
-use mezza_mixnet::wire::{Body, Frame};
+use mezza_mixnet::wire::{Frame, FrameBody};
 use mezza_mixnet::{RoundId, Service};
 use tokio::io::AsyncReadExt as _;
 
@@ -25,11 +25,12 @@ async fn is_closed(mut stream: impl tokio::io::AsyncRead + Unpin) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn mix_1_only_the_keys_of_the_config_have_links() {
     let folder = tempfile::tempdir().unwrap();
-    let files = Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+    let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
     let running = demo::run(&files).await.unwrap();
     let signed = network::read(&files.config()).unwrap();
     let config = signed.config();
-    let identity = |name: &str| Arc::new(Key::load(&files.key(name)).unwrap().identity().unwrap());
+    let identity =
+        |name: &str| Arc::new(ServerKey::load(&files.key(name)).unwrap().identity().unwrap());
     let (mix, bucket) = (&config.mixes[1].server, &config.bucket);
     let strangers = [
         (mix, CONTROL, "guardian"),
@@ -64,7 +65,7 @@ async fn mix_1_only_the_keys_of_the_config_have_links() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_joins_by_the_link_and_bad_bytes_end_it_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let files = Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+    let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
     let running = demo::run(&files).await.unwrap();
     let chain = client::join(&running.uri).await.unwrap();
     let mut other = running.uri.clone();
@@ -91,21 +92,21 @@ async fn a_client_joins_by_the_link_and_bad_bytes_end_it_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn buckets_come_from_the_store_signed_once_a_round() {
     let folder = tempfile::tempdir().unwrap();
-    let files = Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+    let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
     let running = demo::run(&files).await.unwrap();
     let chain = client::join(&running.uri).await.unwrap();
     let mut guest = Guest::welcomed(&chain).await;
     let told = guest.settings(Service::Call).await;
     let id = told.settings.id;
     // What no mix opens is a message, too; the round is returned all the same.
-    guest.say(&Frame::Round(id, Body::Submit(vec![7; 164]))).await;
+    guest.say(&Frame::Round(id, FrameBody::Submit(vec![7; 164]))).await;
     let of_round = |its: RoundId, body| (its == id).then_some(body);
-    assert_eq!(guest.body(of_round).await, Body::Return { users: 1, replies: Vec::new() });
-    guest.say(&Frame::Round(id, Body::Fetch { bucket: 1 })).await;
-    let Body::Object(Some((manifest, signature))) = guest.body(of_round).await else {
+    assert_eq!(guest.body(of_round).await, FrameBody::Return { users: 1, replies: Vec::new() });
+    guest.say(&Frame::Round(id, FrameBody::Fetch { bucket: 1 })).await;
+    let FrameBody::Object(Some((manifest, signature))) = guest.body(of_round).await else {
         panic!("the bucket is not there");
     };
-    let Body::Chunk { bucket: 1, offset: 0, bytes } = guest.body(of_round).await else {
+    let FrameBody::Chunk { bucket: 1, offset: 0, bytes } = guest.body(of_round).await else {
         panic!("the bucket is not in one piece");
     };
     let last = chain.head().mix_keys().last().unwrap();
@@ -113,7 +114,7 @@ async fn buckets_come_from_the_store_signed_once_a_round() {
     assert!(manifest.holds(1, &bytes));
     // Noise of three mixes: 40 each, sigma 6.
     assert!((60..=180).contains(&Filter::decode(&bytes).unwrap().count()));
-    guest.say(&Frame::Round(id, Body::Fetch { bucket: 1 })).await;
+    guest.say(&Frame::Round(id, FrameBody::Fetch { bucket: 1 })).await;
     while guest.next().await.is_some() {}
     running.stop().await.unwrap();
 }

@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use mezza::mixnet::demo::Files;
+use mezza::mixnet::demo::DemoFiles;
 
 use crate::program::{Program, mezza};
 
 struct Place {
     folder: tempfile::TempDir,
-    files: Files,
+    files: DemoFiles,
 }
 
 impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let files = Files::load_or_make(&folder.path().join("mixnet")).unwrap();
+        let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
         Self { folder, files }
     }
 

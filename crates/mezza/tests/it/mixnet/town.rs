@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use mezza::mixnet::demo::Files;
+use mezza::mixnet::demo::DemoFiles;
 use mezza::mixnet::network;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub const SERVERS: [&str; 5] = ["bucket", "mix0", "mix1", "mix2", "entry"];
 
 /// The files of a network, and its servers.
 pub struct Town {
-    pub files: Files,
+    pub files: DemoFiles,
     /// The port of the entry's metrics.
     pub metrics: u16,
     /// Where the entry listens.
@@ -35,7 +35,7 @@ impl Town {
 
     /// The entry listens where `entry` says, who is told where the config has it.
     pub fn with(folder: &Path, entry: impl FnOnce(&str) -> String) -> Self {
-        let files = Files::load_or_make(&folder.join("mixnet")).unwrap();
+        let files = DemoFiles::load_or_make(&folder.join("mixnet")).unwrap();
         let (metrics, config) = (free_port(), network::read(&files.config()).unwrap());
         let entry = entry(&config.config().coordinator.address);
         let start = |name: &&str| start(&files, folder, name, (&entry, metrics));
@@ -81,14 +81,14 @@ impl Town {
 }
 
 /// Starts a server and waits until it listens; the entry at its address and with its metrics.
-fn start(files: &Files, folder: &Path, name: &str, (entry, metrics): (&str, u16)) -> Program {
+fn start(files: &DemoFiles, folder: &Path, name: &str, (entry, metrics): (&str, u16)) -> Program {
     launch(files, name, (entry, metrics), |args, env| Program::start(folder, args, env))
 }
 
 /// Starts one server of a network with so many file descriptors, where the config has it; its
 /// address.
 pub fn start_with_files(
-    files: &Files,
+    files: &DemoFiles,
     folder: &Path,
     name: &str,
     descriptors: u64,
@@ -108,7 +108,7 @@ pub fn start_with_files(
 }
 
 fn launch(
-    files: &Files,
+    files: &DemoFiles,
     name: &str,
     (entry, metrics): (&str, u16),
     start: impl FnOnce(&[&str], &[(&str, &str)]) -> Program,

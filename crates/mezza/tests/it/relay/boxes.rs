@@ -5,8 +5,9 @@ use std::time::Duration;
 use mezza::relay::client::{ConnectError, connect};
 use mezza_core::Time;
 use mezza_messenger::relay_wire::{
-    BoxKind::{Conversation, Intro},
-    ClientFrame, Code, RelayFrame,
+    ClientFrame, DoneCode,
+    MailboxKind::{Conversation, Intro},
+    RelayFrame,
 };
 
 use super::fixture::*;
@@ -123,7 +124,7 @@ async fn a_watcher_that_reads_late_misses_nothing() {
                 let req = alice.put_unanswered(token, 9, sized(nr, 16_384)).await;
                 assert!(matches!(
                     alice.answer(req).await,
-                    RelayFrame::Done { code: Code::Done, .. }
+                    RelayFrame::Done { code: DoneCode::Done, .. }
                 ));
             }
         }
@@ -139,7 +140,7 @@ async fn a_watcher_that_reads_late_misses_nothing() {
                     assert_eq!(envelope, sized(*nr, 16_384));
                     *nr += 1;
                 }
-                RelayFrame::Done { code: Code::Done, .. } => (),
+                RelayFrame::Done { code: DoneCode::Done, .. } => (),
                 other => panic!("{other:?}"),
             }
         }

@@ -1,8 +1,8 @@
 //! What both stores must do, asked of each.
 
 use mezza::relay::StoreSpec;
-use mezza::relay::store::{self, Mail, MailStore, NewMail, Removed, Store, Totals};
-use mezza_messenger::relay_wire::BoxKind::{Conversation, Intro};
+use mezza::relay::store::{self, Mail, MailStore, NewMail, RelayStore, Removed, Totals};
+use mezza_messenger::relay_wire::MailboxKind::{Conversation, Intro};
 
 use super::fixture::{Place, letter, one_time, place};
 
@@ -21,7 +21,7 @@ async fn relay_9_both_stores_pass_the_same_suite() {
 }
 
 /// The place's store, emptied.
-async fn fresh(place: &Place) -> Store {
+async fn fresh(place: &Place) -> RelayStore {
     let mut store = opened(place).await;
     store.begin().await.unwrap();
     for token in 0..=255 {
@@ -34,11 +34,11 @@ async fn fresh(place: &Place) -> Store {
     store
 }
 
-async fn opened(place: &Place) -> Store {
+async fn opened(place: &Place) -> RelayStore {
     store::open(&place.store, place.dir.path()).await.unwrap()
 }
 
-async fn boxes(store: &mut Store) {
+async fn boxes(store: &mut RelayStore) {
     store.begin().await.unwrap();
     assert_eq!(store.find_box(&place(1)).await.unwrap(), None);
     let one = store.open_box(&place(1), Conversation, 100).await.unwrap();
@@ -59,13 +59,17 @@ async fn boxes(store: &mut Store) {
 }
 
 /// Puts one mail for each number into a box, due in hour 9.
-async fn put(store: &mut Store, box_id: i64, numbers: impl IntoIterator<Item = u32>) -> Vec<i64> {
+async fn put(
+    store: &mut RelayStore,
+    box_id: i64,
+    numbers: impl IntoIterator<Item = u32>,
+) -> Vec<i64> {
     let bodies: Vec<_> = numbers.into_iter().map(letter).collect();
     let mails: Vec<_> = bodies.iter().map(|body| NewMail { box_id, due_h: 9, body }).collect();
     store.put_batch(&mails).await.unwrap()
 }
 
-async fn mails(store: &mut Store) {
+async fn mails(store: &mut RelayStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Conversation, 1).await.unwrap();
     let two = store.open_box(&place(2), Conversation, 1).await.unwrap();
@@ -101,7 +105,7 @@ async fn mails(store: &mut Store) {
 }
 
 /// A number that was committed is not used again, even when its mail and all behind it are gone.
-async fn numbers(store: &mut Store) {
+async fn numbers(store: &mut RelayStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Conversation, 1).await.unwrap();
     let first = put(store, one, 0..2_500).await;
@@ -116,7 +120,7 @@ async fn numbers(store: &mut Store) {
     assert!(second[0] > first[2_499]);
 }
 
-async fn expiry(store: &mut Store) {
+async fn expiry(store: &mut RelayStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Conversation, 1).await.unwrap();
     let seqs = put(store, one, 0..5).await;
@@ -132,7 +136,7 @@ async fn expiry(store: &mut Store) {
     assert_eq!(store.totals().await.unwrap(), Totals { boxes: 1, ..Totals::default() });
 }
 
-async fn idle(store: &mut Store) {
+async fn idle(store: &mut RelayStore) {
     store.begin().await.unwrap();
     let mut ids = Vec::new();
     for token in 1..5 {
@@ -150,7 +154,7 @@ async fn idle(store: &mut Store) {
     assert_eq!(store.totals().await.unwrap(), left);
 }
 
-async fn bundles(store: &mut Store) {
+async fn bundles(store: &mut RelayStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Intro, 1).await.unwrap();
     assert_eq!(store.bundle(one).await.unwrap(), None);
@@ -178,7 +182,7 @@ async fn bundles(store: &mut Store) {
     assert_eq!((totals.bytes, totals.one_time_keys), (5 + 64, 1));
 }
 
-async fn rollback(store: &mut Store) {
+async fn rollback(store: &mut RelayStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Conversation, 1).await.unwrap();
     let kept = put(store, one, 0..2).await;

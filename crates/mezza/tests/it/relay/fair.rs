@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mezza::relay::{Direction, Limits, Rate, RelayConfig, Side, Tap, TapEvent};
-use mezza_messenger::relay_wire::BoxKind::{Conversation, Intro};
-use mezza_messenger::relay_wire::{ClientFrame, Code, RelayFrame};
+use mezza::relay::{Direction, Limits, RateLimit, RelayConfig, Side, Tap, TapEvent};
+use mezza_messenger::relay_wire::MailboxKind::{Conversation, Intro};
+use mezza_messenger::relay_wire::{ClientFrame, DoneCode, RelayFrame};
 use tokio::time::{sleep, timeout};
 
 use super::fixture::*;
 
-const FREE: Rate = Rate { burst: u32::MAX, period_ms: 0 };
+const FREE: RateLimit = RateLimit { burst: u32::MAX, period_ms: 0 };
 /// Greedy clients, and what each puts without waiting for answers.
 const GREEDY: u32 = 8;
 const PUTS: u32 = 200;
@@ -72,7 +72,7 @@ async fn msg_73_a_connection_has_a_bounded_part_of_what_is_served_before_others(
             }
             for _ in 0..PUTS {
                 let done = peer.recv().await.unwrap();
-                assert!(matches!(done, RelayFrame::Done { code: Code::Done, .. }), "{done:?}");
+                assert!(matches!(done, RelayFrame::Done { code: DoneCode::Done, .. }), "{done:?}");
             }
         }));
     }
@@ -82,7 +82,7 @@ async fn msg_73_a_connection_has_a_bounded_part_of_what_is_served_before_others(
     let req = alice.put_unanswered(1, 9, letter(OTHER)).await;
     asked.wait_for(most + 1).await;
     gate.set(false);
-    assert!(matches!(alice.answer(req).await, RelayFrame::Done { code: Code::Done, .. }));
+    assert!(matches!(alice.answer(req).await, RelayFrame::Done { code: DoneCode::Done, .. }));
     for task in greedy {
         task.await.unwrap();
     }
@@ -116,7 +116,7 @@ async fn msg_72_mail_goes_on_after_a_wait_for_work() {
     const MAILS: u32 = 24;
     const PINGS: usize = 130;
     let place = Place::sqlite().with_limits(|limits| {
-        limits.work = Rate { burst: 20, period_ms: 5 };
+        limits.work = RateLimit { burst: 20, period_ms: 5 };
     });
     let (gate, clock) = Gate::before(place.clock.clock());
     let asked = Arc::new(Asked::default());
@@ -145,7 +145,7 @@ async fn msg_72_mail_goes_on_after_a_wait_for_work() {
         match bob.recv().await.unwrap() {
             RelayFrame::Mail { .. } => mails += 1,
             RelayFrame::Ping => pings += 1,
-            other => assert!(matches!(other, RelayFrame::Done { code: Code::Done, .. })),
+            other => assert!(matches!(other, RelayFrame::Done { code: DoneCode::Done, .. })),
         }
     }
     relay.stop().await;
@@ -155,7 +155,7 @@ async fn msg_72_mail_goes_on_after_a_wait_for_work() {
 #[tokio::test]
 async fn msg_72_all_requests_of_a_connection_share_one_bucket() {
     let place = Place::sqlite().with_limits(|limits| {
-        limits.work = Rate { burst: 20, period_ms: 600_000 };
+        limits.work = RateLimit { burst: 20, period_ms: 600_000 };
         limits.bundle_gets = FREE;
     });
     let relay = place.start().await;
@@ -218,7 +218,7 @@ async fn msg_76_a_bundle_costs_what_it_brings_and_not_what_is_there() {
     assert_eq!(alice.bundle_set(1, false, b"bundle", 100..172).await, DONE);
     let disk = rusqlite::Connection::open(place.config().dir.join("mail.db")).unwrap();
     disk.execute_batch("DELETE FROM one_time").unwrap();
-    assert_eq!(alice.bundle_set(1, false, b"bundle", 172..201).await.0, Code::Full);
+    assert_eq!(alice.bundle_set(1, false, b"bundle", 172..201).await.0, DoneCode::Full);
     assert_eq!(alice.bundle_set(1, false, b"bundle", 172..200).await, DONE);
     assert_eq!(alice.bundle_set(1, false, b"bundle", []).await, DONE);
     assert_eq!(alice.watch(4, 1).await, DONE);
@@ -231,7 +231,7 @@ async fn msg_76_a_bundle_costs_what_it_brings_and_not_what_is_there() {
     assert_eq!(alice.watch(4, 1).await, DONE);
     assert_eq!(alice.stock().await, (4, 28));
     assert_eq!(alice.bundle_set(1, true, b"bundle", 0..90).await, DONE);
-    assert_eq!(alice.bundle_set(1, false, b"bundle", 90..128).await.0, Code::Full);
+    assert_eq!(alice.bundle_set(1, false, b"bundle", 90..128).await.0, DoneCode::Full);
     assert_eq!(alice.close_box(1).await, DONE);
     assert_eq!(alice.open(2, Intro).await, DONE);
     assert_eq!(alice.bundle_set(2, true, b"bundle", 0..128).await, DONE);

@@ -11,7 +11,8 @@ use mezza::relay::{Clock, Limits, RelayConfig, RelayHandle, StoreSpec, Tap, serv
 use mezza::tls::{Pin, client_config};
 use mezza_core::{Secret, Time};
 use mezza_messenger::relay_wire::{
-    Address, BoxKind, ClientFrame, Code, OneTimeKey, RelayFrame, Splitter, address,
+    Address, ClientFrame, DoneCode, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
+    address,
 };
 use rustls::pki_types::ServerName;
 use tempfile::TempDir;
@@ -202,30 +203,30 @@ impl Peer {
         }
     }
 
-    async fn code(&mut self, req: u16) -> (Code, u16) {
+    async fn code(&mut self, req: u16) -> (DoneCode, u16) {
         match self.answer(req).await {
             RelayFrame::Done { code, retry_s, .. } => (code, retry_s),
             other => panic!("{other:?} in place of DONE"),
         }
     }
 
-    pub async fn open(&mut self, token: u8, kind: BoxKind) -> (Code, u16) {
+    pub async fn open(&mut self, token: u8, kind: MailboxKind) -> (DoneCode, u16) {
         let req = self.next_req();
         self.send(&ClientFrame::Open { req, token: secret(token), kind }).await;
         self.code(req).await
     }
 
-    pub async fn close_box(&mut self, token: u8) -> (Code, u16) {
+    pub async fn close_box(&mut self, token: u8) -> (DoneCode, u16) {
         let req = self.next_req();
         self.send(&ClientFrame::Close { req, token: secret(token) }).await;
         self.code(req).await
     }
 
-    pub async fn put(&mut self, token: u8, envelope: Vec<u8>) -> (Code, u16) {
+    pub async fn put(&mut self, token: u8, envelope: Vec<u8>) -> (DoneCode, u16) {
         self.put_for(token, 720, envelope).await
     }
 
-    pub async fn put_for(&mut self, token: u8, ttl_h: u16, envelope: Vec<u8>) -> (Code, u16) {
+    pub async fn put_for(&mut self, token: u8, ttl_h: u16, envelope: Vec<u8>) -> (DoneCode, u16) {
         let req = self.put_unanswered(token, ttl_h, envelope).await;
         self.code(req).await
     }
@@ -236,7 +237,7 @@ impl Peer {
         req
     }
 
-    pub async fn watch(&mut self, number: u16, token: u8) -> (Code, u16) {
+    pub async fn watch(&mut self, number: u16, token: u8) -> (DoneCode, u16) {
         let req = self.next_req();
         self.send(&ClientFrame::Watch { req, number, token: secret(token) }).await;
         self.code(req).await
@@ -268,7 +269,7 @@ impl Peer {
         fresh: bool,
         bundle: &[u8],
         ids: impl IntoIterator<Item = u32>,
-    ) -> (Code, u16) {
+    ) -> (DoneCode, u16) {
         let (req, keys) = (self.next_req(), ids.into_iter().map(one_time).collect());
         let bundle = bundle.to_vec();
         self.send(&ClientFrame::BundleSet { req, token: secret(token), fresh, bundle, keys }).await;
@@ -290,7 +291,7 @@ impl Peer {
         for _ in 0..2 {
             let req = self.next_req();
             self.send(&ClientFrame::Close { req, token: secret(0xee) }).await;
-            let answer = RelayFrame::Done { req, code: Code::NoBox, retry_s: 0 };
+            let answer = RelayFrame::Done { req, code: DoneCode::NoBox, retry_s: 0 };
             if self.recv().await.unwrap() != answer {
                 return false;
             }
@@ -306,7 +307,7 @@ impl Peer {
 
 /// The token of a box: 32 times the same byte.
 pub fn secret(token: u8) -> Secret<32> {
-    Secret::fill(|bytes| bytes.fill(token))
+    Secret::init_with(|bytes| bytes.fill(token))
 }
 
 /// The address of that box.
@@ -315,10 +316,10 @@ pub fn place(token: u8) -> Address {
 }
 
 /// A one-time key that tells its id.
-pub fn one_time(id: u32) -> OneTimeKey {
+pub fn one_time(id: u32) -> RawOneTimePrekey {
     let mut key = [0x77; 32];
     key[..4].copy_from_slice(&id.to_be_bytes());
-    OneTimeKey { id, key }
+    RawOneTimePrekey { id, key }
 }
 
 /// An envelope of the smallest size, told apart by its first bytes.
@@ -333,14 +334,14 @@ pub fn sized(nr: u32, bytes: usize) -> Vec<u8> {
     envelope
 }
 
-pub const DONE: (Code, u16) = (Code::Done, 0);
-pub const NO_BOX: (Code, u16) = (Code::NoBox, 0);
-pub const REFUSED: (Code, u16) = (Code::Refused, 0);
+pub const DONE: (DoneCode, u16) = (DoneCode::Done, 0);
+pub const NO_BOX: (DoneCode, u16) = (DoneCode::NoBox, 0);
+pub const REFUSED: (DoneCode, u16) = (DoneCode::Refused, 0);
 
 /// A client that writes bytes of its own instead of frames.
 pub struct RawPeer {
     stream: TlsStream<TcpStream>,
-    splitter: Splitter,
+    splitter: RelayDeframer,
 }
 
 impl RawPeer {
@@ -349,7 +350,7 @@ impl RawPeer {
         let config = client_config(Pin::new(*relay.handle.key())).unwrap();
         let name = ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into());
         let stream = TlsConnector::from(config).connect(name, socket).await.unwrap();
-        let mut peer = Self { stream, splitter: Splitter::default() };
+        let mut peer = Self { stream, splitter: RelayDeframer::default() };
         let hello = peer.frame().await;
         assert!(matches!(hello, Some(RelayFrame::Hello { version: 1, .. })));
         peer

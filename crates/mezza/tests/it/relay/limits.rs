@@ -1,10 +1,11 @@
 //! The rules that say how much: one-time keys, quotas, what one address and the whole relay may use.
 
-use mezza::relay::Rate;
+use mezza::relay::RateLimit;
 use mezza_core::Time;
 use mezza_messenger::relay_wire::{
-    BoxKind::{Conversation, Intro},
-    ClientFrame, Code, RelayFrame,
+    ClientFrame, DoneCode,
+    MailboxKind::{Conversation, Intro},
+    RelayFrame,
 };
 
 use super::fixture::*;
@@ -12,8 +13,8 @@ use super::fixture::*;
 #[tokio::test]
 async fn relay_6_a_one_time_key_is_given_out_once() {
     for place in Place::both().await {
-        let place =
-            place.with_limits(|limits| limits.bundle_gets = Rate { burst: 100, period_ms: 200 });
+        let place = place
+            .with_limits(|limits| limits.bundle_gets = RateLimit { burst: 100, period_ms: 200 });
         let relay = place.start().await;
         let (mut alice, mut bob) = (relay.connect().await, relay.connect().await);
         assert_eq!(bob.open(1, Intro).await, DONE);
@@ -54,12 +55,12 @@ async fn relay_6_a_one_time_key_is_given_out_once() {
 }
 
 trait Answered {
-    fn done(&self) -> Option<(Code, u16)>;
+    fn done(&self) -> Option<(DoneCode, u16)>;
     fn key(&self, bundle: &[u8]) -> Option<u32>;
 }
 
 impl Answered for RelayFrame {
-    fn done(&self) -> Option<(Code, u16)> {
+    fn done(&self) -> Option<(DoneCode, u16)> {
         match self {
             RelayFrame::Done { code, retry_s, .. } => Some((*code, *retry_s)),
             _ => None,
@@ -88,9 +89,9 @@ async fn relay_8_limits_are_answered_never_silent() {
         limits.intro_mails_max = 2;
         limits.box_bytes_max = 4_096;
         limits.boxes_per_connection_max = 2;
-        limits.puts = Rate { burst: 12, period_ms: 50 };
-        limits.intro_puts = Rate { burst: 1, period_ms: 1_000 };
-        limits.bundle_gets = Rate { burst: 1, period_ms: 200 };
+        limits.puts = RateLimit { burst: 12, period_ms: 50 };
+        limits.intro_puts = RateLimit { burst: 1, period_ms: 1_000 };
+        limits.bundle_gets = RateLimit { burst: 1, period_ms: 200 };
         limits.one_time_rows_max = 3;
     });
     let relay = place.start().await;
@@ -99,8 +100,8 @@ async fn relay_8_limits_are_answered_never_silent() {
         assert_eq!(alice.open(token, Conversation).await, DONE);
     }
     assert_eq!(alice.open(9, Intro).await, DONE);
-    let full = |code: (Code, u16)| code.0 == Code::Full && code.1 > 0;
-    let slow = |code: (Code, u16)| code.0 == Code::SlowDown && code.1 > 0;
+    let full = |code: (DoneCode, u16)| code.0 == DoneCode::Full && code.1 > 0;
+    let slow = |code: (DoneCode, u16)| code.0 == DoneCode::SlowDown && code.1 > 0;
     // Mails, bytes.
     for nr in 0..6 {
         assert_eq!(alice.put(1, letter(nr)).await, DONE);
@@ -143,21 +144,21 @@ async fn relay_12_the_whole_relay_is_bounded() {
     for token in 1..4 {
         assert_eq!(alice.open(token, Conversation).await, DONE);
     }
-    assert_eq!(alice.open(4, Conversation).await.0, Code::Full);
+    assert_eq!(alice.open(4, Conversation).await.0, DoneCode::Full);
     assert_eq!(alice.open(3, Conversation).await, DONE);
     assert_eq!(alice.close_box(3).await, DONE);
     assert_eq!(alice.open(4, Intro).await, DONE);
     assert_eq!(alice.put(1, sized(1, 2_048)).await, DONE);
     assert_eq!(alice.put(2, sized(2, 1_024)).await, DONE);
-    assert_eq!(alice.put(4, sized(3, 2_048)).await.0, Code::Full);
-    assert_eq!(alice.bundle_set(4, true, &[7; 1_000], 0..1).await.0, Code::Full);
+    assert_eq!(alice.put(4, sized(3, 2_048)).await.0, DoneCode::Full);
+    assert_eq!(alice.bundle_set(4, true, &[7; 1_000], 0..1).await.0, DoneCode::Full);
     assert_eq!(alice.bundle_set(4, true, &[7; 500], 0..5).await, DONE);
-    assert_eq!(alice.put(2, letter(4)).await.0, Code::Full);
+    assert_eq!(alice.put(2, letter(4)).await.0, DoneCode::Full);
     // The bound is known again after a restart, and room comes back when mail is taken.
     relay.stop().await;
     let relay = place.start().await;
     let mut alice = relay.connect().await;
-    assert_eq!(alice.put(2, letter(4)).await.0, Code::Full);
+    assert_eq!(alice.put(2, letter(4)).await.0, DoneCode::Full);
     assert_eq!(alice.watch(1, 1).await, DONE);
     let (_, nr, _) = alice.mail().await;
     alice.taken(1, &[nr]).await;
@@ -176,14 +177,14 @@ async fn relay_12_one_address_is_bounded() {
     let (mut alice, bob) = (relay.connect().await, relay.connect().await);
     let mut third = relay.connect().await;
     match third.recv().await.unwrap() {
-        RelayFrame::Done { req: 0, code: Code::SlowDown, retry_s } => assert!(retry_s > 0),
+        RelayFrame::Done { req: 0, code: DoneCode::SlowDown, retry_s } => assert!(retry_s > 0),
         other => panic!("{other:?}"),
     }
     assert!(third.ended().await);
     for _ in 0..3 {
         assert_eq!(alice.open(1, Conversation).await, DONE);
     }
-    let until_midnight = (Code::SlowDown, 12 * 3_600);
+    let until_midnight = (DoneCode::SlowDown, 12 * 3_600);
     assert_eq!(alice.open(1, Conversation).await, until_midnight);
     assert_eq!(alice.put(1, sized(1, 1_024)).await, DONE);
     assert_eq!(alice.put(1, sized(2, 1_024)).await, DONE);

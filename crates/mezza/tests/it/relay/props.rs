@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use mezza::relay::{Limits, Rate};
-use mezza_messenger::relay_wire::BoxKind::{self, Conversation, Intro};
+use mezza::relay::{Limits, RateLimit};
+use mezza_messenger::relay_wire::MailboxKind::{self, Conversation, Intro};
 use mezza_messenger::relay_wire::{ClientFrame, RelayFrame};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn frame(op: Op, req: u16, nr: u32) -> ClientFrame {
-    let kind = |intro| -> BoxKind { if intro { Intro } else { Conversation } };
+    let kind = |intro| -> MailboxKind { if intro { Intro } else { Conversation } };
     match op {
         Op::Open(t, intro) => ClientFrame::Open { req, token: secret(t), kind: kind(intro) },
         Op::Close(t) => ClientFrame::Close { req, token: secret(t) },
@@ -66,7 +66,7 @@ fn limits(limits: &mut Limits) {
     limits.intro_mails_max = 5;
     limits.in_flight_max = 6;
     limits.pending_max = 7;
-    limits.puts = Rate { burst: 200, period_ms: 1 };
+    limits.puts = RateLimit { burst: 200, period_ms: 1 };
     limits.address_opens_per_day = u32::MAX;
     limits.address_connections_max = u32::MAX;
 }
@@ -162,7 +162,7 @@ fn random_bytes_end_one_connection_and_nothing_else() {
                 let frames = raw.frames_to_end().await;
                 let end = RelayFrame::Done {
                     req: 0,
-                    code: mezza_messenger::relay_wire::Code::Refused,
+                    code: mezza_messenger::relay_wire::DoneCode::Refused,
                     retry_s: 0,
                 };
                 // What was a request before is still answered, perhaps behind the refusal.

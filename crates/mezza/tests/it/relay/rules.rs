@@ -1,9 +1,11 @@
 //! One test for each rule of the relay, by its number.
 
-use mezza::relay::Rate;
+use mezza::relay::RateLimit;
 use mezza::relay::client::{ConnectError, connect};
 use mezza::tls::fingerprint;
-use mezza_messenger::relay_wire::{BoxKind::Conversation, Code, ENVELOPE_BYTES, RelayFrame};
+use mezza_messenger::relay_wire::{
+    DoneCode, ENVELOPE_BYTES, MailboxKind::Conversation, RelayFrame,
+};
 
 use super::fixture::*;
 
@@ -54,11 +56,11 @@ async fn relay_2_only_the_six_sizes() {
     for bytes in ENVELOPE_BYTES {
         assert_eq!(alice.put(1, sized(1, bytes)).await, DONE, "{bytes}");
         for wrong in [bytes - 1, bytes + 1] {
-            assert_eq!(alice.put(1, sized(1, wrong)).await, (Code::Size, 0), "{wrong}");
+            assert_eq!(alice.put(1, sized(1, wrong)).await, (DoneCode::Size, 0), "{wrong}");
         }
     }
-    assert_eq!(alice.put(1, sized(1, 32_768)).await, (Code::Size, 0));
-    assert_eq!(alice.put(1, Vec::new()).await, (Code::Size, 0));
+    assert_eq!(alice.put(1, sized(1, 32_768)).await, (DoneCode::Size, 0));
+    assert_eq!(alice.put(1, Vec::new()).await, (DoneCode::Size, 0));
     relay.stop().await;
 }
 
@@ -107,7 +109,8 @@ async fn relay_3_removed_mail_never_comes_again_and_other_mail_does() {
 #[tokio::test]
 async fn relay_4_order_per_box_as_put_by_one_connection() {
     for place in Place::both().await {
-        let place = place.with_limits(|limits| limits.puts = Rate { burst: 1_000, period_ms: 0 });
+        let place =
+            place.with_limits(|limits| limits.puts = RateLimit { burst: 1_000, period_ms: 0 });
         let relay = place.start().await;
         let mut alice = relay.connect().await;
         for token in [1, 2] {
@@ -244,5 +247,5 @@ async fn relay_11_allocation_follows_bytes_not_lengths() {
 }
 
 fn malformed() -> RelayFrame {
-    RelayFrame::Done { req: 0, code: Code::Refused, retry_s: 0 }
+    RelayFrame::Done { req: 0, code: DoneCode::Refused, retry_s: 0 }
 }

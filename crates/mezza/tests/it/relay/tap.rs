@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use mezza::relay::{Direction, Side, Tap, TapEvent};
-use mezza_messenger::relay_wire::BoxKind::Conversation;
-use mezza_messenger::relay_wire::{ClientFrame, RelayFrame, Splitter};
+use mezza_messenger::relay_wire::MailboxKind::Conversation;
+use mezza_messenger::relay_wire::{ClientFrame, RelayDeframer, RelayFrame};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -103,7 +103,7 @@ async fn the_tap_shows_what_the_wire_carries() {
 }
 
 fn split(mut bytes: &[u8]) -> Vec<Vec<u8>> {
-    let (mut splitter, mut frames) = (Splitter::default(), Vec::new());
+    let (mut splitter, mut frames) = (RelayDeframer::default(), Vec::new());
     while let Some(frame) = splitter.next(&mut bytes).unwrap() {
         frames.push(frame);
     }

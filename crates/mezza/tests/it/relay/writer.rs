@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use mezza::relay::{RelayConfig, RelayError, init, serve, status};
-use mezza_messenger::relay_wire::BoxKind::{Conversation, Intro};
-use mezza_messenger::relay_wire::{ClientFrame, Code, RelayFrame, address};
+use mezza_messenger::relay_wire::MailboxKind::{Conversation, Intro};
+use mezza_messenger::relay_wire::{ClientFrame, DoneCode, RelayFrame, address};
 
 use super::fixture::*;
 use crate::logs;
@@ -32,7 +32,7 @@ async fn without_a_commit_there_is_no_done() {
     bob.taken(1, &[nr]).await;
     gate.set(false);
     let answer = alice.answer(req).await;
-    assert!(matches!(answer, RelayFrame::Done { code: Code::Done, .. }));
+    assert!(matches!(answer, RelayFrame::Done { code: DoneCode::Done, .. }));
     assert_eq!(alice.put(1, letter(2)).await, DONE);
     assert_eq!(bob.mail().await.2, letter(2));
     relay.stop().await;
@@ -58,7 +58,7 @@ async fn a_commit_that_fails_is_no_done_and_ends_who_saw_the_mail() {
         )
         .unwrap();
     let answer = alice.put(1, letter(1)).await;
-    assert_eq!(answer.0, Code::SlowDown);
+    assert_eq!(answer.0, DoneCode::SlowDown);
     assert!(answer.1 > 0);
     // Whether the mail went out before the end is a race that nobody needs to win.
     if let Ok(RelayFrame::Mail { envelope, .. }) = bob.recv().await {

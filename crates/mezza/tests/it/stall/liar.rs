@@ -11,13 +11,13 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mezza::mixnet::demo::Files;
-use mezza::mixnet::key::Key;
+use mezza::mixnet::demo::DemoFiles;
+use mezza::mixnet::key::ServerKey;
 use mezza::mixnet::link::{CLIENT, dial};
 use mezza::mixnet::network;
 use mezza::tls::{Pin, link_server_config};
 use mezza_mixnet::RoundId;
-use mezza_mixnet::wire::{Announcement, Body, Frame, MissedReason, Splitter};
+use mezza_mixnet::wire::{Frame, FrameBody, LinkDeframer, MissedReason, SignedSettings};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -45,10 +45,10 @@ struct Road {
 
 impl Liar {
     /// Listens, and lies from now on.
-    pub fn start(files: &Files, behind: &str) -> Self {
+    pub fn start(files: &DemoFiles, behind: &str) -> Self {
         let signed = network::read(&files.config()).unwrap();
         let entry = signed.config().coordinator.clone();
-        let identity = Key::load(&files.key("entry")).unwrap().identity().unwrap();
+        let identity = ServerKey::load(&files.key("entry")).unwrap().identity().unwrap();
         let tls = TlsAcceptor::from(link_server_config(&identity, &[CLIENT], None).unwrap());
         let (lies, told) = (AtomicBool::new(true), AtomicU64::new(0));
         let rng = Mutex::new(ChaCha20Rng::seed_from_u64(46));
@@ -90,7 +90,7 @@ async fn tell(
     mut from: impl tokio::io::AsyncRead + Unpin,
     mut to: impl tokio::io::AsyncWrite + Unpin,
 ) -> io::Result<()> {
-    let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 16_384]);
+    let (mut splitter, mut buffer) = (LinkDeframer::default(), vec![0; 16_384]);
     let mut lies = Lies::default();
     loop {
         let count = from.read(&mut buffer).await?;
@@ -118,7 +118,7 @@ async fn tell(
 /// What was said on one connection.
 #[derive(Default)]
 struct Lies {
-    heard: Vec<(RoundId, Announcement)>,
+    heard: Vec<(RoundId, SignedSettings)>,
     held: Vec<Frame>,
 }
 
@@ -126,16 +126,16 @@ impl Lies {
     /// What a node is told instead of a frame.
     fn of(&mut self, mut frame: Frame, rng: &mut ChaCha20Rng) -> Vec<Frame> {
         match &mut frame {
-            Frame::Round(id, Body::Settings(told)) => {
+            Frame::Round(id, FrameBody::Settings(told)) => {
                 self.heard.push((*id, told.clone()));
                 if one_in(2, rng) {
                     told.closes_in_ms = about(told.closes_in_ms, rng);
                 }
             }
-            Frame::Round(id, Body::Return { users, .. }) => {
+            Frame::Round(id, FrameBody::Return { users, .. }) => {
                 *users = rng.next_u32();
                 if one_in(4, rng) {
-                    frame = Frame::Round(*id, Body::Missed(MissedReason::Full));
+                    frame = Frame::Round(*id, FrameBody::Missed(MissedReason::Full));
                 }
             }
             Frame::Round(..) => {}
@@ -159,10 +159,10 @@ impl Lies {
         let back = rng.next_u32() as usize % 6;
         let (id, told) = self.heard.iter().rev().nth(back)?.clone();
         if one_in(2, rng) {
-            return Some(Frame::Round(id, Body::Missed(MissedReason::Late)));
+            return Some(Frame::Round(id, FrameBody::Missed(MissedReason::Late)));
         }
         let closes_in_ms = about(3_000, rng);
-        Some(Frame::Round(id, Body::Settings(Announcement { closes_in_ms, ..told })))
+        Some(Frame::Round(id, FrameBody::Settings(SignedSettings { closes_in_ms, ..told })))
     }
 }
 

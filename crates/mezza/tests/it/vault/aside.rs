@@ -1,7 +1,7 @@
 //! Rows that do not open: they are set aside, and everything else is there.
 
 use mezza::rng::OsRng;
-use mezza::store::bucket::BucketCode;
+use mezza::store::bucket::RetentionCode;
 use mezza::store::record;
 use mezza_messenger::Unread;
 use rusqlite::{Connection, params};
@@ -12,16 +12,16 @@ use super::*;
 fn of_all_kinds() -> Folder {
     let folder = fresh();
     let (mut vault, _) = folder.enter(noon()).unwrap();
-    vault.commit(&[Batch(all_kinds(b"first"))]).unwrap();
+    vault.commit(&[WriteBatch(all_kinds(b"first"))]).unwrap();
     vault.close().unwrap();
     folder
 }
 
-fn all_kinds(value: &[u8]) -> Vec<Change> {
-    let of = |kind| [Bucket::Permanent, Bucket::Rolling].map(|bucket| (kind, bucket));
-    let all = Kind::ALL.into_iter().flat_map(of);
+fn all_kinds(value: &[u8]) -> Vec<RecordChange> {
+    let of = |kind| [Retention::Permanent, Retention::Rolling].map(|bucket| (kind, bucket));
+    let all = RecordKind::ALL.into_iter().flat_map(of);
     all.map(|(kind, bucket)| {
-        put(kind, &[u8::from(bucket == Bucket::Rolling), kind as u8], bucket, value)
+        put(kind, &[u8::from(bucket == Retention::Rolling), kind as u8], bucket, value)
     })
     .collect()
 }
@@ -30,14 +30,14 @@ fn db(folder: &Folder) -> Connection {
     Connection::open(folder.path().join("records.db")).unwrap()
 }
 
-fn insert(folder: &Folder, place: Place, body: &[u8]) {
+fn insert(folder: &Folder, place: RecordHeader, body: &[u8]) {
     let sql = "INSERT INTO rec(id, kind, bucket, body) VALUES (?1, ?2, ?3, ?4) \
                ON CONFLICT(id) DO UPDATE SET bucket = excluded.bucket, body = excluded.body";
     let id = place.id.cast_signed();
     db(folder).execute(sql, params![id, place.kind, place.bucket.0, body]).unwrap();
 }
 
-fn row(folder: &Folder, id: u64) -> (Place, Vec<u8>) {
+fn row(folder: &Folder, id: u64) -> (RecordHeader, Vec<u8>) {
     rows(&Copy::of(&folder.path())).into_iter().find(|(place, _)| place.id == id).unwrap()
 }
 
@@ -45,14 +45,14 @@ fn row(folder: &Folder, id: u64) -> (Place, Vec<u8>) {
 fn msg_66_one_row_that_does_not_open_takes_no_other_with_it() {
     let copy = Copy::of(&of_all_kinds().path());
     let all = copy.lay().records(noon());
-    assert_eq!(all.len(), 2 * Kind::ALL.len());
+    assert_eq!(all.len(), 2 * RecordKind::ALL.len());
     for (place, good) in rows(&copy).into_iter().filter(|(place, _)| place.id != 1) {
         let folder = copy.lay();
         let mut bad = good.clone();
         bad[30] ^= 1;
         insert(&folder, place, &bad);
         let (mut vault, records) = folder.enter(noon()).unwrap();
-        let kind = Kind::from_number(place.kind);
+        let kind = RecordKind::from_number(place.kind);
         let bytes = bad.len();
         assert_eq!(vault.unread(), [Unread { kind, bytes }]);
         let records = plain(records);
@@ -60,11 +60,11 @@ fn msg_66_one_row_that_does_not_open_takes_no_other_with_it() {
         assert!(lost.len() == 1 && Some(lost[0].0) == kind && records.len() + 1 == all.len());
 
         // Nothing is written over the row, by a commit of all records or by a change of day.
-        vault.commit(&[Batch(all_kinds(b"second"))]).unwrap();
+        vault.commit(&[WriteBatch(all_kinds(b"second"))]).unwrap();
         vault.tick(at(1, 0, 0)).unwrap();
         vault.close().unwrap();
         assert_eq!(row(&folder, place.id), (place, bad), "{place:?}");
-        let second = |records: &[(Kind, Vec<u8>, Vec<u8>)]| {
+        let second = |records: &[(RecordKind, Vec<u8>, Vec<u8>)]| {
             records.len() == all.len() && records.iter().all(|(_, _, value)| value == b"second")
         };
         assert!(second(&folder.records(at(1, 0, 0))), "{place:?}");
@@ -80,10 +80,12 @@ fn msg_66_one_row_that_does_not_open_takes_no_other_with_it() {
 fn msg_66_a_row_of_a_newer_program_is_kept_under_the_key_of_the_day() {
     let folder = of_all_kinds();
     let place = |day, bucket| match bucket {
-        Bucket::Rolling => Place { kind: 200, id: 50, bucket: BucketCode::rolling(day) },
-        _ => Place { kind: 201, id: 51, bucket: BucketCode::PERMANENT },
+        Retention::Rolling => {
+            RecordHeader { kind: 200, id: 50, bucket: RetentionCode::rolling(day) }
+        }
+        _ => RecordHeader { kind: 201, id: 51, bucket: RetentionCode::PERMANENT },
     };
-    for bucket in [Bucket::Rolling, Bucket::Permanent] {
+    for bucket in [Retention::Rolling, Retention::Permanent] {
         let (ring, place) = (folder.ring(), place(DAY, bucket));
         let body = record::seal(ring.key(place.bucket).unwrap(), &[7; 24], place, b"key", b"new");
         insert(&folder, place, &body.unwrap());
@@ -91,10 +93,10 @@ fn msg_66_a_row_of_a_newer_program_is_kept_under_the_key_of_the_day() {
     let (vault, records) = folder.enter(at(1, 0, 0)).unwrap();
     let bytes = row(&folder, 51).1.len();
     assert_eq!(vault.unread(), [Unread { kind: None, bytes }; 2]);
-    assert_eq!(records.len(), 2 * Kind::ALL.len());
+    assert_eq!(records.len(), 2 * RecordKind::ALL.len());
     vault.close().unwrap();
     let ring = folder.ring();
-    for bucket in [Bucket::Rolling, Bucket::Permanent] {
+    for bucket in [Retention::Rolling, Retention::Permanent] {
         let place = place(DAY + 1, bucket);
         let (found, body) = row(&folder, place.id);
         assert_eq!(found, place);
@@ -107,11 +109,11 @@ fn msg_66_a_row_of_a_newer_program_is_kept_under_the_key_of_the_day() {
 fn msg_66_rows_without_a_key_are_set_aside() {
     let folder = filled();
     let mut ring = folder.ring();
-    ring.forget(&[BucketCode::new(Bucket::Day(DAY + 3), DAY)], &mut OsRng).unwrap();
+    ring.forget(&[RetentionCode::new(Retention::Day(DAY + 3), DAY)], &mut OsRng).unwrap();
     let (mut vault, records) = folder.enter(noon()).unwrap();
     assert_eq!((records.len(), vault.unread().len()), (9, 3));
     // The bucket gets another key; what was sealed under the first one stays.
-    vault.commit(&[Batch(everything())]).unwrap();
+    vault.commit(&[WriteBatch(everything())]).unwrap();
     vault.close().unwrap();
     let (vault, records) = folder.enter(noon()).unwrap();
     assert_eq!((records.len(), vault.unread().len()), (12, 3));
@@ -125,7 +127,7 @@ fn msg_66_a_number_that_no_vault_comes_to_is_not_counted_on_from() {
         for _ in 0..2 {
             let (mut vault, records) = folder.enter(noon()).unwrap();
             assert_eq!((records.len() >= 11, vault.unread().len()), (true, 1), "{id}");
-            vault.commit(&[Batch(everything())]).unwrap();
+            vault.commit(&[WriteBatch(everything())]).unwrap();
             vault.close().unwrap();
         }
         assert_eq!(folder.records(noon()).len(), 12, "{id}");
@@ -143,7 +145,7 @@ fn msg_66_what_the_vault_itself_needs_is_no_single_row() {
 /// Has the database of [`filled`] remember another generation, in the form of older versions or ours.
 fn remember(folder: &Folder, ahead: u64, tag: &[u8]) {
     let ring = folder.ring();
-    let place = Place { kind: 0, id: 1, bucket: BucketCode::rolling(DAY) };
+    let place = RecordHeader { kind: 0, id: 1, bucket: RetentionCode::rolling(DAY) };
     let value = [(ring.generation() + ahead).to_be_bytes().as_slice(), tag].concat();
     let key = ring.key(place.bucket).unwrap();
     insert(folder, place, &record::seal(key, &[7; 24], place, b"ring", &value).unwrap());
@@ -172,7 +174,7 @@ fn vault_9_a_generation_that_is_not_there_is_no_excuse_for_an_older_keyring() {
     };
     // One that does not open every row.
     let folder = filled();
-    folder.ring().forget(&[BucketCode::new(Bucket::Day(DAY + 3), DAY)], &mut OsRng).unwrap();
+    folder.ring().forget(&[RetentionCode::new(Retention::Day(DAY + 3), DAY)], &mut OsRng).unwrap();
     remember(&folder, 1, b"");
     refused(&folder);
     // One beside what this version remembers, and one of the same number.

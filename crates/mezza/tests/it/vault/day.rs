@@ -1,19 +1,19 @@
 //! Time in the vault: days roll, buckets end, a crash in between loses nothing.
 
-use mezza::store::bucket::BucketCode;
-use mezza::store::record::{self, Place};
+use mezza::store::bucket::RetentionCode;
+use mezza::store::record::{self, RecordHeader};
 use mezza_core::Time;
-use mezza_messenger::{Batch, Bucket, Kind};
+use mezza_messenger::{RecordKind, Retention, WriteBatch};
 
 use super::{Copy, DAY, Folder, at, contains, everything, filled, fresh, noon, plain, put, rows};
 
 /// The rows of `copy` whose bucket `pick` chooses.
-fn picked(copy: &Copy, pick: impl Fn(BucketCode) -> bool) -> Vec<(Place, Vec<u8>)> {
+fn picked(copy: &Copy, pick: impl Fn(RetentionCode) -> bool) -> Vec<(RecordHeader, Vec<u8>)> {
     rows(copy).into_iter().filter(|(place, _)| pick(place.bucket)).collect()
 }
 
 /// Whether a thief with the master key and the folder as it is now opens one of `stolen`.
-fn opens_any(folder: &Folder, stolen: &[(Place, Vec<u8>)]) -> bool {
+fn opens_any(folder: &Folder, stolen: &[(RecordHeader, Vec<u8>)]) -> bool {
     let ring = folder.ring();
     let keys: Vec<_> = ring.buckets().collect();
     stolen.iter().any(|(place, body)| {
@@ -63,10 +63,10 @@ fn vault_4_live_state_lies_under_the_key_of_today_alone() {
     let folder = filled();
     let (mut vault, records) = folder.enter(noon()).unwrap();
     let before = plain(records);
-    let rolling = |bucket: BucketCode| bucket.rolling_day().is_some();
+    let rolling = |bucket: RetentionCode| bucket.rolling_day().is_some();
     let yesterday = picked(&Copy::of(&folder.path()), rolling);
     assert_eq!(yesterday.len(), 4);
-    assert!(yesterday.iter().all(|(place, _)| place.bucket == BucketCode::rolling(DAY)));
+    assert!(yesterday.iter().all(|(place, _)| place.bucket == RetentionCode::rolling(DAY)));
 
     vault.tick(at(0, 23, 59)).unwrap();
     assert!(opens_any(&folder, &yesterday));
@@ -74,15 +74,17 @@ fn vault_4_live_state_lies_under_the_key_of_today_alone() {
     assert_eq!(plain(vault.records().unwrap()).len(), before.len() - 3);
     let today = picked(&Copy::of(&folder.path()), rolling);
     assert_eq!(today.len(), 4);
-    assert!(today.iter().all(|(place, _)| place.bucket == BucketCode::rolling(DAY + 1)));
+    assert!(today.iter().all(|(place, _)| place.bucket == RetentionCode::rolling(DAY + 1)));
     let days: Vec<_> = folder.ring().buckets().filter(|bucket| rolling(*bucket)).collect();
-    assert_eq!(days, [BucketCode::rolling(DAY + 1)]);
+    assert_eq!(days, [RetentionCode::rolling(DAY + 1)]);
     assert!(!opens_any(&folder, &yesterday));
 
     // New live state goes under the new key too.
-    vault.commit(&[Batch(vec![put(Kind::Session, b"s", Bucket::Rolling, b"new")])]).unwrap();
+    vault
+        .commit(&[WriteBatch(vec![put(RecordKind::Session, b"s", Retention::Rolling, b"new")])])
+        .unwrap();
     let today = picked(&Copy::of(&folder.path()), rolling);
-    assert!(today.iter().all(|(place, _)| place.bucket == BucketCode::rolling(DAY + 1)));
+    assert!(today.iter().all(|(place, _)| place.bucket == RetentionCode::rolling(DAY + 1)));
     assert_eq!(today.len(), 5);
 }
 
@@ -93,7 +95,7 @@ fn the_day_never_goes_back() {
     assert_eq!(vault.days_ahead(at(2, 1, 0)), 0);
     vault.tick(noon()).unwrap();
     assert_eq!(vault.days_ahead(noon()), 2);
-    vault.commit(&[Batch(everything())]).unwrap();
+    vault.commit(&[WriteBatch(everything())]).unwrap();
     drop(vault);
     assert_eq!(folder.ring().today(), Some(DAY + 2));
     assert_eq!(folder.records(noon()).len(), 12);
@@ -118,7 +120,7 @@ fn the_log_is_cut_every_hour() {
     let folder = fresh();
     let (mut vault, _) = folder.enter(noon()).unwrap();
     let holds = || std::fs::read(folder.path().join("records.db-wal")).unwrap();
-    vault.commit(&[Batch(everything())]).unwrap();
+    vault.commit(&[WriteBatch(everything())]).unwrap();
     vault.tick(at(0, 12, 59)).unwrap();
     assert!(holds().iter().any(|byte| *byte != 0));
     vault.tick(at(0, 13, 0)).unwrap();
@@ -178,7 +180,7 @@ fn work_may_go_on_after_a_cut() {
     for moment in moments(&filled(), then) {
         let folder = moment.lay();
         let (mut vault, _) = folder.enter(noon()).unwrap();
-        vault.commit(&[Batch(everything())]).unwrap();
+        vault.commit(&[WriteBatch(everything())]).unwrap();
         assert_eq!(vault.records().unwrap().len(), 12);
         vault.tick(then).unwrap();
         drop(vault);
@@ -194,7 +196,7 @@ fn a_commit_between_two_steps_loses_nothing() {
         let (mut vault, _) = folder.enter(noon()).unwrap();
         (0..steps).for_each(|_| assert!(vault.step(then).unwrap()));
         // One record goes back into the bucket that is about to end.
-        vault.commit(&[Batch(everything())]).unwrap();
+        vault.commit(&[WriteBatch(everything())]).unwrap();
         assert_eq!(Copy::of(&folder.path()).lay().records(noon()).len(), 12);
         vault.tick(then).unwrap();
         assert_eq!(plain(vault.records().unwrap()).len(), 9);

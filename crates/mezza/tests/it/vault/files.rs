@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use mezza::exit::Exit;
 use mezza::rng::OsRng;
 use mezza::store::record::padded;
-use mezza::store::{Cost, Vault};
-use mezza_messenger::{Batch, Bucket, Kind};
+use mezza::store::{Argon2Params, Vault};
+use mezza_messenger::{RecordKind, Retention, WriteBatch};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::{
@@ -30,12 +30,13 @@ fn a_vault_is_made_once_and_opened_with_its_passphrase() {
     for name in ["keyring", "records.db", "records.db-wal", "head.new"] {
         super::write(&path.join(name), b"left over");
     }
-    let mut vault = Vault::create(&path, PASS, Cost::DEMO, noon(), &mut OsRng).unwrap();
+    let mut vault = Vault::create(&path, PASS, Argon2Params::DEMO, noon(), &mut OsRng).unwrap();
     assert!(Vault::exists(&path) && vault.records().unwrap().is_empty());
-    vault.commit(&[Batch(everything())]).unwrap();
+    vault.commit(&[WriteBatch(everything())]).unwrap();
     assert_eq!(format!("{vault:?}"), "Vault(12 records)");
     vault.close().unwrap();
-    let again = Vault::create(&path, PASS, Cost::DEMO, noon(), &mut OsRng).map(drop).unwrap_err();
+    let again =
+        Vault::create(&path, PASS, Argon2Params::DEMO, noon(), &mut OsRng).map(drop).unwrap_err();
     assert_eq!(again.code, Exit::CannotWrite);
     let (vault, records) = Vault::open(&path, PASS, noon()).unwrap();
     assert_eq!(records.len(), 12);
@@ -51,7 +52,8 @@ fn vault_6_one_opening_at_a_time() {
     let fault = folder.enter(noon()).map(drop).unwrap_err();
     assert_eq!(fault.code, Exit::Busy);
     assert_eq!(fault.text, format!("vault is in use by process {}", std::process::id()));
-    let fault = Vault::create(&folder.path(), PASS, Cost::DEMO, noon(), &mut OsRng).map(drop);
+    let fault =
+        Vault::create(&folder.path(), PASS, Argon2Params::DEMO, noon(), &mut OsRng).map(drop);
     assert_eq!(fault.unwrap_err().code, Exit::Busy);
     vault.close().unwrap();
     folder.enter(noon()).unwrap();
@@ -85,7 +87,9 @@ fn node_1_the_second_process_is_told_who_has_the_vault() {
 fn child_that_has_the_vault() {
     let path = env::var_os(CHILD_FOLDER).expect("set by node_1");
     let (mut vault, _) = Vault::open(path.as_ref(), PASS, noon()).unwrap();
-    vault.commit(&[Batch(vec![put(Kind::Setting, b"s", Bucket::Permanent, b"")])]).unwrap();
+    vault
+        .commit(&[WriteBatch(vec![put(RecordKind::Setting, b"s", Retention::Permanent, b"")])])
+        .unwrap();
     println!("child has it");
     stdin().read_to_end(&mut Vec::new()).unwrap();
 }
@@ -112,9 +116,10 @@ fn a_disk_that_is_full_is_reported_and_loses_nothing() {
 fn child_with_a_full_disk() {
     let path = env::var_os(CHILD_FOLDER).expect("set by the parent");
     let (mut vault, records) = Vault::open(path.as_ref(), PASS, noon()).unwrap();
-    let setting = |key: &[u8], bytes| put(Kind::Setting, key, Bucket::Permanent, &vec![1; bytes]);
-    vault.commit(&[Batch(vec![setting(b"small", 9)])]).unwrap();
-    let fault = vault.commit(&[Batch(vec![setting(b"small", 1), setting(b"large", 99_999)])]);
+    let setting =
+        |key: &[u8], bytes| put(RecordKind::Setting, key, Retention::Permanent, &vec![1; bytes]);
+    vault.commit(&[WriteBatch(vec![setting(b"small", 9)])]).unwrap();
+    let fault = vault.commit(&[WriteBatch(vec![setting(b"small", 1), setting(b"large", 99_999)])]);
     assert_eq!(fault.unwrap_err().code.number(), 73);
     let after = vault.records().unwrap();
     assert_eq!(after.len(), records.len() + 1);
@@ -122,7 +127,7 @@ fn child_with_a_full_disk() {
     // There is room again.
     let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
     setrlimit(Resource::RLIMIT_FSIZE, hard, hard).unwrap();
-    vault.commit(&[Batch(vec![setting(b"large", 99_999)])]).unwrap();
+    vault.commit(&[WriteBatch(vec![setting(b"large", 99_999)])]).unwrap();
     println!("child is done");
 }
 
@@ -144,13 +149,13 @@ fn failed_ring_when_descriptors_run_out_loses_nothing() {
 fn child_without_descriptors() {
     let path = env::var_os(CHILD_FOLDER).expect("set by the parent");
     let (mut vault, _) = Vault::open(path.as_ref(), PASS, noon()).unwrap();
-    let note = |key: &[u8], bucket| [Batch(vec![put(Kind::Note, key, bucket, b"text")])];
+    let note = |key: &[u8], bucket| [WriteBatch(vec![put(RecordKind::Note, key, bucket, b"text")])];
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, 3, hard).unwrap();
     // A bucket that is new needs another keyring, which needs a descriptor; the next note does not.
-    let refused = vault.commit(&note(b"timed", Bucket::Day(DAY + 40))).unwrap_err();
+    let refused = vault.commit(&note(b"timed", Retention::Day(DAY + 40))).unwrap_err();
     assert_eq!(refused.code.number(), 73);
-    vault.commit(&note(b"plain", Bucket::Permanent)).unwrap();
+    vault.commit(&note(b"plain", Retention::Permanent)).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
     vault.close().unwrap();
     println!("child is done");
@@ -184,7 +189,7 @@ fn vault_7_folder_0700_files_0600_refused_otherwise() {
         let fault = Vault::open(&folder.path(), PASS, noon()).map(drop).unwrap_err();
         assert_eq!(fault.code.number(), 77);
         assert!(fault.next.contains("chmod 700"), "{fault}");
-        let made = Vault::create(&folder.path(), PASS, Cost::DEMO, noon(), &mut OsRng);
+        let made = Vault::create(&folder.path(), PASS, Argon2Params::DEMO, noon(), &mut OsRng);
         assert_eq!(made.map(drop).unwrap_err().code, Exit::Denied);
     }
 }
@@ -195,9 +200,9 @@ fn vault_8_only_padded_sizes_reach_the_disk() {
     let (mut vault, _) = folder.enter(noon()).unwrap();
     let lengths = [0, 1, 200, 249, 250, 251, 1_000, 4_089, 8_192, 16_377, 16_378, 40_000];
     let change = |(i, n): (usize, &usize)| {
-        put(Kind::Note, &[i as u8, 0], Bucket::Permanent, &vec![b'x'; *n])
+        put(RecordKind::Note, &[i as u8, 0], Retention::Permanent, &vec![b'x'; *n])
     };
-    vault.commit(&[Batch(lengths.iter().enumerate().map(change).collect())]).unwrap();
+    vault.commit(&[WriteBatch(lengths.iter().enumerate().map(change).collect())]).unwrap();
     let stored = rows(&Copy::of(&folder.path()));
     let sizes: Vec<_> = stored.iter().skip(1).map(|(_, body)| body.len() - 40).collect();
     let expected: Vec<_> = lengths.iter().map(|n| padded(1 + 2 + 4 + n)).collect();
@@ -212,21 +217,25 @@ fn no_file_ever_holds_what_was_stored() {
     let folder = fresh();
     let (mut vault, _) = folder.enter(noon()).unwrap();
     let long = planted.repeat(900);
-    let change = |(i, bucket): (usize, &Bucket)| {
+    let change = |(i, bucket): (usize, &Retention)| {
         let key = [&[i as u8], planted.as_slice()].concat();
-        [(Kind::Note, &planted[..]), (Kind::Session, &long)].map(|(k, v)| put(k, &key, *bucket, v))
+        [(RecordKind::Note, &planted[..]), (RecordKind::Session, &long)]
+            .map(|(k, v)| put(k, &key, *bucket, v))
     };
-    let buckets = [Bucket::Permanent, Bucket::Rolling, Bucket::Hour(noon().hours())];
+    let buckets = [Retention::Permanent, Retention::Rolling, Retention::Hour(noon().hours())];
     let changes: Vec<_> = buckets.iter().enumerate().flat_map(change).collect();
     let clean = || {
         let files = Copy::of(&folder.path()).0;
         assert!(files.len() >= 4);
         files.iter().all(|(_, bytes)| !contains(bytes, planted) && !contains(bytes, PASS))
     };
-    vault.commit(&[Batch(changes)]).unwrap();
+    vault.commit(&[WriteBatch(changes)]).unwrap();
     assert!(clean());
     vault
-        .commit(&[Batch(vec![drop_of(Kind::Note, &[&[0], planted.as_slice()].concat())])])
+        .commit(&[WriteBatch(vec![drop_of(
+            RecordKind::Note,
+            &[&[0], planted.as_slice()].concat(),
+        )])])
         .unwrap();
     assert!(clean());
     vault.tick(at(1, 0, 0)).unwrap();
@@ -242,12 +251,12 @@ fn what_a_thief_sees_of_a_record_is_what_lies_in_the_files() {
     let (mut vault, _) = folder.enter(noon()).unwrap();
     let copy = Copy::of(&folder.path());
     for (kind, key, _) in vault.records().unwrap() {
-        let (place, body) = vault.at_rest(kind, &key).unwrap().unwrap();
+        let (place, body) = vault.sealed_row(kind, &key).unwrap().unwrap();
         assert_eq!(place.kind, kind as u8);
         assert!(rows(&copy).contains(&(place, body.clone())));
         assert!(copy.0.iter().any(|(_, file)| contains(file, &body)));
     }
-    assert_eq!(vault.at_rest(Kind::Note, b"none").unwrap(), None);
+    assert_eq!(vault.sealed_row(RecordKind::Note, b"none").unwrap(), None);
 }
 
 #[test]
@@ -262,7 +271,7 @@ fn deleted_rows_are_overwritten() {
     assert_eq!(found("records.db"), bodies.len());
     let records = vault.records().unwrap();
     let drops = records.iter().map(|(kind, key, _)| drop_of(*kind, key)).collect();
-    vault.commit(&[Batch(drops)]).unwrap();
+    vault.commit(&[WriteBatch(drops)]).unwrap();
     vault.tick(at(0, 13, 0)).unwrap();
     assert_eq!((found("records.db"), found("records.db-wal")), (0, 0));
 }

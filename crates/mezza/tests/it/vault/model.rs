@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use mezza::exit::Exit;
 use mezza::store::record::{TEXT_BYTES_MAX, padded};
 use mezza_core::Time;
-use mezza_messenger::{Batch, Bucket, Change, Kind};
+use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 use proptest::prelude::*;
 
 use super::{Copy, drop_of, everything, filled, fresh, noon, plain, put};
 
-type Model = BTreeMap<(Kind, Vec<u8>), (Bucket, Vec<u8>)>;
+type Model = BTreeMap<(RecordKind, Vec<u8>), (Retention, Vec<u8>)>;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Put { kind: Kind, key: u8, class: u8, ahead: u8, bytes: usize },
-    Drop { kind: Kind, key: u8 },
+    Put { kind: RecordKind, key: u8, class: u8, ahead: u8, bytes: usize },
+    Drop { kind: RecordKind, key: u8 },
     Commit,
     Tick { minutes: u64 },
     ClockBack { minutes: u64 },
@@ -25,7 +25,9 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let kind = || prop_oneof![Just(Kind::Note), Just(Kind::Session), Just(Kind::Setting)];
+    let kind = || {
+        prop_oneof![Just(RecordKind::Note), Just(RecordKind::Session), Just(RecordKind::Setting)]
+    };
     prop_oneof![
         6 => (kind(), 0u8..5, 0u8..4, 0u8..30, 0usize..600)
             .prop_map(|(kind, key, class, ahead, bytes)| Op::Put { kind, key, class, ahead, bytes }),
@@ -38,10 +40,10 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn is_over(bucket: Bucket, now: Time) -> bool {
+fn is_over(bucket: Retention, now: Time) -> bool {
     match bucket {
-        Bucket::Hour(hour) => now.hours() > hour,
-        Bucket::Day(day) => now.days() > day,
+        Retention::Hour(hour) => now.hours() > hour,
+        Retention::Day(day) => now.days() > day,
         _ => false,
     }
 }
@@ -50,18 +52,18 @@ fn forget(model: &mut Model, now: Time) {
     model.retain(|_, (bucket, _)| !is_over(*bucket, now));
 }
 
-fn content(model: &Model) -> Vec<(Kind, Vec<u8>, Vec<u8>)> {
+fn content(model: &Model) -> Vec<(RecordKind, Vec<u8>, Vec<u8>)> {
     model.iter().map(|((kind, key), (_, value))| (*kind, key.clone(), value.clone())).collect()
 }
 
-fn change_of(op: &Op, now: Time, n: usize) -> Option<Change> {
+fn change_of(op: &Op, now: Time, n: usize) -> Option<RecordChange> {
     match *op {
         Op::Put { kind, key, class, ahead, bytes } => {
             let bucket = match class {
-                0 => Bucket::Permanent,
-                1 => Bucket::Rolling,
-                2 => Bucket::Hour(now.hours() + u32::from(ahead)),
-                _ => Bucket::Day(now.days() + u32::from(ahead)),
+                0 => Retention::Permanent,
+                1 => Retention::Rolling,
+                2 => Retention::Hour(now.hours() + u32::from(ahead)),
+                _ => Retention::Day(now.days() + u32::from(ahead)),
             };
             Some(put(kind, &[key], bucket, &vec![n as u8; bytes]))
         }
@@ -70,12 +72,12 @@ fn change_of(op: &Op, now: Time, n: usize) -> Option<Change> {
     }
 }
 
-fn apply(model: &mut Model, change: &Change) {
+fn apply(model: &mut Model, change: &RecordChange) {
     match change {
-        Change::Put { kind, key, bucket, value } => {
+        RecordChange::Put { kind, key, bucket, value } => {
             model.insert((*kind, key.clone()), (*bucket, value.to_vec()));
         }
-        Change::Drop { kind, key } => drop(model.remove(&(*kind, key.clone()))),
+        RecordChange::Drop { kind, key } => drop(model.remove(&(*kind, key.clone()))),
     }
 }
 
@@ -85,7 +87,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
     let (mut vault, _) = folder.enter(now).unwrap();
     let (mut model, mut batches) = (Model::new(), Vec::new());
     for (n, op) in ops.iter().enumerate() {
-        batches.extend(change_of(op, now, n).map(|change| Batch(vec![change])));
+        batches.extend(change_of(op, now, n).map(|change| WriteBatch(vec![change])));
         match op {
             Op::Put { .. } | Op::Drop { .. } => {}
             Op::Commit => {
@@ -134,15 +136,19 @@ proptest! {
 fn the_last_change_of_a_record_counts() {
     let folder = fresh();
     let (mut vault, _) = folder.enter(noon()).unwrap();
-    let note = |text: &str| put(Kind::Note, b"n", Bucket::Permanent, text.as_bytes());
-    let gone = || drop_of(Kind::Note, b"n");
-    vault.commit(&[Batch(vec![note("a"), note("b")]), Batch(vec![gone(), note("c")])]).unwrap();
-    vault.commit(&[Batch(vec![put(Kind::Seen, b"n", Bucket::Rolling, b"")])]).unwrap();
-    let seen = (Kind::Seen, b"n".to_vec(), vec![]);
-    let expected = vec![(Kind::Note, b"n".to_vec(), b"c".to_vec()), seen.clone()];
+    let note = |text: &str| put(RecordKind::Note, b"n", Retention::Permanent, text.as_bytes());
+    let gone = || drop_of(RecordKind::Note, b"n");
+    vault
+        .commit(&[WriteBatch(vec![note("a"), note("b")]), WriteBatch(vec![gone(), note("c")])])
+        .unwrap();
+    vault
+        .commit(&[WriteBatch(vec![put(RecordKind::Seen, b"n", Retention::Rolling, b"")])])
+        .unwrap();
+    let seen = (RecordKind::Seen, b"n".to_vec(), vec![]);
+    let expected = vec![(RecordKind::Note, b"n".to_vec(), b"c".to_vec()), seen.clone()];
     assert_eq!(plain(vault.records().unwrap()), expected);
-    vault.commit(&[Batch(vec![note("d"), gone()]), Batch(vec![])]).unwrap();
-    vault.commit(&[Batch(vec![gone()])]).unwrap();
+    vault.commit(&[WriteBatch(vec![note("d"), gone()]), WriteBatch(vec![])]).unwrap();
+    vault.commit(&[WriteBatch(vec![gone()])]).unwrap();
     drop(vault);
     assert_eq!(folder.records(noon()), [seen]);
 }
@@ -151,9 +157,9 @@ fn the_last_change_of_a_record_counts() {
 fn a_record_moves_between_buckets() {
     let folder = fresh();
     let (mut vault, _) = folder.enter(noon()).unwrap();
-    let hour = Bucket::Hour(noon().hours());
-    for bucket in [Bucket::Permanent, hour, Bucket::Rolling, hour, Bucket::Permanent] {
-        vault.commit(&[Batch(vec![put(Kind::Note, b"n", bucket, b"text")])]).unwrap();
+    let hour = Retention::Hour(noon().hours());
+    for bucket in [Retention::Permanent, hour, Retention::Rolling, hour, Retention::Permanent] {
+        vault.commit(&[WriteBatch(vec![put(RecordKind::Note, b"n", bucket, b"text")])]).unwrap();
     }
     vault.tick(noon().plus_ms(Time::HOUR_MS)).unwrap();
     assert_eq!(vault.records().unwrap().len(), 1);
@@ -166,15 +172,20 @@ fn a_commit_that_fails_changes_nothing() {
     let before = plain(records);
     let limit = TEXT_BYTES_MAX - 5 - 1;
     let mut changes = everything();
-    changes.push(drop_of(Kind::Note, &[0, Kind::Note as u8]));
-    changes.push(put(Kind::Setting, b"s", Bucket::Day(30_000), &vec![0; limit + 1]));
-    let fault = vault.commit(&[Batch(changes)]).unwrap_err();
+    changes.push(drop_of(RecordKind::Note, &[0, RecordKind::Note as u8]));
+    changes.push(put(RecordKind::Setting, b"s", Retention::Day(30_000), &vec![0; limit + 1]));
+    let fault = vault.commit(&[WriteBatch(changes)]).unwrap_err();
     assert_eq!(fault.code, Exit::Bug);
     assert_eq!(plain(vault.records().unwrap()), before);
-    let long_key = put(Kind::Setting, &[1; 97], Bucket::Permanent, b"");
-    assert_eq!(vault.commit(&[Batch(vec![long_key])]).unwrap_err().code, Exit::Bug);
-    let largest = put(Kind::Setting, b"s", Bucket::Permanent, &vec![7; limit]);
-    vault.commit(&[Batch(vec![largest, put(Kind::Note, &[1; 96], Bucket::Rolling, b"")])]).unwrap();
+    let long_key = put(RecordKind::Setting, &[1; 97], Retention::Permanent, b"");
+    assert_eq!(vault.commit(&[WriteBatch(vec![long_key])]).unwrap_err().code, Exit::Bug);
+    let largest = put(RecordKind::Setting, b"s", Retention::Permanent, &vec![7; limit]);
+    vault
+        .commit(&[WriteBatch(vec![
+            largest,
+            put(RecordKind::Note, &[1; 96], Retention::Rolling, b""),
+        ])])
+        .unwrap();
     drop(vault);
     assert_eq!(folder.records(noon()).len(), before.len() + 2);
 }

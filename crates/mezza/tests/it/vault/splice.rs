@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use mezza::exit::{Exit, Fault};
-use mezza::store::bucket::BucketCode;
+use mezza::store::bucket::RetentionCode;
 use mezza::store::{Vault, head};
 use mezza_core::Time;
 use proptest::prelude::*;
@@ -180,7 +180,8 @@ fn msg_66_live_state_that_was_touched_stops_no_change_of_day() {
             let (vault, records) = folder.enter(at(day, 0, 0)).unwrap();
             assert_eq!((records.len(), vault.unread().len()), (8, 1), "{splice:?}");
         }
-        let day = folder.ring().buckets().filter_map(BucketCode::rolling_day).collect::<Vec<_>>();
+        let day =
+            folder.ring().buckets().filter_map(RetentionCode::rolling_day).collect::<Vec<_>>();
         assert_eq!(day, [DAY + 2], "no key stays for a row that does not open");
     }
 }
@@ -249,7 +250,7 @@ fn vault_2_a_wrong_passphrase_and_a_damaged_head_get_one_answer() {
 #[test]
 fn vault_5_a_cost_below_the_floor_is_refused() {
     use mezza::rng::OsRng;
-    use mezza::store::{Cost, MasterKey};
+    use mezza::store::{Argon2Params, MasterKey};
     let folder = filled();
     for (m_kib, t) in [(65_536u32, 2u32), (65_535, 4), (1_024, 1_024), (196_608, 0), (u32::MAX, 3)]
     {
@@ -257,8 +258,8 @@ fn vault_5_a_cost_below_the_floor_is_refused() {
         damage(&folder.path().join("head"), |bytes| bytes[8..16].copy_from_slice(&fields));
         let fault = Vault::open(&folder.path(), PASS, noon()).map(drop).unwrap_err();
         assert_eq!(fault.code, Exit::Denied);
-        let cost = Cost { m_kib, t, p: 1 };
-        let made = head::Head::seal(&MasterKey::draw(&mut OsRng), PASS, cost, &mut OsRng);
+        let cost = Argon2Params { m_kib, t, p: 1 };
+        let made = head::VaultHeader::seal(&MasterKey::draw(&mut OsRng), PASS, cost, &mut OsRng);
         assert_eq!(made.map(drop).unwrap_err().code, Exit::Config);
     }
 }

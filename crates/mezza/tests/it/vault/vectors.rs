@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use mezza::store::aead::NONCE_BYTES;
-use mezza::store::bucket::BucketCode;
-use mezza::store::head::Head;
+use mezza::store::bucket::RetentionCode;
+use mezza::store::head::VaultHeader;
 use mezza::store::keyring::Keyring;
-use mezza::store::record::{self, Place};
-use mezza::store::{Cost, MasterKey};
+use mezza::store::record::{self, RecordHeader};
+use mezza::store::{Argon2Params, MasterKey};
 use mezza_core::Secret;
 use rand_core::{TryCryptoRng, TryRng};
 
@@ -70,7 +70,8 @@ impl TryCryptoRng for Replay {}
 fn record(case: &Case) {
     let key = Secret::copy_from(&case.array("bucket_key"));
     let kind = case.number("record_kind");
-    let place = Place { kind, id: case.number("id"), bucket: BucketCode(case.number("bucket")) };
+    let place =
+        RecordHeader { kind, id: case.number("id"), bucket: RetentionCode(case.number("bucket")) };
     let opened = record::open(&key, place, &case.bytes("body"));
     let content = opened.map(|content| (content.key, content.value.to_vec()));
     let expected = (case.bytes("key"), case.bytes("value"));
@@ -102,17 +103,18 @@ fn keyring(case: &Case) {
 
 fn head(case: &Case) {
     let ring_key = |master: MasterKey| *master.derive("mezza/vault/ring").expose();
-    let decoded = Head::decode(&case.bytes("file")).ok();
+    let decoded = VaultHeader::decode(&case.bytes("file")).ok();
     let master = decoded.and_then(|head| head.open(&case.bytes("passphrase")).unwrap());
     let expected = (!case.refuses()).then(|| case.array("ring_key"));
     assert_eq!(master.map(ring_key), expected, "{}", case.0.display());
     if case.refuses() || case.1.contains_key("order") {
         return;
     }
-    let cost = Cost { m_kib: case.number("m_kib"), t: case.number("t"), p: case.number("p") };
+    let cost =
+        Argon2Params { m_kib: case.number("m_kib"), t: case.number("t"), p: case.number("p") };
     let drawn = ["salt", "nonce", "unused"].map(|field| case.bytes(field)).concat();
     let pass = case.bytes("passphrase");
-    let head = Head::seal(&case.master(), &pass, cost, &mut Replay(drawn)).unwrap();
+    let head = VaultHeader::seal(&case.master(), &pass, cost, &mut Replay(drawn)).unwrap();
     assert_eq!(head.encode(), case.bytes("file"));
 }
 

@@ -7,10 +7,10 @@ use super::programs::{
     Programs, Provider, RING, RUSTCRYPTO, SOFT,
 };
 use super::{Input, Pair, faster, has_sha512};
-use crate::bench::{Bench, Entry, Ratio, Series};
+use crate::bench::{Bench, BenchCase, Ratio, Series};
 use crate::papers::Column;
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
 /// Calls in a batch on short inputs and on files.
 const CALLS: [usize; 2] = [500, 2];
@@ -75,12 +75,12 @@ impl Block {
                     let who = format!("variant:{}", provider.name);
                     let asked = format!("{}:{op}", provider.prefix);
                     let calls = CALLS[usize::from(input.size >= FILE_BYTES)];
-                    entries.push(Entry { who, peer, op: asked, size: input.size, calls });
+                    entries.push(BenchCase { who, peer, op: asked, size: input.size, calls });
                     keys.push((row, provider, op));
                 }
             }
         }
-        let contest = bench.contest(&mut programs.running, &entries)?;
+        let contest = bench.run_interleaved(&mut programs.running, &entries)?;
         let quiet = contest.quiet();
         let empty = |(input, pair): &(Input, Pair)| {
             let (input, pair, quiet) = (*input, *pair, quiet.clone());
@@ -100,7 +100,7 @@ impl Block {
     }
 
     fn ratio(&self, new: Provider, old: Provider) -> Option<Ratio> {
-        Some(self.of(new, self.pair.new)?.over(self.of(old, self.pair.old)?))
+        Some(self.of(new, self.pair.new)?.ratio_to(self.of(old, self.pair.old)?))
     }
 
     /// Who is fastest at an operation, all instructions on.
@@ -130,7 +130,7 @@ impl Block {
         if let Some(((a, new), (b, old))) = self.best(pair.new).zip(self.best(pair.old)) {
             let name = format!("best here ({} / {})", a.name, b.name);
             let ns = [new, old].map(|series| Some(series.cost()));
-            report.say(line(&name, ns, Some(format!("{:.2}", new.over(old).value))));
+            report.say(line(&name, ns, Some(format!("{:.2}", new.ratio_to(old).value))));
         }
         if let Some(gcm) = pair.gcm {
             let ns = |p| self.of(p, gcm).map_or("-".into(), |s| grouped(s.cost()));
@@ -163,7 +163,7 @@ impl Block {
             ("no AES, no SHA instructions", self.of(AWS_LC_NO_AES, pair.old), AWS_LC_NO_AES),
         ];
         for (mask, old, new) in masks {
-            let ratio = self.of(new, pair.new).zip(old).map(|(new, old)| new.over(old).value);
+            let ratio = self.of(new, pair.new).zip(old).map(|(new, old)| new.ratio_to(old).value);
             let claim = format!("{on}: aws-lc's ChaCha20 by the best AES-CBC-HMAC, {mask}");
             report.shapes.extend(faster(claim, ratio));
         }
@@ -172,13 +172,13 @@ impl Block {
         }
         let ratio = |provider| {
             let (gcm, chacha) = (self.of(provider, gcm)?, self.of(provider, pair.new)?);
-            Some(gcm.over(chacha).value)
+            Some(gcm.ratio_to(chacha).value)
         };
         let claim = format!("{on}: AES-256-GCM by ChaCha20, all instructions (E-G7)");
         report.shapes.extend(faster(claim, ratio(AWS_LC)));
         if let Some(ratio) = ratio(AWS_LC_NO_AES) {
             let claim = format!("{on}: AES-256-GCM by ChaCha20, no AES instructions");
-            report.shapes.push(Shape::above(claim, ratio, 2.0));
+            report.shapes.push(Claim::above(claim, ratio, 2.0));
         }
     }
 
@@ -197,7 +197,7 @@ impl Block {
         }
         if let Some(ratio) = self.ratio(BC, JDK) {
             let claim = format!("{on}: the JVM reverses it");
-            report.shapes.push(Shape::above(claim, ratio.value, 1.0));
+            report.shapes.push(Claim::above(claim, ratio.value, 1.0));
         }
         let ratio = self.ratio(BC_PLAIN, JDK_PLAIN).map(|ratio| ratio.value);
         report.shapes.extend(faster(format!("{on}: the JVM with its intrinsics off"), ratio));

@@ -8,9 +8,9 @@ use super::programs::{AWS_LC, BC, JDK, Programs, Provider, RUSTCRYPTO, fresh};
 use crate::bench::{Bench, Series};
 use crate::clock::{Spread, median};
 use crate::peer::Cold;
-use crate::raw::Line;
+use crate::raw::RawFigure;
 use crate::run::Report;
-use crate::shape::Shape;
+use crate::shape::Claim;
 
 /// Runs each operation of a cell in processes of its own, natively and in the JVM.
 ///
@@ -51,7 +51,7 @@ pub fn print(
             let warm = block.of(provider, op).map(Series::cost);
             if let Some(warm) = warm.filter(|_| input.size < FILE_BYTES) {
                 let claim = format!("{op} {}, {}: cold by warm (E-G2)", input.words, provider.name);
-                report.shapes.push(Shape::above(claim, cold.ten / warm, 1.0));
+                report.shapes.push(Claim::above(claim, cold.ten / warm, 1.0));
             }
         }
     }
@@ -79,7 +79,7 @@ fn cell(
         }
     }
     let of = |figure: fn(&Cold) -> f64| all.iter().map(figure).collect::<Vec<f64>>();
-    bench.note(&Line {
+    bench.note(&RawFigure {
         who: &format!("variant:{}", provider.name),
         op: &format!("cold_{op}_{size}"),
         clock: "thread_cpu",

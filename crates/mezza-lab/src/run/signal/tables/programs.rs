@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::cli::Profile;
-use crate::peer::{self, Found, Peer};
+use crate::peer::{self, Found, PeerProcess};
 
 /// aws-lc without the SHA instructions.
 const NO_SHA: &str = ":~0x20000000";
@@ -70,7 +70,7 @@ pub const ALL: [Provider; 12] = [
 /// Those that run here.
 pub struct Programs {
     /// In the order of `which`.
-    pub running: Vec<Peer>,
+    pub running: Vec<PeerProcess>,
     which: Vec<Program>,
     /// Who is not here: why, and what would help.
     pub absent: Vec<String>,
@@ -118,9 +118,9 @@ pub fn fresh(provider: Provider) -> Result<Found> {
 
 fn start(program: Program) -> Result<Found> {
     Ok(match program {
-        Program::Ours => Ok(Peer::ours()?),
-        Program::OursNoSha => Ok(Peer::masked(NO_SHA)?),
-        Program::OursNoAes => Ok(Peer::masked(NO_AES)?),
+        Program::Ours => Ok(PeerProcess::ours()?),
+        Program::OursNoSha => Ok(PeerProcess::with_cpu_mask(NO_SHA)?),
+        Program::OursNoAes => Ok(PeerProcess::with_cpu_mask(NO_AES)?),
         Program::Providers => peer::find("providers", &[])?,
         Program::Soft => peer::find("soft", &[])?,
         Program::Jvm => peer::find("jvm", &[])?,

@@ -1,13 +1,13 @@
 //! Rounds of one client, step by step.
 
 use super::*;
-use crate::client::machine::rounds::{Content, Stage};
-use crate::client::record::{Record, received_max};
-use crate::client::{Answer, SettingsError, Submission};
+use crate::client::machine::rounds::{RoundState, SlotContents};
+use crate::client::record::{RoundRecord, received_max};
+use crate::client::{DropResult, SettingsError, Submission};
 use crate::config::tests::signer;
 use crate::contact::bucket;
-use crate::stream::Whole;
-use crate::wire::{Announcement, Cell, Settings};
+use crate::stream::ReceivedMessage;
+use crate::wire::{Cell, Settings, SignedSettings};
 
 const ROUND: RoundId = RoundId { service: Service::Conversation, round: 101 };
 /// How far off the close is, milliseconds, where it does not matter.
@@ -20,7 +20,9 @@ fn rng() -> ChaCha20Rng {
 /// Hears good settings of this round.
 fn arm(client: &mut Client, config: &Config, id: RoundId, closes_in_ms: u32) {
     let (policy, of) = config.policy(id.service).expect("a service");
-    let key = |n: u8| StaticKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(n))).public().0;
+    let key = |n: u8| {
+        StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n))).public().0
+    };
     let settings = Settings {
         config: config.hash(),
         id,
@@ -31,7 +33,7 @@ fn arm(client: &mut Client, config: &Config, id: RoundId, closes_in_ms: u32) {
         keys: [1, 2, 3].map(key).to_vec(),
     };
     let signatures = (50..53).map(|n| settings.sign(&signer(n))).collect();
-    client.arm(&Announcement { settings, signatures, closes_in_ms }, NOW, &mut rng());
+    client.arm(&SignedSettings { settings, signatures, closes_in_ms }, NOW, &mut rng());
 }
 
 /// A client that heard good settings of this round, and the round.
@@ -45,12 +47,12 @@ fn armed(config: &Config, id: RoundId) -> (Client, Round) {
 /// Gives a client so many pairs.
 fn give(client: &mut Client, pairs: usize) {
     let mut rng = rng();
-    client.pairs.extend((0..pairs).map(|_| EphemeralKey::random::<Portable>(&mut rng)));
+    client.pairs.extend((0..pairs).map(|_| EphemeralKey::random::<PortableBackend>(&mut rng)));
     client.wanted = client.wanted.saturating_sub(pairs);
 }
 
-const fn nothing() -> Content {
-    Content::Invite(None)
+const fn nothing() -> SlotContents {
+    SlotContents::Invite(None)
 }
 
 #[test]
@@ -77,7 +79,7 @@ fn a_hint_of_the_close_is_believed_within_bounds() {
 #[test]
 fn a_round_is_waited_for_until_ten_seconds_after_its_end() {
     let (_, mut round) = armed(&config(3), ROUND);
-    round.stage = Stage::Sent { back: Vec::new(), content: nothing() };
+    round.stage = RoundState::Sent { back: Vec::new(), content: nothing() };
     assert_eq!(round.deadline(), NOW.plus_ms(8_000 + 20_000 + 10_000));
 }
 
@@ -85,9 +87,9 @@ fn a_round_is_waited_for_until_ten_seconds_after_its_end() {
 fn mix_40_a_round_waits_as_long_as_before_when_the_clock_is_put_back() {
     let (_, mut round) = armed(&config(3), ROUND);
     for stage in [
-        Stage::Armed,
-        Stage::Sealed { durable: false, work: None, content: nothing() },
-        Stage::Sent { back: Vec::new(), content: nothing() },
+        RoundState::Armed,
+        RoundState::Sealed { durable: false, work: None, content: nothing() },
+        RoundState::Sent { back: Vec::new(), content: nothing() },
     ] {
         round.stage = stage;
         let before = round.deadline();
@@ -106,11 +108,11 @@ fn debug_output_of_a_round_says_what_it_waits_for() {
         (false, true, "sealed, wrapped"),
         (true, true, "sealed, ready"),
     ] {
-        let work = wrapped.then(|| Submission { onions: Vec::new(), back: Vec::new() });
-        round.stage = Stage::Sealed { durable, work, content: nothing() };
+        let work = wrapped.then(|| Submission { onions: Vec::new(), reply_keys: Vec::new() });
+        round.stage = RoundState::Sealed { durable, work, content: nothing() };
         assert_eq!(alloc::format!("{round:?}"), text);
     }
-    round.stage = Stage::Sent { back: Vec::new(), content: nothing() };
+    round.stage = RoundState::Sent { back: Vec::new(), content: nothing() };
     assert_eq!(alloc::format!("{round:?}"), "sent");
 }
 
@@ -145,7 +147,7 @@ fn a_round_is_sealed_with_its_pairs_and_while_little_waits_for_the_disk() {
         arm(&mut client, &config, ROUND, CLOSES_MS);
         give(&mut client, pairs);
         client.awaited.clear();
-        client.awaited.extend((0..awaited).map(|seq| (1_000 + seq, Awaited::Message(9, 9))));
+        client.awaited.extend((0..awaited).map(|seq| (1_000 + seq, PendingWrite::Message(9, 9))));
         let due = client.rounds[&ROUND].deadline();
         client.move_on(ROUND, due, &mut rng());
         let sealed = client.last(ROUND.service) == Some(ROUND.round);
@@ -159,14 +161,14 @@ fn a_record_takes_as_many_pieces_as_fit_and_leaves_the_rest_for_the_next() {
     let config = config(3);
     let mut client = joined(&config);
     client.contacts.line_number();
-    client.contacts.all.insert(0, Contact::new(1, full(0)));
+    client.contacts.all.insert(0, Partner::new(1, full(0)));
     client.unrecorded = (0..received_max(1) as u32 + 2).map(|seq| (0, seq)).collect();
     arm(&mut client, &config, ROUND, CLOSES_MS);
     give(&mut client, 1);
     let due = client.rounds[&ROUND].deadline();
     client.move_on(ROUND, due, &mut rng());
     let (_, _, row) = stores(&mut client).pop().expect("a record");
-    let record = Record::decode(&row).expect("its own record");
+    let record = RoundRecord::decode(&row).expect("its own record");
     let seqs = record.received.iter().map(|fragment| fragment.seq).collect::<Vec<_>>();
     assert_eq!(seqs, [0, 1, 2, 3, 4]);
     assert_eq!(client.unrecorded, [(0, 5), (0, 6)]);
@@ -176,7 +178,7 @@ fn a_record_takes_as_many_pieces_as_fit_and_leaves_the_rest_for_the_next() {
 fn the_network_is_that_of_the_chain() {
     let config = config(3);
     assert_eq!(joined(&config).network(), config.network);
-    assert_eq!(Client::<Portable>::new(setup(&config), NOW).network(), [0; 16]);
+    assert_eq!(Client::<PortableBackend>::new(setup(&config), NOW).network(), [0; 16]);
 }
 
 #[test]
@@ -189,10 +191,10 @@ fn a_call_goes_to_the_bucket_of_the_contact_among_those_that_there_are() {
     let token = calls.token(Role::Initiator, Intent::Talk);
     for (known, bucket) in [(1, 1_u32), (2, 2), (3, 1), (6, 2)] {
         let (mut client, round) = armed(&config, id);
-        client.contacts.all.insert(0, Contact::new(known, line(0)));
+        client.contacts.all.insert(0, Partner::new(known, line(0)));
         client.calls.push_back((0, Intent::Talk));
         let filled = client.fill_call(&round, NOW, &mut rng());
-        assert!(matches!(filled.content, Content::Call(true, _)));
+        assert!(matches!(filled.content, SlotContents::Call(true, _)));
         assert_eq!(filled.inner[..4], bucket.to_be_bytes(), "it knew of {known}");
         assert_eq!(filled.inner[4..], token);
     }
@@ -205,12 +207,13 @@ fn an_invitation_goes_to_the_bucket_of_its_key_and_none_to_bucket_0() {
     let id = RoundId { service: Service::Invitation, round: 101 };
     let (mut client, round) = armed(&config, id);
     let idle = client.fill_invitation(&round, NOW, &mut rng());
-    assert!(matches!(idle.content, Content::Invite(None)));
+    assert!(matches!(idle.content, SlotContents::Invite(None)));
     assert_eq!(idle.inner[..4], [0; 4]);
-    let to = *EphemeralKey::from_scalar::<Portable>(Secret::fill(|s| s.fill(5))).public();
+    let to =
+        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(5))).public();
     assert!(client.invites.push(Invite { ticket: 1, to, body: Wiping::new([0; 208]) }));
     let busy = client.fill_invitation(&round, NOW, &mut rng());
-    assert!(matches!(busy.content, Content::Invite(Some(_))));
+    assert!(matches!(busy.content, SlotContents::Invite(Some(_))));
     assert_eq!(busy.inner[..4], bucket(&to, &config.network, 4).to_be_bytes());
     assert_eq!(busy.inner.len(), idle.inner.len());
 }
@@ -218,7 +221,7 @@ fn an_invitation_goes_to_the_bucket_of_its_key_and_none_to_bucket_0() {
 #[test]
 fn messages_are_numbered_by_root_and_last_piece() {
     let mut client = joined(&config(3));
-    let whole = Whole { last: 7, bytes: Wiping::new(vec![1]) };
+    let whole = ReceivedMessage { last: 7, bytes: Wiping::new(vec![1]) };
     client.hand_out(3, 5, vec![whole]);
     let Some(Output::Received { contact, number, .. }) = client.poll() else { panic!("a message") };
     assert_eq!((contact, number), (3, 0x5_0000_0007));
@@ -227,7 +230,7 @@ fn messages_are_numbered_by_root_and_last_piece() {
 /// When a contact is served to after a meeting a second later; `None` if it is not.
 fn served_to(muted: bool, ours: Option<u32>, theirs: bool, active: bool) -> Option<u64> {
     let mut client = joined(&config(3));
-    let mut contact = Contact::new(1, line(0));
+    let mut contact = Partner::new(1, line(0));
     contact.muted = muted;
     client.contacts.line_number();
     client.contacts.all.insert(0, contact);
@@ -236,7 +239,7 @@ fn served_to(muted: bool, ours: Option<u32>, theirs: bool, active: bool) -> Opti
     }
     let piece = theirs.then(|| Piece::new(&[0, 1, 7]).expect("short"));
     let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece };
-    client.answered(0, ours, Answer::Met(Ok(cell)), NOW.plus_ms(1_000));
+    client.answered(0, ours, DropResult::Met(Ok(cell)), NOW.plus_ms(1_000));
     let contact = &client.contacts.all[&0];
     assert_eq!(contact.is_active(), active);
     contact.deadline().map(|end| end.since_ms(NOW))

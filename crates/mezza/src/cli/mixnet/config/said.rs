@@ -4,7 +4,7 @@
 use data_encoding::HEXLOWER;
 use mezza_core::Time;
 use mezza_mixnet::config::{Config, Server, ServicePolicy};
-use mezza_mixnet::mix::Floor;
+use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::privacy::fifty_becomes;
 
 use crate::cli::show;
@@ -68,7 +68,7 @@ fn consequence(config: &Config, policy: &ServicePolicy) -> Vec<String> {
              {reached:.2e}"
         ),
     ];
-    if !Floor::STANDARD.allows(policy) {
+    if !NoiseFloor::STANDARD.allows(policy) {
         lines
             .push(format!("{name:<8} the noise is below `standard`: mixes that ask for it refuse"));
     }

@@ -1,36 +1,36 @@
 //! What jobs cost, who waits for them, and how much waits for a connection.
 
 use super::*;
-use mezza_messenger::relay_wire::Code;
+use mezza_messenger::relay_wire::DoneCode;
 
 const BOX: Address = [7; 16];
 
-fn answer(req: u16) -> Answer {
-    Answer { outlet: Outlet::new(1).0, req }
+fn answer(req: u16) -> ReplyTo {
+    ReplyTo { outlet: ConnectionQueue::new(1).0, req }
 }
 
-fn put(bytes: usize) -> Job {
-    Job::Put(Put::new(BOX, 9, vec![0; bytes], answer(1)))
+fn put(bytes: usize) -> WriterJob {
+    WriterJob::Put(Put::new(BOX, 9, vec![0; bytes], answer(1)))
 }
 
-fn take(mails: usize) -> Job {
-    Job::Take { address: BOX, watch: 1, mails: vec![0; mails] }
+fn take(mails: usize) -> WriterJob {
+    WriterJob::Take { address: BOX, watch: 1, mails: vec![0; mails] }
 }
 
-fn bundle_set(keys: usize) -> Job {
-    let keys = vec![OneTimeKey { id: 0, key: [0; 32] }; keys];
+fn bundle_set(keys: usize) -> WriterJob {
+    let keys = vec![RawOneTimePrekey { id: 0, key: [0; 32] }; keys];
     let (fresh, bundle) = (true, Vec::new());
-    Job::BundleSet(BundleSet { address: BOX, fresh, bundle, keys, answer: answer(2) })
+    WriterJob::BundleSet(BundleSet { address: BOX, fresh, bundle, keys, answer: answer(2) })
 }
 
 /// Those whose work is always the same, in the order of their answers from 3 on.
-fn fixed() -> [Job; 4] {
-    let (address, kind, site) = (BOX, BoxKind::Intro, [0; 8]);
+fn fixed() -> [WriterJob; 4] {
+    let (address, kind, site) = (BOX, MailboxKind::Intro, [0; 8]);
     [
-        Job::Open { address, kind, site, answer: answer(3) },
-        Job::Watch { address, watch: 1, number: 2, answer: answer(4) },
-        Job::BundleGet { address, answer: answer(5) },
-        Job::Close { address, answer: answer(6) },
+        WriterJob::Open { address, kind, site, answer: answer(3) },
+        WriterJob::Watch { address, watch: 1, number: 2, answer: answer(4) },
+        WriterJob::BundleGet { address, answer: answer(5) },
+        WriterJob::Close { address, answer: answer(6) },
     ]
 }
 
@@ -44,7 +44,7 @@ fn msg_73_a_job_makes_work_by_what_is_in_it() {
     assert_eq!([0, 3, 4, 7, 8].map(|mails| take(mails).work()), [1, 1, 2, 2, 3]);
     assert_eq!([0, 1, 2, 3, 4].map(|keys| bundle_set(keys).work()), [4, 4, 5, 5, 6]);
     assert_eq!(fixed().map(|job| job.work()), [2, 2, 2, 4]);
-    for job in [Job::Resume, Job::Gone] {
+    for job in [WriterJob::Resume, WriterJob::Gone] {
         assert_eq!([0, 15, 16, 31, 32].map(|many| job(watches(many)).work()), [1, 1, 2, 2, 3]);
     }
 }
@@ -56,21 +56,23 @@ fn nobody_waits_for_what_is_taken_or_gone() {
         assert_eq!(job.answer().map(|answer| answer.req), Some(req));
         assert!(!job.is_patient());
     }
-    for (job, patient) in
-        [(take(1), true), (Job::Gone(watches(1)), true), (Job::Resume(watches(1)), false)]
-    {
+    for (job, patient) in [
+        (take(1), true),
+        (WriterJob::Gone(watches(1)), true),
+        (WriterJob::Resume(watches(1)), false),
+    ] {
         assert!(job.answer().is_none());
         assert_eq!(job.is_patient(), patient);
     }
 }
 
 fn done(req: u16) -> RelayFrame {
-    RelayFrame::Done { req, code: Code::Done, retry_s: 0 }
+    RelayFrame::Done { req, code: DoneCode::Done, retry_s: 0 }
 }
 
 #[test]
 fn answers_have_places_that_no_mail_and_no_stock_takes() {
-    let (outlet, mut events) = Outlet::new(2);
+    let (outlet, mut events) = ConnectionQueue::new(2);
     for id in 0..QUEUED_MAILS_MAX as u64 {
         assert!(outlet.has_room(), "{id}");
         assert!(outlet.mail(9, 1, id, Vec::new()));
@@ -83,23 +85,23 @@ fn answers_have_places_that_no_mail_and_no_stock_takes() {
     (1..=2).for_each(|req| outlet.answer(done(req)));
     // The first mail leaves; then there is a place, but it is one of those for answers.
     for _ in 0..2 {
-        assert!(matches!(events.try_recv(), Ok(Event::Mail { number: 9, watch: 1, .. })));
+        assert!(matches!(events.try_recv(), Ok(WriterEvent::Mail { number: 9, watch: 1, .. })));
         assert!(!outlet.has_room());
     }
-    assert!(matches!(events.try_recv(), Ok(Event::Mail { id: 2, .. })));
+    assert!(matches!(events.try_recv(), Ok(WriterEvent::Mail { id: 2, .. })));
     assert!(outlet.has_room());
     outlet.stock(stock());
     let left: Vec<_> = std::iter::from_fn(|| events.try_recv().ok()).collect();
     assert_eq!(left.len(), QUEUED_MAILS_MAX - 3 + 2 + 1);
     let tail = &left[QUEUED_MAILS_MAX - 3..];
-    assert!(matches!(&tail[0], Event::Answer(frame) if *frame == done(1)));
-    assert!(matches!(&tail[1], Event::Answer(frame) if *frame == done(2)));
-    assert!(matches!(&tail[2], Event::Stock(frame) if *frame == stock()));
+    assert!(matches!(&tail[0], WriterEvent::Answer(frame) if *frame == done(1)));
+    assert!(matches!(&tail[1], WriterEvent::Answer(frame) if *frame == done(2)));
+    assert!(matches!(&tail[2], WriterEvent::Stock(frame) if *frame == stock()));
 }
 
 #[test]
 fn mail_waits_in_the_store_once_so_many_bytes_are_queued() {
-    let (outlet, events) = Outlet::new(1);
+    let (outlet, events) = ConnectionQueue::new(1);
     assert!(outlet.mail(9, 1, 1, vec![0; QUEUED_BYTES_MAX - 1]));
     assert!(outlet.has_room() && !outlet.was_stalled());
     assert!(outlet.mail(9, 1, 2, vec![0]));
@@ -112,12 +114,12 @@ fn mail_waits_in_the_store_once_so_many_bytes_are_queued() {
 
 #[test]
 fn a_connection_is_told_to_end_even_where_no_place_is_left() {
-    let (outlet, mut events) = Outlet::new(1);
+    let (outlet, mut events) = ConnectionQueue::new(1);
     assert!(!outlet.is_ended());
     outlet.end();
     assert!(outlet.is_ended() && outlet.clone().is_ended());
-    assert!(matches!(events.try_recv(), Ok(Event::End)));
-    let (full, _events) = Outlet::new(0);
+    assert!(matches!(events.try_recv(), Ok(WriterEvent::End)));
+    let (full, _events) = ConnectionQueue::new(0);
     assert!((0..QUEUED_MAILS_MAX as u64).all(|id| full.mail(9, 1, id, Vec::new())));
     full.end();
     assert!(full.is_ended());

@@ -8,10 +8,10 @@ const BOX: Address = [7; 16];
 const OTHER: Address = [8; 16];
 
 /// A ledger that has counted a store with nothing in it.
-async fn fresh() -> (TempDir, Store, Ledger) {
+async fn fresh() -> (TempDir, RelayStore, QuotaCache) {
     let folder = TempDir::new().unwrap();
     let store = SqliteStore::open(&folder.path().join("mail.db"), Durability::Off).unwrap();
-    let (mut store, mut ledger) = (Store::Sqlite(store), Ledger::default());
+    let (mut store, mut ledger) = (RelayStore::Sqlite(store), QuotaCache::default());
     assert_eq!(ledger.totals(&mut store).await.unwrap(), Totals::default());
     (folder, store, ledger)
 }
@@ -23,20 +23,20 @@ fn totals(boxes: u64, mails: u64, bytes: u64) -> Totals {
 #[tokio::test]
 async fn mails_are_counted_with_their_box_and_with_all() {
     let (_folder, mut store, mut ledger) = fresh().await;
-    ledger.opened(&BOX, 3, BoxKind::Intro);
-    ledger.opened(&OTHER, 4, BoxKind::Conversation);
-    let row = BoxRow { id: 3, kind: BoxKind::Intro, mails: 0, bytes: 0 };
+    ledger.opened(&BOX, 3, MailboxKind::Intro);
+    ledger.opened(&OTHER, 4, MailboxKind::Conversation);
+    let row = MailboxRow { id: 3, kind: MailboxKind::Intro, mails: 0, bytes: 0 };
     assert_eq!(ledger.find(&mut store, &BOX).await.unwrap(), Some(row));
     assert_eq!(ledger.totals(&mut store).await.unwrap(), totals(2, 0, 0));
     for bytes in [512, 1_024, 2_048] {
         ledger.put(&BOX, bytes);
     }
     ledger.put(&OTHER, 700);
-    let row = BoxRow { mails: 3, bytes: 3_584, ..row };
+    let row = MailboxRow { mails: 3, bytes: 3_584, ..row };
     assert_eq!(ledger.find(&mut store, &BOX).await.unwrap(), Some(row));
     assert_eq!(ledger.totals(&mut store).await.unwrap(), totals(2, 4, 4_284));
     ledger.took(&BOX, Removed { mails: 2, bytes: 1_536 });
-    let row = BoxRow { mails: 1, bytes: 2_048, ..row };
+    let row = MailboxRow { mails: 1, bytes: 2_048, ..row };
     assert_eq!(ledger.find(&mut store, &BOX).await.unwrap(), Some(row));
     assert_eq!(ledger.totals(&mut store).await.unwrap(), totals(2, 2, 2_748));
     let stock = Stock { rows: 2, left: 1, bundle_bytes: 100 };
@@ -53,9 +53,10 @@ async fn mails_are_counted_with_their_box_and_with_all() {
 #[tokio::test]
 async fn a_stock_is_counted_once_and_followed() {
     let (_folder, mut store, mut ledger) = fresh().await;
-    let id = store.open_box(&BOX, BoxKind::Intro, 1).await.unwrap();
+    let id = store.open_box(&BOX, MailboxKind::Intro, 1).await.unwrap();
     store.bundle_set(id, true, &[0; 100]).await.unwrap();
-    let keys = [1, 2, 3].map(|id| mezza_messenger::relay_wire::OneTimeKey { id, key: [9; 32] });
+    let keys =
+        [1, 2, 3].map(|id| mezza_messenger::relay_wire::RawOneTimePrekey { id, key: [9; 32] });
     store.keys_add(id, &keys).await.unwrap();
     store.key_take(id).await.unwrap().unwrap();
     ledger.forget();
@@ -75,11 +76,11 @@ async fn a_stock_is_counted_once_and_followed() {
 
 #[tokio::test]
 async fn so_many_boxes_are_remembered_and_then_none() {
-    let mut ledger = Ledger::default();
+    let mut ledger = QuotaCache::default();
     for number in 0..ROWS_MAX as u128 {
-        ledger.opened(&number.to_be_bytes(), 1, BoxKind::Intro);
+        ledger.opened(&number.to_be_bytes(), 1, MailboxKind::Intro);
     }
     assert_eq!(ledger.rows.len(), ROWS_MAX);
-    ledger.opened(&[0xff; 16], 1, BoxKind::Intro);
+    ledger.opened(&[0xff; 16], 1, MailboxKind::Intro);
     assert_eq!(ledger.rows.len(), 1);
 }
