@@ -3,7 +3,7 @@
 export type Standing = 'held' | 'asked' | 'open' | 'request' | 'blocked';
 export type NoteState = 'received' | 'queued' | 'handed' | 'carried' | 'expired' | 'delivered' | 'read';
 export type Fallback = 'none' | 'listed';
-export type Place = 'your provider' | 'the relay' | 'the room' | 'a thief';
+export type Adversary = 'your provider' | 'the relay' | 'the room' | 'a thief';
 export type Observer = 'provider' | 'relay' | 'thief';
 
 export interface Status {
@@ -103,7 +103,7 @@ export interface Request {
   notes: Note[];
 }
 
-export interface Guest {
+export interface Invitation {
   id: string;
   at_ms: number;
   asked: boolean;
@@ -111,7 +111,7 @@ export interface Guest {
 
 export interface Requests {
   requests: Request[];
-  guests: Guest[];
+  guests: Invitation[];
 }
 
 export interface CarrierView {
@@ -126,7 +126,7 @@ export interface CarrierView {
   store_h: number;
   receipts: boolean;
   demo: boolean;
-  hides: { from: Place; what: string; hidden: boolean }[];
+  hides: { from: Adversary; what: string; hidden: boolean }[];
 }
 
 export interface Mixnet {
@@ -167,7 +167,7 @@ export interface Field {
   len: number;
 }
 
-export interface Sight {
+export interface ObserverEvent {
   n: number;
   at_ms: number;
   who: Observer;

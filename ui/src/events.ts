@@ -8,10 +8,10 @@ import type { NodeEvent } from './api.ts';
 export const PAUSE_MAX_MS = 10_000;
 const PAUSE_FIRST_MS = 250;
 
-/** Pause before attempt n (from 0), ms: doubled each time, a quarter of it by chance, so that tabs do not come in step. */
-export function pause(attempt: number, chance: number): number {
+/** Pause before attempt n (from 0), ms: doubled each time, a quarter of it by random, so that tabs do not come in step. */
+export function pause(attempt: number, random: number): number {
   const whole = Math.min(PAUSE_MAX_MS, PAUSE_FIRST_MS * 2 ** Math.min(attempt, 10));
-  return Math.round(whole * (0.75 + 0.25 * chance));
+  return Math.round(whole * (0.75 + 0.25 * random));
 }
 
 /** The part of a WebSocket that the stream needs. */
@@ -23,11 +23,11 @@ export interface Socket {
   close(): void;
 }
 
-export interface World {
+export interface StreamEnv {
   open(): Socket;
   bearer(): string | null;
   later(run: () => void, ms: number): void;
-  chance(): number;
+  random(): number;
 }
 
 export interface Listener {
@@ -38,14 +38,14 @@ export interface Listener {
 }
 
 export class EventStream {
-  #world: World;
+  #world: StreamEnv;
   #listener: Listener;
   #socket: Socket | null = null;
   #cursor: number | null = null;
   #attempt = 0;
   #stopped = true;
 
-  constructor(world: World, listener: Listener) {
+  constructor(world: StreamEnv, listener: Listener) {
     this.#world = world;
     this.#listener = listener;
   }
@@ -107,7 +107,7 @@ export class EventStream {
       return;
     }
     if (code === 4408) this.#cursor = null;
-    this.#world.later(() => this.#open(), pause(this.#attempt, this.#world.chance()));
+    this.#world.later(() => this.#open(), pause(this.#attempt, this.#world.random()));
     this.#attempt += 1;
   }
 }

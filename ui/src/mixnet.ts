@@ -2,7 +2,7 @@
 import type { CarrierView, Mixnet, Offer, Promised } from './api.ts';
 import { TEXT_BYTES_MAX } from './bytes.ts';
 import { t } from './fluent.ts';
-import { carrierWords } from './words.ts';
+import { carrierText } from './words.ts';
 
 /** Bytes that one cell carries; a client sends one cell in each round. */
 export const CELL_BYTES = 225;
@@ -50,7 +50,7 @@ export function cells(bytes: number): number {
 }
 
 /** Most bytes that a carrier takes at once. */
-export function room(carrier: CarrierView): number {
+export function maxBytes(carrier: CarrierView): number {
   return carrier.piece_bytes * carrier.pieces_max - (carrier.carrier === 'mixnet' ? LENGTH_BYTES : 0);
 }
 
@@ -59,13 +59,13 @@ export function tooBig(bytes: number, allowed: CarrierView[], offers: Offer[]): 
   if (bytes > TEXT_BYTES_MAX) return true;
   const pieces = (one: CarrierView): number => offers.find((offer) => offer.carrier === one.carrier)?.pieces ?? 1;
   // Written so that a number which is missing refuses nothing: then the node decides.
-  return allowed.length > 0 && allowed.every((one) => bytes > room(one) || pieces(one) > one.pieces_max);
+  return allowed.length > 0 && allowed.every((one) => bytes > maxBytes(one) || pieces(one) > one.pieces_max);
 }
 
 /** What so many bytes would take over the mixnet, and which carriers take them at all. */
 export function carriageWords(bytes: number, interval_ms: number | null, allowed: CarrierView[]): string {
   const count = cells(bytes);
-  const fitting = new Set(allowed.filter((one) => bytes <= room(one)).map((one) => carrierWords(one.carrier)));
+  const fitting = new Set(allowed.filter((one) => bytes <= maxBytes(one)).map((one) => carrierText(one.carrier)));
   return [
     interval_ms === null
       ? t('carriage-unknown', { cells: count, bytes: CELL_BYTES })
@@ -90,10 +90,10 @@ export function noiseWords(net: Pick<Mixnet, 'law' | 'noise'>): string {
 }
 
 /** How much of the promise is used, and whether that calls for care. */
-export function budget(used: number, max: number | null): { words: string; care: boolean } {
-  if (!max) return { words: t('budget-unlimited', { used }), care: false };
-  if (used >= max) return { words: t('budget-spent', { used, max }), care: true };
-  return { words: t('budget-used', { used, max, part: Math.floor((100 * used) / max) }), care: used >= NEAR * max };
+export function budget(used: number, max: number | null): { words: string; warn: boolean } {
+  if (!max) return { words: t('budget-unlimited', { used }), warn: false };
+  if (used >= max) return { words: t('budget-spent', { used, max }), warn: true };
+  return { words: t('budget-used', { used, max, part: Math.floor((100 * used) / max) }), warn: used >= NEAR * max };
 }
 
 /** Against which stories the budget holds; nothing where it holds against none. */

@@ -1,6 +1,6 @@
 // What the page knows of the node. Everything here is an answer or an event of the node; nothing is guessed ahead of it.
 import { untrack } from 'svelte';
-import type { CarrierView, Contact, Me, Mixnet, NodeEvent, Note, Guest, Request, Requests, Status } from './api.ts';
+import type { CarrierView, Contact, Me, Mixnet, NodeEvent, Note, Invitation, Request, Requests, Status } from './api.ts';
 import { bearer, call, openSession, Refusal, sentence, takeTicket } from './client.ts';
 import { EventStream, type Socket } from './events.ts';
 import { t } from './fluent.ts';
@@ -25,13 +25,13 @@ export interface Notice {
 }
 
 class Model {
-  gate = $state<'starting' | 'closed' | 'through'>('starting');
+  access = $state<'starting' | 'closed' | 'through'>('starting');
   status = $state<Status | null>(null);
   me = $state<Me | null>(null);
   contacts = $state<Contact[]>([]);
   threads = $state<Record<string, Thread>>({});
   requests = $state<Request[]>([]);
-  guests = $state<Guest[]>([]);
+  guests = $state<Invitation[]>([]);
   carriers = $state<CarrierView[]>([]);
   notices = $state<Notice[]>([]);
   online = $state(true);
@@ -46,13 +46,13 @@ class Model {
       open: () => new WebSocket(`${location.origin.replace(/^http/, 'ws')}/v1/events`) as unknown as Socket,
       bearer: () => bearer.read(),
       later: (run, ms) => void setTimeout(run, ms),
-      chance: () => Math.random(),
+      random: () => Math.random(),
     },
     {
-      event: (event) => void this.#heard(event).catch((error: unknown) => this.report(error)),
+      event: (event) => void this.#onEvent(event).catch((error: unknown) => this.report(error)),
       online: (online) => (this.online = online),
       reload: () => (this.#listening ? this.#listening() : void this.refresh()),
-      refused: () => this.#shut(),
+      refused: () => this.#signOut(),
     },
   );
 
@@ -85,11 +85,11 @@ class Model {
   async #enter(ticket: string | null): Promise<void> {
     try {
       if (ticket) await openSession(ticket);
-      if (bearer.read() === null) return this.#shut();
+      if (bearer.read() === null) return this.#signOut();
       await this.#listen();
       await this.#read();
     } catch (error) {
-      if (error instanceof Refusal && error.code !== 'unreachable') this.#shut();
+      if (error instanceof Refusal && error.code !== 'unreachable') this.#signOut();
       this.report(error);
     }
   }
@@ -103,10 +103,10 @@ class Model {
     this.#listening = null;
   }
 
-  #shut(): void {
+  #signOut(): void {
     bearer.drop();
     this.#forget();
-    this.gate = 'closed';
+    this.access = 'closed';
   }
 
   /** Reads everything again: after an unlock, and when the node says that we lag too far behind. */
@@ -120,7 +120,7 @@ class Model {
 
   async #read(): Promise<void> {
     this.status = await call<Status>('GET', '/v1/status');
-    this.gate = 'through';
+    this.access = 'through';
     if (this.status.state !== 'open') return this.#forget();
     const [me, { contacts }, { requests, guests }, { carriers }] = await Promise.all([
       call<Me>('GET', '/v1/me'),
@@ -172,11 +172,11 @@ class Model {
   }
 
   async send(contact: string, text: string, client_id: string): Promise<void> {
-    this.place(await call<Note>('POST', `/v1/contacts/${contact}/notes`, { text, client_id }));
+    this.upsertNote(await call<Note>('POST', `/v1/contacts/${contact}/notes`, { text, client_id }));
   }
 
   /** Puts a note where it belongs, unless an event has brought a newer state of it already. */
-  place(note: Note): void {
+  upsertNote(note: Note): void {
     const thread = this.threads[note.contact];
     const known = thread?.notes.find((other) => other.id === note.id);
     if (thread && (!known || known.facts.length <= note.facts.length)) thread.notes = upsert(thread.notes, note);
@@ -228,7 +228,7 @@ class Model {
 
   /** Shows what went wrong and the next step; a lost session closes the gate. */
   report(error: unknown): void {
-    if (error instanceof Refusal && error.status === 401) return this.#shut();
+    if (error instanceof Refusal && error.status === 401) return this.#signOut();
     if (error instanceof Refusal && error.status === LOCKED) return void this.#locked();
     const next = error instanceof Refusal ? sentence(error.next) : null;
     this.notify(sentence(error instanceof Error ? error.message : String(error)), next);
@@ -269,7 +269,7 @@ class Model {
     }
   }
 
-  async #heard(event: NodeEvent): Promise<void> {
+  async #onEvent(event: NodeEvent): Promise<void> {
     switch (event.kind) {
       case 'note':
       case 'state':
@@ -316,7 +316,7 @@ class Model {
   async #heardNote(event: NodeEvent): Promise<void> {
     const note = event.note;
     if (!note) return;
-    this.place(note);
+    this.upsertNote(note);
     if (event.kind === 'state') this.spoken = note.words;
     const known = this.contact(note.contact);
     if (!known) return this.#again(note.contact);

@@ -1,5 +1,5 @@
 // What three observers saw, grouped into moments: events that follow each other closely belong to one exchange.
-import type { Observer, Sight } from './api.ts';
+import type { Observer, ObserverEvent } from './api.ts';
 
 /** Silence that ends a moment, ms. An exchange on loopback takes some 30 ms. */
 export const SILENCE_MS = 400;
@@ -8,22 +8,22 @@ export const REST_MS = 5_000;
 /** Events kept, as many as the node's ring holds. */
 export const SIGHTS_MAX = 256;
 
-export interface Moment {
+export interface EventGroup {
   first: number;
   from_ms: number;
   to_ms: number;
-  sights: Sight[];
+  sights: ObserverEvent[];
 }
 
 /** Old and new events, each once, the oldest dropped beyond the limit. */
-export function gather(held: Sight[], fresh: Sight[]): Sight[] {
+export function appendEvents(held: ObserverEvent[], fresh: ObserverEvent[]): ObserverEvent[] {
   const last = held.at(-1)?.n ?? -1;
   return [...held, ...fresh.filter((sight) => sight.n > last)].slice(-SIGHTS_MAX);
 }
 
 /** Moments, the newest first. */
-export function moments(sights: Sight[]): Moment[] {
-  const found: Moment[] = [];
+export function moments(sights: ObserverEvent[]): EventGroup[] {
+  const found: EventGroup[] = [];
   for (const sight of sights) {
     const open = found.at(-1);
     if (open && sight.direction === 'at rest' && sight.at_ms - open.to_ms <= REST_MS) {
@@ -39,11 +39,11 @@ export function moments(sights: Sight[]): Moment[] {
 }
 
 /** What one observer saw in a moment. */
-export function seenBy(moment: Moment, who: Observer): Sight[] {
+export function eventsOf(moment: EventGroup, who: Observer): ObserverEvent[] {
   return moment.sights.filter((sight) => sight.who === who);
 }
 
 /** Number of the largest event: the one that carries the note. */
-export function largest(sights: Sight[]): number | undefined {
-  return sights.reduce<Sight | undefined>((best, sight) => (best && best.bytes >= sight.bytes ? best : sight), undefined)?.n;
+export function largest(sights: ObserverEvent[]): number | undefined {
+  return sights.reduce<ObserverEvent | undefined>((best, sight) => (best && best.bytes >= sight.bytes ? best : sight), undefined)?.n;
 }

@@ -24,12 +24,12 @@ const carriers: Record<string, () => string> = {
 };
 
 /** Name of a carrier for people; an unknown one is shown as the node calls it. */
-export function carrierWords(carrier: string): string {
+export function carrierText(carrier: string): string {
   return carriers[carrier]?.() ?? carrier;
 }
 
 /** State of a note in words. What a newer node says and this page does not know is shown in the node's own words. */
-export function stateWords(note: Pick<Note, 'state' | 'why' | 'words' | 'carrier'>): string {
+export function stateText(note: Pick<Note, 'state' | 'why' | 'words' | 'carrier'>): string {
   switch (note.state) {
     case 'received': return t('state-received');
     case 'queued': return note.why && reasons[note.why] ? t('state-queued', { why: reasons[note.why]?.() ?? '' }) : note.words;
@@ -44,12 +44,12 @@ export function stateWords(note: Pick<Note, 'state' | 'why' | 'words' | 'carrier
 /** How a note travelled: `relay, level 1`; null while no carrier has it. */
 export function pathWords(note: Pick<Note, 'carrier' | 'level'>): string | null {
   if (note.carrier === null) return null;
-  const carrier = carrierWords(note.carrier);
+  const carrier = carrierText(note.carrier);
   return note.level === null ? carrier : t('path', { carrier, level: note.level });
 }
 
 /** What a protection level hides, in one sentence. */
-export function levelWords(level: number): string {
+export function levelText(level: number): string {
   switch (level) {
     case 1: return t('level-1');
     case 2: return t('level-2');

@@ -39,7 +39,7 @@ beforeEach(() => {
       },
       bearer: () => held,
       later: (run, ms) => void timers.push({ run, ms }),
-      chance: () => 1,
+      random: () => 1,
     },
     {
       event: (event) => void heard.push(event.kind),
@@ -80,7 +80,7 @@ describe('event stream', () => {
     expect(timers[0]?.ms).toBe(250);
   });
 
-  test('chance takes at most a quarter off a pause', () => {
+  test('random takes at most a quarter off a pause', () => {
     expect(pause(3, 0)).toBe(1500);
     expect(pause(3, 1)).toBe(2000);
     expect(pause(1000, 1)).toBe(PAUSE_MAX_MS);

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import type { Note, Sight } from '../../src/api.ts';
+import type { Note, ObserverEvent } from '../../src/api.ts';
 import { clientId, fitInto, greyPixels, sendable, textBytes, TEXT_BYTES_MAX } from '../../src/bytes.ts';
 import { faultWords, Refusal } from '../../src/client.ts';
 import { isolate, t } from '../../src/fluent.ts';
 import { dump, owners } from '../../src/hexdump.ts';
-import { gather, moments, seenBy, SIGHTS_MAX } from '../../src/moments.ts';
+import { appendEvents, moments, eventsOf, SIGHTS_MAX } from '../../src/moments.ts';
 import { compareIds, merge, renew, upsert } from '../../src/order.ts';
 import { href, parse } from '../../src/route.ts';
 import { clockWords, dayWords, exactWords, recentWords } from '../../src/time.ts';
-import { pathWords, stateWords } from '../../src/words.ts';
+import { pathWords, stateText } from '../../src/words.ts';
 
 const note = (changes: Partial<Note> = {}): Note => ({
   id: '1', contact: '1', incoming: false, kind: 'text', text: 'a', sent_ms: 0, at_ms: 0, state: 'queued', why: null,
@@ -17,23 +17,23 @@ const note = (changes: Partial<Note> = {}): Note => ({
 
 describe('state words', () => {
   test('each state says what its evidence proves', () => {
-    expect(stateWords(note({ state: 'delivered' }))).toBe('on their device');
-    expect(stateWords(note({ state: 'read' }))).toBe('read');
-    expect(stateWords(note({ state: 'handed', carrier: 'relay' }))).toBe('the relay took it');
-    expect(stateWords(note({ state: 'expired' }))).toBe('not confirmed before it expired; it may have arrived');
+    expect(stateText(note({ state: 'delivered' }))).toBe('on their device');
+    expect(stateText(note({ state: 'read' }))).toBe('read');
+    expect(stateText(note({ state: 'handed', carrier: 'relay' }))).toBe('the relay took it');
+    expect(stateText(note({ state: 'expired' }))).toBe('not confirmed before it expired; it may have arrived');
   });
 
   test('every reason for waiting has words of its own', () => {
     const reasons = ['sending', 'no_carrier', 'below_pin', 'too_big', 'keys', 'bundle', 'answer', 'box_gone', 'box_full', 'budget', 'slow'];
-    const words = reasons.map((why) => stateWords(note({ why })));
+    const words = reasons.map((why) => stateText(note({ why })));
     expect(new Set(words).size).toBe(reasons.length);
     for (const line of words) expect(line).toMatch(/^waiting: ./);
   });
 
   test('what a newer node says is shown in its own words, and nothing is called failed', () => {
-    expect(stateWords(note({ why: 'reason_of_tomorrow' }))).toBe('words of the node');
-    expect(stateWords(note({ state: 'carried' }))).toBe('words of the node');
-    expect(stateWords(note({ state: 'handed', carrier: 'mesh' }))).toBe('words of the node');
+    expect(stateText(note({ why: 'reason_of_tomorrow' }))).toBe('words of the node');
+    expect(stateText(note({ state: 'carried' }))).toBe('words of the node');
+    expect(stateText(note({ state: 'handed', carrier: 'mesh' }))).toBe('words of the node');
   });
 
   test('a path is shown once a carrier has the note', () => {
@@ -100,25 +100,25 @@ describe('threads', () => {
 });
 
 describe('observer', () => {
-  const sight = (n: number, at_ms: number, who: Sight['who'] = 'relay'): Sight => ({ n, at_ms, who, direction: 'in', bytes: 0, hex: '', fields: [] });
+  const sight = (n: number, at_ms: number, who: ObserverEvent['who'] = 'relay'): ObserverEvent => ({ n, at_ms, who, direction: 'in', bytes: 0, hex: '', fields: [] });
 
   test('events that follow closely are one moment, the newest moment first', () => {
     const found = moments([sight(1, 0), sight(2, 300, 'provider'), sight(3, 600), sight(4, 1100)]);
     expect(found.map((one) => one.sights.length)).toEqual([1, 3]);
-    expect(found[1] && seenBy(found[1], 'relay').map((one) => one.n)).toEqual([1, 3]);
+    expect(found[1] && eventsOf(found[1], 'relay').map((one) => one.n)).toEqual([1, 3]);
   });
 
   test('a look at the disk belongs to the moment before it, and makes that one no longer', () => {
-    const rest = (n: number, at_ms: number): Sight => ({ ...sight(n, at_ms, 'thief'), direction: 'at rest' });
+    const rest = (n: number, at_ms: number): ObserverEvent => ({ ...sight(n, at_ms, 'thief'), direction: 'at rest' });
     const found = moments([sight(1, 0), rest(2, 1000), sight(3, 1100), rest(4, 1200), rest(5, 9000)]);
     expect(found.map((one) => one.sights.map((seen) => seen.n))).toEqual([[5], [3, 4], [1, 2]]);
   });
 
   test('an event told twice is kept once, and the ring is bounded', () => {
-    const held = gather([sight(1, 0), sight(2, 0)], [sight(2, 0), sight(3, 0)]);
+    const held = appendEvents([sight(1, 0), sight(2, 0)], [sight(2, 0), sight(3, 0)]);
     expect(held.map((one) => one.n)).toEqual([1, 2, 3]);
     const many = Array.from({ length: 400 }, (_, n) => sight(n + 10, n));
-    expect(gather(held, many)).toHaveLength(SIGHTS_MAX);
+    expect(appendEvents(held, many)).toHaveLength(SIGHTS_MAX);
   });
 
   test('bytes keep the name of the most exact field', () => {

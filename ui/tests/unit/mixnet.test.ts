@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { CarrierView, Offer } from '../../src/api.ts';
 import { TEXT_BYTES_MAX } from '../../src/bytes.ts';
 import {
-  askAfter, budget, carriageWords, cells, CELL_BYTES, CELLS_MAX, durationWords, filesWords, intervalWords, MESSAGE_BYTES_MAX, noiseWords, room, sizeWords, storyWords, tooBig,
+  askAfter, budget, carriageWords, cells, CELL_BYTES, CELLS_MAX, durationWords, filesWords, intervalWords, MESSAGE_BYTES_MAX, noiseWords, maxBytes, sizeWords, storyWords, tooBig,
 } from '../../src/mixnet.ts';
 
 const carrier = (name: string, piece_bytes: number, pieces_max: number): CarrierView => ({
@@ -20,7 +20,7 @@ describe('cells', () => {
   });
 
   test('a carrier takes its pieces, the mixnet less two bytes of length', () => {
-    expect([room(relay), room(mixnet)]).toEqual([16_333, 8_998]);
+    expect([maxBytes(relay), maxBytes(mixnet)]).toEqual([16_333, 8_998]);
   });
 
   test('2.4 MB at half a second a round take an hour and a half', () => {
@@ -92,15 +92,15 @@ describe('words', () => {
 
 describe('budget', () => {
   test('it is told from four fifths on, and that it is spent', () => {
-    expect(budget(0, 240_000)).toEqual({ words: '0 of 240,000 rounds used (0 %)', care: false });
-    expect(budget(191_999, 240_000)).toEqual({ words: '191,999 of 240,000 rounds used (79 %)', care: false });
-    expect(budget(192_000, 240_000)).toEqual({ words: '192,000 of 240,000 rounds used (80 %)', care: true });
+    expect(budget(0, 240_000)).toEqual({ words: '0 of 240,000 rounds used (0 %)', warn: false });
+    expect(budget(191_999, 240_000)).toEqual({ words: '191,999 of 240,000 rounds used (79 %)', warn: false });
+    expect(budget(192_000, 240_000)).toEqual({ words: '192,000 of 240,000 rounds used (80 %)', warn: true });
     expect(budget(239_999, 240_000).words).toContain('(99 %)');
-    expect(budget(240_000, 240_000)).toMatchObject({ words: expect.stringContaining('nothing is left') as string, care: true });
+    expect(budget(240_000, 240_000)).toMatchObject({ words: expect.stringContaining('nothing is left') as string, warn: true });
   });
 
   test('no limit is no promise', () => {
-    for (const max of [null, 0]) expect(budget(12, max)).toEqual({ words: '12 rounds used; no limit promised', care: false });
+    for (const max of [null, 0]) expect(budget(12, max)).toEqual({ words: '12 rounds used; no limit promised', warn: false });
   });
 });
 
