@@ -11,7 +11,7 @@ use crate::needs::{self, Package};
 use crate::run::{Ended, Logs, find, first_line, run_tests};
 use crate::{machine, test};
 use fetch::Folder;
-use peers::{PEERS, Peer};
+use peers::{InteropPeer, PEERS};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,7 +83,7 @@ pub fn skip_args() -> impl Iterator<Item = String> {
 fn run_peers<'a>(
     root: &Path,
     logs: &Logs,
-    wanted: impl Iterator<Item = &'a Peer>,
+    wanted: impl Iterator<Item = &'a InteropPeer>,
     from: Option<&Path>,
 ) -> Result<Ended, String> {
     let folder = Folder::new(root, logs, from)?;

@@ -1,6 +1,6 @@
 //! Getting the files of a peer, and being sure that they are the right ones.
 
-use super::peers::{Jar, MadeOf, Peer};
+use super::peers::{InteropPeer, Jar, PeerFiles};
 use crate::machine;
 use crate::run::{Logs, find, first_line, run};
 use std::fs;
@@ -37,13 +37,13 @@ impl<'a> Folder<'a> {
 
     /// Gets what `peer` is made of. `Some` is why it cannot run here, and what would help; a file
     /// that is not the pinned one is an error.
-    pub fn prepare(&self, peer: &Peer) -> Result<Option<String>, String> {
-        let reason = match peer.made_of {
+    pub fn prepare(&self, peer: &InteropPeer) -> Result<Option<String>, String> {
+        let reason = match peer.files {
             _ if !peer.runs_here => {
                 Some("its library has no code for this machine; use one with x86-64".to_owned())
             }
-            MadeOf::Jars(jars) => self.jars(peer.name, jars)?,
-            MadeOf::Python => self.python(peer.name)?,
+            PeerFiles::Jars(jars) => self.jars(peer.name, jars)?,
+            PeerFiles::Python => self.python(peer.name)?,
         };
         Ok(reason.map(|reason| format!("{}: {reason}", peer.name)))
     }

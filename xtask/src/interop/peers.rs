@@ -1,19 +1,19 @@
 //! Which implementations we talk to, and what exactly they are.
 
 /// An implementation that is not ours.
-pub struct Peer {
+pub struct InteropPeer {
     /// Its name, and the module `interop::NAME` of the tests against it.
     pub name: &'static str,
     /// What it speaks.
     pub suite: &'static str,
     /// What it is made of.
-    pub made_of: MadeOf,
+    pub files: PeerFiles,
     /// Whether its machine code is for this machine, where it has some.
     pub runs_here: bool,
 }
 
 /// Where the files of a peer come from.
-pub enum MadeOf {
+pub enum PeerFiles {
     /// Archives from Maven's repository, run by a JDK.
     Jars(&'static [Jar]),
     /// Packages of Python, one environment for all.
@@ -29,11 +29,21 @@ pub struct Jar {
 }
 
 /// All of them.
-pub const PEERS: [Peer; 4] = [
-    Peer { name: "java", suite: "signal-v3", made_of: MadeOf::Jars(&JAVA), runs_here: true },
-    Peer { name: "axolotl", suite: "signal-v3", made_of: MadeOf::Python, runs_here: true },
-    Peer { name: "xeddsa", suite: "signal-v3", made_of: MadeOf::Python, runs_here: true },
-    Peer { name: "native", suite: "pqxdh", made_of: MadeOf::Jars(&NATIVE), runs_here: HAS_NATIVE },
+pub const PEERS: [InteropPeer; 4] = [
+    InteropPeer {
+        name: "java",
+        suite: "signal-v3",
+        files: PeerFiles::Jars(&JAVA),
+        runs_here: true,
+    },
+    InteropPeer { name: "axolotl", suite: "signal-v3", files: PeerFiles::Python, runs_here: true },
+    InteropPeer { name: "xeddsa", suite: "signal-v3", files: PeerFiles::Python, runs_here: true },
+    InteropPeer {
+        name: "native",
+        suite: "pqxdh",
+        files: PeerFiles::Jars(&NATIVE),
+        runs_here: HAS_NATIVE,
+    },
 ];
 
 /// The platforms that libsignal-client carries code for.
@@ -76,7 +86,7 @@ const NATIVE: [Jar; 2] = [
     },
 ];
 
-impl Peer {
+impl InteropPeer {
     /// What the names of the tests against it begin with.
     pub fn filter(&self) -> String {
         format!("interop::{}::", self.name)
