@@ -9,7 +9,7 @@ const LINES: usize = 400;
 
 /// A reader of the lines, in their order.
 #[derive(Default)]
-pub struct Reader {
+pub struct TestOutput {
     part: Part,
     /// Whether the lines that come are the differences of a transcript.
     differs: bool,
@@ -28,9 +28,9 @@ enum Part {
     Failures,
 }
 
-impl Reader {
+impl TestOutput {
     /// Takes the next line; whether it is for the terminal.
-    pub fn shows(&mut self, line: &str) -> bool {
+    pub fn is_for_terminal(&mut self, line: &str) -> bool {
         self.part = match line {
             "successes:" => Part::Successes,
             "failures:" => Part::Failures,
@@ -99,13 +99,13 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out
      Running tests/it.rs
 error: 1 target failed:
     `-p x --lib`";
-        let mut reader = Reader::default();
-        let shown = log.lines().filter(|line| reader.shows(line)).collect::<Vec<_>>();
+        let mut output = TestOutput::default();
+        let shown = log.lines().filter(|line| output.is_for_terminal(line)).collect::<Vec<_>>();
         assert!(!shown.iter().any(|line| line.contains("on purpose") || line.contains("    good")));
         assert!(shown.contains(&"assertion failed") && shown.contains(&"test bad ... FAILED"));
         let kept =
             ["---- bad stdout ----", "assertion failed", "    bad", "error: 1 target failed:"];
-        assert_eq!(reader.failures(), kept);
+        assert_eq!(output.failures(), kept);
     }
 
     #[test]
@@ -123,9 +123,9 @@ Hint: something
 test cli_3 ... FAILED
 test other ... ok
 1 failed, 2 passed";
-        let mut reader = Reader::default();
-        assert!(log.lines().all(|line| reader.shows(line)));
-        let kept = reader.failures();
+        let mut output = TestOutput::default();
+        assert!(log.lines().all(|line| output.is_for_terminal(line)));
+        let kept = output.failures();
         assert_eq!(
             kept.first().map(String::as_str),
             Some("Testing tests/cli/bad.trycmd:7 ... failed 1s")
@@ -136,14 +136,14 @@ test other ... ok
 
     #[test]
     fn a_long_trace_is_shortened_and_the_next_test_is_not() {
-        let mut reader = Reader::default();
+        let mut output = TestOutput::default();
         let trace = (0..1_000).map(|n| format!("   {n}: called"));
         let lines = ["failures:".to_owned(), "---- a stdout ----".to_owned()];
         let next = ["---- b stdout ----".to_owned(), "why".to_owned()];
         for line in lines.into_iter().chain(trace).chain(next) {
-            assert!(reader.shows(&line));
+            assert!(output.is_for_terminal(&line));
         }
-        let kept = reader.failures();
+        let kept = output.failures();
         assert_eq!(kept.len(), LINES_OF_A_TEST + 2);
         assert_eq!(kept.last().map(String::as_str), Some("why"));
     }

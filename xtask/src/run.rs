@@ -54,17 +54,18 @@ pub fn run(command: &mut Command, log: &mut File) -> Result<Ended, String> {
 /// Runs `cargo test`; what people want to see goes to the terminal as well, and what failed is the
 /// tail.
 pub fn run_tests(command: &mut Command, log: &mut File) -> Result<Ended, String> {
-    let mut reader = libtest::Reader::default();
-    let mut ended = watch(command, log, |line| reader.shows(line))?;
-    ended.tail = reader.failures();
+    let mut output = libtest::TestOutput::default();
+    let mut ended = watch(command, log, |line| output.is_for_terminal(line))?;
+    ended.tail = output.failures();
     Ok(ended)
 }
 
-/// Runs `command` to its end; lines that `shows` picks go to the terminal as well as to `log`.
+/// Runs `command` to its end; lines that `is_for_terminal` picks go to the terminal as well as to
+/// `log`.
 fn watch(
     command: &mut Command,
     log: &mut File,
-    mut shows: impl FnMut(&str) -> bool,
+    mut is_for_terminal: impl FnMut(&str) -> bool,
 ) -> Result<Ended, String> {
     let _ = writeln!(log, "$ {}", words(command));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -75,7 +76,7 @@ fn watch(
     let mut ended = Ended { ok: false, skipped: Vec::new(), tail: Vec::new() };
     for line in lines {
         let _ = writeln!(log, "{line}");
-        if shows(&line) {
+        if is_for_terminal(&line) {
             println!("{line}");
         }
         ended.skipped.extend(skip_reason(&line));
