@@ -25,7 +25,7 @@ use tree::Tree;
 
 /// One thing that must change, and where.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Refusal {
+pub struct Diagnostic {
     /// Relative to the repository.
     path: String,
     /// From 1; 0: the file as a whole.
@@ -34,13 +34,13 @@ pub struct Refusal {
     text: String,
 }
 
-impl Refusal {
+impl Diagnostic {
     fn new(path: &str, line: usize, text: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line, text: text.into() }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => write!(f, "{}: {}", self.path, self.text),
@@ -50,7 +50,7 @@ impl fmt::Display for Refusal {
 }
 
 /// Everything tidy refuses in the repository at `root`, in order of path and line.
-pub fn refusals(root: &Path) -> Result<Vec<Refusal>, String> {
+pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     let tree = Tree::read(root)?;
     let mut all = floors::check(&tree);
     all.extend(words::check(&tree));

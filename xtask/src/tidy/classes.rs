@@ -1,7 +1,7 @@
 //! LANES-4: arithmetic on lanes names the classes of its limbs, and the interval test knows it.
 
 use super::source::{code_only, has_word};
-use super::{Refusal, Tree};
+use super::{Diagnostic, Tree};
 
 /// Where arithmetic is written over `L: Lanes`.
 const ARITHMETIC: &str = "crates/mezza-lanes/src/eight/";
@@ -19,7 +19,7 @@ struct Function<'a> {
     bounded: bool,
 }
 
-pub fn check(tree: &Tree) -> Vec<Refusal> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let proof = code_only(tree.get(PROOF).unwrap_or_default());
     let mut refused = Vec::new();
     for (path, text) in tree.ending(&["rs"]).filter(|(path, _)| path.starts_with(ARITHMETIC)) {
@@ -32,7 +32,7 @@ pub fn check(tree: &Tree) -> Vec<Refusal> {
             } else {
                 continue;
             };
-            refused.push(Refusal::new(path, function.line, wrong));
+            refused.push(Diagnostic::new(path, function.line, wrong));
         }
     }
     refused

@@ -1,6 +1,6 @@
 //! Dependencies point down: not up, not sideways. Thirteen crates are the budget.
 
-use super::{Refusal, Tree};
+use super::{Diagnostic, Tree};
 
 /// Every crate there may be, and its floor.
 pub const FLOORS: [(&str, u8); 13] = [
@@ -42,24 +42,24 @@ struct Edge {
     dev: bool,
 }
 
-pub fn check(tree: &Tree) -> Vec<Refusal> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut refused = Vec::new();
     let crates = tree.crates();
     if crates.len() > FLOORS.len() {
         let text =
             format!("{} crates; {} are the budget: one has to go", crates.len(), FLOORS.len());
-        refused.push(Refusal::new("crates", 0, text));
+        refused.push(Diagnostic::new("crates", 0, text));
     }
     for name in crates {
         let path = format!("crates/{name}/Cargo.toml");
         let manifest = tree.get(&path).unwrap_or_default();
         if !manifest.lines().any(|line| line.trim() == format!("name = \"{name}\"")) {
             let text = format!("a crate is named like its folder: name = \"{name}\"");
-            refused.push(Refusal::new(&path, 0, text));
+            refused.push(Diagnostic::new(&path, 0, text));
         }
         let Some(own) = floor(name) else {
             let text = "no floor is known for this crate; argue for one and enter it in xtask";
-            refused.push(Refusal::new(&path, 0, text));
+            refused.push(Diagnostic::new(&path, 0, text));
             continue;
         };
         let edges = edges(manifest);
@@ -68,15 +68,15 @@ pub fn check(tree: &Tree) -> Vec<Refusal> {
     refused
 }
 
-fn refuse(path: &str, own: u8, edge: &Edge) -> Option<Refusal> {
+fn refuse(path: &str, own: u8, edge: &Edge) -> Option<Diagnostic> {
     let to = edge.to.as_str();
     if WORLDLY_CRATES.contains(&to) && own <= 2 && !edge.dev {
         let text = format!("{to} brings the world below floor 3; hand its work in from floor 3");
-        return Some(Refusal::new(path, edge.line, text));
+        return Some(Diagnostic::new(path, edge.line, text));
     }
     if to == "mezza" || to.starts_with("mezza-") {
         let Some(floor) = floor(to) else {
-            return Some(Refusal::new(path, edge.line, format!("no floor is known for {to}")));
+            return Some(Diagnostic::new(path, edge.line, format!("no floor is known for {to}")));
         };
         let way = match floor.cmp(&own) {
             std::cmp::Ordering::Less => return None,
@@ -89,7 +89,7 @@ fn refuse(path: &str, own: u8, edge: &Edge) -> Option<Refusal> {
         let text = format!(
             "the edge to {to} points {way} (floor {own} to {floor}); move what is needed down"
         );
-        return Some(Refusal::new(path, edge.line, text));
+        return Some(Diagnostic::new(path, edge.line, text));
     }
     None
 }

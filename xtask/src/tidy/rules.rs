@@ -5,10 +5,10 @@
 //! the page may instead have one in `ui/tests/`: a title that begins with `web_3`, or a function
 //! `web_3_..` that the browser suite is given by `export const`.
 
-use super::{Refusal, Tree};
+use super::{Diagnostic, Tree};
 use std::collections::BTreeSet;
 
-pub fn check(tree: &Tree) -> Vec<Refusal> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let tested = tested(tree);
     let mut refused = Vec::new();
     let documents = tree.ending(&["md"]).filter(|(path, _)| path.starts_with("docs/protocols/"));
@@ -31,14 +31,14 @@ fn wrong(
     rule: &str,
     text: &str,
     tested: &BTreeSet<String>,
-) -> Option<Refusal> {
+) -> Option<Diagnostic> {
     let prefix = prefix(rule)?;
     if !text.contains(&format!("**{rule}**")) {
         let text = format!("{rule} is in force, but this document has no **{rule}**");
-        return Some(Refusal::new(path, line, text));
+        return Some(Diagnostic::new(path, line, text));
     }
     let text = format!("{rule} is in force without a test; write `fn {prefix}_..` or take it off");
-    (!tested.contains(&prefix)).then(|| Refusal::new(path, line, text))
+    (!tested.contains(&prefix)).then(|| Diagnostic::new(path, line, text))
 }
 
 /// `MSG-1` -> `msg_1`; `None` for what is no rule.

@@ -1,11 +1,11 @@
 //! The shape of files and crates.
 
-use super::{Refusal, Tree};
+use super::{Diagnostic, Tree};
 
 /// Above this nobody holds a file in mind.
 const LINES_MAX: usize = 600;
 
-pub fn check(tree: &Tree) -> Vec<Refusal> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut refused = Vec::new();
     // `.d.ts` files are made by tools from what people wrote.
     let written = tree.ending(&["rs", "ts", "svelte"]).filter(|(path, _)| !path.ends_with(".d.ts"));
@@ -14,11 +14,11 @@ pub fn check(tree: &Tree) -> Vec<Refusal> {
         if lines > LINES_MAX {
             let text =
                 format!("{lines} lines; {LINES_MAX} are the limit: give a noun its own file");
-            refused.push(Refusal::new(path, 0, text));
+            refused.push(Diagnostic::new(path, 0, text));
         }
         if path.ends_with("/mod.rs") {
             let text = "`foo.rs` beside the folder `foo/`, never `mod.rs`";
-            refused.push(Refusal::new(path, 0, text));
+            refused.push(Diagnostic::new(path, 0, text));
         }
     }
     for name in tree.crates() {
@@ -28,7 +28,7 @@ pub fn check(tree: &Tree) -> Vec<Refusal> {
         let common = lines.any(|line| line == "workspace = true");
         if !common && !denies_unsafe(tree, name, manifest) {
             let text = "add the common lints: [lints] workspace = true";
-            refused.push(Refusal::new(&path, 0, text));
+            refused.push(Diagnostic::new(&path, 0, text));
         }
     }
     for (path, text) in tree.iter().filter(|(path, _)| path.ends_with("package-lock.json")) {
@@ -37,7 +37,7 @@ pub fn check(tree: &Tree) -> Vec<Refusal> {
         if let Some(index) = named {
             let text = "the lock names a host; write `omit-lockfile-registry-resolved=true` to \
                         .npmrc and lock again";
-            refused.push(Refusal::new(path, index + 1, text));
+            refused.push(Diagnostic::new(path, index + 1, text));
         }
     }
     refused

@@ -2,7 +2,7 @@
 
 use super::floors::{floor, pure};
 use super::source::{code_only, has_word};
-use super::{Refusal, Tree};
+use super::{Diagnostic, Tree};
 
 /// Parts of std that are the world: files, sockets, threads, clocks, processes, environment.
 const WORLDLY_STD: [&str; 6] = ["fs", "net", "thread", "time", "process", "env"];
@@ -24,7 +24,7 @@ const LEFTOVERS: [&str; 4] = [
     concat!("unimple", "mented!("),
 ];
 
-pub fn check(tree: &Tree) -> Vec<Refusal> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut refused = Vec::new();
     for (path, text) in tree.ending(&["rs"]) {
         let code = code_only(text);
@@ -49,12 +49,12 @@ fn on_lines<'a>(
     path: &'a str,
     text: &'a str,
     wrong: impl Fn(&str) -> Option<String> + 'a,
-) -> impl Iterator<Item = Refusal> + 'a {
+) -> impl Iterator<Item = Diagnostic> + 'a {
     let lines = text.lines().enumerate();
-    lines.filter_map(move |(i, line)| Some(Refusal::new(path, i + 1, wrong(line)?)))
+    lines.filter_map(move |(i, line)| Some(Diagnostic::new(path, i + 1, wrong(line)?)))
 }
 
-fn worldly_words(tree: &Tree, name: &str) -> Vec<Refusal> {
+fn worldly_words(tree: &Tree, name: &str) -> Vec<Diagnostic> {
     let sources = format!("crates/{name}/src/");
     let mut refused = Vec::new();
     for (path, text) in tree.ending(&["rs"]).filter(|(path, _)| path.starts_with(&sources)) {
@@ -66,7 +66,7 @@ fn worldly_words(tree: &Tree, name: &str) -> Vec<Refusal> {
         }));
         let is_root = path == format!("{sources}lib.rs");
         if is_root && name != "mezza-sim" && !code.contains("#![no_std]") {
-            refused.push(Refusal::new(path, 0, "floors 0-2 begin with #![no_std]"));
+            refused.push(Diagnostic::new(path, 0, "floors 0-2 begin with #![no_std]"));
         }
     }
     refused
@@ -87,7 +87,7 @@ fn worldly(line: &str) -> Option<String> {
     Some(format!("std::{part}"))
 }
 
-fn unsafe_words(path: &str, code: &str) -> Vec<Refusal> {
+fn unsafe_words(path: &str, code: &str) -> Vec<Diagnostic> {
     if UNSAFE_ALLOWED.iter().any(|place| path.starts_with(place)) {
         return Vec::new();
     }
@@ -100,7 +100,7 @@ fn unsafe_words(path: &str, code: &str) -> Vec<Refusal> {
     on_lines(path, code, wrong).collect()
 }
 
-fn empty_names_in(path: &str, code: &str) -> Vec<Refusal> {
+fn empty_names_in(path: &str, code: &str) -> Vec<Diagnostic> {
     let wrong = |line: &str| {
         let item = |kind: &str| {
             let (_, after) = line.split_once(kind)?;
@@ -122,7 +122,7 @@ fn empty_names_in(path: &str, code: &str) -> Vec<Refusal> {
     on_lines(path, code, wrong).collect()
 }
 
-fn empty_name_of(path: &str) -> Option<Refusal> {
+fn empty_name_of(path: &str) -> Option<Diagnostic> {
     let mut parts = path.split('/').collect::<Vec<_>>();
     let file = parts.pop()?;
     let (stem, ending) = file.split_once('.')?;
@@ -130,10 +130,10 @@ fn empty_name_of(path: &str) -> Option<Refusal> {
         parts.push(stem);
     }
     let empty = parts.iter().find(|part| EMPTY_NAMES.contains(&part.to_lowercase().as_str()))?;
-    Some(Refusal::new(path, 0, format!("`{empty}` says nothing; name it like what it holds")))
+    Some(Diagnostic::new(path, 0, format!("`{empty}` says nothing; name it like what it holds")))
 }
 
-fn own_paths(path: &str, text: &str) -> Vec<Refusal> {
+fn own_paths(path: &str, text: &str) -> Vec<Diagnostic> {
     let wrong = |line: &str| {
         let own = OWN_PATHS.iter().find(|own| line.contains(**own))?;
         Some(format!("{own} is the path of one machine; take it from the environment"))
@@ -141,7 +141,7 @@ fn own_paths(path: &str, text: &str) -> Vec<Refusal> {
     on_lines(path, text, wrong).collect()
 }
 
-fn leftovers(path: &str, text: &str) -> Vec<Refusal> {
+fn leftovers(path: &str, text: &str) -> Vec<Diagnostic> {
     let wrong = |line: &str| {
         let left = LEFTOVERS.iter().find(|left| line.contains(**left))?;
         Some(format!("`{left}`: finish it, or write it down as an open question of the document"))
@@ -150,7 +150,7 @@ fn leftovers(path: &str, text: &str) -> Vec<Refusal> {
 }
 
 /// RATCHET-46: the paper's literal suite exists to be measured, not to be used.
-fn paper_suite(path: &str, code: &str) -> Vec<Refusal> {
+fn paper_suite(path: &str, code: &str) -> Vec<Diagnostic> {
     let owner = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
     if owner.is_none_or(|name| name == "mezza-ratchet" || name == "mezza-lab") {
         return Vec::new();
