@@ -52,7 +52,7 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
     let target = machine::target(root);
     let logs = Logs::new(&target)?;
     if !options.no_install {
-        needs::provide(&PACKAGES.iter().collect::<Vec<_>>(), &logs)?;
+        needs::install_missing(&PACKAGES.iter().collect::<Vec<_>>(), &logs)?;
     }
     let wanted =
         PEERS.iter().filter(|peer| options.suite.as_deref().is_none_or(|s| s == peer.suite));

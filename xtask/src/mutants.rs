@@ -91,7 +91,7 @@ fn verdict(short: &[&str], open: &[&str]) -> Result<(), String> {
 
 /// Lets cargo-mutants loose on a copy of the tree.
 fn run(root: &Path, folder: &Path, examined: &Examined, options: &Options) -> Result<(), String> {
-    let program = provide(folder)?;
+    let program = install_missing(folder)?;
     let (part, parts) = options.shard.unwrap_or((0, 1));
     let copy = folder.join(format!("tree-{part}-of-{parts}"));
     tree::copy(root, &copy)?;
@@ -123,7 +123,7 @@ fn run(root: &Path, folder: &Path, examined: &Examined, options: &Options) -> Re
 }
 
 /// The program: where it is already, or installed below `folder`.
-fn provide(folder: &Path) -> Result<PathBuf, String> {
+fn install_missing(folder: &Path) -> Result<PathBuf, String> {
     let own = folder.join("tools/bin/cargo-mutants");
     let is_right = |program: &Path| {
         let line = first_line(Command::new(program).args(["mutants", "--version"]));

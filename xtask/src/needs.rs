@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What was found in the end.
-pub struct Found {
+pub struct TestTools {
     /// A Chromium.
     pub chromium: Option<PathBuf>,
     /// A Python that can import `cryptography`.
@@ -43,9 +43,14 @@ fn has_faketime() -> bool {
 }
 
 /// Looks, and if `install` and root, installs what is missing; prints what it does.
-pub fn look(root: &Path, target: &Path, logs: &Logs, install: bool) -> Result<Found, String> {
+pub fn find_tools(
+    root: &Path,
+    target: &Path,
+    logs: &Logs,
+    install: bool,
+) -> Result<TestTools, String> {
     if install {
-        provide(&PACKAGES.iter().chain(&interop::PACKAGES).collect::<Vec<_>>(), logs)?;
+        install_missing(&PACKAGES.iter().chain(&interop::PACKAGES).collect::<Vec<_>>(), logs)?;
     }
     if install && python(target).is_none() {
         cryptography(root, target, logs)?;
@@ -56,11 +61,11 @@ pub fn look(root: &Path, target: &Path, logs: &Logs, install: bool) -> Result<Fo
         rustup.args(["target", "add", "wasm32-unknown-unknown"]);
         let _ = run(&mut rustup, &mut logs.open("install wasm")?);
     }
-    Ok(Found { chromium: chromium(), python: python(target), wasm: has_wasm() })
+    Ok(TestTools { chromium: chromium(), python: python(target), wasm: has_wasm() })
 }
 
 /// Installs those of `packages` that are missing, where we may.
-pub fn provide(packages: &[&Package], logs: &Logs) -> Result<(), String> {
+pub fn install_missing(packages: &[&Package], logs: &Logs) -> Result<(), String> {
     let missing = packages.iter().filter(|package| !(package.present)());
     let missing = missing.copied().collect::<Vec<_>>();
     if missing.is_empty() || !machine::is_root() || !has("apt-get") {

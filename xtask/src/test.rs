@@ -17,7 +17,7 @@ pub struct Context<'a> {
     /// A log per step.
     logs: Logs,
     /// What the machine has of the tools that tests use.
-    needs: needs::Found,
+    tools: needs::TestTools,
 }
 
 /// How a step ended.
@@ -53,8 +53,8 @@ pub fn test(root: &Path, args: &[String]) -> Result<(), String> {
     }
     let target = machine::target(root);
     let logs = Logs::new(&target)?;
-    let needs = needs::look(root, &target, &logs, install)?;
-    let context = Context { root, target, logs, needs };
+    let tools = needs::find_tools(root, &target, &logs, install)?;
+    let context = Context { root, target, logs, tools };
     let mut tally = Tally::default();
     for (name, step) in steps::STEPS {
         if names.is_empty() || names.iter().any(|wanted| *wanted == name) {

@@ -49,7 +49,7 @@ fn clippy(context: &Context) -> Result<Verdict, String> {
 /// Floors 0-2 know no operating system: they compile for a target that has none.
 fn wasm(context: &Context) -> Result<Verdict, String> {
     const TARGET: &str = "wasm32-unknown-unknown";
-    if !context.needs.wasm {
+    if !context.tools.wasm {
         let text = format!("wasm: no standard library for {TARGET}; rustup target add {TARGET}");
         return Ok(Verdict::Skipped(text));
     }
@@ -75,7 +75,7 @@ fn test(context: &Context) -> Result<Verdict, String> {
     let args = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
     let mut command = cargo(context, &args);
     command.args(interop::skip_args());
-    if let Some(python) = &context.needs.python {
+    if let Some(python) = &context.tools.python {
         command.env("MEZZA_TEST_PYTHON", python);
     }
     Ok(verdict(run_tests(&mut command, &mut context.logs.open("test")?)?))
@@ -93,7 +93,7 @@ fn vectors(context: &Context) -> Result<Verdict, String> {
     if references.is_empty() {
         return Err("no vectors/*/reference.py in this tree; take a full checkout".to_owned());
     }
-    let Some(python) = &context.needs.python else {
+    let Some(python) = &context.tools.python else {
         let text = "vectors: no python3 with `cryptography`; apt install python3-cryptography";
         return Ok(Verdict::Skipped(text.to_owned()));
     };
@@ -115,7 +115,7 @@ fn browser(context: &Context) -> Result<Verdict, String> {
     if let Some(reason) = page::obstacle(context.root) {
         return Ok(Verdict::Skipped(format!("browser: {reason}")));
     }
-    let Some(chromium) = &context.needs.chromium else {
+    let Some(chromium) = &context.tools.chromium else {
         let text = "browser: no chromium; apt install chromium";
         return Ok(Verdict::Skipped(text.to_owned()));
     };
