@@ -63,7 +63,7 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
     if !ended.ok {
         return Err(format!("FAILED; log: {}", logs.path("interop").display()));
     }
-    if !ended.skipped.is_empty() && (options.require || test::everything_must_run()) {
+    if !ended.skipped.is_empty() && (options.require || test::skips_are_errors()) {
         let count = ended.skipped.len();
         return Err(format!("FAILED: {count} skipped; --require, CI or MEZZA_REQUIRE_ALL is set"));
     }

@@ -50,7 +50,7 @@ pub fn node() -> Option<(u32, u32)> {
 }
 
 /// Whether the page's tools run on this version: 20.19 or newer, but not 21 nor 22.0 to 22.11.
-pub fn node_serves(version: (u32, u32)) -> bool {
+pub fn node_is_supported(version: (u32, u32)) -> bool {
     match version {
         (20, minor) => minor >= 19,
         (22, minor) => minor >= 12,
@@ -90,10 +90,10 @@ mod tests {
         assert_eq!(node_version("v20.19.2"), Some((20, 19)));
         assert_eq!(node_version("20"), None);
         for good in [(20, 19), (22, 12), (23, 0), (24, 1)] {
-            assert!(node_serves(good), "{good:?}");
+            assert!(node_is_supported(good), "{good:?}");
         }
         for bad in [(18, 20), (20, 18), (21, 7), (22, 11)] {
-            assert!(!node_serves(bad), "{bad:?}");
+            assert!(!node_is_supported(bad), "{bad:?}");
         }
     }
 }

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args();
     let own_name = args.next().unwrap_or_default();
     let args = args.collect::<Vec<_>>();
-    if let Some(code) = weigh::as_compiler(&own_name, &args) {
+    if let Some(code) = weigh::run_as_compiler(&own_name, &args) {
         return code;
     }
     let root = root();

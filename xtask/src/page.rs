@@ -23,13 +23,13 @@ pub fn folder(root: &Path) -> PathBuf {
 }
 
 /// What stands between this machine and the page, with the next step.
-pub fn obstacle(root: &Path) -> Option<String> {
+pub fn missing_requirement(root: &Path) -> Option<String> {
     if !folder(root).join("package.json").is_file() {
         return Some("no ui/ in this tree; take a full checkout".to_owned());
     }
     match machine::node() {
         None => Some("node not found; install Node 20.19 or newer".to_owned()),
-        Some(version) if !machine::node_serves(version) => {
+        Some(version) if !machine::node_is_supported(version) => {
             let (major, minor) = version;
             let text = format!("node {major}.{minor} does not serve; install Node 20.19 or newer");
             Some(format!("{text} (not 21, not 22.0-22.11)"))
@@ -47,7 +47,7 @@ pub fn npm(root: &Path, args: &[&str]) -> Command {
 
 /// Builds the page unless the last build saw the same sources.
 pub fn build(root: &Path, logs: &Logs) -> Result<Built, String> {
-    if let Some(reason) = obstacle(root) {
+    if let Some(reason) = missing_requirement(root) {
         return Ok(Built::Not(reason));
     }
     let mark = logs.path("page").with_extension("hash");

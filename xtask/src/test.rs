@@ -61,7 +61,7 @@ pub fn test(root: &Path, args: &[String]) -> Result<(), String> {
             tally.add(name, &context, step);
         }
     }
-    let ended = tally.sum_up(begun.elapsed(), everything_must_run());
+    let ended = tally.sum_up(begun.elapsed(), skips_are_errors());
     let counted =
         COUNTED.iter().filter(|step| names.is_empty() || names.iter().any(|n| n == *step));
     let read = |step: &&str| std::fs::read_to_string(context.logs.path(step)).unwrap_or_default();
@@ -73,7 +73,7 @@ pub fn test(root: &Path, args: &[String]) -> Result<(), String> {
 }
 
 /// In CI a skipped check is a failed check.
-pub fn everything_must_run() -> bool {
+pub fn skips_are_errors() -> bool {
     let set = |name| std::env::var(name).is_ok_and(|value| value == "true" || value == "1");
     set("CI") || set("MEZZA_REQUIRE_ALL")
 }

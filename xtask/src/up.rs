@@ -77,7 +77,7 @@ fn doctor(wishes: &Wishes) -> Result<(), String> {
         return Err("no C compiler; on Debian: apt install gcc".to_owned());
     }
     let node = match machine::node() {
-        Some(version) if machine::node_serves(version) => format!("node {} ok", version.0),
+        Some(version) if machine::node_is_supported(version) => format!("node {} ok", version.0),
         Some((major, minor)) => format!("node {major}.{minor} does not serve"),
         None => "node not found".to_owned(),
     };

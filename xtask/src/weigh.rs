@@ -31,7 +31,7 @@ const REAL_CC: &str = "MEZZA_WEIGH_CC";
 const CC_NAME: &str = "mezza-weigh-cc";
 
 /// If cargo or a build script called us as a compiler: does that, and gives the exit code.
-pub fn as_compiler(own_name: &str, args: &[String]) -> Option<ExitCode> {
+pub fn run_as_compiler(own_name: &str, args: &[String]) -> Option<ExitCode> {
     let ledger = std::env::var_os(LEDGER)?;
     let called_as_cc = Path::new(own_name).file_name().is_some_and(|name| name == CC_NAME);
     let (program, args) = if called_as_cc {

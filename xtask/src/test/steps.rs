@@ -61,7 +61,7 @@ fn wasm(context: &Context) -> Result<Verdict, String> {
 
 /// The page: locked packages, types, unit tests, build.
 fn web(context: &Context) -> Result<Verdict, String> {
-    if let Some(reason) = page::obstacle(context.root) {
+    if let Some(reason) = page::missing_requirement(context.root) {
         return Ok(Verdict::Skipped(format!("web: {reason}")));
     }
     let scripts: [&[&str]; 4] = [&["ci"], &["run", "check"], &["test"], &["run", "build"]];
@@ -112,7 +112,7 @@ fn interop(context: &Context) -> Result<Verdict, String> {
 
 /// Two real nodes and a real browser.
 fn browser(context: &Context) -> Result<Verdict, String> {
-    if let Some(reason) = page::obstacle(context.root) {
+    if let Some(reason) = page::missing_requirement(context.root) {
         return Ok(Verdict::Skipped(format!("browser: {reason}")));
     }
     let Some(chromium) = &context.tools.chromium else {
