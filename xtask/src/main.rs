@@ -1,5 +1,6 @@
-//! The project's own tool: `cargo xtask up | test | interop | mutants | tidy | weigh`. The standard library only, so
-//! that it compiles in a second and nothing has to be trusted before the first command runs.
+//! The project's own tool: `cargo xtask up | test | interop | mutants | tidy | weigh`. It has few and
+//! small dependencies, so that it compiles in seconds and little has to be trusted before the first
+//! command runs.
 //!
 //! | module | command |
 //! |---|---|

@@ -1,6 +1,7 @@
 //! Dependencies point down: not up, not sideways. Thirteen crates are the budget.
 
 use super::{Diagnostic, Tree};
+use toml::{Table, Value};
 
 /// Every crate there may be, and its floor.
 pub const FLOORS: [(&str, u8); 13] = [
@@ -32,28 +33,31 @@ pub fn floor(name: &str) -> Option<u8> {
 
 /// The crates of floors 0 to 2 that the repository holds.
 pub fn pure(tree: &Tree) -> impl Iterator<Item = &str> + use<'_> {
-    tree.crates().into_iter().filter(|name| floor(name).is_some_and(|floor| floor <= 2))
+    let names = tree.crates().map(|(name, _)| name);
+    names.filter(|name| floor(name).is_some_and(|floor| floor <= 2))
 }
 
+/// The tables of a manifest that name dependencies.
+const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+
 /// One entry of a manifest's dependency tables.
-struct Edge {
-    line: usize,
-    to: String,
-    dev: bool,
+struct Edge<'a> {
+    to: &'a str,
+    kind: &'static str,
 }
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut refused = Vec::new();
-    let crates = tree.crates();
-    if crates.len() > FLOORS.len() {
-        let text =
-            format!("{} crates; {} are the budget: one has to go", crates.len(), FLOORS.len());
+    let count = tree.crates().count();
+    if count > FLOORS.len() {
+        let text = format!("{count} crates; {} are the budget: one has to go", FLOORS.len());
         refused.push(Diagnostic::new("crates", 0, text));
     }
-    for name in crates {
+    let root = tree.manifest("Cargo.toml");
+    for (name, manifest) in tree.crates() {
         let path = format!("crates/{name}/Cargo.toml");
-        let manifest = tree.get(&path).unwrap_or_default();
-        if !manifest.lines().any(|line| line.trim() == format!("name = \"{name}\"")) {
+        let named = manifest.get("package").and_then(|package| package.get("name"));
+        if named.and_then(Value::as_str) != Some(name) {
             let text = format!("a crate is named like its folder: name = \"{name}\"");
             refused.push(Diagnostic::new(&path, 0, text));
         }
@@ -62,80 +66,46 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
             refused.push(Diagnostic::new(&path, 0, text));
             continue;
         };
-        let edges = edges(manifest);
-        refused.extend(edges.iter().filter_map(|edge| refuse(&path, own, edge)));
+        let wrong = edges(root, manifest).filter_map(|edge| wrong(own, &edge));
+        refused.extend(wrong.map(|text| Diagnostic::new(&path, 0, text)));
     }
     refused
 }
 
-fn refuse(path: &str, own: u8, edge: &Edge) -> Option<Diagnostic> {
-    let to = edge.to.as_str();
-    if WORLDLY_CRATES.contains(&to) && own <= 2 && !edge.dev {
-        let text = format!("{to} brings the world below floor 3; hand its work in from floor 3");
-        return Some(Diagnostic::new(path, edge.line, text));
+/// What is wrong with an edge from a crate of floor `own`.
+fn wrong(own: u8, Edge { to, kind }: &Edge<'_>) -> Option<String> {
+    let dev = *kind == "dev-dependencies";
+    if WORLDLY_CRATES.contains(to) && own <= 2 && !dev {
+        return Some(format!("{to} brings the world below floor 3; hand its work in from floor 3"));
     }
-    if to == "mezza" || to.starts_with("mezza-") {
-        let Some(floor) = floor(to) else {
-            return Some(Diagnostic::new(path, edge.line, format!("no floor is known for {to}")));
-        };
-        let way = match floor.cmp(&own) {
-            std::cmp::Ordering::Less => return None,
-            std::cmp::Ordering::Equal => "sideways",
-            std::cmp::Ordering::Greater => "up",
-        };
-        if edge.dev && to == TEST_WORLD {
-            return None;
-        }
-        let text = format!(
-            "the edge to {to} points {way} (floor {own} to {floor}); move what is needed down"
-        );
-        return Some(Diagnostic::new(path, edge.line, text));
+    if (*to != "mezza" && !to.starts_with("mezza-")) || (dev && *to == TEST_WORLD) {
+        return None;
     }
-    None
+    let Some(floor) = floor(to) else { return Some(format!("no floor is known for {to}")) };
+    let way = match floor.cmp(&own) {
+        std::cmp::Ordering::Less => return None,
+        std::cmp::Ordering::Equal => "sideways",
+        std::cmp::Ordering::Greater => "up",
+    };
+    let edge = format!("the edge to {to} in {kind}");
+    Some(format!("{edge} points {way} (floor {own} to {floor}); move what is needed down"))
 }
 
-/// The dependency entries of a manifest, also of `[target.'..'.dependencies]` and of tables of
-/// their own, with `package = ".."` resolved.
-fn edges(manifest: &str) -> Vec<Edge> {
-    let mut edges: Vec<Edge> = Vec::new();
-    let mut section: Option<bool> = None;
-    let mut own_table = false;
-    for (index, line) in manifest.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if let Some(header) = line.strip_prefix('[') {
-            let header = header.trim_end_matches(']').trim();
-            let (table, entry) = match header.rsplit_once("dependencies.") {
-                Some((before, entry)) => (format!("{before}dependencies"), Some(entry)),
-                None => (header.to_owned(), None),
-            };
-            section = table.ends_with("dependencies").then(|| table.ends_with("dev-dependencies"));
-            own_table = entry.is_some();
-            if let (Some(dev), Some(entry)) = (section, entry) {
-                edges.push(Edge { line: index + 1, to: unquoted(entry), dev });
-            }
-            continue;
-        }
-        let Some(dev) = section else { continue };
-        if own_table {
-            if let (Some(last), Some(name)) = (edges.last_mut(), package(line)) {
-                last.to = name;
-            }
-        } else if let Some((key, value)) = line.split_once('=') {
-            let key = key.trim().split('.').next().unwrap_or_default();
-            let to = package(value).unwrap_or_else(|| unquoted(key));
-            edges.push(Edge { line: index + 1, to, dev });
-        }
-    }
-    edges
+/// The dependencies of a manifest, also those of `[target.'..'.dependencies]`.
+fn edges<'a>(root: Option<&'a Table>, manifest: &'a Table) -> impl Iterator<Item = Edge<'a>> {
+    let targets = manifest.get("target").and_then(Value::as_table);
+    let targets = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
+    [manifest].into_iter().chain(targets).flat_map(move |tables| {
+        let tables = KINDS.iter().filter_map(|kind| Some((*kind, tables.get(*kind)?.as_table()?)));
+        tables.flat_map(move |(kind, entries)| {
+            entries.iter().map(move |(key, entry)| Edge { to: package(root, key, entry), kind })
+        })
+    })
 }
 
-/// The value of `package = ".."` in a line.
-fn package(line: &str) -> Option<String> {
-    let at = line.find("package")?;
-    let value = line[at + "package".len()..].trim_start().strip_prefix('=')?;
-    value.trim_start().strip_prefix('"')?.split('"').next().map(str::to_owned)
-}
-
-fn unquoted(text: &str) -> String {
-    text.trim().trim_matches('"').to_owned()
+/// The crate behind an entry: its `package`, here or in the workspace, else its key.
+fn package<'a>(root: Option<&'a Table>, key: &'a str, entry: &'a Value) -> &'a str {
+    let inherited = || root?.get("workspace")?.get("dependencies")?.get(key)?.get("package");
+    let package = if entry.get("workspace").is_some() { inherited() } else { entry.get("package") };
+    package.and_then(Value::as_str).unwrap_or(key)
 }

@@ -1,6 +1,7 @@
 //! The shape of files and crates.
 
 use super::{Diagnostic, Tree};
+use toml::{Table, Value};
 
 /// Above this nobody holds a file in mind.
 const LINES_MAX: usize = 600;
@@ -21,14 +22,13 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
             refused.push(Diagnostic::new(path, 0, text));
         }
     }
-    for name in tree.crates() {
-        let path = format!("crates/{name}/Cargo.toml");
-        let manifest = tree.get(&path).unwrap_or_default();
-        let mut lines = manifest.lines().map(str::trim).skip_while(|line| *line != "[lints]");
-        let common = lines.any(|line| line == "workspace = true");
-        if !common && !denies_unsafe(tree, name, manifest) {
+    for (name, manifest) in tree.crates() {
+        let lints = manifest.get("lints");
+        let common = lints.and_then(|lints| lints.get("workspace")).is_some();
+        let own = name == "mezza-lanes" && denies_unsafe(tree.manifest("Cargo.toml"), lints);
+        if !common && !own {
             let text = "add the common lints: [lints] workspace = true";
-            refused.push(Diagnostic::new(&path, 0, text));
+            refused.push(Diagnostic::new(&format!("crates/{name}/Cargo.toml"), 0, text));
         }
     }
     for (path, text) in tree.iter().filter(|(path, _)| path.ends_with("package-lock.json")) {
@@ -45,15 +45,11 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 
 /// Cargo takes all lints of the workspace or none. A crate with `unsafe` code repeats them, `forbid`
 /// being `deny`, so that one file can say why it is different.
-fn denies_unsafe(tree: &Tree, name: &str, manifest: &str) -> bool {
-    let common = tree.get("Cargo.toml").unwrap_or_default();
-    let common = common.lines().skip_while(|line| !line.starts_with("[workspace.lints"));
-    let common = common.take_while(|line| !line.starts_with("[profile"));
-    let mut wanted = common
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(|line| line.replace("workspace.", "").replace("\"forbid\"", "\"deny\""))
-        .peekable();
-    name == "mezza-lanes"
-        && wanted.peek().is_some()
-        && wanted.all(|wanted| manifest.lines().any(|line| line == wanted))
+fn denies_unsafe(root: Option<&Table>, lints: Option<&Value>) -> bool {
+    let common = root.and_then(|root| root.get("workspace")?.get("lints"));
+    let Some(mut wanted) = common.cloned() else { return false };
+    if let Some(level) = wanted.get_mut("rust").and_then(|rust| rust.get_mut("unsafe_code")) {
+        *level = "deny".into();
+    }
+    lints == Some(&wanted)
 }

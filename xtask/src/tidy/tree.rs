@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use toml::Table;
 
 /// Folders that hold what tools make, never what people write.
 const MADE: [&str; 8] =
@@ -11,6 +12,8 @@ const MADE: [&str; 8] =
 /// Text files by their path relative to the repository (`/` as separator).
 pub struct Tree {
     files: BTreeMap<String, String>,
+    /// Those of them that cargo reads.
+    manifests: BTreeMap<String, Table>,
 }
 
 impl Tree {
@@ -18,7 +21,13 @@ impl Tree {
     pub fn read(root: &Path) -> Result<Self, String> {
         let mut files = BTreeMap::new();
         walk(root, "", &mut files)?;
-        Ok(Self { files })
+        let manifest = |(path, text): (&String, &String)| match text.parse() {
+            Ok(manifest) => Ok((path.clone(), manifest)),
+            Err(e) => Err(format!("{path}: {e}")),
+        };
+        let manifests = files.iter().filter(|(path, _)| path.ends_with("Cargo.toml"));
+        let manifests = manifests.map(manifest).collect::<Result<_, _>>()?;
+        Ok(Self { files, manifests })
     }
 
     /// All files, in order of path.
@@ -38,17 +47,17 @@ impl Tree {
         self.files.get(path).map(String::as_str)
     }
 
-    /// The folders in `crates/` that hold a manifest.
-    pub fn crates(&self) -> Vec<&str> {
-        let name = |path: &'_ str| -> Option<(usize, usize)> {
+    /// One manifest.
+    pub fn manifest(&self, path: &str) -> Option<&Table> {
+        self.manifests.get(path)
+    }
+
+    /// The folders in `crates/` that hold a manifest, and that manifest.
+    pub fn crates(&self) -> impl Iterator<Item = (&str, &Table)> {
+        self.manifests.iter().filter_map(|(path, manifest)| {
             let name = path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
-            (!name.contains('/')).then_some(("crates/".len(), name.len()))
-        };
-        let found = self.files.keys().filter_map(|path| {
-            let (start, len) = name(path)?;
-            path.get(start..start + len)
-        });
-        found.collect()
+            (!name.contains('/')).then_some((name, manifest))
+        })
     }
 }
 
