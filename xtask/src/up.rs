@@ -4,6 +4,7 @@ use crate::page::Built;
 use crate::run::Logs;
 use crate::test::seconds;
 use crate::{machine, page};
+use serde_json::json;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -63,7 +64,7 @@ impl Wishes {
     /// One line for a person, or one event for a program.
     fn say(&self, topic: &str, text: &str) {
         if self.json {
-            println!("{{\"event\":{},\"text\":{}}}", quoted(topic), quoted(text));
+            println!("{}", json!({ "event": topic, "text": text }));
         } else {
             println!("{topic:<8} {text}");
         }
@@ -122,19 +123,6 @@ fn program(root: &Path, wishes: &Wishes) -> Result<(), String> {
     Ok(())
 }
 
-/// A JSON string.
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => out.extend(format!("\\u{:04x}", u32::from(c)).chars()),
-            c => out.push(c),
-        }
-    }
-    out + "\""
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,10 +146,5 @@ mod tests {
     fn unknown_and_incomplete_wishes_are_refused() {
         assert!(wishes("--fast").expect_err("unknown").contains("`--fast`"));
         assert!(wishes("--port").expect_err("no value").contains("--port wants a value"));
-    }
-
-    #[test]
-    fn events_are_json() {
-        assert_eq!(quoted("a \"b\" \\ \n"), "\"a \\\"b\\\" \\\\ \\u000a\"");
     }
 }

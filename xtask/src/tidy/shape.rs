@@ -1,6 +1,7 @@
 //! The shape of files and crates.
 
 use super::{Diagnostic, Tree};
+use serde_json::Value as Json;
 use toml::{Table, Value};
 
 /// Above this nobody holds a file in mind.
@@ -32,15 +33,24 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
         }
     }
     for (path, text) in tree.iter().filter(|(path, _)| path.ends_with("package-lock.json")) {
-        let named =
-            text.lines().position(|line| line.trim_start().starts_with("\"resolved\": \"http"));
-        if let Some(index) = named {
-            let text = "the lock names a host; write `omit-lockfile-registry-resolved=true` to \
-                        .npmrc and lock again";
-            refused.push(Diagnostic::new(path, index + 1, text));
-        }
+        let text = match serde_json::from_str::<Json>(text) {
+            Err(e) => format!("the lock cannot be read: {e}; lock again"),
+            Ok(lock) if !names_host(&lock) => continue,
+            Ok(_) => "the lock names a host; write `omit-lockfile-registry-resolved=true` to \
+                      .npmrc and lock again"
+                .to_owned(),
+        };
+        refused.push(Diagnostic::new(path, 0, text));
     }
     refused
+}
+
+/// Whether a lock says, in any of its tables, where a package comes from.
+fn names_host(lock: &Json) -> bool {
+    lock.as_object().into_iter().flatten().any(|(key, value)| {
+        let place = value.as_str().filter(|_| key == "resolved");
+        place.is_some_and(|place| place.starts_with("http")) || names_host(value)
+    })
 }
 
 /// Cargo takes all lints of the workspace or none. A crate with `unsafe` code repeats them, `forbid`

@@ -326,9 +326,13 @@ fn leftovers() {
 
 #[test]
 fn locks_that_name_a_host() {
-    let text = "{\n  \"resolved\": \"https://mirror.example/x.tgz\"\n}\n";
+    let lock = |line: &str| format!("{{\"packages\": {{\"node_modules/x\": {{{line}}}}}}}");
     let path = "ui/package-lock.json";
-    refuses_once("lock", &[(path, text)], "ui/package-lock.json:2", "names a host");
+    let text = lock("\"resolved\": \"https://mirror.example/x.tgz\"");
+    refuses_once("lock", &[(path, &text)], path, "names a host");
+    let text = lock("\"resolved\": \"../x\", \"funding\": \"https://x.example\"");
+    assert_eq!(said("lock", &[(path, &text)]), [""; 0]);
+    refuses_once("lock", &[(path, "{")], path, "cannot be read");
 }
 
 #[test]
