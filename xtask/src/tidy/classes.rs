@@ -1,6 +1,6 @@
 //! LANES-4: arithmetic on lanes names the classes of its limbs, and the interval test knows it.
 
-use super::source::{code_only, has_word};
+use super::source::has_word;
 use super::{Diagnostic, Tree};
 
 /// Where arithmetic is written over `L: Lanes`.
@@ -20,14 +20,14 @@ struct Function<'a> {
 }
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
-    let proof = code_only(tree.get(PROOF).unwrap_or_default());
+    let proof = tree.code().find(|(path, _)| *path == PROOF).map_or("", |(_, code)| code);
     let mut refused = Vec::new();
     for (path, text) in tree.ending(&["rs"]).filter(|(path, _)| path.starts_with(ARITHMETIC)) {
         for function in functions(text) {
             let name = function.name;
             let wrong = if function.bounded && !function.documented {
                 format!("`{name}` computes on lanes; say `Classes:` in its comment (LANES-4)")
-            } else if function.documented && function.public && !has_word(&proof, name) {
+            } else if function.documented && function.public && !has_word(proof, name) {
                 format!("`{name}` names classes that {PROOF} does not prove (LANES-4)")
             } else {
                 continue;

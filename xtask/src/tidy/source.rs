@@ -1,24 +1,34 @@
 //! Rust without its comments and strings, so that words are found only where they are code.
 
+use proc_macro2::{LexError, TokenStream, TokenTree};
+
 /// `text` with the contents of comments, strings and characters replaced by blanks; line breaks
-/// stay, so line numbers stay.
-pub fn code_only(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = bytes.to_vec();
-    let mut at = 0;
-    while at < bytes.len() {
-        let end = match (bytes[at], bytes.get(at + 1)) {
-            (b'/', Some(b'/')) => line_end(bytes, at),
-            (b'/', Some(b'*')) => block_end(bytes, at),
-            (b'"', _) => string_end(bytes, at + 1),
-            (b'r', _) if !continues_word(bytes, at) => raw_end(bytes, at).unwrap_or(at),
-            (b'\'', _) => char_end(bytes, at).unwrap_or(at),
-            _ => at,
-        };
-        out[at..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
-        at = end.max(at + 1);
+/// stay, so line numbers stay. What is no Rust is an error.
+pub fn code_only(text: &str) -> Result<String, LexError> {
+    let blank = |byte: u8| if byte == b'\n' { byte } else { b' ' };
+    let mut code = text.bytes().map(blank).collect::<Vec<_>>();
+    copy(text.parse()?, text.as_bytes(), &mut code);
+    Ok(String::from_utf8_lossy(&code).into_owned())
+}
+
+/// Copies the tokens that are code from `text` to their places in `code`.
+fn copy(tokens: TokenStream, text: &[u8], code: &mut [u8]) {
+    for token in tokens {
+        let place = token.span().byte_range();
+        let source = &text[place.clone()];
+        match token {
+            // The tokens of a documentation comment, `#[doc = ".."]`, lie where the comment does.
+            _ if source.starts_with(b"//") || source.starts_with(b"/*") => {}
+            TokenTree::Group(group) => {
+                for end in [group.span_open(), group.span_close()] {
+                    code[end.byte_range()].copy_from_slice(&text[end.byte_range()]);
+                }
+                copy(group.stream(), text, code);
+            }
+            TokenTree::Literal(_) if source.contains(&b'"') || source.contains(&b'\'') => {}
+            _ => code[place].copy_from_slice(source),
+        }
     }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Whether `word` stands in `line` with no letter, digit or underscore around it.
@@ -31,96 +41,27 @@ pub fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-fn continues_word(bytes: &[u8], at: usize) -> bool {
-    let before = at.checked_sub(1).map(|i| bytes[i]);
-    before.is_some_and(|b| (b.is_ascii_alphanumeric() && b != b'b') || b == b'_')
-}
-
-fn line_end(bytes: &[u8], at: usize) -> usize {
-    bytes[at..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |len| at + len)
-}
-
-/// Block comments nest.
-fn block_end(bytes: &[u8], start: usize) -> usize {
-    let (mut at, mut depth) = (start, 0_u32);
-    while at < bytes.len() {
-        match (bytes[at], bytes.get(at + 1)) {
-            (b'/', Some(b'*')) => {
-                depth += 1;
-                at += 2;
-            }
-            (b'*', Some(b'/')) => {
-                depth -= 1;
-                at += 2;
-                if depth == 0 {
-                    return at;
-                }
-            }
-            _ => at += 1,
-        }
-    }
-    bytes.len()
-}
-
-fn string_end(bytes: &[u8], mut at: usize) -> usize {
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\\' => at += 2,
-            b'"' => return at + 1,
-            _ => at += 1,
-        }
-    }
-    bytes.len()
-}
-
-/// `r"..."`, `r#"..."#`; `None` when the r begins a word.
-fn raw_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let hashes = bytes[at + 1..].iter().take_while(|b| **b == b'#').count();
-    let open = at + 1 + hashes;
-    (*bytes.get(open)? == b'"').then_some(())?;
-    let mut close = vec![b'"'];
-    close.resize(hashes + 1, b'#');
-    let len = bytes[open + 1..].windows(close.len()).position(|window| window == close);
-    Some(len.map_or(bytes.len(), |len| open + 1 + len + close.len()))
-}
-
-/// `'x'`, `'\n'`, `'"'`; `None` for a lifetime.
-fn char_end(bytes: &[u8], at: usize) -> Option<usize> {
-    if *bytes.get(at + 1)? == b'\\' {
-        let close = bytes.get(at + 3..)?.iter().position(|b| *b == b'\'')?;
-        return Some(at + 3 + close + 1);
-    }
-    // One character of up to four bytes, then the closing quote.
-    let text = std::str::from_utf8(bytes.get(at + 1..(at + 5).min(bytes.len()))?);
-    let valid = match &text {
-        Ok(text) => *text,
-        Err(e) => std::str::from_utf8(&bytes[at + 1..at + 1 + e.valid_up_to()]).ok()?,
-    };
-    let close = at + 1 + valid.chars().next()?.len_utf8();
-    (*bytes.get(close)? == b'\'').then_some(close + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn comments_and_strings_are_blank() {
-        let text = "a // unsafe\nb /* unsafe /* x */ */ c \"uns\\\"afe\" r#\"unsafe \" \"# d";
-        let code = code_only(text);
-        assert!(!code.contains("unsafe") && code.lines().count() == 2);
+        let text =
+            "a // unsafe\n/// unsafe\nb /* unsafe /* x */ */ c \"uns\\\"afe\" r#\"unsafe \" \"# d";
+        let code = code_only(text).expect("Rust");
+        assert!(!code.contains("unsafe") && code.lines().count() == 3);
         assert_eq!(code.split_whitespace().collect::<Vec<_>>(), ["a", "b", "c", "d"]);
+        assert!(code_only("a { \" }").is_err());
     }
 
     #[test]
     fn characters_and_lifetimes_differ() {
-        let code = code_only("fn f<'a>(x: &'a str) { ('\"', '\\'', '\\u{200C}', 'é', b'\"') } end");
-        assert!(code.contains("<'a>") && code.contains("&'a str") && code.contains("} end"));
+        let text = "fn f<'a>(x: &'a str) { ('\"', '\\'', '\\u{200C}', 'é', b'\"') } end / 3.5";
+        let code = code_only(text).expect("Rust");
+        assert_eq!(code.len(), text.len());
+        assert!(code.contains("<'a>") && code.contains("&'a str") && code.contains("} end / 3.5"));
         assert!(!code.contains('"'));
-        assert_eq!(
-            code_only("for r in 0..3 { let br = r; } \"x\"").trim(),
-            "for r in 0..3 { let br = r; }"
-        );
     }
 
     #[test]

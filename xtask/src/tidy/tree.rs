@@ -1,6 +1,8 @@
 //! The files of the repository, as the checks see them.
 
+use super::source::code_only;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 use toml::Table;
@@ -14,6 +16,8 @@ pub struct Tree {
     files: BTreeMap<String, String>,
     /// Those of them that cargo reads.
     manifests: BTreeMap<String, Table>,
+    /// Those that are Rust, without comments and strings.
+    code: BTreeMap<String, String>,
 }
 
 impl Tree {
@@ -21,13 +25,9 @@ impl Tree {
     pub fn read(root: &Path) -> Result<Self, String> {
         let mut files = BTreeMap::new();
         walk(root, "", &mut files)?;
-        let manifest = |(path, text): (&String, &String)| match text.parse() {
-            Ok(manifest) => Ok((path.clone(), manifest)),
-            Err(e) => Err(format!("{path}: {e}")),
-        };
-        let manifests = files.iter().filter(|(path, _)| path.ends_with("Cargo.toml"));
-        let manifests = manifests.map(manifest).collect::<Result<_, _>>()?;
-        Ok(Self { files, manifests })
+        let manifests = parse(&files, "Cargo.toml", str::parse::<Table>)?;
+        let code = parse(&files, ".rs", code_only)?;
+        Ok(Self { files, manifests, code })
     }
 
     /// All files, in order of path.
@@ -42,9 +42,9 @@ impl Tree {
         })
     }
 
-    /// One file.
-    pub fn get(&self, path: &str) -> Option<&str> {
-        self.files.get(path).map(String::as_str)
+    /// All files of Rust without their comments and strings, each line in its place.
+    pub fn code(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.code.iter().map(|(path, code)| (path.as_str(), code.as_str()))
     }
 
     /// One manifest.
@@ -59,6 +59,20 @@ impl Tree {
             (!name.contains('/')).then_some((name, manifest))
         })
     }
+}
+
+/// What `read` makes of each file whose path ends with `ending`.
+fn parse<T, E: Display>(
+    files: &BTreeMap<String, String>,
+    ending: &str,
+    read: impl Fn(&str) -> Result<T, E>,
+) -> Result<BTreeMap<String, T>, String> {
+    let files = files.iter().filter(|(path, _)| path.ends_with(ending));
+    let parsed = files.map(|(path, text)| match read(text) {
+        Ok(parsed) => Ok((path.clone(), parsed)),
+        Err(e) => Err(format!("{path}: {e}")),
+    });
+    parsed.collect()
 }
 
 fn walk(root: &Path, inside: &str, files: &mut BTreeMap<String, String>) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! Words that may not stand where they stand.
 
 use super::floors::{floor, pure};
-use super::source::{code_only, has_word};
+use super::source::has_word;
 use super::{Diagnostic, Tree};
 
 /// Parts of std that are the world: files, sockets, threads, clocks, processes, environment.
@@ -26,11 +26,10 @@ const LEFTOVERS: [&str; 4] = [
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut refused = Vec::new();
-    for (path, text) in tree.ending(&["rs"]) {
-        let code = code_only(text);
-        refused.extend(unsafe_words(path, &code));
-        refused.extend(empty_names_in(path, &code));
-        refused.extend(paper_suite(path, &code));
+    for (path, code) in tree.code() {
+        refused.extend(unsafe_words(path, code));
+        refused.extend(empty_names_in(path, code));
+        refused.extend(paper_suite(path, code));
     }
     for name in pure(tree) {
         refused.extend(worldly_words(tree, name));
@@ -57,9 +56,8 @@ fn on_lines<'a>(
 fn worldly_words(tree: &Tree, name: &str) -> Vec<Diagnostic> {
     let sources = format!("crates/{name}/src/");
     let mut refused = Vec::new();
-    for (path, text) in tree.ending(&["rs"]).filter(|(path, _)| path.starts_with(&sources)) {
-        let code = code_only(text);
-        refused.extend(on_lines(path, &code, |line| {
+    for (path, code) in tree.code().filter(|(path, _)| path.starts_with(&sources)) {
+        refused.extend(on_lines(path, code, |line| {
             worldly(line).map(|word| {
                 format!("`{word}` is the world; below floor 3 it comes in as an argument")
             })
