@@ -1,4 +1,4 @@
-//! Notes how this program was built: a figure without its build says nothing (LAB-14).
+//! Notes how this program was built: a figure without its build says nothing.
 
 use std::env;
 use std::process::Command;

@@ -137,7 +137,7 @@ impl LoadWatch {
     }
 
     /// Runs `work` between two fixed loops; a busy round is run again, and each one is told to
-    /// `seen`, which keeps it (LAB-15).
+    /// `seen`, which keeps it.
     ///
     /// # Errors
     /// What `work` refuses.

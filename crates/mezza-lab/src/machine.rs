@@ -1,4 +1,4 @@
-//! Which machine: what decides a figure, and nothing that names anybody (LAB-19).
+//! Which machine: what decides a figure, and nothing that names anybody.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What the papers published, as data, and where a paper contradicts itself (LAB-5).
+//! What the papers published, as data, and where a paper contradicts itself.
 
 use anyhow::Result;
 use serde::Deserialize;
@@ -180,7 +180,7 @@ mod tests {
         let of = |name| paper.one("sosp15-f9", name);
         assert!(of("users") / of("latency") < of("throughput"));
         let is_context = |value: &Value| (value.exp == "sosp15-f9") == (value.status == "context");
-        assert!(paper.value.iter().all(is_context), "LAB-7");
+        assert!(paper.value.iter().all(is_context), "context and nothing else");
         assert!(paper.value.iter().all(|v| !v.place.is_empty() && !v.unit.is_empty()));
     }
 

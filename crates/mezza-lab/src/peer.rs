@@ -162,7 +162,7 @@ pub fn find_for(profile: Profile, name: &str) -> Result<Found> {
     find(name, &[])
 }
 
-/// Gets a peer from its registry (LAB-11: only when somebody asks for it).
+/// Gets a peer from its registry, only when somebody asks for it.
 ///
 /// # Errors
 /// If it cannot be had.

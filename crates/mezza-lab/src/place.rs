@@ -34,7 +34,7 @@ fn lock_folder(runtime: Option<PathBuf>) -> PathBuf {
     usable.unwrap_or_else(|| target().join("lab"))
 }
 
-/// Held while times are measured: one at a time on a machine (LAB-10).
+/// Held while times are measured: one at a time on a machine.
 pub struct MeasurementLock(#[expect(dead_code, reason = "held, not used")] File);
 
 impl MeasurementLock {

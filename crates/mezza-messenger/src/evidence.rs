@@ -77,7 +77,7 @@ pub enum NoteState {
     Read,
 }
 
-/// The state of an own note: the strongest of its facts, highest first (messenger 4.3).
+/// The state of an own note: the strongest of its facts, highest first (messenger 5.2).
 pub fn state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Time) -> NoteState {
     let has = |what| facts.iter().any(|fact| fact.what == what);
     if has(FactKind::Read) {

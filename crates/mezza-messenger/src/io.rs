@@ -147,7 +147,8 @@ pub enum Command {
         /// The contact of the request.
         contact: ContactId,
     },
-    /// Ask who it is that invites over the mixnet: their hello and card come in cells (4.2).
+    /// Ask who it is that invites over the mixnet: their hello and card come in cells
+    /// (messenger 4.4).
     See {
         /// The contact of the request.
         contact: ContactId,

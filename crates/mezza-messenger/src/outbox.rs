@@ -27,7 +27,7 @@ const INVITATION: u8 = 0x80;
 /// The level stands in the same byte, in three bits from this one on.
 const LEVEL_AT: u8 = 4;
 const LEVEL_MAX: u8 = 7;
-/// First byte of a parcel that holds a ratchet message (3.5).
+/// First byte of a parcel that holds a ratchet message (messenger 3.5).
 pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
 /// Notes that wait for one contact (MSG-35).
 pub(crate) const OUTBOX_MAX: usize = 1_000;

@@ -51,7 +51,7 @@ impl StoredNote {
         (self.timer_s > 0).then(|| start.plus_ms(u64::from(self.timer_s) * Time::SECOND_MS))
     }
 
-    /// The earlier of the timer's end and the carrier's (4.3).
+    /// The earlier of the timer's end and the carrier's (messenger 5.2).
     pub fn due(&self) -> Option<Time> {
         match (self.ends(), self.due) {
             (Some(a), Some(b)) => Some(a.min(b)),

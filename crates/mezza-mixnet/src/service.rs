@@ -111,7 +111,7 @@ impl RoundId {
 mod tests {
     use super::*;
 
-    /// The table of section 3.1 and the frame sizes of section 3.5.
+    /// The table of onions in section "Messages" of the specification.
     #[test]
     fn sizes_are_those_of_the_specification() {
         assert_eq!(Service::ALL.map(|s| s.onion_bytes(3)), [416, 164, 408]);

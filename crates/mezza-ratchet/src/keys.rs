@@ -83,7 +83,8 @@ impl fmt::Debug for IdentityKey {
     }
 }
 
-/// The identity pair of this device: agrees on keys and signs (4.1 of the specification).
+/// The identity pair of this device: agrees on keys and signs (section "Parties and keys" of the
+/// specification).
 pub struct IdentityKeyPair {
     pair: StaticKey,
     public: IdentityKey,

@@ -1,4 +1,4 @@
-//! The command line: every command, its texts, its exit codes (messenger 12.2).
+//! The command line: every command, its texts, its exit codes (CLI-1 to CLI-4).
 //!
 //! Commands about notes and contacts ask a running node over its HTTP interface; `init`,
 //! `card show`, `config` and `relay` work on their own.

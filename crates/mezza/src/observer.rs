@@ -84,7 +84,7 @@ impl Observer {
         dto::ObserverJson { next: ring.next, events }
     }
 
-    /// A record as it lies in the vault (messenger 4.6).
+    /// A record as it lies in the vault (messenger 4.3).
     pub fn record_disk_row(&self, place: RecordHeader, body: &[u8]) {
         let head = body[..body.len().min(BYTES_MAX)].to_vec();
         let fields = fields::record(place, &head);

@@ -1,4 +1,4 @@
-//! The HTTP interface and the page, on loopback only (messenger 4.8, 12.3).
+//! The HTTP interface and the page, on loopback only (WEB-1 to WEB-8).
 
 pub mod contacts;
 pub mod door;

@@ -12,7 +12,7 @@ use mezza_ratchet::{
     Bundle, BundleError, CheckedBundle, Exporter, OneTimePrekey, Session, prekeys,
 };
 
-/// DONE codes of the relay (3.6).
+/// DONE codes of the relay (messenger 3.6).
 const NO_SUCH_BOX: u8 = 1;
 const BOX_FULL: u8 = 2;
 const SLOW_DOWN: u8 = 4;

@@ -1,4 +1,4 @@
-//! Mail: opening it, and what to do with what does not open (4.5).
+//! Mail: opening it, and what to do with what does not open (messenger 5.5).
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

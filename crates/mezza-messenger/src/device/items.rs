@@ -260,7 +260,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// Every own note without receipt is sealed anew, under the session that is active now, with
-    /// its era and number (4.4).
+    /// its era and number (messenger 5.3).
     pub(super) fn send_again(&mut self, id: ContactId) {
         let parcels = self.parcels.iter().filter(|(_, parcel)| parcel.contact == id);
         let parcels: Vec<u64> = parcels.map(|(id, _)| *id).collect();

@@ -1,6 +1,6 @@
 //! The outbox at work: which way a note may take, sealing it, handing it to the carrier.
 //!
-//! Notes are sealed as late as possible, so that what waits burns no chain keys (4.4).
+//! Notes are sealed as late as possible, so that what waits burns no chain keys (messenger 5.3).
 
 use alloc::vec::Vec;
 

@@ -7,7 +7,7 @@ use crate::evidence::WaitReason;
 use crate::io::{ContactId, DeliveryProblem};
 use crate::outbox::{Destination, RELAY_KEEPS_MS, Route, UNANSWERED_MAX};
 
-/// A first message travels this much longer than the bundle it was made for (4.2).
+/// A first message travels this much longer than the bundle it was made for (messenger 4.2).
 pub(super) const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
 /// Between two fetches of a bundle that could not be used.
 pub(super) const FETCH_AGAIN_MS: u64 = Time::MINUTE_MS;
@@ -97,7 +97,7 @@ impl<B: Backend> Device<B> {
             self.fetch(PendingRequest::Fetch(id), id, pin, now);
             return Err(if refused { WaitReason::Bundle } else { WaitReason::Keys });
         }
-        // The first note of a session holds our mailbox, which must exist by then (4.2).
+        // The first note of a session holds our mailbox, which must exist by then (messenger 4.2).
         if conversation.is_pending() && !ready {
             return Err(WaitReason::Keys);
         }

@@ -1,4 +1,4 @@
-//! First contact by an invitation over the mixnet (4.4).
+//! First contact by an invitation over the mixnet (messenger 4.4).
 
 use mezza_core::suite::SuiteId;
 use mezza_messenger::carrier::Carrier;

@@ -60,7 +60,7 @@ fn name(path: &Path) -> String {
     parts.into_iter().rev().collect::<Vec<_>>().join("/")
 }
 
-/// Names for the bytes of files that have a layout of ours (messenger 4.6).
+/// Names for the bytes of files that have a layout of ours (messenger 4.3).
 fn parts(path: &Path, head: &[u8]) -> Vec<ObserverField> {
     let mut cut = FieldCursor { bytes: head, at: 0, fields: Vec::new() };
     match path.file_name().and_then(|name| name.to_str()) {

@@ -175,7 +175,7 @@ impl FieldCursor<'_> {
         self.named("kind", 1, name);
     }
 
-    /// The sealed layer of messenger 3.4; all that the relay can tell is its size.
+    /// The sealed layer of messenger 3.5; all that the relay can tell is its size.
     fn envelope(&mut self, length: usize) {
         self.number("envelope version", 1);
         self.bytes("encapsulated key", 32);

@@ -28,7 +28,7 @@ const TICKETS_MAX: usize = 16;
 /// Bearers of one launch; the oldest goes first.
 const BEARERS_MAX: usize = 64;
 
-/// What the page may do (messenger 4.8).
+/// What the page may do (WEB-3).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self' blob:; font-src 'self'; frame-ancestors 'none'; \
     base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'";

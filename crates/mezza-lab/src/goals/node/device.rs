@@ -39,7 +39,7 @@ impl Costs {
     }
 }
 
-/// aws-lc decides; the portable code stands beside it (LAB-14).
+/// aws-lc decides; the portable code stands beside it.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let fast = measure::<AwsLc>(bench, "ours", "limit:aws-lc")?;
     let portable = measure::<PortableBackend>(bench, "variant:portable", "limit:portable")?;

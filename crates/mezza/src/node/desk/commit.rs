@@ -24,7 +24,7 @@ impl NodeActor {
         Ok(turn)
     }
 
-    /// Drains the device, commits once, then does the rest in order (messenger 4.1).
+    /// Drains the device, commits once, then does the rest in order (messenger 5.1).
     pub(super) fn carry_out(&mut self) -> Result<(), Refused> {
         let turn = self.drain()?;
         self.finish(turn)

@@ -1,5 +1,6 @@
-//! What stands between two people, and what each of them can do about it (ratchet 4.7, R7): two
-//! versions of the program never sound like an attack, an attack never like a version.
+//! What stands between two people, and what each of them can do about it (messenger 5.5,
+//! RATCHET-44): two versions of the program never sound like an attack, an attack never like a
+//! version.
 
 use mezza_messenger::io::DeliveryProblem;
 use mezza_ratchet::{BundleError, OpenError, SuiteList};
@@ -74,7 +75,7 @@ fn suite_words(error: OpenError, name: &str) -> String {
     }
 }
 
-/// A higher number is newer (ratchet 3.1).
+/// A higher number is newer (section "Parties and keys" of the ratchet's document).
 fn who_updates(offered: &SuiteList, ours: &SuiteList, name: &str) -> String {
     if offered.ids().first() > ours.ids().first() {
         "update Mezzavoce here, then write again".into()
