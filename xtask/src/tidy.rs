@@ -7,8 +7,10 @@
 //! | [`shape`] | files above 600 lines, `mod.rs`, crates without the common lints |
 //! | [`classes`] | arithmetic on lanes whose bounds nobody proves |
 //! | [`rules`] | a rule of a specification in force without a test of its name |
+//! | [`citations`] | a rule or a numbered section that is cited and does not exist |
 //! | [`tree`], [`source`] | what the others read: the files, and Rust without comments and strings |
 
+mod citations;
 mod classes;
 mod floors;
 mod rules;
@@ -56,6 +58,7 @@ pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     all.extend(words::check(&tree));
     all.extend(shape::check(&tree));
     all.extend(rules::check(&tree));
+    all.extend(citations::check(&tree));
     all.extend(classes::check(&tree));
     all.sort();
     all.dedup();

@@ -42,7 +42,7 @@ fn wrong(
 }
 
 /// `MSG-1` -> `msg_1`; `None` for what is no rule.
-fn prefix(rule: &str) -> Option<String> {
+pub fn prefix(rule: &str) -> Option<String> {
     let (family, number) = rule.split_once('-')?;
     let is_rule = family.len() >= 2
         && family.bytes().all(|b| b.is_ascii_uppercase())

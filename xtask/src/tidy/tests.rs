@@ -230,6 +230,27 @@ fn rules_of_the_page_are_tested_by_the_page() {
 }
 
 #[test]
+fn citations_of_what_is_not_there() {
+    let document =
+        ("docs/protocols/messenger.md", "## 5 States\n\n### 5.2 Notes\n- MSG-4 (caller) x.\n");
+    let path = "crates/mezza-sim/src/a.rs";
+    for (name, cited) in [
+        ("cite-1", format!("{}-2", "RATCHET")),
+        ("cite-2", format!("See {}-4: a list (MSG-4, {0}-14).", "MSG")),
+        ("cite-3", format!("A crate without a document ({}-1).", "HIBE")),
+        ("cite-4", "A heading that is gone (messenger 5.3).".to_owned()),
+        ("cite-5", "A list of them (`messenger` 5.2, 5.4).".to_owned()),
+        ("cite-6", "A document without numbers, ratchet 1.1".to_owned()),
+    ] {
+        let text = format!("\n/// {cited}\n");
+        refuses_once(name, &[document, (path, &text)], "crates/mezza-sim/src/a.rs:2", "cite");
+    }
+    let text = "// MSG-4, RATCHET-1's; messenger 5.2, 600 of them; SHA-256; a ratchet 1.5x as fast;\n\
+                // over the messenger (5.9); a messenger: 5.9 (5.9)\n";
+    assert_eq!(said("cite", &[document, (path, text)]), [""; 0]);
+}
+
+#[test]
 fn unsafe_outside_its_crates() {
     let path = "crates/mezza-sim/src/fast.rs";
     let text = "fn f() { unsafe { g() } }\n";

@@ -1,0 +1,116 @@
+//! What a comment or a document cites is there.
+//!
+//! A rule is cited by its number alone (MSG-16), a section as `messenger 5.2`, by the name of the
+//! document in `docs/protocols/` and a number with one dot. Sections without a number, and those of
+//! other people's documents, are for people to check.
+
+use super::floors::FLOORS;
+use super::rules::prefix;
+use super::{Diagnostic, Tree};
+use std::collections::BTreeSet;
+
+/// Files that people write, code and documents alike.
+const CITING: [&str; 8] = ["md", "mjs", "py", "rs", "sh", "svelte", "toml", "ts"];
+
+/// What the documents have that can be cited.
+struct Citable<'a> {
+    names: BTreeSet<&'a str>,
+    rules: BTreeSet<&'a str>,
+    /// Each as it is cited.
+    sections: BTreeSet<String>,
+    /// What the rules of a document, or of a crate that may get one, begin with.
+    families: BTreeSet<String>,
+}
+
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
+    let citable = Citable::of(tree);
+    let mut refused = Vec::new();
+    for (path, text) in tree.ending(&CITING) {
+        // The rules in force are looked up by `rules`.
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.contains("In force:"));
+        let lines = lines.filter(|(_, line)| citable.may_cite(line));
+        for (index, line) in lines {
+            let missing = citable.missing(line).into_iter();
+            refused.extend(missing.map(|text| Diagnostic::new(path, index + 1, text)));
+        }
+    }
+    refused
+}
+
+impl<'a> Citable<'a> {
+    fn of(tree: &'a Tree) -> Self {
+        let (mut names, mut rules) = (BTreeSet::new(), BTreeSet::new());
+        let mut sections = BTreeSet::new();
+        for (path, text) in tree.ending(&["md"]) {
+            let Some(name) = path.strip_prefix("docs/protocols/") else { continue };
+            let name = name.trim_end_matches(".md");
+            names.insert(name);
+            rules.extend(rules_of(text));
+            sections.extend(sections_of(name, text));
+        }
+        let crates = FLOORS.iter().map(|(name, _)| name.trim_start_matches("mezza-"));
+        let families = crates.map(str::to_uppercase);
+        let families = families.chain(rules.iter().map(|rule| family(rule).to_owned()));
+        Self { names, sections, families: families.collect(), rules }
+    }
+
+    /// Whether a closer look at the line is worth its time.
+    fn may_cite(&self, line: &str) -> bool {
+        line.contains('-') || self.names.iter().any(|name| line.contains(name))
+    }
+
+    /// What is wrong with the citations in a line.
+    fn missing(&self, line: &str) -> Vec<String> {
+        let rules = rules_in(line).filter(|rule| !self.rules.contains(rule));
+        let rules = rules.filter(|rule| self.families.contains(family(rule)));
+        let rules = rules.map(|rule| format!("no document defines {rule}; cite one that is there"));
+        let cited = sections_in(line, &self.names).into_iter();
+        let sections = cited.filter(|section| !self.sections.contains(section));
+        let sections = sections.map(|section| format!("no section {section}; cite one that is"));
+        rules.chain(sections).collect()
+    }
+}
+
+/// `MSG` of `MSG-16`.
+fn family(rule: &str) -> &str {
+    rule.split('-').next().unwrap_or(rule)
+}
+
+/// The rules that a document defines: in bold type, or at the head of an entry of a list.
+fn rules_of(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| {
+        let bold = line.split("**").skip(1).step_by(2);
+        let head = line.strip_prefix("- ").and_then(|entry| entry.split(' ').next());
+        bold.chain(head).filter(|rule| prefix(rule).is_some())
+    })
+}
+
+/// The numbered sections of a document, each as it is cited.
+fn sections_of(name: &str, text: &str) -> impl Iterator<Item = String> {
+    let headings = text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+    headings.filter_map(move |heading| Some(format!("{name} {}", heading.split(' ').next()?)))
+}
+
+/// The words of a line that look like rules.
+fn rules_in(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
+    words.filter(|word| prefix(word).is_some())
+}
+
+/// The sections that a line cites; a list of them, `messenger 5.2, 5.4`, names the document once.
+fn sections_in(line: &str, names: &BTreeSet<&str>) -> Vec<String> {
+    let mut cited = Vec::new();
+    let mut name = None;
+    for word in line.split_whitespace() {
+        let number = word.trim_end_matches(|c: char| c.is_ascii_punctuation());
+        let (section, part) = number.split_once('.').unwrap_or_default();
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        name = if is_number(section) && is_number(part) {
+            cited.extend(name.map(|name| format!("{name} {number}")));
+            name.filter(|_| word.ends_with(','))
+        } else {
+            names.get(word.trim_start_matches('(').trim_matches('`')).copied()
+        };
+    }
+    cited
+}
