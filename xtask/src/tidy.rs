@@ -3,18 +3,21 @@
 //! | module | refuses |
 //! |---|---|
 //! | [`floors`] | an edge that points up or sideways, an unknown crate, more than thirteen |
+//! | [`layers`] | an import against the order of the modules of a crate |
 //! | [`words`] | the world below floor 3, `unsafe`, leftovers, forbidden names, a machine's own paths |
 //! | [`shape`] | files above 600 lines, `mod.rs`, crates without the common lints |
 //! | [`classes`] | arithmetic on lanes whose bounds nobody proves |
 //! | [`rules`] | a rule of a specification in force without a test of its name |
 //! | [`citations`] | a rule or a numbered section that is cited and does not exist |
-//! | [`tree`], [`source`] | what the others read: the files, and Rust without comments and strings |
+//! | [`tree`], [`source`], [`shipped`] | what the others read: the files, and Rust without comments, strings or tests |
 
 mod citations;
 mod classes;
 mod floors;
+mod layers;
 mod rules;
 mod shape;
+mod shipped;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -55,6 +58,7 @@ impl fmt::Display for Diagnostic {
 pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     let tree = Tree::read(root)?;
     let mut all = floors::check(&tree);
+    all.extend(layers::check(&tree));
     all.extend(words::check(&tree));
     all.extend(shape::check(&tree));
     all.extend(rules::check(&tree));

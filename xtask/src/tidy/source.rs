@@ -33,12 +33,16 @@ fn copy(tokens: TokenStream, text: &[u8], code: &mut [u8]) {
 
 /// Whether `word` stands in `line` with no letter, digit or underscore around it.
 pub fn has_word(line: &str, word: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + word.len()..].chars().next();
-        !before.is_some_and(part) && !after.is_some_and(part)
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
     })
+}
+
+/// Whether a word may have this character.
+pub fn is_part(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ fn manifest(name: &str, rest: &str) -> String {
 }
 
 /// Writes a small good repository and `extra` over it; returns where.
-fn plant(name: &str, extra: &[(&str, &str)]) -> PathBuf {
+pub fn plant(name: &str, extra: &[(&str, &str)]) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
     let root = target.join("xtask-planted").join(name);

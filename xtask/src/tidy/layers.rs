@@ -1,0 +1,133 @@
+//! The layers inside a crate: a module knows the layers below its own, and no module beside it.
+
+use super::shipped::shipped;
+use super::source::is_part;
+use super::{Diagnostic, Tree};
+
+/// The layers of a crate, the lowest first, and the modules of each.
+type Layers = [&'static [&'static str]];
+
+/// Crates that have layers. One that is named here names all of its modules.
+const LAYERS: [(&str, &Layers); 0] = [];
+
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
+    LAYERS.iter().flat_map(|(name, layers)| check_crate(tree, name, layers)).collect()
+}
+
+/// What one crate imports against the order of its layers; its tests may import everything.
+fn check_crate(tree: &Tree, name: &str, layers: &Layers) -> Vec<Diagnostic> {
+    let folder = format!("crates/{name}/src/");
+    let mut refused = Vec::new();
+    for (path, code) in shipped(tree, &folder) {
+        let modules = path[folder.len()..].trim_end_matches(".rs").split('/').collect::<Vec<_>>();
+        let own = modules[0];
+        if modules == ["lib"] || modules == ["main"] {
+            continue;
+        }
+        if layer(layers, own).is_none() {
+            refused.push(Diagnostic::new(path, 0, unknown(own)));
+            continue;
+        }
+        // From a module as deep as this, so many times `super` is the crate.
+        for root in ["crate::".to_owned(), "super::".repeat(modules.len())] {
+            let imports = imports(&code, &root).into_iter();
+            let wrong = imports.filter_map(|(line, to)| Some((line, wrong(layers, own, &to)?)));
+            refused.extend(wrong.map(|(line, text)| Diagnostic::new(path, line, text)));
+        }
+    }
+    refused
+}
+
+fn layer(layers: &Layers, module: &str) -> Option<usize> {
+    layers.iter().position(|modules| modules.contains(&module))
+}
+
+fn unknown(module: &str) -> String {
+    format!("no layer is known for `{module}`; enter the module in xtask, or import from one")
+}
+
+/// What is wrong with an import of `to` in the module `own`.
+fn wrong(layers: &Layers, own: &str, to: &str) -> Option<String> {
+    if own == to {
+        return None;
+    }
+    let Some(below) = layer(layers, to) else { return Some(unknown(to)) };
+    (Some(below) >= layer(layers, own)).then(|| {
+        format!("`{to}` does not stand before `{own}` in its crate; move what is needed down")
+    })
+}
+
+/// The modules that stand behind `root` in `code`, each with its line; of a group all of them.
+fn imports(code: &str, root: &str) -> Vec<(usize, String)> {
+    let starts = code.match_indices(root).map(|(at, _)| at);
+    let starts = starts.filter(|at| !code[..*at].ends_with(|c| c == ':' || is_part(c)));
+    let imports = starts.flat_map(|at| {
+        let line = 1 + code[..at].matches('\n').count();
+        names(&code[at + root.len()..]).into_iter().map(move |name| (line, name))
+    });
+    imports.collect()
+}
+
+/// What a path begins with: of `{a::b, c::{d, e}}` it is `a` and `c`.
+fn names(path: &str) -> Vec<String> {
+    let name =
+        |path: &str| path.trim().split(|c| !is_part(c)).next().unwrap_or_default().to_owned();
+    if !path.starts_with('{') {
+        return vec![name(path)];
+    }
+    let group = path.chars().scan(0, |depth, c| {
+        *depth += i32::from(c == '{') - i32::from(c == '}');
+        (*depth > 0).then_some((*depth, c))
+    });
+    let outside = group.skip(1).filter(|(depth, _)| *depth == 1).map(|(_, c)| c);
+    let outside = outside.collect::<String>();
+    outside.split(',').map(name).filter(|name| !name.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::tests::plant;
+
+    /// What the layers `low`, then `left` and `right`, then `top` refuse of a file of the sim.
+    fn refuses(name: &str, path: &str, text: &str) -> Vec<String> {
+        let path = format!("crates/mezza-sim/src/{path}");
+        let lib = "mod low;\nmod left;\nmod right;\nmod top;\npub use top::Top;\n";
+        let root = plant(name, &[("crates/mezza-sim/src/lib.rs", lib), (&path, text)]);
+        let tree = Tree::read(&root).expect("the tree is readable");
+        let layers: &Layers = &[&["low"], &["left", "right"], &["top"]];
+        let refused = check_crate(&tree, "mezza-sim", layers);
+        refused.iter().map(|refused| refused.to_string().replace(&path, "")).collect()
+    }
+
+    #[test]
+    fn imports_against_the_order_of_the_layers() {
+        for (path, text) in [
+            ("left.rs", "use crate::top::Top;\n"),
+            ("left.rs", "use crate::{low, top::{Top, low}};\n"),
+            ("left/deep.rs", "fn f() -> crate::right::Right { g() }\n"),
+            ("left.rs", "use crate::Top;\n"),
+            ("left/deep.rs", "use super::super::top;\n"),
+            ("other.rs", "use crate::low;\n"),
+            ("left.rs", "#[cfg(test)]\nmod tests;\nuse crate::top;\n"),
+        ] {
+            let refused = refuses("layers-bad", path, text);
+            assert_eq!(refused.len(), 1, "{text}: {refused:#?}");
+            assert!(refused[0].starts_with(':'), "{refused:#?}");
+        }
+        let line = refuses("layers-bad", "left.rs", "\nuse crate::{\n    low,\n    top,\n};\n");
+        assert!(line[0].starts_with(":2: `top` does not stand before `left`"), "{line:#?}");
+    }
+
+    #[test]
+    fn imports_in_the_order_of_the_layers() {
+        for (path, text) in [
+            ("top.rs", "use crate::{left::a, low, right::{b, top}};\nuse crate::top::deep;\n"),
+            ("left/deep.rs", "use super::top;\nuse crate::low;\nuse other_crate::top;\n"),
+            ("left.rs", "// crate::top\n#[cfg(test)]\nmod tests {\n    use crate::top;\n}\n"),
+            ("lib.rs", "pub use crate::top::Top;\n"),
+        ] {
+            assert_eq!(refuses("layers-good", path, text), [""; 0], "{text}");
+        }
+    }
+}
