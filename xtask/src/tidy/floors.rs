@@ -23,8 +23,8 @@ pub const FLOORS: [(&str, u8); 13] = [
 /// The one crate that any other may use in its tests.
 const TEST_WORLD: &str = "mezza-sim";
 
-/// What floors 0-2 may not depend on outside their tests: it brings the world along.
-const WORLDLY_CRATES: [&str; 3] = ["tokio", "rusqlite", "getrandom"];
+/// What floors 0-2 may neither depend on nor name outside their tests: it brings the world along.
+pub const WORLDLY_CRATES: [&str; 3] = ["tokio", "rusqlite", "getrandom"];
 
 /// The floor of a crate of ours.
 pub fn floor(name: &str) -> Option<u8> {

@@ -1,13 +1,11 @@
 //! Words that may not stand where they stand.
 
-use super::floors::{floor, pure};
+use super::floors::{WORLDLY_CRATES, floor, pure};
 use super::source::has_word;
 use super::{Diagnostic, Tree};
 
 /// Parts of std that are the world: files, sockets, threads, clocks, processes, environment.
 const WORLDLY_STD: [&str; 6] = ["fs", "net", "thread", "time", "process", "env"];
-/// Crates that are the world.
-const WORLDLY_CRATES: [&str; 3] = ["tokio", "rusqlite", "getrandom"];
 /// Where `unsafe` may stand, each with a lint that asks for a reason (LANES-1).
 const UNSAFE_ALLOWED: [&str; 3] =
     ["crates/mezza-lanes/src/avx512.rs", "crates/mezza-ffi/", "crates/mezza-hibe/"];
