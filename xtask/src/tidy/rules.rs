@@ -54,18 +54,10 @@ pub fn prefix(rule: &str) -> Option<String> {
 /// The prefixes (`msg_1`) of all test functions, and of all titles and exports in `ui/tests/`.
 fn tested(tree: &Tree) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for (_, text) in tree.ending(&["rs"]) {
-        let lines = text.lines().collect::<Vec<_>>();
-        for (index, line) in lines.iter().enumerate() {
-            let Some(name) = line.trim_start().split_once("fn ").map(|(_, name)| name) else {
-                continue;
-            };
-            let above = &lines[index.saturating_sub(6)..index];
-            let is_test = above.iter().rev().take_while(|l| !l.trim().is_empty()).any(|l| {
-                l.trim_start().starts_with("#[") && (l.contains("test]") || l.contains("test("))
-            });
-            found.extend(two_words(name).filter(|_| is_test));
-        }
+    for (_, code) in tree.code() {
+        // `#[test]`, and `#[tokio::test(..)]`.
+        let attributes = code.split("test]").skip(1).chain(code.split("::test(").skip(1));
+        found.extend(attributes.filter_map(|behind| two_words(behind.split_once("fn ")?.1)));
     }
     for (_, text) in tree.iter().filter(|(path, _)| path.starts_with("ui/tests/")) {
         let titles = text.split(['"', '\'', '`']);
