@@ -1,7 +1,7 @@
 //! The layers inside a crate: a module knows the layers below its own, and no module beside it.
 
 use super::shipped::shipped;
-use super::source::is_part;
+use super::source::imports;
 use super::{Diagnostic, Tree};
 
 /// The layers of a crate, the lowest first, and the modules of each.
@@ -55,33 +55,6 @@ fn wrong(layers: &Layers, own: &str, to: &str) -> Option<String> {
     (Some(below) >= layer(layers, own)).then(|| {
         format!("`{to}` does not stand before `{own}` in its crate; move what is needed down")
     })
-}
-
-/// The modules that stand behind `root` in `code`, each with its line; of a group all of them.
-fn imports(code: &str, root: &str) -> Vec<(usize, String)> {
-    let starts = code.match_indices(root).map(|(at, _)| at);
-    let starts = starts.filter(|at| !code[..*at].ends_with(|c| c == ':' || is_part(c)));
-    let imports = starts.flat_map(|at| {
-        let line = 1 + code[..at].matches('\n').count();
-        names(&code[at + root.len()..]).into_iter().map(move |name| (line, name))
-    });
-    imports.collect()
-}
-
-/// What a path begins with: of `{a::b, c::{d, e}}` it is `a` and `c`.
-fn names(path: &str) -> Vec<String> {
-    let name =
-        |path: &str| path.trim().split(|c| !is_part(c)).next().unwrap_or_default().to_owned();
-    if !path.starts_with('{') {
-        return vec![name(path)];
-    }
-    let group = path.chars().scan(0, |depth, c| {
-        *depth += i32::from(c == '{') - i32::from(c == '}');
-        (*depth > 0).then_some((*depth, c))
-    });
-    let outside = group.skip(1).filter(|(depth, _)| *depth == 1).map(|(_, c)| c);
-    let outside = outside.collect::<String>();
-    outside.split(',').map(name).filter(|name| !name.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -40,6 +40,33 @@ pub fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
+/// What stands behind `root` in `code`, each with its line; of a group all of them.
+pub fn imports(code: &str, root: &str) -> Vec<(usize, String)> {
+    let starts = code.match_indices(root).map(|(at, _)| at);
+    let starts = starts.filter(|at| !code[..*at].ends_with(is_part));
+    let imports = starts.flat_map(|at| {
+        let line = 1 + code[..at].matches('\n').count();
+        names(&code[at + root.len()..]).into_iter().map(move |name| (line, name))
+    });
+    imports.collect()
+}
+
+/// What a path begins with: of `{a::b, c::{d, e}}` it is `a` and `c`.
+fn names(path: &str) -> Vec<String> {
+    let name =
+        |path: &str| path.trim().split(|c| !is_part(c)).next().unwrap_or_default().to_owned();
+    if !path.starts_with('{') {
+        return vec![name(path)];
+    }
+    let group = path.chars().scan(0, |depth, c| {
+        *depth += i32::from(c == '{') - i32::from(c == '}');
+        (*depth > 0).then_some((*depth, c))
+    });
+    let outside = group.skip(1).filter(|(depth, _)| *depth == 1).map(|(_, c)| c);
+    let outside = outside.collect::<String>();
+    outside.split(',').map(name).filter(|name| !name.is_empty()).collect()
+}
+
 /// Whether a word may have this character.
 pub fn is_part(c: char) -> bool {
     c.is_alphanumeric() || c == '_'

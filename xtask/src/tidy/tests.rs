@@ -144,6 +144,7 @@ fn worldly_words_below_floor_3() {
     for (i, line) in [
         "use std::fs;",
         "use std::{collections::BTreeMap, net::TcpStream};",
+        "use std::{\n    collections::BTreeMap,\n    net::TcpStream,\n};",
         "let x = std::env::var(\"X\");",
         "use std::time::Instant;",
         "std::thread::spawn(f);",

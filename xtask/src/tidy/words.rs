@@ -1,7 +1,7 @@
 //! Words that may not stand where they stand.
 
 use super::floors::{WORLDLY_CRATES, floor, pure};
-use super::source::has_word;
+use super::source::{has_word, imports};
 use super::{Diagnostic, Tree};
 
 /// Parts of std that are the world: files, sockets, threads, clocks, processes, environment.
@@ -55,10 +55,9 @@ fn worldly_words(tree: &Tree, name: &str) -> Vec<Diagnostic> {
     let sources = format!("crates/{name}/src/");
     let mut refused = Vec::new();
     for (path, code) in tree.code().filter(|(path, _)| path.starts_with(&sources)) {
-        refused.extend(on_lines(path, code, |line| {
-            worldly(line).map(|word| {
-                format!("`{word}` is the world; below floor 3 it comes in as an argument")
-            })
+        refused.extend(worldly(code).into_iter().map(|(line, word)| {
+            let text = format!("`{word}` is the world; below floor 3 it comes in as an argument");
+            Diagnostic::new(path, line, text)
         }));
         let is_root = path == format!("{sources}lib.rs");
         if is_root && name != "mezza-sim" && !code.contains("#![no_std]") {
@@ -68,19 +67,16 @@ fn worldly_words(tree: &Tree, name: &str) -> Vec<Diagnostic> {
     refused
 }
 
-/// The worldly word of a line of code, also inside `use std::{..}`.
-fn worldly(line: &str) -> Option<String> {
-    if let Some(word) = WORLDLY_CRATES.iter().find(|word| has_word(line, word)) {
-        return Some((*word).to_owned());
-    }
-    let (_, after) = line.split_once("std::")?;
-    let part = WORLDLY_STD.iter().find(|part| match after.strip_prefix('{') {
-        Some(group) => group
-            .split(',')
-            .any(|entry| entry.trim().trim_end_matches('}').split("::").next() == Some(**part)),
-        None => has_word(after, part) && after.starts_with(**part),
-    })?;
-    Some(format!("std::{part}"))
+/// The worldly words of code, each with its line.
+fn worldly(code: &str) -> Vec<(usize, String)> {
+    let std = imports(code, "std::").into_iter();
+    let std = std.filter(|(_, part)| WORLDLY_STD.contains(&part.as_str()));
+    let std = std.map(|(line, part)| (line, format!("std::{part}")));
+    let crates = code.lines().enumerate().filter_map(|(index, line)| {
+        let word = WORLDLY_CRATES.iter().find(|word| has_word(line, word))?;
+        Some((index + 1, (*word).to_owned()))
+    });
+    std.chain(crates).collect()
 }
 
 fn unsafe_words(path: &str, code: &str) -> Vec<Diagnostic> {
