@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`floors`] | an edge that points up or sideways, an unknown crate, more than thirteen |
 //! | [`layers`] | an import against the order of the modules of a crate |
+//! | [`names`] | a public type name that stands in several crates; not in force yet |
 //! | [`words`] | the world below floor 3, `unsafe`, leftovers, forbidden names, a machine's own paths |
 //! | [`shape`] | files above 600 lines, `mod.rs`, crates without the common lints |
 //! | [`classes`] | arithmetic on lanes whose bounds nobody proves |
@@ -15,6 +16,7 @@ mod citations;
 mod classes;
 mod floors;
 mod layers;
+mod names;
 mod rules;
 mod shape;
 mod shipped;
