@@ -8,7 +8,7 @@ import type { NodeEvent } from './api.ts';
 export const PAUSE_MAX_MS = 10_000;
 const PAUSE_FIRST_MS = 250;
 
-/** Pause before attempt n (from 0), ms: doubled each time, a quarter of it by random, so that tabs do not come in step. */
+/** Pause before attempt n (from 0), ms: doubled each time, a quarter of it by chance, so that tabs do not come in step. */
 export function pause(attempt: number, random: number): number {
   const whole = Math.min(PAUSE_MAX_MS, PAUSE_FIRST_MS * 2 ** Math.min(attempt, 10));
   return Math.round(whole * (0.75 + 0.25 * random));

@@ -80,7 +80,7 @@ describe('event stream', () => {
     expect(timers[0]?.ms).toBe(250);
   });
 
-  test('random takes at most a quarter off a pause', () => {
+  test('chance takes at most a quarter off a pause', () => {
     expect(pause(3, 0)).toBe(1500);
     expect(pause(3, 1)).toBe(2000);
     expect(pause(1000, 1)).toBe(PAUSE_MAX_MS);
