@@ -21,6 +21,7 @@ mod memory;
 mod mixnet;
 mod node;
 mod observer;
+mod older;
 mod postgres;
 mod program;
 mod ratchet;
