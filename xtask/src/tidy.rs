@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`floors`] | an edge that points up or sideways, an unknown crate, more than thirteen |
 //! | [`layers`] | an import against the order of the modules of a crate |
-//! | [`names`] | a public type name that stands in several crates; not in force yet |
+//! | [`names`] | a public type name that stands in several crates |
 //! | [`words`] | the world below floor 3, `unsafe`, leftovers, forbidden names, a machine's own paths |
 //! | [`shape`] | files above 600 lines, `mod.rs`, crates without the common lints |
 //! | [`classes`] | arithmetic on lanes whose bounds nobody proves |
@@ -61,6 +61,7 @@ pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     let tree = Tree::read(root)?;
     let mut all = floors::check(&tree);
     all.extend(layers::check(&tree));
+    all.extend(names::check(&tree));
     all.extend(words::check(&tree));
     all.extend(shape::check(&tree));
     all.extend(rules::check(&tree));

@@ -47,7 +47,7 @@ pub use keys::{EphemeralKey, PublicKey, StaticKey, ZeroSecret};
 pub use machine::Machine;
 pub use rand_core::CryptoRng;
 pub use secret::Secret;
-pub use splitter::Deframer;
+pub use splitter::{Deframer, FrameTooLong};
 pub use suite::{Aead, Suite, SuiteId};
 pub use time::Time;
 pub use timers::Timers;

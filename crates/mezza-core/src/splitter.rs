@@ -4,6 +4,11 @@ use alloc::vec::Vec;
 
 use crate::wire::DecodeError;
 
+/// A frame that would be longer than its length field or its format allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("longer than a frame may be")]
+pub struct FrameTooLong;
+
 /// Collects one frame at a time: a length of `LENGTH` bytes (at most 4), big-endian, then `MIN` to
 /// `MAX` bytes. Between frames it holds no memory.
 #[derive(Debug)]

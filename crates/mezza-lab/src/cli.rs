@@ -32,7 +32,7 @@ enum Command {
     /// Measure the goals of a part, each beside its limit in one run
     Goals {
         /// Whose goals
-        part: Part,
+        part: PartName,
         /// How long to measure
         #[arg(long, value_enum, default_value_t = Profile::Full)]
         profile: Profile,
@@ -88,7 +88,7 @@ enum Command {
 
 /// Parts that have goals here.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Part {
+pub enum PartName {
     /// One device, its node and the relay
     Node,
     /// Sessions between two devices
@@ -99,7 +99,7 @@ pub enum Part {
     Lanes,
 }
 
-impl Part {
+impl PartName {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -172,7 +172,7 @@ pub fn main() -> ExitCode {
 /// What can be run.
 fn list(out: Option<PathBuf>) -> Result<()> {
     let out = place::out(out);
-    let parts = [Part::Node, Part::Lanes, Part::Ratchet, Part::Mixnet];
+    let parts = [PartName::Node, PartName::Lanes, PartName::Ratchet, PartName::Mixnet];
     let goals = parts.into_iter().flat_map(|part| goals::list(part, &out));
     run::list(&out).into_iter().chain(goals).try_for_each(|line| say(&line))
 }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 
 use crate::bench::{Bench, Plan};
-use crate::cli::{Part, Profile, complain, say};
+use crate::cli::{PartName, Profile, complain, say};
 use crate::machine::Hardware;
 use crate::row::{Limit, Row, Stop, Verdict, exit};
 use crate::{peer, place, raw};
@@ -19,7 +19,7 @@ use crate::{peer, place, raw};
 /// What was asked for.
 pub struct Order {
     /// Whose goals.
-    pub part: Part,
+    pub part: PartName,
     /// How long to measure.
     pub profile: Profile,
     /// Only these rows; all if empty.
@@ -34,7 +34,7 @@ pub struct Order {
     pub out: Option<PathBuf>,
 }
 
-impl Part {
+impl PartName {
     /// Its measurements.
     fn all(self) -> &'static [Measurement] {
         match self {
@@ -103,7 +103,7 @@ pub fn run(order: Order) -> Result<u8> {
     Ok(exit(&rows, profile != Profile::Smoke))
 }
 
-fn choose(part: Part, only: &[String]) -> Result<Vec<&'static Measurement>> {
+fn choose(part: PartName, only: &[String]) -> Result<Vec<&'static Measurement>> {
     let named = |measurement: &Measurement, name: &str| {
         measurement.rows.iter().any(|(id, _)| id.eq_ignore_ascii_case(name))
     };
@@ -136,7 +136,7 @@ fn measure(bench: &mut Bench, chosen: &[&Measurement]) -> Vec<Row> {
     rows
 }
 
-fn print(rows: &[Row], json: bool, part: Part, profile: Profile) -> Result<()> {
+fn print(rows: &[Row], json: bool, part: PartName, profile: Profile) -> Result<()> {
     if json {
         for row in rows {
             say(&row.value().to_string())?;
@@ -167,7 +167,7 @@ fn print(rows: &[Row], json: bool, part: Part, profile: Profile) -> Result<()> {
 }
 
 /// The lines of `mezza-lab list` on a part.
-pub fn list(part: Part, out: &std::path::Path) -> Vec<String> {
+pub fn list(part: PartName, out: &std::path::Path) -> Vec<String> {
     let mut lines = Vec::new();
     for measurement in part.all() {
         let [smoke, quick, full] = measurement.seconds;
@@ -191,16 +191,16 @@ mod tests {
 
     #[test]
     fn every_row_of_the_design_is_there_once() {
-        let ids = |part: Part| {
+        let ids = |part: PartName| {
             let rows = part.all().iter().flat_map(|m| m.rows);
             let mut ids: Vec<&str> = rows.map(|(id, _)| *id).collect();
             ids.sort_unstable();
             ids
         };
-        assert_eq!(ids(Part::Node), ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"]);
-        assert_eq!(ids(Part::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
-        assert_eq!(ids(Part::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"]);
-        assert_eq!(ids(Part::Lanes), ["L1", "L2", "L3", "L6"]);
+        assert_eq!(ids(PartName::Node), ["M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"]);
+        assert_eq!(ids(PartName::Ratchet), ["T1", "T2", "T3", "T4", "T5"]);
+        assert_eq!(ids(PartName::Mixnet), ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"]);
+        assert_eq!(ids(PartName::Lanes), ["L1", "L2", "L3", "L6"]);
     }
 
     /// Row, goal, direction and bound of all parts, as the designs have them.
@@ -275,9 +275,9 @@ mod tests {
 
     #[test]
     fn every_limit_is_that_of_its_design() {
-        let parts = [Part::Node, Part::Lanes, Part::Ratchet, Part::Mixnet];
+        let parts = [PartName::Node, PartName::Lanes, PartName::Ratchet, PartName::Mixnet];
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let measurements = || parts.into_iter().flat_map(Part::all);
+        let measurements = || parts.into_iter().flat_map(PartName::all);
         let held: Vec<String> = measurements()
             .flat_map(|m| m.limits.iter().copied().flatten())
             .map(|limit| words(&limit.to_string()))
@@ -298,9 +298,9 @@ mod tests {
 
     #[test]
     fn rows_are_chosen_by_their_ids() {
-        assert_eq!(choose(Part::Node, &[]).unwrap().len(), node::ALL.len());
-        assert_eq!(choose(Part::Node, &["m2".into(), "M4".into()]).unwrap().len(), 2);
-        let error = choose(Part::Node, &["M10".into()]).err().unwrap();
+        assert_eq!(choose(PartName::Node, &[]).unwrap().len(), node::ALL.len());
+        assert_eq!(choose(PartName::Node, &["m2".into(), "M4".into()]).unwrap().len(), 2);
+        let error = choose(PartName::Node, &["M10".into()]).err().unwrap();
         assert_eq!(error.downcast_ref::<Stop>().unwrap().code, 66);
     }
 }

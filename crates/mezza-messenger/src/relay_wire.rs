@@ -23,7 +23,7 @@ pub use relay::{DoneCode, RelayFrame, encode_mail};
 use alloc::vec::Vec;
 
 use mezza_core::wire::{DecodeError, Reader, Writer};
-use mezza_core::{Secret, Time, labelled_hash};
+use mezza_core::{FrameTooLong, Secret, Time, labelled_hash};
 
 /// The version a relay announces in its HELLO.
 pub const VERSION: u8 = 1;
@@ -76,16 +76,11 @@ impl RawOneTimePrekey {
     }
 }
 
-/// Why a frame was not made: it would not fit its length fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("longer than a frame may be")]
-pub struct TooLong;
-
 /// Puts length and kind before what `body` writes.
-fn frame(kind: u8, bytes: usize, body: impl FnOnce(&mut Writer)) -> Result<Vec<u8>, TooLong> {
+fn frame(kind: u8, bytes: usize, body: impl FnOnce(&mut Writer)) -> Result<Vec<u8>, FrameTooLong> {
     let len = bytes + 1;
     if len > FRAME_BYTES_MAX {
-        return Err(TooLong);
+        return Err(FrameTooLong);
     }
     let mut writer = Writer::with_capacity(LENGTH_BYTES + len);
     writer.u24(len as u32).u8(kind);

@@ -23,7 +23,7 @@ pub use contacts::{ACTIVE_MAX, PartnerId};
 pub use job::{ClientJob, ClientJobOutput};
 pub use machine::{
     Client, ClientError, ClientOptions, Input, Invite, NewRoot, Output, ROW_BYTES_MAX,
-    RefusedReason, RestoreError, RowFault, SetAside, StreamMark,
+    RefusedReason, RestoreError, RowFault, RowsSetAside, StreamMark,
 };
 
 use alloc::vec::Vec;

@@ -18,5 +18,5 @@ pub mod settings;
 
 pub use bucket::Manifest;
 pub use cell::Cell;
-pub use frame::{AbortReason, Frame, FrameBody, Items, LinkDeframer, MissedReason, TooLong};
+pub use frame::{AbortReason, Frame, FrameBody, Items, LinkDeframer, MissedReason};
 pub use settings::{Settings, SignedSettings};

@@ -86,7 +86,7 @@ pub enum Effect<H: Host> {
 
 /// What just happened, one at a time; the whole state of the world can be looked at in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step<N> {
+pub enum WorldStep<N> {
     /// An order reached its host.
     Ordered(HostId),
     /// An order found its host down and is forgotten.

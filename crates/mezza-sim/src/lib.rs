@@ -7,7 +7,7 @@
 //! can be watched again: [`for_each_seed`] prints the seed, `MEZZA_SEED=n` replays it.
 //!
 //! ```
-//! use mezza_sim::{CryptoRng, Effect, Host, LinkModel, HostId, Step, Time, World};
+//! use mezza_sim::{CryptoRng, Effect, Host, LinkModel, HostId, WorldStep, Time, World};
 //!
 //! /// Throws each ball back until it has been caught three times.
 //! struct Player { throw: Option<(HostId, u8)> }
@@ -36,13 +36,13 @@
 //! world.link(alice, bob, LinkModel::datagram());
 //! world.command(alice, 0, bob);
 //! let mut caught = 0;
-//! world.run_for(1_000, |_, step| caught += u32::from(matches!(step, Step::Delivered { .. })));
+//! world.run_for(1_000, |_, step| caught += u32::from(matches!(step, WorldStep::Delivered { .. })));
 //! assert_eq!(caught, 3);
 //! ```
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`host`] | [`Host`], [`Effect`], [`HostId`], [`Step`]: what a test supplies and what it sees |
+//! | [`host`] | [`Host`], [`Effect`], [`HostId`], [`WorldStep`]: what a test supplies and what it sees |
 //! | [`link`] | [`LinkModel`]: delay, loss, repeats, order; datagrams and streams |
 //! | [`world`] | [`World`]: the clock, the queue of events, crashes, clock jumps |
 //! | [`dice`] | [`SimRng`]: seeded chance with the three questions tests ask |
@@ -57,7 +57,7 @@ pub mod timing;
 pub mod world;
 
 pub use dice::SimRng;
-pub use host::{Effect, Host, HostId, Step};
+pub use host::{Effect, Host, HostId, WorldStep};
 pub use link::LinkModel;
 pub use mezza_core::{CryptoRng, Time};
 pub use seeds::for_each_seed;

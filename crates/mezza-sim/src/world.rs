@@ -3,7 +3,7 @@
 mod events;
 
 use crate::link::Links;
-use crate::{Host, HostId, LinkModel, SimRng, Step, Time};
+use crate::{Host, HostId, LinkModel, SimRng, Time, WorldStep};
 use events::Event;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -201,7 +201,7 @@ impl<H: Host> World<H> {
     }
 
     /// Steps for `ms` of world time, showing each step to `judge`.
-    pub fn run_for(&mut self, ms: u64, mut judge: impl FnMut(&Self, &Step<H::News>)) {
+    pub fn run_for(&mut self, ms: u64, mut judge: impl FnMut(&Self, &WorldStep<H::News>)) {
         let end = self.now.plus_ms(ms);
         while let Some(step) = self.step_until(end) {
             judge(self, &step);

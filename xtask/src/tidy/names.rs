@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const SHARED: [&str; 4] = ["Error", "Input", "Output", "Settings"];
 
 /// Every place of a name that stands in several crates.
-#[cfg_attr(not(test), expect(dead_code, reason = "not in force while the types are renamed"))]
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut named = BTreeMap::<String, Vec<(&str, usize)>>::new();
     for (path, code) in shipped(tree, "crates/") {

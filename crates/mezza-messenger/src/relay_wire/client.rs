@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::Secret;
 use mezza_core::wire::{DecodeError, Reader};
+use mezza_core::{FrameTooLong, Secret};
 
-use super::{Address, RawOneTimePrekey, TAKEN_MAX, TooLong, frame};
+use super::{Address, RawOneTimePrekey, TAKEN_MAX, frame};
 
 /// What a box is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl ClientFrame {
     ///
     /// # Errors
     /// [`TooLong`] above 65,536 bytes or above 64 mail numbers.
-    pub fn encode(&self) -> Result<Vec<u8>, TooLong> {
+    pub fn encode(&self) -> Result<Vec<u8>, FrameTooLong> {
         match self {
             Self::Open { req, token, kind } => frame(OPEN, 35, |w| {
                 let kind = match kind {
@@ -177,9 +177,9 @@ impl ClientFrame {
     }
 }
 
-fn encode_taken(number: u16, mails: &[u32]) -> Result<Vec<u8>, TooLong> {
+fn encode_taken(number: u16, mails: &[u32]) -> Result<Vec<u8>, FrameTooLong> {
     if mails.len() > TAKEN_MAX {
-        return Err(TooLong);
+        return Err(FrameTooLong);
     }
     frame(TAKEN, 3 + 4 * mails.len(), |w| {
         w.u16(number).u8(mails.len() as u8);

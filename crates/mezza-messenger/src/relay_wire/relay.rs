@@ -2,10 +2,11 @@
 
 use alloc::vec::Vec;
 
+use mezza_core::FrameTooLong;
 use mezza_core::wire::{DecodeError, Reader};
 
 use super::client::PING;
-use super::{RawOneTimePrekey, TooLong, frame};
+use super::{RawOneTimePrekey, frame};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +115,7 @@ impl RelayFrame {
     ///
     /// # Errors
     /// [`TooLong`] above 65,536 bytes.
-    pub fn encode(&self) -> Result<Vec<u8>, TooLong> {
+    pub fn encode(&self) -> Result<Vec<u8>, FrameTooLong> {
         match self {
             Self::Hello { version, now_ms, envelope_bytes_max, ttl_h_max } => {
                 frame(HELLO, 13, |w| {
@@ -175,7 +176,7 @@ impl RelayFrame {
 }
 
 /// A MAIL frame around an envelope that its caller keeps.
-pub fn encode_mail(number: u16, nr: u32, envelope: &[u8]) -> Result<Vec<u8>, TooLong> {
+pub fn encode_mail(number: u16, nr: u32, envelope: &[u8]) -> Result<Vec<u8>, FrameTooLong> {
     frame(MAIL, 6 + envelope.len(), |w| {
         w.u16(number).u32(nr).bytes(envelope);
     })

@@ -132,7 +132,7 @@ fn what_does_not_fit_is_not_made() {
     let put =
         |bytes| ClientFrame::Put { req: 1, address: [0; 16], ttl_h: 1, envelope: vec![0; bytes] };
     assert!(put(FRAME_BYTES_MAX - 21).encode().is_ok());
-    assert_eq!(put(FRAME_BYTES_MAX - 20).encode(), Err(TooLong));
+    assert_eq!(put(FRAME_BYTES_MAX - 20).encode(), Err(FrameTooLong));
     let taken = |mails| ClientFrame::Taken { number: 1, mails: vec![0; mails] };
-    assert_eq!(taken(65).encode(), Err(TooLong));
+    assert_eq!(taken(65).encode(), Err(FrameTooLong));
 }

@@ -9,7 +9,7 @@ use mezza_messenger::card::{Card, CardForm};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::NoteContent;
 use mezza_messenger::{Command, ContactId, Event, Input};
-use mezza_sim::{CrashRate, HostId, LinkModel, Step, World, for_each_seed};
+use mezza_sim::{CrashRate, HostId, LinkModel, World, WorldStep, for_each_seed};
 
 use crate::stage::{START, load, records};
 use hosts::{AT, Memory, Party, Say, device, newborn, on_disk, sealed};
@@ -26,9 +26,9 @@ struct Judge {
 
 impl Judge {
     /// Looks at everything after one step.
-    fn look(&mut self, world: &World<Party>, step: &Step<Event>) {
+    fn look(&mut self, world: &World<Party>, step: &WorldStep<Event>) {
         match step {
-            Step::Told { at: place, news: Event::Note(contact, note) } => {
+            WorldStep::Told { at: place, news: Event::Note(contact, note) } => {
                 let Some(device) = device(world.host(*place)) else { return };
                 let Some(view) = device.note(*note, world.now_at(*place)) else { return };
                 let (NoteContent::Text(text), false) = (view.body, view.incoming) else { return };
@@ -40,7 +40,7 @@ impl Judge {
                 );
                 self.accepted.insert(text, (*place, *reader));
             }
-            Step::Told { at: place, news: Event::State(contact, note) } => {
+            WorldStep::Told { at: place, news: Event::State(contact, note) } => {
                 let Some(device) = device(world.host(*place)) else { return };
                 let Some(view) = device.note(*note, world.now_at(*place)) else { return };
                 let Some(reader) = self.peers.get(&(*place, *contact)) else { return };
@@ -50,7 +50,7 @@ impl Judge {
                     assert!(on_disk(world.disk(*reader), &text), "a state lies: {text}");
                 }
             }
-            Step::Stored(place) => {
+            WorldStep::Stored(place) => {
                 let Memory::Person(disk) = world.disk(*place) else { return };
                 // P5: no chain key seals two texts.
                 for ((key, n), message) in sealed(disk) {

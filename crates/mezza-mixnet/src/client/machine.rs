@@ -25,7 +25,7 @@ mod snapshot;
 mod tests;
 
 pub use io::{ClientError, Input, Invite, NewRoot, Output, RefusedReason};
-pub use restore::{RestoreError, RowFault, SetAside};
+pub use restore::{RestoreError, RowFault, RowsSetAside};
 pub use snapshot::ROW_BYTES_MAX;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -98,7 +98,7 @@ pub struct Client<B: Backend = PortableBackend> {
     walk_at: Option<Time>,
     standing: ProtectionState,
     /// Rows that were not read at the start.
-    aside: Vec<SetAside>,
+    aside: Vec<RowsSetAside>,
     /// What the clock said last.
     seen: Time,
     outputs: VecDeque<Output>,
@@ -167,7 +167,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// Rows that were not read at the start, ascending.
-    pub fn aside(&self) -> &[SetAside] {
+    pub fn aside(&self) -> &[RowsSetAside] {
         &self.aside
     }
 

@@ -14,8 +14,6 @@
 mod decode;
 mod encode;
 
-pub use encode::TooLong;
-
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mezza_core::{PublicKey, Time};
 use mezza_ratchet::Table;
 use mezza_ratchet::wire::{self, container};
-use mezza_sim::{CrashRate, HostId, LinkModel, Step, World, for_each_seed};
+use mezza_sim::{CrashRate, HostId, LinkModel, World, WorldStep, for_each_seed};
 
 mod device;
 mod thief;
@@ -39,9 +39,9 @@ struct Judge {
 }
 
 impl Judge {
-    fn step(&mut self, world: &World<Device>, step: &Step<News>) {
+    fn step(&mut self, world: &World<Device>, step: &WorldStep<News>) {
         match step {
-            Step::Told { at, news: News::Opened(read) } => {
+            WorldStep::Told { at, news: News::Opened(read) } => {
                 assert!(self.opened.insert((*at, read.note)), "a note was opened twice");
                 let all = self.read.entry(*at).or_default();
                 all.push(read.clone());
@@ -52,8 +52,8 @@ impl Judge {
                     self.thefts += 1;
                 }
             }
-            Step::Told { news: News::Sealed(to, bytes), .. } => self.keystream(*to, bytes),
-            Step::Told { news: News::Refused, .. } => self.refused += 1,
+            WorldStep::Told { news: News::Sealed(to, bytes), .. } => self.keystream(*to, bytes),
+            WorldStep::Told { news: News::Refused, .. } => self.refused += 1,
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! One step at a time: an effect of a busy host, else the next event, else the next deadline.
 
 use super::{Site, World};
-use crate::{CryptoRng, Effect, Host, HostId, Step, Time};
+use crate::{CryptoRng, Effect, Host, HostId, Time, WorldStep};
 
 /// Wakes at one instant without anything else happening, after which a host is surely stuck.
 const WAKES_IN_A_ROW_MAX: u32 = 10_000;
@@ -27,7 +27,7 @@ pub(super) enum Event<H: Host> {
 impl<H: Host> World<H> {
     /// The next step, or `None` when nothing happens up to and including `end`; the clock then
     /// stands at `end`.
-    pub fn step_until(&mut self, end: Time) -> Option<Step<H::News>> {
+    pub fn step_until(&mut self, end: Time) -> Option<WorldStep<H::News>> {
         loop {
             if let Some(&place) = self.busy.first() {
                 match self.execute_next(place) {
@@ -90,9 +90,9 @@ impl<H: Host> World<H> {
         self.places().filter_map(due).min()
     }
 
-    fn wake(&mut self, place: HostId) -> Step<H::News> {
+    fn wake(&mut self, place: HostId) -> WorldStep<H::News> {
         self.with_host(place, H::wake);
-        Step::Woke(place)
+        WorldStep::Woke(place)
     }
 
     /// Calls the host at `place`, if it is up, with its time and dice.
@@ -110,62 +110,66 @@ impl<H: Host> World<H> {
         true
     }
 
-    fn happen(&mut self, event: Event<H>) -> Option<Step<H::News>> {
+    fn happen(&mut self, event: Event<H>) -> Option<WorldStep<H::News>> {
         match event {
             Event::Boot(place) => {
                 let now = self.now;
                 let site = self.site_mut(place);
                 site.host = Some(H::boot(&site.disk, site.clock(now), site.dice.rng()));
                 self.busy.insert(place);
-                Some(Step::Booted(place))
+                Some(WorldStep::Booted(place))
             }
             Event::Order(place, order) => {
                 let heard = self.with_host(place, |host, now, rng| host.command(order, now, rng));
-                Some(if heard { Step::Ordered(place) } else { Step::CommandDropped(place) })
+                Some(if heard {
+                    WorldStep::Ordered(place)
+                } else {
+                    WorldStep::CommandDropped(place)
+                })
             }
             Event::Deliver { from, to, packet, breaks } => {
                 let broken = breaks.is_some_and(|count| count != self.links.breaks(from, to));
                 let arrived = !broken
                     && !self.links.is_cut(from, to)
                     && self.with_host(to, |host, now, rng| host.deliver(from, packet, now, rng));
-                let vanished = Step::PacketLost { from, to };
-                Some(if arrived { Step::Delivered { from, to } } else { vanished })
+                let vanished = WorldStep::PacketLost { from, to };
+                Some(if arrived { WorldStep::Delivered { from, to } } else { vanished })
             }
             Event::Lost { at, peer, number } => {
                 // The host crashed or hung up meanwhile: news of a stream it no longer knows.
                 self.deaf.get(&(at, peer)).filter(|&&waiting| waiting == number)?;
                 self.deaf.remove(&(at, peer));
                 self.with_host(at, |host, now, rng| host.stream_lost(peer, now, rng));
-                Some(Step::Lost { at, peer })
+                Some(WorldStep::Lost { at, peer })
             }
         }
     }
 
     /// Executes the next effect of `place`, or crashes it instead; `None` when it has no more.
-    fn execute_next(&mut self, place: HostId) -> Option<Step<H::News>> {
+    fn execute_next(&mut self, place: HostId) -> Option<WorldStep<H::News>> {
         let effect = self.site_mut(place).host.as_mut()?.effect()?;
         if let Some(down_ms) = self.site_mut(place).crash_now() {
             self.crash(place, down_ms);
-            return Some(Step::Crashed(place));
+            return Some(WorldStep::Crashed(place));
         }
         Some(match effect {
             Effect::Write(write) => {
                 H::write(&mut self.site_mut(place).disk, write);
                 self.with_host(place, H::write_durable);
-                Step::Stored(place)
+                WorldStep::Stored(place)
             }
             Effect::Send { to, packet } => {
                 self.send(place, to, &packet);
-                Step::Sent { from: place, to }
+                WorldStep::Sent { from: place, to }
             }
             Effect::HangUp(peer) => {
                 self.deaf.remove(&(place, peer));
                 if self.links.break_stream(place, peer) {
                     self.tell_lost(peer, place);
                 }
-                Step::HungUp { at: place, peer }
+                WorldStep::HungUp { at: place, peer }
             }
-            Effect::Tell(news) => Step::Told { at: place, news },
+            Effect::Tell(news) => WorldStep::Told { at: place, news },
         })
     }
 

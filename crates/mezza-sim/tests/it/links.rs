@@ -1,6 +1,6 @@
 //! Datagrams lose, repeat and reorder; streams do not, but break and say so.
 
-use mezza_sim::{CryptoRng, Effect, Host, HostId, LinkModel, Step, Time, World};
+use mezza_sim::{CryptoRng, Effect, Host, HostId, LinkModel, Time, World, WorldStep};
 use std::collections::VecDeque;
 
 /// Sends what it is told and remembers what came.
@@ -158,7 +158,9 @@ fn partitions_stop_datagrams_both_ways() {
     world.command(bob, 0, Order::Say(alice, 0..5));
     world.command(bob, 0, Order::Say(carol, 0..5));
     let mut vanished = 0;
-    world.run_for(1_000, |_, step| vanished += u32::from(matches!(step, Step::PacketLost { .. })));
+    world.run_for(1_000, |_, step| {
+        vanished += u32::from(matches!(step, WorldStep::PacketLost { .. }))
+    });
     assert_eq!((vanished, heard(&world, carol).len()), (10, 5));
 }
 

@@ -1,7 +1,7 @@
 //! Many seeds: nothing accepted is lost, one seed gives one trace, a planted bug is found.
 
 use crate::post::{Drawer, News, Office};
-use mezza_sim::{CrashRate, HostId, LinkModel, Step, Time, World, for_each_seed};
+use mezza_sim::{CrashRate, HostId, LinkModel, Time, World, WorldStep, for_each_seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const LETTERS: u64 = 12;
@@ -21,11 +21,11 @@ fn bad_week(seed: u64, hasty: bool) -> Vec<String> {
         world.command(places[from as usize], at, places[((from + to) % 3) as usize]);
     }
     let (mut accepted, mut delivered, mut trace) = (Vec::new(), Vec::new(), Vec::new());
-    let mut watch = |world: &World<Office>, step: &Step<News>| {
+    let mut watch = |world: &World<Office>, step: &WorldStep<News>| {
         trace.push(format!("{:?} {step:?}", world.now()));
         match step {
-            Step::Told { at, news: News::Accepted(number) } => accepted.push((*at, *number)),
-            Step::Told { at, news: News::Delivered(number) } => {
+            WorldStep::Told { at, news: News::Accepted(number) } => accepted.push((*at, *number)),
+            WorldStep::Told { at, news: News::Delivered(number) } => {
                 let read = world.places().any(|p| world.disk(p).read.contains(&(*at, *number)));
                 assert!(read, "delivered, but on nobody's disk");
                 delivered.push((*at, *number));
@@ -92,12 +92,17 @@ fn a_crash_keeps_what_was_written_and_nothing_else() {
     // Written, then crashed before `Accepted` was shown; booted at once and sent.
     assert_eq!(
         steps[..4],
-        [Step::Ordered(alice), Step::Stored(alice), Step::Crashed(alice), Step::Booted(alice)]
+        [
+            WorldStep::Ordered(alice),
+            WorldStep::Stored(alice),
+            WorldStep::Crashed(alice),
+            WorldStep::Booted(alice)
+        ]
     );
     assert!(world.disk(alice).outbox.contains_key(&1));
 
     world.crash_after(bob, 0);
-    world.run_for(200, |_, step| assert_ne!(step, &Step::Stored(bob)));
+    world.run_for(200, |_, step| assert_ne!(step, &WorldStep::Stored(bob)));
     assert!(world.disk(bob).read.is_empty(), "crashed before its first effect");
     world.run_for(5_000, |_, _| {});
     assert!(world.disk(alice).outbox.is_empty() && world.disk(bob).read.contains(&(alice, 1)));
@@ -110,7 +115,7 @@ fn a_host_that_is_down_hears_no_order_and_keeps_its_disk() {
     world.crash(alice, 5_000);
     world.command(alice, 100, bob);
     let mut unheard = 0;
-    world.run_for(1_000, |_, step| unheard += u32::from(*step == Step::CommandDropped(alice)));
+    world.run_for(1_000, |_, step| unheard += u32::from(*step == WorldStep::CommandDropped(alice)));
     assert!(world.host(alice).is_none() && unheard == 1);
     world.run_for(5_000, |_, _| {});
     assert!(world.host(alice).is_some() && world.disk(alice).written == 0);
@@ -133,10 +138,10 @@ fn clocks_are_the_hosts_own() {
     world.run_for(500, |_, _| {});
     world.shift_clock(alice, -3_600_000);
     let mut wakes = 0;
-    world.run_for(3_000_000, |_, step| wakes += u32::from(*step == Step::Woke(alice)));
+    world.run_for(3_000_000, |_, step| wakes += u32::from(*step == WorldStep::Woke(alice)));
     assert_eq!(wakes, 0);
     world.shift_clock(alice, 3_600_000);
-    world.run_for(0, |_, step| wakes += u32::from(*step == Step::Woke(alice)));
+    world.run_for(0, |_, step| wakes += u32::from(*step == WorldStep::Woke(alice)));
     assert_eq!(wakes, 1);
 }
 

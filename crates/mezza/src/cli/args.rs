@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use card::{Add, CardArgs, CardFormName, CardWhat};
-pub use cpu::{Cpu, Kernel, KernelName};
+pub use cpu::{Cpu, KernelArgs, KernelName};
 pub use mixnet::{
     AccountingName, EntryArgs, MixnetBucket, MixnetCommand, MixnetConfig, MixnetLoad, MixnetMix,
     NoiseFloorName, Privacy, ServerArgs, ServiceName,

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 /// A step that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum WriteStep {
     /// What an earlier attempt left is removed.
     Clear,
     /// The second file is made.
@@ -29,7 +29,7 @@ pub enum Step {
     Checkpoint,
 }
 
-impl Step {
+impl WriteStep {
     /// The steps of a file that is replaced, in their order.
     pub const REPLACE: [Self; 7] = [
         Self::Clear,
@@ -66,7 +66,7 @@ impl Step {
 
 #[derive(Clone, Copy)]
 struct Plan {
-    step: Step,
+    step: WriteStep,
     error: Errno,
     /// How often the step succeeds before.
     after: u32,
@@ -82,7 +82,7 @@ pub struct Failing(());
 
 impl Failing {
     /// `step` fails with `error` each time, after it succeeded `after` times.
-    pub fn after(after: u32, step: Step, error: Errno) -> Self {
+    pub fn after(after: u32, step: WriteStep, error: Errno) -> Self {
         PLAN.set(Some(Plan { step, error, after }));
         Self(())
     }
@@ -95,7 +95,7 @@ impl Drop for Failing {
 }
 
 /// What this step says on this thread now.
-pub fn at(step: Step) -> io::Result<()> {
+pub fn at(step: WriteStep) -> io::Result<()> {
     let Some(plan) = PLAN.get().filter(|plan| plan.step == step) else { return Ok(()) };
     if plan.after > 0 {
         PLAN.set(Some(Plan { after: plan.after - 1, ..plan }));
@@ -106,5 +106,5 @@ pub fn at(step: Step) -> io::Result<()> {
 
 /// Writes `bytes`, or half of them if that fails.
 pub fn at_write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
-    at(Step::Write).inspect_err(|_| drop(file.write_all(&bytes[..bytes.len() / 2])))
+    at(WriteStep::Write).inspect_err(|_| drop(file.write_all(&bytes[..bytes.len() / 2])))
 }

@@ -9,7 +9,7 @@ use nix::unistd::geteuid;
 
 use crate::exit::{Exit, Fault};
 #[cfg(test)]
-use crate::home::failing::{self, Step};
+use crate::home::failing::{self, WriteStep};
 
 /// The mode of every folder.
 const FOLDER_MODE: u32 = 0o700;
@@ -133,36 +133,36 @@ fn fresh_name(path: &Path) -> PathBuf {
 
 fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     #[cfg(test)]
-    failing::at(Step::Clear)?;
+    failing::at(WriteStep::Clear)?;
     // A left-over of a crash goes first, or its mode would stay.
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     #[cfg(test)]
-    failing::at(Step::Create)?;
+    failing::at(WriteStep::Create)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     #[cfg(test)]
     failing::at_write(&mut file, bytes)?;
     file.write_all(bytes)?;
     #[cfg(test)]
-    failing::at(Step::Sync)?;
+    failing::at(WriteStep::Sync)?;
     file.sync_all()
 }
 
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(test)]
-    failing::at(Step::Rename)?;
+    failing::at(WriteStep::Rename)?;
     fs::rename(from, to)
 }
 
 fn sync_parent(path: &Path) -> io::Result<()> {
     #[cfg(test)]
-    failing::at(Step::Enter)?;
+    failing::at(WriteStep::Enter)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = File::open(parent.unwrap_or(Path::new(".")))?;
     #[cfg(test)]
-    failing::at(Step::SyncFolder)?;
+    failing::at(WriteStep::SyncFolder)?;
     parent.sync_all()
 }
 
@@ -236,7 +236,13 @@ mod tests {
         let mode = || fs::metadata(&path).unwrap().mode() & MODE_MASK;
         fs::write(&path, b"with two signatures").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        for step in [Step::Clear, Step::Create, Step::Write, Step::Sync, Step::Rename] {
+        for step in [
+            WriteStep::Clear,
+            WriteStep::Create,
+            WriteStep::Write,
+            WriteStep::Sync,
+            WriteStep::Rename,
+        ] {
             let _failing = Failing::after(0, step, step.errors()[0]);
             for replace in [replace, replace_shared] {
                 assert_eq!(replace(&path, b"with three").unwrap_err().code, Exit::CannotWrite);
@@ -244,7 +250,7 @@ mod tests {
             }
         }
         // Whether the name lasts is not known then: the new bytes are there, and it is said.
-        for step in [Step::Enter, Step::SyncFolder] {
+        for step in [WriteStep::Enter, WriteStep::SyncFolder] {
             let _failing = Failing::after(0, step, step.errors()[0]);
             assert_eq!(replace(&path, b"with two signatures").unwrap_err().code, Exit::CannotWrite);
         }

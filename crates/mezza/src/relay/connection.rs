@@ -13,10 +13,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mezza_core::Time;
+use mezza_core::{FrameTooLong, Time};
 use mezza_messenger::relay_wire::{
-    ALPN, ENVELOPE_BYTES_MAX, LENGTH_BYTES, RelayDeframer, RelayFrame, TooLong, VERSION,
-    encode_mail,
+    ALPN, ENVELOPE_BYTES_MAX, LENGTH_BYTES, RelayDeframer, RelayFrame, VERSION, encode_mail,
 };
 use mezza_messenger::relay_wire::{Address, DoneCode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -76,8 +75,8 @@ impl From<io::Error> for End {
     }
 }
 
-impl From<TooLong> for End {
-    fn from(_: TooLong) -> Self {
+impl From<FrameTooLong> for End {
+    fn from(_: FrameTooLong) -> Self {
         Self::Failed
     }
 }

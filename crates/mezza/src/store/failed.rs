@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::keyring::Keyring;
 use super::{Argon2Params, HEAD, KEYRING, MasterKey, Record, Vault, head};
 use crate::exit::Exit;
-use crate::home::failing::{Failing, Step};
+use crate::home::failing::{Failing, WriteStep};
 use crate::rng::OsRng;
 
 /// The day on which the vaults of these tests were made.
@@ -105,8 +105,10 @@ fn holds(content: &Content, expected: &[u8]) -> bool {
 }
 
 /// Every step of a file that is replaced, with everything that the system may say there.
-pub(super) fn faults() -> impl Iterator<Item = (Step, Errno)> {
-    Step::REPLACE.into_iter().flat_map(|step| step.errors().iter().map(move |error| (step, *error)))
+pub(super) fn faults() -> impl Iterator<Item = (WriteStep, Errno)> {
+    WriteStep::REPLACE
+        .into_iter()
+        .flat_map(|step| step.errors().iter().map(move |error| (step, *error)))
 }
 
 #[test]
@@ -177,7 +179,7 @@ fn op() -> impl Strategy<Value = Op> {
     ];
     let fault = prop_oneof![
         1 => Just(None),
-        2 => (0u32..3, 0..Step::ALL.len(), 0usize..2).prop_map(Some),
+        2 => (0u32..3, 0..WriteStep::ALL.len(), 0usize..2).prop_map(Some),
     ];
     (what, fault).prop_map(|(what, fault)| Op { what, fault })
 }
@@ -209,7 +211,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
     let (mut now, mut model) = (noon(), Model::new());
     for (n, Op { what, fault }) in ops.iter().enumerate() {
         let failing = fault.map(|(after, step, error)| {
-            let step = Step::ALL[step];
+            let step = WriteStep::ALL[step];
             Failing::after(after, step, step.errors()[error % step.errors().len()])
         });
         match *what {
@@ -262,7 +264,7 @@ fn msg_65_a_vault_is_made_whole_or_not_at_all() {
     };
     // The second file that is replaced is the head; a commit makes the keyring known, or the batch.
     let heads = faults().map(|fault| (fault, 1));
-    let commits = [0, 1].map(|after| ((Step::Commit, Errno::ENOSPC), after));
+    let commits = [0, 1].map(|after| ((WriteStep::Commit, Errno::ENOSPC), after));
     for ((step, error), after) in heads.chain(commits) {
         let _failing = Failing::after(after, step, error);
         assert_eq!(make().map(drop).unwrap_err().code, Exit::CannotWrite, "{step:?} {after}");

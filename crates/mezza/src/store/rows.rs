@@ -13,7 +13,7 @@ use super::bucket::RetentionCode;
 use super::record::{BODY_BYTES_MAX, RecordHeader};
 use crate::exit::{Exit, Fault};
 #[cfg(test)]
-use crate::home::failing::{self, Step};
+use crate::home::failing::{self, WriteStep};
 use crate::home::private;
 use crate::log_file::{PAGES_MAX, WalFile};
 
@@ -146,7 +146,7 @@ impl Rows {
         let writing = Writing(self.db.transaction().map_err(|error| fault(&error))?);
         work(&writing)?;
         #[cfg(test)]
-        failing(Step::Commit)?;
+        failing(WriteStep::Commit)?;
         writing.0.commit().map_err(|error| fault(&error))
     }
 
@@ -169,7 +169,7 @@ impl Rows {
 
     fn cut_log(&self) -> Result<(), Fault> {
         #[cfg(test)]
-        failing(Step::Checkpoint)?;
+        failing(WriteStep::Checkpoint)?;
         let busy: i64 = self
             .db
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
@@ -267,7 +267,7 @@ fn place(row: &rusqlite::Row<'_>) -> Option<RecordHeader> {
 
 /// What a step of the database says on this thread now.
 #[cfg(test)]
-fn failing(step: Step) -> Result<(), Fault> {
+fn failing(step: WriteStep) -> Result<(), Fault> {
     failing::at(step).map_err(|error| private::cannot_write(Path::new("records.db"), &error))
 }
 

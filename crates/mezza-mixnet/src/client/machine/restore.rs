@@ -35,7 +35,7 @@ pub enum RestoreError {
 
 /// A stored row that was not read, or not all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetAside {
+pub struct RowsSetAside {
     /// The number of the row.
     pub seq: u64,
     /// What is wrong with it.
@@ -91,7 +91,7 @@ impl<B: Backend> Client<B> {
         (client.seq, client.snapshot) = (last, first);
         for (seq, row) in records {
             if let Err(fault) = client.replay(row) {
-                client.aside.push(SetAside { seq: *seq, fault });
+                client.aside.push(RowsSetAside { seq: *seq, fault });
             }
         }
         client.expect_the_worst(now);

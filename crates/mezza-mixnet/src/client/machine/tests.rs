@@ -230,7 +230,7 @@ fn mix_41_a_row_that_cannot_be_read_costs_no_more_than_it_can_have_held() {
         let mut stored = sound.clone();
         stored.insert(seq, row);
         let again = restore(&config, &stored).expect("one row is no network");
-        assert_eq!(again.aside(), [SetAside { seq, fault }]);
+        assert_eq!(again.aside(), [RowsSetAside { seq, fault }]);
         assert!(again.knows(0));
         assert_eq!(spent(&again), [1; 3], "it may have been real");
         let last = Service::ALL.map(|service| again.last(service));
@@ -269,7 +269,7 @@ fn mix_41_a_stream_that_does_not_go_on_costs_one_contact_its_root() {
     };
     stored.insert(100, record.encode().to_vec());
     let mut again = restore(&config, &stored).expect("one contact is no network");
-    assert_eq!(again.aside(), [SetAside { seq: 100, fault: RowFault::Stream }]);
+    assert_eq!(again.aside(), [RowsSetAside { seq: 100, fault: RowFault::Stream }]);
     assert!(again.knows(0) && !again.knows(1));
     assert_eq!(again.last(Service::Conversation), Some(101), "the rest of the row counts");
     assert_eq!(again.ledger().map(|ledger| ledger.used(Service::Conversation)), Some(1));

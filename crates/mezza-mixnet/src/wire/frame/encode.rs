@@ -3,22 +3,17 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use mezza_core::Writer;
+use mezza_core::{FrameTooLong, Writer};
 
 use super::{Frame, FrameBody, LENGTH_BYTES};
 use crate::limits::FRAME_BYTES_MAX;
-
-/// The frame would be above 262,144 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("longer than a frame may be")]
-pub struct TooLong;
 
 impl Frame {
     /// The bytes on the link, the length field in front.
     ///
     /// # Errors
     /// [`TooLong`] above 262,144 bytes behind the length field.
-    pub fn encode(&self) -> Result<Vec<u8>, TooLong> {
+    pub fn encode(&self) -> Result<Vec<u8>, FrameTooLong> {
         self.encode_before(0)
     }
 
@@ -27,7 +22,7 @@ impl Frame {
     ///
     /// # Errors
     /// As [`Self::encode`].
-    pub fn into_pieces(mut self) -> Result<[Vec<u8>; 2], TooLong> {
+    pub fn into_pieces(mut self) -> Result<[Vec<u8>; 2], FrameTooLong> {
         let long = match &mut self {
             Self::Round(_, FrameBody::Onions(items) | FrameBody::Replies(items)) => {
                 mem::take(&mut items.bytes)
@@ -38,7 +33,7 @@ impl Frame {
     }
 
     /// The bytes in front of `behind` more of the same frame.
-    fn encode_before(&self, behind: usize) -> Result<Vec<u8>, TooLong> {
+    fn encode_before(&self, behind: usize) -> Result<Vec<u8>, FrameTooLong> {
         let mut writer = Writer::with_capacity(64 + self.bulk());
         writer.u32(0).u8(self.kind());
         match self {
@@ -54,7 +49,7 @@ impl Frame {
         let mut bytes = writer.finish();
         let len = bytes.len() - LENGTH_BYTES + behind;
         if len > FRAME_BYTES_MAX {
-            return Err(TooLong);
+            return Err(FrameTooLong);
         }
         bytes[..LENGTH_BYTES].copy_from_slice(&(len as u32).to_be_bytes());
         Ok(bytes)

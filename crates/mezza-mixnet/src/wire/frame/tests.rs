@@ -3,6 +3,7 @@ use crate::limits::FRAME_BYTES_MAX;
 use crate::service::Service;
 use crate::wire::bucket::ObjectDigest;
 use alloc::vec;
+use mezza_core::FrameTooLong;
 use proptest::prelude::*;
 
 fn settings(id: RoundId, keys: usize) -> Settings {
@@ -150,7 +151,7 @@ fn mix_12_a_promise_of_bytes_allocates_nothing() {
     }
     let long = FrameBody::Submit(vec![0; FRAME_BYTES_MAX]);
     let id = RoundId { service: Service::Call, round: 1 };
-    assert_eq!(Frame::Round(id, long).encode(), Err(TooLong));
+    assert_eq!(Frame::Round(id, long).encode(), Err(FrameTooLong));
 }
 
 #[test]

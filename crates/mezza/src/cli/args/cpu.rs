@@ -15,7 +15,7 @@ pub enum KernelName {
 
 /// Which kernel computes.
 #[derive(Args)]
-pub struct Kernel {
+pub struct KernelArgs {
     /// Compute for many at once with this kernel, not with the fastest one: for tests and reports
     #[arg(id = "kernel", long = "kernel", value_enum, value_name = "KERNEL")]
     pub name: Option<KernelName>,
@@ -32,5 +32,5 @@ pub struct Cpu {
     pub seconds: u16,
     /// Which kernel computes
     #[command(flatten)]
-    pub kernel: Kernel,
+    pub kernel: KernelArgs,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::cpu::{Kernel, KernelName};
+use super::cpu::{KernelArgs, KernelName};
 
 /// `mezza mixnet`.
 #[derive(Subcommand)]
@@ -96,7 +96,7 @@ pub struct EntryArgs {
     pub once: bool,
     /// Which kernel computes
     #[command(flatten)]
-    pub kernel: Kernel,
+    pub kernel: KernelArgs,
 }
 
 /// `mezza mixnet mix`.
@@ -116,7 +116,7 @@ pub struct MixnetMix {
     pub threads: Option<u16>,
     /// Which kernel computes
     #[command(flatten)]
-    pub kernel: Kernel,
+    pub kernel: KernelArgs,
 }
 
 /// `--min-noise`.
@@ -164,7 +164,7 @@ pub struct MixnetLoad {
     pub verify: bool,
     /// Which kernel computes
     #[command(flatten)]
-    pub kernel: Kernel,
+    pub kernel: KernelArgs,
 }
 
 /// `mezza mixnet config`.

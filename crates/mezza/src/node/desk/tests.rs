@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::carriers::Dialer;
-use crate::home::failing::{Failing, Step};
+use crate::home::failing::{Failing, WriteStep};
 use crate::node::views::contact_id;
 use crate::node::{self, NodeHandle, RunningNode};
 use crate::relay::{self, RelayConfig};
@@ -67,7 +67,7 @@ async fn nothing_leaves_before_its_commit() {
     assert!(left > 0 && accepted);
 
     let refused = ann.ask(move |desk| {
-        let _failing = Failing::after(0, Step::Commit, Errno::ENOSPC);
+        let _failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
         Ok(send(desk, contact, 3))
     });
     assert_eq!(refused.await.unwrap(), (0, false));
@@ -132,7 +132,7 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
     let back = |desk: &mut NodeActor| {
         desk.unlock(PASS)?;
         let told = waits(desk);
-        let failing = Failing::after(0, Step::Create, Errno::ENOSPC);
+        let failing = Failing::after(0, WriteStep::Create, Errno::ENOSPC);
         assert!(desk.resume().is_err(), "the decision is not written");
         drop(failing);
         let still = waits(desk);

@@ -14,7 +14,7 @@ use super::{
     kind_number, kind_of, signed,
 };
 #[cfg(test)]
-use crate::home::failing::{self, Step};
+use crate::home::failing::{self, WriteStep};
 use crate::log_file::{PAGES_MAX, WalFile};
 
 /// One statement list per version; `PRAGMA user_version` counts those applied.
@@ -126,7 +126,7 @@ impl MailStore for SqliteStore {
 
     async fn commit(&mut self) -> Result<(), StoreError> {
         #[cfg(test)]
-        failing::at(Step::Commit)
+        failing::at(WriteStep::Commit)
             .map_err(|source| StoreError::File { path: "mail.db".into(), source })?;
         self.execute("COMMIT", []).map(drop)
     }

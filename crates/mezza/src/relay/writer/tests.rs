@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;
 
 use super::*;
-use crate::home::failing::{Failing, Step};
+use crate::home::failing::{Failing, WriteStep};
 use crate::relay::store::{Durability, NewMail, SqliteStore};
 use mezza_messenger::relay_wire::MailboxKind;
 
@@ -66,7 +66,7 @@ impl Stage {
 
     /// The same with a commit that fails.
     async fn fail(&mut self, jobs: impl IntoIterator<Item = WriterJob>) {
-        let _failing = Failing::after(0, Step::Commit, Errno::ENOSPC);
+        let _failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
         self.transact(jobs).await;
     }
 

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use tempfile::TempDir;
 
 use super::*;
-use crate::home::failing::{Failing, Step};
+use crate::home::failing::{Failing, WriteStep};
 use crate::rng::OsRng;
 
 /// A keyring that was never written, its master key and its folder.
@@ -49,7 +49,7 @@ fn a_write_that_failed_uses_its_number_up_and_is_doubtful_until_the_next() {
     let (_folder, master, mut ring) = fresh();
     ring.add(&[RetentionCode::PERMANENT], &mut OsRng).unwrap();
     assert!(!ring.is_doubtful());
-    let failing = Failing::after(0, Step::Sync, Errno::EIO);
+    let failing = Failing::after(0, WriteStep::Sync, Errno::EIO);
     assert_eq!(ring.add(&[hour(7)], &mut OsRng).unwrap_err().code, Exit::CannotWrite);
     drop(failing);
     assert!(ring.is_doubtful() && ring.key(hour(7)).is_none());

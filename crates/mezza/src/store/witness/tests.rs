@@ -4,7 +4,7 @@ use std::fs;
 
 use super::super::failed::{Folder, faults, fresh, noon, put};
 use super::*;
-use crate::home::failing::{Failing, Step};
+use crate::home::failing::{Failing, WriteStep};
 use nix::errno::Errno;
 
 /// A vault with its witness, which is kept in a folder of its own.
@@ -162,7 +162,7 @@ fn a_vault_without_its_witness_is_doubted() {
 
 #[test]
 fn failed_witness_is_no_doubt_and_hides_none() {
-    let commits = [(Step::Commit, Errno::ENOSPC)];
+    let commits = [(WriteStep::Commit, Errno::ENOSPC)];
     for ((step, error), after) in faults().chain(commits).flat_map(|fault| [(fault, 0), (fault, 1)])
     {
         let mut life = Life::new();
@@ -171,7 +171,7 @@ fn failed_witness_is_no_doubt_and_hides_none() {
         life.reopen(None);
         let failing = Failing::after(after, step, error);
         let failed = life.round().is_err();
-        assert!(failed || (step, after) == (Step::Commit, 1), "{step:?} {after}");
+        assert!(failed || (step, after) == (WriteStep::Commit, 1), "{step:?} {after}");
         drop(failing);
         life.reopen(None);
         assert!(!life.witness.is_doubted(), "{step:?} {error} {after}");
