@@ -2,7 +2,7 @@
 
 use mezza_core::{EphemeralKey, PortableBackend, Reader, Secret, StaticKey, Time, Writer};
 use mezza_messenger::card::{Card, CardDraft, CardForm, RelayEntry};
-use mezza_messenger::note::{Item, MixnetStart, Note};
+use mezza_messenger::note::{Era, Item, MixnetStart, Note};
 use mezza_messenger::receipt::{Receipt, Window};
 use mezza_messenger::{envelope as wrap, uri as address};
 use mezza_ratchet::{IdentityKeyPair, SuiteList};
@@ -86,7 +86,7 @@ pub fn note(data: &[u8]) {
 
 /// One note with an item of each kind.
 pub fn note_seeds() -> Vec<Vec<u8>> {
-    let receipt = Receipt { what: 1, era: [1; 4], floor: 3, base: 4, bits: 0b101 };
+    let receipt = Receipt { what: 1, era: Era([1; 4]), floor: 3, base: 4, bits: 0b101 };
     let items = vec![
         Item::Text("hello there".into()),
         Item::Hello { slot: None, tag: Some([3; 8]), card: issued(Vec::new()).encode() },
@@ -96,10 +96,10 @@ pub fn note_seeds() -> Vec<Vec<u8>> {
         Item::Reset(1),
         Item::Retry,
         Item::Meet(MixnetStart { network: [1; 16], conversation: 7, call: 8, root: None }),
-        Item::Void { era: [1; 4], from: 2, to: 9 },
+        Item::Void { era: Era([1; 4]), from: 2, to: 9 },
     ];
     let sent = Time::from_ms(1_800_000_000_000);
-    vec![Note { era: [1; 4], seq: 7, sent, timer_s: 60, items }.encode().to_vec()]
+    vec![Note { era: Era([1; 4]), seq: 7, sent, timer_s: 60, items }.encode().to_vec()]
 }
 
 /// No envelope but the one that was sealed opens.
@@ -142,7 +142,7 @@ pub fn window(data: &[u8]) {
 
 /// A window with gaps, and numbers to put into it.
 pub fn window_seeds() -> Vec<Vec<u8>> {
-    let mut window = Window::new([1; 4]);
+    let mut window = Window::new(Era([1; 4]));
     for seq in [1, 2, 5, 900] {
         window.insert(seq);
     }

@@ -10,7 +10,7 @@ use mezza_ratchet::{Conversation, IdentityKey};
 use crate::card::{Card, RelayEntry};
 use crate::identity::text;
 use crate::io::{ContactId, DeliveryProblem, MailboxId, RequestId};
-use crate::note::RemoteMailbox;
+use crate::note::{Era, RemoteMailbox};
 use crate::policy::Policy;
 use crate::receipt::Window;
 use crate::recent::ReplayCache;
@@ -84,7 +84,7 @@ pub(crate) struct PendingItems {
     /// Own numbers given up, from and to; said in every note until a receipt's floor passes them.
     pub voids: Vec<(u32, u32)>,
     /// Numbers that the contact gave up: if some of them are here, their bits are the answer.
-    pub answers: Vec<([u8; 4], u32, u32)>,
+    pub answers: Vec<(Era, u32, u32)>,
     /// The highest level by which a cause of all this came: it goes by none below (MSG-20).
     pub level: u8,
 }
@@ -115,7 +115,7 @@ impl PendingItems {
     }
 
     /// A range that the contact gave up and of which something is here.
-    pub fn answer(&mut self, era: [u8; 4], from: u32, to: u32) {
+    pub fn answer(&mut self, era: Era, from: u32, to: u32) {
         if self.answers.len() < ANSWERS_MAX && !self.answers.contains(&(era, from, to)) {
             self.answers.push((era, from, to));
         }
@@ -148,7 +148,7 @@ pub(crate) struct Contact<B: Backend> {
     pub share: Share,
     pub conversation: Conversation<B>,
     /// What has arrived, per era of the writer; the second is what was read of it.
-    pub arrived: BTreeMap<[u8; 4], (Window, Window)>,
+    pub arrived: BTreeMap<Era, (Window, Window)>,
     /// Which ratchet messages were opened last. The ratchet forgets a closed chain, so that a mail
     /// that the relay brings again would look forged; it must not end a session.
     pub recent: ReplayCache,
@@ -258,7 +258,7 @@ impl<B: Backend> Contact<B> {
     }
 
     /// What has arrived, and what was read, of one era of the contact.
-    pub fn window(&mut self, era: [u8; 4]) -> &mut (Window, Window) {
+    pub fn window(&mut self, era: Era) -> &mut (Window, Window) {
         self.arrived.entry(era).or_insert_with(|| (Window::new(era), Window::new(era)))
     }
 
@@ -387,10 +387,10 @@ pub(crate) fn write_windows((arrived, read): &(Window, Window)) -> Wiping<Vec<u8
 pub(crate) fn read_windows(
     era: &[u8],
     bytes: &[u8],
-) -> Result<([u8; 4], (Window, Window)), DecodeError> {
+) -> Result<(Era, (Window, Window)), DecodeError> {
     let windows = |r: &mut Reader<'_>| Ok::<_, DecodeError>((Window::read(r)?, Window::read(r)?));
     let (arrived, read) = Reader::decode_exact(bytes, windows)?;
-    let sound = arrived.era() == *era && read.era() == *era;
+    let sound = arrived.era().0 == *era && read.era().0 == *era;
     if sound { Ok((arrived.era(), (arrived, read))) } else { Err(DecodeError::Value) }
 }
 
@@ -413,7 +413,7 @@ fn write_owed(owed: &PendingItems, w: &mut Writer) {
     }
     w.u8(owed.answers.len() as u8);
     for (era, from, to) in &owed.answers {
-        w.bytes(era).u32(*from).u32(*to);
+        w.bytes(&era.0).u32(*from).u32(*to);
     }
 }
 
@@ -436,7 +436,7 @@ fn read_owed(r: &mut Reader<'_>) -> Result<PendingItems, DecodeError> {
         owed.voids.push((r.u32()?, r.u32()?));
     }
     for _ in 0..r.u8()? {
-        owed.answers.push((r.array()?, r.u32()?, r.u32()?));
+        owed.answers.push((Era::read(r)?, r.u32()?, r.u32()?));
     }
     Ok(owed)
 }

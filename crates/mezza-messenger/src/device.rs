@@ -34,7 +34,7 @@ use crate::io::{
     ContactId, Event, Input, LineId, MailboxId, NoteId, Output, RecordChange, RecordKind,
     RequestId, Retention, WriteBatch,
 };
-use crate::note::MixnetStart;
+use crate::note::{Era, MixnetStart};
 use crate::outbox::Parcel;
 use crate::thread::StoredNote;
 use aside::Aside;
@@ -210,8 +210,8 @@ impl<B: Backend> Device<B> {
 
     /// The era of our notes to a contact. Its number never names another one: whoever is deleted
     /// and added again gets notes of a new era, beside those of which the other side knows numbers.
-    fn era(&self, contact: ContactId) -> [u8; 4] {
-        labelled_hash("mezza/era", &[&self.profile.era, &contact.0.to_be_bytes()])
+    fn era(&self, contact: ContactId) -> Era {
+        Era(labelled_hash("mezza/era", &[&self.profile.era.0, &contact.0.to_be_bytes()]))
     }
 
     /// Draws a pair: the one place where this device makes an ephemeral key.
@@ -402,6 +402,6 @@ fn key_recent(contact: ContactId, place: u8) -> Vec<u8> {
 }
 
 /// Key of what arrived from a contact in one era.
-fn key_seen(contact: ContactId, era: [u8; 4]) -> Vec<u8> {
-    [contact.0.to_be_bytes(), era].concat()
+fn key_seen(contact: ContactId, era: Era) -> Vec<u8> {
+    [contact.0.to_be_bytes(), era.0].concat()
 }

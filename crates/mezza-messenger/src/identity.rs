@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::note::Era;
 use mezza_core::{
     Backend, CryptoRng, DecodeError, Reader, Secret, StaticKey, Time, Wiping, Writer,
 };
@@ -28,7 +29,7 @@ pub(crate) const RELAYS_MAX: usize = 1;
 pub(crate) struct OwnIdentity {
     pub name: String,
     /// Drawn when the vault is made: names the notes of this life of the device.
-    pub era: [u8; 4],
+    pub era: Era,
     pub relays: Vec<RelayEntry>,
     /// The part 02 of the card, once a mixnet is known.
     pub network: Option<MixnetPart>,
@@ -59,7 +60,7 @@ impl OwnIdentity {
         let card = Card::issue(&identity, draft, rng)?;
         Ok(Self {
             name: name.into(),
-            era,
+            era: Era(era),
             relays,
             network: None,
             card,
@@ -102,7 +103,7 @@ impl OwnIdentity {
         let card = self.card.encode();
         let mut w = Writer::with_capacity(128 + card.len() + 96 * self.relays.len());
         let version = if self.mended == [0; 16] { VERSION } else { MENDED };
-        w.u8(version).bytes(self.scalar.expose()).bytes(&self.era).var8(self.name.as_bytes());
+        w.u8(version).bytes(self.scalar.expose()).bytes(&self.era.0).var8(self.name.as_bytes());
         let next_note = self.next_note.next_multiple_of(NOTE_BLOCK);
         w.u32(self.next_contact).u64(next_note).u32(self.next_slot);
         w.u8(self.relays.len() as u8);
@@ -124,7 +125,7 @@ impl OwnIdentity {
                 return Err(DecodeError::Value);
             }
             let scalar = Secret::read(r)?;
-            let era = r.array()?;
+            let era = Era::read(r)?;
             let name = text(r.var8()?)?;
             let (next_contact, next_note) = (r.u32()?, r.u64()?);
             let next_slot = r.u32()?;

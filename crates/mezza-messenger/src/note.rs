@@ -26,11 +26,23 @@ const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 19;
 const SENT_MAX: u64 = (1 << 48) - 1;
 
+/// Keeps two lives of a vault, or of a contact in it, apart: numbers of notes count within an era.
+/// 4 bytes, drawn or derived from what was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Era(pub [u8; 4]);
+
+impl Era {
+    /// Reads the next 4 bytes.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self(reader.array()?))
+    }
+}
+
 /// What a person, or the device itself, tells one contact. It is named by writer, era and seq.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Drawn when the writer's vault was made or restored, 4 bytes.
-    pub era: [u8; 4],
+    /// Of the writer.
+    pub era: Era,
     /// 1, 2, .. per contact and era; 0: asks for no receipt.
     pub seq: u32,
     /// When it was written: a claim. Whole milliseconds, at most 2^48 - 1.
@@ -45,7 +57,7 @@ impl Note {
     /// The plaintext. It is built in one piece of memory, so that wiping it wipes all of it.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(self.wire_bytes());
-        w.u8(VERSION).bytes(&self.era).u32(self.seq);
+        w.u8(VERSION).bytes(&self.era.0).u32(self.seq);
         w.u48(self.sent.ms().min(SENT_MAX)).u32(self.timer_s);
         for item in &self.items {
             item.write(&mut w);
@@ -66,7 +78,7 @@ impl Note {
             return Err(DecodeError::Value);
         }
         let mut note = Self {
-            era: r.array()?,
+            era: Era::read(&mut r)?,
             seq: r.u32()?,
             sent: Time::from_ms(r.u48()?),
             timer_s: r.u32()?,

@@ -26,6 +26,7 @@
 mod bits;
 mod window;
 
+use crate::note::Era;
 use mezza_core::{DecodeError, Reader, Writer};
 
 pub use window::{SeqStatus, Window};
@@ -39,7 +40,7 @@ pub struct Receipt {
     /// [`Receipt::DELIVERED`] or [`Receipt::READ`].
     pub what: u8,
     /// The writer's era.
-    pub era: [u8; 4],
+    pub era: Era,
     /// Every seq up to here is settled.
     pub floor: u32,
     /// The seq of bit 0.
@@ -73,7 +74,7 @@ impl Receipt {
     }
 
     pub(crate) fn write(&self, w: &mut Writer) {
-        w.u8(self.what).bytes(&self.era).u32(self.floor).u32(self.base).u64(self.bits);
+        w.u8(self.what).bytes(&self.era.0).u32(self.floor).u32(self.base).u64(self.bits);
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -81,6 +82,6 @@ impl Receipt {
         if what != Self::DELIVERED && what != Self::READ {
             return Err(DecodeError::Value);
         }
-        Ok(Self { what, era: r.array()?, floor: r.u32()?, base: r.u32()?, bits: r.u64()? })
+        Ok(Self { what, era: Era::read(r)?, floor: r.u32()?, base: r.u32()?, bits: r.u64()? })
     }
 }

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::note::Era;
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 use crate::carrier::Carrier;
@@ -24,7 +25,7 @@ pub(crate) struct StoredNote {
     pub client: [u8; 16],
     pub body: NoteContent,
     /// Identity of the note together with its writer; seq 0 until first encrypted.
-    pub era: [u8; 4],
+    pub era: Era,
     pub seq: u32,
     pub sent: Time,
     pub at: Time,
@@ -97,7 +98,7 @@ impl StoredNote {
         };
         let mut w = Writer::with_capacity(96 + text.len() + 12 * self.facts.len());
         w.u8(VERSION).u32(self.contact.0).u8(u8::from(self.incoming)).bytes(&self.client);
-        w.bytes(&self.era).u32(self.seq).u64(self.sent.ms()).u64(self.at.ms()).u32(self.timer_s);
+        w.bytes(&self.era.0).u32(self.seq).u64(self.sent.ms()).u64(self.at.ms()).u32(self.timer_s);
         w.u64(self.due.map_or(0, Time::ms)).u8(self.level_min);
         w.u8(self.carrier.map_or(0, |carrier| carrier as u8)).u8(u8::from(self.seen));
         w.u8(u8::from(self.again)).u8(u8::from(self.voided));
@@ -115,7 +116,7 @@ impl StoredNote {
             let contact = ContactId(r.u32()?);
             let incoming = flag(r)?;
             let client = r.array()?;
-            let (era, seq) = (r.array()?, r.u32()?);
+            let (era, seq) = (Era::read(r)?, r.u32()?);
             let (sent, at) = (Time::from_ms(r.u64()?), Time::from_ms(r.u64()?));
             let timer_s = r.u32()?;
             let due = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);

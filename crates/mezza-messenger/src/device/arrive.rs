@@ -12,7 +12,7 @@ use crate::contact::{Contact, ContactPhase};
 use crate::envelope;
 use crate::evidence::WaitReason;
 use crate::io::{ContactId, DeliveryProblem, MailboxId, RecordKind, ResetCause, Retention};
-use crate::note::{Item, Note};
+use crate::note::{Era, Item, Note};
 use crate::outbox::RATCHET_MESSAGE;
 use crate::policy::timer_step;
 use crate::receipt::{SeqStatus, Window};
@@ -34,7 +34,7 @@ const RESET_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
 /// A note for the thread, out of the wire.
 pub(super) struct Received {
-    pub era: [u8; 4],
+    pub era: Era,
     pub seq: u32,
     pub sent: Time,
     pub timer_s: u32,
@@ -294,7 +294,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// Whether this era is known of the contact or may be added.
-    pub(super) fn era_fits(&self, id: ContactId, era: [u8; 4]) -> bool {
+    pub(super) fn era_fits(&self, id: ContactId, era: Era) -> bool {
         let contact = self.contacts.get(&id);
         contact.is_some_and(|c| c.arrived.contains_key(&era) || c.arrived.len() < ERAS_MAX)
     }

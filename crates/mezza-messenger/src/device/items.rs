@@ -8,7 +8,7 @@ use crate::carrier::Carrier;
 use crate::contact::{Contact, ContactPhase, PendingItems, write_windows};
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::io::{ContactId, DeliveryProblem, RecordKind, ResetCause, Retention};
-use crate::note::{Item, MixnetStart, Note, RemoteMailbox};
+use crate::note::{Era, Item, MixnetStart, Note, RemoteMailbox};
 use crate::policy::timer_step;
 use crate::receipt::Receipt;
 
@@ -293,7 +293,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// The writer gave these up: they leave no gap, and one that comes late is not shown.
-    fn voided(&mut self, id: ContactId, era: [u8; 4], from: u32, to: u32) {
+    fn voided(&mut self, id: ContactId, era: Era, from: u32, to: u32) {
         if !self.era_fits(id, era) {
             return;
         }
@@ -310,7 +310,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// Stores what arrived of one era.
-    pub(super) fn store_arrived(&mut self, id: ContactId, era: [u8; 4]) {
+    pub(super) fn store_arrived(&mut self, id: ContactId, era: Era) {
         let Some(contact) = self.contacts.get(&id) else { return };
         let Some(windows) = contact.arrived.get(&era) else { return };
         let value = write_windows(windows);

@@ -24,6 +24,7 @@ use crate::error::LoadError;
 use crate::evidence::FactKind;
 use crate::guest::{self, IncomingInvitation};
 use crate::io::{ContactId, Unread};
+use crate::note::Era;
 use crate::share::Amount;
 use crate::view::Part;
 use mezza_core::{DecodeError, Reader, Wiping};
@@ -37,7 +38,7 @@ type Rows = BTreeMap<RecordKind, RecordsByKey>;
 
 /// The eras of which there are notes of a contact, each of which has a window among the records of
 /// that contact.
-type Heard = BTreeSet<(ContactId, [u8; 4])>;
+type Heard = BTreeSet<(ContactId, Era)>;
 
 /// Bytes of a contact's number, with which the keys of all its records begin.
 const PERSON_BYTES: usize = 4;

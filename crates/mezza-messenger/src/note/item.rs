@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::note::Era;
 use mezza_core::{DecodeError, PublicKey, Reader, Writer};
 
 use super::{MixnetStart, TEXT_BYTES_MAX};
@@ -52,7 +53,7 @@ pub enum Item {
     /// The writer gave these up.
     Void {
         /// The writer's era.
-        era: [u8; 4],
+        era: Era,
         /// The first seq, at least 1.
         from: u32,
         /// The last seq, at least `from`.
@@ -129,7 +130,7 @@ impl Item {
             Self::Card(card) => drop(w.bytes(card)),
             Self::Reset(cause) => drop(w.u8(*cause)),
             Self::Meet(meet) => meet.write(w),
-            Self::Void { era, from, to } => drop(w.bytes(era).u32(*from).u32(*to)),
+            Self::Void { era, from, to } => drop(w.bytes(&era.0).u32(*from).u32(*to)),
             Self::Retry | Self::Unknown(_) => {}
         }
     }
@@ -239,7 +240,7 @@ fn card(bytes: &[u8]) -> Result<Item, DecodeError> {
 }
 
 fn void(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
-    let (era, from, to) = (r.array()?, r.u32()?, r.u32()?);
+    let (era, from, to) = (Era::read(r)?, r.u32()?, r.u32()?);
     if from == 0 || from > to {
         return Err(DecodeError::Value);
     }

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::note::Era;
 use mezza_core::{DecodeError, Reader, Writer};
 
 use super::bits::Bits;
@@ -27,7 +28,7 @@ pub enum SeqStatus {
 /// 11 B while all came in order, 395 B at most.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Window {
-    era: [u8; 4],
+    era: Era,
     /// Every seq up to here is settled, the next one is not.
     floor: u32,
     /// Bit i: seq floor + 1 + i has arrived.
@@ -40,12 +41,12 @@ pub struct Window {
 
 impl Window {
     /// Nothing has arrived yet.
-    pub fn new(era: [u8; 4]) -> Self {
+    pub fn new(era: Era) -> Self {
         Self { era, floor: 0, arrived: Bits::NONE, voided: Bits::NONE, passed: Bits::NONE }
     }
 
     /// The writer's era.
-    pub fn era(&self) -> [u8; 4] {
+    pub fn era(&self) -> Era {
         self.era
     }
 
@@ -130,7 +131,7 @@ impl Window {
 
     /// Appends the stored form.
     pub fn write(&self, w: &mut Writer) {
-        w.bytes(&self.era).u32(self.floor);
+        w.bytes(&self.era.0).u32(self.floor);
         self.arrived.write(w);
         self.voided.write(w);
         self.passed.write(w);
@@ -138,7 +139,7 @@ impl Window {
 
     /// Reads the stored form from the front.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let era = r.array()?;
+        let era = Era::read(r)?;
         let floor = r.u32()?;
         let (arrived, voided, passed) = (Bits::read(r)?, Bits::read(r)?, Bits::read(r)?);
         let settled = arrived.union(&voided);
@@ -225,7 +226,7 @@ mod tests {
 
     /// A window all of whose notes up to `floor` have arrived.
     fn settled(floor: u32) -> Window {
-        let mut window = Window::new([7; 4]);
+        let mut window = Window::new(Era([7; 4]));
         for seq in 1..=floor {
             assert_eq!(window.insert(seq), SeqStatus::Fresh);
         }
@@ -249,7 +250,7 @@ mod tests {
         assert_eq!(window.insert(33), SeqStatus::Fresh);
         assert_eq!(answered(&window, 9, 33), [9, 10, 33]);
         // A range that ends above the reach.
-        let mut window = Window::new([7; 4]);
+        let mut window = Window::new(Era([7; 4]));
         assert_eq!(window.insert(500), SeqStatus::Fresh);
         assert!(window.void(1, REACH + 100));
         assert_eq!(answered(&window, 0, 2 * REACH), [500]);

@@ -1,7 +1,7 @@
 //! Notes: the files, any note, any bytes.
 
 use mezza_core::{PublicKey, Time, Wiping};
-use mezza_messenger::note::{ITEMS_MAX, Item, MixnetStart, Note, Receipt, RemoteMailbox};
+use mezza_messenger::note::{Era, ITEMS_MAX, Item, MixnetStart, Note, Receipt, RemoteMailbox};
 use proptest::prelude::*;
 
 use crate::card::relay;
@@ -37,7 +37,10 @@ fn fields_stand_where_the_specification_says() {
         Note::decode(&case.bytes("note")).unwrap()
     };
     let note = find("text_longest");
-    assert_eq!((note.era, note.seq, note.timer_s), ([0xe0, 0xe1, 0xe2, 0xe3], u32::MAX, 86_400));
+    assert_eq!(
+        (note.era, note.seq, note.timer_s),
+        (Era([0xe0, 0xe1, 0xe2, 0xe3]), u32::MAX, 86_400)
+    );
     assert_eq!(note.sent, Time::from_ms(1_795_266_000_123));
     assert_eq!(note.items, [Item::Text("x".repeat(8_192))]);
 
@@ -73,14 +76,14 @@ fn sizes_are_those_of_the_specification() {
     assert_eq!(w.len(), 103);
     let hello = Item::Hello { slot: Some(slot), tag: None, card: vec![0; 207] };
     let items = vec![hello, Item::Text("hello there".into())];
-    let note = Note { era: [0; 4], seq: 1, sent: Time::from_ms(0), timer_s: 0, items };
+    let note = Note { era: Era([0; 4]), seq: 1, sent: Time::from_ms(0), timer_s: 0, items };
     assert_eq!(note.wire_bytes(), 19 + 3 + 4 + 103 + 207 + 3 + 11);
 }
 
 #[test]
 fn a_time_above_six_bytes_is_cut() {
     let sent = Time::from_ms(u64::MAX);
-    let note = Note { era: [0; 4], seq: 0, sent, timer_s: 0, items: vec![] };
+    let note = Note { era: Era([0; 4]), seq: 0, sent, timer_s: 0, items: vec![] };
     let read = Note::decode(&note.encode()).unwrap();
     assert_eq!(read.sent, Time::from_ms((1 << 48) - 1));
 }
@@ -105,7 +108,7 @@ fn item() -> impl Strategy<Value = Item> {
         (1..=2u8, any::<[u8; 4]>(), any::<u32>(), any::<u32>(), any::<u64>()).prop_map(
             |(what, era, floor, base, bits)| Item::Receipt(Receipt {
                 what,
-                era,
+                era: Era(era),
                 floor,
                 base,
                 bits
@@ -116,7 +119,7 @@ fn item() -> impl Strategy<Value = Item> {
         (1..=3u8).prop_map(Item::Reset),
         Just(Item::Retry),
         (any::<[u8; 4]>(), 1u32.., any::<u32>()).prop_map(|(era, from, more)| Item::Void {
-            era,
+            era: Era(era),
             from,
             to: u32::saturating_add(from, more),
         }),
@@ -135,7 +138,7 @@ prop_compose! {
         era: [u8; 4], seq: u32, sent in 0u64..1 << 48, timer_s: u32,
         items in proptest::collection::vec(item(), 0..8),
     ) -> Note {
-        Note { era, seq, sent: Time::from_ms(sent), timer_s, items }
+        Note { era: Era(era), seq, sent: Time::from_ms(sent), timer_s, items }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, StaticKey};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::envelope;
-use mezza_messenger::note::{Item, Note, Receipt, RemoteMailbox};
+use mezza_messenger::note::{Era, Item, Note, Receipt, RemoteMailbox};
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{Command, ContactId, Input, MailboxId, RequestId};
 use mezza_ratchet::{Bundle, Conversation, IdentityKeyPair, Padding, Prekeys, SuiteList};
@@ -14,7 +14,7 @@ use crate::model::Ask;
 use crate::stage::{START, Stage, relay};
 
 /// The era of the peer's notes.
-pub const ERA: [u8; 4] = [9; 4];
+pub const ERA: Era = Era([9; 4]);
 /// The peer's mailbox.
 pub const MAILBOX: [u8; 16] = [0xee; 16];
 
@@ -167,6 +167,6 @@ impl Peer {
 }
 
 /// A receipt for own notes of party 0 up to `floor`.
-pub fn receipt(era: [u8; 4], what: u8, floor: u32) -> Item {
+pub fn receipt(era: Era, what: u8, floor: u32) -> Item {
     Item::Receipt(Receipt { what, era, floor, base: 0, bits: 0 })
 }

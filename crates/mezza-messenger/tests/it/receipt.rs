@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use mezza_core::{Reader, Writer};
-use mezza_messenger::note::Receipt;
+use mezza_messenger::note::{Era, Receipt};
 use mezza_messenger::receipt::{REACH, SeqStatus, Window};
 use proptest::prelude::*;
 
 use crate::case::{Case, reason, walk};
 
-const ERA: [u8; 4] = [0xe0, 0xe1, 0xe2, 0xe3];
+const ERA: Era = Era([0xe0, 0xe1, 0xe2, 0xe3]);
 
 fn receipt(text: &str) -> Receipt {
     let fields: Vec<_> = text.split('/').collect();
@@ -156,7 +156,7 @@ fn what_lies_deep_is_known_and_has_no_bit() {
 fn a_window_that_cannot_be_is_refused() {
     // era, floor, then arrived, voided, passed: number of words, words.
     let read = |rows: &[&[u8]], floor: u32| {
-        let bytes = [&ERA, floor.to_be_bytes().as_slice(), &rows.concat()].concat();
+        let bytes = [&ERA.0, floor.to_be_bytes().as_slice(), &rows.concat()].concat();
         Reader::decode_exact(&bytes, Window::read).is_ok()
     };
     let word = |bits: u64| [&[1], bits.to_be_bytes().as_slice()].concat();

@@ -2,7 +2,7 @@
 
 use mezza_core::PublicKey;
 use mezza_core::Time;
-use mezza_messenger::note::{Item, Note, RemoteMailbox};
+use mezza_messenger::note::{Era, Item, Note, RemoteMailbox};
 use mezza_messenger::uri::Uri;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -19,6 +19,6 @@ fn msg_37_debug_of_formats_shows_types_alone() {
     let hello = Item::Hello { slot: Some(slot), tag: Some([7; 8]), card: card.encode() };
     let items =
         vec![hello, Item::Text("planted".into()), Item::Card(card.encode()), Item::Unknown(9)];
-    let note = Note { era: [1; 4], seq: 1, sent: Time::from_ms(5), timer_s: 0, items };
+    let note = Note { era: Era([1; 4]), seq: 1, sent: Time::from_ms(5), timer_s: 0, items };
     assert_eq!(format!("{note:?}"), "Note([Hello, Text, Card, Unknown(9)])");
 }

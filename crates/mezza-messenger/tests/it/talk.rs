@@ -3,7 +3,7 @@
 use mezza_core::{Time, Wiping};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::io::DeliveryProblem;
-use mezza_messenger::note::{Item, MixnetStart, Note};
+use mezza_messenger::note::{Era, Item, MixnetStart, Note};
 use mezza_messenger::{Command, ContactId, RecordKind};
 
 use crate::keyed_peer::{Peer, forms};
@@ -104,7 +104,7 @@ fn msg_53_whoever_brings_root_upon_root_costs_a_few_snapshots() {
     let network = victim.mixnet().expect("ann's network").network;
     let card = forms(&peer.identity, 80_000, &[(2, [&network[..], &[3; 32]].concat())]).remove(0);
     let says = |town: &mut Town, peer: &mut Peer, items: Vec<Item>| {
-        let note = Note { era: [3; 4], seq: 0, sent: now, timer_s: 0, items };
+        let note = Note { era: Era([3; 4]), seq: 0, sent: now, timer_s: 0, items };
         let told = peer.send(&note.encode(), &mut town.relay, now).into_iter();
         for (who, tell) in told.filter(|(who, _)| *who == ANN) {
             town.input(who, tell.into_input(line())).expect("mail is never refused");

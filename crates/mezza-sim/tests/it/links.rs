@@ -159,7 +159,7 @@ fn partitions_stop_datagrams_both_ways() {
     world.command(bob, 0, Order::Say(carol, 0..5));
     let mut vanished = 0;
     world.run_for(1_000, |_, step| {
-        vanished += u32::from(matches!(step, WorldStep::PacketLost { .. }))
+        vanished += u32::from(matches!(step, WorldStep::PacketLost { .. }));
     });
     assert_eq!((vanished, heard(&world, carol).len()), (10, 5));
 }

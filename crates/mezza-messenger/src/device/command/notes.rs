@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::{Backend, ContactId, Device, DeviceError, Event, NoteId, RecordKind, Time, key64};
 use crate::envelope::PARCEL_BYTES_MAX;
 use crate::evidence::WaitReason;
+use crate::note::Era;
 use crate::outbox::OUTBOX_MAX;
 use crate::thread::StoredNote;
 use crate::view::NoteContent;
@@ -165,7 +166,7 @@ impl<B: Backend> Device<B> {
         Ok(())
     }
 
-    fn owe_read(&mut self, id: ContactId, eras: &[[u8; 4]]) {
+    fn owe_read(&mut self, id: ContactId, eras: &[Era]) {
         if let Some(contact) = self.contacts.get_mut(&id) {
             contact.owed.read = true;
         }

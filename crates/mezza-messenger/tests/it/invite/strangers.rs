@@ -3,7 +3,7 @@
 use mezza_core::{EphemeralKey, PortableBackend, Secret, StaticKey, Time};
 use mezza_messenger::card::{Card, CardDraft};
 use mezza_messenger::envelope;
-use mezza_messenger::note::{Item, MixnetStart, Note};
+use mezza_messenger::note::{Era, Item, MixnetStart, Note};
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{Command, ContactId, DeviceError, RecordKind, RequestId};
 use mezza_mixnet::Service;
@@ -63,7 +63,7 @@ impl Stranger {
     }
 
     fn seal(&mut self, town: &mut Town, items: Vec<Item>, padding: Padding) -> Vec<u8> {
-        let note = Note { era: [9; 4], seq: 0, sent: town.now(), timer_s: 0, items };
+        let note = Note { era: Era([9; 4]), seq: 0, sent: town.now(), timer_s: 0, items };
         let fresh = self
             .talk
             .needs_ephemeral()

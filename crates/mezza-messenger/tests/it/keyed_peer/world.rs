@@ -5,7 +5,7 @@ use std::iter::Sum;
 
 use mezza_core::{Machine, PortableBackend, PublicKey, Time};
 use mezza_messenger::card::{Card, CardForm};
-use mezza_messenger::note::{Item, MixnetStart, Note, Receipt};
+use mezza_messenger::note::{Era, Item, MixnetStart, Note, Receipt};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{Carrier, Command, ContactId, Device, Input, MailboxId, NoteId, Output};
 use mezza_ratchet::OneTimePrekey;
@@ -125,7 +125,7 @@ impl World {
         let own = peer.cards[0].encode();
         let hello = Item::Hello { slot: Some(peer.slot.clone()), tag: None, card: own };
         let items = vec![hello, Item::Text("let me in".into())];
-        let note = Note { era: [9; 4], seq: 1, sent: now, timer_s: 0, items };
+        let note = Note { era: Era([9; 4]), seq: 1, sent: now, timer_s: 0, items };
         let told = peer.send(&note.encode(), &mut self.relay, now);
         self.hear(told);
         self.settle();
@@ -282,7 +282,7 @@ fn some_body(ops: &mut Operations<'_>, peers: &mut [Peer; 2], at: usize) -> Vec<
         items.insert(0, Item::Hello { slot: Some(peers[at].slot.clone()), tag: None, card: form });
     }
     let note = Note {
-        era: [[9; 4], [8; 4], [ops.byte(); 4]][ops.below(3)],
+        era: Era([[9; 4], [8; 4], [ops.byte(); 4]][ops.below(3)]),
         seq: peers[at].seq,
         sent: [START, Time::from_ms(0), Time::from_ms(u64::MAX)][ops.below(3)],
         timer_s: timers[ops.below(timers.len())],
@@ -315,7 +315,7 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
             let bits = [0, 1, u64::MAX, 1 << 63][ops.below(4)];
             Item::Receipt(Receipt {
                 what: 1 + ops.below(2) as u8,
-                era,
+                era: Era(era),
                 floor: from,
                 base: to,
                 bits,
@@ -328,7 +328,9 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
             let (conversation, call) = (u64::from(from), u64::MAX - u64::from(to));
             Item::Meet(MixnetStart { network: [era[0]; 16], conversation, call, root: None })
         }
-        10 => Item::Void { era, from: from.max(1).min(to.max(1)), to: to.max(1).max(from) },
+        10 => {
+            Item::Void { era: Era(era), from: from.max(1).min(to.max(1)), to: to.max(1).max(from) }
+        }
         _ => Item::Unknown(0x30),
     }
 }

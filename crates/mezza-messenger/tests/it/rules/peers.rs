@@ -6,7 +6,7 @@ use mezza_core::{Machine as _, PortableBackend, StaticKey, Time};
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::evidence::{self, Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::io::DeliveryProblem;
-use mezza_messenger::note::{Item, Note, Receipt};
+use mezza_messenger::note::{Era, Item, Note, Receipt};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{Carrier, CarrierCaps, Command, Event, Input, Output, RecordKind};
@@ -143,7 +143,8 @@ fn msg_14_receipts_of_another_era_prove_nothing() {
     let (mut peer, contact) = Peer::open(&mut stage, 11);
     let own = stage.say(0, contact, "mine");
     let era = peer.read(&mut stage).last().expect("it came").era;
-    let other = [era[0] ^ 1, era[1], era[2], era[3]];
+    let Era([first, rest @ ..]) = era;
+    let other = Era([first ^ 1, rest[0], rest[1], rest[2]]);
     for what in [Receipt::DELIVERED, Receipt::READ] {
         peer.put(&mut stage, &note(0, 0, vec![receipt(other, what, 9)]));
         assert_eq!(stage.state(0, own), NoteState::Handed(Carrier::Relay));
@@ -270,9 +271,9 @@ fn msg_35_a_contact_has_so_many_eras() {
     let mut stage = Stage::new(&["alice"]);
     let (mut peer, contact) = Peer::open(&mut stage, 11);
     for n in 0..80 {
-        let wire = Note { era: [n, 1, 1, 1], ..note(1, 0, vec![text("of another era")]) };
+        let wire = Note { era: Era([n, 1, 1, 1]), ..note(1, 0, vec![text("of another era")]) };
         peer.put(&mut stage, &wire);
-        let void = Item::Void { era: [n, 2, 2, 2], from: 1, to: 1 };
+        let void = Item::Void { era: Era([n, 2, 2, 2]), from: 1, to: 1 };
         peer.put(&mut stage, &note(0, 0, vec![void]));
     }
     let disk = stage.parties[0].disk.keys();
