@@ -4,12 +4,13 @@ use mezza_core::{EphemeralKey, PortableBackend, Reader, Secret, StaticKey, Time,
 use mezza_messenger::card::{Card, CardDraft, CardForm, RelayEntry};
 use mezza_messenger::note::{Era, Item, MixnetStart, Note};
 use mezza_messenger::receipt::{Receipt, Window};
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{envelope as wrap, uri as address};
 use mezza_ratchet::{IdentityKeyPair, SuiteList};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
-const ADDRESS: [u8; 16] = [7; 16];
+const ADDRESS: MailboxAddress = MailboxAddress([7; 16]);
 
 fn pair(byte: u8) -> StaticKey {
     StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|scalar| scalar.fill(byte)))

@@ -7,6 +7,7 @@ use mezza_core::{Machine, Time, Wiping};
 use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::carrier::mixnet::{MixnetInput, NetworkAddress};
 use mezza_messenger::policy::{Fallback, Policy};
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
     Carrier, Command, ContactId, Device, Input, MailboxId, NoteId, RecordKind, RequestId,
 };
@@ -17,7 +18,12 @@ const PHONES: usize = 3;
 
 /// The relay of everybody.
 fn relay() -> RelayEntry {
-    RelayEntry { key: [9; 32], address: [0; 16], port: 7101, host: "relay.example".into() }
+    RelayEntry {
+        key: [9; 32],
+        address: MailboxAddress([0; 16]),
+        port: 7101,
+        host: "relay.example".into(),
+    }
 }
 
 /// Three phones, strangers or not: whatever people, networks and crashes may do to them.

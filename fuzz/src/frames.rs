@@ -2,7 +2,7 @@
 
 use mezza_core::Secret;
 use mezza_messenger::relay_wire::{
-    ClientFrame, DoneCode, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
+    ClientFrame, DoneCode, MailboxAddress, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
 };
 
 /// Bytes of the length field, which a frame that was split off no longer has.
@@ -41,7 +41,7 @@ fn one(frame: &[u8]) {
 /// Every kind of frame, both ways, at two speeds.
 pub fn frame_seeds() -> Vec<Vec<u8>> {
     let token = || Secret::init_with(|token| token.fill(3));
-    let (address, key) = ([4; 16], RawOneTimePrekey { id: 5, key: [6; 32] });
+    let (address, key) = (MailboxAddress([4; 16]), RawOneTimePrekey { id: 5, key: [6; 32] });
     let client = [
         ClientFrame::Open { req: 1, token: token(), kind: MailboxKind::Intro },
         ClientFrame::Put { req: 2, address, ttl_h: 720, envelope: vec![7; 512] },

@@ -9,6 +9,7 @@
 //! and ChaCha20-Poly1305; info = "mezza relay 1" | address, aad = ver. Written here over core's
 //! backend, because the ephemeral key has to come from the device.
 
+use crate::relay_wire::MailboxAddress;
 use alloc::vec::Vec;
 
 use hkdf::{Hkdf, HkdfExtract};
@@ -53,7 +54,7 @@ pub enum EnvelopeError {
 /// What an envelope needs beside its parcel: computed before that is known, for one mailbox, used
 /// once.
 pub struct SenderContext {
-    address: [u8; 16],
+    address: MailboxAddress,
     to: PublicKey,
     enc: PublicKey,
     key: Secret<32>,
@@ -64,18 +65,18 @@ impl SenderContext {
     /// For the mailbox `address` whose owner holds the private part of `to`. `fresh` is used for
     /// this envelope alone.
     pub fn new<B: Backend>(
-        address: &[u8; 16],
+        address: &MailboxAddress,
         to: &PublicKey,
         fresh: EphemeralKey,
     ) -> Result<Self, EnvelopeError> {
         let enc = *fresh.public();
         let dh = fresh.dh::<B>(to).map_err(|ZeroSecret| EnvelopeError::BadKey)?;
-        let (key, iv) = key_schedule(&dh, &enc, to, &[INFO.as_bytes(), address]);
+        let (key, iv) = key_schedule(&dh, &enc, to, &[INFO.as_bytes(), &address.0]);
         Ok(Self { address: *address, to: *to, enc, key, iv })
     }
 
     /// Whether it was made for this mailbox and key.
-    pub fn is_for(&self, address: &[u8; 16], to: &PublicKey) -> bool {
+    pub fn is_for(&self, address: &MailboxAddress, to: &PublicKey) -> bool {
         self.address == *address && self.to == *to
     }
 
@@ -102,7 +103,7 @@ impl SenderContext {
 /// Puts `parcel` into an envelope for the mailbox `address` whose owner holds the private part of
 /// `to`. `fresh` is used for this envelope alone.
 pub fn seal<B: Backend>(
-    address: &[u8; 16],
+    address: &MailboxAddress,
     to: &PublicKey,
     parcel: &[u8],
     fresh: EphemeralKey,
@@ -112,7 +113,11 @@ pub fn seal<B: Backend>(
 
 /// The parcel of an envelope for `own`, or `None` if it is not for this key and mailbox, is
 /// damaged, or has another size than the six.
-pub fn open<B: Backend>(address: &[u8; 16], own: &StaticKey, envelope: &[u8]) -> Option<Vec<u8>> {
+pub fn open<B: Backend>(
+    address: &MailboxAddress,
+    own: &StaticKey,
+    envelope: &[u8],
+) -> Option<Vec<u8>> {
     if !SIZES.contains(&envelope.len()) {
         return None;
     }
@@ -124,7 +129,7 @@ pub fn open<B: Backend>(address: &[u8; 16], own: &StaticKey, envelope: &[u8]) ->
         return None;
     }
     let dh = own.dh::<B>(&enc).ok()?;
-    let (key, iv) = key_schedule(&dh, &enc, own.public(), &[INFO.as_bytes(), address]);
+    let (key, iv) = key_schedule(&dh, &enc, own.public(), &[INFO.as_bytes(), &address.0]);
     let mut text = Wiping::new(ct.to_vec());
     if !B::Chacha::new(key.expose()).open(&iv, &[version], &mut text, tag) {
         return None;
@@ -191,7 +196,7 @@ mod tests {
     fn behind_a_parcel_stand_zeros_alone() {
         let scalar = |n: u8| Secret::init_with(|s| s.fill(n));
         let own = StaticKey::from_scalar::<PortableBackend>(scalar(7));
-        let address = [5; 16];
+        let address = MailboxAddress([5; 16]);
         for at in [5, 6, 462] {
             for filler in [0, 1] {
                 let fresh = EphemeralKey::from_scalar::<PortableBackend>(scalar(9));

@@ -15,7 +15,7 @@ use mezza_ratchet::OneTimePrekey;
 use crate::card::{Card, RelayEntry};
 use crate::carrier::mixnet::{MixnetInput, MixnetOutput, NetworkAddress};
 use crate::carrier::{Carrier, CarrierCaps};
-use crate::relay_wire::MailboxKind;
+use crate::relay_wire::{MailboxAddress, MailboxKind};
 
 mod debug;
 mod record;
@@ -232,7 +232,7 @@ pub enum Output {
         /// Which connection.
         line: LineId,
         /// The mailbox.
-        address: [u8; 16],
+        address: MailboxAddress,
         /// How long the relay shall keep it.
         ttl_h: u16,
         /// The envelope, one of the six sizes.
@@ -291,7 +291,7 @@ pub enum Output {
         /// Which connection.
         line: LineId,
         /// The contact's intro mailbox.
-        address: [u8; 16],
+        address: MailboxAddress,
     },
     /// The mail is dealt with: the relay may forget it.
     Acknowledge {

@@ -5,12 +5,12 @@
 //! frames and never holds more than came in, so a length field alone allocates nothing.
 //!
 //! ```
-//! use mezza_messenger::relay_wire::{ClientFrame, RelayDeframer};
+//! use mezza_messenger::relay_wire::{ClientFrame, MailboxAddress, RelayDeframer};
 //!
-//! let bytes = ClientFrame::BundleGet { req: 7, address: [0x11; 16] }.encode()?;
-//! let mut input = &bytes[..];
-//! let frame = RelayDeframer::default().next(&mut input)?.ok_or("cut short")?;
-//! assert_eq!(ClientFrame::decode(&frame)?, ClientFrame::BundleGet { req: 7, address: [0x11; 16] });
+//! let ask = ClientFrame::BundleGet { req: 7, address: MailboxAddress([0x11; 16]) };
+//! let bytes = ask.encode()?;
+//! let frame = RelayDeframer::default().next(&mut &bytes[..])?.ok_or("cut short")?;
+//! assert_eq!(ClientFrame::decode(&frame)?, ask);
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 
@@ -44,12 +44,20 @@ pub const TAKEN_MAX: usize = 64;
 /// How far a relay's clock may be from ours before neither is to be believed.
 pub const CLOCK_DIFFERENCE_MS_MAX: u64 = Time::DAY_MS;
 
-/// Where mail for one slot goes: 16 bytes that say nothing about the owner.
-pub type Address = [u8; 16];
+/// Where mail for one mailbox goes: 16 bytes that say nothing about the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MailboxAddress(pub [u8; 16]);
 
-/// The address of the slot whose secret is `token`.
-pub fn address(token: &Secret<32>) -> Address {
-    labelled_hash("mezza/slot", &[token.expose()])
+impl MailboxAddress {
+    /// The address of the mailbox whose secret is `token`: `H_16("mezza/slot", token)`.
+    pub fn of(token: &Secret<32>) -> Self {
+        Self(labelled_hash("mezza/slot", &[token.expose()]))
+    }
+
+    /// Reads the next 16 bytes.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self(reader.array()?))
+    }
 }
 
 /// Whether an envelope of `bytes` bytes has one of the six lengths.

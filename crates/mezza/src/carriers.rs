@@ -222,13 +222,18 @@ impl Drop for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mezza_messenger::relay_wire::MailboxAddress;
 
     #[tokio::test]
     async fn msg_50_a_line_goes_by_key_host_and_port() {
         let (jobs, _reports) = mpsc::channel(8);
         let mut pool = Pool::new(Dialer::default(), jobs);
-        let at =
-            |port| RelayEntry { key: [7; 32], address: [0; 16], port, host: "127.0.0.1".into() };
+        let at = |port| RelayEntry {
+            key: [7; 32],
+            address: MailboxAddress([0; 16]),
+            port,
+            host: "127.0.0.1".into(),
+        };
         let (evil, good) = (at(1), at(2));
         for relay in [&evil, &good, &good] {
             pool.order(Output::Dial { relay: relay.clone() });

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 use mezza_messenger::card::RelayEntry;
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::uri::{self, Uri};
 
 use crate::config::LoadedSettings;
@@ -145,7 +146,9 @@ fn man(dir: &std::path::Path, out: Out) -> Result<Exit, Fault> {
 /// A typing error, or an address of something else.
 pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
     match uri::decode(text).map_err(|error| ask::uri_fault(error, "address"))? {
-        Uri::Relay { key, port, host } => Ok(RelayEntry { key, address: [0; 16], port, host }),
+        Uri::Relay { key, port, host } => {
+            Ok(RelayEntry { key, address: MailboxAddress([0; 16]), port, host })
+        }
         Uri::Card(_) => Err(Fault::new(
             Exit::Malformed,
             "this is a card, not the address of a relay",

@@ -148,7 +148,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mezza_messenger::relay_wire::ClientFrame;
+    use mezza_messenger::relay_wire::{ClientFrame, MailboxAddress};
 
     fn event(bytes: &[u8], side: Side) -> TapEvent<'_> {
         TapEvent { connection: 3, side, direction: Direction::ToRelay, bytes }
@@ -157,8 +157,12 @@ mod tests {
     #[test]
     fn a_put_is_taken_apart_where_it_stands() {
         let observer = Observer::new([]);
-        let put =
-            ClientFrame::Put { req: 7, address: [0xab; 16], ttl_h: 720, envelope: vec![1; 512] };
+        let put = ClientFrame::Put {
+            req: 7,
+            address: MailboxAddress([0xab; 16]),
+            ttl_h: 720,
+            envelope: vec![1; 512],
+        };
         let bytes = put.encode().unwrap();
         observer.record(event(&bytes, Side::Frame));
         let seen = observer.since(0);

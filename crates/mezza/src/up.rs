@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::carrier::mixnet::NetworkAddress;
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{Carrier, Command};
 use serde_json::json;
 use tokio::sync::watch;
@@ -246,7 +247,8 @@ impl DemoRelay {
         let handle = Self::listen(config, roam, &stopped).await?;
         let address = handle.address();
         let (key, host) = (*handle.key(), address.ip().to_string());
-        let entry = RelayEntry { key, address: [0; 16], port: address.port(), host };
+        let entry =
+            RelayEntry { key, address: MailboxAddress([0; 16]), port: address.port(), host };
         Ok(Self { entry, handle, stop })
     }
 

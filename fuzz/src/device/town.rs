@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezza_core::{Machine, PortableBackend, Time, Wiping, labelled_hash};
+use mezza_core::{Machine, PortableBackend, Secret, Time, Wiping};
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
     CarrierCaps, Device, Input, MailboxId, Output, RecordChange, RecordKind, RequestId,
 };
@@ -12,7 +13,6 @@ use rand_core::SeedableRng;
 
 use super::{PHONES, START, relay};
 
-type Address = [u8; 16];
 type Disk = BTreeMap<(RecordKind, Vec<u8>), Wiping<Vec<u8>>>;
 
 /// What a phone may be handed later, in any order, once, twice or never.
@@ -30,7 +30,7 @@ pub(super) struct Phone {
     pub(super) device: Device<PortableBackend>,
     pub(super) disk: Disk,
     pub(super) answers: VecDeque<Answer>,
-    pub(super) watched: BTreeMap<Address, MailboxId>,
+    pub(super) watched: BTreeMap<MailboxAddress, MailboxId>,
 }
 
 /// A box at the relay.
@@ -43,7 +43,7 @@ pub(super) struct Mailbox {
 
 pub(super) struct Town {
     pub(super) phones: Vec<Phone>,
-    pub(super) boxes: BTreeMap<Address, Mailbox>,
+    pub(super) boxes: BTreeMap<MailboxAddress, Mailbox>,
     pub(super) mails: u64,
     pub(super) now: Time,
     pub(super) rng: ChaCha8Rng,
@@ -155,7 +155,7 @@ impl Town {
         })
     }
 
-    pub(super) fn watch(&mut self, who: usize, slot: MailboxId, address: Address) {
+    pub(super) fn watch(&mut self, who: usize, slot: MailboxId, address: MailboxAddress) {
         let phone = &mut self.phones[who];
         phone.watched.insert(address, slot);
         if let Some(mailbox) = self.boxes.get(&address) {
@@ -166,7 +166,12 @@ impl Town {
         }
     }
 
-    pub(super) fn put(&mut self, ticket: RequestId, address: Address, bytes: &[u8]) -> Answer {
+    pub(super) fn put(
+        &mut self,
+        ticket: RequestId,
+        address: MailboxAddress,
+        bytes: &[u8],
+    ) -> Answer {
         let Some(mailbox) = self.boxes.get_mut(&address) else {
             return Answer::Refused(ticket, 1);
         };
@@ -201,6 +206,6 @@ impl Town {
     }
 }
 
-pub(super) fn address(token: &[u8; 32]) -> Address {
-    labelled_hash("mezza/slot", &[token])
+pub(super) fn address(token: &[u8; 32]) -> MailboxAddress {
+    MailboxAddress::of(&Secret::copy_from(token))
 }

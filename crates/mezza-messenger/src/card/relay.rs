@@ -7,6 +7,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
 
 use crate::io::LineId;
+use crate::relay_wire::MailboxAddress;
 
 /// Most bytes of a host name (RFC 1035, section 2.3.4, without the final dot).
 const NAME_BYTES_MAX: usize = 253;
@@ -21,7 +22,7 @@ pub struct RelayEntry {
     /// The Ed25519 key by which the relay proves itself in TLS, 32 bytes.
     pub key: [u8; 32],
     /// The mailbox, 16 bytes.
-    pub address: [u8; 16],
+    pub address: MailboxAddress,
     /// TCP port, 1 to 65,535.
     pub port: u16,
     /// Lower-case ASCII name or IP literal without brackets ([`host_is_sound`]).
@@ -52,14 +53,14 @@ impl RelayEntry {
 
     /// Appends the wire form.
     pub fn write(&self, w: &mut Writer) {
-        w.bytes(&self.key).bytes(&self.address);
+        w.bytes(&self.key).bytes(&self.address.0);
         write_place(w, self.port, &self.host);
     }
 
     /// Reads the wire form from the front.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let key = r.array()?;
-        let address = r.array()?;
+        let address = MailboxAddress::read(r)?;
         let (port, host) = read_place(r)?;
         Ok(Self { key, address, port, host })
     }

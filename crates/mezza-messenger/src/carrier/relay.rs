@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 
 use mezza_core::{
     Backend, CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer,
-    labelled_hash,
 };
 use mezza_ratchet::OneTimePrekey;
 
@@ -12,16 +11,12 @@ use crate::card::RelayEntry;
 use crate::carrier::CarrierCaps;
 use crate::contact::flag;
 use crate::io::{ContactId, MailboxId};
+use crate::relay_wire::MailboxAddress;
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
 /// A conversation mailbox is replaced after this time, and closed as much later.
 pub(crate) const SLOT_LIFE_MS: u64 = 30 * Time::DAY_MS;
-
-/// The address of a mailbox: `H_16("mezza/slot", token)`.
-pub fn address(token: &Secret<32>) -> [u8; 16] {
-    labelled_hash("mezza/slot", &[token.expose()])
-}
 
 /// One of our own mailboxes.
 pub(crate) struct Mailbox {
@@ -48,7 +43,7 @@ impl Mailbox {
         rng: &mut dyn CryptoRng,
     ) -> Self {
         let token = Secret::random(rng);
-        let relay = RelayEntry { address: address(&token), ..relay.clone() };
+        let relay = RelayEntry { address: MailboxAddress::of(&token), ..relay.clone() };
         let seal = StaticKey::random::<B>(rng);
         Self { contact, relay, token, seal, made: now, opened: false, retired: None }
     }

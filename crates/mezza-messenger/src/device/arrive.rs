@@ -16,6 +16,7 @@ use crate::note::{Era, Item, Note};
 use crate::outbox::RATCHET_MESSAGE;
 use crate::policy::timer_step;
 use crate::receipt::{SeqStatus, Window};
+use crate::relay_wire::MailboxAddress;
 use crate::thread::StoredNote;
 use crate::view::NoteContent;
 use mezza_core::{Wiping, Writer};
@@ -74,7 +75,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// The intro mailbox is sealed to one of the signed prekeys still held.
-    fn open_intro(&self, address: &[u8; 16], bytes: &[u8]) -> Option<Vec<u8>> {
+    fn open_intro(&self, address: &MailboxAddress, bytes: &[u8]) -> Option<Vec<u8>> {
         self.prekeys.spks().find_map(|(_, _, spk)| envelope::open::<B>(address, spk, bytes))
     }
 

@@ -25,6 +25,7 @@ use crate::evidence::FactKind;
 use crate::guest::{self, IncomingInvitation};
 use crate::io::{ContactId, Unread};
 use crate::note::Era;
+use crate::relay_wire::MailboxAddress;
 use crate::share::Amount;
 use crate::view::Part;
 use mezza_core::{DecodeError, Reader, Wiping};
@@ -411,7 +412,8 @@ impl<B: Backend> Device<B> {
             self.store_contact(id);
         }
         let relays = self.profile.relays.clone();
-        let open: BTreeSet<[u8; 16]> = self.slots.values().map(|slot| slot.relay.address).collect();
+        let open: BTreeSet<MailboxAddress> =
+            self.slots.values().map(|slot| slot.relay.address).collect();
         self.profile.relays.retain(|relay| open.contains(&relay.address));
         if self.profile.relays.len() < relays.len() {
             let name = self.profile.name.clone();

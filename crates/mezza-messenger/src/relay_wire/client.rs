@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use mezza_core::wire::{DecodeError, Reader};
 use mezza_core::{FrameTooLong, Secret};
 
-use super::{Address, RawOneTimePrekey, TAKEN_MAX, frame};
+use super::{MailboxAddress, RawOneTimePrekey, TAKEN_MAX, frame};
 
 /// What a box is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum ClientFrame {
         /// Comes back in the answer.
         req: u16,
         /// Whose box.
-        address: Address,
+        address: MailboxAddress,
         /// Hours the relay shall keep it; cut to the relay's limit.
         ttl_h: u16,
         /// One of the six envelope sizes.
@@ -83,7 +83,7 @@ pub enum ClientFrame {
         /// Comes back in the answer.
         req: u16,
         /// Whose box.
-        address: Address,
+        address: MailboxAddress,
     },
     /// Are you there?
     Ping,
@@ -120,7 +120,7 @@ impl ClientFrame {
                 w.u16(*req).bytes(token.expose());
             }),
             Self::Put { req, address, ttl_h, envelope } => frame(PUT, 20 + envelope.len(), |w| {
-                w.u16(*req).bytes(address).u16(*ttl_h).bytes(envelope);
+                w.u16(*req).bytes(&address.0).u16(*ttl_h).bytes(envelope);
             }),
             Self::Watch { req, number, token } => frame(WATCH, 36, |w| {
                 w.u16(*req).u16(*number).bytes(token.expose());
@@ -137,7 +137,7 @@ impl ClientFrame {
                 })
             }
             Self::BundleGet { req, address } => frame(BUNDLE_GET, 18, |w| {
-                w.u16(*req).bytes(address);
+                w.u16(*req).bytes(&address.0);
             }),
             Self::Ping => frame(PING, 0, |_| ()),
         }
@@ -160,7 +160,7 @@ impl ClientFrame {
                 CLOSE => Ok(Self::Close { req: r.u16()?, token: Secret::read(r)? }),
                 PUT => Ok(Self::Put {
                     req: r.u16()?,
-                    address: r.array()?,
+                    address: MailboxAddress::read(r)?,
                     ttl_h: r.u16()?,
                     envelope: r.rest().to_vec(),
                 }),
@@ -169,7 +169,9 @@ impl ClientFrame {
                 }
                 TAKEN => decode_taken(r),
                 BUNDLE_SET => decode_bundle_set(r),
-                BUNDLE_GET => Ok(Self::BundleGet { req: r.u16()?, address: r.array()? }),
+                BUNDLE_GET => {
+                    Ok(Self::BundleGet { req: r.u16()?, address: MailboxAddress::read(r)? })
+                }
                 PING => Ok(Self::Ping),
                 _ => Err(DecodeError::Value),
             }

@@ -25,7 +25,10 @@ fn client_frame() -> impl Strategy<Value = ClientFrame> {
         }),
         (any::<u16>(), token()).prop_map(|(req, token)| ClientFrame::Close { req, token }),
         (any::<u16>(), any::<[u8; 16]>(), any::<u16>(), vec_of(any::<u8>(), 0..2_000)).prop_map(
-            |(req, address, ttl_h, envelope)| ClientFrame::Put { req, address, ttl_h, envelope }
+            |(req, address, ttl_h, envelope)| {
+                let address = MailboxAddress(address);
+                ClientFrame::Put { req, address, ttl_h, envelope }
+            }
         ),
         (any::<u16>(), any::<u16>(), token()).prop_map(|(req, number, token)| ClientFrame::Watch {
             req,
@@ -42,8 +45,10 @@ fn client_frame() -> impl Strategy<Value = ClientFrame> {
                 bundle,
                 keys
             }),
-        (any::<u16>(), any::<[u8; 16]>())
-            .prop_map(|(req, address)| ClientFrame::BundleGet { req, address }),
+        (any::<u16>(), any::<[u8; 16]>()).prop_map(|(req, address)| ClientFrame::BundleGet {
+            req,
+            address: MailboxAddress(address)
+        }),
         Just(()).prop_map(|()| ClientFrame::Ping),
     ]
 }
@@ -129,8 +134,12 @@ fn a_length_outside_the_limit_ends_the_stream() {
 
 #[test]
 fn what_does_not_fit_is_not_made() {
-    let put =
-        |bytes| ClientFrame::Put { req: 1, address: [0; 16], ttl_h: 1, envelope: vec![0; bytes] };
+    let put = |bytes| ClientFrame::Put {
+        req: 1,
+        address: MailboxAddress([0; 16]),
+        ttl_h: 1,
+        envelope: vec![0; bytes],
+    };
     assert!(put(FRAME_BYTES_MAX - 21).encode().is_ok());
     assert_eq!(put(FRAME_BYTES_MAX - 20).encode(), Err(FrameTooLong));
     let taken = |mails| ClientFrame::Taken { number: 1, mails: vec![0; mails] };

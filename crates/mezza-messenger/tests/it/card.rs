@@ -4,6 +4,7 @@ use mezza_core::{CryptoRng, PortableBackend, Secret, StaticKey, SuiteId};
 use mezza_messenger::card::{
     CARD_BYTES_MAX, Card, CardDraft, CardError, CardForm, OFFLINE_PART, RelayEntry,
 };
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_ratchet::{IdentityKeyPair, SuiteList};
 use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
@@ -16,7 +17,12 @@ fn identity(scalar: [u8; 32]) -> IdentityKeyPair {
 }
 
 pub fn relay(n: u8, host: &str) -> RelayEntry {
-    RelayEntry { key: [n; 32], address: [0xa0 + n; 16], port: 7101, host: host.into() }
+    RelayEntry {
+        key: [n; 32],
+        address: MailboxAddress([0xa0 + n; 16]),
+        port: 7101,
+        host: host.into(),
+    }
 }
 
 fn draft(name: &str, relays: Vec<RelayEntry>) -> CardDraft<'_> {

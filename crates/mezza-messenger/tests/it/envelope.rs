@@ -6,13 +6,14 @@ use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable, Kem, OpModeR, OpModeS, Serializable};
 use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, blake2b};
 use mezza_messenger::envelope::{EnvelopeError, PARCEL_BYTES_MAX, SIZES, open, seal};
+use mezza_messenger::relay_wire::MailboxAddress;
 use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 use crate::case::walk;
 
-const BOX: [u8; 16] = [0xb0; 16];
+const BOX: MailboxAddress = MailboxAddress([0xb0; 16]);
 
 fn pair(scalar: [u8; 32]) -> EphemeralKey {
     EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&scalar))
@@ -29,7 +30,8 @@ fn sealed(bytes: usize) -> Vec<u8> {
 #[test]
 fn right_envelopes_are_the_ones_of_the_files() {
     for case in walk("envelopes", 25).iter().filter(|case| case.text("expect") != "refused") {
-        let (address, own) = (case.array("address"), pair(case.array("own")).keep());
+        let (address, own) =
+            (MailboxAddress(case.array("address")), pair(case.array("own")).keep());
         let parcel = parcel(case.number("parcel_bytes"));
         if case.text("expect") == "roomy" {
             let opened = open::<PortableBackend>(&address, &own, &case.bytes("envelope"));
@@ -59,7 +61,11 @@ fn right_envelopes_are_the_ones_of_the_files() {
 fn wrong_envelopes_do_not_open() {
     for case in walk("envelopes", 25).iter().filter(|case| case.text("expect") == "refused") {
         let own = pair(case.array("own")).keep();
-        let opened = open::<PortableBackend>(&case.array("address"), &own, &case.bytes("envelope"));
+        let opened = open::<PortableBackend>(
+            &MailboxAddress(case.array("address")),
+            &own,
+            &case.bytes("envelope"),
+        );
         assert_eq!(opened, None, "{}", case.name);
     }
 }
@@ -109,7 +115,7 @@ proptest! {
     #[test]
     fn the_hpke_crate_opens_ours(own: [u8; 32], fresh: [u8; 32], address: [u8; 16], n in 0usize..2000) {
         let own = pair(own).keep();
-        let envelope = seal::<PortableBackend>(&address, own.public(), &parcel(n), pair(fresh)).unwrap();
+        let envelope = seal::<PortableBackend>(&MailboxAddress(address), own.public(), &parcel(n), pair(fresh)).unwrap();
         let key = <X25519HkdfSha256 as Kem>::PrivateKey::from_bytes(own.scalar().expose()).unwrap();
         let enc = <X25519HkdfSha256 as Kem>::EncappedKey::from_bytes(&envelope[1..33]).unwrap();
         let text = hpke::single_shot_open::<ChaCha20Poly1305, HkdfSha256, X25519HkdfSha256>(
@@ -132,8 +138,8 @@ proptest! {
                 &OpModeS::Base, &to, &info(&address), &text, &[1], &mut ChaCha20Rng::from_seed(seed),
             ).unwrap();
         let envelope = [&[1], enc.to_bytes().as_slice(), &ct].concat();
-        prop_assert_eq!(open::<PortableBackend>(&address, &own, &envelope), Some(parcel(n)));
-        prop_assert_eq!(open::<PortableBackend>(&[0; 16], &own, &envelope), None);
+        prop_assert_eq!(open::<PortableBackend>(&MailboxAddress(address), &own, &envelope), Some(parcel(n)));
+        prop_assert_eq!(open::<PortableBackend>(&MailboxAddress([0; 16]), &own, &envelope), None);
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn client(frame: &ClientFrame) -> String {
             format!("CLOSE req={req} token={}", hex(token.expose()))
         }
         ClientFrame::Put { req, address, ttl_h, envelope } => {
-            let (address, envelope) = (hex(address), hex(envelope));
+            let (address, envelope) = (hex(&address.0), hex(envelope));
             format!("PUT req={req} address={address} ttl_h={ttl_h} envelope={envelope}")
         }
         ClientFrame::Watch { req, number, token } => {
@@ -87,7 +87,7 @@ fn client(frame: &ClientFrame) -> String {
             format!("BUNDLE_SET req={req} token={token} fresh={fresh} bundle={bundle} keys={keys}")
         }
         ClientFrame::BundleGet { req, address } => {
-            format!("BUNDLE_GET req={req} address={}", hex(address))
+            format!("BUNDLE_GET req={req} address={}", hex(&address.0))
         }
         ClientFrame::Ping => "PING".to_owned(),
     }

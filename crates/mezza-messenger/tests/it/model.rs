@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mezza_core::Secret;
-use mezza_messenger::carrier::relay::address;
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{CarrierCaps, Input, LineId, MailboxId, Output, RequestId};
 use mezza_ratchet::OneTimePrekey;
 
@@ -19,9 +19,9 @@ pub enum Ask {
     Open(RequestId, [u8; 32]),
     Close(RequestId, [u8; 32]),
     Watch(RequestId, MailboxId, [u8; 32]),
-    Put(RequestId, [u8; 16], Vec<u8>),
+    Put(RequestId, MailboxAddress, Vec<u8>),
     Set(RequestId, [u8; 32], Vec<u8>, Vec<OneTimePrekey>, bool),
-    Get(RequestId, [u8; 16]),
+    Get(RequestId, MailboxAddress),
     Taken(MailboxId, u64),
 }
 
@@ -75,9 +75,9 @@ impl Tell {
 /// What survives a crash of the relay.
 #[derive(Clone, Debug, Default)]
 pub struct Store {
-    pub boxes: BTreeMap<[u8; 16], BTreeMap<u64, Vec<u8>>>,
-    pub bundles: BTreeMap<[u8; 16], (Vec<u8>, Vec<OneTimePrekey>)>,
-    given: BTreeSet<([u8; 16], u32)>,
+    pub boxes: BTreeMap<MailboxAddress, BTreeMap<u64, Vec<u8>>>,
+    pub bundles: BTreeMap<MailboxAddress, (Vec<u8>, Vec<OneTimePrekey>)>,
+    given: BTreeSet<(MailboxAddress, u32)>,
     next: u64,
 }
 
@@ -85,7 +85,7 @@ pub struct Store {
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub store: Store,
-    pub watchers: BTreeMap<[u8; 16], (Who, MailboxId)>,
+    pub watchers: BTreeMap<MailboxAddress, (Who, MailboxId)>,
     /// A relay that says DONE and forgets.
     pub liar: bool,
     /// Mail per box.
@@ -151,7 +151,7 @@ impl Model {
         tells
     }
 
-    fn put(&mut self, address: [u8; 16], bytes: Vec<u8>) -> (Option<(Who, Tell)>, u8) {
+    fn put(&mut self, address: MailboxAddress, bytes: Vec<u8>) -> (Option<(Who, Tell)>, u8) {
         if self.liar {
             return (None, 0);
         }
@@ -170,7 +170,7 @@ impl Model {
 
     fn set(
         &mut self,
-        at: [u8; 16],
+        at: MailboxAddress,
         bundle: Vec<u8>,
         keys: Vec<OneTimePrekey>,
         replace: bool,
@@ -193,7 +193,7 @@ impl Model {
         0
     }
 
-    fn bundle(&mut self, ticket: RequestId, address: [u8; 16]) -> Tell {
+    fn bundle(&mut self, ticket: RequestId, address: MailboxAddress) -> Tell {
         let Some((bundle, keys)) = self.store.bundles.get_mut(&address) else {
             return Tell::Done(ticket, 1);
         };
@@ -208,6 +208,6 @@ impl Model {
     }
 }
 
-fn slot(token: &[u8; 32]) -> [u8; 16] {
-    address(&Secret::copy_from(token))
+fn slot(token: &[u8; 32]) -> MailboxAddress {
+    MailboxAddress::of(&Secret::copy_from(token))
 }

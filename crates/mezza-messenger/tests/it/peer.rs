@@ -1,5 +1,6 @@
 //! Somebody without a device who holds the keys of a session, and writes what no device writes.
 
+use mezza_messenger::relay_wire::MailboxAddress;
 use std::collections::BTreeMap;
 
 use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, StaticKey};
@@ -16,7 +17,7 @@ use crate::stage::{START, Stage, relay};
 /// The era of the peer's notes.
 pub const ERA: Era = Era([9; 4]);
 /// The peer's mailbox.
-pub const MAILBOX: [u8; 16] = [0xee; 16];
+pub const MAILBOX: MailboxAddress = MailboxAddress([0xee; 16]);
 
 pub struct Peer {
     pub identity: IdentityKeyPair,
@@ -25,7 +26,7 @@ pub struct Peer {
     prekeys: Prekeys,
     talk: Conversation<PortableBackend>,
     /// Where the device looks, and the key of its envelopes.
-    to: ([u8; 16], PublicKey),
+    to: (MailboxAddress, PublicKey),
 }
 
 /// An identity by one number.

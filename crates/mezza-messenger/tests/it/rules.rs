@@ -14,6 +14,7 @@ mod trouble;
 use mezza_core::Machine;
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::io::DeliveryProblem;
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{Command, DeviceError, Event, Input, Output};
 
@@ -26,7 +27,7 @@ use mezza_ratchet::{BundleError, IdentityKeyPair, SuiteList};
 fn foreign_card(stage: &mut Stage, scalar: u8, serial: u32, name: &str) -> Card {
     let secret = mezza_core::Secret::init_with(|bytes| bytes.fill(scalar));
     let pair = mezza_core::StaticKey::from_scalar::<mezza_core::PortableBackend>(secret);
-    let entry = RelayEntry { address: [scalar; 16], ..relay() };
+    let entry = RelayEntry { address: MailboxAddress([scalar; 16]), ..relay() };
     let draft = CardDraft {
         serial,
         issued_days: START.days(),

@@ -1,5 +1,6 @@
 //! A stage for a few devices and one relay, without loss: every call runs until all is quiet.
 
+use mezza_messenger::relay_wire::MailboxAddress;
 use std::collections::{BTreeMap, VecDeque};
 
 use mezza_core::{Machine, PortableBackend, Time, Wiping};
@@ -22,7 +23,12 @@ pub const START: Time = Time::from_ms(1_792_000_000_000);
 
 /// The relay of every card on the stage.
 pub fn relay() -> RelayEntry {
-    RelayEntry { key: RELAY, address: [0; 16], port: 7101, host: "relay.example".into() }
+    RelayEntry {
+        key: RELAY,
+        address: MailboxAddress([0; 16]),
+        port: 7101,
+        host: "relay.example".into(),
+    }
 }
 
 /// The connection to it.

@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(ServerKey::load(&path).unwrap().public(), made.public());
         assert_eq!(made.identity().unwrap().public(), &made.public());
         assert_eq!(ServerKey::make(&path, &mut OsRng).unwrap_err().code, Exit::CannotWrite);
-        assert_eq!(format!("{made:?}"), "Key");
+        assert_eq!(format!("{made:?}"), "ServerKey");
     }
 
     #[test]

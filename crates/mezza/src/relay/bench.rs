@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mezza_messenger::relay_wire::{Address, DoneCode, MailboxKind, RelayFrame};
+use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, MailboxKind, RelayFrame};
 
 use super::clock::Clock;
 use super::error::RelayError;
@@ -101,10 +101,10 @@ async fn give(jobs: &Jobs, job: WriterJob) -> Result<(), RelayError> {
     if jobs.send(job).await { Ok(()) } else { Err(RelayError::WriterGone) }
 }
 
-fn box_address(number: u16) -> Address {
+fn box_address(number: u16) -> MailboxAddress {
     let mut address = [0x42; 16];
     address[..2].copy_from_slice(&number.to_be_bytes());
-    address
+    MailboxAddress(address)
 }
 
 /// Waits for `count` answers, each of which must be DONE 0.

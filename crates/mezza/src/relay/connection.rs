@@ -17,7 +17,7 @@ use mezza_core::{FrameTooLong, Time};
 use mezza_messenger::relay_wire::{
     ALPN, ENVELOPE_BYTES_MAX, LENGTH_BYTES, RelayDeframer, RelayFrame, VERSION, encode_mail,
 };
-use mezza_messenger::relay_wire::{Address, DoneCode};
+use mezza_messenger::relay_wire::{DoneCode, MailboxAddress};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -83,7 +83,7 @@ impl From<FrameTooLong> for End {
 
 /// A box that this connection watches.
 struct Watched {
-    address: Address,
+    address: MailboxAddress,
     watch: WatchId,
 }
 

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use mezza_messenger::relay_wire::{Address, MailboxKind, RawOneTimePrekey};
+use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind, RawOneTimePrekey};
 
 /// A box's number in its store.
 pub type MailboxRowId = i64;
@@ -147,11 +147,14 @@ pub trait MailStore {
     /// Undoes all since `begin`.
     async fn rollback(&mut self);
     /// The box of this address.
-    async fn find_box(&mut self, address: &Address) -> Result<Option<MailboxRow>, StoreError>;
+    async fn find_box(
+        &mut self,
+        address: &MailboxAddress,
+    ) -> Result<Option<MailboxRow>, StoreError>;
     /// Makes a box, watched last on `day` (since 1970).
     async fn open_box(
         &mut self,
-        address: &Address,
+        address: &MailboxAddress,
         kind: MailboxKind,
         day: u32,
     ) -> Result<MailboxRowId, StoreError>;
@@ -317,13 +320,16 @@ impl MailStore for RelayStore {
         either!(self, s => s.rollback().await);
     }
 
-    async fn find_box(&mut self, address: &Address) -> Result<Option<MailboxRow>, StoreError> {
+    async fn find_box(
+        &mut self,
+        address: &MailboxAddress,
+    ) -> Result<Option<MailboxRow>, StoreError> {
         either!(self, s => s.find_box(address).await)
     }
 
     async fn open_box(
         &mut self,
-        address: &Address,
+        address: &MailboxAddress,
         kind: MailboxKind,
         day: u32,
     ) -> Result<MailboxRowId, StoreError> {

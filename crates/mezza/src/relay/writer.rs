@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_core::Time;
-use mezza_messenger::relay_wire::{Address, DoneCode, RelayFrame};
+use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, RelayFrame};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
@@ -136,8 +136,8 @@ struct Writer {
     clock: Clock,
     ledger: QuotaCache,
     owners: Arc<Watchers>,
-    intro_rates: HashMap<Address, TokenBucket>,
-    key_rates: HashMap<Address, TokenBucket>,
+    intro_rates: HashMap<MailboxAddress, TokenBucket>,
+    key_rates: HashMap<MailboxAddress, TokenBucket>,
     shares: Shares,
     /// Hour and day of the last tidying.
     tidied: (u32, u32),
@@ -151,13 +151,13 @@ struct Batch {
     /// which it knows nothing of.
     answers: Vec<(ConnectionQueue, RelayFrame)>,
     /// Boxes whose one-time keys run low, and how many are left.
-    low: Vec<(Address, u32)>,
+    low: Vec<(MailboxAddress, u32)>,
     /// Who waits for an answer to anything in this transaction.
     asked: Vec<ReplyTo>,
     /// Connections that saw something of this transaction before its commit.
-    touched: Vec<(Address, ConnectionQueue)>,
+    touched: Vec<(MailboxAddress, ConnectionQueue)>,
     /// Watchers that may be brought more mail.
-    refill: BTreeSet<Address>,
+    refill: BTreeSet<MailboxAddress>,
 }
 
 impl Writer {
@@ -274,7 +274,7 @@ impl Writer {
         self.refill_all(batch.refill).await;
     }
 
-    async fn refill_all(&mut self, addresses: BTreeSet<Address>) {
+    async fn refill_all(&mut self, addresses: BTreeSet<MailboxAddress>) {
         for address in addresses {
             if let Err(error) = self.refill(&address).await {
                 tracing::warn!(%error, "the relay could not read mail");

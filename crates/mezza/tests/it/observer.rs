@@ -11,7 +11,7 @@ use mezza::relay::store::{Durability, MailStore as _, NewMail, SqliteStore};
 use mezza::rng::OsRng;
 use mezza::store::{Argon2Params, Vault};
 use mezza_core::{Time, Wiping};
-use mezza_messenger::relay_wire::MailboxKind;
+use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind};
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 
 /// Commits before and after somebody looks.
@@ -89,7 +89,8 @@ async fn msg_61_whoever_looks_the_relays_mail_stays() {
     let (observer, path) = (Observer::new(files(&home)), home.relay().join("mail.db"));
     let mut store = SqliteStore::open(&path, Durability::Full).unwrap();
     store.begin().await.unwrap();
-    let box_id = store.open_box(&[7; 16], MailboxKind::Conversation, 20_000).await.unwrap();
+    let box_id =
+        store.open_box(&MailboxAddress([7; 16]), MailboxKind::Conversation, 20_000).await.unwrap();
     store.commit().await.unwrap();
     for n in 0..2 * COMMITS {
         if n == COMMITS {

@@ -10,7 +10,7 @@ use mezza::relay::client::{Connection, connect};
 use mezza_core::Secret;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::relay_wire::{
-    ClientFrame, DoneCode, MailboxKind, RawOneTimePrekey, RelayFrame, address,
+    ClientFrame, DoneCode, MailboxAddress, MailboxKind, RawOneTimePrekey, RelayFrame,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Instant as Until, sleep, timeout_at};
@@ -135,7 +135,7 @@ async fn put_all(connection: &mut Connection, puts: usize) -> Result<Vec<f64>> {
             let kind = MailboxKind::Conversation;
             ask(connection, &ClientFrame::Open { req: 1, token: secret(token), kind }).await?;
         }
-        let (address, envelope) = (address(&secret(token)), vec![at as u8; 1_024]);
+        let (address, envelope) = (MailboxAddress::of(&secret(token)), vec![at as u8; 1_024]);
         let began = Instant::now();
         let put = ClientFrame::Put { req: 2, address, ttl_h: 24, envelope };
         match ask(connection, &put).await? {

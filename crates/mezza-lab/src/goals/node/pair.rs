@@ -7,7 +7,7 @@ use mezza::rng::OsRng;
 use mezza_core::{Backend, Machine, Time};
 use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::evidence::NoteState;
-use mezza_messenger::relay_wire::address;
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
     CarrierCaps, Command, ContactId, Device, DeviceError, Input, MailboxId, NoteId, Output,
     WriteBatch,
@@ -26,14 +26,12 @@ const DAY_NOTES: u64 = 4_000;
 const TEXT: &str =
     "The quick brown fox jumps over the lazy dog, and the dog does not even look up.";
 
-type Address = [u8; 16];
-
 /// What the relay would hold.
 #[derive(Default)]
 struct Boxes {
-    watched: BTreeMap<Address, (usize, MailboxId)>,
-    waiting: BTreeMap<Address, Vec<Vec<u8>>>,
-    bundles: BTreeMap<Address, (Vec<u8>, Vec<OneTimePrekey>)>,
+    watched: BTreeMap<MailboxAddress, (usize, MailboxId)>,
+    waiting: BTreeMap<MailboxAddress, Vec<Vec<u8>>>,
+    bundles: BTreeMap<MailboxAddress, (Vec<u8>, Vec<OneTimePrekey>)>,
     mails: u64,
 }
 
@@ -69,8 +67,12 @@ impl<B: Backend> DevicePair<B> {
     /// # Errors
     /// If a device refuses.
     pub fn new(now: Time) -> Result<Self> {
-        let relay =
-            RelayEntry { key: RELAY, address: [0; 16], port: 7101, host: "relay.example".into() };
+        let relay = RelayEntry {
+            key: RELAY,
+            address: MailboxAddress([0; 16]),
+            port: 7101,
+            host: "relay.example".into(),
+        };
         let create =
             |name| Device::<B>::create(name, std::slice::from_ref(&relay), now, &mut OsRng);
         let devices = [create("writer")?, create("reader")?];
@@ -213,7 +215,7 @@ impl<B: Backend> DevicePair<B> {
                     continue;
                 }
                 Output::Watch { slot, token, .. } => {
-                    let address = address(&token);
+                    let address = MailboxAddress::of(&token);
                     self.boxes.watched.insert(address, (who, slot));
                     self.empty(address);
                     continue;
@@ -222,7 +224,7 @@ impl<B: Backend> DevicePair<B> {
                     Input::Handed { ticket }
                 }
                 Output::Publish { ticket, token, bundle, one_time, .. } => {
-                    self.boxes.bundles.insert(address(&token), (bundle, one_time));
+                    self.boxes.bundles.insert(MailboxAddress::of(&token), (bundle, one_time));
                     Input::Handed { ticket }
                 }
                 Output::Fetch { ticket, address, .. } => match self.boxes.bundles.get_mut(&address)
@@ -243,7 +245,7 @@ impl<B: Backend> DevicePair<B> {
     }
 
     /// Brings the mail of a box to whom it is for.
-    fn empty(&mut self, address: Address) {
+    fn empty(&mut self, address: MailboxAddress) {
         let Some((who, slot)) = self.boxes.watched.get(&address).copied() else { return };
         for bytes in self.boxes.waiting.remove(&address).unwrap_or_default() {
             self.boxes.mails += 1;

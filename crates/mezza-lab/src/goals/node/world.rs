@@ -18,6 +18,7 @@ use mezza::store::{Argon2Params, Vault};
 use mezza::web::dto::{AddRequest, CardText, ContactJson, Health};
 use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
+use mezza_messenger::relay_wire::MailboxAddress;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -122,7 +123,8 @@ impl RelayProcess {
         let listen = format!("127.0.0.1:{port}");
         let mut process = Process::start(&root, &["relay", "run", "--listen", &listen], env)?;
         process.until("the relay", |_| TcpStream::connect(("127.0.0.1", port)).is_ok())?;
-        let entry = RelayEntry { key, address: [0; 16], port, host: "127.0.0.1".into() };
+        let entry =
+            RelayEntry { key, address: MailboxAddress([0; 16]), port, host: "127.0.0.1".into() };
         Ok(Self { process, entry })
     }
 }

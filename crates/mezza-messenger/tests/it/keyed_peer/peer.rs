@@ -7,6 +7,7 @@ use mezza_core::{
 };
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::note::{Item, Note, RemoteMailbox};
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{RequestId, envelope};
 use mezza_ratchet::{
     Bundle, Conversation, IdentityKeyPair, OneTimePrekey, Padding, Prekeys, SuiteList, prekeys,
@@ -28,11 +29,11 @@ pub struct Peer {
     talk: Conversation<PortableBackend>,
     rng: ChaCha20Rng,
     /// Where it can be written to first, and where from then on.
-    pub intro: [u8; 16],
+    pub intro: MailboxAddress,
     pub slot: RemoteMailbox,
     seal: StaticKey,
     /// Where the device is written to: its intro mailbox under a signed prekey, or its slot.
-    to: Option<([u8; 16], PublicKey)>,
+    to: Option<(MailboxAddress, PublicKey)>,
     pub seq: u32,
 }
 
@@ -74,7 +75,7 @@ pub fn forms(identity: &IdentityKeyPair, serial: u32, parts: &[(u8, Vec<u8>)]) -
 fn relay_part(entry: &RelayEntry) -> Vec<u8> {
     let host = entry.host.as_bytes();
     let port = entry.port.to_be_bytes();
-    [&[1], &entry.key[..], &entry.address, &port, &[host.len() as u8], host].concat()
+    [&[1], &entry.key[..], &entry.address.0, &port, &[host.len() as u8], host].concat()
 }
 
 impl Peer {
@@ -82,7 +83,7 @@ impl Peer {
     pub fn new(scalar: u8, victim: &Card, relay_model: &mut Model) -> Self {
         let identity = identity(scalar);
         let mut rng = ChaCha20Rng::seed_from_u64(u64::from(scalar));
-        let intro = [0xc0 + scalar; 16];
+        let intro = MailboxAddress([0xc0 + scalar; 16]);
         let entry = RelayEntry { address: intro, ..relay() };
         let long = RelayEntry { host: "a.".repeat(120) + "example", ..entry.clone() };
         let parts = |entry: &RelayEntry, sizes: [usize; 3]| {
@@ -96,7 +97,7 @@ impl Peer {
         cards.extend(forms(&identity, u32::MAX, &parts(&entry, [600, 500, 400])));
         let seal = StaticKey::random::<PortableBackend>(&mut rng);
         let slot = RemoteMailbox {
-            relay: RelayEntry { address: [0xe0 + scalar; 16], ..relay() },
+            relay: RelayEntry { address: MailboxAddress([0xe0 + scalar; 16]), ..relay() },
             seal: *seal.public(),
         };
         for address in [intro, slot.relay.address] {

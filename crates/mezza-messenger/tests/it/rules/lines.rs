@@ -5,6 +5,7 @@ use mezza_core::Time;
 use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::note::Item;
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{CarrierCaps, Command, ContactId, Input, LineId, Output};
 use mezza_ratchet::SuiteList;
 
@@ -13,7 +14,7 @@ use crate::stage::{START, Stage, line, relay};
 
 /// Bob's relay, at a host that somebody says it has.
 fn at(host: &str) -> RelayEntry {
-    RelayEntry { key: [0xb0; 32], address: [3; 16], port: 7101, host: host.into() }
+    RelayEntry { key: [0xb0; 32], address: MailboxAddress([3; 16]), port: 7101, host: host.into() }
 }
 
 fn card_at(stage: &mut Stage, scalar: u8, relay: RelayEntry) -> Card {
@@ -92,7 +93,8 @@ fn msg_50_a_hello_with_anothers_relay_takes_nobodys_line() {
 fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
     let mut stage = Stage::new(&["alice"]);
     let lie = RelayEntry { host: "evil.example".into(), ..relay() };
-    let card = card_at(&mut stage, 21, RelayEntry { address: [7; 16], ..lie.clone() });
+    let card =
+        card_at(&mut stage, 21, RelayEntry { address: MailboxAddress([7; 16]), ..lie.clone() });
     let contact = add(&mut stage, card);
     assert_eq!(dialled(&stage.alone(send(contact))), ["evil.example"]);
     let outputs = stage.alone(up(lie.line()));

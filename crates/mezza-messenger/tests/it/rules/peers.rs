@@ -8,6 +8,7 @@ use mezza_messenger::evidence::{self, Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::io::DeliveryProblem;
 use mezza_messenger::note::{Era, Item, Note, Receipt};
 use mezza_messenger::policy::Policy;
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{Carrier, CarrierCaps, Command, Event, Input, Output, RecordKind};
 use mezza_ratchet::{BundleError, Prekeys, SuiteList, prekeys};
@@ -69,7 +70,7 @@ fn msg_6_and_7_a_card_under_the_ratchet_is_the_writers_own_and_never_older() {
 fn msg_8_a_relay_cannot_strip_a_suite_of_the_card() {
     let mut stage = Stage::new(&["alice"]);
     let bob = identity(31);
-    let address = [31; 16];
+    let address = MailboxAddress([31; 16]);
     let draft = CardDraft {
         serial: 70_000,
         issued_days: START.days(),

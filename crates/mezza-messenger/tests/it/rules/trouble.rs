@@ -21,7 +21,7 @@ fn forged(stage: &mut Stage) -> Tell {
     // The mailbox and its key stand in Alice's record of Bob, one behind the other.
     let address = stage.relay.watchers.iter().find(|(_, w)| **w == (1, slot.expect("watched")));
     let address = *address.expect("the box exists").0;
-    let at = contact.windows(16).position(|window| window == address).expect("Alice knows it");
+    let at = contact.windows(16).position(|window| window == address.0).expect("Alice knows it");
     let host = at + 16 + 2;
     let seal = host + 1 + usize::from(contact[host]);
     let key = PublicKey(contact[seal..seal + 32].try_into().expect("32 bytes"));

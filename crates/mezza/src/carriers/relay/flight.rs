@@ -148,11 +148,12 @@ impl InFlight {
 mod tests {
     use super::*;
     use mezza_core::Secret;
+    use mezza_messenger::relay_wire::MailboxAddress;
 
     const LINE: LineId = LineId([0; 16]);
 
     fn carry(ticket: u64) -> Output {
-        let (line, address) = (LINE, [0; 16]);
+        let (line, address) = (LINE, MailboxAddress([0; 16]));
         Output::Put { ticket: RequestId(ticket), line, address, ttl_h: 720, bytes: vec![0; 512] }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mezza_core::Wiping;
 use mezza_messenger::carrier::mixnet::NetworkAddress;
+use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{ContactId, RecordChange, RecordKind, Retention};
 use nix::errno::Errno;
 use tokio::sync::watch;
@@ -54,7 +55,8 @@ async fn nothing_leaves_before_its_commit() {
     let config = RelayConfig::new(folder.path().join("relay"), "127.0.0.1:0".parse().unwrap());
     let relay = relay::serve(config, stopped).await.unwrap();
     let (key, port) = (*relay.key(), relay.address().port());
-    let relay = RelayEntry { key, address: [0; 16], port, host: "127.0.0.1".into() };
+    let relay =
+        RelayEntry { key, address: MailboxAddress([0; 16]), port, host: "127.0.0.1".into() };
     let ben = start(folder.path(), "ben", &relay).await;
     let card = ben.node.ask(|desk| desk.card(CardFormJson::Full)).await.unwrap();
     let ann = start(folder.path(), "ann", &relay).await.node;

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mezza_core::Secret;
-use mezza_messenger::relay_wire::{ClientFrame, DoneCode, RelayFrame, address, is_envelope_size};
+use mezza_messenger::relay_wire::{
+    ClientFrame, DoneCode, MailboxAddress, RelayFrame, is_envelope_size,
+};
 
 use super::{Connection, End, Watched, done, work_of};
 use crate::relay::writer::{BundleSet, MailId, Put, ReplyTo, WatchId, WriterJob};
@@ -30,17 +32,17 @@ impl Connection {
             ClientFrame::Open { req, token, kind } => {
                 let slow = self.account.open(&self.shared.limits, self.shared.clock.now());
                 let refusal = slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s));
-                let (address, site) = (address(&token), self.account.site());
+                let (address, site) = (MailboxAddress::of(&token), self.account.site());
                 self.ask(req, refusal, |answer| WriterJob::Open { address, kind, site, answer })
                     .await
             }
             ClientFrame::Close { req, token } => {
-                let address = address(&token);
+                let address = MailboxAddress::of(&token);
                 self.ask(req, None, |answer| WriterJob::Close { address, answer }).await
             }
             ClientFrame::Watch { req, number, token } => self.watch(req, number, &token).await,
             ClientFrame::BundleSet { req, token, fresh, bundle, keys } => {
-                let address = address(&token);
+                let address = MailboxAddress::of(&token);
                 let many = keys.len() > self.shared.limits.set_keys_max;
                 self.ask(req, many.then_some((DoneCode::Refused, 0)), |answer| {
                     WriterJob::BundleSet(BundleSet { address, fresh, bundle, keys, answer })
@@ -95,7 +97,7 @@ impl Connection {
         if full {
             return self.say(&done(req, DoneCode::SlowDown, RETRY_BOXES_S));
         }
-        let (address, watch) = (address(token), NEXT.fetch_add(1, Ordering::Relaxed));
+        let (address, watch) = (MailboxAddress::of(token), NEXT.fetch_add(1, Ordering::Relaxed));
         if let Some(old) = self.watches.insert(number, Watched { address, watch }) {
             self.in_flight.retain(|_, (of, _)| *of != old.watch);
             self.job(WriterJob::Gone(vec![(old.address, old.watch)])).await?;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use deadpool_postgres::{Object, Pool};
-use mezza_messenger::relay_wire::{Address, MailboxKind, RawOneTimePrekey};
+use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind, RawOneTimePrekey};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -98,10 +98,13 @@ impl MailStore for PostgresStore {
         }
     }
 
-    async fn find_box(&mut self, address: &Address) -> Result<Option<MailboxRow>, StoreError> {
+    async fn find_box(
+        &mut self,
+        address: &MailboxAddress,
+    ) -> Result<Option<MailboxRow>, StoreError> {
         let sql = "SELECT id, kind, bytes, (SELECT count(*) FROM mail WHERE mail.box = box.id)
                    FROM box WHERE addr = $1";
-        let Some(row) = self.row(sql, &[&address.as_slice()]).await? else { return Ok(None) };
+        let Some(row) = self.row(sql, &[&address.0.as_slice()]).await? else { return Ok(None) };
         Ok(Some(MailboxRow {
             id: row.try_get(0)?,
             kind: kind_of(row.try_get(1)?)?,
@@ -112,14 +115,14 @@ impl MailStore for PostgresStore {
 
     async fn open_box(
         &mut self,
-        address: &Address,
+        address: &MailboxAddress,
         kind: MailboxKind,
         day: u32,
     ) -> Result<MailboxRowId, StoreError> {
         let sql =
             "INSERT INTO box(addr, kind, bytes, seen_day) VALUES ($1, $2, 0, $3) RETURNING id";
         let values: [&(dyn ToSql + Sync); 3] =
-            [&address.as_slice(), &kind_number(kind), &i64::from(day)];
+            [&address.0.as_slice(), &kind_number(kind), &i64::from(day)];
         let row = self.row(sql, &values).await?.ok_or(StoreError::Damaged)?;
         Ok(row.try_get(0)?)
     }

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use mezza_messenger::relay_wire::{Address, MailboxKind, RawOneTimePrekey};
+use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind, RawOneTimePrekey};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 
 use super::{
@@ -146,10 +146,13 @@ impl MailStore for SqliteStore {
         }
     }
 
-    async fn find_box(&mut self, address: &Address) -> Result<Option<MailboxRow>, StoreError> {
+    async fn find_box(
+        &mut self,
+        address: &MailboxAddress,
+    ) -> Result<Option<MailboxRow>, StoreError> {
         let sql = "SELECT id, kind, bytes, (SELECT count(*) FROM mail WHERE box = box.id)
                    FROM box WHERE addr = ?1";
-        let row = self.row(sql, [address.as_slice()], |row| {
+        let row = self.row(sql, [address.0.as_slice()], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?, row.get(3)?))
         })?;
         row.map(|(id, kind, bytes, mails)| {
@@ -160,12 +163,12 @@ impl MailStore for SqliteStore {
 
     async fn open_box(
         &mut self,
-        address: &Address,
+        address: &MailboxAddress,
         kind: MailboxKind,
         day: u32,
     ) -> Result<MailboxRowId, StoreError> {
         let sql = "INSERT INTO box(addr, kind, bytes, seen_day) VALUES (?1, ?2, 0, ?3)";
-        self.execute(sql, params![address.as_slice(), kind_number(kind), day])?;
+        self.execute(sql, params![address.0.as_slice(), kind_number(kind), day])?;
         Ok(self.db.last_insert_rowid())
     }
 

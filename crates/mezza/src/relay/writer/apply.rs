@@ -1,6 +1,6 @@
 //! What each job does to the store, inside the writer's transaction.
 
-use mezza_messenger::relay_wire::{Address, DoneCode, MailboxKind, RelayFrame};
+use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, MailboxKind, RelayFrame};
 
 use super::Writer;
 use super::job::{MailId, Put, ReplyTo, WatchId, WriterJob};
@@ -63,7 +63,7 @@ impl Writer {
 
     async fn open(
         &mut self,
-        address: &Address,
+        address: &MailboxAddress,
         kind: MailboxKind,
         site: [u8; 8],
     ) -> Result<Result<(), Refusal>, StoreError> {
@@ -83,7 +83,7 @@ impl Writer {
         Ok(Ok(()))
     }
 
-    async fn close(&mut self, address: &Address) -> Result<Result<(), Refusal>, StoreError> {
+    async fn close(&mut self, address: &MailboxAddress) -> Result<Result<(), Refusal>, StoreError> {
         let Some(row) = self.ledger.find(&mut self.store, address).await? else {
             return Ok(Err((DoneCode::NoBox, 0)));
         };
@@ -162,7 +162,7 @@ impl Writer {
 
     async fn watch(
         &mut self,
-        address: Address,
+        address: MailboxAddress,
         watch: WatchId,
         number: u16,
         answer: ReplyTo,
@@ -187,7 +187,7 @@ impl Writer {
     /// Removes mail that its watcher has stored, and nothing that was not in flight there.
     async fn take(
         &mut self,
-        address: &Address,
+        address: &MailboxAddress,
         watch: WatchId,
         mails: &[MailId],
     ) -> Result<(), StoreError> {
@@ -204,7 +204,7 @@ impl Writer {
     }
 
     /// Brings a watcher what the store has for it, as far as there is room.
-    pub(super) async fn refill(&mut self, address: &Address) -> Result<(), StoreError> {
+    pub(super) async fn refill(&mut self, address: &MailboxAddress) -> Result<(), StoreError> {
         let now_h = self.clock.now().hours();
         while let Some(RefillRequest { box_id, last, room }) = self.owners.lack(address) {
             let wanted = REFILL_MAILS.min(room as u32);

@@ -1,6 +1,6 @@
 //! Bundles and one-time keys.
 
-use mezza_messenger::relay_wire::{Address, DoneCode, MailboxKind, RelayFrame};
+use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, MailboxKind, RelayFrame};
 
 use super::Writer;
 use super::apply::{RETRY_RELAY_FULL_S, Refusal};
@@ -51,7 +51,7 @@ impl Writer {
     /// The bundle, with a one-time key as long as there are some and nobody drains them.
     pub(super) async fn bundle_get(
         &mut self,
-        address: &Address,
+        address: &MailboxAddress,
         answer: ReplyTo,
     ) -> Result<(), StoreError> {
         let row = self.ledger.find(&mut self.store, address).await?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use mezza_messenger::relay_wire::{Address, MailboxKind, RawOneTimePrekey, RelayFrame};
+use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind, RawOneTimePrekey, RelayFrame};
 use tokio::sync::mpsc;
 
 /// Tells all watches of one relay process apart.
@@ -18,7 +18,7 @@ const QUEUED_MAILS_MAX: usize = 256;
 
 /// Mail on its way into a box.
 pub(crate) struct Put {
-    pub(crate) address: Address,
+    pub(crate) address: MailboxAddress,
     pub(crate) ttl_h: u16,
     pub(crate) envelope: Vec<u8>,
     pub(crate) answer: ReplyTo,
@@ -32,7 +32,12 @@ pub(crate) struct Put {
 
 impl Put {
     /// Mail that nobody has seen yet.
-    pub(crate) fn new(address: Address, ttl_h: u16, envelope: Vec<u8>, answer: ReplyTo) -> Self {
+    pub(crate) fn new(
+        address: MailboxAddress,
+        ttl_h: u16,
+        envelope: Vec<u8>,
+        answer: ReplyTo,
+    ) -> Self {
         Self { address, ttl_h, envelope, answer, site: [0; 8], id: 0, shown: None }
     }
 
@@ -45,41 +50,41 @@ impl Put {
 /// One thing for the writer to do.
 pub(crate) enum WriterJob {
     Open {
-        address: Address,
+        address: MailboxAddress,
         kind: MailboxKind,
         site: [u8; 8],
         answer: ReplyTo,
     },
     Close {
-        address: Address,
+        address: MailboxAddress,
         answer: ReplyTo,
     },
     Put(Put),
     Watch {
-        address: Address,
+        address: MailboxAddress,
         watch: WatchId,
         number: u16,
         answer: ReplyTo,
     },
     Take {
-        address: Address,
+        address: MailboxAddress,
         watch: WatchId,
         mails: Vec<MailId>,
     },
     BundleSet(BundleSet),
     BundleGet {
-        address: Address,
+        address: MailboxAddress,
         answer: ReplyTo,
     },
     /// The connection has room for mail again.
-    Resume(Vec<(Address, WatchId)>),
+    Resume(Vec<(MailboxAddress, WatchId)>),
     /// The connection, or its watch, is gone.
-    Gone(Vec<(Address, WatchId)>),
+    Gone(Vec<(MailboxAddress, WatchId)>),
 }
 
 /// A new bundle.
 pub(crate) struct BundleSet {
-    pub(crate) address: Address,
+    pub(crate) address: MailboxAddress,
     pub(crate) fresh: bool,
     pub(crate) bundle: Vec<u8>,
     pub(crate) keys: Vec<RawOneTimePrekey>,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use mezza_messenger::relay_wire::{Address, MailboxKind};
+use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind};
 
 use crate::relay::store::{
     MailStore as _, MailboxRow, MailboxRowId, RelayStore, Removed, StoreError, Totals,
@@ -36,7 +36,7 @@ impl Stock {
 /// A copy of the store's counts, right as long as this writer is the only one.
 #[derive(Default)]
 pub(super) struct QuotaCache {
-    rows: HashMap<Address, Known>,
+    rows: HashMap<MailboxAddress, Known>,
     totals: Option<Totals>,
 }
 
@@ -52,7 +52,7 @@ impl QuotaCache {
     pub(super) async fn find(
         &mut self,
         store: &mut RelayStore,
-        address: &Address,
+        address: &MailboxAddress,
     ) -> Result<Option<MailboxRow>, StoreError> {
         if let Some(known) = self.rows.get(address) {
             return Ok(Some(known.row));
@@ -68,7 +68,7 @@ impl QuotaCache {
     pub(super) async fn stock(
         &mut self,
         store: &mut RelayStore,
-        address: &Address,
+        address: &MailboxAddress,
         id: MailboxRowId,
     ) -> Result<Stock, StoreError> {
         if let Some(stock) = self.rows.get(address).and_then(|known| known.stock) {
@@ -91,12 +91,12 @@ impl QuotaCache {
         }
     }
 
-    pub(super) fn opened(&mut self, address: &Address, id: MailboxRowId, kind: MailboxKind) {
+    pub(super) fn opened(&mut self, address: &MailboxAddress, id: MailboxRowId, kind: MailboxKind) {
         self.remember(address, MailboxRow { id, kind, mails: 0, bytes: 0 });
         self.change(|totals| totals.boxes += 1);
     }
 
-    pub(super) fn closed(&mut self, address: &Address, row: MailboxRow, stock: Stock) {
+    pub(super) fn closed(&mut self, address: &MailboxAddress, row: MailboxRow, stock: Stock) {
         self.rows.remove(address);
         self.change(|totals| {
             totals.boxes = totals.boxes.saturating_sub(1);
@@ -105,7 +105,7 @@ impl QuotaCache {
         });
     }
 
-    pub(super) fn put(&mut self, address: &Address, bytes: usize) {
+    pub(super) fn put(&mut self, address: &MailboxAddress, bytes: usize) {
         if let Some(Known { row, .. }) = self.rows.get_mut(address) {
             row.mails += 1;
             row.bytes += bytes as u64;
@@ -116,7 +116,7 @@ impl QuotaCache {
         });
     }
 
-    pub(super) fn took(&mut self, address: &Address, removed: Removed) {
+    pub(super) fn took(&mut self, address: &MailboxAddress, removed: Removed) {
         if let Some(Known { row, .. }) = self.rows.get_mut(address) {
             row.mails = row.mails.saturating_sub(removed.mails);
             row.bytes = row.bytes.saturating_sub(removed.bytes);
@@ -128,7 +128,7 @@ impl QuotaCache {
     }
 
     /// Bundle and keys of a box were `before` and are `after`.
-    pub(super) fn restocked(&mut self, address: &Address, before: Stock, after: Stock) {
+    pub(super) fn restocked(&mut self, address: &MailboxAddress, before: Stock, after: Stock) {
         if let Some(known) = self.rows.get_mut(address) {
             known.stock = Some(after);
         }
@@ -142,7 +142,7 @@ impl QuotaCache {
         *self = Self::default();
     }
 
-    fn remember(&mut self, address: &Address, row: MailboxRow) {
+    fn remember(&mut self, address: &MailboxAddress, row: MailboxRow) {
         if self.rows.len() >= ROWS_MAX {
             self.rows.clear();
         }

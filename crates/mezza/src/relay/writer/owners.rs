@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mezza_messenger::relay_wire::{Address, MailboxKind, RelayFrame};
+use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind, RelayFrame};
 
 use super::job::{ConnectionQueue, MailId, Put, WatchId};
 use crate::relay::store::{Mail, MailboxRow, MailboxRowId, Seq};
@@ -71,7 +71,7 @@ pub(super) struct Watchers {
 
 #[derive(Default)]
 struct Inner {
-    owners: HashMap<Address, Watcher>,
+    owners: HashMap<MailboxAddress, Watcher>,
     /// The last number that a mail was given.
     last: MailId,
     /// The last put that the writer was given.
@@ -87,7 +87,7 @@ impl Inner {
     }
 
     /// The owner, if it is still this watch.
-    fn of_watch(&mut self, address: &Address, watch: WatchId) -> Option<&mut Watcher> {
+    fn of_watch(&mut self, address: &MailboxAddress, watch: WatchId) -> Option<&mut Watcher> {
         self.owners.get_mut(address).filter(|owner| owner.watch == watch)
     }
 }
@@ -142,7 +142,7 @@ impl Watchers {
     }
 
     /// What a watcher lacks, if it may be brought anything.
-    pub(super) fn lack(&self, address: &Address) -> Option<RefillRequest> {
+    pub(super) fn lack(&self, address: &MailboxAddress) -> Option<RefillRequest> {
         let inner = self.inner();
         let owner = inner.owners.get(address)?;
         let room = self.in_flight_max.saturating_sub(owner.in_flight.len());
@@ -151,7 +151,7 @@ impl Watchers {
     }
 
     /// Sends what the store had for a watcher; `more`: there is more behind it.
-    pub(super) fn refill(&self, address: &Address, mails: Vec<Mail>, more: bool) {
+    pub(super) fn refill(&self, address: &MailboxAddress, mails: Vec<Mail>, more: bool) {
         let mut inner = self.inner();
         // What was queued while the store was asked was not shown, and is not among this.
         let queued = inner.queued;
@@ -165,14 +165,14 @@ impl Watchers {
     }
 
     /// The newest WATCH takes the box over.
-    pub(super) fn insert(&self, address: Address, owner: Watcher) {
+    pub(super) fn insert(&self, address: MailboxAddress, owner: Watcher) {
         self.inner().owners.insert(address, owner);
     }
 
     /// The owner takes mail that it was sent: its box, its outlet and which rows that is.
     pub(super) fn take(
         &self,
-        address: &Address,
+        address: &MailboxAddress,
         watch: WatchId,
         ids: &[MailId],
     ) -> Option<(MailboxRowId, ConnectionQueue, Vec<Seq>)> {
@@ -185,17 +185,17 @@ impl Watchers {
     }
 
     /// Whether this watch is the owner and waits for mail from the store.
-    pub(super) fn is_behind(&self, address: &Address, watch: WatchId) -> bool {
+    pub(super) fn is_behind(&self, address: &MailboxAddress, watch: WatchId) -> bool {
         self.inner().of_watch(address, watch).is_some_and(|owner| owner.has_backlog)
     }
 
     /// Nobody watches the box any more; the outlet of who did.
-    pub(super) fn remove(&self, address: &Address) -> Option<ConnectionQueue> {
+    pub(super) fn remove(&self, address: &MailboxAddress) -> Option<ConnectionQueue> {
         self.inner().owners.remove(address).map(|owner| owner.outlet)
     }
 
     /// The same if it is still this watch.
-    pub(super) fn leave(&self, address: &Address, watch: WatchId) {
+    pub(super) fn leave(&self, address: &MailboxAddress, watch: WatchId) {
         let mut inner = self.inner();
         if inner.of_watch(address, watch).is_some() {
             inner.owners.remove(address);
@@ -203,7 +203,7 @@ impl Watchers {
     }
 
     /// The same if it is still a watch of this connection.
-    pub(super) fn leave_with(&self, address: &Address, outlet: &ConnectionQueue) {
+    pub(super) fn leave_with(&self, address: &MailboxAddress, outlet: &ConnectionQueue) {
         let mut inner = self.inner();
         if inner.owners.get(address).is_some_and(|owner| owner.outlet.is(outlet)) {
             inner.owners.remove(address);
@@ -211,7 +211,7 @@ impl Watchers {
     }
 
     /// Tells the owner how many one-time keys are left.
-    pub(super) fn stock(&self, address: &Address, left: u32) {
+    pub(super) fn stock(&self, address: &MailboxAddress, left: u32) {
         if let Some(owner) = self.inner().owners.get(address) {
             owner.outlet.stock(stock_frame(owner.number, left));
         }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use tokio::sync::mpsc::Receiver;
 
-    const BOX: Address = [7; 16];
+    const BOX: MailboxAddress = MailboxAddress([7; 16]);
     const WATCH: WatchId = 1;
 
     fn watched(kind: MailboxKind) -> (Watchers, Receiver<WriterEvent>) {

@@ -12,7 +12,7 @@ use mezza_messenger::relay_wire::MailboxKind;
 
 mod quotas;
 
-const BOX: Address = [7; 16];
+const BOX: MailboxAddress = MailboxAddress([7; 16]);
 const NUMBER: u16 = 9;
 
 /// A writer, and the queue of one client that asks it everything.
@@ -180,7 +180,7 @@ async fn msg_64_what_was_tidied_in_part_is_counted_nowhere() {
     for number in 0..TIDY_ROWS {
         let mut address = [0; 16];
         address[..4].copy_from_slice(&number.to_be_bytes());
-        store.open_box(&address, MailboxKind::Conversation, 0).await.unwrap();
+        store.open_box(&MailboxAddress(address), MailboxKind::Conversation, 0).await.unwrap();
     }
     let mail = || NewMail { box_id: id, due_h: 0, body: &[7; 512] };
     let mails: Vec<_> = (0..=TIDY_ROWS).map(|_| mail()).collect();

@@ -200,7 +200,7 @@ async fn msg_72_all_requests_of_a_connection_share_one_bucket() {
     relay.stop().await;
 }
 
-fn place_of(token: u8) -> mezza_messenger::relay_wire::Address {
+fn place_of(token: u8) -> mezza_messenger::relay_wire::MailboxAddress {
     place(token)
 }
 

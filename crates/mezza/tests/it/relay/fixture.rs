@@ -11,8 +11,7 @@ use mezza::relay::{Clock, Limits, RelayConfig, RelayHandle, StoreSpec, Tap, serv
 use mezza::tls::{Pin, client_config};
 use mezza_core::{Secret, Time};
 use mezza_messenger::relay_wire::{
-    Address, ClientFrame, DoneCode, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
-    address,
+    ClientFrame, DoneCode, MailboxAddress, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
 };
 use rustls::pki_types::ServerName;
 use tempfile::TempDir;
@@ -311,8 +310,8 @@ pub fn secret(token: u8) -> Secret<32> {
 }
 
 /// The address of that box.
-pub fn place(token: u8) -> Address {
-    address(&secret(token))
+pub fn place(token: u8) -> MailboxAddress {
+    MailboxAddress::of(&secret(token))
 }
 
 /// A one-time key that tells its id.

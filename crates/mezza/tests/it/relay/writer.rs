@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use mezza::relay::{RelayConfig, RelayError, init, serve, status};
 use mezza_messenger::relay_wire::MailboxKind::{Conversation, Intro};
-use mezza_messenger::relay_wire::{ClientFrame, DoneCode, RelayFrame, address};
+use mezza_messenger::relay_wire::{ClientFrame, DoneCode, MailboxAddress, RelayFrame};
 
 use super::fixture::*;
 use crate::logs;
@@ -107,7 +107,7 @@ async fn a_stopping_relay_commits_what_it_answered() {
     assert_eq!(totals.mails, answered);
 }
 
-fn place_of(token: u8) -> mezza_messenger::relay_wire::Address {
+fn place_of(token: u8) -> mezza_messenger::relay_wire::MailboxAddress {
     place(token)
 }
 
@@ -175,14 +175,14 @@ async fn relay_7_no_record_and_no_log_of_who_put() {
         "box: id addr kind bytes seen_day; mail: seq box due_h body; bundle: box body; \
          one_time: box id key; card: id serial body; "
     );
-    let (logs, planted) = (logs::so_far(), address(&secret(token)));
+    let (logs, planted) = (logs::so_far(), MailboxAddress::of(&secret(token)));
     let lines = || logs.lines().filter(|line| line.contains("mezza::relay"));
     assert!(lines().any(|line| line.contains("relay listens")), "{logs}");
     let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
     let list = |bytes: &[u8]| format!("{}, {}, {}", bytes[0], bytes[1], bytes[2]);
     for line in lines() {
         let low = line.to_lowercase();
-        for secret in [&planted[..], &[token; 32], b"planted bundle"] {
+        for secret in [&planted.0[..], &[token; 32], b"planted bundle"] {
             assert!(!low.contains(&hex(secret)[..8]), "{line}");
             assert!(!low.contains(&list(secret)), "{line}");
         }

@@ -3,7 +3,7 @@
 use super::*;
 use mezza_messenger::relay_wire::DoneCode;
 
-const BOX: Address = [7; 16];
+const BOX: MailboxAddress = MailboxAddress([7; 16]);
 
 fn answer(req: u16) -> ReplyTo {
     ReplyTo { outlet: ConnectionQueue::new(1).0, req }
@@ -34,7 +34,7 @@ fn fixed() -> [WriterJob; 4] {
     ]
 }
 
-fn watches(many: usize) -> Vec<(Address, WatchId)> {
+fn watches(many: usize) -> Vec<(MailboxAddress, WatchId)> {
     vec![(BOX, 1); many]
 }
 

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::relay::store::{Durability, SqliteStore};
+use mezza_messenger::relay_wire::MailboxAddress;
 use tempfile::TempDir;
 
-const BOX: Address = [7; 16];
-const OTHER: Address = [8; 16];
+const BOX: MailboxAddress = MailboxAddress([7; 16]);
+const OTHER: MailboxAddress = MailboxAddress([8; 16]);
 
 /// A ledger that has counted a store with nothing in it.
 async fn fresh() -> (TempDir, RelayStore, QuotaCache) {
@@ -78,9 +79,9 @@ async fn a_stock_is_counted_once_and_followed() {
 async fn so_many_boxes_are_remembered_and_then_none() {
     let mut ledger = QuotaCache::default();
     for number in 0..ROWS_MAX as u128 {
-        ledger.opened(&number.to_be_bytes(), 1, MailboxKind::Intro);
+        ledger.opened(&MailboxAddress(number.to_be_bytes()), 1, MailboxKind::Intro);
     }
     assert_eq!(ledger.rows.len(), ROWS_MAX);
-    ledger.opened(&[0xff; 16], 1, MailboxKind::Intro);
+    ledger.opened(&MailboxAddress([0xff; 16]), 1, MailboxKind::Intro);
     assert_eq!(ledger.rows.len(), 1);
 }

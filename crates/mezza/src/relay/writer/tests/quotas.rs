@@ -3,8 +3,8 @@
 use super::*;
 use mezza_messenger::relay_wire::RawOneTimePrekey;
 
-const OTHER: Address = [8; 16];
-const THIRD: Address = [9; 16];
+const OTHER: MailboxAddress = MailboxAddress([8; 16]);
+const THIRD: MailboxAddress = MailboxAddress([9; 16]);
 const DONE: (DoneCode, u16) = (DoneCode::Done, 0);
 const NO_BOX: (DoneCode, u16) = (DoneCode::NoBox, 0);
 const REFUSED: (DoneCode, u16) = (DoneCode::Refused, 0);
@@ -42,12 +42,12 @@ impl Stage {
         }
     }
 
-    async fn make(&mut self, address: Address, kind: MailboxKind) -> (DoneCode, u16) {
+    async fn make(&mut self, address: MailboxAddress, kind: MailboxKind) -> (DoneCode, u16) {
         let (site, answer) = ([0; 8], self.answer());
         self.ask(WriterJob::Open { address, kind, site, answer }).await
     }
 
-    async fn leave(&mut self, address: Address, bytes: usize, site: u8) -> (DoneCode, u16) {
+    async fn leave(&mut self, address: MailboxAddress, bytes: usize, site: u8) -> (DoneCode, u16) {
         let put = Put::new(address, 9, vec![7; bytes], self.answer());
         self.ask(WriterJob::Put(put.of_site([site; 8]))).await
     }
