@@ -1,4 +1,4 @@
-//! What a test supplies ([`Host`]) and what it sees ([`Step`]).
+//! What a test supplies ([`Host`]) and what it sees ([`WorldStep`]).
 
 use core::fmt;
 use mezza_core::{CryptoRng, Time};

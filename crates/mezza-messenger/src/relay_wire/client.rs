@@ -106,7 +106,7 @@ impl ClientFrame {
     /// The frame with its length field.
     ///
     /// # Errors
-    /// [`TooLong`] above 65,536 bytes or above 64 mail numbers.
+    /// [`FrameTooLong`] above 65,536 bytes or above 64 mail numbers.
     pub fn encode(&self) -> Result<Vec<u8>, FrameTooLong> {
         match self {
             Self::Open { req, token, kind } => frame(OPEN, 35, |w| {

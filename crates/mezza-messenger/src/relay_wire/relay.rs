@@ -114,7 +114,7 @@ impl RelayFrame {
     /// The frame with its length field.
     ///
     /// # Errors
-    /// [`TooLong`] above 65,536 bytes.
+    /// [`FrameTooLong`] above 65,536 bytes.
     pub fn encode(&self) -> Result<Vec<u8>, FrameTooLong> {
         match self {
             Self::Hello { version, now_ms, envelope_bytes_max, ttl_h_max } => {

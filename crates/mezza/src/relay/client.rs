@@ -3,10 +3,11 @@
 //! ```no_run
 //! # async fn example(key: [u8; 32]) -> Result<(), Box<dyn std::error::Error>> {
 //! use mezza::relay::{Clock, client};
-//! use mezza_messenger::relay_wire::ClientFrame;
+//! use mezza_messenger::relay_wire::{ClientFrame, MailboxAddress};
 //!
 //! let mut connection = client::connect(&key, "relay.example", 7101, &Clock::system(), None).await?;
-//! connection.send(&ClientFrame::BundleGet { req: 1, address: [0x11; 16] }).await?;
+//! let address = MailboxAddress([0x11; 16]);
+//! connection.send(&ClientFrame::BundleGet { req: 1, address }).await?;
 //! println!("{:?}", connection.recv().await?);
 //! # Ok(())
 //! # }

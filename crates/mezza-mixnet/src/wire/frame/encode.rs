@@ -12,7 +12,7 @@ impl Frame {
     /// The bytes on the link, the length field in front.
     ///
     /// # Errors
-    /// [`TooLong`] above 262,144 bytes behind the length field.
+    /// [`FrameTooLong`] above 262,144 bytes behind the length field.
     pub fn encode(&self) -> Result<Vec<u8>, FrameTooLong> {
         self.encode_before(0)
     }
