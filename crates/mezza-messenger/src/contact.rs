@@ -44,7 +44,7 @@ const FLAGS: u8 = 6;
 /// Answers to voids that wait at once.
 const ANSWERS_MAX: usize = 8;
 
-/// How far things are, without the two that hide it (request, blocked).
+/// Progress of the first contact, requests included. `blocked` is a flag of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ContactPhase {

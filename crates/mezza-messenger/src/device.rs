@@ -208,8 +208,9 @@ impl<B: Backend> Device<B> {
         self.wake(now, rng);
     }
 
-    /// The era of our notes to a contact. Its number never names another one: whoever is deleted
-    /// and added again gets notes of a new era, beside those of which the other side knows numbers.
+    /// The era of our notes to a contact, derived from its number, which is never given out again. A
+    /// contact that is deleted and added again gets a new era, so its new notes are not taken for
+    /// old ones.
     fn era(&self, contact: ContactId) -> Era {
         Era(labelled_hash("mezza/era", &[&self.profile.era.0, &contact.0.to_be_bytes()]))
     }

@@ -49,7 +49,7 @@ pub struct NetworkView {
     pub policy: Option<ServicePolicy>,
     /// The conversation round that opened last.
     pub round: Option<u64>,
-    /// Clients in the last round, by the word of the entry.
+    /// Clients in the last round, as the entry server reports.
     pub users: u32,
     /// Servers in the chain.
     pub mixes: usize,

@@ -2,8 +2,9 @@
 //!
 //! A ring of 256 events of at most 4 KiB in memory, only in `up` or with `--observe`; nothing is
 //! written anywhere. The thief's records are told by the vault that writes them: no database is
-//! opened to be looked at (module `disk`). Fields are named by the decoders that the program itself uses. A drawing
-//! would be advertising.
+//! opened to be looked at (module `disk`). Fields are named by the decoders that the
+//! program itself uses. The page shows the recorded bytes and not a diagram, so that users can check
+//! what is claimed.
 
 mod disk;
 mod fields;

@@ -87,7 +87,8 @@ impl<B: Backend> Device<B> {
             return true;
         };
         if let Some(contact) = self.contact_by_ik(ik.as_bytes()) {
-            // What does not open came from anybody, who would learn by our fetch whom we know.
+            // Anybody can send a message under this identity key. If it does not open, no bundle is
+            // fetched: the fetch would show that we know this contact.
             let _ = self.open_message(contact, message, now, rng);
             return true;
         }

@@ -34,7 +34,8 @@ impl<B: Backend> Device<B> {
         };
         if let Some(contact) = self.contact_by_ik(ik.as_bytes()) {
             self.arriving = Carrier::Mixnet;
-            // What does not open came from anybody: it begins nothing.
+            // Anybody can invite under this identity key. If the message does not open, nothing
+            // begins.
             let _ = self.open_message(contact, message, now, rng);
             self.arriving = Carrier::Relay;
             return;

@@ -78,7 +78,8 @@ impl<B: Backend> Device<B> {
 
     /// Everything of the client up to `seq` is durable.
     pub(super) fn durable(&mut self, seq: u64, now: Time, rng: &mut dyn CryptoRng) {
-        // Nothing that waits for it may be left: then it is no news.
+        // The client answers `Unexpected` if nothing waits for this number any more; that is
+        // ignored here.
         let _ = self.tell_client(client::Input::Stored(seq), now, rng);
     }
 

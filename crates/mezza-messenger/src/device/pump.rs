@@ -282,7 +282,8 @@ impl<B: Backend> Device<B> {
         let outer = ahead
             .map_or_else(|| SenderContext::new::<B>(&address, &way.seal, Self::fresh(rng)), Ok);
         let Ok(bytes) = outer.and_then(|outer| outer.seal::<B>(&parcel.bytes)) else {
-            // Their key gives no secret: a hello with such a key is nobody's mistake.
+            // The seal key in their hello has low order, so HPKE refuses it. No honest device sends
+            // one; the parcel is dropped.
             self.drop_parcel(id);
             self.show(Event::Trouble(contact, DeliveryProblem::BoxGone));
             return;

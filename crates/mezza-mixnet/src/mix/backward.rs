@@ -140,7 +140,7 @@ fn place(batch: &mut [Wiping<Items>], at: usize, size: usize) -> &mut [u8] {
 /// `REPLIES`: the next ones; those of noise end here.
 fn replies(round: &mut Round, items: &Items) -> Result<Option<Job>, AbortReason> {
     let (id, size) = (round.id, round.reply_bytes());
-    // Who answers what has not left yet makes its answers up.
+    // Replies that arrive before our batch was forwarded are forged; the round ends as malformed.
     let open = round.open().filter(|open| open.leaving.is_none());
     let mixed = open.and_then(|open| open.mixed.as_mut()).ok_or(AbortReason::Malformed)?;
     let next = items.is_next(mixed.received, mixed.forwarded(), size);

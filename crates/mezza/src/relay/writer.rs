@@ -13,8 +13,8 @@
 //!
 //! Everything queued is taken as soon as the last commit ended; what nobody waits for, a TAKEN, may
 //! wait 20 ms for company. A put is shown to its watcher when it is queued, if that one has seen
-//! all before it; else it comes from here. A TAKEN that overtakes its mail's commit simply stands
-//! behind it in the queue.
+//! all before it; else it comes from here. A client may send TAKEN before the mail is committed.
+//! The writer handles it after that put, so nothing is lost.
 
 mod apply;
 mod bundles;

@@ -104,7 +104,7 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// All rounds are missed. Messages are nobody's until they are sent again.
+    /// Every round under way is missed. Messages lose their request ids until they are sent again.
     pub(super) fn down(&mut self, now: Time, rng: &mut dyn CryptoRng) -> Result<(), ClientError> {
         let (at, failed) = match self.link {
             Link::Down { .. } => return Err(ClientError::Unexpected),

@@ -169,7 +169,7 @@ impl<B: Backend> Client<B> {
         if under_way.count() >= ROUNDS_IN_FLIGHT {
             return Err(SettingsError::TooMany);
         }
-        // The hint is nobody's word, so it moves times by little: it takes our clock's error out.
+        // The hint is not signed. It corrects for our clock and is refused where it is far off.
         let closes = u64::from(announced.closes_in_ms);
         let collect = u64::from(policy.collect_ms);
         if closes < collect {

@@ -43,7 +43,7 @@ pub struct Mixnet {
     pub round: Option<u64>,
     /// From one round to the next, milliseconds.
     pub interval_ms: Option<u32>,
-    /// Clients in the last round, by the word of the entry.
+    /// Clients in the last round, as the entry server reports.
     pub users: u32,
     /// Servers in the chain.
     pub mixes: usize,
