@@ -21,7 +21,7 @@ pub fn head(data: &[u8]) {
 
 /// A head of the least cost, with random slots.
 pub fn head_seeds() -> Vec<Vec<u8>> {
-    let cost = mezza::store::Cost::DEMO;
+    let cost = mezza::store::Argon2Params::DEMO;
     let mut bytes = b"MZVAULT1".to_vec();
     for word in [cost.m_kib, cost.t, cost.p] {
         bytes.extend(word.to_be_bytes());
