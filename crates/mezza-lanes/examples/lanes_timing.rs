@@ -68,7 +68,12 @@ fn operations(kernel: &dyn Kernel, base: &FixedPoint, count: usize) -> [(&'stati
     });
     let fixed =
         measure(count, words, |words| kernel.x25519_fixed(base, words, black_box(&mut out)));
-    [("x25519_shared", shared), ("x25519_each", each), ("x25519_fixed", fixed), open(kernel, count)]
+    [
+        ("x25519_shared", shared),
+        ("x25519_pairwise", each),
+        ("x25519_fixed", fixed),
+        open(kernel, count),
+    ]
 }
 
 /// Right tags against wrong ones.

@@ -22,7 +22,7 @@ pub enum SelftestError {
     #[error("x25519_shared")]
     Shared,
     /// A scalar for each point.
-    #[error("x25519_each")]
+    #[error("x25519_pairwise")]
     Each,
     /// Which points get a table.
     #[error("fixed_point")]
