@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
-use mezza::cli::args::KernelName;
-use mezza::cli::cpu::choose;
+use mezza::testing::faces::cli::args::KernelName;
+use mezza::testing::faces::cli::cpu::choose;
 
 use crate::goals::{self, Order};
 use crate::{doctor, ours, place, row, run};

@@ -21,7 +21,7 @@ pub mod talk;
 mod variants;
 
 use anyhow::{Context as _, Result};
-use mezza::backend::AwsLc;
+use mezza::testing::backend::AwsLc;
 use mezza_core::PortableBackend;
 use mezza_ratchet::suite::paper::Paper;
 use mezza_ratchet::suite::{B2c20, B2c20Pq, V3};

@@ -6,8 +6,8 @@
 use std::env;
 use std::path::PathBuf;
 
-use mezza::relay::bench::{durable_puts, puts_into, single_puts};
-use mezza::relay::{RelayError, StoreSpec};
+use mezza::testing::servers::relay::bench::{durable_puts, puts_into, single_puts};
+use mezza::testing::servers::relay::{RelayError, StoreSpec};
 
 /// Enough that the write-ahead log is copied into the file several times.
 const PUTS: u64 = 100_000;

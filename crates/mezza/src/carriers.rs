@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::node::NodeMessage;
-use crate::relay::Tap;
+use crate::servers::relay::Tap;
 
 /// Orders that may wait for one line: more than a device has in flight.
 pub const ORDERS_MAX: usize = 4_096;

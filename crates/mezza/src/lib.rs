@@ -6,26 +6,18 @@
 //!                                 store
 //! ```
 
+pub mod api;
 pub mod backend;
 pub mod carriers;
-pub mod cli;
-pub mod config;
-pub(crate) mod doors;
-pub mod drive;
-pub mod exit;
-pub mod home;
-mod log_file;
-pub mod memory;
-pub mod mixnet;
+pub mod clock;
+pub mod connection;
+pub mod demo;
+pub mod faces;
 pub mod node;
-pub mod observer;
-pub mod passphrase;
-pub mod ports;
-pub mod qr;
-pub mod relay;
-pub mod rng;
-pub mod station;
+pub mod process;
+pub mod servers;
 pub mod store;
+pub mod testing;
 pub mod tls;
-pub mod up;
-pub mod web;
+
+pub use faces::cli::main;

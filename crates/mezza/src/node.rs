@@ -13,9 +13,7 @@
 
 pub mod desk;
 pub mod hub;
-pub mod refused;
-pub mod views;
-pub mod words;
+pub mod observer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,11 +25,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
+use crate::api::Refused;
 use crate::carriers::{self, ConnectionReport};
-use crate::observer::Observer;
+use crate::clock::now;
+use crate::node::observer::Observer;
 use desk::NodeActor;
 use hub::Hub;
-pub use refused::Refused;
 
 /// Questions and reports that may wait for the task.
 const QUEUE_MAX: usize = 1_024;
@@ -168,10 +167,4 @@ impl RunningNode {
             tracing::warn!("the node did not end in time; what it accepted is on disk");
         }
     }
-}
-
-/// The clock of floor 3.
-pub fn now() -> Time {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    Time::from_ms(since.map_or(0, |since| since.as_millis() as u64))
 }

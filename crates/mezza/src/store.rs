@@ -29,7 +29,7 @@ mod day;
 mod failed;
 pub mod head;
 pub mod keyring;
-pub mod lock;
+pub mod log_file;
 pub mod record;
 pub mod rows;
 pub mod witness;
@@ -45,19 +45,19 @@ use std::path::Path;
 use mezza_core::{CryptoRng, Secret, Time, Wiping};
 use mezza_messenger::{RecordKind, Unread, WriteBatch};
 
+use crate::process::lock::Lock;
 use aead::TAG_BYTES;
 pub use argon::Argon2Params;
 use bucket::RetentionCode;
 pub use head::MasterKey;
 use head::VaultHeader;
 use keyring::Keyring;
-use lock::Lock;
 use record::RecordContent;
 pub use record::RecordHeader;
 use rows::{Rows, damaged};
 
-use crate::exit::{Exit, Fault};
-use crate::home::private;
+use crate::api::{Exit, Fault};
+use crate::process::home::private;
 
 /// A record as the device stored it: kind, key, value.
 pub type Record = (RecordKind, Vec<u8>, Wiping<Vec<u8>>);

@@ -7,7 +7,7 @@ use aws_lc_rs::cipher::{
 };
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::{digest, hmac};
-use mezza::backend::AwsLc;
+use mezza::testing::backend::AwsLc;
 
 use super::primitive::{CipherKeys, Implementation};
 use super::rustcrypto::{MAC_BYTES, chacha};

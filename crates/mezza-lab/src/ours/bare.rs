@@ -2,7 +2,7 @@
 //! be measured and attacked that no message and no stored row can name.
 
 use anyhow::{Context as _, Result};
-use mezza::rng::OsRng;
+use mezza::testing::process::rng::OsRng;
 use mezza_core::{Backend, EphemeralKey, Secret, StaticKey, Time, Wiping};
 use mezza_ratchet::session::Ratchet;
 use mezza_ratchet::suite::{RatchetSuite, is_container};

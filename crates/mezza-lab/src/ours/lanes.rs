@@ -13,7 +13,7 @@ use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use chacha20poly1305::Nonce as Nonce12;
 use chacha20poly1305::aead::{AeadInOut as _, KeyInit as _, inout::InOutBuf};
 use curve25519_dalek::montgomery::MontgomeryPoint;
-use mezza::mixnet::kernel;
+use mezza::testing::backend::kernel;
 use mezza_lanes::{BASE, Kernel, Scalar, Strided};
 
 use super::messages::{BODY, STRIDE, seal, words};

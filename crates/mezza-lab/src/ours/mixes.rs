@@ -23,7 +23,7 @@ pub use town::{ProcessMixnet, SERVERS, events_of};
 
 use std::time::Duration;
 
-use mezza::mixnet::busy::Phase;
+use mezza::testing::process::busy::Phase;
 use mezza_lanes::Kernel;
 use mezza_mixnet::noise::Law;
 

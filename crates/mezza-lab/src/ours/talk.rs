@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 
 use anyhow::{Context as _, Result};
-use mezza::rng::OsRng;
+use mezza::testing::process::rng::OsRng;
 use mezza_core::{Backend, EphemeralKey, Machine as _, StaticKey, Time};
 use mezza_ratchet::prekeys::{Input, Output};
 use mezza_ratchet::suite::{RatchetSuite, is_container};

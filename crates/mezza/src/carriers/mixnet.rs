@@ -17,8 +17,10 @@ use tokio::task::JoinHandle;
 use super::pace::Pace;
 use super::{ConnectionEvent, ConnectionReport};
 use crate::backend::AwsLc;
-use crate::mixnet::kernel::kernel;
-use crate::mixnet::link::{self, CLIENT_FRAMES_MAX, End, FrameBytes, FrameSender, FrameSizeClass};
+use crate::backend::kernel::kernel;
+use crate::connection::link::{
+    self, CLIENT_FRAMES_MAX, End, FrameBytes, FrameSender, FrameSizeClass,
+};
 use crate::node::NodeMessage;
 use crate::store::record::{KEY_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::tls::Pin;

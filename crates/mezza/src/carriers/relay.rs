@@ -21,10 +21,10 @@ use tokio::time;
 
 use super::pace::Pace;
 use super::{ConnectionEvent, ConnectionReport, Dialer, ORDERS_MAX};
+use crate::clock::Clock;
+use crate::connection::relay::{self, ConnectError, Connection, RelayReadHalf, RelayWriteHalf};
 use crate::node::NodeMessage;
-use crate::relay::Clock;
-use crate::relay::client::{self, ConnectError, Connection, RelayReadHalf, RelayWriteHalf};
-use crate::rng::OsRng;
+use crate::process::rng::OsRng;
 use flight::{InFlight, RelayChannel};
 
 /// Between two PINGs.
@@ -98,7 +98,7 @@ impl RelayConnector {
         let host = at_home.map_or_else(|| self.relay.host.clone(), |at| at.ip().to_string());
         let port = at_home.map_or(self.relay.port, std::net::SocketAddr::port);
         let clock = Clock::system();
-        let one = || client::connect(&self.relay.key, &host, port, &clock, self.dialer.tap.clone());
+        let one = || relay::connect(&self.relay.key, &host, port, &clock, self.dialer.tap.clone());
         tokio::try_join!(one(), one())
     }
 

@@ -25,15 +25,17 @@ use mezza_messenger::{Command, Device, Input, LineId, Output, RequestId, WriteBa
 use tokio::sync::mpsc;
 
 use super::hub::{self, Hub};
-use super::{LastActivity, NodeMessage, NodeOptions, Refused, now, words};
+use super::{LastActivity, NodeMessage, NodeOptions};
+use crate::api::json::{self, EventKind, NodeStateJson};
+use crate::api::{Refused, words};
 use crate::backend::AwsLc;
+use crate::backend::kernel::kernel;
 use crate::carriers::{ConnectionReport, Pool};
-use crate::drive::{self, CommitPlan};
-use crate::mixnet::kernel::kernel;
-use crate::rng::OsRng;
+use crate::clock::now;
+use crate::process::drive::{self, CommitPlan};
+use crate::process::rng::OsRng;
 use crate::store::witness::Witness;
 use crate::store::{Argon2Params, Record, Vault};
-use crate::web::dto::{self, EventKind, NodeStateJson};
 
 /// The shortest sleep of the task, in milliseconds.
 const NAP_MS_MIN: u64 = 1;
@@ -113,8 +115,8 @@ impl NodeActor {
     }
 
     /// What the program is doing.
-    pub fn status(&self) -> dto::StatusJson {
-        dto::StatusJson {
+    pub fn status(&self) -> json::StatusJson {
+        json::StatusJson {
             version: env!("CARGO_PKG_VERSION").into(),
             state: self.state(),
             name: self.open.as_ref().map(|open| open.device.me().name),
@@ -155,7 +157,7 @@ impl NodeActor {
             NodeStateJson::Locked => {}
         }
         let (vault, records) = Vault::open(&self.options.vault, pass, now()).map_err(|fault| {
-            let denied = fault.code == crate::exit::Exit::Denied;
+            let denied = fault.code == crate::api::Exit::Denied;
             if denied { Refused::new("passphrase", fault) } else { fault.into() }
         })?;
         let witness = self.witness(&vault, &records);

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use mezza_core::Time;
 use tokio::sync::broadcast;
 
-use crate::web::dto::{EventJson, EventKind};
+use crate::api::json::{EventJson, EventKind};
 
 /// Events kept for those who come back, and the lag after which a listener is told to reload.
 pub const EVENTS_MAX: usize = 1_000;

@@ -7,7 +7,7 @@ use mezza_core::xchacha;
 pub use mezza_core::xchacha::{NONCE_BYTES, TAG_BYTES};
 use mezza_core::{Secret, Wiping};
 
-use crate::exit::Fault;
+use crate::api::Fault;
 
 /// Bytes that sealing adds.
 pub const SEAL_BYTES: usize = NONCE_BYTES + TAG_BYTES;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use mezza_core::Secret;
 
-use crate::exit::{Exit, Fault};
+use crate::api::{Exit, Fault};
 
 /// Bytes of a salt.
 pub const SALT_BYTES: usize = 16;

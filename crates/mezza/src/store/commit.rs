@@ -11,8 +11,8 @@ use super::keyring::Keyring;
 use super::record::{self, RecordHeader};
 use super::rows::Writing;
 use super::{KIND_MEMORY, MEMORY_ID, Row, Vault, name};
-use crate::exit::Fault;
-use crate::rng::OsRng;
+use crate::api::Fault;
+use crate::process::rng::OsRng;
 
 /// The key of the vault's own record.
 const KEY_MEMORY: &[u8] = b"ring";

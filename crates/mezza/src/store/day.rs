@@ -22,8 +22,8 @@ use super::keyring::Keyring;
 use super::record::{self, RecordHeader};
 use super::rows::Writing;
 use super::{MEMORY_ID, Vault};
-use crate::exit::Fault;
-use crate::rng::OsRng;
+use crate::api::Fault;
+use crate::process::rng::OsRng;
 
 impl Vault {
     /// Takes one step of the list above, the next one that is due at `now`; `false` if none is.

@@ -15,9 +15,9 @@ use tempfile::TempDir;
 
 use super::keyring::Keyring;
 use super::{Argon2Params, HEAD, KEYRING, MasterKey, Record, Vault, head};
-use crate::exit::Exit;
-use crate::home::failing::{Failing, WriteStep};
-use crate::rng::OsRng;
+use crate::api::Exit;
+use crate::process::home::failing::{Failing, WriteStep};
+use crate::process::rng::OsRng;
 
 /// The day on which the vaults of these tests were made.
 const DAY: u32 = 20_000;

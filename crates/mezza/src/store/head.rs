@@ -15,8 +15,8 @@ use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Wiping, Writer};
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
 use super::argon::{Argon2Params, SALT_BYTES};
-use crate::exit::{Exit, Fault};
-use crate::home::private;
+use crate::api::{Exit, Fault};
+use crate::process::home::private;
 
 /// What the file begins with; the digit is the version of the layout.
 const MAGIC: &[u8; 8] = b"MZVAULT1";

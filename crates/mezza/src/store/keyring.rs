@@ -19,8 +19,8 @@ use mezza_core::{CryptoRng, DecodeError, Reader, Secret, Time, Wiping, Writer};
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES, TAG_BYTES};
 use super::bucket::RetentionCode;
 use super::head::MasterKey;
-use crate::exit::{Exit, Fault};
-use crate::home::private;
+use crate::api::{Exit, Fault};
+use crate::process::home::private;
 
 /// Most keys, as the count on disk has 16 bits.
 pub const KEYS_MAX: usize = u16::MAX as usize;

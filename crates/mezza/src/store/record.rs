@@ -14,7 +14,7 @@ use mezza_core::{DecodeError, Reader, Secret, Wiping, Writer};
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
 use super::bucket::RetentionCode;
-use crate::exit::Fault;
+use crate::api::Fault;
 
 /// Longest key of a record, bytes.
 pub const KEY_BYTES_MAX: usize = 96;

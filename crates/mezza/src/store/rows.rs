@@ -11,11 +11,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction,
 
 use super::bucket::RetentionCode;
 use super::record::{BODY_BYTES_MAX, RecordHeader};
-use crate::exit::{Exit, Fault};
+use crate::api::{Exit, Fault};
 #[cfg(test)]
-use crate::home::failing::{self, WriteStep};
-use crate::home::private;
-use crate::log_file::{PAGES_MAX, WalFile};
+use crate::process::home::failing::{self, WriteStep};
+use crate::process::home::private;
+use crate::store::log_file::{PAGES_MAX, WalFile};
 
 /// The whole schema, letter by letter as SQLite keeps it.
 const SCHEMA: &str = "CREATE TABLE rec(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, \

@@ -22,9 +22,9 @@ use rand_core::Rng as _;
 
 use super::aead::{self, NONCE_BYTES, SEAL_BYTES};
 use super::{Record, Vault};
-use crate::exit::Fault;
-use crate::home::private;
-use crate::rng::OsRng;
+use crate::api::Fault;
+use crate::process::home::private;
+use crate::process::rng::OsRng;
 
 /// Commits of a block.
 pub const BLOCK: u32 = 64;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use mezza::backend::AwsLc;
+use mezza::testing::backend::AwsLc;
 use mezza_core::{
     AeadKey, Backend, EphemeralKey, Machine, PortableBackend, PublicKey, Secret, Suite, SuiteId,
     Time, ZeroSecret,

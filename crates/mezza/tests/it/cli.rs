@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory};
-use mezza::cli::args::Cli;
+use mezza::testing::faces::cli::args::Cli;
 
 use crate::program::{Program, json, mezza, ok, until};
 
@@ -86,9 +86,10 @@ fn twins(home: &Path) {
 
 /// The card of somebody new, without relays.
 fn card_of(name: &str) -> String {
-    let (now, mut rng) = (mezza::node::now(), mezza::rng::OsRng);
+    let (now, mut rng) = (mezza::testing::clock::now(), mezza::testing::process::rng::OsRng);
     let device =
-        mezza_messenger::Device::<mezza::backend::AwsLc>::create(name, &[], now, &mut rng).unwrap();
+        mezza_messenger::Device::<mezza::testing::backend::AwsLc>::create(name, &[], now, &mut rng)
+            .unwrap();
     let card = device.card(mezza_messenger::card::CardForm::Full).unwrap();
     mezza_messenger::uri::card(&card, false)
 }
@@ -140,7 +141,7 @@ fn msg_81_the_address_of_a_relay_is_what_people_can_reach() {
     let home = folder.path().join("relay");
     let place = || {
         let uri = ok(&home, &["relay", "uri"]);
-        let relay = mezza::cli::relay_of(uri.trim()).unwrap();
+        let relay = mezza::testing::faces::cli::relay_of(uri.trim()).unwrap();
         format!("{}:{}", relay.host, relay.port)
     };
     ok(&home, &["relay", "init"]);

@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 
-use mezza::config::{self, LoadedSettings, Settings};
-use mezza::exit::{Exit, Fault};
+use mezza::testing::api::{Exit, Fault};
+use mezza::testing::faces::config::{self, LoadedSettings, Settings};
 use tempfile::tempdir;
 
 use crate::program;

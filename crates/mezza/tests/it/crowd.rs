@@ -12,12 +12,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mezza::mixnet::demo::DemoFiles;
-use mezza::mixnet::key::ServerKey;
-use mezza::mixnet::link::{CLIENT, CONTROL, STORE};
-use mezza::mixnet::network;
-use mezza::relay;
-use mezza::tls::{Pin, client_config, link_client_config};
+use mezza::testing::connection::link::{CLIENT, CONTROL, STORE};
+use mezza::testing::servers::mixnet::demo::DemoFiles;
+use mezza::testing::servers::mixnet::key::ServerKey;
+use mezza::testing::servers::mixnet::network;
+use mezza::testing::servers::relay;
+use mezza::testing::tls::{Pin, client_config, link_client_config};
 use mezza_mixnet::config::Config;
 use mezza_mixnet::wire::{Frame, FrameBody};
 use mezza_mixnet::{RoundId, Service};
@@ -147,7 +147,7 @@ fn mixnet_server(
 
 fn round(config: &Config, service: Service, ahead: u64) -> RoundId {
     let (_, policy) = config.policy(service).unwrap();
-    RoundId { service, round: policy.round_at(mezza::node::now()).unwrap() + 1 + ahead }
+    RoundId { service, round: policy.round_at(mezza::testing::clock::now()).unwrap() + 1 + ahead }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use nix::sys::signal::Signal;
 
-use mezza::web::dto::Health;
+use mezza::testing::api::json::Health;
 
 use crate::program::{Program, json, ok, passphrase};
 
@@ -25,7 +25,7 @@ fn unpack(home: &Path) {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
     }
     for (name, bytes) in FILES {
-        mezza::home::private::replace(&vault.join(name), bytes).unwrap();
+        mezza::testing::process::home::private::replace(&vault.join(name), bytes).unwrap();
     }
 }
 

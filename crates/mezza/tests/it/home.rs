@@ -6,9 +6,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use mezza::exit::Exit;
-use mezza::home::{Home, private};
-use mezza::passphrase;
+use mezza::testing::api::Exit;
+use mezza::testing::faces::passphrase;
+use mezza::testing::process::home::{Home, private};
 use tempfile::tempdir;
 
 fn set_mode(path: &Path, mode: u32) {

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use mezza::carriers::Dialer;
-use mezza::node::{self, NodeHandle, NodeOptions};
-use mezza::web::dto::{EventKind, NodeStateJson};
+use mezza::testing::api::json::{EventKind, NodeStateJson};
+use mezza::testing::carriers::Dialer;
+use mezza::testing::node::{self, NodeHandle, NodeOptions};
 
 /// Seconds until the node of these tests locks itself.
 const IDLE_S: u64 = 2;

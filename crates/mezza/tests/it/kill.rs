@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mezza::cli::relay_of;
-use mezza::rng::OsRng;
+use mezza::testing::faces::cli::relay_of;
+use mezza::testing::process::rng::OsRng;
 use nix::sys::signal::Signal;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::process::Command;
 
-use mezza::memory;
+use mezza::testing::process::memory;
 use nix::sys::prctl::get_dumpable;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::Mode;

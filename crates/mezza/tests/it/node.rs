@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use mezza::store::{Argon2Params, Vault};
+use mezza::testing::store::{Argon2Params, Vault};
 use nix::sys::signal::Signal;
 
 use crate::program::{Program, free_port, json, mezza, ok, passphrase, until};
@@ -133,11 +133,12 @@ fn node_4_up_says_ok_after_echo_has_answered() {
     assert_eq!(said, [(true, &carriers[0].into()), (true, &carriers[1].into())]);
     // What it says is on both disks: two questions that were delivered, and their answers.
     for (vault, name) in [("vault", "echo"), ("echo/vault", "alice")] {
-        let now = mezza::node::now();
+        let now = mezza::testing::clock::now();
         let (vault, records) = Vault::open(&home.join(vault), b"demo", now).unwrap();
-        let mut rng = mezza::rng::OsRng;
+        let mut rng = mezza::testing::process::rng::OsRng;
         let device =
-            mezza_messenger::Device::<mezza::backend::AwsLc>::load(records, now, &mut rng).unwrap();
+            mezza_messenger::Device::<mezza::testing::backend::AwsLc>::load(records, now, &mut rng)
+                .unwrap();
         let contact = device.contacts().into_iter().find(|c| c.name == name).unwrap();
         let thread = device.thread(contact.id, None, 10, now);
         assert_eq!(thread.len(), 4, "{name}");
@@ -168,10 +169,10 @@ fn node_4_up_fails_when_nothing_comes_back() {
 fn an_identity_of_its_own_is_no_demonstration() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
-    let made = mezza::home::Home::find(Some(&home)).unwrap();
+    let made = mezza::testing::process::home::Home::find(Some(&home)).unwrap();
     made.make().unwrap();
-    let mut rng = mezza::rng::OsRng;
-    let now = mezza::node::now();
+    let mut rng = mezza::testing::process::rng::OsRng;
+    let now = mezza::testing::clock::now();
     Vault::create(&made.vault(), b"passphrase", Argon2Params::DEMO, now, &mut rng)
         .unwrap()
         .close()

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use mezza::cli::serve::files;
-use mezza::home::Home;
-use mezza::observer::Observer;
-use mezza::relay::store::{Durability, MailStore as _, NewMail, SqliteStore};
-use mezza::rng::OsRng;
-use mezza::store::{Argon2Params, Vault};
+use mezza::testing::faces::cli::serve::files;
+use mezza::testing::node::observer::Observer;
+use mezza::testing::process::home::Home;
+use mezza::testing::process::rng::OsRng;
+use mezza::testing::servers::relay::store::{Durability, MailStore as _, NewMail, SqliteStore};
+use mezza::testing::store::{Argon2Params, Vault};
 use mezza_core::{Time, Wiping};
 use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind};
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
@@ -36,7 +36,7 @@ fn count(path: &Path, table: &str) -> Option<Output> {
 
 /// What a crash leaves of a folder.
 fn copy(from: &Path, to: &Path) {
-    mezza::home::private::folder(to).unwrap();
+    mezza::testing::process::home::private::folder(to).unwrap();
     for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
         fs::copy(file.path(), to.join(file.file_name())).unwrap();
     }

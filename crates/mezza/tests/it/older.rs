@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use mezza::web::dto::Health;
+use mezza::testing::api::json::Health;
 
 use crate::program::{Program, json, ok, passphrase, until};
 
@@ -26,7 +26,8 @@ fn unpack(home: &Path, folder: &str, part: &str) {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/older").join(part);
     for entry in fs::read_dir(fixture).unwrap().map(Result::unwrap) {
         let bytes = fs::read(entry.path()).unwrap();
-        mezza::home::private::replace(&folder.join(entry.file_name()), &bytes).unwrap();
+        mezza::testing::process::home::private::replace(&folder.join(entry.file_name()), &bytes)
+            .unwrap();
     }
 }
 

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mezza::cli::client::ApiClient;
-use mezza::home::Home;
-use mezza::web::dto::Health;
+use mezza::testing::api::json::Health;
+use mezza::testing::faces::cli::client::ApiClient;
+use mezza::testing::process::home::Home;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -59,7 +59,7 @@ pub fn free_port() -> u16 {
 /// A passphrase file, and what is in it.
 pub fn passphrase(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("passphrase");
-    mezza::home::private::replace(&path, text.as_bytes()).unwrap();
+    mezza::testing::process::home::private::replace(&path, text.as_bytes()).unwrap();
     path
 }
 

@@ -18,7 +18,7 @@ mod liar;
 use std::path::Path;
 use std::time::Duration;
 
-use mezza::web::dto::Health;
+use mezza::testing::api::json::Health;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -83,7 +83,7 @@ fn stall(node: &Program) {
 /// A note that was written just now, while the clock stood beside the true time.
 fn is_dated(home: &Path, name: &str, off_s: i64) -> bool {
     let sent_ms = thread(home, name).last().unwrap()["sent_ms"].as_u64().unwrap();
-    let true_ms = mezza::node::now().ms().saturating_add_signed(off_s * 1_000);
+    let true_ms = mezza::testing::clock::now().ms().saturating_add_signed(off_s * 1_000);
     sent_ms.abs_diff(true_ms) < 15_000
 }
 

@@ -15,12 +15,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use mezza::exit::Fault;
-use mezza::rng::OsRng;
-use mezza::store::bucket::RetentionCode;
-use mezza::store::keyring::Keyring;
-use mezza::store::record::RecordHeader;
-use mezza::store::{Argon2Params, MasterKey, Record, Vault, head};
+use mezza::testing::api::Fault;
+use mezza::testing::process::rng::OsRng;
+use mezza::testing::store::bucket::RetentionCode;
+use mezza::testing::store::keyring::Keyring;
+use mezza::testing::store::record::RecordHeader;
+use mezza::testing::store::{Argon2Params, MasterKey, Record, Vault, head};
 use mezza_core::{Time, Wiping};
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 use rusqlite::Connection;

@@ -6,11 +6,11 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mezza::carriers::Dialer;
-use mezza::cli::client::ApiEndpoint;
-use mezza::home::Home;
-use mezza::node::NodeOptions;
-use mezza::station::{self, ServedNode};
+use mezza::testing::carriers::Dialer;
+use mezza::testing::faces::cli::client::ApiEndpoint;
+use mezza::testing::faces::served::{self, ServedNode};
+use mezza::testing::node::NodeOptions;
+use mezza::testing::process::home::Home;
 use tungstenite::client::{IntoClientRequest, client};
 use tungstenite::{Message, WebSocket};
 
@@ -105,7 +105,7 @@ fn serve(
 ) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let lock = station::lock(home).unwrap();
+        let lock = served::lock(home).unwrap();
         let vault = home.vault();
         let (witness, dialer, observer) = (None, Dialer::default(), None);
         let options = NodeOptions { vault, witness, demo: true, idle_lock_s, dialer, observer };
@@ -118,7 +118,7 @@ fn serve(
 
 /// Every method and path of the description, and what stands beside it.
 fn all_paths() -> Vec<(String, String)> {
-    let text = mezza::web::description().unwrap();
+    let text = mezza::testing::faces::web::description().unwrap();
     let description: serde_json::Value = serde_json::from_str(&text).unwrap();
     let mut all =
         vec![("GET".into(), "/openapi.json".into()), ("GET".into(), "/v1/nothing".into())];
@@ -335,7 +335,7 @@ fn errors_are_problems_with_a_next_step() {
 
 #[test]
 fn a_picture_larger_than_other_bodies_is_read() {
-    use mezza::qr::{Medium, QrImage};
+    use mezza::testing::faces::qr::{Medium, QrImage};
     let served = Served::start();
     let text = format!("MEZZAVOCE:C1/{}", "A7".repeat(300));
     let code = QrImage::draw(&text, Medium::Screen).unwrap();

@@ -2,7 +2,7 @@
 //! before; beside the Go floor and beside the ladders that the cores could do.
 
 use anyhow::Result;
-use mezza::mixnet::kernel::aws_lc;
+use mezza::testing::backend::kernel::aws_lc;
 use mezza_lanes::{Kernel, Scalar, ifma, portable};
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;

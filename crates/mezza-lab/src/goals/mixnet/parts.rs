@@ -1,7 +1,7 @@
 //! T5: where the time of a round goes, by mix and phase.
 
 use anyhow::Result;
-use mezza::mixnet::kernel::kernel;
+use mezza::testing::backend::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 

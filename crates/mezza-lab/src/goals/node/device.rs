@@ -6,8 +6,8 @@
 use std::hint::black_box;
 
 use anyhow::Result;
-use mezza::backend::AwsLc;
-use mezza::rng::OsRng;
+use mezza::testing::backend::AwsLc;
+use mezza::testing::process::rng::OsRng;
 use mezza_core::{Backend, PortableBackend, StaticKey};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
@@ -52,7 +52,7 @@ fn measure<B: Backend>(
     limit: &'static str,
 ) -> Result<Vec<BenchRound<Costs>>> {
     let (rounds, notes) = bench.profile.pick((1, 30), (5, 200), (11, 500));
-    let mut pair = DevicePair::<B>::new(mezza::node::now())?;
+    let mut pair = DevicePair::<B>::new(mezza::testing::clock::now())?;
     let mut rng = ChaCha20Rng::seed_from_u64(bench.seed);
     let mut all = Vec::new();
     for _ in 0..notes / 10 {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use mezza::relay::Clock;
-use mezza::relay::client::{Connection, connect};
+use mezza::testing::clock::Clock;
+use mezza::testing::connection::relay::{Connection, connect};
 use mezza_core::Secret;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::relay_wire::{

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::{Context as _, Result, ensure};
-use mezza::rng::OsRng;
+use mezza::testing::process::rng::OsRng;
 use mezza_core::{Backend, Machine, Time};
 use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::evidence::NoteState;
@@ -258,11 +258,11 @@ impl<B: Backend> DevicePair<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mezza::backend::AwsLc;
+    use mezza::testing::backend::AwsLc;
 
     #[test]
     fn every_note_is_delivered_and_stored() {
-        let mut pair = DevicePair::<AwsLc>::new(mezza::node::now()).unwrap();
+        let mut pair = DevicePair::<AwsLc>::new(mezza::testing::clock::now()).unwrap();
         assert!(!pair.take_batches().is_empty());
         for _ in 0..20 {
             let cost = pair.send().unwrap();

@@ -13,10 +13,10 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use mezza::cli::client::ApiClient;
-use mezza::cli::follow::Follower;
-use mezza::rng::OsRng;
-use mezza::web::dto::{NoteJson, NoteStateJson, SendRequest};
+use mezza::testing::api::json::{NoteJson, NoteStateJson, SendRequest};
+use mezza::testing::faces::cli::client::ApiClient;
+use mezza::testing::faces::cli::follow::Follower;
+use mezza::testing::process::rng::OsRng;
 use rand_core::Rng as _;
 
 use super::bare::EmptyPath;

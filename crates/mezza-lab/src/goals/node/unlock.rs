@@ -1,9 +1,9 @@
 //! M5: what unlocking costs beside Argon2, with a vault that a device has really filled.
 
 use anyhow::Result;
-use mezza::backend::AwsLc;
-use mezza::rng::OsRng;
-use mezza::store::{Argon2Params, Vault, head};
+use mezza::testing::backend::AwsLc;
+use mezza::testing::process::rng::OsRng;
+use mezza::testing::store::{Argon2Params, Vault, head};
 use mezza_core::Time;
 use mezza_messenger::{Device, WriteBatch};
 
@@ -27,7 +27,7 @@ const PASSPHRASE: &[u8] = b"six words that nobody has to guess";
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let notes: u32 = bench.profile.pick(100, 5_000, 50_000);
     let folder = bench.folder.path().join("vault");
-    let mut pair = DevicePair::<AwsLc>::new(mezza::node::now())?;
+    let mut pair = DevicePair::<AwsLc>::new(mezza::testing::clock::now())?;
     let mut vault = Vault::create(&folder, PASSPHRASE, Argon2Params::DEMO, pair.now(), &mut OsRng)?;
     for n in 1..=notes {
         pair.send()?;

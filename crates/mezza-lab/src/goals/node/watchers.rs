@@ -1,8 +1,8 @@
 //! M3: what an idle watcher costs a relay.
 
 use anyhow::{Context as _, Result, bail};
-use mezza::relay::Clock;
-use mezza::relay::client::{Connection, connect};
+use mezza::testing::clock::Clock;
+use mezza::testing::connection::relay::{Connection, connect};
 use mezza_core::Secret;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::relay_wire::{ClientFrame, DoneCode, MailboxKind, RelayFrame};

@@ -8,14 +8,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use mezza::backend::AwsLc;
-use mezza::cli::client::ApiClient;
-use mezza::drive;
-use mezza::home::{Home, private};
-use mezza::relay::StoreSpec;
-use mezza::rng::OsRng;
-use mezza::store::{Argon2Params, Vault};
-use mezza::web::dto::{AddRequest, CardText, ContactJson, Health};
+use mezza::testing::api::json::{AddRequest, CardText, ContactJson, Health};
+use mezza::testing::backend::AwsLc;
+use mezza::testing::faces::cli::client::ApiClient;
+use mezza::testing::process::drive;
+use mezza::testing::process::home::{Home, private};
+use mezza::testing::process::rng::OsRng;
+use mezza::testing::servers::relay::StoreSpec;
+use mezza::testing::store::{Argon2Params, Vault};
 use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::relay_wire::MailboxAddress;
@@ -118,7 +118,8 @@ impl RelayProcess {
         let home = Home::find(Some(&root))?;
         home.make()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let key = runtime.block_on(mezza::relay::init(&home.relay(), &StoreSpec::default()))?;
+        let key = runtime
+            .block_on(mezza::testing::servers::relay::init(&home.relay(), &StoreSpec::default()))?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let listen = format!("127.0.0.1:{port}");
         let mut process = Process::start(&root, &["relay", "run", "--listen", &listen], env)?;
@@ -138,7 +139,7 @@ pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Proce
     let root = folder.join(name);
     let home = Home::find(Some(&root))?;
     home.make()?;
-    let now = mezza::node::now();
+    let now = mezza::testing::clock::now();
     let mut device = Device::<AwsLc>::create(name, std::slice::from_ref(relay), now, &mut OsRng)?;
     let mut vault = Vault::create(&home.vault(), PASSPHRASE, Argon2Params::DEMO, now, &mut OsRng)?;
     vault.commit(&drive::drain(&mut device).batches)?;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mezza::mixnet::busy::{Busy, Phase};
-use mezza::mixnet::link::{self, FrameSender, FrameSizeClass, carry, dial, parcel};
-use mezza::node::now;
-use mezza::tls::{Pin, TlsIdentity};
+use mezza::testing::clock::now;
+use mezza::testing::connection::link::{self, FrameSender, FrameSizeClass, carry, dial, parcel};
+use mezza::testing::process::busy::{Busy, Phase};
+use mezza::testing::tls::{Pin, TlsIdentity};
 use mezza_core::PublicKey;
 use mezza_lanes::Kernel;
 use mezza_mixnet::config::Server;
@@ -265,7 +265,7 @@ fn process_cpu() -> Result<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mezza::mixnet::kernel::kernel;
+    use mezza::testing::backend::kernel::kernel;
     use mezza_mixnet::config::Mode;
     use mezza_mixnet::noise::Law;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use mezza::mixnet::kernel::kernel;
+use mezza::testing::backend::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mezza::mixnet::busy::Phase;
+use mezza::testing::process::busy::Phase;
 
 use super::{PhaseCpu, RoundTiming};
 use crate::machine;

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use mezza::home::private;
-use mezza::mixnet::demo::Times;
-use mezza::mixnet::kernel::kernel;
-use mezza::mixnet::key::ServerKey;
-use mezza::mixnet::uri::NetworkUri;
-use mezza::rng::OsRng;
+use mezza::testing::api::network_uri::NetworkUri;
+use mezza::testing::backend::kernel::kernel;
+use mezza::testing::process::home::private;
+use mezza::testing::process::rng::OsRng;
+use mezza::testing::servers::mixnet::demo::Times;
+use mezza::testing::servers::mixnet::key::ServerKey;
 use mezza_mixnet::config::Config;
 use mezza_mixnet::noise::Law;
 use serde_json::Value;
@@ -60,7 +60,7 @@ impl ProcessMixnet {
         drop(self.servers.remove(at));
         let server = self.server(name)?;
         self.servers.insert(at, server);
-        Ok(mezza::node::now().ms())
+        Ok(mezza::testing::clock::now().ms())
     }
 
     /// The entry.

@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, Result};
 use data_encoding::HEXLOWER;
-use mezza::backend::AwsLc;
-use mezza::rng::OsRng;
+use mezza::testing::backend::AwsLc;
+use mezza::testing::process::rng::OsRng;
 use mezza_core::{Hash512, PublicKey, StaticKey, Suite, Writer};
 use mezza_ratchet::safety::{self, NamedIdentity};
 use mezza_ratchet::suite::V3;

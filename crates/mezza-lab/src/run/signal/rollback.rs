@@ -7,7 +7,7 @@
 //! ```
 
 use anyhow::{Context as _, Result};
-use mezza::backend::AwsLc;
+use mezza::testing::backend::AwsLc;
 use mezza_ratchet::suite::paper::Paper;
 use mezza_ratchet::suite::{B2c20, RatchetSuite, V3};
 use mezza_ratchet::wire::Wire as _;

@@ -8,7 +8,7 @@
 //! its four keys are kept for 30 days, its chain key is wiped at once.
 
 use anyhow::{Context as _, Result};
-use mezza::backend::AwsLc;
+use mezza::testing::backend::AwsLc;
 use mezza_core::{Aead as _, Secret, Suite, Time};
 use mezza_ratchet::session::SKIPPED_D;
 use mezza_ratchet::suite::{B2c20, Kdf as _, RatchetSuite};

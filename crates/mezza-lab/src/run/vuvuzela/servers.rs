@@ -2,7 +2,7 @@
 //! noise that all behind it unwrap.
 
 use anyhow::Result;
-use mezza::mixnet::kernel::kernel;
+use mezza::testing::backend::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 

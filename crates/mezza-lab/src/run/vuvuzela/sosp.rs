@@ -2,7 +2,7 @@
 //! million users), and in that of the preset that promises the same. Context: other machines.
 
 use anyhow::Result;
-use mezza::mixnet::kernel::kernel;
+use mezza::testing::backend::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 

@@ -7,10 +7,11 @@ use mezza_messenger::view::{ConnectionView, ContactState, ContactView, Invitatio
 use mezza_messenger::{Carrier, Command, ContactId, Device, Event, NoteId};
 
 use super::NodeActor;
+use crate::api::json::{self, EventKind};
+use crate::api::{Exit, Fault, Refused, views, words};
 use crate::backend::AwsLc;
-use crate::exit::{Exit, Fault};
-use crate::node::{Refused, hub, now, views, words};
-use crate::web::dto::{self, EventKind};
+use crate::clock::now;
+use crate::node::hub;
 
 /// Most notes of one answer.
 const NOTES_MAX: usize = 500;
@@ -21,13 +22,13 @@ impl NodeActor {
     fn device(&self) -> Result<&Device<AwsLc>, Refused> {
         match &self.open {
             Some(open) => Ok(&open.device),
-            None if self.state() == dto::NodeStateJson::Empty => Err(Refused::empty()),
+            None if self.state() == json::NodeStateJson::Empty => Err(Refused::empty()),
             None => Err(Refused::locked()),
         }
     }
 
     /// The own identity.
-    pub fn me(&self) -> Result<dto::MeJson, Refused> {
+    pub fn me(&self) -> Result<json::MeJson, Refused> {
         Ok(views::me(&self.device()?.me()))
     }
 
@@ -36,7 +37,7 @@ impl NodeActor {
         &mut self,
         name: Option<String>,
         relays: Option<Vec<RelayEntry>>,
-    ) -> Result<dto::MeJson, Refused> {
+    ) -> Result<json::MeJson, Refused> {
         let me = self.device()?.me();
         let (name, relays) = (name.unwrap_or(me.name), relays.unwrap_or(me.relays));
         self.command(Command::Publish { name, relays })?;
@@ -44,28 +45,28 @@ impl NodeActor {
     }
 
     /// The own card in a form.
-    pub fn card(&self, form: dto::CardFormJson) -> Result<dto::CardText, Refused> {
+    pub fn card(&self, form: json::CardFormJson) -> Result<json::CardText, Refused> {
         let wanted = match form {
-            dto::CardFormJson::Full => CardForm::Full,
-            dto::CardFormJson::Poster => CardForm::Poster,
-            dto::CardFormJson::Offline => CardForm::Offline,
+            json::CardFormJson::Full => CardForm::Full,
+            json::CardFormJson::Poster => CardForm::Poster,
+            json::CardFormJson::Offline => CardForm::Offline,
         };
         let card = self.device()?.card(wanted).map_err(|error| {
             let text = format!("the card cannot be made in this form: {error}");
             Fault::new(Exit::No, text, "use the full form")
         })?;
-        Ok(dto::CardText { uri: uri::card(&card, false), form, bytes: card.encode().len() })
+        Ok(json::CardText { uri: uri::card(&card, false), form, bytes: card.encode().len() })
     }
 
     /// All contacts but strangers.
-    pub fn contacts(&self) -> Result<Vec<dto::ContactJson>, Refused> {
+    pub fn contacts(&self) -> Result<Vec<json::ContactJson>, Refused> {
         let device = self.device()?;
         let known = device.contacts().into_iter().filter(|c| c.standing != ContactState::Request);
         Ok(known.map(|view| contact(device, &view)).collect())
     }
 
     /// One contact.
-    pub fn contact(&self, id: ContactId) -> Result<dto::ContactJson, Refused> {
+    pub fn contact(&self, id: ContactId) -> Result<json::ContactJson, Refused> {
         let device = self.device()?;
         let view = device.contact(id).ok_or_else(Refused::no_contact)?;
         Ok(contact(device, &view))
@@ -77,7 +78,7 @@ impl NodeActor {
         text: &str,
         name: Option<String>,
         in_person: bool,
-    ) -> Result<dto::ContactJson, Refused> {
+    ) -> Result<json::ContactJson, Refused> {
         let card = read_card(text)?;
         let ik = *card.ik().as_bytes();
         self.device()?;
@@ -90,8 +91,8 @@ impl NodeActor {
     pub fn patch(
         &mut self,
         contact: ContactId,
-        patch: dto::ContactPatch,
-    ) -> Result<dto::ContactJson, Refused> {
+        patch: json::ContactPatch,
+    ) -> Result<json::ContactJson, Refused> {
         self.contact(contact)?;
         let policy = patch.policy.as_ref().map(views::policy_of).transpose()?;
         if let Some(name) = patch.name {
@@ -121,11 +122,11 @@ impl NodeActor {
     }
 
     /// Sessions and prekeys, without any key.
-    pub fn ratchet(&self) -> Result<dto::RatchetJson, Refused> {
+    pub fn ratchet(&self) -> Result<json::RatchetJson, Refused> {
         let device = self.device()?;
         let sessions = device.contacts().into_iter();
         let sessions = sessions.filter_map(|c| Some(views::session(c.id, &device.session(c.id)?)));
-        Ok(dto::RatchetJson {
+        Ok(json::RatchetJson {
             sessions: sessions.collect(),
             prekeys: views::prekeys(&device.prekeys(now())),
         })
@@ -137,7 +138,7 @@ impl NodeActor {
         contact: ContactId,
         before: Option<NoteId>,
         limit: usize,
-    ) -> Result<dto::Notes, Refused> {
+    ) -> Result<json::Notes, Refused> {
         let device = self.device()?;
         device.contact(contact).ok_or_else(Refused::no_contact)?;
         let limit = limit.clamp(1, NOTES_MAX);
@@ -146,7 +147,7 @@ impl NodeActor {
         if more {
             thread.remove(0);
         }
-        Ok(dto::Notes { notes: thread.iter().map(|view| note(device, view)).collect(), more })
+        Ok(json::Notes { notes: thread.iter().map(|view| note(device, view)).collect(), more })
     }
 
     /// Writes a note. The same client id again gives the same note.
@@ -155,7 +156,7 @@ impl NodeActor {
         contact: ContactId,
         client: [u8; 16],
         text: String,
-    ) -> Result<dto::NoteJson, Refused> {
+    ) -> Result<json::NoteJson, Refused> {
         self.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
         if text.len() > TEXT_BYTES_MAX {
             return Err(words::too_long(text.len(), TEXT_BYTES_MAX));
@@ -167,31 +168,31 @@ impl NodeActor {
     }
 
     /// What sending a text would take.
-    pub fn preview(&self, contact: ContactId, text: &str) -> Result<dto::Preview, Refused> {
+    pub fn preview(&self, contact: ContactId, text: &str) -> Result<json::Preview, Refused> {
         let device = self.device()?;
         device.contact(contact).ok_or_else(Refused::no_contact)?;
         let offers = device.preview(contact, text.len(), now()).iter().map(views::offer).collect();
-        Ok(dto::Preview { bytes: text.len(), bytes_max: TEXT_BYTES_MAX, offers })
+        Ok(json::Preview { bytes: text.len(), bytes_max: TEXT_BYTES_MAX, offers })
     }
 
     /// Own notes that are not delivered yet.
-    pub fn outbox(&self) -> Result<Vec<dto::NoteJson>, Refused> {
+    pub fn outbox(&self) -> Result<Vec<json::NoteJson>, Refused> {
         let device = self.device()?;
         Ok(device.outbox(now()).iter().map(|view| note(device, view)).collect())
     }
 
     /// Strangers who wrote, with what they wrote, and those who invite.
-    pub fn requests(&self) -> Result<dto::RequestsJson, Refused> {
+    pub fn requests(&self) -> Result<json::RequestsJson, Refused> {
         let device = self.device()?;
         let strangers =
             device.contacts().into_iter().filter(|c| c.standing == ContactState::Request);
-        let one = |view: ContactView| dto::StrangerRequest {
+        let one = |view: ContactView| json::StrangerRequest {
             notes: device.thread(view.id, None, 8, now()).iter().map(|n| note(device, n)).collect(),
             contact: contact(device, &view),
         };
         let requests = strangers.map(one).collect();
         let guests = device.guests().iter().map(views::guest).collect();
-        Ok(dto::RequestsJson { requests, guests })
+        Ok(json::RequestsJson { requests, guests })
     }
 
     /// One of those who invite.
@@ -200,19 +201,19 @@ impl NodeActor {
     }
 
     /// All carriers.
-    pub fn carriers(&self) -> Result<Vec<dto::CarrierJson>, Refused> {
+    pub fn carriers(&self) -> Result<Vec<json::CarrierJson>, Refused> {
         let roads = self.device()?.roads(now());
         Ok(roads.iter().map(views::carrier).collect())
     }
 
     /// The mixnet that was joined.
-    pub fn mixnet(&self) -> Result<dto::Mixnet, Refused> {
+    pub fn mixnet(&self) -> Result<json::Mixnet, Refused> {
         let view = self.device()?.network(now()).ok_or_else(Refused::no_mixnet)?;
         Ok(views::mixnet(&view))
     }
 
     /// The whole of one note.
-    pub fn note(&self, id: NoteId) -> Result<dto::NoteJson, Refused> {
+    pub fn note(&self, id: NoteId) -> Result<json::NoteJson, Refused> {
         let device = self.device()?;
         device.note(id, now()).map(|view| note(device, &view)).ok_or_else(Refused::no_note)
     }
@@ -258,28 +259,28 @@ pub fn read_card(text: &str) -> Result<Card, Fault> {
 }
 
 /// A note as the interface shows it.
-pub fn note(device: &Device<AwsLc>, view: &NoteView) -> dto::NoteJson {
+pub fn note(device: &Device<AwsLc>, view: &NoteView) -> json::NoteJson {
     let of = |carrier| device.roads(now()).into_iter().find(|road| road.carrier == carrier);
     let level = view.carrier.and_then(of).map(|road| road.caps.level);
     views::note(view, level)
 }
 
-fn contact(device: &Device<AwsLc>, view: &ContactView) -> dto::ContactJson {
+fn contact(device: &Device<AwsLc>, view: &ContactView) -> json::ContactJson {
     let last = view.last.and_then(|id| device.note(id, now()));
     views::contact(view, last.map(|last| note(device, &last)))
 }
 
 /// An event as the interface tells it.
-pub fn event(device: &Device<AwsLc>, event: Event) -> dto::EventJson {
-    let told = |kind, id: ContactId| dto::EventJson {
+pub fn event(device: &Device<AwsLc>, event: Event) -> json::EventJson {
+    let told = |kind, id: ContactId| json::EventJson {
         contact: Some(id.0.to_string()),
         ..hub::plain(kind)
     };
-    let whole = |kind, id, n| dto::EventJson {
+    let whole = |kind, id, n| json::EventJson {
         note: device.note(n, now()).map(|view| note(device, &view)),
         ..told(kind, id)
     };
-    let text = |kind, id, text: &str| dto::EventJson { text: Some(text.into()), ..told(kind, id) };
+    let text = |kind, id, text: &str| json::EventJson { text: Some(text.into()), ..told(kind, id) };
     match event {
         Event::Note(id, n) => whole(EventKind::Note, id, n),
         Event::State(id, n) => whole(EventKind::State, id, n),
@@ -293,7 +294,7 @@ pub fn event(device: &Device<AwsLc>, event: Event) -> dto::EventJson {
             text(EventKind::Trouble, id, &words::trouble_words(trouble, &name))
         }
         Event::Carrier(carrier) => {
-            dto::EventJson { text: Some(carrier.name().into()), ..hub::plain(EventKind::Carrier) }
+            json::EventJson { text: Some(carrier.name().into()), ..hub::plain(EventKind::Carrier) }
         }
         Event::Card => hub::plain(EventKind::Card),
         Event::Low => hub::plain(EventKind::Low),

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use mezza_messenger::{Device, Input, Output, RecordChange, RecordKind, WriteBatch};
 
 use super::{DeferredCommit, NodeActor, UnlockedVault, ask};
-use crate::drive::{self, CommitPlan};
-use crate::exit::Fault;
-use crate::mixnet::kernel::kernel;
+use crate::api::json::EventKind;
+use crate::api::{Fault, Refused, words};
+use crate::backend::kernel::kernel;
+use crate::clock::now;
 use crate::node::hub;
-use crate::node::{Refused, now, words};
-use crate::rng::OsRng;
-use crate::web::dto::EventKind;
+use crate::process::drive::{self, CommitPlan};
+use crate::process::rng::OsRng;
 
 impl NodeActor {
     /// What the device has to say, of which that is told which need not wait for the commit.

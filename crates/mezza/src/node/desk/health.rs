@@ -1,7 +1,8 @@
 //! How healthy the node is, line by line.
 
-use super::{NodeActor, words};
-use crate::web::dto::{HealthLine, NodeStateJson};
+use super::NodeActor;
+use crate::api::json::{HealthLine, NodeStateJson};
+use crate::api::words;
 
 /// A commit that takes longer is worth a word, in milliseconds.
 const COMMIT_SLOW_MS: u64 = 250;

@@ -5,10 +5,11 @@ use std::path::Path;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::{Device, Output, WriteBatch};
 
+use crate::api::Refused;
 use crate::backend::AwsLc;
-use crate::drive::{self, CommitPlan};
-use crate::node::{Refused, now};
-use crate::rng::OsRng;
+use crate::clock::now;
+use crate::process::drive::{self, CommitPlan};
+use crate::process::rng::OsRng;
 use crate::store::{Argon2Params, Vault};
 
 /// A device in its vault, and what is left to do of its making.

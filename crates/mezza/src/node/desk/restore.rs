@@ -5,9 +5,8 @@ use mezza_messenger::carrier::mixnet::MixnetOutput;
 use mezza_messenger::{Output, WriteBatch};
 
 use super::{NodeActor, UnlockedVault};
-use crate::node::Refused;
+use crate::api::{Refused, json};
 use crate::store::witness::Witness;
-use crate::web::dto;
 
 impl UnlockedVault {
     /// What is to be committed with `batches` for the witness. Without one the commit goes on: notes
@@ -48,7 +47,7 @@ impl NodeActor {
     ///
     /// # Errors
     /// No mixnet, or a disk that refuses.
-    pub fn resume(&mut self) -> Result<dto::Mixnet, Refused> {
+    pub fn resume(&mut self) -> Result<json::Mixnet, Refused> {
         self.mixnet()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         if let Some(claim) = open.witness.as_mut().map_or(Ok(None), Witness::accept)? {

@@ -12,12 +12,12 @@ use nix::errno::Errno;
 use tokio::sync::watch;
 
 use super::*;
+use crate::api::json::CardFormJson;
+use crate::api::views::contact_id;
 use crate::carriers::Dialer;
-use crate::home::failing::{Failing, WriteStep};
-use crate::node::views::contact_id;
 use crate::node::{self, NodeHandle, RunningNode};
-use crate::relay::{self, RelayConfig};
-use crate::web::dto::CardFormJson;
+use crate::process::home::failing::{Failing, WriteStep};
+use crate::servers::relay::{self, RelayConfig};
 
 const PASS: &[u8] = b"a passphrase";
 
@@ -93,7 +93,7 @@ fn round(desk: &mut NodeActor) -> Result<(), Refused> {
 }
 
 fn copy(from: &Path, to: &Path) {
-    crate::home::private::folder(to).unwrap();
+    crate::process::home::private::folder(to).unwrap();
     for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
         fs::copy(file.path(), to.join(file.file_name())).unwrap();
     }

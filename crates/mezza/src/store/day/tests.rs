@@ -4,10 +4,10 @@ use mezza_messenger::{RecordKind, Retention, WriteBatch};
 use tempfile::TempDir;
 
 use super::super::failed::{noon, put};
-use super::super::lock::Lock;
 use super::super::rows::Rows;
 use super::super::{KEYRING, LOCK, MasterKey, RECORDS};
 use super::*;
+use crate::process::lock::Lock;
 
 /// A vault as [`Vault::create`] makes it, without a head.
 struct Life {

@@ -7,8 +7,8 @@ use nix::errno::Errno;
 use tempfile::TempDir;
 
 use super::*;
-use crate::home::failing::{Failing, WriteStep};
-use crate::rng::OsRng;
+use crate::process::home::failing::{Failing, WriteStep};
+use crate::process::rng::OsRng;
 
 /// A keyring that was never written, its master key and its folder.
 fn fresh() -> (TempDir, MasterKey, Keyring) {

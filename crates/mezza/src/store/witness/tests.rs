@@ -4,7 +4,7 @@ use std::fs;
 
 use super::super::failed::{Folder, faults, fresh, noon, put};
 use super::*;
-use crate::home::failing::{Failing, WriteStep};
+use crate::process::home::failing::{Failing, WriteStep};
 use nix::errno::Errno;
 
 /// A vault with its witness, which is kept in a folder of its own.

@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mezza::backend::AwsLc;
-use mezza::cli::client::ApiClient;
-use mezza::cli::follow::Follower;
-use mezza::drive;
-use mezza::exit::{Exit, Fault};
-use mezza::home::Home;
-use mezza::node::now;
-use mezza::rng::OsRng;
-use mezza::store::{Argon2Params, Record, Vault};
-use mezza::web::dto::{
+use mezza::testing::api::json::{
     AddRequest, CardText, ContactJson, EventJson, EventKind, NodeStateJson, NoteJson,
     NoteStateJson, Notes, OutboxJson, SendRequest, StatusJson,
 };
+use mezza::testing::api::{Exit, Fault};
+use mezza::testing::backend::AwsLc;
+use mezza::testing::clock::now;
+use mezza::testing::faces::cli::client::ApiClient;
+use mezza::testing::faces::cli::follow::Follower;
+use mezza::testing::process::drive;
+use mezza::testing::process::home::Home;
+use mezza::testing::process::rng::OsRng;
+use mezza::testing::store::{Argon2Params, Record, Vault};
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::{Device, RecordKind};
 

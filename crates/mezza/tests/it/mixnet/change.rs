@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
-use mezza::mixnet::key::ServerKey;
-use mezza::mixnet::{client, network};
+use mezza::testing::servers::mixnet::key::ServerKey;
+use mezza::testing::servers::mixnet::{client, network};
 use mezza_core::Time;
 use mezza_mixnet::Service;
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
@@ -21,7 +21,7 @@ const FIRST: u64 = 1_000_000_000;
 /// A successor that begins where a conversation round of the config would.
 fn successor(before: &Config, guardian: &ServerKey) -> SignedConfig {
     let (_, talk) = before.policy(Service::Conversation).unwrap();
-    let round = talk.round_at(mezza::node::now().plus_ms(AHEAD_MS)).unwrap();
+    let round = talk.round_at(mezza::testing::clock::now().plus_ms(AHEAD_MS)).unwrap();
     let valid_from = talk.open(round).unwrap();
     let mut next = Config { seq: 1, prev: before.hash(), valid_from, ..before.clone() };
     for service in &mut next.services {

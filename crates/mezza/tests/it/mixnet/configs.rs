@@ -2,12 +2,12 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use mezza::exit::Exit;
-use mezza::mixnet::demo::DemoFiles;
-use mezza::mixnet::key::ServerKey;
-use mezza::mixnet::network::{self, ConfigArchive};
-use mezza::mixnet::uri::NetworkUri;
-use mezza::mixnet::{client, entry};
+use mezza::testing::api::Exit;
+use mezza::testing::api::network_uri::NetworkUri;
+use mezza::testing::servers::mixnet::demo::DemoFiles;
+use mezza::testing::servers::mixnet::key::ServerKey;
+use mezza::testing::servers::mixnet::network::{self, ConfigArchive};
+use mezza::testing::servers::mixnet::{client, entry};
 use mezza_core::Time;
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
 use mezza_mixnet::limits::CONFIGS_MAX;
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 fn configs(files: &DemoFiles, count: usize) -> Vec<SignedConfig> {
     let guardian = ServerKey::load(&files.key("guardian")).unwrap();
     let mut next = network::read(&files.config()).unwrap().config().clone();
-    next.valid_from = mezza::node::now().minus_ms(Time::DAY_MS);
+    next.valid_from = mezza::testing::clock::now().minus_ms(Time::DAY_MS);
     let mut all = Vec::new();
     for seq in 0..count {
         let mut signed = SignedConfig::new(next.clone());
@@ -36,7 +36,7 @@ fn configs(files: &DemoFiles, count: usize) -> Vec<SignedConfig> {
 /// An entry that serves these configs, the first of which are its own; somebody joins.
 async fn join(files: &DemoFiles, archive: Vec<SignedConfig>, own: usize) -> Result<[u8; 32], Exit> {
     let ConfigArchive { chain, .. } =
-        ConfigArchive::check(archive[..own].to_vec(), mezza::node::now()).unwrap();
+        ConfigArchive::check(archive[..own].to_vec(), mezza::testing::clock::now()).unwrap();
     let genesis = archive[0].config().hash();
     let options = entry::EntryServerOptions {
         network: ConfigArchive { chain, archive },
@@ -65,7 +65,7 @@ async fn mix_43_networks_with_as_many_configs_as_they_may_have_take_new_members(
         assert_eq!(join(&files, all[..count].to_vec(), count).await, Ok(head), "{count} configs");
     }
     // One more is refused by name, by who serves it and by who joins.
-    let fault = ConfigArchive::check(all.clone(), mezza::node::now()).unwrap_err();
+    let fault = ConfigArchive::check(all.clone(), mezza::testing::clock::now()).unwrap_err();
     assert!(fault.to_string().contains("at most 1,024 configs"), "{fault}");
     assert_eq!(join(&files, all, CONFIGS_MAX).await, Err(Exit::No));
 }

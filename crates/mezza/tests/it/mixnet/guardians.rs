@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use mezza::mixnet::key::ServerKey;
-use mezza::mixnet::written::EXAMPLE;
-use mezza::rng::OsRng;
+use mezza::testing::process::rng::OsRng;
+use mezza::testing::servers::mixnet::key::ServerKey;
+use mezza::testing::servers::mixnet::written::EXAMPLE;
 
 use crate::program::{json, mezza, ok};
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mezza::mixnet::client;
+use mezza::testing::servers::mixnet::client;
 use mezza_mixnet::config::Chain;
 use mezza_mixnet::wire::frame::VERSION;
 use mezza_mixnet::wire::{Frame, FrameBody, LinkDeframer, SignedSettings};

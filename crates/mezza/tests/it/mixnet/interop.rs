@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use mezza::mixnet::{client, demo};
+use mezza::testing::servers::mixnet::{client, demo};
 use mezza_mixnet::config::SignedConfig;
 use mezza_mixnet::wire::Frame;
 use mezza_mixnet::wire::frame::{LENGTH_BYTES, VERSION};

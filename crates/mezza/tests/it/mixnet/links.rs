@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use mezza::mixnet::demo::DemoFiles;
-use mezza::mixnet::key::ServerKey;
-use mezza::mixnet::link::{CLIENT, CONTROL, DATA, STORE, dial};
-use mezza::mixnet::{client, demo, network};
-use mezza::tls::Pin;
+use mezza::testing::connection::link::{CLIENT, CONTROL, DATA, STORE, dial};
+use mezza::testing::servers::mixnet::demo::{self, DemoFiles};
+use mezza::testing::servers::mixnet::key::ServerKey;
+use mezza::testing::servers::mixnet::{client, network};
+use mezza::testing::tls::Pin;
 use mezza_mixnet::wire::filter::Filter;
 use mezza_mixnet::wire::frame::VERSION;
 use mezza_mixnet::wire::{Frame, FrameBody};
@@ -78,7 +78,8 @@ async fn a_client_joins_by_the_link_and_bad_bytes_end_it_alone() {
     let mut unknown = hello.clone();
     unknown[4] = 0x77;
     let long = [0, 0, 0x10, 0x01];
-    let servers = Frame::Welcome { head: [0; 32], now: mezza::node::now() }.encode().unwrap();
+    let servers =
+        Frame::Welcome { head: [0; 32], now: mezza::testing::clock::now() }.encode().unwrap();
     let twice = [hello.clone(), hello.clone()].concat();
     for bad in [&unknown[..], &long, &servers, &twice] {
         let mut guest = Guest::connect(&chain).await;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mezza::mixnet::demo::DemoFiles;
+use mezza::testing::servers::mixnet::demo::DemoFiles;
 
 use crate::program::{Program, mezza};
 

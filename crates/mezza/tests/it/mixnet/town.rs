@@ -8,8 +8,8 @@
 
 use std::path::Path;
 
-use mezza::mixnet::demo::DemoFiles;
-use mezza::mixnet::network;
+use mezza::testing::servers::mixnet::demo::DemoFiles;
+use mezza::testing::servers::mixnet::network;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ impl Town {
         self.servers[at].stop(Signal::SIGKILL);
         let home = self.servers[at].home.clone();
         self.servers[at] = start(&self.files, &home, name, (&self.entry, self.metrics));
-        mezza::node::now().ms()
+        mezza::testing::clock::now().ms()
     }
 
     /// Users for so many rounds.

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
-use mezza::mixnet::client;
+use mezza::testing::servers::mixnet::client;
 use mezza_lanes::{BASE, portable};
 use mezza_mixnet::Service;
 use mezza_mixnet::wire::Settings;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mezza::relay::client::{ConnectError, connect};
+use mezza::testing::connection::relay::{ConnectError, connect};
 use mezza_core::Time;
 use mezza_messenger::relay_wire::{
     ClientFrame, DoneCode,
@@ -77,9 +77,14 @@ async fn mail_and_idle_boxes_go_when_their_time_is_over() {
     }
 }
 
-async fn await_totals(place: &Place, holds: impl Fn(mezza::relay::Totals) -> bool) {
+async fn await_totals(
+    place: &Place,
+    holds: impl Fn(mezza::testing::servers::relay::Totals) -> bool,
+) {
     for _ in 0..500 {
-        let status = mezza::relay::status(&place.config().dir, &place.store).await.unwrap();
+        let status = mezza::testing::servers::relay::status(&place.config().dir, &place.store)
+            .await
+            .unwrap();
         if holds(status.totals) {
             return;
         }

@@ -1,7 +1,9 @@
 //! What both stores must do, asked of each.
 
-use mezza::relay::StoreSpec;
-use mezza::relay::store::{self, Mail, MailStore, NewMail, RelayStore, Removed, Totals};
+use mezza::testing::servers::relay::StoreSpec;
+use mezza::testing::servers::relay::store::{
+    self, Mail, MailStore, NewMail, RelayStore, Removed, Totals,
+};
 use mezza_messenger::relay_wire::MailboxKind::{Conversation, Intro};
 
 use super::fixture::{Place, letter, one_time, place};

@@ -6,9 +6,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use mezza::relay::client::{self, Connection, ConnectionError};
-use mezza::relay::{Clock, Limits, RelayConfig, RelayHandle, StoreSpec, Tap, serve};
-use mezza::tls::{Pin, client_config};
+use mezza::testing::connection::relay::{self, Connection, ConnectionError};
+use mezza::testing::servers::relay::{
+    Clock, Limits, RelayConfig, RelayHandle, StoreSpec, Tap, serve,
+};
+use mezza::testing::tls::{Pin, client_config};
 use mezza_core::{Secret, Time};
 use mezza_messenger::relay_wire::{
     ClientFrame, DoneCode, MailboxAddress, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
@@ -164,7 +166,7 @@ impl Peer {
         tap: Option<Arc<dyn Tap>>,
     ) -> Self {
         let clock = clock.clock();
-        let connecting = client::connect(key, "127.0.0.1", port, &clock, tap);
+        let connecting = relay::connect(key, "127.0.0.1", port, &clock, tap);
         let connection = timeout(PATIENCE, connecting).await.unwrap().unwrap();
         Self { connection, waiting: VecDeque::new(), req: 0 }
     }

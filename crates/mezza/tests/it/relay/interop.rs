@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use mezza::relay::Clock;
+use mezza::testing::clock::Clock;
 
 use super::fixture::Place;
 

@@ -1,8 +1,8 @@
 //! One test for each rule of the relay, by its number.
 
-use mezza::relay::RateLimit;
-use mezza::relay::client::{ConnectError, connect};
-use mezza::tls::fingerprint;
+use mezza::testing::connection::relay::{ConnectError, connect};
+use mezza::testing::servers::relay::RateLimit;
+use mezza::testing::tls::fingerprint;
 use mezza_messenger::relay_wire::{
     DoneCode, ENVELOPE_BYTES, MailboxKind::Conversation, RelayFrame,
 };
@@ -20,7 +20,7 @@ async fn relay_1_done_means_durable() {
             assert_eq!(alice.put(1, letter(nr)).await, DONE);
         }
         // The files as they are at this moment are all that a power cut leaves.
-        if let mezza::relay::StoreSpec::Sqlite(_) = place.store {
+        if let mezza::testing::servers::relay::StoreSpec::Sqlite(_) = place.store {
             let copy = Place::sqlite();
             std::fs::create_dir(copy.config().dir).unwrap();
             for name in ["mail.db", "mail.db-wal"] {

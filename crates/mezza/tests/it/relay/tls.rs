@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use mezza::relay::client::{ConnectError, connect};
-use mezza::tls::{Pin, client_config};
+use mezza::testing::connection::relay::{ConnectError, connect};
+use mezza::testing::tls::{Pin, client_config};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use mezza::relay::{RelayConfig, RelayError, init, serve, status};
+use mezza::testing::servers::relay::{RelayConfig, RelayError, init, serve, status};
 use mezza_messenger::relay_wire::MailboxKind::{Conversation, Intro};
 use mezza_messenger::relay_wire::{ClientFrame, DoneCode, MailboxAddress, RelayFrame};
 
@@ -78,7 +78,8 @@ async fn a_commit_that_fails_is_no_done_and_ends_who_saw_the_mail() {
 /// Stopped in the middle of many puts: each answered one is there, and no other is twice.
 #[tokio::test]
 async fn a_stopping_relay_commits_what_it_answered() {
-    let place = Place::sqlite().with_limits(|limits| *limits = mezza::relay::Limits::raised());
+    let place = Place::sqlite()
+        .with_limits(|limits| *limits = mezza::testing::servers::relay::Limits::raised());
     let relay = place.start().await;
     let mut alice = relay.connect().await;
     assert_eq!(alice.open(1, Conversation).await, DONE);
@@ -120,7 +121,7 @@ async fn a_relay_that_cannot_write_its_address_serves() {
     std::fs::create_dir(dir.join("address")).unwrap();
     let relay = place.start().await;
     assert_eq!(relay.connect().await.open(1, Conversation).await, DONE);
-    assert_eq!(mezza::relay::address(&dir), None);
+    assert_eq!(mezza::testing::servers::relay::address(&dir), None);
     relay.stop().await;
 }
 
@@ -176,7 +177,7 @@ async fn relay_7_no_record_and_no_log_of_who_put() {
          one_time: box id key; card: id serial body; "
     );
     let (logs, planted) = (logs::so_far(), MailboxAddress::of(&secret(token)));
-    let lines = || logs.lines().filter(|line| line.contains("mezza::relay"));
+    let lines = || logs.lines().filter(|line| line.contains("mezza::testing::servers::relay"));
     assert!(lines().any(|line| line.contains("relay listens")), "{logs}");
     let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
     let list = |bytes: &[u8]| format!("{}, {}, {}", bytes[0], bytes[1], bytes[2]);

@@ -11,11 +11,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mezza::mixnet::demo::DemoFiles;
-use mezza::mixnet::key::ServerKey;
-use mezza::mixnet::link::{CLIENT, dial};
-use mezza::mixnet::network;
-use mezza::tls::{Pin, link_server_config};
+use mezza::testing::connection::link::{CLIENT, dial};
+use mezza::testing::servers::mixnet::demo::DemoFiles;
+use mezza::testing::servers::mixnet::key::ServerKey;
+use mezza::testing::servers::mixnet::network;
+use mezza::testing::tls::{Pin, link_server_config};
 use mezza_mixnet::RoundId;
 use mezza_mixnet::wire::{Frame, FrameBody, LinkDeframer, MissedReason, SignedSettings};
 use rand_chacha::ChaCha20Rng;

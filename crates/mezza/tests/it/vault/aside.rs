@@ -1,8 +1,8 @@
 //! Rows that do not open: they are set aside, and everything else is there.
 
-use mezza::rng::OsRng;
-use mezza::store::bucket::RetentionCode;
-use mezza::store::record;
+use mezza::testing::process::rng::OsRng;
+use mezza::testing::store::bucket::RetentionCode;
+use mezza::testing::store::record;
 use mezza_messenger::Unread;
 use rusqlite::{Connection, params};
 

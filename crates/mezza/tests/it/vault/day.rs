@@ -1,7 +1,7 @@
 //! Time in the vault: days roll, buckets end, a crash in between loses nothing.
 
-use mezza::store::bucket::RetentionCode;
-use mezza::store::record::{self, RecordHeader};
+use mezza::testing::store::bucket::RetentionCode;
+use mezza::testing::store::record::{self, RecordHeader};
 use mezza_core::Time;
 use mezza_messenger::{RecordKind, Retention, WriteBatch};
 

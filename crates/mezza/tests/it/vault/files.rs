@@ -6,10 +6,10 @@ use std::io::{BufRead, BufReader, Read, stdin};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use mezza::exit::Exit;
-use mezza::rng::OsRng;
-use mezza::store::record::padded;
-use mezza::store::{Argon2Params, Vault};
+use mezza::testing::api::Exit;
+use mezza::testing::process::rng::OsRng;
+use mezza::testing::store::record::padded;
+use mezza::testing::store::{Argon2Params, Vault};
 use mezza_messenger::{RecordKind, Retention, WriteBatch};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 

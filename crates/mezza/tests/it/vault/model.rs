@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use mezza::exit::Exit;
-use mezza::store::record::{TEXT_BYTES_MAX, padded};
+use mezza::testing::api::Exit;
+use mezza::testing::store::record::{TEXT_BYTES_MAX, padded};
 use mezza_core::Time;
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 use proptest::prelude::*;

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use mezza::exit::{Exit, Fault};
-use mezza::store::bucket::RetentionCode;
-use mezza::store::{Vault, head};
+use mezza::testing::api::{Exit, Fault};
+use mezza::testing::store::bucket::RetentionCode;
+use mezza::testing::store::{Vault, head};
 use mezza_core::Time;
 use proptest::prelude::*;
 use rusqlite::{Connection, params};
@@ -249,8 +249,8 @@ fn vault_2_a_wrong_passphrase_and_a_damaged_head_get_one_answer() {
 
 #[test]
 fn vault_5_a_cost_below_the_floor_is_refused() {
-    use mezza::rng::OsRng;
-    use mezza::store::{Argon2Params, MasterKey};
+    use mezza::testing::process::rng::OsRng;
+    use mezza::testing::store::{Argon2Params, MasterKey};
     let folder = filled();
     for (m_kib, t) in [(65_536u32, 2u32), (65_535, 4), (1_024, 1_024), (196_608, 0), (u32::MAX, 3)]
     {

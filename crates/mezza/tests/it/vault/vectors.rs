@@ -6,12 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
-use mezza::store::aead::NONCE_BYTES;
-use mezza::store::bucket::RetentionCode;
-use mezza::store::head::VaultHeader;
-use mezza::store::keyring::Keyring;
-use mezza::store::record::{self, RecordHeader};
-use mezza::store::{Argon2Params, MasterKey};
+use mezza::testing::store::aead::NONCE_BYTES;
+use mezza::testing::store::bucket::RetentionCode;
+use mezza::testing::store::head::VaultHeader;
+use mezza::testing::store::keyring::Keyring;
+use mezza::testing::store::record::{self, RecordHeader};
+use mezza::testing::store::{Argon2Params, MasterKey};
 use mezza_core::Secret;
 use rand_core::{TryCryptoRng, TryRng};
 

@@ -1,0 +1,286 @@
+//! What the device says, in words for people. Each refusal ends with the next step.
+
+use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
+use mezza_messenger::io::ResetCause;
+use mezza_messenger::{Carrier, CarrierCaps, DeviceError, LoadError};
+
+mod aside;
+mod trouble;
+
+pub use aside::aside_line;
+pub use trouble::trouble_words;
+
+use super::refused::Refused;
+use crate::api::json::{Hides, NoteStateJson};
+use crate::api::{Exit, Fault};
+
+/// The machine word of a reason to wait.
+pub fn why_word(why: WaitReason) -> &'static str {
+    match why {
+        WaitReason::Sending => "sending",
+        WaitReason::NoCarrier => "no_carrier",
+        WaitReason::BelowPin => "below_pin",
+        WaitReason::TooBig => "too_big",
+        WaitReason::Keys => "keys",
+        WaitReason::Bundle => "bundle",
+        WaitReason::Answer => "answer",
+        WaitReason::BoxGone => "box_gone",
+        WaitReason::BoxFull => "box_full",
+        WaitReason::Budget => "budget",
+        WaitReason::Slow => "slow",
+    }
+}
+
+fn why_words(why: WaitReason) -> &'static str {
+    match why {
+        WaitReason::Sending => "waiting: on its way to the carrier",
+        WaitReason::NoCarrier => "waiting: no carrier is up",
+        WaitReason::BelowPin => "waiting: what is up protects less than the conversation demands",
+        WaitReason::TooBig => "waiting: too big for the carriers that may take it",
+        WaitReason::Keys => "waiting for their keys",
+        WaitReason::Bundle => "waiting: their keys at the relay were refused",
+        WaitReason::Answer => "waiting for an answer",
+        WaitReason::BoxGone => "waiting: their mailbox is gone, ask them for a new card",
+        WaitReason::BoxFull => "waiting: their mailbox is full",
+        WaitReason::Budget => "waiting: the privacy budget is spent",
+        WaitReason::Slow => "waiting: the relay asks for patience",
+    }
+}
+
+/// A state in the words that stand beside a note.
+pub fn state_words(state: NoteState) -> String {
+    match state {
+        NoteState::Received => "received".into(),
+        NoteState::Queued(why) => why_words(why).into(),
+        NoteState::Handed(carrier) => handed_words(carrier).into(),
+        NoteState::Carried(k) => format!("announced by {k} neighbours"),
+        NoteState::Expired => "not confirmed before it expired; it may have arrived".into(),
+        NoteState::Delivered => "on their device".into(),
+        NoteState::Read => "read".into(),
+    }
+}
+
+fn handed_words(carrier: Carrier) -> &'static str {
+    match carrier {
+        Carrier::Relay => "the relay took it",
+        Carrier::Mixnet => "in the mixnet",
+        Carrier::Link | Carrier::Mesh => "on its way",
+    }
+}
+
+/// A state as the interface names it.
+pub fn state_name(state: NoteState) -> NoteStateJson {
+    match state {
+        NoteState::Received => NoteStateJson::Received,
+        NoteState::Queued(_) => NoteStateJson::Queued,
+        NoteState::Handed(_) => NoteStateJson::Handed,
+        NoteState::Carried(_) => NoteStateJson::Carried,
+        NoteState::Expired => NoteStateJson::Expired,
+        NoteState::Delivered => NoteStateJson::Delivered,
+        NoteState::Read => NoteStateJson::Read,
+    }
+}
+
+/// A fact: its name and its words.
+pub fn fact_words(fact: &Fact) -> (NoteStateJson, String) {
+    match fact.what {
+        FactKind::Handed => (NoteStateJson::Handed, handed_words(fact.carrier).into()),
+        FactKind::Carried(k) => (NoteStateJson::Carried, state_words(NoteState::Carried(k))),
+        FactKind::Delivered => (NoteStateJson::Delivered, "their device has it on disk".into()),
+        FactKind::Read => (NoteStateJson::Read, "they have seen it".into()),
+    }
+}
+
+/// Why a session began anew.
+pub fn cause_words(cause: ResetCause) -> &'static str {
+    match cause {
+        ResetCause::Restored => "started anew: they restored a backup",
+        ResetCause::Lost => "started anew: one side had lost its state",
+        ResetCause::Person => "started anew: because one of you wanted it",
+    }
+}
+
+/// What a level hides, from whom: the table that people see beside a carrier.
+pub fn hides(caps: &CarrierCaps) -> Vec<Hides> {
+    let level = if caps.demo { 1 } else { caps.level };
+    let line =
+        |from: &str, what: &str, hidden| Hides { from: from.into(), what: what.into(), hidden };
+    vec![
+        line("your provider", "what you write", true),
+        line("your provider", "that you use Mezzavoce", false),
+        line("your provider", "who writes to whom", level >= 3),
+        line("the relay", "what you write", true),
+        line("the relay", "who writes to whom", level >= 2),
+        line("the room", "whether you converse at all", level >= 4),
+        line("a thief", "what is on a locked device", true),
+    ]
+}
+
+/// What it costs to send so many pieces.
+pub fn cost_words(caps: &CarrierCaps, pieces: usize, up: bool) -> String {
+    let time = match caps.delay_ms {
+        ms @ 0..1_000 => format!("about {ms} ms"),
+        ms => format!("about {} s", ms / 1_000),
+    };
+    let what = if pieces == 1 { "one piece".into() } else { format!("{pieces} pieces") };
+    if up { format!("{what}, {time}") } else { format!("{what}, when it is up again") }
+}
+
+impl From<DeviceError> for Refused {
+    fn from(error: DeviceError) -> Self {
+        let refused =
+            |word, code, text: &str, next: &str| Self::new(word, Fault::new(code, text, next));
+        match error {
+            DeviceError::NoSuchContact => Self::no_contact(),
+            DeviceError::NoSuchNote => Self::no_note(),
+            DeviceError::EmptyText => {
+                refused("empty_text", Exit::Usage, "the text is empty", "write at least one letter")
+            }
+            DeviceError::TextTooLong { bytes, max } => too_long(bytes, max),
+            DeviceError::TooBig { bytes, max } => too_big(bytes, max),
+            DeviceError::OutboxFull => refused(
+                "outbox_full",
+                Exit::Busy,
+                "1,000 notes wait for this contact already",
+                "wait until some are delivered, or `mezza outbox cancel ID`",
+            ),
+            DeviceError::NotNow => refused(
+                "not_now",
+                Exit::No,
+                "that is not possible in this state",
+                "look at it with `mezza contacts NAME` or `mezza outbox`",
+            ),
+            DeviceError::NoCard => refused(
+                "no_card",
+                Exit::No,
+                "who it is, is not known yet",
+                "`mezza requests see N` asks them",
+            ),
+            DeviceError::CardOlder => refused(
+                "card_older",
+                Exit::No,
+                "this card is older than the one you hold; nothing was changed",
+                "ask for the newest card if something does not work",
+            ),
+            DeviceError::CardClash => Self::new(
+                "card_clash",
+                Fault::new(
+                    Exit::No,
+                    "this card has the number of the one you hold, but says something else",
+                    "compare numbers with `mezza verify NAME`",
+                ),
+            ),
+            DeviceError::OwnCard => {
+                refused("own_card", Exit::Usage, "this is your own card", "scan theirs")
+            }
+            DeviceError::BadPolicy => refused(
+                "bad_policy",
+                Exit::Usage,
+                "these rules contradict themselves",
+                "name each carrier once, a level from 1 to 4, and a timer of 30 s, 5 min, 1 h, 8 h, 1 d, \
+                 7 d or 28 d",
+            ),
+            DeviceError::BadName => refused(
+                "bad_name",
+                Exit::Usage,
+                "this name is empty, too long or has unprintable characters",
+                "use 1 to 24 bytes of ordinary letters",
+            ),
+            DeviceError::TooManyRelays => {
+                refused("relays", Exit::Usage, "a card holds one relay", "leave out the others")
+            }
+            error => of_network(error),
+        }
+    }
+}
+
+/// What is refused because of the mixnet.
+fn of_network(error: DeviceError) -> Refused {
+    let refused =
+        |word, code, text: &str, next: &str| Refused::new(word, Fault::new(code, text, next));
+    match error {
+        DeviceError::Joined => Refused::joined(),
+        DeviceError::SetAside => refused(
+            "set_aside",
+            Exit::Malformed,
+            "what is stored of a mixnet could not be read, and is not written over",
+            "install the newest version, and look at `mezza doctor`",
+        ),
+        DeviceError::BadAddress => refused(
+            "bad_address",
+            Exit::Usage,
+            "the address of the network is longer than 255 bytes",
+            "ask whoever gave you the link for a shorter one",
+        ),
+        DeviceError::Network(error) => refused(
+            "network",
+            Exit::Unreachable,
+            &error.to_string(),
+            "look at `mezza mixnet status`",
+        ),
+        _ => Fault::bug("the device was asked something impossible").into(),
+    }
+}
+
+/// A parcel above what the carriers of a conversation take.
+fn too_big(bytes: usize, max: usize) -> Refused {
+    let (bytes, max) = (grouped(bytes), grouped(max));
+    let text = format!("this needs {bytes} bytes, the largest carrier takes {max}");
+    let next = "split it, or allow another carrier with `mezza set NAME --carriers`";
+    Refused::new("too_big", Fault::new(Exit::Malformed, text, next))
+}
+
+/// A text above the limit of a note.
+pub fn too_long(bytes: usize, max: usize) -> Refused {
+    let text = format!("text has {} bytes, a note holds {}", grouped(bytes), grouped(max));
+    let next = "split it into several notes";
+    Refused::new("text_too_long", Fault::new(Exit::Malformed, text, next))
+}
+
+/// A vault that opens, but holds nobody.
+pub fn load_fault(error: LoadError) -> Fault {
+    Fault::new(
+        Exit::Malformed,
+        format!("the vault opens, but {error}"),
+        "install the newest version; if that does not help, put the vault folder back from a copy",
+    )
+}
+
+/// Digits in groups of three.
+pub fn grouped(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// The first eight digits of a key, as people compare them: `5F3A-91C0`.
+pub fn key_digits(key: &[u8; 32]) -> String {
+    let hex = data_encoding::HEXUPPER.encode(&key[..4]);
+    format!("{}-{}", &hex[..4], &hex[4..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        let cases =
+            [(0, "0"), (999, "999"), (1_000, "1,000"), (9_120, "9,120"), (1_234_567, "1,234,567")];
+        for (n, text) in cases {
+            assert_eq!(grouped(n), text);
+        }
+    }
+
+    #[test]
+    fn demo_carriers_hide_as_little_as_level_one() {
+        let caps = CarrierCaps { level: 4, demo: true, ..CarrierCaps::RELAY };
+        assert_eq!(hides(&caps), hides(&CarrierCaps::RELAY));
+    }
+}

@@ -1,0 +1,109 @@
+//! What is stored and did not load: what it is to the person, and what they can do about it.
+
+use mezza_messenger::view::{Part, SetAside};
+
+use super::grouped;
+use crate::api::json::HealthLine;
+
+/// One line of the health of a node; no two parts have the same name.
+pub fn aside_line(aside: &SetAside) -> HealthLine {
+    let (name, what, next) = part_words(aside);
+    let notes = match aside.notes {
+        0 => String::new(),
+        n => format!(", {} of them notes", grouped(n)),
+    };
+    let (records, bytes) = (grouped(aside.records), grouped(aside.bytes));
+    let text = format!(
+        "{what} could not be read and is kept as it is ({records} records{notes}, {bytes} bytes)"
+    );
+    HealthLine { name, ok: false, text, next: Some(next.into()) }
+}
+
+/// The name of a part, what it is, and the next step.
+fn part_words(aside: &SetAside) -> (String, String, &'static str) {
+    const UPDATE: &str = "install the newest version; if the line stays, keep a copy of the vault \
+                          folder and tell us";
+    let called = aside.name.as_deref();
+    match aside.part {
+        Part::Contact(id) => {
+            let name = format!("contact {}", id.0);
+            let what = called.map_or_else(|| name.clone(), |called| format!("{name} ({called})"));
+            let next = "install the newest version; until then add the contact again from its \
+                        card, and keep a copy of the vault folder";
+            (name, what, next)
+        }
+        Part::Guest(id) => {
+            let name = format!("guest {}", id.0);
+            (name, "somebody who invites".into(), UPDATE)
+        }
+        Part::Network => {
+            let what = called.map_or("the mixnet".into(), |called| format!("the mixnet {called}"));
+            let next = "install the newest version; until then notes go by the relay where the \
+                        conversation allows it, and else wait";
+            ("mixnet".into(), what, next)
+        }
+        Part::NetworkRows => {
+            let network =
+                called.map_or("the mixnet".into(), |called| format!("the mixnet {called}"));
+            let next = "nothing is to be done, unless notes of a contact wait for hours: then begin \
+                        anew with `mezza ratchet reset NAME`";
+            ("mixnet rows".into(), format!("a part of what happened in {network}"), next)
+        }
+        Part::Mailbox(id) => {
+            let next = "install the newest version; another mailbox stands in for it";
+            (format!("mailbox {}", id.0), "an own mailbox".into(), next)
+        }
+        Part::Notes => ("notes".into(), "a part of the notes".into(), UPDATE),
+        Part::Parcels => {
+            let next = "nothing is lost that has no receipt: it is sent again";
+            ("parcels".into(), "what was on its way".into(), next)
+        }
+        Part::Prekeys => {
+            let next = "publish fresh ones with `mezza ratchet keys --rotate`";
+            ("prekeys".into(), "a part of the own prekeys".into(), next)
+        }
+        Part::Bundles => {
+            let next = "nothing is to be done: they are fetched again";
+            ("bundles".into(), "a contact's keys for an invitation".into(), next)
+        }
+        Part::Sealed => {
+            let next = "if a copy of the vault folder has them, put it back as a whole; what they \
+                        held is lost else, and the rest goes on";
+            ("rows".into(), "what is damaged on the disk".into(), next)
+        }
+        Part::Other => ("records".into(), "what is none of this version".into(), UPDATE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mezza_messenger::ContactId;
+
+    #[test]
+    fn a_line_names_the_part_and_ends_with_the_next_step() {
+        let part = Part::Contact(ContactId(3));
+        let name = Some("Bob".into());
+        let line = aside_line(&SetAside { part, name, records: 1_240, notes: 17, bytes: 98_000 });
+        assert_eq!((line.name.as_str(), line.ok), ("contact 3", false));
+        assert_eq!(
+            line.text,
+            "contact 3 (Bob) could not be read and is kept as it is (1,240 records, 17 of them \
+             notes, 98,000 bytes)"
+        );
+        assert!(line.next.is_some_and(|next| next.starts_with("install the newest version")));
+        let name = Some("mix.example:7000".into());
+        let line =
+            aside_line(&SetAside { part: Part::Network, name, records: 2, notes: 0, bytes: 300 });
+        assert!(line.text.starts_with("the mixnet mix.example:7000 could not be read"));
+        let (part, name) = (Part::NetworkRows, Some("mix.example:7000".into()));
+        let line = aside_line(&SetAside { part, name, records: 1, notes: 0, bytes: 2_048 });
+        assert_eq!(line.name, "mixnet rows");
+        assert_eq!(
+            line.text,
+            "a part of what happened in the mixnet mix.example:7000 could not be read and is kept \
+             as it is (1 records, 2,048 bytes)"
+        );
+        assert!(line.next.is_some_and(|next| next.starts_with("nothing is to be done")));
+    }
+}

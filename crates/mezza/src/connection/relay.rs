@@ -1,0 +1,277 @@
+//! The client's half of one relay connection.
+//!
+//! ```no_run
+//! # async fn example(key: [u8; 32]) -> Result<(), Box<dyn std::error::Error>> {
+//! use mezza::testing::clock::Clock;
+//! use mezza::testing::connection::relay;
+//! use mezza_messenger::relay_wire::{ClientFrame, MailboxAddress};
+//!
+//! let mut connection = relay::connect(&key, "relay.example", 7101, &Clock::system(), None).await?;
+//! let address = MailboxAddress([0x11; 16]);
+//! connection.send(&ClientFrame::BundleGet { req: 1, address }).await?;
+//! println!("{:?}", connection.recv().await?);
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+
+pub use error::{ConnectError, ConnectionError};
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use mezza_messenger::relay_wire::{
+    ALPN, CLOCK_DIFFERENCE_MS_MAX, ClientFrame, LENGTH_BYTES, RelayDeframer, RelayFrame, VERSION,
+};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::clock::Clock;
+use crate::connection::tap::{Direction, Side, Tap, TapPoint, Tapped};
+use crate::tls::{Pin, client_config, fingerprint};
+
+/// Time for TCP, TLS and HELLO together.
+const CONNECT: Duration = Duration::from_secs(20);
+/// Bytes read at once.
+const READ_BYTES: usize = 8_192;
+
+type Stream = TlsStream<Tapped<TcpStream>>;
+
+/// What the relay said about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The relay's clock, ms since 1970.
+    pub relay_ms: u64,
+    /// Largest envelope it takes, bytes.
+    pub envelope_bytes_max: u32,
+    /// Longest it keeps mail, hours.
+    pub ttl_h_max: u16,
+}
+
+/// A connection after HELLO.
+pub struct Connection {
+    sender: RelayWriteHalf,
+    receiver: RelayReadHalf,
+    hello: Hello,
+}
+
+/// The half that sends.
+pub struct RelayWriteHalf {
+    stream: WriteHalf<Stream>,
+    point: TapPoint,
+}
+
+/// The half that receives.
+pub struct RelayReadHalf {
+    stream: ReadHalf<Stream>,
+    point: TapPoint,
+    splitter: RelayDeframer,
+    buffer: Vec<u8>,
+    /// Where in `buffer` the unread bytes begin.
+    begin: usize,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Connection({:?})", self.hello)
+    }
+}
+
+impl fmt::Debug for RelayWriteHalf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RelayWriteHalf")
+    }
+}
+
+impl fmt::Debug for RelayReadHalf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RelayReadHalf")
+    }
+}
+
+/// Connects to the relay that holds `key`, and waits for its HELLO.
+///
+/// # Errors
+/// [`ConnectError`] tells a wrong key (naming both), an unreachable relay, something that is no
+/// relay, a relay that wants us to slow down, and clocks more than a day apart.
+pub async fn connect(
+    key: &[u8; 32],
+    host: &str,
+    port: u16,
+    clock: &Clock,
+    tap: Option<Arc<dyn Tap>>,
+) -> Result<Connection, ConnectError> {
+    let target = Target { key, host, port };
+    let connecting = target.connect(clock, TapPoint::new(tap));
+    timeout(CONNECT, connecting)
+        .await
+        .unwrap_or_else(|_| Err(target.unreachable(io::ErrorKind::TimedOut.into())))
+}
+
+/// Who is to be reached.
+struct Target<'a> {
+    key: &'a [u8; 32],
+    host: &'a str,
+    port: u16,
+}
+
+impl Target<'_> {
+    async fn connect(&self, clock: &Clock, point: TapPoint) -> Result<Connection, ConnectError> {
+        let socket = TcpStream::connect((self.host, self.port)).await;
+        let socket = socket.map_err(|source| self.unreachable(source))?;
+        // Small frames wait for nothing; where the system refuses this, only speed is lost.
+        drop(socket.set_nodelay(true));
+        let stream = self.secure(Tapped::new(socket, point.clone(), Direction::ToClient)).await?;
+        let (reading, writing) = split(stream);
+        let mut receiver = RelayReadHalf {
+            stream: reading,
+            point: point.clone(),
+            splitter: RelayDeframer::default(),
+            buffer: Vec::new(),
+            begin: 0,
+        };
+        let hello = self.hello(&mut receiver, clock).await?;
+        Ok(Connection { sender: RelayWriteHalf { stream: writing, point }, receiver, hello })
+    }
+
+    /// TLS with the pinned key.
+    async fn secure(&self, socket: Tapped<TcpStream>) -> Result<Stream, ConnectError> {
+        let pin = Pin::new(*self.key);
+        let config = client_config(pin.clone()).map_err(ConnectError::Tls)?;
+        // Never sent (no SNI) and never checked (the key is): rustls wants some name.
+        let name = ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into());
+        let stream = TlsConnector::from(config).connect(name, socket).await;
+        let stream = stream.map_err(|source| match pin.other_key() {
+            Some(shown) => ConnectError::WrongKey {
+                host: self.host.to_owned(),
+                port: self.port,
+                shown: fingerprint(&shown),
+                expected: fingerprint(self.key),
+            },
+            None if is_tls(&source) => self.not_a_relay(),
+            None => self.unreachable(source),
+        })?;
+        if stream.get_ref().1.alpn_protocol() == Some(ALPN) {
+            Ok(stream)
+        } else {
+            Err(self.not_a_relay())
+        }
+    }
+
+    async fn hello(
+        &self,
+        receiver: &mut RelayReadHalf,
+        clock: &Clock,
+    ) -> Result<Hello, ConnectError> {
+        let first = receiver.recv().await.map_err(|error| match error {
+            ConnectionError::Io(source) => self.unreachable(source),
+            _ => self.not_a_relay(),
+        })?;
+        let RelayFrame::Hello { version: VERSION, now_ms, envelope_bytes_max, ttl_h_max } = first
+        else {
+            return Err(self.not_a_relay());
+        };
+        let ours_ms = clock.now().ms();
+        if now_ms.abs_diff(ours_ms) > CLOCK_DIFFERENCE_MS_MAX {
+            return Err(ConnectError::Clock {
+                host: self.host.to_owned(),
+                port: self.port,
+                relay_ms: now_ms,
+                ours_ms,
+            });
+        }
+        Ok(Hello { relay_ms: now_ms, envelope_bytes_max, ttl_h_max })
+    }
+
+    fn unreachable(&self, source: io::Error) -> ConnectError {
+        ConnectError::Unreachable { host: self.host.to_owned(), port: self.port, source }
+    }
+
+    fn not_a_relay(&self) -> ConnectError {
+        ConnectError::NotARelay { host: self.host.to_owned(), port: self.port }
+    }
+}
+
+/// Whether TLS itself, and not the network, said no.
+fn is_tls(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
+}
+
+impl Connection {
+    /// What the relay said about itself.
+    pub fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// Sends a frame. The caller keeps receiving meanwhile, or both sides may wait for ever.
+    pub async fn send(&mut self, frame: &ClientFrame) -> Result<(), ConnectionError> {
+        self.sender.send(frame).await
+    }
+
+    /// The next frame. Dropping the future loses nothing.
+    pub async fn recv(&mut self) -> Result<RelayFrame, ConnectionError> {
+        self.receiver.recv().await
+    }
+
+    /// Two halves for two tasks.
+    pub fn split(self) -> (RelayWriteHalf, RelayReadHalf) {
+        (self.sender, self.receiver)
+    }
+
+    /// Says good-bye to the relay.
+    pub async fn close(self) -> Result<(), ConnectionError> {
+        self.sender.close().await
+    }
+}
+
+impl RelayWriteHalf {
+    /// Sends a frame.
+    pub async fn send(&mut self, frame: &ClientFrame) -> Result<(), ConnectionError> {
+        let bytes = frame.encode().map_err(|_| ConnectionError::TooLong)?;
+        self.point.record(Side::Frame, Direction::ToRelay, &bytes);
+        self.stream.write_all(&bytes).await?;
+        Ok(self.stream.flush().await?)
+    }
+
+    /// Says good-bye to the relay.
+    pub async fn close(mut self) -> Result<(), ConnectionError> {
+        Ok(self.stream.shutdown().await?)
+    }
+}
+
+impl RelayReadHalf {
+    /// The next frame. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`ConnectionError::Closed`] at the orderly end of the connection.
+    pub async fn recv(&mut self) -> Result<RelayFrame, ConnectionError> {
+        loop {
+            let mut input = &self.buffer[self.begin..];
+            let found = self.splitter.next(&mut input);
+            self.begin = self.buffer.len() - input.len();
+            if let Some(frame) = found.map_err(|_| ConnectionError::Malformed)? {
+                self.record(&frame);
+                return RelayFrame::decode(&frame).map_err(|_| ConnectionError::Malformed);
+            }
+            self.buffer.clear();
+            self.begin = 0;
+            self.buffer.reserve(READ_BYTES);
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                return Err(ConnectionError::Closed);
+            }
+        }
+    }
+
+    fn record(&self, frame: &[u8]) {
+        let length = (frame.len() as u32).to_be_bytes();
+        let whole = [&length[4 - LENGTH_BYTES..], frame].concat();
+        self.point.record(Side::Frame, Direction::ToClient, &whole);
+    }
+}

@@ -1,0 +1,287 @@
+//! `mezza up`: starts what a home holds; an empty one becomes the demonstration world.
+//!
+//! ```text
+//! relay  <--TLS-- you  (alice, vault/, passphrase demo)      one process, many parties,
+//!   ^----TLS----- echo (echo/vault/, a device of its own)    nothing shared but the loopback
+//! mixnet: entry, three mixes and a bucket store; both are in it (DEMO NOISE)
+//! ```
+//!
+//! The check sends a real note and waits for the real answer; OK means that both devices said so
+//! (NODE-4).
+
+mod check;
+mod echo;
+mod screen;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mezza_messenger::card::RelayEntry;
+use mezza_messenger::carrier::mixnet::NetworkAddress;
+use mezza_messenger::relay_wire::MailboxAddress;
+use mezza_messenger::{Carrier, Command};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::api::json::{CardFormJson, CardText, ContactJson};
+use crate::api::network_uri::NetworkUri;
+use crate::api::{Exit, Fault, Refused, words};
+use crate::carriers::Dialer;
+use crate::faces::cli::args::Up;
+use crate::faces::cli::relay::{relay_config, relay_fault};
+use crate::faces::cli::{CliContext, serve};
+use crate::faces::config::Settings;
+use crate::faces::ports;
+use crate::faces::served::{self, ServedNode, until_stopped};
+use crate::node::observer::Observer;
+use crate::node::{self, NodeHandle, NodeOptions, RunningNode};
+use crate::process::home::Home;
+use crate::process::lock::Lock;
+use crate::servers::mixnet::demo;
+use crate::servers::relay::{self, RelayConfig, RelayHandle, Tap};
+use crate::store::Vault;
+use screen::Screen;
+
+/// The passphrase of the demonstration, printed on the screen.
+const PASSPHRASE: &[u8] = b"demo";
+/// The person of the demonstration.
+const PERSON: &str = "alice";
+/// The one who answers.
+const ECHO: &str = "echo";
+/// How long the parties may take to stop.
+const STOP: Duration = Duration::from_millis(1_500);
+
+/// Runs until Ctrl-C, or with `--check` until the check is done.
+///
+/// # Errors
+/// Whatever keeps a party from starting.
+pub async fn run(desk: &CliContext, args: &Up, settings: &Settings) -> Result<Exit, Fault> {
+    desk.home.make()?;
+    let lock = served::lock(&desk.home)?;
+    let demo = desk.home.root().join(ECHO).exists();
+    if Vault::exists(&desk.home.vault()) && !demo {
+        if args.demo {
+            let text = "this home holds an identity already";
+            let next = "choose another folder for the demonstration with `--home DIR`";
+            return Err(Fault::new(Exit::CannotWrite, text, next));
+        }
+        return own(desk, args, settings, lock).await;
+    }
+    if args.serve.key.passphrase_file.is_some() {
+        let text = "the demonstration has a passphrase of its own";
+        let next = "leave `--passphrase-file` out, or make an identity with `mezza init` first";
+        return Err(Fault::new(Exit::Usage, text, next));
+    }
+    demonstrate(desk, args, settings, lock).await
+}
+
+/// The demonstration world.
+async fn demonstrate(
+    desk: &CliContext,
+    args: &Up,
+    settings: &Settings,
+    lock: Lock,
+) -> Result<Exit, Fault> {
+    let screen = Screen::new(desk, args);
+    // Echo's folder marks a demonstration: it comes before anything that looks like a person's.
+    let echo_home = Home::find(Some(&desk.home.root().join(ECHO)))?;
+    echo_home.make()?;
+    let relay = DemoRelay::start(desk, settings, true).await?;
+    screen.relay(&relay, desk);
+    let network = demo::start(&desk.home).await?;
+    screen.network();
+    let observer = Arc::new(Observer::new(serve::files(&desk.home)));
+    let options = options(&desk.home, &relay, Some(observer.clone()));
+    let station =
+        ServedNode::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
+    wake(&station.node, PERSON, &relay).await?;
+    screen.person(desk);
+    let echo = node::start(options_of_echo(&echo_home, &relay));
+    wake(&echo.node, ECHO, &relay).await?;
+    screen.echo();
+    join(&station.node, &network.uri).await?;
+    join(&echo.node, &network.uri).await?;
+    let contact = introduce(&station.node, &echo.node).await?;
+    let answering = tokio::spawn(echo::answer(echo.node.clone()));
+    let done = tokio::select! {
+        done = prove(&screen, &station, &contact, args) => done,
+        signal = until_stopped(station.stopping()) => signal.map(|()| Exit::Done),
+    };
+    answering.abort();
+    close(station, Some(echo), Some(relay)).await;
+    let _ = tokio::time::timeout(STOP, network.stop()).await;
+    done
+}
+
+/// The check, and then nothing but waiting.
+async fn prove(
+    screen: &Screen<'_>,
+    station: &ServedNode,
+    contact: &ContactJson,
+    args: &Up,
+) -> Result<Exit, Fault> {
+    let mut proven = false;
+    for carrier in [Carrier::Relay, Carrier::Mixnet] {
+        let proof = check::exchange(&station.node, contact, carrier).await;
+        screen.check(&proof);
+        proven = proof.is_ok();
+        if !proven {
+            break;
+        }
+    }
+    if !proven || args.check {
+        return Ok(if proven { Exit::Done } else { Exit::No });
+    }
+    screen.open(station);
+    std::future::pending().await
+}
+
+/// A home with an identity of its own.
+async fn own(desk: &CliContext, args: &Up, settings: &Settings, lock: Lock) -> Result<Exit, Fault> {
+    let screen = Screen::new(desk, args);
+    let relay = if desk.home.relay().join("mail.db").exists() {
+        Some(DemoRelay::start(desk, settings, false).await?)
+    } else {
+        None
+    };
+    if let Some(relay) = &relay {
+        screen.relay(relay, desk);
+    }
+    let observer = Arc::new(Observer::new(serve::files(&desk.home)));
+    let dialer = Dialer {
+        at_home: relay.iter().map(DemoRelay::at_home).collect(),
+        tap: Some(observer.clone() as Arc<dyn Tap>),
+        demo: false,
+    };
+    let unattended = serve::has_passphrase_file(&args.serve);
+    let idle_lock_s = if unattended { 0 } else { settings.idle_lock_s };
+    let vault = desk.home.vault();
+    let watching = Some(observer.clone());
+    let witness = Some(desk.home.state());
+    let options =
+        NodeOptions { vault, witness, demo: false, idle_lock_s, dialer, observer: watching };
+    let station =
+        ServedNode::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
+    let unlocked = if unattended { serve::unlock(&station, &args.serve).await } else { Ok(()) };
+    if unlocked.is_ok() && !args.check {
+        screen.own(desk, unattended);
+        screen.open(&station);
+        until_stopped(station.stopping()).await?;
+    }
+    close(station, None, relay).await;
+    unlocked.map(|()| Exit::Done)
+}
+
+async fn close(station: ServedNode, echo: Option<RunningNode>, relay: Option<DemoRelay>) {
+    // All at once: together they have the two seconds of NODE-2.
+    let echo = async {
+        if let Some(echo) = echo {
+            echo.stop(STOP).await;
+        }
+    };
+    let relay = async {
+        if let Some(relay) = relay {
+            let _ = relay.stop.send(true);
+            let _ = tokio::time::timeout(STOP, relay.handle.wait()).await;
+        }
+    };
+    tokio::join!(station.close(), echo, relay);
+}
+
+fn options(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -> NodeOptions {
+    let tap = observer.clone().map(|observer| observer as Arc<dyn Tap>);
+    let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
+    // A demonstration hides nobody: nothing of it is worth a trace outside of its home.
+    let (vault, witness) = (home.vault(), None);
+    NodeOptions { vault, witness, demo: true, idle_lock_s: 0, dialer, observer }
+}
+
+/// Echo is nobody's to observe: what it sends, its relay shows in the answer.
+fn options_of_echo(home: &Home, relay: &DemoRelay) -> NodeOptions {
+    options(home, relay, None)
+}
+
+/// Makes the party's identity, or unlocks it.
+async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Result<(), Fault> {
+    let entry = relay.entry.clone();
+    let woken = node.ask(move |desk| match desk.state() {
+        crate::api::json::NodeStateJson::Empty => desk.create(name, PASSPHRASE, &[entry]),
+        _ => desk.unlock(PASSPHRASE),
+    });
+    woken.await.map_err(|refused| refused.fault)
+}
+
+/// Joins the network of this world, if it was not joined at an earlier start.
+async fn join(node: &NodeHandle, uri: &NetworkUri) -> Result<(), Fault> {
+    let link = NetworkAddress { pin: uri.genesis, address: uri.address.clone() };
+    let joined = node.ask(move |desk| match desk.mixnet() {
+        Ok(_) => Ok(()),
+        Err(_) => desk.command(Command::Join(link)),
+    });
+    joined.await.map_err(|refused| refused.fault)
+}
+
+/// Alice adds echo by its card, as anybody would.
+async fn introduce(person: &NodeHandle, echo: &NodeHandle) -> Result<ContactJson, Fault> {
+    let fault = |refused: Refused| refused.fault;
+    check::until_reachable(echo).await?;
+    let card: CardText = echo.ask(|desk| desk.card(CardFormJson::Full)).await.map_err(fault)?;
+    let contact = person.ask(move |desk| desk.add(&card.uri, None, false)).await;
+    contact.map_err(fault)
+}
+
+/// The relay of this world.
+struct DemoRelay {
+    entry: RelayEntry,
+    handle: RelayHandle,
+    stop: watch::Sender<bool>,
+}
+
+impl DemoRelay {
+    /// Starts the relay on its port; a demonstration takes the next free one (NODE-3).
+    async fn start(desk: &CliContext, settings: &Settings, roam: bool) -> Result<Self, Fault> {
+        let config = relay_config(&desk.home, settings)?;
+        let (stop, stopped) = watch::channel(false);
+        let handle = Self::listen(config, roam, &stopped).await?;
+        let address = handle.address();
+        let (key, host) = (*handle.key(), address.ip().to_string());
+        let entry =
+            RelayEntry { key, address: MailboxAddress([0; 16]), port: address.port(), host };
+        Ok(Self { entry, handle, stop })
+    }
+
+    async fn listen(
+        config: RelayConfig,
+        roam: bool,
+        stopped: &watch::Receiver<bool>,
+    ) -> Result<RelayHandle, Fault> {
+        let tries = if roam { usize::MAX } else { 1 };
+        let mut fault = None;
+        for port in ports::candidates(config.listen.port()).take(tries) {
+            let mut config = config.clone();
+            config.listen.set_port(port);
+            match relay::serve(config, stopped.clone()).await {
+                Ok(handle) => return Ok(handle),
+                Err(error @ relay::RelayError::Listen { .. }) => {
+                    fault.get_or_insert(relay_fault(&error));
+                }
+                Err(error) => return Err(relay_fault(&error)),
+            }
+        }
+        Err(fault.unwrap_or_else(|| Fault::bug("no port was tried")))
+    }
+
+    /// Cards name the port of the first start; it may be another one today.
+    fn at_home(&self) -> ([u8; 32], SocketAddr) {
+        (self.entry.key, self.handle.address())
+    }
+
+    fn value(&self) -> serde_json::Value {
+        json!({
+            "event": "relay", "address": self.handle.address(),
+            "key": words::key_digits(&self.entry.key),
+        })
+    }
+}

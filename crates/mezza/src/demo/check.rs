@@ -1,0 +1,132 @@
+//! The first exchange: a note to echo over each carrier that is up, and its answer.
+
+use std::time::{Duration, Instant};
+
+use mezza_messenger::{Carrier, ContactId};
+use rand_core::Rng as _;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{sleep, timeout};
+
+use super::echo;
+use crate::api::json::{ContactJson, EventJson, NoteStateJson};
+use crate::api::views::contact_id;
+use crate::api::{Exit, Fault, Refused};
+use crate::node::NodeHandle;
+use crate::process::rng::OsRng;
+
+/// How long the carriers may take to come up.
+const UP: Duration = Duration::from_secs(20);
+/// Between two looks at whether a device can be reached.
+const GLANCE: Duration = Duration::from_millis(10);
+/// How long the exchange may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same in the mixnet, where calling echo takes some rounds.
+const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(60);
+/// What is sent.
+const TEXT: &str = "Hello echo, do you read me?";
+
+/// What was proven.
+pub struct CheckResult {
+    /// By which carrier.
+    pub carrier: String,
+    /// From the send to the later of `delivered` and the answer, in milliseconds.
+    pub ms: u128,
+}
+
+/// Waits until strangers can write to a device: its relay holds its mailbox and its bundle.
+///
+/// # Errors
+/// If the relay does not come up.
+pub async fn until_reachable(node: &NodeHandle) -> Result<(), Fault> {
+    let reached = async {
+        while !node.ask(|desk| Ok(desk.is_reachable())).await.unwrap_or(false) {
+            sleep(GLANCE).await;
+        }
+    };
+    timeout(UP, reached).await.map_err(|_| {
+        let text = "the relay of the demonstration does not answer";
+        Fault::new(Exit::Unreachable, text, "look at `mezza doctor`, then start again")
+    })
+}
+
+/// Sends a note by a carrier and waits until it is delivered and answered; the conversation goes by
+/// the relay afterwards.
+///
+/// # Errors
+/// If the carrier does not come up, or the time is over.
+pub async fn exchange(
+    node: &NodeHandle,
+    contact: &ContactJson,
+    carrier: Carrier,
+) -> Result<CheckResult, Fault> {
+    let id = contact_id(&contact.id).map_err(|refused| refused.fault)?;
+    let mut live = node.hub().listen(None).live;
+    if timeout(UP, until_up(node, carrier, &mut live)).await.is_err() {
+        let text = format!("the {} did not come up", carrier.name());
+        return Err(Fault::new(
+            Exit::Unreachable,
+            text,
+            "look at `mezza doctor` and `mezza carriers`",
+        ));
+    }
+    let began = Instant::now();
+    let refused = |refused: Refused| refused.fault;
+    by(node, id, carrier).await.map_err(refused)?;
+    let patience = if carrier == Carrier::Mixnet { PATIENCE_OF_ROUNDS } else { PATIENCE };
+    let done = timeout(patience, talk(node, id, &mut live)).await;
+    by(node, id, Carrier::Relay).await.map_err(refused)?;
+    let carrier = done.map_err(|_| {
+        let text = format!("no answer within {} s", patience.as_secs());
+        Fault::new(Exit::No, text, "look at `mezza log echo` and `mezza doctor`")
+    })?;
+    Ok(CheckResult {
+        carrier: carrier.map_err(|refused| refused.fault)?,
+        ms: began.elapsed().as_millis(),
+    })
+}
+
+/// Has a conversation go by this carrier alone.
+async fn by(node: &NodeHandle, id: ContactId, carrier: Carrier) -> Result<(), Refused> {
+    node.ask(move |desk| desk.go_by(id, carrier)).await
+}
+
+async fn until_up(node: &NodeHandle, carrier: Carrier, live: &mut Receiver<EventJson>) {
+    while !node.ask(move |desk| Ok(desk.is_up(carrier))).await.unwrap_or(false) {
+        if next(live).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn talk(
+    node: &NodeHandle,
+    id: ContactId,
+    live: &mut Receiver<EventJson>,
+) -> Result<String, Refused> {
+    let mut client = [0; 16];
+    OsRng.fill_bytes(&mut client);
+    let sent = node.ask(move |desk| desk.send(id, client, TEXT.into())).await?;
+    let (mut delivered, mut answer) = (false, None);
+    while !delivered || answer.is_none() {
+        let Some(event) = next(live).await else { return Err(Refused::stopping()) };
+        let Some(note) = event.note.filter(|note| note.contact == sent.contact) else { continue };
+        if note.id == sent.id {
+            delivered |= matches!(note.state, NoteStateJson::Delivered | NoteStateJson::Read);
+        } else if note.incoming && note.text.as_deref().is_some_and(echo::is_answer_to(TEXT)) {
+            answer = note.carrier;
+        }
+    }
+    answer.ok_or_else(Refused::stopping)
+}
+
+/// The next event. One that lagged has only missed some: states are asked for again.
+async fn next(live: &mut Receiver<EventJson>) -> Option<EventJson> {
+    loop {
+        match live.recv().await {
+            Ok(event) => return Some(event),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return None,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Echo: a full device that lets everybody in and answers each text with the same text and the
+//! carrier it came by, by that carrier.
+//!
+//! The client id of an answer is made from the number of the note it answers, so each note is
+//! answered once, whatever happens between.
+
+use mezza_core::labelled_hash;
+use mezza_messenger::{Carrier, Command, ContactId};
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::api::Refused;
+use crate::api::json::{EventJson, EventKind, NoteJson, StandingJson};
+use crate::api::views::{contact_id, note_id};
+use crate::node::NodeHandle;
+use crate::node::desk::NodeActor;
+use crate::node::desk::ask::TEXT_BYTES_MAX;
+
+/// Notes of a thread that are looked at for one without answer.
+const LOOK_BACK: usize = 64;
+
+/// Answers until the node stops.
+pub async fn answer(node: NodeHandle) {
+    let mut live = node.hub().listen(None).live;
+    catch_up(&node).await;
+    loop {
+        match live.recv().await {
+            Ok(event) => on(&node, &event).await,
+            Err(RecvError::Lagged(_)) => catch_up(&node).await,
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// Whether a text is what echo answers to another one.
+pub fn is_answer_to(text: &str) -> impl Fn(&str) -> bool {
+    move |answer| answer.strip_prefix(text).is_some_and(|tail| tail.starts_with("\n("))
+}
+
+async fn on(node: &NodeHandle, event: &EventJson) {
+    let ours = matches!(event.kind, EventKind::Request)
+        || event.note.as_ref().is_some_and(|note| note.incoming && event.kind == EventKind::Note);
+    let Some(contact) = event.contact.as_deref().filter(|_| ours && event.cursor.is_some()) else {
+        return;
+    };
+    if let Ok(contact) = contact_id(contact) {
+        told(node.ask(move |desk| settle(desk, contact)).await);
+    }
+}
+
+async fn catch_up(node: &NodeHandle) {
+    let all = node.ask(|desk| {
+        let strangers = desk.requests()?;
+        let ids = desk.contacts()?.into_iter().map(|contact| contact.id);
+        let ids = ids.chain(strangers.requests.into_iter().map(|request| request.contact.id));
+        let mut ids = ids.chain(strangers.guests.into_iter().map(|guest| guest.id));
+        ids.try_for_each(|id| settle(desk, contact_id(&id)?))
+    });
+    told(all.await);
+}
+
+fn told(done: Result<(), Refused>) {
+    if let Err(refused) = done {
+        tracing::debug!(word = refused.word, "echo could not answer");
+    }
+}
+
+/// Asks who invites, lets a stranger in, and answers what has no answer yet.
+fn settle(desk: &mut NodeActor, contact: ContactId) -> Result<(), Refused> {
+    if let Some(guest) = desk.guest(contact)? {
+        return if guest.asked { Ok(()) } else { desk.command(Command::See { contact }) };
+    }
+    let view = desk.contact(contact)?;
+    let unread = view.unread > 0;
+    if view.standing == StandingJson::Request {
+        desk.command(Command::Accept { contact })?;
+    }
+    let notes = desk.notes(contact, None, LOOK_BACK)?.notes;
+    let last = notes.last().map(|note| note_id(&note.id)).transpose()?;
+    for note in notes {
+        if let Some(text) = answer_of(&note) {
+            let number = note_id(&note.id)?.0.to_be_bytes();
+            if let Some(carrier) = carrier_of(&note) {
+                desk.go_by(contact, carrier)?;
+            }
+            desk.send(contact, labelled_hash("mezza/echo", &[&number]), text)?;
+        }
+    }
+    // What nobody looks at is kept up to the contact's share alone.
+    match last.filter(|_| unread) {
+        Some(note) => desk.command(Command::Seen { contact, note }),
+        None => Ok(()),
+    }
+}
+
+fn carrier_of(note: &NoteJson) -> Option<Carrier> {
+    let name = note.carrier.as_deref()?;
+    Carrier::ALL.into_iter().find(|carrier| carrier.name() == name)
+}
+
+fn answer_of(note: &NoteJson) -> Option<String> {
+    let text = note.text.as_ref().filter(|_| note.incoming)?;
+    let tail = format!("\n(by {})", note.carrier.as_deref().unwrap_or("an unknown way"));
+    // A text that fills a note leaves no room for more than itself.
+    Some(if text.len() + tail.len() > TEXT_BYTES_MAX {
+        text.clone()
+    } else {
+        format!("{text}{tail}")
+    })
+}

@@ -1,0 +1,114 @@
+//! The screen of `mezza up`: lines for people, one JSON event a line for programs.
+
+use serde_json::json;
+
+use super::check::CheckResult;
+use super::{DemoRelay, ECHO, PERSON};
+use crate::api::Fault;
+use crate::faces::cli::CliContext;
+use crate::faces::cli::args::Up;
+use crate::faces::served::ServedNode;
+use crate::servers::mixnet::demo;
+
+/// Prints what has come up.
+pub struct Screen<'a> {
+    desk: &'a CliContext,
+    no_web: bool,
+}
+
+impl<'a> Screen<'a> {
+    /// A screen for these arguments.
+    pub fn new(desk: &'a CliContext, args: &Up) -> Self {
+        Self { desk, no_web: args.serve.no_web }
+    }
+
+    fn put(&self, value: &serde_json::Value, text: &str) {
+        self.desk.out.either(value, text);
+    }
+
+    /// The relay listens.
+    pub fn relay(&self, relay: &DemoRelay, desk: &CliContext) {
+        let (address, key) =
+            (relay.handle.address(), crate::api::words::key_digits(&relay.entry.key));
+        let folder = desk.home.relay();
+        let text = format!("relay    {address}   key {key}    {} (durable)", folder.display());
+        self.put(&relay.value(), &text);
+    }
+
+    /// The person of the demonstration is awake.
+    pub fn person(&self, desk: &CliContext) {
+        let vault = desk.home.vault();
+        let text =
+            format!("you      {PERSON:<16} vault {} (demo passphrase: demo)", vault.display());
+        self.put(&json!({ "event": "you", "name": PERSON, "vault": vault }), &text);
+    }
+
+    /// An identity of its own is served.
+    pub fn own(&self, desk: &CliContext, unlocked: bool) {
+        let vault = desk.home.vault();
+        let state = if unlocked { "unlocked" } else { "locked, unlock it on the page" };
+        let text = format!("you      vault {} ({state})", vault.display());
+        self.put(&json!({ "event": "you", "vault": vault, "unlocked": unlocked }), &text);
+    }
+
+    /// Echo is awake.
+    pub fn echo(&self) {
+        let text =
+            "echo     a second device with its own vault and keys, reached like anybody else";
+        self.put(&json!({ "event": "echo", "name": ECHO }), text);
+    }
+
+    /// The mixnet of the demonstration runs.
+    pub fn network(&self) {
+        let text = format!(
+            "mixnet   {} servers and an entry, a round every 500 ms   DEMO NOISE: it hides nothing",
+            demo::MIXES
+        );
+        self.put(&json!({ "event": "mixnet", "mixes": demo::MIXES, "demo": true }), &text);
+    }
+
+    /// What the check found.
+    pub fn check(&self, proof: &Result<CheckResult, Fault>) {
+        match proof {
+            Ok(CheckResult { carrier, ms }) => {
+                let text = format!(
+                    "check    {PERSON} -> {ECHO} -> {PERSON}   {carrier}: delivered and answered in {ms} ms   OK"
+                );
+                self.put(
+                    &json!({ "event": "check", "carrier": carrier, "ms": ms, "ok": true }),
+                    &text,
+                );
+            }
+            Err(fault) => {
+                let value = json!({ "event": "check", "ok": false, "error": fault.text, "next": fault.next });
+                self.put(
+                    &value,
+                    &format!("check    {PERSON} -> {ECHO} -> {PERSON}   FAILED: {fault}"),
+                );
+            }
+        }
+    }
+
+    /// Where to go now.
+    pub fn open(&self, station: &ServedNode) {
+        let file = self.desk.home.run().join("url");
+        if !self.no_web {
+            let text = format!(
+                "open     {}\n         (also in {}; works once, `mezza url` for another)",
+                station.url,
+                file.display()
+            );
+            self.put(&json!({ "event": "open", "url": station.url, "port": station.port }), &text);
+        }
+        let program = std::env::args_os().next().unwrap_or_else(|| "mezza".into());
+        let home = self.desk.home.root().display();
+        self.desk.out.line(format!(
+            "try      {} --home {home} send {ECHO} \"hello\"   and watch the Observer page",
+            program.display()
+        ));
+        self.desk.out.line(
+            "DEMO     everything runs on this machine; nothing here hides you from anybody. \
+             Ctrl-C stops all.",
+        );
+    }
+}

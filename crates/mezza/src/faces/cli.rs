@@ -1,0 +1,158 @@
+//! The command line: every command, its texts, its exit codes (CLI-1 to CLI-4).
+//!
+//! Commands about notes and contacts ask a running node over its HTTP interface; `init`,
+//! `card show`, `config` and `relay` work on their own.
+
+pub mod args;
+pub mod client;
+pub mod cpu;
+pub mod follow;
+pub mod lab;
+pub mod mixnet;
+pub mod people;
+pub mod person;
+pub mod ratchet;
+pub mod relay;
+pub mod serve;
+pub mod show;
+pub mod talk;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use mezza_messenger::card::RelayEntry;
+use mezza_messenger::relay_wire::MailboxAddress;
+use mezza_messenger::uri::{self, Uri};
+
+use crate::api::{Exit, Fault};
+use crate::faces::config::LoadedSettings;
+use crate::node::desk::ask;
+use crate::process::home::Home;
+use crate::process::memory;
+use args::{Cli, CliCommand};
+use client::ApiClient;
+use show::Out;
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    memory::keep();
+    let cli = Cli::parse();
+    let json = cli.json;
+    match run(cli) {
+        Ok(exit) => exit.into(),
+        Err(fault) => {
+            show::fault(&fault, json);
+            fault.code.into()
+        }
+    }
+}
+
+/// What every command has at hand.
+pub struct CliContext {
+    /// The folder of this identity.
+    pub home: Home,
+    /// Where answers go.
+    pub out: Out,
+}
+
+impl CliContext {
+    /// The running node of this home.
+    ///
+    /// # Errors
+    /// If none is running.
+    pub fn client(&self) -> Result<ApiClient, Fault> {
+        ApiClient::of(&self.home)
+    }
+
+    /// The settings: flags, then environment, then file.
+    ///
+    /// # Errors
+    /// An unknown key, or a value that cannot be.
+    pub fn config(&self, flags: &[(&str, String)]) -> Result<LoadedSettings, Fault> {
+        LoadedSettings::load(&self.home.config(), std::env::vars_os(), flags)
+    }
+}
+
+fn run(cli: Cli) -> Result<Exit, Fault> {
+    let out = Out { json: cli.json };
+    cli.command.kernel().map_or(Ok(()), cpu::choose)?;
+    match cli.command {
+        CliCommand::Completions { shell } => return Ok(completions(shell)),
+        CliCommand::Man { dir } => return man(&dir, out),
+        CliCommand::Lab { words } => {
+            if out.json || cli.home.is_some() {
+                return Err(lab::own_options());
+            }
+            return lab::lab(&words);
+        }
+        CliCommand::Openapi => {
+            show::raw(crate::faces::web::description()?.trim_end());
+            return Ok(Exit::Done);
+        }
+        _ => {}
+    }
+    let desk = CliContext { home: Home::find(cli.home.as_deref())?, out };
+    let done = match cli.command {
+        CliCommand::Up(up) => return serve::up(&desk, &up),
+        CliCommand::Node { what } => return serve::node(&desk, &what),
+        CliCommand::Relay { what } => return relay::relay(&desk, &what),
+        CliCommand::Mixnet { what } => return mixnet::mixnet(&desk, &what),
+        CliCommand::Init(init) => person::init(&desk, &init),
+        CliCommand::Lock => person::lock(&desk),
+        CliCommand::Unlock(key) => person::unlock(&desk, &key),
+        CliCommand::Url => person::url(&desk),
+        CliCommand::Card(card) => person::card(&desk, &card),
+        CliCommand::Ratchet { what } => return ratchet::ratchet(&desk, &what),
+        CliCommand::Doctor => return person::doctor(&desk),
+        CliCommand::Cpu(asked) => return cpu::cpu(&desk, &asked),
+        CliCommand::Config { what } => person::config(&desk, &what),
+        CliCommand::Add(add) => people::add(&desk, &add),
+        CliCommand::Contacts { name } => people::contacts(&desk, name.as_deref()),
+        CliCommand::Requests { what } => people::requests(&desk, what.as_ref()),
+        CliCommand::Verify { name, matches } => people::verify(&desk, &name, matches),
+        CliCommand::Set(set) => people::set(&desk, &set),
+        CliCommand::Send(send) => return talk::send(&desk, &send),
+        CliCommand::Log { name, n, follow } => talk::log(&desk, &name, n, follow),
+        CliCommand::Outbox { what } => talk::outbox(&desk, what.as_ref()),
+        CliCommand::Carriers => talk::carriers(&desk),
+        CliCommand::Completions { .. }
+        | CliCommand::Man { .. }
+        | CliCommand::Lab { .. }
+        | CliCommand::Openapi => Ok(()),
+    };
+    done.map(|()| Exit::Done)
+}
+
+fn completions(shell: clap_complete::Shell) -> Exit {
+    clap_complete::generate(shell, &mut Cli::command(), "mezza", &mut std::io::stdout().lock());
+    Exit::Done
+}
+
+fn man(dir: &std::path::Path, out: Out) -> Result<Exit, Fault> {
+    let written = std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), dir));
+    written.map_err(|error| {
+        let text = format!("the man pages cannot be written: {error}");
+        Fault::new(Exit::CannotWrite, text, "choose another folder")
+    })?;
+    let value = serde_json::json!({ "folder": dir });
+    out.either(&value, format!("man pages are in {}", dir.display()));
+    Ok(Exit::Done)
+}
+
+/// Reads the address of a relay.
+///
+/// # Errors
+/// A typing error, or an address of something else.
+pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
+    match uri::decode(text).map_err(|error| ask::uri_fault(error, "address"))? {
+        Uri::Relay { key, port, host } => {
+            Ok(RelayEntry { key, address: MailboxAddress([0; 16]), port, host })
+        }
+        Uri::Card(_) => Err(Fault::new(
+            Exit::Malformed,
+            "this is a card, not the address of a relay",
+            "the operator of a relay gets its address with `mezza relay uri`",
+        )),
+    }
+}

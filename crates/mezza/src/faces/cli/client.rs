@@ -1,0 +1,257 @@
+//! The command line's side of the HTTP interface: one connection, one request, one answer.
+//!
+//! Small on purpose: the other side is this very program on loopback, so there are no redirects,
+//! no proxies, no TLS and no encodings but lengths and chunks.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::show::steers;
+use crate::api::json::Problem;
+use crate::api::{Exit, Fault};
+use crate::process::home::{Home, private};
+
+/// Largest answer that is read, in bytes.
+const ANSWER_BYTES_MAX: u64 = 32 << 20;
+/// Longest line of a head, in bytes.
+const LINE_BYTES_MAX: u64 = 16 << 10;
+/// How long an answer may take: unlocking is the slowest.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a running node writes into `run/api.json`.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct ApiEndpoint {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// 64 hexadecimal digits.
+    pub token: String,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// A node to ask.
+pub struct ApiClient {
+    api: ApiEndpoint,
+}
+
+impl ApiClient {
+    /// The node of this home.
+    ///
+    /// # Errors
+    /// If none is running.
+    pub fn of(home: &Home) -> Result<Self, Fault> {
+        let path = home.run().join("api.json");
+        let bytes = private::read(&path, 4_096)
+            .map_err(|fault| if fault.code == Exit::NotFound { no_node() } else { fault })?;
+        let api = serde_json::from_slice(&bytes).map_err(|_| no_node())?;
+        Ok(Self { api })
+    }
+
+    /// Where and with which token to connect.
+    pub fn api(&self) -> &ApiEndpoint {
+        &self.api
+    }
+
+    /// Reads.
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
+        parse(&self.connect()?.exchange("GET", path, None)?)
+    }
+
+    /// Writes, and reads what came of it.
+    pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Fault> {
+        self.connect()?.post(path, body)
+    }
+
+    /// Changes a part.
+    pub fn patch<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Fault> {
+        parse(&self.connect()?.send("PATCH", path, body)?)
+    }
+
+    /// Does something that has nothing to say.
+    pub fn act(&self, method: &str, path: &str) -> Result<(), Fault> {
+        self.connect()?.exchange(method, path, None).map(drop)
+    }
+
+    /// Connects ahead of a request, as a browser does.
+    ///
+    /// # Errors
+    /// If the node is gone.
+    pub fn connect(&self) -> Result<ApiConnection<'_>, Fault> {
+        let stream = TcpStream::connect(self.api.address).map_err(|_| no_node())?;
+        Ok(ApiConnection { api: &self.api, stream })
+    }
+}
+
+/// A connection to a node, good for one request.
+pub struct ApiConnection<'a> {
+    api: &'a ApiEndpoint,
+    stream: TcpStream,
+}
+
+impl ApiConnection<'_> {
+    /// Writes, and reads what came of it.
+    ///
+    /// # Errors
+    /// What the node refuses, or that it is gone.
+    pub fn post<T: DeserializeOwned>(self, path: &str, body: &impl Serialize) -> Result<T, Fault> {
+        parse(&self.send("POST", path, body)?)
+    }
+
+    fn send(self, method: &str, path: &str, body: &impl Serialize) -> Result<Vec<u8>, Fault> {
+        let body =
+            serde_json::to_vec(body).map_err(|_| Fault::bug("a request cannot be written"))?;
+        self.exchange(method, path, Some(&body))
+    }
+
+    fn exchange(mut self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
+        let mut request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            self.api.address,
+            self.api.token,
+            body.map_or(0, <[u8]>::len),
+        )
+        .into_bytes();
+        // One write: two small ones would wake the node twice.
+        request.extend_from_slice(body.unwrap_or_default());
+        let stream = &mut self.stream;
+        let sent =
+            stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&request));
+        sent.map_err(|_| no_answer())?;
+        let (status, body) = read_answer(&mut BufReader::new(stream)).ok_or_else(no_answer)?;
+        if (200..300).contains(&status) { Ok(body) } else { Err(fault_of(status, &body)) }
+    }
+}
+
+fn read_answer(stream: &mut impl BufRead) -> Option<(u16, Vec<u8>)> {
+    let status = read_line(stream)?.split(' ').nth(1)?.parse().ok()?;
+    let (mut length, mut chunked) = (None, false);
+    loop {
+        let line = read_line(stream)?.to_ascii_lowercase();
+        let Some((name, value)) = line.split_once(':') else { break };
+        match name {
+            "content-length" => length = Some(value.trim().parse().ok()?),
+            "transfer-encoding" => chunked = value.trim() == "chunked",
+            _ => {}
+        }
+    }
+    let body =
+        if chunked { read_chunks(stream)? } else { read_exactly(stream, length.unwrap_or(0))? };
+    Some((status, body))
+}
+
+fn read_chunks(stream: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let length = u64::from_str_radix(read_line(stream)?.trim(), 16).ok()?;
+        if length == 0 {
+            return Some(body);
+        }
+        if body.len() as u64 + length > ANSWER_BYTES_MAX {
+            return None;
+        }
+        body.extend(read_exactly(stream, length)?);
+        read_line(stream)?;
+    }
+}
+
+fn read_exactly(stream: &mut impl BufRead, length: u64) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    stream.take(length.min(ANSWER_BYTES_MAX)).read_to_end(&mut body).ok()?;
+    (body.len() as u64 == length).then_some(body)
+}
+
+fn read_line(stream: &mut impl BufRead) -> Option<String> {
+    let mut line = String::new();
+    stream.take(LINE_BYTES_MAX).read_line(&mut line).ok()?;
+    line.strip_suffix("\r\n").map(Into::into)
+}
+
+/// Nothing at all counts as `null`.
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
+    let body = if body.is_empty() { b"null".as_slice() } else { body };
+    serde_json::from_slice(body).map_err(|_| {
+        Fault::new(
+            Exit::Unreachable,
+            "the node answers in a way that this program does not know",
+            "restart it: `mezza node stop`, then `mezza node run`",
+        )
+    })
+}
+
+fn fault_of(status: u16, body: &[u8]) -> Fault {
+    match serde_json::from_slice::<Problem>(body) {
+        Ok(_) if status == 401 => no_node(),
+        Ok(problem) => Fault::new(exit_of(problem.exit), problem.title, problem.next),
+        Err(_) => Fault::bug(format!("the node answers {status}")),
+    }
+}
+
+fn exit_of(number: u8) -> Exit {
+    use Exit::{
+        Bug, Busy, CannotWrite, Config, Denied, Malformed, No, NotFound, Unreachable, Usage,
+    };
+    let all = [No, Usage, Malformed, NotFound, Unreachable, CannotWrite, Busy, Denied, Config];
+    all.into_iter().find(|exit| exit.number() == number).unwrap_or(Bug)
+}
+
+fn no_node() -> Fault {
+    Fault::new(Exit::Unreachable, "no node is running", "start it with `mezza node run`")
+}
+
+fn no_answer() -> Fault {
+    Fault::new(
+        Exit::Unreachable,
+        "the node does not answer",
+        "look at it with `mezza node status`, or stop it and run it again",
+    )
+}
+
+/// A value as one line of JSON. What would steer a terminal stands there escaped: outside of strings
+/// JSON has no such characters.
+pub fn json(value: &impl Serialize) -> String {
+    let text = serde_json::to_string(value).unwrap_or_else(|_| Value::Null.to_string());
+    if !text.chars().any(steers) {
+        return text;
+    }
+    let escaped = |c: char| if steers(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
+    text.chars().map(escaped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_with_lengths_and_chunks() {
+        let mut whole = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcd".as_slice();
+        assert_eq!(read_answer(&mut whole), Some((200, b"abc".to_vec())));
+        let mut chunks =
+            b"HTTP/1.1 201 x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"
+                .as_slice();
+        assert_eq!(read_answer(&mut chunks), Some((201, b"abc".to_vec())));
+        let mut none = b"HTTP/1.1 204 No Content\r\n\r\n".as_slice();
+        assert_eq!(read_answer(&mut none), Some((204, vec![])));
+    }
+
+    #[test]
+    fn answers_that_are_cut_or_absurd_are_none() {
+        for answer in [
+            "",
+            "HTTP/1.1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffff\r\nab",
+        ] {
+            assert_eq!(read_answer(&mut answer.as_bytes()), None, "{answer}");
+        }
+    }
+}

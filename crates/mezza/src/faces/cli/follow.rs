@@ -1,0 +1,95 @@
+//! Following events: the WebSocket of the node, for `send --wait` and `log -f`.
+
+use std::io::ErrorKind;
+use std::net::TcpStream;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tungstenite::client::{IntoClientRequest, client};
+use tungstenite::{Error, Message, WebSocket};
+
+use super::client::ApiClient;
+use crate::api::json::EventJson;
+use crate::api::{Exit, Fault};
+
+/// How long a node may take to let us in.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// An open line of events.
+pub struct Follower {
+    socket: WebSocket<TcpStream>,
+}
+
+impl Follower {
+    /// Begins to listen; what happens from now on is not missed.
+    ///
+    /// # Errors
+    /// If the node is gone.
+    pub fn of(client: &ApiClient) -> Result<Self, Fault> {
+        let socket = connect(client).ok_or_else(gone)?;
+        Ok(Self { socket })
+    }
+
+    /// Gives each event to `on` until it breaks, or `patience` is over (then `None`).
+    ///
+    /// # Errors
+    /// If the node goes away meanwhile.
+    pub fn until<T>(
+        mut self,
+        patience: Option<Duration>,
+        mut on: impl FnMut(&EventJson) -> ControlFlow<T>,
+    ) -> Result<Option<T>, Fault> {
+        let end = patience.map(|patience| Instant::now() + patience);
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            self.socket.get_ref().set_read_timeout(left).map_err(|_| gone())?;
+            let Some(event) = next(&mut self.socket)? else { continue };
+            if let ControlFlow::Break(value) = on(&event) {
+                return Ok(Some(value));
+            }
+        }
+    }
+}
+
+fn connect(client_of: &ApiClient) -> Option<WebSocket<TcpStream>> {
+    let api = client_of.api();
+    let stream = TcpStream::connect(api.address).ok()?;
+    // The ping behind the hello would wait for the node's word that the hello came: 40 ms.
+    stream.set_nodelay(true).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let request = format!("ws://{}/v1/events", api.address).into_client_request().ok()?;
+    let (mut socket, _) = client(request, stream).ok()?;
+    let hello = json!({ "bearer": api.token }).to_string();
+    socket.send(Message::text(hello)).ok()?;
+    // The node answers a ping only after it began to listen for us: nothing is missed from here.
+    socket.send(Message::Ping(Vec::new().into())).ok()?;
+    loop {
+        match socket.read().ok()? {
+            Message::Pong(_) => return Some(socket),
+            Message::Close(_) => return None,
+            _ => {}
+        }
+    }
+}
+
+/// The next event; `None` for a frame that is none, or when the time is over.
+fn next(socket: &mut WebSocket<TcpStream>) -> Result<Option<EventJson>, Fault> {
+    match socket.read() {
+        Ok(Message::Text(text)) => Ok(serde_json::from_str(&text).ok()),
+        Ok(Message::Close(_)) => Err(gone()),
+        Ok(_) => Ok(None),
+        Err(Error::Io(error)) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(None),
+            _ => Err(gone()),
+        },
+        Err(_) => Err(gone()),
+    }
+}
+
+fn gone() -> Fault {
+    Fault::new(Exit::Unreachable, "the node went away", "start it again with `mezza node run`")
+}

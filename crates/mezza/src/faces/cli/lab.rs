@@ -1,0 +1,54 @@
+//! `mezza lab ..`: the lab is a program of its own and lies beside this one.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::api::{Exit, Fault};
+
+const PROGRAM: &str = "mezza-lab";
+
+/// Becomes the lab.
+///
+/// # Errors
+/// If it is not there.
+pub fn lab(words: &[OsString]) -> Result<Exit, Fault> {
+    let own = std::env::current_exe().unwrap_or_default();
+    let program = beside(&own)?;
+    let error = Command::new(&program).args(words).exec();
+    Err(absent(&format!("{} does not start: {error}", program.display())))
+}
+
+/// Options of this program before `lab`.
+pub fn own_options() -> Fault {
+    let text = "the lab does not know the options of this program";
+    Fault::new(Exit::Usage, text, "write its own behind `mezza lab`; `mezza lab --help` lists them")
+}
+
+fn beside(own: &Path) -> Result<PathBuf, Fault> {
+    let program = own.with_file_name(PROGRAM);
+    let missing = || absent("the lab does not lie beside this program");
+    program.is_file().then_some(program).ok_or_else(missing)
+}
+
+fn absent(text: &str) -> Fault {
+    let next = "build it with `cargo build --release -p mezza-lab`";
+    Fault::new(Exit::Unreachable, text, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_found_beside_us_or_one_is_told_how_to_build_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("mezza");
+        let fault = beside(&own).unwrap_err();
+        assert_eq!(fault.code, Exit::Unreachable);
+        assert!(fault.next.contains("-p mezza-lab"), "{fault}");
+        std::fs::write(folder.path().join(PROGRAM), "").unwrap();
+        assert_eq!(beside(&own).unwrap(), folder.path().join(PROGRAM));
+    }
+}

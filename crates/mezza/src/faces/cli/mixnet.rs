@@ -1,0 +1,39 @@
+//! `mezza mixnet`: keys, configs and servers of a mixnet.
+
+mod config;
+mod load;
+mod member;
+mod privacy;
+mod serve;
+
+use data_encoding::HEXLOWER;
+use serde_json::json;
+
+use super::CliContext;
+use super::args::MixnetCommand;
+use crate::api::{Exit, Fault};
+use crate::process::rng::OsRng;
+use crate::servers::mixnet::key::ServerKey;
+
+/// `mezza mixnet ..`
+///
+/// # Errors
+/// What the command refuses; see each of them.
+pub fn mixnet(desk: &CliContext, what: &MixnetCommand) -> Result<Exit, Fault> {
+    match what {
+        MixnetCommand::Keygen { out } => {
+            let public = HEXLOWER.encode(&ServerKey::make(out, &mut OsRng)?.public());
+            desk.out.either(&json!({ "key": public, "file": out }), &public);
+            Ok(Exit::Done)
+        }
+        MixnetCommand::Config { what } => config::config(desk.out, what),
+        MixnetCommand::Privacy(asked) => privacy::privacy(desk.out, asked),
+        MixnetCommand::Entry(asked) => serve::entry(desk, asked),
+        MixnetCommand::Mix(asked) => serve::mix(desk, asked),
+        MixnetCommand::Bucket(asked) => serve::bucket(desk, asked),
+        MixnetCommand::Join { link } => member::join(desk, link),
+        MixnetCommand::Status => member::status(desk),
+        MixnetCommand::Resume { .. } => member::resume(desk),
+        MixnetCommand::Load(asked) => load::load(desk, asked),
+    }
+}

@@ -1,0 +1,221 @@
+//! `mezza mixnet config`.
+
+mod said;
+
+use std::fs;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use data_encoding::HEXLOWER;
+use mezza_mixnet::config::{Config, ServicePolicy, SignatureSet, SignedConfig};
+use serde_json::{Value, json};
+
+use crate::api::{Exit, Fault, figures};
+use crate::faces::cli::args::MixnetConfig;
+use crate::faces::cli::show::{self, Out};
+use crate::process::home::private;
+use crate::servers::mixnet::key::ServerKey;
+use crate::servers::mixnet::network::{self, ConfigArchive};
+use crate::servers::mixnet::written;
+
+/// `mezza mixnet config ..`
+pub fn config(out: Out, what: &MixnetConfig) -> Result<Exit, Fault> {
+    match what {
+        MixnetConfig::Example => {
+            show::raw(written::EXAMPLE.trim_end());
+            Ok(Exit::Done)
+        }
+        MixnetConfig::New { file, out: to } => new(out, file, to.as_deref()),
+        MixnetConfig::Sign { file, key, after, yes } => {
+            sign(out, file, key, after.as_deref(), *yes)
+        }
+        MixnetConfig::Verify { files } => verify(out, files.iter().map(AsRef::as_ref)),
+        MixnetConfig::Show { file } => {
+            let signed = network::read(file)?;
+            tell(out, &signed);
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// The config goes to a file or to standard output, what is said about it then to the other one.
+fn new(out: Out, file: &Path, to: Option<&Path>) -> Result<Exit, Fault> {
+    let text = fs::read_to_string(file).map_err(|error| private::cannot_read(file, &error))?;
+    let signed = SignedConfig::new(written::read(&text)?);
+    let bytes = signed.encode();
+    if let Some(to) = to {
+        private::replace_shared(to, &bytes)?;
+        tell(out, &signed);
+    } else if out.json {
+        let mut value = about(&signed);
+        value["bytes"] = HEXLOWER.encode(&bytes).into();
+        out.value(&value);
+    } else {
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(&bytes).and_then(|()| stdout.flush());
+        written.map_err(|error| private::cannot_write(Path::new("standard output"), &error))?;
+        for line in lines(&signed) {
+            let _ = writeln!(io::stderr().lock(), "{line}");
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn tell(out: Out, signed: &SignedConfig) {
+    out.value(&about(signed));
+    for line in lines(signed) {
+        out.line(line);
+    }
+}
+
+/// Nobody signs what was not shown: the first config of a network whole, a later one beside the one
+/// before it (MIX-47, MIX-48).
+fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>, yes: bool) -> Result<Exit, Fault> {
+    let mut signed = network::read(file)?;
+    let before = after.map(network::read).transpose()?;
+    follows(file, &signed, before.as_ref())?;
+    let told = before
+        .as_ref()
+        .map_or_else(|| lines(&signed), |before| difference(before.config(), signed.config()));
+    let key = ServerKey::load(key)?;
+    if network::sign(&mut signed, before.as_ref(), &key) == 0 {
+        return Err(not_a_guardian(signed.config(), &key));
+    }
+    for line in &told {
+        out.line(line);
+    }
+    if !yes {
+        agree(out)?;
+    }
+    // What others have signed before must not go with a disk that is full.
+    private::replace_shared(file, &signed.encode())?;
+    let (valid, needed) = valid(&signed, SignatureSet::Own);
+    let text = format!("signed: {valid} of {needed} needed guardian signatures");
+    out.either(&json!({ "valid": valid, "needed": needed, "shown": told }), text);
+    Ok(Exit::Done)
+}
+
+/// Whether the config before is the one that a config names.
+fn follows(file: &Path, signed: &SignedConfig, before: Option<&SignedConfig>) -> Result<(), Fault> {
+    let config = signed.config();
+    let file = file.display();
+    match before {
+        None if config.seq == 0 => Ok(()),
+        None => {
+            let text = format!("{file} changes another config, and only what it changes is shown");
+            Err(Fault::new(Exit::Usage, text, "name the config before it with `--after`"))
+        }
+        Some(before) if before.config().hash() == config.prev => Ok(()),
+        Some(_) => {
+            let text = format!("{file} does not follow that config");
+            Err(Fault::new(Exit::No, text, "name the config whose hash is its `prev`"))
+        }
+    }
+}
+
+/// What a guardian is asked to sign, beside the config before.
+fn difference(before: &Config, next: &Config) -> Vec<String> {
+    let mut lines = vec![
+        format!("hash     {}", hex(&next.hash())),
+        format!("changes  config {}, {}", before.seq, hex(&before.hash())),
+    ];
+    lines.extend(said::changes(before, next));
+    lines.extend(said::consequences(next));
+    lines
+}
+
+/// Asks a person; without a terminal there is nobody to ask.
+fn agree(out: Out) -> Result<(), Fault> {
+    if out.json || !io::stdin().is_terminal() {
+        let text = "nobody is here to say whether this is to be signed";
+        return Err(Fault::new(Exit::Usage, text, "read it, then say so with `--yes`"));
+    }
+    show::raw("Sign this? [y/N]");
+    let mut line = String::new();
+    let _ = io::stdin().lock().read_line(&mut line);
+    if matches!(line.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    let next = "ask whoever made it why it is so, then sign or leave it";
+    Err(Fault::new(Exit::No, "nothing was signed", next))
+}
+
+fn not_a_guardian(config: &Config, key: &ServerKey) -> Fault {
+    let public = key.public();
+    let mut servers = [&config.coordinator.key, &config.bucket.key].into_iter();
+    let server = servers.any(|key| *key == public) || config.mix_keys().any(|key| *key == public);
+    let text = if server {
+        "this is the key of a server, and servers do not sign configs"
+    } else {
+        "this key is no guardian of the config"
+    };
+    Fault::new(Exit::No, text, "use a key whose public half stands under `guardians`")
+}
+
+fn verify<'a>(out: Out, files: impl Iterator<Item = &'a Path>) -> Result<Exit, Fault> {
+    let network = ConfigArchive::load(files)?;
+    let chain = &network.chain;
+    let (genesis, head) = (hex(&chain.genesis_hash()), hex(&chain.head_hash()));
+    let in_force = chain.current(crate::clock::now()).map(|config| config.seq);
+    out.value(&json!({ "genesis": genesis, "head": head, "in_force": in_force }));
+    out.line(format!("genesis  {genesis}"));
+    out.line(format!("head     {head}, number {}", chain.head().seq));
+    out.line(match in_force {
+        Some(seq) => format!("in force number {seq}"),
+        None => "in force none: the time of each is over, or has not come".into(),
+    });
+    Ok(Exit::Done)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    HEXLOWER.encode(bytes)
+}
+
+/// How many guardians of a set signed, and how many it takes.
+fn valid(signed: &SignedConfig, set: SignatureSet) -> (usize, usize) {
+    let config = signed.config();
+    (signed.count(set, &config.guardians), config.threshold.into())
+}
+
+/// What a config says, for programs.
+fn about(signed: &SignedConfig) -> Value {
+    let config = signed.config();
+    let (valid, needed) = valid(signed, SignatureSet::Own);
+    let mix = |mix: &mezza_mixnet::config::MixServer| json!({ "key": hex(&mix.server.key), "address": mix.server.address, "operator": mix.operator });
+    json!({
+        "hash": hex(&config.hash()), "network": hex(&config.network), "seq": config.seq,
+        "prev": hex(&config.prev), "threshold": config.threshold,
+        "guardians": config.guardians.iter().map(|key| hex(key)).collect::<Vec<_>>(),
+        "valid_from_ms": config.valid_from.ms(), "valid_until_ms": config.valid_until.ms(),
+        "coordinator": config.coordinator.address, "coordinator_key": hex(&config.coordinator.key),
+        "bucket": config.bucket.address, "bucket_key": hex(&config.bucket.key),
+        "mixes": config.mixes.iter().map(mix).collect::<Vec<_>>(), "users_max": config.users_max,
+        "services": config.services.iter().map(|policy| service(config, policy)).collect::<Vec<_>>(),
+        "signatures": { "valid": valid, "needed": needed },
+    })
+}
+
+fn service(config: &Config, policy: &ServicePolicy) -> Value {
+    let (epsilon, delta) = figures::promised(policy);
+    json!({
+        "id": policy.service.number(), "base_round": policy.base_round,
+        "base_time_ms": policy.base_time.ms(), "interval_ms": policy.interval_ms, "ask_ms": policy.ask_ms,
+        "lead_ms": policy.lead_ms, "collect_ms": policy.collect_ms,
+        "mix_limit_ms": policy.mix_limit_ms, "slots": policy.slots, "buckets": policy.buckets,
+        "mode": figures::law_name(policy.mode), "mu": policy.mu, "scale": policy.scale,
+        "trap_singles": policy.traps.singles, "trap_pairs": policy.traps.pairs,
+        "rounds": policy.rounds,
+        "epsilon": epsilon, "delta": delta, "delta_reached": figures::reached(policy),
+        "client_day_bytes": figures::day_bytes(config, policy),
+    })
+}
+
+/// What a config says, for people.
+fn lines(signed: &SignedConfig) -> Vec<String> {
+    let config = signed.config();
+    let (valid, needed) = valid(signed, SignatureSet::Own);
+    let hash = format!("hash     {}", hex(&config.hash()));
+    let signatures = format!("signed   {valid} of {needed} needed guardian signatures");
+    let said = said::lines(config).into_iter().chain(said::consequences(config));
+    [hash].into_iter().chain(said).chain([signatures]).collect()
+}

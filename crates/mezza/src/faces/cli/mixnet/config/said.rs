@@ -1,0 +1,222 @@
+//! All that guardians sign, a line for each value or group of values: what a config says, and what it
+//! changes beside the one before it.
+
+use data_encoding::HEXLOWER;
+use mezza_core::Time;
+use mezza_mixnet::config::{Config, Server, ServicePolicy};
+use mezza_mixnet::mix::NoiseFloor;
+use mezza_mixnet::privacy::fifty_becomes;
+
+use crate::api::figures;
+use crate::faces::cli::show;
+
+/// Every value of a config, in the order of the bytes that are signed.
+pub fn lines(config: &Config) -> Vec<String> {
+    let mut lines = vec![
+        format!("network  {}", hex(&config.network)),
+        match config.seq {
+            0 => "config   0, the first of its network".into(),
+            seq => format!("config   {seq}, behind {}", hex(&config.prev)),
+        },
+        format!("from     {}", time(config.valid_from)),
+        format!("until    {}", time(config.valid_until)),
+        format!(
+            "needs    {} of {} guardians to sign the next config",
+            config.threshold,
+            config.guardians.len()
+        ),
+    ];
+    lines.extend(config.guardians.iter().map(|key| format!("guardian {}", hex(key))));
+    lines.extend(server("entry", &config.coordinator));
+    lines.extend(server("bucket", &config.bucket));
+    for (mix, at) in config.mixes.iter().zip(0..) {
+        let name = format!("mix {at}");
+        lines.extend(server(&name, &mix.server));
+        lines.push(format!("{name:<8} operator {:?}", mix.operator));
+    }
+    lines.push(format!("users    {} at most", config.users_max));
+    lines.extend(config.services.iter().flat_map(service));
+    lines
+}
+
+/// What `next` takes away and what it adds beside `before`: lines with a minus and with a plus.
+pub fn changes(before: &Config, next: &Config) -> Vec<String> {
+    let (before, next) = (lines(before), lines(next));
+    let gone = before.iter().filter(|line| !next.contains(line)).map(|line| format!("- {line}"));
+    let new = next.iter().filter(|line| !before.contains(line)).map(|line| format!("+ {line}"));
+    let same = next.iter().filter(|line| before.contains(line)).count();
+    let mut lines: Vec<String> = gone.chain(new).collect();
+    lines.push(format!("as before: the other {same} lines of `mezza mixnet config show`"));
+    lines
+}
+
+/// What follows from a config for the people in its network; nothing of it is signed.
+pub fn consequences(config: &Config) -> Vec<String> {
+    config.services.iter().flat_map(|policy| consequence(config, policy)).collect()
+}
+
+fn consequence(config: &Config, policy: &ServicePolicy) -> Vec<String> {
+    let name = name(policy);
+    #[expect(clippy::cast_precision_loss, reason = "people read megabytes")]
+    let megabytes = figures::day_bytes(config, policy) as f64 / 1e6;
+    let becomes = 100.0 * fifty_becomes(figures::promised(policy).0);
+    let (rounds, reached) = (policy.rounds, figures::reached(policy));
+    let mut lines = vec![
+        format!("{name:<8} {megabytes:.1} MB a client and day"),
+        format!(
+            "{name:<8} over {rounds} rounds 50 % becomes at most {becomes:.0} %, but with delta \
+             {reached:.2e}"
+        ),
+    ];
+    if !NoiseFloor::STANDARD.allows(policy) {
+        lines
+            .push(format!("{name:<8} the noise is below `standard`: mixes that ask for it refuse"));
+    }
+    if policy.buckets > 1 {
+        lines.push(format!(
+            "{name:<8} who has a card knows which of {} parts of the clients its owner is in",
+            policy.buckets
+        ));
+    }
+    lines
+}
+
+fn server(name: &str, server: &Server) -> [String; 2] {
+    [format!("{name:<8} {}", server.address), format!("{name:<8} key {}", hex(&server.key))]
+}
+
+fn service(policy: &ServicePolicy) -> [String; 6] {
+    let name = name(policy);
+    let (epsilon, delta) =
+        (decimal(policy.epsilon_micro.into(), 6), decimal(policy.delta_pico, 12));
+    [
+        format!(
+            "{name:<8} round {} opens {}, then one every {} ms",
+            policy.base_round,
+            time(policy.base_time),
+            policy.interval_ms
+        ),
+        format!(
+            "{name:<8} ask {}, lead {}, collect {}, mix limit {} ms",
+            policy.ask_ms, policy.lead_ms, policy.collect_ms, policy.mix_limit_ms
+        ),
+        format!("{name:<8} slots {}, buckets {}", policy.slots, policy.buckets),
+        format!(
+            "{name:<8} noise {}, mean {}, scale {}",
+            figures::law_name(policy.mode),
+            policy.mu,
+            policy.scale
+        ),
+        format!("{name:<8} traps {} singles, {} pairs", policy.traps.singles, policy.traps.pairs),
+        format!("{name:<8} promise eps {epsilon}, delta {delta}, {} rounds", policy.rounds),
+    ]
+}
+
+const fn name(policy: &ServicePolicy) -> &'static str {
+    match policy.service.number() {
+        1 => "talk",
+        2 => "call",
+        _ => "invite",
+    }
+}
+
+/// A number of `10^-digits` as a decimal fraction, exactly.
+fn decimal(number: u64, digits: u32) -> String {
+    let unit = 10_u64.pow(digits);
+    let fraction = format!("{:0width$}", number % unit, width = digits as usize);
+    format!("{}.{}", number / unit, fraction.trim_end_matches('0')).trim_end_matches('.').into()
+}
+
+/// For people, and exactly.
+fn time(time: Time) -> String {
+    format!("{} ({} ms)", show::time(time.ms()), time.ms())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    HEXLOWER.encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::servers::mixnet::written;
+
+    /// Changes of a config, each to one value that is signed.
+    const CHANGES: [fn(&mut Config); 36] = [
+        |c| c.network[0] ^= 1,
+        |c| (c.seq, c.prev) = (1, [1; 32]),
+        |c| c.valid_from = c.valid_from.plus_ms(1),
+        |c| c.valid_until = c.valid_until.plus_ms(1),
+        |c| c.threshold = 1,
+        |c| c.guardians[0][0] ^= 1,
+        |c| c.guardians.truncate(2),
+        |c| c.coordinator.key[0] ^= 1,
+        |c| c.coordinator.address = "elsewhere:1".into(),
+        |c| c.bucket.key[0] ^= 1,
+        |c| c.bucket.address = "elsewhere:1".into(),
+        |c| c.mixes.swap(0, 1),
+        |c| c.mixes.truncate(2),
+        |c| c.mixes[2].server.key[0] ^= 1,
+        |c| c.mixes[2].server.address = "elsewhere:1".into(),
+        |c| c.mixes[2].operator = "Eve".into(),
+        |c| c.users_max += 1,
+        |c| c.services.truncate(2),
+        |c| c.services[0].base_round += 1,
+        |c| c.services[0].base_time = c.valid_from.plus_ms(1),
+        |c| c.services[0].interval_ms += 1,
+        |c| c.services[0].ask_ms += 1,
+        |c| c.services[0].lead_ms += 1,
+        |c| c.services[0].collect_ms += 1,
+        |c| c.services[0].mix_limit_ms += 1,
+        |c| c.services[0].slots += 1,
+        |c| c.services[1].buckets *= 2,
+        |c| c.services[0].mode = mezza_mixnet::config::Mode::Paper,
+        |c| c.services[0].mu += 2,
+        |c| c.services[0].scale += 2,
+        |c| c.services[0].traps.singles += 1,
+        |c| c.services[0].traps.pairs += 1,
+        |c| c.services[0].epsilon_micro += 1,
+        |c| c.services[0].delta_pico += 1,
+        |c| c.services[0].rounds += 1,
+        |c| c.services[2].rounds += 1,
+    ];
+
+    #[test]
+    fn mix_47_whatever_is_signed_is_shown_and_no_change_is_hidden() {
+        let config = written::read(written::EXAMPLE).unwrap();
+        for (number, change) in CHANGES.iter().enumerate() {
+            let mut next = config.clone();
+            change(&mut next);
+            assert_ne!(next.hash(), config.hash(), "change {number} changes nothing");
+            let told = changes(&config, &next);
+            assert!(told.len() > 1, "change {number} is hidden");
+            assert!(told.iter().any(|line| line.starts_with(['-', '+'])), "{told:?}");
+        }
+        assert_eq!(changes(&config, &config).len(), 1);
+    }
+
+    #[test]
+    fn promises_are_shown_exactly() {
+        let cases = [(0, "0"), (1, "0.000001"), (693_147, "0.693147"), (2_500_000, "2.5")];
+        for (micro, shown) in cases {
+            assert_eq!(decimal(micro, 6), shown);
+        }
+        assert_ne!(decimal(u64::MAX, 12), decimal(u64::MAX - 1, 12));
+    }
+
+    #[test]
+    fn an_operator_forges_no_line() {
+        let mut config = written::read(written::EXAMPLE).unwrap();
+        let lines_before = lines(&config).len();
+        config.mixes[0].operator = "Ada\nusers    1 at most\u{1b}[2J".into();
+        let shown = lines(&config);
+        assert_eq!(shown.len(), lines_before);
+        assert!(shown.iter().all(|line| !line.contains(['\n', '\u{1b}'])));
+        let unseen = |name: &str| {
+            config.mixes[0].operator = name.into();
+            lines(&config)
+        };
+        let [one, two] = ["Ada\u{1}", "Ada\u{2}"].map(unseen);
+        assert_ne!(one, two);
+    }
+}

@@ -1,0 +1,73 @@
+//! `mezza mixnet join|status`: this home in a mixnet.
+
+use serde_json::json;
+
+use crate::api::json::{Health, JoinRequest, Mixnet};
+use crate::api::network_uri::NetworkUri;
+use crate::api::{Exit, Fault};
+use crate::faces::cli::CliContext;
+
+/// `mezza mixnet join`
+pub fn join(desk: &CliContext, link: &str) -> Result<Exit, Fault> {
+    // What is no link is said before a node is asked for.
+    let uri: NetworkUri = link.trim().parse()?;
+    let request = JoinRequest { link: uri.to_string() };
+    desk.client()?.post::<Mixnet>("/v1/mixnet", &request)?;
+    let text =
+        format!("joined the mixnet of {}; `mezza mixnet status` shows its rounds", uri.address);
+    desk.out.either(&json!({ "joined": uri.to_string() }), text);
+    Ok(Exit::Done)
+}
+
+/// `mezza mixnet resume`
+pub fn resume(desk: &CliContext) -> Result<Exit, Fault> {
+    let net = desk.client()?.post::<Mixnet>("/v1/mixnet/resume", &())?;
+    let text = format!(
+        "the mixnet goes on; its budget says {} rounds and lacks those since the copy",
+        net.rounds_used
+    );
+    desk.out.either(&json!({ "resumed": net.link }), text);
+    Ok(Exit::Done)
+}
+
+/// `mezza mixnet status`
+pub fn status(desk: &CliContext) -> Result<Exit, Fault> {
+    let client = desk.client()?;
+    let net = client.get::<Mixnet>("/v1/mixnet")?;
+    desk.out.value(&net);
+    for line in lines(&net) {
+        desk.out.line(line);
+    }
+    let health = client.get::<Health>("/v1/health")?;
+    for line in health.lines.iter().filter(|line| line.name == "mixnet") {
+        let next = line.next.as_deref().unwrap_or_default();
+        desk.out.line(format!("WAITS     {}; {next}", line.text));
+    }
+    Ok(if net.clock_off { Exit::Config } else { Exit::Done })
+}
+
+fn lines(net: &Mixnet) -> Vec<String> {
+    let known = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
+    let mut lines =
+        vec![format!("network   {}", net.network.as_deref().unwrap_or("not known yet"))];
+    let state = if net.up { "up" } else { "down; the next try comes by itself" };
+    lines.push(format!("carrier   {state}, level {}", net.level));
+    let every = net.interval_ms.map_or_else(String::new, |ms| format!(", one every {ms} ms"));
+    lines.push(format!(
+        "round     {}{every}, {} users in the last one",
+        known(net.round),
+        net.users
+    ));
+    if let Some([mu, scale]) = net.noise {
+        let demo = if net.demo { "  DEMO NOISE: it hides nothing" } else { "" };
+        lines.push(format!("noise     {} servers, mu={mu}, scale {scale}{demo}", net.mixes));
+    }
+    lines.push(format!("budget    {} of {} rounds used", net.rounds_used, known(net.rounds_max)));
+    if net.alarms > 0 {
+        lines.push(format!("ALARM     {} times noise of a server did not come back", net.alarms));
+    }
+    if net.clock_off {
+        lines.push("mixnet: this clock and the network's differ; set the clock".into());
+    }
+    lines
+}

@@ -1,0 +1,114 @@
+//! `mezza mixnet privacy`: noise for a promise, or the promise of a noise.
+
+use mezza_mixnet::Service;
+use mezza_mixnet::config::Mode;
+use mezza_mixnet::noise::Law;
+use mezza_mixnet::privacy::{
+    Accounting, Bracket, PrivacyTarget, RoundsSpent, advanced, delta, fifty_becomes, noise_for,
+    tight,
+};
+use serde_json::{Value, json};
+
+use crate::api::{Exit, Fault, figures};
+use crate::faces::cli::args::{self, Privacy, ServiceName};
+use crate::faces::cli::show::Out;
+
+/// `mezza mixnet privacy`
+pub fn privacy(out: Out, asked: &Privacy) -> Result<Exit, Fault> {
+    let service = service(asked.service);
+    if service != Service::Conversation && asked.slots != 1 {
+        let text = "calls and invitations have one slot";
+        return Err(Fault::new(Exit::Usage, text, "leave `--slots` away"));
+    }
+    let law = match asked.mu.zip(asked.scale) {
+        Some((mu, scale)) => Law { mode: mode(asked.mode), mu, scale },
+        None => least(asked, service)?,
+    };
+    let spent = RoundsSpent { service, law, slots: asked.slots, rounds: asked.rounds };
+    let stories = [spent, spent.other_story()].map(|spent| Story::of(spent, asked));
+    let messages = figures::noise_messages(law, service, 1);
+    let [idle, other] = &stories;
+    out.value(&json!({
+        "mu": law.mu, "scale": law.scale, "delta": idle.reached, "epsilon": asked.epsilon,
+        "rounds": asked.rounds, "messages": messages, "tight": idle.tight_value(),
+        "other_story": {
+            "rounds": other.rounds, "delta": other.reached, "tight": other.tight_value(),
+        },
+    }));
+    let most = 100.0 * fifty_becomes(asked.epsilon);
+    out.line(format!("noise    mu {}, scale {}", law.mu, law.scale));
+    out.line(format!("costs    {messages} messages of each mix that adds noise, in each round"));
+    out.line(format!(
+        "keeps    epsilon {:.4}, 50 % becomes at most {most:.0} %, but for a probability of delta:",
+        asked.epsilon
+    ));
+    out.line(format!("against  \"I was idle\", {}", idle.line(asked.mode)));
+    out.line(format!(
+        "against  \"I talked with somebody else at other times\", {}",
+        other.line(asked.mode)
+    ));
+    Ok(Exit::Done)
+}
+
+/// What a noise keeps against one story.
+struct Story {
+    /// In how many rounds it differs from the true one.
+    rounds: u64,
+    /// The delta by the accountant that was asked for.
+    reached: f64,
+    tight: Option<Bracket>,
+}
+
+impl Story {
+    fn of(spent: RoundsSpent, asked: &Privacy) -> Self {
+        let reached = match asked.mode {
+            args::AccountingName::Paper => advanced(&[spent], asked.epsilon),
+            _ => delta(&[spent], asked.epsilon),
+        };
+        Self { rounds: spent.rounds, reached, tight: tight(&spent, asked.epsilon) }
+    }
+
+    fn tight_value(&self) -> Value {
+        self.tight.map_or(Value::Null, |found| json!([found.low, found.high]))
+    }
+
+    fn line(&self, mode: args::AccountingName) -> String {
+        let name =
+            if matches!(mode, args::AccountingName::Paper) { "the paper's" } else { "Rényi's" };
+        let tight = self.tight.map_or_else(
+            || "tight: no figure".into(),
+            |found| format!("tight {:.3e} to {:.3e}", found.low, found.high),
+        );
+        format!("{} rounds differ: {name} bound {:.3e}, {tight}", self.rounds, self.reached)
+    }
+}
+
+fn least(asked: &Privacy, service: Service) -> Result<Law, Fault> {
+    let (epsilon, delta) = (asked.epsilon, asked.delta);
+    let target =
+        PrivacyTarget { service, rounds: asked.rounds, slots: asked.slots, epsilon, delta };
+    let accounting = match asked.mode {
+        args::AccountingName::Gauss => Accounting::Gauss,
+        args::AccountingName::Rdp => Accounting::Laplace,
+        args::AccountingName::Paper => Accounting::Paper,
+    };
+    noise_for(&target, accounting).ok_or_else(|| {
+        let text = "privacy: no noise inside the limits keeps this promise";
+        Fault::new(Exit::No, text, "ask for fewer rounds, or a larger epsilon or delta")
+    })
+}
+
+const fn mode(accounting: args::AccountingName) -> Mode {
+    match accounting {
+        args::AccountingName::Gauss => Mode::Gauss,
+        _ => Mode::Paper,
+    }
+}
+
+const fn service(name: ServiceName) -> Service {
+    match name {
+        ServiceName::Conversation => Service::Conversation,
+        ServiceName::Call => Service::Call,
+        ServiceName::Invitation => Service::Invitation,
+    }
+}

@@ -1,0 +1,272 @@
+//! Commands about contacts.
+
+use serde_json::json;
+
+use super::args::{Add, FallbackName, Requests, Set, Switch};
+use super::client::ApiClient;
+use super::person::read_source;
+use super::{CliContext, show};
+use crate::api::{Exit, Fault, json};
+
+/// Groups of a safety number in a line.
+const GROUPS_A_LINE: usize = 4;
+
+/// `mezza add`
+pub fn add(desk: &CliContext, add: &Add) -> Result<(), Fault> {
+    let uri = read_source(&add.source)?;
+    // A card that cannot be read is the person's to mend, with or without a node.
+    crate::node::desk::ask::read_card(&uri)?;
+    let body = json::AddRequest { uri, name: add.petname.clone(), in_person: Some(add.in_person) };
+    let contact: json::ContactJson = desk.client()?.post("/v1/contacts", &body)?;
+    let name = show::clean(&contact.name);
+    desk.out.either(&contact, format!("added {name} as #{}", contact.id));
+    if contact.namesake {
+        desk.out.line(format!(
+            "another contact has this name and another key: a different person, or somebody who \
+             pretends; compare numbers with `mezza verify {}`",
+            show::handle(&contact)
+        ));
+    }
+    desk.out.line(format!("next: `mezza send {} \"hello\"`", show::handle(&contact)));
+    Ok(())
+}
+
+/// `mezza contacts`
+pub fn contacts(desk: &CliContext, name: Option<&str>) -> Result<(), Fault> {
+    let client = desk.client()?;
+    if let Some(name) = name {
+        let contact = find(&client, name)?;
+        desk.out.value(&contact);
+        describe(desk, &contact);
+        return Ok(());
+    }
+    let all: json::Contacts = client.get("/v1/contacts")?;
+    desk.out.value(&all);
+    for contact in &all.contacts {
+        desk.out.line(show::contact(contact));
+    }
+    if all.contacts.is_empty() {
+        desk.out.line("no contacts yet; `mezza add CARD` adds one, `mezza card` shows yours");
+    }
+    Ok(())
+}
+
+fn describe(desk: &CliContext, contact: &json::ContactJson) {
+    let out = desk.out;
+    let policy = &contact.policy;
+    out.line(show::contact(contact));
+    if let Some(trouble) = &contact.trouble {
+        out.line(format!("TROUBLE       {}", show::clean(trouble)));
+    }
+    out.line(format!("calls itself  {}", show::clean(&contact.claimed_name)));
+    out.line(format!("carriers      {}, level at least {}", policy.carriers.join(","), policy.pin));
+    let timer = match policy.timer_s {
+        0 => "none".into(),
+        s => format!("{s} s"),
+    };
+    let receipts = if policy.delivered { "on" } else { "off" };
+    out.line(format!("timer         {timer}; receipts {receipts}"));
+    if let Some(relay) = &contact.relay {
+        out.line(format!("relay         {}:{} key {}", relay.host, relay.port, relay.key));
+    }
+    out.line(format!("suites        {}", contact.suites.join(" ")));
+    if contact.missing > 0 {
+        out.line(format!("{} notes are on their way to you", contact.missing));
+    }
+}
+
+/// `mezza requests`
+pub fn requests(desk: &CliContext, what: Option<&Requests>) -> Result<(), Fault> {
+    let client = desk.client()?;
+    match what {
+        None => list_requests(desk, &client),
+        Some(Requests::See { n }) => {
+            client.act("POST", &format!("/v1/requests/{n}/see"))?;
+            let text = "asked; who it is comes with the next rounds of the mixnet: \
+                        `mezza requests` shows it";
+            desk.out.either(&json!({ "asked": n }), text);
+            Ok(())
+        }
+        Some(Requests::Accept { n }) => {
+            let contact: json::ContactJson =
+                client.post(&format!("/v1/requests/{n}/accept"), &())?;
+            let name = show::clean(&contact.name);
+            let log = format!("`mezza log {}`", show::handle(&contact));
+            desk.out.either(&contact, format!("{name} is a contact now; {log}"));
+            Ok(())
+        }
+        Some(Requests::Refuse { n }) => {
+            client.act("POST", &format!("/v1/requests/{n}/refuse"))?;
+            desk.out.either(&json!({ "refused": n }), "refused; they are not told");
+            Ok(())
+        }
+    }
+}
+
+fn list_requests(desk: &CliContext, client: &ApiClient) -> Result<(), Fault> {
+    let all: json::RequestsJson = client.get("/v1/requests")?;
+    desk.out.value(&all);
+    for request in &all.requests {
+        let name = show::clean(&request.contact.claimed_name);
+        desk.out.line(format!("{:<4} {name} (its own claim)", request.contact.id));
+        for note in &request.notes {
+            desk.out.line(format!("     {}", show::note(note, &request.contact.claimed_name)));
+        }
+    }
+    for guest in &all.guests {
+        let asked = if guest.asked { "; asked who it is" } else { "" };
+        let invites = "invites over the mixnet";
+        desk.out.line(format!("{:<4} someone new (no name yet) {invites}{asked}", guest.id));
+    }
+    if all.requests.is_empty() && all.guests.is_empty() {
+        desk.out.line("nobody asks");
+    }
+    if !all.requests.is_empty() {
+        desk.out.line(
+            "`mezza requests accept N` lets one in, `mezza requests refuse N` turns one away",
+        );
+    }
+    if !all.guests.is_empty() {
+        desk.out.line("`mezza requests see N` asks one without a name who it is; until then they learn nothing");
+    }
+    Ok(())
+}
+
+/// `mezza verify`
+pub fn verify(desk: &CliContext, name: &str, matches: bool) -> Result<(), Fault> {
+    let client = desk.client()?;
+    let contact = find(&client, name)?;
+    let name = show::clean(&contact.name);
+    if matches {
+        let patch = json::ContactPatch { verified: Some(true), ..Default::default() };
+        let contact: json::ContactJson =
+            client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
+        desk.out.either(&contact, format!("recorded: the numbers of you and {name} are equal"));
+        return Ok(());
+    }
+    let number: json::Number = client.get(&format!("/v1/contacts/{}/number", contact.id))?;
+    desk.out.value(&json!({ "contact": contact.id, "groups": number.groups }));
+    desk.out.line(format!(
+        "You and {name} must see the same number; compare it when you meet or by voice:"
+    ));
+    for line in number.groups.chunks(GROUPS_A_LINE) {
+        desk.out.line(format!("    {}", line.join("  ")));
+    }
+    desk.out.line(format!(
+        "equal: `mezza verify {} --matches`. Not equal: stop writing, somebody stands between you",
+        show::handle(&contact)
+    ));
+    Ok(())
+}
+
+/// `mezza set`
+pub fn set(desk: &CliContext, set: &Set) -> Result<(), Fault> {
+    let client = desk.client()?;
+    let contact = find(&client, &set.name)?;
+    let patch = json::ContactPatch {
+        name: set.petname.clone(),
+        verified: None,
+        policy: Some(changed(&contact.policy, set)).filter(|new| *new != contact.policy),
+        blocked: if set.block { Some(true) } else { set.unblock.then_some(false) },
+    };
+    if patch.policy.is_none() && patch.name.is_none() && patch.blocked.is_none() {
+        desk.out.value(&contact);
+        desk.out.line("nothing to change:");
+        describe(desk, &contact);
+        return Ok(());
+    }
+    let contact: json::ContactJson =
+        client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
+    desk.out.value(&contact);
+    describe(desk, &contact);
+    let (policy, held) = (&contact.policy, contact.standing == json::StandingJson::Held);
+    if held && policy.pin > 1 && policy.carriers.first().is_some_and(|first| first == "mixnet") {
+        desk.out.line(format!(
+            "a first note in cells needs their keys; where none are held it waits, and `mezza set \
+             {} --level-min 1` lets their relay be asked",
+            show::handle(&contact)
+        ));
+    }
+    Ok(())
+}
+
+fn changed(old: &json::PolicyJson, set: &Set) -> json::PolicyJson {
+    let fallback = set.fallback.map(|fallback| match fallback {
+        FallbackName::None => json::FallbackJson::None,
+        FallbackName::Listed => json::FallbackJson::Listed,
+    });
+    json::PolicyJson {
+        carriers: set.carriers.clone().unwrap_or_else(|| old.carriers.clone()),
+        pin: set.level_min.unwrap_or(old.pin),
+        fallback: fallback.unwrap_or(old.fallback),
+        timer_s: set.timer.unwrap_or(old.timer_s),
+        delivered: set.receipts.map_or(old.delivered, |receipts| matches!(receipts, Switch::On)),
+        read: old.read,
+    }
+}
+
+/// The contact of a name: `#number`, the exact name, else the only one that begins like it.
+///
+/// # Errors
+/// None or several; several are listed.
+pub fn find(client: &ApiClient, name: &str) -> Result<json::ContactJson, Fault> {
+    let all = client.get::<json::Contacts>("/v1/contacts")?.contacts;
+    choose(&all, name)
+}
+
+fn choose(all: &[json::ContactJson], name: &str) -> Result<json::ContactJson, Fault> {
+    let tests: [&dyn Fn(&json::ContactJson) -> bool; 3] =
+        [&|c| name.strip_prefix('#') == Some(c.id.as_str()), &|c| c.name == name, &|c| {
+            c.name.to_lowercase().starts_with(&name.to_lowercase())
+        }];
+    for test in tests {
+        let mut found: Vec<&json::ContactJson> = all.iter().filter(|c| test(c)).collect();
+        match found.len() {
+            0 => {}
+            1 => return Ok(found.remove(0).clone()),
+            _ => return Err(ambiguous(name, &found)),
+        }
+    }
+    let text = format!("no contact is called {}", show::clean(name));
+    Err(Fault::new(Exit::NotFound, text, "`mezza contacts` lists those you have"))
+}
+
+fn ambiguous(name: &str, found: &[&json::ContactJson]) -> Fault {
+    let list: Vec<String> =
+        found.iter().map(|c| format!("#{} {}", c.id, show::clean(&c.name))).collect();
+    let text = format!("{} may be {}", show::clean(name), list.join(" or "));
+    Fault::new(
+        Exit::NotFound,
+        text,
+        format!("name it by its number, like {}", show::handle(found[0])),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contact(id: u32, name: &str) -> json::ContactJson {
+        serde_json::from_value(json!({
+            "id": id.to_string(), "name": name, "claimed_name": name, "standing": "open",
+            "verified": null, "suites": [], "relay": null, "absent_parts": [], "unread": 0,
+            "missing": 0, "trouble": null, "namesake": false, "last": null,
+            "policy": { "carriers": ["relay"], "pin": 1, "fallback": "none", "timer_s": 0,
+                        "delivered": true, "read": false },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn names_are_found_or_candidates_are_listed() {
+        let all =
+            || vec![contact(1, "Bob"), contact(2, "Bobby"), contact(3, "Eve"), contact(4, "Eve")];
+        assert_eq!(choose(&all(), "Bob").unwrap().id, "1");
+        assert_eq!(choose(&all(), "#4").unwrap().id, "4");
+        assert_eq!(choose(&all(), "bobb").unwrap().id, "2");
+        let fault = choose(&all(), "Eve").unwrap_err();
+        assert_eq!(fault.text, "Eve may be #3 Eve or #4 Eve");
+        assert_eq!(fault.code.number(), 66);
+        assert_eq!(choose(&all(), "Zoe").unwrap_err().code.number(), 66);
+    }
+}

@@ -1,0 +1,250 @@
+//! Commands about oneself.
+
+use std::fs;
+use std::io::{BufRead, IsTerminal};
+use std::path::Path;
+
+use mezza_messenger::card::Card as CheckedCard;
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use super::args::{CardArgs, CardFormName, CardWhat, ConfigCommand, Init, PassphraseArgs};
+use super::{CliContext, relay_of, show};
+use crate::api::json::{CardText, Health, HealthLine, MeJson, RenewRequest, StatusJson, TicketUrl};
+use crate::api::{Exit, Fault, words};
+use crate::faces::passphrase;
+use crate::faces::qr::{self, Medium, QrImage};
+use crate::node::desk::{self, ask};
+use crate::store;
+
+/// Largest file that may hold a card or its picture, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// `mezza init`
+pub fn init(desk: &CliContext, init: &Init) -> Result<(), Fault> {
+    if store::Vault::exists(&desk.home.vault()) {
+        return Err(crate::api::Refused::exists().fault);
+    }
+    let relay = init.relay.as_deref().map(relay_of).transpose()?;
+    let name = init.name.clone().map_or_else(ask_name, Ok)?;
+    let file = init.key.passphrase_file.as_deref();
+    desk.home.make()?;
+    let pass = passphrase::ask_new(file)?;
+    let no_relay = relay.is_none();
+    desk::make::init(&desk.home.vault(), &name, &pass, relay.as_slice())
+        .map_err(|refused| refused.fault)?;
+    let value = json!({ "name": name, "home": desk.home.root() });
+    desk.out.either(&value, format!("{name} lives in {}", desk.home.root().display()));
+    if no_relay {
+        desk.out.line(
+            "this card names no relay, so no note can reach you; `mezza card renew --relay URI` \
+             changes that while the node runs",
+        );
+    }
+    desk.out.line("next: `mezza node run`, then `mezza card --qr`");
+    Ok(())
+}
+
+fn ask_name() -> Result<String, Fault> {
+    let missing = || Fault::new(Exit::Usage, "a name is needed", "give one with `--name`");
+    if !std::io::stdin().is_terminal() {
+        return Err(missing());
+    }
+    show::raw("Name on your card (others read it):");
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).map_err(|_| missing())?;
+    let name = line.trim();
+    if name.is_empty() { Err(missing()) } else { Ok(name.into()) }
+}
+
+/// `mezza lock`
+pub fn lock(desk: &CliContext) -> Result<(), Fault> {
+    let status: StatusJson = desk.client()?.post("/v1/lock", &())?;
+    desk.out.either(&status, "locked");
+    Ok(())
+}
+
+/// `mezza unlock`
+pub fn unlock(desk: &CliContext, key: &PassphraseArgs) -> Result<(), Fault> {
+    let client = desk.client()?;
+    let pass = passphrase::ask(key.passphrase_file.as_deref(), "Passphrase")?;
+    let text = Zeroizing::new(String::from_utf8(pass.to_vec()).map_err(|_| {
+        Fault::new(Exit::Malformed, "the passphrase is not UTF-8", "type it on a terminal")
+    })?);
+    let status: StatusJson = client.post("/v1/unlock", &json!({ "passphrase": text.as_str() }))?;
+    desk.out.either(&status, "unlocked");
+    Ok(())
+}
+
+/// `mezza url`
+pub fn url(desk: &CliContext) -> Result<(), Fault> {
+    let url: TicketUrl = desk.client()?.post("/v1/ticket", &())?;
+    desk.out.either(&url, &url.url);
+    Ok(())
+}
+
+/// `mezza card` and `mezza card show`
+pub fn card(desk: &CliContext, card: &CardArgs) -> Result<(), Fault> {
+    match &card.what {
+        Some(CardWhat::Show { source }) => return card_show(desk, source),
+        Some(CardWhat::Renew { name, relays }) => return card_renew(desk, name.as_deref(), relays),
+        None => {}
+    }
+    let form = match card.form {
+        CardFormName::Full => "full",
+        CardFormName::Poster => "poster",
+        CardFormName::Offline => "offline",
+    };
+    let text: CardText = desk.client()?.get(&format!("/v1/me/card?form={form}"))?;
+    if let Some(path) = &card.out {
+        write_picture(path, &text.uri)?;
+        let value = json!({ "file": path, "uri": text.uri });
+        desk.out.either(&value, format!("{} holds your card", path.display()));
+        return Ok(());
+    }
+    desk.out.value(&text);
+    if card.qr {
+        desk.out.line(QrImage::draw(&text.uri, Medium::Screen)?.to_terminal());
+    }
+    desk.out.line(&text.uri);
+    Ok(())
+}
+
+fn card_renew(desk: &CliContext, name: Option<&str>, relays: &[String]) -> Result<(), Fault> {
+    let relays = (!relays.is_empty()).then(|| relays.to_vec());
+    let request = RenewRequest { name: name.map(ToOwned::to_owned), relays };
+    let me: MeJson = desk.client()?.patch("/v1/me", &request)?;
+    let text = format!("{} has a new card, serial {}", show::clean(&me.name), me.card_serial);
+    desk.out.either(&me, text);
+    desk.out.line("next: `mezza card --qr`; your contacts get it with the next note");
+    Ok(())
+}
+
+fn write_picture(path: &Path, uri: &str) -> Result<(), Fault> {
+    let code = QrImage::draw(uri, Medium::Paper)?;
+    let bytes = match path.extension().and_then(|ending| ending.to_str()) {
+        Some("png") => code.to_png()?,
+        Some("svg") => code.to_svg().into_bytes(),
+        _ => {
+            let text = "pictures are written as .png or .svg";
+            return Err(Fault::new(Exit::Usage, text, "end the name of the file with one of them"));
+        }
+    };
+    fs::write(path, bytes).map_err(|error| {
+        let text = format!("{} cannot be written: {error}", path.display());
+        Fault::new(Exit::CannotWrite, text, "choose another folder")
+    })
+}
+
+fn card_show(desk: &CliContext, source: &str) -> Result<(), Fault> {
+    let card = ask::read_card(&read_source(source)?)?;
+    let relays: Vec<String> = card
+        .relays()
+        .iter()
+        .map(|relay| format!("{}:{} key {}", relay.host, relay.port, words::key_digits(&relay.key)))
+        .collect();
+    let suites: Vec<String> =
+        card.suites().ids().iter().map(|s| format!("0x{:04x}", s.0)).collect();
+    let value = json!({
+        "name": card.name(), "id": id_of(&card), "serial": card.serial(),
+        "issued": card.issued_days(), "suites": suites, "relays": relays,
+        "absent_parts": card.absent_parts(), "bytes": card.encode().len(),
+    });
+    desk.out.value(&value);
+    let issued = show::time(u64::from(card.issued_days()) * 86_400_000);
+    desk.out.line(format!("name     {} (its own claim)", show::clean(card.name())));
+    desk.out.line(format!("key      {}", id_of(&card)));
+    desk.out.line(format!("issued   {}, serial {}", &issued[..10], card.serial()));
+    desk.out.line(format!("suites   {}", suites.join(" ")));
+    for relay in relays {
+        desk.out.line(format!("relay    {relay}"));
+    }
+    desk.out.line("signed   by this key; whose key it is, only comparing numbers can tell");
+    Ok(())
+}
+
+fn id_of(card: &CheckedCard) -> String {
+    data_encoding::HEXLOWER.encode(&card.ik().as_bytes()[..16])
+}
+
+/// The address in an argument: itself, a text file with it, or a picture of its QR code.
+///
+/// # Errors
+/// A file that is missing, or without an address.
+pub fn read_source(source: &str) -> Result<String, Fault> {
+    if source.trim_start().get(..10).is_some_and(|head| head.eq_ignore_ascii_case("mezzavoce:")) {
+        return Ok(source.into());
+    }
+    let path = Path::new(source);
+    let missing = |error: std::io::Error| {
+        let text = format!("{source} is no address, and no file can be read there: {error}");
+        Fault::new(
+            Exit::NotFound,
+            text,
+            "give an address (`mezzavoce:c1/..`), a text file or a PNG",
+        )
+    };
+    let file = fs::File::open(path).map_err(missing)?;
+    let size = file.metadata().map_err(missing)?.len();
+    if size > FILE_BYTES_MAX {
+        let text = format!("{source} is too large for a card");
+        return Err(Fault::new(Exit::Malformed, text, "crop the picture"));
+    }
+    let bytes = fs::read(path).map_err(missing)?;
+    if bytes.starts_with(b"\x89PNG") {
+        return qr::read_png(bytes.as_slice());
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        let text = format!("{source} is neither text nor a PNG");
+        Fault::new(Exit::Malformed, text, "give a text file or a PNG")
+    })
+}
+
+/// `mezza doctor`: the node's lines, or what can be seen without one.
+pub fn doctor(desk: &CliContext) -> Result<Exit, Fault> {
+    let mut health = Health { lines: vec![home_line(desk), settings_line(desk)] };
+    match desk.client().and_then(|client| client.get::<Health>("/v1/health")) {
+        Ok(more) => {
+            health.lines.push(line("node", Ok("running".into())));
+            health.lines.extend(more.lines);
+        }
+        Err(fault) => health.lines.push(line("node", Err(fault))),
+    }
+    desk.out.value(&health);
+    for line in &health.lines {
+        let mark = if line.ok { "ok" } else { "BAD" };
+        let next = line.next.as_ref().map_or(String::new(), |next| format!("; {next}"));
+        desk.out.line(format!("{mark:<4} {:<10} {}{next}", line.name, line.text));
+    }
+    Ok(if health.lines.iter().all(|line| line.ok) { Exit::Done } else { Exit::No })
+}
+
+fn home_line(desk: &CliContext) -> HealthLine {
+    let home = desk.home.root().display().to_string();
+    line("home", desk.home.check().map(|()| home))
+}
+
+fn settings_line(desk: &CliContext) -> HealthLine {
+    line("settings", desk.config(&[]).map(|_| "sound".into()))
+}
+
+fn line(name: &str, found: Result<String, Fault>) -> HealthLine {
+    let (ok, text, next) = match found {
+        Ok(text) => (true, text, None),
+        Err(fault) => (false, fault.text, Some(fault.next)),
+    };
+    HealthLine { name: name.into(), ok, text, next }
+}
+
+/// `mezza config`
+pub fn config(desk: &CliContext, what: &ConfigCommand) -> Result<(), Fault> {
+    let config = desk.config(&[])?;
+    match what {
+        ConfigCommand::Check => desk.out.either(&json!({ "ok": true }), "the settings are sound"),
+        ConfigCommand::Print { origin } => {
+            let text = config.print(*origin);
+            desk.out.either(&json!({ "settings": text }), text.trim_end());
+        }
+    }
+    Ok(())
+}

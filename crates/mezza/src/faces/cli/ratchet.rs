@@ -1,0 +1,59 @@
+//! `mezza ratchet`: the conversation's cryptography for experts, scripts and tests of others.
+
+mod device;
+mod given;
+mod number;
+mod peer;
+mod refusal;
+mod state;
+
+use mezza_core::{Suite as _, SuiteId, Time};
+use mezza_ratchet::suite::{B2c20, B2c20Pq, V3, V4};
+
+use super::CliContext;
+use super::args::{RatchetCommand, RatchetPeer, SuiteName};
+use crate::api::{Exit, Fault};
+
+use device::Given;
+use given::{Chance, Clock};
+
+/// `mezza ratchet ..`
+///
+/// # Errors
+/// Input that is malformed; no node, where one is needed.
+pub fn ratchet(desk: &CliContext, what: &RatchetCommand) -> Result<Exit, Fault> {
+    match what {
+        RatchetCommand::Peer(asked) => {
+            let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
+            peer::serve(given(asked), input, output)
+        }
+        RatchetCommand::Number(asked) => number::number(desk.out, asked),
+        RatchetCommand::Sessions { name } => state::sessions(desk, name.as_deref()),
+        RatchetCommand::Reset { name, yes } => state::reset(desk, name, *yes),
+        RatchetCommand::Keys { rotate, refill } => state::keys(desk, *rotate, *refill),
+        RatchetCommand::Suites { name } => state::suites(desk, name.as_deref()),
+    }
+}
+
+fn given(asked: &RatchetPeer) -> Given {
+    Given {
+        suite: id(asked.suite),
+        one_time: asked.one_time.into(),
+        chance: Chance::of(asked.seed.as_ref()),
+        clock: asked.now.map_or(Clock::System, |ms| Clock::At(Time::from_ms(ms))),
+    }
+}
+
+fn id(suite: SuiteName) -> SuiteId {
+    match suite {
+        SuiteName::B2c20 => B2c20::ID,
+        SuiteName::B2c20Pq => B2c20Pq::ID,
+        SuiteName::SignalV3 => V3::ID,
+        SuiteName::SignalV4 => V4::ID,
+    }
+}
+
+/// Whether a suite is one of ours, with bundles in a wire form of their own.
+fn is_container(suite: SuiteId) -> bool {
+    [B2c20::ID, B2c20Pq::ID].contains(&suite)
+}

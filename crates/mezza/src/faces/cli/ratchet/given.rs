@@ -1,0 +1,75 @@
+//! Time and chance of a peer: the world's, or given on the command line so that a test repeats.
+
+use std::convert::Infallible;
+
+use mezza_core::{Secret, Time, blake2b};
+use rand_core::{TryCryptoRng, TryRng};
+
+use crate::clock;
+use crate::process::rng::OsRng;
+
+/// Bytes of a block of [`Chance::Seeded`].
+const BLOCK_BYTES: usize = 64;
+
+/// Where a peer draws from.
+pub enum Chance {
+    /// The operating system.
+    System,
+    /// A seed and the number of the next block, for tests alone: who knows the seed knows every key.
+    Seeded(Secret<32>, u64),
+}
+
+impl Chance {
+    /// The operating system's chance, or that of a seed.
+    pub fn of(seed: Option<&[u8; 32]>) -> Self {
+        seed.map_or(Self::System, |seed| Self::Seeded(Secret::copy_from(seed), 0))
+    }
+}
+
+impl TryRng for Chance {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        let mut bytes = [0; 4];
+        self.try_fill_bytes(&mut bytes)?;
+        Ok(u32::from_be_bytes(bytes))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let mut bytes = [0; 8];
+        self.try_fill_bytes(&mut bytes)?;
+        Ok(u64::from_be_bytes(bytes))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        let Self::Seeded(seed, next) = self else { return OsRng.try_fill_bytes(bytes) };
+        for chunk in bytes.chunks_mut(BLOCK_BYTES) {
+            let mut block = [0; BLOCK_BYTES];
+            blake2b(&mut block, seed.expose(), "mezza peer seed", &[&next.to_be_bytes()]);
+            chunk.copy_from_slice(&block[..chunk.len()]);
+            *next += 1;
+        }
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Chance {}
+
+/// What time it is for a peer.
+#[derive(Clone, Copy)]
+pub enum Clock {
+    /// The system's clock.
+    System,
+    /// A clock that stands until it is told to move.
+    At(Time),
+}
+
+impl Clock {
+    /// The time.
+    pub fn now(self) -> Time {
+        match self {
+            Self::System => clock::now(),
+            Self::At(time) => time,
+        }
+    }
+}

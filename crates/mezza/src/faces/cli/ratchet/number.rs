@@ -1,0 +1,65 @@
+//! `mezza ratchet number`: safety numbers of any two identities.
+
+use anyhow::{Context as _, Result, bail};
+use data_encoding::HEXLOWER;
+use mezza_core::{Sha512, SuiteId};
+use mezza_ratchet::IdentityKey;
+use mezza_ratchet::safety::{self, NamedIdentity};
+use serde_json::json;
+
+use crate::api::{Exit, Fault};
+use crate::faces::cli::args::RatchetNumber;
+use crate::faces::cli::show::Out;
+
+/// The version of a code in Signal's apps.
+const SIGNAL_VERSION: u32 = 2;
+
+/// The 60 digits of two identities in a suite, and the bytes of the code.
+///
+/// # Errors
+/// If there are names in a suite that takes the identities alone.
+pub fn of(
+    suite: SuiteId,
+    local: NamedIdentity<'_>,
+    remote: NamedIdentity<'_>,
+) -> Result<(String, Vec<u8>)> {
+    if !super::is_container(suite) {
+        let digits = safety::signal_number::<Sha512>(local, remote);
+        return Ok((digits, safety::signal_scannable::<Sha512>(SIGNAL_VERSION, local, remote)));
+    }
+    if !local.id.is_empty() || !remote.id.is_empty() {
+        bail!("our own number takes the identities alone, without names");
+    }
+    Ok((safety::number(local.key, remote.key), safety::scannable(local.key, remote.key)))
+}
+
+/// Prints the number of two identities from the command line.
+pub fn number(out: Out, asked: &RatchetNumber) -> Result<Exit, Fault> {
+    let answer = || {
+        let (local, here) = party(&asked.local)?;
+        let (remote, there) = party(&asked.remote)?;
+        let local = NamedIdentity { key: &local, id: here.as_bytes() };
+        let remote = NamedIdentity { key: &remote, id: there.as_bytes() };
+        of(super::id(asked.suite), local, remote)
+    };
+    let (digits, code) = answer().map_err(|error: anyhow::Error| {
+        let next = "write an identity as 64 hex digits, in signal-v3 with `:NAME` behind it";
+        Fault::new(Exit::Malformed, format!("{error:#}"), next)
+    })?;
+    let code = HEXLOWER.encode(&code);
+    out.value(&json!({ "number": digits, "scannable": code }));
+    out.line(digits);
+    if asked.scannable {
+        out.line(code);
+    }
+    Ok(Exit::Done)
+}
+
+/// `IK` or `IK:NAME`; the key with or without its type in front.
+fn party(text: &str) -> Result<(IdentityKey, &str)> {
+    let (key, name) = text.split_once(':').unwrap_or((text, ""));
+    let bytes = HEXLOWER.decode(key.as_bytes()).context("an identity is no lower-case hex")?;
+    let key = bytes.strip_prefix(&[5]).filter(|key| key.len() == 32).unwrap_or(&bytes);
+    let Ok(key) = key.try_into() else { bail!("an identity does not have 32 bytes") };
+    Ok((IdentityKey::decode(key).context("an identity is no key")?, name))
+}

@@ -1,0 +1,138 @@
+//! `mezza ratchet sessions|keys|suites`: what a running node says of its conversations.
+
+use mezza_ratchet::SuiteList;
+use serde_json::json;
+
+use crate::api::json::{ContactJson, Contacts, RatchetJson, RatchetSession};
+use crate::api::{Exit, Fault};
+use crate::faces::cli::people::find;
+use crate::faces::cli::{CliContext, show};
+
+/// `mezza ratchet sessions`
+pub fn sessions(desk: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
+    let client = desk.client()?;
+    let contacts = match name {
+        Some(name) => vec![find(&client, name)?],
+        None => client.get::<Contacts>("/v1/contacts")?.contacts,
+    };
+    let mut sessions = client.get::<RatchetJson>("/v1/ratchet")?.sessions;
+    sessions.retain(|session| contacts.iter().any(|contact| contact.id == session.contact));
+    desk.out.value(&json!({ "sessions": sessions }));
+    for contact in &contacts {
+        if let Some(session) = sessions.iter().find(|session| session.contact == contact.id) {
+            desk.out.line(line(session, &contact.name));
+        }
+    }
+    if sessions.is_empty() {
+        desk.out.line("no session yet; the first note begins one");
+    }
+    Ok(Exit::Done)
+}
+
+fn line(session: &RatchetSession, name: &str) -> String {
+    let mut parts = vec![
+        format!("#{:<3} {}", session.contact, show::clean(name)),
+        suite_name(&session.suite),
+        if session.initiator { "initiator" } else { "responder" }.into(),
+    ];
+    if session.pending {
+        parts.push("waits for the first answer".into());
+    }
+    parts.push(if session.our_turn { "our turn" } else { "their turn" }.into());
+    parts.push(format!("sent {}, received {} in the chains", session.sent, session.received));
+    parts.push(format!("skipped {}", session.skipped));
+    parts.push(format!("archived {}", session.archived));
+    parts.push(session.last_opened_ms.map_or_else(
+        || "nothing opened yet".into(),
+        |ms| format!("last opened {}", show::time(ms)),
+    ));
+    parts.join("  ")
+}
+
+/// `mezza ratchet reset`
+pub fn reset(desk: &CliContext, name: &str, yes: bool) -> Result<Exit, Fault> {
+    let client = desk.client()?;
+    let contact = find(&client, name)?;
+    let name = show::clean(&contact.name);
+    if !yes {
+        let text = format!("the session with {name} would be archived, and both are told");
+        return Err(Fault::new(Exit::Usage, text, "say it again with `--yes`"));
+    }
+    client.act("POST", &format!("/v1/contacts/{}/reset", contact.id))?;
+    let text = format!("the next note to {name} begins a new session, and both are told");
+    desk.out.either(&json!({ "reset": contact.id }), text);
+    Ok(Exit::Done)
+}
+
+/// `mezza ratchet keys`
+pub fn keys(desk: &CliContext, rotate: bool, refill: bool) -> Result<Exit, Fault> {
+    let client = desk.client()?;
+    if rotate {
+        client.act("POST", "/v1/ratchet/rotate")?;
+    }
+    if refill {
+        client.act("POST", "/v1/ratchet/refill")?;
+    }
+    let prekeys = client.get::<RatchetJson>("/v1/ratchet")?.prekeys;
+    desk.out.value(&prekeys);
+    for key in &prekeys.signed {
+        let (made, wiped) = (show::time(key.made_ms), show::time(key.wiped_ms));
+        desk.out.line(format!(
+            "signed prekey   {}  made {made}, wiped {wiped}",
+            suite_name(&key.suite)
+        ));
+    }
+    let until = prekeys.bundle_until_ms.map_or_else(|| "not made yet".into(), show::time);
+    let stock = prekeys.one_time_stock.map_or_else(|| "unknown".into(), |n| n.to_string());
+    desk.out.line(format!("bundle          valid until {until}; a new one every 7 days"));
+    desk.out
+        .line(format!("one-time keys   {} held here, {stock} at the relay", prekeys.one_time_held));
+    desk.out.line(format!(
+        "sessions today  {}, {} of them without a one-time key",
+        prekeys.sessions_today, prekeys.without_one_time
+    ));
+    Ok(Exit::Done)
+}
+
+/// `mezza ratchet suites`
+pub fn suites(desk: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
+    let ours = SuiteList::ours();
+    let ours = ours.ids().iter().map(|id| format!("0x{:04x}", id.0)).collect::<Vec<_>>();
+    let contact = name.map(|name| find(&desk.client()?, name)).transpose()?;
+    let best = contact.as_ref().and_then(|c| ours.iter().find(|suite| c.suites.contains(suite)));
+    desk.out.value(&json!({
+        "ours": ours, "card": contact.as_ref().map(|c| &c.suites), "session": best,
+    }));
+    desk.out.line(format!("we offer  {}", names(&ours)));
+    if let Some(contact) = &contact {
+        desk.out.line(format!("the card  {}", names(&contact.suites)));
+        desk.out.line(session_line(contact, best, &ours));
+    }
+    desk.out.line("Signal's suites are for `mezza ratchet peer` alone: no contact uses them");
+    Ok(if contact.is_some() && best.is_none() { Exit::No } else { Exit::Done })
+}
+
+fn session_line(contact: &ContactJson, best: Option<&String>, ours: &[String]) -> String {
+    match best {
+        Some(best) => format!("a session uses {}", suite_name(best)),
+        None => format!(
+            "{} offers only suite {}, we know {}; update Mezzavoce",
+            show::clean(&contact.name),
+            contact.suites.join(" "),
+            ours.join(" ")
+        ),
+    }
+}
+
+fn names(suites: &[String]) -> String {
+    suites.iter().map(|suite| suite_name(suite)).collect::<Vec<_>>().join(", ")
+}
+
+/// The name of a suite beside its number.
+fn suite_name(number: &str) -> String {
+    match number {
+        "0x0101" => "b2c20 (0x0101)".into(),
+        "0x0102" => "b2c20-pq (0x0102)".into(),
+        other => other.into(),
+    }
+}

@@ -1,0 +1,223 @@
+//! `mezza relay`: a relay for others.
+
+use std::net::SocketAddr;
+
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::CliContext;
+use super::args::RelayArgs;
+use super::serve::{block_on, settings, two_threads};
+use crate::api::{Exit, Fault, words};
+use crate::faces::config::{self, Settings};
+use crate::faces::served::until_stopped;
+use crate::process::home::Home;
+use crate::process::memory;
+use crate::servers::relay::{self, Limits, RelayConfig, RelayError, StoreSpec};
+
+/// An option that is a setting: its key and its text.
+type Flag = (&'static str, String);
+
+/// `mezza relay`
+///
+/// # Errors
+/// What the command refuses; see each of them.
+pub fn relay(desk: &CliContext, what: &RelayArgs) -> Result<Exit, Fault> {
+    let flags = what.flags();
+    let settings = settings(desk, &flags)?;
+    match what {
+        RelayArgs::Run(_) => block_on(two_threads(), run(desk, &settings)),
+        RelayArgs::Init { .. } => block_on(two_threads(), init(desk, &settings, &flags)),
+        RelayArgs::Status(_) => block_on(two_threads(), status(desk, &settings)),
+        RelayArgs::Uri(_) => uri(desk, &settings, &flags),
+    }
+}
+
+/// A relay of this home as the settings want it.
+///
+/// # Errors
+/// An address or a store that cannot be.
+pub fn relay_config(home: &Home, settings: &Settings) -> Result<RelayConfig, Fault> {
+    let defaults = Limits::default();
+    let limits = Limits {
+        store_bytes_max: settings.relay_store_bytes_max,
+        boxes_max: settings.relay_boxes_max,
+        address_connections_max: settings.relay_connections_max,
+        address_opens_per_day: settings.relay_opens_day_max,
+        address_put_bytes_per_day: settings.relay_put_bytes_day_max,
+        ..defaults
+    };
+    let mut config = RelayConfig::new(home.relay(), listen_of(settings)?);
+    config.store = store_of(settings)?;
+    config.limits = limits;
+    Ok(config)
+}
+
+fn listen_of(settings: &Settings) -> Result<SocketAddr, Fault> {
+    settings.relay_listen.parse().map_err(|_| {
+        let text = format!("{} is no address to listen on", settings.relay_listen);
+        Fault::new(Exit::Config, text, "write it like 127.0.0.1:7101 or [::]:7101")
+    })
+}
+
+fn store_of(settings: &Settings) -> Result<StoreSpec, Fault> {
+    if settings.relay_store == "sqlite" {
+        return Ok(StoreSpec::default());
+    }
+    settings.relay_store.parse().map_err(|error| {
+        let text = format!("the setting `relay_store` is no store: {error}");
+        Fault::new(Exit::Config, text, "use sqlite:PATH or postgres:URL")
+    })
+}
+
+/// Host and port under which people reach the relay, if somebody said so.
+fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fault> {
+    let text = settings.relay_public.to_lowercase();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let parts = text.rsplit_once(':').and_then(|(host, port)| {
+        let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        Some((inner.unwrap_or(host).to_owned(), port.parse().ok()?))
+    });
+    // The writer of addresses decides which hosts and ports a reader accepts.
+    let sound = |(host, port): &(String, u16)| {
+        mezza_messenger::uri::relay(&[0; 32], *port, host, false).is_ok()
+    };
+    parts.filter(sound).map(Some).ok_or_else(|| {
+        let text = format!("{} is no host with a port", settings.relay_public);
+        Fault::new(Exit::Config, text, "write it like relay.example:7101 or [2001:db8::7]:7101")
+    })
+}
+
+async fn run(desk: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
+    desk.home.make()?;
+    let config = relay_config(&desk.home, settings)?;
+    memory::say();
+    let (stop, stopped) = watch::channel(false);
+    let handle = relay::serve(config, stopped).await.map_err(|error| relay_fault(&error))?;
+    let (address, key) = (handle.address(), words::key_digits(handle.key()));
+    let value = json!({ "event": "relay", "address": address, "key": key });
+    desk.out.either(&value, format!("relay    {address}   key {key}"));
+    let ended = handle.wait();
+    tokio::pin!(ended);
+    let done = tokio::select! {
+        done = &mut ended => done,
+        signal = until_stopped(stop.subscribe()) => {
+            signal?;
+            let _ = stop.send(true);
+            ended.await
+        }
+    };
+    done.map_err(|error| relay_fault(&error))?;
+    Ok(Exit::Done)
+}
+
+async fn init(desk: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
+    let config = relay_config(&desk.home, settings)?;
+    public_of(settings)?;
+    desk.home.make()?;
+    let key = relay::init(&config.dir, &config.store).await.map_err(|error| relay_fault(&error))?;
+    config::keep(&desk.home.config(), &kept(flags)?)?;
+    let digits = words::key_digits(&key);
+    let text = format!(
+        "relay key {digits}\nnext: `mezza relay run`, and `mezza relay uri` for its address"
+    );
+    let is_loopback = config.listen.ip().is_loopback();
+    desk.out.either(&json!({ "key": digits, "loopback": is_loopback }), text);
+    if is_loopback && !settings.relay_public.is_empty() {
+        desk.out.aside(&format!(
+            "the relay listens on {}, which others reach only if this machine passes them on; else \
+             say where with `mezza relay init --listen ADDRESS`",
+            config.listen
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// What `init` keeps of its options: the path of a store is the same from every folder.
+fn kept(flags: &[Flag]) -> Result<Vec<Flag>, Fault> {
+    let whole = |(key, text): &Flag| match text.strip_prefix("sqlite:") {
+        Some(path) if *key == "relay_store" => Ok((*key, format!("sqlite:{}", absolute(path)?))),
+        _ => Ok((*key, text.clone())),
+    };
+    flags.iter().map(whole).collect()
+}
+
+fn absolute(path: &str) -> Result<String, Fault> {
+    let whole = std::path::absolute(path).ok().and_then(|path| path.to_str().map(str::to_owned));
+    whole.ok_or_else(|| {
+        let text = format!("the folder in which {path} lies has no name that can be kept");
+        Fault::new(Exit::Config, text, "write the whole path, like sqlite:/srv/relay/mail.db")
+    })
+}
+
+async fn status(desk: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
+    let config = relay_config(&desk.home, settings)?;
+    let status =
+        relay::status(&config.dir, &config.store).await.map_err(|error| relay_fault(&error))?;
+    let digits = words::key_digits(&status.key);
+    let totals = status.totals;
+    let running = relay::address(&config.dir);
+    let listen = running.unwrap_or(config.listen);
+    desk.out.value(&json!({
+        "key": digits, "listen": listen, "listens": running.is_some(), "boxes": totals.boxes,
+        "mails": totals.mails, "bytes": totals.bytes, "one_time_keys": totals.one_time_keys,
+    }));
+    let state = if running.is_some() { "it runs" } else { "it does not run" };
+    desk.out.line(format!("key      {digits}"));
+    desk.out.line(format!("listen   {listen}, {state}"));
+    desk.out.line(format!(
+        "holds    {} boxes, {} mails, {} bytes",
+        totals.boxes, totals.mails, totals.bytes
+    ));
+    Ok(Exit::Done)
+}
+
+/// What people can reach: what somebody said, else where the relay listens now, else where it would.
+fn uri(desk: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
+    let config = relay_config(&desk.home, settings)?;
+    let key = relay::key(&config.dir).map_err(|error| relay_fault(&error))?;
+    let public = public_of(settings)?;
+    let listen = relay::address(&config.dir).unwrap_or(config.listen);
+    let own = public.is_none().then_some(listen.ip());
+    let (host, port) = public.unwrap_or_else(|| (listen.ip().to_string(), listen.port()));
+    let next = "name what others reach with `mezza relay uri --public HOST:PORT`";
+    if own.is_some_and(|ip| ip.is_unspecified()) {
+        let text = "the relay listens on all addresses, so its own is not known";
+        return Err(Fault::new(Exit::Usage, text, next));
+    }
+    let uri = mezza_messenger::uri::relay(&key, port, &host, false).map_err(|_| {
+        let text = format!("the relay does not run, and nobody can reach port {port} of {host}");
+        Fault::new(Exit::Usage, text, "start it with `mezza relay run`")
+    })?;
+    config::keep(&desk.home.config(), flags)?;
+    let is_loopback = own.is_some_and(|ip| ip.is_loopback());
+    desk.out.either(&json!({ "uri": uri, "loopback": is_loopback }), &uri);
+    if is_loopback {
+        desk.out.aside(&format!("this address works on this machine alone; {next}"));
+    }
+    Ok(Exit::Done)
+}
+
+/// A relay's error as a fault: its text ends with the next step already.
+pub fn relay_fault(error: &RelayError) -> Fault {
+    let text = error.to_string();
+    let (text, next) = text.rsplit_once("; ").unwrap_or((&text, "see `mezza relay status`"));
+    Fault::new(exit_of(error.exit_code()), text, next)
+}
+
+fn exit_of(number: u8) -> Exit {
+    match number {
+        1 => Exit::No,
+        2 => Exit::Usage,
+        65 => Exit::Malformed,
+        66 => Exit::NotFound,
+        69 => Exit::Unreachable,
+        73 => Exit::CannotWrite,
+        75 => Exit::Busy,
+        77 => Exit::Denied,
+        78 => Exit::Config,
+        _ => Exit::Bug,
+    }
+}

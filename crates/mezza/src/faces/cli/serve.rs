@@ -1,0 +1,170 @@
+//! Commands that run for long: `up`, `node`.
+
+use std::future::Future;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::runtime::Builder;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use super::args::{NodeCommand, Serve, Up};
+use super::{CliContext, show};
+use crate::api::json::{NodeStateJson, StatusJson};
+use crate::api::{Exit, Fault, Refused};
+use crate::carriers::Dialer;
+use crate::demo;
+use crate::faces::config::{LoadedSettings, Settings};
+use crate::faces::passphrase;
+use crate::faces::served::{self, ServedNode, until_stopped};
+use crate::node::NodeOptions;
+use crate::node::observer::Observer;
+use crate::process::home::Home;
+use crate::servers::relay::Tap;
+
+/// `mezza up`
+pub fn up(desk: &CliContext, args: &Up) -> Result<Exit, Fault> {
+    let settings = settings(desk, &flags(&args.serve))?;
+    block_on(two_threads(), demo::run(desk, args, &settings))
+}
+
+/// `mezza node`
+pub fn node(desk: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {
+    match what {
+        NodeCommand::Run { serve, observe } => {
+            let observe = observe.then(|| ("observe", "true".into()));
+            let flags: Vec<_> = flags(serve).into_iter().chain(observe).collect();
+            let settings = settings(desk, &flags)?;
+            block_on(Builder::new_current_thread(), run(desk, serve, &settings))
+        }
+        NodeCommand::Status => status(desk),
+        NodeCommand::Stop => {
+            desk.client()?.act("POST", "/v1/stop")?;
+            desk.out.either(&json!({ "stopped": true }), "stopping");
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// Flags that are settings.
+fn flags(serve: &Serve) -> Vec<(&'static str, String)> {
+    serve.port.map(|port| ("web_port", port.to_string())).into_iter().collect()
+}
+
+/// Reads the settings and starts the log.
+pub(super) fn settings(
+    desk: &CliContext,
+    flags: &[(&'static str, String)],
+) -> Result<Settings, Fault> {
+    let config: LoadedSettings = desk.config(flags)?;
+    let level = LevelFilter::from_str(&config.settings.log).map_err(|_| {
+        let text = "the setting `log` is no level";
+        Fault::new(Exit::Config, text, "use error, warn, info, debug or trace")
+    })?;
+    // Only our own lines: what libraries say at `trace` may hold what passes through them.
+    let ours = Targets::new().with_target("mezza", level);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let _ = tracing_subscriber::registry().with(lines).with(ours).try_init();
+    Ok(config.settings)
+}
+
+/// Where many clients are served. A node has one person: there, waking another thread for each
+/// step of a note costs more than the step.
+pub(super) fn two_threads() -> Builder {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2);
+    builder
+}
+
+pub(super) fn block_on<T>(
+    mut builder: Builder,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let runtime = builder.enable_all().build();
+    let runtime = runtime.map_err(|_| Fault::bug("the system refuses a runtime"))?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    done
+}
+
+async fn run(desk: &CliContext, serve: &Serve, settings: &Settings) -> Result<Exit, Fault> {
+    desk.home.make()?;
+    let lock = served::lock(&desk.home)?;
+    let observer = settings.observe.then(|| Arc::new(Observer::new(files(&desk.home))));
+    let dialer = Dialer { tap: observer.clone().map(|o| o as Arc<dyn Tap>), ..Dialer::default() };
+    let unattended = has_passphrase_file(serve);
+    let options = NodeOptions {
+        vault: desk.home.vault(),
+        witness: Some(desk.home.state()),
+        demo: false,
+        idle_lock_s: if unattended { 0 } else { settings.idle_lock_s },
+        dialer,
+        observer: observer.clone(),
+    };
+    let station = ServedNode::open(&desk.home, lock, settings.web_port, options, observer).await?;
+    if unattended && let Err(fault) = unlock(&station, serve).await {
+        station.close().await;
+        return Err(fault);
+    }
+    announce(desk, serve, &station).await?;
+    until_stopped(station.stopping()).await?;
+    station.close().await;
+    Ok(Exit::Done)
+}
+
+/// The files that a thief would read, but for the databases: no process opens one of its own beside
+/// the connection that it has (MSG-61).
+pub fn files(home: &Home) -> Vec<std::path::PathBuf> {
+    ["head", "keyring"].map(|name| home.vault().join(name)).into()
+}
+
+/// Whether a passphrase is to be had without a person.
+pub fn has_passphrase_file(serve: &Serve) -> bool {
+    serve.key.passphrase_file.is_some() || std::env::var_os("MEZZA_PASSPHRASE_FILE").is_some()
+}
+
+/// Unlocks a node that starts with a passphrase file.
+///
+/// # Errors
+/// A wrong passphrase, or no vault.
+pub async fn unlock(station: &ServedNode, serve: &Serve) -> Result<(), Fault> {
+    let pass = passphrase::ask(serve.key.passphrase_file.as_deref(), "Passphrase")?;
+    station.node.ask(move |desk| desk.unlock(&pass)).await.map_err(|refused: Refused| refused.fault)
+}
+
+async fn announce(desk: &CliContext, serve: &Serve, station: &ServedNode) -> Result<(), Fault> {
+    let status =
+        station.node.ask(|desk| Ok(desk.status())).await.map_err(|refused| refused.fault)?;
+    let value = json!({
+        "event": "running", "port": station.port, "state": status.state,
+        "url": (!serve.no_web).then_some(&station.url),
+    });
+    desk.out.value(&value);
+    desk.out.line(format!("node     {}", state_line(&status)));
+    if !serve.no_web {
+        desk.out.line(format!("open     {}   (works once, `mezza url` for another)", station.url));
+    }
+    Ok(())
+}
+
+fn state_line(status: &StatusJson) -> String {
+    match status.state {
+        NodeStateJson::Empty => "running, no identity yet: make one on the page".into(),
+        NodeStateJson::Locked => "running, locked: `mezza unlock`, or on the page".into(),
+        NodeStateJson::Open => {
+            format!("running as {}", show::clean(status.name.as_deref().unwrap_or_default()))
+        }
+    }
+}
+
+fn status(desk: &CliContext) -> Result<Exit, Fault> {
+    let client = desk.client()?;
+    let status: StatusJson = client.get("/v1/status")?;
+    let value =
+        json!({ "pid": client.api().pid, "address": client.api().address, "status": status });
+    desk.out.value(&value);
+    desk.out.line(format!("{}, process {}", state_line(&status), client.api().pid));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,252 @@
+//! What is printed: lines for people, JSON for programs, nothing that steers a terminal.
+
+use std::io::Write;
+
+use mezza_messenger::policy::TIMERS_S;
+use serde::Serialize;
+
+use super::client;
+use crate::api::Fault;
+use crate::api::json::{ContactJson, NoteJson, StandingJson, VerifiedHow};
+
+/// What a timer may be.
+const TIMERS: &str = "write 30s, 5m, 1h, 8h, 1d, 7d, 28d or off";
+
+/// Where answers go.
+#[derive(Clone, Copy)]
+pub struct Out {
+    /// JSON, one value a line.
+    pub json: bool,
+}
+
+impl Out {
+    /// One line for people. A reader that went away is no error.
+    pub fn line(self, text: impl AsRef<str>) {
+        if !self.json {
+            raw(text.as_ref());
+        }
+    }
+
+    /// One value for programs.
+    pub fn value(self, value: &impl Serialize) {
+        if self.json {
+            raw(&client::json(value));
+        }
+    }
+
+    /// A line for people beside the answer: it goes to standard error, so that the answer alone can
+    /// be handed on.
+    pub fn aside(self, text: &str) {
+        if !self.json {
+            let _ = writeln!(std::io::stderr().lock(), "mezza: {text}");
+        }
+    }
+
+    /// A line for people or a value for programs.
+    pub fn either(self, value: &impl Serialize, text: impl AsRef<str>) {
+        self.value(value);
+        self.line(text);
+    }
+}
+
+/// Prints a line as it is.
+pub fn raw(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// Prints a fault; the last words are the next step (CLI-2).
+pub fn fault(fault: &Fault, json: bool) {
+    let text = if json {
+        client::json(&serde_json::json!({
+            "error": fault.text, "next": fault.next, "exit": fault.code.number(),
+        }))
+    } else {
+        format!("mezza: {}", lines(&fault.to_string(), "\n"))
+    };
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Text of others as a part of one line, without anything that steers a terminal (MSG-86).
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Text of others that may have several lines; each but the first begins behind `next`.
+fn lines(text: &str, next: &str) -> String {
+    text.split('\n').map(clean).collect::<Vec<_>>().join(next)
+}
+
+/// A control character, a line end included, or a mark that turns the direction of writing.
+pub(super) fn steers(c: char) -> bool {
+    let line_end = matches!(c, '\u{2028}' | '\u{2029}');
+    let turns = matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || line_end || turns
+}
+
+/// A contact in a command that is shown to be pasted: by its number, as a shell takes it. Its name is
+/// text of others (MSG-85).
+pub fn handle(contact: &ContactJson) -> String {
+    format!("'#{}'", contact.id)
+}
+
+/// One note as a line of a log.
+pub fn note(note: &NoteJson, name: &str) -> String {
+    let who = if note.incoming { clean(name) } else { "you".into() };
+    let newer = || "(sent by a newer version)".into();
+    let text = note.text.as_deref().map_or_else(newer, |text| lines(text, "\n    "));
+    let at = time(note.at_ms);
+    if note.incoming {
+        return format!("{at}  {who}: {text}");
+    }
+    let carrier = note.carrier.as_deref().map_or(String::new(), |c| format!(", {c}"));
+    format!("{at}  {who}: {text}  [{}{carrier}]", note.words)
+}
+
+/// One contact as a line.
+pub fn contact(contact: &ContactJson) -> String {
+    let standing = match contact.standing {
+        StandingJson::Held => "nothing sent yet",
+        StandingJson::Asked => "waiting for an answer",
+        StandingJson::Open => "open",
+        StandingJson::Request => "wants to write to you",
+        StandingJson::Blocked => "blocked",
+    };
+    let verified = match contact.verified.as_ref().map(|v| v.how) {
+        Some(VerifiedHow::InPerson) => ", met in person",
+        Some(VerifiedHow::Number) => ", number compared",
+        None => ", not verified",
+    };
+    let unread = match contact.unread {
+        0 => String::new(),
+        n => format!(", {n} new"),
+    };
+    let twin = if contact.namesake { ", ANOTHER CONTACT HAS THIS NAME" } else { "" };
+    format!("#{:<3} {}  ({standing}{verified}{unread}{twin})", contact.id, clean(&contact.name))
+}
+
+/// Milliseconds since 1970 as `2026-11-21 13:05` UTC.
+pub fn time(ms: u64) -> String {
+    let (days, minutes) = (ms / 86_400_000, ms / 60_000 % 1_440);
+    let (year, month, day) = date(days);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}Z", minutes / 60, minutes % 60)
+}
+
+/// Days since 1970 as year, month, day: years begin in March, so that the leap day is the last.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (400 * era + year + next, month, day)
+}
+
+/// `5m`, `24h`, `7d`, `off` in seconds: one of the timers that a conversation may have.
+///
+/// # Errors
+/// A text for `clap` to show.
+pub fn timer(text: &str) -> Result<u32, String> {
+    if text == "off" {
+        return Ok(0);
+    }
+    let unit = match text.chars().last() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3_600,
+        Some('d') => 86_400,
+        _ => return Err(TIMERS.into()),
+    };
+    let number = text[..text.len() - 1].parse::<u32>().ok();
+    let seconds = number.and_then(|n| n.checked_mul(unit));
+    seconds.filter(|s| TIMERS_S.contains(s)).ok_or_else(|| TIMERS.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_across_leap_days() {
+        let cases = [
+            (0, (1970, 1, 1)),
+            (11_016, (2000, 2, 29)),
+            (11_017, (2000, 3, 1)),
+            (20_778, (2026, 11, 21)),
+            (47_540, (2100, 2, 28)),
+            (47_541, (2100, 3, 1)),
+        ];
+        for (days, civil) in cases {
+            assert_eq!(date(days), civil);
+        }
+        assert_eq!(time(1_795_266_300_000), "2026-11-21 13:05Z");
+    }
+
+    #[test]
+    fn texts_cannot_steer_a_terminal() {
+        assert_eq!(clean("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
+        for c in ['\u{9b}', '\u{85}', '\r', '\u{7f}', '\u{61c}', '\u{2028}', '\u{2029}', '\u{2067}']
+        {
+            assert_eq!(clean(&format!("a{c}b")), "a\u{fffd}b", "{c:?}");
+        }
+        assert_eq!(clean("Zoë \u{1f600}"), "Zoë \u{1f600}");
+    }
+
+    /// What steers: an escape sequence of 7 bits, one of 8, and a line of a log that nobody wrote.
+    const HOSTILE: &str = "\x1b[2J\u{9b}2J\n2026-11-21 13:05Z  you: yes\u{202e}";
+    /// The same as it is shown in a line.
+    const SHOWN: &str = "\u{fffd}[2J\u{fffd}2J\u{fffd}2026-11-21 13:05Z  you: yes\u{fffd}";
+
+    fn note_of(text: &str, incoming: bool) -> NoteJson {
+        serde_json::from_value(serde_json::json!({
+            "id": "1", "contact": "1", "incoming": incoming, "kind": "text", "text": text,
+            "sent_ms": 0, "at_ms": 1_795_266_300_000_u64, "state": "received", "words": "received",
+            "pin": 1, "facts": [],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn msg_86_a_note_is_one_entry_of_a_log_whatever_it_says() {
+        let own = "2026-11-21 13:05Z  ";
+        assert_eq!(note(&note_of("hi", true), HOSTILE), format!("{own}{SHOWN}: hi"));
+        let text = SHOWN.replacen("\u{fffd}2026", "\n    2026", 1);
+        assert_eq!(note(&note_of(HOSTILE, true), "Eve"), format!("{own}Eve: {text}"));
+        assert_eq!(note(&note_of(HOSTILE, false), "Eve"), format!("{own}you: {text}  [received]"));
+    }
+
+    #[test]
+    fn msg_86_a_contact_is_one_line_whatever_its_name() {
+        let contact: ContactJson = serde_json::from_value(serde_json::json!({
+            "id": "7", "name": HOSTILE, "claimed_name": HOSTILE, "standing": "open",
+            "verified": null, "suites": [], "relay": null, "absent_parts": [], "unread": 0,
+            "missing": 0, "trouble": null, "namesake": false, "last": null,
+            "policy": { "carriers": ["relay"], "pin": 1, "fallback": "none", "timer_s": 0,
+                        "delivered": true, "read": false },
+        }))
+        .unwrap();
+        assert_eq!(super::contact(&contact), format!("#7   {SHOWN}  (open, not verified)"));
+        assert_eq!(handle(&contact), "'#7'");
+    }
+
+    #[test]
+    fn msg_86_json_steers_no_terminal_and_keeps_every_character() {
+        let text = client::json(&serde_json::json!({ "name": HOSTILE }));
+        assert!(text.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text}");
+        let back: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(back["name"], HOSTILE);
+    }
+
+    #[test]
+    fn timers() {
+        assert_eq!(timer("24h"), Ok(86_400));
+        assert_eq!(timer("off"), Ok(0));
+        for right in ["30s", "5m", "1h", "8h", "1d", "7d", "28d"] {
+            assert!(timer(right).is_ok() && TIMERS.contains(right), "{right}");
+        }
+        for wrong in ["", "h", "0m", "24", "9999999d", "5 m", "é", "2h", "29d"] {
+            assert!(timer(wrong).is_err(), "{wrong}");
+        }
+    }
+}

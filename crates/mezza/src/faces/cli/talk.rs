@@ -1,0 +1,240 @@
+//! Commands about notes and carriers.
+
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use rand_core::Rng as _;
+use serde_json::json;
+
+use super::args::{Outbox, Send, Wait};
+use super::client::ApiClient;
+use super::follow::Follower;
+use super::people::find;
+use super::{CliContext, show};
+use crate::api::json::{self, EventKind, NoteStateJson};
+use crate::api::{Exit, Fault, words};
+use crate::process::rng::OsRng;
+
+/// Bytes of standard input that are read: more than a note holds, to say by how much.
+const INPUT_BYTES_MAX: u64 = 1 << 20;
+
+/// `mezza send`
+pub fn send(desk: &CliContext, send: &Send) -> Result<Exit, Fault> {
+    let text = match send.text.as_deref() {
+        None | Some("-") => read_input()?,
+        Some(text) => text.into(),
+    };
+    if text.is_empty() {
+        return Err(crate::api::Refused::from(mezza_messenger::DeviceError::EmptyText).fault);
+    }
+    if text.len() > crate::node::desk::ask::TEXT_BYTES_MAX {
+        let max = crate::node::desk::ask::TEXT_BYTES_MAX;
+        return Err(words::too_long(text.len(), max).fault);
+    }
+    let client = desk.client()?;
+    let contact = find(&client, &send.name)?;
+    if let Some(carrier) = &send.carrier {
+        check_carrier(&client, &contact, carrier, &text)?;
+    }
+    let follower = send.wait.map(|_| Follower::of(&client)).transpose()?;
+    let mut client_id = [0; 16];
+    OsRng.fill_bytes(&mut client_id);
+    let body = json::SendRequest { text, client_id: data_encoding::HEXLOWER.encode(&client_id) };
+    let note: json::NoteJson = client.post(&format!("/v1/contacts/{}/notes", contact.id), &body)?;
+    match (send.wait, follower) {
+        (Some(wait), Some(follower)) => {
+            let note = wait_for(&client, follower, note, wait, Duration::from_secs(send.timeout))?;
+            Ok(finish(desk, &contact, &note, Some(wait)))
+        }
+        _ => Ok(finish(desk, &contact, &note, None)),
+    }
+}
+
+fn read_input() -> Result<String, Fault> {
+    let mut bytes = Vec::new();
+    let input = std::io::stdin().lock().take(INPUT_BYTES_MAX).read_to_end(&mut bytes);
+    input.map_err(|error| {
+        let text = format!("standard input cannot be read: {error}");
+        Fault::new(Exit::Malformed, text, "give the text as an argument")
+    })?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        let next = "convert it first, for example with `iconv -t UTF-8`";
+        Fault::new(Exit::Malformed, "standard input is not UTF-8", next)
+    })?;
+    Ok(text.strip_suffix('\n').map_or(text.clone(), Into::into))
+}
+
+/// "By this carrier only": refused before anything is written.
+fn check_carrier(
+    client: &ApiClient,
+    contact: &json::ContactJson,
+    carrier: &str,
+    text: &str,
+) -> Result<(), Fault> {
+    let path = format!("/v1/contacts/{}/preview", contact.id);
+    let body = json::PreviewRequest { text: text.into() };
+    let preview: json::Preview = client.post(&path, &body)?;
+    let offer = preview.offers.iter().find(|offer| offer.carrier == carrier);
+    let name = show::clean(&contact.name);
+    match offer {
+        Some(offer) if offer.fits && contact.policy.carriers.first() == Some(&offer.carrier) => {
+            Ok(())
+        }
+        Some(_) => {
+            let text = format!("{} may not carry this note to {name}", show::clean(carrier));
+            let handle = show::handle(contact);
+            let next = format!("see `mezza contacts {handle}` and `mezza set {handle}`");
+            Err(Fault::new(Exit::No, text, next))
+        }
+        None => {
+            let text = format!("there is no carrier {}", show::clean(carrier));
+            Err(Fault::new(Exit::Usage, text, "`mezza carriers` lists them"))
+        }
+    }
+}
+
+/// Follows the note until it is far enough; the newest state is returned in any case.
+fn wait_for(
+    client: &ApiClient,
+    follower: Follower,
+    note: json::NoteJson,
+    wait: Wait,
+    patience: Duration,
+) -> Result<json::NoteJson, Fault> {
+    if is_far_enough(&note, wait) {
+        return Ok(note);
+    }
+    let found = follower.until(Some(patience), |event| match &event.note {
+        Some(seen) if seen.id == note.id && is_far_enough(seen, wait) => {
+            ControlFlow::Break(seen.clone())
+        }
+        _ => ControlFlow::Continue(()),
+    })?;
+    if let Some(note) = found {
+        return Ok(note);
+    }
+    let notes: json::Notes =
+        client.get(&format!("/v1/contacts/{}/notes?limit=100", note.contact))?;
+    Ok(notes.notes.into_iter().find(|newer| newer.id == note.id).unwrap_or(note))
+}
+
+fn is_far_enough(note: &json::NoteJson, wait: Wait) -> bool {
+    let handed = matches!(note.state, NoteStateJson::Handed | NoteStateJson::Carried);
+    let delivered = matches!(note.state, NoteStateJson::Delivered | NoteStateJson::Read);
+    delivered || (matches!(wait, Wait::Handed) && handed)
+}
+
+fn finish(
+    desk: &CliContext,
+    contact: &json::ContactJson,
+    note: &json::NoteJson,
+    wait: Option<Wait>,
+) -> Exit {
+    let name = show::clean(&contact.name);
+    desk.out.value(note);
+    desk.out.line(format!("note {} to {name}: {}", note.id, note.words));
+    if note.why.as_deref() == Some("below_pin") {
+        desk.out.line(below_pin(contact, note));
+    }
+    match wait {
+        Some(wait) if !is_far_enough(note, wait) => {
+            desk.out.line("it stays in the outbox and goes on trying: `mezza outbox`");
+            Exit::No
+        }
+        _ => Exit::Done,
+    }
+}
+
+fn below_pin(contact: &json::ContactJson, note: &json::NoteJson) -> String {
+    format!(
+        "{} is pinned to level {} and only the relay (level 1) is up; the note waits. To send \
+         it by relay after all: `mezza outbox cancel {}`, `mezza set {} --level-min 1`, then \
+         send again",
+        show::clean(&contact.name),
+        note.pin,
+        note.id,
+        show::handle(contact)
+    )
+}
+
+/// `mezza log`
+pub fn log(desk: &CliContext, name: &str, n: u16, follow: bool) -> Result<(), Fault> {
+    let client = desk.client()?;
+    let contact = find(&client, name)?;
+    let follower = follow.then(|| Follower::of(&client)).transpose()?;
+    let notes: json::Notes = client.get(&format!("/v1/contacts/{}/notes?limit={n}", contact.id))?;
+    for note in &notes.notes {
+        desk.out.either(note, show::note(note, &contact.name));
+    }
+    if contact.missing > 0 {
+        desk.out.line(format!("({} notes are on their way to you)", contact.missing));
+    }
+    let Some(follower) = follower else { return Ok(()) };
+    follower
+        .until(None, |event| {
+            let ours = event.contact.as_deref() == Some(contact.id.as_str());
+            let told = matches!(event.kind, EventKind::Note | EventKind::State);
+            if let (true, true, Some(_), Some(note)) = (ours, told, event.cursor, &event.note) {
+                desk.out.either(note, show::note(note, &contact.name));
+            }
+            let over = matches!(event.kind, EventKind::Locked | EventKind::Reload);
+            if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .map(drop)
+}
+
+/// `mezza outbox`
+pub fn outbox(desk: &CliContext, what: Option<&Outbox>) -> Result<(), Fault> {
+    let client = desk.client()?;
+    if let Some(Outbox::Cancel { id }) = what {
+        client.act("DELETE", &format!("/v1/notes/{id}?how=cancel"))?;
+        desk.out.either(&json!({ "cancelled": id }), "given up; it may have arrived all the same");
+        return Ok(());
+    }
+    let outbox: json::OutboxJson = client.get("/v1/outbox")?;
+    let contacts = client.get::<json::Contacts>("/v1/contacts")?.contacts;
+    desk.out.value(&outbox);
+    for note in &outbox.notes {
+        let contact = contacts.iter().find(|contact| contact.id == note.contact);
+        let name = contact.map_or("?", |contact| contact.name.as_str());
+        desk.out.line(format!(
+            "{:<5} to {}: {}",
+            note.id,
+            show::clean(name),
+            show::note(note, name)
+        ));
+    }
+    if outbox.notes.is_empty() {
+        desk.out.line("nothing waits");
+    }
+    Ok(())
+}
+
+/// `mezza carriers`
+pub fn carriers(desk: &CliContext) -> Result<(), Fault> {
+    let all: json::Carriers = desk.client()?.get("/v1/carriers")?;
+    desk.out.value(&all);
+    for carrier in &all.carriers {
+        let state = if carrier.up { "up" } else { "down" };
+        let demo = if carrier.demo { ", DEMO" } else { "" };
+        desk.out.line(format!("{}  {state}, level {}{demo}", carrier.carrier, carrier.level));
+        if let Some(relay) = &carrier.relay {
+            desk.out.line(format!("  at       {}:{} key {}", relay.host, relay.port, relay.key));
+        }
+        let (delay, worst) = (carrier.delay_ms, carrier.delay_p99_ms);
+        desk.out.line(format!("  delay    {delay} ms, rarely {worst} ms"));
+        let pieces = carrier.pieces_max;
+        let bytes = words::grouped(carrier.piece_bytes);
+        desk.out
+            .line(format!("  takes    {pieces} x {bytes} bytes, keeps them {} h", carrier.store_h));
+        for hides in &carrier.hides {
+            let verb = if hides.hidden { "hides from" } else { "SHOWS to  " };
+            desk.out.line(format!("  {verb} {}: {}", hides.from, hides.what));
+        }
+    }
+    if all.carriers.is_empty() {
+        desk.out.line("no carrier: your card names no relay and no contact has one");
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! Settings: a flag beats the environment, which beats `config.toml`, which beats the default.
+//!
+//! One setting is one field of [`Settings`]; its name is the key in the file (`web_port = 7100`),
+//! in upper case behind `MEZZA_` the variable (`MEZZA_WEB_PORT`). A key that is not a field is an
+//! error, wherever it stands: a typing error must not leave a limit at its default.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::api::{Exit, Fault};
+use crate::faces::ports;
+use crate::process::home::private;
+
+/// What variables begin with.
+const PREFIX: &str = "MEZZA_";
+/// Variables behind the prefix that are no settings.
+const NO_SETTINGS: [&str; 3] = ["HOME", "PASSPHRASE_FILE", "SEED"];
+/// Variables of tests, behind the prefix.
+const TESTS: &str = "TEST_";
+
+/// All settings of the program with their defaults.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Port of the web page and its interface on the loopback addresses.
+    pub web_port: u16,
+    /// Address and port on which a relay listens.
+    pub relay_listen: String,
+    /// Host and port under which people reach the relay; empty: where it listens.
+    pub relay_public: String,
+    /// Where a relay keeps mail: `sqlite`, `sqlite:PATH` or `postgres:URL`.
+    pub relay_store: String,
+    /// Bytes a relay keeps in all.
+    pub relay_store_bytes_max: u64,
+    /// Mailboxes a relay keeps in all.
+    pub relay_boxes_max: u64,
+    /// Connections a relay takes from one IPv4 address or IPv6 /64.
+    pub relay_connections_max: u32,
+    /// Mailboxes one such address may open a day.
+    pub relay_opens_day_max: u32,
+    /// Bytes one such address may put a day.
+    pub relay_put_bytes_day_max: u64,
+    /// Seconds without a person after which the vault locks; 0 is never.
+    pub idle_lock_s: u64,
+    /// Whether the observer records what others could see.
+    pub observe: bool,
+    /// Least level of a log line: `error`, `warn`, `info`, `debug` or `trace`.
+    pub log: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            web_port: ports::PAGE,
+            relay_listen: format!("127.0.0.1:{}", ports::RELAY),
+            relay_public: String::new(),
+            relay_store: "sqlite".to_owned(),
+            relay_store_bytes_max: 10 << 30,
+            relay_boxes_max: 1_000_000,
+            relay_connections_max: 256,
+            relay_opens_day_max: 4_000,
+            relay_put_bytes_day_max: 1 << 30,
+            idle_lock_s: 900,
+            observe: false,
+            log: "warn".to_owned(),
+        }
+    }
+}
+
+/// Where the value of a setting comes from, weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// [`Settings::default`].
+    Default,
+    /// `config.toml`.
+    File,
+    /// A `MEZZA_` variable.
+    Environment,
+    /// A flag of the command line.
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::File => "config.toml",
+            Self::Environment => "environment",
+            Self::Flag => "flag",
+        })
+    }
+}
+
+/// The settings in force and their origins.
+#[derive(Clone, Debug)]
+pub struct LoadedSettings {
+    /// The settings.
+    pub settings: Settings,
+    values: BTreeMap<String, (Value, Origin)>,
+}
+
+impl LoadedSettings {
+    /// Lays the four layers over each other; a missing file is an empty one.
+    ///
+    /// `environment` is all of it; variables without the prefix are not looked at. `flags` are
+    /// keys with the texts of their values. Any error is exit code 78 and names the key.
+    pub fn load(
+        file: &Path,
+        environment: impl Iterator<Item = (OsString, OsString)>,
+        flags: &[(&str, String)],
+    ) -> Result<Self, Fault> {
+        let defaults = table_of(&Settings::default())?;
+        let mut config = Self { settings: Settings::default(), values: BTreeMap::new() };
+        config.lay(defaults.clone(), Origin::Default);
+        config.lay(known(read(file)?, &defaults, Origin::File)?, Origin::File);
+        let variables = environment.filter_map(variable).collect::<Result<Vec<_>, _>>()?;
+        let variables = texts(variables.into_iter(), &defaults, Origin::Environment)?;
+        config.lay(variables, Origin::Environment);
+        let flags = flags.iter().map(|(key, text)| ((*key).to_owned(), text.clone()));
+        config.lay(texts(flags, &defaults, Origin::Flag)?, Origin::Flag);
+        config.settle()
+    }
+
+    /// One line a setting, as `config.toml` would have it; with its origin behind, if wanted.
+    pub fn print(&self, origin: bool) -> String {
+        let line = |(key, (value, from)): (&String, &(Value, Origin))| {
+            let setting = format!("{key} = {value}");
+            if origin { format!("{setting:<40} # {from}\n") } else { format!("{setting}\n") }
+        };
+        self.values.iter().map(line).collect()
+    }
+
+    fn lay(&mut self, layer: Table, origin: Origin) {
+        self.values.extend(layer.into_iter().map(|(key, value)| (key, (value, origin))));
+    }
+
+    /// Checks the kind and range of each value, one by one to name the wrong one.
+    fn settle(mut self) -> Result<Self, Fault> {
+        let defaults = table_of(&self.settings)?;
+        for (key, (value, origin)) in &self.values {
+            let mut one = defaults.clone();
+            one.insert(key.clone(), value.clone());
+            if one.try_into::<Settings>().is_err() {
+                let expected = defaults.get(key).map_or_else(String::new, Value::to_string);
+                return Err(refused(
+                    &format!("the setting {key} cannot be {value}"),
+                    *origin,
+                    &format!("give it a value like {expected}"),
+                ));
+            }
+        }
+        let all: Table = self.values.iter().map(|(k, (v, _))| (k.clone(), v.clone())).collect();
+        self.settings = all.try_into().map_err(|_| Fault::bug("settings do not fit together"))?;
+        Ok(self)
+    }
+}
+
+/// A variable that is a setting: its key and its text. The names and texts of other variables need
+/// not be UTF-8.
+fn variable((name, text): (OsString, OsString)) -> Option<Result<(String, String), Fault>> {
+    let name = name.to_string_lossy();
+    let key = name.strip_prefix(PREFIX)?;
+    if NO_SETTINGS.contains(&key) || key.starts_with(TESTS) {
+        return None;
+    }
+    let key = key.to_ascii_lowercase();
+    Some(text.into_string().map(|text| (key.clone(), text)).map_err(|_| {
+        let what = format!("the setting {key} is not UTF-8");
+        refused(&what, Origin::Environment, "write it in plain letters")
+    }))
+}
+
+/// Keeps settings in the file: the line of each key is replaced, or one is added.
+///
+/// # Errors
+/// A file that cannot be changed so, or not at all.
+pub fn keep(file: &Path, settings: &[(&str, String)]) -> Result<(), Fault> {
+    let mut expected = read(file)?;
+    let mut text = fs::read_to_string(file).unwrap_or_default();
+    for (key, value) in settings {
+        let value = Value::String(value.clone());
+        text = with_line(&text, key, &format!("{key} = {value}"));
+        expected.insert((*key).to_owned(), value);
+    }
+    if text.parse::<Table>().ok().as_ref() != Some(&expected) {
+        let keys: Vec<&str> = settings.iter().map(|(key, _)| *key).collect();
+        let what = format!("this file cannot be changed by a program: {}", file.display());
+        return Err(refused(&what, Origin::File, &format!("write {} there", keys.join(", "))));
+    }
+    if settings.is_empty() { Ok(()) } else { private::replace(file, text.as_bytes()) }
+}
+
+/// A text of settings in which the line of `key` is this one.
+fn with_line(text: &str, key: &str, line: &str) -> String {
+    let is_its = |old: &&str| old.split('=').next().is_some_and(|name| name.trim() == key);
+    let mut lines: Vec<&str> = text.lines().filter(|old| !is_its(old)).collect();
+    let at = text.lines().position(|old| is_its(&old)).unwrap_or(lines.len());
+    lines.insert(at, line);
+    lines.join("\n") + "\n"
+}
+
+fn table_of(settings: &Settings) -> Result<Table, Fault> {
+    Table::try_from(settings).map_err(|_| Fault::bug("a default setting has no stored form"))
+}
+
+fn read(file: &Path) -> Result<Table, Fault> {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Table::new()),
+        Err(error) => {
+            return Err(Fault { code: Exit::Config, ..private::cannot_read(file, &error) });
+        }
+    };
+    text.parse().map_err(|error: toml::de::Error| {
+        let place = error.span().map_or(0, |span| 1 + text[..span.start].matches('\n').count());
+        refused(
+            &format!("line {place} is not a setting: {}", error.message()),
+            Origin::File,
+            "write `key = value`; `mezza config print` shows all keys",
+        )
+    })
+}
+
+fn known(layer: Table, defaults: &Table, origin: Origin) -> Result<Table, Fault> {
+    match layer.keys().find(|key| !defaults.contains_key(*key)) {
+        Some(key) => Err(unknown(key, origin)),
+        None => Ok(layer),
+    }
+}
+
+/// Gives each text the kind that the default of its key has.
+fn texts(
+    layer: impl Iterator<Item = (String, String)>,
+    defaults: &Table,
+    origin: Origin,
+) -> Result<Table, Fault> {
+    let value = |(key, text): (String, String)| {
+        let value = match defaults.get(&key).ok_or_else(|| unknown(&key, origin))? {
+            Value::Integer(_) => text.parse().map(Value::Integer).ok(),
+            Value::Boolean(_) => text.parse().map(Value::Boolean).ok(),
+            _ => None,
+        };
+        Ok((key, value.unwrap_or(Value::String(text))))
+    };
+    layer.map(value).collect()
+}
+
+fn unknown(key: &str, origin: Origin) -> Fault {
+    let next = "`mezza config print` shows all keys";
+    refused(&format!("there is no setting {key}"), origin, next)
+}
+
+fn refused(what: &str, origin: Origin, next: &str) -> Fault {
+    Fault::new(Exit::Config, format!("{what} ({origin})"), next)
+}

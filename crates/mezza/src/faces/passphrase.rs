@@ -1,0 +1,255 @@
+//! Passphrases: from a terminal, from `--passphrase-file`, or from the file that
+//! `MEZZA_PASSPHRASE_FILE` names; never from the command line, which every user of the machine can
+//! read.
+//!
+//! A new passphrase is offered as six words of our own list of 1,296 = 6^4 words: each adds
+//! log2(1296) = 10.3 bits, six have 62 bits, at one Argon2id run per guess. No word begins another,
+//! so the words stay apart even without spaces, and one typing error never makes another word.
+
+mod words;
+
+use std::env;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use mezza_core::CryptoRng;
+use zeroize::Zeroizing;
+
+use crate::api::{Exit, Fault};
+use crate::process::home::private;
+use crate::process::rng::OsRng;
+pub use words::WORDS;
+
+/// The environment variable that names a file with the passphrase.
+pub const FILE_VARIABLE: &str = "MEZZA_PASSPHRASE_FILE";
+/// Longest passphrase, bytes.
+pub const PASSPHRASE_BYTES_MAX: usize = 1_024;
+/// Fewest characters of the passphrase of a new vault.
+pub const PASSPHRASE_CHARS_MIN: usize = 8;
+/// Words of an offered passphrase.
+const OFFER_WORDS: usize = 6;
+/// Draws of 16 bits from here on would favour the first words.
+const DRAW_LIMIT: u16 = (u16::MAX / 1_296) * 1_296;
+
+/// The passphrase of an existing vault.
+///
+/// `file` is `--passphrase-file`. Exit code 77 if there is none to be had.
+pub fn ask(file: Option<&Path>, prompt: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    match file_among(file) {
+        Some(path) => read(&path),
+        None => type_in(prompt),
+    }
+}
+
+/// The passphrase of a new vault; on a terminal six words are offered, and it is typed twice.
+pub fn ask_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let pass = match file_among(file) {
+        Some(path) => read(&path)?,
+        None => twice(type_in)?,
+    };
+    check_new(&pass)?;
+    Ok(pass)
+}
+
+/// What is typed is given back if it comes twice.
+fn twice(
+    mut typed: impl FnMut(&str) -> Result<Zeroizing<Vec<u8>>, Fault>,
+) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let offer = offer(&mut OsRng);
+    let prompt = Zeroizing::new(format!("New passphrase, for example `{}`: ", offer.as_str()));
+    let first = typed(&prompt)?;
+    if *first == *typed("again: ")? {
+        return Ok(first);
+    }
+    Err(denied("the two passphrases differ", "run the command again"))
+}
+
+/// Whether a passphrase is long enough for a new vault (MSG-84). One that a vault has already is
+/// asked for whatever its length.
+///
+/// # Errors
+/// 77 if it has too few characters.
+pub fn check_new(pass: &[u8]) -> Result<(), Fault> {
+    if String::from_utf8_lossy(pass).chars().count() >= PASSPHRASE_CHARS_MIN {
+        return Ok(());
+    }
+    let text = format!("a new passphrase has at least {PASSPHRASE_CHARS_MIN} characters");
+    Err(denied(&text, "take the six words that are offered on the page or on a terminal"))
+}
+
+/// Six words by chance, for example to be offered in a form.
+pub fn words(rng: &mut dyn CryptoRng) -> [&'static str; OFFER_WORDS] {
+    [(); OFFER_WORDS].map(|()| word(rng))
+}
+
+/// Six words by chance with spaces between them.
+pub fn offer(rng: &mut dyn CryptoRng) -> Zeroizing<String> {
+    Zeroizing::new(words(rng).join(" "))
+}
+
+/// Reads a passphrase from a file; one line end behind it does not belong to it.
+pub fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    private::check_unread(path)?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(PASSPHRASE_BYTES_MAX + 3));
+    File::open(path)
+        .and_then(|file| file.take(PASSPHRASE_BYTES_MAX as u64 + 3).read_to_end(&mut bytes))
+        .map_err(|error| private::cannot_read(path, &error))?;
+    if bytes.ends_with(b"\n") {
+        bytes.pop();
+        if bytes.ends_with(b"\r") {
+            bytes.pop();
+        }
+    }
+    sized(bytes)
+}
+
+fn file_among(flag: Option<&Path>) -> Option<PathBuf> {
+    let variable = || env::var_os(FILE_VARIABLE).filter(|value| !value.is_empty());
+    flag.map(Path::to_path_buf).or_else(|| variable().map(PathBuf::from))
+}
+
+fn type_in(prompt: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let typed = rpassword::prompt_password(prompt).map_err(|_| {
+        denied(
+            "there is no terminal to type the passphrase on",
+            "put it into a file of mode 0600 and name that with `--passphrase-file FILE`",
+        )
+    })?;
+    sized(Zeroizing::new(typed.into_bytes()))
+}
+
+fn sized(passphrase: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    match passphrase.len() {
+        0 => Err(denied("the passphrase is empty", "take six words by chance")),
+        1..=PASSPHRASE_BYTES_MAX => Ok(passphrase),
+        _ => Err(denied(
+            &format!("the passphrase is longer than {PASSPHRASE_BYTES_MAX} bytes"),
+            "take a shorter one",
+        )),
+    }
+}
+
+fn word(rng: &mut dyn CryptoRng) -> &'static str {
+    loop {
+        let mut draw = Zeroizing::new([0; 2]);
+        rng.fill_bytes(&mut *draw);
+        let draw = u16::from_be_bytes(*draw);
+        if draw < DRAW_LIMIT {
+            return WORDS[usize::from(draw) % WORDS.len()];
+        }
+    }
+}
+
+fn denied(text: &str, next: &str) -> Fault {
+    Fault::new(Exit::Denied, text, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_what_its_bits_rest_on() {
+        assert_eq!(WORDS.len(), 1_296);
+        assert!(WORDS.iter().all(|word| (3..=7).contains(&word.len())));
+        assert!(WORDS.iter().all(|word| word.bytes().all(|b| b.is_ascii_lowercase())));
+        // In a sorted list a word that begins another stands right before it.
+        assert!(WORDS.windows(2).all(|pair| pair[0] < pair[1] && !pair[1].starts_with(pair[0])));
+        assert_eq!(DRAW_LIMIT, 64_800);
+        let near = |a: &str, b: &str| {
+            let same = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
+            let (a, b) = (&a[same..], &b[same..]);
+            a.get(1..) == b.get(1..) || a.get(1..) == Some(b) || b.get(1..) == Some(a)
+        };
+        let pairs =
+            WORDS.iter().enumerate().flat_map(|(i, a)| WORDS[i + 1..].iter().map(move |b| (a, b)));
+        assert_eq!(pairs.filter(|(a, b)| near(a, b)).collect::<Vec<_>>(), []);
+    }
+
+    #[test]
+    fn msg_84_a_new_passphrase_has_eight_characters_and_an_old_one_any() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("passphrase");
+        for (text, is_long_enough) in [
+            ("x", false),
+            ("1234567", false),
+            ("ééééééé", false),
+            ("12345678", true),
+            ("éééééééé", true),
+        ] {
+            private::replace(&file, text.as_bytes()).unwrap();
+            let new = ask_new(Some(&file));
+            assert_eq!(new.is_ok(), is_long_enough, "{text}");
+            if let Err(fault) = new {
+                assert_eq!(fault.code, Exit::Denied);
+                assert!(fault.next.contains("six words"), "{fault}");
+            }
+            assert_eq!(*ask(Some(&file), "old").unwrap(), *text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn offers_differ_and_reach_the_whole_list() {
+        assert_ne!(*offer(&mut OsRng), *offer(&mut OsRng));
+        assert_eq!(offer(&mut OsRng).split(' ').count(), OFFER_WORDS);
+        let mut missed: std::collections::BTreeSet<_> = WORDS.iter().copied().collect();
+        for _ in 0..6_000 {
+            for word in words(&mut OsRng) {
+                missed.remove(word);
+            }
+        }
+        // 36,000 draws miss a given word with probability e^-27.
+        assert!(missed.is_empty());
+    }
+
+    #[test]
+    fn a_draw_above_the_limit_is_drawn_again() {
+        // As many draws fall on each word as on any other one.
+        let mut drawn = Draws(vec![DRAW_LIMIT, u16::MAX, 1]);
+        assert_eq!(word(&mut drawn), WORDS[1]);
+        assert_eq!(word(&mut Draws(vec![DRAW_LIMIT - 1])), WORDS[WORDS.len() - 1]);
+    }
+
+    #[test]
+    fn what_is_typed_twice_is_taken() {
+        let type_in = |texts: [&'static str; 2]| {
+            let mut texts = texts.into_iter();
+            let typed = |_: &str| Ok(Zeroizing::new(texts.next().unwrap().as_bytes().to_vec()));
+            twice(typed)
+        };
+        assert_eq!(**type_in(["correct horse"; 2]).unwrap(), *b"correct horse");
+        let fault = type_in(["correct horse", "correct house"]).unwrap_err();
+        assert_eq!((fault.code, fault.text.as_str()), (Exit::Denied, "the two passphrases differ"));
+    }
+
+    #[test]
+    fn an_empty_and_an_endless_passphrase_are_told_apart() {
+        let text = |bytes: usize| sized(Zeroizing::new(vec![b'x'; bytes])).map_err(|f| f.text);
+        assert_eq!(text(0).unwrap_err(), "the passphrase is empty");
+        assert_eq!(text(PASSPHRASE_BYTES_MAX).unwrap().len(), PASSPHRASE_BYTES_MAX);
+        assert!(text(PASSPHRASE_BYTES_MAX + 1).unwrap_err().contains("longer than"));
+    }
+
+    /// Gives these draws, one after the other.
+    struct Draws(Vec<u16>);
+
+    impl rand_core::TryRng for Draws {
+        type Error = std::convert::Infallible;
+
+        fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+            unreachable!("words are drawn as bytes")
+        }
+
+        fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+            unreachable!("words are drawn as bytes")
+        }
+
+        fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+            bytes.copy_from_slice(&self.0.remove(0).to_be_bytes());
+            Ok(())
+        }
+    }
+
+    impl rand_core::TryCryptoRng for Draws {}
+}

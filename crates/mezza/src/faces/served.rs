@@ -1,0 +1,117 @@
+//! A node with its page: the lock of the home, the sockets, the files in `run/`, the end.
+//!
+//! ```text
+//! run/node.lock   held while the node runs; names its process          (NODE-1)
+//! run/api.json    address and token for the command line, 0600
+//! run/url         a one-time address for a browser, 0600
+//! ```
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::api::Fault;
+use crate::faces::cli::client::ApiEndpoint;
+use crate::faces::web::door::LocalAuth;
+use crate::faces::web::{Sockets, Web};
+use crate::node::observer::Observer;
+use crate::node::{self, NodeHandle, NodeOptions, RunningNode};
+use crate::process::home::{Home, private};
+use crate::process::lock::Lock;
+use crate::process::memory;
+use crate::process::rng::OsRng;
+
+/// How long the node may take to lock itself at the end (NODE-2).
+const STOP: Duration = Duration::from_millis(1_500);
+
+/// A running node with its interface.
+pub struct ServedNode {
+    /// The node.
+    pub node: NodeHandle,
+    /// The port of the page.
+    pub port: u16,
+    /// A one-time address for a browser.
+    pub url: String,
+    home: Home,
+    running: RunningNode,
+    serving: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+    _lock: Lock,
+}
+
+impl ServedNode {
+    /// Starts a node and serves its interface on `port`, or the next free one.
+    ///
+    /// # Errors
+    /// If another node holds this home, or nothing can be listened on.
+    pub async fn open(
+        home: &Home,
+        lock: Lock,
+        port: u16,
+        options: NodeOptions,
+        observer: Option<Arc<Observer>>,
+    ) -> Result<Self, Fault> {
+        memory::say();
+        let sockets = Sockets::bind(port).await?;
+        let running = node::start(options);
+        let port = sockets.port;
+        let door = Arc::new(LocalAuth::new(port, &mut OsRng));
+        let url = door.ticket_url(&mut OsRng);
+        let api = ApiEndpoint {
+            address: door.address(),
+            token: door.api_token(),
+            pid: std::process::id(),
+        };
+        let json = serde_json::to_vec(&api).map_err(|_| Fault::bug("api.json cannot be made"))?;
+        private::replace(&home.run().join("api.json"), &json)?;
+        private::replace(&home.run().join("url"), format!("{url}\n").as_bytes())?;
+        let (stop, _) = watch::channel(false);
+        let node = running.node.clone();
+        let web = Web { node: node.clone(), door, observer, stop: stop.clone() };
+        let serving = tokio::spawn(sockets.serve(web));
+        Ok(Self { node, port, url, home: home.clone(), running, serving, stop, _lock: lock })
+    }
+
+    /// Becomes true when somebody asked the program to stop over the interface.
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    /// Stops everything, the outbox durable, within two seconds.
+    pub async fn close(self) {
+        for name in ["api.json", "url"] {
+            let _ = fs::remove_file(self.home.run().join(name));
+        }
+        let _ = self.stop.send(true);
+        self.running.stop(STOP).await;
+        self.serving.abort();
+    }
+}
+
+/// Takes the lock of a home: one node at a time, even while its vault is locked.
+///
+/// # Errors
+/// 75 if another process has it, which is named.
+pub fn lock(home: &Home) -> Result<Lock, Fault> {
+    Lock::take(&home.run().join("node.lock"))
+}
+
+/// Waits for Ctrl-C, SIGTERM, or somebody who asks over the interface.
+///
+/// # Errors
+/// If the system refuses signal handlers.
+pub async fn until_stopped(mut asked: watch::Receiver<bool>) -> Result<(), Fault> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let refused = |_| Fault::bug("the system refuses signal handlers");
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = asked.wait_for(|asked| *asked) => {}
+    }
+    Ok(())
+}

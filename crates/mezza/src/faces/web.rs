@@ -1,0 +1,203 @@
+//! The HTTP interface and the page, on loopback only (WEB-1 to WEB-8).
+
+pub mod contacts;
+pub mod door;
+pub mod events;
+pub mod mixnet;
+pub mod notes;
+pub mod page;
+pub mod person;
+pub mod problem;
+pub mod ratchet;
+pub mod world;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use axum::serve::ListenerExt;
+use axum::{Json, Router, middleware};
+use serde::de::DeserializeOwned;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::api::{Exit, Fault, Refused, json};
+use crate::faces::ports;
+use crate::node::NodeHandle;
+use crate::node::observer::Observer;
+use door::LocalAuth;
+
+/// Largest body of a request but a picture, in bytes.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// Largest picture, in bytes: grey, 16 million pixels.
+const PICTURE_BYTES_MAX: usize = 16 << 20;
+
+/// What every handler may use.
+#[derive(Clone)]
+pub struct Web {
+    /// The node.
+    pub node: NodeHandle,
+    /// Who may come in.
+    pub door: Arc<LocalAuth>,
+    /// What others see, in `up` and with `--observe`.
+    pub observer: Option<Arc<Observer>>,
+    /// Becomes true when the program stops, or is to stop.
+    pub stop: watch::Sender<bool>,
+}
+
+/// What a handler returns.
+pub type ApiResult<T> = Result<Json<T>, Refused>;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Mezzavoce, one device",
+        description = "Loopback only. All but the page and \
+        `POST /v1/session` want `Authorization: Bearer ..`. Errors are RFC 9457 problems."
+    ),
+    components(schemas(json::Problem, json::EventJson))
+)]
+struct Description;
+
+/// The interface without its state: handlers and their description.
+pub fn interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
+    let open = OpenApiRouter::with_openapi(Description::openapi());
+    let pictures = OpenApiRouter::new()
+        .routes(routes!(world::read_qr))
+        .layer(DefaultBodyLimit::max(PICTURE_BYTES_MAX));
+    let all = open
+        .merge(person::routes())
+        .merge(contacts::routes())
+        .merge(notes::routes())
+        .merge(world::routes())
+        .merge(ratchet::routes())
+        .merge(mixnet::routes())
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .merge(pictures);
+    let (router, mut description) = all.split_for_parts();
+    description.info.version = "1".into();
+    (router.route("/v1/events", axum::routing::get(events::listen)), description)
+}
+
+/// The description as the repository holds it.
+///
+/// # Errors
+/// None that an input can cause.
+pub fn description() -> Result<String, Fault> {
+    let (_, description) = interface();
+    let text = description.to_pretty_json();
+    text.map(|text| text + "\n").map_err(|_| Fault::bug("the interface cannot be described"))
+}
+
+/// Everything that is served.
+pub fn router(web: Web) -> Router {
+    let (router, description) = interface();
+    let text = description.to_pretty_json().unwrap_or_default() + "\n";
+    let json = [(axum::http::header::CONTENT_TYPE, "application/json")];
+    let describe = axum::routing::get(move || async move { (json, text.clone()) });
+    let door = Arc::clone(&web.door);
+    router
+        .route("/openapi.json", describe)
+        .fallback(axum::routing::get(page::file))
+        .layer(middleware::from_fn_with_state(web.clone(), person::notice))
+        .with_state(web)
+        .layer(middleware::from_fn_with_state(door, door::guard))
+}
+
+/// The sockets of one port: IPv4 always, IPv6 where there is any.
+pub struct Sockets {
+    /// The port that was free.
+    pub port: u16,
+    listeners: Vec<TcpListener>,
+}
+
+impl Sockets {
+    /// Takes the wished port on loopback, or the next free one that is nobody's default (NODE-3,
+    /// MSG-82); 0 takes any.
+    ///
+    /// # Errors
+    /// If all that are tried are taken.
+    pub async fn bind(wish: u16) -> Result<Self, Fault> {
+        for port in ports::candidates(wish) {
+            if let Some(sockets) = Self::bind_both(port).await {
+                return Ok(sockets);
+            }
+        }
+        let text = format!("port {wish} and those after it are taken");
+        Err(Fault::new(Exit::Busy, text, "choose another with `--port N`"))
+    }
+
+    async fn bind_both(port: u16) -> Option<Self> {
+        let v4 = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.ok()?;
+        let port = v4.local_addr().ok()?.port();
+        match TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await {
+            Ok(v6) => Some(Self { port, listeners: vec![v4, v6] }),
+            // Another program holds the same number there: that would be its page, not ours.
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => None,
+            Err(_) => Some(Self { port, listeners: vec![v4] }),
+        }
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let ips = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        ips.into_iter()
+            .take(self.listeners.len())
+            .map(|ip| SocketAddr::new(ip, self.port))
+            .collect()
+    }
+
+    /// Serves until the program stops.
+    pub async fn serve(self, web: Web) {
+        let mut stop = web.stop.subscribe();
+        // Made once: a bare router is laid out anew for each connection, which costs more than a call.
+        let service = router(web).into_make_service();
+        let mut tasks = tokio::task::JoinSet::new();
+        for listener in self.listeners {
+            // Small frames wait for nothing; where the system refuses this, only speed is lost.
+            let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+            tasks.spawn(axum::serve(listener, service.clone()).into_future());
+        }
+        // Open WebSockets would hold a graceful end up; everything accepted is durable already.
+        let _ = stop.wait_for(|stop| *stop).await;
+        tasks.shutdown().await;
+    }
+}
+
+/// A JSON body; what cannot be read is a problem like any other.
+pub struct JsonBody<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        match Json::<T>::from_request(request, state).await {
+            Ok(Json(value)) => Ok(Self(value)),
+            Err(_) => Err(Refused::malformed(
+                "the request is not what this address takes",
+                "see /openapi.json for its fields",
+            )),
+        }
+    }
+}
+
+/// The query of a URL; what cannot be read is a problem like any other.
+pub struct UrlQuery<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for UrlQuery<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(_) => Err(Refused::malformed(
+                "the address has a part that cannot be read",
+                "see /openapi.json for its parameters",
+            )),
+        }
+    }
+}

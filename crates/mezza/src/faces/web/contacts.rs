@@ -1,0 +1,133 @@
+//! Contacts, strangers, safety numbers.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{ApiResult, JsonBody, Web};
+use crate::api::views::contact_id;
+use crate::api::{Refused, json};
+use crate::faces::qr::{Medium, QrImage};
+
+/// Digits of one group of a safety number.
+const GROUP: usize = 5;
+
+/// The handlers of this file.
+pub fn routes() -> OpenApiRouter<Web> {
+    OpenApiRouter::new()
+        .routes(routes!(list, add))
+        .routes(routes!(show, change, delete))
+        .routes(routes!(number))
+        .routes(routes!(requests))
+        .routes(routes!(see))
+        .routes(routes!(accept))
+        .routes(routes!(refuse))
+}
+
+/// All contacts; strangers are under requests.
+#[utoipa::path(get, path = "/v1/contacts", responses((status = 200, body = json::Contacts)))]
+async fn list(State(web): State<Web>) -> ApiResult<json::Contacts> {
+    let contacts = web.node.ask(|desk| desk.contacts()).await?;
+    Ok(Json(json::Contacts { contacts }))
+}
+
+/// Take a contact from a card.
+#[utoipa::path(post, path = "/v1/contacts", request_body = json::AddRequest,
+    responses((status = 201, body = json::ContactJson), (status = 422, body = json::Problem)))]
+async fn add(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::AddRequest>,
+) -> Result<(StatusCode, Json<json::ContactJson>), Refused> {
+    let name = body.name.filter(|name| !name.trim().is_empty());
+    let in_person = body.in_person.unwrap_or(false);
+    let contact = web.node.ask(move |desk| desk.add(&body.uri, name, in_person)).await?;
+    Ok((StatusCode::CREATED, Json(contact)))
+}
+
+/// One contact.
+#[utoipa::path(get, path = "/v1/contacts/{id}", params(("id" = String, Path, description = "Its number")),
+    responses((status = 200, body = json::ContactJson), (status = 404, body = json::Problem)))]
+async fn show(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::ContactJson> {
+    let id = contact_id(&id)?;
+    web.node.ask(move |desk| desk.contact(id)).await.map(Json)
+}
+
+/// Change a contact; what is left out stays.
+#[utoipa::path(patch, path = "/v1/contacts/{id}", params(("id" = String, Path, description = "Its number")),
+    request_body = json::ContactPatch,
+    responses((status = 200, body = json::ContactJson), (status = 404, body = json::Problem)))]
+async fn change(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    JsonBody(patch): JsonBody<json::ContactPatch>,
+) -> ApiResult<json::ContactJson> {
+    let id = contact_id(&id)?;
+    web.node.ask(move |desk| desk.patch(id, patch)).await.map(Json)
+}
+
+/// Delete a contact with its thread.
+#[utoipa::path(delete, path = "/v1/contacts/{id}", params(("id" = String, Path, description = "Its number")),
+    responses((status = 204), (status = 404, body = json::Problem)))]
+async fn delete(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
+    let id = contact_id(&id)?;
+    web.node.ask(move |desk| desk.delete(id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The safety number to compare.
+#[utoipa::path(get, path = "/v1/contacts/{id}/number", params(("id" = String, Path, description = "Its number")),
+    responses((status = 200, body = json::Number), (status = 404, body = json::Problem)))]
+async fn number(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::Number> {
+    let id = contact_id(&id)?;
+    let (digits, scannable) = web.node.ask(move |desk| desk.number(id)).await?;
+    let text = data_encoding::BASE32_NOPAD.encode(&scannable);
+    Ok(Json(json::Number {
+        groups: groups(&digits),
+        scannable_svg: QrImage::draw(&text, Medium::Screen)?.to_svg(),
+    }))
+}
+
+/// Groups of five digits.
+fn groups(digits: &str) -> Vec<String> {
+    let digits: Vec<char> = digits.chars().filter(char::is_ascii_digit).collect();
+    digits.chunks(GROUP).map(|group| group.iter().collect()).collect()
+}
+
+/// Strangers who wrote or invite.
+#[utoipa::path(get, path = "/v1/requests", responses((status = 200, body = json::RequestsJson)))]
+async fn requests(State(web): State<Web>) -> ApiResult<json::RequestsJson> {
+    web.node.ask(|desk| desk.requests()).await.map(Json)
+}
+
+/// Ask who it is that invites.
+#[utoipa::path(post, path = "/v1/requests/{id}/see", params(("id" = String, Path, description = "Its number")),
+    responses((status = 204), (status = 404, body = json::Problem)))]
+async fn see(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
+    command(&web, mezza_messenger::Command::See { contact: contact_id(&id)? }).await
+}
+
+/// Let a stranger in.
+#[utoipa::path(post, path = "/v1/requests/{id}/accept", params(("id" = String, Path, description = "Its number")),
+    responses((status = 200, body = json::ContactJson), (status = 404, body = json::Problem)))]
+async fn accept(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::ContactJson> {
+    let id = contact_id(&id)?;
+    let contact = web.node.ask(move |desk| {
+        desk.command(mezza_messenger::Command::Accept { contact: id })?;
+        desk.contact(id)
+    });
+    contact.await.map(Json)
+}
+
+/// Turn a stranger away.
+#[utoipa::path(post, path = "/v1/requests/{id}/refuse", params(("id" = String, Path, description = "Its number")),
+    responses((status = 204), (status = 404, body = json::Problem)))]
+async fn refuse(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
+    command(&web, mezza_messenger::Command::Refuse { contact: contact_id(&id)? }).await
+}
+
+async fn command(web: &Web, command: mezza_messenger::Command) -> Result<StatusCode, Refused> {
+    web.node.ask(move |desk| desk.command(command)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,307 @@
+//! The door of the local web app (P8): it obeys its owner only.
+//!
+//! ```text
+//! request -> Host ours? -> Origin ours, or none? -> open path, or a bearer? -> handler
+//!            else 421      else 403                 else 401
+//! ```
+//!
+//! A page of another site reaches a loopback port by DNS rebinding (wrong Host) or directly
+//! (wrong Origin); another user of the machine has neither ticket nor bearer. No cookies: all
+//! ports of one host share them.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use data_encoding::HEXLOWER;
+use rand_core::CryptoRng;
+use subtle::ConstantTimeEq;
+
+use super::problem::Closed;
+
+/// Tickets that wait to be used; the oldest goes first.
+const TICKETS_MAX: usize = 16;
+/// Bearers of one launch; the oldest goes first.
+const BEARERS_MAX: usize = 64;
+
+/// What the page may do (WEB-3).
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    connect-src 'self'; img-src 'self' blob:; font-src 'self'; frame-ancestors 'none'; \
+    base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'";
+
+const HEADERS: [(HeaderName, &str); 5] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+];
+
+type Key = [u8; 32];
+
+/// Who may come in.
+pub struct LocalAuth {
+    port: u16,
+    names: [String; 3],
+    api: Key,
+    tickets: Mutex<VecDeque<Key>>,
+    bearers: Mutex<VecDeque<Key>>,
+}
+
+impl LocalAuth {
+    /// A door for a port, with a fresh token for the command line.
+    pub fn new(port: u16, rng: &mut dyn CryptoRng) -> Self {
+        let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
+        let (tickets, bearers) = (Mutex::default(), Mutex::default());
+        Self { port, names, api: draw(rng), tickets, bearers }
+    }
+
+    /// The token of the command line, 64 hexadecimal digits.
+    pub fn api_token(&self) -> String {
+        HEXLOWER.encode(&self.api)
+    }
+
+    /// The address that the command line talks to.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    /// A new address for a browser; it works once.
+    pub fn ticket_url(&self, rng: &mut dyn CryptoRng) -> String {
+        let ticket = draw(rng);
+        push(&self.tickets, ticket, TICKETS_MAX);
+        format!("http://{}/#t={}", self.address(), HEXLOWER.encode(&ticket))
+    }
+
+    /// Takes a ticket and gives a bearer for it; `None` if it is unknown or was used.
+    pub fn exchange(&self, ticket: &str, rng: &mut dyn CryptoRng) -> Option<String> {
+        let ticket = key_of(ticket)?;
+        let mut tickets = hold(&self.tickets);
+        let at = tickets.iter().position(|known| same(known, &ticket))?;
+        tickets.remove(at);
+        let bearer = draw(rng);
+        push(&self.bearers, bearer, BEARERS_MAX);
+        Some(HEXLOWER.encode(&bearer))
+    }
+
+    /// Whether this is a bearer, or the token of the command line.
+    pub fn knows(&self, bearer: &str) -> bool {
+        let Some(key) = key_of(bearer) else { return false };
+        let bearers = hold(&self.bearers);
+        // All are compared, so that the time tells nothing about where one stands.
+        bearers.iter().fold(same(&self.api, &key), |known, bearer| known | same(bearer, &key))
+    }
+
+    fn host_is_ours(&self, request: &Request) -> bool {
+        let ours = |name: &str| self.names.iter().any(|own| own.eq_ignore_ascii_case(name));
+        let mut hosts = request.headers().get_all(header::HOST).iter();
+        let host = hosts.next().and_then(|host| host.to_str().ok());
+        let absolute = request.uri().authority().is_none_or(|authority| ours(authority.as_str()));
+        host.is_some_and(ours) && hosts.next().is_none() && absolute
+    }
+
+    fn origin_is_ours(&self, headers: &HeaderMap) -> bool {
+        headers.get_all(header::ORIGIN).iter().all(|origin| {
+            let name = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
+            name.is_some_and(|name| self.names.iter().any(|own| own.eq_ignore_ascii_case(name)))
+        })
+    }
+
+    /// Whether a request carries a bearer, or the token of the command line.
+    pub fn bearer_is_known(&self, headers: &HeaderMap) -> bool {
+        let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        value.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|b| self.knows(b))
+    }
+}
+
+/// The middleware: nothing passes without it.
+pub async fn guard(State(door): State<Arc<LocalAuth>>, request: Request, next: Next) -> Response {
+    let mut response = match refusal(&door, &request) {
+        Some(closed) => closed.into_response(),
+        None => next.run(request).await,
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn refusal(door: &LocalAuth, request: &Request) -> Option<Closed> {
+    if !door.host_is_ours(request) {
+        return Some(Closed::Host);
+    }
+    if !door.origin_is_ours(request.headers()) {
+        return Some(Closed::Origin);
+    }
+    let open = is_open(request.method(), request.uri().path());
+    (!open && !door.bearer_is_known(request.headers())).then_some(Closed::Bearer)
+}
+
+/// The page and its assets, the exchange of a ticket, and the WebSocket, which asks itself.
+fn is_open(method: &Method, path: &str) -> bool {
+    let interface = path.starts_with("/v1/") || path == "/v1" || path == "/openapi.json";
+    match path {
+        "/v1/session" => method == Method::POST,
+        "/v1/events" => method == Method::GET,
+        _ => !interface,
+    }
+}
+
+fn draw(rng: &mut dyn CryptoRng) -> Key {
+    let mut key = [0; 32];
+    rng.fill_bytes(&mut key);
+    key
+}
+
+fn key_of(text: &str) -> Option<Key> {
+    HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()
+}
+
+fn same(a: &Key, b: &Key) -> bool {
+    a.as_slice().ct_eq(b.as_slice()).into()
+}
+
+fn hold(keys: &Mutex<VecDeque<Key>>) -> MutexGuard<'_, VecDeque<Key>> {
+    keys.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn push(keys: &Mutex<VecDeque<Key>>, key: Key, max: usize) {
+    let mut keys = hold(keys);
+    if keys.len() == max {
+        keys.pop_front();
+    }
+    keys.push_back(key);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::rng::OsRng;
+
+    /// Tickets as the addresses of a browser hold them.
+    fn ticket(door: &LocalAuth) -> String {
+        door.ticket_url(&mut OsRng).rsplit_once("#t=").unwrap().1.to_owned()
+    }
+
+    #[test]
+    fn the_oldest_ticket_goes_when_one_too_many_waits() {
+        let door = LocalAuth::new(7_100, &mut OsRng);
+        let tickets: Vec<String> = (0..=TICKETS_MAX).map(|_| ticket(&door)).collect();
+        assert!(door.exchange(&tickets[0], &mut OsRng).is_none());
+        for kept in &tickets[1..] {
+            assert!(door.exchange(kept, &mut OsRng).is_some());
+        }
+    }
+
+    #[test]
+    fn the_oldest_bearer_goes_when_one_too_many_was_given() {
+        let door = LocalAuth::new(7_100, &mut OsRng);
+        let bearers: Vec<String> =
+            (0..=BEARERS_MAX).map(|_| door.exchange(&ticket(&door), &mut OsRng).unwrap()).collect();
+        assert!(!door.knows(&bearers[0]));
+        assert!(bearers[1..].iter().all(|bearer| door.knows(bearer)));
+        assert!(door.knows(&door.api_token()), "the command line's is no bearer that goes");
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_known() {
+        let door = LocalAuth::new(7_100, &mut OsRng);
+        push(&door.bearers, door.api, BEARERS_MAX);
+        assert!(door.knows(&door.api_token()));
+    }
+
+    fn request(method: Method, uri: &str, headers: &[(HeaderName, &str)]) -> Request {
+        let request = Request::builder().method(method).uri(uri);
+        let add = |request: axum::http::request::Builder, (name, value): &(HeaderName, &str)| {
+            request.header(name, *value)
+        };
+        headers.iter().fold(request, add).body(axum::body::Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn only_our_own_names_are_hosts_and_one_at_a_time() {
+        let door = LocalAuth::new(7_100, &mut OsRng);
+        let ours = |uri: &str, hosts: &[&str]| {
+            let hosts: Vec<_> = hosts.iter().map(|host| (header::HOST, *host)).collect();
+            door.host_is_ours(&request(Method::GET, uri, &hosts))
+        };
+        for name in ["127.0.0.1:7100", "LocalHost:7100", "[::1]:7100"] {
+            assert!(ours("/", &[name]), "{name}");
+        }
+        for name in ["localhost", "localhost:7101", "evil.example:7100", ""] {
+            assert!(!ours("/", &[name]), "{name}");
+        }
+        assert!(!ours("/", &[]) && !ours("/", &["localhost:7100", "localhost:7100"]));
+        assert!(ours("http://localhost:7100/", &["localhost:7100"]));
+        assert!(!ours("http://evil.example:7100/", &["localhost:7100"]));
+        assert!(!ours("http://localhost:7100/", &["evil.example:7100"]));
+    }
+
+    #[test]
+    fn every_origin_is_ours_or_there_is_none() {
+        let door = LocalAuth::new(7_100, &mut OsRng);
+        let ours = |origins: &[&str]| {
+            let origins: Vec<_> = origins.iter().map(|name| (header::ORIGIN, *name)).collect();
+            door.origin_is_ours(request(Method::GET, "/", &origins).headers())
+        };
+        assert!(ours(&[]) && ours(&["http://LOCALHOST:7100"]) && ours(&["http://[::1]:7100"]));
+        for origin in ["null", "localhost:7100", "https://localhost:7100", "http://localhost:71"] {
+            assert!(!ours(&[origin]), "{origin}");
+        }
+        assert!(!ours(&["http://localhost:7100", "http://evil.example"]));
+    }
+
+    #[test]
+    fn the_interface_asks_for_a_bearer_and_the_page_for_none() {
+        let door = LocalAuth::new(7_100, &mut OsRng);
+        let refused = |method: &Method, path: &str, bearer: Option<&str>| {
+            let mut headers = vec![(header::HOST, "localhost:7100")];
+            headers.extend(bearer.map(|bearer| (header::AUTHORIZATION, bearer)));
+            refusal(&door, &request(method.clone(), path, &headers)).is_some()
+        };
+        let (get, post) = (&Method::GET, &Method::POST);
+        for (method, path) in
+            [(get, "/"), (get, "/v1x"), (post, "/v1/session"), (get, "/v1/events")]
+        {
+            assert!(!refused(method, path, None), "{path}");
+        }
+        let (right, api) = (format!("Bearer {}", door.api_token()), door.api_token());
+        for (method, path) in [
+            (get, "/v1"),
+            (get, "/v1/contacts"),
+            (get, "/openapi.json"),
+            (get, "/v1/session"),
+            (post, "/v1/events"),
+        ] {
+            assert!(!refused(method, path, Some(right.as_str())), "{path}");
+            let wrong = format!("Bearer {}", "0".repeat(64));
+            for bearer in
+                [None, Some(api.as_str()), Some(wrong.as_str()), Some("Bearer "), Some("")]
+            {
+                assert!(refused(method, path, bearer), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_host_or_origin_is_refused_with_the_right_bearer_too() {
+        let door = LocalAuth::new(7_100, &mut OsRng);
+        let bearer = format!("Bearer {}", door.api_token());
+        let refused = |host: &str, origin: &str| {
+            let headers = [
+                (header::HOST, host),
+                (header::ORIGIN, origin),
+                (header::AUTHORIZATION, bearer.as_str()),
+            ];
+            refusal(&door, &request(Method::GET, "/v1/contacts", &headers))
+        };
+        let (name, ours) = ("localhost:7100", "http://localhost:7100");
+        assert!(refused(name, ours).is_none());
+        assert!(matches!(refused("evil.example", ours), Some(Closed::Host)));
+        assert!(matches!(refused(name, "http://evil.example"), Some(Closed::Origin)));
+    }
+}

@@ -1,0 +1,107 @@
+//! Events over a WebSocket.
+//!
+//! ```text
+//! client -> {"bearer": "..", "since": 17}     within 2 s, else closed with 4401
+//! server -> what was missed, then one frame per event; {"kind":"reload"} and 4408 if it lags
+//! ```
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use serde::Deserialize;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::Web;
+use crate::api::json::{EventJson, EventKind};
+use crate::node::hub::{Listener, plain};
+
+/// Nobody we know (close code).
+const UNKNOWN: u16 = 4_401;
+/// Too slow (close code).
+const LAGGED: u16 = 4_408;
+/// Going away (RFC 6455, 7.4.1).
+const AWAY: u16 = 1_001;
+/// How long a client may take to say who it is.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Largest frame a client may send, in bytes.
+const FRAME_BYTES_MAX: usize = 4_096;
+
+/// The first frame of a client.
+#[derive(Deserialize)]
+struct Hello {
+    bearer: String,
+    since: Option<u64>,
+}
+
+/// The handler.
+pub async fn listen(State(web): State<Web>, upgrade: WebSocketUpgrade) -> Response {
+    let upgrade = upgrade.max_message_size(FRAME_BYTES_MAX).max_frame_size(FRAME_BYTES_MAX);
+    upgrade.on_upgrade(move |socket| talk(web, socket))
+}
+
+async fn talk(web: Web, mut socket: WebSocket) {
+    let first = tokio::time::timeout(PATIENCE, socket.recv()).await;
+    let hello = match first {
+        Ok(Some(Ok(Message::Text(text)))) => serde_json::from_str::<Hello>(&text).ok(),
+        _ => None,
+    };
+    let Some(hello) = hello.filter(|hello| web.door.knows(&hello.bearer)) else {
+        return close(socket, UNKNOWN, "bearer").await;
+    };
+    let listener = web.node.hub().listen(hello.since);
+    let mut stop = web.stop.subscribe();
+    let stopped = tokio::select! {
+        () = tell(&mut socket, listener) => false,
+        // The guard that comes back would hold the channel; only that it came matters.
+        () = async { drop(stop.wait_for(|stop| *stop).await) } => true,
+    };
+    if stopped {
+        close(socket, AWAY, "stopping").await;
+    }
+}
+
+async fn tell(socket: &mut WebSocket, listener: Listener) {
+    let Listener { missed, mut live } = listener;
+    for event in &missed {
+        if send(socket, event).await.is_err() {
+            return;
+        }
+    }
+    loop {
+        tokio::select! {
+            event = live.recv() => match event {
+                Ok(event) => {
+                    if send(socket, &event).await.is_err() {
+                        return;
+                    }
+                }
+                Err(RecvError::Lagged(_)) => {
+                    let _ = send(socket, &plain(EventKind::Reload)).await;
+                    let _ = socket.send(goodbye(LAGGED, "reload")).await;
+                    return;
+                }
+                Err(RecvError::Closed) => return,
+            },
+            // Pings are answered inside `recv`; whatever else comes is not for us.
+            frame = socket.recv() => match frame {
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(_)) => {}
+            },
+        }
+    }
+}
+
+async fn send(socket: &mut WebSocket, event: &EventJson) -> Result<(), axum::Error> {
+    let text = serde_json::to_string(event).map_err(axum::Error::new)?;
+    socket.send(Message::Text(text.into())).await
+}
+
+async fn close(mut socket: WebSocket, code: u16, reason: &'static str) {
+    let _ = socket.send(goodbye(code, reason)).await;
+}
+
+fn goodbye(code: u16, reason: &'static str) -> Message {
+    Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) }))
+}

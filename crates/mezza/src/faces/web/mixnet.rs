@@ -1,0 +1,50 @@
+//! The mixnet that this node has joined.
+
+use axum::Json;
+use axum::extract::State;
+use mezza_messenger::Command;
+use mezza_messenger::carrier::mixnet::NetworkAddress;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{ApiResult, JsonBody, Web};
+use crate::api::json;
+use crate::api::network_uri::NetworkUri;
+use crate::node::desk::NodeActor;
+use crate::servers::mixnet::client;
+
+/// The handlers of this file.
+pub fn routes() -> OpenApiRouter<Web> {
+    OpenApiRouter::new().routes(routes!(mixnet, join)).routes(routes!(resume))
+}
+
+/// The network, its round, its noise, and how much of the privacy budget is used.
+#[utoipa::path(get, path = "/v1/mixnet",
+    responses((status = 200, body = json::Mixnet), (status = 404, body = json::Problem)))]
+async fn mixnet(State(web): State<Web>) -> ApiResult<json::Mixnet> {
+    web.node.ask(|desk| desk.mixnet()).await.map(Json)
+}
+
+/// Join a network by its link. Its configs are checked up to the link's hash first.
+#[utoipa::path(post, path = "/v1/mixnet", request_body = json::JoinRequest,
+    responses((status = 200, body = json::Mixnet), (status = 422, body = json::Problem)))]
+async fn join(
+    State(web): State<Web>,
+    JsonBody(request): JsonBody<json::JoinRequest>,
+) -> ApiResult<json::Mixnet> {
+    let uri: NetworkUri = request.link.trim().parse()?;
+    client::join(&uri).await?;
+    let link = NetworkAddress { pin: uri.genesis, address: uri.address };
+    let joined = web.node.ask(move |desk| {
+        desk.command(Command::Join(link))?;
+        desk.mixnet()
+    });
+    joined.await.map(Json)
+}
+
+/// Go on with a vault that was put back, though its budget lacks the rounds since its copy.
+#[utoipa::path(post, path = "/v1/mixnet/resume",
+    responses((status = 200, body = json::Mixnet), (status = 404, body = json::Problem)))]
+async fn resume(State(web): State<Web>) -> ApiResult<json::Mixnet> {
+    web.node.ask(NodeActor::resume).await.map(Json)
+}

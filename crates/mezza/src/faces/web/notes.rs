@@ -1,0 +1,143 @@
+//! Notes: read, write, give up, forget.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use mezza_messenger::Command;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{ApiResult, JsonBody, UrlQuery, Web};
+use crate::api::views::{contact_id, note_id};
+use crate::api::{Refused, json};
+
+/// Notes of an answer that names no limit.
+const LIMIT: usize = 100;
+
+/// The handlers of this file.
+pub fn routes() -> OpenApiRouter<Web> {
+    OpenApiRouter::new()
+        .routes(routes!(thread, send))
+        .routes(routes!(preview))
+        .routes(routes!(seen))
+        .routes(routes!(outbox))
+        .routes(routes!(give_up))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ThreadQuery {
+    /// Only notes older than this one.
+    before: Option<String>,
+    /// At most so many, 1 to 500; else 100.
+    limit: Option<usize>,
+}
+
+/// A part of a thread, oldest first.
+#[utoipa::path(get, path = "/v1/contacts/{id}/notes",
+    params(("id" = String, Path, description = "The contact's number"), ThreadQuery),
+    responses((status = 200, body = json::Notes), (status = 404, body = json::Problem)))]
+async fn thread(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    UrlQuery(query): UrlQuery<ThreadQuery>,
+) -> ApiResult<json::Notes> {
+    let id = contact_id(&id)?;
+    let before = query.before.as_deref().map(note_id).transpose()?;
+    let limit = query.limit.unwrap_or(LIMIT);
+    web.node.ask(move |desk| desk.notes(id, before, limit)).await.map(Json)
+}
+
+/// Write a note. 201 means that it is on disk.
+#[utoipa::path(post, path = "/v1/contacts/{id}/notes",
+    params(("id" = String, Path, description = "The contact's number")), request_body = json::SendRequest,
+    responses((status = 201, body = json::NoteJson), (status = 422, body = json::Problem)))]
+async fn send(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<json::SendRequest>,
+) -> Result<(StatusCode, Json<json::NoteJson>), Refused> {
+    let id = contact_id(&id)?;
+    let client = client_id(&body.client_id)?;
+    let note = web.node.ask(move |desk| desk.send(id, client, body.text)).await?;
+    Ok((StatusCode::CREATED, Json(note)))
+}
+
+fn client_id(text: &str) -> Result<[u8; 16], Refused> {
+    let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
+    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
+        Refused::malformed(
+            "client_id is not 32 hexadecimal digits",
+            "draw 16 random bytes for each note",
+        )
+    })
+}
+
+/// What sending a text would take.
+#[utoipa::path(post, path = "/v1/contacts/{id}/preview",
+    params(("id" = String, Path, description = "The contact's number")), request_body = json::PreviewRequest,
+    responses((status = 200, body = json::Preview), (status = 404, body = json::Problem)))]
+async fn preview(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<json::PreviewRequest>,
+) -> ApiResult<json::Preview> {
+    let id = contact_id(&id)?;
+    web.node.ask(move |desk| desk.preview(id, &body.text)).await.map(Json)
+}
+
+/// The person has read the thread up to a note.
+#[utoipa::path(post, path = "/v1/contacts/{id}/seen",
+    params(("id" = String, Path, description = "The contact's number")), request_body = json::SeenRequest,
+    responses((status = 204), (status = 404, body = json::Problem)))]
+async fn seen(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<json::SeenRequest>,
+) -> Result<StatusCode, Refused> {
+    let (contact, note) = (contact_id(&id)?, note_id(&body.note)?);
+    web.node.ask(move |desk| desk.command(Command::Seen { contact, note })).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Own notes that are not delivered yet.
+#[utoipa::path(get, path = "/v1/outbox", responses((status = 200, body = json::OutboxJson)))]
+async fn outbox(State(web): State<Web>) -> ApiResult<json::OutboxJson> {
+    let notes = web.node.ask(|desk| desk.outbox()).await?;
+    Ok(Json(json::OutboxJson { notes }))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct GiveUpQuery {
+    /// `cancel` (give it up before it is delivered) or `forget` (delete it on this device).
+    how: Option<How>,
+}
+
+/// How a note goes.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum How {
+    Cancel,
+    Forget,
+}
+
+/// Give a note up, or forget it here.
+#[utoipa::path(delete, path = "/v1/notes/{id}",
+    params(("id" = String, Path, description = "The note's number"), GiveUpQuery),
+    responses((status = 204), (status = 404, body = json::Problem)))]
+async fn give_up(
+    State(web): State<Web>,
+    Path(id): Path<String>,
+    UrlQuery(query): UrlQuery<GiveUpQuery>,
+) -> Result<StatusCode, Refused> {
+    let note = note_id(&id)?;
+    let command = match query.how.unwrap_or(How::Cancel) {
+        How::Cancel => Command::Cancel { note },
+        How::Forget => Command::Forget { note },
+    };
+    web.node.ask(move |desk| desk.command(command)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,187 @@
+//! The person's own: status, identity, lock and key, the way in.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use mezza_core::Wiping;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{ApiResult, JsonBody, UrlQuery, Web};
+use crate::api::{Exit, Fault, Refused, json};
+use crate::faces::passphrase;
+use crate::faces::qr::{Medium, QrImage};
+use crate::process::rng::OsRng;
+
+/// The handlers of this file.
+pub fn routes() -> OpenApiRouter<Web> {
+    OpenApiRouter::new()
+        .routes(routes!(session))
+        .routes(routes!(ticket))
+        .routes(routes!(status))
+        .routes(routes!(create))
+        .routes(routes!(words))
+        .routes(routes!(unlock))
+        .routes(routes!(lock))
+        .routes(routes!(stop))
+        .routes(routes!(me, renew))
+        .routes(routes!(card))
+}
+
+/// Tells the node that a person is there. What a page asks by itself, again and again, does not
+/// count, and neither does what comes without a bearer (MSG-83).
+pub async fn notice(State(web): State<Web>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let quiet = ["/v1/status", "/v1/observer", "/v1/health", "/v1/carriers", "/v1/events"];
+    let by_itself = request.method() == Method::GET && quiet.contains(&path);
+    if path.starts_with("/v1/") && !by_itself && web.door.bearer_is_known(request.headers()) {
+        web.node.touch();
+    }
+    next.run(request).await
+}
+
+/// Exchange a one-time ticket for a bearer.
+#[utoipa::path(post, path = "/v1/session", request_body = json::SessionRequest,
+    responses((status = 200, body = json::BearerJson), (status = 403, body = json::Problem)))]
+async fn session(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::SessionRequest>,
+) -> ApiResult<json::BearerJson> {
+    let bearer = web.door.exchange(&body.ticket, &mut OsRng).ok_or_else(|| {
+        let text = "this address was used already, or is not ours";
+        Refused::new("ticket", Fault::new(Exit::Denied, text, "`mezza url` prints a new one"))
+    })?;
+    Ok(Json(json::BearerJson { bearer }))
+}
+
+/// Make a new one-time address.
+#[utoipa::path(post, path = "/v1/ticket", responses((status = 200, body = json::TicketUrl)))]
+async fn ticket(State(web): State<Web>) -> ApiResult<json::TicketUrl> {
+    Ok(Json(json::TicketUrl { url: web.door.ticket_url(&mut OsRng) }))
+}
+
+/// What the program is doing.
+#[utoipa::path(get, path = "/v1/status", responses((status = 200, body = json::StatusJson)))]
+async fn status(State(web): State<Web>) -> ApiResult<json::StatusJson> {
+    web.node.ask(|desk| Ok(desk.status())).await.map(Json)
+}
+
+/// Make an identity and unlock it.
+#[utoipa::path(post, path = "/v1/create", request_body = json::CreateRequest,
+    responses((status = 201, body = json::StatusJson), (status = 409, body = json::Problem)))]
+async fn create(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::CreateRequest>,
+) -> Result<(StatusCode, Json<json::StatusJson>), Refused> {
+    let pass = Wiping::new(body.passphrase.into_bytes());
+    passphrase::check_new(&pass)
+        .map_err(|fault| Refused::new("passphrase_short", Fault { code: Exit::Usage, ..fault }))?;
+    let relay = body.relay.filter(|relay| !relay.trim().is_empty());
+    let relay = relay.as_deref().map(crate::faces::cli::relay_of).transpose()?;
+    let status = web.node.ask(move |desk| {
+        desk.create(&body.name, &pass, relay.as_slice())?;
+        Ok(desk.status())
+    });
+    Ok((StatusCode::CREATED, Json(status.await?)))
+}
+
+/// Six words to use as a passphrase.
+#[utoipa::path(get, path = "/v1/words", responses((status = 200, body = json::PassphraseJson)))]
+async fn words() -> ApiResult<json::PassphraseJson> {
+    let words = passphrase::words(&mut OsRng);
+    Ok(Json(json::PassphraseJson { words: words.iter().map(ToString::to_string).collect() }))
+}
+
+/// Unlock the vault.
+#[utoipa::path(post, path = "/v1/unlock", request_body = json::UnlockRequest,
+    responses((status = 200, body = json::StatusJson), (status = 403, body = json::Problem)))]
+async fn unlock(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::UnlockRequest>,
+) -> ApiResult<json::StatusJson> {
+    let pass = Wiping::new(body.passphrase.into_bytes());
+    let status = web.node.ask(move |desk| {
+        desk.unlock(&pass)?;
+        Ok(desk.status())
+    });
+    status.await.map(Json)
+}
+
+/// Lock the vault.
+#[utoipa::path(post, path = "/v1/lock", responses((status = 200, body = json::StatusJson)))]
+async fn lock(State(web): State<Web>) -> ApiResult<json::StatusJson> {
+    let status = web.node.ask(|desk| {
+        desk.lock();
+        Ok(desk.status())
+    });
+    status.await.map(Json)
+}
+
+/// Lock the vault and end the program.
+#[utoipa::path(post, path = "/v1/stop", responses((status = 202)))]
+async fn stop(State(web): State<Web>) -> StatusCode {
+    // The answer shall still go out.
+    tokio::spawn(async move {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        let _ = web.stop.send(true);
+    });
+    StatusCode::ACCEPTED
+}
+
+/// The own identity.
+#[utoipa::path(get, path = "/v1/me", responses((status = 200, body = json::MeJson)))]
+async fn me(State(web): State<Web>) -> ApiResult<json::MeJson> {
+    web.node.ask(|desk| desk.me()).await.map(Json)
+}
+
+/// Make a new card: another name, other relays. Contacts are told.
+#[utoipa::path(patch, path = "/v1/me", request_body = json::RenewRequest,
+    responses((status = 200, body = json::MeJson), (status = 400, body = json::Problem)))]
+async fn renew(
+    State(web): State<Web>,
+    JsonBody(body): JsonBody<json::RenewRequest>,
+) -> ApiResult<json::MeJson> {
+    let read =
+        |relays: Vec<String>| relays.iter().map(|uri| crate::faces::cli::relay_of(uri)).collect();
+    let relays = body.relays.map(read).transpose()?;
+    web.node.ask(|desk| desk.renew(body.name, relays)).await.map(Json)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct CardQuery {
+    /// Which parts.
+    #[serde(default)]
+    form: json::CardFormJson,
+    /// `uri` (JSON) or `svg` (a QR code).
+    #[serde(default, rename = "as")]
+    shape: Shape,
+}
+
+/// How a card is shown.
+#[derive(Clone, Copy, Default, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Shape {
+    #[default]
+    Uri,
+    Svg,
+}
+
+/// The own card.
+#[utoipa::path(get, path = "/v1/me/card", params(CardQuery), responses(
+    (status = 200, content((json::CardText = "application/json"), (String = "image/svg+xml")))))]
+async fn card(State(web): State<Web>, query: UrlQuery<CardQuery>) -> Result<Response, Refused> {
+    let UrlQuery(CardQuery { form, shape }) = query;
+    let card = web.node.ask(move |desk| desk.card(form)).await?;
+    match shape {
+        Shape::Uri => Ok(Json(card).into_response()),
+        Shape::Svg => {
+            let svg = QrImage::draw(&card.uri, Medium::Screen)?.to_svg();
+            Ok(([(header::CONTENT_TYPE, "image/svg+xml")], svg).into_response())
+        }
+    }
+}

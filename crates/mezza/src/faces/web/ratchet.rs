@@ -1,0 +1,50 @@
+//! The conversations' cryptography, in numbers: for experts, no key among them.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use mezza_messenger::Command;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{ApiResult, Web};
+use crate::api::views::contact_id;
+use crate::api::{Refused, json};
+
+/// The handlers of this file.
+pub fn routes() -> OpenApiRouter<Web> {
+    OpenApiRouter::new()
+        .routes(routes!(ratchet))
+        .routes(routes!(reset))
+        .routes(routes!(rotate))
+        .routes(routes!(refill))
+}
+
+/// Sessions and prekeys, without any key.
+#[utoipa::path(get, path = "/v1/ratchet", responses((status = 200, body = json::RatchetJson)))]
+async fn ratchet(State(web): State<Web>) -> ApiResult<json::RatchetJson> {
+    web.node.ask(|desk| desk.ratchet()).await.map(Json)
+}
+
+/// Archive the session with a contact; the next note begins a new one.
+#[utoipa::path(post, path = "/v1/contacts/{id}/reset", params(("id" = String, Path, description = "Its number")),
+    responses((status = 204), (status = 404, body = json::Problem)))]
+async fn reset(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
+    let contact = contact_id(&id)?;
+    web.node.ask(move |desk| desk.command(Command::Reset { contact })).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Fresh signed prekeys and one-time keys now, before it is time.
+#[utoipa::path(post, path = "/v1/ratchet/rotate", responses((status = 204)))]
+async fn rotate(State(web): State<Web>) -> Result<StatusCode, Refused> {
+    web.node.ask(|desk| desk.command(Command::Rotate)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Fill up the one-time keys at the relay.
+#[utoipa::path(post, path = "/v1/ratchet/refill", responses((status = 204)))]
+async fn refill(State(web): State<Web>) -> Result<StatusCode, Refused> {
+    web.node.ask(|desk| desk.command(Command::Refill)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

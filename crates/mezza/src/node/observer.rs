@@ -1,0 +1,192 @@
+//! What others see, from real bytes: a provider below TLS, a relay above it, a thief on disk.
+//!
+//! A ring of 256 events of at most 4 KiB in memory, only in `up` or with `--observe`; nothing is
+//! written anywhere. The thief's records are told by the vault that writes them: no database is
+//! opened to be looked at (module `disk`). Fields are named by the decoders that the
+//! program itself uses. The page shows the recorded bytes and not a diagram, so that users can check
+//! what is claimed.
+
+mod disk;
+mod fields;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use data_encoding::HEXLOWER;
+
+use crate::api::json::{self, ObserverField};
+use crate::clock::now;
+use crate::servers::relay::{Direction, Side, Tap, TapEvent};
+use crate::store::RecordHeader;
+
+/// Events that are kept.
+pub const EVENTS_MAX: usize = 256;
+/// Bytes of an event that are kept.
+pub const BYTES_MAX: usize = 4_096;
+
+/// Who sees something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vantage {
+    /// Whoever carries the packets.
+    Provider,
+    /// Whoever runs the relay.
+    Relay,
+    /// Whoever takes the disk.
+    Thief,
+}
+
+impl Vantage {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Provider => "provider",
+            Self::Relay => "relay",
+            Self::Thief => "thief",
+        }
+    }
+}
+
+/// Collects what passes and what lies.
+pub struct Observer {
+    ring: Mutex<Ring>,
+    disk: Mutex<disk::Disk>,
+}
+
+struct Ring {
+    next: u64,
+    events: VecDeque<Seen>,
+}
+
+struct Seen {
+    n: u64,
+    at_ms: u64,
+    who: Vantage,
+    direction: &'static str,
+    length: usize,
+    head: Vec<u8>,
+    fields: Vec<ObserverField>,
+}
+
+impl Observer {
+    /// An observer of these files besides the connections that tell it.
+    pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
+        let ring = Ring { next: 1, events: VecDeque::new() };
+        Self { ring: Mutex::new(ring), disk: Mutex::new(disk::Disk::new(files)) }
+    }
+
+    /// Events from number `n` on. Looks at the files first, so that a change shows.
+    pub fn since(&self, n: u64) -> json::ObserverJson {
+        let lying = self.disk.lock().unwrap_or_else(PoisonError::into_inner).look();
+        let mut ring = self.ring();
+        for (length, head, fields) in lying {
+            ring.push(Vantage::Thief, "at rest", length, head, fields);
+        }
+        let events = ring.events.iter().filter(|seen| seen.n >= n).map(Seen::show).collect();
+        json::ObserverJson { next: ring.next, events }
+    }
+
+    /// A record as it lies in the vault (messenger 4.3).
+    pub fn record_disk_row(&self, place: RecordHeader, body: &[u8]) {
+        let head = body[..body.len().min(BYTES_MAX)].to_vec();
+        let fields = fields::record(place, &head);
+        self.ring().push(Vantage::Thief, "at rest", body.len(), head, fields);
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tap for Observer {
+    fn record(&self, event: TapEvent<'_>) {
+        let (who, mut fields) = match event.side {
+            Side::Wire => (Vantage::Provider, fields::tls(event.bytes)),
+            Side::Frame => (Vantage::Relay, fields::frame(event.bytes, event.direction)),
+        };
+        let connection = event.connection.to_string();
+        fields.insert(0, fields::about("connection", connection));
+        let direction = match event.direction {
+            Direction::ToRelay => "out",
+            Direction::ToClient => "in",
+        };
+        let head = event.bytes[..event.bytes.len().min(BYTES_MAX)].to_vec();
+        self.ring().push(who, direction, event.bytes.len(), head, fields);
+    }
+}
+
+impl Ring {
+    fn push(
+        &mut self,
+        who: Vantage,
+        direction: &'static str,
+        length: usize,
+        head: Vec<u8>,
+        fields: Vec<ObserverField>,
+    ) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        let (n, at_ms) = (self.next, now().ms());
+        self.next += 1;
+        self.events.push_back(Seen { n, at_ms, who, direction, length, head, fields });
+    }
+}
+
+impl Seen {
+    fn show(&self) -> json::ObserverEvent {
+        json::ObserverEvent {
+            n: self.n,
+            at_ms: self.at_ms,
+            who: self.who.name().into(),
+            direction: self.direction.into(),
+            bytes: self.length,
+            hex: HEXLOWER.encode(&self.head),
+            fields: self.fields.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mezza_messenger::relay_wire::{ClientFrame, MailboxAddress};
+
+    fn event(bytes: &[u8], side: Side) -> TapEvent<'_> {
+        TapEvent { connection: 3, side, direction: Direction::ToRelay, bytes }
+    }
+
+    #[test]
+    fn a_put_is_taken_apart_where_it_stands() {
+        let observer = Observer::new([]);
+        let put = ClientFrame::Put {
+            req: 7,
+            address: MailboxAddress([0xab; 16]),
+            ttl_h: 720,
+            envelope: vec![1; 512],
+        };
+        let bytes = put.encode().unwrap();
+        observer.record(event(&bytes, Side::Frame));
+        let seen = observer.since(0);
+        assert_eq!((seen.next, seen.events.len()), (2, 1));
+        let event = &seen.events[0];
+        assert_eq!((event.who.as_str(), event.direction.as_str()), ("relay", "out"));
+        assert_eq!((event.bytes, event.hex.len()), (bytes.len(), 2 * bytes.len()));
+        let address = event.fields.iter().find(|f| f.name == "address").unwrap();
+        assert_eq!(address.value, "ab".repeat(16));
+        assert_eq!(&bytes[address.offset..address.offset + address.len], [0xab; 16]);
+        let end = event.fields.iter().map(|f| f.offset + f.len).max();
+        assert_eq!(end, Some(bytes.len()));
+    }
+
+    #[test]
+    fn the_ring_is_bounded_in_events_and_bytes() {
+        let observer = Observer::new([]);
+        for _ in 0..300 {
+            observer.record(event(&[0x17; 9_000], Side::Wire));
+        }
+        let seen = observer.since(0);
+        assert_eq!((seen.next, seen.events.len()), (301, EVENTS_MAX));
+        assert!(seen.events.iter().all(|e| e.bytes == 9_000 && e.hex.len() == 2 * BYTES_MAX));
+        assert_eq!(observer.since(300).events.len(), 1);
+    }
+}

@@ -1,0 +1,107 @@
+//! The small files of the vault as a thief would read them, without any key.
+//!
+//! Databases are not among them. On POSIX systems a process that closes any descriptor of a file
+//! lets go of all its locks on it; the next program that opened the database would then take it for
+//! abandoned and delete the log under the connection that writes it (MSG-61). What lies in a
+//! database comes from the connection that has it open: [`Observer::record_disk_row`](super::Observer::record_disk_row).
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::BYTES_MAX;
+use super::fields::{FieldCursor, about};
+use crate::api::json::ObserverField;
+
+/// One file as it was looked at last.
+struct WatchedFile {
+    path: PathBuf,
+    state: Option<(u64, SystemTime)>,
+}
+
+/// The files.
+pub struct Disk(Vec<WatchedFile>);
+
+/// Length of a file, the part of it that is shown, and the names of its bytes.
+pub type DiskView = (usize, Vec<u8>, Vec<ObserverField>);
+
+impl Disk {
+    /// Files to look at; they need not exist yet. None of them is a database.
+    pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self(paths.into_iter().map(|path| WatchedFile { path, state: None }).collect())
+    }
+
+    /// Those that have changed.
+    pub fn look(&mut self) -> Vec<DiskView> {
+        self.0.iter_mut().filter_map(WatchedFile::look).collect()
+    }
+}
+
+impl WatchedFile {
+    fn look(&mut self) -> Option<DiskView> {
+        let file = File::open(&self.path).ok()?;
+        let metadata = file.metadata().ok()?;
+        let state = (metadata.len(), metadata.modified().ok()?);
+        if state.0 == 0 || self.state.replace(state) == Some(state) {
+            return None;
+        }
+        let mut head = Vec::new();
+        file.take(BYTES_MAX as u64).read_to_end(&mut head).ok()?;
+        let mut fields = vec![about("file", name(&self.path))];
+        fields.extend(parts(&self.path, &head));
+        Some((state.0 as usize, head, fields))
+    }
+}
+
+/// The file and its folder: enough to tell vault and relay apart.
+fn name(path: &Path) -> String {
+    let parts: Vec<_> = path.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
+    parts.into_iter().rev().collect::<Vec<_>>().join("/")
+}
+
+/// Names for the bytes of files that have a layout of ours (messenger 4.3).
+fn parts(path: &Path, head: &[u8]) -> Vec<ObserverField> {
+    let mut cut = FieldCursor { bytes: head, at: 0, fields: Vec::new() };
+    match path.file_name().and_then(|name| name.to_str()) {
+        Some("head") => {
+            cut.named("magic", 8, "MZVAULT1");
+            cut.number("Argon2id memory, KiB", 4);
+            cut.number("Argon2id passes", 4);
+            cut.number("Argon2id lanes", 4);
+            cut.bytes("salt", 16);
+            cut.bytes("slot A: nonce", 24);
+            cut.named("slot A: sealed", 49, "encrypted under the passphrase");
+            cut.bytes("slot B: nonce", 24);
+            cut.named("slot B: sealed or random", 49, "nobody can tell");
+        }
+        Some("keyring") => {
+            cut.number("generation", 8);
+            cut.bytes("nonce", 24);
+            let rest = head.len().saturating_sub(32);
+            cut.named("sealed bucket keys", rest, "encrypted");
+        }
+        _ => cut.rest("bytes"),
+    }
+    cut.fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_shows_when_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keyring");
+        let mut disk = Disk::new([path.clone(), folder.path().join("none")]);
+        assert!(disk.look().is_empty());
+        std::fs::write(&path, [7; 100]).unwrap();
+        let seen = disk.look();
+        assert_eq!((seen.len(), seen[0].0), (1, 100));
+        assert!(seen[0].2.iter().any(|field| field.name == "generation"));
+        assert!(disk.look().is_empty());
+        std::fs::write(&path, [7; 101]).unwrap();
+        assert_eq!(disk.look().len(), 1);
+    }
+}

@@ -1,0 +1,76 @@
+//! One process per vault: a lock on a file of the folder, released by the system when the process
+//! ends, however it ends.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::api::{Exit, Fault};
+use crate::process::home::private;
+
+/// Digits of the longest process number, and a line end.
+const PID_BYTES_MAX: u64 = 12;
+/// How often a lock that names this very process is tried again.
+const TRIES: usize = 20;
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The lock; dropping it lets the next one in.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock and leaves the number of this process in the file, or names the process that
+    /// has it (exit code 75).
+    pub fn take(path: &Path) -> Result<Self, Fault> {
+        let mut file = private::open(path)?;
+        match try_lock(&mut file) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(&mut file)),
+            Err(TryLockError::Error(error)) => return Err(private::cannot_write(path, &error)),
+        }
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .map_err(|error| private::cannot_write(path, &error))?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// Tries, and tries again for a moment if the lock is said to be our own: a child that this
+/// process has just forked holds a copy of a lock we let go of until it becomes its program.
+fn try_lock(file: &mut File) -> Result<(), TryLockError> {
+    for _ in 0..TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if holder(file) == Some(std::process::id()) => {
+                std::thread::sleep(PAUSE);
+            }
+            done => return done,
+        }
+    }
+    file.try_lock()
+}
+
+/// The process that the file names.
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(PID_BYTES_MAX).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn in_use(file: &mut File) -> Fault {
+    let process = match holder(file) {
+        Some(pid) => format!("process {pid}"),
+        // It has the lock, but has not written its number yet.
+        None => "another process".to_owned(),
+    };
+    Fault::new(
+        Exit::Busy,
+        format!("vault is in use by {process}"),
+        "stop it with `mezza node stop`",
+    )
+}

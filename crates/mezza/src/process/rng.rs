@@ -1,0 +1,62 @@
+//! Chance: the operating system's generator, and nothing between it and us.
+//!
+//! Every draw is one `getrandom(2)`: no seed lies in our memory to be stolen, copied by a fork or
+//! frozen in a snapshot of the machine. A draw costs under a microsecond, which no part of this
+//! program notices.
+
+use std::convert::Infallible;
+
+use rand_core::{TryCryptoRng, TryRng};
+
+use crate::api::Exit;
+
+/// The operating system's generator as a `rand_core` 0.10 `CryptoRng`.
+///
+/// A system without randomness cannot do anything safely: the program then says so and ends with
+/// exit code 70. What was committed before stays committed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsRng;
+
+impl TryRng for OsRng {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        let mut bytes = [0; 4];
+        self.try_fill_bytes(&mut bytes)?;
+        Ok(u32::from_be_bytes(bytes))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let mut bytes = [0; 8];
+        self.try_fill_bytes(&mut bytes)?;
+        Ok(u64::from_be_bytes(bytes))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        if getrandom::fill(bytes).is_err() {
+            eprintln!("the system gives no random numbers; mount /dev/urandom or allow getrandom");
+            std::process::exit(Exit::Bug.number().into());
+        }
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for OsRng {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_core::CryptoRng;
+
+    #[test]
+    fn draws_differ_and_fill_everything() {
+        let rng: &mut dyn CryptoRng = &mut OsRng;
+        let (mut a, mut b) = ([0; 64], [0; 64]);
+        rng.fill_bytes(&mut a);
+        rng.fill_bytes(&mut b);
+        assert_ne!(a, b);
+        assert!(a.chunks(16).all(|part| part != [0; 16]));
+        assert_ne!(rng.next_u64(), rng.next_u64());
+        assert_ne!((rng.next_u32(), rng.next_u32()), (rng.next_u32(), rng.next_u32()));
+    }
+}

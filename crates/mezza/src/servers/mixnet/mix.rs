@@ -1,0 +1,320 @@
+//! The role `mix`: one machine, its links, its threads, and the number on disk.
+//!
+//! ```text
+//! coordinator --control--> +------+ --data--> next mix, or --store--> bucket store
+//! mix before ----data----> | task |
+//! threads <---- jobs ----> +------+ -- highest round signed, durable --> disk
+//! ```
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use mezza_core::Machine as _;
+use mezza_lanes::Kernel;
+use mezza_mixnet::RoundId;
+use mezza_mixnet::config::{Config, SignedConfig};
+use mezza_mixnet::job::Job;
+use mezza_mixnet::mix::{Input, Mix, MixError, MixOptions, Neighbour, NoiseFloor, Output};
+use mezza_mixnet::privacy::{Accounting, PrivacyTarget, noise_for};
+use mezza_mixnet::sign::VerifyKey;
+use mezza_mixnet::wire::{Frame, FrameBody};
+use tokio::sync::{mpsc, watch};
+use tokio_rustls::TlsAcceptor;
+
+use super::key::ServerKey;
+use super::network::ConfigArchive;
+use super::pool::{JobEnd, WorkerPool};
+use super::server::{self, EVENTS_MAX, LEAVE, Next, ServerHandle};
+use super::signed::Signed;
+use crate::api::{Exit, Fault};
+use crate::backend::AwsLc;
+use crate::backend::kernel::kernel;
+use crate::clock::now;
+use crate::connection::link::{self, LinkChange, LinkEvent, LinkTable};
+use crate::process::busy::Phase;
+use crate::process::metrics::{self, Metric, Metrics};
+use crate::process::rng::OsRng;
+use crate::tls::{AllowedClientKeys, link_server_config};
+
+/// Onions of a job, of a frame of 512. With larger ones the threads end far apart, and latency grows
+/// in stairs. Without vectors that is 5 ms of work; with them 1 ms, and as many as share an inversion.
+const JOB_ITEMS: [usize; 2] = [64, 256];
+
+/// How to run a mix.
+#[derive(Debug)]
+pub struct MixServerOptions {
+    /// The configs.
+    pub network: ConfigArchive,
+    /// The identity that the config names.
+    pub key: ServerKey,
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The least noise that this operator signs.
+    pub floor: NoiseFloor,
+    /// Threads for heavy work.
+    pub threads: usize,
+    /// What was signed.
+    pub signed: Signed,
+    /// The port of the metrics; 0: none. `None`: 7110 and the position.
+    pub metrics: Option<u16>,
+}
+
+/// What the task takes in.
+enum Event {
+    Link(Neighbour, u64, LinkEvent),
+    Job(JobEnd),
+    Config(SignedConfig),
+}
+
+/// The place of a key among the mixes of the config in force, or of the newest one.
+fn place(network: &ConfigArchive, key: &VerifyKey) -> Result<(Config, usize), Fault> {
+    let config = network.chain.current(now()).unwrap_or(network.chain.head());
+    let at = config.mix_keys().position(|mix| mix == key).ok_or_else(|| {
+        let text = "mix: this key is no mix of the config";
+        Fault::new(Exit::Config, text, "use the key whose public half stands there")
+    })?;
+    Ok((config.clone(), at))
+}
+
+/// Refuses a config whose noise is below the operator's floor (MIX-4).
+fn check_noise(config: &Config, floor: &NoiseFloor) -> Result<(), Fault> {
+    let Some(low) = config.services.iter().find(|policy| !floor.allows(policy)) else {
+        return Ok(());
+    };
+    let least = match *floor {
+        NoiseFloor::Promise { epsilon, delta, rounds } => {
+            let rounds = rounds[usize::from(low.service.number()) - 1];
+            let (service, slots) = (low.service, low.slots);
+            noise_for(&PrivacyTarget { service, rounds, slots, epsilon, delta }, Accounting::Gauss)
+        }
+        NoiseFloor::None => None,
+    };
+    let least = least.map_or_else(String::new, |law| format!(" ({}/{})", law.mu, law.scale));
+    Err(Fault::new(
+        Exit::No,
+        format!("mix: config noise {}/{} is below your --min-noise{least}", low.mu, low.scale),
+        "lower --min-noise or ask the guardians for a new config",
+    ))
+}
+
+/// Starts a mix on the fastest kernel. It runs until `stop` turns true; then its rounds are ended and
+/// wiped.
+///
+/// # Errors
+/// A key that is no mix of the config, noise below the floor, an address that cannot be had.
+pub async fn start(
+    options: MixServerOptions,
+    stop: watch::Receiver<bool>,
+) -> Result<ServerHandle, Fault> {
+    start_with(options, kernel(), stop).await
+}
+
+/// [`start`] on a kernel of choice.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_with(
+    options: MixServerOptions,
+    kernel: &'static dyn Kernel,
+    stop: watch::Receiver<bool>,
+) -> Result<ServerHandle, Fault> {
+    let MixServerOptions { network, key, listen, floor, threads, signed, metrics: port } = options;
+    let public = key.public();
+    let (config, at) = place(&network, &public)?;
+    check_noise(&config, &floor)?;
+    let listener = server::bind(listen).await?;
+    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
+    let (events, queue) = mpsc::channel(EVENTS_MAX);
+    let counts = Arc::new(Metrics::default());
+    metrics::serve(Arc::clone(&counts), port.unwrap_or(metrics::MIX_PORT + at as u16)).await;
+
+    let report = events.clone();
+    let pool = WorkerPool::start(threads, kernel, Arc::clone(&counts), move |outcome| {
+        // The threads of the pool know no runtime; whoever is gone needs no result.
+        let _ = report.blocking_send(Event::Job(outcome));
+    })?;
+    let setup = MixOptions {
+        signer: key.signer(),
+        chain: network.chain,
+        signed: signed.rounds().clone(),
+        floor,
+        job_items: JOB_ITEMS[usize::from(kernel.name() == "ifma")],
+    };
+    links(&config, at, &key, listener, &events, &counts)?;
+    tracing::info!(position = at, kernel = kernel.name(), threads, "mix runs");
+    let shell = Shell {
+        mix: Mix::new(setup),
+        links: LinkTable::default(),
+        pool,
+        signed,
+        live: BTreeSet::new(),
+        metrics: Arc::clone(&counts),
+    };
+    let learn = server::learn(&events, Event::Config);
+    let metrics = Arc::clone(&counts);
+    let task = async move { counts.busy.task(Phase::Machine, shell.run(queue, stop)).await };
+    Ok(ServerHandle { address, key: public, learn, metrics, task: tokio::spawn(task) })
+}
+
+/// Takes in coordinator and predecessor, dials what comes behind.
+fn links(
+    config: &Config,
+    at: usize,
+    key: &ServerKey,
+    listener: tokio::net::TcpListener,
+    events: &mpsc::Sender<Event>,
+    metrics: &Arc<Metrics>,
+) -> Result<(), Fault> {
+    let identity = Arc::new(key.identity()?);
+    let coordinator = config.coordinator.key;
+    let before = at.checked_sub(1).map_or(coordinator, |before| config.mixes[before].server.key);
+    let peers = AllowedClientKeys::new(vec![coordinator, before]);
+    let tls = link_server_config(&identity, &[link::CONTROL, link::DATA], Some(peers))
+        .map_err(|_| Fault::bug("TLS refuses our settings"))?;
+    let who = move |key: &VerifyKey, protocol: &[u8]| match protocol {
+        link::CONTROL if *key == coordinator => Some(Neighbour::Coordinator),
+        link::DATA if *key == before => Some(Neighbour::Previous),
+        _ => None,
+    };
+    let door = (listener, TlsAcceptor::from(tls));
+    tokio::spawn(server::take_in(door, events.clone(), Arc::clone(metrics), who, Event::Link));
+    let (peer, name, server, protocol) = if let Some(next) = config.mixes.get(at + 1) {
+        (Neighbour::Next, format!("mix {}", at + 1), next.server.clone(), link::DATA)
+    } else {
+        (Neighbour::Store, "bucket store".into(), config.bucket.clone(), link::STORE)
+    };
+    let target = link::DialTarget { name, server, protocol };
+    let event = move |link, news| Event::Link(peer, link, news);
+    tokio::spawn(link::keep(target, identity, events.clone(), Arc::clone(metrics), event));
+    Ok(())
+}
+
+/// The machine and all that its outputs go to.
+struct Shell {
+    mix: Mix<AwsLc>,
+    links: LinkTable<Neighbour>,
+    pool: WorkerPool,
+    signed: Signed,
+    /// Rounds under way after the last input.
+    live: BTreeSet<RoundId>,
+    metrics: Arc<Metrics>,
+}
+
+impl Shell {
+    async fn run(
+        mut self,
+        mut events: mpsc::Receiver<Event>,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<Exit, Fault> {
+        let mut woken = Instant::now();
+        loop {
+            let next = server::next(&mut events, self.mix.deadline(), &mut stop, &mut woken);
+            match next.await {
+                Next::Event(Event::Link(peer, link, news)) => self.hear(peer, link, news),
+                Next::Event(Event::Job(JobEnd::Done(job, done))) => {
+                    self.input(Input::Done(job, done));
+                }
+                Next::Event(Event::Job(JobEnd::Lost(id))) => self.input(Input::Lost(id)),
+                Next::Event(Event::Config(config)) => {
+                    if server::is_news(&config, self.mix.chain()) {
+                        self.input(Input::Config(config));
+                    }
+                }
+                Next::Due => self.mix.wake(now(), &mut OsRng),
+                Next::Stop => break,
+            }
+            self.settle()?;
+        }
+        self.input(Input::Stop);
+        self.settle()?;
+        // Machine, queues and pool go here, and wipe what they hold; links write what they have.
+        drop(self);
+        tokio::time::sleep(LEAVE).await;
+        Ok(Exit::Done)
+    }
+
+    fn hear(&mut self, peer: Neighbour, link: u64, news: LinkEvent) {
+        match self.links.hear(peer, link, news) {
+            LinkChange::None => {}
+            LinkChange::Frame(frame) => self.input(Input::Frame(peer, frame)),
+            LinkChange::Lost => self.input(Input::LinkLost(peer)),
+        }
+        self.metrics.set(Metric::Links, self.links.len());
+    }
+
+    fn input(&mut self, input: Input) {
+        let Err(error) = self.mix.handle(input, now(), &mut OsRng) else { return };
+        self.metrics.count(Metric::Refused);
+        match error {
+            // What comes late for a round that is over is nobody's fault.
+            MixError::UnknownRound | MixError::Unexpected | MixError::Round => {
+                tracing::debug!(%error, "an input was refused");
+            }
+            _ => tracing::warn!("mixnet: {error}"),
+        }
+    }
+
+    /// Carries out what the machine wants, and what follows from that.
+    fn settle(&mut self) -> Result<(), Fault> {
+        loop {
+            let mut lost = BTreeSet::new();
+            while let Some(output) = self.mix.poll() {
+                match output {
+                    Output::Frame(peer, frame) => {
+                        self.tally(peer, &frame);
+                        if !self.links.send(peer, frame) {
+                            lost.insert(peer);
+                        }
+                    }
+                    Output::Job(job) => {
+                        let id = job.id();
+                        if !self.pool.submit(job) {
+                            self.input(Input::Lost(id));
+                        }
+                    }
+                    Output::Store(id) => {
+                        // Nobody signs before the number is durable; other inputs wait that long.
+                        tokio::task::block_in_place(|| self.signed.put(id))?;
+                        self.input(Input::Stored(id));
+                    }
+                }
+            }
+            if lost.is_empty() {
+                break;
+            }
+            for peer in lost {
+                self.input(Input::LinkLost(peer));
+            }
+        }
+        self.forget_jobs();
+        Ok(())
+    }
+
+    /// Jobs of rounds that are over go, but those that check traps: their round is over always.
+    fn forget_jobs(&mut self) {
+        let live: BTreeSet<RoundId> = self.mix.rounds().collect();
+        if self.live.iter().any(|id| !live.contains(id)) {
+            self.pool.retain(|job| live.contains(&job.id()) || matches!(job, Job::Trap(_)));
+        }
+        self.live = live;
+    }
+
+    fn tally(&self, peer: Neighbour, frame: &Frame) {
+        match (peer, frame) {
+            (Neighbour::Previous, Frame::Round(_, FrameBody::RepliesEnd { .. })) => {
+                self.metrics.count(Metric::Returned);
+            }
+            (Neighbour::Coordinator, Frame::Round(id, FrameBody::Abort { reason, .. })) => {
+                self.metrics.count(Metric::Aborted);
+                server::ended_early(Some(*id), *reason);
+            }
+            (Neighbour::Coordinator, Frame::Round(id, FrameBody::Alarm { .. })) => {
+                self.metrics.count(Metric::Alarms);
+                tracing::warn!(round = id.round, "own noise did not come back");
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What all three roles share: a listener for links of other servers, and the wait for what is due.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use mezza_core::Time;
+use mezza_mixnet::RoundId;
+use mezza_mixnet::config::{Chain, SignedConfig};
+use mezza_mixnet::sign::VerifyKey;
+use mezza_mixnet::wire::AbortReason;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::api::{Exit, Fault};
+use crate::clock::now;
+use crate::connection::link::{self, FrameSizeClass, LinkEvent, SERVER_FRAMES_MAX, carry};
+use crate::process::busy::Phase;
+use crate::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPermit};
+use crate::process::metrics::{Metric, Metrics};
+use crate::tls::peer_key;
+
+/// Events that may wait for a machine; whoever has one more waits. Frames of batches are long.
+pub const EVENTS_MAX: usize = 256;
+/// Time for TLS to be set up.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Handshakes of clients at a time.
+pub const HANDSHAKES_MAX: usize = 256;
+/// Connections that come from other servers, of whom there are three at most, and from strangers, who
+/// get no further than the handshake.
+/// A site has no number of its own: the entry may be a neighbour of strangers.
+const BOUNDS: Bounds = Bounds { connections: 128, handshakes: 64, per_address: 16, per_site: 128 };
+/// Links that one server of the config has at a time. Only the newest one counts; others are about to
+/// end. Strangers have none of these places.
+const LINKS_MAX: usize = 4;
+/// The longest that a machine is not woken: a clock that jumped is noticed after this time.
+const NAP_MAX: Duration = Duration::from_secs(1);
+/// How long a server that ends waits for its last frames to leave.
+pub const LEAVE: Duration = Duration::from_millis(300);
+
+/// Tells a machine of a config that may be new to it.
+pub type Learn = Box<dyn Fn(SignedConfig) + Send + Sync>;
+
+/// A server that runs.
+pub struct ServerHandle {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its public key.
+    pub key: VerifyKey,
+    /// Tells it of a later config; links stay those of the config that it began with.
+    pub learn: Learn,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// The task that owns its machine.
+    pub task: JoinHandle<Result<Exit, Fault>>,
+}
+
+impl fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerHandle({})", self.address)
+    }
+}
+
+impl ServerHandle {
+    /// Waits for its end: once it was told to stop, or what it cannot go on without.
+    ///
+    /// # Errors
+    /// Why it cannot go on.
+    pub async fn wait(self) -> Result<Exit, Fault> {
+        end(self.task.await)
+    }
+}
+
+/// How the task of a server ended.
+///
+/// # Errors
+/// Why it could not go on.
+pub fn end(task: Result<Result<Exit, Fault>, JoinError>) -> Result<Exit, Fault> {
+    task.unwrap_or_else(|_| Err(Fault::bug("the task of a server panicked")))
+}
+
+/// What hands configs to the task behind `events`. A task that has too much to do is told at the next
+/// request.
+pub fn learn<E: Send + 'static>(
+    events: &mpsc::Sender<E>,
+    event: impl Fn(SignedConfig) -> E + Send + Sync + 'static,
+) -> Learn {
+    let events = events.clone();
+    Box::new(move |config| {
+        if events.try_send(event(config)).is_err() {
+            tracing::warn!("a config could not be taken now; send SIGHUP again");
+        }
+    })
+}
+
+/// Whether a chain has to look at a config: those before its head it has seen, and forgotten.
+pub fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
+    config.config().seq >= chain.head().seq
+}
+
+/// Listens on an address.
+///
+/// # Errors
+/// 78 if it cannot be had.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let text = format!("cannot listen on {address}: {error}");
+        Fault::new(Exit::Config, text, "choose another address with `--listen`")
+    })
+}
+
+/// TLS on a fresh connection.
+pub async fn secure(tls: &TlsAcceptor, socket: TcpStream) -> Option<Box<TlsStream<TcpStream>>> {
+    limiter::secure(tls, socket, HANDSHAKE).await
+}
+
+/// How many links each server of the config has here.
+struct Held<P>(Mutex<BTreeMap<P, usize>>);
+
+impl<P: Ord + Copy> Held<P> {
+    /// Whether `peer` may have one more, which then counts.
+    fn take(&self, peer: P) -> bool {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = held.entry(peer).or_default();
+        let fits = *count < LINKS_MAX;
+        *count += usize::from(fits);
+        fits
+    }
+
+    fn give_back(&self, peer: P) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = held.get_mut(&peer) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+/// What connections of servers have in common. `W` says whom a key and a protocol make, `V` what news
+/// of a link become.
+struct Gate<P, E, W, V> {
+    tls: TlsAcceptor,
+    held: Held<P>,
+    events: mpsc::Sender<E>,
+    metrics: Arc<Metrics>,
+    who: W,
+    event: V,
+}
+
+/// Takes in links of other servers until the machine is gone. `who` says whom a key and a protocol
+/// make; anybody else is closed before a frame is read (MIX-1).
+pub async fn take_in<P, E>(
+    (listener, tls): (TcpListener, TlsAcceptor),
+    events: mpsc::Sender<E>,
+    metrics: Arc<Metrics>,
+    who: impl Fn(&VerifyKey, &[u8]) -> Option<P> + Send + Sync + 'static,
+    event: impl Fn(P, u64, LinkEvent) -> E + Send + Sync + 'static,
+) where
+    P: Copy + Ord + fmt::Debug + Send + Sync + 'static,
+    E: Send + 'static,
+{
+    let doors = ConnectionLimiter::new(BOUNDS);
+    let held = Held(Mutex::default());
+    let gate = Arc::new(Gate { tls, held, events, metrics, who, event });
+    loop {
+        let (socket, _, ticket) = tokio::select! {
+            () = gate.events.closed() => return,
+            accepted = doors.accept(&listener) => accepted,
+        };
+        let Some(ticket) = ticket else {
+            gate.metrics.count(Metric::TurnedAway);
+            continue;
+        };
+        let gate = Arc::clone(&gate);
+        tokio::spawn(async move {
+            // A handshake that had to make room was a stranger's, or comes again.
+            let Some(Some((stream, protocol, peer))) = ticket.hold(gate.meet(socket)).await else {
+                return;
+            };
+            if gate.held.take(peer) {
+                gate.link(stream, &protocol, (peer, ticket)).await;
+                gate.held.give_back(peer);
+            }
+        });
+    }
+}
+
+impl<P, E, W, V> Gate<P, E, W, V>
+where
+    P: Copy + Ord + fmt::Debug + Send + Sync,
+    E: Send,
+    W: Fn(&VerifyKey, &[u8]) -> Option<P> + Send + Sync,
+    V: Fn(P, u64, LinkEvent) -> E + Send + Sync,
+{
+    /// TLS, and who it is that speaks which protocol.
+    async fn meet(&self, socket: TcpStream) -> Option<(Box<TlsStream<TcpStream>>, Vec<u8>, P)> {
+        let Some(stream) = secure(&self.tls, socket).await else {
+            tracing::debug!("a stranger got no further than TLS");
+            return None;
+        };
+        let connection = stream.get_ref().1;
+        let protocol = connection.alpn_protocol().unwrap_or_default().to_vec();
+        let Some(peer) = peer_key(connection).and_then(|key| (self.who)(&key, &protocol)) else {
+            tracing::warn!("a server asked for a link that is not its own");
+            return None;
+        };
+        Some((stream, protocol, peer))
+    }
+
+    /// A link with a server of the config, until it ends. From now on it has a place that no stranger
+    /// can have: the one at the doors is given back.
+    async fn link(
+        &self,
+        stream: Box<TlsStream<TcpStream>>,
+        protocol: &[u8],
+        (peer, ticket): (P, ConnectionPermit),
+    ) {
+        drop(ticket);
+        let (number, event) = (link::number(), &self.event);
+        let (outbox, parcels) = mpsc::channel(SERVER_FRAMES_MAX);
+        if self.events.send(event(peer, number, LinkEvent::Up(outbox))).await.is_err() {
+            return;
+        }
+        tracing::info!(?peer, "a link is up");
+        let size =
+            if protocol == link::CONTROL { FrameSizeClass::Short } else { FrameSizeClass::Long };
+        let frame = |frame| event(peer, number, LinkEvent::Frame(frame));
+        let carried = carry(stream, size, parcels, &self.events, frame);
+        let end = self.metrics.busy.task(Phase::Link, carried).await;
+        end.tell(&format!("{peer:?}"), &self.metrics);
+        let _ = self.events.send(event(peer, number, LinkEvent::Down)).await;
+    }
+}
+
+/// What a machine's task waits for.
+#[derive(Debug)]
+pub enum Next<E> {
+    /// Something happened.
+    Event(E),
+    /// It is time to wake the machine.
+    Due,
+    /// The program ends.
+    Stop,
+}
+
+/// Waits for an event, the deadline of a machine, or the end. `woken` is when the machine was woken
+/// last: it is once a second, however much comes, since a clock that was put back takes the deadline
+/// far away (MIX-49).
+pub async fn next<E>(
+    events: &mut mpsc::Receiver<E>,
+    deadline: Option<Time>,
+    stop: &mut watch::Receiver<bool>,
+    woken: &mut Instant,
+) -> Next<E> {
+    let nap = deadline.map(|due| Duration::from_millis(due.since_ms(now())));
+    let longest = NAP_MAX.saturating_sub(woken.elapsed());
+    let nap = nap.map_or(longest, |nap| nap.min(longest));
+    if !nap.is_zero() {
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return Next::Stop,
+            event = events.recv() => return event.map_or(Next::Stop, Next::Event),
+            () = sleep(nap) => {}
+        }
+    }
+    // What is due goes before what comes, however much comes.
+    *woken = Instant::now();
+    if *stop.borrow() { Next::Stop } else { Next::Due }
+}
+
+/// Says in the log that a round ended before its time; one that a server took along when it was
+/// stopped is no trouble.
+pub fn ended_early(id: Option<RoundId>, reason: AbortReason) {
+    let (service, round) = (id.map(|id| id.service.number()), id.map(|id| id.round));
+    if reason == AbortReason::Shutdown {
+        tracing::info!(service, round, ?reason, "a round ended early");
+    } else {
+        tracing::warn!(service, round, ?reason, "a round ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mix_61_each_server_of_the_config_has_links_of_its_own() {
+        let held = Held(Mutex::default());
+        assert!((0..LINKS_MAX).all(|_| held.take('a')));
+        assert!(!held.take('a') && held.take('b'));
+        held.give_back('a');
+        assert!(held.take('a') && !held.take('a'));
+    }
+
+    #[tokio::test]
+    async fn mix_49_a_machine_is_woken_once_a_second_however_much_comes() {
+        let (busy, mut events) = mpsc::channel(1);
+        let comes = tokio::spawn(async move {
+            while busy.send(()).await.is_ok() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let (_stop, mut stopped) = watch::channel(false);
+        let begun = Instant::now();
+        let mut woken = begun;
+        let far = Some(now().plus_ms(Time::HOUR_MS));
+        while let Next::Event(()) = next(&mut events, far, &mut stopped, &mut woken).await {
+            assert!(begun.elapsed() < 3 * NAP_MAX, "nobody woke it");
+        }
+        drop(events);
+        comes.await.unwrap();
+    }
+}

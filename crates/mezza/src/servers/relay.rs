@@ -1,0 +1,92 @@
+//! The relay: boxes of sealed mail on a server that nobody needs to trust.
+//!
+//! ```text
+//!  client ==TLS==> connection task ---Job---> writer thread ---one transaction---> SQLite | PostgreSQL
+//!  client <==TLS== connection task <--Event-- (group commit, at most 100 jobs)
+//! ```
+//!
+//! One writer thread owns the store, the quotas and the list of who watches which box, so there
+//! is no lock and no race between a fetch and a push. Inside a transaction it inserts the mail,
+//! hands it to an online watcher, commits, and only then answers the sender with DONE 0.
+//!
+//! Kept per mail: box, hour of expiry, envelope. No record and no log line says who put it.
+
+pub mod bench;
+mod connection;
+mod error;
+mod limits;
+mod lock;
+mod server;
+pub mod store;
+mod usage;
+mod writer;
+
+pub use crate::clock::Clock;
+pub use crate::connection::tap::{Direction, Side, Tap, TapEvent, Tapped};
+pub use error::RelayError;
+pub(crate) use limits::TokenBucket;
+pub use limits::{Limits, RateLimit};
+pub use server::{RelayConfig, RelayHandle, serve};
+pub use store::{StoreSpec, Totals};
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::process::home::private;
+use crate::tls::TlsIdentity;
+use lock::Lock;
+use store::MailStore as _;
+
+/// The file in a relay's folder that says where it listens; it holds while the lock is held.
+const ADDRESS: &str = "address";
+
+/// What a relay's folder and store hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The relay's public key, as cards carry it.
+    pub key: [u8; 32],
+    /// Counts of what is stored.
+    pub totals: Totals,
+}
+
+/// Makes folder, key and an empty store where they are missing; gives the relay's public key.
+///
+/// # Errors
+/// [`RelayError`] says what is in the way and what to do; [`RelayError::InUse`] while it runs.
+pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<[u8; 32], RelayError> {
+    let identity = TlsIdentity::load_or_make(dir)?;
+    let _lock = Lock::take(dir)?;
+    store::open(spec, dir).await?.close().await?;
+    Ok(*identity.public())
+}
+
+/// The public key of the relay in `dir`, whatever its store.
+///
+/// # Errors
+/// [`RelayError`] if there is no relay in `dir`.
+pub fn key(dir: &Path) -> Result<[u8; 32], RelayError> {
+    Ok(*TlsIdentity::load(dir)?.public())
+}
+
+/// Where the relay in `dir` listens, if it runs.
+pub fn address(dir: &Path) -> Option<SocketAddr> {
+    let text = std::fs::read_to_string(dir.join(ADDRESS)).ok()?;
+    Lock::is_held(dir).then(|| text.parse().ok()).flatten()
+}
+
+/// Writes down where the relay in `dir` listens. Mail is served without that file too.
+fn tell_address(dir: &Path, address: SocketAddr) {
+    if let Err(fault) = private::replace(&dir.join(ADDRESS), address.to_string().as_bytes()) {
+        tracing::warn!(%fault, "programs on this machine are not told where the relay listens");
+    }
+}
+
+/// Counts what the relay in `dir` holds, also while it runs.
+///
+/// # Errors
+/// [`RelayError`] if there is no relay in `dir` or its store cannot be read.
+pub async fn status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayError> {
+    let identity = TlsIdentity::load(dir)?;
+    let totals = store::totals(spec, dir).await?;
+    Ok(Status { key: *identity.public(), totals })
+}
