@@ -35,7 +35,7 @@ const PROGRAM: &str = "mezza";
 fn main() -> ExitCode {
     let called = std::env::args_os().next();
     if called.as_deref().map(Path::new).and_then(Path::file_name) == Some(PROGRAM.as_ref()) {
-        return mezza::testing::faces::cli::main();
+        return mezza::main();
     }
     cli::main()
 }

@@ -5,6 +5,7 @@ pub mod figures;
 pub mod json;
 pub mod network_uri;
 pub mod refused;
+pub mod uri;
 pub mod views;
 pub mod words;
 

@@ -18,8 +18,7 @@ use mezza_messenger::{CarrierCaps, Input, LineId, MailboxId, Output};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::node::NodeMessage;
-use crate::servers::relay::Tap;
+use crate::connection::tap::Tap;
 
 /// Orders that may wait for one line: more than a device has in flight.
 pub const ORDERS_MAX: usize = 4_096;
@@ -75,22 +74,22 @@ struct PooledRelay {
 }
 
 /// All lines of one node.
-pub struct Pool {
+pub struct Pool<E> {
     dialer: Dialer,
-    jobs: mpsc::Sender<NodeMessage>,
+    jobs: mpsc::Sender<E>,
     lines: BTreeMap<LineId, PooledRelay>,
     slots: BTreeMap<MailboxId, LineId>,
     /// The line to the mixnet, once the device wants one.
-    net: Option<mixnet::EntryConnection>,
+    net: Option<mixnet::EntryConnection<E>>,
     serial: u64,
     /// How many parcels were ordered to be carried.
     #[cfg(test)]
     pub(crate) carried: usize,
 }
 
-impl Pool {
+impl<E: From<ConnectionReport> + Send + 'static> Pool<E> {
     /// A pool without lines.
-    pub fn new(dialer: Dialer, jobs: mpsc::Sender<NodeMessage>) -> Self {
+    pub fn new(dialer: Dialer, jobs: mpsc::Sender<E>) -> Self {
         let (lines, slots) = (BTreeMap::new(), BTreeMap::new());
         Self {
             dialer,
@@ -170,14 +169,12 @@ impl Pool {
 
     /// Hangs all lines up.
     pub fn clear(&mut self) {
-        for line in std::mem::take(&mut self.lines).into_values() {
-            line.keeper.abort();
-        }
+        self.lines.clear();
         self.slots.clear();
         self.net = None;
     }
 
-    fn net(&mut self) -> &mut mixnet::EntryConnection {
+    fn net(&mut self) -> &mut mixnet::EntryConnection<E> {
         self.net.get_or_insert_with(|| {
             self.serial += 1;
             mixnet::EntryConnection::new(self.serial, self.jobs.clone())
@@ -197,9 +194,7 @@ impl Pool {
     }
 
     fn hang(&mut self, line: LineId) {
-        if let Some(line) = self.lines.remove(&line) {
-            line.keeper.abort();
-        }
+        self.lines.remove(&line);
         self.slots.retain(|_, at| *at != line);
     }
 
@@ -213,9 +208,9 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for PooledRelay {
     fn drop(&mut self) {
-        self.clear();
+        self.keeper.abort();
     }
 }
 
@@ -226,7 +221,7 @@ mod tests {
 
     #[tokio::test]
     async fn msg_50_a_line_goes_by_key_host_and_port() {
-        let (jobs, _reports) = mpsc::channel(8);
+        let (jobs, _reports) = mpsc::channel::<ConnectionReport>(8);
         let mut pool = Pool::new(Dialer::default(), jobs);
         let at = |port| RelayEntry {
             key: [7; 32],

@@ -29,18 +29,20 @@ use crate::api::json::{CardFormJson, CardText, ContactJson};
 use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault, Refused, words};
 use crate::carriers::Dialer;
+use crate::connection::tap::Tap;
 use crate::faces::cli::args::Up;
 use crate::faces::cli::relay::{relay_config, relay_fault};
 use crate::faces::cli::{CliContext, serve};
 use crate::faces::config::Settings;
 use crate::faces::ports;
-use crate::faces::served::{self, ServedNode, until_stopped};
+use crate::faces::served::{self, ServedNode};
 use crate::node::observer::Observer;
 use crate::node::{self, NodeHandle, NodeOptions, RunningNode};
 use crate::process::home::Home;
 use crate::process::lock::Lock;
+use crate::process::stop::until_stopped;
 use crate::servers::mixnet::demo;
-use crate::servers::relay::{self, RelayConfig, RelayHandle, Tap};
+use crate::servers::relay::{self, RelayConfig, RelayHandle};
 use crate::store::Vault;
 use screen::Screen;
 
@@ -57,7 +59,12 @@ const STOP: Duration = Duration::from_millis(1_500);
 ///
 /// # Errors
 /// Whatever keeps a party from starting.
-pub async fn run(desk: &CliContext, args: &Up, settings: &Settings) -> Result<Exit, Fault> {
+pub fn up(desk: &CliContext, args: &Up) -> Result<Exit, Fault> {
+    let settings = serve::settings(desk, &serve::flags(&args.serve))?;
+    serve::block_on(serve::two_threads(), run(desk, args, &settings))
+}
+
+async fn run(desk: &CliContext, args: &Up, settings: &Settings) -> Result<Exit, Fault> {
     desk.home.make()?;
     let lock = served::lock(&desk.home)?;
     let demo = desk.home.root().join(ECHO).exists();

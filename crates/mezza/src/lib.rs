@@ -20,4 +20,9 @@ pub mod store;
 pub mod testing;
 pub mod tls;
 
-pub use faces::cli::main;
+use std::process::ExitCode;
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    faces::cli::main(demo::up)
+}

@@ -66,6 +66,12 @@ pub enum NodeMessage {
     Stop,
 }
 
+impl From<ConnectionReport> for NodeMessage {
+    fn from(report: ConnectionReport) -> Self {
+        Self::Report(Box::new(report))
+    }
+}
+
 /// A handle on the task; clones ask the same one.
 #[derive(Clone)]
 pub struct NodeHandle {

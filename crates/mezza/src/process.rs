@@ -8,4 +8,6 @@ pub mod limiter;
 pub mod lock;
 pub mod memory;
 pub mod metrics;
+pub mod rate;
 pub mod rng;
+pub mod stop;

@@ -95,6 +95,7 @@ pub const CRATES: [Examined; 6] = [
             file("carriers/pace.rs", "how fast a line may bring work"),
             file("process/limiter.rs", "how many connections come in before TLS"),
             file("process/limiter/room.rs", "which connection makes room for another"),
+            file("process/rate.rs", "how often something may happen"),
             file("servers/relay/limits.rs", "how much a client may do"),
             file("servers/relay/usage.rs", "how much a client has done"),
             file("servers/relay/connection/requests.rs", "which requests are answered"),

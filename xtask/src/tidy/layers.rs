@@ -8,7 +8,20 @@ use super::{Diagnostic, Tree};
 type Layers = [&'static [&'static str]];
 
 /// Crates that have layers. One that is named here names all of its modules.
-const LAYERS: [(&str, &Layers); 0] = [];
+const LAYERS: [(&str, &Layers); 1] = [("mezza", &MEZZA)];
+
+/// `carriers` and `servers` do not know each other: what both speak is in `connection`.
+const MEZZA: [&[&str]; 9] = [
+    &["api", "backend", "clock"],
+    &["process"],
+    &["store", "tls"],
+    &["connection"],
+    &["carriers", "servers"],
+    &["node"],
+    &["faces"],
+    &["demo"],
+    &["testing"],
+];
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     LAYERS.iter().flat_map(|(name, layers)| check_crate(tree, name, layers)).collect()
@@ -90,6 +103,33 @@ mod tests {
         }
         let line = refuses("layers-bad", "left.rs", "\nuse crate::{\n    low,\n    top,\n};\n");
         assert!(line[0].starts_with(":2: `top` does not stand before `left`"), "{line:#?}");
+    }
+
+    #[test]
+    fn the_program_has_layers() {
+        let refuses = |path: &str, text: &str| {
+            let path = format!("crates/mezza/src/{path}");
+            let root = plant("layers-mezza", &[(&path, text)]);
+            check(&Tree::read(&root).expect("the tree is readable")).len()
+        };
+        for (path, text) in [
+            ("api/words.rs", "use crate::process::home::Home;\n"),
+            ("store.rs", "use crate::tls::Pin;\n"),
+            ("carriers/relay.rs", "use crate::node::NodeMessage;\n"),
+            ("carriers/relay.rs", "use crate::servers::relay::Limits;\n"),
+            ("node.rs", "use crate::faces::web::Web;\n"),
+            ("faces/cli.rs", "use crate::demo;\n"),
+            ("utterly_new.rs", "use crate::api;\n"),
+        ] {
+            assert_eq!(refuses(path, text), 1, "{path}: {text}");
+        }
+        for (path, text) in [
+            ("carriers/relay.rs", "use crate::connection::relay;\nuse super::pace;\n"),
+            ("servers/relay/server.rs", "use crate::process::lock::Lock;\n"),
+            ("demo.rs", "use crate::faces::cli::CliContext;\n"),
+        ] {
+            assert_eq!(refuses(path, text), 0, "{path}: {text}");
+        }
     }
 
     #[test]

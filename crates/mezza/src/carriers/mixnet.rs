@@ -21,7 +21,6 @@ use crate::backend::kernel::kernel;
 use crate::connection::link::{
     self, CLIENT_FRAMES_MAX, End, FrameBytes, FrameSender, FrameSizeClass,
 };
-use crate::node::NodeMessage;
 use crate::store::record::{KEY_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::tls::Pin;
 
@@ -29,8 +28,8 @@ use crate::tls::Pin;
 const _: () = assert!(ROW_BYTES_MAX + KEY_BYTES_MAX + 5 <= TEXT_BYTES_MAX);
 
 /// The line of one node to its network.
-pub struct EntryConnection {
-    jobs: mpsc::Sender<NodeMessage>,
+pub struct EntryConnection<E> {
+    jobs: mpsc::Sender<E>,
     serial: u64,
     /// Of all connections of the line, as an entry may hang up and be dialled again.
     pace: Arc<Pace>,
@@ -38,9 +37,9 @@ pub struct EntryConnection {
     keeper: Option<JoinHandle<()>>,
 }
 
-impl EntryConnection {
+impl<E: From<ConnectionReport> + Send + 'static> EntryConnection<E> {
     /// No connection yet. What it tells bears `serial`.
-    pub fn new(serial: u64, jobs: mpsc::Sender<NodeMessage>) -> Self {
+    pub fn new(serial: u64, jobs: mpsc::Sender<E>) -> Self {
         Self { jobs, serial, pace: Arc::new(Pace::new()), outbox: None, keeper: None }
     }
 
@@ -98,7 +97,7 @@ impl EntryConnection {
     }
 }
 
-impl Drop for EntryConnection {
+impl<E> Drop for EntryConnection<E> {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.take() {
             keeper.abort();
@@ -107,27 +106,27 @@ impl Drop for EntryConnection {
 }
 
 /// Tells the node's task.
-struct Teller {
-    jobs: mpsc::Sender<NodeMessage>,
+struct Teller<E> {
+    jobs: mpsc::Sender<E>,
     serial: u64,
 }
 
-impl Teller {
+impl<E: From<ConnectionReport>> Teller<E> {
     async fn tell(&self, input: MixnetInput) {
         let report = ConnectionReport {
             serial: self.serial,
             news: ConnectionEvent::Input(Input::Net(input)),
         };
         // A node that ended needs no news.
-        drop(self.jobs.send(NodeMessage::Report(Box::new(report))).await);
+        drop(self.jobs.send(report.into()).await);
     }
 }
 
 /// One connection, from the dial to its end.
-async fn keep(
+async fn keep<E: From<ConnectionReport>>(
     (address, key): (String, Option<[u8; 32]>),
     parcels: mpsc::Receiver<FrameBytes>,
-    teller: Teller,
+    teller: Teller<E>,
     pace: Arc<Pace>,
 ) {
     let pin = key.map_or_else(Pin::any, Pin::new);

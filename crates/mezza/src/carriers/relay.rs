@@ -23,7 +23,6 @@ use super::pace::Pace;
 use super::{ConnectionEvent, ConnectionReport, Dialer, ORDERS_MAX};
 use crate::clock::Clock;
 use crate::connection::relay::{self, ConnectError, Connection, RelayReadHalf, RelayWriteHalf};
-use crate::node::NodeMessage;
 use crate::process::rng::OsRng;
 use flight::{InFlight, RelayChannel};
 
@@ -40,7 +39,12 @@ const PAUSE_MS_MIN: u64 = 1_000;
 const PAUSE_MS_MAX: u64 = 60_000;
 
 /// Keeps the line until the task is aborted.
-pub async fn keep(relay: RelayEntry, dialer: Dialer, serial: u64, jobs: mpsc::Sender<NodeMessage>) {
+pub async fn keep<E: From<ConnectionReport>>(
+    relay: RelayEntry,
+    dialer: Dialer,
+    serial: u64,
+    jobs: mpsc::Sender<E>,
+) {
     let line = RelayConnector { relay, dialer, serial, jobs, pace: Pace::new() };
     let mut pause_ms = PAUSE_MS_MIN;
     loop {
@@ -84,15 +88,15 @@ impl RelayCommands {
     }
 }
 
-struct RelayConnector {
+struct RelayConnector<E> {
     relay: RelayEntry,
     dialer: Dialer,
     serial: u64,
-    jobs: mpsc::Sender<NodeMessage>,
+    jobs: mpsc::Sender<E>,
     pace: Pace,
 }
 
-impl RelayConnector {
+impl<E: From<ConnectionReport>> RelayConnector<E> {
     async fn connect(&self) -> Result<(Connection, Connection), ConnectError> {
         let at_home = self.dialer.at_home.get(&self.relay.key);
         let host = at_home.map_or_else(|| self.relay.host.clone(), |at| at.ip().to_string());
@@ -144,7 +148,7 @@ impl RelayConnector {
     /// Whether the node still listens.
     async fn tell(&self, news: ConnectionEvent) -> bool {
         let report = ConnectionReport { serial: self.serial, news };
-        self.jobs.send(NodeMessage::Report(Box::new(report))).await.is_ok()
+        self.jobs.send(report.into()).await.is_ok()
     }
 }
 

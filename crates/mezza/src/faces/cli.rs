@@ -20,25 +20,24 @@ pub mod talk;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use mezza_messenger::card::RelayEntry;
-use mezza_messenger::relay_wire::MailboxAddress;
-use mezza_messenger::uri::{self, Uri};
 
 use crate::api::{Exit, Fault};
 use crate::faces::config::LoadedSettings;
-use crate::node::desk::ask;
 use crate::process::home::Home;
 use crate::process::memory;
 use args::{Cli, CliCommand};
 use client::ApiClient;
 use show::Out;
 
+/// What `mezza up` does: the demonstration stands above the command line, and is handed in.
+pub type Demo = fn(&CliContext, &args::Up) -> Result<Exit, Fault>;
+
 /// Runs the program.
-pub fn main() -> ExitCode {
+pub fn main(demo: Demo) -> ExitCode {
     memory::keep();
     let cli = Cli::parse();
     let json = cli.json;
-    match run(cli) {
+    match run(cli, demo) {
         Ok(exit) => exit.into(),
         Err(fault) => {
             show::fault(&fault, json);
@@ -73,7 +72,7 @@ impl CliContext {
     }
 }
 
-fn run(cli: Cli) -> Result<Exit, Fault> {
+fn run(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
     let out = Out { json: cli.json };
     cli.command.kernel().map_or(Ok(()), cpu::choose)?;
     match cli.command {
@@ -93,7 +92,7 @@ fn run(cli: Cli) -> Result<Exit, Fault> {
     }
     let desk = CliContext { home: Home::find(cli.home.as_deref())?, out };
     let done = match cli.command {
-        CliCommand::Up(up) => return serve::up(&desk, &up),
+        CliCommand::Up(up) => return demo(&desk, &up),
         CliCommand::Node { what } => return serve::node(&desk, &what),
         CliCommand::Relay { what } => return relay::relay(&desk, &what),
         CliCommand::Mixnet { what } => return mixnet::mixnet(&desk, &what),
@@ -138,21 +137,4 @@ fn man(dir: &std::path::Path, out: Out) -> Result<Exit, Fault> {
     let value = serde_json::json!({ "folder": dir });
     out.either(&value, format!("man pages are in {}", dir.display()));
     Ok(Exit::Done)
-}
-
-/// Reads the address of a relay.
-///
-/// # Errors
-/// A typing error, or an address of something else.
-pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
-    match uri::decode(text).map_err(|error| ask::uri_fault(error, "address"))? {
-        Uri::Relay { key, port, host } => {
-            Ok(RelayEntry { key, address: MailboxAddress([0; 16]), port, host })
-        }
-        Uri::Card(_) => Err(Fault::new(
-            Exit::Malformed,
-            "this is a card, not the address of a relay",
-            "the operator of a relay gets its address with `mezza relay uri`",
-        )),
-    }
 }

@@ -46,7 +46,7 @@ const LATER_MS: u64 = 10;
 pub struct NodeActor {
     options: NodeOptions,
     hub: Arc<Hub>,
-    pool: Pool,
+    pool: Pool<NodeMessage>,
     open: Option<UnlockedVault>,
     touched: Arc<LastActivity>,
     /// What the clock said last.

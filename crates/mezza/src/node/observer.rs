@@ -17,7 +17,7 @@ use data_encoding::HEXLOWER;
 
 use crate::api::json::{self, ObserverField};
 use crate::clock::now;
-use crate::servers::relay::{Direction, Side, Tap, TapEvent};
+use crate::connection::tap::{Direction, Side, Tap, TapEvent};
 use crate::store::RecordHeader;
 
 /// Events that are kept.

@@ -1,17 +1,17 @@
-//! One process per vault: a lock on a file of the folder, released by the system when the process
-//! ends, however it ends.
+//! One process per folder: a lock on a file in it, released by the system when the process ends,
+//! however it ends.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use super::home::private;
 use crate::api::{Exit, Fault};
-use crate::process::home::private;
 
 /// Digits of the longest process number, and a line end.
 const PID_BYTES_MAX: u64 = 12;
-/// How often a lock that names this very process is tried again.
+/// How often a lock that somebody has is tried again.
 const TRIES: usize = 20;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -27,7 +27,7 @@ impl Lock {
     /// has it (exit code 75).
     pub fn take(path: &Path) -> Result<Self, Fault> {
         let mut file = private::open(path)?;
-        match try_lock(&mut file) {
+        match try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(in_use(&mut file)),
             Err(TryLockError::Error(error)) => return Err(private::cannot_write(path, &error)),
@@ -38,28 +38,30 @@ impl Lock {
             .map_err(|error| private::cannot_write(path, &error))?;
         Ok(Self { _file: file })
     }
+
+    /// Takes the lock on a file and writes nothing.
+    pub fn on(file: File) -> Result<Self, TryLockError> {
+        try_lock(&file)?;
+        Ok(Self { _file: file })
+    }
+
+    /// Whether somebody has the lock on a file.
+    pub fn is_held(path: &Path) -> bool {
+        let shared = File::open(path).map(|file| file.try_lock_shared());
+        matches!(shared, Ok(Err(TryLockError::WouldBlock)))
+    }
 }
 
-/// Tries, and tries again for a moment if the lock is said to be our own: a child that this
-/// process has just forked holds a copy of a lock we let go of until it becomes its program.
-fn try_lock(file: &mut File) -> Result<(), TryLockError> {
+/// Tries, and tries again for a moment: a child that this process has just forked holds a copy of
+/// a lock we let go of until it becomes its program.
+fn try_lock(file: &File) -> Result<(), TryLockError> {
     for _ in 0..TRIES {
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) if holder(file) == Some(std::process::id()) => {
-                std::thread::sleep(PAUSE);
-            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
             done => return done,
         }
     }
     file.try_lock()
-}
-
-/// The process that the file names.
-fn holder(file: &mut File) -> Option<u32> {
-    let mut text = String::new();
-    file.rewind().ok()?;
-    file.take(PID_BYTES_MAX).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
 }
 
 fn in_use(file: &mut File) -> Fault {
@@ -73,4 +75,12 @@ fn in_use(file: &mut File) -> Fault {
         format!("vault is in use by {process}"),
         "stop it with `mezza node stop`",
     )
+}
+
+/// The process that the file names.
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(PID_BYTES_MAX).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
 }

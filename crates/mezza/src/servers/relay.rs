@@ -15,30 +15,30 @@ pub mod bench;
 mod connection;
 mod error;
 mod limits;
-mod lock;
 mod server;
 pub mod store;
 mod usage;
 mod writer;
 
-pub use crate::clock::Clock;
-pub use crate::connection::tap::{Direction, Side, Tap, TapEvent, Tapped};
 pub use error::RelayError;
-pub(crate) use limits::TokenBucket;
-pub use limits::{Limits, RateLimit};
+pub use limits::Limits;
 pub use server::{RelayConfig, RelayHandle, serve};
 pub use store::{StoreSpec, Totals};
 
+use std::fs::{OpenOptions, TryLockError};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use crate::process::home::private;
+use crate::process::lock::Lock;
 use crate::tls::TlsIdentity;
-use lock::Lock;
 use store::MailStore as _;
 
 /// The file in a relay's folder that says where it listens; it holds while the lock is held.
 const ADDRESS: &str = "address";
+/// The file that a process holds while it serves the folder.
+const LOCK: &str = "lock";
 
 /// What a relay's folder and store hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct Status {
 /// [`RelayError`] says what is in the way and what to do; [`RelayError::InUse`] while it runs.
 pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<[u8; 32], RelayError> {
     let identity = TlsIdentity::load_or_make(dir)?;
-    let _lock = Lock::take(dir)?;
+    let _lock = lock(dir)?;
     store::open(spec, dir).await?.close().await?;
     Ok(*identity.public())
 }
@@ -71,7 +71,18 @@ pub fn key(dir: &Path) -> Result<[u8; 32], RelayError> {
 /// Where the relay in `dir` listens, if it runs.
 pub fn address(dir: &Path) -> Option<SocketAddr> {
     let text = std::fs::read_to_string(dir.join(ADDRESS)).ok()?;
-    Lock::is_held(dir).then(|| text.parse().ok()).flatten()
+    Lock::is_held(&dir.join(LOCK)).then(|| text.parse().ok()).flatten()
+}
+
+/// Held while a relay serves the folder.
+fn lock(dir: &Path) -> Result<Lock, RelayError> {
+    let io = |source| RelayError::Io { what: "its lock file", source };
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(dir.join(LOCK));
+    Lock::on(file.map_err(io)?).map_err(|error| match error {
+        TryLockError::WouldBlock => RelayError::InUse { dir: dir.to_owned() },
+        TryLockError::Error(source) => io(source),
+    })
 }
 
 /// Writes down where the relay in `dir` listens. Mail is served without that file too.

@@ -141,7 +141,7 @@ fn msg_81_the_address_of_a_relay_is_what_people_can_reach() {
     let home = folder.path().join("relay");
     let place = || {
         let uri = ok(&home, &["relay", "uri"]);
-        let relay = mezza::testing::faces::cli::relay_of(uri.trim()).unwrap();
+        let relay = mezza::testing::api::uri::relay_of(uri.trim()).unwrap();
         format!("{}:{}", relay.host, relay.port)
     };
     ok(&home, &["relay", "init"]);

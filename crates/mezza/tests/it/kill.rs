@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mezza::testing::faces::cli::relay_of;
+use mezza::testing::api::uri::relay_of;
 use mezza::testing::process::rng::OsRng;
 use nix::sys::signal::Signal;
 use rand_chacha::ChaCha20Rng;

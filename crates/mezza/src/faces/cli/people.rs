@@ -6,6 +6,7 @@ use super::args::{Add, FallbackName, Requests, Set, Switch};
 use super::client::ApiClient;
 use super::person::read_source;
 use super::{CliContext, show};
+use crate::api::uri::read_card;
 use crate::api::{Exit, Fault, json};
 
 /// Groups of a safety number in a line.
@@ -15,7 +16,7 @@ const GROUPS_A_LINE: usize = 4;
 pub fn add(desk: &CliContext, add: &Add) -> Result<(), Fault> {
     let uri = read_source(&add.source)?;
     // A card that cannot be read is the person's to mend, with or without a node.
-    crate::node::desk::ask::read_card(&uri)?;
+    read_card(&uri)?;
     let body = json::AddRequest { uri, name: add.petname.clone(), in_person: Some(add.in_person) };
     let contact: json::ContactJson = desk.client()?.post("/v1/contacts", &body)?;
     let name = show::clean(&contact.name);

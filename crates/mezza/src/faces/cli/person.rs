@@ -9,12 +9,13 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::args::{CardArgs, CardFormName, CardWhat, ConfigCommand, Init, PassphraseArgs};
-use super::{CliContext, relay_of, show};
+use super::{CliContext, show};
 use crate::api::json::{CardText, Health, HealthLine, MeJson, RenewRequest, StatusJson, TicketUrl};
+use crate::api::uri::{read_card, relay_of};
 use crate::api::{Exit, Fault, words};
 use crate::faces::passphrase;
 use crate::faces::qr::{self, Medium, QrImage};
-use crate::node::desk::{self, ask};
+use crate::node::desk;
 use crate::store;
 
 /// Largest file that may hold a card or its picture, in bytes.
@@ -137,7 +138,7 @@ fn write_picture(path: &Path, uri: &str) -> Result<(), Fault> {
 }
 
 fn card_show(desk: &CliContext, source: &str) -> Result<(), Fault> {
-    let card = ask::read_card(&read_source(source)?)?;
+    let card = read_card(&read_source(source)?)?;
     let relays: Vec<String> = card
         .relays()
         .iter()

@@ -10,9 +10,9 @@ use super::args::RelayArgs;
 use super::serve::{block_on, settings, two_threads};
 use crate::api::{Exit, Fault, words};
 use crate::faces::config::{self, Settings};
-use crate::faces::served::until_stopped;
 use crate::process::home::Home;
 use crate::process::memory;
+use crate::process::stop::until_stopped;
 use crate::servers::relay::{self, Limits, RelayConfig, RelayError, StoreSpec};
 
 /// An option that is a setting: its key and its text.

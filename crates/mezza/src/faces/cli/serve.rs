@@ -1,4 +1,4 @@
-//! Commands that run for long: `up`, `node`.
+//! Commands that run for long: `node`.
 
 use std::future::Future;
 use std::str::FromStr;
@@ -10,25 +10,19 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::args::{NodeCommand, Serve, Up};
+use super::args::{NodeCommand, Serve};
 use super::{CliContext, show};
 use crate::api::json::{NodeStateJson, StatusJson};
 use crate::api::{Exit, Fault, Refused};
 use crate::carriers::Dialer;
-use crate::demo;
+use crate::connection::tap::Tap;
 use crate::faces::config::{LoadedSettings, Settings};
 use crate::faces::passphrase;
-use crate::faces::served::{self, ServedNode, until_stopped};
+use crate::faces::served::{self, ServedNode};
 use crate::node::NodeOptions;
 use crate::node::observer::Observer;
 use crate::process::home::Home;
-use crate::servers::relay::Tap;
-
-/// `mezza up`
-pub fn up(desk: &CliContext, args: &Up) -> Result<Exit, Fault> {
-    let settings = settings(desk, &flags(&args.serve))?;
-    block_on(two_threads(), demo::run(desk, args, &settings))
-}
+use crate::process::stop::until_stopped;
 
 /// `mezza node`
 pub fn node(desk: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {
@@ -49,15 +43,12 @@ pub fn node(desk: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {
 }
 
 /// Flags that are settings.
-fn flags(serve: &Serve) -> Vec<(&'static str, String)> {
+pub fn flags(serve: &Serve) -> Vec<(&'static str, String)> {
     serve.port.map(|port| ("web_port", port.to_string())).into_iter().collect()
 }
 
 /// Reads the settings and starts the log.
-pub(super) fn settings(
-    desk: &CliContext,
-    flags: &[(&'static str, String)],
-) -> Result<Settings, Fault> {
+pub fn settings(desk: &CliContext, flags: &[(&'static str, String)]) -> Result<Settings, Fault> {
     let config: LoadedSettings = desk.config(flags)?;
     let level = LevelFilter::from_str(&config.settings.log).map_err(|_| {
         let text = "the setting `log` is no level";
@@ -72,13 +63,14 @@ pub(super) fn settings(
 
 /// Where many clients are served. A node has one person: there, waking another thread for each
 /// step of a note costs more than the step.
-pub(super) fn two_threads() -> Builder {
+pub fn two_threads() -> Builder {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2);
     builder
 }
 
-pub(super) fn block_on<T>(
+/// Runs one future to its end.
+pub fn block_on<T>(
     mut builder: Builder,
     work: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {

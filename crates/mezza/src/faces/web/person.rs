@@ -12,6 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, JsonBody, UrlQuery, Web};
+use crate::api::uri::relay_of;
 use crate::api::{Exit, Fault, Refused, json};
 use crate::faces::passphrase;
 use crate::faces::qr::{Medium, QrImage};
@@ -81,7 +82,7 @@ async fn create(
     passphrase::check_new(&pass)
         .map_err(|fault| Refused::new("passphrase_short", Fault { code: Exit::Usage, ..fault }))?;
     let relay = body.relay.filter(|relay| !relay.trim().is_empty());
-    let relay = relay.as_deref().map(crate::faces::cli::relay_of).transpose()?;
+    let relay = relay.as_deref().map(relay_of).transpose()?;
     let status = web.node.ask(move |desk| {
         desk.create(&body.name, &pass, relay.as_slice())?;
         Ok(desk.status())
@@ -145,8 +146,7 @@ async fn renew(
     State(web): State<Web>,
     JsonBody(body): JsonBody<json::RenewRequest>,
 ) -> ApiResult<json::MeJson> {
-    let read =
-        |relays: Vec<String>| relays.iter().map(|uri| crate::faces::cli::relay_of(uri)).collect();
+    let read = |relays: Vec<String>| relays.iter().map(|uri| relay_of(uri)).collect();
     let relays = body.relays.map(read).transpose()?;
     web.node.ask(|desk| desk.renew(body.name, relays)).await.map(Json)
 }

@@ -1,13 +1,14 @@
 //! What the interface may ask of an unlocked desk.
 
-use mezza_messenger::card::{Card, CardError, CardForm, RelayEntry};
+use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::policy::Policy;
-use mezza_messenger::uri::{self, Uri, UriError};
+use mezza_messenger::uri;
 use mezza_messenger::view::{ConnectionView, ContactState, ContactView, InvitationView, NoteView};
 use mezza_messenger::{Carrier, Command, ContactId, Device, Event, NoteId};
 
 use super::NodeActor;
 use crate::api::json::{self, EventKind};
+use crate::api::uri::read_card;
 use crate::api::{Exit, Fault, Refused, views, words};
 use crate::backend::AwsLc;
 use crate::clock::now;
@@ -243,21 +244,6 @@ impl NodeActor {
     }
 }
 
-/// Reads a card from what a person pasted: spaces and line breaks do not matter.
-///
-/// # Errors
-/// A typing error, a forged card, or something that is no card.
-pub fn read_card(text: &str) -> Result<Card, Fault> {
-    match uri::decode(text).map_err(|error| uri_fault(error, "card"))? {
-        Uri::Card(card) => Ok(card),
-        Uri::Relay { .. } => Err(Fault::new(
-            Exit::Malformed,
-            "this is the address of a relay, not a card",
-            "give it to `mezza init --relay`, or ask for a card",
-        )),
-    }
-}
-
 /// A note as the interface shows it.
 pub fn note(device: &Device<AwsLc>, view: &NoteView) -> json::NoteJson {
     let of = |carrier| device.roads(now()).into_iter().find(|road| road.carrier == carrier);
@@ -298,33 +284,5 @@ pub fn event(device: &Device<AwsLc>, event: Event) -> json::EventJson {
         }
         Event::Card => hub::plain(EventKind::Card),
         Event::Low => hub::plain(EventKind::Low),
-    }
-}
-
-/// What is wrong with the address of a card or of a relay (`noun`), in words for people.
-pub fn uri_fault(error: UriError, noun: &str) -> Fault {
-    let fault = |text: &str, next: &str| Fault::new(Exit::Malformed, text, next);
-    let typing = |what: &str| {
-        fault(&format!("this {noun} has a typing error{what}"), "scan it again, or copy it anew")
-    };
-    match error {
-        UriError::Letter => typing(": a letter that cannot stand there, or one too few"),
-        UriError::MixedCase => typing(": upper and lower case are mixed"),
-        UriError::Check => typing(""),
-        UriError::Card(CardError::Forged) => fault(
-            "the card is signed by nobody",
-            "ask for it again over another way, somebody may have changed it",
-        ),
-        UriError::Card(CardError::PartChanged) => fault(
-            "a part of the card was changed after it was signed",
-            "ask for it again over another way",
-        ),
-        UriError::Scheme => {
-            fault("this is no address of Mezzavoce", "it begins with `mezzavoce:`; copy all of it")
-        }
-        UriError::Kind => {
-            fault("this kind of address is newer than this program", "update the program")
-        }
-        other => fault(&other.to_string(), "ask for it again"),
     }
 }

@@ -4,7 +4,7 @@ use data_encoding::HEXLOWER;
 use mezza_messenger::relay_wire::{ClientFrame, LENGTH_BYTES, RelayFrame};
 
 use crate::api::json::ObserverField;
-use crate::servers::relay::Direction;
+use crate::connection::tap::Direction;
 use crate::store::RecordHeader;
 
 /// Most records of one event that are named.

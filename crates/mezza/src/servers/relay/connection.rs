@@ -25,13 +25,14 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::limits::{Limits, TokenBucket};
+use super::limits::Limits;
 use super::server::stopped;
 use super::usage::{Account, Usage};
 use super::writer::{ConnectionQueue, Jobs, Lane, MailId, WatchId, WriterEvent, WriterJob};
 use crate::clock::Clock;
 use crate::connection::tap::{Direction, Side, Tap, TapPoint, Tapped};
 use crate::process::limiter::{ConnectionPermit, secure};
+use crate::process::rate::TokenBucket;
 
 /// Bytes read at once; also what an idle connection keeps for reading.
 const READ_BYTES: usize = 4_096;

@@ -15,13 +15,13 @@ use tokio_rustls::TlsAcceptor;
 use super::connection::{self, Shared};
 use super::error::RelayError;
 use super::limits::Limits;
-use super::lock::Lock;
 use super::store::{self, StoreSpec};
 use super::usage::Usage;
 use super::writer::{self, Ended};
 use crate::clock::Clock;
 use crate::connection::tap::Tap;
 use crate::process::limiter::{ConnectionLimiter, ConnectionPermit, Source};
+use crate::process::lock::Lock;
 use crate::tls::{self, TlsIdentity, fingerprint};
 
 /// Connections beyond the limits that are told so at the same time; more are closed unheard, or
@@ -102,7 +102,7 @@ pub async fn serve(
     stop: watch::Receiver<bool>,
 ) -> Result<RelayHandle, RelayError> {
     let identity = TlsIdentity::load_or_make(&config.dir)?;
-    let lock = Lock::take(&config.dir)?;
+    let lock = super::lock(&config.dir)?;
     let tls = TlsAcceptor::from(tls::server_config(&identity)?);
     let store = store::open(&config.store, &config.dir).await?;
     let listen = |source| RelayError::Listen { address: config.listen, source };

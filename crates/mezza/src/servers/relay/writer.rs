@@ -40,9 +40,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
-use super::limits::{Limits, TokenBucket};
+use super::limits::Limits;
 use super::store::{MailStore as _, RelayStore, StoreError};
 use crate::clock::Clock;
+use crate::process::rate::TokenBucket;
 use ledger::QuotaCache;
 use owners::Watchers;
 use shares::Shares;

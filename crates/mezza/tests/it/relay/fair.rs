@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mezza::testing::servers::relay::{
-    Direction, Limits, RateLimit, RelayConfig, Side, Tap, TapEvent,
-};
+use mezza::testing::connection::tap::{Direction, Side, Tap, TapEvent};
+use mezza::testing::process::rate::RateLimit;
+use mezza::testing::servers::relay::{Limits, RelayConfig};
 use mezza_messenger::relay_wire::MailboxKind::{Conversation, Intro};
 use mezza_messenger::relay_wire::{ClientFrame, DoneCode, RelayFrame};
 use tokio::time::{sleep, timeout};

@@ -6,10 +6,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use mezza::testing::clock::Clock;
 use mezza::testing::connection::relay::{self, Connection, ConnectionError};
-use mezza::testing::servers::relay::{
-    Clock, Limits, RelayConfig, RelayHandle, StoreSpec, Tap, serve,
-};
+use mezza::testing::connection::tap::Tap;
+use mezza::testing::servers::relay::{Limits, RelayConfig, RelayHandle, StoreSpec, serve};
 use mezza::testing::tls::{Pin, client_config};
 use mezza_core::{Secret, Time};
 use mezza_messenger::relay_wire::{

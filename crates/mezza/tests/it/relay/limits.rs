@@ -1,6 +1,6 @@
 //! The rules that say how much: one-time keys, quotas, what one address and the whole relay may use.
 
-use mezza::testing::servers::relay::RateLimit;
+use mezza::testing::process::rate::RateLimit;
 use mezza_core::Time;
 use mezza_messenger::relay_wire::{
     ClientFrame, DoneCode,

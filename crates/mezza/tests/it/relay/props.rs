@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use mezza::testing::servers::relay::{Limits, RateLimit};
+use mezza::testing::process::rate::RateLimit;
+use mezza::testing::servers::relay::Limits;
 use mezza_messenger::relay_wire::MailboxKind::{self, Conversation, Intro};
 use mezza_messenger::relay_wire::{ClientFrame, RelayFrame};
 use proptest::collection::vec;

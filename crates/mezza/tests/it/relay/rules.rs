@@ -1,7 +1,7 @@
 //! One test for each rule of the relay, by its number.
 
 use mezza::testing::connection::relay::{ConnectError, connect};
-use mezza::testing::servers::relay::RateLimit;
+use mezza::testing::process::rate::RateLimit;
 use mezza::testing::tls::fingerprint;
 use mezza_messenger::relay_wire::{
     DoneCode, ENVELOPE_BYTES, MailboxKind::Conversation, RelayFrame,

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use mezza::testing::servers::relay::{Direction, Side, Tap, TapEvent};
+use mezza::testing::connection::tap::{Direction, Side, Tap, TapEvent};
 use mezza_messenger::relay_wire::MailboxKind::Conversation;
 use mezza_messenger::relay_wire::{ClientFrame, RelayDeframer, RelayFrame};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

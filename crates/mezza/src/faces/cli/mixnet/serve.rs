@@ -16,7 +16,7 @@ use crate::clock::now;
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::{self, EntryArgs, MixnetBucket, MixnetMix, ServerArgs};
 use crate::faces::cli::serve::{block_on, settings, two_threads};
-use crate::faces::served::until_stopped;
+use crate::process::stop::until_stopped;
 use crate::process::{memory, metrics};
 use crate::servers::mixnet::key::ServerKey;
 use crate::servers::mixnet::network::ConfigArchive;

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 use mezza_core::Time;
 
-use crate::servers::relay::limits::{Limits, RateLimit, TokenBucket};
+use crate::process::rate::{RateLimit, TokenBucket};
+use crate::servers::relay::limits::Limits;
 
 /// Sites remembered at once; beyond, all newcomers share one account.
 const SITES_MAX: usize = 1 << 20;

@@ -115,7 +115,7 @@ async fn a_box_takes_mail_to_the_last_byte_and_to_the_last_mail() {
 
 #[tokio::test]
 async fn strangers_write_as_fast_as_an_intro_box_allows() {
-    let intro_puts = crate::servers::relay::limits::RateLimit { burst: 2, period_ms: 60_000 };
+    let intro_puts = crate::process::rate::RateLimit { burst: 2, period_ms: 60_000 };
     let mut stage = Stage::at_noon(Limits { intro_puts, ..Limits::default() });
     for (address, kind, third) in [
         (BOX, MailboxKind::Intro, (DoneCode::SlowDown, 60)),
@@ -242,7 +242,7 @@ async fn a_bundle_and_its_keys_are_counted_to_the_last_byte() {
 
 #[tokio::test]
 async fn each_one_time_key_is_given_out_once_and_a_low_stock_is_told() {
-    let one_time_keys = crate::servers::relay::limits::RateLimit { burst: 3, period_ms: 60_000 };
+    let one_time_keys = crate::process::rate::RateLimit { burst: 3, period_ms: 60_000 };
     let mut stage = Stage::at_noon(Limits { one_time_keys, ..Limits::default() });
     assert_eq!(stage.make(BOX, MailboxKind::Intro).await, DONE);
     let ids: Vec<u32> = (1..=21).collect();
