@@ -1,13 +1,13 @@
 //! What people and programs see of a device: JSON types, words, refusals, exit codes.
 
-pub mod exit;
-pub mod figures;
-pub mod json;
-pub mod network_uri;
-pub mod refused;
-pub mod uri;
-pub mod views;
-pub mod words;
+pub(crate) mod exit;
+pub(crate) mod figures;
+pub(crate) mod json;
+pub(crate) mod network_uri;
+pub(crate) mod refused;
+pub(crate) mod uri;
+pub(crate) mod views;
+pub(crate) mod words;
 
 pub use exit::{Exit, Fault};
-pub use refused::Refused;
+pub(crate) use refused::Refused;

@@ -5,9 +5,9 @@
 //! flight on it; the device asks again once it hears `Up`. Every line has a serial number, so
 //! that a late report of a line that was hung up is dropped.
 
-pub mod mixnet;
+pub(crate) mod mixnet;
 mod pace;
-pub mod relay;
+pub(crate) mod relay;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use crate::connection::tap::Tap;
 
 /// Orders that may wait for one line: more than a device has in flight.
-pub const ORDERS_MAX: usize = 4_096;
+pub(crate) const ORDERS_MAX: usize = 4_096;
 
 /// How relays are dialled.
 #[derive(Clone, Default)]
@@ -74,7 +74,7 @@ struct PooledRelay {
 }
 
 /// All lines of one node.
-pub struct Pool<E> {
+pub(crate) struct Pool<E> {
     dialer: Dialer,
     jobs: mpsc::Sender<E>,
     lines: BTreeMap<LineId, PooledRelay>,
@@ -89,7 +89,7 @@ pub struct Pool<E> {
 
 impl<E: From<ConnectionReport> + Send + 'static> Pool<E> {
     /// A pool without lines.
-    pub fn new(dialer: Dialer, jobs: mpsc::Sender<E>) -> Self {
+    pub(crate) fn new(dialer: Dialer, jobs: mpsc::Sender<E>) -> Self {
         let (lines, slots) = (BTreeMap::new(), BTreeMap::new());
         Self {
             dialer,
@@ -104,7 +104,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Pool<E> {
     }
 
     /// Carries out an output of the device.
-    pub fn order(&mut self, output: Output) {
+    pub(crate) fn order(&mut self, output: Output) {
         #[cfg(test)]
         {
             self.carried += usize::from(matches!(output, Output::Put { .. }));
@@ -135,7 +135,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Pool<E> {
     }
 
     /// Takes a report in; what is for the device comes back.
-    pub fn report(&mut self, report: ConnectionReport) -> Option<Input> {
+    pub(crate) fn report(&mut self, report: ConnectionReport) -> Option<Input> {
         if self.net.as_ref().is_some_and(|net| net.serial() == report.serial) {
             return match report.news {
                 ConnectionEvent::Input(input) => Some(input),
@@ -163,12 +163,12 @@ impl<E: From<ConnectionReport> + Send + 'static> Pool<E> {
     }
 
     /// What is wrong with the lines, in words for people.
-    pub fn troubles(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = &str> {
         self.lines.values().filter_map(|line| line.trouble.as_deref())
     }
 
     /// Hangs all lines up.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.lines.clear();
         self.slots.clear();
         self.net = None;

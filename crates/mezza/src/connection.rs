@@ -1,5 +1,5 @@
 //! What speaks over TLS for carriers and servers alike: a client of a relay, frames of a mixnet.
 
-pub mod link;
-pub mod relay;
-pub mod tap;
+pub(crate) mod link;
+pub(crate) mod relay;
+pub(crate) mod tap;

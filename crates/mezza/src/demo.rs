@@ -59,7 +59,7 @@ const STOP: Duration = Duration::from_millis(1_500);
 ///
 /// # Errors
 /// Whatever keeps a party from starting.
-pub fn up(desk: &CliContext, args: &Up) -> Result<Exit, Fault> {
+pub(crate) fn up(desk: &CliContext, args: &Up) -> Result<Exit, Fault> {
     let settings = serve::settings(desk, &serve::flags(&args.serve))?;
     serve::block_on(serve::two_threads(), run(desk, args, &settings))
 }

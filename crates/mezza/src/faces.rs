@@ -1,9 +1,9 @@
 //! Who asks a node: the command line, and the page over HTTP.
 
-pub mod cli;
-pub mod config;
-pub mod passphrase;
-pub mod ports;
-pub mod qr;
-pub mod served;
-pub mod web;
+pub(crate) mod cli;
+pub(crate) mod config;
+pub(crate) mod passphrase;
+pub(crate) mod ports;
+pub(crate) mod qr;
+pub(crate) mod served;
+pub(crate) mod web;

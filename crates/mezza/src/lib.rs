@@ -6,19 +6,23 @@
 //!                                 store
 //! ```
 
-pub mod api;
-pub mod backend;
-pub mod carriers;
-pub mod clock;
-pub mod connection;
-pub mod demo;
-pub mod faces;
-pub mod node;
-pub mod process;
-pub mod servers;
-pub mod store;
+// `pub(crate)` is the default: what is `pub` is reached through `testing`, and the compiler finds
+// whatever nobody uses.
+#![warn(unreachable_pub)]
+
+mod api;
+mod backend;
+mod carriers;
+mod clock;
+mod connection;
+mod demo;
+mod faces;
+mod node;
+mod process;
+mod servers;
+mod store;
 pub mod testing;
-pub mod tls;
+mod tls;
 
 use std::process::ExitCode;
 

@@ -11,9 +11,9 @@
 //! one person, who waits for that commit anyway, and waking another thread for each step of a note
 //! costs more than the step.
 
-pub mod desk;
-pub mod hub;
-pub mod observer;
+pub(crate) mod desk;
+pub(crate) mod hub;
+pub(crate) mod observer;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! What a process asks of its system, and the loop around its machine: shared by node and servers.
 
-pub mod busy;
-pub mod drive;
-pub mod files;
-pub mod home;
-pub mod limiter;
-pub mod lock;
-pub mod memory;
-pub mod metrics;
-pub mod rate;
-pub mod rng;
-pub mod stop;
+pub(crate) mod busy;
+pub(crate) mod drive;
+pub(crate) mod files;
+pub(crate) mod home;
+pub(crate) mod limiter;
+pub(crate) mod lock;
+pub(crate) mod memory;
+pub(crate) mod metrics;
+pub(crate) mod rate;
+pub(crate) mod rng;
+pub(crate) mod stop;

@@ -1,4 +1,4 @@
 //! What serves others: the relay, and the three roles of a mixnet.
 
-pub mod mixnet;
-pub mod relay;
+pub(crate) mod mixnet;
+pub(crate) mod relay;

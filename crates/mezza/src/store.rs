@@ -20,19 +20,19 @@
 //! The caller keeps the clock: [`Vault::tick`] comes before any other work once
 //! [`Vault::deadline`] has passed.
 
-pub mod aead;
-pub mod argon;
-pub mod bucket;
+pub(crate) mod aead;
+pub(crate) mod argon;
+pub(crate) mod bucket;
 mod commit;
 mod day;
 #[cfg(test)]
 mod failed;
-pub mod head;
-pub mod keyring;
-pub mod log_file;
-pub mod record;
-pub mod rows;
-pub mod witness;
+pub(crate) mod head;
+pub(crate) mod keyring;
+pub(crate) mod log_file;
+pub(crate) mod record;
+pub(crate) mod rows;
+pub(crate) mod witness;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub use head::MasterKey;
 use head::VaultHeader;
 use keyring::Keyring;
 use record::RecordContent;
-pub use record::RecordHeader;
+pub(crate) use record::RecordHeader;
 use rows::{Rows, damaged};
 
 use crate::api::{Exit, Fault};

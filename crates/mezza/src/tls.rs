@@ -46,9 +46,11 @@ mod peers;
 mod server;
 
 pub use client::{Pin, client_config, link_client_config};
-pub use identity::{Fingerprint, IdentityError, TlsIdentity, fingerprint};
-pub use peers::{AllowedClientKeys, peer_key};
-pub use server::{link_server_config, server_config};
+pub(crate) use identity::{Fingerprint, IdentityError};
+pub use identity::{TlsIdentity, fingerprint};
+pub(crate) use peers::{AllowedClientKeys, peer_key};
+pub use server::link_server_config;
+pub(crate) use server::server_config;
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,7 +1,7 @@
 //! How the program ends, and the one error that a person reads.
 //!
 //! A [`Fault`] says what is wrong and what to do next; its [`Exit`] is the same list of numbers for
-//! every subcommand. It travels through `anyhow` unharmed: [`of`] finds the number again.
+//! every subcommand.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -79,27 +79,3 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
-
-/// The exit code of an error: that of the outermost [`Fault`] in its chain, else [`Exit::Bug`].
-pub fn of(error: &anyhow::Error) -> Exit {
-    error
-        .chain()
-        .find_map(|cause| cause.downcast_ref::<Fault>())
-        .map_or(Exit::Bug, |fault| fault.code)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use anyhow::Context;
-
-    #[test]
-    fn a_fault_survives_anyhow() {
-        let fault = Fault::new(Exit::Busy, "vault is in use", "stop it");
-        assert_eq!(fault.to_string(), "vault is in use; stop it");
-        let error = Err::<(), _>(fault).context("while opening").unwrap_err();
-        assert_eq!(of(&error), Exit::Busy);
-        assert_eq!(of(&error).number(), 75);
-        assert_eq!(of(&anyhow::anyhow!("unforeseen")), Exit::Bug);
-    }
-}

@@ -16,7 +16,7 @@ const TOKEN_BITS: f64 = 25.6;
 const DAY_MS: u64 = 86_400_000;
 
 /// Name of a law of noise, as the command line and the interface write it.
-pub const fn law_name(mode: Mode) -> &'static str {
+pub(crate) const fn law_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Gauss => "gauss",
         Mode::Paper => "paper",
@@ -24,7 +24,7 @@ pub const fn law_name(mode: Mode) -> &'static str {
 }
 
 /// Mean noise messages of one mix in one round.
-pub fn noise_messages(law: Law, service: Service, buckets: u32) -> u64 {
+pub(crate) fn noise_messages(law: Law, service: Service, buckets: u32) -> u64 {
     match service {
         Service::Conversation => 2 * u64::from(law.mu),
         _ => (u64::from(buckets) + 1) * u64::from(law.mu),
@@ -32,7 +32,7 @@ pub fn noise_messages(law: Law, service: Service, buckets: u32) -> u64 {
 }
 
 /// Bytes that a client sends and gets in one round of a service, TLS included.
-pub fn round_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
+pub(crate) fn round_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
     let (n, slots) = (config.mixes.len(), u64::from(policy.slots));
     let frame = |body: u64| HEAD_BYTES + RECORD_BYTES + body;
     let settings = frame((53 + 96 * n + 4) as u64);
@@ -60,19 +60,19 @@ fn object_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
 }
 
 /// Bytes of a client in a day.
-pub fn day_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
+pub(crate) fn day_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
     round_bytes(config, policy) * DAY_MS / u64::from(policy.interval_ms.max(1))
 }
 
 /// The delta that the noise of a service reaches for its own epsilon and rounds, by Rényi accounting
 /// or the paper's composition: a bound.
-pub fn reached(policy: &ServicePolicy) -> f64 {
+pub(crate) fn reached(policy: &ServicePolicy) -> f64 {
     stories(policy)[0]
 }
 
 /// The same against a story of being idle, and against one of talking with somebody else at other
 /// times.
-pub fn stories(policy: &ServicePolicy) -> [f64; 2] {
+pub(crate) fn stories(policy: &ServicePolicy) -> [f64; 2] {
     let (spent, epsilon) = (RoundsSpent::of(policy, policy.rounds), promised(policy).0);
     [spent, spent.other_story()].map(|spent| match policy.mode {
         Mode::Gauss => delta(&[spent], epsilon),
@@ -81,7 +81,7 @@ pub fn stories(policy: &ServicePolicy) -> [f64; 2] {
 }
 
 /// Epsilon and delta as the config promises them.
-pub fn promised(policy: &ServicePolicy) -> (f64, f64) {
+pub(crate) fn promised(policy: &ServicePolicy) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "a delta is at most 10^12 units")]
     let delta = policy.delta_pico as f64 / 1e12;
     (f64::from(policy.epsilon_micro) / 1e6, delta)

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use contact::*;
-pub use mixnet::*;
+pub(crate) use mixnet::*;
 pub use note::*;
-pub use ratchet::*;
+pub(crate) use ratchet::*;
 pub use world::*;
 
 /// `Debug` that shows the name of the type alone: these values hold names, texts and addresses,
@@ -33,7 +33,7 @@ silent!(StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson Add
 
 /// A one-time ticket from the URL's fragment.
 #[derive(Deserialize, ToSchema)]
-pub struct SessionRequest {
+pub(crate) struct SessionRequest {
     /// 64 hexadecimal digits.
     pub ticket: String,
 }
@@ -41,14 +41,14 @@ pub struct SessionRequest {
 /// The bearer that a ticket was exchanged for.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Session)]
-pub struct BearerJson {
+pub(crate) struct BearerJson {
     /// 64 hexadecimal digits, sent as `Authorization: Bearer ..` from now on.
     pub bearer: String,
 }
 
 /// An address for a browser, good for one visit.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct TicketUrl {
+pub(crate) struct TicketUrl {
     /// `http://127.0.0.1:PORT/#t=TICKET`.
     pub url: String,
 }
@@ -88,7 +88,7 @@ pub enum NodeStateJson {
 
 /// A new identity.
 #[derive(Deserialize, ToSchema)]
-pub struct CreateRequest {
+pub(crate) struct CreateRequest {
     /// The name that others read on the card, at most 24 bytes.
     pub name: String,
     /// The passphrase of the vault.
@@ -100,14 +100,14 @@ pub struct CreateRequest {
 /// An offered passphrase.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Words)]
-pub struct PassphraseJson {
+pub(crate) struct PassphraseJson {
     /// Six words.
     pub words: Vec<String>,
 }
 
 /// The key to the vault.
 #[derive(Deserialize, ToSchema)]
-pub struct UnlockRequest {
+pub(crate) struct UnlockRequest {
     /// The passphrase.
     pub passphrase: String,
 }
@@ -146,7 +146,7 @@ pub struct MeJson {
 
 /// What shall be otherwise on the own card.
 #[derive(Default, Serialize, Deserialize, ToSchema)]
-pub struct RenewRequest {
+pub(crate) struct RenewRequest {
     /// Another name, at most 24 bytes.
     pub name: Option<String>,
     /// All own relays from now on, as `mezzavoce:r1/..`.

@@ -10,7 +10,7 @@ use super::{Exit, Fault};
 ///
 /// # Errors
 /// A typing error, a forged card, or something that is no card.
-pub fn read_card(text: &str) -> Result<Card, Fault> {
+pub(crate) fn read_card(text: &str) -> Result<Card, Fault> {
     match uri::decode(text).map_err(|error| uri_fault(error, "card"))? {
         Uri::Card(card) => Ok(card),
         Uri::Relay { .. } => Err(Fault::new(

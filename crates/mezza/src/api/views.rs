@@ -20,7 +20,7 @@ use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault, figures, json};
 
 /// The own identity.
-pub fn me(me: &IdentityView) -> json::MeJson {
+pub(crate) fn me(me: &IdentityView) -> json::MeJson {
     json::MeJson {
         name: me.name.clone(),
         id: HEXLOWER.encode(&me.ik[..16]),
@@ -33,7 +33,7 @@ pub fn me(me: &IdentityView) -> json::MeJson {
 }
 
 /// The active session with a contact.
-pub fn session(contact: ContactId, session: &SessionSummary) -> json::RatchetSession {
+pub(crate) fn session(contact: ContactId, session: &SessionSummary) -> json::RatchetSession {
     json::RatchetSession {
         contact: contact.0.to_string(),
         suite: suite(session.suite.0),
@@ -49,7 +49,7 @@ pub fn session(contact: ContactId, session: &SessionSummary) -> json::RatchetSes
 }
 
 /// The own prekeys, those of a suite together, the newest first.
-pub fn prekeys(held: &PrekeysView) -> json::PrekeysJson {
+pub(crate) fn prekeys(held: &PrekeysView) -> json::PrekeysJson {
     let signed = held.signed.iter().map(|(id, made, wiped)| json::SignedPrekey {
         suite: suite(id.0),
         made_ms: made.ms(),
@@ -72,7 +72,7 @@ fn suite(number: u16) -> String {
 }
 
 /// A relay as people compare it.
-pub fn relay(entry: &RelayEntry) -> json::RelayJson {
+pub(crate) fn relay(entry: &RelayEntry) -> json::RelayJson {
     json::RelayJson {
         key: words::key_digits(&entry.key),
         host: entry.host.clone(),
@@ -81,7 +81,7 @@ pub fn relay(entry: &RelayEntry) -> json::RelayJson {
 }
 
 /// A contact, with its newest note.
-pub fn contact(view: &ContactView, last: Option<json::NoteJson>) -> json::ContactJson {
+pub(crate) fn contact(view: &ContactView, last: Option<json::NoteJson>) -> json::ContactJson {
     json::ContactJson {
         id: view.id.0.to_string(),
         name: view.name.clone(),
@@ -107,7 +107,7 @@ pub fn contact(view: &ContactView, last: Option<json::NoteJson>) -> json::Contac
 }
 
 /// Somebody who invites over the mixnet.
-pub fn guest(view: &InvitationView) -> json::InvitationJson {
+pub(crate) fn guest(view: &InvitationView) -> json::InvitationJson {
     json::InvitationJson { id: view.id.0.to_string(), at_ms: view.at.ms(), asked: view.asked }
 }
 
@@ -139,7 +139,7 @@ fn policy(policy: &Policy) -> json::PolicyJson {
 ///
 /// # Errors
 /// A carrier that does not exist; the device checks the rest.
-pub fn policy_of(policy: &json::PolicyJson) -> Result<Policy, Refused> {
+pub(crate) fn policy_of(policy: &json::PolicyJson) -> Result<Policy, Refused> {
     let carrier = |name: &String| {
         let known = Carrier::ALL.into_iter().find(|c| c.name() == name);
         known.ok_or_else(|| {
@@ -161,7 +161,7 @@ pub fn policy_of(policy: &json::PolicyJson) -> Result<Policy, Refused> {
 }
 
 /// A note; `level` is that of its carrier now.
-pub fn note(view: &NoteView, level: Option<u8>) -> json::NoteJson {
+pub(crate) fn note(view: &NoteView, level: Option<u8>) -> json::NoteJson {
     let (kind, text) = match &view.body {
         NoteContent::Text(text) => (json::NoteKind::Text, Some(text.clone())),
         NoteContent::Newer => (json::NoteKind::Newer, None),
@@ -195,7 +195,7 @@ fn fact(fact: &Fact) -> json::FactJson {
 }
 
 /// One line of the carriers' table.
-pub fn carrier(road: &ConnectionView) -> json::CarrierJson {
+pub(crate) fn carrier(road: &ConnectionView) -> json::CarrierJson {
     let caps = &road.caps;
     json::CarrierJson {
         carrier: road.carrier.name().into(),
@@ -214,7 +214,7 @@ pub fn carrier(road: &ConnectionView) -> json::CarrierJson {
 }
 
 /// The mixnet.
-pub fn mixnet(view: &NetworkView) -> json::Mixnet {
+pub(crate) fn mixnet(view: &NetworkView) -> json::Mixnet {
     let uri = NetworkUri { genesis: view.link.pin, address: view.link.address.clone() };
     let policy = view.policy.as_ref();
     json::Mixnet {
@@ -244,7 +244,7 @@ fn promise(policy: &ServicePolicy) -> json::Promise {
 }
 
 /// What one carrier would do with a text.
-pub fn offer(offer: &CarrierEstimate) -> json::OfferJson {
+pub(crate) fn offer(offer: &CarrierEstimate) -> json::OfferJson {
     json::OfferJson {
         carrier: offer.carrier.name().into(),
         fits: offer.fits,
@@ -259,7 +259,7 @@ pub fn offer(offer: &CarrierEstimate) -> json::OfferJson {
 ///
 /// # Errors
 /// If it is no number of ours.
-pub fn contact_id(text: &str) -> Result<ContactId, Refused> {
+pub(crate) fn contact_id(text: &str) -> Result<ContactId, Refused> {
     text.parse().map(ContactId).map_err(|_| Refused::no_contact())
 }
 
@@ -267,6 +267,6 @@ pub fn contact_id(text: &str) -> Result<ContactId, Refused> {
 ///
 /// # Errors
 /// If it is no number of ours.
-pub fn note_id(text: &str) -> Result<NoteId, Refused> {
+pub(crate) fn note_id(text: &str) -> Result<NoteId, Refused> {
     text.parse().map(NoteId).map_err(|_| Refused::no_note())
 }

@@ -7,15 +7,15 @@ use mezza_messenger::{Carrier, CarrierCaps, DeviceError, LoadError};
 mod aside;
 mod trouble;
 
-pub use aside::aside_line;
-pub use trouble::trouble_words;
+pub(crate) use aside::aside_line;
+pub(crate) use trouble::trouble_words;
 
 use super::refused::Refused;
 use crate::api::json::{Hides, NoteStateJson};
 use crate::api::{Exit, Fault};
 
 /// The machine word of a reason to wait.
-pub fn why_word(why: WaitReason) -> &'static str {
+pub(crate) fn why_word(why: WaitReason) -> &'static str {
     match why {
         WaitReason::Sending => "sending",
         WaitReason::NoCarrier => "no_carrier",
@@ -48,7 +48,7 @@ fn why_words(why: WaitReason) -> &'static str {
 }
 
 /// A state in the words that stand beside a note.
-pub fn state_words(state: NoteState) -> String {
+pub(crate) fn state_words(state: NoteState) -> String {
     match state {
         NoteState::Received => "received".into(),
         NoteState::Queued(why) => why_words(why).into(),
@@ -69,7 +69,7 @@ fn handed_words(carrier: Carrier) -> &'static str {
 }
 
 /// A state as the interface names it.
-pub fn state_name(state: NoteState) -> NoteStateJson {
+pub(crate) fn state_name(state: NoteState) -> NoteStateJson {
     match state {
         NoteState::Received => NoteStateJson::Received,
         NoteState::Queued(_) => NoteStateJson::Queued,
@@ -82,7 +82,7 @@ pub fn state_name(state: NoteState) -> NoteStateJson {
 }
 
 /// A fact: its name and its words.
-pub fn fact_words(fact: &Fact) -> (NoteStateJson, String) {
+pub(crate) fn fact_words(fact: &Fact) -> (NoteStateJson, String) {
     match fact.what {
         FactKind::Handed => (NoteStateJson::Handed, handed_words(fact.carrier).into()),
         FactKind::Carried(k) => (NoteStateJson::Carried, state_words(NoteState::Carried(k))),
@@ -92,7 +92,7 @@ pub fn fact_words(fact: &Fact) -> (NoteStateJson, String) {
 }
 
 /// Why a session began anew.
-pub fn cause_words(cause: ResetCause) -> &'static str {
+pub(crate) fn cause_words(cause: ResetCause) -> &'static str {
     match cause {
         ResetCause::Restored => "started anew: they restored a backup",
         ResetCause::Lost => "started anew: one side had lost its state",
@@ -101,7 +101,7 @@ pub fn cause_words(cause: ResetCause) -> &'static str {
 }
 
 /// What a level hides, from whom: the table that people see beside a carrier.
-pub fn hides(caps: &CarrierCaps) -> Vec<Hides> {
+pub(crate) fn hides(caps: &CarrierCaps) -> Vec<Hides> {
     let level = if caps.demo { 1 } else { caps.level };
     let line =
         |from: &str, what: &str, hidden| Hides { from: from.into(), what: what.into(), hidden };
@@ -117,7 +117,7 @@ pub fn hides(caps: &CarrierCaps) -> Vec<Hides> {
 }
 
 /// What it costs to send so many pieces.
-pub fn cost_words(caps: &CarrierCaps, pieces: usize, up: bool) -> String {
+pub(crate) fn cost_words(caps: &CarrierCaps, pieces: usize, up: bool) -> String {
     let time = match caps.delay_ms {
         ms @ 0..1_000 => format!("about {ms} ms"),
         ms => format!("about {} s", ms / 1_000),
@@ -231,14 +231,14 @@ fn too_big(bytes: usize, max: usize) -> Refused {
 }
 
 /// A text above the limit of a note.
-pub fn too_long(bytes: usize, max: usize) -> Refused {
+pub(crate) fn too_long(bytes: usize, max: usize) -> Refused {
     let text = format!("text has {} bytes, a note holds {}", grouped(bytes), grouped(max));
     let next = "split it into several notes";
     Refused::new("text_too_long", Fault::new(Exit::Malformed, text, next))
 }
 
 /// A vault that opens, but holds nobody.
-pub fn load_fault(error: LoadError) -> Fault {
+pub(crate) fn load_fault(error: LoadError) -> Fault {
     Fault::new(
         Exit::Malformed,
         format!("the vault opens, but {error}"),
@@ -247,7 +247,7 @@ pub fn load_fault(error: LoadError) -> Fault {
 }
 
 /// Digits in groups of three.
-pub fn grouped(n: usize) -> String {
+pub(crate) fn grouped(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -260,7 +260,7 @@ pub fn grouped(n: usize) -> String {
 }
 
 /// The first eight digits of a key, as people compare them: `5F3A-91C0`.
-pub fn key_digits(key: &[u8; 32]) -> String {
+pub(crate) fn key_digits(key: &[u8; 32]) -> String {
     let hex = data_encoding::HEXUPPER.encode(&key[..4]);
     format!("{}-{}", &hex[..4], &hex[4..])
 }

@@ -24,7 +24,7 @@ pub fn kernel() -> &'static dyn Kernel {
 }
 
 /// Uses this kernel in place of the fastest; whether that is in time, before anybody asked.
-pub fn force(kernel: &'static dyn Kernel) -> bool {
+pub(crate) fn force(kernel: &'static dyn Kernel) -> bool {
     CHOSEN.set(kernel).is_ok()
 }
 
@@ -37,7 +37,7 @@ pub fn all() -> Vec<&'static dyn Kernel> {
 ///
 /// # Errors
 /// The first operation that was wrong.
-pub fn examine(kernel: &dyn Kernel) -> Result<(), SelftestError> {
+pub(crate) fn examine(kernel: &dyn Kernel) -> Result<(), SelftestError> {
     selftest(kernel).inspect_err(|fault| {
         tracing::error!(kernel = kernel.name(), %fault, "a kernel computes wrong answers");
     })

@@ -28,7 +28,7 @@ use crate::tls::Pin;
 const _: () = assert!(ROW_BYTES_MAX + KEY_BYTES_MAX + 5 <= TEXT_BYTES_MAX);
 
 /// The line of one node to its network.
-pub struct EntryConnection<E> {
+pub(crate) struct EntryConnection<E> {
     jobs: mpsc::Sender<E>,
     serial: u64,
     /// Of all connections of the line, as an entry may hang up and be dialled again.
@@ -39,17 +39,17 @@ pub struct EntryConnection<E> {
 
 impl<E: From<ConnectionReport> + Send + 'static> EntryConnection<E> {
     /// No connection yet. What it tells bears `serial`.
-    pub fn new(serial: u64, jobs: mpsc::Sender<E>) -> Self {
+    pub(crate) fn new(serial: u64, jobs: mpsc::Sender<E>) -> Self {
         Self { jobs, serial, pace: Arc::new(Pace::new()), outbox: None, keeper: None }
     }
 
     /// Which line.
-    pub const fn serial(&self) -> u64 {
+    pub(crate) const fn serial(&self) -> u64 {
         self.serial
     }
 
     /// Carries out what the machine wants.
-    pub fn order(&mut self, order: MixnetOutput) {
+    pub(crate) fn order(&mut self, order: MixnetOutput) {
         match order {
             MixnetOutput::Dial { address, key } => self.dial(address, key),
             // The task writes what is left, hangs up and says `Down`.

@@ -17,7 +17,7 @@ const FRAMES: RateLimit = RateLimit { burst: 2_000, period_ms: 4 };
 const STOCKS: RateLimit = RateLimit { burst: 8, period_ms: 10 * Time::MINUTE_MS };
 
 /// The pace of one line, whatever number of connections it had.
-pub struct Pace {
+pub(super) struct Pace {
     began: Instant,
     used: Mutex<Used>,
 }
@@ -30,12 +30,12 @@ struct Used {
 
 impl Pace {
     /// Nothing came yet.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { began: Instant::now(), used: Mutex::default() }
     }
 
     /// Waits until one more frame may be taken in.
-    pub async fn frame(&self) {
+    pub(super) async fn frame(&self) {
         loop {
             let wait_ms = self.frame_wait_ms(self.age());
             if wait_ms == 0 {
@@ -46,7 +46,7 @@ impl Pace {
     }
 
     /// Whether one more word of the stock counts; else it is passed over.
-    pub fn stock(&self) -> bool {
+    pub(super) fn stock(&self) -> bool {
         self.stock_at(self.age())
     }
 

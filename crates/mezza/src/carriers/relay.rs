@@ -39,7 +39,7 @@ const PAUSE_MS_MIN: u64 = 1_000;
 const PAUSE_MS_MAX: u64 = 60_000;
 
 /// Keeps the line until the task is aborted.
-pub async fn keep<E: From<ConnectionReport>>(
+pub(crate) async fn keep<E: From<ConnectionReport>>(
     relay: RelayEntry,
     dialer: Dialer,
     serial: u64,

@@ -11,8 +11,9 @@
 mod dial;
 mod table;
 
-pub use dial::{DialError, DialTarget, dial, keep, reach};
-pub use table::{LinkChange, LinkTable};
+pub use dial::dial;
+pub(crate) use dial::{DialError, DialTarget, keep, reach};
+pub(crate) use table::{LinkChange, LinkTable};
 
 use std::future::poll_fn;
 use std::mem::MaybeUninit;
@@ -43,7 +44,7 @@ pub const STORE: &[u8] = b"mezza-mix-store/1";
 /// Frames that may wait for a server: four rounds of the largest batch, in frames of 512 onions.
 pub const SERVER_FRAMES_MAX: usize = 32_768;
 /// Frames that may wait for one client.
-pub const CLIENT_FRAMES_MAX: usize = 64;
+pub(crate) const CLIENT_FRAMES_MAX: usize = 64;
 /// Bytes read at once, where links are many or frames short.
 const FEW: usize = 1_024;
 /// Bytes read at once, where links are few and frames long.
@@ -74,7 +75,7 @@ pub type FrameSender = mpsc::Sender<FrameBytes>;
 
 /// What happens on a link.
 #[derive(Debug)]
-pub enum LinkEvent {
+pub(crate) enum LinkEvent {
     /// It is up, and this is the way out.
     Up(FrameSender),
     /// A frame came.
@@ -135,7 +136,7 @@ pub enum FrameSizeClass {
 }
 
 /// A number for a link that no other one in the process has.
-pub fn number() -> u64 {
+pub(crate) fn number() -> u64 {
     static LINKS: AtomicU64 = AtomicU64::new(1);
     LINKS.fetch_add(1, Ordering::Relaxed)
 }

@@ -44,22 +44,10 @@ const READ_BYTES: usize = 8_192;
 
 type Stream = TlsStream<Tapped<TcpStream>>;
 
-/// What the relay said about itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hello {
-    /// The relay's clock, ms since 1970.
-    pub relay_ms: u64,
-    /// Largest envelope it takes, bytes.
-    pub envelope_bytes_max: u32,
-    /// Longest it keeps mail, hours.
-    pub ttl_h_max: u16,
-}
-
 /// A connection after HELLO.
 pub struct Connection {
     sender: RelayWriteHalf,
     receiver: RelayReadHalf,
-    hello: Hello,
 }
 
 /// The half that sends.
@@ -80,19 +68,7 @@ pub struct RelayReadHalf {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Connection({:?})", self.hello)
-    }
-}
-
-impl fmt::Debug for RelayWriteHalf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RelayWriteHalf")
-    }
-}
-
-impl fmt::Debug for RelayReadHalf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RelayReadHalf")
+        f.write_str("Connection")
     }
 }
 
@@ -137,8 +113,8 @@ impl Target<'_> {
             buffer: Vec::new(),
             begin: 0,
         };
-        let hello = self.hello(&mut receiver, clock).await?;
-        Ok(Connection { sender: RelayWriteHalf { stream: writing, point }, receiver, hello })
+        self.hello(&mut receiver, clock).await?;
+        Ok(Connection { sender: RelayWriteHalf { stream: writing, point }, receiver })
     }
 
     /// TLS with the pinned key.
@@ -165,17 +141,13 @@ impl Target<'_> {
         }
     }
 
-    async fn hello(
-        &self,
-        receiver: &mut RelayReadHalf,
-        clock: &Clock,
-    ) -> Result<Hello, ConnectError> {
+    /// The first frame is HELLO, from a relay whose clock agrees with ours.
+    async fn hello(&self, receiver: &mut RelayReadHalf, clock: &Clock) -> Result<(), ConnectError> {
         let first = receiver.recv().await.map_err(|error| match error {
             ConnectionError::Io(source) => self.unreachable(source),
             _ => self.not_a_relay(),
         })?;
-        let RelayFrame::Hello { version: VERSION, now_ms, envelope_bytes_max, ttl_h_max } = first
-        else {
+        let RelayFrame::Hello { version: VERSION, now_ms, .. } = first else {
             return Err(self.not_a_relay());
         };
         let ours_ms = clock.now().ms();
@@ -187,7 +159,7 @@ impl Target<'_> {
                 ours_ms,
             });
         }
-        Ok(Hello { relay_ms: now_ms, envelope_bytes_max, ttl_h_max })
+        Ok(())
     }
 
     fn unreachable(&self, source: io::Error) -> ConnectError {
@@ -205,11 +177,6 @@ fn is_tls(error: &io::Error) -> bool {
 }
 
 impl Connection {
-    /// What the relay said about itself.
-    pub fn hello(&self) -> &Hello {
-        &self.hello
-    }
-
     /// Sends a frame. The caller keeps receiving meanwhile, or both sides may wait for ever.
     pub async fn send(&mut self, frame: &ClientFrame) -> Result<(), ConnectionError> {
         self.sender.send(frame).await

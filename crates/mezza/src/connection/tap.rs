@@ -76,7 +76,7 @@ impl TapPoint {
 }
 
 /// A byte stream whose bytes are shown to a [`Tap`] as they pass.
-pub struct Tapped<S> {
+pub(crate) struct Tapped<S> {
     inner: S,
     point: TapPoint,
     reads: Direction,

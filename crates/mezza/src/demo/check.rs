@@ -27,7 +27,7 @@ const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(60);
 const TEXT: &str = "Hello echo, do you read me?";
 
 /// What was proven.
-pub struct CheckResult {
+pub(super) struct CheckResult {
     /// By which carrier.
     pub carrier: String,
     /// From the send to the later of `delivered` and the answer, in milliseconds.
@@ -38,7 +38,7 @@ pub struct CheckResult {
 ///
 /// # Errors
 /// If the relay does not come up.
-pub async fn until_reachable(node: &NodeHandle) -> Result<(), Fault> {
+pub(super) async fn until_reachable(node: &NodeHandle) -> Result<(), Fault> {
     let reached = async {
         while !node.ask(|desk| Ok(desk.is_reachable())).await.unwrap_or(false) {
             sleep(GLANCE).await;
@@ -55,7 +55,7 @@ pub async fn until_reachable(node: &NodeHandle) -> Result<(), Fault> {
 ///
 /// # Errors
 /// If the carrier does not come up, or the time is over.
-pub async fn exchange(
+pub(super) async fn exchange(
     node: &NodeHandle,
     contact: &ContactJson,
     carrier: Carrier,

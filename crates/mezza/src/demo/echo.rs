@@ -19,7 +19,7 @@ use crate::node::desk::ask::TEXT_BYTES_MAX;
 const LOOK_BACK: usize = 64;
 
 /// Answers until the node stops.
-pub async fn answer(node: NodeHandle) {
+pub(super) async fn answer(node: NodeHandle) {
     let mut live = node.hub().listen(None).live;
     catch_up(&node).await;
     loop {
@@ -32,7 +32,7 @@ pub async fn answer(node: NodeHandle) {
 }
 
 /// Whether a text is what echo answers to another one.
-pub fn is_answer_to(text: &str) -> impl Fn(&str) -> bool {
+pub(super) fn is_answer_to(text: &str) -> impl Fn(&str) -> bool {
     move |answer| answer.strip_prefix(text).is_some_and(|tail| tail.starts_with("\n("))
 }
 

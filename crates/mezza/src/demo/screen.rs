@@ -11,14 +11,14 @@ use crate::faces::served::ServedNode;
 use crate::servers::mixnet::demo;
 
 /// Prints what has come up.
-pub struct Screen<'a> {
+pub(super) struct Screen<'a> {
     desk: &'a CliContext,
     no_web: bool,
 }
 
 impl<'a> Screen<'a> {
     /// A screen for these arguments.
-    pub fn new(desk: &'a CliContext, args: &Up) -> Self {
+    pub(super) fn new(desk: &'a CliContext, args: &Up) -> Self {
         Self { desk, no_web: args.serve.no_web }
     }
 
@@ -27,7 +27,7 @@ impl<'a> Screen<'a> {
     }
 
     /// The relay listens.
-    pub fn relay(&self, relay: &DemoRelay, desk: &CliContext) {
+    pub(super) fn relay(&self, relay: &DemoRelay, desk: &CliContext) {
         let (address, key) =
             (relay.handle.address(), crate::api::words::key_digits(&relay.entry.key));
         let folder = desk.home.relay();
@@ -36,7 +36,7 @@ impl<'a> Screen<'a> {
     }
 
     /// The person of the demonstration is awake.
-    pub fn person(&self, desk: &CliContext) {
+    pub(super) fn person(&self, desk: &CliContext) {
         let vault = desk.home.vault();
         let text =
             format!("you      {PERSON:<16} vault {} (demo passphrase: demo)", vault.display());
@@ -44,7 +44,7 @@ impl<'a> Screen<'a> {
     }
 
     /// An identity of its own is served.
-    pub fn own(&self, desk: &CliContext, unlocked: bool) {
+    pub(super) fn own(&self, desk: &CliContext, unlocked: bool) {
         let vault = desk.home.vault();
         let state = if unlocked { "unlocked" } else { "locked, unlock it on the page" };
         let text = format!("you      vault {} ({state})", vault.display());
@@ -52,14 +52,14 @@ impl<'a> Screen<'a> {
     }
 
     /// Echo is awake.
-    pub fn echo(&self) {
+    pub(super) fn echo(&self) {
         let text =
             "echo     a second device with its own vault and keys, reached like anybody else";
         self.put(&json!({ "event": "echo", "name": ECHO }), text);
     }
 
     /// The mixnet of the demonstration runs.
-    pub fn network(&self) {
+    pub(super) fn network(&self) {
         let text = format!(
             "mixnet   {} servers and an entry, a round every 500 ms   DEMO NOISE: it hides nothing",
             demo::MIXES
@@ -68,7 +68,7 @@ impl<'a> Screen<'a> {
     }
 
     /// What the check found.
-    pub fn check(&self, proof: &Result<CheckResult, Fault>) {
+    pub(super) fn check(&self, proof: &Result<CheckResult, Fault>) {
         match proof {
             Ok(CheckResult { carrier, ms }) => {
                 let text = format!(
@@ -90,7 +90,7 @@ impl<'a> Screen<'a> {
     }
 
     /// Where to go now.
-    pub fn open(&self, station: &ServedNode) {
+    pub(super) fn open(&self, station: &ServedNode) {
         let file = self.desk.home.run().join("url");
         if !self.no_web {
             let text = format!(

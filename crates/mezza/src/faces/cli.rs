@@ -3,19 +3,19 @@
 //! Commands about notes and contacts ask a running node over its HTTP interface; `init`,
 //! `card show`, `config` and `relay` work on their own.
 
-pub mod args;
-pub mod client;
-pub mod cpu;
-pub mod follow;
-pub mod lab;
-pub mod mixnet;
-pub mod people;
-pub mod person;
-pub mod ratchet;
-pub mod relay;
-pub mod serve;
-pub mod show;
-pub mod talk;
+pub(crate) mod args;
+pub(crate) mod client;
+pub(crate) mod cpu;
+pub(crate) mod follow;
+pub(crate) mod lab;
+pub(crate) mod mixnet;
+pub(crate) mod people;
+pub(crate) mod person;
+pub(crate) mod ratchet;
+pub(crate) mod relay;
+pub(crate) mod serve;
+pub(crate) mod show;
+pub(crate) mod talk;
 
 use std::process::ExitCode;
 
@@ -30,10 +30,10 @@ use client::ApiClient;
 use show::Out;
 
 /// What `mezza up` does: the demonstration stands above the command line, and is handed in.
-pub type Demo = fn(&CliContext, &args::Up) -> Result<Exit, Fault>;
+pub(crate) type Demo = fn(&CliContext, &args::Up) -> Result<Exit, Fault>;
 
 /// Runs the program.
-pub fn main(demo: Demo) -> ExitCode {
+pub(crate) fn main(demo: Demo) -> ExitCode {
     memory::keep();
     let cli = Cli::parse();
     let json = cli.json;
@@ -47,7 +47,7 @@ pub fn main(demo: Demo) -> ExitCode {
 }
 
 /// What every command has at hand.
-pub struct CliContext {
+pub(crate) struct CliContext {
     /// The folder of this identity.
     pub home: Home,
     /// Where answers go.
@@ -59,7 +59,7 @@ impl CliContext {
     ///
     /// # Errors
     /// If none is running.
-    pub fn client(&self) -> Result<ApiClient, Fault> {
+    pub(crate) fn client(&self) -> Result<ApiClient, Fault> {
         ApiClient::of(&self.home)
     }
 
@@ -67,7 +67,7 @@ impl CliContext {
     ///
     /// # Errors
     /// An unknown key, or a value that cannot be.
-    pub fn config(&self, flags: &[(&str, String)]) -> Result<LoadedSettings, Fault> {
+    pub(crate) fn config(&self, flags: &[(&str, String)]) -> Result<LoadedSettings, Fault> {
         LoadedSettings::load(&self.home.config(), std::env::vars_os(), flags)
     }
 }
@@ -102,8 +102,8 @@ fn run(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
         CliCommand::Url => person::url(&desk),
         CliCommand::Card(card) => person::card(&desk, &card),
         CliCommand::Ratchet { what } => return ratchet::ratchet(&desk, &what),
-        CliCommand::Doctor => return person::doctor(&desk),
-        CliCommand::Cpu(asked) => return cpu::cpu(&desk, &asked),
+        CliCommand::Doctor => return Ok(person::doctor(&desk)),
+        CliCommand::Cpu(asked) => return Ok(cpu::cpu(&desk, &asked)),
         CliCommand::Config { what } => person::config(&desk, &what),
         CliCommand::Add(add) => people::add(&desk, &add),
         CliCommand::Contacts { name } => people::contacts(&desk, name.as_deref()),

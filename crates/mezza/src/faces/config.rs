@@ -76,7 +76,7 @@ impl Default for Settings {
 
 /// Where the value of a setting comes from, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// [`Settings::default`].
     Default,
     /// `config.toml`.

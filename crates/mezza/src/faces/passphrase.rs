@@ -19,14 +19,14 @@ use zeroize::Zeroizing;
 use crate::api::{Exit, Fault};
 use crate::process::home::private;
 use crate::process::rng::OsRng;
-pub use words::WORDS;
+pub(crate) use words::WORDS;
 
 /// The environment variable that names a file with the passphrase.
-pub const FILE_VARIABLE: &str = "MEZZA_PASSPHRASE_FILE";
+pub(crate) const FILE_VARIABLE: &str = "MEZZA_PASSPHRASE_FILE";
 /// Longest passphrase, bytes.
-pub const PASSPHRASE_BYTES_MAX: usize = 1_024;
+pub(crate) const PASSPHRASE_BYTES_MAX: usize = 1_024;
 /// Fewest characters of the passphrase of a new vault.
-pub const PASSPHRASE_CHARS_MIN: usize = 8;
+pub(crate) const PASSPHRASE_CHARS_MIN: usize = 8;
 /// Words of an offered passphrase.
 const OFFER_WORDS: usize = 6;
 /// Draws of 16 bits from here on would favour the first words.
@@ -70,7 +70,7 @@ fn twice(
 ///
 /// # Errors
 /// 77 if it has too few characters.
-pub fn check_new(pass: &[u8]) -> Result<(), Fault> {
+pub(crate) fn check_new(pass: &[u8]) -> Result<(), Fault> {
     if String::from_utf8_lossy(pass).chars().count() >= PASSPHRASE_CHARS_MIN {
         return Ok(());
     }
@@ -79,17 +79,17 @@ pub fn check_new(pass: &[u8]) -> Result<(), Fault> {
 }
 
 /// Six words by chance, for example to be offered in a form.
-pub fn words(rng: &mut dyn CryptoRng) -> [&'static str; OFFER_WORDS] {
+pub(crate) fn words(rng: &mut dyn CryptoRng) -> [&'static str; OFFER_WORDS] {
     [(); OFFER_WORDS].map(|()| word(rng))
 }
 
 /// Six words by chance with spaces between them.
-pub fn offer(rng: &mut dyn CryptoRng) -> Zeroizing<String> {
+pub(crate) fn offer(rng: &mut dyn CryptoRng) -> Zeroizing<String> {
     Zeroizing::new(words(rng).join(" "))
 }
 
 /// Reads a passphrase from a file; one line end behind it does not belong to it.
-pub fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Fault> {
+pub(crate) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Fault> {
     private::check_unread(path)?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(PASSPHRASE_BYTES_MAX + 3));
     File::open(path)

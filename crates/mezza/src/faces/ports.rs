@@ -14,15 +14,15 @@
 use crate::process::metrics::{BUCKET_PORT, ENTRY_PORT, MIX_PORT};
 
 /// The port of the page.
-pub const PAGE: u16 = 7_100;
+pub(crate) const PAGE: u16 = 7_100;
 /// The port of the relay.
-pub const RELAY: u16 = 7_101;
+pub(crate) const RELAY: u16 = 7_101;
 /// Ports that are tried after a taken one.
-pub const TRIES_MAX: u16 = 100;
+pub(crate) const TRIES_MAX: u16 = 100;
 
 /// The wished port, then those that are tried where it is taken: the next ones without those that
 /// another part takes by default. 0, which lets the system choose, stays 0.
-pub fn candidates(wish: u16) -> impl Iterator<Item = u16> {
+pub(crate) fn candidates(wish: u16) -> impl Iterator<Item = u16> {
     let after = move |n| if wish == 0 { Some(0) } else { wish.checked_add(n) };
     let next = (1..=TRIES_MAX).filter_map(after).filter(|port| !is_default(*port));
     std::iter::once(wish).chain(next)

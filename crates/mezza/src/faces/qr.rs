@@ -137,7 +137,7 @@ impl QrImage {
 ///
 /// # Errors
 /// If the sizes do not agree, or no code is found that can be read.
-pub fn read_grey(pixels: &[u8], width: usize, height: usize) -> Result<String, Fault> {
+pub(crate) fn read_grey(pixels: &[u8], width: usize, height: usize) -> Result<String, Fault> {
     let sound = (1..=EDGE_MAX).contains(&width) && (1..=EDGE_MAX).contains(&height);
     if !sound || width * height > PIXELS_MAX || pixels.len() != width * height {
         return Err(no_picture());
@@ -152,7 +152,7 @@ pub fn read_grey(pixels: &[u8], width: usize, height: usize) -> Result<String, F
 ///
 /// # Errors
 /// If it is no PNG, too large, or without a code that can be read.
-pub fn read_png(source: impl Read) -> Result<String, Fault> {
+pub(crate) fn read_png(source: impl Read) -> Result<String, Fault> {
     let mut bytes = Vec::new();
     source.take(PIXELS_MAX as u64).read_to_end(&mut bytes).map_err(|_| no_picture())?;
     let mut decoder = png::Decoder::new(std::io::Cursor::new(bytes));

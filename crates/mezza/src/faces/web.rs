@@ -1,17 +1,17 @@
 //! The HTTP interface and the page, on loopback only (WEB-1 to WEB-8).
 
-pub mod contacts;
-pub mod door;
-pub mod events;
-pub mod mixnet;
-pub mod notes;
-pub mod page;
-pub mod person;
-pub mod problem;
-pub mod ratchet;
-pub mod world;
+pub(crate) mod contacts;
+pub(crate) mod door;
+pub(crate) mod events;
+pub(crate) mod mixnet;
+pub(crate) mod notes;
+pub(crate) mod page;
+pub(crate) mod person;
+pub(crate) mod problem;
+pub(crate) mod ratchet;
+pub(crate) mod world;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Query, Request};
@@ -38,7 +38,7 @@ const PICTURE_BYTES_MAX: usize = 16 << 20;
 
 /// What every handler may use.
 #[derive(Clone)]
-pub struct Web {
+pub(crate) struct Web {
     /// The node.
     pub node: NodeHandle,
     /// Who may come in.
@@ -50,7 +50,7 @@ pub struct Web {
 }
 
 /// What a handler returns.
-pub type ApiResult<T> = Result<Json<T>, Refused>;
+pub(crate) type ApiResult<T> = Result<Json<T>, Refused>;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -64,7 +64,7 @@ pub type ApiResult<T> = Result<Json<T>, Refused>;
 struct Description;
 
 /// The interface without its state: handlers and their description.
-pub fn interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
+pub(crate) fn interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
     let open = OpenApiRouter::with_openapi(Description::openapi());
     let pictures = OpenApiRouter::new()
         .routes(routes!(world::read_qr))
@@ -94,7 +94,7 @@ pub fn description() -> Result<String, Fault> {
 }
 
 /// Everything that is served.
-pub fn router(web: Web) -> Router {
+pub(crate) fn router(web: Web) -> Router {
     let (router, description) = interface();
     let text = description.to_pretty_json().unwrap_or_default() + "\n";
     let json = [(axum::http::header::CONTENT_TYPE, "application/json")];
@@ -109,7 +109,7 @@ pub fn router(web: Web) -> Router {
 }
 
 /// The sockets of one port: IPv4 always, IPv6 where there is any.
-pub struct Sockets {
+pub(crate) struct Sockets {
     /// The port that was free.
     pub port: u16,
     listeners: Vec<TcpListener>,
@@ -121,7 +121,7 @@ impl Sockets {
     ///
     /// # Errors
     /// If all that are tried are taken.
-    pub async fn bind(wish: u16) -> Result<Self, Fault> {
+    pub(crate) async fn bind(wish: u16) -> Result<Self, Fault> {
         for port in ports::candidates(wish) {
             if let Some(sockets) = Self::bind_both(port).await {
                 return Ok(sockets);
@@ -142,17 +142,8 @@ impl Sockets {
         }
     }
 
-    /// Where it listens.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        let ips = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-        ips.into_iter()
-            .take(self.listeners.len())
-            .map(|ip| SocketAddr::new(ip, self.port))
-            .collect()
-    }
-
     /// Serves until the program stops.
-    pub async fn serve(self, web: Web) {
+    pub(crate) async fn serve(self, web: Web) {
         let mut stop = web.stop.subscribe();
         // Made once: a bare router is laid out anew for each connection, which costs more than a call.
         let service = router(web).into_make_service();
@@ -169,7 +160,7 @@ impl Sockets {
 }
 
 /// A JSON body; what cannot be read is a problem like any other.
-pub struct JsonBody<T>(pub T);
+pub(crate) struct JsonBody<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Refused;
@@ -186,7 +177,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 }
 
 /// The query of a URL; what cannot be read is a problem like any other.
-pub struct UrlQuery<T>(pub T);
+pub(crate) struct UrlQuery<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for UrlQuery<T> {
     type Rejection = Refused;

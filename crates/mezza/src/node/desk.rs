@@ -6,10 +6,10 @@
 //!                    +--lock, idle------+
 //! ```
 
-pub mod ask;
+pub(crate) mod ask;
 mod commit;
 mod health;
-pub mod make;
+pub(crate) mod make;
 mod restore;
 #[cfg(test)]
 mod tests;

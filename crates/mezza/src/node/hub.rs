@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 use crate::api::json::{EventJson, EventKind};
 
 /// Events kept for those who come back, and the lag after which a listener is told to reload.
-pub const EVENTS_MAX: usize = 1_000;
+pub(crate) const EVENTS_MAX: usize = 1_000;
 
 /// Where events are told. Cursors begin at the milliseconds of the start, so that one from an
 /// earlier run is always older than the ring.
@@ -85,7 +85,7 @@ impl Ring {
 }
 
 /// An event of which the kind says all.
-pub fn plain(kind: EventKind) -> EventJson {
+pub(crate) fn plain(kind: EventKind) -> EventJson {
     EventJson { cursor: None, kind, contact: None, note: None, text: None }
 }
 

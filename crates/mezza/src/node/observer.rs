@@ -21,13 +21,13 @@ use crate::connection::tap::{Direction, Side, Tap, TapEvent};
 use crate::store::RecordHeader;
 
 /// Events that are kept.
-pub const EVENTS_MAX: usize = 256;
+pub(crate) const EVENTS_MAX: usize = 256;
 /// Bytes of an event that are kept.
-pub const BYTES_MAX: usize = 4_096;
+pub(crate) const BYTES_MAX: usize = 4_096;
 
 /// Who sees something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Vantage {
+pub(crate) enum Vantage {
     /// Whoever carries the packets.
     Provider,
     /// Whoever runs the relay.

@@ -98,7 +98,7 @@ impl Busy {
 }
 
 /// CPU time of this thread; a system without such a clock counts nothing.
-pub fn thread_cpu() -> Duration {
+pub(crate) fn thread_cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 

@@ -9,7 +9,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use crate::api::{Exit, Fault};
 
 /// Descriptors that a server needs beside its connections: store, log, listener, links, refusals.
-pub const OTHERS: u64 = 64;
+pub(crate) const OTHERS: u64 = 64;
 
 /// Raises the soft limit of open files to the hard one, which it gives.
 fn raise() -> io::Result<u64> {
@@ -24,7 +24,7 @@ fn raise() -> io::Result<u64> {
 ///
 /// # Errors
 /// 78 if it has not (MIX-28).
-pub fn room_for_files(needed: u64) -> Result<(), Fault> {
+pub(crate) fn room_for_files(needed: u64) -> Result<(), Fault> {
     let refused = |text: String| Fault::new(Exit::Config, text, "raise it with `ulimit -Hn`");
     let hard = raise()
         .map_err(|error| refused(format!("the limit of open files is not known: {error}")))?;
@@ -57,14 +57,14 @@ pub(crate) struct Spare(Option<File>);
 
 impl Spare {
     /// Takes one, where there is one to take.
-    pub fn fill(&mut self) {
+    pub(crate) fn fill(&mut self) {
         if self.0.is_none() {
             self.0 = File::open("/dev/null").ok();
         }
     }
 
     /// Gives it up.
-    pub fn spend(&mut self) {
+    pub(crate) fn spend(&mut self) {
         self.0 = None;
     }
 }

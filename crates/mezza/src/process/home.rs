@@ -15,7 +15,7 @@
 
 #[cfg(test)]
 pub(crate) mod failing;
-pub mod private;
+pub(crate) mod private;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use crate::api::{Exit, Fault};
 
 /// The environment variable that names the home folder.
-pub const HOME_VARIABLE: &str = "MEZZA_HOME";
+pub(crate) const HOME_VARIABLE: &str = "MEZZA_HOME";
 
 /// Where the files of this person are.
 #[derive(Clone, Debug, PartialEq, Eq)]

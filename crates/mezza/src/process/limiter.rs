@@ -13,7 +13,7 @@
 
 mod room;
 
-pub use room::Source;
+pub(crate) use room::Source;
 
 use std::collections::HashMap;
 use std::io;
@@ -38,7 +38,7 @@ const LEAVING_MAX: usize = 16;
 
 /// How many come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// Connections in all.
     pub connections: usize,
     /// Of these, handshakes that are not done.
@@ -51,7 +51,7 @@ pub struct Bounds {
 
 /// The doors of one server.
 #[derive(Debug)]
-pub struct ConnectionLimiter {
+pub(crate) struct ConnectionLimiter {
     bounds: Bounds,
     inner: Mutex<Inner>,
     /// Rung when a handshake ends or somebody who was told to go has gone.
@@ -78,7 +78,7 @@ struct Member {
 
 /// A connection's place, which is free again when this is dropped.
 #[derive(Debug)]
-pub struct ConnectionPermit {
+pub(crate) struct ConnectionPermit {
     doors: Arc<ConnectionLimiter>,
     number: Number,
     source: Source,
@@ -102,7 +102,7 @@ enum Why {
 impl ConnectionLimiter {
     /// Doors with these bounds, and no more connections than this process has descriptors for: its
     /// soft limit is raised.
-    pub fn new(bounds: Bounds) -> Arc<Self> {
+    pub(crate) fn new(bounds: Bounds) -> Arc<Self> {
         let files = files::room().unwrap_or_else(|error| {
             tracing::warn!(kind = ?error.kind(), "the limit of open files is not known");
             bounds.connections
@@ -126,7 +126,7 @@ impl ConnectionLimiter {
 
     /// The next connection and its place; without one, there are as many from there as may be, and
     /// it is to be closed. Dropping the future loses nobody who has a place.
-    pub async fn accept(
+    pub(crate) async fn accept(
         self: &Arc<Self>,
         listener: &TcpListener,
     ) -> (TcpStream, IpAddr, Option<ConnectionPermit>) {
@@ -284,7 +284,7 @@ impl Inner {
 
 impl ConnectionPermit {
     /// The handshake is done; its place is for others.
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         if !self.settled.swap(true, Ordering::Relaxed) {
             self.doors.lock().handshakes.remove(self.number, &self.source);
             self.doors.room.notify_one();
@@ -292,12 +292,12 @@ impl ConnectionPermit {
     }
 
     /// Where the connection comes from.
-    pub fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> Source {
         self.source
     }
 
     /// Does the work of the connection, unless its place goes to somebody else meanwhile.
-    pub async fn hold<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn hold<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             done = work => Some(done),
             () = self.hang_up.notified() => None,
@@ -321,7 +321,7 @@ impl Drop for ConnectionPermit {
 
 /// TLS on a fresh connection within some time. In boxes: what the handshake takes is free again
 /// afterwards, and no task keeps a place for the stream in each of its steps.
-pub async fn secure<S>(
+pub(crate) async fn secure<S>(
     tls: &tokio_rustls::TlsAcceptor,
     socket: S,
     patience: Duration,

@@ -49,7 +49,7 @@ pub fn require_closed() -> Result<(), Fault> {
 }
 
 /// Writes into the log of a process that stays what the system did not grant, once.
-pub fn say() {
+pub(crate) fn say() {
     static SAID: OnceLock<()> = OnceLock::new();
     SAID.get_or_init(|| {
         let Kept { closed, locked } = kept();

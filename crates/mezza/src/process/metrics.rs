@@ -13,11 +13,11 @@ use tokio::net::TcpListener;
 use super::busy::Busy;
 
 /// The port of the first mix; the others follow.
-pub const MIX_PORT: u16 = 7_110;
+pub(crate) const MIX_PORT: u16 = 7_110;
 /// The port of the entry.
-pub const ENTRY_PORT: u16 = 7_118;
+pub(crate) const ENTRY_PORT: u16 = 7_118;
 /// The port of the bucket store.
-pub const BUCKET_PORT: u16 = 7_119;
+pub(crate) const BUCKET_PORT: u16 = 7_119;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Metrics {
 
 /// Serves the counts on a port of loopback until the program ends; 0 serves nothing. A port that
 /// is taken costs the counts and no more.
-pub async fn serve(metrics: Arc<Metrics>, port: u16) {
+pub(crate) async fn serve(metrics: Arc<Metrics>, port: u16) {
     if port == 0 {
         return;
     }

@@ -9,7 +9,7 @@ use crate::api::Fault;
 ///
 /// # Errors
 /// If the system refuses signal handlers.
-pub async fn until_stopped(mut asked: watch::Receiver<bool>) -> Result<(), Fault> {
+pub(crate) async fn until_stopped(mut asked: watch::Receiver<bool>) -> Result<(), Fault> {
     let refused = |_| Fault::bug("the system refuses signal handlers");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;

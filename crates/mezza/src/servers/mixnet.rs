@@ -17,16 +17,16 @@
 //! | [`metrics`], [`process`] | counts for operators; what a server asks of the system |
 //! | [`busy`] | CPU time by phase, for who measures |
 
-pub mod bucket;
-pub mod client;
-pub mod demo;
-pub mod entry;
-pub mod key;
-pub mod load;
-pub mod mix;
-pub mod network;
-pub mod pool;
-pub mod server;
-pub mod shelves;
-pub mod signed;
-pub mod written;
+pub(crate) mod bucket;
+pub(crate) mod client;
+pub(crate) mod demo;
+pub(crate) mod entry;
+pub(crate) mod key;
+pub(crate) mod load;
+pub(crate) mod mix;
+pub(crate) mod network;
+pub(crate) mod pool;
+pub(crate) mod server;
+pub(crate) mod shelves;
+pub(crate) mod signed;
+pub(crate) mod written;

@@ -11,12 +11,12 @@
 //!
 //! Kept per mail: box, hour of expiry, envelope. No record and no log line says who put it.
 
-pub mod bench;
+pub(crate) mod bench;
 mod connection;
 mod error;
 mod limits;
 mod server;
-pub mod store;
+pub(crate) mod store;
 mod usage;
 mod writer;
 

@@ -4,16 +4,16 @@
 //! crash or a restored copy of the folder.
 
 use mezza_core::xchacha;
-pub use mezza_core::xchacha::{NONCE_BYTES, TAG_BYTES};
+pub(crate) use mezza_core::xchacha::{NONCE_BYTES, TAG_BYTES};
 use mezza_core::{Secret, Wiping};
 
 use crate::api::Fault;
 
 /// Bytes that sealing adds.
-pub const SEAL_BYTES: usize = NONCE_BYTES + TAG_BYTES;
+pub(crate) const SEAL_BYTES: usize = NONCE_BYTES + TAG_BYTES;
 
 /// `nonce[24] | ciphertext | tag[16]`.
-pub fn seal(
+pub(crate) fn seal(
     key: &Secret<32>,
     nonce: &[u8; NONCE_BYTES],
     aad: &[u8],
@@ -29,7 +29,7 @@ pub fn seal(
 }
 
 /// What was sealed, if key, additional data and every byte are the ones of [`seal`].
-pub fn open(key: &Secret<32>, aad: &[u8], sealed: &[u8]) -> Option<Wiping<Vec<u8>>> {
+pub(crate) fn open(key: &Secret<32>, aad: &[u8], sealed: &[u8]) -> Option<Wiping<Vec<u8>>> {
     let (nonce, rest) = sealed.split_first_chunk::<NONCE_BYTES>()?;
     let (text, tag) = rest.split_last_chunk::<TAG_BYTES>()?;
     let mut text = Wiping::new(text.to_vec());

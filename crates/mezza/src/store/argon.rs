@@ -10,7 +10,7 @@ use mezza_core::Secret;
 use crate::api::{Exit, Fault};
 
 /// Bytes of a salt.
-pub const SALT_BYTES: usize = 16;
+pub(crate) const SALT_BYTES: usize = 16;
 /// Least memory, KiB: 64 MiB.
 const M_KIB_MIN: u32 = 64 << 10;
 /// Least product of memory and passes, KiB: 192 MiB.

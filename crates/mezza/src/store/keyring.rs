@@ -23,7 +23,7 @@ use crate::api::{Exit, Fault};
 use crate::process::home::private;
 
 /// Most keys, as the count on disk has 16 bits.
-pub const KEYS_MAX: usize = u16::MAX as usize;
+pub(crate) const KEYS_MAX: usize = u16::MAX as usize;
 /// Bytes of one entry.
 const ENTRY_BYTES: usize = 36;
 /// Longest file.

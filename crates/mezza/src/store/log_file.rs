@@ -25,7 +25,7 @@ use rusqlite::Connection;
 
 /// Pages in the log after which a commit moves it into the database by itself, so that the syncs
 /// of that are paid once per some thousand notes: 16 MiB.
-pub const PAGES_MAX: u32 = 4_096;
+pub(crate) const PAGES_MAX: u32 = 4_096;
 /// The length of a log that was just made or cut, bytes: some 240 notes until it grows.
 const BYTES_MIN: u64 = 4 << 20;
 /// What is written at once.
@@ -39,7 +39,7 @@ const AHEAD_BYTES: i64 = 128 << 10;
 
 /// The log of one open database. Only speed is lost where the system refuses any of this.
 #[derive(Debug)]
-pub struct WalFile {
+pub(crate) struct WalFile {
     database: PathBuf,
     file: Option<File>,
     /// Pages in the log when it was looked at last.
@@ -48,21 +48,21 @@ pub struct WalFile {
 
 impl WalFile {
     /// The log of the database at `database`, which is open in this mode already; made long.
-    pub fn new(database: &Path) -> Self {
+    pub(crate) fn new(database: &Path) -> Self {
         let mut log = Self { database: database.to_owned(), file: None, pages: 0 };
         log.preallocate();
         log
     }
 
     /// Makes a log long that was just cut.
-    pub fn preallocate(&mut self) {
+    pub(crate) fn preallocate(&mut self) {
         self.file = lengthen(&self.database, BYTES_MIN).ok();
         self.pages = 0;
     }
 
     /// Has what the next commits replace brought into memory, and does not wait for it. To be
     /// called between transactions, when nobody waits.
-    pub fn prefetch(&mut self, db: &Connection) {
+    pub(crate) fn prefetch(&mut self, db: &Connection) {
         let pages = db.prepare_cached("PRAGMA wal_checkpoint(NOOP)");
         let pages = pages.and_then(|mut noop| noop.query_row([], |row| row.get(1)));
         if let (Some(file), Ok(pages)) = (&self.file, pages)

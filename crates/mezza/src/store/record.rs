@@ -17,11 +17,11 @@ use super::bucket::RetentionCode;
 use crate::api::Fault;
 
 /// Longest key of a record, bytes.
-pub const KEY_BYTES_MAX: usize = 96;
+pub(crate) const KEY_BYTES_MAX: usize = 96;
 /// Longest padded text, bytes: 1 MiB.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Longest body, bytes.
-pub const BODY_BYTES_MAX: usize = TEXT_BYTES_MAX + SEAL_BYTES;
+pub(crate) const BODY_BYTES_MAX: usize = TEXT_BYTES_MAX + SEAL_BYTES;
 /// What precedes the additional data of records.
 const AAD_LABEL: &[u8] = b"mezza/rec";
 /// Sizes of a padded text; above the last one, its multiples.

@@ -28,7 +28,7 @@ const VERSION: u32 = 1;
 const APPLICATION: i32 = 0x4d5a_5654;
 
 /// The open database.
-pub struct Rows {
+pub(crate) struct Rows {
     db: Connection,
     log: WalFile,
     /// Whether the log may hold something.
@@ -36,7 +36,7 @@ pub struct Rows {
 }
 
 /// The files that a database at `path` may have.
-pub fn files(path: &Path) -> [PathBuf; 4] {
+pub(crate) fn files(path: &Path) -> [PathBuf; 4] {
     ["", "-wal", "-shm", "-journal"].map(|suffix| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
@@ -46,7 +46,7 @@ pub fn files(path: &Path) -> [PathBuf; 4] {
 
 impl Rows {
     /// Makes an empty database; there must be none.
-    pub fn create(path: &Path) -> Result<Self, Fault> {
+    pub(crate) fn create(path: &Path) -> Result<Self, Fault> {
         private::make(path)?;
         let rows = Self::connect(path)?;
         let made = rows.db.execute_batch(&format!(
@@ -58,7 +58,7 @@ impl Rows {
     }
 
     /// Opens a database and checks that it is one of ours, of this version, with nothing added.
-    pub fn open(path: &Path) -> Result<Self, Fault> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Fault> {
         for file in files(path) {
             if file == path || file.symlink_metadata().is_ok() {
                 private::check_file(&file)?;
@@ -79,7 +79,10 @@ impl Rows {
 
     /// Calls `each` with every row, the newest first. A row whose columns are not ours has no place,
     /// and a body that is none of ours is empty.
-    pub fn each(&self, mut each: impl FnMut(Option<RecordHeader>, &[u8])) -> Result<(), Fault> {
+    pub(crate) fn each(
+        &self,
+        mut each: impl FnMut(Option<RecordHeader>, &[u8]),
+    ) -> Result<(), Fault> {
         let sql = "SELECT id, kind, bucket, body FROM rec ORDER BY id DESC";
         let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
         let mut rows = statement.query([]).map_err(|error| fault(&error))?;
@@ -90,7 +93,7 @@ impl Rows {
     }
 
     /// The rows of some buckets without their bodies.
-    pub fn among(&self, buckets: &[RetentionCode]) -> Result<Vec<RecordHeader>, Fault> {
+    pub(crate) fn among(&self, buckets: &[RetentionCode]) -> Result<Vec<RecordHeader>, Fault> {
         let mut found = Vec::new();
         let sql = "SELECT id, kind, bucket FROM rec WHERE bucket <> 0";
         let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
@@ -102,7 +105,7 @@ impl Rows {
     }
 
     /// The days of live state in all rows but one, ascending.
-    pub fn live_days(&self, without: u64) -> Result<Vec<u32>, Fault> {
+    pub(crate) fn live_days(&self, without: u64) -> Result<Vec<u32>, Fault> {
         let sql = "SELECT DISTINCT bucket FROM rec WHERE id <> ?1 ORDER BY bucket";
         let mut statement = self.db.prepare_cached(sql).map_err(|error| fault(&error))?;
         let codes = statement.query_map([without.cast_signed()], |row| Ok(row.get(0).ok()));
@@ -116,7 +119,7 @@ impl Rows {
     }
 
     /// One row with its body.
-    pub fn one(&self, id: u64) -> Result<(RecordHeader, Vec<u8>), Fault> {
+    pub(crate) fn one(&self, id: u64) -> Result<(RecordHeader, Vec<u8>), Fault> {
         let sql = "SELECT id, kind, bucket, body FROM rec WHERE id = ?1";
         let found = self
             .db
@@ -130,7 +133,7 @@ impl Rows {
 
     /// The highest number of a row, 0 if there is none. A damaged row may have a number that no
     /// vault comes to; it does not count.
-    pub fn last(&self) -> Result<u64, Fault> {
+    pub(crate) fn last(&self) -> Result<u64, Fault> {
         let sql = "SELECT coalesce(max(id), 0) FROM rec WHERE id BETWEEN 0 AND ?1";
         let last: i64 =
             self.db.query_row(sql, [ID_MAX], |row| row.get(0)).map_err(|error| fault(&error))?;
@@ -138,7 +141,7 @@ impl Rows {
     }
 
     /// Does `work` in one transaction: all of it durable when this returns, or none of it.
-    pub fn transaction(
+    pub(crate) fn transaction(
         &mut self,
         work: impl FnOnce(&Writing<'_>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
@@ -151,14 +154,14 @@ impl Rows {
     }
 
     /// What makes the next transaction faster, for when nobody waits.
-    pub fn prefetch(&mut self) {
+    pub(crate) fn prefetch(&mut self) {
         self.log.prefetch(&self.db);
     }
 
     /// Moves the log into the database and begins a new one: zeros lie where it lay. A log that
     /// holds nothing stays as it is, so that a node at rest writes nothing. On all but the busiest
     /// days this comes each hour before the log is long.
-    pub fn checkpoint(&mut self) -> Result<(), Fault> {
+    pub(crate) fn checkpoint(&mut self) -> Result<(), Fault> {
         if self.logged {
             self.cut_log()?;
             self.log.preallocate();
@@ -178,7 +181,7 @@ impl Rows {
     }
 
     /// Closes the database; the log is moved and deleted.
-    pub fn close(self) -> Result<(), Fault> {
+    pub(crate) fn close(self) -> Result<(), Fault> {
         self.cut_log()?;
         self.db.close().map_err(|(_, error)| fault(&error))
     }
@@ -213,11 +216,11 @@ impl Rows {
 }
 
 /// A transaction under way.
-pub struct Writing<'a>(Transaction<'a>);
+pub(crate) struct Writing<'a>(Transaction<'a>);
 
 impl Writing<'_> {
     /// Writes a row, in place of the one with its number if there is one.
-    pub fn put(&self, place: RecordHeader, body: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn put(&self, place: RecordHeader, body: &[u8]) -> Result<(), Fault> {
         let sql = "INSERT INTO rec(id, kind, bucket, body) VALUES (?1, ?2, ?3, ?4) \
                    ON CONFLICT(id) DO UPDATE SET bucket = excluded.bucket, body = excluded.body";
         let written = self.0.prepare_cached(sql).and_then(|mut statement| {
@@ -227,7 +230,7 @@ impl Writing<'_> {
     }
 
     /// Deletes a row.
-    pub fn delete(&self, id: u64) -> Result<(), Fault> {
+    pub(crate) fn delete(&self, id: u64) -> Result<(), Fault> {
         let deleted = self
             .0
             .prepare_cached("DELETE FROM rec WHERE id = ?1")
@@ -236,7 +239,7 @@ impl Writing<'_> {
     }
 
     /// The body of a row, empty if it is none of ours.
-    pub fn body(&self, id: u64) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn body(&self, id: u64) -> Result<Vec<u8>, Fault> {
         let sql = "SELECT body FROM rec WHERE id = ?1";
         let body = self.0.prepare_cached(sql).and_then(|mut statement| {
             let found = |row: &rusqlite::Row<'_>| Ok(body(row, 0).to_vec());

@@ -27,7 +27,7 @@ use crate::process::home::private;
 use crate::process::rng::OsRng;
 
 /// Commits of a block.
-pub const BLOCK: u32 = 64;
+pub(crate) const BLOCK: u32 = 64;
 /// The vault's record.
 const KIND: RecordKind = RecordKind::Setting;
 const KEY: &[u8] = b"witness";
@@ -38,7 +38,7 @@ const FILE_BYTES: usize = 9 + SEAL_BYTES;
 
 /// A vault's witness.
 #[derive(Debug)]
-pub struct Witness {
+pub(crate) struct Witness {
     path: PathBuf,
     key: Secret<32>,
     /// The block that the vault is in.
@@ -70,7 +70,7 @@ enum Commit {
 
 impl Witness {
     /// The witness in `folder` of a vault that has just been opened and holds `records`.
-    pub fn of(folder: &Path, vault: &Vault, records: &[Record]) -> Self {
+    pub(crate) fn of(folder: &Path, vault: &Vault, records: &[Record]) -> Self {
         let key = vault.outside().duplicate();
         let mut name = [0; 16];
         blake2b(&mut name, key.expose(), "", &[b"name"]);
@@ -88,7 +88,7 @@ impl Witness {
     }
 
     /// Whether the vault is older than its witness, or came without it.
-    pub fn is_doubted(&self) -> bool {
+    pub(crate) fn is_doubted(&self) -> bool {
         matches!(self.doubt, Doubt::Of(_))
     }
 
@@ -98,7 +98,7 @@ impl Witness {
     ///
     /// # Errors
     /// 73 if the file cannot be written; then the doubt stays.
-    pub fn accept(&mut self) -> Result<Option<WriteBatch>, Fault> {
+    pub(crate) fn accept(&mut self) -> Result<Option<WriteBatch>, Fault> {
         match self.doubt {
             Doubt::None => Ok(None),
             Doubt::Of(block) => self.claim(self.block.max(block) + 1).map(Some),
@@ -109,7 +109,7 @@ impl Witness {
     ///
     /// # Errors
     /// 73 if the file cannot be written; then what is committed has no witness.
-    pub fn before(&mut self, batches: &[WriteBatch]) -> Result<Option<WriteBatch>, Fault> {
+    pub(crate) fn before(&mut self, batches: &[WriteBatch]) -> Result<Option<WriteBatch>, Fault> {
         let is_row = |change: &RecordChange| {
             matches!(change, RecordChange::Put { kind: RecordKind::NetworkRow, .. })
         };
@@ -139,7 +139,7 @@ impl Witness {
     /// # Errors
     /// 73 if the file cannot be written; until the next block a copy of the block before this one
     /// is not noticed.
-    pub fn after(&mut self) -> Result<(), Fault> {
+    pub(crate) fn after(&mut self) -> Result<(), Fault> {
         match std::mem::replace(&mut self.commit, Commit::Other) {
             Commit::Other => {}
             Commit::Row => self.left -= 1,

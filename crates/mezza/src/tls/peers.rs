@@ -24,7 +24,7 @@ impl AllowedClientKeys {
 }
 
 /// The key that the other side of a finished handshake proved; `None` for anonymous clients.
-pub fn peer_key(connection: &rustls::CommonState) -> Option<[u8; 32]> {
+pub(crate) fn peer_key(connection: &rustls::CommonState) -> Option<[u8; 32]> {
     connection.peer_certificates()?.first().and_then(raw_key)
 }
 

@@ -12,7 +12,7 @@ use super::{AllowedClientKeys, TlsIdentity, provider};
 
 /// TLS 1.3 alone, one raw public key, ALPN `mezza-relay/1`, nothing to resume with; clients stay
 /// anonymous.
-pub fn server_config(identity: &TlsIdentity) -> Result<Arc<ServerConfig>, Error> {
+pub(crate) fn server_config(identity: &TlsIdentity) -> Result<Arc<ServerConfig>, Error> {
     config(identity, &[ALPN], Arc::new(NoClientAuth {}))
 }
 

@@ -7,7 +7,7 @@ use super::{NoteJson, RelayJson};
 
 /// All contacts.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Contacts {
+pub(crate) struct Contacts {
     /// In the order of their numbers.
     pub contacts: Vec<ContactJson>,
 }
@@ -143,7 +143,7 @@ pub struct ContactPatch {
 
 /// The safety number of a contact.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Number {
+pub(crate) struct Number {
     /// Twelve groups of five digits.
     pub groups: Vec<String>,
     /// The same as a QR code.

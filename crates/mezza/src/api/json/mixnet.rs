@@ -9,7 +9,7 @@ silent!(Mixnet Promise JoinRequest);
 
 /// A network to join.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct JoinRequest {
+pub(crate) struct JoinRequest {
     /// `mezza-net:1:HASH@host:port`.
     pub link: String,
 }

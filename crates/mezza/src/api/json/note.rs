@@ -105,7 +105,7 @@ pub struct SendRequest {
 
 /// A text that is being written.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct PreviewRequest {
+pub(crate) struct PreviewRequest {
     /// The text so far.
     pub text: String,
 }
@@ -141,7 +141,7 @@ pub struct OfferJson {
 
 /// Up to which note the person has read.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct SeenRequest {
+pub(crate) struct SeenRequest {
     /// The newest note seen.
     pub note: String,
 }

@@ -9,7 +9,7 @@ silent!(CarrierJson Hides ObserverEvent ObserverField Health HealthLine Problem 
 
 /// All carriers.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct Carriers {
+pub(crate) struct Carriers {
     /// One line per carrier.
     pub carriers: Vec<CarrierJson>,
 }
@@ -57,7 +57,7 @@ pub struct Hides {
 
 /// What a picture said.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct QrText {
+pub(crate) struct QrText {
     /// The text of the code.
     pub uri: String,
 }
@@ -126,7 +126,7 @@ pub struct HealthLine {
 
 /// An error (RFC 9457).
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
-pub struct Problem {
+pub(crate) struct Problem {
     /// A word for programs.
     pub code: String,
     /// A sentence for people.

@@ -6,7 +6,7 @@ use super::grouped;
 use crate::api::json::HealthLine;
 
 /// One line of the health of a node; no two parts have the same name.
-pub fn aside_line(aside: &SetAside) -> HealthLine {
+pub(crate) fn aside_line(aside: &SetAside) -> HealthLine {
     let (name, what, next) = part_words(aside);
     let notes = match aside.notes {
         0 => String::new(),

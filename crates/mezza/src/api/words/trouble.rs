@@ -6,7 +6,7 @@ use mezza_messenger::io::DeliveryProblem;
 use mezza_ratchet::{BundleError, OpenError, SuiteList};
 
 /// What a trouble with `name` is, ending with the next step.
-pub fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
+pub(crate) fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
     match trouble {
         DeliveryProblem::Bundle(error) => bundle_words(error, name),
         DeliveryProblem::Suite(error) => suite_words(error, name),

@@ -18,7 +18,7 @@ const MAILS_MAX: usize = 131_072;
 
 /// Which of the two connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RelayChannel {
+pub(super) enum RelayChannel {
     /// Our own mailboxes.
     Control,
     /// What goes to others.
@@ -26,7 +26,7 @@ pub enum RelayChannel {
 }
 
 /// Bookkeeping of one line.
-pub struct InFlight {
+pub(super) struct InFlight {
     line: LineId,
     next_req: u16,
     tickets: BTreeMap<(RelayChannel, u16), RequestId>,
@@ -40,13 +40,13 @@ static NEXT_MAIL: AtomicU64 = AtomicU64::new(1);
 
 impl InFlight {
     /// Nothing in flight.
-    pub fn new(line: LineId) -> Self {
+    pub(super) fn new(line: LineId) -> Self {
         let (tickets, boxes, mails) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { line, next_req: 1, tickets, next_box: 1, boxes, mails }
     }
 
     /// The frame of an order, and where it goes. An order that means nothing here gives none.
-    pub fn send_off(&mut self, order: Output) -> Option<(RelayChannel, ClientFrame)> {
+    pub(super) fn send_off(&mut self, order: Output) -> Option<(RelayChannel, ClientFrame)> {
         let frame = match order {
             Output::Put { ticket, address, ttl_h, bytes, .. } => {
                 let req = self.request(RelayChannel::Put, ticket)?;
@@ -90,7 +90,7 @@ impl InFlight {
     }
 
     /// What a frame means for the device.
-    pub fn take_in(&mut self, way: RelayChannel, frame: RelayFrame) -> Option<Input> {
+    pub(super) fn take_in(&mut self, way: RelayChannel, frame: RelayFrame) -> Option<Input> {
         match frame {
             RelayFrame::Done { req, code, retry_s } => {
                 let ticket = self.tickets.remove(&(way, req))?;

@@ -28,7 +28,7 @@ const AWAY: Duration = Duration::from_secs(10);
 
 /// Whom to dial.
 #[derive(Clone, Debug)]
-pub struct DialTarget {
+pub(crate) struct DialTarget {
     /// What people call it: `mix 1`, `entry`.
     pub name: String,
     /// Where it listens, and the key it must prove.
@@ -70,7 +70,7 @@ pub async fn dial(
 ///
 /// # Errors
 /// [`DialError`].
-pub async fn reach(
+pub(crate) async fn reach(
     address: &str,
     protocol: &[u8],
     config: Arc<ClientConfig>,
@@ -94,7 +94,7 @@ pub async fn reach(
 }
 
 /// Keeps a link up until the machine is gone: dials, carries, tells, dials again.
-pub async fn keep<E: Send>(
+pub(crate) async fn keep<E: Send>(
     target: DialTarget,
     own: Arc<TlsIdentity>,
     events: mpsc::Sender<E>,

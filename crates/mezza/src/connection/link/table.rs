@@ -8,7 +8,7 @@ use super::{FrameBytes, FrameSender, LinkEvent, parcel};
 
 /// What news of a link mean to the machine behind the table.
 #[derive(Debug)]
-pub enum LinkChange {
+pub(crate) enum LinkChange {
     /// Nothing: they are of a link that was replaced, or it is up for the first time.
     None,
     /// A frame from the peer.
@@ -19,7 +19,7 @@ pub enum LinkChange {
 
 /// Links by peer.
 #[derive(Debug)]
-pub struct LinkTable<P>(BTreeMap<P, (u64, FrameSender)>);
+pub(crate) struct LinkTable<P>(BTreeMap<P, (u64, FrameSender)>);
 
 impl<P> Default for LinkTable<P> {
     fn default() -> Self {
@@ -29,7 +29,7 @@ impl<P> Default for LinkTable<P> {
 
 impl<P: Ord + Copy> LinkTable<P> {
     /// Takes news of link number `link` with `peer`. Numbers are never used again.
-    pub fn hear(&mut self, peer: P, link: u64, news: LinkEvent) -> LinkChange {
+    pub(crate) fn hear(&mut self, peer: P, link: u64, news: LinkEvent) -> LinkChange {
         let current = self.0.get(&peer).map(|(number, _)| *number);
         match news {
             LinkEvent::Up(outbox) => {
@@ -47,13 +47,13 @@ impl<P: Ord + Copy> LinkTable<P> {
 
     /// Sends a frame; `false` if the link is lost, which it is from now on.
     #[must_use]
-    pub fn send(&mut self, peer: P, frame: Frame) -> bool {
+    pub(crate) fn send(&mut self, peer: P, frame: Frame) -> bool {
         parcel(frame).is_none_or(|parcel| self.send_parcel(peer, parcel))
     }
 
     /// The same with bytes.
     #[must_use]
-    pub fn send_parcel(&mut self, peer: P, parcel: FrameBytes) -> bool {
+    pub(crate) fn send_parcel(&mut self, peer: P, parcel: FrameBytes) -> bool {
         let sent = self.0.get(&peer).is_some_and(|(_, outbox)| outbox.try_send(parcel).is_ok());
         if !sent {
             self.0.remove(&peer);
@@ -62,23 +62,18 @@ impl<P: Ord + Copy> LinkTable<P> {
     }
 
     /// Hangs up on a peer.
-    pub fn drop_link(&mut self, peer: P) {
+    pub(crate) fn drop_link(&mut self, peer: P) {
         self.0.remove(&peer);
     }
 
     /// Who is there.
-    pub fn peers(&self) -> impl Iterator<Item = P> {
+    pub(crate) fn peers(&self) -> impl Iterator<Item = P> {
         self.0.keys().copied()
     }
 
     /// How many are up.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
-    }
-
-    /// Whether none is up.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 
@@ -105,7 +100,7 @@ mod tests {
         ));
         let sent = [0; 2].map(|_| table.send('a', frame.clone()));
         assert_eq!(sent, [true, false], "one may wait, not two");
-        assert!(table.is_empty());
+        assert!(table.len() == 0);
         assert!(matches!(table.hear('a', 2, LinkEvent::Down), LinkChange::None));
     }
 }

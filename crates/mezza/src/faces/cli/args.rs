@@ -11,14 +11,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use card::{Add, CardArgs, CardFormName, CardWhat};
-pub use cpu::{Cpu, KernelArgs, KernelName};
-pub use mixnet::{
+pub(crate) use card::{Add, CardArgs, CardFormName, CardWhat};
+pub(crate) use cpu::Cpu;
+pub use cpu::KernelName;
+pub(crate) use mixnet::{
     AccountingName, EntryArgs, MixnetBucket, MixnetCommand, MixnetConfig, MixnetLoad, MixnetMix,
     NoiseFloorName, Privacy, ServerArgs, ServiceName,
 };
-pub use ratchet::{RatchetCommand, RatchetNumber, RatchetPeer, SuiteName};
-pub use relay::RelayArgs;
+pub(crate) use ratchet::{RatchetCommand, RatchetNumber, RatchetPeer, SuiteName};
+pub(crate) use relay::RelayArgs;
 
 /// Private messages over whatever path is left.
 #[derive(Parser)]

@@ -218,7 +218,7 @@ fn no_answer() -> Fault {
 
 /// A value as one line of JSON. What would steer a terminal stands there escaped: outside of strings
 /// JSON has no such characters.
-pub fn json(value: &impl Serialize) -> String {
+pub(crate) fn json(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_else(|_| Value::Null.to_string());
     if !text.chars().any(steers) {
         return text;

@@ -13,7 +13,7 @@ const PROGRAM: &str = "mezza-lab";
 ///
 /// # Errors
 /// If it is not there.
-pub fn lab(words: &[OsString]) -> Result<Exit, Fault> {
+pub(crate) fn lab(words: &[OsString]) -> Result<Exit, Fault> {
     let own = std::env::current_exe().unwrap_or_default();
     let program = beside(&own)?;
     let error = Command::new(&program).args(words).exec();
@@ -21,7 +21,7 @@ pub fn lab(words: &[OsString]) -> Result<Exit, Fault> {
 }
 
 /// Options of this program before `lab`.
-pub fn own_options() -> Fault {
+pub(crate) fn own_options() -> Fault {
     let text = "the lab does not know the options of this program";
     Fault::new(Exit::Usage, text, "write its own behind `mezza lab`; `mezza lab --help` lists them")
 }

@@ -19,7 +19,7 @@ use crate::servers::mixnet::key::ServerKey;
 ///
 /// # Errors
 /// What the command refuses; see each of them.
-pub fn mixnet(desk: &CliContext, what: &MixnetCommand) -> Result<Exit, Fault> {
+pub(crate) fn mixnet(desk: &CliContext, what: &MixnetCommand) -> Result<Exit, Fault> {
     match what {
         MixnetCommand::Keygen { out } => {
             let public = HEXLOWER.encode(&ServerKey::make(out, &mut OsRng)?.public());

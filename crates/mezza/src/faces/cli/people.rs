@@ -13,7 +13,7 @@ use crate::api::{Exit, Fault, json};
 const GROUPS_A_LINE: usize = 4;
 
 /// `mezza add`
-pub fn add(desk: &CliContext, add: &Add) -> Result<(), Fault> {
+pub(crate) fn add(desk: &CliContext, add: &Add) -> Result<(), Fault> {
     let uri = read_source(&add.source)?;
     // A card that cannot be read is the person's to mend, with or without a node.
     read_card(&uri)?;
@@ -33,7 +33,7 @@ pub fn add(desk: &CliContext, add: &Add) -> Result<(), Fault> {
 }
 
 /// `mezza contacts`
-pub fn contacts(desk: &CliContext, name: Option<&str>) -> Result<(), Fault> {
+pub(crate) fn contacts(desk: &CliContext, name: Option<&str>) -> Result<(), Fault> {
     let client = desk.client()?;
     if let Some(name) = name {
         let contact = find(&client, name)?;
@@ -77,7 +77,7 @@ fn describe(desk: &CliContext, contact: &json::ContactJson) {
 }
 
 /// `mezza requests`
-pub fn requests(desk: &CliContext, what: Option<&Requests>) -> Result<(), Fault> {
+pub(crate) fn requests(desk: &CliContext, what: Option<&Requests>) -> Result<(), Fault> {
     let client = desk.client()?;
     match what {
         None => list_requests(desk, &client),
@@ -134,7 +134,7 @@ fn list_requests(desk: &CliContext, client: &ApiClient) -> Result<(), Fault> {
 }
 
 /// `mezza verify`
-pub fn verify(desk: &CliContext, name: &str, matches: bool) -> Result<(), Fault> {
+pub(crate) fn verify(desk: &CliContext, name: &str, matches: bool) -> Result<(), Fault> {
     let client = desk.client()?;
     let contact = find(&client, name)?;
     let name = show::clean(&contact.name);
@@ -161,7 +161,7 @@ pub fn verify(desk: &CliContext, name: &str, matches: bool) -> Result<(), Fault>
 }
 
 /// `mezza set`
-pub fn set(desk: &CliContext, set: &Set) -> Result<(), Fault> {
+pub(crate) fn set(desk: &CliContext, set: &Set) -> Result<(), Fault> {
     let client = desk.client()?;
     let contact = find(&client, &set.name)?;
     let patch = json::ContactPatch {
@@ -210,7 +210,7 @@ fn changed(old: &json::PolicyJson, set: &Set) -> json::PolicyJson {
 ///
 /// # Errors
 /// None or several; several are listed.
-pub fn find(client: &ApiClient, name: &str) -> Result<json::ContactJson, Fault> {
+pub(crate) fn find(client: &ApiClient, name: &str) -> Result<json::ContactJson, Fault> {
     let all = client.get::<json::Contacts>("/v1/contacts")?.contacts;
     choose(&all, name)
 }

@@ -22,7 +22,7 @@ use crate::store;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// `mezza init`
-pub fn init(desk: &CliContext, init: &Init) -> Result<(), Fault> {
+pub(crate) fn init(desk: &CliContext, init: &Init) -> Result<(), Fault> {
     if store::Vault::exists(&desk.home.vault()) {
         return Err(crate::api::Refused::exists().fault);
     }
@@ -59,14 +59,14 @@ fn ask_name() -> Result<String, Fault> {
 }
 
 /// `mezza lock`
-pub fn lock(desk: &CliContext) -> Result<(), Fault> {
+pub(crate) fn lock(desk: &CliContext) -> Result<(), Fault> {
     let status: StatusJson = desk.client()?.post("/v1/lock", &())?;
     desk.out.either(&status, "locked");
     Ok(())
 }
 
 /// `mezza unlock`
-pub fn unlock(desk: &CliContext, key: &PassphraseArgs) -> Result<(), Fault> {
+pub(crate) fn unlock(desk: &CliContext, key: &PassphraseArgs) -> Result<(), Fault> {
     let client = desk.client()?;
     let pass = passphrase::ask(key.passphrase_file.as_deref(), "Passphrase")?;
     let text = Zeroizing::new(String::from_utf8(pass.to_vec()).map_err(|_| {
@@ -78,14 +78,14 @@ pub fn unlock(desk: &CliContext, key: &PassphraseArgs) -> Result<(), Fault> {
 }
 
 /// `mezza url`
-pub fn url(desk: &CliContext) -> Result<(), Fault> {
+pub(crate) fn url(desk: &CliContext) -> Result<(), Fault> {
     let url: TicketUrl = desk.client()?.post("/v1/ticket", &())?;
     desk.out.either(&url, &url.url);
     Ok(())
 }
 
 /// `mezza card` and `mezza card show`
-pub fn card(desk: &CliContext, card: &CardArgs) -> Result<(), Fault> {
+pub(crate) fn card(desk: &CliContext, card: &CardArgs) -> Result<(), Fault> {
     match &card.what {
         Some(CardWhat::Show { source }) => return card_show(desk, source),
         Some(CardWhat::Renew { name, relays }) => return card_renew(desk, name.as_deref(), relays),
@@ -172,7 +172,7 @@ fn id_of(card: &CheckedCard) -> String {
 ///
 /// # Errors
 /// A file that is missing, or without an address.
-pub fn read_source(source: &str) -> Result<String, Fault> {
+pub(crate) fn read_source(source: &str) -> Result<String, Fault> {
     if source.trim_start().get(..10).is_some_and(|head| head.eq_ignore_ascii_case("mezzavoce:")) {
         return Ok(source.into());
     }
@@ -202,7 +202,7 @@ pub fn read_source(source: &str) -> Result<String, Fault> {
 }
 
 /// `mezza doctor`: the node's lines, or what can be seen without one.
-pub fn doctor(desk: &CliContext) -> Result<Exit, Fault> {
+pub(crate) fn doctor(desk: &CliContext) -> Exit {
     let mut health = Health { lines: vec![home_line(desk), settings_line(desk)] };
     match desk.client().and_then(|client| client.get::<Health>("/v1/health")) {
         Ok(more) => {
@@ -217,7 +217,7 @@ pub fn doctor(desk: &CliContext) -> Result<Exit, Fault> {
         let next = line.next.as_ref().map_or(String::new(), |next| format!("; {next}"));
         desk.out.line(format!("{mark:<4} {:<10} {}{next}", line.name, line.text));
     }
-    Ok(if health.lines.iter().all(|line| line.ok) { Exit::Done } else { Exit::No })
+    if health.lines.iter().all(|line| line.ok) { Exit::Done } else { Exit::No }
 }
 
 fn home_line(desk: &CliContext) -> HealthLine {
@@ -238,7 +238,7 @@ fn line(name: &str, found: Result<String, Fault>) -> HealthLine {
 }
 
 /// `mezza config`
-pub fn config(desk: &CliContext, what: &ConfigCommand) -> Result<(), Fault> {
+pub(crate) fn config(desk: &CliContext, what: &ConfigCommand) -> Result<(), Fault> {
     let config = desk.config(&[])?;
     match what {
         ConfigCommand::Check => desk.out.either(&json!({ "ok": true }), "the settings are sound"),

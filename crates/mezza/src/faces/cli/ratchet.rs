@@ -21,7 +21,7 @@ use given::{Chance, Clock};
 ///
 /// # Errors
 /// Input that is malformed; no node, where one is needed.
-pub fn ratchet(desk: &CliContext, what: &RatchetCommand) -> Result<Exit, Fault> {
+pub(crate) fn ratchet(desk: &CliContext, what: &RatchetCommand) -> Result<Exit, Fault> {
     match what {
         RatchetCommand::Peer(asked) => {
             let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());

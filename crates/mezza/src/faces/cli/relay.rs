@@ -22,7 +22,7 @@ type Flag = (&'static str, String);
 ///
 /// # Errors
 /// What the command refuses; see each of them.
-pub fn relay(desk: &CliContext, what: &RelayArgs) -> Result<Exit, Fault> {
+pub(crate) fn relay(desk: &CliContext, what: &RelayArgs) -> Result<Exit, Fault> {
     let flags = what.flags();
     let settings = settings(desk, &flags)?;
     match what {
@@ -37,7 +37,7 @@ pub fn relay(desk: &CliContext, what: &RelayArgs) -> Result<Exit, Fault> {
 ///
 /// # Errors
 /// An address or a store that cannot be.
-pub fn relay_config(home: &Home, settings: &Settings) -> Result<RelayConfig, Fault> {
+pub(crate) fn relay_config(home: &Home, settings: &Settings) -> Result<RelayConfig, Fault> {
     let defaults = Limits::default();
     let limits = Limits {
         store_bytes_max: settings.relay_store_bytes_max,
@@ -201,7 +201,7 @@ fn uri(desk: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, F
 }
 
 /// A relay's error as a fault: its text ends with the next step already.
-pub fn relay_fault(error: &RelayError) -> Fault {
+pub(crate) fn relay_fault(error: &RelayError) -> Fault {
     let text = error.to_string();
     let (text, next) = text.rsplit_once("; ").unwrap_or((&text, "see `mezza relay status`"));
     Fault::new(exit_of(error.exit_code()), text, next)

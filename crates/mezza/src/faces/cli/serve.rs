@@ -25,7 +25,7 @@ use crate::process::home::Home;
 use crate::process::stop::until_stopped;
 
 /// `mezza node`
-pub fn node(desk: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {
+pub(crate) fn node(desk: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {
     match what {
         NodeCommand::Run { serve, observe } => {
             let observe = observe.then(|| ("observe", "true".into()));
@@ -43,12 +43,15 @@ pub fn node(desk: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {
 }
 
 /// Flags that are settings.
-pub fn flags(serve: &Serve) -> Vec<(&'static str, String)> {
+pub(crate) fn flags(serve: &Serve) -> Vec<(&'static str, String)> {
     serve.port.map(|port| ("web_port", port.to_string())).into_iter().collect()
 }
 
 /// Reads the settings and starts the log.
-pub fn settings(desk: &CliContext, flags: &[(&'static str, String)]) -> Result<Settings, Fault> {
+pub(crate) fn settings(
+    desk: &CliContext,
+    flags: &[(&'static str, String)],
+) -> Result<Settings, Fault> {
     let config: LoadedSettings = desk.config(flags)?;
     let level = LevelFilter::from_str(&config.settings.log).map_err(|_| {
         let text = "the setting `log` is no level";
@@ -63,14 +66,14 @@ pub fn settings(desk: &CliContext, flags: &[(&'static str, String)]) -> Result<S
 
 /// Where many clients are served. A node has one person: there, waking another thread for each
 /// step of a note costs more than the step.
-pub fn two_threads() -> Builder {
+pub(crate) fn two_threads() -> Builder {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2);
     builder
 }
 
 /// Runs one future to its end.
-pub fn block_on<T>(
+pub(crate) fn block_on<T>(
     mut builder: Builder,
     work: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
@@ -113,7 +116,7 @@ pub fn files(home: &Home) -> Vec<std::path::PathBuf> {
 }
 
 /// Whether a passphrase is to be had without a person.
-pub fn has_passphrase_file(serve: &Serve) -> bool {
+pub(crate) fn has_passphrase_file(serve: &Serve) -> bool {
     serve.key.passphrase_file.is_some() || std::env::var_os("MEZZA_PASSPHRASE_FILE").is_some()
 }
 
@@ -121,7 +124,7 @@ pub fn has_passphrase_file(serve: &Serve) -> bool {
 ///
 /// # Errors
 /// A wrong passphrase, or no vault.
-pub async fn unlock(station: &ServedNode, serve: &Serve) -> Result<(), Fault> {
+pub(crate) async fn unlock(station: &ServedNode, serve: &Serve) -> Result<(), Fault> {
     let pass = passphrase::ask(serve.key.passphrase_file.as_deref(), "Passphrase")?;
     station.node.ask(move |desk| desk.unlock(&pass)).await.map_err(|refused: Refused| refused.fault)
 }

@@ -14,21 +14,21 @@ const TIMERS: &str = "write 30s, 5m, 1h, 8h, 1d, 7d, 28d or off";
 
 /// Where answers go.
 #[derive(Clone, Copy)]
-pub struct Out {
+pub(crate) struct Out {
     /// JSON, one value a line.
     pub json: bool,
 }
 
 impl Out {
     /// One line for people. A reader that went away is no error.
-    pub fn line(self, text: impl AsRef<str>) {
+    pub(crate) fn line(self, text: impl AsRef<str>) {
         if !self.json {
             raw(text.as_ref());
         }
     }
 
     /// One value for programs.
-    pub fn value(self, value: &impl Serialize) {
+    pub(crate) fn value(self, value: &impl Serialize) {
         if self.json {
             raw(&client::json(value));
         }
@@ -36,26 +36,26 @@ impl Out {
 
     /// A line for people beside the answer: it goes to standard error, so that the answer alone can
     /// be handed on.
-    pub fn aside(self, text: &str) {
+    pub(crate) fn aside(self, text: &str) {
         if !self.json {
             let _ = writeln!(std::io::stderr().lock(), "mezza: {text}");
         }
     }
 
     /// A line for people or a value for programs.
-    pub fn either(self, value: &impl Serialize, text: impl AsRef<str>) {
+    pub(crate) fn either(self, value: &impl Serialize, text: impl AsRef<str>) {
         self.value(value);
         self.line(text);
     }
 }
 
 /// Prints a line as it is.
-pub fn raw(text: &str) {
+pub(crate) fn raw(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 /// Prints a fault; the last words are the next step (CLI-2).
-pub fn fault(fault: &Fault, json: bool) {
+pub(crate) fn fault(fault: &Fault, json: bool) {
     let text = if json {
         client::json(&serde_json::json!({
             "error": fault.text, "next": fault.next, "exit": fault.code.number(),
@@ -67,7 +67,7 @@ pub fn fault(fault: &Fault, json: bool) {
 }
 
 /// Text of others as a part of one line, without anything that steers a terminal (MSG-86).
-pub fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
 }
 
@@ -85,12 +85,12 @@ pub(super) fn steers(c: char) -> bool {
 
 /// A contact in a command that is shown to be pasted: by its number, as a shell takes it. Its name is
 /// text of others (MSG-85).
-pub fn handle(contact: &ContactJson) -> String {
+pub(crate) fn handle(contact: &ContactJson) -> String {
     format!("'#{}'", contact.id)
 }
 
 /// One note as a line of a log.
-pub fn note(note: &NoteJson, name: &str) -> String {
+pub(crate) fn note(note: &NoteJson, name: &str) -> String {
     let who = if note.incoming { clean(name) } else { "you".into() };
     let newer = || "(sent by a newer version)".into();
     let text = note.text.as_deref().map_or_else(newer, |text| lines(text, "\n    "));
@@ -103,7 +103,7 @@ pub fn note(note: &NoteJson, name: &str) -> String {
 }
 
 /// One contact as a line.
-pub fn contact(contact: &ContactJson) -> String {
+pub(crate) fn contact(contact: &ContactJson) -> String {
     let standing = match contact.standing {
         StandingJson::Held => "nothing sent yet",
         StandingJson::Asked => "waiting for an answer",
@@ -125,7 +125,7 @@ pub fn contact(contact: &ContactJson) -> String {
 }
 
 /// Milliseconds since 1970 as `2026-11-21 13:05` UTC.
-pub fn time(ms: u64) -> String {
+pub(crate) fn time(ms: u64) -> String {
     let (days, minutes) = (ms / 86_400_000, ms / 60_000 % 1_440);
     let (year, month, day) = date(days);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}Z", minutes / 60, minutes % 60)
@@ -147,7 +147,7 @@ fn date(days: u64) -> (u64, u64, u64) {
 ///
 /// # Errors
 /// A text for `clap` to show.
-pub fn timer(text: &str) -> Result<u32, String> {
+pub(crate) fn timer(text: &str) -> Result<u32, String> {
     if text == "off" {
         return Ok(0);
     }

@@ -20,7 +20,7 @@ use crate::process::rng::OsRng;
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// `mezza send`
-pub fn send(desk: &CliContext, send: &Send) -> Result<Exit, Fault> {
+pub(crate) fn send(desk: &CliContext, send: &Send) -> Result<Exit, Fault> {
     let text = match send.text.as_deref() {
         None | Some("-") => read_input()?,
         Some(text) => text.into(),
@@ -159,7 +159,7 @@ fn below_pin(contact: &json::ContactJson, note: &json::NoteJson) -> String {
 }
 
 /// `mezza log`
-pub fn log(desk: &CliContext, name: &str, n: u16, follow: bool) -> Result<(), Fault> {
+pub(crate) fn log(desk: &CliContext, name: &str, n: u16, follow: bool) -> Result<(), Fault> {
     let client = desk.client()?;
     let contact = find(&client, name)?;
     let follower = follow.then(|| Follower::of(&client)).transpose()?;
@@ -185,7 +185,7 @@ pub fn log(desk: &CliContext, name: &str, n: u16, follow: bool) -> Result<(), Fa
 }
 
 /// `mezza outbox`
-pub fn outbox(desk: &CliContext, what: Option<&Outbox>) -> Result<(), Fault> {
+pub(crate) fn outbox(desk: &CliContext, what: Option<&Outbox>) -> Result<(), Fault> {
     let client = desk.client()?;
     if let Some(Outbox::Cancel { id }) = what {
         client.act("DELETE", &format!("/v1/notes/{id}?how=cancel"))?;
@@ -212,7 +212,7 @@ pub fn outbox(desk: &CliContext, what: Option<&Outbox>) -> Result<(), Fault> {
 }
 
 /// `mezza carriers`
-pub fn carriers(desk: &CliContext) -> Result<(), Fault> {
+pub(crate) fn carriers(desk: &CliContext) -> Result<(), Fault> {
     let all: json::Carriers = desk.client()?.get("/v1/carriers")?;
     desk.out.value(&all);
     for carrier in &all.carriers {

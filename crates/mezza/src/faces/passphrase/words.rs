@@ -3,7 +3,7 @@
 /// 1,296 English words of 3 to 7 letters, sorted. No word begins another, and no word becomes
 /// another by one letter that is wrong, missing or too many.
 #[rustfmt::skip]
-pub static WORDS: [&str; 1_296] = [
+pub(crate) static WORDS: [&str; 1_296] = [
     "abacus", "above", "absorb", "accent", "access", "acorn", "acre", "acrobat", "across", "actor",
     "add", "admire", "adopt", "adult", "advance", "advice", "aerial", "affair", "afford", "agenda",
     "agent", "ahead", "airport", "aisle", "alarm", "album", "alert", "allow", "almond", "along",

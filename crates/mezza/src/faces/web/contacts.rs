@@ -15,7 +15,7 @@ use crate::faces::qr::{Medium, QrImage};
 const GROUP: usize = 5;
 
 /// The handlers of this file.
-pub fn routes() -> OpenApiRouter<Web> {
+pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new()
         .routes(routes!(list, add))
         .routes(routes!(show, change, delete))

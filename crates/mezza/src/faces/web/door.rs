@@ -44,7 +44,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 type Key = [u8; 32];
 
 /// Who may come in.
-pub struct LocalAuth {
+pub(crate) struct LocalAuth {
     port: u16,
     names: [String; 3],
     api: Key,
@@ -54,31 +54,31 @@ pub struct LocalAuth {
 
 impl LocalAuth {
     /// A door for a port, with a fresh token for the command line.
-    pub fn new(port: u16, rng: &mut dyn CryptoRng) -> Self {
+    pub(crate) fn new(port: u16, rng: &mut dyn CryptoRng) -> Self {
         let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
         let (tickets, bearers) = (Mutex::default(), Mutex::default());
         Self { port, names, api: draw(rng), tickets, bearers }
     }
 
     /// The token of the command line, 64 hexadecimal digits.
-    pub fn api_token(&self) -> String {
+    pub(crate) fn api_token(&self) -> String {
         HEXLOWER.encode(&self.api)
     }
 
     /// The address that the command line talks to.
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
     /// A new address for a browser; it works once.
-    pub fn ticket_url(&self, rng: &mut dyn CryptoRng) -> String {
+    pub(crate) fn ticket_url(&self, rng: &mut dyn CryptoRng) -> String {
         let ticket = draw(rng);
         push(&self.tickets, ticket, TICKETS_MAX);
         format!("http://{}/#t={}", self.address(), HEXLOWER.encode(&ticket))
     }
 
     /// Takes a ticket and gives a bearer for it; `None` if it is unknown or was used.
-    pub fn exchange(&self, ticket: &str, rng: &mut dyn CryptoRng) -> Option<String> {
+    pub(crate) fn exchange(&self, ticket: &str, rng: &mut dyn CryptoRng) -> Option<String> {
         let ticket = key_of(ticket)?;
         let mut tickets = hold(&self.tickets);
         let at = tickets.iter().position(|known| same(known, &ticket))?;
@@ -89,7 +89,7 @@ impl LocalAuth {
     }
 
     /// Whether this is a bearer, or the token of the command line.
-    pub fn knows(&self, bearer: &str) -> bool {
+    pub(crate) fn knows(&self, bearer: &str) -> bool {
         let Some(key) = key_of(bearer) else { return false };
         let bearers = hold(&self.bearers);
         // All are compared, so that the time tells nothing about where one stands.
@@ -112,14 +112,18 @@ impl LocalAuth {
     }
 
     /// Whether a request carries a bearer, or the token of the command line.
-    pub fn bearer_is_known(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn bearer_is_known(&self, headers: &HeaderMap) -> bool {
         let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         value.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|b| self.knows(b))
     }
 }
 
 /// The middleware: nothing passes without it.
-pub async fn guard(State(door): State<Arc<LocalAuth>>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(
+    State(door): State<Arc<LocalAuth>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let mut response = match refusal(&door, &request) {
         Some(closed) => closed.into_response(),
         None => next.run(request).await,

@@ -36,7 +36,7 @@ struct Hello {
 }
 
 /// The handler.
-pub async fn listen(State(web): State<Web>, upgrade: WebSocketUpgrade) -> Response {
+pub(crate) async fn listen(State(web): State<Web>, upgrade: WebSocketUpgrade) -> Response {
     let upgrade = upgrade.max_message_size(FRAME_BYTES_MAX).max_frame_size(FRAME_BYTES_MAX);
     upgrade.on_upgrade(move |socket| talk(web, socket))
 }

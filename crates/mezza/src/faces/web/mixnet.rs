@@ -14,7 +14,7 @@ use crate::node::desk::NodeActor;
 use crate::servers::mixnet::client;
 
 /// The handlers of this file.
-pub fn routes() -> OpenApiRouter<Web> {
+pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new().routes(routes!(mixnet, join)).routes(routes!(resume))
 }
 

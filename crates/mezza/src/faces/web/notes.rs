@@ -17,7 +17,7 @@ use crate::api::{Refused, json};
 const LIMIT: usize = 100;
 
 /// The handlers of this file.
-pub fn routes() -> OpenApiRouter<Web> {
+pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new()
         .routes(routes!(thread, send))
         .routes(routes!(preview))

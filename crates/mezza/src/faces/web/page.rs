@@ -14,12 +14,12 @@ const NONE: &str = "This program was built without its page.\n\n\
     `mezza --help`.\n";
 
 /// Whether the page is in this program.
-pub fn is_here() -> bool {
+pub(crate) fn is_here() -> bool {
     Page::get("index.html").is_some()
 }
 
 /// One file of the page; every path that names none is the page itself.
-pub async fn file(uri: Uri) -> Response {
+pub(crate) async fn file(uri: Uri) -> Response {
     let path = uri.path().trim_start_matches('/');
     if path.starts_with("v1/") {
         return StatusCode::NOT_FOUND.into_response();

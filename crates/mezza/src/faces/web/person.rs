@@ -19,7 +19,7 @@ use crate::faces::qr::{Medium, QrImage};
 use crate::process::rng::OsRng;
 
 /// The handlers of this file.
-pub fn routes() -> OpenApiRouter<Web> {
+pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new()
         .routes(routes!(session))
         .routes(routes!(ticket))
@@ -35,7 +35,7 @@ pub fn routes() -> OpenApiRouter<Web> {
 
 /// Tells the node that a person is there. What a page asks by itself, again and again, does not
 /// count, and neither does what comes without a bearer (MSG-83).
-pub async fn notice(State(web): State<Web>, request: Request, next: Next) -> Response {
+pub(crate) async fn notice(State(web): State<Web>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let quiet = ["/v1/status", "/v1/observer", "/v1/health", "/v1/carriers", "/v1/events"];
     let by_itself = request.method() == Method::GET && quiet.contains(&path);

@@ -9,7 +9,7 @@ use crate::api::{Exit, Refused};
 
 /// Why the door stays closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closed {
+pub(crate) enum Closed {
     /// The Host header names somebody else: 421.
     Host,
     /// A page of another site asks: 403.

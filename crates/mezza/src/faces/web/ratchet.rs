@@ -12,7 +12,7 @@ use crate::api::views::contact_id;
 use crate::api::{Refused, json};
 
 /// The handlers of this file.
-pub fn routes() -> OpenApiRouter<Web> {
+pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new()
         .routes(routes!(ratchet))
         .routes(routes!(reset))

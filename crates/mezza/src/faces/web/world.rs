@@ -13,7 +13,7 @@ use crate::api::{Exit, Fault, Refused, json};
 use crate::faces::qr;
 
 /// The handlers of this file, but the one that takes large bodies.
-pub fn routes() -> OpenApiRouter<Web> {
+pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new().routes(routes!(carriers)).routes(routes!(observer)).routes(routes!(health))
 }
 

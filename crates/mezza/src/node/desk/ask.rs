@@ -17,7 +17,7 @@ use crate::node::hub;
 /// Most notes of one answer.
 const NOTES_MAX: usize = 500;
 /// Most bytes of a note's text.
-pub const TEXT_BYTES_MAX: usize = 8_192;
+pub(crate) const TEXT_BYTES_MAX: usize = 8_192;
 
 impl NodeActor {
     fn device(&self) -> Result<&Device<AwsLc>, Refused> {
@@ -213,12 +213,6 @@ impl NodeActor {
         Ok(views::mixnet(&view))
     }
 
-    /// The whole of one note.
-    pub fn note(&self, id: NoteId) -> Result<json::NoteJson, Refused> {
-        let device = self.device()?;
-        device.note(id, now()).map(|view| note(device, &view)).ok_or_else(Refused::no_note)
-    }
-
     /// Whether strangers can write to us: the relay is up and holds mailbox and bundle.
     pub fn is_reachable(&self) -> bool {
         self.is_up(Carrier::Relay) && self.opening.is_empty()
@@ -245,7 +239,7 @@ impl NodeActor {
 }
 
 /// A note as the interface shows it.
-pub fn note(device: &Device<AwsLc>, view: &NoteView) -> json::NoteJson {
+pub(crate) fn note(device: &Device<AwsLc>, view: &NoteView) -> json::NoteJson {
     let of = |carrier| device.roads(now()).into_iter().find(|road| road.carrier == carrier);
     let level = view.carrier.and_then(of).map(|road| road.caps.level);
     views::note(view, level)
@@ -257,7 +251,7 @@ fn contact(device: &Device<AwsLc>, view: &ContactView) -> json::ContactJson {
 }
 
 /// An event as the interface tells it.
-pub fn event(device: &Device<AwsLc>, event: Event) -> json::EventJson {
+pub(crate) fn event(device: &Device<AwsLc>, event: Event) -> json::EventJson {
     let told = |kind, id: ContactId| json::EventJson {
         contact: Some(id.0.to_string()),
         ..hub::plain(kind)

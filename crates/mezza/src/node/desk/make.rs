@@ -36,7 +36,12 @@ pub(super) fn make(
 ///
 /// # Errors
 /// An unclean name, a vault that exists already, or a disk that refuses.
-pub fn init(folder: &Path, name: &str, pass: &[u8], relays: &[RelayEntry]) -> Result<(), Refused> {
+pub(crate) fn init(
+    folder: &Path,
+    name: &str,
+    pass: &[u8],
+    relays: &[RelayEntry],
+) -> Result<(), Refused> {
     if Vault::exists(folder) {
         return Err(Refused::exists());
     }

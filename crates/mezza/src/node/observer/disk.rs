@@ -21,19 +21,19 @@ struct WatchedFile {
 }
 
 /// The files.
-pub struct Disk(Vec<WatchedFile>);
+pub(super) struct Disk(Vec<WatchedFile>);
 
 /// Length of a file, the part of it that is shown, and the names of its bytes.
-pub type DiskView = (usize, Vec<u8>, Vec<ObserverField>);
+pub(super) type DiskView = (usize, Vec<u8>, Vec<ObserverField>);
 
 impl Disk {
     /// Files to look at; they need not exist yet. None of them is a database.
-    pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub(super) fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         Self(paths.into_iter().map(|path| WatchedFile { path, state: None }).collect())
     }
 
     /// Those that have changed.
-    pub fn look(&mut self) -> Vec<DiskView> {
+    pub(super) fn look(&mut self) -> Vec<DiskView> {
         self.0.iter_mut().filter_map(WatchedFile::look).collect()
     }
 }

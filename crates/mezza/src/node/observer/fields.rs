@@ -13,12 +13,12 @@ const RECORDS_MAX: usize = 16;
 const VALUE_BYTES_MAX: usize = 40;
 
 /// A field that is no part of the bytes.
-pub fn about(name: &str, value: String) -> ObserverField {
+pub(super) fn about(name: &str, value: String) -> ObserverField {
     ObserverField { name: name.into(), value, offset: 0, len: 0 }
 }
 
 /// TLS records (RFC 8446, 5.1): type u8, version u16, length u16, and what is encrypted.
-pub fn tls(bytes: &[u8]) -> Vec<ObserverField> {
+pub(super) fn tls(bytes: &[u8]) -> Vec<ObserverField> {
     let mut cut = FieldCursor { bytes, at: 0, fields: Vec::new() };
     for _ in 0..RECORDS_MAX {
         let Some(&[kind, 3, _, high, low]) = cut.bytes.get(cut.at..cut.at + 5) else { break };
@@ -41,7 +41,7 @@ pub fn tls(bytes: &[u8]) -> Vec<ObserverField> {
 }
 
 /// One relay frame with its length field.
-pub fn frame(bytes: &[u8], direction: Direction) -> Vec<ObserverField> {
+pub(super) fn frame(bytes: &[u8], direction: Direction) -> Vec<ObserverField> {
     let mut cut = FieldCursor { bytes, at: 0, fields: Vec::new() };
     cut.number("length", LENGTH_BYTES);
     let body = bytes.get(LENGTH_BYTES..).unwrap_or_default();
@@ -55,7 +55,7 @@ pub fn frame(bytes: &[u8], direction: Direction) -> Vec<ObserverField> {
 
 /// One sealed record of the vault: nonce, then what is encrypted; kind, row and bucket stand
 /// beside it in the database.
-pub fn record(place: RecordHeader, body: &[u8]) -> Vec<ObserverField> {
+pub(super) fn record(place: RecordHeader, body: &[u8]) -> Vec<ObserverField> {
     let mut cut = FieldCursor { bytes: body, at: 0, fields: Vec::new() };
     cut.fields.push(about("kind", place.kind.to_string()));
     cut.fields.push(about("row", place.id.to_string()));
@@ -161,7 +161,7 @@ fn relay(cut: &mut FieldCursor<'_>, frame: Option<RelayFrame>) {
 }
 
 /// Walks over bytes and names them.
-pub struct FieldCursor<'a> {
+pub(super) struct FieldCursor<'a> {
     /// All of them.
     pub bytes: &'a [u8],
     /// Where the next field begins.
@@ -183,7 +183,7 @@ impl FieldCursor<'_> {
     }
 
     /// Bytes with a value in words.
-    pub fn named(&mut self, name: &str, len: usize, value: &str) {
+    pub(super) fn named(&mut self, name: &str, len: usize, value: &str) {
         if len == 0 || self.at + len > self.bytes.len() {
             return;
         }
@@ -197,14 +197,14 @@ impl FieldCursor<'_> {
     }
 
     /// A big-endian number of at most 8 bytes.
-    pub fn number(&mut self, name: &str, len: usize) {
+    pub(super) fn number(&mut self, name: &str, len: usize) {
         let bytes = self.bytes.get(self.at..self.at + len).unwrap_or_default();
         let value = bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
         self.named(name, len, &value.to_string());
     }
 
     /// Bytes as hexadecimal digits.
-    pub fn bytes(&mut self, name: &str, len: usize) {
+    pub(super) fn bytes(&mut self, name: &str, len: usize) {
         let bytes = self.bytes.get(self.at..self.at + len).unwrap_or_default();
         let shown = HEXLOWER.encode(&bytes[..bytes.len().min(VALUE_BYTES_MAX)]);
         let more = if bytes.len() > VALUE_BYTES_MAX { ".." } else { "" };
@@ -212,7 +212,7 @@ impl FieldCursor<'_> {
     }
 
     /// Whatever was not named.
-    pub fn rest(&mut self, name: &str) {
+    pub(super) fn rest(&mut self, name: &str) {
         let len = self.bytes.len() - self.at;
         self.named(name, len, &format!("{len} bytes"));
     }

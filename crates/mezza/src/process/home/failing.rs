@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 /// A step that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteStep {
+pub(crate) enum WriteStep {
     /// What an earlier attempt left is removed.
     Clear,
     /// The second file is made.
@@ -31,7 +31,7 @@ pub enum WriteStep {
 
 impl WriteStep {
     /// The steps of a file that is replaced, in their order.
-    pub const REPLACE: [Self; 7] = [
+    pub(crate) const REPLACE: [Self; 7] = [
         Self::Clear,
         Self::Create,
         Self::Write,
@@ -42,7 +42,7 @@ impl WriteStep {
     ];
 
     /// All steps.
-    pub const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Clear,
         Self::Create,
         Self::Write,
@@ -55,7 +55,7 @@ impl WriteStep {
     ];
 
     /// What the system says when this step fails.
-    pub fn errors(self) -> &'static [Errno] {
+    pub(crate) fn errors(self) -> &'static [Errno] {
         match self {
             Self::Create | Self::Enter => &[Errno::EMFILE, Errno::ENOSPC],
             Self::Write | Self::Commit => &[Errno::ENOSPC, Errno::EIO],
@@ -78,11 +78,11 @@ thread_local! {
 
 /// While this lives, one step of this thread fails.
 #[must_use]
-pub struct Failing(());
+pub(crate) struct Failing(());
 
 impl Failing {
     /// `step` fails with `error` each time, after it succeeded `after` times.
-    pub fn after(after: u32, step: WriteStep, error: Errno) -> Self {
+    pub(crate) fn after(after: u32, step: WriteStep, error: Errno) -> Self {
         PLAN.set(Some(Plan { step, error, after }));
         Self(())
     }
@@ -95,7 +95,7 @@ impl Drop for Failing {
 }
 
 /// What this step says on this thread now.
-pub fn at(step: WriteStep) -> io::Result<()> {
+pub(crate) fn at(step: WriteStep) -> io::Result<()> {
     let Some(plan) = PLAN.get().filter(|plan| plan.step == step) else { return Ok(()) };
     if plan.after > 0 {
         PLAN.set(Some(Plan { after: plan.after - 1, ..plan }));
@@ -105,6 +105,6 @@ pub fn at(step: WriteStep) -> io::Result<()> {
 }
 
 /// Writes `bytes`, or half of them if that fails.
-pub fn at_write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn at_write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     at(WriteStep::Write).inspect_err(|_| drop(file.write_all(&bytes[..bytes.len() / 2])))
 }

@@ -36,17 +36,17 @@ pub fn folder(path: &Path) -> Result<(), Fault> {
 }
 
 /// Refuses a folder that is not ours with mode 0700 (exit code 77).
-pub fn check_folder(path: &Path) -> Result<(), Fault> {
+pub(crate) fn check_folder(path: &Path) -> Result<(), Fault> {
     check(path, FOLDER_MODE, Metadata::is_dir, "a folder")
 }
 
 /// Refuses a file that is not ours with mode 0600 (exit code 77).
-pub fn check_file(path: &Path) -> Result<(), Fault> {
+pub(crate) fn check_file(path: &Path) -> Result<(), Fault> {
     check(path, FILE_MODE, Metadata::is_file, "a regular file")
 }
 
 /// Refuses a file that somebody else may write (exit code 77); others may read it.
-pub fn check_not_planted(path: &Path) -> Result<(), Fault> {
+pub(crate) fn check_not_planted(path: &Path) -> Result<(), Fault> {
     let found = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
     if found.mode() & 0o022 != 0 {
         return Err(wrong_mode(path, found.mode(), FILE_MODE));
@@ -56,7 +56,7 @@ pub fn check_not_planted(path: &Path) -> Result<(), Fault> {
 
 /// Refuses a file that somebody else may read or write (exit code 77). What is no regular file, a
 /// pipe for example, passes: it has no mode worth a check.
-pub fn check_unread(path: &Path) -> Result<(), Fault> {
+pub(crate) fn check_unread(path: &Path) -> Result<(), Fault> {
     let found = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
     if found.is_file() && found.mode() & 0o077 != 0 {
         return Err(wrong_mode(path, found.mode(), FILE_MODE));
@@ -65,7 +65,7 @@ pub fn check_unread(path: &Path) -> Result<(), Fault> {
 }
 
 /// Opens a file for reading and writing, made with mode 0600 if it is missing, checked if not.
-pub fn open(path: &Path) -> Result<File, Fault> {
+pub(crate) fn open(path: &Path) -> Result<File, Fault> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -79,7 +79,7 @@ pub fn open(path: &Path) -> Result<File, Fault> {
 }
 
 /// Makes an empty file with mode 0600 where there is none.
-pub fn make(path: &Path) -> Result<(), Fault> {
+pub(crate) fn make(path: &Path) -> Result<(), Fault> {
     let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
     made.map(drop).map_err(|error| cannot_write(path, &error))
 }
@@ -103,7 +103,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
 }
 
 /// The same for a file that others may read: it keeps its mode, or gets the usual one.
-pub fn replace_shared(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+pub(crate) fn replace_shared(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     let mode = fs::metadata(path).map_or(SHARED_MODE, |found| found.mode() & MODE_MASK);
     replace_as(path, bytes, mode)
 }

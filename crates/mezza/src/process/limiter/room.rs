@@ -9,14 +9,14 @@ pub(super) type Number = u64;
 /// Where a connection comes from, in two steps: an IPv4 address within its /24, or the /64 of an IPv6
 /// address within its /48. One customer of a provider has at least a /64, and often a /48.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Source {
+pub(crate) struct Source {
     site: [u8; 8],
     address: [u8; 8],
 }
 
 impl Source {
     /// The source of an address.
-    pub fn of(address: IpAddr) -> Self {
+    pub(crate) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => {
                 let [a, b, c, d] = v4.octets();
@@ -31,12 +31,12 @@ impl Source {
     }
 
     /// The address alone, as a key: an IPv4 address or an IPv6 /64.
-    pub fn address(&self) -> [u8; 8] {
+    pub(crate) fn address(&self) -> [u8; 8] {
         self.address
     }
 
     /// The site alone, as a key: an IPv4 /24 or an IPv6 /48.
-    pub fn site(&self) -> [u8; 8] {
+    pub(crate) fn site(&self) -> [u8; 8] {
         self.site
     }
 }
@@ -125,24 +125,24 @@ pub(super) struct Room {
 pub(super) struct Full;
 
 impl Room {
-    pub fn new(most: usize, leaves: Leaves) -> Self {
+    pub(super) fn new(most: usize, leaves: Leaves) -> Self {
         Self { most, leaves, sites: BTreeMap::new(), by_rank: BTreeSet::new(), len: 0 }
     }
 
     /// How many places an address and its site have.
-    pub fn counts(&self, source: &Source) -> (usize, usize) {
+    pub(super) fn counts(&self, source: &Source) -> (usize, usize) {
         let Some(site) = self.sites.get(&source.site) else { return (0, 0) };
         (site.by_address.get(&source.address).map_or(0, BTreeSet::len), site.len)
     }
 
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.len >= self.most
     }
 
     /// Who makes room for one more of `source` where no place is free: one of the site with most
     /// places, there of the address with most. Among equals a connection that stands stays, and a
     /// handshake gives way, the oldest first.
-    pub fn yielding(&self, source: &Source) -> Result<Number, Full> {
+    pub(super) fn yielding(&self, source: &Source) -> Result<Number, Full> {
         let ((most, turn), _) = *self.by_rank.last().ok_or(Full)?;
         if most <= self.counts(source).1 + self.margin() {
             return self.yielding_inside(source);
@@ -151,7 +151,7 @@ impl Room {
     }
 
     /// The same where it has to be one of the site of `source`.
-    pub fn yielding_inside(&self, source: &Source) -> Result<Number, Full> {
+    pub(super) fn yielding_inside(&self, source: &Source) -> Result<Number, Full> {
         let (most, turn) = self.sites.get(&source.site).and_then(Site::worst).ok_or(Full)?;
         if most > self.counts(source).0 + self.margin() {
             return Ok(self.leaves.turn(turn));
@@ -168,25 +168,25 @@ impl Room {
     }
 
     /// The connection of this very address that would go first.
-    pub fn first_of(&self, source: &Source) -> Option<Number> {
+    pub(super) fn first_of(&self, source: &Source) -> Option<Number> {
         let numbers = self.sites.get(&source.site)?.by_address.get(&source.address)?;
         numbers.last().map(|turn| self.leaves.turn(*turn))
     }
 
     /// Whether this connection of `source` has a place here.
-    pub fn holds(&self, number: Number, source: &Source) -> bool {
+    pub(super) fn holds(&self, number: Number, source: &Source) -> bool {
         let site = self.sites.get(&source.site);
         let numbers = site.and_then(|site| site.by_address.get(&source.address));
         numbers.is_some_and(|numbers| numbers.contains(&self.leaves.turn(number)))
     }
 
-    pub fn insert(&mut self, number: Number, source: &Source) {
+    pub(super) fn insert(&mut self, number: Number, source: &Source) {
         let turn = self.leaves.turn(number);
         self.change(source, |numbers| numbers.insert(turn));
     }
 
     /// Removes a connection; one that is not here changes nothing.
-    pub fn remove(&mut self, number: Number, source: &Source) {
+    pub(super) fn remove(&mut self, number: Number, source: &Source) {
         let turn = self.leaves.turn(number);
         self.change(source, |numbers| numbers.remove(&turn));
     }

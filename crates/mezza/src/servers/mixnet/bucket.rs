@@ -31,7 +31,7 @@ const ABSENT_MAX: u32 = 4_096;
 
 /// How to run a bucket store.
 #[derive(Debug)]
-pub struct BucketServerOptions {
+pub(crate) struct BucketServerOptions {
     /// The configs.
     pub network: ConfigArchive,
     /// The identity that the config names.
@@ -64,7 +64,7 @@ enum Event {
 ///
 /// # Errors
 /// A key that is not the config's, a folder or an address that cannot be had.
-pub async fn start(
+pub(crate) async fn start(
     options: BucketServerOptions,
     stop: watch::Receiver<bool>,
 ) -> Result<ServerHandle, Fault> {
@@ -233,7 +233,7 @@ impl Store {
                     && let Some(upload) = self.upload.take()
                 {
                     self.shelves.keep(&upload, self.newest(id))?;
-                    self.given.retain(|(given, _)| self.shelves.may_hold(*given, id));
+                    self.given.retain(|(given, _)| BucketDir::may_hold(*given, id));
                     self.metrics.count(Metric::Returned);
                     self.send(Peer::Mix, Frame::Round(id, FrameBody::Stored));
                 }

@@ -30,7 +30,7 @@ use crate::process::home::{Home, private};
 use crate::process::rng::OsRng;
 
 /// Mixes of the network.
-pub const MIXES: usize = 3;
+pub(crate) const MIXES: usize = 3;
 /// Clients of the network.
 const USERS_MAX: u32 = 200;
 /// Noise that shows what noise is, and protects nobody.
@@ -210,7 +210,7 @@ fn listen(server: &Server) -> Result<SocketAddr, Fault> {
 ///
 /// # Errors
 /// Files that cannot be had, ports that others have by now.
-pub async fn start(home: &Home) -> Result<DemoNetwork, Fault> {
+pub(crate) async fn start(home: &Home) -> Result<DemoNetwork, Fault> {
     run(&DemoFiles::load_or_make(&home.root().join("mixnet"))?).await
 }
 

@@ -11,7 +11,7 @@
 mod round;
 mod user;
 
-pub use round::LoadReport;
+pub(crate) use round::LoadReport;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What to simulate.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub(crate) struct Load {
     /// The network, joined.
     pub chain: Chain,
     /// How many users.
@@ -61,7 +61,11 @@ enum Event {
 ///
 /// # Errors
 /// 69 if no round is returned for a minute.
-pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&LoadReport)) -> Result<(), Fault> {
+pub(crate) async fn run(
+    load: Load,
+    rounds: u32,
+    mut tell: impl FnMut(&LoadReport),
+) -> Result<(), Fault> {
     let entry = EntryClient::of(&load.chain).map_err(|e| Fault::bug(e.to_string()))?;
     let (load, entry) = (Arc::new(load), Arc::new(entry));
     let (events, mut queue) = mpsc::channel(EVENTS_MAX);

@@ -104,7 +104,7 @@ fn check_noise(config: &Config, floor: &NoiseFloor) -> Result<(), Fault> {
 ///
 /// # Errors
 /// A key that is no mix of the config, noise below the floor, an address that cannot be had.
-pub async fn start(
+pub(crate) async fn start(
     options: MixServerOptions,
     stop: watch::Receiver<bool>,
 ) -> Result<ServerHandle, Fault> {

@@ -88,7 +88,7 @@ impl ConfigArchive {
 }
 
 /// Why a config is not taken, for a person.
-pub fn refused(error: ChainError) -> Fault {
+pub(crate) fn refused(error: ChainError) -> Fault {
     let next = match error {
         ChainError::Unsigned { valid, needed } => {
             let verb = if valid == 1 { "is" } else { "are" };
@@ -113,7 +113,7 @@ pub fn refused(error: ChainError) -> Fault {
 
 /// Adds a guardian's signature: as one of the config's own guardians, and of those of `before`.
 /// Gives how many signatures that made.
-pub fn sign(
+pub(crate) fn sign(
     config: &mut SignedConfig,
     before: Option<&SignedConfig>,
     key: &super::key::ServerKey,

@@ -25,7 +25,7 @@ const JOBS_MAX: usize = 65_536;
 
 /// How a job ended.
 #[derive(Debug)]
-pub enum JobEnd {
+pub(crate) enum JobEnd {
     /// With a result.
     Done(Job, JobOutput),
     /// Without one; a job of this round.
@@ -36,7 +36,7 @@ pub enum JobEnd {
 type Report = Box<dyn Fn(JobEnd) + Send + Sync>;
 
 /// Threads and the jobs that wait for them. What waits when it is dropped is wiped.
-pub struct WorkerPool {
+pub(crate) struct WorkerPool {
     threads: ThreadPool,
     desk: Arc<JobQueue>,
 }
@@ -59,7 +59,7 @@ impl WorkerPool {
     ///
     /// # Errors
     /// If the system refuses a thread.
-    pub fn start(
+    pub(crate) fn start(
         threads: usize,
         kernel: &'static dyn Kernel,
         metrics: Arc<Metrics>,
@@ -79,7 +79,7 @@ impl WorkerPool {
     }
 
     /// Puts a job behind the others of its urgency; `false` if too many wait.
-    pub fn submit(&self, job: Job) -> bool {
+    pub(crate) fn submit(&self, job: Job) -> bool {
         let mut waiting = self.desk.waiting();
         if waiting.round.len() + waiting.background.len() >= JOBS_MAX {
             return false;
@@ -95,7 +95,7 @@ impl WorkerPool {
     }
 
     /// Drops, and so wipes, the waiting jobs that nobody wants any more (MIX-14).
-    pub fn retain(&self, wanted: impl Fn(&Job) -> bool) {
+    pub(crate) fn retain(&self, wanted: impl Fn(&Job) -> bool) {
         let mut waiting = self.desk.waiting();
         waiting.round.retain(&wanted);
         waiting.background.retain(&wanted);

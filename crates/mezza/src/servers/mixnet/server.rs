@@ -27,11 +27,11 @@ use crate::process::metrics::{Metric, Metrics};
 use crate::tls::peer_key;
 
 /// Events that may wait for a machine; whoever has one more waits. Frames of batches are long.
-pub const EVENTS_MAX: usize = 256;
+pub(crate) const EVENTS_MAX: usize = 256;
 /// Time for TLS to be set up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Handshakes of clients at a time.
-pub const HANDSHAKES_MAX: usize = 256;
+pub(crate) const HANDSHAKES_MAX: usize = 256;
 /// Connections that come from other servers, of whom there are three at most, and from strangers, who
 /// get no further than the handshake.
 /// A site has no number of its own: the entry may be a neighbour of strangers.
@@ -42,10 +42,10 @@ const LINKS_MAX: usize = 4;
 /// The longest that a machine is not woken: a clock that jumped is noticed after this time.
 const NAP_MAX: Duration = Duration::from_secs(1);
 /// How long a server that ends waits for its last frames to leave.
-pub const LEAVE: Duration = Duration::from_millis(300);
+pub(crate) const LEAVE: Duration = Duration::from_millis(300);
 
 /// Tells a machine of a config that may be new to it.
-pub type Learn = Box<dyn Fn(SignedConfig) + Send + Sync>;
+pub(crate) type Learn = Box<dyn Fn(SignedConfig) + Send + Sync>;
 
 /// A server that runs.
 pub struct ServerHandle {
@@ -81,13 +81,13 @@ impl ServerHandle {
 ///
 /// # Errors
 /// Why it could not go on.
-pub fn end(task: Result<Result<Exit, Fault>, JoinError>) -> Result<Exit, Fault> {
+pub(crate) fn end(task: Result<Result<Exit, Fault>, JoinError>) -> Result<Exit, Fault> {
     task.unwrap_or_else(|_| Err(Fault::bug("the task of a server panicked")))
 }
 
 /// What hands configs to the task behind `events`. A task that has too much to do is told at the next
 /// request.
-pub fn learn<E: Send + 'static>(
+pub(crate) fn learn<E: Send + 'static>(
     events: &mpsc::Sender<E>,
     event: impl Fn(SignedConfig) -> E + Send + Sync + 'static,
 ) -> Learn {
@@ -100,7 +100,7 @@ pub fn learn<E: Send + 'static>(
 }
 
 /// Whether a chain has to look at a config: those before its head it has seen, and forgotten.
-pub fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
+pub(crate) fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
     config.config().seq >= chain.head().seq
 }
 
@@ -108,7 +108,7 @@ pub fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
 ///
 /// # Errors
 /// 78 if it cannot be had.
-pub async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
+pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
     TcpListener::bind(address).await.map_err(|error| {
         let text = format!("cannot listen on {address}: {error}");
         Fault::new(Exit::Config, text, "choose another address with `--listen`")
@@ -116,7 +116,10 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
 }
 
 /// TLS on a fresh connection.
-pub async fn secure(tls: &TlsAcceptor, socket: TcpStream) -> Option<Box<TlsStream<TcpStream>>> {
+pub(crate) async fn secure(
+    tls: &TlsAcceptor,
+    socket: TcpStream,
+) -> Option<Box<TlsStream<TcpStream>>> {
     limiter::secure(tls, socket, HANDSHAKE).await
 }
 
@@ -154,7 +157,7 @@ struct Gate<P, E, W, V> {
 
 /// Takes in links of other servers until the machine is gone. `who` says whom a key and a protocol
 /// make; anybody else is closed before a frame is read (MIX-1).
-pub async fn take_in<P, E>(
+pub(crate) async fn take_in<P, E>(
     (listener, tls): (TcpListener, TlsAcceptor),
     events: mpsc::Sender<E>,
     metrics: Arc<Metrics>,
@@ -239,7 +242,7 @@ where
 
 /// What a machine's task waits for.
 #[derive(Debug)]
-pub enum Next<E> {
+pub(crate) enum Next<E> {
     /// Something happened.
     Event(E),
     /// It is time to wake the machine.
@@ -251,7 +254,7 @@ pub enum Next<E> {
 /// Waits for an event, the deadline of a machine, or the end. `woken` is when the machine was woken
 /// last: it is once a second, however much comes, since a clock that was put back takes the deadline
 /// far away (MIX-49).
-pub async fn next<E>(
+pub(crate) async fn next<E>(
     events: &mut mpsc::Receiver<E>,
     deadline: Option<Time>,
     stop: &mut watch::Receiver<bool>,
@@ -274,7 +277,7 @@ pub async fn next<E>(
 
 /// Says in the log that a round ended before its time; one that a server took along when it was
 /// stopped is no trouble.
-pub fn ended_early(id: Option<RoundId>, reason: AbortReason) {
+pub(crate) fn ended_early(id: Option<RoundId>, reason: AbortReason) {
     let (service, round) = (id.map(|id| id.service.number()), id.map(|id| id.round));
     if reason == AbortReason::Shutdown {
         tracing::info!(service, round, ?reason, "a round ended early");

@@ -26,13 +26,13 @@ const NEW: &str = ".new";
 
 /// The folder.
 #[derive(Debug)]
-pub struct BucketDir {
+pub(crate) struct BucketDir {
     dir: PathBuf,
 }
 
 /// A round on its way in.
 #[derive(Debug)]
-pub struct Upload {
+pub(crate) struct Upload {
     manifest: Manifest,
     signature: Signature,
     dir: PathBuf,
@@ -47,7 +47,7 @@ impl BucketDir {
     ///
     /// # Errors
     /// A folder of others, or one that cannot be written.
-    pub fn open(dir: &Path) -> Result<Self, Fault> {
+    pub(crate) fn open(dir: &Path) -> Result<Self, Fault> {
         private::folder(dir)?;
         let shelves = Self { dir: dir.into() };
         for (path, _) in shelves.entries()?.into_iter().filter(|(_, id)| id.is_none()) {
@@ -62,7 +62,7 @@ impl BucketDir {
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub fn begin(&self, manifest: Manifest, signature: Signature) -> Result<Upload, Fault> {
+    pub(crate) fn begin(&self, manifest: Manifest, signature: Signature) -> Result<Upload, Fault> {
         let dir = self.dir.join(format!("{}{NEW}", name(manifest.id)));
         let made = fs::remove_dir_all(&dir).or_else(absent).and_then(|()| fs::create_dir(&dir));
         made.map_err(|error| private::cannot_write(&dir, &error))?;
@@ -76,7 +76,7 @@ impl BucketDir {
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub fn keep(&self, upload: &Upload, newest: u64) -> Result<(), Fault> {
+    pub(crate) fn keep(&self, upload: &Upload, newest: u64) -> Result<(), Fault> {
         let id = upload.id();
         let to = self.dir.join(name(id));
         let place = |from: &Path| if to.exists() { Ok(()) } else { fs::rename(from, &to) };
@@ -90,7 +90,7 @@ impl BucketDir {
     }
 
     /// Whether a round may be kept still where `latest` was stored last.
-    pub fn may_hold(&self, id: RoundId, latest: RoundId) -> bool {
+    pub(crate) fn may_hold(id: RoundId, latest: RoundId) -> bool {
         id.service != latest.service || id.round + ROUNDS as u64 > latest.round
     }
 
@@ -113,7 +113,7 @@ impl BucketDir {
     ///
     /// # Errors
     /// If the disk cannot be read.
-    pub fn answer(&self, id: RoundId, bucket: u32) -> Result<Vec<FrameBody>, Fault> {
+    pub(crate) fn answer(&self, id: RoundId, bucket: u32) -> Result<Vec<FrameBody>, Fault> {
         let dir = self.dir.join(name(id));
         let read = |file: String| match fs::read(dir.join(file)) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -148,7 +148,7 @@ impl BucketDir {
 
 impl Upload {
     /// The round.
-    pub const fn id(&self) -> RoundId {
+    pub(crate) const fn id(&self) -> RoundId {
         self.manifest.id
     }
 
@@ -156,7 +156,7 @@ impl Upload {
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub fn put(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Result<bool, Fault> {
+    pub(crate) fn put(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Result<bool, Fault> {
         let Some(entry) = self.manifest.entries.get(self.at) else { return Ok(false) };
         let end = self.object.len() + bytes.len();
         let due = (self.at as u32 + 1, self.object.len() as u32) == (bucket, offset);
@@ -177,7 +177,7 @@ impl Upload {
     }
 
     /// Whether every object is there.
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.at == self.manifest.entries.len()
     }
 }

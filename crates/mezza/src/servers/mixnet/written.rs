@@ -136,7 +136,7 @@ impl Preset {
 ///
 /// # Errors
 /// 65, with the line that is wrong; or what cannot be, though every line is well formed.
-pub fn read(text: &str) -> Result<Config, Fault> {
+pub(crate) fn read(text: &str) -> Result<Config, Fault> {
     let written = toml::from_str::<ConfigToml>(text).map_err(|error| {
         let place = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
         let place = place.map_or_else(String::new, |line| format!(" in line {line}"));

@@ -6,7 +6,7 @@
 mod postgres;
 mod sqlite;
 
-pub use postgres::PostgresStore;
+pub(crate) use postgres::PostgresStore;
 pub use sqlite::{Durability, SqliteStore};
 
 use std::fmt;
@@ -16,9 +16,9 @@ use std::str::FromStr;
 use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind, RawOneTimePrekey};
 
 /// A box's number in its store.
-pub type MailboxRowId = i64;
+pub(crate) type MailboxRowId = i64;
 /// A mail's number in its store: never used twice by mail that was committed.
-pub type Seq = i64;
+pub(crate) type Seq = i64;
 
 /// Why a store did not do what it was told. Nothing of the open transaction remains.
 #[derive(Debug, thiserror::Error)]

@@ -19,7 +19,7 @@ use crate::servers::mixnet::network::{self, ConfigArchive};
 use crate::servers::mixnet::written;
 
 /// `mezza mixnet config ..`
-pub fn config(out: Out, what: &MixnetConfig) -> Result<Exit, Fault> {
+pub(super) fn config(out: Out, what: &MixnetConfig) -> Result<Exit, Fault> {
     match what {
         MixnetConfig::Example => {
             show::raw(written::EXAMPLE.trim_end());

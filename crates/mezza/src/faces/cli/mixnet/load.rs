@@ -19,7 +19,7 @@ use crate::servers::mixnet::load::{self, Load, LoadReport};
 const SPARE_FILES: u64 = 64;
 
 /// `mezza mixnet load`
-pub fn load(desk: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
+pub(super) fn load(desk: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
     settings(desk, &[])?;
     files::room_for_files(u64::from(asked.users) + SPARE_FILES)?;
     block_on(Builder::new_multi_thread(), run(desk, asked))

@@ -8,7 +8,7 @@ use crate::api::{Exit, Fault};
 use crate::faces::cli::CliContext;
 
 /// `mezza mixnet join`
-pub fn join(desk: &CliContext, link: &str) -> Result<Exit, Fault> {
+pub(super) fn join(desk: &CliContext, link: &str) -> Result<Exit, Fault> {
     // What is no link is said before a node is asked for.
     let uri: NetworkUri = link.trim().parse()?;
     let request = JoinRequest { link: uri.to_string() };
@@ -20,7 +20,7 @@ pub fn join(desk: &CliContext, link: &str) -> Result<Exit, Fault> {
 }
 
 /// `mezza mixnet resume`
-pub fn resume(desk: &CliContext) -> Result<Exit, Fault> {
+pub(super) fn resume(desk: &CliContext) -> Result<Exit, Fault> {
     let net = desk.client()?.post::<Mixnet>("/v1/mixnet/resume", &())?;
     let text = format!(
         "the mixnet goes on; its budget says {} rounds and lacks those since the copy",
@@ -31,7 +31,7 @@ pub fn resume(desk: &CliContext) -> Result<Exit, Fault> {
 }
 
 /// `mezza mixnet status`
-pub fn status(desk: &CliContext) -> Result<Exit, Fault> {
+pub(super) fn status(desk: &CliContext) -> Result<Exit, Fault> {
     let client = desk.client()?;
     let net = client.get::<Mixnet>("/v1/mixnet")?;
     desk.out.value(&net);

@@ -14,7 +14,7 @@ use crate::faces::cli::args::{self, Privacy, ServiceName};
 use crate::faces::cli::show::Out;
 
 /// `mezza mixnet privacy`
-pub fn privacy(out: Out, asked: &Privacy) -> Result<Exit, Fault> {
+pub(super) fn privacy(out: Out, asked: &Privacy) -> Result<Exit, Fault> {
     let service = service(asked.service);
     if service != Service::Conversation && asked.slots != 1 {
         let text = "calls and invitations have one slot";

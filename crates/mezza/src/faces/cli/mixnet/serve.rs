@@ -25,7 +25,7 @@ use crate::servers::mixnet::signed::Signed;
 use crate::servers::mixnet::{bucket, entry, mix};
 
 /// `mezza mixnet entry`
-pub fn entry(desk: &CliContext, asked: &EntryArgs) -> Result<Exit, Fault> {
+pub(super) fn entry(desk: &CliContext, asked: &EntryArgs) -> Result<Exit, Fault> {
     settings(desk, &[])?;
     let (network, key) = load(&asked.identity)?;
     let options = entry::EntryServerOptions {
@@ -42,7 +42,7 @@ pub fn entry(desk: &CliContext, asked: &EntryArgs) -> Result<Exit, Fault> {
 }
 
 /// `mezza mixnet mix`
-pub fn mix(desk: &CliContext, asked: &MixnetMix) -> Result<Exit, Fault> {
+pub(super) fn mix(desk: &CliContext, asked: &MixnetMix) -> Result<Exit, Fault> {
     settings(desk, &[])?;
     memory::require_closed()?;
     let (network, key) = load(&asked.identity)?;
@@ -65,7 +65,7 @@ pub fn mix(desk: &CliContext, asked: &MixnetMix) -> Result<Exit, Fault> {
 }
 
 /// `mezza mixnet bucket`
-pub fn bucket(desk: &CliContext, asked: &MixnetBucket) -> Result<Exit, Fault> {
+pub(super) fn bucket(desk: &CliContext, asked: &MixnetBucket) -> Result<Exit, Fault> {
     settings(desk, &[])?;
     let (network, key) = load(&asked.identity)?;
     let options = bucket::BucketServerOptions {

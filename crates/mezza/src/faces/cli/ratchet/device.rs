@@ -19,7 +19,7 @@ use crate::backend::AwsLc;
 const REGISTRATION_MAX: u32 = 16_380;
 
 /// What a peer is given when it starts.
-pub struct Given {
+pub(super) struct Given {
     /// What its devices speak.
     pub suite: SuiteId,
     /// One-time keys that a device hands in with each bundle.
@@ -31,7 +31,7 @@ pub struct Given {
 }
 
 /// A device, and its session with the contact once there is one. Nothing of it is stored.
-pub struct PeerDevice {
+pub(super) struct PeerDevice {
     given: Given,
     registration: u32,
     identity: IdentityKeyPair,
@@ -44,7 +44,7 @@ pub struct PeerDevice {
 
 impl PeerDevice {
     /// A new device that speaks one suite alone.
-    pub fn new(mut given: Given) -> Result<Self, Refusal> {
+    pub(super) fn new(mut given: Given) -> Result<Self, Refusal> {
         let identity = IdentityKeyPair::new(StaticKey::random::<AwsLc>(&mut given.chance));
         let prekeys = Prekeys::new(identity.duplicate()).offering(&[given.suite]);
         let registration = 1 + given.chance.next_u32() % REGISTRATION_MAX;
@@ -56,7 +56,7 @@ impl PeerDevice {
     }
 
     /// Another new device, with the same time and the chance behind what was drawn.
-    pub fn renew(&mut self) -> Result<(), Refusal> {
+    pub(super) fn renew(&mut self) -> Result<(), Refusal> {
         let given = Given {
             suite: self.given.suite,
             one_time: self.given.one_time,
@@ -78,7 +78,7 @@ impl PeerDevice {
     }
 
     /// A fresh signed prekey and fresh one-time keys, before it is time.
-    pub fn rotate(&mut self) -> Result<(), Refusal> {
+    pub(super) fn rotate(&mut self) -> Result<(), Refusal> {
         let now = self.now();
         self.prekeys.handle(Input::Rotate, now, &mut self.given.chance)?;
         self.settle()
@@ -113,7 +113,7 @@ impl PeerDevice {
     }
 
     /// Puts a clock that was given to another time.
-    pub fn set_clock(&mut self, time: Time) -> Result<(), Refusal> {
+    pub(super) fn set_clock(&mut self, time: Time) -> Result<(), Refusal> {
         let Clock::At(now) = &mut self.given.clock else {
             return Err(Refusal::new("no-clock", "this peer was started without `--now`"));
         };
@@ -123,7 +123,7 @@ impl PeerDevice {
 
     /// A hash of everything that the device knows and keeps: what was refused leaves it as it was.
     /// Neither the clock nor what was drawn so far is in it.
-    pub fn hash(&self) -> [u8; 32] {
+    pub(super) fn hash(&self) -> [u8; 32] {
         let talk = self.talk.as_ref().map(Conversation::encode);
         let talk = talk.as_ref().map_or(&[][..], |rows| rows.as_slice());
         let prekeys = self.prekeys.encode();
@@ -140,28 +140,28 @@ impl PeerDevice {
     }
 
     /// The identity key, 32 bytes.
-    pub fn public(&self) -> IdentityKey {
+    pub(super) fn public(&self) -> IdentityKey {
         self.identity.public()
     }
 
     /// The wire form of the bundle of a container suite.
-    pub fn bundle(&self) -> &[u8] {
+    pub(super) fn bundle(&self) -> &[u8] {
         &self.bundle
     }
 
     /// The next one-time key that was not given away; `None` if no more is left.
-    pub fn one_time(&mut self) -> Option<OneTimePrekey> {
+    pub(super) fn one_time(&mut self) -> Option<OneTimePrekey> {
         self.one_time.pop_front()
     }
 
     /// The bundle of Signal's suite, without a one-time key.
-    pub fn signal_bundle(&self) -> Result<SignalBundle, Refusal> {
+    pub(super) fn signal_bundle(&self) -> Result<SignalBundle, Refusal> {
         let bundle = self.prekeys.signal_bundle(self.registration);
         bundle.ok_or_else(|| Refusal::new("no-prekey", "there is no signed prekey"))
     }
 
     /// Begins a session from a bundle in its wire form.
-    pub fn process(
+    pub(super) fn process(
         &mut self,
         bundle: &[u8],
         one_time: Option<OneTimePrekey>,
@@ -178,7 +178,7 @@ impl PeerDevice {
     }
 
     /// Begins a session from a bundle of Signal's suite.
-    pub fn process_signal(
+    pub(super) fn process_signal(
         &mut self,
         bundle: &SignalBundle,
         remote: IdentityKey,
@@ -193,7 +193,7 @@ impl PeerDevice {
     }
 
     /// Seals a body; whether the message is a first message, and its bytes.
-    pub fn seal(&mut self, body: &[u8]) -> Result<(bool, Vec<u8>), Refusal> {
+    pub(super) fn seal(&mut self, body: &[u8]) -> Result<(bool, Vec<u8>), Refusal> {
         let now = self.now();
         let talk = self.talk.as_mut().ok_or(SealError::NoSession)?;
         let first = talk.is_pending();
@@ -204,7 +204,7 @@ impl PeerDevice {
     }
 
     /// Opens a message of the contact; whoever sends the first one is the contact.
-    pub fn open(&mut self, message: &[u8]) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn open(&mut self, message: &[u8]) -> Result<Vec<u8>, Refusal> {
         let now = self.now();
         let mut talk = match (self.talk.take(), wire::first_identity(message)) {
             (Some(talk), _) => talk,
@@ -220,7 +220,7 @@ impl PeerDevice {
     }
 
     /// Signs as the suite does.
-    pub fn sign(&mut self, text: &[u8]) -> [u8; 64] {
+    pub(super) fn sign(&mut self, text: &[u8]) -> [u8; 64] {
         if is_container(self.given.suite) {
             self.identity.sign::<Blake2b512>(&[text], &mut self.given.chance)
         } else {
@@ -229,7 +229,7 @@ impl PeerDevice {
     }
 
     /// Verifies as the suite does.
-    pub fn verifies(&self, key: &IdentityKey, text: &[u8], signature: &[u8; 64]) -> bool {
+    pub(super) fn verifies(&self, key: &IdentityKey, text: &[u8], signature: &[u8; 64]) -> bool {
         if is_container(self.given.suite) {
             xeddsa::verify::<Blake2b512>(key, &[text], signature)
         } else {

@@ -12,7 +12,7 @@ use crate::process::rng::OsRng;
 const BLOCK_BYTES: usize = 64;
 
 /// Where a peer draws from.
-pub enum Chance {
+pub(super) enum Chance {
     /// The operating system.
     System,
     /// A seed and the number of the next block, for tests alone: who knows the seed knows every key.
@@ -21,7 +21,7 @@ pub enum Chance {
 
 impl Chance {
     /// The operating system's chance, or that of a seed.
-    pub fn of(seed: Option<&[u8; 32]>) -> Self {
+    pub(super) fn of(seed: Option<&[u8; 32]>) -> Self {
         seed.map_or(Self::System, |seed| Self::Seeded(Secret::copy_from(seed), 0))
     }
 }
@@ -57,7 +57,7 @@ impl TryCryptoRng for Chance {}
 
 /// What time it is for a peer.
 #[derive(Clone, Copy)]
-pub enum Clock {
+pub(super) enum Clock {
     /// The system's clock.
     System,
     /// A clock that stands until it is told to move.
@@ -66,7 +66,7 @@ pub enum Clock {
 
 impl Clock {
     /// The time.
-    pub fn now(self) -> Time {
+    pub(super) fn now(self) -> Time {
         match self {
             Self::System => clock::now(),
             Self::At(time) => time,

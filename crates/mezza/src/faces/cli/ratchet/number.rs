@@ -18,7 +18,7 @@ const SIGNAL_VERSION: u32 = 2;
 ///
 /// # Errors
 /// If there are names in a suite that takes the identities alone.
-pub fn of(
+pub(super) fn of(
     suite: SuiteId,
     local: NamedIdentity<'_>,
     remote: NamedIdentity<'_>,
@@ -34,7 +34,7 @@ pub fn of(
 }
 
 /// Prints the number of two identities from the command line.
-pub fn number(out: Out, asked: &RatchetNumber) -> Result<Exit, Fault> {
+pub(super) fn number(out: Out, asked: &RatchetNumber) -> Result<Exit, Fault> {
     let answer = || {
         let (local, here) = party(&asked.local)?;
         let (remote, there) = party(&asked.remote)?;

@@ -41,7 +41,11 @@ const KINDS: [&str; 2] = ["3", "2"];
 const NO_KEY: &str = "-";
 
 /// Answers line by line until the input ends.
-pub fn serve(given: Given, mut input: impl BufRead, mut output: impl Write) -> Result<Exit, Fault> {
+pub(super) fn serve(
+    given: Given,
+    mut input: impl BufRead,
+    mut output: impl Write,
+) -> Result<Exit, Fault> {
     let suite = given.suite;
     let mut device = PeerDevice::new(given).map_err(|refusal| Fault::bug(refusal.text))?;
     loop {

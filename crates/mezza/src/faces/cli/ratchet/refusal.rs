@@ -5,7 +5,7 @@ use mezza_ratchet::{BundleError, KeyError, OpenError, PrekeysError, SealError};
 
 /// What stands behind `err`. The words are listed in `docs/protocols/ratchet.md`, and stay.
 #[derive(Debug)]
-pub struct Refusal {
+pub(super) struct Refusal {
     /// Lower-case words joined by `-`.
     pub code: &'static str,
     /// What is wrong.
@@ -14,17 +14,17 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal by the peer itself.
-    pub fn new(code: &'static str, text: impl Into<String>) -> Self {
+    pub(super) fn new(code: &'static str, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
 
     /// The line is none of the protocol.
-    pub fn line(text: impl Into<String>) -> Self {
+    pub(super) fn line(text: impl Into<String>) -> Self {
         Self::new("line", text)
     }
 
     /// A field of the line has another form.
-    pub fn field(text: impl Into<String>) -> Self {
+    pub(super) fn field(text: impl Into<String>) -> Self {
         Self::new("field", text)
     }
 }

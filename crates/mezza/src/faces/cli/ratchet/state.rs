@@ -9,7 +9,7 @@ use crate::faces::cli::people::find;
 use crate::faces::cli::{CliContext, show};
 
 /// `mezza ratchet sessions`
-pub fn sessions(desk: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
+pub(super) fn sessions(desk: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
     let client = desk.client()?;
     let contacts = match name {
         Some(name) => vec![find(&client, name)?],
@@ -50,7 +50,7 @@ fn line(session: &RatchetSession, name: &str) -> String {
 }
 
 /// `mezza ratchet reset`
-pub fn reset(desk: &CliContext, name: &str, yes: bool) -> Result<Exit, Fault> {
+pub(super) fn reset(desk: &CliContext, name: &str, yes: bool) -> Result<Exit, Fault> {
     let client = desk.client()?;
     let contact = find(&client, name)?;
     let name = show::clean(&contact.name);
@@ -65,7 +65,7 @@ pub fn reset(desk: &CliContext, name: &str, yes: bool) -> Result<Exit, Fault> {
 }
 
 /// `mezza ratchet keys`
-pub fn keys(desk: &CliContext, rotate: bool, refill: bool) -> Result<Exit, Fault> {
+pub(super) fn keys(desk: &CliContext, rotate: bool, refill: bool) -> Result<Exit, Fault> {
     let client = desk.client()?;
     if rotate {
         client.act("POST", "/v1/ratchet/rotate")?;
@@ -95,7 +95,7 @@ pub fn keys(desk: &CliContext, rotate: bool, refill: bool) -> Result<Exit, Fault
 }
 
 /// `mezza ratchet suites`
-pub fn suites(desk: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
+pub(super) fn suites(desk: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
     let ours = SuiteList::ours();
     let ours = ours.ids().iter().map(|id| format!("0x{:04x}", id.0)).collect::<Vec<_>>();
     let contact = name.map(|name| find(&desk.client()?, name)).transpose()?;

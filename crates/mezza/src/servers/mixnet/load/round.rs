@@ -25,7 +25,7 @@ const GRACE_MS: u64 = 2_000;
 
 /// What a round was like.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadReport {
+pub(crate) struct LoadReport {
     /// Its number.
     pub round: u64,
     /// When it opened, ms since 1970.
@@ -67,7 +67,7 @@ impl UserOutcome {
 }
 
 /// One round.
-pub struct LoadRound {
+pub(super) struct LoadRound {
     id: RoundId,
     open: Time,
     policy: ServicePolicy,
@@ -81,7 +81,7 @@ pub struct LoadRound {
 
 /// The plaintexts of a round, to be wrapped.
 #[expect(clippy::vec_box, reason = "they move one by one to where they wait")]
-pub struct Work {
+pub(super) struct Work {
     id: RoundId,
     checked: CheckedSettings,
     users: Vec<u32>,
@@ -90,7 +90,7 @@ pub struct Work {
 
 /// The onions of a round.
 #[expect(clippy::vec_box, reason = "they move one by one to where they wait")]
-pub struct Prepared {
+pub(super) struct Prepared {
     pub id: RoundId,
     users: Vec<u32>,
     accesses: Vec<Box<Access>>,
@@ -101,7 +101,7 @@ pub struct Prepared {
 
 impl Work {
     /// Wraps all of them; `None` if the keys are no points, which a checked round's are.
-    pub fn run(self, kernel: &'static dyn Kernel) -> Option<Prepared> {
+    pub(super) fn run(self, kernel: &'static dyn Kernel) -> Option<Prepared> {
         let Self { id, checked, users, accesses } = self;
         let begun = thread_cpu();
         let layers = checked.layers();
@@ -132,21 +132,26 @@ impl Work {
 
 impl LoadRound {
     /// A round whose settings were checked.
-    pub const fn new(id: RoundId, open: Time, policy: ServicePolicy) -> Self {
+    pub(super) const fn new(id: RoundId, open: Time, policy: ServicePolicy) -> Self {
         let outcomes = BTreeMap::new();
         let making = Duration::ZERO;
         Self { id, open, policy, outcomes, waiting: 0, is_prepared: false, onions: 0, making }
     }
 
     /// What every user will say.
-    pub fn plan(&self, users: Vec<u32>, checked: CheckedSettings, pairs: &mut Pairs) -> Work {
+    pub(super) fn plan(
+        &self,
+        users: Vec<u32>,
+        checked: CheckedSettings,
+        pairs: &mut Pairs,
+    ) -> Work {
         let access = |user: &u32| Box::new(pairs.access(*user, self.id.round, &mut OsRng));
         let accesses = users.iter().map(access).collect();
         Work { id: self.id, checked, users, accesses }
     }
 
     /// The onions are there: when each one leaves, uniformly over the window.
-    pub fn take(&mut self, prepared: Prepared) -> Vec<(Time, u32, Vec<u8>)> {
+    pub(super) fn take(&mut self, prepared: Prepared) -> Vec<(Time, u32, Vec<u8>)> {
         let Prepared { users, accesses, onions, back, making, .. } = prepared;
         (self.is_prepared, self.onions, self.making) = (true, onions.len(), making);
         self.waiting = users.len();
@@ -162,7 +167,7 @@ impl LoadRound {
     }
 
     /// The onion of a user left.
-    pub fn sent(&mut self, user: u32) {
+    pub(super) fn sent(&mut self, user: u32) {
         self.change(user, |outcome| match outcome {
             UserOutcome::Ready(access, back) => UserOutcome::Sent(access, back),
             other => other,
@@ -179,12 +184,18 @@ impl LoadRound {
     }
 
     /// The onion of a user could not leave: the user is away.
-    pub fn unsent(&mut self, user: u32) {
+    pub(super) fn unsent(&mut self, user: u32) {
         self.waiting -= usize::from(self.outcomes.remove(&user).is_some());
     }
 
     /// A reply came.
-    pub fn returned(&mut self, user: u32, reply: &[u8], verify: Option<&dyn Kernel>, now: Time) {
+    pub(super) fn returned(
+        &mut self,
+        user: u32,
+        reply: &[u8],
+        verify: Option<&dyn Kernel>,
+        now: Time,
+    ) {
         let waited = now.since_ms(self.close());
         self.change(user, |outcome| {
             let UserOutcome::Sent(access, back) = outcome else { return outcome };
@@ -197,7 +208,7 @@ impl LoadRound {
     }
 
     /// The entry says that nothing of a user is in the round.
-    pub fn missed(&mut self, user: u32, reason: MissedReason) {
+    pub(super) fn missed(&mut self, user: u32, reason: MissedReason) {
         tracing::debug!(?reason, round = self.id.round, "a user missed a round");
         self.change(user, |_| UserOutcome::Missed);
     }
@@ -207,17 +218,17 @@ impl LoadRound {
     }
 
     /// When nothing can come any more.
-    pub fn end(&self) -> Time {
+    pub(super) fn end(&self) -> Time {
         self.close().plus_ms(u64::from(self.policy.mix_limit_ms) + GRACE_MS)
     }
 
     /// Whether everybody knows what became of the onion, or never will.
-    pub fn is_over(&self, now: Time) -> bool {
+    pub(super) fn is_over(&self, now: Time) -> bool {
         now >= self.end() || (self.is_prepared && now >= self.close() && self.waiting == 0)
     }
 
     /// Looks at all that came back.
-    pub fn judge(&self, pairs: &Pairs) -> LoadReport {
+    pub(super) fn judge(&self, pairs: &Pairs) -> LoadReport {
         let mut latencies = Vec::new();
         let (mut wrong, mut missed, mut sent) = (0, 0, 0);
         for (user, outcome) in &self.outcomes {

@@ -27,7 +27,7 @@ const CONNECTS_PER_S: u64 = 2_000;
 const PAUSE_MS_MAX: u64 = 60_000;
 
 /// Keeps a user connected: first in turn, later after a time of chance, then 2, 4 .. 60 s.
-pub async fn stay(
+pub(super) async fn stay(
     number: u32,
     load: Arc<Load>,
     entry: Arc<EntryClient>,
@@ -75,7 +75,7 @@ pub async fn stay(
 }
 
 /// Who talks with whom: users 0 and 1, 2 and 3, up to a number.
-pub struct Pairs {
+pub(super) struct Pairs {
     chains: Vec<Chain>,
 }
 
@@ -88,7 +88,7 @@ struct Chain {
 
 impl Pairs {
     /// The first `conversing` users, an even number of them, in pairs.
-    pub fn new(conversing: u32) -> Self {
+    pub(super) fn new(conversing: u32) -> Self {
         let pair = |_| {
             let root = Secret::random(&mut OsRng);
             let end = |role| Chain { root: root.duplicate(), role, conversation: None };
@@ -98,12 +98,12 @@ impl Pairs {
     }
 
     /// The partner of a user, if it has one.
-    pub fn partner(&self, user: u32) -> Option<u32> {
+    pub(super) fn partner(&self, user: u32) -> Option<u32> {
         ((user as usize) < self.chains.len()).then_some(user ^ 1)
     }
 
     /// What a user puts into a round: a cell for its partner, or the access of an idle slot.
-    pub fn access(&mut self, user: u32, round: u64, rng: &mut dyn CryptoRng) -> Access {
+    pub(super) fn access(&mut self, user: u32, round: u64, rng: &mut dyn CryptoRng) -> Access {
         let Some(chain) = self.chains.get_mut(user as usize) else {
             return Access::idle::<AwsLc>(round, rng);
         };
@@ -119,7 +119,7 @@ impl Pairs {
 }
 
 /// What a user says in a round.
-pub fn cell(user: u32, round: u64) -> Cell {
+pub(super) fn cell(user: u32, round: u64) -> Cell {
     let piece = Piece::new(format!("user {user}, round {round}").as_bytes());
     Cell { leaving: false, seq: round as u32, ack: 0, sack: 0, piece }
 }

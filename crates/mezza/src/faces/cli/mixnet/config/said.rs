@@ -11,7 +11,7 @@ use crate::api::figures;
 use crate::faces::cli::show;
 
 /// Every value of a config, in the order of the bytes that are signed.
-pub fn lines(config: &Config) -> Vec<String> {
+pub(super) fn lines(config: &Config) -> Vec<String> {
     let mut lines = vec![
         format!("network  {}", hex(&config.network)),
         match config.seq {
@@ -40,7 +40,7 @@ pub fn lines(config: &Config) -> Vec<String> {
 }
 
 /// What `next` takes away and what it adds beside `before`: lines with a minus and with a plus.
-pub fn changes(before: &Config, next: &Config) -> Vec<String> {
+pub(super) fn changes(before: &Config, next: &Config) -> Vec<String> {
     let (before, next) = (lines(before), lines(next));
     let gone = before.iter().filter(|line| !next.contains(line)).map(|line| format!("- {line}"));
     let new = next.iter().filter(|line| !before.contains(line)).map(|line| format!("+ {line}"));
@@ -51,7 +51,7 @@ pub fn changes(before: &Config, next: &Config) -> Vec<String> {
 }
 
 /// What follows from a config for the people in its network; nothing of it is signed.
-pub fn consequences(config: &Config) -> Vec<String> {
+pub(super) fn consequences(config: &Config) -> Vec<String> {
     config.services.iter().flat_map(|policy| consequence(config, policy)).collect()
 }
 
