@@ -42,7 +42,7 @@ impl Dialer {
 }
 
 /// What a line tells the node.
-pub struct ConnectionReport {
+pub(crate) struct ConnectionReport {
     /// Which line.
     pub serial: u64,
     /// What.
@@ -50,7 +50,7 @@ pub struct ConnectionReport {
 }
 
 /// What happened on a line.
-pub enum ConnectionEvent {
+pub(crate) enum ConnectionEvent {
     /// It stands; orders go here until it is down.
     Up {
         /// What it can do.

@@ -14,6 +14,7 @@
 pub(crate) mod desk;
 pub(crate) mod hub;
 pub(crate) mod observer;
+pub(crate) mod plan;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,14 +22,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mezza_core::Time;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
-use crate::api::Refused;
+use crate::api::{Exit, Fault, Refused};
 use crate::carriers::{self, ConnectionReport};
 use crate::clock::now;
 use crate::node::observer::Observer;
+use crate::process::drive;
 use desk::NodeActor;
 use hub::Hub;
 
@@ -57,13 +59,11 @@ pub struct NodeOptions {
 type Question = Box<dyn FnOnce(&mut NodeActor) + Send>;
 
 /// What the task takes in.
-pub enum NodeMessage {
+pub(crate) enum NodeMessage {
     /// Somebody asks.
     Ask(Question),
-    /// A relay line tells.
+    /// A carrier tells.
     Report(Box<ConnectionReport>),
-    /// Lock and end.
-    Stop,
 }
 
 impl From<ConnectionReport> for NodeMessage {
@@ -78,20 +78,21 @@ pub struct NodeHandle {
     jobs: mpsc::Sender<NodeMessage>,
     hub: Arc<Hub>,
     touched: Arc<LastActivity>,
+    stop: watch::Sender<bool>,
 }
 
 /// When a person did something last; the task is not woken for that.
 #[derive(Default)]
-pub struct LastActivity(AtomicU64);
+pub(crate) struct LastActivity(AtomicU64);
 
 impl LastActivity {
     /// It was now.
-    pub fn now(&self) {
+    pub(crate) fn now(&self) {
         self.0.store(now().ms(), Ordering::Relaxed);
     }
 
     /// When it was.
-    pub fn at(&self) -> Time {
+    pub(crate) fn at(&self) -> Time {
         Time::from_ms(self.0.load(Ordering::Relaxed))
     }
 }
@@ -100,38 +101,18 @@ impl LastActivity {
 pub struct RunningNode {
     /// The handle.
     pub node: NodeHandle,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<Exit, Fault>>,
 }
 
 /// Starts the task on the runtime of the caller. It begins locked, or empty if there is no vault.
 pub fn start(options: NodeOptions) -> RunningNode {
     let (jobs, queue) = mpsc::channel(QUEUE_MAX);
     let (hub, touched) = (Arc::new(Hub::new(now())), Arc::<LastActivity>::default());
-    let node =
-        NodeHandle { jobs: jobs.clone(), hub: Arc::clone(&hub), touched: Arc::clone(&touched) };
-    let task = tokio::spawn(run(NodeActor::new(options, hub, touched, jobs), queue));
+    let (stop, stopped) = watch::channel(false);
+    let node = NodeHandle { jobs, hub, touched, stop };
+    let shell = NodeActor::new(options, &node);
+    let task = tokio::spawn(drive::run(shell, queue, stopped, NAP_MAX));
     RunningNode { node, task }
-}
-
-async fn run(mut desk: NodeActor, mut queue: mpsc::Receiver<NodeMessage>) {
-    loop {
-        let nap = desk.time_to_sleep(now()).min(NAP_MAX);
-        match timeout(nap, queue.recv()).await {
-            Err(_) => {}
-            Ok(Some(NodeMessage::Ask(question))) => question(&mut desk),
-            Ok(Some(NodeMessage::Report(report))) => {
-                if desk.report(*report) {
-                    yield_now().await;
-                }
-                desk.settle();
-            }
-            Ok(Some(NodeMessage::Stop) | None) => break,
-        }
-        // What that set off leaves before anybody looks at clocks.
-        yield_now().await;
-        desk.run_due_work();
-    }
-    desk.end();
 }
 
 impl NodeHandle {
@@ -168,8 +149,8 @@ impl NodeHandle {
 impl RunningNode {
     /// Locks the vault, ends the task and waits for it, at most `patience`.
     pub async fn stop(self, patience: Duration) {
-        let _ = self.node.jobs.send(NodeMessage::Stop).await;
-        if !matches!(timeout(patience, self.task).await, Ok(Ok(()))) {
+        let _ = self.node.stop.send(true);
+        if !matches!(timeout(patience, self.task).await, Ok(Ok(Ok(_)))) {
             tracing::warn!("the node did not end in time; what it accepted is on disk");
         }
     }

@@ -100,6 +100,9 @@ pub mod faces {
 }
 
 pub mod node {
+    pub mod plan {
+        pub use crate::node::plan::drain;
+    }
     pub use crate::node::{NodeHandle, NodeOptions, start};
 
     pub mod observer {
@@ -110,10 +113,6 @@ pub mod node {
 pub mod process {
     pub mod busy {
         pub use crate::process::busy::{Busy, Phase};
-    }
-
-    pub mod drive {
-        pub use crate::process::drive::drain;
     }
 
     pub mod home {

@@ -73,7 +73,7 @@ fn jittered(pause_ms: u64) -> Duration {
 }
 
 /// Where the orders of a line that stands go. Without one, the line hangs up.
-pub struct RelayCommands {
+pub(crate) struct RelayCommands {
     flight: Arc<Mutex<InFlight>>,
     control: mpsc::Sender<ClientFrame>,
     put: mpsc::Sender<ClientFrame>,
@@ -81,7 +81,7 @@ pub struct RelayCommands {
 
 impl RelayCommands {
     /// Gives an order to the connection that it belongs to; `false` if that one does not keep up.
-    pub fn give(&self, order: Output) -> bool {
+    pub(crate) fn give(&self, order: Output) -> bool {
         let Some((way, frame)) = hold(&self.flight).send_off(order) else { return true };
         let to = if way == RelayChannel::Control { &self.control } else { &self.put };
         to.try_send(frame).is_ok()

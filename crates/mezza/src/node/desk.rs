@@ -16,28 +16,28 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::carrier::mixnet::MixnetOutput;
-use mezza_messenger::{Command, Device, Input, LineId, Output, RequestId, WriteBatch};
-use tokio::sync::mpsc;
+use mezza_messenger::{Command, Device, Event, Input, LineId, RequestId, WriteBatch};
+use tokio::task::yield_now;
 
 use super::hub::{self, Hub};
-use super::{LastActivity, NodeMessage, NodeOptions};
+use super::plan::{self, CommitPlan};
+use super::{LastActivity, NodeHandle, NodeMessage, NodeOptions};
 use crate::api::json::{self, EventKind, NodeStateJson};
-use crate::api::{Refused, words};
+use crate::api::{Exit, Fault, Refused, words};
 use crate::backend::AwsLc;
 use crate::backend::kernel::kernel;
 use crate::carriers::{ConnectionReport, Pool};
 use crate::clock::now;
-use crate::process::drive::{self, CommitPlan};
+use crate::process::drive::Shell;
 use crate::process::rng::OsRng;
 use crate::store::witness::Witness;
 use crate::store::{Argon2Params, Record, Vault};
 
-/// The shortest sleep of the task, in milliseconds.
+/// The shortest time between two looks at what is due, in milliseconds.
 const NAP_MS_MIN: u64 = 1;
 /// How long a fact that nobody waits for may wait for the next commit, in milliseconds.
 const LATER_MS: u64 = 10;
@@ -60,7 +60,7 @@ pub struct NodeActor {
     /// What the device wants to hear of once it is durable, which it is by now.
     durable: Option<u64>,
     /// What came of the last report, not committed yet.
-    heard: Option<CommitPlan<Output, WriteBatch>>,
+    heard: Option<CommitPlan>,
     /// The dial that waits for the person, as the vault was put back.
     withheld: Option<MixnetOutput>,
 }
@@ -69,7 +69,7 @@ pub struct NodeActor {
 #[derive(Default)]
 struct DeferredCommit {
     batches: Vec<WriteBatch>,
-    shows: Vec<Output>,
+    shows: Vec<Event>,
     end: Option<Time>,
 }
 
@@ -82,19 +82,14 @@ struct UnlockedVault {
 
 impl NodeActor {
     /// A desk that is locked, or empty if there is no vault.
-    pub fn new(
-        options: NodeOptions,
-        hub: Arc<Hub>,
-        touched: Arc<LastActivity>,
-        jobs: mpsc::Sender<NodeMessage>,
-    ) -> Self {
-        let pool = Pool::new(options.dialer.clone(), jobs);
+    pub(super) fn new(options: NodeOptions, node: &NodeHandle) -> Self {
+        let pool = Pool::new(options.dialer.clone(), node.jobs.clone());
         Self {
             options,
-            hub,
+            hub: Arc::clone(&node.hub),
             pool,
             open: None,
-            touched,
+            touched: Arc::clone(&node.touched),
             seen: now(),
             commit_ms: 0,
             later: DeferredCommit::default(),
@@ -157,13 +152,13 @@ impl NodeActor {
             NodeStateJson::Locked => {}
         }
         let (vault, records) = Vault::open(&self.options.vault, pass, now()).map_err(|fault| {
-            let denied = fault.code == crate::api::Exit::Denied;
+            let denied = fault.code == Exit::Denied;
             if denied { Refused::new("passphrase", fault) } else { fault.into() }
         })?;
         let witness = self.witness(&vault, &records);
         let device = Device::load_on(kernel(), records, vault.unread(), now(), &mut OsRng);
         let mut device = device.map_err(words::load_fault)?;
-        let turn = drive::drain(&mut device);
+        let turn = plan::drain(&mut device);
         self.begin(UnlockedVault { vault, device, witness }, turn)
     }
 
@@ -171,11 +166,7 @@ impl NodeActor {
         Some(Witness::of(self.options.witness.as_deref()?, vault, records))
     }
 
-    fn begin(
-        &mut self,
-        open: UnlockedVault,
-        turn: CommitPlan<Output, WriteBatch>,
-    ) -> Result<(), Refused> {
+    fn begin(&mut self, open: UnlockedVault, turn: CommitPlan) -> Result<(), Refused> {
         self.open = Some(open);
         self.touched.now();
         self.finish(turn)?;
@@ -201,17 +192,6 @@ impl NodeActor {
         }
         self.hub.tell(hub::plain(EventKind::Locked));
         tracing::info!("locked");
-    }
-
-    /// How long the task may sleep.
-    pub fn time_to_sleep(&self, now: Time) -> Duration {
-        let Some(open) = &self.open else { return Duration::MAX };
-        let mut end = open.vault.deadline();
-        end = open.device.deadline().map_or(end, |deadline| end.min(deadline));
-        end = self.idle_end().map_or(end, |idle| end.min(idle));
-        end = self.later.end.map_or(end, |later| end.min(later));
-        // Never nothing: a deadline that stays in the past must not keep a processor busy.
-        Duration::from_millis(end.since_ms(now).max(NAP_MS_MIN))
     }
 
     fn idle_end(&self) -> Option<Time> {
@@ -261,9 +241,7 @@ impl NodeActor {
     }
 
     /// Takes a report of a line in. What the device does not know any more is dropped.
-    ///
-    /// `true` if somebody was told of it ahead of the commit, which `settle` does: let them run.
-    pub fn report(&mut self, report: ConnectionReport) -> bool {
+    fn report(&mut self, report: ConnectionReport) {
         let input = self.pool.report(report);
         match &input {
             Some(Input::Handed { ticket } | Input::Refused { ticket, .. }) => {
@@ -272,25 +250,14 @@ impl NodeActor {
             Some(Input::Down { line }) => self.opening.retain(|_, at| at != line),
             _ => {}
         }
-        if let Some(input) = input
-            && self.open.is_some()
-        {
-            let done = matches!(input, Input::Handed { .. });
-            self.log(|desk| if done { desk.handed(input) } else { desk.hear(input) });
-        }
-        self.heard.as_ref().is_some_and(|turn| !turn.early.is_empty())
+        let Some(input) = input.filter(|_| self.open.is_some()) else { return };
+        let done = matches!(input, Input::Handed { .. });
+        self.log(|desk| if done { desk.handed(input) } else { desk.heard(input) });
     }
 
-    fn hear(&mut self, input: Input) -> Result<(), Refused> {
+    fn heard(&mut self, input: Input) -> Result<(), Refused> {
         self.heard = Some(self.turn(input)?);
         Ok(())
-    }
-
-    /// Commits what came of the last report, and does the rest of it.
-    pub fn settle(&mut self) {
-        if let Some(turn) = self.heard.take() {
-            self.log(|desk| desk.finish(turn));
-        }
     }
 
     /// Has the device take a command; what it changed is durable when this returns.
@@ -307,7 +274,7 @@ impl NodeActor {
     }
 
     /// What comes of an input.
-    fn turn(&mut self, input: Input) -> Result<CommitPlan<Output, WriteBatch>, Refused> {
+    fn turn(&mut self, input: Input) -> Result<CommitPlan, Refused> {
         self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         open.device.handle(input, now(), &mut OsRng)?;
@@ -341,9 +308,49 @@ impl NodeActor {
             tracing::debug!(word = refused.word, "not done");
         }
     }
+}
 
-    /// The end of the task.
-    pub fn end(&mut self) {
+impl Shell for NodeActor {
+    type Event = NodeMessage;
+
+    /// Never the past: a deadline that stays there must not keep a processor busy.
+    fn deadline(&self) -> Option<Time> {
+        let open = self.open.as_ref()?;
+        let ends = [open.device.deadline(), self.idle_end(), self.later.end];
+        let end = ends.into_iter().flatten().fold(open.vault.deadline(), Time::min);
+        Some(end.max(self.seen.plus_ms(NAP_MS_MIN)))
+    }
+
+    /// `tend` does what is due.
+    fn wake(&mut self, _now: Time) {}
+
+    fn hear(&mut self, event: NodeMessage) {
+        match event {
+            NodeMessage::Ask(question) => question(self),
+            NodeMessage::Report(report) => self.report(*report),
+        }
+    }
+
+    /// Commits what came of the last report, and does the rest of it.
+    async fn settle(&mut self) -> Result<(), Fault> {
+        if let Some(plan) = self.heard.take() {
+            if !plan.early.is_empty() {
+                // Whoever was told ahead of the commit runs before it.
+                yield_now().await;
+            }
+            self.log(|desk| desk.finish(plan));
+        }
+        // What that set off leaves before anybody looks at clocks.
+        yield_now().await;
+        Ok(())
+    }
+
+    fn tend(&mut self) -> Option<Result<Exit, Fault>> {
+        self.run_due_work();
+        None
+    }
+
+    fn stop(&mut self) {
         self.lock();
     }
 }

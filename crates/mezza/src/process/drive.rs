@@ -1,76 +1,141 @@
-//! The driver's half of the machine contract: drain, sort, commit, carry out.
+//! The one loop around a machine: what is due, then one event, each with what follows from it.
 //!
 //! ```text
-//! input -> handle -> poll .. poll -> None
-//!                    |
-//!                    +-- shown before the first batch: at once
-//!                    +-- batches: one commit for all of them
-//!                    +-- the rest, in order: only after the commit
+//! due | event | end --> wake, hear or stop --> settle: store, carry out --> tend
 //! ```
 
-use mezza_core::Machine;
-use mezza_messenger::{Output, WriteBatch};
+use std::time::{Duration, Instant};
 
-/// What one output is to its driver.
-pub enum OutputClass<O, B> {
-    /// Something to make durable.
-    Store(B),
-    /// Something to tell, which may run ahead of the commit if nothing was stored before it.
-    Show(O),
-    /// Something to do after the commit.
-    Do(O),
-}
+use mezza_core::Time;
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
 
-/// An output that knows which of the three it is.
-pub trait Classify: Sized {
-    /// What is made durable.
-    type Batch;
-    /// Sorts this output.
-    fn sort(self) -> OutputClass<Self, Self::Batch>;
-}
+use crate::api::{Exit, Fault};
+use crate::clock::now;
 
-/// All outputs of one input, ready to be carried out from top to bottom.
-pub struct CommitPlan<O, B> {
-    /// To tell before the commit, and once more after it.
-    pub early: Vec<O>,
-    /// To commit as one transaction.
-    pub batches: Vec<B>,
-    /// To do after the commit, in order.
-    pub late: Vec<O>,
-}
+/// A machine, and all that its outputs go to.
+pub(crate) trait Shell: Send {
+    /// What the task of this machine takes in.
+    type Event: Send;
 
-impl<O, B> CommitPlan<O, B> {
-    /// Whether the input had no outputs.
-    pub fn is_empty(&self) -> bool {
-        self.early.is_empty() && self.batches.is_empty() && self.late.is_empty()
+    /// When it is to be woken at the latest.
+    fn deadline(&self) -> Option<Time>;
+
+    /// It is time to wake the machine, or nobody did for long.
+    fn wake(&mut self, now: Time);
+
+    /// Takes an event in.
+    fn hear(&mut self, event: Self::Event);
+
+    /// Carries out what the machine wants, and what follows from that.
+    fn settle(&mut self) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Looks after what is no machine's; with an answer the loop ends.
+    fn tend(&mut self) -> Option<Result<Exit, Fault>> {
+        None
     }
+
+    /// The program ends; what follows from that is settled.
+    fn stop(&mut self);
 }
 
-/// Drains a machine after `handle` or `wake`.
-pub fn drain<M>(machine: &mut M) -> CommitPlan<M::Output, <M::Output as Classify>::Batch>
-where
-    M: Machine,
-    M::Output: Classify,
-{
-    let mut turn = CommitPlan { early: Vec::new(), batches: Vec::new(), late: Vec::new() };
-    while let Some(output) = machine.poll() {
-        match output.sort() {
-            OutputClass::Store(batch) => turn.batches.push(batch),
-            OutputClass::Show(show) if turn.batches.is_empty() => turn.early.push(show),
-            OutputClass::Show(output) | OutputClass::Do(output) => turn.late.push(output),
+/// Drives a machine until `stop` turns true, nobody can send events any more, or its shell ends it.
+/// It is woken after `nap` at the latest, however much comes: a clock that was put back takes its
+/// deadline far away (MIX-49).
+///
+/// # Errors
+/// What the shell cannot go on without.
+pub(crate) async fn run<S: Shell>(
+    mut shell: S,
+    mut events: mpsc::Receiver<S::Event>,
+    mut stop: watch::Receiver<bool>,
+    nap: Duration,
+) -> Result<Exit, Fault> {
+    let mut woken = Instant::now();
+    loop {
+        let due = shell.deadline().map(|due| Duration::from_millis(due.since_ms(now())));
+        let longest = nap.saturating_sub(woken.elapsed());
+        let pause = due.map_or(longest, |due| due.min(longest));
+        // What is due goes before what comes.
+        if pause.is_zero() {
+            if *stop.borrow() {
+                break;
+            }
+            woken = Instant::now();
+            shell.wake(now());
+        } else {
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => break,
+                event = events.recv() => match event {
+                    Some(event) => shell.hear(event),
+                    None => break,
+                },
+                () = sleep(pause) => continue,
+            }
+        }
+        shell.settle().await?;
+        if let Some(end) = shell.tend() {
+            return end;
         }
     }
-    turn
+    shell.stop();
+    shell.settle().await?;
+    Ok(Exit::Done)
 }
 
-impl Classify for Output {
-    type Batch = WriteBatch;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn sort(self) -> OutputClass<Self, WriteBatch> {
-        match self {
-            Self::Store(batch) => OutputClass::Store(batch),
-            Self::Notify(event) => OutputClass::Show(Self::Notify(event)),
-            other => OutputClass::Do(other),
+    const NAP: Duration = Duration::from_millis(300);
+
+    /// Ends when it is woken.
+    struct Asleep {
+        begun: Instant,
+        heard: u32,
+        woken: bool,
+    }
+
+    impl Shell for Asleep {
+        type Event = ();
+
+        fn deadline(&self) -> Option<Time> {
+            Some(now().plus_ms(Time::HOUR_MS))
         }
+
+        fn wake(&mut self, _now: Time) {
+            self.woken = true;
+        }
+
+        fn hear(&mut self, (): ()) {
+            self.heard += 1;
+            assert!(self.begun.elapsed() < 3 * NAP, "nobody woke it");
+        }
+
+        async fn settle(&mut self) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        fn tend(&mut self) -> Option<Result<Exit, Fault>> {
+            self.woken.then_some(Ok(if self.heard > 1 { Exit::Done } else { Exit::No }))
+        }
+
+        fn stop(&mut self) {
+            panic!("nobody stopped it");
+        }
+    }
+
+    #[tokio::test]
+    async fn mix_49_a_machine_is_woken_once_a_second_however_much_comes() {
+        let (busy, events) = mpsc::channel(1);
+        let comes = tokio::spawn(async move {
+            while busy.send(()).await.is_ok() {
+                sleep(NAP / 20).await;
+            }
+        });
+        let (_stop, stopped) = watch::channel(false);
+        let shell = Asleep { begun: Instant::now(), heard: 0, woken: false };
+        assert_eq!(run(shell, events, stopped, NAP).await, Ok(Exit::Done));
+        comes.await.unwrap();
     }
 }

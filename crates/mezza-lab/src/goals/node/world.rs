@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use mezza::testing::api::json::{AddRequest, CardText, ContactJson, Health};
 use mezza::testing::backend::AwsLc;
 use mezza::testing::faces::cli::client::ApiClient;
-use mezza::testing::process::drive;
+use mezza::testing::node::plan;
 use mezza::testing::process::home::{Home, private};
 use mezza::testing::process::rng::OsRng;
 use mezza::testing::servers::relay::StoreSpec;
@@ -142,7 +142,7 @@ pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Proce
     let now = mezza::testing::clock::now();
     let mut device = Device::<AwsLc>::create(name, std::slice::from_ref(relay), now, &mut OsRng)?;
     let mut vault = Vault::create(&home.vault(), PASSPHRASE, Argon2Params::DEMO, now, &mut OsRng)?;
-    vault.commit(&drive::drain(&mut device).batches)?;
+    vault.commit(&plan::drain(&mut device).batches)?;
     vault.close()?;
     let file = folder.join("passphrase");
     private::replace(&file, PASSPHRASE)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mezza_messenger::{Device, Input, Output, RecordChange, RecordKind, WriteBatch};
+use mezza_messenger::{Device, Event, Input, Output, RecordChange, RecordKind, WriteBatch};
 
 use super::{DeferredCommit, NodeActor, UnlockedVault, ask};
 use crate::api::json::EventKind;
@@ -10,14 +10,14 @@ use crate::api::{Fault, Refused, words};
 use crate::backend::kernel::kernel;
 use crate::clock::now;
 use crate::node::hub;
-use crate::process::drive::{self, CommitPlan};
+use crate::node::plan::{self, CommitPlan};
 use crate::process::rng::OsRng;
 
 impl NodeActor {
     /// What the device has to say, of which that is told which need not wait for the commit.
-    pub(super) fn drain(&mut self) -> Result<CommitPlan<Output, WriteBatch>, Refused> {
+    pub(super) fn drain(&mut self) -> Result<CommitPlan, Refused> {
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        let turn = drive::drain(&mut open.device);
+        let turn = plan::drain(&mut open.device);
         if !turn.batches.is_empty() {
             self.tell_early(&turn.early);
         }
@@ -31,7 +31,7 @@ impl NodeActor {
     }
 
     /// Commits, then does the rest. What the device wants to hear of is durable then.
-    pub(super) fn finish(&mut self, turn: CommitPlan<Output, WriteBatch>) -> Result<(), Refused> {
+    pub(super) fn finish(&mut self, turn: CommitPlan) -> Result<(), Refused> {
         if turn.is_empty() {
             return Ok(());
         }
@@ -50,14 +50,14 @@ impl NodeActor {
     /// Commits what waited and what is new as one transaction.
     pub(super) fn commit(
         &mut self,
-        shows: Vec<Output>,
+        shows: Vec<Event>,
         new: Vec<WriteBatch>,
     ) -> Result<(), Refused> {
         let mut later = std::mem::take(&mut self.later);
         later.batches.extend(new);
         later.shows.extend(shows);
         if later.batches.is_empty() {
-            self.perform(later.shows);
+            later.shows.into_iter().for_each(|event| self.tell(event));
             return Ok(());
         }
         let began = now();
@@ -68,17 +68,21 @@ impl NodeActor {
         }
         open.settled();
         self.commit_ms = now().since_ms(began);
-        self.perform(later.shows);
+        later.shows.into_iter().for_each(|event| self.tell(event));
         self.show_thief(&later.batches);
         Ok(())
     }
 
-    fn tell_early(&self, shows: &[Output]) {
-        for output in shows {
-            if let (Output::Notify(event), Some(open)) = (output, &self.open) {
-                self.hub.tell_early(ask::event(&open.device, *event));
-            }
+    fn tell_early(&self, shows: &[Event]) {
+        let Some(open) = &self.open else { return };
+        for event in shows {
+            self.hub.tell_early(ask::event(&open.device, *event));
         }
+    }
+
+    fn tell(&self, event: Event) {
+        let Some(open) = &self.open else { return };
+        self.hub.tell(ask::event(&open.device, event));
     }
 
     /// Shows the observer what lies on disk of the notes that were just stored.
@@ -102,9 +106,7 @@ impl NodeActor {
     pub(super) fn perform(&mut self, outputs: Vec<Output>) {
         for output in outputs {
             match (output, &self.open) {
-                (Output::Notify(event), Some(open)) => {
-                    self.hub.tell(ask::event(&open.device, event));
-                }
+                (Output::Notify(event), _) => self.tell(event),
                 (Output::Durable(seq), _) => self.durable = Some(seq),
                 (Output::Net(order), Some(open)) if open.is_doubted() => self.withhold(order),
                 (output, _) => {
@@ -136,10 +138,10 @@ impl NodeActor {
         if let Ok(device) = device {
             let mut open = UnlockedVault { device, ..open };
             // What a fresh device wants stored is small; if even that fails, stay locked.
-            let turn = drive::drain(&mut open.device);
+            let turn = plan::drain(&mut open.device);
             if open.vault.commit(&turn.batches).is_ok() {
                 self.open = Some(open);
-                self.perform(turn.early);
+                turn.early.into_iter().for_each(|event| self.tell(event));
                 self.perform(turn.late);
             }
         }

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
+use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{Device, Output, WriteBatch};
 
 use crate::api::Refused;
 use crate::backend::AwsLc;
 use crate::clock::now;
-use crate::process::drive::{self, CommitPlan};
+use crate::node::plan::{self, CommitPlan};
 use crate::process::rng::OsRng;
 use crate::store::{Argon2Params, Vault};
 
 /// A device in its vault, and what is left to do of its making.
-pub(super) type Made = (Vault, Device<AwsLc>, CommitPlan<Output, WriteBatch>);
+pub(super) type Made = (Vault, Device<AwsLc>, CommitPlan);
 
 /// Makes a vault with a fresh identity in it, which is durable with it; also what `mezza init` does
 /// without a node.
@@ -26,7 +26,7 @@ pub(super) fn make(
 ) -> Result<Made, Refused> {
     // The device first: an unclean name must not leave an empty vault behind.
     let mut device = Device::create(name, relays, now(), &mut OsRng)?;
-    let mut turn = drive::drain(&mut device);
+    let mut turn = plan::drain(&mut device);
     let first = std::mem::take(&mut turn.batches);
     let vault = Vault::create_with(folder, pass, cost, &first, now(), &mut OsRng)?;
     Ok((vault, device, turn))

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mezza_core::Machine as _;
+use mezza_core::{Machine as _, Time};
 use mezza_mixnet::config::{Config, Server, SignedConfig};
 use mezza_mixnet::coordinator::{ConnectionId, Coordinator, Ending, Input, Output};
 use mezza_mixnet::wire::{Frame, FrameBody};
@@ -22,10 +22,11 @@ use tokio_rustls::TlsAcceptor;
 
 use super::key::ServerKey;
 use super::network::ConfigArchive;
-use super::server::{self, EVENTS_MAX, LEAVE, Next, ServerHandle};
+use super::server::{self, EVENTS_MAX, ServerHandle};
 use crate::api::{Exit, Fault};
 use crate::clock::now;
 use crate::connection::link::{self, DialTarget, FrameBytes, LinkChange, LinkEvent, LinkTable};
+use crate::process::drive::Shell;
 use crate::process::files;
 use crate::process::limiter::ConnectionLimiter;
 use crate::process::metrics::{self, Metric, Metrics};
@@ -107,7 +108,7 @@ pub async fn start(
     tokio::spawn(doors::accept_clients(door, doors, events.clone(), Arc::clone(&counts)));
     lines(&config, &identity, &events, &counts);
     tracing::info!("entry runs");
-    let shell = Shell {
+    let shell = EntryShell {
         machine: Coordinator::new(key.signer(), network.chain, network.archive),
         mixes: config.mixes.len() as u8,
         lines: LinkTable::default(),
@@ -120,7 +121,7 @@ pub async fn start(
         metrics: Arc::clone(&counts),
     };
     let learn = server::learn(&events, Event::Config);
-    let task = tokio::spawn(shell.run(queue, stop));
+    let task = tokio::spawn(server::run(shell, queue, stop));
     Ok(ServerHandle { address, key: public, learn, metrics: counts, task })
 }
 
@@ -147,7 +148,7 @@ fn lines(
 }
 
 /// The machine and all that its outputs go to.
-struct Shell {
+struct EntryShell {
     machine: Coordinator,
     mixes: u8,
     lines: LinkTable<ServerLink>,
@@ -161,47 +162,60 @@ struct Shell {
     metrics: Arc<Metrics>,
 }
 
-impl Shell {
-    async fn run(
-        mut self,
-        mut events: mpsc::Receiver<Event>,
-        mut stop: watch::Receiver<bool>,
-    ) -> Result<Exit, Fault> {
-        let mut woken = Instant::now();
-        loop {
-            let next = server::next(&mut events, self.machine.deadline(), &mut stop, &mut woken);
-            match next.await {
-                Next::Event(Event::Line(line, link, news)) => self.hear(line, link, news),
-                Next::Event(Event::Client(client, news)) => self.hear_client(client, news),
-                Next::Event(Event::Config(config)) => {
-                    if server::is_news(&config, self.machine.chain()) {
-                        self.input(Input::Config(config));
-                    }
-                }
-                Next::Due => self.machine.wake(now(), &mut OsRng),
-                Next::Stop => break,
-            }
-            self.settle();
-            if self.ticked.elapsed() >= TICK {
-                self.ticked = Instant::now();
-                self.hang_up_unseen();
-                self.metrics.set(Metric::Clients, self.machine.clients());
-            }
-            if self.once
-                && let Some(end) = self.is_done()
-            {
-                return end;
-            }
-        }
-        self.input(Input::Stop);
-        self.settle();
-        // Links write what they have.
-        drop(self);
-        tokio::time::sleep(LEAVE).await;
-        Ok(Exit::Done)
+impl Shell for EntryShell {
+    type Event = Event;
+
+    fn deadline(&self) -> Option<Time> {
+        self.machine.deadline()
     }
 
-    fn hear(&mut self, line: ServerLink, link: u64, news: LinkEvent) {
+    fn wake(&mut self, now: Time) {
+        self.machine.wake(now, &mut OsRng);
+    }
+
+    fn hear(&mut self, event: Event) {
+        match event {
+            Event::Line(line, link, news) => self.hear_server(line, link, news),
+            Event::Client(client, news) => self.hear_client(client, news),
+            Event::Config(config) => {
+                if server::is_news(&config, self.machine.chain()) {
+                    self.input(Input::Config(config));
+                }
+            }
+        }
+    }
+
+    async fn settle(&mut self) -> Result<(), Fault> {
+        loop {
+            let (lost, gone) = self.carry_out();
+            if lost.is_empty() && gone.is_empty() {
+                return Ok(());
+            }
+            for line in lost {
+                self.lost(line);
+            }
+            for client in gone {
+                self.hang_up(client);
+            }
+        }
+    }
+
+    fn tend(&mut self) -> Option<Result<Exit, Fault>> {
+        if self.ticked.elapsed() >= TICK {
+            self.ticked = Instant::now();
+            self.hang_up_unseen();
+            self.metrics.set(Metric::Clients, self.machine.clients());
+        }
+        if self.once { self.is_done() } else { None }
+    }
+
+    fn stop(&mut self) {
+        self.input(Input::Stop);
+    }
+}
+
+impl EntryShell {
+    fn hear_server(&mut self, line: ServerLink, link: u64, news: LinkEvent) {
         let change = self.lines.hear(line, link, news);
         self.metrics.set(Metric::Links, self.lines.len());
         match (change, line) {
@@ -267,55 +281,42 @@ impl Shell {
         }
     }
 
-    /// Carries out what the machine wants, and what follows from that.
-    fn settle(&mut self) {
-        loop {
-            let (mut lost, mut gone) = (BTreeSet::new(), BTreeSet::new());
-            while let Some(output) = self.machine.poll() {
-                match output {
-                    Output::ToMix(at, frame) => {
-                        let line = if is_batch(&frame) {
-                            ServerLink::Data
-                        } else {
-                            ServerLink::Control(at)
-                        };
-                        if !self.lines.send(line, frame) {
-                            lost.insert(line);
-                        }
-                    }
-                    Output::ToStore(frame) => {
-                        if !self.lines.send(ServerLink::Store, frame) {
-                            lost.insert(ServerLink::Store);
-                        }
-                    }
-                    Output::ToClient(client, frame) => {
-                        if !self.clients.send(client, frame) {
-                            gone.insert(client);
-                        }
-                    }
-                    Output::Bytes(client, bytes) => {
-                        if !self.clients.send_parcel(client, FrameBytes::Shared(bytes)) {
-                            gone.insert(client);
-                        }
-                    }
-                    Output::ToAll(frame) => self.tell_all(&frame, &mut gone),
-                    Output::Close(client) => self.hang_up(client),
-                    Output::Over(id, ending) => {
-                        self.count(ending);
-                        self.returned |= id.service.has_replies() && is_returned(ending);
+    /// Carries out what the machine wants; the links and clients that were lost with it come back.
+    fn carry_out(&mut self) -> (BTreeSet<ServerLink>, BTreeSet<ConnectionId>) {
+        let (mut lost, mut gone) = (BTreeSet::new(), BTreeSet::new());
+        while let Some(output) = self.machine.poll() {
+            match output {
+                Output::ToMix(at, frame) => {
+                    let line =
+                        if is_batch(&frame) { ServerLink::Data } else { ServerLink::Control(at) };
+                    if !self.lines.send(line, frame) {
+                        lost.insert(line);
                     }
                 }
-            }
-            if lost.is_empty() && gone.is_empty() {
-                return;
-            }
-            for line in lost {
-                self.lost(line);
-            }
-            for client in gone {
-                self.hang_up(client);
+                Output::ToStore(frame) => {
+                    if !self.lines.send(ServerLink::Store, frame) {
+                        lost.insert(ServerLink::Store);
+                    }
+                }
+                Output::ToClient(client, frame) => {
+                    if !self.clients.send(client, frame) {
+                        gone.insert(client);
+                    }
+                }
+                Output::Bytes(client, bytes) => {
+                    if !self.clients.send_parcel(client, FrameBytes::Shared(bytes)) {
+                        gone.insert(client);
+                    }
+                }
+                Output::ToAll(frame) => self.tell_all(&frame, &mut gone),
+                Output::Close(client) => self.hang_up(client),
+                Output::Over(id, ending) => {
+                    self.count(ending);
+                    self.returned |= id.service.has_replies() && is_returned(ending);
+                }
             }
         }
+        (lost, gone)
     }
 
     fn tell_all(&mut self, frame: &Frame, gone: &mut BTreeSet<ConnectionId>) {

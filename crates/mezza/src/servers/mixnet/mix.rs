@@ -9,9 +9,8 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
-use mezza_core::Machine as _;
+use mezza_core::{Machine as _, Time};
 use mezza_lanes::Kernel;
 use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Config, SignedConfig};
@@ -26,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use super::key::ServerKey;
 use super::network::ConfigArchive;
 use super::pool::{JobEnd, WorkerPool};
-use super::server::{self, EVENTS_MAX, LEAVE, Next, ServerHandle};
+use super::server::{self, EVENTS_MAX, ServerHandle};
 use super::signed::Signed;
 use crate::api::{Exit, Fault};
 use crate::backend::AwsLc;
@@ -34,6 +33,7 @@ use crate::backend::kernel::kernel;
 use crate::clock::now;
 use crate::connection::link::{self, LinkChange, LinkEvent, LinkTable};
 use crate::process::busy::Phase;
+use crate::process::drive::Shell;
 use crate::process::metrics::{self, Metric, Metrics};
 use crate::process::rng::OsRng;
 use crate::tls::{AllowedClientKeys, link_server_config};
@@ -144,7 +144,7 @@ pub async fn start_with(
     };
     links(&config, at, &key, listener, &events, &counts)?;
     tracing::info!(position = at, kernel = kernel.name(), threads, "mix runs");
-    let shell = Shell {
+    let shell = MixShell {
         mix: Mix::new(setup),
         links: LinkTable::default(),
         pool,
@@ -154,7 +154,8 @@ pub async fn start_with(
     };
     let learn = server::learn(&events, Event::Config);
     let metrics = Arc::clone(&counts);
-    let task = async move { counts.busy.task(Phase::Machine, shell.run(queue, stop)).await };
+    let task =
+        async move { counts.busy.task(Phase::Machine, server::run(shell, queue, stop)).await };
     Ok(ServerHandle { address, key: public, learn, metrics, task: tokio::spawn(task) })
 }
 
@@ -192,7 +193,7 @@ fn links(
 }
 
 /// The machine and all that its outputs go to.
-struct Shell {
+struct MixShell {
     mix: Mix<AwsLc>,
     links: LinkTable<Neighbour>,
     pool: WorkerPool,
@@ -202,40 +203,52 @@ struct Shell {
     metrics: Arc<Metrics>,
 }
 
-impl Shell {
-    async fn run(
-        mut self,
-        mut events: mpsc::Receiver<Event>,
-        mut stop: watch::Receiver<bool>,
-    ) -> Result<Exit, Fault> {
-        let mut woken = Instant::now();
-        loop {
-            let next = server::next(&mut events, self.mix.deadline(), &mut stop, &mut woken);
-            match next.await {
-                Next::Event(Event::Link(peer, link, news)) => self.hear(peer, link, news),
-                Next::Event(Event::Job(JobEnd::Done(job, done))) => {
-                    self.input(Input::Done(job, done));
-                }
-                Next::Event(Event::Job(JobEnd::Lost(id))) => self.input(Input::Lost(id)),
-                Next::Event(Event::Config(config)) => {
-                    if server::is_news(&config, self.mix.chain()) {
-                        self.input(Input::Config(config));
-                    }
-                }
-                Next::Due => self.mix.wake(now(), &mut OsRng),
-                Next::Stop => break,
-            }
-            self.settle()?;
-        }
-        self.input(Input::Stop);
-        self.settle()?;
-        // Machine, queues and pool go here, and wipe what they hold; links write what they have.
-        drop(self);
-        tokio::time::sleep(LEAVE).await;
-        Ok(Exit::Done)
+impl Shell for MixShell {
+    type Event = Event;
+
+    fn deadline(&self) -> Option<Time> {
+        self.mix.deadline()
     }
 
-    fn hear(&mut self, peer: Neighbour, link: u64, news: LinkEvent) {
+    fn wake(&mut self, now: Time) {
+        self.mix.wake(now, &mut OsRng);
+    }
+
+    fn hear(&mut self, event: Event) {
+        match event {
+            Event::Link(peer, link, news) => self.hear_link(peer, link, news),
+            Event::Job(JobEnd::Done(job, done)) => self.input(Input::Done(job, done)),
+            Event::Job(JobEnd::Lost(id)) => self.input(Input::Lost(id)),
+            Event::Config(config) => {
+                if server::is_news(&config, self.mix.chain()) {
+                    self.input(Input::Config(config));
+                }
+            }
+        }
+    }
+
+    async fn settle(&mut self) -> Result<(), Fault> {
+        loop {
+            let lost = self.carry_out()?;
+            if lost.is_empty() {
+                break;
+            }
+            for peer in lost {
+                self.input(Input::LinkLost(peer));
+            }
+        }
+        self.forget_jobs();
+        Ok(())
+    }
+
+    /// Machine, queues and pool go with the shell, and wipe what they hold.
+    fn stop(&mut self) {
+        self.input(Input::Stop);
+    }
+}
+
+impl MixShell {
+    fn hear_link(&mut self, peer: Neighbour, link: u64, news: LinkEvent) {
         match self.links.hear(peer, link, news) {
             LinkChange::None => {}
             LinkChange::Frame(frame) => self.input(Input::Frame(peer, frame)),
@@ -256,40 +269,31 @@ impl Shell {
         }
     }
 
-    /// Carries out what the machine wants, and what follows from that.
-    fn settle(&mut self) -> Result<(), Fault> {
-        loop {
-            let mut lost = BTreeSet::new();
-            while let Some(output) = self.mix.poll() {
-                match output {
-                    Output::Frame(peer, frame) => {
-                        self.tally(peer, &frame);
-                        if !self.links.send(peer, frame) {
-                            lost.insert(peer);
-                        }
-                    }
-                    Output::Job(job) => {
-                        let id = job.id();
-                        if !self.pool.submit(job) {
-                            self.input(Input::Lost(id));
-                        }
-                    }
-                    Output::Store(id) => {
-                        // Nobody signs before the number is durable; other inputs wait that long.
-                        tokio::task::block_in_place(|| self.signed.put(id))?;
-                        self.input(Input::Stored(id));
+    /// Carries out what the machine wants; the links that were lost with it come back.
+    fn carry_out(&mut self) -> Result<BTreeSet<Neighbour>, Fault> {
+        let mut lost = BTreeSet::new();
+        while let Some(output) = self.mix.poll() {
+            match output {
+                Output::Frame(peer, frame) => {
+                    self.tally(peer, &frame);
+                    if !self.links.send(peer, frame) {
+                        lost.insert(peer);
                     }
                 }
-            }
-            if lost.is_empty() {
-                break;
-            }
-            for peer in lost {
-                self.input(Input::LinkLost(peer));
+                Output::Job(job) => {
+                    let id = job.id();
+                    if !self.pool.submit(job) {
+                        self.input(Input::Lost(id));
+                    }
+                }
+                Output::Store(id) => {
+                    // Nobody signs before the number is durable; other inputs wait that long.
+                    tokio::task::block_in_place(|| self.signed.put(id))?;
+                    self.input(Input::Stored(id));
+                }
             }
         }
-        self.forget_jobs();
-        Ok(())
+        Ok(lost)
     }
 
     /// Jobs of rounds that are over go, but those that check traps: their round is over always.

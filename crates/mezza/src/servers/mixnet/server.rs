@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use mezza_core::Time;
 use mezza_mixnet::RoundId;
 use mezza_mixnet::config::{Chain, SignedConfig};
 use mezza_mixnet::sign::VerifyKey;
@@ -19,9 +18,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::api::{Exit, Fault};
-use crate::clock::now;
 use crate::connection::link::{self, FrameSizeClass, LinkEvent, SERVER_FRAMES_MAX, carry};
 use crate::process::busy::Phase;
+use crate::process::drive::{self, Shell};
 use crate::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPermit};
 use crate::process::metrics::{Metric, Metrics};
 use crate::tls::peer_key;
@@ -240,39 +239,18 @@ where
     }
 }
 
-/// What a machine's task waits for.
-#[derive(Debug)]
-pub(crate) enum Next<E> {
-    /// Something happened.
-    Event(E),
-    /// It is time to wake the machine.
-    Due,
-    /// The program ends.
-    Stop,
-}
-
-/// Waits for an event, the deadline of a machine, or the end. `woken` is when the machine was woken
-/// last: it is once a second, however much comes, since a clock that was put back takes the deadline
-/// far away (MIX-49).
-pub(crate) async fn next<E>(
-    events: &mut mpsc::Receiver<E>,
-    deadline: Option<Time>,
-    stop: &mut watch::Receiver<bool>,
-    woken: &mut Instant,
-) -> Next<E> {
-    let nap = deadline.map(|due| Duration::from_millis(due.since_ms(now())));
-    let longest = NAP_MAX.saturating_sub(woken.elapsed());
-    let nap = nap.map_or(longest, |nap| nap.min(longest));
-    if !nap.is_zero() {
-        tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return Next::Stop,
-            event = events.recv() => return event.map_or(Next::Stop, Next::Event),
-            () = sleep(nap) => {}
-        }
-    }
-    // What is due goes before what comes, however much comes.
-    *woken = Instant::now();
-    if *stop.borrow() { Next::Stop } else { Next::Due }
+/// Drives the machine of a server to its end. Links write what they have until it is over.
+///
+/// # Errors
+/// What it cannot go on without.
+pub(crate) async fn run<S: Shell>(
+    shell: S,
+    events: mpsc::Receiver<S::Event>,
+    stop: watch::Receiver<bool>,
+) -> Result<Exit, Fault> {
+    let end = drive::run(shell, events, stop, NAP_MAX).await;
+    sleep(LEAVE).await;
+    end
 }
 
 /// Says in the log that a round ended before its time; one that a server took along when it was
@@ -297,24 +275,5 @@ mod tests {
         assert!(!held.take('a') && held.take('b'));
         held.give_back('a');
         assert!(held.take('a') && !held.take('a'));
-    }
-
-    #[tokio::test]
-    async fn mix_49_a_machine_is_woken_once_a_second_however_much_comes() {
-        let (busy, mut events) = mpsc::channel(1);
-        let comes = tokio::spawn(async move {
-            while busy.send(()).await.is_ok() {
-                sleep(Duration::from_millis(20)).await;
-            }
-        });
-        let (_stop, mut stopped) = watch::channel(false);
-        let begun = Instant::now();
-        let mut woken = begun;
-        let far = Some(now().plus_ms(Time::HOUR_MS));
-        while let Next::Event(()) = next(&mut events, far, &mut stopped, &mut woken).await {
-            assert!(begun.elapsed() < 3 * NAP_MAX, "nobody woke it");
-        }
-        drop(events);
-        comes.await.unwrap();
     }
 }

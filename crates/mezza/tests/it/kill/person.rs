@@ -16,7 +16,7 @@ use mezza::testing::backend::AwsLc;
 use mezza::testing::clock::now;
 use mezza::testing::faces::cli::client::ApiClient;
 use mezza::testing::faces::cli::follow::Follower;
-use mezza::testing::process::drive;
+use mezza::testing::node::plan;
 use mezza::testing::process::home::Home;
 use mezza::testing::process::rng::OsRng;
 use mezza::testing::store::{Argon2Params, Record, Vault};
@@ -51,7 +51,7 @@ impl Person {
         let pass = PASSPHRASE.as_bytes();
         let vault = Vault::create(&home.vault(), pass, Argon2Params::DEMO, now(), &mut OsRng);
         let mut vault = vault.unwrap();
-        vault.commit(&drive::drain(&mut device).batches).unwrap();
+        vault.commit(&plan::drain(&mut device).batches).unwrap();
         vault.close().unwrap();
         Self { home: home.root().into(), name: name.into(), contact: String::new() }
     }
