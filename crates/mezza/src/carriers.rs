@@ -1,6 +1,6 @@
 //! Carriers outside the device: the lines to relays, and the line to a mixnet.
 //!
-//! The pool holds no state but live connections. A line goes by relay key, host and port.
+//! Adapters hold no state but live connections. A line goes by relay key, host and port.
 //! A connection that breaks voids what was in
 //! flight on it; the device asks again once it hears `Up`. Every line has a serial number, so
 //! that a late report of a line that was hung up is dropped.
@@ -42,7 +42,7 @@ impl Dialer {
 }
 
 /// What a line tells the node.
-pub(crate) struct ConnectionReport {
+pub(crate) struct Report {
     /// Which line.
     pub serial: u64,
     /// What.
@@ -74,7 +74,7 @@ struct PooledRelay {
 }
 
 /// All lines of one node.
-pub(crate) struct Pool<E> {
+pub(crate) struct Adapters<E> {
     dialer: Dialer,
     jobs: mpsc::Sender<E>,
     lines: BTreeMap<LineId, PooledRelay>,
@@ -87,8 +87,8 @@ pub(crate) struct Pool<E> {
     pub(crate) carried: usize,
 }
 
-impl<E: From<ConnectionReport> + Send + 'static> Pool<E> {
-    /// A pool without lines.
+impl<E: From<Report> + Send + 'static> Adapters<E> {
+    /// No lines yet.
     pub(crate) fn new(dialer: Dialer, jobs: mpsc::Sender<E>) -> Self {
         let (lines, slots) = (BTreeMap::new(), BTreeMap::new());
         Self {
@@ -135,7 +135,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Pool<E> {
     }
 
     /// Takes a report in; what is for the device comes back.
-    pub(crate) fn report(&mut self, report: ConnectionReport) -> Option<Input> {
+    pub(crate) fn report(&mut self, report: Report) -> Option<Input> {
         if self.net.as_ref().is_some_and(|net| net.serial() == report.serial) {
             return match report.news {
                 ConnectionEvent::Input(input) => Some(input),
@@ -221,8 +221,8 @@ mod tests {
 
     #[tokio::test]
     async fn msg_50_a_line_goes_by_key_host_and_port() {
-        let (jobs, _reports) = mpsc::channel::<ConnectionReport>(8);
-        let mut pool = Pool::new(Dialer::default(), jobs);
+        let (jobs, _reports) = mpsc::channel::<Report>(8);
+        let mut adapters = Adapters::new(Dialer::default(), jobs);
         let at = |port| RelayEntry {
             key: [7; 32],
             address: MailboxAddress([0; 16]),
@@ -231,13 +231,13 @@ mod tests {
         };
         let (evil, good) = (at(1), at(2));
         for relay in [&evil, &good, &good] {
-            pool.order(Output::Dial { relay: relay.clone() });
+            adapters.order(Output::Dial { relay: relay.clone() });
         }
-        assert_eq!(pool.lines.keys().count(), 2);
-        let serial = pool.lines[&evil.line()].serial;
-        let heard = pool.report(ConnectionReport { serial, news: ConnectionEvent::Down });
+        assert_eq!(adapters.lines.keys().count(), 2);
+        let serial = adapters.lines[&evil.line()].serial;
+        let heard = adapters.report(Report { serial, news: ConnectionEvent::Down });
         assert!(matches!(heard, Some(Input::Down { line }) if line == evil.line()));
-        pool.order(Output::Disconnect { line: evil.line() });
-        assert!(pool.lines.keys().eq([&good.line()]));
+        adapters.order(Output::Disconnect { line: evil.line() });
+        assert!(adapters.lines.keys().eq([&good.line()]));
     }
 }

@@ -59,52 +59,52 @@ const STOP: Duration = Duration::from_millis(1_500);
 ///
 /// # Errors
 /// Whatever keeps a party from starting.
-pub(crate) fn up(desk: &CliContext, args: &Up) -> Result<Exit, Fault> {
-    let settings = serve::settings(desk, &serve::flags(&args.serve))?;
-    serve::block_on(serve::two_threads(), run(desk, args, &settings))
+pub(crate) fn up(context: &CliContext, args: &Up) -> Result<Exit, Fault> {
+    let settings = serve::settings(context, &serve::flags(&args.serve))?;
+    serve::block_on(serve::two_threads(), run(context, args, &settings))
 }
 
-async fn run(desk: &CliContext, args: &Up, settings: &Settings) -> Result<Exit, Fault> {
-    desk.home.make()?;
-    let lock = served::lock(&desk.home)?;
-    let demo = desk.home.root().join(ECHO).exists();
-    if Vault::exists(&desk.home.vault()) && !demo {
+async fn run(context: &CliContext, args: &Up, settings: &Settings) -> Result<Exit, Fault> {
+    context.home.make()?;
+    let lock = served::lock(&context.home)?;
+    let demo = context.home.root().join(ECHO).exists();
+    if Vault::exists(&context.home.vault()) && !demo {
         if args.demo {
             let text = "this home holds an identity already";
             let next = "choose another folder for the demonstration with `--home DIR`";
             return Err(Fault::new(Exit::CannotWrite, text, next));
         }
-        return own(desk, args, settings, lock).await;
+        return own(context, args, settings, lock).await;
     }
     if args.serve.key.passphrase_file.is_some() {
         let text = "the demonstration has a passphrase of its own";
         let next = "leave `--passphrase-file` out, or make an identity with `mezza init` first";
         return Err(Fault::new(Exit::Usage, text, next));
     }
-    demonstrate(desk, args, settings, lock).await
+    demonstrate(context, args, settings, lock).await
 }
 
 /// The demonstration world.
 async fn demonstrate(
-    desk: &CliContext,
+    context: &CliContext,
     args: &Up,
     settings: &Settings,
     lock: Lock,
 ) -> Result<Exit, Fault> {
-    let screen = Screen::new(desk, args);
+    let screen = Screen::new(context, args);
     // Echo's folder marks a demonstration: it comes before anything that looks like a person's.
-    let echo_home = Home::find(Some(&desk.home.root().join(ECHO)))?;
+    let echo_home = Home::find(Some(&context.home.root().join(ECHO)))?;
     echo_home.make()?;
-    let relay = DemoRelay::start(desk, settings, true).await?;
-    screen.relay(&relay, desk);
-    let network = demo::start(&desk.home).await?;
+    let relay = DemoRelay::start(context, settings, true).await?;
+    screen.relay(&relay, context);
+    let network = demo::start(&context.home).await?;
     screen.network();
-    let observer = Arc::new(Observer::new(serve::files(&desk.home)));
-    let options = options(&desk.home, &relay, Some(observer.clone()));
+    let observer = Arc::new(Observer::new(serve::files(&context.home)));
+    let options = options(&context.home, &relay, Some(observer.clone()));
     let station =
-        ServedNode::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
+        ServedNode::open(&context.home, lock, settings.web_port, options, Some(observer)).await?;
     wake(&station.node, PERSON, &relay).await?;
-    screen.person(desk);
+    screen.person(context);
     let echo = node::start(options_of_echo(&echo_home, &relay));
     wake(&echo.node, ECHO, &relay).await?;
     screen.echo();
@@ -146,17 +146,22 @@ async fn prove(
 }
 
 /// A home with an identity of its own.
-async fn own(desk: &CliContext, args: &Up, settings: &Settings, lock: Lock) -> Result<Exit, Fault> {
-    let screen = Screen::new(desk, args);
-    let relay = if desk.home.relay().join("mail.db").exists() {
-        Some(DemoRelay::start(desk, settings, false).await?)
+async fn own(
+    context: &CliContext,
+    args: &Up,
+    settings: &Settings,
+    lock: Lock,
+) -> Result<Exit, Fault> {
+    let screen = Screen::new(context, args);
+    let relay = if context.home.relay().join("mail.db").exists() {
+        Some(DemoRelay::start(context, settings, false).await?)
     } else {
         None
     };
     if let Some(relay) = &relay {
-        screen.relay(relay, desk);
+        screen.relay(relay, context);
     }
-    let observer = Arc::new(Observer::new(serve::files(&desk.home)));
+    let observer = Arc::new(Observer::new(serve::files(&context.home)));
     let dialer = Dialer {
         at_home: relay.iter().map(DemoRelay::at_home).collect(),
         tap: Some(observer.clone() as Arc<dyn Tap>),
@@ -164,16 +169,16 @@ async fn own(desk: &CliContext, args: &Up, settings: &Settings, lock: Lock) -> R
     };
     let unattended = serve::has_passphrase_file(&args.serve);
     let idle_lock_s = if unattended { 0 } else { settings.idle_lock_s };
-    let vault = desk.home.vault();
+    let vault = context.home.vault();
     let watching = Some(observer.clone());
-    let witness = Some(desk.home.state());
+    let witness = Some(context.home.state());
     let options =
         NodeOptions { vault, witness, demo: false, idle_lock_s, dialer, observer: watching };
     let station =
-        ServedNode::open(&desk.home, lock, settings.web_port, options, Some(observer)).await?;
+        ServedNode::open(&context.home, lock, settings.web_port, options, Some(observer)).await?;
     let unlocked = if unattended { serve::unlock(&station, &args.serve).await } else { Ok(()) };
     if unlocked.is_ok() && !args.check {
-        screen.own(desk, unattended);
+        screen.own(context, unattended);
         screen.open(&station);
         until_stopped(station.stopping()).await?;
     }
@@ -213,9 +218,9 @@ fn options_of_echo(home: &Home, relay: &DemoRelay) -> NodeOptions {
 /// Makes the party's identity, or unlocks it.
 async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Result<(), Fault> {
     let entry = relay.entry.clone();
-    let woken = node.ask(move |desk| match desk.state() {
-        crate::api::json::NodeStateJson::Empty => desk.create(name, PASSPHRASE, &[entry]),
-        _ => desk.unlock(PASSPHRASE),
+    let woken = node.ask(move |shell| match shell.state() {
+        crate::api::json::NodeStateJson::Empty => shell.create(name, PASSPHRASE, &[entry]),
+        _ => shell.unlock(PASSPHRASE),
     });
     woken.await.map_err(|refused| refused.fault)
 }
@@ -223,9 +228,9 @@ async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Resul
 /// Joins the network of this world, if it was not joined at an earlier start.
 async fn join(node: &NodeHandle, uri: &NetworkUri) -> Result<(), Fault> {
     let link = NetworkAddress { pin: uri.genesis, address: uri.address.clone() };
-    let joined = node.ask(move |desk| match desk.mixnet() {
+    let joined = node.ask(move |shell| match shell.mixnet() {
         Ok(_) => Ok(()),
-        Err(_) => desk.command(Command::Join(link)),
+        Err(_) => shell.command(Command::Join(link)),
     });
     joined.await.map_err(|refused| refused.fault)
 }
@@ -234,8 +239,8 @@ async fn join(node: &NodeHandle, uri: &NetworkUri) -> Result<(), Fault> {
 async fn introduce(person: &NodeHandle, echo: &NodeHandle) -> Result<ContactJson, Fault> {
     let fault = |refused: Refused| refused.fault;
     check::until_reachable(echo).await?;
-    let card: CardText = echo.ask(|desk| desk.card(CardFormJson::Full)).await.map_err(fault)?;
-    let contact = person.ask(move |desk| desk.add(&card.uri, None, false)).await;
+    let card: CardText = echo.ask(|shell| shell.card(CardFormJson::Full)).await.map_err(fault)?;
+    let contact = person.ask(move |shell| shell.add(&card.uri, None, false)).await;
     contact.map_err(fault)
 }
 
@@ -248,8 +253,8 @@ struct DemoRelay {
 
 impl DemoRelay {
     /// Starts the relay on its port; a demonstration takes the next free one (NODE-3).
-    async fn start(desk: &CliContext, settings: &Settings, roam: bool) -> Result<Self, Fault> {
-        let config = relay_config(&desk.home, settings)?;
+    async fn start(context: &CliContext, settings: &Settings, roam: bool) -> Result<Self, Fault> {
+        let config = relay_config(&context.home, settings)?;
         let (stop, stopped) = watch::channel(false);
         let handle = Self::listen(config, roam, &stopped).await?;
         let address = handle.address();

@@ -3,7 +3,7 @@
 //! ```text
 //! web, command line -- Ask ----> +------+ -- commit --> vault
 //! relay lines ------- Report --> | task | -- orders --> relay lines
-//! deadline, signal ------------> +------+ -- events --> hub -> WebSockets
+//! deadline, signal ------------> +------+ -- events --> log -> WebSockets
 //! ```
 //!
 //! The task sleeps until an input or the nearest deadline, at most half a minute, so that a
@@ -11,10 +11,10 @@
 //! one person, who waits for that commit anyway, and waking another thread for each step of a note
 //! costs more than the step.
 
-pub(crate) mod desk;
-pub(crate) mod hub;
+pub(crate) mod event_log;
 pub(crate) mod observer;
 pub(crate) mod plan;
+pub(crate) mod shell;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
 use crate::api::{Exit, Fault, Refused};
-use crate::carriers::{self, ConnectionReport};
+use crate::carriers::{self, Report};
 use crate::clock::now;
 use crate::node::observer::Observer;
 use crate::process::drive;
-use desk::NodeActor;
-use hub::Hub;
+use event_log::EventLog;
+use shell::NodeShell;
 
 /// Questions and reports that may wait for the task.
 const QUEUE_MAX: usize = 1_024;
@@ -56,18 +56,18 @@ pub struct NodeOptions {
 }
 
 /// A question for the task.
-type Question = Box<dyn FnOnce(&mut NodeActor) + Send>;
+type Query = Box<dyn FnOnce(&mut NodeShell) + Send>;
 
 /// What the task takes in.
-pub(crate) enum NodeMessage {
+pub(crate) enum NodeEvent {
     /// Somebody asks.
-    Ask(Question),
+    Ask(Query),
     /// A carrier tells.
-    Report(Box<ConnectionReport>),
+    Report(Box<Report>),
 }
 
-impl From<ConnectionReport> for NodeMessage {
-    fn from(report: ConnectionReport) -> Self {
+impl From<Report> for NodeEvent {
+    fn from(report: Report) -> Self {
         Self::Report(Box::new(report))
     }
 }
@@ -75,8 +75,8 @@ impl From<ConnectionReport> for NodeMessage {
 /// A handle on the task; clones ask the same one.
 #[derive(Clone)]
 pub struct NodeHandle {
-    jobs: mpsc::Sender<NodeMessage>,
-    hub: Arc<Hub>,
+    jobs: mpsc::Sender<NodeEvent>,
+    events: Arc<EventLog>,
     touched: Arc<LastActivity>,
     stop: watch::Sender<bool>,
 }
@@ -107,10 +107,10 @@ pub struct RunningNode {
 /// Starts the task on the runtime of the caller. It begins locked, or empty if there is no vault.
 pub fn start(options: NodeOptions) -> RunningNode {
     let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-    let (hub, touched) = (Arc::new(Hub::new(now())), Arc::<LastActivity>::default());
+    let (events, touched) = (Arc::new(EventLog::new(now())), Arc::<LastActivity>::default());
     let (stop, stopped) = watch::channel(false);
-    let node = NodeHandle { jobs, hub, touched, stop };
-    let shell = NodeActor::new(options, &node);
+    let node = NodeHandle { jobs, events, touched, stop };
+    let shell = NodeShell::new(options, &node);
     let task = tokio::spawn(drive::run(shell, queue, stopped, NAP_MAX));
     RunningNode { node, task }
 }
@@ -122,11 +122,11 @@ impl NodeHandle {
     /// What the question refuses, or that the node is stopping.
     pub async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut NodeActor) -> Result<T, Refused> + Send + 'static,
+        question: impl FnOnce(&mut NodeShell) -> Result<T, Refused> + Send + 'static,
     ) -> Result<T, Refused> {
         let (tell, told) = oneshot::channel();
-        let ask = NodeMessage::Ask(Box::new(move |desk| {
-            let _ = tell.send(question(desk));
+        let ask = NodeEvent::Ask(Box::new(move |shell| {
+            let _ = tell.send(question(shell));
         }));
         self.jobs.send(ask).await.map_err(|_| Refused::stopping())?;
         let answer = told.await.map_err(|_| Refused::stopping())?;
@@ -141,8 +141,8 @@ impl NodeHandle {
     }
 
     /// Where the events of this node are told.
-    pub fn hub(&self) -> &Arc<Hub> {
-        &self.hub
+    pub fn events(&self) -> &Arc<EventLog> {
+        &self.events
     }
 }
 

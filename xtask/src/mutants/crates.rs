@@ -107,7 +107,7 @@ pub const CRATES: [Examined; 6] = [
             file("servers/relay/writer/job.rs", "how much waits for the writer"),
             file("servers/relay/writer/ledger.rs", "how full a mailbox is"),
             file("servers/relay/writer/shares.rs", "how much of the relay a site may fill"),
-            file("faces/web/door.rs", "who comes in"),
+            file("faces/web/local_auth.rs", "who comes in"),
             file("process/home/private.rs", "which files are trusted"),
             file("faces/passphrase.rs", "which passphrases are taken"),
             file("faces/ports.rs", "which ports are tried"),

@@ -40,7 +40,7 @@ pub(super) struct CheckResult {
 /// If the relay does not come up.
 pub(super) async fn until_reachable(node: &NodeHandle) -> Result<(), Fault> {
     let reached = async {
-        while !node.ask(|desk| Ok(desk.is_reachable())).await.unwrap_or(false) {
+        while !node.ask(|shell| Ok(shell.is_reachable())).await.unwrap_or(false) {
             sleep(GLANCE).await;
         }
     };
@@ -61,7 +61,7 @@ pub(super) async fn exchange(
     carrier: Carrier,
 ) -> Result<CheckResult, Fault> {
     let id = contact_id(&contact.id).map_err(|refused| refused.fault)?;
-    let mut live = node.hub().listen(None).live;
+    let mut live = node.events().listen(None).live;
     if timeout(UP, until_up(node, carrier, &mut live)).await.is_err() {
         let text = format!("the {} did not come up", carrier.name());
         return Err(Fault::new(
@@ -88,11 +88,11 @@ pub(super) async fn exchange(
 
 /// Has a conversation go by this carrier alone.
 async fn by(node: &NodeHandle, id: ContactId, carrier: Carrier) -> Result<(), Refused> {
-    node.ask(move |desk| desk.go_by(id, carrier)).await
+    node.ask(move |shell| shell.go_by(id, carrier)).await
 }
 
 async fn until_up(node: &NodeHandle, carrier: Carrier, live: &mut Receiver<EventJson>) {
-    while !node.ask(move |desk| Ok(desk.is_up(carrier))).await.unwrap_or(false) {
+    while !node.ask(move |shell| Ok(shell.is_up(carrier))).await.unwrap_or(false) {
         if next(live).await.is_none() {
             return;
         }
@@ -106,7 +106,7 @@ async fn talk(
 ) -> Result<String, Refused> {
     let mut client = [0; 16];
     OsRng.fill_bytes(&mut client);
-    let sent = node.ask(move |desk| desk.send(id, client, TEXT.into())).await?;
+    let sent = node.ask(move |shell| shell.send(id, client, TEXT.into())).await?;
     let (mut delivered, mut answer) = (false, None);
     while !delivered || answer.is_none() {
         let Some(event) = next(live).await else { return Err(Refused::stopping()) };

@@ -12,15 +12,15 @@ use crate::api::Refused;
 use crate::api::json::{EventJson, EventKind, NoteJson, StandingJson};
 use crate::api::views::{contact_id, note_id};
 use crate::node::NodeHandle;
-use crate::node::desk::NodeActor;
-use crate::node::desk::ask::TEXT_BYTES_MAX;
+use crate::node::shell::NodeShell;
+use crate::node::shell::ask::TEXT_BYTES_MAX;
 
 /// Notes of a thread that are looked at for one without answer.
 const LOOK_BACK: usize = 64;
 
 /// Answers until the node stops.
 pub(super) async fn answer(node: NodeHandle) {
-    let mut live = node.hub().listen(None).live;
+    let mut live = node.events().listen(None).live;
     catch_up(&node).await;
     loop {
         match live.recv().await {
@@ -43,17 +43,17 @@ async fn on(node: &NodeHandle, event: &EventJson) {
         return;
     };
     if let Ok(contact) = contact_id(contact) {
-        told(node.ask(move |desk| settle(desk, contact)).await);
+        told(node.ask(move |shell| settle(shell, contact)).await);
     }
 }
 
 async fn catch_up(node: &NodeHandle) {
-    let all = node.ask(|desk| {
-        let strangers = desk.requests()?;
-        let ids = desk.contacts()?.into_iter().map(|contact| contact.id);
+    let all = node.ask(|shell| {
+        let strangers = shell.requests()?;
+        let ids = shell.contacts()?.into_iter().map(|contact| contact.id);
         let ids = ids.chain(strangers.requests.into_iter().map(|request| request.contact.id));
         let mut ids = ids.chain(strangers.guests.into_iter().map(|guest| guest.id));
-        ids.try_for_each(|id| settle(desk, contact_id(&id)?))
+        ids.try_for_each(|id| settle(shell, contact_id(&id)?))
     });
     told(all.await);
 }
@@ -65,29 +65,29 @@ fn told(done: Result<(), Refused>) {
 }
 
 /// Asks who invites, lets a stranger in, and answers what has no answer yet.
-fn settle(desk: &mut NodeActor, contact: ContactId) -> Result<(), Refused> {
-    if let Some(guest) = desk.guest(contact)? {
-        return if guest.asked { Ok(()) } else { desk.command(Command::See { contact }) };
+fn settle(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
+    if let Some(guest) = shell.guest(contact)? {
+        return if guest.asked { Ok(()) } else { shell.command(Command::See { contact }) };
     }
-    let view = desk.contact(contact)?;
+    let view = shell.contact(contact)?;
     let unread = view.unread > 0;
     if view.standing == StandingJson::Request {
-        desk.command(Command::Accept { contact })?;
+        shell.command(Command::Accept { contact })?;
     }
-    let notes = desk.notes(contact, None, LOOK_BACK)?.notes;
+    let notes = shell.notes(contact, None, LOOK_BACK)?.notes;
     let last = notes.last().map(|note| note_id(&note.id)).transpose()?;
     for note in notes {
         if let Some(text) = answer_of(&note) {
             let number = note_id(&note.id)?.0.to_be_bytes();
             if let Some(carrier) = carrier_of(&note) {
-                desk.go_by(contact, carrier)?;
+                shell.go_by(contact, carrier)?;
             }
-            desk.send(contact, labelled_hash("mezza/echo", &[&number]), text)?;
+            shell.send(contact, labelled_hash("mezza/echo", &[&number]), text)?;
         }
     }
     // What nobody looks at is kept up to the contact's share alone.
     match last.filter(|_| unread) {
-        Some(note) => desk.command(Command::Seen { contact, note }),
+        Some(note) => shell.command(Command::Seen { contact, note }),
         None => Ok(()),
     }
 }

@@ -12,40 +12,40 @@ use crate::servers::mixnet::demo;
 
 /// Prints what has come up.
 pub(super) struct Screen<'a> {
-    desk: &'a CliContext,
+    context: &'a CliContext,
     no_web: bool,
 }
 
 impl<'a> Screen<'a> {
     /// A screen for these arguments.
-    pub(super) fn new(desk: &'a CliContext, args: &Up) -> Self {
-        Self { desk, no_web: args.serve.no_web }
+    pub(super) fn new(context: &'a CliContext, args: &Up) -> Self {
+        Self { context, no_web: args.serve.no_web }
     }
 
     fn put(&self, value: &serde_json::Value, text: &str) {
-        self.desk.out.either(value, text);
+        self.context.out.either(value, text);
     }
 
     /// The relay listens.
-    pub(super) fn relay(&self, relay: &DemoRelay, desk: &CliContext) {
+    pub(super) fn relay(&self, relay: &DemoRelay, context: &CliContext) {
         let (address, key) =
             (relay.handle.address(), crate::api::words::key_digits(&relay.entry.key));
-        let folder = desk.home.relay();
+        let folder = context.home.relay();
         let text = format!("relay    {address}   key {key}    {} (durable)", folder.display());
         self.put(&relay.value(), &text);
     }
 
     /// The person of the demonstration is awake.
-    pub(super) fn person(&self, desk: &CliContext) {
-        let vault = desk.home.vault();
+    pub(super) fn person(&self, context: &CliContext) {
+        let vault = context.home.vault();
         let text =
             format!("you      {PERSON:<16} vault {} (demo passphrase: demo)", vault.display());
         self.put(&json!({ "event": "you", "name": PERSON, "vault": vault }), &text);
     }
 
     /// An identity of its own is served.
-    pub(super) fn own(&self, desk: &CliContext, unlocked: bool) {
-        let vault = desk.home.vault();
+    pub(super) fn own(&self, context: &CliContext, unlocked: bool) {
+        let vault = context.home.vault();
         let state = if unlocked { "unlocked" } else { "locked, unlock it on the page" };
         let text = format!("you      vault {} ({state})", vault.display());
         self.put(&json!({ "event": "you", "vault": vault, "unlocked": unlocked }), &text);
@@ -91,7 +91,7 @@ impl<'a> Screen<'a> {
 
     /// Where to go now.
     pub(super) fn open(&self, station: &ServedNode) {
-        let file = self.desk.home.run().join("url");
+        let file = self.context.home.run().join("url");
         if !self.no_web {
             let text = format!(
                 "open     {}\n         (also in {}; works once, `mezza url` for another)",
@@ -101,12 +101,12 @@ impl<'a> Screen<'a> {
             self.put(&json!({ "event": "open", "url": station.url, "port": station.port }), &text);
         }
         let program = std::env::args_os().next().unwrap_or_else(|| "mezza".into());
-        let home = self.desk.home.root().display();
-        self.desk.out.line(format!(
+        let home = self.context.home.root().display();
+        self.context.out.line(format!(
             "try      {} --home {home} send {ECHO} \"hello\"   and watch the Observer page",
             program.display()
         ));
-        self.desk.out.line(
+        self.context.out.line(
             "DEMO     everything runs on this machine; nothing here hides you from anybody. \
              Ctrl-C stops all.",
         );

@@ -90,30 +90,30 @@ fn run(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
         }
         _ => {}
     }
-    let desk = CliContext { home: Home::find(cli.home.as_deref())?, out };
+    let context = CliContext { home: Home::find(cli.home.as_deref())?, out };
     let done = match cli.command {
-        CliCommand::Up(up) => return demo(&desk, &up),
-        CliCommand::Node { what } => return serve::node(&desk, &what),
-        CliCommand::Relay { what } => return relay::relay(&desk, &what),
-        CliCommand::Mixnet { what } => return mixnet::mixnet(&desk, &what),
-        CliCommand::Init(init) => person::init(&desk, &init),
-        CliCommand::Lock => person::lock(&desk),
-        CliCommand::Unlock(key) => person::unlock(&desk, &key),
-        CliCommand::Url => person::url(&desk),
-        CliCommand::Card(card) => person::card(&desk, &card),
-        CliCommand::Ratchet { what } => return ratchet::ratchet(&desk, &what),
-        CliCommand::Doctor => return Ok(person::doctor(&desk)),
-        CliCommand::Cpu(asked) => return Ok(cpu::cpu(&desk, &asked)),
-        CliCommand::Config { what } => person::config(&desk, &what),
-        CliCommand::Add(add) => people::add(&desk, &add),
-        CliCommand::Contacts { name } => people::contacts(&desk, name.as_deref()),
-        CliCommand::Requests { what } => people::requests(&desk, what.as_ref()),
-        CliCommand::Verify { name, matches } => people::verify(&desk, &name, matches),
-        CliCommand::Set(set) => people::set(&desk, &set),
-        CliCommand::Send(send) => return talk::send(&desk, &send),
-        CliCommand::Log { name, n, follow } => talk::log(&desk, &name, n, follow),
-        CliCommand::Outbox { what } => talk::outbox(&desk, what.as_ref()),
-        CliCommand::Carriers => talk::carriers(&desk),
+        CliCommand::Up(up) => return demo(&context, &up),
+        CliCommand::Node { what } => return serve::node(&context, &what),
+        CliCommand::Relay { what } => return relay::relay(&context, &what),
+        CliCommand::Mixnet { what } => return mixnet::mixnet(&context, &what),
+        CliCommand::Init(init) => person::init(&context, &init),
+        CliCommand::Lock => person::lock(&context),
+        CliCommand::Unlock(key) => person::unlock(&context, &key),
+        CliCommand::Url => person::url(&context),
+        CliCommand::Card(card) => person::card(&context, &card),
+        CliCommand::Ratchet { what } => return ratchet::ratchet(&context, &what),
+        CliCommand::Doctor => return Ok(person::doctor(&context)),
+        CliCommand::Cpu(asked) => return Ok(cpu::cpu(&context, &asked)),
+        CliCommand::Config { what } => person::config(&context, &what),
+        CliCommand::Add(add) => people::add(&context, &add),
+        CliCommand::Contacts { name } => people::contacts(&context, name.as_deref()),
+        CliCommand::Requests { what } => people::requests(&context, what.as_ref()),
+        CliCommand::Verify { name, matches } => people::verify(&context, &name, matches),
+        CliCommand::Set(set) => people::set(&context, &set),
+        CliCommand::Send(send) => return talk::send(&context, &send),
+        CliCommand::Log { name, n, follow } => talk::log(&context, &name, n, follow),
+        CliCommand::Outbox { what } => talk::outbox(&context, what.as_ref()),
+        CliCommand::Carriers => talk::carriers(&context),
         CliCommand::Completions { .. }
         | CliCommand::Man { .. }
         | CliCommand::Lab { .. }

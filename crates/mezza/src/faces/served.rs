@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::api::Fault;
 use crate::faces::cli::client::ApiEndpoint;
-use crate::faces::web::door::LocalAuth;
+use crate::faces::web::local_auth::LocalAuth;
 use crate::faces::web::{Sockets, Web};
 use crate::node::observer::Observer;
 use crate::node::{self, NodeHandle, NodeOptions, RunningNode};

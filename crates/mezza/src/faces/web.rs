@@ -1,8 +1,8 @@
 //! The HTTP interface and the page, on loopback only (WEB-1 to WEB-8).
 
 pub(crate) mod contacts;
-pub(crate) mod door;
 pub(crate) mod events;
+pub(crate) mod local_auth;
 pub(crate) mod mixnet;
 pub(crate) mod notes;
 pub(crate) mod page;
@@ -29,7 +29,7 @@ use crate::api::{Exit, Fault, Refused, json};
 use crate::faces::ports;
 use crate::node::NodeHandle;
 use crate::node::observer::Observer;
-use door::LocalAuth;
+use local_auth::LocalAuth;
 
 /// Largest body of a request but a picture, in bytes.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -105,7 +105,7 @@ pub(crate) fn router(web: Web) -> Router {
         .fallback(axum::routing::get(page::file))
         .layer(middleware::from_fn_with_state(web.clone(), person::notice))
         .with_state(web)
-        .layer(middleware::from_fn_with_state(door, door::guard))
+        .layer(middleware::from_fn_with_state(door, local_auth::guard))
 }
 
 /// The sockets of one port: IPv4 always, IPv6 where there is any.

@@ -26,7 +26,7 @@ async fn a_node_that_nobody_asks_locks_itself() {
     };
     let running = node::start(options);
     let node = running.node.clone();
-    let mut live = node.hub().listen(None).live;
+    let mut live = node.events().listen(None).live;
     node.ask(|desk| desk.create("Nora", b"passphrase", &[])).await.unwrap();
     // Somebody is there: it stays open for longer than the time.
     let begin = Instant::now();

@@ -22,7 +22,7 @@ const STRIDE: usize = BODY + 16;
 type Examined = (&'static dyn Kernel, Result<(), Wrong>);
 
 /// `mezza cpu`; the answer is no if a self-test failed.
-pub(crate) fn cpu(desk: &CliContext, asked: &Cpu) -> Exit {
+pub(crate) fn cpu(context: &CliContext, asked: &Cpu) -> Exit {
     let examined: Vec<Examined> = all().into_iter().map(|k| (k, examine(k))).collect();
     let rates = asked.bench.then(|| {
         let each = Duration::from_secs(asked.seconds.into()) / (3 * examined.len()) as u32;
@@ -39,16 +39,16 @@ pub(crate) fn cpu(desk: &CliContext, asked: &Cpu) -> Exit {
             })
         }).collect::<Vec<Value>>(),
     });
-    desk.out.value(&value);
-    desk.out.line(format!("cpu       {}", model()));
-    desk.out.line(format!("kernel    {chosen}"));
+    context.out.value(&value);
+    context.out.line(format!("cpu       {}", model()));
+    context.out.line(format!("kernel    {chosen}"));
     for (at, (kernel, found)) in examined.iter().enumerate() {
         let found = found.map_or_else(|wrong| format!("FAILED in {wrong}"), |()| "passed".into());
         let rates = rates.as_ref().map_or_else(String::new, |rates| format!("; {}", rates[at]));
-        desk.out.line(format!("{:<9} self-test {found}{rates}", kernel.name()));
+        context.out.line(format!("{:<9} self-test {found}{rates}", kernel.name()));
     }
     for line in advice(&examined, chosen, &lacking()) {
-        desk.out.line(line);
+        context.out.line(line);
     }
     if examined.iter().all(|(_, found)| found.is_ok()) { Exit::Done } else { Exit::No }
 }

@@ -19,21 +19,21 @@ use crate::servers::mixnet::key::ServerKey;
 ///
 /// # Errors
 /// What the command refuses; see each of them.
-pub(crate) fn mixnet(desk: &CliContext, what: &MixnetCommand) -> Result<Exit, Fault> {
+pub(crate) fn mixnet(context: &CliContext, what: &MixnetCommand) -> Result<Exit, Fault> {
     match what {
         MixnetCommand::Keygen { out } => {
             let public = HEXLOWER.encode(&ServerKey::make(out, &mut OsRng)?.public());
-            desk.out.either(&json!({ "key": public, "file": out }), &public);
+            context.out.either(&json!({ "key": public, "file": out }), &public);
             Ok(Exit::Done)
         }
-        MixnetCommand::Config { what } => config::config(desk.out, what),
-        MixnetCommand::Privacy(asked) => privacy::privacy(desk.out, asked),
-        MixnetCommand::Entry(asked) => serve::entry(desk, asked),
-        MixnetCommand::Mix(asked) => serve::mix(desk, asked),
-        MixnetCommand::Bucket(asked) => serve::bucket(desk, asked),
-        MixnetCommand::Join { link } => member::join(desk, link),
-        MixnetCommand::Status => member::status(desk),
-        MixnetCommand::Resume { .. } => member::resume(desk),
-        MixnetCommand::Load(asked) => load::load(desk, asked),
+        MixnetCommand::Config { what } => config::config(context.out, what),
+        MixnetCommand::Privacy(asked) => privacy::privacy(context.out, asked),
+        MixnetCommand::Entry(asked) => serve::entry(context, asked),
+        MixnetCommand::Mix(asked) => serve::mix(context, asked),
+        MixnetCommand::Bucket(asked) => serve::bucket(context, asked),
+        MixnetCommand::Join { link } => member::join(context, link),
+        MixnetCommand::Status => member::status(context),
+        MixnetCommand::Resume { .. } => member::resume(context),
+        MixnetCommand::Load(asked) => load::load(context, asked),
     }
 }

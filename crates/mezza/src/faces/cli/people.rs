@@ -13,47 +13,47 @@ use crate::api::{Exit, Fault, json};
 const GROUPS_A_LINE: usize = 4;
 
 /// `mezza add`
-pub(crate) fn add(desk: &CliContext, add: &Add) -> Result<(), Fault> {
+pub(crate) fn add(context: &CliContext, add: &Add) -> Result<(), Fault> {
     let uri = read_source(&add.source)?;
     // A card that cannot be read is the person's to mend, with or without a node.
     read_card(&uri)?;
     let body = json::AddRequest { uri, name: add.petname.clone(), in_person: Some(add.in_person) };
-    let contact: json::ContactJson = desk.client()?.post("/v1/contacts", &body)?;
+    let contact: json::ContactJson = context.client()?.post("/v1/contacts", &body)?;
     let name = show::clean(&contact.name);
-    desk.out.either(&contact, format!("added {name} as #{}", contact.id));
+    context.out.either(&contact, format!("added {name} as #{}", contact.id));
     if contact.namesake {
-        desk.out.line(format!(
+        context.out.line(format!(
             "another contact has this name and another key: a different person, or somebody who \
              pretends; compare numbers with `mezza verify {}`",
             show::handle(&contact)
         ));
     }
-    desk.out.line(format!("next: `mezza send {} \"hello\"`", show::handle(&contact)));
+    context.out.line(format!("next: `mezza send {} \"hello\"`", show::handle(&contact)));
     Ok(())
 }
 
 /// `mezza contacts`
-pub(crate) fn contacts(desk: &CliContext, name: Option<&str>) -> Result<(), Fault> {
-    let client = desk.client()?;
+pub(crate) fn contacts(context: &CliContext, name: Option<&str>) -> Result<(), Fault> {
+    let client = context.client()?;
     if let Some(name) = name {
         let contact = find(&client, name)?;
-        desk.out.value(&contact);
-        describe(desk, &contact);
+        context.out.value(&contact);
+        describe(context, &contact);
         return Ok(());
     }
     let all: json::Contacts = client.get("/v1/contacts")?;
-    desk.out.value(&all);
+    context.out.value(&all);
     for contact in &all.contacts {
-        desk.out.line(show::contact(contact));
+        context.out.line(show::contact(contact));
     }
     if all.contacts.is_empty() {
-        desk.out.line("no contacts yet; `mezza add CARD` adds one, `mezza card` shows yours");
+        context.out.line("no contacts yet; `mezza add CARD` adds one, `mezza card` shows yours");
     }
     Ok(())
 }
 
-fn describe(desk: &CliContext, contact: &json::ContactJson) {
-    let out = desk.out;
+fn describe(context: &CliContext, contact: &json::ContactJson) {
+    let out = context.out;
     let policy = &contact.policy;
     out.line(show::contact(contact));
     if let Some(trouble) = &contact.trouble {
@@ -77,15 +77,15 @@ fn describe(desk: &CliContext, contact: &json::ContactJson) {
 }
 
 /// `mezza requests`
-pub(crate) fn requests(desk: &CliContext, what: Option<&Requests>) -> Result<(), Fault> {
-    let client = desk.client()?;
+pub(crate) fn requests(context: &CliContext, what: Option<&Requests>) -> Result<(), Fault> {
+    let client = context.client()?;
     match what {
-        None => list_requests(desk, &client),
+        None => list_requests(context, &client),
         Some(Requests::See { n }) => {
             client.act("POST", &format!("/v1/requests/{n}/see"))?;
             let text = "asked; who it is comes with the next rounds of the mixnet: \
                         `mezza requests` shows it";
-            desk.out.either(&json!({ "asked": n }), text);
+            context.out.either(&json!({ "asked": n }), text);
             Ok(())
         }
         Some(Requests::Accept { n }) => {
@@ -93,67 +93,67 @@ pub(crate) fn requests(desk: &CliContext, what: Option<&Requests>) -> Result<(),
                 client.post(&format!("/v1/requests/{n}/accept"), &())?;
             let name = show::clean(&contact.name);
             let log = format!("`mezza log {}`", show::handle(&contact));
-            desk.out.either(&contact, format!("{name} is a contact now; {log}"));
+            context.out.either(&contact, format!("{name} is a contact now; {log}"));
             Ok(())
         }
         Some(Requests::Refuse { n }) => {
             client.act("POST", &format!("/v1/requests/{n}/refuse"))?;
-            desk.out.either(&json!({ "refused": n }), "refused; they are not told");
+            context.out.either(&json!({ "refused": n }), "refused; they are not told");
             Ok(())
         }
     }
 }
 
-fn list_requests(desk: &CliContext, client: &ApiClient) -> Result<(), Fault> {
+fn list_requests(context: &CliContext, client: &ApiClient) -> Result<(), Fault> {
     let all: json::RequestsJson = client.get("/v1/requests")?;
-    desk.out.value(&all);
+    context.out.value(&all);
     for request in &all.requests {
         let name = show::clean(&request.contact.claimed_name);
-        desk.out.line(format!("{:<4} {name} (its own claim)", request.contact.id));
+        context.out.line(format!("{:<4} {name} (its own claim)", request.contact.id));
         for note in &request.notes {
-            desk.out.line(format!("     {}", show::note(note, &request.contact.claimed_name)));
+            context.out.line(format!("     {}", show::note(note, &request.contact.claimed_name)));
         }
     }
     for guest in &all.guests {
         let asked = if guest.asked { "; asked who it is" } else { "" };
         let invites = "invites over the mixnet";
-        desk.out.line(format!("{:<4} someone new (no name yet) {invites}{asked}", guest.id));
+        context.out.line(format!("{:<4} someone new (no name yet) {invites}{asked}", guest.id));
     }
     if all.requests.is_empty() && all.guests.is_empty() {
-        desk.out.line("nobody asks");
+        context.out.line("nobody asks");
     }
     if !all.requests.is_empty() {
-        desk.out.line(
+        context.out.line(
             "`mezza requests accept N` lets one in, `mezza requests refuse N` turns one away",
         );
     }
     if !all.guests.is_empty() {
-        desk.out.line("`mezza requests see N` asks one without a name who it is; until then they learn nothing");
+        context.out.line("`mezza requests see N` asks one without a name who it is; until then they learn nothing");
     }
     Ok(())
 }
 
 /// `mezza verify`
-pub(crate) fn verify(desk: &CliContext, name: &str, matches: bool) -> Result<(), Fault> {
-    let client = desk.client()?;
+pub(crate) fn verify(context: &CliContext, name: &str, matches: bool) -> Result<(), Fault> {
+    let client = context.client()?;
     let contact = find(&client, name)?;
     let name = show::clean(&contact.name);
     if matches {
         let patch = json::ContactPatch { verified: Some(true), ..Default::default() };
         let contact: json::ContactJson =
             client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
-        desk.out.either(&contact, format!("recorded: the numbers of you and {name} are equal"));
+        context.out.either(&contact, format!("recorded: the numbers of you and {name} are equal"));
         return Ok(());
     }
     let number: json::Number = client.get(&format!("/v1/contacts/{}/number", contact.id))?;
-    desk.out.value(&json!({ "contact": contact.id, "groups": number.groups }));
-    desk.out.line(format!(
+    context.out.value(&json!({ "contact": contact.id, "groups": number.groups }));
+    context.out.line(format!(
         "You and {name} must see the same number; compare it when you meet or by voice:"
     ));
     for line in number.groups.chunks(GROUPS_A_LINE) {
-        desk.out.line(format!("    {}", line.join("  ")));
+        context.out.line(format!("    {}", line.join("  ")));
     }
-    desk.out.line(format!(
+    context.out.line(format!(
         "equal: `mezza verify {} --matches`. Not equal: stop writing, somebody stands between you",
         show::handle(&contact)
     ));
@@ -161,8 +161,8 @@ pub(crate) fn verify(desk: &CliContext, name: &str, matches: bool) -> Result<(),
 }
 
 /// `mezza set`
-pub(crate) fn set(desk: &CliContext, set: &Set) -> Result<(), Fault> {
-    let client = desk.client()?;
+pub(crate) fn set(context: &CliContext, set: &Set) -> Result<(), Fault> {
+    let client = context.client()?;
     let contact = find(&client, &set.name)?;
     let patch = json::ContactPatch {
         name: set.petname.clone(),
@@ -171,18 +171,18 @@ pub(crate) fn set(desk: &CliContext, set: &Set) -> Result<(), Fault> {
         blocked: if set.block { Some(true) } else { set.unblock.then_some(false) },
     };
     if patch.policy.is_none() && patch.name.is_none() && patch.blocked.is_none() {
-        desk.out.value(&contact);
-        desk.out.line("nothing to change:");
-        describe(desk, &contact);
+        context.out.value(&contact);
+        context.out.line("nothing to change:");
+        describe(context, &contact);
         return Ok(());
     }
     let contact: json::ContactJson =
         client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
-    desk.out.value(&contact);
-    describe(desk, &contact);
+    context.out.value(&contact);
+    describe(context, &contact);
     let (policy, held) = (&contact.policy, contact.standing == json::StandingJson::Held);
     if held && policy.pin > 1 && policy.carriers.first().is_some_and(|first| first == "mixnet") {
-        desk.out.line(format!(
+        context.out.line(format!(
             "a first note in cells needs their keys; where none are held it waits, and `mezza set \
              {} --level-min 1` lets their relay be asked",
             show::handle(&contact)

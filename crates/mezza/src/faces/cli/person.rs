@@ -15,34 +15,34 @@ use crate::api::uri::{read_card, relay_of};
 use crate::api::{Exit, Fault, words};
 use crate::faces::passphrase;
 use crate::faces::qr::{self, Medium, QrImage};
-use crate::node::desk;
+use crate::node::shell;
 use crate::store;
 
 /// Largest file that may hold a card or its picture, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// `mezza init`
-pub(crate) fn init(desk: &CliContext, init: &Init) -> Result<(), Fault> {
-    if store::Vault::exists(&desk.home.vault()) {
+pub(crate) fn init(context: &CliContext, init: &Init) -> Result<(), Fault> {
+    if store::Vault::exists(&context.home.vault()) {
         return Err(crate::api::Refused::exists().fault);
     }
     let relay = init.relay.as_deref().map(relay_of).transpose()?;
     let name = init.name.clone().map_or_else(ask_name, Ok)?;
     let file = init.key.passphrase_file.as_deref();
-    desk.home.make()?;
+    context.home.make()?;
     let pass = passphrase::ask_new(file)?;
     let no_relay = relay.is_none();
-    desk::make::init(&desk.home.vault(), &name, &pass, relay.as_slice())
+    shell::make::init(&context.home.vault(), &name, &pass, relay.as_slice())
         .map_err(|refused| refused.fault)?;
-    let value = json!({ "name": name, "home": desk.home.root() });
-    desk.out.either(&value, format!("{name} lives in {}", desk.home.root().display()));
+    let value = json!({ "name": name, "home": context.home.root() });
+    context.out.either(&value, format!("{name} lives in {}", context.home.root().display()));
     if no_relay {
-        desk.out.line(
+        context.out.line(
             "this card names no relay, so no note can reach you; `mezza card renew --relay URI` \
              changes that while the node runs",
         );
     }
-    desk.out.line("next: `mezza node run`, then `mezza card --qr`");
+    context.out.line("next: `mezza node run`, then `mezza card --qr`");
     Ok(())
 }
 
@@ -59,36 +59,38 @@ fn ask_name() -> Result<String, Fault> {
 }
 
 /// `mezza lock`
-pub(crate) fn lock(desk: &CliContext) -> Result<(), Fault> {
-    let status: StatusJson = desk.client()?.post("/v1/lock", &())?;
-    desk.out.either(&status, "locked");
+pub(crate) fn lock(context: &CliContext) -> Result<(), Fault> {
+    let status: StatusJson = context.client()?.post("/v1/lock", &())?;
+    context.out.either(&status, "locked");
     Ok(())
 }
 
 /// `mezza unlock`
-pub(crate) fn unlock(desk: &CliContext, key: &PassphraseArgs) -> Result<(), Fault> {
-    let client = desk.client()?;
+pub(crate) fn unlock(context: &CliContext, key: &PassphraseArgs) -> Result<(), Fault> {
+    let client = context.client()?;
     let pass = passphrase::ask(key.passphrase_file.as_deref(), "Passphrase")?;
     let text = Zeroizing::new(String::from_utf8(pass.to_vec()).map_err(|_| {
         Fault::new(Exit::Malformed, "the passphrase is not UTF-8", "type it on a terminal")
     })?);
     let status: StatusJson = client.post("/v1/unlock", &json!({ "passphrase": text.as_str() }))?;
-    desk.out.either(&status, "unlocked");
+    context.out.either(&status, "unlocked");
     Ok(())
 }
 
 /// `mezza url`
-pub(crate) fn url(desk: &CliContext) -> Result<(), Fault> {
-    let url: TicketUrl = desk.client()?.post("/v1/ticket", &())?;
-    desk.out.either(&url, &url.url);
+pub(crate) fn url(context: &CliContext) -> Result<(), Fault> {
+    let url: TicketUrl = context.client()?.post("/v1/ticket", &())?;
+    context.out.either(&url, &url.url);
     Ok(())
 }
 
 /// `mezza card` and `mezza card show`
-pub(crate) fn card(desk: &CliContext, card: &CardArgs) -> Result<(), Fault> {
+pub(crate) fn card(context: &CliContext, card: &CardArgs) -> Result<(), Fault> {
     match &card.what {
-        Some(CardWhat::Show { source }) => return card_show(desk, source),
-        Some(CardWhat::Renew { name, relays }) => return card_renew(desk, name.as_deref(), relays),
+        Some(CardWhat::Show { source }) => return card_show(context, source),
+        Some(CardWhat::Renew { name, relays }) => {
+            return card_renew(context, name.as_deref(), relays);
+        }
         None => {}
     }
     let form = match card.form {
@@ -96,28 +98,28 @@ pub(crate) fn card(desk: &CliContext, card: &CardArgs) -> Result<(), Fault> {
         CardFormName::Poster => "poster",
         CardFormName::Offline => "offline",
     };
-    let text: CardText = desk.client()?.get(&format!("/v1/me/card?form={form}"))?;
+    let text: CardText = context.client()?.get(&format!("/v1/me/card?form={form}"))?;
     if let Some(path) = &card.out {
         write_picture(path, &text.uri)?;
         let value = json!({ "file": path, "uri": text.uri });
-        desk.out.either(&value, format!("{} holds your card", path.display()));
+        context.out.either(&value, format!("{} holds your card", path.display()));
         return Ok(());
     }
-    desk.out.value(&text);
+    context.out.value(&text);
     if card.qr {
-        desk.out.line(QrImage::draw(&text.uri, Medium::Screen)?.to_terminal());
+        context.out.line(QrImage::draw(&text.uri, Medium::Screen)?.to_terminal());
     }
-    desk.out.line(&text.uri);
+    context.out.line(&text.uri);
     Ok(())
 }
 
-fn card_renew(desk: &CliContext, name: Option<&str>, relays: &[String]) -> Result<(), Fault> {
+fn card_renew(context: &CliContext, name: Option<&str>, relays: &[String]) -> Result<(), Fault> {
     let relays = (!relays.is_empty()).then(|| relays.to_vec());
     let request = RenewRequest { name: name.map(ToOwned::to_owned), relays };
-    let me: MeJson = desk.client()?.patch("/v1/me", &request)?;
+    let me: MeJson = context.client()?.patch("/v1/me", &request)?;
     let text = format!("{} has a new card, serial {}", show::clean(&me.name), me.card_serial);
-    desk.out.either(&me, text);
-    desk.out.line("next: `mezza card --qr`; your contacts get it with the next note");
+    context.out.either(&me, text);
+    context.out.line("next: `mezza card --qr`; your contacts get it with the next note");
     Ok(())
 }
 
@@ -137,7 +139,7 @@ fn write_picture(path: &Path, uri: &str) -> Result<(), Fault> {
     })
 }
 
-fn card_show(desk: &CliContext, source: &str) -> Result<(), Fault> {
+fn card_show(context: &CliContext, source: &str) -> Result<(), Fault> {
     let card = read_card(&read_source(source)?)?;
     let relays: Vec<String> = card
         .relays()
@@ -151,16 +153,16 @@ fn card_show(desk: &CliContext, source: &str) -> Result<(), Fault> {
         "issued": card.issued_days(), "suites": suites, "relays": relays,
         "absent_parts": card.absent_parts(), "bytes": card.encode().len(),
     });
-    desk.out.value(&value);
+    context.out.value(&value);
     let issued = show::time(u64::from(card.issued_days()) * 86_400_000);
-    desk.out.line(format!("name     {} (its own claim)", show::clean(card.name())));
-    desk.out.line(format!("key      {}", id_of(&card)));
-    desk.out.line(format!("issued   {}, serial {}", &issued[..10], card.serial()));
-    desk.out.line(format!("suites   {}", suites.join(" ")));
+    context.out.line(format!("name     {} (its own claim)", show::clean(card.name())));
+    context.out.line(format!("key      {}", id_of(&card)));
+    context.out.line(format!("issued   {}, serial {}", &issued[..10], card.serial()));
+    context.out.line(format!("suites   {}", suites.join(" ")));
     for relay in relays {
-        desk.out.line(format!("relay    {relay}"));
+        context.out.line(format!("relay    {relay}"));
     }
-    desk.out.line("signed   by this key; whose key it is, only comparing numbers can tell");
+    context.out.line("signed   by this key; whose key it is, only comparing numbers can tell");
     Ok(())
 }
 
@@ -202,31 +204,31 @@ pub(crate) fn read_source(source: &str) -> Result<String, Fault> {
 }
 
 /// `mezza doctor`: the node's lines, or what can be seen without one.
-pub(crate) fn doctor(desk: &CliContext) -> Exit {
-    let mut health = Health { lines: vec![home_line(desk), settings_line(desk)] };
-    match desk.client().and_then(|client| client.get::<Health>("/v1/health")) {
+pub(crate) fn doctor(context: &CliContext) -> Exit {
+    let mut health = Health { lines: vec![home_line(context), settings_line(context)] };
+    match context.client().and_then(|client| client.get::<Health>("/v1/health")) {
         Ok(more) => {
             health.lines.push(line("node", Ok("running".into())));
             health.lines.extend(more.lines);
         }
         Err(fault) => health.lines.push(line("node", Err(fault))),
     }
-    desk.out.value(&health);
+    context.out.value(&health);
     for line in &health.lines {
         let mark = if line.ok { "ok" } else { "BAD" };
         let next = line.next.as_ref().map_or(String::new(), |next| format!("; {next}"));
-        desk.out.line(format!("{mark:<4} {:<10} {}{next}", line.name, line.text));
+        context.out.line(format!("{mark:<4} {:<10} {}{next}", line.name, line.text));
     }
     if health.lines.iter().all(|line| line.ok) { Exit::Done } else { Exit::No }
 }
 
-fn home_line(desk: &CliContext) -> HealthLine {
-    let home = desk.home.root().display().to_string();
-    line("home", desk.home.check().map(|()| home))
+fn home_line(context: &CliContext) -> HealthLine {
+    let home = context.home.root().display().to_string();
+    line("home", context.home.check().map(|()| home))
 }
 
-fn settings_line(desk: &CliContext) -> HealthLine {
-    line("settings", desk.config(&[]).map(|_| "sound".into()))
+fn settings_line(context: &CliContext) -> HealthLine {
+    line("settings", context.config(&[]).map(|_| "sound".into()))
 }
 
 fn line(name: &str, found: Result<String, Fault>) -> HealthLine {
@@ -238,13 +240,15 @@ fn line(name: &str, found: Result<String, Fault>) -> HealthLine {
 }
 
 /// `mezza config`
-pub(crate) fn config(desk: &CliContext, what: &ConfigCommand) -> Result<(), Fault> {
-    let config = desk.config(&[])?;
+pub(crate) fn config(context: &CliContext, what: &ConfigCommand) -> Result<(), Fault> {
+    let config = context.config(&[])?;
     match what {
-        ConfigCommand::Check => desk.out.either(&json!({ "ok": true }), "the settings are sound"),
+        ConfigCommand::Check => {
+            context.out.either(&json!({ "ok": true }), "the settings are sound");
+        }
         ConfigCommand::Print { origin } => {
             let text = config.print(*origin);
-            desk.out.either(&json!({ "settings": text }), text.trim_end());
+            context.out.either(&json!({ "settings": text }), text.trim_end());
         }
     }
     Ok(())

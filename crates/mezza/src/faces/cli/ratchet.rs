@@ -21,17 +21,17 @@ use given::{Chance, Clock};
 ///
 /// # Errors
 /// Input that is malformed; no node, where one is needed.
-pub(crate) fn ratchet(desk: &CliContext, what: &RatchetCommand) -> Result<Exit, Fault> {
+pub(crate) fn ratchet(context: &CliContext, what: &RatchetCommand) -> Result<Exit, Fault> {
     match what {
         RatchetCommand::Peer(asked) => {
             let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
             peer::serve(given(asked), input, output)
         }
-        RatchetCommand::Number(asked) => number::number(desk.out, asked),
-        RatchetCommand::Sessions { name } => state::sessions(desk, name.as_deref()),
-        RatchetCommand::Reset { name, yes } => state::reset(desk, name, *yes),
-        RatchetCommand::Keys { rotate, refill } => state::keys(desk, *rotate, *refill),
-        RatchetCommand::Suites { name } => state::suites(desk, name.as_deref()),
+        RatchetCommand::Number(asked) => number::number(context.out, asked),
+        RatchetCommand::Sessions { name } => state::sessions(context, name.as_deref()),
+        RatchetCommand::Reset { name, yes } => state::reset(context, name, *yes),
+        RatchetCommand::Keys { rotate, refill } => state::keys(context, *rotate, *refill),
+        RatchetCommand::Suites { name } => state::suites(context, name.as_deref()),
     }
 }
 

@@ -22,14 +22,14 @@ type Flag = (&'static str, String);
 ///
 /// # Errors
 /// What the command refuses; see each of them.
-pub(crate) fn relay(desk: &CliContext, what: &RelayArgs) -> Result<Exit, Fault> {
+pub(crate) fn relay(context: &CliContext, what: &RelayArgs) -> Result<Exit, Fault> {
     let flags = what.flags();
-    let settings = settings(desk, &flags)?;
+    let settings = settings(context, &flags)?;
     match what {
-        RelayArgs::Run(_) => block_on(two_threads(), run(desk, &settings)),
-        RelayArgs::Init { .. } => block_on(two_threads(), init(desk, &settings, &flags)),
-        RelayArgs::Status(_) => block_on(two_threads(), status(desk, &settings)),
-        RelayArgs::Uri(_) => uri(desk, &settings, &flags),
+        RelayArgs::Run(_) => block_on(two_threads(), run(context, &settings)),
+        RelayArgs::Init { .. } => block_on(two_threads(), init(context, &settings, &flags)),
+        RelayArgs::Status(_) => block_on(two_threads(), status(context, &settings)),
+        RelayArgs::Uri(_) => uri(context, &settings, &flags),
     }
 }
 
@@ -90,15 +90,15 @@ fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fault> {
     })
 }
 
-async fn run(desk: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
-    desk.home.make()?;
-    let config = relay_config(&desk.home, settings)?;
+async fn run(context: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
+    context.home.make()?;
+    let config = relay_config(&context.home, settings)?;
     memory::say();
     let (stop, stopped) = watch::channel(false);
     let handle = relay::serve(config, stopped).await.map_err(|error| relay_fault(&error))?;
     let (address, key) = (handle.address(), words::key_digits(handle.key()));
     let value = json!({ "event": "relay", "address": address, "key": key });
-    desk.out.either(&value, format!("relay    {address}   key {key}"));
+    context.out.either(&value, format!("relay    {address}   key {key}"));
     let ended = handle.wait();
     tokio::pin!(ended);
     let done = tokio::select! {
@@ -113,20 +113,20 @@ async fn run(desk: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-async fn init(desk: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
-    let config = relay_config(&desk.home, settings)?;
+async fn init(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
+    let config = relay_config(&context.home, settings)?;
     public_of(settings)?;
-    desk.home.make()?;
+    context.home.make()?;
     let key = relay::init(&config.dir, &config.store).await.map_err(|error| relay_fault(&error))?;
-    config::keep(&desk.home.config(), &kept(flags)?)?;
+    config::keep(&context.home.config(), &kept(flags)?)?;
     let digits = words::key_digits(&key);
     let text = format!(
         "relay key {digits}\nnext: `mezza relay run`, and `mezza relay uri` for its address"
     );
     let is_loopback = config.listen.ip().is_loopback();
-    desk.out.either(&json!({ "key": digits, "loopback": is_loopback }), text);
+    context.out.either(&json!({ "key": digits, "loopback": is_loopback }), text);
     if is_loopback && !settings.relay_public.is_empty() {
-        desk.out.aside(&format!(
+        context.out.aside(&format!(
             "the relay listens on {}, which others reach only if this machine passes them on; else \
              say where with `mezza relay init --listen ADDRESS`",
             config.listen
@@ -152,22 +152,22 @@ fn absolute(path: &str) -> Result<String, Fault> {
     })
 }
 
-async fn status(desk: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
-    let config = relay_config(&desk.home, settings)?;
+async fn status(context: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
+    let config = relay_config(&context.home, settings)?;
     let status =
         relay::status(&config.dir, &config.store).await.map_err(|error| relay_fault(&error))?;
     let digits = words::key_digits(&status.key);
     let totals = status.totals;
     let running = relay::address(&config.dir);
     let listen = running.unwrap_or(config.listen);
-    desk.out.value(&json!({
+    context.out.value(&json!({
         "key": digits, "listen": listen, "listens": running.is_some(), "boxes": totals.boxes,
         "mails": totals.mails, "bytes": totals.bytes, "one_time_keys": totals.one_time_keys,
     }));
     let state = if running.is_some() { "it runs" } else { "it does not run" };
-    desk.out.line(format!("key      {digits}"));
-    desk.out.line(format!("listen   {listen}, {state}"));
-    desk.out.line(format!(
+    context.out.line(format!("key      {digits}"));
+    context.out.line(format!("listen   {listen}, {state}"));
+    context.out.line(format!(
         "holds    {} boxes, {} mails, {} bytes",
         totals.boxes, totals.mails, totals.bytes
     ));
@@ -175,8 +175,8 @@ async fn status(desk: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
 }
 
 /// What people can reach: what somebody said, else where the relay listens now, else where it would.
-fn uri(desk: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
-    let config = relay_config(&desk.home, settings)?;
+fn uri(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
+    let config = relay_config(&context.home, settings)?;
     let key = relay::key(&config.dir).map_err(|error| relay_fault(&error))?;
     let public = public_of(settings)?;
     let listen = relay::address(&config.dir).unwrap_or(config.listen);
@@ -191,11 +191,11 @@ fn uri(desk: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, F
         let text = format!("the relay does not run, and nobody can reach port {port} of {host}");
         Fault::new(Exit::Usage, text, "start it with `mezza relay run`")
     })?;
-    config::keep(&desk.home.config(), flags)?;
+    config::keep(&context.home.config(), flags)?;
     let is_loopback = own.is_some_and(|ip| ip.is_loopback());
-    desk.out.either(&json!({ "uri": uri, "loopback": is_loopback }), &uri);
+    context.out.either(&json!({ "uri": uri, "loopback": is_loopback }), &uri);
     if is_loopback {
-        desk.out.aside(&format!("this address works on this machine alone; {next}"));
+        context.out.aside(&format!("this address works on this machine alone; {next}"));
     }
     Ok(Exit::Done)
 }

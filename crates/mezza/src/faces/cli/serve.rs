@@ -25,18 +25,18 @@ use crate::process::home::Home;
 use crate::process::stop::until_stopped;
 
 /// `mezza node`
-pub(crate) fn node(desk: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {
+pub(crate) fn node(context: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {
     match what {
         NodeCommand::Run { serve, observe } => {
             let observe = observe.then(|| ("observe", "true".into()));
             let flags: Vec<_> = flags(serve).into_iter().chain(observe).collect();
-            let settings = settings(desk, &flags)?;
-            block_on(Builder::new_current_thread(), run(desk, serve, &settings))
+            let settings = settings(context, &flags)?;
+            block_on(Builder::new_current_thread(), run(context, serve, &settings))
         }
-        NodeCommand::Status => status(desk),
+        NodeCommand::Status => status(context),
         NodeCommand::Stop => {
-            desk.client()?.act("POST", "/v1/stop")?;
-            desk.out.either(&json!({ "stopped": true }), "stopping");
+            context.client()?.act("POST", "/v1/stop")?;
+            context.out.either(&json!({ "stopped": true }), "stopping");
             Ok(Exit::Done)
         }
     }
@@ -49,10 +49,10 @@ pub(crate) fn flags(serve: &Serve) -> Vec<(&'static str, String)> {
 
 /// Reads the settings and starts the log.
 pub(crate) fn settings(
-    desk: &CliContext,
+    context: &CliContext,
     flags: &[(&'static str, String)],
 ) -> Result<Settings, Fault> {
-    let config: LoadedSettings = desk.config(flags)?;
+    let config: LoadedSettings = context.config(flags)?;
     let level = LevelFilter::from_str(&config.settings.log).map_err(|_| {
         let text = "the setting `log` is no level";
         Fault::new(Exit::Config, text, "use error, warn, info, debug or trace")
@@ -84,26 +84,27 @@ pub(crate) fn block_on<T>(
     done
 }
 
-async fn run(desk: &CliContext, serve: &Serve, settings: &Settings) -> Result<Exit, Fault> {
-    desk.home.make()?;
-    let lock = served::lock(&desk.home)?;
-    let observer = settings.observe.then(|| Arc::new(Observer::new(files(&desk.home))));
+async fn run(context: &CliContext, serve: &Serve, settings: &Settings) -> Result<Exit, Fault> {
+    context.home.make()?;
+    let lock = served::lock(&context.home)?;
+    let observer = settings.observe.then(|| Arc::new(Observer::new(files(&context.home))));
     let dialer = Dialer { tap: observer.clone().map(|o| o as Arc<dyn Tap>), ..Dialer::default() };
     let unattended = has_passphrase_file(serve);
     let options = NodeOptions {
-        vault: desk.home.vault(),
-        witness: Some(desk.home.state()),
+        vault: context.home.vault(),
+        witness: Some(context.home.state()),
         demo: false,
         idle_lock_s: if unattended { 0 } else { settings.idle_lock_s },
         dialer,
         observer: observer.clone(),
     };
-    let station = ServedNode::open(&desk.home, lock, settings.web_port, options, observer).await?;
+    let station =
+        ServedNode::open(&context.home, lock, settings.web_port, options, observer).await?;
     if unattended && let Err(fault) = unlock(&station, serve).await {
         station.close().await;
         return Err(fault);
     }
-    announce(desk, serve, &station).await?;
+    announce(context, serve, &station).await?;
     until_stopped(station.stopping()).await?;
     station.close().await;
     Ok(Exit::Done)
@@ -126,20 +127,26 @@ pub(crate) fn has_passphrase_file(serve: &Serve) -> bool {
 /// A wrong passphrase, or no vault.
 pub(crate) async fn unlock(station: &ServedNode, serve: &Serve) -> Result<(), Fault> {
     let pass = passphrase::ask(serve.key.passphrase_file.as_deref(), "Passphrase")?;
-    station.node.ask(move |desk| desk.unlock(&pass)).await.map_err(|refused: Refused| refused.fault)
+    station
+        .node
+        .ask(move |shell| shell.unlock(&pass))
+        .await
+        .map_err(|refused: Refused| refused.fault)
 }
 
-async fn announce(desk: &CliContext, serve: &Serve, station: &ServedNode) -> Result<(), Fault> {
+async fn announce(context: &CliContext, serve: &Serve, station: &ServedNode) -> Result<(), Fault> {
     let status =
-        station.node.ask(|desk| Ok(desk.status())).await.map_err(|refused| refused.fault)?;
+        station.node.ask(|shell| Ok(shell.status())).await.map_err(|refused| refused.fault)?;
     let value = json!({
         "event": "running", "port": station.port, "state": status.state,
         "url": (!serve.no_web).then_some(&station.url),
     });
-    desk.out.value(&value);
-    desk.out.line(format!("node     {}", state_line(&status)));
+    context.out.value(&value);
+    context.out.line(format!("node     {}", state_line(&status)));
     if !serve.no_web {
-        desk.out.line(format!("open     {}   (works once, `mezza url` for another)", station.url));
+        context
+            .out
+            .line(format!("open     {}   (works once, `mezza url` for another)", station.url));
     }
     Ok(())
 }
@@ -154,12 +161,12 @@ fn state_line(status: &StatusJson) -> String {
     }
 }
 
-fn status(desk: &CliContext) -> Result<Exit, Fault> {
-    let client = desk.client()?;
+fn status(context: &CliContext) -> Result<Exit, Fault> {
+    let client = context.client()?;
     let status: StatusJson = client.get("/v1/status")?;
     let value =
         json!({ "pid": client.api().pid, "address": client.api().address, "status": status });
-    desk.out.value(&value);
-    desk.out.line(format!("{}, process {}", state_line(&status), client.api().pid));
+    context.out.value(&value);
+    context.out.line(format!("{}, process {}", state_line(&status), client.api().pid));
     Ok(Exit::Done)
 }

@@ -20,7 +20,7 @@ use crate::process::rng::OsRng;
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// `mezza send`
-pub(crate) fn send(desk: &CliContext, send: &Send) -> Result<Exit, Fault> {
+pub(crate) fn send(context: &CliContext, send: &Send) -> Result<Exit, Fault> {
     let text = match send.text.as_deref() {
         None | Some("-") => read_input()?,
         Some(text) => text.into(),
@@ -28,11 +28,11 @@ pub(crate) fn send(desk: &CliContext, send: &Send) -> Result<Exit, Fault> {
     if text.is_empty() {
         return Err(crate::api::Refused::from(mezza_messenger::DeviceError::EmptyText).fault);
     }
-    if text.len() > crate::node::desk::ask::TEXT_BYTES_MAX {
-        let max = crate::node::desk::ask::TEXT_BYTES_MAX;
+    if text.len() > crate::node::shell::ask::TEXT_BYTES_MAX {
+        let max = crate::node::shell::ask::TEXT_BYTES_MAX;
         return Err(words::too_long(text.len(), max).fault);
     }
-    let client = desk.client()?;
+    let client = context.client()?;
     let contact = find(&client, &send.name)?;
     if let Some(carrier) = &send.carrier {
         check_carrier(&client, &contact, carrier, &text)?;
@@ -45,9 +45,9 @@ pub(crate) fn send(desk: &CliContext, send: &Send) -> Result<Exit, Fault> {
     match (send.wait, follower) {
         (Some(wait), Some(follower)) => {
             let note = wait_for(&client, follower, note, wait, Duration::from_secs(send.timeout))?;
-            Ok(finish(desk, &contact, &note, Some(wait)))
+            Ok(finish(context, &contact, &note, Some(wait)))
         }
-        _ => Ok(finish(desk, &contact, &note, None)),
+        _ => Ok(finish(context, &contact, &note, None)),
     }
 }
 
@@ -126,20 +126,20 @@ fn is_far_enough(note: &json::NoteJson, wait: Wait) -> bool {
 }
 
 fn finish(
-    desk: &CliContext,
+    context: &CliContext,
     contact: &json::ContactJson,
     note: &json::NoteJson,
     wait: Option<Wait>,
 ) -> Exit {
     let name = show::clean(&contact.name);
-    desk.out.value(note);
-    desk.out.line(format!("note {} to {name}: {}", note.id, note.words));
+    context.out.value(note);
+    context.out.line(format!("note {} to {name}: {}", note.id, note.words));
     if note.why.as_deref() == Some("below_pin") {
-        desk.out.line(below_pin(contact, note));
+        context.out.line(below_pin(contact, note));
     }
     match wait {
         Some(wait) if !is_far_enough(note, wait) => {
-            desk.out.line("it stays in the outbox and goes on trying: `mezza outbox`");
+            context.out.line("it stays in the outbox and goes on trying: `mezza outbox`");
             Exit::No
         }
         _ => Exit::Done,
@@ -159,16 +159,16 @@ fn below_pin(contact: &json::ContactJson, note: &json::NoteJson) -> String {
 }
 
 /// `mezza log`
-pub(crate) fn log(desk: &CliContext, name: &str, n: u16, follow: bool) -> Result<(), Fault> {
-    let client = desk.client()?;
+pub(crate) fn log(context: &CliContext, name: &str, n: u16, follow: bool) -> Result<(), Fault> {
+    let client = context.client()?;
     let contact = find(&client, name)?;
     let follower = follow.then(|| Follower::of(&client)).transpose()?;
     let notes: json::Notes = client.get(&format!("/v1/contacts/{}/notes?limit={n}", contact.id))?;
     for note in &notes.notes {
-        desk.out.either(note, show::note(note, &contact.name));
+        context.out.either(note, show::note(note, &contact.name));
     }
     if contact.missing > 0 {
-        desk.out.line(format!("({} notes are on their way to you)", contact.missing));
+        context.out.line(format!("({} notes are on their way to you)", contact.missing));
     }
     let Some(follower) = follower else { return Ok(()) };
     follower
@@ -176,7 +176,7 @@ pub(crate) fn log(desk: &CliContext, name: &str, n: u16, follow: bool) -> Result
             let ours = event.contact.as_deref() == Some(contact.id.as_str());
             let told = matches!(event.kind, EventKind::Note | EventKind::State);
             if let (true, true, Some(_), Some(note)) = (ours, told, event.cursor, &event.note) {
-                desk.out.either(note, show::note(note, &contact.name));
+                context.out.either(note, show::note(note, &contact.name));
             }
             let over = matches!(event.kind, EventKind::Locked | EventKind::Reload);
             if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -185,20 +185,22 @@ pub(crate) fn log(desk: &CliContext, name: &str, n: u16, follow: bool) -> Result
 }
 
 /// `mezza outbox`
-pub(crate) fn outbox(desk: &CliContext, what: Option<&Outbox>) -> Result<(), Fault> {
-    let client = desk.client()?;
+pub(crate) fn outbox(context: &CliContext, what: Option<&Outbox>) -> Result<(), Fault> {
+    let client = context.client()?;
     if let Some(Outbox::Cancel { id }) = what {
         client.act("DELETE", &format!("/v1/notes/{id}?how=cancel"))?;
-        desk.out.either(&json!({ "cancelled": id }), "given up; it may have arrived all the same");
+        context
+            .out
+            .either(&json!({ "cancelled": id }), "given up; it may have arrived all the same");
         return Ok(());
     }
     let outbox: json::OutboxJson = client.get("/v1/outbox")?;
     let contacts = client.get::<json::Contacts>("/v1/contacts")?.contacts;
-    desk.out.value(&outbox);
+    context.out.value(&outbox);
     for note in &outbox.notes {
         let contact = contacts.iter().find(|contact| contact.id == note.contact);
         let name = contact.map_or("?", |contact| contact.name.as_str());
-        desk.out.line(format!(
+        context.out.line(format!(
             "{:<5} to {}: {}",
             note.id,
             show::clean(name),
@@ -206,35 +208,36 @@ pub(crate) fn outbox(desk: &CliContext, what: Option<&Outbox>) -> Result<(), Fau
         ));
     }
     if outbox.notes.is_empty() {
-        desk.out.line("nothing waits");
+        context.out.line("nothing waits");
     }
     Ok(())
 }
 
 /// `mezza carriers`
-pub(crate) fn carriers(desk: &CliContext) -> Result<(), Fault> {
-    let all: json::Carriers = desk.client()?.get("/v1/carriers")?;
-    desk.out.value(&all);
+pub(crate) fn carriers(context: &CliContext) -> Result<(), Fault> {
+    let all: json::Carriers = context.client()?.get("/v1/carriers")?;
+    context.out.value(&all);
     for carrier in &all.carriers {
         let state = if carrier.up { "up" } else { "down" };
         let demo = if carrier.demo { ", DEMO" } else { "" };
-        desk.out.line(format!("{}  {state}, level {}{demo}", carrier.carrier, carrier.level));
+        context.out.line(format!("{}  {state}, level {}{demo}", carrier.carrier, carrier.level));
         if let Some(relay) = &carrier.relay {
-            desk.out.line(format!("  at       {}:{} key {}", relay.host, relay.port, relay.key));
+            context.out.line(format!("  at       {}:{} key {}", relay.host, relay.port, relay.key));
         }
         let (delay, worst) = (carrier.delay_ms, carrier.delay_p99_ms);
-        desk.out.line(format!("  delay    {delay} ms, rarely {worst} ms"));
+        context.out.line(format!("  delay    {delay} ms, rarely {worst} ms"));
         let pieces = carrier.pieces_max;
         let bytes = words::grouped(carrier.piece_bytes);
-        desk.out
+        context
+            .out
             .line(format!("  takes    {pieces} x {bytes} bytes, keeps them {} h", carrier.store_h));
         for hides in &carrier.hides {
             let verb = if hides.hidden { "hides from" } else { "SHOWS to  " };
-            desk.out.line(format!("  {verb} {}: {}", hides.from, hides.what));
+            context.out.line(format!("  {verb} {}: {}", hides.from, hides.what));
         }
     }
     if all.carriers.is_empty() {
-        desk.out.line("no carrier: your card names no relay and no contact has one");
+        context.out.line("no carrier: your card names no relay and no contact has one");
     }
     Ok(())
 }

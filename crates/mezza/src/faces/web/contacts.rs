@@ -29,7 +29,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
 /// All contacts; strangers are under requests.
 #[utoipa::path(get, path = "/v1/contacts", responses((status = 200, body = json::Contacts)))]
 async fn list(State(web): State<Web>) -> ApiResult<json::Contacts> {
-    let contacts = web.node.ask(|desk| desk.contacts()).await?;
+    let contacts = web.node.ask(|shell| shell.contacts()).await?;
     Ok(Json(json::Contacts { contacts }))
 }
 
@@ -42,7 +42,7 @@ async fn add(
 ) -> Result<(StatusCode, Json<json::ContactJson>), Refused> {
     let name = body.name.filter(|name| !name.trim().is_empty());
     let in_person = body.in_person.unwrap_or(false);
-    let contact = web.node.ask(move |desk| desk.add(&body.uri, name, in_person)).await?;
+    let contact = web.node.ask(move |shell| shell.add(&body.uri, name, in_person)).await?;
     Ok((StatusCode::CREATED, Json(contact)))
 }
 
@@ -51,7 +51,7 @@ async fn add(
     responses((status = 200, body = json::ContactJson), (status = 404, body = json::Problem)))]
 async fn show(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::ContactJson> {
     let id = contact_id(&id)?;
-    web.node.ask(move |desk| desk.contact(id)).await.map(Json)
+    web.node.ask(move |shell| shell.contact(id)).await.map(Json)
 }
 
 /// Change a contact; what is left out stays.
@@ -64,7 +64,7 @@ async fn change(
     JsonBody(patch): JsonBody<json::ContactPatch>,
 ) -> ApiResult<json::ContactJson> {
     let id = contact_id(&id)?;
-    web.node.ask(move |desk| desk.patch(id, patch)).await.map(Json)
+    web.node.ask(move |shell| shell.patch(id, patch)).await.map(Json)
 }
 
 /// Delete a contact with its thread.
@@ -72,7 +72,7 @@ async fn change(
     responses((status = 204), (status = 404, body = json::Problem)))]
 async fn delete(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
     let id = contact_id(&id)?;
-    web.node.ask(move |desk| desk.delete(id)).await?;
+    web.node.ask(move |shell| shell.delete(id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -81,7 +81,7 @@ async fn delete(State(web): State<Web>, Path(id): Path<String>) -> Result<Status
     responses((status = 200, body = json::Number), (status = 404, body = json::Problem)))]
 async fn number(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::Number> {
     let id = contact_id(&id)?;
-    let (digits, scannable) = web.node.ask(move |desk| desk.number(id)).await?;
+    let (digits, scannable) = web.node.ask(move |shell| shell.number(id)).await?;
     let text = data_encoding::BASE32_NOPAD.encode(&scannable);
     Ok(Json(json::Number {
         groups: groups(&digits),
@@ -98,7 +98,7 @@ fn groups(digits: &str) -> Vec<String> {
 /// Strangers who wrote or invite.
 #[utoipa::path(get, path = "/v1/requests", responses((status = 200, body = json::RequestsJson)))]
 async fn requests(State(web): State<Web>) -> ApiResult<json::RequestsJson> {
-    web.node.ask(|desk| desk.requests()).await.map(Json)
+    web.node.ask(|shell| shell.requests()).await.map(Json)
 }
 
 /// Ask who it is that invites.
@@ -113,9 +113,9 @@ async fn see(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCod
     responses((status = 200, body = json::ContactJson), (status = 404, body = json::Problem)))]
 async fn accept(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::ContactJson> {
     let id = contact_id(&id)?;
-    let contact = web.node.ask(move |desk| {
-        desk.command(mezza_messenger::Command::Accept { contact: id })?;
-        desk.contact(id)
+    let contact = web.node.ask(move |shell| {
+        shell.command(mezza_messenger::Command::Accept { contact: id })?;
+        shell.contact(id)
     });
     contact.await.map(Json)
 }
@@ -128,6 +128,6 @@ async fn refuse(State(web): State<Web>, Path(id): Path<String>) -> Result<Status
 }
 
 async fn command(web: &Web, command: mezza_messenger::Command) -> Result<StatusCode, Refused> {
-    web.node.ask(move |desk| desk.command(command)).await?;
+    web.node.ask(move |shell| shell.command(command)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -15,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::Web;
 use crate::api::json::{EventJson, EventKind};
-use crate::node::hub::{Listener, plain};
+use crate::node::event_log::{Listener, plain};
 
 /// Nobody we know (close code).
 const UNKNOWN: u16 = 4_401;
@@ -50,7 +50,7 @@ async fn talk(web: Web, mut socket: WebSocket) {
     let Some(hello) = hello.filter(|hello| web.door.knows(&hello.bearer)) else {
         return close(socket, UNKNOWN, "bearer").await;
     };
-    let listener = web.node.hub().listen(hello.since);
+    let listener = web.node.events().listen(hello.since);
     let mut stop = web.stop.subscribe();
     let stopped = tokio::select! {
         () = tell(&mut socket, listener) => false,

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use super::{ApiResult, JsonBody, Web};
 use crate::api::json;
 use crate::api::network_uri::NetworkUri;
-use crate::node::desk::NodeActor;
+use crate::node::shell::NodeShell;
 use crate::servers::mixnet::client;
 
 /// The handlers of this file.
@@ -22,7 +22,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
 #[utoipa::path(get, path = "/v1/mixnet",
     responses((status = 200, body = json::Mixnet), (status = 404, body = json::Problem)))]
 async fn mixnet(State(web): State<Web>) -> ApiResult<json::Mixnet> {
-    web.node.ask(|desk| desk.mixnet()).await.map(Json)
+    web.node.ask(|shell| shell.mixnet()).await.map(Json)
 }
 
 /// Join a network by its link. Its configs are checked up to the link's hash first.
@@ -35,9 +35,9 @@ async fn join(
     let uri: NetworkUri = request.link.trim().parse()?;
     client::join(&uri).await?;
     let link = NetworkAddress { pin: uri.genesis, address: uri.address };
-    let joined = web.node.ask(move |desk| {
-        desk.command(Command::Join(link))?;
-        desk.mixnet()
+    let joined = web.node.ask(move |shell| {
+        shell.command(Command::Join(link))?;
+        shell.mixnet()
     });
     joined.await.map(Json)
 }
@@ -46,5 +46,5 @@ async fn join(
 #[utoipa::path(post, path = "/v1/mixnet/resume",
     responses((status = 200, body = json::Mixnet), (status = 404, body = json::Problem)))]
 async fn resume(State(web): State<Web>) -> ApiResult<json::Mixnet> {
-    web.node.ask(NodeActor::resume).await.map(Json)
+    web.node.ask(NodeShell::resume).await.map(Json)
 }

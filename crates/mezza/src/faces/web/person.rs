@@ -68,7 +68,7 @@ async fn ticket(State(web): State<Web>) -> ApiResult<json::TicketUrl> {
 /// What the program is doing.
 #[utoipa::path(get, path = "/v1/status", responses((status = 200, body = json::StatusJson)))]
 async fn status(State(web): State<Web>) -> ApiResult<json::StatusJson> {
-    web.node.ask(|desk| Ok(desk.status())).await.map(Json)
+    web.node.ask(|shell| Ok(shell.status())).await.map(Json)
 }
 
 /// Make an identity and unlock it.
@@ -83,9 +83,9 @@ async fn create(
         .map_err(|fault| Refused::new("passphrase_short", Fault { code: Exit::Usage, ..fault }))?;
     let relay = body.relay.filter(|relay| !relay.trim().is_empty());
     let relay = relay.as_deref().map(relay_of).transpose()?;
-    let status = web.node.ask(move |desk| {
-        desk.create(&body.name, &pass, relay.as_slice())?;
-        Ok(desk.status())
+    let status = web.node.ask(move |shell| {
+        shell.create(&body.name, &pass, relay.as_slice())?;
+        Ok(shell.status())
     });
     Ok((StatusCode::CREATED, Json(status.await?)))
 }
@@ -105,9 +105,9 @@ async fn unlock(
     JsonBody(body): JsonBody<json::UnlockRequest>,
 ) -> ApiResult<json::StatusJson> {
     let pass = Wiping::new(body.passphrase.into_bytes());
-    let status = web.node.ask(move |desk| {
-        desk.unlock(&pass)?;
-        Ok(desk.status())
+    let status = web.node.ask(move |shell| {
+        shell.unlock(&pass)?;
+        Ok(shell.status())
     });
     status.await.map(Json)
 }
@@ -115,9 +115,9 @@ async fn unlock(
 /// Lock the vault.
 #[utoipa::path(post, path = "/v1/lock", responses((status = 200, body = json::StatusJson)))]
 async fn lock(State(web): State<Web>) -> ApiResult<json::StatusJson> {
-    let status = web.node.ask(|desk| {
-        desk.lock();
-        Ok(desk.status())
+    let status = web.node.ask(|shell| {
+        shell.lock();
+        Ok(shell.status())
     });
     status.await.map(Json)
 }
@@ -136,7 +136,7 @@ async fn stop(State(web): State<Web>) -> StatusCode {
 /// The own identity.
 #[utoipa::path(get, path = "/v1/me", responses((status = 200, body = json::MeJson)))]
 async fn me(State(web): State<Web>) -> ApiResult<json::MeJson> {
-    web.node.ask(|desk| desk.me()).await.map(Json)
+    web.node.ask(|shell| shell.me()).await.map(Json)
 }
 
 /// Make a new card: another name, other relays. Contacts are told.
@@ -148,7 +148,7 @@ async fn renew(
 ) -> ApiResult<json::MeJson> {
     let read = |relays: Vec<String>| relays.iter().map(|uri| relay_of(uri)).collect();
     let relays = body.relays.map(read).transpose()?;
-    web.node.ask(|desk| desk.renew(body.name, relays)).await.map(Json)
+    web.node.ask(|shell| shell.renew(body.name, relays)).await.map(Json)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -176,7 +176,7 @@ enum Shape {
     (status = 200, content((json::CardText = "application/json"), (String = "image/svg+xml")))))]
 async fn card(State(web): State<Web>, query: UrlQuery<CardQuery>) -> Result<Response, Refused> {
     let UrlQuery(CardQuery { form, shape }) = query;
-    let card = web.node.ask(move |desk| desk.card(form)).await?;
+    let card = web.node.ask(move |shell| shell.card(form)).await?;
     match shape {
         Shape::Uri => Ok(Json(card).into_response()),
         Shape::Svg => {

@@ -23,7 +23,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
 /// Sessions and prekeys, without any key.
 #[utoipa::path(get, path = "/v1/ratchet", responses((status = 200, body = json::RatchetJson)))]
 async fn ratchet(State(web): State<Web>) -> ApiResult<json::RatchetJson> {
-    web.node.ask(|desk| desk.ratchet()).await.map(Json)
+    web.node.ask(|shell| shell.ratchet()).await.map(Json)
 }
 
 /// Archive the session with a contact; the next note begins a new one.
@@ -31,20 +31,20 @@ async fn ratchet(State(web): State<Web>) -> ApiResult<json::RatchetJson> {
     responses((status = 204), (status = 404, body = json::Problem)))]
 async fn reset(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
     let contact = contact_id(&id)?;
-    web.node.ask(move |desk| desk.command(Command::Reset { contact })).await?;
+    web.node.ask(move |shell| shell.command(Command::Reset { contact })).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Fresh signed prekeys and one-time keys now, before it is time.
 #[utoipa::path(post, path = "/v1/ratchet/rotate", responses((status = 204)))]
 async fn rotate(State(web): State<Web>) -> Result<StatusCode, Refused> {
-    web.node.ask(|desk| desk.command(Command::Rotate)).await?;
+    web.node.ask(|shell| shell.command(Command::Rotate)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Fill up the one-time keys at the relay.
 #[utoipa::path(post, path = "/v1/ratchet/refill", responses((status = 204)))]
 async fn refill(State(web): State<Web>) -> Result<StatusCode, Refused> {
-    web.node.ask(|desk| desk.command(Command::Refill)).await?;
+    web.node.ask(|shell| shell.command(Command::Refill)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -20,7 +20,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
 /// What each carrier can do, and what it hides from whom.
 #[utoipa::path(get, path = "/v1/carriers", responses((status = 200, body = json::Carriers)))]
 async fn carriers(State(web): State<Web>) -> ApiResult<json::Carriers> {
-    let carriers = web.node.ask(|desk| desk.carriers()).await?;
+    let carriers = web.node.ask(|shell| shell.carriers()).await?;
     Ok(Json(json::Carriers { carriers }))
 }
 
@@ -78,6 +78,6 @@ async fn observer(
 /// How healthy the node is.
 #[utoipa::path(get, path = "/v1/health", responses((status = 200, body = json::Health)))]
 async fn health(State(web): State<Web>) -> ApiResult<json::Health> {
-    let lines = web.node.ask(|desk| Ok(desk.health())).await?;
+    let lines = web.node.ask(|shell| Ok(shell.health())).await?;
     Ok(Json(json::Health { lines }))
 }

@@ -6,7 +6,7 @@
 //! clients <== outbox of each <==== +------+ ==store====> bucket store
 //! ```
 
-mod doors;
+mod clients;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -104,8 +104,8 @@ pub async fn start(
     let tls = link_server_config(&identity, &[link::CLIENT], None)
         .map_err(|_| Fault::bug("TLS refuses our settings"))?;
     let door = (listener, TlsAcceptor::from(tls));
-    let doors = ConnectionLimiter::new(doors::bounds(per_prefix, most));
-    tokio::spawn(doors::accept_clients(door, doors, events.clone(), Arc::clone(&counts)));
+    let doors = ConnectionLimiter::new(clients::bounds(per_prefix, most));
+    tokio::spawn(clients::accept_clients(door, doors, events.clone(), Arc::clone(&counts)));
     lines(&config, &identity, &events, &counts);
     tracing::info!("entry runs");
     let shell = EntryShell {

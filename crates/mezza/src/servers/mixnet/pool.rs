@@ -38,7 +38,7 @@ type Report = Box<dyn Fn(JobEnd) + Send + Sync>;
 /// Threads and the jobs that wait for them. What waits when it is dropped is wiped.
 pub(crate) struct WorkerPool {
     threads: ThreadPool,
-    desk: Arc<JobQueue>,
+    queue: Arc<JobQueue>,
 }
 
 struct JobQueue {
@@ -73,14 +73,14 @@ impl WorkerPool {
             .panic_handler(|_| tracing::error!("a job panicked; its round is lost"))
             .build()
             .map_err(|_| Fault::bug("the system refuses threads"))?;
-        let desk =
+        let queue =
             JobQueue { kernel, metrics, waiting: Mutex::default(), report: Box::new(report) };
-        Ok(Self { threads, desk: Arc::new(desk) })
+        Ok(Self { threads, queue: Arc::new(queue) })
     }
 
     /// Puts a job behind the others of its urgency; `false` if too many wait.
     pub(crate) fn submit(&self, job: Job) -> bool {
-        let mut waiting = self.desk.waiting();
+        let mut waiting = self.queue.waiting();
         if waiting.round.len() + waiting.background.len() >= JOBS_MAX {
             return false;
         }
@@ -89,14 +89,14 @@ impl WorkerPool {
             Urgency::Background => waiting.background.push_back(job),
         }
         drop(waiting);
-        let desk = Arc::clone(&self.desk);
-        self.threads.spawn(move || desk.work());
+        let queue = Arc::clone(&self.queue);
+        self.threads.spawn(move || queue.work());
         true
     }
 
     /// Drops, and so wipes, the waiting jobs that nobody wants any more (MIX-14).
     pub(crate) fn retain(&self, wanted: impl Fn(&Job) -> bool) {
-        let mut waiting = self.desk.waiting();
+        let mut waiting = self.queue.waiting();
         waiting.round.retain(&wanted);
         waiting.background.retain(&wanted);
     }
@@ -142,7 +142,7 @@ impl JobQueue {
         let next = waiting.round.pop_front().or_else(|| waiting.background.pop_front());
         drop(waiting);
         let Some(job) = next else { return };
-        let guard = Guard { desk: self, id: Some(job.id()) };
+        let guard = Guard { queue: self, id: Some(job.id()) };
         let done = self.metrics.busy.run(Phase::of(&job), || job.run(self.kernel));
         guard.end(JobEnd::Done(job, done));
     }
@@ -150,21 +150,21 @@ impl JobQueue {
 
 /// Reports a loss unless the job came to its end.
 struct Guard<'a> {
-    desk: &'a JobQueue,
+    queue: &'a JobQueue,
     id: Option<RoundId>,
 }
 
 impl Guard<'_> {
     fn end(mut self, outcome: JobEnd) {
         self.id = None;
-        (self.desk.report)(outcome);
+        (self.queue.report)(outcome);
     }
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            (self.desk.report)(JobEnd::Lost(id));
+            (self.queue.report)(JobEnd::Lost(id));
         }
     }
 }

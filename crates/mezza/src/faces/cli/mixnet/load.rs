@@ -19,10 +19,10 @@ use crate::servers::mixnet::load::{self, Load, LoadReport};
 const SPARE_FILES: u64 = 64;
 
 /// `mezza mixnet load`
-pub(super) fn load(desk: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
-    settings(desk, &[])?;
+pub(super) fn load(context: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
+    settings(context, &[])?;
     files::room_for_files(u64::from(asked.users) + SPARE_FILES)?;
-    block_on(Builder::new_multi_thread(), run(desk, asked))
+    block_on(Builder::new_multi_thread(), run(context, asked))
 }
 
 /// All rounds together.
@@ -54,7 +54,7 @@ impl Sum {
 }
 
 #[expect(clippy::cast_sign_loss, reason = "a part of a number of users is not negative")]
-async fn run(desk: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
+async fn run(context: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
     let chain = client::join(&asked.network.parse()?).await?;
     if chain.head().policy(Service::Conversation).is_none_or(|(_, policy)| policy.slots != 1) {
         let text =
@@ -66,7 +66,7 @@ async fn run(desk: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
     let mut sum = Sum::default();
     load::run(load, asked.rounds, |report| {
         sum.add(report);
-        desk.out.either(&value(report), line(report));
+        context.out.either(&value(report), line(report));
     })
     .await?;
     let rate = sum.onions_per_s();
@@ -76,7 +76,7 @@ async fn run(desk: &CliContext, asked: &MixnetLoad) -> Result<Exit, Fault> {
         "kernel": kernel().name(), "onions_per_cpu_s": rate,
     });
     let verified = if asked.verify { "verified" } else { "not opened" };
-    desk.out.either(
+    context.out.either(
         &value,
         format!(
             "{} users, {} rounds: {} replies right, {} wrong, {} missed, {verified}; {rate:.0} \

@@ -8,40 +8,40 @@ use crate::api::{Exit, Fault};
 use crate::faces::cli::CliContext;
 
 /// `mezza mixnet join`
-pub(super) fn join(desk: &CliContext, link: &str) -> Result<Exit, Fault> {
+pub(super) fn join(context: &CliContext, link: &str) -> Result<Exit, Fault> {
     // What is no link is said before a node is asked for.
     let uri: NetworkUri = link.trim().parse()?;
     let request = JoinRequest { link: uri.to_string() };
-    desk.client()?.post::<Mixnet>("/v1/mixnet", &request)?;
+    context.client()?.post::<Mixnet>("/v1/mixnet", &request)?;
     let text =
         format!("joined the mixnet of {}; `mezza mixnet status` shows its rounds", uri.address);
-    desk.out.either(&json!({ "joined": uri.to_string() }), text);
+    context.out.either(&json!({ "joined": uri.to_string() }), text);
     Ok(Exit::Done)
 }
 
 /// `mezza mixnet resume`
-pub(super) fn resume(desk: &CliContext) -> Result<Exit, Fault> {
-    let net = desk.client()?.post::<Mixnet>("/v1/mixnet/resume", &())?;
+pub(super) fn resume(context: &CliContext) -> Result<Exit, Fault> {
+    let net = context.client()?.post::<Mixnet>("/v1/mixnet/resume", &())?;
     let text = format!(
         "the mixnet goes on; its budget says {} rounds and lacks those since the copy",
         net.rounds_used
     );
-    desk.out.either(&json!({ "resumed": net.link }), text);
+    context.out.either(&json!({ "resumed": net.link }), text);
     Ok(Exit::Done)
 }
 
 /// `mezza mixnet status`
-pub(super) fn status(desk: &CliContext) -> Result<Exit, Fault> {
-    let client = desk.client()?;
+pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
+    let client = context.client()?;
     let net = client.get::<Mixnet>("/v1/mixnet")?;
-    desk.out.value(&net);
+    context.out.value(&net);
     for line in lines(&net) {
-        desk.out.line(line);
+        context.out.line(line);
     }
     let health = client.get::<Health>("/v1/health")?;
     for line in health.lines.iter().filter(|line| line.name == "mixnet") {
         let next = line.next.as_deref().unwrap_or_default();
-        desk.out.line(format!("WAITS     {}; {next}", line.text));
+        context.out.line(format!("WAITS     {}; {next}", line.text));
     }
     Ok(if net.clock_off { Exit::Config } else { Exit::Done })
 }

@@ -25,8 +25,8 @@ use crate::servers::mixnet::signed::Signed;
 use crate::servers::mixnet::{bucket, entry, mix};
 
 /// `mezza mixnet entry`
-pub(super) fn entry(desk: &CliContext, asked: &EntryArgs) -> Result<Exit, Fault> {
-    settings(desk, &[])?;
+pub(super) fn entry(context: &CliContext, asked: &EntryArgs) -> Result<Exit, Fault> {
+    settings(context, &[])?;
     let (network, key) = load(&asked.identity)?;
     let options = entry::EntryServerOptions {
         network,
@@ -38,12 +38,12 @@ pub(super) fn entry(desk: &CliContext, asked: &EntryArgs) -> Result<Exit, Fault>
     };
     // Thousands of connections: all cores.
     let threads = Builder::new_multi_thread();
-    block_on(threads, run(desk, ("entry", &asked.identity), |stop| entry::start(options, stop)))
+    block_on(threads, run(context, ("entry", &asked.identity), |stop| entry::start(options, stop)))
 }
 
 /// `mezza mixnet mix`
-pub(super) fn mix(desk: &CliContext, asked: &MixnetMix) -> Result<Exit, Fault> {
-    settings(desk, &[])?;
+pub(super) fn mix(context: &CliContext, asked: &MixnetMix) -> Result<Exit, Fault> {
+    settings(context, &[])?;
     memory::require_closed()?;
     let (network, key) = load(&asked.identity)?;
     let signed = Signed::beside(&asked.identity.key)?;
@@ -61,12 +61,15 @@ pub(super) fn mix(desk: &CliContext, asked: &MixnetMix) -> Result<Exit, Fault> {
         signed,
         metrics: asked.identity.metrics,
     };
-    block_on(two_threads(), run(desk, ("mix", &asked.identity), |stop| mix::start(options, stop)))
+    block_on(
+        two_threads(),
+        run(context, ("mix", &asked.identity), |stop| mix::start(options, stop)),
+    )
 }
 
 /// `mezza mixnet bucket`
-pub(super) fn bucket(desk: &CliContext, asked: &MixnetBucket) -> Result<Exit, Fault> {
-    settings(desk, &[])?;
+pub(super) fn bucket(context: &CliContext, asked: &MixnetBucket) -> Result<Exit, Fault> {
+    settings(context, &[])?;
     let (network, key) = load(&asked.identity)?;
     let options = bucket::BucketServerOptions {
         network,
@@ -77,7 +80,7 @@ pub(super) fn bucket(desk: &CliContext, asked: &MixnetBucket) -> Result<Exit, Fa
     };
     block_on(
         two_threads(),
-        run(desk, ("bucket", &asked.identity), |stop| bucket::start(options, stop)),
+        run(context, ("bucket", &asked.identity), |stop| bucket::start(options, stop)),
     )
 }
 
@@ -104,7 +107,7 @@ fn cores() -> usize {
 
 /// Runs a server until it is told to stop, or cannot go on. At SIGHUP it reads its configs again.
 async fn run<S: Future<Output = Result<ServerHandle, Fault>>>(
-    desk: &CliContext,
+    context: &CliContext,
     (role, identity): (&'static str, &ServerArgs),
     start: impl FnOnce(watch::Receiver<bool>) -> S,
 ) -> Result<Exit, Fault> {
@@ -115,7 +118,7 @@ async fn run<S: Future<Output = Result<ServerHandle, Fault>>>(
     let mut running = start(stopped).await?;
     let (address, key) = (running.address, HEXLOWER.encode(&running.key));
     let value = json!({ "event": role, "address": address, "key": key });
-    desk.out.either(&value, format!("{role:<8} {address}   key {key}"));
+    context.out.either(&value, format!("{role:<8} {address}   key {key}"));
     let told = until_stopped(stop.subscribe());
     tokio::pin!(told);
     loop {

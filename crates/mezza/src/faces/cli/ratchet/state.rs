@@ -9,22 +9,22 @@ use crate::faces::cli::people::find;
 use crate::faces::cli::{CliContext, show};
 
 /// `mezza ratchet sessions`
-pub(super) fn sessions(desk: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
-    let client = desk.client()?;
+pub(super) fn sessions(context: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
+    let client = context.client()?;
     let contacts = match name {
         Some(name) => vec![find(&client, name)?],
         None => client.get::<Contacts>("/v1/contacts")?.contacts,
     };
     let mut sessions = client.get::<RatchetJson>("/v1/ratchet")?.sessions;
     sessions.retain(|session| contacts.iter().any(|contact| contact.id == session.contact));
-    desk.out.value(&json!({ "sessions": sessions }));
+    context.out.value(&json!({ "sessions": sessions }));
     for contact in &contacts {
         if let Some(session) = sessions.iter().find(|session| session.contact == contact.id) {
-            desk.out.line(line(session, &contact.name));
+            context.out.line(line(session, &contact.name));
         }
     }
     if sessions.is_empty() {
-        desk.out.line("no session yet; the first note begins one");
+        context.out.line("no session yet; the first note begins one");
     }
     Ok(Exit::Done)
 }
@@ -50,8 +50,8 @@ fn line(session: &RatchetSession, name: &str) -> String {
 }
 
 /// `mezza ratchet reset`
-pub(super) fn reset(desk: &CliContext, name: &str, yes: bool) -> Result<Exit, Fault> {
-    let client = desk.client()?;
+pub(super) fn reset(context: &CliContext, name: &str, yes: bool) -> Result<Exit, Fault> {
+    let client = context.client()?;
     let contact = find(&client, name)?;
     let name = show::clean(&contact.name);
     if !yes {
@@ -60,13 +60,13 @@ pub(super) fn reset(desk: &CliContext, name: &str, yes: bool) -> Result<Exit, Fa
     }
     client.act("POST", &format!("/v1/contacts/{}/reset", contact.id))?;
     let text = format!("the next note to {name} begins a new session, and both are told");
-    desk.out.either(&json!({ "reset": contact.id }), text);
+    context.out.either(&json!({ "reset": contact.id }), text);
     Ok(Exit::Done)
 }
 
 /// `mezza ratchet keys`
-pub(super) fn keys(desk: &CliContext, rotate: bool, refill: bool) -> Result<Exit, Fault> {
-    let client = desk.client()?;
+pub(super) fn keys(context: &CliContext, rotate: bool, refill: bool) -> Result<Exit, Fault> {
+    let client = context.client()?;
     if rotate {
         client.act("POST", "/v1/ratchet/rotate")?;
     }
@@ -74,20 +74,21 @@ pub(super) fn keys(desk: &CliContext, rotate: bool, refill: bool) -> Result<Exit
         client.act("POST", "/v1/ratchet/refill")?;
     }
     let prekeys = client.get::<RatchetJson>("/v1/ratchet")?.prekeys;
-    desk.out.value(&prekeys);
+    context.out.value(&prekeys);
     for key in &prekeys.signed {
         let (made, wiped) = (show::time(key.made_ms), show::time(key.wiped_ms));
-        desk.out.line(format!(
+        context.out.line(format!(
             "signed prekey   {}  made {made}, wiped {wiped}",
             suite_name(&key.suite)
         ));
     }
     let until = prekeys.bundle_until_ms.map_or_else(|| "not made yet".into(), show::time);
     let stock = prekeys.one_time_stock.map_or_else(|| "unknown".into(), |n| n.to_string());
-    desk.out.line(format!("bundle          valid until {until}; a new one every 7 days"));
-    desk.out
+    context.out.line(format!("bundle          valid until {until}; a new one every 7 days"));
+    context
+        .out
         .line(format!("one-time keys   {} held here, {stock} at the relay", prekeys.one_time_held));
-    desk.out.line(format!(
+    context.out.line(format!(
         "sessions today  {}, {} of them without a one-time key",
         prekeys.sessions_today, prekeys.without_one_time
     ));
@@ -95,20 +96,20 @@ pub(super) fn keys(desk: &CliContext, rotate: bool, refill: bool) -> Result<Exit
 }
 
 /// `mezza ratchet suites`
-pub(super) fn suites(desk: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
+pub(super) fn suites(context: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
     let ours = SuiteList::ours();
     let ours = ours.ids().iter().map(|id| format!("0x{:04x}", id.0)).collect::<Vec<_>>();
-    let contact = name.map(|name| find(&desk.client()?, name)).transpose()?;
+    let contact = name.map(|name| find(&context.client()?, name)).transpose()?;
     let best = contact.as_ref().and_then(|c| ours.iter().find(|suite| c.suites.contains(suite)));
-    desk.out.value(&json!({
+    context.out.value(&json!({
         "ours": ours, "card": contact.as_ref().map(|c| &c.suites), "session": best,
     }));
-    desk.out.line(format!("we offer  {}", names(&ours)));
+    context.out.line(format!("we offer  {}", names(&ours)));
     if let Some(contact) = &contact {
-        desk.out.line(format!("the card  {}", names(&contact.suites)));
-        desk.out.line(session_line(contact, best, &ours));
+        context.out.line(format!("the card  {}", names(&contact.suites)));
+        context.out.line(session_line(contact, best, &ours));
     }
-    desk.out.line("Signal's suites are for `mezza ratchet peer` alone: no contact uses them");
+    context.out.line("Signal's suites are for `mezza ratchet peer` alone: no contact uses them");
     Ok(if contact.is_some() && best.is_none() { Exit::No } else { Exit::Done })
 }
 

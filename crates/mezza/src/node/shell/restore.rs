@@ -4,7 +4,7 @@
 use mezza_messenger::carrier::mixnet::MixnetOutput;
 use mezza_messenger::{Output, WriteBatch};
 
-use super::{NodeActor, UnlockedVault};
+use super::{NodeShell, UnlockedVault};
 use crate::api::{Refused, json};
 use crate::store::witness::Witness;
 
@@ -32,7 +32,7 @@ impl UnlockedVault {
     }
 }
 
-impl NodeActor {
+impl NodeShell {
     /// Keeps what the mixnet's machine wants until the person has decided.
     pub(super) fn withhold(&mut self, order: MixnetOutput) {
         match order {
@@ -57,7 +57,7 @@ impl NodeActor {
             open.settled();
         }
         if let Some(order) = self.withheld.take() {
-            self.pool.order(Output::Net(order));
+            self.adapters.order(Output::Net(order));
         }
         self.mixnet()
     }

@@ -29,23 +29,23 @@ fn options(vault: PathBuf, witness: Option<PathBuf>) -> NodeOptions {
 async fn start(folder: &Path, name: &'static str, relay: &RelayEntry) -> RunningNode {
     let running = node::start(options(folder.join(name), None));
     let relay = relay.clone();
-    running.node.ask(move |desk| desk.create(name, PASS, &[relay])).await.unwrap();
-    until(&running.node, NodeActor::is_reachable).await;
+    running.node.ask(move |shell| shell.create(name, PASS, &[relay])).await.unwrap();
+    until(&running.node, NodeShell::is_reachable).await;
     running
 }
 
-async fn until(node: &NodeHandle, yes: impl Fn(&NodeActor) -> bool + Copy + Send + 'static) {
-    while !node.ask(move |desk| Ok(yes(desk))).await.unwrap() {
+async fn until(node: &NodeHandle, yes: impl Fn(&NodeShell) -> bool + Copy + Send + 'static) {
+    while !node.ask(move |shell| Ok(yes(shell))).await.unwrap() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 /// Writes a note: how many parcels left in this very turn, and whether it was accepted.
-fn send(desk: &mut NodeActor, contact: ContactId, client: u8) -> (usize, bool) {
-    let before = desk.pool.carried;
+fn send(shell: &mut NodeShell, contact: ContactId, client: u8) -> (usize, bool) {
+    let before = shell.adapters.carried;
     let command = Command::Send { contact, client: [client; 16], text: "a note".into() };
-    let accepted = desk.command(command).is_ok();
-    (desk.pool.carried - before, accepted)
+    let accepted = shell.command(command).is_ok();
+    (shell.adapters.carried - before, accepted)
 }
 
 #[tokio::test]
@@ -58,34 +58,34 @@ async fn nothing_leaves_before_its_commit() {
     let relay =
         RelayEntry { key, address: MailboxAddress([0; 16]), port, host: "127.0.0.1".into() };
     let ben = start(folder.path(), "ben", &relay).await;
-    let card = ben.node.ask(|desk| desk.card(CardFormJson::Full)).await.unwrap();
+    let card = ben.node.ask(|shell| shell.card(CardFormJson::Full)).await.unwrap();
     let ann = start(folder.path(), "ann", &relay).await.node;
-    let contact = ann.ask(move |desk| desk.add(&card.uri, None, false)).await.unwrap();
+    let contact = ann.ask(move |shell| shell.add(&card.uri, None, false)).await.unwrap();
     let contact = contact_id(&contact.id).unwrap();
     // The first note waits for keys; with a session a note leaves when it is written.
-    assert!(ann.ask(move |desk| Ok(send(desk, contact, 1))).await.unwrap().1);
-    until(&ann, |desk| desk.pool.carried > 0).await;
-    let (left, accepted) = ann.ask(move |desk| Ok(send(desk, contact, 2))).await.unwrap();
+    assert!(ann.ask(move |shell| Ok(send(shell, contact, 1))).await.unwrap().1);
+    until(&ann, |shell| shell.adapters.carried > 0).await;
+    let (left, accepted) = ann.ask(move |shell| Ok(send(shell, contact, 2))).await.unwrap();
     assert!(left > 0 && accepted);
 
-    let refused = ann.ask(move |desk| {
+    let refused = ann.ask(move |shell| {
         let _failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
-        Ok(send(desk, contact, 3))
+        Ok(send(shell, contact, 3))
     });
     assert_eq!(refused.await.unwrap(), (0, false));
     // The device comes again from the vault, without that note.
-    ann.ask(|desk| desk.unlock(PASS)).await.unwrap();
-    until(&ann, NodeActor::is_reachable).await;
-    let notes = ann.ask(move |desk| desk.notes(contact, None, 10)).await.unwrap();
+    ann.ask(|shell| shell.unlock(PASS)).await.unwrap();
+    until(&ann, NodeShell::is_reachable).await;
+    let notes = ann.ask(move |shell| shell.notes(contact, None, 10)).await.unwrap();
     assert_eq!(notes.notes.len(), 2);
-    assert!(ann.ask(move |desk| Ok(send(desk, contact, 3))).await.unwrap().1);
+    assert!(ann.ask(move |shell| Ok(send(shell, contact, 3))).await.unwrap().1);
 }
 
 /// What a round has the device store, and nothing that it would have to load.
-fn round(desk: &mut NodeActor) -> Result<(), Refused> {
+fn round(shell: &mut NodeShell) -> Result<(), Refused> {
     let (kind, key, bucket) = (RecordKind::NetworkRow, vec![0xff; 8], Retention::Rolling);
     let put = RecordChange::Put { kind, key: key.clone(), bucket, value: Wiping::new(Vec::new()) };
-    desk.finish(CommitPlan {
+    shell.finish(CommitPlan {
         early: Vec::new(),
         batches: vec![WriteBatch(vec![put, RecordChange::Drop { kind, key }])],
         late: Vec::new(),
@@ -100,10 +100,10 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Whether the dial of the mixnet waits for the person, and whether the person is told.
-fn waits(desk: &NodeActor) -> (bool, bool) {
-    let told = desk.health().into_iter().find(|line| line.name == "mixnet");
+fn waits(shell: &NodeShell) -> (bool, bool) {
+    let told = shell.health().into_iter().find(|line| line.name == "mixnet");
     let told = told.is_some_and(|line| line.next.is_some_and(|next| next.contains("resume")));
-    (desk.withheld.is_some(), told)
+    (shell.withheld.is_some(), told)
 }
 
 #[tokio::test]
@@ -112,40 +112,40 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
     let [vault, older] = ["vault", "older"].map(|name| folder.path().join(name));
     let node = node::start(options(vault.clone(), Some(folder.path().join("state")))).node;
     let join = Command::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
-    let begin = move |desk: &mut NodeActor| {
-        desk.create("Ann", PASS, &[])?;
-        desk.command(join)?;
-        round(desk)?;
-        desk.lock();
+    let begin = move |shell: &mut NodeShell| {
+        shell.create("Ann", PASS, &[])?;
+        shell.command(join)?;
+        round(shell)?;
+        shell.lock();
         Ok(())
     };
     node.ask(begin).await.unwrap();
     copy(&vault, &older);
-    let go_on = |desk: &mut NodeActor| {
-        desk.unlock(PASS)?;
-        round(desk)?;
-        let told = waits(desk);
-        desk.lock();
+    let go_on = |shell: &mut NodeShell| {
+        shell.unlock(PASS)?;
+        round(shell)?;
+        let told = waits(shell);
+        shell.lock();
         Ok(told)
     };
     assert_eq!(node.ask(go_on).await.unwrap(), (false, false));
     fs::remove_dir_all(&vault).unwrap();
     copy(&older, &vault);
-    let back = |desk: &mut NodeActor| {
-        desk.unlock(PASS)?;
-        let told = waits(desk);
+    let back = |shell: &mut NodeShell| {
+        shell.unlock(PASS)?;
+        let told = waits(shell);
         let failing = Failing::after(0, WriteStep::Create, Errno::ENOSPC);
-        assert!(desk.resume().is_err(), "the decision is not written");
+        assert!(shell.resume().is_err(), "the decision is not written");
         drop(failing);
-        let still = waits(desk);
-        desk.resume()?;
-        Ok([told, still, waits(desk)])
+        let still = waits(shell);
+        shell.resume()?;
+        Ok([told, still, waits(shell)])
     };
     assert_eq!(node.ask(back).await.unwrap(), [(true, true), (true, true), (false, false)]);
-    let again = |desk: &mut NodeActor| {
-        desk.lock();
-        desk.unlock(PASS)?;
-        Ok(waits(desk))
+    let again = |shell: &mut NodeShell| {
+        shell.lock();
+        shell.unlock(PASS)?;
+        Ok(waits(shell))
     };
     assert_eq!(node.ask(again).await.unwrap(), (false, false));
 }
@@ -154,13 +154,13 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
 async fn what_waits_for_a_commit_goes_when_the_clock_was_put_back() {
     let folder = tempfile::tempdir().unwrap();
     let node = node::start(options(folder.path().join("vault"), None)).node;
-    let follow = |desk: &mut NodeActor| {
-        desk.create("Ann", PASS, &[])?;
+    let follow = |shell: &mut NodeShell| {
+        shell.create("Ann", PASS, &[])?;
         let ahead = now().plus_ms(6 * Time::HOUR_MS);
-        desk.tend_at(ahead);
-        desk.later.end = Some(ahead.plus_ms(LATER_MS));
-        desk.run_due_work();
-        Ok(desk.later.end)
+        shell.tend_at(ahead);
+        shell.later.end = Some(ahead.plus_ms(LATER_MS));
+        shell.run_due_work();
+        Ok(shell.later.end)
     };
     assert_eq!(node.ask(follow).await.unwrap(), None);
 }
@@ -170,18 +170,18 @@ async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
     let folder = tempfile::tempdir().unwrap();
     let node = node::start(options(folder.path().join("vault"), None)).node;
     let join = Command::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
-    let follow = move |desk: &mut NodeActor| {
-        desk.create("Ann", PASS, &[])?;
-        desk.command(join)?;
-        desk.seen = now().plus_ms(6 * Time::HOUR_MS);
-        let open = desk.open.as_mut().expect("it was made");
+    let follow = move |shell: &mut NodeShell| {
+        shell.create("Ann", PASS, &[])?;
+        shell.command(join)?;
+        shell.seen = now().plus_ms(6 * Time::HOUR_MS);
+        let open = shell.open.as_mut().expect("it was made");
         // What comes of it waits, since it would tell the device the time.
-        open.device.wake(desk.seen, &mut OsRng);
-        let due = |desk: &NodeActor| desk.open.as_ref().and_then(|open| open.device.deadline());
-        let before = due(desk);
-        desk.run_due_work();
+        open.device.wake(shell.seen, &mut OsRng);
+        let due = |shell: &NodeShell| shell.open.as_ref().and_then(|open| open.device.deadline());
+        let before = due(shell);
+        shell.run_due_work();
         let soon = Some(now().plus_ms(2 * Time::HOUR_MS));
-        Ok((before > soon, due(desk) <= soon))
+        Ok((before > soon, due(shell) <= soon))
     };
     assert_eq!(node.ask(follow).await.unwrap(), (true, true));
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use mezza_messenger::{Device, Event, Input, Output, RecordChange, RecordKind, WriteBatch};
 
-use super::{DeferredCommit, NodeActor, UnlockedVault, ask};
+use super::{DeferredCommit, NodeShell, UnlockedVault, ask};
 use crate::api::json::EventKind;
 use crate::api::{Fault, Refused, words};
 use crate::backend::kernel::kernel;
 use crate::clock::now;
-use crate::node::hub;
+use crate::node::event_log;
 use crate::node::plan::{self, CommitPlan};
 use crate::process::rng::OsRng;
 
-impl NodeActor {
+impl NodeShell {
     /// What the device has to say, of which that is told which need not wait for the commit.
     pub(super) fn drain(&mut self) -> Result<CommitPlan, Refused> {
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
@@ -76,13 +76,13 @@ impl NodeActor {
     fn tell_early(&self, shows: &[Event]) {
         let Some(open) = &self.open else { return };
         for event in shows {
-            self.hub.tell_early(ask::event(&open.device, *event));
+            self.events.tell_early(ask::event(&open.device, *event));
         }
     }
 
     fn tell(&self, event: Event) {
         let Some(open) = &self.open else { return };
-        self.hub.tell(ask::event(&open.device, event));
+        self.events.tell(ask::event(&open.device, event));
     }
 
     /// Shows the observer what lies on disk of the notes that were just stored.
@@ -115,7 +115,7 @@ impl NodeActor {
                     {
                         self.opening.insert(*ticket, *line);
                     }
-                    self.pool.order(output);
+                    self.adapters.order(output);
                 }
             }
         }
@@ -124,7 +124,7 @@ impl NodeActor {
     /// A commit that fails counts as a crash: the device comes again from the vault.
     pub(super) fn crashed(&mut self, fault: Fault) -> Refused {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
-        self.pool.clear();
+        self.adapters.clear();
         self.opening.clear();
         // What the device that is gone had still to hear and to say goes with it.
         (self.later, self.heard, self.durable) = (DeferredCommit::default(), None, None);
@@ -146,7 +146,7 @@ impl NodeActor {
             }
         }
         let kind = if self.open.is_some() { EventKind::Reload } else { EventKind::Locked };
-        self.hub.tell(hub::plain(kind));
+        self.events.tell(event_log::plain(kind));
         fault.into()
     }
 }

@@ -1,4 +1,4 @@
-//! What lies on the node's desk: the vault, the device, the lines. Only its task touches it.
+//! The shell of the device: its vault, its carriers, and who is told. Only the node's task touches it.
 //!
 //! ```text
 //! Empty --create--> Open <--unlock-- Locked
@@ -23,14 +23,14 @@ use mezza_messenger::carrier::mixnet::MixnetOutput;
 use mezza_messenger::{Command, Device, Event, Input, LineId, RequestId, WriteBatch};
 use tokio::task::yield_now;
 
-use super::hub::{self, Hub};
+use super::event_log::{self, EventLog};
 use super::plan::{self, CommitPlan};
-use super::{LastActivity, NodeHandle, NodeMessage, NodeOptions};
+use super::{LastActivity, NodeEvent, NodeHandle, NodeOptions};
 use crate::api::json::{self, EventKind, NodeStateJson};
 use crate::api::{Exit, Fault, Refused, words};
 use crate::backend::AwsLc;
 use crate::backend::kernel::kernel;
-use crate::carriers::{ConnectionReport, Pool};
+use crate::carriers::{Adapters, Report};
 use crate::clock::now;
 use crate::process::drive::Shell;
 use crate::process::rng::OsRng;
@@ -43,10 +43,10 @@ const NAP_MS_MIN: u64 = 1;
 const LATER_MS: u64 = 10;
 
 /// Everything that the task owns.
-pub struct NodeActor {
+pub struct NodeShell {
     options: NodeOptions,
-    hub: Arc<Hub>,
-    pool: Pool<NodeMessage>,
+    events: Arc<EventLog>,
+    adapters: Adapters<NodeEvent>,
     open: Option<UnlockedVault>,
     touched: Arc<LastActivity>,
     /// What the clock said last.
@@ -80,14 +80,14 @@ struct UnlockedVault {
     witness: Option<Witness>,
 }
 
-impl NodeActor {
-    /// A desk that is locked, or empty if there is no vault.
+impl NodeShell {
+    /// A shell that is locked, or empty if there is no vault.
     pub(super) fn new(options: NodeOptions, node: &NodeHandle) -> Self {
-        let pool = Pool::new(options.dialer.clone(), node.jobs.clone());
+        let adapters = Adapters::new(options.dialer.clone(), node.jobs.clone());
         Self {
             options,
-            hub: Arc::clone(&node.hub),
-            pool,
+            events: Arc::clone(&node.events),
+            adapters,
             open: None,
             touched: Arc::clone(&node.touched),
             seen: now(),
@@ -181,16 +181,16 @@ impl NodeActor {
     /// Locks the vault: lines are hung up, keys are wiped.
     pub fn lock(&mut self) {
         self.log(Self::commit_later);
-        self.pool.clear();
+        self.adapters.clear();
         self.opening.clear();
         self.withheld = None;
         let Some(open) = self.open.take() else { return };
-        self.hub.clear();
+        self.events.clear();
         drop(open.device);
         if let Err(fault) = open.vault.close() {
             tracing::warn!(code = fault.code.number(), "the vault did not close cleanly");
         }
-        self.hub.tell(hub::plain(EventKind::Locked));
+        self.events.tell(event_log::plain(EventKind::Locked));
         tracing::info!("locked");
     }
 
@@ -224,7 +224,7 @@ impl NodeActor {
         let due =
             |open: &UnlockedVault| open.device.deadline().is_some_and(|deadline| now >= deadline);
         if self.open.as_ref().is_some_and(|open| back || due(open)) {
-            self.log(|desk| desk.wake(now));
+            self.log(|shell| shell.wake(now));
         }
         self.log(Self::turn_buckets);
         if let Some(open) = &mut self.open {
@@ -241,8 +241,8 @@ impl NodeActor {
     }
 
     /// Takes a report of a line in. What the device does not know any more is dropped.
-    fn report(&mut self, report: ConnectionReport) {
-        let input = self.pool.report(report);
+    fn report(&mut self, report: Report) {
+        let input = self.adapters.report(report);
         match &input {
             Some(Input::Handed { ticket } | Input::Refused { ticket, .. }) => {
                 self.opening.remove(ticket);
@@ -252,7 +252,7 @@ impl NodeActor {
         }
         let Some(input) = input.filter(|_| self.open.is_some()) else { return };
         let done = matches!(input, Input::Handed { .. });
-        self.log(|desk| if done { desk.handed(input) } else { desk.heard(input) });
+        self.log(|shell| if done { shell.handed(input) } else { shell.heard(input) });
     }
 
     fn heard(&mut self, input: Input) -> Result<(), Refused> {
@@ -310,8 +310,8 @@ impl NodeActor {
     }
 }
 
-impl Shell for NodeActor {
-    type Event = NodeMessage;
+impl Shell for NodeShell {
+    type Event = NodeEvent;
 
     /// Never the past: a deadline that stays there must not keep a processor busy.
     fn deadline(&self) -> Option<Time> {
@@ -324,10 +324,10 @@ impl Shell for NodeActor {
     /// `tend` does what is due.
     fn wake(&mut self, _now: Time) {}
 
-    fn hear(&mut self, event: NodeMessage) {
+    fn hear(&mut self, event: NodeEvent) {
         match event {
-            NodeMessage::Ask(question) => question(self),
-            NodeMessage::Report(report) => self.report(*report),
+            NodeEvent::Ask(question) => question(self),
+            NodeEvent::Report(report) => self.report(*report),
         }
     }
 
@@ -338,7 +338,7 @@ impl Shell for NodeActor {
                 // Whoever was told ahead of the commit runs before it.
                 yield_now().await;
             }
-            self.log(|desk| desk.finish(plan));
+            self.log(|shell| shell.finish(plan));
         }
         // What that set off leaves before anybody looks at clocks.
         yield_now().await;

@@ -13,7 +13,7 @@ pub(crate) const EVENTS_MAX: usize = 1_000;
 
 /// Where events are told. Cursors begin at the milliseconds of the start, so that one from an
 /// earlier run is always older than the ring.
-pub struct Hub {
+pub struct EventLog {
     ring: Mutex<Ring>,
     live: broadcast::Sender<EventJson>,
 }
@@ -31,8 +31,8 @@ pub struct Listener {
     pub live: broadcast::Receiver<EventJson>,
 }
 
-impl Hub {
-    /// An empty hub.
+impl EventLog {
+    /// An empty log.
     pub fn new(start: Time) -> Self {
         let ring = Ring { next: start.ms(), events: VecDeque::new() };
         Self { ring: Mutex::new(ring), live: broadcast::channel(EVENTS_MAX).0 }
@@ -95,12 +95,12 @@ mod tests {
 
     #[test]
     fn a_listener_catches_up_or_reloads() {
-        let hub = Hub::new(Time::from_ms(1_000));
+        let log = EventLog::new(Time::from_ms(1_000));
         for _ in 0..3 {
-            hub.tell(plain(EventKind::Card));
+            log.tell(plain(EventKind::Card));
         }
         let cursors = |since| {
-            let missed = hub.listen(Some(since)).missed;
+            let missed = log.listen(Some(since)).missed;
             missed.iter().map(|e| (e.kind, e.cursor)).collect::<Vec<_>>()
         };
         assert_eq!(cursors(1_002), vec![]);
@@ -108,17 +108,17 @@ mod tests {
         assert_eq!(cursors(999).len(), 3);
         assert_eq!(cursors(7), vec![(EventKind::Reload, Some(1_002))]);
         assert_eq!(cursors(1_003), vec![(EventKind::Reload, Some(1_002))]);
-        assert!(hub.listen(None).missed.is_empty());
+        assert!(log.listen(None).missed.is_empty());
     }
 
     #[test]
     fn the_ring_is_bounded() {
-        let hub = Hub::new(Time::from_ms(0));
+        let log = EventLog::new(Time::from_ms(0));
         for _ in 0..EVENTS_MAX + 5 {
-            hub.tell(plain(EventKind::Card));
+            log.tell(plain(EventKind::Card));
         }
-        assert_eq!(hub.ring().events.len(), EVENTS_MAX);
-        assert_eq!(hub.listen(Some(4)).missed.len(), EVENTS_MAX);
-        assert_eq!(hub.listen(Some(3)).missed[0].kind, EventKind::Reload);
+        assert_eq!(log.ring().events.len(), EVENTS_MAX);
+        assert_eq!(log.listen(Some(4)).missed.len(), EVENTS_MAX);
+        assert_eq!(log.listen(Some(3)).missed[0].kind, EventKind::Reload);
     }
 }

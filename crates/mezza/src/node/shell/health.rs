@@ -1,13 +1,13 @@
 //! How healthy the node is, line by line.
 
-use super::NodeActor;
+use super::NodeShell;
 use crate::api::json::{HealthLine, NodeStateJson};
 use crate::api::words;
 
 /// A commit that takes longer is worth a word, in milliseconds.
 const COMMIT_SLOW_MS: u64 = 250;
 
-impl NodeActor {
+impl NodeShell {
     /// One line per check.
     pub fn health(&self) -> Vec<HealthLine> {
         let mut lines = vec![self.vault_line()];
@@ -34,7 +34,7 @@ impl NodeActor {
     fn relay_line(&self) -> HealthLine {
         let carriers = self.carriers().unwrap_or_default();
         let up = carriers.iter().filter(|c| c.up).count();
-        if let Some(trouble) = self.pool.troubles().next() {
+        if let Some(trouble) = self.adapters.troubles().next() {
             // What the line says ends with the next step already.
             let (text, next) = trouble.rsplit_once("; ").unwrap_or((trouble, "try again later"));
             return bad("relay", text, next);

@@ -1,4 +1,4 @@
-//! What the interface may ask of an unlocked desk.
+//! What the interface may ask of an unlocked shell.
 
 use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::policy::Policy;
@@ -6,20 +6,20 @@ use mezza_messenger::uri;
 use mezza_messenger::view::{ConnectionView, ContactState, ContactView, InvitationView, NoteView};
 use mezza_messenger::{Carrier, Command, ContactId, Device, Event, NoteId};
 
-use super::NodeActor;
+use super::NodeShell;
 use crate::api::json::{self, EventKind};
 use crate::api::uri::read_card;
 use crate::api::{Exit, Fault, Refused, views, words};
 use crate::backend::AwsLc;
 use crate::clock::now;
-use crate::node::hub;
+use crate::node::event_log;
 
 /// Most notes of one answer.
 const NOTES_MAX: usize = 500;
 /// Most bytes of a note's text.
 pub(crate) const TEXT_BYTES_MAX: usize = 8_192;
 
-impl NodeActor {
+impl NodeShell {
     fn device(&self) -> Result<&Device<AwsLc>, Refused> {
         match &self.open {
             Some(open) => Ok(&open.device),
@@ -254,7 +254,7 @@ fn contact(device: &Device<AwsLc>, view: &ContactView) -> json::ContactJson {
 pub(crate) fn event(device: &Device<AwsLc>, event: Event) -> json::EventJson {
     let told = |kind, id: ContactId| json::EventJson {
         contact: Some(id.0.to_string()),
-        ..hub::plain(kind)
+        ..event_log::plain(kind)
     };
     let whole = |kind, id, n| json::EventJson {
         note: device.note(n, now()).map(|view| note(device, &view)),
@@ -273,10 +273,11 @@ pub(crate) fn event(device: &Device<AwsLc>, event: Event) -> json::EventJson {
             let name = device.contact(id).map(|contact| contact.name).unwrap_or_default();
             text(EventKind::Trouble, id, &words::trouble_words(trouble, &name))
         }
-        Event::Carrier(carrier) => {
-            json::EventJson { text: Some(carrier.name().into()), ..hub::plain(EventKind::Carrier) }
-        }
-        Event::Card => hub::plain(EventKind::Card),
-        Event::Low => hub::plain(EventKind::Low),
+        Event::Carrier(carrier) => json::EventJson {
+            text: Some(carrier.name().into()),
+            ..event_log::plain(EventKind::Carrier)
+        },
+        Event::Card => event_log::plain(EventKind::Card),
+        Event::Low => event_log::plain(EventKind::Low),
     }
 }
