@@ -20,6 +20,8 @@ pub struct CommitPlan {
     pub batches: Vec<WriteBatch>,
     /// To do after the commit, in order.
     pub late: Vec<Output>,
+    /// Whether its batches may wait for the next commit, where nothing is to do after them.
+    pub may_wait: bool,
 }
 
 impl CommitPlan {

@@ -199,11 +199,8 @@ impl NodeShell {
         (idle_ms > 0).then(|| self.touched.at().plus_ms(idle_ms))
     }
 
-    /// Does what is due; called after every job and every nap.
-    pub fn run_due_work(&mut self) {
-        self.tend_at(now());
-    }
-
+    /// Does what is due; called after every event and every nap.
+    ///
     /// A clock that was put back takes every end far away: then nothing waits for its own, and the
     /// device is woken to follow the clock.
     fn tend_at(&mut self, now: Time) {
@@ -224,7 +221,7 @@ impl NodeShell {
         let due =
             |open: &UnlockedVault| open.device.deadline().is_some_and(|deadline| now >= deadline);
         if self.open.as_ref().is_some_and(|open| back || due(open)) {
-            self.log(|shell| shell.wake(now));
+            self.log(|shell| shell.wake_device(now));
         }
         self.log(Self::turn_buckets);
         if let Some(open) = &mut self.open {
@@ -233,14 +230,16 @@ impl NodeShell {
         }
     }
 
-    fn wake(&mut self, now: Time) -> Result<(), Refused> {
+    fn wake_device(&mut self, now: Time) -> Result<(), Refused> {
         self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         open.device.wake(now, &mut OsRng);
-        self.carry_out()
+        let plan = self.drain()?;
+        self.finish(plan)
     }
 
-    /// Takes a report of a line in. What the device does not know any more is dropped.
+    /// Takes a report of a carrier in; `settle` does what comes of it. What the device does not know
+    /// any more is dropped.
     fn report(&mut self, report: Report) {
         let input = self.adapters.report(report);
         match &input {
@@ -251,13 +250,11 @@ impl NodeShell {
             _ => {}
         }
         let Some(input) = input.filter(|_| self.open.is_some()) else { return };
-        let done = matches!(input, Input::Handed { .. });
-        self.log(|shell| if done { shell.handed(input) } else { shell.heard(input) });
-    }
-
-    fn heard(&mut self, input: Input) -> Result<(), Refused> {
-        self.heard = Some(self.turn(input)?);
-        Ok(())
+        let may_wait = matches!(input, Input::Handed { .. });
+        self.log(|shell| {
+            shell.heard = Some(CommitPlan { may_wait, ..shell.turn(input)? });
+            Ok(())
+        });
     }
 
     /// Has the device take a command; what it changed is durable when this returns.
@@ -287,19 +284,6 @@ impl NodeShell {
         if now() >= open.vault.deadline() {
             open.vault.tick(now())?;
         }
-        Ok(())
-    }
-
-    /// Takes in what a carrier has done. If nothing but facts comes of it, they go with the next
-    /// commit.
-    fn handed(&mut self, input: Input) -> Result<(), Refused> {
-        let turn = self.turn(input)?;
-        if !turn.late.is_empty() || turn.batches.is_empty() {
-            return self.finish(turn);
-        }
-        self.later.shows.extend(turn.early);
-        self.later.batches.extend(turn.batches);
-        self.later.end.get_or_insert(now().plus_ms(LATER_MS));
         Ok(())
     }
 
@@ -346,7 +330,7 @@ impl Shell for NodeShell {
     }
 
     fn tend(&mut self) -> Option<Result<Exit, Fault>> {
-        self.run_due_work();
+        self.tend_at(now());
         None
     }
 

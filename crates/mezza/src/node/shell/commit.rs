@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mezza_messenger::{Device, Event, Input, Output, RecordChange, RecordKind, WriteBatch};
 
-use super::{DeferredCommit, NodeShell, UnlockedVault, ask};
+use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask};
 use crate::api::json::EventKind;
 use crate::api::{Fault, Refused, words};
 use crate::backend::kernel::kernel;
@@ -24,19 +24,20 @@ impl NodeShell {
         Ok(turn)
     }
 
-    /// Drains the device, commits once, then does the rest in order (messenger 5.1).
-    pub(super) fn carry_out(&mut self) -> Result<(), Refused> {
-        let turn = self.drain()?;
-        self.finish(turn)
-    }
-
-    /// Commits, then does the rest. What the device wants to hear of is durable then.
-    pub(super) fn finish(&mut self, turn: CommitPlan) -> Result<(), Refused> {
-        if turn.is_empty() {
+    /// Commits once, then does the rest in order (messenger 5.1). What the device wants to hear of is
+    /// durable then. Facts that may wait go with the next commit.
+    pub(super) fn finish(&mut self, plan: CommitPlan) -> Result<(), Refused> {
+        if plan.is_empty() {
             return Ok(());
         }
-        self.commit(turn.early, turn.batches)?;
-        self.perform(turn.late);
+        if plan.may_wait && plan.late.is_empty() && !plan.batches.is_empty() {
+            self.later.shows.extend(plan.early);
+            self.later.batches.extend(plan.batches);
+            self.later.end.get_or_insert(now().plus_ms(LATER_MS));
+            return Ok(());
+        }
+        self.commit(plan.early, plan.batches)?;
+        self.perform(plan.late);
         match self.durable.take() {
             Some(seq) => self.handle(Input::Durable(seq)),
             None => Ok(()),

@@ -86,9 +86,8 @@ fn round(shell: &mut NodeShell) -> Result<(), Refused> {
     let (kind, key, bucket) = (RecordKind::NetworkRow, vec![0xff; 8], Retention::Rolling);
     let put = RecordChange::Put { kind, key: key.clone(), bucket, value: Wiping::new(Vec::new()) };
     shell.finish(CommitPlan {
-        early: Vec::new(),
         batches: vec![WriteBatch(vec![put, RecordChange::Drop { kind, key }])],
-        late: Vec::new(),
+        ..CommitPlan::default()
     })
 }
 
@@ -159,7 +158,7 @@ async fn what_waits_for_a_commit_goes_when_the_clock_was_put_back() {
         let ahead = now().plus_ms(6 * Time::HOUR_MS);
         shell.tend_at(ahead);
         shell.later.end = Some(ahead.plus_ms(LATER_MS));
-        shell.run_due_work();
+        shell.tend_at(now());
         Ok(shell.later.end)
     };
     assert_eq!(node.ask(follow).await.unwrap(), None);
@@ -179,7 +178,7 @@ async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
         open.device.wake(shell.seen, &mut OsRng);
         let due = |shell: &NodeShell| shell.open.as_ref().and_then(|open| open.device.deadline());
         let before = due(shell);
-        shell.run_due_work();
+        shell.tend_at(now());
         let soon = Some(now().plus_ms(2 * Time::HOUR_MS));
         Ok((before > soon, due(shell) <= soon))
     };
