@@ -6,7 +6,7 @@
 use std::env;
 use std::path::PathBuf;
 
-use mezza::testing::servers::relay::bench::{durable_puts, puts_into, single_puts};
+use mezza::testing::puts::{durable_puts, puts_into, single_puts};
 use mezza::testing::servers::relay::{RelayError, StoreSpec};
 
 /// Enough that the write-ahead log is copied into the file several times.

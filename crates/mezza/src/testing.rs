@@ -3,6 +3,8 @@
 
 #![expect(missing_docs, reason = "each module stands for the one of its name")]
 
+pub mod puts;
+
 pub mod api {
     pub use crate::api::{Exit, Fault};
 
@@ -184,10 +186,6 @@ pub mod servers {
             Limits, RelayConfig, RelayError, RelayHandle, StoreSpec, Totals, address, init, key,
             serve, status,
         };
-
-        pub mod bench {
-            pub use crate::servers::relay::bench::{durable_puts, puts_into, single_puts};
-        }
 
         pub mod store {
             pub use crate::servers::relay::store::{

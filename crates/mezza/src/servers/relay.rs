@@ -11,14 +11,13 @@
 //!
 //! Kept per mail: box, hour of expiry, envelope. No record and no log line says who put it.
 
-pub(crate) mod bench;
 mod connection;
 mod error;
 mod limits;
 mod server;
 pub(crate) mod store;
 mod usage;
-mod writer;
+pub(crate) mod writer;
 
 pub use error::RelayError;
 pub use limits::Limits;

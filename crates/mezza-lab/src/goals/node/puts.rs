@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use mezza::testing::servers::relay::bench::{durable_puts, single_puts};
+use mezza::testing::puts::{durable_puts, single_puts};
 
 use crate::bench::Bench;
 use crate::clock::{BenchRound, Spread, busy_words, median, quiet_values};

@@ -1,15 +1,16 @@
-//! How fast mail becomes durable: the figure that the lab prints.
+//! How fast mail becomes durable: the figure that the lab prints, and what it is compared with.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, MailboxKind, RelayFrame};
 
-use super::error::RelayError;
-use super::limits::Limits;
-use super::store::{Durability, RelayStore, SqliteStore, StoreSpec};
-use super::writer::{ConnectionQueue, Jobs, Put, ReplyTo, WriterEvent, WriterJob, spawn};
 use crate::clock::Clock;
+use crate::servers::relay::store::{self, Durability, RelayStore, SqliteStore};
+use crate::servers::relay::writer::{
+    ConnectionQueue, Jobs, Put, ReplyTo, WriterEvent, WriterJob, spawn,
+};
+use crate::servers::relay::{Limits, RelayError, StoreSpec};
 
 /// Bytes of each envelope.
 const ENVELOPE_BYTES: usize = 1_024;
@@ -61,7 +62,7 @@ pub async fn single_puts(dir: &Path, n: u64) -> Result<PutsRate, RelayError> {
 /// # Errors
 /// As [`durable_puts`].
 pub async fn puts_into(spec: &StoreSpec, dir: &Path, n: u64) -> Result<PutsRate, RelayError> {
-    run(super::store::open(spec, dir).await?, n, Limits::raised()).await
+    run(store::open(spec, dir).await?, n, Limits::raised()).await
 }
 
 async fn run(store: RelayStore, n: u64, limits: Limits) -> Result<PutsRate, RelayError> {
