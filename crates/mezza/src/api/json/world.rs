@@ -124,6 +124,18 @@ pub struct HealthLine {
     pub next: Option<String>,
 }
 
+impl HealthLine {
+    /// It is as it should be.
+    pub(crate) fn good(name: &str, text: &str) -> Self {
+        Self { name: name.into(), ok: true, text: text.into(), next: None }
+    }
+
+    /// It is not; `next` says what to do.
+    pub(crate) fn bad(name: &str, text: &str, next: &str) -> Self {
+        Self { name: name.into(), ok: false, text: text.into(), next: Some(next.into()) }
+    }
+}
+
 /// An error (RFC 9457).
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Problem {

@@ -16,7 +16,7 @@ pub(crate) fn aside_line(aside: &SetAside) -> HealthLine {
     let text = format!(
         "{what} could not be read and is kept as it is ({records} records{notes}, {bytes} bytes)"
     );
-    HealthLine { name, ok: false, text, next: Some(next.into()) }
+    HealthLine::bad(&name, &text, next)
 }
 
 /// The name of a part, what it is, and the next step.

@@ -232,11 +232,10 @@ fn settings_line(context: &CliContext) -> HealthLine {
 }
 
 fn line(name: &str, found: Result<String, Fault>) -> HealthLine {
-    let (ok, text, next) = match found {
-        Ok(text) => (true, text, None),
-        Err(fault) => (false, fault.text, Some(fault.next)),
-    };
-    HealthLine { name: name.into(), ok, text, next }
+    match found {
+        Ok(text) => HealthLine::good(name, &text),
+        Err(fault) => HealthLine::bad(name, &fault.text, &fault.next),
+    }
 }
 
 /// `mezza config`

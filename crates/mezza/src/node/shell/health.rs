@@ -25,9 +25,13 @@ impl NodeShell {
 
     fn vault_line(&self) -> HealthLine {
         match self.state() {
-            NodeStateJson::Open => good("vault", "unlocked"),
-            NodeStateJson::Locked => bad("vault", "locked", "unlock it with `mezza unlock`"),
-            NodeStateJson::Empty => bad("vault", "none yet", "make one with `mezza init`"),
+            NodeStateJson::Open => HealthLine::good("vault", "unlocked"),
+            NodeStateJson::Locked => {
+                HealthLine::bad("vault", "locked", "unlock it with `mezza unlock`")
+            }
+            NodeStateJson::Empty => {
+                HealthLine::bad("vault", "none yet", "make one with `mezza init`")
+            }
         }
     }
 
@@ -37,16 +41,20 @@ impl NodeShell {
         if let Some(trouble) = self.adapters.troubles().next() {
             // What the line says ends with the next step already.
             let (text, next) = trouble.rsplit_once("; ").unwrap_or((trouble, "try again later"));
-            return bad("relay", text, next);
+            return HealthLine::bad("relay", text, next);
         }
         match (up, carriers.len()) {
-            (_, 0) => bad(
+            (_, 0) => HealthLine::bad(
                 "relay",
                 "your card names none",
                 "`mezza relay uri` at a relay prints its address",
             ),
-            (0, _) => bad("relay", "not reachable", "check the network; notes wait until then"),
-            (up, all) => good("relay", &format!("{up} of {all} up")),
+            (0, _) => HealthLine::bad(
+                "relay",
+                "not reachable",
+                "check the network; notes wait until then",
+            ),
+            (up, all) => HealthLine::good("relay", &format!("{up} of {all} up")),
         }
     }
 
@@ -55,16 +63,16 @@ impl NodeShell {
             return None;
         }
         Some(if self.is_reachable() {
-            good("mailbox", "open at the relay, with keys for strangers")
+            HealthLine::good("mailbox", "open at the relay, with keys for strangers")
         } else {
-            bad("mailbox", "not confirmed by the relay yet", "look again in a moment")
+            HealthLine::bad("mailbox", "not confirmed by the relay yet", "look again in a moment")
         })
     }
 
     fn mixnet_line(&self) -> Option<HealthLine> {
         let doubted = self.open.as_ref().is_some_and(super::UnlockedVault::is_doubted);
         (doubted && self.mixnet().is_ok()).then(|| {
-            bad(
+            HealthLine::bad(
                 "mixnet",
                 "this vault is older than what this machine remembers, or came from another one: \
                  its budget lacks the rounds since",
@@ -76,9 +84,9 @@ impl NodeShell {
     fn disk_line(&self) -> HealthLine {
         let text = format!("last commit took {} ms", self.commit_ms);
         if self.commit_ms > COMMIT_SLOW_MS {
-            return bad("disk", &text, "something else keeps the disk busy");
+            return HealthLine::bad("disk", &text, "something else keeps the disk busy");
         }
-        good("disk", &text)
+        HealthLine::good("disk", &text)
     }
 
     /// What is stored and did not load, one line for each part.
@@ -93,21 +101,13 @@ impl NodeShell {
             0 => "no one-time keys at the relay yet; first notes to you go without one".into(),
             n => format!("{n} one-time keys left at the relay"),
         };
-        Some(good("keys", &text))
+        Some(HealthLine::good("keys", &text))
     }
 
     fn lock_line(&self) -> HealthLine {
         match self.options.idle_lock_s {
-            0 => good("idle lock", "never locks itself"),
-            s => good("idle lock", &format!("after {} min", s.div_ceil(60))),
+            0 => HealthLine::good("idle lock", "never locks itself"),
+            s => HealthLine::good("idle lock", &format!("after {} min", s.div_ceil(60))),
         }
     }
-}
-
-fn good(name: &str, text: &str) -> HealthLine {
-    HealthLine { name: name.into(), ok: true, text: text.into(), next: None }
-}
-
-fn bad(name: &str, text: &str, next: &str) -> HealthLine {
-    HealthLine { name: name.into(), ok: false, text: text.into(), next: Some(next.into()) }
 }

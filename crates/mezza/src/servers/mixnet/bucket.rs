@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 use super::key::ServerKey;
-use super::network::ConfigArchive;
+use super::network::{ConfigArchive, in_force};
 use super::server::{self, EVENTS_MAX, LEAVE, ServerHandle};
 use super::shelves::{BucketDir, Upload};
 use crate::api::{Exit, Fault};
@@ -69,7 +69,7 @@ pub(crate) async fn start(
     stop: watch::Receiver<bool>,
 ) -> Result<ServerHandle, Fault> {
     let BucketServerOptions { network, key, listen, dir, metrics: port } = options;
-    let config = network.chain.current(now()).unwrap_or(network.chain.head()).clone();
+    let config = in_force(&network.chain).clone();
     let public = key.public();
     if config.bucket.key != public {
         let text = "bucket: this key is not that of the config's bucket store";

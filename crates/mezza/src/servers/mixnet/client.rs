@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use super::network::refused;
+use super::network::{in_force, refused};
 use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault};
 use crate::clock::now;
@@ -97,7 +97,7 @@ impl EntryClient {
     /// # Errors
     /// [`DialError::Tls`].
     pub fn of(chain: &Chain) -> Result<Self, DialError> {
-        let entry = &chain.current(now()).unwrap_or(chain.head()).coordinator;
+        let entry = &in_force(chain).coordinator;
         let tls = link_client_config(Pin::new(entry.key), link::CLIENT, None);
         Ok(Self { address: entry.address.clone(), tls: tls.map_err(DialError::Tls)? })
     }

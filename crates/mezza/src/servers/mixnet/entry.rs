@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 use super::key::ServerKey;
-use super::network::ConfigArchive;
+use super::network::{ConfigArchive, in_force};
 use super::server::{self, EVENTS_MAX, ServerHandle};
 use crate::api::{Exit, Fault};
 use crate::clock::now;
@@ -86,7 +86,7 @@ pub async fn start(
     stop: watch::Receiver<bool>,
 ) -> Result<ServerHandle, Fault> {
     let EntryServerOptions { network, key, listen, per_prefix, once, metrics: port } = options;
-    let config = network.chain.current(now()).unwrap_or(network.chain.head()).clone();
+    let config = in_force(&network.chain).clone();
     let public = key.public();
     if config.coordinator.key != public {
         let text = "entry: this key is not that of the config's coordinator";

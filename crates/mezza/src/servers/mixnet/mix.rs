@@ -23,14 +23,13 @@ use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 use super::key::ServerKey;
-use super::network::ConfigArchive;
+use super::network::{ConfigArchive, in_force};
 use super::pool::{JobEnd, WorkerPool};
 use super::server::{self, EVENTS_MAX, ServerHandle};
 use super::signed::Signed;
 use crate::api::{Exit, Fault};
 use crate::backend::AwsLc;
 use crate::backend::kernel::kernel;
-use crate::clock::now;
 use crate::connection::link::{self, LinkChange, LinkEvent, LinkTable};
 use crate::process::busy::Phase;
 use crate::process::drive::Shell;
@@ -68,9 +67,9 @@ enum Event {
     Config(SignedConfig),
 }
 
-/// The place of a key among the mixes of the config in force, or of the newest one.
-fn place(network: &ConfigArchive, key: &VerifyKey) -> Result<(Config, usize), Fault> {
-    let config = network.chain.current(now()).unwrap_or(network.chain.head());
+/// The config in force, or the newest one, and the place of a key among its mixes.
+pub(crate) fn place(network: &ConfigArchive, key: &VerifyKey) -> Result<(Config, usize), Fault> {
+    let config = in_force(&network.chain);
     let at = config.mix_keys().position(|mix| mix == key).ok_or_else(|| {
         let text = "mix: this key is no mix of the config";
         Fault::new(Exit::Config, text, "use the key whose public half stands there")
@@ -258,7 +257,7 @@ impl MixShell {
     }
 
     fn input(&mut self, input: Input) {
-        let Err(error) = self.mix.handle(input, now(), &mut OsRng) else { return };
+        let Err(error) = self.mix.handle(input, crate::clock::now(), &mut OsRng) else { return };
         self.metrics.count(Metric::Refused);
         match error {
             // What comes late for a round that is over is nobody's fault.

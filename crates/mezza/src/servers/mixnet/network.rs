@@ -5,9 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use mezza_core::{Reader, Time};
-use mezza_mixnet::config::{Chain, ChainError, SignatureSet, SignedConfig};
+use mezza_mixnet::config::{Chain, ChainError, Config, SignatureSet, SignedConfig};
 
 use crate::api::{Exit, Fault};
+use crate::clock::now;
 use crate::process::home::private;
 
 /// Most bytes of a config file; a config has 1 to 7 KB.
@@ -129,4 +130,9 @@ pub(crate) fn sign(
         }
     }
     usize::from(own.is_some()) + usize::from(old.is_some())
+}
+
+/// The config in force, or the newest one where none is.
+pub(crate) fn in_force(chain: &Chain) -> &Config {
+    chain.current(now()).unwrap_or(chain.head())
 }

@@ -28,7 +28,7 @@ use crate::tls::peer_key;
 /// Events that may wait for a machine; whoever has one more waits. Frames of batches are long.
 pub(crate) const EVENTS_MAX: usize = 256;
 /// Time for TLS to be set up.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Handshakes of clients at a time.
 pub(crate) const HANDSHAKES_MAX: usize = 256;
 /// Connections that come from other servers, of whom there are three at most, and from strangers, who
@@ -114,14 +114,6 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
     })
 }
 
-/// TLS on a fresh connection.
-pub(crate) async fn secure(
-    tls: &TlsAcceptor,
-    socket: TcpStream,
-) -> Option<Box<TlsStream<TcpStream>>> {
-    limiter::secure(tls, socket, HANDSHAKE).await
-}
-
 /// How many links each server of the config has here.
 struct Held<P>(Mutex<BTreeMap<P, usize>>);
 
@@ -201,7 +193,7 @@ where
 {
     /// TLS, and who it is that speaks which protocol.
     async fn meet(&self, socket: TcpStream) -> Option<(Box<TlsStream<TcpStream>>, Vec<u8>, P)> {
-        let Some(stream) = secure(&self.tls, socket).await else {
+        let Some(stream) = limiter::secure(&self.tls, socket, HANDSHAKE).await else {
             tracing::debug!("a stranger got no further than TLS");
             return None;
         };

@@ -12,7 +12,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::api::{Exit, Fault};
-use crate::clock::now;
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::{self, EntryArgs, MixnetBucket, MixnetMix, ServerArgs};
 use crate::faces::cli::serve::{block_on, settings, two_threads};
@@ -91,13 +90,10 @@ fn load(identity: &ServerArgs) -> Result<(ConfigArchive, ServerKey), Fault> {
 
 /// All addresses, at the port under which the config knows this mix.
 fn of_config(network: &ConfigArchive, key: &ServerKey) -> Result<SocketAddr, Fault> {
-    let config = network.chain.current(now()).unwrap_or(network.chain.head());
-    let own = config.mixes.iter().find(|mix| mix.server.key == key.public());
-    let port = own.and_then(|mix| mix.server.address.rsplit_once(':')?.1.parse().ok());
-    let port: u16 = port.ok_or_else(|| {
-        let text = "mix: this key is no mix of the config";
-        Fault::new(Exit::Config, text, "use the key whose public half stands there")
-    })?;
+    let (config, at) = mix::place(network, &key.public())?;
+    let port =
+        config.mixes[at].server.address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    let port: u16 = port.ok_or_else(|| Fault::bug("an address of the config without port"))?;
     Ok((Ipv4Addr::UNSPECIFIED, port).into())
 }
 

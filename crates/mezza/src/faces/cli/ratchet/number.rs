@@ -1,6 +1,5 @@
 //! `mezza ratchet number`: safety numbers of any two identities.
 
-use anyhow::{Context as _, Result, bail};
 use data_encoding::HEXLOWER;
 use mezza_core::{Sha512, SuiteId};
 use mezza_ratchet::IdentityKey;
@@ -22,13 +21,13 @@ pub(super) fn of(
     suite: SuiteId,
     local: NamedIdentity<'_>,
     remote: NamedIdentity<'_>,
-) -> Result<(String, Vec<u8>)> {
+) -> Result<(String, Vec<u8>), String> {
     if !super::is_container(suite) {
         let digits = safety::signal_number::<Sha512>(local, remote);
         return Ok((digits, safety::signal_scannable::<Sha512>(SIGNAL_VERSION, local, remote)));
     }
     if !local.id.is_empty() || !remote.id.is_empty() {
-        bail!("our own number takes the identities alone, without names");
+        return Err("our own number takes the identities alone, without names".into());
     }
     Ok((safety::number(local.key, remote.key), safety::scannable(local.key, remote.key)))
 }
@@ -42,9 +41,9 @@ pub(super) fn number(out: Out, asked: &RatchetNumber) -> Result<Exit, Fault> {
         let remote = NamedIdentity { key: &remote, id: there.as_bytes() };
         of(super::id(asked.suite), local, remote)
     };
-    let (digits, code) = answer().map_err(|error: anyhow::Error| {
+    let (digits, code) = answer().map_err(|error: String| {
         let next = "write an identity as 64 hex digits, in signal-v3 with `:NAME` behind it";
-        Fault::new(Exit::Malformed, format!("{error:#}"), next)
+        Fault::new(Exit::Malformed, error, next)
     })?;
     let code = HEXLOWER.encode(&code);
     out.value(&json!({ "number": digits, "scannable": code }));
@@ -56,10 +55,13 @@ pub(super) fn number(out: Out, asked: &RatchetNumber) -> Result<Exit, Fault> {
 }
 
 /// `IK` or `IK:NAME`; the key with or without its type in front.
-fn party(text: &str) -> Result<(IdentityKey, &str)> {
+fn party(text: &str) -> Result<(IdentityKey, &str), String> {
     let (key, name) = text.split_once(':').unwrap_or((text, ""));
-    let bytes = HEXLOWER.decode(key.as_bytes()).context("an identity is no lower-case hex")?;
+    let bytes = HEXLOWER.decode(key.as_bytes());
+    let bytes = bytes.map_err(|error| format!("an identity is no lower-case hex: {error}"))?;
     let key = bytes.strip_prefix(&[5]).filter(|key| key.len() == 32).unwrap_or(&bytes);
-    let Ok(key) = key.try_into() else { bail!("an identity does not have 32 bytes") };
-    Ok((IdentityKey::decode(key).context("an identity is no key")?, name))
+    let key = key.try_into().map_err(|_| "an identity does not have 32 bytes")?;
+    let key =
+        IdentityKey::decode(key).map_err(|error| format!("an identity is no key: {error}"))?;
+    Ok((key, name))
 }

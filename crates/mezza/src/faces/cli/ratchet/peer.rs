@@ -137,8 +137,7 @@ fn numbers(
     let (here, there) = (device.public(), key_of(key)?);
     let (local, remote) =
         (NamedIdentity { key: &here, id: &local }, NamedIdentity { key: &there, id: &remote });
-    let (digits, code) =
-        number::of(suite, local, remote).map_err(|error| Refusal::field(error.to_string()))?;
+    let (digits, code) = number::of(suite, local, remote).map_err(Refusal::field)?;
     Ok(vec![digits, hex(&code)])
 }
 

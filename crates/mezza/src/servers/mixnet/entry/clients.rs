@@ -10,9 +10,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Event;
 use crate::connection::link::{self, CLIENT_FRAMES_MAX, FrameSizeClass, LinkEvent, carry};
-use crate::process::limiter::{Bounds, ConnectionLimiter, ConnectionPermit};
+use crate::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPermit};
 use crate::process::metrics::{Metric, Metrics};
-use crate::servers::mixnet::server::{self, HANDSHAKES_MAX};
+use crate::servers::mixnet::server::{HANDSHAKE, HANDSHAKES_MAX};
 
 /// So many from one IPv4 /24 or IPv6 /48, 0 for any number, and so many in all. An address has a
 /// quarter of what its site has (MIX-28).
@@ -60,7 +60,7 @@ async fn serve(
     socket: TcpStream,
     (ticket, events, metrics): (&ConnectionPermit, &mpsc::Sender<Event>, &Metrics),
 ) {
-    let Some(stream) = server::secure(&tls, socket).await else { return };
+    let Some(stream) = limiter::secure(&tls, socket, HANDSHAKE).await else { return };
     if stream.get_ref().1.alpn_protocol() != Some(link::CLIENT) {
         return;
     }
