@@ -70,7 +70,7 @@ impl Classify for Output {
         match self {
             Self::Store(batch) => OutputClass::Store(batch),
             Self::Notify(event) => OutputClass::Show(Self::Notify(event)),
-            other => OutputClass::Do(other),
+            order @ Self::Carrier(_) => OutputClass::Do(order),
         }
     }
 }

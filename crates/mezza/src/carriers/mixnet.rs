@@ -7,8 +7,7 @@
 
 use std::sync::Arc;
 
-use mezza_messenger::Input;
-use mezza_messenger::carrier::mixnet::{MixnetInput, MixnetOutput};
+use mezza_messenger::carriers::mixnet::{MixnetInput, MixnetOutput};
 use mezza_mixnet::client::{ClientJob as Work, ROW_BYTES_MAX};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
@@ -50,11 +49,13 @@ impl EntryConnection {
     /// Carries out what the machine wants.
     pub fn order(&mut self, order: MixnetOutput) {
         match order {
-            MixnetOutput::Dial { address, key } => self.dial(address, key),
+            MixnetOutput::Connect { address, key } => self.dial(address, key),
             // The task writes what is left, hangs up and says `Down`.
-            MixnetOutput::Close => self.outbox = None,
+            MixnetOutput::Disconnect => self.outbox = None,
             MixnetOutput::Frame(frame) => self.send(frame),
             MixnetOutput::Job(job) => self.run(job),
+            // The node says it after its commit.
+            MixnetOutput::Durable(_) => {}
         }
     }
 
@@ -112,10 +113,8 @@ struct Teller {
 
 impl Teller {
     async fn tell(&self, input: MixnetInput) {
-        let report = ConnectionReport {
-            serial: self.serial,
-            news: ConnectionEvent::Input(Input::Net(input)),
-        };
+        let report =
+            ConnectionReport { serial: self.serial, news: ConnectionEvent::Input(input.into()) };
         // A node that ended needs no news.
         drop(self.jobs.send(NodeMessage::Report(Box::new(report))).await);
     }

@@ -20,8 +20,10 @@ use std::time::Duration;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::carrier::mixnet::MixnetOutput;
-use mezza_messenger::{Command, Device, Input, LineId, Output, RequestId, WriteBatch};
+use mezza_messenger::carriers::mixnet::MixnetOutput;
+use mezza_messenger::{
+    CarrierInput, Device, Input, LineId, Output, RelayInput, RequestId, WriteBatch,
+};
 use tokio::sync::mpsc;
 
 use super::hub::{self, Hub};
@@ -264,16 +266,19 @@ impl NodeActor {
     pub fn report(&mut self, report: ConnectionReport) -> bool {
         let input = self.pool.report(report);
         match &input {
-            Some(Input::Handed { ticket } | Input::Refused { ticket, .. }) => {
-                self.opening.remove(ticket);
+            Some(CarrierInput::Relay(
+                RelayInput::Done { ticket } | RelayInput::Refused { ticket, .. },
+            )) => drop(self.opening.remove(ticket)),
+            Some(CarrierInput::Relay(RelayInput::Down { line })) => {
+                self.opening.retain(|_, at| at != line);
             }
-            Some(Input::Down { line }) => self.opening.retain(|_, at| at != line),
             _ => {}
         }
         if let Some(input) = input
             && self.open.is_some()
         {
-            let done = matches!(input, Input::Handed { .. });
+            let done = matches!(input, CarrierInput::Relay(RelayInput::Done { .. }));
+            let input = Input::Carrier(input);
             self.log(|desk| if done { desk.handed(input) } else { desk.hear(input) });
         }
         self.heard.as_ref().is_some_and(|turn| !turn.early.is_empty())
@@ -295,12 +300,8 @@ impl NodeActor {
     ///
     /// # Errors
     /// What the device refuses, or a disk that does.
-    pub fn command(&mut self, command: Command) -> Result<(), Refused> {
-        self.handle(Input::Command(command))
-    }
-
-    fn handle(&mut self, input: Input) -> Result<(), Refused> {
-        let turn = self.turn(input)?;
+    pub fn command(&mut self, command: impl Into<Input>) -> Result<(), Refused> {
+        let turn = self.turn(command.into())?;
         self.finish(turn)
     }
 

@@ -5,7 +5,7 @@
 //! answered once, whatever happens between.
 
 use mezza_core::labelled_hash;
-use mezza_messenger::{Carrier, Command, ContactId};
+use mezza_messenger::{CarrierId, Command, ContactId, MixnetInput};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::node::desk::NodeActor;
@@ -66,7 +66,7 @@ fn told(done: Result<(), Refused>) {
 /// Asks who invites, lets a stranger in, and answers what has no answer yet.
 fn settle(desk: &mut NodeActor, contact: ContactId) -> Result<(), Refused> {
     if let Some(guest) = desk.guest(contact)? {
-        return if guest.asked { Ok(()) } else { desk.command(Command::See { contact }) };
+        return if guest.asked { Ok(()) } else { desk.command(MixnetInput::AskWho(contact)) };
     }
     let view = desk.contact(contact)?;
     let unread = view.unread > 0;
@@ -91,9 +91,9 @@ fn settle(desk: &mut NodeActor, contact: ContactId) -> Result<(), Refused> {
     }
 }
 
-fn carrier_of(note: &NoteJson) -> Option<Carrier> {
+fn carrier_of(note: &NoteJson) -> Option<CarrierId> {
     let name = note.carrier.as_deref()?;
-    Carrier::ALL.into_iter().find(|carrier| carrier.name() == name)
+    CarrierId::ALL.into_iter().find(|carrier| carrier.name() == name)
 }
 
 fn answer_of(note: &NoteJson) -> Option<String> {

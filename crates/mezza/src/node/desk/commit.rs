@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use mezza_messenger::{Device, Input, Output, RecordChange, RecordKind, WriteBatch};
+use mezza_messenger::{
+    CarrierOutput, Device, MixnetInput, MixnetOutput, Output, RecordChange, RecordKind,
+    RelayOutput, WriteBatch,
+};
 
 use super::{DeferredCommit, NodeActor, UnlockedVault, ask};
 use crate::drive::{self, CommitPlan};
@@ -38,7 +41,7 @@ impl NodeActor {
         self.commit(turn.early, turn.batches)?;
         self.perform(turn.late);
         match self.durable.take() {
-            Some(seq) => self.handle(Input::Durable(seq)),
+            Some(seq) => self.command(MixnetInput::Stored(seq)),
             None => Ok(()),
         }
     }
@@ -105,16 +108,29 @@ impl NodeActor {
                 (Output::Notify(event), Some(open)) => {
                     self.hub.tell(ask::event(&open.device, event));
                 }
-                (Output::Durable(seq), _) => self.durable = Some(seq),
-                (Output::Net(order), Some(open)) if open.is_doubted() => self.withhold(order),
-                (output, _) => {
-                    if let Output::Open { ticket, line, .. }
-                    | Output::Publish { ticket, line, .. } = &output
-                    {
-                        self.opening.insert(*ticket, *line);
-                    }
-                    self.pool.order(output);
+                (Output::Carrier(order), open) => {
+                    let doubted = open.as_ref().is_some_and(UnlockedVault::is_doubted);
+                    self.order(order, doubted);
                 }
+                (Output::Store(_) | Output::Notify(_), _) => {}
+            }
+        }
+    }
+
+    /// What a carrier of the device wants; of a vault that was put back the mixnet waits.
+    fn order(&mut self, order: CarrierOutput, doubted: bool) {
+        match order {
+            CarrierOutput::Mixnet(MixnetOutput::Durable(seq)) => self.durable = Some(seq),
+            CarrierOutput::Mixnet(order) if doubted => self.withhold(order),
+            order => {
+                if let CarrierOutput::Relay(
+                    RelayOutput::Open { ticket, line, .. }
+                    | RelayOutput::Publish { ticket, line, .. },
+                ) = &order
+                {
+                    self.opening.insert(*ticket, *line);
+                }
+                self.pool.order(order);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! A vault that was put back: its charges are not those that the mixnet saw, so that the carrier
 //! stays down until the person decides (MSG-63).
 
-use mezza_messenger::carrier::mixnet::MixnetOutput;
-use mezza_messenger::{Output, WriteBatch};
+use mezza_messenger::WriteBatch;
+use mezza_messenger::carriers::mixnet::MixnetOutput;
 
 use super::{NodeActor, UnlockedVault};
 use crate::node::Refused;
@@ -37,9 +37,9 @@ impl NodeActor {
     /// Keeps what the mixnet's machine wants until the person has decided.
     pub(super) fn withhold(&mut self, order: MixnetOutput) {
         match order {
-            MixnetOutput::Dial { .. } => self.withheld = Some(order),
-            MixnetOutput::Close => self.withheld = None,
-            MixnetOutput::Frame(_) | MixnetOutput::Job(_) => {}
+            MixnetOutput::Connect { .. } => self.withheld = Some(order),
+            MixnetOutput::Disconnect => self.withheld = None,
+            MixnetOutput::Frame(_) | MixnetOutput::Job(_) | MixnetOutput::Durable(_) => {}
         }
     }
 
@@ -58,7 +58,7 @@ impl NodeActor {
             open.settled();
         }
         if let Some(order) = self.withheld.take() {
-            self.pool.order(Output::Net(order));
+            self.pool.order(order.into());
         }
         self.mixnet()
     }
