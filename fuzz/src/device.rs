@@ -9,7 +9,8 @@ use mezza_messenger::carriers::mixnet::{MixnetInput, NetworkAddress};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    Carrier, Command, ContactId, Device, Input, MailboxId, NoteId, RecordKind, RequestId,
+    CarrierId, Command, ContactId, Device, Input, MailboxId, NoteId, RecordKind, RelayInput,
+    RequestId,
 };
 use town::{Answer, Phone, Town};
 

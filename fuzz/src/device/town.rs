@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use mezza_core::{Machine, PortableBackend, Secret, Time, Wiping};
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    CarrierOutput, RelayInput, RelayOutput, Device, Input, MailboxId, Output, RecordChange, RecordKind, RequestId,
+    CarrierOutput, Device, Input, MailboxId, Output, RecordChange, RecordKind, RelayInput,
+    RelayOutput, RequestId,
 };
 use mezza_ratchet::OneTimePrekey;
 use rand_chacha::ChaCha8Rng;
@@ -129,7 +130,9 @@ impl Town {
                 self.watch(who, slot, address(token.expose()));
                 return None;
             }
-            RelayOutput::Put { ticket, address, envelope: bytes, .. } => self.put(ticket, address, &bytes),
+            RelayOutput::Put { ticket, address, envelope: bytes, .. } => {
+                self.put(ticket, address, &bytes)
+            }
             RelayOutput::Publish { ticket, token, bundle, one_time, replace, .. } => {
                 let mailbox = self.boxes.entry(address(token.expose())).or_default();
                 if replace {
