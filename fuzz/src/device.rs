@@ -5,11 +5,12 @@ mod town;
 use crate::operations::Operations;
 use mezza_core::{Machine, Time, Wiping};
 use mezza_messenger::card::{CardForm, RelayEntry};
-use mezza_messenger::carrier::mixnet::{MixnetInput, NetworkAddress};
+use mezza_messenger::carriers::mixnet::{MixnetInput, NetworkAddress};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    Carrier, Command, ContactId, Device, Input, MailboxId, NoteId, RecordKind, RequestId,
+    CarrierId, Command, ContactId, Device, Input, MailboxId, NoteId, RecordKind, RelayInput,
+    RequestId,
 };
 use town::{Answer, Phone, Town};
 
@@ -58,14 +59,14 @@ pub fn operations(data: &[u8]) {
             }
             12 | 13 => {
                 let command = some_command(&mut ops, &town, who);
-                town.handle(who, Input::Command(command));
+                town.handle(who, command);
             }
             14 => {
                 let input = some_lie(&mut ops);
                 town.handle(who, input);
             }
             _ => {
-                town.handle(who, Input::Down { line: relay().line() });
+                town.handle(who, RelayInput::Down { line: relay().line() }.into());
                 town.phones[who].answers.clear();
                 town.phones[who].answers.push_back(Answer::Up);
             }
@@ -93,10 +94,10 @@ fn some_note(ops: &mut Operations<'_>, town: &Town, who: usize, contact: Contact
     notes.get(at).map_or(NoteId(7_777), |note| note.id)
 }
 
-fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Command {
+fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Input {
     let contact = some_contact(ops, town, who);
     let note = some_note(ops, town, who, contact);
-    match ops.below(16) {
+    let command = match ops.below(16) {
         0 | 1 => Command::Accept { contact },
         2 => Command::Refuse { contact },
         3 => Command::Cancel { note },
@@ -105,9 +106,9 @@ fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Command {
         6 => Command::Rename { contact, name: "n".repeat(ops.below(70)) },
         7 => Command::Verify { contact, equal: ops.below(2) == 0 },
         8 => {
-            let carriers = ops.bytes(2).into_iter().filter_map(|n| Carrier::from_number(n % 6));
+            let carriers = ops.bytes(2).into_iter().filter_map(|n| CarrierId::from_number(n % 6));
             let policy = Policy {
-                carriers: carriers.chain([Carrier::Relay]).collect(),
+                carriers: carriers.chain([CarrierId::RELAY]).collect(),
                 level_min: 1 + ops.below(5) as u8,
                 fallback: if ops.below(2) == 0 { Fallback::None } else { Fallback::Listed },
                 timer_s: ops.below(256) as u32 * 600,
@@ -121,9 +122,13 @@ fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Command {
         11 => Command::Reset { contact },
         12 => Command::Rotate,
         13 => Command::Refill,
-        14 => Command::Join(NetworkAddress { pin: [7; 32], address: "entry:7000".into() }),
+        14 => {
+            let link = NetworkAddress { pin: [7; 32], address: "entry:7000".into() };
+            return MixnetInput::Join(link).into();
+        }
         _ => Command::Publish { name: "new name".into(), relays: Vec::new() },
-    }
+    };
+    command.into()
 }
 
 /// One answer out of order, twice, damaged, or never.
@@ -153,19 +158,20 @@ fn shuffled_answer(ops: &mut Operations<'_>, town: &mut Town, who: usize) {
 fn some_lie(ops: &mut Operations<'_>) -> Input {
     let ticket = RequestId(ops.below(256) as u64);
     let length = ops.below(256);
-    match ops.below(8) {
-        0 => Input::Handed { ticket },
-        1 => Input::Refused { ticket, code: ops.byte(), retry_s: u16::from(ops.byte()) },
-        2 => Input::Bundle { ticket, bytes: ops.bytes(length), one_time: None },
+    let input = match ops.below(8) {
+        0 => RelayInput::Done { ticket },
+        1 => RelayInput::Refused { ticket, code: ops.byte(), retry_s: u16::from(ops.byte()) },
+        2 => RelayInput::Bundle { ticket, bytes: ops.bytes(length), one_time: None },
         3 => {
-            let slot = MailboxId(ops.below(8) as u32);
-            Input::Arrived { slot, mail: ops.below(256) as u64, bytes: ops.bytes(length) }
+            let (mailbox, mail) = (MailboxId(ops.below(8) as u32), ops.below(256) as u64);
+            RelayInput::Mail { mailbox, mail, envelope: ops.bytes(length) }
         }
-        4 => Input::Durable(ops.below(256) as u64),
-        5 => Input::Net(MixnetInput::Up { trusted: ops.below(2) == 0 }),
-        6 => Input::Net(MixnetInput::Down),
-        _ => Input::Stock { line: relay().line(), n: u16::from(ops.byte()) },
-    }
+        4 => return MixnetInput::Stored(ops.below(256) as u64).into(),
+        5 => return MixnetInput::Up { trusted: ops.below(2) == 0 }.into(),
+        6 => return MixnetInput::Down.into(),
+        _ => RelayInput::Stock { line: relay().line(), left: u16::from(ops.byte()) },
+    };
+    input.into()
 }
 
 /// A town after a first contact, an answer and some notes.

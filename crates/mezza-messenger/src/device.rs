@@ -22,9 +22,12 @@ use mezza_lanes::{Kernel, portable};
 use mezza_ratchet::{Changes, Conversation, IdentityKeyPair, Prekeys, Table};
 
 use crate::card::{CardError, RelayEntry};
-use crate::carrier::mixnet::JoinedNetwork;
-use crate::carrier::relay::{Mailbox, PendingRequest, PrekeyUpload, RelayState};
-use crate::carrier::{Carrier, CarrierCaps};
+use crate::carriers::mixnet::JoinedNetwork;
+use crate::carriers::mixnet::MixnetOutput;
+use crate::carriers::relay::RelayInput;
+use crate::carriers::relay::{Mailbox, PendingRequest, PrekeyUpload, RelayState};
+use crate::carriers::{CarrierCaps, CarrierId};
+use crate::carriers::{CarrierInput, CarrierOutput};
 use crate::contact::Contact;
 use crate::envelope::SenderContext;
 use crate::error::DeviceError;
@@ -70,7 +73,7 @@ struct UndecryptedParcel {
 struct Step {
     facts: Vec<Event>,
     changes: Vec<RecordChange>,
-    acts: Vec<Output>,
+    acts: Vec<CarrierOutput>,
     shows: Vec<Event>,
     /// Roots that came and are not with the client yet: of each contact the last one.
     meets: BTreeMap<ContactId, MixnetStart>,
@@ -126,7 +129,7 @@ pub struct Device<B: Backend = PortableBackend> {
     pump_at: Option<Time>,
     refusals: RejectCounts,
     /// By which carrier what is being opened came.
-    arriving: Carrier,
+    arriving: CarrierId,
     /// The level of the relay whose mail is being opened.
     relay_level: u8,
     kernel: &'static dyn Kernel,
@@ -191,7 +194,7 @@ impl<B: Backend> Device<B> {
             retry_at: Time::default(),
             pump_at: None,
             refusals: RejectCounts::default(),
-            arriving: Carrier::Relay,
+            arriving: CarrierId::RELAY,
             relay_level: CarrierCaps::RELAY.level,
             kernel: portable(),
             step: Step::default(),
@@ -234,6 +237,32 @@ impl<B: Backend> Device<B> {
         }
     }
 
+    fn relay_input(
+        &mut self,
+        input: RelayInput,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), DeviceError> {
+        match input {
+            RelayInput::Mail { mailbox, mail, envelope } => {
+                self.arrived(mailbox, mail, &envelope, now, rng)?;
+            }
+            RelayInput::Up { line, level, demo } => {
+                self.up(line, CarrierCaps { level, demo, ..CarrierCaps::RELAY }, now);
+            }
+            RelayInput::Down { line } => self.down(line),
+            RelayInput::Done { ticket } => self.handed(ticket, now)?,
+            RelayInput::Refused { ticket, code, retry_s } => {
+                self.refused(ticket, code, retry_s, now)?;
+            }
+            RelayInput::Bundle { ticket, bytes, one_time } => {
+                self.bundle(ticket, &bytes, one_time, now, rng)?;
+            }
+            RelayInput::Stock { line, left } => self.stocked(line, left, now, rng),
+        }
+        Ok(())
+    }
+
     fn ticket(&mut self, line: Option<LineId>, asked: PendingRequest) -> RequestId {
         let ticket = RequestId(self.next_ticket);
         self.next_ticket += 1;
@@ -252,8 +281,8 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    fn act(&mut self, output: Output) {
-        self.step.acts.push(output);
+    fn act(&mut self, output: impl Into<CarrierOutput>) {
+        self.step.acts.push(output.into());
     }
 
     fn show(&mut self, event: Event) {
@@ -322,9 +351,9 @@ impl<B: Backend> Device<B> {
         if !step.changes.is_empty() {
             self.out.push_back(Output::Store(WriteBatch(step.changes)));
         }
-        self.out.extend(step.acts);
+        self.out.extend(step.acts.into_iter().map(Output::Carrier));
         if let Some(seq) = self.net.as_mut().and_then(|net| net.durable.take()) {
-            self.out.push_back(Output::Durable(seq));
+            self.out.push_back(Output::Carrier(MixnetOutput::Durable(seq).into()));
         }
         self.out.extend(step.shows.into_iter().map(Output::Notify));
     }
@@ -343,17 +372,8 @@ impl<B: Backend> Machine for Device<B> {
     ) -> Result<(), DeviceError> {
         match input {
             Input::Command(command) => self.command(command, now, rng)?,
-            Input::Arrived { slot, mail, bytes } => self.arrived(slot, mail, &bytes, now, rng)?,
-            Input::Up { line, caps } => self.up(line, caps, now),
-            Input::Down { line } => self.down(line),
-            Input::Handed { ticket } => self.handed(ticket, now)?,
-            Input::Refused { ticket, code, retry_s } => self.refused(ticket, code, retry_s, now)?,
-            Input::Bundle { ticket, bytes, one_time } => {
-                self.bundle(ticket, &bytes, one_time, now, rng)?;
-            }
-            Input::Stock { line, n } => self.stocked(line, n, now, rng),
-            Input::Net(input) => self.net_input(input, now, rng)?,
-            Input::Durable(seq) => self.durable(seq, now, rng),
+            Input::Carrier(CarrierInput::Relay(input)) => self.relay_input(input, now, rng)?,
+            Input::Carrier(CarrierInput::Mixnet(input)) => self.net_input(input, now, rng)?,
         }
         self.flush_outbox(now, rng);
         self.flush();

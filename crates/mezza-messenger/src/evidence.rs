@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Time, Writer};
 
-use crate::carrier::Carrier;
+use crate::carriers::CarrierId;
 
 /// What is known to have happened to a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ pub struct Fact {
     /// What happened.
     pub what: FactKind,
     /// By which carrier it became known.
-    pub carrier: Carrier,
+    pub carrier: CarrierId,
     /// When.
     pub at: Time,
 }
@@ -66,7 +66,7 @@ pub enum NoteState {
     /// It waits here.
     Queued(WaitReason),
     /// A carrier took it.
-    Handed(Carrier),
+    Handed(CarrierId),
     /// So many others announce it.
     Carried(u16),
     /// Its time is over and nothing proves that it arrived; it may have.
@@ -118,7 +118,7 @@ pub(crate) fn write(facts: &[Fact], w: &mut Writer) {
             FactKind::Delivered => (3, 0),
             FactKind::Read => (4, 0),
         };
-        w.u8(what).u16(k).u8(fact.carrier as u8).u64(fact.at.ms());
+        w.u8(what).u16(k).u8(fact.carrier.number()).u64(fact.at.ms());
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn read(r: &mut Reader<'_>) -> Result<Vec<Fact>, DecodeError> {
             (4, 0) => FactKind::Read,
             _ => return Err(DecodeError::Value),
         };
-        let carrier = Carrier::from_number(r.u8()?).ok_or(DecodeError::Value)?;
+        let carrier = CarrierId::from_number(r.u8()?).ok_or(DecodeError::Value)?;
         facts.push(Fact { what, carrier, at: Time::from_ms(r.u64()?) });
     }
     Ok(facts)
@@ -147,7 +147,7 @@ mod tests {
         let whats = [FactKind::Handed, FactKind::Carried(3), FactKind::Delivered, FactKind::Read];
         let fact = |(i, what)| {
             let at = Time::from_ms(1_792_000_000_000 + i as u64);
-            Fact { what, carrier: Carrier::ALL[i], at }
+            Fact { what, carrier: CarrierId::ALL[i], at }
         };
         let facts: Vec<Fact> = whats.into_iter().enumerate().map(fact).collect();
         let mut w = Writer::new();

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use mezza_core::{Backend, DecodeError, Reader, Secret, Time, Wiping, Writer};
 use mezza_ratchet::{Conversation, IdentityKey};
 
-use crate::carrier::mixnet::again;
+use crate::carriers::mixnet::again;
 use crate::io::ContactId;
 
 /// Version of the stored form.

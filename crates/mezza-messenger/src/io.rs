@@ -9,13 +9,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::Secret;
-use mezza_ratchet::OneTimePrekey;
-
 use crate::card::{Card, RelayEntry};
-use crate::carrier::mixnet::{MixnetInput, MixnetOutput, NetworkAddress};
-use crate::carrier::{Carrier, CarrierCaps};
-use crate::relay_wire::{MailboxAddress, MailboxKind};
+use crate::carriers::{CarrierId, CarrierInput, CarrierOutput};
 
 mod debug;
 mod record;
@@ -43,66 +38,13 @@ pub struct LineId(pub [u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// One input.
-pub enum Input {
+/// One input; `C` is what carriers are told.
+#[expect(clippy::large_enum_variant, reason = "an input is dealt with at once, and never kept")]
+pub enum Input<C = CarrierInput> {
     /// The person wants something.
     Command(Command),
-    /// Mail lies in one of our mailboxes. `mail` is the driver's own number, given back in
-    /// [`Output::Acknowledge`].
-    Arrived {
-        /// The mailbox.
-        slot: MailboxId,
-        /// The driver's number of this mail.
-        mail: u64,
-        /// The envelope.
-        bytes: Vec<u8>,
-    },
-    /// A relay connection stands.
-    Up {
-        /// Which connection.
-        line: LineId,
-        /// What it can do.
-        caps: CarrierCaps,
-    },
-    /// A relay connection is gone; tickets in flight on it are void.
-    Down {
-        /// Which connection.
-        line: LineId,
-    },
-    /// The carrier took it: relay DONE 0.
-    Handed {
-        /// Of which request.
-        ticket: RequestId,
-    },
-    /// The carrier did not take it: relay DONE with another code.
-    Refused {
-        /// Of which request.
-        ticket: RequestId,
-        /// The relay's code, 1 to 5.
-        code: u8,
-        /// When to try again, seconds (codes 2 and 4).
-        retry_s: u16,
-    },
-    /// The answer to [`Output::Fetch`].
-    Bundle {
-        /// Of which request.
-        ticket: RequestId,
-        /// The bundle as the relay gave it.
-        bytes: Vec<u8>,
-        /// A one-time key, if one was left.
-        one_time: Option<OneTimePrekey>,
-    },
-    /// One-time keys left at the relay.
-    Stock {
-        /// Which connection.
-        line: LineId,
-        /// How many.
-        n: u16,
-    },
-    /// News of the connection to the mixnet.
-    Net(MixnetInput),
-    /// What stood before [`Output::Durable`] of this number is durable.
-    Durable(u64),
+    /// Something for a carrier.
+    Carrier(C),
 }
 
 /// What a person asks of the device.
@@ -144,12 +86,6 @@ pub enum Command {
     },
     /// Let a stranger in.
     Accept {
-        /// The contact of the request.
-        contact: ContactId,
-    },
-    /// Ask who it is that invites over the mixnet: their hello and card come in cells
-    /// (messenger 4.4).
-    See {
         /// The contact of the request.
         contact: ContactId,
     },
@@ -207,105 +143,28 @@ pub enum Command {
     Rotate,
     /// Fill up the one-time keys at the relay.
     Refill,
-    /// Join a mixnet.
-    Join(NetworkAddress),
 }
 
-/// One output, in order.
-pub enum Output {
+/// One output, in order; `C` is what carriers ask for.
+pub enum Output<C = CarrierOutput> {
     /// Make durable.
     Store(WriteBatch),
-    /// Keep a connection to this relay from now on, at this host and port alone.
-    Dial {
-        /// Which (its `address` is not used here).
-        relay: RelayEntry,
-    },
-    /// This relay is not needed any more.
-    Disconnect {
-        /// Which connection.
-        line: LineId,
-    },
-    /// Put an envelope into somebody's mailbox; answered by `Handed` or `Refused`.
-    Put {
-        /// Names the request.
-        ticket: RequestId,
-        /// Which connection.
-        line: LineId,
-        /// The mailbox.
-        address: MailboxAddress,
-        /// How long the relay shall keep it.
-        ttl_h: u16,
-        /// The envelope, one of the six sizes.
-        bytes: Vec<u8>,
-    },
-    /// Open an own mailbox; answered by `Handed` or `Refused`.
-    Open {
-        /// Names the request.
-        ticket: RequestId,
-        /// Which connection.
-        line: LineId,
-        /// The mailbox's secret.
-        token: Secret<32>,
-        /// What it is for.
-        kind: MailboxKind,
-    },
-    /// Close an own mailbox; answered by `Handed` or `Refused`.
-    Close {
-        /// Names the request.
-        ticket: RequestId,
-        /// Which connection.
-        line: LineId,
-        /// The mailbox's secret.
-        token: Secret<32>,
-    },
-    /// Have mail of an own mailbox delivered as `Arrived`; not answered unless refused.
-    Watch {
-        /// Names the request.
-        ticket: RequestId,
-        /// The mailbox's number here.
-        slot: MailboxId,
-        /// Which connection.
-        line: LineId,
-        /// The mailbox's secret.
-        token: Secret<32>,
-    },
-    /// Put the own prekey bundle up; answered by `Handed` or `Refused`.
-    Publish {
-        /// Names the request.
-        ticket: RequestId,
-        /// Which connection.
-        line: LineId,
-        /// The intro mailbox's secret.
-        token: Secret<32>,
-        /// The bundle.
-        bundle: Vec<u8>,
-        /// One-time keys beside it.
-        one_time: Vec<OneTimePrekey>,
-        /// Whether the old stock goes first.
-        replace: bool,
-    },
-    /// Get a contact's bundle; answered by `Bundle` or `Refused`.
-    Fetch {
-        /// Names the request.
-        ticket: RequestId,
-        /// Which connection.
-        line: LineId,
-        /// The contact's intro mailbox.
-        address: MailboxAddress,
-    },
-    /// The mail is dealt with: the relay may forget it.
-    Acknowledge {
-        /// The mailbox it came from.
-        slot: MailboxId,
-        /// The driver's number of the mail.
-        mail: u64,
-    },
-    /// Something about the connection to the mixnet.
-    Net(MixnetOutput),
-    /// Once everything before this is durable, say so: [`Input::Durable`].
-    Durable(u64),
+    /// A carrier wants something done.
+    Carrier(C),
     /// Tell the person.
     Notify(Event),
+}
+
+impl From<Command> for Input {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}
+
+impl<I: Into<CarrierInput>> From<I> for Input {
+    fn from(input: I) -> Self {
+        Self::Carrier(input.into())
+    }
 }
 
 /// What the person is told. Ids only: the text of it is asked of the device.
@@ -328,7 +187,7 @@ pub enum Event {
     /// Something on the way to this contact needs the person.
     Trouble(ContactId, DeliveryProblem),
     /// A carrier went up or down, or its level changed.
-    Carrier(Carrier),
+    Carrier(CarrierId),
     /// The own card has changed.
     Card,
     /// More sessions begin without a one-time key than with one: somebody may drain the stock.

@@ -18,7 +18,7 @@
 extern crate alloc;
 
 pub mod card;
-pub mod carrier;
+pub mod carriers;
 pub mod device;
 pub mod envelope;
 pub mod error;
@@ -40,7 +40,9 @@ mod recent;
 mod share;
 mod thread;
 
-pub use carrier::{Carrier, CarrierCaps};
+pub use carriers::mixnet::{MixnetInput, MixnetOutput};
+pub use carriers::relay::{RelayInput, RelayOutput};
+pub use carriers::{CarrierCaps, CarrierId, CarrierInput, CarrierOutput};
 pub use device::Device;
 pub use error::{DeviceError, LoadError};
 pub use io::{

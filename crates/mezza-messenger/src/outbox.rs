@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer};
 
 use crate::card::RelayEntry;
-use crate::carrier::Carrier;
+use crate::carriers::CarrierId;
 use crate::contact::flag;
 use crate::evidence::WaitReason;
 use crate::io::{ContactId, NoteId, RequestId};
@@ -21,8 +21,8 @@ use crate::io::{ContactId, NoteId, RequestId};
 /// Version of the stored form.
 const VERSION: u8 = 2;
 /// The ways in the stored form.
-const RELAY: u8 = Carrier::Relay as u8;
-const MIXNET: u8 = Carrier::Mixnet as u8;
+const RELAY: u8 = CarrierId::RELAY.number();
+const MIXNET: u8 = CarrierId::MIXNET.number();
 const INVITATION: u8 = 0x80;
 /// The level stands in the same byte, in three bits from this one on.
 const LEVEL_AT: u8 = 4;
@@ -51,10 +51,10 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    pub const fn carrier(&self) -> Carrier {
+    pub const fn carrier(&self) -> CarrierId {
         match self {
-            Self::Relay(_) => Carrier::Relay,
-            Self::Mixnet | Self::Invitation(_) => Carrier::Mixnet,
+            Self::Relay(_) => CarrierId::RELAY,
+            Self::Mixnet | Self::Invitation(_) => CarrierId::MIXNET,
         }
     }
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Writer};
 
-use crate::carrier::Carrier;
+use crate::carriers::CarrierId;
 
 /// Whether another carrier of the list may step in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub fn is_timer_step(timer_s: u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Best first, 1 to 4, no carrier twice.
-    pub carriers: Vec<Carrier>,
+    pub carriers: Vec<CarrierId>,
     /// The lowest level a note may leave by, 1 to 4.
     pub level_min: u8,
     /// Whether another carrier of the list may step in.
@@ -52,7 +52,7 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            carriers: [Carrier::Relay].into(),
+            carriers: [CarrierId::RELAY].into(),
             level_min: 1,
             fallback: Fallback::None,
             timer_s: 0,
@@ -72,7 +72,7 @@ impl Policy {
     }
 
     /// The carriers that a note may take now, best first (MSG-20, MSG-21).
-    pub fn candidates(&self) -> &[Carrier] {
+    pub fn candidates(&self) -> &[CarrierId] {
         match self.fallback {
             Fallback::None => self.carriers.get(..1).unwrap_or_default(),
             Fallback::Listed => &self.carriers,
@@ -82,7 +82,7 @@ impl Policy {
     pub(crate) fn write(&self, w: &mut Writer) {
         w.u8(self.carriers.len() as u8);
         for carrier in &self.carriers {
-            w.u8(*carrier as u8);
+            w.u8(carrier.number());
         }
         w.u8(self.level_min).u8(self.fallback as u8).u32(self.timer_s);
         w.u8(u8::from(self.delivered) | u8::from(self.read) << 1);
@@ -91,7 +91,7 @@ impl Policy {
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut carriers = Vec::new();
         for number in r.var8()? {
-            carriers.push(Carrier::from_number(*number).ok_or(DecodeError::Value)?);
+            carriers.push(CarrierId::from_number(*number).ok_or(DecodeError::Value)?);
         }
         let pin = r.u8()?;
         let fallback = match r.u8()? {
@@ -133,7 +133,7 @@ mod tests {
     fn a_policy_is_read_as_it_was_written() {
         for (delivered, read_too) in [(false, false), (true, false), (false, true), (true, true)] {
             let policy = Policy {
-                carriers: vec![Carrier::Mixnet, Carrier::Relay],
+                carriers: vec![CarrierId::MIXNET, CarrierId::RELAY],
                 level_min: 4,
                 fallback: Fallback::Listed,
                 timer_s: 30,
@@ -148,7 +148,7 @@ mod tests {
     fn each_field_alone_makes_a_policy_unsound() {
         let good = Policy::default();
         let none = Policy { carriers: Vec::new(), ..good.clone() };
-        let twice = Policy { carriers: vec![Carrier::Relay; 2], ..good.clone() };
+        let twice = Policy { carriers: vec![CarrierId::RELAY; 2], ..good.clone() };
         let pins = [0, 5].map(|pin| Policy { level_min: pin, ..good.clone() });
         for wrong in [none, twice].into_iter().chain(pins) {
             assert!(!wrong.is_sound(), "{wrong:?}");

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::note::Era;
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
-use crate::carrier::Carrier;
+use crate::carriers::CarrierId;
 use crate::contact::flag;
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::identity::text;
@@ -33,7 +33,7 @@ pub(crate) struct StoredNote {
     /// When a carrier stops trying; own notes alone.
     pub due: Option<Time>,
     pub level_min: u8,
-    pub carrier: Option<Carrier>,
+    pub carrier: Option<CarrierId>,
     /// Incoming: whether the person has seen it.
     pub seen: bool,
     /// To be sealed once more: the session that carried it is gone.
@@ -100,7 +100,7 @@ impl StoredNote {
         w.u8(VERSION).u32(self.contact.0).u8(u8::from(self.incoming)).bytes(&self.client);
         w.bytes(&self.era.0).u32(self.seq).u64(self.sent.ms()).u64(self.at.ms()).u32(self.timer_s);
         w.u64(self.due.map_or(0, Time::ms)).u8(self.level_min);
-        w.u8(self.carrier.map_or(0, |carrier| carrier as u8)).u8(u8::from(self.seen));
+        w.u8(self.carrier.map_or(0, CarrierId::number)).u8(u8::from(self.seen));
         w.u8(u8::from(self.again)).u8(u8::from(self.voided));
         w.u8(kind).var16(text.as_bytes());
         evidence::write(&self.facts, &mut w);
@@ -123,7 +123,7 @@ impl StoredNote {
             let pin = r.u8()?;
             let carrier = match r.u8()? {
                 0 => None,
-                number => Some(Carrier::from_number(number).ok_or(DecodeError::Value)?),
+                number => Some(CarrierId::from_number(number).ok_or(DecodeError::Value)?),
             };
             let (seen, again, voided) = (flag(r)?, flag(r)?, flag(r)?);
             let body = match (r.u8()?, text(r.var16()?)?) {

@@ -7,8 +7,8 @@ use mezza_core::{SuiteId, Time};
 use mezza_mixnet::config::ServicePolicy;
 
 use crate::card::RelayEntry;
-use crate::carrier::mixnet::NetworkAddress;
-use crate::carrier::{Carrier, CarrierCaps};
+use crate::carriers::mixnet::NetworkAddress;
+use crate::carriers::{CarrierCaps, CarrierId};
 use crate::evidence::{Fact, NoteState};
 use crate::io::{ContactId, DeliveryProblem, MailboxId, NoteId};
 use crate::policy::Policy;
@@ -256,7 +256,7 @@ pub struct NoteView {
     /// When it goes or is given up.
     pub due: Option<Time>,
     /// The carrier it leaves or came by, once known.
-    pub carrier: Option<Carrier>,
+    pub carrier: Option<CarrierId>,
     /// The pin it was written under.
     pub level_min: u8,
 }
@@ -265,7 +265,7 @@ pub struct NoteView {
 #[derive(Clone, Debug)]
 pub struct ConnectionView {
     /// Of which carrier.
-    pub carrier: Carrier,
+    pub carrier: CarrierId,
     /// The relay, if it is one.
     pub relay: Option<RelayEntry>,
     /// Whether our own mailboxes are there.
@@ -280,7 +280,7 @@ pub struct ConnectionView {
 #[derive(Clone, Copy, Debug)]
 pub struct CarrierEstimate {
     /// Which carrier.
-    pub carrier: Carrier,
+    pub carrier: CarrierId,
     /// What it can do now.
     pub caps: CarrierCaps,
     /// Whether it is up.

@@ -14,7 +14,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{CarrierCaps, Input, LineId, MailboxId, Output};
+use mezza_messenger::{
+    CarrierCaps, CarrierInput, CarrierOutput, LineId, MailboxId, RelayInput, RelayOutput,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -34,13 +36,6 @@ pub struct Dialer {
     pub demo: bool,
 }
 
-impl Dialer {
-    /// What a relay can do, as dialled from here.
-    pub fn caps(&self) -> CarrierCaps {
-        CarrierCaps { demo: self.demo, ..CarrierCaps::RELAY }
-    }
-}
-
 /// What a line tells the node.
 pub(crate) struct Report {
     /// Which line.
@@ -53,15 +48,13 @@ pub(crate) struct Report {
 pub(crate) enum ConnectionEvent {
     /// It stands; orders go here until it is down.
     Up {
-        /// What it can do.
-        caps: CarrierCaps,
         /// Where orders go.
         orders: relay::RelayCommands,
     },
     /// It is gone.
     Down,
     /// Something for the device.
-    Input(Input),
+    Input(CarrierInput),
     /// It cannot be reached or trusted, in words for people.
     Trouble(String),
 }
@@ -103,39 +96,39 @@ impl<E: From<Report> + Send + 'static> Adapters<E> {
         }
     }
 
-    /// Carries out an output of the device.
-    pub(crate) fn order(&mut self, output: Output) {
+    /// Carries out what a carrier of the device wants.
+    pub(crate) fn order(&mut self, output: CarrierOutput) {
         #[cfg(test)]
         {
-            self.carried += usize::from(matches!(output, Output::Put { .. }));
+            self.carried +=
+                usize::from(matches!(output, CarrierOutput::Relay(RelayOutput::Put { .. })));
         }
         let output = match output {
-            Output::Net(order) => return self.net().order(order),
-            output => output,
+            CarrierOutput::Mixnet(order) => return self.net().order(order),
+            CarrierOutput::Relay(order) => order,
         };
         match &output {
-            Output::Dial { relay } => self.dial(relay.clone()),
-            Output::Disconnect { line } => self.hang(*line),
-            Output::Watch { slot, line, .. } => {
+            RelayOutput::Connect { relay } => self.dial(relay.clone()),
+            RelayOutput::Disconnect { line } => self.hang(*line),
+            RelayOutput::Watch { mailbox: slot, line, .. } => {
                 self.slots.insert(*slot, *line);
                 self.send(*line, output);
             }
-            Output::Acknowledge { slot, .. } => {
+            RelayOutput::Acknowledge { mailbox: slot, .. } => {
                 if let Some(line) = self.slots.get(slot).copied() {
                     self.send(line, output);
                 }
             }
-            Output::Put { line, .. }
-            | Output::Open { line, .. }
-            | Output::Close { line, .. }
-            | Output::Publish { line, .. }
-            | Output::Fetch { line, .. } => self.send(*line, output),
-            Output::Net(_) | Output::Store(_) | Output::Durable(_) | Output::Notify(_) => {}
+            RelayOutput::Put { line, .. }
+            | RelayOutput::Open { line, .. }
+            | RelayOutput::Close { line, .. }
+            | RelayOutput::Publish { line, .. }
+            | RelayOutput::Fetch { line, .. } => self.send(*line, output),
         }
     }
 
     /// Takes a report in; what is for the device comes back.
-    pub(crate) fn report(&mut self, report: Report) -> Option<Input> {
+    pub(crate) fn report(&mut self, report: Report) -> Option<CarrierInput> {
         if self.net.as_ref().is_some_and(|net| net.serial() == report.serial) {
             return match report.news {
                 ConnectionEvent::Input(input) => Some(input),
@@ -145,14 +138,15 @@ impl<E: From<Report> + Send + 'static> Adapters<E> {
         let known = self.lines.iter_mut().find(|(_, line)| line.serial == report.serial);
         let (line, known) = known.map(|(line, known)| (*line, known))?;
         match report.news {
-            ConnectionEvent::Up { caps, orders } => {
+            ConnectionEvent::Up { orders } => {
                 known.orders = Some(orders);
                 known.trouble = None;
-                Some(Input::Up { line, caps })
+                let (level, demo) = (CarrierCaps::RELAY.level, self.dialer.demo);
+                Some(RelayInput::Up { line, level, demo }.into())
             }
             ConnectionEvent::Down => {
                 known.orders = None;
-                Some(Input::Down { line })
+                Some(RelayInput::Down { line }.into())
             }
             ConnectionEvent::Trouble(text) => {
                 known.trouble = Some(text);
@@ -200,7 +194,7 @@ impl<E: From<Report> + Send + 'static> Adapters<E> {
 
     /// Gives an order to a line. A line that is down needs none: the device asks again at `Up`.
     /// One that does not keep up is cut off, which the device hears as `Down`.
-    fn send(&mut self, line: LineId, output: Output) {
+    fn send(&mut self, line: LineId, output: RelayOutput) {
         let Some(line) = self.lines.get_mut(&line) else { return };
         if line.orders.as_ref().is_some_and(|orders| !orders.give(output)) {
             line.orders = None;
@@ -231,13 +225,15 @@ mod tests {
         };
         let (evil, good) = (at(1), at(2));
         for relay in [&evil, &good, &good] {
-            adapters.order(Output::Dial { relay: relay.clone() });
+            adapters.order(RelayOutput::Connect { relay: relay.clone() }.into());
         }
         assert_eq!(adapters.lines.keys().count(), 2);
         let serial = adapters.lines[&evil.line()].serial;
         let heard = adapters.report(Report { serial, news: ConnectionEvent::Down });
-        assert!(matches!(heard, Some(Input::Down { line }) if line == evil.line()));
-        adapters.order(Output::Disconnect { line: evil.line() });
+        assert!(
+            matches!(heard, Some(CarrierInput::Relay(RelayInput::Down { line })) if line == evil.line())
+        );
+        adapters.order(RelayOutput::Disconnect { line: evil.line() }.into());
         assert!(adapters.lines.keys().eq([&good.line()]));
     }
 }

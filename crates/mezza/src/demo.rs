@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::carrier::mixnet::NetworkAddress;
+use mezza_messenger::carriers::mixnet::NetworkAddress;
 use mezza_messenger::relay_wire::MailboxAddress;
-use mezza_messenger::{Carrier, Command};
+use mezza_messenger::{CarrierId, MixnetInput};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -130,7 +130,7 @@ async fn prove(
     args: &Up,
 ) -> Result<Exit, Fault> {
     let mut proven = false;
-    for carrier in [Carrier::Relay, Carrier::Mixnet] {
+    for carrier in [CarrierId::RELAY, CarrierId::MIXNET] {
         let proof = check::exchange(&station.node, contact, carrier).await;
         screen.check(&proof);
         proven = proof.is_ok();
@@ -230,7 +230,7 @@ async fn join(node: &NodeHandle, uri: &NetworkUri) -> Result<(), Fault> {
     let link = NetworkAddress { pin: uri.genesis, address: uri.address.clone() };
     let joined = node.ask(move |shell| match shell.mixnet() {
         Ok(_) => Ok(()),
-        Err(_) => shell.command(Command::Join(link)),
+        Err(_) => shell.command(MixnetInput::Join(link)),
     });
     joined.await.map_err(|refused| refused.fault)
 }

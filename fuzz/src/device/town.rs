@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use mezza_core::{Machine, PortableBackend, Secret, Time, Wiping};
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    CarrierCaps, Device, Input, MailboxId, Output, RecordChange, RecordKind, RequestId,
+    CarrierOutput, Device, Input, MailboxId, Output, RecordChange, RecordKind, RelayInput,
+    RelayOutput, RequestId,
 };
 use mezza_ratchet::OneTimePrekey;
 use rand_chacha::ChaCha8Rng;
@@ -51,13 +52,14 @@ pub(super) struct Town {
 
 impl Answer {
     pub(super) fn input(self) -> Input {
-        match self {
-            Self::Up => Input::Up { line: relay().line(), caps: CarrierCaps::RELAY },
-            Self::Handed(ticket) => Input::Handed { ticket },
-            Self::Refused(ticket, code) => Input::Refused { ticket, code, retry_s: 5 },
-            Self::Arrived(slot, mail, bytes) => Input::Arrived { slot, mail, bytes },
-            Self::Bundle(ticket, bytes, one_time) => Input::Bundle { ticket, bytes, one_time },
-        }
+        let input = match self {
+            Self::Up => RelayInput::Up { line: relay().line(), level: 1, demo: false },
+            Self::Handed(ticket) => RelayInput::Done { ticket },
+            Self::Refused(ticket, code) => RelayInput::Refused { ticket, code, retry_s: 5 },
+            Self::Arrived(mailbox, mail, envelope) => RelayInput::Mail { mailbox, mail, envelope },
+            Self::Bundle(ticket, bytes, one_time) => RelayInput::Bundle { ticket, bytes, one_time },
+        };
+        input.into()
     }
 }
 
@@ -113,22 +115,25 @@ impl Town {
     }
 
     pub(super) fn ask_relay(&mut self, who: usize, output: Output) -> Option<Answer> {
+        let Output::Carrier(CarrierOutput::Relay(output)) = output else { return None };
         Some(match output {
-            Output::Dial { .. } => Answer::Up,
-            Output::Open { ticket, token, .. } => {
+            RelayOutput::Connect { .. } => Answer::Up,
+            RelayOutput::Open { ticket, token, .. } => {
                 self.boxes.entry(address(token.expose())).or_default();
                 Answer::Handed(ticket)
             }
-            Output::Close { ticket, token, .. } => {
+            RelayOutput::Close { ticket, token, .. } => {
                 self.boxes.remove(&address(token.expose()));
                 Answer::Handed(ticket)
             }
-            Output::Watch { slot, token, .. } => {
+            RelayOutput::Watch { mailbox: slot, token, .. } => {
                 self.watch(who, slot, address(token.expose()));
                 return None;
             }
-            Output::Put { ticket, address, bytes, .. } => self.put(ticket, address, &bytes),
-            Output::Publish { ticket, token, bundle, one_time, replace, .. } => {
+            RelayOutput::Put { ticket, address, envelope: bytes, .. } => {
+                self.put(ticket, address, &bytes)
+            }
+            RelayOutput::Publish { ticket, token, bundle, one_time, replace, .. } => {
                 let mailbox = self.boxes.entry(address(token.expose())).or_default();
                 if replace {
                     mailbox.one_time.clear();
@@ -137,21 +142,17 @@ impl Town {
                 mailbox.one_time.extend(one_time);
                 Answer::Handed(ticket)
             }
-            Output::Fetch { ticket, address, .. } => match self.boxes.get_mut(&address) {
+            RelayOutput::Fetch { ticket, address, .. } => match self.boxes.get_mut(&address) {
                 Some(mailbox) if !mailbox.bundle.is_empty() => {
                     Answer::Bundle(ticket, mailbox.bundle.clone(), mailbox.one_time.pop())
                 }
                 _ => Answer::Refused(ticket, 1),
             },
-            Output::Acknowledge { mail, .. } => {
+            RelayOutput::Acknowledge { mail, .. } => {
                 self.boxes.values_mut().for_each(|mailbox| drop(mailbox.mails.remove(&mail)));
                 return None;
             }
-            Output::Store(_)
-            | Output::Disconnect { .. }
-            | Output::Net(_)
-            | Output::Durable(_)
-            | Output::Notify(_) => return None,
+            RelayOutput::Disconnect { .. } => return None,
         })
     }
 

@@ -3,11 +3,10 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{
-    Backend, CryptoRng, Device, DeviceError, Event, NoteId, Output, Time, UndecryptedParcel,
-};
+use super::{Backend, CryptoRng, Device, DeviceError, Event, NoteId, Time, UndecryptedParcel};
 use super::{key_recent, key32, key64};
 use crate::card::Card;
+use crate::carriers::relay::RelayOutput;
 use crate::contact::{Contact, ContactPhase};
 use crate::envelope;
 use crate::evidence::WaitReason;
@@ -69,7 +68,7 @@ impl<B: Backend> Device<B> {
             _ => self.refusals.envelopes += 1,
         }
         if take {
-            self.act(Output::Acknowledge { slot, mail });
+            self.act(RelayOutput::Acknowledge { mailbox: slot, mail });
         }
         Ok(())
     }

@@ -13,11 +13,9 @@ use super::{
     card_refused, key_recent, key_seen, key32, key64,
 };
 use crate::card::RelayEntry;
-use crate::carrier::mixnet::NetworkAddress;
 use crate::contact::ContactPhase;
 use crate::identity::RELAYS_MAX;
 use crate::io::{Command, ContactId};
-use crate::view::Part;
 
 impl<B: Backend> Device<B> {
     pub(super) fn command(
@@ -35,7 +33,6 @@ impl<B: Backend> Device<B> {
             Command::Forget { note } => self.forget(note),
             Command::Seen { contact, note } => self.seen(contact, note),
             Command::Accept { contact } => self.accept(contact),
-            Command::See { contact } => self.see(contact, now, rng),
             Command::Refuse { contact } => self.refuse(contact, now, rng),
             Command::Rename { contact, name } => self.rename(contact, name),
             Command::Verify { contact, equal } => self.verify(contact, equal, now),
@@ -44,7 +41,6 @@ impl<B: Backend> Device<B> {
             Command::Delete { contact } => self.delete(contact, now, rng),
             Command::Publish { name, relays } => self.reissue(name, &relays, now, rng),
             Command::Reset { contact } => self.reset(contact),
-            Command::Join(link) => self.may_join(&link).and_then(|()| self.join(link, now, rng)),
             Command::Rotate => {
                 self.renew(prekeys::Input::Rotate, now, rng);
                 Ok(())
@@ -55,15 +51,6 @@ impl<B: Backend> Device<B> {
                 Ok(())
             }
         }
-    }
-
-    /// Whether what a join stores can be stored.
-    fn may_join(&self, link: &NetworkAddress) -> Result<(), DeviceError> {
-        if self.aside.has(Part::Network) {
-            return Err(DeviceError::SetAside);
-        }
-        let short = u8::try_from(link.address.len()).is_ok();
-        if short { Ok(()) } else { Err(DeviceError::BadAddress) }
     }
 
     /// Fresh prekeys, because the person wants them.

@@ -11,7 +11,7 @@ use super::arrive::{REQUESTS_MAX, greeting};
 use super::invite::root;
 use super::{Backend, CryptoRng, Device, DeviceError, Event, RecordKind, Retention, Time, key32};
 use crate::card::Card;
-use crate::carrier::Carrier;
+use crate::carriers::CarrierId;
 use crate::contact::{Contact, ContactPhase};
 use crate::guest::{IncomingInvitation, PendingStart};
 use crate::io::ContactId;
@@ -33,11 +33,11 @@ impl<B: Backend> Device<B> {
             return;
         };
         if let Some(contact) = self.contact_by_ik(ik.as_bytes()) {
-            self.arriving = Carrier::Mixnet;
+            self.arriving = CarrierId::MIXNET;
             // Anybody can invite under this identity key. If the message does not open, nothing
             // begins.
             let _ = self.open_message(contact, message, now, rng);
-            self.arriving = Carrier::Relay;
+            self.arriving = CarrierId::RELAY;
             return;
         }
         let known = self.guest_by_ik(&ik);
@@ -204,10 +204,13 @@ impl<B: Backend> Device<B> {
         let guest = self.guests.remove(&id)?;
         self.drop_record(RecordKind::Guest, key32(id.0));
         let mut contact = Contact::new(id, card, guest.conversation, ContactPhase::Request);
-        if self.arriving == Carrier::Mixnet {
+        if self.arriving == CarrierId::MIXNET {
             let pin = self.net.as_ref().map_or(1, |net| net.level);
-            contact.policy =
-                Policy { carriers: [Carrier::Mixnet].into(), level_min: pin, ..Policy::default() };
+            contact.policy = Policy {
+                carriers: [CarrierId::MIXNET].into(),
+                level_min: pin,
+                ..Policy::default()
+            };
         }
         contact.met = contact.conversation.active_id().filter(|_| met);
         Some(contact)
@@ -222,9 +225,9 @@ impl<B: Backend> Device<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         self.start_chains(id, now, rng)?;
-        self.arriving = Carrier::Mixnet;
+        self.arriving = CarrierId::MIXNET;
         let contact = self.inviter_identified(id, card, true);
-        self.arriving = Carrier::Relay;
+        self.arriving = CarrierId::RELAY;
         self.contacts.extend(contact.map(|contact| (id, contact)));
         self.threads.entry(id).or_default();
         Ok(())

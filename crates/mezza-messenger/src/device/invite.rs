@@ -13,8 +13,8 @@ use super::way::BEYOND_BUNDLE_MS;
 use super::{
     Backend, CryptoRng, Device, Event, PendingRequest, RecordKind, Retention, Time, key32, key64,
 };
-use crate::carrier::Carrier;
-use crate::carrier::mixnet::invited_again;
+use crate::carriers::CarrierId;
+use crate::carriers::mixnet::invited_again;
 use crate::contact::{ContactPhase, IntroMailbox};
 use crate::evidence::WaitReason;
 use crate::io::{ContactId, DeliveryProblem};
@@ -107,7 +107,7 @@ impl<B: Backend> Device<B> {
     /// over the mixnet, and what it would tell the relay is not hidden yet.
     pub(super) fn wants_bundle(&self, id: ContactId, now: Time) -> bool {
         let first = |id| self.contacts.get(&id)?.policy.carriers.first().copied();
-        first(id) == Some(Carrier::Mixnet)
+        first(id) == Some(CarrierId::MIXNET)
             && !self.bundles.contains_key(&id)
             && self.can_invite(id, now)
     }
@@ -161,7 +161,7 @@ impl<B: Backend> Device<B> {
     ) -> Result<(), WaitReason> {
         let contact = self.contacts.get(&id).ok_or(WaitReason::Keys)?;
         if contact.called_back {
-            return self.session_ready(id, Carrier::Mixnet, pin, now);
+            return self.session_ready(id, CarrierId::MIXNET, pin, now);
         }
         let invites = |parcel: &Parcel| parcel.contact == id && parcel.way.is_invitation();
         if self.parcels.values().any(invites) {

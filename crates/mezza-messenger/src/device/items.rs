@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::{Backend, Device, Event, NoteId, Time, key_seen};
 use crate::card::Card;
-use crate::carrier::Carrier;
+use crate::carriers::CarrierId;
 use crate::contact::{Contact, ContactPhase, PendingItems, write_windows};
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::io::{ContactId, DeliveryProblem, RecordKind, ResetCause, Retention};
@@ -24,7 +24,7 @@ impl<B: Backend> Device<B> {
         id: ContactId,
         note: Option<NoteId>,
         meet: Option<MixnetStart>,
-        (carrier, pin): (Carrier, u8),
+        (carrier, pin): (CarrierId, u8),
         now: Time,
     ) -> Option<Note> {
         let contact = self.contacts.get(&id)?;

@@ -10,11 +10,10 @@
 
 use alloc::vec::Vec;
 
-use super::{
-    Backend, Device, Event, MailboxId, NoteId, Output, RecordKind, RelayState, Time, key64,
-};
+use super::{Backend, Device, Event, MailboxId, NoteId, RecordKind, RelayState, Time, key64};
 use crate::card::RelayEntry;
-use crate::carrier::{Carrier, CarrierCaps};
+use crate::carriers::relay::RelayOutput;
+use crate::carriers::{CarrierCaps, CarrierId};
 use crate::contact::ContactPhase;
 use crate::io::{ContactId, LineId, Retention};
 use crate::outbox::{Destination, Route};
@@ -32,7 +31,7 @@ impl<B: Backend> Device<B> {
         }
         let link = RelayState { entry: relay.clone(), up: None, in_flight: 0, used: now };
         self.links.insert(line, link);
-        self.act(Output::Dial { relay: relay.clone() });
+        self.act(RelayOutput::Connect { relay: relay.clone() });
     }
 
     /// Whether a connection stands.
@@ -57,7 +56,7 @@ impl<B: Backend> Device<B> {
             self.ask_mailbox(id);
         }
         self.publish();
-        self.step.facts.push(Event::Carrier(Carrier::Relay));
+        self.step.facts.push(Event::Carrier(CarrierId::RELAY));
     }
 
     /// The connection is gone, and with it every request on it.
@@ -74,7 +73,7 @@ impl<B: Backend> Device<B> {
                 contact.fetch = None;
             }
         }
-        self.step.facts.push(Event::Carrier(Carrier::Relay));
+        self.step.facts.push(Event::Carrier(CarrierId::RELAY));
     }
 
     /// One parcel less is out on a connection.
@@ -134,7 +133,7 @@ impl<B: Backend> Device<B> {
         if self.links.contains_key(&line) {
             self.down(line);
             self.links.remove(&line);
-            self.act(Output::Disconnect { line });
+            self.act(RelayOutput::Disconnect { line });
         }
     }
 

@@ -18,7 +18,7 @@ use super::{
     Backend, CryptoRng, Device, Mailbox, MailboxId, NoteId, OwnIdentity, Parcel, PrekeyUpload,
     Prekeys, RecordKind, StoredNote, Time, UndecryptedParcel, key64,
 };
-use crate::carrier::mixnet::{JoinedNetwork, Membership};
+use crate::carriers::mixnet::{JoinedNetwork, Membership};
 use crate::contact::{self, Contact};
 use crate::error::LoadError;
 use crate::evidence::FactKind;

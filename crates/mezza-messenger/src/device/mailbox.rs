@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use super::{
-    Backend, CryptoRng, Device, Mailbox, Output, PendingRequest, RecordKind, Retention, Time,
-    key32, key64,
+    Backend, CryptoRng, Device, Mailbox, PendingRequest, RecordKind, Retention, Time, key32, key64,
 };
+use crate::carriers::relay::RelayOutput;
 use crate::io::{ContactId, MailboxId};
 use crate::outbox::Parcel;
 use crate::relay_wire::MailboxKind;
@@ -55,9 +55,9 @@ impl<B: Backend> Device<B> {
         }
         let ticket = self.ticket(Some(line), asked);
         self.act(if opened {
-            Output::Watch { ticket, slot: id, line, token }
+            RelayOutput::Watch { ticket, mailbox: id, line, token }
         } else {
-            Output::Open { ticket, line, token, kind }
+            RelayOutput::Open { ticket, line, token, kind }
         });
     }
 
@@ -76,7 +76,7 @@ impl<B: Backend> Device<B> {
         let (bundle, one_time) = (announcement.bundle.clone(), announcement.one_time.clone());
         let replace = core::mem::take(&mut announcement.replace);
         let ticket = self.ticket(Some(line), PendingRequest::Publish);
-        self.act(Output::Publish { ticket, line, token, bundle, one_time, replace });
+        self.act(RelayOutput::Publish { ticket, line, token, bundle, one_time, replace });
     }
 
     /// OPEN was done: watch, and say hello if the contact does not know the mailbox yet.
@@ -188,7 +188,7 @@ impl<B: Backend> Device<B> {
         let line = slot.relay.line();
         if self.is_up(line) {
             let ticket = self.ticket(Some(line), PendingRequest::Close(id));
-            self.act(Output::Close { ticket, line, token: slot.token });
+            self.act(RelayOutput::Close { ticket, line, token: slot.token });
         }
     }
 

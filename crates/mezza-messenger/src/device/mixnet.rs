@@ -8,12 +8,12 @@
 use alloc::vec::Vec;
 
 use super::{
-    Backend, CryptoRng, Device, DeviceError, Event, Machine, Output, PendingRequest, RecordKind,
-    Retention, Time, key64,
+    Backend, CryptoRng, Device, DeviceError, Event, Machine, PendingRequest, RecordKind, Retention,
+    Time, key64,
 };
 use crate::card::MixnetPart;
-use crate::carrier::Carrier;
-use crate::carrier::mixnet::{
+use crate::carriers::CarrierId;
+use crate::carriers::mixnet::{
     JoinedNetwork, Membership, MixnetInput, MixnetOutput, NetworkAddress,
 };
 use crate::contact::{Contact, ContactPhase};
@@ -21,6 +21,7 @@ use crate::evidence::WaitReason;
 use crate::io::{ContactId, RequestId};
 use crate::note::MixnetStart;
 use crate::outbox::{RATCHET_MESSAGE, Route};
+use crate::view::Part;
 use mezza_core::{Secret, StaticKey, Wiping};
 use mezza_mixnet::Service;
 use mezza_mixnet::client::{self, NewRoot, RefusedReason, SettingsError};
@@ -37,6 +38,12 @@ impl<B: Backend> Device<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
+        if self.aside.has(Part::Network) {
+            return Err(DeviceError::SetAside);
+        }
+        if u8::try_from(link.address.len()).is_err() {
+            return Err(DeviceError::BadAddress);
+        }
         if self.net.is_some() {
             return Err(DeviceError::Joined);
         }
@@ -56,6 +63,12 @@ impl<B: Backend> Device<B> {
     ) -> Result<(), DeviceError> {
         let gone = matches!(input, MixnetInput::Down);
         let input = match input {
+            MixnetInput::Join(link) => return self.join(link, now, rng),
+            MixnetInput::AskWho(contact) => return self.see(contact, now, rng),
+            MixnetInput::Stored(seq) => {
+                self.durable(seq, now, rng);
+                return Ok(());
+            }
             MixnetInput::Up { trusted } => client::Input::Up { trusted },
             MixnetInput::Down => client::Input::Down,
             MixnetInput::Frame(frame) => client::Input::Frame(frame),
@@ -113,11 +126,11 @@ impl<B: Backend> Device<B> {
         match output {
             client::Output::Dial => {
                 let (address, key) = net.place(now);
-                self.act(Output::Net(MixnetOutput::Dial { address, key }));
+                self.act(MixnetOutput::Connect { address, key });
             }
-            client::Output::Close => self.act(Output::Net(MixnetOutput::Close)),
-            client::Output::Frame(frame) => self.act(Output::Net(MixnetOutput::Frame(frame))),
-            client::Output::Job(job) => self.act(Output::Net(MixnetOutput::Job(job))),
+            client::Output::Close => self.act(MixnetOutput::Disconnect),
+            client::Output::Frame(frame) => self.act(MixnetOutput::Frame(frame)),
+            client::Output::Job(job) => self.act(MixnetOutput::Job(job)),
             client::Output::Want(pairs) => {
                 for _ in 0..pairs {
                     // Exactly what was asked for is never refused.
@@ -137,17 +150,17 @@ impl<B: Backend> Device<B> {
             client::Output::Broken(contact) => self.net_broken(ContactId(contact)),
             client::Output::Level(level) => {
                 net.level = level;
-                self.show(Event::Carrier(Carrier::Mixnet));
+                self.show(Event::Carrier(CarrierId::MIXNET));
             }
             client::Output::Alarm { .. } => {
                 net.alarms = net.alarms.saturating_add(1);
-                self.show(Event::Carrier(Carrier::Mixnet));
+                self.show(Event::Carrier(CarrierId::MIXNET));
             }
             client::Output::Unfit(_, error) => {
                 net.clock_off = error == SettingsError::Clock;
-                self.show(Event::Carrier(Carrier::Mixnet));
+                self.show(Event::Carrier(CarrierId::MIXNET));
             }
-            client::Output::Budget(..) => self.show(Event::Carrier(Carrier::Mixnet)),
+            client::Output::Budget(..) => self.show(Event::Carrier(CarrierId::MIXNET)),
             client::Output::Called(contact, _) => {
                 self.heard(ContactId(contact), now, rng);
                 self.called(ContactId(contact));
@@ -176,13 +189,13 @@ impl<B: Backend> Device<B> {
         self.heard(id, now, rng);
         match bytes {
             [RATCHET_MESSAGE, message @ ..] => {
-                self.arriving = Carrier::Mixnet;
+                self.arriving = CarrierId::MIXNET;
                 if self.guests.contains_key(&id) {
                     self.guest_message(id, message, now, rng);
                 } else {
                     self.message(id, message, now, rng);
                 }
-                self.arriving = Carrier::Relay;
+                self.arriving = CarrierId::RELAY;
             }
             _ => self.refusals.envelopes += 1,
         }
@@ -196,7 +209,7 @@ impl<B: Backend> Device<B> {
         self.net_again();
         self.heed_all(now, rng);
         self.call_guests(now, rng);
-        self.show(Event::Carrier(Carrier::Mixnet));
+        self.show(Event::Carrier(CarrierId::MIXNET));
     }
 
     /// The connection is gone: what was not handed is offered again once it is back.
@@ -205,13 +218,13 @@ impl<B: Backend> Device<B> {
             net.joined = false;
         }
         self.net_again();
-        self.show(Event::Carrier(Carrier::Mixnet));
+        self.show(Event::Carrier(CarrierId::MIXNET));
     }
 
     fn net_again(&mut self) {
         self.tickets.retain(|_, (line, _)| line.is_some());
         for parcel in
-            self.parcels.values_mut().filter(|parcel| parcel.way.carrier() == Carrier::Mixnet)
+            self.parcels.values_mut().filter(|parcel| parcel.way.carrier() == CarrierId::MIXNET)
         {
             parcel.ticket = None;
         }
@@ -230,7 +243,7 @@ impl<B: Backend> Device<B> {
             // The same name and relays as on the card before.
             let _ = self.reissue(name, &relays, now, rng);
         }
-        self.show(Event::Carrier(Carrier::Mixnet));
+        self.show(Event::Carrier(CarrierId::MIXNET));
     }
 
     fn net_refused(&mut self, ticket: RequestId, why: RefusedReason, now: Time) {
@@ -279,7 +292,7 @@ impl<B: Backend> Device<B> {
         if contact.stage != ContactPhase::Open {
             self.first_contact_route(id, pin, now, rng)?;
         } else if knows {
-            self.session_ready(id, Carrier::Mixnet, pin, now)?;
+            self.session_ready(id, CarrierId::MIXNET, pin, now)?;
         }
         if knows { Ok(Route::Mixnet) } else { Err(WaitReason::Keys) }
     }

@@ -5,11 +5,11 @@
 use alloc::vec::Vec;
 
 use super::{
-    Backend, CryptoRng, Device, Event, NoteId, Output, PendingRequest, RecordKind, Retention, Time,
-    key64,
+    Backend, CryptoRng, Device, Event, NoteId, PendingRequest, RecordKind, Retention, Time, key64,
 };
-use crate::carrier::Carrier;
-use crate::carrier::mixnet::{LENGTH_BYTES, PIECE_BYTES, PIECES_MAX};
+use crate::carriers::CarrierId;
+use crate::carriers::mixnet::{LENGTH_BYTES, PIECE_BYTES, PIECES_MAX};
+use crate::carriers::relay::RelayOutput;
 use crate::contact::ContactPhase;
 use crate::envelope::SenderContext;
 use crate::evidence::WaitReason;
@@ -24,9 +24,9 @@ use mezza_ratchet::{Conversation, Padding, SealError};
 fn padding<B: Backend>(
     conversation: &Conversation<B>,
     body_bytes: usize,
-    carrier: Carrier,
+    carrier: CarrierId,
 ) -> Padding {
-    if carrier != Carrier::Mixnet {
+    if carrier != CarrierId::MIXNET {
         return Padding::Blocks;
     }
     // Whole cells: what the stream and the parcel add are the other bytes of them.
@@ -227,7 +227,7 @@ impl<B: Backend> Device<B> {
     }
 
     /// What sealing a note changes here: its number, and what is no longer owed.
-    fn sealed(&mut self, id: ContactId, note: Option<NoteId>, wire: &Note, by: (Carrier, u8)) {
+    fn sealed(&mut self, id: ContactId, note: Option<NoteId>, wire: &Note, by: (CarrierId, u8)) {
         let era = self.era(id);
         if let Some(note) = note
             && let Some(entry) = self.notes.get_mut(&note)
@@ -295,7 +295,7 @@ impl<B: Backend> Device<B> {
             parcel.ticket = Some(ticket);
             parcel.why = WaitReason::Sending;
         }
-        self.act(Output::Put { ticket, line, address, ttl_h, bytes });
+        self.act(RelayOutput::Put { ticket, line, address, ttl_h, envelope: bytes });
     }
 
     /// The pin under which a parcel may leave: its note's, else the conversation's.
@@ -360,16 +360,16 @@ mod tests {
         let fits = |body: &usize| talk.fits(*body, Padding::To(most));
         let longest = (1..most).rev().find(fits).expect("there is room");
         for body in [1, 225, 500, longest] {
-            let Padding::To(bytes) = padding(&talk, body, Carrier::Mixnet) else {
+            let Padding::To(bytes) = padding(&talk, body, CarrierId::MIXNET) else {
                 panic!("{body}: not filled")
             };
             assert_eq!((bytes + LENGTH_BYTES + 1) % PIECE_BYTES, 0, "{body}");
             let less = Padding::To(bytes - PIECE_BYTES);
             assert!(talk.fits(body, Padding::To(bytes)) && !talk.fits(body, less), "{body}");
-            for carrier in [Carrier::Relay, Carrier::Link, Carrier::Mesh] {
+            for carrier in [CarrierId::RELAY, CarrierId::LINK, CarrierId::MESH] {
                 assert_eq!(padding(&talk, body, carrier), Padding::Blocks);
             }
         }
-        assert_eq!(padding(&talk, longest + 1, Carrier::Mixnet), Padding::Blocks);
+        assert_eq!(padding(&talk, longest + 1, CarrierId::MIXNET), Padding::Blocks);
     }
 }

@@ -11,7 +11,7 @@ use super::{
     Backend, Changes, Device, Mailbox, OwnIdentity, Parcel, PendingRequest, PrekeyUpload,
     RecordKind, Retention, StoredNote, key_recent, key_seen, key32, key64,
 };
-use crate::carrier::mixnet::Membership;
+use crate::carriers::mixnet::Membership;
 use crate::contact::{self, Contact};
 use crate::guest::IncomingInvitation;
 use crate::io::{self, ContactId, RecordChange};

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{Backend, CryptoRng, Device, Event, Machine, MailboxId, NoteId, Time};
-use crate::carrier::relay::SLOT_LIFE_MS;
+use crate::carriers::relay::SLOT_LIFE_MS;
 use crate::contact::Contact;
 use crate::guest::IncomingInvitation;
 use crate::io::ContactId;

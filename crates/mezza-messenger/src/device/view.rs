@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use super::{Backend, Device, NoteId, RejectCounts, Time};
 use crate::card::{Card, CardError, CardForm};
-use crate::carrier::mixnet::LENGTH_BYTES;
-use crate::carrier::{Carrier, CarrierCaps};
+use crate::carriers::mixnet::LENGTH_BYTES;
+use crate::carriers::{CarrierCaps, CarrierId};
 use crate::contact::Contact;
 use crate::envelope::PARCEL_BYTES_MAX;
 use crate::guest::IncomingInvitation;
@@ -129,14 +129,14 @@ impl<B: Backend> Device<B> {
     /// The connections that this device keeps, and what they can do now.
     pub fn roads(&self, now: Time) -> Vec<ConnectionView> {
         let road = |link: &super::RelayState| ConnectionView {
-            carrier: Carrier::Relay,
+            carrier: CarrierId::RELAY,
             relay: Some(link.entry.clone()),
             own: self.profile.relays.iter().any(|own| own.shares_line(&link.entry)),
             up: link.up.is_some(),
             caps: link.up.unwrap_or(CarrierCaps::RELAY),
         };
         let net = self.net.as_ref().map(|net| ConnectionView {
-            carrier: Carrier::Mixnet,
+            carrier: CarrierId::MIXNET,
             relay: None,
             own: true,
             up: net.joined,
@@ -174,10 +174,10 @@ impl<B: Backend> Device<B> {
         let caps = link.and_then(|link| link.up).unwrap_or(CarrierCaps::RELAY);
         let parcel = contact.conversation.message_bytes(text_bytes);
         let parcel = parcel.map_or(text_bytes + AROUND_BYTES, |bytes| bytes + 1);
-        let listed = contact.policy.carriers.contains(&Carrier::Relay);
+        let listed = contact.policy.carriers.contains(&CarrierId::RELAY);
         let fits = relay.is_some() && listed && caps.level >= contact.policy.level_min;
         let relay = CarrierEstimate {
-            carrier: Carrier::Relay,
+            carrier: CarrierId::RELAY,
             caps,
             up: link.is_some_and(|link| link.up.is_some()),
             fits: fits && parcel <= PARCEL_BYTES_MAX,
@@ -185,11 +185,11 @@ impl<B: Backend> Device<B> {
         };
         let cells = self.net.as_ref().map(|net| {
             let caps = net.caps(now);
-            let listed = contact.policy.carriers.contains(&Carrier::Mixnet);
+            let listed = contact.policy.carriers.contains(&CarrierId::MIXNET);
             let pieces = (parcel + LENGTH_BYTES).div_ceil(caps.piece_bytes);
             let fits =
                 listed && caps.level >= contact.policy.level_min && pieces <= caps.pieces_max;
-            CarrierEstimate { carrier: Carrier::Mixnet, caps, up: net.joined, fits, pieces }
+            CarrierEstimate { carrier: CarrierId::MIXNET, caps, up: net.joined, fits, pieces }
         });
         core::iter::once(relay).chain(cells).collect()
     }

@@ -1,7 +1,8 @@
 //! Which way a note may take: into a mailbox, into cells, or none yet, and why.
 
-use super::{Backend, CryptoRng, Device, Output, PendingRequest, Time};
-use crate::carrier::Carrier;
+use super::{Backend, CryptoRng, Device, PendingRequest, Time};
+use crate::carriers::CarrierId;
+use crate::carriers::relay::RelayOutput;
 use crate::contact::ContactPhase;
 use crate::evidence::WaitReason;
 use crate::io::{ContactId, DeliveryProblem};
@@ -26,9 +27,9 @@ impl<B: Backend> Device<B> {
         let mut first = None;
         for carrier in contact.policy.candidates().to_vec() {
             let way = match carrier {
-                Carrier::Relay => self.relay_way(id, pin, now, rng),
-                Carrier::Mixnet => self.net_way(id, pin, now, rng),
-                Carrier::Link | Carrier::Mesh => Err(WaitReason::NoCarrier),
+                CarrierId::RELAY => self.relay_way(id, pin, now, rng),
+                CarrierId::MIXNET => self.net_way(id, pin, now, rng),
+                _ => Err(WaitReason::NoCarrier),
             };
             match way {
                 Ok(way) => return Ok(way),
@@ -41,7 +42,7 @@ impl<B: Backend> Device<B> {
     /// The level by which what is being opened came.
     pub(super) fn arriving_level(&self) -> u8 {
         match self.arriving {
-            Carrier::Mixnet => self.net.as_ref().map_or(1, |net| net.level),
+            CarrierId::MIXNET => self.net.as_ref().map_or(1, |net| net.level),
             _ => self.relay_level,
         }
     }
@@ -74,7 +75,7 @@ impl<B: Backend> Device<B> {
         if !self.is_up(line) {
             return Err(WaitReason::NoCarrier);
         }
-        self.session_ready(id, Carrier::Relay, pin, now)?;
+        self.session_ready(id, CarrierId::RELAY, pin, now)?;
         self.destination(id, now)
     }
 
@@ -82,7 +83,7 @@ impl<B: Backend> Device<B> {
     pub(super) fn session_ready(
         &mut self,
         id: ContactId,
-        carrier: Carrier,
+        carrier: CarrierId,
         pin: u8,
         now: Time,
     ) -> Result<(), WaitReason> {
@@ -90,7 +91,7 @@ impl<B: Backend> Device<B> {
         let contact = self.contacts.get_mut(&id).ok_or(WaitReason::Keys)?;
         let conversation = &contact.conversation;
         // The intro mailbox takes first messages alone, so without a slot a session must be new.
-        let by_intro = carrier == Carrier::Relay && contact.their_mailbox.is_none();
+        let by_intro = carrier == CarrierId::RELAY && contact.their_mailbox.is_none();
         let lost = by_intro && !conversation.is_pending();
         if contact.renew || !conversation.has_session() || lost {
             let refused = matches!(contact.trouble, Some(DeliveryProblem::Bundle(_)));
@@ -115,10 +116,10 @@ impl<B: Backend> Device<B> {
 
     /// Whether a hello that leaves by `carrier` can say all that it must: our mailbox for this
     /// contact exists, or can never exist, or nobody waits for it, for cells need none.
-    pub(super) fn hello_ready(&self, id: ContactId, carrier: Carrier) -> bool {
+    pub(super) fn hello_ready(&self, id: ContactId, carrier: CarrierId) -> bool {
         let ours = self.contacts.get(&id).and_then(|contact| contact.our_mailbox);
         let ours = ours.and_then(|slot| self.slots.get(&slot));
-        carrier == Carrier::Mixnet || ours.map_or(self.profile.relays.is_empty(), |s| s.opened)
+        carrier == CarrierId::MIXNET || ours.map_or(self.profile.relays.is_empty(), |s| s.opened)
     }
 
     /// Where a message of the active session goes, and until when it can be opened there.
@@ -164,6 +165,6 @@ impl<B: Backend> Device<B> {
         if let Some(contact) = self.contacts.get_mut(&id) {
             contact.fetch = Some(ticket);
         }
-        self.act(Output::Fetch { ticket, line, address: relay.address });
+        self.act(RelayOutput::Fetch { ticket, line, address: relay.address });
     }
 }

@@ -3,6 +3,9 @@
 use core::fmt;
 
 use super::{Command, Input, Output};
+use crate::carriers::mixnet::MixnetInput;
+use crate::carriers::relay::{RelayInput, RelayOutput};
+use crate::carriers::{CarrierInput, CarrierOutput};
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -13,7 +16,6 @@ impl fmt::Debug for Command {
             Self::Forget { .. } => "Forget",
             Self::Seen { .. } => "Seen",
             Self::Accept { .. } => "Accept",
-            Self::See { .. } => "See",
             Self::Refuse { .. } => "Refuse",
             Self::Rename { .. } => "Rename",
             Self::Verify { .. } => "Verify",
@@ -24,36 +26,83 @@ impl fmt::Debug for Command {
             Self::Reset { .. } => "Reset",
             Self::Rotate => "Rotate",
             Self::Refill => "Refill",
-            Self::Join(_) => "Join",
         })
     }
 }
 
-impl fmt::Debug for Input {
+impl<C: fmt::Debug> fmt::Debug for Input<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command(command) => write!(f, "Command({command:?})"),
-            Self::Arrived { bytes, .. } => write!(f, "Arrived({} bytes)", bytes.len()),
-            Self::Up { .. } => f.write_str("Up"),
-            Self::Down { .. } => f.write_str("Down"),
-            Self::Handed { ticket } => write!(f, "Handed({})", ticket.0),
-            Self::Refused { ticket, code, .. } => write!(f, "Refused({}, {code})", ticket.0),
-            Self::Bundle { ticket, .. } => write!(f, "Bundle({})", ticket.0),
-            Self::Stock { n, .. } => write!(f, "Stock({n})"),
-            Self::Net(input) => write!(f, "{input:?}"),
-            Self::Durable(seq) => write!(f, "Durable({seq})"),
+            Self::Carrier(input) => write!(f, "{input:?}"),
         }
     }
 }
 
-impl fmt::Debug for Output {
+impl fmt::Debug for CarrierInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Relay(input) => write!(f, "{input:?}"),
+            Self::Mixnet(input) => write!(f, "{input:?}"),
+        }
+    }
+}
+
+impl fmt::Debug for RelayInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mail { envelope, .. } => write!(f, "Mail({} bytes)", envelope.len()),
+            Self::Up { .. } => f.write_str("Up"),
+            Self::Down { .. } => f.write_str("Down"),
+            Self::Done { ticket } => write!(f, "Done({})", ticket.0),
+            Self::Refused { ticket, code, .. } => write!(f, "Refused({}, {code})", ticket.0),
+            Self::Bundle { ticket, .. } => write!(f, "Bundle({})", ticket.0),
+            Self::Stock { left, .. } => write!(f, "Stock({left})"),
+        }
+    }
+}
+
+impl fmt::Debug for MixnetInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Join(_) => f.write_str("Join"),
+            Self::AskWho(contact) => write!(f, "AskWho({})", contact.0),
+            Self::Up { trusted } => write!(f, "Up({trusted})"),
+            Self::Down => f.write_str("Down"),
+            Self::Frame(frame) => write!(f, "{frame:?}"),
+            Self::Done(job, _) => write!(f, "Done({job:?})"),
+            Self::Lost(round) => write!(f, "Lost({round:?})"),
+            Self::Stored(seq) => write!(f, "Stored({seq})"),
+        }
+    }
+}
+
+impl<C: fmt::Debug> fmt::Debug for Output<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(batch) => write!(f, "{batch:?}"),
-            Self::Dial { .. } => f.write_str("Dial"),
+            Self::Carrier(output) => write!(f, "{output:?}"),
+            Self::Notify(event) => write!(f, "{event:?}"),
+        }
+    }
+}
+
+impl fmt::Debug for CarrierOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Relay(output) => write!(f, "{output:?}"),
+            Self::Mixnet(output) => write!(f, "{output:?}"),
+        }
+    }
+}
+
+impl fmt::Debug for RelayOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect { .. } => f.write_str("Connect"),
             Self::Disconnect { .. } => f.write_str("Disconnect"),
-            Self::Put { ticket, bytes, .. } => {
-                write!(f, "Put({}, {} bytes)", ticket.0, bytes.len())
+            Self::Put { ticket, envelope, .. } => {
+                write!(f, "Put({}, {} bytes)", ticket.0, envelope.len())
             }
             Self::Open { ticket, .. } => write!(f, "Open({})", ticket.0),
             Self::Close { ticket, .. } => write!(f, "Close({})", ticket.0),
@@ -61,9 +110,6 @@ impl fmt::Debug for Output {
             Self::Publish { ticket, .. } => write!(f, "Publish({})", ticket.0),
             Self::Fetch { ticket, .. } => write!(f, "Fetch({})", ticket.0),
             Self::Acknowledge { .. } => f.write_str("Acknowledge"),
-            Self::Net(output) => write!(f, "{output:?}"),
-            Self::Durable(seq) => write!(f, "Durable({seq})"),
-            Self::Notify(event) => write!(f, "{event:?}"),
         }
     }
 }

@@ -6,7 +6,7 @@ mod strangers;
 use mezza_core::Time;
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::Part;
-use mezza_messenger::{Command, DeviceError, LoadError, RecordKind};
+use mezza_messenger::{Command, DeviceError, LoadError, MixnetInput, RecordKind};
 
 use crate::model::Ask;
 use crate::stage::{Disk, Stage, load_any};
@@ -249,9 +249,10 @@ fn msg_42_a_network_that_does_not_restore_is_set_aside() {
         assert_eq!((aside[0].part, aside[0].records), (Part::Network, rows.count()));
         assert!(device.network(town.now()).is_none() && device.contact(ben).is_some());
         let link =
-            mezza_messenger::carrier::mixnet::NetworkAddress { pin: [1; 32], address: "x".into() };
-        let join = mezza_messenger::Input::Command(Command::Join(link));
-        let refused = mezza_core::Machine::handle(&mut device, join, town.now(), &mut town.rng);
+            mezza_messenger::carriers::mixnet::NetworkAddress { pin: [1; 32], address: "x".into() };
+        let join = MixnetInput::Join(link);
+        let refused =
+            mezza_core::Machine::handle(&mut device, join.into(), town.now(), &mut town.rng);
         assert_eq!(refused, Err(DeviceError::SetAside));
     }
 }

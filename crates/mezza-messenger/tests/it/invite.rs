@@ -1,10 +1,10 @@
 //! First contact by an invitation over the mixnet (messenger 4.4).
 
 use mezza_core::suite::SuiteId;
-use mezza_messenger::carrier::Carrier;
+use mezza_messenger::carriers::CarrierId;
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::{ContactState, NoteView};
-use mezza_messenger::{Command, ContactId, RecordKind};
+use mezza_messenger::{Command, ContactId, MixnetInput, RecordKind};
 use mezza_sim::for_each_seed;
 
 use crate::model::Ask;
@@ -69,7 +69,7 @@ fn go_on(town: &mut Town, ben: ContactId) {
     };
     say(town, 0, ben);
     if let Some(guest) = town.guest(BEN) {
-        town.command(BEN, Command::See { contact: guest }).expect("whoever invites is seen");
+        town.command(BEN, MixnetInput::AskWho(guest)).expect("whoever invites is seen");
     }
     if let Some(ann) = town.asks(BEN) {
         town.command(BEN, Command::Accept { contact: ann }).expect("a request is accepted");
@@ -137,7 +137,7 @@ fn a_stranger_is_met_in_cells_alone() {
     let (mut town, ben, _) = story(None);
     town.pass(6 * ROUND_MS);
     ended_well(&town, ben);
-    let is_cells = |note: &NoteView| note.carrier == Some(Carrier::Mixnet);
+    let is_cells = |note: &NoteView| note.carrier == Some(CarrierId::MIXNET);
     for (who, asked) in town.members.iter().map(|member| &member.asked).enumerate() {
         assert!(asked.iter().all(|ask| !matches!(ask, Ask::Put(..))), "nothing in a mailbox");
         let fetches = asked.iter().filter(|ask| matches!(ask, Ask::Get(..))).count();

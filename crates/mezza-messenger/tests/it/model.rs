@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mezza_core::Secret;
 use mezza_messenger::relay_wire::MailboxAddress;
-use mezza_messenger::{CarrierCaps, Input, LineId, MailboxId, Output, RequestId};
+use mezza_messenger::{
+    CarrierOutput, Input, LineId, MailboxId, Output, RelayInput, RelayOutput, RequestId,
+};
 use mezza_ratchet::OneTimePrekey;
 
 /// Who is connected.
@@ -28,22 +30,23 @@ pub enum Ask {
 impl Ask {
     /// The request in an output, if it is one for a relay.
     pub fn from_output(output: Output) -> Option<Self> {
+        let Output::Carrier(CarrierOutput::Relay(output)) = output else { return None };
         Some(match output {
-            Output::Open { ticket, token, .. } => Self::Open(ticket, *token.expose()),
-            Output::Close { ticket, token, .. } => Self::Close(ticket, *token.expose()),
-            Output::Watch { ticket, slot, token, .. } => Self::Watch(ticket, slot, *token.expose()),
-            Output::Put { ticket, address, bytes, .. } => Self::Put(ticket, address, bytes),
-            Output::Publish { ticket, token, bundle, one_time, replace, .. } => {
+            RelayOutput::Open { ticket, token, .. } => Self::Open(ticket, *token.expose()),
+            RelayOutput::Close { ticket, token, .. } => Self::Close(ticket, *token.expose()),
+            RelayOutput::Watch { ticket, mailbox, token, .. } => {
+                Self::Watch(ticket, mailbox, *token.expose())
+            }
+            RelayOutput::Put { ticket, address, envelope, .. } => {
+                Self::Put(ticket, address, envelope)
+            }
+            RelayOutput::Publish { ticket, token, bundle, one_time, replace, .. } => {
                 Self::Set(ticket, *token.expose(), bundle, one_time, replace)
             }
-            Output::Fetch { ticket, address, .. } => Self::Get(ticket, address),
-            Output::Acknowledge { slot, mail } => Self::Taken(slot, mail),
-            Output::Dial { .. } => Self::Hello,
-            Output::Store(_)
-            | Output::Notify(_)
-            | Output::Disconnect { .. }
-            | Output::Net(_)
-            | Output::Durable(_) => return None,
+            RelayOutput::Fetch { ticket, address, .. } => Self::Get(ticket, address),
+            RelayOutput::Acknowledge { mailbox, mail } => Self::Taken(mailbox, mail),
+            RelayOutput::Connect { .. } => Self::Hello,
+            RelayOutput::Disconnect { .. } => return None,
         })
     }
 }
@@ -61,14 +64,15 @@ pub enum Tell {
 impl Tell {
     /// The device's input.
     pub fn into_input(self, line: LineId) -> Input {
-        match self {
-            Self::Up => Input::Up { line, caps: CarrierCaps::RELAY },
-            Self::Done(ticket, 0) => Input::Handed { ticket },
-            Self::Done(ticket, code) => Input::Refused { ticket, code, retry_s: 1 },
-            Self::Mail(slot, mail, bytes) => Input::Arrived { slot, mail, bytes },
-            Self::Bundle(ticket, bytes, one_time) => Input::Bundle { ticket, bytes, one_time },
-            Self::Stock(n) => Input::Stock { line, n },
-        }
+        let input = match self {
+            Self::Up => RelayInput::Up { line, level: 1, demo: false },
+            Self::Done(ticket, 0) => RelayInput::Done { ticket },
+            Self::Done(ticket, code) => RelayInput::Refused { ticket, code, retry_s: 1 },
+            Self::Mail(mailbox, mail, envelope) => RelayInput::Mail { mailbox, mail, envelope },
+            Self::Bundle(ticket, bytes, one_time) => RelayInput::Bundle { ticket, bytes, one_time },
+            Self::Stock(left) => RelayInput::Stock { line, left },
+        };
+        input.into()
     }
 }
 

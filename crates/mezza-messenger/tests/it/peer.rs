@@ -8,7 +8,7 @@ use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::envelope;
 use mezza_messenger::note::{Era, Item, Note, Receipt, RemoteMailbox};
 use mezza_messenger::view::ContactState;
-use mezza_messenger::{Command, ContactId, Input, MailboxId, RequestId};
+use mezza_messenger::{Command, ContactId, Input, MailboxId, RelayInput, RequestId};
 use mezza_ratchet::{Bundle, Conversation, IdentityKeyPair, Padding, Prekeys, SuiteList};
 
 use crate::model::Ask;
@@ -143,7 +143,7 @@ impl Peer {
     /// The same as an input of party 0's device, past the relay.
     pub fn mail(&mut self, stage: &mut Stage, note: &Note) -> Input {
         let bytes = self.envelope(stage, note);
-        Input::Arrived { slot: self.slot(stage), mail: 1, bytes }
+        RelayInput::Mail { mailbox: self.slot(stage), mail: 1, envelope: bytes }.into()
     }
 
     /// Takes what lies in the peer's mailbox, and goes where the device wants its mail.

@@ -16,7 +16,7 @@ use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::io::DeliveryProblem;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::view::ContactState;
-use mezza_messenger::{Command, DeviceError, Event, Input, Output};
+use mezza_messenger::{CarrierOutput, Command, DeviceError, Event, Input, Output, RelayOutput};
 
 use crate::model::Tell;
 use crate::stage::{START, Stage, line, relay};
@@ -195,7 +195,15 @@ fn msg_35_every_queue_is_bounded() {
     // Eight leave at once, the others wait for answers.
     device.handle(Tell::Up.into_input(line()), now, &mut stage.rng).expect("up");
     let outputs = std::iter::from_fn(|| device.poll());
-    assert_eq!(outputs.filter(|output| matches!(output, Output::Put { .. })).count(), 8);
+    assert_eq!(
+        outputs
+            .filter(|output| matches!(
+                output,
+                Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { .. }))
+            ))
+            .count(),
+        8
+    );
 }
 
 #[test]

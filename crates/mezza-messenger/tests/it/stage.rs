@@ -8,8 +8,8 @@ use mezza_messenger::card::{Card, CardForm, RelayEntry};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::{ContactState, NoteContent, NoteView};
 use mezza_messenger::{
-    Command, ContactId, Device, DeviceError, Event, Input, LineId, LoadError, NoteId, Output,
-    RecordChange, RecordKind, RequestId, Unread,
+    CarrierOutput, Command, ContactId, Device, DeviceError, Event, Input, LineId, LoadError,
+    NoteId, Output, RecordChange, RecordKind, RelayInput, RelayOutput, RequestId, Unread,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -91,12 +91,12 @@ pub fn load_beside(
 /// One input; a refused one must leave everything as it was (MSG-36).
 pub fn hand(
     device: &mut Device<PortableBackend>,
-    input: Input,
+    input: impl Into<Input>,
     now: Time,
     rng: &mut ChaCha20Rng,
 ) -> Result<(), DeviceError> {
     let before = device.encode();
-    let result = device.handle(input, now, rng);
+    let result = device.handle(input.into(), now, rng);
     if result.is_err() {
         assert!(before == device.encode(), "a refused input changed the device");
     }
@@ -197,13 +197,13 @@ impl Stage {
     }
 
     pub fn command(&mut self, who: usize, command: Command) -> Result<(), DeviceError> {
-        self.input(who, Input::Command(command))?;
+        self.input(who, command)?;
         self.settle();
         Ok(())
     }
 
     /// One input, and what follows from it here.
-    pub fn input(&mut self, who: usize, input: Input) -> Result<(), DeviceError> {
+    pub fn input(&mut self, who: usize, input: impl Into<Input>) -> Result<(), DeviceError> {
         let result = hand(&mut self.parties[who].device, input, self.now, &mut self.rng);
         self.drain(who);
         result
@@ -216,7 +216,7 @@ impl Stage {
             match output {
                 Output::Store(batch) => write(&mut party.disk, batch.0),
                 Output::Notify(event) => party.shown.push(event),
-                output => {
+                output @ Output::Carrier(_) => {
                     let Some(ask) = Ask::from_output(output) else { continue };
                     if !party.online {
                         continue;
@@ -248,7 +248,7 @@ impl Stage {
     }
 
     /// Outputs of one input of party 0 that nobody carries out, but for what is stored.
-    pub fn alone(&mut self, input: Input) -> Vec<Output> {
+    pub fn alone(&mut self, input: impl Into<Input>) -> Vec<Output> {
         let Self { parties, now, rng, .. } = self;
         hand(&mut parties[0].device, input, *now, rng).expect("taken");
         self.outputs()
@@ -308,7 +308,7 @@ impl Stage {
         self.relay.leave(who);
         self.queue.retain(|(to, _)| *to != who);
         self.parties[who].online = false;
-        self.input(who, Input::Down { line: line() }).expect("going down is never refused");
+        self.input(who, RelayInput::Down { line: line() }).expect("going down is never refused");
     }
 
     /// And stands again.
@@ -364,7 +364,7 @@ pub fn send(contact: ContactId, client: u8) -> Input {
 /// The parcels that the device hands to a carrier.
 pub fn carries(outputs: &[Output]) -> Vec<RequestId> {
     let tickets = outputs.iter().filter_map(|output| match output {
-        Output::Put { ticket, .. } => Some(*ticket),
+        Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { ticket, .. })) => Some(*ticket),
         _ => None,
     });
     tickets.collect()

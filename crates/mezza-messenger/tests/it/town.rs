@@ -9,12 +9,14 @@ use std::collections::VecDeque;
 use mezza_core::{Machine, PortableBackend, Secret, StaticKey, Time};
 use mezza_lanes::portable;
 use mezza_messenger::card::{Card, CardForm};
-use mezza_messenger::carrier::Carrier;
-use mezza_messenger::carrier::mixnet::{MixnetInput, MixnetOutput, NetworkAddress};
+use mezza_messenger::carriers::CarrierId;
+use mezza_messenger::carriers::mixnet::{MixnetInput, MixnetOutput, NetworkAddress};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::policy::Policy;
 use mezza_messenger::view::{NoteContent, NoteView};
-use mezza_messenger::{Command, ContactId, Device, DeviceError, Input, NoteId, Output, RecordKind};
+use mezza_messenger::{
+    CarrierOutput, Command, ContactId, Device, DeviceError, Input, NoteId, Output, RecordKind,
+};
 use mezza_mixnet::client::{Client, ClientOptions};
 use mezza_mixnet::config::Config;
 use mezza_mixnet::coordinator;
@@ -47,7 +49,7 @@ pub fn config() -> Config {
 
 /// Cells alone, at this pin.
 pub fn cells(pin: u8) -> Policy {
-    Policy { carriers: vec![Carrier::Mixnet], level_min: pin, ..Policy::default() }
+    Policy { carriers: vec![CarrierId::MIXNET], level_min: pin, ..Policy::default() }
 }
 
 /// When a device dies: at its n-th batch, right behind it or after all that follows from it.
@@ -91,7 +93,7 @@ impl Town {
         let who = self.members.len() - 1;
         self.drain(who);
         let link = NetworkAddress { pin: self.city.net.config.hash(), address: "m40:7000".into() };
-        self.command(who, Command::Join(link)).expect("a network can be joined");
+        self.command(who, MixnetInput::Join(link)).expect("a network can be joined");
     }
 
     /// The relay hears something from nobody here.
@@ -196,14 +198,14 @@ impl Town {
         self.thread(who, contact).into_iter().map(text).collect()
     }
 
-    pub fn command(&mut self, who: usize, command: Command) -> Result<(), DeviceError> {
-        let result = self.input(who, Input::Command(command));
+    pub fn command(&mut self, who: usize, command: impl Into<Input>) -> Result<(), DeviceError> {
+        let result = self.input(who, command);
         self.settle();
         result
     }
 
     /// One input, and what follows from it here.
-    pub fn input(&mut self, who: usize, input: Input) -> Result<(), DeviceError> {
+    pub fn input(&mut self, who: usize, input: impl Into<Input>) -> Result<(), DeviceError> {
         let now = self.clock(who);
         let result = hand(&mut self.members[who].device, input, now, &mut self.rng);
         self.drain(who);
@@ -241,8 +243,10 @@ impl Town {
         let member = &mut self.members[who];
         match output {
             Output::Notify(event) => member.shown.push(event),
-            Output::Durable(seq) => self.queue.push_back((who, Input::Durable(seq))),
-            Output::Net(MixnetOutput::Dial { key, .. }) => {
+            Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Durable(seq))) => {
+                self.queue.push_back((who, MixnetInput::Stored(seq).into()));
+            }
+            Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Connect { key, .. })) => {
                 let input = if member.net {
                     self.connections += 1;
                     member.connection = Some(self.connections);
@@ -251,20 +255,20 @@ impl Town {
                 } else {
                     MixnetInput::Down
                 };
-                self.queue.push_back((who, Input::Net(input)));
+                self.queue.push_back((who, input.into()));
             }
-            Output::Net(MixnetOutput::Close) => self.hang_up(who),
-            Output::Net(MixnetOutput::Frame(frame)) => {
+            Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Disconnect)) => self.hang_up(who),
+            Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Frame(frame))) => {
                 let size = frame.encode().expect("short enough").len();
                 member.frames.push((frame.kind(), size));
                 if let Some(connection) = member.connection {
                     self.city.input(coordinator::Input::FromClient(connection, frame));
                 }
             }
-            Output::Net(MixnetOutput::Job(mut job)) => {
+            Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Job(mut job))) => {
                 member.wraps(&mut job);
                 let done = job.run::<PortableBackend>(kernel);
-                self.queue.push_back((who, Input::Net(MixnetInput::Done(job, done))));
+                self.queue.push_back((who, MixnetInput::Done(job, done).into()));
             }
             output => {
                 let Some(ask) = Ask::from_output(output).filter(|_| member.relay) else { return };
@@ -287,7 +291,7 @@ impl Town {
                 let told = self.city.told.remove(&connection).unwrap_or_default();
                 let frames = told.into_iter().chain(self.city.all[heard..].iter().cloned());
                 let frames = member.entry.tells(frames.collect()).into_iter();
-                let frames = frames.map(|frame| (who, Input::Net(MixnetInput::Frame(frame))));
+                let frames = frames.map(|frame| (who, MixnetInput::Frame(frame).into()));
                 self.queue.extend(frames);
             }
             if self.queue.is_empty() {
@@ -363,7 +367,7 @@ impl Town {
     pub fn hang_up(&mut self, who: usize) {
         if let Some(connection) = self.members[who].connection.take() {
             self.city.input(coordinator::Input::Gone(connection));
-            self.queue.push_back((who, Input::Net(MixnetInput::Down)));
+            self.queue.push_back((who, MixnetInput::Down.into()));
         }
     }
 

@@ -9,7 +9,7 @@ use mezza_messenger::view::{
     CarrierEstimate, ConnectionView, ContactState, ContactView, IdentityView, InvitationView,
     NetworkView, NoteContent, NoteView, PrekeysView, VerificationMethod,
 };
-use mezza_messenger::{Carrier, ContactId, NoteId};
+use mezza_messenger::{CarrierId, ContactId, NoteId};
 use mezza_mixnet::config::ServicePolicy;
 use mezza_mixnet::privacy::fifty_becomes;
 use mezza_ratchet::SessionSummary;
@@ -141,7 +141,7 @@ fn policy(policy: &Policy) -> json::PolicyJson {
 /// A carrier that does not exist; the device checks the rest.
 pub(crate) fn policy_of(policy: &json::PolicyJson) -> Result<Policy, Refused> {
     let carrier = |name: &String| {
-        let known = Carrier::ALL.into_iter().find(|c| c.name() == name);
+        let known = CarrierId::ALL.into_iter().find(|c| c.name() == name);
         known.ok_or_else(|| {
             let text = "there is no carrier of that name";
             Fault::new(Exit::Usage, text, "use relay, link, mesh or mixnet")

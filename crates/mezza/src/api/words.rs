@@ -2,7 +2,7 @@
 
 use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::io::ResetCause;
-use mezza_messenger::{Carrier, CarrierCaps, DeviceError, LoadError};
+use mezza_messenger::{CarrierCaps, CarrierId, DeviceError, LoadError};
 
 mod aside;
 mod trouble;
@@ -60,11 +60,11 @@ pub(crate) fn state_words(state: NoteState) -> String {
     }
 }
 
-fn handed_words(carrier: Carrier) -> &'static str {
+fn handed_words(carrier: CarrierId) -> &'static str {
     match carrier {
-        Carrier::Relay => "the relay took it",
-        Carrier::Mixnet => "in the mixnet",
-        Carrier::Link | Carrier::Mesh => "on its way",
+        CarrierId::RELAY => "the relay took it",
+        CarrierId::MIXNET => "in the mixnet",
+        _ => "on its way",
     }
 }
 

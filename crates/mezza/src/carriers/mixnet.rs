@@ -7,8 +7,7 @@
 
 use std::sync::Arc;
 
-use mezza_messenger::Input;
-use mezza_messenger::carrier::mixnet::{MixnetInput, MixnetOutput};
+use mezza_messenger::carriers::mixnet::{MixnetInput, MixnetOutput};
 use mezza_mixnet::client::{ClientJob as Work, ROW_BYTES_MAX};
 use mezza_mixnet::wire::Frame;
 use tokio::sync::mpsc;
@@ -51,11 +50,13 @@ impl<E: From<Report> + Send + 'static> EntryConnection<E> {
     /// Carries out what the machine wants.
     pub(crate) fn order(&mut self, order: MixnetOutput) {
         match order {
-            MixnetOutput::Dial { address, key } => self.dial(address, key),
+            MixnetOutput::Connect { address, key } => self.dial(address, key),
             // The task writes what is left, hangs up and says `Down`.
-            MixnetOutput::Close => self.outbox = None,
+            MixnetOutput::Disconnect => self.outbox = None,
             MixnetOutput::Frame(frame) => self.send(frame),
             MixnetOutput::Job(job) => self.run(job),
+            // The node says it after its commit.
+            MixnetOutput::Durable(_) => {}
         }
     }
 
@@ -113,8 +114,7 @@ struct Teller<E> {
 
 impl<E: From<Report>> Teller<E> {
     async fn tell(&self, input: MixnetInput) {
-        let report =
-            Report { serial: self.serial, news: ConnectionEvent::Input(Input::Net(input)) };
+        let report = Report { serial: self.serial, news: ConnectionEvent::Input(input.into()) };
         // A node that ended needs no news.
         drop(self.jobs.send(report.into()).await);
     }

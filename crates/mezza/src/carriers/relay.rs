@@ -12,7 +12,7 @@ mod flight;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mezza_messenger::Output;
+use mezza_messenger::RelayOutput;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::relay_wire::{ClientFrame, RelayFrame};
 use rand_core::Rng as _;
@@ -81,7 +81,7 @@ pub(crate) struct RelayCommands {
 
 impl RelayCommands {
     /// Gives an order to the connection that it belongs to; `false` if that one does not keep up.
-    pub(crate) fn give(&self, order: Output) -> bool {
+    pub(crate) fn give(&self, order: RelayOutput) -> bool {
         let Some((way, frame)) = hold(&self.flight).send_off(order) else { return true };
         let to = if way == RelayChannel::Control { &self.control } else { &self.put };
         to.try_send(frame).is_ok()
@@ -108,13 +108,12 @@ impl<E: From<Report>> RelayConnector<E> {
 
     /// Serves both connections until one breaks.
     async fn stand(&self, control: Connection, put: Connection) {
-        let caps = self.dialer.caps();
         let flight = Arc::new(Mutex::new(InFlight::new(self.relay.line())));
         let (to_control, control_frames) = mpsc::channel(ORDERS_MAX);
         let (to_put, put_frames) = mpsc::channel(ORDERS_MAX);
         let orders =
             RelayCommands { flight: Arc::clone(&flight), control: to_control, put: to_put };
-        if !self.tell(ConnectionEvent::Up { caps, orders }).await {
+        if !self.tell(ConnectionEvent::Up { orders }).await {
             return;
         }
         let (control_sender, control_receiver) = control.split();
@@ -138,7 +137,7 @@ impl<E: From<Report>> RelayConnector<E> {
             }
             let input = hold(flight).take_in(way, frame);
             if let Some(input) = input
-                && !self.tell(ConnectionEvent::Input(input)).await
+                && !self.tell(ConnectionEvent::Input(input.into())).await
             {
                 return;
             }

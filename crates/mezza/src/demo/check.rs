@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mezza_messenger::{Carrier, ContactId};
+use mezza_messenger::{CarrierId, ContactId};
 use rand_core::Rng as _;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -58,7 +58,7 @@ pub(super) async fn until_reachable(node: &NodeHandle) -> Result<(), Fault> {
 pub(super) async fn exchange(
     node: &NodeHandle,
     contact: &ContactJson,
-    carrier: Carrier,
+    carrier: CarrierId,
 ) -> Result<CheckResult, Fault> {
     let id = contact_id(&contact.id).map_err(|refused| refused.fault)?;
     let mut live = node.events().listen(None).live;
@@ -73,9 +73,9 @@ pub(super) async fn exchange(
     let began = Instant::now();
     let refused = |refused: Refused| refused.fault;
     by(node, id, carrier).await.map_err(refused)?;
-    let patience = if carrier == Carrier::Mixnet { PATIENCE_OF_ROUNDS } else { PATIENCE };
+    let patience = if carrier == CarrierId::MIXNET { PATIENCE_OF_ROUNDS } else { PATIENCE };
     let done = timeout(patience, talk(node, id, &mut live)).await;
-    by(node, id, Carrier::Relay).await.map_err(refused)?;
+    by(node, id, CarrierId::RELAY).await.map_err(refused)?;
     let carrier = done.map_err(|_| {
         let text = format!("no answer within {} s", patience.as_secs());
         Fault::new(Exit::No, text, "look at `mezza log echo` and `mezza doctor`")
@@ -87,11 +87,11 @@ pub(super) async fn exchange(
 }
 
 /// Has a conversation go by this carrier alone.
-async fn by(node: &NodeHandle, id: ContactId, carrier: Carrier) -> Result<(), Refused> {
+async fn by(node: &NodeHandle, id: ContactId, carrier: CarrierId) -> Result<(), Refused> {
     node.ask(move |shell| shell.go_by(id, carrier)).await
 }
 
-async fn until_up(node: &NodeHandle, carrier: Carrier, live: &mut Receiver<EventJson>) {
+async fn until_up(node: &NodeHandle, carrier: CarrierId, live: &mut Receiver<EventJson>) {
     while !node.ask(move |shell| Ok(shell.is_up(carrier))).await.unwrap_or(false) {
         if next(live).await.is_none() {
             return;

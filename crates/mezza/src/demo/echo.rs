@@ -5,7 +5,7 @@
 //! answered once, whatever happens between.
 
 use mezza_core::labelled_hash;
-use mezza_messenger::{Carrier, Command, ContactId};
+use mezza_messenger::{CarrierId, Command, ContactId, MixnetInput};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::Refused;
@@ -67,7 +67,7 @@ fn told(done: Result<(), Refused>) {
 /// Asks who invites, lets a stranger in, and answers what has no answer yet.
 fn settle(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
     if let Some(guest) = shell.guest(contact)? {
-        return if guest.asked { Ok(()) } else { shell.command(Command::See { contact }) };
+        return if guest.asked { Ok(()) } else { shell.command(MixnetInput::AskWho(contact)) };
     }
     let view = shell.contact(contact)?;
     let unread = view.unread > 0;
@@ -92,9 +92,9 @@ fn settle(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
     }
 }
 
-fn carrier_of(note: &NoteJson) -> Option<Carrier> {
+fn carrier_of(note: &NoteJson) -> Option<CarrierId> {
     let name = note.carrier.as_deref()?;
-    Carrier::ALL.into_iter().find(|carrier| carrier.name() == name)
+    CarrierId::ALL.into_iter().find(|carrier| carrier.name() == name)
 }
 
 fn answer_of(note: &NoteJson) -> Option<String> {

@@ -19,8 +19,10 @@ use std::sync::Arc;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::carrier::mixnet::MixnetOutput;
-use mezza_messenger::{Command, Device, Event, Input, LineId, RequestId, WriteBatch};
+use mezza_messenger::carriers::mixnet::MixnetOutput;
+use mezza_messenger::{
+    CarrierInput, Device, Event, Input, LineId, RelayInput, RequestId, WriteBatch,
+};
 use tokio::task::yield_now;
 
 use super::event_log::{self, EventLog};
@@ -243,16 +245,18 @@ impl NodeShell {
     fn report(&mut self, report: Report) {
         let input = self.adapters.report(report);
         match &input {
-            Some(Input::Handed { ticket } | Input::Refused { ticket, .. }) => {
-                self.opening.remove(ticket);
+            Some(CarrierInput::Relay(
+                RelayInput::Done { ticket } | RelayInput::Refused { ticket, .. },
+            )) => drop(self.opening.remove(ticket)),
+            Some(CarrierInput::Relay(RelayInput::Down { line })) => {
+                self.opening.retain(|_, at| at != line);
             }
-            Some(Input::Down { line }) => self.opening.retain(|_, at| at != line),
             _ => {}
         }
         let Some(input) = input.filter(|_| self.open.is_some()) else { return };
-        let may_wait = matches!(input, Input::Handed { .. });
+        let may_wait = matches!(input, CarrierInput::Relay(RelayInput::Done { .. }));
         self.log(|shell| {
-            shell.heard = Some(CommitPlan { may_wait, ..shell.turn(input)? });
+            shell.heard = Some(CommitPlan { may_wait, ..shell.turn(Input::Carrier(input))? });
             Ok(())
         });
     }
@@ -261,12 +265,8 @@ impl NodeShell {
     ///
     /// # Errors
     /// What the device refuses, or a disk that does.
-    pub fn command(&mut self, command: Command) -> Result<(), Refused> {
-        self.handle(Input::Command(command))
-    }
-
-    fn handle(&mut self, input: Input) -> Result<(), Refused> {
-        let turn = self.turn(input)?;
+    pub fn command(&mut self, command: impl Into<Input>) -> Result<(), Refused> {
+        let turn = self.turn(command.into())?;
         self.finish(turn)
     }
 

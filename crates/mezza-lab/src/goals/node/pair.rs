@@ -9,8 +9,8 @@ use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    CarrierCaps, Command, ContactId, Device, DeviceError, Input, MailboxId, NoteId, Output,
-    WriteBatch,
+    CarrierInput, CarrierOutput, Command, ContactId, Device, DeviceError, Input, MailboxId, NoteId,
+    Output, RelayInput, RelayOutput, WriteBatch,
 };
 use mezza_ratchet::OneTimePrekey;
 
@@ -165,7 +165,10 @@ impl<B: Backend> DevicePair<B> {
     /// Hands over what waits until nothing does.
     fn settle(&mut self, cost: &mut NoteCost) -> Result<()> {
         while let Some((who, input)) = self.inputs.pop_front() {
-            let is_own = matches!(input, Input::Command(_) | Input::Handed { .. });
+            let is_own = matches!(
+                input,
+                Input::Command(_) | Input::Carrier(CarrierInput::Relay(RelayInput::Done { .. }))
+            );
             let (device, now) = (&mut self.devices[who], self.now);
             let work = || {
                 let refused = device.handle(input, now, &mut OsRng).err();
@@ -198,49 +201,52 @@ impl<B: Backend> DevicePair<B> {
     /// What relay and disk would do.
     fn carry_out(&mut self, who: usize, outputs: Vec<Output>) {
         for output in outputs {
-            let input = match output {
+            let order = match output {
                 Output::Store(batch) => {
                     if who == 0 {
                         self.batches.push(batch);
                     }
                     continue;
                 }
-                Output::Dial { relay } => {
-                    Input::Up { line: relay.line(), caps: CarrierCaps::RELAY }
+                Output::Carrier(CarrierOutput::Relay(order)) => order,
+                Output::Carrier(CarrierOutput::Mixnet(_)) | Output::Notify(_) => continue,
+            };
+            let input = match order {
+                RelayOutput::Connect { relay } => {
+                    RelayInput::Up { line: relay.line(), level: 1, demo: false }
                 }
-                Output::Put { ticket, address, bytes, .. } => {
+                RelayOutput::Put { ticket, address, envelope: bytes, .. } => {
                     self.boxes.waiting.entry(address).or_default().push(bytes);
-                    self.inputs.push_back((who, Input::Handed { ticket }));
+                    self.inputs.push_back((who, RelayInput::Done { ticket }.into()));
                     self.empty(address);
                     continue;
                 }
-                Output::Watch { slot, token, .. } => {
+                RelayOutput::Watch { mailbox: slot, token, .. } => {
                     let address = MailboxAddress::of(&token);
                     self.boxes.watched.insert(address, (who, slot));
                     self.empty(address);
                     continue;
                 }
-                Output::Open { ticket, .. } | Output::Close { ticket, .. } => {
-                    Input::Handed { ticket }
+                RelayOutput::Open { ticket, .. } | RelayOutput::Close { ticket, .. } => {
+                    RelayInput::Done { ticket }
                 }
-                Output::Publish { ticket, token, bundle, one_time, .. } => {
+                RelayOutput::Publish { ticket, token, bundle, one_time, .. } => {
                     self.boxes.bundles.insert(MailboxAddress::of(&token), (bundle, one_time));
-                    Input::Handed { ticket }
+                    RelayInput::Done { ticket }
                 }
-                Output::Fetch { ticket, address, .. } => match self.boxes.bundles.get_mut(&address)
-                {
-                    Some((bytes, keys)) => {
-                        Input::Bundle { ticket, bytes: bytes.clone(), one_time: keys.pop() }
+                RelayOutput::Fetch { ticket, address, .. } => {
+                    match self.boxes.bundles.get_mut(&address) {
+                        Some((bytes, keys)) => RelayInput::Bundle {
+                            ticket,
+                            bytes: bytes.clone(),
+                            one_time: keys.pop(),
+                        },
+                        None => RelayInput::Refused { ticket, code: 1, retry_s: 0 },
                     }
-                    None => Input::Refused { ticket, code: 1, retry_s: 0 },
-                },
-                Output::Disconnect { .. }
-                | Output::Acknowledge { .. }
-                | Output::Net(_)
-                | Output::Durable(_)
-                | Output::Notify(_) => continue,
+                }
+                RelayOutput::Disconnect { .. } | RelayOutput::Acknowledge { .. } => continue,
             };
-            self.inputs.push_back((who, input));
+            self.inputs.push_back((who, input.into()));
         }
     }
 
@@ -250,7 +256,8 @@ impl<B: Backend> DevicePair<B> {
         for bytes in self.boxes.waiting.remove(&address).unwrap_or_default() {
             self.boxes.mails += 1;
             let mail = self.boxes.mails;
-            self.inputs.push_back((who, Input::Arrived { slot, mail, bytes }));
+            let input = RelayInput::Mail { mailbox: slot, mail, envelope: bytes };
+            self.inputs.push_back((who, input.into()));
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Whoever invites: pins, other ways, changes of mind, ends.
 
 use mezza_core::{Machine as _, Time};
-use mezza_messenger::carrier::Carrier;
+use mezza_messenger::carriers::CarrierId;
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::view::ContactState;
-use mezza_messenger::{Command, ContactId, RecordKind};
+use mezza_messenger::{Command, ContactId, MixnetInput, RecordKind};
 
 use super::{ANN, BEN, go_on, is_over};
 use crate::model::Ask;
@@ -25,7 +25,7 @@ impl Town {
     /// Ben asks who it is and lets them in.
     fn welcomed(&mut self) -> ContactId {
         let guest = self.until("an invitation", |town| town.guest(BEN));
-        self.command(BEN, Command::See { contact: guest }).expect("seen");
+        self.command(BEN, MixnetInput::AskWho(guest)).expect("seen");
         let ann = self.until("a request", |town| town.asks(BEN));
         self.command(BEN, Command::Accept { contact: ann }).expect("accepted");
         ann
@@ -75,7 +75,7 @@ fn msg_21_an_invitation_gives_way_to_the_relay() {
         let note = town.say(ANN, ben, "guess who");
         let guest = town.until("the invitation", |town| town.guest(BEN));
         if seen {
-            town.command(BEN, Command::See { contact: guest }).expect("seen");
+            town.command(BEN, MixnetInput::AskWho(guest)).expect("seen");
         }
         town.policy(ANN, ben, Policy::default());
         let ann = town.until("the request", |town| town.asks(BEN));
@@ -126,7 +126,7 @@ fn a_contact_that_is_deleted_invites_no_more_and_can_be_invited_again() {
     ];
     let left = town.members[ANN].disk.keys().find(|(kind, _)| of_ben.contains(kind));
     assert_eq!(left, None);
-    town.command(BEN, Command::See { contact: guest }).expect("seen");
+    town.command(BEN, MixnetInput::AskWho(guest)).expect("seen");
     town.pass(20 * ROUND_MS);
     assert_eq!((town.asks(BEN), town.guest(BEN)), (None, Some(guest)), "nobody is there");
     let ben = town.add(ANN, BEN, cells(1));
@@ -196,7 +196,7 @@ fn whoever_was_asked_is_called_again_and_after_a_start_too() {
     let guest = town.until("the invitation", |town| town.guest(BEN));
     town.members[ANN].net = false;
     town.hang_up(ANN);
-    town.command(BEN, Command::See { contact: guest }).expect("seen");
+    town.command(BEN, MixnetInput::AskWho(guest)).expect("seen");
     let asked = town.now();
     let calls = |town: &Town| real(&town.members[BEN].calls);
     town.pass(2 * ROUND_MS);
@@ -246,7 +246,10 @@ fn a_guest_whose_card_comes_by_hand_is_a_contact() {
         (contacts.len(), contacts[0].id, contacts[0].standing),
         (1, guest, ContactState::Open)
     );
-    assert_eq!((town.guest(BEN), &contacts[0].policy.carriers[..]), (None, &[Carrier::Mixnet][..]));
+    assert_eq!(
+        (town.guest(BEN), &contacts[0].policy.carriers[..]),
+        (None, &[CarrierId::MIXNET][..])
+    );
     town.delivered(ANN, note);
     for _ in 0..60 {
         go_on(&mut town, ben);

@@ -5,7 +5,7 @@ use mezza_messenger::card::{Card, CardDraft};
 use mezza_messenger::envelope;
 use mezza_messenger::note::{Era, Item, MixnetStart, Note};
 use mezza_messenger::view::ContactState;
-use mezza_messenger::{Command, ContactId, DeviceError, RecordKind, RequestId};
+use mezza_messenger::{Command, ContactId, DeviceError, Input, MixnetInput, RecordKind, RequestId};
 use mezza_mixnet::Service;
 use mezza_ratchet::{Bundle, Conversation, IdentityKeyPair, OneTimePrekey, Padding, SuiteList};
 
@@ -173,12 +173,14 @@ fn msg_26_whoever_is_turned_away_leaves_nothing() {
     for (scalar, seen) in [(11, false), (12, true)] {
         let guest = invited(&mut town, &mut Stranger::new(scalar));
         if seen {
-            town.command(BEN, Command::See { contact: guest }).expect("seen");
+            town.command(BEN, MixnetInput::AskWho(guest)).expect("seen");
             assert!(town.is_known(BEN, guest));
         }
         town.command(BEN, Command::Refuse { contact: guest }).expect("refused");
         assert!(kept(&town, BEN) == before && !town.is_known(BEN, guest));
-        for command in [Command::See { contact: guest }, Command::Refuse { contact: guest }] {
+        for command in
+            [Input::from(MixnetInput::AskWho(guest)), Command::Refuse { contact: guest }.into()]
+        {
             assert_eq!(town.command(BEN, command), Err(DeviceError::NoSuchContact));
         }
     }
@@ -186,9 +188,9 @@ fn msg_26_whoever_is_turned_away_leaves_nothing() {
     let ben = town.add(ANN, BEN, cells(1));
     town.say(ANN, ben, "guess who");
     let guest = town.until("the invitation", |town| town.guest(BEN));
-    town.command(BEN, Command::See { contact: guest }).expect("seen");
+    town.command(BEN, MixnetInput::AskWho(guest)).expect("seen");
     let ann = town.until("the request", |town| town.asks(BEN));
-    assert_eq!(town.command(BEN, Command::See { contact: ann }), Err(DeviceError::NotNow));
+    assert_eq!(town.command(BEN, MixnetInput::AskWho(ann)), Err(DeviceError::NotNow));
     town.command(BEN, Command::Refuse { contact: ann }).expect("refused");
     assert!(kept(&town, BEN) == before, "rows of a request stay");
     assert!(!town.is_known(BEN, ann), "the client goes on with the chains of a request");
@@ -230,7 +232,7 @@ fn msg_17_an_invitation_that_comes_again_is_the_same() {
         carried(&mut town, body);
         assert!(kept(&town, BEN) == before, "the first one has used its keys");
         // A new one from the same key takes the place of the first.
-        town.command(BEN, Command::See { contact: guest }).expect("seen");
+        town.command(BEN, MixnetInput::AskWho(guest)).expect("seen");
         let newer = invited(&mut town, &mut stranger);
         assert!(newer != guest && town.members[BEN].device.guests().len() == 1);
         assert!(!town.is_known(BEN, guest));

@@ -7,7 +7,9 @@ use mezza_core::{Machine, PortableBackend, PublicKey, Time};
 use mezza_messenger::card::{Card, CardForm};
 use mezza_messenger::note::{Era, Item, MixnetStart, Note, Receipt};
 use mezza_messenger::policy::{Fallback, Policy};
-use mezza_messenger::{Carrier, Command, ContactId, Device, Input, MailboxId, NoteId, Output};
+use mezza_messenger::{
+    CarrierId, Command, ContactId, Device, Input, MailboxId, NoteId, Output, RelayInput,
+};
 use mezza_ratchet::OneTimePrekey;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -257,7 +259,7 @@ impl World {
     }
 
     fn tell_down(&mut self) {
-        self.give(Input::Down { line: line() });
+        self.give(RelayInput::Down { line: line() }.into());
     }
 }
 
@@ -371,7 +373,7 @@ fn some_command(ops: &mut Operations<'_>, world: &World, at: usize) -> Command {
         14 => Command::Refuse { contact },
         15 => Command::Reset { contact },
         16 => {
-            let carriers = [vec![Carrier::Relay], vec![Carrier::Mixnet, Carrier::Relay]];
+            let carriers = [vec![CarrierId::RELAY], vec![CarrierId::MIXNET, CarrierId::RELAY]];
             let policy = Policy {
                 carriers: carriers[ops.below(2)].clone(),
                 level_min: 1 + ops.below(4) as u8,

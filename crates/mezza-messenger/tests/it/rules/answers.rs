@@ -3,7 +3,9 @@
 use mezza_core::{Machine as _, Time};
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::view::ContactState;
-use mezza_messenger::{Carrier, Event, Input, Output, RecordKind, RequestId};
+use mezza_messenger::{
+    CarrierId, CarrierOutput, Event, Output, RecordKind, RelayInput, RelayOutput, RequestId,
+};
 
 use crate::model::{Ask, Tell};
 use crate::stage::{Stage, carries, line, load_any, send};
@@ -16,7 +18,7 @@ const ELSE: u8 = 5;
 
 fn fetches(outputs: &[Output]) -> Vec<RequestId> {
     let tickets = outputs.iter().filter_map(|output| match output {
-        Output::Fetch { ticket, .. } => Some(*ticket),
+        Output::Carrier(CarrierOutput::Relay(RelayOutput::Fetch { ticket, .. })) => Some(*ticket),
         _ => None,
     });
     tickets.collect()
@@ -43,14 +45,14 @@ fn a_parcel_that_was_refused_goes_again_when_the_relay_said() {
     for (n, (code, retry_s, why, waits_s)) in (0x91..).zip(cases) {
         let tickets = carries(&stage.alone(send(bob, n)));
         let [ticket] = tickets[..] else { panic!("{tickets:?}") };
-        let outputs = stage.alone(Input::Refused { ticket, code, retry_s });
+        let outputs = stage.alone(RelayInput::Refused { ticket, code, retry_s });
         assert!(carries(&outputs).is_empty());
         let note = stage.parties[0].device.sent(&[n; 16]).expect("accepted");
         assert_eq!(stage.state(0, note), NoteState::Queued(why));
         assert!(carries(&wakes(&mut stage, waits_s * 1_000 - 1)).is_empty(), "{code} {retry_s}");
         let again = carries(&wakes(&mut stage, 1));
         assert_eq!(again.len(), 1, "{code} {retry_s}");
-        stage.alone(Input::Handed { ticket: again[0] });
+        stage.alone(RelayInput::Done { ticket: again[0] });
     }
 }
 
@@ -62,7 +64,7 @@ fn a_bundle_that_was_refused_is_fetched_again_when_the_relay_said() {
     let cases = [(SLOW_DOWN, 7, 7), (SLOW_DOWN, 0, 1), (NO_SUCH_BOX, 7, 60), (BOX_FULL, 7, 60)];
     for (code, retry_s, waits_s) in cases {
         let [ticket] = tickets[..] else { panic!("{tickets:?}") };
-        let outputs = stage.alone(Input::Refused { ticket, code, retry_s });
+        let outputs = stage.alone(RelayInput::Refused { ticket, code, retry_s });
         assert!(fetches(&outputs).is_empty());
         assert!(fetches(&wakes(&mut stage, waits_s * 1_000 - 1)).is_empty(), "{code} {retry_s}");
         tickets = fetches(&wakes(&mut stage, 1));
@@ -87,10 +89,12 @@ fn whoever_was_written_to_is_asked_once_the_relay_has_it() {
 fn one_time_keys_under_way_count_as_stock() {
     let mut stage = Stage::new(&["alice"]);
     let published = |stage: &mut Stage, n: u16| {
-        let outputs = stage.alone(Input::Stock { line: line(), n });
+        let outputs = stage.alone(RelayInput::Stock { line: line(), left: n });
         assert_eq!(stage.parties[0].device.me().one_time_stock, Some(n));
         let keys = outputs.iter().filter_map(|output| match output {
-            Output::Publish { one_time, .. } => Some(one_time.len()),
+            Output::Carrier(CarrierOutput::Relay(RelayOutput::Publish { one_time, .. })) => {
+                Some(one_time.len())
+            }
             _ => None,
         });
         let keys = keys.collect::<Vec<_>>();
@@ -126,15 +130,15 @@ fn a_first_note_waits_for_the_mailbox_that_it_names() {
     let bob = stage.add(0, 1);
     let outputs = stage.alone(send(bob, 0x91));
     let open = outputs.iter().find_map(|output| match output {
-        Output::Open { ticket, .. } => Some(*ticket),
+        Output::Carrier(CarrierOutput::Relay(RelayOutput::Open { ticket, .. })) => Some(*ticket),
         _ => None,
     });
     let (bytes, keys) = stage.relay.store.bundles[&stage.card(1).relays()[0].address].clone();
     let ticket = fetches(&outputs)[0];
-    let bundle = Input::Bundle { ticket, bytes, one_time: keys.last().copied() };
+    let bundle = RelayInput::Bundle { ticket, bytes, one_time: keys.last().copied() };
     assert!(carries(&stage.alone(bundle)).is_empty());
     let ticket = open.expect("a mailbox for Bob");
-    assert_eq!(carries(&stage.alone(Input::Handed { ticket })).len(), 1);
+    assert_eq!(carries(&stage.alone(RelayInput::Done { ticket })).len(), 1);
 }
 
 #[test]
@@ -142,14 +146,14 @@ fn a_relay_keeps_what_goes_again_no_longer_than_the_first_time() {
     let (mut stage, bob, _) = Stage::friends();
     let ttl_h = |outputs: &[Output]| {
         let hours = outputs.iter().filter_map(|output| match output {
-            Output::Put { ttl_h, .. } => Some(*ttl_h),
+            Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { ttl_h, .. })) => Some(*ttl_h),
             _ => None,
         });
         hours.collect::<Vec<_>>()
     };
     assert_eq!(ttl_h(&stage.alone(send(bob, 0x91))), [720]);
     for (days, hours) in [(1, 29 * 24), (28, 24)] {
-        stage.alone(Input::Down { line: line() });
+        stage.alone(RelayInput::Down { line: line() });
         stage.now = stage.now.plus_ms(days * Time::DAY_MS);
         assert_eq!(ttl_h(&stage.alone(Tell::Up.into_input(line()))), [hours]);
     }
@@ -168,7 +172,7 @@ fn a_session_that_nobody_answered_for_a_month_gives_way_to_another() {
     assert_eq!(gets(&stage), 1);
     let note = stage.say(0, bob, "hello once more");
     assert_eq!(gets(&stage), 2);
-    assert_eq!(stage.state(0, note), NoteState::Handed(Carrier::Relay));
+    assert_eq!(stage.state(0, note), NoteState::Handed(CarrierId::RELAY));
     let alice = stage.only_contact(1);
     assert_eq!(stage.texts(1, alice), ["hello", "hello once more"]);
 }

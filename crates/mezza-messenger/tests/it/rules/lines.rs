@@ -6,7 +6,9 @@ use mezza_messenger::card::{Card, CardDraft, RelayEntry};
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::note::Item;
 use mezza_messenger::relay_wire::MailboxAddress;
-use mezza_messenger::{CarrierCaps, Command, ContactId, Input, LineId, Output};
+use mezza_messenger::{
+    CarrierOutput, Command, ContactId, Input, LineId, Output, RelayInput, RelayOutput,
+};
 use mezza_ratchet::SuiteList;
 
 use crate::peer::{Peer, identity, note, text};
@@ -27,14 +29,16 @@ fn card_at(stage: &mut Stage, scalar: u8, relay: RelayEntry) -> Card {
 /// The hosts that these outputs dial.
 fn dialled(outputs: &[Output]) -> Vec<&str> {
     let dials = outputs.iter().filter_map(|output| match output {
-        Output::Dial { relay } => Some(relay.host.as_str()),
+        Output::Carrier(CarrierOutput::Relay(RelayOutput::Connect { relay })) => {
+            Some(relay.host.as_str())
+        }
         _ => None,
     });
     dials.collect()
 }
 
 fn up(line: LineId) -> Input {
-    Input::Up { line, caps: CarrierCaps::RELAY }
+    RelayInput::Up { line, level: 1, demo: false }.into()
 }
 
 fn add(stage: &mut Stage, card: Card) -> ContactId {
@@ -49,7 +53,7 @@ fn send(contact: ContactId) -> Input {
 }
 
 fn fetches(outputs: &[Output], line: LineId) -> bool {
-    outputs.iter().any(|o| matches!(o, Output::Fetch { line: by, .. } if *by == line))
+    outputs.iter().any(|o| matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Fetch { line: by, .. })) if *by == line))
 }
 
 #[test]
@@ -70,7 +74,7 @@ fn msg_50_a_card_with_anothers_relay_and_a_host_of_its_own_takes_nobodys_line() 
     assert!(fetches(&stage.alone(up(bob.line())), bob.line()));
     // One that goes down voids nothing of Bob's.
     stage.alone(up(evil.line()));
-    stage.alone(Input::Down { line: evil.line() });
+    stage.alone(RelayInput::Down { line: evil.line() });
     let ticket = stage.alone(up(bob.line()));
     assert!(!fetches(&ticket, bob.line()), "the first request for Bob's bundle is out");
 }
@@ -98,9 +102,16 @@ fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
     let contact = add(&mut stage, card);
     assert_eq!(dialled(&stage.alone(send(contact))), ["evil.example"]);
     let outputs = stage.alone(up(lie.line()));
-    let own = |o: &Output| matches!(o, Output::Watch { .. } | Output::Open { .. });
+    let own = |o: &Output| {
+        matches!(
+            o,
+            Output::Carrier(CarrierOutput::Relay(
+                RelayOutput::Watch { .. } | RelayOutput::Open { .. }
+            ))
+        )
+    };
     assert!(!outputs.iter().any(own), "no mailbox of ours is shown to that host");
-    stage.alone(Input::Stock { line: lie.line(), n: 1 });
+    stage.alone(RelayInput::Stock { line: lie.line(), left: 1 });
     assert_eq!(stage.parties[0].device.me().one_time_stock, Some(100), "nor is it believed");
     let roads = stage.parties[0].device.roads(stage.now);
     let own = roads.iter().filter(|road| road.own).filter_map(|road| road.relay.as_ref());
@@ -111,7 +122,7 @@ fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
     let Stage { parties, now, rng, .. } = &mut stage;
     parties[0].device.wake(*now, rng);
     let hung = stage.outputs().into_iter().filter_map(|output| match output {
-        Output::Disconnect { line } => Some(line),
+        Output::Carrier(CarrierOutput::Relay(RelayOutput::Disconnect { line })) => Some(line),
         _ => None,
     });
     assert_eq!(hung.collect::<Vec<_>>(), [lie.line()]);
@@ -134,7 +145,12 @@ fn msg_50_whoever_moves_with_every_note_keeps_one_line() {
         // What is sealed for a place that stands goes along to the next one.
         outputs.extend(stage.alone(up(place.line())));
         dials += dialled(&outputs).len();
-        hangs += outputs.iter().filter(|o| matches!(o, Output::Disconnect { .. })).count();
+        hangs += outputs
+            .iter()
+            .filter(|o| {
+                matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Disconnect { .. })))
+            })
+            .count();
     }
     assert!(dials >= 50 && dials - hangs <= 2, "{dials} dialled, {hangs} hung up on");
 }
@@ -150,7 +166,7 @@ fn msg_50_what_waits_for_a_mailbox_goes_to_the_one_that_takes_its_place() {
     stage.alone(send(contact));
     let by = |outputs: &[Output]| {
         let carries = outputs.iter().filter_map(|output| match output {
-            Output::Put { line, .. } => Some(*line),
+            Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { line, .. })) => Some(*line),
             _ => None,
         });
         carries.collect::<Vec<_>>()
@@ -174,10 +190,12 @@ fn msg_50_own_mailboxes_move_with_their_relay() {
     let publish = Command::Publish { name: "alice".into(), relays: vec![moved.clone()] };
     let outputs = stage.alone(Input::Command(publish));
     assert_eq!(dialled(&outputs), ["new.example"]);
-    let hung = |o: &Output| matches!(o, Output::Disconnect { .. });
+    let hung = |o: &Output| {
+        matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Disconnect { .. })))
+    };
     assert!(!outputs.iter().any(hung), "Bob is reached by the other line still");
     let outputs = stage.alone(up(moved.line()));
-    let watched = |o: &&Output| matches!(o, Output::Watch { line, .. } if *line == moved.line());
+    let watched = |o: &&Output| matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Watch { line, .. })) if *line == moved.line());
     assert_eq!(outputs.iter().filter(watched).count(), 2, "the intro mailbox and Bob's");
     assert_eq!(stage.card(0).relays()[0].host, "new.example");
 }

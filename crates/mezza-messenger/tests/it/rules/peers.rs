@@ -10,7 +10,9 @@ use mezza_messenger::note::{Era, Item, Note, Receipt};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::view::ContactState;
-use mezza_messenger::{Carrier, CarrierCaps, Command, Event, Input, Output, RecordKind};
+use mezza_messenger::{
+    CarrierId, CarrierOutput, Command, Event, Input, Output, RecordKind, RelayInput, RelayOutput,
+};
 use mezza_ratchet::{BundleError, Prekeys, SuiteList, prekeys};
 
 use crate::model::Ask;
@@ -22,7 +24,7 @@ fn puts(stage: &Stage, who: usize) -> usize {
 }
 
 fn up(level: u8) -> Input {
-    Input::Up { line: line(), caps: CarrierCaps { level, ..CarrierCaps::RELAY } }
+    RelayInput::Up { line: line(), level, demo: false }.into()
 }
 
 fn receipts(notes: &[Note]) -> Vec<&Receipt> {
@@ -128,13 +130,13 @@ fn msg_20_the_pin_of_a_note_is_looked_at_again_when_it_is_handed_over() {
     assert_eq!(carries(&stage.alone(send(contact, 1))).len(), 1);
     let mail = peer.mail(&mut stage, &note(2, 0, vec![text("to be confirmed")]));
     assert_eq!(carries(&stage.alone(mail)).len(), 1);
-    stage.alone(Input::Down { line: line() });
+    stage.alone(RelayInput::Down { line: line() });
     assert_eq!(carries(&stage.alone(up(1))).len(), 0, "the level has fallen below the pin");
     // The note keeps its pin; what no person wrote goes under the level of its cause.
     stage.alone(pinned(1));
-    stage.alone(Input::Down { line: line() });
+    stage.alone(RelayInput::Down { line: line() });
     assert_eq!(carries(&stage.alone(up(1))).len(), 0);
-    stage.alone(Input::Down { line: line() });
+    stage.alone(RelayInput::Down { line: line() });
     assert_eq!(carries(&stage.alone(up(2))).len(), 2);
 }
 
@@ -148,7 +150,7 @@ fn msg_14_receipts_of_another_era_prove_nothing() {
     let other = Era([first ^ 1, rest[0], rest[1], rest[2]]);
     for what in [Receipt::DELIVERED, Receipt::READ] {
         peer.put(&mut stage, &note(0, 0, vec![receipt(other, what, 9)]));
-        assert_eq!(stage.state(0, own), NoteState::Handed(Carrier::Relay));
+        assert_eq!(stage.state(0, own), NoteState::Handed(CarrierId::RELAY));
     }
     peer.put(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 9)]));
     assert_eq!(stage.state(0, own), NoteState::Delivered);
@@ -176,9 +178,9 @@ fn msg_13_each_carrier_has_its_own_fact() {
     let fact = |what, carrier| Fact { what, carrier, at: Time::from_ms(5) };
     let mut facts = Vec::new();
     for what in [FactKind::Handed, FactKind::Delivered] {
-        assert!(evidence::add(&mut facts, fact(what, Carrier::Relay)));
-        assert!(evidence::add(&mut facts, fact(what, Carrier::Mixnet)));
-        assert!(!evidence::add(&mut facts, fact(what, Carrier::Mixnet)));
+        assert!(evidence::add(&mut facts, fact(what, CarrierId::RELAY)));
+        assert!(evidence::add(&mut facts, fact(what, CarrierId::MIXNET)));
+        assert!(!evidence::add(&mut facts, fact(what, CarrierId::MIXNET)));
     }
     assert_eq!(facts.len(), 4);
 }
@@ -244,7 +246,7 @@ fn msg_30_a_message_that_comes_again_is_known_before_it_is_opened() {
             stage.restart(1);
             stage.online(1);
         }
-        let again = Input::Arrived { slot, mail: 77, bytes: bytes.clone() };
+        let again = RelayInput::Mail { mailbox: slot, mail: 77, envelope: bytes.clone() };
         stage.input(1, again).expect("taken");
         stage.settle();
         let after = stage.parties[1].device.refusals();
@@ -292,7 +294,7 @@ fn msg_35_eight_notes_leave_before_the_first_answer() {
     let bob = stage.add(0, 1);
     let notes: Vec<_> = (0..10).map(|n| stage.say(0, bob, &format!("note {n}"))).collect();
     assert_eq!(puts(&stage, 0), 8);
-    assert_eq!(stage.state(0, notes[7]), NoteState::Handed(Carrier::Relay));
+    assert_eq!(stage.state(0, notes[7]), NoteState::Handed(CarrierId::RELAY));
     assert!(
         notes[8..]
             .iter()
@@ -307,8 +309,12 @@ fn what_nobody_wrote_waits_for_the_persons_first_note() {
     let outputs = stage.alone(send(bob, 1));
     let find = |outputs: &[Output], fetch: bool| {
         let tickets = outputs.iter().filter_map(|output| match output {
-            Output::Fetch { ticket, .. } if fetch => Some(*ticket),
-            Output::Open { ticket, .. } if !fetch => Some(*ticket),
+            Output::Carrier(CarrierOutput::Relay(RelayOutput::Fetch { ticket, .. })) if fetch => {
+                Some(*ticket)
+            }
+            Output::Carrier(CarrierOutput::Relay(RelayOutput::Open { ticket, .. })) if !fetch => {
+                Some(*ticket)
+            }
             _ => None,
         });
         { tickets }.next_back().expect("asked for")
@@ -317,10 +323,10 @@ fn what_nobody_wrote_waits_for_the_persons_first_note() {
     let note = stage.parties[0].device.sent(&[1; 16]).expect("accepted");
     stage.alone(Input::Command(Command::Cancel { note }));
     let (bytes, keys) = stage.relay.store.bundles[&stage.card(1).relays()[0].address].clone();
-    let bundle = Input::Bundle { ticket: fetch, bytes, one_time: keys.last().copied() };
+    let bundle = RelayInput::Bundle { ticket: fetch, bytes, one_time: keys.last().copied() };
     assert_eq!(carries(&stage.alone(bundle)).len(), 0);
     assert_eq!(
-        carries(&stage.alone(Input::Handed { ticket: open })).len(),
+        carries(&stage.alone(RelayInput::Done { ticket: open })).len(),
         0,
         "no hello of its own"
     );
@@ -350,8 +356,8 @@ fn runs(stage: &mut Stage, input: Input) -> usize {
             device.wake(*now, rng);
         }
         while let Some(output) = device.poll() {
-            if let Output::Put { ticket, .. } = output {
-                inputs.push(Input::Handed { ticket });
+            if let Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { ticket, .. })) = output {
+                inputs.push(RelayInput::Done { ticket }.into());
                 count += 1;
             }
         }
@@ -396,5 +402,5 @@ fn nothing_runs_further_ahead_than_the_readers_window() {
     assert_eq!(runs(&mut stage, mail), 1, "but once an hour");
     let mail = peer.mail(&mut stage, &note(0, 0, vec![receipt(era, Receipt::DELIVERED, 1)]));
     assert_eq!(runs(&mut stage, mail), 1);
-    assert_eq!(stage.state(0, waits), NoteState::Handed(Carrier::Relay));
+    assert_eq!(stage.state(0, waits), NoteState::Handed(CarrierId::RELAY));
 }

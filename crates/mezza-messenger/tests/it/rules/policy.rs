@@ -1,10 +1,12 @@
 //! Policy: MSG-20 to MSG-25.
 
 use mezza_core::Machine as _;
-use mezza_messenger::carrier::Carrier;
+use mezza_messenger::carriers::CarrierId;
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::policy::{Fallback, Policy};
-use mezza_messenger::{CarrierCaps, Command, ContactId, DeviceError, Input, Output};
+use mezza_messenger::{
+    CarrierOutput, Command, ContactId, DeviceError, Input, Output, RelayInput, RelayOutput,
+};
 
 use crate::model::Ask;
 use crate::stage::{Stage, line};
@@ -36,13 +38,13 @@ fn msg_20_nothing_leaves_below_the_pin() {
 #[test]
 fn msg_20_what_no_person_wrote_waits_for_the_level_of_its_cause() {
     let (mut stage, bob, alice) = Stage::friends();
-    let higher = CarrierCaps { level: 3, ..CarrierCaps::RELAY };
-    stage.input(0, Input::Up { line: line(), caps: higher }).expect("up");
+    let higher = || RelayInput::Up { line: line(), level: 3, demo: false };
+    stage.input(0, higher()).expect("up");
     // More receipts than may go at once: the last ones wait.
     let notes: Vec<_> = (0..14).map(|n| stage.say(1, alice, &format!("note {n}"))).collect();
     let last = notes[13];
     assert!(matches!(stage.state(1, last), NoteState::Handed(_)), "{:?}", stage.state(1, last));
-    stage.input(0, Input::Up { line: line(), caps: CarrierCaps::RELAY }).expect("up");
+    stage.input(0, RelayInput::Up { line: line(), level: 1, demo: false }).expect("up");
     stage.pass(60_000);
     // Nor does it ride on what a person writes below that level.
     let own = stage.say(0, bob, "mine, at level 1");
@@ -51,12 +53,12 @@ fn msg_20_what_no_person_wrote_waits_for_the_level_of_its_cause() {
     stage.online(0);
     stage.pass(60_000);
     assert!(matches!(stage.state(1, last), NoteState::Handed(_)), "{:?}", stage.state(1, last));
-    stage.input(0, Input::Up { line: line(), caps: higher }).expect("up");
+    stage.input(0, higher()).expect("up");
     stage.settle();
     stage.pass(60_000);
     assert_eq!(stage.state(1, last), NoteState::Delivered);
     // What comes at level 1 is answered at level 1.
-    stage.input(0, Input::Up { line: line(), caps: CarrierCaps::RELAY }).expect("up");
+    stage.input(0, RelayInput::Up { line: line(), level: 1, demo: false }).expect("up");
     let low = stage.say(1, alice, "at level 1");
     stage.pass(60_000);
     assert_eq!(stage.state(1, low), NoteState::Delivered);
@@ -65,7 +67,7 @@ fn msg_20_what_no_person_wrote_waits_for_the_level_of_its_cause() {
 #[test]
 fn msg_21_without_fallback_only_the_first_carrier() {
     let (mut stage, bob, _) = Stage::friends();
-    let carriers = vec![Carrier::Mesh, Carrier::Relay];
+    let carriers = vec![CarrierId::MESH, CarrierId::RELAY];
     let strict = Policy { carriers: carriers.clone(), ..Policy::default() };
     pin(&mut stage, 0, bob, strict);
     let note = stage.say(0, bob, "by the mesh alone");
@@ -86,23 +88,28 @@ fn unanswered(stage: &mut Stage, input: Input) -> Vec<Output> {
 fn msg_21_what_is_sealed_for_a_carrier_that_is_allowed_no_more_is_taken_back() {
     let (mut stage, bob, _) = Stage::friends();
     let carries = |outputs: &[Output]| {
-        outputs.iter().filter(|output| matches!(output, Output::Put { .. })).count()
+        outputs
+            .iter()
+            .filter(|output| {
+                matches!(output, Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { .. })))
+            })
+            .count()
     };
     let send = Command::Send { contact: bob, client: [9; 16], text: "x".into() };
     let outputs = unanswered(&mut stage, Input::Command(send));
     assert_eq!(carries(&outputs), 1, "sealed, and on its way to the relay");
     let by = |carrier| Policy { carriers: vec![carrier], ..Policy::default() };
     let change = |carrier| Input::Command(Command::Policy { contact: bob, policy: by(carrier) });
-    let outputs = unanswered(&mut stage, change(Carrier::Mixnet));
+    let outputs = unanswered(&mut stage, change(CarrierId::MIXNET));
     assert_eq!(carries(&outputs), 0);
     let again =
-        [Input::Down { line: line() }, Input::Up { line: line(), caps: CarrierCaps::RELAY }];
+        [RelayInput::Down { line: line() }, RelayInput::Up { line: line(), level: 1, demo: false }];
     for input in again {
-        assert_eq!(carries(&unanswered(&mut stage, input)), 0, "not by the relay any more");
+        assert_eq!(carries(&unanswered(&mut stage, input.into())), 0, "not by the relay any more");
     }
     let note = stage.parties[0].device.sent(&[9; 16]).expect("there");
     assert_eq!(stage.state(0, note), NoteState::Queued(WaitReason::NoCarrier));
-    let outputs = unanswered(&mut stage, change(Carrier::Relay));
+    let outputs = unanswered(&mut stage, change(CarrierId::RELAY));
     assert_eq!(carries(&outputs), 1, "once it is allowed again");
 }
 
@@ -124,12 +131,12 @@ fn msg_22_a_restart_lowers_no_pin() {
 #[test]
 fn msg_24_a_falling_level_leaves_notes_queued_with_the_reason() {
     let (mut stage, bob, _) = Stage::friends();
-    let higher = CarrierCaps { level: 2, ..CarrierCaps::RELAY };
-    stage.input(0, Input::Up { line: line(), caps: higher }).expect("up");
+    let higher = || RelayInput::Up { line: line(), level: 2, demo: false };
+    stage.input(0, higher()).expect("up");
     pin(&mut stage, 0, bob, Policy { level_min: 2, ..Policy::default() });
     let first = stage.say(0, bob, "at level 2");
     assert_eq!(stage.state(0, first), NoteState::Delivered);
-    stage.input(0, Input::Up { line: line(), caps: CarrierCaps::RELAY }).expect("up");
+    stage.input(0, RelayInput::Up { line: line(), level: 1, demo: false }).expect("up");
     let second = stage.say(0, bob, "at level 1");
     assert_eq!(stage.state(0, second), NoteState::Queued(WaitReason::BelowPin));
 }

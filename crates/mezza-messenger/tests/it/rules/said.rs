@@ -5,7 +5,7 @@ use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::io::ResetCause;
 use mezza_messenger::note::{Item, Note, Receipt};
 use mezza_messenger::policy::Policy;
-use mezza_messenger::{Command, Event, Input, RecordKind};
+use mezza_messenger::{Command, Event, Input, RecordKind, RelayInput};
 
 use crate::model::{Ask, Tell};
 use crate::peer::{Peer, note, receipt, text};
@@ -88,7 +88,7 @@ fn a_receipt_ends_the_parcels_of_its_notes_alone() {
     stage.alone(mail);
     let parcels = stage.parties[0].disk.keys().filter(|(kind, _)| *kind == RecordKind::Parcel);
     assert_eq!(parcels.count(), 2);
-    stage.alone(Input::Down { line: line() });
+    stage.alone(RelayInput::Down { line: line() });
     assert_eq!(carries(&stage.alone(up())).len(), 2, "the others go again");
     let states = [0x91, 0x92, 0x93].map(|client| {
         let note = stage.parties[0].device.sent(&[client; 16]).expect("accepted");
@@ -165,7 +165,7 @@ fn what_holds_up_newer_notes_is_not_sealed_again_while_it_is_on_its_way() {
     assert_eq!(woken(&mut stage, send(contact, 0x92)), 0);
     let waits = stage.parties[0].device.sent(&[0x92; 16]).expect("accepted");
     assert_eq!(stage.state(0, waits), NoteState::Queued(WaitReason::Answer));
-    assert_eq!(woken(&mut stage, Input::Handed { ticket }), 1, "the first one once more");
+    assert_eq!(woken(&mut stage, RelayInput::Done { ticket }.into()), 1, "the first one once more");
 }
 
 #[test]

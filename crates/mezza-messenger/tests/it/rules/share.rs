@@ -7,7 +7,8 @@ use mezza_messenger::io::DeliveryProblem;
 use mezza_messenger::note::{Item, MixnetStart, Receipt};
 use mezza_messenger::policy::{Policy, TIMERS_S, timer_step};
 use mezza_messenger::{
-    Command, ContactId, DeviceError, Input, Output, RecordChange, RecordKind, Retention,
+    CarrierOutput, Command, ContactId, DeviceError, Input, Output, RecordChange, RecordKind,
+    RelayInput, RelayOutput, Retention,
 };
 
 use crate::peer::{Peer, note, text};
@@ -134,7 +135,7 @@ fn carried(stage: &mut Stage, outputs: Vec<Output>) -> usize {
     let (mut outputs, mut count) = (outputs, 0);
     loop {
         let tickets = outputs.iter().filter_map(|output| match output {
-            Output::Put { ticket, .. } => Some(*ticket),
+            Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { ticket, .. })) => Some(*ticket),
             _ => None,
         });
         let tickets: Vec<_> = tickets.collect();
@@ -142,8 +143,10 @@ fn carried(stage: &mut Stage, outputs: Vec<Output>) -> usize {
             return count;
         }
         count += tickets.len();
-        outputs =
-            tickets.into_iter().flat_map(|ticket| stage.alone(Input::Handed { ticket })).collect();
+        outputs = tickets
+            .into_iter()
+            .flat_map(|ticket| stage.alone(RelayInput::Done { ticket }))
+            .collect();
     }
 }
 

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use mezza_core::Machine;
 use mezza_core::Time;
-use mezza_messenger::carrier::Carrier;
+use mezza_messenger::carriers::CarrierId;
 use mezza_messenger::evidence::{self, Fact, FactKind, NoteState, WaitReason};
-use mezza_messenger::{Command, Event, Input, Output};
+use mezza_messenger::{CarrierOutput, Command, Event, Input, Output, RelayInput, RelayOutput};
 
 use crate::model::{Ask, Tell};
 use crate::stage::{Stage, line, load, write};
 
 fn fact(what: FactKind) -> Fact {
-    Fact { what, carrier: Carrier::Relay, at: Time::from_ms(5) }
+    Fact { what, carrier: CarrierId::RELAY, at: Time::from_ms(5) }
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn msg_10_the_state_is_a_function_of_the_facts() {
     let (due, now) = (Some(Time::from_ms(100)), Time::from_ms(50));
     let all = [FactKind::Handed, FactKind::Carried(3), FactKind::Delivered, FactKind::Read];
     let states = [
-        NoteState::Handed(Carrier::Relay),
+        NoteState::Handed(CarrierId::RELAY),
         NoteState::Carried(3),
         NoteState::Delivered,
         NoteState::Read,
@@ -47,7 +47,7 @@ fn msg_10_the_state_is_a_function_of_the_facts() {
         facts.iter().map(|f| f.what).collect::<Vec<_>>(),
         [FactKind::Handed, FactKind::Delivered]
     );
-    assert!(facts.iter().all(|f| f.carrier == Carrier::Relay && f.at == stage.now));
+    assert!(facts.iter().all(|f| f.carrier == CarrierId::RELAY && f.at == stage.now));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn msg_11_handed_only_after_done() {
     let note = device.sent(&[9; 16]).expect("there");
     let mut put = None;
     while let Some(output) = device.poll() {
-        if let Output::Put { ticket, .. } = output {
+        if let Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { ticket, .. })) = output {
             put = Some(ticket);
         }
     }
@@ -69,8 +69,8 @@ fn msg_11_handed_only_after_done() {
         NoteState::Queued(WaitReason::Sending)
     );
     let ticket = put.expect("the note left");
-    device.handle(Input::Handed { ticket }, now, &mut stage.rng).expect("an answer");
-    assert_eq!(device.note(note, now).expect("there").state, NoteState::Handed(Carrier::Relay));
+    device.handle(RelayInput::Done { ticket }.into(), now, &mut stage.rng).expect("an answer");
+    assert_eq!(device.note(note, now).expect("there").state, NoteState::Handed(CarrierId::RELAY));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn msg_11_a_relay_that_lies_gets_no_further_than_handed() {
     let (mut stage, bob, alice) = Stage::friends();
     stage.relay.liar = true;
     let note = stage.say(0, bob, "swallowed");
-    assert_eq!(stage.state(0, note), NoteState::Handed(Carrier::Relay));
+    assert_eq!(stage.state(0, note), NoteState::Handed(CarrierId::RELAY));
     stage.pass(31 * Time::DAY_MS);
     assert_eq!(stage.state(0, note), NoteState::Expired);
     assert_eq!(stage.texts(1, alice).len(), 2);
@@ -93,8 +93,8 @@ fn order_of(stage: &mut Stage, who: usize, tell: Tell) -> Vec<&'static str> {
     while let Some(output) = device.poll() {
         names.push(match output {
             Output::Store(_) => "store",
-            Output::Acknowledge { .. } => "take",
-            Output::Put { .. } => "carry",
+            Output::Carrier(CarrierOutput::Relay(RelayOutput::Acknowledge { .. })) => "take",
+            Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { .. })) => "carry",
             Output::Notify(Event::Note(..)) => "show note",
             Output::Notify(Event::State(..)) => "show state",
             _ => "other",
@@ -159,7 +159,7 @@ fn msg_14_without_the_receipt_nothing_is_delivered() {
         .collect();
     assert_eq!(view.state, NoteState::Delivered);
     let state = evidence::state(&without, view.due, WaitReason::Sending, stage.now);
-    assert_eq!(state, NoteState::Handed(Carrier::Relay));
+    assert_eq!(state, NoteState::Handed(CarrierId::RELAY));
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn msg_16_nothing_is_carried_before_it_is_stored() {
     while let Some(output) = device.poll() {
         match output {
             Output::Store(_) => stored = true,
-            Output::Put { .. } => {
+            Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { .. })) => {
                 assert!(stored);
                 carried += 1;
             }
@@ -239,7 +239,9 @@ fn msg_17_the_same_parcel_leaves_again_in_another_envelope() {
         while let Some(output) = party.device.poll() {
             match output {
                 Output::Store(batch) => write(&mut party.disk, batch.0),
-                Output::Put { bytes, .. } => {
+                Output::Carrier(CarrierOutput::Relay(RelayOutput::Put {
+                    envelope: bytes, ..
+                })) => {
                     envelopes.insert(bytes);
                 }
                 _ => {}

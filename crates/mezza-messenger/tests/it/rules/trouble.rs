@@ -4,7 +4,8 @@ use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Time};
 use mezza_messenger::envelope;
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::{
-    Command, ContactId, DeviceError, Event, Input, MailboxId, NoteId, RecordKind, RequestId,
+    Command, ContactId, DeviceError, Event, Input, MailboxId, NoteId, RecordKind, RelayInput,
+    RequestId,
 };
 
 use crate::model::{Ask, Tell};
@@ -118,10 +119,10 @@ fn msg_36_a_refused_input_changes_nothing() {
         Input::Command(Command::Delete { contact: nobody }),
         Input::Command(Command::Add { card: own, petname: None, in_person: false }),
         Input::Command(Command::Publish { name: "a\nb".into(), relays: vec![] }),
-        Input::Handed { ticket: RequestId(1 << 40) },
-        Input::Refused { ticket: RequestId(1 << 40), code: 1, retry_s: 0 },
-        Input::Bundle { ticket: RequestId(1 << 40), bytes: vec![], one_time: None },
-        Input::Arrived { slot: MailboxId(99), mail: 1, bytes: vec![0; 512] },
+        RelayInput::Done { ticket: RequestId(1 << 40) }.into(),
+        RelayInput::Refused { ticket: RequestId(1 << 40), code: 1, retry_s: 0 }.into(),
+        RelayInput::Bundle { ticket: RequestId(1 << 40), bytes: vec![], one_time: None }.into(),
+        RelayInput::Mail { mailbox: MailboxId(99), mail: 1, envelope: vec![0; 512] }.into(),
     ];
     for input in refused {
         let name = format!("{input:?}");

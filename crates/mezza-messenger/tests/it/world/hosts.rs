@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mezza_core::{CryptoRng, Machine, PortableBackend, Time, Wiping};
 use mezza_messenger::view::ContactState;
-use mezza_messenger::{Command, ContactId, Device, Event, Input, Output, RecordChange, RecordKind};
+use mezza_messenger::{
+    Command, ContactId, Device, Event, Input, Output, RecordChange, RecordKind, RelayInput,
+};
 use mezza_sim::{Effect, Host, HostId};
 
 use crate::model::{Ask, Model, Store, Tell};
@@ -82,7 +84,7 @@ impl Person {
                     self.effects.push_back(Effect::Write(Put::Records(batch.0)));
                 }
                 Output::Notify(event) => self.effects.push_back(Effect::Tell(event)),
-                output => {
+                output @ Output::Carrier(_) => {
                     let Some(ask) = Ask::from_output(output) else { continue };
                     self.effects.push_back(Effect::Send { to: AT, packet: Packet::Ask(ask) });
                 }
@@ -155,7 +157,7 @@ impl Host for Party {
         match self {
             Self::Relay(model, _) => model.leave(peer.0 as usize),
             Self::Person(person) => {
-                person.input(Input::Down { line: line() }, now, rng);
+                person.input(RelayInput::Down { line: line() }.into(), now, rng);
                 person.again_ms = (2 * person.again_ms).clamp(AGAIN_MS.0, AGAIN_MS.1);
                 person.again_at = Some(now.plus_ms(person.again_ms));
             }

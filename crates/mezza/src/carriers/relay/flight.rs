@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mezza_core::PublicKey;
 use mezza_messenger::relay_wire::{ClientFrame, DoneCode, RawOneTimePrekey, RelayFrame};
-use mezza_messenger::{Input, LineId, MailboxId, Output, RequestId};
+use mezza_messenger::{LineId, MailboxId, RelayInput, RelayOutput, RequestId};
 use mezza_ratchet::OneTimePrekey;
 
 /// Most requests in flight on one connection; the device asks for far fewer at once.
@@ -46,63 +46,58 @@ impl InFlight {
     }
 
     /// The frame of an order, and where it goes. An order that means nothing here gives none.
-    pub(super) fn send_off(&mut self, order: Output) -> Option<(RelayChannel, ClientFrame)> {
+    pub(super) fn send_off(&mut self, order: RelayOutput) -> Option<(RelayChannel, ClientFrame)> {
         let frame = match order {
-            Output::Put { ticket, address, ttl_h, bytes, .. } => {
+            RelayOutput::Put { ticket, address, ttl_h, envelope: bytes, .. } => {
                 let req = self.request(RelayChannel::Put, ticket)?;
                 return Some((
                     RelayChannel::Put,
                     ClientFrame::Put { req, address, ttl_h, envelope: bytes },
                 ));
             }
-            Output::Fetch { ticket, address, .. } => {
+            RelayOutput::Fetch { ticket, address, .. } => {
                 let req = self.request(RelayChannel::Put, ticket)?;
                 return Some((RelayChannel::Put, ClientFrame::BundleGet { req, address }));
             }
-            Output::Open { ticket, token, kind, .. } => {
+            RelayOutput::Open { ticket, token, kind, .. } => {
                 ClientFrame::Open { req: self.request(RelayChannel::Control, ticket)?, token, kind }
             }
-            Output::Close { ticket, token, .. } => {
+            RelayOutput::Close { ticket, token, .. } => {
                 ClientFrame::Close { req: self.request(RelayChannel::Control, ticket)?, token }
             }
-            Output::Watch { ticket, slot, token, .. } => {
+            RelayOutput::Watch { ticket, mailbox: slot, token, .. } => {
                 let req = self.request(RelayChannel::Control, ticket)?;
                 ClientFrame::Watch { req, number: self.number(slot)?, token }
             }
-            Output::Publish { ticket, token, bundle, one_time, replace, .. } => {
+            RelayOutput::Publish { ticket, token, bundle, one_time, replace, .. } => {
                 let req = self.request(RelayChannel::Control, ticket)?;
                 let keys =
                     one_time.iter().map(|key| RawOneTimePrekey { id: key.id, key: key.key.0 });
                 ClientFrame::BundleSet { req, token, fresh: replace, bundle, keys: keys.collect() }
             }
-            Output::Acknowledge { mail, .. } => {
+            RelayOutput::Acknowledge { mail, .. } => {
                 let (number, nr) = self.mails.remove(&mail)?;
                 ClientFrame::Taken { number, mails: vec![nr] }
             }
-            Output::Store(_)
-            | Output::Dial { .. }
-            | Output::Disconnect { .. }
-            | Output::Net(_)
-            | Output::Durable(_)
-            | Output::Notify(_) => return None,
+            RelayOutput::Connect { .. } | RelayOutput::Disconnect { .. } => return None,
         };
         Some((RelayChannel::Control, frame))
     }
 
     /// What a frame means for the device.
-    pub(super) fn take_in(&mut self, way: RelayChannel, frame: RelayFrame) -> Option<Input> {
+    pub(super) fn take_in(&mut self, way: RelayChannel, frame: RelayFrame) -> Option<RelayInput> {
         match frame {
             RelayFrame::Done { req, code, retry_s } => {
                 let ticket = self.tickets.remove(&(way, req))?;
                 Some(match code {
-                    DoneCode::Done => Input::Handed { ticket },
-                    code => Input::Refused { ticket, code: code as u8, retry_s },
+                    DoneCode::Done => RelayInput::Done { ticket },
+                    code => RelayInput::Refused { ticket, code: code as u8, retry_s },
                 })
             }
             RelayFrame::Bundle { req, bundle, key } => {
                 let ticket = self.tickets.remove(&(way, req))?;
                 let one_time = key.map(|key| OneTimePrekey { id: key.id, key: PublicKey(key.key) });
-                Some(Input::Bundle { ticket, bytes: bundle, one_time })
+                Some(RelayInput::Bundle { ticket, bytes: bundle, one_time })
             }
             RelayFrame::Mail { number, nr, envelope } => {
                 let slot = *self.boxes.get(&number)?;
@@ -111,9 +106,9 @@ impl InFlight {
                 }
                 let mail = NEXT_MAIL.fetch_add(1, Ordering::Relaxed);
                 self.mails.insert(mail, (number, nr));
-                Some(Input::Arrived { slot, mail, bytes: envelope })
+                Some(RelayInput::Mail { mailbox: slot, mail, envelope })
             }
-            RelayFrame::Stock { left, .. } => Some(Input::Stock { line: self.line, n: left }),
+            RelayFrame::Stock { left, .. } => Some(RelayInput::Stock { line: self.line, left }),
             RelayFrame::Hello { .. } | RelayFrame::Ping => None,
         }
     }
@@ -152,9 +147,15 @@ mod tests {
 
     const LINE: LineId = LineId([0; 16]);
 
-    fn carry(ticket: u64) -> Output {
+    fn carry(ticket: u64) -> RelayOutput {
         let (line, address) = (LINE, MailboxAddress([0; 16]));
-        Output::Put { ticket: RequestId(ticket), line, address, ttl_h: 720, bytes: vec![0; 512] }
+        RelayOutput::Put {
+            ticket: RequestId(ticket),
+            line,
+            address,
+            ttl_h: 720,
+            envelope: vec![0; 512],
+        }
     }
 
     fn done(req: u16, code: DoneCode) -> RelayFrame {
@@ -169,26 +170,27 @@ mod tests {
         assert_eq!((way, req), (RelayChannel::Put, 1));
         assert!(flight.take_in(RelayChannel::Control, done(1, DoneCode::Done)).is_none());
         let input = flight.take_in(RelayChannel::Put, done(1, DoneCode::Done));
-        assert!(matches!(input, Some(Input::Handed { ticket: RequestId(7) })));
+        assert!(matches!(input, Some(RelayInput::Done { ticket: RequestId(7) })));
         assert!(flight.take_in(RelayChannel::Put, done(1, DoneCode::Done)).is_none());
     }
 
     #[test]
     fn mail_is_taken_once_and_only_from_this_line() {
         let mut flight = InFlight::new(LINE);
-        let watch = || Output::Watch {
+        let watch = || RelayOutput::Watch {
             ticket: RequestId(1),
-            slot: MailboxId(5),
+            mailbox: MailboxId(5),
             line: LINE,
             token: Secret::init_with(|_| {}),
         };
         assert!(flight.send_off(watch()).is_some());
         let mail = RelayFrame::Mail { number: 1, nr: 9, envelope: vec![1; 512] };
-        let Some(Input::Arrived { slot, mail, .. }) = flight.take_in(RelayChannel::Control, mail)
+        let Some(RelayInput::Mail { mailbox: slot, mail, .. }) =
+            flight.take_in(RelayChannel::Control, mail)
         else {
             panic!("no mail")
         };
-        let take = || Output::Acknowledge { slot, mail };
+        let take = || RelayOutput::Acknowledge { mailbox: slot, mail };
         assert!(InFlight::new(LINE).send_off(take()).is_none());
         let taken = flight.send_off(take());
         assert!(

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use mezza_messenger::Input;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -105,7 +106,7 @@ async fn requests(State(web): State<Web>) -> ApiResult<json::RequestsJson> {
 #[utoipa::path(post, path = "/v1/requests/{id}/see", params(("id" = String, Path, description = "Its number")),
     responses((status = 204), (status = 404, body = json::Problem)))]
 async fn see(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
-    command(&web, mezza_messenger::Command::See { contact: contact_id(&id)? }).await
+    command(&web, mezza_messenger::MixnetInput::AskWho(contact_id(&id)?)).await
 }
 
 /// Let a stranger in.
@@ -127,7 +128,8 @@ async fn refuse(State(web): State<Web>, Path(id): Path<String>) -> Result<Status
     command(&web, mezza_messenger::Command::Refuse { contact: contact_id(&id)? }).await
 }
 
-async fn command(web: &Web, command: mezza_messenger::Command) -> Result<StatusCode, Refused> {
+async fn command(web: &Web, command: impl Into<Input>) -> Result<StatusCode, Refused> {
+    let command = command.into();
     web.node.ask(move |shell| shell.command(command)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

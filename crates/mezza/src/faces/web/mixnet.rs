@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use mezza_messenger::Command;
-use mezza_messenger::carrier::mixnet::NetworkAddress;
+use mezza_messenger::MixnetInput;
+use mezza_messenger::carriers::mixnet::NetworkAddress;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -36,7 +36,7 @@ async fn join(
     client::join(&uri).await?;
     let link = NetworkAddress { pin: uri.genesis, address: uri.address };
     let joined = web.node.ask(move |shell| {
-        shell.command(Command::Join(link))?;
+        shell.command(MixnetInput::Join(link))?;
         shell.mixnet()
     });
     joined.await.map(Json)

@@ -4,7 +4,7 @@ use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::uri;
 use mezza_messenger::view::{ConnectionView, ContactState, ContactView, InvitationView, NoteView};
-use mezza_messenger::{Carrier, Command, ContactId, Device, Event, NoteId};
+use mezza_messenger::{CarrierId, Command, ContactId, Device, Event, NoteId};
 
 use super::NodeShell;
 use crate::api::json::{self, EventKind};
@@ -215,11 +215,11 @@ impl NodeShell {
 
     /// Whether strangers can write to us: the relay is up and holds mailbox and bundle.
     pub fn is_reachable(&self) -> bool {
-        self.is_up(Carrier::Relay) && self.opening.is_empty()
+        self.is_up(CarrierId::RELAY) && self.opening.is_empty()
     }
 
     /// Whether a carrier is up.
-    pub fn is_up(&self, carrier: Carrier) -> bool {
+    pub fn is_up(&self, carrier: CarrierId) -> bool {
         let up = |road: &ConnectionView| road.carrier == carrier && road.up;
         self.device().is_ok_and(|device| device.roads(now()).iter().any(up))
     }
@@ -228,7 +228,7 @@ impl NodeShell {
     ///
     /// # Errors
     /// What the device refuses.
-    pub fn go_by(&mut self, contact: ContactId, carrier: Carrier) -> Result<(), Refused> {
+    pub fn go_by(&mut self, contact: ContactId, carrier: CarrierId) -> Result<(), Refused> {
         let view = self.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
         if view.policy.carriers == [carrier] {
             return Ok(());

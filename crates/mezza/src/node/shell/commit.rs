@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use mezza_messenger::{Device, Event, Input, Output, RecordChange, RecordKind, WriteBatch};
+use mezza_messenger::{
+    CarrierOutput, Device, Event, MixnetInput, MixnetOutput, Output, RecordChange, RecordKind,
+    RelayOutput, WriteBatch,
+};
 
 use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask};
 use crate::api::json::EventKind;
@@ -39,7 +42,7 @@ impl NodeShell {
         self.commit(plan.early, plan.batches)?;
         self.perform(plan.late);
         match self.durable.take() {
-            Some(seq) => self.handle(Input::Durable(seq)),
+            Some(seq) => self.command(MixnetInput::Stored(seq)),
             None => Ok(()),
         }
     }
@@ -108,16 +111,29 @@ impl NodeShell {
         for output in outputs {
             match (output, &self.open) {
                 (Output::Notify(event), _) => self.tell(event),
-                (Output::Durable(seq), _) => self.durable = Some(seq),
-                (Output::Net(order), Some(open)) if open.is_doubted() => self.withhold(order),
-                (output, _) => {
-                    if let Output::Open { ticket, line, .. }
-                    | Output::Publish { ticket, line, .. } = &output
-                    {
-                        self.opening.insert(*ticket, *line);
-                    }
-                    self.adapters.order(output);
+                (Output::Carrier(order), open) => {
+                    let doubted = open.as_ref().is_some_and(UnlockedVault::is_doubted);
+                    self.order(order, doubted);
                 }
+                (Output::Store(_), _) => {}
+            }
+        }
+    }
+
+    /// What a carrier of the device wants; of a vault that was put back the mixnet waits.
+    fn order(&mut self, order: CarrierOutput, doubted: bool) {
+        match order {
+            CarrierOutput::Mixnet(MixnetOutput::Durable(seq)) => self.durable = Some(seq),
+            CarrierOutput::Mixnet(order) if doubted => self.withhold(order),
+            order => {
+                if let CarrierOutput::Relay(
+                    RelayOutput::Open { ticket, line, .. }
+                    | RelayOutput::Publish { ticket, line, .. },
+                ) = &order
+                {
+                    self.opening.insert(*ticket, *line);
+                }
+                self.adapters.order(order);
             }
         }
     }

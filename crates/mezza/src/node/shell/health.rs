@@ -59,7 +59,7 @@ impl NodeShell {
     }
 
     fn mailbox_line(&self) -> Option<HealthLine> {
-        if !self.is_up(mezza_messenger::Carrier::Relay) || self.me().ok()?.relays.is_empty() {
+        if !self.is_up(mezza_messenger::CarrierId::RELAY) || self.me().ok()?.relays.is_empty() {
             return None;
         }
         Some(if self.is_reachable() {

@@ -1,8 +1,8 @@
 //! A vault that was put back: its charges are not those that the mixnet saw, so that the carrier
 //! stays down until the person decides (MSG-63).
 
-use mezza_messenger::carrier::mixnet::MixnetOutput;
-use mezza_messenger::{Output, WriteBatch};
+use mezza_messenger::WriteBatch;
+use mezza_messenger::carriers::mixnet::MixnetOutput;
 
 use super::{NodeShell, UnlockedVault};
 use crate::api::{Refused, json};
@@ -36,9 +36,9 @@ impl NodeShell {
     /// Keeps what the mixnet's machine wants until the person has decided.
     pub(super) fn withhold(&mut self, order: MixnetOutput) {
         match order {
-            MixnetOutput::Dial { .. } => self.withheld = Some(order),
-            MixnetOutput::Close => self.withheld = None,
-            MixnetOutput::Frame(_) | MixnetOutput::Job(_) => {}
+            MixnetOutput::Connect { .. } => self.withheld = Some(order),
+            MixnetOutput::Disconnect => self.withheld = None,
+            MixnetOutput::Frame(_) | MixnetOutput::Job(_) | MixnetOutput::Durable(_) => {}
         }
     }
 
@@ -57,7 +57,7 @@ impl NodeShell {
             open.settled();
         }
         if let Some(order) = self.withheld.take() {
-            self.adapters.order(Output::Net(order));
+            self.adapters.order(order.into());
         }
         self.mixnet()
     }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mezza_core::Wiping;
-use mezza_messenger::carrier::mixnet::NetworkAddress;
+use mezza_messenger::carriers::mixnet::NetworkAddress;
 use mezza_messenger::relay_wire::MailboxAddress;
-use mezza_messenger::{ContactId, RecordChange, RecordKind, Retention};
+use mezza_messenger::{Command, ContactId, MixnetInput, RecordChange, RecordKind, Retention};
 use nix::errno::Errno;
 use tokio::sync::watch;
 
@@ -110,7 +110,7 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
     let folder = tempfile::tempdir().unwrap();
     let [vault, older] = ["vault", "older"].map(|name| folder.path().join(name));
     let node = node::start(options(vault.clone(), Some(folder.path().join("state")))).node;
-    let join = Command::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
+    let join = MixnetInput::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
     let begin = move |shell: &mut NodeShell| {
         shell.create("Ann", PASS, &[])?;
         shell.command(join)?;
@@ -168,7 +168,7 @@ async fn what_waits_for_a_commit_goes_when_the_clock_was_put_back() {
 async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
     let folder = tempfile::tempdir().unwrap();
     let node = node::start(options(folder.path().join("vault"), None)).node;
-    let join = Command::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
+    let join = MixnetInput::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
     let follow = move |shell: &mut NodeShell| {
         shell.create("Ann", PASS, &[])?;
         shell.command(join)?;

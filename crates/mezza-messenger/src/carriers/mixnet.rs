@@ -14,8 +14,9 @@ use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::wire::Frame;
 use mezza_mixnet::{RoundId, Service, client};
 
-use crate::carrier::CarrierCaps;
+use crate::carriers::CarrierCaps;
 use crate::identity::text;
+use crate::io::ContactId;
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
@@ -54,8 +55,11 @@ pub struct NetworkAddress {
 }
 
 /// What the driver tells the device about its connection to the network.
-#[derive(Debug)]
 pub enum MixnetInput {
+    /// Join this network.
+    Join(NetworkAddress),
+    /// Ask who it is that invites: their hello and card come in cells (messenger 4.4).
+    AskWho(ContactId),
     /// The entry answers; `trusted`: its key is the one of the config.
     Up {
         /// Whether the key was checked.
@@ -69,24 +73,28 @@ pub enum MixnetInput {
     Done(ClientJob, client::ClientJobOutput),
     /// A job of this round will never end.
     Lost(RoundId),
+    /// What stood before [`MixnetOutput::Durable`] of this number is durable.
+    Stored(u64),
 }
 
 /// What the device wants of the network.
 #[derive(Debug)]
 pub enum MixnetOutput {
     /// Connect, then say `Up` or `Down`.
-    Dial {
+    Connect {
         /// `host:port` of the entry.
         address: String,
         /// Its key; `None`: any key, and `Up` is not trusted.
         key: Option<[u8; 32]>,
     },
     /// Hang up, then say `Down`.
-    Close,
+    Disconnect,
     /// Send a frame.
     Frame(Frame),
     /// Run a job and hand it back.
     Job(ClientJob),
+    /// Once everything before this is durable, say so: [`MixnetInput::Stored`].
+    Durable(u64),
 }
 
 /// What is stored of a network besides the client's own rows: the link, and the dialling key.
