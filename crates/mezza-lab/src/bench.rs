@@ -8,11 +8,10 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 
-use crate::cli::Profile;
-use crate::clock::{BenchRound, LoadWatch, Spread, median, quiet_values, sort};
-use crate::doctor::LOOP_MS;
+use crate::clock::{BenchRound, LOOP_MS, LoadWatch, Spread, median, quiet_values, sort};
 use crate::peer::{OpCost, PeerProcess};
 use crate::place::MeasurementLock;
+use crate::profile::Profile;
 use crate::raw::{self, Raw, RawFigure, RunSpec};
 use crate::row::Stop;
 
@@ -84,6 +83,20 @@ impl Bench {
         self.raw.push(line)
     }
 
+    /// A value that was calculated, simulated or counted.
+    ///
+    /// # Errors
+    /// A value that JSON cannot hold.
+    pub fn note_count(
+        &mut self,
+        who: &str,
+        op: &str,
+        unit: &'static str,
+        value: f64,
+    ) -> Result<()> {
+        self.note(&RawFigure::single(who, op, "count", unit, value))
+    }
+
     /// Writes the raw file; where it is.
     ///
     /// # Errors
@@ -134,18 +147,10 @@ impl Bench {
             for (entry, rate) in entries.iter().zip(&round.value) {
                 let Some(OpCost { min, median }) = *rate else { continue };
                 let spread = Spread { n: entry.calls, min, p10: min, median, mad: 0.0 };
-                let BenchRound { busy, .. } = *round;
                 let op = format!("{}_{}", entry.op, entry.size);
-                let (who, clock, unit) = (entry.who.as_str(), "thread_cpu", "ns");
-                self.note(&RawFigure {
-                    who,
-                    op: &op,
-                    clock,
-                    unit,
-                    round: number + 1,
-                    spread,
-                    busy,
-                })?;
+                let figure = RawFigure::single(&entry.who, &op, "thread_cpu", "ns", median);
+                let (round, busy) = (number + 1, round.busy);
+                self.note(&RawFigure { round, spread, busy, ..figure })?;
             }
         }
         let busy = rounds.iter().filter(|round| round.busy).count();

@@ -1,15 +1,16 @@
 //! What may be typed, and the exit codes.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use mezza::cli::args::KernelName;
 use mezza::cli::cpu::choose;
 
-use crate::goals::{self, Order};
+use crate::goals::{self, Order, PartName};
+use crate::profile::Profile;
+use crate::terminal::{complain, say};
 use crate::{doctor, ours, place, row, run};
 
 /// Something is wrong with the lab itself.
@@ -86,62 +87,6 @@ enum Command {
     Peer,
 }
 
-/// Parts that have goals here.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum PartName {
-    /// One device, its node and the relay
-    Node,
-    /// Sessions between two devices
-    Ratchet,
-    /// Mixes, entry and their clients
-    Mixnet,
-    /// Many inputs at once
-    Lanes,
-}
-
-impl PartName {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-            Self::Ratchet => "ratchet",
-            Self::Mixnet => "mixnet",
-            Self::Lanes => "lanes",
-        }
-    }
-}
-
-/// How long to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Profile {
-    /// Seconds: does every row work? Its figures decide nothing
-    Smoke,
-    /// Minutes
-    Quick,
-    /// As the design states the goals
-    Full,
-}
-
-impl Profile {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Smoke => "smoke",
-            Self::Quick => "quick",
-            Self::Full => "full",
-        }
-    }
-
-    /// One of three values.
-    pub fn pick<T>(self, smoke: T, quick: T, full: T) -> T {
-        match self {
-            Self::Smoke => smoke,
-            Self::Quick => quick,
-            Self::Full => full,
-        }
-    }
-}
-
 /// Reads the words and does it.
 pub fn main() -> ExitCode {
     let Cli { kernel, command } = Cli::parse();
@@ -175,14 +120,4 @@ fn list(out: Option<PathBuf>) -> Result<()> {
     let parts = [PartName::Node, PartName::Lanes, PartName::Ratchet, PartName::Mixnet];
     let goals = parts.into_iter().flat_map(|part| goals::list(part, &out));
     run::list(&out).into_iter().chain(goals).try_for_each(|line| say(&line))
-}
-
-/// A line on standard output.
-pub fn say(line: &str) -> Result<()> {
-    Ok(writeln!(std::io::stdout().lock(), "{line}")?)
-}
-
-/// A line on standard error; if even that is gone, nobody reads it.
-pub fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use crate::machine;
 
+/// Length of the fixed loop, ms.
+pub const LOOP_MS: u64 = 20;
 /// A round whose fixed loop is off by more than this from the run's median was disturbed.
 const OFF_MAX: f64 = 0.08;
 /// How often a disturbed round is repeated.

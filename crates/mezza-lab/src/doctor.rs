@@ -3,12 +3,9 @@
 use anyhow::Result;
 use nix::sys::resource::{Resource, getrlimit};
 
-use crate::cli::say;
-use crate::clock::{LoadWatch, clock_cost_ns};
+use crate::clock::{LOOP_MS, LoadWatch, clock_cost_ns};
 use crate::machine::{self, Hardware};
-
-/// Length of the fixed loop, ms.
-pub const LOOP_MS: u64 = 20;
+use crate::terminal::say;
 
 /// Prints what decides figures here.
 ///

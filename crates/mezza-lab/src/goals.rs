@@ -1,6 +1,7 @@
 //! `goals PART`: the target rows of a design document, each beside its limit in one run.
 
 pub mod lanes;
+mod measurement;
 pub mod mixnet;
 pub mod node;
 pub mod ratchet;
@@ -8,13 +9,16 @@ pub mod ratchet;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
 use serde_json::json;
 
 use crate::bench::{Bench, Plan};
-use crate::cli::{PartName, Profile, complain, say};
 use crate::machine::Hardware;
-use crate::row::{Limit, Row, Stop, Verdict, exit};
+use crate::profile::Profile;
+use crate::row::{Row, Stop, Verdict, exit};
+use crate::terminal::{complain, say};
 use crate::{peer, place, raw};
+use measurement::Measurement;
 
 /// What was asked for.
 pub struct Order {
@@ -34,7 +38,30 @@ pub struct Order {
     pub out: Option<PathBuf>,
 }
 
+/// Parts that have goals here.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PartName {
+    /// One device, its node and the relay
+    Node,
+    /// Sessions between two devices
+    Ratchet,
+    /// Mixes, entry and their clients
+    Mixnet,
+    /// Many inputs at once
+    Lanes,
+}
+
 impl PartName {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Ratchet => "ratchet",
+            Self::Mixnet => "mixnet",
+            Self::Lanes => "lanes",
+        }
+    }
+
     /// Its measurements.
     fn all(self) -> &'static [Measurement] {
         match self {
@@ -64,20 +91,6 @@ impl PartName {
             Self::Mixnet => mixnet::PEERS,
         }
     }
-}
-
-/// One measurement: the rows that it gives, and how.
-pub struct Measurement {
-    /// The ids of its rows with what they are about.
-    pub rows: &'static [(&'static str, &'static str)],
-    /// What its rows are held against.
-    pub limits: &'static [&'static [Limit]],
-    /// What it needs.
-    pub needs: &'static str,
-    /// About how long it takes: smoke, quick, full, in seconds.
-    pub seconds: [u32; 3],
-    /// Measures.
-    pub run: fn(&mut Bench) -> Result<Vec<Row>>,
 }
 
 /// Measures and prints; the exit code.

@@ -1,12 +1,15 @@
 //! The program `mezza-lab`: what the design promises, measured. Floor 4.
 //!
 //! ```text
-//! cli --> goals --> goals/{node,ratchet,mixnet}/*  --figures--> row (verdict)    --> table, or JSON
-//!     --> run   --> run/{signal,vuvuzela}/* --figures--> shape (claims)   --> OUT/tables/*
-//!                        |                               raw (lines)      --> OUT/raw/*.jsonl
+//! cli --> goals --> goals/{node,ratchet,mixnet,lanes}/*  --figures--> row (verdict)  --> table, or JSON
+//!     --> run   --> run/{signal,vuvuzela}/*              --figures--> shape (claims) --> OUT/tables/*
+//!                          |                                raw (lines)   --> OUT/raw/*.jsonl
 //!     papers (as printed)   bench (rounds, contests)   clock (thread CPU, busy)   machine
-//!                             peer: ours (`mezza-lab peer`) and lab/peers/*.sh, each a process
+//!                           peer: ours (`mezza-lab peer`) and lab/peers/*.sh, each a process
 //! ```
+//!
+//! A module imports only what stands before it: `fit machine papers profile rate row shape terminal`,
+//! then `clock limit place`, `doctor peer raw`, `bench`, `ours`, `goals`, `run`, `cli`.
 
 mod bench;
 mod cli;
@@ -14,16 +17,19 @@ mod clock;
 mod doctor;
 mod fit;
 mod goals;
+mod limit;
 mod machine;
 mod ours;
 mod papers;
 mod peer;
 mod place;
+mod profile;
 mod rate;
 mod raw;
 mod row;
 mod run;
 mod shape;
+mod terminal;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::cli::Profile;
 use crate::place;
+use crate::profile::Profile;
 use crate::row::Stop;
 
 /// Longest wait for one answer.

@@ -97,6 +97,30 @@ pub struct RawFigure<'a> {
     pub busy: bool,
 }
 
+impl<'a> RawFigure<'a> {
+    /// Samples of the first round, the machine not busy.
+    pub fn of(
+        who: &'a str,
+        op: &'a str,
+        clock: &'static str,
+        unit: &'static str,
+        samples: Vec<f64>,
+    ) -> Self {
+        Self { who, op, clock, unit, round: 1, spread: Spread::of(samples), busy: false }
+    }
+
+    /// A value that was measured once, in the first round, the machine not busy.
+    pub fn single(
+        who: &'a str,
+        op: &'a str,
+        clock: &'static str,
+        unit: &'static str,
+        value: f64,
+    ) -> Self {
+        Self::of(who, op, clock, unit, vec![value])
+    }
+}
+
 /// The lines of one run.
 pub struct Raw {
     text: String,

@@ -1,12 +1,8 @@
 //! A row: a goal, what was measured, the limit from the same run, and whether it holds.
 
-mod limit;
-
 use std::fmt;
 
 use serde_json::{Value, json};
-
-pub use limit::Limit;
 
 /// Which side of the limit is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +37,12 @@ pub struct Figure {
 
 impl Figure {
     /// A value that may not be above the limit.
-    fn at_most(measured: f64, limit: f64, unit: &'static str) -> Self {
+    pub fn at_most(measured: f64, limit: f64, unit: &'static str) -> Self {
         Self { measured, limit: Some(limit), unit, sense: Sense::AtMost }
     }
 
     /// A value that may not be below the limit.
-    fn at_least(measured: f64, limit: f64, unit: &'static str) -> Self {
+    pub fn at_least(measured: f64, limit: f64, unit: &'static str) -> Self {
         Self { measured, limit: Some(limit), unit, sense: Sense::AtLeast }
     }
 
@@ -229,7 +225,8 @@ impl Row {
     }
 }
 
-fn sign(sense: Sense) -> &'static str {
+/// The direction as a row prints it.
+pub fn sign(sense: Sense) -> &'static str {
     match sense {
         Sense::AtMost => "<=",
         Sense::AtLeast => ">=",
@@ -246,7 +243,7 @@ fn columns(figure: &Figure) -> String {
 }
 
 /// Three or four digits that count.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
         10.0..100.0 => format!("{value:.1}"),

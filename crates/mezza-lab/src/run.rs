@@ -1,5 +1,6 @@
 //! `run WHAT..`: the tables and figures of a paper, measured again here.
 
+mod experiment;
 mod signal;
 mod vuvuzela;
 
@@ -9,11 +10,13 @@ use anyhow::{Result, bail};
 use serde_json::json;
 
 use crate::bench::{Bench, Plan};
-use crate::cli::{Profile, complain, say};
 use crate::machine::Hardware;
+use crate::profile::Profile;
 use crate::row::Stop;
 use crate::shape::Claim;
+use crate::terminal::{complain, say};
 use crate::{peer, place, raw};
+use experiment::{Experiment, Report};
 
 /// What was asked for.
 pub struct Order {
@@ -31,53 +34,9 @@ pub struct Order {
     pub out: Option<PathBuf>,
 }
 
-/// One table or figure.
-pub struct Experiment {
-    /// `signal-t1`.
-    pub id: &'static str,
-    /// What the paper shows there.
-    pub about: &'static str,
-    /// Raised when the meaning of a figure changes.
-    pub rev: u32,
-    /// The peers that it uses where they are.
-    pub peers: &'static [&'static str],
-    /// About how long it takes: smoke, quick, full, in seconds.
-    pub seconds: [u32; 3],
-    /// Runs it.
-    pub run: fn(&mut Bench) -> Result<Report>,
-}
-
 /// All experiments.
 fn all() -> impl Iterator<Item = &'static Experiment> {
     signal::ALL.iter().chain(vuvuzela::ALL)
-}
-
-/// What came out.
-#[derive(Default)]
-pub struct Report {
-    /// The table, for people.
-    pub lines: Vec<String>,
-    /// The claims, looked at.
-    pub shapes: Vec<Claim>,
-    /// Peers that are not here: why, and what would help.
-    pub absent: Vec<String>,
-    /// Whether the claims are about speeds, which decide nothing in a smoke run.
-    pub about_speed: bool,
-    /// The first of them that are not: they decide in every run.
-    pub attacks: usize,
-}
-
-impl Report {
-    /// A line more.
-    pub fn say(&mut self, line: impl Into<String>) {
-        self.lines.push(line.into());
-    }
-
-    fn holds(&self, profile: Profile) -> bool {
-        let all_decide = !self.about_speed || profile != Profile::Smoke;
-        let decide = if all_decide { self.shapes.len() } else { self.attacks };
-        self.shapes.iter().take(decide).all(|shape| shape.holds)
-    }
 }
 
 /// Runs and prints; the exit code.
@@ -192,14 +151,5 @@ mod tests {
         assert_eq!(chosen(&["all"]).unwrap(), all().count());
         let error = chosen(&["signal-t9"]).unwrap_err();
         assert_eq!(error.downcast_ref::<Stop>().unwrap().code, 66);
-    }
-
-    #[test]
-    fn a_shape_that_fails_decides_unless_a_smoke_run_is_about_speed() {
-        let shapes = vec![Claim::is("a", "b", false)];
-        let mut report = Report { shapes, about_speed: true, ..Report::default() };
-        assert!(report.holds(Profile::Smoke) && !report.holds(Profile::Quick));
-        report.attacks = 1;
-        assert!(!report.holds(Profile::Smoke));
     }
 }

@@ -149,7 +149,7 @@ pub const CRATES: [Examined; 6] = [
         name: "mezza-lab",
         files: &[
             file("row.rs", "which rows hold, and the exit code"),
-            file("row/limit.rs", "directions of limits"),
+            file("limit.rs", "directions of limits"),
             file("goals/node/talk/m1.rs", "limits that are figures of the run"),
             file("fit.rs", "lines through points"),
             file("shape.rs", "claims of the papers"),

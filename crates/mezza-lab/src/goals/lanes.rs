@@ -7,12 +7,13 @@ use anyhow::{Context as _, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 
-use super::Measurement;
+use super::measurement::Measurement;
 use crate::bench::{Bench, BenchCase, Comparison, Ratio};
-use crate::cli::Profile;
+use crate::limit::Limit;
 use crate::peer::{self, PeerProcess};
 use crate::place;
-use crate::row::{Limit, Row};
+use crate::profile::Profile;
+use crate::row::Row;
 
 /// Who is measured beside us.
 pub const PEERS: &[&str] = &["crypto_mb", "providers"];

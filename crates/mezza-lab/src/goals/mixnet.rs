@@ -8,7 +8,7 @@ mod parts;
 
 pub use parts::shares;
 
-use super::Measurement;
+use super::measurement::Measurement;
 
 /// Who is measured beside us.
 pub const PEERS: &[&str] = &["gofloor"];

@@ -13,7 +13,7 @@ mod unlock;
 mod watchers;
 mod world;
 
-use super::Measurement;
+use super::measurement::Measurement;
 
 /// All of them, the quiet ones first.
 pub const ALL: &[Measurement] = &[

@@ -3,10 +3,11 @@
 
 use anyhow::{Context as _, Result};
 
-use super::Measurement;
+use super::measurement::Measurement;
 use crate::bench::{Bench, BenchCase, Comparison, Ratio, Series};
+use crate::limit::Limit;
 use crate::peer::{self, PeerProcess};
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// Who is measured beside us.
 pub const PEERS: &[&str] = &["vodozemac", "wacore", "java"];

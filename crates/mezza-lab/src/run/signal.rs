@@ -10,7 +10,7 @@ mod thief;
 
 use anyhow::Result;
 
-use super::{Experiment, Report};
+use super::experiment::{Experiment, Report};
 use crate::bench::Bench;
 
 /// All of them.

@@ -12,10 +12,8 @@ mod sosp;
 
 use anyhow::Result;
 
-use super::{Experiment, Report};
+use super::experiment::{Experiment, Report};
 use crate::bench::Bench;
-use crate::clock::Spread;
-use crate::raw::RawFigure;
 
 /// All of them.
 pub const ALL: &[Experiment] = &[
@@ -71,10 +69,4 @@ fn beside(bench: &mut Bench) -> Result<Report> {
     servers::add(bench, &mut report)?;
     report.about_speed = true;
     Ok(report)
-}
-
-/// A calculated or simulated value as a raw line.
-fn note(bench: &mut Bench, who: &str, op: &str, unit: &'static str, value: f64) -> Result<()> {
-    let spread = Spread::single(value);
-    bench.note(&RawFigure { who, op, clock: "count", unit, round: 1, spread, busy: false })
 }

@@ -6,10 +6,9 @@ use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::Spread;
+use crate::limit::Limit;
 use crate::ours::mixes::{ProcessMixnet, events_of};
-use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// T6: memory of a client on each side, and the onions that one core makes with vectors.
 pub const LIMITS: [Limit; 3] = [
@@ -45,8 +44,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         ("load_per_client", "KiB", most[0]),
         ("onions_per_core", "per_s", onions),
     ] {
-        let (who, clock, spread) = ("ours", "count", Spread::single(value));
-        bench.note(&RawFigure { who, op, clock, unit, round: 1, spread, busy: false })?;
+        bench.note_count("ours", op, unit, value)?;
     }
     let count = |name: &str| sum[name].as_u64().unwrap_or_default();
     let words = format!(

@@ -3,8 +3,9 @@
 use anyhow::Result;
 
 use crate::bench::Bench;
+use crate::limit::Limit;
 use crate::ours::mixes::{GridPoint, GridSeries, over_noise, over_users};
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// A line through points.
 type Fitting = fn(&[(GridPoint, f64)]) -> crate::fit::Fit;

@@ -8,12 +8,13 @@ use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::{BenchRound, Spread, busy_words, cost_ns, deciding_value, ns};
+use crate::clock::{BenchRound, busy_words, cost_ns, deciding_value, ns};
+use crate::limit::Limit;
 use crate::machine;
 use crate::ours::mixes::{LabCoordinator, MixSetup};
 use crate::peer::{self, PeerProcess};
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// What a CPU lacks that cannot measure rows of vectors.
 const NO_IFMA: &str = "avx512ifma missing";
@@ -277,8 +278,8 @@ fn note(bench: &mut Bench, all: &[Contestant], floor: Option<&Floor>) -> Result<
     }
     for (who, op, round, values, busy) in lines {
         for (clock, value) in ["wall", "process_cpu"].into_iter().zip(values) {
-            let (unit, spread) = ("ns", Spread::single(value));
-            bench.note(&RawFigure { who: &who, op: &op, clock, unit, round, spread, busy })?;
+            let figure = RawFigure::single(&who, &op, clock, "ns", value);
+            bench.note(&RawFigure { round, busy, ..figure })?;
         }
     }
     Ok(())

@@ -5,10 +5,11 @@ use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::{Spread, median};
+use crate::clock::median;
+use crate::limit::Limit;
 use crate::ours::mixes::{ProcessMixnet, SERVERS, events_of};
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// The demonstration's conversation rounds: interval, ask, lead, collect, `mix_limit`, ms.
 const TIMES: [u32; 5] = [500, 100, 200, 250, 2_000];
@@ -43,9 +44,9 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             let waited_ms = first(listens_ms)?.saturating_sub(listens_ms);
             // Rounds that opened in between and did not come back.
             let opened = f64::from(u32::try_from(waited_ms)? / TIMES[0]);
-            let (who, op, clock) = ("ours", format!("killed_{victim}"), "count");
-            let (unit, spread) = ("rounds", Spread::single(opened));
-            bench.note(&RawFigure { who, op: &op, clock, unit, round, spread, busy: false })?;
+            let op = format!("killed_{victim}");
+            let figure = RawFigure::single("ours", &op, "count", "rounds", opened);
+            bench.note(&RawFigure { round, ..figure })?;
             rounds.push(opened);
         }
         most = rounds.iter().copied().fold(most, f64::max);

@@ -6,10 +6,10 @@ use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::Spread;
+use crate::limit::Limit;
 use crate::ours::mixes::{LabCoordinator, MixSetup, Shares};
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// T5: jobs, links and waiting alone. The machines between them and what threads need around them
 /// are printed below and count as what is missing.
@@ -30,9 +30,7 @@ pub fn shares(bench: &mut Bench, users: u32, mu: u32, rounds: usize) -> Result<S
     let shares = Shares::of(&outcomes);
     let parts = [("work", shares.work()), ("wait", shares.wait), ("links", shares.links())];
     for (op, value) in parts {
-        let (who, clock, unit, round) = ("ours", "process_cpu", "share", 1);
-        let spread = Spread::single(value);
-        bench.note(&RawFigure { who, op, clock, unit, round, spread, busy: false })?;
+        bench.note(&RawFigure::single("ours", op, "process_cpu", "share", value))?;
     }
     Ok(shares)
 }

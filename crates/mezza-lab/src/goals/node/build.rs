@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use crate::bench::Bench;
-use crate::clock::Spread;
+use crate::limit::Limit;
 use crate::place;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// M7: CPU seconds, and the dependency diet: all crates by the one that everybody knows. `cargo
 /// xtask weigh` holds a build against the same two.
@@ -33,15 +33,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         return Ok(vec![seconds.not_here(reason)]);
     };
     for (op, value) in [("build_all", sum), ("build_measure", measure)] {
-        bench.note(&RawFigure {
-            who: "ours",
-            op,
-            clock: "process_cpu",
-            unit: "s",
-            round: 1,
-            spread: Spread::single(value),
-            busy: false,
-        })?;
+        bench.note(&RawFigure::single("ours", op, "process_cpu", "s", value))?;
     }
     let wall = "wall times of `cargo xtask up` and `test` are read off those commands";
     Ok(vec![seconds.row(sum).with(wall), times.row(sum / measure)])

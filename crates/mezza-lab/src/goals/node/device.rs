@@ -15,8 +15,9 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use super::pair::DevicePair;
 use crate::bench::Bench;
 use crate::clock::{BenchRound, Spread, busy_words, clock_cost_ns, cost_ns, median, quiet_values};
+use crate::limit::Limit;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// M4: times the four operations.
 pub const LIMIT: Limit =

@@ -17,9 +17,10 @@ use tokio::time::{Instant as Until, sleep, timeout_at};
 
 use super::world::RelayProcess;
 use crate::bench::Bench;
-use crate::clock::{Spread, quantile, sort};
+use crate::clock::{quantile, sort};
+use crate::limit::Limit;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// M9: p99 beside greedy clients over p99 without them.
 pub const LIMIT: Limit =
@@ -81,8 +82,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         ));
         let ops = ["put_quiet".to_owned(), format!("{what}, at first"), what.to_owned()];
         for (op, samples) in ops.iter().zip(puts) {
-            let (who, clock, unit, spread) = ("ours", "wall", "ns", Spread::of(samples));
-            bench.note(&RawFigure { who, op, clock, unit, round: 1, spread, busy: false })?;
+            bench.note(&RawFigure::of("ours", op, "wall", "ns", samples))?;
         }
     }
     Ok(vec![told.into_iter().fold(LIMIT.row(worst), Row::with)])

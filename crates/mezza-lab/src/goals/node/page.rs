@@ -8,10 +8,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result};
 
 use crate::bench::Bench;
-use crate::clock::Spread;
+use crate::limit::Limit;
 use crate::place;
-use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// M6, kB after gzip.
 pub const LIMIT: Limit = Limit::at_most("M6", "JavaScript of the page, gzip", 60.0, "kB");
@@ -32,15 +31,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     weigh(&page, &mut sizes)?;
     let bytes: u32 = sizes.iter().sum();
     let kb = f64::from(bytes) / 1_000.0;
-    bench.note(&RawFigure {
-        who: "ours",
-        op: "page_js_gzip",
-        clock: "count",
-        unit: "kB",
-        round: 1,
-        spread: Spread::single(kb),
-        busy: false,
-    })?;
+    bench.note_count("ours", "page_js_gzip", "kB", kb)?;
     let words = format!("{} scripts, those loaded later included", sizes.len());
     Ok(vec![LIMIT.row(kb).with(words), first])
 }

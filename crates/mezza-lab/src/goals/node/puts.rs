@@ -6,9 +6,10 @@ use anyhow::Result;
 use mezza::relay::bench::{durable_puts, single_puts};
 
 use crate::bench::Bench;
-use crate::clock::{BenchRound, Spread, busy_words, median, quiet_values};
+use crate::clock::{BenchRound, busy_words, median, quiet_values};
+use crate::limit::Limit;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// M2: puts per second, their share of the same without waiting for the disk, and beside them how
 /// much the group gains.
@@ -43,13 +44,14 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         };
         let told = bench.watch.rounds(work, |_| ())?;
         for BenchRound { value, busy } in &told {
-            let ops =
-                [("put", value.full), ("put_unsynced", value.off), ("put_single", value.single)];
-            for (op, rate) in ops {
-                let who = if op == "put" { "ours" } else { "limit:sqlite" };
-                let spread = Spread::single(rate);
-                let (clock, unit, busy) = ("wall", "per_s", *busy);
-                bench.raw.push(&RawFigure { who, op, clock, unit, round, spread, busy })?;
+            let lines = [
+                ("ours", "put", value.full),
+                ("limit:sqlite", "put_unsynced", value.off),
+                ("limit:sqlite", "put_single", value.single),
+            ];
+            for (who, op, rate) in lines {
+                let figure = RawFigure::single(who, op, "wall", "per_s", rate);
+                bench.raw.push(&RawFigure { round, busy: *busy, ..figure })?;
             }
         }
         all.extend(told);

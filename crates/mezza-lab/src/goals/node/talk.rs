@@ -23,9 +23,10 @@ use super::bare::EmptyPath;
 use super::disk::{SyncedLog, Syncs};
 use super::world::{PATIENCE, Process, RelayProcess, introduce, start_node};
 use crate::bench::Bench;
-use crate::clock::{Spread, busy_words, ns};
+use crate::clock::{busy_words, ns};
+use crate::limit::Limit;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 use m1::Times;
 
 /// Least time between two notes to one contact: receipts come at once only to that pace.
@@ -141,8 +142,8 @@ fn keep(bench: &mut Bench, times: &Times, syncs: &Syncs, busy: bool) -> Result<(
         ("limit:disk", "fdatasync_steady", &syncs.steady),
     ];
     for (who, op, samples) in all {
-        let spread = Spread::of(samples.clone());
-        bench.note(&RawFigure { who, op, clock: "wall", unit: "ms", round: 1, spread, busy })?;
+        let figure = RawFigure::of(who, op, "wall", "ms", samples.clone());
+        bench.note(&RawFigure { busy, ..figure })?;
     }
     Ok(())
 }
@@ -154,12 +155,9 @@ fn memory(bench: &mut Bench, world: &World) -> Result<Row> {
     let mib: Vec<f64> =
         nodes.map(|node| Ok(node.resident_bytes()? / f64::from(1 << 20))).collect::<Result<_>>()?;
     let (n, relay) = (mib.len(), world.relay.process.resident_bytes()? / f64::from(1 << 20));
-    let spread = Spread::of(mib);
-    let (clock, unit) = ("count", "MiB");
-    let line =
-        RawFigure { who: "ours", op: "idle_node", clock, unit, round: 1, spread, busy: false };
-    bench.note(&line)?;
-    Ok(M8.row(spread.median).with(format!(
+    let figure = RawFigure::of("ours", "idle_node", "count", "MiB", mib);
+    bench.note(&figure)?;
+    Ok(M8.row(figure.spread.median).with(format!(
         "median of {n} unlocked nodes with a relay; the relay itself {relay:.1} MiB"
     )))
 }

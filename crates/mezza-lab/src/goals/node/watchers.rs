@@ -12,8 +12,9 @@ use tokio::task::JoinSet;
 use super::world::RelayProcess;
 use crate::bench::Bench;
 use crate::clock::Spread;
+use crate::limit::Limit;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// M3, in kB.
 pub const LIMIT: Limit = Limit::at_most("M3", "idle watchers of a relay, each", 30.0, "kB");
@@ -50,10 +51,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     runtime.block_on(answer(&mut all)).context("watchers are gone")?;
     let each = (after - before) / f64::from(count - FIRST) / 1_000.0;
     let spread = Spread { n: (count - FIRST) as usize, ..Spread::single(each) };
-    let (clock, unit) = ("count", "kB");
-    let line =
-        RawFigure { who: "ours", op: "idle_watcher", clock, unit, round: 1, spread, busy: false };
-    bench.note(&line)?;
+    let figure = RawFigure::single("ours", "idle_watcher", "count", "kB", each);
+    bench.note(&RawFigure { spread, ..figure })?;
     let mib = after / f64::from(1 << 20);
     Ok(vec![LIMIT.row(each).with(format!(
         "{count} over TLS, each with a box of its own, all still connected; growth after the first \

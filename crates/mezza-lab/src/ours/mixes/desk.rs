@@ -22,7 +22,8 @@ use tokio::time::timeout;
 
 use super::network::{self, LocalMixnet};
 use super::onions::Onions;
-use super::{MixSetup, PhaseCpu, RoundTiming, Threads};
+use super::round::{MixSetup, PhaseCpu, RoundTiming};
+use super::threads::Threads;
 
 /// Events that may wait.
 const EVENTS_MAX: usize = 256;

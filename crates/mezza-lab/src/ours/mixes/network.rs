@@ -20,7 +20,7 @@ use mezza_mixnet::noise::Law;
 use rand_core::Rng as _;
 use tokio::sync::watch;
 
-use super::MixSetup;
+use super::round::MixSetup;
 use crate::machine;
 
 /// How long a network lasts, and has been there.

@@ -7,9 +7,10 @@ use mezza::mixnet::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
-use super::{LabCoordinator, MixSetup};
+use super::desk::LabCoordinator;
+use super::round::MixSetup;
 use crate::bench::Bench;
-use crate::clock::{BenchRound, Spread, busy_words, deciding_value, median, ns};
+use crate::clock::{BenchRound, busy_words, deciding_value, median, ns};
 use crate::fit::{Fit, line};
 use crate::raw::RawFigure;
 
@@ -129,9 +130,9 @@ fn note(bench: &mut Bench, all: &[(GridPoint, Vec<BenchRound<[f64; 2]>>)]) -> Re
     for (GridPoint { mu, users }, rounds) in all {
         for (number, BenchRound { value, busy }) in rounds.iter().enumerate() {
             for (clock, value) in [("wall", value[0]), ("process_cpu", value[1])] {
-                let (who, unit, round, busy) = ("ours", "ns", number + 1, *busy);
-                let (op, spread) = (format!("round_mu{mu}_users{users}"), Spread::single(value));
-                bench.note(&RawFigure { who, op: &op, clock, unit, round, spread, busy })?;
+                let op = format!("round_mu{mu}_users{users}");
+                let figure = RawFigure::single("ours", &op, clock, "ns", value);
+                bench.note(&RawFigure { round: number + 1, busy: *busy, ..figure })?;
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mezza::mixnet::busy::Phase;
 
-use super::{PhaseCpu, RoundTiming};
+use super::round::{PhaseCpu, RoundTiming};
 use crate::machine;
 
 /// Shares of the cores' time of a round.
@@ -121,7 +121,7 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ours::mixes::Threads;
+    use crate::ours::mixes::threads::Threads;
 
     /// A round of 100 ms; so much of every core's time went nobody knows where.
     fn outcome(unaccounted_ms: u64) -> RoundTiming {

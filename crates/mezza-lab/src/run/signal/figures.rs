@@ -12,12 +12,12 @@ use mezza_ratchet::{
     Bundle, BundleError, IdentityKey, IdentityKeyPair, OneTimePrekey, SignalBundle, SuiteList,
 };
 
-use super::super::Report;
 use crate::bench::Bench;
 use crate::ours::bare::Bare;
 use crate::ours::device::MeasuredDevice as _;
 use crate::ours::talk::{NOW, PublishedBundle, REGISTRATION};
 use crate::peer::{self, PeerProcess};
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// Who stands for the old client.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use super::tables::grouped;
 use crate::bench::{Bench, BenchCase, Comparison, Series};
 use crate::peer::{self, PeerProcess};
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// Who may stand beside us.

@@ -15,7 +15,7 @@ use mezza_ratchet::wire::Wire as _;
 use super::poly::PolyKey;
 use crate::ours::bare::Bare;
 use crate::ours::device::MeasuredDevice as _;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// What is sealed before and after the state is put back; the third is what nobody wrote.

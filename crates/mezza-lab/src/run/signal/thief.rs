@@ -17,7 +17,7 @@ use mezza_ratchet::{IdentityKey, Table};
 
 use crate::ours::device::MeasuredDevice as _;
 use crate::ours::talk::{MeasuredConversation, NOW};
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 type Device = MeasuredConversation<B2c20, AwsLc>;

@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::bench::Bench;
 use crate::goals::mixnet::shares;
 use crate::papers;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// The least that jobs, links and waiting are of all cores' time.

@@ -10,9 +10,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use super::law::CountLaw;
-use super::note;
 use crate::bench::Bench;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// What Alice's absence does to (singles, pairs): talking leaves Bob alone at their drop, idling
@@ -77,7 +76,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     ));
     let none = Law { mode: Mode::Gauss, mu: MU, scale: 0 };
     let (found, _) = advantage(none, 1, 1_000, bench.seed);
-    note(bench, "ours:none", "advantage_1", "share", found)?;
+    bench.note_count("ours:none", "advantage_1", "share", found)?;
     report.say(format!("  {:>7} {:>8} {:>10.3} {found:>16.3}", 1, "none", 1.0));
     let holds = found.to_bits() == 1.0_f64.to_bits();
     report.shapes.push(Claim::is("without noise one round tells all", format!("{found}"), holds));
@@ -88,7 +87,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
         for (mode, who) in [(Mode::Gauss, "Gauss"), (Mode::Paper, "Laplace")] {
             let law = Law { mode, mu: MU, scale: SCALE };
             let (found, error) = advantage(law, k, trials, bench.seed ^ u64::from(k));
-            note(bench, &format!("ours:{who}"), &format!("advantage_{k}"), "share", found)?;
+            bench.note_count(&format!("ours:{who}"), &format!("advantage_{k}"), "share", found)?;
             cells.push(format!("{found:.3} +- {error:.3}"));
             let claim = format!("{who}, k = {k}: |measured - theory| in standard errors");
             report.shapes.push(Claim::below(claim, (found - theory).abs() / error, ERRORS));

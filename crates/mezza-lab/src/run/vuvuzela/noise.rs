@@ -8,10 +8,9 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use super::law::CountLaw;
-use super::note;
 use crate::bench::Bench;
 use crate::papers;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// Rounds of the plots.
@@ -45,7 +44,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         let law = Law { mode, mu, scale };
         let found = chi_squares(law, draws, bench.seed);
         for (what, deviation) in [("singles", found[0]), ("pairs", found[1])] {
-            note(bench, &format!("ours:{name}"), &format!("chi2_{what}"), "sd", deviation)?;
+            bench.note_count(&format!("ours:{name}"), &format!("chi2_{what}"), "sd", deviation)?;
             report.say(format!(
                 "  {name:<34} {what:<8} chi-square {deviation:>6.2} sd above its mean"
             ));
@@ -75,9 +74,9 @@ fn plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
         let real = OTHERS + u32::from(f64::from(round) < stop);
         let noisy = laws.map(|law| real + law.draw_conversation(&mut rng).pairs);
         report.say(format!("  {round:>5} {real:>6} {:>14} {:>14}", noisy[0], noisy[1]));
-        note(bench, "true", &format!("pairs_{round}"), "drops", real.into())?;
+        bench.note_count("true", &format!("pairs_{round}"), "drops", real.into())?;
         for (who, noisy) in [("ours:Laplace", noisy[0]), ("ours:Gauss", noisy[1])] {
-            note(bench, who, &format!("pairs_{round}"), "drops", noisy.into())?;
+            bench.note_count(who, &format!("pairs_{round}"), "drops", noisy.into())?;
         }
     }
     Ok(())

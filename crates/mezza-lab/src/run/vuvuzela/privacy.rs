@@ -9,10 +9,9 @@ use mezza_mixnet::privacy::{
     Accounting, PrivacyTarget, RoundsSpent, advanced, delta, epsilon, noise_for, rounds,
 };
 
-use super::note;
 use crate::bench::Bench;
 use crate::papers;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// Rounds at which the curves are drawn.
@@ -103,9 +102,9 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
                 let who = format!("ours:{name}");
                 let op = |what| format!("{what}_{}_{k}", level.mu);
                 if exists {
-                    note(bench, &who, &op("epsilon"), "1", point[0])?;
+                    bench.note_count(&who, &op("epsilon"), "1", point[0])?;
                 }
-                note(bench, &who, &op("delta"), "1", point[1])?;
+                bench.note_count(&who, &op("delta"), "1", point[1])?;
                 curve.push(point);
             }
             report.say(format!("  {k:>9} {}", cells.concat()));
@@ -179,7 +178,7 @@ fn price(bench: &mut Bench, report: &mut Report) -> Result<()> {
             "  {name:<14} mu {:>7} scale {:>6}   {saved:.1}x less",
             law.mu, law.scale
         ));
-        note(bench, &format!("ours:{name}"), "mu_240000", "messages", law.mu.into())?;
+        bench.note_count(&format!("ours:{name}"), "mu_240000", "messages", law.mu.into())?;
     }
     let least = laws[1..].iter().zip(&expected[1..]).all(|(law, mu)| law.mu <= *mu);
     let found = format!("{}, {}", laws[1].mu, laws[2].mu);

@@ -6,7 +6,7 @@ use anyhow::Result;
 use crate::bench::Bench;
 use crate::ours::mixes::{GridPoint, GridSeries, over_both, over_users};
 use crate::papers;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// How straight lines must be: of latencies, and of CPU times of few users.

@@ -6,13 +6,12 @@ use mezza::mixnet::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
-use super::note;
 use crate::bench::Bench;
 use crate::clock::{median, ns};
 use crate::fit::line;
 use crate::ours::mixes::{LabCoordinator, MixSetup};
 use crate::papers;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// The most mixes.
@@ -49,7 +48,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
         let middle = |times: Vec<f64>| median(&times);
         let cpu = middle(outcomes.iter().map(|outcome| ns(outcome.cpu)).collect());
         let wall = middle(outcomes.iter().map(|outcome| ns(outcome.wall)).collect());
-        note(bench, "ours", &format!("cpu_mixes_{mixes}"), "ns", cpu)?;
+        bench.note_count("ours", &format!("cpu_mixes_{mixes}"), "ns", cpu)?;
         let ladders = ladders(mixes, users, 2 * mu);
         report.say(format!(
             "  {mixes} mixes {ladders:>8.0} ladders {:>9.1} ms CPU {:>9.1} ms",

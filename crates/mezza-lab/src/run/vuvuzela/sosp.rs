@@ -6,13 +6,12 @@ use mezza::mixnet::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
-use super::note;
 use crate::bench::Bench;
 use crate::clock::{median, ns};
 use crate::fit::line;
 use crate::ours::mixes::{LabCoordinator, MixSetup, RoundTiming};
 use crate::papers;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// How straight latency over users must be.
@@ -99,8 +98,8 @@ fn point(bench: &mut Bench, users: u32, noise: f64) -> Result<Cost> {
         |outcome: &RoundTiming| outcome.ahead.iter().flatten().map(|time| ns(*time)).sum::<f64>();
     let wall_ns = middle(&|outcome| ns(outcome.wall));
     let cpu_ns = middle(&|outcome| ns(outcome.cpu) + ahead(outcome));
-    note(bench, "ours", &format!("wall_mu{mu}_users{users}"), "ns", wall_ns)?;
-    note(bench, "ours", &format!("cpu_mu{mu}_users{users}"), "ns", cpu_ns)?;
+    bench.note_count("ours", &format!("wall_mu{mu}_users{users}"), "ns", wall_ns)?;
+    bench.note_count("ours", &format!("cpu_mu{mu}_users{users}"), "ns", cpu_ns)?;
     Ok(Cost { users, wall_ns, cpu_ns })
 }
 

@@ -2,7 +2,8 @@
 
 use crate::clock::{median, quantile, sort};
 use crate::goals::node::disk::Syncs;
-use crate::row::{Limit, Row};
+use crate::limit::Limit;
+use crate::row::Row;
 
 /// M1: median and 99th percentile by f, one fdatasync after the same rest, and by the path with
 /// nothing in it, which is shown as well.

@@ -2,14 +2,14 @@
 
 use anyhow::{Context as _, Result};
 
+use super::pair::{Input, Pair};
 use super::programs::{
     ALL, AWS_LC, AWS_LC_NO_AES, AWS_LC_NO_SHA, BC, BC_PLAIN, JDK, JDK_PLAIN, OPENSSL, OWN,
     Programs, Provider, RING, RUSTCRYPTO, SOFT,
 };
-use super::{Input, Pair, faster, has_sha512};
 use crate::bench::{Bench, BenchCase, Ratio, Series};
 use crate::papers::Column;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// Calls in a batch on short inputs and on files.
@@ -207,6 +207,17 @@ impl Block {
 fn line(name: &str, ns: [Option<f64>; 2], ratio: Option<String>) -> String {
     let [new, old] = ns.map(|ns| ns.map_or("-".into(), |ns| format!("{} ns", grouped(ns))));
     format!("{name:<38}{new:>15}{old:>15}   {}", ratio.unwrap_or_else(|| "-".into()))
+}
+
+/// Whether this processor has instructions for SHA-512, which should reverse Table 1.
+fn has_sha512() -> bool {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    info.split_whitespace().any(|flag| flag == "sha512")
+}
+
+/// A claim on a ratio that must be below one.
+fn faster(claim: String, ratio: Option<f64>) -> Option<Claim> {
+    ratio.map(|ratio| Claim::below(claim, ratio, 1.0))
 }
 
 /// A whole number with its thousands apart.

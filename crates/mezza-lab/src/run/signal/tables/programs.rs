@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use crate::cli::Profile;
 use crate::peer::{self, Found, PeerProcess};
+use crate::profile::Profile;
 
 /// aws-lc without the SHA instructions.
 const NO_SHA: &str = ":~0x20000000";

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::{Figure, Row, Sense, number, sign};
+use crate::row::{Figure, Row, Sense, number, sign};
 
 /// How much.
 #[derive(Clone, Copy, Debug, PartialEq)]

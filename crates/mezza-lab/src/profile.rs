@@ -1,0 +1,34 @@
+//! How long a run measures.
+
+use clap::ValueEnum;
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// Seconds: does every row work? Its figures decide nothing
+    Smoke,
+    /// Minutes
+    Quick,
+    /// As the design states the goals
+    Full,
+}
+
+impl Profile {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+
+    /// One of three values.
+    pub fn pick<T>(self, smoke: T, quick: T, full: T) -> T {
+        match self {
+            Self::Smoke => smoke,
+            Self::Quick => quick,
+            Self::Full => full,
+        }
+    }
+}
