@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use mezza::exit::{Exit, Fault};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use serde_json::Value;
@@ -13,7 +14,6 @@ use crate::peer::{OpCost, PeerProcess};
 use crate::place::MeasurementLock;
 use crate::profile::Profile;
 use crate::raw::{self, Raw, RawFigure, RunSpec};
-use crate::row::Stop;
 
 /// A smoke run makes so many times fewer calls.
 const SMOKE: usize = 20;
@@ -63,9 +63,9 @@ impl Bench {
         let Plan { experiment, rev, profile, seed, params, out } = plan;
         let decides = profile != Profile::Smoke;
         let turn = if decides { Some(MeasurementLock::take()?) } else { None };
-        let cannot = |_| Stop {
-            code: 73,
-            text: format!("{} cannot be written; choose another with `--out DIR`", out.display()),
+        let cannot = |_| {
+            let text = format!("{} cannot be written", out.display());
+            Fault::new(Exit::CannotWrite, text, "choose another with `--out DIR`")
         };
         std::fs::create_dir_all(out).map_err(cannot)?;
         let folder = tempfile::Builder::new().prefix("lab-").tempdir_in(out).map_err(cannot)?;

@@ -7,14 +7,11 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use mezza::cli::args::KernelName;
 use mezza::cli::cpu::choose;
+use mezza::exit::{self, Exit};
 
-use crate::goals::{self, Order, PartName};
-use crate::profile::Profile;
+use crate::goals::{self, PartName};
 use crate::terminal::{complain, say};
-use crate::{doctor, ours, place, row, run};
-
-/// Something is wrong with the lab itself.
-const BUG: u8 = 70;
+use crate::{doctor, ours, place, run};
 
 /// The promises of the design, measured.
 #[derive(Debug, Parser)]
@@ -31,49 +28,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure the goals of a part, each beside its limit in one run
-    Goals {
-        /// Whose goals
-        part: PartName,
-        /// How long to measure
-        #[arg(long, value_enum, default_value_t = Profile::Full)]
-        profile: Profile,
-        /// Get the peers of its rows from the package registries first
-        #[arg(long)]
-        fetch: bool,
-        /// Only these rows, for example M2,M4
-        #[arg(long, value_delimiter = ',', value_name = "ID,..")]
-        only: Vec<String>,
-        /// Print JSON, one value a line
-        #[arg(long)]
-        json: bool,
-        /// The seed of whatever is drawn by the lab
-        #[arg(long, default_value_t = 7)]
-        seed: u64,
-        /// Where raw lines go; its disk is the one that is measured
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Goals(goals::Order),
     /// Run tables and figures of the papers again
-    Run {
-        /// Experiments (`mezza-lab list`), a paper, or all
-        #[arg(required = true, value_name = "WHAT")]
-        what: Vec<String>,
-        /// How long to measure
-        #[arg(long, value_enum, default_value_t = Profile::Quick)]
-        profile: Profile,
-        /// Get their peers from the package registries first
-        #[arg(long)]
-        fetch: bool,
-        /// Print JSON, one value a line
-        #[arg(long)]
-        json: bool,
-        /// The seed of whatever is drawn by the lab
-        #[arg(long, default_value_t = 7)]
-        seed: u64,
-        /// Where raw lines and tables go
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Run(run::Order),
     /// List what can be run
     List {
         /// Where raw lines went
@@ -95,23 +52,17 @@ pub fn main() -> ExitCode {
         return fault.code.into();
     }
     let done = match command {
-        Command::Goals { part, profile, only, fetch, json, seed, out } => {
-            goals::run(Order { part, profile, only, fetch, json, seed, out })
-        }
-        Command::Run { what, profile, fetch, json, seed, out } => {
-            run::run(run::Order { what, profile, fetch, json, seed, out })
-        }
-        Command::List { out } => list(out).map(|()| 0),
-        Command::Doctor => doctor::run().map(|()| 0),
-        Command::Peer => ours::serve().map(|()| 0),
+        Command::Goals(order) => goals::run(order),
+        Command::Run(order) => run::run(order),
+        Command::List { out } => list(out).map(|()| Exit::Done),
+        Command::Doctor => doctor::run().map(|()| Exit::Done),
+        Command::Peer => ours::serve().map(|()| Exit::Done),
     };
-    match done {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            complain(&format!("mezza-lab: {error:#}"));
-            ExitCode::from(error.downcast_ref::<row::Stop>().map_or(BUG, |stop| stop.code))
-        }
-    }
+    let exit = done.unwrap_or_else(|error| {
+        complain(&format!("mezza-lab: {error:#}"));
+        exit::of(&error)
+    });
+    exit.into()
 }
 
 /// What can be run.

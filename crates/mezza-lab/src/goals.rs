@@ -6,36 +6,33 @@ pub mod mixnet;
 pub mod node;
 pub mod ratchet;
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, Result, bail};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
+use mezza::exit::{Exit, Fault};
 use serde_json::json;
 
+use crate::args::MeasureArgs;
 use crate::bench::{Bench, Plan};
 use crate::machine::Hardware;
 use crate::profile::Profile;
-use crate::row::{Row, Stop, Verdict, exit};
+use crate::row::{Row, Verdict, exit};
 use crate::terminal::{complain, say};
 use crate::{peer, place, raw};
 use measurement::Measurement;
 
 /// What was asked for.
+#[derive(Debug, Args)]
 pub struct Order {
-    /// Whose goals.
-    pub part: PartName,
-    /// How long to measure.
-    pub profile: Profile,
-    /// Only these rows; all if empty.
-    pub only: Vec<String>,
-    /// Whether to get peers first.
-    pub fetch: bool,
-    /// JSON instead of a table.
-    pub json: bool,
-    /// The seed.
-    pub seed: u64,
-    /// Where figures go.
-    pub out: Option<PathBuf>,
+    /// Whose goals
+    part: PartName,
+    /// How long to measure
+    #[arg(long, value_enum, default_value_t = Profile::Full)]
+    profile: Profile,
+    /// Only these rows, for example M2,M4
+    #[arg(long, value_delimiter = ',', value_name = "ID,..")]
+    only: Vec<String>,
+    #[command(flatten)]
+    args: MeasureArgs,
 }
 
 /// Parts that have goals here.
@@ -93,24 +90,24 @@ impl PartName {
     }
 }
 
-/// Measures and prints; the exit code.
+/// Measures and prints; how the program ends.
 ///
 /// # Errors
 /// An unknown row, a busy machine, a peer that cannot be fetched, or a disk that refuses.
-pub fn run(order: Order) -> Result<u8> {
-    let Order { part, profile, seed, .. } = order;
-    let chosen = choose(part, &order.only)?;
-    if order.fetch {
+pub fn run(order: Order) -> Result<Exit> {
+    let Order { part, profile, only, args: MeasureArgs { fetch, json, seed, out } } = order;
+    let chosen = choose(part, &only)?;
+    if fetch {
         part.peers().iter().try_for_each(|name| peer::fetch(name))?;
     }
     let (experiment, rev) = part.experiment();
-    let out = place::out(order.out);
-    let params = json!({ "only": order.only });
+    let out = place::out(out);
+    let params = json!({ "only": only });
     let mut bench = Bench::new(Plan { experiment, rev, profile, seed, params, out: &out })?;
     let rows = measure(&mut bench, &chosen);
     let path = bench.finish()?;
-    print(&rows, order.json, part, profile)?;
-    if !order.json {
+    print(&rows, json, part, profile)?;
+    if !json {
         say(&format!("raw   {}", path.display()))?;
     }
     Ok(exit(&rows, profile != Profile::Smoke))
@@ -122,8 +119,8 @@ fn choose(part: PartName, only: &[String]) -> Result<Vec<&'static Measurement>> 
     };
     let unknown = only.iter().find(|name| !part.all().iter().any(|m| named(m, name)));
     if let Some(name) = unknown {
-        let text = format!("there is no row {name}; `mezza-lab list` shows them");
-        bail!(Stop { code: 66, text });
+        let text = format!("there is no row {name}");
+        bail!(Fault::new(Exit::NotFound, text, "`mezza-lab list` shows them"));
     }
     let wanted = |m: &&Measurement| only.is_empty() || only.iter().any(|name| named(m, name));
     Ok(part.all().iter().filter(wanted).collect())
@@ -314,6 +311,6 @@ mod tests {
         assert_eq!(choose(PartName::Node, &[]).unwrap().len(), node::ALL.len());
         assert_eq!(choose(PartName::Node, &["m2".into(), "M4".into()]).unwrap().len(), 2);
         let error = choose(PartName::Node, &["M10".into()]).err().unwrap();
-        assert_eq!(error.downcast_ref::<Stop>().unwrap().code, 66);
+        assert_eq!(mezza::exit::of(&error), Exit::NotFound);
     }
 }

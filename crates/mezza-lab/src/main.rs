@@ -8,9 +8,10 @@
 //!                           peer: ours (`mezza-lab peer`) and lab/peers/*.sh, each a process
 //! ```
 //!
-//! A module imports only what stands before it: `fit machine papers profile rate row shape terminal`,
-//! then `clock limit place`, `doctor peer raw`, `bench`, `ours`, `goals`, `run`, `cli`.
+//! A module imports only what stands before it: `args fit machine papers place profile rate row shape
+//! terminal`, then `clock limit peer process`, `doctor raw`, `bench`, `ours`, `goals`, `run`, `cli`.
 
+mod args;
 mod bench;
 mod cli;
 mod clock;
@@ -23,6 +24,7 @@ mod ours;
 mod papers;
 mod peer;
 mod place;
+mod process;
 mod profile;
 mod rate;
 mod raw;
@@ -34,13 +36,10 @@ mod terminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The name under which this program is `mezza`: rows about processes start themselves, so that
-/// what is measured is always what this lab was built with.
-const PROGRAM: &str = "mezza";
-
 fn main() -> ExitCode {
     let called = std::env::args_os().next();
-    if called.as_deref().map(Path::new).and_then(Path::file_name) == Some(PROGRAM.as_ref()) {
+    if called.as_deref().map(Path::new).and_then(Path::file_name) == Some(process::PROGRAM.as_ref())
+    {
         return mezza::cli::main();
     }
     cli::main()

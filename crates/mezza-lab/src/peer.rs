@@ -6,10 +6,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use mezza::exit::{Exit, Fault};
 
 use crate::place;
 use crate::profile::Profile;
-use crate::row::Stop;
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -168,14 +168,17 @@ pub fn find_for(profile: Profile, name: &str) -> Result<Found> {
 /// If it cannot be had.
 pub fn fetch(name: &str) -> Result<()> {
     let status = script(name, "fetch")?.status()?;
-    let text = || format!("lab/peers/{name}.sh fetch failed; is there a network?");
-    if status.success() { Ok(()) } else { Err(Stop { code: 69, text: text() }.into()) }
+    if status.success() {
+        return Ok(());
+    }
+    let text = format!("lab/peers/{name}.sh fetch failed");
+    Err(Fault::new(Exit::Unreachable, text, "run it again with a network").into())
 }
 
 fn script(name: &str, action: &str) -> Result<Command> {
-    let missing = || Stop {
-        code: 66,
-        text: "the peers are not here; start the lab inside the repository".into(),
+    let missing = || {
+        let next = "start the lab inside the repository";
+        Fault::new(Exit::NotFound, "the peers are not here", next)
     };
     let root = place::repository().ok_or_else(missing)?;
     let mut command = Command::new(root.join("lab/peers").join(format!("{name}.sh")));

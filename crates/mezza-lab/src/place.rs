@@ -4,8 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-
-use crate::row::Stop;
+use mezza::exit::{Exit, Fault};
 
 /// The repository around the current folder, or around this program.
 pub fn repository() -> Option<PathBuf> {
@@ -50,7 +49,7 @@ impl MeasurementLock {
     }
 
     fn take_at(path: &Path) -> Result<Self> {
-        let busy = |what: String| Stop { code: 75, text: format!("{what}; try again later") };
+        let busy = |what: String| Fault::new(Exit::Busy, what, "try again later");
         let file = File::options().create(true).truncate(false).write(true).open(path);
         let file = file.map_err(|e| busy(format!("{} cannot be opened: {e}", path.display())))?;
         match file.try_lock() {
@@ -66,6 +65,7 @@ impl MeasurementLock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mezza::exit;
 
     #[test]
     fn one_at_a_time() {
@@ -73,7 +73,7 @@ mod tests {
         let path = folder.path().join("lock");
         let turn = MeasurementLock::take_at(&path).unwrap();
         let refused = MeasurementLock::take_at(&path).err().unwrap();
-        assert_eq!(refused.downcast_ref::<Stop>().unwrap().code, 75);
+        assert_eq!(exit::of(&refused), Exit::Busy);
         assert!(refused.to_string().ends_with("try again later"));
         drop(turn);
         MeasurementLock::take_at(&path).unwrap();

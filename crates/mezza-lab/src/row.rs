@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mezza::exit::Exit;
 use serde_json::{Value, json};
 
 /// Which side of the limit is good.
@@ -251,33 +252,18 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// An end of the program with a number of the common list, and the next step in its text.
-#[derive(Debug)]
-pub struct Stop {
-    /// The exit code.
-    pub code: u8,
-    /// What is wrong, and what to do.
-    pub text: String,
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Stop {}
-
-/// The exit code: 70 if a row broke; where figures decide, 1 if a must-row falls short, 69 if it has
-/// no peer; else 0.
-pub fn exit(rows: &[Row], figures_decide: bool) -> u8 {
+/// How the program ends: with a bug if a row broke; where figures decide, with no if a must-row falls
+/// short, and without its peer if it has none.
+pub fn exit(rows: &[Row], figures_decide: bool) -> Exit {
     let is = |verdict| move |row: &Row| row.weight == Weight::Must && row.verdict() == verdict;
-    match () {
-        () if rows.iter().any(|row| row.verdict() == Verdict::Error) => 70,
-        () if !figures_decide => 0,
-        () if rows.iter().any(is(Verdict::FallsShort)) => 1,
-        () if rows.iter().any(is(Verdict::NoPeer)) => 69,
-        () => 0,
+    if rows.iter().any(|row| row.verdict() == Verdict::Error) {
+        Exit::Bug
+    } else if figures_decide && rows.iter().any(is(Verdict::FallsShort)) {
+        Exit::No
+    } else if figures_decide && rows.iter().any(is(Verdict::NoPeer)) {
+        Exit::Unreachable
+    } else {
+        Exit::Done
     }
 }
 
@@ -343,16 +329,16 @@ mod tests {
         let beside = || Row::context("M5", "goal", short());
         let not_here = || Row::not_here("M6", "goal", "why");
         let broken = || Row::broken("M3", "goal", "why".into());
-        assert_eq!(exit(&[good(), beside(), not_here()], true), 0);
-        assert_eq!(exit(&[good(), bad()], true), 1);
-        assert_eq!(exit(&[good(), bad()], false), 0);
-        assert_eq!(exit(&[good(), bad(), broken()], true), 70);
-        assert_eq!(exit(&[broken()], false), 70);
+        assert_eq!(exit(&[good(), beside(), not_here()], true), Exit::Done);
+        assert_eq!(exit(&[good(), bad()], true), Exit::No);
+        assert_eq!(exit(&[good(), bad()], false), Exit::Done);
+        assert_eq!(exit(&[good(), bad(), broken()], true), Exit::Bug);
+        assert_eq!(exit(&[broken()], false), Exit::Bug);
         let no_peer = || Row::no_peer("T1", "goal", "fetch it");
         assert_eq!(no_peer().verdict(), Verdict::NoPeer);
-        assert_eq!(exit(&[good(), no_peer()], true), 69);
-        assert_eq!(exit(&[bad(), no_peer()], true), 1);
-        assert_eq!(exit(&[no_peer()], false), 0);
+        assert_eq!(exit(&[good(), no_peer()], true), Exit::Unreachable);
+        assert_eq!(exit(&[bad(), no_peer()], true), Exit::No);
+        assert_eq!(exit(&[no_peer()], false), Exit::Done);
     }
 
     #[test]

@@ -4,34 +4,31 @@ mod experiment;
 mod signal;
 mod vuvuzela;
 
-use std::path::PathBuf;
-
 use anyhow::{Result, bail};
+use clap::Args;
+use mezza::exit::{Exit, Fault};
 use serde_json::json;
 
+use crate::args::MeasureArgs;
 use crate::bench::{Bench, Plan};
 use crate::machine::Hardware;
 use crate::profile::Profile;
-use crate::row::Stop;
 use crate::shape::Claim;
 use crate::terminal::{complain, say};
 use crate::{peer, place, raw};
 use experiment::{Experiment, Report};
 
 /// What was asked for.
+#[derive(Debug, Args)]
 pub struct Order {
-    /// Ids of experiments, a paper, or `all`.
-    pub what: Vec<String>,
-    /// How long to measure.
-    pub profile: Profile,
-    /// Whether to get peers first.
-    pub fetch: bool,
-    /// JSON instead of tables.
-    pub json: bool,
-    /// The seed.
-    pub seed: u64,
-    /// Where figures go.
-    pub out: Option<PathBuf>,
+    /// Experiments (`mezza-lab list`), a paper, or all
+    #[arg(required = true, value_name = "WHAT")]
+    what: Vec<String>,
+    /// How long to measure
+    #[arg(long, value_enum, default_value_t = Profile::Quick)]
+    profile: Profile,
+    #[command(flatten)]
+    args: MeasureArgs,
 }
 
 /// All experiments.
@@ -39,39 +36,39 @@ fn all() -> impl Iterator<Item = &'static Experiment> {
     signal::ALL.iter().chain(vuvuzela::ALL)
 }
 
-/// Runs and prints; the exit code.
+/// Runs and prints; how the program ends.
 ///
 /// # Errors
 /// An unknown id, a busy machine, a peer that cannot be fetched, or a disk that refuses.
-pub fn run(order: Order) -> Result<u8> {
-    let chosen = choose(&order.what)?;
-    if order.fetch {
+pub fn run(order: Order) -> Result<Exit> {
+    let Order { what, profile, args: MeasureArgs { fetch, json, seed, out } } = order;
+    let chosen = choose(&what)?;
+    if fetch {
         let mut peers: Vec<&str> = chosen.iter().flat_map(|e| e.peers).copied().collect();
         peers.sort_unstable();
         peers.dedup();
         peers.into_iter().try_for_each(peer::fetch)?;
     }
-    let out = place::out(order.out);
+    let out = place::out(out);
     let mut all_hold = true;
     for experiment in chosen {
         complain(&format!("measuring {}", experiment.id));
-        let (profile, seed, params) = (order.profile, order.seed, json!({}));
         let Experiment { id, rev, .. } = *experiment;
-        let plan = Plan { experiment: id, rev, profile, seed, params, out: &out };
+        let plan = Plan { experiment: id, rev, profile, seed, params: json!({}), out: &out };
         let mut bench = Bench::new(plan)?;
         let report = (experiment.run)(&mut bench)?;
         let path = bench.finish()?;
         all_hold &= report.holds(profile);
         let value = value(experiment, &report, profile);
         keep(&out, experiment, &report, &value)?;
-        if order.json {
+        if json {
             say(&value.to_string())?;
         } else {
             print(experiment, &report, profile)?;
             say(&format!("raw    {}", path.display()))?;
         }
     }
-    Ok(u8::from(!all_hold))
+    Ok(if all_hold { Exit::Done } else { Exit::No })
 }
 
 fn value(experiment: &Experiment, report: &Report, profile: Profile) -> serde_json::Value {
@@ -118,8 +115,8 @@ fn choose(what: &[String]) -> Result<Vec<&'static Experiment>> {
         [experiment.id, paper, "all"].iter().any(|name| name.eq_ignore_ascii_case(word))
     };
     if let Some(word) = what.iter().find(|word| !all().any(|e| named(e, word))) {
-        let text = format!("there is no experiment {word}; `mezza-lab list` shows them");
-        bail!(Stop { code: 66, text });
+        let text = format!("there is no experiment {word}");
+        bail!(Fault::new(Exit::NotFound, text, "`mezza-lab list` shows them"));
     }
     Ok(all().filter(|e| what.iter().any(|word| named(e, word))).collect())
 }
@@ -138,6 +135,7 @@ pub fn list(out: &std::path::Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mezza::exit;
 
     #[test]
     fn experiments_are_chosen_by_id_paper_or_all() {
@@ -150,6 +148,6 @@ mod tests {
         assert_eq!(chosen(&["vuvuzela", "sosp15"]).unwrap(), vuvuzela::ALL.len());
         assert_eq!(chosen(&["all"]).unwrap(), all().count());
         let error = chosen(&["signal-t9"]).unwrap_err();
-        assert_eq!(error.downcast_ref::<Stop>().unwrap().code, 66);
+        assert_eq!(exit::of(&error), Exit::NotFound);
     }
 }

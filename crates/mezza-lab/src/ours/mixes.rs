@@ -9,7 +9,6 @@
 mod desk;
 mod network;
 mod onions;
-mod program;
 mod round;
 mod series;
 mod shares;
@@ -20,4 +19,4 @@ pub use desk::LabCoordinator;
 pub use round::{MixSetup, RoundTiming};
 pub use series::{GridPoint, GridSeries, over_both, over_noise, over_users};
 pub use shares::Shares;
-pub use town::{ProcessMixnet, SERVERS, events_of};
+pub use town::{ProcessMixnet, ServerRole, events_of};

@@ -289,13 +289,20 @@ fn note(bench: &mut Bench, all: &[Contestant], floor: Option<&Floor>) -> Result<
 mod tests {
     use super::*;
     use crate::row::{Verdict, exit};
+    use mezza::exit::Exit;
 
     #[test]
     fn without_vectors_a_row_is_excused_and_shows_the_fallback() {
         let limit = Limit::at_least("T1", "goal", 10.0, "/s");
         let row = |is_fast| here(is_fast, limit, 9.0);
-        assert_eq!((row(true).verdict(), exit(&[row(true)], true)), (Verdict::FallsShort, 1));
-        assert_eq!((row(false).verdict(), exit(&[row(false)], true)), (Verdict::NotHere, 0));
+        assert_eq!(
+            (row(true).verdict(), exit(&[row(true)], true)),
+            (Verdict::FallsShort, Exit::No)
+        );
+        assert_eq!(
+            (row(false).verdict(), exit(&[row(false)], true)),
+            (Verdict::NotHere, Exit::Done)
+        );
         let lines = row(false).lines();
         assert!(lines[0].ends_with("NOT MEASURABLE HERE avx512ifma missing"), "{lines:?}");
         assert!(lines[1].contains("9.00 /s"), "{lines:?}");

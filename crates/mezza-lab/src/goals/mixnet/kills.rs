@@ -7,7 +7,7 @@ use mezza_mixnet::noise::Law;
 use crate::bench::Bench;
 use crate::clock::median;
 use crate::limit::Limit;
-use crate::ours::mixes::{ProcessMixnet, SERVERS, events_of};
+use crate::ours::mixes::{ProcessMixnet, ServerRole, events_of};
 use crate::raw::RawFigure;
 use crate::row::Row;
 
@@ -21,7 +21,8 @@ const USERS: u32 = 20;
 
 /// Kills them one after the other, several times.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
-    let (victims, times) = bench.profile.pick((&["mix1"][..], 1), (&SERVERS[..], 3), (&SERVERS, 5));
+    let all = &ServerRole::ALL[..];
+    let (victims, times) = bench.profile.pick((&[ServerRole::Mix(1)][..], 1), (all, 3), (all, 5));
     let law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
     let mut town = ProcessMixnet::start(bench.folder.path(), USERS, law, TIMES)?;
     let mut load = town.load(USERS, 100_000)?;
@@ -40,7 +41,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     for victim in victims {
         let mut rounds = Vec::new();
         for round in 1..=times {
-            let listens_ms = town.kill(victim)?;
+            let listens_ms = town.kill(*victim)?;
             let waited_ms = first(listens_ms)?.saturating_sub(listens_ms);
             // Rounds that opened in between and did not come back.
             let opened = f64::from(u32::try_from(waited_ms)? / TIMES[0]);

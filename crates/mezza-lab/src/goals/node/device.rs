@@ -155,6 +155,7 @@ fn rows(fast: &[BenchRound<Costs>], portable: &[BenchRound<Costs>]) -> Vec<Row> 
 mod tests {
     use super::*;
     use crate::row::Verdict;
+    use mezza::exit::Exit;
 
     fn round(sent: f64, busy: bool) -> BenchRound<Costs> {
         let one = Spread::single;
@@ -169,8 +170,8 @@ mod tests {
         let verdicts = |rows: Vec<Row>| rows.iter().map(Row::verdict).collect::<Vec<_>>();
         assert_eq!(verdicts(rows(&good, &bad)), [Verdict::Holds, Verdict::FallsShort]);
         assert_eq!(verdicts(rows(&bad, &good)), [Verdict::FallsShort, Verdict::Holds]);
-        assert_eq!(crate::row::exit(&rows(&good, &bad), true), 0);
-        assert_eq!(crate::row::exit(&rows(&bad, &good), true), 1);
+        assert_eq!(crate::row::exit(&rows(&good, &bad), true), Exit::Done);
+        assert_eq!(crate::row::exit(&rows(&bad, &good), true), Exit::No);
     }
 
     #[test]

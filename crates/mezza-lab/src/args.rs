@@ -1,0 +1,22 @@
+//! What may be typed behind every command that measures.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// How to measure.
+#[derive(Debug, Args)]
+pub struct MeasureArgs {
+    /// Get the peers from the package registries first
+    #[arg(long)]
+    pub fetch: bool,
+    /// Print JSON, one value a line
+    #[arg(long)]
+    pub json: bool,
+    /// The seed of whatever is drawn by the lab
+    #[arg(long, default_value_t = 7)]
+    pub seed: u64,
+    /// Where raw lines and tables go; its disk is the one that is measured
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
