@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::shard::Shard;
+
 /// How to measure.
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
@@ -16,6 +18,9 @@ pub struct MeasureArgs {
     /// The seed of whatever is drawn by the lab
     #[arg(long, default_value_t = 7)]
     pub seed: u64,
+    /// Only part I of N, from 0: parts may run on several machines, or one after the other
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
     /// Where raw lines and tables go; its disk is the one that is measured
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

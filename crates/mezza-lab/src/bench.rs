@@ -7,7 +7,6 @@ use anyhow::Result;
 use mezza::exit::{Exit, Fault};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
-use serde_json::Value;
 
 use crate::clock::{BenchRound, LOOP_MS, LoadWatch, Spread, median, quiet_values, sort};
 use crate::peer::{OpCost, PeerProcess};
@@ -35,44 +34,28 @@ pub struct Bench {
     /// Where the raw file will be.
     path: PathBuf,
     /// Nobody else measures meanwhile.
-    _turn: Option<MeasurementLock>,
-}
-
-/// What is about to be measured.
-pub struct Plan<'a> {
-    /// The name of the raw file.
-    pub experiment: &'static str,
-    /// Raised when the meaning of a figure changes.
-    pub rev: u32,
-    /// How long to measure.
-    pub profile: Profile,
-    /// The seed.
-    pub seed: u64,
-    /// What was asked for.
-    pub params: Value,
-    /// Where figures go.
-    pub out: &'a Path,
+    _lock: Option<MeasurementLock>,
 }
 
 impl Bench {
-    /// Takes the turn on this machine (a smoke run takes none: its figures decide nothing).
+    /// Takes the measurement lock of this machine, but not for a smoke run, whose figures decide
+    /// nothing. Runs that measure no time share it.
     ///
     /// # Errors
     /// Somebody else measures, or a disk that refuses.
-    pub fn new(plan: Plan<'_>) -> Result<Self> {
-        let Plan { experiment, rev, profile, seed, params, out } = plan;
+    pub fn new(run: &RunSpec, out: &Path) -> Result<Self> {
+        let RunSpec { profile, seed, exclusive, .. } = *run;
         let decides = profile != Profile::Smoke;
-        let turn = if decides { Some(MeasurementLock::take()?) } else { None };
+        let lock = if decides { Some(MeasurementLock::take(exclusive)?) } else { None };
         let cannot = |_| {
             let text = format!("{} cannot be written", out.display());
             Fault::new(Exit::CannotWrite, text, "choose another with `--out DIR`")
         };
         std::fs::create_dir_all(out).map_err(cannot)?;
         let folder = tempfile::Builder::new().prefix("lab-").tempdir_in(out).map_err(cannot)?;
-        let job = RunSpec { experiment, rev, profile: profile.name(), seed, params };
         let watch = LoadWatch::new(profile.pick(2, LOOP_MS, LOOP_MS), decides);
-        let path = raw::path(out, experiment);
-        Ok(Self { profile, seed, raw: Raw::new(&job), watch, folder, path, _turn: turn })
+        let path = raw::path(out, run.experiment, run.shard);
+        Ok(Self { profile, seed, raw: Raw::new(run), watch, folder, path, _lock: lock })
     }
 
     /// A figure more.
@@ -137,11 +120,7 @@ impl Bench {
         let mut rounds = Vec::new();
         for _ in 0..self.profile.pick(1, 5, 11) {
             let work = || Ok(one_round(peers, entries, &mut refused, &mut rng));
-            let all = self.watch.rounds(work, |_| ())?;
-            if all.len() > 1 && all.iter().all(|round| round.busy) {
-                self.watch.give_up();
-            }
-            rounds.extend(all);
+            rounds.extend(self.watch.rounds_or_give_up(work)?);
         }
         for (number, round) in rounds.iter().enumerate() {
             for (entry, rate) in entries.iter().zip(&round.value) {

@@ -138,24 +138,17 @@ impl LoadWatch {
         Self { steps, repeats: if patient { REPEATS } else { 0 }, seen_ns }
     }
 
-    /// Runs `work` between two fixed loops; a busy round is run again, and each one is told to
-    /// `seen`, which keeps it.
+    /// Runs `work` between two fixed loops; a busy round is run again. All of them are given.
     ///
     /// # Errors
     /// What `work` refuses.
-    pub fn rounds<T>(
-        &mut self,
-        mut work: impl FnMut() -> Result<T>,
-        mut seen: impl FnMut(&BenchRound<T>),
-    ) -> Result<Vec<BenchRound<T>>> {
+    pub fn rounds<T>(&mut self, mut work: impl FnMut() -> Result<T>) -> Result<Vec<BenchRound<T>>> {
         let mut all = Vec::new();
         for _ in 0..=self.repeats {
             let before = self.look();
             let value = work()?;
             let busy = self.look() || before || is_loaded(machine::load(), machine::cores());
-            let round = BenchRound { value, busy };
-            seen(&round);
-            all.push(round);
+            all.push(BenchRound { value, busy });
             if !busy {
                 break;
             }
@@ -171,9 +164,20 @@ impl LoadWatch {
         off
     }
 
-    /// Repeats no more: this machine is busy all the time.
-    pub fn give_up(&mut self) {
-        self.repeats = 0;
+    /// As [`Self::rounds`], but where all of several rounds were busy, no later one is repeated:
+    /// this machine is busy all the time.
+    ///
+    /// # Errors
+    /// What `work` refuses.
+    pub fn rounds_or_give_up<T>(
+        &mut self,
+        work: impl FnMut() -> Result<T>,
+    ) -> Result<Vec<BenchRound<T>>> {
+        let all = self.rounds(work)?;
+        if all.len() > 1 && all.iter().all(|round| round.busy) {
+            self.repeats = 0;
+        }
+        Ok(all)
     }
 
     /// How far the fixed loops of this run lie apart: the greatest by the median.
@@ -187,6 +191,14 @@ impl LoadWatch {
 pub fn quiet_values<T: Copy>(rounds: &[BenchRound<T>]) -> Vec<T> {
     let quiet: Vec<T> = rounds.iter().filter(|round| !round.busy).map(|r| r.value).collect();
     if quiet.is_empty() { rounds.iter().map(|round| round.value).collect() } else { quiet }
+}
+
+/// One of the figures that each round gave.
+pub fn figure_of<const N: usize>(
+    rounds: &[BenchRound<[f64; N]>],
+    at: usize,
+) -> Vec<BenchRound<f64>> {
+    rounds.iter().map(|r| BenchRound { value: r.value[at], busy: r.busy }).collect()
 }
 
 /// What decides: the median of the quiet rounds; if more than a third were busy the least of all,
@@ -270,12 +282,15 @@ mod tests {
         let costs = [[false; 3], [false, true, false], [true, true, false]].map(costs);
         assert_eq!(costs.map(|cost| cost.to_string()), ["2", "2", "1"]);
         assert_eq!(busy_words(&[round(1, false)]), None);
-        // A watch that finds every loop off repeats three times and tells of each.
+        // A watch that finds every loop off repeats three times.
         let mut watch = LoadWatch { steps: 50_000, repeats: REPEATS, seen_ns: vec![1.0; 99] };
-        let mut told = 0;
-        let all = watch.rounds(|| Ok(7), |_| told += 1).unwrap();
-        assert_eq!((all.len(), told), (4, 4));
-        assert!(all.iter().all(|round| round.busy));
+        let all = watch.rounds(|| Ok(7)).unwrap();
+        assert!(all.len() == 4 && all.iter().all(|round| round.busy && round.value == 7));
+        // One that has given up repeats no more.
+        let counts = [(); 2].map(|()| watch.rounds_or_give_up(|| Ok(7)).unwrap().len());
+        assert_eq!(counts, [4, 1]);
+        let second = figure_of(&[BenchRound { value: [0.5, 1.5], busy: true }], 1);
+        assert_eq!((second[0].value.to_string(), second[0].busy), ("1.5".to_owned(), true));
     }
 
     /// What another thread uses does not enter.

@@ -25,7 +25,7 @@ pub fn run() -> Result<()> {
     let load = machine::load().map_or("unknown".into(), |load| format!("{load:.2}"));
     say(&format!("load      {load}"))?;
     let mut watch = LoadWatch::new(LOOP_MS, true);
-    let rounds = watch.rounds(|| Ok(()), |_| ())?;
+    let rounds = watch.rounds(|| Ok(()))?;
     let quiet = rounds.iter().any(|round| !round.busy);
     let verdict =
         if quiet { "quiet" } else { "busy: figures will be disturbed; wait or stop work" };

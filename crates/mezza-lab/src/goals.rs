@@ -12,12 +12,13 @@ use mezza::exit::{Exit, Fault};
 use serde_json::json;
 
 use crate::args::MeasureArgs;
-use crate::bench::{Bench, Plan};
+use crate::bench::Bench;
 use crate::machine::Hardware;
 use crate::profile::Profile;
+use crate::raw::{self, RunSpec};
 use crate::row::{Row, Verdict, exit};
 use crate::terminal::{complain, say};
-use crate::{peer, place, raw};
+use crate::{peer, place};
 use measurement::Measurement;
 
 /// What was asked for.
@@ -95,15 +96,22 @@ impl PartName {
 /// # Errors
 /// An unknown row, a busy machine, a peer that cannot be fetched, or a disk that refuses.
 pub fn run(order: Order) -> Result<Exit> {
-    let Order { part, profile, only, args: MeasureArgs { fetch, json, seed, out } } = order;
-    let chosen = choose(part, &only)?;
+    let Order { part, profile, only, args: MeasureArgs { fetch, json, seed, shard, out } } = order;
+    let mut chosen = choose(part, &only)?;
+    if let Some(shard) = shard {
+        chosen = shard.of(chosen, |measurement| profile.cost_s(measurement.seconds));
+    }
     if fetch {
         part.peers().iter().try_for_each(|name| peer::fetch(name))?;
     }
     let (experiment, rev) = part.experiment();
     let out = place::out(out);
-    let params = json!({ "only": only });
-    let mut bench = Bench::new(Plan { experiment, rev, profile, seed, params, out: &out })?;
+    let mut params = json!({ "only": only });
+    if let Some(shard) = shard {
+        params["shard"] = json!(shard.to_string());
+    }
+    let run = RunSpec { experiment, rev, profile, seed, params, exclusive: true, shard };
+    let mut bench = Bench::new(&run, &out)?;
     let rows = measure(&mut bench, &chosen);
     let path = bench.finish()?;
     print(&rows, json, part, profile)?;

@@ -8,8 +8,8 @@
 //!                           peer: ours (`mezza-lab peer`) and lab/peers/*.sh, each a process
 //! ```
 //!
-//! A module imports only what stands before it: `args fit machine papers place profile rate row shape
-//! terminal`, then `clock limit peer process`, `doctor raw`, `bench`, `ours`, `goals`, `run`, `cli`.
+//! A module imports only what stands before it: `fit machine papers place profile rate row shape
+//! shard terminal`, then `args clock limit parallel peer process`, `doctor raw`, `bench`, `ours`, `goals`, `run`, `cli`.
 
 mod args;
 mod bench;
@@ -22,6 +22,7 @@ mod limit;
 mod machine;
 mod ours;
 mod papers;
+mod parallel;
 mod peer;
 mod place;
 mod process;
@@ -31,6 +32,7 @@ mod raw;
 mod row;
 mod run;
 mod shape;
+mod shard;
 mod terminal;
 
 use std::path::Path;

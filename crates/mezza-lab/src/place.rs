@@ -33,26 +33,27 @@ fn lock_folder(runtime: Option<PathBuf>) -> PathBuf {
     usable.unwrap_or_else(|| target().join("lab"))
 }
 
-/// Held while times are measured: one at a time on a machine.
+/// Held while the lab works. Who measures time holds it alone; who only calculates shares it with
+/// others of that kind, because calculations on all cores would disturb a measurement.
 pub struct MeasurementLock(#[expect(dead_code, reason = "held, not used")] File);
 
 impl MeasurementLock {
-    /// Takes the turn of this user. The file lies where nobody else can put one: in the user's runtime
+    /// Takes the lock of this user. The file lies where nobody else can put one: in the user's runtime
     /// folder, else in the build folder. Folders for temporary files are everybody's.
     ///
     /// # Errors
     /// 75 if another lab measures, or the file cannot be had.
-    pub fn take() -> Result<Self> {
+    pub fn take(exclusive: bool) -> Result<Self> {
         let folder = lock_folder(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
         std::fs::create_dir_all(&folder)?;
-        Self::take_at(&folder.join("mezza-lab.lock"))
+        Self::take_at(&folder.join("mezza-lab.lock"), exclusive)
     }
 
-    fn take_at(path: &Path) -> Result<Self> {
+    fn take_at(path: &Path, exclusive: bool) -> Result<Self> {
         let busy = |what: String| Fault::new(Exit::Busy, what, "try again later");
         let file = File::options().create(true).truncate(false).write(true).open(path);
         let file = file.map_err(|e| busy(format!("{} cannot be opened: {e}", path.display())))?;
-        match file.try_lock() {
+        match if exclusive { file.try_lock() } else { file.try_lock_shared() } {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => {
                 Err(busy("another lab measures on this machine".into()).into())
@@ -67,16 +68,22 @@ mod tests {
     use super::*;
     use mezza::exit;
 
+    /// Who measures is alone; those who only calculate are not.
     #[test]
-    fn one_at_a_time() {
+    fn lab_10_nothing_runs_beside_a_measurement() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let turn = MeasurementLock::take_at(&path).unwrap();
-        let refused = MeasurementLock::take_at(&path).err().unwrap();
-        assert_eq!(exit::of(&refused), Exit::Busy);
-        assert!(refused.to_string().ends_with("try again later"));
-        drop(turn);
-        MeasurementLock::take_at(&path).unwrap();
+        let held = MeasurementLock::take_at(&path, true).unwrap();
+        for exclusive in [true, false] {
+            let refused = MeasurementLock::take_at(&path, exclusive).err().unwrap();
+            assert_eq!(exit::of(&refused), Exit::Busy);
+            assert!(refused.to_string().ends_with("try again later"));
+        }
+        drop(held);
+        let calculating = [(); 2].map(|()| MeasurementLock::take_at(&path, false).unwrap());
+        assert!(MeasurementLock::take_at(&path, true).is_err());
+        drop(calculating);
+        MeasurementLock::take_at(&path, true).unwrap();
     }
 
     #[test]

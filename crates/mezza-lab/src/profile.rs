@@ -23,6 +23,11 @@ impl Profile {
         }
     }
 
+    /// What a job takes, of its seconds by profile.
+    pub fn cost_s(self, [smoke, quick, full]: [u32; 3]) -> u32 {
+        self.pick(smoke, quick, full)
+    }
+
     /// One of three values.
     pub fn pick<T>(self, smoke: T, quick: T, full: T) -> T {
         match self {

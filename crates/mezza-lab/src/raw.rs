@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use crate::clock::Spread;
 use crate::machine::Hardware;
 use crate::place;
+use crate::profile::Profile;
+use crate::shard::Shard;
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -29,12 +31,16 @@ pub struct RunSpec {
     pub experiment: &'static str,
     /// Raised when the meaning of its figures changes.
     pub rev: u32,
-    /// smoke, quick or full.
-    pub profile: &'static str,
+    /// How long to measure.
+    pub profile: Profile,
     /// The seed.
     pub seed: u64,
     /// What was asked for.
     pub params: Value,
+    /// Whether it measures time: then nothing else of the lab runs on this machine meanwhile.
+    pub exclusive: bool,
+    /// Which part of its jobs, if not all.
+    pub shard: Option<Shard>,
 }
 
 impl RunSpec {
@@ -42,7 +48,11 @@ impl RunSpec {
     pub fn id(&self) -> String {
         let text = format!(
             r#"{{"exp":"{}","params":{},"profile":"{}","rev":{},"seed":{}}}"#,
-            self.experiment, self.params, self.profile, self.rev, self.seed
+            self.experiment,
+            self.params,
+            self.profile.name(),
+            self.rev,
+            self.seed
         );
         data_encoding::HEXLOWER.encode(&labelled_hash::<8>("mezza/lab/job", &[text.as_bytes()]))
     }
@@ -52,7 +62,7 @@ impl RunSpec {
         let (commit, dirty) = commit();
         json!({
             "v": VERSION, "head": 1, "exp": self.experiment, "rev": self.rev, "job": self.id(),
-            "params": self.params, "seed": self.seed, "profile": self.profile,
+            "params": self.params, "seed": self.seed, "profile": self.profile.name(),
             "commit": commit, "dirty": dirty, "build": build(), "peers": {},
             "machine": Hardware::this().value(), "started_s": since.as_secs(),
         })
@@ -164,14 +174,15 @@ impl Raw {
     }
 }
 
-/// The file of an experiment.
-pub fn path(out: &Path, experiment: &str) -> PathBuf {
-    out.join("raw").join(format!("{experiment}.jsonl"))
+/// The file of an experiment, or of a part of it.
+pub fn path(out: &Path, experiment: &str, shard: Option<Shard>) -> PathBuf {
+    let part = shard.map_or_else(String::new, |shard| format!(".{shard}"));
+    out.join("raw").join(format!("{experiment}{part}.jsonl"))
 }
 
 /// Whether an experiment was measured, and where its figures are, in words.
 pub fn state(out: &Path, experiment: &str) -> String {
-    let path = path(out, experiment);
+    let path = path(out, experiment, None);
     let state = match fs::read_to_string(&path) {
         Ok(text) if is_finished(&text) => "measured, in",
         Ok(_) => "unfinished, measure again:",
@@ -203,8 +214,9 @@ mod tests {
     use super::*;
 
     fn job(seed: u64) -> RunSpec {
-        let params = json!({ "only": ["M1"] });
-        RunSpec { experiment: "node-goals", rev: 1, profile: "smoke", seed, params }
+        let (experiment, params) = ("node-goals", json!({ "only": ["M1"] }));
+        let (profile, exclusive) = (Profile::Smoke, true);
+        RunSpec { experiment, rev: 1, profile, seed, params, exclusive, shard: None }
     }
 
     fn line() -> RawFigure<'static> {
@@ -215,7 +227,7 @@ mod tests {
 
     fn written() -> String {
         let folder = tempfile::tempdir().unwrap();
-        let path = path(folder.path(), "node-goals");
+        let path = path(folder.path(), "node-goals", None);
         let mut raw = Raw::new(&job(7));
         raw.push(&line()).unwrap();
         raw.push(&line()).unwrap();

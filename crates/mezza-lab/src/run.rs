@@ -4,18 +4,22 @@ mod experiment;
 mod signal;
 mod vuvuzela;
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
 use anyhow::{Result, bail};
 use clap::Args;
 use mezza::exit::{Exit, Fault};
 use serde_json::json;
 
 use crate::args::MeasureArgs;
-use crate::bench::{Bench, Plan};
+use crate::bench::Bench;
 use crate::machine::Hardware;
 use crate::profile::Profile;
+use crate::raw::{self, RunSpec};
 use crate::shape::Claim;
 use crate::terminal::{complain, say};
-use crate::{peer, place, raw};
+use crate::{parallel, peer, place};
 use experiment::{Experiment, Report};
 
 /// What was asked for.
@@ -41,23 +45,23 @@ fn all() -> impl Iterator<Item = &'static Experiment> {
 /// # Errors
 /// An unknown id, a busy machine, a peer that cannot be fetched, or a disk that refuses.
 pub fn run(order: Order) -> Result<Exit> {
-    let Order { what, profile, args: MeasureArgs { fetch, json, seed, out } } = order;
-    let chosen = choose(&what)?;
+    let Order { what, profile, args: MeasureArgs { fetch, json, seed, shard, out } } = order;
+    let mut chosen = choose(&what)?;
+    if let Some(shard) = shard {
+        chosen = shard.of(chosen, |experiment| profile.cost_s(experiment.seconds));
+    }
     if fetch {
-        let mut peers: Vec<&str> = chosen.iter().flat_map(|e| e.peers).copied().collect();
-        peers.sort_unstable();
-        peers.dedup();
+        let peers: BTreeSet<&str> = chosen.iter().flat_map(|e| e.peers).copied().collect();
         peers.into_iter().try_for_each(peer::fetch)?;
     }
     let out = place::out(out);
+    let measure = |experiment| measure(experiment, profile, seed, &out);
+    // What measures no time runs on all cores, before anything else measures.
+    let (exclusive, calculated): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|e| e.exclusive);
+    let calculated = parallel::map(calculated, measure);
     let mut all_hold = true;
-    for experiment in chosen {
-        complain(&format!("measuring {}", experiment.id));
-        let Experiment { id, rev, .. } = *experiment;
-        let plan = Plan { experiment: id, rev, profile, seed, params: json!({}), out: &out };
-        let mut bench = Bench::new(plan)?;
-        let report = (experiment.run)(&mut bench)?;
-        let path = bench.finish()?;
+    for done in calculated.into_iter().chain(exclusive.into_iter().map(measure)) {
+        let (experiment, report, path) = done?;
         all_hold &= report.holds(profile);
         let value = value(experiment, &report, profile);
         keep(&out, experiment, &report, &value)?;
@@ -71,6 +75,22 @@ pub fn run(order: Order) -> Result<Exit> {
     Ok(if all_hold { Exit::Done } else { Exit::No })
 }
 
+/// What came out of an experiment, and where its raw lines are.
+fn measure(
+    experiment: &'static Experiment,
+    profile: Profile,
+    seed: u64,
+    out: &Path,
+) -> Result<(&'static Experiment, Report, PathBuf)> {
+    let Experiment { id, rev, exclusive, .. } = *experiment;
+    complain(&format!("measuring {id}"));
+    let params = json!({});
+    let run = RunSpec { experiment: id, rev, profile, seed, params, exclusive, shard: None };
+    let mut bench = Bench::new(&run, out)?;
+    let report = (experiment.run)(&mut bench)?;
+    Ok((experiment, report, bench.finish()?))
+}
+
 fn value(experiment: &Experiment, report: &Report, profile: Profile) -> serde_json::Value {
     let shapes: Vec<_> = report.shapes.iter().map(Claim::value).collect();
     json!({
@@ -81,7 +101,7 @@ fn value(experiment: &Experiment, report: &Report, profile: Profile) -> serde_js
 
 /// Tables lie beside the raw lines.
 fn keep(
-    out: &std::path::Path,
+    out: &Path,
     experiment: &Experiment,
     report: &Report,
     value: &serde_json::Value,
@@ -111,8 +131,7 @@ fn print(experiment: &Experiment, report: &Report, profile: Profile) -> Result<(
 
 fn choose(what: &[String]) -> Result<Vec<&'static Experiment>> {
     let named = |experiment: &Experiment, word: &str| {
-        let paper = experiment.id.split('-').next().unwrap_or_default();
-        [experiment.id, paper, "all"].iter().any(|name| name.eq_ignore_ascii_case(word))
+        [experiment.id, experiment.paper, "all"].iter().any(|name| name.eq_ignore_ascii_case(word))
     };
     if let Some(word) = what.iter().find(|word| !all().any(|e| named(e, word))) {
         let text = format!("there is no experiment {word}");
@@ -122,7 +141,7 @@ fn choose(what: &[String]) -> Result<Vec<&'static Experiment>> {
 }
 
 /// The lines of `mezza-lab list` on experiments.
-pub fn list(out: &std::path::Path) -> Vec<String> {
+pub fn list(out: &Path) -> Vec<String> {
     let line = |e: &Experiment| {
         let [smoke, quick, full] = e.seconds;
         let needs = if e.peers.is_empty() { "nothing".into() } else { e.peers.join(" ") };
@@ -135,7 +154,33 @@ pub fn list(out: &std::path::Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::Shard;
     use mezza::exit;
+
+    #[test]
+    fn each_experiment_belongs_to_exactly_one_part() {
+        let sorted = |mut ids: Vec<&'static str>| {
+            ids.sort_unstable();
+            ids
+        };
+        let whole = sorted(all().map(|experiment| experiment.id).collect());
+        for count in 1..=whole.len() + 1 {
+            let part = |index: usize| {
+                let shard: Shard = format!("{index}/{count}").parse().unwrap();
+                shard.of(all().collect(), |experiment| Profile::Quick.cost_s(experiment.seconds))
+            };
+            let union = (0..count).flat_map(part).map(|experiment| experiment.id).collect();
+            assert_eq!(sorted(union), whole, "{count} parts");
+        }
+    }
+
+    /// What measures time may not run beside anything else.
+    #[test]
+    fn what_only_calculates_is_declared() {
+        let calculated = all().filter(|experiment| !experiment.exclusive);
+        let ids: Vec<_> = calculated.map(|experiment| experiment.id).collect();
+        assert_eq!(ids, ["signal-f5", "signal-f6", "vuvuzela-noise"]);
+    }
 
     #[test]
     fn experiments_are_chosen_by_id_paper_or_all() {

@@ -10,6 +10,8 @@ use crate::shape::Claim;
 pub struct Experiment {
     /// `signal-t1`.
     pub id: &'static str,
+    /// The paper: `signal`.
+    pub paper: &'static str,
     /// What the paper shows there.
     pub about: &'static str,
     /// Raised when the meaning of a figure changes.
@@ -18,6 +20,9 @@ pub struct Experiment {
     pub peers: &'static [&'static str],
     /// About how long it takes: smoke, quick, full, in seconds.
     pub seconds: [u32; 3],
+    /// Whether it measures time. If not, it calculates, simulates or compares, and may run beside
+    /// others of that kind on all cores.
+    pub exclusive: bool,
     /// Runs it.
     pub run: fn(&mut Bench) -> Result<Report>,
 }

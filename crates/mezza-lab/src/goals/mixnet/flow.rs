@@ -8,7 +8,7 @@ use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::{BenchRound, busy_words, cost_ns, deciding_value, ns};
+use crate::clock::{BenchRound, busy_words, cost_ns, deciding_value, figure_of, ns};
 use crate::limit::Limit;
 use crate::machine;
 use crate::ours::mixes::{LabCoordinator, MixSetup};
@@ -65,9 +65,7 @@ impl Contestant {
     }
 
     fn cost(&self, at: usize) -> f64 {
-        let one =
-            |round: &BenchRound<[f64; 4]>| BenchRound { value: round.value[at], busy: round.busy };
-        deciding_value(&self.rounds.iter().map(one).collect::<Vec<_>>())
+        deciding_value(&figure_of(&self.rounds, at))
     }
 
     /// Users by second.
@@ -104,9 +102,7 @@ struct Floor {
 
 impl Floor {
     fn cost(&self, at: usize) -> f64 {
-        let one =
-            |round: &BenchRound<[f64; 2]>| BenchRound { value: round.value[at], busy: round.busy };
-        deciding_value(&self.rounds.iter().map(one).collect::<Vec<_>>())
+        deciding_value(&figure_of(&self.rounds, at))
     }
 
     fn per_s(&self) -> f64 {
@@ -173,11 +169,7 @@ fn one_round(
         }
         Ok((ours, theirs))
     };
-    let told = bench.watch.rounds(work, |_| ())?;
-    if told.len() > 1 && told.iter().all(|round| round.busy) {
-        bench.watch.give_up();
-    }
-    for BenchRound { value: (ours, theirs), busy } in told {
+    for BenchRound { value: (ours, theirs), busy } in bench.watch.rounds_or_give_up(work)? {
         for (contestant, value) in all.iter_mut().zip(ours) {
             contestant.rounds.push(BenchRound { value, busy });
         }

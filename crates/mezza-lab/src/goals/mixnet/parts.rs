@@ -23,11 +23,8 @@ pub const LIMIT: Limit =
 pub fn shares(bench: &mut Bench, users: u32, mu: u32, rounds: usize) -> Result<Shares> {
     let law = Law { mode: Mode::Paper, mu, scale: 0 };
     let setup = MixSetup { mixes: 3, users_max: users, law, kernel: kernel(), seed: bench.seed };
-    let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
-    desk.round(users)?;
-    let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
-    desk.stop()?;
-    let shares = Shares::of(&outcomes);
+    let timings = LabCoordinator::measure(bench.folder.path(), setup, users, rounds)?;
+    let shares = Shares::of(&timings);
     let parts = [("work", shares.work()), ("wait", shares.wait), ("links", shares.links())];
     for (op, value) in parts {
         bench.note(&RawFigure::single("ours", op, "process_cpu", "share", value))?;

@@ -60,7 +60,7 @@ fn measure<B: Backend>(
         pair.send()?;
     }
     for round in 1..=rounds {
-        let told = bench.watch.rounds(|| one_round(&mut pair, notes, &mut rng), |_| ())?;
+        let told = bench.watch.rounds(|| one_round(&mut pair, notes, &mut rng))?;
         for BenchRound { value, busy } in &told {
             let lines = [
                 (who, "note_sent", value.sent),

@@ -42,7 +42,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             let folder = folder.join(format!("puts-{made}"));
             runtime.block_on(one_round(&folder, puts, singles))
         };
-        let told = bench.watch.rounds(work, |_| ())?;
+        let told = bench.watch.rounds(work)?;
         for BenchRound { value, busy } in &told {
             let lines = [
                 ("ours", "put", value.full),

@@ -66,7 +66,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut log = SyncedLog::fill(&bench.folder.path().join("sync"), 1)?;
     let work = || talk(&client, &mut bare, &mut log, &ids, notes);
     let mut patience = crate::clock::LoadWatch::new(2, false);
-    let rounds = patience.rounds(work, |_| ())?;
+    let rounds = patience.rounds(work)?;
     syncs.sample(bench.folder.path(), syncs_n)?;
     let busy = busy_words(&rounds);
     let times = rounds.into_iter().next().context("no round")?.value;

@@ -70,6 +70,24 @@ impl LabCoordinator {
         Ok(Self { runtime, inner })
     }
 
+    /// Some rounds of a network of its own. The first round of a process is slower than all others
+    /// and does not count.
+    ///
+    /// # Errors
+    /// Mixes that do not start, or a round that breaks.
+    pub fn measure(
+        root: &Path,
+        setup: MixSetup,
+        users: u32,
+        rounds: usize,
+    ) -> Result<Vec<RoundTiming>> {
+        let mut desk = Self::start(root, setup)?;
+        desk.round(users)?;
+        let timings = (0..rounds).map(|_| desk.round(users)).collect();
+        desk.stop()?;
+        timings
+    }
+
     /// One round.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use mezza_mixnet::noise::Law;
 use super::desk::LabCoordinator;
 use super::round::MixSetup;
 use crate::bench::Bench;
-use crate::clock::{BenchRound, busy_words, deciding_value, median, ns};
+use crate::clock::{BenchRound, busy_words, deciding_value, figure_of, median, ns};
 use crate::fit::{Fit, line};
 use crate::raw::RawFigure;
 
@@ -49,11 +49,7 @@ impl GridSeries {
             points.iter().map(|point| (*point, Vec::new())).collect();
         for _ in 0..rounds {
             let work = || one_round(&mut desks, points);
-            let told = bench.watch.rounds(work, |_| ())?;
-            if told.len() > 1 && told.iter().all(|round| round.busy) {
-                bench.watch.give_up();
-            }
-            for BenchRound { value, busy } in told {
+            for BenchRound { value, busy } in bench.watch.rounds_or_give_up(work)? {
                 for ((_, rounds), value) in all.iter_mut().zip(value) {
                     rounds.push(BenchRound { value, busy });
                 }
@@ -78,12 +74,7 @@ impl GridSeries {
     }
 
     fn each(&self, cost: impl Fn(&[BenchRound<f64>]) -> f64, at: usize) -> Vec<(GridPoint, f64)> {
-        let of =
-            |round: &BenchRound<[f64; 2]>| BenchRound { value: round.value[at], busy: round.busy };
-        let one = |(point, rounds): &(GridPoint, Vec<BenchRound<[f64; 2]>>)| {
-            (*point, cost(&rounds.iter().map(of).collect::<Vec<_>>()))
-        };
-        self.0.iter().map(one).collect()
+        self.0.iter().map(|(point, rounds)| (*point, cost(&figure_of(rounds, at)))).collect()
     }
 
     /// How many rounds each point had, and how quiet they were.

@@ -11,6 +11,7 @@ use rand_core::SeedableRng as _;
 
 use super::law::CountLaw;
 use crate::bench::Bench;
+use crate::parallel;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
@@ -20,6 +21,8 @@ const TALKS: [f64; 2] = [1.0, -1.0];
 const IDLES: [f64; 2] = [-1.0, 0.0];
 /// Rounds for which she is knocked out, and trials of a quick run.
 const ROUNDS: [(u32, u32); 3] = [(10, 40_000), (100, 8_000), (1_000, 2_000)];
+/// The laws of the noise, each with its name.
+const MODES: [(Mode, &str); 2] = [(Mode::Gauss, "Gauss"), (Mode::Paper, "Laplace")];
 /// The scale of the noise in the simulation.
 const SCALE: u32 = 100;
 /// Far enough from 0 that nothing is clamped.
@@ -80,13 +83,16 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     report.say(format!("  {:>7} {:>8} {:>10.3} {found:>16.3}", 1, "none", 1.0));
     let holds = found.to_bits() == 1.0_f64.to_bits();
     report.shapes.push(Claim::is("without noise one round tells all", format!("{found}"), holds));
-    for (k, trials) in ROUNDS {
-        let trials = bench.profile.pick(20_000 / k + 20, trials, 4 * trials);
+    let (profile, seed) = (bench.profile, bench.seed);
+    let jobs = ROUNDS.iter().flat_map(|round| MODES.iter().map(|(mode, _)| (*round, *mode)));
+    let found = parallel::map(jobs.collect(), |((k, trials), mode)| {
+        let trials = profile.pick(20_000 / k + 20, trials, 4 * trials);
+        advantage(Law { mode, mu: MU, scale: SCALE }, k, trials, seed ^ u64::from(k))
+    });
+    for ((k, _), found) in ROUNDS.into_iter().zip(found.chunks(MODES.len())) {
         let theory = theory(f64::from(k), f64::from(SCALE));
         let mut cells = Vec::new();
-        for (mode, who) in [(Mode::Gauss, "Gauss"), (Mode::Paper, "Laplace")] {
-            let law = Law { mode, mu: MU, scale: SCALE };
-            let (found, error) = advantage(law, k, trials, bench.seed ^ u64::from(k));
+        for ((_, who), (found, error)) in MODES.into_iter().zip(found.iter().copied()) {
             bench.note_count(&format!("ours:{who}"), &format!("advantage_{k}"), "share", found)?;
             cells.push(format!("{found:.3} +- {error:.3}"));
             let claim = format!("{who}, k = {k}: |measured - theory| in standard errors");

@@ -9,9 +9,9 @@ use rand_core::SeedableRng as _;
 
 use super::law::CountLaw;
 use crate::bench::Bench;
-use crate::papers;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
+use crate::{papers, parallel};
 
 /// Rounds of the plots.
 const ROUNDS: u32 = 10;
@@ -40,9 +40,11 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     let draws = bench.profile.pick(6_400, 200_000, 2_000_000);
     report.say("");
     report.say(format!("counts against their exact law, {CELLS} cells, {draws} rounds"));
-    for (mode, mu, scale, name) in LAWS {
-        let law = Law { mode, mu, scale };
-        let found = chi_squares(law, draws, bench.seed);
+    let seed = bench.seed;
+    let found = parallel::map(LAWS.to_vec(), |(mode, mu, scale, name)| {
+        (name, chi_squares(Law { mode, mu, scale }, draws, seed))
+    });
+    for (name, found) in found {
         for (what, deviation) in [("singles", found[0]), ("pairs", found[1])] {
             bench.note_count(&format!("ours:{name}"), &format!("chi2_{what}"), "sd", deviation)?;
             report.say(format!(

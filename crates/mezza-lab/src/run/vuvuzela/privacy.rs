@@ -10,9 +10,9 @@ use mezza_mixnet::privacy::{
 };
 
 use crate::bench::Bench;
-use crate::papers;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
+use crate::{papers, parallel};
 
 /// Rounds at which the curves are drawn.
 const ROUNDS: [u64; 7] = [10_000, 30_000, 70_000, 140_000, 240_000, 500_000, 1_000_000];
@@ -42,10 +42,10 @@ enum Account {
 }
 
 impl Account {
-    fn delta(self, spent: RoundsSpent) -> f64 {
+    fn delta(self, spent: &[RoundsSpent], epsilon: f64) -> f64 {
         match self {
-            Self::Advanced => advanced(&[spent], EPSILON),
-            Self::Renyi => delta(&[spent], EPSILON),
+            Self::Advanced => advanced(spent, epsilon),
+            Self::Renyi => delta(spent, epsilon),
         }
     }
 
@@ -90,12 +90,16 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
         report.say(format!("  mu {} scale {}", level.mu, level.scale));
         let names = MODES.map(|(name, ..)| format!("{name:>24}"));
         report.say(format!("  {:>9} {}", "k", names.concat()));
-        let mut curves: [Vec<[f64; 2]>; 3] = Default::default();
-        for k in ROUNDS {
-            let mut cells = Vec::new();
-            for ((name, mode, account), curve) in MODES.into_iter().zip(&mut curves) {
+        let points = parallel::map(ROUNDS.to_vec(), |k| {
+            MODES.map(|(_, mode, account)| {
                 let spent = spent(mode, *level, k);
-                let point = [account.epsilon(spent), account.delta(spent)];
+                [account.epsilon(spent), account.delta(&[spent], EPSILON)]
+            })
+        });
+        let mut curves: [Vec<[f64; 2]>; 3] = Default::default();
+        for (k, points) in ROUNDS.into_iter().zip(points) {
+            let mut cells = Vec::new();
+            for (((name, ..), point), curve) in MODES.into_iter().zip(points).zip(&mut curves) {
                 let exists = point[0].is_finite();
                 let least = if exists { format!("{:.3}", point[0]) } else { "-".into() };
                 cells.push(format!("{least:>12} {:>11.1e}", point[1]));
@@ -143,12 +147,14 @@ fn shapes(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]
 fn lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
     report.say("");
     report.say("rounds until (ln 2, 1e-4) is spent");
-    for (level, expected) in levels.iter().zip(LAST) {
-        let last = |mode, account: fn(&[RoundsSpent], f64) -> f64| {
-            rounds(spent(mode, *level, 0), EPSILON, DELTA, account)
-        };
-        let paper = last(Mode::Paper, advanced);
-        let (laplace, gauss) = (last(Mode::Paper, delta), last(Mode::Gauss, delta));
+    let last = parallel::map(levels.to_vec(), |level| {
+        MODES.map(|(_, mode, account)| {
+            rounds(spent(mode, level, 0), EPSILON, DELTA, |spent, epsilon| {
+                account.delta(spent, epsilon)
+            })
+        })
+    });
+    for ((level, expected), [paper, laplace, gauss]) in levels.iter().zip(LAST).zip(last) {
         report.say(format!(
             "  mu {:>7} scale {:>6}   paper {paper:>9}   Laplace, RDP {laplace:>9}   Gauss, RDP {gauss:>9}",
             level.mu, level.scale
@@ -168,11 +174,13 @@ fn price(bench: &mut Bench, report: &mut Report) -> Result<()> {
         epsilon: EPSILON,
         delta: DELTA,
     };
-    let of = |accounting| noise_for(&target, accounting).context("no noise is enough");
-    let laws = [of(Accounting::Paper)?, of(Accounting::Laplace)?, of(Accounting::Gauss)?];
+    let accountings = vec![Accounting::Paper, Accounting::Laplace, Accounting::Gauss];
+    let laws = parallel::map(accountings, |accounting| noise_for(&target, accounting));
+    let laws: Option<Vec<Law>> = laws.into_iter().collect();
+    let laws = laws.context("no noise is enough")?;
     report.say("");
     report.say(format!("least noise for (ln 2, 1e-4) over {rounds} rounds (E-V3)"));
-    for ((name, ..), law) in MODES.into_iter().zip(laws) {
+    for ((name, ..), law) in MODES.into_iter().zip(&laws) {
         let saved = f64::from(laws[0].mu) / f64::from(law.mu);
         report.say(format!(
             "  {name:<14} mu {:>7} scale {:>6}   {saved:.1}x less",

@@ -1,6 +1,8 @@
 //! One to six mixes: the work of a round grows with the square of their number, because each adds
 //! noise that all behind it unwrap.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use mezza::mixnet::kernel::kernel;
 use mezza_mixnet::config::Mode;
@@ -9,7 +11,7 @@ use mezza_mixnet::noise::Law;
 use crate::bench::Bench;
 use crate::clock::{median, ns};
 use crate::fit::line;
-use crate::ours::mixes::{LabCoordinator, MixSetup};
+use crate::ours::mixes::{LabCoordinator, MixSetup, RoundTiming};
 use crate::papers;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
@@ -41,13 +43,11 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
         let law = Law { mode: Mode::Paper, mu, scale: 0 };
         let (kernel, seed) = (kernel(), bench.seed);
         let setup = MixSetup { mixes: mixes as usize, users_max: users, law, kernel, seed };
-        let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
-        desk.round(users)?;
-        let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
-        desk.stop()?;
-        let middle = |times: Vec<f64>| median(&times);
-        let cpu = middle(outcomes.iter().map(|outcome| ns(outcome.cpu)).collect());
-        let wall = middle(outcomes.iter().map(|outcome| ns(outcome.wall)).collect());
+        let timings = LabCoordinator::measure(bench.folder.path(), setup, users, rounds)?;
+        let middle = |of: fn(&RoundTiming) -> Duration| {
+            median(&timings.iter().map(|timing| ns(of(timing))).collect::<Vec<_>>())
+        };
+        let (cpu, wall) = (middle(|timing| timing.cpu), middle(|timing| timing.wall));
         bench.note_count("ours", &format!("cpu_mixes_{mixes}"), "ns", cpu)?;
         let ladders = ladders(mixes, users, 2 * mu);
         report.say(format!(

@@ -87,11 +87,8 @@ fn point(bench: &mut Bench, users: u32, noise: f64) -> Result<Cost> {
     let mu = (noise * f64::from(users)).round() as u32;
     let law = Law { mode: Mode::Paper, mu, scale: 0 };
     let setup = MixSetup { mixes: 3, users_max: users, law, kernel: kernel(), seed: bench.seed };
-    let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
-    desk.round(users)?;
     let rounds = bench.profile.pick(1, 7, 7);
-    let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
-    desk.stop()?;
+    let outcomes = LabCoordinator::measure(bench.folder.path(), setup, users, rounds)?;
     let middle =
         |of: &dyn Fn(&RoundTiming) -> f64| median(&outcomes.iter().map(of).collect::<Vec<_>>());
     let ahead =
