@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, anyhow};
 use mezza::exit::{Exit, Fault};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -89,14 +89,10 @@ impl Bench {
         Ok(self.path)
     }
 
-    /// The entries with the calls and sizes of this profile.
-    fn sized(&self, entries: &[BenchCase]) -> Vec<BenchCase> {
-        let calls = |calls: usize| self.profile.pick(calls.div_ceil(SMOKE), calls, calls);
-        let of = |entry: &BenchCase| {
-            let (size, calls) = (self.bytes(entry.size), calls(entry.calls));
-            BenchCase { size, calls, ..entry.clone() }
-        };
-        entries.iter().map(of).collect()
+    /// A case with the calls and sizes of this profile.
+    fn sized(&self, case: BenchCase) -> BenchCase {
+        let calls = self.profile.pick(case.calls.div_ceil(SMOKE), case.calls, case.calls);
+        BenchCase { size: self.bytes(case.size), calls, ..case }
     }
 
     /// A size as this profile has it: the files of a smoke run are small.
@@ -104,48 +100,57 @@ impl Bench {
         self.profile.pick(size.min(SMOKE_BYTES), size, size)
     }
 
-    /// Measures all entries in each of several rounds, in seeded random order, on `peers`.
+    /// Measures all cases on `peers` in each of several rounds, in seeded random order. The figures
+    /// of a case are found again by its key.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
-    pub fn run_interleaved(
+    pub fn run_interleaved<K>(
         &mut self,
         peers: &mut [PeerProcess],
-        entries: &[BenchCase],
-    ) -> Result<Comparison> {
+        cases: Vec<(K, BenchCase)>,
+    ) -> Result<Comparison<K>> {
         let mut rng = ChaCha20Rng::seed_from_u64(self.seed);
-        let entries = self.sized(entries);
-        let entries = entries.as_slice();
-        let mut refused: Vec<Option<String>> = vec![None; entries.len()];
+        let (keys, cases): (Vec<K>, Vec<_>) = cases.into_iter().unzip();
+        let cases: Vec<_> = cases.into_iter().map(|case| self.sized(case)).collect();
+        let mut refused: Vec<Option<String>> = vec![None; cases.len()];
         let mut rounds = Vec::new();
         for _ in 0..self.profile.pick(1, 5, 11) {
-            let work = || Ok(one_round(peers, entries, &mut refused, &mut rng));
+            let work = || Ok(one_round(peers, &cases, &mut refused, &mut rng));
             rounds.extend(self.watch.rounds_or_give_up(work)?);
         }
-        for (number, round) in rounds.iter().enumerate() {
-            for (entry, rate) in entries.iter().zip(&round.value) {
-                let Some(OpCost { min, median }) = *rate else { continue };
-                let spread = Spread { n: entry.calls, min, p10: min, median, mad: 0.0 };
-                let op = format!("{}_{}", entry.op, entry.size);
-                let figure = RawFigure::single(&entry.who, &op, "thread_cpu", "ns", median);
-                let (round, busy) = (number + 1, round.busy);
-                self.note(&RawFigure { round, spread, busy, ..figure })?;
-            }
-        }
+        self.note_rounds(&cases, &rounds)?;
         let busy = rounds.iter().filter(|round| round.busy).count();
         let all_busy = is_busy(busy, rounds.len());
-        let of_entry = |at: usize| {
+        let of_case = |at: usize| {
             let of_round = |round: &BenchRound<Vec<Option<OpCost>>>| {
                 round.value[at].map(|value| BenchRound { value, busy: round.busy })
             };
             if let Some(reason) = &refused[at] {
-                return Err(reason.clone());
+                return Err(format!("{} {}: {reason}", cases[at].who, cases[at].op));
             }
             let rates = quiet_values(&rounds.iter().filter_map(of_round).collect::<Vec<_>>());
             Ok(Series { rates, busy: all_busy })
         };
-        let series = (0..entries.len()).map(of_entry).collect();
+        let series = keys.into_iter().zip((0..cases.len()).map(of_case)).collect();
         Ok(Comparison { series, rounds: rounds.len(), busy })
+    }
+
+    fn note_rounds(
+        &mut self,
+        cases: &[BenchCase],
+        rounds: &[BenchRound<Vec<Option<OpCost>>>],
+    ) -> Result<()> {
+        for (number, BenchRound { value, busy }) in rounds.iter().enumerate() {
+            for (case, cost) in cases.iter().zip(value) {
+                let Some(OpCost { min, median }) = *cost else { continue };
+                let spread = Spread { n: case.calls, min, p10: min, median, mad: 0.0 };
+                let op = format!("{}_{}", case.op, case.size);
+                let figure = RawFigure::single(&case.who, &op, "thread_cpu", "ns", median);
+                self.note(&RawFigure { round: number + 1, spread, busy: *busy, ..figure })?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -164,17 +169,26 @@ pub struct BenchCase {
     pub calls: usize,
 }
 
-/// What the rounds gave, entry by entry.
-pub struct Comparison {
-    /// The figures of each entry, or why there are none.
-    pub series: Vec<Result<Series, String>>,
-    /// Rounds that were run.
-    pub rounds: usize,
-    /// Of them, disturbed ones.
-    pub busy: usize,
+/// What the rounds gave, by the key of each case.
+pub struct Comparison<K> {
+    /// The figures of each case, or why there are none.
+    series: Vec<(K, Result<Series, String>)>,
+    rounds: usize,
+    /// Of the rounds, the disturbed ones.
+    busy: usize,
 }
 
-impl Comparison {
+impl<K: PartialEq> Comparison<K> {
+    /// The figures of a case.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn of(&self, key: &K) -> Result<&Series> {
+        let found = self.series.iter().find(|(other, _)| other == key);
+        let (_, series) = found.context("nobody measured that")?;
+        series.as_ref().map_err(|reason| anyhow!(reason.clone()))
+    }
+
     /// How quiet it was, for people.
     pub fn quiet(&self) -> String {
         let Self { rounds, busy, .. } = self;
@@ -188,7 +202,7 @@ impl Comparison {
     }
 }
 
-/// The figures of one entry in the rounds that count.
+/// The figures of one case in the rounds that count.
 #[derive(Clone, Debug)]
 pub struct Series {
     rates: Vec<OpCost>,
@@ -241,16 +255,16 @@ impl std::fmt::Display for Ratio {
     }
 }
 
-/// One rate of each entry; who refuses once is asked no more.
+/// One cost of each case. A case that was refused once is asked for no more.
 fn one_round(
     peers: &mut [PeerProcess],
-    entries: &[BenchCase],
+    cases: &[BenchCase],
     refused: &mut [Option<String>],
     rng: &mut ChaCha20Rng,
 ) -> Vec<Option<OpCost>> {
-    let mut rates = vec![None; entries.len()];
-    for at in shuffled(entries.len(), rng) {
-        let BenchCase { peer, op, size, calls, .. } = &entries[at];
+    let mut rates = vec![None; cases.len()];
+    for at in shuffled(cases.len(), rng) {
+        let BenchCase { peer, op, size, calls, .. } = &cases[at];
         if refused[at].is_some() {
             continue;
         }

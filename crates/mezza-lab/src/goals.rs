@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::args::MeasureArgs;
 use crate::bench::Bench;
+use crate::limit::Limit;
 use crate::machine::Hardware;
 use crate::profile::Profile;
 use crate::raw::{self, RunSpec};
@@ -123,7 +124,7 @@ pub fn run(order: Order) -> Result<Exit> {
 
 fn choose(part: PartName, only: &[String]) -> Result<Vec<&'static Measurement>> {
     let named = |measurement: &Measurement, name: &str| {
-        measurement.rows.iter().any(|(id, _)| id.eq_ignore_ascii_case(name))
+        measurement.ids().iter().any(|id| id.eq_ignore_ascii_case(name))
     };
     let unknown = only.iter().find(|name| !part.all().iter().any(|m| named(m, name)));
     if let Some(name) = unknown {
@@ -138,15 +139,14 @@ fn choose(part: PartName, only: &[String]) -> Result<Vec<&'static Measurement>> 
 fn measure(bench: &mut Bench, chosen: &[&Measurement]) -> Vec<Row> {
     let mut rows = Vec::new();
     for measurement in chosen {
-        let ids: Vec<&str> = measurement.rows.iter().map(|(id, _)| *id).collect();
+        let ids = Vec::from_iter(measurement.ids());
         complain(&format!("measuring {}", ids.join(" ")));
         match (measurement.run)(bench) {
             Ok(measured) => rows.extend(measured),
             Err(error) => {
-                let broken = |(id, goal): &(&'static str, &'static str)| {
-                    Row::broken(id, goal, format!("{error:#}"))
-                };
-                rows.extend(measurement.rows.iter().map(broken));
+                let broken =
+                    |limit: &Limit| Row::broken(limit.id, limit.goal, format!("{error:#}"));
+                rows.extend(measurement.limits().map(broken));
             }
         }
     }
@@ -190,12 +190,8 @@ pub fn list(part: PartName, out: &std::path::Path) -> Vec<String> {
     for measurement in part.all() {
         let [smoke, quick, full] = measurement.seconds;
         let needs = measurement.needs;
-        let row = |(id, about): &(&str, &str)| {
-            format!("{id:<10} {about:<44} {smoke:>3} / {quick} / {full} s   {needs}")
-        };
-        lines.extend(measurement.rows.iter().map(row));
-        let limits = measurement.limits.iter().copied().flatten();
-        lines.extend(limits.map(|limit| format!("           {limit}")));
+        lines.extend(measurement.limits().map(|limit| format!("  {limit}")));
+        lines.push(format!("      {smoke} / {quick} / {full} s   needs: {needs}"));
     }
     let (experiment, _) = part.experiment();
     let state = raw::state(out, experiment);
@@ -210,8 +206,7 @@ mod tests {
     #[test]
     fn every_row_of_the_design_is_there_once() {
         let ids = |part: PartName| {
-            let rows = part.all().iter().flat_map(|m| m.rows);
-            let mut ids: Vec<&str> = rows.map(|(id, _)| *id).collect();
+            let mut ids: Vec<&str> = part.all().iter().flat_map(Measurement::ids).collect();
             ids.sort_unstable();
             ids
         };
@@ -297,21 +292,10 @@ mod tests {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let measurements = || parts.into_iter().flat_map(PartName::all);
         let held: Vec<String> = measurements()
-            .flat_map(|m| m.limits.iter().copied().flatten())
+            .flat_map(Measurement::limits)
             .map(|limit| words(&limit.to_string()))
             .collect();
         assert_eq!(held, LIMITS.lines().map(words).collect::<Vec<_>>());
-        // A measurement gives the rows that it has limits for, and no others.
-        for measurement in measurements() {
-            let sorted = |mut ids: Vec<&'static str>| {
-                ids.sort_unstable();
-                ids.dedup();
-                ids
-            };
-            let limits = measurement.limits.iter().copied().flatten().map(|limit| limit.id);
-            let rows = measurement.rows.iter().map(|(id, _)| *id);
-            assert_eq!(sorted(limits.collect()), sorted(rows.collect()));
-        }
     }
 
     #[test]

@@ -35,9 +35,13 @@ pub struct Order {
     args: MeasureArgs,
 }
 
+/// The papers and their experiments.
+const PAPERS: [(&str, &[Experiment]); 3] =
+    [("signal", signal::ALL), ("vuvuzela", vuvuzela::ALL), ("sosp15", vuvuzela::SOSP15)];
+
 /// All experiments.
 fn all() -> impl Iterator<Item = &'static Experiment> {
-    signal::ALL.iter().chain(vuvuzela::ALL)
+    PAPERS.into_iter().flat_map(|(_, experiments)| experiments)
 }
 
 /// Runs and prints; how the program ends.
@@ -130,14 +134,19 @@ fn print(experiment: &Experiment, report: &Report, profile: Profile) -> Result<(
 }
 
 fn choose(what: &[String]) -> Result<Vec<&'static Experiment>> {
-    let named = |experiment: &Experiment, word: &str| {
-        [experiment.id, experiment.paper, "all"].iter().any(|name| name.eq_ignore_ascii_case(word))
+    let named = |paper: &str, experiment: &Experiment, word: &str| {
+        [experiment.id, paper, "all"].iter().any(|name| name.eq_ignore_ascii_case(word))
     };
-    if let Some(word) = what.iter().find(|word| !all().any(|e| named(e, word))) {
+    let is_known =
+        |word: &String| PAPERS.iter().any(|(paper, all)| all.iter().any(|e| named(paper, e, word)));
+    if let Some(word) = what.iter().find(|word| !is_known(word)) {
         let text = format!("there is no experiment {word}");
         bail!(Fault::new(Exit::NotFound, text, "`mezza-lab list` shows them"));
     }
-    Ok(all().filter(|e| what.iter().any(|word| named(e, word))).collect())
+    let chosen = PAPERS.into_iter().flat_map(|(paper, all)| {
+        all.iter().filter(move |e| what.iter().any(|word| named(paper, e, word)))
+    });
+    Ok(chosen.collect())
 }
 
 /// The lines of `mezza-lab list` on experiments.
@@ -190,7 +199,7 @@ mod tests {
         };
         assert_eq!(chosen(&["signal-T1", "signal-t1"]).unwrap(), 1);
         assert_eq!(chosen(&["signal"]).unwrap(), signal::ALL.len());
-        assert_eq!(chosen(&["vuvuzela", "sosp15"]).unwrap(), vuvuzela::ALL.len());
+        assert_eq!(chosen(&["vuvuzela", "sosp15"]).unwrap(), vuvuzela::ALL.len() + 1);
         assert_eq!(chosen(&["all"]).unwrap(), all().count());
         let error = chosen(&["signal-t9"]).unwrap_err();
         assert_eq!(exit::of(&error), Exit::NotFound);

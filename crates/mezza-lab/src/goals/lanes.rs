@@ -21,23 +21,12 @@ pub const PEERS: &[&str] = &["crypto_mb", "providers"];
 /// All of them.
 pub const ALL: &[Measurement] = &[
     Measurement {
-        rows: &[
-            ("L1", "X25519 beside dalek and crypto_mb"),
-            ("L2", "fixed points beside dalek's table"),
-            ("L3", "short messages beside ring, aws-lc, RustCrypto"),
-        ],
         limits: &[&limits(VECTORS), &limits(PORTABLE), &limits([AWS_LC])],
         needs: "avx512ifma; peers: `--fetch` (pip, cargo)",
         seconds: [1, 40, 90],
         run: rates,
     },
-    Measurement {
-        rows: &[("L6", "build of the crate, CPU")],
-        limits: &[&[BUILD]],
-        needs: "cargo",
-        seconds: [1, 60, 60],
-        run: build,
-    },
+    Measurement { limits: &[&[BUILD]], needs: "cargo", seconds: [1, 60, 60], run: build },
 ];
 
 /// What the processor lacks where there is no kernel on vectors.
@@ -129,27 +118,21 @@ const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
 
 /// What a contest gave.
 struct Figures {
-    wanted: Vec<(&'static str, &'static str)>,
-    contest: Comparison,
+    /// By contestant and operation.
+    contest: Comparison<(&'static str, &'static str)>,
     /// Inputs of one call.
     count: f64,
 }
 
 impl Figures {
     /// How many times faster `who` is than `peer`.
-    fn faster(&self, who: &str, peer: &str, op: &str) -> Result<Ratio> {
-        Ok(self.of(peer, op)?.ratio_to(self.of(who, op)?))
-    }
-
-    fn of(&self, who: &str, op: &str) -> Result<&crate::bench::Series> {
-        let at = self.wanted.iter().position(|wanted| *wanted == (who, op));
-        let series = &self.contest.series[at.context("nobody measured that")?];
-        series.as_ref().map_err(|reason| anyhow::anyhow!("{who} {op}: {reason}"))
+    fn faster(&self, who: &'static str, peer: &'static str, op: &'static str) -> Result<Ratio> {
+        Ok(self.contest.of(&(peer, op))?.ratio_to(self.contest.of(&(who, op))?))
     }
 
     /// Thousands a second and nanoseconds of one, as they stand beside a ratio.
-    fn shown(&self, who: &str, op: &str) -> Result<String> {
-        let ns = self.of(who, op)?.cost() / self.count;
+    fn shown(&self, who: &'static str, op: &'static str) -> Result<String> {
+        let ns = self.contest.of(&(who, op))?.cost() / self.count;
         Ok(format!("{who} {:.1} k/s ({ns:.0} ns)", 1e6 / ns))
     }
 
@@ -171,12 +154,11 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut peers = vec![PeerProcess::ours()?];
     let count: u16 = bench.profile.pick(16, 256, 256);
     let calls = |op: &str| if op == "seal" { 40 } else { 1 };
-    let (mut wanted, mut entries, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut cases, mut absent) = (Vec::new(), Vec::new());
     for (who, op) in OURS.into_iter().filter(|(who, _)| has_ifma || *who != "ifma") {
         let (asked, shown) = (format!("lanes:{who}-{op}"), format!("ours:{who}"));
-        wanted.push((who, op));
-        let (peer, size) = (0, count.into());
-        entries.push(BenchCase { who: shown, peer, op: asked, size, calls: calls(op) });
+        let (peer, size, calls) = (0, count.into(), calls(op));
+        cases.push(((who, op), BenchCase { who: shown, peer, op: asked, size, calls }));
     }
     // Where nothing is held against them, they have nothing to do.
     for (name, theirs) in THEIRS.into_iter().filter(|_| has_ifma) {
@@ -188,14 +170,13 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
             }
         }
         for (who, op, asked) in theirs {
-            wanted.push((*who, *op));
             let (peer, size, calls) = (peers.len() - 1, count.into(), calls(op));
-            let (who, op) = (format!("peer:{who}"), (*asked).into());
-            entries.push(BenchCase { who, peer, op, size, calls });
+            let (shown, asked) = (format!("peer:{who}"), (*asked).into());
+            cases.push(((*who, *op), BenchCase { who: shown, peer, op: asked, size, calls }));
         }
     }
-    let contest = bench.run_interleaved(&mut peers, &entries)?;
-    let figures = Figures { wanted, contest, count: count.into() };
+    let contest = bench.run_interleaved(&mut peers, cases)?;
+    let figures = Figures { contest, count: count.into() };
     let missing = |who| absent.iter().find(|(missing, _)| *missing == who);
     let on_vectors = VECTORS.into_iter().map(|goal| match missing(goal.3) {
         _ if !has_ifma => Ok(goal.0.not_here(LACKING)),

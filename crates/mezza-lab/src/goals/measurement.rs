@@ -1,5 +1,7 @@
 //! What a part of the goals is made of.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 
 use crate::bench::Bench;
@@ -8,8 +10,6 @@ use crate::row::Row;
 
 /// One measurement: the rows that it gives, and how.
 pub struct Measurement {
-    /// The ids of its rows with what they are about.
-    pub rows: &'static [(&'static str, &'static str)],
     /// What its rows are held against.
     pub limits: &'static [&'static [Limit]],
     /// What it needs.
@@ -18,4 +18,16 @@ pub struct Measurement {
     pub seconds: [u32; 3],
     /// Measures.
     pub run: fn(&mut Bench) -> Result<Vec<Row>>,
+}
+
+impl Measurement {
+    /// The limits of its rows, in their order.
+    pub fn limits(&self) -> impl Iterator<Item = &'static Limit> {
+        self.limits.iter().copied().flatten()
+    }
+
+    /// The ids of its rows, each once.
+    pub fn ids(&self) -> BTreeSet<&'static str> {
+        self.limits().map(|limit| limit.id).collect()
+    }
 }

@@ -1,7 +1,7 @@
 //! The goals of the ratchet: rows T1 to T5 of its design. Every ratio is of thread CPU time from
 //! one run, all programs interleaved.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::measurement::Measurement;
 use crate::bench::{Bench, BenchCase, Comparison, Ratio, Series};
@@ -15,35 +15,25 @@ pub const PEERS: &[&str] = &["vodozemac", "wacore", "java"];
 /// All of them.
 pub const ALL: &[Measurement] = &[
     Measurement {
-        rows: &[
-            ("T1", "signal-v3 beside vodozemac"),
-            ("T2", "signal-v3 beside Java and wacore-libsignal"),
-        ],
         limits: &[&limits(VODOZEMAC), &limits(JAVA), &limits(WACORE), &limits(BESIDE)],
         needs: "peers: `--fetch` (cargo, Maven, a JDK)",
         seconds: [20, 120, 300],
         run: beside_peers,
     },
     Measurement {
-        rows: &[("T3", "b2c20 and paper beside our signal-v3")],
         limits: &[&limits(SUITES), &limits(PAPER)],
         needs: "nothing",
         seconds: [3, 20, 60],
         run: suites,
     },
-    Measurement {
-        rows: &[("T4", "messages far ahead"), ("T5", "skipped keys and forgeries")],
-        limits: &[&AHEAD, &SKIPPED],
-        needs: "nothing",
-        seconds: [5, 20, 60],
-        run: ahead,
-    },
+    Measurement { limits: &[&AHEAD, &SKIPPED], needs: "nothing", seconds: [5, 20, 60], run: ahead },
 ];
 
 /// The sizes of texts: a line, a page, a file.
 const SIZES: [usize; 3] = [32, 1_024, FILE];
 
 /// One thing to be measured: `peer` is asked for `who:op`, or for `op` alone.
+#[derive(Clone, Copy)]
 struct Wanted {
     peer: usize,
     who: &'static str,
@@ -52,11 +42,12 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn entry(&self) -> BenchCase {
-        let Self { peer, who, op, size } = *self;
+    fn case(self) -> (Key, BenchCase) {
+        let Self { peer, who, op, size } = self;
         let asked = if peer == 0 { format!("{who}:{op}") } else { op.to_owned() };
-        let who = if peer == 0 { format!("ours:{who}") } else { format!("peer:{who}") };
-        BenchCase { who, peer, op: asked, size, calls: calls(op, size) }
+        let shown = if peer == 0 { format!("ours:{who}") } else { format!("peer:{who}") };
+        let case = BenchCase { who: shown, peer, op: asked, size, calls: calls(op, size) };
+        ((who, op, size), case)
     }
 }
 
@@ -71,41 +62,40 @@ fn calls(op: &str, size: usize) -> usize {
     }
 }
 
-/// What a contest gave, by who and what.
-struct Figures {
-    wanted: Vec<Wanted>,
-    contest: Comparison,
-}
+/// Who, operation, bytes of a body.
+type Key = (&'static str, &'static str, usize);
+/// Who does what.
+type Side = [&'static str; 2];
+
+/// What a contest gave.
+struct Figures(Comparison<Key>);
 
 impl Figures {
     fn measure(bench: &mut Bench, peers: &mut [PeerProcess], wanted: Vec<Wanted>) -> Result<Self> {
-        let entries: Vec<BenchCase> = wanted.iter().map(Wanted::entry).collect();
-        let contest = bench.run_interleaved(peers, &entries)?;
-        Ok(Self { wanted, contest })
+        let cases = wanted.into_iter().map(Wanted::case).collect();
+        Ok(Self(bench.run_interleaved(peers, cases)?))
     }
 
-    fn of(&self, who: &str, op: &str, size: usize) -> Result<&Series> {
-        let at = self.wanted.iter().position(|w| w.who == who && w.op == op && w.size == size);
-        let series = &self.contest.series[at.context("nobody measured that")?];
-        series.as_ref().map_err(|reason| anyhow::anyhow!("{who} {op}: {reason}"))
+    fn of(&self, [who, op]: Side, size: usize) -> Result<&Series> {
+        self.0.of(&(who, op, size))
     }
 
     /// `ours` by `theirs`.
-    fn ratio(&self, ours: [&str; 2], theirs: [&str; 2], size: usize) -> Result<Ratio> {
-        Ok(self.of(ours[0], ours[1], size)?.ratio_to(self.of(theirs[0], theirs[1], size)?))
+    fn ratio(&self, ours: Side, theirs: Side, size: usize) -> Result<Ratio> {
+        Ok(self.of(ours, size)?.ratio_to(self.of(theirs, size)?))
     }
 
     /// A row on a ratio that has a limit.
-    fn row(&self, limit: Limit, [ours, theirs]: [[&str; 2]; 2], size: usize) -> Result<Row> {
+    fn row(&self, limit: Limit, [ours, theirs]: [Side; 2], size: usize) -> Result<Row> {
         let ratio = self.ratio(ours, theirs, size)?;
-        let (a, b) = (self.of(ours[0], ours[1], size)?, self.of(theirs[0], theirs[1], size)?);
+        let (a, b) = (self.of(ours, size)?, self.of(theirs, size)?);
         let beside = format!(
             "{} {} by {} {}: {ratio}; {}",
             ours[0],
             time(a.cost()),
             theirs[0],
             time(b.cost()),
-            self.contest.quiet()
+            self.0.quiet()
         );
         Ok(limit.row(ratio.value).with(beside))
     }
@@ -232,7 +222,7 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
 
 /// One row against a peer; below stand our portable backend, and our ratchet without the rows that
 /// a conversation makes for the disk, which not every peer has.
-fn against(figures: &Figures, name: &str, (limit, op, size): Goal) -> Result<Row> {
+fn against(figures: &Figures, name: &'static str, (limit, op, size): Goal) -> Result<Row> {
     let row = figures.row(limit, [["v3", op], [name, op]], size)?;
     let portable = figures.ratio(["v3-portable", op], [name, op], size)?;
     let bare = figures.ratio(["bare-v3", op], [name, op], size)?;
@@ -280,9 +270,9 @@ fn ahead(bench: &mut Bench) -> Result<Vec<Row>> {
     ];
     let wanted = wanted.into_iter().map(ours).collect();
     let figures = Figures::measure(bench, &mut [PeerProcess::ours()?], wanted)?;
-    let cost = |op| figures.of("b2c20", op, 32).map(Series::cost);
-    let ms = |who, op| figures.of(who, op, 32).map(|series| series.cost() / 1e6);
-    let quiet = figures.contest.quiet();
+    let cost = |op| figures.of(["b2c20", op], 32).map(Series::cost);
+    let ms = |who, op| figures.of([who, op], 32).map(|series| series.cost() / 1e6);
+    let quiet = figures.0.quiet();
     let [v3, b2c20, after] = AHEAD;
     let [look_up, forge] = SKIPPED;
     let jump =

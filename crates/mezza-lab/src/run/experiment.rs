@@ -10,8 +10,6 @@ use crate::shape::Claim;
 pub struct Experiment {
     /// `signal-t1`.
     pub id: &'static str,
-    /// The paper: `signal`.
-    pub paper: &'static str,
     /// What the paper shows there.
     pub about: &'static str,
     /// Raised when the meaning of a figure changes.
@@ -25,6 +23,33 @@ pub struct Experiment {
     pub exclusive: bool,
     /// Runs it.
     pub run: fn(&mut Bench) -> Result<Report>,
+}
+
+impl Experiment {
+    /// One that measures time.
+    pub const fn timed(
+        id: &'static str,
+        about: &'static str,
+        seconds: [u32; 3],
+        run: fn(&mut Bench) -> Result<Report>,
+    ) -> Self {
+        Self { id, about, rev: 1, peers: &[], seconds, exclusive: true, run }
+    }
+
+    /// One that measures no time.
+    pub const fn calculated(
+        id: &'static str,
+        about: &'static str,
+        seconds: [u32; 3],
+        run: fn(&mut Bench) -> Result<Report>,
+    ) -> Self {
+        Self { exclusive: false, ..Self::timed(id, about, seconds, run) }
+    }
+
+    /// With peers, which it uses where they are.
+    pub const fn beside(self, peers: &'static [&'static str]) -> Self {
+        Self { peers, ..self }
+    }
 }
 
 /// What came out.

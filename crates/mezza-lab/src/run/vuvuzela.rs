@@ -15,59 +15,22 @@ use anyhow::Result;
 use super::experiment::{Experiment, Report};
 use crate::bench::Bench;
 
-/// All of them.
+/// Those of the reproduction.
 pub const ALL: &[Experiment] = &[
-    Experiment {
-        id: "vuvuzela-scaling",
-        paper: "vuvuzela",
-        about: "latency against users and noise",
-        rev: 1,
-        peers: &[],
-        seconds: [8, 120, 1_200],
-        exclusive: true,
-        run: scaling::run,
-    },
-    Experiment {
-        id: "vuvuzela-breakdown",
-        paper: "vuvuzela",
-        about: "where the time of a round goes",
-        rev: 1,
-        peers: &[],
-        seconds: [2, 10, 60],
-        exclusive: true,
-        run: breakdown::run,
-    },
-    Experiment {
-        id: "vuvuzela-noise",
-        paper: "vuvuzela",
-        about: "counts of conversations, true and with noise",
-        rev: 1,
-        peers: &[],
-        seconds: [3, 5, 20],
-        exclusive: false,
-        run: noise::run,
-    },
-    Experiment {
-        id: "sosp15-f9",
-        paper: "sosp15",
-        about: "users, with noise in proportion",
-        rev: 1,
-        peers: &[],
-        seconds: [5, 60, 300],
-        exclusive: true,
-        run: sosp::run,
-    },
-    Experiment {
-        id: "vuvuzela-x",
-        paper: "vuvuzela",
-        about: "privacy over rounds, intersection, servers",
-        rev: 1,
-        peers: &[],
-        seconds: [3, 30, 120],
-        exclusive: true,
-        run: beside,
-    },
+    Experiment::timed(
+        "vuvuzela-scaling",
+        "latency against users and noise",
+        [8, 120, 1_200],
+        scaling::run,
+    ),
+    Experiment::timed("vuvuzela-breakdown", "parts of a round", [2, 10, 60], breakdown::run),
+    Experiment::calculated("vuvuzela-noise", "counts with noise", [3, 5, 20], noise::run),
+    Experiment::timed("vuvuzela-x", "privacy, intersection, servers", [3, 30, 120], beside),
 ];
+
+/// That of SOSP 2015, which is its context.
+pub const SOSP15: &[Experiment] =
+    &[Experiment::timed("sosp15-f9", "users, noise in proportion", [5, 60, 300], sosp::run)];
 
 /// What the reproduction did not look at. Privacy and attack decide in every profile, the speeds in
 /// none but quick and full.

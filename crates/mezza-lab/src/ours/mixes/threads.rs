@@ -60,13 +60,15 @@ impl Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::thread_cpu;
 
     #[test]
     fn each_thread_counts_for_what_it_is() {
         let (before, ms) = (Threads::now().unwrap(), Duration::from_millis);
+        // By CPU time: a busy machine may give a thread none of 40 ms.
         let spin = move || {
-            let begun = std::time::Instant::now();
-            while begun.elapsed() < ms(40) {}
+            let begun = thread_cpu().unwrap();
+            while thread_cpu().unwrap() < begun + ms(40) {}
         };
         let (seen, wait) = std::sync::mpsc::channel::<()>();
         let (done, ready) = std::sync::mpsc::channel();

@@ -1,13 +1,15 @@
 //! One cell of the paper's tables: an operation pair on one input, by everybody.
 
-use anyhow::{Context as _, Result};
+use std::rc::Rc;
+
+use anyhow::Result;
 
 use super::pair::{Input, Pair};
 use super::programs::{
     ALL, AWS_LC, AWS_LC_NO_AES, AWS_LC_NO_SHA, BC, BC_PLAIN, JDK, JDK_PLAIN, OPENSSL, OWN,
     Programs, Provider, RING, RUSTCRYPTO, SOFT,
 };
-use crate::bench::{Bench, BenchCase, Ratio, Series};
+use crate::bench::{Bench, BenchCase, Comparison, Ratio, Series};
 use crate::papers::Column;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
@@ -23,8 +25,9 @@ pub struct Block {
     pub input: Input,
     /// What against what.
     pub pair: Pair,
-    series: Vec<(Provider, &'static str, Result<Series, String>)>,
-    quiet: String,
+    row: usize,
+    /// Of all cells: row, provider, operation.
+    contest: Rc<Comparison<(usize, Provider, &'static str)>>,
 }
 
 /// A line: the paper's choice by one provider, what it replaces by another.
@@ -66,8 +69,7 @@ impl Block {
         programs: &mut Programs,
         rows: &[(Input, Pair)],
     ) -> Result<Vec<Self>> {
-        let mut entries = Vec::new();
-        let mut keys = Vec::new();
+        let mut cases = Vec::new();
         for (row, (input, pair)) in rows.iter().enumerate() {
             for op in pair.ops() {
                 for provider in ALL {
@@ -75,28 +77,22 @@ impl Block {
                     let who = format!("variant:{}", provider.name);
                     let asked = format!("{}:{op}", provider.prefix);
                     let calls = CALLS[usize::from(input.size >= FILE_BYTES)];
-                    entries.push(BenchCase { who, peer, op: asked, size: input.size, calls });
-                    keys.push((row, provider, op));
+                    let case = BenchCase { who, peer, op: asked, size: input.size, calls };
+                    cases.push(((row, provider, op), case));
                 }
             }
         }
-        let contest = bench.run_interleaved(&mut programs.running, &entries)?;
-        let quiet = contest.quiet();
-        let empty = |(input, pair): &(Input, Pair)| {
-            let (input, pair, quiet) = (*input, *pair, quiet.clone());
-            Self { input, pair, series: Vec::new(), quiet }
+        let contest = Rc::new(bench.run_interleaved(&mut programs.running, cases)?);
+        let block = |(row, (input, pair)): (usize, &(Input, Pair))| {
+            let (input, pair, contest) = (*input, *pair, Rc::clone(&contest));
+            Self { input, pair, row, contest }
         };
-        let mut blocks: Vec<Self> = rows.iter().map(empty).collect();
-        for ((row, provider, op), series) in keys.into_iter().zip(contest.series) {
-            blocks.get_mut(row).context("a row too many")?.series.push((provider, op, series));
-        }
-        Ok(blocks)
+        Ok(rows.iter().enumerate().map(block).collect())
     }
 
     /// The figures of one provider.
-    pub fn of(&self, provider: Provider, op: &str) -> Option<&Series> {
-        let found = self.series.iter().find(|(p, o, _)| *p == provider && *o == op);
-        found.and_then(|(_, _, series)| series.as_ref().ok())
+    pub fn of(&self, provider: Provider, op: &'static str) -> Option<&Series> {
+        self.contest.of(&(self.row, provider, op)).ok()
     }
 
     fn ratio(&self, new: Provider, old: Provider) -> Option<Ratio> {
@@ -104,14 +100,14 @@ impl Block {
     }
 
     /// Who is fastest at an operation, all instructions on.
-    fn best(&self, op: &str) -> Option<(Provider, &Series)> {
+    fn best(&self, op: &'static str) -> Option<(Provider, &Series)> {
         let each = NATIVE.into_iter().filter_map(|p| Some((p, self.of(p, op)?)));
         each.min_by(|a, b| a.1.cost().total_cmp(&b.1.cost()))
     }
 
     /// The table of this cell.
     pub fn print(&self, report: &mut Report, new: Option<&Column>, old: Option<&Column>) {
-        let Self { input, pair, quiet, .. } = self;
+        let (Self { input, pair, .. }, quiet) = (self, self.contest.quiet());
         report.say(format!("{} {}, warm, thread CPU, {quiet}", pair.words, input.words));
         report.say(format!("{:<38}{:>15}{:>15}   new / old", "", pair.new, pair.old));
         let paper = [new, old].map(|column| column.map(|column| column.average));
@@ -155,7 +151,7 @@ impl Block {
         }
     }
 
-    fn aead_shapes(&self, report: &mut Report, on: &str, gcm: &str) {
+    fn aead_shapes(&self, report: &mut Report, on: &str, gcm: &'static str) {
         let Self { input, pair, .. } = self;
         let masks = [
             ("all instructions", self.best(pair.old).map(|(_, old)| old), AWS_LC),
