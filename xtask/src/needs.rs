@@ -105,18 +105,29 @@ fn cryptography(root: &Path, target: &Path, logs: &Logs) -> Result<(), String> {
     let folder = target.join("python");
     println!("install  pip install cryptography   (into {})", folder.display());
     let mut log = logs.open("install python")?;
-    let mut venv = Command::new(python);
-    venv.args(["-m", "venv"]).arg(&folder);
-    let mut pip = Command::new(folder.join("bin/pip"));
-    pip.args(["install", "--quiet", "--require-hashes", "-r"]);
-    pip.arg(root.join("vectors/requirements.txt"));
-    for command in [&mut venv, &mut pip] {
-        if !run(command, &mut log).is_ok_and(|ended| ended.ok) {
+    let mut pip = pip_install(&folder);
+    pip.args(["--require-hashes", "-r"]).arg(root.join("vectors/requirements.txt"));
+    for mut command in [venv(&python, &folder), pip] {
+        if !run(&mut command, &mut log).is_ok_and(|ended| ended.ok) {
             println!("install  failed; see {}", logs.path("install python").display());
             break;
         }
     }
     Ok(())
+}
+
+/// Makes a fresh environment of Python.
+pub fn venv(python: &Path, folder: &Path) -> Command {
+    let mut venv = Command::new(python);
+    venv.args(["-m", "venv", "--clear"]).arg(folder);
+    venv
+}
+
+/// Installs into an environment what further arguments name.
+pub fn pip_install(folder: &Path) -> Command {
+    let mut pip = Command::new(folder.join("bin/pip"));
+    pip.args(["install", "--quiet"]);
+    pip
 }
 
 fn has(program: &str) -> bool {

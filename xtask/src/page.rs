@@ -2,6 +2,7 @@
 
 use crate::machine;
 use crate::run::{Logs, run};
+use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -13,8 +14,22 @@ pub enum Built {
     Now,
     /// Built before from the same sources.
     Before,
-    /// Not built; the reason and the next step.
-    Not(String),
+    /// Not built.
+    Not(Missing),
+}
+
+/// What this machine lacks for the page.
+pub struct Missing {
+    /// What is not there.
+    pub what: String,
+    /// The next step.
+    pub step: &'static str,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what, self.step)
+    }
 }
 
 /// The page's sources.
@@ -22,20 +37,18 @@ pub fn folder(root: &Path) -> PathBuf {
     root.join("ui")
 }
 
-/// What stands between this machine and the page, with the next step.
-pub fn missing_requirement(root: &Path) -> Option<String> {
+/// The first requirement of the page that this machine does not meet.
+pub fn missing_requirement(root: &Path) -> Option<Missing> {
     if !folder(root).join("package.json").is_file() {
-        return Some("no ui/ in this tree; take a full checkout".to_owned());
+        let what = "no ui/ in this tree".to_owned();
+        return Some(Missing { what, step: "take a full checkout" });
     }
-    match machine::node() {
-        None => Some("node not found; install Node 20.19 or newer".to_owned()),
-        Some(version) if !machine::node_is_supported(version) => {
-            let (major, minor) = version;
-            let text = format!("node {major}.{minor} does not serve; install Node 20.19 or newer");
-            Some(format!("{text} (not 21, not 22.0-22.11)"))
-        }
-        Some(_) => None,
-    }
+    let what = match machine::node() {
+        Some(version) if machine::node_is_supported(version) => return None,
+        Some((major, minor)) => format!("node {major}.{minor} is not supported"),
+        None => "node not found".to_owned(),
+    };
+    Some(Missing { what, step: "install Node 20.19 or newer (not 21, not 22.0-22.11)" })
 }
 
 /// `npm` in `ui/`.

@@ -1,8 +1,8 @@
 //! Getting the files of a peer, and being sure that they are the right ones.
 
 use super::peers::{InteropPeer, Jar, PeerFiles};
-use crate::machine;
 use crate::run::{Logs, find, first_line, run};
+use crate::{machine, needs};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -118,17 +118,15 @@ impl<'a> Folder<'a> {
     /// The commands that make a fresh environment with everything in it.
     fn pip(&self, python: &Path) -> Vec<Command> {
         let folder = self.path.join("py");
-        let mut venv = Command::new(python);
-        venv.args(["-m", "venv", "--clear"]).arg(&folder);
         let installs = LISTS.map(|(list, args)| {
-            let mut pip = Command::new(folder.join("bin/pip"));
-            pip.args(["install", "--quiet"]).args(args).arg("-r").arg(self.list(list));
+            let mut pip = needs::pip_install(&folder);
+            pip.args(args).arg("-r").arg(self.list(list));
             if let Some(from) = self.from {
                 pip.args(["--no-index", "--find-links"]).arg(from);
             }
             pip
         });
-        [venv].into_iter().chain(installs).collect()
+        [needs::venv(python, &folder)].into_iter().chain(installs).collect()
     }
 
     fn list(&self, name: &str) -> PathBuf {

@@ -7,6 +7,7 @@
 
 use super::{Diagnostic, Tree};
 use std::collections::BTreeSet;
+use std::fmt;
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let tested = tested(tree);
@@ -32,7 +33,7 @@ fn wrong(
     text: &str,
     tested: &BTreeSet<String>,
 ) -> Option<Diagnostic> {
-    let prefix = prefix(rule)?;
+    let prefix = Rule::parse(rule)?.prefix();
     if !text.contains(&format!("**{rule}**")) {
         let text = format!("{rule} is in force, but this document has no **{rule}**");
         return Some(Diagnostic::new(path, line, text));
@@ -41,14 +42,35 @@ fn wrong(
     (!tested.contains(&prefix)).then(|| Diagnostic::new(path, line, text))
 }
 
-/// `MSG-1` -> `msg_1`; `None` for what is no rule.
-pub fn prefix(rule: &str) -> Option<String> {
-    let (family, number) = rule.split_once('-')?;
-    let is_rule = family.len() >= 2
-        && family.bytes().all(|b| b.is_ascii_uppercase())
-        && !number.is_empty()
-        && number.bytes().all(|b| b.is_ascii_digit());
-    is_rule.then(|| format!("{}_{number}", family.to_lowercase()))
+/// The number of a rule: `MSG-1`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rule<'a> {
+    /// `MSG`.
+    pub family: &'a str,
+    number: &'a str,
+}
+
+impl<'a> Rule<'a> {
+    /// Reads one; `None` for what is no rule.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let (family, number) = text.split_once('-')?;
+        let is_rule = family.len() >= 2
+            && family.bytes().all(|b| b.is_ascii_uppercase())
+            && !number.is_empty()
+            && number.bytes().all(|b| b.is_ascii_digit());
+        is_rule.then_some(Self { family, number })
+    }
+
+    /// What the name of its test begins with: `msg_1`.
+    fn prefix(self) -> String {
+        format!("{}_{}", self.family.to_lowercase(), self.number)
+    }
+}
+
+impl fmt::Display for Rule<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.family, self.number)
+    }
 }
 
 /// The prefixes (`msg_1`) of all test functions, and of all titles and exports in `ui/tests/`.
