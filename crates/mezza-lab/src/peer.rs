@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use mezza::exit::{Exit, Fault};
 
 use crate::place;
@@ -95,22 +95,23 @@ impl PeerProcess {
     }
 
     fn ask<const N: usize>(&mut self, line: &str) -> Result<[f64; N]> {
-        let answer = self.line(line)?;
+        let answer = self.line(line)?.map_err(|said| anyhow!("`{line}`: {said}"))?;
         let words = answer.split(' ').map(str::parse).collect::<Result<Vec<f64>, _>>();
         let numbers = words.ok().and_then(|words| <[f64; N]>::try_from(words).ok());
         numbers.with_context(|| format!("`{line}` gave `{answer}`"))
     }
 
-    /// The answer to a line, without its `ok`.
+    /// What a peer answers to a line: what follows `ok`, or the reason that follows `err`.
     ///
     /// # Errors
-    /// What the peer answers instead.
-    pub fn line(&mut self, line: &str) -> Result<String> {
+    /// A peer that has ended, is silent, or answers anything else.
+    pub fn line(&mut self, line: &str) -> Result<Result<String, String>> {
         let input = self.input.as_mut().context("the peer has ended")?;
         writeln!(input, "{line}").and_then(|()| input.flush()).context("the peer has ended")?;
         let answer = self.answers.recv_timeout(PATIENCE).context("the peer does not answer")?;
         match answer.split_once(' ').unwrap_or((&answer, "")) {
-            ("ok", rest) => Ok(rest.to_owned()),
+            ("ok", rest) => Ok(Ok(rest.to_owned())),
+            ("err", reason) => Ok(Err(reason.to_owned())),
             _ => bail!("`{line}` gave `{answer}`"),
         }
     }
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn garbage_errors_and_an_end_are_told() {
         for (script, part) in [
-            ("read line; echo err no such thing", "err no such thing"),
+            ("read line; echo err no such thing", ": no such thing"),
             ("read line; echo garbage", "garbage"),
             ("read line; echo ok x y", "x y"),
             ("exit 3", "peer"),

@@ -88,7 +88,7 @@ impl Programs {
             let found = match program {
                 Jvm => peer::find_for(profile, "jvm")?,
                 JvmPlain if profile == Profile::Smoke => continue,
-                _ => start(program)?,
+                JvmPlain | Ours | OursNoSha | OursNoAes | Providers | Soft => start(program)?,
             };
             match found {
                 Ok(peer) => {
