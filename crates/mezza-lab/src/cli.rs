@@ -68,7 +68,6 @@ pub fn main() -> ExitCode {
 /// What can be run.
 fn list(out: Option<PathBuf>) -> Result<()> {
     let out = place::out(out);
-    let parts = [PartName::Node, PartName::Lanes, PartName::Ratchet, PartName::Mixnet];
-    let goals = parts.into_iter().flat_map(|part| goals::list(part, &out));
+    let goals = PartName::ALL.into_iter().flat_map(|part| goals::list(part, &out));
     run::list(&out).into_iter().chain(goals).try_for_each(|line| say(&line))
 }

@@ -13,7 +13,6 @@ use serde_json::json;
 
 use crate::args::MeasureArgs;
 use crate::bench::Bench;
-use crate::limit::Limit;
 use crate::machine::Hardware;
 use crate::profile::Profile;
 use crate::raw::{self, RunSpec};
@@ -21,6 +20,9 @@ use crate::row::{Row, Verdict, exit};
 use crate::terminal::{complain, say};
 use crate::{peer, place};
 use measurement::Measurement;
+
+/// Raised when the meaning of a figure changes.
+const REV: u32 = 1;
 
 /// What was asked for.
 #[derive(Debug, Args)]
@@ -61,33 +63,16 @@ impl PartName {
         }
     }
 
-    /// Its measurements.
-    fn all(self) -> &'static [Measurement] {
-        match self {
-            Self::Node => node::ALL,
-            Self::Lanes => lanes::ALL,
-            Self::Ratchet => ratchet::ALL,
-            Self::Mixnet => mixnet::ALL,
-        }
-    }
+    /// All parts, in the order of the list.
+    pub const ALL: [Self; 4] = [Self::Node, Self::Lanes, Self::Ratchet, Self::Mixnet];
 
-    /// Its raw file, and the number that is raised when the meaning of a figure changes.
-    fn experiment(self) -> (&'static str, u32) {
+    /// Its measurements, its raw file, and the peers of its rows.
+    fn goals(self) -> (&'static [Measurement], &'static str, &'static [&'static str]) {
         match self {
-            Self::Node => ("node-goals", 1),
-            Self::Lanes => ("lanes-goals", 1),
-            Self::Ratchet => ("ratchet-goals", 1),
-            Self::Mixnet => ("mixnet-goals", 1),
-        }
-    }
-
-    /// The peers of its rows.
-    fn peers(self) -> &'static [&'static str] {
-        match self {
-            Self::Node => &[],
-            Self::Lanes => lanes::PEERS,
-            Self::Ratchet => ratchet::PEERS,
-            Self::Mixnet => mixnet::PEERS,
+            Self::Node => (node::ALL, "node-goals", &[]),
+            Self::Lanes => (lanes::ALL, "lanes-goals", lanes::PEERS),
+            Self::Ratchet => (ratchet::ALL, "ratchet-goals", ratchet::PEERS),
+            Self::Mixnet => (mixnet::ALL, "mixnet-goals", mixnet::PEERS),
         }
     }
 }
@@ -98,20 +83,20 @@ impl PartName {
 /// An unknown row, a busy machine, a peer that cannot be fetched, or a disk that refuses.
 pub fn run(order: Order) -> Result<Exit> {
     let Order { part, profile, only, args: MeasureArgs { fetch, json, seed, shard, out } } = order;
-    let mut chosen = choose(part, &only)?;
+    let (all, experiment, peers) = part.goals();
+    let mut chosen = choose(all, &only)?;
     if let Some(shard) = shard {
         chosen = shard.of(chosen, |measurement| profile.cost_s(measurement.seconds));
     }
     if fetch {
-        part.peers().iter().try_for_each(|name| peer::fetch(name))?;
+        peers.iter().try_for_each(|name| peer::fetch(name))?;
     }
-    let (experiment, rev) = part.experiment();
     let out = place::out(out);
     let mut params = json!({ "only": only });
     if let Some(shard) = shard {
         params["shard"] = json!(shard.to_string());
     }
-    let run = RunSpec { experiment, rev, profile, seed, params, exclusive: true, shard };
+    let run = RunSpec { experiment, rev: REV, profile, seed, params, exclusive: true, shard };
     let mut bench = Bench::new(&run, &out)?;
     let rows = measure(&mut bench, &chosen);
     let path = bench.finish()?;
@@ -122,17 +107,17 @@ pub fn run(order: Order) -> Result<Exit> {
     Ok(exit(&rows, profile != Profile::Smoke))
 }
 
-fn choose(part: PartName, only: &[String]) -> Result<Vec<&'static Measurement>> {
+fn choose(all: &'static [Measurement], only: &[String]) -> Result<Vec<&'static Measurement>> {
     let named = |measurement: &Measurement, name: &str| {
         measurement.ids().iter().any(|id| id.eq_ignore_ascii_case(name))
     };
-    let unknown = only.iter().find(|name| !part.all().iter().any(|m| named(m, name)));
+    let unknown = only.iter().find(|name| !all.iter().any(|m| named(m, name)));
     if let Some(name) = unknown {
         let text = format!("there is no row {name}");
         bail!(Fault::new(Exit::NotFound, text, "`mezza-lab list` shows them"));
     }
     let wanted = |m: &&Measurement| only.is_empty() || only.iter().any(|name| named(m, name));
-    Ok(part.all().iter().filter(wanted).collect())
+    Ok(all.iter().filter(wanted).collect())
 }
 
 /// Rows in the order of their ids; a measurement that breaks gives broken rows, not an end.
@@ -144,9 +129,7 @@ fn measure(bench: &mut Bench, chosen: &[&Measurement]) -> Vec<Row> {
         match (measurement.run)(bench) {
             Ok(measured) => rows.extend(measured),
             Err(error) => {
-                let broken =
-                    |limit: &Limit| Row::broken(limit.id, limit.goal, format!("{error:#}"));
-                rows.extend(measurement.limits().map(broken));
+                rows.extend(measurement.limits().map(|limit| limit.broken(&error)));
             }
         }
     }
@@ -186,14 +169,13 @@ fn print(rows: &[Row], json: bool, part: PartName, profile: Profile) -> Result<(
 
 /// The lines of `mezza-lab list` on a part.
 pub fn list(part: PartName, out: &std::path::Path) -> Vec<String> {
-    let mut lines = Vec::new();
-    for measurement in part.all() {
+    let ((all, experiment, _), mut lines) = (part.goals(), Vec::new());
+    for measurement in all {
         let [smoke, quick, full] = measurement.seconds;
         let needs = measurement.needs;
         lines.extend(measurement.limits().map(|limit| format!("  {limit}")));
         lines.push(format!("      {smoke} / {quick} / {full} s   needs: {needs}"));
     }
-    let (experiment, _) = part.experiment();
     let state = raw::state(out, experiment);
     lines.push(format!("run them with `mezza-lab goals {}`; {state}", part.name()));
     lines
@@ -206,7 +188,7 @@ mod tests {
     #[test]
     fn every_row_of_the_design_is_there_once() {
         let ids = |part: PartName| {
-            let mut ids: Vec<&str> = part.all().iter().flat_map(Measurement::ids).collect();
+            let mut ids: Vec<&str> = part.goals().0.iter().flat_map(Measurement::ids).collect();
             ids.sort_unstable();
             ids
         };
@@ -219,6 +201,7 @@ mod tests {
     /// Row, goal, direction and bound of all parts, as the designs have them.
     const LIMITS: &str = "\
         M6 JavaScript of the page, gzip <= 60 kB
+        M6 first screen on loopback <= 1 s
         M7 build of the program, CPU <= 600 s
         M7 all crates / libsqlite3-sys <= 10 x
         M4 device CPU per sent note / its four operations <= 1.5 x
@@ -288,10 +271,10 @@ mod tests {
 
     #[test]
     fn every_limit_is_that_of_its_design() {
-        let parts = [PartName::Node, PartName::Lanes, PartName::Ratchet, PartName::Mixnet];
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let measurements = || parts.into_iter().flat_map(PartName::all);
-        let held: Vec<String> = measurements()
+        let held: Vec<String> = PartName::ALL
+            .into_iter()
+            .flat_map(|part| part.goals().0)
             .flat_map(Measurement::limits)
             .map(|limit| words(&limit.to_string()))
             .collect();
@@ -300,9 +283,9 @@ mod tests {
 
     #[test]
     fn rows_are_chosen_by_their_ids() {
-        assert_eq!(choose(PartName::Node, &[]).unwrap().len(), node::ALL.len());
-        assert_eq!(choose(PartName::Node, &["m2".into(), "M4".into()]).unwrap().len(), 2);
-        let error = choose(PartName::Node, &["M10".into()]).err().unwrap();
+        assert_eq!(choose(node::ALL, &[]).unwrap().len(), node::ALL.len());
+        assert_eq!(choose(node::ALL, &["m2".into(), "M4".into()]).unwrap().len(), 2);
+        let error = choose(node::ALL, &["M10".into()]).err().unwrap();
         assert_eq!(mezza::exit::of(&error), Exit::NotFound);
     }
 }

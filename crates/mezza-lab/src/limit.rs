@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::row::{Figure, Row, Sense, number, sign};
+use crate::row::{Figure, Outcome, Row, Sense, number, sign};
 
 /// How much.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,38 +82,42 @@ impl Limit {
         match self.bound {
             Bound::Fixed(bound) => self.row_at(measured, bound),
             Bound::OfTheRun => self.row_at(measured, f64::NAN),
-            Bound::None => Row::context(self.id, self.goal, Figure::plain(measured, self.unit)),
+            Bound::None => self.row_of(Outcome::Measured(self.figure(measured, None))),
         }
     }
 
     /// The row of a value beside a bound of the same run.
     pub fn row_at(&self, measured: f64, bound: f64) -> Row {
-        let figure = |bound| match self.sense {
-            Sense::AtMost => Figure::at_most(measured, bound, self.unit),
-            Sense::AtLeast => Figure::at_least(measured, bound, self.unit),
-        };
-        let row = Row::must(self.id, self.goal, figure(bound));
+        let row = self.row_of(Outcome::Measured(self.figure(measured, Some(bound))));
         let Some(stretch) = self.stretch else { return row };
-        let reached = if figure(stretch).holds() { "reached" } else { "not reached" };
-        row.with(format!(
-            "stretch {} {} {}: {reached}",
-            sign(self.sense),
-            number(stretch),
-            self.unit
-        ))
+        let is_reached = self.figure(measured, Some(stretch)).holds();
+        let reached = if is_reached { "reached" } else { "not reached" };
+        let (sign, stretch) = (sign(self.sense), number(stretch));
+        row.with(format!("stretch {sign} {stretch} {}: {reached}", self.unit))
     }
 
     /// The row of a value that this machine cannot measure.
     pub fn not_here(&self, reason: impl Into<String>) -> Row {
-        self.weighed(Row::not_here(self.id, self.goal, reason))
+        self.row_of(Outcome::NotHere(reason.into()))
     }
 
     /// The row of a value whose peer is not here.
     pub fn no_peer(&self, reason: impl Into<String>) -> Row {
-        self.weighed(Row::no_peer(self.id, self.goal, reason))
+        self.row_of(Outcome::NoPeer(reason.into()))
     }
 
-    fn weighed(&self, row: Row) -> Row {
+    /// The row of a value whose measurement broke. It is an error even where the value decides
+    /// nothing.
+    pub fn broken(&self, error: &anyhow::Error) -> Row {
+        Row::must(self.id, self.goal, Outcome::Broken(format!("{error:#}")))
+    }
+
+    fn figure(&self, measured: f64, limit: Option<f64>) -> Figure {
+        Figure { measured, limit, unit: self.unit, sense: self.sense }
+    }
+
+    fn row_of(&self, outcome: Outcome) -> Row {
+        let row = Row::must(self.id, self.goal, outcome);
         if self.bound == Bound::None { row.beside() } else { row }
     }
 }

@@ -8,8 +8,8 @@
 //!                           peer: ours (`mezza-lab peer`) and lab/peers/*.sh, each a process
 //! ```
 //!
-//! A module imports only what stands before it: `fit machine papers place profile rate row shape
-//! shard terminal`, then `args clock limit parallel peer process`, `doctor raw`, `bench`, `ours`, `goals`, `run`, `cli`.
+//! A module imports only what stands before it: `fit machine papers place plot profile rate row
+//! shape shard terminal`, then `args clock limit parallel peer process`, `doctor raw`, `bench`, `ours`, `goals`, `run`, `cli`.
 
 mod args;
 mod bench;
@@ -25,6 +25,7 @@ mod papers;
 mod parallel;
 mod peer;
 mod place;
+mod plot;
 mod process;
 mod profile;
 mod rate;

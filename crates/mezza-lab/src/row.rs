@@ -37,21 +37,6 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A value that may not be above the limit.
-    pub fn at_most(measured: f64, limit: f64, unit: &'static str) -> Self {
-        Self { measured, limit: Some(limit), unit, sense: Sense::AtMost }
-    }
-
-    /// A value that may not be below the limit.
-    pub fn at_least(measured: f64, limit: f64, unit: &'static str) -> Self {
-        Self { measured, limit: Some(limit), unit, sense: Sense::AtLeast }
-    }
-
-    /// A value without a limit.
-    pub fn plain(measured: f64, unit: &'static str) -> Self {
-        Self { measured, limit: None, unit, sense: Sense::AtMost }
-    }
-
     /// Measured divided by the limit.
     pub fn ratio(&self) -> Option<f64> {
         self.limit.map(|limit| self.measured / limit)
@@ -127,30 +112,7 @@ pub struct Row {
 
 impl Row {
     /// A row that must hold.
-    pub fn must(id: &'static str, goal: &str, figure: Figure) -> Self {
-        let outcome = Outcome::Measured(figure);
-        Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
-    }
-
-    /// A row beside the others.
-    pub fn context(id: &'static str, goal: &str, figure: Figure) -> Self {
-        Self { weight: Weight::Context, ..Self::must(id, goal, figure) }
-    }
-
-    /// A row that this machine cannot measure.
-    pub fn not_here(id: &'static str, goal: &str, reason: impl Into<String>) -> Self {
-        let outcome = Outcome::NotHere(reason.into());
-        Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
-    }
-
-    /// A row whose peer is not here.
-    pub fn no_peer(id: &'static str, goal: &str, reason: impl Into<String>) -> Self {
-        Self { outcome: Outcome::NoPeer(reason.into()), ..Self::not_here(id, goal, "") }
-    }
-
-    /// A row whose measurement broke.
-    pub fn broken(id: &'static str, goal: &str, why: String) -> Self {
-        let outcome = Outcome::Broken(why);
+    pub fn must(id: &'static str, goal: &str, outcome: Outcome) -> Self {
         Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
     }
 
@@ -271,32 +233,48 @@ pub fn exit(rows: &[Row], figures_decide: bool) -> Exit {
 mod tests {
     use super::*;
 
+    fn at_most(measured: f64, limit: f64, unit: &'static str) -> Figure {
+        Figure { measured, limit: Some(limit), unit, sense: Sense::AtMost }
+    }
+
+    fn at_least(measured: f64, limit: f64, unit: &'static str) -> Figure {
+        Figure { sense: Sense::AtLeast, ..at_most(measured, limit, unit) }
+    }
+
+    fn plain(measured: f64, unit: &'static str) -> Figure {
+        Figure { limit: None, ..at_most(measured, 0.0, unit) }
+    }
+
+    fn measured(id: &'static str, figure: Figure) -> Row {
+        Row::must(id, "goal", Outcome::Measured(figure))
+    }
+
     fn short() -> Figure {
-        Figure::at_most(3.0, 2.0, "ms")
+        at_most(3.0, 2.0, "ms")
     }
 
     #[test]
     fn each_side_of_a_limit_and_the_limit_itself() {
         for (figure, holds) in [
-            (Figure::at_most(2.0, 2.0, "ms"), true),
-            (Figure::at_most(2.01, 2.0, "ms"), false),
-            (Figure::at_least(2.0, 2.0, "/s"), true),
-            (Figure::at_least(1.99, 2.0, "/s"), false),
-            (Figure::at_most(f64::NAN, 2.0, "ms"), false),
-            (Figure::at_least(f64::NAN, 2.0, "/s"), false),
-            (Figure::plain(9.0, "x"), true),
-            (Figure::plain(f64::NAN, "x"), false),
+            (at_most(2.0, 2.0, "ms"), true),
+            (at_most(2.01, 2.0, "ms"), false),
+            (at_least(2.0, 2.0, "/s"), true),
+            (at_least(1.99, 2.0, "/s"), false),
+            (at_most(f64::NAN, 2.0, "ms"), false),
+            (at_least(f64::NAN, 2.0, "/s"), false),
+            (plain(9.0, "x"), true),
+            (plain(f64::NAN, "x"), false),
         ] {
             assert_eq!(figure.holds(), holds, "{figure:?}");
         }
         assert_eq!(short().ratio(), Some(1.5));
-        assert_eq!(Figure::plain(9.0, "x").ratio(), None);
+        assert_eq!(plain(9.0, "x").ratio(), None);
     }
 
     #[test]
     fn lab_4_a_row_that_loses_is_printed_like_one_that_wins() {
-        let wins = Row::must("M1", "goal", Figure::at_most(1.0, 2.0, "ms")).with("beside");
-        let loses = Row::must("M1", "goal", short()).with("beside");
+        let wins = measured("M1", at_most(1.0, 2.0, "ms")).with("beside");
+        let loses = measured("M1", short()).with("beside");
         assert_eq!((wins.verdict(), loses.verdict()), (Verdict::Holds, Verdict::FallsShort));
         assert_eq!(wins.lines().len(), loses.lines().len());
         let line = &loses.lines()[0];
@@ -309,9 +287,9 @@ mod tests {
 
     #[test]
     fn every_verdict_is_reached() {
-        let not_here = Row::not_here("M6", "goal", "no page; build it");
-        let broken = Row::broken("M3", "goal", "no socket".into());
-        let shown = Row::context("M2", "goal", Figure::plain(50.0, "x"));
+        let not_here = Row::must("M6", "goal", Outcome::NotHere("no page; build it".into()));
+        let broken = Row::must("M3", "goal", Outcome::Broken("no socket".into()));
+        let shown = measured("M2", plain(50.0, "x")).beside();
         assert_eq!(not_here.verdict(), Verdict::NotHere);
         assert!(not_here.lines()[0].ends_with("NOT MEASURABLE HERE no page; build it"));
         assert_eq!(broken.verdict(), Verdict::Error);
@@ -319,22 +297,22 @@ mod tests {
         assert_eq!(shown.verdict(), Verdict::Shown);
         assert!(shown.lines()[0].ends_with("shown (context)"), "{:?}", shown.lines());
         assert!(!not_here.lines()[0].contains("context"));
-        assert!(!Row::must("M2", "goal", short()).lines()[0].contains("context"));
+        assert!(!measured("M2", short()).lines()[0].contains("context"));
     }
 
     #[test]
     fn exit_codes() {
-        let good = || Row::must("M1", "goal", Figure::at_most(1.0, 2.0, "ms"));
-        let bad = || Row::must("M1", "goal", short());
-        let beside = || Row::context("M5", "goal", short());
-        let not_here = || Row::not_here("M6", "goal", "why");
-        let broken = || Row::broken("M3", "goal", "why".into());
+        let good = || measured("M1", at_most(1.0, 2.0, "ms"));
+        let bad = || measured("M1", short());
+        let beside = || measured("M5", short()).beside();
+        let not_here = || Row::must("M6", "goal", Outcome::NotHere("why".into()));
+        let broken = || Row::must("M3", "goal", Outcome::Broken("why".into()));
         assert_eq!(exit(&[good(), beside(), not_here()], true), Exit::Done);
         assert_eq!(exit(&[good(), bad()], true), Exit::No);
         assert_eq!(exit(&[good(), bad()], false), Exit::Done);
         assert_eq!(exit(&[good(), bad(), broken()], true), Exit::Bug);
         assert_eq!(exit(&[broken()], false), Exit::Bug);
-        let no_peer = || Row::no_peer("T1", "goal", "fetch it");
+        let no_peer = || Row::must("T1", "goal", Outcome::NoPeer("fetch it".into()));
         assert_eq!(no_peer().verdict(), Verdict::NoPeer);
         assert_eq!(exit(&[good(), no_peer()], true), Exit::Unreachable);
         assert_eq!(exit(&[bad(), no_peer()], true), Exit::No);

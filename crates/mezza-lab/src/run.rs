@@ -103,17 +103,23 @@ fn value(experiment: &Experiment, report: &Report, profile: Profile) -> serde_js
     })
 }
 
-/// Tables lie beside the raw lines.
+/// Tables and plots lie beside the raw lines.
 fn keep(
     out: &Path,
     experiment: &Experiment,
     report: &Report,
     value: &serde_json::Value,
 ) -> Result<()> {
-    let folder = out.join("tables");
-    std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join(format!("{}.txt", experiment.id)), report.lines.join("\n") + "\n")?;
-    std::fs::write(folder.join(format!("{}.json", experiment.id)), format!("{value}\n"))?;
+    let write = |folder: &str, ending: &str, text: String| {
+        let folder = out.join(folder);
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(format!("{}.{ending}", experiment.id)), text)
+    };
+    write("tables", "txt", report.lines.join("\n") + "\n")?;
+    write("tables", "json", format!("{value}\n"))?;
+    if let Some(plot) = &report.plot {
+        write("plots", "svg", plot.svg())?;
+    }
     Ok(())
 }
 

@@ -63,7 +63,8 @@ impl<'a> Citable<'a> {
     fn missing(&self, line: &str) -> Vec<String> {
         let rules = rules_in(line).filter(|rule| !self.rules.contains(rule));
         let rules = rules.filter(|rule| self.families.contains(rule.family));
-        let rules = rules.map(|rule| format!("no document defines {rule}; cite one that is there"));
+        let rules =
+            rules.map(|rule| format!("no document defines {}; cite one that is there", rule.name));
         let cited = sections_in(line, &self.names).into_iter();
         let sections = cited.filter(|section| !self.sections.contains(section));
         let sections = sections.map(|section| format!("no section {section}; cite one that is"));

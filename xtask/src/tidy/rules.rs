@@ -7,7 +7,6 @@
 
 use super::{Diagnostic, Tree};
 use std::collections::BTreeSet;
-use std::fmt;
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let tested = tested(tree);
@@ -42,34 +41,27 @@ fn wrong(
     (!tested.contains(&prefix)).then(|| Diagnostic::new(path, line, text))
 }
 
-/// The number of a rule: `MSG-1`.
+/// The name of a rule: `MSG-1`, of the family `MSG`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule<'a> {
-    /// `MSG`.
+    pub name: &'a str,
     pub family: &'a str,
-    number: &'a str,
 }
 
 impl<'a> Rule<'a> {
     /// Reads one; `None` for what is no rule.
-    pub fn parse(text: &'a str) -> Option<Self> {
-        let (family, number) = text.split_once('-')?;
+    pub fn parse(name: &'a str) -> Option<Self> {
+        let (family, number) = name.split_once('-')?;
         let is_rule = family.len() >= 2
             && family.bytes().all(|b| b.is_ascii_uppercase())
             && !number.is_empty()
             && number.bytes().all(|b| b.is_ascii_digit());
-        is_rule.then_some(Self { family, number })
+        is_rule.then_some(Self { name, family })
     }
 
     /// What the name of its test begins with: `msg_1`.
     fn prefix(self) -> String {
-        format!("{}_{}", self.family.to_lowercase(), self.number)
-    }
-}
-
-impl fmt::Display for Rule<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.family, self.number)
+        self.name.to_lowercase().replace('-', "_")
     }
 }
 

@@ -20,13 +20,13 @@ pub const PEERS: &[&str] = &["crypto_mb", "providers"];
 
 /// All of them.
 pub const ALL: &[Measurement] = &[
-    Measurement {
-        limits: &[&limits(VECTORS), &limits(PORTABLE), &limits([AWS_LC])],
-        needs: "avx512ifma; peers: `--fetch` (pip, cargo)",
-        seconds: [1, 40, 90],
-        run: rates,
-    },
-    Measurement { limits: &[&[BUILD]], needs: "cargo", seconds: [1, 60, 60], run: build },
+    Measurement::new(
+        &[&limits(VECTORS), &limits(PORTABLE), &limits([AWS_LC])],
+        "avx512ifma; peers: `--fetch` (pip, cargo)",
+        [1, 40, 90],
+        rates,
+    ),
+    Measurement::new(&[&[BUILD]], "cargo", [1, 60, 60], build),
 ];
 
 /// What the processor lacks where there is no kernel on vectors.

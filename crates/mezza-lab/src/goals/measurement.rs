@@ -11,7 +11,7 @@ use crate::row::Row;
 /// One measurement: the rows that it gives, and how.
 pub struct Measurement {
     /// What its rows are held against.
-    pub limits: &'static [&'static [Limit]],
+    limits: &'static [&'static [Limit]],
     /// What it needs.
     pub needs: &'static str,
     /// About how long it takes: smoke, quick, full, in seconds.
@@ -21,6 +21,16 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// One of them.
+    pub const fn new(
+        limits: &'static [&'static [Limit]],
+        needs: &'static str,
+        seconds: [u32; 3],
+        run: fn(&mut Bench) -> Result<Vec<Row>>,
+    ) -> Self {
+        Self { limits, needs, seconds, run }
+    }
+
     /// The limits of its rows, in their order.
     pub fn limits(&self) -> impl Iterator<Item = &'static Limit> {
         self.limits.iter().copied().flatten()

@@ -15,34 +15,14 @@ pub const PEERS: &[&str] = &["gofloor"];
 
 /// All of them.
 pub const ALL: &[Measurement] = &[
-    Measurement {
-        limits: &[&flow::ALONE, &flow::BESIDE_GO, &flow::WITHOUT],
-        needs: "peer: `--fetch` (Go)",
-        seconds: [5, 60, 300],
-        run: flow::run,
-    },
-    Measurement {
-        limits: &[&fits::LIMITS],
-        needs: "nothing",
-        seconds: [5, 90, 900],
-        run: fits::run,
-    },
-    Measurement {
-        limits: &[&[parts::LIMIT]],
-        needs: "nothing",
-        seconds: [2, 10, 60],
-        run: parts::run,
-    },
-    Measurement {
-        limits: &[&crowd::LIMITS],
-        needs: "20,000 open files",
-        seconds: [10, 60, 120],
-        run: crowd::run,
-    },
-    Measurement {
-        limits: &[&[kills::LIMIT]],
-        needs: "loopback sockets",
-        seconds: [5, 60, 60],
-        run: kills::run,
-    },
+    Measurement::new(
+        &[&flow::ALONE, &flow::BESIDE_GO, &flow::WITHOUT],
+        "peer: `--fetch` (Go)",
+        [5, 60, 300],
+        flow::run,
+    ),
+    Measurement::new(&[&fits::LIMITS], "nothing", [5, 90, 900], fits::run),
+    Measurement::new(&[&[parts::LIMIT]], "nothing", [2, 10, 60], parts::run),
+    Measurement::new(&[&crowd::LIMITS], "20,000 open files", [10, 60, 120], crowd::run),
+    Measurement::new(&[&[kills::LIMIT]], "loopback sockets", [5, 60, 60], kills::run),
 ];

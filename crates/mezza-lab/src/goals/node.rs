@@ -17,52 +17,17 @@ use super::measurement::Measurement;
 
 /// All of them, the quiet ones first.
 pub const ALL: &[Measurement] = &[
-    Measurement {
-        limits: &[&[page::LIMIT]],
-        needs: "the page: `cargo xtask up`",
-        seconds: [1, 1, 1],
-        run: page::run,
-    },
-    Measurement {
-        limits: &[&build::LIMITS],
-        needs: "figures that `cargo xtask weigh` left",
-        seconds: [1, 1, 1],
-        run: build::run,
-    },
-    Measurement {
-        limits: &[&[device::LIMIT]],
-        needs: "nothing",
-        seconds: [1, 5, 20],
-        run: device::run,
-    },
-    Measurement {
-        limits: &[&[unlock::LIMIT]],
-        needs: "100 MB of disk",
-        seconds: [1, 5, 40],
-        run: unlock::run,
-    },
-    Measurement {
-        limits: &[&puts::LIMITS],
-        needs: "1 GB of disk",
-        seconds: [3, 15, 90],
-        run: puts::run,
-    },
-    Measurement {
-        limits: &[&[watchers::LIMIT]],
-        needs: "20,000 open files",
-        seconds: [3, 10, 40],
-        run: watchers::run,
-    },
-    Measurement {
-        limits: &[&[greedy::LIMIT]],
-        needs: "loopback sockets",
-        seconds: [40, 120, 320],
-        run: greedy::run,
-    },
-    Measurement {
-        limits: &[&talk::M1, &[talk::M8]],
-        needs: "loopback sockets",
-        seconds: [12, 50, 90],
-        run: talk::run,
-    },
+    Measurement::new(&[&page::LIMITS], "the page: `cargo xtask up`", [1, 1, 1], page::run),
+    Measurement::new(
+        &[&build::LIMITS],
+        "figures that `cargo xtask weigh` left",
+        [1, 1, 1],
+        build::run,
+    ),
+    Measurement::new(&[&[device::LIMIT]], "nothing", [1, 5, 20], device::run),
+    Measurement::new(&[&[unlock::LIMIT]], "100 MB of disk", [1, 5, 40], unlock::run),
+    Measurement::new(&[&puts::LIMITS], "1 GB of disk", [3, 15, 90], puts::run),
+    Measurement::new(&[&[watchers::LIMIT]], "20,000 open files", [3, 10, 40], watchers::run),
+    Measurement::new(&[&[greedy::LIMIT]], "loopback sockets", [40, 120, 320], greedy::run),
+    Measurement::new(&[&talk::M1, &[talk::M8]], "loopback sockets", [12, 50, 90], talk::run),
 ];

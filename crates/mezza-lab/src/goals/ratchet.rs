@@ -14,19 +14,14 @@ pub const PEERS: &[&str] = &["vodozemac", "wacore", "java"];
 
 /// All of them.
 pub const ALL: &[Measurement] = &[
-    Measurement {
-        limits: &[&limits(VODOZEMAC), &limits(JAVA), &limits(WACORE), &limits(BESIDE)],
-        needs: "peers: `--fetch` (cargo, Maven, a JDK)",
-        seconds: [20, 120, 300],
-        run: beside_peers,
-    },
-    Measurement {
-        limits: &[&limits(SUITES), &limits(PAPER)],
-        needs: "nothing",
-        seconds: [3, 20, 60],
-        run: suites,
-    },
-    Measurement { limits: &[&AHEAD, &SKIPPED], needs: "nothing", seconds: [5, 20, 60], run: ahead },
+    Measurement::new(
+        &[&limits(VODOZEMAC), &limits(JAVA), &limits(WACORE), &limits(BESIDE)],
+        "peers: `--fetch` (cargo, Maven, a JDK)",
+        [20, 120, 300],
+        beside_peers,
+    ),
+    Measurement::new(&[&limits(SUITES), &limits(PAPER)], "nothing", [3, 20, 60], suites),
+    Measurement::new(&[&AHEAD, &SKIPPED], "nothing", [5, 20, 60], ahead),
 ];
 
 /// The sizes of texts: a line, a page, a file.

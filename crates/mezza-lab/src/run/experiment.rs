@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use crate::bench::Bench;
+use crate::plot::Plot;
 use crate::profile::Profile;
 use crate::shape::Claim;
 
@@ -59,6 +60,8 @@ pub struct Report {
     pub lines: Vec<String>,
     /// The claims, looked at.
     pub shapes: Vec<Claim>,
+    /// The figure, where the paper has one.
+    pub plot: Option<Plot>,
     /// Peers that are not here: why, and what would help.
     pub absent: Vec<String>,
     /// Whether the claims are about speeds, which decide nothing in a smoke run.

@@ -164,6 +164,11 @@ fn lab_1_the_paper_on_vuvuzela() {
         assert!(folder.path().join(format!("raw/{name}.jsonl")).exists());
         assert!(folder.path().join(format!("tables/{name}.txt")).exists());
     }
+    for (name, curves) in [("vuvuzela-scaling", 3), ("vuvuzela-noise", 3), ("sosp15-f9", 2)] {
+        let plot = folder.path().join(format!("plots/{name}.svg"));
+        let svg = std::fs::read_to_string(plot).unwrap();
+        assert_eq!(svg.matches("<polyline").count(), curves, "{name}");
+    }
 }
 
 /// The portable rows are measured on every CPU; those on vectors are, or say what is missing.

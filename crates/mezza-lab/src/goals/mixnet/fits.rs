@@ -32,10 +32,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     // On a busy machine the least of them decides.
     let rounds = bench.profile.pick(1, 11, 11);
     let (mu, some) = (noise[0], users[1]);
-    let points = users.map(|users| GridPoint { mu, users });
-    let by_users = GridSeries::measure(bench, &points, rounds)?;
-    let points = noise.map(|mu| GridPoint { mu, users: some });
-    let by_noise = GridSeries::measure(bench, &points, rounds)?;
+    let by_users = GridSeries::measure(bench, &GridPoint::grid(&[mu], &users), rounds)?;
+    let by_noise = GridSeries::measure(bench, &GridPoint::grid(&noise, &[some]), rounds)?;
     let [by_user, by_mu, _] = LIMITS;
     let row = |limit: Limit, goal: &str, series: &GridSeries, fit: Fitting| {
         let (wall, cpu) = (fit(&series.latency()), fit(&series.cpu()));
@@ -71,9 +69,7 @@ fn few(bench: &mut Bench) -> Result<Row> {
     let levels = bench.profile.pick([10, 20, 30], [100, 200, 300], [100, 200, 300]);
     let users = [10, 80, 160, 240, 320, 400].map(|n| bench.profile.pick(n / 10 + 1, n, n));
     let rounds = bench.profile.pick(2, 30, 30);
-    let points: Vec<GridPoint> =
-        levels.iter().flat_map(|mu| users.map(|users| GridPoint { mu: *mu, users })).collect();
-    let series = GridSeries::measure(bench, &points, rounds)?;
+    let series = GridSeries::measure(bench, &GridPoint::grid(&levels, &users), rounds)?;
     let cpu = series.cpu();
     let fits = levels.map(|mu| {
         over_users(&cpu.iter().copied().filter(|(point, _)| point.mu == mu).collect::<Vec<_>>())

@@ -23,6 +23,15 @@ pub struct GridPoint {
     pub users: u32,
 }
 
+impl GridPoint {
+    /// All points of some users at some levels of noise.
+    pub fn grid(levels: &[u32], users: &[u32]) -> Vec<Self> {
+        let of_level =
+            |mu: &u32| users.iter().map(|users| Self { mu: *mu, users: *users }).collect();
+        levels.iter().flat_map(|mu| -> Vec<Self> { of_level(mu) }).collect()
+    }
+}
+
 /// What all rounds at some points took, in nanoseconds.
 pub struct GridSeries(Vec<(GridPoint, Vec<BenchRound<[f64; 2]>>)>);
 

@@ -9,6 +9,7 @@ use rand_core::SeedableRng as _;
 
 use super::law::CountLaw;
 use crate::bench::Bench;
+use crate::plot::Plot;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 use crate::{papers, parallel};
@@ -72,15 +73,22 @@ fn plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
         "  {:>5} {:>6} {:>14} {:>14}",
         "round", "true", "Laplace 100/20", "Gauss 100/20"
     ));
+    let mut counts = Vec::new();
     for round in 1..=ROUNDS {
         let real = OTHERS + u32::from(f64::from(round) < stop);
         let noisy = laws.map(|law| real + law.draw_conversation(&mut rng).pairs);
         report.say(format!("  {round:>5} {real:>6} {:>14} {:>14}", noisy[0], noisy[1]));
+        counts.push([round, real, noisy[0], noisy[1]].map(f64::from));
         bench.note_count("true", &format!("pairs_{round}"), "drops", real.into())?;
         for (who, noisy) in [("ours:Laplace", noisy[0]), ("ours:Gauss", noisy[1])] {
             bench.note_count(who, &format!("pairs_{round}"), "drops", noisy.into())?;
         }
     }
+    let mut plot = Plot::new("drops with two accesses", ["round", "drops"]);
+    for (at, name) in [(1, "true"), (2, "Laplace 100/20"), (3, "Gauss 100/20")] {
+        plot.curve(name, counts.iter().map(|count| [count[0], count[at]]));
+    }
+    report.plot = Some(plot);
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use crate::clock::{median, ns};
 use crate::fit::line;
 use crate::ours::mixes::{LabCoordinator, MixSetup, RoundTiming};
 use crate::papers;
+use crate::plot::Plot;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
@@ -55,6 +56,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         [2_000, 5_000, 8_000, 12_000, 16_000, 20_000],
     );
     let middle = paper.level.get(1).map_or(f64::NAN, |level| f64::from(level.mu));
+    let mut plot = Plot::new("latency of a round, noise in proportion to users", ["users", "ms"]);
     for (who, mu) in [("noise of SOSP 2015", middle), ("noise of `standard`", STANDARD_MU)] {
         report.say("");
         report.say(format!("{who}: {:.3} messages a mix and kind for each user", mu / USERS));
@@ -68,6 +70,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
             let (users, wall, each) = (cost.users, cost.wall_ns / 1e6, cost.each_us());
             report.say(format!("  {users:>7} {wall:>9.1} {:>12.0} {each:>14.1}", cost.per_s()));
         }
+        plot.curve(who, costs.iter().map(|c| [f64::from(c.users), c.wall_ns / 1e6]));
         let points: Vec<_> = costs.iter().map(|c| (vec![f64::from(c.users)], c.wall_ns)).collect();
         let claim = format!("{who}: latency is linear in users, R^2");
         report.shapes.push(Claim::above(claim, line(&points).r2, R2));
@@ -78,6 +81,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
             format!("  {most:.0} messages/s at the most; {PER_S:.0} are meant for avx512ifma, which is missing")
         });
     }
+    report.plot = Some(plot);
     Ok(report)
 }
 
