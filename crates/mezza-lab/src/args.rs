@@ -1,4 +1,4 @@
-//! What may be typed behind every command that measures.
+//! The arguments of every command that measures.
 
 use std::path::PathBuf;
 
@@ -15,13 +15,13 @@ pub struct MeasureArgs {
     /// Print JSON, one value a line
     #[arg(long)]
     pub json: bool,
-    /// The seed of whatever is drawn by the lab
+    /// The seed of all random draws
     #[arg(long, default_value_t = 7)]
     pub seed: u64,
     /// Only part I of N, from 0: parts may run on several machines, or one after the other
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Where raw lines and tables go; its disk is the one that is measured
+    /// The folder of raw lines and tables; rows about a disk measure its disk
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! What every measurement uses: the raw lines, a watch on the machine, and contests: operations
-//! of several programs, interleaved in one run.
+//! A measurement: its raw lines, its watch on the load of the machine, and comparisons of operations
+//! of several programs that run interleaved.
 
 use std::path::{Path, PathBuf};
 
@@ -14,26 +14,26 @@ use crate::place::MeasurementLock;
 use crate::profile::Profile;
 use crate::raw::{self, Raw, RawFigure, RunSpec};
 
-/// A smoke run makes so many times fewer calls.
+/// A smoke run makes fewer calls by this factor.
 const SMOKE: usize = 20;
 /// Most bytes of a text in a smoke run.
 const SMOKE_BYTES: usize = 28_000;
 
-/// What every measurement may use.
+/// The tools of one measurement.
 pub struct Bench {
     /// How long to measure.
     pub profile: Profile,
     /// The seed.
     pub seed: u64,
-    /// Where the lines go.
+    /// The raw lines.
     pub raw: Raw,
-    /// Whether the machine is busy.
+    /// Notices whether the machine is busy.
     pub watch: LoadWatch,
     /// A folder on the disk that is measured, gone afterwards.
     pub folder: tempfile::TempDir,
-    /// Where the raw file will be.
+    /// The raw file, which is written at the end.
     path: PathBuf,
-    /// Nobody else measures meanwhile.
+    /// Keeps other runs of the lab from measuring meanwhile.
     _lock: Option<MeasurementLock>,
 }
 
@@ -42,7 +42,7 @@ impl Bench {
     /// nothing. Runs that measure no time share it.
     ///
     /// # Errors
-    /// Somebody else measures, or a disk that refuses.
+    /// Another run of the lab measures, or the disk refuses.
     pub fn new(run: &RunSpec, out: &Path) -> Result<Self> {
         let RunSpec { profile, seed, exclusive, .. } = *run;
         let decides = profile != Profile::Smoke;
@@ -58,7 +58,7 @@ impl Bench {
         Ok(Self { profile, seed, raw: Raw::new(run), watch, folder, path, _lock: lock })
     }
 
-    /// A figure more.
+    /// Adds a figure to the raw lines.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
@@ -66,7 +66,7 @@ impl Bench {
         self.raw.push(line)
     }
 
-    /// A value that was calculated, simulated or counted.
+    /// Adds a value that was calculated, simulated or counted.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
@@ -80,10 +80,10 @@ impl Bench {
         self.note(&RawFigure::single(who, op, "count", unit, value))
     }
 
-    /// Writes the raw file; where it is.
+    /// Writes the raw file and gives its path.
     ///
     /// # Errors
-    /// A disk that refuses.
+    /// If the disk refuses.
     pub fn finish(self) -> Result<PathBuf> {
         self.raw.finish(&self.path)?;
         Ok(self.path)
@@ -157,11 +157,11 @@ impl Bench {
 /// One operation of one program.
 #[derive(Clone, Debug)]
 pub struct BenchCase {
-    /// As raw lines name it.
+    /// The name in raw lines.
     pub who: String,
-    /// Which of the programs.
+    /// The index of the program.
     pub peer: usize,
-    /// What it is asked for.
+    /// The operation as the program names it.
     pub op: String,
     /// Bytes of a text.
     pub size: usize,
@@ -169,12 +169,12 @@ pub struct BenchCase {
     pub calls: usize,
 }
 
-/// What the rounds gave, by the key of each case.
+/// The results of all rounds, by the key of each case.
 pub struct Comparison<K> {
     /// The figures of each case, or why there are none.
     series: Vec<(K, Result<Series, String>)>,
     rounds: usize,
-    /// Of the rounds, the disturbed ones.
+    /// Rounds that were disturbed.
     busy: usize,
 }
 
@@ -189,7 +189,7 @@ impl<K: PartialEq> Comparison<K> {
         series.as_ref().map_err(|reason| anyhow!(reason.clone()))
     }
 
-    /// How quiet it was, for people.
+    /// The number of disturbed rounds, for people.
     pub fn quiet(&self) -> String {
         let Self { rounds, busy, .. } = self;
         match busy {
@@ -210,8 +210,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// What decides, ns: the median over the rounds of their medians; on a busy machine the least
-    /// of all, which other programs disturb least.
+    /// The cost that decides, ns: the median over the rounds of their medians; on a busy machine the
+    /// least of all, which other programs disturb least.
     pub fn cost(&self) -> f64 {
         if self.busy {
             return self.min();
@@ -238,13 +238,13 @@ impl Series {
 /// A ratio from one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio {
-    /// What decides: the median over the rounds; on a busy machine the ratio of the minima.
+    /// The ratio that decides: the median over the rounds; on a busy machine the ratio of the minima.
     pub value: f64,
     /// The least of a round.
     pub low: f64,
     /// The greatest of a round.
     pub high: f64,
-    /// The least cost of one by the least of the other: what disturbs a round least.
+    /// The least cost of one side by that of the other. Other programs disturb it least.
     pub of_minima: f64,
 }
 
@@ -276,7 +276,7 @@ fn one_round(
     rates
 }
 
-/// Whether so many rounds were disturbed that the others are no more than chance.
+/// Whether more than a third of the rounds were disturbed, so that their median no longer decides.
 fn is_busy(busy: usize, rounds: usize) -> bool {
     3 * busy > rounds
 }

@@ -1,4 +1,4 @@
-//! What may be typed, and the exit codes.
+//! The command line: its commands and how the program ends.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,14 +13,14 @@ use crate::goals::{self, PartName};
 use crate::terminal::{complain, say};
 use crate::{doctor, ours, place, run};
 
-/// The promises of the design, measured.
+/// Measures what the designs promise and what the papers published
 #[derive(Debug, Parser)]
 #[command(name = "mezza-lab", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
     /// Compute for many at once with this kernel, not with the fastest one, where a row names none
     #[arg(long, global = true, value_enum, value_name = "KERNEL")]
     kernel: Option<KernelName>,
-    /// What to do
+    /// The command
     #[command(subcommand)]
     command: Command,
 }
@@ -31,20 +31,20 @@ enum Command {
     Goals(goals::Order),
     /// Run tables and figures of the papers again
     Run(run::Order),
-    /// List what can be run
+    /// List all experiments and goals
     List {
-        /// Where raw lines went
+        /// The folder of raw lines and tables
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Look at this machine: clock, load, processor
+    /// Show whether this machine is fit to measure on: clock, load, processor
     Doctor,
-    /// Measure our own operations, asked for by lines on standard input
+    /// Measure our own operations, as lines on standard input ask for them
     #[command(hide = true)]
     Peer,
 }
 
-/// Reads the words and does it.
+/// Reads the arguments and runs the command.
 pub fn main() -> ExitCode {
     let Cli { kernel, command } = Cli::parse();
     if let Some(Err(fault)) = kernel.map(choose) {
@@ -65,7 +65,7 @@ pub fn main() -> ExitCode {
     exit.into()
 }
 
-/// What can be run.
+/// Prints all experiments and goals.
 fn list(out: Option<PathBuf>) -> Result<()> {
     let out = place::out(out);
     let goals = PartName::ALL.into_iter().flat_map(|part| goals::list(part, &out));

@@ -1,4 +1,4 @@
-//! Time: the CPU time of this thread, what lies between samples, and whether the machine was busy.
+//! Time: the CPU time of this thread, the spread of samples, and whether the machine was busy.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const FIRST_LOOPS: usize = 5;
 /// Steps of the loop that its pace is found with.
 const PACE_STEPS: u64 = 2_000_000;
 
-/// What this thread has used of a processor.
+/// The CPU time that this thread has used.
 ///
 /// # Errors
 /// If the system has no such clock.
@@ -27,7 +27,7 @@ pub fn thread_cpu() -> Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
-/// Runs `work` and tells what it cost this thread, in nanoseconds, the clock included.
+/// Runs `work`, and gives its value and its CPU time in nanoseconds, reading the clock included.
 ///
 /// # Errors
 /// If the system has no such clock.
@@ -38,7 +38,7 @@ pub fn cost_ns<T>(work: impl FnOnce() -> T) -> Result<(T, f64)> {
     Ok((value, ns(ended.saturating_sub(began))))
 }
 
-/// What [`cost_ns`] tells of nothing at all, in nanoseconds.
+/// The cost that [`cost_ns`] gives for no work, in nanoseconds.
 ///
 /// # Errors
 /// If the system has no such clock.
@@ -55,10 +55,10 @@ pub fn ns(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
-/// What lies between the samples of one round.
+/// The spread of the samples of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// How many samples.
+    /// The number of samples.
     pub n: usize,
     /// The least.
     pub min: f64,
@@ -71,7 +71,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of samples in any order; none give no number.
+    /// The spread of samples in any order; of no samples it is NaN.
     pub fn of(samples: Vec<f64>) -> Self {
         let sorted = sort(samples);
         let median = quantile(&sorted, 0.5);
@@ -85,7 +85,7 @@ impl Spread {
         }
     }
 
-    /// A single value, measured once.
+    /// The spread of a single value.
     pub fn single(value: f64) -> Self {
         Self::of(vec![value])
     }
@@ -113,16 +113,16 @@ pub fn median(figures: &[f64]) -> f64 {
     quantile(&sort(figures.to_vec()), 0.5)
 }
 
-/// Watches whether something else uses the processors.
+/// Notices whether other programs use the processors.
 pub struct LoadWatch {
     steps: u64,
     repeats: usize,
     seen_ns: Vec<f64>,
 }
 
-/// One round with what it gave.
+/// One round and its value.
 pub struct BenchRound<T> {
-    /// What the work gave.
+    /// The value of the work.
     pub value: T,
     /// Whether the machine was busy meanwhile.
     pub busy: bool,
@@ -138,10 +138,10 @@ impl LoadWatch {
         Self { steps, repeats: if patient { REPEATS } else { 0 }, seen_ns }
     }
 
-    /// Runs `work` between two fixed loops; a busy round is run again. All of them are given.
+    /// Runs `work` between two fixed loops, again if the round was busy, and gives all rounds.
     ///
     /// # Errors
-    /// What `work` refuses.
+    /// The error of `work`.
     pub fn rounds<T>(&mut self, mut work: impl FnMut() -> Result<T>) -> Result<Vec<BenchRound<T>>> {
         let mut all = Vec::new();
         for _ in 0..=self.repeats {
@@ -164,11 +164,11 @@ impl LoadWatch {
         off
     }
 
-    /// As [`Self::rounds`], but where all of several rounds were busy, no later one is repeated:
-    /// this machine is busy all the time.
+    /// As [`Self::rounds`], but if every repetition was busy too, later rounds are not repeated:
+    /// the machine is busy all the time.
     ///
     /// # Errors
-    /// What `work` refuses.
+    /// The error of `work`.
     pub fn rounds_or_give_up<T>(
         &mut self,
         work: impl FnMut() -> Result<T>,
@@ -187,13 +187,13 @@ impl LoadWatch {
     }
 }
 
-/// The figures that count: those of quiet rounds; of busy ones only where there is nothing else.
+/// The values of the quiet rounds, or of all rounds if every one was busy.
 pub fn quiet_values<T: Copy>(rounds: &[BenchRound<T>]) -> Vec<T> {
     let quiet: Vec<T> = rounds.iter().filter(|round| !round.busy).map(|r| r.value).collect();
     if quiet.is_empty() { rounds.iter().map(|round| round.value).collect() } else { quiet }
 }
 
-/// One of the figures that each round gave.
+/// The figure at one index of each round.
 pub fn figure_of<const N: usize>(
     rounds: &[BenchRound<[f64; N]>],
     at: usize,
@@ -201,8 +201,8 @@ pub fn figure_of<const N: usize>(
     rounds.iter().map(|r| BenchRound { value: r.value[at], busy: r.busy }).collect()
 }
 
-/// What decides: the median of the quiet rounds; if more than a third were busy the least of all,
-/// which other programs disturb least.
+/// The value that decides: the median of the quiet rounds; if more than a third were busy, the least
+/// of all, which other programs disturb least.
 pub fn deciding_value(rounds: &[BenchRound<f64>]) -> f64 {
     let busy = rounds.iter().filter(|round| round.busy).count();
     if 3 * busy > rounds.len() {
@@ -211,7 +211,7 @@ pub fn deciding_value(rounds: &[BenchRound<f64>]) -> f64 {
     median(&quiet_values(rounds))
 }
 
-/// How busy the rounds of a row were, for people; nothing if they were not.
+/// The number of busy rounds of a row, for people; `None` if none was.
 pub fn busy_words<T>(rounds: &[BenchRound<T>]) -> Option<String> {
     let busy = rounds.iter().filter(|round| round.busy).count();
     (busy > 0).then(|| format!("busy machine: {busy} of {} rounds disturbed", rounds.len()))
@@ -231,8 +231,9 @@ fn scaled(count: u64, by: f64) -> u64 {
     (count as f64 * by) as u64
 }
 
-/// Arithmetic of a fixed length; wall time, because that is what others take away. Four chains side
-/// by side keep the units of a core busy: one alone would not feel who uses its second thread.
+/// Arithmetic of a fixed length, in wall time, because other programs take wall time away. Four
+/// chains keep the units of a core busy; a single chain would not slow down when another program uses
+/// the second thread of the core.
 fn spin(steps: u64) -> Duration {
     let began = Instant::now();
     let mut chains = std::hint::black_box([1_u64, 2, 3, 4]);
@@ -293,7 +294,7 @@ mod tests {
         assert_eq!((second[0].value.to_string(), second[0].busy), ("1.5".to_owned(), true));
     }
 
-    /// What another thread uses does not enter.
+    /// The CPU time of another thread does not count.
     #[test]
     fn thread_cpu_is_that_of_this_thread() {
         let ((), own) = cost_ns(|| {

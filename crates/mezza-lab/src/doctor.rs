@@ -7,7 +7,7 @@ use crate::clock::{LOOP_MS, LoadWatch, clock_cost_ns};
 use crate::machine::{self, Hardware};
 use crate::terminal::say;
 
-/// Prints what decides figures here.
+/// Prints the properties of this machine that decide figures.
 ///
 /// # Errors
 /// If the system has no clock for threads.

@@ -24,10 +24,10 @@ use measurement::Measurement;
 /// Raised when the meaning of a figure changes.
 const REV: u32 = 1;
 
-/// What was asked for.
+/// The arguments of `goals`.
 #[derive(Debug, Args)]
 pub struct Order {
-    /// Whose goals
+    /// The part whose goals are measured
     part: PartName,
     /// How long to measure
     #[arg(long, value_enum, default_value_t = Profile::Full)]
@@ -39,7 +39,7 @@ pub struct Order {
     args: MeasureArgs,
 }
 
-/// Parts that have goals here.
+/// Parts that have goals.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum PartName {
     /// One device, its node and the relay
@@ -66,7 +66,7 @@ impl PartName {
     /// All parts, in the order of the list.
     pub const ALL: [Self; 4] = [Self::Node, Self::Lanes, Self::Ratchet, Self::Mixnet];
 
-    /// Its measurements, its raw file, and the peers of its rows.
+    /// The measurements, the raw file, and the peers of the rows.
     fn goals(self) -> (&'static [Measurement], &'static str, &'static [&'static str]) {
         match self {
             Self::Node => (node::ALL, "node-goals", &[]),

@@ -1,16 +1,16 @@
-//! A limit of a design: of which row, which side of it is good, how much.
+//! A limit of a design: its row, its direction and its bound.
 //!
-//! A row that has a limit is made from one of these and from nothing else, so the table of all limits
-//! (the test in `goals.rs`) says what is held against what.
+//! A row that has a limit is made from one of these and from nothing else, so the table in
+//! the tests of `goals.rs` lists all limits.
 
 use std::fmt;
 
 use crate::row::{Figure, Outcome, Row, Sense, number, sign};
 
-/// How much.
+/// The bound of a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// So much.
+    /// A number.
     Fixed(f64),
     /// A figure of the same run; the formula stands in the goal.
     OfTheRun,
@@ -18,18 +18,18 @@ pub enum Bound {
     None,
 }
 
-/// What a row is held against.
+/// A limit of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     /// The row.
     pub id: &'static str,
-    /// What the design promises.
+    /// The goal of the design.
     pub goal: &'static str,
     /// Which side is good.
     pub sense: Sense,
-    /// How much.
+    /// The bound.
     pub bound: Bound,
-    /// A bound beyond, which is told and decides nothing.
+    /// A further bound, which is printed and decides nothing.
     pub stretch: Option<f64>,
     /// The unit of both.
     pub unit: &'static str,
@@ -71,13 +71,13 @@ impl Limit {
         Self { bound: Bound::None, ..Self::at_most(id, goal, 0.0, unit) }
     }
 
-    /// With a bound beyond.
+    /// With a further bound.
     #[must_use]
     pub const fn stretching(self, bound: f64) -> Self {
         Self { stretch: Some(bound), ..self }
     }
 
-    /// The row of a value. What is to be held against a figure of the run falls short without it.
+    /// The row of a value. A limit that is a figure of the run falls short without that figure.
     pub fn row(&self, measured: f64) -> Row {
         match self.bound {
             Bound::Fixed(bound) => self.row_at(measured, bound),

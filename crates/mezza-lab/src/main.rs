@@ -1,10 +1,11 @@
-//! The program `mezza-lab`: what the design promises, measured. Floor 4.
+//! The program `mezza-lab`, which measures what the designs promise and what the papers published.
+//! Floor 4.
 //!
 //! ```text
 //! cli --> goals --> goals/{node,ratchet,mixnet,lanes}/*  --figures--> row (verdict)  --> table, or JSON
-//!     --> run   --> run/{signal,vuvuzela}/*              --figures--> shape (claims) --> OUT/tables/*
+//!     --> run   --> run/{signal,vuvuzela}/*              --figures--> shape (claims) --> OUT/{tables,plots}/*
 //!                          |                                raw (lines)   --> OUT/raw/*.jsonl
-//!     papers (as printed)   bench (rounds, contests)   clock (thread CPU, busy)   machine
+//!     papers (as printed)   bench (rounds, comparisons)   clock (thread CPU, busy)   machine
 //!                           peer: ours (`mezza-lab peer`) and lab/peers/*.sh, each a process
 //! ```
 //!

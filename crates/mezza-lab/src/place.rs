@@ -1,4 +1,4 @@
-//! Where the repository is, where figures go, and that nobody else measures at the same time.
+//! The repository, the folder of figures, and the lock that keeps runs of the lab apart.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub fn target() -> PathBuf {
     }
 }
 
-/// Where figures go: the folder that was named, else `lab` in the build folder.
+/// The folder of figures: the given one, else `lab` in the build folder.
 pub fn out(named: Option<PathBuf>) -> PathBuf {
     named.unwrap_or_else(|| target().join("lab"))
 }
@@ -33,16 +33,16 @@ fn lock_folder(runtime: Option<PathBuf>) -> PathBuf {
     usable.unwrap_or_else(|| target().join("lab"))
 }
 
-/// Held while the lab works. Who measures time holds it alone; who only calculates shares it with
-/// others of that kind, because calculations on all cores would disturb a measurement.
+/// Held while an experiment runs. An experiment that measures time holds it alone. Experiments that only
+/// calculate share it: on all cores they would disturb a measurement.
 pub struct MeasurementLock(#[expect(dead_code, reason = "held, not used")] File);
 
 impl MeasurementLock {
-    /// Takes the lock of this user. The file lies where nobody else can put one: in the user's runtime
-    /// folder, else in the build folder. Folders for temporary files are everybody's.
+    /// Takes the lock of this user. The file is in the user's runtime folder, else in the build folder.
+    /// In a folder for temporary files any user could create it first.
     ///
     /// # Errors
-    /// 75 if another lab measures, or the file cannot be had.
+    /// Busy if another run of the lab measures, or if the file cannot be opened.
     pub fn take(exclusive: bool) -> Result<Self> {
         let folder = lock_folder(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
         std::fs::create_dir_all(&folder)?;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use mezza::exit;
 
-    /// Who measures is alone; those who only calculate are not.
+    /// A measurement excludes every other run; calculations exclude measurements only.
     #[test]
     fn lab_10_nothing_runs_beside_a_measurement() {
         let folder = tempfile::tempdir().unwrap();

@@ -63,8 +63,8 @@ impl Plot {
                     y.at(*py)
                 );
             }
-            let row = f64::from(u32::try_from(at).unwrap_or_default());
-            body += &text([left + 12.0, above + 16.0 + 16.0 * row], "start", name);
+            let column = f64::from(u32::try_from(at).unwrap_or_default());
+            body += &text([left + 140.0 * column, SIZE[1] - 8.0], "start", name);
             body += "</g>\n";
         }
         let [wide, high] = SIZE;

@@ -90,7 +90,7 @@ impl Program {
     }
 }
 
-/// As `kill -9` does.
+/// Kills the program at once, like `kill -9`.
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();

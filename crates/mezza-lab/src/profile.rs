@@ -23,7 +23,7 @@ impl Profile {
         }
     }
 
-    /// What a job takes, of its seconds by profile.
+    /// The cost of a job, from its seconds by profile.
     pub fn cost_s(self, [smoke, quick, full]: [u32; 3]) -> u32 {
         self.pick(smoke, quick, full)
     }

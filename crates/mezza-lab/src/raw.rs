@@ -1,5 +1,5 @@
-//! Raw lines: every figure with who, what and in which round. A file without its last line counts
-//! as not there; it is written under another name and renamed (design of the lab, 3).
+//! Raw lines: every figure with its program, operation and round. A file is written under another name
+//! and renamed; a file without its last line is unfinished.
 //!
 //! ```text
 //! {"head":1,..}  {"who":"ours","op":"send",..} ..  {"end":1,"lines":n}
@@ -25,7 +25,7 @@ use crate::shard::Shard;
 /// Version of the format.
 const VERSION: u32 = 1;
 
-/// What one run is.
+/// The parameters of one run.
 pub struct RunSpec {
     /// `node-goals`.
     pub experiment: &'static str,
@@ -35,11 +35,11 @@ pub struct RunSpec {
     pub profile: Profile,
     /// The seed.
     pub seed: u64,
-    /// What was asked for.
+    /// The arguments that select jobs.
     pub params: Value,
-    /// Whether it measures time: then nothing else of the lab runs on this machine meanwhile.
+    /// Whether it measures time. Then no other run of the lab may use this machine.
     pub exclusive: bool,
-    /// Which part of its jobs, if not all.
+    /// The part of its jobs, if not all.
     pub shard: Option<Shard>,
 }
 
@@ -69,7 +69,7 @@ impl RunSpec {
     }
 }
 
-/// How this program was built.
+/// The build of this program.
 pub fn build() -> Value {
     json!({
         "rustc": env!("LAB_RUSTC"), "profile": env!("LAB_PROFILE"),
@@ -92,7 +92,7 @@ fn commit() -> (Option<String>, Option<bool>) {
 pub struct RawFigure<'a> {
     /// `ours`, `variant:NAME`, `peer:NAME` or `limit:NAME`.
     pub who: &'a str,
-    /// What was measured.
+    /// The operation.
     pub op: &'a str,
     /// `thread_cpu`, `wall` or `count`.
     pub clock: &'static str,
@@ -100,10 +100,10 @@ pub struct RawFigure<'a> {
     pub unit: &'static str,
     /// From 1.
     pub round: usize,
-    /// What lies between the samples.
+    /// The spread of the samples.
     #[serde(flatten)]
     pub spread: Spread,
-    /// Whether the machine was busy meanwhile.
+    /// Whether the machine was busy.
     pub busy: bool,
 }
 
@@ -138,12 +138,12 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// A file with nothing but its head.
+    /// A file with its head.
     pub fn new(job: &RunSpec) -> Self {
         Self { text: format!("{}\n", job.head()), lines: 0 }
     }
 
-    /// One figure more.
+    /// Adds a figure.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
@@ -154,7 +154,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Writes the whole file, or nothing that counts.
+    /// Writes the whole file. After an error the old file is unchanged.
     ///
     /// # Errors
     /// If the disk refuses.
@@ -180,7 +180,7 @@ pub fn path(out: &Path, experiment: &str, shard: Option<Shard>) -> PathBuf {
     out.join("raw").join(format!("{experiment}{part}.jsonl"))
 }
 
-/// Whether an experiment was measured, and where its figures are, in words.
+/// Whether an experiment was measured, and the path of its figures, for people.
 pub fn state(out: &Path, experiment: &str) -> String {
     let path = path(out, experiment, None);
     let state = match fs::read_to_string(&path) {

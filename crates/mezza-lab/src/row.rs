@@ -1,11 +1,11 @@
-//! A row: a goal, what was measured, the limit from the same run, and whether it holds.
+//! A row: a goal, the measured value, the limit, and whether it holds.
 
 use std::fmt;
 
 use mezza::exit::Exit;
 use serde_json::{Value, json};
 
-/// Which side of the limit is good.
+/// The direction of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sense {
     /// Less is better.
@@ -19,20 +19,20 @@ pub enum Sense {
 pub enum Weight {
     /// It must hold.
     Must,
-    /// It is printed beside the others.
+    /// It is printed and decides nothing.
     Context,
 }
 
 /// A measured value beside its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// What was measured.
+    /// The measured value.
     pub measured: f64,
-    /// What it is held against, from the same run wherever the goal is relative.
+    /// The limit, from the same run where the goal is relative.
     pub limit: Option<f64>,
     /// The unit of both.
     pub unit: &'static str,
-    /// Which side is good.
+    /// The direction.
     pub sense: Sense,
 }
 
@@ -42,7 +42,7 @@ impl Figure {
         self.limit.map(|limit| self.measured / limit)
     }
 
-    /// Whether the goal is met; what is no number meets none.
+    /// Whether the goal is met. NaN meets no goal.
     pub fn holds(&self) -> bool {
         match (self.limit, self.sense) {
             (None, _) => self.measured.is_finite(),
@@ -52,31 +52,31 @@ impl Figure {
     }
 }
 
-/// What became of a row.
+/// The outcome of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It was measured.
+    /// The value was measured.
     Measured(Figure),
-    /// This machine cannot; why, and what would enable it.
+    /// This machine cannot measure it: the reason and the next step.
     NotHere(String),
-    /// The peer that it is held against is not here; what would bring it.
+    /// The peer is absent: the reason and the next step.
     NoPeer(String),
     /// The measurement itself broke.
     Broken(String),
 }
 
-/// The last column.
+/// The verdict, which is the last column of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The goal is met.
     Holds,
-    /// It is not.
+    /// The goal is not met.
     FallsShort,
     /// Printed without a limit.
     Shown,
     /// Not measurable on this machine.
     NotHere,
-    /// Its peer is not here.
+    /// The peer is absent.
     NoPeer,
     /// The measurement broke.
     Error,
@@ -100,13 +100,13 @@ impl fmt::Display for Verdict {
 pub struct Row {
     /// `M1` to `M9`.
     pub id: &'static str,
-    /// What the design promises.
+    /// The goal of the design.
     pub goal: String,
     /// Whether it decides.
     pub weight: Weight,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What is in the figure, what stands beside it.
+    /// Lines below the row: the parts of the figure and values beside it.
     pub details: Vec<String>,
 }
 
@@ -116,28 +116,28 @@ impl Row {
         Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
     }
 
-    /// With a goal that says more than its limit does.
+    /// The row with another text for its goal.
     #[must_use]
     pub fn called(mut self, goal: &str) -> Self {
         self.goal = goal.into();
         self
     }
 
-    /// As one that is printed beside the others.
+    /// The row as context, which decides nothing.
     #[must_use]
     pub fn beside(mut self) -> Self {
         self.weight = Weight::Context;
         self
     }
 
-    /// With one more line below it.
+    /// The row with one more line below it.
     #[must_use]
     pub fn with(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());
         self
     }
 
-    /// The last column.
+    /// The verdict, which is the last column of a row.
     pub fn verdict(&self) -> Verdict {
         match &self.outcome {
             Outcome::Measured(figure) if !figure.holds() => Verdict::FallsShort,
@@ -205,7 +205,7 @@ fn columns(figure: &Figure) -> String {
     format!("{measured:>14} {limit:>16} {ratio:>6} ")
 }
 
-/// Three or four digits that count.
+/// Three or more digits.
 pub fn number(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
@@ -214,8 +214,8 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// How the program ends: with a bug if a row broke; where figures decide, with no if a must-row falls
-/// short, and without its peer if it has none.
+/// The exit code: [`Exit::Bug`] if a row broke; where figures decide, [`Exit::No`] if a must-row falls
+/// short, and [`Exit::Unreachable`] if the peer of one is absent.
 pub fn exit(rows: &[Row], figures_decide: bool) -> Exit {
     let is = |verdict| move |row: &Row| row.weight == Weight::Must && row.verdict() == verdict;
     if rows.iter().any(|row| row.verdict() == Verdict::Error) {

@@ -1,4 +1,4 @@
-//! `run WHAT..`: the tables and figures of a paper, measured again here.
+//! `run WHAT..`: the tables and figures of the papers, measured again.
 
 mod experiment;
 mod signal;
@@ -22,7 +22,7 @@ use crate::terminal::{complain, say};
 use crate::{parallel, peer, place};
 use experiment::{Experiment, Report};
 
-/// What was asked for.
+/// The arguments of `run`.
 #[derive(Debug, Args)]
 pub struct Order {
     /// Experiments (`mezza-lab list`), a paper, or all
@@ -60,7 +60,7 @@ pub fn run(order: Order) -> Result<Exit> {
     }
     let out = place::out(out);
     let measure = |experiment| measure(experiment, profile, seed, &out);
-    // What measures no time runs on all cores, before anything else measures.
+    // Experiments that measure no time run on all cores, before the others start.
     let (exclusive, calculated): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|e| e.exclusive);
     let calculated = parallel::map(calculated, measure);
     let mut all_hold = true;
@@ -79,7 +79,7 @@ pub fn run(order: Order) -> Result<Exit> {
     Ok(if all_hold { Exit::Done } else { Exit::No })
 }
 
-/// What came out of an experiment, and where its raw lines are.
+/// Runs an experiment; gives its report and the path of its raw lines.
 fn measure(
     experiment: &'static Experiment,
     profile: Profile,
@@ -103,7 +103,7 @@ fn value(experiment: &Experiment, report: &Report, profile: Profile) -> serde_js
     })
 }
 
-/// Tables and plots lie beside the raw lines.
+/// Writes table and plot beside the raw lines.
 fn keep(
     out: &Path,
     experiment: &Experiment,
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// What measures time may not run beside anything else.
+    /// Every other experiment measures time and runs alone.
     #[test]
     fn what_only_calculates_is_declared() {
         let calculated = all().filter(|experiment| !experiment.exclusive);

@@ -1,15 +1,15 @@
-//! What the program says on its terminal.
+//! Output on the terminal.
 
 use std::io::Write as _;
 
 use anyhow::Result;
 
-/// A line on standard output.
+/// Prints a line on standard output.
 pub fn say(line: &str) -> Result<()> {
     Ok(writeln!(std::io::stdout().lock(), "{line}")?)
 }
 
-/// A line on standard error; if even that is gone, nobody reads it.
+/// Prints a line on standard error. If that fails, no other output is left, so the error is ignored.
 pub fn complain(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -1,5 +1,5 @@
-//! The goals of many at once: rows L1, L2, L3 and L6 of their design. L4 and L5 are of parts that
-//! are not there yet. Every ratio is of thread CPU time from one run, all contestants interleaved.
+//! The goals of many inputs at once: rows L1, L2, L3 and L6 of their design. L4 and L5 belong to parts
+//! that do not exist yet. Every ratio is of thread CPU time from one run, all programs interleaved.
 
 use std::process::{Command, Stdio};
 
@@ -15,7 +15,7 @@ use crate::place;
 use crate::profile::Profile;
 use crate::row::Row;
 
-/// Who is measured beside us.
+/// The peers.
 pub const PEERS: &[&str] = &["crypto_mb", "providers"];
 
 /// All of them.
@@ -29,10 +29,10 @@ pub const ALL: &[Measurement] = &[
     Measurement::new(&[&[BUILD]], "cargo", [1, 60, 60], build),
 ];
 
-/// What the processor lacks where there is no kernel on vectors.
+/// The reason of rows on a processor without a kernel on vectors.
 const LACKING: &str = "avx512ifma missing";
 
-/// Contestant, operation; each an entry.
+/// Implementation and operation of each case.
 const OURS: [(&str, &str); 14] = [
     ("dalek", "shared"),
     ("portable", "shared"),
@@ -49,15 +49,15 @@ const OURS: [(&str, &str); 14] = [
     ("ifma", "seal"),
     ("aws-lc", "each"),
 ];
-/// Contestant, operation, its name there.
+/// Implementation, operation, the name of the operation in the peer.
 type Theirs = &'static [(&'static str, &'static str, &'static str)];
-/// Programs of others, and who is in them.
+/// The peers and the implementations in them.
 const THEIRS: [(&str, Theirs); 2] = [
     ("crypto_mb", &[("crypto_mb", "shared", "shared"), ("crypto_mb", "fixed", "fixed")]),
     ("providers", &[("ring", "seal", "ring:messages")]),
 ];
 
-/// A goal: its limit on how many times faster, the operation, who is held against whom.
+/// A goal: the limit on how many times faster, the operation, and both implementations.
 type Goal = (Limit, &'static str, &'static str, &'static str);
 
 /// The kernel on vectors.
@@ -74,8 +74,8 @@ const VECTORS: [Goal; 6] = [
     (faster("L3", "seal 368 B, fresh key: ifma / ring, speed", 2.5), "seal", "ifma", "ring"),
     (beside("L3", "seal 368 B, fresh key: ifma / aws-lc, speed"), "seal", "ifma", "library"),
 ];
-/// The portable kernel: as fast as what it is made of, but for what disturbs a measurement; sealing
-/// in 0.40 of the time that it takes `RustCrypto`.
+/// The portable kernel: 5 % slower than dalek at most, which is the error of a measurement; sealing
+/// in 0.40 of the time of `RustCrypto`.
 const PORTABLE: [Goal; 3] = [
     (
         faster("L1", "X25519, one scalar: portable / dalek, speed", 0.95),
@@ -91,7 +91,7 @@ const PORTABLE: [Goal; 3] = [
         "rustcrypto",
     ),
 ];
-/// The ladder of aws-lc, which a mix takes where it has no vectors.
+/// The ladder of aws-lc, which a mix uses on a processor without vectors.
 const AWS_LC: Goal =
     (beside("L1", "X25519, one scalar: aws-lc / dalek, speed"), "shared", "aws-lc", "dalek");
 /// L6.
@@ -116,21 +116,21 @@ const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     limits
 }
 
-/// What a contest gave.
+/// The results of the comparison.
 struct Figures {
-    /// By contestant and operation.
+    /// By implementation and operation.
     contest: Comparison<(&'static str, &'static str)>,
     /// Inputs of one call.
     count: f64,
 }
 
 impl Figures {
-    /// How many times faster `who` is than `peer`.
+    /// The factor by which `who` is faster than `peer`.
     fn faster(&self, who: &'static str, peer: &'static str, op: &'static str) -> Result<Ratio> {
         Ok(self.contest.of(&(peer, op))?.ratio_to(self.contest.of(&(who, op))?))
     }
 
-    /// Thousands a second and nanoseconds of one, as they stand beside a ratio.
+    /// Thousands a second and nanoseconds each, for the line below a ratio.
     fn shown(&self, who: &'static str, op: &'static str) -> Result<String> {
         let ns = self.contest.of(&(who, op))?.cost() / self.count;
         Ok(format!("{who} {:.1} k/s ({ns:.0} ns)", 1e6 / ns))
@@ -160,7 +160,7 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
         let (peer, size, calls) = (0, count.into(), calls(op));
         cases.push(((who, op), BenchCase { who: shown, peer, op: asked, size, calls }));
     }
-    // Where nothing is held against them, they have nothing to do.
+    // Peers are compared with the kernel on vectors only.
     for (name, theirs) in THEIRS.into_iter().filter(|_| has_ifma) {
         match peer::find_for(bench.profile, name)? {
             Ok(found) => peers.push(found),
@@ -189,7 +189,7 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Without a limit.
+/// The ladders of aws-lc, without a limit.
 fn ladders_beside(figures: &Figures, has_ifma: bool) -> Result<Row> {
     let row = figures.row(AWS_LC)?;
     let mut each = vec![figures.shown("portable", "each")?, figures.shown("aws-lc", "each")?];
@@ -199,7 +199,7 @@ fn ladders_beside(figures: &Figures, has_ifma: bool) -> Result<Row> {
     Ok(row.with(format!("a scalar for each point: {}", each.join(", "))))
 }
 
-/// L6: what the crate alone costs the compiler, its dependencies built before.
+/// L6: the compiler's CPU time for the crate alone, its dependencies built before.
 fn build(bench: &mut Bench) -> Result<Vec<Row>> {
     if bench.profile == Profile::Smoke {
         return Ok(vec![BUILD.not_here("too slow for a smoke run; `--profile quick`")]);
@@ -223,7 +223,7 @@ fn build(bench: &mut Bench) -> Result<Vec<Row>> {
     )])
 }
 
-/// Seconds of CPU that all children took which have ended.
+/// CPU seconds of all children that have ended.
 fn children_s() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let ms = (usage.user_time() + usage.system_time()).num_milliseconds();

@@ -1,4 +1,4 @@
-//! What a part of the goals is made of.
+//! One measurement of a part: its limits and the function that measures.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use crate::bench::Bench;
 use crate::limit::Limit;
 use crate::row::Row;
 
-/// One measurement: the rows that it gives, and how.
+/// One measurement and the rows that it gives.
 pub struct Measurement {
-    /// What its rows are held against.
+    /// The limits of its rows.
     limits: &'static [&'static [Limit]],
-    /// What it needs.
+    /// The requirements, for people.
     pub needs: &'static str,
     /// About how long it takes: smoke, quick, full, in seconds.
     pub seconds: [u32; 3],
@@ -21,7 +21,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// One of them.
+    /// A measurement.
     pub const fn new(
         limits: &'static [&'static [Limit]],
         needs: &'static str,

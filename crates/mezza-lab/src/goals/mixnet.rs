@@ -10,7 +10,7 @@ pub use parts::shares;
 
 use super::measurement::Measurement;
 
-/// Who is measured beside us.
+/// The peers.
 pub const PEERS: &[&str] = &["gofloor"];
 
 /// All of them.

@@ -9,7 +9,7 @@ use crate::limit::Limit;
 use crate::peer::{self, PeerProcess};
 use crate::row::Row;
 
-/// Who is measured beside us.
+/// The peers.
 pub const PEERS: &[&str] = &["vodozemac", "wacore", "java"];
 
 /// All of them.
@@ -57,12 +57,12 @@ fn calls(op: &str, size: usize) -> usize {
     }
 }
 
-/// Who, operation, bytes of a body.
+/// Implementation, operation, bytes of a body.
 type Key = (&'static str, &'static str, usize);
-/// Who does what.
+/// Implementation and operation.
 type Side = [&'static str; 2];
 
-/// What a contest gave.
+/// The results of the comparison.
 struct Figures(Comparison<Key>);
 
 impl Figures {
@@ -128,7 +128,7 @@ const WACORE: [Goal; 2] = [
     (times("T2", "v3 session, initiator / wacore-libsignal", 0.85), "init", 32),
     (times("T2", "v3 session, responder / wacore-libsignal", 0.85), "resp", 32),
 ];
-/// Printed beside, without a limit.
+/// Shown without a limit.
 const BESIDE: [Goal; 2] = [
     (Limit::none("T2", "v3 session, initiator / vodozemac", "x"), "init", 32),
     (Limit::none("T2", "v3 session, responder / vodozemac", "x"), "resp", 32),
@@ -160,7 +160,7 @@ const SKIPPED: [Limit; 2] = [
     times("T5", "10,000 forgeries / 10,000 opens", 2.0),
 ];
 
-/// At most so many times the other.
+/// A limit on a ratio.
 const fn times(id: &'static str, goal: &'static str, most: f64) -> Limit {
     Limit::at_most(id, goal, most, "x")
 }
@@ -215,8 +215,8 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// One row against a peer; below stand our portable backend, and our ratchet without the rows that
-/// a conversation makes for the disk, which not every peer has.
+/// One row against a peer. The lines below it are our portable backend, and our ratchet without the
+/// rows for the disk, which some peers do not make.
 fn against(figures: &Figures, name: &'static str, (limit, op, size): Goal) -> Result<Row> {
     let row = figures.row(limit, [["v3", op], [name, op]], size)?;
     let portable = figures.ratio(["v3-portable", op], [name, op], size)?;
@@ -251,7 +251,7 @@ fn suites(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// T4 and T5: what comes out of order, and what comes from nobody.
+/// T4 and T5: messages out of order, duplicates and forgeries.
 fn ahead(bench: &mut Bench) -> Result<Vec<Row>> {
     let ours = |(who, op)| Wanted { peer: 0, who, op, size: 32 };
     let wanted = [

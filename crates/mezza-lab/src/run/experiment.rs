@@ -1,4 +1,4 @@
-//! A table or figure of a paper, and what came out when it was measured again.
+//! A table or figure of a paper, and the report of measuring it again.
 
 use anyhow::Result;
 
@@ -11,11 +11,11 @@ use crate::shape::Claim;
 pub struct Experiment {
     /// `signal-t1`.
     pub id: &'static str,
-    /// What the paper shows there.
+    /// The contents of the table or figure.
     pub about: &'static str,
     /// Raised when the meaning of a figure changes.
     pub rev: u32,
-    /// The peers that it uses where they are.
+    /// Its peers. An absent one is reported.
     pub peers: &'static [&'static str],
     /// About how long it takes: smoke, quick, full, in seconds.
     pub seconds: [u32; 3],
@@ -47,36 +47,36 @@ impl Experiment {
         Self { exclusive: false, ..Self::timed(id, about, seconds, run) }
     }
 
-    /// With peers, which it uses where they are.
+    /// The experiment with its peers.
     pub const fn beside(self, peers: &'static [&'static str]) -> Self {
         Self { peers, ..self }
     }
 }
 
-/// What came out.
+/// The results of an experiment.
 #[derive(Default)]
 pub struct Report {
     /// The table, for people.
     pub lines: Vec<String>,
-    /// The claims, looked at.
+    /// The claims and whether they hold.
     pub shapes: Vec<Claim>,
     /// The figure, where the paper has one.
     pub plot: Option<Plot>,
-    /// Peers that are not here: why, and what would help.
+    /// Absent peers: the reason and the next step.
     pub absent: Vec<String>,
     /// Whether the claims are about speeds, which decide nothing in a smoke run.
     pub about_speed: bool,
-    /// The first of them that are not: they decide in every run.
+    /// The number of claims at the start that are not about speeds and decide in every run.
     pub attacks: usize,
 }
 
 impl Report {
-    /// A line more.
+    /// Adds a line.
     pub fn say(&mut self, line: impl Into<String>) {
         self.lines.push(line.into());
     }
 
-    /// Whether the claims hold that decide.
+    /// Whether all claims that decide hold.
     pub fn holds(&self, profile: Profile) -> bool {
         let all_decide = !self.about_speed || profile != Profile::Smoke;
         let decide = if all_decide { self.shapes.len() } else { self.attacks };

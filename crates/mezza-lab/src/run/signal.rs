@@ -1,5 +1,5 @@
-//! "Signal with Blake2, Chacha20 and Poly1305": its three tables, its two figures, and what it
-//! did not look at.
+//! "Signal with Blake2, Chacha20 and Poly1305": its three tables, its two figures, and questions that it
+//! leaves open.
 
 mod figures;
 mod poly;
@@ -30,7 +30,7 @@ pub const ALL: &[Experiment] = &[
         .beside(rates::PEERS),
 ];
 
-/// What the paper did not look at. The attacks decide in every profile, the speeds in none but
+/// Questions that the paper leaves open. The attacks decide in every profile, the speeds in none but
 /// quick and full.
 fn beside(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();

@@ -1,5 +1,5 @@
-//! "Vuvuzela Reproduction": its figures on our mixes, and what noise does against the attack that
-//! it is there for.
+//! "Vuvuzela Reproduction": its figures on our mixes, and the effect of noise on the attack that it
+//! counters.
 
 mod breakdown;
 mod intersection;
@@ -15,7 +15,7 @@ use anyhow::Result;
 use super::experiment::{Experiment, Report};
 use crate::bench::Bench;
 
-/// Those of the reproduction.
+/// The experiments of the reproduction.
 pub const ALL: &[Experiment] = &[
     Experiment::timed(
         "vuvuzela-scaling",
@@ -28,11 +28,11 @@ pub const ALL: &[Experiment] = &[
     Experiment::timed("vuvuzela-x", "privacy, intersection, servers", [3, 30, 120], beside),
 ];
 
-/// That of SOSP 2015, which is its context.
+/// The experiment of SOSP 2015, which is context.
 pub const SOSP15: &[Experiment] =
     &[Experiment::timed("sosp15-f9", "users, noise in proportion", [5, 60, 300], sosp::run)];
 
-/// What the reproduction did not look at. Privacy and attack decide in every profile, the speeds in
+/// Questions that the reproduction leaves open. Privacy and attack decide in every profile, the speeds in
 /// none but quick and full.
 fn beside(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();

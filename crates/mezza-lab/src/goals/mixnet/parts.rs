@@ -1,4 +1,4 @@
-//! T5: where the time of a round goes, by mix and phase.
+//! T5: the time of a round by mix and phase.
 
 use anyhow::Result;
 use mezza::mixnet::kernel::kernel;
@@ -11,12 +11,12 @@ use crate::ours::mixes::{LabCoordinator, MixSetup, Shares};
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// T5: jobs, links and waiting alone. The machines between them and what threads need around them
-/// are printed below and count as what is missing.
+/// T5: the share of jobs, links and waiting. The time of machines and of the threads around jobs and
+/// links is printed below the row and does not count.
 pub const LIMIT: Limit =
     Limit::at_least("T5", "jobs, links and waiting of a round", 90.0, "%").stretching(95.0);
 
-/// The shares of some rounds of one network.
+/// Measures the shares of some rounds of one network.
 ///
 /// # Errors
 /// A round that breaks, or a raw line that cannot be written.
@@ -32,7 +32,7 @@ pub fn shares(bench: &mut Bench, users: u32, mu: u32, rounds: usize) -> Result<S
     Ok(shares)
 }
 
-/// The row, and the table below it.
+/// Gives the row, with the table of shares below it.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let (users, mu, rounds) =
         bench.profile.pick((60, 10, 2), (2_000, 200, 10), (20_000, 1_000, 10));

@@ -1,7 +1,7 @@
-//! M4: what the device computes for a note, beside the four operations that it cannot do without.
+//! M4: the CPU time of the device for a note, beside the four operations that every note needs.
 //!
 //! Each `delivered` makes the next note a turn of the ratchet: a fresh pair and a shared secret,
-//! and the outer box costs the same again.
+//! and the envelope costs the same again.
 
 use std::hint::black_box;
 
@@ -79,7 +79,7 @@ fn measure<B: Backend>(
     Ok(all)
 }
 
-/// Notes and operations, in an order that is drawn.
+/// Measures notes and operations in random order.
 fn one_round<B: Backend>(
     pair: &mut DevicePair<B>,
     notes: u32,
@@ -87,7 +87,7 @@ fn one_round<B: Backend>(
 ) -> Result<Costs> {
     let look_ns = clock_cost_ns()?;
     let (mut sent, mut read, mut receipt, mut four) = (vec![], vec![], vec![], vec![]);
-    // Alternating in short turns: what disturbs the one disturbs the other.
+    // Notes and operations alternate in short turns, so that load disturbs both alike.
     let turns = notes.div_ceil(10);
     for _ in 0..turns {
         let operations_first = rng.next_u64().is_multiple_of(2);

@@ -1,4 +1,4 @@
-//! M6: how much JavaScript the page asks for.
+//! M6: the JavaScript of the page.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use crate::limit::Limit;
 use crate::place;
 use crate::row::Row;
 
-/// M6: kB after gzip, and what only a browser sees.
+/// M6: kB after gzip, and the first screen, which needs a browser.
 pub const LIMITS: [Limit; 2] = [
     Limit::at_most("M6", "JavaScript of the page, gzip", 60.0, "kB"),
     Limit::at_most("M6", "first screen on loopback", 1.0, "s"),

@@ -1,8 +1,8 @@
-//! M1 and M8: a person writes to others over a relay, all of them processes; before that, they idle.
+//! M1 and M8: one node writes to others over a relay, all of them processes; before that, they idle.
 //!
 //! ```text
 //! POST note -> ratchet, commit -> relay: commit -> reader: commit -> receipt -> WebSocket: delivered
-//! |<------------------------------- what M1 measures ------------------------------------------>|
+//! |<------------------------------------ M1 ---------------------------------------------------->|
 //! ```
 
 mod m1;
@@ -29,21 +29,21 @@ use crate::raw::RawFigure;
 use crate::row::Row;
 use m1::Times;
 
-/// Least time between two notes to one contact: receipts come at once only to that pace.
+/// Time between two notes to one contact. Receipts of faster notes are delayed.
 const PACE: Duration = Duration::from_millis(2_100);
-/// Time for a node that has just started to come to rest.
+/// Time after which a node that has started is idle.
 const REST: Duration = Duration::from_millis(1_500);
 /// M8, the median of all nodes.
 pub const M8: Limit = Limit::at_most("M8", "idle node, resident memory", 60.0, "MiB");
 
-/// A world: one who writes, the others who read.
+/// A relay, the node that writes and the nodes that read.
 struct World {
     relay: RelayProcess,
     writer: Process,
     readers: Vec<Process>,
 }
 
-/// Starts the world, looks at its memory, then talks.
+/// Starts all processes, measures their memory, then the time of notes.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let (contacts, notes, syncs_n) = bench.profile.pick((3, 10, 10), (5, 100, 50), (20, 600, 200));
     let folder = bench.folder.path().join("world");
@@ -57,7 +57,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         world.readers.iter().map(|r| introduce(&world.writer, r)).collect::<Result<_>>()?;
     let client = world.writer.client()?;
     for id in &ids {
-        // The first note starts the session; it is not what M1 is about.
+        // The first note starts the session. M1 is about later ones.
         deliver(&client, id, "hello")?;
     }
     let mut syncs = Syncs::default();
@@ -81,8 +81,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// One note to each contact in turn, and after each one a pass of the bare path and one sync, each
-/// after the same rest: what has rested is slower, the disk most of all.
+/// One note to each contact in turn, and after each a round trip of the empty path and one sync. All
+/// three come after the same rest, because a rest makes each of them slower, the sync most.
 fn talk(
     client: &ApiClient,
     bare: &mut EmptyPath,
@@ -112,7 +112,7 @@ fn talk(
 
 /// Writes a note and waits until it is shown as delivered; milliseconds.
 fn deliver(client: &ApiClient, contact: &str, text: &str) -> Result<f64> {
-    // A page is connected when the person writes; by the time the follower is let in, so is this.
+    // The page of a person is connected before the person writes, so this connection is opened first.
     let line = client.connect()?;
     let follower = Follower::of(client)?;
     let mut id = [0; 16];
@@ -148,7 +148,7 @@ fn keep(bench: &mut Bench, times: &Times, syncs: &Syncs, busy: bool) -> Result<(
     Ok(())
 }
 
-/// Memory of all nodes, before anybody has written.
+/// Memory of all nodes before the first note.
 fn memory(bench: &mut Bench, world: &World) -> Result<Row> {
     std::thread::sleep(REST);
     let nodes = world.readers.iter().chain([&world.writer]);

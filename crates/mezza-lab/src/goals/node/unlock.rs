@@ -1,4 +1,4 @@
-//! M5: what unlocking costs beside Argon2, with a vault that a device has really filled.
+//! M5: the cost of unlocking besides Argon2, with a vault that a device has filled.
 
 use anyhow::Result;
 use mezza::backend::AwsLc;
@@ -14,7 +14,7 @@ use crate::limit::Limit;
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// M5, a goal of the next stage: CPU for so many of [`NOTES`].
+/// M5, a goal of the next stage: the limit is in proportion to [`NOTES`].
 pub const LIMIT: Limit =
     Limit::at_most_of_the_run("M5", "unlock beside Argon2, CPU, 300 ms for 50,000 notes", "ms");
 /// CPU milliseconds for [`NOTES`].

@@ -19,9 +19,9 @@ use mezza_messenger::relay_wire::MailboxAddress;
 
 use crate::process::Program;
 
-/// How long anything may take to come about.
+/// How long a note may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// The passphrase of everybody here, at the cost of a demonstration.
+/// The passphrase of every vault.
 const PASSPHRASE: &[u8] = b"six words that nobody has to guess";
 
 /// A relay or a node with its home; it ends in order when it is dropped.
@@ -59,7 +59,7 @@ fn is_reachable(home: &Home) -> bool {
     health.is_ok_and(|h| h.lines.iter().any(|line| line.name == "mailbox" && line.ok))
 }
 
-/// A relay and where it is.
+/// A relay, with its key and address.
 pub struct RelayProcess {
     /// The program.
     pub process: Process,
@@ -112,7 +112,7 @@ pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Proce
     Ok(process)
 }
 
-/// Both take each other's card; the contact as the first one numbers it.
+/// Gives both nodes each other's card; the contact's number in the first one.
 ///
 /// # Errors
 /// If a node refuses.

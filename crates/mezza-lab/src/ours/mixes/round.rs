@@ -1,4 +1,4 @@
-//! How mixes are set up, and what a round of theirs cost.
+//! The options of a network, and the costs of a round.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use mezza_mixnet::noise::Law;
 
 use super::threads::Threads;
 
-/// How the mixes are set up.
+/// The options of a network.
 #[derive(Clone, Copy)]
 pub struct MixSetup {
-    /// How many, 1 to 8.
+    /// The number of mixes, 1 to 8.
     pub mixes: usize,
     /// Most users of a round.
     pub users_max: u32,
     /// The noise of each mix but the last.
     pub law: Law,
-    /// Whose arithmetic.
+    /// The kernel of the mixes.
     pub kernel: &'static dyn Kernel,
     /// The seed of the onions.
     pub seed: u64,
@@ -26,21 +26,21 @@ pub struct MixSetup {
 /// CPU time by phase, in the order of [`Phase::ALL`].
 pub type PhaseCpu = [Duration; Phase::ALL.len()];
 
-/// What a round was like. Every reply was opened and held what it must.
+/// The costs of a round. Every reply was opened and was right.
 #[derive(Clone, Debug)]
 pub struct RoundTiming {
     /// From the first frame of the batch to the last of the replies.
     pub wall: Duration,
-    /// CPU time of this process meanwhile: all mixes, their links, and the desk's ends of them.
+    /// CPU time of this process in that time: all mixes, their links, and the coordinator's ends.
     pub cpu: Duration,
-    /// Of each mix by phase meanwhile.
+    /// CPU time of each mix by phase in that time.
     pub spent: Vec<PhaseCpu>,
-    /// Of each mix by phase before the batch: its noise.
+    /// CPU time of each mix by phase before the batch: its noise.
     pub ahead: Vec<PhaseCpu>,
-    /// Of the desk's own links.
+    /// CPU time of the coordinator's links.
     pub own: Duration,
-    /// The same by threads: what is around all that.
+    /// CPU time by threads, which includes the work around jobs and links.
     pub threads: Threads,
-    /// Making the onions, on all cores.
+    /// Wall time of making the onions, on all cores.
     pub making: Duration,
 }

@@ -1,4 +1,4 @@
-//! Rounds of many users and much noise, and of few and little, in turn: how latency grows.
+//! Rounds at several numbers of users and levels of noise, in turn: how latency grows.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use mezza::mixnet::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
-use super::desk::LabCoordinator;
+use super::coordinator::LabCoordinator;
 use super::round::MixSetup;
 use crate::bench::Bench;
 use crate::clock::{BenchRound, busy_words, deciding_value, figure_of, median, ns};
 use crate::fit::{Fit, line};
 use crate::raw::RawFigure;
 
-/// Where on the plane of users and noise.
+/// A number of users and a level of noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GridPoint {
     /// Mean noise of a mix, singles; b = 0 as in the reproduction.
@@ -32,7 +32,7 @@ impl GridPoint {
     }
 }
 
-/// What all rounds at some points took, in nanoseconds.
+/// Wall and CPU time of all rounds at some points, in nanoseconds.
 pub struct GridSeries(Vec<(GridPoint, Vec<BenchRound<[f64; 2]>>)>);
 
 impl GridSeries {
@@ -41,30 +41,30 @@ impl GridSeries {
     /// # Errors
     /// A round that breaks, or a raw line that cannot be written.
     pub fn measure(bench: &mut Bench, points: &[GridPoint], rounds: usize) -> Result<Self> {
-        let mut desks = BTreeMap::new();
+        let mut coordinators = BTreeMap::new();
         for GridPoint { mu, .. } in points {
             let of_level = points.iter().filter(|point| point.mu == *mu);
             let users_max = of_level.map(|point| point.users).max().unwrap_or(1);
             let law = Law { mode: Mode::Paper, mu: *mu, scale: 0 };
             let setup = MixSetup { mixes: 3, users_max, law, kernel: kernel(), seed: bench.seed };
-            if !desks.contains_key(mu) {
-                let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
+            if !coordinators.contains_key(mu) {
+                let mut coordinator = LabCoordinator::start(bench.folder.path(), setup)?;
                 // The first round of a process is slower than all others.
-                desk.round(users_max)?;
-                desks.insert(*mu, desk);
+                coordinator.round(users_max)?;
+                coordinators.insert(*mu, coordinator);
             }
         }
         let mut all: Vec<(GridPoint, Vec<BenchRound<[f64; 2]>>)> =
             points.iter().map(|point| (*point, Vec::new())).collect();
         for _ in 0..rounds {
-            let work = || one_round(&mut desks, points);
+            let work = || one_round(&mut coordinators, points);
             for BenchRound { value, busy } in bench.watch.rounds_or_give_up(work)? {
                 for ((_, rounds), value) in all.iter_mut().zip(value) {
                     rounds.push(BenchRound { value, busy });
                 }
             }
         }
-        desks.into_values().try_for_each(LabCoordinator::stop)?;
+        coordinators.into_values().try_for_each(LabCoordinator::stop)?;
         note(bench, &all)?;
         Ok(Self(all))
     }
@@ -86,7 +86,7 @@ impl GridSeries {
         self.0.iter().map(|(point, rounds)| (*point, cost(&figure_of(rounds, at)))).collect()
     }
 
-    /// How many rounds each point had, and how quiet they were.
+    /// The rounds of each point, and how many of them were disturbed.
     pub fn quiet(&self) -> String {
         let Some((_, rounds)) = self.0.first() else { return String::new() };
         let words = busy_words(rounds).unwrap_or_else(|| "not busy".into());
@@ -114,13 +114,13 @@ fn fit(figures: &[(GridPoint, f64)], of: impl Fn(&GridPoint) -> Vec<f64>) -> Fit
 }
 
 fn one_round(
-    desks: &mut BTreeMap<u32, LabCoordinator>,
+    coordinators: &mut BTreeMap<u32, LabCoordinator>,
     points: &[GridPoint],
 ) -> Result<Vec<[f64; 2]>> {
     let mut costs = Vec::new();
     for GridPoint { mu, users } in points {
-        let Some(desk) = desks.get_mut(mu) else { continue };
-        let outcome = desk.round(*users)?;
+        let Some(coordinator) = coordinators.get_mut(mu) else { continue };
+        let outcome = coordinator.round(*users)?;
         costs.push([ns(outcome.wall), ns(outcome.cpu)]);
     }
     Ok(costs)

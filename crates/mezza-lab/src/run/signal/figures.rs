@@ -20,12 +20,12 @@ use crate::peer::{self, PeerProcess};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// Who stands for the old client.
+/// The peer that stands for the old client.
 pub const PEERS: &[&str] = &["java"];
 
-/// What the old client says to the paper's bundle: the words for a forged key.
+/// The old client's error for the paper's bundle, which is its error for a forged key.
 const FORGED: &str = "Invalid signature on device key!";
-/// What it says to an envelope that it does not know.
+/// Its error for an envelope of an unknown version.
 const UNKNOWN: &str = "Unknown version: 15";
 /// A suite that we do not have.
 const FOREIGN: u16 = 0x01f0;
@@ -51,8 +51,8 @@ pub fn figure_5(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// What signal-protocol-java makes of the paper's bundle and of our envelope, and the paper's
-/// suite of Java's bundle.
+/// The answers of signal-protocol-java to the paper's bundle and to our envelope, and the answer of the
+/// paper's suite to Java's bundle.
 fn old_client(
     report: &mut Report,
     java: &mut PeerProcess,
@@ -88,7 +88,7 @@ fn old_client(
     Ok(())
 }
 
-/// How the paper's suite refuses a bundle of Java: `REG OPKID OPK SPKID SPK SIG IK`.
+/// The error of the paper's suite for a bundle of Java: `REG OPKID OPK SPKID SPK SIG IK`.
 fn their_bundle(line: &str) -> Result<BundleError> {
     let words: Vec<&str> = line.split(' ').collect();
     let [registration, opk_id, opk, spk_id, spk, signature, identity] = *words else {
@@ -116,7 +116,7 @@ fn foreign_bundle() -> Result<Vec<u8>> {
     Ok(writer.as_slice().to_vec())
 }
 
-/// How two identities become a number.
+/// Computes the number of two identities.
 type Number = fn(&IdentityKey, &IdentityKey) -> String;
 
 /// Figure 6.
@@ -145,7 +145,7 @@ pub fn figure_6(_: &mut Bench) -> Result<Report> {
 /// The number of Signal's formats over another hash.
 fn number<H: Hash512>(local: &IdentityKey, remote: &IdentityKey) -> String {
     let named = |key, id| NamedIdentity { key, id };
-    // Ids must not depend on who looks: both are empty, as in the product.
+    // Both sides must use equal ids. They are empty, as in the product.
     safety::signal_number::<H>(named(local, &[]), named(remote, &[]))
 }
 

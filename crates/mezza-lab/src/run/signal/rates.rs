@@ -1,5 +1,5 @@
-//! Parts `ablation` and `rates`: what each exchanged part contributes, and whole sessions by suite
-//! and by library.
+//! Parts `ablation` and `rates`: the effect of each exchanged part, and whole sessions by suite and by
+//! library.
 
 use anyhow::Result;
 
@@ -9,13 +9,13 @@ use crate::peer::{self, PeerProcess};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// Who may stand beside us.
+/// The peers.
 pub const PEERS: &[&str] = &["vodozemac", "java", "wacore"];
 
 /// Bytes of a line, a page, a file.
 const SIZES: [usize; 3] = [32, 1_024, 1_400_000];
 
-/// What is measured: operation, bytes, calls in a batch.
+/// Operation, bytes, calls in a batch.
 const OPS: [(&str, usize, usize); 9] = [
     ("seal", SIZES[0], 200),
     ("open", SIZES[0], 200),
@@ -38,7 +38,7 @@ const BARE: [(&str, &str); 6] = [
     ("bare-b2c20", "b2c20: all, synthetic nonce, padding"),
 ];
 
-/// What callers of the library use.
+/// Our suites with the conversation around them, as callers use them.
 const TALKS: [(&str, &str); 5] = [
     ("v3", "signal-v3, AwsLc"),
     ("v3-portable", "signal-v3, Portable"),
@@ -47,18 +47,18 @@ const TALKS: [(&str, &str); 5] = [
     ("b2c20-pq", "b2c20-pq, AwsLc"),
 ];
 
-/// Most that the exchange of a hash may change a handshake or a turn by.
+/// The largest effect that the exchange of a hash may have on a handshake or a turn.
 const INVISIBLE: f64 = 0.03;
 
-/// Who, operation, bytes.
+/// Implementation, operation, bytes.
 type Key = (&'static str, &'static str, usize);
-/// Which program it is in, who it is there, its name in the table.
+/// The index of its program, its name there, its name in the table.
 type Row = (usize, &'static str, &'static str);
 
-/// Both parts.
+/// Adds both parts.
 ///
 /// # Errors
-/// If we do not start, or a raw line cannot be written.
+/// If a program does not start, or a raw line cannot be written.
 pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let mut peers = vec![PeerProcess::ours()?];
     let ours = BARE.into_iter().chain(TALKS);

@@ -16,7 +16,7 @@ pub use block::grouped;
 use pair::{FILE, HASH, Input, KEY, OPEN, Pair, SEAL, TEXT};
 use programs::Programs;
 
-/// Who may stand beside us.
+/// The peers.
 pub const PEERS: &[&str] = &["providers", "soft", "jvm"];
 
 /// Table 1.

@@ -1,4 +1,4 @@
-//! Where the time of a round goes, beside the reproduction's two shares (E-V2).
+//! The time of a round by phase, beside the reproduction's two shares (E-V2).
 
 use anyhow::Result;
 

@@ -1,6 +1,6 @@
-//! The attack that must succeed, at the strength that theory predicts: an active adversary knocks
-//! Alice out for k rounds and asks whether she talks with Bob or idles. It runs everything but one
-//! mix, so that it sees the counts of dead drops but for the noise of that mix.
+//! An attack that must succeed to the degree that theory predicts: an active adversary disconnects
+//! Alice for k rounds and guesses whether she is in a conversation with Bob or idle. It runs all mixes
+//! but one, so it sees the counts of dead drops with the noise of that mix.
 
 use anyhow::Result;
 use mezza_mixnet::config::Mode;
@@ -15,11 +15,11 @@ use crate::parallel;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// What Alice's absence does to (singles, pairs): talking leaves Bob alone at their drop, idling
-/// takes a single away.
+/// The effect of Alice's absence on (singles, pairs): in a conversation it leaves Bob alone at their
+/// drop; if she is idle there is one single less.
 const TALKS: [f64; 2] = [1.0, -1.0];
 const IDLES: [f64; 2] = [-1.0, 0.0];
-/// Rounds for which she is knocked out, and trials of a quick run.
+/// Rounds for which she is disconnected, and trials of a quick run.
 const ROUNDS: [(u32, u32); 3] = [(10, 40_000), (100, 8_000), (1_000, 2_000)];
 /// The laws of the noise, each with its name.
 const MODES: [(Mode, &str); 2] = [(Mode::Gauss, "Gauss"), (Mode::Paper, "Laplace")];
@@ -38,7 +38,7 @@ fn theory(rounds: f64, scale: f64) -> f64 {
     1.0 - 2.0 * normal_tail((8.0 * rounds).sqrt() / scale / 2.0)
 }
 
-/// How much better than a coin the best guess is: 0 to 1, and its standard error.
+/// The advantage of the best guess over a coin, 0 to 1, and its standard error.
 fn advantage(law: Law, k: u32, trials: u32, seed: u64) -> (f64, f64) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let counts = [CountLaw::singles(law), CountLaw::pairs(law)];
@@ -65,7 +65,7 @@ fn round(law: Law, counts: &[CountLaw; 2], truth: [f64; 2], rng: &mut ChaCha20Rn
     under(TALKS) - under(IDLES)
 }
 
-/// Adds what was found.
+/// Adds the results.
 ///
 /// # Errors
 /// A raw line that cannot be written.

@@ -1,5 +1,5 @@
-//! The plots of the reproduction, true and noisy counts of conversations over rounds, and whether
-//! the samplers draw by their laws.
+//! The plots of the reproduction, true and noisy counts of conversations over rounds, and a test of the
+//! samplers against their laws.
 
 use anyhow::Result;
 use mezza_mixnet::config::Mode;
@@ -23,7 +23,7 @@ const CELLS: f64 = 64.0;
 /// Standard deviations above its mean that chi-square may be.
 const DEVIATIONS: f64 = 5.0;
 
-/// What is drawn: the law, in words.
+/// The tested laws, each with its name.
 const LAWS: [(Mode, u32, u32, &str); 4] = [
     (Mode::Paper, 100, 20, "Laplace 100 / 20"),
     (Mode::Paper, 300_000, 13_800, "Laplace 300,000 / 13,800"),
@@ -104,7 +104,7 @@ fn chi_squares(law: Law, draws: u32, seed: u64) -> [f64; 2] {
     tests.map(|test| test.deviation())
 }
 
-/// Cells of about equal probability, and what fell into them.
+/// Cells of about equal probability, and the counts in each.
 struct Test {
     /// The first count of each cell but the first.
     bounds: Vec<u32>,
@@ -113,7 +113,7 @@ struct Test {
 }
 
 impl Test {
-    /// Whole counts: a narrow law has fewer cells than a wide one.
+    /// Counts are integers, so a narrow law has fewer cells than a wide one.
     fn new(count: CountLaw) -> Self {
         let (mut bounds, mut shares, mut share) = (Vec::new(), Vec::new(), 0.0);
         let mut left = 1.0;
@@ -125,7 +125,7 @@ impl Test {
             share += p;
             left -= p;
         }
-        // The tail beyond all that was looked at.
+        // The tail beyond the last probability.
         shares.push(share + left.max(0.0));
         Self { seen: vec![0; shares.len()], bounds, shares }
     }

@@ -1,5 +1,5 @@
-//! eps' and delta' against the number of rounds for the noise of SOSP 2015, by its own composition
-//! and by ours, and what noise one promise costs (E-V3).
+//! eps' and delta' against the number of rounds for the noise of SOSP 2015, by its own composition and
+//! by ours, and the least noise for one promise (E-V3).
 
 use anyhow::{Context as _, Result};
 use mezza_mixnet::Service;
@@ -16,17 +16,17 @@ use crate::{papers, parallel};
 
 /// Rounds at which the curves are drawn.
 const ROUNDS: [u64; 7] = [10_000, 30_000, 70_000, 140_000, 240_000, 500_000, 1_000_000];
-/// The promise: odds move by 2 at most, but for one in 10,000.
+/// The promise: the odds change by a factor of 2 at most, except with probability 1e-4.
 const EPSILON: f64 = std::f64::consts::LN_2;
 const DELTA: f64 = 1e-4;
-/// How long the three levels last by the paper's composition: check values of the specification.
+/// Rounds that the three levels last by the paper's composition: check values of the specification.
 const LAST: [u64; 3] = [68_888, 239_826, 507_028];
 /// Noise for the promise over 240,000 rounds: paper to two digits, Laplace, Gauss.
 const STANDARD: (u64, [u32; 3]) = (240_000, [290_000, 166_934, 45_710]);
-/// How many times less noise that is at least.
+/// The least factor by which our accounting needs less noise.
 const SAVED: f64 = 6.0;
 
-/// The curves that stand beside each other.
+/// The compared curves.
 const MODES: [(&str, Mode, Account); 3] = [
     ("paper", Mode::Paper, Account::Advanced),
     ("Laplace, RDP", Mode::Paper, Account::Renyi),
@@ -49,7 +49,7 @@ impl Account {
         }
     }
 
-    /// The least epsilon; none is no number.
+    /// The least epsilon, or NaN if there is none.
     fn epsilon(self, spent: RoundsSpent) -> f64 {
         match self {
             Self::Advanced => advanced_epsilon(spent).unwrap_or(f64::NAN),
@@ -119,7 +119,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     price(bench, report)
 }
 
-/// Every curve rises; what ours gain.
+/// Adds the claims: every curve rises, and ours are lower.
 fn shapes(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]>; 3]) {
     // An epsilon that does not exist lies above all others.
     let value = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
@@ -133,8 +133,8 @@ fn shapes(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]
     let below = pairs(2).filter(|(a, b)| (0..2).all(|i| value(a[i]) <= value(b[i]))).count();
     let claim = format!("mu {}: Gauss of the same mean and scale is below, points", level.mu);
     report.shapes.push(Claim::is(claim, below.to_string(), below == ROUNDS.len()));
-    // Laplace noise that was clamped is charged three times as much as in the paper, and that is
-    // nearly all of delta there: a mean that suits the paper's composition is too low for ours.
+    // Our accounting charges clamped Laplace noise three times as much as the paper does, and clamping
+    // is nearly all of delta: a mean that suits the paper's composition is too low for ours.
     let both = pairs(1).filter(|(a, b)| a[0].is_finite() && b[0].is_finite());
     let (points, lower) =
         both.fold((0, 0), |(n, low), (a, b)| (n + 1, low + usize::from(a[0] < b[0])));
@@ -143,7 +143,7 @@ fn shapes(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]
     report.shapes.push(Claim::is(claim, found, points > 0 && lower == points));
 }
 
-/// How many rounds each level lasts.
+/// Adds the number of rounds that each level lasts.
 fn lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
     report.say("");
     report.say("rounds until (ln 2, 1e-4) is spent");

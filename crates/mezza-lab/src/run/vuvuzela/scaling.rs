@@ -10,7 +10,7 @@ use crate::plot::Plot;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// How straight lines must be: of latencies, and of CPU times of few users.
+/// The least R^2 of lines: of latencies, and of CPU times of few users.
 const LATENCY_R2: f64 = 0.995;
 const CPU_R2: f64 = 0.98;
 

@@ -1,5 +1,5 @@
-//! One to six mixes: the work of a round grows with the square of their number, because each adds
-//! noise that all behind it unwrap.
+//! One to six mixes: the work of a round grows with the square of their number, because all mixes behind
+//! one unwrap its noise.
 
 use std::time::Duration;
 
@@ -18,17 +18,18 @@ use crate::shape::Claim;
 
 /// The most mixes.
 const MIXES: u32 = 6;
-/// How straight the line over ladders must be.
+/// The least R^2 of the line over ladders.
 const R2: f64 = 0.98;
 /// Delays of a link in a round of three mixes of ours: the entry is a hop of its own.
 const LINKS_OF_THREE: u32 = 8;
 
-/// Layers that are taken off in a round: n of each user; of the `noise` of mix i, those behind it.
+/// Layers that are unwrapped in a round: n for each user, and for the `noise` of each mix one by every
+/// mix behind it.
 fn ladders(mixes: u32, users: u32, noise: u32) -> f64 {
     f64::from(mixes * users + noise * mixes * (mixes - 1) / 2)
 }
 
-/// Adds what was found.
+/// Adds the results.
 ///
 /// # Errors
 /// A round that breaks, or a raw line that cannot be written.

@@ -15,13 +15,13 @@ use crate::plot::Plot;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// How straight latency over users must be.
+/// The least R^2 of latency over users.
 const R2: f64 = 0.995;
-/// Users of the figure's right end, at which both means are meant.
+/// Users at the right end of the figure, for which both means are meant.
 const USERS: f64 = 1_000_000.0;
 /// The preset `standard`: the mean that keeps the promise of SOSP 2015 with Rényi accounting.
 const STANDARD_MU: f64 = 45_710.0;
-/// What the design asks of two cores with vectors.
+/// The goal of the design for two cores with vectors, messages a second.
 const PER_S: f64 = 80_000.0;
 
 /// A round at one point: wall time, and CPU time with the noise made before.

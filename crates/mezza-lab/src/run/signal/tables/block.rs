@@ -1,4 +1,4 @@
-//! One cell of the paper's tables: an operation pair on one input, by everybody.
+//! One cell of the paper's tables: a pair of operations on one input, by all providers.
 
 use std::rc::Rc;
 
@@ -19,18 +19,18 @@ const CALLS: [usize; 2] = [500, 2];
 /// Bytes from which an input counts as a file.
 pub const FILE_BYTES: usize = 100_000;
 
-/// What was measured of one cell.
+/// The results of one cell.
 pub struct Block {
-    /// On what.
+    /// The input.
     pub input: Input,
-    /// What against what.
+    /// The pair of operations.
     pub pair: Pair,
     row: usize,
     /// Of all cells: row, provider, operation.
     contest: Rc<Comparison<(usize, Provider, &'static str)>>,
 }
 
-/// A line: the paper's choice by one provider, what it replaces by another.
+/// A line: its name, the provider of the paper's choice, the provider of the primitive it replaces.
 type Line = (&'static str, Provider, Provider);
 
 const HASH_LINES: &[Line] = &[
@@ -99,7 +99,7 @@ impl Block {
         Some(self.of(new, self.pair.new)?.ratio_to(self.of(old, self.pair.old)?))
     }
 
-    /// Who is fastest at an operation, all instructions on.
+    /// The fastest native provider of an operation, all instructions on.
     fn best(&self, op: &'static str) -> Option<(Provider, &Series)> {
         let each = NATIVE.into_iter().filter_map(|p| Some((p, self.of(p, op)?)));
         each.min_by(|a, b| a.1.cost().total_cmp(&b.1.cost()))
@@ -142,7 +142,7 @@ impl Block {
         }
     }
 
-    /// The paper's claims, and ours about it.
+    /// Adds the claims of the paper, and ours.
     pub fn shapes(&self, report: &mut Report) {
         let on = format!("{} {}", self.pair.words, self.input.words);
         match self.pair.gcm {

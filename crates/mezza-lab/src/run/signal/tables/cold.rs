@@ -1,5 +1,5 @@
-//! The first ten calls of fresh processes: what the paper measured. What is opened was sealed in
-//! the same process just before, so that decryption starts half warm.
+//! The first ten calls of fresh processes, as the paper measured them. A text that is opened was sealed
+//! in the same process before, so decryption starts half warm.
 
 use anyhow::Result;
 
@@ -15,7 +15,7 @@ use crate::shape::Claim;
 /// Runs each operation of a cell in processes of its own, natively and in the JVM.
 ///
 /// # Errors
-/// If we do not start.
+/// If a program does not start.
 pub fn print(
     bench: &mut Bench,
     report: &mut Report,

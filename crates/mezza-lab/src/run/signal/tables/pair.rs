@@ -1,4 +1,4 @@
-//! What the tables measure: on which input, the paper's choice against what it replaces.
+//! The inputs of the tables, and the pairs of primitives: the paper's choice and the one it replaces.
 
 /// Bytes of a public key as Signal writes it.
 pub const KEY: Input = Input { name: "key", size: 33, words: "a public key, 33 B" };
@@ -6,7 +6,7 @@ pub const KEY: Input = Input { name: "key", size: 33, words: "a public key, 33 B
 pub const TEXT: Input = Input { name: "text", size: 32, words: "a short text, 32 B" };
 pub const FILE: Input = Input { name: "file", size: 1_400_000, words: "a file, 1.4 MB" };
 
-/// What an operation is given.
+/// The input of an operation.
 #[derive(Clone, Copy)]
 pub struct Input {
     pub name: &'static str,
@@ -14,7 +14,7 @@ pub struct Input {
     pub words: &'static str,
 }
 
-/// The paper's choice and what it replaces.
+/// The paper's choice and the primitive that it replaces.
 #[derive(Clone, Copy)]
 pub struct Pair {
     pub words: &'static str,
@@ -25,7 +25,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// All that is measured.
+    /// All measured operations.
     pub fn ops(self) -> impl Iterator<Item = &'static str> {
         [self.new, self.old].into_iter().chain(self.gcm)
     }

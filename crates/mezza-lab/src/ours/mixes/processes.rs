@@ -52,7 +52,7 @@ impl ServerRole {
     }
 }
 
-/// A network that runs.
+/// A running network.
 pub struct ProcessMixnet {
     folder: PathBuf,
     config: Config,
@@ -76,15 +76,15 @@ impl ProcessMixnet {
         };
         let signed = network::config(&keys, users_max, law, times)?;
         private::replace(&folder.join("net.cfg"), &signed.encode())?;
-        let mut town = Self { folder, config: signed.config().clone(), servers: Vec::new() };
+        let mut mixnet = Self { folder, config: signed.config().clone(), servers: Vec::new() };
         for role in ServerRole::ALL {
-            let server = town.server(role)?;
-            town.servers.push(server);
+            let server = mixnet.server(role)?;
+            mixnet.servers.push(server);
         }
-        Ok(town)
+        Ok(mixnet)
     }
 
-    /// Kills a server and starts it again; when it listens, ms since 1970.
+    /// Kills a server and starts it again; gives the time at which it listens, ms since 1970.
     ///
     /// # Errors
     /// If it does not come back.
@@ -97,7 +97,7 @@ impl ProcessMixnet {
         Ok(mezza::node::now().ms())
     }
 
-    /// The entry.
+    /// The entry server.
     pub fn entry(&self) -> &Program {
         &self.servers[ServerRole::ALL.len() - 1]
     }
@@ -140,7 +140,7 @@ impl ProcessMixnet {
     }
 }
 
-/// The lines of one kind that a load has said.
+/// The events of one kind that a load has printed.
 pub fn events_of(load: &Program, event: &str) -> Vec<Value> {
     let values = load.said().lines().map_while(|line| serde_json::from_str(line).ok()).collect();
     let values: Vec<Value> = values;
