@@ -1,4 +1,4 @@
-//! What this machine offers: compilers, Node, cores, memory, privileges.
+//! The properties of this machine: compilers, Node, cores, memory, privileges.
 
 use crate::run::first_line;
 use std::fs;
@@ -13,7 +13,7 @@ pub fn target(root: &Path) -> PathBuf {
     }
 }
 
-/// `cargo`, the one that runs us.
+/// The `cargo` that runs this program.
 pub fn cargo(root: &Path) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = calling_cargo(Path::new(&program));
@@ -24,8 +24,8 @@ pub fn cargo(root: &Path) -> Command {
 /// A program that is cargo, or calls it.
 pub fn calling_cargo(program: &Path) -> Command {
     let mut command = Command::new(program);
-    // The first two were set by `cargo run` for us; the last is ours, and the program refuses
-    // variables of its family that it does not know.
+    // `cargo run` sets the first two for this program. The last is read by this program only, and `mezza`
+    // refuses unknown variables that begin with MEZZA_.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "MEZZA_REQUIRE_ALL"] {
         command.env_remove(name);
     }
@@ -77,7 +77,7 @@ pub fn memory_gib() -> Option<u64> {
     Some((kib + (1 << 19)) >> 20)
 }
 
-/// Whether we are root.
+/// Whether the user is root.
 pub fn is_root() -> bool {
     first_line(Command::new("id").arg("-u")).as_deref() == Some("0")
 }

@@ -8,19 +8,19 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a build of the page came to.
+/// The result of building the page.
 pub enum Built {
     /// Built now.
     Now,
-    /// Built before from the same sources.
+    /// It was built before from the same sources.
     Before,
     /// Not built.
     Not(Missing),
 }
 
-/// What this machine lacks for the page.
+/// A requirement of the page that this machine does not meet.
 pub struct Missing {
-    /// What is not there.
+    /// The missing thing.
     pub what: String,
     /// The next step.
     pub step: &'static str,
@@ -86,7 +86,7 @@ pub fn build(root: &Path, logs: &Logs) -> Result<Built, String> {
     Ok(Built::Now)
 }
 
-/// A hash of every file below `folder` that people write; good for this machine only.
+/// A hash of all source files below `folder`. It is valid on this machine only.
 fn content_hash(folder: &Path) -> Result<String, String> {
     let mut hasher = DefaultHasher::new();
     hash_folder(folder, &mut hasher).map_err(|e| format!("{}: {e}", folder.display()))?;

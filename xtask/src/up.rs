@@ -1,4 +1,4 @@
-//! `cargo xtask up`: looks around, builds the page and the program, then becomes the program.
+//! `cargo xtask up`: checks the tools, builds the page and the program, then becomes the program.
 
 use crate::page::{Built, Missing};
 use crate::run::Logs;
@@ -10,16 +10,16 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// What the command line asked for.
+/// The arguments.
 #[derive(Debug, PartialEq, Eq)]
 struct Wishes {
     json: bool,
     no_web: bool,
-    /// For the program, as given.
+    /// Arguments for the program.
     passed_on: Vec<String>,
 }
 
-/// Starts the demo world; returns only if that did not work.
+/// Starts the demo world. It returns only after an error.
 pub fn up(root: &Path, args: &[String]) -> Result<(), String> {
     let wishes = Wishes::parse(args)?;
     let target = machine::target(root);

@@ -1,8 +1,8 @@
-//! What a comment or a document cites is there.
+//! Rules and sections that a comment or a document cites exist.
 //!
 //! A rule is cited by its number alone (MSG-16), a section as `messenger 5.2`, by the name of the
 //! document in `docs/protocols/` and a number with one dot. Sections without a number, and those of
-//! other people's documents, are for people to check.
+//! other people's documents, are not checked.
 
 use super::floors::FLOORS;
 use super::rules::Rule;
@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 /// Files that people write, code and documents alike.
 const CITING: [&str; 8] = ["md", "mjs", "py", "rs", "sh", "svelte", "toml", "ts"];
 
-/// What the documents have that can be cited.
+/// The rules and sections that can be cited.
 struct Citable<'a> {
     names: BTreeSet<&'a str>,
     rules: BTreeSet<Rule<'a>>,
     /// Each as it is cited.
     sections: BTreeSet<String>,
-    /// What the rules of a document, or of a crate that may get one, begin with.
+    /// The families of rules: those of all documents, and those of crates that may get one.
     families: BTreeSet<String>,
 }
 
@@ -54,12 +54,12 @@ impl<'a> Citable<'a> {
         Self { names, sections, families: families.collect(), rules }
     }
 
-    /// Whether a closer look at the line is worth its time.
+    /// Whether the line may contain a citation. This check is quick.
     fn may_cite(&self, line: &str) -> bool {
         line.contains('-') || self.names.iter().any(|name| line.contains(name))
     }
 
-    /// What is wrong with the citations in a line.
+    /// The errors of the citations in a line.
     fn missing(&self, line: &str) -> Vec<String> {
         let rules = rules_in(line).filter(|rule| !self.rules.contains(rule));
         let rules = rules.filter(|rule| self.families.contains(rule.family));

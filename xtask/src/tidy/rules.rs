@@ -49,7 +49,7 @@ pub struct Rule<'a> {
 }
 
 impl<'a> Rule<'a> {
-    /// Reads one; `None` for what is no rule.
+    /// Reads a name; `None` if it is not the name of a rule.
     pub fn parse(name: &'a str) -> Option<Self> {
         let (family, number) = name.split_once('-')?;
         let is_rule = family.len() >= 2
@@ -59,7 +59,7 @@ impl<'a> Rule<'a> {
         is_rule.then_some(Self { name, family })
     }
 
-    /// What the name of its test begins with: `msg_1`.
+    /// The beginning of the name of its test: `msg_1`.
     fn prefix(self) -> String {
         self.name.to_lowercase().replace('-', "_")
     }
