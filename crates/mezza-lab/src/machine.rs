@@ -42,14 +42,8 @@ impl Hardware {
 
     /// First eight hexadecimal digits of BLAKE2b over all of it.
     pub fn id(&self) -> String {
-        let text = format!(
-            "{}|{}|{}|{}|{}",
-            self.cpu,
-            self.flags.join(" "),
-            self.cores,
-            self.gib,
-            self.kernel
-        );
+        let Self { cpu, flags, cores, gib, kernel } = self;
+        let text = format!("{cpu}|{}|{cores}|{gib}|{kernel}", flags.join(" "));
         data_encoding::HEXLOWER.encode(&labelled_hash::<4>("mezza/lab/machine", &[text.as_bytes()]))
     }
 

@@ -1,20 +1,23 @@
 //! Plots as SVG. No other module of the lab writes SVG.
 
-use std::fmt::Write as _;
-
 /// The picture, and its margins left, right, above and below, in pixels.
 const SIZE: [f64; 2] = [720.0, 440.0];
 const MARGINS: [f64; 4] = [80.0, 20.0, 40.0, 60.0];
-/// Colours that the colour-blind tell apart (Okabe and Ito).
+/// Colours that colour-blind people can distinguish (Okabe and Ito).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#000000"];
-/// Lines of the grid, about so many on an axis.
+/// Pixels for the name of a curve.
+const NAME_WIDTH: f64 = 140.0;
+/// The approximate number of grid lines on an axis.
 const TICKS: f64 = 5.0;
+
+/// The name of a curve and its points.
+type Curve = (String, Vec<[f64; 2]>);
 
 /// Curves over one axis.
 pub struct Plot {
     title: &'static str,
     axes: [&'static str; 2],
-    curves: Vec<(String, Vec<[f64; 2]>)>,
+    curves: Vec<Curve>,
 }
 
 impl Plot {
@@ -23,7 +26,7 @@ impl Plot {
         Self { title, axes, curves: Vec::new() }
     }
 
-    /// One curve more. Points that are no numbers are left out.
+    /// Adds a curve. Points with NaN or infinite values are left out.
     pub fn curve(&mut self, name: impl Into<String>, points: impl Iterator<Item = [f64; 2]>) {
         let points = points.filter(|point| point.iter().all(|value| value.is_finite()));
         self.curves.push((name.into(), points.collect()));
@@ -36,37 +39,25 @@ impl Plot {
             |at: usize| self.curves.iter().flat_map(move |(_, c)| c.iter().map(move |p| p[at]));
         let x = Axis::of(values(0), [left, SIZE[0] - right]);
         let y = Axis::of(values(1), [SIZE[1] - below, above]);
-        let mut body = String::new();
-        for value in x.ticks() {
-            body += &segment([x.at(value), y.pixels[0]], [x.at(value), y.pixels[1]]);
-            body += &text([x.at(value), y.pixels[0] + 18.0], "middle", &x.label(value));
-        }
-        for value in y.ticks() {
-            body += &segment([x.pixels[0], y.at(value)], [x.pixels[1], y.at(value)]);
-            body += &text([x.pixels[0] - 8.0, y.at(value) + 4.0], "end", &y.label(value));
-        }
-        body += &text([left, above - 24.0], "start", self.title);
-        body += &text([left, above - 8.0], "start", self.axes[1]);
-        body += &text([x.pixels[1], SIZE[1] - below + 40.0], "end", self.axes[0]);
-        for (at, ((name, points), colour)) in
-            self.curves.iter().zip(COLOURS.iter().cycle()).enumerate()
-        {
-            let place = |p: &[f64; 2]| format!("{:.1},{:.1}", x.at(p[0]), y.at(p[1]));
-            let line = points.iter().map(place).collect::<Vec<_>>().join(" ");
-            let _ = write!(body, "<g fill=\"{colour}\">");
-            let _ = write!(body, "<polyline points=\"{line}\" fill=\"none\" stroke=\"{colour}\"/>");
-            for [px, py] in points {
-                let _ = write!(
-                    body,
-                    "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>",
-                    x.at(*px),
-                    y.at(*py)
-                );
-            }
-            let column = f64::from(u32::try_from(at).unwrap_or_default());
-            body += &text([left + 140.0 * column, SIZE[1] - 8.0], "start", name);
-            body += "</g>\n";
-        }
+        let ([x0, x1], [y0, y1]) = (x.pixels, y.pixels);
+        let columns = x.ticks().map(|value| {
+            let at = x.at(value);
+            segment([at, y0], [at, y1]) + &text([at, y0 + 18.0], "middle", &x.label(value))
+        });
+        let rows = y.ticks().map(|value| {
+            let at = y.at(value);
+            segment([x0, at], [x1, at]) + &text([x0 - 8.0, at + 4.0], "end", &y.label(value))
+        });
+        let names = [
+            text([left, above - 24.0], "start", self.title),
+            text([left, above - 8.0], "start", self.axes[1]),
+            text([x1, y0 + 40.0], "end", self.axes[0]),
+        ];
+        let curves = self.curves.iter().zip(COLOURS.iter().cycle()).zip(0_u8..);
+        let curves = curves.map(|((curve, colour), at)| {
+            group(curve, colour, [&x, &y], left + NAME_WIDTH * f64::from(at))
+        });
+        let body: String = columns.chain(rows).chain(names).chain(curves).collect();
         let [wide, high] = SIZE;
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {wide} {high}\" \
@@ -105,11 +96,25 @@ impl Axis {
         ticks.take_while(move |tick| *tick < high + step / 2.0)
     }
 
-    /// With as many decimals as the step has.
+    /// The label of a value, with as many decimals as the step has.
     fn label(&self, value: f64) -> String {
         let decimals = (0..9).find(|n| self.step * 10_f64.powi(*n) > 0.99).unwrap_or_default();
         format!("{value:.*}", usize::try_from(decimals).unwrap_or_default())
     }
+}
+
+/// A curve with its points, and its name below the plot.
+fn group((name, points): &Curve, colour: &str, [x, y]: [&Axis; 2], at: f64) -> String {
+    let places: Vec<_> = points.iter().map(|point| [x.at(point[0]), y.at(point[1])]).collect();
+    let line: Vec<_> = places.iter().map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
+    let dot = |[x, y]: &[f64; 2]| format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>");
+    let dots: Vec<_> = places.iter().map(dot).collect();
+    format!(
+        "<g fill=\"{colour}\"><polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>{}{}</g>\n",
+        line.join(" "),
+        dots.concat(),
+        text([at, SIZE[1] - 8.0], "start", name)
+    )
 }
 
 fn segment([x1, y1]: [f64; 2], [x2, y2]: [f64; 2]) -> String {

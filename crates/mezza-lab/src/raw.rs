@@ -46,14 +46,12 @@ pub struct RunSpec {
 impl RunSpec {
     /// First 16 hexadecimal digits of BLAKE2b over the job as JSON with sorted keys.
     pub fn id(&self) -> String {
-        let text = format!(
-            r#"{{"exp":"{}","params":{},"profile":"{}","rev":{},"seed":{}}}"#,
-            self.experiment,
-            self.params,
-            self.profile.name(),
-            self.rev,
-            self.seed
-        );
+        // The keys of a JSON object are sorted.
+        let text = json!({
+            "exp": self.experiment, "params": self.params, "profile": self.profile.name(),
+            "rev": self.rev, "seed": self.seed,
+        });
+        let text = text.to_string();
         data_encoding::HEXLOWER.encode(&labelled_hash::<8>("mezza/lab/job", &[text.as_bytes()]))
     }
 
@@ -276,5 +274,9 @@ mod tests {
         assert_eq!(job(7).id(), job(7).id());
         assert_ne!(job(7).id(), job(8).id());
         assert_eq!(job(7).id().len(), 16);
+        let text =
+            r#"{"exp":"node-goals","params":{"only":["M1"]},"profile":"smoke","rev":1,"seed":7}"#;
+        let hash = labelled_hash::<8>("mezza/lab/job", &[text.as_bytes()]);
+        assert_eq!(job(7).id(), data_encoding::HEXLOWER.encode(&hash));
     }
 }

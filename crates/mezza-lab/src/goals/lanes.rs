@@ -8,7 +8,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 
 use super::measurement::Measurement;
-use crate::bench::{Bench, BenchCase, Comparison, Ratio};
+use crate::bench::{Bench, BenchCase, Comparison};
 use crate::limit::Limit;
 use crate::peer::{self, PeerProcess};
 use crate::place;
@@ -125,11 +125,6 @@ struct Figures {
 }
 
 impl Figures {
-    /// The factor by which `who` is faster than `peer`.
-    fn faster(&self, who: &'static str, peer: &'static str, op: &'static str) -> Result<Ratio> {
-        Ok(self.contest.of(&(peer, op))?.ratio_to(self.contest.of(&(who, op))?))
-    }
-
     /// Thousands a second and nanoseconds each, for the line below a ratio.
     fn shown(&self, who: &'static str, op: &'static str) -> Result<String> {
         let ns = self.contest.of(&(who, op))?.cost() / self.count;
@@ -137,7 +132,7 @@ impl Figures {
     }
 
     fn row(&self, (limit, op, who, peer): Goal) -> Result<Row> {
-        let ratio = self.faster(who, peer, op)?;
+        let ratio = self.contest.of(&(peer, op))?.ratio_to(self.contest.of(&(who, op))?);
         let beside = format!(
             "{} by {}: {ratio}; {}",
             self.shown(who, op)?,

@@ -36,13 +36,6 @@ const REST: Duration = Duration::from_millis(1_500);
 /// M8, the median of all nodes.
 pub const M8: Limit = Limit::at_most("M8", "idle node, resident memory", 60.0, "MiB");
 
-/// A relay, the node that writes and the nodes that read.
-struct World {
-    relay: RelayProcess,
-    writer: Process,
-    readers: Vec<Process>,
-}
-
 /// Starts all processes, measures their memory, then the time of notes.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let (contacts, notes, syncs_n) = bench.profile.pick((3, 10, 10), (5, 100, 50), (20, 600, 200));
@@ -51,11 +44,10 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let relay = RelayProcess::start(&folder, &[])?;
     let writer = start_node(&folder, "writer", &relay.entry)?;
     let readers = (0..contacts).map(|n| start_node(&folder, &format!("reader{n}"), &relay.entry));
-    let world = World { readers: readers.collect::<Result<_>>()?, writer, relay };
-    let memory = memory(bench, &world)?;
-    let ids: Vec<String> =
-        world.readers.iter().map(|r| introduce(&world.writer, r)).collect::<Result<_>>()?;
-    let client = world.writer.client()?;
+    let readers = readers.collect::<Result<Vec<_>>>()?;
+    let memory = memory(bench, &relay, readers.iter().chain([&writer]))?;
+    let ids: Vec<String> = readers.iter().map(|r| introduce(&writer, r)).collect::<Result<_>>()?;
+    let client = writer.client()?;
     for id in &ids {
         // The first note starts the session. M1 is about later ones.
         deliver(&client, id, "hello")?;
@@ -149,12 +141,15 @@ fn keep(bench: &mut Bench, times: &Times, syncs: &Syncs, busy: bool) -> Result<(
 }
 
 /// Memory of all nodes before the first note.
-fn memory(bench: &mut Bench, world: &World) -> Result<Row> {
+fn memory<'a>(
+    bench: &mut Bench,
+    relay: &RelayProcess,
+    nodes: impl Iterator<Item = &'a Process>,
+) -> Result<Row> {
     std::thread::sleep(REST);
-    let nodes = world.readers.iter().chain([&world.writer]);
     let mib: Vec<f64> =
         nodes.map(|node| Ok(node.resident_bytes()? / f64::from(1 << 20))).collect::<Result<_>>()?;
-    let (n, relay) = (mib.len(), world.relay.process.resident_bytes()? / f64::from(1 << 20));
+    let (n, relay) = (mib.len(), relay.process.resident_bytes()? / f64::from(1 << 20));
     let figure = RawFigure::of("ours", "idle_node", "count", "MiB", mib);
     bench.note(&figure)?;
     Ok(M8.row(figure.spread.median).with(format!(
