@@ -8,7 +8,9 @@ use mezza::exit::{Exit, Fault};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use crate::clock::{BenchRound, LOOP_MS, LoadWatch, Spread, median, quiet_values, sort};
+use crate::clock::{
+    BenchRound, LOOP_MS, LoadWatch, Spread, busy_count, is_busy, median, quiet_values, sort,
+};
 use crate::peer::{OpCost, PeerProcess};
 use crate::place::MeasurementLock;
 use crate::profile::Profile;
@@ -120,7 +122,7 @@ impl Bench {
             rounds.extend(self.watch.rounds_or_give_up(work)?);
         }
         self.note_rounds(&cases, &rounds)?;
-        let busy = rounds.iter().filter(|round| round.busy).count();
+        let busy = busy_count(&rounds);
         let all_busy = is_busy(busy, rounds.len());
         let of_case = |at: usize| {
             let of_round = |round: &BenchRound<Vec<Option<OpCost>>>| {
@@ -274,11 +276,6 @@ fn one_round(
         }
     }
     rates
-}
-
-/// Whether more than a third of the rounds were disturbed, so that their median no longer decides.
-fn is_busy(busy: usize, rounds: usize) -> bool {
-    3 * busy > rounds
 }
 
 /// The numbers below `n` in random order.

@@ -201,11 +201,20 @@ pub fn figure_of<const N: usize>(
     rounds.iter().map(|r| BenchRound { value: r.value[at], busy: r.busy }).collect()
 }
 
+/// The number of busy rounds.
+pub fn busy_count<T>(rounds: &[BenchRound<T>]) -> usize {
+    rounds.iter().filter(|round| round.busy).count()
+}
+
+/// Whether more than a third of the rounds were disturbed, so that their median no longer decides.
+pub fn is_busy(busy: usize, rounds: usize) -> bool {
+    3 * busy > rounds
+}
+
 /// The value that decides: the median of the quiet rounds; if more than a third were busy, the least
 /// of all, which other programs disturb least.
 pub fn deciding_value(rounds: &[BenchRound<f64>]) -> f64 {
-    let busy = rounds.iter().filter(|round| round.busy).count();
-    if 3 * busy > rounds.len() {
+    if is_busy(busy_count(rounds), rounds.len()) {
         return rounds.iter().map(|round| round.value).fold(f64::INFINITY, f64::min);
     }
     median(&quiet_values(rounds))
@@ -213,7 +222,7 @@ pub fn deciding_value(rounds: &[BenchRound<f64>]) -> f64 {
 
 /// The number of busy rounds of a row, for people; `None` if none was.
 pub fn busy_words<T>(rounds: &[BenchRound<T>]) -> Option<String> {
-    let busy = rounds.iter().filter(|round| round.busy).count();
+    let busy = busy_count(rounds);
     (busy > 0).then(|| format!("busy machine: {busy} of {} rounds disturbed", rounds.len()))
 }
 

@@ -7,6 +7,9 @@ use std::fmt;
 
 use crate::row::{Figure, Outcome, Row, Sense, number, sign};
 
+/// The texts of a limit are constants.
+type Text = &'static str;
+
 /// The bound of a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
@@ -22,9 +25,9 @@ pub enum Bound {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     /// The row.
-    pub id: &'static str,
+    pub id: Text,
     /// The goal of the design.
-    pub goal: &'static str,
+    pub goal: Text,
     /// Which side is good.
     pub sense: Sense,
     /// The bound.
@@ -32,42 +35,28 @@ pub struct Limit {
     /// A further bound, which is printed and decides nothing.
     pub stretch: Option<f64>,
     /// The unit of both.
-    pub unit: &'static str,
+    pub unit: Text,
 }
 
 impl Limit {
     /// A value that may not be above the bound.
-    pub const fn at_most(
-        id: &'static str,
-        goal: &'static str,
-        most: f64,
-        unit: &'static str,
-    ) -> Self {
+    pub const fn at_most(id: Text, goal: Text, most: f64, unit: Text) -> Self {
         Self { sense: Sense::AtMost, ..Self::at_least(id, goal, most, unit) }
     }
 
     /// A value that may not be below the bound.
-    pub const fn at_least(
-        id: &'static str,
-        goal: &'static str,
-        least: f64,
-        unit: &'static str,
-    ) -> Self {
+    pub const fn at_least(id: Text, goal: Text, least: f64, unit: Text) -> Self {
         let (sense, bound, stretch) = (Sense::AtLeast, Bound::Fixed(least), None);
         Self { id, goal, sense, bound, stretch, unit }
     }
 
     /// A value that may not be above a figure of the same run.
-    pub const fn at_most_of_the_run(
-        id: &'static str,
-        goal: &'static str,
-        unit: &'static str,
-    ) -> Self {
+    pub const fn at_most_of_the_run(id: Text, goal: Text, unit: Text) -> Self {
         Self { bound: Bound::OfTheRun, ..Self::at_most(id, goal, 0.0, unit) }
     }
 
     /// A value that decides nothing.
-    pub const fn none(id: &'static str, goal: &'static str, unit: &'static str) -> Self {
+    pub const fn none(id: Text, goal: Text, unit: Text) -> Self {
         Self { bound: Bound::None, ..Self::at_most(id, goal, 0.0, unit) }
     }
 

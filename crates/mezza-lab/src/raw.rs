@@ -85,6 +85,9 @@ fn commit() -> (Option<String>, Option<bool>) {
     (git(&["rev-parse", "HEAD"]), git(&["status", "--porcelain"]).map(|text| !text.is_empty()))
 }
 
+/// Names of clocks and units are constants.
+type Text = &'static str;
+
 /// One figure.
 #[derive(Serialize)]
 pub struct RawFigure<'a> {
@@ -93,9 +96,9 @@ pub struct RawFigure<'a> {
     /// The operation.
     pub op: &'a str,
     /// `thread_cpu`, `wall` or `count`.
-    pub clock: &'static str,
+    pub clock: Text,
     /// The unit of the values.
-    pub unit: &'static str,
+    pub unit: Text,
     /// From 1.
     pub round: usize,
     /// The spread of the samples.
@@ -107,24 +110,12 @@ pub struct RawFigure<'a> {
 
 impl<'a> RawFigure<'a> {
     /// Samples of the first round, the machine not busy.
-    pub fn of(
-        who: &'a str,
-        op: &'a str,
-        clock: &'static str,
-        unit: &'static str,
-        samples: Vec<f64>,
-    ) -> Self {
+    pub fn of(who: &'a str, op: &'a str, clock: Text, unit: Text, samples: Vec<f64>) -> Self {
         Self { who, op, clock, unit, round: 1, spread: Spread::of(samples), busy: false }
     }
 
     /// A value that was measured once, in the first round, the machine not busy.
-    pub fn single(
-        who: &'a str,
-        op: &'a str,
-        clock: &'static str,
-        unit: &'static str,
-        value: f64,
-    ) -> Self {
+    pub fn single(who: &'a str, op: &'a str, clock: Text, unit: Text, value: f64) -> Self {
         Self::of(who, op, clock, unit, vec![value])
     }
 }

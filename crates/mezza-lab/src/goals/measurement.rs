@@ -8,26 +8,26 @@ use crate::bench::Bench;
 use crate::limit::Limit;
 use crate::row::Row;
 
+/// Limits in groups.
+type Limits = &'static [&'static [Limit]];
+/// Measures the rows.
+type Run = fn(&mut Bench) -> Result<Vec<Row>>;
+
 /// One measurement and the rows that it gives.
 pub struct Measurement {
     /// The limits of its rows.
-    limits: &'static [&'static [Limit]],
+    limits: Limits,
     /// The requirements, for people.
     pub needs: &'static str,
     /// About how long it takes: smoke, quick, full, in seconds.
     pub seconds: [u32; 3],
     /// Measures.
-    pub run: fn(&mut Bench) -> Result<Vec<Row>>,
+    pub run: Run,
 }
 
 impl Measurement {
     /// A measurement.
-    pub const fn new(
-        limits: &'static [&'static [Limit]],
-        needs: &'static str,
-        seconds: [u32; 3],
-        run: fn(&mut Bench) -> Result<Vec<Row>>,
-    ) -> Self {
+    pub const fn new(limits: Limits, needs: &'static str, seconds: [u32; 3], run: Run) -> Self {
         Self { limits, needs, seconds, run }
     }
 

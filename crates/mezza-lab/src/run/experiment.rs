@@ -7,48 +7,43 @@ use crate::plot::Plot;
 use crate::profile::Profile;
 use crate::shape::Claim;
 
+/// The texts of an experiment are constants.
+type Text = &'static str;
+/// Runs an experiment.
+type Run = fn(&mut Bench) -> Result<Report>;
+
 /// One table or figure.
 pub struct Experiment {
     /// `signal-t1`.
-    pub id: &'static str,
+    pub id: Text,
     /// The contents of the table or figure.
-    pub about: &'static str,
+    pub about: Text,
     /// Raised when the meaning of a figure changes.
     pub rev: u32,
     /// Its peers. An absent one is reported.
-    pub peers: &'static [&'static str],
+    pub peers: &'static [Text],
     /// About how long it takes: smoke, quick, full, in seconds.
     pub seconds: [u32; 3],
     /// Whether it measures time. If not, it calculates, simulates or compares, and may run beside
     /// others of that kind on all cores.
     pub exclusive: bool,
     /// Runs it.
-    pub run: fn(&mut Bench) -> Result<Report>,
+    pub run: Run,
 }
 
 impl Experiment {
     /// One that measures time.
-    pub const fn timed(
-        id: &'static str,
-        about: &'static str,
-        seconds: [u32; 3],
-        run: fn(&mut Bench) -> Result<Report>,
-    ) -> Self {
+    pub const fn timed(id: Text, about: Text, seconds: [u32; 3], run: Run) -> Self {
         Self { id, about, rev: 1, peers: &[], seconds, exclusive: true, run }
     }
 
     /// One that measures no time.
-    pub const fn calculated(
-        id: &'static str,
-        about: &'static str,
-        seconds: [u32; 3],
-        run: fn(&mut Bench) -> Result<Report>,
-    ) -> Self {
+    pub const fn calculated(id: Text, about: Text, seconds: [u32; 3], run: Run) -> Self {
         Self { exclusive: false, ..Self::timed(id, about, seconds, run) }
     }
 
     /// The experiment with its peers.
-    pub const fn beside(self, peers: &'static [&'static str]) -> Self {
+    pub const fn beside(self, peers: &'static [Text]) -> Self {
         Self { peers, ..self }
     }
 }

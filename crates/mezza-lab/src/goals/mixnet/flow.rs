@@ -188,7 +188,7 @@ fn with_vectors(
     part: u32,
 ) -> Vec<Row> {
     let (none, crowd, noise) = (&all[0], &all[2], &all[3]);
-    let limit = ladders_per_s(if is_fast { ifma() } else { None }.unwrap_or_else(aws_lc)) / 3.0;
+    let limit = ladders_per_s(ifma().unwrap_or_else(aws_lc)) / 3.0;
     let share = none.per_s() / limit;
     let whole_s = noise.cost(0) * f64::from(part) / 1e9;
     // Each of two mixes adds 2 mu messages; the next ones take 6 mu layers off: 2 mu messages.
