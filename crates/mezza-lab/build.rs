@@ -1,4 +1,4 @@
-//! Notes how this program was built: a figure without its build says nothing.
+//! Passes compiler, flags and profile on to the program, which writes them beside its figures.
 
 use std::env;
 use std::process::Command;

@@ -1,8 +1,8 @@
-//! `cargo xtask interop`: our ratchet against implementations that nobody here wrote.
+//! `cargo xtask interop`: our ratchet against implementations of other people.
 //!
 //! The libraries are fetched by Maven's and pip's own clients into `target/peers`, compared with
 //! pinned hashes, and run as programs of their own behind the programs in
-//! `crates/mezza-ratchet/tests/peers`. They are never linked and never part of what we ship.
+//! `crates/mezza-ratchet/tests/peers`. They are never linked and never part of a release.
 
 mod fetch;
 mod peers;
@@ -36,7 +36,7 @@ pub const PACKAGES: [Package; 5] = [
     Package { name: "python3-dev", present: has_python_headers, purpose: "peers in Python" },
 ];
 
-/// What the command line asks for.
+/// The arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     /// Only peers of this suite.

@@ -1,6 +1,6 @@
-//! What `cargo test` prints, read line by line: the output of tests that passed is for the log
-//! alone, that of tests that failed is kept, to be told once more at the very end. The command-line
-//! transcripts print their differences themselves, outside of what libtest captures.
+//! The output of `cargo test`, read line by line. The output of tests that passed goes to the log only;
+//! that of tests that failed is also kept and printed again at the end. The command-line transcripts
+//! print their differences themselves, and libtest does not capture them.
 
 /// Lines kept of one failed test: its message stands first, a trace of calls after it.
 const LINES_OF_A_TEST: usize = 25;
@@ -19,7 +19,7 @@ pub struct TestOutput {
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Names and verdicts, and what cargo says.
+    /// Names, verdicts and the messages of cargo.
     #[default]
     Tests,
     /// Behind `successes:`.
@@ -29,7 +29,7 @@ enum Part {
 }
 
 impl TestOutput {
-    /// Takes the next line; whether it is for the terminal.
+    /// Reads the next line and says whether it is for the terminal.
     pub fn is_for_terminal(&mut self, line: &str) -> bool {
         self.part = match line {
             "successes:" => Part::Successes,
@@ -37,12 +37,12 @@ impl TestOutput {
             line if line.starts_with("test result: ") => Part::Tests,
             _ => self.part,
         };
-        // `Testing FILE:1 ... failed 1s`, then what was expected and what came.
+        // `Testing FILE:1 ... failed 1s`, then the expected and the actual output.
         let transcript = line.starts_with("Testing ");
         if transcript || line.starts_with("test ") || self.part != Part::Tests {
             self.differs = transcript && line.contains(" ... failed");
         }
-        // What does not compile, and a test program that was killed, say so here.
+        // Errors of the compiler, and of cargo about a test program that was killed.
         let fatal = line.starts_with("error");
         if self.part == Part::Failures || self.differs || fatal {
             self.keep(line);

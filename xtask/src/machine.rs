@@ -1,4 +1,4 @@
-//! What this machine offers: compilers, Node, cores, memory, privileges.
+//! The properties of this machine: compilers, Node, cores, memory, privileges.
 
 use crate::run::first_line;
 use std::fs;
@@ -13,7 +13,7 @@ pub fn target(root: &Path) -> PathBuf {
     }
 }
 
-/// `cargo`, the one that runs us.
+/// The `cargo` that runs this program.
 pub fn cargo(root: &Path) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = calling_cargo(Path::new(&program));
@@ -24,18 +24,18 @@ pub fn cargo(root: &Path) -> Command {
 /// A program that is cargo, or calls it.
 pub fn calling_cargo(program: &Path) -> Command {
     let mut command = Command::new(program);
-    // The first two were set by `cargo run` for us; the last is ours, and the program refuses
-    // variables of its family that it does not know.
+    // `cargo run` sets the first two for this program. The last is read by this program only, and `mezza`
+    // refuses unknown variables that begin with MEZZA_.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "MEZZA_REQUIRE_ALL"] {
         command.env_remove(name);
     }
     command
 }
 
-/// `rustc 1.95.0 (..)` -> `1.95.0`.
-pub fn rustc() -> Option<String> {
+/// Major and minor version of the compiler: `rustc 1.95.0 (..)`.
+pub fn rustc() -> Option<(u32, u32)> {
     let line = first_line(Command::new("rustc").arg("--version"))?;
-    line.split(' ').nth(1).map(str::to_owned)
+    version(line.strip_prefix("rustc ")?)
 }
 
 /// Whether a C compiler answers.
@@ -44,9 +44,10 @@ pub fn has_cc() -> bool {
     first_line(Command::new(name).arg("--version")).is_some()
 }
 
-/// Major and minor version of Node, if it is there.
+/// Major and minor version of Node, if it is there: `v20.19.2`.
 pub fn node() -> Option<(u32, u32)> {
-    first_line(Command::new("node").arg("--version")).as_deref().and_then(node_version)
+    let line = first_line(Command::new("node").arg("--version"))?;
+    version(line.strip_prefix('v')?)
 }
 
 /// Whether the page's tools run on this version: 20.19 or newer, but not 21 nor 22.0 to 22.11.
@@ -58,8 +59,8 @@ pub fn node_is_supported(version: (u32, u32)) -> bool {
     }
 }
 
-fn node_version(text: &str) -> Option<(u32, u32)> {
-    let mut parts = text.strip_prefix('v')?.split('.').map(str::parse);
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split('.').map(str::parse);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
@@ -76,7 +77,7 @@ pub fn memory_gib() -> Option<u64> {
     Some((kib + (1 << 19)) >> 20)
 }
 
-/// Whether we are root.
+/// Whether the user is root.
 pub fn is_root() -> bool {
     first_line(Command::new("id").arg("-u")).as_deref() == Some("0")
 }
@@ -86,9 +87,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_node() {
-        assert_eq!(node_version("v20.19.2"), Some((20, 19)));
-        assert_eq!(node_version("20"), None);
+    fn versions_of_compiler_and_node() {
+        assert_eq!(version("20.19.2"), Some((20, 19)));
+        assert_eq!(version("1.95.0 (59807616e 2026-04-14)"), Some((1, 95)));
+        assert_eq!(version("20"), None);
         for good in [(20, 19), (22, 12), (23, 0), (24, 1)] {
             assert!(node_is_supported(good), "{good:?}");
         }

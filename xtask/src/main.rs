@@ -1,14 +1,13 @@
 //! The project's own tool: `cargo xtask up | test | interop | mutants | tidy | weigh`. It has few and
-//! small dependencies, so that it compiles in seconds and little has to be trusted before the first
-//! command runs.
+//! small dependencies: it compiles in seconds, and the first command runs little code of other people.
 //!
 //! | module | command |
 //! |---|---|
-//! | [`up`] | `cargo xtask up`: looks around, builds the page and the program, starts the demo world |
+//! | [`up`] | `cargo xtask up`: checks the tools, builds the page and the program, starts the demo world |
 //! | [`mod@test`] | `cargo xtask test`: every check there is, one line each |
-//! | [`interop`] | `cargo xtask interop`: our ratchet against implementations nobody here wrote |
-//! | [`mutants`] | `cargo xtask mutants`: whether the tests notice small faults in the files that decide |
-//! | [`tidy`] | `cargo xtask tidy`: the rules of the house that no compiler knows |
+//! | [`interop`] | `cargo xtask interop`: our ratchet against implementations of other people |
+//! | [`mutants`] | `cargo xtask mutants`: whether the tests notice small faults in the most important files |
+//! | [`tidy`] | `cargo xtask tidy`: the rules of this repository that no compiler checks |
 //! | [`weigh`] | `cargo xtask weigh`: what each dependency costs to build |
 #![allow(clippy::print_stdout, reason = "the terminal is this program's only output")]
 
@@ -37,9 +36,9 @@ usage: cargo xtask COMMAND
   interop [signal-v3|pqxdh] [--require] [--no-install] [--from DIR]
                      the ratchet against other implementations, fetched and run as programs
   mutants [CRATE ...] [--shard K/N] [--list | --report]
-                     small faults in the files that decide, one at a time: do the tests notice?
-  tidy               the rules of the house that no compiler knows
-  weigh              CPU seconds per crate of a cold release build, and the limit they must keep";
+                     small faults in the most important files: do the tests notice?
+  tidy               the rules of this repository that no compiler checks
+  weigh              CPU seconds per crate of a cold release build, and their limit";
 
 fn main() -> ExitCode {
     let mut args = std::env::args();
@@ -73,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository: cargo tells where this crate lies, and the repository is around it.
+/// The repository, which is the parent of this crate's folder.
 fn root() -> PathBuf {
     let own = std::env::var("CARGO_MANIFEST_DIR");
     let own = own.unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());

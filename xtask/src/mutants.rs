@@ -1,9 +1,9 @@
-//! `cargo xtask mutants`: small faults are put into the files that decide, one at a time, and the tests
-//! of the crate have to notice.
+//! `cargo xtask mutants`: small faults are put into the most important files, one at a time, and the
+//! tests of the crate have to notice.
 //!
 //! cargo-mutants makes the faults and runs the tests. It does so in a copy of the tree below
 //! `target/mutants`, whose build folder is kept, so that a mutant costs one incremental build and the
-//! crate's own tests. What each part of a crate came to is kept as well; parts add up.
+//! crate's own tests. The results of each part of a crate are kept as well, and parts add up.
 
 mod crates;
 mod equivalents;
@@ -23,18 +23,18 @@ usage: cargo xtask mutants [CRATE ...] [--shard K/N] [--list | --report]
 
   --shard K/N   part K of N, from 0; parts may run on several machines, or one after the other
   --list        the mutants, without running anything
-  --report      what the parts have come to so far, without running anything";
+  --report      the results of the parts so far, without running anything";
 
 /// The one version, so that everybody has the same mutants.
 const VERSION: &str = "27.1.0";
-/// What has to be noticed, per cent.
+/// The least share of noticed mutants, per cent.
 const KILLED_MIN: usize = 90;
-/// A mutant whose tests take so many times as long as without it counts as noticed.
+/// A mutant counts as noticed if its tests take longer than without it by this factor.
 const TIMEOUT_MULTIPLIER: &str = "3";
-/// Seconds below which a slow machine, not the mutant, may be the reason.
+/// The least timeout in seconds. Below it the machine may be slow instead of the mutant.
 const TIMEOUT_MIN_S: &str = "60";
 
-/// What the command line asks for.
+/// The arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     crates: Vec<String>,
@@ -75,7 +75,7 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
     verdict(&short, &open)
 }
 
-/// A failure for crates that fall short, and for those of which a report does not have everything.
+/// The error for crates that fall short, and for those of which parts have not run.
 fn verdict(short: &[&str], open: &[&str]) -> Result<(), String> {
     let short = (!short.is_empty()).then(|| {
         let names = short.join(", ");
@@ -89,7 +89,7 @@ fn verdict(short: &[&str], open: &[&str]) -> Result<(), String> {
     if failures.is_empty() { Ok(()) } else { Err(format!("FAILED: {}", failures.join("\n"))) }
 }
 
-/// Lets cargo-mutants loose on a copy of the tree.
+/// Runs cargo-mutants on a copy of the tree.
 fn run(root: &Path, folder: &Path, examined: &Examined, options: &Options) -> Result<(), String> {
     let program = install_missing(folder)?;
     let (part, parts) = options.shard.unwrap_or((0, 1));
@@ -115,14 +115,14 @@ fn run(root: &Path, folder: &Path, examined: &Examined, options: &Options) -> Re
     }
     command.env("CARGO_TARGET_DIR", folder.join(format!("build-{part}-of-{parts}")));
     let status = command.status().map_err(|e| format!("cargo-mutants: {e}"))?;
-    // 2 and 3: some were missed, or ran out of time; both are counted below.
+    // 2 and 3: mutants were missed or timed out. The caller counts both.
     if !matches!(status.code(), Some(0 | 2 | 3)) {
         return Err(format!("cargo-mutants ended with {status}; its own text is above"));
     }
     if options.list { Ok(()) } else { keep(&out, folder, examined.name, (part, parts)) }
 }
 
-/// The program: where it is already, or installed below `folder`.
+/// The path of cargo-mutants, which is installed below `folder` if it is missing.
 fn install_missing(folder: &Path) -> Result<PathBuf, String> {
     let own = folder.join("tools/bin/cargo-mutants");
     let is_right = |program: &Path| {
@@ -144,14 +144,14 @@ fn install_missing(folder: &Path) -> Result<PathBuf, String> {
     Err(format!("cargo-mutants {VERSION} did not install; the compiler's text is above"))
 }
 
-/// The lists of a run, and under which name a part of a crate keeps each.
+/// The lists of a run.
 const LISTS: [&str; 3] = ["caught", "timeout", "missed"];
 
 fn kept(folder: &Path, name: &str, list: &str, (part, parts): (usize, usize)) -> PathBuf {
     folder.join("results").join(format!("{name}.{list}.{part}-of-{parts}"))
 }
 
-/// Keeps what a run came to.
+/// Keeps the results of a run.
 fn keep(out: &Path, folder: &Path, name: &str, shard: (usize, usize)) -> Result<(), String> {
     let results = folder.join("results");
     fs::create_dir_all(&results).map_err(|e| format!("{}: {e}", results.display()))?;
@@ -163,8 +163,8 @@ fn keep(out: &Path, folder: &Path, name: &str, shard: (usize, usize)) -> Result<
     Ok(())
 }
 
-/// Into how many parts the mutants of a crate were divided; of several divisions the one of which the
-/// greatest share has run.
+/// The number of parts of a crate's mutants. Of several divisions it is the one of which the greatest
+/// share has run.
 fn parts_kept(folder: &Path, name: &str) -> usize {
     let mut kept = BTreeMap::<usize, usize>::new();
     for entry in fs::read_dir(folder.join("results")).into_iter().flatten().flatten() {
@@ -181,7 +181,7 @@ fn parts_kept(folder: &Path, name: &str) -> usize {
     kept.into_iter().max_by(by_share).map_or(1, |(parts, _)| parts)
 }
 
-/// What became of the mutants of a crate.
+/// The results for the mutants of a crate.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Score {
     killed: usize,
@@ -208,7 +208,7 @@ impl Score {
         score
     }
 
-    /// Of all that could be noticed; rounded down.
+    /// The share of noticed mutants, rounded down.
     fn percent(&self) -> usize {
         let all = self.killed + self.missed.len();
         (100 * self.killed).checked_div(all).unwrap_or(100)

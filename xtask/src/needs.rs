@@ -1,5 +1,5 @@
-//! What the tests want from the machine, and how it gets there: as root through apt, else the
-//! step that wants it is skipped with the command that would have helped.
+//! The tools that tests use. As root they are installed with apt; otherwise the step that needs one is
+//! skipped and names the command that installs it.
 
 use crate::run::{Logs, find, first_line, run};
 use crate::{interop, machine};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What was found in the end.
+/// The tools that were found.
 pub struct TestTools {
     /// A Chromium.
     pub chromium: Option<PathBuf>,
@@ -17,11 +17,11 @@ pub struct TestTools {
     pub wasm: bool,
 }
 
-/// One Debian package and the sign that it is not needed.
+/// A Debian package, and the check that it is present.
 pub struct Package {
     pub name: &'static str,
     pub present: fn() -> bool,
-    /// For which part of the tests.
+    /// The part of the tests that needs it.
     pub purpose: &'static str,
 }
 
@@ -42,7 +42,7 @@ fn has_faketime() -> bool {
     folders.into_iter().any(|folder| folder.path().join("faketime/libfaketimeMT.so.1").is_file())
 }
 
-/// Looks, and if `install` and root, installs what is missing; prints what it does.
+/// Finds the tools. With `install`, and as root, it installs missing ones first and says so.
 pub fn find_tools(
     root: &Path,
     target: &Path,
@@ -64,7 +64,7 @@ pub fn find_tools(
     Ok(TestTools { chromium: chromium(), python: python(target), wasm: has_wasm() })
 }
 
-/// Installs those of `packages` that are missing, where we may.
+/// Installs the missing packages, as root on a system with apt.
 pub fn install_missing(packages: &[&Package], logs: &Logs) -> Result<(), String> {
     let missing = packages.iter().filter(|package| !(package.present)());
     let missing = missing.copied().collect::<Vec<_>>();
@@ -98,25 +98,36 @@ fn apt(missing: &[&Package], logs: &Logs) -> Result<(), String> {
     Ok(())
 }
 
-/// `cryptography` in a virtual environment of our own: no system package is needed or touched. Pip
-/// takes the files whose hashes are in the repository, and no others.
+/// Installs `cryptography` into a virtual environment, without system packages. Pip accepts only the files
+/// whose hashes are in the repository.
 fn cryptography(root: &Path, target: &Path, logs: &Logs) -> Result<(), String> {
     let Some(python) = find(&["python3"]) else { return Ok(()) };
     let folder = target.join("python");
     println!("install  pip install cryptography   (into {})", folder.display());
     let mut log = logs.open("install python")?;
-    let mut venv = Command::new(python);
-    venv.args(["-m", "venv"]).arg(&folder);
-    let mut pip = Command::new(folder.join("bin/pip"));
-    pip.args(["install", "--quiet", "--require-hashes", "-r"]);
-    pip.arg(root.join("vectors/requirements.txt"));
-    for command in [&mut venv, &mut pip] {
-        if !run(command, &mut log).is_ok_and(|ended| ended.ok) {
+    let mut pip = pip_install(&folder);
+    pip.args(["--require-hashes", "-r"]).arg(root.join("vectors/requirements.txt"));
+    for mut command in [venv(&python, &folder), pip] {
+        if !run(&mut command, &mut log).is_ok_and(|ended| ended.ok) {
             println!("install  failed; see {}", logs.path("install python").display());
             break;
         }
     }
     Ok(())
+}
+
+/// Makes a fresh environment of Python.
+pub fn venv(python: &Path, folder: &Path) -> Command {
+    let mut venv = Command::new(python);
+    venv.args(["-m", "venv", "--clear"]).arg(folder);
+    venv
+}
+
+/// Installs packages into an environment; the caller adds their names as arguments.
+pub fn pip_install(folder: &Path) -> Command {
+    let mut pip = Command::new(folder.join("bin/pip"));
+    pip.args(["install", "--quiet"]);
+    pip
 }
 
 fn has(program: &str) -> bool {
@@ -139,7 +150,7 @@ pub fn has_venv() -> bool {
     first_line(Command::new("python3").args(["-c", "import ensurepip; print(1)"])).is_some()
 }
 
-/// The system's Python if it can import `cryptography`, else our own.
+/// The system's Python if it can import `cryptography`, else that of the virtual environment.
 fn python(target: &Path) -> Option<PathBuf> {
     let named = std::env::var_os("MEZZA_TEST_PYTHON").map(PathBuf::from);
     let all = [named, find(&["python3"]), Some(target.join("python/bin/python"))];

@@ -2,19 +2,34 @@
 
 use crate::machine;
 use crate::run::{Logs, run};
+use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a build of the page came to.
+/// The result of building the page.
 pub enum Built {
     /// Built now.
     Now,
-    /// Built before from the same sources.
+    /// It was built before from the same sources.
     Before,
-    /// Not built; the reason and the next step.
-    Not(String),
+    /// Not built.
+    Not(Missing),
+}
+
+/// A requirement of the page that this machine does not meet.
+pub struct Missing {
+    /// The missing thing.
+    pub what: String,
+    /// The next step.
+    pub step: &'static str,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what, self.step)
+    }
 }
 
 /// The page's sources.
@@ -22,20 +37,18 @@ pub fn folder(root: &Path) -> PathBuf {
     root.join("ui")
 }
 
-/// What stands between this machine and the page, with the next step.
-pub fn missing_requirement(root: &Path) -> Option<String> {
+/// The first requirement of the page that this machine does not meet.
+pub fn missing_requirement(root: &Path) -> Option<Missing> {
     if !folder(root).join("package.json").is_file() {
-        return Some("no ui/ in this tree; take a full checkout".to_owned());
+        let what = "no ui/ in this tree".to_owned();
+        return Some(Missing { what, step: "take a full checkout" });
     }
-    match machine::node() {
-        None => Some("node not found; install Node 20.19 or newer".to_owned()),
-        Some(version) if !machine::node_is_supported(version) => {
-            let (major, minor) = version;
-            let text = format!("node {major}.{minor} does not serve; install Node 20.19 or newer");
-            Some(format!("{text} (not 21, not 22.0-22.11)"))
-        }
-        Some(_) => None,
-    }
+    let what = match machine::node() {
+        Some(version) if machine::node_is_supported(version) => return None,
+        Some((major, minor)) => format!("node {major}.{minor} is not supported"),
+        None => "node not found".to_owned(),
+    };
+    Some(Missing { what, step: "install Node 20.19 or newer (not 21, not 22.0-22.11)" })
 }
 
 /// `npm` in `ui/`.
@@ -73,7 +86,7 @@ pub fn build(root: &Path, logs: &Logs) -> Result<Built, String> {
     Ok(Built::Now)
 }
 
-/// A hash of every file below `folder` that people write; good for this machine only.
+/// A hash of all source files below `folder`. It is valid on this machine only.
 fn content_hash(folder: &Path) -> Result<String, String> {
     let mut hasher = DefaultHasher::new();
     hash_folder(folder, &mut hasher).map_err(|e| format!("{}: {e}", folder.display()))?;

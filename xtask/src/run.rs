@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
-/// How a program ended.
+/// The end of a program and its output.
 pub struct Ended {
-    /// It said so itself.
+    /// Whether its status says success.
     pub ok: bool,
     /// The texts after `SKIPPED ` in its output.
     pub skipped: Vec<String>,
@@ -21,7 +21,7 @@ pub struct Ended {
 /// Lines of a failed step that are shown again.
 const TAIL_LINES: usize = 40;
 
-/// Where the logs of a run go.
+/// The folder of the logs of a run.
 pub struct Logs {
     folder: PathBuf,
 }
@@ -51,8 +51,8 @@ pub fn run(command: &mut Command, log: &mut File) -> Result<Ended, String> {
     watch(command, log, |_| false)
 }
 
-/// Runs `cargo test`; what people want to see goes to the terminal as well, and what failed is the
-/// tail.
+/// Runs `cargo test`. Output of tests that passed stays out of the terminal, and the tail is the output
+/// of tests that failed.
 pub fn run_tests(command: &mut Command, log: &mut File) -> Result<Ended, String> {
     let mut output = libtest::TestOutput::default();
     let mut ended = watch(command, log, |line| output.is_for_terminal(line))?;
@@ -88,7 +88,7 @@ fn watch(
     let status = child.wait().map_err(|e| format!("{}: {e}", words(command)))?;
     ended.ok = status.success();
     if !ended.ok {
-        // The number tells a killed program from one that found something.
+        // The status distinguishes a killed program from one that failed.
         let line = format!("{} ended with {status}", words(command));
         let _ = writeln!(log, "{line}");
         ended.tail.push(line);
@@ -96,7 +96,7 @@ fn watch(
     Ok(ended)
 }
 
-/// What `command` prints, first line only; `None` if it cannot be run or fails.
+/// The first line of the output of `command`; `None` if it cannot be run or fails.
 pub fn first_line(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok().filter(|out| out.status.success())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check there is, one line each, then what was skipped and why.
+//! `cargo xtask test`: all checks, one line each, then the skipped ones with their reasons.
 
 mod count;
 mod steps;
@@ -8,7 +8,7 @@ use crate::{machine, needs};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What all steps know.
+/// The context of all steps.
 pub struct Context<'a> {
     /// The repository.
     root: &'a Path,
@@ -16,25 +16,25 @@ pub struct Context<'a> {
     target: PathBuf,
     /// A log per step.
     logs: Logs,
-    /// What the machine has of the tools that tests use.
+    /// The tools that were found.
     tools: needs::TestTools,
 }
 
-/// How a step ended.
+/// The result of a step.
 enum Verdict {
-    /// Everything ran; what its children skipped, if anything.
+    /// Everything ran; the reasons of skipped tests.
     Passed(Vec<String>),
-    /// Something is wrong; the lines that say what.
+    /// The output of the failure.
     Failed(Vec<String>),
     /// It cannot run here: `name: reason; how to enable it`.
     Skipped(String),
 }
 
-/// The whole run, in numbers.
+/// The results of all steps.
 #[derive(Default)]
 struct Tally {
     skipped: Vec<String>,
-    /// Steps, and the lines that say what is wrong.
+    /// Failed steps with their output.
     failed: Vec<(&'static str, Vec<String>)>,
 }
 
@@ -107,7 +107,7 @@ impl Tally {
         for reason in &self.skipped {
             println!("    {reason}");
         }
-        // Last, so that the end of a long output says what is wrong.
+        // Failures come last, so that they are at the end of a long output.
         for (name, lines) in &self.failed {
             println!("FAILED {name}");
             for line in lines {

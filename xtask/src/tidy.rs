@@ -1,4 +1,4 @@
-//! The rules of the house that no compiler knows. Each refusal ends with what to do about it.
+//! The rules of this repository that no compiler checks. Each diagnostic ends with the next step.
 //!
 //! | module | refuses |
 //! |---|---|
@@ -7,10 +7,10 @@
 //! | [`names`] | a public type name that stands in several crates |
 //! | [`words`] | the world below floor 3, `unsafe`, leftovers, forbidden names, a machine's own paths |
 //! | [`shape`] | files above 600 lines, `mod.rs`, crates without the common lints |
-//! | [`classes`] | arithmetic on lanes whose bounds nobody proves |
+//! | [`classes`] | arithmetic on lanes without a proof of its bounds |
 //! | [`rules`] | a rule of a specification in force without a test of its name |
 //! | [`citations`] | a rule or a numbered section that is cited and does not exist |
-//! | [`tree`], [`source`], [`shipped`] | what the others read: the files, and Rust without comments, strings or tests |
+//! | [`tree`], [`source`], [`shipped`] | the input of the others: the files, and Rust without comments, strings or tests |
 
 mod citations;
 mod classes;
@@ -30,14 +30,14 @@ use std::fmt;
 use std::path::Path;
 use tree::Tree;
 
-/// One thing that must change, and where.
+/// A violation of a rule, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
     /// Relative to the repository.
     path: String,
-    /// From 1; 0: the file as a whole.
+    /// From 1; 0 stands for the whole file.
     line: usize,
-    /// What is wrong and what to do instead.
+    /// The violation and the next step.
     text: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Everything tidy refuses in the repository at `root`, in order of path and line.
+/// All diagnostics of the repository at `root`, in order of path and line.
 pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     let tree = Tree::read(root)?;
     let mut all = floors::check(&tree);

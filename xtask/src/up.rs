@@ -1,6 +1,6 @@
-//! `cargo xtask up`: looks around, builds the page and the program, then becomes the program.
+//! `cargo xtask up`: checks the tools, builds the page and the program, then becomes the program.
 
-use crate::page::Built;
+use crate::page::{Built, Missing};
 use crate::run::Logs;
 use crate::test::seconds;
 use crate::{machine, page};
@@ -10,16 +10,16 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// What the command line asked for.
+/// The arguments.
 #[derive(Debug, PartialEq, Eq)]
 struct Wishes {
     json: bool,
     no_web: bool,
-    /// For the program, as given.
+    /// Arguments for the program.
     passed_on: Vec<String>,
 }
 
-/// Starts the demo world; returns only if that did not work.
+/// Starts the demo world. It returns only after an error.
 pub fn up(root: &Path, args: &[String]) -> Result<(), String> {
     let wishes = Wishes::parse(args)?;
     let target = machine::target(root);
@@ -72,14 +72,14 @@ impl Wishes {
 }
 
 fn doctor(wishes: &Wishes) -> Result<(), String> {
-    let rustc = machine::rustc().unwrap_or_else(|| "?".to_owned());
-    let rustc = rustc.rsplit_once('.').map_or(&*rustc, |(minor, _)| minor);
+    let rustc =
+        machine::rustc().map_or("?".to_owned(), |(major, minor)| format!("{major}.{minor}"));
     if !machine::has_cc() {
         return Err("no C compiler; on Debian: apt install gcc".to_owned());
     }
     let node = match machine::node() {
         Some(version) if machine::node_is_supported(version) => format!("node {} ok", version.0),
-        Some((major, minor)) => format!("node {major}.{minor} does not serve"),
+        Some((major, minor)) => format!("node {major}.{minor} is not supported"),
         None => "node not found".to_owned(),
     };
     let memory = machine::memory_gib().map_or(String::new(), |gib| format!(", {gib} GiB"));
@@ -100,8 +100,7 @@ fn web(root: &Path, logs: &Logs, wishes: &Wishes) -> Result<(), String> {
             wishes.say("web", &format!("npm ci, vite build ............... {time}"));
         }
         Built::Before => wishes.say("web", "built before from the same sources"),
-        Built::Not(reason) => {
-            let (what, step) = reason.split_once("; ").unwrap_or((&reason, "run again"));
+        Built::Not(Missing { what, step }) => {
             let text = format!("{what}; building without the page ({step}, then run again)");
             wishes.say("web", &text);
         }

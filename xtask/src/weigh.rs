@@ -1,10 +1,9 @@
 //! `cargo xtask weigh`: CPU seconds per crate of a cold release build of the program.
 //!
 //! Cargo runs this program in the place of rustc (`RUSTC_WRAPPER`), and the build scripts run it
-//! in the place of the C compiler (`CC`). It runs the real one, and then the kernel knows what
-//! that cost: the time of its children that have ended. What build scripts do besides calling the
-//! C compiler is not counted; it is little. One compiler runs at a time: where two share a core,
-//! each is billed for waiting on the other.
+//! in the place of the C compiler (`CC`). It runs the real one, and the kernel then reports
+//! the CPU time of children that have ended. The other work of build scripts is little and does not
+//! count. One compiler runs at a time: two on one core would raise each other's CPU time.
 
 use crate::machine;
 use std::collections::BTreeMap;
@@ -18,7 +17,7 @@ use std::process::{Command, ExitCode};
 const RATIO_MAX: f64 = 10.0;
 /// CPU seconds of the whole build, at most; they depend on the machine as well.
 const SECONDS_MAX: f64 = 600.0;
-/// The measure: C that everybody knows, compiled in the same build.
+/// The unit of the ratio: C code that many people have built, compiled in the same build.
 const MEASURE: &str = "libsqlite3-sys";
 /// The kernel counts in hundredths of a second on every Linux that cargo runs on.
 const TICKS_PER_S: f64 = 100.0;
@@ -30,7 +29,8 @@ const REAL_CC: &str = "MEZZA_WEIGH_CC";
 /// The name under which this program is a C compiler.
 const CC_NAME: &str = "mezza-weigh-cc";
 
-/// If cargo or a build script called us as a compiler: does that, and gives the exit code.
+/// If cargo or a build script called this program as a compiler, runs the compiler and gives its exit
+/// code.
 pub fn run_as_compiler(own_name: &str, args: &[String]) -> Option<ExitCode> {
     let ledger = std::env::var_os(LEDGER)?;
     let called_as_cc = Path::new(own_name).file_name().is_some_and(|name| name == CC_NAME);
@@ -62,13 +62,13 @@ pub fn run_as_compiler(own_name: &str, args: &[String]) -> Option<ExitCode> {
     }
 }
 
-/// Builds the program from nothing and prints what each crate cost.
+/// Builds the program from nothing and prints the CPU time of each crate.
 pub fn weigh(root: &Path) -> Result<(), String> {
     let folder = machine::target(root).join("weigh");
     let _ = fs::remove_dir_all(&folder);
     let told = |e: std::io::Error| format!("{}: {e}", folder.display());
     fs::create_dir_all(&folder).map_err(told)?;
-    // A copy: whoever builds xtask meanwhile would exchange the compiler under the build.
+    // The build runs a copy of this program, because a build of xtask in that time would replace it.
     let (own, ledger, cc) = (folder.join("xtask"), folder.join("ledger"), folder.join(CC_NAME));
     fs::copy(std::env::current_exe().map_err(told)?, &own).map_err(told)?;
     symlink(&own, &cc).map_err(told)?;

@@ -1,82 +1,66 @@
-//! What every measurement uses: the raw lines, a watch on the machine, and contests: operations
-//! of several programs, interleaved in one run.
+//! A measurement: its raw lines, its watch on the load of the machine, and comparisons of operations
+//! of several programs that run interleaved.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, anyhow};
+use mezza::testing::api::{Exit, Fault};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
-use serde_json::Value;
 
-use crate::cli::Profile;
-use crate::clock::{BenchRound, LoadWatch, Spread, median, quiet_values, sort};
-use crate::doctor::LOOP_MS;
+use crate::clock::{
+    BenchRound, LOOP_MS, LoadWatch, Spread, busy_count, is_busy, median, quiet_values, sort,
+};
 use crate::peer::{OpCost, PeerProcess};
 use crate::place::MeasurementLock;
+use crate::profile::Profile;
 use crate::raw::{self, Raw, RawFigure, RunSpec};
-use crate::row::Stop;
 
-/// A smoke run makes so many times fewer calls.
+/// A smoke run makes fewer calls by this factor.
 const SMOKE: usize = 20;
 /// Most bytes of a text in a smoke run.
 const SMOKE_BYTES: usize = 28_000;
 
-/// What every measurement may use.
+/// The tools of one measurement.
 pub struct Bench {
     /// How long to measure.
     pub profile: Profile,
     /// The seed.
     pub seed: u64,
-    /// Where the lines go.
+    /// The raw lines.
     pub raw: Raw,
-    /// Whether the machine is busy.
+    /// Notices whether the machine is busy.
     pub watch: LoadWatch,
     /// A folder on the disk that is measured, gone afterwards.
     pub folder: tempfile::TempDir,
-    /// Where the raw file will be.
+    /// The raw file, which is written at the end.
     path: PathBuf,
-    /// Nobody else measures meanwhile.
-    _turn: Option<MeasurementLock>,
-}
-
-/// What is about to be measured.
-pub struct Plan<'a> {
-    /// The name of the raw file.
-    pub experiment: &'static str,
-    /// Raised when the meaning of a figure changes.
-    pub rev: u32,
-    /// How long to measure.
-    pub profile: Profile,
-    /// The seed.
-    pub seed: u64,
-    /// What was asked for.
-    pub params: Value,
-    /// Where figures go.
-    pub out: &'a Path,
+    /// Keeps other runs of the lab from measuring meanwhile.
+    _lock: Option<MeasurementLock>,
 }
 
 impl Bench {
-    /// Takes the turn on this machine (a smoke run takes none: its figures decide nothing).
+    /// Takes the measurement lock of this machine, but not for a smoke run, whose figures decide
+    /// nothing. Runs that measure no time share it.
     ///
     /// # Errors
-    /// Somebody else measures, or a disk that refuses.
-    pub fn new(plan: Plan<'_>) -> Result<Self> {
-        let Plan { experiment, rev, profile, seed, params, out } = plan;
+    /// Another run of the lab measures, or the disk refuses.
+    pub fn new(run: &RunSpec, out: &Path) -> Result<Self> {
+        let RunSpec { profile, seed, exclusive, .. } = *run;
         let decides = profile != Profile::Smoke;
-        let turn = if decides { Some(MeasurementLock::take()?) } else { None };
-        let cannot = |_| Stop {
-            code: 73,
-            text: format!("{} cannot be written; choose another with `--out DIR`", out.display()),
+        let lock = if decides { Some(MeasurementLock::take(exclusive)?) } else { None };
+        let cannot = |_| {
+            let text = format!("{} cannot be written", out.display());
+            Fault::new(Exit::CannotWrite, text, "choose another with `--out DIR`")
         };
         std::fs::create_dir_all(out).map_err(cannot)?;
         let folder = tempfile::Builder::new().prefix("lab-").tempdir_in(out).map_err(cannot)?;
-        let job = RunSpec { experiment, rev, profile: profile.name(), seed, params };
         let watch = LoadWatch::new(profile.pick(2, LOOP_MS, LOOP_MS), decides);
-        let path = raw::path(out, experiment);
-        Ok(Self { profile, seed, raw: Raw::new(&job), watch, folder, path, _turn: turn })
+        let path = raw::path(out, run.experiment, run.shard);
+        Ok(Self { profile, seed, raw: Raw::new(run), watch, folder, path, _lock: lock })
     }
 
-    /// A figure more.
+    /// Adds a figure to the raw lines.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
@@ -84,23 +68,33 @@ impl Bench {
         self.raw.push(line)
     }
 
-    /// Writes the raw file; where it is.
+    /// Adds a value that was calculated, simulated or counted.
     ///
     /// # Errors
-    /// A disk that refuses.
+    /// A value that JSON cannot hold.
+    pub fn note_count(
+        &mut self,
+        who: &str,
+        op: &str,
+        unit: &'static str,
+        value: f64,
+    ) -> Result<()> {
+        self.note(&RawFigure::single(who, op, "count", unit, value))
+    }
+
+    /// Writes the raw file and gives its path.
+    ///
+    /// # Errors
+    /// If the disk refuses.
     pub fn finish(self) -> Result<PathBuf> {
         self.raw.finish(&self.path)?;
         Ok(self.path)
     }
 
-    /// The entries with the calls and sizes of this profile.
-    fn sized(&self, entries: &[BenchCase]) -> Vec<BenchCase> {
-        let calls = |calls: usize| self.profile.pick(calls.div_ceil(SMOKE), calls, calls);
-        let of = |entry: &BenchCase| {
-            let (size, calls) = (self.bytes(entry.size), calls(entry.calls));
-            BenchCase { size, calls, ..entry.clone() }
-        };
-        entries.iter().map(of).collect()
+    /// A case with the calls and sizes of this profile.
+    fn sized(&self, case: BenchCase) -> BenchCase {
+        let calls = self.profile.pick(case.calls.div_ceil(SMOKE), case.calls, case.calls);
+        BenchCase { size: self.bytes(case.size), calls, ..case }
     }
 
     /// A size as this profile has it: the files of a smoke run are small.
@@ -108,71 +102,68 @@ impl Bench {
         self.profile.pick(size.min(SMOKE_BYTES), size, size)
     }
 
-    /// Measures all entries in each of several rounds, in seeded random order, on `peers`.
+    /// Measures all cases on `peers` in each of several rounds, in seeded random order. The figures
+    /// of a case are found again by its key.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
-    pub fn run_interleaved(
+    pub fn run_interleaved<K>(
         &mut self,
         peers: &mut [PeerProcess],
-        entries: &[BenchCase],
-    ) -> Result<Comparison> {
+        cases: Vec<(K, BenchCase)>,
+    ) -> Result<Comparison<K>> {
         let mut rng = ChaCha20Rng::seed_from_u64(self.seed);
-        let entries = self.sized(entries);
-        let entries = entries.as_slice();
-        let mut refused: Vec<Option<String>> = vec![None; entries.len()];
+        let (keys, cases): (Vec<K>, Vec<_>) = cases.into_iter().unzip();
+        let cases: Vec<_> = cases.into_iter().map(|case| self.sized(case)).collect();
+        let mut refused: Vec<Option<String>> = vec![None; cases.len()];
         let mut rounds = Vec::new();
         for _ in 0..self.profile.pick(1, 5, 11) {
-            let work = || Ok(one_round(peers, entries, &mut refused, &mut rng));
-            let all = self.watch.rounds(work, |_| ())?;
-            if all.len() > 1 && all.iter().all(|round| round.busy) {
-                self.watch.give_up();
-            }
-            rounds.extend(all);
+            let work = || Ok(one_round(peers, &cases, &mut refused, &mut rng));
+            rounds.extend(self.watch.rounds_or_give_up(work)?);
         }
-        for (number, round) in rounds.iter().enumerate() {
-            for (entry, rate) in entries.iter().zip(&round.value) {
-                let Some(OpCost { min, median }) = *rate else { continue };
-                let spread = Spread { n: entry.calls, min, p10: min, median, mad: 0.0 };
-                let BenchRound { busy, .. } = *round;
-                let op = format!("{}_{}", entry.op, entry.size);
-                let (who, clock, unit) = (entry.who.as_str(), "thread_cpu", "ns");
-                self.note(&RawFigure {
-                    who,
-                    op: &op,
-                    clock,
-                    unit,
-                    round: number + 1,
-                    spread,
-                    busy,
-                })?;
-            }
-        }
-        let busy = rounds.iter().filter(|round| round.busy).count();
+        self.note_rounds(&cases, &rounds)?;
+        let busy = busy_count(&rounds);
         let all_busy = is_busy(busy, rounds.len());
-        let of_entry = |at: usize| {
+        let of_case = |at: usize| {
             let of_round = |round: &BenchRound<Vec<Option<OpCost>>>| {
                 round.value[at].map(|value| BenchRound { value, busy: round.busy })
             };
             if let Some(reason) = &refused[at] {
-                return Err(reason.clone());
+                return Err(format!("{} {}: {reason}", cases[at].who, cases[at].op));
             }
             let rates = quiet_values(&rounds.iter().filter_map(of_round).collect::<Vec<_>>());
             Ok(Series { rates, busy: all_busy })
         };
-        let series = (0..entries.len()).map(of_entry).collect();
+        let series = keys.into_iter().zip((0..cases.len()).map(of_case)).collect();
         Ok(Comparison { series, rounds: rounds.len(), busy })
+    }
+
+    fn note_rounds(
+        &mut self,
+        cases: &[BenchCase],
+        rounds: &[BenchRound<Vec<Option<OpCost>>>],
+    ) -> Result<()> {
+        for (number, BenchRound { value, busy }) in rounds.iter().enumerate() {
+            for (case, cost) in cases.iter().zip(value) {
+                let Some(OpCost { min, median }) = *cost else { continue };
+                let spread = Spread { n: case.calls, min, p10: min, median, mad: 0.0 };
+                let op = format!("{}_{}", case.op, case.size);
+                let figure = RawFigure::single(&case.who, &op, "thread_cpu", "ns", median);
+                self.note(&RawFigure { round: number + 1, spread, busy: *busy, ..figure })?;
+            }
+        }
+        Ok(())
     }
 }
 
 /// One operation of one program.
 #[derive(Clone, Debug)]
 pub struct BenchCase {
-    /// As raw lines name it.
+    /// The name in raw lines.
     pub who: String,
-    /// Which of the programs.
+    /// The index of the program.
     pub peer: usize,
-    /// What it is asked for.
+    /// The operation as the program names it.
     pub op: String,
     /// Bytes of a text.
     pub size: usize,
@@ -180,18 +171,27 @@ pub struct BenchCase {
     pub calls: usize,
 }
 
-/// What the rounds gave, entry by entry.
-pub struct Comparison {
-    /// The figures of each entry, or why there are none.
-    pub series: Vec<Result<Series, String>>,
-    /// Rounds that were run.
-    pub rounds: usize,
-    /// Of them, disturbed ones.
-    pub busy: usize,
+/// The results of all rounds, by the key of each case.
+pub struct Comparison<K> {
+    /// The figures of each case, or why there are none.
+    series: Vec<(K, Result<Series, String>)>,
+    rounds: usize,
+    /// Rounds that were disturbed.
+    busy: usize,
 }
 
-impl Comparison {
-    /// How quiet it was, for people.
+impl<K: PartialEq> Comparison<K> {
+    /// The figures of a case.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn of(&self, key: &K) -> Result<&Series> {
+        let found = self.series.iter().find(|(other, _)| other == key);
+        let (_, series) = found.context("nobody measured that")?;
+        series.as_ref().map_err(|reason| anyhow!(reason.clone()))
+    }
+
+    /// The number of disturbed rounds, for people.
     pub fn quiet(&self) -> String {
         let Self { rounds, busy, .. } = self;
         match busy {
@@ -204,7 +204,7 @@ impl Comparison {
     }
 }
 
-/// The figures of one entry in the rounds that count.
+/// The figures of one case in the rounds that count.
 #[derive(Clone, Debug)]
 pub struct Series {
     rates: Vec<OpCost>,
@@ -212,8 +212,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// What decides, ns: the median over the rounds of their medians; on a busy machine the least
-    /// of all, which other programs disturb least.
+    /// The cost that decides, ns: the median over the rounds of their medians; on a busy machine the
+    /// least of all, which other programs disturb least.
     pub fn cost(&self) -> f64 {
         if self.busy {
             return self.min();
@@ -240,13 +240,13 @@ impl Series {
 /// A ratio from one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio {
-    /// What decides: the median over the rounds; on a busy machine the ratio of the minima.
+    /// The ratio that decides: the median over the rounds; on a busy machine the ratio of the minima.
     pub value: f64,
     /// The least of a round.
     pub low: f64,
     /// The greatest of a round.
     pub high: f64,
-    /// The least cost of one by the least of the other: what disturbs a round least.
+    /// The least cost of one side by that of the other. Other programs disturb it least.
     pub of_minima: f64,
 }
 
@@ -257,16 +257,16 @@ impl std::fmt::Display for Ratio {
     }
 }
 
-/// One rate of each entry; who refuses once is asked no more.
+/// One cost of each case. A case that was refused once is asked for no more.
 fn one_round(
     peers: &mut [PeerProcess],
-    entries: &[BenchCase],
+    cases: &[BenchCase],
     refused: &mut [Option<String>],
     rng: &mut ChaCha20Rng,
 ) -> Vec<Option<OpCost>> {
-    let mut rates = vec![None; entries.len()];
-    for at in shuffled(entries.len(), rng) {
-        let BenchCase { peer, op, size, calls, .. } = &entries[at];
+    let mut rates = vec![None; cases.len()];
+    for at in shuffled(cases.len(), rng) {
+        let BenchCase { peer, op, size, calls, .. } = &cases[at];
         if refused[at].is_some() {
             continue;
         }
@@ -276,11 +276,6 @@ fn one_round(
         }
     }
     rates
-}
-
-/// Whether so many rounds were disturbed that the others are no more than chance.
-fn is_busy(busy: usize, rounds: usize) -> bool {
-    3 * busy > rounds
 }
 
 /// The numbers below `n` in random order.

@@ -1,28 +1,26 @@
-//! What may be typed, and the exit codes.
+//! The command line: its commands and how the program ends.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
+use mezza::testing::api::Exit;
 use mezza::testing::faces::cli::args::KernelName;
 use mezza::testing::faces::cli::cpu::choose;
 
-use crate::goals::{self, Order};
-use crate::{doctor, ours, place, row, run};
+use crate::goals::{self, PartName};
+use crate::terminal::{complain, say};
+use crate::{doctor, ours, place, run};
 
-/// Something is wrong with the lab itself.
-const BUG: u8 = 70;
-
-/// The promises of the design, measured.
+/// Measures what the designs promise and what the papers published
 #[derive(Debug, Parser)]
 #[command(name = "mezza-lab", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
     /// Compute for many at once with this kernel, not with the fastest one, where a row names none
     #[arg(long, global = true, value_enum, value_name = "KERNEL")]
     kernel: Option<KernelName>,
-    /// What to do
+    /// The command
     #[command(subcommand)]
     command: Command,
 }
@@ -30,119 +28,23 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure the goals of a part, each beside its limit in one run
-    Goals {
-        /// Whose goals
-        part: PartName,
-        /// How long to measure
-        #[arg(long, value_enum, default_value_t = Profile::Full)]
-        profile: Profile,
-        /// Get the peers of its rows from the package registries first
-        #[arg(long)]
-        fetch: bool,
-        /// Only these rows, for example M2,M4
-        #[arg(long, value_delimiter = ',', value_name = "ID,..")]
-        only: Vec<String>,
-        /// Print JSON, one value a line
-        #[arg(long)]
-        json: bool,
-        /// The seed of whatever is drawn by the lab
-        #[arg(long, default_value_t = 7)]
-        seed: u64,
-        /// Where raw lines go; its disk is the one that is measured
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
+    Goals(goals::Order),
     /// Run tables and figures of the papers again
-    Run {
-        /// Experiments (`mezza-lab list`), a paper, or all
-        #[arg(required = true, value_name = "WHAT")]
-        what: Vec<String>,
-        /// How long to measure
-        #[arg(long, value_enum, default_value_t = Profile::Quick)]
-        profile: Profile,
-        /// Get their peers from the package registries first
-        #[arg(long)]
-        fetch: bool,
-        /// Print JSON, one value a line
-        #[arg(long)]
-        json: bool,
-        /// The seed of whatever is drawn by the lab
-        #[arg(long, default_value_t = 7)]
-        seed: u64,
-        /// Where raw lines and tables go
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-    },
-    /// List what can be run
+    Run(run::Order),
+    /// List all experiments and goals
     List {
-        /// Where raw lines went
+        /// The folder of raw lines and tables
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Look at this machine: clock, load, processor
+    /// Show whether this machine is fit to measure on: clock, load, processor
     Doctor,
-    /// Measure our own operations, asked for by lines on standard input
+    /// Measure our own operations, as lines on standard input ask for them
     #[command(hide = true)]
     Peer,
 }
 
-/// Parts that have goals here.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum PartName {
-    /// One device, its node and the relay
-    Node,
-    /// Sessions between two devices
-    Ratchet,
-    /// Mixes, entry and their clients
-    Mixnet,
-    /// Many inputs at once
-    Lanes,
-}
-
-impl PartName {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-            Self::Ratchet => "ratchet",
-            Self::Mixnet => "mixnet",
-            Self::Lanes => "lanes",
-        }
-    }
-}
-
-/// How long to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Profile {
-    /// Seconds: does every row work? Its figures decide nothing
-    Smoke,
-    /// Minutes
-    Quick,
-    /// As the design states the goals
-    Full,
-}
-
-impl Profile {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Smoke => "smoke",
-            Self::Quick => "quick",
-            Self::Full => "full",
-        }
-    }
-
-    /// One of three values.
-    pub fn pick<T>(self, smoke: T, quick: T, full: T) -> T {
-        match self {
-            Self::Smoke => smoke,
-            Self::Quick => quick,
-            Self::Full => full,
-        }
-    }
-}
-
-/// Reads the words and does it.
+/// Reads the arguments and runs the command.
 pub fn main() -> ExitCode {
     let Cli { kernel, command } = Cli::parse();
     if let Some(Err(fault)) = kernel.map(choose) {
@@ -150,39 +52,22 @@ pub fn main() -> ExitCode {
         return fault.code.into();
     }
     let done = match command {
-        Command::Goals { part, profile, only, fetch, json, seed, out } => {
-            goals::run(Order { part, profile, only, fetch, json, seed, out })
-        }
-        Command::Run { what, profile, fetch, json, seed, out } => {
-            run::run(run::Order { what, profile, fetch, json, seed, out })
-        }
-        Command::List { out } => list(out).map(|()| 0),
-        Command::Doctor => doctor::run().map(|()| 0),
-        Command::Peer => ours::serve().map(|()| 0),
+        Command::Goals(order) => goals::run(order),
+        Command::Run(order) => run::run(order),
+        Command::List { out } => list(out).map(|()| Exit::Done),
+        Command::Doctor => doctor::run().map(|()| Exit::Done),
+        Command::Peer => ours::serve().map(|()| Exit::Done),
     };
-    match done {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            complain(&format!("mezza-lab: {error:#}"));
-            ExitCode::from(error.downcast_ref::<row::Stop>().map_or(BUG, |stop| stop.code))
-        }
-    }
+    let exit = done.unwrap_or_else(|error| {
+        complain(&format!("mezza-lab: {error:#}"));
+        crate::place::exit_of(&error)
+    });
+    exit.into()
 }
 
-/// What can be run.
+/// Prints all experiments and goals.
 fn list(out: Option<PathBuf>) -> Result<()> {
     let out = place::out(out);
-    let parts = [PartName::Node, PartName::Lanes, PartName::Ratchet, PartName::Mixnet];
-    let goals = parts.into_iter().flat_map(|part| goals::list(part, &out));
+    let goals = PartName::ALL.into_iter().flat_map(|part| goals::list(part, &out));
     run::list(&out).into_iter().chain(goals).try_for_each(|line| say(&line))
-}
-
-/// A line on standard output.
-pub fn say(line: &str) -> Result<()> {
-    Ok(writeln!(std::io::stdout().lock(), "{line}")?)
-}
-
-/// A line on standard error; if even that is gone, nobody reads it.
-pub fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

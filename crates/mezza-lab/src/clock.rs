@@ -1,4 +1,4 @@
-//! Time: the CPU time of this thread, what lies between samples, and whether the machine was busy.
+//! Time: the CPU time of this thread, the spread of samples, and whether the machine was busy.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use crate::machine;
 
+/// Length of the fixed loop, ms.
+pub const LOOP_MS: u64 = 20;
 /// A round whose fixed loop is off by more than this from the run's median was disturbed.
 const OFF_MAX: f64 = 0.08;
 /// How often a disturbed round is repeated.
@@ -17,7 +19,7 @@ const FIRST_LOOPS: usize = 5;
 /// Steps of the loop that its pace is found with.
 const PACE_STEPS: u64 = 2_000_000;
 
-/// What this thread has used of a processor.
+/// The CPU time that this thread has used.
 ///
 /// # Errors
 /// If the system has no such clock.
@@ -25,7 +27,7 @@ pub fn thread_cpu() -> Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
-/// Runs `work` and tells what it cost this thread, in nanoseconds, the clock included.
+/// Runs `work`, and gives its value and its CPU time in nanoseconds, reading the clock included.
 ///
 /// # Errors
 /// If the system has no such clock.
@@ -36,7 +38,7 @@ pub fn cost_ns<T>(work: impl FnOnce() -> T) -> Result<(T, f64)> {
     Ok((value, ns(ended.saturating_sub(began))))
 }
 
-/// What [`cost_ns`] tells of nothing at all, in nanoseconds.
+/// The cost that [`cost_ns`] gives for no work, in nanoseconds.
 ///
 /// # Errors
 /// If the system has no such clock.
@@ -53,10 +55,10 @@ pub fn ns(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
-/// What lies between the samples of one round.
+/// The spread of the samples of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// How many samples.
+    /// The number of samples.
     pub n: usize,
     /// The least.
     pub min: f64,
@@ -69,7 +71,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of samples in any order; none give no number.
+    /// The spread of samples in any order; of no samples it is NaN.
     pub fn of(samples: Vec<f64>) -> Self {
         let sorted = sort(samples);
         let median = quantile(&sorted, 0.5);
@@ -83,7 +85,7 @@ impl Spread {
         }
     }
 
-    /// A single value, measured once.
+    /// The spread of a single value.
     pub fn single(value: f64) -> Self {
         Self::of(vec![value])
     }
@@ -111,16 +113,16 @@ pub fn median(figures: &[f64]) -> f64 {
     quantile(&sort(figures.to_vec()), 0.5)
 }
 
-/// Watches whether something else uses the processors.
+/// Notices whether other programs use the processors.
 pub struct LoadWatch {
     steps: u64,
     repeats: usize,
     seen_ns: Vec<f64>,
 }
 
-/// One round with what it gave.
+/// One round and its value.
 pub struct BenchRound<T> {
-    /// What the work gave.
+    /// The value of the work.
     pub value: T,
     /// Whether the machine was busy meanwhile.
     pub busy: bool,
@@ -136,24 +138,17 @@ impl LoadWatch {
         Self { steps, repeats: if patient { REPEATS } else { 0 }, seen_ns }
     }
 
-    /// Runs `work` between two fixed loops; a busy round is run again, and each one is told to
-    /// `seen`, which keeps it.
+    /// Runs `work` between two fixed loops, again if the round was busy, and gives all rounds.
     ///
     /// # Errors
-    /// What `work` refuses.
-    pub fn rounds<T>(
-        &mut self,
-        mut work: impl FnMut() -> Result<T>,
-        mut seen: impl FnMut(&BenchRound<T>),
-    ) -> Result<Vec<BenchRound<T>>> {
+    /// The error of `work`.
+    pub fn rounds<T>(&mut self, mut work: impl FnMut() -> Result<T>) -> Result<Vec<BenchRound<T>>> {
         let mut all = Vec::new();
         for _ in 0..=self.repeats {
             let before = self.look();
             let value = work()?;
             let busy = self.look() || before || is_loaded(machine::load(), machine::cores());
-            let round = BenchRound { value, busy };
-            seen(&round);
-            all.push(round);
+            all.push(BenchRound { value, busy });
             if !busy {
                 break;
             }
@@ -169,9 +164,20 @@ impl LoadWatch {
         off
     }
 
-    /// Repeats no more: this machine is busy all the time.
-    pub fn give_up(&mut self) {
-        self.repeats = 0;
+    /// As [`Self::rounds`], but if every repetition was busy too, later rounds are not repeated:
+    /// the machine is busy all the time.
+    ///
+    /// # Errors
+    /// The error of `work`.
+    pub fn rounds_or_give_up<T>(
+        &mut self,
+        work: impl FnMut() -> Result<T>,
+    ) -> Result<Vec<BenchRound<T>>> {
+        let all = self.rounds(work)?;
+        if all.len() > 1 && all.iter().all(|round| round.busy) {
+            self.repeats = 0;
+        }
+        Ok(all)
     }
 
     /// How far the fixed loops of this run lie apart: the greatest by the median.
@@ -181,25 +187,42 @@ impl LoadWatch {
     }
 }
 
-/// The figures that count: those of quiet rounds; of busy ones only where there is nothing else.
+/// The values of the quiet rounds, or of all rounds if every one was busy.
 pub fn quiet_values<T: Copy>(rounds: &[BenchRound<T>]) -> Vec<T> {
     let quiet: Vec<T> = rounds.iter().filter(|round| !round.busy).map(|r| r.value).collect();
     if quiet.is_empty() { rounds.iter().map(|round| round.value).collect() } else { quiet }
 }
 
-/// What decides: the median of the quiet rounds; if more than a third were busy the least of all,
-/// which other programs disturb least.
+/// The figure at one index of each round.
+pub fn figure_of<const N: usize>(
+    rounds: &[BenchRound<[f64; N]>],
+    at: usize,
+) -> Vec<BenchRound<f64>> {
+    rounds.iter().map(|r| BenchRound { value: r.value[at], busy: r.busy }).collect()
+}
+
+/// The number of busy rounds.
+pub fn busy_count<T>(rounds: &[BenchRound<T>]) -> usize {
+    rounds.iter().filter(|round| round.busy).count()
+}
+
+/// Whether more than a third of the rounds were disturbed, so that their median no longer decides.
+pub fn is_busy(busy: usize, rounds: usize) -> bool {
+    3 * busy > rounds
+}
+
+/// The value that decides: the median of the quiet rounds; if more than a third were busy, the least
+/// of all, which other programs disturb least.
 pub fn deciding_value(rounds: &[BenchRound<f64>]) -> f64 {
-    let busy = rounds.iter().filter(|round| round.busy).count();
-    if 3 * busy > rounds.len() {
+    if is_busy(busy_count(rounds), rounds.len()) {
         return rounds.iter().map(|round| round.value).fold(f64::INFINITY, f64::min);
     }
     median(&quiet_values(rounds))
 }
 
-/// How busy the rounds of a row were, for people; nothing if they were not.
+/// The number of busy rounds of a row, for people; `None` if none was.
 pub fn busy_words<T>(rounds: &[BenchRound<T>]) -> Option<String> {
-    let busy = rounds.iter().filter(|round| round.busy).count();
+    let busy = busy_count(rounds);
     (busy > 0).then(|| format!("busy machine: {busy} of {} rounds disturbed", rounds.len()))
 }
 
@@ -217,8 +240,9 @@ fn scaled(count: u64, by: f64) -> u64 {
     (count as f64 * by) as u64
 }
 
-/// Arithmetic of a fixed length; wall time, because that is what others take away. Four chains side
-/// by side keep the units of a core busy: one alone would not feel who uses its second thread.
+/// Arithmetic of a fixed length, in wall time, because other programs take wall time away. Four
+/// chains keep the units of a core busy; a single chain would not slow down when another program uses
+/// the second thread of the core.
 fn spin(steps: u64) -> Duration {
     let began = Instant::now();
     let mut chains = std::hint::black_box([1_u64, 2, 3, 4]);
@@ -268,15 +292,18 @@ mod tests {
         let costs = [[false; 3], [false, true, false], [true, true, false]].map(costs);
         assert_eq!(costs.map(|cost| cost.to_string()), ["2", "2", "1"]);
         assert_eq!(busy_words(&[round(1, false)]), None);
-        // A watch that finds every loop off repeats three times and tells of each.
+        // A watch that finds every loop off repeats three times.
         let mut watch = LoadWatch { steps: 50_000, repeats: REPEATS, seen_ns: vec![1.0; 99] };
-        let mut told = 0;
-        let all = watch.rounds(|| Ok(7), |_| told += 1).unwrap();
-        assert_eq!((all.len(), told), (4, 4));
-        assert!(all.iter().all(|round| round.busy));
+        let all = watch.rounds(|| Ok(7)).unwrap();
+        assert!(all.len() == 4 && all.iter().all(|round| round.busy && round.value == 7));
+        // One that has given up repeats no more.
+        let counts = [(); 2].map(|()| watch.rounds_or_give_up(|| Ok(7)).unwrap().len());
+        assert_eq!(counts, [4, 1]);
+        let second = figure_of(&[BenchRound { value: [0.5, 1.5], busy: true }], 1);
+        assert_eq!((second[0].value.to_string(), second[0].busy), ("1.5".to_owned(), true));
     }
 
-    /// What another thread uses does not enter.
+    /// The CPU time of another thread does not count.
     #[test]
     fn thread_cpu_is_that_of_this_thread() {
         let ((), own) = cost_ns(|| {

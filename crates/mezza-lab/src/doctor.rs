@@ -3,14 +3,11 @@
 use anyhow::Result;
 use nix::sys::resource::{Resource, getrlimit};
 
-use crate::cli::say;
-use crate::clock::{LoadWatch, clock_cost_ns};
+use crate::clock::{LOOP_MS, LoadWatch, clock_cost_ns};
 use crate::machine::{self, Hardware};
+use crate::terminal::say;
 
-/// Length of the fixed loop, ms.
-pub const LOOP_MS: u64 = 20;
-
-/// Prints what decides figures here.
+/// Prints the properties of this machine that decide figures.
 ///
 /// # Errors
 /// If the system has no clock for threads.
@@ -28,7 +25,7 @@ pub fn run() -> Result<()> {
     let load = machine::load().map_or("unknown".into(), |load| format!("{load:.2}"));
     say(&format!("load      {load}"))?;
     let mut watch = LoadWatch::new(LOOP_MS, true);
-    let rounds = watch.rounds(|| Ok(()), |_| ())?;
+    let rounds = watch.rounds(|| Ok(()))?;
     let quiet = rounds.iter().any(|round| !round.busy);
     let verdict =
         if quiet { "quiet" } else { "busy: figures will be disturbed; wait or stop work" };

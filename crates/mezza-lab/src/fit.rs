@@ -1,6 +1,6 @@
-//! Lines through points: least squares with intercept, and how much of the scatter they explain.
+//! Lines through points: least squares with intercept, and the share of the variance they explain.
 
-/// What was fitted: `y = sum of coefficient x variable`, the first variable being 1.
+/// The fitted line: `y = sum of coefficient x variable`, the first variable being 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
     /// The intercept, then a coefficient for each variable.
@@ -9,7 +9,7 @@ pub struct Fit {
     pub r2: f64,
 }
 
-/// Fits points of `(variables, y)`. Too few or degenerate points give no numbers.
+/// Fits points of `(variables, y)`. Too few or degenerate points give NaN.
 pub fn line(points: &[(Vec<f64>, f64)]) -> Fit {
     let wide = points.first().map_or(0, |(x, _)| x.len()) + 1;
     let row = |x: &[f64]| std::iter::once(1.0).chain(x.iter().copied()).collect::<Vec<f64>>();

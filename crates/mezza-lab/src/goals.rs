@@ -1,134 +1,135 @@
 //! `goals PART`: the target rows of a design document, each beside its limit in one run.
 
 pub mod lanes;
+mod measurement;
 pub mod mixnet;
 pub mod node;
 pub mod ratchet;
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, Result, bail};
+use clap::{Args, ValueEnum};
+use mezza::testing::api::{Exit, Fault};
 use serde_json::json;
 
-use crate::bench::{Bench, Plan};
-use crate::cli::{PartName, Profile, complain, say};
+use crate::args::MeasureArgs;
+use crate::bench::Bench;
 use crate::machine::Hardware;
-use crate::row::{Limit, Row, Stop, Verdict, exit};
-use crate::{peer, place, raw};
+use crate::profile::Profile;
+use crate::raw::{self, RunSpec};
+use crate::row::{Row, Verdict, exit};
+use crate::terminal::{complain, say};
+use crate::{peer, place};
+use measurement::Measurement;
 
-/// What was asked for.
+/// Raised when the meaning of a figure changes.
+const REV: u32 = 1;
+
+/// The arguments of `goals`.
+#[derive(Debug, Args)]
 pub struct Order {
-    /// Whose goals.
-    pub part: PartName,
-    /// How long to measure.
-    pub profile: Profile,
-    /// Only these rows; all if empty.
-    pub only: Vec<String>,
-    /// Whether to get peers first.
-    pub fetch: bool,
-    /// JSON instead of a table.
-    pub json: bool,
-    /// The seed.
-    pub seed: u64,
-    /// Where figures go.
-    pub out: Option<PathBuf>,
+    /// The part whose goals are measured
+    part: PartName,
+    /// How long to measure
+    #[arg(long, value_enum, default_value_t = Profile::Full)]
+    profile: Profile,
+    /// Only these rows, for example M2,M4
+    #[arg(long, value_delimiter = ',', value_name = "ID,..")]
+    only: Vec<String>,
+    #[command(flatten)]
+    args: MeasureArgs,
+}
+
+/// Parts that have goals.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PartName {
+    /// One device, its node and the relay
+    Node,
+    /// Sessions between two devices
+    Ratchet,
+    /// Mixes, entry and their clients
+    Mixnet,
+    /// Many inputs at once
+    Lanes,
 }
 
 impl PartName {
-    /// Its measurements.
-    fn all(self) -> &'static [Measurement] {
+    /// Its name.
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Node => node::ALL,
-            Self::Lanes => lanes::ALL,
-            Self::Ratchet => ratchet::ALL,
-            Self::Mixnet => mixnet::ALL,
+            Self::Node => "node",
+            Self::Ratchet => "ratchet",
+            Self::Mixnet => "mixnet",
+            Self::Lanes => "lanes",
         }
     }
 
-    /// Its raw file, and the number that is raised when the meaning of a figure changes.
-    fn experiment(self) -> (&'static str, u32) {
-        match self {
-            Self::Node => ("node-goals", 1),
-            Self::Lanes => ("lanes-goals", 1),
-            Self::Ratchet => ("ratchet-goals", 1),
-            Self::Mixnet => ("mixnet-goals", 1),
-        }
-    }
+    /// All parts, in the order of the list.
+    pub const ALL: [Self; 4] = [Self::Node, Self::Lanes, Self::Ratchet, Self::Mixnet];
 
-    /// The peers of its rows.
-    fn peers(self) -> &'static [&'static str] {
+    /// The measurements, the raw file, and the peers of the rows.
+    fn goals(self) -> (&'static [Measurement], &'static str, &'static [&'static str]) {
         match self {
-            Self::Node => &[],
-            Self::Lanes => lanes::PEERS,
-            Self::Ratchet => ratchet::PEERS,
-            Self::Mixnet => mixnet::PEERS,
+            Self::Node => (node::ALL, "node-goals", &[]),
+            Self::Lanes => (lanes::ALL, "lanes-goals", lanes::PEERS),
+            Self::Ratchet => (ratchet::ALL, "ratchet-goals", ratchet::PEERS),
+            Self::Mixnet => (mixnet::ALL, "mixnet-goals", mixnet::PEERS),
         }
     }
 }
 
-/// One measurement: the rows that it gives, and how.
-pub struct Measurement {
-    /// The ids of its rows with what they are about.
-    pub rows: &'static [(&'static str, &'static str)],
-    /// What its rows are held against.
-    pub limits: &'static [&'static [Limit]],
-    /// What it needs.
-    pub needs: &'static str,
-    /// About how long it takes: smoke, quick, full, in seconds.
-    pub seconds: [u32; 3],
-    /// Measures.
-    pub run: fn(&mut Bench) -> Result<Vec<Row>>,
-}
-
-/// Measures and prints; the exit code.
+/// Measures and prints; how the program ends.
 ///
 /// # Errors
 /// An unknown row, a busy machine, a peer that cannot be fetched, or a disk that refuses.
-pub fn run(order: Order) -> Result<u8> {
-    let Order { part, profile, seed, .. } = order;
-    let chosen = choose(part, &order.only)?;
-    if order.fetch {
-        part.peers().iter().try_for_each(|name| peer::fetch(name))?;
+pub fn run(order: Order) -> Result<Exit> {
+    let Order { part, profile, only, args: MeasureArgs { fetch, json, seed, shard, out } } = order;
+    let (all, experiment, peers) = part.goals();
+    let mut chosen = choose(all, &only)?;
+    if let Some(shard) = shard {
+        chosen = shard.of(chosen, |measurement| profile.cost_s(measurement.seconds));
     }
-    let (experiment, rev) = part.experiment();
-    let out = place::out(order.out);
-    let params = json!({ "only": order.only });
-    let mut bench = Bench::new(Plan { experiment, rev, profile, seed, params, out: &out })?;
+    if fetch {
+        peers.iter().try_for_each(|name| peer::fetch(name))?;
+    }
+    let out = place::out(out);
+    let mut params = json!({ "only": only });
+    if let Some(shard) = shard {
+        params["shard"] = json!(shard.to_string());
+    }
+    let run = RunSpec { experiment, rev: REV, profile, seed, params, exclusive: true, shard };
+    let mut bench = Bench::new(&run, &out)?;
     let rows = measure(&mut bench, &chosen);
     let path = bench.finish()?;
-    print(&rows, order.json, part, profile)?;
-    if !order.json {
+    print(&rows, json, part, profile)?;
+    if !json {
         say(&format!("raw   {}", path.display()))?;
     }
     Ok(exit(&rows, profile != Profile::Smoke))
 }
 
-fn choose(part: PartName, only: &[String]) -> Result<Vec<&'static Measurement>> {
+fn choose(all: &'static [Measurement], only: &[String]) -> Result<Vec<&'static Measurement>> {
     let named = |measurement: &Measurement, name: &str| {
-        measurement.rows.iter().any(|(id, _)| id.eq_ignore_ascii_case(name))
+        measurement.ids().iter().any(|id| id.eq_ignore_ascii_case(name))
     };
-    let unknown = only.iter().find(|name| !part.all().iter().any(|m| named(m, name)));
+    let unknown = only.iter().find(|name| !all.iter().any(|m| named(m, name)));
     if let Some(name) = unknown {
-        let text = format!("there is no row {name}; `mezza-lab list` shows them");
-        bail!(Stop { code: 66, text });
+        let text = format!("there is no row {name}");
+        bail!(Fault::new(Exit::NotFound, text, "`mezza-lab list` shows them"));
     }
     let wanted = |m: &&Measurement| only.is_empty() || only.iter().any(|name| named(m, name));
-    Ok(part.all().iter().filter(wanted).collect())
+    Ok(all.iter().filter(wanted).collect())
 }
 
 /// Rows in the order of their ids; a measurement that breaks gives broken rows, not an end.
 fn measure(bench: &mut Bench, chosen: &[&Measurement]) -> Vec<Row> {
     let mut rows = Vec::new();
     for measurement in chosen {
-        let ids: Vec<&str> = measurement.rows.iter().map(|(id, _)| *id).collect();
+        let ids = Vec::from_iter(measurement.ids());
         complain(&format!("measuring {}", ids.join(" ")));
         match (measurement.run)(bench) {
             Ok(measured) => rows.extend(measured),
             Err(error) => {
-                let broken = |(id, goal): &(&'static str, &'static str)| {
-                    Row::broken(id, goal, format!("{error:#}"))
-                };
-                rows.extend(measurement.rows.iter().map(broken));
+                rows.extend(measurement.limits().map(|limit| limit.broken(&error)));
             }
         }
     }
@@ -168,18 +169,13 @@ fn print(rows: &[Row], json: bool, part: PartName, profile: Profile) -> Result<(
 
 /// The lines of `mezza-lab list` on a part.
 pub fn list(part: PartName, out: &std::path::Path) -> Vec<String> {
-    let mut lines = Vec::new();
-    for measurement in part.all() {
+    let ((all, experiment, _), mut lines) = (part.goals(), Vec::new());
+    for measurement in all {
         let [smoke, quick, full] = measurement.seconds;
         let needs = measurement.needs;
-        let row = |(id, about): &(&str, &str)| {
-            format!("{id:<10} {about:<44} {smoke:>3} / {quick} / {full} s   {needs}")
-        };
-        lines.extend(measurement.rows.iter().map(row));
-        let limits = measurement.limits.iter().copied().flatten();
-        lines.extend(limits.map(|limit| format!("           {limit}")));
+        lines.extend(measurement.limits().map(|limit| format!("  {limit}")));
+        lines.push(format!("      {smoke} / {quick} / {full} s   needs: {needs}"));
     }
-    let (experiment, _) = part.experiment();
     let state = raw::state(out, experiment);
     lines.push(format!("run them with `mezza-lab goals {}`; {state}", part.name()));
     lines
@@ -192,8 +188,7 @@ mod tests {
     #[test]
     fn every_row_of_the_design_is_there_once() {
         let ids = |part: PartName| {
-            let rows = part.all().iter().flat_map(|m| m.rows);
-            let mut ids: Vec<&str> = rows.map(|(id, _)| *id).collect();
+            let mut ids: Vec<&str> = part.goals().0.iter().flat_map(Measurement::ids).collect();
             ids.sort_unstable();
             ids
         };
@@ -206,6 +201,7 @@ mod tests {
     /// Row, goal, direction and bound of all parts, as the designs have them.
     const LIMITS: &str = "\
         M6 JavaScript of the page, gzip <= 60 kB
+        M6 first screen on loopback <= 1 s
         M7 build of the program, CPU <= 600 s
         M7 all crates / libsqlite3-sys <= 10 x
         M4 device CPU per sent note / its four operations <= 1.5 x
@@ -275,32 +271,21 @@ mod tests {
 
     #[test]
     fn every_limit_is_that_of_its_design() {
-        let parts = [PartName::Node, PartName::Lanes, PartName::Ratchet, PartName::Mixnet];
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let measurements = || parts.into_iter().flat_map(PartName::all);
-        let held: Vec<String> = measurements()
-            .flat_map(|m| m.limits.iter().copied().flatten())
+        let held: Vec<String> = PartName::ALL
+            .into_iter()
+            .flat_map(|part| part.goals().0)
+            .flat_map(Measurement::limits)
             .map(|limit| words(&limit.to_string()))
             .collect();
         assert_eq!(held, LIMITS.lines().map(words).collect::<Vec<_>>());
-        // A measurement gives the rows that it has limits for, and no others.
-        for measurement in measurements() {
-            let sorted = |mut ids: Vec<&'static str>| {
-                ids.sort_unstable();
-                ids.dedup();
-                ids
-            };
-            let limits = measurement.limits.iter().copied().flatten().map(|limit| limit.id);
-            let rows = measurement.rows.iter().map(|(id, _)| *id);
-            assert_eq!(sorted(limits.collect()), sorted(rows.collect()));
-        }
     }
 
     #[test]
     fn rows_are_chosen_by_their_ids() {
-        assert_eq!(choose(PartName::Node, &[]).unwrap().len(), node::ALL.len());
-        assert_eq!(choose(PartName::Node, &["m2".into(), "M4".into()]).unwrap().len(), 2);
-        let error = choose(PartName::Node, &["M10".into()]).err().unwrap();
-        assert_eq!(error.downcast_ref::<Stop>().unwrap().code, 66);
+        assert_eq!(choose(node::ALL, &[]).unwrap().len(), node::ALL.len());
+        assert_eq!(choose(node::ALL, &["m2".into(), "M4".into()]).unwrap().len(), 2);
+        let error = choose(node::ALL, &["M10".into()]).err().unwrap();
+        assert_eq!(crate::place::exit_of(&error), Exit::NotFound);
     }
 }

@@ -1,4 +1,4 @@
-//! Which machine: what decides a figure, and nothing that names anybody.
+//! The properties of this machine that decide a figure. None of them names a person or a host.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const FLAGS: [&str; 9] =
     ["aes", "adx", "avx2", "avx512f", "avx512ifma", "bmi2", "neon", "sha_ni", "vaes"];
 
-/// What the fingerprint is made of.
+/// The properties in the fingerprint of a machine.
 pub struct Hardware {
     /// The processor as it calls itself.
     pub cpu: String,
@@ -24,7 +24,7 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// This one; what the system does not tell stays empty.
+    /// This machine. Properties that the system does not tell stay empty.
     pub fn this() -> Self {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let known: Vec<&str> = field(&info, "flags").split(' ').collect();
@@ -42,18 +42,12 @@ impl Hardware {
 
     /// First eight hexadecimal digits of BLAKE2b over all of it.
     pub fn id(&self) -> String {
-        let text = format!(
-            "{}|{}|{}|{}|{}",
-            self.cpu,
-            self.flags.join(" "),
-            self.cores,
-            self.gib,
-            self.kernel
-        );
+        let Self { cpu, flags, cores, gib, kernel } = self;
+        let text = format!("{cpu}|{}|{cores}|{gib}|{kernel}", flags.join(" "));
         data_encoding::HEXLOWER.encode(&labelled_hash::<4>("mezza/lab/machine", &[text.as_bytes()]))
     }
 
-    /// As the head of a raw file holds it.
+    /// The value in the head of a raw file.
     pub fn value(&self) -> Value {
         let virt = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         json!({
@@ -81,7 +75,7 @@ pub fn load() -> Option<f64> {
     text.split(' ').next()?.parse().ok()
 }
 
-/// What chooses the frequency, if anything does.
+/// The governor of the CPU frequency, if there is one.
 pub fn governor() -> Option<String> {
     let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     Some(fs::read_to_string(path).ok()?.trim().to_owned())

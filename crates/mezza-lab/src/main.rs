@@ -1,40 +1,49 @@
-//! The program `mezza-lab`: what the design promises, measured. Floor 4.
+//! The program `mezza-lab`, which measures what the designs promise and what the papers published.
+//! Floor 4.
 //!
 //! ```text
-//! cli --> goals --> goals/{node,ratchet,mixnet}/*  --figures--> row (verdict)    --> table, or JSON
-//!     --> run   --> run/{signal,vuvuzela}/* --figures--> shape (claims)   --> OUT/tables/*
-//!                        |                               raw (lines)      --> OUT/raw/*.jsonl
-//!     papers (as printed)   bench (rounds, contests)   clock (thread CPU, busy)   machine
-//!                             peer: ours (`mezza-lab peer`) and lab/peers/*.sh, each a process
+//! cli --> goals --> goals/{node,ratchet,mixnet,lanes}/*  --figures--> row (verdict)  --> table, or JSON
+//!     --> run   --> run/{signal,vuvuzela}/*              --figures--> shape (claims) --> OUT/{tables,plots}/*
+//!                          |                                raw (lines)   --> OUT/raw/*.jsonl
+//!     papers (as printed)   bench (rounds, comparisons)   clock (thread CPU, busy)   machine
+//!                           peer: ours (`mezza-lab peer`) and lab/peers/*.sh, each a process
 //! ```
+//!
+//! A module imports only what stands before it: `fit machine papers place plot profile rate row
+//! shape shard terminal`, then `args clock limit parallel peer process`, `doctor raw`, `bench`, `ours`, `goals`, `run`, `cli`.
 
+mod args;
 mod bench;
 mod cli;
 mod clock;
 mod doctor;
 mod fit;
 mod goals;
+mod limit;
 mod machine;
 mod ours;
 mod papers;
+mod parallel;
 mod peer;
 mod place;
+mod plot;
+mod process;
+mod profile;
 mod rate;
 mod raw;
 mod row;
 mod run;
 mod shape;
+mod shard;
+mod terminal;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The name under which this program is `mezza`: rows about processes start themselves, so that
-/// what is measured is always what this lab was built with.
-const PROGRAM: &str = "mezza";
-
 fn main() -> ExitCode {
     let called = std::env::args_os().next();
-    if called.as_deref().map(Path::new).and_then(Path::file_name) == Some(PROGRAM.as_ref()) {
+    if called.as_deref().map(Path::new).and_then(Path::file_name) == Some(process::PROGRAM.as_ref())
+    {
         return mezza::main();
     }
     cli::main()

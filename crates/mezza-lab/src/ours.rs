@@ -1,9 +1,9 @@
-//! Our own side of every comparison, as a program that measures itself (`mezza-lab peer`): the
-//! same line protocol as everybody else's, so that environment and process are alike.
+//! Our side of every comparison, as a program that measures itself (`mezza-lab peer`). It speaks the
+//! same line protocol as the peers, so that all sides run in equal processes and environments.
 //!
 //! ```text
 //! OP = WHO:OPERATION      WHO = rustcrypto aws-lc own                    the tables' primitives
-//!                               lanes                                    many at once
+//!                               lanes                                    many inputs at once
 //!                               b2c20 v3 [-portable] b2c20-pq            a conversation
 //!                               bare-b2c20 bare-v3 bare-paper bare-sig bare-kdf bare-aead
 //! ```
@@ -47,7 +47,9 @@ pub fn serve() -> Result<()> {
 /// # Errors
 /// A name that is not there, or what the library refuses.
 pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
-    let (who, op) = op.split_once(':').context("who?")?;
+    let (who, op) = op
+        .split_once(':')
+        .with_context(|| format!("{op} names nobody; it must be WHO:OPERATION"))?;
     let of = |code: fn(&str) -> Option<Implementation>| {
         primitive::prepare(code, op, size, calls).with_context(|| format!("{who} has no {op}"))
     };

@@ -1,4 +1,4 @@
-//! What the papers published, as data, and where a paper contradicts itself.
+//! The published values of the papers as data, and the contradictions within a paper.
 
 use anyhow::Result;
 use serde::Deserialize;
@@ -9,13 +9,13 @@ const SIGNAL: &str = include_str!("../papers/signal.toml");
 /// Values of "Vuvuzela Reproduction", and of SOSP 2015 as context.
 const VUVUZELA: &str = include_str!("../papers/vuvuzela.toml");
 
-/// What rounding to a nanosecond explains.
+/// The largest difference that rounding to a nanosecond explains.
 const ROUNDING: f64 = 0.51;
 
-/// One column of a table: ten runs, their printed average, and what the text says of it.
+/// One column of a table: ten runs, their printed average, and the value in the text.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Column {
-    /// The experiment that shows it: `signal-t1`.
+    /// The experiment that shows the column: `signal-t1`.
     pub table: String,
     /// Where it is printed.
     pub place: String,
@@ -25,9 +25,9 @@ pub struct Column {
     pub op: String,
     /// The ten runs, ns.
     pub tests: [f64; 10],
-    /// What is printed below them, ns.
+    /// The average printed below them, ns.
     pub average: f64,
-    /// What the text says, ns.
+    /// The value in the text, ns.
     pub text: Option<f64>,
 }
 
@@ -42,7 +42,7 @@ impl Column {
         self.tests.iter().sum::<f64>() / 10.0
     }
 
-    /// What does not fit the ten runs, in words.
+    /// The printed values that contradict the ten runs, as sentences.
     pub fn errors(&self) -> Vec<String> {
         let claims = [("average", Some(self.average)), ("text", self.text)];
         let wrong = |(_, value): &(_, Option<f64>)| {
@@ -75,9 +75,9 @@ pub fn signal() -> Result<Vec<Column>> {
 pub struct Value {
     /// The experiment that shows it: `vuvuzela-breakdown`.
     pub exp: String,
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// How much.
+    /// Its value.
     #[serde(rename = "value")]
     pub number: f64,
     /// Its unit.
@@ -97,7 +97,7 @@ pub struct NoiseLevel {
     pub scale: u32,
 }
 
-/// What is known of both papers.
+/// The values of both papers.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Vuvuzela {
     /// All values.
@@ -113,7 +113,7 @@ impl Vuvuzela {
         these.map(|value| value.number).collect()
     }
 
-    /// What is printed for an experiment, for people.
+    /// The printed values of an experiment, as lines.
     pub fn lines(&self, exp: &str) -> Vec<String> {
         let line = |value: &Value| {
             let Value { name, number, unit, status, place, .. } = value;
@@ -122,7 +122,7 @@ impl Vuvuzela {
         self.value.iter().filter(|value| value.exp == exp).map(line).collect()
     }
 
-    /// The first of them; what is not there is no number.
+    /// The first of them, or NaN if there is none.
     pub fn one(&self, exp: &str, name: &str) -> f64 {
         self.of(exp, name).first().copied().unwrap_or(f64::NAN)
     }

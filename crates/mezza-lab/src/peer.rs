@@ -1,29 +1,29 @@
-//! Programs that measure themselves: ours, and those behind `lab/peers/*.sh`.
+//! Programs that measure their own operations: this one, and those behind `lab/peers/*.sh`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
+use mezza::testing::api::{Exit, Fault};
 
-use crate::cli::Profile;
 use crate::place;
-use crate::row::Stop;
+use crate::profile::Profile;
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The exit code of a script whose peer is not here.
 const ABSENT: i32 = 69;
 
-/// One program that runs.
+/// A running program.
 pub struct PeerProcess {
     child: Child,
     input: Option<ChildStdin>,
     answers: Receiver<String>,
 }
 
-/// What an operation costs, in ns of thread CPU.
+/// The cost of an operation, in ns of thread CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpCost {
     /// The least of 25 batches.
@@ -32,12 +32,12 @@ pub struct OpCost {
     pub median: f64,
 }
 
-/// What the first calls in a fresh process cost, in ns of thread CPU.
+/// The costs of the first calls in a fresh process, in ns of thread CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cold {
     /// The first call.
     pub first: f64,
-    /// The mean of ten: what the paper measured.
+    /// The mean of ten, as the paper measured.
     pub ten: f64,
     /// The mean of the second to the tenth.
     pub rest: f64,
@@ -53,33 +53,34 @@ impl PeerProcess {
         let (sender, answers) = channel();
         let output = BufReader::new(child.stdout.take().context("no output")?);
         std::thread::spawn(move || {
-            // Ends with the output, or when nobody listens any more.
+            // The thread ends with the output, or when the peer is dropped.
             let _ = output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line));
         });
         let input = child.stdin.take();
         Ok(Self { child, input, answers })
     }
 
-    /// Ourselves.
+    /// Starts this program as a peer.
     ///
     /// # Errors
-    /// If we do not start.
+    /// If it does not start.
     pub fn ours() -> Result<Self> {
         Self::start(&mut ours()?)
     }
 
-    /// Ourselves with `mask` for aws-lc: an empty one would switch every instruction off.
+    /// Starts this program as a peer with `mask` as the CPU flags of aws-lc. An empty mask would switch
+    /// every instruction off.
     ///
     /// # Errors
-    /// If we do not start.
+    /// If it does not start.
     pub fn with_cpu_mask(mask: &str) -> Result<Self> {
         Self::start(ours()?.env("OPENSSL_ia32cap", mask))
     }
 
-    /// Minimum and median of what a call costs.
+    /// Minimum and median of the cost of a call.
     ///
     /// # Errors
-    /// What the peer answers instead.
+    /// If the peer does not answer with numbers.
     pub fn rate(&mut self, op: &str, size: usize, calls: usize) -> Result<OpCost> {
         let [min, median] = self.ask(&format!("rate {op} {size} {calls}"))?;
         Ok(OpCost { min, median })
@@ -88,29 +89,30 @@ impl PeerProcess {
     /// The first ten calls of this process; nothing else may have been asked before.
     ///
     /// # Errors
-    /// What the peer answers instead.
+    /// If the peer does not answer with numbers.
     pub fn cold(&mut self, op: &str, size: usize) -> Result<Cold> {
         let [first, ten, rest] = self.ask(&format!("cold {op} {size}"))?;
         Ok(Cold { first, ten, rest })
     }
 
     fn ask<const N: usize>(&mut self, line: &str) -> Result<[f64; N]> {
-        let answer = self.line(line)?;
+        let answer = self.line(line)?.map_err(|said| anyhow!("`{line}`: {said}"))?;
         let words = answer.split(' ').map(str::parse).collect::<Result<Vec<f64>, _>>();
         let numbers = words.ok().and_then(|words| <[f64; N]>::try_from(words).ok());
         numbers.with_context(|| format!("`{line}` gave `{answer}`"))
     }
 
-    /// The answer to a line, without its `ok`.
+    /// Sends a line. The answer is the text that follows `ok`, or the reason that follows `err`.
     ///
     /// # Errors
-    /// What the peer answers instead.
-    pub fn line(&mut self, line: &str) -> Result<String> {
+    /// A peer that has ended, is silent, or answers anything else.
+    pub fn line(&mut self, line: &str) -> Result<Result<String, String>> {
         let input = self.input.as_mut().context("the peer has ended")?;
         writeln!(input, "{line}").and_then(|()| input.flush()).context("the peer has ended")?;
         let answer = self.answers.recv_timeout(PATIENCE).context("the peer does not answer")?;
         match answer.split_once(' ').unwrap_or((&answer, "")) {
-            ("ok", rest) => Ok(rest.to_owned()),
+            ("ok", rest) => Ok(Ok(rest.to_owned())),
+            ("err", reason) => Ok(Err(reason.to_owned())),
             _ => bail!("`{line}` gave `{answer}`"),
         }
     }
@@ -130,13 +132,13 @@ fn ours() -> Result<Command> {
     Ok(command)
 }
 
-/// A peer behind a script of `lab/peers`, or why it is not here and what would help.
+/// A peer behind a script of `lab/peers`, or the reason why it is absent and the next step.
 pub type Found = Result<PeerProcess, String>;
 
 /// Looks for the peer `name` and starts it with `args`.
 ///
 /// # Errors
-/// If the repository is not around us.
+/// If neither the current folder nor this program is inside the repository.
 pub fn find(name: &str, args: &[&str]) -> Result<Found> {
     let output = script(name, "version")?.stderr(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -154,7 +156,7 @@ pub fn find(name: &str, args: &[&str]) -> Result<Found> {
 /// [`find`], but a smoke run starts no virtual machine.
 ///
 /// # Errors
-/// If the repository is not around us.
+/// If neither the current folder nor this program is inside the repository.
 pub fn find_for(profile: Profile, name: &str) -> Result<Found> {
     if profile == Profile::Smoke && ["java", "jvm"].contains(&name) {
         return Ok(Err(format!("{name}: too slow for a smoke run; use `--profile quick`")));
@@ -162,20 +164,23 @@ pub fn find_for(profile: Profile, name: &str) -> Result<Found> {
     find(name, &[])
 }
 
-/// Gets a peer from its registry, only when somebody asks for it.
+/// Gets a peer from its registry. Only `--fetch` does this.
 ///
 /// # Errors
-/// If it cannot be had.
+/// If the script fails.
 pub fn fetch(name: &str) -> Result<()> {
     let status = script(name, "fetch")?.status()?;
-    let text = || format!("lab/peers/{name}.sh fetch failed; is there a network?");
-    if status.success() { Ok(()) } else { Err(Stop { code: 69, text: text() }.into()) }
+    if status.success() {
+        return Ok(());
+    }
+    let text = format!("lab/peers/{name}.sh fetch failed");
+    Err(Fault::new(Exit::Unreachable, text, "run it again with a network").into())
 }
 
 fn script(name: &str, action: &str) -> Result<Command> {
-    let missing = || Stop {
-        code: 66,
-        text: "the peers are not here; start the lab inside the repository".into(),
+    let missing = || {
+        let next = "start the lab inside the repository";
+        Fault::new(Exit::NotFound, "the peers are not here", next)
     };
     let root = place::repository().ok_or_else(missing)?;
     let mut command = Command::new(root.join("lab/peers").join(format!("{name}.sh")));
@@ -201,7 +206,7 @@ mod tests {
     #[test]
     fn garbage_errors_and_an_end_are_told() {
         for (script, part) in [
-            ("read line; echo err no such thing", "err no such thing"),
+            ("read line; echo err no such thing", ": no such thing"),
             ("read line; echo garbage", "garbage"),
             ("read line; echo ok x y", "x y"),
             ("exit 3", "peer"),

@@ -1,11 +1,10 @@
-//! Where the repository is, where figures go, and that nobody else measures at the same time.
+//! The repository, the folder of figures, and the lock that keeps runs of the lab apart.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-
-use crate::row::Stop;
+use mezza::testing::api::{Exit, Fault};
 
 /// The repository around the current folder, or around this program.
 pub fn repository() -> Option<PathBuf> {
@@ -23,7 +22,7 @@ pub fn target() -> PathBuf {
     }
 }
 
-/// Where figures go: the folder that was named, else `lab` in the build folder.
+/// The folder of figures: the given one, else `lab` in the build folder.
 pub fn out(named: Option<PathBuf>) -> PathBuf {
     named.unwrap_or_else(|| target().join("lab"))
 }
@@ -34,26 +33,27 @@ fn lock_folder(runtime: Option<PathBuf>) -> PathBuf {
     usable.unwrap_or_else(|| target().join("lab"))
 }
 
-/// Held while times are measured: one at a time on a machine.
+/// Held while an experiment runs. An experiment that measures time holds it alone. Experiments that only
+/// calculate share it: on all cores they would disturb a measurement.
 pub struct MeasurementLock(#[expect(dead_code, reason = "held, not used")] File);
 
 impl MeasurementLock {
-    /// Takes the turn of this user. The file lies where nobody else can put one: in the user's runtime
-    /// folder, else in the build folder. Folders for temporary files are everybody's.
+    /// Takes the lock of this user. The file is in the user's runtime folder, else in the build folder.
+    /// In a folder for temporary files any user could create it first.
     ///
     /// # Errors
-    /// 75 if another lab measures, or the file cannot be had.
-    pub fn take() -> Result<Self> {
+    /// Busy if another run of the lab measures, or if the file cannot be opened.
+    pub fn take(exclusive: bool) -> Result<Self> {
         let folder = lock_folder(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
         std::fs::create_dir_all(&folder)?;
-        Self::take_at(&folder.join("mezza-lab.lock"))
+        Self::take_at(&folder.join("mezza-lab.lock"), exclusive)
     }
 
-    fn take_at(path: &Path) -> Result<Self> {
-        let busy = |what: String| Stop { code: 75, text: format!("{what}; try again later") };
+    fn take_at(path: &Path, exclusive: bool) -> Result<Self> {
+        let busy = |what: String| Fault::new(Exit::Busy, what, "try again later");
         let file = File::options().create(true).truncate(false).write(true).open(path);
         let file = file.map_err(|e| busy(format!("{} cannot be opened: {e}", path.display())))?;
-        match file.try_lock() {
+        match if exclusive { file.try_lock() } else { file.try_lock_shared() } {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => {
                 Err(busy("another lab measures on this machine".into()).into())
@@ -63,20 +63,32 @@ impl MeasurementLock {
     }
 }
 
+/// The exit code of an error: that of the outermost [`Fault`] in its chain, else [`Exit::Bug`].
+pub fn exit_of(error: &anyhow::Error) -> Exit {
+    let fault = error.chain().find_map(|cause| cause.downcast_ref::<Fault>());
+    fault.map_or(Exit::Bug, |fault| fault.code)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A measurement excludes every other run; calculations exclude measurements only.
     #[test]
-    fn one_at_a_time() {
+    fn lab_10_nothing_runs_beside_a_measurement() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let turn = MeasurementLock::take_at(&path).unwrap();
-        let refused = MeasurementLock::take_at(&path).err().unwrap();
-        assert_eq!(refused.downcast_ref::<Stop>().unwrap().code, 75);
-        assert!(refused.to_string().ends_with("try again later"));
-        drop(turn);
-        MeasurementLock::take_at(&path).unwrap();
+        let held = MeasurementLock::take_at(&path, true).unwrap();
+        for exclusive in [true, false] {
+            let refused = MeasurementLock::take_at(&path, exclusive).err().unwrap();
+            assert_eq!(exit_of(&refused), Exit::Busy);
+            assert!(refused.to_string().ends_with("try again later"));
+        }
+        drop(held);
+        let calculating = [(); 2].map(|()| MeasurementLock::take_at(&path, false).unwrap());
+        assert!(MeasurementLock::take_at(&path, true).is_err());
+        drop(calculating);
+        MeasurementLock::take_at(&path, true).unwrap();
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The line protocol of a program that measures its own operations: one line in, one line out.
+//! The line protocol of a program that measures its own operations. Each line has one answer.
 //!
 //! ```text
 //! version             ok TEXT
@@ -6,7 +6,7 @@
 //! cold OP SIZE        ok FIRST MEAN10 MEAN2_10    the first ten calls of this process
 //! anything else       err TEXT
 //! ```
-//! The programs in `lab/peers` are built with this file too, so that all of them measure alike.
+//! The programs in `lab/peers` are built with this file too, so that all of them measure in the same way.
 
 use std::io::{self, BufRead as _, Write as _};
 
@@ -17,11 +17,11 @@ pub type Call = Box<dyn FnMut(usize)>;
 /// Prepares one batch of an operation: its name, bytes of a text, calls.
 pub type Prepare = dyn Fn(&str, usize, usize) -> Result<Call, String>;
 
-/// Batches before any counts.
+/// Batches that warm up and do not count.
 const WARM_UP: usize = 5;
 /// Batches that count.
 const BATCHES: usize = 25;
-/// What a cold row is about.
+/// Calls of a cold row.
 const COLD_CALLS: usize = 10;
 /// Most calls in a batch.
 const CALLS_MAX: usize = 1_000_000;
@@ -60,10 +60,10 @@ fn answer(line: &str, version: &str, prepare: &Prepare) -> Result<String, String
     }
 }
 
-/// Minimum and median of what a call costs, in nanoseconds of thread CPU time.
+/// Minimum and median of the cost of a call, in nanoseconds of thread CPU time.
 ///
 /// # Errors
-/// What `prepare` says.
+/// The error of `prepare`.
 pub fn rate(op: &str, size: usize, calls: usize, prepare: &Prepare) -> Result<(f64, f64), String> {
     if !(1..=CALLS_MAX).contains(&calls) {
         return Err(format!("{calls} calls; 1 to {CALLS_MAX} make a batch"));
@@ -92,14 +92,14 @@ fn per(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// What `work` costs this thread.
+/// The CPU time of `work` on this thread.
 fn cost_ns(work: impl FnOnce()) -> f64 {
     let began = thread_cpu_ns();
     work();
     thread_cpu_ns() - began
 }
 
-/// A system without this clock gives no number, and no row holds with that.
+/// On a system without this clock the value is NaN, with which no row holds.
 fn thread_cpu_ns() -> f64 {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .map_or(f64::NAN, |time| std::time::Duration::from(time).as_secs_f64() * 1e9)

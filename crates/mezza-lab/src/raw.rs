@@ -1,5 +1,5 @@
-//! Raw lines: every figure with who, what and in which round. A file without its last line counts
-//! as not there; it is written under another name and renamed (design of the lab, 3).
+//! Raw lines: every figure with its program, operation and round. A file is written under another name
+//! and renamed; a file without its last line is unfinished.
 //!
 //! ```text
 //! {"head":1,..}  {"who":"ours","op":"send",..} ..  {"end":1,"lines":n}
@@ -19,31 +19,39 @@ use serde_json::{Value, json};
 use crate::clock::Spread;
 use crate::machine::Hardware;
 use crate::place;
+use crate::profile::Profile;
+use crate::shard::Shard;
 
 /// Version of the format.
 const VERSION: u32 = 1;
 
-/// What one run is.
+/// The parameters of one run.
 pub struct RunSpec {
     /// `node-goals`.
     pub experiment: &'static str,
     /// Raised when the meaning of its figures changes.
     pub rev: u32,
-    /// smoke, quick or full.
-    pub profile: &'static str,
+    /// How long to measure.
+    pub profile: Profile,
     /// The seed.
     pub seed: u64,
-    /// What was asked for.
+    /// The arguments that select jobs.
     pub params: Value,
+    /// Whether it measures time. Then no other run of the lab may use this machine.
+    pub exclusive: bool,
+    /// The part of its jobs, if not all.
+    pub shard: Option<Shard>,
 }
 
 impl RunSpec {
     /// First 16 hexadecimal digits of BLAKE2b over the job as JSON with sorted keys.
     pub fn id(&self) -> String {
-        let text = format!(
-            r#"{{"exp":"{}","params":{},"profile":"{}","rev":{},"seed":{}}}"#,
-            self.experiment, self.params, self.profile, self.rev, self.seed
-        );
+        // The keys of a JSON object are sorted.
+        let text = json!({
+            "exp": self.experiment, "params": self.params, "profile": self.profile.name(),
+            "rev": self.rev, "seed": self.seed,
+        });
+        let text = text.to_string();
         data_encoding::HEXLOWER.encode(&labelled_hash::<8>("mezza/lab/job", &[text.as_bytes()]))
     }
 
@@ -52,14 +60,14 @@ impl RunSpec {
         let (commit, dirty) = commit();
         json!({
             "v": VERSION, "head": 1, "exp": self.experiment, "rev": self.rev, "job": self.id(),
-            "params": self.params, "seed": self.seed, "profile": self.profile,
+            "params": self.params, "seed": self.seed, "profile": self.profile.name(),
             "commit": commit, "dirty": dirty, "build": build(), "peers": {},
             "machine": Hardware::this().value(), "started_s": since.as_secs(),
         })
     }
 }
 
-/// How this program was built.
+/// The build of this program.
 pub fn build() -> Value {
     json!({
         "rustc": env!("LAB_RUSTC"), "profile": env!("LAB_PROFILE"),
@@ -77,24 +85,39 @@ fn commit() -> (Option<String>, Option<bool>) {
     (git(&["rev-parse", "HEAD"]), git(&["status", "--porcelain"]).map(|text| !text.is_empty()))
 }
 
+/// Names of clocks and units are constants.
+type Text = &'static str;
+
 /// One figure.
 #[derive(Serialize)]
 pub struct RawFigure<'a> {
     /// `ours`, `variant:NAME`, `peer:NAME` or `limit:NAME`.
     pub who: &'a str,
-    /// What was measured.
+    /// The operation.
     pub op: &'a str,
     /// `thread_cpu`, `wall` or `count`.
-    pub clock: &'static str,
+    pub clock: Text,
     /// The unit of the values.
-    pub unit: &'static str,
+    pub unit: Text,
     /// From 1.
     pub round: usize,
-    /// What lies between the samples.
+    /// The spread of the samples.
     #[serde(flatten)]
     pub spread: Spread,
-    /// Whether the machine was busy meanwhile.
+    /// Whether the machine was busy.
     pub busy: bool,
+}
+
+impl<'a> RawFigure<'a> {
+    /// Samples of the first round, the machine not busy.
+    pub fn of(who: &'a str, op: &'a str, clock: Text, unit: Text, samples: Vec<f64>) -> Self {
+        Self { who, op, clock, unit, round: 1, spread: Spread::of(samples), busy: false }
+    }
+
+    /// A value that was measured once, in the first round, the machine not busy.
+    pub fn single(who: &'a str, op: &'a str, clock: Text, unit: Text, value: f64) -> Self {
+        Self::of(who, op, clock, unit, vec![value])
+    }
 }
 
 /// The lines of one run.
@@ -104,12 +127,12 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// A file with nothing but its head.
+    /// A file with its head.
     pub fn new(job: &RunSpec) -> Self {
         Self { text: format!("{}\n", job.head()), lines: 0 }
     }
 
-    /// One figure more.
+    /// Adds a figure.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
@@ -120,7 +143,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Writes the whole file, or nothing that counts.
+    /// Writes the whole file. After an error the old file is unchanged.
     ///
     /// # Errors
     /// If the disk refuses.
@@ -140,14 +163,15 @@ impl Raw {
     }
 }
 
-/// The file of an experiment.
-pub fn path(out: &Path, experiment: &str) -> PathBuf {
-    out.join("raw").join(format!("{experiment}.jsonl"))
+/// The file of an experiment, or of a part of it.
+pub fn path(out: &Path, experiment: &str, shard: Option<Shard>) -> PathBuf {
+    let part = shard.map_or_else(String::new, |shard| format!(".{shard}"));
+    out.join("raw").join(format!("{experiment}{part}.jsonl"))
 }
 
-/// Whether an experiment was measured, and where its figures are, in words.
+/// Whether an experiment was measured, and the path of its figures, for people.
 pub fn state(out: &Path, experiment: &str) -> String {
-    let path = path(out, experiment);
+    let path = path(out, experiment, None);
     let state = match fs::read_to_string(&path) {
         Ok(text) if is_finished(&text) => "measured, in",
         Ok(_) => "unfinished, measure again:",
@@ -179,8 +203,9 @@ mod tests {
     use super::*;
 
     fn job(seed: u64) -> RunSpec {
-        let params = json!({ "only": ["M1"] });
-        RunSpec { experiment: "node-goals", rev: 1, profile: "smoke", seed, params }
+        let (experiment, params) = ("node-goals", json!({ "only": ["M1"] }));
+        let (profile, exclusive) = (Profile::Smoke, true);
+        RunSpec { experiment, rev: 1, profile, seed, params, exclusive, shard: None }
     }
 
     fn line() -> RawFigure<'static> {
@@ -191,7 +216,7 @@ mod tests {
 
     fn written() -> String {
         let folder = tempfile::tempdir().unwrap();
-        let path = path(folder.path(), "node-goals");
+        let path = path(folder.path(), "node-goals", None);
         let mut raw = Raw::new(&job(7));
         raw.push(&line()).unwrap();
         raw.push(&line()).unwrap();
@@ -240,5 +265,9 @@ mod tests {
         assert_eq!(job(7).id(), job(7).id());
         assert_ne!(job(7).id(), job(8).id());
         assert_eq!(job(7).id().len(), 16);
+        let text =
+            r#"{"exp":"node-goals","params":{"only":["M1"]},"profile":"smoke","rev":1,"seed":7}"#;
+        let hash = labelled_hash::<8>("mezza/lab/job", &[text.as_bytes()]);
+        assert_eq!(job(7).id(), data_encoding::HEXLOWER.encode(&hash));
     }
 }

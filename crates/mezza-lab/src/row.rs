@@ -1,14 +1,11 @@
-//! A row: a goal, what was measured, the limit from the same run, and whether it holds.
-
-mod limit;
+//! A row: a goal, the measured value, the limit, and whether it holds.
 
 use std::fmt;
 
+use mezza::testing::api::Exit;
 use serde_json::{Value, json};
 
-pub use limit::Limit;
-
-/// Which side of the limit is good.
+/// The direction of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sense {
     /// Less is better.
@@ -22,45 +19,30 @@ pub enum Sense {
 pub enum Weight {
     /// It must hold.
     Must,
-    /// It is printed beside the others.
+    /// It is printed and decides nothing.
     Context,
 }
 
 /// A measured value beside its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// What was measured.
+    /// The measured value.
     pub measured: f64,
-    /// What it is held against, from the same run wherever the goal is relative.
+    /// The limit, from the same run where the goal is relative.
     pub limit: Option<f64>,
     /// The unit of both.
     pub unit: &'static str,
-    /// Which side is good.
+    /// The direction.
     pub sense: Sense,
 }
 
 impl Figure {
-    /// A value that may not be above the limit.
-    fn at_most(measured: f64, limit: f64, unit: &'static str) -> Self {
-        Self { measured, limit: Some(limit), unit, sense: Sense::AtMost }
-    }
-
-    /// A value that may not be below the limit.
-    fn at_least(measured: f64, limit: f64, unit: &'static str) -> Self {
-        Self { measured, limit: Some(limit), unit, sense: Sense::AtLeast }
-    }
-
-    /// A value without a limit.
-    pub fn plain(measured: f64, unit: &'static str) -> Self {
-        Self { measured, limit: None, unit, sense: Sense::AtMost }
-    }
-
     /// Measured divided by the limit.
     pub fn ratio(&self) -> Option<f64> {
         self.limit.map(|limit| self.measured / limit)
     }
 
-    /// Whether the goal is met; what is no number meets none.
+    /// Whether the goal is met. NaN meets no goal.
     pub fn holds(&self) -> bool {
         match (self.limit, self.sense) {
             (None, _) => self.measured.is_finite(),
@@ -70,31 +52,31 @@ impl Figure {
     }
 }
 
-/// What became of a row.
+/// The outcome of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It was measured.
+    /// The value was measured.
     Measured(Figure),
-    /// This machine cannot; why, and what would enable it.
+    /// This machine cannot measure it: the reason and the next step.
     NotHere(String),
-    /// The peer that it is held against is not here; what would bring it.
+    /// The peer is absent: the reason and the next step.
     NoPeer(String),
     /// The measurement itself broke.
     Broken(String),
 }
 
-/// The last column.
+/// The verdict, which is the last column of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The goal is met.
     Holds,
-    /// It is not.
+    /// The goal is not met.
     FallsShort,
     /// Printed without a limit.
     Shown,
     /// Not measurable on this machine.
     NotHere,
-    /// Its peer is not here.
+    /// The peer is absent.
     NoPeer,
     /// The measurement broke.
     Error,
@@ -118,67 +100,44 @@ impl fmt::Display for Verdict {
 pub struct Row {
     /// `M1` to `M9`.
     pub id: &'static str,
-    /// What the design promises.
+    /// The goal of the design.
     pub goal: String,
     /// Whether it decides.
     pub weight: Weight,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What is in the figure, what stands beside it.
+    /// Lines below the row: the parts of the figure and values beside it.
     pub details: Vec<String>,
 }
 
 impl Row {
     /// A row that must hold.
-    pub fn must(id: &'static str, goal: &str, figure: Figure) -> Self {
-        let outcome = Outcome::Measured(figure);
+    pub fn must(id: &'static str, goal: &str, outcome: Outcome) -> Self {
         Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
     }
 
-    /// A row beside the others.
-    pub fn context(id: &'static str, goal: &str, figure: Figure) -> Self {
-        Self { weight: Weight::Context, ..Self::must(id, goal, figure) }
-    }
-
-    /// A row that this machine cannot measure.
-    pub fn not_here(id: &'static str, goal: &str, reason: impl Into<String>) -> Self {
-        let outcome = Outcome::NotHere(reason.into());
-        Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
-    }
-
-    /// A row whose peer is not here.
-    pub fn no_peer(id: &'static str, goal: &str, reason: impl Into<String>) -> Self {
-        Self { outcome: Outcome::NoPeer(reason.into()), ..Self::not_here(id, goal, "") }
-    }
-
-    /// A row whose measurement broke.
-    pub fn broken(id: &'static str, goal: &str, why: String) -> Self {
-        let outcome = Outcome::Broken(why);
-        Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
-    }
-
-    /// With a goal that says more than its limit does.
+    /// The row with another text for its goal.
     #[must_use]
     pub fn called(mut self, goal: &str) -> Self {
         self.goal = goal.into();
         self
     }
 
-    /// As one that is printed beside the others.
+    /// The row as context, which decides nothing.
     #[must_use]
     pub fn beside(mut self) -> Self {
         self.weight = Weight::Context;
         self
     }
 
-    /// With one more line below it.
+    /// The row with one more line below it.
     #[must_use]
     pub fn with(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());
         self
     }
 
-    /// The last column.
+    /// The verdict, which is the last column of a row.
     pub fn verdict(&self) -> Verdict {
         match &self.outcome {
             Outcome::Measured(figure) if !figure.holds() => Verdict::FallsShort,
@@ -229,7 +188,8 @@ impl Row {
     }
 }
 
-fn sign(sense: Sense) -> &'static str {
+/// The direction as a row prints it.
+pub fn sign(sense: Sense) -> &'static str {
     match sense {
         Sense::AtMost => "<=",
         Sense::AtLeast => ">=",
@@ -245,8 +205,8 @@ fn columns(figure: &Figure) -> String {
     format!("{measured:>14} {limit:>16} {ratio:>6} ")
 }
 
-/// Three or four digits that count.
-fn number(value: f64) -> String {
+/// Three or more digits.
+pub fn number(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
         10.0..100.0 => format!("{value:.1}"),
@@ -254,33 +214,18 @@ fn number(value: f64) -> String {
     }
 }
 
-/// An end of the program with a number of the common list, and the next step in its text.
-#[derive(Debug)]
-pub struct Stop {
-    /// The exit code.
-    pub code: u8,
-    /// What is wrong, and what to do.
-    pub text: String,
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Stop {}
-
-/// The exit code: 70 if a row broke; where figures decide, 1 if a must-row falls short, 69 if it has
-/// no peer; else 0.
-pub fn exit(rows: &[Row], figures_decide: bool) -> u8 {
+/// The exit code: [`Exit::Bug`] if a row broke; where figures decide, [`Exit::No`] if a must-row falls
+/// short, and [`Exit::Unreachable`] if the peer of one is absent.
+pub fn exit(rows: &[Row], figures_decide: bool) -> Exit {
     let is = |verdict| move |row: &Row| row.weight == Weight::Must && row.verdict() == verdict;
-    match () {
-        () if rows.iter().any(|row| row.verdict() == Verdict::Error) => 70,
-        () if !figures_decide => 0,
-        () if rows.iter().any(is(Verdict::FallsShort)) => 1,
-        () if rows.iter().any(is(Verdict::NoPeer)) => 69,
-        () => 0,
+    if rows.iter().any(|row| row.verdict() == Verdict::Error) {
+        Exit::Bug
+    } else if figures_decide && rows.iter().any(is(Verdict::FallsShort)) {
+        Exit::No
+    } else if figures_decide && rows.iter().any(is(Verdict::NoPeer)) {
+        Exit::Unreachable
+    } else {
+        Exit::Done
     }
 }
 
@@ -288,32 +233,48 @@ pub fn exit(rows: &[Row], figures_decide: bool) -> u8 {
 mod tests {
     use super::*;
 
+    fn at_most(measured: f64, limit: f64, unit: &'static str) -> Figure {
+        Figure { measured, limit: Some(limit), unit, sense: Sense::AtMost }
+    }
+
+    fn at_least(measured: f64, limit: f64, unit: &'static str) -> Figure {
+        Figure { sense: Sense::AtLeast, ..at_most(measured, limit, unit) }
+    }
+
+    fn plain(measured: f64, unit: &'static str) -> Figure {
+        Figure { limit: None, ..at_most(measured, 0.0, unit) }
+    }
+
+    fn measured(id: &'static str, figure: Figure) -> Row {
+        Row::must(id, "goal", Outcome::Measured(figure))
+    }
+
     fn short() -> Figure {
-        Figure::at_most(3.0, 2.0, "ms")
+        at_most(3.0, 2.0, "ms")
     }
 
     #[test]
     fn each_side_of_a_limit_and_the_limit_itself() {
         for (figure, holds) in [
-            (Figure::at_most(2.0, 2.0, "ms"), true),
-            (Figure::at_most(2.01, 2.0, "ms"), false),
-            (Figure::at_least(2.0, 2.0, "/s"), true),
-            (Figure::at_least(1.99, 2.0, "/s"), false),
-            (Figure::at_most(f64::NAN, 2.0, "ms"), false),
-            (Figure::at_least(f64::NAN, 2.0, "/s"), false),
-            (Figure::plain(9.0, "x"), true),
-            (Figure::plain(f64::NAN, "x"), false),
+            (at_most(2.0, 2.0, "ms"), true),
+            (at_most(2.01, 2.0, "ms"), false),
+            (at_least(2.0, 2.0, "/s"), true),
+            (at_least(1.99, 2.0, "/s"), false),
+            (at_most(f64::NAN, 2.0, "ms"), false),
+            (at_least(f64::NAN, 2.0, "/s"), false),
+            (plain(9.0, "x"), true),
+            (plain(f64::NAN, "x"), false),
         ] {
             assert_eq!(figure.holds(), holds, "{figure:?}");
         }
         assert_eq!(short().ratio(), Some(1.5));
-        assert_eq!(Figure::plain(9.0, "x").ratio(), None);
+        assert_eq!(plain(9.0, "x").ratio(), None);
     }
 
     #[test]
     fn lab_4_a_row_that_loses_is_printed_like_one_that_wins() {
-        let wins = Row::must("M1", "goal", Figure::at_most(1.0, 2.0, "ms")).with("beside");
-        let loses = Row::must("M1", "goal", short()).with("beside");
+        let wins = measured("M1", at_most(1.0, 2.0, "ms")).with("beside");
+        let loses = measured("M1", short()).with("beside");
         assert_eq!((wins.verdict(), loses.verdict()), (Verdict::Holds, Verdict::FallsShort));
         assert_eq!(wins.lines().len(), loses.lines().len());
         let line = &loses.lines()[0];
@@ -326,9 +287,9 @@ mod tests {
 
     #[test]
     fn every_verdict_is_reached() {
-        let not_here = Row::not_here("M6", "goal", "no page; build it");
-        let broken = Row::broken("M3", "goal", "no socket".into());
-        let shown = Row::context("M2", "goal", Figure::plain(50.0, "x"));
+        let not_here = Row::must("M6", "goal", Outcome::NotHere("no page; build it".into()));
+        let broken = Row::must("M3", "goal", Outcome::Broken("no socket".into()));
+        let shown = measured("M2", plain(50.0, "x")).beside();
         assert_eq!(not_here.verdict(), Verdict::NotHere);
         assert!(not_here.lines()[0].ends_with("NOT MEASURABLE HERE no page; build it"));
         assert_eq!(broken.verdict(), Verdict::Error);
@@ -336,26 +297,26 @@ mod tests {
         assert_eq!(shown.verdict(), Verdict::Shown);
         assert!(shown.lines()[0].ends_with("shown (context)"), "{:?}", shown.lines());
         assert!(!not_here.lines()[0].contains("context"));
-        assert!(!Row::must("M2", "goal", short()).lines()[0].contains("context"));
+        assert!(!measured("M2", short()).lines()[0].contains("context"));
     }
 
     #[test]
     fn exit_codes() {
-        let good = || Row::must("M1", "goal", Figure::at_most(1.0, 2.0, "ms"));
-        let bad = || Row::must("M1", "goal", short());
-        let beside = || Row::context("M5", "goal", short());
-        let not_here = || Row::not_here("M6", "goal", "why");
-        let broken = || Row::broken("M3", "goal", "why".into());
-        assert_eq!(exit(&[good(), beside(), not_here()], true), 0);
-        assert_eq!(exit(&[good(), bad()], true), 1);
-        assert_eq!(exit(&[good(), bad()], false), 0);
-        assert_eq!(exit(&[good(), bad(), broken()], true), 70);
-        assert_eq!(exit(&[broken()], false), 70);
-        let no_peer = || Row::no_peer("T1", "goal", "fetch it");
+        let good = || measured("M1", at_most(1.0, 2.0, "ms"));
+        let bad = || measured("M1", short());
+        let beside = || measured("M5", short()).beside();
+        let not_here = || Row::must("M6", "goal", Outcome::NotHere("why".into()));
+        let broken = || Row::must("M3", "goal", Outcome::Broken("why".into()));
+        assert_eq!(exit(&[good(), beside(), not_here()], true), Exit::Done);
+        assert_eq!(exit(&[good(), bad()], true), Exit::No);
+        assert_eq!(exit(&[good(), bad()], false), Exit::Done);
+        assert_eq!(exit(&[good(), bad(), broken()], true), Exit::Bug);
+        assert_eq!(exit(&[broken()], false), Exit::Bug);
+        let no_peer = || Row::must("T1", "goal", Outcome::NoPeer("fetch it".into()));
         assert_eq!(no_peer().verdict(), Verdict::NoPeer);
-        assert_eq!(exit(&[good(), no_peer()], true), 69);
-        assert_eq!(exit(&[bad(), no_peer()], true), 1);
-        assert_eq!(exit(&[no_peer()], false), 0);
+        assert_eq!(exit(&[good(), no_peer()], true), Exit::Unreachable);
+        assert_eq!(exit(&[bad(), no_peer()], true), Exit::No);
+        assert_eq!(exit(&[no_peer()], false), Exit::Done);
     }
 
     #[test]

@@ -1,118 +1,98 @@
-//! `run WHAT..`: the tables and figures of a paper, measured again here.
+//! `run WHAT..`: the tables and figures of the papers, measured again.
 
+mod experiment;
 mod signal;
 mod vuvuzela;
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use clap::Args;
+use mezza::testing::api::{Exit, Fault};
 use serde_json::json;
 
-use crate::bench::{Bench, Plan};
-use crate::cli::{Profile, complain, say};
+use crate::args::MeasureArgs;
+use crate::bench::Bench;
 use crate::machine::Hardware;
-use crate::row::Stop;
+use crate::profile::Profile;
+use crate::raw::{self, RunSpec};
 use crate::shape::Claim;
-use crate::{peer, place, raw};
+use crate::terminal::{complain, say};
+use crate::{parallel, peer, place};
+use experiment::{Experiment, Report};
 
-/// What was asked for.
+/// The arguments of `run`.
+#[derive(Debug, Args)]
 pub struct Order {
-    /// Ids of experiments, a paper, or `all`.
-    pub what: Vec<String>,
-    /// How long to measure.
-    pub profile: Profile,
-    /// Whether to get peers first.
-    pub fetch: bool,
-    /// JSON instead of tables.
-    pub json: bool,
-    /// The seed.
-    pub seed: u64,
-    /// Where figures go.
-    pub out: Option<PathBuf>,
+    /// Experiments (`mezza-lab list`), a paper, or all
+    #[arg(required = true, value_name = "WHAT")]
+    what: Vec<String>,
+    /// How long to measure
+    #[arg(long, value_enum, default_value_t = Profile::Quick)]
+    profile: Profile,
+    #[command(flatten)]
+    args: MeasureArgs,
 }
 
-/// One table or figure.
-pub struct Experiment {
-    /// `signal-t1`.
-    pub id: &'static str,
-    /// What the paper shows there.
-    pub about: &'static str,
-    /// Raised when the meaning of a figure changes.
-    pub rev: u32,
-    /// The peers that it uses where they are.
-    pub peers: &'static [&'static str],
-    /// About how long it takes: smoke, quick, full, in seconds.
-    pub seconds: [u32; 3],
-    /// Runs it.
-    pub run: fn(&mut Bench) -> Result<Report>,
-}
+/// The papers and their experiments.
+const PAPERS: [(&str, &[Experiment]); 3] =
+    [("signal", signal::ALL), ("vuvuzela", vuvuzela::ALL), ("sosp15", vuvuzela::SOSP15)];
 
 /// All experiments.
 fn all() -> impl Iterator<Item = &'static Experiment> {
-    signal::ALL.iter().chain(vuvuzela::ALL)
+    PAPERS.into_iter().flat_map(|(_, experiments)| experiments)
 }
 
-/// What came out.
-#[derive(Default)]
-pub struct Report {
-    /// The table, for people.
-    pub lines: Vec<String>,
-    /// The claims, looked at.
-    pub shapes: Vec<Claim>,
-    /// Peers that are not here: why, and what would help.
-    pub absent: Vec<String>,
-    /// Whether the claims are about speeds, which decide nothing in a smoke run.
-    pub about_speed: bool,
-    /// The first of them that are not: they decide in every run.
-    pub attacks: usize,
-}
-
-impl Report {
-    /// A line more.
-    pub fn say(&mut self, line: impl Into<String>) {
-        self.lines.push(line.into());
-    }
-
-    fn holds(&self, profile: Profile) -> bool {
-        let all_decide = !self.about_speed || profile != Profile::Smoke;
-        let decide = if all_decide { self.shapes.len() } else { self.attacks };
-        self.shapes.iter().take(decide).all(|shape| shape.holds)
-    }
-}
-
-/// Runs and prints; the exit code.
+/// Runs and prints; how the program ends.
 ///
 /// # Errors
 /// An unknown id, a busy machine, a peer that cannot be fetched, or a disk that refuses.
-pub fn run(order: Order) -> Result<u8> {
-    let chosen = choose(&order.what)?;
-    if order.fetch {
-        let mut peers: Vec<&str> = chosen.iter().flat_map(|e| e.peers).copied().collect();
-        peers.sort_unstable();
-        peers.dedup();
+pub fn run(order: Order) -> Result<Exit> {
+    let Order { what, profile, args: MeasureArgs { fetch, json, seed, shard, out } } = order;
+    let mut chosen = choose(&what)?;
+    if let Some(shard) = shard {
+        chosen = shard.of(chosen, |experiment| profile.cost_s(experiment.seconds));
+    }
+    if fetch {
+        let peers: BTreeSet<&str> = chosen.iter().flat_map(|e| e.peers).copied().collect();
         peers.into_iter().try_for_each(peer::fetch)?;
     }
-    let out = place::out(order.out);
+    let out = place::out(out);
+    let measure = |experiment| measure(experiment, profile, seed, &out);
+    // Experiments that measure no time run on all cores, before the others start.
+    let (exclusive, calculated): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|e| e.exclusive);
+    let calculated = parallel::map(calculated, measure);
     let mut all_hold = true;
-    for experiment in chosen {
-        complain(&format!("measuring {}", experiment.id));
-        let (profile, seed, params) = (order.profile, order.seed, json!({}));
-        let Experiment { id, rev, .. } = *experiment;
-        let plan = Plan { experiment: id, rev, profile, seed, params, out: &out };
-        let mut bench = Bench::new(plan)?;
-        let report = (experiment.run)(&mut bench)?;
-        let path = bench.finish()?;
+    for done in calculated.into_iter().chain(exclusive.into_iter().map(measure)) {
+        let (experiment, report, path) = done?;
         all_hold &= report.holds(profile);
         let value = value(experiment, &report, profile);
         keep(&out, experiment, &report, &value)?;
-        if order.json {
+        if json {
             say(&value.to_string())?;
         } else {
             print(experiment, &report, profile)?;
             say(&format!("raw    {}", path.display()))?;
         }
     }
-    Ok(u8::from(!all_hold))
+    Ok(if all_hold { Exit::Done } else { Exit::No })
+}
+
+/// Runs an experiment; gives its report and the path of its raw lines.
+fn measure(
+    experiment: &'static Experiment,
+    profile: Profile,
+    seed: u64,
+    out: &Path,
+) -> Result<(&'static Experiment, Report, PathBuf)> {
+    let Experiment { id, rev, exclusive, .. } = *experiment;
+    complain(&format!("measuring {id}"));
+    let params = json!({});
+    let run = RunSpec { experiment: id, rev, profile, seed, params, exclusive, shard: None };
+    let mut bench = Bench::new(&run, out)?;
+    let report = (experiment.run)(&mut bench)?;
+    Ok((experiment, report, bench.finish()?))
 }
 
 fn value(experiment: &Experiment, report: &Report, profile: Profile) -> serde_json::Value {
@@ -123,17 +103,23 @@ fn value(experiment: &Experiment, report: &Report, profile: Profile) -> serde_js
     })
 }
 
-/// Tables lie beside the raw lines.
+/// Writes table and plot beside the raw lines.
 fn keep(
-    out: &std::path::Path,
+    out: &Path,
     experiment: &Experiment,
     report: &Report,
     value: &serde_json::Value,
 ) -> Result<()> {
-    let folder = out.join("tables");
-    std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join(format!("{}.txt", experiment.id)), report.lines.join("\n") + "\n")?;
-    std::fs::write(folder.join(format!("{}.json", experiment.id)), format!("{value}\n"))?;
+    let write = |folder: &str, ending: &str, text: String| {
+        let folder = out.join(folder);
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(format!("{}.{ending}", experiment.id)), text)
+    };
+    write("tables", "txt", report.lines.join("\n") + "\n")?;
+    write("tables", "json", format!("{value}\n"))?;
+    if let Some(plot) = &report.plot {
+        write("plots", "svg", plot.svg())?;
+    }
     Ok(())
 }
 
@@ -154,19 +140,23 @@ fn print(experiment: &Experiment, report: &Report, profile: Profile) -> Result<(
 }
 
 fn choose(what: &[String]) -> Result<Vec<&'static Experiment>> {
-    let named = |experiment: &Experiment, word: &str| {
-        let paper = experiment.id.split('-').next().unwrap_or_default();
+    let named = |paper: &str, experiment: &Experiment, word: &str| {
         [experiment.id, paper, "all"].iter().any(|name| name.eq_ignore_ascii_case(word))
     };
-    if let Some(word) = what.iter().find(|word| !all().any(|e| named(e, word))) {
-        let text = format!("there is no experiment {word}; `mezza-lab list` shows them");
-        bail!(Stop { code: 66, text });
+    let is_known =
+        |word: &String| PAPERS.iter().any(|(paper, all)| all.iter().any(|e| named(paper, e, word)));
+    if let Some(word) = what.iter().find(|word| !is_known(word)) {
+        let text = format!("there is no experiment {word}");
+        bail!(Fault::new(Exit::NotFound, text, "`mezza-lab list` shows them"));
     }
-    Ok(all().filter(|e| what.iter().any(|word| named(e, word))).collect())
+    let chosen = PAPERS.into_iter().flat_map(|(paper, all)| {
+        all.iter().filter(move |e| what.iter().any(|word| named(paper, e, word)))
+    });
+    Ok(chosen.collect())
 }
 
 /// The lines of `mezza-lab list` on experiments.
-pub fn list(out: &std::path::Path) -> Vec<String> {
+pub fn list(out: &Path) -> Vec<String> {
     let line = |e: &Experiment| {
         let [smoke, quick, full] = e.seconds;
         let needs = if e.peers.is_empty() { "nothing".into() } else { e.peers.join(" ") };
@@ -179,6 +169,32 @@ pub fn list(out: &std::path::Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::Shard;
+
+    #[test]
+    fn each_experiment_belongs_to_exactly_one_part() {
+        let sorted = |mut ids: Vec<&'static str>| {
+            ids.sort_unstable();
+            ids
+        };
+        let whole = sorted(all().map(|experiment| experiment.id).collect());
+        for count in 1..=whole.len() + 1 {
+            let part = |index: usize| {
+                let shard: Shard = format!("{index}/{count}").parse().unwrap();
+                shard.of(all().collect(), |experiment| Profile::Quick.cost_s(experiment.seconds))
+            };
+            let union = (0..count).flat_map(part).map(|experiment| experiment.id).collect();
+            assert_eq!(sorted(union), whole, "{count} parts");
+        }
+    }
+
+    /// Every other experiment measures time and runs alone.
+    #[test]
+    fn what_only_calculates_is_declared() {
+        let calculated = all().filter(|experiment| !experiment.exclusive);
+        let ids: Vec<_> = calculated.map(|experiment| experiment.id).collect();
+        assert_eq!(ids, ["signal-f5", "signal-f6", "vuvuzela-noise"]);
+    }
 
     #[test]
     fn experiments_are_chosen_by_id_paper_or_all() {
@@ -188,18 +204,9 @@ mod tests {
         };
         assert_eq!(chosen(&["signal-T1", "signal-t1"]).unwrap(), 1);
         assert_eq!(chosen(&["signal"]).unwrap(), signal::ALL.len());
-        assert_eq!(chosen(&["vuvuzela", "sosp15"]).unwrap(), vuvuzela::ALL.len());
+        assert_eq!(chosen(&["vuvuzela", "sosp15"]).unwrap(), vuvuzela::ALL.len() + 1);
         assert_eq!(chosen(&["all"]).unwrap(), all().count());
         let error = chosen(&["signal-t9"]).unwrap_err();
-        assert_eq!(error.downcast_ref::<Stop>().unwrap().code, 66);
-    }
-
-    #[test]
-    fn a_shape_that_fails_decides_unless_a_smoke_run_is_about_speed() {
-        let shapes = vec![Claim::is("a", "b", false)];
-        let mut report = Report { shapes, about_speed: true, ..Report::default() };
-        assert!(report.holds(Profile::Smoke) && !report.holds(Profile::Quick));
-        report.attacks = 1;
-        assert!(!report.holds(Profile::Smoke));
+        assert_eq!(crate::place::exit_of(&error), Exit::NotFound);
     }
 }

@@ -1,32 +1,32 @@
-//! What a paper claims of its figures, as assertions that can fail (L5).
+//! The claims of a paper about its figures, as assertions that can fail.
 
 use serde_json::{Value, json};
 
-/// One claim, looked at.
+/// A claim and whether it holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// What is claimed.
+    /// The claim.
     pub text: String,
-    /// What was found.
+    /// The result.
     pub found: String,
     /// Whether it holds.
     pub holds: bool,
 }
 
 impl Claim {
-    /// `value` is below `limit`; what is no number is not.
+    /// `value` is below `limit`. NaN is not.
     pub fn below(text: impl Into<String>, value: f64, limit: f64) -> Self {
         let found = format!("{value:.2} (limit {limit:.2})");
         Self { text: text.into(), found, holds: value < limit }
     }
 
-    /// `value` is above `limit`; what is no number is not.
+    /// `value` is above `limit`. NaN is not.
     pub fn above(text: impl Into<String>, value: f64, limit: f64) -> Self {
         let found = format!("{value:.2} (limit {limit:.2})");
         Self { text: text.into(), found, holds: value > limit }
     }
 
-    /// Something is so.
+    /// A claim that is true or false.
     pub fn is(text: impl Into<String>, found: impl Into<String>, holds: bool) -> Self {
         Self { text: text.into(), found: found.into(), holds }
     }

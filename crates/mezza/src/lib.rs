@@ -5,6 +5,25 @@
 //! page --HTTP, WebSocket--^         |
 //!                                 store
 //! ```
+//!
+//! A vault opens with its passphrase and with no other:
+//!
+//! ```
+//! use mezza::testing::api::{Exit, Fault};
+//! use mezza::testing::process::rng::OsRng;
+//! use mezza::testing::store::{Argon2Params, Vault};
+//!
+//! let folder = tempfile::tempdir().map_err(|e| Fault::bug(e.to_string()))?;
+//! let (vault, now) = (folder.path().join("vault"), mezza::testing::clock::now());
+//! // `Argon2Params::measured()` is what a person's vault takes.
+//! Vault::create(&vault, b"six words", Argon2Params::DEMO, now, &mut OsRng)?.close()?;
+//! let refused = Vault::open(&vault, b"other words", now).err();
+//! assert_eq!(refused.map(|fault| fault.code), Some(Exit::Denied));
+//! let (opened, records) = Vault::open(&vault, b"six words", now)?;
+//! assert!(records.is_empty());
+//! opened.close()?;
+//! # Ok::<(), Fault>(())
+//! ```
 
 // `pub(crate)` is the default: what is `pub` is reached through `testing`, and the compiler finds
 // whatever nobody uses.

@@ -1,23 +1,23 @@
-//! Getting the files of a peer, and being sure that they are the right ones.
+//! Fetches the files of a peer and compares them with pinned hashes.
 
 use super::peers::{InteropPeer, Jar, PeerFiles};
-use crate::machine;
 use crate::run::{Logs, find, first_line, run};
+use crate::{machine, needs};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The oldest Java that runs the programs of the peers.
 const JAVA_OLDEST: u32 = 17;
-/// Lists of Python packages: those that come built, then those pinned by the hash of their source.
+/// Lists of Python packages: built ones, then those pinned by the hash of their source.
 const LISTS: [(&str, &[&str]); 2] =
     [("python.txt", &[]), ("axolotl.txt", &["--no-deps", "--require-hashes"])];
 
-/// Where the files of the peers lie.
+/// The folder of the peers' files.
 pub struct Folder<'a> {
     root: &'a Path,
     logs: &'a Logs,
-    /// A folder to take them from instead of the network.
+    /// A folder that replaces the network.
     from: Option<&'a Path>,
     path: PathBuf,
 }
@@ -30,13 +30,13 @@ impl<'a> Folder<'a> {
         Ok(Self { root, logs, from, path })
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gets what `peer` is made of. `Some` is why it cannot run here, and what would help; a file
-    /// that is not the pinned one is an error.
+    /// Fetches the files of `peer`. `Some` is the reason why it cannot run here and the next step. A file
+    /// with another hash than the pinned one is an error.
     pub fn prepare(&self, peer: &InteropPeer) -> Result<Option<String>, String> {
         let reason = match peer.files {
             _ if !peer.runs_here => {
@@ -118,17 +118,15 @@ impl<'a> Folder<'a> {
     /// The commands that make a fresh environment with everything in it.
     fn pip(&self, python: &Path) -> Vec<Command> {
         let folder = self.path.join("py");
-        let mut venv = Command::new(python);
-        venv.args(["-m", "venv", "--clear"]).arg(&folder);
         let installs = LISTS.map(|(list, args)| {
-            let mut pip = Command::new(folder.join("bin/pip"));
-            pip.args(["install", "--quiet"]).args(args).arg("-r").arg(self.list(list));
+            let mut pip = needs::pip_install(&folder);
+            pip.args(args).arg("-r").arg(self.list(list));
             if let Some(from) = self.from {
                 pip.args(["--no-index", "--find-links"]).arg(from);
             }
             pip
         });
-        [venv].into_iter().chain(installs).collect()
+        [needs::venv(python, &folder)].into_iter().chain(installs).collect()
     }
 
     fn list(&self, name: &str) -> PathBuf {
@@ -142,7 +140,7 @@ impl<'a> Folder<'a> {
     }
 }
 
-/// Whether there is a Java compiler that is new enough.
+/// Whether a Java compiler is installed and new enough.
 pub fn has_jdk() -> bool {
     let line = first_line(Command::new("javac").arg("-version"));
     line.as_deref().and_then(java_version).is_some_and(|version| version >= JAVA_OLDEST)
@@ -154,7 +152,7 @@ fn java_version(line: &str) -> Option<u32> {
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Refuses a file that is not the pinned one.
+/// Refuses a file with another hash than the pinned one.
 fn compare(file: &Path, pinned: &str) -> Result<(), String> {
     if sha256(file)? == pinned {
         return Ok(());
@@ -169,7 +167,7 @@ fn wrong(what: &str) -> String {
     )
 }
 
-/// By a tool of the system: GNU's, or Perl's on a Mac.
+/// The hash by a tool of the system: GNU's, or Perl's on a Mac.
 fn sha256(file: &Path) -> Result<String, String> {
     let tools: [(&str, &[&str]); 2] = [("sha256sum", &["-b"]), ("shasum", &["-a", "256"])];
     let lines =

@@ -1,18 +1,18 @@
-//! Which implementations we talk to, and what exactly they are.
+//! The implementations that the ratchet is tested against, with versions and hashes.
 
-/// An implementation that is not ours.
+/// An implementation of other people.
 pub struct InteropPeer {
     /// Its name, and the module `interop::NAME` of the tests against it.
     pub name: &'static str,
-    /// What it speaks.
+    /// The suite.
     pub suite: &'static str,
-    /// What it is made of.
+    /// Its files.
     pub files: PeerFiles,
-    /// Whether its machine code is for this machine, where it has some.
+    /// Whether its machine code, if any, runs on this machine.
     pub runs_here: bool,
 }
 
-/// Where the files of a peer come from.
+/// The source of a peer's files.
 pub enum PeerFiles {
     /// Archives from Maven's repository, run by a JDK.
     Jars(&'static [Jar]),
@@ -87,7 +87,7 @@ const NATIVE: [Jar; 2] = [
 ];
 
 impl InteropPeer {
-    /// What the names of the tests against it begin with.
+    /// The beginning of the names of its tests.
     pub fn filter(&self) -> String {
         format!("interop::{}::", self.name)
     }

@@ -1,4 +1,4 @@
-//! Which files decide about keys, levels, evidence and limits, and which tests have to notice.
+//! The files that decide about keys, levels, evidence and limits, and the tests that have to notice.
 //!
 //! Left out are encoders and decoders, cryptography and formats on disk: vectors, a second
 //! implementation and fuzz targets hold those.
@@ -6,18 +6,18 @@
 /// One file, below `src` of its crate.
 pub struct File {
     pub path: &'static str,
-    /// What it decides; the reason why it stands here.
+    /// The decision that the file makes, for which it is listed.
     #[cfg_attr(not(test), expect(dead_code, reason = "for people and for the test of this list"))]
     pub about: &'static str,
 }
 
-/// A crate, and what is run for each of its mutants.
+/// A crate, and the tests that run for each of its mutants.
 pub struct Examined {
     pub name: &'static str,
     pub files: &'static [File],
-    /// Which tests, as arguments of `cargo test`.
+    /// The tests, as arguments of `cargo test`.
     pub tests: &'static [&'static str],
-    /// Of these not the ones with such names: they take minutes, want other programs, or wait.
+    /// Names of tests that are left out: they take minutes, need other programs, or wait.
     pub skipped: &'static [&'static str],
 }
 
@@ -150,7 +150,7 @@ pub const CRATES: [Examined; 6] = [
         name: "mezza-lab",
         files: &[
             file("row.rs", "which rows hold, and the exit code"),
-            file("row/limit.rs", "directions of limits"),
+            file("limit.rs", "directions of limits"),
             file("goals/node/talk/m1.rs", "limits that are figures of the run"),
             file("fit.rs", "lines through points"),
             file("shape.rs", "claims of the papers"),

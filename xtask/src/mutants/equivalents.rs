@@ -1,4 +1,4 @@
-//! Mutants that no test can notice, because the program does the same with them.
+//! Mutants that no test can notice, because they do not change what the program does.
 //!
 //! `xtask/equivalents.txt` has one a line: the mutant as cargo-mutants writes it, without line and
 //! column, and behind a bar the reason. A line stands for one mutant: a function with two of the same
@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-/// One of them.
+/// A mutant of the list.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Accepted {
     name: String,
@@ -20,7 +20,7 @@ pub fn read(root: &Path) -> Result<Vec<Accepted>, String> {
     parse(&text).map_err(|line| format!("{}: no reason behind a bar: {line}", path.display()))
 }
 
-/// The lines of a list; the first that has no reason.
+/// The lines of a list. The error is the first line without a reason.
 pub fn parse(text: &str) -> Result<Vec<Accepted>, String> {
     let lines = text.lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -32,7 +32,7 @@ pub fn parse(text: &str) -> Result<Vec<Accepted>, String> {
     lines.map(accepted).collect()
 }
 
-/// The mutants that are not accepted; each accepted line takes one away.
+/// The mutants that are not in the list. Each line of the list stands for one mutant.
 pub fn without(mutants: Vec<String>, accepted: &[Accepted]) -> Vec<String> {
     let mut left: Vec<&str> = accepted.iter().map(|accepted| accepted.name.as_str()).collect();
     let is_new = |mutant: &String| match left.iter().position(|name| *name == unplaced(mutant)) {

@@ -1,10 +1,10 @@
-//! A copy of the tree to put faults into: all that git knows or would add, as it is now.
+//! A copy of the tree to put faults into: all files that git tracks or would add.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes `copy` equal to the tree. Files keep their times, so that cargo builds again what changed.
+/// Makes `copy` equal to the tree. Files keep their times, so that cargo rebuilds changed files only.
 pub fn copy(root: &Path, copy: &Path) -> Result<(), String> {
     if copy.exists() {
         fs::remove_dir_all(copy).map_err(|e| format!("{}: {e}", copy.display()))?;

@@ -1,9 +1,9 @@
-//! How many tests ran: the sum of the lines with which `cargo test` closes each binary.
+//! The number of tests: the sum of the last lines that `cargo test` prints for each binary.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Tests by how they ended.
+/// Numbers of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     passed: u64,

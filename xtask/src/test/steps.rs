@@ -10,7 +10,7 @@ use std::process::Command;
 /// One step; an `Err` is a failure like any other.
 pub type Step = fn(&Context) -> Result<Verdict, String>;
 
-/// The page comes before `cargo test`, so that the program is compiled once, with the page in it.
+/// The page is built before `cargo test`, so that the program is compiled once and contains it.
 pub const STEPS: [(&str, Step); 12] = [
     ("tidy", tidy),
     ("fmt", fmt),
@@ -71,7 +71,7 @@ fn web(context: &Context) -> Result<Verdict, String> {
 
 /// All tests of the workspace and of this tool, but those of the step `interop`.
 fn test(context: &Context) -> Result<Verdict, String> {
-    // With the output of tests that passed: one that was skipped says so there.
+    // The output of tests that passed is shown, because a skipped test says so there.
     let args = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
     let mut command = cargo(context, &args);
     command.args(interop::skip_args());
@@ -105,7 +105,7 @@ fn vectors(context: &Context) -> Result<Verdict, String> {
     quietly(context, "vectors", &mut references.into_iter().map(check).collect::<Vec<_>>())
 }
 
-/// The ratchet against implementations that nobody here wrote.
+/// The ratchet against implementations of other people.
 fn interop(context: &Context) -> Result<Verdict, String> {
     interop::step(context.root, &context.logs).map(verdict)
 }
@@ -145,7 +145,7 @@ fn fuzz(context: &Context) -> Result<Verdict, String> {
     };
     // Each for as long as the table in `fuzz/src/main.rs` says; a lock file that is stale is an error.
     let smoke = within(&["run", "--quiet", "--locked", "--", "all"]);
-    // Building the program again would take too long; that its targets compile is enough here.
+    // The targets of the program are only checked, because building it takes too long.
     let program = within(&["check", "--locked", "--features", "program"]);
     let unit = within(&["test", "--lib", "--bin", "mezza-fuzz", "--locked"]);
     let mut commands = [within(&["fmt", "--check"]), unit, smoke, program];

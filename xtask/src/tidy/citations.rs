@@ -1,24 +1,24 @@
-//! What a comment or a document cites is there.
+//! Rules and sections that a comment or a document cites exist.
 //!
 //! A rule is cited by its number alone (MSG-16), a section as `messenger 5.2`, by the name of the
 //! document in `docs/protocols/` and a number with one dot. Sections without a number, and those of
-//! other people's documents, are for people to check.
+//! other people's documents, are not checked.
 
 use super::floors::FLOORS;
-use super::rules::prefix;
+use super::rules::Rule;
 use super::{Diagnostic, Tree};
 use std::collections::BTreeSet;
 
 /// Files that people write, code and documents alike.
 const CITING: [&str; 8] = ["md", "mjs", "py", "rs", "sh", "svelte", "toml", "ts"];
 
-/// What the documents have that can be cited.
+/// The rules and sections that can be cited.
 struct Citable<'a> {
     names: BTreeSet<&'a str>,
-    rules: BTreeSet<&'a str>,
+    rules: BTreeSet<Rule<'a>>,
     /// Each as it is cited.
     sections: BTreeSet<String>,
-    /// What the rules of a document, or of a crate that may get one, begin with.
+    /// The families of rules: those of all documents, and those of crates that may get one.
     families: BTreeSet<String>,
 }
 
@@ -50,20 +50,21 @@ impl<'a> Citable<'a> {
         }
         let crates = FLOORS.iter().map(|(name, _)| name.trim_start_matches("mezza-"));
         let families = crates.map(str::to_uppercase);
-        let families = families.chain(rules.iter().map(|rule| family(rule).to_owned()));
+        let families = families.chain(rules.iter().map(|rule| rule.family.to_owned()));
         Self { names, sections, families: families.collect(), rules }
     }
 
-    /// Whether a closer look at the line is worth its time.
+    /// Whether the line may contain a citation. This check is quick.
     fn may_cite(&self, line: &str) -> bool {
         line.contains('-') || self.names.iter().any(|name| line.contains(name))
     }
 
-    /// What is wrong with the citations in a line.
+    /// The errors of the citations in a line.
     fn missing(&self, line: &str) -> Vec<String> {
         let rules = rules_in(line).filter(|rule| !self.rules.contains(rule));
-        let rules = rules.filter(|rule| self.families.contains(family(rule)));
-        let rules = rules.map(|rule| format!("no document defines {rule}; cite one that is there"));
+        let rules = rules.filter(|rule| self.families.contains(rule.family));
+        let rules =
+            rules.map(|rule| format!("no document defines {}; cite one that is there", rule.name));
         let cited = sections_in(line, &self.names).into_iter();
         let sections = cited.filter(|section| !self.sections.contains(section));
         let sections = sections.map(|section| format!("no section {section}; cite one that is"));
@@ -71,17 +72,12 @@ impl<'a> Citable<'a> {
     }
 }
 
-/// `MSG` of `MSG-16`.
-fn family(rule: &str) -> &str {
-    rule.split('-').next().unwrap_or(rule)
-}
-
 /// The rules that a document defines: in bold type, or at the head of an entry of a list.
-fn rules_of(text: &str) -> impl Iterator<Item = &str> {
+fn rules_of(text: &str) -> impl Iterator<Item = Rule<'_>> {
     text.lines().flat_map(|line| {
         let bold = line.split("**").skip(1).step_by(2);
         let head = line.strip_prefix("- ").and_then(|entry| entry.split(' ').next());
-        bold.chain(head).filter(|rule| prefix(rule).is_some())
+        bold.chain(head).filter_map(Rule::parse)
     })
 }
 
@@ -92,9 +88,9 @@ fn sections_of(name: &str, text: &str) -> impl Iterator<Item = String> {
 }
 
 /// The words of a line that look like rules.
-fn rules_in(line: &str) -> impl Iterator<Item = &str> {
+fn rules_in(line: &str) -> impl Iterator<Item = Rule<'_>> {
     let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
-    words.filter(|word| prefix(word).is_some())
+    words.filter_map(Rule::parse)
 }
 
 /// The sections that a line cites; a list of them, `messenger 5.2, 5.4`, names the document once.

@@ -3,9 +3,9 @@
 use super::source::has_word;
 use super::{Diagnostic, Tree};
 
-/// Where arithmetic is written over `L: Lanes`.
+/// The folder of arithmetic over `L: Lanes`.
 const ARITHMETIC: &str = "crates/mezza-lanes/src/eight/";
-/// Where its bounds are proven.
+/// The test that proves its bounds.
 const PROOF: &str = "crates/mezza-lanes/src/tests/bounds.rs";
 /// Operations of a vector that can overflow, or take operands below a limit only.
 const BOUNDED: [&str; 7] = ["l.add(", "l.sub(", "l.and(", "l.shl::", "l.shr::", "l.lo(", "l.hi("];

@@ -20,10 +20,11 @@ pub const FLOORS: [(&str, u8); 13] = [
     ("mezza-lab", 4),
 ];
 
-/// The one crate that any other may use in its tests.
+/// The crate that all others may use in their tests.
 const TEST_WORLD: &str = "mezza-sim";
 
-/// What floors 0-2 may neither depend on nor name outside their tests: it brings the world along.
+/// Crates that floors 0-2 may neither depend on nor name outside their tests: they use sockets, files
+/// or the random source of the system.
 pub const WORLDLY_CRATES: [&str; 3] = ["tokio", "rusqlite", "getrandom"];
 
 /// The floor of a crate of ours.
@@ -72,7 +73,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     refused
 }
 
-/// What is wrong with an edge from a crate of floor `own`.
+/// The error of an edge from a crate of floor `own`.
 fn wrong(own: u8, Edge { to, kind }: &Edge<'_>) -> Option<String> {
     let dev = *kind == "dev-dependencies";
     if WORLDLY_CRATES.contains(to) && own <= 2 && !dev {

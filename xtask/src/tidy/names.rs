@@ -1,4 +1,4 @@
-//! A public type has its name to itself: no other crate has a public type of that name.
+//! No two crates have public types of the same name.
 
 use super::shipped::shipped;
 use super::source::is_part;
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Names that every machine and every crate may use for the same thing.
 const SHARED: [&str; 4] = ["Error", "Input", "Output", "Settings"];
 
-/// Every place of a name that stands in several crates.
+/// All places of names that several crates use.
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut named = BTreeMap::<String, Vec<(&str, usize)>>::new();
     for (path, code) in shipped(tree, "crates/") {
@@ -21,7 +21,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     named.iter().flat_map(|(name, places)| several(name, places)).collect()
 }
 
-/// What to say at the places of one name.
+/// The diagnostics at the places of one name.
 fn several(name: &str, places: &[(&str, usize)]) -> Vec<Diagnostic> {
     let crates = places.iter().filter_map(|(path, _)| path.split('/').nth(1));
     let crates = crates.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>();
@@ -46,7 +46,7 @@ mod tests {
 
     const SIM: &str = "crates/mezza-sim/src/a.rs";
 
-    /// What is refused of two crates, of which one has this text and the other `pub struct Peer`.
+    /// The diagnostics of two crates: one has this text and the other `pub struct Peer`.
     fn refuses(name: &str, path: &str, text: &str) -> Vec<String> {
         let peer = "#![no_std]\n\npub struct Peer<'a>(&'a u8);\n";
         let root = plant(name, &[("crates/mezza-ratchet/src/lib.rs", peer), (path, text)]);

@@ -32,7 +32,7 @@ fn wrong(
     text: &str,
     tested: &BTreeSet<String>,
 ) -> Option<Diagnostic> {
-    let prefix = prefix(rule)?;
+    let prefix = Rule::parse(rule)?.prefix();
     if !text.contains(&format!("**{rule}**")) {
         let text = format!("{rule} is in force, but this document has no **{rule}**");
         return Some(Diagnostic::new(path, line, text));
@@ -41,14 +41,28 @@ fn wrong(
     (!tested.contains(&prefix)).then(|| Diagnostic::new(path, line, text))
 }
 
-/// `MSG-1` -> `msg_1`; `None` for what is no rule.
-pub fn prefix(rule: &str) -> Option<String> {
-    let (family, number) = rule.split_once('-')?;
-    let is_rule = family.len() >= 2
-        && family.bytes().all(|b| b.is_ascii_uppercase())
-        && !number.is_empty()
-        && number.bytes().all(|b| b.is_ascii_digit());
-    is_rule.then(|| format!("{}_{number}", family.to_lowercase()))
+/// The name of a rule: `MSG-1`, of the family `MSG`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rule<'a> {
+    pub name: &'a str,
+    pub family: &'a str,
+}
+
+impl<'a> Rule<'a> {
+    /// Reads a name; `None` if it is not the name of a rule.
+    pub fn parse(name: &'a str) -> Option<Self> {
+        let (family, number) = name.split_once('-')?;
+        let is_rule = family.len() >= 2
+            && family.bytes().all(|b| b.is_ascii_uppercase())
+            && !number.is_empty()
+            && number.bytes().all(|b| b.is_ascii_digit());
+        is_rule.then_some(Self { name, family })
+    }
+
+    /// The beginning of the name of its test: `msg_1`.
+    fn prefix(self) -> String {
+        self.name.to_lowercase().replace('-', "_")
+    }
 }
 
 /// The prefixes (`msg_1`) of all test functions, and of all titles and exports in `ui/tests/`.

@@ -4,12 +4,12 @@ use super::{Diagnostic, Tree};
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
-/// Above this nobody holds a file in mind.
+/// The most lines of a file.
 const LINES_MAX: usize = 600;
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut refused = Vec::new();
-    // `.d.ts` files are made by tools from what people wrote.
+    // `.d.ts` files are generated.
     let written = tree.ending(&["rs", "ts", "svelte"]).filter(|(path, _)| !path.ends_with(".d.ts"));
     for (path, text) in written {
         let lines = text.lines().count();
@@ -45,7 +45,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     refused
 }
 
-/// Whether a lock says, in any of its tables, where a package comes from.
+/// Whether any table of a lock file contains the address of a package.
 fn names_host(lock: &Json) -> bool {
     lock.as_object().into_iter().flatten().any(|(key, value)| {
         let place = value.as_str().filter(|_| key == "resolved");

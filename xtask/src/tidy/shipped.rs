@@ -1,8 +1,8 @@
-//! Code that is part of what we ship: without tests.
+//! The code of a release: without tests.
 
 use super::Tree;
 
-/// What stands before an item that only tests have.
+/// The attribute of items that only tests have.
 const MARK: &str = "#[cfg(test)]";
 
 /// The code of the files below `folder`, without files and items that only tests have; each line in
@@ -32,8 +32,8 @@ fn is_of(path: &str, module: &str) -> bool {
     path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
 }
 
-/// `code` with empty lines for what stands behind `#[cfg(test)]`, up to the line that ends it as
-/// rustfmt sets it: the next one that is no deeper and closes something.
+/// `code` with empty lines in place of items behind `#[cfg(test)]`. As rustfmt sets it, an item ends with
+/// the next line that is not indented more and ends with `;`, `,` or `}`.
 fn without_tests(code: &str) -> String {
     let mut left = String::with_capacity(code.len());
     let mut item = None;
@@ -42,7 +42,7 @@ fn without_tests(code: &str) -> String {
         if line.ends_with(MARK) {
             item = Some(indent);
         }
-        // What an item stands in may end before the item does.
+        // A block that contains the item may end before a line ends the item.
         item = item.filter(|own| indent >= *own || line.is_empty());
         left.push_str(if item.is_none() { line } else { "" });
         left.push('\n');

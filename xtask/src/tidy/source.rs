@@ -3,7 +3,7 @@
 use proc_macro2::{LexError, TokenStream, TokenTree};
 
 /// `text` with the contents of comments, strings and characters replaced by blanks; line breaks
-/// stay, so line numbers stay. What is no Rust is an error.
+/// stay, so line numbers stay. Text that is not Rust is an error.
 pub fn code_only(text: &str) -> Result<String, LexError> {
     let blank = |byte: u8| if byte == b'\n' { byte } else { b' ' };
     let mut code = text.bytes().map(blank).collect::<Vec<_>>();
@@ -40,7 +40,7 @@ pub fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// What stands behind `root` in `code`, each with its line; of a group all of them.
+/// The names behind `root` in `code`, each with its line. A group gives all of its names.
 pub fn imports(code: &str, root: &str) -> Vec<(usize, String)> {
     let starts = code.match_indices(root).map(|(at, _)| at);
     let starts = starts.filter(|at| !code[..*at].ends_with(is_part));
@@ -51,7 +51,7 @@ pub fn imports(code: &str, root: &str) -> Vec<(usize, String)> {
     imports.collect()
 }
 
-/// What a path begins with: of `{a::b, c::{d, e}}` it is `a` and `c`.
+/// The first names of a path: `a` and `c` for `{a::b, c::{d, e}}`.
 fn names(path: &str) -> Vec<String> {
     let name =
         |path: &str| path.trim().split(|c| !is_part(c)).next().unwrap_or_default().to_owned();

@@ -40,7 +40,7 @@ pub fn plant(name: &str, extra: &[(&str, &str)]) -> PathBuf {
     root
 }
 
-/// What tidy says to the planted tree, one string a refusal.
+/// The diagnostics of the planted tree as strings.
 fn said(name: &str, extra: &[(&str, &str)]) -> Vec<String> {
     let root = plant(name, extra);
     refusals(&root).expect("the tree is readable").iter().map(ToString::to_string).collect()

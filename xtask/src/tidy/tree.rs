@@ -7,21 +7,21 @@ use std::fs;
 use std::path::Path;
 use toml::Table;
 
-/// Folders that hold what tools make, never what people write.
+/// Folders with generated files only.
 const MADE: [&str; 8] =
     ["target", "node_modules", ".git", "var", "dist", "corpus", "artifacts", "__pycache__"];
 
 /// Text files by their path relative to the repository (`/` as separator).
 pub struct Tree {
     files: BTreeMap<String, String>,
-    /// Those of them that cargo reads.
+    /// The manifests of cargo among them.
     manifests: BTreeMap<String, Table>,
-    /// Those that are Rust, without comments and strings.
+    /// The Rust files among them, without comments and strings.
     code: BTreeMap<String, String>,
 }
 
 impl Tree {
-    /// Reads every text file below `root`; what is not UTF-8 is no text.
+    /// Reads every text file below `root`. Files that are not UTF-8 are skipped.
     pub fn read(root: &Path) -> Result<Self, String> {
         let mut files = BTreeMap::new();
         walk(root, "", &mut files)?;
@@ -61,7 +61,7 @@ impl Tree {
     }
 }
 
-/// What `read` makes of each file whose path ends with `ending`.
+/// The result of `read` for each file whose path ends with `ending`.
 fn parse<T, E: Display>(
     files: &BTreeMap<String, String>,
     ending: &str,

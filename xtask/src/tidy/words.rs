@@ -1,20 +1,20 @@
-//! Words that may not stand where they stand.
+//! Words that are forbidden in some or all files.
 
 use super::floors::{WORLDLY_CRATES, floor, pure};
 use super::source::{has_word, imports};
 use super::{Diagnostic, Tree};
 
-/// Parts of std that are the world: files, sockets, threads, clocks, processes, environment.
+/// The parts of std for files, sockets, threads, clocks, processes and the environment.
 const WORLDLY_STD: [&str; 6] = ["fs", "net", "thread", "time", "process", "env"];
-/// Where `unsafe` may stand, each with a lint that asks for a reason (LANES-1).
+/// Files and folders with `unsafe` code, each with a lint that asks for a reason (LANES-1).
 const UNSAFE_ALLOWED: [&str; 3] =
     ["crates/mezza-lanes/src/avx512.rs", "crates/mezza-ffi/", "crates/mezza-hibe/"];
-/// Names that say nothing about what a file holds.
+/// Names that do not describe the contents of a file.
 const EMPTY_NAMES: [&str; 9] =
     ["util", "utils", "common", "helper", "helpers", "misc", "types", "manager", "managers"];
 /// Paths of one machine; spelled in two halves because this file is checked too.
 const OWN_PATHS: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/tm", "p/")];
-/// What says that something is not done.
+/// Marks of unfinished work.
 const LEFTOVERS: [&str; 4] = [
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -99,7 +99,7 @@ fn empty_names_in(path: &str, code: &str) -> Vec<Diagnostic> {
             let end = after.find(|c: char| !c.is_alphanumeric() && c != '_');
             Some(after[..end.unwrap_or(after.len())].to_owned())
         };
-        // What wraps a library of others implements traits that others named.
+        // Wrappers of peers implement traits with names that other people chose.
         let ours = !path.starts_with("lab/peers/");
         if ours && item("fn ").is_some_and(|name| name.starts_with("get_")) {
             return Some("a getter is named like what it gives, without `get_`".to_owned());

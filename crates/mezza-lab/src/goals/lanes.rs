@@ -1,5 +1,5 @@
-//! The goals of many at once: rows L1, L2, L3 and L6 of their design. L4 and L5 are of parts that
-//! are not there yet. Every ratio is of thread CPU time from one run, all contestants interleaved.
+//! The goals of many inputs at once: rows L1, L2, L3 and L6 of their design. L4 and L5 belong to parts
+//! that do not exist yet. Every ratio is of thread CPU time from one run, all programs interleaved.
 
 use std::process::{Command, Stdio};
 
@@ -7,42 +7,32 @@ use anyhow::{Context as _, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 
-use super::Measurement;
-use crate::bench::{Bench, BenchCase, Comparison, Ratio};
-use crate::cli::Profile;
+use super::measurement::Measurement;
+use crate::bench::{Bench, BenchCase, Comparison};
+use crate::limit::Limit;
 use crate::peer::{self, PeerProcess};
 use crate::place;
-use crate::row::{Limit, Row};
+use crate::profile::Profile;
+use crate::row::Row;
 
-/// Who is measured beside us.
+/// The peers.
 pub const PEERS: &[&str] = &["crypto_mb", "providers"];
 
 /// All of them.
 pub const ALL: &[Measurement] = &[
-    Measurement {
-        rows: &[
-            ("L1", "X25519 beside dalek and crypto_mb"),
-            ("L2", "fixed points beside dalek's table"),
-            ("L3", "short messages beside ring, aws-lc, RustCrypto"),
-        ],
-        limits: &[&limits(VECTORS), &limits(PORTABLE), &limits([AWS_LC])],
-        needs: "avx512ifma; peers: `--fetch` (pip, cargo)",
-        seconds: [1, 40, 90],
-        run: rates,
-    },
-    Measurement {
-        rows: &[("L6", "build of the crate, CPU")],
-        limits: &[&[BUILD]],
-        needs: "cargo",
-        seconds: [1, 60, 60],
-        run: build,
-    },
+    Measurement::new(
+        &[&limits(VECTORS), &limits(PORTABLE), &limits([AWS_LC])],
+        "avx512ifma; peers: `--fetch` (pip, cargo)",
+        [1, 40, 90],
+        rates,
+    ),
+    Measurement::new(&[&[BUILD]], "cargo", [1, 60, 60], build),
 ];
 
-/// What the processor lacks where there is no kernel on vectors.
+/// The reason of rows on a processor without a kernel on vectors.
 const LACKING: &str = "avx512ifma missing";
 
-/// Contestant, operation; each an entry.
+/// Implementation and operation of each case.
 const OURS: [(&str, &str); 14] = [
     ("dalek", "shared"),
     ("portable", "shared"),
@@ -59,15 +49,15 @@ const OURS: [(&str, &str); 14] = [
     ("ifma", "seal"),
     ("aws-lc", "each"),
 ];
-/// Contestant, operation, its name there.
+/// Implementation, operation, the name of the operation in the peer.
 type Theirs = &'static [(&'static str, &'static str, &'static str)];
-/// Programs of others, and who is in them.
+/// The peers and the implementations in them.
 const THEIRS: [(&str, Theirs); 2] = [
     ("crypto_mb", &[("crypto_mb", "shared", "shared"), ("crypto_mb", "fixed", "fixed")]),
     ("providers", &[("ring", "seal", "ring:messages")]),
 ];
 
-/// A goal: its limit on how many times faster, the operation, who is held against whom.
+/// A goal: the limit on how many times faster, the operation, and both implementations.
 type Goal = (Limit, &'static str, &'static str, &'static str);
 
 /// The kernel on vectors.
@@ -84,8 +74,8 @@ const VECTORS: [Goal; 6] = [
     (faster("L3", "seal 368 B, fresh key: ifma / ring, speed", 2.5), "seal", "ifma", "ring"),
     (beside("L3", "seal 368 B, fresh key: ifma / aws-lc, speed"), "seal", "ifma", "library"),
 ];
-/// The portable kernel: as fast as what it is made of, but for what disturbs a measurement; sealing
-/// in 0.40 of the time that it takes `RustCrypto`.
+/// The portable kernel: 5 % slower than dalek at most, which is the error of a measurement; sealing
+/// in 0.40 of the time of `RustCrypto`.
 const PORTABLE: [Goal; 3] = [
     (
         faster("L1", "X25519, one scalar: portable / dalek, speed", 0.95),
@@ -101,7 +91,7 @@ const PORTABLE: [Goal; 3] = [
         "rustcrypto",
     ),
 ];
-/// The ladder of aws-lc, which a mix takes where it has no vectors.
+/// The ladder of aws-lc, which a mix uses on a processor without vectors.
 const AWS_LC: Goal =
     (beside("L1", "X25519, one scalar: aws-lc / dalek, speed"), "shared", "aws-lc", "dalek");
 /// L6.
@@ -126,34 +116,23 @@ const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     limits
 }
 
-/// What a contest gave.
+/// The results of the comparison.
 struct Figures {
-    wanted: Vec<(&'static str, &'static str)>,
-    contest: Comparison,
+    /// By implementation and operation.
+    contest: Comparison<(&'static str, &'static str)>,
     /// Inputs of one call.
     count: f64,
 }
 
 impl Figures {
-    /// How many times faster `who` is than `peer`.
-    fn faster(&self, who: &str, peer: &str, op: &str) -> Result<Ratio> {
-        Ok(self.of(peer, op)?.ratio_to(self.of(who, op)?))
-    }
-
-    fn of(&self, who: &str, op: &str) -> Result<&crate::bench::Series> {
-        let at = self.wanted.iter().position(|wanted| *wanted == (who, op));
-        let series = &self.contest.series[at.context("nobody measured that")?];
-        series.as_ref().map_err(|reason| anyhow::anyhow!("{who} {op}: {reason}"))
-    }
-
-    /// Thousands a second and nanoseconds of one, as they stand beside a ratio.
-    fn shown(&self, who: &str, op: &str) -> Result<String> {
-        let ns = self.of(who, op)?.cost() / self.count;
+    /// Thousands a second and nanoseconds each, for the line below a ratio.
+    fn shown(&self, who: &'static str, op: &'static str) -> Result<String> {
+        let ns = self.contest.of(&(who, op))?.cost() / self.count;
         Ok(format!("{who} {:.1} k/s ({ns:.0} ns)", 1e6 / ns))
     }
 
     fn row(&self, (limit, op, who, peer): Goal) -> Result<Row> {
-        let ratio = self.faster(who, peer, op)?;
+        let ratio = self.contest.of(&(peer, op))?.ratio_to(self.contest.of(&(who, op))?);
         let beside = format!(
             "{} by {}: {ratio}; {}",
             self.shown(who, op)?,
@@ -170,14 +149,13 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut peers = vec![PeerProcess::ours()?];
     let count: u16 = bench.profile.pick(16, 256, 256);
     let calls = |op: &str| if op == "seal" { 40 } else { 1 };
-    let (mut wanted, mut entries, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut cases, mut absent) = (Vec::new(), Vec::new());
     for (who, op) in OURS.into_iter().filter(|(who, _)| has_ifma || *who != "ifma") {
         let (asked, shown) = (format!("lanes:{who}-{op}"), format!("ours:{who}"));
-        wanted.push((who, op));
-        let (peer, size) = (0, count.into());
-        entries.push(BenchCase { who: shown, peer, op: asked, size, calls: calls(op) });
+        let (peer, size, calls) = (0, count.into(), calls(op));
+        cases.push(((who, op), BenchCase { who: shown, peer, op: asked, size, calls }));
     }
-    // Where nothing is held against them, they have nothing to do.
+    // Peers are compared with the kernel on vectors only.
     for (name, theirs) in THEIRS.into_iter().filter(|_| has_ifma) {
         match peer::find_for(bench.profile, name)? {
             Ok(found) => peers.push(found),
@@ -187,14 +165,13 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
             }
         }
         for (who, op, asked) in theirs {
-            wanted.push((*who, *op));
             let (peer, size, calls) = (peers.len() - 1, count.into(), calls(op));
-            let (who, op) = (format!("peer:{who}"), (*asked).into());
-            entries.push(BenchCase { who, peer, op, size, calls });
+            let (shown, asked) = (format!("peer:{who}"), (*asked).into());
+            cases.push(((*who, *op), BenchCase { who: shown, peer, op: asked, size, calls }));
         }
     }
-    let contest = bench.run_interleaved(&mut peers, &entries)?;
-    let figures = Figures { wanted, contest, count: count.into() };
+    let contest = bench.run_interleaved(&mut peers, cases)?;
+    let figures = Figures { contest, count: count.into() };
     let missing = |who| absent.iter().find(|(missing, _)| *missing == who);
     let on_vectors = VECTORS.into_iter().map(|goal| match missing(goal.3) {
         _ if !has_ifma => Ok(goal.0.not_here(LACKING)),
@@ -207,7 +184,7 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Without a limit.
+/// The ladders of aws-lc, without a limit.
 fn ladders_beside(figures: &Figures, has_ifma: bool) -> Result<Row> {
     let row = figures.row(AWS_LC)?;
     let mut each = vec![figures.shown("portable", "each")?, figures.shown("aws-lc", "each")?];
@@ -217,7 +194,7 @@ fn ladders_beside(figures: &Figures, has_ifma: bool) -> Result<Row> {
     Ok(row.with(format!("a scalar for each point: {}", each.join(", "))))
 }
 
-/// L6: what the crate alone costs the compiler, its dependencies built before.
+/// L6: the compiler's CPU time for the crate alone, its dependencies built before.
 fn build(bench: &mut Bench) -> Result<Vec<Row>> {
     if bench.profile == Profile::Smoke {
         return Ok(vec![BUILD.not_here("too slow for a smoke run; `--profile quick`")]);
@@ -241,7 +218,7 @@ fn build(bench: &mut Bench) -> Result<Vec<Row>> {
     )])
 }
 
-/// Seconds of CPU that all children took which have ended.
+/// CPU seconds of all children that have ended.
 fn children_s() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let ms = (usage.user_time() + usage.system_time()).num_milliseconds();
@@ -252,6 +229,7 @@ fn children_s() -> Result<f64> {
 mod tests {
     use super::*;
     use crate::row::{Verdict, Weight, exit};
+    use mezza::testing::api::Exit;
 
     #[test]
     fn what_this_cpu_cannot_run_is_counted_and_decides_nothing() {
@@ -259,7 +237,7 @@ mod tests {
             VECTORS.into_iter().map(|(limit, ..)| limit.not_here(LACKING)).collect();
         assert!(rows.iter().all(|row| row.verdict() == Verdict::NotHere));
         assert!(rows[0].lines()[0].ends_with("NOT MEASURABLE HERE avx512ifma missing"));
-        assert_eq!(exit(&rows, true), 0);
+        assert_eq!(exit(&rows, true), Exit::Done);
     }
 
     #[test]
@@ -267,6 +245,6 @@ mod tests {
         let [must, context] =
             [1, 3].map(|at: usize| VECTORS[at].0.no_peer("crypto_mb is not here"));
         assert_eq!((must.weight, context.weight), (Weight::Must, Weight::Context));
-        assert_eq!((exit(&[must], true), exit(&[context], true)), (69, 0));
+        assert_eq!((exit(&[must], true), exit(&[context], true)), (Exit::Unreachable, Exit::Done));
     }
 }

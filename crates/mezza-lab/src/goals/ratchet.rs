@@ -1,48 +1,34 @@
 //! The goals of the ratchet: rows T1 to T5 of its design. Every ratio is of thread CPU time from
 //! one run, all programs interleaved.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
-use super::Measurement;
+use super::measurement::Measurement;
 use crate::bench::{Bench, BenchCase, Comparison, Ratio, Series};
+use crate::limit::Limit;
 use crate::peer::{self, PeerProcess};
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
-/// Who is measured beside us.
+/// The peers.
 pub const PEERS: &[&str] = &["vodozemac", "wacore", "java"];
 
 /// All of them.
 pub const ALL: &[Measurement] = &[
-    Measurement {
-        rows: &[
-            ("T1", "signal-v3 beside vodozemac"),
-            ("T2", "signal-v3 beside Java and wacore-libsignal"),
-        ],
-        limits: &[&limits(VODOZEMAC), &limits(JAVA), &limits(WACORE), &limits(BESIDE)],
-        needs: "peers: `--fetch` (cargo, Maven, a JDK)",
-        seconds: [20, 120, 300],
-        run: beside_peers,
-    },
-    Measurement {
-        rows: &[("T3", "b2c20 and paper beside our signal-v3")],
-        limits: &[&limits(SUITES), &limits(PAPER)],
-        needs: "nothing",
-        seconds: [3, 20, 60],
-        run: suites,
-    },
-    Measurement {
-        rows: &[("T4", "messages far ahead"), ("T5", "skipped keys and forgeries")],
-        limits: &[&AHEAD, &SKIPPED],
-        needs: "nothing",
-        seconds: [5, 20, 60],
-        run: ahead,
-    },
+    Measurement::new(
+        &[&limits(VODOZEMAC), &limits(JAVA), &limits(WACORE), &limits(BESIDE)],
+        "peers: `--fetch` (cargo, Maven, a JDK)",
+        [20, 120, 300],
+        beside_peers,
+    ),
+    Measurement::new(&[&limits(SUITES), &limits(PAPER)], "nothing", [3, 20, 60], suites),
+    Measurement::new(&[&AHEAD, &SKIPPED], "nothing", [5, 20, 60], ahead),
 ];
 
 /// The sizes of texts: a line, a page, a file.
 const SIZES: [usize; 3] = [32, 1_024, FILE];
 
 /// One thing to be measured: `peer` is asked for `who:op`, or for `op` alone.
+#[derive(Clone, Copy)]
 struct Wanted {
     peer: usize,
     who: &'static str,
@@ -51,11 +37,12 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn entry(&self) -> BenchCase {
-        let Self { peer, who, op, size } = *self;
+    fn case(self) -> (Key, BenchCase) {
+        let Self { peer, who, op, size } = self;
         let asked = if peer == 0 { format!("{who}:{op}") } else { op.to_owned() };
-        let who = if peer == 0 { format!("ours:{who}") } else { format!("peer:{who}") };
-        BenchCase { who, peer, op: asked, size, calls: calls(op, size) }
+        let shown = if peer == 0 { format!("ours:{who}") } else { format!("peer:{who}") };
+        let case = BenchCase { who: shown, peer, op: asked, size, calls: calls(op, size) };
+        ((who, op, size), case)
     }
 }
 
@@ -70,41 +57,40 @@ fn calls(op: &str, size: usize) -> usize {
     }
 }
 
-/// What a contest gave, by who and what.
-struct Figures {
-    wanted: Vec<Wanted>,
-    contest: Comparison,
-}
+/// Implementation, operation, bytes of a body.
+type Key = (&'static str, &'static str, usize);
+/// Implementation and operation.
+type Side = [&'static str; 2];
+
+/// The results of the comparison.
+struct Figures(Comparison<Key>);
 
 impl Figures {
     fn measure(bench: &mut Bench, peers: &mut [PeerProcess], wanted: Vec<Wanted>) -> Result<Self> {
-        let entries: Vec<BenchCase> = wanted.iter().map(Wanted::entry).collect();
-        let contest = bench.run_interleaved(peers, &entries)?;
-        Ok(Self { wanted, contest })
+        let cases = wanted.into_iter().map(Wanted::case).collect();
+        Ok(Self(bench.run_interleaved(peers, cases)?))
     }
 
-    fn of(&self, who: &str, op: &str, size: usize) -> Result<&Series> {
-        let at = self.wanted.iter().position(|w| w.who == who && w.op == op && w.size == size);
-        let series = &self.contest.series[at.context("nobody measured that")?];
-        series.as_ref().map_err(|reason| anyhow::anyhow!("{who} {op}: {reason}"))
+    fn of(&self, [who, op]: Side, size: usize) -> Result<&Series> {
+        self.0.of(&(who, op, size))
     }
 
     /// `ours` by `theirs`.
-    fn ratio(&self, ours: [&str; 2], theirs: [&str; 2], size: usize) -> Result<Ratio> {
-        Ok(self.of(ours[0], ours[1], size)?.ratio_to(self.of(theirs[0], theirs[1], size)?))
+    fn ratio(&self, ours: Side, theirs: Side, size: usize) -> Result<Ratio> {
+        Ok(self.of(ours, size)?.ratio_to(self.of(theirs, size)?))
     }
 
     /// A row on a ratio that has a limit.
-    fn row(&self, limit: Limit, [ours, theirs]: [[&str; 2]; 2], size: usize) -> Result<Row> {
+    fn row(&self, limit: Limit, [ours, theirs]: [Side; 2], size: usize) -> Result<Row> {
         let ratio = self.ratio(ours, theirs, size)?;
-        let (a, b) = (self.of(ours[0], ours[1], size)?, self.of(theirs[0], theirs[1], size)?);
+        let (a, b) = (self.of(ours, size)?, self.of(theirs, size)?);
         let beside = format!(
             "{} {} by {} {}: {ratio}; {}",
             ours[0],
             time(a.cost()),
             theirs[0],
             time(b.cost()),
-            self.contest.quiet()
+            self.0.quiet()
         );
         Ok(limit.row(ratio.value).with(beside))
     }
@@ -142,7 +128,7 @@ const WACORE: [Goal; 2] = [
     (times("T2", "v3 session, initiator / wacore-libsignal", 0.85), "init", 32),
     (times("T2", "v3 session, responder / wacore-libsignal", 0.85), "resp", 32),
 ];
-/// Printed beside, without a limit.
+/// Shown without a limit.
 const BESIDE: [Goal; 2] = [
     (Limit::none("T2", "v3 session, initiator / vodozemac", "x"), "init", 32),
     (Limit::none("T2", "v3 session, responder / vodozemac", "x"), "resp", 32),
@@ -174,7 +160,7 @@ const SKIPPED: [Limit; 2] = [
     times("T5", "10,000 forgeries / 10,000 opens", 2.0),
 ];
 
-/// At most so many times the other.
+/// A limit on a ratio.
 const fn times(id: &'static str, goal: &'static str, most: f64) -> Limit {
     Limit::at_most(id, goal, most, "x")
 }
@@ -229,9 +215,9 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// One row against a peer; below stand our portable backend, and our ratchet without the rows that
-/// a conversation makes for the disk, which not every peer has.
-fn against(figures: &Figures, name: &str, (limit, op, size): Goal) -> Result<Row> {
+/// One row against a peer. The lines below it are our portable backend, and our ratchet without the
+/// rows for the disk, which some peers do not make.
+fn against(figures: &Figures, name: &'static str, (limit, op, size): Goal) -> Result<Row> {
     let row = figures.row(limit, [["v3", op], [name, op]], size)?;
     let portable = figures.ratio(["v3-portable", op], [name, op], size)?;
     let bare = figures.ratio(["bare-v3", op], [name, op], size)?;
@@ -265,7 +251,7 @@ fn suites(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// T4 and T5: what comes out of order, and what comes from nobody.
+/// T4 and T5: messages out of order, duplicates and forgeries.
 fn ahead(bench: &mut Bench) -> Result<Vec<Row>> {
     let ours = |(who, op)| Wanted { peer: 0, who, op, size: 32 };
     let wanted = [
@@ -279,9 +265,9 @@ fn ahead(bench: &mut Bench) -> Result<Vec<Row>> {
     ];
     let wanted = wanted.into_iter().map(ours).collect();
     let figures = Figures::measure(bench, &mut [PeerProcess::ours()?], wanted)?;
-    let cost = |op| figures.of("b2c20", op, 32).map(Series::cost);
-    let ms = |who, op| figures.of(who, op, 32).map(|series| series.cost() / 1e6);
-    let quiet = figures.contest.quiet();
+    let cost = |op| figures.of(["b2c20", op], 32).map(Series::cost);
+    let ms = |who, op| figures.of([who, op], 32).map(|series| series.cost() / 1e6);
+    let quiet = figures.0.quiet();
     let [v3, b2c20, after] = AHEAD;
     let [look_up, forge] = SKIPPED;
     let jump =

@@ -1,4 +1,4 @@
-//! aws-lc by way of aws-lc-rs, as the program uses it; it has no BLAKE2b there.
+//! aws-lc through aws-lc-rs, as the program uses it. aws-lc-rs has no BLAKE2b.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{
@@ -12,7 +12,7 @@ use mezza::testing::backend::AwsLc;
 use super::primitive::{CipherKeys, Implementation};
 use super::rustcrypto::{MAC_BYTES, chacha};
 
-/// What it has.
+/// The implementation of an operation, if aws-lc-rs has one.
 pub fn code(op: &str) -> Option<Implementation> {
     Some(match op {
         "sha512" => Implementation::Hash(sha512),

@@ -1,5 +1,5 @@
-//! The Double Ratchet of a suite alone, without [`mezza_ratchet::Conversation`]: so that suites can
-//! be measured and attacked that no message and no stored row can name.
+//! The Double Ratchet of a suite without [`mezza_ratchet::Conversation`], so that suites which have no
+//! number on the wire can be measured and attacked.
 
 use anyhow::{Context as _, Result};
 use mezza::testing::process::rng::OsRng;
@@ -15,7 +15,7 @@ use mezza_ratchet::{
 use super::device::MeasuredDevice;
 use super::talk::{PublishedBundle, REGISTRATION, device_pair, publish};
 
-/// When a ratchet without a conversation began, as far as it knows.
+/// The time at which every ratchet here began.
 const BEGAN: Time = Time::from_ms(1);
 
 /// A device with one ratchet.
@@ -31,21 +31,21 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
         Self { identity, remote, offered: None, ratchet: None }
     }
 
-    /// Who this device is.
+    /// The identity of this device.
     pub fn identity(&self) -> &IdentityKeyPair {
         &self.identity
     }
 
-    /// This device twice, in the same state of the same session: as if it had been put back.
+    /// This device twice, in the same state of the same session, as after a restored backup.
     ///
     /// # Errors
-    /// What the library refuses.
+    /// If the library refuses.
     pub fn twins(&self, bundle: &PublishedBundle) -> Result<[Self; 2]> {
         let [base, turn] = [(); 2].map(|()| Secret::random(&mut OsRng));
         let twin = || -> Result<Self> {
             let mut twin = Self::new(self.identity.duplicate(), self.remote);
             twin.begin_from(bundle, EphemeralKey::from_scalar::<B>(base.duplicate()))?;
-            // What is sealed first turns the ratchet; it is thrown away.
+            // The first message makes a DH step. It is dropped, so that the next one makes none.
             let fresh = EphemeralKey::from_scalar::<B>(turn.duplicate());
             twin.ratchet()?.seal(b"", &[], Padding::Blocks, Some(fresh), BEGAN)?;
             Ok(twin)
@@ -64,7 +64,7 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
     /// The ratchet, once there is one.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no session.
     pub fn ratchet(&mut self) -> Result<&mut Ratchet<S, B>> {
         self.ratchet.as_mut().context("no session")
     }

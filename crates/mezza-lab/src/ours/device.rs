@@ -1,4 +1,4 @@
-//! What is measured of a conversation, at whichever level: the operations of the line protocol.
+//! The operations of the line protocol on a conversation, or on a ratchet alone.
 //!
 //! ```text
 //! init   check a bundle, X3DH, seal a first message      resp   X3DH, open a first message
@@ -16,7 +16,7 @@ use crate::rate::Call;
 
 /// A device with one contact.
 pub trait MeasuredDevice: Sized + 'static {
-    /// What it publishes.
+    /// The prekeys that it publishes.
     type Bundle: 'static;
 
     /// Two devices that know each other's identity.
@@ -28,30 +28,30 @@ pub trait MeasuredDevice: Sized + 'static {
     /// Fresh prekeys.
     ///
     /// # Errors
-    /// What the library refuses.
+    /// If the library refuses.
     fn publish(&mut self) -> Result<Self::Bundle>;
 
     /// Checks a bundle and begins a session with it.
     ///
     /// # Errors
-    /// What the library refuses.
+    /// If the library refuses.
     fn begin(&mut self, bundle: &Self::Bundle) -> Result<()>;
 
     /// The next message.
     ///
     /// # Errors
-    /// What the library refuses.
+    /// If the library refuses.
     fn seal(&mut self, body: &[u8]) -> Result<Vec<u8>>;
 
-    /// Opens a message; bytes of its body, `None` if it is refused (a described error would cost
-    /// more than the refusal).
+    /// Opens a message; bytes of its body, `None` if it is refused. Describing the error would cost
+    /// more than the refusal that is measured.
     fn open(&mut self, message: &[u8]) -> Option<usize>;
 }
 
 /// A batch of `calls` calls of an operation on bodies of `size` bytes.
 ///
 /// # Errors
-/// An operation that is not there, or what the library refuses.
+/// An operation that does not exist, or a refusal of the library.
 pub fn prepare<D: MeasuredDevice>(op: &str, size: usize, calls: usize) -> Result<Call> {
     let body = vec![7; size];
     if let Some((name, count)) = op.split_once('-') {
@@ -149,7 +149,7 @@ fn strangers<D: MeasuredDevice>(calls: usize) -> Result<Vec<(D, D, D::Bundle)>> 
 /// Both sides after a message each way and one more from the first.
 ///
 /// # Errors
-/// What the library refuses.
+/// If the library refuses.
 pub fn talk<D: MeasuredDevice>() -> Result<(D, D)> {
     let (mut near, mut far) = D::pair()?;
     let bundle = far.publish()?;

@@ -1,4 +1,4 @@
-//! Many at once: our kernels, and the same work done one after another by others.
+//! Many inputs at once: our kernels, and the same work one after another by other libraries.
 //!
 //! ```text
 //! KERNEL-shared  KERNEL-each  KERNEL-fixed  KERNEL-seal     KERNEL = ifma portable aws-lc
@@ -22,7 +22,7 @@ use crate::rate::Call;
 /// One call of `op` on `count` inputs.
 ///
 /// # Errors
-/// A name that is not there, or a kernel that this CPU cannot run.
+/// An unknown name, or a kernel that this CPU cannot run.
 pub fn prepare(op: &str, count: usize) -> Result<Call> {
     let (who, op) = op.rsplit_once('-').context("which operation?")?;
     let words = words(count);

@@ -6,10 +6,10 @@ use crate::rate::Call;
 
 /// Bytes of a message of a conversation round, sealed for the last mix.
 pub const BODY: usize = 368;
-/// With its tag.
+/// Bytes of such a message and its tag.
 pub const STRIDE: usize = BODY + 16;
 
-/// Numbers that look like nothing, the same at every run.
+/// Numbers without a pattern, the same in every run.
 pub fn words(count: usize) -> Vec<[u8; 32]> {
     (0..count).map(|i| std::array::from_fn(|j| (i * 31 + j * 7 + i * j) as u8)).collect()
 }

@@ -1,65 +1,22 @@
-//! Real mixes on loopback, in this process, and a coordinator of the lab that hands them onions made
-//! before: what a round costs without the windows that clients need.
+//! Real mixes on loopback, in this process, and a coordinator that sends them onions made beforehand. So
+//! a round has the costs of mixes and links, and none of the waiting times that clients need.
 //!
 //! ```text
-//! desk ==control==> m0 m1 .. (TLS, raw keys)      NEW_ROUND, SIGN
+//! coordinator ==control==> m0 m1 .. (TLS, raw keys)      NEW_ROUND, SIGN
 //!   +====data====> m0 => m1 => .. => back         BATCH_START .. REPLIES_END: this is timed
 //! ```
 
-mod desk;
+mod coordinator;
 mod network;
 mod onions;
-mod program;
+mod processes;
+mod round;
 mod series;
 mod shares;
 mod threads;
-mod town;
 
-pub use desk::LabCoordinator;
+pub use coordinator::LabCoordinator;
+pub use processes::{ProcessMixnet, ServerRole, events_of};
+pub use round::{MixSetup, RoundTiming};
 pub use series::{GridPoint, GridSeries, over_both, over_noise, over_users};
 pub use shares::Shares;
-pub use threads::Threads;
-pub use town::{ProcessMixnet, SERVERS, events_of};
-
-use std::time::Duration;
-
-use mezza::testing::process::busy::Phase;
-use mezza_lanes::Kernel;
-use mezza_mixnet::noise::Law;
-
-/// How the mixes are set up.
-#[derive(Clone, Copy)]
-pub struct MixSetup {
-    /// How many, 1 to 8.
-    pub mixes: usize,
-    /// Most users of a round.
-    pub users_max: u32,
-    /// The noise of each mix but the last.
-    pub law: Law,
-    /// Whose arithmetic.
-    pub kernel: &'static dyn Kernel,
-    /// The seed of the onions.
-    pub seed: u64,
-}
-
-/// CPU time by phase, in the order of [`Phase::ALL`].
-pub type PhaseCpu = [Duration; Phase::ALL.len()];
-
-/// What a round was like. Every reply was opened and held what it must.
-#[derive(Clone, Debug)]
-pub struct RoundTiming {
-    /// From the first frame of the batch to the last of the replies.
-    pub wall: Duration,
-    /// CPU time of this process meanwhile: all mixes, their links, and the desk's ends of them.
-    pub cpu: Duration,
-    /// Of each mix by phase meanwhile.
-    pub spent: Vec<PhaseCpu>,
-    /// Of each mix by phase before the batch: its noise.
-    pub ahead: Vec<PhaseCpu>,
-    /// Of the desk's own links.
-    pub own: Duration,
-    /// The same by threads: what is around all that.
-    pub threads: Threads,
-    /// Making the onions, on all cores.
-    pub making: Duration,
-}

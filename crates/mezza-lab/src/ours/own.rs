@@ -4,7 +4,7 @@ use mezza_core::{Blake2b512, Hash512 as _};
 
 use super::primitive::Implementation;
 
-/// What we have written ourselves.
+/// The implementation of an operation, if it is our own.
 pub fn code(op: &str) -> Option<Implementation> {
     (op == "blake2b").then_some(Implementation::Hash(|text| Blake2b512::hash(&[text])))
 }

@@ -1,9 +1,9 @@
-//! The operations of the paper's tables, whoever implements them.
+//! The operations of the paper's tables, for all implementations.
 //!
 //! ```text
 //! sha512  blake2b    cbc-hmac-seal  cbc-hmac-open    chacha-seal  chacha-open    gcm-seal  gcm-open
 //! ```
-//! Each call sets its key up, as a message key is used once. Texts are sealed and opened in place.
+//! Each call sets up its key, because a message key is used once. Texts are sealed and opened in place.
 
 use std::hint::black_box;
 
@@ -14,18 +14,18 @@ pub const AAD_BYTES: usize = 66;
 
 /// The keys of one text.
 pub struct CipherKeys {
-    /// Of the cipher.
+    /// The key of the cipher.
     pub cipher: [u8; 32],
-    /// Of the MAC, where there is one.
+    /// The key of the MAC, where there is one.
     pub mac: [u8; 32],
-    /// A nonce is its first 12 bytes.
+    /// The iv of CBC; its first 12 bytes are the nonce of the other ciphers.
     pub iv: [u8; 16],
     /// The additional data.
     pub aad: [u8; AAD_BYTES],
 }
 
 impl CipherKeys {
-    /// Fixed keys: what they are does not change the time.
+    /// Fixed keys: their values do not change the time.
     pub const FIXED: Self =
         Self { cipher: [1; 32], mac: [2; 32], iv: [3; 16], aad: [4; AAD_BYTES] };
 
@@ -35,7 +35,7 @@ impl CipherKeys {
     }
 }
 
-/// What one provider has of an operation.
+/// An operation of one provider.
 #[derive(Clone, Copy)]
 pub enum Implementation {
     /// A hash with 64 bytes of output.

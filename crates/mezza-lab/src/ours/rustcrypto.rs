@@ -17,7 +17,7 @@ const BLOCK_BYTES: usize = 16;
 /// Bytes of HMAC-SHA256 that Signal sends.
 pub const MAC_BYTES: usize = 8;
 
-/// What it has.
+/// The implementation of an operation, if `RustCrypto` has one.
 pub fn code(op: &str) -> Option<Implementation> {
     Some(match op {
         "sha512" => Implementation::Hash(|text| Sha512::hash(&[text])),
@@ -54,7 +54,7 @@ fn cbc_seal(keys: &CipherKeys, text: &mut Vec<u8>) {
 
 fn cbc_open(keys: &CipherKeys, text: &mut [u8]) -> bool {
     let Some((sealed, tag)) = text.split_last_chunk_mut::<MAC_BYTES>() else { return false };
-    // Constant time is not what is measured; these tags are public.
+    // The tags of a measurement are public, so comparing them may take any time.
     if mac(keys, sealed)[..MAC_BYTES] != *tag {
         return false;
     }

@@ -1,5 +1,5 @@
-//! The library as its callers use it: [`Conversation`] and [`Prekeys`], with the rows that go to
-//! disk, without a disk.
+//! The library as its callers use it: [`Conversation`] and [`Prekeys`]. The rows for the disk are made and
+//! dropped.
 
 use std::marker::PhantomData;
 
@@ -15,7 +15,7 @@ use mezza_ratchet::{
 
 use super::device::MeasuredDevice;
 
-/// When everything happens.
+/// The time of every operation.
 pub const NOW: Time = Time::from_ms(1_800_000_000_000);
 /// The number of every install.
 pub const REGISTRATION: u32 = 4660;
@@ -28,19 +28,19 @@ pub struct MeasuredConversation<S, B: Backend> {
     suite: PhantomData<fn() -> S>,
 }
 
-/// What such a device publishes, as it comes from a server.
+/// The bundle of such a device, as a server returns it.
 pub enum PublishedBundle {
     /// Bytes of our own format.
     Container(Vec<u8>, OneTimePrekey),
-    /// Fields of Signal's.
+    /// Fields of Signal's format.
     Signal(Box<SignalBundle>),
 }
 
 impl PublishedBundle {
-    /// Decoded and checked against the identity of its device.
+    /// Decodes it and checks it against the identity of its device.
     ///
     /// # Errors
-    /// What the library refuses.
+    /// If the library refuses.
     pub fn check<S: RatchetSuite>(
         &self,
         remote: &IdentityKey,
@@ -74,18 +74,18 @@ impl<S: RatchetSuite + 'static, B: Backend> MeasuredConversation<S, B> {
     }
 }
 
-/// Two devices of fresh identities, each made from its own and the other's key.
+/// Two devices of fresh identities. Each is made from its own key pair and the other's public key.
 pub fn device_pair<B: Backend, D>(device: impl Fn(IdentityKeyPair, IdentityKey) -> D) -> (D, D) {
     let [near, far] = [0; 2].map(|_| IdentityKeyPair::new(StaticKey::random::<B>(&mut OsRng)));
     let (a, b) = (near.public(), far.public());
     (device(near, b), device(far, a))
 }
 
-/// Lets prekeys make one signed and one one-time key, and gives what they publish and the pair of
-/// the latter.
+/// Makes one signed and one one-time prekey. Gives the bundle, the public one-time prekey, and its key
+/// pair.
 ///
 /// # Errors
-/// What the library refuses.
+/// If the library refuses.
 pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTimePrekey, StaticKey)> {
     let opk = StaticKey::random::<B>(&mut OsRng);
     prekeys.wake(NOW, &mut OsRng);

@@ -1,5 +1,5 @@
-//! "Signal with Blake2, Chacha20 and Poly1305": its three tables, its two figures, and what it
-//! did not look at.
+//! "Signal with Blake2, Chacha20 and Poly1305": its three tables, its two figures, and questions that it
+//! leaves open.
 
 mod figures;
 mod poly;
@@ -10,62 +10,27 @@ mod thief;
 
 use anyhow::Result;
 
-use super::{Experiment, Report};
+use super::experiment::{Experiment, Report};
 use crate::bench::Bench;
+use figures::{figure_5, figure_6};
+use tables::{file, hashes, short_text};
 
 /// All of them.
 pub const ALL: &[Experiment] = &[
-    Experiment {
-        id: "signal-t1",
-        about: "Table 1: BLAKE2b against SHA-512",
-        rev: 1,
-        peers: tables::PEERS,
-        seconds: [15, 120, 400],
-        run: tables::hashes,
-    },
-    Experiment {
-        id: "signal-t2",
-        about: "Table 2: ChaCha20-Poly1305 on a short text",
-        rev: 1,
-        peers: tables::PEERS,
-        seconds: [15, 120, 400],
-        run: tables::short_text,
-    },
-    Experiment {
-        id: "signal-t3",
-        about: "Table 3: ChaCha20-Poly1305 on a 1.4 MB file",
-        rev: 1,
-        peers: tables::PEERS,
-        seconds: [20, 150, 500],
-        run: tables::file,
-    },
-    Experiment {
-        id: "signal-f5",
-        about: "Figure 5: a new client writes to an old one",
-        rev: 1,
-        peers: figures::PEERS,
-        seconds: [3, 3, 3],
-        run: figures::figure_5,
-    },
-    Experiment {
-        id: "signal-f6",
-        about: "Figure 6: the security code of two new clients",
-        rev: 1,
-        peers: &[],
-        seconds: [1, 1, 1],
-        run: figures::figure_6,
-    },
-    Experiment {
-        id: "signal-x",
-        about: "rollback, thief, ablation, rates",
-        rev: 1,
-        peers: rates::PEERS,
-        seconds: [15, 200, 500],
-        run: beside,
-    },
+    Experiment::timed("signal-t1", "Table 1: BLAKE2b against SHA-512", [15, 120, 400], hashes)
+        .beside(tables::PEERS),
+    Experiment::timed("signal-t2", "Table 2: ChaCha20 on a short text", [15, 120, 400], short_text)
+        .beside(tables::PEERS),
+    Experiment::timed("signal-t3", "Table 3: ChaCha20 on a 1.4 MB file", [20, 150, 500], file)
+        .beside(tables::PEERS),
+    Experiment::calculated("signal-f5", "Figure 5: new client, old client", [3; 3], figure_5)
+        .beside(figures::PEERS),
+    Experiment::calculated("signal-f6", "Figure 6: security codes", [1; 3], figure_6),
+    Experiment::timed("signal-x", "rollback, thief, ablation, rates", [15, 200, 500], beside)
+        .beside(rates::PEERS),
 ];
 
-/// What the paper did not look at. The attacks decide in every profile, the speeds in none but
+/// Questions that the paper leaves open. The attacks decide in every profile, the speeds in none but
 /// quick and full.
 fn beside(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();

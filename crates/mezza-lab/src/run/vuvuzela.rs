@@ -1,5 +1,5 @@
-//! "Vuvuzela Reproduction": its figures on our mixes, and what noise does against the attack that
-//! it is there for.
+//! "Vuvuzela Reproduction": its figures on our mixes, and the effect of noise on the attack that it
+//! counters.
 
 mod breakdown;
 mod intersection;
@@ -12,56 +12,27 @@ mod sosp;
 
 use anyhow::Result;
 
-use super::{Experiment, Report};
+use super::experiment::{Experiment, Report};
 use crate::bench::Bench;
-use crate::clock::Spread;
-use crate::raw::RawFigure;
 
-/// All of them.
+/// The experiments of the reproduction.
 pub const ALL: &[Experiment] = &[
-    Experiment {
-        id: "vuvuzela-scaling",
-        about: "latency against users and noise",
-        rev: 1,
-        peers: &[],
-        seconds: [8, 120, 1_200],
-        run: scaling::run,
-    },
-    Experiment {
-        id: "vuvuzela-breakdown",
-        about: "where the time of a round goes",
-        rev: 1,
-        peers: &[],
-        seconds: [2, 10, 60],
-        run: breakdown::run,
-    },
-    Experiment {
-        id: "vuvuzela-noise",
-        about: "counts of conversations, true and with noise",
-        rev: 1,
-        peers: &[],
-        seconds: [3, 5, 20],
-        run: noise::run,
-    },
-    Experiment {
-        id: "sosp15-f9",
-        about: "users, with noise in proportion",
-        rev: 1,
-        peers: &[],
-        seconds: [5, 60, 300],
-        run: sosp::run,
-    },
-    Experiment {
-        id: "vuvuzela-x",
-        about: "privacy over rounds, intersection, servers",
-        rev: 1,
-        peers: &[],
-        seconds: [3, 30, 120],
-        run: beside,
-    },
+    Experiment::timed(
+        "vuvuzela-scaling",
+        "latency against users and noise",
+        [8, 120, 1_200],
+        scaling::run,
+    ),
+    Experiment::timed("vuvuzela-breakdown", "parts of a round", [2, 10, 60], breakdown::run),
+    Experiment::calculated("vuvuzela-noise", "counts with noise", [3, 5, 20], noise::run),
+    Experiment::timed("vuvuzela-x", "privacy, intersection, servers", [3, 30, 120], beside),
 ];
 
-/// What the reproduction did not look at. Privacy and attack decide in every profile, the speeds in
+/// The experiment of SOSP 2015, which is context.
+pub const SOSP15: &[Experiment] =
+    &[Experiment::timed("sosp15-f9", "users, noise in proportion", [5, 60, 300], sosp::run)];
+
+/// Questions that the reproduction leaves open. Privacy and attack decide in every profile, the speeds in
 /// none but quick and full.
 fn beside(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
@@ -71,10 +42,4 @@ fn beside(bench: &mut Bench) -> Result<Report> {
     servers::add(bench, &mut report)?;
     report.about_speed = true;
     Ok(report)
-}
-
-/// A calculated or simulated value as a raw line.
-fn note(bench: &mut Bench, who: &str, op: &str, unit: &'static str, value: f64) -> Result<()> {
-    let spread = Spread::single(value);
-    bench.note(&RawFigure { who, op, clock: "count", unit, round: 1, spread, busy: false })
 }

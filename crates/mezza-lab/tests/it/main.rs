@@ -73,6 +73,29 @@ fn what_is_unknown_is_refused_and_what_is_there_is_listed() {
     assert!(String::from_utf8_lossy(&listed.stdout).contains("measured, in"));
 }
 
+/// Two parts of the goals have all rows together, and a raw file each.
+#[test]
+fn parts_of_the_goals_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["goals", "node", "--profile", "smoke", "--only", "M4,M6,M7", "--json", "--shard"];
+    let mut ids = Vec::new();
+    for part in ["0/2", "1/2"] {
+        let output = lab(&[&args[..], &[part]].concat(), folder.path());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let mut rows = values(&output);
+        rows.dedup_by_key(|row| row["id"].clone());
+        ids.extend(rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()));
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, ["M4", "M6", "M7"]);
+    for name in ["node-goals.0-of-2.jsonl", "node-goals.1-of-2.jsonl"] {
+        assert!(folder.path().join("raw").join(name).exists(), "{name}");
+    }
+    let output = lab(&["run", "signal-f6", "--shard", "2/2"], folder.path());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("such as 0/4"));
+}
+
 /// The rows that need no peer are measured; all of them run in `cargo xtask test lab`.
 #[test]
 fn lab_1_the_rows_of_the_ratchet() {
@@ -140,6 +163,11 @@ fn lab_1_the_paper_on_vuvuzela() {
     for name in ours.into_iter().chain(["sosp15-f9".to_owned()]) {
         assert!(folder.path().join(format!("raw/{name}.jsonl")).exists());
         assert!(folder.path().join(format!("tables/{name}.txt")).exists());
+    }
+    for (name, curves) in [("vuvuzela-scaling", 3), ("vuvuzela-noise", 3), ("sosp15-f9", 2)] {
+        let plot = folder.path().join(format!("plots/{name}.svg"));
+        let svg = std::fs::read_to_string(plot).unwrap();
+        assert_eq!(svg.matches("<polyline").count(), curves, "{name}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! T6: thousands of real TLS clients: what each costs the entry, and the load that simulates them.
+//! T6: memory of the entry server for each of thousands of TLS clients, and of the load that simulates
+//! them.
 
 use anyhow::{Context as _, Result, ensure};
 use mezza_lanes::ifma;
@@ -6,10 +7,9 @@ use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::Spread;
+use crate::limit::Limit;
 use crate::ours::mixes::{ProcessMixnet, events_of};
-use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// T6: memory of a client on each side, and the onions that one core makes with vectors.
 pub const LIMITS: [Limit; 3] = [
@@ -19,10 +19,10 @@ pub const LIMITS: [Limit; 3] = [
 ];
 /// Users of the goal.
 const USERS: u32 = 10_000;
-/// Users whose load is taken for one without users.
+/// Users of the small load, which stands for a load without users.
 const FEW: u32 = 10;
 
-/// A small load, then a large one, each for some rounds.
+/// Measures a small load, then a large one, each for some rounds.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let users = bench.profile.pick(100, 2_000, USERS);
     let times = bench.profile.pick(
@@ -31,10 +31,10 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         [10_000, 2_000, 6_000, 4_000, 30_000],
     );
     let law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
-    let town = ProcessMixnet::start(bench.folder.path(), users + FEW, law, times)?;
-    let (few, _) = load(&town, FEW, 1)?;
-    let before = town.entry().resident_bytes()?;
-    let (many, sum) = load(&town, users, bench.profile.pick(1, 3, 5))?;
+    let mixnet = ProcessMixnet::start(bench.folder.path(), users + FEW, law, times)?;
+    let (few, _) = load(&mixnet, FEW, 1)?;
+    let before = mixnet.entry().resident_bytes()?;
+    let (many, sum) = load(&mixnet, users, bench.profile.pick(1, 3, 5))?;
     let entry = |now: f64| (now - before) / f64::from(users) / 1_024.0;
     let clients = |now: f64| (now - few.most[0]) / f64::from(users - FEW) / 1_024.0;
     let most = [clients(many.most[0]), entry(many.most[1])];
@@ -45,8 +45,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         ("load_per_client", "KiB", most[0]),
         ("onions_per_core", "per_s", onions),
     ] {
-        let (who, clock, spread) = ("ours", "count", Spread::single(value));
-        bench.note(&RawFigure { who, op, clock, unit, round: 1, spread, busy: false })?;
+        bench.note_count("ours", op, unit, value)?;
     }
     let count = |name: &str| sum[name].as_u64().unwrap_or_default();
     let words = format!(
@@ -74,19 +73,19 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
 /// Memory of a load and of the entry while it runs, bytes.
 #[derive(Clone, Copy)]
 struct Memory {
-    /// At their most.
+    /// The most at any time.
     most: [f64; 2],
-    /// The least since the first round came back: what is held between rounds.
+    /// The least since the first round returned: the memory held between rounds.
     held: [f64; 2],
 }
 
-/// What was held, and what the load said at its end.
-fn load(town: &ProcessMixnet, users: u32, rounds: u32) -> Result<(Memory, serde_json::Value)> {
-    let mut load = town.load(users, rounds)?;
+/// Runs a load; gives the memory and the summary of the load.
+fn load(mixnet: &ProcessMixnet, users: u32, rounds: u32) -> Result<(Memory, serde_json::Value)> {
+    let mut load = mixnet.load(users, rounds)?;
     let mut memory = Memory { most: [0.0; 2], held: [f64::INFINITY; 2] };
     let sum = load.until("the end of a load", |load| {
-        // Gone once its last line is there.
-        if let (Ok(own), Ok(entry)) = (load.resident_bytes(), town.entry().resident_bytes()) {
+        // The load may have ended by now; its memory is then unknown, and this sample is skipped.
+        if let (Ok(own), Ok(entry)) = (load.resident_bytes(), mixnet.entry().resident_bytes()) {
             let has_begun = !events_of(load, "round").is_empty();
             for (side, now) in [own, entry].into_iter().enumerate() {
                 memory.most[side] = memory.most[side].max(now);

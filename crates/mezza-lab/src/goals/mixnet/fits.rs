@@ -1,22 +1,23 @@
-//! T4: latency grows with users and with noise as a line does.
+//! T4: latency is linear in users and in noise.
 
 use anyhow::Result;
 
 use crate::bench::Bench;
+use crate::limit::Limit;
 use crate::ours::mixes::{GridPoint, GridSeries, over_noise, over_users};
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// A line through points.
 type Fitting = fn(&[(GridPoint, f64)]) -> crate::fit::Fit;
 
-/// T4: how well a line fits, in per cent: the last digits of an R^2 count.
+/// T4: R^2 of each line, in per cent, so that its last digits show.
 pub const LIMITS: [Limit; 3] = [
     Limit::at_least("T4", "latency by users", 99.5, "% R^2"),
     Limit::at_least("T4", "latency by noise", 99.5, "% R^2"),
     Limit::at_least("T4", "CPU time of few users, the worst of three mu", 98.0, "% R^2"),
 ];
 
-/// Users, noise, and users as few as in the reproduction.
+/// Measures over users, over noise, and over users as few as in the reproduction.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let users: [u32; 6] = bench.profile.pick(
         [10, 20, 30, 40, 50, 60],
@@ -28,13 +29,11 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         [200, 400, 600, 800, 1_000, 1_200],
         [1_000, 2_000, 4_000, 6_000, 8_000, 10_000],
     );
-    // On a busy machine the least of them decides.
+    // On a busy machine the least latency of these rounds decides.
     let rounds = bench.profile.pick(1, 11, 11);
     let (mu, some) = (noise[0], users[1]);
-    let points = users.map(|users| GridPoint { mu, users });
-    let by_users = GridSeries::measure(bench, &points, rounds)?;
-    let points = noise.map(|mu| GridPoint { mu, users: some });
-    let by_noise = GridSeries::measure(bench, &points, rounds)?;
+    let by_users = GridSeries::measure(bench, &GridPoint::grid(&[mu], &users), rounds)?;
+    let by_noise = GridSeries::measure(bench, &GridPoint::grid(&noise, &[some]), rounds)?;
     let [by_user, by_mu, _] = LIMITS;
     let row = |limit: Limit, goal: &str, series: &GridSeries, fit: Fitting| {
         let (wall, cpu) = (fit(&series.latency()), fit(&series.cpu()));
@@ -65,14 +64,13 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     ])
 }
 
-/// As few users as in the reproduction: CPU time, because a round is over before a clock notices.
+/// As few users as in the reproduction. CPU time decides: the wall time of such short rounds varies
+/// too much.
 fn few(bench: &mut Bench) -> Result<Row> {
     let levels = bench.profile.pick([10, 20, 30], [100, 200, 300], [100, 200, 300]);
     let users = [10, 80, 160, 240, 320, 400].map(|n| bench.profile.pick(n / 10 + 1, n, n));
     let rounds = bench.profile.pick(2, 30, 30);
-    let points: Vec<GridPoint> =
-        levels.iter().flat_map(|mu| users.map(|users| GridPoint { mu: *mu, users })).collect();
-    let series = GridSeries::measure(bench, &points, rounds)?;
+    let series = GridSeries::measure(bench, &GridPoint::grid(&levels, &users), rounds)?;
     let cpu = series.cpu();
     let fits = levels.map(|mu| {
         over_users(&cpu.iter().copied().filter(|(point, _)| point.mu == mu).collect::<Vec<_>>())

@@ -1,5 +1,5 @@
-//! T1, T2, T3 and T7: how many messages three mixes carry over TLS on loopback, the onions made
-//! before; beside the Go floor and beside the ladders that the cores could do.
+//! T1, T2, T3 and T7: messages a second of three mixes over TLS on loopback, the onions made before the
+//! clock starts; beside the Go floor and beside the ladders that the cores can compute.
 
 use anyhow::Result;
 use mezza::testing::backend::kernel::aws_lc;
@@ -8,14 +8,15 @@ use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::{BenchRound, Spread, busy_words, cost_ns, deciding_value, ns};
+use crate::clock::{BenchRound, busy_words, cost_ns, deciding_value, figure_of, ns};
+use crate::limit::Limit;
 use crate::machine;
 use crate::ours::mixes::{LabCoordinator, MixSetup};
 use crate::peer::{self, PeerProcess};
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
-/// What a CPU lacks that cannot measure rows of vectors.
+/// The reason of rows on a CPU without vectors.
 const NO_IFMA: &str = "avx512ifma missing";
 /// T1, T2 and T3 with vectors, in one process of its own network.
 pub const ALONE: [Limit; 4] = [
@@ -34,7 +35,7 @@ pub const WITHOUT: [Limit; 2] = [
     Limit::at_least("T7", "aws-lc kernel / Go floor, messages/s", 1.25, "x"),
     Limit::at_least("T7", "portable kernel / Go floor, messages/s", 0.65, "x"),
 ];
-/// A batch of the floor has so many messages fewer than a round: there are thirty of them.
+/// A batch of the Go floor has fewer messages than a round by this factor: it is run thirty times.
 const FLOOR_PART: usize = 10;
 /// Bytes of a cell, which the floor seals.
 const CELL: usize = 256;
@@ -45,10 +46,10 @@ const PAPER_MU: f64 = 289_964.0;
 /// Points of a ladder's measurement.
 const LADDERS: usize = 256;
 
-/// Who is measured, at what.
+/// A network under measurement.
 struct Contestant {
     who: &'static str,
-    desk: LabCoordinator,
+    coordinator: LabCoordinator,
     users: u32,
     /// Wall and CPU nanoseconds of each round, those of our own ends of the links, and the wall time
     /// in which its onions were made.
@@ -58,15 +59,13 @@ struct Contestant {
 impl Contestant {
     fn start(bench: &Bench, who: &'static str, kernel: Fast, law: Law, users: u32) -> Result<Self> {
         let setup = MixSetup { mixes: 3, users_max: users, law, kernel, seed: bench.seed };
-        let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
-        desk.round(users)?;
-        Ok(Self { who, desk, users, rounds: Vec::new() })
+        let mut coordinator = LabCoordinator::start(bench.folder.path(), setup)?;
+        coordinator.round(users)?;
+        Ok(Self { who, coordinator, users, rounds: Vec::new() })
     }
 
     fn cost(&self, at: usize) -> f64 {
-        let one =
-            |round: &BenchRound<[f64; 4]>| BenchRound { value: round.value[at], busy: round.busy };
-        deciding_value(&self.rounds.iter().map(one).collect::<Vec<_>>())
+        deciding_value(&figure_of(&self.rounds, at))
     }
 
     /// Users by second.
@@ -103,9 +102,7 @@ struct Floor {
 
 impl Floor {
     fn cost(&self, at: usize) -> f64 {
-        let one =
-            |round: &BenchRound<[f64; 2]>| BenchRound { value: round.value[at], busy: round.busy };
-        deciding_value(&self.rounds.iter().map(one).collect::<Vec<_>>())
+        deciding_value(&figure_of(&self.rounds, at))
     }
 
     fn per_s(&self) -> f64 {
@@ -113,7 +110,7 @@ impl Floor {
     }
 }
 
-/// Everything in turn.
+/// Measures all networks and the Go floor in turn.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let fast = ifma();
     let kernel = fast.unwrap_or_else(aws_lc);
@@ -148,7 +145,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let floor: Result<&Floor, &String> = floor.as_ref().ok_or(&absent);
     let mut rows = with_vectors(fast.is_some(), &all, floor, part);
     rows.extend(without(all.last().filter(|_| fast.is_some()).unwrap_or(&all[0]), &all[1], floor));
-    all.into_iter().try_for_each(|contestant| contestant.desk.stop())?;
+    all.into_iter().try_for_each(|contestant| contestant.coordinator.stop())?;
     Ok(rows)
 }
 
@@ -160,8 +157,8 @@ fn one_round(
 ) -> Result<()> {
     let work = || {
         let mut ours = Vec::new();
-        for Contestant { desk, users, .. } in all.iter_mut() {
-            let outcome = desk.round(*users)?;
+        for Contestant { coordinator, users, .. } in all.iter_mut() {
+            let outcome = coordinator.round(*users)?;
             ours.push([outcome.wall, outcome.cpu, outcome.own, outcome.making].map(ns));
         }
         let mut theirs = None;
@@ -172,11 +169,7 @@ fn one_round(
         }
         Ok((ours, theirs))
     };
-    let told = bench.watch.rounds(work, |_| ())?;
-    if told.len() > 1 && told.iter().all(|round| round.busy) {
-        bench.watch.give_up();
-    }
-    for BenchRound { value: (ours, theirs), busy } in told {
+    for BenchRound { value: (ours, theirs), busy } in bench.watch.rounds_or_give_up(work)? {
         for (contestant, value) in all.iter_mut().zip(ours) {
             contestant.rounds.push(BenchRound { value, busy });
         }
@@ -187,7 +180,7 @@ fn one_round(
     Ok(())
 }
 
-/// T1, T2, T3; without vectors what the fallback does stands below.
+/// T1, T2, T3; on a CPU without vectors the rows show the fallback's figures.
 fn with_vectors(
     is_fast: bool,
     all: &[Contestant],
@@ -195,7 +188,7 @@ fn with_vectors(
     part: u32,
 ) -> Vec<Row> {
     let (none, crowd, noise) = (&all[0], &all[2], &all[3]);
-    let limit = ladders_per_s(if is_fast { ifma() } else { None }.unwrap_or_else(aws_lc)) / 3.0;
+    let limit = ladders_per_s(ifma().unwrap_or_else(aws_lc)) / 3.0;
     let share = none.per_s() / limit;
     let whole_s = noise.cost(0) * f64::from(part) / 1e9;
     // Each of two mixes adds 2 mu messages; the next ones take 6 mu layers off: 2 mu messages.
@@ -218,7 +211,7 @@ fn with_vectors(
     rows
 }
 
-/// A row of vectors: measured where they are, else excused with the fallback's figure.
+/// A row that needs vectors: measured on a CPU that has them, else excused with the fallback's figure.
 fn here(is_fast: bool, limit: Limit, measured: f64) -> Row {
     if is_fast {
         return limit.row(measured);
@@ -227,7 +220,7 @@ fn here(is_fast: bool, limit: Limit, measured: f64) -> Row {
     limit.not_here(NO_IFMA).with(fallback)
 }
 
-/// T7: the kernels that every CPU has, beside the Go floor.
+/// T7: the kernels for every CPU, beside the Go floor.
 fn without(aws: &Contestant, portable: &Contestant, floor: Result<&Floor, &String>) -> Vec<Row> {
     let row = |(limit, ours): (Limit, &Contestant)| match floor {
         Err(reason) => limit.no_peer(reason.clone()).with(ours.words()),
@@ -250,7 +243,7 @@ fn quiet(contestant: &Contestant) -> String {
     format!("{} rounds, {words}", contestant.rounds.len())
 }
 
-/// Ladders of one scalar that all cores together could do in a second.
+/// Ladders of one scalar that all cores together can compute in a second.
 fn ladders_per_s(kernel: Fast) -> f64 {
     let (scalar, points) = (Scalar::copy_from(&[7; 32]), vec![[9; 32]; LADDERS]);
     let mut out = points.clone();
@@ -277,8 +270,8 @@ fn note(bench: &mut Bench, all: &[Contestant], floor: Option<&Floor>) -> Result<
     }
     for (who, op, round, values, busy) in lines {
         for (clock, value) in ["wall", "process_cpu"].into_iter().zip(values) {
-            let (unit, spread) = ("ns", Spread::single(value));
-            bench.note(&RawFigure { who: &who, op: &op, clock, unit, round, spread, busy })?;
+            let figure = RawFigure::single(&who, &op, clock, "ns", value);
+            bench.note(&RawFigure { round, busy, ..figure })?;
         }
     }
     Ok(())
@@ -288,13 +281,20 @@ fn note(bench: &mut Bench, all: &[Contestant], floor: Option<&Floor>) -> Result<
 mod tests {
     use super::*;
     use crate::row::{Verdict, exit};
+    use mezza::testing::api::Exit;
 
     #[test]
     fn without_vectors_a_row_is_excused_and_shows_the_fallback() {
         let limit = Limit::at_least("T1", "goal", 10.0, "/s");
         let row = |is_fast| here(is_fast, limit, 9.0);
-        assert_eq!((row(true).verdict(), exit(&[row(true)], true)), (Verdict::FallsShort, 1));
-        assert_eq!((row(false).verdict(), exit(&[row(false)], true)), (Verdict::NotHere, 0));
+        assert_eq!(
+            (row(true).verdict(), exit(&[row(true)], true)),
+            (Verdict::FallsShort, Exit::No)
+        );
+        assert_eq!(
+            (row(false).verdict(), exit(&[row(false)], true)),
+            (Verdict::NotHere, Exit::Done)
+        );
         let lines = row(false).lines();
         assert!(lines[0].ends_with("NOT MEASURABLE HERE avx512ifma missing"), "{lines:?}");
         assert!(lines[1].contains("9.00 /s"), "{lines:?}");

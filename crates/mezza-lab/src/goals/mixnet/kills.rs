@@ -1,31 +1,33 @@
-//! T8: any process is killed and started again, and soon rounds come back.
+//! T8: each server is killed and started again; rounds return within a few openings.
 
 use anyhow::Result;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::{Spread, median};
-use crate::ours::mixes::{ProcessMixnet, SERVERS, events_of};
+use crate::clock::median;
+use crate::limit::Limit;
+use crate::ours::mixes::{ProcessMixnet, ServerRole, events_of};
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// The demonstration's conversation rounds: interval, ask, lead, collect, `mix_limit`, ms.
 const TIMES: [u32; 5] = [500, 100, 200, 250, 2_000];
-/// T8: rounds that may open in between.
+/// T8: rounds that may open before one returns.
 pub const LIMIT: Limit =
     Limit::at_most("T8", "rounds that open before one comes back", 2.0, "rounds");
-/// Users meanwhile.
+/// Users of the load.
 const USERS: u32 = 20;
 
-/// Kills them one after the other, several times.
+/// Kills the servers one after the other, several times.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
-    let (victims, times) = bench.profile.pick((&["mix1"][..], 1), (&SERVERS[..], 3), (&SERVERS, 5));
+    let all = &ServerRole::ALL[..];
+    let (victims, times) = bench.profile.pick((&[ServerRole::Mix(1)][..], 1), (all, 3), (all, 5));
     let law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
-    let mut town = ProcessMixnet::start(bench.folder.path(), USERS, law, TIMES)?;
-    let mut load = town.load(USERS, 100_000)?;
+    let mut mixnet = ProcessMixnet::start(bench.folder.path(), USERS, law, TIMES)?;
+    let mut load = mixnet.load(USERS, 100_000)?;
     let mut first = |since_ms: u64| {
-        load.until("a round that comes back", |load| {
+        load.until("a round that returns", |load| {
             let came_back = |round: &&serde_json::Value| {
                 round["returned"].as_u64() > Some(0) && round["open_ms"].as_u64() >= Some(since_ms)
             };
@@ -39,13 +41,13 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     for victim in victims {
         let mut rounds = Vec::new();
         for round in 1..=times {
-            let listens_ms = town.kill(victim)?;
+            let listens_ms = mixnet.kill(*victim)?;
             let waited_ms = first(listens_ms)?.saturating_sub(listens_ms);
-            // Rounds that opened in between and did not come back.
+            // Rounds that opened in between and did not return.
             let opened = f64::from(u32::try_from(waited_ms)? / TIMES[0]);
-            let (who, op, clock) = ("ours", format!("killed_{victim}"), "count");
-            let (unit, spread) = ("rounds", Spread::single(opened));
-            bench.note(&RawFigure { who, op: &op, clock, unit, round, spread, busy: false })?;
+            let op = format!("killed_{victim}");
+            let figure = RawFigure::single("ours", &op, "count", "rounds", opened);
+            bench.note(&RawFigure { round, ..figure })?;
             rounds.push(opened);
         }
         most = rounds.iter().copied().fold(most, f64::max);

@@ -1,4 +1,4 @@
-//! T5: where the time of a round goes, by mix and phase.
+//! T5: the time of a round by mix and phase.
 
 use anyhow::Result;
 use mezza::testing::backend::kernel::kernel;
@@ -6,38 +6,33 @@ use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::Spread;
+use crate::limit::Limit;
 use crate::ours::mixes::{LabCoordinator, MixSetup, Shares};
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
-/// T5: jobs, links and waiting alone. The machines between them and what threads need around them
-/// are printed below and count as what is missing.
+/// T5: the share of jobs, links and waiting. The time of machines and of the threads around jobs and
+/// links is printed below the row and does not count.
 pub const LIMIT: Limit =
     Limit::at_least("T5", "jobs, links and waiting of a round", 90.0, "%").stretching(95.0);
 
-/// The shares of some rounds of one network.
+/// Measures the shares of some rounds of one network.
 ///
 /// # Errors
 /// A round that breaks, or a raw line that cannot be written.
 pub fn shares(bench: &mut Bench, users: u32, mu: u32, rounds: usize) -> Result<Shares> {
     let law = Law { mode: Mode::Paper, mu, scale: 0 };
     let setup = MixSetup { mixes: 3, users_max: users, law, kernel: kernel(), seed: bench.seed };
-    let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
-    desk.round(users)?;
-    let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
-    desk.stop()?;
-    let shares = Shares::of(&outcomes);
+    let timings = LabCoordinator::measure(bench.folder.path(), setup, users, rounds)?;
+    let shares = Shares::of(&timings);
     let parts = [("work", shares.work()), ("wait", shares.wait), ("links", shares.links())];
     for (op, value) in parts {
-        let (who, clock, unit, round) = ("ours", "process_cpu", "share", 1);
-        let spread = Spread::single(value);
-        bench.note(&RawFigure { who, op, clock, unit, round, spread, busy: false })?;
+        bench.note(&RawFigure::single("ours", op, "process_cpu", "share", value))?;
     }
     Ok(shares)
 }
 
-/// The row, and the table below it.
+/// Gives the row, with the table of shares below it.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let (users, mu, rounds) =
         bench.profile.pick((60, 10, 2), (2_000, 200, 10), (20_000, 1_000, 10));

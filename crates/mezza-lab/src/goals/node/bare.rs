@@ -1,8 +1,8 @@
-//! The path of a note with nothing in it: the same handovers between threads and sockets, the same
+//! The path of a note without its contents: the same handovers between threads and sockets, the same
 //! two commits in a row. Its time is the lower bound for M1 on this machine.
 //!
 //! ```text
-//! person -> writer: commit -> relay: hall -> desk -> reader: commit -> hall -> desk -> writer -> person
+//! person -> writer: commit -> relay: reader thread -> queue -> reader: commit -> reader thread -> queue -> writer -> person
 //! ```
 
 use std::io::{Read as _, Result, Write as _};
@@ -15,9 +15,9 @@ use std::time::Instant;
 use super::disk::SyncedLog;
 use crate::clock::ns;
 
-/// What a note is on the wire between a node and its relay, in bytes.
+/// Bytes of a note on the wire between a node and its relay.
 const PARCEL_BYTES: usize = 558;
-/// Pages that a node's commit of one note writes.
+/// Pages that a node writes when it commits one note.
 const PAGES: usize = 3;
 
 type Parcel = [u8; PARCEL_BYTES];
@@ -28,7 +28,7 @@ pub struct EmptyPath {
 }
 
 impl EmptyPath {
-    /// Lays the path, with the files of its nodes in `folder`.
+    /// Starts the path, with the files of its nodes in `folder`.
     ///
     /// # Errors
     /// If the system refuses a socket or a file.
@@ -71,9 +71,10 @@ fn begin(work: impl FnOnce() -> Result<()> + Send + 'static) {
     thread::spawn(work);
 }
 
-/// A relay: who listens to a connection hands over to the one desk, which answers the other one.
+/// A relay: one thread for each connection reads and hands over to one queue, whose thread writes to
+/// the other connection.
 fn relay(mut ends: [TcpStream; 2]) -> Result<()> {
-    let (hand_over, desk) = mpsc::channel::<(usize, Parcel)>();
+    let (hand_over, queue) = mpsc::channel::<(usize, Parcel)>();
     for (n, end) in ends.iter().enumerate() {
         let (mut end, hand_over) = (end.try_clone()?, hand_over.clone());
         begin(move || {
@@ -82,7 +83,7 @@ fn relay(mut ends: [TcpStream; 2]) -> Result<()> {
             Ok(())
         });
     }
-    begin(move || desk.iter().try_for_each(|(n, parcel)| ends[n].write_all(&parcel)));
+    begin(move || queue.iter().try_for_each(|(n, parcel)| ends[n].write_all(&parcel)));
     Ok(())
 }
 

@@ -1,23 +1,23 @@
-//! M7: what a cold build costs, from the figures that `cargo xtask weigh` left.
+//! M7: the CPU time of a cold build, from the figures that `cargo xtask weigh` left.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 
 use crate::bench::Bench;
-use crate::clock::Spread;
+use crate::limit::Limit;
 use crate::place;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
-/// M7: CPU seconds, and the dependency diet: all crates by the one that everybody knows. `cargo
-/// xtask weigh` holds a build against the same two.
+/// M7: CPU seconds of all crates, and their ratio to one crate that many people have built. `cargo
+/// xtask weigh` has the same two limits.
 pub const LIMITS: [Limit; 2] = [
     Limit::at_most("M7", "build of the program, CPU", 600.0, "s"),
     Limit::at_most("M7", "all crates / libsqlite3-sys", 10.0, "x"),
 ];
 const MEASURE: &str = "libsqlite3-sys";
-/// The ledger counts in hundredths of a second.
+/// The ledger is in hundredths of a second.
 const TICKS_PER_S: f64 = 100.0;
 
 /// Reads the ledger; nothing is built here.
@@ -33,21 +33,13 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         return Ok(vec![seconds.not_here(reason)]);
     };
     for (op, value) in [("build_all", sum), ("build_measure", measure)] {
-        bench.note(&RawFigure {
-            who: "ours",
-            op,
-            clock: "process_cpu",
-            unit: "s",
-            round: 1,
-            spread: Spread::single(value),
-            busy: false,
-        })?;
+        bench.note(&RawFigure::single("ours", op, "process_cpu", "s", value))?;
     }
     let wall = "wall times of `cargo xtask up` and `test` are read off those commands";
     Ok(vec![seconds.row(sum).with(wall), times.row(sum / measure)])
 }
 
-/// Seconds of all crates, and of the measure; `None` if the measure was not built.
+/// Seconds of all crates, and of the measure; `None` if the build did not end.
 fn sums(ledger: &str) -> Option<(f64, f64)> {
     let mut ticks = BTreeMap::<&str, u32>::new();
     for line in ledger.lines() {

@@ -1,7 +1,7 @@
-//! M4: what the device computes for a note, beside the four operations that it cannot do without.
+//! M4: the CPU time of the device for a note, beside the four operations that every note needs.
 //!
 //! Each `delivered` makes the next note a turn of the ratchet: a fresh pair and a shared secret,
-//! and the outer box costs the same again.
+//! and the envelope costs the same again.
 
 use std::hint::black_box;
 
@@ -15,8 +15,9 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use super::pair::DevicePair;
 use crate::bench::Bench;
 use crate::clock::{BenchRound, Spread, busy_words, clock_cost_ns, cost_ns, median, quiet_values};
+use crate::limit::Limit;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// M4: times the four operations.
 pub const LIMIT: Limit =
@@ -59,7 +60,7 @@ fn measure<B: Backend>(
         pair.send()?;
     }
     for round in 1..=rounds {
-        let told = bench.watch.rounds(|| one_round(&mut pair, notes, &mut rng), |_| ())?;
+        let told = bench.watch.rounds(|| one_round(&mut pair, notes, &mut rng))?;
         for BenchRound { value, busy } in &told {
             let lines = [
                 (who, "note_sent", value.sent),
@@ -78,7 +79,7 @@ fn measure<B: Backend>(
     Ok(all)
 }
 
-/// Notes and operations, in an order that is drawn.
+/// Measures notes and operations in random order.
 fn one_round<B: Backend>(
     pair: &mut DevicePair<B>,
     notes: u32,
@@ -86,7 +87,7 @@ fn one_round<B: Backend>(
 ) -> Result<Costs> {
     let look_ns = clock_cost_ns()?;
     let (mut sent, mut read, mut receipt, mut four) = (vec![], vec![], vec![], vec![]);
-    // Alternating in short turns: what disturbs the one disturbs the other.
+    // Notes and operations alternate in short turns, so that load disturbs both alike.
     let turns = notes.div_ceil(10);
     for _ in 0..turns {
         let operations_first = rng.next_u64().is_multiple_of(2);
@@ -154,6 +155,7 @@ fn rows(fast: &[BenchRound<Costs>], portable: &[BenchRound<Costs>]) -> Vec<Row> 
 mod tests {
     use super::*;
     use crate::row::Verdict;
+    use mezza::testing::api::Exit;
 
     fn round(sent: f64, busy: bool) -> BenchRound<Costs> {
         let one = Spread::single;
@@ -168,8 +170,8 @@ mod tests {
         let verdicts = |rows: Vec<Row>| rows.iter().map(Row::verdict).collect::<Vec<_>>();
         assert_eq!(verdicts(rows(&good, &bad)), [Verdict::Holds, Verdict::FallsShort]);
         assert_eq!(verdicts(rows(&bad, &good)), [Verdict::FallsShort, Verdict::Holds]);
-        assert_eq!(crate::row::exit(&rows(&good, &bad), true), 0);
-        assert_eq!(crate::row::exit(&rows(&bad, &good), true), 1);
+        assert_eq!(crate::row::exit(&rows(&good, &bad), true), Exit::Done);
+        assert_eq!(crate::row::exit(&rows(&bad, &good), true), Exit::No);
     }
 
     #[test]

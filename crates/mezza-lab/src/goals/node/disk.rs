@@ -1,4 +1,4 @@
-//! What one fdatasync costs: the unit in which waiting for the disk is counted.
+//! The time of one fdatasync: the unit of waiting for the disk.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -15,8 +15,8 @@ pub const PAGE: [u8; 4_096] = [0x5a; 4_096];
 /// Commits for which a log has room before it begins again, as the logs of vault and relay.
 const COMMITS: usize = 256;
 
-/// Samples of one write of a page and one fdatasync right after the one before, ms. A disk of a
-/// virtual machine that has rested takes several times as long: see [`SyncedLog`].
+/// Samples of a page written and synced right after the one before, ms. The disk of a virtual machine
+/// takes several times as long after a rest: see [`SyncedLog`].
 #[derive(Default)]
 pub struct Syncs {
     /// Into a file that grows, as a log before its first round.
@@ -46,7 +46,7 @@ impl Syncs {
     }
 }
 
-/// A log that was filled with zeros beforehand, so that a sync waits for nothing but its bytes.
+/// A log that was filled with zeros beforehand, so that a sync waits only for its own bytes.
 pub struct SyncedLog {
     file: File,
     /// Pages of one commit.

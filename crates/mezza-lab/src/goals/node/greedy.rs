@@ -1,4 +1,4 @@
-//! M9: what a put costs beside eight clients that ask a relay for as much as it takes from them.
+//! M9: the time of a put while eight other clients send as many requests as the relay accepts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,9 +17,10 @@ use tokio::time::{Instant as Until, sleep, timeout_at};
 
 use super::world::RelayProcess;
 use crate::bench::Bench;
-use crate::clock::{Spread, quantile, sort};
+use crate::clock::{quantile, sort};
+use crate::limit::Limit;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// M9: p99 beside greedy clients over p99 without them.
 pub const LIMIT: Limit =
@@ -28,22 +29,22 @@ pub const LIMIT: Limit =
 const GREEDY: u8 = 8;
 /// Requests that each of them has open.
 const OPEN: usize = 200;
-/// One put each so often, which is less than a connection may.
+/// The time between two puts; a connection may put more often.
 const PACE: Duration = Duration::from_millis(55);
-/// Puts from the first moment of the greedy ones until what they may do at once is done: 6 s. A p99
-/// of fewer than 100 puts would be their slowest.
+/// Puts in the first 6 s, in which the greedy clients use up their bursts. The p99 of fewer than 100
+/// puts would be their maximum.
 const BURST_PUTS: usize = 110;
-/// How long the greedy ones have to leave. Whoever waits for work that it may not have yet is not
-/// waited for.
+/// How long the run waits for greedy clients to end. A client that waits for its rate limit may take
+/// longer and is dropped.
 const LEAVE: Duration = Duration::from_secs(10);
 /// Puts into one mailbox, which holds 1,000 mails.
 const BOX_PUTS: usize = 900;
-/// Keys that lie at the mailboxes of those who set bundles without keys.
+/// Keys in the mailboxes of clients that set bundles without keys.
 const STOCKED: u32 = 3_584;
 /// Keys in one request that a relay takes.
 const KEYS: u32 = 128;
 
-/// What greedy clients ask for, again and again.
+/// The request that greedy clients repeat.
 #[derive(Clone, Copy)]
 enum Greed {
     Bundles(u32),
@@ -59,7 +60,7 @@ const ALL: [(&str, Greed); 5] = [
     ("closes", Greed::Close),
 ];
 
-/// A relay as a process; everybody else in this one.
+/// Measures with the relay as a process and all clients in this one.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let puts: usize = bench.profile.pick(20, 150, 500);
     let burst_puts = bench.profile.pick(20, BURST_PUTS, BURST_PUTS);
@@ -81,14 +82,13 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         ));
         let ops = ["put_quiet".to_owned(), format!("{what}, at first"), what.to_owned()];
         for (op, samples) in ops.iter().zip(puts) {
-            let (who, clock, unit, spread) = ("ours", "wall", "ns", Spread::of(samples));
-            bench.note(&RawFigure { who, op, clock, unit, round: 1, spread, busy: false })?;
+            bench.note(&RawFigure::of("ours", op, "wall", "ns", samples))?;
         }
     }
     Ok(vec![told.into_iter().fold(LIMIT.row(worst), Row::with)])
 }
 
-/// Puts without greedy clients, beside them from their first moment, and beside them later: ns each.
+/// Times of puts in ns: without greedy clients, in the burst of their start, and after it.
 async fn beside(
     relay: &RelayEntry,
     greed: Greed,
@@ -156,7 +156,7 @@ async fn ask(connection: &mut Connection, frame: &ClientFrame) -> Result<DoneCod
     }
 }
 
-/// Asks until it is told to stop, and counts the answers.
+/// Sends requests until `stop` is set, and counts the answers.
 async fn ask_on(
     mut evil: Connection,
     greed: Greed,
@@ -181,7 +181,7 @@ async fn ask_on(
         if open < OPEN {
             let frame = match greed {
                 Greed::Bundles(0) => bundle(1, 0, false),
-                // Keys that are not there yet, in the place of those that are: rows go and come.
+                // Fresh keys replace the stored ones, so that rows are deleted and inserted.
                 Greed::Bundles(keys) => bundle(next, keys, true),
                 Greed::Watch => ClientFrame::Watch { req: 3, number: 3, token: secret(number) },
                 Greed::Close => ClientFrame::Close { req: 3, token: secret(250) },

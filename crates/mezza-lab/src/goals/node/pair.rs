@@ -1,4 +1,4 @@
-//! Two devices with nothing between them but a queue: what a note costs without disk and network.
+//! Two devices with a queue between them: the cost of a note without disk and network.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,15 +18,15 @@ use crate::clock::cost_ns;
 
 /// The relay that both cards name.
 const RELAY: [u8; 32] = [0x5f; 32];
-/// Time between two notes: receipts come at once only to that pace.
+/// Time between two notes. Receipts of faster notes are delayed.
 const PACE_MS: u64 = 2_100;
-/// Notes after which the reader looks at them and a day passes: more are not kept of one contact.
+/// Notes after which the reader reads them and a day passes: a device keeps no more of one contact.
 const DAY_NOTES: u64 = 4_000;
 /// A note as people write it.
 const TEXT: &str =
     "The quick brown fox jumps over the lazy dog, and the dog does not even look up.";
 
-/// What the relay would hold.
+/// The state of a relay.
 #[derive(Default)]
 struct Boxes {
     watched: BTreeMap<MailboxAddress, (usize, MailboxId)>,
@@ -35,10 +35,10 @@ struct Boxes {
     mails: u64,
 }
 
-/// What one note cost, thread CPU time in nanoseconds, the clock included.
+/// The costs of one note: thread CPU time in nanoseconds, reading the clock included.
 #[derive(Clone, Copy, Default)]
 pub struct NoteCost {
-    /// The writer's device: the command, and the relay's word that it took the note.
+    /// The writer's device: the command, and the relay's answer that it has the note.
     pub sent: f64,
     /// How often the clock was read twice for `sent`.
     pub sent_looks: f64,
@@ -56,13 +56,13 @@ pub struct DevicePair<B: Backend> {
     now: Time,
     boxes: Boxes,
     inputs: VecDeque<(usize, Input)>,
-    /// What the writer wants stored.
+    /// Batches that the writer's device wants stored.
     batches: Vec<WriteBatch>,
     notes: u64,
 }
 
 impl<B: Backend> DevicePair<B> {
-    /// Two who have each other's cards and have written to each other.
+    /// Two devices that have each other's cards and have exchanged notes.
     ///
     /// # Errors
     /// If a device refuses.
@@ -105,7 +105,7 @@ impl<B: Backend> DevicePair<B> {
         self.settle(&mut NoteCost::default())
     }
 
-    /// Writes a note and lets everything happen until the writer knows that it was delivered.
+    /// Writes a note and runs both devices until the writer knows that it was delivered.
     ///
     /// # Errors
     /// If a device refuses, or the note does not arrive.
@@ -133,7 +133,7 @@ impl<B: Backend> DevicePair<B> {
         Ok(self.devices[0].note(note, self.now).context("the note is gone")?.state)
     }
 
-    /// What the writer's device wants stored since the last call.
+    /// Batches that the writer's device wants stored since the last call.
     pub fn take_batches(&mut self) -> Vec<WriteBatch> {
         std::mem::take(&mut self.batches)
     }
@@ -143,13 +143,13 @@ impl<B: Backend> DevicePair<B> {
         self.now
     }
 
-    /// Time passes; every deadline on the way is kept.
+    /// Advances the clock and wakes the devices at each deadline on the way.
     fn pass(&mut self, ms: u64) -> Result<()> {
         let end = self.now.plus_ms(ms);
         loop {
             let next = self.devices.iter().filter_map(Machine::deadline).min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
-            // Never nothing: a deadline that stays where it is must not hold time up.
+            // A deadline in the past advances the clock by 1 ms, so that this loop ends.
             self.now = if next > self.now { next } else { self.now.plus_ms(1) };
             for who in 0..2 {
                 self.devices[who].wake(self.now, &mut OsRng);
@@ -162,7 +162,7 @@ impl<B: Backend> DevicePair<B> {
         Ok(())
     }
 
-    /// Hands over what waits until nothing does.
+    /// Handles all inputs that wait, and those that follow from them.
     fn settle(&mut self, cost: &mut NoteCost) -> Result<()> {
         while let Some((who, input)) = self.inputs.pop_front() {
             let is_own = matches!(
@@ -198,7 +198,7 @@ impl<B: Backend> DevicePair<B> {
         std::iter::from_fn(|| device.poll()).collect()
     }
 
-    /// What relay and disk would do.
+    /// Does the work of relay and disk.
     fn carry_out(&mut self, who: usize, outputs: Vec<Output>) {
         for output in outputs {
             let order = match output {
@@ -250,7 +250,7 @@ impl<B: Backend> DevicePair<B> {
         }
     }
 
-    /// Brings the mail of a box to whom it is for.
+    /// Delivers the mail of a mailbox to its owner.
     fn empty(&mut self, address: MailboxAddress) {
         let Some((who, slot)) = self.boxes.watched.get(&address).copied() else { return };
         for bytes in self.boxes.waiting.remove(&address).unwrap_or_default() {

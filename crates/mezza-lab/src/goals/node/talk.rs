@@ -1,8 +1,8 @@
-//! M1 and M8: a person writes to others over a relay, all of them processes; before that, they idle.
+//! M1 and M8: one node writes to others over a relay, all of them processes; before that, they idle.
 //!
 //! ```text
 //! POST note -> ratchet, commit -> relay: commit -> reader: commit -> receipt -> WebSocket: delivered
-//! |<------------------------------- what M1 measures ------------------------------------------>|
+//! |<------------------------------------ M1 ---------------------------------------------------->|
 //! ```
 
 mod m1;
@@ -23,26 +23,20 @@ use super::bare::EmptyPath;
 use super::disk::{SyncedLog, Syncs};
 use super::world::{PATIENCE, Process, RelayProcess, introduce, start_node};
 use crate::bench::Bench;
-use crate::clock::{Spread, busy_words, ns};
+use crate::clock::{busy_words, ns};
+use crate::limit::Limit;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 use m1::Times;
 
-/// Least time between two notes to one contact: receipts come at once only to that pace.
+/// Time between two notes to one contact. Receipts of faster notes are delayed.
 const PACE: Duration = Duration::from_millis(2_100);
-/// Time for a node that has just started to come to rest.
+/// Time after which a node that has started is idle.
 const REST: Duration = Duration::from_millis(1_500);
 /// M8, the median of all nodes.
 pub const M8: Limit = Limit::at_most("M8", "idle node, resident memory", 60.0, "MiB");
 
-/// A world: one who writes, the others who read.
-struct World {
-    relay: RelayProcess,
-    writer: Process,
-    readers: Vec<Process>,
-}
-
-/// Starts the world, looks at its memory, then talks.
+/// Starts all processes, measures their memory, then the time of notes.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let (contacts, notes, syncs_n) = bench.profile.pick((3, 10, 10), (5, 100, 50), (20, 600, 200));
     let folder = bench.folder.path().join("world");
@@ -50,13 +44,12 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let relay = RelayProcess::start(&folder, &[])?;
     let writer = start_node(&folder, "writer", &relay.entry)?;
     let readers = (0..contacts).map(|n| start_node(&folder, &format!("reader{n}"), &relay.entry));
-    let world = World { readers: readers.collect::<Result<_>>()?, writer, relay };
-    let memory = memory(bench, &world)?;
-    let ids: Vec<String> =
-        world.readers.iter().map(|r| introduce(&world.writer, r)).collect::<Result<_>>()?;
-    let client = world.writer.client()?;
+    let readers = readers.collect::<Result<Vec<_>>>()?;
+    let memory = memory(bench, &relay, readers.iter().chain([&writer]))?;
+    let ids: Vec<String> = readers.iter().map(|r| introduce(&writer, r)).collect::<Result<_>>()?;
+    let client = writer.client()?;
     for id in &ids {
-        // The first note starts the session; it is not what M1 is about.
+        // The first note starts the session. M1 is about later ones.
         deliver(&client, id, "hello")?;
     }
     let mut syncs = Syncs::default();
@@ -65,7 +58,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut log = SyncedLog::fill(&bench.folder.path().join("sync"), 1)?;
     let work = || talk(&client, &mut bare, &mut log, &ids, notes);
     let mut patience = crate::clock::LoadWatch::new(2, false);
-    let rounds = patience.rounds(work, |_| ())?;
+    let rounds = patience.rounds(work)?;
     syncs.sample(bench.folder.path(), syncs_n)?;
     let busy = busy_words(&rounds);
     let times = rounds.into_iter().next().context("no round")?.value;
@@ -80,8 +73,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// One note to each contact in turn, and after each one a pass of the bare path and one sync, each
-/// after the same rest: what has rested is slower, the disk most of all.
+/// One note to each contact in turn, and after each a round trip of the empty path and one sync. All
+/// three come after the same rest, because a rest makes each of them slower, the sync most.
 fn talk(
     client: &ApiClient,
     bare: &mut EmptyPath,
@@ -111,7 +104,7 @@ fn talk(
 
 /// Writes a note and waits until it is shown as delivered; milliseconds.
 fn deliver(client: &ApiClient, contact: &str, text: &str) -> Result<f64> {
-    // A page is connected when the person writes; by the time the follower is let in, so is this.
+    // The page of a person is connected before the person writes, so this connection is opened first.
     let line = client.connect()?;
     let follower = Follower::of(client)?;
     let mut id = [0; 16];
@@ -141,25 +134,25 @@ fn keep(bench: &mut Bench, times: &Times, syncs: &Syncs, busy: bool) -> Result<(
         ("limit:disk", "fdatasync_steady", &syncs.steady),
     ];
     for (who, op, samples) in all {
-        let spread = Spread::of(samples.clone());
-        bench.note(&RawFigure { who, op, clock: "wall", unit: "ms", round: 1, spread, busy })?;
+        let figure = RawFigure::of(who, op, "wall", "ms", samples.clone());
+        bench.note(&RawFigure { busy, ..figure })?;
     }
     Ok(())
 }
 
-/// Memory of all nodes, before anybody has written.
-fn memory(bench: &mut Bench, world: &World) -> Result<Row> {
+/// Memory of all nodes before the first note.
+fn memory<'a>(
+    bench: &mut Bench,
+    relay: &RelayProcess,
+    nodes: impl Iterator<Item = &'a Process>,
+) -> Result<Row> {
     std::thread::sleep(REST);
-    let nodes = world.readers.iter().chain([&world.writer]);
     let mib: Vec<f64> =
         nodes.map(|node| Ok(node.resident_bytes()? / f64::from(1 << 20))).collect::<Result<_>>()?;
-    let (n, relay) = (mib.len(), world.relay.process.resident_bytes()? / f64::from(1 << 20));
-    let spread = Spread::of(mib);
-    let (clock, unit) = ("count", "MiB");
-    let line =
-        RawFigure { who: "ours", op: "idle_node", clock, unit, round: 1, spread, busy: false };
-    bench.note(&line)?;
-    Ok(M8.row(spread.median).with(format!(
+    let (n, relay) = (mib.len(), relay.process.resident_bytes()? / f64::from(1 << 20));
+    let figure = RawFigure::of("ours", "idle_node", "count", "MiB", mib);
+    bench.note(&figure)?;
+    Ok(M8.row(figure.spread.median).with(format!(
         "median of {n} unlocked nodes with a relay; the relay itself {relay:.1} MiB"
     )))
 }

@@ -1,4 +1,4 @@
-//! M5: what unlocking costs beside Argon2, with a vault that a device has really filled.
+//! M5: the cost of unlocking besides Argon2, with a vault that a device has filled.
 
 use anyhow::Result;
 use mezza::testing::backend::AwsLc;
@@ -9,11 +9,12 @@ use mezza_messenger::{Device, WriteBatch};
 
 use super::pair::DevicePair;
 use crate::bench::Bench;
-use crate::clock::{Spread, cost_ns};
+use crate::clock::cost_ns;
+use crate::limit::Limit;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
-/// M5, a goal of the next stage: CPU for so many of [`NOTES`].
+/// M5, a goal of the next stage: the limit is in proportion to [`NOTES`].
 pub const LIMIT: Limit =
     Limit::at_most_of_the_run("M5", "unlock beside Argon2, CPU, 300 ms for 50,000 notes", "ms");
 /// CPU milliseconds for [`NOTES`].
@@ -46,8 +47,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let (device, load_ns) = cost_ns(|| Device::<AwsLc>::load(records, now, &mut OsRng))?;
     drop((device?, vault));
     for (op, ns) in [("argon2_demo", argon_ns), ("open_records", open_ns), ("load", load_ns)] {
-        let (clock, unit, spread) = ("thread_cpu", "ns", Spread::single(ns));
-        bench.note(&RawFigure { who: "ours", op, clock, unit, round: 1, spread, busy: false })?;
+        bench.note(&RawFigure::single("ours", op, "thread_cpu", "ns", ns))?;
     }
     let [argon, open, load] = [argon_ns, open_ns, load_ns].map(|ns| ns / 1e6);
     let limit = CPU_MS_MAX * f64::from(notes) / NOTES;

@@ -1,4 +1,4 @@
-//! M3: what an idle watcher costs a relay.
+//! M3: the memory of a relay for an idle watcher.
 
 use anyhow::{Context as _, Result, bail};
 use mezza::testing::clock::Clock;
@@ -12,22 +12,23 @@ use tokio::task::JoinSet;
 use super::world::RelayProcess;
 use crate::bench::Bench;
 use crate::clock::Spread;
+use crate::limit::Limit;
 use crate::raw::RawFigure;
-use crate::row::{Limit, Row};
+use crate::row::Row;
 
 /// M3, in kB.
 pub const LIMIT: Limit = Limit::at_most("M3", "idle watchers of a relay, each", 30.0, "kB");
-/// Watchers that come at the same time.
+/// Watchers that connect at the same time.
 const AT_ONCE: usize = 32;
-/// Watchers that warm the relay up and do not count.
+/// Watchers that connect first, to warm the relay up. They do not count.
 const FIRST: u32 = 64;
 /// Files that relay and lab need beside the watchers' sockets.
 const OTHER_FILES: u64 = 200;
-/// One address may do here what thousands do elsewhere.
+/// All watchers share one address here, so its limits are raised.
 const RAISED: [(&str, &str); 2] =
     [("MEZZA_RELAY_CONNECTIONS_MAX", "1000000"), ("MEZZA_RELAY_OPENS_DAY_MAX", "1000000")];
 
-/// A relay as a process, watchers in this one.
+/// Measures with the relay as a process and the watchers in this one.
 pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let count: u32 = bench.profile.pick(500, 2_000, 10_000);
     let (_, files_max) = getrlimit(Resource::RLIMIT_NOFILE)?;
@@ -50,13 +51,11 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     runtime.block_on(answer(&mut all)).context("watchers are gone")?;
     let each = (after - before) / f64::from(count - FIRST) / 1_000.0;
     let spread = Spread { n: (count - FIRST) as usize, ..Spread::single(each) };
-    let (clock, unit) = ("count", "kB");
-    let line =
-        RawFigure { who: "ours", op: "idle_watcher", clock, unit, round: 1, spread, busy: false };
-    bench.note(&line)?;
+    let figure = RawFigure::single("ours", "idle_watcher", "count", "kB", each);
+    bench.note(&RawFigure { spread, ..figure })?;
     let mib = after / f64::from(1 << 20);
     Ok(vec![LIMIT.row(each).with(format!(
-        "{count} over TLS, each with a box of its own, all still connected; growth after the first \
+        "{count} over TLS, each with a mailbox of its own, all still connected; growth after the first \
          {FIRST}; relay {mib:.0} MiB in all"
     ))])
 }
@@ -74,7 +73,7 @@ async fn come(relay: &RelayEntry, numbers: std::ops::Range<u32>) -> Result<Vec<C
     Ok(here)
 }
 
-/// The relay answers on each of these connections.
+/// Checks that the relay answers on each of these connections.
 async fn answer(watchers: &mut [Connection]) -> Result<()> {
     for watcher in watchers {
         watcher.send(&ClientFrame::Ping).await?;
@@ -85,7 +84,7 @@ async fn answer(watchers: &mut [Connection]) -> Result<()> {
     Ok(())
 }
 
-/// Connects, opens a box and watches it.
+/// Connects, opens a mailbox and watches it.
 async fn watcher(key: [u8; 32], port: u16, number: u32) -> Result<Connection> {
     let mut connection = connect(&key, "127.0.0.1", port, &Clock::system(), None).await?;
     let token = || Secret::init_with(|bytes| bytes[..4].copy_from_slice(&number.to_be_bytes()));

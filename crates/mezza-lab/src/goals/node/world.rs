@@ -1,13 +1,10 @@
 //! Real processes: a relay and nodes, each with a home of its own, on loopback.
 
-use std::fs::File;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use mezza::testing::api::json::{AddRequest, CardText, ContactJson, Health};
 use mezza::testing::backend::AwsLc;
 use mezza::testing::faces::cli::client::ApiClient;
@@ -19,88 +16,50 @@ use mezza::testing::store::{Argon2Params, Vault};
 use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::relay_wire::MailboxAddress;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
-use crate::machine;
+use crate::process::Program;
 
-/// How long anything may take to come about.
+/// How long a note may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// The passphrase of everybody here, at the cost of a demonstration.
+/// The passphrase of every vault.
 const PASSPHRASE: &[u8] = b"six words that nobody has to guess";
-/// Pause between two looks.
-const LOOK: Duration = Duration::from_millis(10);
 
-/// A running program.
+/// A relay or a node with its home; it ends in order when it is dropped.
 pub struct Process {
-    child: Child,
+    program: Program,
     home: Home,
-    log: PathBuf,
 }
 
 impl Process {
-    /// Starts this program as `mezza`; nothing of the surrounding environment reaches it.
     fn start(home: &Path, args: &[&str], env: &[(&str, &str)]) -> Result<Self> {
-        let log = home.with_extension("log");
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg0(crate::PROGRAM).env_clear().envs(env.iter().copied());
-        command.arg("--home").arg(home).args(args);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
-        let child = command.spawn().context("the program does not start")?;
-        Ok(Self { child, home: Home::find(Some(home))?, log })
-    }
-
-    /// Its number.
-    pub fn id(&self) -> u32 {
-        self.child.id()
+        let program = Program::start(home, home, args, env)?;
+        Ok(Self { program, home: Home::find(Some(home))? })
     }
 
     /// Memory that it holds, bytes.
     pub fn resident_bytes(&self) -> Result<f64> {
-        machine::resident_bytes(self.id()).context("the system does not tell memory")
+        self.program.resident_bytes()
     }
 
     /// Its interface.
     pub fn client(&self) -> Result<ApiClient> {
         Ok(ApiClient::of(&self.home)?)
     }
-
-    /// Looks until `yes`, or until the program is gone.
-    fn until(&mut self, what: &str, mut yes: impl FnMut(&Self) -> bool) -> Result<()> {
-        let end = Instant::now() + PATIENCE;
-        while !yes(self) {
-            let gone = self.child.try_wait()?.is_some();
-            if gone || Instant::now() > end {
-                let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-                bail!("{what} did not come about: {}", log.lines().last().unwrap_or("no log"));
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(())
-    }
-
-    /// Whether strangers can write to this node.
-    fn is_reachable(&self) -> bool {
-        let health = self.client().and_then(|client| Ok(client.get::<Health>("/v1/health")?));
-        health.is_ok_and(|h| h.lines.iter().any(|line| line.name == "mailbox" && line.ok))
-    }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if let Ok(pid) = i32::try_from(self.id()) {
-            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
-        }
-        let end = Instant::now() + Duration::from_secs(3);
-        while Instant::now() < end && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(LOOK);
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.program.terminate();
     }
 }
 
-/// A relay and where it is.
+/// Whether the node of a home has a mailbox that others can write to.
+fn is_reachable(home: &Home) -> bool {
+    let health = ApiClient::of(home).and_then(|client| client.get::<Health>("/v1/health"));
+    health.is_ok_and(|h| h.lines.iter().any(|line| line.name == "mailbox" && line.ok))
+}
+
+/// A relay, with its key and address.
 pub struct RelayProcess {
     /// The program.
     pub process: Process,
@@ -123,7 +82,8 @@ impl RelayProcess {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let listen = format!("127.0.0.1:{port}");
         let mut process = Process::start(&root, &["relay", "run", "--listen", &listen], env)?;
-        process.until("the relay", |_| TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+        let answers = || TcpStream::connect(("127.0.0.1", port)).ok();
+        process.program.until("the relay", |_| answers())?;
         let entry =
             RelayEntry { key, address: MailboxAddress([0; 16]), port, host: "127.0.0.1".into() };
         Ok(Self { process, entry })
@@ -149,11 +109,11 @@ pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Proce
     let file = file.to_str().context("a folder whose name is no text")?;
     let args = ["node", "run", "--port", "0", "--no-web", "--passphrase-file", file];
     let mut process = Process::start(&root, &args, &[])?;
-    process.until("the mailbox", Process::is_reachable)?;
+    process.program.until("the mailbox", |_| is_reachable(&home).then_some(()))?;
     Ok(process)
 }
 
-/// Both take each other's card; the contact as the first one numbers it.
+/// Gives both nodes each other's card; the contact's number in the first one.
 ///
 /// # Errors
 /// If a node refuses.

@@ -1,4 +1,4 @@
-//! A network for measurements: keys and a config of conversations alone, and the mixes that run it.
+//! A network for measurements: keys, a config with the conversation service only, and its mixes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -20,20 +20,20 @@ use mezza_mixnet::noise::Law;
 use rand_core::Rng as _;
 use tokio::sync::watch;
 
-use super::MixSetup;
+use super::round::MixSetup;
 use crate::machine;
 
-/// How long a network lasts, and has been there.
+/// How long a config is valid, before and after now.
 const VALID_MS: u64 = Time::DAY_MS;
-/// A round may open every millisecond, so that the clock gives a fresh number to each; its phases may
-/// take as long as they like.
+/// A round may open every millisecond, so that the clock gives each a fresh number; its phases have ten
+/// minutes.
 const TIMES: Times = [1, 600_000, 600_000, 600_000, 600_000];
 /// How long the links may take to come up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Mixes that run.
+/// Running mixes.
 pub struct LocalMixnet {
-    /// What all parties agreed on.
+    /// The config of the network.
     pub config: Config,
     /// The key of the coordinator.
     pub coordinator: ServerKey,
@@ -46,7 +46,7 @@ impl LocalMixnet {
     /// Starts the mixes, the last one first so that each finds the one behind it.
     ///
     /// # Errors
-    /// If they do not start, or their links stay away.
+    /// If they do not start.
     pub async fn start(folder: &Path, setup: &MixSetup) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let path = |at: usize| folder.join(format!("mix{at}.key"));
@@ -74,11 +74,11 @@ impl LocalMixnet {
         Ok(Self { config, coordinator, mixes, stop })
     }
 
-    /// Waits for all links: with the coordinator, the one before, and the next. There is no bucket
-    /// store: nobody calls here, and nobody is invited.
+    /// Waits for all links of each mix: with the coordinator, the mix before and the mix behind it. There
+    /// is no bucket store, because measurements have no calls and invitations.
     ///
     /// # Errors
-    /// If they stay away.
+    /// If a link does not come up.
     pub async fn linked(&self) -> Result<()> {
         let (end, last) = (Instant::now() + PATIENCE, self.mixes.len() - 1);
         let due = |at: usize| if at == last { 2 } else { 3 };
@@ -86,7 +86,7 @@ impl LocalMixnet {
             |(at, mix): (usize, &server::ServerHandle)| mix.metrics.of(Metric::Links) >= due(at);
         while !self.mixes.iter().enumerate().all(is_up) {
             if Instant::now() > end {
-                bail!("the links of the mixes stay away");
+                bail!("the links of the mixes do not come up");
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -96,7 +96,7 @@ impl LocalMixnet {
     /// Ends the mixes and waits for them.
     ///
     /// # Errors
-    /// Why one of them could not go on.
+    /// The error of a mix that could not go on.
     pub async fn stop(self) -> Result<()> {
         let _ = self.stop.send(true);
         for mix in self.mixes {
@@ -106,7 +106,7 @@ impl LocalMixnet {
     }
 }
 
-/// Whose keys are in a config.
+/// The keys in a config.
 pub struct NetworkKeys<'a> {
     /// First mix first.
     pub mixes: &'a [ServerKey],
@@ -116,7 +116,7 @@ pub struct NetworkKeys<'a> {
     pub bucket: &'a ServerKey,
 }
 
-/// A config of conversations alone, on free ports of loopback, signed.
+/// A config with the conversation service only, on free ports of loopback, signed.
 ///
 /// # Errors
 /// If no ports are free.
@@ -156,7 +156,7 @@ pub fn config(
     Ok(signed)
 }
 
-/// A folder that no other network of this measurement has.
+/// A folder for one more network of this measurement.
 pub fn folder(root: &Path) -> PathBuf {
     let paths = (0..u16::MAX).map(|n| root.join(format!("mixes-{n}")));
     paths.into_iter().find(|path| !path.exists()).unwrap_or_else(|| root.to_owned())

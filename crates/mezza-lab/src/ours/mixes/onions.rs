@@ -1,4 +1,4 @@
-//! Onions of simulated users, all of a round at once: half of the users talk in pairs.
+//! Onions of simulated users for a whole round. Half of the users are in conversations.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,11 @@ use crate::machine;
 /// Bytes of a plaintext: a dead drop and a cell.
 const INNER_BYTES: usize = DROP_BYTES + CELL_BYTES;
 
-/// The onions of a round, and what their replies must hold.
+/// The onions of a round, and the cells that their replies must hold.
 pub struct Onions {
     /// One behind the other.
     pub bytes: Vec<u8>,
-    /// What making them took.
+    /// Wall time of making them.
     pub making: Duration,
     plain: Vec<u8>,
     /// For each part, its users and the keys of their replies by layer.
@@ -32,7 +32,7 @@ impl Onions {
     /// Wraps random cells of `users` on all cores.
     ///
     /// # Errors
-    /// Round keys that are no points.
+    /// Round keys that are not points.
     pub fn make(
         kernel: &'static dyn Kernel,
         layers: &[Layer],
@@ -40,7 +40,7 @@ impl Onions {
         seed: u64,
     ) -> Result<Self> {
         let begun = Instant::now();
-        let tables = Tables::new(kernel, layers).context("round keys that are no points")?;
+        let tables = Tables::new(kernel, layers).context("round keys that are not points")?;
         let mut plain = vec![0; users * INNER_BYTES];
         ChaCha20Rng::seed_from_u64(seed).fill_bytes(&mut plain);
         // The first quarter of all pairs of neighbours share their drops.
@@ -69,10 +69,10 @@ impl Onions {
         Ok(Self { bytes, making: begun.elapsed(), plain, back, talking })
     }
 
-    /// Opens every reply: the partner's cell for those who talk, their own for the others.
+    /// Opens every reply. It must hold the partner's cell in a conversation, else the user's own.
     ///
     /// # Errors
-    /// Replies that are too few, or not what they must be.
+    /// Replies that are missing or wrong.
     pub fn check(&self, kernel: &dyn Kernel, replies: &[u8]) -> Result<()> {
         let cells: Vec<&[u8]> =
             self.plain.chunks_exact(INNER_BYTES).map(|p| &p[DROP_BYTES..]).collect();

@@ -1,4 +1,4 @@
-//! Rounds of many users and much noise, and of few and little, in turn: how latency grows.
+//! Rounds at several numbers of users and levels of noise, in turn: how latency grows.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,14 @@ use mezza::testing::backend::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
-use super::{LabCoordinator, MixSetup};
+use super::coordinator::LabCoordinator;
+use super::round::MixSetup;
 use crate::bench::Bench;
-use crate::clock::{BenchRound, Spread, busy_words, deciding_value, median, ns};
+use crate::clock::{BenchRound, busy_words, deciding_value, figure_of, median, ns};
 use crate::fit::{Fit, line};
 use crate::raw::RawFigure;
 
-/// Where on the plane of users and noise.
+/// A number of users and a level of noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GridPoint {
     /// Mean noise of a mix, singles; b = 0 as in the reproduction.
@@ -22,7 +23,16 @@ pub struct GridPoint {
     pub users: u32,
 }
 
-/// What all rounds at some points took, in nanoseconds.
+impl GridPoint {
+    /// All points of some users at some levels of noise.
+    pub fn grid(levels: &[u32], users: &[u32]) -> Vec<Self> {
+        let of_level =
+            |mu: &u32| users.iter().map(|users| Self { mu: *mu, users: *users }).collect();
+        levels.iter().flat_map(|mu| -> Vec<Self> { of_level(mu) }).collect()
+    }
+}
+
+/// Wall and CPU time of all rounds at some points, in nanoseconds.
 pub struct GridSeries(Vec<(GridPoint, Vec<BenchRound<[f64; 2]>>)>);
 
 impl GridSeries {
@@ -31,34 +41,30 @@ impl GridSeries {
     /// # Errors
     /// A round that breaks, or a raw line that cannot be written.
     pub fn measure(bench: &mut Bench, points: &[GridPoint], rounds: usize) -> Result<Self> {
-        let mut desks = BTreeMap::new();
+        let mut coordinators = BTreeMap::new();
         for GridPoint { mu, .. } in points {
             let of_level = points.iter().filter(|point| point.mu == *mu);
             let users_max = of_level.map(|point| point.users).max().unwrap_or(1);
             let law = Law { mode: Mode::Paper, mu: *mu, scale: 0 };
             let setup = MixSetup { mixes: 3, users_max, law, kernel: kernel(), seed: bench.seed };
-            if !desks.contains_key(mu) {
-                let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
+            if !coordinators.contains_key(mu) {
+                let mut coordinator = LabCoordinator::start(bench.folder.path(), setup)?;
                 // The first round of a process is slower than all others.
-                desk.round(users_max)?;
-                desks.insert(*mu, desk);
+                coordinator.round(users_max)?;
+                coordinators.insert(*mu, coordinator);
             }
         }
         let mut all: Vec<(GridPoint, Vec<BenchRound<[f64; 2]>>)> =
             points.iter().map(|point| (*point, Vec::new())).collect();
         for _ in 0..rounds {
-            let work = || one_round(&mut desks, points);
-            let told = bench.watch.rounds(work, |_| ())?;
-            if told.len() > 1 && told.iter().all(|round| round.busy) {
-                bench.watch.give_up();
-            }
-            for BenchRound { value, busy } in told {
+            let work = || one_round(&mut coordinators, points);
+            for BenchRound { value, busy } in bench.watch.rounds_or_give_up(work)? {
                 for ((_, rounds), value) in all.iter_mut().zip(value) {
                     rounds.push(BenchRound { value, busy });
                 }
             }
         }
-        desks.into_values().try_for_each(LabCoordinator::stop)?;
+        coordinators.into_values().try_for_each(LabCoordinator::stop)?;
         note(bench, &all)?;
         Ok(Self(all))
     }
@@ -77,15 +83,10 @@ impl GridSeries {
     }
 
     fn each(&self, cost: impl Fn(&[BenchRound<f64>]) -> f64, at: usize) -> Vec<(GridPoint, f64)> {
-        let of =
-            |round: &BenchRound<[f64; 2]>| BenchRound { value: round.value[at], busy: round.busy };
-        let one = |(point, rounds): &(GridPoint, Vec<BenchRound<[f64; 2]>>)| {
-            (*point, cost(&rounds.iter().map(of).collect::<Vec<_>>()))
-        };
-        self.0.iter().map(one).collect()
+        self.0.iter().map(|(point, rounds)| (*point, cost(&figure_of(rounds, at)))).collect()
     }
 
-    /// How many rounds each point had, and how quiet they were.
+    /// The rounds of each point, and how many of them were disturbed.
     pub fn quiet(&self) -> String {
         let Some((_, rounds)) = self.0.first() else { return String::new() };
         let words = busy_words(rounds).unwrap_or_else(|| "not busy".into());
@@ -113,13 +114,13 @@ fn fit(figures: &[(GridPoint, f64)], of: impl Fn(&GridPoint) -> Vec<f64>) -> Fit
 }
 
 fn one_round(
-    desks: &mut BTreeMap<u32, LabCoordinator>,
+    coordinators: &mut BTreeMap<u32, LabCoordinator>,
     points: &[GridPoint],
 ) -> Result<Vec<[f64; 2]>> {
     let mut costs = Vec::new();
     for GridPoint { mu, users } in points {
-        let Some(desk) = desks.get_mut(mu) else { continue };
-        let outcome = desk.round(*users)?;
+        let Some(coordinator) = coordinators.get_mut(mu) else { continue };
+        let outcome = coordinator.round(*users)?;
         costs.push([ns(outcome.wall), ns(outcome.cpu)]);
     }
     Ok(costs)
@@ -129,9 +130,9 @@ fn note(bench: &mut Bench, all: &[(GridPoint, Vec<BenchRound<[f64; 2]>>)]) -> Re
     for (GridPoint { mu, users }, rounds) in all {
         for (number, BenchRound { value, busy }) in rounds.iter().enumerate() {
             for (clock, value) in [("wall", value[0]), ("process_cpu", value[1])] {
-                let (who, unit, round, busy) = ("ours", "ns", number + 1, *busy);
-                let (op, spread) = (format!("round_mu{mu}_users{users}"), Spread::single(value));
-                bench.note(&RawFigure { who, op: &op, clock, unit, round, spread, busy })?;
+                let op = format!("round_mu{mu}_users{users}");
+                let figure = RawFigure::single("ours", &op, clock, "ns", value);
+                bench.note(&RawFigure { round: number + 1, busy: *busy, ..figure })?;
             }
         }
     }

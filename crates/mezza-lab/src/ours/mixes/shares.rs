@@ -1,34 +1,34 @@
-//! Where the time of a round goes: the cores' time from the first frame to the last reply, by mix
-//! and phase. What threads use around their jobs and links is told by kind and counts as missing.
+//! The time of a round by mix and phase: the time of all cores from the first frame to the last reply.
+//! The time of threads around their jobs and links is printed by kind and counts as unaccounted.
 
 use std::time::Duration;
 
 use mezza::testing::process::busy::Phase;
 
-use super::{PhaseCpu, RoundTiming};
+use super::round::{PhaseCpu, RoundTiming};
 use crate::machine;
 
 /// Shares of the cores' time of a round.
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// Of each mix by phase.
+    /// The share of each mix by phase.
     pub mixes: Vec<[f64; Phase::ALL.len()]>,
-    /// Noise of each mix, made before the batch came: not part of the round, on the same scale.
+    /// Noise of each mix, made before the batch. It is not part of the round and has the same scale.
     pub ahead: Vec<f64>,
-    /// The desk's ends of its links, which are the entry's in a network.
+    /// The coordinator's ends of its links, which belong to the entry server of a real network.
     pub entry: f64,
     /// Around the jobs, on their threads: fetching one, handing its result over, falling asleep.
     pub pool: f64,
-    /// Around links and machines, on theirs: which of them goes on.
+    /// Around links and machines, on the threads of the runtime: scheduling.
     pub runtime: f64,
-    /// The desk, which takes batch and replies in and out of its links.
-    pub desk: f64,
-    /// Cores without work of ours.
+    /// The coordinator, which sends the batch and collects the replies.
+    pub coordinator: f64,
+    /// Cores that do no work for this process.
     pub wait: f64,
 }
 
 impl Shares {
-    /// Of some rounds together.
+    /// The shares of some rounds together.
     pub fn of(outcomes: &[RoundTiming]) -> Self {
         let cores = u32::try_from(machine::cores()).unwrap_or(1);
         let sum = |part: &dyn Fn(&RoundTiming) -> Duration| {
@@ -51,7 +51,7 @@ impl Shares {
             ahead: (0..count).map(|at| of(at, Phase::Noise, |o| &o.ahead)).collect(),
             pool: sum(&|o| o.threads.pool) / whole - all(true),
             runtime: sum(&|o| o.threads.runtime) / whole - all(false) - entry,
-            desk: sum(&|o| o.threads.desk) / whole,
+            coordinator: sum(&|o| o.threads.coordinator) / whole,
             mixes,
             entry,
             wait: sum(&|o| (o.wall * cores).saturating_sub(o.cpu)) / whole,
@@ -104,9 +104,10 @@ impl Shares {
         lines.push(format!(
             "entry's links {entry:.1}, wait {wait:.1}; jobs, links and wait together {work:.1}"
         ));
-        let [pool, runtime, desk] = [self.pool, self.runtime, self.desk].map(|share| share * 100.0);
+        let [pool, runtime, coordinator] =
+            [self.pool, self.runtime, self.coordinator].map(|share| share * 100.0);
         lines.push(format!(
-            "around them: threads of jobs {pool:.1}, runtime of links and machines {runtime:.1}, desk {desk:.1}"
+            "around them: threads of jobs {pool:.1}, runtime of links and machines {runtime:.1}, coordinator {coordinator:.1}"
         ));
         let used = (1.0 - self.wait) / 100.0;
         lines.push(format!(
@@ -121,9 +122,9 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ours::mixes::Threads;
+    use crate::ours::mixes::threads::Threads;
 
-    /// A round of 100 ms; so much of every core's time went nobody knows where.
+    /// A round of 100 ms, of which `unaccounted_ms` of each core belong to no phase.
     fn outcome(unaccounted_ms: u64) -> RoundTiming {
         let ms = Duration::from_millis;
         let mut spent: PhaseCpu = Default::default();
@@ -132,7 +133,7 @@ mod tests {
         let cores = u64::try_from(machine::cores()).unwrap();
         let (wall, cpu) = (ms(100), ms(90 + unaccounted_ms * cores));
         let (own, making, ahead) = (ms(10), ms(0), vec![PhaseCpu::default()]);
-        let threads = Threads { pool: ms(64), runtime: ms(23), desk: ms(3) };
+        let threads = Threads { pool: ms(64), runtime: ms(23), coordinator: ms(3) };
         RoundTiming { wall, cpu, spent: vec![spent], ahead, own, threads, making }
     }
 
@@ -141,7 +142,10 @@ mod tests {
         let whole = Shares::of(&[outcome(0)]);
         let cores = f64::from(u32::try_from(machine::cores()).unwrap());
         let is = |share: f64, ms: f64| (share * cores * 100.0 - ms).abs() < 1e-6;
-        assert!(is(whole.pool, 4.0) && is(whole.runtime, 3.0) && is(whole.desk, 3.0), "{whole:?}");
+        assert!(
+            is(whole.pool, 4.0) && is(whole.runtime, 3.0) && is(whole.coordinator, 3.0),
+            "{whole:?}"
+        );
         // Of 100 ms of each core: all but the 10 ms around jobs and links.
         assert!(is(1.0 - whole.work(), 10.0), "{whole:?}");
         assert!((whole.cryptography() - 60.0 / 90.0).abs() < 1e-9, "{whole:?}");

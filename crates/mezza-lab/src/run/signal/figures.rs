@@ -1,6 +1,6 @@
 //! Figures 5 and 6: a new client writes to an old one; two people compare the security code.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use data_encoding::HEXLOWER;
 use mezza::testing::backend::AwsLc;
 use mezza::testing::process::rng::OsRng;
@@ -12,20 +12,20 @@ use mezza_ratchet::{
     Bundle, BundleError, IdentityKey, IdentityKeyPair, OneTimePrekey, SignalBundle, SuiteList,
 };
 
-use super::super::Report;
 use crate::bench::Bench;
 use crate::ours::bare::Bare;
 use crate::ours::device::MeasuredDevice as _;
 use crate::ours::talk::{NOW, PublishedBundle, REGISTRATION};
 use crate::peer::{self, PeerProcess};
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// Who stands for the old client.
+/// The peer that stands for the old client.
 pub const PEERS: &[&str] = &["java"];
 
-/// What the old client says to the paper's bundle: the words for a forged key.
+/// The old client's error for the paper's bundle, which is its error for a forged key.
 const FORGED: &str = "Invalid signature on device key!";
-/// What it says to an envelope that it does not know.
+/// Its error for an envelope of an unknown version.
 const UNKNOWN: &str = "Unknown version: 15";
 /// A suite that we do not have.
 const FOREIGN: u16 = 0x01f0;
@@ -51,8 +51,8 @@ pub fn figure_5(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// What signal-protocol-java makes of the paper's bundle and of our envelope, and the paper's
-/// suite of Java's bundle.
+/// The answers of signal-protocol-java to the paper's bundle and to our envelope, and the answer of the
+/// paper's suite to Java's bundle.
 fn old_client(
     report: &mut Report,
     java: &mut PeerProcess,
@@ -73,14 +73,14 @@ fn old_client(
     for (what, line, words) in
         [("the paper's bundle", ours, FORGED), ("a message of b2c20", envelope, UNKNOWN)]
     {
-        let said = java.line(&line).map_or_else(|error| error.to_string(), |_| "accepted".into());
-        let said = words_of(&said);
+        let said = java.line(&line)?.map_or_else(|reason| reason, |_| "accepted".into());
         report.say(format!("{:<44} old client: \"{said}\"", format!("{what} ->")));
         let claim = format!("{what}: the old client says \"{words}\"");
         let holds = said.contains(words);
         report.shapes.push(Claim::is(claim, said, holds));
     }
-    let refused = their_bundle(&java.line("bundle")?)?;
+    let bundle = java.line("bundle")?.map_err(|reason| anyhow!("no bundle: {reason}"))?;
+    let refused = their_bundle(&bundle)?;
     report.say(format!("{:<44} the paper's client: \"{refused}\"", "the old client's bundle ->"));
     let holds = matches!(refused, BundleError::BadSignature);
     let claim = "the old client's bundle reads as a forgery to the paper's";
@@ -88,13 +88,7 @@ fn old_client(
     Ok(())
 }
 
-/// What a peer says behind the name of its exception.
-fn words_of(error: &str) -> String {
-    let said = error.split_once("`err ").map_or(error, |(_, said)| said).trim_end_matches('`');
-    said.split_once(": ").map_or(said, |(_, words)| words).to_owned()
-}
-
-/// How the paper's suite refuses a bundle of Java: `REG OPKID OPK SPKID SPK SIG IK`.
+/// The error of the paper's suite for a bundle of Java: `REG OPKID OPK SPKID SPK SIG IK`.
 fn their_bundle(line: &str) -> Result<BundleError> {
     let words: Vec<&str> = line.split(' ').collect();
     let [registration, opk_id, opk, spk_id, spk, signature, identity] = *words else {
@@ -122,7 +116,7 @@ fn foreign_bundle() -> Result<Vec<u8>> {
     Ok(writer.as_slice().to_vec())
 }
 
-/// How two identities become a number.
+/// Computes the number of two identities.
 type Number = fn(&IdentityKey, &IdentityKey) -> String;
 
 /// Figure 6.
@@ -151,7 +145,7 @@ pub fn figure_6(_: &mut Bench) -> Result<Report> {
 /// The number of Signal's formats over another hash.
 fn number<H: Hash512>(local: &IdentityKey, remote: &IdentityKey) -> String {
     let named = |key, id| NamedIdentity { key, id };
-    // Ids must not depend on who looks: both are empty, as in the product.
+    // Both sides must use equal ids. They are empty, as in the product.
     safety::signal_number::<H>(named(local, &[]), named(remote, &[]))
 }
 
@@ -170,13 +164,6 @@ fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_words_of_an_exception() {
-        let error = "`dec 2 f1` gave `err InvalidVersionException: Unknown version: 15`";
-        assert_eq!(words_of(error), UNKNOWN);
-        assert_eq!(words_of("the peer has ended"), "the peer has ended");
-    }
 
     #[test]
     fn a_bundle_of_a_suite_that_we_lack_is_not_called_forged() {

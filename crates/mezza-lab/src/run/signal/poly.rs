@@ -1,4 +1,4 @@
-//! Poly1305 (RFC 8439) turned around: two tags under one key give the key.
+//! An attack on Poly1305 (RFC 8439): two tags under one key give the key.
 //!
 //! ```text
 //! t = (.. + c r^2 + len r mod p) + s mod 2^128         p = 2^130 - 5, c the one block that differs

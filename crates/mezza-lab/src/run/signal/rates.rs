@@ -1,21 +1,21 @@
-//! Parts `ablation` and `rates`: what each exchanged part contributes, and whole sessions by suite
-//! and by library.
+//! Parts `ablation` and `rates`: the effect of each exchanged part, and whole sessions by suite and by
+//! library.
 
 use anyhow::Result;
 
 use super::tables::grouped;
 use crate::bench::{Bench, BenchCase, Comparison, Series};
 use crate::peer::{self, PeerProcess};
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// Who may stand beside us.
+/// The peers.
 pub const PEERS: &[&str] = &["vodozemac", "java", "wacore"];
 
 /// Bytes of a line, a page, a file.
 const SIZES: [usize; 3] = [32, 1_024, 1_400_000];
 
-/// What is measured: operation, bytes, calls in a batch.
+/// Operation, bytes, calls in a batch.
 const OPS: [(&str, usize, usize); 9] = [
     ("seal", SIZES[0], 200),
     ("open", SIZES[0], 200),
@@ -38,7 +38,7 @@ const BARE: [(&str, &str); 6] = [
     ("bare-b2c20", "b2c20: all, synthetic nonce, padding"),
 ];
 
-/// What callers of the library use.
+/// Our suites with the conversation around them, as callers use them.
 const TALKS: [(&str, &str); 5] = [
     ("v3", "signal-v3, AwsLc"),
     ("v3-portable", "signal-v3, Portable"),
@@ -47,85 +47,75 @@ const TALKS: [(&str, &str); 5] = [
     ("b2c20-pq", "b2c20-pq, AwsLc"),
 ];
 
-/// Most that the exchange of a hash may change a handshake or a turn by.
+/// The largest effect that the exchange of a hash may have on a handshake or a turn.
 const INVISIBLE: f64 = 0.03;
 
-/// One line of a table: who it is for people, and its figures.
-struct Row {
-    name: String,
-    who: String,
-    series: Vec<Result<Series, String>>,
-}
+/// Implementation, operation, bytes.
+type Key = (&'static str, &'static str, usize);
+/// The index of its program, its name there, its name in the table.
+type Row = (usize, &'static str, &'static str);
 
-/// Both parts.
+/// Adds both parts.
 ///
 /// # Errors
-/// If we do not start, or a raw line cannot be written.
+/// If a program does not start, or a raw line cannot be written.
 pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let mut peers = vec![PeerProcess::ours()?];
     let ours = BARE.into_iter().chain(TALKS);
-    let mut rows: Vec<(usize, String, String)> =
-        ours.map(|(who, name)| (0, format!("{who}:"), name.to_owned())).collect();
+    let mut rows: Vec<Row> = ours.map(|(who, name)| (0, who, name)).collect();
     for name in PEERS {
         match peer::find_for(bench.profile, name)? {
             Ok(found) => {
-                rows.push((peers.len(), String::new(), (*name).to_owned()));
+                rows.push((peers.len(), name, name));
                 peers.push(found);
             }
             Err(reason) => report.absent.push(reason),
         }
     }
-    let entry = |(peer, prefix, name): &(usize, String, String)| {
-        let (peer, prefix, name) = (*peer, prefix.clone(), name.clone());
-        OPS.map(move |(op, size, calls)| {
-            let who = if peer == 0 { format!("ours:{name}") } else { format!("peer:{name}") };
-            BenchCase { who, peer, op: format!("{prefix}{op}"), size, calls }
-        })
-    };
-    let entries: Vec<BenchCase> = rows.iter().flat_map(entry).collect();
-    let contest = bench.run_interleaved(&mut peers, &entries)?;
-    let quiet = contest.quiet();
-    let Comparison { series, .. } = contest;
-    let mut series = series.into_iter();
-    let rows: Vec<Row> = rows
-        .into_iter()
-        .map(|(_, who, name)| Row { name, who, series: series.by_ref().take(OPS.len()).collect() })
-        .collect();
-    print(report, &rows, &quiet);
-    shapes(report, &rows);
+    let cases = rows.iter().flat_map(|row| OPS.map(|op| case(*row, op))).collect();
+    let contest = bench.run_interleaved(&mut peers, cases)?;
+    print(report, &rows, &contest);
+    shapes(report, &contest);
     Ok(())
 }
 
-fn print(report: &mut Report, rows: &[Row], quiet: &str) {
-    report.say(format!("ablation and rates, thread CPU, ns, least of all batches, {quiet}"));
-    let wide = |words: Vec<String>| {
-        words.into_iter().fold(String::new(), |line, word| line + &format!("{word:>14}"))
+fn case(
+    (peer, who, name): Row,
+    (op, size, calls): (&'static str, usize, usize),
+) -> (Key, BenchCase) {
+    let (shown, asked) = if peer == 0 {
+        (format!("ours:{name}"), format!("{who}:{op}"))
+    } else {
+        (format!("peer:{name}"), op.to_owned())
     };
-    let head = OPS.iter().map(|(op, size, _)| format!("{op} {size}")).collect();
-    report.say(format!("  {:<40}{}", "", wide(head)));
-    for row in rows {
-        let cell = |series: &Result<Series, String>| {
-            series.as_ref().map_or("-".into(), |series| grouped(series.min()))
-        };
-        let cells = row.series.iter().map(cell).collect();
-        report.say(format!("  {:<40}{}", row.name, wide(cells)));
+    ((who, op, size), BenchCase { who: shown, peer, op: asked, size, calls })
+}
+
+fn print(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
+    let quiet = contest.quiet();
+    report.say(format!("ablation and rates, thread CPU, ns, least of all batches, {quiet}"));
+    let head = OPS.map(|(op, size, _)| format!("{:>14}", format!("{op} {size}")));
+    report.say(format!("  {:<40}{}", "", head.concat()));
+    for (_, who, name) in rows {
+        let cells = OPS.map(|(op, size, _)| {
+            let cost = contest.of(&(who, op, size)).map(|series| grouped(series.min()));
+            format!("{:>14}", cost.unwrap_or_else(|_| "-".into()))
+        });
+        report.say(format!("  {name:<40}{}", cells.concat()));
     }
 }
 
-fn shapes(report: &mut Report, rows: &[Row]) {
-    let at = |op: &str| OPS.iter().position(|(name, ..)| *name == op);
-    let of = |who: &str, op: &str| {
-        let row = rows.iter().find(|row| row.who == format!("{who}:"))?;
-        row.series.get(at(op)?)?.as_ref().ok().map(Series::min)
+fn shapes(report: &mut Report, contest: &Comparison<Key>) {
+    let ratio = |new, old, op| {
+        let of = |who| contest.of(&(who, op, SIZES[0])).ok().map(Series::min);
+        Some(of(new)? / of(old)?)
     };
     for op in ["turn", "init", "resp"] {
-        let ratio = of("bare-sig", op).zip(of("bare-v3", op)).map(|(new, old)| new / old);
-        let Some(ratio) = ratio else { continue };
+        let Some(ratio) = ratio("bare-sig", "bare-v3", op) else { continue };
         let claim = format!("{op}: the hash alone changes less than {INVISIBLE:.2}");
         report.shapes.push(Claim::below(claim, (ratio - 1.0).abs(), INVISIBLE));
     }
-    let ratio = of("bare-kdf", "seal").zip(of("bare-v3", "seal")).map(|(new, old)| new / old);
-    if let Some(ratio) = ratio {
+    if let Some(ratio) = ratio("bare-kdf", "bare-v3", "seal") {
         let claim = "seal 32 B: keyed BLAKE2b by HMAC and HKDF, nothing else exchanged (E-G6)";
         report.shapes.push(Claim::below(claim, ratio, 1.0));
     }

@@ -1,9 +1,9 @@
-//! Part `rollback`: a state that was put back (a backup, a snapshot, a crash) seals a second text.
+//! Part `rollback`: a restored state (a backup, a snapshot, a crash) seals a second text.
 //!
 //! ```text
 //! paper   c1 xor c2 = m1 xor m2; two tags give the key of Poly1305; a third text is forged
 //! v3      equal first blocks of the texts are equal first blocks of the ciphertexts
-//! b2c20   another key and nonce for another text: nothing but the equality of equal texts
+//! b2c20   another key and nonce for another text; equal texts give equal messages
 //! ```
 
 use anyhow::{Context as _, Result};
@@ -15,17 +15,17 @@ use mezza_ratchet::wire::Wire as _;
 use super::poly::PolyKey;
 use crate::ours::bare::Bare;
 use crate::ours::device::MeasuredDevice as _;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// What is sealed before and after the state is put back; the third is what nobody wrote.
+/// The texts before and after the state is restored, and the text of the forgery.
 const TEXTS: [&[u8; 16]; 3] = [b"pay Bob 100 euro", b"the code is 4711", b"pay Eve 900 euro"];
 /// Two texts that begin alike.
 const ALIKE: [&[u8]; 2] = [b"meet me at seven in the park", b"meet me at seven by the lake"];
 /// Bytes of a block of AES.
 const BLOCK_BYTES: usize = 16;
 
-/// What went over the wire, what is public about it, and who can read it.
+/// Two messages, their public parts, and the device that can read them.
 struct Twice<S> {
     messages: [Vec<u8>; 2],
     sealed: [Vec<u8>; 2],
@@ -52,14 +52,14 @@ fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
 }
 
 impl<S: RatchetSuite + 'static> Twice<S> {
-    /// Whether the ciphertexts, from byte `at` on, show what the texts differ in.
+    /// Whether the ciphertexts, from byte `at` on, show the XOR of the texts.
     fn shows_the_difference(&self, at: usize) -> bool {
         let [a, b] = [&self.sealed[0][at..], &self.sealed[1][at..]];
         xor(a, b).starts_with(&xor(TEXTS[0], TEXTS[1]))
     }
 
-    /// The first message with a text that nobody wrote, made without any key: from both messages
-    /// and the first text.
+    /// The first message with another text. It is made from both messages and the first text, without
+    /// any key.
     fn forgery(&self, at: usize) -> Option<Vec<u8>> {
         let end = at + TEXTS[0].len();
         let text = |n: usize| self.sealed[n].get(at..end);
@@ -86,10 +86,10 @@ impl<S: RatchetSuite + 'static> Twice<S> {
     }
 }
 
-/// Adds what was found.
+/// Adds the results.
 ///
 /// # Errors
-/// What the library refuses.
+/// If the library refuses.
 pub fn add(report: &mut Report) -> Result<()> {
     report.say("rollback: a state that was put back seals a second text (E-G5)");
     paper(report)?;
@@ -118,7 +118,7 @@ fn paper(report: &mut Report) -> Result<()> {
 fn v3(report: &mut Report) -> Result<()> {
     let twice = twice::<V3>(ALIKE)?;
     let [a, b] = &twice.sealed;
-    // Whole blocks: behind them one byte of 256 is equal by chance.
+    // Only whole blocks count: single bytes are equal by chance once in 256.
     let blocks = a.chunks(BLOCK_BYTES).zip(b.chunks(BLOCK_BYTES));
     let same = blocks.take_while(|(a, b)| a == b).count();
     let found = format!("equal blocks of ciphertext: {same}; the texts begin with 17 equal bytes");
@@ -127,7 +127,7 @@ fn v3(report: &mut Report) -> Result<()> {
 }
 
 fn b2c20(report: &mut Report) -> Result<()> {
-    // N stands in front.
+    // The first 16 bytes are the nonce.
     let at = 16;
     let mut differ = twice::<B2c20>([TEXTS[0], TEXTS[1]])?;
     let shown = differ.shows_the_difference(at);
@@ -162,7 +162,7 @@ mod tests {
         assert!(failed.is_empty(), "{failed:?}");
     }
 
-    /// The reader of the test above is a real one: without the forgery it opens the first text.
+    /// The reader of the test above opens the first text if nothing is forged.
     #[test]
     fn what_was_written_opens() {
         let mut twice = twice::<Paper>([TEXTS[0], TEXTS[1]]).unwrap();

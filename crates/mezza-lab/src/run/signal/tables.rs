@@ -3,57 +3,21 @@
 
 mod block;
 mod cold;
+mod pair;
 mod programs;
 
 use anyhow::Result;
 
-use super::super::Report;
 use crate::bench::Bench;
 use crate::papers::{self, Column, sign_test};
-use crate::shape::Claim;
+use crate::run::experiment::Report;
 use block::Block;
 pub use block::grouped;
+use pair::{FILE, HASH, Input, KEY, OPEN, Pair, SEAL, TEXT};
 use programs::Programs;
 
-/// Who may stand beside us.
+/// The peers.
 pub const PEERS: &[&str] = &["providers", "soft", "jvm"];
-
-/// Bytes of a public key as Signal writes it.
-const KEY: Input = Input { name: "key", size: 33, words: "a public key, 33 B" };
-/// The paper does not say how short its text is.
-const TEXT: Input = Input { name: "text", size: 32, words: "a short text, 32 B" };
-const FILE: Input = Input { name: "file", size: 1_400_000, words: "a file, 1.4 MB" };
-
-/// What an operation is given.
-#[derive(Clone, Copy)]
-struct Input {
-    name: &'static str,
-    size: usize,
-    words: &'static str,
-}
-
-/// The paper's choice and what it replaces.
-#[derive(Clone, Copy)]
-struct Pair {
-    words: &'static str,
-    new: &'static str,
-    old: &'static str,
-    /// AES-256-GCM, where that is an alternative.
-    gcm: Option<&'static str>,
-}
-
-impl Pair {
-    /// All that is measured.
-    fn ops(self) -> impl Iterator<Item = &'static str> {
-        [self.new, self.old].into_iter().chain(self.gcm)
-    }
-}
-
-const HASH: Pair = Pair { words: "hash", new: "blake2b", old: "sha512", gcm: None };
-const SEAL: Pair =
-    Pair { words: "encrypt", new: "chacha-seal", old: "cbc-hmac-seal", gcm: Some("gcm-seal") };
-const OPEN: Pair =
-    Pair { words: "decrypt", new: "chacha-open", old: "cbc-hmac-open", gcm: Some("gcm-open") };
 
 /// Table 1.
 pub fn hashes(bench: &mut Bench) -> Result<Report> {
@@ -99,15 +63,4 @@ fn table(bench: &mut Bench, id: &str, rows: &[(Input, Pair)]) -> Result<Report> 
     }
     report.absent = programs.absent;
     Ok(report)
-}
-
-/// Whether this processor has instructions for SHA-512, which should reverse Table 1.
-fn has_sha512() -> bool {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    info.split_whitespace().any(|flag| flag == "sha512")
-}
-
-/// A claim on a ratio that must be below one.
-fn faster(claim: String, ratio: Option<f64>) -> Option<Claim> {
-    ratio.map(|ratio| Claim::below(claim, ratio, 1.0))
 }

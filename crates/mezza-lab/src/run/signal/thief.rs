@@ -4,8 +4,8 @@
 //! Alice  m0 m1 m2 m3 m4   then a new ratchet key that says: five in the old chain
 //! Bob    m0 .. (m1 - m4 are late) ..  the new key ............ the thief, who kept m1 - m4
 //! ```
-//! signal-protocol-java keeps the chain key of up to five old chains, for ever. We close the chain:
-//! its four keys are kept for 30 days, its chain key is wiped at once.
+//! signal-protocol-java keeps the chain keys of up to five old chains, without an end. Our ratchet closes
+//! the chain: it keeps the four message keys for 30 days and wipes the chain key at once.
 
 use anyhow::{Context as _, Result};
 use mezza::testing::backend::AwsLc;
@@ -17,28 +17,28 @@ use mezza_ratchet::{IdentityKey, Table};
 
 use crate::ours::device::MeasuredDevice as _;
 use crate::ours::talk::{MeasuredConversation, NOW};
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 type Device = MeasuredConversation<B2c20, AwsLc>;
 type Rules = <B2c20 as RatchetSuite>::Kdf;
 type Format = <B2c20 as RatchetSuite>::Wire;
 
-/// Where the receiving chain's key lies in a stored session, and its index behind it.
+/// The offset of the receiving chain's key in a stored session. The chain's index follows it.
 const CHAIN_AT: usize = 252;
 /// Messages that are late.
 const LATE: usize = 4;
 
-/// A receiving chain as a thief finds it.
+/// A receiving chain in a stolen state.
 struct Chain {
     key: Secret<32>,
     n: u32,
 }
 
-/// Adds what was found.
+/// Adds the results.
 ///
 /// # Errors
-/// What the library refuses.
+/// If the library refuses.
 pub fn add(report: &mut Report) -> Result<()> {
     let (mut alice, mut bob) = Device::pair()?;
     let bundle = bob.publish()?;

@@ -1,11 +1,11 @@
-//! Where the time of a round goes, beside the reproduction's two shares (E-V2).
+//! The time of a round by phase, beside the reproduction's two shares (E-V2).
 
 use anyhow::Result;
 
 use crate::bench::Bench;
 use crate::goals::mixnet::shares;
 use crate::papers;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// The least that jobs, links and waiting are of all cores' time.

@@ -1,6 +1,6 @@
-//! The attack that must succeed, at the strength that theory predicts: an active adversary knocks
-//! Alice out for k rounds and asks whether she talks with Bob or idles. It runs everything but one
-//! mix, so that it sees the counts of dead drops but for the noise of that mix.
+//! An attack that must succeed to the degree that theory predicts: an active adversary disconnects
+//! Alice for k rounds and guesses whether she is in a conversation with Bob or idle. It runs all mixes
+//! but one, so it sees the counts of dead drops with the noise of that mix.
 
 use anyhow::Result;
 use mezza_mixnet::config::Mode;
@@ -10,17 +10,19 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use super::law::CountLaw;
-use super::note;
 use crate::bench::Bench;
-use crate::run::Report;
+use crate::parallel;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// What Alice's absence does to (singles, pairs): talking leaves Bob alone at their drop, idling
-/// takes a single away.
+/// The effect of Alice's absence on (singles, pairs): in a conversation it leaves Bob alone at their
+/// drop; if she is idle there is one single less.
 const TALKS: [f64; 2] = [1.0, -1.0];
 const IDLES: [f64; 2] = [-1.0, 0.0];
-/// Rounds for which she is knocked out, and trials of a quick run.
+/// Rounds for which she is disconnected, and trials of a quick run.
 const ROUNDS: [(u32, u32); 3] = [(10, 40_000), (100, 8_000), (1_000, 2_000)];
+/// The laws of the noise, each with its name.
+const MODES: [(Mode, &str); 2] = [(Mode::Gauss, "Gauss"), (Mode::Paper, "Laplace")];
 /// The scale of the noise in the simulation.
 const SCALE: u32 = 100;
 /// Far enough from 0 that nothing is clamped.
@@ -36,7 +38,7 @@ fn theory(rounds: f64, scale: f64) -> f64 {
     1.0 - 2.0 * normal_tail((8.0 * rounds).sqrt() / scale / 2.0)
 }
 
-/// How much better than a coin the best guess is: 0 to 1, and its standard error.
+/// The advantage of the best guess over a coin, 0 to 1, and its standard error.
 fn advantage(law: Law, k: u32, trials: u32, seed: u64) -> (f64, f64) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let counts = [CountLaw::singles(law), CountLaw::pairs(law)];
@@ -63,7 +65,7 @@ fn round(law: Law, counts: &[CountLaw; 2], truth: [f64; 2], rng: &mut ChaCha20Rn
     under(TALKS) - under(IDLES)
 }
 
-/// Adds what was found.
+/// Adds the results.
 ///
 /// # Errors
 /// A raw line that cannot be written.
@@ -77,18 +79,21 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     ));
     let none = Law { mode: Mode::Gauss, mu: MU, scale: 0 };
     let (found, _) = advantage(none, 1, 1_000, bench.seed);
-    note(bench, "ours:none", "advantage_1", "share", found)?;
+    bench.note_count("ours:none", "advantage_1", "share", found)?;
     report.say(format!("  {:>7} {:>8} {:>10.3} {found:>16.3}", 1, "none", 1.0));
     let holds = found.to_bits() == 1.0_f64.to_bits();
     report.shapes.push(Claim::is("without noise one round tells all", format!("{found}"), holds));
-    for (k, trials) in ROUNDS {
-        let trials = bench.profile.pick(20_000 / k + 20, trials, 4 * trials);
+    let (profile, seed) = (bench.profile, bench.seed);
+    let jobs = ROUNDS.iter().flat_map(|round| MODES.iter().map(|(mode, _)| (*round, *mode)));
+    let found = parallel::map(jobs.collect(), |((k, trials), mode)| {
+        let trials = profile.pick(20_000 / k + 20, trials, 4 * trials);
+        advantage(Law { mode, mu: MU, scale: SCALE }, k, trials, seed ^ u64::from(k))
+    });
+    for ((k, _), found) in ROUNDS.into_iter().zip(found.chunks(MODES.len())) {
         let theory = theory(f64::from(k), f64::from(SCALE));
         let mut cells = Vec::new();
-        for (mode, who) in [(Mode::Gauss, "Gauss"), (Mode::Paper, "Laplace")] {
-            let law = Law { mode, mu: MU, scale: SCALE };
-            let (found, error) = advantage(law, k, trials, bench.seed ^ u64::from(k));
-            note(bench, &format!("ours:{who}"), &format!("advantage_{k}"), "share", found)?;
+        for ((_, who), (found, error)) in MODES.into_iter().zip(found.iter().copied()) {
+            bench.note_count(&format!("ours:{who}"), &format!("advantage_{k}"), "share", found)?;
             cells.push(format!("{found:.3} +- {error:.3}"));
             let claim = format!("{who}, k = {k}: |measured - theory| in standard errors");
             report.shapes.push(Claim::below(claim, (found - theory).abs() / error, ERRORS));

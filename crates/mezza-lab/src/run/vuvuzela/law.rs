@@ -1,10 +1,10 @@
-//! The laws of the noise as probabilities, written down a second time: what samplers are held
-//! against, and what an attacker computes with.
+//! The laws of the noise as probabilities, written independently of the samplers. Samplers are tested
+//! against them, and the attacker of an experiment computes with them.
 
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
-/// Scales above the mean beyond which nothing lies: e^-40 of a Laplace law.
+/// Scales above the mean beyond which probabilities count as 0: e^-40 of a Laplace law.
 const REACH: f64 = 40.0;
 
 /// The law of one count: discrete Gaussian or Laplace rounded up, clamped at 0.
@@ -30,7 +30,7 @@ impl CountLaw {
         }
     }
 
-    /// The probabilities of 0, 1, 2 .. as far as anything lies; 0 has all that was clamped.
+    /// The probabilities of 0, 1, 2 .. up to [`REACH`]. That of 0 includes all clamped counts.
     pub fn probabilities(&self) -> Vec<f64> {
         let most = (self.mean + REACH * self.scale).ceil();
         let counts = std::iter::successors(Some(1.0), |n| Some(n + 1.0)).take_while(|n| *n < most);

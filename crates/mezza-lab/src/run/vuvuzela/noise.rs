@@ -1,5 +1,5 @@
-//! The plots of the reproduction, true and noisy counts of conversations over rounds, and whether
-//! the samplers draw by their laws.
+//! The plots of the reproduction, true and noisy counts of conversations over rounds, and a test of the
+//! samplers against their laws.
 
 use anyhow::Result;
 use mezza_mixnet::config::Mode;
@@ -8,11 +8,11 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use super::law::CountLaw;
-use super::note;
 use crate::bench::Bench;
-use crate::papers;
-use crate::run::Report;
+use crate::plot::Plot;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
+use crate::{papers, parallel};
 
 /// Rounds of the plots.
 const ROUNDS: u32 = 10;
@@ -23,7 +23,7 @@ const CELLS: f64 = 64.0;
 /// Standard deviations above its mean that chi-square may be.
 const DEVIATIONS: f64 = 5.0;
 
-/// What is drawn: the law, in words.
+/// The tested laws, each with its name.
 const LAWS: [(Mode, u32, u32, &str); 4] = [
     (Mode::Paper, 100, 20, "Laplace 100 / 20"),
     (Mode::Paper, 300_000, 13_800, "Laplace 300,000 / 13,800"),
@@ -41,11 +41,13 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     let draws = bench.profile.pick(6_400, 200_000, 2_000_000);
     report.say("");
     report.say(format!("counts against their exact law, {CELLS} cells, {draws} rounds"));
-    for (mode, mu, scale, name) in LAWS {
-        let law = Law { mode, mu, scale };
-        let found = chi_squares(law, draws, bench.seed);
+    let seed = bench.seed;
+    let found = parallel::map(LAWS.to_vec(), |(mode, mu, scale, name)| {
+        (name, chi_squares(Law { mode, mu, scale }, draws, seed))
+    });
+    for (name, found) in found {
         for (what, deviation) in [("singles", found[0]), ("pairs", found[1])] {
-            note(bench, &format!("ours:{name}"), &format!("chi2_{what}"), "sd", deviation)?;
+            bench.note_count(&format!("ours:{name}"), &format!("chi2_{what}"), "sd", deviation)?;
             report.say(format!(
                 "  {name:<34} {what:<8} chi-square {deviation:>6.2} sd above its mean"
             ));
@@ -71,15 +73,22 @@ fn plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
         "  {:>5} {:>6} {:>14} {:>14}",
         "round", "true", "Laplace 100/20", "Gauss 100/20"
     ));
+    let mut counts = Vec::new();
     for round in 1..=ROUNDS {
         let real = OTHERS + u32::from(f64::from(round) < stop);
         let noisy = laws.map(|law| real + law.draw_conversation(&mut rng).pairs);
         report.say(format!("  {round:>5} {real:>6} {:>14} {:>14}", noisy[0], noisy[1]));
-        note(bench, "true", &format!("pairs_{round}"), "drops", real.into())?;
+        counts.push([round, real, noisy[0], noisy[1]].map(f64::from));
+        bench.note_count("true", &format!("pairs_{round}"), "drops", real.into())?;
         for (who, noisy) in [("ours:Laplace", noisy[0]), ("ours:Gauss", noisy[1])] {
-            note(bench, who, &format!("pairs_{round}"), "drops", noisy.into())?;
+            bench.note_count(who, &format!("pairs_{round}"), "drops", noisy.into())?;
         }
     }
+    let mut plot = Plot::new("drops with two accesses", ["round", "drops"]);
+    for (at, name) in [(1, "true"), (2, "Laplace 100/20"), (3, "Gauss 100/20")] {
+        plot.curve(name, counts.iter().map(|count| [count[0], count[at]]));
+    }
+    report.plot = Some(plot);
     Ok(())
 }
 
@@ -95,7 +104,7 @@ fn chi_squares(law: Law, draws: u32, seed: u64) -> [f64; 2] {
     tests.map(|test| test.deviation())
 }
 
-/// Cells of about equal probability, and what fell into them.
+/// Cells of about equal probability, and the counts in each.
 struct Test {
     /// The first count of each cell but the first.
     bounds: Vec<u32>,
@@ -104,7 +113,7 @@ struct Test {
 }
 
 impl Test {
-    /// Whole counts: a narrow law has fewer cells than a wide one.
+    /// Counts are integers, so a narrow law has fewer cells than a wide one.
     fn new(count: CountLaw) -> Self {
         let (mut bounds, mut shares, mut share) = (Vec::new(), Vec::new(), 0.0);
         let mut left = 1.0;
@@ -116,7 +125,7 @@ impl Test {
             share += p;
             left -= p;
         }
-        // The tail beyond all that was looked at.
+        // The tail beyond the last probability.
         shares.push(share + left.max(0.0));
         Self { seen: vec![0; shares.len()], bounds, shares }
     }

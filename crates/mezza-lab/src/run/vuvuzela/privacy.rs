@@ -1,5 +1,5 @@
-//! eps' and delta' against the number of rounds for the noise of SOSP 2015, by its own composition
-//! and by ours, and what noise one promise costs (E-V3).
+//! eps' and delta' against the number of rounds for the noise of SOSP 2015, by its own composition and
+//! by ours, and the least noise for one promise (E-V3).
 
 use anyhow::{Context as _, Result};
 use mezza_mixnet::Service;
@@ -9,25 +9,24 @@ use mezza_mixnet::privacy::{
     Accounting, PrivacyTarget, RoundsSpent, advanced, delta, epsilon, noise_for, rounds,
 };
 
-use super::note;
 use crate::bench::Bench;
-use crate::papers;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
+use crate::{papers, parallel};
 
 /// Rounds at which the curves are drawn.
 const ROUNDS: [u64; 7] = [10_000, 30_000, 70_000, 140_000, 240_000, 500_000, 1_000_000];
-/// The promise: odds move by 2 at most, but for one in 10,000.
+/// The promise: the odds change by a factor of 2 at most, except with probability 1e-4.
 const EPSILON: f64 = std::f64::consts::LN_2;
 const DELTA: f64 = 1e-4;
-/// How long the three levels last by the paper's composition: check values of the specification.
+/// Rounds that the three levels last by the paper's composition: check values of the specification.
 const LAST: [u64; 3] = [68_888, 239_826, 507_028];
 /// Noise for the promise over 240,000 rounds: paper to two digits, Laplace, Gauss.
 const STANDARD: (u64, [u32; 3]) = (240_000, [290_000, 166_934, 45_710]);
-/// How many times less noise that is at least.
+/// The least factor by which our accounting needs less noise.
 const SAVED: f64 = 6.0;
 
-/// The curves that stand beside each other.
+/// The compared curves.
 const MODES: [(&str, Mode, Account); 3] = [
     ("paper", Mode::Paper, Account::Advanced),
     ("Laplace, RDP", Mode::Paper, Account::Renyi),
@@ -43,14 +42,14 @@ enum Account {
 }
 
 impl Account {
-    fn delta(self, spent: RoundsSpent) -> f64 {
+    fn delta(self, spent: &[RoundsSpent], epsilon: f64) -> f64 {
         match self {
-            Self::Advanced => advanced(&[spent], EPSILON),
-            Self::Renyi => delta(&[spent], EPSILON),
+            Self::Advanced => advanced(spent, epsilon),
+            Self::Renyi => delta(spent, epsilon),
         }
     }
 
-    /// The least epsilon; none is no number.
+    /// The least epsilon, or NaN if there is none.
     fn epsilon(self, spent: RoundsSpent) -> f64 {
         match self {
             Self::Advanced => advanced_epsilon(spent).unwrap_or(f64::NAN),
@@ -91,21 +90,25 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
         report.say(format!("  mu {} scale {}", level.mu, level.scale));
         let names = MODES.map(|(name, ..)| format!("{name:>24}"));
         report.say(format!("  {:>9} {}", "k", names.concat()));
-        let mut curves: [Vec<[f64; 2]>; 3] = Default::default();
-        for k in ROUNDS {
-            let mut cells = Vec::new();
-            for ((name, mode, account), curve) in MODES.into_iter().zip(&mut curves) {
+        let points = parallel::map(ROUNDS.to_vec(), |k| {
+            MODES.map(|(_, mode, account)| {
                 let spent = spent(mode, *level, k);
-                let point = [account.epsilon(spent), account.delta(spent)];
+                [account.epsilon(spent), account.delta(&[spent], EPSILON)]
+            })
+        });
+        let mut curves: [Vec<[f64; 2]>; 3] = Default::default();
+        for (k, points) in ROUNDS.into_iter().zip(points) {
+            let mut cells = Vec::new();
+            for (((name, ..), point), curve) in MODES.into_iter().zip(points).zip(&mut curves) {
                 let exists = point[0].is_finite();
                 let least = if exists { format!("{:.3}", point[0]) } else { "-".into() };
                 cells.push(format!("{least:>12} {:>11.1e}", point[1]));
                 let who = format!("ours:{name}");
                 let op = |what| format!("{what}_{}_{k}", level.mu);
                 if exists {
-                    note(bench, &who, &op("epsilon"), "1", point[0])?;
+                    bench.note_count(&who, &op("epsilon"), "1", point[0])?;
                 }
-                note(bench, &who, &op("delta"), "1", point[1])?;
+                bench.note_count(&who, &op("delta"), "1", point[1])?;
                 curve.push(point);
             }
             report.say(format!("  {k:>9} {}", cells.concat()));
@@ -116,7 +119,7 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
     price(bench, report)
 }
 
-/// Every curve rises; what ours gain.
+/// Adds the claims: every curve rises, and ours are lower.
 fn shapes(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]>; 3]) {
     // An epsilon that does not exist lies above all others.
     let value = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
@@ -130,8 +133,8 @@ fn shapes(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]
     let below = pairs(2).filter(|(a, b)| (0..2).all(|i| value(a[i]) <= value(b[i]))).count();
     let claim = format!("mu {}: Gauss of the same mean and scale is below, points", level.mu);
     report.shapes.push(Claim::is(claim, below.to_string(), below == ROUNDS.len()));
-    // Laplace noise that was clamped is charged three times as much as in the paper, and that is
-    // nearly all of delta there: a mean that suits the paper's composition is too low for ours.
+    // Our accounting charges clamped Laplace noise three times as much as the paper does, and clamping
+    // is nearly all of delta: a mean that suits the paper's composition is too low for ours.
     let both = pairs(1).filter(|(a, b)| a[0].is_finite() && b[0].is_finite());
     let (points, lower) =
         both.fold((0, 0), |(n, low), (a, b)| (n + 1, low + usize::from(a[0] < b[0])));
@@ -140,16 +143,18 @@ fn shapes(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]
     report.shapes.push(Claim::is(claim, found, points > 0 && lower == points));
 }
 
-/// How many rounds each level lasts.
+/// Adds the number of rounds that each level lasts.
 fn lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
     report.say("");
     report.say("rounds until (ln 2, 1e-4) is spent");
-    for (level, expected) in levels.iter().zip(LAST) {
-        let last = |mode, account: fn(&[RoundsSpent], f64) -> f64| {
-            rounds(spent(mode, *level, 0), EPSILON, DELTA, account)
-        };
-        let paper = last(Mode::Paper, advanced);
-        let (laplace, gauss) = (last(Mode::Paper, delta), last(Mode::Gauss, delta));
+    let last = parallel::map(levels.to_vec(), |level| {
+        MODES.map(|(_, mode, account)| {
+            rounds(spent(mode, level, 0), EPSILON, DELTA, |spent, epsilon| {
+                account.delta(spent, epsilon)
+            })
+        })
+    });
+    for ((level, expected), [paper, laplace, gauss]) in levels.iter().zip(LAST).zip(last) {
         report.say(format!(
             "  mu {:>7} scale {:>6}   paper {paper:>9}   Laplace, RDP {laplace:>9}   Gauss, RDP {gauss:>9}",
             level.mu, level.scale
@@ -169,17 +174,19 @@ fn price(bench: &mut Bench, report: &mut Report) -> Result<()> {
         epsilon: EPSILON,
         delta: DELTA,
     };
-    let of = |accounting| noise_for(&target, accounting).context("no noise is enough");
-    let laws = [of(Accounting::Paper)?, of(Accounting::Laplace)?, of(Accounting::Gauss)?];
+    let accountings = vec![Accounting::Paper, Accounting::Laplace, Accounting::Gauss];
+    let laws = parallel::map(accountings, |accounting| noise_for(&target, accounting));
+    let laws: Option<Vec<Law>> = laws.into_iter().collect();
+    let laws = laws.context("no noise is enough")?;
     report.say("");
     report.say(format!("least noise for (ln 2, 1e-4) over {rounds} rounds (E-V3)"));
-    for ((name, ..), law) in MODES.into_iter().zip(laws) {
+    for ((name, ..), law) in MODES.into_iter().zip(&laws) {
         let saved = f64::from(laws[0].mu) / f64::from(law.mu);
         report.say(format!(
             "  {name:<14} mu {:>7} scale {:>6}   {saved:.1}x less",
             law.mu, law.scale
         ));
-        note(bench, &format!("ours:{name}"), "mu_240000", "messages", law.mu.into())?;
+        bench.note_count(&format!("ours:{name}"), "mu_240000", "messages", law.mu.into())?;
     }
     let least = laws[1..].iter().zip(&expected[1..]).all(|(law, mu)| law.mu <= *mu);
     let found = format!("{}, {}", laws[1].mu, laws[2].mu);

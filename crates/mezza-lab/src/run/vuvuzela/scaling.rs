@@ -6,10 +6,11 @@ use anyhow::Result;
 use crate::bench::Bench;
 use crate::ours::mixes::{GridPoint, GridSeries, over_both, over_users};
 use crate::papers;
-use crate::run::Report;
+use crate::plot::Plot;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// How straight lines must be: of latencies, and of CPU times of few users.
+/// The least R^2 of lines: of latencies, and of CPU times of few users.
 const LATENCY_R2: f64 = 0.995;
 const CPU_R2: f64 = 0.98;
 
@@ -37,14 +38,19 @@ fn few(bench: &mut Bench, report: &mut Report, paper: &papers::Vuvuzela) -> Resu
     let levels: Vec<u32> = levels.collect();
     let users = [10, 80, 160, 240, 320, 400].map(|n| bench.profile.pick(n / 10 + 1, n, n));
     let rounds = bench.profile.pick(1, 30, 30);
-    let series = GridSeries::measure(bench, &points(&levels, &users), rounds)?;
+    let series = GridSeries::measure(bench, &GridPoint::grid(&levels, &users), rounds)?;
     table(report, &series, &levels, &users);
-    let cpu = series.cpu();
+    let (cpu, latency) = (series.cpu(), series.latency());
+    let mut plot = Plot::new("latency of a round against users", ["users", "ms"]);
     for mu in levels {
+        let of_level = latency.iter().filter(|(point, _)| point.mu == mu);
+        let points = of_level.map(|(point, ns)| [f64::from(point.users), ns / 1e6]);
+        plot.curve(format!("mu {mu}"), points);
         let of_level: Vec<_> = cpu.iter().copied().filter(|(point, _)| point.mu == mu).collect();
         let claim = format!("mu {mu}: CPU time is linear in users, R^2");
         report.shapes.push(Claim::above(claim, over_users(&of_level).r2, CPU_R2));
     }
+    report.plot = Some(plot);
     Ok(())
 }
 
@@ -57,7 +63,7 @@ fn many(bench: &mut Bench, report: &mut Report) -> Result<()> {
     );
     let levels: [u32; 2] = bench.profile.pick([10, 20], [200, 1_000], [1_000, 10_000]);
     let rounds = bench.profile.pick(1, 11, 11);
-    let series = GridSeries::measure(bench, &points(&levels, &users), rounds)?;
+    let series = GridSeries::measure(bench, &GridPoint::grid(&levels, &users), rounds)?;
     report.say("");
     table(report, &series, &levels, &users);
     let fit = over_both(&series.latency());
@@ -75,13 +81,6 @@ fn many(bench: &mut Bench, report: &mut Report) -> Result<()> {
     report.shapes.push(Claim::above(claim, noise / user, 1.4));
     report.shapes.push(Claim::below(claim, noise / user, 2.6));
     Ok(())
-}
-
-fn points(levels: &[u32], users: &[u32]) -> Vec<GridPoint> {
-    levels
-        .iter()
-        .flat_map(|mu| users.iter().map(|users| GridPoint { mu: *mu, users: *users }))
-        .collect()
 }
 
 fn table(report: &mut Report, series: &GridSeries, levels: &[u32], users: &[u32]) {

@@ -1,33 +1,35 @@
-//! One to six mixes: the work of a round grows with the square of their number, because each adds
-//! noise that all behind it unwrap.
+//! One to six mixes: the work of a round grows with the square of their number, because all mixes behind
+//! one unwrap its noise.
+
+use std::time::Duration;
 
 use anyhow::Result;
 use mezza::testing::backend::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
-use super::note;
 use crate::bench::Bench;
 use crate::clock::{median, ns};
 use crate::fit::line;
-use crate::ours::mixes::{LabCoordinator, MixSetup};
+use crate::ours::mixes::{LabCoordinator, MixSetup, RoundTiming};
 use crate::papers;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// The most mixes.
 const MIXES: u32 = 6;
-/// How straight the line over ladders must be.
+/// The least R^2 of the line over ladders.
 const R2: f64 = 0.98;
 /// Delays of a link in a round of three mixes of ours: the entry is a hop of its own.
 const LINKS_OF_THREE: u32 = 8;
 
-/// Layers that are taken off in a round: n of each user; of the `noise` of mix i, those behind it.
+/// Layers that are unwrapped in a round: n for each user, and for the `noise` of each mix one by every
+/// mix behind it.
 fn ladders(mixes: u32, users: u32, noise: u32) -> f64 {
     f64::from(mixes * users + noise * mixes * (mixes - 1) / 2)
 }
 
-/// Adds what was found.
+/// Adds the results.
 ///
 /// # Errors
 /// A round that breaks, or a raw line that cannot be written.
@@ -42,14 +44,12 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
         let law = Law { mode: Mode::Paper, mu, scale: 0 };
         let (kernel, seed) = (kernel(), bench.seed);
         let setup = MixSetup { mixes: mixes as usize, users_max: users, law, kernel, seed };
-        let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
-        desk.round(users)?;
-        let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
-        desk.stop()?;
-        let middle = |times: Vec<f64>| median(&times);
-        let cpu = middle(outcomes.iter().map(|outcome| ns(outcome.cpu)).collect());
-        let wall = middle(outcomes.iter().map(|outcome| ns(outcome.wall)).collect());
-        note(bench, "ours", &format!("cpu_mixes_{mixes}"), "ns", cpu)?;
+        let timings = LabCoordinator::measure(bench.folder.path(), setup, users, rounds)?;
+        let middle = |of: fn(&RoundTiming) -> Duration| {
+            median(&timings.iter().map(|timing| ns(of(timing))).collect::<Vec<_>>())
+        };
+        let (cpu, wall) = (middle(|timing| timing.cpu), middle(|timing| timing.wall));
+        bench.note_count("ours", &format!("cpu_mixes_{mixes}"), "ns", cpu)?;
         let ladders = ladders(mixes, users, 2 * mu);
         report.say(format!(
             "  {mixes} mixes {ladders:>8.0} ladders {:>9.1} ms CPU {:>9.1} ms",

@@ -6,22 +6,22 @@ use mezza::testing::backend::kernel::kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
-use super::note;
 use crate::bench::Bench;
 use crate::clock::{median, ns};
 use crate::fit::line;
 use crate::ours::mixes::{LabCoordinator, MixSetup, RoundTiming};
 use crate::papers;
-use crate::run::Report;
+use crate::plot::Plot;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// How straight latency over users must be.
+/// The least R^2 of latency over users.
 const R2: f64 = 0.995;
-/// Users of the figure's right end, at which both means are meant.
+/// Users at the right end of the figure, for which both means are meant.
 const USERS: f64 = 1_000_000.0;
 /// The preset `standard`: the mean that keeps the promise of SOSP 2015 with Rényi accounting.
 const STANDARD_MU: f64 = 45_710.0;
-/// What the design asks of two cores with vectors.
+/// The goal of the design for two cores with vectors, messages a second.
 const PER_S: f64 = 80_000.0;
 
 /// A round at one point: wall time, and CPU time with the noise made before.
@@ -56,6 +56,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         [2_000, 5_000, 8_000, 12_000, 16_000, 20_000],
     );
     let middle = paper.level.get(1).map_or(f64::NAN, |level| f64::from(level.mu));
+    let mut plot = Plot::new("latency of a round, noise in proportion to users", ["users", "ms"]);
     for (who, mu) in [("noise of SOSP 2015", middle), ("noise of `standard`", STANDARD_MU)] {
         report.say("");
         report.say(format!("{who}: {:.3} messages a mix and kind for each user", mu / USERS));
@@ -69,6 +70,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
             let (users, wall, each) = (cost.users, cost.wall_ns / 1e6, cost.each_us());
             report.say(format!("  {users:>7} {wall:>9.1} {:>12.0} {each:>14.1}", cost.per_s()));
         }
+        plot.curve(who, costs.iter().map(|c| [f64::from(c.users), c.wall_ns / 1e6]));
         let points: Vec<_> = costs.iter().map(|c| (vec![f64::from(c.users)], c.wall_ns)).collect();
         let claim = format!("{who}: latency is linear in users, R^2");
         report.shapes.push(Claim::above(claim, line(&points).r2, R2));
@@ -79,6 +81,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
             format!("  {most:.0} messages/s at the most; {PER_S:.0} are meant for avx512ifma, which is missing")
         });
     }
+    report.plot = Some(plot);
     Ok(report)
 }
 
@@ -88,19 +91,16 @@ fn point(bench: &mut Bench, users: u32, noise: f64) -> Result<Cost> {
     let mu = (noise * f64::from(users)).round() as u32;
     let law = Law { mode: Mode::Paper, mu, scale: 0 };
     let setup = MixSetup { mixes: 3, users_max: users, law, kernel: kernel(), seed: bench.seed };
-    let mut desk = LabCoordinator::start(bench.folder.path(), setup)?;
-    desk.round(users)?;
     let rounds = bench.profile.pick(1, 7, 7);
-    let outcomes = (0..rounds).map(|_| desk.round(users)).collect::<Result<Vec<_>>>()?;
-    desk.stop()?;
+    let outcomes = LabCoordinator::measure(bench.folder.path(), setup, users, rounds)?;
     let middle =
         |of: &dyn Fn(&RoundTiming) -> f64| median(&outcomes.iter().map(of).collect::<Vec<_>>());
     let ahead =
         |outcome: &RoundTiming| outcome.ahead.iter().flatten().map(|time| ns(*time)).sum::<f64>();
     let wall_ns = middle(&|outcome| ns(outcome.wall));
     let cpu_ns = middle(&|outcome| ns(outcome.cpu) + ahead(outcome));
-    note(bench, "ours", &format!("wall_mu{mu}_users{users}"), "ns", wall_ns)?;
-    note(bench, "ours", &format!("cpu_mu{mu}_users{users}"), "ns", cpu_ns)?;
+    bench.note_count("ours", &format!("wall_mu{mu}_users{users}"), "ns", wall_ns)?;
+    bench.note_count("ours", &format!("cpu_mu{mu}_users{users}"), "ns", cpu_ns)?;
     Ok(Cost { users, wall_ns, cpu_ns })
 }
 

@@ -1,11 +1,12 @@
-//! The rows of M1: how long notes took, beside what the same run says is possible.
+//! The rows of M1: the time of notes beside the disk and the empty path of the same run.
 
 use crate::clock::{median, quantile, sort};
 use crate::goals::node::disk::Syncs;
-use crate::row::{Limit, Row};
+use crate::limit::Limit;
+use crate::row::Row;
 
-/// M1: median and 99th percentile by f, one fdatasync after the same rest, and by the path with
-/// nothing in it, which is shown as well.
+/// M1: median and 99th percentile, held against f, the time of one fdatasync after the same rest, and
+/// against the empty path, which is shown as well.
 pub const M1: [Limit; 3] = [
     Limit::at_most_of_the_run("M1", "send -> delivered, p50 <= 2f + empty path + 1 ms", "ms"),
     Limit::at_most_of_the_run("M1", "send -> delivered, p99 <= 4f + 10 ms", "ms"),

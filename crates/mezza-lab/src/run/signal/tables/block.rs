@@ -1,15 +1,17 @@
-//! One cell of the paper's tables: an operation pair on one input, by everybody.
+//! One cell of the paper's tables: a pair of operations on one input, by all providers.
 
-use anyhow::{Context as _, Result};
+use std::rc::Rc;
 
+use anyhow::Result;
+
+use super::pair::{Input, Pair};
 use super::programs::{
     ALL, AWS_LC, AWS_LC_NO_AES, AWS_LC_NO_SHA, BC, BC_PLAIN, JDK, JDK_PLAIN, OPENSSL, OWN,
     Programs, Provider, RING, RUSTCRYPTO, SOFT,
 };
-use super::{Input, Pair, faster, has_sha512};
-use crate::bench::{Bench, BenchCase, Ratio, Series};
+use crate::bench::{Bench, BenchCase, Comparison, Ratio, Series};
 use crate::papers::Column;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// Calls in a batch on short inputs and on files.
@@ -17,17 +19,18 @@ const CALLS: [usize; 2] = [500, 2];
 /// Bytes from which an input counts as a file.
 pub const FILE_BYTES: usize = 100_000;
 
-/// What was measured of one cell.
+/// The results of one cell.
 pub struct Block {
-    /// On what.
+    /// The input.
     pub input: Input,
-    /// What against what.
+    /// The pair of operations.
     pub pair: Pair,
-    series: Vec<(Provider, &'static str, Result<Series, String>)>,
-    quiet: String,
+    row: usize,
+    /// Of all cells: row, provider, operation.
+    contest: Rc<Comparison<(usize, Provider, &'static str)>>,
 }
 
-/// A line: the paper's choice by one provider, what it replaces by another.
+/// A line: its name, the provider of the paper's choice, the provider of the primitive it replaces.
 type Line = (&'static str, Provider, Provider);
 
 const HASH_LINES: &[Line] = &[
@@ -66,8 +69,7 @@ impl Block {
         programs: &mut Programs,
         rows: &[(Input, Pair)],
     ) -> Result<Vec<Self>> {
-        let mut entries = Vec::new();
-        let mut keys = Vec::new();
+        let mut cases = Vec::new();
         for (row, (input, pair)) in rows.iter().enumerate() {
             for op in pair.ops() {
                 for provider in ALL {
@@ -75,43 +77,37 @@ impl Block {
                     let who = format!("variant:{}", provider.name);
                     let asked = format!("{}:{op}", provider.prefix);
                     let calls = CALLS[usize::from(input.size >= FILE_BYTES)];
-                    entries.push(BenchCase { who, peer, op: asked, size: input.size, calls });
-                    keys.push((row, provider, op));
+                    let case = BenchCase { who, peer, op: asked, size: input.size, calls };
+                    cases.push(((row, provider, op), case));
                 }
             }
         }
-        let contest = bench.run_interleaved(&mut programs.running, &entries)?;
-        let quiet = contest.quiet();
-        let empty = |(input, pair): &(Input, Pair)| {
-            let (input, pair, quiet) = (*input, *pair, quiet.clone());
-            Self { input, pair, series: Vec::new(), quiet }
+        let contest = Rc::new(bench.run_interleaved(&mut programs.running, cases)?);
+        let block = |(row, (input, pair)): (usize, &(Input, Pair))| {
+            let (input, pair, contest) = (*input, *pair, Rc::clone(&contest));
+            Self { input, pair, row, contest }
         };
-        let mut blocks: Vec<Self> = rows.iter().map(empty).collect();
-        for ((row, provider, op), series) in keys.into_iter().zip(contest.series) {
-            blocks.get_mut(row).context("a row too many")?.series.push((provider, op, series));
-        }
-        Ok(blocks)
+        Ok(rows.iter().enumerate().map(block).collect())
     }
 
     /// The figures of one provider.
-    pub fn of(&self, provider: Provider, op: &str) -> Option<&Series> {
-        let found = self.series.iter().find(|(p, o, _)| *p == provider && *o == op);
-        found.and_then(|(_, _, series)| series.as_ref().ok())
+    pub fn of(&self, provider: Provider, op: &'static str) -> Option<&Series> {
+        self.contest.of(&(self.row, provider, op)).ok()
     }
 
     fn ratio(&self, new: Provider, old: Provider) -> Option<Ratio> {
         Some(self.of(new, self.pair.new)?.ratio_to(self.of(old, self.pair.old)?))
     }
 
-    /// Who is fastest at an operation, all instructions on.
-    fn best(&self, op: &str) -> Option<(Provider, &Series)> {
+    /// The fastest native provider of an operation, all instructions on.
+    fn best(&self, op: &'static str) -> Option<(Provider, &Series)> {
         let each = NATIVE.into_iter().filter_map(|p| Some((p, self.of(p, op)?)));
         each.min_by(|a, b| a.1.cost().total_cmp(&b.1.cost()))
     }
 
     /// The table of this cell.
     pub fn print(&self, report: &mut Report, new: Option<&Column>, old: Option<&Column>) {
-        let Self { input, pair, quiet, .. } = self;
+        let (Self { input, pair, .. }, quiet) = (self, self.contest.quiet());
         report.say(format!("{} {}, warm, thread CPU, {quiet}", pair.words, input.words));
         report.say(format!("{:<38}{:>15}{:>15}   new / old", "", pair.new, pair.old));
         let paper = [new, old].map(|column| column.map(|column| column.average));
@@ -146,7 +142,7 @@ impl Block {
         }
     }
 
-    /// The paper's claims, and ours about it.
+    /// Adds the claims of the paper, and ours.
     pub fn shapes(&self, report: &mut Report) {
         let on = format!("{} {}", self.pair.words, self.input.words);
         match self.pair.gcm {
@@ -155,7 +151,7 @@ impl Block {
         }
     }
 
-    fn aead_shapes(&self, report: &mut Report, on: &str, gcm: &str) {
+    fn aead_shapes(&self, report: &mut Report, on: &str, gcm: &'static str) {
         let Self { input, pair, .. } = self;
         let masks = [
             ("all instructions", self.best(pair.old).map(|(_, old)| old), AWS_LC),
@@ -207,6 +203,17 @@ impl Block {
 fn line(name: &str, ns: [Option<f64>; 2], ratio: Option<String>) -> String {
     let [new, old] = ns.map(|ns| ns.map_or("-".into(), |ns| format!("{} ns", grouped(ns))));
     format!("{name:<38}{new:>15}{old:>15}   {}", ratio.unwrap_or_else(|| "-".into()))
+}
+
+/// Whether this processor has instructions for SHA-512, which should reverse Table 1.
+fn has_sha512() -> bool {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    info.split_whitespace().any(|flag| flag == "sha512")
+}
+
+/// A claim on a ratio that must be below one.
+fn faster(claim: String, ratio: Option<f64>) -> Option<Claim> {
+    ratio.map(|ratio| Claim::below(claim, ratio, 1.0))
 }
 
 /// A whole number with its thousands apart.

@@ -1,21 +1,21 @@
-//! The first ten calls of fresh processes: what the paper measured. What is opened was sealed in
-//! the same process just before, so that decryption starts half warm.
+//! The first ten calls of fresh processes, as the paper measured them. A text that is opened was sealed
+//! in the same process before, so decryption starts half warm.
 
 use anyhow::Result;
 
 use super::block::{Block, FILE_BYTES, grouped};
 use super::programs::{AWS_LC, BC, JDK, Programs, Provider, RUSTCRYPTO, fresh};
 use crate::bench::{Bench, Series};
-use crate::clock::{Spread, median};
+use crate::clock::median;
 use crate::peer::Cold;
 use crate::raw::RawFigure;
-use crate::run::Report;
+use crate::run::experiment::Report;
 use crate::shape::Claim;
 
 /// Runs each operation of a cell in processes of its own, natively and in the JVM.
 ///
 /// # Errors
-/// If we do not start.
+/// If a program does not start.
 pub fn print(
     bench: &mut Bench,
     report: &mut Report,
@@ -79,15 +79,8 @@ fn cell(
         }
     }
     let of = |figure: fn(&Cold) -> f64| all.iter().map(figure).collect::<Vec<f64>>();
-    bench.note(&RawFigure {
-        who: &format!("variant:{}", provider.name),
-        op: &format!("cold_{op}_{size}"),
-        clock: "thread_cpu",
-        unit: "ns",
-        round: 1,
-        spread: Spread::of(of(|cold| cold.ten)),
-        busy: false,
-    })?;
+    let (who, op) = (format!("variant:{}", provider.name), format!("cold_{op}_{size}"));
+    bench.note(&RawFigure::of(&who, &op, "thread_cpu", "ns", of(|cold| cold.ten)))?;
     let [first, ten, rest] =
         [of(|cold| cold.first), of(|cold| cold.ten), of(|cold| cold.rest)].map(|all| median(&all));
     Ok(Ok(Cold { first, ten, rest }))

@@ -1,13 +1,13 @@
-//! The programs that measure the primitives, and which of them have which provider.
+//! The programs that measure the primitives, and the providers in each.
 
 use anyhow::Result;
 
-use crate::cli::Profile;
 use crate::peer::{self, Found, PeerProcess};
+use crate::profile::Profile;
 
 /// aws-lc without the SHA instructions.
 const NO_SHA: &str = ":~0x20000000";
-/// aws-lc with neither AES nor SHA instructions: also none for carry-less products, no vector AES.
+/// aws-lc without the AES, vector AES, carry-less product and SHA instructions.
 const NO_AES: &str = "~0x200000200000000:~0x60020000000";
 
 /// A provider as it was run.
@@ -15,9 +15,9 @@ const NO_AES: &str = "~0x200000200000000:~0x60020000000";
 pub struct Provider {
     /// For people.
     pub name: &'static str,
-    /// What its operations begin with.
+    /// The first part of its operations in the line protocol.
     pub prefix: &'static str,
-    /// Which program it is in.
+    /// The program that has it.
     program: Program,
 }
 
@@ -67,20 +67,20 @@ pub const ALL: [Provider; 12] = [
     BC_PLAIN,
 ];
 
-/// Those that run here.
+/// The running programs.
 pub struct Programs {
     /// In the order of `which`.
     pub running: Vec<PeerProcess>,
     which: Vec<Program>,
-    /// Who is not here: why, and what would help.
+    /// Absent programs: the reason and the next step.
     pub absent: Vec<String>,
 }
 
 impl Programs {
-    /// Starts all that are here; a smoke run starts no virtual machine.
+    /// Starts all programs; a smoke run starts no virtual machine.
     ///
     /// # Errors
-    /// If we do not start ourselves.
+    /// If this program does not start as a peer.
     pub fn start(profile: Profile) -> Result<Self> {
         use Program::{Jvm, JvmPlain, Ours, OursNoAes, OursNoSha, Providers, Soft};
         let mut all = Self { running: Vec::new(), which: Vec::new(), absent: Vec::new() };
@@ -88,7 +88,7 @@ impl Programs {
             let found = match program {
                 Jvm => peer::find_for(profile, "jvm")?,
                 JvmPlain if profile == Profile::Smoke => continue,
-                _ => start(program)?,
+                JvmPlain | Ours | OursNoSha | OursNoAes | Providers | Soft => start(program)?,
             };
             match found {
                 Ok(peer) => {
@@ -102,7 +102,7 @@ impl Programs {
         Ok(all)
     }
 
-    /// The number of the program that has a provider.
+    /// The index of the program that has a provider.
     pub fn of(&self, provider: Provider) -> Option<usize> {
         self.which.iter().position(|program| *program == provider.program)
     }

@@ -1,5 +1,6 @@
 //! A network of processes: entry, bucket store, three mixes, and simulated users.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -14,12 +15,44 @@ use mezza_mixnet::noise::Law;
 use serde_json::Value;
 
 use super::network;
-use super::program::Program;
+use crate::process::Program;
 
-/// The servers, in the order in which they start.
-pub const SERVERS: [&str; 5] = ["bucket", "mix2", "mix1", "mix0", "entry"];
+/// A server of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerRole {
+    /// The bucket store.
+    Bucket,
+    /// A mix, from 0.
+    Mix(usize),
+    /// The entry server.
+    Entry,
+}
 
-/// A network that runs.
+impl fmt::Display for ServerRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mix(at) => write!(f, "mix{at}"),
+            Self::Bucket | Self::Entry => f.write_str(self.command()),
+        }
+    }
+}
+
+impl ServerRole {
+    /// All of them, in the order in which they start.
+    pub const ALL: [Self; 5] =
+        [Self::Bucket, Self::Mix(2), Self::Mix(1), Self::Mix(0), Self::Entry];
+
+    /// The command of `mezza mixnet` that runs it.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Bucket => "bucket",
+            Self::Mix(_) => "mix",
+            Self::Entry => "entry",
+        }
+    }
+}
+
+/// A running network.
 pub struct ProcessMixnet {
     folder: PathBuf,
     config: Config,
@@ -43,29 +76,30 @@ impl ProcessMixnet {
         };
         let signed = network::config(&keys, users_max, law, times)?;
         private::replace(&folder.join("net.cfg"), &signed.encode())?;
-        let mut town = Self { folder, config: signed.config().clone(), servers: Vec::new() };
-        for name in SERVERS {
-            let server = town.server(name)?;
-            town.servers.push(server);
+        let mut mixnet = Self { folder, config: signed.config().clone(), servers: Vec::new() };
+        for role in ServerRole::ALL {
+            let server = mixnet.server(role)?;
+            mixnet.servers.push(server);
         }
-        Ok(town)
+        Ok(mixnet)
     }
 
-    /// Kills a server and starts it again; when it listens, ms since 1970.
+    /// Kills a server and starts it again; gives the time at which it listens, ms since 1970.
     ///
     /// # Errors
     /// If it does not come back.
-    pub fn kill(&mut self, name: &str) -> Result<u64> {
-        let at = SERVERS.iter().position(|server| *server == name).context("no such server")?;
+    pub fn kill(&mut self, role: ServerRole) -> Result<u64> {
+        let at = ServerRole::ALL.iter().position(|server| *server == role);
+        let at = at.context("no such server")?;
         drop(self.servers.remove(at));
-        let server = self.server(name)?;
+        let server = self.server(role)?;
         self.servers.insert(at, server);
         Ok(mezza::testing::clock::now().ms())
     }
 
-    /// The entry.
+    /// The entry server.
     pub fn entry(&self) -> &Program {
-        &self.servers[SERVERS.len() - 1]
+        &self.servers[ServerRole::ALL.len() - 1]
     }
 
     /// Users, half of them in conversations, for so many rounds; replies are opened.
@@ -78,34 +112,35 @@ impl ProcessMixnet {
         let (users, rounds) = (users.to_string(), rounds.to_string());
         let words = ["mixnet", "load", "--network", &uri, "--users", &users, "--rounds", &rounds];
         let more = ["--conversing", "0.5", "--verify", "--json", "--kernel", kernel().name()];
-        Program::start(&self.folder, &format!("load-{users}"), &[&words[..], &more].concat())
+        let files = self.folder.join(format!("load-{users}"));
+        Program::start(&self.folder, &files, &[&words[..], &more].concat(), &[])
     }
 
     /// Starts a server and waits until it listens.
-    fn server(&self, name: &str) -> Result<Program> {
-        let mix = name.strip_prefix("mix").and_then(|at| at.parse::<usize>().ok());
-        let (role, server) = match mix {
-            Some(at) => ("mix", &self.config.mixes[at].server),
-            None if name == "entry" => (name, &self.config.coordinator),
-            None => (name, &self.config.bucket),
+    fn server(&self, role: ServerRole) -> Result<Program> {
+        let server = match role {
+            ServerRole::Bucket => &self.config.bucket,
+            ServerRole::Mix(at) => &self.config.mixes[at].server,
+            ServerRole::Entry => &self.config.coordinator,
         };
         let text = |name: &str| self.folder.join(name).to_string_lossy().into_owned();
-        let (config, key) = (text("net.cfg"), text(&format!("{name}.key")));
+        let (config, key) = (text("net.cfg"), text(&format!("{role}.key")));
         let buckets = text("buckets");
-        let mut args = vec!["mixnet", role, "--config", &config, "--key", &key];
+        let mut args = vec!["mixnet", role.command(), "--config", &config, "--key", &key];
         args.extend(["--listen", &server.address, "--metrics", "0"]);
         match role {
-            "mix" => args.extend(["--min-noise", "none", "--kernel", kernel().name()]),
-            "entry" => args.extend(["--per-prefix", "0", "--kernel", kernel().name()]),
-            _ => args.extend(["--dir", &buckets]),
+            ServerRole::Bucket => args.extend(["--dir", &buckets]),
+            ServerRole::Mix(_) => args.extend(["--min-noise", "none", "--kernel", kernel().name()]),
+            ServerRole::Entry => args.extend(["--per-prefix", "0", "--kernel", kernel().name()]),
         }
-        let mut program = Program::start(&self.folder, name, &args)?;
-        program.until(name, |program| program.said().contains(role).then_some(()))?;
+        let name = role.to_string();
+        let mut program = Program::start(&self.folder, &self.folder.join(&name), &args, &[])?;
+        program.until(&name, |program| program.said().contains(role.command()).then_some(()))?;
         Ok(program)
     }
 }
 
-/// The lines of one kind that a load has said.
+/// The events of one kind that a load has printed.
 pub fn events_of(load: &Program, event: &str) -> Vec<Value> {
     let values = load.said().lines().map_while(|line| serde_json::from_str(line).ok()).collect();
     let values: Vec<Value> = values;

@@ -1,16 +1,19 @@
-//! A limit of a design: of which row, which side of it is good, how much.
+//! A limit of a design: its row, its direction and its bound.
 //!
-//! A row that has a limit is made from one of these and from nothing else, so the table of all limits
-//! (the test in `goals.rs`) says what is held against what.
+//! A row that has a limit is made from one of these and from nothing else, so the table in
+//! the tests of `goals.rs` lists all limits.
 
 use std::fmt;
 
-use super::{Figure, Row, Sense, number, sign};
+use crate::row::{Figure, Outcome, Row, Sense, number, sign};
 
-/// How much.
+/// The texts of a limit are constants.
+type Text = &'static str;
+
+/// The bound of a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// So much.
+    /// A number.
     Fixed(f64),
     /// A figure of the same run; the formula stands in the goal.
     OfTheRun,
@@ -18,102 +21,92 @@ pub enum Bound {
     None,
 }
 
-/// What a row is held against.
+/// A limit of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     /// The row.
-    pub id: &'static str,
-    /// What the design promises.
-    pub goal: &'static str,
+    pub id: Text,
+    /// The goal of the design.
+    pub goal: Text,
     /// Which side is good.
     pub sense: Sense,
-    /// How much.
+    /// The bound.
     pub bound: Bound,
-    /// A bound beyond, which is told and decides nothing.
+    /// A further bound, which is printed and decides nothing.
     pub stretch: Option<f64>,
     /// The unit of both.
-    pub unit: &'static str,
+    pub unit: Text,
 }
 
 impl Limit {
     /// A value that may not be above the bound.
-    pub const fn at_most(
-        id: &'static str,
-        goal: &'static str,
-        most: f64,
-        unit: &'static str,
-    ) -> Self {
+    pub const fn at_most(id: Text, goal: Text, most: f64, unit: Text) -> Self {
         Self { sense: Sense::AtMost, ..Self::at_least(id, goal, most, unit) }
     }
 
     /// A value that may not be below the bound.
-    pub const fn at_least(
-        id: &'static str,
-        goal: &'static str,
-        least: f64,
-        unit: &'static str,
-    ) -> Self {
+    pub const fn at_least(id: Text, goal: Text, least: f64, unit: Text) -> Self {
         let (sense, bound, stretch) = (Sense::AtLeast, Bound::Fixed(least), None);
         Self { id, goal, sense, bound, stretch, unit }
     }
 
     /// A value that may not be above a figure of the same run.
-    pub const fn at_most_of_the_run(
-        id: &'static str,
-        goal: &'static str,
-        unit: &'static str,
-    ) -> Self {
+    pub const fn at_most_of_the_run(id: Text, goal: Text, unit: Text) -> Self {
         Self { bound: Bound::OfTheRun, ..Self::at_most(id, goal, 0.0, unit) }
     }
 
     /// A value that decides nothing.
-    pub const fn none(id: &'static str, goal: &'static str, unit: &'static str) -> Self {
+    pub const fn none(id: Text, goal: Text, unit: Text) -> Self {
         Self { bound: Bound::None, ..Self::at_most(id, goal, 0.0, unit) }
     }
 
-    /// With a bound beyond.
+    /// With a further bound.
     #[must_use]
     pub const fn stretching(self, bound: f64) -> Self {
         Self { stretch: Some(bound), ..self }
     }
 
-    /// The row of a value. What is to be held against a figure of the run falls short without it.
+    /// The row of a value. A limit that is a figure of the run falls short without that figure.
     pub fn row(&self, measured: f64) -> Row {
         match self.bound {
             Bound::Fixed(bound) => self.row_at(measured, bound),
             Bound::OfTheRun => self.row_at(measured, f64::NAN),
-            Bound::None => Row::context(self.id, self.goal, Figure::plain(measured, self.unit)),
+            Bound::None => self.row_of(Outcome::Measured(self.figure(measured, None))),
         }
     }
 
     /// The row of a value beside a bound of the same run.
     pub fn row_at(&self, measured: f64, bound: f64) -> Row {
-        let figure = |bound| match self.sense {
-            Sense::AtMost => Figure::at_most(measured, bound, self.unit),
-            Sense::AtLeast => Figure::at_least(measured, bound, self.unit),
-        };
-        let row = Row::must(self.id, self.goal, figure(bound));
+        let row = self.row_of(Outcome::Measured(self.figure(measured, Some(bound))));
         let Some(stretch) = self.stretch else { return row };
-        let reached = if figure(stretch).holds() { "reached" } else { "not reached" };
-        row.with(format!(
-            "stretch {} {} {}: {reached}",
-            sign(self.sense),
-            number(stretch),
-            self.unit
-        ))
+        let is_reached = self.figure(measured, Some(stretch)).holds();
+        let reached = if is_reached { "reached" } else { "not reached" };
+        let (sign, stretch) = (sign(self.sense), number(stretch));
+        row.with(format!("stretch {sign} {stretch} {}: {reached}", self.unit))
     }
 
     /// The row of a value that this machine cannot measure.
     pub fn not_here(&self, reason: impl Into<String>) -> Row {
-        self.weighed(Row::not_here(self.id, self.goal, reason))
+        self.row_of(Outcome::NotHere(reason.into()))
     }
 
     /// The row of a value whose peer is not here.
     pub fn no_peer(&self, reason: impl Into<String>) -> Row {
-        self.weighed(Row::no_peer(self.id, self.goal, reason))
+        self.row_of(Outcome::NoPeer(reason.into()))
     }
 
-    fn weighed(&self, row: Row) -> Row {
+    /// The row of a value whose measurement broke. It is an error even where the value decides
+    /// nothing.
+    pub fn broken(&self, error: &anyhow::Error) -> Row {
+        Row::must(self.id, self.goal, Outcome::Broken(format!("{error:#}")))
+    }
+
+    fn figure(&self, measured: f64, limit: Option<f64>) -> Figure {
+        Figure { measured, limit, unit: self.unit, sense: self.sense }
+    }
+
+    fn row_of(&self, outcome: Outcome) -> Row {
+        let row = Row::must(self.id, self.goal, outcome);
         if self.bound == Bound::None { row.beside() } else { row }
     }
 }
@@ -134,6 +127,7 @@ impl fmt::Display for Limit {
 mod tests {
     use super::*;
     use crate::row::{Verdict, Weight, exit};
+    use mezza::testing::api::Exit;
 
     #[test]
     fn each_side_of_each_direction() {
@@ -154,7 +148,10 @@ mod tests {
     fn a_stretch_is_told_and_decides_nothing() {
         let limit = Limit::at_least("T3", "goal", 40.0, "x").stretching(60.0);
         let [short, must, stretch] = [39.0, 40.0, 60.0].map(|value| limit.row(value));
-        assert_eq!((exit(&[short], true), exit(std::slice::from_ref(&must), true)), (1, 0));
+        assert_eq!(
+            (exit(&[short], true), exit(std::slice::from_ref(&must), true)),
+            (Exit::No, Exit::Done)
+        );
         assert_eq!(must.details, ["stretch >= 60.0 x: not reached"]);
         assert_eq!(stretch.details, ["stretch >= 60.0 x: reached"]);
         assert_eq!(

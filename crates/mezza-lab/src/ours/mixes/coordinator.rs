@@ -22,16 +22,17 @@ use tokio::time::timeout;
 
 use super::network::{self, LocalMixnet};
 use super::onions::Onions;
-use super::{MixSetup, PhaseCpu, RoundTiming, Threads};
+use super::round::{MixSetup, PhaseCpu, RoundTiming};
+use super::threads::Threads;
 
 /// Events that may wait.
 const EVENTS_MAX: usize = 256;
 /// How long a round may take.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long no noise may have been made before a batch goes in.
+/// How long no mix may have made noise before a batch is sent.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// From whom a frame came: a mix over its control link, or the first one over that of batches.
+/// The link of a frame: the control link of a mix, or the link of batches with the first mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     Control(usize),
@@ -50,7 +51,7 @@ struct Inner {
     control: Vec<FrameSender>,
     data: FrameSender,
     frames: mpsc::Receiver<(From, Frame)>,
-    /// What our ends of the links cost.
+    /// CPU time of our ends of the links.
     own: Arc<Busy>,
     /// The last round.
     last: u64,
@@ -69,6 +70,24 @@ impl LabCoordinator {
         Ok(Self { runtime, inner })
     }
 
+    /// Some rounds of a network of its own. The first round of a process is slower than all others
+    /// and does not count.
+    ///
+    /// # Errors
+    /// Mixes that do not start, or a round that breaks.
+    pub fn measure(
+        root: &Path,
+        setup: MixSetup,
+        users: u32,
+        rounds: usize,
+    ) -> Result<Vec<RoundTiming>> {
+        let mut coordinator = Self::start(root, setup)?;
+        coordinator.round(users)?;
+        let timings = (0..rounds).map(|_| coordinator.round(users)).collect();
+        coordinator.stop()?;
+        timings
+    }
+
     /// One round.
     ///
     /// # Errors
@@ -81,7 +100,7 @@ impl LabCoordinator {
     /// Ends the mixes.
     ///
     /// # Errors
-    /// Why one of them could not go on.
+    /// The error of a mix that could not go on.
     pub fn stop(self) -> Result<()> {
         let Inner { network, control, data, .. } = self.inner;
         drop((control, data));
@@ -168,7 +187,7 @@ impl Inner {
         Ok(settings.keys.iter().zip(0..).map(layer).collect())
     }
 
-    /// Says the same to every mix; their answers in their order.
+    /// Sends a frame to every mix; gives the answers in the order of the mixes.
     async fn ask<T>(
         &mut self,
         id: RoundId,
@@ -196,10 +215,11 @@ impl Inner {
         loop {
             match self.frames.recv().await {
                 Some((from, Frame::Round(of, body))) if of == id => return Ok((from, body)),
-                // What comes late of an earlier round: an alarm would be one.
+                // An alarm is about a round that has failed, so it ends the measurement.
                 Some((from, Frame::Round(_, FrameBody::Alarm { .. }))) => {
                     bail!("{from:?}: an alarm")
                 }
+                // A late frame of an earlier round is ignored.
                 Some(_) => {}
                 None => bail!("all links are gone"),
             }
@@ -211,7 +231,7 @@ impl Inner {
         self.network.mixes.iter().map(|mix| of(&mix.metrics.busy)).collect()
     }
 
-    /// Waits until no mix makes noise any more.
+    /// Waits until no mix makes noise.
     async fn quiet(&self) {
         let mixes = &self.network.mixes;
         let mut since = Instant::now();
@@ -274,9 +294,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let law = Law { mode: Mode::Paper, mu: 4, scale: 0 };
         let setup = MixSetup { mixes: 3, users_max: 600, law, kernel: kernel(), seed: 7 };
-        let mut desk = LabCoordinator::start(folder.path(), setup).unwrap();
+        let mut coordinator = LabCoordinator::start(folder.path(), setup).unwrap();
         for users in [600, 5, 0] {
-            let outcome = desk.round(users).unwrap();
+            let outcome = coordinator.round(users).unwrap();
             let unwrapped: Duration =
                 outcome.spent.iter().map(|mix| mix[Phase::Unwrap as usize]).sum();
             assert!(Duration::ZERO < unwrapped && unwrapped < outcome.cpu, "{outcome:?}");
@@ -284,6 +304,6 @@ mod tests {
             let noise = |at: usize| outcome.ahead[at][Phase::Noise as usize];
             assert!(noise(0) > Duration::ZERO && noise(2).is_zero(), "{outcome:?}");
         }
-        desk.stop().unwrap();
+        coordinator.stop().unwrap();
     }
 }
