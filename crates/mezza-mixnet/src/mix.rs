@@ -24,10 +24,12 @@ mod send;
 pub use accept::NoiseFloor;
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
-use mezza_core::{Backend, CryptoRng, Machine, PortableBackend, Time};
+use mezza_core::snapshot::snapshot_of;
+use mezza_core::{Backend, CryptoRng, Machine, PortableBackend, Time, Wiping, snapshot};
 
 use crate::config::{Chain, ChainError, SignedConfig};
 use crate::job::{Job, JobOutput};
@@ -49,6 +51,8 @@ pub enum Neighbour {
     /// The bucket store, of the last mix alone.
     Store,
 }
+
+snapshot!(enum Neighbour [Previous, Next, Coordinator, Store]);
 
 /// What may happen to a mix.
 #[derive(Debug)]
@@ -79,6 +83,8 @@ pub enum Output {
     /// Make durable that this round was signed, then say `Stored`.
     Store(RoundId),
 }
+
+snapshot!(enum Output [Frame(a, b), Job(a), Store(a)]);
 
 /// Why an input was refused. The mix is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,6 +134,8 @@ pub struct MixOptions {
     pub job_items: usize,
 }
 
+snapshot!(struct MixOptions { signer, chain, signed, floor, job_items });
+
 /// One mix. `Debug` shows rounds and counts.
 pub struct Mix<B: Backend = PortableBackend> {
     setup: MixOptions,
@@ -135,6 +143,8 @@ pub struct Mix<B: Backend = PortableBackend> {
     outputs: VecDeque<Output>,
     backend: PhantomData<B>,
 }
+
+snapshot!(struct Mix<B> { setup, rounds, outputs, backend });
 
 impl<B: Backend> Mix<B> {
     /// A mix without rounds.
@@ -194,7 +204,7 @@ impl<B: Backend> Mix<B> {
 
     fn abort_all(&mut self, reason: AbortReason, which: impl Fn(&Round) -> bool) {
         let ended = self.rounds.iter().filter(|(_, round)| which(round)).map(|(id, _)| *id);
-        for id in ended.collect::<alloc::vec::Vec<_>>() {
+        for id in ended.collect::<Vec<_>>() {
             self.abort(id, reason);
         }
     }
@@ -237,6 +247,10 @@ impl<B: Backend> Machine for Mix<B> {
 
     fn deadline(&self) -> Option<Time> {
         self.rounds.values().map(|round| round.deadline).min()
+    }
+
+    fn snapshot(&self) -> Wiping<Vec<u8>> {
+        snapshot_of(self)
     }
 }
 

@@ -29,11 +29,14 @@ pub use restore::{RestoreError, RowFault, RowsSetAside};
 pub use snapshot::ROW_BYTES_MAX;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
-use mezza_core::{Backend, CryptoRng, EphemeralKey, Machine, PortableBackend, StaticKey, Time};
+use mezza_core::{
+    Backend, CryptoRng, EphemeralKey, Machine, PortableBackend, StaticKey, Time, Wiping,
+};
 use mezza_lanes::Kernel;
 
 use super::contacts::{Partner, PartnerId, PartnerRoot, Partners};
@@ -59,6 +62,10 @@ pub struct ClientOptions {
     pub kernel: &'static dyn Kernel,
 }
 
+mezza_core::snapshot!(struct ClientOptions {
+    pin, dialling, floor, kernel => String::from(kernel.name()),
+});
+
 /// Something that waits to be durable.
 enum PendingWrite {
     /// A record: of which round, and the pieces in it.
@@ -66,6 +73,8 @@ enum PendingWrite {
     /// A message: the last piece of which line.
     Message(u32, u32),
 }
+
+mezza_core::snapshot!(enum PendingWrite [Record(a, b), Message(a, b)]);
 
 /// One person's side of a mixnet. `Debug` shows rounds and counts.
 pub struct Client<B: Backend = PortableBackend> {
@@ -105,6 +114,12 @@ pub struct Client<B: Backend = PortableBackend> {
     backend: PhantomData<fn() -> B>,
 }
 
+mezza_core::snapshot!(struct Client<B> {
+    setup, chain, ledger, contacts, link, rounds, last, shown, unread, pairs, wanted, calls, invites,
+    allow_more, seq, snapshot, snapshot_at, awaited, unrecorded, walk_at, standing, aside, seen,
+    outputs, backend,
+});
+
 /// Where the stream of one root of a contact is, for whoever compares two clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamMark {
@@ -143,6 +158,8 @@ struct ProtectionState {
     /// The last round of each service in which each mix raised an alarm.
     alarmed: BTreeMap<(Service, u8), u64>,
 }
+
+mezza_core::snapshot!(struct ProtectionState { verified, noise, users, level, budgets, alarmed });
 
 impl<B: Backend> Client<B> {
     /// The configs known; `None` while the first one is fetched.
@@ -369,6 +386,10 @@ impl<B: Backend> Machine for Client<B> {
         let contacts = self.contacts.all.values().filter_map(Partner::deadline);
         let own = [self.link.deadline(), self.walk_at, Some(self.snapshot_at)];
         rounds.chain(contacts).chain(own.into_iter().flatten()).min()
+    }
+
+    fn snapshot(&self) -> Wiping<Vec<u8>> {
+        mezza_core::snapshot::snapshot_of(self)
     }
 }
 

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, PublicKey, Secret, Time};
+use mezza_core::{Backend, CryptoRng, PublicKey, Secret, Time, snapshot};
 use mezza_lanes::Scalar;
 
 use super::round::{OpenRound, OwnNoise, Round, RoundState};
@@ -38,6 +38,8 @@ pub enum NoiseFloor {
         rounds: [u64; 3],
     },
 }
+
+snapshot!(enum NoiseFloor [None, Promise { epsilon, delta, rounds }]);
 
 impl NoiseFloor {
     /// eps = ln 2, delta = 1e-4 over 240,000 conversation, 3,500 call and 1,000 invitation rounds.

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, Time};
+use mezza_core::{Backend, Time, snapshot};
 
 use super::rounds::{RoundState, SlotContents};
 use super::{Client, ClientError, Output};
@@ -30,6 +30,8 @@ pub(super) struct Fetch {
     manifest: Option<Manifest>,
     object: Vec<u8>,
 }
+
+snapshot!(struct Fetch { bucket, expected, manifest, object });
 
 impl<B: Backend> Client<B> {
     /// RETURN of a call or invitation round: our bucket is asked for, whatever we expect in it

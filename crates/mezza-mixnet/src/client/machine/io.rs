@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{EphemeralKey, PublicKey, Secret, Wiping};
+use mezza_core::{EphemeralKey, PublicKey, Secret, Wiping, snapshot};
 
 use crate::client::SettingsError;
 use crate::client::contacts::PartnerId;
@@ -90,6 +90,8 @@ pub struct Invite {
     pub body: Wiping<[u8; BODY_BYTES]>,
 }
 
+snapshot!(struct Invite { ticket, to, body });
+
 impl fmt::Debug for Invite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Invite({})", self.ticket)
@@ -166,6 +168,13 @@ pub enum Output {
     Config,
 }
 
+snapshot!(enum Output [
+    Dial, Close, Joined, Frame(a), Want(a), Job(a), Store { seq, first, record },
+    Received { seq, contact, number, bytes }, Handed(a), Acked(a), Refused(a, b), Called(a, b),
+    Invited(a), Absent(a, b), Broken(a), Level(a), Budget(a, b), Alarm { id, position },
+    Unfit(a, b), Config,
+]);
+
 /// Why a message, call or invitation is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedReason {
@@ -180,6 +189,8 @@ pub enum RefusedReason {
     /// 5: there is no connection.
     Down,
 }
+
+snapshot!(enum RefusedReason [Full, TooBig, NoRoot, Budget, Down]);
 
 impl RefusedReason {
     /// The number of the specification.

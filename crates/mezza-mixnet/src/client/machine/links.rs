@@ -1,6 +1,6 @@
 //! The connection to the entry, and the configs that come over it.
 
-use mezza_core::{Backend, CryptoRng, Time};
+use mezza_core::{Backend, CryptoRng, Time, snapshot};
 
 use super::{Client, ClientError, Output, dice};
 use crate::client::contacts::Partner;
@@ -32,6 +32,11 @@ pub(super) enum Link {
     /// until when they are waited for.
     Joined { trusted: bool, failed: u32, asked: Option<Time>, fetching: bool, until: Option<Time> },
 }
+
+snapshot!(enum Link [
+    Down { at, failed }, Dialling { failed }, Greeted { trusted, failed, until },
+    Joined { trusted, failed, asked, fetching, until },
+]);
 
 impl Link {
     pub const fn deadline(&self) -> Option<Time> {
