@@ -45,6 +45,7 @@
 //! | [`host`] | [`Host`], [`Effect`], [`HostId`], [`WorldStep`]: what a test supplies and what it sees |
 //! | [`link`] | [`LinkModel`]: delay, loss, repeats, order; datagrams and streams |
 //! | [`world`] | [`World`]: the clock, the queue of events, crashes, clock jumps |
+//! | [`refusal`] | [`handle_checked`]: what a machine refuses changes nothing |
 //! | [`dice`] | [`SimRng`]: seeded chance with the three questions tests ask |
 //! | [`seeds`] | [`for_each_seed`]: many seeds, and the replay of one |
 //! | [`timing`] | [`timing::welch`]: whether time depends on a secret |
@@ -52,6 +53,7 @@
 pub mod dice;
 pub mod host;
 pub mod link;
+pub mod refusal;
 pub mod seeds;
 pub mod timing;
 pub mod world;
@@ -60,5 +62,6 @@ pub use dice::SimRng;
 pub use host::{Effect, Host, HostId, WorldStep};
 pub use link::LinkModel;
 pub use mezza_core::{CryptoRng, Time};
+pub use refusal::handle_checked;
 pub use seeds::for_each_seed;
 pub use world::{CrashRate, World};

@@ -108,7 +108,7 @@ pub struct Client<B: Backend = PortableBackend> {
     standing: ProtectionState,
     /// Rows that were not read at the start.
     aside: Vec<RowsSetAside>,
-    /// What the clock said last.
+    /// What the clock said at the last wake or input that was taken.
     seen: Time,
     outputs: VecDeque<Output>,
     backend: PhantomData<fn() -> B>,
@@ -266,13 +266,13 @@ impl<B: Backend> Client<B> {
 
     /// A clock that was put back: whatever waits for a time waits as long as before. Else a client
     /// would not dial, or would serve a contact, until the clock is where it was. The time is no part
-    /// of an input, and is followed even if that is refused, as at a wake.
-    fn follow(&mut self, now: Time) {
+    /// of an input: a clock that was put back is followed even if the input is refused, as at a wake.
+    fn follow_back(&mut self, now: Time) {
         let back = self.seen.since_ms(now);
-        self.seen = now;
         if back == 0 {
             return;
         }
+        self.seen = now;
         self.link.put_back(back);
         self.rounds.values_mut().for_each(|round| round.put_back(back));
         self.contacts.all.values_mut().for_each(|contact| contact.put_back(back));
@@ -355,14 +355,16 @@ impl<B: Backend> Machine for Client<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
-        self.follow(now);
+        self.follow_back(now);
         self.input(input, now, rng)?;
+        self.seen = now;
         self.tell(now);
         Ok(())
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        self.follow(now);
+        self.follow_back(now);
+        self.seen = now;
         self.dial(now);
         if self.snapshot_at <= now {
             self.take_snapshot(now);

@@ -16,6 +16,7 @@ use mezza_mixnet::sign::Signer;
 use mezza_mixnet::wire::frame::LENGTH_BYTES;
 use mezza_mixnet::wire::{Frame, FrameBody, Items, Settings};
 use mezza_mixnet::{RoundId, Service, onion};
+use mezza_sim::handle_checked;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
@@ -154,7 +155,7 @@ impl<B: Backend> Net<B> {
 
     /// One input for one mix, and all that follows from it.
     pub fn input(&mut self, at: usize, input: Input) {
-        if let Err(error) = self.mixes[at].handle(input, self.now, &mut self.rng) {
+        if let Err(error) = handle_checked(&mut self.mixes[at], input, self.now, &mut self.rng) {
             self.refused.push((at, error));
         }
         self.settle();
@@ -198,7 +199,8 @@ impl<B: Backend> Net<B> {
                 Some((at, Input::Done(job, done)))
             });
             let Some((at, input)) = next else { return };
-            if let Err(error) = self.mixes[at].handle(input, self.now, &mut self.rng) {
+            if let Err(error) = handle_checked(&mut self.mixes[at], input, self.now, &mut self.rng)
+            {
                 self.refused.push((at, error));
             }
         }

@@ -9,6 +9,7 @@ use mezza_mixnet::config::Config;
 use mezza_mixnet::contact::{Intent, Role};
 use mezza_mixnet::coordinator;
 use mezza_mixnet::wire::{Frame, FrameBody};
+use mezza_sim::handle_checked;
 use rand_core::Rng as _;
 
 use crate::city::City;
@@ -139,10 +140,8 @@ impl<B: Backend> Town<B> {
     pub fn give(&mut self, at: usize, input: Input) {
         let (now, person) = (self.clock(at), &mut self.people[at]);
         if let Some(client) = &mut person.client {
-            let before = format!("{client:?}");
-            if let Err(error) = client.handle(input, now, &mut person.rng) {
-                assert_eq!(format!("{client:?}"), before, "{error} changed something");
-            }
+            // Some come late: a job of a round that is over, a row of a connection that is gone.
+            let _ = handle_checked(client, input, now, &mut person.rng);
         }
         self.drain(at);
     }
