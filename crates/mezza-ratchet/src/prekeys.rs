@@ -24,6 +24,8 @@ mod drain;
 mod io;
 mod rotation;
 mod stored;
+#[cfg(test)]
+mod tests;
 
 use drain::DrainDetector;
 pub use io::{Input, Output};
