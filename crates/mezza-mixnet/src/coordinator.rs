@@ -17,6 +17,8 @@ mod collect;
 mod past;
 mod round;
 mod shelf;
+#[cfg(test)]
+mod tests;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -102,8 +104,11 @@ snapshot!(enum Ending [Returned(a), Aborted(a)]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CoordinatorError {
-    /// No such round is under way, or it does not wait for this.
-    #[error("no round waits for this")]
+    /// Not for us: no such round is under way, or it is over.
+    #[error("no such round is under way")]
+    UnknownRound,
+    /// The peer does not send such frames, or not now.
+    #[error("the frame does not belong here")]
     Unexpected,
     /// The client did not say HELLO.
     #[error("the client did not say hello")]

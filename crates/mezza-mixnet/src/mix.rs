@@ -20,6 +20,8 @@ mod forward;
 mod noise;
 mod round;
 mod send;
+#[cfg(test)]
+mod tests;
 
 pub use accept::NoiseFloor;
 
@@ -90,18 +92,24 @@ snapshot!(enum Output [Frame(a, b), Job(a), Store(a)]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MixError {
-    /// No such round is under way here.
+    /// Not for us: no such round is under way here, or it is over.
     #[error("no such round is under way")]
     UnknownRound,
-    /// This peer does not send such frames, or not now.
+    /// The caller: no round waits for this job or this number.
+    #[error("no round waits for this answer of the program")]
+    Unasked,
+    /// The peer does not send such frames, or not now.
     #[error("the frame does not belong here")]
     Unexpected,
     /// No config is in force, or this mix is not in it.
     #[error("no config with this mix is in force")]
     NoConfig,
-    /// The round is not above all that were signed, or too many are under way.
-    #[error("the round is over, or too many are under way")]
+    /// The round is not above all that were signed, or under way already.
+    #[error("the round is not a new one")]
     Round,
+    /// Four rounds of the service are under way.
+    #[error("too many rounds are under way")]
+    TooMany,
     /// The clock here and the network's differ by more than 30 s.
     #[error("this clock and the network's differ; set the clock")]
     Clock,

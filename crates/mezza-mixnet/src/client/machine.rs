@@ -240,7 +240,7 @@ impl<B: Backend> Client<B> {
         let later = self.awaited.split_off(&seq.saturating_add(1));
         let durable = core::mem::replace(&mut self.awaited, later);
         if durable.is_empty() {
-            return Err(ClientError::Unexpected);
+            return Err(ClientError::Unasked);
         }
         for awaited in durable.into_values() {
             match awaited {
@@ -291,13 +291,13 @@ impl<B: Backend> Client<B> {
             Input::Down => self.down(now, rng),
             Input::Frame(frame) => self.frame(frame, now, rng),
             Input::Give(pair) => {
-                self.wanted = self.wanted.checked_sub(1).ok_or(ClientError::Unexpected)?;
+                self.wanted = self.wanted.checked_sub(1).ok_or(ClientError::Unasked)?;
                 self.pairs.push(pair);
                 Ok(())
             }
             Input::Done(job, done) => self.done(&job, done),
             Input::Lost(id) => {
-                self.rounds.get(&id).ok_or(ClientError::Unexpected)?;
+                self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
                 self.missed(id);
                 Ok(())
             }

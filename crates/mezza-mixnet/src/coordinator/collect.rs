@@ -23,7 +23,7 @@ impl Coordinator {
         if let FrameBody::Alarm { position, signature } = body {
             return self.alarm(id, position, signature);
         }
-        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::UnknownRound)?;
         match body {
             FrameBody::RoundKey(key) => self.keyed(id, at, key),
             FrameBody::Signature(signature) => self.signed(id, at, signature),
@@ -56,7 +56,7 @@ impl Coordinator {
     }
 
     fn keyed(&mut self, id: RoundId, at: u8, key: [u8; 32]) -> Result<(), CoordinatorError> {
-        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::UnknownRound)?;
         let RoundState::Asking(keys) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
@@ -71,7 +71,7 @@ impl Coordinator {
     }
 
     fn signed(&mut self, id: RoundId, at: u8, own: Signature) -> Result<(), CoordinatorError> {
-        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::UnknownRound)?;
         let RoundState::Signing(settings, signatures) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
@@ -138,7 +138,7 @@ impl Coordinator {
         id: RoundId,
         body: FrameBody,
     ) -> Result<(), CoordinatorError> {
-        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::UnknownRound)?;
         let RoundState::Fetching(batch, shelf) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
@@ -200,7 +200,7 @@ impl Coordinator {
         let (config, mixes, alarmed) = if let Some(round) = self.rounds.get_mut(&id) {
             (&round.config, &round.mixes, &mut round.alarmed)
         } else {
-            let over = self.past.of(id).ok_or(CoordinatorError::Unexpected)?;
+            let over = self.past.of(id).ok_or(CoordinatorError::UnknownRound)?;
             (&over.config, &over.mixes, &mut over.alarmed)
         };
         let bytes = alarm_bytes(config, id, position);

@@ -299,4 +299,4 @@ impl FrameBody {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

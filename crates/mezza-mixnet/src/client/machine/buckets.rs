@@ -63,7 +63,7 @@ impl<B: Backend> Client<B> {
         id: RoundId,
         found: Option<(Manifest, Signature)>,
     ) -> Result<(), ClientError> {
-        let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(ClientError::UnknownRound)?;
         let RoundState::Fetching(fetch) = &mut round.stage else {
             return Err(ClientError::Unexpected);
         };
@@ -98,7 +98,7 @@ impl<B: Backend> Client<B> {
         bytes: &[u8],
         now: Time,
     ) -> Result<(), ClientError> {
-        let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(ClientError::UnknownRound)?;
         let RoundState::Fetching(fetch) = &mut round.stage else {
             return Err(ClientError::Unexpected);
         };

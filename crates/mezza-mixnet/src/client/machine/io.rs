@@ -203,8 +203,14 @@ impl RefusedReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nobody waits for this.
-    #[error("nobody waits for this")]
+    /// Not for us: no such round is under way, or it is over.
+    #[error("no such round is under way")]
+    UnknownRound,
+    /// The caller: nobody asked for this answer.
+    #[error("nobody asked for this answer")]
+    Unasked,
+    /// The entry does not send such frames, or not now.
+    #[error("the frame does not belong here")]
     Unexpected,
     /// The frame does not hold what it must.
     #[error("the frame does not hold what it must")]
@@ -218,6 +224,9 @@ pub enum ClientError {
     /// The chains of a contact would begin too far away, or no config is in force.
     #[error("the root begins in a round that is too far away")]
     OutOfReach,
+    /// There are as many contacts as one client may have.
+    #[error("no more contacts fit")]
+    Full,
     /// The config is refused.
     #[error(transparent)]
     Config(#[from] ChainError),

@@ -102,7 +102,7 @@ impl<B: Backend> Client<B> {
     }
 
     pub(super) fn up(&mut self, trusted: bool, now: Time) -> Result<(), ClientError> {
-        let Link::Dialling { failed } = self.link else { return Err(ClientError::Unexpected) };
+        let Link::Dialling { failed } = self.link else { return Err(ClientError::Unasked) };
         self.link = Link::Greeted { trusted, failed, until: Some(now.plus_ms(PATIENCE_MS)) };
         let config = self.head();
         self.outputs.push_back(Output::Frame(Frame::Hello { version: VERSION, config }));
@@ -112,7 +112,7 @@ impl<B: Backend> Client<B> {
     /// Every round under way is missed. Messages lose their request ids until they are sent again.
     pub(super) fn down(&mut self, now: Time, rng: &mut dyn CryptoRng) -> Result<(), ClientError> {
         let (at, failed) = match self.link {
-            Link::Down { .. } => return Err(ClientError::Unexpected),
+            Link::Down { .. } => return Err(ClientError::Unasked),
             Link::Joined { trusted: true, .. } => (self.first_try(now, rng), 0),
             Link::Dialling { failed }
             | Link::Greeted { failed, .. }
@@ -167,7 +167,7 @@ impl<B: Backend> Client<B> {
                 }
                 FrameBody::Return { users, replies } => self.returned(id, users, &replies, now),
                 FrameBody::Missed(_) => {
-                    self.rounds.get(&id).ok_or(ClientError::Unexpected)?;
+                    self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
                     self.missed(id);
                     Ok(())
                 }

@@ -331,9 +331,9 @@ impl<B: Backend> Client<B> {
         let id = job.id();
         match done {
             ClientJobOutput::Wrap(work) => {
-                let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
+                let round = self.rounds.get_mut(&id).ok_or(ClientError::UnknownRound)?;
                 let RoundState::Sealed { work: place @ None, .. } = &mut round.stage else {
-                    return Err(ClientError::Unexpected);
+                    return Err(ClientError::Unasked);
                 };
                 *place = work;
             }
