@@ -5,6 +5,7 @@ mod events;
 use crate::link::Links;
 use crate::{Host, HostId, LinkModel, SimRng, Time, WorldStep};
 use events::Event;
+use mezza_core::Timers;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often a host crashes and how long it stays down.
@@ -25,10 +26,12 @@ pub struct World<H: Host> {
     links: Links,
     queue: BTreeMap<(Time, u64), Event<H>>,
     pushed: u64,
-    /// Hosts that may have effects to execute.
+    /// Hosts that may have effects to execute, or another deadline.
     busy: BTreeSet<HostId>,
     /// (host, peer): the stream broke, and the host will know when the event of this number comes.
     deaf: BTreeMap<(HostId, HostId), u64>,
+    /// When each host that is up and not busy wants to wake, by the world's clock.
+    deadlines: Timers<HostId>,
     wakes_in_a_row: u32,
 }
 
@@ -60,6 +63,7 @@ impl<H: Host> World<H> {
             pushed: 0,
             busy: BTreeSet::new(),
             deaf: BTreeMap::new(),
+            deadlines: Timers::default(),
             wakes_in_a_row: 0,
         }
     }
@@ -171,7 +175,7 @@ impl<H: Host> World<H> {
         if self.site_mut(place).host.take().is_none() {
             return;
         }
-        self.busy.remove(&place);
+        self.rest(place);
         self.deaf.retain(|&(at, _), _| at != place);
         for peer in self.links.peers(place) {
             self.links.break_stream(place, peer);
@@ -184,6 +188,7 @@ impl<H: Host> World<H> {
     pub fn shift_clock(&mut self, place: HostId, ms: i64) {
         let site = self.site_mut(place);
         site.skew_ms = site.skew_ms.saturating_add(ms);
+        self.busy.insert(place);
     }
 
     /// Gives `order` to `place` in `delay_ms`.
@@ -198,6 +203,7 @@ impl<H: Host> World<H> {
         for site in &mut self.places {
             (site.crashes, site.crash_after, site.skew_ms) = (CrashRate::default(), None, 0);
         }
+        self.busy.extend(self.places());
     }
 
     /// Steps for `ms` of world time, showing each step to `judge`.

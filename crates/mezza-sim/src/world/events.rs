@@ -32,24 +32,24 @@ impl<H: Host> World<H> {
             if let Some(&place) = self.busy.first() {
                 match self.execute_next(place) {
                     Some(step) => return Some(step),
-                    None => self.busy.remove(&place),
-                };
+                    None => self.rest(place),
+                }
                 continue;
             }
             let event = self.queue.first_key_value().map(|(&(at, _), _)| at);
-            let sleeper = self.first_deadline();
-            let event_first = match (event, sleeper) {
-                (Some(at), Some((wake, _))) => at <= wake,
+            let wake = self.deadlines.next();
+            let event_first = match (event, wake) {
+                (Some(at), Some(wake)) => at <= wake,
                 (at, _) => at.is_some(),
             };
-            let at = if event_first { event } else { sleeper.map(|(wake, _)| wake) };
+            let at = if event_first { event } else { wake };
             let Some(at) = at.filter(|at| *at <= end) else {
                 self.now = self.now.max(end);
                 return None;
             };
             self.advance(at, event_first);
             if !event_first {
-                return sleeper.map(|(_, place)| self.wake(place));
+                return self.deadlines.take_first(at).map(|place| self.wake(place));
             }
             if let Some(step) = self.queue.pop_first().and_then(|(_, event)| self.happen(event)) {
                 return Some(step);
@@ -85,9 +85,11 @@ impl<H: Host> World<H> {
         self.now = self.now.max(at);
     }
 
-    fn first_deadline(&self) -> Option<(Time, HostId)> {
-        let due = |place: HostId| Some((self.site(place).deadline()?.max(self.now), place));
-        self.places().filter_map(due).min()
+    /// A host that has nothing to execute waits for its deadline; one in the past has come now.
+    pub(super) fn rest(&mut self, place: HostId) {
+        self.busy.remove(&place);
+        let due = self.site(place).deadline();
+        self.deadlines.set(place, due.map(|due| due.max(self.now)));
     }
 
     fn wake(&mut self, place: HostId) -> WorldStep<H::News> {
