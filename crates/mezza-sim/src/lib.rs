@@ -46,10 +46,12 @@
 //! | [`link`] | [`LinkModel`]: delay, loss, repeats, order; datagrams and streams |
 //! | [`world`] | [`World`]: the clock, the queue of events, crashes, clock jumps |
 //! | [`refusal`] | [`handle_checked`]: what a machine refuses changes nothing |
+//! | [`cache`] | [`WriteCache`]: writes that are not synced, and a loss of power |
 //! | [`dice`] | [`SimRng`]: seeded chance with the three questions tests ask |
 //! | [`seeds`] | [`for_each_seed`]: many seeds, and the replay of one |
 //! | [`timing`] | [`timing::welch`]: whether time depends on a secret |
 
+pub mod cache;
 pub mod dice;
 pub mod host;
 pub mod link;
@@ -58,6 +60,7 @@ pub mod seeds;
 pub mod timing;
 pub mod world;
 
+pub use cache::WriteCache;
 pub use dice::SimRng;
 pub use host::{Effect, Host, HostId, WorldStep};
 pub use link::LinkModel;

@@ -3,7 +3,7 @@
 mod events;
 
 use crate::link::Links;
-use crate::{Host, HostId, LinkModel, SimRng, Time, WorldStep};
+use crate::{Effect, Host, HostId, LinkModel, SimRng, Time, WorldStep, WriteCache};
 use events::Event;
 use mezza_core::Timers;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +39,11 @@ pub struct World<H: Host> {
 struct Site<H: Host> {
     host: Option<H>,
     disk: H::Disk,
+    /// Whether writes wait in the cache until the host does something else.
+    caches: bool,
+    cache: WriteCache<H::Write>,
+    /// What the host wants done once its writes are synced.
+    held: Option<Effect<H>>,
     dice: SimRng,
     /// Its clock minus the world's, ms.
     skew_ms: i64,
@@ -73,8 +78,18 @@ impl<H: Host> World<H> {
         let place = HostId(u32::try_from(self.places.len()).unwrap_or(u32::MAX));
         let mut dice = SimRng::new(self.seed, u64::from(place.0) + 1);
         let host = Some(H::boot(&disk, self.now, dice.rng()));
-        let crashes = CrashRate::default();
-        self.places.push(Site { host, disk, dice, skew_ms: 0, crashes, crash_after: None });
+        let site = Site {
+            host,
+            disk,
+            caches: false,
+            cache: WriteCache::default(),
+            held: None,
+            dice,
+            skew_ms: 0,
+            crashes: CrashRate::default(),
+            crash_after: None,
+        };
+        self.places.push(site);
         self.busy.insert(place);
         place
     }
@@ -160,6 +175,13 @@ impl<H: Host> World<H> {
         }
     }
 
+    /// From now on the disk of `place` has a cache: writes are synced together, before the host does
+    /// something else or waits, as a driver does it. A crash in between is a loss of power, and takes
+    /// those back that are not synced, all but the first few.
+    pub fn cache_writes(&mut self, place: HostId) {
+        self.site_mut(place).caches = true;
+    }
+
     /// Lets `place` crash by chance from now on.
     pub fn crashes(&mut self, place: HostId, crashes: CrashRate) {
         self.site_mut(place).crashes = crashes;
@@ -172,8 +194,14 @@ impl<H: Host> World<H> {
 
     /// Crashes `place` now; it boots again after `down_ms`.
     pub fn crash(&mut self, place: HostId, down_ms: u64) {
-        if self.site_mut(place).host.take().is_none() {
+        let site = self.site_mut(place);
+        if site.host.take().is_none() {
             return;
+        }
+        site.held = None;
+        if !site.cache.is_empty() {
+            let reached = site.cache.lose_power(&mut site.dice);
+            reached.for_each(|write| H::write(&mut site.disk, write));
         }
         self.rest(place);
         self.deaf.retain(|&(at, _), _| at != place);

@@ -147,19 +147,31 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// Executes the next effect of `place`, or crashes it instead; `None` when it has no more.
+    /// Executes the next effect of `place`, or crashes it instead; `None` when it has no more and all
+    /// of its writes are synced.
     fn execute_next(&mut self, place: HostId) -> Option<WorldStep<H::News>> {
-        let effect = self.site_mut(place).host.as_mut()?.effect()?;
-        if let Some(down_ms) = self.site_mut(place).crash_now() {
+        let site = self.site_mut(place);
+        let next = site.held.take().or_else(|| site.host.as_mut()?.effect());
+        let syncs = !site.cache.is_empty() && !matches!(next, Some(Effect::Write(_)));
+        if !syncs && next.is_none() {
+            return None;
+        }
+        if let Some(down_ms) = site.crash_now() {
             self.crash(place, down_ms);
             return Some(WorldStep::Crashed(place));
         }
+        if syncs {
+            site.held = next;
+            let write = site.cache.sync_next()?;
+            return Some(self.store(place, write));
+        }
+        let effect = next?;
         Some(match effect {
-            Effect::Write(write) => {
-                H::write(&mut self.site_mut(place).disk, write);
-                self.with_host(place, H::write_durable);
-                WorldStep::Stored(place)
+            Effect::Write(write) if self.site(place).caches => {
+                self.site_mut(place).cache.put(write);
+                WorldStep::Cached(place)
             }
+            Effect::Write(write) => self.store(place, write),
             Effect::Send { to, packet } => {
                 self.send(place, to, &packet);
                 WorldStep::Sent { from: place, to }
@@ -173,6 +185,12 @@ impl<H: Host> World<H> {
             }
             Effect::Tell(news) => WorldStep::Told { at: place, news },
         })
+    }
+
+    fn store(&mut self, place: HostId, write: H::Write) -> WorldStep<H::News> {
+        H::write(&mut self.site_mut(place).disk, write);
+        self.with_host(place, H::write_durable);
+        WorldStep::Stored(place)
     }
 
     fn send(&mut self, from: HostId, to: HostId, packet: &H::Packet) {
