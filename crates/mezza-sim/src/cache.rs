@@ -48,8 +48,8 @@ mod tests {
         for _ in 0..200 {
             let mut cache = WriteCache::default();
             (0..3).for_each(|write| cache.put(write));
-            let reached: Vec<i32> = cache.lose_power(dice).collect();
-            assert!(reached.iter().copied().eq(0..reached.len() as i32) && cache.is_empty());
+            let reached: Vec<usize> = cache.lose_power(dice).collect();
+            assert!(reached.iter().copied().eq(0..reached.len()) && cache.is_empty());
             left[reached.len()] += 1;
         }
         assert!(left.iter().all(|count| *count > 20), "{left:?}");

@@ -22,8 +22,6 @@ mod invite;
 mod keyed_peer;
 mod model;
 mod note;
-#[path = "../../../../fuzz/src/operations.rs"]
-mod operations;
 mod peer;
 mod receipt;
 mod rules;
@@ -33,3 +31,5 @@ mod talk;
 mod town;
 mod uri;
 mod world;
+
+use mezza_sim::operations;
