@@ -138,7 +138,12 @@ impl Job {
     pub const fn urgency(&self) -> Urgency {
         match self {
             Self::Table(_) | Self::Noise(_) | Self::Trap(_) => Urgency::Background,
-            _ => Urgency::Round,
+            Self::Unwrap(_)
+            | Self::Shuffle(_)
+            | Self::Gather(_)
+            | Self::Match(_)
+            | Self::Publish(_)
+            | Self::Seal(_) => Urgency::Round,
         }
     }
 }

@@ -116,7 +116,10 @@ impl Coordinator {
             }
             // The mixes have done their part; that the store is late makes nobody miss the round.
             RoundState::Fetching(..) => self.finish(id),
-            _ => self.abort(id, AbortReason::Deadline),
+            RoundState::Asking(_)
+            | RoundState::Signing(..)
+            | RoundState::Agreed(_)
+            | RoundState::Mixing(..) => self.abort(id, AbortReason::Deadline),
         }
     }
 
@@ -173,7 +176,10 @@ impl Coordinator {
         let (batch, replies, shelf) = match round.stage {
             RoundState::Mixing(batch, replies) => (batch, replies, None),
             RoundState::Fetching(batch, shelf) => (batch, Vec::new(), Some(shelf)),
-            _ => return,
+            RoundState::Asking(_)
+            | RoundState::Signing(..)
+            | RoundState::Agreed(_)
+            | RoundState::Announced(..) => return,
         };
         let users = batch.owners.len() as u32;
         let each = if replies.is_empty() { 0 } else { replies.len() / batch.owners.len() };

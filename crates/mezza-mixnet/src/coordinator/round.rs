@@ -135,7 +135,7 @@ impl Round {
             RoundState::Announced(_, batch)
             | RoundState::Mixing(batch, _)
             | RoundState::Fetching(batch, _) => Some(batch),
-            _ => None,
+            RoundState::Asking(_) | RoundState::Signing(..) | RoundState::Agreed(_) => None,
         };
         let missed = Frame::Round(self.id, FrameBody::Missed(MissedReason::Aborted));
         let owners = batch.into_iter().flat_map(|batch| batch.owners.iter());

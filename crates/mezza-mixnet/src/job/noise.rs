@@ -130,7 +130,7 @@ impl NoiseJob {
     fn trap(&self, at: u32, inner: &[u8], back: &[SecretVec]) -> Trap {
         let from = match self.kind {
             NoiseKind::Pairs(_) => at ^ 1,
-            _ => at,
+            NoiseKind::Singles(_) | NoiseKind::Bucket(..) => at,
         } as usize;
         let size = self.ticket.id.service.innermost_bytes();
         let mut keys = SecretVec::zeros(back.len());

@@ -82,7 +82,7 @@ fn plan(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<NoiseKind> {
             pieces(&mut plan, singles, JOB_MESSAGES, NoiseKind::Singles);
             pieces(&mut plan, pairs, JOB_MESSAGES / 2, NoiseKind::Pairs);
         }
-        _ => (0..=policy.buckets).for_each(|bucket| {
+        Service::Call | Service::Invitation => (0..=policy.buckets).for_each(|bucket| {
             let count = law.draw_bucket(rng);
             pieces(&mut plan, count, JOB_MESSAGES, |n| NoiseKind::Bucket(bucket, n));
         }),

@@ -191,7 +191,7 @@ impl Round {
     pub fn open(&mut self) -> Option<&mut OpenRound> {
         match &mut self.stage {
             RoundState::Open(open) => Some(open),
-            _ => None,
+            RoundState::Keyed(_) | RoundState::Storing(..) | RoundState::Publishing => None,
         }
     }
 }

@@ -121,8 +121,10 @@ impl<B: Backend> Client<B> {
         match id.service {
             // What the entry changed on the way is as if it were not there.
             _ if !honest => {}
+            // Conversations have no buckets.
+            Service::Conversation => {}
             Service::Call => self.listen(&fetch.expected, &fetch.object, now),
-            _ => {
+            Service::Invitation => {
                 let own = self.setup.dialling.duplicate();
                 let job = ClientJob::Open(OpenJob { id, own, object: fetch.object });
                 self.outputs.push_back(Output::Job(job));
