@@ -13,7 +13,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`machine`], [`snapshot`] | [`Machine`]: the one shape of everything that lives on or has timers; its whole state as bytes |
+//! | [`machine`], [`mod@snapshot`] | [`Machine`]: the one shape of everything that lives on or has timers; its whole state as bytes |
 //! | [`time`], [`timers`] | [`Time`]: milliseconds since 1970; [`Timers`]: deadlines by key |
 //! | [`secret`] | [`Secret`]: bytes that are wiped, never printed, compared in constant time |
 //! | [`keys`] | [`EphemeralKey`], [`StaticKey`], [`PublicKey`]: X25519 keys by role |
