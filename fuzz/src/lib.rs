@@ -17,13 +17,13 @@ mod mixnet_decoders;
 #[path = "../../crates/mezza-messenger/tests/it/model.rs"]
 mod model;
 mod mutate;
-mod operations;
 #[path = "../../crates/mezza-messenger/tests/it/stage.rs"]
 #[expect(dead_code, reason = "the device's own tests use the rest")]
 mod stage;
 #[cfg(feature = "program")]
 mod vault;
 
+use mezza_sim::operations;
 pub use mutate::Mutator;
 
 /// One target.

@@ -13,7 +13,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`machine`] | [`Machine`]: the one shape of everything that lives on or has timers |
+//! | [`machine`], [`mod@snapshot`] | [`Machine`]: the one shape of everything that lives on or has timers; its whole state as bytes |
 //! | [`time`], [`timers`] | [`Time`]: milliseconds since 1970; [`Timers`]: deadlines by key |
 //! | [`secret`] | [`Secret`]: bytes that are wiped, never printed, compared in constant time |
 //! | [`keys`] | [`EphemeralKey`], [`StaticKey`], [`PublicKey`]: X25519 keys by role |
@@ -32,6 +32,7 @@ pub mod hash;
 pub mod keys;
 pub mod machine;
 pub mod secret;
+pub mod snapshot;
 pub mod splitter;
 pub mod suite;
 pub mod time;
@@ -47,6 +48,7 @@ pub use keys::{EphemeralKey, PublicKey, StaticKey, ZeroSecret};
 pub use machine::Machine;
 pub use rand_core::CryptoRng;
 pub use secret::Secret;
+pub use snapshot::Snapshot;
 pub use splitter::{Deframer, FrameTooLong};
 pub use suite::{Aead, Suite, SuiteId};
 pub use time::Time;

@@ -1,6 +1,8 @@
 //! The one shape of everything that lives on or has timers.
 
-use crate::Time;
+use alloc::vec::Vec;
+
+use crate::{Time, Wiping};
 use rand_core::CryptoRng;
 
 /// A protocol as a value: sockets, clocks and dice are somebody else's.
@@ -38,4 +40,8 @@ pub trait Machine {
 
     /// When [`wake`](Machine::wake) wants to be called at the latest; `None`: never.
     fn deadline(&self) -> Option<Time>;
+
+    /// The whole state as bytes, queues and timers included: for tests, which compare it before and
+    /// after a refusal. See [`snapshot!`](crate::snapshot!).
+    fn snapshot(&self) -> Wiping<Vec<u8>>;
 }

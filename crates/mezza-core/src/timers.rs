@@ -34,13 +34,15 @@ impl<K: Ord + Clone> Timers<K> {
 
     /// Takes every key out whose deadline has come, in the order of deadline and key.
     pub fn take(&mut self, now: Time) -> Vec<K> {
-        let mut due = Vec::new();
-        while self.next().is_some_and(|at| at <= now) {
-            let Some((_, key)) = self.order.pop_first() else { break };
-            self.deadlines.remove(&key);
-            due.push(key);
-        }
-        due
+        core::iter::from_fn(|| self.take_first(now)).collect()
+    }
+
+    /// Takes the first of them out.
+    pub fn take_first(&mut self, now: Time) -> Option<K> {
+        self.next().filter(|at| *at <= now)?;
+        let (_, key) = self.order.pop_first()?;
+        self.deadlines.remove(&key);
+        Some(key)
     }
 }
 

@@ -393,6 +393,10 @@ impl<B: Backend> Machine for Device<B> {
     fn deadline(&self) -> Option<Time> {
         self.next_timer()
     }
+
+    fn snapshot(&self) -> Wiping<Vec<u8>> {
+        self.encode()
+    }
 }
 
 impl<B: Backend> fmt::Debug for Device<B> {

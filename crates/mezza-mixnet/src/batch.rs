@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
 
-use mezza_core::{Secret, Wipe, Wiping};
+use mezza_core::{Secret, Wipe, Wiping, snapshot};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use zeroize::Zeroize as _;
@@ -38,6 +38,8 @@ fn front(key: &[u8; 32]) -> u128 {
 /// Places in a batch, which together are its secret order. Wiped when they go, and silent.
 #[derive(Default, PartialEq, Eq)]
 pub struct SecretIndices(Wiping<Plain>);
+
+snapshot!(struct SecretIndices(places => places.0));
 
 /// Places as they lie in memory.
 #[derive(Default, PartialEq, Eq)]
@@ -83,6 +85,8 @@ impl fmt::Debug for SecretIndices {
 /// A secret order of a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Permutation(SecretIndices);
+
+snapshot!(struct Permutation(places));
 
 impl Permutation {
     /// A uniform permutation of `0..count`: Fisher-Yates, its indices by rejection (Lemire 2019)

@@ -28,7 +28,7 @@ pub use machine::{
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, EphemeralKey, Time};
+use mezza_core::{Backend, CryptoRng, EphemeralKey, Time, snapshot};
 use mezza_lanes::Kernel;
 
 use crate::config::ServicePolicy;
@@ -49,6 +49,8 @@ pub struct Timing {
     /// The onions leave, by the timer.
     pub send: Time,
 }
+
+snapshot!(struct Timing { seal, send });
 
 impl Timing {
     /// `send` is uniform in [open + w, close - w/2] and `seal` w before it, w = min(500 ms, collect
@@ -80,6 +82,8 @@ pub struct Submission {
     /// One set of keys for each onion.
     pub reply_keys: Vec<SecretVec>,
 }
+
+snapshot!(struct Submission { onions, reply_keys });
 
 /// Wraps one plaintext for each slot in `layers`, outermost first. The pairs of the outermost layer
 /// come from outside, one for each slot, and serve this call alone; `None` if there are not as many.

@@ -22,7 +22,7 @@ pub use signed::{SignatureSet, SignedConfig};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Writer, labelled_hash};
+use mezza_core::{DecodeError, Reader, Time, Writer, labelled_hash, snapshot};
 
 use crate::limits::{GUARDIANS_MAX, MIXES_MAX};
 use crate::service::{INVITATION_BYTES, Service};
@@ -83,6 +83,8 @@ pub struct Config {
     /// The services offered, ascending.
     pub services: Vec<ServicePolicy>,
 }
+
+snapshot!(encoded Config);
 
 impl Config {
     /// Reads a config and checks what it says by itself.

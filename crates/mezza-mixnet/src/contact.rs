@@ -12,7 +12,7 @@
 //! A chain only goes forward, and what it was is wiped: a thief of the device learns nothing about
 //! rounds that are over.
 
-use mezza_core::{DecodeError, PublicKey, Reader, Secret, Wiping, Writer, labelled_hash};
+use mezza_core::{DecodeError, PublicKey, Reader, Secret, Wiping, Writer, labelled_hash, snapshot};
 
 use crate::limits::CHAIN_SKIP_MAX;
 use crate::service::{DROP_BYTES, TOKEN_BYTES};
@@ -25,6 +25,8 @@ pub enum Role {
     /// Answered.
     Responder,
 }
+
+snapshot!(enum Role [Initiator, Responder]);
 
 impl Role {
     /// The number in key derivations and stored forms.
@@ -65,6 +67,8 @@ pub enum Intent {
     /// Reserved: read soon.
     ReadSoon,
 }
+
+snapshot!(enum Intent [Talk, ReadSoon]);
 
 impl Intent {
     /// All intents.
@@ -121,6 +125,8 @@ struct Keywheel {
     round: u64,
 }
 
+snapshot!(struct Keywheel { secret, round });
+
 impl Keywheel {
     fn begin(label: &str, root: &Secret<32>, round: u64) -> Self {
         let mut secret = Secret::init_with(|_| {});
@@ -164,6 +170,8 @@ pub struct ConversationKeywheel {
     chain: Keywheel,
     role: Role,
 }
+
+snapshot!(struct ConversationKeywheel { chain, role });
 
 impl ConversationKeywheel {
     /// Begins at round `start` with the root that the messenger hands down.
@@ -240,6 +248,8 @@ impl core::fmt::Debug for ConversationKeywheel {
 
 /// The call chain of one contact, at one call round.
 pub struct CallKeywheel(Keywheel);
+
+snapshot!(struct CallKeywheel(inner));
 
 impl CallKeywheel {
     /// Begins at call round `start`.

@@ -17,13 +17,16 @@ mod collect;
 mod past;
 mod round;
 mod shelf;
+#[cfg(test)]
+mod tests;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{CryptoRng, Machine, Time};
+use mezza_core::snapshot::snapshot_of;
+use mezza_core::{CryptoRng, Machine, Time, Wiping, snapshot};
 
 use crate::config::{Chain, ChainError, Config, SignedConfig};
 use crate::limits::ROUNDS_IN_FLIGHT;
@@ -82,6 +85,10 @@ pub enum Output {
     Over(RoundId, Ending),
 }
 
+snapshot!(enum Output [
+    ToMix(a, b), ToStore(a), ToClient(a, b), Bytes(a, b), ToAll(a), Close(a), Over(a, b),
+]);
+
 /// How a round ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -91,12 +98,17 @@ pub enum Ending {
     Aborted(AbortReason),
 }
 
+snapshot!(enum Ending [Returned(a), Aborted(a)]);
+
 /// Why an input was refused. The coordinator is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CoordinatorError {
-    /// No such round is under way, or it does not wait for this.
-    #[error("no round waits for this")]
+    /// Not for us: no such round is under way, or it is over.
+    #[error("no such round is under way")]
+    UnknownRound,
+    /// The peer does not send such frames, or not now.
+    #[error("the frame does not belong here")]
     Unexpected,
     /// The client did not say HELLO.
     #[error("the client did not say hello")]
@@ -129,6 +141,10 @@ pub struct Coordinator {
     shelves: BucketCache,
     outputs: VecDeque<Output>,
 }
+
+snapshot!(struct Coordinator {
+    signer, chain, archive, clients, rounds, asked, ask_at, past, shelves, outputs,
+});
 
 impl Coordinator {
     /// A coordinator without rounds. `archive` holds the signed configs from genesis to the head of
@@ -321,6 +337,10 @@ impl Machine for Coordinator {
     fn deadline(&self) -> Option<Time> {
         let rounds = self.rounds.values().map(Round::deadline);
         rounds.chain(self.ask_at).min()
+    }
+
+    fn snapshot(&self) -> Wiping<Vec<u8>> {
+        snapshot_of(self)
     }
 }
 

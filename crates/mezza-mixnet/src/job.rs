@@ -28,7 +28,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use mezza_core::Wiping;
+use mezza_core::{Wiping, snapshot};
 use mezza_lanes::{Kernel, Scalar};
 
 use crate::RoundId;
@@ -46,6 +46,8 @@ pub struct JobId {
     pub index: u32,
 }
 
+snapshot!(struct JobId { id, index });
+
 /// One piece of heavy work.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the table of this module names them")]
@@ -60,6 +62,10 @@ pub enum Job {
     Seal(SealJob),
     Trap(TrapJob),
 }
+
+snapshot!(enum Job [
+    Table(a), Noise(a), Unwrap(a), Shuffle(a), Gather(a), Match(a), Publish(a), Seal(a), Trap(a),
+]);
 
 /// What a job gives.
 #[derive(Debug)]
@@ -132,7 +138,12 @@ impl Job {
     pub const fn urgency(&self) -> Urgency {
         match self {
             Self::Table(_) | Self::Noise(_) | Self::Trap(_) => Urgency::Background,
-            _ => Urgency::Round,
+            Self::Unwrap(_)
+            | Self::Shuffle(_)
+            | Self::Gather(_)
+            | Self::Match(_)
+            | Self::Publish(_)
+            | Self::Seal(_) => Urgency::Round,
         }
     }
 }
@@ -145,6 +156,8 @@ pub struct TableJob {
     /// The layers of the mixes behind this one.
     pub layers: Vec<Layer>,
 }
+
+snapshot!(struct TableJob { id, layers });
 
 /// Takes a layer off some onions.
 #[derive(Debug)]
@@ -162,6 +175,8 @@ pub struct UnwrapJob {
     /// Bytes of each.
     pub size: usize,
 }
+
+snapshot!(struct UnwrapJob { ticket, secret => *secret.expose(), layer, frame, part, size });
 
 impl UnwrapJob {
     /// Whole onions.
@@ -184,3 +199,5 @@ pub struct SealJob {
     /// To which onion of the batch each one goes.
     pub targets: SecretIndices,
 }
+
+snapshot!(struct SealJob { ticket, reply_keys, replies, size, targets });

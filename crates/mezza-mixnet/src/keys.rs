@@ -5,12 +5,14 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-use mezza_core::{CryptoRng, wipe};
+use mezza_core::{CryptoRng, snapshot, wipe};
 
 /// Keys, scalars or shared secrets, 32 bytes each. The length is fixed from the start, so that no
 /// copy is left behind by growing. `Debug` shows how many there are.
 #[derive(Default)]
 pub struct SecretVec(Vec<[u8; 32]>);
+
+snapshot!(struct SecretVec(inner));
 
 impl SecretVec {
     /// `count` keys of zeros.

@@ -20,14 +20,18 @@ mod forward;
 mod noise;
 mod round;
 mod send;
+#[cfg(test)]
+mod tests;
 
 pub use accept::NoiseFloor;
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
-use mezza_core::{Backend, CryptoRng, Machine, PortableBackend, Time};
+use mezza_core::snapshot::snapshot_of;
+use mezza_core::{Backend, CryptoRng, Machine, PortableBackend, Time, Wiping, snapshot};
 
 use crate::config::{Chain, ChainError, SignedConfig};
 use crate::job::{Job, JobOutput};
@@ -49,6 +53,8 @@ pub enum Neighbour {
     /// The bucket store, of the last mix alone.
     Store,
 }
+
+snapshot!(enum Neighbour [Previous, Next, Coordinator, Store]);
 
 /// What may happen to a mix.
 #[derive(Debug)]
@@ -80,22 +86,30 @@ pub enum Output {
     Store(RoundId),
 }
 
+snapshot!(enum Output [Frame(a, b), Job(a), Store(a)]);
+
 /// Why an input was refused. The mix is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MixError {
-    /// No such round is under way here.
+    /// Not for us: no such round is under way here, or it is over.
     #[error("no such round is under way")]
     UnknownRound,
-    /// This peer does not send such frames, or not now.
+    /// The caller: no round waits for this job or this number.
+    #[error("no round waits for this answer of the program")]
+    Unasked,
+    /// The peer does not send such frames, or not now.
     #[error("the frame does not belong here")]
     Unexpected,
     /// No config is in force, or this mix is not in it.
     #[error("no config with this mix is in force")]
     NoConfig,
-    /// The round is not above all that were signed, or too many are under way.
-    #[error("the round is over, or too many are under way")]
+    /// The round is not above all that were signed, or under way already.
+    #[error("the round is not a new one")]
     Round,
+    /// Four rounds of the service are under way.
+    #[error("too many rounds are under way")]
+    TooMany,
     /// The clock here and the network's differ by more than 30 s.
     #[error("this clock and the network's differ; set the clock")]
     Clock,
@@ -128,6 +142,8 @@ pub struct MixOptions {
     pub job_items: usize,
 }
 
+snapshot!(struct MixOptions { signer, chain, signed, floor, job_items });
+
 /// One mix. `Debug` shows rounds and counts.
 pub struct Mix<B: Backend = PortableBackend> {
     setup: MixOptions,
@@ -135,6 +151,8 @@ pub struct Mix<B: Backend = PortableBackend> {
     outputs: VecDeque<Output>,
     backend: PhantomData<B>,
 }
+
+snapshot!(struct Mix<B> { setup, rounds, outputs, backend });
 
 impl<B: Backend> Mix<B> {
     /// A mix without rounds.
@@ -194,7 +212,7 @@ impl<B: Backend> Mix<B> {
 
     fn abort_all(&mut self, reason: AbortReason, which: impl Fn(&Round) -> bool) {
         let ended = self.rounds.iter().filter(|(_, round)| which(round)).map(|(id, _)| *id);
-        for id in ended.collect::<alloc::vec::Vec<_>>() {
+        for id in ended.collect::<Vec<_>>() {
             self.abort(id, reason);
         }
     }
@@ -237,6 +255,10 @@ impl<B: Backend> Machine for Mix<B> {
 
     fn deadline(&self) -> Option<Time> {
         self.rounds.values().map(|round| round.deadline).min()
+    }
+
+    fn snapshot(&self) -> Wiping<Vec<u8>> {
+        snapshot_of(self)
     }
 }
 

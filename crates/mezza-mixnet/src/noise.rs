@@ -14,7 +14,7 @@ mod uniform;
 
 pub use uniform::below;
 
-use mezza_core::CryptoRng;
+use mezza_core::{CryptoRng, snapshot};
 
 use crate::Service;
 use crate::config::{Mode, ServicePolicy};
@@ -29,6 +29,8 @@ pub struct Law {
     /// sigma or b; 0 gives exactly the mean.
     pub scale: u32,
 }
+
+snapshot!(struct Law { mode, mu, scale });
 
 /// Noise of one mix for one conversation round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use mezza_core::{CryptoRng, PublicKey, Wiping, labelled_hash};
+use mezza_core::{CryptoRng, PublicKey, Wiping, labelled_hash, snapshot};
 use mezza_lanes::{BASE, FixedPoint, Kernel, Scalar, Strided};
 
 use crate::keys::SecretVec;
@@ -31,6 +31,8 @@ pub struct Layer {
     /// The round key of that mix.
     pub key: PublicKey,
 }
+
+snapshot!(struct Layer { id, position, key });
 
 impl Layer {
     /// Writes `kf` and `kr` of an onion.
@@ -58,6 +60,8 @@ pub struct Unwrapped {
     /// The public key of each onion, for duplicates.
     pub keys: Vec<[u8; 32]>,
 }
+
+snapshot!(struct Unwrapped { bodies, reply_keys, opened, keys });
 
 impl Unwrapped {
     /// The next layer of each onion; zeros where an onion is bad.
@@ -131,6 +135,10 @@ pub struct Tables {
     base: FixedPoint,
     layers: Vec<FixedPoint>,
 }
+
+snapshot!(struct Tables {
+    base => *base.u(), layers => layers.iter().map(|point| *point.u()).collect::<Vec<_>>(),
+});
 
 impl Tables {
     /// The tables of the round keys of `layers`; `None` if one of them is no point to multiply

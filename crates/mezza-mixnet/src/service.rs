@@ -1,6 +1,6 @@
 //! The three services, and the sizes that follow from them.
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 use crate::limits::{FRAME_BYTES_MAX, GROUP};
 
@@ -31,6 +31,8 @@ pub enum Service {
     /// Invitations are published per bucket.
     Invitation,
 }
+
+snapshot!(enum Service [Conversation, Call, Invitation]);
 
 impl Service {
     /// All services, ascending.
@@ -91,6 +93,8 @@ pub struct RoundId {
     /// Which round of it.
     pub round: u64,
 }
+
+snapshot!(struct RoundId { service, round });
 
 impl RoundId {
     /// Reads the 9 bytes of service and round.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
-use mezza_core::Secret;
+use mezza_core::{Secret, Wiping, snapshot};
 
 /// An Ed25519 public key: the identity of a server or guardian, 32 bytes.
 pub type VerifyKey = [u8; 32];
@@ -50,6 +50,8 @@ impl Purpose {
 
 /// A key that signs. The key wipes itself; `Debug` shows nothing of it.
 pub struct Signer(SigningKey);
+
+snapshot!(struct Signer(key => Wiping::new(key.to_bytes())));
 
 impl Signer {
     /// The key of a seed of 32 bytes (RFC 8032, section 5.1.5).

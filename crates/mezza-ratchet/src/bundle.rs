@@ -15,6 +15,7 @@ use core::fmt;
 
 use mezza_core::{
     Backend, CryptoRng, DecodeError, EphemeralKey, PublicKey, Reader, Suite, SuiteId, Time, Writer,
+    snapshot,
 };
 
 use crate::suite::{self, B2c20, is_container, of_suite};
@@ -41,6 +42,8 @@ pub struct OneTimePrekey {
     /// The public key, 32 bytes.
     pub key: PublicKey,
 }
+
+snapshot!(struct OneTimePrekey { id, key });
 
 impl OneTimePrekey {
     /// Bytes of the wire form.

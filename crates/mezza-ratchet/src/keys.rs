@@ -3,7 +3,7 @@
 use core::fmt;
 
 use curve25519_dalek::montgomery::MontgomeryPoint;
-use mezza_core::{CryptoRng, Hash512, PublicKey, Secret, StaticKey, blake2b};
+use mezza_core::{CryptoRng, Hash512, PublicKey, Secret, StaticKey, blake2b, snapshot};
 
 use crate::{KeyError, xeddsa};
 
@@ -58,6 +58,8 @@ pub(crate) fn usable(key: &PublicKey) -> Result<(), KeyError> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IdentityKey(PublicKey);
 
+snapshot!(struct IdentityKey(key));
+
 impl IdentityKey {
     /// Takes a canonical u-coordinate that is not of low order.
     pub fn decode(bytes: &[u8; 32]) -> Result<Self, KeyError> {
@@ -89,6 +91,8 @@ pub struct IdentityKeyPair {
     pair: StaticKey,
     public: IdentityKey,
 }
+
+snapshot!(struct IdentityKeyPair { pair, public });
 
 impl IdentityKeyPair {
     /// The identity of a pair that is kept for ever.

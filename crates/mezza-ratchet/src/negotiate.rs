@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{DecodeError, Reader, Suite, SuiteId, Writer};
+use mezza_core::{DecodeError, Reader, Suite, SuiteId, Writer, snapshot};
 
 use crate::suite::{B2c20, B2c20Pq, is_container};
 
@@ -20,6 +20,8 @@ pub struct SuiteList {
     ids: [SuiteId; SUITES_MAX],
     count: u8,
 }
+
+snapshot!(struct SuiteList { ids, count });
 
 impl SuiteList {
     /// What this version of the crate offers and accepts.

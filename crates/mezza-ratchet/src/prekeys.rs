@@ -9,7 +9,8 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{CryptoRng, DecodeError, Machine, StaticKey, SuiteId, Time, Wiping, Writer};
+use mezza_core::snapshot::snapshot_of;
+use mezza_core::{CryptoRng, DecodeError, Machine, StaticKey, SuiteId, Time, Wiping, snapshot};
 
 use crate::bundle::{self, SignalBundle, SignedPrekeyEntry};
 use crate::suite::is_container;
@@ -23,6 +24,8 @@ mod drain;
 mod io;
 mod rotation;
 mod stored;
+#[cfg(test)]
+mod tests;
 
 use drain::DrainDetector;
 pub use io::{Input, Output};
@@ -62,6 +65,8 @@ pub struct Prekeys {
     drain: DrainDetector,
     outputs: VecDeque<Output>,
 }
+
+snapshot!(struct Prekeys { identity, suites, spks, opks, seen, asked, drain, outputs });
 
 impl Prekeys {
     /// No keys yet; the first [`wake`](Machine::wake) asks for them.
@@ -193,16 +198,9 @@ impl Prekeys {
         changes
     }
 
-    /// The whole state as bytes, to compare it before and after.
+    /// As [`snapshot`](Machine::snapshot).
     pub fn encode(&self) -> Wiping<Vec<u8>> {
-        let mut bytes = self.records().encode();
-        let mut writer = Writer::new();
-        let (spk, opk) = self.asked.unwrap_or((0, 0));
-        writer.u8(u8::from(self.asked.is_some())).u64(spk as u64).u64(opk as u64);
-        writer.u64(self.outputs.len() as u64);
-        self.drain.write(&mut writer);
-        bytes.extend_from_slice(writer.as_slice());
-        bytes
+        self.snapshot()
     }
 
     /// The newest signed prekey of each suite, in the order of the list.
@@ -367,6 +365,10 @@ impl Machine for Prekeys {
         let rotate = self.current().map(|spk| spk.made().plus_ms(ROTATE_D * Time::DAY_MS)).min();
         let rotate = if self.rotates() { None } else { rotate.or(Some(Time::from_ms(0))) };
         [wipe_spk, wipe_opk, rotate].into_iter().flatten().min()
+    }
+
+    fn snapshot(&self) -> Wiping<Vec<u8>> {
+        snapshot_of(self)
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Wiping;
+use mezza_core::{Wiping, snapshot};
 
 /// Where a row lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +20,8 @@ pub enum Table {
     /// Base keys seen under a signed prekey of the device; key = SPK id u32 | hash\[16\].
     Seen = 5,
 }
+
+snapshot!(enum Table [Session, Skipped, Spk, Opk, Seen]);
 
 impl Table {
     /// The stable number of the table.
@@ -60,6 +62,8 @@ pub enum Change {
     },
 }
 
+snapshot!(enum Change [Put { table, key, value }, Drop { table, key }]);
+
 impl Change {
     /// The table of the row.
     pub fn table(&self) -> Table {
@@ -90,6 +94,8 @@ impl fmt::Debug for Change {
 #[derive(Debug, Default)]
 #[must_use = "the changes must become durable"]
 pub struct Changes(Vec<Change>);
+
+snapshot!(struct Changes(rows));
 
 impl Changes {
     /// Nothing to write.

@@ -69,7 +69,8 @@ pub trait Host: Sized {
 
 /// What a host wants done. A crash drops every effect that was not executed yet.
 pub enum Effect<H: Host> {
-    /// Change the disk; durable once executed.
+    /// Change the disk; durable once executed, or with a cache before the next effect of another
+    /// kind.
     Write(H::Write),
     /// Put a packet on the link to `to`.
     Send {
@@ -118,6 +119,8 @@ pub enum WorldStep<N> {
     Booted(HostId),
     /// A host crashed; the effects it had not executed are gone.
     Crashed(HostId),
+    /// A write waits in the cache of its disk ([`World::cache_writes`](crate::World::cache_writes)).
+    Cached(HostId),
     /// A write became durable.
     Stored(HostId),
     /// A packet was put on a link (which may lose it).

@@ -45,20 +45,29 @@
 //! | [`host`] | [`Host`], [`Effect`], [`HostId`], [`WorldStep`]: what a test supplies and what it sees |
 //! | [`link`] | [`LinkModel`]: delay, loss, repeats, order; datagrams and streams |
 //! | [`world`] | [`World`]: the clock, the queue of events, crashes, clock jumps |
+//! | [`operations`] | [`Operations`]: what bytes spell, for fuzzers and property tests |
+//! | [`refusal`] | [`handle_checked`]: what a machine refuses changes nothing |
+//! | [`cache`] | [`WriteCache`]: writes that are not synced, and a loss of power |
 //! | [`dice`] | [`SimRng`]: seeded chance with the three questions tests ask |
 //! | [`seeds`] | [`for_each_seed`]: many seeds, and the replay of one |
 //! | [`timing`] | [`timing::welch`]: whether time depends on a secret |
 
+pub mod cache;
 pub mod dice;
 pub mod host;
 pub mod link;
+pub mod operations;
+pub mod refusal;
 pub mod seeds;
 pub mod timing;
 pub mod world;
 
+pub use cache::WriteCache;
 pub use dice::SimRng;
 pub use host::{Effect, Host, HostId, WorldStep};
 pub use link::LinkModel;
 pub use mezza_core::{CryptoRng, Time};
+pub use operations::Operations;
+pub use refusal::handle_checked;
 pub use seeds::for_each_seed;
 pub use world::{CrashRate, World};

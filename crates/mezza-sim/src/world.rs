@@ -3,8 +3,9 @@
 mod events;
 
 use crate::link::Links;
-use crate::{Host, HostId, LinkModel, SimRng, Time, WorldStep};
+use crate::{Effect, Host, HostId, LinkModel, SimRng, Time, WorldStep, WriteCache};
 use events::Event;
+use mezza_core::Timers;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often a host crashes and how long it stays down.
@@ -25,10 +26,12 @@ pub struct World<H: Host> {
     links: Links,
     queue: BTreeMap<(Time, u64), Event<H>>,
     pushed: u64,
-    /// Hosts that may have effects to execute.
+    /// Hosts that may have effects to execute, or another deadline.
     busy: BTreeSet<HostId>,
     /// (host, peer): the stream broke, and the host will know when the event of this number comes.
     deaf: BTreeMap<(HostId, HostId), u64>,
+    /// When each host that is up and not busy wants to wake, by the world's clock.
+    deadlines: Timers<HostId>,
     wakes_in_a_row: u32,
 }
 
@@ -36,6 +39,11 @@ pub struct World<H: Host> {
 struct Site<H: Host> {
     host: Option<H>,
     disk: H::Disk,
+    /// Whether writes wait in the cache until the host does something else.
+    caches: bool,
+    cache: WriteCache<H::Write>,
+    /// What the host wants done once its writes are synced.
+    held: Option<Effect<H>>,
     dice: SimRng,
     /// Its clock minus the world's, ms.
     skew_ms: i64,
@@ -60,6 +68,7 @@ impl<H: Host> World<H> {
             pushed: 0,
             busy: BTreeSet::new(),
             deaf: BTreeMap::new(),
+            deadlines: Timers::default(),
             wakes_in_a_row: 0,
         }
     }
@@ -69,8 +78,18 @@ impl<H: Host> World<H> {
         let place = HostId(u32::try_from(self.places.len()).unwrap_or(u32::MAX));
         let mut dice = SimRng::new(self.seed, u64::from(place.0) + 1);
         let host = Some(H::boot(&disk, self.now, dice.rng()));
-        let crashes = CrashRate::default();
-        self.places.push(Site { host, disk, dice, skew_ms: 0, crashes, crash_after: None });
+        let site = Site {
+            host,
+            disk,
+            caches: false,
+            cache: WriteCache::default(),
+            held: None,
+            dice,
+            skew_ms: 0,
+            crashes: CrashRate::default(),
+            crash_after: None,
+        };
+        self.places.push(site);
         self.busy.insert(place);
         place
     }
@@ -156,6 +175,13 @@ impl<H: Host> World<H> {
         }
     }
 
+    /// From now on the disk of `place` has a cache: writes are synced together, before the host does
+    /// something else or waits, as a driver does it. A crash in between is a loss of power, and takes
+    /// those back that are not synced, all but the first few.
+    pub fn cache_writes(&mut self, place: HostId) {
+        self.site_mut(place).caches = true;
+    }
+
     /// Lets `place` crash by chance from now on.
     pub fn crashes(&mut self, place: HostId, crashes: CrashRate) {
         self.site_mut(place).crashes = crashes;
@@ -168,10 +194,16 @@ impl<H: Host> World<H> {
 
     /// Crashes `place` now; it boots again after `down_ms`.
     pub fn crash(&mut self, place: HostId, down_ms: u64) {
-        if self.site_mut(place).host.take().is_none() {
+        let site = self.site_mut(place);
+        if site.host.take().is_none() {
             return;
         }
-        self.busy.remove(&place);
+        site.held = None;
+        if !site.cache.is_empty() {
+            let reached = site.cache.lose_power(&mut site.dice);
+            reached.for_each(|write| H::write(&mut site.disk, write));
+        }
+        self.rest(place);
         self.deaf.retain(|&(at, _), _| at != place);
         for peer in self.links.peers(place) {
             self.links.break_stream(place, peer);
@@ -184,6 +216,7 @@ impl<H: Host> World<H> {
     pub fn shift_clock(&mut self, place: HostId, ms: i64) {
         let site = self.site_mut(place);
         site.skew_ms = site.skew_ms.saturating_add(ms);
+        self.busy.insert(place);
     }
 
     /// Gives `order` to `place` in `delay_ms`.
@@ -198,6 +231,7 @@ impl<H: Host> World<H> {
         for site in &mut self.places {
             (site.crashes, site.crash_after, site.skew_ms) = (CrashRate::default(), None, 0);
         }
+        self.busy.extend(self.places());
     }
 
     /// Steps for `ms` of world time, showing each step to `judge`.

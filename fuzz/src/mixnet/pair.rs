@@ -14,6 +14,7 @@ use mezza_mixnet::service::{CELL_BYTES, DROP_BYTES, Service};
 use mezza_mixnet::sign::Signer;
 use mezza_mixnet::wire::{Frame, FrameBody, MissedReason, Settings, SignedSettings};
 use mezza_mixnet::{RoundId, batch};
+use mezza_sim::handle_checked;
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use std::collections::BTreeMap;
@@ -154,10 +155,8 @@ impl Pair {
     /// One input; a refusal changes nothing.
     pub fn give(&mut self, who: usize, input: Input) {
         let client = &mut self.people[who].client;
-        let before = format!("{client:?}");
-        if client.handle(input, self.now, &mut self.rng).is_err() {
-            assert_eq!(format!("{client:?}"), before, "a refused input changed something");
-        }
+        // Rounds end and connections break, so that some answers come too late.
+        let _ = handle_checked(client, input, self.now, &mut self.rng);
         self.drain(who);
     }
 

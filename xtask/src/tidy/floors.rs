@@ -67,14 +67,15 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
             refused.push(Diagnostic::new(&path, 0, text));
             continue;
         };
-        let wrong = edges(root, manifest).filter_map(|edge| wrong(own, &edge));
+        let wrong = edges(root, manifest).filter_map(|edge| wrong((name, own), &edge));
         refused.extend(wrong.map(|text| Diagnostic::new(&path, 0, text)));
     }
     refused
 }
 
-/// The error of an edge from a crate of floor `own`.
-fn wrong(own: u8, Edge { to, kind }: &Edge<'_>) -> Option<String> {
+/// The error of an edge from the crate `name` of floor `own`. What tests of a crate share with
+/// others lies in its folder, in a package named after it that only tests may use.
+fn wrong((name, own): (&str, u8), Edge { to, kind }: &Edge<'_>) -> Option<String> {
     let dev = *kind == "dev-dependencies";
     if WORLDLY_CRATES.contains(to) && own <= 2 && !dev {
         return Some(format!("{to} brings the world below floor 3; hand its work in from floor 3"));
@@ -82,7 +83,13 @@ fn wrong(own: u8, Edge { to, kind }: &Edge<'_>) -> Option<String> {
     if (*to != "mezza" && !to.starts_with("mezza-")) || (dev && *to == TEST_WORLD) {
         return None;
     }
-    let Some(floor) = floor(to) else { return Some(format!("no floor is known for {to}")) };
+    let tested = to.strip_suffix("-testing").filter(|_| dev);
+    if tested == Some(name) {
+        return None;
+    }
+    let Some(floor) = floor(tested.unwrap_or(to)) else {
+        return Some(format!("no floor is known for {to}"));
+    };
     let way = match floor.cmp(&own) {
         std::cmp::Ordering::Less => return None,
         std::cmp::Ordering::Equal => "sideways",

@@ -112,6 +112,19 @@ fn dev_dependencies_may_be_the_sim_and_nothing_else_of_that_floor() {
 }
 
 #[test]
+fn what_tests_share_is_for_the_tests_of_its_crate_and_of_those_above() {
+    for (name, table, problem) in [
+        ("shared-1", "dependencies", "no floor is known for mezza-mixnet-testing"),
+        ("shared-2", "dev-dependencies", "points sideways"),
+    ] {
+        let table = format!("[{table}]\nmezza-mixnet-testing.workspace = true\n");
+        let ratchet = manifest("mezza-ratchet", &table);
+        let file = ("crates/mezza-ratchet/Cargo.toml", ratchet.as_str());
+        refuses_once(name, &[file], "crates/mezza-ratchet/Cargo.toml", problem);
+    }
+}
+
+#[test]
 fn the_world_in_a_manifest_of_a_pure_crate() {
     let core =
         format!("{CORE}\n[dependencies]\ngetrandom = \"0.4\"\n[dev-dependencies]\ntokio = \"1\"\n");

@@ -10,20 +10,12 @@
 mod aside;
 mod card;
 mod case;
-#[path = "../../../mezza-mixnet/tests/it/city.rs"]
-#[expect(dead_code, reason = "the mixnet's own tests use the rest")]
-mod city;
 mod envelope;
-#[path = "../../../mezza-mixnet/tests/it/fixture.rs"]
-#[expect(dead_code, reason = "the mixnet's own tests use the rest")]
-mod fixture;
 mod frames;
 mod invite;
 mod keyed_peer;
 mod model;
 mod note;
-#[path = "../../../../fuzz/src/operations.rs"]
-mod operations;
 mod peer;
 mod receipt;
 mod rules;
@@ -33,3 +25,6 @@ mod talk;
 mod town;
 mod uri;
 mod world;
+
+use mezza_mixnet_testing::{city, fixture};
+use mezza_sim::operations;

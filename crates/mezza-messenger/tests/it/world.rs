@@ -142,7 +142,9 @@ fn nothing_accepted_is_lost_and_no_state_lies() {
         for place in &people {
             world.link(AT, *place, LinkModel::stream());
             world.crashes(*place, CrashRate { permille: 10, down_ms: (10, 5_000) });
+            world.cache_writes(*place);
         }
+        world.cache_writes(AT);
         world.crashes(AT, CrashRate { permille: 5, down_ms: (10, 3_000) });
         write_notes(&mut world, &judge, 12, 30_000);
         for _ in 0..5 {

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{AeadKey, Backend, CryptoRng, EphemeralKey, Secret, Wiping};
+use mezza_core::{AeadKey, Backend, CryptoRng, EphemeralKey, Secret, Wiping, snapshot};
 
 use crate::contact::{ConversationKeywheel, Role, RoundKeys};
 use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, TAG_BYTES, TOKEN_BYTES};
@@ -20,6 +20,8 @@ pub struct Access {
     bytes: Wiping<[u8; ACCESS_BYTES]>,
     open: Secret<32>,
 }
+
+snapshot!(struct Access { bytes, open });
 
 /// What came back from a dead drop.
 #[derive(Clone, Debug, PartialEq, Eq)]

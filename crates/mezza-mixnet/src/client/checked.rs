@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use mezza_core::{PublicKey, Time};
+use mezza_core::{PublicKey, Time, snapshot};
 use mezza_lanes::Kernel;
 
 use crate::config::Chain;
@@ -43,12 +43,16 @@ pub enum SettingsError {
     Clock,
 }
 
+snapshot!(enum SettingsError [NoConfig, Differ, Unsigned, BadKey, Old, Late, TooMany, Clock]);
+
 /// Settings that were checked. Only [`check`](Self::check) makes one.
 #[derive(Clone, Debug)]
 pub struct CheckedSettings {
     settings: Settings,
     open: Time,
 }
+
+snapshot!(struct CheckedSettings { settings, open });
 
 impl CheckedSettings {
     /// Checks what the entry announced: all mixes signed it (MIX-5), every key can be used (MIX-6),

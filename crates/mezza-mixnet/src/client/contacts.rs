@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Writer};
+use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
 use super::record::{SealedSlot, flag};
 use crate::contact::{CallKeywheel, ConversationKeywheel, DeadDrop, Intent};
@@ -39,6 +39,8 @@ pub(super) struct PartnerRoot {
     pub sender: Sender,
     pub receiver: Receiver,
 }
+
+snapshot!(struct PartnerRoot { id, chain, calls, sender, receiver });
 
 impl PartnerRoot {
     fn write(&self, w: &mut Writer) {
@@ -82,6 +84,8 @@ struct CallRetry {
     times: u8,
 }
 
+snapshot!(struct CallRetry { intent, again, times });
+
 /// One contact.
 pub(super) struct Partner {
     /// Where it looks for calls.
@@ -105,6 +109,10 @@ pub(super) struct Partner {
     retry: Option<Time>,
     tries: u8,
 }
+
+snapshot!(struct Partner {
+    bucket, line, next, muted, active, leaving, called, ring, absent, retry, tries,
+});
 
 impl Partner {
     pub const fn new(bucket: u32, line: PartnerRoot) -> Self {
@@ -251,6 +259,8 @@ pub(super) struct Partners {
     /// The number of the next line.
     next_line: u32,
 }
+
+snapshot!(struct Partners { all, next_line });
 
 impl Partners {
     /// A number for a line that nobody had; `None` after the last one.

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, EphemeralKey, Secret, StaticKey, Wiping};
+use mezza_core::{Backend, EphemeralKey, Secret, StaticKey, Wiping, snapshot};
 use mezza_lanes::Kernel;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
@@ -22,6 +22,8 @@ pub enum ClientJob {
     /// Looks for own invitations among all of a bucket: a scalar multiplication for each.
     Open(OpenJob),
 }
+
+snapshot!(enum ClientJob [Wrap(a), Open(a)]);
 
 /// What a job gives.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub struct WrapJob {
     pub seed: Secret<32>,
 }
 
+snapshot!(struct WrapJob { id, layers, pairs, inner, seed });
+
 /// See [`ClientJob::Open`].
 #[derive(Debug)]
 pub struct OpenJob {
@@ -57,6 +61,8 @@ pub struct OpenJob {
     /// The object of the bucket.
     pub object: Vec<u8>,
 }
+
+snapshot!(struct OpenJob { id, own, object });
 
 impl ClientJob {
     /// Does the work, which uses up the pairs of the job. What it left on the stack is

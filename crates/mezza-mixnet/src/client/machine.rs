@@ -29,11 +29,14 @@ pub use restore::{RestoreError, RowFault, RowsSetAside};
 pub use snapshot::ROW_BYTES_MAX;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
-use mezza_core::{Backend, CryptoRng, EphemeralKey, Machine, PortableBackend, StaticKey, Time};
+use mezza_core::{
+    Backend, CryptoRng, EphemeralKey, Machine, PortableBackend, StaticKey, Time, Wiping,
+};
 use mezza_lanes::Kernel;
 
 use super::contacts::{Partner, PartnerId, PartnerRoot, Partners};
@@ -59,6 +62,10 @@ pub struct ClientOptions {
     pub kernel: &'static dyn Kernel,
 }
 
+mezza_core::snapshot!(struct ClientOptions {
+    pin, dialling, floor, kernel => String::from(kernel.name()),
+});
+
 /// Something that waits to be durable.
 enum PendingWrite {
     /// A record: of which round, and the pieces in it.
@@ -66,6 +73,8 @@ enum PendingWrite {
     /// A message: the last piece of which line.
     Message(u32, u32),
 }
+
+mezza_core::snapshot!(enum PendingWrite [Record(a, b), Message(a, b)]);
 
 /// One person's side of a mixnet. `Debug` shows rounds and counts.
 pub struct Client<B: Backend = PortableBackend> {
@@ -99,11 +108,17 @@ pub struct Client<B: Backend = PortableBackend> {
     standing: ProtectionState,
     /// Rows that were not read at the start.
     aside: Vec<RowsSetAside>,
-    /// What the clock said last.
+    /// What the clock said at the last wake or input that was taken.
     seen: Time,
     outputs: VecDeque<Output>,
     backend: PhantomData<fn() -> B>,
 }
+
+mezza_core::snapshot!(struct Client<B> {
+    setup, chain, ledger, contacts, link, rounds, last, shown, unread, pairs, wanted, calls, invites,
+    allow_more, seq, snapshot, snapshot_at, awaited, unrecorded, walk_at, standing, aside, seen,
+    outputs, backend,
+});
 
 /// Where the stream of one root of a contact is, for whoever compares two clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +158,8 @@ struct ProtectionState {
     /// The last round of each service in which each mix raised an alarm.
     alarmed: BTreeMap<(Service, u8), u64>,
 }
+
+mezza_core::snapshot!(struct ProtectionState { verified, noise, users, level, budgets, alarmed });
 
 impl<B: Backend> Client<B> {
     /// The configs known; `None` while the first one is fetched.
@@ -223,7 +240,7 @@ impl<B: Backend> Client<B> {
         let later = self.awaited.split_off(&seq.saturating_add(1));
         let durable = core::mem::replace(&mut self.awaited, later);
         if durable.is_empty() {
-            return Err(ClientError::Unexpected);
+            return Err(ClientError::Unasked);
         }
         for awaited in durable.into_values() {
             match awaited {
@@ -249,13 +266,13 @@ impl<B: Backend> Client<B> {
 
     /// A clock that was put back: whatever waits for a time waits as long as before. Else a client
     /// would not dial, or would serve a contact, until the clock is where it was. The time is no part
-    /// of an input, and is followed even if that is refused, as at a wake.
-    fn follow(&mut self, now: Time) {
+    /// of an input: a clock that was put back is followed even if the input is refused, as at a wake.
+    fn follow_back(&mut self, now: Time) {
         let back = self.seen.since_ms(now);
-        self.seen = now;
         if back == 0 {
             return;
         }
+        self.seen = now;
         self.link.put_back(back);
         self.rounds.values_mut().for_each(|round| round.put_back(back));
         self.contacts.all.values_mut().for_each(|contact| contact.put_back(back));
@@ -274,13 +291,13 @@ impl<B: Backend> Client<B> {
             Input::Down => self.down(now, rng),
             Input::Frame(frame) => self.frame(frame, now, rng),
             Input::Give(pair) => {
-                self.wanted = self.wanted.checked_sub(1).ok_or(ClientError::Unexpected)?;
+                self.wanted = self.wanted.checked_sub(1).ok_or(ClientError::Unasked)?;
                 self.pairs.push(pair);
                 Ok(())
             }
             Input::Done(job, done) => self.done(&job, done),
             Input::Lost(id) => {
-                self.rounds.get(&id).ok_or(ClientError::Unexpected)?;
+                self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
                 self.missed(id);
                 Ok(())
             }
@@ -338,14 +355,16 @@ impl<B: Backend> Machine for Client<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
-        self.follow(now);
+        self.follow_back(now);
         self.input(input, now, rng)?;
+        self.seen = now;
         self.tell(now);
         Ok(())
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        self.follow(now);
+        self.follow_back(now);
+        self.seen = now;
         self.dial(now);
         if self.snapshot_at <= now {
             self.take_snapshot(now);
@@ -369,6 +388,10 @@ impl<B: Backend> Machine for Client<B> {
         let contacts = self.contacts.all.values().filter_map(Partner::deadline);
         let own = [self.link.deadline(), self.walk_at, Some(self.snapshot_at)];
         rounds.chain(contacts).chain(own.into_iter().flatten()).min()
+    }
+
+    fn snapshot(&self) -> Wiping<Vec<u8>> {
+        mezza_core::snapshot::snapshot_of(self)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time, Writer};
+use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
 use super::{Config, SignatureSet, SignedConfig};
 use crate::RoundId;
@@ -59,6 +59,8 @@ pub struct Chain {
     /// Ascending, without gaps; those long before the current one are forgotten.
     kept: Vec<(Config, [u8; 32])>,
 }
+
+snapshot!(struct Chain { genesis, kept });
 
 impl Chain {
     /// Begins with the config whose hash a person pinned.

@@ -1,6 +1,6 @@
 //! What a config says about one service.
 
-use mezza_core::{DecodeError, Reader, Time, Writer};
+use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
 use crate::limits::{BUCKETS_MAX, DURATION_MS_MAX, MU_MAX, SCALE_MAX, SLOTS_MAX, TRAPS_MAX};
 use crate::noise::Law;
@@ -15,6 +15,8 @@ pub enum Mode {
     Gauss,
 }
 
+snapshot!(enum Mode [Paper, Gauss]);
+
 /// Noise messages whose way back a mix checks. Their numbers are constants that come on top of the
 /// noise drawn, so that an ALARM says nothing about what was drawn (MIX-45).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub struct Traps {
     /// Dead drops with two accesses, both checked.
     pub pairs: u16,
 }
+
+snapshot!(struct Traps { singles, pairs });
 
 impl Traps {
     /// Nothing is checked.
@@ -73,6 +77,11 @@ pub struct ServicePolicy {
     /// What a mix checks in each round; nothing but in conversations.
     pub traps: Traps,
 }
+
+snapshot!(struct ServicePolicy {
+    service, base_round, base_time, interval_ms, ask_ms, lead_ms, collect_ms, mix_limit_ms, slots,
+    buckets, mode, mu, scale, epsilon_micro, delta_pico, rounds, traps,
+});
 
 impl ServicePolicy {
     pub(super) fn read(r: &mut Reader<'_>, version: u16) -> Result<Self, DecodeError> {

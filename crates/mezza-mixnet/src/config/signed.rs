@@ -4,7 +4,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 use super::Config;
 use crate::limits::GUARDIANS_MAX;
@@ -25,6 +25,8 @@ pub struct SignedConfig {
     config: Config,
     signatures: BTreeMap<(SignatureSet, u8), Signature>,
 }
+
+snapshot!(encoded SignedConfig);
 
 impl SignedConfig {
     /// A config that nobody signed yet.

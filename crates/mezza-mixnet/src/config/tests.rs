@@ -81,11 +81,45 @@ pub fn successor(of: &Config) -> Config {
     next
 }
 
-const EARLY: Time = Time::from_ms(1_000_000);
+/// When genesis begins.
+pub const EARLY: Time = Time::from_ms(1_000_000);
 
-fn chain() -> Chain {
+/// A chain of genesis alone.
+pub fn chain() -> Chain {
     let genesis = config(3);
     Chain::begin(&genesis.hash(), &signed(&genesis, SignatureSet::Own, &[0, 2])).expect("genesis")
+}
+
+/// A chain that holds as many configs that begin later as one keeps, and the last of them.
+fn full() -> (Chain, Config) {
+    let mut chain = chain();
+    for _ in 1..64 {
+        let next = successor(chain.head());
+        chain.accept(&signed(&next, SignatureSet::Predecessor, &[0, 1]), EARLY).expect("it fits");
+    }
+    let head = chain.head().clone();
+    (chain, head)
+}
+
+/// For each refusal of [`Chain::accept`] a chain, and the config that it refuses so before anything
+/// but genesis begins.
+pub fn refused_configs() -> Vec<(ChainError, Chain, SignedConfig)> {
+    let next = successor(&config(3));
+    let of = |config: &Config| signed(config, SignatureSet::Predecessor, &[0, 1]);
+    let (full, last) = full();
+    let other = Config { users_max: 7, ..config(3) };
+    let mut early = next.clone();
+    early.services[0].base_round = 300;
+    let unsigned = ChainError::Unsigned { valid: 0, needed: 2 };
+    Vec::from([
+        (ChainError::Foreign, chain(), of(&Config { network: [1; 16], ..next.clone() })),
+        (ChainError::Rollback, chain(), signed(&other, SignatureSet::Own, &[0, 1])),
+        (ChainError::Gap, chain(), of(&Config { seq: 2, ..next.clone() })),
+        (unsigned, chain(), SignedConfig::new(next.clone())),
+        (ChainError::TooMany, full, of(&successor(&last))),
+        (ChainError::Full, chain(), of(&Config { seq: 1_024, ..next })),
+        (ChainError::Rounds, chain(), of(&early)),
+    ])
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use mezza_core::snapshot;
 
 use crate::config::SignedConfig;
 use crate::wire::Frame;
@@ -18,12 +19,16 @@ pub(super) struct Archive {
     pieces: Vec<Piece>,
 }
 
+snapshot!(struct Archive { configs, hashes, pieces });
+
 /// The frames of up to 64 configs.
 struct Piece {
     bytes: Arc<[u8]>,
     /// Where each frame begins.
     starts: Vec<usize>,
 }
+
+snapshot!(struct Piece { bytes, starts });
 
 impl Archive {
     /// The configs, oldest first.

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::Time;
+use mezza_core::{Time, snapshot};
 
 use super::round::RoundState;
 use super::{ConnectionId, Coordinator, CoordinatorError, Output};
@@ -28,6 +28,8 @@ pub(super) struct ClientState {
     /// What it asked for in vain since it took part last.
     vain: u8,
 }
+
+snapshot!(struct ClientState { since, asked, fetched, vain });
 
 impl core::fmt::Debug for ClientState {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

@@ -23,7 +23,7 @@ impl Coordinator {
         if let FrameBody::Alarm { position, signature } = body {
             return self.alarm(id, position, signature);
         }
-        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::UnknownRound)?;
         match body {
             FrameBody::RoundKey(key) => self.keyed(id, at, key),
             FrameBody::Signature(signature) => self.signed(id, at, signature),
@@ -56,7 +56,7 @@ impl Coordinator {
     }
 
     fn keyed(&mut self, id: RoundId, at: u8, key: [u8; 32]) -> Result<(), CoordinatorError> {
-        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::UnknownRound)?;
         let RoundState::Asking(keys) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
@@ -71,7 +71,7 @@ impl Coordinator {
     }
 
     fn signed(&mut self, id: RoundId, at: u8, own: Signature) -> Result<(), CoordinatorError> {
-        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::UnknownRound)?;
         let RoundState::Signing(settings, signatures) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
@@ -116,7 +116,10 @@ impl Coordinator {
             }
             // The mixes have done their part; that the store is late makes nobody miss the round.
             RoundState::Fetching(..) => self.finish(id),
-            _ => self.abort(id, AbortReason::Deadline),
+            RoundState::Asking(_)
+            | RoundState::Signing(..)
+            | RoundState::Agreed(_)
+            | RoundState::Mixing(..) => self.abort(id, AbortReason::Deadline),
         }
     }
 
@@ -138,7 +141,7 @@ impl Coordinator {
         id: RoundId,
         body: FrameBody,
     ) -> Result<(), CoordinatorError> {
-        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::UnknownRound)?;
         let RoundState::Fetching(batch, shelf) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
@@ -173,7 +176,10 @@ impl Coordinator {
         let (batch, replies, shelf) = match round.stage {
             RoundState::Mixing(batch, replies) => (batch, replies, None),
             RoundState::Fetching(batch, shelf) => (batch, Vec::new(), Some(shelf)),
-            _ => return,
+            RoundState::Asking(_)
+            | RoundState::Signing(..)
+            | RoundState::Agreed(_)
+            | RoundState::Announced(..) => return,
         };
         let users = batch.owners.len() as u32;
         let each = if replies.is_empty() { 0 } else { replies.len() / batch.owners.len() };
@@ -200,7 +206,7 @@ impl Coordinator {
         let (config, mixes, alarmed) = if let Some(round) = self.rounds.get_mut(&id) {
             (&round.config, &round.mixes, &mut round.alarmed)
         } else {
-            let over = self.past.of(id).ok_or(CoordinatorError::Unexpected)?;
+            let over = self.past.of(id).ok_or(CoordinatorError::UnknownRound)?;
             (&over.config, &over.mixes, &mut over.alarmed)
         };
         let bytes = alarm_bytes(config, id, position);

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use mezza_core::snapshot;
 
 use crate::sign::VerifyKey;
 use crate::{RoundId, Service};
@@ -17,8 +18,12 @@ pub(super) struct PastRound {
     pub alarmed: BTreeSet<u8>,
 }
 
+snapshot!(struct PastRound { config, mixes, alarmed });
+
 /// The last rounds of each service.
 pub(super) struct PastRounds(BTreeMap<RoundId, PastRound>);
+
+snapshot!(struct PastRounds(inner));
 
 impl PastRounds {
     pub const fn new() -> Self {

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Time;
+use mezza_core::{Time, snapshot};
 
 use super::shelf::BucketDownload;
 use super::{ConnectionId, Output};
@@ -35,6 +35,10 @@ pub(super) struct Round {
     pub stage: RoundState,
 }
 
+snapshot!(struct Round {
+    id, config, alarmed, mixes, policy, index, users_max, announce, open, close, end, stage,
+});
+
 /// What a round waits for.
 pub(super) enum RoundState {
     /// For the keys of the mixes.
@@ -51,6 +55,10 @@ pub(super) enum RoundState {
     Fetching(Submissions, BucketDownload),
 }
 
+snapshot!(enum RoundState [
+    Asking(a), Signing(a, b), Agreed(a), Announced(a, b), Mixing(a, b), Fetching(a, b),
+]);
+
 /// The onions of a round and whose they are.
 #[derive(Default)]
 pub(super) struct Submissions {
@@ -60,6 +68,8 @@ pub(super) struct Submissions {
     /// The same, to find a second SUBMIT.
     pub submitted: BTreeSet<ConnectionId>,
 }
+
+snapshot!(struct Submissions { onions, owners, submitted });
 
 impl Round {
     /// The round of a config's service; `None` if there is no such service or time.
@@ -125,7 +135,7 @@ impl Round {
             RoundState::Announced(_, batch)
             | RoundState::Mixing(batch, _)
             | RoundState::Fetching(batch, _) => Some(batch),
-            _ => None,
+            RoundState::Asking(_) | RoundState::Signing(..) | RoundState::Agreed(_) => None,
         };
         let missed = Frame::Round(self.id, FrameBody::Missed(MissedReason::Aborted));
         let owners = batch.into_iter().flat_map(|batch| batch.owners.iter());

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use mezza_core::snapshot;
 
 use super::past::forget_old;
 use crate::RoundId;
@@ -23,6 +24,8 @@ pub(super) struct BucketDownload {
     /// Which bucket the store is answering about.
     answering: usize,
 }
+
+snapshot!(struct BucketDownload { manifest, objects, answering });
 
 impl BucketDownload {
     pub fn new(buckets: u32) -> Self {
@@ -90,6 +93,8 @@ impl BucketDownload {
 
 /// The buckets of the last rounds of each service.
 pub(super) struct BucketCache(BTreeMap<RoundId, Vec<Arc<[u8]>>>);
+
+snapshot!(struct BucketCache(inner));
 
 impl BucketCache {
     pub const fn new() -> Self {

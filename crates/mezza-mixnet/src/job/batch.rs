@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use mezza_core::{Secret, Wiping};
+use mezza_core::{Secret, Wiping, snapshot};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
@@ -45,6 +45,8 @@ pub struct ShuffleJob {
     pub seed: Secret<32>,
 }
 
+snapshot!(struct ShuffleJob { id, batch, seed });
+
 /// In which order the next mix gets a batch.
 #[derive(Debug, Default)]
 pub struct Shuffled {
@@ -72,6 +74,8 @@ pub struct MatchJob {
     /// Of the replies to third accesses.
     pub seed: Secret<32>,
 }
+
+snapshot!(struct MatchJob { id, parts, seed });
 
 /// A reply for each onion that was kept.
 #[derive(Debug, Default)]
@@ -119,6 +123,8 @@ pub struct PublishJob {
     /// How many buckets.
     pub buckets: u32,
 }
+
+snapshot!(struct PublishJob { id, parts, noise, buckets });
 
 impl PublishJob {
     pub(super) fn run(&self) -> Vec<Vec<u8>> {

@@ -4,7 +4,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use mezza_core::Wiping;
+use mezza_core::{Wiping, snapshot};
 
 use super::JobId;
 use crate::batch::{Permutation, SecretIndices};
@@ -23,6 +23,8 @@ pub struct Batch {
     received: u32,
     noisy: u32,
 }
+
+snapshot!(struct Batch { parts, noise, size, begins, received, noisy });
 
 impl Batch {
     /// Of onions of `size` bytes.
@@ -87,6 +89,8 @@ pub struct GatherJob {
     batch: Arc<Batch>,
     places: SecretIndices,
 }
+
+snapshot!(struct GatherJob { ticket, batch, places });
 
 impl GatherJob {
     pub(super) fn run(&self) -> Items {

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use mezza_core::{Secret, Wiping};
+use mezza_core::{Secret, Wiping, snapshot};
 use mezza_lanes::Kernel;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -23,6 +23,8 @@ pub enum NoiseKind {
     /// So many messages for one bucket.
     Bucket(u32, u32),
 }
+
+snapshot!(enum NoiseKind [Singles(a), Pairs(a), Bucket(a, b)]);
 
 impl NoiseKind {
     /// Messages that this is.
@@ -51,6 +53,8 @@ pub struct NoiseJob {
     pub traps: u32,
 }
 
+snapshot!(struct NoiseJob { ticket, kind, layers, tables, seed, traps });
+
 /// Noise, ready to be mixed in.
 #[derive(Debug, Default)]
 pub struct Noise {
@@ -59,6 +63,8 @@ pub struct Noise {
     /// How their replies must come back.
     pub traps: Vec<Trap>,
 }
+
+snapshot!(struct Noise { onions, traps });
 
 /// A noise message whose reply is checked.
 #[derive(Debug)]
@@ -70,6 +76,8 @@ pub struct Trap {
     /// What must come back: its own cell, or that of the other one of the pair.
     cell: Wiping<Vec<u8>>,
 }
+
+snapshot!(struct Trap { at, reply_keys, cell });
 
 impl NoiseJob {
     pub(super) fn run(&self, kernel: &dyn Kernel) -> Noise {
@@ -122,7 +130,7 @@ impl NoiseJob {
     fn trap(&self, at: u32, inner: &[u8], back: &[SecretVec]) -> Trap {
         let from = match self.kind {
             NoiseKind::Pairs(_) => at ^ 1,
-            _ => at,
+            NoiseKind::Singles(_) | NoiseKind::Bucket(..) => at,
         } as usize;
         let size = self.ticket.id.service.innermost_bytes();
         let mut keys = SecretVec::zeros(back.len());
@@ -147,6 +155,8 @@ pub struct TrapJob {
     /// Each trap and its reply.
     pub traps: Vec<(Trap, Vec<u8>)>,
 }
+
+snapshot!(struct TrapJob { id, config, position, traps });
 
 impl TrapJob {
     /// Whether a trap failed. All are opened always, so that the time it takes says no more.

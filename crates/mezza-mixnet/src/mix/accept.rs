@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, CryptoRng, PublicKey, Secret, Time};
+use mezza_core::{Backend, CryptoRng, PublicKey, Secret, Time, snapshot};
 use mezza_lanes::Scalar;
 
 use super::round::{OpenRound, OwnNoise, Round, RoundState};
@@ -38,6 +38,8 @@ pub enum NoiseFloor {
         rounds: [u64; 3],
     },
 }
+
+snapshot!(enum NoiseFloor [None, Promise { epsilon, delta, rounds }]);
 
 impl NoiseFloor {
     /// eps = ln 2, delta = 1e-4 over 240,000 conversation, 3,500 call and 1,000 invitation rounds.
@@ -77,8 +79,11 @@ impl<B: Backend> Mix<B> {
         let (config, policy, position) = self.place(id)?;
         let under_way = self.rounds.keys().filter(|round| round.service == id.service);
         let used = self.setup.signed.get(&id.service).is_some_and(|last| id.round <= *last);
-        if used || self.rounds.contains_key(&id) || under_way.count() >= ROUNDS_IN_FLIGHT {
+        if used || self.rounds.contains_key(&id) {
             return Err(MixError::Round);
+        }
+        if under_way.count() >= ROUNDS_IN_FLIGHT {
+            return Err(MixError::TooMany);
         }
         if !is_now(policy, id.round, now) {
             return Err(MixError::Clock);
@@ -164,7 +169,7 @@ impl<B: Backend> Mix<B> {
     pub(super) fn signed(&mut self, id: RoundId) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
         let RoundState::Storing(secret, settings) = &round.stage else {
-            return Err(MixError::Unexpected);
+            return Err(MixError::Unasked);
         };
         let keys = settings.keys.iter().zip(0_u8..);
         let layers: Vec<Layer> =

@@ -49,7 +49,7 @@ impl<B: Backend> Mix<B> {
     ) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
         let size = round.reply_bytes();
-        let open = round.open().ok_or(MixError::Unexpected)?;
+        let open = round.open().ok_or(MixError::Unasked)?;
         let order = Permutation::identity(replies.kept.len());
         let mixed = open.mixed.insert(mixed(parts, replies.kept, order, size));
         for part in replies.cells.chunks(size * items_per_frame(size)) {
@@ -79,8 +79,8 @@ impl<B: Backend> Mix<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
         let id = job.ticket.id;
-        let open = self.round(id)?.open().ok_or(MixError::Unexpected)?;
-        let mixed = open.mixed.as_mut().ok_or(MixError::Unexpected)?;
+        let open = self.round(id)?.open().ok_or(MixError::Unasked)?;
+        let mixed = open.mixed.as_mut().ok_or(MixError::Unasked)?;
         let size = job.size + TAG_BYTES;
         for (target, reply) in job.targets.iter().zip(sealed.chunks_exact(size)) {
             place(&mut mixed.out, *target as usize, size).copy_from_slice(reply);

@@ -69,7 +69,7 @@ impl<B: Backend> Mix<B> {
                 }
                 Ok(())
             }
-            _ => Err(MixError::Unexpected),
+            _ => Err(MixError::Unasked),
         }
     }
 
@@ -79,8 +79,8 @@ impl<B: Backend> Mix<B> {
         part: Unwrapped,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
-        let open = self.round(ticket.id)?.open().ok_or(MixError::Unexpected)?;
-        let incoming = open.incoming.as_mut().ok_or(MixError::Unexpected)?;
+        let open = self.round(ticket.id)?.open().ok_or(MixError::Unasked)?;
+        let incoming = open.incoming.as_mut().ok_or(MixError::Unasked)?;
         incoming.parts.insert(ticket.index, part);
         self.mix_if_ready(ticket.id, rng);
         Ok(())
@@ -120,7 +120,7 @@ impl<B: Backend> Mix<B> {
         let round = self.round(id)?;
         let begins = noise::offsets(round);
         let (size, reply) = (round.onion_bytes() - LAYER_BYTES, round.reply_bytes());
-        let open = round.open().ok_or(MixError::Unexpected)?;
+        let open = round.open().ok_or(MixError::Unasked)?;
         let Shuffled { kept, order } = shuffled;
         let frames = job.batch.frames(JobId { id, index: 0 }, &kept, &order);
         let mut mixed = mixed(job.batch.parts(), kept, order, reply);
@@ -142,8 +142,8 @@ impl<B: Backend> Mix<B> {
     }
 
     fn gathered(&mut self, ticket: JobId, items: Wiping<Items>) -> Result<(), MixError> {
-        let open = self.round(ticket.id)?.open().ok_or(MixError::Unexpected)?;
-        let leaving = open.leaving.as_mut().ok_or(MixError::Unexpected)?;
+        let open = self.round(ticket.id)?.open().ok_or(MixError::Unasked)?;
+        let leaving = open.leaving.as_mut().ok_or(MixError::Unasked)?;
         leaving.ready.insert(ticket.index, items);
         self.leave(ticket.id)
     }
@@ -151,8 +151,8 @@ impl<B: Backend> Mix<B> {
     /// Sends the frames of the batch whose turn it is, and its end behind the last of them.
     fn leave(&mut self, id: RoundId) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
-        let open = round.open().ok_or(MixError::Unexpected)?;
-        let leaving = open.leaving.as_mut().ok_or(MixError::Unexpected)?;
+        let open = round.open().ok_or(MixError::Unasked)?;
+        let leaving = open.leaving.as_mut().ok_or(MixError::Unasked)?;
         while let Some(mut items) = leaving.ready.remove(&leaving.next) {
             leaving.next += 1;
             self.outputs.push_back(send::next(id, FrameBody::Onions(take(&mut *items))));

@@ -33,7 +33,7 @@ impl<B: Backend> Mix<B> {
         let plan = plan(&round.policy, rng);
         let mut traps = of_each_sort(round.policy.traps);
         let behind = usize::from(round.position) + 1;
-        let open = round.open().ok_or(MixError::Unexpected)?;
+        let open = round.open().ok_or(MixError::Unasked)?;
         let layers = open.layers[behind..].to_vec();
         for (kind, index) in plan.iter().zip(0_u32..) {
             let job = NoiseJob {
@@ -59,7 +59,7 @@ impl<B: Backend> Mix<B> {
         noise: Noise,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
-        let open = self.round(ticket.id)?.open().ok_or(MixError::Unexpected)?;
+        let open = self.round(ticket.id)?.open().ok_or(MixError::Unasked)?;
         open.noise.parts.insert(ticket.index, noise);
         if open.noise.is_ready() {
             open.noise.tables = None;
@@ -82,7 +82,7 @@ fn plan(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<NoiseKind> {
             pieces(&mut plan, singles, JOB_MESSAGES, NoiseKind::Singles);
             pieces(&mut plan, pairs, JOB_MESSAGES / 2, NoiseKind::Pairs);
         }
-        _ => (0..=policy.buckets).for_each(|bucket| {
+        Service::Call | Service::Invitation => (0..=policy.buckets).for_each(|bucket| {
             let count = law.draw_bucket(rng);
             pieces(&mut plan, count, JOB_MESSAGES, |n| NoiseKind::Bucket(bucket, n));
         }),

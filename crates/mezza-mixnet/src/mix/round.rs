@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Time, Wiping};
+use mezza_core::{Time, Wiping, snapshot};
 use mezza_lanes::Scalar;
 
 use super::Neighbour;
@@ -37,6 +37,10 @@ pub(super) struct Round {
     pub stage: RoundState,
 }
 
+snapshot!(struct Round {
+    id, config, keys, coordinator, policy, batch_max, position, mixes, deadline, key, stage,
+});
+
 /// What a round waits for.
 pub(super) enum RoundState {
     /// For the settings.
@@ -49,6 +53,11 @@ pub(super) enum RoundState {
     Publishing,
 }
 
+snapshot!(enum RoundState [
+    Keyed(secret => *secret.expose()), Storing(secret => *secret.expose(), settings), Open(round),
+    Publishing,
+]);
+
 /// What an open round holds.
 pub(super) struct OpenRound {
     pub layers: Vec<Layer>,
@@ -60,6 +69,10 @@ pub(super) struct OpenRound {
     pub mixed: Option<MixedBatch>,
 }
 
+snapshot!(struct OpenRound {
+    layers, secret => secret.as_ref().map(|secret| *secret.expose()), noise, incoming, leaving, mixed,
+});
+
 /// Our own noise.
 pub(super) struct OwnNoise {
     /// What is to be made, in order; unknown before the tables are there.
@@ -68,6 +81,8 @@ pub(super) struct OwnNoise {
     /// The tables, while jobs use them.
     pub tables: Option<Arc<Tables>>,
 }
+
+snapshot!(struct OwnNoise { plan, parts, tables });
 
 impl OwnNoise {
     pub fn is_ready(&self) -> bool {
@@ -85,6 +100,8 @@ pub(super) struct IncomingBatch {
     pub parts: BTreeMap<u32, Unwrapped>,
 }
 
+snapshot!(struct IncomingBatch { announced, received, ended, jobs, parts });
+
 impl IncomingBatch {
     pub fn is_ready(&self) -> bool {
         self.ended && self.parts.len() == self.jobs as usize
@@ -98,6 +115,8 @@ pub(super) struct OutgoingBatch {
     pub count: u32,
     pub ready: BTreeMap<u32, Wiping<Items>>,
 }
+
+snapshot!(struct OutgoingBatch { next, frames, count, ready });
 
 /// The batch on its way out and back.
 pub(super) struct MixedBatch {
@@ -119,6 +138,10 @@ pub(super) struct MixedBatch {
     /// Which of them are there.
     pub filled: Vec<bool>,
 }
+
+snapshot!(struct MixedBatch {
+    kept, order, reply_keys, traps, caught, received, ended, jobs, out, filled,
+});
 
 impl MixedBatch {
     pub fn is_ready(&self) -> bool {
@@ -168,7 +191,7 @@ impl Round {
     pub fn open(&mut self) -> Option<&mut OpenRound> {
         match &mut self.stage {
             RoundState::Open(open) => Some(open),
-            _ => None,
+            RoundState::Keyed(_) | RoundState::Storing(..) | RoundState::Publishing => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use mezza_core::{DecodeError, Reader, Time, Writer};
+use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
 use super::RoundsSpent;
 use crate::Service;
@@ -39,6 +39,8 @@ pub struct PrivacyCost {
     /// Onions of a user in one round.
     pub slots: u8,
 }
+
+snapshot!(struct PrivacyCost { service, law, slots });
 
 impl PrivacyCost {
     /// What a config says about a service.
@@ -83,6 +85,8 @@ pub enum BudgetState {
     Used,
 }
 
+snapshot!(enum BudgetState [Plenty, Low, Used]);
+
 /// Where in its period a ledger is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Clock {
@@ -93,6 +97,8 @@ struct Clock {
     last: Option<(u64, u64)>,
 }
 
+snapshot!(struct Clock { period, elapsed_ms, last });
+
 /// The rounds spent in one network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
@@ -101,6 +107,8 @@ pub struct Ledger {
     clock: Clock,
     rounds: BTreeMap<(u64, PrivacyCost, u32), u64>,
 }
+
+snapshot!(struct Ledger { network, branch, clock, rounds });
 
 impl Ledger {
     /// Nothing spent; `branch` is a number of chance.

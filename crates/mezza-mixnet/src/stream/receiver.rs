@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{DecodeError, Reader, Wiping, Writer};
+use mezza_core::{DecodeError, Reader, Wiping, Writer, snapshot};
 
 use super::{LENGTH_BYTES, WINDOW};
 use crate::limits::MESSAGE_BYTES_MAX;
@@ -33,6 +33,8 @@ struct Held {
     durable: bool,
 }
 
+snapshot!(struct Held { piece, durable });
+
 /// Pieces of one contact on their way to become messages. A piece stays until its message is with
 /// the messenger.
 #[derive(Default)]
@@ -49,6 +51,8 @@ pub struct Receiver {
     ack: u32,
     broken: bool,
 }
+
+snapshot!(struct Receiver { start, open, held, ends, ack, broken });
 
 impl Receiver {
     /// Whether a piece is new, and inside the window.

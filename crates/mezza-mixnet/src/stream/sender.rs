@@ -6,7 +6,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::Wiping;
+use mezza_core::{Wiping, snapshot};
 
 use super::{LENGTH_BYTES, PATIENCE, QUEUE_BYTES_MAX, WINDOW};
 use crate::limits::MESSAGE_BYTES_MAX;
@@ -48,6 +48,8 @@ enum PieceState {
     Sent(u32),
 }
 
+snapshot!(enum PieceState [InFlight, Failed, Sent(a)]);
+
 /// `u16 length | bytes`, and who waits for news of it.
 struct Message {
     /// `None`: nobody, until the message is given again.
@@ -57,6 +59,8 @@ struct Message {
     /// Shorter than its length says while the rest was not given again after a start.
     framed: Wiping<Vec<u8>>,
 }
+
+snapshot!(struct Message { ticket, told, framed });
 
 impl Message {
     /// Bytes of the whole, length included.
@@ -96,6 +100,8 @@ struct MessageInTransit {
     met: u64,
 }
 
+snapshot!(struct MessageInTransit { message, first, met });
+
 impl MessageInTransit {
     const fn begin(message: Message, first: u32) -> Self {
         Self { message, first, met: 0 }
@@ -125,6 +131,8 @@ pub struct Sender {
     handed: Vec<u64>,
     acked: Vec<u64>,
 }
+
+snapshot!(struct Sender { waiting, waiting_bytes, cuts, places, next, handed, acked });
 
 impl Sender {
     /// A message of 1 to 8,998 bytes; `ticket` names it in [`handed`](Self::handed) and

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
+use mezza_core::{DecodeError, Reader, Writer, labelled_hash, snapshot};
 
 use crate::limits::BUCKETS_MAX;
 use crate::service::{INVITATION_BYTES, RoundId, Service};
@@ -20,6 +20,8 @@ pub struct ObjectDigest {
     /// `H_32("mezza/mix object", object)`.
     pub hash: [u8; 32],
 }
+
+snapshot!(struct ObjectDigest { len, hash });
 
 impl ObjectDigest {
     /// The entry of an object.
@@ -36,6 +38,8 @@ pub struct Manifest {
     /// One entry for each bucket.
     pub entries: Vec<ObjectDigest>,
 }
+
+snapshot!(struct Manifest { id, entries });
 
 impl Manifest {
     /// Reads a manifest; its number of buckets is a power of two up to 1,024.

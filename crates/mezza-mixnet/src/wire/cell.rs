@@ -2,7 +2,7 @@
 //!
 //! `flags 1 | seq 4 | ack 4 | sack 4 | len 2 | bytes 225, zero padded`
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 /// Bytes of a cell before it is sealed.
 pub const PLAIN_BYTES: usize = 240;
@@ -35,6 +35,8 @@ pub struct Piece {
     len: u8,
     bytes: [u8; PIECE_BYTES],
 }
+
+snapshot!(struct Piece { len, bytes });
 
 impl Piece {
     /// The piece of these bytes; `None` above 225.

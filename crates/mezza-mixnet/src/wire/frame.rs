@@ -17,7 +17,7 @@ mod encode;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Time, Wipe, Writer};
+use mezza_core::{DecodeError, Snapshot, Time, Wipe, Writer, snapshot};
 
 use super::{Manifest, Settings, SignedSettings};
 use crate::limits::FRAME_BYTES_MAX;
@@ -52,6 +52,13 @@ pub enum Frame {
     Config { left: u16, config: Vec<u8> },
     /// All others.
     Round(RoundId, FrameBody),
+}
+
+/// A frame that is too long for a link is never queued.
+impl Snapshot for Frame {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.encode().ok().snapshot_into(w);
+    }
 }
 
 /// The body of a frame that belongs to a round.
@@ -110,6 +117,8 @@ pub struct Items {
     /// `count` items of one size, one behind the other.
     pub bytes: Vec<u8>,
 }
+
+snapshot!(struct Items { offset, count, bytes });
 
 impl Items {
     /// Bytes of one item.
@@ -174,6 +183,8 @@ pub enum MissedReason {
     Malformed,
 }
 
+snapshot!(enum MissedReason [Late, Full, Aborted, Joined, Malformed]);
+
 /// Why a round ended before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbortReason {
@@ -192,6 +203,8 @@ pub enum AbortReason {
     /// 7: the server shuts down.
     Shutdown,
 }
+
+snapshot!(enum AbortReason [Count, Deadline, TooMany, Malformed, Lost, Settings, Shutdown]);
 
 impl MissedReason {
     const ALL: [Self; 5] = [Self::Late, Self::Full, Self::Aborted, Self::Joined, Self::Malformed];
@@ -286,4 +299,4 @@ impl FrameBody {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,8 @@
 //! The body is opaque here: the messenger puts the first message of a handshake into it.
 
 use mezza_core::{
-    AeadKey, Backend, EphemeralKey, PublicKey, Secret, StaticKey, Wiping, labelled_hash, wipe,
+    AeadKey, Backend, EphemeralKey, PublicKey, Secret, StaticKey, Wiping, labelled_hash, snapshot,
+    wipe,
 };
 
 use crate::service::INVITATION_BYTES;
@@ -24,6 +25,8 @@ pub struct Invitation {
     /// 208 bytes for the messenger.
     pub body: Wiping<[u8; BODY_BYTES]>,
 }
+
+snapshot!(struct Invitation { bucket, body });
 
 impl Invitation {
     /// Seals for the holder of the dialling key `to`, in one round. `own` serves this call alone.

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Writer};
+use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 use crate::limits::{BUCKETS_MAX, MIXES_MAX, SLOTS_MAX};
 use crate::service::RoundId;
@@ -30,6 +30,8 @@ pub struct Settings {
     /// The X25519 round key of each mix, first mix first.
     pub keys: Vec<[u8; 32]>,
 }
+
+snapshot!(struct Settings { config, id, collect_ms, slots, buckets, policy, keys });
 
 impl Settings {
     /// Reads settings; exactly as many keys as the count says, 1 to 8.
@@ -93,6 +95,8 @@ pub struct SignedSettings {
     /// Milliseconds until the entry stops collecting: a hint that nobody signed.
     pub closes_in_ms: u32,
 }
+
+snapshot!(struct SignedSettings { settings, signatures, closes_in_ms });
 
 impl SignedSettings {
     /// Reads settings, one signature per key, and the hint.

@@ -14,6 +14,7 @@ use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::onion::{Layer, seal_replies, unwrap};
 use mezza_mixnet::service::{CELL_BYTES, DROP_BYTES, Service, reply_bytes};
 use mezza_mixnet::wire::{Cell, Frame, FrameBody, Settings, SignedSettings};
+use mezza_sim::handle_checked;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
@@ -112,8 +113,7 @@ impl Alone {
     }
 
     pub fn give(&mut self, input: Input) {
-        // What is refused changes nothing, which others look at.
-        let _ = self.client.handle(input, self.now, &mut self.rng);
+        let _ = handle_checked(&mut self.client, input, self.now, &mut self.rng);
         self.drain();
     }
 

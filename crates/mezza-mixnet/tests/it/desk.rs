@@ -12,6 +12,7 @@ use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::service::reply_bytes;
 use mezza_mixnet::wire::{Frame, FrameBody, Settings, SignedSettings};
 use mezza_mixnet::{RoundId, Service};
+use mezza_sim::handle_checked;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
@@ -79,11 +80,7 @@ impl Desk {
     }
 
     fn input(&mut self, input: Input) -> Result<(), ClientError> {
-        let before = format!("{:?}", self.client);
-        let done = self.client.handle(input, self.now, &mut self.rng);
-        if done.is_err() {
-            assert_eq!(format!("{:?}", self.client), before, "a refused input changes nothing");
-        }
+        let done = handle_checked(&mut self.client, input, self.now, &mut self.rng);
         self.drain();
         done
     }

@@ -2,11 +2,9 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod alone;
-mod city;
 mod client;
 mod coordinator;
 mod desk;
-mod fixture;
 mod intersection;
 mod keyed;
 mod liar;
@@ -17,3 +15,5 @@ mod toy;
 mod two_of_three;
 mod vectors;
 mod worlds;
+
+use mezza_mixnet_testing::{city, fixture};

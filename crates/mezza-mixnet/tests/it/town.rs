@@ -9,6 +9,7 @@ use mezza_mixnet::config::Config;
 use mezza_mixnet::contact::{Intent, Role};
 use mezza_mixnet::coordinator;
 use mezza_mixnet::wire::{Frame, FrameBody};
+use mezza_sim::handle_checked;
 use rand_core::Rng as _;
 
 use crate::city::City;
@@ -16,6 +17,7 @@ use crate::fixture::Net;
 
 mod person;
 
+use person::Write;
 pub use person::{Luck, Mail, Person, dialling_key};
 
 /// A client made of rows is where the one is that wrote them: it has spent as much, seals none of its
@@ -139,10 +141,8 @@ impl<B: Backend> Town<B> {
     pub fn give(&mut self, at: usize, input: Input) {
         let (now, person) = (self.clock(at), &mut self.people[at]);
         if let Some(client) = &mut person.client {
-            let before = format!("{client:?}");
-            if let Err(error) = client.handle(input, now, &mut person.rng) {
-                assert_eq!(format!("{client:?}"), before, "{error} changed something");
-            }
+            // Some come late: a job of a round that is over, a row of a connection that is gone.
+            let _ = handle_checked(client, input, now, &mut person.rng);
         }
         self.drain(at);
     }
@@ -154,6 +154,9 @@ impl<B: Backend> Town<B> {
             if person.unlucky(person.luck.crash) {
                 return self.crash(at);
             }
+            if !matches!(output, Output::Store { .. } | Output::Received { .. }) {
+                self.sync(at);
+            }
             self.carry_out(at, output);
             // Not before: what follows from it must not overtake the output.
             let person = &mut self.people[at];
@@ -161,9 +164,19 @@ impl<B: Backend> Town<B> {
                 self.cut(at);
             }
         }
+        self.sync(at);
+        for (seq, later) in core::mem::take(&mut self.people[at].synced) {
+            self.stored(at, seq, later);
+        }
         if self.looks && core::mem::take(&mut self.people[at].wrote) {
             self.look(at);
         }
+    }
+
+    /// What was written is durable before anything else is done; that it is gets said afterwards.
+    fn sync(&mut self, at: usize) {
+        let synced = self.people[at].sync();
+        self.people[at].synced.extend(synced);
     }
 
     /// A start would go on from where the client is.
@@ -219,12 +232,10 @@ impl<B: Backend> Town<B> {
                 self.give(at, Input::Done(job, done));
             }
             Output::Store { seq, first, record } => {
-                person.store(seq, first, &record);
-                self.stored(at, seq, self.people[at].slow_disk);
+                person.put(Write::Row { seq, first, record: record.to_vec() });
             }
             Output::Received { seq, contact, number, bytes } => {
-                person.receive(contact, number, bytes.to_vec());
-                self.stored(at, seq, self.people[at].slow_messenger);
+                person.put(Write::Mail { seq, contact, number, bytes: bytes.to_vec() });
             }
             Output::Handed(ticket) => {
                 let mails = person.mails.iter_mut().filter(|mail| mail.ticket == Some(ticket));
@@ -265,6 +276,8 @@ impl<B: Backend> Town<B> {
         person.client = None;
         person.wrapped.clear();
         person.unsaid.clear();
+        person.synced.clear();
+        person.lose_power();
         person.up_at = Some(now.plus_ms(u64::from(person.dice.next_u32() % 9_000)));
         if let Some(connection) = person.connection.take() {
             self.city.input(coordinator::Input::Gone(connection));

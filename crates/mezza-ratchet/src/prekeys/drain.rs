@@ -1,6 +1,6 @@
 //! Notices that someone drains the one-time keys: sessions of a day with and without one.
 
-use mezza_core::{Time, Writer};
+use mezza_core::{Time, snapshot};
 
 /// Fewer sessions in a day than this say nothing.
 const SESSIONS_MIN: u32 = 4;
@@ -13,6 +13,8 @@ pub(super) struct DrainDetector {
     without: u32,
     raised: bool,
 }
+
+snapshot!(struct DrainDetector { day, sessions, without, raised });
 
 impl DrainDetector {
     /// Counts one session; whether the alarm is raised now, once a day.
@@ -31,10 +33,5 @@ impl DrainDetector {
     /// Sessions of the day of `now`, and those of them without a one-time key.
     pub(super) fn counts(&self, now: Time) -> (u32, u32) {
         if self.day == now.days() { (self.sessions, self.without) } else { (0, 0) }
-    }
-
-    /// The counts, for comparing states.
-    pub(super) fn write(&self, writer: &mut Writer) {
-        writer.u32(self.day).u32(self.sessions).u32(self.without).u8(u8::from(self.raised));
     }
 }

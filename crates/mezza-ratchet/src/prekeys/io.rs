@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::StaticKey;
+use mezza_core::{StaticKey, snapshot};
 
 use crate::{Changes, OneTimePrekey};
 
@@ -50,6 +50,8 @@ pub enum Output {
     /// More than half of the sessions of a day came without a one-time key: someone drains them.
     Low,
 }
+
+snapshot!(enum Output [Need { spk, opk }, Store(changes), Publish { bundle, one_time, replace }, Low]);
 
 impl fmt::Debug for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

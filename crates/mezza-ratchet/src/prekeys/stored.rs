@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{
     CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, SuiteId, Time, Writer, blake2b,
+    snapshot,
 };
 
 use super::{BUNDLE_VALID_D, WIPE_D};
@@ -46,6 +47,8 @@ pub(super) struct StoredSignedPrekey {
     pub(super) kem: Option<KemPair>,
 }
 
+snapshot!(struct StoredSignedPrekey { suite, id, made, list, pair, signature, kem });
+
 /// A KEM key, as its seed.
 pub(super) struct KemPair {
     pub(super) id: u32,
@@ -53,6 +56,8 @@ pub(super) struct KemPair {
     /// A signature of its own, in Signal's suites.
     signature: Option<[u8; 64]>,
 }
+
+snapshot!(struct KemPair { id, seed, signature });
 
 impl KemPair {
     fn draw(rng: &mut dyn CryptoRng) -> Self {
@@ -203,6 +208,8 @@ pub(super) struct StoredOneTimePrekey {
     pub(super) made: u32,
     pub(super) pair: StaticKey,
 }
+
+snapshot!(struct StoredOneTimePrekey { id, made, pair });
 
 impl StoredOneTimePrekey {
     pub(super) fn one_time(&self) -> OneTimePrekey {

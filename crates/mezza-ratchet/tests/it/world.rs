@@ -129,6 +129,7 @@ fn world_of(seed: u64) -> (World<Device>, Vec<HostId>) {
     }
     for place in &places {
         world.crashes(*place, CrashRate { permille: 15, down_ms: (MINUTE, 2 * DAY) });
+        world.cache_writes(*place);
     }
     (world, places)
 }

@@ -32,24 +32,24 @@ impl<H: Host> World<H> {
             if let Some(&place) = self.busy.first() {
                 match self.execute_next(place) {
                     Some(step) => return Some(step),
-                    None => self.busy.remove(&place),
-                };
+                    None => self.rest(place),
+                }
                 continue;
             }
             let event = self.queue.first_key_value().map(|(&(at, _), _)| at);
-            let sleeper = self.first_deadline();
-            let event_first = match (event, sleeper) {
-                (Some(at), Some((wake, _))) => at <= wake,
+            let wake = self.deadlines.next();
+            let event_first = match (event, wake) {
+                (Some(at), Some(wake)) => at <= wake,
                 (at, _) => at.is_some(),
             };
-            let at = if event_first { event } else { sleeper.map(|(wake, _)| wake) };
+            let at = if event_first { event } else { wake };
             let Some(at) = at.filter(|at| *at <= end) else {
                 self.now = self.now.max(end);
                 return None;
             };
             self.advance(at, event_first);
             if !event_first {
-                return sleeper.map(|(_, place)| self.wake(place));
+                return self.deadlines.take_first(at).map(|place| self.wake(place));
             }
             if let Some(step) = self.queue.pop_first().and_then(|(_, event)| self.happen(event)) {
                 return Some(step);
@@ -85,9 +85,11 @@ impl<H: Host> World<H> {
         self.now = self.now.max(at);
     }
 
-    fn first_deadline(&self) -> Option<(Time, HostId)> {
-        let due = |place: HostId| Some((self.site(place).deadline()?.max(self.now), place));
-        self.places().filter_map(due).min()
+    /// A host that has nothing to execute waits for its deadline; one in the past has come now.
+    pub(super) fn rest(&mut self, place: HostId) {
+        self.busy.remove(&place);
+        let due = self.site(place).deadline();
+        self.deadlines.set(place, due.map(|due| due.max(self.now)));
     }
 
     fn wake(&mut self, place: HostId) -> WorldStep<H::News> {
@@ -145,19 +147,31 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// Executes the next effect of `place`, or crashes it instead; `None` when it has no more.
+    /// Executes the next effect of `place`, or crashes it instead; `None` when it has no more and all
+    /// of its writes are synced.
     fn execute_next(&mut self, place: HostId) -> Option<WorldStep<H::News>> {
-        let effect = self.site_mut(place).host.as_mut()?.effect()?;
-        if let Some(down_ms) = self.site_mut(place).crash_now() {
+        let site = self.site_mut(place);
+        let next = site.held.take().or_else(|| site.host.as_mut()?.effect());
+        let syncs = !site.cache.is_empty() && !matches!(next, Some(Effect::Write(_)));
+        if !syncs && next.is_none() {
+            return None;
+        }
+        if let Some(down_ms) = site.crash_now() {
             self.crash(place, down_ms);
             return Some(WorldStep::Crashed(place));
         }
+        if syncs {
+            site.held = next;
+            let write = site.cache.sync_next()?;
+            return Some(self.store(place, write));
+        }
+        let effect = next?;
         Some(match effect {
-            Effect::Write(write) => {
-                H::write(&mut self.site_mut(place).disk, write);
-                self.with_host(place, H::write_durable);
-                WorldStep::Stored(place)
+            Effect::Write(write) if self.site(place).caches => {
+                self.site_mut(place).cache.put(write);
+                WorldStep::Cached(place)
             }
+            Effect::Write(write) => self.store(place, write),
             Effect::Send { to, packet } => {
                 self.send(place, to, &packet);
                 WorldStep::Sent { from: place, to }
@@ -171,6 +185,12 @@ impl<H: Host> World<H> {
             }
             Effect::Tell(news) => WorldStep::Told { at: place, news },
         })
+    }
+
+    fn store(&mut self, place: HostId, write: H::Write) -> WorldStep<H::News> {
+        H::write(&mut self.site_mut(place).disk, write);
+        self.with_host(place, H::write_durable);
+        WorldStep::Stored(place)
     }
 
     fn send(&mut self, from: HostId, to: HostId, packet: &H::Packet) {

@@ -15,6 +15,7 @@ fn bad_week(seed: u64, hasty: bool) -> Vec<String> {
         world.crashes(a, CrashRate { permille: 60, down_ms: (10, 3_000) });
         places[..i].iter().for_each(|&b| world.link(a, b, LinkModel::lossy()));
     }
+    places[1..].iter().for_each(|place| world.cache_writes(*place));
     for _ in 0..LETTERS {
         let (from, to) = (world.dice().between(0, 2), world.dice().between(1, 2));
         let at = world.dice().between(0, 30_000);
@@ -60,7 +61,8 @@ fn nothing_accepted_is_lost_whatever_happens() {
 #[test]
 fn the_weather_is_bad_enough() {
     let week = bad_week(5, false);
-    for word in ["Crashed", "Booted", "PacketLost", "Delivered", "Woke", "Stored", "Told"] {
+    for word in ["Crashed", "Booted", "PacketLost", "Delivered", "Woke", "Cached", "Stored", "Told"]
+    {
         assert!(week.iter().any(|line| line.contains(word)), "no {word} in a bad week");
     }
 }
@@ -106,6 +108,33 @@ fn a_crash_keeps_what_was_written_and_nothing_else() {
     assert!(world.disk(bob).read.is_empty(), "crashed before its first effect");
     world.run_for(5_000, |_, _| {});
     assert!(world.disk(alice).outbox.is_empty() && world.disk(bob).read.contains(&(alice, 1)));
+}
+
+#[test]
+fn what_is_not_synced_is_lost_with_the_power_and_what_is_told_is_synced() {
+    let (mut lost, mut kept) = (0, 0);
+    for seed in 0..40 {
+        let mut world = World::<Office>::new(seed);
+        let (alice, bob) = (world.add(Drawer::default()), world.add(Drawer::default()));
+        world.cache_writes(alice);
+        world.command(alice, 0, bob);
+        world.crash_after(alice, 1);
+        let mut steps = Vec::new();
+        world.run_for(0, |_, step| steps.push(step.clone()));
+        let begin =
+            [WorldStep::Ordered(alice), WorldStep::Cached(alice), WorldStep::Crashed(alice)];
+        assert_eq!(steps[..3], begin, "the power fails between the write and its sync");
+        let is_there = world.disk(alice).outbox.contains_key(&1);
+        (lost, kept) = (lost + u32::from(!is_there), kept + u32::from(is_there));
+        world.command(alice, 0, bob);
+        world.run_for(10_000, |world, step| {
+            if let WorldStep::Told { at, news: News::Accepted(number) } = step {
+                assert!(world.disk(*at).written >= *number, "told before it was synced");
+            }
+        });
+        assert!(world.disk(bob).read.contains(&(alice, 1)));
+    }
+    assert!(lost > 5 && kept > 5, "{lost} {kept}");
 }
 
 #[test]

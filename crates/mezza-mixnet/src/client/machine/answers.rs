@@ -29,7 +29,7 @@ impl<B: Backend> Client<B> {
         replies: &[u8],
         now: Time,
     ) -> Result<(), ClientError> {
-        let round = self.rounds.get(&id).ok_or(ClientError::Unexpected)?;
+        let round = self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
         let RoundState::Sent { back, .. } = &round.stage else {
             return Err(ClientError::Unexpected);
         };

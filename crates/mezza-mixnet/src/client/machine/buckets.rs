@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, Time};
+use mezza_core::{Backend, Time, snapshot};
 
 use super::rounds::{RoundState, SlotContents};
 use super::{Client, ClientError, Output};
@@ -30,6 +30,8 @@ pub(super) struct Fetch {
     manifest: Option<Manifest>,
     object: Vec<u8>,
 }
+
+snapshot!(struct Fetch { bucket, expected, manifest, object });
 
 impl<B: Backend> Client<B> {
     /// RETURN of a call or invitation round: our bucket is asked for, whatever we expect in it
@@ -61,7 +63,7 @@ impl<B: Backend> Client<B> {
         id: RoundId,
         found: Option<(Manifest, Signature)>,
     ) -> Result<(), ClientError> {
-        let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(ClientError::UnknownRound)?;
         let RoundState::Fetching(fetch) = &mut round.stage else {
             return Err(ClientError::Unexpected);
         };
@@ -96,7 +98,7 @@ impl<B: Backend> Client<B> {
         bytes: &[u8],
         now: Time,
     ) -> Result<(), ClientError> {
-        let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
+        let round = self.rounds.get_mut(&id).ok_or(ClientError::UnknownRound)?;
         let RoundState::Fetching(fetch) = &mut round.stage else {
             return Err(ClientError::Unexpected);
         };
@@ -119,8 +121,10 @@ impl<B: Backend> Client<B> {
         match id.service {
             // What the entry changed on the way is as if it were not there.
             _ if !honest => {}
+            // Conversations have no buckets.
+            Service::Conversation => {}
             Service::Call => self.listen(&fetch.expected, &fetch.object, now),
-            _ => {
+            Service::Invitation => {
                 let own = self.setup.dialling.duplicate();
                 let job = ClientJob::Open(OpenJob { id, own, object: fetch.object });
                 self.outputs.push_back(Output::Job(job));

@@ -16,7 +16,7 @@ use crate::stream::{Receiver, Sender, StreamError};
 /// How far ahead of our own round a contact's chains may begin.
 const AHEAD_MAX: u64 = 720;
 /// Contacts of one client, at most.
-const CONTACTS_MAX: usize = 4_096;
+pub(super) const CONTACTS_MAX: usize = 4_096;
 /// Chain steps of one wake: about 10 ms.
 const WALK_STEPS: u64 = 65_536;
 /// Rounds that may be under way: chains stay behind them until they are sealed.
@@ -51,12 +51,14 @@ impl<B: Backend> Client<B> {
         let calls = near(Service::Call, new.start.1);
         // A network without calls has no call chains that could be wrong.
         let calls = calls.is_some() || self.policy(Service::Call, now).is_none();
-        let full = self.contacts.all.len() >= CONTACTS_MAX;
-        if near(Service::Conversation, new.start.0).is_none() || !calls || full {
+        if near(Service::Conversation, new.start.0).is_none() || !calls {
             return Err(ClientError::OutOfReach);
         }
+        if self.contacts.all.len() >= CONTACTS_MAX {
+            return Err(ClientError::Full);
+        }
         let line = PartnerRoot {
-            id: self.contacts.line_number().ok_or(ClientError::OutOfReach)?,
+            id: self.contacts.line_number().ok_or(ClientError::Full)?,
             chain: ConversationKeywheel::begin(&new.root, new.role, new.start.0),
             calls: CallKeywheel::begin(&new.root, new.start.1),
             sender: Sender::default(),

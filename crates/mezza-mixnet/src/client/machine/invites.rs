@@ -13,7 +13,7 @@
 use alloc::collections::VecDeque;
 
 use super::Invite;
-use mezza_core::PublicKey;
+use mezza_core::{PublicKey, snapshot};
 
 use crate::client::contacts::again;
 
@@ -31,9 +31,13 @@ pub(super) struct Waiting {
     times: u8,
 }
 
+snapshot!(struct Waiting { to, invite, from, times });
+
 /// All that wait, the next one first.
 #[derive(Default)]
 pub(super) struct Invites(VecDeque<Waiting>);
+
+snapshot!(struct Invites(inner));
 
 impl Invites {
     /// How many there are.

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{EphemeralKey, PublicKey, Secret, Wiping};
+use mezza_core::{EphemeralKey, PublicKey, Secret, Wiping, snapshot};
 
 use crate::client::SettingsError;
 use crate::client::contacts::PartnerId;
@@ -90,6 +90,8 @@ pub struct Invite {
     pub body: Wiping<[u8; BODY_BYTES]>,
 }
 
+snapshot!(struct Invite { ticket, to, body });
+
 impl fmt::Debug for Invite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Invite({})", self.ticket)
@@ -166,6 +168,13 @@ pub enum Output {
     Config,
 }
 
+snapshot!(enum Output [
+    Dial, Close, Joined, Frame(a), Want(a), Job(a), Store { seq, first, record },
+    Received { seq, contact, number, bytes }, Handed(a), Acked(a), Refused(a, b), Called(a, b),
+    Invited(a), Absent(a, b), Broken(a), Level(a), Budget(a, b), Alarm { id, position },
+    Unfit(a, b), Config,
+]);
+
 /// Why a message, call or invitation is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedReason {
@@ -181,6 +190,8 @@ pub enum RefusedReason {
     Down,
 }
 
+snapshot!(enum RefusedReason [Full, TooBig, NoRoot, Budget, Down]);
+
 impl RefusedReason {
     /// The number of the specification.
     pub const fn number(self) -> u8 {
@@ -192,8 +203,14 @@ impl RefusedReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nobody waits for this.
-    #[error("nobody waits for this")]
+    /// Not for us: no such round is under way, or it is over.
+    #[error("no such round is under way")]
+    UnknownRound,
+    /// The caller: nobody asked for this answer.
+    #[error("nobody asked for this answer")]
+    Unasked,
+    /// The entry does not send such frames, or not now.
+    #[error("the frame does not belong here")]
     Unexpected,
     /// The frame does not hold what it must.
     #[error("the frame does not hold what it must")]
@@ -207,6 +224,9 @@ pub enum ClientError {
     /// The chains of a contact would begin too far away, or no config is in force.
     #[error("the root begins in a round that is too far away")]
     OutOfReach,
+    /// There are as many contacts as one client may have.
+    #[error("no more contacts fit")]
+    Full,
     /// The config is refused.
     #[error(transparent)]
     Config(#[from] ChainError),

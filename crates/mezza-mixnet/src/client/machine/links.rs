@@ -1,6 +1,6 @@
 //! The connection to the entry, and the configs that come over it.
 
-use mezza_core::{Backend, CryptoRng, Time};
+use mezza_core::{Backend, CryptoRng, Time, snapshot};
 
 use super::{Client, ClientError, Output, dice};
 use crate::client::contacts::Partner;
@@ -32,6 +32,11 @@ pub(super) enum Link {
     /// until when they are waited for.
     Joined { trusted: bool, failed: u32, asked: Option<Time>, fetching: bool, until: Option<Time> },
 }
+
+snapshot!(enum Link [
+    Down { at, failed }, Dialling { failed }, Greeted { trusted, failed, until },
+    Joined { trusted, failed, asked, fetching, until },
+]);
 
 impl Link {
     pub const fn deadline(&self) -> Option<Time> {
@@ -97,7 +102,7 @@ impl<B: Backend> Client<B> {
     }
 
     pub(super) fn up(&mut self, trusted: bool, now: Time) -> Result<(), ClientError> {
-        let Link::Dialling { failed } = self.link else { return Err(ClientError::Unexpected) };
+        let Link::Dialling { failed } = self.link else { return Err(ClientError::Unasked) };
         self.link = Link::Greeted { trusted, failed, until: Some(now.plus_ms(PATIENCE_MS)) };
         let config = self.head();
         self.outputs.push_back(Output::Frame(Frame::Hello { version: VERSION, config }));
@@ -107,7 +112,7 @@ impl<B: Backend> Client<B> {
     /// Every round under way is missed. Messages lose their request ids until they are sent again.
     pub(super) fn down(&mut self, now: Time, rng: &mut dyn CryptoRng) -> Result<(), ClientError> {
         let (at, failed) = match self.link {
-            Link::Down { .. } => return Err(ClientError::Unexpected),
+            Link::Down { .. } => return Err(ClientError::Unasked),
             Link::Joined { trusted: true, .. } => (self.first_try(now, rng), 0),
             Link::Dialling { failed }
             | Link::Greeted { failed, .. }
@@ -162,7 +167,7 @@ impl<B: Backend> Client<B> {
                 }
                 FrameBody::Return { users, replies } => self.returned(id, users, &replies, now),
                 FrameBody::Missed(_) => {
-                    self.rounds.get(&id).ok_or(ClientError::Unexpected)?;
+                    self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
                     self.missed(id);
                     Ok(())
                 }

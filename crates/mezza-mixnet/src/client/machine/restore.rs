@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use mezza_core::{Backend, CryptoRng, DecodeError, Time};
+use mezza_core::{Backend, CryptoRng, DecodeError, Time, snapshot};
 
 use super::invites::Invites;
 use super::links::Link;
@@ -42,6 +42,8 @@ pub struct RowsSetAside {
     pub fault: RowFault,
 }
 
+snapshot!(struct RowsSetAside { seq, fault });
+
 /// What is wrong with a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -56,6 +58,8 @@ pub enum RowFault {
     #[error("the row does not continue what is stored of a contact")]
     Stream,
 }
+
+snapshot!(enum RowFault [Unknown, Damaged(error), Stream]);
 
 impl<B: Backend> Client<B> {
     /// A client that knows nothing but the pin. Its first output is a snapshot to store.

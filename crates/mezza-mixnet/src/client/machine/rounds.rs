@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Backend, CryptoRng, EphemeralKey, Secret, Time};
+use mezza_core::{Backend, CryptoRng, EphemeralKey, Secret, Time, snapshot};
 
 use super::buckets::Fetch;
 use super::fill::Filled;
@@ -43,6 +43,8 @@ pub(super) struct Round {
     pub stage: RoundState,
 }
 
+snapshot!(struct Round { checked, policy, mixes, timing, close, end, stage });
+
 /// What a round waits for.
 pub(super) enum RoundState {
     /// For the time to seal.
@@ -55,6 +57,10 @@ pub(super) enum RoundState {
     Fetching(Fetch),
 }
 
+snapshot!(enum RoundState [
+    Armed, Sealed { durable, work, content }, Sent { back, content }, Fetching(a),
+]);
+
 /// What the slots hold.
 pub(super) enum SlotContents {
     /// Accesses to dead drops.
@@ -65,12 +71,16 @@ pub(super) enum SlotContents {
     Invite(Option<Box<Waiting>>),
 }
 
+snapshot!(enum SlotContents [Drops(a), Call(a, b), Invite(a)]);
+
 /// One slot of a conversation round.
 pub(super) struct Slot {
     pub access: Access,
     /// Whom it serves: the line, and the piece in its cell.
     pub served: Option<(u32, Option<u32>)>,
 }
+
+snapshot!(struct Slot { access, served });
 
 impl SlotContents {
     /// Whether any of it is real, and so costs privacy (MIX-24).
@@ -321,9 +331,9 @@ impl<B: Backend> Client<B> {
         let id = job.id();
         match done {
             ClientJobOutput::Wrap(work) => {
-                let round = self.rounds.get_mut(&id).ok_or(ClientError::Unexpected)?;
+                let round = self.rounds.get_mut(&id).ok_or(ClientError::UnknownRound)?;
                 let RoundState::Sealed { work: place @ None, .. } = &mut round.stage else {
-                    return Err(ClientError::Unexpected);
+                    return Err(ClientError::Unasked);
                 };
                 *place = work;
             }

@@ -1,3 +1,4 @@
+mod refusals;
 mod rounds;
 
 use alloc::vec;

@@ -12,7 +12,7 @@ fn settings(id: RoundId, keys: usize) -> Settings {
 }
 
 /// One frame of each type.
-fn one_of_each(id: RoundId, bytes: Vec<u8>, n: u32) -> Vec<Frame> {
+pub(crate) fn one_of_each(id: RoundId, bytes: Vec<u8>, n: u32) -> Vec<Frame> {
     let settings = settings(id, 3);
     let signatures = vec![[5; 64]; 3];
     let announced = SignedSettings { settings: settings.clone(), signatures, closes_in_ms: n };

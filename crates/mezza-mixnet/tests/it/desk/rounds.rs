@@ -214,7 +214,7 @@ fn buckets_are_believed_by_the_word_of_the_last_mix() {
     assert_eq!(desk.round(id, chunk(own, 0, &object[..5])), Ok(()));
     assert_eq!(desk.round(id, chunk(own, 5, &object[5..])), Ok(()));
     assert_eq!(desk.client.rounds().count(), 0);
-    assert_eq!(desk.round(id, chunk(own, 0, object)), Err(ClientError::Unexpected));
+    assert_eq!(desk.round(id, chunk(own, 0, object)), Err(ClientError::UnknownRound));
     let id = called(&mut desk, 101);
     assert_eq!(desk.round(id, FrameBody::Object(None)), Ok(()));
     assert_eq!(desk.client.rounds().count(), 0, "a store that is away costs its buckets");

@@ -9,6 +9,7 @@ use mezza_mixnet::client::{Client, ClientOptions, Output};
 use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::service::DROP_BYTES;
 use mezza_mixnet::{RoundId, Service};
+use mezza_sim::{SimRng, WriteCache};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
@@ -19,6 +20,12 @@ pub struct Mail {
     pub ticket: Option<u64>,
     pub handed: bool,
     pub acked: bool,
+}
+
+/// What a client or its messenger wrote and did not sync yet.
+pub(super) enum Write {
+    Row { seq: u64, first: u64, record: Vec<u8> },
+    Mail { seq: u64, contact: u32, number: u64, bytes: Vec<u8> },
 }
 
 /// How often things go wrong, of 1,000.
@@ -51,6 +58,10 @@ pub struct Person<B: Backend = PortableBackend> {
     /// Messages come in, and the messenger does not say that it has them.
     pub slow_messenger: bool,
     pub(super) unsaid: Vec<u64>,
+    /// Numbers of what is durable, not said while other outputs wait.
+    pub(super) synced: Vec<(u64, bool)>,
+    cache: WriteCache<Write>,
+    power: SimRng,
     pub rng: ChaCha20Rng,
     pub(super) dice: ChaCha20Rng,
     /// Whether rows were written since the last look at them.
@@ -105,6 +116,9 @@ impl<B: Backend> Person<B> {
             slow_disk: false,
             slow_messenger: false,
             unsaid: Vec::new(),
+            synced: Vec::new(),
+            cache: WriteCache::default(),
+            power: SimRng::new(seed, number),
             rng: of(1),
             dice: of(2),
             wrote: false,
@@ -160,7 +174,41 @@ impl<B: Backend> Person<B> {
         assert!(self.spent() >= self.paid.len() as u64, "something real was sent for nothing");
     }
 
-    pub(super) fn store(&mut self, seq: u64, first: u64, record: &[u8]) {
+    pub(super) fn put(&mut self, write: Write) {
+        self.cache.put(write);
+    }
+
+    /// Everything written is durable: the numbers to say, and whether that is said later.
+    pub(super) fn sync(&mut self) -> Vec<(u64, bool)> {
+        let mut synced = Vec::new();
+        while let Some(write) = self.cache.sync_next() {
+            synced.push(self.keep(write));
+        }
+        synced
+    }
+
+    /// The process dies before its writes are synced.
+    pub(super) fn lose_power(&mut self) {
+        let reached: Vec<Write> = self.cache.lose_power(&mut self.power).collect();
+        for write in reached {
+            self.keep(write);
+        }
+    }
+
+    fn keep(&mut self, write: Write) -> (u64, bool) {
+        match write {
+            Write::Row { seq, first, record } => {
+                self.store(seq, first, &record);
+                (seq, self.slow_disk)
+            }
+            Write::Mail { seq, contact, number, bytes } => {
+                self.receive(contact, number, bytes);
+                (seq, self.slow_messenger)
+            }
+        }
+    }
+
+    fn store(&mut self, seq: u64, first: u64, record: &[u8]) {
         if let Ok(record) = RoundRecord::decode(record) {
             self.records.push(RECORD_BYTES);
             if record.charged {
@@ -175,7 +223,7 @@ impl<B: Backend> Person<B> {
     }
 
     /// A message that comes twice, after a start, is known by its number.
-    pub(super) fn receive(&mut self, contact: u32, number: u64, bytes: Vec<u8>) {
+    fn receive(&mut self, contact: u32, number: u64, bytes: Vec<u8>) {
         let newest = self.newest.entry(contact).or_default();
         if number + 1 > *newest {
             *newest = number + 1;

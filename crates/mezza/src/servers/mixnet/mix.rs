@@ -261,7 +261,7 @@ impl MixShell {
         self.metrics.count(Metric::Refused);
         match error {
             // What comes late for a round that is over is nobody's fault.
-            MixError::UnknownRound | MixError::Unexpected | MixError::Round => {
+            MixError::UnknownRound | MixError::Unasked | MixError::Unexpected | MixError::Round => {
                 tracing::debug!(%error, "an input was refused");
             }
             _ => tracing::warn!("mixnet: {error}"),

@@ -18,7 +18,7 @@ fn rng() -> ChaCha20Rng {
 }
 
 /// Hears good settings of this round.
-fn arm(client: &mut Client, config: &Config, id: RoundId, closes_in_ms: u32) {
+pub(super) fn arm(client: &mut Client, config: &Config, id: RoundId, closes_in_ms: u32) {
     let (policy, of) = config.policy(id.service).expect("a service");
     let key = |n: u8| {
         StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n))).public().0

@@ -9,6 +9,7 @@ use mezza_mixnet::coordinator::{Coordinator, CoordinatorError, Ending, Input, Ou
 use mezza_mixnet::mix::{self, Neighbour};
 use mezza_mixnet::wire::frame::VERSION;
 use mezza_mixnet::wire::{Frame, FrameBody, LinkDeframer, Manifest, MissedReason, SignedSettings};
+use mezza_sim::handle_checked;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
@@ -76,7 +77,7 @@ impl<B: Backend> City<B> {
 
     pub fn handle(&mut self, input: Input) {
         let mut rng = ChaCha20Rng::seed_from_u64(0);
-        if let Err(error) = self.entry.handle(input, self.net.now, &mut rng) {
+        if let Err(error) = handle_checked(&mut self.entry, input, self.net.now, &mut rng) {
             self.refused.push(error);
         }
     }

@@ -1,4 +1,4 @@
-//! A list of operations, spelt by bytes.
+//! A list of operations, spelt by bytes: what a fuzzer and a property test drive a machine with.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};

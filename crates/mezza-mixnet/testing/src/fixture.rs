@@ -16,6 +16,7 @@ use mezza_mixnet::sign::Signer;
 use mezza_mixnet::wire::frame::LENGTH_BYTES;
 use mezza_mixnet::wire::{Frame, FrameBody, Items, Settings};
 use mezza_mixnet::{RoundId, Service, onion};
+use mezza_sim::{SimRng, WriteCache, handle_checked};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
@@ -87,6 +88,27 @@ pub fn mix_with(config: &Config, position: u8, floor: NoiseFloor) -> Mix {
     Mix::new(setup(config, position, floor, Signed::new()))
 }
 
+/// What a mix has on disk, and what of it is not synced.
+#[derive(Default)]
+struct MixDisk {
+    signed: Signed,
+    cache: WriteCache<RoundId>,
+}
+
+impl MixDisk {
+    fn sync(&mut self) {
+        while let Some(id) = self.cache.sync_next() {
+            self.signed.insert(id.service, id.round);
+        }
+    }
+
+    fn lose_power(&mut self, dice: &mut SimRng) {
+        for id in self.cache.lose_power(dice) {
+            self.signed.insert(id.service, id.round);
+        }
+    }
+}
+
 /// What somebody on the way may do to a frame between two parties; `None` swallows it.
 pub type Meddler = Box<dyn FnMut(usize, Neighbour, Frame) -> Option<Frame>>;
 
@@ -115,7 +137,8 @@ pub struct Net<B: Backend = PortableBackend> {
     pub hung: fn(&Job) -> bool,
     /// One in so many outputs of a mix is its last; 0: none is.
     pub luck: u32,
-    disks: Vec<Signed>,
+    disks: Vec<MixDisk>,
+    power: SimRng,
     /// Mixes that died and were started again, for whoever has links with them.
     pub died: Vec<usize>,
 }
@@ -130,7 +153,7 @@ impl<B: Backend> Net<B> {
     /// A network whose mixes work with this kernel.
     pub fn on(config: Config, seed: u64, kernel: &'static dyn Kernel) -> Self {
         let count = config.mixes.len() as u8;
-        let disks = vec![Signed::new(); count.into()];
+        let disks = (0..count).map(|_| MixDisk::default()).collect();
         let new = |i: u8| Mix::new(setup(&config, i, NoiseFloor::None, Signed::new()));
         let mixes = (0..count).map(new).collect();
         Self {
@@ -138,6 +161,7 @@ impl<B: Backend> Net<B> {
             mixes,
             luck: 0,
             disks,
+            power: SimRng::new(seed, 1),
             died: Vec::new(),
             kernel,
             now: OPEN.minus_ms(6_000),
@@ -154,7 +178,7 @@ impl<B: Backend> Net<B> {
 
     /// One input for one mix, and all that follows from it.
     pub fn input(&mut self, at: usize, input: Input) {
-        if let Err(error) = self.mixes[at].handle(input, self.now, &mut self.rng) {
+        if let Err(error) = handle_checked(&mut self.mixes[at], input, self.now, &mut self.rng) {
             self.refused.push((at, error));
         }
         self.settle();
@@ -179,7 +203,7 @@ impl<B: Backend> Net<B> {
                     match output {
                         Output::Frame(to, frame) => queue.extend(self.carry(at, to, frame)),
                         Output::Store(id) => {
-                            self.disks[at].insert(id.service, id.round);
+                            self.disks[at].cache.put(id);
                             queue.push_back((at, Input::Stored(id)));
                         }
                         Output::Job(job) if (self.hung)(&job) => {}
@@ -198,7 +222,11 @@ impl<B: Backend> Net<B> {
                 Some((at, Input::Done(job, done)))
             });
             let Some((at, input)) = next else { return };
-            if let Err(error) = self.mixes[at].handle(input, self.now, &mut self.rng) {
+            if let Input::Stored(_) = input {
+                self.disks[at].sync();
+            }
+            if let Err(error) = handle_checked(&mut self.mixes[at], input, self.now, &mut self.rng)
+            {
                 self.refused.push((at, error));
             }
         }
@@ -207,7 +235,8 @@ impl<B: Backend> Net<B> {
     /// The process of a mix dies and is started again from its disk; those beside it notice.
     fn die(&mut self, at: usize) -> Vec<(usize, Input)> {
         self.died.push(at);
-        let signed = self.disks[at].clone();
+        self.disks[at].lose_power(&mut self.power);
+        let signed = self.disks[at].signed.clone();
         self.mixes[at] = Mix::new(setup(&self.config, at as u8, NoiseFloor::None, signed));
         let before = at.checked_sub(1).map(|before| (before, Input::LinkLost(Neighbour::Next)));
         let behind = (at + 1 < self.mixes.len()).then_some(at + 1);

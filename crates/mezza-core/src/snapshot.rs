@@ -1,0 +1,310 @@
+//! The whole state of a machine as bytes, for tests that compare it before and after a call.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use crate::wiping::Wipe;
+use crate::{
+    DecodeError, EphemeralKey, PublicKey, Secret, StaticKey, SuiteId, Time, Wiping, Writer,
+};
+
+/// A part of the state of a machine. Values that differ write bytes that differ: lists write their
+/// length first, optional parts a flag, enums the name of the variant.
+///
+/// Implement it with [`snapshot!`](crate::snapshot!), which names every field: a field that is added
+/// later and left out does not compile.
+pub trait Snapshot {
+    /// Writes all of it.
+    fn snapshot_into(&self, w: &mut Writer);
+
+    /// Writes some of them, one behind the other. Bytes are written at once.
+    fn snapshot_each(parts: &[Self], w: &mut Writer)
+    where
+        Self: Sized,
+    {
+        for part in parts {
+            part.snapshot_into(w);
+        }
+    }
+}
+
+/// The bytes of a state. For tests: what the vector left elsewhere as it grew is not wiped.
+pub fn snapshot_of(state: &impl Snapshot) -> Wiping<Vec<u8>> {
+    let mut w = Writer::new();
+    state.snapshot_into(&mut w);
+    Wiping::new(w.finish())
+}
+
+/// Implements [`Snapshot`] for a type, by all of its fields or variants. `field => expression` says
+/// what stands for a field whose type is of another crate, `encoded` that `encode()` holds all of it.
+///
+/// ```
+/// use mezza_core::{snapshot, snapshot::snapshot_of};
+///
+/// struct Queue { waiting: Vec<u8>, next: Item }
+/// enum Item { Nothing, Number(u32), Pair { left: u8, right: u8 } }
+///
+/// snapshot!(struct Queue { waiting, next });
+/// snapshot!(enum Item [Nothing, Number(n), Pair { left, right }]);
+///
+/// let queue = |next| Queue { waiting: vec![7], next };
+/// let [one, two] = [Item::Nothing, Item::Number(0)].map(|item| snapshot_of(&queue(item)));
+/// assert!(one != two);
+/// ```
+#[macro_export]
+macro_rules! snapshot {
+    (struct $name:ident $(<$backend:ident>)? { $($field:ident $(=> $as:expr)?),+ $(,)? }) => {
+        impl $(<$backend: $crate::Backend>)? $crate::Snapshot for $name $(<$backend>)? {
+            fn snapshot_into(&self, w: &mut $crate::Writer) {
+                let Self { $($field),+ } = self;
+                $( $crate::snapshot!(part w, $field $(=> $as)?); )+
+            }
+        }
+    };
+    (struct $name:ident($field:ident $(=> $as:expr)?)) => {
+        impl $crate::Snapshot for $name {
+            fn snapshot_into(&self, w: &mut $crate::Writer) {
+                let Self($field) = self;
+                $crate::snapshot!(part w, $field $(=> $as)?);
+            }
+        }
+    };
+    (enum $name:ident [ $(
+        $variant:ident $(($($part:ident $(=> $as:expr)?),+))? $({ $($field:ident),+ })?
+    ),+ $(,)? ]) => {
+        impl $crate::Snapshot for $name {
+            fn snapshot_into(&self, w: &mut $crate::Writer) {
+                match self { $(
+                    Self::$variant $(($($part),+))? $({ $($field),+ })? => {
+                        w.var8(stringify!($variant).as_bytes());
+                        $( $( $crate::snapshot!(part w, $part $(=> $as)?); )+ )?
+                        $( $( $crate::snapshot!(part w, $field); )+ )?
+                    }
+                )+ }
+            }
+        }
+    };
+    (encoded $name:ident) => {
+        impl $crate::Snapshot for $name {
+            fn snapshot_into(&self, w: &mut $crate::Writer) {
+                $crate::Snapshot::snapshot_into(&self.encode(), w);
+            }
+        }
+    };
+    (part $w:ident, $part:ident) => { $crate::Snapshot::snapshot_into($part, $w) };
+    (part $w:ident, $part:ident => $as:expr) => { $crate::Snapshot::snapshot_into(&$as, $w) };
+}
+
+impl Snapshot for u8 {
+    fn snapshot_into(&self, w: &mut Writer) {
+        w.u8(*self);
+    }
+
+    fn snapshot_each(parts: &[Self], w: &mut Writer) {
+        w.bytes(parts);
+    }
+}
+
+/// Numbers, by their bytes.
+macro_rules! numbers {
+    ($($number:ty),+) => { $(
+        impl Snapshot for $number {
+            fn snapshot_into(&self, w: &mut Writer) {
+                w.bytes(&self.to_be_bytes());
+            }
+        }
+    )+ };
+}
+
+numbers!(u16, u32, u64, usize, f64);
+
+impl Snapshot for bool {
+    fn snapshot_into(&self, w: &mut Writer) {
+        w.u8(u8::from(*self));
+    }
+}
+
+impl<T> Snapshot for PhantomData<T> {
+    fn snapshot_into(&self, _: &mut Writer) {}
+}
+
+impl<T: Snapshot> Snapshot for [T] {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.len().snapshot_into(w);
+        T::snapshot_each(self, w);
+    }
+}
+
+impl<T: Snapshot, const N: usize> Snapshot for [T; N] {
+    fn snapshot_into(&self, w: &mut Writer) {
+        T::snapshot_each(self, w);
+    }
+}
+
+/// Whatever hands out a part.
+macro_rules! holders {
+    ($($holder:ident),+) => { $(
+        impl<T: Snapshot + ?Sized> Snapshot for $holder<T> {
+            fn snapshot_into(&self, w: &mut Writer) {
+                (**self).snapshot_into(w);
+            }
+        }
+    )+ };
+}
+
+holders!(Box, Arc);
+
+impl<T: Snapshot + Wipe> Snapshot for Wiping<T> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        (**self).snapshot_into(w);
+    }
+}
+
+impl<T: Snapshot> Snapshot for Vec<T> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.as_slice().snapshot_into(w);
+    }
+}
+
+impl<T: Snapshot> Snapshot for VecDeque<T> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.len().snapshot_into(w);
+        for part in self {
+            part.snapshot_into(w);
+        }
+    }
+}
+
+impl<T: Snapshot> Snapshot for BTreeSet<T> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.len().snapshot_into(w);
+        for part in self {
+            part.snapshot_into(w);
+        }
+    }
+}
+
+impl<K: Snapshot, V: Snapshot> Snapshot for BTreeMap<K, V> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.len().snapshot_into(w);
+        for (key, value) in self {
+            key.snapshot_into(w);
+            value.snapshot_into(w);
+        }
+    }
+}
+
+impl<T: Snapshot> Snapshot for Option<T> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.as_slice().snapshot_into(w);
+    }
+}
+
+impl<T: Snapshot> Snapshot for Range<T> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.start.snapshot_into(w);
+        self.end.snapshot_into(w);
+    }
+}
+
+impl Snapshot for String {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.as_bytes().snapshot_into(w);
+    }
+}
+
+impl<A: Snapshot, B: Snapshot> Snapshot for (A, B) {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.0.snapshot_into(w);
+        self.1.snapshot_into(w);
+    }
+}
+
+impl<A: Snapshot, B: Snapshot, C: Snapshot> Snapshot for (A, B, C) {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.0.snapshot_into(w);
+        self.1.snapshot_into(w);
+        self.2.snapshot_into(w);
+    }
+}
+
+impl<const N: usize> Snapshot for Secret<N> {
+    fn snapshot_into(&self, w: &mut Writer) {
+        w.bytes(self.expose());
+    }
+}
+
+/// What a backend prepared follows from the scalar.
+impl Snapshot for StaticKey {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.scalar().snapshot_into(w);
+        self.public().snapshot_into(w);
+    }
+}
+
+impl Snapshot for EphemeralKey {
+    fn snapshot_into(&self, w: &mut Writer) {
+        self.scalar().snapshot_into(w);
+    }
+}
+
+impl Snapshot for Time {
+    fn snapshot_into(&self, w: &mut Writer) {
+        w.u64(self.ms());
+    }
+}
+
+snapshot!(struct PublicKey(bytes));
+snapshot!(struct SuiteId(number));
+snapshot!(enum DecodeError [Truncated, Trailing, Value]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    struct Pair {
+        left: Vec<u8>,
+        right: Vec<u8>,
+    }
+
+    enum Stage {
+        Begun,
+        Over(u8),
+        Counts { few: u16, many: u64 },
+    }
+
+    snapshot!(struct Pair { left, right });
+    snapshot!(enum Stage [Begun, Over(code), Counts { few, many }]);
+
+    #[test]
+    fn values_that_differ_write_bytes_that_differ() {
+        let pair = |left, right| snapshot_of(&Pair { left, right });
+        assert!(pair(vec![1, 2], vec![3]) != pair(vec![1], vec![2, 3]));
+        let stages = [
+            Stage::Begun,
+            Stage::Over(0),
+            Stage::Over(1),
+            Stage::Counts { few: 1, many: 0 },
+            Stage::Counts { few: 0, many: 1 },
+        ];
+        let distinct: BTreeSet<Vec<u8>> =
+            stages.iter().map(|stage| snapshot_of(stage).to_vec()).collect();
+        assert_eq!(distinct.len(), stages.len());
+        assert!(snapshot_of(&None::<u8>) != snapshot_of(&Some(0_u8)));
+        assert!(snapshot_of(&(1_u8, 2_u16)) == snapshot_of(&(1_u8, 2_u16)));
+    }
+
+    #[test]
+    fn secrets_and_queues_are_in_it() {
+        let secret = |byte| Secret::<4>::init_with(|bytes| bytes.fill(byte));
+        assert!(snapshot_of(&secret(1)) != snapshot_of(&secret(2)));
+        let queue = |parts: &[u64]| snapshot_of(&parts.iter().copied().collect::<VecDeque<_>>());
+        assert!(queue(&[1, 2]) != queue(&[2, 1]) && queue(&[1]) != queue(&[]));
+    }
+}
