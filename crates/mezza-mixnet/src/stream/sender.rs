@@ -174,18 +174,22 @@ impl Sender {
         self.acked.clear();
     }
 
-    /// Takes over what another root did not get across: it is cut anew.
+    /// Takes over what another root did not get across, before anything was sent under this one: it
+    /// is cut anew. What was begun has its numbers at once, as whoever gave it may not have it any
+    /// more, and what waits without a number outlives neither a start nor [`detach`](Self::detach).
     pub fn adopt(&mut self, old: Self) {
-        let Self { waiting, cuts, handed, acked, .. } = old;
         // A message that is not whole is given again by whoever has it.
-        let begun = cuts.into_iter().map(|cut| cut.message);
-        let whole = begun.filter(|message| message.framed.len() == message.len());
-        let mut all: VecDeque<Message> = whole.chain(waiting).collect();
-        all.append(&mut self.waiting);
-        self.waiting_bytes = all.iter().map(|message| message.framed.len() - LENGTH_BYTES).sum();
-        self.waiting = all;
-        self.handed.extend(handed);
-        self.acked.extend(acked);
+        let begun = old.cuts.into_iter().map(|cut| cut.message);
+        for message in begun.filter(|message| message.framed.len() == message.len()) {
+            let cut = MessageInTransit::begin(message, self.next);
+            self.next = cut.end();
+            self.places.extend((cut.first..cut.end()).map(|seq| (seq, PieceState::Failed)));
+            self.cuts.push_back(cut);
+        }
+        self.waiting = old.waiting;
+        self.waiting_bytes = old.waiting_bytes;
+        self.handed.extend(old.handed);
+        self.acked.extend(old.acked);
     }
 
     /// Whether everything was acknowledged.
@@ -206,8 +210,9 @@ impl Sender {
     /// The piece for the next cell, now in flight: one whose round failed, one that seems lost, or a
     /// new one, in this order. `None`: the cell goes without data.
     pub fn take(&mut self) -> Option<(u32, Piece)> {
+        let window = ..self.unacknowledged().saturating_add(WINDOW);
         let first = |wanted: fn(&PieceState) -> bool| {
-            self.places.iter().find(|(_, place)| wanted(place)).map(|(seq, _)| *seq)
+            self.places.range(window).find(|(_, place)| wanted(place)).map(|(seq, _)| *seq)
         };
         let seq = first(|place| *place == PieceState::Failed)
             .or_else(|| {
@@ -284,10 +289,10 @@ impl Sender {
             self.places.remove(&seq);
             self.in_a_meeting(seq);
         }
-        let (next, places) = (self.next, &self.places);
-        let is_open = |cut: &MessageInTransit| {
-            cut.end() > next || places.range(cut.first..cut.end()).next().is_some()
-        };
+        // What `sack` alone names may wait there for a piece in front of it, and a partner who takes a
+        // younger root into use wipes it: such a message is kept until nothing in front is missing.
+        let missing = self.unacknowledged();
+        let is_open = |cut: &MessageInTransit| cut.end() > missing;
         self.acked.extend(
             self.cuts.iter().filter(|cut| !is_open(cut)).filter_map(|cut| cut.message.ticket),
         );

@@ -217,6 +217,70 @@ fn a_message_that_is_acknowledged_before_its_turn_leaves_no_gap_behind() {
     }
 }
 
+/// What is written of a sender, read again.
+fn started_anew(sender: &Sender) -> Sender {
+    let mut w = Writer::new();
+    sender.write(&mut w);
+    Reader::decode_exact(w.as_slice(), Sender::read).expect("what was written")
+}
+
+/// Two messages that were in meetings, and nobody gives again: the partner has the second one
+/// alone, which waits there for the first.
+fn second_alone(messages: &[Vec<u8>; 2]) -> Sender {
+    let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+    for (ticket, message) in (0..).zip(messages) {
+        sender.push(ticket, message).expect("room");
+    }
+    let pieces = [0, 1].map(|_| sender.take().expect("a piece"));
+    for (seq, _) in &pieces {
+        sender.settle(Some(*seq), CellOutcome::Met);
+    }
+    assert_eq!(sender.handed(), [0, 1]);
+    let (seq, piece) = &pieces[1];
+    assert_eq!(receiver.receive(*seq, piece), Ok(Vec::new()));
+    receiver.durable(*seq);
+    let (ack, sack) = receiver.acknowledged();
+    assert_eq!((ack, sack), (0, 1));
+    assert!(sender.acknowledge(ack, sack));
+    sender
+}
+
+#[test]
+fn nothing_that_was_handed_is_lost_with_an_older_root() {
+    let messages = [vec![1; 223], vec![2; 223]];
+    for (before, after) in [(false, false), (true, false), (false, true)] {
+        let mut old = second_alone(&messages);
+        if before {
+            old = started_anew(&old);
+        }
+        let mut young = Sender::default();
+        young.adopt(old);
+        young.detach();
+        if after {
+            young = started_anew(&young);
+        }
+        let (mut receiver, mut got) = (Receiver::default(), Vec::new());
+        while let Some((seq, piece)) = young.take() {
+            got.extend(receiver.receive(seq, &piece).expect("an honest partner"));
+        }
+        let got: Vec<Vec<u8>> = got.iter().map(|message| message.bytes.to_vec()).collect();
+        assert_eq!(got, messages, "a start before {before}, after {after}");
+        assert!(young.acknowledge(2, 0) && young.is_idle());
+    }
+}
+
+#[test]
+fn what_is_cut_anew_keeps_to_the_window() {
+    let mut old = Sender::default();
+    send(&mut old, 8_000);
+    assert_eq!(core::iter::from_fn(|| old.take()).count(), WINDOW as usize);
+    let mut young = Sender::default();
+    young.adopt(old);
+    assert_eq!(core::iter::from_fn(|| young.take()).count(), WINDOW as usize);
+    assert!(young.acknowledge(WINDOW, 0));
+    assert_eq!(young.take().map(|(seq, _)| seq), Some(WINDOW));
+}
+
 #[test]
 fn messages_have_a_length_and_queues_an_end() {
     let mut sender = Sender::default();

@@ -50,12 +50,16 @@ impl Sender {
     }
 
     /// Writes what a start needs: `next u32 | count u16 | count x (first u32 | unacknowledged
-    /// pieces, a bit each, u64 | var16 length and bytes)`. What waits is not part of it.
+    /// pieces, a bit each, u64 | var16 length and bytes)`. What waits is not part of it. Of a message
+    /// that is acknowledged whole before its turn all pieces go again after a start.
     pub fn write(&self, w: &mut Writer) {
         w.u32(self.next).u16(self.cuts.len() as u16);
         for cut in &self.cuts {
             let open = self.places.range(cut.first..cut.end());
-            let bits = open.fold(0_u64, |bits, (seq, _)| bits | 1 << (seq - cut.first));
+            let mut bits = open.fold(0_u64, |bits, (seq, _)| bits | 1 << (seq - cut.first));
+            if bits == 0 && cut.end() <= self.next {
+                bits = (1 << cut.message.pieces()) - 1;
+            }
             w.u32(cut.first).u64(bits).var16(&cut.message.framed);
         }
     }
