@@ -3,7 +3,7 @@
 
 use mezza_core::{Machine, PortableBackend, Time};
 use mezza_messenger::evidence::NoteState;
-use mezza_messenger::view::NetworkView;
+use mezza_messenger::view::{NetworkView, NoteView};
 use mezza_messenger::{ContactId, Device, RecordKind};
 use mezza_sim::for_each_seed;
 use rand_chacha::ChaCha20Rng;
@@ -143,6 +143,32 @@ impl Story {
         (sent, delivered)
     }
 
+    /// A note that the mixnet took and that has not come.
+    fn under_way(&self) -> Option<String> {
+        (0..2).find_map(|who| {
+            let other = self.town.texts(1 - who, self.contacts[1 - who]);
+            let own = self.town.thread(who, self.contacts[who]).into_iter();
+            let mut notes = own.filter(|note| !note.incoming).zip(&self.said[who]);
+            let waits = |(note, text): &(NoteView, &String)| {
+                matches!(note.state, NoteState::Handed(_)) && !other.contains(text)
+            };
+            notes.find(waits).map(|(_, text)| text.clone())
+        })
+    }
+
+    /// In peace whatever the mixnet took comes, with or without a receipt. Who left while something
+    /// waits for it, as a clock that is ahead makes one do, is called again after ten minutes and an
+    /// hour.
+    fn until_come(&mut self) {
+        for _ in 0..90 {
+            if self.under_way().is_none() {
+                return;
+            }
+            self.town.pass(Time::MINUTE_MS);
+        }
+        panic!("{:?} was handed and is lost", self.under_way());
+    }
+
     /// Rounds pass until all is delivered, or so many have passed.
     fn until_delivered(&mut self, rounds: u32) {
         for _ in 0..rounds {
@@ -188,6 +214,7 @@ fn msg_46_what_was_stored_loads_whatever_an_entry_clocks_and_stalls_do() {
             story.check_threads();
         }
         story.peace();
+        story.until_come();
         for who in 0..2 {
             story.check(who);
             story.town.crash(who);
