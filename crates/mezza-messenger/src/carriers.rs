@@ -1,57 +1,25 @@
-//! Carriers: what they hide, what fits into them, what they can prove.
+//! The carriers, behind one port: everything that tells one from another is in this file.
 
 pub mod mixnet;
 pub mod relay;
 
-use core::num::NonZeroU8;
+use alloc::vec::Vec;
+use core::fmt;
 
-use mixnet::{MixnetInput, MixnetOutput};
-use relay::{RelayInput, RelayOutput};
+use mezza_core::{Backend, CryptoRng, PublicKey, StaticKey, Time, Writer};
+use mezza_lanes::Kernel;
+use mezza_ratchet::{Exporter, IdentityKey, Padding};
 
-/// A way for parcels, by its number in stored forms. Only this module gives numbers a meaning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CarrierId(NonZeroU8);
-
-impl CarrierId {
-    /// A mailbox server: level 1.
-    pub const RELAY: Self = Self::of(1);
-    /// A local link or tunnel: level 1.
-    pub const LINK: Self = Self::of(2);
-    /// Devices that pass cells on without internet: level 3.
-    pub const MESH: Self = Self::of(3);
-    /// Onions in rounds: level 4.
-    pub const MIXNET: Self = Self::of(4);
-    /// All carriers that the format knows, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::RELAY, Self::LINK, Self::MESH, Self::MIXNET];
-
-    const fn of(number: u8) -> Self {
-        match NonZeroU8::new(number) {
-            Some(number) => Self(number),
-            None => Self(NonZeroU8::MIN),
-        }
-    }
-
-    /// The carrier of a stored number.
-    pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|carrier| carrier.number() == number)
-    }
-
-    /// Its number in stored forms.
-    pub const fn number(self) -> u8 {
-        self.0.get()
-    }
-
-    /// Its name on the command line and in texts.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RELAY => "relay",
-            Self::LINK => "link",
-            Self::MESH => "mesh",
-            Self::MIXNET => "mixnet",
-            _ => "absent",
-        }
-    }
-}
+use crate::card::RelayEntry;
+use crate::error::DeviceError;
+use crate::io::{
+    At, CardParts, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId,
+    DeliveryProblem, FetchPurpose, Forget, Handover, HelloPlace, Input, InviterFacts, Leaving,
+    Missing, News, ParcelId, Publication, Reach, Receiving, RecordChange, Route,
+};
+use crate::note::Item;
+use mixnet::{Mixnet, MixnetInput, MixnetOutput};
+use relay::{Relay, RelayInput, RelayOutput};
 
 /// What the driver tells one of the carriers.
 pub enum CarrierInput {
@@ -81,6 +49,12 @@ impl From<MixnetInput> for CarrierInput {
     }
 }
 
+impl<I: Into<CarrierInput>> From<I> for Input<CarrierInput> {
+    fn from(input: I) -> Self {
+        Self::Carrier(input.into())
+    }
+}
+
 impl From<RelayOutput> for CarrierOutput {
     fn from(output: RelayOutput) -> Self {
         Self::Relay(output)
@@ -93,56 +67,471 @@ impl From<MixnetOutput> for CarrierOutput {
     }
 }
 
-/// What a carrier can do right now: the one source for policy, texts and pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CarrierCaps {
-    /// Bytes of one piece.
-    pub piece_bytes: usize,
-    /// Pieces that one parcel may have.
-    pub pieces_max: usize,
-    /// Protection level, 1 to 4.
-    pub level: u8,
-    /// Usual delay in milliseconds, median.
-    pub delay_ms: u32,
-    /// Usual delay in milliseconds, 99th percentile.
-    pub delay_p99_ms: u32,
-    /// Whether `delivered` receipts travel by default.
-    pub receipts: bool,
-    /// Hours that the carrier keeps what waits.
-    pub store_h: u32,
-    /// Whether it needs the internet.
-    pub needs_internet: bool,
-    /// Whether it runs as a demonstration on one machine and so protects nothing.
-    pub demo: bool,
-}
-
-impl CarrierCaps {
-    /// The relay: one envelope a parcel, kept for 30 days.
-    pub const RELAY: Self = Self {
-        piece_bytes: 16_333,
-        pieces_max: 1,
-        level: 1,
-        delay_ms: 50,
-        delay_p99_ms: 1_000,
-        receipts: true,
-        store_h: 720,
-        needs_internet: true,
-        demo: false,
-    };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_carrier_has_its_number_and_its_name() {
-        let names = ["relay", "link", "mesh", "mixnet"];
-        assert_eq!(CarrierId::ALL.map(CarrierId::name), names);
-        for carrier in CarrierId::ALL {
-            assert_eq!(CarrierId::from_number(carrier.number()), Some(carrier));
+impl fmt::Debug for CarrierInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Relay(input) => write!(f, "{input:?}"),
+            Self::Mixnet(input) => write!(f, "{input:?}"),
         }
-        assert_eq!(CarrierId::from_number(0), None);
-        assert_eq!(CarrierId::from_number(5), None);
+    }
+}
+
+impl fmt::Debug for CarrierOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Relay(output) => write!(f, "{output:?}"),
+            Self::Mixnet(output) => write!(f, "{output:?}"),
+        }
+    }
+}
+
+/// Where the chains of whoever invites are, and what a carrier was told by them.
+pub struct Welcome<'a> {
+    /// The number that they get.
+    pub id: ContactId,
+    /// Their key.
+    pub ik: IdentityKey,
+    /// Where they wait for an answer.
+    pub place: u32,
+    /// What the invitation says.
+    pub items: &'a [Item],
+    /// The exporter of its session.
+    pub exporter: Exporter,
+}
+
+/// What the device asks of its carriers (house 4a). A question about one carrier names it.
+pub trait Port {
+    /// Whose code the primitives are.
+    type Backend: Backend;
+    /// What the driver tells the carriers.
+    type Input;
+    /// What the carriers ask of the driver.
+    type Output;
+    /// How the own card would change.
+    type Plan;
+
+    /// The carriers that are here.
+    fn ids(&self) -> Vec<CarrierId>;
+    /// How one is now; with a contact: on the way to that one.
+    fn state(
+        &self,
+        id: CarrierId,
+        to: Option<&ContactFacts<'_>>,
+        now: Time,
+    ) -> Option<CarrierState>;
+    /// The connections that are kept.
+    fn connections(&self, now: Time) -> Vec<(CarrierId, CarrierConnection)>;
+    /// What a carrier has against a contact.
+    fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem>;
+
+    /// The way to a contact that may be taken now, at this pin at least, and whether a person wrote
+    /// what is to leave.
+    fn route(
+        &mut self,
+        id: CarrierId,
+        to: &ContactFacts<'_>,
+        pin_own: (u8, bool),
+        at: &mut At<'_>,
+    ) -> Result<Reach, Missing>;
+    /// Hands a parcel over.
+    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover;
+    /// These need not leave any more.
+    fn retract(&mut self, parcels: &[ParcelId]);
+    /// What came in is dealt with.
+    fn acknowledge(&mut self, ack: Receiving);
+    /// What came in is no parcel.
+    fn reject(&mut self, id: CarrierId);
+    /// What came in and was of no use to any carrier.
+    fn rejected(&self) -> u64;
+
+    /// Whether carriers have something to say to a contact.
+    fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool;
+    /// What they have to say.
+    fn say(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Vec<Item>;
+    /// It was said, or began a session with this exporter.
+    fn said(
+        &mut self,
+        to: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: Option<Exporter>,
+        at: &mut At<'_>,
+    );
+    /// Whether such a note invites.
+    fn invites(&self, items: &[Item]) -> bool;
+    /// A contact said this to our carriers.
+    fn told(
+        &mut self,
+        from: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: Option<Exporter>,
+        at: &mut At<'_>,
+    );
+    /// The person wrote to a contact.
+    fn wrote(&mut self, contact: ContactId, now: Time);
+    /// The card of a contact is another one.
+    fn moved(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>);
+    /// Whether the contact has a place of its own here.
+    fn greets(&self, contact: ContactId) -> bool;
+
+    /// Whether the bundle of a contact is to be fetched now, for later.
+    fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool;
+    /// Asks for the bundle of a contact; when it can be asked for again.
+    fn fetch(
+        &mut self,
+        of: &ContactFacts<'_>,
+        purpose: FetchPurpose,
+        pin: u8,
+        at: &mut At<'_>,
+    ) -> Option<Time>;
+    /// A session with a contact began under this prekey, which ends then.
+    fn began(&mut self, with: ContactId, prekey: PublicKey, not_after: Time, at: &mut At<'_>);
+    /// Others shall be able to fetch this.
+    fn publish(&mut self, publication: Publication, at: &mut At<'_>);
+    /// The same, unless something newer is on its way to there.
+    fn publish_again(&mut self, publication: Publication, at: &mut At<'_>);
+    /// One-time keys that others can get, and how many of them are still under way to there.
+    fn stock(&self) -> (Option<u16>, u32);
+
+    /// Those who invite and have shown no card.
+    fn inviters(&self) -> Vec<InviterFacts>;
+    /// Somebody invites; whether that is an invitation.
+    fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool;
+    /// Whether one who invites can become a contact now.
+    fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError>;
+    /// Whoever invites has shown a card; by which carrier they are answered, at which level.
+    /// `session`: the session that they and we share, unless they began another one.
+    fn unmask(
+        &mut self,
+        id: ContactId,
+        session: Option<[u8; 16]>,
+        at: &mut At<'_>,
+    ) -> Option<(CarrierId, u8)>;
+    /// Forgets what it has of a contact, or of one who invites.
+    fn forget(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>);
+
+    /// How the own card would change with these relays.
+    fn plan(
+        &self,
+        relays: &[RelayEntry],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self::Plan, DeviceError>;
+    /// What the own card says of the carriers, after this plan.
+    fn card_parts(&self, plan: &Self::Plan, now: Time) -> CardParts;
+    /// The card of the plan is the own one now.
+    fn adopt(&mut self, plan: Self::Plan, at: &mut At<'_>);
+
+    /// What the driver has to say. Of two errors the one of the carrier comes first; what is refused
+    /// changes nothing. `seals`: the private keys to one of which strangers seal.
+    fn input(
+        &mut self,
+        input: Self::Input,
+        seals: &[&StaticKey],
+        at: &mut At<'_>,
+    ) -> Result<(), DeviceError>;
+    /// The device starts.
+    fn start(&mut self, at: &mut At<'_>);
+    /// What a carrier asked for by a timer is due. `busy`: for whom something waits.
+    fn wake(
+        &mut self,
+        id: CarrierId,
+        number: u64,
+        busy: &dyn Fn(ContactId) -> bool,
+        at: &mut At<'_>,
+    );
+    /// The next thing that a carrier has to say.
+    fn news(&mut self) -> Option<News>;
+    /// The next thing that the driver has to do, in order.
+    fn poll(&mut self) -> Option<Self::Output>;
+    /// Gets ready for the next note to whoever was just written to.
+    fn ready(&mut self, rng: &mut dyn CryptoRng);
+
+    /// The rows of all carriers, without those of the mixnet's client.
+    fn records(&self, out: &mut Vec<RecordChange>);
+    /// What is not in the rows.
+    fn snapshot(&self, w: &mut Writer);
+}
+
+/// The carriers of this version.
+pub struct CarrierSet<B: Backend> {
+    pub(crate) relay: Relay<B>,
+    pub(crate) mixnet: Mixnet<B>,
+}
+
+/// Whole blocks: what a mailbox holds has one of six sizes anyway.
+const BLOCKS: &[Padding] = &[Padding::Blocks];
+
+impl<B: Backend> CarrierSet<B> {
+    /// No relay and no network yet; the mixnet's client computes on this.
+    pub fn new(kernel: &'static dyn Kernel) -> Self {
+        Self { relay: Relay::default(), mixnet: Mixnet::new(kernel) }
+    }
+
+    /// A way with what a hello says on it.
+    fn reach(&self, to: &ContactFacts<'_>, route: Route) -> Reach {
+        let place = self.relay.hello_place(to.id);
+        let paddings = if route.carrier == CarrierId::MIXNET { &mixnet::PADDINGS } else { BLOCKS };
+        // Cells need no mailbox, so that nobody waits for one.
+        let place = match place {
+            HelloPlace::NotYet if route.carrier == CarrierId::MIXNET => HelloPlace::Tag,
+            place => place,
+        };
+        Reach { route, place, paddings }
+    }
+}
+
+impl<B: Backend> Port for CarrierSet<B> {
+    type Backend = B;
+    type Input = CarrierInput;
+    type Output = CarrierOutput;
+    type Plan = relay::CardPlan;
+
+    fn ids(&self) -> Vec<CarrierId> {
+        [CarrierId::RELAY, CarrierId::MIXNET].into()
+    }
+
+    fn state(
+        &self,
+        id: CarrierId,
+        to: Option<&ContactFacts<'_>>,
+        now: Time,
+    ) -> Option<CarrierState> {
+        match id {
+            CarrierId::RELAY => Some(self.relay.state(to)),
+            CarrierId::MIXNET => self.mixnet.state(now),
+            _ => None,
+        }
+    }
+
+    fn connections(&self, now: Time) -> Vec<(CarrierId, CarrierConnection)> {
+        let relays = self.relay.connections().map(|at| (CarrierId::RELAY, at));
+        let mixnet = self.mixnet.connection(now).map(|at| (CarrierId::MIXNET, at));
+        relays.chain(mixnet).collect()
+    }
+
+    fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
+        self.mixnet.trouble(contact)
+    }
+
+    fn route(
+        &mut self,
+        id: CarrierId,
+        to: &ContactFacts<'_>,
+        (pin, own): (u8, bool),
+        at: &mut At<'_>,
+    ) -> Result<Reach, Missing> {
+        let route = match id {
+            CarrierId::RELAY => self.relay.route(to, pin, at)?,
+            CarrierId::MIXNET => self.mixnet.route(to, (pin, own), at)?,
+            _ => return Err(Missing::Wait(crate::evidence::WaitReason::NoCarrier)),
+        };
+        Ok(self.reach(to, route))
+    }
+
+    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        match parcel.route.carrier {
+            CarrierId::RELAY => self.relay.hand(parcel, at),
+            CarrierId::MIXNET => self.mixnet.hand(parcel, at),
+            _ => Handover::Waits,
+        }
+    }
+
+    fn retract(&mut self, parcels: &[ParcelId]) {
+        self.relay.retract(parcels);
+        self.mixnet.retract(parcels);
+    }
+
+    fn acknowledge(&mut self, ack: Receiving) {
+        if ack.carrier == CarrierId::RELAY {
+            self.relay.acknowledge(ack);
+        }
+    }
+
+    fn reject(&mut self, id: CarrierId) {
+        if id == CarrierId::MIXNET { self.mixnet.reject() } else { self.relay.reject() }
+    }
+
+    fn rejected(&self) -> u64 {
+        self.relay.rejected() + self.mixnet.rejected()
+    }
+
+    fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
+        self.mixnet.has_to_say(to, now)
+    }
+
+    fn say(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Vec<Item> {
+        self.mixnet.say(to, at).into_iter().collect()
+    }
+
+    fn said(
+        &mut self,
+        to: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+        self.mixnet.said(to, items, exporter, at);
+    }
+
+    fn invites(&self, items: &[Item]) -> bool {
+        mixnet::invites(items)
+    }
+
+    fn told(
+        &mut self,
+        from: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+        self.relay.told(from, items, at);
+        self.mixnet.told(from, items, exporter, at);
+    }
+
+    fn wrote(&mut self, contact: ContactId, now: Time) {
+        self.mixnet.wrote(contact, now);
+    }
+
+    fn moved(&mut self, to: &ContactFacts<'_>, _: &mut At<'_>) {
+        self.relay.moved(to);
+    }
+
+    fn greets(&self, contact: ContactId) -> bool {
+        self.relay.greets(contact)
+    }
+
+    fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool {
+        id == CarrierId::MIXNET && self.mixnet.wants_bundle(to, now)
+    }
+
+    fn fetch(
+        &mut self,
+        of: &ContactFacts<'_>,
+        purpose: FetchPurpose,
+        pin: u8,
+        at: &mut At<'_>,
+    ) -> Option<Time> {
+        self.relay.fetch(of, purpose, pin, at)
+    }
+
+    fn began(&mut self, with: ContactId, prekey: PublicKey, not_after: Time, at: &mut At<'_>) {
+        self.relay.began(with, prekey, not_after, at.step);
+    }
+
+    fn publish(&mut self, publication: Publication, at: &mut At<'_>) {
+        self.relay.announce(publication, at.step);
+    }
+
+    fn publish_again(&mut self, publication: Publication, at: &mut At<'_>) {
+        if !self.relay.is_publishing() {
+            self.relay.announce(publication, at.step);
+        }
+    }
+
+    fn stock(&self) -> (Option<u16>, u32) {
+        self.relay.stock()
+    }
+
+    fn inviters(&self) -> Vec<InviterFacts> {
+        self.mixnet.inviters()
+    }
+
+    fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
+        self.mixnet.welcome(welcome, at)
+    }
+
+    fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
+        self.mixnet.may_unmask(id, now)
+    }
+
+    fn unmask(
+        &mut self,
+        id: ContactId,
+        session: Option<[u8; 16]>,
+        at: &mut At<'_>,
+    ) -> Option<(CarrierId, u8)> {
+        let level = self.mixnet.unmask(id, session, at)?;
+        Some((CarrierId::MIXNET, level))
+    }
+
+    fn forget(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
+        if what == Forget::All {
+            self.relay.forget(contact, at.step);
+        }
+        self.mixnet.forget(contact, what, at);
+    }
+
+    fn plan(
+        &self,
+        relays: &[RelayEntry],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<relay::CardPlan, DeviceError> {
+        self.relay.plan(relays, now, rng)
+    }
+
+    fn card_parts(&self, plan: &relay::CardPlan, now: Time) -> CardParts {
+        CardParts {
+            relays: plan.relays(),
+            further: self.mixnet.card_part(now).into_iter().collect(),
+        }
+    }
+
+    fn adopt(&mut self, plan: relay::CardPlan, at: &mut At<'_>) {
+        self.relay.adopt(plan, at);
+    }
+
+    fn input(
+        &mut self,
+        input: CarrierInput,
+        seals: &[&StaticKey],
+        at: &mut At<'_>,
+    ) -> Result<(), DeviceError> {
+        match input {
+            CarrierInput::Relay(input) => self.relay.input(input, seals, at),
+            CarrierInput::Mixnet(input) => self.mixnet.input(input, at),
+        }
+    }
+
+    fn start(&mut self, at: &mut At<'_>) {
+        self.relay.start(at);
+        self.mixnet.start(at);
+    }
+
+    fn wake(
+        &mut self,
+        id: CarrierId,
+        number: u64,
+        busy: &dyn Fn(ContactId) -> bool,
+        at: &mut At<'_>,
+    ) {
+        match id {
+            CarrierId::RELAY => self.relay.wake(number, busy, at),
+            CarrierId::MIXNET => self.mixnet.wake(number, at),
+            _ => {}
+        }
+    }
+
+    fn news(&mut self) -> Option<News> {
+        self.relay.news().or_else(|| self.mixnet.news())
+    }
+
+    fn poll(&mut self) -> Option<CarrierOutput> {
+        let relay = self.relay.poll().map(CarrierOutput::Relay);
+        relay.or_else(|| self.mixnet.poll().map(CarrierOutput::Mixnet))
+    }
+
+    fn ready(&mut self, rng: &mut dyn CryptoRng) {
+        self.relay.ready(rng);
+    }
+
+    fn records(&self, out: &mut Vec<RecordChange>) {
+        self.relay.records(out);
+        self.mixnet.records(out);
+    }
+
+    fn snapshot(&self, w: &mut Writer) {
+        self.relay.snapshot(w);
+        self.mixnet.snapshot(w);
     }
 }

@@ -9,13 +9,25 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use mezza_core::{DecodeError, Reader};
+
 use crate::card::{Card, RelayEntry};
-use crate::carriers::{CarrierId, CarrierInput, CarrierOutput};
 
+mod carrier;
 mod debug;
+mod pace;
 mod record;
+mod step;
 
+pub use carrier::{
+    Arrival, ArrivalOrigin, CardParts, CarrierCaps, CarrierConnection, CarrierId, CarrierState,
+    ContactFacts, FetchPurpose, FirstTerms, Forget, Handover, HelloPlace, InviterFacts, Leaving,
+    LostPlace, Missing, News, ParcelId, Publication, Reach, Receiving, Route, SessionFacts,
+};
+pub(crate) use pace::Pace;
 pub use record::{RecordChange, RecordKind, Retention, Unread, WriteBatch};
+pub(crate) use step::RowFate;
+pub use step::{At, Due, Step, key32, key64};
 
 /// The number of a contact on this device; it never names another contact later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +52,7 @@ pub struct RequestId(pub u64);
 
 /// One input; `C` is what carriers are told.
 #[expect(clippy::large_enum_variant, reason = "an input is dealt with at once, and never kept")]
-pub enum Input<C = CarrierInput> {
+pub enum Input<C> {
     /// The person wants something.
     Command(Command),
     /// Something for a carrier.
@@ -146,7 +158,7 @@ pub enum Command {
 }
 
 /// One output, in order; `C` is what carriers ask for.
-pub enum Output<C = CarrierOutput> {
+pub enum Output<C> {
     /// Make durable.
     Store(WriteBatch),
     /// A carrier wants something done.
@@ -155,15 +167,18 @@ pub enum Output<C = CarrierOutput> {
     Notify(Event),
 }
 
-impl From<Command> for Input {
+impl<C> From<Command> for Input<C> {
     fn from(command: Command) -> Self {
         Self::Command(command)
     }
 }
 
-impl<I: Into<CarrierInput>> From<I> for Input {
-    fn from(input: I) -> Self {
-        Self::Carrier(input.into())
+/// A flag of a stored form, 1 byte.
+pub(crate) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    match r.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(DecodeError::Value),
     }
 }
 

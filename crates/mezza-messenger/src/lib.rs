@@ -32,20 +32,23 @@ pub mod relay_wire;
 pub mod uri;
 pub mod view;
 
-mod contact;
-mod guest;
-mod identity;
+mod contacts;
 mod outbox;
-mod recent;
-mod share;
-mod thread;
+mod profile;
+mod sessions;
+mod threads;
 
 pub use carriers::mixnet::{MixnetInput, MixnetOutput};
 pub use carriers::relay::{RelayInput, RelayOutput};
-pub use carriers::{CarrierCaps, CarrierId, CarrierInput, CarrierOutput};
-pub use device::Device;
+pub use carriers::{CarrierInput, CarrierOutput, Port};
+pub use device::{Device, DeviceOver};
 pub use error::{DeviceError, LoadError};
 pub use io::{
-    Command, ContactId, Event, Input, LineId, MailboxId, NoteId, Output, RecordChange, RecordKind,
-    RequestId, Retention, Unread, WriteBatch,
+    CarrierCaps, CarrierId, Command, ContactId, Event, LineId, MailboxId, NoteId, RecordChange,
+    RecordKind, RequestId, Retention, Unread, WriteBatch,
 };
+
+/// What goes into a [`Device`].
+pub type Input = io::Input<CarrierInput>;
+/// What comes out of a [`Device`].
+pub type Output = io::Output<CarrierOutput>;

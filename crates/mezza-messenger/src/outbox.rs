@@ -1,173 +1,467 @@
-//! What is on its way out: ratchet messages that no carrier has taken yet.
-//!
-//! ```text
-//! note: queued -choose, Store-> parcel ready -Put-> out -Handed-> (parcel dropped, a fact kept)
-//!                                   ^------- Down, Refused(2, 4) -----'
-//! ```
-//!
-//! A parcel is stored before it leaves, and the same bytes leave again after a crash; the envelope
-//! around them is made anew each time (MSG-16, MSG-17).
+//! Outbox: what must be said to a contact and is not confirmed, and the parcels that wait for a
+//! carrier.
 
+mod lane;
+mod owed;
+mod parcel;
+
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer};
+use mezza_core::{Time, Writer};
 
-use crate::card::RelayEntry;
-use crate::carriers::CarrierId;
-use crate::contact::flag;
-use crate::evidence::WaitReason;
-use crate::io::{ContactId, NoteId, RequestId};
+use crate::io::{
+    ContactId, Due, NoteId, ParcelId, RecordChange, RecordKind, ResetCause, Retention, Route, Step,
+    key32, key64,
+};
+use crate::note::{Era, Note};
+use crate::receipt::{REACH, Receipt};
 
-/// Version of the stored form.
-const VERSION: u8 = 2;
-/// The ways in the stored form.
-const RELAY: u8 = CarrierId::RELAY.number();
-const MIXNET: u8 = CarrierId::MIXNET.number();
-const INVITATION: u8 = 0x80;
-/// The level stands in the same byte, in three bits from this one on.
-const LEVEL_AT: u8 = 4;
-const LEVEL_MAX: u8 = 7;
-/// First byte of a parcel that holds a ratchet message (messenger 3.5).
-pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
+pub(crate) use lane::{AgainWish, Lane};
+pub(crate) use owed::Owed;
+pub(crate) use parcel::{Parcel, RATCHET_MESSAGE};
+
 /// Notes that wait for one contact (MSG-35).
 pub(crate) const OUTBOX_MAX: usize = 1_000;
-/// Parcels out on one relay connection at once (MSG-35).
-pub(crate) const IN_FLIGHT_MAX: usize = 8;
 /// Notes handed over before the first answer of a contact.
 pub(crate) const UNANSWERED_MAX: usize = 8;
-/// How long a relay keeps mail.
-pub(crate) const RELAY_KEEPS_MS: u64 = 30 * Time::DAY_MS;
 
-/// By which carrier a parcel goes, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
-    /// Into a mailbox.
-    Relay(Destination),
-    /// Into cells.
-    Mixnet,
-    /// Into the bucket of somebody who can be reached in no other way, again and again until this
-    /// time, when the prekey inside ends.
-    Invitation(Time),
+/// Something to be said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owe {
+    /// Our mailbox and card.
+    Hello,
+    /// Which notes have arrived.
+    Receipt,
+    /// Which notes were read.
+    Read,
+    /// Another timer.
+    Timer,
+    /// A newer card.
+    Card,
+    /// A new session, because of this.
+    Reset(ResetCause),
+    /// What of a range that the contact gave up is here.
+    Answer(Era, u32, u32),
 }
 
-impl Route {
-    pub const fn carrier(&self) -> CarrierId {
-        match self {
-            Self::Relay(_) => CarrierId::RELAY,
-            Self::Mixnet | Self::Invitation(_) => CarrierId::MIXNET,
-        }
-    }
-
-    /// Whether it is an invitation.
-    pub const fn is_invitation(&self) -> bool {
-        matches!(self, Self::Invitation(_))
-    }
-
-    /// The mailbox, if it is one.
-    pub const fn place(&self) -> Option<&Destination> {
-        match self {
-            Self::Relay(place) => Some(place),
-            Self::Mixnet | Self::Invitation(_) => None,
-        }
-    }
-
-    /// Whether it goes by the connection to this relay.
-    pub fn is_at(&self, relay: &RelayEntry) -> bool {
-        self.place().is_some_and(|place| place.relay.shares_line(relay))
-    }
-
-    /// Until when the other side can open it; `None`: there is no end.
-    pub fn until(&self) -> Option<Time> {
-        match self {
-            Self::Relay(place) => Some(place.until),
-            Self::Invitation(until) => Some(*until),
-            Self::Mixnet => None,
-        }
-    }
-}
-
-/// A mailbox of the contact.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Destination {
-    pub relay: RelayEntry,
-    /// The key of the envelope.
-    pub seal: PublicKey,
-    /// Until when the other side can open it.
-    pub until: Time,
-    /// Whether it goes to the intro mailbox.
-    pub intro: bool,
-}
-
-/// A ratchet message that no carrier has taken yet.
-pub(crate) struct Parcel {
+/// What was sealed into a parcel.
+pub(crate) struct Sealed<'a> {
     pub contact: ContactId,
-    /// The note inside, if a person wrote one.
     pub note: Option<NoteId>,
-    pub way: Route,
-    /// The level by which the cause came of what no person wrote; it leaves by none below. 0: it
-    /// has no such cause.
+    pub wire: &'a Note,
+    pub route: Route,
+    pub pin: u8,
     pub level: u8,
-    /// `01 | ratchet message`.
     pub bytes: Vec<u8>,
-    // Not stored: a restart begins with nothing out.
-    pub ticket: Option<RequestId>,
-    pub after: Time,
-    pub why: WaitReason,
-    /// How often the carrier took it.
-    pub times: u8,
 }
 
-impl Parcel {
-    /// A parcel that is ready to leave.
-    pub fn new(contact: ContactId, note: Option<NoteId>, way: Route, bytes: Vec<u8>) -> Self {
-        let (ticket, after, why) = (None, Time::default(), WaitReason::Sending);
-        Self { contact, note, way, level: 0, bytes, ticket, after, why, times: 0 }
+/// Whether a note may be sealed, as far as the reader's window goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// It may.
+    Yes,
+    /// An older one without receipt is sealed once more instead.
+    After(NoteId),
+    /// An older one waits for its receipt.
+    No,
+    /// The older one may be sealed once more then.
+    Later(Time),
+}
+
+/// What is to be sealed anew.
+pub(crate) struct Requeued {
+    pub notes: Vec<NoteId>,
+    pub dropped: Vec<ParcelId>,
+    /// An invitation was among the parcels.
+    pub invitation: bool,
+}
+
+/// Everything that is on its way out.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    lanes: BTreeMap<ContactId, Lane>,
+    /// Own notes to be sealed.
+    waiting: BTreeSet<(ContactId, NoteId)>,
+    /// Own notes without `delivered`, and without `read`, by sequence number; whether they were
+    /// given up.
+    unreceipted: [BTreeMap<(ContactId, u32), (NoteId, bool)>; 2],
+    parcels: BTreeMap<ParcelId, Parcel>,
+    last_parcel: u64,
+}
+
+impl Outbox {
+    /// Something can be said to a contact from now on.
+    pub fn open(&mut self, contact: ContactId, step: &mut Step) {
+        self.lanes.insert(contact, Lane::default());
+        self.store(contact, step);
     }
 
-    /// The stored form.
-    pub fn write(&self) -> Wiping<Vec<u8>> {
-        let host = self.way.place().map_or(0, |place| place.relay.host.len());
-        let mut w = Writer::with_capacity(160 + host + self.bytes.len());
-        w.u8(VERSION).u32(self.contact.0).u64(self.note.map_or(0, |note| note.0));
-        let level = self.level << LEVEL_AT;
-        match &self.way {
-            Route::Relay(place) => {
-                w.u8(RELAY | level);
-                place.relay.write(&mut w);
-                w.bytes(&place.seal.0).u64(place.until.ms()).u8(u8::from(place.intro));
+    /// What must be said.
+    pub fn owed(&self, contact: ContactId) -> Option<&Owed> {
+        self.lanes.get(&contact).map(|lane| &lane.owed)
+    }
+
+    /// The number that the next note gets.
+    pub fn next_seq(&self, contact: ContactId) -> u32 {
+        self.lanes.get(&contact).map_or(1, |lane| lane.next_seq)
+    }
+
+    /// Whether an invitation to this contact is on its way.
+    pub fn invites(&self, contact: ContactId) -> bool {
+        self.parcels_of(contact).any(|(_, parcel)| parcel.route.invitation)
+    }
+
+    /// Contacts for whom something waits.
+    pub fn agenda(&self) -> BTreeSet<ContactId> {
+        let owing = self.lanes.iter().filter(|(_, lane)| lane.owed.any()).map(|(id, _)| *id);
+        self.waiting.iter().map(|(contact, _)| *contact).chain(owing).collect()
+    }
+
+    /// Own notes to be sealed, oldest first.
+    pub fn waiting(&self, contact: ContactId) -> Vec<NoteId> {
+        let range = (contact, NoteId(0))..=(contact, NoteId(u64::MAX));
+        self.waiting.range(range).map(|(_, note)| *note).collect()
+    }
+
+    /// Own notes that were sealed and have no receipt.
+    pub fn unanswered(&self, contact: ContactId) -> impl Iterator<Item = NoteId> {
+        let range = (contact, 0)..=(contact, u32::MAX);
+        self.unreceipted[0].range(range).map(|(_, (note, _))| *note)
+    }
+
+    /// A note is to be sealed.
+    pub fn queue(&mut self, contact: ContactId, note: NoteId) {
+        self.waiting.insert((contact, note));
+    }
+
+    /// The reader's window holds so many numbers above the first one that is missing. If it is
+    /// that far back, that one is sent again before anything new, and then once an hour.
+    pub fn reach(&mut self, contact: ContactId, note: NoteId, now: Time) -> Reached {
+        let range = (contact, 0)..=(contact, u32::MAX);
+        let oldest = self.unreceipted[0].range(range).next();
+        let Some((&(_, seq), &(oldest, _))) = oldest else { return Reached::Yes };
+        if self.next_seq(contact) - seq < REACH || oldest == note {
+            return Reached::Yes;
+        }
+        let out = self.parcels.values().any(|parcel| parcel.note == Some(oldest));
+        let Some(lane) = self.lanes.get_mut(&contact) else { return Reached::No };
+        if out || self.waiting.contains(&(contact, oldest)) {
+            return Reached::No;
+        }
+        match lane.oldest.take(now) {
+            Ok(()) => {
+                self.waiting.insert((contact, oldest));
+                Reached::After(oldest)
             }
-            Route::Mixnet => {
-                w.u8(MIXNET | level);
-            }
-            Route::Invitation(until) => {
-                w.u8(INVITATION).u64(until.ms());
+            Err(later) => Reached::Later(later),
+        }
+    }
+
+    /// Whether a note that was sealed before may be sealed now: it waits for its turn, so that
+    /// nobody makes all that waits for a receipt leave again at once (MSG-53).
+    pub fn may_repeat(&mut self, contact: ContactId, now: Time) -> Result<(), Time> {
+        self.lanes.get_mut(&contact).map_or(Ok(()), |lane| lane.repeats.take(now))
+    }
+
+    /// Whether receipts may go without anything else (MSG-27).
+    pub fn may_receipt(&mut self, contact: ContactId, now: Time) -> Result<(), Time> {
+        self.lanes.get_mut(&contact).map_or(Ok(()), |lane| lane.receipts.take(now))
+    }
+
+    /// A message was sealed: its parcel waits for the carrier, and what it says is not owed any
+    /// more.
+    pub fn sealed(&mut self, sealed: Sealed<'_>, now: Time, step: &mut Step) -> ParcelId {
+        let Sealed { contact, note, wire, route, pin, level, bytes } = sealed;
+        if let Some(note) = note {
+            self.waiting.remove(&(contact, note));
+            self.unreceipted[0].insert((contact, wire.seq), (note, false));
+        }
+        if let Some(lane) = self.lanes.get_mut(&contact) {
+            lane.next_seq = lane.next_seq.max(wire.seq.saturating_add(1));
+            if lane.owed.level <= pin {
+                lane.owed.said(wire);
             }
         }
-        w.var16(&self.bytes);
-        Wiping::new(w.finish())
+        self.store(contact, step);
+        self.add(Parcel { level, ..Parcel::new(contact, note, route, bytes) }, now, step)
     }
 
-    /// Reads the stored form.
-    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
-                return Err(DecodeError::Value);
+    /// A parcel waits for its carrier.
+    pub fn add(&mut self, parcel: Parcel, now: Time, step: &mut Step) -> ParcelId {
+        self.last_parcel += 1;
+        let id = ParcelId(self.last_parcel);
+        step.put(RecordKind::Parcel, key64(id.0), Retention::Rolling, parcel.write());
+        step.timer(Due::Parcel(id), parcel.due(now));
+        self.parcels.insert(id, parcel);
+        id
+    }
+
+    /// One parcel.
+    pub fn parcel(&self, id: ParcelId) -> Option<&Parcel> {
+        self.parcels.get(&id)
+    }
+
+    /// Parcels that may leave, oldest first.
+    pub fn idle(&self, now: Time) -> Vec<ParcelId> {
+        let idle = self.parcels.iter().filter(|(_, parcel)| !parcel.out && parcel.after <= now);
+        idle.map(|(id, _)| *id).collect()
+    }
+
+    /// The parcels of a contact.
+    pub fn parcels_of(&self, contact: ContactId) -> impl Iterator<Item = (ParcelId, &Parcel)> {
+        let own = self.parcels.iter().filter(move |(_, parcel)| parcel.contact == contact);
+        own.map(|(id, parcel)| (*id, parcel))
+    }
+
+    /// All parcels.
+    pub fn parcels(&self) -> impl Iterator<Item = &Parcel> {
+        self.parcels.values()
+    }
+
+    /// A carrier has it in hand.
+    pub fn out(&mut self, id: ParcelId, now: Time, step: &mut Step) {
+        self.change(id, now, step, |parcel| parcel.out = true);
+    }
+
+    /// It goes again then, and again after that.
+    pub fn again(&mut self, id: ParcelId, after: Time, now: Time, step: &mut Step) {
+        self.change(id, now, step, |parcel| {
+            (parcel.out, parcel.after, parcel.times) =
+                (false, after, parcel.times.saturating_add(1));
+        });
+    }
+
+    /// The carrier did not take it.
+    pub fn refused(&mut self, id: ParcelId, after: Time, now: Time, step: &mut Step) {
+        self.change(id, now, step, |parcel| (parcel.out, parcel.after) = (false, after));
+    }
+
+    /// These are not out any more.
+    pub fn returned(&mut self, ids: &[ParcelId], now: Time, step: &mut Step) {
+        for id in ids {
+            self.change(*id, now, step, |parcel| parcel.out = false);
+        }
+    }
+
+    /// Something is to be done about it again.
+    pub fn look_again(&mut self, id: ParcelId, now: Time, step: &mut Step) {
+        self.change(id, now, step, |_| {});
+    }
+
+    fn change(&mut self, id: ParcelId, now: Time, step: &mut Step, f: impl FnOnce(&mut Parcel)) {
+        if let Some(parcel) = self.parcels.get_mut(&id) {
+            f(parcel);
+            step.timer(Due::Parcel(id), parcel.due(now));
+        }
+    }
+
+    /// Forgets a parcel that was taken, or has no one to go to.
+    pub fn drop_parcel(&mut self, id: ParcelId, step: &mut Step) -> Option<Parcel> {
+        let parcel = self.parcels.remove(&id)?;
+        step.drop_row(RecordKind::Parcel, key64(id.0));
+        step.timer(Due::Parcel(id), None);
+        Some(parcel)
+    }
+
+    fn drop_where(&mut self, which: impl Fn(&Parcel) -> bool, step: &mut Step) -> Vec<ParcelId> {
+        let ids = self.parcels.iter().filter(|(_, parcel)| which(parcel)).map(|(id, _)| *id);
+        let ids: Vec<ParcelId> = ids.collect();
+        for id in &ids {
+            self.drop_parcel(*id, step);
+        }
+        ids
+    }
+
+    /// The own notes for which a receipt stands.
+    pub fn proven(
+        &mut self,
+        contact: ContactId,
+        receipt: &Receipt,
+        step: &mut Step,
+    ) -> Vec<(u32, NoteId)> {
+        let lists = if receipt.what == Receipt::READ { 2 } else { 1 };
+        if let Some(lane) = self.lanes.get_mut(&contact) {
+            let before = lane.owed.voids.len();
+            lane.owed.voids.retain(|(_, to)| *to > receipt.floor);
+            if lane.owed.voids.len() != before {
+                self.store(contact, step);
             }
-            let contact = ContactId(r.u32()?);
-            let note = Some(r.u64()?).filter(|note| *note != 0).map(NoteId);
-            let number = r.u8()?;
-            let level = number >> LEVEL_AT & LEVEL_MAX;
-            let way = match number & !(LEVEL_MAX << LEVEL_AT) {
-                RELAY => {
-                    let relay = RelayEntry::read(r)?;
-                    let (seal, until) = (PublicKey::read(r)?, Time::from_ms(r.u64()?));
-                    Route::Relay(Destination { relay, seal, until, intro: flag(r)? })
-                }
-                MIXNET => Route::Mixnet,
-                INVITATION => Route::Invitation(Time::from_ms(r.u64()?)),
-                _ => return Err(DecodeError::Value),
-            };
-            Ok(Self { level, ..Self::new(contact, note, way, r.var16()?.to_vec()) })
-        })
+        }
+        let range = (contact, 0)..=(contact, u32::MAX);
+        // Whoever has read a note has it: a read receipt also answers for `delivered`.
+        let all = self.unreceipted[..lists].iter().flat_map(|list| list.range(range.clone()));
+        let proven = all.filter(|((_, seq), (_, voided))| receipt.proves(*seq, *voided));
+        proven.map(|((_, seq), (note, _))| (*seq, *note)).collect()
+    }
+
+    /// A note has arrived, or was read: nothing of it need leave any more.
+    pub fn confirmed(
+        &mut self,
+        contact: ContactId,
+        (seq, note): (u32, NoteId),
+        read: bool,
+        step: &mut Step,
+    ) -> Vec<ParcelId> {
+        let voided = self.unreceipted[0].remove(&(contact, seq)).is_some_and(|(_, voided)| voided);
+        if read {
+            self.unreceipted[1].remove(&(contact, seq));
+        } else {
+            self.unreceipted[1].insert((contact, seq), (note, voided));
+        }
+        self.waiting.remove(&(contact, note));
+        self.drop_where(|parcel| parcel.note == Some(note), step)
+    }
+
+    /// Every own note without receipt is to be sealed anew, with its era and number (messenger
+    /// 5.3). What was given up does not leave again.
+    pub fn requeue(&mut self, contact: ContactId, step: &mut Step) -> Requeued {
+        let invitation = self.invites(contact);
+        let dropped = self.drop_where(|parcel| parcel.contact == contact, step);
+        let range = (contact, 0)..=(contact, u32::MAX);
+        let notes = self.unreceipted[0].range(range).filter(|(_, (_, voided))| !voided);
+        let notes: Vec<NoteId> = notes.map(|(_, (note, _))| *note).collect();
+        self.waiting.extend(notes.iter().map(|note| (contact, *note)));
+        Requeued { notes, dropped, invitation }
+    }
+
+    /// Something is to be said.
+    pub fn owe(&mut self, contact: ContactId, what: Owe, step: &mut Step) {
+        let Some(lane) = self.lanes.get_mut(&contact) else { return };
+        let owed = &mut lane.owed;
+        match what {
+            Owe::Hello => owed.hello = true,
+            Owe::Receipt => owed.receipt = true,
+            Owe::Read => owed.read = true,
+            Owe::Timer => owed.timer = true,
+            Owe::Card => owed.card = true,
+            Owe::Reset(cause) => owed.reset(cause),
+            Owe::Answer(era, from, to) => owed.answer(era, from, to),
+        }
+        self.store(contact, step);
+    }
+
+    /// What is owed now was caused by what came at this level: it goes by none below (MSG-20).
+    pub fn caused(&mut self, contact: ContactId, level: u8, step: &mut Step) {
+        let Some(lane) = self.lanes.get_mut(&contact) else { return };
+        let caused = if lane.owed.any() { lane.owed.level.max(level) } else { 0 };
+        if lane.owed.level != caused {
+            lane.owed.level = caused;
+            self.store(contact, step);
+        }
+    }
+
+    /// Nothing of this note leaves any more; if it has a number, that is declared void.
+    pub fn void(
+        &mut self,
+        contact: ContactId,
+        (note, seq): (NoteId, u32),
+        step: &mut Step,
+    ) -> Vec<ParcelId> {
+        self.waiting.remove(&(contact, note));
+        if let Some(lane) = self.lanes.get_mut(&contact).filter(|_| seq > 0) {
+            lane.owed.give_up(seq);
+            self.store(contact, step);
+            for list in &mut self.unreceipted {
+                list.entry((contact, seq)).and_modify(|(_, voided)| *voided = true);
+            }
+        }
+        self.drop_where(|parcel| parcel.note == Some(note), step)
+    }
+
+    /// A note is gone from this device.
+    pub fn gone(&mut self, contact: ContactId, note: NoteId, seq: u32) {
+        self.waiting.remove(&(contact, note));
+        for list in &mut self.unreceipted {
+            list.remove(&(contact, seq));
+        }
+    }
+
+    /// The contact wants everything without a receipt again: at once, but not twice within ten
+    /// minutes; then it waits until they are over. Whether it gets it now.
+    pub fn wants_again(&mut self, contact: ContactId, now: Time, step: &mut Step) -> bool {
+        let Some(lane) = self.lanes.get_mut(&contact) else { return false };
+        let gets = lane.again.wants(now);
+        step.timer(Due::Again(contact), lane.again.due());
+        self.store(contact, step);
+        gets
+    }
+
+    /// A contact is deleted.
+    pub fn forget(&mut self, contact: ContactId, step: &mut Step) -> Vec<ParcelId> {
+        self.lanes.remove(&contact);
+        self.waiting.retain(|(other, _)| *other != contact);
+        for list in &mut self.unreceipted {
+            list.retain(|(other, _), _| *other != contact);
+        }
+        step.timer(Due::Again(contact), None);
+        step.timer(Due::Look(contact), None);
+        step.drop_row(RecordKind::Owed, key32(contact.0));
+        self.drop_where(|parcel| parcel.contact == contact, step)
+    }
+
+    /// What was stored of a contact.
+    pub fn load(&mut self, contact: ContactId, lane: Lane, step: &mut Step) {
+        step.timer(Due::Again(contact), lane.again.due());
+        self.lanes.insert(contact, lane);
+    }
+
+    /// A parcel that was stored.
+    pub fn load_parcel(&mut self, id: ParcelId, parcel: Parcel, now: Time, step: &mut Step) {
+        step.timer(Due::Parcel(id), parcel.due(now));
+        self.last_parcel = self.last_parcel.max(id.0);
+        self.parcels.insert(id, parcel);
+    }
+
+    /// No parcel gets this number any more.
+    pub fn skip_parcel(&mut self, id: u64) {
+        self.last_parcel = self.last_parcel.max(id);
+    }
+
+    /// An own note that was sealed and has no receipt, or none that it was read.
+    pub fn load_unreceipted(
+        &mut self,
+        contact: ContactId,
+        seq: u32,
+        note: (NoteId, bool),
+        delivered: bool,
+    ) {
+        self.unreceipted[usize::from(delivered)].insert((contact, seq), note);
+    }
+
+    fn store(&self, contact: ContactId, step: &mut Step) {
+        if let Some(lane) = self.lanes.get(&contact) {
+            step.put(RecordKind::Owed, key32(contact.0), Retention::Permanent, lane.write());
+        }
+    }
+
+    /// Its rows.
+    pub fn records(&self, out: &mut Vec<RecordChange>) {
+        out.extend(self.parcels.iter().map(|(id, parcel)| {
+            let (kind, bucket) = (RecordKind::Parcel, Retention::Rolling);
+            RecordChange::Put { kind, key: key64(id.0), bucket, value: parcel.write() }
+        }));
+        out.extend(self.lanes.iter().map(|(contact, lane)| {
+            let (kind, bucket) = (RecordKind::Owed, Retention::Permanent);
+            RecordChange::Put { kind, key: key32(contact.0), bucket, value: lane.write() }
+        }));
+    }
+
+    /// What is not in its rows.
+    pub fn snapshot(&self, w: &mut Writer) {
+        for (contact, lane) in &self.lanes {
+            w.u32(contact.0);
+            lane.snapshot(w);
+        }
+        for (contact, note) in &self.waiting {
+            w.u32(contact.0).u64(note.0);
+        }
+        for ((contact, seq), (note, voided)) in self.unreceipted.iter().flatten() {
+            w.u32(contact.0).u32(*seq).u64(note.0).u8(u8::from(*voided));
+        }
+        for parcel in self.parcels.values() {
+            w.u8(u8::from(parcel.out)).u64(parcel.after.ms()).u8(parcel.times);
+        }
+        w.u64(self.last_parcel);
     }
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Writer};
 
-use crate::carriers::CarrierId;
+use crate::io::CarrierId;
 
 /// Whether another carrier of the list may step in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,10 @@ use mezza_mixnet::config::ServicePolicy;
 
 use crate::card::RelayEntry;
 use crate::carriers::mixnet::NetworkAddress;
-use crate::carriers::{CarrierCaps, CarrierId};
+
 use crate::evidence::{Fact, NoteState};
-use crate::io::{ContactId, DeliveryProblem, MailboxId, NoteId};
+pub use crate::io::InviterFacts as InvitationView;
+use crate::io::{CarrierCaps, CarrierId, ContactId, DeliveryProblem, MailboxId, NoteId};
 use crate::policy::Policy;
 
 /// The own identity.
@@ -137,19 +138,6 @@ pub struct ContactView {
     pub namesake: bool,
 }
 
-/// Somebody who invites over the mixnet: nothing is known of them but a key.
-#[derive(Clone, Copy)]
-pub struct InvitationView {
-    /// The number of the contact that this becomes.
-    pub id: ContactId,
-    /// The identity key, 32 bytes.
-    pub ik: [u8; 32],
-    /// When the invitation came.
-    pub at: Time,
-    /// Whether the person has asked who it is.
-    pub asked: bool,
-}
-
 /// What a record belongs to that is stored and does not load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
@@ -198,12 +186,6 @@ impl core::fmt::Debug for SetAside {
     }
 }
 
-impl core::fmt::Debug for InvitationView {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "InvitationView({})", self.id.0)
-    }
-}
-
 impl core::fmt::Debug for IdentityView {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("IdentityView")
@@ -223,6 +205,16 @@ pub enum NoteContent {
     Text(String),
     /// Something that a newer version of the program made.
     Newer,
+}
+
+impl NoteContent {
+    /// Bytes of the text.
+    pub fn bytes(&self) -> u32 {
+        match self {
+            Self::Text(text) => text.len() as u32,
+            Self::Newer => 0,
+        }
+    }
 }
 
 impl core::fmt::Debug for NoteContent {

@@ -14,9 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{
-    CarrierCaps, CarrierInput, CarrierOutput, LineId, MailboxId, RelayInput, RelayOutput,
-};
+use mezza_messenger::{CarrierInput, CarrierOutput, LineId, MailboxId, RelayInput, RelayOutput};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -141,7 +139,8 @@ impl<E: From<Report> + Send + 'static> Adapters<E> {
             ConnectionEvent::Up { orders } => {
                 known.orders = Some(orders);
                 known.trouble = None;
-                let (level, demo) = (CarrierCaps::RELAY.level, self.dialer.demo);
+                let (level, demo) =
+                    (mezza_messenger::carriers::relay::CAPS.level, self.dialer.demo);
                 Some(RelayInput::Up { line, level, demo }.into())
             }
             ConnectionEvent::Down => {

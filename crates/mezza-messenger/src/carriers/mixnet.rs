@@ -1,232 +1,494 @@
-//! The mixnet as the device sees it: one network that was joined, one client machine in it.
+//! The mixnet carrier: one network that was joined, one client machine in it, its messages parcels.
+//!
+//! ```text
+//! both cards name the network, the session is open, we began it
+//!     -> a note with `meet` (root, rounds) -> both clients hold the root -> parcels may take cells
+//! a card alone -> invitation (208 B) -> they call -> hello and card in cells
+//! an invitation for us -> inviter -AskWho-> chains, a call -> their hello and card in cells
+//! ```
 
-use alloc::collections::BTreeSet;
-use alloc::string::String;
+mod invitations;
+mod inviter;
+mod io;
+mod machine;
+mod network;
+mod peer;
+mod stored;
+
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use mezza_core::{
-    Backend, CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer,
-};
+use mezza_core::{Backend, Secret, Time, Wiping};
 use mezza_lanes::Kernel;
-use mezza_mixnet::client::{Client, ClientJob, ClientOptions, RestoreError};
-use mezza_mixnet::config::{Config, ServicePolicy};
-use mezza_mixnet::mix::NoiseFloor;
-use mezza_mixnet::wire::Frame;
-use mezza_mixnet::{RoundId, Service, client};
+use mezza_mixnet::Service;
+use mezza_mixnet::client::{self, Invite, NewRoot};
+use mezza_mixnet::contact::{Role, bucket};
+use mezza_mixnet::wire::invitation::BODY_BYTES;
+use mezza_ratchet::{Exporter, Padding, SuiteList};
 
-use crate::carriers::CarrierCaps;
-use crate::identity::text;
-use crate::io::ContactId;
+use crate::card::{MIXNET_PART, MixnetPart};
+use crate::evidence::WaitReason;
+use crate::io::{
+    At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DeliveryProblem, Due,
+    Event, FirstTerms, Forget, Handover, InviterFacts, Leaving, Missing, News, ParcelId,
+    RecordKind, Retention, Route, Step, key32,
+};
+use crate::note::{Item, MixnetStart};
+use crate::view::NetworkView;
+use network::{JoinedNetwork, LENGTH_BYTES, PIECE_BYTES, PIECES_MAX};
 
-/// Version of the stored form.
-const VERSION: u8 = 1;
-/// Bytes of one piece: the body of a cell.
-pub(crate) const PIECE_BYTES: usize = 225;
-/// Most pieces of one parcel.
-pub(crate) const PIECES_MAX: usize = 40;
-/// What the carrier's own stream puts in front of a parcel.
-pub(crate) const LENGTH_BYTES: usize = 2;
+pub(crate) use inviter::{Inviter, owner};
+pub use io::{MixnetInput, MixnetOutput, NetworkAddress};
+pub(crate) use network::Membership;
+pub(crate) use peer::{MixnetPeer, Talk};
 
-/// Hours until somebody is called again who did not come.
-const AGAIN_HOURS: [u64; 3] = [1, 4, 12];
+/// Under which name the exporter of a session gives the root of the pair's chains.
+const ROOT: &str = "mezza mix root";
+/// Milliseconds until a parcel that the client had no room for is offered again.
+const FULL_AGAIN_MS: u64 = Time::MINUTE_MS;
 /// The longest that an invitation waits before it goes again.
 const INVITED_AGAIN_MS: u64 = 12 * Time::HOUR_MS;
+/// A first message travels this much longer than the bundle it was made for (messenger 4.2).
+pub(crate) const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
+/// The part of a year's rounds that may go to one contact while the person does not write to it.
+const TALK_PART: u64 = 8;
 
-/// When to call somebody again who was called at `last`, so many times before.
-pub(crate) fn again(last: Time, times: u8) -> Time {
-    let hours = AGAIN_HOURS[usize::from(times).min(AGAIN_HOURS.len() - 1)];
-    last.plus_ms(hours * Time::HOUR_MS)
+/// What a timer of ours is about; an inviter or a contact has its number beside it.
+const CLIENT: u64 = 0;
+const INVITER: u64 = 1 << 32;
+const YEAR: u64 = 2 << 32;
+
+/// How a message is filled up, so that its length says nothing: whole cells. What the stream and
+/// the parcel add are the other bytes of them.
+pub(super) static PADDINGS: [Padding; PIECES_MAX + 1] = {
+    let mut all = [Padding::Blocks; PIECES_MAX + 1];
+    let mut pieces = 1;
+    while pieces <= PIECES_MAX {
+        all[pieces - 1] = Padding::To(pieces * PIECE_BYTES - LENGTH_BYTES - 1);
+        pieces += 1;
+    }
+    all
+};
+
+const fn timer(number: u64) -> Due {
+    Due::Carrier(CarrierId::MIXNET, number)
 }
 
-/// When an invitation goes again whose round is over now, after so many before: in the next round,
-/// since it reaches only who takes part in its own; then it lets 1, 3, 7 .. rounds pass.
-pub(crate) fn invited_again(now: Time, times: u8, interval_ms: u32) -> Time {
-    let rounds = (1 << times.min(24)) - 1;
-    now.plus_ms(INVITED_AGAIN_MS.min(rounds * u64::from(interval_ms)))
+/// A parcel that the client has; how often it was taken, if it is an invitation.
+type Out = (ParcelId, Option<u8>);
+
+/// Everything about the mixnet.
+pub(crate) struct Mixnet<B: Backend> {
+    kernel: &'static dyn Kernel,
+    network: Option<JoinedNetwork<B>>,
+    /// What is stored of a network does not load, so that no other one is written over it.
+    set_aside: bool,
+    peers: BTreeMap<ContactId, MixnetPeer>,
+    inviters: BTreeMap<ContactId, Inviter>,
+    out: BTreeMap<u64, Out>,
+    next_ticket: u64,
+    unopened: u64,
+    news: VecDeque<News>,
+    outputs: VecDeque<MixnetOutput>,
 }
 
-/// Which network: the link that a person opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetworkAddress {
-    /// The hash of its first config.
-    pub pin: [u8; 32],
-    /// `host:port` of the entry that the link names.
-    pub address: String,
-}
-
-/// What the driver tells the device about its connection to the network.
-pub enum MixnetInput {
-    /// Join this network.
-    Join(NetworkAddress),
-    /// Ask who it is that invites: their hello and card come in cells (messenger 4.4).
-    AskWho(ContactId),
-    /// The entry answers; `trusted`: its key is the one of the config.
-    Up {
-        /// Whether the key was checked.
-        trusted: bool,
-    },
-    /// The connection is gone, or could not be made.
-    Down,
-    /// A frame of the entry.
-    Frame(Frame),
-    /// A job ended.
-    Done(ClientJob, client::ClientJobOutput),
-    /// A job of this round will never end.
-    Lost(RoundId),
-    /// What stood before [`MixnetOutput::Durable`] of this number is durable.
-    Stored(u64),
-}
-
-/// What the device wants of the network.
-#[derive(Debug)]
-pub enum MixnetOutput {
-    /// Connect, then say `Up` or `Down`.
-    Connect {
-        /// `host:port` of the entry.
-        address: String,
-        /// Its key; `None`: any key, and `Up` is not trusted.
-        key: Option<[u8; 32]>,
-    },
-    /// Hang up, then say `Down`.
-    Disconnect,
-    /// Send a frame.
-    Frame(Frame),
-    /// Run a job and hand it back.
-    Job(ClientJob),
-    /// Once everything before this is durable, say so: [`MixnetInput::Stored`].
-    Durable(u64),
-}
-
-/// What is stored of a network besides the client's own rows: the link, and the dialling key.
-pub(crate) struct Membership {
-    pub link: NetworkAddress,
-    pub dialling: StaticKey,
-}
-
-impl Membership {
-    /// The stored form.
-    pub fn write(&self) -> Wiping<Vec<u8>> {
-        let mut w = Writer::with_capacity(128 + self.link.address.len());
-        w.u8(VERSION).bytes(&self.link.pin).var8(self.link.address.as_bytes());
-        w.bytes(self.dialling.scalar().expose()).bytes(&self.dialling.public().0);
-        Wiping::new(w.finish())
+impl<B: Backend> Mixnet<B> {
+    /// No network yet; the client computes on this.
+    pub fn new(kernel: &'static dyn Kernel) -> Self {
+        Self {
+            kernel,
+            network: None,
+            set_aside: false,
+            peers: BTreeMap::new(),
+            inviters: BTreeMap::new(),
+            out: BTreeMap::new(),
+            next_ticket: 1,
+            unopened: 0,
+            news: VecDeque::new(),
+            outputs: VecDeque::new(),
+        }
     }
 
-    /// Reads the stored form.
-    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
-                return Err(DecodeError::Value);
-            }
-            let link = NetworkAddress { pin: r.array()?, address: text(r.var8()?)? };
-            let scalar = Secret::read(r)?;
-            Ok(Self { link, dialling: StaticKey::from_stored(scalar, PublicKey::read(r)?) })
+    /// Whether rounds are taken part in, and what the carrier can do.
+    pub fn state(&self, now: Time) -> Option<CarrierState> {
+        let net = self.network.as_ref()?;
+        Some(CarrierState { reached: true, up: net.up, caps: net.caps(now) })
+    }
+
+    /// The connection to the entry.
+    pub fn connection(&self, now: Time) -> Option<CarrierConnection> {
+        let CarrierState { up, caps, .. } = self.state(now)?;
+        Some(CarrierConnection { relay: None, own: true, up, caps })
+    }
+
+    /// The network that was joined.
+    pub fn view(&self, now: Time) -> Option<NetworkView> {
+        self.network.as_ref().map(|net| net.view(now))
+    }
+
+    /// What of the own card says in which network we are.
+    pub fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
+        let net = self.network.as_ref()?;
+        let (network, dialling) = (net.config(now)?.network, *net.member.dialling.public());
+        Some((MIXNET_PART, MixnetPart { network, dialling }.encode()))
+    }
+
+    /// A contact that talks too much is served no more than it must.
+    pub fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
+        self.is_muted(contact).then_some(DeliveryProblem::Talk)
+    }
+
+    fn is_muted(&self, contact: ContactId) -> bool {
+        self.peers.get(&contact).is_some_and(|peer| peer.muted)
+    }
+
+    /// What came in cells and is no parcel.
+    pub fn rejected(&self) -> u64 {
+        self.unopened
+    }
+
+    /// What came in cells is no parcel.
+    pub fn reject(&mut self) {
+        self.unopened += 1;
+    }
+
+    /// Those who invite.
+    pub fn inviters(&self) -> Vec<InviterFacts> {
+        let facts = |(id, inviter): (&ContactId, &Inviter)| InviterFacts {
+            id: *id,
+            ik: *inviter.ik.as_bytes(),
+            at: inviter.at,
+            asked: inviter.asked.is_some(),
+        };
+        self.inviters.iter().map(facts).collect()
+    }
+
+    /// The way of cells to a contact, if it can be taken at this pin.
+    pub fn route(
+        &mut self,
+        to: &ContactFacts<'_>,
+        (pin, own): (u8, bool),
+        at: &mut At<'_>,
+    ) -> Result<Route, Missing> {
+        let wait = |why| Err(Missing::Wait(why));
+        let Some(net) = self.network.as_ref().filter(|net| net.up) else {
+            return wait(WaitReason::NoCarrier);
+        };
+        if net.level < pin {
+            return wait(WaitReason::BelowPin);
+        }
+        let knows = net.client.knows(to.id.0);
+        if !to.is_open && !self.peers.get(&to.id).is_some_and(|peer| peer.has_called) {
+            return self.first(to, at.now);
+        }
+        if !to.session.is_usable() && (knows || !to.is_open) {
+            return Err(Missing::Session);
+        }
+        if !knows {
+            return wait(WaitReason::Keys);
+        }
+        if !own && self.is_muted(to.id) {
+            return wait(WaitReason::Budget);
+        }
+        let carrier = CarrierId::MIXNET;
+        Ok(Route { carrier, until: None, invitation: false, address: Vec::new() })
+    }
+
+    /// To somebody who has not answered: an invitation first, then whatever waits once they have
+    /// asked who it was.
+    fn first(&self, to: &ContactFacts<'_>, now: Time) -> Result<Route, Missing> {
+        if to.invited {
+            return Err(Missing::Wait(WaitReason::Answer));
+        }
+        let meeting = self.rounds_now(now).filter(|_| self.can_invite(to, now));
+        let Some(meeting) = meeting else { return Err(Missing::Wait(WaitReason::Keys)) };
+        let items = [Item::Meet(meeting)].into();
+        Err(Missing::First(FirstTerms {
+            suites: SuiteList::without_kem(),
+            bytes: BODY_BYTES,
+            items,
+        }))
+    }
+
+    /// Whether a contact could be invited: we hold its card alone, and that names our network.
+    fn can_invite(&self, to: &ContactFacts<'_>, now: Time) -> bool {
+        let Some(config) = self.network.as_ref().and_then(|net| net.config(now)) else {
+            return false;
+        };
+        to.card.mixnet().is_some_and(|entry| entry.network == config.network)
+            && !to.session.is_usable()
+            && to.is_ours
+            && !to.is_open
+            && config.policy(Service::Invitation).is_some()
+    }
+
+    /// Whether the bundle of a contact is to be fetched now, for later: its conversation shall go
+    /// over the mixnet, and what it would tell the relay is not hidden yet.
+    pub fn wants_bundle(&self, to: &ContactFacts<'_>, now: Time) -> bool {
+        !to.session.bundle && self.can_invite(to, now)
+    }
+
+    /// Hands a parcel to the client.
+    pub fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        let Some(net) = self.network.as_ref().filter(|net| net.up && net.level >= parcel.pin)
+        else {
+            return Handover::Waits;
+        };
+        let contact = parcel.to.id;
+        if parcel.route.invitation {
+            return self.invite(parcel, at);
+        }
+        if !net.client.knows(contact.0) {
+            return Handover::Waits;
+        }
+        self.heed(contact, at);
+        if !parcel.own && self.is_muted(contact) {
+            return Handover::Waits;
+        }
+        let ticket = self.ticket((parcel.id, None));
+        let bytes = Wiping::new(parcel.bytes.to_vec());
+        // The answer comes as an output.
+        let _ = self.tell(client::Input::Send { ticket, contact: contact.0, bytes }, at);
+        Handover::Out
+    }
+
+    /// Hands an invitation to the client, for the next round of them.
+    fn invite(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        let body = <[u8; BODY_BYTES]>::try_from(parcel.bytes);
+        let (Some(entry), Ok(body)) = (parcel.to.card.mixnet(), body) else {
+            return Handover::Waits;
+        };
+        let ticket = self.ticket((parcel.id, Some(parcel.times)));
+        let invite = Invite { ticket, to: entry.dialling, body: Wiping::new(body) };
+        // The answer comes as an output.
+        let _ = self.tell(client::Input::Invite(invite), at);
+        Handover::Out
+    }
+
+    fn ticket(&mut self, out: Out) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.out.insert(ticket, out);
+        ticket
+    }
+
+    /// These need not leave any more.
+    pub fn retract(&mut self, parcels: &[ParcelId]) {
+        self.out.retain(|_, (parcel, _)| !parcels.contains(parcel));
+    }
+
+    /// Rounds of now, for chains whose root comes from the session.
+    fn rounds_now(&self, now: Time) -> Option<MixnetStart> {
+        let config = self.network.as_ref()?.config(now)?;
+        let round = |service| config.policy(service)?.1.round_at(now);
+        Some(MixnetStart {
+            network: config.network,
+            conversation: round(Service::Conversation)?,
+            call: round(Service::Call)?,
+            root: None,
         })
     }
 
-    fn setup(&self, kernel: &'static dyn Kernel) -> ClientOptions {
-        ClientOptions {
-            pin: self.link.pin,
-            dialling: self.dialling.duplicate(),
-            floor: NoiseFloor::STANDARD,
-            kernel,
+    /// Whether a contact is to be told where our chains begin: once a session, by who began it.
+    pub fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
+        let Some(net) = &self.network else { return false };
+        let network = to.card.mixnet().map(|entry| entry.network);
+        network.is_some()
+            && network == net.config(now).map(|config| config.network)
+            && to.is_open
+            && to.session.initiator
+            && !to.session.pending
+            && self.root_for(to.id) != to.session.id
+    }
+
+    fn root_for(&self, id: ContactId) -> Option<[u8; 16]> {
+        self.peers.get(&id)?.root_for
+    }
+
+    /// The item for it, with a fresh root.
+    pub fn say(&self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
+        let rounds = self.rounds_now(at.now).filter(|_| self.has_to_say(to, at.now))?;
+        let mut root = Wiping::new([0; 32]);
+        at.rng.fill_bytes(&mut root[..]);
+        Some(Item::Meet(MixnetStart { root: Some(root), ..rounds }))
+    }
+
+    /// It was said: the client holds the root from now on, and nobody else.
+    pub fn said(
+        &mut self,
+        to: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+        if let Some(meet) = last_meet(items, exporter) {
+            self.add_root(to, &meet, Role::Initiator, at);
         }
+    }
+
+    /// A contact says where our chains begin. Only who began the session may, and not too often:
+    /// each root costs a snapshot of the client (MSG-53). Without it the chains there are go on.
+    pub fn told(
+        &mut self,
+        from: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+        let Some(meet) = last_meet(items, exporter) else { return };
+        let theirs = from.session.id.is_some() && !from.session.initiator;
+        if !from.is_ours || !theirs {
+            return;
+        }
+        if self.peers.entry(from.id).or_default().roots.take(at.now).is_ok() {
+            self.add_root(from, &meet, Role::Responder, at);
+        }
+    }
+
+    fn add_root(&mut self, of: &ContactFacts<'_>, meet: &MixnetStart, role: Role, at: &mut At<'_>) {
+        let Some(config) = self.network.as_ref().and_then(|net| net.config(at.now)) else { return };
+        let (Some(root), Some(entry)) = (&meet.root, of.card.mixnet()) else { return };
+        if config.network != meet.network {
+            return;
+        }
+        let buckets = config.policy(Service::Call).map_or(1, |(_, policy)| policy.buckets);
+        let root = NewRoot {
+            contact: of.id.0,
+            root: Secret::copy_from(root),
+            role,
+            start: (meet.conversation, meet.call),
+            bucket: bucket(&entry.dialling, &meet.network, buckets),
+        };
+        // Rounds out of reach: the item is ignored.
+        if self.tell(client::Input::Add(root), at).is_ok() {
+            let session = of.session.id;
+            self.change(of.id, at.step, |peer| peer.root_for = session);
+        }
+    }
+
+    fn change(&mut self, id: ContactId, step: &mut Step, change: impl FnOnce(&mut MixnetPeer)) {
+        let peer = self.peers.entry(id).or_default();
+        change(peer);
+        match peer.stored() {
+            Some(value) => {
+                step.put(RecordKind::MixnetPeer, key32(id.0), Retention::Permanent, value);
+            }
+            None => step.drop_row(RecordKind::MixnetPeer, key32(id.0)),
+        }
+    }
+
+    /// The person wrote to a contact.
+    pub fn wrote(&mut self, contact: ContactId, now: Time) {
+        self.peers.entry(contact).or_default().wrote(now);
+    }
+
+    /// A contact said something in the mixnet, or calls.
+    fn heard(&mut self, id: ContactId, at: &mut At<'_>) {
+        if self.inviters.contains_key(&id) {
+            return;
+        }
+        if self.peers.entry(id).or_default().heard(at.now) {
+            self.change(id, at.step, |_| {});
+            self.heed(id, at);
+        }
+    }
+
+    /// How long the mixnet may serve one contact in a year for its talk alone.
+    fn talk_max_ms(&self, now: Time) -> Option<u64> {
+        let policy = self.network.as_ref()?.policy(now)?;
+        Some((policy.rounds / TALK_PART).saturating_mul(policy.interval_ms.into()))
+    }
+
+    /// Tells the client whether what a contact says has it served.
+    fn heed(&mut self, id: ContactId, at: &mut At<'_>) {
+        let Some(most_ms) = self.talk_max_ms(at.now) else { return };
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let muted = peer.talk.ms(at.now) >= most_ms && !peer.is_talked_to(at.now);
+        let news = core::mem::replace(&mut peer.muted, muted) != muted;
+        let year_end = muted.then(|| peer.talk.year_end());
+        if news || muted {
+            // Whom the client does not know it does not serve.
+            let _ = self.tell(client::Input::Mute(id.0, muted), at);
+        }
+        if news {
+            at.step.timer(timer(YEAR | u64::from(id.0)), year_end);
+            at.step.show(Event::Contact(id));
+        }
+        if news && muted {
+            at.step.show(Event::Trouble(id, DeliveryProblem::Talk));
+        }
+    }
+
+    /// A year is over, and a contact has its part of the next one.
+    fn turn_year(&mut self, id: ContactId, at: &mut At<'_>) {
+        let now = at.now;
+        self.change(id, at.step, |peer| peer.talk.add(0, now));
+        self.heed(id, at);
+    }
+
+    /// Forgets the chains of a contact or inviter, or all of it.
+    pub fn forget(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
+        // Whom the client does not know it need not forget.
+        let _ = self.tell(client::Input::Remove(id.0), at);
+        if what == Forget::Chains {
+            return;
+        }
+        if self.inviters.remove(&id).is_some() {
+            at.step.drop_row(RecordKind::Guest, key32(id.0));
+            at.step.timer(timer(INVITER | u64::from(id.0)), None);
+        }
+        if self.peers.remove(&id).is_some_and(|peer| peer.stored().is_some()) {
+            at.step.drop_row(RecordKind::MixnetPeer, key32(id.0));
+        }
+        at.step.timer(timer(YEAR | u64::from(id.0)), None);
+    }
+
+    /// The device starts.
+    pub fn start(&mut self, at: &mut At<'_>) {
+        self.wake_client(at);
+    }
+
+    /// What is due.
+    pub fn wake(&mut self, number: u64, at: &mut At<'_>) {
+        let id = ContactId(number as u32);
+        match number {
+            CLIENT => self.wake_client(at),
+            number if number & YEAR != 0 => self.turn_year(id, at),
+            _ => self.turn_inviter(id, at),
+        }
+    }
+
+    /// What the device is told.
+    pub fn news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// What the driver has to do; at the end that it says when all of it is durable.
+    pub fn poll(&mut self) -> Option<MixnetOutput> {
+        let durable = |net: &mut JoinedNetwork<B>| net.durable.take().map(MixnetOutput::Durable);
+        self.outputs.pop_front().or_else(|| self.network.as_mut().and_then(durable))
     }
 }
 
-/// The network that was joined.
-pub(crate) struct JoinedNetwork<B: Backend> {
-    pub member: Membership,
-    pub client: Client<B>,
-    /// Rows of the client that are stored.
-    pub rows: BTreeSet<u64>,
-    /// Rounds are taken part in.
-    pub joined: bool,
-    pub level: u8,
-    /// The newest number of the client that the next commit makes durable.
-    pub durable: Option<u64>,
-    /// Alarms of mixes since the start.
-    pub alarms: u32,
-    /// This clock and the network's differ.
-    pub clock_off: bool,
-    /// The noise of the config in force is below what protects anybody.
-    pub demo: bool,
+/// Whether such a note invites: it says where chains begin, and no root.
+pub(super) fn invites(items: &[Item]) -> bool {
+    items.iter().any(|item| matches!(item, Item::Meet(meet) if meet.root.is_none()))
 }
 
-impl<B: Backend> JoinedNetwork<B> {
-    pub fn new(member: Membership, kernel: &'static dyn Kernel, now: Time) -> Self {
-        let client = Client::new(member.setup(kernel), now);
-        Self::of(member, client, BTreeSet::new())
-    }
+/// The root of a pair's chains, where no `meet` brings one.
+fn root(exporter: Exporter) -> Secret<32> {
+    let [root] = exporter.export([ROOT]);
+    root
+}
 
-    /// Puts the client together from its rows, ascending.
-    pub fn restore(
-        member: Membership,
-        kernel: &'static dyn Kernel,
-        rows: &[(u64, Wiping<Vec<u8>>)],
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Self, RestoreError> {
-        if rows.is_empty() {
-            return Ok(Self::new(member, kernel, now));
-        }
-        let slices = rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
-        let client = Client::restore(member.setup(kernel), slices, now, rng)?;
-        Ok(Self::of(member, client, rows.iter().map(|(seq, _)| *seq).collect()))
+/// The last root of a note; one without a root gets that of the session that the note began.
+fn last_meet(items: &[Item], exporter: Option<Exporter>) -> Option<MixnetStart> {
+    let mut meet = items.iter().rev().find_map(|item| match item {
+        Item::Meet(meet) => Some(meet.clone()),
+        _ => None,
+    })?;
+    if meet.root.is_none() {
+        meet.root = exporter.map(|exporter| Wiping::new(*root(exporter).expose()));
     }
-
-    fn of(member: Membership, client: Client<B>, rows: BTreeSet<u64>) -> Self {
-        Self {
-            member,
-            client,
-            rows,
-            joined: false,
-            level: 1,
-            durable: None,
-            alarms: 0,
-            clock_off: false,
-            demo: false,
-        }
-    }
-
-    /// Looks at the noise of the config that is in force now.
-    pub fn weigh(&mut self, now: Time) {
-        self.demo = self.policy(now).is_some_and(|policy| !NoiseFloor::STANDARD.allows(policy));
-    }
-
-    /// The config in force.
-    pub fn config(&self, now: Time) -> Option<&Config> {
-        self.client.chain()?.current(now)
-    }
-
-    /// What the config says of conversations.
-    pub fn policy(&self, now: Time) -> Option<&ServicePolicy> {
-        self.config(now)?.policy(Service::Conversation).map(|(_, policy)| policy)
-    }
-
-    /// Where to connect, and to whom.
-    pub fn place(&self, now: Time) -> (String, Option<[u8; 32]>) {
-        match self.config(now) {
-            Some(config) => (config.coordinator.address.clone(), Some(config.coordinator.key)),
-            None => (self.member.link.address.clone(), None),
-        }
-    }
-
-    /// What the carrier can do now.
-    pub fn caps(&self, now: Time) -> CarrierCaps {
-        let round_ms = self
-            .policy(now)
-            .map_or(5_000, |policy| policy.interval_ms.saturating_add(policy.collect_ms));
-        CarrierCaps {
-            piece_bytes: PIECE_BYTES,
-            pieces_max: PIECES_MAX,
-            level: self.level,
-            delay_ms: round_ms,
-            delay_p99_ms: round_ms.saturating_mul(4),
-            receipts: true,
-            store_h: 0,
-            needs_internet: true,
-            demo: self.demo,
-        }
-    }
+    Some(meet)
 }

@@ -1,310 +1,572 @@
-//! The relay as the device sees it: own mailboxes, connections, requests in flight.
+//! The relay carrier: own mailboxes, those of contacts, connections, requests in flight.
+//!
+//! ```text
+//! route -Connect, Open-> .. Up, Done -> hand: envelope -Put-> .. Done -> news: handed
+//! Mail -> envelope opened -> news: arrived -> acknowledge
+//! ```
 
+mod connections;
+mod io;
+mod leaving;
+mod mailbox;
+mod own;
+mod peer;
+mod plan;
+mod publication;
+mod requests;
+mod stored;
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use mezza_core::{
-    Backend, CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer,
-};
+use mezza_core::{Backend, PublicKey, StaticKey, Time, Wiping};
 use mezza_ratchet::OneTimePrekey;
 
 use crate::card::RelayEntry;
-use crate::carriers::CarrierCaps;
-use crate::contact::flag;
-use crate::io::{ContactId, LineId, MailboxId, RequestId};
-use crate::relay_wire::{MailboxAddress, MailboxKind};
+use crate::envelope::{self, SenderContext};
+use crate::error::DeviceError;
+use crate::evidence::WaitReason;
+use crate::io::{
+    Arrival, ArrivalOrigin, At, CarrierCaps, CarrierConnection, CarrierId, CarrierState,
+    ContactFacts, ContactId, Due, Event, FetchPurpose, HelloPlace, LineId, LostPlace, MailboxId,
+    News, ParcelId, Publication, Receiving, RecordKind, RequestId, Retention, Route, Step, key32,
+};
+use crate::note::{Item, RemoteMailbox};
+use crate::relay_wire::MailboxAddress;
+use connections::Lines;
+use requests::{Request, Requests};
 
-/// What the driver tells the device of its relays.
-pub enum RelayInput {
-    /// Mail lies in one of our mailboxes. `mail` is the driver's own number, given back in
-    /// [`RelayOutput::Acknowledge`].
-    Mail {
-        /// The mailbox.
-        mailbox: MailboxId,
-        /// The driver's number of this mail.
-        mail: u64,
-        /// The envelope.
-        envelope: Vec<u8>,
-    },
-    /// A relay connection stands.
-    Up {
-        /// Which connection.
-        line: LineId,
-        /// Its protection level, 1 to 4.
-        level: u8,
-        /// Whether it runs as a demonstration on one machine and so protects nothing.
-        demo: bool,
-    },
-    /// A relay connection is gone; tickets in flight on it are void.
-    Down {
-        /// Which connection.
-        line: LineId,
-    },
-    /// The carrier took it: relay DONE 0.
-    Done {
-        /// Of which request.
-        ticket: RequestId,
-    },
-    /// The carrier did not take it: relay DONE with another code.
-    Refused {
-        /// Of which request.
-        ticket: RequestId,
-        /// The relay's code, 1 to 5.
-        code: u8,
-        /// When to try again, seconds (codes 2 and 4).
-        retry_s: u16,
-    },
-    /// The answer to [`RelayOutput::Fetch`].
-    Bundle {
-        /// Of which request.
-        ticket: RequestId,
-        /// The bundle as the relay gave it.
-        bytes: Vec<u8>,
-        /// A one-time key, if one was left.
-        one_time: Option<OneTimePrekey>,
-    },
-    /// One-time keys left at the relay.
-    Stock {
-        /// Which connection.
-        line: LineId,
-        /// How many.
-        left: u16,
-    },
-}
+pub use io::{RelayInput, RelayOutput};
+pub(crate) use mailbox::OwnMailbox;
+pub(crate) use peer::{IntroKey, RelayPeer};
+pub use plan::CardPlan;
+pub(crate) use publication::PUBLICATION_KEY;
 
-/// What the device asks of a relay.
-pub enum RelayOutput {
-    /// Keep a connection to this relay from now on, at this host and port alone.
-    Connect {
-        /// Which (its `address` is not used here).
-        relay: RelayEntry,
-    },
-    /// This relay is not needed any more.
-    Disconnect {
-        /// Which connection.
-        line: LineId,
-    },
-    /// Put an envelope into somebody's mailbox; answered by `Done` or `Refused`.
-    Put {
-        /// Names the request.
-        ticket: RequestId,
-        /// Which connection.
-        line: LineId,
-        /// The mailbox.
-        address: MailboxAddress,
-        /// How long the relay shall keep it.
-        ttl_h: u16,
-        /// The envelope, one of the six sizes.
-        envelope: Vec<u8>,
-    },
-    /// Open an own mailbox; answered by `Done` or `Refused`.
-    Open {
-        /// Names the request.
-        ticket: RequestId,
-        /// Which connection.
-        line: LineId,
-        /// The mailbox's secret.
-        token: Secret<32>,
-        /// What it is for.
-        kind: MailboxKind,
-    },
-    /// Close an own mailbox; answered by `Done` or `Refused`.
-    Close {
-        /// Names the request.
-        ticket: RequestId,
-        /// Which connection.
-        line: LineId,
-        /// The mailbox's secret.
-        token: Secret<32>,
-    },
-    /// Have mail of an own mailbox delivered as `Mail`; not answered unless refused.
-    Watch {
-        /// Names the request.
-        ticket: RequestId,
-        /// The mailbox's number here.
-        mailbox: MailboxId,
-        /// Which connection.
-        line: LineId,
-        /// The mailbox's secret.
-        token: Secret<32>,
-    },
-    /// Put the own prekey bundle up; answered by `Done` or `Refused`.
-    Publish {
-        /// Names the request.
-        ticket: RequestId,
-        /// Which connection.
-        line: LineId,
-        /// The intro mailbox's secret.
-        token: Secret<32>,
-        /// The bundle.
-        bundle: Vec<u8>,
-        /// One-time keys beside it.
-        one_time: Vec<OneTimePrekey>,
-        /// Whether the old stock goes first.
-        replace: bool,
-    },
-    /// Get a contact's bundle; answered by `Bundle` or `Refused`.
-    Fetch {
-        /// Names the request.
-        ticket: RequestId,
-        /// Which connection.
-        line: LineId,
-        /// The contact's intro mailbox.
-        address: MailboxAddress,
-    },
-    /// The mail is dealt with: the relay may forget it.
-    Acknowledge {
-        /// The mailbox it came from.
-        mailbox: MailboxId,
-        /// The driver's number of the mail.
-        mail: u64,
-    },
-}
+/// What a relay can do: one envelope a parcel, kept for 30 days.
+pub const CAPS: CarrierCaps = CarrierCaps {
+    piece_bytes: 16_333,
+    pieces_max: 1,
+    around_bytes: 0,
+    parcel_bytes_max: envelope::PARCEL_BYTES_MAX,
+    level: 1,
+    delay_ms: 50,
+    delay_p99_ms: 1_000,
+    receipts: true,
+    store_h: 720,
+    needs_internet: true,
+    demo: false,
+};
 
-/// Version of the stored form.
+/// How long a relay keeps mail.
+const KEEPS_MS: u64 = 30 * Time::DAY_MS;
+/// A first message travels this much longer than the bundle it was made for (messenger 4.2).
+const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
+/// Between two fetches of a bundle that could not be used.
+const FETCH_AGAIN_MS: u64 = Time::MINUTE_MS;
+/// Seconds until a refused request about an own mailbox is tried again.
+const AGAIN_S: u64 = 60;
+/// Seconds until a parcel that was refused without a time is tried again.
+const REFUSED_AGAIN_S: u16 = 60;
+
+/// DONE codes of the relay (messenger 3.6).
+const NO_SUCH_BOX: u8 = 1;
+const BOX_FULL: u8 = 2;
+const SLOW_DOWN: u8 = 4;
+
+/// What a timer of ours is about; a mailbox or a contact has its number beside it.
+const RETRY: u64 = 0;
+const IDLE: u64 = 1;
+const MAILBOX: u64 = 1 << 32;
+const FETCH: u64 = 2 << 32;
+
+/// Version of the stored number of the next mailbox.
 const VERSION: u8 = 1;
-/// A conversation mailbox is replaced after this time, and closed as much later.
-pub(crate) const SLOT_LIFE_MS: u64 = 30 * Time::DAY_MS;
 
-/// One of our own mailboxes.
-pub(crate) struct Mailbox {
-    /// Who writes here; `None`: strangers (the intro mailbox).
-    pub contact: Option<ContactId>,
-    /// The relay, with the address of this mailbox.
-    pub relay: RelayEntry,
-    pub token: Secret<32>,
-    /// The key of the envelopes; the intro mailbox uses the signed prekeys instead.
-    pub seal: StaticKey,
-    pub made: Time,
-    /// Whether the relay said that it exists.
-    pub opened: bool,
-    /// When another mailbox took its place.
-    pub retired: Option<Time>,
+const fn timer(number: u64) -> Due {
+    Due::Carrier(CarrierId::RELAY, number)
 }
 
-impl Mailbox {
-    /// A fresh mailbox at `relay`, not opened yet.
-    pub fn draw<B: Backend>(
-        contact: Option<ContactId>,
-        relay: &RelayEntry,
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Self {
-        let token = Secret::random(rng);
-        let relay = RelayEntry { address: MailboxAddress::of(&token), ..relay.clone() };
-        let seal = StaticKey::random::<B>(rng);
-        Self { contact, relay, token, seal, made: now, opened: false, retired: None }
+/// Everything about relays.
+pub(crate) struct Relay<B: Backend> {
+    mailboxes: BTreeMap<MailboxId, OwnMailbox>,
+    next_mailbox: u32,
+    peers: BTreeMap<ContactId, RelayPeer>,
+    lines: Lines,
+    requests: Requests,
+    publication: Option<Publication>,
+    stock: Option<u16>,
+    retry_at: Option<Time>,
+    /// HPKE contexts computed ahead of the next note, in memory only.
+    contexts: BTreeMap<ContactId, SenderContext>,
+    /// Who was sent an envelope since the last look.
+    wanted: BTreeSet<ContactId>,
+    unopened: u64,
+    news: VecDeque<News>,
+    outputs: VecDeque<RelayOutput>,
+    backend: core::marker::PhantomData<B>,
+}
+
+impl<B: Backend> Default for Relay<B> {
+    fn default() -> Self {
+        Self {
+            mailboxes: BTreeMap::new(),
+            next_mailbox: 1,
+            peers: BTreeMap::new(),
+            lines: Lines::default(),
+            requests: Requests::default(),
+            publication: None,
+            stock: None,
+            retry_at: None,
+            contexts: BTreeMap::new(),
+            wanted: BTreeSet::new(),
+            unopened: 0,
+            news: VecDeque::new(),
+            outputs: VecDeque::new(),
+            backend: core::marker::PhantomData,
+        }
+    }
+}
+
+impl<B: Backend> Relay<B> {
+    /// How the contact's relay, or our own one, is now.
+    pub fn state(&self, to: Option<&ContactFacts<'_>>) -> CarrierState {
+        let relay = to.map_or_else(|| self.own_relay(), |to| self.relay_of(to));
+        let line = relay.and_then(|relay| self.lines.get(relay.line()));
+        CarrierState {
+            reached: relay.is_some(),
+            up: line.is_some_and(|line| line.up.is_some()),
+            caps: line.map_or(CAPS, connections::Line::caps),
+        }
     }
 
-    /// The stored form.
-    pub fn write(&self) -> Wiping<Vec<u8>> {
-        let mut w = Writer::with_capacity(224 + self.relay.host.len());
-        w.u8(VERSION).u32(self.contact.map_or(0, |contact| contact.0));
-        self.relay.write(&mut w);
-        w.bytes(self.token.expose())
-            .bytes(self.seal.scalar().expose())
-            .bytes(&self.seal.public().0);
-        w.u64(self.made.ms()).u8(u8::from(self.opened)).u64(self.retired.map_or(0, Time::ms));
-        Wiping::new(w.finish())
-    }
-
-    /// Reads the stored form.
-    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
-                return Err(DecodeError::Value);
-            }
-            let contact = Some(r.u32()?).filter(|id| *id != 0).map(ContactId);
-            let relay = RelayEntry::read(r)?;
-            let token = Secret::read(r)?;
-            let scalar = Secret::read(r)?;
-            let seal = StaticKey::from_stored(scalar, PublicKey::read(r)?);
-            let (made, opened) = (Time::from_ms(r.u64()?), flag(r)?);
-            let retired = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
-            Ok(Self { contact, relay, token, seal, made, opened, retired })
+    /// The connections that are kept.
+    pub fn connections(&self) -> impl Iterator<Item = CarrierConnection> {
+        let own = self.own_relay();
+        self.lines.iter().map(move |line| CarrierConnection {
+            relay: Some(line.entry.clone()),
+            own: own.is_some_and(|own| own.shares_line(&line.entry)),
+            up: line.up.is_some(),
+            caps: line.caps(),
         })
     }
-}
 
-/// A bundle and one-time keys on their way to the relay; stored until the relay has them.
-#[derive(Debug)]
-pub(crate) struct PrekeyUpload {
-    pub bundle: Vec<u8>,
-    pub one_time: Vec<OneTimePrekey>,
-    /// Whether the old stock goes first. Said once and not stored: were it repeated after a crash,
-    /// the relay would give out again what it gave out in between.
-    pub replace: bool,
-}
+    /// Envelopes that no key opened.
+    pub fn rejected(&self) -> u64 {
+        self.unopened
+    }
 
-impl PrekeyUpload {
-    /// Joins a newer announcement: the newer bundle counts; keys that a replacement drops go.
-    pub fn join(&mut self, newer: Self) {
-        self.bundle = newer.bundle;
-        if newer.replace {
-            self.replace = true;
-            self.one_time.clear();
+    /// What was in an envelope is no parcel.
+    pub fn reject(&mut self) {
+        self.unopened += 1;
+    }
+
+    /// One-time keys at the relay, and those that it has not taken yet.
+    pub fn stock(&self) -> (Option<u16>, u32) {
+        let under_way = self.publication.as_ref().map_or(0, |news| news.one_time.len());
+        (self.stock, under_way as u32)
+    }
+
+    /// Our relay: where strangers write to us.
+    fn own_relay(&self) -> Option<&RelayEntry> {
+        self.mailboxes.values().find(|mailbox| mailbox.is_intro()).map(|mailbox| &mailbox.relay)
+    }
+
+    fn is_own(&self, relay: &RelayEntry) -> bool {
+        self.mailboxes.values().any(|mailbox| mailbox.relay.shares_line(relay))
+    }
+
+    fn peer(&self, id: ContactId) -> Option<&RelayPeer> {
+        self.peers.get(&id)
+    }
+
+    fn theirs(&self, id: ContactId) -> Option<&RemoteMailbox> {
+        self.peer(id)?.theirs.as_ref()
+    }
+
+    /// The relay by which a contact is reached: that of the mailbox that it gave us, else its
+    /// card's.
+    fn relay_of<'a>(&'a self, to: &ContactFacts<'a>) -> Option<&'a RelayEntry> {
+        self.theirs(to.id).map(|theirs| &theirs.relay).or_else(|| to.card.relays().first())
+    }
+
+    /// Where a parcel of this route goes: into the mailbox that the contact gave us, or sealed to
+    /// the prekey in the route into the one where strangers write.
+    fn destination(&self, to: &ContactFacts<'_>, route: &Route) -> Option<(RelayEntry, PublicKey)> {
+        match route.address.first_chunk() {
+            Some(spk) => Some((to.card.relays().first()?.clone(), PublicKey(*spk))),
+            None => self.theirs(to.id).map(|theirs| (theirs.relay.clone(), theirs.seal)),
         }
-        self.one_time.extend(newer.one_time);
     }
 
-    /// The stored form.
-    pub fn write(&self) -> Wiping<Vec<u8>> {
-        let mut w = Writer::with_capacity(8 + self.bundle.len() + 36 * self.one_time.len());
-        w.u8(VERSION).var16(&self.bundle);
-        w.u16(self.one_time.len() as u16);
-        for one_time in &self.one_time {
-            w.bytes(&one_time.encode());
+    /// Where a contact reaches us, as a hello says it.
+    pub fn hello_place(&self, id: ContactId) -> HelloPlace {
+        let ours = self.peer(id).and_then(|peer| self.mailboxes.get(&peer.ours?));
+        match ours {
+            Some(mailbox) if mailbox.opened => HelloPlace::Mailbox(RemoteMailbox {
+                relay: mailbox.relay.clone(),
+                seal: *mailbox.seal.public(),
+            }),
+            None if self.own_relay().is_none() => HelloPlace::Tag,
+            Some(_) | None => HelloPlace::NotYet,
         }
-        Wiping::new(w.finish())
     }
 
-    /// Reads the stored form.
-    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
-                return Err(DecodeError::Value);
-            }
-            let bundle = r.var16()?.to_vec();
-            let mut one_time = Vec::new();
-            for _ in 0..r.u16()? {
-                one_time.push(OneTimePrekey::decode(r.bytes(36)?)?);
-            }
-            Ok(Self { bundle, one_time, replace: false })
-        })
+    /// Whether a contact has a mailbox of its own here.
+    pub fn greets(&self, id: ContactId) -> bool {
+        self.peer(id).is_some_and(|peer| peer.ours.is_some())
     }
-}
 
-/// A relay that we use, ours or a contact's.
-pub(crate) struct RelayState {
-    pub entry: RelayEntry,
-    /// What it can do; `None` while no connection stands.
-    pub up: Option<CarrierCaps>,
-    /// Parcels out on this connection.
-    pub in_flight: usize,
-    /// When it was needed last.
-    pub used: Time,
-}
+    fn change(&mut self, id: ContactId, step: &mut Step, change: impl FnOnce(&mut RelayPeer)) {
+        let peer = self.peers.entry(id).or_default();
+        change(peer);
+        let key = key32(id.0);
+        match peer.stored() {
+            Some(value) => step.put(RecordKind::RelayPeer, key, Retention::Permanent, value),
+            None => step.drop_row(RecordKind::RelayPeer, key),
+        }
+    }
 
-/// What a ticket stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PendingRequest {
-    Parcel(u64),
-    Open(MailboxId),
-    Close(MailboxId),
-    Watch(MailboxId),
-    Publish,
-    /// A bundle, to begin a session.
-    Fetch(ContactId),
-    /// A bundle, for an invitation.
-    Hold(ContactId),
-}
-
-impl PendingRequest {
-    /// Whose bundle it asks for, and whether for later.
-    pub const fn bundle(self) -> Option<(ContactId, bool)> {
-        match self {
-            Self::Fetch(contact) => Some((contact, false)),
-            Self::Hold(contact) => Some((contact, true)),
+    /// A contact says in which mailbox it reads.
+    pub fn told(&mut self, from: &ContactFacts<'_>, items: &[Item], at: &mut At<'_>) {
+        let place = items.iter().rev().find_map(|item| match item {
+            Item::Hello { slot, .. } => slot.clone(),
             _ => None,
+        });
+        if let Some(place) = place {
+            self.change(from.id, at.step, |peer| peer.theirs = Some(place));
+            self.moved(from);
         }
+    }
+
+    /// A contact is reached elsewhere now: what is under way to the old mailbox goes to the new
+    /// one, as the same bytes in another envelope. A relay by which nobody is reached any more is
+    /// left at once: whoever names another one with every note makes us keep one connection, not
+    /// one a note.
+    pub fn moved(&mut self, to: &ContactFacts<'_>) {
+        let theirs = self.theirs(to.id).map(|theirs| theirs.relay.clone());
+        let intro = to.card.relays().first().cloned();
+        let same = |relay: Option<&RelayEntry>, line: LineId, address: MailboxAddress| {
+            relay.is_some_and(|relay| relay.line() == line && relay.address == address)
+        };
+        let stray = |line, request: &Request| match request {
+            Request::Put { contact, to: address, intro: first, .. } if *contact == to.id => {
+                let now = if *first { intro.as_ref() } else { theirs.as_ref() };
+                !same(now, line, *address)
+            }
+            _ => false,
+        };
+        let strays = self.requests.take_where(stray);
+        self.return_parcels(strays);
+        let kept = [&theirs, &intro].into_iter().flatten().map(RelayEntry::line);
+        for relay in self.lines.keep_only(to.id, &kept.collect::<Vec<_>>()) {
+            self.leave(&relay);
+        }
+    }
+
+    /// The session with a contact began under this prekey.
+    pub fn began(&mut self, with: ContactId, spk: PublicKey, not_after: Time, step: &mut Step) {
+        self.change(with, step, |peer| {
+            peer.intro = Some(IntroKey { spk, not_after });
+            peer.fetch_after = Time::default();
+        });
+    }
+
+    /// Forgets a contact with the mailboxes that it had here.
+    pub fn forget(&mut self, id: ContactId, step: &mut Step) {
+        self.contexts.remove(&id);
+        self.wanted.remove(&id);
+        let own = self.mailboxes.iter().filter(|(_, mailbox)| mailbox.contact == Some(id));
+        for mailbox in own.map(|(mailbox, _)| *mailbox).collect::<Vec<_>>() {
+            self.close(mailbox, step);
+        }
+        if self.peers.remove(&id).is_some_and(|peer| peer.stored().is_some()) {
+            step.drop_row(RecordKind::RelayPeer, key32(id.0));
+        }
+        step.timer(timer(FETCH | u64::from(id.0)), None);
+        self.lines.keep_only(id, &[]);
+    }
+
+    /// Asks the contact's relay for its bundle, one request at a time, and only where the relay may
+    /// know that we do (MSG-20).
+    pub fn fetch(
+        &mut self,
+        of: &ContactFacts<'_>,
+        purpose: FetchPurpose,
+        pin: u8,
+        at: &mut At<'_>,
+    ) -> Option<Time> {
+        let relay = of.card.relays().first()?.clone();
+        let line = relay.line();
+        if self.lines.level(line) < pin {
+            return None;
+        }
+        self.connect(&relay, Some(of.id), at);
+        let peer = self.peers.entry(of.id).or_default();
+        if peer.fetch.is_some() || !self.lines.is_up(line) {
+            return None;
+        }
+        if at.now < peer.fetch_after {
+            return Some(peer.fetch_after);
+        }
+        let ticket = self.requests.ask(line, Request::Fetch(of.id, purpose));
+        peer.fetch = Some(ticket);
+        self.outputs.push_back(RelayOutput::Fetch { ticket, line, address: relay.address });
+        None
+    }
+
+    fn fetch_later(&mut self, id: ContactId, wait_ms: u64, at: &mut At<'_>) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            (peer.fetch, peer.fetch_after) = (None, at.now.plus_ms(wait_ms));
+            at.step.timer(timer(FETCH | u64::from(id.0)), Some(peer.fetch_after));
+        }
+    }
+
+    /// Keeps a connection to `relay` from now on.
+    fn connect(&mut self, relay: &RelayEntry, by: Option<ContactId>, at: &mut At<'_>) {
+        if self.lines.want(relay, by, at.now) {
+            self.outputs.push_back(RelayOutput::Connect { relay: relay.clone() });
+            at.step.timer(timer(IDLE), self.lines.next_idle(|relay| self.is_own(relay)));
+        }
+    }
+
+    fn up(&mut self, line: LineId, caps: CarrierCaps, at: &mut At<'_>) {
+        let Some(known) = self.lines.line_mut(line) else { return };
+        known.up = Some(caps);
+        let entry = known.entry.clone();
+        self.lines.want(&entry, None, at.now);
+        let ours = self.mailboxes.iter().filter(|(_, own)| own.relay.shares_line(&entry));
+        for id in ours.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.ask_mailbox(id);
+        }
+        self.publish();
+        at.step.show_early(Event::Carrier(CarrierId::RELAY));
+        at.step.touch_all();
+    }
+
+    /// The connection is gone, and with it every request on it.
+    fn down(&mut self, line: LineId, step: &mut Step) {
+        if !self.lines.down(line) {
+            return;
+        }
+        let gone = self.requests.take_where(|at, _| at == line);
+        self.return_parcels(gone);
+        step.show_early(Event::Carrier(CarrierId::RELAY));
+    }
+
+    /// Nobody will answer these.
+    fn return_parcels(&mut self, gone: Vec<(RequestId, LineId, Request)>) {
+        let mut parcels = Vec::new();
+        for (ticket, line, request) in gone {
+            match request {
+                Request::Put { parcel, .. } => {
+                    self.lines.landed(line);
+                    parcels.push(parcel);
+                }
+                Request::Fetch(contact, _) => {
+                    if let Some(peer) = self.peers.get_mut(&contact) {
+                        peer.fetch.take_if(|out| *out == ticket);
+                    }
+                }
+                Request::Open(_) | Request::Close(_) | Request::Watch(_) | Request::Publish => {}
+            }
+        }
+        if !parcels.is_empty() {
+            self.news.push_back(News::Returned(parcels));
+        }
+    }
+
+    /// Leaves a relay if nobody is reached by this connection any more.
+    fn leave(&mut self, relay: &RelayEntry) {
+        if !self.is_own(relay) && !self.lines.is_used(relay.line()) {
+            self.disconnect(relay.line());
+        }
+    }
+
+    fn disconnect(&mut self, line: LineId) {
+        if self.lines.remove(line) {
+            let gone = self.requests.take_where(|at, _| at == line);
+            self.return_parcels(gone);
+            self.outputs.push_back(RelayOutput::Disconnect { line });
+        }
+    }
+
+    /// What the driver has to say of relays.
+    pub fn input(
+        &mut self,
+        input: RelayInput,
+        seals: &[&StaticKey],
+        at: &mut At<'_>,
+    ) -> Result<(), DeviceError> {
+        match input {
+            RelayInput::Mail { mailbox, mail, envelope } => {
+                return self.mail(mailbox, mail, &envelope, seals);
+            }
+            RelayInput::Up { line, level, demo } => {
+                self.up(line, CarrierCaps { level, demo, ..CAPS }, at);
+            }
+            RelayInput::Down { line } => self.down(line, at.step),
+            RelayInput::Done { ticket } => return self.done(ticket, at),
+            RelayInput::Refused { ticket, code, retry_s } => {
+                return self.refused(ticket, code, retry_s, at);
+            }
+            RelayInput::Bundle { ticket, bytes, one_time } => {
+                return self.bundle(ticket, bytes, one_time, at);
+            }
+            RelayInput::Stock { line, left } => {
+                if self.own_relay().is_some_and(|own| own.line() == line) {
+                    self.stock = Some(left);
+                    let (_, under_way) = self.stock();
+                    self.news.push_back(News::Stock(u32::from(left) + under_way));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Mail in one of our mailboxes. Whatever it is, the relay may forget it afterwards, except
+    /// the mail of a stranger for whom there is no room.
+    fn mail(
+        &mut self,
+        id: MailboxId,
+        mail: u64,
+        envelope: &[u8],
+        seals: &[&StaticKey],
+    ) -> Result<(), DeviceError> {
+        let mailbox = self.mailboxes.get(&id).ok_or(DeviceError::NoSuchSlot)?;
+        let (address, level) = (mailbox.relay.address, self.lines.level(mailbox.relay.line()));
+        let open = |key: &StaticKey| envelope::open::<B>(&address, key, envelope);
+        let (from, parcel) = match mailbox.contact {
+            Some(contact) => (ArrivalOrigin::Contact(contact), open(&mailbox.seal)),
+            // The intro mailbox is sealed to one of the signed prekeys still held.
+            None => (ArrivalOrigin::Stranger, seals.iter().find_map(|key| open(key))),
+        };
+        let carrier = CarrierId::RELAY;
+        let ack = Receiving { carrier, place: id.0, number: mail };
+        if let Some(parcel) = parcel.map(Wiping::new) {
+            let arrival = Arrival { carrier, level, from, parcel, ack: Some(ack) };
+            self.news.push_back(News::Arrived(arrival));
+        } else {
+            self.unopened += 1;
+            self.acknowledge(ack);
+        }
+        Ok(())
+    }
+
+    fn done(&mut self, ticket: RequestId, at: &mut At<'_>) -> Result<(), DeviceError> {
+        let (line, request) = self.requests.take(ticket).ok_or(DeviceError::NoSuchTicket)?;
+        match request {
+            Request::Put { parcel, .. } => {
+                self.lines.landed(line);
+                self.news.push_back(News::Handed { parcel, again: None });
+            }
+            Request::Open(mailbox) => self.opened(mailbox, at.step),
+            Request::Publish => self.published(at.step),
+            Request::Close(_) | Request::Watch(_) | Request::Fetch(..) => {}
+        }
+        Ok(())
+    }
+
+    fn refused(
+        &mut self,
+        ticket: RequestId,
+        code: u8,
+        retry_s: u16,
+        at: &mut At<'_>,
+    ) -> Result<(), DeviceError> {
+        let (line, request) = self.requests.take(ticket).ok_or(DeviceError::NoSuchTicket)?;
+        match request {
+            Request::Put { parcel, contact, to, intro } => {
+                self.lines.landed(line);
+                self.put_refused(parcel, (code, retry_s), at);
+                if code == NO_SUCH_BOX {
+                    self.lost(contact, to, intro, at.step);
+                }
+            }
+            Request::Open(mailbox) | Request::Watch(mailbox) => {
+                self.mailbox_refused(mailbox, code, retry_s, at);
+            }
+            Request::Publish => self.try_later(retry_s, at),
+            Request::Fetch(contact, _) if code == SLOW_DOWN => {
+                self.fetch_later(contact, u64::from(retry_s.max(1)) * Time::SECOND_MS, at);
+            }
+            Request::Fetch(contact, _) => self.fetch_later(contact, FETCH_AGAIN_MS, at),
+            Request::Close(_) => {}
+        }
+        Ok(())
+    }
+
+    fn put_refused(&mut self, parcel: ParcelId, (code, retry_s): (u8, u16), at: &At<'_>) {
+        let (why, wait_s) = match code {
+            NO_SUCH_BOX => return self.news.push_back(News::Returned([parcel].into())),
+            BOX_FULL => (WaitReason::BoxFull, retry_s.max(1)),
+            SLOW_DOWN => (WaitReason::Slow, retry_s.max(1)),
+            _ => (WaitReason::Slow, REFUSED_AGAIN_S),
+        };
+        let after = at.now.plus_ms(u64::from(wait_s) * Time::SECOND_MS);
+        self.news.push_back(News::Refused { parcel, why, after });
+    }
+
+    /// The mailbox does not exist, or its key is of no use.
+    fn lost(&mut self, contact: ContactId, at: MailboxAddress, intro: bool, step: &mut Step) {
+        let place = if intro { LostPlace::Intro } else { LostPlace::Current };
+        if !intro {
+            if self.theirs(contact).is_none_or(|theirs| theirs.relay.address != at) {
+                return;
+            }
+            self.change(contact, step, |peer| peer.theirs = None);
+        }
+        self.news.push_back(News::Lost { contact, place });
+    }
+
+    fn bundle(
+        &mut self,
+        ticket: RequestId,
+        bytes: Vec<u8>,
+        one_time: Option<OneTimePrekey>,
+        at: &mut At<'_>,
+    ) -> Result<(), DeviceError> {
+        let Some(Request::Fetch(contact, purpose)) = self.requests.get(ticket) else {
+            return Err(DeviceError::NoSuchTicket);
+        };
+        self.requests.take(ticket);
+        self.fetch_later(contact, FETCH_AGAIN_MS, at);
+        self.news.push_back(News::Bundle { contact, purpose, bytes, one_time });
+        Ok(())
+    }
+
+    /// A connection to each relay with a mailbox of ours.
+    pub fn start(&mut self, at: &mut At<'_>) {
+        let relays: Vec<_> = self.mailboxes.values().map(|own| own.relay.clone()).collect();
+        for relay in relays {
+            self.connect(&relay, None, at);
+        }
+    }
+
+    /// What is due.
+    pub fn wake(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
+        match number {
+            RETRY => self.retry(),
+            IDLE => {
+                let own: BTreeSet<LineId> =
+                    self.mailboxes.values().map(|own| own.relay.line()).collect();
+                let is_own = |relay: &RelayEntry| own.contains(&relay.line());
+                for line in self.lines.idle(is_own, busy, at.now) {
+                    self.disconnect(line);
+                }
+                at.step.timer(timer(IDLE), self.lines.next_idle(is_own));
+            }
+            number if number & FETCH != 0 => at.step.touch(ContactId(number as u32)),
+            number => self.turn(MailboxId(number as u32), at),
+        }
+    }
+
+    /// What the device is told.
+    pub fn news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// What the driver has to do.
+    pub fn poll(&mut self) -> Option<RelayOutput> {
+        self.outputs.pop_front()
     }
 }

@@ -1,386 +1,420 @@
-//! Mail: opening it, and what to do with what does not open (messenger 5.5).
+//! What came in: the one parser of parcels, and what the notes in them bring about (messenger 5.5).
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{Backend, CryptoRng, Device, DeviceError, Event, NoteId, Time, UndecryptedParcel};
-use super::{key_recent, key32, key64};
+use mezza_ratchet::{Exporter, IdentityKey, OpenError, Opened, SuiteList, wire};
+
+use super::{Parts, admit, leave, person};
 use crate::card::Card;
-use crate::carriers::relay::RelayOutput;
-use crate::contact::{Contact, ContactPhase};
-use crate::envelope;
-use crate::evidence::WaitReason;
-use crate::io::{ContactId, DeliveryProblem, MailboxId, RecordKind, ResetCause, Retention};
-use crate::note::{Era, Item, Note};
-use crate::outbox::RATCHET_MESSAGE;
-use crate::policy::timer_step;
-use crate::receipt::{SeqStatus, Window};
-use crate::relay_wire::MailboxAddress;
-use crate::thread::StoredNote;
+use crate::carriers::{Port, Welcome};
+use crate::contacts::ContactPhase;
+use crate::evidence::{Fact, FactKind};
+use crate::io::{
+    Arrival, ArrivalOrigin, At, CarrierId, ContactId, DeliveryProblem, Event, Forget, ResetCause,
+};
+use crate::note::{Item, Note};
+use crate::outbox::{Owe, RATCHET_MESSAGE};
+use crate::policy::Policy;
+use crate::receipt::Receipt;
+use crate::sessions::Unopened;
+use crate::threads::{Keeping, Received};
 use crate::view::NoteContent;
-use mezza_core::{Wiping, Writer};
-use mezza_ratchet::{Conversation, IdentityKey, OpenError, Opened, SuiteList, wire};
 
 /// Requests that wait for the person (MSG-35); mail of further strangers stays at the relay.
-pub(super) const REQUESTS_MAX: usize = 64;
-/// Notes kept of one request.
-const REQUEST_NOTES_MAX: usize = 8;
-/// Eras of one contact: each restore of a backup makes one.
-const ERAS_MAX: usize = 64;
-/// Parcels kept for a day because nothing opens them yet.
-const HELD_MAX: usize = 32;
-/// Between two sessions started on our own for one contact (MSG-31).
-const RESET_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
+const REQUESTS_MAX: usize = 64;
 
-/// A note for the thread, out of the wire.
-pub(super) struct Received {
-    pub era: Era,
-    pub seq: u32,
-    pub sent: Time,
-    pub timer_s: u32,
-    pub body: NoteContent,
+/// How a message came.
+#[derive(Clone, Copy)]
+pub(super) struct By {
+    carrier: CarrierId,
+    level: u8,
 }
 
-impl<B: Backend> Device<B> {
-    /// Mail in one of our mailboxes. Whatever it is, the relay may forget it afterwards, except
-    /// the mail of a stranger for whom there is no room.
-    pub(super) fn arrived(
-        &mut self,
-        slot: MailboxId,
-        mail: u64,
-        bytes: &[u8],
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<(), DeviceError> {
-        let mailbox = self.slots.get(&slot).ok_or(DeviceError::NoSuchSlot)?;
-        self.relay_level = self.level_at(mailbox.relay.line());
-        let address = mailbox.relay.address;
-        let (contact, parcel) = match mailbox.contact {
-            Some(contact) => (Some(contact), envelope::open::<B>(&address, &mailbox.seal, bytes)),
-            None => (None, self.open_intro(&address, bytes)),
-        };
-        let mut take = true;
-        match parcel.as_deref() {
-            Some([RATCHET_MESSAGE, message @ ..]) => match contact {
-                Some(contact) => self.message(contact, message, now, rng),
-                None => take = self.stranger(message, now, rng),
-            },
-            _ => self.refusals.envelopes += 1,
+/// A parcel. Whatever it is, the carrier may forget it afterwards, except that of a stranger for
+/// whom there is no room.
+pub(super) fn parcel<P: Port>(parts: &mut Parts<P>, arrival: &Arrival, at: &mut At<'_>) {
+    let by = By { carrier: arrival.carrier, level: arrival.level };
+    let taken = if let Some((&RATCHET_MESSAGE, message)) = arrival.parcel.split_first() {
+        match arrival.from {
+            ArrivalOrigin::Contact(id) => from_contact(parts, id, message, by, at),
+            ArrivalOrigin::Stranger => stranger(parts, message, by, at),
+            ArrivalOrigin::Invitation(place) => invitation(parts, place, message, by, at),
         }
-        if take {
-            self.act(RelayOutput::Acknowledge { mailbox: slot, mail });
-        }
-        Ok(())
-    }
-
-    /// The intro mailbox is sealed to one of the signed prekeys still held.
-    fn open_intro(&self, address: &MailboxAddress, bytes: &[u8]) -> Option<Vec<u8>> {
-        self.prekeys.spks().find_map(|(_, _, spk)| envelope::open::<B>(address, spk, bytes))
-    }
-
-    /// A message from the intro mailbox; `false`: there is no room for another stranger.
-    fn stranger(&mut self, message: &[u8], now: Time, rng: &mut dyn CryptoRng) -> bool {
-        let ik = wire::first_identity(message).filter(|ik| *ik != self.identity.public());
-        let Some(ik) = ik else {
-            self.refusals.messages += 1;
-            return true;
-        };
-        if let Some(contact) = self.contact_by_ik(ik.as_bytes()) {
-            // Anybody can send a message under this identity key. If it does not open, no bundle is
-            // fetched: the fetch would show that we know this contact.
-            let _ = self.open_message(contact, message, now, rng);
-            return true;
-        }
-        if let Some(guest) = self.guest_by_ik(&ik) {
-            self.guest_message(guest, message, now, rng);
-            return true;
-        }
-        // Whose contact was set aside is no stranger: the mail waits for a version that reads it.
-        if self.aside.knows(&ik) || self.strangers() >= REQUESTS_MAX {
-            return false;
-        }
-        let mut conversation = Conversation::new(self.identity.public(), ik);
-        match conversation.open(message, &[], &self.identity, &mut self.prekeys, now) {
-            Ok(opened) => self.first_note(message, conversation, opened, now),
-            Err(_) => self.refusals.messages += 1,
-        }
+    } else {
+        parts.carriers.reject(arrival.carrier);
         true
+    };
+    if let Some(ack) = arrival.ack.filter(|_| taken) {
+        parts.carriers.acknowledge(ack);
     }
+}
 
-    /// A stranger's first note makes a request, if the card inside is the stranger's own.
-    fn first_note(
-        &mut self,
-        message: &[u8],
-        conversation: Conversation<B>,
-        opened: Opened,
-        now: Time,
-    ) {
-        let id = ContactId(self.profile.next_contact);
-        let Some((note, card)) = greeting(&opened.body, conversation.remote()) else {
-            // The prekeys are used up all the same; the session is nobody's.
-            self.refusals.notes += 1;
-            self.store_prekeys_of(id, opened.changes);
-            return;
-        };
-        self.profile.next_contact += 1;
-        self.store_profile();
-        let contact = Contact::new(id, card, conversation, ContactPhase::Request);
-        self.request(contact, message, opened.changes, note, now);
+fn from_contact<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    message: &[u8],
+    by: By,
+    at: &mut At<'_>,
+) -> bool {
+    if admit::is_inviter(parts, id) {
+        inviter(parts, id, message, by, at);
+    } else if let Err(Unopened::Failed(error)) = open(parts, id, message, by, at) {
+        unopened(parts, id, message, error, at);
     }
+    true
+}
 
-    /// Somebody waits for the person to let them in.
-    pub(super) fn request(
-        &mut self,
-        contact: Contact<B>,
-        message: &[u8],
-        changes: mezza_ratchet::Changes,
-        note: Note,
-        now: Time,
-    ) {
-        let id = contact.id;
-        self.contacts.insert(id, contact);
-        self.remember(id, message);
-        self.threads.entry(id).or_default();
-        self.store_ratchet(id, changes);
-        self.apply(id, note, now);
-        self.show(Event::Request(id));
+/// The key under which a first message was written, if it is not our own.
+fn writer<P: Port>(parts: &mut Parts<P>, message: &[u8]) -> Option<IdentityKey> {
+    let own = parts.profile.identity().public();
+    let ik = wire::first_identity(message).filter(|ik| *ik != own);
+    if ik.is_none() {
+        parts.sessions.reject();
     }
+    ik
+}
 
-    /// Of the rows of an opened message those of the prekeys alone.
-    pub(super) fn store_prekeys_of(&mut self, nobody: ContactId, changes: mezza_ratchet::Changes) {
-        let before = self.step.changes.len();
-        self.store_ratchet(nobody, changes);
-        let rows = self.step.changes.split_off(before);
-        self.step.changes.extend(rows.into_iter().filter(|change| {
-            let (crate::io::RecordChange::Put { kind, .. }
-            | crate::io::RecordChange::Drop { kind, .. }) = change;
-            *kind == RecordKind::Prekey
-        }));
-    }
+/// Whoever invites under this key.
+fn inviter_by<P: Port>(parts: &Parts<P>, ik: &IdentityKey) -> Option<ContactId> {
+    let inviters = parts.carriers.inviters();
+    inviters.iter().find(|inviter| inviter.ik == *ik.as_bytes()).map(|inviter| inviter.id)
+}
 
-    /// A ratchet message of a known contact.
-    pub(super) fn message(
-        &mut self,
-        id: ContactId,
-        message: &[u8],
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) {
-        if let Err(error) = self.open_message(id, message, now, rng) {
-            self.unopened(id, message, error, now);
-        }
-    }
+/// Whether another stranger may wait for the person. Whose contact was set aside is no stranger:
+/// the mail waits for a version that reads it.
+fn has_room<P: Port>(parts: &Parts<P>, ik: &IdentityKey) -> bool {
+    let waiting = parts.contacts.requests() + parts.carriers.inviters().len();
+    !parts.aside.knows(ik) && waiting < REQUESTS_MAX
+}
 
-    /// Opens it and does what it says; what does not open is counted.
-    pub(super) fn open_message(
-        &mut self,
-        id: ContactId,
-        message: &[u8],
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<(), OpenError> {
-        let Some(contact) = self.contacts.get_mut(&id) else { return Ok(()) };
-        if contact.blocked || contact.recent.holds(message) {
-            return Ok(());
-        }
-        let conversation = &mut contact.conversation;
-        let opened = conversation.open(message, &[], &self.identity, &mut self.prekeys, now);
-        let opened = opened.inspect_err(|_| self.refusals.messages += 1)?;
-        let first = opened.first;
-        self.remember(id, message);
-        self.opened(id, opened, now, rng);
-        if first {
-            self.try_held(id, now, rng);
-        }
-        Ok(())
+/// A message from where strangers write; `false`: there is no room for another stranger.
+fn stranger<P: Port>(parts: &mut Parts<P>, message: &[u8], by: By, at: &mut At<'_>) -> bool {
+    let Some(ik) = writer(parts, message) else { return true };
+    if let Some(contact) = parts.contacts.by_identity(ik.as_bytes()) {
+        // Anybody can send a message under this identity key. If it does not open, no bundle is
+        // fetched: the fetch would show that we know this contact.
+        let _ = open(parts, contact, message, by, at);
+        return true;
     }
+    if let Some(id) = inviter_by(parts, &ik) {
+        inviter(parts, id, message, by, at);
+        return true;
+    }
+    if !has_room(parts, &ik) {
+        return false;
+    }
+    let Some(stranger) = parts.sessions.open_stranger(ik, message, at) else { return true };
+    let Some((note, card)) = greeting(&stranger.body, &ik) else {
+        // The prekeys are used up all the same; the session is nobody's.
+        parts.threads.malformed();
+        return true;
+    };
+    let id = parts.profile.contact_number(at.step);
+    parts.sessions.adopt(id, stranger, at.step);
+    parts.sessions.opened(id, message, at.step);
+    request(parts, id, (card, Policy::default()), &note, by, at);
+    true
+}
 
-    /// A message that comes again is no trouble.
-    fn remember(&mut self, id: ContactId, message: &[u8]) {
-        let Some(contact) = self.contacts.get_mut(&id) else { return };
-        let place = contact.recent.push(message);
-        let value = contact.recent.write(place);
-        self.put(RecordKind::Seen, key_recent(id, place), Retention::Permanent, value);
+/// An invitation. From somebody we know it is a message like any other.
+fn invitation<P: Port>(
+    parts: &mut Parts<P>,
+    place: u32,
+    message: &[u8],
+    by: By,
+    at: &mut At<'_>,
+) -> bool {
+    let Some(ik) = writer(parts, message) else { return true };
+    if let Some(contact) = parts.contacts.by_identity(ik.as_bytes()) {
+        // Anybody can invite under this identity key. If the message does not open, nothing begins.
+        let _ = open(parts, contact, message, by, at);
+        return true;
     }
+    let known = inviter_by(parts, &ik);
+    if known.is_none() && !has_room(parts, &ik) {
+        return true;
+    }
+    // The same invitation comes again, until it is answered: the first one has used its keys.
+    let Some(mut stranger) = parts.sessions.open_stranger(ik, message, at) else { return true };
+    if let Some(known) = known {
+        parts.carriers.forget(known, Forget::All, at);
+        parts.sessions.forget(known, at.step);
+    }
+    let items = Note::decode(&stranger.body).map_or_else(|_| Vec::new(), |note| note.items);
+    let id = parts.profile.next_contact();
+    let welcomed = stranger.exporter.take().is_some_and(|exporter| {
+        let welcome = Welcome { id, ik, place, items: &items, exporter };
+        parts.carriers.welcome(welcome, at)
+    });
+    if welcomed {
+        parts.profile.contact_number(at.step);
+        parts.sessions.adopt(id, stranger, at.step);
+        at.step.show(Event::Request(id));
+    } else {
+        parts.threads.malformed();
+    }
+    true
+}
 
-    fn opened(&mut self, id: ContactId, opened: Opened, now: Time, rng: &mut dyn CryptoRng) {
-        self.store_ratchet(id, opened.changes);
-        if let Some(contact) = self.contacts.get_mut(&id) {
-            // A session that the other side began needs our hello, and ends our own plans for one.
-            contact.owed.hello |= opened.first;
-            contact.renew &= !opened.first;
-            if matches!(contact.trouble, Some(DeliveryProblem::Suite(_))) {
-                contact.trouble = None;
-            }
-        }
-        if let Ok(mut note) = Note::decode(&opened.body) {
-            if let Some(exporter) = opened.exporter
-                && super::invite::give_root(&mut note, exporter)
-                && self.contacts.get(&id).is_some_and(|contact| contact.stage == ContactPhase::Open)
-                && self.wants_again(id, now)
-            {
-                // Whoever invites again has lost the old chains, and what was under way in them.
-                self.net_forget(id, now, rng);
-            }
-            self.apply(id, note, now);
-        } else {
-            self.refusals.notes += 1;
-            self.store_contact(id);
-        }
-    }
+/// A message of whoever invites: with the card of this key inside it makes a request like that of
+/// any stranger, to be answered the way it came.
+fn inviter<P: Port>(parts: &mut Parts<P>, id: ContactId, message: &[u8], by: By, at: &mut At<'_>) {
+    let inviters = parts.carriers.inviters();
+    let Some(facts) = inviters.iter().find(|inviter| inviter.id == id) else { return };
+    let Ok(opened) = parts.sessions.open(id, message, at) else { return };
+    let card = Note::decode(&opened.body).ok().and_then(|note| {
+        let card = card_in(&note).filter(|card| *card.ik().as_bytes() == facts.ik)?;
+        Some((note, card))
+    });
+    let Some((note, card)) = card else { return parts.threads.malformed() };
+    let session = parts.sessions.facts(id).id.filter(|_| !opened.first);
+    let way = parts.carriers.unmask(id, session, at);
+    let policy = person::answered_by(way.filter(|(carrier, _)| *carrier == by.carrier));
+    request(parts, id, (card, policy), &note, by, at);
+}
 
-    /// A message that no session opened. What may be a session in trouble is kept for a day and
-    /// answered with a new session; what is certainly useless is not (MSG-30).
-    fn unopened(&mut self, id: ContactId, message: &[u8], error: OpenError, now: Time) {
-        let lost = match error {
-            OpenError::NoSession
-            | OpenError::UnknownPrekey(_)
-            | OpenError::Forged
-            | OpenError::TooFar(_) => true,
-            // The contact goes on in a session of another suite of ours.
-            OpenError::SuiteMismatch { message, .. } => SuiteList::ours().holds(message),
-            _ => false,
-        };
-        let foreign = matches!(
-            error,
-            OpenError::SuiteUnsupported(_)
-                | OpenError::SuiteMismatch { .. }
-                | OpenError::SuiteDowngrade
-        );
-        if foreign && !lost {
-            self.trouble(id, DeliveryProblem::Suite(error));
-        }
-        let Some(contact) = self.contacts.get_mut(&id) else { return };
-        if !lost || contact.stage == ContactPhase::Request {
-            return;
-        }
-        if now.since_ms(contact.last_reset) >= RESET_EVERY_MS {
-            contact.last_reset = now;
-            contact.renew = true;
-            contact.owed.anew = Some(ResetCause::Lost as u8);
-            self.store_contact(id);
-        }
-        if self.held.len() < HELD_MAX {
-            let key = self.held.last_key_value().map_or(0, |(key, _)| key + 1);
-            let key = key.max(self.aside.next(RecordKind::Held));
-            let held = UndecryptedParcel { contact: id, at: now, bytes: message.to_vec() };
-            self.put(RecordKind::Held, key64(key), Retention::Rolling, write_held(&held));
-            self.held.insert(key, held);
-        }
-    }
+/// Somebody waits for the person to let them in.
+fn request<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    (card, policy): (Card, Policy),
+    note: &Note,
+    by: By,
+    at: &mut At<'_>,
+) {
+    enter(parts, id, card, (ContactPhase::Request, policy), at);
+    apply(parts, id, note, None, by, at);
+    at.step.show(Event::Request(id));
+}
 
-    /// With a new session, what could not be opened before may open now.
-    fn try_held(&mut self, id: ContactId, now: Time, rng: &mut dyn CryptoRng) {
-        let keys = self.held.iter().filter(|(_, held)| held.contact == id);
-        let keys: Vec<u64> = keys.map(|(key, _)| *key).collect();
-        for key in keys {
-            let (Some(held), Some(contact)) = (self.held.get(&key), self.contacts.get_mut(&id))
-            else {
-                continue;
-            };
-            let (identity, prekeys) = (&self.identity, &mut self.prekeys);
-            if let Ok(opened) = contact.conversation.open(&held.bytes, &[], identity, prekeys, now)
-            {
-                self.drop_held(key);
-                self.opened(id, opened, now, rng);
-            }
-        }
-    }
+/// A contact is there from now on.
+pub(super) fn enter<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    card: Card,
+    how: (ContactPhase, Policy),
+    at: &mut At<'_>,
+) {
+    parts.contacts.add(id, card, how, at.step);
+    parts.threads.open(id);
+    parts.outbox.open(id, at.step);
+}
 
-    /// Forgets a parcel that nothing opened.
-    pub(super) fn drop_held(&mut self, key: u64) {
-        if self.held.remove(&key).is_some() {
-            self.drop_record(RecordKind::Held, key64(key));
+/// Opens a message of a contact and does what it says. With a new session, what could not be opened
+/// before may open now.
+fn open<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    message: &[u8],
+    by: By,
+    at: &mut At<'_>,
+) -> Result<(), Unopened> {
+    if parts.contacts.get(id).is_none_or(|contact| contact.blocked) {
+        return Ok(());
+    }
+    let message = parts.sessions.open(id, message, at)?;
+    let first = message.first;
+    opened(parts, id, message, by, at);
+    if first {
+        for message in parts.sessions.retry(id, at) {
+            opened(parts, id, message, by, at);
         }
     }
+    Ok(())
+}
 
-    /// Whether this era is known of the contact or may be added.
-    pub(super) fn era_fits(&self, id: ContactId, era: Era) -> bool {
-        let contact = self.contacts.get(&id);
-        contact.is_some_and(|c| c.arrived.contains_key(&era) || c.arrived.len() < ERAS_MAX)
+fn opened<P: Port>(parts: &mut Parts<P>, id: ContactId, message: Opened, by: By, at: &mut At<'_>) {
+    // A session that the other side began needs our hello.
+    if message.first {
+        parts.outbox.owe(id, Owe::Hello, at.step);
     }
+    let suite = |trouble: &DeliveryProblem| matches!(trouble, DeliveryProblem::Suite(_));
+    parts.contacts.clear_trouble(id, suite, at.step);
+    at.step.touch(id);
+    let Ok(note) = Note::decode(&message.body) else { return parts.threads.malformed() };
+    let invites = message.exporter.is_some() && parts.carriers.invites(&note.items);
+    let open = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
+    if invites && open && parts.outbox.wants_again(id, at.now, at.step) {
+        // Whoever invites again has lost the old chains, and what was under way in them.
+        leave::requeue(parts, id, at);
+        parts.carriers.forget(id, Forget::Chains, at);
+    }
+    apply(parts, id, &note, message.exporter, by, at);
+}
 
-    /// A note with a number: shown once, and receipted as often as it comes.
-    pub(super) fn received(&mut self, id: ContactId, note: Received, now: Time) {
-        if !self.era_fits(id, note.era) {
-            self.refusals.notes += 1;
-            return;
-        }
-        let thread = self.threads.get(&id).map_or(0, BTreeSet::len);
-        let Some(contact) = self.contacts.get_mut(&id) else { return };
-        if contact.stage == ContactPhase::Request && thread >= REQUEST_NOTES_MAX {
-            return;
-        }
-        let owes = contact.policy.delivered && contact.is_ours();
-        // A window begins with a note that is stored, so that none is in memory alone.
-        let known = contact.arrived.get(&note.era).map(|(arrived, _)| arrived.look(note.seq));
-        match known.unwrap_or_else(|| Window::new(note.era).look(note.seq)) {
-            SeqStatus::Fresh => {}
-            SeqStatus::Known => {
-                contact.owed.receipt |= owes;
-                return;
-            }
-            SeqStatus::Voided | SeqStatus::TooFar => return,
-        }
-        let pin = contact.policy.level_min;
-        let entry = StoredNote {
-            contact: id,
-            incoming: true,
-            client: [0; 16],
-            body: note.body,
-            era: note.era,
-            seq: note.seq,
-            sent: note.sent,
-            at: now,
-            timer_s: timer_step(note.timer_s),
-            due: None,
-            level_min: pin,
-            carrier: Some(self.arriving),
-            seen: false,
-            again: false,
-            voided: false,
-            facts: Vec::new(),
-            why: WaitReason::Sending,
-        };
-        if !contact.share.take(entry.body_bytes(), contact.unseen, now) {
-            // It counts as not arrived, so that the writer is not told that it is here (MSG-51).
-            return self.show(Event::Contact(id));
-        }
-        let (arrived, _) = contact.window(entry.era);
-        arrived.insert(entry.seq);
-        contact.owed.receipt |= owes;
-        self.store_arrived(id, entry.era);
-        let note = self.add_note(entry);
-        self.show(Event::Note(id, note));
-        self.show(Event::Contact(id));
+/// A message that no session opened. What may be a session in trouble is kept for a day and
+/// answered with a new session; what is certainly useless is not (MSG-30).
+fn unopened<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    message: &[u8],
+    error: OpenError,
+    at: &mut At<'_>,
+) {
+    let lost = match error {
+        OpenError::NoSession
+        | OpenError::UnknownPrekey(_)
+        | OpenError::Forged
+        | OpenError::TooFar(_) => true,
+        // The contact goes on in a session of another suite of ours.
+        OpenError::SuiteMismatch { message, .. } => SuiteList::ours().holds(message),
+        _ => false,
+    };
+    let foreign = matches!(
+        error,
+        OpenError::SuiteUnsupported(_)
+            | OpenError::SuiteMismatch { .. }
+            | OpenError::SuiteDowngrade
+    );
+    if foreign && !lost {
+        parts.contacts.trouble(id, DeliveryProblem::Suite(error), at.step);
     }
-
-    /// Stores a new note and puts it into its thread.
-    pub(super) fn add_note(&mut self, entry: StoredNote) -> NoteId {
-        let (number, block) = self.profile.note_number();
-        if block {
-            self.store_profile();
-        }
-        let id = NoteId(number);
-        self.index(id, &entry);
-        self.notes.insert(id, entry);
-        self.store_note(id);
-        id
+    let request = |contact: &crate::contacts::Contact| contact.phase == ContactPhase::Request;
+    if lost && !parts.contacts.get(id).is_none_or(request) && parts.sessions.keep(id, message, at) {
+        parts.outbox.owe(id, Owe::Reset(ResetCause::Lost), at.step);
     }
+    at.step.touch(id);
 }
 
 /// A note with the card of its writer inside.
-pub(super) fn greeting(body: &[u8], ik: &IdentityKey) -> Option<(Note, Card)> {
+fn greeting(body: &[u8], ik: &IdentityKey) -> Option<(Note, Card)> {
     let note = Note::decode(body).ok()?;
-    let card = note.items.iter().find_map(|item| match item {
-        Item::Hello { card, .. } => Card::decode(card).ok(),
-        _ => None,
-    });
-    Some((note, card.filter(|card| card.ik() == ik)?))
+    let card = card_in(&note).filter(|card| card.ik() == ik)?;
+    Some((note, card))
 }
 
-pub(super) fn write_held(held: &UndecryptedParcel) -> Wiping<Vec<u8>> {
-    let mut w = Writer::with_capacity(16 + held.bytes.len());
-    w.bytes(&key32(held.contact.0)).u64(held.at.ms()).var16(&held.bytes);
-    Wiping::new(w.finish())
+fn card_in(note: &Note) -> Option<Card> {
+    note.items.iter().find_map(|item| match item {
+        Item::Hello { card, .. } => Card::decode(card).ok(),
+        _ => None,
+    })
+}
+
+/// Applies a note that opened in a session of `id`. Nothing in it can make this fail: what is
+/// no note of this format is counted and left out.
+fn apply<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    note: &Note,
+    exporter: Option<Exporter>,
+    by: By,
+    at: &mut At<'_>,
+) {
+    parts.contacts.answered(id, at.step);
+    let (mut body, mut again, mut learnt) = (None, false, false);
+    for item in &note.items {
+        match item {
+            Item::Text(text) => body = body.or(Some(NoteContent::Text(text.clone()))),
+            Item::Unknown(_) => body = body.or(Some(NoteContent::Newer)),
+            Item::Hello { slot, card, .. } => {
+                if slot.is_some() {
+                    parts.contacts.clear_trouble(id, |_| true, at.step);
+                }
+                learnt |= learn(parts, id, card, at);
+            }
+            Item::Card(card) => learnt |= learn(parts, id, card, at),
+            Item::Receipt(receipt) => prove(parts, id, receipt, by, at),
+            Item::Timer(s) => parts.contacts.agree_timer(id, *s, at.step),
+            Item::Reset(cause) => {
+                at.step.show(Event::Anew(id, cause_of(*cause)));
+                again = true;
+            }
+            Item::Retry => again = true,
+            Item::Void { era, from, to } => {
+                if parts.threads.void(id, *era, (*from, *to), at.step) && owes(parts, id) {
+                    parts.outbox.owe(id, Owe::Receipt, at.step);
+                    parts.outbox.owe(id, Owe::Answer(*era, *from, *to), at.step);
+                }
+            }
+            // For the carriers.
+            Item::Meet(_) => {}
+        }
+    }
+    if learnt {
+        leave::moved(parts, id, at);
+    }
+    if let Some(from) = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
+        parts.carriers.told(&from, &note.items, exporter, at);
+    }
+    if again && parts.outbox.wants_again(id, at.now, at.step) {
+        leave::requeue(parts, id, at);
+    }
+    if note.seq > 0 {
+        keep(parts, id, note, body.unwrap_or(NoteContent::Newer), by, at);
+    }
+    parts.outbox.caused(id, by.level, at.step);
+    at.step.touch(id);
+}
+
+/// A card that came under the ratchet; whether it may be another one than before.
+fn learn<P: Port>(parts: &mut Parts<P>, id: ContactId, card: &[u8], at: &mut At<'_>) -> bool {
+    let learnt = parts.contacts.learn_card(id, card, at.step);
+    if !learnt {
+        parts.threads.malformed();
+    }
+    learnt
+}
+
+fn cause_of(number: u8) -> ResetCause {
+    match number {
+        1 => ResetCause::Restored,
+        2 => ResetCause::Lost,
+        _ => ResetCause::Person,
+    }
+}
+
+/// Whether a contact is told what has arrived.
+fn owes<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
+    parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered && contact.is_ours())
+}
+
+/// Own notes that the other device has, or that the other person has read.
+fn prove<P: Port>(parts: &mut Parts<P>, id: ContactId, receipt: &Receipt, by: By, at: &mut At<'_>) {
+    let read = receipt.what == Receipt::READ;
+    if receipt.era != parts.profile.era(id) || !(read || receipt.what == Receipt::DELIVERED) {
+        return;
+    }
+    let what = if read { FactKind::Read } else { FactKind::Delivered };
+    for (seq, note) in parts.outbox.proven(id, receipt, at.step) {
+        let fact = Fact { what, carrier: by.carrier, at: at.now };
+        parts.threads.fact(note, fact, None, at.step);
+        let dropped = parts.outbox.confirmed(id, (seq, note), read, at.step);
+        parts.carriers.retract(&dropped);
+    }
+}
+
+/// A note with a number: shown once, and receipted as often as it comes.
+fn keep<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    note: &Note,
+    body: NoteContent,
+    by: By,
+    at: &mut At<'_>,
+) {
+    let Some(contact) = parts.contacts.get(id) else { return };
+    let received = Received {
+        contact: id,
+        era: note.era,
+        seq: note.seq,
+        sent: note.sent,
+        timer_s: note.timer_s,
+        pin: contact.policy.level_min,
+        body,
+        by: by.carrier,
+        at: at.now,
+    };
+    let request = contact.phase == ContactPhase::Request;
+    match parts.threads.look(&received, request, at.step) {
+        Keeping::Keep => {
+            let number = parts.profile.note_number(at.step);
+            parts.threads.receive(number, received, at.step);
+        }
+        Keeping::Known => {}
+        Keeping::Leave => return,
+        Keeping::Refuse => return parts.threads.malformed(),
+    }
+    if owes(parts, id) {
+        parts.outbox.owe(id, Owe::Receipt, at.step);
+    }
 }

@@ -16,7 +16,7 @@ use mezza_core::labelled_hash;
 
 /// The names of all records that do not load. Their content is not kept in memory.
 #[derive(Default)]
-pub(super) struct Aside {
+pub(crate) struct Aside {
     /// What each record belongs to, and its bytes.
     rows: BTreeMap<(RecordKind, Vec<u8>), (Part, usize)>,
     /// What a person calls a part, as far as its records still say so.
@@ -97,7 +97,7 @@ impl Aside {
     /// The first number above those of all records of a kind whose keys are numbers of 8 bytes.
     pub fn next(&self, kind: RecordKind) -> u64 {
         let keys = self.rows.keys().filter(|(other, _)| *other == kind);
-        let numbers = keys.filter_map(|(_, key)| super::load::id64(key).ok());
+        let numbers = keys.filter_map(|(_, key)| super::rows::id64(key).ok());
         numbers.max().map_or(0, |last| last + 1)
     }
 

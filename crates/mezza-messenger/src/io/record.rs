@@ -84,11 +84,21 @@ pub enum RecordKind {
     Guest = 14,
     /// The bundle of a contact, for an invitation.
     Bundle = 15,
+    /// What must be said to a contact.
+    Owed = 23,
+    /// Whether the session with a contact gives way to a new one.
+    Renewal = 24,
+    /// Where a contact is reached by relays, and where it reaches us.
+    RelayPeer = 25,
+    /// A contact as the mixnet sees it.
+    MixnetPeer = 26,
+    /// How much of a contact's notes was kept.
+    Quota = 27,
 }
 
 impl RecordKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 20] = [
         Self::Profile,
         Self::Contact,
         Self::Note,
@@ -104,6 +114,11 @@ impl RecordKind {
         Self::NetworkRow,
         Self::Guest,
         Self::Bundle,
+        Self::Owed,
+        Self::Renewal,
+        Self::RelayPeer,
+        Self::MixnetPeer,
+        Self::Quota,
     ];
 
     /// The kind of a stored number.

@@ -1,7 +1,7 @@
 //! First contact by an invitation over the mixnet (messenger 4.4).
 
 use mezza_core::suite::SuiteId;
-use mezza_messenger::carriers::CarrierId;
+use mezza_messenger::CarrierId;
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::{ContactState, NoteView};
 use mezza_messenger::{Command, ContactId, MixnetInput, RecordKind};

@@ -95,10 +95,10 @@ pub fn hand(
     now: Time,
     rng: &mut ChaCha20Rng,
 ) -> Result<(), DeviceError> {
-    let before = device.encode();
+    let before = device.snapshot();
     let result = device.handle(input.into(), now, rng);
     if result.is_err() {
-        assert!(before == device.encode(), "a refused input changed the device");
+        assert!(before == device.snapshot(), "a refused input changed the device");
     }
     result
 }

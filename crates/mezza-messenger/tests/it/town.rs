@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use mezza_core::{Machine, PortableBackend, Secret, StaticKey, Time};
 use mezza_lanes::portable;
+use mezza_messenger::CarrierId;
 use mezza_messenger::card::{Card, CardForm};
-use mezza_messenger::carriers::CarrierId;
 use mezza_messenger::carriers::mixnet::{MixnetInput, MixnetOutput, NetworkAddress};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::policy::Policy;

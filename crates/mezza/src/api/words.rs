@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn demo_carriers_hide_as_little_as_level_one() {
-        let caps = CarrierCaps { level: 4, demo: true, ..CarrierCaps::RELAY };
-        assert_eq!(hides(&caps), hides(&CarrierCaps::RELAY));
+        let caps = CarrierCaps { level: 4, demo: true, ..mezza_messenger::carriers::relay::CAPS };
+        assert_eq!(hides(&caps), hides(&mezza_messenger::carriers::relay::CAPS));
     }
 }

@@ -1,7 +1,7 @@
 //! Whoever invites: pins, other ways, changes of mind, ends.
 
 use mezza_core::{Machine as _, Time};
-use mezza_messenger::carriers::CarrierId;
+use mezza_messenger::CarrierId;
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::policy::Policy;
 use mezza_messenger::view::ContactState;

@@ -1,7 +1,7 @@
 //! Policy: MSG-20 to MSG-25.
 
 use mezza_core::Machine as _;
-use mezza_messenger::carriers::CarrierId;
+use mezza_messenger::CarrierId;
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{

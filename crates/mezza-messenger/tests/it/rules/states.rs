@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mezza_core::Machine;
 use mezza_core::Time;
-use mezza_messenger::carriers::CarrierId;
+use mezza_messenger::CarrierId;
 use mezza_messenger::evidence::{self, Fact, FactKind, NoteState, WaitReason};
 use mezza_messenger::{CarrierOutput, Command, Event, Input, Output, RelayInput, RelayOutput};
 

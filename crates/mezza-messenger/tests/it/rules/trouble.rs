@@ -13,8 +13,9 @@ use crate::stage::{Stage, line};
 
 /// Garbage, but sealed as only a contact can: it reaches the ratchet.
 fn forged(stage: &mut Stage) -> Tell {
-    let rows = stage.parties[0].disk.iter().filter(|((kind, _), _)| *kind == RecordKind::Contact);
-    let contact = rows.map(|(_, value)| value.clone()).next().expect("a contact is stored");
+    let peers = stage.parties[0].disk.iter();
+    let peers = peers.filter(|((kind, key), _)| *kind == RecordKind::RelayPeer && !key.is_empty());
+    let contact = peers.map(|(_, value)| value.clone()).next().expect("a contact is stored");
     let slot = stage.parties[1].left.iter().rev().find_map(|ask| match ask {
         Ask::Watch(_, slot, _) => Some(*slot),
         _ => None,

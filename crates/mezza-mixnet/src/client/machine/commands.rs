@@ -42,21 +42,30 @@ impl<B: Backend> Client<B> {
         self.allow_more || ledger.level(policy) != BudgetState::Used
     }
 
-    pub(super) fn add(&mut self, new: &NewRoot, now: Time) -> Result<(), ClientError> {
+    /// Whether chains could begin in this conversation round and this call round now.
+    ///
+    /// # Errors
+    /// [`ClientError::OutOfReach`]: too far away; [`ClientError::Full`]: no room for another contact.
+    pub fn admits(&self, start: (u64, u64), now: Time) -> Result<(), ClientError> {
         let near = |service, start: u64| {
             let own = self.round_now(service, now)?;
             let reach = own.saturating_sub(CHAIN_SKIP_MAX)..=own.saturating_add(AHEAD_MAX);
             reach.contains(&start).then_some(())
         };
-        let calls = near(Service::Call, new.start.1);
+        let calls = near(Service::Call, start.1);
         // A network without calls has no call chains that could be wrong.
         let calls = calls.is_some() || self.policy(Service::Call, now).is_none();
-        if near(Service::Conversation, new.start.0).is_none() || !calls {
+        if near(Service::Conversation, start.0).is_none() || !calls {
             return Err(ClientError::OutOfReach);
         }
         if self.contacts.all.len() >= CONTACTS_MAX {
             return Err(ClientError::Full);
         }
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, new: &NewRoot, now: Time) -> Result<(), ClientError> {
+        self.admits(new.start, now)?;
         let line = PartnerRoot {
             id: self.contacts.line_number().ok_or(ClientError::Full)?,
             chain: ConversationKeywheel::begin(&new.root, new.role, new.start.0),

@@ -1,0 +1,130 @@
+//! Those who invite us: kept until the person wants to know who it is, then called.
+
+use mezza_core::{Backend, Time};
+use mezza_mixnet::client::{self, NewRoot};
+use mezza_mixnet::contact::{Intent, Role};
+
+use super::inviter::PendingStart;
+use super::{INVITER, Inviter, Mixnet, root, timer};
+use crate::carriers::Welcome;
+use crate::error::DeviceError;
+use crate::io::{At, ContactId, Event, Forget, News, RecordKind, Retention, Step, key32};
+use crate::note::Item;
+
+impl<B: Backend> Mixnet<B> {
+    /// Somebody invites: they are kept until the person wants to know who it is.
+    pub fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
+        let network = self.network.as_ref().and_then(|net| Some(net.config(at.now)?.network));
+        let bare = welcome.items.iter().find_map(|item| match item {
+            Item::Meet(meet) if meet.root.is_none() => Some(meet),
+            _ => None,
+        });
+        let Some(meet) = bare.filter(|meet| Some(meet.network) == network) else { return false };
+        let rounds = (meet.conversation, meet.call);
+        let start = Some(PendingStart { root: root(welcome.exporter), rounds });
+        let inviter = Inviter {
+            ik: welcome.ik,
+            bucket: welcome.place,
+            start,
+            at: at.now,
+            asked: None,
+            times: 0,
+        };
+        self.inviters.insert(welcome.id, inviter);
+        self.store_inviter(welcome.id, at.step);
+        true
+    }
+
+    /// The person wants to know who it is: the chains start, and they are called.
+    pub(super) fn ask_who(&mut self, id: ContactId, at: &mut At<'_>) -> Result<(), DeviceError> {
+        if !self.inviters.contains_key(&id) {
+            let known = self.peers.contains_key(&id);
+            return Err(if known { DeviceError::NotNow } else { DeviceError::NoSuchContact });
+        }
+        self.start_chains(id, at).map_err(DeviceError::Network)?;
+        if let Some(inviter) = self.inviters.get_mut(&id) {
+            (inviter.start, inviter.asked, inviter.times) = (None, Some(at.now), 0);
+        }
+        self.call(id, at);
+        self.store_inviter(id, at.step);
+        at.step.show(Event::Request(id));
+        Ok(())
+    }
+
+    /// The client gets the chains of an inviter, once.
+    pub(super) fn start_chains(
+        &mut self,
+        id: ContactId,
+        at: &mut At<'_>,
+    ) -> Result<(), client::ClientError> {
+        let Some(inviter) = self.inviters.get(&id) else { return Ok(()) };
+        let Some(PendingStart { root, rounds }) = &inviter.start else { return Ok(()) };
+        let root = NewRoot {
+            contact: id.0,
+            root: root.duplicate(),
+            role: Role::Responder,
+            start: *rounds,
+            bucket: inviter.bucket,
+        };
+        self.tell(client::Input::Add(root), at)
+    }
+
+    /// Whether the chains of an inviter could start now.
+    pub fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
+        let Some(inviter) = self.inviters.get(&id) else { return Ok(()) };
+        let Some(PendingStart { rounds, .. }) = &inviter.start else { return Ok(()) };
+        let Some(net) = &self.network else {
+            return Err(DeviceError::Network(client::ClientError::Unexpected));
+        };
+        net.client.admits(*rounds, now).map_err(DeviceError::Network)
+    }
+
+    pub(super) fn call(&mut self, id: ContactId, at: &mut At<'_>) {
+        // Whom the client does not know, it cannot call.
+        let _ = self.tell(client::Input::Call(id.0, Intent::Talk), at);
+    }
+
+    /// Inviters who are to be called again, or forgotten.
+    pub(super) fn turn_inviter(&mut self, id: ContactId, at: &mut At<'_>) {
+        let Some(inviter) = self.inviters.get_mut(&id) else { return };
+        if inviter.is_over(at.now) {
+            self.forget(id, Forget::All, at);
+            self.news.push_back(News::InviterGone(id));
+            return at.step.show(Event::Request(id));
+        }
+        if inviter.deadline() <= at.now {
+            (inviter.asked, inviter.times) = (Some(at.now), inviter.times.saturating_add(1));
+            self.call(id, at);
+        }
+        self.store_inviter(id, at.step);
+    }
+
+    /// Whoever invites has shown a card, and is a contact from now on; at which level they are
+    /// answered. If they began another session, they took the invitation back, and its chains with
+    /// it.
+    pub fn unmask(
+        &mut self,
+        id: ContactId,
+        session: Option<[u8; 16]>,
+        at: &mut At<'_>,
+    ) -> Option<u8> {
+        if session.is_some() {
+            // Rounds out of reach: then there are none.
+            let _ = self.start_chains(id, at);
+        } else {
+            self.forget(id, Forget::Chains, at);
+        }
+        self.inviters.remove(&id)?;
+        at.step.drop_row(RecordKind::Guest, key32(id.0));
+        at.step.timer(timer(INVITER | u64::from(id.0)), None);
+        self.change(id, at.step, |peer| peer.root_for = session);
+        Some(self.network.as_ref().map_or(1, |net| net.level))
+    }
+
+    pub(super) fn store_inviter(&self, id: ContactId, step: &mut Step) {
+        if let Some(inviter) = self.inviters.get(&id) {
+            step.put(RecordKind::Guest, key32(id.0), Retention::Rolling, inviter.write());
+            step.timer(timer(INVITER | u64::from(id.0)), Some(inviter.deadline()));
+        }
+    }
+}

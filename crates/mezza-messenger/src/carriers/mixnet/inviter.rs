@@ -1,0 +1,158 @@
+//! Somebody who invites over the mixnet: a key, and where they wait; no name, no card.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Secret, Time, Wiping, Writer};
+use mezza_ratchet::IdentityKey;
+
+/// Hours until somebody is called again who did not come.
+const AGAIN_HOURS: [u64; 3] = [1, 4, 12];
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// An invitation that nobody looks at is forgotten after this time: the prekey that it used ends
+/// then at the latest.
+const LIFE_MS: u64 = 30 * Time::DAY_MS;
+
+/// Where the chains of a pair start, until the mixnet's client has them.
+pub(crate) struct PendingStart {
+    pub root: Secret<32>,
+    /// The conversation round and the call round.
+    pub rounds: (u64, u64),
+}
+
+/// Somebody who invites.
+pub(crate) struct Inviter {
+    pub ik: IdentityKey,
+    /// Where they look for calls.
+    pub bucket: u32,
+    /// `None` once the client has it.
+    pub start: Option<PendingStart>,
+    /// When the invitation came.
+    pub at: Time,
+    /// When the person asked who it is.
+    pub asked: Option<Time>,
+    /// How often they were called again. Not stored: a restart calls them once more.
+    pub times: u8,
+}
+
+impl Inviter {
+    /// When something is due: they are called again, or forgotten.
+    pub fn deadline(&self) -> Time {
+        let end = self.at.plus_ms(LIFE_MS);
+        self.asked.map_or(end, |asked| end.min(again(asked, self.times)))
+    }
+
+    /// Whether the invitation is too old to be of any use.
+    pub fn is_over(&self, now: Time) -> bool {
+        now.since_ms(self.at) >= LIFE_MS
+    }
+
+    /// The stored form: `identity key[32] | bucket u32 | at u64 | asked u64 | start`.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(160);
+        w.u8(VERSION).bytes(self.ik.as_bytes()).u32(self.bucket);
+        w.u64(self.at.ms()).u64(self.asked.map_or(0, Time::ms));
+        w.u8(u8::from(self.start.is_some()));
+        if let Some(PendingStart { root, rounds }) = &self.start {
+            w.bytes(root.expose()).u64(rounds.0).u64(rounds.1);
+        }
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let ik = IdentityKey::decode(&r.array()?).map_err(|_| DecodeError::Value)?;
+            let (bucket, at) = (r.u32()?, Time::from_ms(r.u64()?));
+            let asked = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let start = match r.u8()? {
+                0 => None,
+                1 => Some(PendingStart { root: Secret::read(r)?, rounds: (r.u64()?, r.u64()?) }),
+                _ => return Err(DecodeError::Value),
+            };
+            Ok(Self { ik, bucket, start, at, asked, times: 0 })
+        })
+    }
+}
+
+/// When to call somebody again who was called at `last`, so many times before.
+fn again(last: Time, times: u8) -> Time {
+    let hours = AGAIN_HOURS[usize::from(times).min(AGAIN_HOURS.len() - 1)];
+    last.plus_ms(hours * Time::HOUR_MS)
+}
+
+/// Whose invitation a stored form is; read leniently, for a form that is none of ours.
+pub(crate) fn owner(bytes: &[u8]) -> Option<IdentityKey> {
+    let mut r = Reader::new(bytes);
+    r.u8().ok()?;
+    IdentityKey::decode(r.array_ref().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use mezza_core::{EphemeralKey, PortableBackend};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(n: u8) -> IdentityKey {
+        let pair = EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n)));
+        IdentityKey::decode(pair.public().as_bytes()).expect("a public key")
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            (n, bucket, at, asked) in (2..=255_u8, any::<u32>(), any::<u64>(), any::<u64>()),
+            start in any::<Option<([u8; 32], u64, u64)>>(),
+            (place, byte) in (any::<usize>(), any::<u8>()),
+        ) {
+            let start = start.map(|(root, talks, calls)| {
+                PendingStart { root: Secret::copy_from(&root), rounds: (talks, calls) }
+            });
+            let (ik, at) = (key(n), Time::from_ms(at));
+            let asked = Some(Time::from_ms(asked)).filter(|asked| *asked != Time::default());
+            let inviter = Inviter { ik, bucket, start, at, asked, times: 3 };
+            let bytes = inviter.write();
+            let again = Inviter::read(&bytes).map_err(|error| TestCaseError::fail(format!("{error}")))?;
+            prop_assert_eq!(&again.write()[..], &bytes[..]);
+            prop_assert_eq!((again.bucket, again.at, again.asked), (bucket, at, asked));
+            prop_assert_eq!((again.ik, again.times), (ik, 0));
+            prop_assert!(Inviter::read(&bytes[..place % bytes.len()]).is_err());
+            prop_assert!(Inviter::read(&[&bytes[..], &[0]].concat()).is_err());
+            // Whatever else is read is written the same.
+            let mut other = bytes.to_vec();
+            other[place % bytes.len()] = byte;
+            if let Ok(inviter) = Inviter::read(&other) {
+                prop_assert_eq!(&inviter.write()[..], &other[..]);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_an_inviter_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
+            if let Ok(inviter) = Inviter::read(&bytes) {
+                prop_assert_eq!(&inviter.write()[..], &bytes[..]);
+            }
+        }
+
+        #[test]
+        fn an_inviter_is_due_at_most_12_hours_after_it_was_called(
+            (at, since, times) in (0..1_u64 << 45, 0..1_u64 << 32, any::<u8>()),
+        ) {
+            let (ik, at) = (key(2), Time::from_ms(at));
+            let asked = at.plus_ms(since);
+            let mut inviter = Inviter { ik, bucket: 1, start: None, at, asked: None, times };
+            prop_assert!(inviter.is_over(inviter.deadline()));
+            inviter.asked = Some(asked);
+            let due = inviter.deadline();
+            prop_assert!(due > asked || inviter.is_over(due));
+            prop_assert!(due <= asked.plus_ms(12 * Time::HOUR_MS));
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What goes into the mixnet carrier and what comes out of it.
+
+use alloc::string::String;
+use core::fmt;
+
+use mezza_mixnet::RoundId;
+use mezza_mixnet::client::{ClientJob, ClientJobOutput};
+use mezza_mixnet::wire::Frame;
+
+use crate::io::ContactId;
+
+/// Which network: the link that a person opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkAddress {
+    /// The hash of its first config.
+    pub pin: [u8; 32],
+    /// `host:port` of the entry that the link names.
+    pub address: String,
+}
+
+/// What the driver tells the device about its connection to the network.
+pub enum MixnetInput {
+    /// Join this network.
+    Join(NetworkAddress),
+    /// Ask who it is that invites: their hello and card come in cells (messenger 4.4).
+    AskWho(ContactId),
+    /// The entry answers; `trusted`: its key is the one of the config.
+    Up {
+        /// Whether the key was checked.
+        trusted: bool,
+    },
+    /// The connection is gone, or could not be made.
+    Down,
+    /// A frame of the entry.
+    Frame(Frame),
+    /// A job ended.
+    Done(ClientJob, ClientJobOutput),
+    /// A job of this round will never end.
+    Lost(RoundId),
+    /// What stood before [`MixnetOutput::Durable`] of this number is durable.
+    Stored(u64),
+}
+
+/// What the device wants of the network.
+#[derive(Debug)]
+pub enum MixnetOutput {
+    /// Connect, then say `Up` or `Down`.
+    Connect {
+        /// `host:port` of the entry.
+        address: String,
+        /// Its key; `None`: any key, and `Up` is not trusted.
+        key: Option<[u8; 32]>,
+    },
+    /// Hang up, then say `Down`.
+    Disconnect,
+    /// Send a frame.
+    Frame(Frame),
+    /// Run a job and hand it back.
+    Job(ClientJob),
+    /// Once everything before this is durable, say so: [`MixnetInput::Stored`].
+    Durable(u64),
+}
+
+impl fmt::Debug for MixnetInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Join(_) => f.write_str("Join"),
+            Self::AskWho(contact) => write!(f, "AskWho({})", contact.0),
+            Self::Up { trusted } => write!(f, "Up({trusted})"),
+            Self::Down => f.write_str("Down"),
+            Self::Frame(frame) => write!(f, "{frame:?}"),
+            Self::Done(job, _) => write!(f, "Done({job:?})"),
+            Self::Lost(round) => write!(f, "Lost({round:?})"),
+            Self::Stored(seq) => write!(f, "Stored({seq})"),
+        }
+    }
+}

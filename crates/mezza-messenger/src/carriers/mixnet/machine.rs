@@ -1,0 +1,235 @@
+//! The client's machine: what it is told, and what it wants.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, Machine as _, StaticKey, Time, Wiping};
+use mezza_mixnet::Service;
+use mezza_mixnet::client::{self, RefusedReason};
+
+use super::network::JoinedNetwork;
+use super::{
+    CLIENT, FULL_AGAIN_MS, INVITED_AGAIN_MS, Membership, Mixnet, MixnetInput, MixnetOutput,
+    NetworkAddress, timer,
+};
+use crate::error::DeviceError;
+use crate::evidence::WaitReason;
+use crate::io::{
+    Arrival, ArrivalOrigin, At, CarrierId, ContactId, Event, News, RecordKind, Retention, Step,
+};
+use crate::outbox::RATCHET_MESSAGE;
+
+impl<B: Backend> Mixnet<B> {
+    /// What the driver has to say of the network, or the person.
+    pub fn input(&mut self, input: MixnetInput, at: &mut At<'_>) -> Result<(), DeviceError> {
+        let gone = matches!(input, MixnetInput::Down);
+        let input = match input {
+            MixnetInput::Join(link) => return self.join(link, at),
+            MixnetInput::AskWho(contact) => return self.ask_who(contact, at),
+            MixnetInput::Stored(seq) => {
+                // The client answers `Unexpected` if nothing waits for this number any more.
+                let _ = self.tell(client::Input::Stored(seq), at);
+                return Ok(());
+            }
+            MixnetInput::Up { trusted } => client::Input::Up { trusted },
+            MixnetInput::Down => client::Input::Down,
+            MixnetInput::Frame(frame) => client::Input::Frame(frame),
+            MixnetInput::Done(job, done) => client::Input::Done(job, done),
+            MixnetInput::Lost(round) => client::Input::Lost(round),
+        };
+        // What is refused changes nothing here either (MSG-36).
+        self.tell(input, at).map_err(DeviceError::Network)?;
+        if gone {
+            self.down(at.step);
+        }
+        Ok(())
+    }
+
+    /// Joins a network, under a fresh dialling key.
+    pub(super) fn join(
+        &mut self,
+        link: NetworkAddress,
+        at: &mut At<'_>,
+    ) -> Result<(), DeviceError> {
+        if self.set_aside {
+            return Err(DeviceError::SetAside);
+        }
+        if u8::try_from(link.address.len()).is_err() {
+            return Err(DeviceError::BadAddress);
+        }
+        if self.network.is_some() {
+            return Err(DeviceError::Joined);
+        }
+        let member = Membership { link, dialling: StaticKey::random::<B>(at.rng) };
+        at.step.put(RecordKind::Network, Vec::new(), Retention::Permanent, member.write());
+        self.network = Some(JoinedNetwork::new(member, self.kernel, at.now));
+        self.wake_client(at);
+        Ok(())
+    }
+
+    pub(super) fn wake_client(&mut self, at: &mut At<'_>) {
+        if let Some(net) = &mut self.network {
+            net.client.wake(at.now, at.rng);
+            self.drain(at);
+        }
+    }
+
+    pub(super) fn tell(
+        &mut self,
+        input: client::Input,
+        at: &mut At<'_>,
+    ) -> Result<(), client::ClientError> {
+        let net = self.network.as_mut().ok_or(client::ClientError::Unexpected)?;
+        net.client.handle(input, at.now, at.rng)?;
+        self.drain(at);
+        Ok(())
+    }
+
+    pub(super) fn drain(&mut self, at: &mut At<'_>) {
+        while let Some(output) = self.network.as_mut().and_then(|net| net.client.poll()) {
+            self.output(output, at);
+        }
+        let due = self.network.as_ref().and_then(|net| net.client.deadline());
+        at.step.timer(timer(CLIENT), due);
+    }
+
+    pub(super) fn output(&mut self, output: client::Output, at: &mut At<'_>) {
+        let Some(net) = &mut self.network else { return };
+        match output {
+            client::Output::Dial => {
+                let (address, key) = net.place(at.now);
+                self.outputs.push_back(MixnetOutput::Connect { address, key });
+            }
+            client::Output::Close => self.outputs.push_back(MixnetOutput::Disconnect),
+            client::Output::Frame(frame) => self.outputs.push_back(MixnetOutput::Frame(frame)),
+            client::Output::Job(job) => self.outputs.push_back(MixnetOutput::Job(job)),
+            client::Output::Want(pairs) => {
+                for _ in 0..pairs {
+                    let pair = client::Input::Give(at.ephemeral::<B>());
+                    // Exactly what was asked for is never refused.
+                    let _ = net.client.handle(pair, at.now, at.rng);
+                }
+            }
+            client::Output::Store { seq, first, record } => net.row(seq, first, record, at.step),
+            client::Output::Received { seq, contact, bytes, .. } => {
+                net.durable = Some(seq);
+                self.received(ContactId(contact), bytes, at);
+            }
+            client::Output::Invited(invitation) => {
+                let parcel = [&[RATCHET_MESSAGE], invitation.body.as_slice()].concat();
+                self.arrived(ArrivalOrigin::Invitation(invitation.bucket), Wiping::new(parcel));
+            }
+            client::Output::Joined => self.joined(at),
+            client::Output::Config => {
+                net.weigh(at.now);
+                self.news.push_back(News::CardPart);
+                at.step.touch_all();
+                at.step.show(Event::Carrier(CarrierId::MIXNET));
+            }
+            client::Output::Handed(ticket) => self.handed(ticket, at.now),
+            client::Output::Refused(ticket, why) => self.refused(ticket, why, at.now),
+            client::Output::Broken(contact) => {
+                // The chains are of no use any more: the pair needs another root.
+                self.change(ContactId(contact), at.step, |peer| peer.root_for = None);
+                at.step.touch(ContactId(contact));
+            }
+            client::Output::Called(contact, _) => self.called(ContactId(contact), at),
+            client::Output::Level(_)
+            | client::Output::Alarm { .. }
+            | client::Output::Unfit(..)
+            | client::Output::Budget(..) => {
+                net.heed(&output);
+                at.step.touch_all();
+                at.step.show(Event::Carrier(CarrierId::MIXNET));
+            }
+            // The receipt tells the person.
+            client::Output::Acked(_) | client::Output::Absent(..) => {}
+        }
+    }
+
+    pub(super) fn arrived(&mut self, from: ArrivalOrigin, parcel: Wiping<Vec<u8>>) {
+        let level = self.network.as_ref().map_or(1, |net| net.level);
+        let arrival = Arrival { carrier: CarrierId::MIXNET, level, from, parcel, ack: None };
+        self.news.push_back(News::Arrived(arrival));
+    }
+
+    /// A parcel out of cells: what a mailbox of this contact would have held.
+    pub(super) fn received(&mut self, id: ContactId, parcel: Wiping<Vec<u8>>, at: &mut At<'_>) {
+        self.heard(id, at);
+        self.arrived(ArrivalOrigin::Contact(id), parcel);
+    }
+
+    /// A contact rings. Whoever was invited wants to know who it was.
+    pub(super) fn called(&mut self, id: ContactId, at: &mut At<'_>) {
+        self.heard(id, at);
+        if self.inviters.contains_key(&id) {
+            return;
+        }
+        if !self.peers.get(&id).is_some_and(|peer| peer.has_called) {
+            self.change(id, at.step, |peer| peer.has_called = true);
+            self.news.push_back(News::Called(id));
+        }
+    }
+
+    pub(super) fn joined(&mut self, at: &mut At<'_>) {
+        let Some(net) = &mut self.network else { return };
+        (net.up, net.clock_off) = (true, false);
+        net.weigh(at.now);
+        self.return_all();
+        // The client has started: it knows of none.
+        for id in self.peers.keys().copied().collect::<Vec<_>>() {
+            self.heed(id, at);
+        }
+        // Whoever was asked and has not come is called.
+        let asked = self.inviters.iter().filter(|(_, inviter)| inviter.asked.is_some());
+        for id in asked.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.call(id, at);
+        }
+        at.step.touch_all();
+        at.step.show(Event::Carrier(CarrierId::MIXNET));
+    }
+
+    /// The connection is gone: what was not handed is offered again once it is back.
+    pub(super) fn down(&mut self, step: &mut Step) {
+        if let Some(net) = &mut self.network {
+            net.up = false;
+        }
+        self.return_all();
+        step.show(Event::Carrier(CarrierId::MIXNET));
+    }
+
+    pub(super) fn return_all(&mut self) {
+        let parcels: Vec<_> = core::mem::take(&mut self.out).into_values().collect();
+        if !parcels.is_empty() {
+            self.news.push_back(News::Returned(parcels.into_iter().map(|out| out.0).collect()));
+        }
+    }
+
+    pub(super) fn handed(&mut self, ticket: u64, now: Time) {
+        // Not known any more: it was dropped here while it was on its way.
+        let Some((parcel, times)) = self.out.remove(&ticket) else { return };
+        let again = times.map(|times| self.invited_again(times, now));
+        self.news.push_back(News::Handed { parcel, again });
+    }
+
+    /// When an invitation goes again whose round is over now, after so many before: in the next
+    /// round, since it reaches only who takes part in its own; then it lets 1, 3, 7 .. rounds pass.
+    pub(super) fn invited_again(&self, times: u8, now: Time) -> Time {
+        let config = self.network.as_ref().and_then(|net| net.config(now));
+        let policy = config.and_then(|config| config.policy(Service::Invitation));
+        let interval_ms = policy.map_or(0, |(_, policy)| u64::from(policy.interval_ms));
+        let rounds = (1 << times.min(24)) - 1;
+        now.plus_ms(INVITED_AGAIN_MS.min(rounds * interval_ms))
+    }
+
+    pub(super) fn refused(&mut self, ticket: u64, why: RefusedReason, now: Time) {
+        let Some((parcel, _)) = self.out.remove(&ticket) else { return };
+        let why = match why {
+            RefusedReason::Full => WaitReason::BoxFull,
+            RefusedReason::TooBig => WaitReason::TooBig,
+            RefusedReason::NoRoot => WaitReason::Keys,
+            RefusedReason::Budget => WaitReason::Budget,
+            RefusedReason::Down => WaitReason::NoCarrier,
+        };
+        self.news.push_back(News::Refused { parcel, why, after: now.plus_ms(FULL_AGAIN_MS) });
+    }
+}

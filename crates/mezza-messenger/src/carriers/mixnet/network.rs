@@ -1,0 +1,216 @@
+//! The network that was joined, with the client's machine in it.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{
+    Backend, CryptoRng, DecodeError, Machine as _, PublicKey, Reader, Secret, StaticKey, Time,
+    Wiping, Writer,
+};
+use mezza_lanes::Kernel;
+use mezza_mixnet::Service;
+use mezza_mixnet::client::{Client, ClientOptions, Output, RestoreError, SettingsError};
+use mezza_mixnet::config::{Config, ServicePolicy};
+use mezza_mixnet::mix::NoiseFloor;
+
+use super::NetworkAddress;
+use crate::io::{CarrierCaps, RecordKind, Retention, Step, key64};
+use crate::profile::text;
+use crate::view::NetworkView;
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// Bytes of one piece: the body of a cell.
+pub(super) const PIECE_BYTES: usize = 225;
+/// Most pieces of one parcel.
+pub(super) const PIECES_MAX: usize = 40;
+/// What the carrier's own stream puts in front of a parcel.
+pub(super) const LENGTH_BYTES: usize = 2;
+
+/// What is stored of a network besides the client's own rows: the link, and the dialling key.
+pub(crate) struct Membership {
+    pub link: NetworkAddress,
+    pub dialling: StaticKey,
+}
+
+impl Membership {
+    /// The stored form.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(128 + self.link.address.len());
+        w.u8(VERSION).bytes(&self.link.pin).var8(self.link.address.as_bytes());
+        w.bytes(self.dialling.scalar().expose()).bytes(&self.dialling.public().0);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let link = NetworkAddress { pin: r.array()?, address: text(r.var8()?)? };
+            let scalar = Secret::read(r)?;
+            Ok(Self { link, dialling: StaticKey::from_stored(scalar, PublicKey::read(r)?) })
+        })
+    }
+
+    fn setup(&self, kernel: &'static dyn Kernel) -> ClientOptions {
+        ClientOptions {
+            pin: self.link.pin,
+            dialling: self.dialling.duplicate(),
+            floor: NoiseFloor::STANDARD,
+            kernel,
+        }
+    }
+}
+
+/// The network that was joined.
+pub(crate) struct JoinedNetwork<B: Backend> {
+    pub member: Membership,
+    pub client: Client<B>,
+    /// Rows of the client that are stored.
+    pub rows: BTreeSet<u64>,
+    /// Rounds are taken part in.
+    pub up: bool,
+    pub level: u8,
+    /// The newest number of the client that the next commit makes durable.
+    pub durable: Option<u64>,
+    /// Alarms of mixes since the start.
+    pub alarms: u32,
+    /// This clock and the network's differ.
+    pub clock_off: bool,
+    /// The noise of the config in force is below what protects anybody.
+    pub demo: bool,
+}
+
+impl<B: Backend> JoinedNetwork<B> {
+    pub fn new(member: Membership, kernel: &'static dyn Kernel, now: Time) -> Self {
+        let client = Client::new(member.setup(kernel), now);
+        Self::of(member, client, BTreeSet::new())
+    }
+
+    /// Puts the client together from its rows, ascending.
+    pub fn restore(
+        member: Membership,
+        kernel: &'static dyn Kernel,
+        rows: &[(u64, Wiping<Vec<u8>>)],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, RestoreError> {
+        if rows.is_empty() {
+            return Ok(Self::new(member, kernel, now));
+        }
+        let slices = rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
+        let client = Client::restore(member.setup(kernel), slices, now, rng)?;
+        Ok(Self::of(member, client, rows.iter().map(|(seq, _)| *seq).collect()))
+    }
+
+    fn of(member: Membership, client: Client<B>, rows: BTreeSet<u64>) -> Self {
+        Self {
+            member,
+            client,
+            rows,
+            up: false,
+            level: 1,
+            durable: None,
+            alarms: 0,
+            clock_off: false,
+            demo: false,
+        }
+    }
+
+    /// A row of the client, in one transaction with whatever else the step stores.
+    pub fn row(&mut self, seq: u64, first: u64, record: Wiping<Vec<u8>>, step: &mut Step) {
+        self.durable = Some(seq);
+        let kept = self.rows.split_off(&first);
+        let old = core::mem::replace(&mut self.rows, kept);
+        self.rows.insert(seq);
+        step.put(RecordKind::NetworkRow, key64(seq), Retention::Rolling, record);
+        for row in old {
+            step.drop_row(RecordKind::NetworkRow, key64(row));
+        }
+    }
+
+    /// Takes in what the client says of the network.
+    pub fn heed(&mut self, output: &Output) {
+        match output {
+            Output::Level(level) => self.level = *level,
+            Output::Alarm { .. } => self.alarms = self.alarms.saturating_add(1),
+            Output::Unfit(_, error) => self.clock_off = *error == SettingsError::Clock,
+            _ => {}
+        }
+    }
+
+    /// What the person is shown of it.
+    pub fn view(&self, now: Time) -> NetworkView {
+        let (config, policy) = (self.config(now), self.policy(now));
+        let ledger = self.client.ledger();
+        NetworkView {
+            link: self.member.link.clone(),
+            network: config.map(|config| config.network),
+            up: self.up,
+            level: self.level,
+            demo: self.demo,
+            policy: policy.cloned(),
+            round: policy.and_then(|policy| policy.round_at(now)),
+            users: self.client.users(),
+            mixes: config.map_or(0, |config| config.mixes.len()),
+            rounds_used: ledger.map_or(0, |ledger| ledger.used(Service::Conversation)),
+            alarms: self.alarms,
+            clock_off: self.clock_off,
+        }
+    }
+
+    /// What is not stored.
+    pub fn snapshot(&self, w: &mut Writer) {
+        w.bytes(&self.client.snapshot()).u8(u8::from(self.up)).u8(self.level);
+        w.u64(self.durable.unwrap_or(0)).u32(self.alarms).u8(u8::from(self.clock_off));
+        for row in &self.rows {
+            w.u64(*row);
+        }
+    }
+
+    /// Looks at the noise of the config that is in force now.
+    pub fn weigh(&mut self, now: Time) {
+        self.demo = self.policy(now).is_some_and(|policy| !NoiseFloor::STANDARD.allows(policy));
+    }
+
+    /// The config in force.
+    pub fn config(&self, now: Time) -> Option<&Config> {
+        self.client.chain()?.current(now)
+    }
+
+    /// What the config says of conversations.
+    pub fn policy(&self, now: Time) -> Option<&ServicePolicy> {
+        self.config(now)?.policy(Service::Conversation).map(|(_, policy)| policy)
+    }
+
+    /// Where to connect, and to whom.
+    pub fn place(&self, now: Time) -> (String, Option<[u8; 32]>) {
+        match self.config(now) {
+            Some(config) => (config.coordinator.address.clone(), Some(config.coordinator.key)),
+            None => (self.member.link.address.clone(), None),
+        }
+    }
+
+    /// What the carrier can do now.
+    pub fn caps(&self, now: Time) -> CarrierCaps {
+        let round_ms = self
+            .policy(now)
+            .map_or(5_000, |policy| policy.interval_ms.saturating_add(policy.collect_ms));
+        CarrierCaps {
+            piece_bytes: PIECE_BYTES,
+            pieces_max: PIECES_MAX,
+            level: self.level,
+            delay_ms: round_ms,
+            delay_p99_ms: round_ms.saturating_mul(4),
+            receipts: true,
+            around_bytes: LENGTH_BYTES,
+            parcel_bytes_max: PIECES_MAX * PIECE_BYTES - LENGTH_BYTES,
+            store_h: 0,
+            needs_internet: true,
+            demo: self.demo,
+        }
+    }
+}

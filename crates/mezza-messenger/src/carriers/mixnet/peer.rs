@@ -1,0 +1,168 @@
+//! A contact as the mixnet sees it, and how long it is served for nothing but its own talk
+//! (MSG-54).
+//!
+//! Each round in which somebody is served costs privacy, and what a contact says has it served for
+//! ten minutes more. So a contact that keeps talking would use up everybody's rounds. The time that
+//! goes to its talk alone is counted; above its part it is served only for what the person writes.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+
+use crate::io::{Pace, flag};
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// How long a contact is served in the mixnet for each time that it says something.
+const TALK_MS: u64 = 10 * Time::MINUTE_MS;
+/// Days of a year.
+const YEAR_DAYS: u32 = 365;
+/// Roots of a contact that the mixnet's client takes at once, each for a snapshot; then one per
+/// [`ROOT_EVERY_MS`] (MSG-53).
+const ROOT_BURST: u32 = 4;
+/// Milliseconds until one more root may come.
+const ROOT_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
+
+/// For how long a contact was served while the person did not write to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Talk {
+    /// The year that the next one is about, of 365 days since 1970.
+    year: u32,
+    ms: u64,
+}
+
+impl Talk {
+    /// The mixnet serves it because it said something: so much longer than it would have else.
+    pub fn add(&mut self, ms: u64, now: Time) {
+        let year = now.days() / YEAR_DAYS;
+        let before = if self.year == year { self.ms } else { 0 };
+        (self.year, self.ms) = (year, before.saturating_add(ms));
+    }
+
+    /// How long the mixnet served it in this year for what it said.
+    pub fn ms(&self, now: Time) -> u64 {
+        if self.year == now.days() / YEAR_DAYS { self.ms } else { 0 }
+    }
+
+    /// When the year is over in which it was counted last.
+    pub const fn year_end(&self) -> Time {
+        Time::from_ms((self.year as u64 + 1) * YEAR_DAYS as u64 * Time::DAY_MS)
+    }
+
+    /// Reads `year u32 | ms u64`.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { year: r.u32()?, ms: r.u64()? })
+    }
+}
+
+/// A contact as the mixnet sees it.
+pub(crate) struct MixnetPeer {
+    /// The session for which the client has a root.
+    pub root_for: Option<[u8; 16]>,
+    /// They were invited, and have called to know who it was.
+    pub has_called: bool,
+    pub talk: Talk,
+    // Not stored.
+    /// Roots that it says.
+    pub roots: Pace,
+    /// When it was heard last, and when the person wrote to it last.
+    heard_at: Time,
+    wrote_at: Time,
+    /// Whether it is served for our words alone.
+    pub muted: bool,
+}
+
+impl Default for MixnetPeer {
+    fn default() -> Self {
+        Self {
+            root_for: None,
+            has_called: false,
+            talk: Talk::default(),
+            roots: Pace::new(ROOT_BURST, ROOT_EVERY_MS),
+            heard_at: Time::default(),
+            wrote_at: Time::default(),
+            muted: false,
+        }
+    }
+}
+
+impl MixnetPeer {
+    /// A contact of whom this is stored.
+    pub fn of(root_for: Option<[u8; 16]>, has_called: bool, talk: Talk) -> Self {
+        Self { root_for, has_called, talk, ..Self::default() }
+    }
+
+    /// The person writes to it.
+    pub fn wrote(&mut self, now: Time) {
+        self.wrote_at = now;
+    }
+
+    /// Whether the person wrote to it a short time ago.
+    pub fn is_talked_to(&self, now: Time) -> bool {
+        now >= self.wrote_at && now.since_ms(self.wrote_at) < TALK_MS
+    }
+
+    /// It says something, or calls; whether that counts.
+    pub fn heard(&mut self, now: Time) -> bool {
+        let gap_ms = now.since_ms(self.heard_at).min(TALK_MS);
+        self.heard_at = now;
+        if self.is_talked_to(now) {
+            return false;
+        }
+        self.talk.add(gap_ms, now);
+        true
+    }
+
+    /// Its row; there is none as long as nothing is known.
+    pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
+        let known = self.root_for.is_some() || self.has_called || self.talk != Talk::default();
+        known.then(|| self.write())
+    }
+
+    /// The stored form: `root for | has called u8 | year u32 | talk u64`.
+    fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(32);
+        w.u8(VERSION).u8(u8::from(self.root_for.is_some()));
+        if let Some(session) = &self.root_for {
+            w.bytes(session);
+        }
+        w.u8(u8::from(self.has_called)).u32(self.talk.year).u64(self.talk.ms);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let root_for = if flag(r)? { Some(r.array()?) } else { None };
+            Ok(Self::of(root_for, flag(r)?, Talk::read(r)?))
+        })
+    }
+
+    /// What is not stored.
+    pub fn snapshot(&self, w: &mut Writer) {
+        self.roots.write(w);
+        w.u64(self.heard_at.ms()).u64(self.wrote_at.ms()).u8(u8::from(self.muted));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_ms(1_792_000_000_000);
+
+    #[test]
+    fn talk_is_counted_by_the_year() {
+        let mut talk = Talk::default();
+        talk.add(5, NOW);
+        talk.add(6, NOW.plus_ms(1));
+        assert_eq!(talk.ms(NOW), 11);
+        let later = NOW.plus_ms(365 * Time::DAY_MS);
+        assert_eq!(talk.ms(later), 0);
+        talk.add(7, later);
+        assert_eq!(talk.ms(later), 7);
+    }
+}

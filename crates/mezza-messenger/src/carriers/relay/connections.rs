@@ -1,0 +1,167 @@
+//! Connections to relays: each goes by relay key, host and port.
+//!
+//! ```text
+//! a note, a bundle, an own mailbox wants it -Connect-> kept -Up-> stands -Down-> kept
+//!        idle for 10 minutes, or nobody is reached by it any more -Disconnect-> nothing
+//! ```
+//!
+//! A contact says what it likes about where a relay is. That makes a connection of its own, so that
+//! it changes nothing about how anybody else is reached (MSG-50).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use mezza_core::{Time, Writer};
+
+use crate::card::RelayEntry;
+use crate::io::{CarrierCaps, ContactId, LineId};
+
+/// A relay that is not ours is left this long after it was needed last.
+const IDLE_MS: u64 = 10 * Time::MINUTE_MS;
+/// Parcels out on one connection at once (MSG-35).
+const IN_FLIGHT_MAX: usize = 8;
+
+/// A connection.
+pub(crate) struct Line {
+    pub entry: RelayEntry,
+    /// What it can do; `None` while it does not stand.
+    pub up: Option<CarrierCaps>,
+    /// Parcels out on it.
+    pub in_flight: usize,
+    /// When it was needed last.
+    used: Time,
+    /// Who is reached by it.
+    users: BTreeSet<ContactId>,
+}
+
+impl Line {
+    /// What it can do, or could if it stood.
+    pub fn caps(&self) -> CarrierCaps {
+        self.up.unwrap_or(super::CAPS)
+    }
+
+    /// Whether one more parcel may leave by it.
+    pub fn has_room(&self) -> bool {
+        self.up.is_some() && self.in_flight < IN_FLIGHT_MAX
+    }
+}
+
+/// All connections.
+#[derive(Default)]
+pub(crate) struct Lines(BTreeMap<LineId, Line>);
+
+impl Lines {
+    /// One of them.
+    pub fn get(&self, id: LineId) -> Option<&Line> {
+        self.0.get(&id)
+    }
+
+    /// One of them, to be changed.
+    pub fn line_mut(&mut self, id: LineId) -> Option<&mut Line> {
+        self.0.get_mut(&id)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Line> {
+        self.0.values()
+    }
+
+    /// Whether it stands.
+    pub fn is_up(&self, id: LineId) -> bool {
+        self.get(id).is_some_and(|line| line.up.is_some())
+    }
+
+    /// Its level now.
+    pub fn level(&self, id: LineId) -> u8 {
+        self.get(id).map_or(super::CAPS.level, |line| line.caps().level)
+    }
+
+    /// A relay is needed; whether a connection to it is new. It is needed `by` a contact, or for
+    /// ourselves.
+    pub fn want(&mut self, relay: &RelayEntry, by: Option<ContactId>, now: Time) -> bool {
+        let fresh = !self.0.contains_key(&relay.line());
+        let line = self.0.entry(relay.line()).or_insert_with(|| Line {
+            entry: relay.clone(),
+            up: None,
+            in_flight: 0,
+            used: now,
+            users: BTreeSet::new(),
+        });
+        line.used = now;
+        line.users.extend(by);
+        fresh
+    }
+
+    /// A contact is reached by these alone from now on; those by which nobody is reached any more.
+    pub fn keep_only(&mut self, user: ContactId, kept: &[LineId]) -> Vec<RelayEntry> {
+        let mut left = Vec::new();
+        for (id, line) in &mut self.0 {
+            if !kept.contains(id) && line.users.remove(&user) && line.users.is_empty() {
+                left.push(line.entry.clone());
+            }
+        }
+        left
+    }
+
+    /// Whether anybody is reached by it.
+    pub fn is_used(&self, id: LineId) -> bool {
+        self.get(id).is_some_and(|line| !line.users.is_empty())
+    }
+
+    /// One parcel less is out.
+    pub fn landed(&mut self, id: LineId) {
+        if let Some(line) = self.line_mut(id) {
+            line.in_flight = line.in_flight.saturating_sub(1);
+        }
+    }
+
+    /// It does not stand any more.
+    pub fn down(&mut self, id: LineId) -> bool {
+        let Some(line) = self.line_mut(id) else { return false };
+        (line.up, line.in_flight) = (None, 0);
+        true
+    }
+
+    /// It is not kept any more.
+    pub fn remove(&mut self, id: LineId) -> bool {
+        self.0.remove(&id).is_some()
+    }
+
+    /// When the first one of others was idle for long enough.
+    pub fn next_idle(&self, own: impl Fn(&RelayEntry) -> bool) -> Option<Time> {
+        let others = self.0.values().filter(|line| !own(&line.entry));
+        others.map(|line| line.used.plus_ms(IDLE_MS)).min()
+    }
+
+    /// Those of others that were idle for long enough; what somebody waits for counts as use.
+    pub fn idle(
+        &mut self,
+        own: impl Fn(&RelayEntry) -> bool,
+        busy: &dyn Fn(ContactId) -> bool,
+        now: Time,
+    ) -> Vec<LineId> {
+        let mut idle = Vec::new();
+        for (id, line) in &mut self.0 {
+            if own(&line.entry) || now.since_ms(line.used) < IDLE_MS {
+                continue;
+            }
+            if line.users.iter().any(|user| busy(*user)) {
+                line.used = now;
+            } else {
+                idle.push(*id);
+            }
+        }
+        idle
+    }
+
+    /// The connections, as bytes.
+    pub fn snapshot(&self, w: &mut Writer) {
+        for (id, line) in &self.0 {
+            let up = line.up.map_or(0, |caps| caps.level);
+            w.bytes(&id.0).u8(up).u8(line.in_flight as u8).u64(line.used.ms());
+            for user in &line.users {
+                w.u32(user.0);
+            }
+        }
+    }
+}

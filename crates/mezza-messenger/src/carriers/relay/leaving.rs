@@ -1,0 +1,131 @@
+//! What leaves by relays: the way into a contact's mailbox, and the envelope around a parcel.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, CryptoRng, EphemeralKey, Time};
+
+use super::requests::Request;
+use super::{BEYOND_BUNDLE_MS, KEEPS_MS, Relay, RelayOutput, connections};
+use crate::envelope::SenderContext;
+use crate::evidence::WaitReason;
+use crate::io::{
+    At, CarrierId, ContactFacts, DeliveryProblem, Handover, HelloPlace, Leaving, MailboxId,
+    Missing, ParcelId, Receiving, Route,
+};
+
+impl<B: Backend> Relay<B> {
+    /// The way into the contact's mailbox.
+    pub fn route(
+        &mut self,
+        to: &ContactFacts<'_>,
+        pin: u8,
+        at: &mut At<'_>,
+    ) -> Result<Route, Missing> {
+        let wait = Missing::Wait;
+        let relay = self.relay_of(to).ok_or(wait(WaitReason::Keys))?.clone();
+        if self.lines.level(relay.line()) < pin {
+            return Err(wait(WaitReason::BelowPin));
+        }
+        if to.trouble == Some(DeliveryProblem::BoxGone) {
+            return Err(wait(WaitReason::BoxGone));
+        }
+        self.connect(&relay, Some(to.id), at);
+        if !self.greets(to.id)
+            && let Some(mailbox) = self.mailbox_for(to.id, at)
+        {
+            self.change(to.id, at.step, |peer| peer.ours = Some(mailbox));
+        }
+        if !self.lines.is_up(relay.line()) {
+            return Err(wait(WaitReason::NoCarrier));
+        }
+        // The intro mailbox takes first messages alone, so without another one a session must be
+        // new.
+        let lost = self.theirs(to.id).is_none() && !to.session.pending;
+        if !to.session.is_usable() || lost {
+            return Err(Missing::Session);
+        }
+        // The first note of a session holds our mailbox, which must exist by then (messenger 4.2).
+        if to.session.pending && self.hello_place(to.id) == HelloPlace::NotYet {
+            return Err(wait(WaitReason::Keys));
+        }
+        self.where_to(to, at.now).ok_or(wait(WaitReason::Keys))
+    }
+
+    /// Where a message of the active session goes, and until when it can be opened there.
+    fn where_to(&self, to: &ContactFacts<'_>, now: Time) -> Option<Route> {
+        let peer = self.peer(to.id)?;
+        let mut until = now.plus_ms(KEEPS_MS);
+        if let Some(intro) = peer.intro.as_ref().filter(|_| to.session.pending) {
+            until = until.min(intro.not_after.plus_ms(BEYOND_BUNDLE_MS));
+        }
+        let address = match (&peer.theirs, &peer.intro) {
+            (Some(_), _) => Vec::new(),
+            (None, Some(intro)) if !to.card.relays().is_empty() => intro.spk.0.to_vec(),
+            (None, _) => return None,
+        };
+        let carrier = CarrierId::RELAY;
+        Some(Route { carrier, until: Some(until), invitation: false, address })
+    }
+
+    /// Puts a parcel into an envelope and that into the contact's mailbox.
+    pub fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        let id = parcel.to.id;
+        let Some((relay, seal)) = self.destination(&parcel.to, parcel.route) else {
+            return Handover::Waits;
+        };
+        self.connect(&relay, Some(id), at);
+        let (line, address) = (relay.line(), relay.address);
+        let stands = |line: &connections::Line| line.has_room() && line.caps().level >= parcel.pin;
+        if !self.lines.get(line).is_some_and(stands) {
+            return Handover::Waits;
+        }
+        self.wanted.insert(id);
+        let ahead = self.contexts.remove(&id).filter(|ahead| ahead.is_for(&address, &seal));
+        let context = match ahead {
+            Some(ahead) => Ok(ahead),
+            None => SenderContext::new::<B>(&address, &seal, at.ephemeral::<B>()),
+        };
+        let intro = !parcel.route.address.is_empty();
+        let Ok(envelope) = context.and_then(|context| context.seal::<B>(parcel.bytes)) else {
+            // The key has low order, so HPKE refuses it. No honest device sends one.
+            self.lost(id, address, intro, at.step);
+            return Handover::Waits;
+        };
+        if let Some(line) = self.lines.line_mut(line) {
+            line.in_flight += 1;
+        }
+        let until = parcel.route.until.unwrap_or_default();
+        let ttl_h = (until.since_ms(at.now) / Time::HOUR_MS).clamp(1, 720) as u16;
+        let request = Request::Put { parcel: parcel.id, contact: id, to: address, intro };
+        let ticket = self.requests.ask(line, request);
+        self.outputs.push_back(RelayOutput::Put { ticket, line, address, ttl_h, envelope });
+        Handover::Out
+    }
+
+    /// These need not leave any more.
+    pub fn retract(&mut self, parcels: &[ParcelId]) {
+        let ours = |_, request: &Request| matches!(request, Request::Put { parcel, .. } if parcels.contains(parcel));
+        for (_, line, _) in self.requests.take_where(ours) {
+            self.lines.landed(line);
+        }
+    }
+
+    /// What lay in a mailbox of ours is dealt with.
+    pub fn acknowledge(&mut self, ack: Receiving) {
+        let mailbox = MailboxId(ack.place);
+        self.outputs.push_back(RelayOutput::Acknowledge { mailbox, mail: ack.number });
+    }
+
+    /// Gets ready for the next note to whoever was just written to: the two multiplications of its
+    /// envelope.
+    pub fn ready(&mut self, rng: &mut dyn CryptoRng) {
+        for id in core::mem::take(&mut self.wanted) {
+            let Some(theirs) = self.theirs(id) else { continue };
+            let (address, seal) = (theirs.relay.address, theirs.seal);
+            let fresh = EphemeralKey::random::<B>(rng);
+            if let Ok(context) = SenderContext::new::<B>(&address, &seal, fresh) {
+                self.contexts.insert(id, context);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! One of our own mailboxes.
+
+use alloc::vec::Vec;
+
+use mezza_core::{
+    Backend, CryptoRng, DecodeError, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer,
+};
+
+use crate::card::RelayEntry;
+use crate::io::{ContactId, flag};
+use crate::relay_wire::MailboxAddress;
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// A conversation mailbox is replaced after this time, and closed as much later.
+const LIFE_MS: u64 = 30 * Time::DAY_MS;
+
+/// One of our own mailboxes.
+pub(crate) struct OwnMailbox {
+    /// Who writes here; `None`: strangers (the intro mailbox).
+    pub contact: Option<ContactId>,
+    /// The relay, with the address of this mailbox.
+    pub relay: RelayEntry,
+    pub token: Secret<32>,
+    /// The key of the envelopes; the intro mailbox uses the signed prekeys instead.
+    pub seal: StaticKey,
+    pub made: Time,
+    /// Whether the relay said that it exists.
+    pub opened: bool,
+    /// When another mailbox took its place.
+    pub retired: Option<Time>,
+}
+
+impl OwnMailbox {
+    /// A fresh mailbox at `relay`, not opened yet.
+    pub fn draw<B: Backend>(
+        contact: Option<ContactId>,
+        relay: &RelayEntry,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Self {
+        let token = Secret::random(rng);
+        let relay = RelayEntry { address: MailboxAddress::of(&token), ..relay.clone() };
+        let seal = StaticKey::random::<B>(rng);
+        Self { contact, relay, token, seal, made: now, opened: false, retired: None }
+    }
+
+    /// Whether strangers write here, and no other one took its place.
+    pub fn is_intro(&self) -> bool {
+        self.contact.is_none() && self.retired.is_none()
+    }
+
+    /// When it is replaced, or closed; the intro mailbox stays as long as it is on the card.
+    pub fn due(&self) -> Option<Time> {
+        let since = self.retired.or_else(|| self.contact.map(|_| self.made));
+        since.map(|since| since.plus_ms(LIFE_MS))
+    }
+
+    /// The stored form.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(224 + self.relay.host.len());
+        w.u8(VERSION).u32(self.contact.map_or(0, |contact| contact.0));
+        self.relay.write(&mut w);
+        w.bytes(self.token.expose())
+            .bytes(self.seal.scalar().expose())
+            .bytes(&self.seal.public().0);
+        w.u64(self.made.ms()).u8(u8::from(self.opened)).u64(self.retired.map_or(0, Time::ms));
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let contact = Some(r.u32()?).filter(|id| *id != 0).map(ContactId);
+            let relay = RelayEntry::read(r)?;
+            let token = Secret::read(r)?;
+            let scalar = Secret::read(r)?;
+            let seal = StaticKey::from_stored(scalar, PublicKey::read(r)?);
+            let (made, opened) = (Time::from_ms(r.u64()?), flag(r)?);
+            let retired = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            Ok(Self { contact, relay, token, seal, made, opened, retired })
+        })
+    }
+}

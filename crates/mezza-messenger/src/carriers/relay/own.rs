@@ -1,0 +1,210 @@
+//! Own mailboxes and what is published beside them: open, watch, publish, close.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, Time};
+use mezza_ratchet::prekeys::OPK_STOCK;
+
+use super::requests::Request;
+use super::{
+    AGAIN_S, MAILBOX, NO_SUCH_BOX, OwnMailbox, PUBLICATION_KEY, RETRY, Relay, RelayOutput, timer,
+};
+use crate::io::{At, ContactId, MailboxId, News, Publication, RecordKind, Retention, Step, key32};
+use crate::relay_wire::MailboxKind;
+
+impl<B: Backend> Relay<B> {
+    /// Adds a mailbox; it is opened as soon as its relay is up.
+    pub(super) fn add_mailbox(&mut self, mailbox: OwnMailbox, step: &mut Step) -> MailboxId {
+        let id = MailboxId(self.next_mailbox);
+        self.next_mailbox += 1;
+        self.mailboxes.insert(id, mailbox);
+        self.store_mailbox(id, step);
+        let (key, value) = (Vec::new(), self.write_next());
+        step.put(RecordKind::RelayPeer, key, Retention::Permanent, value);
+        self.ask_mailbox(id);
+        id
+    }
+
+    /// A mailbox for `contact` at our own relay, if we have one.
+    pub(super) fn mailbox_for(&mut self, contact: ContactId, at: &mut At<'_>) -> Option<MailboxId> {
+        let relay = self.own_relay()?.clone();
+        self.connect(&relay, None, at);
+        let mailbox = OwnMailbox::draw::<B>(Some(contact), &relay, at.now, at.rng);
+        Some(self.add_mailbox(mailbox, at.step))
+    }
+
+    /// Opens or watches a mailbox if its relay is up.
+    pub(super) fn ask_mailbox(&mut self, id: MailboxId) {
+        let Some(mailbox) = self.mailboxes.get(&id) else { return };
+        let line = mailbox.relay.line();
+        let request = if mailbox.opened { Request::Watch(id) } else { Request::Open(id) };
+        if !self.lines.is_up(line) || self.requests.holds(request) {
+            return;
+        }
+        let ticket = self.requests.ask(line, request);
+        let token = mailbox.token.duplicate();
+        self.outputs.push_back(if mailbox.opened {
+            RelayOutput::Watch { ticket, mailbox: id, line, token }
+        } else {
+            let kind = match mailbox.contact {
+                Some(_) => MailboxKind::Conversation,
+                None => MailboxKind::Intro,
+            };
+            RelayOutput::Open { ticket, line, token, kind }
+        });
+    }
+
+    /// OPEN was done: watch, and have a hello said if the contact does not know the mailbox yet.
+    pub(super) fn opened(&mut self, id: MailboxId, step: &mut Step) {
+        let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
+        mailbox.opened = true;
+        let contact = mailbox.contact;
+        self.store_mailbox(id, step);
+        self.ask_mailbox(id);
+        match contact {
+            None => self.publish(),
+            Some(contact) => self.greet(contact, id),
+        }
+    }
+
+    /// The mailbox `id` is the one that `contact` shall use from now on.
+    pub(super) fn greet(&mut self, contact: ContactId, id: MailboxId) {
+        if self.peer(contact).is_some_and(|peer| peer.ours == Some(id)) {
+            self.news.push_back(News::Greet(contact));
+        }
+    }
+
+    /// A request about an own mailbox was refused: 1 means that the relay has forgotten it.
+    pub(super) fn mailbox_refused(
+        &mut self,
+        id: MailboxId,
+        code: u8,
+        retry_s: u16,
+        at: &mut At<'_>,
+    ) {
+        if code == NO_SUCH_BOX
+            && let Some(mailbox) = self.mailboxes.get_mut(&id)
+            && mailbox.opened
+        {
+            mailbox.opened = false;
+            let intro = mailbox.is_intro();
+            self.store_mailbox(id, at.step);
+            self.ask_mailbox(id);
+            if intro {
+                self.unpublished();
+            }
+            return;
+        }
+        self.try_later(retry_s, at);
+    }
+
+    /// Something about our own mailboxes is tried again later.
+    pub(super) fn try_later(&mut self, retry_s: u16, at: &mut At<'_>) {
+        let wait_ms = AGAIN_S.max(u64::from(retry_s)) * Time::SECOND_MS;
+        self.retry_at = Some(at.now.plus_ms(wait_ms));
+        at.step.timer(timer(RETRY), self.retry_at);
+    }
+
+    /// What was refused a while ago.
+    pub(super) fn retry(&mut self) {
+        self.retry_at = None;
+        let unopened = self.mailboxes.iter().filter(|(_, mailbox)| !mailbox.opened);
+        for id in unopened.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.ask_mailbox(id);
+        }
+        self.publish();
+    }
+
+    /// Every mailbox of a contact is replaced after 30 days and closed 30 days later.
+    pub(super) fn turn(&mut self, id: MailboxId, at: &mut At<'_>) {
+        let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
+        if mailbox.due().is_none_or(|due| due > at.now) {
+            return at.step.timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
+        }
+        if mailbox.retired.is_some() {
+            return self.close(id, at.step);
+        }
+        mailbox.retired = Some(at.now);
+        let contact = mailbox.contact;
+        self.store_mailbox(id, at.step);
+        let Some(contact) = contact else { return };
+        if let Some(fresh) = self.mailbox_for(contact, at) {
+            self.change(contact, at.step, |peer| peer.ours = Some(fresh));
+        }
+    }
+
+    /// Closes and forgets a mailbox.
+    pub(super) fn close(&mut self, id: MailboxId, step: &mut Step) {
+        let Some(mailbox) = self.mailboxes.remove(&id) else { return };
+        step.drop_row(RecordKind::Slot, key32(id.0));
+        step.timer(timer(MAILBOX | u64::from(id.0)), None);
+        // Who had it and got no other one, since there was no relay then, gets one once there is.
+        if let Some(owner) = mailbox.contact
+            && self.peer(owner).is_some_and(|peer| peer.ours == Some(id))
+        {
+            self.change(owner, step, |peer| peer.ours = None);
+        }
+        let line = mailbox.relay.line();
+        if self.lines.is_up(line) {
+            let ticket = self.requests.ask(line, Request::Close(id));
+            self.outputs.push_back(RelayOutput::Close { ticket, line, token: mailbox.token });
+        }
+    }
+
+    pub(super) fn store_mailbox(&self, id: MailboxId, step: &mut Step) {
+        if let Some(mailbox) = self.mailboxes.get(&id) {
+            step.put(RecordKind::Slot, key32(id.0), Retention::Rolling, mailbox.write());
+            step.timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
+        }
+    }
+
+    /// Adds to what the relay shall hold; stored until it does.
+    pub fn announce(&mut self, newer: Publication, step: &mut Step) {
+        match &mut self.publication {
+            Some(publication) => publication.join(newer),
+            None => self.publication = Some(newer),
+        }
+        // A publish that is out speaks of the older content; its answer must not end this one.
+        self.requests.take_where(|_, request| *request == Request::Publish);
+        if let Some(publication) = &self.publication {
+            let value = publication.write();
+            step.put(RecordKind::Prekey, PUBLICATION_KEY.into(), Retention::Rolling, value);
+        }
+        self.publish();
+    }
+
+    /// Whether something is on its way to the relay.
+    pub fn is_publishing(&self) -> bool {
+        self.publication.is_some()
+    }
+
+    /// Puts the bundle up if there is something new and the intro mailbox exists.
+    pub(super) fn publish(&mut self) {
+        let Some(publication) = &mut self.publication else { return };
+        let intro = self
+            .mailboxes
+            .values()
+            .find(|own| own.is_intro() && own.opened && self.lines.is_up(own.relay.line()));
+        let Some(intro) = intro.filter(|_| !self.requests.holds(Request::Publish)) else { return };
+        let (line, token) = (intro.relay.line(), intro.token.duplicate());
+        let (bundle, one_time) = (publication.bundle.clone(), publication.one_time.clone());
+        let replace = core::mem::take(&mut publication.replace);
+        let ticket = self.requests.ask(line, Request::Publish);
+        let output = RelayOutput::Publish { ticket, line, token, bundle, one_time, replace };
+        self.outputs.push_back(output);
+    }
+
+    /// The relay holds what was published.
+    pub(super) fn published(&mut self, step: &mut Step) {
+        if let Some(publication) = self.publication.take() {
+            let left = usize::from(self.stock.unwrap_or(0)) + publication.one_time.len();
+            self.stock = Some(left.min(OPK_STOCK) as u16);
+        }
+        step.drop_row(RecordKind::Prekey, PUBLICATION_KEY.into());
+    }
+
+    /// The relay has lost our bundle: what still holds is published once more.
+    pub(super) fn unpublished(&mut self) {
+        self.news.push_back(News::Unpublished);
+    }
+}

@@ -1,0 +1,74 @@
+//! Where a contact is reached by relays, and where it reaches us.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer};
+
+use crate::io::{MailboxId, RequestId, flag};
+use crate::note::RemoteMailbox;
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+
+/// The signed prekey under which first notes are sealed, and until when it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IntroKey {
+    pub spk: PublicKey,
+    pub not_after: Time,
+}
+
+/// A contact as the relays see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RelayPeer {
+    /// The mailbox that it gave us.
+    pub theirs: Option<RemoteMailbox>,
+    /// How its intro mailbox is written to.
+    pub intro: Option<IntroKey>,
+    /// The mailbox that we gave it.
+    pub ours: Option<MailboxId>,
+    // Not stored: a restart begins with no request out.
+    pub fetch: Option<RequestId>,
+    pub fetch_after: Time,
+}
+
+impl RelayPeer {
+    /// Its row; there is none as long as nothing is known.
+    pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
+        let known = self.theirs.is_some() || self.intro.is_some() || self.ours.is_some();
+        known.then(|| self.write())
+    }
+
+    /// The stored form: `theirs | intro | ours u32`.
+    fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(192);
+        w.u8(VERSION).u8(u8::from(self.theirs.is_some()));
+        if let Some(theirs) = &self.theirs {
+            theirs.write(&mut w);
+        }
+        w.u8(u8::from(self.intro.is_some()));
+        if let Some(intro) = &self.intro {
+            w.bytes(&intro.spk.0).u64(intro.not_after.ms());
+        }
+        w.u32(self.ours.map_or(0, |mailbox| mailbox.0));
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
+        })
+    }
+
+    /// Reads what follows the version.
+    pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let theirs = if flag(r)? { Some(RemoteMailbox::read(r)?) } else { None };
+        let intro = if flag(r)? {
+            Some(IntroKey { spk: PublicKey::read(r)?, not_after: Time::from_ms(r.u64()?) })
+        } else {
+            None
+        };
+        let ours = Some(r.u32()?).filter(|mailbox| *mailbox != 0).map(MailboxId);
+        Ok(Self { theirs, intro, ours, ..Self::default() })
+    }
+}

@@ -1,0 +1,91 @@
+//! How the own card changes: which relays are on it, and with which mailboxes for strangers.
+
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, CryptoRng, Time};
+
+use super::{OwnMailbox, Relay};
+use crate::card::RelayEntry;
+use crate::error::DeviceError;
+use crate::io::At;
+
+/// Relays on the card of this version.
+const RELAYS_MAX: usize = 1;
+
+/// The relays of a card to come, and the mailboxes that it needs.
+pub struct CardPlan {
+    entries: Vec<RelayEntry>,
+    fresh: Vec<OwnMailbox>,
+}
+
+impl CardPlan {
+    /// The relays, with the address of the intro mailbox.
+    pub(crate) fn relays(&self) -> Vec<RelayEntry> {
+        self.entries.clone()
+    }
+}
+
+impl<B: Backend> Relay<B> {
+    /// What a card with these relays needs; their `address` is not used.
+    pub fn plan(
+        &self,
+        relays: &[RelayEntry],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<CardPlan, DeviceError> {
+        if relays.len() > RELAYS_MAX {
+            return Err(DeviceError::TooManyRelays);
+        }
+        let mut plan = CardPlan { entries: Vec::new(), fresh: Vec::new() };
+        for relay in relays {
+            let intros = self.mailboxes.values().filter(|own| own.is_intro());
+            let kept = intros.map(|own| &own.relay).find(|own| own.key == relay.key);
+            let mailbox = OwnMailbox::draw::<B>(None, relay, now, rng);
+            let address = kept.map_or(mailbox.relay.address, |own| own.address);
+            plan.entries.push(RelayEntry { address, ..relay.clone() });
+            if kept.is_none() {
+                plan.fresh.push(mailbox);
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The card has these relays now: mailboxes for strangers that are not on it retire, others are
+    /// opened.
+    pub fn adopt(&mut self, plan: CardPlan, at: &mut At<'_>) {
+        let old = self.mailboxes.iter_mut().filter(|(_, own)| {
+            own.is_intro() && !plan.entries.iter().any(|entry| entry.address == own.relay.address)
+        });
+        let old: Vec<_> = old.map(|(id, own)| (*id, own.retired = Some(at.now)).0).collect();
+        for id in old {
+            self.store_mailbox(id, at.step);
+        }
+        for relay in &plan.entries {
+            self.move_mailboxes(relay, at);
+        }
+        for mailbox in plan.fresh {
+            self.connect(&mailbox.relay.clone(), None, at);
+            self.add_mailbox(mailbox, at.step);
+            self.unpublished();
+        }
+    }
+
+    /// Mailboxes at a relay of ours that is reached by another host or port now are opened there,
+    /// and their contacts are told.
+    fn move_mailboxes(&mut self, relay: &RelayEntry, at: &mut At<'_>) {
+        let there = |own: &OwnMailbox| own.relay.key == relay.key && !own.relay.shares_line(relay);
+        let moved = self.mailboxes.iter().filter(|(_, own)| there(own)).map(|(id, _)| *id);
+        for id in moved.collect::<Vec<_>>() {
+            let Some(own) = self.mailboxes.get_mut(&id) else { continue };
+            let to = RelayEntry { address: own.relay.address, ..relay.clone() };
+            let (contact, before) = (own.contact, core::mem::replace(&mut own.relay, to));
+            self.store_mailbox(id, at.step);
+            self.connect(relay, None, at);
+            self.leave(&before);
+            self.ask_mailbox(id);
+            if let Some(contact) = contact {
+                self.greet(contact, id);
+            }
+        }
+    }
+}

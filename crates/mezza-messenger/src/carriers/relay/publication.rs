@@ -1,0 +1,41 @@
+//! The stored form of what is on its way to the relay for others to fetch.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Wiping, Writer};
+use mezza_ratchet::OneTimePrekey;
+
+use crate::io::Publication;
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// Key of its row among the prekeys; no table of the ratchet has number 0.
+pub(crate) const PUBLICATION_KEY: [u8; 1] = [0];
+
+impl Publication {
+    /// The stored form: `len u16 | bundle | count u16 | one-time keys of 36 bytes`.
+    pub(crate) fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(8 + self.bundle.len() + 36 * self.one_time.len());
+        w.u8(VERSION).var16(&self.bundle);
+        w.u16(self.one_time.len() as u16);
+        for one_time in &self.one_time {
+            w.bytes(&one_time.encode());
+        }
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let bundle = r.var16()?.to_vec();
+            let mut one_time = Vec::new();
+            for _ in 0..r.u16()? {
+                one_time.push(OneTimePrekey::decode(r.bytes(36)?)?);
+            }
+            Ok(Self { bundle, one_time, replace: false })
+        })
+    }
+}

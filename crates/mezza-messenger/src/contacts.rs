@@ -1,0 +1,349 @@
+//! Contacts: whose card we hold, what we call them, how far things are, the rules of the
+//! conversation.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+use mezza_ratchet::IdentityKey;
+
+use crate::card::Card;
+use crate::error::DeviceError;
+use crate::io::{
+    ContactId, DeliveryProblem, Event, RecordChange, RecordKind, Retention, Step, flag, key32,
+};
+use crate::policy::{Policy, timer_step};
+use crate::profile::text;
+use crate::view::{ContactState, VerificationMethod};
+
+/// Version of the stored form.
+const VERSION: u8 = 4;
+/// Version, phase, blocked: what stands before the card.
+const HEAD_BYTES: usize = 3;
+
+/// Progress of the first contact, requests included. `blocked` is a flag of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum ContactPhase {
+    Held = 0,
+    Asked = 1,
+    Open = 2,
+    Request = 3,
+}
+
+/// A contact.
+pub(crate) struct Contact {
+    pub card: Card,
+    pub petname: Option<String>,
+    pub verified: Option<(VerificationMethod, Time)>,
+    pub policy: Policy,
+    pub phase: ContactPhase,
+    pub blocked: bool,
+    // Not stored: a restart finds out again.
+    pub trouble: Option<DeliveryProblem>,
+}
+
+impl Contact {
+    fn new(card: Card, phase: ContactPhase, policy: Policy) -> Self {
+        Self { card, petname: None, verified: None, policy, phase, blocked: false, trouble: None }
+    }
+
+    /// The owner's name for it, else the name it claims.
+    pub fn name(&self) -> &str {
+        self.petname.as_deref().unwrap_or_else(|| self.card.name())
+    }
+
+    /// How far things are.
+    pub fn state(&self) -> ContactState {
+        match self.phase {
+            _ if self.blocked => ContactState::Blocked,
+            ContactPhase::Held => ContactState::Held,
+            ContactPhase::Asked => ContactState::Asked,
+            ContactPhase::Open => ContactState::Open,
+            ContactPhase::Request => ContactState::Request,
+        }
+    }
+
+    /// Whether we send anything to it at all (MSG-26).
+    pub fn is_ours(&self) -> bool {
+        !self.blocked && self.phase != ContactPhase::Request
+    }
+
+    /// Whether both sides have answered.
+    pub fn is_open(&self) -> bool {
+        self.phase == ContactPhase::Open
+    }
+
+    /// The stored form: `phase | blocked | card | petname | verified | policy`.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let card = self.card.encode();
+        let mut w = Writer::with_capacity(128 + card.len());
+        w.u8(VERSION).u8(self.phase as u8).u8(u8::from(self.blocked));
+        w.var16(&card).var8(self.petname.as_deref().unwrap_or("").as_bytes());
+        let (how, at) = match self.verified {
+            None => (0, Time::default()),
+            Some((VerificationMethod::InPerson, at)) => (1, at),
+            Some((VerificationMethod::Number, at)) => (2, at),
+        };
+        w.u8(how).u64(at.ms());
+        self.policy.write(&mut w);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
+        })
+    }
+
+    /// Reads what follows the version; the versions before began with the same.
+    pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let phase = match r.u8()? {
+            0 => ContactPhase::Held,
+            1 => ContactPhase::Asked,
+            2 => ContactPhase::Open,
+            3 => ContactPhase::Request,
+            _ => return Err(DecodeError::Value),
+        };
+        let blocked = flag(r)?;
+        let card = Card::decode_stored(r.var16()?).map_err(|_| DecodeError::Value)?;
+        let petname = Some(text(r.var8()?)?).filter(|name| !name.is_empty());
+        let verified = match (r.u8()?, Time::from_ms(r.u64()?)) {
+            (0, _) => None,
+            (1, at) => Some((VerificationMethod::InPerson, at)),
+            (2, at) => Some((VerificationMethod::Number, at)),
+            _ => return Err(DecodeError::Value),
+        };
+        let policy = Policy::read(r)?;
+        Ok(Self { card, petname, verified, policy, phase, blocked, trouble: None })
+    }
+}
+
+/// Whose contact a stored form is, and what the person calls it; read leniently, for a form that
+/// is none of ours.
+pub(crate) fn owner(bytes: &[u8]) -> Option<(IdentityKey, String)> {
+    let mut r = Reader::new(bytes);
+    r.bytes(HEAD_BYTES).ok()?;
+    let (ik, claimed) = Card::claims(r.var16().ok()?)?;
+    let petname = r.var8().ok().and_then(|name| text(name).ok());
+    let petname = petname.filter(|name| !name.is_empty() && crate::name::is_clean(name));
+    Some((ik, petname.unwrap_or(claimed)))
+}
+
+/// All contacts.
+#[derive(Default)]
+pub(crate) struct Contacts {
+    all: BTreeMap<ContactId, Contact>,
+    by_identity: BTreeMap<[u8; 32], ContactId>,
+}
+
+impl Contacts {
+    /// One contact.
+    pub fn get(&self, id: ContactId) -> Option<&Contact> {
+        self.all.get(&id)
+    }
+
+    /// All of them, in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = (ContactId, &Contact)> {
+        self.all.iter().map(|(id, contact)| (*id, contact))
+    }
+
+    /// Whether it is there.
+    pub fn holds(&self, id: ContactId) -> bool {
+        self.all.contains_key(&id)
+    }
+
+    /// One that our caller named.
+    pub fn named(&self, id: ContactId) -> Result<&Contact, DeviceError> {
+        self.get(id).ok_or(DeviceError::NoSuchContact)
+    }
+
+    /// The contact with this identity key.
+    pub fn by_identity(&self, ik: &[u8; 32]) -> Option<ContactId> {
+        self.by_identity.get(ik).copied()
+    }
+
+    /// Requests that wait for the person.
+    pub fn requests(&self) -> usize {
+        let waits = |contact: &&Contact| contact.phase == ContactPhase::Request && !contact.blocked;
+        self.all.values().filter(waits).count()
+    }
+
+    /// Whether this card may replace the one that is held (MSG-6).
+    pub fn accepts(&self, id: ContactId, card: &Card) -> Result<(), DeviceError> {
+        let held = &self.named(id)?.card;
+        if card.serial() < held.serial() {
+            return Err(DeviceError::CardOlder);
+        }
+        if card.serial() == held.serial() && !card.same_head(held) {
+            return Err(DeviceError::CardClash);
+        }
+        Ok(())
+    }
+
+    /// A new contact.
+    pub fn add(
+        &mut self,
+        id: ContactId,
+        card: Card,
+        (phase, policy): (ContactPhase, Policy),
+        step: &mut Step,
+    ) {
+        self.insert(id, Contact::new(card, phase, policy));
+        self.store(id, step);
+    }
+
+    fn insert(&mut self, id: ContactId, contact: Contact) {
+        self.by_identity.insert(*contact.card.ik().as_bytes(), id);
+        self.all.insert(id, contact);
+    }
+
+    /// A contact that was stored.
+    pub fn load(&mut self, id: ContactId, contact: Contact) {
+        self.insert(id, contact);
+    }
+
+    /// Deletes a contact.
+    pub fn remove(&mut self, id: ContactId, step: &mut Step) {
+        if let Some(contact) = self.all.remove(&id) {
+            self.by_identity.remove(contact.card.ik().as_bytes());
+            step.drop_row(RecordKind::Contact, key32(id.0));
+            step.show(Event::ContactGone(id));
+        }
+    }
+
+    /// A card that the person has, and that was accepted.
+    pub fn replace_card(&mut self, id: ContactId, card: Card, step: &mut Step) {
+        self.change(id, step, |contact| {
+            let same = card.serial() == contact.card.serial();
+            contact.card = if same { card.with_parts_of(&contact.card) } else { card };
+            contact.trouble = None;
+        });
+    }
+
+    /// A card that came under the ratchet: newer ones count, older ones are ignored, another one
+    /// with the same serial is shown (MSG-6); another person's card never replaces one (MSG-7).
+    /// `false`: these bytes are no card.
+    pub fn learn_card(&mut self, id: ContactId, bytes: &[u8], step: &mut Step) -> bool {
+        let Ok(card) = Card::decode(bytes) else { return false };
+        let Some(contact) = self.all.get_mut(&id) else { return true };
+        if card.ik() != contact.card.ik() || card.serial() < contact.card.serial() {
+            return true;
+        }
+        if card.serial() > contact.card.serial() {
+            contact.card = card;
+            contact.trouble = None;
+            step.show(Event::Contact(id));
+        } else if card.same_head(&contact.card) {
+            contact.card = card.with_parts_of(&contact.card);
+        } else {
+            self.trouble(id, DeliveryProblem::CardClash, step);
+        }
+        self.store(id, step);
+        true
+    }
+
+    /// The owner's name for it.
+    pub fn rename(&mut self, id: ContactId, name: Option<String>, step: &mut Step) {
+        self.change(id, step, |contact| contact.petname = name.or(contact.petname.take()));
+    }
+
+    /// How it was verified.
+    pub fn verify(
+        &mut self,
+        id: ContactId,
+        how: Option<(VerificationMethod, Time)>,
+        step: &mut Step,
+    ) {
+        self.change(id, step, |contact| contact.verified = how);
+    }
+
+    /// The rules of the conversation.
+    pub fn set_policy(&mut self, id: ContactId, policy: Policy, step: &mut Step) {
+        self.change(id, step, |contact| contact.policy = policy);
+    }
+
+    /// Both sides agreed on another timer.
+    pub fn agree_timer(&mut self, id: ContactId, timer_s: u32, step: &mut Step) {
+        self.change(id, step, |contact| contact.policy.timer_s = timer_step(timer_s));
+    }
+
+    /// Takes nothing of it any more, or something again.
+    pub fn block(&mut self, id: ContactId, blocked: bool, step: &mut Step) {
+        self.change(id, step, |contact| contact.blocked = blocked);
+    }
+
+    /// A request becomes a contact.
+    pub fn let_in(&mut self, id: ContactId, step: &mut Step) {
+        self.change(id, step, |contact| contact.phase = ContactPhase::Open);
+        step.show(Event::Request(id));
+    }
+
+    /// Something of ours is on its way to it.
+    pub fn asked(&mut self, id: ContactId, step: &mut Step) {
+        if self.get(id).is_some_and(|contact| contact.phase == ContactPhase::Held) {
+            self.change(id, step, |contact| contact.phase = ContactPhase::Asked);
+        }
+    }
+
+    /// A note of it came: whoever was only asked has answered.
+    pub fn answered(&mut self, id: ContactId, step: &mut Step) {
+        let waits =
+            |contact: &Contact| matches!(contact.phase, ContactPhase::Held | ContactPhase::Asked);
+        if self.get(id).is_some_and(waits) {
+            self.change(id, step, |contact| contact.phase = ContactPhase::Open);
+        }
+    }
+
+    /// What needs the person is told once, and stands at the contact until it is over.
+    pub fn trouble(&mut self, id: ContactId, trouble: DeliveryProblem, step: &mut Step) {
+        let Some(contact) = self.all.get_mut(&id) else { return };
+        if contact.trouble.replace(trouble) != Some(trouble) {
+            step.show(Event::Trouble(id, trouble));
+            step.show(Event::Contact(id));
+        }
+    }
+
+    /// A trouble is over, if it is one of these.
+    pub fn clear_trouble(
+        &mut self,
+        id: ContactId,
+        which: fn(&DeliveryProblem) -> bool,
+        step: &mut Step,
+    ) {
+        let Some(contact) = self.all.get_mut(&id) else { return };
+        if contact.trouble.take_if(|trouble| which(trouble)).is_some() {
+            step.show(Event::Contact(id));
+        }
+    }
+
+    fn change(&mut self, id: ContactId, step: &mut Step, change: impl FnOnce(&mut Contact)) {
+        let Some(contact) = self.all.get_mut(&id) else { return };
+        change(contact);
+        self.store(id, step);
+        step.show(Event::Contact(id));
+    }
+
+    fn store(&self, id: ContactId, step: &mut Step) {
+        if let Some(contact) = self.get(id) {
+            step.put(RecordKind::Contact, key32(id.0), Retention::Permanent, contact.write());
+        }
+    }
+
+    /// Its rows.
+    pub fn records(&self, out: &mut Vec<RecordChange>) {
+        out.extend(self.iter().map(|(id, contact)| {
+            let (kind, bucket) = (RecordKind::Contact, Retention::Permanent);
+            RecordChange::Put { kind, key: key32(id.0), bucket, value: contact.write() }
+        }));
+    }
+
+    /// What is not in its rows.
+    pub fn snapshot(&self, w: &mut Writer) {
+        for (id, contact) in &self.all {
+            w.u32(id.0).u8(u8::from(contact.trouble.is_some()));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Whether a command of the person can be done. Everything is checked before anything changes
+//! (MSG-36): this file has the device to look at alone.
+
+use alloc::string::String;
+
+use mezza_core::{CryptoRng, Time};
+
+use super::Parts;
+use crate::card::{Card, CardError, RelayEntry};
+use crate::carriers::Port;
+use crate::contacts::ContactPhase;
+use crate::error::DeviceError;
+use crate::io::{Command, ContactId, NoteId};
+use crate::outbox::OUTBOX_MAX;
+use crate::policy::{Policy, is_timer_step};
+
+/// Bytes of text that a note holds; longer is an attachment.
+const TEXT_BYTES_MAX: usize = 8_192;
+/// Bytes of a name that the owner gives to a contact.
+const PETNAME_BYTES_MAX: usize = 64;
+
+/// A command that can be done, with what had to be computed for it.
+pub(crate) enum Admitted<Plan> {
+    /// It was done before.
+    Nothing,
+    /// As it is.
+    Command(Command),
+    /// A card of somebody new, of a contact, or of whoever invites under this number.
+    Add { to: Whom, card: Card, petname: Option<String>, in_person: bool },
+    /// Another card of our own.
+    Publish { card: Card, plan: Plan },
+}
+
+/// To whom a card belongs that the person adds.
+#[derive(Clone, Copy)]
+pub(crate) enum Whom {
+    New,
+    Contact(ContactId),
+    Inviter(ContactId),
+}
+
+/// Judges a command.
+pub(crate) fn command<P: Port>(
+    parts: &Parts<P>,
+    command: Command,
+    now: Time,
+    rng: &mut dyn CryptoRng,
+) -> Result<Admitted<P::Plan>, DeviceError> {
+    match &command {
+        Command::Send { client, .. } if parts.threads.sent(client).is_some() => {
+            return Ok(Admitted::Nothing);
+        }
+        Command::Send { contact, text, .. } => send(parts, *contact, text, now)?,
+        Command::Cancel { note } => {
+            let note = named(parts, *note)?;
+            if note.incoming || !note.is_waiting(now) {
+                return Err(DeviceError::NotNow);
+            }
+        }
+        Command::Forget { note } => drop(named(parts, *note)?),
+        Command::Accept { contact } if is_inviter(parts, *contact) => {
+            return Err(DeviceError::NoCard);
+        }
+        Command::Refuse { contact } if is_inviter(parts, *contact) => {}
+        Command::Accept { contact } | Command::Refuse { contact } => {
+            if parts.contacts.named(*contact)?.phase != ContactPhase::Request {
+                return Err(DeviceError::NotNow);
+            }
+        }
+        Command::Rename { contact, name } => {
+            petname(Some(name))?;
+            parts.contacts.named(*contact)?;
+        }
+        Command::Policy { contact, policy } => self::policy(parts, *contact, policy)?,
+        Command::Reset { contact } => {
+            let contact = parts.contacts.named(*contact)?;
+            if !contact.is_ours() || !contact.is_open() {
+                return Err(DeviceError::NotNow);
+            }
+        }
+        Command::Seen { contact, .. }
+        | Command::Verify { contact, .. }
+        | Command::Block { contact, .. }
+        | Command::Delete { contact } => drop(parts.contacts.named(*contact)?),
+        Command::Rotate | Command::Refill | Command::Add { .. } | Command::Publish { .. } => {}
+    }
+    match command {
+        Command::Add { card, petname, in_person } => {
+            self::petname(petname.as_deref())?;
+            let to = whom(parts, &card, now)?;
+            Ok(Admitted::Add { to, card, petname, in_person })
+        }
+        Command::Publish { name, relays } => {
+            let (card, plan) = publish(parts, &name, &relays, now, rng)?;
+            Ok(Admitted::Publish { card, plan })
+        }
+        command => Ok(Admitted::Command(command)),
+    }
+}
+
+fn named<P: Port>(
+    parts: &Parts<P>,
+    note: NoteId,
+) -> Result<&crate::threads::StoredNote, DeviceError> {
+    parts.threads.get(note).ok_or(DeviceError::NoSuchNote)
+}
+
+/// Whether this is the number of somebody who invites.
+pub(super) fn is_inviter<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
+    parts.carriers.inviters().iter().any(|inviter| inviter.id == id)
+}
+
+/// Whether a note would be accepted: from then on it is in the outbox after any crash (MSG-15).
+fn send<P: Port>(
+    parts: &Parts<P>,
+    id: ContactId,
+    text: &str,
+    now: Time,
+) -> Result<(), DeviceError> {
+    let bytes = text.len();
+    if text.is_empty() {
+        return Err(DeviceError::EmptyText);
+    }
+    if bytes > TEXT_BYTES_MAX {
+        return Err(DeviceError::TextTooLong { bytes, max: TEXT_BYTES_MAX });
+    }
+    let contact = parts.contacts.named(id)?;
+    if !contact.is_ours() {
+        return Err(DeviceError::NotNow);
+    }
+    let listed = contact.policy.carriers.iter();
+    let states = listed.filter_map(|carrier| parts.carriers.state(*carrier, None, now));
+    let max = states.map(|state| state.caps.parcel_bytes_max).max();
+    let parcel = parts.sessions.message_bytes(id, bytes).map_or(0, |message| message + 1);
+    if let Some(max) = max.filter(|max| parcel > *max) {
+        return Err(DeviceError::TooBig { bytes: parcel, max });
+    }
+    if own_waiting(parts, id, now) >= OUTBOX_MAX {
+        return Err(DeviceError::OutboxFull);
+    }
+    Ok(())
+}
+
+/// Own notes for a contact that are neither delivered nor given up.
+fn own_waiting<P: Port>(parts: &Parts<P>, id: ContactId, now: Time) -> usize {
+    let note = |note: &NoteId| parts.threads.get(*note);
+    let unsealed = parts.outbox.waiting(id);
+    let unsealed = unsealed.iter().filter_map(note).filter(|note| note.seq == 0).count();
+    let sealed =
+        parts.outbox.unanswered(id).filter(|id| note(id).is_some_and(|note| note.is_waiting(now)));
+    unsealed + sealed.count()
+}
+
+fn policy<P: Port>(parts: &Parts<P>, id: ContactId, policy: &Policy) -> Result<(), DeviceError> {
+    if !policy.is_sound() {
+        return Err(DeviceError::BadPolicy);
+    }
+    let timer_s = parts.contacts.named(id)?.policy.timer_s;
+    if timer_s != policy.timer_s && !is_timer_step(policy.timer_s) {
+        return Err(DeviceError::BadPolicy);
+    }
+    Ok(())
+}
+
+fn petname(name: Option<&str>) -> Result<(), DeviceError> {
+    let fits =
+        |name: &str| (1..=PETNAME_BYTES_MAX).contains(&name.len()) && crate::name::is_clean(name);
+    if name.is_none_or(fits) { Ok(()) } else { Err(DeviceError::BadName) }
+}
+
+/// To whom a card belongs that the person has scanned or pasted.
+fn whom<P: Port>(parts: &Parts<P>, card: &Card, now: Time) -> Result<Whom, DeviceError> {
+    if *card.ik() == parts.profile.identity().public() {
+        return Err(DeviceError::OwnCard);
+    }
+    if let Some(id) = parts.contacts.by_identity(card.ik().as_bytes()) {
+        parts.contacts.accepts(id, card)?;
+        return Ok(Whom::Contact(id));
+    }
+    let inviters = parts.carriers.inviters();
+    match inviters.iter().find(|inviter| inviter.ik == *card.ik().as_bytes()) {
+        Some(inviter) => {
+            parts.carriers.may_unmask(inviter.id, now)?;
+            Ok(Whom::Inviter(inviter.id))
+        }
+        None => Ok(Whom::New),
+    }
+}
+
+/// A card with another name or other relays, and what it needs.
+pub(super) fn publish<P: Port>(
+    parts: &Parts<P>,
+    name: &str,
+    relays: &[RelayEntry],
+    now: Time,
+    rng: &mut dyn CryptoRng,
+) -> Result<(Card, P::Plan), DeviceError> {
+    let plan = parts.carriers.plan(relays, now, rng)?;
+    let card_parts = parts.carriers.card_parts(&plan, now);
+    let card = parts.profile.issue(name, card_parts, now, rng).map_err(card_refused)?;
+    Ok((card, plan))
+}
+
+/// A card that we tried to issue ourselves.
+pub(super) fn card_refused(error: CardError) -> DeviceError {
+    if error == CardError::Name { DeviceError::BadName } else { DeviceError::TooManyRelays }
+}

@@ -1,0 +1,122 @@
+//! What carriers have to say.
+
+use super::{Parts, arrive, first, leave, person};
+use crate::carriers::Port;
+use crate::error::DeviceError;
+use crate::evidence::{Fact, FactKind, WaitReason};
+use crate::io::{At, ContactId, DeliveryProblem, FetchPurpose, LostPlace, News, ParcelId};
+use crate::outbox::Owe;
+
+/// An input of the driver, for one of the carriers; refused it changes nothing.
+pub(super) fn input<P: Port>(
+    parts: &mut Parts<P>,
+    input: P::Input,
+    at: &mut At<'_>,
+) -> Result<(), DeviceError> {
+    parts.carriers.input(input, &parts.sessions.signed_prekeys(), at)
+}
+
+/// Hears the carriers until they have nothing more to say; whether they had anything.
+pub(super) fn drain<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) -> bool {
+    let mut heard = false;
+    loop {
+        if let Some(publication) = parts.sessions.publication() {
+            parts.carriers.publish(publication, at);
+        }
+        let Some(news) = parts.carriers.news() else { return heard };
+        heard = true;
+        hear(parts, news, at);
+    }
+}
+
+fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
+    match news {
+        News::Arrived(arrival) => arrive::parcel(parts, &arrival, at),
+        News::Handed { parcel, again: None } => handed(parts, parcel, at),
+        News::Handed { parcel, again: Some(after) } => {
+            // Nobody says whether an invitation was read, so that it goes again.
+            parts.outbox.again(parcel, after, at.now, at.step);
+            if let Some(parcel) = parts.outbox.parcel(parcel) {
+                parts.contacts.asked(parcel.contact, at.step);
+            }
+        }
+        News::Refused { parcel, why, after } => {
+            parts.outbox.refused(parcel, after, at.now, at.step);
+            if let Some(note) = parts.outbox.parcel(parcel).and_then(|parcel| parcel.note) {
+                parts.threads.wait(note, why, at.step);
+            }
+        }
+        News::Returned(parcels) => parts.outbox.returned(&parcels, at.now, at.step),
+        News::Lost { contact, place } => lost(parts, contact, place, at),
+        News::Bundle { contact, purpose: FetchPurpose::Begin, bytes, one_time } => {
+            first::begin(parts, contact, &bytes, one_time, at);
+        }
+        News::Bundle { contact, purpose: FetchPurpose::Hold, bytes, one_time } => {
+            first::hold(parts, contact, &bytes, one_time, at);
+        }
+        News::Stock(left) => parts.sessions.stocked(left, at),
+        News::Unpublished => {
+            if let Some(publication) = parts.sessions.offer() {
+                parts.carriers.publish_again(publication, at);
+            }
+        }
+        News::Greet(contact) => parts.outbox.owe(contact, Owe::Hello, at.step),
+        News::Called(contact) => called(parts, contact, at),
+        News::CardPart => card_part(parts, at),
+        News::InviterGone(id) => parts.sessions.forget(id, at.step),
+    }
+}
+
+/// A fact: the carrier took it (MSG-11).
+fn handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
+    let Some(parcel) = parts.outbox.drop_parcel(id, at.step) else { return };
+    parts.contacts.asked(parcel.contact, at.step);
+    at.step.touch(parcel.contact);
+    if let Some(note) = parcel.note {
+        let (what, carrier) = (FactKind::Handed, parcel.route.carrier);
+        let fact = Fact { what, carrier, at: at.now };
+        parts.threads.fact(note, fact, parcel.route.until, at.step);
+    }
+}
+
+/// A place of a contact is gone: first the intro mailbox is tried, then the person is asked.
+fn lost<P: Port>(parts: &mut Parts<P>, id: ContactId, place: LostPlace, at: &mut At<'_>) {
+    match place {
+        LostPlace::Intro => parts.contacts.trouble(id, DeliveryProblem::BoxGone, at.step),
+        LostPlace::Current => parts.sessions.renew(id, at.step),
+    }
+    leave::requeue(parts, id, at);
+}
+
+/// Whoever was invited wants to know who it was.
+fn called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    if parts.contacts.get(id).is_none_or(crate::contacts::Contact::is_open) {
+        return;
+    }
+    parts.outbox.owe(id, Owe::Hello, at.step);
+    let invitations = parts.outbox.parcels_of(id).filter(|(_, parcel)| parcel.route.invitation);
+    let invitations: alloc::vec::Vec<_> = invitations.map(|(parcel, _)| parcel).collect();
+    for parcel in &invitations {
+        parts.outbox.drop_parcel(*parcel, at.step);
+    }
+    parts.carriers.retract(&invitations);
+}
+
+/// What a carrier says of us goes onto the card as soon as it is known.
+fn card_part<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+    let card = parts.profile.card();
+    let Ok(plan) = parts.carriers.plan(card.relays(), at.now, at.rng) else { return };
+    let further = parts.carriers.card_parts(&plan, at.now).further;
+    let known = further.iter().all(|(kind, part)| card.part(*kind) == Some(part));
+    if !known {
+        person::reissue(parts, at);
+    }
+}
+
+/// Why a note waits whose contact has no session.
+pub(super) fn without_session(trouble: Option<DeliveryProblem>) -> WaitReason {
+    match trouble {
+        Some(DeliveryProblem::Bundle(_)) => WaitReason::Bundle,
+        _ => WaitReason::Keys,
+    }
+}

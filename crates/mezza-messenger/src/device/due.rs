@@ -1,0 +1,70 @@
+//! What is due: each deadline goes to whoever registered it.
+
+use super::{Parts, leave, person};
+use crate::carriers::Port;
+use crate::io::{At, ContactId, Due, Event, Forget, NoteId, ParcelId};
+
+/// Does what is due.
+pub(super) fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
+    match due {
+        // They are looked at whenever the device wakes.
+        Due::Prekeys => {}
+        Due::Session(id) => parts.sessions.wake(id, at),
+        Due::Note(id) => end_note(parts, id, at),
+        Due::Undecrypted(key) => parts.sessions.drop_undecrypted(key, at.step),
+        Due::Parcel(id) => parcel(parts, id, at),
+        Due::Again(id) => {
+            if parts.outbox.wants_again(id, at.now, at.step) {
+                leave::requeue(parts, id, at);
+            }
+        }
+        Due::Look(id) => at.step.touch(id),
+        Due::Carrier(id, number) => {
+            let Parts { contacts, sessions, outbox, carriers, .. } = parts;
+            let busy = |id: ContactId| {
+                let owes = outbox.owed(id).is_some_and(crate::outbox::Owed::any);
+                let open = contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
+                !outbox.waiting(id).is_empty()
+                    || open && owes
+                    || sessions.facts(id).renew
+                    || outbox.parcels_of(id).next().is_some()
+            };
+            carriers.wake(id, number, &busy, at);
+        }
+    }
+}
+
+/// A note whose timer ran out goes; an own note that no carrier can deliver any more is void.
+fn end_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
+    let Some(note) = parts.threads.get(id) else { return };
+    let (contact, gone) = (note.contact, note.ends().is_some_and(|end| end <= at.now));
+    if !note.incoming && !note.is_delivered() {
+        person::give_up(parts, id, at);
+        at.step.show(Event::State(contact, id));
+    }
+    if gone {
+        person::remove_note(parts, id, at);
+    }
+}
+
+/// A parcel that the other side could not open any more need not leave.
+fn parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
+    let late = |until| until <= at.now;
+    if !parts.outbox.parcel(id).and_then(|parcel| parcel.route.until).is_some_and(late) {
+        return parts.outbox.look_again(id, at.now, at.step);
+    }
+    let Some(parcel) = parts.outbox.drop_parcel(id, at.step) else { return };
+    parts.carriers.retract(&[id]);
+    if parcel.route.invitation {
+        // The prekey of an invitation has ended: the next one needs another bundle, and brings
+        // other chains.
+        parts.sessions.drop_held(parcel.contact, at.step);
+        parts.carriers.forget(parcel.contact, Forget::Chains, at);
+        parts.sessions.renew(parcel.contact, at.step);
+    }
+    // What a person wrote waits for a new session instead.
+    if let Some(note) = parcel.note {
+        parts.threads.again(note, at.step);
+        parts.outbox.queue(parcel.contact, note);
+    }
+}

@@ -1,0 +1,144 @@
+//! How a session begins: from a contact's bundle, or with an invitation.
+
+use mezza_core::Wiping;
+use mezza_ratchet::{BundleError, CheckedBundle, OneTimePrekey, Padding, SuiteList};
+
+use super::{Parts, leave};
+use crate::carriers::Port;
+use crate::carriers::mixnet::BEYOND_BUNDLE_MS;
+use crate::evidence::WaitReason;
+use crate::io::{At, CarrierId, ContactId, DeliveryProblem, Event, FirstTerms, Route};
+use crate::note::Note;
+use crate::outbox::{Owe, Parcel};
+use crate::sessions::{HeldBundle, Sessions};
+
+/// The bundle of a contact came: check it against the card, and begin.
+pub(super) fn begin<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    bundle: &[u8],
+    one_time: Option<OneTimePrekey>,
+    at: &mut At<'_>,
+) {
+    let Some(contact) = parts.contacts.get(id) else { return };
+    let checked = Sessions::<P::Backend>::check(&contact.card, bundle, &SuiteList::ours(), at.now);
+    if let Err(error) = checked.and_then(|checked| begin_from(parts, id, checked, one_time, at)) {
+        parts.contacts.trouble(id, DeliveryProblem::Bundle(error), at.step);
+    }
+    at.step.touch(id);
+}
+
+/// Begins a session; its exporter.
+fn begin_from<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    bundle: CheckedBundle,
+    one_time: Option<OneTimePrekey>,
+    at: &mut At<'_>,
+) -> Result<mezza_ratchet::Exporter, BundleError> {
+    let (spk, not_after) = (*bundle.spk(), bundle.not_after());
+    let begun = parts.sessions.begin(id, bundle, one_time, at)?;
+    parts.carriers.began(id, spk, not_after, at);
+    parts.outbox.owe(id, Owe::Hello, at.step);
+    parts.contacts.clear_trouble(id, |_| true, at.step);
+    if begun.again {
+        leave::requeue(parts, id, at);
+    }
+    Ok(begun.exporter)
+}
+
+/// The bundle came that an invitation waits for.
+pub(super) fn hold<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    bytes: &[u8],
+    one_time: Option<OneTimePrekey>,
+    at: &mut At<'_>,
+) {
+    let Some(contact) = parts.contacts.get(id) else { return };
+    let suites = SuiteList::without_kem();
+    let held = HeldBundle::new(bytes, one_time).and_then(|held| {
+        Sessions::<P::Backend>::check(&contact.card, &held.bytes, &suites, at.now).map(|_| held)
+    });
+    match held {
+        Ok(held) => parts.sessions.hold(id, held, at.step),
+        Err(error) => parts.contacts.trouble(id, DeliveryProblem::Bundle(error), at.step),
+    }
+}
+
+/// Begins a session as if the suites that fit were the only ones, and seals what an invitation
+/// says; why the notes behind it wait.
+pub(super) fn invite<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    carrier: CarrierId,
+    terms: &FirstTerms,
+    at: &mut At<'_>,
+) -> WaitReason {
+    let (Some(held), Some(contact)) = (parts.sessions.held(id), parts.contacts.get(id)) else {
+        return WaitReason::Keys;
+    };
+    let checked = Sessions::<P::Backend>::check(&contact.card, &held.bytes, &terms.suites, at.now);
+    if checked.as_ref().is_err_and(|error| *error == BundleError::Expired) {
+        parts.sessions.drop_held(id, at.step);
+        return WaitReason::Keys;
+    }
+    match checked.and_then(|checked| {
+        let until = checked.not_after().plus_ms(BEYOND_BUNDLE_MS);
+        let one_time = parts.sessions.take_one_time(id, at.step);
+        Ok((until, begin_from(parts, id, checked, one_time, at)?))
+    }) {
+        Ok((until, exporter)) => {
+            let route = Route { carrier, until: Some(until), invitation: true, address: [].into() };
+            if !send_invitation(parts, id, terms, route, at) {
+                return WaitReason::Keys;
+            }
+            if let Some(to) = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
+                parts.carriers.said(&to, &terms.items, Some(exporter), at);
+            }
+            WaitReason::Answer
+        }
+        Err(error) => {
+            parts.contacts.trouble(id, DeliveryProblem::Bundle(error), at.step);
+            WaitReason::Bundle
+        }
+    }
+}
+
+/// Seals an invitation; whether it fits.
+fn send_invitation<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    terms: &FirstTerms,
+    route: Route,
+    at: &mut At<'_>,
+) -> bool {
+    let (era, items) = (parts.profile.era(id), terms.items.clone());
+    let note = Note { era, seq: 0, sent: at.now, timer_s: 0, items };
+    let body: Wiping<_> = note.encode();
+    let padding = [Padding::To(terms.bytes)];
+    match parts.sessions.seal(id, &body, &padding, at) {
+        Ok(message) if message.len() == terms.bytes => {
+            parts.outbox.add(Parcel::new(id, None, route, message), at.now, at.step);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The contact has answered: where both have a better suite, the session that fitted into an
+/// invitation gives way to one of it.
+pub(super) fn upgrade_suite<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_open()) else { return };
+    let Some(held) = parts.sessions.held(id) else { return };
+    let checked =
+        Sessions::<P::Backend>::check(&contact.card, &held.bytes, &SuiteList::ours(), at.now);
+    parts.sessions.drop_held(id, at.step);
+    let (Ok(checked), Some(active)) = (checked, parts.sessions.summary(id)) else { return };
+    if checked.suite() <= active.suite || !active.initiator {
+        return;
+    }
+    if begin_from(parts, id, checked, None, at).is_ok() {
+        at.step.show(Event::Contact(id));
+    }
+}

@@ -1,0 +1,366 @@
+//! What leaves: which way a note may take, sealing it, handing it to the carrier.
+//!
+//! Notes are sealed as late as possible, so that what waits burns no chain keys (messenger 5.3).
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, Time};
+
+use super::{Parts, carried, first};
+use crate::carriers::Port;
+use crate::contacts::{ContactPhase, Contacts};
+use crate::evidence::WaitReason;
+use crate::io::{
+    At, ContactFacts, ContactId, Due, FetchPurpose, Handover, HelloPlace, Leaving, Missing, NoteId,
+    ParcelId, Reach,
+};
+use crate::note::{Item, Note};
+use crate::outbox::{Outbox, Owe, Owed, Parcel, RATCHET_MESSAGE, Reached, Sealed, UNANSWERED_MAX};
+use crate::sessions::Sessions;
+use crate::threads::Owing;
+
+/// Receipt items in one note; what is left goes with the next.
+const RECEIPTS_MAX: usize = 16;
+/// Voids in one note, oldest first; they are said until a receipt passes them.
+const VOIDS_IN_NOTE: usize = 24;
+/// What leaves may make a carrier say something at once, so many times in one step.
+const ROUNDS_MAX: usize = 8;
+
+/// What carriers may know of a contact.
+pub(super) fn facts<'a, B: Backend>(
+    contacts: &'a Contacts,
+    sessions: &Sessions<B>,
+    outbox: &Outbox,
+    id: ContactId,
+) -> Option<ContactFacts<'a>> {
+    let contact = contacts.get(id)?;
+    Some(ContactFacts {
+        id,
+        card: &contact.card,
+        is_ours: contact.is_ours(),
+        is_open: contact.is_open(),
+        invited: outbox.invites(id),
+        trouble: contact.trouble,
+        session: sessions.facts(id),
+    })
+}
+
+/// Does whatever follows from what the step holds until all is quiet.
+pub(super) fn settle<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+    carried::drain(parts, at);
+    for _ in 0..ROUNDS_MAX {
+        pump(parts, at);
+        if !carried::drain(parts, at) {
+            break;
+        }
+    }
+}
+
+/// Seals what may leave and hands it over.
+fn pump<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+    let mut ids: BTreeSet<ContactId> = core::mem::take(&mut at.step.touched);
+    if core::mem::take(&mut at.step.touches_all) {
+        ids.extend(parts.contacts.iter().map(|(id, _)| id));
+    }
+    ids.extend(parts.outbox.agenda());
+    ids.extend(parts.sessions.agenda());
+    for id in ids {
+        let later = look_at(parts, id, at);
+        at.step.timer(Due::Look(id), later);
+    }
+    hand_over(parts, at);
+}
+
+fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    a.into_iter().chain(b).min()
+}
+
+/// Seals what may leave for one contact; when there is more to be done for it.
+fn look_at<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Option<Time> {
+    let contact = parts.contacts.get(id).filter(|contact| contact.is_ours())?;
+    let (pin, best) = (contact.policy.level_min, contact.policy.carriers.first().copied());
+    let mut later = None;
+    if let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id)
+        && best.is_some_and(|best| parts.carriers.wants_bundle(best, &to, at.now))
+    {
+        later = parts.carriers.fetch(&to, FetchPurpose::Hold, pin, at);
+    }
+    first::upgrade_suite(parts, id, at);
+    for note in parts.outbox.waiting(id) {
+        later = earlier(later, write(parts, id, note, at));
+    }
+    earlier(later, speak(parts, id, at))
+}
+
+/// Seals a note of the person, if it may leave now; when it can be tried again.
+fn write<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    note: NoteId,
+    at: &mut At<'_>,
+) -> Option<Time> {
+    let pin = parts.threads.get(note).map_or(1, |note| note.level_min);
+    let reach = match way(parts, id, (pin, true), at) {
+        Ok(reach) => reach,
+        Err((why, later)) => {
+            parts.threads.wait(note, why, at.step);
+            return later;
+        }
+    };
+    match parts.outbox.reach(id, note, at.now) {
+        Reached::Yes => return seal_in_turn(parts, id, note, reach, at),
+        Reached::After(oldest) => {
+            parts.threads.again(oldest, at.step);
+            parts.threads.wait(note, WaitReason::Answer, at.step);
+            return seal_in_turn(parts, id, oldest, reach, at);
+        }
+        Reached::No => {}
+        Reached::Later(later) => {
+            parts.threads.wait(note, WaitReason::Answer, at.step);
+            return Some(later);
+        }
+    }
+    parts.threads.wait(note, WaitReason::Answer, at.step);
+    None
+}
+
+/// Seals a note; one that was sealed before waits for its turn.
+fn seal_in_turn<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    note: NoteId,
+    reach: Reach,
+    at: &mut At<'_>,
+) -> Option<Time> {
+    if parts.threads.get(note).is_some_and(|note| note.again)
+        && let Err(later) = parts.outbox.may_repeat(id, at.now)
+    {
+        return Some(later);
+    }
+    seal(parts, id, Some(note), reach, at);
+    None
+}
+
+/// The way to a contact that may be taken now: the first carrier of the list that can; if none can,
+/// why the first of them cannot, and when that may be over.
+fn way<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    (pin, own): (u8, bool),
+    at: &mut At<'_>,
+) -> Result<Reach, (WaitReason, Option<Time>)> {
+    let contact = parts.contacts.get(id).ok_or((WaitReason::Keys, None))?;
+    let (mut first, mut later) = (None, None);
+    for carrier in contact.policy.candidates().to_vec() {
+        let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id) else { break };
+        let why = match parts.carriers.route(carrier, &to, (pin, own), at) {
+            Ok(_) if !to.is_open && parts.outbox.unanswered(id).count() >= UNANSWERED_MAX => {
+                WaitReason::Answer
+            }
+            Ok(reach) => return Ok(reach),
+            // What is spent is not gone around.
+            Err(Missing::Wait(WaitReason::Budget)) => return Err((WaitReason::Budget, later)),
+            Err(Missing::Wait(why)) => why,
+            Err(Missing::Session) => {
+                later = earlier(later, parts.carriers.fetch(&to, FetchPurpose::Begin, pin, at));
+                carried::without_session(to.trouble)
+            }
+            Err(Missing::First(terms)) => first::invite(parts, id, carrier, &terms, at),
+        };
+        first = first.or(Some(why));
+    }
+    Err((first.unwrap_or(WaitReason::NoCarrier), later))
+}
+
+/// Says without a note of the person what is owed, if it may go now; when it can be tried again.
+fn speak<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Option<Time> {
+    let to = facts(&parts.contacts, &parts.sessions, &parts.outbox, id)?;
+    let owed = parts.outbox.owed(id)?;
+    let renew = to.session.renew;
+    let says = parts.carriers.has_to_say(&to, at.now);
+    if !owed.any() && !renew && !says {
+        return None;
+    }
+    let contact = parts.contacts.get(id)?;
+    // A contact of whom we hold the card alone hears nothing before the person writes.
+    if contact.phase == ContactPhase::Held && !renew && owed.anew.is_none() {
+        return None;
+    }
+    let pin = contact.policy.level_min.max(owed.level);
+    let reach = match way(parts, id, (pin, false), at) {
+        Ok(reach) => reach,
+        Err((_, later)) => return later,
+    };
+    let owed = parts.outbox.owed(id)?;
+    if !says && !owed.says_more_than_receipts(reach.place != HelloPlace::NotYet) {
+        if !owed.receipt && !owed.read && owed.answers.is_empty() {
+            return None;
+        }
+        if let Err(later) = parts.outbox.may_receipt(id, at.now) {
+            return Some(later);
+        }
+    }
+    seal(parts, id, None, reach, at);
+    None
+}
+
+/// Seals a note of the person (or none, for what is owed alone) into a parcel.
+fn seal<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    note: Option<NoteId>,
+    reach: Reach,
+    at: &mut At<'_>,
+) {
+    let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id) else { return };
+    let items = parts.carriers.say(&to, at);
+    let Some(contact) = parts.contacts.get(id) else { return };
+    let owed = parts.outbox.owed(id).map_or(0, |owed| owed.level);
+    let level = if note.is_none() { owed } else { 0 };
+    let written = note.and_then(|note| parts.threads.get(note));
+    let pin = written.map_or(contact.policy.level_min.max(level), |note| note.level_min);
+    let Some(wire) = compose(parts, id, note, (&reach.place, pin), items.clone(), at.now) else {
+        return;
+    };
+    let Ok(message) = parts.sessions.seal(id, &wire.encode(), reach.paddings, at) else { return };
+    let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
+    if let Some(note) = note {
+        let (number, carrier) = ((wire.era, wire.seq), reach.route.carrier);
+        parts.threads.sealed(note, number, carrier, at.step);
+    }
+    let route = reach.route;
+    let sealed = Sealed { contact: id, note, wire: &wire, route, pin, level, bytes };
+    parts.outbox.sealed(sealed, at.now, at.step);
+    if let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
+        parts.carriers.said(&to, &items, None, at);
+    }
+}
+
+/// The note on the wire: the person's text, if any, and whatever is owed to the contact.
+fn compose<P: Port>(
+    parts: &Parts<P>,
+    id: ContactId,
+    note: Option<NoteId>,
+    (place, pin): (&HelloPlace, u8),
+    further: Vec<Item>,
+    now: Time,
+) -> Option<Note> {
+    let all = parts.outbox.owed(id)?;
+    // What is owed does not ride on a note that may go below the level of its cause (MSG-20).
+    let nothing = Owed::default();
+    let owed = if all.level <= pin { all } else { &nothing };
+    let mut items = Vec::new();
+    if parts.sessions.facts(id).pending || owed.hello {
+        items.extend(hello(parts, place));
+    }
+    if let Some(cause) = owed.anew {
+        items.extend([Item::Reset(cause), Item::Retry]);
+    }
+    let owing = Owing { delivered: owed.receipt, read: owed.read, answers: &owed.answers };
+    let receipts = parts.threads.receipts(id, &owing).into_iter();
+    items.extend(receipts.take(RECEIPTS_MAX).map(Item::Receipt));
+    let era = parts.profile.era(id);
+    let voids = all.voids.iter().take(VOIDS_IN_NOTE);
+    items.extend(voids.map(|&(from, to)| Item::Void { era, from, to }));
+    if owed.timer {
+        items.push(Item::Timer(parts.contacts.get(id)?.policy.timer_s));
+    }
+    if owed.card {
+        items.push(Item::Card(parts.profile.card().encode()));
+    }
+    items.extend(further);
+    let (mut seq, mut sent, mut timer_s) = (0, now, 0);
+    if let Some(note) = note {
+        let note = parts.threads.get(note)?;
+        items.push(Item::Text(note.text()?.clone()));
+        seq = if note.seq == 0 { parts.outbox.next_seq(id) } else { note.seq };
+        (sent, timer_s) = (note.sent, note.timer_s);
+    }
+    Some(Note { era, seq, sent, timer_s, items })
+}
+
+/// Where the contact reaches us, and our card. A mailbox that is not open yet is said once it is;
+/// without a relay of our own the tag alone says whose cells these are.
+fn hello<P: Port>(parts: &Parts<P>, place: &HelloPlace) -> Option<Item> {
+    let own = parts.profile.card();
+    let (slot, tag) = match place {
+        HelloPlace::Mailbox(mailbox) => (Some(mailbox.clone()), None),
+        HelloPlace::Tag => (None, Some(own.id()[..8].try_into().unwrap_or([0; 8]))),
+        HelloPlace::NotYet => return None,
+    };
+    Some(Item::Hello { slot, tag, card: own.encode() })
+}
+
+/// Hands over what is ready, oldest first.
+fn hand_over<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+    for id in parts.outbox.idle(at.now) {
+        if offer(parts, id, at) == Some(Handover::Out) {
+            parts.outbox.out(id, at.now, at.step);
+            if let Some(note) = parts.outbox.parcel(id).and_then(|parcel| parcel.note) {
+                parts.threads.wait(note, WaitReason::Sending, at.step);
+            }
+        }
+    }
+}
+
+fn offer<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) -> Option<Handover> {
+    let parcel = parts.outbox.parcel(id)?;
+    let to = facts(&parts.contacts, &parts.sessions, &parts.outbox, parcel.contact)?;
+    let leaving = Leaving {
+        id,
+        to,
+        route: &parcel.route,
+        pin: level_min(parts, parcel),
+        own: parcel.note.is_some(),
+        times: parcel.times,
+        bytes: &parcel.bytes,
+    };
+    Some(parts.carriers.hand(&leaving, at))
+}
+
+/// The pin under which a parcel may leave: its note's, else the conversation's.
+fn level_min<P: Port>(parts: &Parts<P>, parcel: &Parcel) -> u8 {
+    let note = parcel.note.and_then(|note| parts.threads.get(note)).map(|note| note.level_min);
+    let policy = parts.contacts.get(parcel.contact).map(|contact| contact.policy.level_min);
+    note.or(policy).unwrap_or(1).max(parcel.level)
+}
+
+/// Every own note without receipt is sealed anew, under the session that is active now, with its
+/// era and number, and what was in parcels that are gone is owed once more.
+pub(super) fn requeue<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let requeued = parts.outbox.requeue(id, at.step);
+    for note in requeued.notes {
+        parts.threads.again(note, at.step);
+    }
+    parts.carriers.retract(&requeued.dropped);
+    if requeued.invitation {
+        // An invitation that nobody has read began a session that nobody knows of.
+        parts.sessions.renew(id, at.step);
+    }
+    owe_again(parts, id, at);
+}
+
+/// What was in parcels that are gone is owed once more.
+pub(super) fn owe_again<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    if parts.carriers.greets(id) {
+        parts.outbox.owe(id, Owe::Hello, at.step);
+    }
+    owe_receipt(parts, id, at);
+}
+
+/// What has arrived of a contact is said again, if anything has.
+pub(super) fn owe_receipt<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let delivered = parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered);
+    if delivered && parts.threads.has_heard(id) {
+        parts.outbox.owe(id, Owe::Receipt, at.step);
+    }
+    at.step.touch(id);
+}
+
+/// The card of a contact is another one.
+pub(super) fn moved<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    if let Some(to) = facts(&parts.contacts, &parts.sessions, &parts.outbox, id) {
+        parts.carriers.moved(&to, at);
+    }
+}

@@ -1,0 +1,264 @@
+//! What the person wants, once it is admitted.
+
+use alloc::string::String;
+
+use super::admit::{Admitted, Whom, card_refused, is_inviter, publish};
+use super::{Parts, arrive, leave};
+use crate::card::{Card, RelayEntry};
+use crate::carriers::Port;
+use crate::contacts::{ContactPhase, Contacts};
+use crate::error::DeviceError;
+use crate::io::{At, CarrierId, Command, ContactId, Event, Forget, NoteId, ResetCause};
+use crate::outbox::{Outbox, Owe};
+use crate::policy::Policy;
+use crate::profile::Profile;
+use crate::sessions::Sessions;
+use crate::threads::{Draft, Threads};
+use crate::view::VerificationMethod;
+
+/// A new identity over these carriers.
+pub(super) fn create<P: Port>(
+    mut carriers: P,
+    name: &str,
+    relays: &[RelayEntry],
+    at: &mut At<'_>,
+) -> Result<Parts<P>, DeviceError> {
+    let plan = carriers.plan(relays, at.now, at.rng)?;
+    let card_parts = carriers.card_parts(&plan, at.now);
+    let profile = Profile::create::<P::Backend>(name, card_parts, at.now, at.rng);
+    let profile = profile.map_err(card_refused)?;
+    profile.store(at.step);
+    carriers.adopt(plan, at);
+    Ok(Parts {
+        contacts: Contacts::default(),
+        threads: Threads::default(),
+        sessions: Sessions::new(profile.identity()),
+        outbox: Outbox::default(),
+        aside: super::Aside::default(),
+        profile,
+        carriers,
+    })
+}
+
+/// Does what was admitted.
+pub(super) fn perform<P: Port>(parts: &mut Parts<P>, admitted: Admitted<P::Plan>, at: &mut At<'_>) {
+    match admitted {
+        Admitted::Nothing => {}
+        Admitted::Command(command) => obey(parts, command, at),
+        Admitted::Add { to, card, petname, in_person } => {
+            let id = add(parts, to, card, at);
+            parts.contacts.rename(id, petname, at.step);
+            if in_person {
+                let how = Some((VerificationMethod::InPerson, at.now));
+                parts.contacts.verify(id, how, at.step);
+            }
+            // To add somebody who has asked is to accept.
+            if parts.contacts.get(id).is_some_and(|c| c.phase == ContactPhase::Request) {
+                let_in(parts, id, at);
+            }
+            at.step.touch(id);
+        }
+        Admitted::Publish { card, plan } => adopt_card(parts, card, plan, at),
+    }
+}
+
+fn obey<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
+    match command {
+        Command::Send { contact, client, text } => send(parts, contact, client, text, at),
+        Command::Cancel { note } => {
+            give_up(parts, note, at);
+            remove_note(parts, note, at);
+        }
+        Command::Forget { note } => {
+            let note_of = parts.threads.get(note);
+            if note_of.is_some_and(|note| !note.incoming && !note.is_delivered()) {
+                give_up(parts, note, at);
+            }
+            remove_note(parts, note, at);
+        }
+        Command::Seen { contact, note } => seen(parts, contact, note, at),
+        Command::Accept { contact } => let_in(parts, contact, at),
+        Command::Refuse { contact } => refuse(parts, contact, at),
+        Command::Rename { contact, name } => parts.contacts.rename(contact, Some(name), at.step),
+        Command::Verify { contact, equal } => {
+            let how = equal.then_some((VerificationMethod::Number, at.now));
+            parts.contacts.verify(contact, how, at.step);
+        }
+        Command::Policy { contact, policy } => set_policy(parts, contact, policy, at),
+        Command::Block { contact, blocked } => parts.contacts.block(contact, blocked, at.step),
+        Command::Delete { contact } => delete(parts, contact, at),
+        Command::Reset { contact } => {
+            parts.sessions.renew(contact, at.step);
+            parts.outbox.owe(contact, Owe::Reset(ResetCause::Person), at.step);
+        }
+        Command::Rotate => parts.sessions.rotate(at),
+        Command::Refill => {
+            let (stock, under_way) = parts.carriers.stock();
+            parts.sessions.refill(u32::from(stock.unwrap_or(0)) + under_way, at);
+        }
+        // Both were computed before.
+        Command::Add { .. } | Command::Publish { .. } => {}
+    }
+}
+
+/// A card that the person has scanned or pasted.
+fn add<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>) -> ContactId {
+    match to {
+        Whom::Contact(id) => {
+            parts.contacts.replace_card(id, card, at.step);
+            leave::moved(parts, id, at);
+            id
+        }
+        Whom::Inviter(id) => {
+            // The card tells who it is.
+            let session = parts.sessions.facts(id).id;
+            let way = parts.carriers.unmask(id, session, at);
+            arrive::enter(parts, id, card, (ContactPhase::Request, answered_by(way)), at);
+            id
+        }
+        Whom::New => {
+            let id = parts.profile.contact_number(at.step);
+            parts.sessions.know(id, *card.ik());
+            arrive::enter(parts, id, card, (ContactPhase::Held, Policy::default()), at);
+            id
+        }
+    }
+}
+
+/// Whoever showed themselves by a carrier is answered by it, at its level.
+pub(super) fn answered_by(way: Option<(CarrierId, u8)>) -> Policy {
+    way.map_or_else(Policy::default, |(carrier, level_min)| Policy {
+        carriers: [carrier].into(),
+        level_min,
+        ..Policy::default()
+    })
+}
+
+/// A request becomes a contact: hello and receipt go at once.
+fn let_in<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    parts.contacts.let_in(id, at.step);
+    parts.outbox.owe(id, Owe::Hello, at.step);
+    leave::owe_receipt(parts, id, at);
+    at.step.touch(id);
+}
+
+fn send<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    client: [u8; 16],
+    text: String,
+    at: &mut At<'_>,
+) {
+    let Some(contact) = parts.contacts.get(id) else { return };
+    let note = parts.profile.note_number(at.step);
+    let draft = Draft {
+        contact: id,
+        client,
+        text,
+        era: parts.profile.era(id),
+        timer_s: contact.policy.timer_s,
+        pin: contact.policy.level_min,
+        at: at.now,
+    };
+    parts.threads.write(note, draft, at.step);
+    parts.outbox.queue(id, note);
+    parts.carriers.wrote(id, at.now);
+    at.step.touch(id);
+}
+
+/// Nothing of this note leaves any more, and its number is declared void.
+pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
+    let Some(note) = parts.threads.get(id).filter(|note| !note.voided) else { return };
+    let (contact, seq) = (note.contact, note.seq);
+    let dropped = parts.outbox.void(contact, (id, seq), at.step);
+    parts.carriers.retract(&dropped);
+    if seq > 0 {
+        parts.threads.voided(id, at.step);
+    }
+    at.step.touch(contact);
+}
+
+/// Deletes a note here, whatever its state.
+pub(super) fn remove_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
+    let Some(note) = parts.threads.get(id) else { return };
+    if !note.incoming {
+        parts.outbox.gone(note.contact, id, note.seq);
+    }
+    parts.threads.remove(id, at.step);
+}
+
+fn seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<'_>) {
+    let contact = parts.contacts.get(id);
+    let says = contact.is_some_and(|contact| contact.policy.read && contact.is_ours());
+    if parts.threads.see(id, last, says, at.step) {
+        parts.outbox.owe(id, Owe::Read, at.step);
+    }
+}
+
+fn refuse<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    at.step.show(Event::Request(id));
+    if is_inviter(parts, id) {
+        parts.carriers.forget(id, Forget::All, at);
+        parts.sessions.forget(id, at.step);
+    } else {
+        delete(parts, id, at);
+    }
+}
+
+/// Another policy; notes written before keep their pin.
+fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: &mut At<'_>) {
+    let Some(contact) = parts.contacts.get(id) else { return };
+    if contact.policy.timer_s != policy.timer_s && contact.is_open() {
+        parts.outbox.owe(id, Owe::Timer, at.step);
+    }
+    let allowed = policy.candidates().to_vec();
+    parts.contacts.set_policy(id, policy, at.step);
+    at.step.touch(id);
+    // What is on its way to a carrier that the conversation does not allow any more goes another
+    // way: under the same numbers, so that nothing is shown twice.
+    let strays = |invitation: bool| {
+        let own = parts.outbox.parcels_of(id).map(|(_, parcel)| &parcel.route);
+        let mut strays = own.filter(|route| !allowed.contains(&route.carrier));
+        strays.any(|route| route.invitation || !invitation)
+    };
+    let (any, invitation) = (strays(false), strays(true));
+    // The session of an invitation goes with it, and so do the chains that come from it.
+    if invitation {
+        parts.carriers.forget(id, Forget::Chains, at);
+    }
+    if any {
+        leave::requeue(parts, id, at);
+    }
+}
+
+/// Deletes a contact with everything that hangs on it.
+fn delete<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    parts.threads.forget(id, at.step);
+    let dropped = parts.outbox.forget(id, at.step);
+    parts.carriers.retract(&dropped);
+    parts.carriers.forget(id, Forget::All, at);
+    parts.sessions.forget(id, at.step);
+    parts.contacts.remove(id, at.step);
+}
+
+/// The own card with what the carriers say now: the same name and relays as before.
+pub(super) fn reissue<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+    let card = parts.profile.card();
+    let (name, relays) = (String::from(card.name()), card.relays().to_vec());
+    if let Ok((card, plan)) = publish(parts, &name, &relays, at.now, at.rng) {
+        adopt_card(parts, card, plan, at);
+    }
+}
+
+/// Another card of our own: told to everybody with whom we talk.
+fn adopt_card<P: Port>(parts: &mut Parts<P>, card: Card, plan: P::Plan, at: &mut At<'_>) {
+    parts.profile.adopt(card, at.step);
+    parts.carriers.adopt(plan, at);
+    for (id, contact) in parts.contacts.iter() {
+        if contact.is_ours() && contact.is_open() {
+            parts.outbox.owe(id, Owe::Card, at.step);
+        }
+    }
+    at.step.touch_all();
+    at.step.show(Event::Card);
+}

@@ -1,0 +1,81 @@
+//! What is made once all rows are loaded: what follows from the notes, and what can stand in the
+//! place of what was set aside.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use mezza_core::Backend;
+
+use crate::card::RelayEntry;
+use crate::carriers::relay::PUBLICATION_KEY;
+use crate::carriers::{CarrierSet, Port as _};
+use crate::device::{Parts, leave, person};
+use crate::evidence::FactKind;
+use crate::io::{At, ContactId, NoteId, RecordKind};
+
+/// Makes what can stand in the place of what was set aside.
+pub(super) fn mend<B: Backend>(parts: &mut Parts<CarrierSet<B>>, at: &mut At<'_>) {
+    let lost = parts.aside.parcels();
+    parts.carriers.relay.mend(at.step);
+    index(parts);
+    if parts.profile.mends(lost, at.step) && lost != [0; 16] {
+        seal_again(parts, at);
+    }
+    wait_again(parts);
+    let gone = |relay: &RelayEntry| !parts.carriers.relay.has_intro_at(relay);
+    if parts.profile.card().relays().iter().any(gone) {
+        // The same name and relays as on the card before, with another mailbox.
+        person::reissue(parts, at);
+    }
+    let publication = parts.aside.holds(RecordKind::Prekey, &PUBLICATION_KEY)
+        || parts.aside.lost(RecordKind::Prekey);
+    if publication && let Some(publication) = parts.sessions.offer() {
+        parts.carriers.publish_again(publication, at);
+    }
+}
+
+/// Own notes that were sealed and are not confirmed.
+fn index<B: Backend>(parts: &mut Parts<CarrierSet<B>>) {
+    for (id, note) in parts.threads.iter() {
+        let own = !note.incoming && note.seq > 0 && note.era == parts.profile.era(note.contact);
+        let read = note.facts.iter().any(|fact| fact.what == FactKind::Read);
+        if own && !read {
+            let (of, delivered) = ((id, note.voided), note.is_delivered());
+            parts.outbox.load_unreceipted(note.contact, note.seq, of, delivered);
+        }
+    }
+}
+
+fn under_way<B: Backend>(parts: &Parts<CarrierSet<B>>) -> BTreeSet<NoteId> {
+    parts.outbox.parcels().filter_map(|parcel| parcel.note).collect()
+}
+
+/// Other parcels are set aside than before, nobody knows whose: what was in them is sealed once
+/// more, under the same numbers, and what they said of the device itself is owed again.
+fn seal_again<B: Backend>(parts: &mut Parts<CarrierSet<B>>, at: &mut At<'_>) {
+    let out = under_way(parts);
+    let lost = parts.threads.iter().filter(|(id, note)| {
+        let handed = note.facts.iter().any(|fact| fact.what == FactKind::Handed);
+        let own = !note.incoming && note.seq > 0 && !note.voided;
+        own && !handed && !note.is_delivered() && !out.contains(id)
+    });
+    for id in lost.map(|(id, _)| id).collect::<Vec<_>>() {
+        parts.threads.again(id, at.step);
+    }
+    let all: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
+    for id in all {
+        leave::owe_again(parts, id, at);
+    }
+}
+
+/// Own notes that are to be sealed.
+fn wait_again<B: Backend>(parts: &mut Parts<CarrierSet<B>>) {
+    let out = under_way(parts);
+    let waiting = parts.threads.iter().filter(|(id, note)| {
+        let sealed = note.seq > 0 && !note.again;
+        !note.incoming && !note.is_delivered() && !sealed && !out.contains(id)
+    });
+    for (id, note) in waiting {
+        parts.outbox.queue(note.contact, id);
+    }
+}

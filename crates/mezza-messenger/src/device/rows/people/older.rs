@@ -1,0 +1,75 @@
+//! The row of a contact as versions before wrote it: with what belongs to five owners now.
+//!
+//! ```text
+//! version 2 or 3 | phase | blocked | card | petname | verified | policy | theirs | intro |
+//! ours u32 | next seq u32 | last reset u64 | flags u8 | root for | owed | version 3: share
+//! share = day u32 | notes u32 | bytes u32 | refused u32 | again at u64 | again u8 | year u32 | talk u64
+//! ```
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time};
+
+use super::Row;
+use crate::carriers::mixnet::{MixnetPeer, Talk};
+use crate::carriers::relay::RelayPeer;
+use crate::contacts::Contact;
+use crate::io::{ContactId, RecordKind, flag, key32};
+use crate::outbox::{AgainWish, Lane, Owed};
+use crate::sessions::Renewal;
+use crate::threads::Quota;
+
+/// The version that had no share yet.
+const SHARELESS: u8 = 2;
+/// The last version of this kind.
+const LAST: u8 = 3;
+
+/// The kinds that such a row is split into.
+pub(super) const KINDS: [RecordKind; 6] = [
+    RecordKind::Contact,
+    RecordKind::Owed,
+    RecordKind::Renewal,
+    RecordKind::RelayPeer,
+    RecordKind::MixnetPeer,
+    RecordKind::Quota,
+];
+
+/// The rows that such a row is now; `None`: it is none.
+pub(super) fn split(id: ContactId, row: &[u8]) -> Option<Vec<Row>> {
+    Reader::decode_exact(row, |r| read(id, r)).ok()
+}
+
+fn read(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<Row>, DecodeError> {
+    let version = r.u8()?;
+    if !(SHARELESS..=LAST).contains(&version) {
+        return Err(DecodeError::Value);
+    }
+    let contact = Contact::read_body(r)?;
+    let relay = RelayPeer::read_body(r)?;
+    let (next_seq, last_reset) = (r.u32()?, Time::from_ms(r.u64()?));
+    let (renew, has_called) = match r.u8()? {
+        bits @ 0..=3 => (bits & 1 == 1, bits >> 1 == 1),
+        _ => return Err(DecodeError::Value),
+    };
+    let root_for = if flag(r)? { Some(r.array()?) } else { None };
+    let owed = Owed::read(r)?;
+    let (mut quota, mut again, mut talk) =
+        (Quota::default(), AgainWish::default(), Talk::default());
+    if version > SHARELESS {
+        quota = Quota::read_body(r)?;
+        again = AgainWish::read(r)?;
+        talk = Talk::read(r)?;
+    }
+    let renewal = Renewal { renew, last_reset };
+    let mixnet = MixnetPeer::of(root_for, has_called, talk);
+    let rows = [
+        (RecordKind::Contact, Some(contact.write())),
+        (RecordKind::Owed, Some(Lane::of(next_seq, owed, again).write())),
+        (RecordKind::Renewal, renewal.stored()),
+        (RecordKind::RelayPeer, relay.stored()),
+        (RecordKind::MixnetPeer, mixnet.stored()),
+        (RecordKind::Quota, quota.stored()),
+    ];
+    let rows = rows.into_iter().filter_map(|(kind, row)| Some((kind, key32(id.0), row?)));
+    Ok(rows.collect())
+}

@@ -1,0 +1,81 @@
+//! The own prekeys out of their rows.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, DecodeError, Wiping};
+use mezza_ratchet::{IdentityKeyPair, Prekeys, StoredRow, Table};
+
+use super::{RowsByKey, set_aside_all};
+use crate::carriers::CarrierSet;
+use crate::carriers::relay::PUBLICATION_KEY;
+use crate::device::Parts;
+use crate::io::{At, Publication, RecordKind};
+use crate::view::Part;
+
+/// Bytes of the number of a signed prekey.
+const ID_BYTES: usize = 4;
+
+/// A prekey that does not load is set aside alone. The memory of the sessions that began with a
+/// signed prekey belongs to it: without that, what began one could begin it once more.
+pub(super) fn load<B: Backend>(
+    parts: &mut Parts<CarrierSet<B>>,
+    mut rows: RowsByKey,
+    at: &mut At<'_>,
+) {
+    if let Some(value) = rows.remove(&PUBLICATION_KEY[..]) {
+        if let Ok(publication) = Publication::read(&value) {
+            parts.carriers.relay.load_publication(publication);
+        } else {
+            let key = PUBLICATION_KEY.into();
+            parts.aside.add(Part::Prekeys, RecordKind::Prekey, key, value.len());
+        }
+    }
+    let identity = parts.profile.identity();
+    if prekeys_of(identity, rows.iter()).is_err() {
+        let bad = unsound(identity, &rows);
+        let (bad, good) = rows.into_iter().partition(|(key, _)| bad.contains(key));
+        set_aside_all(&mut parts.aside, Part::Prekeys, RecordKind::Prekey, bad);
+        rows = good;
+    }
+    match prekeys_of(identity, rows.iter()) {
+        Ok(prekeys) => parts.sessions.load_prekeys(prekeys, at.step),
+        Err(_) => set_aside_all(&mut parts.aside, Part::Prekeys, RecordKind::Prekey, rows),
+    }
+}
+
+fn prekeys_of<'a>(
+    identity: &IdentityKeyPair,
+    rows: impl Iterator<Item = (&'a Vec<u8>, &'a Wiping<Vec<u8>>)>,
+) -> Result<Prekeys, DecodeError> {
+    let mut records = Vec::new();
+    for (key, value) in rows {
+        let (number, key) = key.split_first().ok_or(DecodeError::Truncated)?;
+        let table = Table::from_number(*number).ok_or(DecodeError::Value)?;
+        records.push(StoredRow { table, key, value });
+    }
+    Prekeys::load(identity.duplicate(), records)
+}
+
+/// The prekey rows that do not load, and those that cannot do without them.
+fn unsound(identity: &IdentityKeyPair, rows: &RowsByKey) -> BTreeSet<Vec<u8>> {
+    let (seen, pairs): (Vec<_>, Vec<_>) =
+        rows.iter().partition(|(key, _)| key.first() == Some(&Table::Seen.number()));
+    let alone = |row| prekeys_of(identity, core::iter::once(row)).is_ok();
+    let mut bad: BTreeSet<Vec<u8>> =
+        pairs.into_iter().filter(|row| !alone(*row)).map(|(key, _)| key.clone()).collect();
+    let signed = |key: &[u8]| {
+        let id = key.get(1..1 + ID_BYTES).unwrap_or_default();
+        [&[Table::Spk.number()], id].concat()
+    };
+    for row in &seen {
+        let spk = rows.get_key_value(&signed(row.0));
+        if prekeys_of(identity, spk.into_iter().chain([*row])).is_err() {
+            bad.extend([row.0.clone(), signed(row.0)]);
+        }
+    }
+    let left = seen.into_iter().filter(|(key, _)| bad.contains(&signed(key)));
+    let left: Vec<Vec<u8>> = left.map(|(key, _)| key.clone()).collect();
+    bad.extend(left);
+    bad
+}

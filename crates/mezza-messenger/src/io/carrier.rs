@@ -1,0 +1,407 @@
+//! What the device and a carrier say to each other (house 4a): values, and no word about which
+//! carrier it is.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::num::NonZeroU8;
+
+use mezza_core::{Time, Wiping};
+use mezza_ratchet::{OneTimePrekey, Padding, SuiteList};
+
+use super::{ContactId, DeliveryProblem};
+use crate::card::{Card, RelayEntry};
+use crate::evidence::WaitReason;
+use crate::note::{Item, RemoteMailbox};
+
+/// A way for parcels, by its number in stored forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CarrierId(NonZeroU8);
+
+impl CarrierId {
+    /// A mailbox server: level 1.
+    pub const RELAY: Self = Self::of(1);
+    /// A local link or tunnel: level 1.
+    pub const LINK: Self = Self::of(2);
+    /// Devices that pass cells on without internet: level 3.
+    pub const MESH: Self = Self::of(3);
+    /// Onions in rounds: level 4.
+    pub const MIXNET: Self = Self::of(4);
+    /// All carriers that the format names, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::RELAY, Self::LINK, Self::MESH, Self::MIXNET];
+
+    /// The carrier with this number, which is 1 to 255.
+    pub const fn of(number: u8) -> Self {
+        match NonZeroU8::new(number) {
+            Some(number) => Self(number),
+            None => Self(NonZeroU8::MIN),
+        }
+    }
+
+    /// The carrier of a stored number; 0 is none. A number that no carrier here has is kept.
+    pub fn from_number(number: u8) -> Option<Self> {
+        NonZeroU8::new(number).map(Self)
+    }
+
+    /// Its number in stored forms.
+    pub const fn number(self) -> u8 {
+        self.0.get()
+    }
+
+    /// Its name on the command line and in texts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RELAY => "relay",
+            Self::LINK => "link",
+            Self::MESH => "mesh",
+            Self::MIXNET => "mixnet",
+            _ => "absent",
+        }
+    }
+}
+
+/// What a carrier can do right now: the one source for policy, texts and pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CarrierCaps {
+    /// Bytes of one piece.
+    pub piece_bytes: usize,
+    /// Pieces that one parcel may have.
+    pub pieces_max: usize,
+    /// Bytes that the carrier adds to a parcel before it is cut into pieces.
+    pub around_bytes: usize,
+    /// Most bytes of a parcel.
+    pub parcel_bytes_max: usize,
+    /// Protection level, 1 to 4.
+    pub level: u8,
+    /// Usual delay in milliseconds, median.
+    pub delay_ms: u32,
+    /// Usual delay in milliseconds, 99th percentile.
+    pub delay_p99_ms: u32,
+    /// Whether `delivered` receipts travel by default.
+    pub receipts: bool,
+    /// Hours that the carrier keeps what waits.
+    pub store_h: u32,
+    /// Whether it needs the internet.
+    pub needs_internet: bool,
+    /// Whether it runs as a demonstration on one machine and so protects nothing.
+    pub demo: bool,
+}
+
+/// A carrier as it is now.
+#[derive(Clone, Copy, Debug)]
+pub struct CarrierState {
+    /// Whether the contact that was asked about can be reached by it at all.
+    pub reached: bool,
+    /// Whether it is up.
+    pub up: bool,
+    /// What it can do.
+    pub caps: CarrierCaps,
+}
+
+/// A connection that a carrier keeps.
+#[derive(Clone, Debug)]
+pub struct CarrierConnection {
+    /// The relay, if it is one.
+    pub relay: Option<RelayEntry>,
+    /// Whether our own mailboxes are there.
+    pub own: bool,
+    /// Whether it stands.
+    pub up: bool,
+    /// What it can do.
+    pub caps: CarrierCaps,
+}
+
+/// The session with a contact, as far as a carrier needs to know it.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one fact of a session")]
+pub struct SessionFacts {
+    /// Its id, if there is one.
+    pub id: Option<[u8; 16]>,
+    /// Whether we began it.
+    pub initiator: bool,
+    /// Whether it waits for the first reply.
+    pub pending: bool,
+    /// Whether the next note needs a new one.
+    pub renew: bool,
+    /// Whether a bundle is held for another one.
+    pub bundle: bool,
+}
+
+impl SessionFacts {
+    /// Whether a note can be sealed in it.
+    pub const fn is_usable(&self) -> bool {
+        self.id.is_some() && !self.renew
+    }
+}
+
+/// What the device knows of a contact when it asks a carrier something about it.
+#[derive(Clone, Copy)]
+pub struct ContactFacts<'a> {
+    /// Its number.
+    pub id: ContactId,
+    /// Its card.
+    pub card: &'a Card,
+    /// Whether we send anything to it at all (MSG-26).
+    pub is_ours: bool,
+    /// Whether both sides have answered.
+    pub is_open: bool,
+    /// Whether an invitation to it is on its way.
+    pub invited: bool,
+    /// What stands between notes and their way.
+    pub trouble: Option<DeliveryProblem>,
+    /// The session with it.
+    pub session: SessionFacts,
+}
+
+/// By which carrier a parcel goes. It is stored with the parcel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Which carrier.
+    pub carrier: CarrierId,
+    /// Until when the other side can open the parcel; `None`: there is no end.
+    pub until: Option<Time>,
+    /// Whether it is an invitation: taken again and again until it is answered or ends.
+    pub invitation: bool,
+    /// What the carrier itself needs, at most 64 bytes.
+    pub address: Vec<u8>,
+}
+
+/// What the first note of a session says of where we are reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HelloPlace {
+    /// This mailbox.
+    Mailbox(RemoteMailbox),
+    /// Nothing: the reader knows whose it is by a tag.
+    Tag,
+    /// Our mailbox does not exist yet; a first note waits for it.
+    NotYet,
+}
+
+/// A way that can be taken now.
+pub struct Reach {
+    /// The route.
+    pub route: Route,
+    /// What a hello says.
+    pub place: HelloPlace,
+    /// How the message may be filled up, the first that fits.
+    pub paddings: &'static [Padding],
+}
+
+/// Why a way cannot be taken now.
+pub enum Missing {
+    /// It has to wait.
+    Wait(WaitReason),
+    /// A session, from a bundle that is to be fetched.
+    Session,
+    /// A first message of another kind.
+    First(FirstTerms),
+}
+
+/// What an invitation has to be like.
+pub struct FirstTerms {
+    /// The suites that fit into it.
+    pub suites: SuiteList,
+    /// Bytes of the whole message.
+    pub bytes: usize,
+    /// What it says.
+    pub items: Vec<Item>,
+}
+
+/// A parcel that may leave.
+pub struct Leaving<'a> {
+    /// Which.
+    pub id: ParcelId,
+    /// For whom.
+    pub to: ContactFacts<'a>,
+    /// Its route.
+    pub route: &'a Route,
+    /// The lowest level by which it may leave.
+    pub pin: u8,
+    /// Whether a person wrote what is in it.
+    pub own: bool,
+    /// How often the carrier took it.
+    pub times: u8,
+    /// What is handed over.
+    pub bytes: &'a [u8],
+}
+
+/// What became of a parcel that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// It is out; the answer comes as news.
+    Out,
+    /// The carrier takes none now.
+    Waits,
+}
+
+/// The number of a parcel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ParcelId(pub u64);
+
+/// What came in by a carrier.
+pub struct Arrival {
+    /// By which.
+    pub carrier: CarrierId,
+    /// At which level.
+    pub level: u8,
+    /// From whom, as far as the carrier knows.
+    pub from: ArrivalOrigin,
+    /// `kind u8 | content`.
+    pub parcel: Wiping<Vec<u8>>,
+    /// What the carrier is told once it is dealt with.
+    pub ack: Option<Receiving>,
+}
+
+/// From whom a parcel came, as far as the carrier knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrivalOrigin {
+    /// From this contact, or from whoever invites under this number.
+    Contact(ContactId),
+    /// From anybody.
+    Stranger,
+    /// An invitation; the number says where its writer waits for an answer.
+    Invitation(u32),
+}
+
+/// Names what came in, for the carrier that brought it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receiving {
+    /// Which carrier.
+    pub carrier: CarrierId,
+    /// Where it lay.
+    pub place: u32,
+    /// Its number there.
+    pub number: u64,
+}
+
+/// What a bundle is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchPurpose {
+    /// To begin a session with it at once.
+    Begin,
+    /// To be held for an invitation.
+    Hold,
+}
+
+/// Which place of a contact does not exist any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostPlace {
+    /// Where strangers write.
+    Intro,
+    /// Where we write.
+    Current,
+}
+
+/// What of a contact a carrier forgets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forget {
+    /// What it shares with the contact's device.
+    Chains,
+    /// Everything.
+    All,
+}
+
+/// The own prekeys on their way to where others fetch them.
+#[derive(Debug)]
+pub struct Publication {
+    /// The bundle.
+    pub bundle: Vec<u8>,
+    /// One-time keys beside it.
+    pub one_time: Vec<OneTimePrekey>,
+    /// Whether the old stock goes first. Said once and not stored: were it repeated after a crash,
+    /// one-time keys that were given out in between would be given out again.
+    pub replace: bool,
+}
+
+impl Publication {
+    /// Joins a newer one: the newer bundle counts; keys that a replacement drops go.
+    pub fn join(&mut self, newer: Self) {
+        self.bundle = newer.bundle;
+        if newer.replace {
+            self.replace = true;
+            self.one_time.clear();
+        }
+        self.one_time.extend(newer.one_time);
+    }
+}
+
+/// Somebody who invites over a carrier and has shown no card.
+#[derive(Clone, Copy)]
+pub struct InviterFacts {
+    /// The number of the contact that this becomes.
+    pub id: ContactId,
+    /// The identity key, 32 bytes.
+    pub ik: [u8; 32],
+    /// When the invitation came.
+    pub at: Time,
+    /// Whether the person has asked who it is.
+    pub asked: bool,
+}
+
+impl fmt::Debug for InviterFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InviterFacts({})", self.id.0)
+    }
+}
+
+/// What the own card says about the carriers.
+#[derive(Default)]
+pub struct CardParts {
+    /// The relays, with the address of the intro mailbox.
+    pub relays: Vec<RelayEntry>,
+    /// Further parts by kind, ascending.
+    pub further: Vec<(u8, Vec<u8>)>,
+}
+
+/// What a carrier has to say to the device.
+pub enum News {
+    /// A parcel came.
+    Arrived(Arrival),
+    /// The carrier took a parcel; `again`: it is an invitation, and goes again then.
+    Handed {
+        /// Which.
+        parcel: ParcelId,
+        /// When it goes again.
+        again: Option<Time>,
+    },
+    /// The carrier did not take it.
+    Refused {
+        /// Which.
+        parcel: ParcelId,
+        /// Why.
+        why: WaitReason,
+        /// When to try again.
+        after: Time,
+    },
+    /// These are not out any more, and nobody knows what became of them.
+    Returned(Vec<ParcelId>),
+    /// A place of the contact is gone.
+    Lost {
+        /// Whose.
+        contact: ContactId,
+        /// Which.
+        place: LostPlace,
+    },
+    /// A contact's bundle.
+    Bundle {
+        /// Whose.
+        contact: ContactId,
+        /// What for.
+        purpose: FetchPurpose,
+        /// The bundle as it came.
+        bytes: Vec<u8>,
+        /// A one-time key, if one was left.
+        one_time: Option<OneTimePrekey>,
+    },
+    /// One-time keys that others can still get.
+    Stock(u32),
+    /// The own bundle is nowhere any more.
+    Unpublished,
+    /// The contact is to be told where we are reached.
+    Greet(ContactId),
+    /// A contact that was invited wants to know who it was.
+    Called(ContactId),
+    /// The own card lacks a part.
+    CardPart,
+    /// Nobody waits any more for an answer to this invitation.
+    InviterGone(ContactId),
+}

@@ -1,0 +1,62 @@
+//! What may go at once, and then one in every interval (MSG-27, MSG-53).
+
+use mezza_core::{Time, Writer};
+
+/// What may go at once, and then one in every interval. Not stored: a restart begins anew.
+#[derive(Clone, Debug)]
+pub(crate) struct Pace {
+    burst: u32,
+    every_ms: u64,
+    left: u32,
+    since: Time,
+}
+
+impl Pace {
+    /// A full burst.
+    pub const fn new(burst: u32, every_ms: u64) -> Self {
+        Self { burst, every_ms, left: burst, since: Time::from_ms(0) }
+    }
+
+    /// Takes one, or says when the next one may go.
+    pub fn take(&mut self, now: Time) -> Result<(), Time> {
+        // A clock that was put back holds nothing up.
+        self.since = self.since.min(now);
+        let grown = now.since_ms(self.since) / self.every_ms;
+        if grown > 0 {
+            let left = u64::from(self.left).saturating_add(grown);
+            self.left = left.min(u64::from(self.burst)) as u32;
+            self.since = now;
+        }
+        self.left = self.left.checked_sub(1).ok_or(self.since.plus_ms(self.every_ms))?;
+        Ok(())
+    }
+
+    /// What it would do next, as bytes.
+    pub fn write(&self, w: &mut Writer) {
+        w.u32(self.left).u64(self.since.ms());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_ms(1_792_000_000_000);
+
+    #[test]
+    fn a_pace_is_a_burst_and_then_one_in_an_interval() {
+        let mut pace = Pace::new(3, 1_000);
+        assert!((0..3).all(|_| pace.take(NOW).is_ok()));
+        assert_eq!(pace.take(NOW), Err(NOW.plus_ms(1_000)));
+        assert!(pace.take(NOW.plus_ms(1_000)).is_ok());
+        assert!(pace.take(NOW.plus_ms(1_999)).is_err());
+        // Who asks too early does not begin the interval anew.
+        assert!(pace.take(NOW.plus_ms(2_600)).is_ok() && pace.take(NOW.plus_ms(3_400)).is_err());
+        assert!(pace.take(NOW.plus_ms(3_600)).is_ok());
+        // The clock was put back.
+        let then = NOW.minus_ms(Time::DAY_MS);
+        assert_eq!(pace.take(then), Err(then.plus_ms(1_000)));
+        let later = NOW.plus_ms(Time::DAY_MS);
+        assert_eq!((0..9).filter(|_| pace.take(later).is_ok()).count(), 3);
+    }
+}

@@ -1,0 +1,116 @@
+//! What one input brings about, as a value: rows, events, deadlines. Everybody who deals with the
+//! input adds to it, and the device carries it out at the end.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, CryptoRng, EphemeralKey, Time, Wiping};
+
+use super::{CarrierId, ContactId, Event, NoteId, ParcelId, RecordKind, Retention};
+
+/// The moment of an input, with what it brings about.
+pub struct At<'a> {
+    /// Now.
+    pub now: Time,
+    /// What it brings about.
+    pub step: &'a mut Step,
+    /// Where chance comes from.
+    pub rng: &'a mut dyn CryptoRng,
+}
+
+impl At<'_> {
+    /// Draws a pair: the one place where this device makes an ephemeral key.
+    pub fn ephemeral<B: Backend>(&mut self) -> EphemeralKey {
+        EphemeralKey::random::<B>(self.rng)
+    }
+}
+
+/// What something waits for: its owner is called once its time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Due {
+    /// The own prekeys.
+    Prekeys,
+    /// A session of a contact.
+    Session(ContactId),
+    /// The end of a note, or of what the carrier can still do.
+    Note(NoteId),
+    /// A parcel that nothing opens.
+    Undecrypted(u64),
+    /// A parcel that may leave, or may not any more.
+    Parcel(ParcelId),
+    /// A contact that asked for everything again.
+    Again(ContactId),
+    /// A contact for whom something waits.
+    Look(ContactId),
+    /// Something of a carrier, by its own number.
+    Carrier(CarrierId, u64),
+}
+
+/// What happens to one row.
+pub(crate) enum RowFate {
+    Put(Retention, Wiping<Vec<u8>>),
+    Drop,
+}
+
+/// What one input brings about.
+#[derive(Default)]
+pub struct Step {
+    pub(crate) early: Vec<Event>,
+    pub(crate) rows: BTreeMap<(RecordKind, Vec<u8>), RowFate>,
+    pub(crate) late: Vec<Event>,
+    pub(crate) timers: Vec<(Due, Option<Time>)>,
+    pub(crate) touched: BTreeSet<ContactId>,
+    pub(crate) touches_all: bool,
+}
+
+impl Step {
+    /// Writes a row, over what is there.
+    pub fn put(&mut self, kind: RecordKind, key: Vec<u8>, keep: Retention, row: Wiping<Vec<u8>>) {
+        self.rows.insert((kind, key), RowFate::Put(keep, row));
+    }
+
+    /// Deletes a row.
+    pub fn drop_row(&mut self, kind: RecordKind, key: Vec<u8>) {
+        self.rows.insert((kind, key), RowFate::Drop);
+    }
+
+    /// Tells the person, once everything is durable.
+    pub fn show(&mut self, event: Event) {
+        self.late.push(event);
+    }
+
+    /// Tells the person at once: a fact, which needs no row to be true.
+    pub fn show_early(&mut self, event: Event) {
+        self.early.push(event);
+    }
+
+    /// When something is due; `None`: it waits for nothing any more.
+    pub fn timer(&mut self, due: Due, at: Option<Time>) {
+        self.timers.push((due, at));
+    }
+
+    /// What waits for this contact is looked at before the step ends.
+    pub fn touch(&mut self, id: ContactId) {
+        self.touched.insert(id);
+    }
+
+    /// The same for every contact.
+    pub fn touch_all(&mut self) {
+        self.touches_all = true;
+    }
+
+    /// Whether nothing was added yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.early.is_empty() && self.rows.is_empty() && self.late.is_empty()
+    }
+}
+
+/// The key of a row that belongs to a contact, or to a mailbox.
+pub fn key32(id: u32) -> Vec<u8> {
+    id.to_be_bytes().into()
+}
+
+/// The key of a row with a number of its own.
+pub fn key64(id: u64) -> Vec<u8> {
+    id.to_be_bytes().into()
+}

@@ -1,0 +1,135 @@
+//! What is on its way out to one contact.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+
+use super::Owed;
+use crate::io::{Pace, flag};
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// Receipts that may go at once; then one per [`RECEIPT_EVERY_MS`] (MSG-27).
+const RECEIPT_BURST: u32 = 10;
+/// Milliseconds until one more receipt may go.
+const RECEIPT_EVERY_MS: u64 = 2 * Time::SECOND_MS;
+/// Notes that may be sealed once more at once; then one per [`REPEAT_EVERY_MS`] (MSG-53).
+const REPEAT_BURST: u32 = 16;
+/// Milliseconds until one more note may be sealed once more.
+const REPEAT_EVERY_MS: u64 = Time::SECOND_MS;
+/// Between two times that everything without a receipt is sent again because a contact asks
+/// (MSG-53).
+const AGAIN_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
+
+/// A contact's wish to get everything without a receipt again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AgainWish {
+    /// When it last got everything again.
+    at: Time,
+    /// It has asked once more since then.
+    waits: bool,
+}
+
+impl AgainWish {
+    /// It wants everything without a receipt again; whether it gets it now. If not, it gets it at
+    /// [`due`](Self::due).
+    pub fn wants(&mut self, now: Time) -> bool {
+        // A clock that was put back holds nothing up.
+        self.waits = now >= self.at && now.since_ms(self.at) < AGAIN_EVERY_MS;
+        if !self.waits {
+            self.at = now;
+        }
+        !self.waits
+    }
+
+    /// When it gets everything again that it asked for too early.
+    pub fn due(&self) -> Option<Time> {
+        self.waits.then(|| self.at.plus_ms(AGAIN_EVERY_MS))
+    }
+
+    /// Writes `at u64 | waits u8`.
+    fn write(&self, w: &mut Writer) {
+        w.u64(self.at.ms()).u8(u8::from(self.waits));
+    }
+
+    /// Reads what [`write`](Self::write) wrote.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { at: Time::from_ms(r.u64()?), waits: flag(r)? })
+    }
+}
+
+/// What is on its way out to one contact.
+pub(crate) struct Lane {
+    pub next_seq: u32,
+    pub owed: Owed,
+    pub again: AgainWish,
+    // Not stored: a restart begins with full bursts.
+    pub receipts: Pace,
+    /// Own notes that are sealed once more.
+    pub repeats: Pace,
+    /// The own note without receipt that holds up newer ones, sent once more.
+    pub oldest: Pace,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self::of(1, Owed::default(), AgainWish::default())
+    }
+}
+
+impl Lane {
+    /// A lane with these stored facts.
+    pub fn of(next_seq: u32, owed: Owed, again: AgainWish) -> Self {
+        Self {
+            next_seq,
+            owed,
+            again,
+            receipts: Pace::new(RECEIPT_BURST, RECEIPT_EVERY_MS),
+            repeats: Pace::new(REPEAT_BURST, REPEAT_EVERY_MS),
+            oldest: Pace::new(1, Time::HOUR_MS),
+        }
+    }
+
+    /// The stored form: `next seq u32 | owed | again`.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(32);
+        w.u8(VERSION).u32(self.next_seq);
+        self.owed.write(&mut w);
+        self.again.write(&mut w);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            Ok(Self::of(r.u32()?, Owed::read(r)?, AgainWish::read(r)?))
+        })
+    }
+
+    /// What is not stored.
+    pub fn snapshot(&self, w: &mut Writer) {
+        self.receipts.write(w);
+        self.repeats.write(w);
+        self.oldest.write(w);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_ms(1_792_000_000_000);
+
+    #[test]
+    fn everything_again_once_in_ten_minutes_whatever_the_clock_does() {
+        let mut wish = AgainWish::default();
+        assert!(wish.wants(NOW) && wish.due().is_none());
+        assert!(!wish.wants(NOW.plus_ms(AGAIN_EVERY_MS - 1)));
+        assert_eq!(wish.due(), Some(NOW.plus_ms(AGAIN_EVERY_MS)));
+        assert!(wish.wants(NOW.plus_ms(AGAIN_EVERY_MS)) && wish.due().is_none());
+        assert!(wish.wants(NOW.minus_ms(Time::DAY_MS)), "the clock was put back");
+    }
+}

@@ -1,0 +1,146 @@
+//! What must be said to a contact and is not confirmed. Persistent: a crash forgets no promise.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Writer};
+
+use crate::io::ResetCause;
+use crate::note::{Era, Item, Note};
+
+/// Ranges given up and not yet passed by a receipt; adjacent numbers join, so that this is more
+/// than the reader's window can hold apart.
+const VOIDS_MAX: usize = 512;
+/// Flags in the first byte of what is owed; the level stands behind them.
+const FLAGS: u8 = 6;
+/// Answers to voids that wait at once.
+const ANSWERS_MAX: usize = 8;
+
+/// What the next note must say besides what a person wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing to say, and any may be due")]
+pub(crate) struct Owed {
+    /// Our mailbox and card.
+    pub hello: bool,
+    /// Which notes have arrived.
+    pub receipt: bool,
+    /// Which notes were read.
+    pub read: bool,
+    /// Another timer.
+    pub timer: bool,
+    /// A newer card.
+    pub card: bool,
+    /// A new session, because of this cause (the numbers of `ResetCause`), and a wish to send again.
+    pub anew: Option<u8>,
+    /// That there are new voids.
+    pub void: bool,
+    /// Own numbers given up, from and to; said in every note until a receipt's floor passes them.
+    pub voids: Vec<(u32, u32)>,
+    /// Numbers that the contact gave up: if some of them are here, their bits are the answer.
+    pub answers: Vec<(Era, u32, u32)>,
+    /// The highest level by which a cause of all this came: it goes by none below (MSG-20).
+    pub level: u8,
+}
+
+impl Owed {
+    /// Whether there is anything to say without a note of the person.
+    pub fn any(&self) -> bool {
+        self.hello
+            || self.receipt
+            || self.read
+            || self.timer
+            || self.card
+            || self.anew.is_some()
+            || self.void
+            || !self.answers.is_empty()
+    }
+
+    /// Adds a void; of too many the oldest go, and the reader shows a gap instead.
+    pub fn give_up(&mut self, seq: u32) {
+        self.void = true;
+        match self.voids.last_mut() {
+            Some((_, to)) if to.checked_add(1) == Some(seq) => *to = seq,
+            _ => self.voids.push((seq, seq)),
+        }
+        if self.voids.len() > VOIDS_MAX {
+            self.voids.remove(0);
+        }
+    }
+
+    /// A range that the contact gave up and of which something is here.
+    pub fn answer(&mut self, era: Era, from: u32, to: u32) {
+        if self.answers.len() < ANSWERS_MAX && !self.answers.contains(&(era, from, to)) {
+            self.answers.push((era, from, to));
+        }
+    }
+
+    /// What was said is no longer owed.
+    pub fn said(&mut self, wire: &Note) {
+        for item in &wire.items {
+            match item {
+                Item::Hello { .. } => self.hello = false,
+                Item::Timer(_) => self.timer = false,
+                Item::Card(_) => self.card = false,
+                Item::Reset(_) => self.anew = None,
+                Item::Text(_)
+                | Item::Receipt(_)
+                | Item::Retry
+                | Item::Meet(_)
+                | Item::Void { .. }
+                | Item::Unknown(_) => {}
+            }
+        }
+        (self.receipt, self.read, self.void, self.level) = (false, false, false, 0);
+        self.answers.clear();
+    }
+
+    /// Whether what is to be said tells more than what has arrived; `hello`: one can leave now.
+    pub fn says_more_than_receipts(&self, hello: bool) -> bool {
+        self.timer || self.card || self.void || self.anew.is_some() || self.hello && hello
+    }
+
+    /// A new session, because of this.
+    pub fn reset(&mut self, cause: ResetCause) {
+        self.anew = Some(cause as u8);
+    }
+
+    /// Writes `flags u8 | cause u8 | voids | answers`.
+    pub fn write(&self, w: &mut Writer) {
+        let flags = [self.hello, self.receipt, self.read, self.timer, self.card, self.void];
+        let flags = flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on));
+        // Levels 1 to 4; below 1 there is none.
+        w.u8(flags | self.level.saturating_sub(1) << FLAGS);
+        w.u8(self.anew.unwrap_or(0)).u16(self.voids.len() as u16);
+        for (from, to) in &self.voids {
+            w.u32(*from).u32(*to);
+        }
+        w.u8(self.answers.len() as u8);
+        for (era, from, to) in &self.answers {
+            w.bytes(&era.0).u32(*from).u32(*to);
+        }
+    }
+
+    /// Reads what [`write`](Self::write) wrote.
+    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let bits = r.u8()?;
+        let on = |i: u8| bits >> i & 1 == 1;
+        let mut owed = Self {
+            hello: on(0),
+            receipt: on(1),
+            read: on(2),
+            timer: on(3),
+            card: on(4),
+            void: on(5),
+            anew: Some(r.u8()?).filter(|cause| *cause != 0),
+            voids: Vec::new(),
+            answers: Vec::new(),
+            level: 1 + (bits >> FLAGS),
+        };
+        for _ in 0..r.u16()? {
+            owed.voids.push((r.u32()?, r.u32()?));
+        }
+        for _ in 0..r.u8()? {
+            owed.answers.push((Era::read(r)?, r.u32()?, r.u32()?));
+        }
+        Ok(owed)
+    }
+}

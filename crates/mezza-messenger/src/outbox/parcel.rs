@@ -1,0 +1,115 @@
+//! A ratchet message that no carrier has taken yet.
+//!
+//! ```text
+//! note: queued -route, Store-> parcel ready -Handover-> out -Handed-> (parcel dropped, a fact kept)
+//!                                   ^------- Returned, Refused -----'
+//! ```
+//!
+//! A parcel is stored before it leaves, and the same bytes leave again after a crash; what the
+//! carrier wraps around them is made anew each time (MSG-16, MSG-17).
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer};
+
+use crate::card::RelayEntry;
+use crate::io::{CarrierId, ContactId, NoteId, Route, flag};
+
+/// Version of the stored form.
+const VERSION: u8 = 3;
+/// The version before held what its carriers needed in forms of their own.
+const OLDER: u8 = 2;
+/// First byte of a parcel that holds a ratchet message (messenger 3.5).
+pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
+/// Most bytes of what a carrier needs to know of a parcel.
+const ADDRESS_BYTES_MAX: usize = 64;
+
+/// A parcel.
+pub(crate) struct Parcel {
+    pub contact: ContactId,
+    /// The note inside, if a person wrote one.
+    pub note: Option<NoteId>,
+    pub route: Route,
+    /// The level by which the cause came of what no person wrote; it leaves by none below. 0: it
+    /// has no such cause.
+    pub level: u8,
+    /// `01 | ratchet message`.
+    pub bytes: Vec<u8>,
+    // Not stored: a restart begins with nothing out.
+    pub out: bool,
+    pub after: Time,
+    /// How often the carrier took it.
+    pub times: u8,
+}
+
+impl Parcel {
+    /// A parcel that is ready to leave.
+    pub fn new(contact: ContactId, note: Option<NoteId>, route: Route, bytes: Vec<u8>) -> Self {
+        let (level, out, after, times) = (0, false, Time::default(), 0);
+        Self { contact, note, route, level, bytes, out, after, times }
+    }
+
+    /// When something is to be done about it: it may leave, or may not any more.
+    pub fn due(&self, now: Time) -> Option<Time> {
+        let waits = Some(self.after).filter(|after| !self.out && *after > now);
+        waits.into_iter().chain(self.route.until).min()
+    }
+
+    /// The stored form: `contact u32 | note u64 | carrier u8 | level u8 | invitation u8 |
+    /// until u64 | len u8 | address | len u16 | bytes`.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let Route { carrier, until, invitation, address } = &self.route;
+        let mut w = Writer::with_capacity(64 + address.len() + self.bytes.len());
+        w.u8(VERSION).u32(self.contact.0).u64(self.note.map_or(0, |note| note.0));
+        w.u8(carrier.number()).u8(self.level).u8(u8::from(*invitation));
+        w.u64(until.map_or(0, Time::ms)).var8(address).var16(&self.bytes);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form, or that of the version before.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            let version = r.u8()?;
+            let contact = ContactId(r.u32()?);
+            let note = Some(r.u64()?).filter(|note| *note != 0).map(NoteId);
+            let (route, level) = match version {
+                VERSION => read_route(r)?,
+                OLDER => read_older_route(r)?,
+                _ => return Err(DecodeError::Value),
+            };
+            Ok(Self { level, ..Self::new(contact, note, route, r.var16()?.to_vec()) })
+        })
+    }
+}
+
+fn read_route(r: &mut Reader<'_>) -> Result<(Route, u8), DecodeError> {
+    let carrier = CarrierId::from_number(r.u8()?).ok_or(DecodeError::Value)?;
+    let (level, invitation) = (r.u8()?, flag(r)?);
+    let until = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+    let address = r.var8()?.to_vec();
+    let sound = level <= 4 && address.len() <= ADDRESS_BYTES_MAX;
+    let route = Route { carrier, until, invitation, address };
+    if sound { Ok((route, level)) } else { Err(DecodeError::Value) }
+}
+
+/// `way u8 | what it needs`: a mailbox 1, cells 4, an invitation 0x80; the level stands in three
+/// bits of the way. Of a mailbox that is stored which is not the contact's usual one: the key of
+/// the bundle under which a first note is sealed.
+fn read_older_route(r: &mut Reader<'_>) -> Result<(Route, u8), DecodeError> {
+    const LEVEL_AT: u8 = 4;
+    const LEVEL_MAX: u8 = 7;
+    let number = r.u8()?;
+    let level = number >> LEVEL_AT & LEVEL_MAX;
+    let (carrier, until, invitation, address) = match number & !(LEVEL_MAX << LEVEL_AT) {
+        1 => {
+            RelayEntry::read(r)?;
+            let (seal, until) = (PublicKey::read(r)?, Time::from_ms(r.u64()?));
+            let address = if flag(r)? { seal.0.to_vec() } else { Vec::new() };
+            (CarrierId::RELAY, Some(until), false, address)
+        }
+        4 => (CarrierId::MIXNET, None, false, Vec::new()),
+        0x80 => (CarrierId::MIXNET, Some(Time::from_ms(r.u64()?)), true, Vec::new()),
+        _ => return Err(DecodeError::Value),
+    };
+    Ok((Route { carrier, until, invitation, address }, level))
+}

@@ -1,0 +1,217 @@
+//! The own identity and card, and the numbers given out so far: one record.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{
+    Backend, CryptoRng, DecodeError, Reader, Secret, StaticKey, Time, Wiping, Writer, labelled_hash,
+};
+use mezza_ratchet::{IdentityKeyPair, SuiteList};
+
+use crate::card::{Card, CardDraft, CardError, RelayEntry};
+use crate::io::{CardParts, ContactId, NoteId, RecordKind, Retention, Step};
+use crate::note::Era;
+
+/// Version of the stored form.
+const VERSION: u8 = 3;
+/// The versions before had the name and the relays of the card beside it, and the number of the
+/// next mailbox; the second one what was made good, too.
+const FIRST: u8 = 1;
+const MENDED: u8 = 2;
+/// Note numbers are stored by the block: a start goes on with the next one, and the counter costs
+/// one write in so many notes.
+const NOTE_BLOCK: u64 = 256;
+/// No note has a number above this one.
+const NOTE_MAX: u64 = u64::MAX / 2;
+/// A clock beyond this day, far in the future, does not raise a serial to where there is no next.
+const SERIAL_DAYS_MAX: u32 = u32::MAX / 512;
+
+/// Who we are, and the numbers given out so far.
+pub(crate) struct Profile {
+    identity: IdentityKeyPair,
+    scalar: Secret<32>,
+    /// Drawn when the vault is made: names the notes of this life of the device.
+    era: Era,
+    card: Card,
+    next_contact: u32,
+    next_note: u64,
+    /// Which parcels were set aside when what was in them was owed again last: a digest of their
+    /// names, zeros where there were none.
+    mended: [u8; 16],
+}
+
+impl Profile {
+    /// A new identity with its first card.
+    pub fn create<B: Backend>(
+        name: &str,
+        parts: CardParts,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, CardError> {
+        let pair = StaticKey::random::<B>(rng);
+        let scalar = pair.scalar().duplicate();
+        let mut era = [0; 4];
+        rng.fill_bytes(&mut era);
+        let identity = IdentityKeyPair::new(pair);
+        let card = issue(&identity, name, parts, 0, now, rng)?;
+        let (era, mended) = (Era(era), [0; 16]);
+        Ok(Self { identity, scalar, era, card, next_contact: 1, next_note: 1, mended })
+    }
+
+    /// The pair that signs and takes part in X3DH.
+    pub fn identity(&self) -> &IdentityKeyPair {
+        &self.identity
+    }
+
+    /// The own card.
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// The era of our notes to a contact, derived from its number, which is never given out again. A
+    /// contact that is deleted and added again gets a new era, so its new notes are not taken for
+    /// old ones.
+    pub fn era(&self, contact: ContactId) -> Era {
+        Era(labelled_hash("mezza/era", &[&self.era.0, &contact.0.to_be_bytes()]))
+    }
+
+    /// A new card with other content; its serial is above the last one (MSG-6).
+    pub fn issue(
+        &self,
+        name: &str,
+        parts: CardParts,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Card, CardError> {
+        issue(&self.identity, name, parts, self.card.serial(), now, rng)
+    }
+
+    /// Has this card from now on.
+    pub fn adopt(&mut self, card: Card, step: &mut Step) {
+        self.card = card;
+        self.store(step);
+    }
+
+    /// The number that the next contact gets.
+    pub fn next_contact(&self) -> ContactId {
+        ContactId(self.next_contact)
+    }
+
+    /// Gives the number of a contact out.
+    pub fn contact_number(&mut self, step: &mut Step) -> ContactId {
+        let id = self.next_contact();
+        self.next_contact += 1;
+        self.store(step);
+        id
+    }
+
+    /// Gives the number of a note out.
+    pub fn note_number(&mut self, step: &mut Step) -> NoteId {
+        let number = self.next_note;
+        self.next_note += 1;
+        if number.is_multiple_of(NOTE_BLOCK) {
+            self.store(step);
+        }
+        NoteId(number)
+    }
+
+    /// No contact gets this number any more; one that is none of ours is left out.
+    pub fn skip_contact(&mut self, id: u32) {
+        if id <= u32::MAX / 4 {
+            self.next_contact = self.next_contact.max(id + 1);
+        }
+    }
+
+    /// No note gets this number any more.
+    pub fn skip_note(&mut self, id: u64) {
+        self.next_note = self.next_note.max(id + 1);
+    }
+
+    /// Which parcels were set aside when this was last asked; whether they are others now.
+    pub fn mends(&mut self, lost: [u8; 16], step: &mut Step) -> bool {
+        let others = self.mended != lost;
+        if others {
+            self.mended = lost;
+            self.store(step);
+        }
+        others
+    }
+
+    /// Stores it.
+    pub fn store(&self, step: &mut Step) {
+        step.put(RecordKind::Profile, Vec::new(), Retention::Permanent, self.write());
+    }
+
+    /// The stored form: `scalar[32] | era[4] | next contact u32 | next note u64 | mended[16] | card`.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let card = self.card.encode();
+        let mut w = Writer::with_capacity(96 + card.len());
+        w.u8(VERSION).bytes(self.scalar.expose()).bytes(&self.era.0);
+        w.u32(self.next_contact).u64(self.next_note.next_multiple_of(NOTE_BLOCK));
+        w.bytes(&self.mended).var16(&card);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form. What a version before had, and another owner has now, comes with it:
+    /// the number of the next mailbox.
+    pub fn read<B: Backend>(bytes: &[u8]) -> Result<(Self, Option<u32>), DecodeError> {
+        Reader::decode_exact(bytes, |r| match r.u8()? {
+            VERSION => {
+                let (scalar, era) = (Secret::read(r)?, Era::read(r)?);
+                let counters = (r.u32()?, r.u64()?);
+                let mended = r.array()?;
+                let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
+                Ok((Self::of::<B>(scalar, era, counters, mended, card)?, None))
+            }
+            version @ (FIRST | MENDED) => {
+                let (scalar, era, _name) = (Secret::read(r)?, Era::read(r)?, text(r.var8()?)?);
+                let counters = (r.u32()?, r.u64()?);
+                let mailbox = r.u32()?;
+                for _ in 0..r.u8()? {
+                    RelayEntry::read(r)?;
+                }
+                let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
+                let mended = if version == MENDED { r.array()? } else { [0; 16] };
+                if mailbox > u32::MAX / 2 {
+                    return Err(DecodeError::Value);
+                }
+                Ok((Self::of::<B>(scalar, era, counters, mended, card)?, Some(mailbox)))
+            }
+            _ => Err(DecodeError::Value),
+        })
+    }
+
+    fn of<B: Backend>(
+        scalar: Secret<32>,
+        era: Era,
+        (next_contact, next_note): (u32, u64),
+        mended: [u8; 16],
+        card: Card,
+    ) -> Result<Self, DecodeError> {
+        if next_contact > u32::MAX / 2 || next_note > NOTE_MAX {
+            return Err(DecodeError::Value);
+        }
+        let identity = IdentityKeyPair::new(StaticKey::from_scalar::<B>(scalar.duplicate()));
+        Ok(Self { identity, scalar, era, card, next_contact, next_note, mended })
+    }
+}
+
+/// UTF-8 out of a stored form.
+pub(crate) fn text(bytes: &[u8]) -> Result<String, DecodeError> {
+    core::str::from_utf8(bytes).map(String::from).map_err(|_| DecodeError::Value)
+}
+
+fn issue(
+    identity: &IdentityKeyPair,
+    name: &str,
+    parts: CardParts,
+    last: u32,
+    now: Time,
+    rng: &mut dyn CryptoRng,
+) -> Result<Card, CardError> {
+    // Counting from the day keeps the serial ahead of every card of an older life.
+    let serial = last.saturating_add(1).max(now.days().min(SERIAL_DAYS_MAX) * 256);
+    let (issued_days, suites) = (now.days(), SuiteList::ours());
+    let draft = CardDraft { serial, issued_days, suites, name, relays: parts.relays };
+    Card::issue_with(identity, draft, parts.further, rng)
+}

@@ -1,0 +1,565 @@
+//! Sessions: our prekeys, the ratchet with each contact, bundles held for later, messages that did
+//! not open.
+
+mod held;
+mod peer;
+mod replay;
+mod undecrypted;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use mezza_core::{Backend, Machine as _, StaticKey, Time, Wiping, Writer};
+use mezza_ratchet::prekeys::{Input, Output};
+use mezza_ratchet::{
+    Bundle, BundleError, Change, CheckedBundle, Conversation, Exporter, IdentityKey,
+    IdentityKeyPair, OneTimePrekey, OpenError, Opened, Padding, Prekeys, SealError, SessionSummary,
+    SuiteList, Table,
+};
+
+use crate::card::Card;
+use crate::io::{
+    At, ContactId, Due, Event, Publication, RecordChange, RecordKind, Retention, SessionFacts,
+    Step, key32, key64,
+};
+
+pub(crate) use held::HeldBundle;
+pub(crate) use peer::{Renewal, SessionPeer};
+pub(crate) use replay::ReplayCache;
+pub(crate) use undecrypted::Undecrypted;
+
+/// Messages kept for a day because nothing opens them yet.
+const UNDECRYPTED_MAX: usize = 32;
+/// Between two sessions started on our own for one contact (MSG-31).
+const RESET_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
+
+/// Why a message was not opened here.
+pub(crate) enum Unopened {
+    /// It was opened before, or is for nobody here.
+    Repeated,
+    /// The ratchet does not open it.
+    Failed(OpenError),
+}
+
+/// Somebody whose first message opened, and who is nobody yet.
+pub(crate) struct Stranger<B: Backend> {
+    conversation: Conversation<B>,
+    changes: Vec<Change>,
+    pub body: Wiping<Vec<u8>>,
+    pub exporter: Option<Exporter>,
+}
+
+/// A session that was begun.
+pub(crate) struct Begun {
+    pub exporter: Exporter,
+    /// A new session was wanted: what went in the old one goes again.
+    pub again: bool,
+}
+
+/// All sessions.
+pub(crate) struct Sessions<B: Backend> {
+    identity: IdentityKeyPair,
+    prekeys: Prekeys,
+    peers: BTreeMap<ContactId, SessionPeer<B>>,
+    undecrypted: BTreeMap<u64, Undecrypted>,
+    last_undecrypted: u64,
+    bundles: BTreeMap<ContactId, HeldBundle>,
+    unopened: u64,
+    /// What others shall be able to fetch, until somebody takes it.
+    publication: Option<Publication>,
+}
+
+impl<B: Backend> Sessions<B> {
+    /// Without any, and without prekeys.
+    pub fn new(identity: &IdentityKeyPair) -> Self {
+        Self {
+            identity: identity.duplicate(),
+            prekeys: Prekeys::new(identity.duplicate()),
+            peers: BTreeMap::new(),
+            undecrypted: BTreeMap::new(),
+            last_undecrypted: 0,
+            bundles: BTreeMap::new(),
+            unopened: 0,
+            publication: None,
+        }
+    }
+
+    /// The own prekeys, to be looked at.
+    pub fn prekeys(&self) -> &Prekeys {
+        &self.prekeys
+    }
+
+    /// The private signed prekeys, to one of which strangers seal.
+    pub fn signed_prekeys(&self) -> Vec<&StaticKey> {
+        self.prekeys.spks().map(|(_, _, spk)| spk).collect()
+    }
+
+    /// Messages that no session opened.
+    pub fn rejected(&self) -> u64 {
+        self.unopened
+    }
+
+    /// A message was not one, or opened for nobody.
+    pub fn reject(&mut self) {
+        self.unopened += 1;
+    }
+
+    /// The session with a contact, as far as others need to know.
+    pub fn facts(&self, id: ContactId) -> SessionFacts {
+        let Some(peer) = self.peers.get(&id) else { return SessionFacts::default() };
+        let summary = peer.conversation.summary();
+        SessionFacts {
+            id: peer.conversation.active_id(),
+            initiator: summary.is_some_and(|summary| summary.initiator),
+            pending: peer.conversation.is_pending(),
+            renew: peer.renewal.renew,
+            bundle: self.bundles.contains_key(&id),
+        }
+    }
+
+    /// The active session, in numbers.
+    pub fn summary(&self, id: ContactId) -> Option<SessionSummary> {
+        self.peers.get(&id)?.conversation.summary()
+    }
+
+    /// Contacts whose next note needs a new session, or who have another bundle to be tried.
+    pub fn agenda(&self) -> impl Iterator<Item = ContactId> {
+        let renewing = self.peers.iter().filter(|(_, peer)| peer.renewal.renew);
+        renewing.map(|(id, _)| *id).chain(self.bundles.keys().copied())
+    }
+
+    /// Bytes of a message with so many bytes of text in it.
+    pub fn message_bytes(&self, id: ContactId, body: usize) -> Option<usize> {
+        self.peers.get(&id)?.conversation.message_bytes(body)
+    }
+
+    /// A contact has sessions from now on.
+    pub fn know(&mut self, id: ContactId, ik: IdentityKey) {
+        let conversation = Conversation::new(self.identity.public(), ik);
+        self.peers.insert(id, SessionPeer::new(conversation));
+    }
+
+    /// Opens a message of a contact.
+    pub fn open(
+        &mut self,
+        id: ContactId,
+        message: &[u8],
+        at: &mut At<'_>,
+    ) -> Result<Opened, Unopened> {
+        let peer = self.peers.get_mut(&id).ok_or(Unopened::Repeated)?;
+        if peer.replays.holds(message) {
+            return Err(Unopened::Repeated);
+        }
+        let (identity, prekeys) = (&self.identity, &mut self.prekeys);
+        let opened = peer.conversation.open(message, &[], identity, prekeys, at.now);
+        let mut opened = opened.map_err(|error| {
+            self.unopened += 1;
+            Unopened::Failed(error)
+        })?;
+        self.remember(id, message, at.step);
+        self.take(id, &mut opened, at);
+        Ok(opened)
+    }
+
+    /// What an opened message changes here.
+    fn take(&mut self, id: ContactId, opened: &mut Opened, at: &mut At<'_>) {
+        self.store(id, core::mem::take(&mut opened.changes), at.step);
+        // A session that the other side began ends our own plans for one.
+        if opened.first {
+            self.set_renewal(id, at.step, |renewal| renewal.renew = false);
+        }
+        self.drain(at);
+    }
+
+    /// A message that comes again is no trouble.
+    fn remember(&mut self, id: ContactId, message: &[u8], step: &mut Step) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let place = peer.replays.push(message);
+        let value = peer.replays.write(place);
+        step.put(RecordKind::Seen, key_replays(id, place), Retention::Permanent, value);
+    }
+
+    /// Opens the first message of somebody new. The prekeys that it uses are used up whatever
+    /// becomes of it.
+    pub fn open_stranger(
+        &mut self,
+        ik: IdentityKey,
+        message: &[u8],
+        at: &mut At<'_>,
+    ) -> Option<Stranger<B>> {
+        let mut conversation = Conversation::new(self.identity.public(), ik);
+        let (identity, prekeys) = (&self.identity, &mut self.prekeys);
+        let Ok(opened) = conversation.open(message, &[], identity, prekeys, at.now) else {
+            self.unopened += 1;
+            return None;
+        };
+        let own = |change: &Change| !matches!(change.table(), Table::Session | Table::Skipped);
+        let (prekeys, changes): (Vec<_>, Vec<_>) = opened.changes.into_iter().partition(own);
+        self.store(ContactId(0), prekeys, at.step);
+        self.drain(at);
+        let Opened { body, exporter, .. } = opened;
+        Some(Stranger { conversation, changes, body, exporter })
+    }
+
+    /// Somebody new has a number.
+    pub fn adopt(&mut self, id: ContactId, stranger: Stranger<B>, step: &mut Step) {
+        self.peers.insert(id, SessionPeer::new(stranger.conversation));
+        self.store(id, stranger.changes, step);
+    }
+
+    /// Remembers the message that made a contact of somebody.
+    pub fn opened(&mut self, id: ContactId, message: &[u8], step: &mut Step) {
+        self.remember(id, message, step);
+    }
+
+    /// With a new session, what could not be opened before may open now.
+    pub fn retry(&mut self, id: ContactId, at: &mut At<'_>) -> Vec<Opened> {
+        let kept = self.undecrypted.iter().filter(|(_, kept)| kept.contact == id);
+        let kept: Vec<u64> = kept.map(|(key, _)| *key).collect();
+        let mut all = Vec::new();
+        for key in kept {
+            let (Some(kept), Some(peer)) = (self.undecrypted.get(&key), self.peers.get_mut(&id))
+            else {
+                continue;
+            };
+            let (identity, prekeys) = (&self.identity, &mut self.prekeys);
+            let opened = peer.conversation.open(&kept.bytes, &[], identity, prekeys, at.now);
+            if let Ok(mut opened) = opened {
+                self.drop_undecrypted(key, at.step);
+                self.take(id, &mut opened, at);
+                all.push(opened);
+            }
+        }
+        all
+    }
+
+    /// Keeps a message that no session opened for a day; whether a new session is wanted because
+    /// of it.
+    pub fn keep(&mut self, id: ContactId, message: &[u8], at: &mut At<'_>) -> bool {
+        let rests = self
+            .peers
+            .get(&id)
+            .is_none_or(|peer| at.now.since_ms(peer.renewal.last_reset) < RESET_EVERY_MS);
+        if !rests {
+            let now = at.now;
+            self.set_renewal(id, at.step, |renewal| {
+                (renewal.renew, renewal.last_reset) = (true, now);
+            });
+        }
+        if self.undecrypted.len() < UNDECRYPTED_MAX {
+            self.last_undecrypted += 1;
+            let (key, bytes) = (self.last_undecrypted, message.to_vec());
+            let kept = Undecrypted { contact: id, at: at.now, bytes };
+            at.step.put(RecordKind::Held, key64(key), Retention::Rolling, kept.write());
+            at.step.timer(Due::Undecrypted(key), Some(kept.due()));
+            self.undecrypted.insert(key, kept);
+        }
+        !rests
+    }
+
+    /// Forgets a message that nothing opened.
+    pub fn drop_undecrypted(&mut self, key: u64, step: &mut Step) {
+        if self.undecrypted.remove(&key).is_some() {
+            step.drop_row(RecordKind::Held, key64(key));
+            step.timer(Due::Undecrypted(key), None);
+        }
+    }
+
+    /// Whether a message of so many bytes can be filled up like this.
+    fn padding(&self, id: ContactId, body: usize, paddings: &[Padding]) -> Padding {
+        let fits = |padding: &&Padding| {
+            self.peers.get(&id).is_some_and(|peer| peer.conversation.fits(body, **padding))
+        };
+        paddings.iter().find(fits).copied().unwrap_or(Padding::Blocks)
+    }
+
+    /// Seals in the active session. A session that cannot go on gives way to a new one.
+    pub fn seal(
+        &mut self,
+        id: ContactId,
+        body: &[u8],
+        paddings: &[Padding],
+        at: &mut At<'_>,
+    ) -> Result<Vec<u8>, SealError> {
+        let padding = self.padding(id, body.len(), paddings);
+        let peer = self.peers.get_mut(&id).ok_or(SealError::NoSession)?;
+        let fresh = peer.conversation.needs_ephemeral().then(|| at.ephemeral::<B>());
+        match peer.conversation.seal(body, &[], padding, fresh, at.now) {
+            Ok((message, changes)) => {
+                self.store(id, changes, at.step);
+                Ok(message)
+            }
+            Err(error) => {
+                let caller = matches!(
+                    error,
+                    SealError::TooLong | SealError::OuterUnsupported | SealError::NeedEphemeral
+                );
+                if !caller {
+                    self.renew(id, at.step);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Checks a bundle against the contact's card.
+    pub fn check(
+        card: &Card,
+        bundle: &[u8],
+        ours: &SuiteList,
+        now: Time,
+    ) -> Result<CheckedBundle, BundleError> {
+        Bundle::decode(bundle)?.check_with(ours, card.ik(), card.suites(), now)
+    }
+
+    /// Begins a session.
+    pub fn begin(
+        &mut self,
+        id: ContactId,
+        bundle: CheckedBundle,
+        one_time: Option<OneTimePrekey>,
+        at: &mut At<'_>,
+    ) -> Result<Begun, BundleError> {
+        let fresh = at.ephemeral::<B>();
+        let (session, exporter) = bundle.initiate::<B>(&self.identity, fresh, one_time, at.rng)?;
+        let peer = self.peers.get_mut(&id).ok_or(BundleError::Malformed)?;
+        let again = peer.renewal.renew;
+        let changes = peer.conversation.add_session(session, at.now);
+        self.store(id, changes, at.step);
+        self.set_renewal(id, at.step, |renewal| renewal.renew = false);
+        Ok(Begun { exporter, again })
+    }
+
+    /// Holds a bundle for later.
+    pub fn hold(&mut self, id: ContactId, held: HeldBundle, step: &mut Step) {
+        step.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
+        self.bundles.insert(id, held);
+    }
+
+    /// The bundle that is held.
+    pub fn held(&self, id: ContactId) -> Option<&HeldBundle> {
+        self.bundles.get(&id)
+    }
+
+    /// A one-time key serves one session.
+    pub fn take_one_time(&mut self, id: ContactId, step: &mut Step) -> Option<OneTimePrekey> {
+        let held = self.bundles.get_mut(&id)?;
+        let one_time = held.one_time.take();
+        step.put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
+        one_time
+    }
+
+    /// A held bundle is not needed any more.
+    pub fn drop_held(&mut self, id: ContactId, step: &mut Step) {
+        if self.bundles.remove(&id).is_some() {
+            step.drop_row(RecordKind::Bundle, key32(id.0));
+        }
+    }
+
+    /// The next note needs a new session.
+    pub fn renew(&mut self, id: ContactId, step: &mut Step) {
+        self.set_renewal(id, step, |renewal| renewal.renew = true);
+    }
+
+    fn set_renewal(&mut self, id: ContactId, step: &mut Step, set: impl FnOnce(&mut Renewal)) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let before = peer.renewal;
+        set(&mut peer.renewal);
+        if peer.renewal == before {
+            return;
+        }
+        let key = key32(id.0);
+        match peer.renewal.stored() {
+            Some(value) => step.put(RecordKind::Renewal, key, Retention::Permanent, value),
+            None => step.drop_row(RecordKind::Renewal, key),
+        }
+    }
+
+    /// Others can get so many one-time keys still.
+    pub fn stocked(&mut self, left: u32, at: &mut At<'_>) {
+        self.tell(Input::Stock(left), at);
+    }
+
+    /// The person wants fresh signed prekeys.
+    pub fn rotate(&mut self, at: &mut At<'_>) {
+        self.tell(Input::Rotate, at);
+    }
+
+    /// The person wants the stock filled up.
+    pub fn refill(&mut self, left: u32, at: &mut At<'_>) {
+        self.tell(Input::Refill(left), at);
+    }
+
+    fn tell(&mut self, input: Input, at: &mut At<'_>) {
+        // A stock is a claim of others: the worst that a lie brings about is a refill. A wish is
+        // never refused.
+        let _ = self.prekeys.handle(input, at.now, at.rng);
+        self.drain(at);
+    }
+
+    /// The prekeys do what is due.
+    pub fn wake_prekeys(&mut self, at: &mut At<'_>) {
+        self.prekeys.wake(at.now, at.rng);
+        self.drain(at);
+    }
+
+    /// A session does what is due.
+    pub fn wake(&mut self, id: ContactId, at: &mut At<'_>) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            let changes = peer.conversation.sweep(at.now);
+            self.store(id, changes, at.step);
+        }
+    }
+
+    /// Carries out what the prekeys want.
+    fn drain(&mut self, at: &mut At<'_>) {
+        while let Some(output) = self.prekeys.poll() {
+            match output {
+                Output::Need { spk, opk } => {
+                    let spk = (0..spk).map(|_| StaticKey::random::<B>(at.rng)).collect();
+                    let opk = (0..opk).map(|_| StaticKey::random::<B>(at.rng)).collect();
+                    // Exactly what was asked for is never refused.
+                    let _ = self.prekeys.handle(Input::Fresh { spk, opk }, at.now, at.rng);
+                }
+                Output::Store(changes) => self.store(ContactId(0), changes, at.step),
+                Output::Publish { bundle, one_time, replace } => {
+                    let newer = Publication { bundle, one_time, replace };
+                    match &mut self.publication {
+                        Some(publication) => publication.join(newer),
+                        None => self.publication = Some(newer),
+                    }
+                }
+                Output::Low => at.step.show(Event::Low),
+            }
+        }
+        at.step.timer(Due::Prekeys, self.prekeys.deadline());
+    }
+
+    /// What others shall be able to fetch, if that has changed.
+    pub fn publication(&mut self) -> Option<Publication> {
+        self.publication.take()
+    }
+
+    /// What others could fetch, once more.
+    pub fn offer(&self) -> Option<Publication> {
+        let (bundle, one_time) = self.prekeys.current_bundle()?;
+        Some(Publication { bundle, one_time, replace: false })
+    }
+
+    /// A contact is deleted, or whoever invites is forgotten.
+    pub fn forget(&mut self, id: ContactId, step: &mut Step) {
+        let kept = self.undecrypted.iter().filter(|(_, kept)| kept.contact == id);
+        for key in kept.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.drop_undecrypted(key, step);
+        }
+        self.drop_held(id, step);
+        let Some(peer) = self.peers.remove(&id) else { return };
+        for change in peer.conversation.records() {
+            let (kind, key) = row_of(id, &change);
+            step.drop_row(kind, key);
+        }
+        for place in peer.replays.places() {
+            step.drop_row(RecordKind::Seen, key_replays(id, place));
+        }
+        if peer.renewal.stored().is_some() {
+            step.drop_row(RecordKind::Renewal, key32(id.0));
+        }
+        step.timer(Due::Session(id), None);
+    }
+
+    /// Rows of the ratchet: those of a session belong to the contact, prekeys to the device.
+    fn store(&mut self, id: ContactId, changes: impl IntoIterator<Item = Change>, step: &mut Step) {
+        for change in changes {
+            let (kind, key) = row_of(id, &change);
+            match change {
+                Change::Put { value, .. } => step.put(kind, key, Retention::Rolling, value),
+                Change::Drop { .. } => step.drop_row(kind, key),
+            }
+        }
+        if let Some(peer) = self.peers.get(&id) {
+            step.timer(Due::Session(id), peer.conversation.deadline());
+        }
+    }
+
+    /// The prekeys that were stored.
+    pub fn load_prekeys(&mut self, prekeys: Prekeys, step: &mut Step) {
+        self.prekeys = prekeys;
+        step.timer(Due::Prekeys, self.prekeys.deadline());
+    }
+
+    /// The sessions of a contact that were stored.
+    pub fn load(&mut self, id: ContactId, peer: SessionPeer<B>, step: &mut Step) {
+        step.timer(Due::Session(id), peer.conversation.deadline());
+        self.peers.insert(id, peer);
+    }
+
+    /// A bundle that was stored.
+    pub fn load_held(&mut self, id: ContactId, held: HeldBundle) {
+        self.bundles.insert(id, held);
+    }
+
+    /// A message that was stored.
+    pub fn load_undecrypted(&mut self, key: u64, kept: Undecrypted, step: &mut Step) {
+        step.timer(Due::Undecrypted(key), Some(kept.due()));
+        self.skip_undecrypted(key);
+        self.undecrypted.insert(key, kept);
+    }
+
+    /// No message gets this number any more.
+    pub fn skip_undecrypted(&mut self, key: u64) {
+        self.last_undecrypted = self.last_undecrypted.max(key);
+    }
+
+    /// Its rows.
+    pub fn records(&self, out: &mut Vec<RecordChange>) {
+        let mut put = |kind, key, bucket, value| {
+            out.push(RecordChange::Put { kind, key, bucket, value });
+        };
+        let own = self.peers.iter().flat_map(|(id, peer)| {
+            peer.conversation.records().into_iter().map(|change| (*id, change))
+        });
+        let prekeys = self.prekeys.records().into_iter().map(|change| (ContactId(0), change));
+        for (id, change) in own.chain(prekeys) {
+            let (kind, key) = row_of(id, &change);
+            if let Change::Put { value, .. } = change {
+                put(kind, key, Retention::Rolling, value);
+            }
+        }
+        for (id, peer) in &self.peers {
+            for place in peer.replays.places() {
+                let value = peer.replays.write(place);
+                put(RecordKind::Seen, key_replays(*id, place), Retention::Permanent, value);
+            }
+            if let Some(value) = peer.renewal.stored() {
+                put(RecordKind::Renewal, key32(id.0), Retention::Permanent, value);
+            }
+        }
+        for (id, held) in &self.bundles {
+            put(RecordKind::Bundle, key32(id.0), Retention::Rolling, held.write());
+        }
+        for (key, kept) in &self.undecrypted {
+            put(RecordKind::Held, key64(*key), Retention::Rolling, kept.write());
+        }
+    }
+
+    /// What is not in its rows.
+    pub fn snapshot(&self, w: &mut Writer) {
+        w.bytes(&self.prekeys.snapshot()).u64(self.last_undecrypted).u64(self.unopened);
+        w.u8(u8::from(self.publication.is_some()));
+    }
+}
+
+/// Under which kind and key a row of the ratchet is stored.
+fn row_of(id: ContactId, change: &Change) -> (RecordKind, Vec<u8>) {
+    let (kind, prefix) = match change.table() {
+        Table::Session => (RecordKind::Session, key32(id.0)),
+        Table::Skipped => (RecordKind::Skipped, key32(id.0)),
+        table => (RecordKind::Prekey, [table.number()].into()),
+    };
+    (kind, [prefix.as_slice(), change.key()].concat())
+}
+
+/// Key of one chunk of what was opened lately; its length tells it apart from the windows.
+pub(crate) fn key_replays(contact: ContactId, place: u8) -> Vec<u8> {
+    [contact.0.to_be_bytes().as_slice(), &[place]].concat()
+}

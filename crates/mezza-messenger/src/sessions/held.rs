@@ -1,0 +1,82 @@
+//! A contact's bundle that is held for later, with the one-time key that came with it.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Wiping, Writer};
+use mezza_ratchet::{BundleError, OneTimePrekey};
+
+/// A bundle that is held.
+pub(crate) struct HeldBundle {
+    pub bytes: Vec<u8>,
+    pub one_time: Option<OneTimePrekey>,
+}
+
+impl HeldBundle {
+    /// What a relay gave. The one-time key is not signed: it is held to the rules of its reader
+    /// here (MSG-43).
+    pub fn new(bytes: &[u8], one_time: Option<OneTimePrekey>) -> Result<Self, BundleError> {
+        if one_time.is_some_and(|one_time| OneTimePrekey::decode(&one_time.encode()).is_err()) {
+            return Err(BundleError::BadKey);
+        }
+        Ok(Self { bytes: bytes.to_vec(), one_time })
+    }
+
+    /// The stored form: `one-time 36 or nothing, u8 length in front | bundle`.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(40 + self.bytes.len());
+        match &self.one_time {
+            Some(one_time) => w.var8(&one_time.encode()),
+            None => w.u8(0),
+        };
+        w.var16(&self.bytes);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            let one_time = match r.var8()? {
+                [] => None,
+                bytes => Some(OneTimePrekey::decode(bytes)?),
+            };
+            Ok(Self { one_time, bytes: r.var16()?.to_vec() })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use mezza_core::{EphemeralKey, PortableBackend, Secret};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_held_is_read_again(
+            bundle in vec(any::<u8>(), 0..3_000),
+            key in any::<Option<(u8, u16)>>(),
+            (place, byte) in (any::<usize>(), any::<u8>()),
+        ) {
+            let one_time = key.map(|(n, id)| {
+                let pair = EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n)));
+                OneTimePrekey { id: 1 + u32::from(id), key: *pair.public() }
+            });
+            let bytes = HeldBundle { bytes: bundle.clone(), one_time }.write();
+            let again = HeldBundle::read(&bytes)
+                .map_err(|error| TestCaseError::fail(format!("{error}")))?;
+            prop_assert_eq!(&again.write()[..], &bytes[..]);
+            prop_assert!(again.bytes == bundle && again.one_time == one_time);
+            prop_assert!(HeldBundle::read(&bytes[..place % bytes.len()]).is_err());
+            prop_assert!(HeldBundle::read(&[&bytes[..], &[0]].concat()).is_err());
+            let mut other = bytes.to_vec();
+            other[place % bytes.len()] = byte;
+            if let Ok(held) = HeldBundle::read(&other) {
+                prop_assert_eq!(&held.write()[..], &other[..]);
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! A message that could not be opened yet; it is kept for a day.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+
+use crate::io::ContactId;
+
+/// How long it is kept.
+const KEPT_MS: u64 = Time::DAY_MS;
+
+/// A message that nothing opens.
+pub(crate) struct Undecrypted {
+    pub contact: ContactId,
+    pub at: Time,
+    pub bytes: Vec<u8>,
+}
+
+impl Undecrypted {
+    /// When it is forgotten.
+    pub fn due(&self) -> Time {
+        self.at.plus_ms(KEPT_MS)
+    }
+
+    /// The stored form: `contact u32 | at u64 | len u16 | bytes`.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(16 + self.bytes.len());
+        w.u32(self.contact.0).u64(self.at.ms()).var16(&self.bytes);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            let contact = ContactId(r.u32()?);
+            let at = Time::from_ms(r.u64()?);
+            Ok(Self { contact, at, bytes: r.var16()?.to_vec() })
+        })
+    }
+}

@@ -1,0 +1,474 @@
+//! Threads: the notes of each contact with their facts, and which notes of it have arrived or were
+//! read.
+
+mod note;
+mod quota;
+mod stored;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{Time, Writer};
+
+use crate::evidence::{self, Fact, FactKind, WaitReason};
+use crate::io::{
+    CarrierId, ContactId, Due, Event, NoteId, RecordChange, RecordKind, Retention, Step, key32,
+    key64,
+};
+use crate::note::Era;
+use crate::policy::timer_step;
+use crate::receipt::{Receipt, SeqStatus, Window};
+use crate::view::NoteContent;
+
+pub(crate) use note::StoredNote;
+use quota::Amount;
+pub(crate) use quota::Quota;
+pub(crate) use stored::{key_seen, read_windows, write_windows};
+
+/// Notes kept of one request.
+const REQUEST_NOTES_MAX: usize = 8;
+/// Eras of one contact: each restore of a backup makes one.
+const ERAS_MAX: usize = 64;
+
+/// What arrived of one era, and what was read of it.
+pub(crate) type Windows = (Window, Window);
+
+/// A note that a person writes.
+pub(crate) struct Draft {
+    pub contact: ContactId,
+    pub client: [u8; 16],
+    pub text: String,
+    pub era: Era,
+    pub timer_s: u32,
+    pub pin: u8,
+    pub at: Time,
+}
+
+/// A note of the contact, out of the wire.
+pub(crate) struct Received {
+    pub contact: ContactId,
+    pub era: Era,
+    pub seq: u32,
+    pub sent: Time,
+    pub timer_s: u32,
+    pub pin: u8,
+    pub body: NoteContent,
+    pub by: CarrierId,
+    pub at: Time,
+}
+
+/// Receipts that are owed to a contact.
+pub(crate) struct Owing<'a> {
+    pub delivered: bool,
+    pub read: bool,
+    pub answers: &'a [(Era, u32, u32)],
+}
+
+/// What is to be done with a note of the contact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// It is new, and kept.
+    Keep,
+    /// It is here already; the receipt did not arrive.
+    Known,
+    /// It is not shown, and no receipt goes.
+    Leave,
+    /// It is of an era that has no room any more.
+    Refuse,
+}
+
+/// One thread.
+#[derive(Default)]
+struct Thread {
+    notes: BTreeSet<NoteId>,
+    windows: BTreeMap<Era, Windows>,
+    quota: Quota,
+    /// Notes that the person has not seen.
+    unseen: Amount,
+}
+
+impl Thread {
+    /// A window begins with a note that is stored, so that none is in memory alone.
+    fn window(&mut self, era: Era) -> &mut Windows {
+        self.windows.entry(era).or_insert_with(|| (Window::new(era), Window::new(era)))
+    }
+
+    fn has_room(&self, era: Era) -> bool {
+        self.windows.contains_key(&era) || self.windows.len() < ERAS_MAX
+    }
+}
+
+/// All threads.
+#[derive(Default)]
+pub(crate) struct Threads {
+    notes: BTreeMap<NoteId, StoredNote>,
+    by_client: BTreeMap<[u8; 16], NoteId>,
+    all: BTreeMap<ContactId, Thread>,
+    malformed: u64,
+}
+
+impl Threads {
+    /// A contact has a thread from now on.
+    pub fn open(&mut self, contact: ContactId) {
+        self.all.entry(contact).or_default();
+    }
+
+    /// The note that a client's number has become.
+    pub fn sent(&self, client: &[u8; 16]) -> Option<NoteId> {
+        self.by_client.get(client).copied()
+    }
+
+    /// One note.
+    pub fn get(&self, id: NoteId) -> Option<&StoredNote> {
+        self.notes.get(&id)
+    }
+
+    /// All notes.
+    pub fn iter(&self) -> impl Iterator<Item = (NoteId, &StoredNote)> {
+        self.notes.iter().map(|(id, note)| (*id, note))
+    }
+
+    /// The notes of one thread, oldest first.
+    pub fn of(&self, contact: ContactId) -> impl DoubleEndedIterator<Item = NoteId> {
+        self.all.get(&contact).into_iter().flat_map(|thread| &thread.notes).copied()
+    }
+
+    /// Those of them that are older than one, oldest first.
+    pub fn before(
+        &self,
+        contact: ContactId,
+        end: NoteId,
+    ) -> impl DoubleEndedIterator<Item = NoteId> {
+        let threads = self.all.get(&contact).into_iter();
+        threads.flat_map(move |thread| thread.notes.range(..end)).copied()
+    }
+
+    /// Notes that the person has not seen.
+    pub fn unseen(&self, contact: ContactId) -> usize {
+        self.all.get(&contact).map_or(0, |thread| thread.unseen.notes as usize)
+    }
+
+    /// Notes known to be on their way to us: gaps in what arrived.
+    pub fn missing(&self, contact: ContactId) -> usize {
+        let windows = self.all.get(&contact).into_iter().flat_map(|thread| thread.windows.values());
+        windows.map(|(arrived, _)| arrived.missing()).sum()
+    }
+
+    /// Notes of the contact that were not kept, because it sent more than its share.
+    pub fn refused(&self, contact: ContactId) -> u32 {
+        self.all.get(&contact).map_or(0, |thread| thread.quota.refused())
+    }
+
+    /// Whether anything of the contact has arrived.
+    pub fn has_heard(&self, contact: ContactId) -> bool {
+        self.all.get(&contact).is_some_and(|thread| !thread.windows.is_empty())
+    }
+
+    /// Good messages in which was no note.
+    pub fn rejected(&self) -> u64 {
+        self.malformed
+    }
+
+    /// A good message held no note.
+    pub fn malformed(&mut self) {
+        self.malformed += 1;
+    }
+
+    /// Takes what a person writes.
+    pub fn write(&mut self, id: NoteId, draft: Draft, step: &mut Step) {
+        let contact = draft.contact;
+        let note = StoredNote {
+            contact,
+            incoming: false,
+            client: draft.client,
+            body: NoteContent::Text(draft.text),
+            era: draft.era,
+            seq: 0,
+            sent: draft.at,
+            at: draft.at,
+            timer_s: draft.timer_s,
+            due: None,
+            level_min: draft.pin,
+            carrier: None,
+            seen: true,
+            again: false,
+            voided: false,
+            facts: Vec::new(),
+            why: WaitReason::Sending,
+        };
+        self.insert(id, note, step);
+        self.store(id, step);
+        step.show(Event::Note(contact, id));
+    }
+
+    /// What is to be done with a note of the contact; one that is to be kept is counted.
+    pub fn look(&mut self, note: &Received, request: bool, step: &mut Step) -> Keeping {
+        let thread = self.all.entry(note.contact).or_default();
+        if !thread.has_room(note.era) {
+            return Keeping::Refuse;
+        }
+        if request && thread.notes.len() >= REQUEST_NOTES_MAX {
+            return Keeping::Leave;
+        }
+        let known = thread.windows.get(&note.era).map(|(arrived, _)| arrived.look(note.seq));
+        match known.unwrap_or_else(|| Window::new(note.era).look(note.seq)) {
+            SeqStatus::Fresh => {}
+            SeqStatus::Known => return Keeping::Known,
+            SeqStatus::Voided | SeqStatus::TooFar => return Keeping::Leave,
+        }
+        let kept = thread.quota.take(note.body.bytes(), thread.unseen, note.at);
+        store_quota(note.contact, &thread.quota, step);
+        if kept {
+            return Keeping::Keep;
+        }
+        // It counts as not arrived, so that the writer is not told that it is here (MSG-51).
+        step.show(Event::Contact(note.contact));
+        Keeping::Leave
+    }
+
+    /// Keeps a note of the contact.
+    pub fn receive(&mut self, id: NoteId, note: Received, step: &mut Step) {
+        let (contact, era) = (note.contact, note.era);
+        let stored = StoredNote {
+            contact,
+            incoming: true,
+            client: [0; 16],
+            body: note.body,
+            era,
+            seq: note.seq,
+            sent: note.sent,
+            at: note.at,
+            timer_s: timer_step(note.timer_s),
+            due: None,
+            level_min: note.pin,
+            carrier: Some(note.by),
+            seen: false,
+            again: false,
+            voided: false,
+            facts: Vec::new(),
+            why: WaitReason::Sending,
+        };
+        let (arrived, _) = self.all.entry(contact).or_default().window(era);
+        arrived.insert(note.seq);
+        self.store_windows(contact, era, step);
+        self.insert(id, stored, step);
+        self.store(id, step);
+        step.show(Event::Note(contact, id));
+        step.show(Event::Contact(contact));
+    }
+
+    /// The writer gave these up: they leave no gap, and one that comes late is not shown. Whether
+    /// that is noted.
+    pub fn void(
+        &mut self,
+        contact: ContactId,
+        era: Era,
+        (from, to): (u32, u32),
+        step: &mut Step,
+    ) -> bool {
+        let thread = self.all.entry(contact).or_default();
+        if !thread.has_room(era) {
+            return false;
+        }
+        let (arrived, read) = thread.window(era);
+        // A range beyond the window is not noted; the writer says it again.
+        arrived.void(from, to);
+        read.void(from, to);
+        self.store_windows(contact, era, step);
+        true
+    }
+
+    /// The person has seen the thread up to and with `last`. Whether there is something to say of
+    /// it; `says`: the conversation tells what was read.
+    pub fn see(&mut self, contact: ContactId, last: NoteId, says: bool, step: &mut Step) -> bool {
+        let Some(thread) = self.all.get_mut(&contact) else { return false };
+        let mut eras = BTreeSet::new();
+        let seen: Vec<NoteId> = thread.notes.range(..=last).copied().collect();
+        for id in seen {
+            let Some(note) = self.notes.get_mut(&id).filter(|n| n.incoming && !n.seen) else {
+                continue;
+            };
+            note.seen = true;
+            thread.unseen.subtract(note.body_bytes());
+            store_note(id, note, step);
+            if let Some((_, read)) = thread.windows.get_mut(&note.era).filter(|_| says) {
+                let _ = read.insert(note.seq);
+                eras.insert(note.era);
+            }
+        }
+        for era in &eras {
+            self.store_windows(contact, *era, step);
+        }
+        step.show(Event::Contact(contact));
+        !eras.is_empty()
+    }
+
+    /// The receipts that are owed.
+    pub fn receipts(&self, contact: ContactId, owing: &Owing<'_>) -> Vec<Receipt> {
+        let Some(thread) = self.all.get(&contact) else { return Vec::new() };
+        let answers = owing.answers.iter().filter_map(|(era, from, to)| {
+            let (arrived, _) = thread.windows.get(era)?;
+            Some(arrived.answer(Receipt::DELIVERED, *from, *to))
+        });
+        let receipts = thread.windows.values().flat_map(|(arrived, read)| {
+            let arrived = owing.delivered.then(|| arrived.receipts(Receipt::DELIVERED));
+            let read = owing.read.then(|| read.receipts(Receipt::READ));
+            arrived.into_iter().chain(read).flatten()
+        });
+        answers.flatten().chain(receipts).collect()
+    }
+
+    /// A fact about an own note: it is told at once. `due`: until when the carrier can deliver it.
+    pub fn fact(&mut self, id: NoteId, fact: Fact, due: Option<Time>, step: &mut Step) {
+        let Some(note) = self.notes.get_mut(&id) else { return };
+        let news = evidence::add(&mut note.facts, fact);
+        if fact.what == FactKind::Handed {
+            note.due = due;
+            step.timer(Due::Note(id), note.due());
+        } else if !news {
+            return;
+        }
+        step.show_early(Event::State(note.contact, id));
+        store_note(id, note, step);
+    }
+
+    /// Why a note waits, and shows it if that is news.
+    pub fn wait(&mut self, id: NoteId, why: WaitReason, step: &mut Step) {
+        if let Some(note) = self.notes.get_mut(&id)
+            && note.why != why
+        {
+            note.why = why;
+            step.show(Event::State(note.contact, id));
+        }
+    }
+
+    /// A note was sealed under this number, to leave by this carrier.
+    pub fn sealed(&mut self, id: NoteId, (era, seq): (Era, u32), by: CarrierId, step: &mut Step) {
+        self.change(id, step, |note| {
+            (note.era, note.seq, note.again) = (era, seq, false);
+            (note.carrier, note.why) = (Some(by), WaitReason::Sending);
+        });
+    }
+
+    /// A note is to be sealed once more: the session that carried it is gone.
+    pub fn again(&mut self, id: NoteId, step: &mut Step) {
+        self.change(id, step, |note| (note.again, note.why) = (true, WaitReason::Sending));
+    }
+
+    /// The number of a note was declared void.
+    pub fn voided(&mut self, id: NoteId, step: &mut Step) {
+        self.change(id, step, |note| note.voided = true);
+    }
+
+    fn change(&mut self, id: NoteId, step: &mut Step, change: impl FnOnce(&mut StoredNote)) {
+        if let Some(note) = self.notes.get_mut(&id) {
+            change(note);
+            store_note(id, note, step);
+        }
+    }
+
+    /// Deletes a note here, whatever its state.
+    pub fn remove(&mut self, id: NoteId, step: &mut Step) {
+        let Some(note) = self.notes.remove(&id) else { return };
+        if let Some(thread) = self.all.get_mut(&note.contact) {
+            thread.notes.remove(&id);
+            if note.incoming && !note.seen {
+                thread.unseen.subtract(note.body_bytes());
+            }
+        }
+        self.by_client.remove(&note.client);
+        step.timer(Due::Note(id), None);
+        step.drop_row(RecordKind::Note, key64(id.0));
+        step.show(Event::Gone(note.contact, id));
+    }
+
+    /// Deletes a thread.
+    pub fn forget(&mut self, contact: ContactId, step: &mut Step) {
+        for note in self.of(contact).collect::<Vec<_>>() {
+            self.remove(note, step);
+        }
+        let Some(thread) = self.all.remove(&contact) else { return };
+        for era in thread.windows.keys() {
+            step.drop_row(RecordKind::Seen, key_seen(contact, *era));
+        }
+        if thread.quota.stored().is_some() {
+            step.drop_row(RecordKind::Quota, key32(contact.0));
+        }
+    }
+
+    /// A thread that was stored.
+    pub fn load(&mut self, contact: ContactId, windows: BTreeMap<Era, Windows>, quota: Quota) {
+        let thread = Thread { windows, quota, ..Thread::default() };
+        self.all.insert(contact, thread);
+    }
+
+    /// A note that was stored.
+    pub fn load_note(&mut self, id: NoteId, note: StoredNote, step: &mut Step) {
+        self.insert(id, note, step);
+    }
+
+    fn insert(&mut self, id: NoteId, note: StoredNote, step: &mut Step) {
+        let thread = self.all.entry(note.contact).or_default();
+        thread.notes.insert(id);
+        if note.incoming && !note.seen {
+            thread.unseen.add(note.body_bytes());
+        }
+        if !note.incoming {
+            self.by_client.insert(note.client, id);
+        }
+        step.timer(Due::Note(id), note.due());
+        self.notes.insert(id, note);
+    }
+
+    fn store(&self, id: NoteId, step: &mut Step) {
+        if let Some(note) = self.notes.get(&id) {
+            store_note(id, note, step);
+        }
+    }
+
+    fn store_windows(&self, contact: ContactId, era: Era, step: &mut Step) {
+        let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(&era));
+        if let Some(windows) = windows {
+            let (key, value) = (key_seen(contact, era), write_windows(windows));
+            step.put(RecordKind::Seen, key, Retention::Permanent, value);
+        }
+    }
+
+    /// Its rows.
+    pub fn records(&self, out: &mut Vec<RecordChange>) {
+        let mut put = |kind, key, bucket, value| {
+            out.push(RecordChange::Put { kind, key, bucket, value });
+        };
+        for (id, note) in &self.notes {
+            put(RecordKind::Note, key64(id.0), note.bucket(), note.write());
+        }
+        for (contact, thread) in &self.all {
+            for (era, windows) in &thread.windows {
+                let key = key_seen(*contact, *era);
+                put(RecordKind::Seen, key, Retention::Permanent, write_windows(windows));
+            }
+            if let Some(value) = thread.quota.stored() {
+                put(RecordKind::Quota, key32(contact.0), Retention::Permanent, value);
+            }
+        }
+    }
+
+    /// What is not in its rows.
+    pub fn snapshot(&self, w: &mut Writer) {
+        for (id, note) in &self.notes {
+            w.u64(id.0).u8(note.why as u8);
+        }
+        w.u64(self.malformed);
+    }
+}
+
+fn store_note(id: NoteId, note: &StoredNote, step: &mut Step) {
+    step.put(RecordKind::Note, key64(id.0), note.bucket(), note.write());
+}
+
+fn store_quota(contact: ContactId, quota: &Quota, step: &mut Step) {
+    if let Some(value) = quota.stored() {
+        step.put(RecordKind::Quota, key32(contact.0), Retention::Permanent, value);
+    }
+}

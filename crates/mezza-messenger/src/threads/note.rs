@@ -1,0 +1,168 @@
+//! The notes of a thread as they are stored: what was written, and the facts about it.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::note::Era;
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+
+use crate::evidence::{self, Fact, FactKind, WaitReason};
+use crate::io::{CarrierId, ContactId, Retention, flag};
+use crate::profile::text;
+use crate::view::NoteContent;
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+
+/// One note, either direction.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one note")]
+pub(crate) struct StoredNote {
+    pub contact: ContactId,
+    pub incoming: bool,
+    /// Own notes: what makes a repeated command the same note.
+    pub client: [u8; 16],
+    pub body: NoteContent,
+    /// Identity of the note together with its writer; seq 0 until first encrypted.
+    pub era: Era,
+    pub seq: u32,
+    pub sent: Time,
+    pub at: Time,
+    pub timer_s: u32,
+    /// When a carrier stops trying; own notes alone.
+    pub due: Option<Time>,
+    pub level_min: u8,
+    pub carrier: Option<CarrierId>,
+    /// Incoming: whether the person has seen it.
+    pub seen: bool,
+    /// To be sealed once more: the session that carried it is gone.
+    pub again: bool,
+    /// Its number was declared void: from then on only a bit proves that it arrived.
+    pub voided: bool,
+    pub facts: Vec<Fact>,
+    // Not stored: why it waits.
+    pub why: WaitReason,
+}
+
+impl StoredNote {
+    /// When the note goes from this device, if it has a timer.
+    pub fn ends(&self) -> Option<Time> {
+        let start = if self.incoming { self.at } else { self.sent };
+        (self.timer_s > 0).then(|| start.plus_ms(u64::from(self.timer_s) * Time::SECOND_MS))
+    }
+
+    /// The earlier of the timer's end and the carrier's (messenger 5.2).
+    pub fn due(&self) -> Option<Time> {
+        match (self.ends(), self.due) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Whether the other device said that it has it.
+    pub fn is_delivered(&self) -> bool {
+        self.facts.iter().any(|fact| matches!(fact.what, FactKind::Delivered | FactKind::Read))
+    }
+
+    /// An own note that is neither delivered nor given up.
+    pub fn is_waiting(&self, now: Time) -> bool {
+        !self.incoming && !self.is_delivered() && self.due().is_none_or(|due| now < due)
+    }
+
+    /// The state, computed from the facts.
+    pub fn state(&self, now: Time) -> evidence::NoteState {
+        if self.incoming {
+            evidence::NoteState::Received
+        } else {
+            evidence::state(&self.facts, self.due(), self.why, now)
+        }
+    }
+
+    /// Under which key the vault seals it: by its timer (VAULT-3).
+    pub fn bucket(&self) -> Retention {
+        match self.ends() {
+            None => Retention::Permanent,
+            Some(end) if u64::from(self.timer_s) * Time::SECOND_MS <= Time::DAY_MS => {
+                Retention::Hour(end.hours())
+            }
+            Some(end) => Retention::Day(end.days()),
+        }
+    }
+
+    /// The stored form.
+    pub fn write(&self) -> Wiping<Vec<u8>> {
+        let (kind, text) = match &self.body {
+            NoteContent::Text(text) => (0, text.as_str()),
+            NoteContent::Newer => (1, ""),
+        };
+        let mut w = Writer::with_capacity(96 + text.len() + 12 * self.facts.len());
+        w.u8(VERSION).u32(self.contact.0).u8(u8::from(self.incoming)).bytes(&self.client);
+        w.bytes(&self.era.0).u32(self.seq).u64(self.sent.ms()).u64(self.at.ms()).u32(self.timer_s);
+        w.u64(self.due.map_or(0, Time::ms)).u8(self.level_min);
+        w.u8(self.carrier.map_or(0, CarrierId::number)).u8(u8::from(self.seen));
+        w.u8(u8::from(self.again)).u8(u8::from(self.voided));
+        w.u8(kind).var16(text.as_bytes());
+        evidence::write(&self.facts, &mut w);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let contact = ContactId(r.u32()?);
+            let incoming = flag(r)?;
+            let client = r.array()?;
+            let (era, seq) = (Era::read(r)?, r.u32()?);
+            let (sent, at) = (Time::from_ms(r.u64()?), Time::from_ms(r.u64()?));
+            let timer_s = r.u32()?;
+            let due = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let pin = r.u8()?;
+            let carrier = match r.u8()? {
+                0 => None,
+                number => Some(CarrierId::from_number(number).ok_or(DecodeError::Value)?),
+            };
+            let (seen, again, voided) = (flag(r)?, flag(r)?, flag(r)?);
+            let body = match (r.u8()?, text(r.var16()?)?) {
+                (0, text) => NoteContent::Text(text),
+                (1, text) if text.is_empty() => NoteContent::Newer,
+                _ => return Err(DecodeError::Value),
+            };
+            let facts = evidence::read(r)?;
+            let why = WaitReason::NoCarrier;
+            Ok(Self {
+                contact,
+                incoming,
+                client,
+                body,
+                era,
+                seq,
+                sent,
+                at,
+                timer_s,
+                due,
+                level_min: pin,
+                carrier,
+                seen,
+                again,
+                voided,
+                facts,
+                why,
+            })
+        })
+    }
+
+    /// Bytes of the text.
+    pub fn body_bytes(&self) -> u32 {
+        self.body.bytes()
+    }
+
+    /// The text, for the wire; a body of a newer version is never sent on.
+    pub fn text(&self) -> Option<&String> {
+        match &self.body {
+            NoteContent::Text(text) => Some(text),
+            NoteContent::Newer => None,
+        }
+    }
+}

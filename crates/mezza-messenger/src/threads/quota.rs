@@ -1,0 +1,145 @@
+//! How much of one contact's notes is kept (MSG-51).
+//!
+//! A friend's device may be in the hands of somebody else. What it can use up here is bounded, and
+//! what was not kept is counted and shown.
+
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// Notes of one contact that are kept in a day.
+const DAY_NOTES_MAX: u32 = 5_000;
+/// Bytes of them.
+const DAY_BYTES_MAX: u32 = 16 << 20;
+/// Notes of one contact that the person has not seen.
+const UNSEEN_NOTES_MAX: u32 = 20_000;
+/// Bytes of them.
+const UNSEEN_BYTES_MAX: u32 = 64 << 20;
+
+/// Notes and the bytes of their texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub notes: u32,
+    pub bytes: u32,
+}
+
+impl Amount {
+    /// One more note.
+    pub const fn add(&mut self, bytes: u32) {
+        self.notes = self.notes.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// One note less.
+    pub const fn subtract(&mut self, bytes: u32) {
+        self.notes = self.notes.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    const fn has_room(self, bytes: u32, most: Self) -> bool {
+        self.notes < most.notes && self.bytes.saturating_add(bytes) <= most.bytes
+    }
+}
+
+/// What a contact has used of its quota.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Quota {
+    /// The day that the next two are about, since 1970.
+    pub day: u32,
+    pub kept: Amount,
+    pub refused: u32,
+}
+
+impl Quota {
+    /// Takes one note into the quota; `false`: it is over, and the note is only counted. `unseen`
+    /// is what the person has not looked at yet.
+    pub fn take(&mut self, bytes: u32, unseen: Amount, now: Time) -> bool {
+        let most = Amount { notes: DAY_NOTES_MAX, bytes: DAY_BYTES_MAX };
+        let most_unseen = Amount { notes: UNSEEN_NOTES_MAX, bytes: UNSEEN_BYTES_MAX };
+        let new_day = self.day != now.days();
+        let mut kept = if new_day { Amount::default() } else { self.kept };
+        if !kept.has_room(bytes, most) || !unseen.has_room(bytes, most_unseen) {
+            self.refused = self.refused.saturating_add(1);
+            return false;
+        }
+        kept.add(bytes);
+        (self.day, self.kept) = (now.days(), kept);
+        self.refused = if new_day { 0 } else { self.refused };
+        true
+    }
+
+    /// Notes that were not kept, as long as none is kept on a later day.
+    pub const fn refused(&self) -> u32 {
+        self.refused
+    }
+
+    /// Its row; there is none as long as nothing came.
+    pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
+        (*self != Self::default()).then(|| self.write())
+    }
+
+    /// The stored form: `day u32 | notes u32 | bytes u32 | refused u32`.
+    fn write(&self) -> Wiping<Vec<u8>> {
+        let mut w = Writer::with_capacity(17);
+        w.u8(VERSION).u32(self.day).u32(self.kept.notes).u32(self.kept.bytes).u32(self.refused);
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
+        })
+    }
+
+    /// Reads what follows the version.
+    pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (day, kept) = (r.u32()?, Amount { notes: r.u32()?, bytes: r.u32()? });
+        Ok(Self { day, kept, refused: r.u32()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_ms(1_792_000_000_000);
+
+    #[test]
+    fn a_day_has_its_share_of_notes_and_of_bytes() {
+        let none = Amount::default();
+        for (bytes, fit) in [(1, DAY_NOTES_MAX), (8_192, 2_048)] {
+            let mut quota = Quota::default();
+            for _ in 0..fit {
+                assert!(quota.take(bytes, none, NOW));
+            }
+            assert!(!quota.take(bytes, none, NOW) && !quota.take(bytes, none, NOW));
+            assert_eq!(quota.refused(), 2);
+            assert!(quota.take(bytes, none, NOW.plus_ms(Time::DAY_MS)), "another day");
+            assert_eq!(quota.refused(), 0);
+        }
+    }
+
+    #[test]
+    fn what_was_not_seen_is_bounded() {
+        for unseen in [(UNSEEN_NOTES_MAX, 0), (0, UNSEEN_BYTES_MAX)] {
+            let full = Amount { notes: unseen.0, bytes: unseen.1 };
+            assert!(!Quota::default().take(1, full, NOW));
+            let (mut room, mut quota) = (full, Quota::default());
+            room.subtract(1);
+            assert!(quota.take(1, room, NOW) && quota.refused() == 0);
+        }
+    }
+
+    #[test]
+    fn a_quota_is_read_as_it_was_written() {
+        let mut quota = Quota::default();
+        quota.take(77, Amount::default(), NOW);
+        quota.take(5, Amount { notes: UNSEEN_NOTES_MAX, bytes: 0 }, NOW);
+        let bytes = quota.write();
+        assert_eq!(Quota::read(&bytes), Ok(quota));
+        assert!(Quota::read(&bytes[..16]).is_err() && Quota::read(&[]).is_err());
+    }
+}
