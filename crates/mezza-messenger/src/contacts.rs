@@ -11,10 +11,9 @@ use mezza_ratchet::IdentityKey;
 use crate::card::Card;
 use crate::error::DeviceError;
 use crate::io::{
-    ContactId, DeliveryProblem, Event, RecordChange, RecordKind, Retention, Step, flag, key32,
+    ContactId, DeliveryProblem, Event, RecordChange, RecordKind, Retention, Step, flag, key32, text,
 };
 use crate::policy::{Policy, timer_step};
-use crate::profile::text;
 use crate::view::{ContactState, VerificationMethod};
 
 /// Version of the stored form.

@@ -22,7 +22,8 @@ mod step;
 pub use carrier::{
     Arrival, ArrivalOrigin, CardParts, CarrierCaps, CarrierConnection, CarrierId, CarrierState,
     ContactFacts, FetchPurpose, FirstTerms, Forget, Handover, HelloPlace, InviterFacts, Leaving,
-    LostPlace, Missing, News, ParcelId, Publication, Reach, Receiving, Route, SessionFacts,
+    LostPlace, Missing, NetworkAddress, News, ParcelId, Publication, Reach, Receiving, Route,
+    SessionFacts,
 };
 pub(crate) use pace::Pace;
 pub use record::{RecordChange, RecordKind, Retention, Unread, WriteBatch};
@@ -171,6 +172,14 @@ impl<C> From<Command> for Input<C> {
     fn from(command: Command) -> Self {
         Self::Command(command)
     }
+}
+
+/// First byte of a parcel that holds a ratchet message (messenger 3.5).
+pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
+
+/// UTF-8 out of a stored form.
+pub(crate) fn text(bytes: &[u8]) -> Result<String, DecodeError> {
+    core::str::from_utf8(bytes).map(String::from).map_err(|_| DecodeError::Value)
 }
 
 /// A flag of a stored form, 1 byte.

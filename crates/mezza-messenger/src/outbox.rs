@@ -19,7 +19,7 @@ use crate::receipt::{REACH, Receipt};
 
 pub(crate) use lane::{AgainWish, Lane};
 pub(crate) use owed::Owed;
-pub(crate) use parcel::{Parcel, RATCHET_MESSAGE};
+pub(crate) use parcel::Parcel;
 
 /// Notes that wait for one contact (MSG-35).
 pub(crate) const OUTBOX_MAX: usize = 1_000;

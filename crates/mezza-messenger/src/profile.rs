@@ -1,6 +1,5 @@
 //! The own identity and card, and the numbers given out so far: one record.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use mezza_core::{
@@ -9,7 +8,7 @@ use mezza_core::{
 use mezza_ratchet::{IdentityKeyPair, SuiteList};
 
 use crate::card::{Card, CardDraft, CardError, RelayEntry};
-use crate::io::{CardParts, ContactId, NoteId, RecordKind, Retention, Step};
+use crate::io::{CardParts, ContactId, NoteId, RecordKind, Retention, Step, text};
 use crate::note::Era;
 
 /// Version of the stored form.
@@ -194,11 +193,6 @@ impl Profile {
         let identity = IdentityKeyPair::new(StaticKey::from_scalar::<B>(scalar.duplicate()));
         Ok(Self { identity, scalar, era, card, next_contact, next_note, mended })
     }
-}
-
-/// UTF-8 out of a stored form.
-pub(crate) fn text(bytes: &[u8]) -> Result<String, DecodeError> {
-    core::str::from_utf8(bytes).map(String::from).map_err(|_| DecodeError::Value)
 }
 
 fn issue(

@@ -7,11 +7,12 @@ use mezza_core::{SuiteId, Time};
 use mezza_mixnet::config::ServicePolicy;
 
 use crate::card::RelayEntry;
-use crate::carriers::mixnet::NetworkAddress;
 
 use crate::evidence::{Fact, NoteState};
 pub use crate::io::InviterFacts as InvitationView;
-use crate::io::{CarrierCaps, CarrierId, ContactId, DeliveryProblem, MailboxId, NoteId};
+use crate::io::{
+    CarrierCaps, CarrierId, ContactId, DeliveryProblem, MailboxId, NetworkAddress, NoteId,
+};
 use crate::policy::Policy;
 
 /// The own identity.

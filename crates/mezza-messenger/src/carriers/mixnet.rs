@@ -37,8 +37,9 @@ use crate::note::{Item, MixnetStart};
 use crate::view::NetworkView;
 use network::{JoinedNetwork, LENGTH_BYTES, PIECE_BYTES, PIECES_MAX};
 
+pub use crate::io::NetworkAddress;
 pub(crate) use inviter::{Inviter, owner};
-pub use io::{MixnetInput, MixnetOutput, NetworkAddress};
+pub use io::{MixnetInput, MixnetOutput};
 pub(crate) use network::Membership;
 pub(crate) use peer::{MixnetPeer, Talk};
 

@@ -10,10 +10,11 @@ use crate::carriers::{Port, Welcome};
 use crate::contacts::ContactPhase;
 use crate::evidence::{Fact, FactKind};
 use crate::io::{
-    Arrival, ArrivalOrigin, At, CarrierId, ContactId, DeliveryProblem, Event, Forget, ResetCause,
+    Arrival, ArrivalOrigin, At, CarrierId, ContactId, DeliveryProblem, Event, Forget,
+    RATCHET_MESSAGE, ResetCause,
 };
 use crate::note::{Item, Note};
-use crate::outbox::{Owe, RATCHET_MESSAGE};
+use crate::outbox::Owe;
 use crate::policy::Policy;
 use crate::receipt::Receipt;
 use crate::sessions::Unopened;

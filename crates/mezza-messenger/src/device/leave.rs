@@ -13,10 +13,10 @@ use crate::contacts::{ContactPhase, Contacts};
 use crate::evidence::WaitReason;
 use crate::io::{
     At, ContactFacts, ContactId, Due, FetchPurpose, Handover, HelloPlace, Leaving, Missing, NoteId,
-    ParcelId, Reach,
+    ParcelId, RATCHET_MESSAGE, Reach,
 };
 use crate::note::{Item, Note};
-use crate::outbox::{Outbox, Owe, Owed, Parcel, RATCHET_MESSAGE, Reached, Sealed, UNANSWERED_MAX};
+use crate::outbox::{Outbox, Owe, Owed, Parcel, Reached, Sealed, UNANSWERED_MAX};
 use crate::sessions::Sessions;
 use crate::threads::Owing;
 

@@ -1,6 +1,7 @@
 //! What the device and a carrier say to each other (house 4a): values, and no word about which
 //! carrier it is.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU8;
@@ -322,6 +323,15 @@ impl Publication {
         }
         self.one_time.extend(newer.one_time);
     }
+}
+
+/// Which network: the link that a person opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkAddress {
+    /// The hash of its first config.
+    pub pin: [u8; 32],
+    /// `host:port` of the entry that the link names.
+    pub address: String,
 }
 
 /// Somebody who invites over a carrier and has shown no card.

@@ -19,8 +19,6 @@ use crate::io::{CarrierId, ContactId, NoteId, Route, flag};
 const VERSION: u8 = 3;
 /// The version before held what its carriers needed in forms of their own.
 const OLDER: u8 = 2;
-/// First byte of a parcel that holds a ratchet message (messenger 3.5).
-pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
 /// Most bytes of what a carrier needs to know of a parcel.
 const ADDRESS_BYTES_MAX: usize = 64;
 

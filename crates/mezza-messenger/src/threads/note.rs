@@ -7,8 +7,7 @@ use crate::note::Era;
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
-use crate::io::{CarrierId, ContactId, Retention, flag};
-use crate::profile::text;
+use crate::io::{CarrierId, ContactId, Retention, flag, text};
 use crate::view::NoteContent;
 
 /// Version of the stored form.

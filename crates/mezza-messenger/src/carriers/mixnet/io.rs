@@ -7,16 +7,7 @@ use mezza_mixnet::RoundId;
 use mezza_mixnet::client::{ClientJob, ClientJobOutput};
 use mezza_mixnet::wire::Frame;
 
-use crate::io::ContactId;
-
-/// Which network: the link that a person opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetworkAddress {
-    /// The hash of its first config.
-    pub pin: [u8; 32],
-    /// `host:port` of the entry that the link names.
-    pub address: String,
-}
+use crate::io::{ContactId, NetworkAddress};
 
 /// What the driver tells the device about its connection to the network.
 pub enum MixnetInput {

@@ -14,9 +14,9 @@ use super::{
 use crate::error::DeviceError;
 use crate::evidence::WaitReason;
 use crate::io::{
-    Arrival, ArrivalOrigin, At, CarrierId, ContactId, Event, News, RecordKind, Retention, Step,
+    Arrival, ArrivalOrigin, At, CarrierId, ContactId, Event, News, RATCHET_MESSAGE, RecordKind,
+    Retention, Step,
 };
-use crate::outbox::RATCHET_MESSAGE;
 
 impl<B: Backend> Mixnet<B> {
     /// What the driver has to say of the network, or the person.

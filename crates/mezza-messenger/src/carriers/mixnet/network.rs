@@ -15,8 +15,7 @@ use mezza_mixnet::config::{Config, ServicePolicy};
 use mezza_mixnet::mix::NoiseFloor;
 
 use super::NetworkAddress;
-use crate::io::{CarrierCaps, RecordKind, Retention, Step, key64};
-use crate::profile::text;
+use crate::io::{CarrierCaps, RecordKind, Retention, Step, key64, text};
 use crate::view::NetworkView;
 
 /// Version of the stored form.
