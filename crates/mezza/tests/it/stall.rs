@@ -24,7 +24,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::mixnet::town::Town;
-use crate::program::{Program, free_port, json, ok, until};
+use crate::program::{Program, free_port, json, mezza, ok, until};
 use crate::two_homes::World;
 use clock::Clock;
 use liar::Liar;
@@ -87,6 +87,24 @@ fn is_dated(home: &Path, name: &str, off_s: i64) -> bool {
     sent_ms.abs_diff(true_ms) < 15_000
 }
 
+/// Says what both nodes have and logged, if the test fails.
+struct Told<'a>([(&'a Program, &'a str); 2]);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        for (node, contact) in self.0 {
+            for args in [&["log", contact, "-n", "500", "--json"][..], &["mixnet", "status"]] {
+                let told = mezza(&node.home, args).stdout;
+                println!("{args:?}\n{}", String::from_utf8_lossy(&told));
+            }
+            println!("{}", node.log());
+        }
+    }
+}
+
 #[test]
 fn msg_46_a_node_that_stalls_in_a_mixnet_opens_again_with_all_it_acknowledged() {
     let stalls = std::env::var("MEZZA_TEST_STALLS").map_or(STALLS, |n| n.parse().unwrap());
@@ -97,7 +115,7 @@ fn msg_46_a_node_that_stalls_in_a_mixnet_opens_again_with_all_it_acknowledged() 
     let liar = Liar::start(&town.files, &behind);
     let (ann, ben) = (world.init("Ann"), world.init("Ben"));
     let mut node = world.node_with(&ann, &clock.environment());
-    let _ben_node = world.node(&ben);
+    let ben_node = world.node(&ben);
     meet(&town, &ann, &ben);
     let (mut to_ben, mut to_ann) = (came(&ben, "Ann"), came(&ann, "Ben"));
     for (number, off_s) in (1..=stalls).zip(CLOCKS_S.into_iter().cycle()) {
@@ -119,6 +137,7 @@ fn msg_46_a_node_that_stalls_in_a_mixnet_opens_again_with_all_it_acknowledged() 
     node.stop(Signal::SIGKILL);
     drop(node);
     let node = world.node_with(&ann, &clock.environment());
+    let _told = Told([(&node, "Ben"), (&ben_node, "Ann")]);
     let health: Health = node.client().unwrap().get("/v1/health").unwrap();
     let aside = health.lines.iter().find(|line| line.text.contains("could not be read"));
     assert!(aside.is_none(), "{}", aside.unwrap().text);
