@@ -64,7 +64,7 @@ pub mod faces {
         }
 
         pub mod client {
-            pub use crate::faces::cli::client::{ApiClient, ApiEndpoint};
+            pub use crate::faces::cli::client::ApiClient;
         }
 
         pub mod cpu {
@@ -93,7 +93,7 @@ pub mod faces {
     }
 
     pub mod served {
-        pub use crate::faces::served::{ServedNode, lock};
+        pub use crate::faces::served::{ApiEndpoint, ServedNode, lock};
     }
 
     pub mod web {

@@ -7,14 +7,15 @@
 //! ```
 
 use std::fs;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::api::Fault;
-use crate::faces::cli::client::ApiEndpoint;
 use crate::faces::web::local_auth::LocalAuth;
 use crate::faces::web::{Sockets, Web};
 use crate::node::observer::Observer;
@@ -26,6 +27,17 @@ use crate::process::rng::OsRng;
 
 /// How long the node may take to lock itself at the end (NODE-2).
 const STOP: Duration = Duration::from_millis(1_500);
+
+/// What a running node writes into `run/api.json`.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct ApiEndpoint {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// 64 hexadecimal digits.
+    pub token: String,
+    /// Its process.
+    pub pid: u32,
+}
 
 /// A running node with its interface.
 pub struct ServedNode {

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mezza::testing::carriers::Dialer;
-use mezza::testing::faces::cli::client::ApiEndpoint;
-use mezza::testing::faces::served::{self, ServedNode};
+use mezza::testing::faces::served::{self, ApiEndpoint, ServedNode};
 use mezza::testing::node::NodeOptions;
 use mezza::testing::process::home::Home;
 use tungstenite::client::{IntoClientRequest, client};

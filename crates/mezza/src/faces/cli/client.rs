@@ -4,16 +4,17 @@
 //! no proxies, no TLS and no encodings but lengths and chunks.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::show::steers;
 use crate::api::json::Problem;
 use crate::api::{Exit, Fault};
+use crate::faces::served::ApiEndpoint;
 use crate::process::home::{Home, private};
 
 /// Largest answer that is read, in bytes.
@@ -22,17 +23,6 @@ const ANSWER_BYTES_MAX: u64 = 32 << 20;
 const LINE_BYTES_MAX: u64 = 16 << 10;
 /// How long an answer may take: unlocking is the slowest.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What a running node writes into `run/api.json`.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct ApiEndpoint {
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// 64 hexadecimal digits.
-    pub token: String,
-    /// Its process.
-    pub pid: u32,
-}
 
 /// A node to ask.
 pub struct ApiClient {
