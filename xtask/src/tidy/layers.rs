@@ -8,7 +8,30 @@ use super::{Diagnostic, Tree};
 type Layers = [&'static [&'static str]];
 
 /// Crates that have layers. One that is named here names all of its modules.
-const LAYERS: [(&str, &Layers); 1] = [("mezza", &MEZZA)];
+const LAYERS: [(&str, &Layers); 3] =
+    [("mezza-messenger", &MESSENGER), ("mezza", &MEZZA), ("mezza-lab", &LAB)];
+
+/// The lowest layer holds values and their codecs, which may know each other; components do not.
+const MESSENGER: [&[&str]; 3] = [
+    &VALUES,
+    &["profile", "contacts", "threads", "outbox", "sessions", "carriers"],
+    &["device"],
+];
+const VALUES: [&str; 12] = [
+    "card", "envelope", "error", "evidence", "io", "name", "note", "policy", "receipt", "relay_wire",
+    "uri", "view",
+];
+
+const LAB: [&[&str]; 8] = [
+    &["fit", "machine", "papers", "place", "plot", "profile", "rate", "row", "shape", "shard", "terminal"],
+    &["args", "clock", "limit", "parallel", "peer", "process"],
+    &["doctor", "raw"],
+    &["bench"],
+    &["ours"],
+    &["goals"],
+    &["run"],
+    &["cli"],
+];
 
 /// `carriers` and `servers` do not know each other: what both speak is in `connection`.
 const MEZZA: [&[&str]; 9] = [
@@ -61,7 +84,8 @@ fn unknown(module: &str) -> String {
 
 /// What is wrong with an import of `to` in the module `own`.
 fn wrong(layers: &Layers, own: &str, to: &str) -> Option<String> {
-    if own == to {
+    let both_values = VALUES.contains(&own) && VALUES.contains(&to) && layers[0] == VALUES;
+    if own == to || both_values {
         return None;
     }
     let Some(below) = layer(layers, to) else { return Some(unknown(to)) };
@@ -127,6 +151,31 @@ mod tests {
             ("carriers/relay.rs", "use crate::connection::relay;\nuse super::pace;\n"),
             ("servers/relay/server.rs", "use crate::process::lock::Lock;\n"),
             ("demo.rs", "use crate::faces::cli::CliContext;\n"),
+        ] {
+            assert_eq!(refuses(path, text), 0, "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_device_has_layers() {
+        let refuses = |path: &str, text: &str| {
+            let path = format!("crates/mezza-messenger/src/{path}");
+            let root = plant("layers-device", &[(&path, text)]);
+            check(&Tree::read(&root).expect("the tree is readable")).len()
+        };
+        for (path, text) in [
+            ("note.rs", "use crate::threads::Threads;\n"),
+            ("outbox.rs", "use crate::threads::StoredNote;\n"),
+            ("carriers/relay.rs", "use crate::contacts::Contact;\n"),
+            ("sessions.rs", "use crate::device::Parts;\n"),
+        ] {
+            assert_eq!(refuses(path, text), 1, "{path}: {text}");
+        }
+        for (path, text) in [
+            ("note.rs", "use crate::card::RelayEntry;\n"),
+            ("card/relay.rs", "use crate::io::LineId;\n"),
+            ("threads/note.rs", "use crate::policy::timer_step;\n"),
+            ("device/arrive.rs", "use crate::outbox::Owe;\n"),
         ] {
             assert_eq!(refuses(path, text), 0, "{path}: {text}");
         }
