@@ -50,7 +50,7 @@ const FULL_AGAIN_MS: u64 = Time::MINUTE_MS;
 /// The longest that an invitation waits before it goes again.
 const INVITED_AGAIN_MS: u64 = 12 * Time::HOUR_MS;
 /// A first message travels this much longer than the bundle it was made for (messenger 4.2).
-pub(crate) const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
+const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
 /// The part of a year's rounds that may go to one contact while the person does not write to it.
 const TALK_PART: u64 = 8;
 
@@ -208,6 +208,7 @@ impl<B: Backend> Mixnet<B> {
             suites: SuiteList::without_kem(),
             bytes: BODY_BYTES,
             items,
+            beyond_ms: BEYOND_BUNDLE_MS,
         }))
     }
 

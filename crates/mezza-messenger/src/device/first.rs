@@ -5,7 +5,6 @@ use mezza_ratchet::{BundleError, CheckedBundle, OneTimePrekey, Padding, SuiteLis
 
 use super::{Parts, leave};
 use crate::carriers::Port;
-use crate::carriers::mixnet::BEYOND_BUNDLE_MS;
 use crate::evidence::WaitReason;
 use crate::io::{At, CarrierId, ContactId, DeliveryProblem, Event, FirstTerms, Route};
 use crate::note::Note;
@@ -84,7 +83,7 @@ pub(super) fn invite<P: Port>(
         return WaitReason::Keys;
     }
     match checked.and_then(|checked| {
-        let until = checked.not_after().plus_ms(BEYOND_BUNDLE_MS);
+        let until = checked.not_after().plus_ms(terms.beyond_ms);
         let one_time = parts.sessions.take_one_time(id, at.step);
         Ok((until, begin_from(parts, id, checked, one_time, at)?))
     }) {

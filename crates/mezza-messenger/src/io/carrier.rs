@@ -205,6 +205,8 @@ pub struct FirstTerms {
     pub bytes: usize,
     /// What it says.
     pub items: Vec<Item>,
+    /// How much longer than its bundle it travels, milliseconds.
+    pub beyond_ms: u64,
 }
 
 /// A parcel that may leave.

@@ -17,6 +17,7 @@ mod keyed_peer;
 mod model;
 mod note;
 mod peer;
+mod port;
 mod receipt;
 mod rules;
 mod silence;

@@ -1,0 +1,451 @@
+//! The port of the carriers: a fifth one, a toy, is added to the device from outside, and a note
+//! goes over it. The files that know which carriers there are, are counted.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use mezza_core::{CryptoRng, Machine, PortableBackend, PublicKey, StaticKey, Time, Wiping, Writer};
+use mezza_messenger::carriers::{CarrierSet, Port, Welcome};
+use mezza_messenger::io::{
+    Arrival, ArrivalOrigin, At, CardParts, CarrierCaps, CarrierConnection, CarrierState,
+    ContactFacts, FetchPurpose, Forget, Handover, HelloPlace, Input, InviterFacts, Leaving,
+    Missing, News, Output, ParcelId, Publication, Reach, Receiving, Route,
+};
+use mezza_messenger::note::Item;
+use mezza_messenger::view::NoteContent;
+use mezza_messenger::{
+    CarrierId, CarrierInput, CarrierOutput, Command, ContactId, DeviceError, DeviceOver,
+    RecordChange,
+};
+use mezza_messenger::{card::RelayEntry, io::DeliveryProblem, policy::Policy};
+use mezza_ratchet::{Exporter, Padding};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng as _;
+
+use crate::model::{Ask, Model, Store, Tell};
+use crate::stage::{START, line, relay};
+
+/// No stored form has this number.
+const TOY: CarrierId = CarrierId::of(5);
+const CAPS: CarrierCaps = CarrierCaps {
+    piece_bytes: 1_000,
+    pieces_max: 9,
+    around_bytes: 0,
+    parcel_bytes_max: 9_000,
+    level: 2,
+    delay_ms: 1,
+    delay_p99_ms: 1,
+    receipts: true,
+    store_h: 0,
+    needs_internet: false,
+    demo: true,
+};
+
+/// The carriers of this version, and a toy that gives each parcel to the test.
+struct Five {
+    four: CarrierSet<PortableBackend>,
+    handed: VecDeque<Vec<u8>>,
+    news: VecDeque<News>,
+}
+
+impl Five {
+    fn new() -> Self {
+        let four = CarrierSet::new(mezza_lanes::portable());
+        Self { four, handed: VecDeque::new(), news: VecDeque::new() }
+    }
+}
+
+enum FiveInput {
+    Four(CarrierInput),
+    /// A parcel of this contact.
+    Toy(ContactId, Vec<u8>),
+}
+
+enum FiveOutput {
+    Four(CarrierOutput),
+    Toy(Vec<u8>),
+}
+
+type Plan = <CarrierSet<PortableBackend> as Port>::Plan;
+
+impl Port for Five {
+    type Backend = PortableBackend;
+    type Input = FiveInput;
+    type Output = FiveOutput;
+    type Plan = Plan;
+
+    fn ids(&self) -> Vec<CarrierId> {
+        self.four.ids().into_iter().chain([TOY]).collect()
+    }
+
+    fn state(
+        &self,
+        id: CarrierId,
+        to: Option<&ContactFacts<'_>>,
+        now: Time,
+    ) -> Option<CarrierState> {
+        let toy = CarrierState { reached: true, up: true, caps: CAPS };
+        if id == TOY { Some(toy) } else { self.four.state(id, to, now) }
+    }
+
+    fn connections(&self, now: Time) -> Vec<(CarrierId, CarrierConnection)> {
+        self.four.connections(now)
+    }
+
+    fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
+        self.four.trouble(contact)
+    }
+
+    fn route(
+        &mut self,
+        id: CarrierId,
+        to: &ContactFacts<'_>,
+        pin: (u8, bool),
+        at: &mut At<'_>,
+    ) -> Result<Reach, Missing> {
+        if id != TOY {
+            return self.four.route(id, to, pin, at);
+        }
+        let route = Route { carrier: TOY, until: None, invitation: false, address: vec![7] };
+        Ok(Reach { route, place: HelloPlace::Tag, paddings: &[Padding::Blocks] })
+    }
+
+    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        if parcel.route.carrier != TOY {
+            return self.four.hand(parcel, at);
+        }
+        assert_eq!(parcel.route.address, [7], "a route is its carrier's");
+        self.handed.push_back(parcel.bytes.to_vec());
+        self.news.push_back(News::Handed { parcel: parcel.id, again: None });
+        Handover::Out
+    }
+
+    fn retract(&mut self, parcels: &[ParcelId]) {
+        self.four.retract(parcels);
+    }
+
+    fn acknowledge(&mut self, ack: Receiving) {
+        self.four.acknowledge(ack);
+    }
+
+    fn reject(&mut self, id: CarrierId) {
+        self.four.reject(id);
+    }
+
+    fn rejected(&self) -> u64 {
+        self.four.rejected()
+    }
+
+    fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
+        self.four.has_to_say(to, now)
+    }
+
+    fn say(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Vec<Item> {
+        self.four.say(to, at)
+    }
+
+    fn said(
+        &mut self,
+        to: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+        self.four.said(to, items, exporter, at);
+    }
+
+    fn invites(&self, items: &[Item]) -> bool {
+        self.four.invites(items)
+    }
+
+    fn told(
+        &mut self,
+        from: &ContactFacts<'_>,
+        items: &[Item],
+        exporter: Option<Exporter>,
+        at: &mut At<'_>,
+    ) {
+        self.four.told(from, items, exporter, at);
+    }
+
+    fn wrote(&mut self, contact: ContactId, now: Time) {
+        self.four.wrote(contact, now);
+    }
+
+    fn moved(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) {
+        self.four.moved(to, at);
+    }
+
+    fn greets(&self, contact: ContactId) -> bool {
+        self.four.greets(contact)
+    }
+
+    fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool {
+        self.four.wants_bundle(id, to, now)
+    }
+
+    fn fetch(
+        &mut self,
+        of: &ContactFacts<'_>,
+        purpose: FetchPurpose,
+        pin: u8,
+        at: &mut At<'_>,
+    ) -> Option<Time> {
+        self.four.fetch(of, purpose, pin, at)
+    }
+
+    fn began(&mut self, with: ContactId, prekey: PublicKey, not_after: Time, at: &mut At<'_>) {
+        self.four.began(with, prekey, not_after, at);
+    }
+
+    fn publish(&mut self, publication: Publication, at: &mut At<'_>) {
+        self.four.publish(publication, at);
+    }
+
+    fn publish_again(&mut self, publication: Publication, at: &mut At<'_>) {
+        self.four.publish_again(publication, at);
+    }
+
+    fn stock(&self) -> (Option<u16>, u32) {
+        self.four.stock()
+    }
+
+    fn inviters(&self) -> Vec<InviterFacts> {
+        self.four.inviters()
+    }
+
+    fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
+        self.four.welcome(welcome, at)
+    }
+
+    fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
+        self.four.may_unmask(id, now)
+    }
+
+    fn unmask(
+        &mut self,
+        id: ContactId,
+        session: Option<[u8; 16]>,
+        at: &mut At<'_>,
+    ) -> Option<(CarrierId, u8)> {
+        self.four.unmask(id, session, at)
+    }
+
+    fn forget(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
+        self.four.forget(contact, what, at);
+    }
+
+    fn plan(
+        &self,
+        relays: &[RelayEntry],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Plan, DeviceError> {
+        self.four.plan(relays, now, rng)
+    }
+
+    fn card_parts(&self, plan: &Plan, now: Time) -> CardParts {
+        self.four.card_parts(plan, now)
+    }
+
+    fn adopt(&mut self, plan: Plan, at: &mut At<'_>) {
+        self.four.adopt(plan, at);
+    }
+
+    fn input(
+        &mut self,
+        input: FiveInput,
+        seals: &[&StaticKey],
+        at: &mut At<'_>,
+    ) -> Result<(), DeviceError> {
+        match input {
+            FiveInput::Four(input) => self.four.input(input, seals, at),
+            FiveInput::Toy(contact, parcel) => {
+                let (from, parcel) = (ArrivalOrigin::Contact(contact), Wiping::new(parcel));
+                let arrival = Arrival { carrier: TOY, level: 2, from, parcel, ack: None };
+                self.news.push_back(News::Arrived(arrival));
+                Ok(())
+            }
+        }
+    }
+
+    fn start(&mut self, at: &mut At<'_>) {
+        self.four.start(at);
+    }
+
+    fn wake(
+        &mut self,
+        id: CarrierId,
+        number: u64,
+        busy: &dyn Fn(ContactId) -> bool,
+        at: &mut At<'_>,
+    ) {
+        self.four.wake(id, number, busy, at);
+    }
+
+    fn news(&mut self) -> Option<News> {
+        self.news.pop_front().or_else(|| self.four.news())
+    }
+
+    fn poll(&mut self) -> Option<FiveOutput> {
+        let toy = self.handed.pop_front().map(FiveOutput::Toy);
+        toy.or_else(|| self.four.poll().map(FiveOutput::Four))
+    }
+
+    fn ready(&mut self, rng: &mut dyn CryptoRng) {
+        self.four.ready(rng);
+    }
+
+    fn records(&self, out: &mut Vec<RecordChange>) {
+        self.four.records(out);
+    }
+
+    fn snapshot(&self, w: &mut Writer) {
+        self.four.snapshot(w);
+    }
+}
+
+/// Two devices over five carriers, a relay, and what lies in the hands of the toy.
+struct Pair {
+    devices: [DeviceOver<Five>; 2],
+    relay: Model,
+    told: VecDeque<(usize, Tell)>,
+    toys: VecDeque<(usize, Vec<u8>)>,
+    carried: usize,
+    rng: ChaCha20Rng,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let mut rng = ChaCha20Rng::seed_from_u64(5);
+        let devices = ["alice", "bob"].map(|name| {
+            DeviceOver::create_over(Five::new(), name, &[relay()], START, &mut rng).expect("clean")
+        });
+        let (told, toys) = (VecDeque::new(), VecDeque::new());
+        let mut pair =
+            Self { devices, relay: Model::new(Store::default()), told, toys, carried: 0, rng };
+        pair.settle();
+        pair
+    }
+
+    fn command(&mut self, who: usize, command: Command) {
+        let input = Input::Command(command);
+        self.devices[who].handle(input, START, &mut self.rng).expect("possible");
+        self.settle();
+    }
+
+    fn drain(&mut self, who: usize) {
+        while let Some(output) = self.devices[who].poll() {
+            match output {
+                Output::Store(_) | Output::Notify(_) => {}
+                Output::Carrier(FiveOutput::Toy(parcel)) => self.toys.push_back((1 - who, parcel)),
+                Output::Carrier(FiveOutput::Four(output)) => {
+                    let Some(ask) = Ask::from_output(Output::Carrier(output)) else { continue };
+                    let (early, late) = self.relay.ask(who, ask);
+                    self.told.extend(early.into_iter().chain(late));
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        (0..2).for_each(|who| self.drain(who));
+        while let Some((who, tell)) = self.told.pop_front() {
+            let Input::Carrier(input) = tell.into_input(line()) else { unreachable!("of a relay") };
+            let _ = self.devices[who].handle(
+                Input::Carrier(FiveInput::Four(input)),
+                START,
+                &mut self.rng,
+            );
+            self.drain(who);
+        }
+        while let Some((who, parcel)) = self.toys.pop_front() {
+            self.carried += 1;
+            let from = self.devices[who].contacts()[0].id;
+            let input = Input::Carrier(FiveInput::Toy(from, parcel));
+            self.devices[who].handle(input, START, &mut self.rng).expect("taken");
+            self.drain(who);
+        }
+    }
+
+    fn contact(&self, who: usize) -> ContactId {
+        self.devices[who].contacts()[0].id
+    }
+
+    fn say(&mut self, who: usize, client: u8, text: &str) {
+        let (contact, client, text) = (self.contact(who), [client; 16], text.into());
+        self.command(who, Command::Send { contact, client, text });
+    }
+}
+
+#[test]
+fn a_note_goes_over_a_carrier_that_the_device_does_not_know() {
+    let mut pair = Pair::new();
+    let card = pair.devices[1].card(mezza_messenger::card::CardForm::Full).expect("a card");
+    pair.command(0, Command::Add { card, petname: None, in_person: false });
+    pair.say(0, 1, "by the relay");
+    let contact = pair.contact(1);
+    pair.command(1, Command::Accept { contact });
+    pair.say(1, 2, "and back");
+    for who in 0..2 {
+        let policy = Policy { carriers: vec![TOY], level_min: 2, ..Policy::default() };
+        let contact = pair.contact(who);
+        pair.command(who, Command::Policy { contact, policy });
+    }
+    assert_eq!(pair.carried, 0);
+    pair.say(0, 3, "by the toy");
+    assert_eq!(pair.carried, 2, "the note and its receipt");
+    let notes = pair.devices[1].thread(pair.contact(1), None, 9, START);
+    let last = notes.last().expect("notes");
+    assert!(last.body == NoteContent::Text("by the toy".into()) && last.carrier == Some(TOY));
+    let own = pair.devices[0].outbox(START);
+    assert!(own.is_empty(), "delivered: {own:?}");
+    let estimates = pair.devices[0].preview(pair.contact(0), 100, START);
+    let toy = estimates.iter().find(|estimate| estimate.carrier == TOY).expect("asked");
+    assert!(toy.fits && toy.up && toy.caps == CAPS);
+}
+
+/// The files of the device, outside of the carriers' own folder, that name one of them.
+fn naming() -> Vec<String> {
+    fn walk(folder: &Path, found: &mut Vec<String>) {
+        let entries = std::fs::read_dir(folder).expect("a folder of the crate");
+        for path in entries.map(|entry| entry.expect("readable").path()) {
+            if path.is_dir() {
+                walk(&path, found);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("source");
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let names =
+                ["CarrierId::RELAY", "CarrierId::MIXNET", "carriers::relay", "carriers::mixnet"];
+            let owns = ["carriers.relay", "carriers.mixnet"];
+            let names = names.iter().chain(&owns).any(|name| text.contains(name));
+            let name = path.strip_prefix(Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+            let name = name.expect("below src").display().to_string();
+            if names && !name.starts_with("carriers/") {
+                found.push(name);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    found.sort();
+    found
+}
+
+#[test]
+fn these_files_of_the_device_know_which_carriers_there_are() {
+    let expected = [
+        "carriers.rs",
+        "device.rs",
+        "device/rows.rs",
+        "device/rows/mend.rs",
+        "device/rows/people.rs",
+        "device/rows/people/older.rs",
+        "device/rows/prekeys.rs",
+        "lib.rs",
+        "outbox/parcel.rs",
+        "policy.rs",
+    ];
+    assert_eq!(naming(), expected, "ARCHITECTURE has this list");
+}
