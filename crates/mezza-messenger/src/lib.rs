@@ -10,7 +10,7 @@
 //! | [`device`], [`io`] | the machine; what goes in and what comes out |
 //! | [`card`], [`uri`] | the contact card, and how it travels as text or QR code |
 //! | [`note`], [`receipt`], [`envelope`] | what a person writes, what proves it, what wraps it |
-//! | [`evidence`], [`policy`], [`carrier`] | states from facts; the pin; the ways |
+//! | [`evidence`], [`policy`], [`carriers`] | states from facts; the pin; the ways, behind one port |
 //! | [`relay_wire`] | frames between a node and a relay |
 //! | [`view`] | what the person may look at |
 #![no_std]
