@@ -86,9 +86,9 @@ impl Town {
     /// Hands one input over; a refusal leaves everything as it was.
     pub(super) fn handle(&mut self, who: usize, input: Input) {
         let device = &mut self.phones[who].device;
-        let before = device.encode();
+        let before = device.snapshot();
         if device.handle(input, self.now, &mut self.rng).is_err() {
-            let same = before == self.phones[who].device.encode();
+            let same = before == self.phones[who].device.snapshot();
             assert!(same, "a refused input changed the device");
         }
         self.execute(who);
