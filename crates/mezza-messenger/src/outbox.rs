@@ -87,6 +87,8 @@ pub(crate) struct Outbox {
     /// given up.
     unreceipted: [BTreeMap<(ContactId, u32), (NoteId, bool)>; 2],
     parcels: BTreeMap<ParcelId, Parcel>,
+    /// Which of the parcels are invitations.
+    invitations: BTreeSet<(ContactId, ParcelId)>,
     last_parcel: u64,
 }
 
@@ -109,7 +111,13 @@ impl Outbox {
 
     /// Whether an invitation to this contact is on its way.
     pub fn invites(&self, contact: ContactId) -> bool {
-        self.parcels_of(contact).any(|(_, parcel)| parcel.route.invitation)
+        self.invitations_to(contact).next().is_some()
+    }
+
+    /// The invitations to a contact.
+    pub fn invitations_to(&self, contact: ContactId) -> impl Iterator<Item = ParcelId> {
+        let range = (contact, ParcelId(0))..=(contact, ParcelId(u64::MAX));
+        self.invitations.range(range).map(|(_, parcel)| *parcel)
     }
 
     /// Contacts for whom something waits.
@@ -192,9 +200,16 @@ impl Outbox {
         self.last_parcel += 1;
         let id = ParcelId(self.last_parcel);
         step.put(RecordKind::Parcel, key64(id.0), Retention::Rolling, parcel.write());
-        step.timer(Due::Parcel(id), parcel.due(now));
-        self.parcels.insert(id, parcel);
+        self.insert(id, parcel, now, step);
         id
+    }
+
+    fn insert(&mut self, id: ParcelId, parcel: Parcel, now: Time, step: &mut Step) {
+        step.timer(Due::Parcel(id), parcel.due(now));
+        if parcel.route.invitation {
+            self.invitations.insert((parcel.contact, id));
+        }
+        self.parcels.insert(id, parcel);
     }
 
     /// One parcel.
@@ -259,6 +274,7 @@ impl Outbox {
     /// Forgets a parcel that was taken, or has no one to go to.
     pub fn drop_parcel(&mut self, id: ParcelId, step: &mut Step) -> Option<Parcel> {
         let parcel = self.parcels.remove(&id)?;
+        self.invitations.remove(&(parcel.contact, id));
         step.drop_row(RecordKind::Parcel, key64(id.0));
         step.timer(Due::Parcel(id), None);
         Some(parcel)
@@ -408,9 +424,8 @@ impl Outbox {
 
     /// A parcel that was stored.
     pub fn load_parcel(&mut self, id: ParcelId, parcel: Parcel, now: Time, step: &mut Step) {
-        step.timer(Due::Parcel(id), parcel.due(now));
         self.last_parcel = self.last_parcel.max(id.0);
-        self.parcels.insert(id, parcel);
+        self.insert(id, parcel, now, step);
     }
 
     /// No parcel gets this number any more.

@@ -12,18 +12,28 @@ const LAYERS: [(&str, &Layers); 3] =
     [("mezza-messenger", &MESSENGER), ("mezza", &MEZZA), ("mezza-lab", &LAB)];
 
 /// The lowest layer holds values and their codecs, which may know each other; components do not.
-const MESSENGER: [&[&str]; 3] = [
-    &VALUES,
-    &["profile", "contacts", "threads", "outbox", "sessions", "carriers"],
-    &["device"],
-];
+const MESSENGER: [&[&str]; 3] =
+    [&VALUES, &["profile", "contacts", "threads", "outbox", "sessions", "carriers"], &["device"]];
 const VALUES: [&str; 12] = [
-    "card", "envelope", "error", "evidence", "io", "name", "note", "policy", "receipt", "relay_wire",
-    "uri", "view",
+    "card",
+    "envelope",
+    "error",
+    "evidence",
+    "io",
+    "name",
+    "note",
+    "policy",
+    "receipt",
+    "relay_wire",
+    "uri",
+    "view",
 ];
 
 const LAB: [&[&str]; 8] = [
-    &["fit", "machine", "papers", "place", "plot", "profile", "rate", "row", "shape", "shard", "terminal"],
+    &[
+        "fit", "machine", "papers", "place", "plot", "profile", "rate", "row", "shape", "shard",
+        "terminal",
+    ],
     &["args", "clock", "limit", "parallel", "peer", "process"],
     &["doctor", "raw"],
     &["bench"],

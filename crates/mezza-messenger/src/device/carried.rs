@@ -1,5 +1,7 @@
 //! What carriers have to say.
 
+use alloc::vec::Vec;
+
 use super::{Parts, arrive, first, leave, person};
 use crate::carriers::Port;
 use crate::error::DeviceError;
@@ -94,8 +96,7 @@ fn called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
         return;
     }
     parts.outbox.owe(id, Owe::Hello, at.step);
-    let invitations = parts.outbox.parcels_of(id).filter(|(_, parcel)| parcel.route.invitation);
-    let invitations: alloc::vec::Vec<_> = invitations.map(|(parcel, _)| parcel).collect();
+    let invitations: Vec<ParcelId> = parts.outbox.invitations_to(id).collect();
     for parcel in &invitations {
         parts.outbox.drop_parcel(*parcel, at.step);
     }
