@@ -173,8 +173,6 @@ pub trait Port {
     /// Whether the contact has a place of its own here.
     fn greets(&self, contact: ContactId) -> bool;
 
-    /// Whether notes to a contact wait for another session.
-    fn needs_session(&self, to: &ContactFacts<'_>) -> bool;
     /// Whether the bundle of a contact is to be fetched now, for later.
     fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool;
     /// Asks for the bundle of a contact; when it can be asked for again.
@@ -400,10 +398,6 @@ impl<B: Backend> Port for CarrierSet<B> {
 
     fn greets(&self, contact: ContactId) -> bool {
         self.relay.greets(contact)
-    }
-
-    fn needs_session(&self, to: &ContactFacts<'_>) -> bool {
-        self.relay.needs_session(to)
     }
 
     fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool {

@@ -11,8 +11,7 @@ use crate::note::Note;
 use crate::outbox::{Owe, Parcel};
 use crate::sessions::{HeldBundle, Sessions};
 
-/// The bundle of a contact came: check it against the card, and begin, unless the contact has begun
-/// a session meanwhile.
+/// The bundle of a contact came: check it against the card, and begin.
 pub(super) fn begin<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -20,11 +19,7 @@ pub(super) fn begin<P: Port>(
     one_time: Option<OneTimePrekey>,
     at: &mut At<'_>,
 ) {
-    let to = leave::facts(&parts.contacts, &parts.sessions, &parts.outbox, id);
-    let (Some(contact), Some(to)) = (parts.contacts.get(id), to) else { return };
-    if !parts.carriers.needs_session(&to) {
-        return;
-    }
+    let Some(contact) = parts.contacts.get(id) else { return };
     let checked = Sessions::<P::Backend>::check(&contact.card, bundle, &SuiteList::ours(), at.now);
     if let Err(error) = checked.and_then(|checked| begin_from(parts, id, checked, one_time, at)) {
         parts.contacts.trouble(id, DeliveryProblem::Bundle(error), at.step);

@@ -180,10 +180,6 @@ impl Port for Five {
         self.four.greets(contact)
     }
 
-    fn needs_session(&self, to: &ContactFacts<'_>) -> bool {
-        self.four.needs_session(to)
-    }
-
     fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool {
         self.four.wants_bundle(id, to, now)
     }

@@ -38,7 +38,10 @@ impl<B: Backend> Relay<B> {
         if !self.lines.is_up(relay.line()) {
             return Err(wait(WaitReason::NoCarrier));
         }
-        if self.needs_session(to) {
+        // The intro mailbox takes first messages alone, so without another one a session must be
+        // new.
+        let lost = self.theirs(to.id).is_none() && !to.session.pending;
+        if !to.session.is_usable() || lost {
             return Err(Missing::Session);
         }
         // The first note of a session holds our mailbox, which must exist by then (messenger 4.2).
@@ -46,13 +49,6 @@ impl<B: Backend> Relay<B> {
             return Err(wait(WaitReason::Keys));
         }
         self.where_to(to, at.now).ok_or(wait(WaitReason::Keys))
-    }
-
-    /// Whether there is no session in which a note can reach the contact. The intro mailbox takes
-    /// first messages alone, so without another one a session must be new.
-    pub fn needs_session(&self, to: &ContactFacts<'_>) -> bool {
-        let lost = self.theirs(to.id).is_none() && !to.session.pending;
-        !to.session.is_usable() || lost
     }
 
     /// Where a message of the active session goes, and until when it can be opened there.

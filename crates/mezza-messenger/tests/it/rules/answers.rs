@@ -125,23 +125,6 @@ fn an_announcement_that_does_not_load_is_made_again() {
 }
 
 #[test]
-fn a_bundle_begins_nothing_where_the_contact_has_begun() {
-    let mut stage = Stage::new(&["alice", "bob"]);
-    let bob = stage.add(0, 1);
-    let ticket = fetches(&stage.alone(send(bob, 0x91)))[0];
-    let alice = stage.add(1, 0);
-    stage.say(1, alice, "here I am");
-    let initiator = |stage: &Stage| {
-        let session = stage.parties[0].device.session(bob);
-        session.expect("bob's").initiator
-    };
-    assert!(!initiator(&stage));
-    let (bytes, keys) = stage.relay.store.bundles[&stage.card(1).relays()[0].address].clone();
-    stage.alone(RelayInput::Bundle { ticket, bytes, one_time: keys.last().copied() });
-    assert!(!initiator(&stage), "one session, not two");
-}
-
-#[test]
 fn a_first_note_waits_for_the_mailbox_that_it_names() {
     let mut stage = Stage::new(&["alice", "bob"]);
     let bob = stage.add(0, 1);
