@@ -267,6 +267,10 @@ impl Outbox {
     fn change(&mut self, id: ParcelId, now: Time, step: &mut Step, f: impl FnOnce(&mut Parcel)) {
         if let Some(parcel) = self.parcels.get_mut(&id) {
             f(parcel);
+            if parcel.confirmed && !parcel.out {
+                self.drop_parcel(id, step);
+                return;
+            }
             step.timer(Due::Parcel(id), parcel.due(now));
         }
     }
@@ -275,7 +279,9 @@ impl Outbox {
     pub fn drop_parcel(&mut self, id: ParcelId, step: &mut Step) -> Option<Parcel> {
         let parcel = self.parcels.remove(&id)?;
         self.invitations.remove(&(parcel.contact, id));
-        step.drop_row(RecordKind::Parcel, key64(id.0));
+        if !parcel.confirmed {
+            step.drop_row(RecordKind::Parcel, key64(id.0));
+        }
         step.timer(Due::Parcel(id), None);
         Some(parcel)
     }
@@ -311,7 +317,8 @@ impl Outbox {
         proven.map(|((_, seq), (note, _))| (*seq, *note)).collect()
     }
 
-    /// A note has arrived, or was read: nothing of it need leave any more.
+    /// A note has arrived, or was read: nothing of it need leave any more. What a carrier has in
+    /// hand stays until its answer, which is a fact of its own.
     pub fn confirmed(
         &mut self,
         contact: ContactId,
@@ -326,7 +333,12 @@ impl Outbox {
             self.unreceipted[1].insert((contact, seq), (note, voided));
         }
         self.waiting.remove(&(contact, note));
-        self.drop_where(|parcel| parcel.note == Some(note), step)
+        let own = self.parcels.iter_mut().filter(|(_, parcel)| parcel.note == Some(note));
+        for (id, parcel) in own.filter(|(_, parcel)| parcel.out && !parcel.confirmed) {
+            parcel.confirmed = true;
+            step.drop_row(RecordKind::Parcel, key64(id.0));
+        }
+        self.drop_where(|parcel| parcel.note == Some(note) && !parcel.out, step)
     }
 
     /// Every own note without receipt is to be sealed anew, with its era and number (messenger
@@ -452,7 +464,8 @@ impl Outbox {
 
     /// Its rows.
     pub fn records(&self, out: &mut Vec<RecordChange>) {
-        out.extend(self.parcels.iter().map(|(id, parcel)| {
+        let stored = self.parcels.iter().filter(|(_, parcel)| !parcel.confirmed);
+        out.extend(stored.map(|(id, parcel)| {
             let (kind, bucket) = (RecordKind::Parcel, Retention::Rolling);
             RecordChange::Put { kind, key: key64(id.0), bucket, value: parcel.write() }
         }));
@@ -475,7 +488,8 @@ impl Outbox {
             w.u32(contact.0).u32(*seq).u64(note.0).u8(u8::from(*voided));
         }
         for parcel in self.parcels.values() {
-            w.u8(u8::from(parcel.out)).u64(parcel.after.ms()).u8(parcel.times);
+            w.u8(u8::from(parcel.out) | u8::from(parcel.confirmed) << 1);
+            w.u64(parcel.after.ms()).u8(parcel.times);
         }
         w.u64(self.last_parcel);
     }

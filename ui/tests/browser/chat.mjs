@@ -33,8 +33,7 @@ export const echo_answers_and_the_state_becomes_on_their_device = async ({ brows
 
   await mine.getByRole('button', { expanded: false }).click();
   const facts = mine.locator('.facts');
-  // The receipt may overtake the relay's answer; then nothing says that the relay took the note.
-  for (const words of ['Written', 'On their device']) await facts.getByText(words, { exact: true }).waitFor();
+  for (const words of ['Written', 'Taken by the carrier', 'On their device']) await facts.getByText(words, { exact: true }).waitFor();
   assert.equal(await page.getByRole('log').getAttribute('aria-live'), 'polite');
   await until('the spoken state', async () => (await page.locator('p[role=status]').last().textContent()) !== '');
   await page.context().close();

@@ -63,7 +63,7 @@ fn parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
         parts.sessions.renew(parcel.contact, at.step);
     }
     // What a person wrote waits for a new session instead.
-    if let Some(note) = parcel.note {
+    if let Some(note) = parcel.note.filter(|_| !parcel.confirmed) {
         parts.threads.again(note, at.step);
         parts.outbox.queue(parcel.contact, note);
     }

@@ -35,6 +35,8 @@ pub(crate) struct Parcel {
     pub bytes: Vec<u8>,
     // Not stored: a restart begins with nothing out.
     pub out: bool,
+    /// The note has a receipt: the parcel waits for the carrier's answer alone, and has no row.
+    pub confirmed: bool,
     pub after: Time,
     /// How often the carrier took it.
     pub times: u8,
@@ -43,8 +45,8 @@ pub(crate) struct Parcel {
 impl Parcel {
     /// A parcel that is ready to leave.
     pub fn new(contact: ContactId, note: Option<NoteId>, route: Route, bytes: Vec<u8>) -> Self {
-        let (level, out, after, times) = (0, false, Time::default(), 0);
-        Self { contact, note, route, level, bytes, out, after, times }
+        let (out, confirmed, after) = (false, false, Time::default());
+        Self { contact, note, route, level: 0, bytes, out, confirmed, after, times: 0 }
     }
 
     /// When something is to be done about it: it may leave, or may not any more.

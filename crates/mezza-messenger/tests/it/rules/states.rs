@@ -6,10 +6,12 @@ use mezza_core::Machine;
 use mezza_core::Time;
 use mezza_messenger::CarrierId;
 use mezza_messenger::evidence::{self, Fact, FactKind, NoteState, WaitReason};
+use mezza_messenger::note::{Item, Receipt};
 use mezza_messenger::{CarrierOutput, Command, Event, Input, Output, RelayInput, RelayOutput};
 
 use crate::model::{Ask, Tell};
-use crate::stage::{Stage, line, load, write};
+use crate::peer::{Peer, note};
+use crate::stage::{Stage, carries, line, load, send, write};
 
 fn fact(what: FactKind) -> Fact {
     Fact { what, carrier: CarrierId::RELAY, at: Time::from_ms(5) }
@@ -341,4 +343,24 @@ fn a_cancelled_note_leaves_no_gap() {
     stage.pass(10_000);
     assert_eq!(stage.texts(1, alice)[2..], ["next"]);
     assert_eq!(stage.parties[1].device.contact(alice).expect("there").missing, 0);
+}
+
+#[test]
+fn a_receipt_that_overtakes_the_relay_leaves_both_facts() {
+    let mut stage = Stage::new(&["alice"]);
+    let (mut peer, contact) = Peer::open(&mut stage, 11);
+    stage.say(0, contact, "the era is read from this one");
+    let era = peer.read(&mut stage).last().expect("a note").era;
+    let [ticket] = carries(&stage.alone(send(contact, 0x91)))[..] else { panic!("one parcel") };
+    let id = stage.parties[0].device.sent(&[0x91; 16]).expect("accepted");
+    let receipt = Receipt { what: Receipt::DELIVERED, era, floor: 2, base: 1, bits: 3 };
+    peer.put(&mut stage, &note(0, 0, vec![Item::Receipt(receipt)]));
+    assert_eq!(stage.state(0, id), NoteState::Delivered);
+    stage.input(0, RelayInput::Done { ticket }).expect("an answer");
+    let facts = stage.parties[0].device.note(id, stage.now).expect("there").facts;
+    let whats: Vec<FactKind> = facts.iter().map(|fact| fact.what).collect();
+    assert_eq!(whats, [FactKind::Delivered, FactKind::Handed]);
+    stage.restart(0);
+    stage.online(0);
+    assert_eq!(stage.state(0, id), NoteState::Delivered);
 }
