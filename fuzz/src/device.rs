@@ -9,8 +9,8 @@ use mezza_messenger::carriers::mixnet::{MixnetInput, NetworkAddress};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    CarrierId, Command, ContactId, Device, Input, MailboxId, NoteId, RecordKind, RelayInput,
-    RequestId,
+    CarrierId, CarrierSet, Command, ContactId, Device, Input, MailboxId, NoteId, RecordKind,
+    RelayInput, RequestId,
 };
 use town::{Answer, Phone, Town};
 
@@ -206,7 +206,9 @@ pub fn records(data: &[u8]) {
     town.phones[1].disk.insert((kind, key.to_vec()), Wiping::new(value.to_vec()));
     let disk = town.phones[1].disk.clone();
     let rows = disk.into_iter().map(|((kind, key), value)| (kind, key, value));
-    let Ok(device) = Device::load(rows, town.now, &mut town.rng) else { return };
+    let Ok(device) = Device::load(CarrierSet::default(), rows, &[], town.now, &mut town.rng) else {
+        return;
+    };
     town.phones[1].device = device;
     town.phones[1].answers.clear();
     town.execute(1);

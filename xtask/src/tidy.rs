@@ -3,6 +3,7 @@
 //! | module | refuses |
 //! |---|---|
 //! | [`floors`] | an edge that points up or sideways, an unknown crate, more than thirteen |
+//! | [`device`] | functions of the messenger's device outside of its one short file |
 //! | [`layers`] | an import against the order of the modules of a crate |
 //! | [`names`] | a public type name that stands in several crates |
 //! | [`words`] | the world below floor 3, `unsafe`, leftovers, forbidden names, a machine's own paths |
@@ -14,6 +15,7 @@
 
 mod citations;
 mod classes;
+mod device;
 mod floors;
 mod layers;
 mod names;
@@ -60,6 +62,7 @@ impl fmt::Display for Diagnostic {
 pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     let tree = Tree::read(root)?;
     let mut all = floors::check(&tree);
+    all.extend(device::check(&tree));
     all.extend(layers::check(&tree));
     all.extend(names::check(&tree));
     all.extend(words::check(&tree));

@@ -1,13 +1,14 @@
 //! The carriers, behind one port: everything that tells one from another is in this file.
 
 pub mod mixnet;
+mod port;
 pub mod relay;
 
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Backend, CryptoRng, PublicKey, StaticKey, Time, Writer};
-use mezza_lanes::Kernel;
+use mezza_core::{Backend, CryptoRng, DecodeError, PublicKey, StaticKey, Time, Writer};
+use mezza_lanes::{Kernel, portable};
 use mezza_ratchet::{Exporter, IdentityKey, Padding};
 
 use crate::card::RelayEntry;
@@ -15,11 +16,15 @@ use crate::error::DeviceError;
 use crate::io::{
     At, CardParts, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId,
     DeliveryProblem, FetchPurpose, Forget, Handover, HelloPlace, Input, InviterFacts, Leaving,
-    Missing, News, ParcelId, Publication, Reach, Receiving, RecordChange, Route,
+    Missing, News, ParcelId, PersonRows, Publication, Reach, Receiving, RecordChange, RecordKind,
+    Route, StoredRows, Unloaded, fits, loads_again,
 };
 use crate::note::Item;
-use mixnet::{Mixnet, MixnetInput, MixnetOutput};
-use relay::{Relay, RelayInput, RelayOutput};
+use crate::view::NetworkView;
+use mixnet::{Inviter, Membership, Mixnet, MixnetInput, MixnetOutput, MixnetPeer};
+use relay::{OwnMailbox, Relay, RelayInput, RelayOutput, RelayPeer};
+
+pub use port::{Port, Welcome};
 
 /// What the driver tells one of the carriers.
 pub enum CarrierInput {
@@ -85,177 +90,23 @@ impl fmt::Debug for CarrierOutput {
     }
 }
 
-/// Where the chains of whoever invites are, and what a carrier was told by them.
-pub struct Welcome<'a> {
-    /// The number that they get.
-    pub id: ContactId,
-    /// Their key.
-    pub ik: IdentityKey,
-    /// Where they wait for an answer.
-    pub place: u32,
-    /// What the invitation says.
-    pub items: &'a [Item],
-    /// The exporter of its session.
-    pub exporter: Exporter,
-}
-
-/// What the device asks of its carriers (house 4a). A question about one carrier names it.
-pub trait Port {
-    /// Whose code the primitives are.
-    type Backend: Backend;
-    /// What the driver tells the carriers.
-    type Input;
-    /// What the carriers ask of the driver.
-    type Output;
-    /// How the own card would change.
-    type Plan;
-
-    /// The carriers that are here.
-    fn ids(&self) -> Vec<CarrierId>;
-    /// How one is now; with a contact: on the way to that one.
-    fn state(
-        &self,
-        id: CarrierId,
-        to: Option<&ContactFacts<'_>>,
-        now: Time,
-    ) -> Option<CarrierState>;
-    /// The connections that are kept.
-    fn connections(&self, now: Time) -> Vec<(CarrierId, CarrierConnection)>;
-    /// What a carrier has against a contact.
-    fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem>;
-
-    /// The way to a contact that may be taken now, at this pin at least, and whether a person wrote
-    /// what is to leave.
-    fn route(
-        &mut self,
-        id: CarrierId,
-        to: &ContactFacts<'_>,
-        pin_own: (u8, bool),
-        at: &mut At<'_>,
-    ) -> Result<Reach, Missing>;
-    /// Hands a parcel over.
-    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover;
-    /// These need not leave any more.
-    fn retract(&mut self, parcels: &[ParcelId]);
-    /// What came in is dealt with.
-    fn acknowledge(&mut self, ack: Receiving);
-    /// What came in is no parcel.
-    fn reject(&mut self, id: CarrierId);
-    /// What came in and was of no use to any carrier.
-    fn rejected(&self) -> u64;
-
-    /// Whether carriers have something to say to a contact.
-    fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool;
-    /// What they have to say.
-    fn say(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Vec<Item>;
-    /// It was said, or began a session with this exporter.
-    fn said(
-        &mut self,
-        to: &ContactFacts<'_>,
-        items: &[Item],
-        exporter: Option<Exporter>,
-        at: &mut At<'_>,
-    );
-    /// Whether such a note invites.
-    fn invites(&self, items: &[Item]) -> bool;
-    /// A contact said this to our carriers.
-    fn told(
-        &mut self,
-        from: &ContactFacts<'_>,
-        items: &[Item],
-        exporter: Option<Exporter>,
-        at: &mut At<'_>,
-    );
-    /// The person wrote to a contact.
-    fn wrote(&mut self, contact: ContactId, now: Time);
-    /// The card of a contact is another one.
-    fn moved(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>);
-    /// Whether the contact has a place of its own here.
-    fn greets(&self, contact: ContactId) -> bool;
-
-    /// Whether the bundle of a contact is to be fetched now, for later.
-    fn wants_bundle(&self, id: CarrierId, to: &ContactFacts<'_>, now: Time) -> bool;
-    /// Asks for the bundle of a contact; when it can be asked for again.
-    fn fetch(
-        &mut self,
-        of: &ContactFacts<'_>,
-        purpose: FetchPurpose,
-        pin: u8,
-        at: &mut At<'_>,
-    ) -> Option<Time>;
-    /// A session with a contact began under this prekey, which ends then.
-    fn began(&mut self, with: ContactId, prekey: PublicKey, not_after: Time, at: &mut At<'_>);
-    /// Others shall be able to fetch this.
-    fn publish(&mut self, publication: Publication, at: &mut At<'_>);
-    /// The same, unless something newer is on its way to there.
-    fn publish_again(&mut self, publication: Publication, at: &mut At<'_>);
-    /// One-time keys that others can get, and how many of them are still under way to there.
-    fn stock(&self) -> (Option<u16>, u32);
-
-    /// Those who invite and have shown no card.
-    fn inviters(&self) -> Vec<InviterFacts>;
-    /// Somebody invites; whether that is an invitation.
-    fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool;
-    /// Whether one who invites can become a contact now.
-    fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError>;
-    /// Whoever invites has shown a card; by which carrier they are answered, at which level.
-    /// `session`: the session that they and we share, unless they began another one.
-    fn unmask(
-        &mut self,
-        id: ContactId,
-        session: Option<[u8; 16]>,
-        at: &mut At<'_>,
-    ) -> Option<(CarrierId, u8)>;
-    /// Forgets what it has of a contact, or of one who invites.
-    fn forget(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>);
-
-    /// How the own card would change with these relays.
-    fn plan(
-        &self,
-        relays: &[RelayEntry],
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Self::Plan, DeviceError>;
-    /// What the own card says of the carriers, after this plan.
-    fn card_parts(&self, plan: &Self::Plan, now: Time) -> CardParts;
-    /// The card of the plan is the own one now.
-    fn adopt(&mut self, plan: Self::Plan, at: &mut At<'_>);
-
-    /// What the driver has to say. Of two errors the one of the carrier comes first; what is refused
-    /// changes nothing. `seals`: the private keys to one of which strangers seal.
-    fn input(
-        &mut self,
-        input: Self::Input,
-        seals: &[&StaticKey],
-        at: &mut At<'_>,
-    ) -> Result<(), DeviceError>;
-    /// The device starts.
-    fn start(&mut self, at: &mut At<'_>);
-    /// What a carrier asked for by a timer is due. `busy`: for whom something waits.
-    fn wake(
-        &mut self,
-        id: CarrierId,
-        number: u64,
-        busy: &dyn Fn(ContactId) -> bool,
-        at: &mut At<'_>,
-    );
-    /// The next thing that a carrier has to say.
-    fn news(&mut self) -> Option<News>;
-    /// The next thing that the driver has to do, in order.
-    fn poll(&mut self) -> Option<Self::Output>;
-    /// Gets ready for the next note to whoever was just written to.
-    fn ready(&mut self, rng: &mut dyn CryptoRng);
-
-    /// The rows of all carriers, without those of the mixnet's client.
-    fn records(&self, out: &mut Vec<RecordChange>);
-    /// What is not in the rows.
-    fn snapshot(&self, w: &mut Writer);
-}
-
 /// The carriers of this version.
 pub struct CarrierSet<B: Backend> {
     pub(crate) relay: Relay<B>,
     pub(crate) mixnet: Mixnet<B>,
+}
+
+impl<B: Backend> Default for CarrierSet<B> {
+    fn default() -> Self {
+        Self::new(portable())
+    }
+}
+
+/// What is stored of one contact, or of one who invites.
+pub struct StoredPerson {
+    relay: RelayPeer,
+    mixnet: MixnetPeer,
+    inviter: Option<Inviter>,
 }
 
 /// Whole blocks: what a mailbox holds has one of six sizes anyway.
@@ -265,6 +116,11 @@ impl<B: Backend> CarrierSet<B> {
     /// No relay and no network yet; the mixnet's client computes on this.
     pub fn new(kernel: &'static dyn Kernel) -> Self {
         Self { relay: Relay::default(), mixnet: Mixnet::new(kernel) }
+    }
+
+    /// The mixnet, if one was joined.
+    pub fn network(&self, now: Time) -> Option<NetworkView> {
+        self.mixnet.view(now)
     }
 
     /// A way with what a hello says on it.
@@ -285,6 +141,7 @@ impl<B: Backend> Port for CarrierSet<B> {
     type Input = CarrierInput;
     type Output = CarrierOutput;
     type Plan = relay::CardPlan;
+    type Person = StoredPerson;
 
     fn ids(&self) -> Vec<CarrierId> {
         [CarrierId::RELAY, CarrierId::MIXNET].into()
@@ -523,6 +380,60 @@ impl<B: Backend> Port for CarrierSet<B> {
 
     fn ready(&mut self, rng: &mut dyn CryptoRng) {
         self.relay.ready(rng);
+    }
+
+    fn read_person(rows: &PersonRows) -> Result<StoredPerson, DecodeError> {
+        Ok(StoredPerson {
+            relay: rows.optional(RecordKind::RelayPeer, RelayPeer::read)?,
+            mixnet: rows.optional(RecordKind::MixnetPeer, MixnetPeer::read)?,
+            inviter: rows.value(RecordKind::Guest).map(Inviter::read).transpose()?,
+        })
+    }
+
+    fn inviter_key(row: &[u8]) -> Option<IdentityKey> {
+        mixnet::owner(row)
+    }
+
+    fn load_person(
+        &mut self,
+        id: ContactId,
+        person: StoredPerson,
+        stored: &StoredRows<'_>,
+        at: &mut At<'_>,
+    ) -> bool {
+        if let Some(inviter) = person.inviter {
+            self.mixnet.load_inviter(id, inviter, at.step);
+            return false;
+        }
+        self.mixnet.load_peer(id, person.mixnet);
+        self.relay.load_peer(id, person.relay, stored)
+    }
+
+    fn load(
+        &mut self,
+        stored: &mut StoredRows<'_>,
+        known: &dyn Fn(ContactId) -> bool,
+        at: &mut At<'_>,
+    ) -> Vec<Unloaded> {
+        let relay = self.relay.load(stored, known, at.step);
+        relay.into_iter().chain(self.mixnet.load(stored, at)).collect()
+    }
+
+    fn serves(&self, relays: &[RelayEntry]) -> bool {
+        relays.iter().all(|relay| self.relay.has_intro_at(relay))
+    }
+
+    fn loads_again(kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
+        let again = match kind {
+            RecordKind::Slot => OwnMailbox::read(value).map(|own| Some(own.write())),
+            RecordKind::RelayPeer if key.is_empty() => return Relay::<B>::read_next(value).is_ok(),
+            RecordKind::RelayPeer => RelayPeer::read(value).map(|peer| peer.stored()),
+            RecordKind::Network => Membership::read(value).map(|member| Some(member.write())),
+            RecordKind::Guest => Inviter::read(value).map(|inviter| Some(inviter.write())),
+            RecordKind::MixnetPeer => MixnetPeer::read(value).map(|peer| peer.stored()),
+            _ => return fits(value),
+        };
+        loads_again(value, again)
     }
 
     fn records(&self, out: &mut Vec<RecordChange>) {

@@ -8,13 +8,12 @@
 //!
 //! The device owns components and nothing else; each of them owns its fields alone. What an input
 //! brings about is built as a value, a [`Step`], and committed last: at most one [`Output::Store`].
-//! What stands before it may be shown before it is durable (a fact), what stands behind it may not
-//! leave or be shown before.
 
 mod admit;
 mod arrive;
 mod aside;
 mod carried;
+mod commit;
 mod due;
 mod first;
 mod leave;
@@ -27,8 +26,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use mezza_core::{Backend, CryptoRng, Machine, PortableBackend, Time, Timers, Wiping, Writer};
-use mezza_lanes::{Kernel, portable};
+use mezza_core::{CryptoRng, Machine, PortableBackend, Time, Timers, Wiping, Writer};
 use mezza_ratchet::SessionSummary;
 
 use crate::card::{Card, CardError, CardForm, RelayEntry};
@@ -36,23 +34,19 @@ use crate::carriers::{CarrierSet, Port};
 use crate::contacts::Contacts;
 use crate::error::{DeviceError, LoadError};
 use crate::io::{
-    At, ContactId, Due, Input, NoteId, Output, RecordChange, RecordKind, RowFate, Step, Unread,
-    WriteBatch,
+    At, ContactId, Due, Input, NoteId, Output, RecordChange, Step, StoredRecord, Unread,
 };
 use crate::outbox::Outbox;
 use crate::profile::Profile;
 use crate::sessions::Sessions;
 use crate::threads::Threads;
 use crate::view::{
-    CarrierEstimate, ConnectionView, ContactView, IdentityView, InvitationView, NetworkView,
-    NoteView, PrekeysView, SetAside,
+    CarrierEstimate, ConnectionView, ContactView, IdentityView, InvitationView, NoteView,
+    PrekeysView, SetAside,
 };
 use aside::Aside;
 
 pub use view::RejectCounts;
-
-/// A stored row: kind, key, value.
-pub type StoredRecord = (RecordKind, Vec<u8>, Wiping<Vec<u8>>);
 
 /// One person's device over the carriers of this version.
 pub type Device<B = PortableBackend> = DeviceOver<CarrierSet<B>>;
@@ -75,59 +69,10 @@ pub(crate) struct Parts<P: Port> {
     pub aside: Aside,
 }
 
-impl<B: Backend> Device<B> {
-    /// A new identity. The first outputs store it; `relays` (at most one in this version; their
-    /// `address` is not used) are dialled and get an intro mailbox.
-    pub fn create(
-        name: &str,
-        relays: &[RelayEntry],
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Self, DeviceError> {
-        Self::create_over(CarrierSet::new(portable()), name, relays, now, rng)
-    }
-
-    /// Puts a device together from what was stored, as it was after the last commit. What does not
-    /// load is set aside ([`set_aside`](Self::set_aside)), and everything else is there.
-    ///
-    /// # Errors
-    /// Without its profile a device is nobody's.
-    pub fn load(
-        records: impl IntoIterator<Item = StoredRecord>,
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Self, LoadError> {
-        Self::load_on(portable(), records, &[], now, rng)
-    }
-
-    /// The same, with what a mixnet's client computes on and what the store could not open.
-    ///
-    /// # Errors
-    /// Without its profile a device is nobody's.
-    pub fn load_on(
-        kernel: &'static dyn Kernel,
-        records: impl IntoIterator<Item = StoredRecord>,
-        unread: &[Unread],
-        now: Time,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Self, LoadError> {
-        let mut step = Step::default();
-        let mut at = At { now, step: &mut step, rng };
-        let parts = rows::load(kernel, records, unread, &mut at)?;
-        let mut device = Self { parts, timers: Timers::default(), outputs: VecDeque::new() };
-        device.start(step, now, rng);
-        Ok(device)
-    }
-
-    /// The mixnet, if one was joined.
-    pub fn network(&self, now: Time) -> Option<NetworkView> {
-        self.parts.carriers.mixnet.view(now)
-    }
-}
-
 impl<P: Port> DeviceOver<P> {
-    /// A new identity over these carriers.
-    pub fn create_over(
+    /// A new identity over these carriers. The first outputs store it; `relays` (at most one in
+    /// this version; their `address` is not used) are dialled and get an intro mailbox.
+    pub fn create(
         carriers: P,
         name: &str,
         relays: &[RelayEntry],
@@ -135,32 +80,48 @@ impl<P: Port> DeviceOver<P> {
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, DeviceError> {
         let mut step = Step::default();
-        let mut at = At { now, step: &mut step, rng };
-        let parts = person::create(carriers, name, relays, &mut at)?;
-        let mut device = Self { parts, timers: Timers::default(), outputs: VecDeque::new() };
-        device.start(step, now, rng);
-        Ok(device)
+        let parts = person::create(carriers, name, relays, &mut At { now, step: &mut step, rng })?;
+        Ok(Self::start(parts, step, now, rng))
+    }
+
+    /// Puts a device together from what was stored, as it was after the last commit. What does not
+    /// load is set aside ([`set_aside`](Self::set_aside)), as is what the store could not open
+    /// (`unread`), and everything else is there.
+    ///
+    /// # Errors
+    /// The profile is not there or does not load.
+    pub fn load(
+        carriers: P,
+        records: impl IntoIterator<Item = StoredRecord>,
+        unread: &[Unread],
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, LoadError> {
+        let mut step = Step::default();
+        let parts = rows::load(carriers, records, unread, &mut At { now, step: &mut step, rng })?;
+        Ok(Self::start(parts, step, now, rng))
     }
 
     /// What every start does: the carriers begin, then what is due is done.
-    fn start(&mut self, mut step: Step, now: Time, rng: &mut dyn CryptoRng) {
-        let mut at = At { now, step: &mut step, rng };
-        self.parts.carriers.start(&mut at);
-        self.set_timers(&mut step);
-        self.turn(step, now, rng);
+    fn start(parts: Parts<P>, mut step: Step, now: Time, rng: &mut dyn CryptoRng) -> Self {
+        let mut device = Self { parts, timers: Timers::default(), outputs: VecDeque::new() };
+        device.parts.carriers.start(&mut At { now, step: &mut step, rng });
+        device.set_timers(&mut step);
+        device.turn(step, now, rng);
+        device
     }
 
     /// Does what is due, and whatever follows from it and from `step`.
     fn turn(&mut self, mut step: Step, now: Time, rng: &mut dyn CryptoRng) {
-        let mut at = At { now, step: &mut step, rng };
+        let at = &mut At { now, step: &mut step, rng };
         for due in self.timers.take(now) {
-            due::fire(&mut self.parts, due, &mut at);
+            due::fire(&mut self.parts, due, at);
         }
         // A clock that was put back shows at any time: prekeys from the future are replaced.
-        self.parts.sessions.wake_prekeys(&mut at);
+        self.parts.sessions.wake_prekeys(at);
         // What somebody forgot to touch waits for a wake, and no longer.
         at.step.touch_all();
-        leave::settle(&mut self.parts, &mut at);
+        leave::settle(&mut self.parts, at);
         self.commit(step);
     }
 
@@ -170,35 +131,13 @@ impl<P: Port> DeviceOver<P> {
         self.parts.carriers.ready(rng);
     }
 
-    /// Puts what the step brought about in order (the contract of [`crate::io`]).
     fn commit(&mut self, mut step: Step) {
         self.set_timers(&mut step);
-        self.outputs.extend(step.early.into_iter().map(Output::Notify));
-        let mut changes = Vec::new();
-        for ((kind, key), fate) in step.rows {
-            match fate {
-                RowFate::Put(bucket, value) => {
-                    self.parts.aside.replaced(kind, &key);
-                    changes.push(RecordChange::Put { kind, key, bucket, value });
-                }
-                RowFate::Drop if self.parts.aside.holds(kind, &key) => {}
-                RowFate::Drop => changes.push(RecordChange::Drop { kind, key }),
-            }
-        }
-        debug_assert!(changes.iter().all(rows::loads_again), "stored, and not read");
-        if !changes.is_empty() {
-            self.outputs.push_back(Output::Store(WriteBatch(changes)));
-        }
-        while let Some(output) = self.parts.carriers.poll() {
-            self.outputs.push_back(Output::Carrier(output));
-        }
-        self.outputs.extend(step.late.into_iter().map(Output::Notify));
+        commit::commit(&mut self.parts, step, &mut self.outputs);
     }
 
     fn set_timers(&mut self, step: &mut Step) {
-        for (due, at) in step.timers.drain(..) {
-            self.timers.set(due, at);
-        }
+        step.timers.drain(..).for_each(|(due, at)| self.timers.set(due, at));
     }
 
     /// The carriers.
@@ -319,15 +258,11 @@ impl<P: Port> Machine for DeviceOver<P> {
         match input {
             Input::Command(command) => {
                 let admitted = admit::command(&self.parts, command, now, rng)?;
-                let mut at = At { now, step: &mut step, rng };
-                person::perform(&mut self.parts, admitted, &mut at);
+                person::perform(&mut self.parts, admitted, &mut At { now, step: &mut step, rng });
             }
             Input::Carrier(input) => {
-                let mut at = At { now, step: &mut step, rng };
-                if let Err(error) = carried::input(&mut self.parts, input, &mut at) {
-                    debug_assert!(at.step.is_empty(), "a refused input brings nothing about");
-                    return Err(error);
-                }
+                carried::input(&mut self.parts, input, &mut At { now, step: &mut step, rng })
+                    .inspect_err(|_| debug_assert!(step.is_empty(), "it is refused"))?;
             }
         }
         leave::settle(&mut self.parts, &mut At { now, step: &mut step, rng });

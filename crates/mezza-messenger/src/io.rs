@@ -18,6 +18,7 @@ mod debug;
 mod pace;
 mod record;
 mod step;
+mod stored;
 
 pub use carrier::{
     Arrival, ArrivalOrigin, CardParts, CarrierCaps, CarrierConnection, CarrierId, CarrierState,
@@ -29,6 +30,8 @@ pub(crate) use pace::Pace;
 pub use record::{RecordChange, RecordKind, Retention, Unread, WriteBatch};
 pub(crate) use step::RowFate;
 pub use step::{At, Due, Step, key32, key64};
+pub use stored::{PersonRows, RowsByKey, StoredRecord, StoredRows, Unloaded, fits, loads_again};
+pub(crate) use stored::{id32, id64};
 
 /// The number of a contact on this device; it never names another contact later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

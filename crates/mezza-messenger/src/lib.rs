@@ -40,7 +40,7 @@ mod threads;
 
 pub use carriers::mixnet::{MixnetInput, MixnetOutput};
 pub use carriers::relay::{RelayInput, RelayOutput};
-pub use carriers::{CarrierInput, CarrierOutput, Port};
+pub use carriers::{CarrierInput, CarrierOutput, CarrierSet, Port};
 pub use device::{Device, DeviceOver};
 pub use error::{DeviceError, LoadError};
 pub use io::{

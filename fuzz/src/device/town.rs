@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use mezza_core::{Machine, PortableBackend, Secret, Time, Wiping};
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    CarrierOutput, Device, Input, MailboxId, Output, RecordChange, RecordKind, RelayInput,
-    RelayOutput, RequestId,
+    CarrierOutput, CarrierSet, Device, Input, MailboxId, Output, RecordChange, RecordKind,
+    RelayInput, RelayOutput, RequestId,
 };
 use mezza_ratchet::OneTimePrekey;
 use rand_chacha::ChaCha8Rng;
@@ -68,7 +68,13 @@ impl Town {
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         let relay = relay();
         let phone = |name: &&str| {
-            let device = Device::create(name, std::slice::from_ref(&relay), START, &mut rng);
+            let device = Device::create(
+                CarrierSet::default(),
+                name,
+                std::slice::from_ref(&relay),
+                START,
+                &mut rng,
+            );
             let device = device.expect("a name and a relay make a device");
             let (disk, answers) = (Disk::new(), VecDeque::new());
             Phone { device, disk, answers, watched: BTreeMap::new() }
@@ -199,7 +205,7 @@ impl Town {
         let phone = &mut self.phones[who];
         let rows =
             phone.disk.iter().map(|((kind, key), value)| (*kind, key.clone(), value.clone()));
-        let loaded = Device::load(rows, self.now, &mut self.rng);
+        let loaded = Device::load(CarrierSet::default(), rows, &[], self.now, &mut self.rng);
         phone.device = loaded.expect("what a device stored loads");
         phone.answers.clear();
         phone.watched.clear();

@@ -40,7 +40,6 @@ pub use io::{RelayInput, RelayOutput};
 pub(crate) use mailbox::OwnMailbox;
 pub(crate) use peer::{IntroKey, RelayPeer};
 pub use plan::CardPlan;
-pub(crate) use publication::PUBLICATION_KEY;
 
 /// What a relay can do: one envelope a parcel, kept for 30 days.
 pub const CAPS: CarrierCaps = CarrierCaps {

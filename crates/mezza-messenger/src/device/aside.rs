@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use mezza_ratchet::IdentityKey;
 
-use crate::io::{RecordKind, Unread};
+use crate::io::{RecordKind, Unloaded, Unread, id64};
 use crate::view::{Part, SetAside};
 use mezza_core::labelled_hash;
 
@@ -31,6 +31,12 @@ impl Aside {
     /// Adds a record of so many bytes.
     pub fn add(&mut self, part: Part, kind: RecordKind, key: Vec<u8>, bytes: usize) {
         self.rows.insert((kind, key), (part, bytes));
+    }
+
+    /// Adds a record that its owner gave back.
+    pub fn add_unloaded(&mut self, row: Unloaded) {
+        self.names.extend(row.name.map(|name| (row.part, name)));
+        self.add(row.part, row.kind, row.key, row.bytes);
     }
 
     /// Notes what the store could not open.
@@ -97,7 +103,7 @@ impl Aside {
     /// The first number above those of all records of a kind whose keys are numbers of 8 bytes.
     pub fn next(&self, kind: RecordKind) -> u64 {
         let keys = self.rows.keys().filter(|(other, _)| *other == kind);
-        let numbers = keys.filter_map(|(_, key)| super::rows::id64(key).ok());
+        let numbers = keys.filter_map(|(_, key)| id64(key).ok());
         numbers.max().map_or(0, |last| last + 1)
     }
 

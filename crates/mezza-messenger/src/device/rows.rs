@@ -2,29 +2,27 @@
 //!
 //! ```text
 //! rows -> profile (without it there is nobody to be)
-//!      -> prekeys | people | mailboxes | bundles | notes -> parcels | undecrypted | network
+//!      -> prekeys | people | notes -> parcels | undecrypted | what carriers have
 //!              a row that does not load -> aside, with what cannot do without it
 //!      -> what can stand in for it is made -> start
 //! ```
 
 mod mend;
+mod older;
 mod people;
 mod prekeys;
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, DecodeError, PortableBackend, Reader, Wiping, Writer};
-use mezza_lanes::Kernel;
+use mezza_core::{DecodeError, PortableBackend, Wiping, Writer};
 
-use super::{Aside, Parts, StoredRecord};
-use crate::carriers::mixnet::{Inviter, Membership, MixnetPeer};
-use crate::carriers::relay::{OwnMailbox, PUBLICATION_KEY, Relay, RelayPeer};
-use crate::carriers::{CarrierSet, Port};
+use super::{Aside, Parts};
+use crate::carriers::Port;
 use crate::contacts::{Contact, Contacts};
 use crate::error::LoadError;
 use crate::io::{
-    At, ContactId, MailboxId, NoteId, ParcelId, Publication, RecordChange, RecordKind, Unread,
+    At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, Retention, RowsByKey,
+    StoredRecord, StoredRows, Unread, fits, id32, id64,
 };
 use crate::outbox::{Lane, Outbox, Parcel};
 use crate::profile::Profile;
@@ -32,66 +30,54 @@ use crate::sessions::{HeldBundle, Renewal, ReplayCache, Sessions, Undecrypted};
 use crate::threads::{Quota, StoredNote, Threads, read_windows, write_windows};
 use crate::view::Part;
 
-/// Most bytes of a record: what a row of the vault holds, with room for its key and lengths.
-const RECORD_BYTES_MAX: usize = (1 << 20) - 256;
-
-/// Stored rows of one kind by key.
-type RowsByKey = BTreeMap<Vec<u8>, Wiping<Vec<u8>>>;
-
 /// Puts a device together. What does not load is set aside, and everything else is there.
-pub(super) fn load<B: Backend>(
-    kernel: &'static dyn Kernel,
+pub(super) fn load<P: Port>(
+    carriers: P,
     records: impl IntoIterator<Item = StoredRecord>,
     unread: &[Unread],
     at: &mut At<'_>,
-) -> Result<Parts<CarrierSet<B>>, LoadError> {
-    let mut rows = BTreeMap::<RecordKind, RowsByKey>::new();
-    for (kind, key, value) in records {
-        rows.entry(kind).or_default().insert(key, value);
-    }
-    let mut take = |kind| rows.remove(&kind).unwrap_or_default();
-    let mut profiles = take(RecordKind::Profile);
-    let profile = profiles.remove(&[][..]).ok_or(LoadError::Empty)?;
-    let (profile, next_mailbox) = Profile::read::<B>(&profile).map_err(LoadError::Profile)?;
+) -> Result<Parts<P>, LoadError> {
+    let mut stored = StoredRows::new(records, unread);
+    let profile = load_profile::<P>(&mut stored, at)?;
     let mut parts = Parts {
         contacts: Contacts::default(),
         threads: Threads::default(),
         sessions: Sessions::new(profile.identity()),
         outbox: Outbox::default(),
-        carriers: CarrierSet::new(kernel),
+        carriers,
         aside: Aside::default(),
         profile,
     };
     parts.aside.sealed(unread);
-    set_aside_all(&mut parts.aside, Part::Other, RecordKind::Profile, profiles);
-    if let Some(next) = next_mailbox {
-        // The form of a version before.
-        parts.profile.store(at.step);
-        parts.carriers.relay.load_next(next, Some(at.step));
-    }
-    prekeys::load(&mut parts, take(RecordKind::Prekey), at);
-    let mut relay_peers = take(RecordKind::RelayPeer);
-    let next = relay_peers.remove(&[][..]).map(|row| Relay::<B>::read_next(&row));
-    let mut shelves: Vec<_> = people::KINDS.into_iter().map(|kind| (kind, take(kind))).collect();
-    shelves.push((RecordKind::RelayPeer, relay_peers));
-    let notes = take(RecordKind::Note);
-    people::load(&mut parts, shelves, &notes, at);
-    load_mailboxes(&mut parts, take(RecordKind::Slot), at);
-    load_next_mailbox(&mut parts, next, at);
-    load_bundles(&mut parts, take(RecordKind::Bundle));
+    prekeys::load(&mut parts, &mut stored, at);
+    let notes = stored.take(RecordKind::Note);
+    people::load(&mut parts, &mut stored, &notes, at);
+    load_bundles(&mut parts, stored.take(RecordKind::Bundle));
     load_notes(&mut parts, notes, at);
-    load_parcels(&mut parts, take(RecordKind::Parcel), at);
-    load_undecrypted(&mut parts, take(RecordKind::Held), at);
-    load_network(&mut parts, &take(RecordKind::Network), take(RecordKind::NetworkRow), at);
+    load_parcels(&mut parts, stored.take(RecordKind::Parcel), at);
+    load_undecrypted(&mut parts, stored.take(RecordKind::Held), at);
+    load_carriers(&mut parts, &mut stored, at);
+    // The device does not read the program's settings.
+    stored.take(RecordKind::Setting);
+    stored.rest().for_each(|row| parts.aside.add_unloaded(row));
     mend::mend(&mut parts, at);
     Ok(parts)
 }
 
-/// Sets rows aside.
-fn set_aside_all(aside: &mut Aside, part: Part, kind: RecordKind, rows: RowsByKey) {
-    for (key, value) in rows {
-        aside.add(part, kind, key, value.len());
+fn load_profile<P: Port>(
+    stored: &mut StoredRows<'_>,
+    at: &mut At<'_>,
+) -> Result<Profile, LoadError> {
+    let row = stored.take_one(RecordKind::Profile, &[]).ok_or(LoadError::Empty)?;
+    let (profile, mailbox) = Profile::read::<P::Backend>(&row).map_err(LoadError::Profile)?;
+    if let Some(mailbox) = mailbox {
+        profile.store(at.step);
+        for (kind, key, row) in older::next_mailbox(mailbox) {
+            at.step.put(kind, key.clone(), Retention::Permanent, Wiping::new(row.to_vec()));
+            stored.put(kind, key, row);
+        }
     }
+    Ok(profile)
 }
 
 /// What belongs to somebody who did not load.
@@ -100,43 +86,17 @@ fn part_of(aside: &Aside, id: ContactId) -> Part {
     if aside.has(guest) { guest } else { Part::Contact(id) }
 }
 
-fn load_mailboxes<B: Backend>(parts: &mut Parts<CarrierSet<B>>, rows: RowsByKey, at: &mut At<'_>) {
-    for (key, value) in rows {
-        let read = id32(&key).and_then(|id| Ok((MailboxId(id), OwnMailbox::read(&value)?)));
-        let number = key.first_chunk().map_or(0, |id| u32::from_be_bytes(*id));
-        if number <= u32::MAX / 4 {
-            parts.carriers.relay.load_next(number + 1, None);
+fn load_carriers<P: Port>(parts: &mut Parts<P>, stored: &mut StoredRows<'_>, at: &mut At<'_>) {
+    let Parts { carriers, contacts, aside, .. } = parts;
+    for mut row in carriers.load(stored, &|id| contacts.holds(id), at) {
+        if let Part::Contact(id) = row.part {
+            row.part = part_of(aside, id);
         }
-        let part = match read {
-            Ok((id, own)) => match own.contact.filter(|id| !parts.contacts.holds(*id)) {
-                None => {
-                    parts.carriers.relay.load_mailbox(id, own, at.step);
-                    continue;
-                }
-                Some(contact) => part_of(&parts.aside, contact),
-            },
-            Err(_) => Part::Mailbox(MailboxId(number)),
-        };
-        parts.aside.add(part, RecordKind::Slot, key, value.len());
+        aside.add_unloaded(row);
     }
 }
 
-/// The number of the next mailbox is above every number ever given out. If it is lost, it begins
-/// anew, far above those that are known.
-fn load_next_mailbox<B: Backend>(
-    parts: &mut Parts<CarrierSet<B>>,
-    next: Option<Result<u32, DecodeError>>,
-    at: &mut At<'_>,
-) {
-    const FAR: u32 = 1 << 20;
-    match next {
-        Some(Ok(next)) => parts.carriers.relay.load_next(next, None),
-        None if !parts.aside.lost(RecordKind::RelayPeer) => {}
-        Some(Err(_)) | None => parts.carriers.relay.skip_mailboxes(FAR, at.step),
-    }
-}
-
-fn load_bundles<B: Backend>(parts: &mut Parts<CarrierSet<B>>, rows: RowsByKey) {
+fn load_bundles<P: Port>(parts: &mut Parts<P>, rows: RowsByKey) {
     for (key, value) in rows {
         let read = id32(&key).and_then(|id| Ok((ContactId(id), HeldBundle::read(&value)?)));
         match read {
@@ -146,7 +106,7 @@ fn load_bundles<B: Backend>(parts: &mut Parts<CarrierSet<B>>, rows: RowsByKey) {
     }
 }
 
-fn load_notes<B: Backend>(parts: &mut Parts<CarrierSet<B>>, rows: RowsByKey, at: &mut At<'_>) {
+fn load_notes<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
     for (key, value) in rows {
         let id = id64(&key);
         if let Ok(id) = id {
@@ -165,7 +125,7 @@ fn load_notes<B: Backend>(parts: &mut Parts<CarrierSet<B>>, rows: RowsByKey, at:
 }
 
 /// A parcel whose note is not there is set aside: the note has the pin under which it leaves.
-fn load_parcels<B: Backend>(parts: &mut Parts<CarrierSet<B>>, rows: RowsByKey, at: &mut At<'_>) {
+fn load_parcels<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
     for (key, value) in rows {
         let read = id64(&key).and_then(|id| Ok((ParcelId(id), Parcel::read(&value)?)));
         let part = match read {
@@ -175,8 +135,7 @@ fn load_parcels<B: Backend>(parts: &mut Parts<CarrierSet<B>>, rows: RowsByKey, a
                     let form = parcel.write();
                     if form[..] != value[..] {
                         // The form of a version before.
-                        let bucket = crate::io::Retention::Rolling;
-                        at.step.put(RecordKind::Parcel, key, bucket, form);
+                        at.step.put(RecordKind::Parcel, key, Retention::Rolling, form);
                     }
                     parts.outbox.load_parcel(id, parcel, at.now, at.step);
                     continue;
@@ -190,11 +149,7 @@ fn load_parcels<B: Backend>(parts: &mut Parts<CarrierSet<B>>, rows: RowsByKey, a
     parts.outbox.skip_parcel(parts.aside.next(RecordKind::Parcel).saturating_sub(1));
 }
 
-fn load_undecrypted<B: Backend>(
-    parts: &mut Parts<CarrierSet<B>>,
-    rows: RowsByKey,
-    at: &mut At<'_>,
-) {
+fn load_undecrypted<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
     for (key, value) in rows {
         let read = id64(&key).and_then(|id| Ok((id, Undecrypted::read(&value)?)));
         let part = match read {
@@ -210,49 +165,10 @@ fn load_undecrypted<B: Backend>(
     parts.sessions.skip_undecrypted(parts.aside.next(RecordKind::Held).saturating_sub(1));
 }
 
-/// The network loads with its client or not at all. The client goes on without a row that it
-/// cannot read.
-fn load_network<B: Backend>(
-    parts: &mut Parts<CarrierSet<B>>,
-    networks: &RowsByKey,
-    rows: RowsByKey,
-    at: &mut At<'_>,
-) {
-    let all = networks.iter().map(|row| (RecordKind::Network, row));
-    let all = all.chain(rows.iter().map(|row| (RecordKind::NetworkRow, row)));
-    let mut all: Vec<_> =
-        all.map(|(kind, (key, value))| (kind, key.clone(), value.len())).collect();
-    let member = networks.get(&[][..]).and_then(|value| Membership::read(value).ok());
-    let name = member.as_ref().map(|member| member.link.address.clone());
-    let numbered = rows.into_iter().map(|(key, row)| Ok((id64(&key)?, row)));
-    let numbered = numbered.collect::<Result<Vec<_>, DecodeError>>().ok();
-    let whole = networks.len() == 1 && !parts.aside.lost(RecordKind::NetworkRow);
-    let loaded = member
-        .zip(numbered)
-        .filter(|_| whole)
-        .and_then(|(member, rows)| parts.carriers.mixnet.load_network(member, &rows, at));
-    let part = match loaded {
-        None => Part::Network,
-        Some(unread) => {
-            all.retain(|(kind, key, _)| *kind == RecordKind::NetworkRow && unread.contains(key));
-            Part::NetworkRows
-        }
-    };
-    if part == Part::Network && !all.is_empty() {
-        parts.carriers.mixnet.set_aside();
-    }
-    if let Some(name) = name {
-        parts.aside.call(part, name);
-    }
-    for (kind, key, bytes) in all {
-        parts.aside.add(part, kind, key, bytes);
-    }
-}
-
 /// Every row as it lies in the store, without what was set aside and those of the mixnet's client.
 pub(super) fn records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
     let mut all = Vec::new();
-    let (kind, bucket) = (RecordKind::Profile, crate::io::Retention::Permanent);
+    let (kind, bucket) = (RecordKind::Profile, Retention::Permanent);
     all.push(RecordChange::Put { kind, key: Vec::new(), bucket, value: parts.profile.write() });
     parts.contacts.records(&mut all);
     parts.threads.records(&mut all);
@@ -277,9 +193,8 @@ pub(super) fn snapshot<P: Port>(parts: &Parts<P>, w: &mut Writer) {
 }
 
 /// Whether a change is one that a start can undo: a row that its reader takes, and that is the same
-/// when it is written again (MSG-43). Rows of the ratchet and of the mixnet's client have their
-/// readers there.
-pub(super) fn loads_again(change: &RecordChange) -> bool {
+/// when it is written again (MSG-43). Rows of the ratchet have their readers there.
+pub(super) fn loads_again<P: Port>(change: &RecordChange) -> bool {
     let RecordChange::Put { kind, key, value, .. } = change else { return true };
     let again = match kind {
         RecordKind::Profile => {
@@ -288,31 +203,19 @@ pub(super) fn loads_again(change: &RecordChange) -> bool {
         RecordKind::Contact => Contact::read(value).map(|contact| Some(contact.write())),
         RecordKind::Note => StoredNote::read(value).map(|note| Some(note.write())),
         RecordKind::Parcel => Parcel::read(value).map(|parcel| Some(parcel.write())),
-        RecordKind::Slot => OwnMailbox::read(value).map(|own| Some(own.write())),
         RecordKind::Seen => seen_again(key, value).map(Some),
         RecordKind::Held => Undecrypted::read(value).map(|kept| Some(kept.write())),
-        RecordKind::Network => Membership::read(value).map(|member| Some(member.write())),
-        RecordKind::Guest => Inviter::read(value).map(|inviter| Some(inviter.write())),
         RecordKind::Bundle => HeldBundle::read(value).map(|held| Some(held.write())),
         RecordKind::Owed => Lane::read(value).map(|lane| Some(lane.write())),
         RecordKind::Renewal => Renewal::read(value).map(|renewal| renewal.stored()),
-        RecordKind::RelayPeer if key.is_empty() => {
-            return Relay::<PortableBackend>::read_next(value).is_ok();
-        }
-        RecordKind::RelayPeer => RelayPeer::read(value).map(|peer| peer.stored()),
-        RecordKind::MixnetPeer => MixnetPeer::read(value).map(|peer| peer.stored()),
         RecordKind::Quota => Quota::read(value).map(|quota| quota.stored()),
-        RecordKind::Prekey if *key == PUBLICATION_KEY => {
+        RecordKind::Prekey if *key == Publication::KEY => {
             Publication::read(value).map(|publication| Some(publication.write()))
         }
-        RecordKind::Session
-        | RecordKind::Skipped
-        | RecordKind::Prekey
-        | RecordKind::Setting
-        | RecordKind::NetworkRow => return value.len() <= RECORD_BYTES_MAX,
+        RecordKind::Session | RecordKind::Skipped | RecordKind::Prekey => return fits(value),
+        _ => return P::loads_again(*kind, key, value),
     };
-    let same = |again: Option<Wiping<Vec<u8>>>| again.is_some_and(|again| again[..] == value[..]);
-    value.len() <= RECORD_BYTES_MAX && again.is_ok_and(same)
+    crate::io::loads_again(value, again)
 }
 
 fn seen_again(key: &[u8], value: &[u8]) -> Result<Wiping<Vec<u8>>, DecodeError> {
@@ -324,17 +227,4 @@ fn seen_again(key: &[u8], value: &[u8]) -> Result<Wiping<Vec<u8>>, DecodeError> 
         }
         era => Ok(write_windows(&read_windows(era, value)?.1)),
     }
-}
-
-/// A number of ours: none comes near the end of its range. The profile takes counters up to half of
-/// the range, so that a counter that begins above any row has as much room again.
-pub(super) fn id32(key: &[u8]) -> Result<u32, DecodeError> {
-    let id = Reader::decode_exact(key, Reader::u32)?;
-    if (1..=u32::MAX / 4).contains(&id) { Ok(id) } else { Err(DecodeError::Value) }
-}
-
-/// The same for numbers of 8 bytes.
-pub(super) fn id64(key: &[u8]) -> Result<u64, DecodeError> {
-    let id = Reader::decode_exact(key, Reader::u64)?;
-    if id <= u64::MAX / 4 { Ok(id) } else { Err(DecodeError::Value) }
 }

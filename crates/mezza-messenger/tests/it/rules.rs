@@ -16,7 +16,9 @@ use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::io::DeliveryProblem;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::view::ContactState;
-use mezza_messenger::{CarrierOutput, Command, DeviceError, Event, Input, Output, RelayOutput};
+use mezza_messenger::{
+    CarrierOutput, CarrierSet, Command, DeviceError, Event, Input, Output, RelayOutput,
+};
 
 use crate::model::Tell;
 use crate::stage::{START, Stage, line, relay};
@@ -211,7 +213,13 @@ fn msg_35_the_65th_request_stays_at_the_relay() {
     let mut stage = Stage::new(&["bob"]);
     for i in 0..65 {
         let name = format!("stranger {i}");
-        let device = mezza_messenger::Device::create(&name, &[relay()], stage.now, &mut stage.rng);
+        let device = mezza_messenger::Device::create(
+            CarrierSet::default(),
+            &name,
+            &[relay()],
+            stage.now,
+            &mut stage.rng,
+        );
         stage.parties.push(crate::stage::Party {
             device: device.expect("clean"),
             disk: crate::stage::Disk::new(),

@@ -8,8 +8,9 @@ use mezza_messenger::card::{Card, CardForm, RelayEntry};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::view::{ContactState, NoteContent, NoteView};
 use mezza_messenger::{
-    CarrierOutput, Command, ContactId, Device, DeviceError, Event, Input, LineId, LoadError,
-    NoteId, Output, RecordChange, RecordKind, RelayInput, RelayOutput, RequestId, Unread,
+    CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError, Event, Input, LineId,
+    LoadError, NoteId, Output, RecordChange, RecordKind, RelayInput, RelayOutput, RequestId,
+    Unread,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -85,7 +86,7 @@ pub fn load_beside(
 ) -> Result<Device<PortableBackend>, LoadError> {
     let rows =
         disk.iter().map(|((kind, key), value)| (*kind, key.clone(), Wiping::new(value.clone())));
-    Device::load_on(mezza_lanes::portable(), rows, unread, now, rng)
+    Device::load(CarrierSet::default(), rows, unread, now, rng)
 }
 
 /// One input; a refused one must leave everything as it was (MSG-36).
@@ -145,7 +146,8 @@ impl Stage {
 
     /// One device more.
     pub fn new_party(&mut self, name: &str) -> usize {
-        let device = Device::create(name, &[relay()], self.now, &mut self.rng);
+        let device =
+            Device::create(CarrierSet::default(), name, &[relay()], self.now, &mut self.rng);
         let device = device.expect("the name is clean");
         let disk = Disk::new();
         let (shown, left) = (Vec::new(), Vec::new());

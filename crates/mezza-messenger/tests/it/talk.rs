@@ -35,7 +35,7 @@ fn friends() -> (Town, ContactId, ContactId) {
 }
 
 fn spent(town: &Town) -> u64 {
-    town.members[ANN].device.network(town.now()).expect("joined").rounds_used
+    town.members[ANN].device.carriers().network(town.now()).expect("joined").rounds_used
 }
 
 fn trouble(town: &Town, ben: ContactId) -> Option<DeliveryProblem> {

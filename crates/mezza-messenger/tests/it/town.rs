@@ -15,7 +15,8 @@ use mezza_messenger::evidence::NoteState;
 use mezza_messenger::policy::Policy;
 use mezza_messenger::view::{NoteContent, NoteView};
 use mezza_messenger::{
-    CarrierOutput, Command, ContactId, Device, DeviceError, Input, NoteId, Output, RecordKind,
+    CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError, Input, NoteId, Output,
+    RecordKind,
 };
 use mezza_mixnet::client::{Client, ClientOptions};
 use mezza_mixnet::config::Config;
@@ -88,7 +89,8 @@ impl Town {
 
     /// Somebody new, who joins at once.
     pub fn arrive(&mut self, name: &str) {
-        let device = Device::create(name, &[relay()], self.now(), &mut self.rng);
+        let device =
+            Device::create(CarrierSet::default(), name, &[relay()], self.now(), &mut self.rng);
         self.members.push(Member::new(device.expect("the name is clean")));
         let who = self.members.len() - 1;
         self.drain(who);

@@ -21,7 +21,7 @@ use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::carriers::mixnet::MixnetOutput;
 use mezza_messenger::{
-    CarrierInput, Device, Event, Input, LineId, RelayInput, RequestId, WriteBatch,
+    CarrierInput, CarrierSet, Device, Event, Input, LineId, RelayInput, RequestId, WriteBatch,
 };
 use tokio::task::yield_now;
 
@@ -73,6 +73,11 @@ struct DeferredCommit {
     batches: Vec<WriteBatch>,
     shows: Vec<Event>,
     end: Option<Time>,
+}
+
+/// The carriers of a device, with the fastest kernel of this machine.
+fn carriers() -> CarrierSet<AwsLc> {
+    CarrierSet::new(kernel())
 }
 
 /// What an unlocked node holds.
@@ -158,7 +163,7 @@ impl NodeShell {
             if denied { Refused::new("passphrase", fault) } else { fault.into() }
         })?;
         let witness = self.witness(&vault, &records);
-        let device = Device::load_on(kernel(), records, vault.unread(), now(), &mut OsRng);
+        let device = Device::load(carriers(), records, vault.unread(), now(), &mut OsRng);
         let mut device = device.map_err(words::load_fault)?;
         let turn = plan::drain(&mut device);
         self.begin(UnlockedVault { vault, device, witness }, turn)

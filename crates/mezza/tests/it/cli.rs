@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory};
 use mezza::testing::faces::cli::args::Cli;
+use mezza_messenger::{CarrierSet, Device};
 
 use crate::program::{Program, json, mezza, ok, until};
 
@@ -87,9 +88,8 @@ fn twins(home: &Path) {
 /// The card of somebody new, without relays.
 fn card_of(name: &str) -> String {
     let (now, mut rng) = (mezza::testing::clock::now(), mezza::testing::process::rng::OsRng);
-    let device =
-        mezza_messenger::Device::<mezza::testing::backend::AwsLc>::create(name, &[], now, &mut rng)
-            .unwrap();
+    let carriers = CarrierSet::<mezza::testing::backend::AwsLc>::default();
+    let device = Device::create(carriers, name, &[], now, &mut rng).unwrap();
     let card = device.card(mezza_messenger::card::CardForm::Full).unwrap();
     mezza_messenger::uri::card(&card, false)
 }

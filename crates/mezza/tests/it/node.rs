@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use mezza::testing::store::{Argon2Params, Vault};
+use mezza_messenger::{CarrierSet, Device};
 use nix::sys::signal::Signal;
 
 use crate::program::{Program, free_port, json, mezza, ok, passphrase, until};
@@ -136,9 +137,8 @@ fn node_4_up_says_ok_after_echo_has_answered() {
         let now = mezza::testing::clock::now();
         let (vault, records) = Vault::open(&home.join(vault), b"demo", now).unwrap();
         let mut rng = mezza::testing::process::rng::OsRng;
-        let device =
-            mezza_messenger::Device::<mezza::testing::backend::AwsLc>::load(records, now, &mut rng)
-                .unwrap();
+        let over = CarrierSet::<mezza::testing::backend::AwsLc>::default();
+        let device = Device::load(over, records, &[], now, &mut rng).unwrap();
         let contact = device.contacts().into_iter().find(|c| c.name == name).unwrap();
         let thread = device.thread(contact.id, None, 10, now);
         assert_eq!(thread.len(), 4, "{name}");

@@ -9,8 +9,8 @@ use mezza_messenger::card::{CardForm, RelayEntry};
 use mezza_messenger::evidence::NoteState;
 use mezza_messenger::relay_wire::MailboxAddress;
 use mezza_messenger::{
-    CarrierInput, CarrierOutput, Command, ContactId, Device, DeviceError, Input, MailboxId, NoteId,
-    Output, RelayInput, RelayOutput, WriteBatch,
+    CarrierInput, CarrierOutput, CarrierSet, Command, ContactId, Device, DeviceError, Input,
+    MailboxId, NoteId, Output, RelayInput, RelayOutput, WriteBatch,
 };
 use mezza_ratchet::OneTimePrekey;
 
@@ -73,8 +73,8 @@ impl<B: Backend> DevicePair<B> {
             port: 7101,
             host: "relay.example".into(),
         };
-        let create =
-            |name| Device::<B>::create(name, std::slice::from_ref(&relay), now, &mut OsRng);
+        let (carriers, relays) = (CarrierSet::<B>::default, std::slice::from_ref(&relay));
+        let create = |name| Device::create(carriers(), name, relays, now, &mut OsRng);
         let devices = [create("writer")?, create("reader")?];
         let (boxes, inputs, batches) = (Boxes::default(), VecDeque::new(), Vec::new());
         let (reader, writer) = (ContactId(0), ContactId(0));

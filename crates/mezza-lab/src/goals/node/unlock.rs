@@ -5,7 +5,7 @@ use mezza::testing::backend::AwsLc;
 use mezza::testing::process::rng::OsRng;
 use mezza::testing::store::{Argon2Params, Vault, head};
 use mezza_core::Time;
-use mezza_messenger::{Device, WriteBatch};
+use mezza_messenger::{CarrierSet, Device, WriteBatch};
 
 use super::pair::DevicePair;
 use crate::bench::Bench;
@@ -44,7 +44,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let (opened, open_ns) = cost_ns(|| Vault::open_with_key(&folder, &master, now))?;
     let (vault, records) = opened?;
     let count = records.len();
-    let (device, load_ns) = cost_ns(|| Device::<AwsLc>::load(records, now, &mut OsRng))?;
+    let (device, load_ns) =
+        cost_ns(|| Device::load(CarrierSet::<AwsLc>::default(), records, &[], now, &mut OsRng))?;
     drop((device?, vault));
     for (op, ns) in [("argon2_demo", argon_ns), ("open_records", open_ns), ("load", load_ns)] {
         bench.note(&RawFigure::single("ours", op, "thread_cpu", "ns", ns))?;

@@ -13,9 +13,9 @@ use mezza::testing::process::home::{Home, private};
 use mezza::testing::process::rng::OsRng;
 use mezza::testing::servers::relay::StoreSpec;
 use mezza::testing::store::{Argon2Params, Vault};
-use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::relay_wire::MailboxAddress;
+use mezza_messenger::{CarrierSet, Device};
 
 use crate::process::Program;
 
@@ -100,7 +100,8 @@ pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Proce
     let home = Home::find(Some(&root))?;
     home.make()?;
     let now = mezza::testing::clock::now();
-    let mut device = Device::<AwsLc>::create(name, std::slice::from_ref(relay), now, &mut OsRng)?;
+    let (carriers, relays) = (CarrierSet::<AwsLc>::default(), std::slice::from_ref(relay));
+    let mut device = Device::create(carriers, name, relays, now, &mut OsRng)?;
     let mut vault = Vault::create(&home.vault(), PASSPHRASE, Argon2Params::DEMO, now, &mut OsRng)?;
     vault.commit(&plan::drain(&mut device).batches)?;
     vault.close()?;

@@ -2,11 +2,15 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, Wiping, Writer};
+use mezza_core::{Backend, DecodeError, Writer};
 
 use super::network::JoinedNetwork;
 use super::{INVITER, Inviter, Membership, Mixnet, MixnetPeer, timer};
-use crate::io::{At, ContactId, RecordChange, RecordKind, Retention, Step, key32, key64};
+use crate::io::{
+    At, ContactId, RecordChange, RecordKind, Retention, RowsByKey, Step, StoredRows, Unloaded,
+    id64, key32, key64,
+};
+use crate::view::Part;
 
 impl<B: Backend> Mixnet<B> {
     /// What was stored of a contact.
@@ -20,23 +24,47 @@ impl<B: Backend> Mixnet<B> {
         self.inviters.insert(id, inviter);
     }
 
-    /// The network that was stored, with the rows of its client, ascending; the keys of those that
-    /// it goes on without. `None`: it does not load.
-    pub fn load_network(
-        &mut self,
-        member: Membership,
-        rows: &[(u64, Wiping<Vec<u8>>)],
-        at: &mut At<'_>,
-    ) -> Option<Vec<Vec<u8>>> {
-        let net = JoinedNetwork::restore(member, self.kernel, rows, at.now, at.rng).ok()?;
-        let aside = net.client.aside().iter().map(|row| key64(row.seq)).collect();
-        self.network = Some(net);
-        Some(aside)
+    /// The network with its client, both or neither. The client goes on without a row that it
+    /// cannot read. What does not load is left over.
+    pub fn load(&mut self, stored: &mut StoredRows<'_>, at: &mut At<'_>) -> Vec<Unloaded> {
+        let (kind, lost) = (RecordKind::NetworkRow, stored.lost(RecordKind::NetworkRow));
+        let (networks, rows) = (stored.take(RecordKind::Network), stored.take(kind));
+        let names = networks.iter().map(|row| (RecordKind::Network, row));
+        let names = names.chain(rows.iter().map(|row| (kind, row)));
+        let mut left: Vec<_> = names
+            .map(|(kind, (key, row))| Unloaded::new(Part::Network, kind, key.clone(), row))
+            .collect();
+        let member = networks.get(&[][..]).and_then(|row| Membership::read(row).ok());
+        let name = member.as_ref().map(|member| member.link.address.clone());
+        let member = member.filter(|_| networks.len() == 1 && !lost);
+        match member.and_then(|member| self.restore(member, rows, at)) {
+            None => self.set_aside = !left.is_empty(),
+            Some(unread) => {
+                left.retain(|row| row.kind == kind && unread.contains(&row.key));
+                for row in &mut left {
+                    row.part = Part::NetworkRows;
+                }
+            }
+        }
+        for row in &mut left {
+            row.name.clone_from(&name);
+        }
+        left
     }
 
-    /// What is stored of a network does not load.
-    pub fn set_aside(&mut self) {
-        self.set_aside = true;
+    /// The keys of the client's rows that it goes on without; `None`: the network does not load.
+    fn restore(
+        &mut self,
+        member: Membership,
+        rows: RowsByKey,
+        at: &mut At<'_>,
+    ) -> Option<Vec<Vec<u8>>> {
+        let numbered = rows.into_iter().map(|(key, row)| Ok((id64(&key)?, row)));
+        let rows = numbered.collect::<Result<Vec<_>, DecodeError>>().ok()?;
+        let net = JoinedNetwork::restore(member, self.kernel, &rows, at.now, at.rng).ok()?;
+        let unread = net.client.aside().iter().map(|row| key64(row.seq)).collect();
+        self.network = Some(net);
+        Some(unread)
     }
 
     /// Its rows, without those of the client.

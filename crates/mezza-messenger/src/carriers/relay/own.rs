@@ -6,9 +6,7 @@ use mezza_core::{Backend, Time};
 use mezza_ratchet::prekeys::OPK_STOCK;
 
 use super::requests::Request;
-use super::{
-    AGAIN_S, MAILBOX, NO_SUCH_BOX, OwnMailbox, PUBLICATION_KEY, RETRY, Relay, RelayOutput, timer,
-};
+use super::{AGAIN_S, MAILBOX, NO_SUCH_BOX, OwnMailbox, RETRY, Relay, RelayOutput, timer};
 use crate::io::{At, ContactId, MailboxId, News, Publication, RecordKind, Retention, Step, key32};
 use crate::relay_wire::MailboxKind;
 
@@ -19,8 +17,7 @@ impl<B: Backend> Relay<B> {
         self.next_mailbox += 1;
         self.mailboxes.insert(id, mailbox);
         self.store_mailbox(id, step);
-        let (key, value) = (Vec::new(), self.write_next());
-        step.put(RecordKind::RelayPeer, key, Retention::Permanent, value);
+        self.store_next(step);
         self.ask_mailbox(id);
         id
     }
@@ -168,7 +165,7 @@ impl<B: Backend> Relay<B> {
         self.requests.take_where(|_, request| *request == Request::Publish);
         if let Some(publication) = &self.publication {
             let value = publication.write();
-            step.put(RecordKind::Prekey, PUBLICATION_KEY.into(), Retention::Rolling, value);
+            step.put(RecordKind::Prekey, Publication::KEY.into(), Retention::Rolling, value);
         }
         self.publish();
     }
@@ -200,7 +197,7 @@ impl<B: Backend> Relay<B> {
             let left = usize::from(self.stock.unwrap_or(0)) + publication.one_time.len();
             self.stock = Some(left.min(OPK_STOCK) as u16);
         }
-        step.drop_row(RecordKind::Prekey, PUBLICATION_KEY.into());
+        step.drop_row(RecordKind::Prekey, Publication::KEY.into());
     }
 
     /// The relay has lost our bundle: what still holds is published once more.

@@ -9,10 +9,11 @@ use crate::io::Publication;
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
-/// Key of its row among the prekeys; no table of the ratchet has number 0.
-pub(crate) const PUBLICATION_KEY: [u8; 1] = [0];
 
 impl Publication {
+    /// Key of its row among the prekeys; no table of the ratchet has number 0.
+    pub(crate) const KEY: [u8; 1] = [0];
+
     /// The stored form: `len u16 | bundle | count u16 | one-time keys of 36 bytes`.
     pub(crate) fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(8 + self.bundle.len() + 36 * self.one_time.len());

@@ -4,16 +4,25 @@ use alloc::vec::Vec;
 
 use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
 
-use super::{MAILBOX, OwnMailbox, PUBLICATION_KEY, Relay, RelayPeer, VERSION, timer};
+use super::{MAILBOX, OwnMailbox, Relay, RelayPeer, VERSION, timer};
 use crate::card::RelayEntry;
 use crate::io::{
-    ContactId, MailboxId, Publication, RecordChange, RecordKind, Retention, Step, key32,
+    ContactId, MailboxId, Publication, RecordChange, RecordKind, Retention, Step, StoredRows,
+    Unloaded, id32, key32,
 };
+use crate::view::Part;
 
 impl<B: Backend> Relay<B> {
-    pub(super) fn write_next(&self) -> Wiping<Vec<u8>> {
+    /// Stores the number of the next mailbox.
+    pub(super) fn store_next(&self, step: &mut Step) {
+        let (key, value) = (Vec::new(), Self::write_next(self.next_mailbox));
+        step.put(RecordKind::RelayPeer, key, Retention::Permanent, value);
+    }
+
+    /// The stored form of that number.
+    pub fn write_next(next: u32) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(5);
-        w.u8(VERSION).u32(self.next_mailbox);
+        w.u8(VERSION).u32(next);
         Wiping::new(w.finish())
     }
 
@@ -25,38 +34,77 @@ impl<B: Backend> Relay<B> {
         })
     }
 
-    /// No mailbox gets a number below this one.
-    pub fn load_next(&mut self, next: u32, step: Option<&mut Step>) {
-        self.next_mailbox = self.next_mailbox.max(next);
-        if let Some(step) = step {
-            let (key, value) = (Vec::new(), self.write_next());
-            step.put(RecordKind::RelayPeer, key, Retention::Permanent, value);
+    /// What was stored of a contact; whether a new session must say where we are reached.
+    pub fn load_peer(&mut self, id: ContactId, peer: RelayPeer, stored: &StoredRows<'_>) -> bool {
+        let lost = stored.lost(RecordKind::RelayPeer) && peer == RelayPeer::default();
+        self.peers.insert(id, peer);
+        lost
+    }
+
+    /// Our mailboxes, and what was on its way to the relay. What does not load is left over.
+    pub fn load(
+        &mut self,
+        stored: &mut StoredRows<'_>,
+        known: &dyn Fn(ContactId) -> bool,
+        step: &mut Step,
+    ) -> Vec<Unloaded> {
+        let mut left = Vec::new();
+        for (key, row) in stored.take(RecordKind::Slot) {
+            if let Err(part) = self.load_mailbox(&key, &row, known, step) {
+                left.push(Unloaded::new(part, RecordKind::Slot, key, &row));
+            }
+        }
+        self.load_next(stored, step);
+        if let Some(row) = stored.take_one(RecordKind::Prekey, &Publication::KEY) {
+            self.publication = Publication::read(&row).ok();
+            if self.publication.is_none() {
+                let key = Publication::KEY.into();
+                left.push(Unloaded::new(Part::Prekeys, RecordKind::Prekey, key, &row));
+            }
+        }
+        self.forget_lost_mailboxes(step);
+        left
+    }
+
+    /// A mailbox that was stored; if it does not load, what it belongs to.
+    fn load_mailbox(
+        &mut self,
+        key: &[u8],
+        row: &[u8],
+        known: &dyn Fn(ContactId) -> bool,
+        step: &mut Step,
+    ) -> Result<(), Part> {
+        let number = key.first_chunk().map_or(0, |id| u32::from_be_bytes(*id));
+        if number <= u32::MAX / 4 {
+            self.next_mailbox = self.next_mailbox.max(number + 1);
+        }
+        let read = id32(key).and_then(|id| Ok((MailboxId(id), OwnMailbox::read(row)?)));
+        let (id, own) = read.map_err(|_| Part::Mailbox(MailboxId(number)))?;
+        if let Some(contact) = own.contact.filter(|id| !known(*id)) {
+            return Err(Part::Contact(contact));
+        }
+        step.timer(timer(MAILBOX | u64::from(id.0)), own.due());
+        self.mailboxes.insert(id, own);
+        Ok(())
+    }
+
+    /// The number of the next mailbox is above every number ever given out. If it is lost, it
+    /// begins anew, far above those that are known.
+    fn load_next(&mut self, stored: &mut StoredRows<'_>, step: &mut Step) {
+        const FAR: u32 = 1 << 20;
+        let row = stored.take_one(RecordKind::RelayPeer, &[]);
+        match row.map(|row| Self::read_next(&row)) {
+            Some(Ok(next)) => self.next_mailbox = self.next_mailbox.max(next),
+            None if !stored.lost(RecordKind::RelayPeer) => {}
+            Some(Err(_)) | None => {
+                self.next_mailbox = self.next_mailbox.saturating_add(FAR);
+                self.store_next(step);
+            }
         }
     }
 
-    /// So many numbers are given to no mailbox.
-    pub fn skip_mailboxes(&mut self, count: u32, step: &mut Step) {
-        self.load_next(self.next_mailbox.saturating_add(count), Some(step));
-    }
-
-    /// A mailbox that was stored.
-    pub fn load_mailbox(&mut self, id: MailboxId, mailbox: OwnMailbox, step: &mut Step) {
-        step.timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
-        self.mailboxes.insert(id, mailbox);
-    }
-
-    /// What was stored of a contact.
-    pub fn load_peer(&mut self, id: ContactId, peer: RelayPeer) {
-        self.peers.insert(id, peer);
-    }
-
-    /// What was on its way to the relay.
-    pub fn load_publication(&mut self, publication: Publication) {
-        self.publication = Some(publication);
-    }
-
-    /// Once all is loaded: mailboxes of contacts that are not there are nobody's.
-    pub fn mend(&mut self, step: &mut Step) {
+    /// A contact does not write to a mailbox that did not load.
+    fn forget_lost_mailboxes(&mut self, step: &mut Step) {
         let lost = |peer: &RelayPeer| peer.ours.is_some_and(|id| !self.mailboxes.contains_key(&id));
         let homeless = self.peers.iter().filter(|(_, peer)| lost(peer)).map(|(id, _)| *id);
         for id in homeless.collect::<Vec<_>>() {
@@ -78,7 +126,12 @@ impl<B: Backend> Relay<B> {
             put(RecordKind::Slot, key32(id.0), Retention::Rolling, mailbox.write());
         }
         if self.next_mailbox > 1 {
-            put(RecordKind::RelayPeer, Vec::new(), Retention::Permanent, self.write_next());
+            put(
+                RecordKind::RelayPeer,
+                Vec::new(),
+                Retention::Permanent,
+                Self::write_next(self.next_mailbox),
+            );
         }
         for (id, peer) in &self.peers {
             if let Some(value) = peer.stored() {
@@ -86,7 +139,7 @@ impl<B: Backend> Relay<B> {
             }
         }
         if let Some(publication) = &self.publication {
-            let key = PUBLICATION_KEY.into();
+            let key = Publication::KEY.into();
             put(RecordKind::Prekey, key, Retention::Rolling, publication.write());
         }
     }

@@ -4,30 +4,24 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use mezza_core::Backend;
-
-use crate::card::RelayEntry;
-use crate::carriers::relay::PUBLICATION_KEY;
-use crate::carriers::{CarrierSet, Port as _};
+use crate::carriers::Port;
 use crate::device::{Parts, leave, person};
 use crate::evidence::FactKind;
-use crate::io::{At, ContactId, NoteId, RecordKind};
+use crate::io::{At, ContactId, NoteId, Publication, RecordKind};
 
 /// Makes what can stand in the place of what was set aside.
-pub(super) fn mend<B: Backend>(parts: &mut Parts<CarrierSet<B>>, at: &mut At<'_>) {
+pub(super) fn mend<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let lost = parts.aside.parcels();
-    parts.carriers.relay.mend(at.step);
     index(parts);
     if parts.profile.mends(lost, at.step) && lost != [0; 16] {
         seal_again(parts, at);
     }
     wait_again(parts);
-    let gone = |relay: &RelayEntry| !parts.carriers.relay.has_intro_at(relay);
-    if parts.profile.card().relays().iter().any(gone) {
+    if !parts.carriers.serves(parts.profile.card().relays()) {
         // The same name and relays as on the card before, with another mailbox.
         person::reissue(parts, at);
     }
-    let publication = parts.aside.holds(RecordKind::Prekey, &PUBLICATION_KEY)
+    let publication = parts.aside.holds(RecordKind::Prekey, &Publication::KEY)
         || parts.aside.lost(RecordKind::Prekey);
     if publication && let Some(publication) = parts.sessions.offer() {
         parts.carriers.publish_again(publication, at);
@@ -35,7 +29,7 @@ pub(super) fn mend<B: Backend>(parts: &mut Parts<CarrierSet<B>>, at: &mut At<'_>
 }
 
 /// Own notes that were sealed and are not confirmed.
-fn index<B: Backend>(parts: &mut Parts<CarrierSet<B>>) {
+fn index<P: Port>(parts: &mut Parts<P>) {
     for (id, note) in parts.threads.iter() {
         let own = !note.incoming && note.seq > 0 && note.era == parts.profile.era(note.contact);
         let read = note.facts.iter().any(|fact| fact.what == FactKind::Read);
@@ -46,13 +40,13 @@ fn index<B: Backend>(parts: &mut Parts<CarrierSet<B>>) {
     }
 }
 
-fn under_way<B: Backend>(parts: &Parts<CarrierSet<B>>) -> BTreeSet<NoteId> {
+fn under_way<P: Port>(parts: &Parts<P>) -> BTreeSet<NoteId> {
     parts.outbox.parcels().filter_map(|parcel| parcel.note).collect()
 }
 
 /// Other parcels are set aside than before, nobody knows whose: what was in them is sealed once
 /// more, under the same numbers, and what they said of the device itself is owed again.
-fn seal_again<B: Backend>(parts: &mut Parts<CarrierSet<B>>, at: &mut At<'_>) {
+fn seal_again<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let out = under_way(parts);
     let lost = parts.threads.iter().filter(|(id, note)| {
         let handed = note.facts.iter().any(|fact| fact.what == FactKind::Handed);
@@ -69,7 +63,7 @@ fn seal_again<B: Backend>(parts: &mut Parts<CarrierSet<B>>, at: &mut At<'_>) {
 }
 
 /// Own notes that are to be sealed.
-fn wait_again<B: Backend>(parts: &mut Parts<CarrierSet<B>>) {
+fn wait_again<P: Port>(parts: &mut Parts<P>) {
     let out = under_way(parts);
     let waiting = parts.threads.iter().filter(|(id, note)| {
         let sealed = note.seq > 0 && !note.again;

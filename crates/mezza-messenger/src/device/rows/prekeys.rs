@@ -3,14 +3,12 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use mezza_core::{Backend, DecodeError, Wiping};
+use mezza_core::{DecodeError, Wiping};
 use mezza_ratchet::{IdentityKeyPair, Prekeys, StoredRow, Table};
 
-use super::{RowsByKey, set_aside_all};
-use crate::carriers::CarrierSet;
-use crate::carriers::relay::PUBLICATION_KEY;
-use crate::device::Parts;
-use crate::io::{At, Publication, RecordKind};
+use crate::carriers::Port;
+use crate::device::{Aside, Parts};
+use crate::io::{At, Publication, RecordKind, RowsByKey, StoredRows};
 use crate::view::Part;
 
 /// Bytes of the number of a signed prekey.
@@ -18,29 +16,28 @@ const ID_BYTES: usize = 4;
 
 /// A prekey that does not load is set aside alone. The memory of the sessions that began with a
 /// signed prekey belongs to it: without that, what began one could begin it once more.
-pub(super) fn load<B: Backend>(
-    parts: &mut Parts<CarrierSet<B>>,
-    mut rows: RowsByKey,
-    at: &mut At<'_>,
-) {
-    if let Some(value) = rows.remove(&PUBLICATION_KEY[..]) {
-        if let Ok(publication) = Publication::read(&value) {
-            parts.carriers.relay.load_publication(publication);
-        } else {
-            let key = PUBLICATION_KEY.into();
-            parts.aside.add(Part::Prekeys, RecordKind::Prekey, key, value.len());
-        }
+pub(super) fn load<P: Port>(parts: &mut Parts<P>, stored: &mut StoredRows<'_>, at: &mut At<'_>) {
+    let mut rows = stored.take(RecordKind::Prekey);
+    if let Some(publication) = rows.remove(&Publication::KEY[..]) {
+        // It is the carriers' to load.
+        stored.put(RecordKind::Prekey, Publication::KEY.into(), publication);
     }
     let identity = parts.profile.identity();
     if prekeys_of(identity, rows.iter()).is_err() {
         let bad = unsound(identity, &rows);
         let (bad, good) = rows.into_iter().partition(|(key, _)| bad.contains(key));
-        set_aside_all(&mut parts.aside, Part::Prekeys, RecordKind::Prekey, bad);
+        set_aside(&mut parts.aside, bad);
         rows = good;
     }
     match prekeys_of(identity, rows.iter()) {
         Ok(prekeys) => parts.sessions.load_prekeys(prekeys, at.step),
-        Err(_) => set_aside_all(&mut parts.aside, Part::Prekeys, RecordKind::Prekey, rows),
+        Err(_) => set_aside(&mut parts.aside, rows),
+    }
+}
+
+fn set_aside(aside: &mut Aside, rows: RowsByKey) {
+    for (key, value) in rows {
+        aside.add(Part::Prekeys, RecordKind::Prekey, key, value.len());
     }
 }
 

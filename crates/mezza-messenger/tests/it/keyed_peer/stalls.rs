@@ -111,7 +111,7 @@ impl Story {
         let more = loaded.keys().find(|row| !own.contains_key(row));
         assert!(own == loaded, "loaded: {:?}, {more:?}", odd.map(|(row, _)| row));
         let used = |view: Option<NetworkView>| view.map(|network| network.rounds_used);
-        let (own, loaded) = (member.device.network(now), again.network(now));
+        let (own, loaded) = (member.device.carriers().network(now), again.carriers().network(now));
         assert_eq!(used(own), used(loaded), "the ledger");
     }
 

@@ -8,7 +8,7 @@ use mezza_messenger::card::{Card, CardForm};
 use mezza_messenger::note::{Era, Item, MixnetStart, Note, Receipt};
 use mezza_messenger::policy::{Fallback, Policy};
 use mezza_messenger::{
-    CarrierId, Command, ContactId, Device, Input, MailboxId, NoteId, Output, RelayInput,
+    CarrierId, CarrierSet, Command, ContactId, Device, Input, MailboxId, NoteId, Output, RelayInput,
 };
 use mezza_ratchet::OneTimePrekey;
 use rand_chacha::ChaCha20Rng;
@@ -100,7 +100,8 @@ pub fn operations(data: &[u8]) -> Met {
 impl World {
     fn new() -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(5);
-        let device = Device::create("victim", &[relay()], START, &mut rng).expect("a clean name");
+        let device = Device::create(CarrierSet::default(), "victim", &[relay()], START, &mut rng)
+            .expect("a clean name");
         let mut model = Model::new(Store::default());
         let card = device.card(CardForm::Full).expect("one relay");
         let peers = [11, 12].map(|scalar| Peer::new(scalar, &card, &mut model));

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use mezza_core::{CryptoRng, Machine, PortableBackend, Time, Wiping};
 use mezza_messenger::view::ContactState;
 use mezza_messenger::{
-    Command, ContactId, Device, Event, Input, Output, RecordChange, RecordKind, RelayInput,
+    CarrierSet, Command, ContactId, Device, Event, Input, Output, RecordChange, RecordKind,
+    RelayInput,
 };
 use mezza_sim::{Effect, Host, HostId};
 
@@ -60,7 +61,8 @@ pub struct Person {
 /// A fresh device as records, ready to be booted.
 pub fn newborn(name: &str, now: Time, rng: &mut dyn CryptoRng) -> Disk {
     let mut device =
-        Device::<PortableBackend>::create(name, &[relay()], now, rng).expect("the name is clean");
+        Device::create(CarrierSet::<PortableBackend>::default(), name, &[relay()], now, rng)
+            .expect("the name is clean");
     let mut disk = Disk::new();
     while let Some(output) = device.poll() {
         if let Output::Store(batch) = output {
@@ -117,7 +119,8 @@ impl Host for Party {
                 let rows = disk
                     .iter()
                     .map(|((kind, key), value)| (*kind, key.clone(), Wiping::new(value.clone())));
-                let device = Device::load(rows, now, rng).expect("what was stored loads");
+                let device = Device::load(CarrierSet::default(), rows, &[], now, rng)
+                    .expect("what was stored loads");
                 let mut person =
                     Person { device, again_at: None, again_ms: 0, effects: VecDeque::new() };
                 person.drain(now, rng);

@@ -209,7 +209,7 @@ impl NodeShell {
 
     /// The mixnet that was joined.
     pub fn mixnet(&self) -> Result<json::Mixnet, Refused> {
-        let view = self.device()?.network(now()).ok_or_else(Refused::no_mixnet)?;
+        let view = self.device()?.carriers().network(now()).ok_or_else(Refused::no_mixnet)?;
         Ok(views::mixnet(&view))
     }
 

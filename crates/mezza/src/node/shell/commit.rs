@@ -7,10 +7,9 @@ use mezza_messenger::{
     RelayOutput, WriteBatch,
 };
 
-use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask};
+use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask, carriers};
 use crate::api::json::EventKind;
 use crate::api::{Fault, Refused, words};
-use crate::backend::kernel::kernel;
 use crate::clock::now;
 use crate::node::event_log;
 use crate::node::plan::{self, CommitPlan};
@@ -149,7 +148,7 @@ impl NodeShell {
         let Some(mut open) = self.open.take() else { return fault.into() };
         let records = open.vault.records();
         let device = records.and_then(|r| {
-            let device = Device::load_on(kernel(), r, open.vault.unread(), now(), &mut OsRng);
+            let device = Device::load(carriers(), r, open.vault.unread(), now(), &mut OsRng);
             device.map_err(words::load_fault)
         });
         if let Ok(device) = device {

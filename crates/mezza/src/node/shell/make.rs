@@ -5,6 +5,7 @@ use std::path::Path;
 use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
 
+use super::carriers;
 use crate::api::Refused;
 use crate::backend::AwsLc;
 use crate::clock::now;
@@ -25,7 +26,7 @@ pub(super) fn make(
     relays: &[RelayEntry],
 ) -> Result<Made, Refused> {
     // The device first: an unclean name must not leave an empty vault behind.
-    let mut device = Device::create(name, relays, now(), &mut OsRng)?;
+    let mut device = Device::create(carriers(), name, relays, now(), &mut OsRng)?;
     let mut turn = plan::drain(&mut device);
     let first = std::mem::take(&mut turn.batches);
     let vault = Vault::create_with(folder, pass, cost, &first, now(), &mut OsRng)?;

@@ -21,7 +21,7 @@ use mezza::testing::process::home::Home;
 use mezza::testing::process::rng::OsRng;
 use mezza::testing::store::{Argon2Params, Record, Vault};
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{Device, RecordKind};
+use mezza_messenger::{CarrierSet, Device, RecordKind};
 
 pub const PASSPHRASE: &str = "correct horse battery staple";
 /// How long a node may keep a note waiting; it comes back from each death much sooner.
@@ -47,7 +47,8 @@ impl Person {
         let home = Home::find(Some(&folder.join(name))).unwrap();
         home.make().unwrap();
         let relays = std::slice::from_ref(relay);
-        let mut device = Device::<AwsLc>::create(name, relays, now(), &mut OsRng).unwrap();
+        let carriers = CarrierSet::<AwsLc>::default();
+        let mut device = Device::create(carriers, name, relays, now(), &mut OsRng).unwrap();
         let pass = PASSPHRASE.as_bytes();
         let vault = Vault::create(&home.vault(), pass, Argon2Params::DEMO, now(), &mut OsRng);
         let mut vault = vault.unwrap();

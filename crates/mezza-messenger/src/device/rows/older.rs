@@ -1,4 +1,5 @@
-//! The row of a contact as versions before wrote it: with what belongs to five owners now.
+//! Rows as versions before wrote them, with what belongs to several owners now. The row of a contact
+//! had what belongs to five:
 //!
 //! ```text
 //! version 2 or 3 | phase | blocked | card | petname | verified | policy | theirs | intro |
@@ -8,13 +9,12 @@
 
 use alloc::vec::Vec;
 
-use mezza_core::{DecodeError, Reader, Time};
+use mezza_core::{DecodeError, PortableBackend, Reader, Time};
 
-use super::Row;
 use crate::carriers::mixnet::{MixnetPeer, Talk};
-use crate::carriers::relay::RelayPeer;
+use crate::carriers::relay::{Relay, RelayPeer};
 use crate::contacts::Contact;
-use crate::io::{ContactId, RecordKind, flag, key32};
+use crate::io::{ContactId, RecordKind, StoredRecord, flag, key32};
 use crate::outbox::{AgainWish, Lane, Owed};
 use crate::sessions::Renewal;
 use crate::threads::Quota;
@@ -34,12 +34,18 @@ pub(super) const KINDS: [RecordKind; 6] = [
     RecordKind::Quota,
 ];
 
+/// The row for the number of the next mailbox, which stood in the profile.
+pub(super) fn next_mailbox(number: u32) -> [StoredRecord; 1] {
+    let row = Relay::<PortableBackend>::write_next(number.max(1));
+    [(RecordKind::RelayPeer, Vec::new(), row)]
+}
+
 /// The rows that such a row is now; `None`: it is none.
-pub(super) fn split(id: ContactId, row: &[u8]) -> Option<Vec<Row>> {
+pub(super) fn split(id: ContactId, row: &[u8]) -> Option<Vec<StoredRecord>> {
     Reader::decode_exact(row, |r| read(id, r)).ok()
 }
 
-fn read(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<Row>, DecodeError> {
+fn read(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<StoredRecord>, DecodeError> {
     let version = r.u8()?;
     if !(SHARELESS..=LAST).contains(&version) {
         return Err(DecodeError::Value);

@@ -1,0 +1,35 @@
+//! Puts what a step brought about in order (the contract of [`crate::io`]).
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::{Parts, rows};
+use crate::carriers::Port;
+use crate::io::{Output, RecordChange, RowFate, Step, WriteBatch};
+
+/// Facts may be shown before they are durable. Everything behind the one [`Output::Store`] may not
+/// leave or be shown before it is.
+pub(super) fn commit<P: Port>(
+    parts: &mut Parts<P>,
+    step: Step,
+    outputs: &mut VecDeque<Output<P::Output>>,
+) {
+    outputs.extend(step.early.into_iter().map(Output::Notify));
+    let mut changes = Vec::new();
+    for ((kind, key), fate) in step.rows {
+        match fate {
+            RowFate::Put(bucket, value) => {
+                parts.aside.replaced(kind, &key);
+                changes.push(RecordChange::Put { kind, key, bucket, value });
+            }
+            RowFate::Drop if parts.aside.holds(kind, &key) => {}
+            RowFate::Drop => changes.push(RecordChange::Drop { kind, key }),
+        }
+    }
+    debug_assert!(changes.iter().all(rows::loads_again::<P>), "stored, and not read");
+    if !changes.is_empty() {
+        outputs.push_back(Output::Store(WriteBatch(changes)));
+    }
+    outputs.extend(core::iter::from_fn(|| parts.carriers.poll()).map(Output::Carrier));
+    outputs.extend(step.late.into_iter().map(Output::Notify));
+}

@@ -1,0 +1,166 @@
+//! Rows as a start finds them, for the device and for its carriers.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Wiping};
+
+use super::{ContactId, RecordKind, Unread};
+use crate::view::Part;
+
+/// A stored row: kind, key, value.
+pub type StoredRecord = (RecordKind, Vec<u8>, Wiping<Vec<u8>>);
+
+/// Stored rows of one kind by key.
+pub type RowsByKey = BTreeMap<Vec<u8>, Wiping<Vec<u8>>>;
+
+/// Most bytes of a record: what a row of the vault holds, with room for its key and lengths.
+const RECORD_BYTES_MAX: usize = (1 << 20) - 256;
+
+/// Bytes of a contact's number, with which the keys of all its rows begin.
+const PERSON_BYTES: usize = 4;
+
+/// Everything that is stored, until its owners have taken it.
+pub struct StoredRows<'a> {
+    rows: BTreeMap<RecordKind, RowsByKey>,
+    unread: &'a [Unread],
+}
+
+impl<'a> StoredRows<'a> {
+    /// These records, and what the store could not open.
+    pub(crate) fn new(
+        records: impl IntoIterator<Item = StoredRecord>,
+        unread: &'a [Unread],
+    ) -> Self {
+        let mut rows = BTreeMap::<RecordKind, RowsByKey>::new();
+        for (kind, key, value) in records {
+            rows.entry(kind).or_default().insert(key, value);
+        }
+        Self { rows, unread }
+    }
+
+    /// Takes all rows of a kind.
+    pub fn take(&mut self, kind: RecordKind) -> RowsByKey {
+        self.rows.remove(&kind).unwrap_or_default()
+    }
+
+    /// Takes the rows of these kinds that belong to somebody, by whose they are.
+    pub(crate) fn take_people(&mut self, kinds: &[RecordKind]) -> Vec<PersonRows> {
+        let mut people = BTreeMap::<[u8; PERSON_BYTES], Vec<StoredRecord>>::new();
+        for kind in kinds {
+            let (own, others) =
+                self.take(*kind).into_iter().partition(|(key, _)| key.len() >= PERSON_BYTES);
+            self.rows.insert(*kind, others);
+            let own: RowsByKey = own;
+            for (key, value) in own {
+                let id = key.first_chunk().copied().unwrap_or_default();
+                people.entry(id).or_default().push((*kind, key, value));
+            }
+        }
+        let whose = |(id, rows)| PersonRows { id: ContactId(u32::from_be_bytes(id)), rows };
+        people.into_iter().map(whose).collect()
+    }
+
+    /// Takes one row.
+    pub fn take_one(&mut self, kind: RecordKind, key: &[u8]) -> Option<Wiping<Vec<u8>>> {
+        self.rows.get_mut(&kind)?.remove(key)
+    }
+
+    /// Adds a row that a version before stored in another form.
+    pub(crate) fn put(&mut self, kind: RecordKind, key: Vec<u8>, value: Wiping<Vec<u8>>) {
+        self.rows.entry(kind).or_default().insert(key, value);
+    }
+
+    /// What nobody has taken.
+    pub(crate) fn rest(self) -> impl Iterator<Item = Unloaded> {
+        self.rows.into_iter().flat_map(|(kind, rows)| {
+            let other =
+                move |(key, row): (_, Wiping<Vec<u8>>)| Unloaded::new(Part::Other, kind, key, &row);
+            rows.into_iter().map(other)
+        })
+    }
+
+    /// Whether the store could not open a row of this kind.
+    pub fn lost(&self, kind: RecordKind) -> bool {
+        self.unread.iter().any(|row| row.kind == Some(kind))
+    }
+}
+
+/// The rows of one contact or inviter.
+pub struct PersonRows {
+    /// Its number, with which their keys begin.
+    pub id: ContactId,
+    pub(crate) rows: Vec<StoredRecord>,
+}
+
+impl PersonRows {
+    /// Its rows of a kind, by what follows its number in their keys.
+    pub fn of(&self, kind: RecordKind) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let own = self.rows.iter().filter(move |(other, _, _)| *other == kind);
+        own.map(|(_, key, value)| (&key[PERSON_BYTES..], value.as_slice()))
+    }
+
+    /// The one row of this kind, if there is one.
+    pub fn value(&self, kind: RecordKind) -> Option<&[u8]> {
+        self.of(kind).find(|(key, _)| key.is_empty()).map(|(_, value)| value)
+    }
+
+    /// A row that is there once something is to be stored.
+    ///
+    /// # Errors
+    /// It is there and its reader refuses it.
+    pub fn optional<T: Default>(
+        &self,
+        kind: RecordKind,
+        read: fn(&[u8]) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
+        self.value(kind).map_or_else(|| Ok(T::default()), read)
+    }
+}
+
+/// A row that does not load. It is set aside.
+pub struct Unloaded {
+    /// What it belongs to.
+    pub part: Part,
+    /// What a person calls that part, if the row says so.
+    pub name: Option<String>,
+    /// Its kind.
+    pub kind: RecordKind,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Bytes of its value.
+    pub bytes: usize,
+}
+
+impl Unloaded {
+    /// This row of this part.
+    pub fn new(part: Part, kind: RecordKind, key: Vec<u8>, value: &[u8]) -> Self {
+        Self { part, name: None, kind, key, bytes: value.len() }
+    }
+}
+
+/// Whether a row that was read and written again is the same, and small enough for the vault
+/// (MSG-43).
+pub fn loads_again(value: &[u8], again: Result<Option<Wiping<Vec<u8>>>, DecodeError>) -> bool {
+    let same = again.is_ok_and(|again| again.is_some_and(|again| again[..] == *value));
+    same && fits(value)
+}
+
+/// Whether a row is small enough for the vault.
+pub fn fits(value: &[u8]) -> bool {
+    value.len() <= RECORD_BYTES_MAX
+}
+
+/// A number of ours: none comes near the end of its range. The profile takes counters up to half of
+/// the range, so that a counter that begins above any row has as much room again.
+pub(crate) fn id32(key: &[u8]) -> Result<u32, DecodeError> {
+    let id = Reader::decode_exact(key, Reader::u32)?;
+    if (1..=u32::MAX / 4).contains(&id) { Ok(id) } else { Err(DecodeError::Value) }
+}
+
+/// The same for numbers of 8 bytes.
+pub(crate) fn id64(key: &[u8]) -> Result<u64, DecodeError> {
+    let id = Reader::decode_exact(key, Reader::u64)?;
+    if id <= u64::MAX / 4 { Ok(id) } else { Err(DecodeError::Value) }
+}
