@@ -57,7 +57,7 @@ pub(crate) async fn keep<E: From<Report>>(
                 }
             }
             Err(error) => {
-                tracing::debug!(exit = error.exit_code(), "a relay cannot be reached");
+                tracing::debug!(exit = error.exit_code().number(), "a relay cannot be reached");
                 line.tell(ConnectionEvent::Trouble(error.to_string())).await;
             }
         }

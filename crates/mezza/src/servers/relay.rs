@@ -32,7 +32,6 @@ use std::path::Path;
 use crate::process::home::private;
 use crate::process::lock::Lock;
 use crate::tls::TlsIdentity;
-use store::MailStore as _;
 
 /// The file in a relay's folder that says where it listens; it holds while the lock is held.
 const ADDRESS: &str = "address";

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::api::Exit;
 use crate::tls::Fingerprint;
 
 /// Why a relay was not reached.
@@ -60,11 +61,13 @@ pub enum ConnectError {
 
 impl ConnectError {
     /// The exit code of a program that ends with this error.
-    pub fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> Exit {
         match self {
-            Self::WrongKey { .. } | Self::Unreachable { .. } | Self::NotARelay { .. } => 69,
-            Self::Clock { .. } => 78,
-            Self::Tls(_) => 70,
+            Self::WrongKey { .. } | Self::Unreachable { .. } | Self::NotARelay { .. } => {
+                Exit::Unreachable
+            }
+            Self::Clock { .. } => Exit::Config,
+            Self::Tls(_) => Exit::Bug,
         }
     }
 }

@@ -204,20 +204,5 @@ fn uri(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit
 pub(crate) fn relay_fault(error: &RelayError) -> Fault {
     let text = error.to_string();
     let (text, next) = text.rsplit_once("; ").unwrap_or((&text, "see `mezza relay status`"));
-    Fault::new(exit_of(error.exit_code()), text, next)
-}
-
-fn exit_of(number: u8) -> Exit {
-    match number {
-        1 => Exit::No,
-        2 => Exit::Usage,
-        65 => Exit::Malformed,
-        66 => Exit::NotFound,
-        69 => Exit::Unreachable,
-        73 => Exit::CannotWrite,
-        75 => Exit::Busy,
-        77 => Exit::Denied,
-        78 => Exit::Config,
-        _ => Exit::Bug,
-    }
+    Fault::new(error.exit_code(), text, next)
 }

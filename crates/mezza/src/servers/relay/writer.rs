@@ -41,7 +41,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 use super::limits::Limits;
-use super::store::{MailStore as _, RelayStore, StoreError};
+use super::store::{MailStore, RelayStore, StoreError};
 use crate::clock::Clock;
 use crate::process::rate::TokenBucket;
 use ledger::QuotaCache;
@@ -67,9 +67,15 @@ pub(crate) fn spawn(store: RelayStore, limits: Limits, clock: Clock) -> io::Resu
     let runtime = Handle::current();
     let owners = Arc::new(Watchers::new(limits.in_flight_max));
     let jobs = Jobs { queue: jobs, owners: Arc::clone(&owners) };
-    let writer = Writer::new(store, limits, clock, owners);
     std::thread::Builder::new().name("relay-writer".to_owned()).spawn(move || {
-        let result = runtime.block_on(writer.run(queue));
+        let result = match store {
+            RelayStore::Sqlite(store) => {
+                runtime.block_on(Writer::new(store, limits, clock, owners).run(queue))
+            }
+            RelayStore::Postgres(store) => {
+                runtime.block_on(Writer::new(store, limits, clock, owners).run(queue))
+            }
+        };
         // Nobody listens any more when the runtime is being torn down.
         drop(end.send(result));
     })?;
@@ -131,8 +137,8 @@ impl Lane {
     }
 }
 
-struct Writer {
-    store: RelayStore,
+struct Writer<S> {
+    store: S,
     limits: Limits,
     clock: Clock,
     ledger: QuotaCache,
@@ -161,8 +167,8 @@ struct Batch {
     refill: BTreeSet<MailboxAddress>,
 }
 
-impl Writer {
-    fn new(store: RelayStore, limits: Limits, clock: Clock, owners: Arc<Watchers>) -> Self {
+impl<S: MailStore> Writer<S> {
+    fn new(store: S, limits: Limits, clock: Clock, owners: Arc<Watchers>) -> Self {
         Self {
             store,
             limits,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mezza::testing::api::Exit;
 use mezza::testing::connection::relay::{ConnectError, connect};
 use mezza_core::Time;
 use mezza_messenger::relay_wire::{
@@ -103,11 +104,11 @@ async fn clocks_more_than_a_day_apart_are_told() {
     ahead.clock.pass(1);
     let error = connect(&key, "127.0.0.1", port, &ahead.clock.clock(), None).await.unwrap_err();
     assert!(matches!(error, ConnectError::Clock { .. }));
-    assert_eq!(error.exit_code(), 78);
+    assert_eq!(error.exit_code(), Exit::Config);
     relay.stop().await;
     let error = connect(&key, "127.0.0.1", port, &ahead.clock.clock(), None).await.unwrap_err();
     assert!(matches!(error, ConnectError::Unreachable { .. }));
-    assert_eq!(error.exit_code(), 69);
+    assert_eq!(error.exit_code(), Exit::Unreachable);
 }
 
 /// The relay holds back what a connection does not read, and brings it when it reads again.
