@@ -27,7 +27,7 @@ use tokio::sync::watch;
 
 use crate::api::json::{CardFormJson, CardText, ContactJson};
 use crate::api::network_uri::NetworkUri;
-use crate::api::{Exit, Fault, Refused, words};
+use crate::api::{Exit, Fault, words};
 use crate::carriers::Dialer;
 use crate::connection::tap::Tap;
 use crate::faces::cli::args::Up;
@@ -100,12 +100,11 @@ async fn demonstrate(
     let network = demo::start(&context.home).await?;
     screen.network();
     let observer = Arc::new(Observer::new(serve::files(&context.home)));
-    let options = options(&context.home, &relay, Some(observer.clone()));
-    let station =
-        ServedNode::open(&context.home, lock, settings.web_port, options, Some(observer)).await?;
+    let options = options_of(&context.home, &relay, Some(observer));
+    let station = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
     wake(&station.node, PERSON, &relay).await?;
     screen.person(context);
-    let echo = node::start(options_of_echo(&echo_home, &relay));
+    let echo = node::start(options_of(&echo_home, &relay, None));
     wake(&echo.node, ECHO, &relay).await?;
     screen.echo();
     join(&station.node, &network.uri).await?;
@@ -169,13 +168,10 @@ async fn own(
     };
     let unattended = serve::has_passphrase_file(&args.serve);
     let idle_lock_s = if unattended { 0 } else { settings.idle_lock_s };
-    let vault = context.home.vault();
-    let watching = Some(observer.clone());
-    let witness = Some(context.home.state());
+    let (vault, witness) = (context.home.vault(), Some(context.home.state()));
     let options =
-        NodeOptions { vault, witness, demo: false, idle_lock_s, dialer, observer: watching };
-    let station =
-        ServedNode::open(&context.home, lock, settings.web_port, options, Some(observer)).await?;
+        NodeOptions { vault, witness, demo: false, idle_lock_s, dialer, observer: Some(observer) };
+    let station = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
     let unlocked = if unattended { serve::unlock(&station, &args.serve).await } else { Ok(()) };
     if unlocked.is_ok() && !args.check {
         screen.own(context, unattended);
@@ -202,7 +198,7 @@ async fn close(station: ServedNode, echo: Option<RunningNode>, relay: Option<Dem
     tokio::join!(station.close(), echo, relay);
 }
 
-fn options(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -> NodeOptions {
+fn options_of(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -> NodeOptions {
     let tap = observer.clone().map(|observer| observer as Arc<dyn Tap>);
     let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
     // A demonstration hides nobody: nothing of it is worth a trace outside of its home.
@@ -211,10 +207,6 @@ fn options(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -> N
 }
 
 /// Echo is nobody's to observe: what it sends, its relay shows in the answer.
-fn options_of_echo(home: &Home, relay: &DemoRelay) -> NodeOptions {
-    options(home, relay, None)
-}
-
 /// Makes the party's identity, or unlocks it.
 async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Result<(), Fault> {
     let entry = relay.entry.clone();
@@ -222,7 +214,7 @@ async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Resul
         crate::api::json::NodeStateJson::Empty => shell.create(name, PASSPHRASE, &[entry]),
         _ => shell.unlock(PASSPHRASE),
     });
-    woken.await.map_err(|refused| refused.fault)
+    Ok(woken.await?)
 }
 
 /// Joins the network of this world, if it was not joined at an earlier start.
@@ -232,16 +224,14 @@ async fn join(node: &NodeHandle, uri: &NetworkUri) -> Result<(), Fault> {
         Ok(_) => Ok(()),
         Err(_) => shell.command(MixnetInput::Join(link)),
     });
-    joined.await.map_err(|refused| refused.fault)
+    Ok(joined.await?)
 }
 
 /// Alice adds echo by its card, as anybody would.
 async fn introduce(person: &NodeHandle, echo: &NodeHandle) -> Result<ContactJson, Fault> {
-    let fault = |refused: Refused| refused.fault;
     check::until_reachable(echo).await?;
-    let card: CardText = echo.ask(|shell| shell.card(CardFormJson::Full)).await.map_err(fault)?;
-    let contact = person.ask(move |shell| shell.add(&card.uri, None, false)).await;
-    contact.map_err(fault)
+    let card: CardText = echo.ask(|shell| shell.card(CardFormJson::Full)).await?;
+    Ok(person.ask(move |shell| shell.add(&card.uri, None, false)).await?)
 }
 
 /// The relay of this world.

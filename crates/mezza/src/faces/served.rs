@@ -18,7 +18,6 @@ use tokio::task::JoinHandle;
 use crate::api::Fault;
 use crate::faces::web::local_auth::LocalAuth;
 use crate::faces::web::{Sockets, Web};
-use crate::node::observer::Observer;
 use crate::node::{self, NodeHandle, NodeOptions, RunningNode};
 use crate::process::home::{Home, private};
 use crate::process::lock::Lock;
@@ -64,10 +63,10 @@ impl ServedNode {
         lock: Lock,
         port: u16,
         options: NodeOptions,
-        observer: Option<Arc<Observer>>,
     ) -> Result<Self, Fault> {
         memory::say();
         let sockets = Sockets::bind(port).await?;
+        let observer = options.observer.clone();
         let running = node::start(options);
         let port = sockets.port;
         let door = Arc::new(LocalAuth::new(port, &mut OsRng));

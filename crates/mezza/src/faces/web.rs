@@ -15,9 +15,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Query, Request};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::serve::ListenerExt;
 use axum::{Json, Router, middleware};
+use mezza_messenger::Input;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -47,6 +49,15 @@ pub(crate) struct Web {
     pub observer: Option<Arc<Observer>>,
     /// Becomes true when the program stops, or is to stop.
     pub stop: watch::Sender<bool>,
+}
+
+impl Web {
+    /// Has the device carry out a command; the answer has no body.
+    pub(crate) async fn command(&self, input: impl Into<Input>) -> Result<StatusCode, Refused> {
+        let input = input.into();
+        self.node.ask(move |shell| shell.command(input)).await?;
+        Ok(StatusCode::NO_CONTENT)
+    }
 }
 
 /// What a handler returns.

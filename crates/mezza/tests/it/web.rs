@@ -108,7 +108,7 @@ fn serve(
         let vault = home.vault();
         let (witness, dialer, observer) = (None, Dialer::default(), None);
         let options = NodeOptions { vault, witness, demo: true, idle_lock_s, dialer, observer };
-        let station = ServedNode::open(home, lock, 0, options, None).await.unwrap();
+        let station = ServedNode::open(home, lock, 0, options).await.unwrap();
         tell.send(station.url.clone()).unwrap();
         let _ = stopped.await;
         station.close().await;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use card::{Add, CardArgs, CardFormName, CardWhat};
+pub(crate) use card::{Add, CardArgs, CardWhat};
 pub(crate) use cpu::Cpu;
 pub use cpu::KernelName;
 pub(crate) use mixnet::{
@@ -20,6 +20,8 @@ pub(crate) use mixnet::{
 };
 pub(crate) use ratchet::{RatchetCommand, RatchetNumber, RatchetPeer, SuiteName};
 pub(crate) use relay::RelayArgs;
+
+use crate::api::json::FallbackJson;
 
 /// Private messages over whatever path is left.
 #[derive(Parser)]
@@ -293,7 +295,7 @@ pub struct Set {
     pub level_min: Option<u8>,
     /// Whether another carrier of the list may step in
     #[arg(long, value_enum)]
-    pub fallback: Option<FallbackName>,
+    pub fallback: Option<FallbackJson>,
     /// How long notes stay: 30s, 5m, 1h, 8h, 1d, 7d, 28d, off
     #[arg(long, value_name = "TIME", value_parser = super::show::timer)]
     pub timer: Option<u32>,
@@ -309,15 +311,6 @@ pub struct Set {
     /// Let them in again
     #[arg(long)]
     pub unblock: bool,
-}
-
-/// `--fallback`.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum FallbackName {
-    /// The first of the list alone
-    None,
-    /// The first of the list that fits and is up
-    Listed,
 }
 
 /// On or off.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::args::{Add, FallbackName, Requests, Set, Switch};
+use super::args::{Add, Requests, Set, Switch};
 use super::client::ApiClient;
 use super::person::read_source;
 use super::{CliContext, show};
@@ -192,14 +192,10 @@ pub(crate) fn set(context: &CliContext, set: &Set) -> Result<(), Fault> {
 }
 
 fn changed(old: &json::PolicyJson, set: &Set) -> json::PolicyJson {
-    let fallback = set.fallback.map(|fallback| match fallback {
-        FallbackName::None => json::FallbackJson::None,
-        FallbackName::Listed => json::FallbackJson::Listed,
-    });
     json::PolicyJson {
         carriers: set.carriers.clone().unwrap_or_else(|| old.carriers.clone()),
         pin: set.level_min.unwrap_or(old.pin),
-        fallback: fallback.unwrap_or(old.fallback),
+        fallback: set.fallback.unwrap_or(old.fallback),
         timer_s: set.timer.unwrap_or(old.timer_s),
         delivered: set.receipts.map_or(old.delivered, |receipts| matches!(receipts, Switch::On)),
         read: old.read,

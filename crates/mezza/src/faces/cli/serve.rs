@@ -13,7 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::args::{NodeCommand, Serve};
 use super::{CliContext, show};
 use crate::api::json::{NodeStateJson, StatusJson};
-use crate::api::{Exit, Fault, Refused};
+use crate::api::{Exit, Fault};
 use crate::carriers::Dialer;
 use crate::connection::tap::Tap;
 use crate::faces::config::{LoadedSettings, Settings};
@@ -96,10 +96,9 @@ async fn run(context: &CliContext, serve: &Serve, settings: &Settings) -> Result
         demo: false,
         idle_lock_s: if unattended { 0 } else { settings.idle_lock_s },
         dialer,
-        observer: observer.clone(),
+        observer,
     };
-    let station =
-        ServedNode::open(&context.home, lock, settings.web_port, options, observer).await?;
+    let station = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
     if unattended && let Err(fault) = unlock(&station, serve).await {
         station.close().await;
         return Err(fault);
@@ -127,16 +126,11 @@ pub(crate) fn has_passphrase_file(serve: &Serve) -> bool {
 /// A wrong passphrase, or no vault.
 pub(crate) async fn unlock(station: &ServedNode, serve: &Serve) -> Result<(), Fault> {
     let pass = passphrase::ask(serve.key.passphrase_file.as_deref(), "Passphrase")?;
-    station
-        .node
-        .ask(move |shell| shell.unlock(&pass))
-        .await
-        .map_err(|refused: Refused| refused.fault)
+    Ok(station.node.ask(move |shell| shell.unlock(&pass)).await?)
 }
 
 async fn announce(context: &CliContext, serve: &Serve, station: &ServedNode) -> Result<(), Fault> {
-    let status =
-        station.node.ask(|shell| Ok(shell.status())).await.map_err(|refused| refused.fault)?;
+    let status = station.node.ask(|shell| Ok(shell.status())).await?;
     let value = json!({
         "event": "running", "port": station.port, "state": status.state,
         "url": (!serve.no_web).then_some(&station.url),

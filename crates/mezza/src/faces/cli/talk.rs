@@ -13,7 +13,8 @@ use super::follow::Follower;
 use super::people::find;
 use super::{CliContext, show};
 use crate::api::json::{self, EventKind, NoteStateJson};
-use crate::api::{Exit, Fault, words};
+use crate::api::{Exit, Fault, Refused, words};
+use crate::node::shell::ask::TEXT_BYTES_MAX;
 use crate::process::rng::OsRng;
 
 /// Bytes of standard input that are read: more than a note holds, to say by how much.
@@ -26,11 +27,10 @@ pub(crate) fn send(context: &CliContext, send: &Send) -> Result<Exit, Fault> {
         Some(text) => text.into(),
     };
     if text.is_empty() {
-        return Err(crate::api::Refused::from(mezza_messenger::DeviceError::EmptyText).fault);
+        return Err(Refused::from(mezza_messenger::DeviceError::EmptyText).into());
     }
-    if text.len() > crate::node::shell::ask::TEXT_BYTES_MAX {
-        let max = crate::node::shell::ask::TEXT_BYTES_MAX;
-        return Err(words::too_long(text.len(), max).fault);
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(words::too_long(text.len(), TEXT_BYTES_MAX).into());
     }
     let client = context.client()?;
     let contact = find(&client, &send.name)?;

@@ -12,7 +12,6 @@ use mezza_mixnet::config::{Chain, ServicePolicy, SignedConfig};
 use mezza_mixnet::sign::VerifyKey;
 use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::TlsAcceptor;
 
 use super::key::ServerKey;
 use super::network::{ConfigArchive, in_force};
@@ -22,7 +21,7 @@ use crate::api::{Exit, Fault};
 use crate::clock::now;
 use crate::connection::link::{self, LinkChange, LinkEvent, LinkTable};
 use crate::process::metrics::{self, Metric, Metrics};
-use crate::tls::{AllowedClientKeys, link_server_config};
+use crate::tls::AllowedClientKeys;
 
 /// How far the clocks of servers may be apart (MIX-34).
 const CLOCKS_MS: u64 = 30_000;
@@ -76,27 +75,21 @@ pub(crate) async fn start(
         return Err(Fault::new(Exit::Config, text, "use the key whose public half stands there"));
     }
     let shelves = BucketDir::open(&dir)?;
-    let listener = server::bind(listen).await?;
-    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
-    let counts = Arc::new(Metrics::default());
-    metrics::serve(Arc::clone(&counts), port).await;
+    let (listener, address) = server::bind(listen).await?;
+    let counts = metrics::serve(port).await;
 
     let entry = config.coordinator.key;
     let last = config.mixes.last().map_or(entry, |mix| mix.server.key);
     let identity = key.identity()?;
-    let tls = link_server_config(
-        &identity,
-        &[link::STORE],
-        Some(AllowedClientKeys::new(vec![entry, last])),
-    )
-    .map_err(|_| Fault::bug("TLS refuses our settings"))?;
+    let peers = AllowedClientKeys::new(vec![entry, last]);
+    let tls = server::acceptor(&identity, &[link::STORE], Some(peers))?;
     let who = move |key: &VerifyKey, _: &[u8]| match *key {
         key if key == entry => Some(Peer::Entry),
         key if key == last => Some(Peer::Mix),
         _ => None,
     };
     let (events, queue) = mpsc::channel(EVENTS_MAX);
-    let door = (listener, TlsAcceptor::from(tls));
+    let door = (listener, tls);
     tokio::spawn(server::take_in(door, events.clone(), Arc::clone(&counts), who, Event::Link));
     tracing::info!("bucket store runs");
     let store = Store {

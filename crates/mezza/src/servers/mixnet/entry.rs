@@ -18,7 +18,6 @@ use mezza_mixnet::config::{Config, Server, SignedConfig};
 use mezza_mixnet::coordinator::{ConnectionId, Coordinator, Ending, Input, Output};
 use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::TlsAcceptor;
 
 use super::key::ServerKey;
 use super::network::{ConfigArchive, in_force};
@@ -31,7 +30,7 @@ use crate::process::files;
 use crate::process::limiter::ConnectionLimiter;
 use crate::process::metrics::{self, Metric, Metrics};
 use crate::process::rng::OsRng;
-use crate::tls::{TlsIdentity, link_server_config};
+use crate::tls::TlsIdentity;
 
 /// Connections beyond the clients: links, and those that come for a config.
 const SPARE: usize = 64;
@@ -94,16 +93,13 @@ pub async fn start(
     }
     let most = config.users_max as usize + SPARE;
     files::room_for_files(most as u64 + files::OTHERS)?;
-    let listener = server::bind(listen).await?;
-    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
+    let (listener, address) = server::bind(listen).await?;
     let (events, queue) = mpsc::channel(EVENTS_MAX);
-    let counts = Arc::new(Metrics::default());
-    metrics::serve(Arc::clone(&counts), port).await;
+    let counts = metrics::serve(port).await;
 
     let identity = Arc::new(key.identity()?);
-    let tls = link_server_config(&identity, &[link::CLIENT], None)
-        .map_err(|_| Fault::bug("TLS refuses our settings"))?;
-    let door = (listener, TlsAcceptor::from(tls));
+    let tls = server::acceptor(&identity, &[link::CLIENT], None)?;
+    let door = (listener, tls);
     let doors = ConnectionLimiter::new(clients::bounds(per_prefix, most));
     tokio::spawn(clients::accept_clients(door, doors, events.clone(), Arc::clone(&counts)));
     lines(&config, &identity, &events, &counts);

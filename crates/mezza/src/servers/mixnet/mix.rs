@@ -20,7 +20,6 @@ use mezza_mixnet::privacy::{Accounting, PrivacyTarget, noise_for};
 use mezza_mixnet::sign::VerifyKey;
 use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::TlsAcceptor;
 
 use super::key::ServerKey;
 use super::network::{ConfigArchive, in_force};
@@ -35,7 +34,7 @@ use crate::process::busy::Phase;
 use crate::process::drive::Shell;
 use crate::process::metrics::{self, Metric, Metrics};
 use crate::process::rng::OsRng;
-use crate::tls::{AllowedClientKeys, link_server_config};
+use crate::tls::AllowedClientKeys;
 
 /// Onions of a job, of a frame of 512. With larger ones the threads end far apart, and latency grows
 /// in stairs. Without vectors that is 5 ms of work; with them 1 ms, and as many as share an inversion.
@@ -123,11 +122,9 @@ pub async fn start_with(
     let public = key.public();
     let (config, at) = place(&network, &public)?;
     check_noise(&config, &floor)?;
-    let listener = server::bind(listen).await?;
-    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
+    let (listener, address) = server::bind(listen).await?;
     let (events, queue) = mpsc::channel(EVENTS_MAX);
-    let counts = Arc::new(Metrics::default());
-    metrics::serve(Arc::clone(&counts), port.unwrap_or(metrics::MIX_PORT + at as u16)).await;
+    let counts = metrics::serve(port.unwrap_or(metrics::MIX_PORT + at as u16)).await;
 
     let report = events.clone();
     let pool = WorkerPool::start(threads, kernel, Arc::clone(&counts), move |outcome| {
@@ -171,14 +168,13 @@ fn links(
     let coordinator = config.coordinator.key;
     let before = at.checked_sub(1).map_or(coordinator, |before| config.mixes[before].server.key);
     let peers = AllowedClientKeys::new(vec![coordinator, before]);
-    let tls = link_server_config(&identity, &[link::CONTROL, link::DATA], Some(peers))
-        .map_err(|_| Fault::bug("TLS refuses our settings"))?;
+    let tls = server::acceptor(&identity, &[link::CONTROL, link::DATA], Some(peers))?;
     let who = move |key: &VerifyKey, protocol: &[u8]| match protocol {
         link::CONTROL if *key == coordinator => Some(Neighbour::Coordinator),
         link::DATA if *key == before => Some(Neighbour::Previous),
         _ => None,
     };
-    let door = (listener, TlsAcceptor::from(tls));
+    let door = (listener, tls);
     tokio::spawn(server::take_in(door, events.clone(), Arc::clone(metrics), who, Event::Link));
     let (peer, name, server, protocol) = if let Some(next) = config.mixes.get(at + 1) {
         (Neighbour::Next, format!("mix {}", at + 1), next.server.clone(), link::DATA)

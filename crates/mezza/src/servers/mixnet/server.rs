@@ -23,7 +23,7 @@ use crate::process::busy::Phase;
 use crate::process::drive::{self, Shell};
 use crate::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPermit};
 use crate::process::metrics::{Metric, Metrics};
-use crate::tls::peer_key;
+use crate::tls::{AllowedClientKeys, TlsIdentity, link_server_config, peer_key};
 
 /// Events that may wait for a machine; whoever has one more waits. Frames of batches are long.
 pub(crate) const EVENTS_MAX: usize = 256;
@@ -103,15 +103,27 @@ pub(crate) fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
     config.config().seq >= chain.head().seq
 }
 
-/// Listens on an address.
+/// Listens on an address; gives the address with the port that was free, too.
 ///
 /// # Errors
 /// 78 if it cannot be had.
-pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let text = format!("cannot listen on {address}: {error}");
+pub(crate) async fn bind(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
+    let listener = TcpListener::bind(wanted).await.map_err(|error| {
+        let text = format!("cannot listen on {wanted}: {error}");
         Fault::new(Exit::Config, text, "choose another address with `--listen`")
-    })
+    })?;
+    let address = listener.local_addr().map_err(|_| Fault::bug("a socket without address"))?;
+    Ok((listener, address))
+}
+
+/// The server's side of TLS, for these protocols; with `peers` only for clients with their keys.
+pub(crate) fn acceptor(
+    identity: &TlsIdentity,
+    protocols: &[&[u8]],
+    peers: Option<Arc<AllowedClientKeys>>,
+) -> Result<TlsAcceptor, Fault> {
+    let config = link_server_config(identity, protocols, peers);
+    config.map(TlsAcceptor::from).map_err(|_| Fault::bug("TLS refuses our settings"))
 }
 
 /// How many links each server of the config has here.

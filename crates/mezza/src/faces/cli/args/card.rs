@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+
+use crate::api::json::CardFormJson;
 
 /// `mezza card`.
 #[derive(Args)]
@@ -12,25 +14,14 @@ pub struct CardArgs {
     #[command(subcommand)]
     pub what: Option<CardWhat>,
     /// Which parts to give away
-    #[arg(long, value_enum, default_value_t = CardFormName::Full)]
-    pub form: CardFormName,
+    #[arg(long, value_enum, default_value_t = CardFormJson::Full)]
+    pub form: CardFormJson,
     /// Draw it as a QR code
     #[arg(long, conflicts_with = "out")]
     pub qr: bool,
     /// Write the QR code into a file, .png or .svg
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-}
-
-/// Forms of a card.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum CardFormName {
-    /// All parts
-    Full,
-    /// Small enough for paper
-    Poster,
-    /// For use without internet
-    Offline,
 }
 
 /// `mezza card show`.

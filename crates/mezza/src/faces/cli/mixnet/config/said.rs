@@ -1,12 +1,12 @@
 //! All that guardians sign, a line for each value or group of values: what a config says, and what it
 //! changes beside the one before it.
 
-use data_encoding::HEXLOWER;
 use mezza_core::Time;
 use mezza_mixnet::config::{Config, Server, ServicePolicy};
 use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::privacy::fifty_becomes;
 
+use super::hex;
 use crate::api::figures;
 use crate::faces::cli::show;
 
@@ -130,10 +130,6 @@ fn decimal(number: u64, digits: u32) -> String {
 /// For people, and exactly.
 fn time(time: Time) -> String {
     format!("{} ({} ms)", show::time(time.ms()), time.ms())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    HEXLOWER.encode(bytes)
 }
 
 #[cfg(test)]
