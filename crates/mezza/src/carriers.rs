@@ -9,12 +9,14 @@ pub(crate) mod mixnet;
 mod pace;
 pub(crate) mod relay;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mezza_messenger::card::RelayEntry;
-use mezza_messenger::{CarrierInput, CarrierOutput, LineId, MailboxId, RelayInput, RelayOutput};
+use mezza_messenger::{
+    CarrierInput, CarrierOutput, LineId, MailboxId, RelayInput, RelayOutput, RequestId,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -62,6 +64,8 @@ struct PooledRelay {
     keeper: JoinHandle<()>,
     orders: Option<relay::RelayCommands>,
     trouble: Option<String>,
+    /// Requests to open an own mailbox or to publish prekeys that the relay has not answered yet.
+    unconfirmed: BTreeSet<RequestId>,
 }
 
 /// All lines of one node.
@@ -145,19 +149,33 @@ impl<E: From<Report> + Send + 'static> Adapters<E> {
             }
             ConnectionEvent::Down => {
                 known.orders = None;
+                known.unconfirmed.clear();
                 Some(RelayInput::Down { line }.into())
             }
             ConnectionEvent::Trouble(text) => {
                 known.trouble = Some(text);
                 None
             }
-            ConnectionEvent::Input(input) => Some(input),
+            ConnectionEvent::Input(input) => {
+                if let CarrierInput::Relay(
+                    RelayInput::Done { ticket } | RelayInput::Refused { ticket, .. },
+                ) = &input
+                {
+                    known.unconfirmed.remove(ticket);
+                }
+                Some(input)
+            }
         }
     }
 
     /// What is wrong with the lines, in words for people.
     pub(crate) fn troubles(&self) -> impl Iterator<Item = &str> {
         self.lines.values().filter_map(|line| line.trouble.as_deref())
+    }
+
+    /// Whether each relay has answered every request to open an own mailbox or to publish prekeys.
+    pub(crate) fn relays_have_confirmed(&self) -> bool {
+        self.lines.values().all(|line| line.unconfirmed.is_empty())
     }
 
     /// Hangs all lines up.
@@ -182,7 +200,8 @@ impl<E: From<Report> + Send + 'static> Adapters<E> {
         self.serial += 1;
         let task = relay::keep(relay, self.dialer.clone(), self.serial, self.jobs.clone());
         let keeper = tokio::spawn(task);
-        let line = PooledRelay { serial: self.serial, keeper, orders: None, trouble: None };
+        let (serial, unconfirmed) = (self.serial, BTreeSet::new());
+        let line = PooledRelay { serial, keeper, orders: None, trouble: None, unconfirmed };
         self.lines.insert(id, line);
     }
 
@@ -195,6 +214,9 @@ impl<E: From<Report> + Send + 'static> Adapters<E> {
     /// One that does not keep up is cut off, which the device hears as `Down`.
     fn send(&mut self, line: LineId, output: RelayOutput) {
         let Some(line) = self.lines.get_mut(&line) else { return };
+        if let RelayOutput::Open { ticket, .. } | RelayOutput::Publish { ticket, .. } = &output {
+            line.unconfirmed.insert(*ticket);
+        }
         if line.orders.as_ref().is_some_and(|orders| !orders.give(output)) {
             line.orders = None;
         }
@@ -210,7 +232,8 @@ impl Drop for PooledRelay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mezza_messenger::relay_wire::MailboxAddress;
+    use mezza_core::Secret;
+    use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind};
 
     #[tokio::test]
     async fn msg_50_a_line_goes_by_key_host_and_port() {
@@ -234,5 +257,34 @@ mod tests {
         );
         adapters.order(RelayOutput::Disconnect { line: evil.line() }.into());
         assert!(adapters.lines.keys().eq([&good.line()]));
+    }
+
+    #[tokio::test]
+    async fn a_relay_has_confirmed_once_it_answers_or_its_connection_breaks() {
+        let (jobs, _reports) = mpsc::channel::<Report>(8);
+        let mut adapters = Adapters::new(Dialer::default(), jobs);
+        let address = MailboxAddress([0; 16]);
+        let relay = RelayEntry { key: [7; 32], address, port: 1, host: "127.0.0.1".into() };
+        let line = relay.line();
+        adapters.order(RelayOutput::Connect { relay }.into());
+        let serial = adapters.lines[&line].serial;
+        let open = |ticket| {
+            let (token, kind) = (Secret::init_with(|_| {}), MailboxKind::Intro);
+            CarrierOutput::from(RelayOutput::Open { ticket, line, token, kind })
+        };
+        let (one, two) = (RequestId(1), RequestId(2));
+        assert!(adapters.relays_have_confirmed());
+        adapters.order(open(one));
+        adapters.order(open(two));
+        let refused = RelayInput::Refused { ticket: one, code: 5, retry_s: 9 };
+        for answer in [RelayInput::Done { ticket: two }, refused] {
+            assert!(!adapters.relays_have_confirmed());
+            let news = ConnectionEvent::Input(answer.into());
+            assert!(adapters.report(Report { serial, news }).is_some());
+        }
+        assert!(adapters.relays_have_confirmed());
+        adapters.order(open(one));
+        adapters.report(Report { serial, news: ConnectionEvent::Down });
+        assert!(adapters.relays_have_confirmed());
     }
 }

@@ -14,15 +14,12 @@ mod restore;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mezza_core::{Machine, Time};
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::carriers::mixnet::MixnetOutput;
-use mezza_messenger::{
-    CarrierInput, Device, Event, Input, LineId, RelayInput, RequestId, WriteBatch,
-};
+use mezza_messenger::{CarrierInput, Device, Event, Input, RelayInput, WriteBatch};
 use tokio::task::yield_now;
 
 use super::event_log::{self, EventLog};
@@ -57,8 +54,6 @@ pub struct NodeShell {
     /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
     /// must not wait for a commit of theirs; after a crash the relay is asked once more.
     later: DeferredCommit,
-    /// Own mailboxes and bundles that the relay has not confirmed yet.
-    opening: BTreeMap<RequestId, LineId>,
     /// What the device wants to hear of once it is durable, which it is by now.
     durable: Option<u64>,
     /// What came of the last report, not committed yet.
@@ -95,7 +90,6 @@ impl NodeShell {
             seen: now(),
             commit_ms: 0,
             later: DeferredCommit::default(),
-            opening: BTreeMap::new(),
             durable: None,
             heard: None,
             withheld: None,
@@ -184,7 +178,6 @@ impl NodeShell {
     pub fn lock(&mut self) {
         self.log(Self::commit_later);
         self.adapters.clear();
-        self.opening.clear();
         self.withheld = None;
         let Some(open) = self.open.take() else { return };
         self.events.clear();
@@ -243,17 +236,8 @@ impl NodeShell {
     /// Takes a report of a carrier in; `settle` does what comes of it. What the device does not know
     /// any more is dropped.
     fn report(&mut self, report: Report) {
-        let input = self.adapters.report(report);
-        match &input {
-            Some(CarrierInput::Relay(
-                RelayInput::Done { ticket } | RelayInput::Refused { ticket, .. },
-            )) => drop(self.opening.remove(ticket)),
-            Some(CarrierInput::Relay(RelayInput::Down { line })) => {
-                self.opening.retain(|_, at| at != line);
-            }
-            _ => {}
-        }
-        let Some(input) = input.filter(|_| self.open.is_some()) else { return };
+        let input = self.adapters.report(report).filter(|_| self.open.is_some());
+        let Some(input) = input else { return };
         let may_wait = matches!(input, CarrierInput::Relay(RelayInput::Done { .. }));
         self.log(|shell| {
             shell.heard = Some(CommitPlan { may_wait, ..shell.turn(Input::Carrier(input))? });

@@ -215,7 +215,7 @@ impl NodeShell {
 
     /// Whether strangers can write to us: the relay is up and holds mailbox and bundle.
     pub fn is_reachable(&self) -> bool {
-        self.is_up(CarrierId::RELAY) && self.opening.is_empty()
+        self.is_up(CarrierId::RELAY) && self.adapters.relays_have_confirmed()
     }
 
     /// Whether a carrier is up.

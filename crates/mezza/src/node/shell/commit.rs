@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mezza_messenger::{
     CarrierOutput, Device, Event, MixnetInput, MixnetOutput, Output, RecordChange, RecordKind,
-    RelayOutput, WriteBatch,
+    WriteBatch,
 };
 
 use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask};
@@ -125,16 +125,7 @@ impl NodeShell {
         match order {
             CarrierOutput::Mixnet(MixnetOutput::Durable(seq)) => self.durable = Some(seq),
             CarrierOutput::Mixnet(order) if doubted => self.withhold(order),
-            order => {
-                if let CarrierOutput::Relay(
-                    RelayOutput::Open { ticket, line, .. }
-                    | RelayOutput::Publish { ticket, line, .. },
-                ) = &order
-                {
-                    self.opening.insert(*ticket, *line);
-                }
-                self.adapters.order(order);
-            }
+            order => self.adapters.order(order),
         }
     }
 
@@ -142,7 +133,6 @@ impl NodeShell {
     pub(super) fn crashed(&mut self, fault: Fault) -> Refused {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
         self.adapters.clear();
-        self.opening.clear();
         // What the device that is gone had still to hear and to say goes with it.
         (self.later, self.heard, self.durable) = (DeferredCommit::default(), None, None);
         self.withheld = None;
