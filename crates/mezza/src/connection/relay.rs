@@ -24,7 +24,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use mezza_messenger::relay_wire::{
-    ALPN, CLOCK_DIFFERENCE_MS_MAX, ClientFrame, LENGTH_BYTES, RelayDeframer, RelayFrame, VERSION,
+    ALPN, CLOCK_DIFFERENCE_MS_MAX, ClientFrame, RelayDeframer, RelayFrame, VERSION,
 };
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
@@ -224,7 +224,7 @@ impl RelayReadHalf {
             let found = self.splitter.next(&mut input);
             self.begin = self.buffer.len() - input.len();
             if let Some(frame) = found.map_err(|_| ConnectionError::Malformed)? {
-                self.record(&frame);
+                self.point.record_body(Direction::ToClient, &frame);
                 return RelayFrame::decode(&frame).map_err(|_| ConnectionError::Malformed);
             }
             self.buffer.clear();
@@ -234,11 +234,5 @@ impl RelayReadHalf {
                 return Err(ConnectionError::Closed);
             }
         }
-    }
-
-    fn record(&self, frame: &[u8]) {
-        let length = (frame.len() as u32).to_be_bytes();
-        let whole = [&length[4 - LENGTH_BYTES..], frame].concat();
-        self.point.record(Side::Frame, Direction::ToClient, &whole);
     }
 }

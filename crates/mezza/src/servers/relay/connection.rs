@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use mezza_core::{FrameTooLong, Time};
 use mezza_messenger::relay_wire::{
-    ALPN, ENVELOPE_BYTES_MAX, LENGTH_BYTES, RelayDeframer, RelayFrame, VERSION, encode_mail,
+    ALPN, ENVELOPE_BYTES_MAX, RelayDeframer, RelayFrame, VERSION, encode_mail,
 };
 use mezza_messenger::relay_wire::{DoneCode, MailboxAddress};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -395,15 +395,6 @@ impl Connection {
         let mut buffer = vec![0; READ_BYTES];
         let unread = async { while matches!(socket.read(&mut buffer).await, Ok(1..)) {} };
         drop(timeout(LEAVE, unread).await);
-    }
-
-    /// Shows a frame that came in, with the length field that the splitter ate.
-    fn record_frame(&self, frame: &[u8]) {
-        if self.shared.tap.is_some() {
-            let length = (frame.len() as u32).to_be_bytes();
-            let whole = [&length[4 - LENGTH_BYTES..], frame].concat();
-            self.point.record(Side::Frame, Direction::ToRelay, &whole);
-        }
     }
 }
 

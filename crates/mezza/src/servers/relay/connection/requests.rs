@@ -8,6 +8,7 @@ use mezza_messenger::relay_wire::{
 };
 
 use super::{Connection, End, Watched, done, work_of};
+use crate::connection::tap::Direction;
 use crate::servers::relay::writer::{BundleSet, MailId, Put, ReplyTo, WatchId, WriterJob};
 
 /// What a client with too many boxes is told to wait, s: it must close the connection anyway.
@@ -16,7 +17,7 @@ const RETRY_BOXES_S: u16 = 3_600;
 impl Connection {
     /// One whole frame.
     pub(super) async fn handle(&mut self, frame: &[u8]) -> Result<(), End> {
-        self.record_frame(frame);
+        self.point.record_body(Direction::ToRelay, frame);
         self.pace(work_of(frame.len())).await?;
         let frame = ClientFrame::decode(frame).map_err(|_| End::Malformed)?;
         match frame {
