@@ -35,7 +35,7 @@ fn why_words(why: WaitReason) -> &'static str {
     match why {
         WaitReason::Sending => "waiting: on its way to the carrier",
         WaitReason::NoCarrier => "waiting: no carrier is up",
-        WaitReason::BelowPin => "waiting: what is up protects less than the conversation demands",
+        WaitReason::BelowPin => "waiting: no carrier that is up reaches this conversation's lowest level",
         WaitReason::TooBig => "waiting: too big for the carriers that may take it",
         WaitReason::Keys => "waiting for their keys",
         WaitReason::Bundle => "waiting: their keys at the relay were refused",
@@ -111,7 +111,7 @@ pub(crate) fn hides(caps: &CarrierCaps) -> Vec<Hides> {
         line("your provider", "who writes to whom", level >= 3),
         line("the relay", "what you write", true),
         line("the relay", "who writes to whom", level >= 2),
-        line("the room", "whether you converse at all", level >= 4),
+        line("an observer of all traffic", "whether you converse at all", level >= 4),
         line("a thief", "what is on a locked device", true),
     ]
 }

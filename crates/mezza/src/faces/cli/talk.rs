@@ -148,9 +148,9 @@ fn finish(
 
 fn below_pin(contact: &json::ContactJson, note: &json::NoteJson) -> String {
     format!(
-        "{} is pinned to level {} and only the relay (level 1) is up; the note waits. To send \
-         it by relay after all: `mezza outbox cancel {}`, `mezza set {} --level-min 1`, then \
-         send again",
+        "{} requires level {}, and no carrier that is up reaches it; the note waits. To send it \
+         by relay after all: `mezza outbox cancel {}`, `mezza set {} --level-min 1`, then send \
+         again",
         show::clean(&contact.name),
         note.pin,
         note.id,
