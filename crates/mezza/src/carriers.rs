@@ -37,7 +37,7 @@ pub struct Dialer {
 }
 
 /// What a line tells the node.
-pub(crate) struct Report {
+pub(crate) struct ConnectionReport {
     /// Which line.
     pub serial: u64,
     /// What.
@@ -73,7 +73,7 @@ pub(crate) struct Adapters<E> {
     dialer: Dialer,
     jobs: mpsc::Sender<E>,
     lines: BTreeMap<LineId, PooledRelay>,
-    slots: BTreeMap<MailboxId, LineId>,
+    mailboxes: BTreeMap<MailboxId, LineId>,
     /// The line to the mixnet, once the device wants one.
     net: Option<mixnet::EntryConnection<E>>,
     serial: u64,
@@ -82,15 +82,15 @@ pub(crate) struct Adapters<E> {
     pub(crate) carried: usize,
 }
 
-impl<E: From<Report> + Send + 'static> Adapters<E> {
+impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
     /// No lines yet.
     pub(crate) fn new(dialer: Dialer, jobs: mpsc::Sender<E>) -> Self {
-        let (lines, slots) = (BTreeMap::new(), BTreeMap::new());
+        let (lines, mailboxes) = (BTreeMap::new(), BTreeMap::new());
         Self {
             dialer,
             jobs,
             lines,
-            slots,
+            mailboxes,
             net: None,
             serial: 0,
             #[cfg(test)]
@@ -111,13 +111,13 @@ impl<E: From<Report> + Send + 'static> Adapters<E> {
         };
         match &output {
             RelayOutput::Connect { relay } => self.dial(relay.clone()),
-            RelayOutput::Disconnect { line } => self.hang(*line),
+            RelayOutput::Disconnect { line } => self.disconnect(*line),
             RelayOutput::Watch { mailbox: slot, line, .. } => {
-                self.slots.insert(*slot, *line);
+                self.mailboxes.insert(*slot, *line);
                 self.send(*line, output);
             }
             RelayOutput::Acknowledge { mailbox: slot, .. } => {
-                if let Some(line) = self.slots.get(slot).copied() {
+                if let Some(line) = self.mailboxes.get(slot).copied() {
                     self.send(line, output);
                 }
             }
@@ -130,7 +130,7 @@ impl<E: From<Report> + Send + 'static> Adapters<E> {
     }
 
     /// Takes a report in; what is for the device comes back.
-    pub(crate) fn report(&mut self, report: Report) -> Option<CarrierInput> {
+    pub(crate) fn report(&mut self, report: ConnectionReport) -> Option<CarrierInput> {
         if self.net.as_ref().is_some_and(|net| net.serial() == report.serial) {
             return match report.news {
                 ConnectionEvent::Input(input) => Some(input),
@@ -181,7 +181,7 @@ impl<E: From<Report> + Send + 'static> Adapters<E> {
     /// Hangs all lines up.
     pub(crate) fn clear(&mut self) {
         self.lines.clear();
-        self.slots.clear();
+        self.mailboxes.clear();
         self.net = None;
     }
 
@@ -205,9 +205,9 @@ impl<E: From<Report> + Send + 'static> Adapters<E> {
         self.lines.insert(id, line);
     }
 
-    fn hang(&mut self, line: LineId) {
+    fn disconnect(&mut self, line: LineId) {
         self.lines.remove(&line);
-        self.slots.retain(|_, at| *at != line);
+        self.mailboxes.retain(|_, at| *at != line);
     }
 
     /// Gives an order to a line. A line that is down needs none: the device asks again at `Up`.
@@ -237,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn msg_50_a_line_goes_by_key_host_and_port() {
-        let (jobs, _reports) = mpsc::channel::<Report>(8);
+        let (jobs, _reports) = mpsc::channel::<ConnectionReport>(8);
         let mut adapters = Adapters::new(Dialer::default(), jobs);
         let at = |port| RelayEntry {
             key: [7; 32],
@@ -251,7 +251,7 @@ mod tests {
         }
         assert_eq!(adapters.lines.keys().count(), 2);
         let serial = adapters.lines[&evil.line()].serial;
-        let heard = adapters.report(Report { serial, news: ConnectionEvent::Down });
+        let heard = adapters.report(ConnectionReport { serial, news: ConnectionEvent::Down });
         assert!(
             matches!(heard, Some(CarrierInput::Relay(RelayInput::Down { line })) if line == evil.line())
         );
@@ -261,7 +261,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_relay_has_confirmed_once_it_answers_or_its_connection_breaks() {
-        let (jobs, _reports) = mpsc::channel::<Report>(8);
+        let (jobs, _reports) = mpsc::channel::<ConnectionReport>(8);
         let mut adapters = Adapters::new(Dialer::default(), jobs);
         let address = MailboxAddress([0; 16]);
         let relay = RelayEntry { key: [7; 32], address, port: 1, host: "127.0.0.1".into() };
@@ -280,11 +280,11 @@ mod tests {
         for answer in [RelayInput::Done { ticket: two }, refused] {
             assert!(!adapters.relays_have_confirmed());
             let news = ConnectionEvent::Input(answer.into());
-            assert!(adapters.report(Report { serial, news }).is_some());
+            assert!(adapters.report(ConnectionReport { serial, news }).is_some());
         }
         assert!(adapters.relays_have_confirmed());
         adapters.order(open(one));
-        adapters.report(Report { serial, news: ConnectionEvent::Down });
+        adapters.report(ConnectionReport { serial, news: ConnectionEvent::Down });
         assert!(adapters.relays_have_confirmed());
     }
 }

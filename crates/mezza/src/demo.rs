@@ -30,7 +30,7 @@ use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault, words};
 use crate::carriers::Dialer;
 use crate::connection::tap::Tap;
-use crate::faces::cli::args::Up;
+use crate::faces::cli::args::UpArgs;
 use crate::faces::cli::relay::{relay_config, relay_fault};
 use crate::faces::cli::{CliContext, serve};
 use crate::faces::config::Settings;
@@ -59,12 +59,12 @@ const STOP: Duration = Duration::from_millis(1_500);
 ///
 /// # Errors
 /// Whatever keeps a party from starting.
-pub(crate) fn up(context: &CliContext, args: &Up) -> Result<Exit, Fault> {
+pub(crate) fn up(context: &CliContext, args: &UpArgs) -> Result<Exit, Fault> {
     let settings = serve::settings(context, &serve::flags(&args.serve))?;
     serve::block_on(serve::two_threads(), run(context, args, &settings))
 }
 
-async fn run(context: &CliContext, args: &Up, settings: &Settings) -> Result<Exit, Fault> {
+async fn run(context: &CliContext, args: &UpArgs, settings: &Settings) -> Result<Exit, Fault> {
     context.home.make()?;
     let lock = served::lock(&context.home)?;
     let demo = context.home.root().join(ECHO).exists();
@@ -87,7 +87,7 @@ async fn run(context: &CliContext, args: &Up, settings: &Settings) -> Result<Exi
 /// The demonstration world.
 async fn demonstrate(
     context: &CliContext,
-    args: &Up,
+    args: &UpArgs,
     settings: &Settings,
     lock: Lock,
 ) -> Result<Exit, Fault> {
@@ -101,22 +101,22 @@ async fn demonstrate(
     screen.network();
     let observer = Arc::new(Observer::new(serve::files(&context.home)));
     let options = options_of(&context.home, &relay, Some(observer));
-    let station = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
-    wake(&station.node, PERSON, &relay).await?;
+    let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
+    wake(&served.node, PERSON, &relay).await?;
     screen.person(context);
     let echo = node::start(options_of(&echo_home, &relay, None));
     wake(&echo.node, ECHO, &relay).await?;
     screen.echo();
-    join(&station.node, &network.uri).await?;
+    join(&served.node, &network.uri).await?;
     join(&echo.node, &network.uri).await?;
-    let contact = introduce(&station.node, &echo.node).await?;
+    let contact = introduce(&served.node, &echo.node).await?;
     let answering = tokio::spawn(echo::answer(echo.node.clone()));
     let done = tokio::select! {
-        done = prove(&screen, &station, &contact, args) => done,
-        signal = until_stopped(station.stopping()) => signal.map(|()| Exit::Done),
+        done = prove(&screen, &served, &contact, args) => done,
+        signal = until_stopped(served.stopping()) => signal.map(|()| Exit::Done),
     };
     answering.abort();
-    close(station, Some(echo), Some(relay)).await;
+    close(served, Some(echo), Some(relay)).await;
     let _ = tokio::time::timeout(STOP, network.stop()).await;
     done
 }
@@ -124,13 +124,13 @@ async fn demonstrate(
 /// The check, and then nothing but waiting.
 async fn prove(
     screen: &Screen<'_>,
-    station: &ServedNode,
+    served: &ServedNode,
     contact: &ContactJson,
-    args: &Up,
+    args: &UpArgs,
 ) -> Result<Exit, Fault> {
     let mut proven = false;
     for carrier in [CarrierId::RELAY, CarrierId::MIXNET] {
-        let proof = check::exchange(&station.node, contact, carrier).await;
+        let proof = check::exchange(&served.node, contact, carrier).await;
         screen.check(&proof);
         proven = proof.is_ok();
         if !proven {
@@ -140,14 +140,14 @@ async fn prove(
     if !proven || args.check {
         return Ok(if proven { Exit::Done } else { Exit::No });
     }
-    screen.open(station);
+    screen.open(served);
     std::future::pending().await
 }
 
 /// A home with an identity of its own.
 async fn own(
     context: &CliContext,
-    args: &Up,
+    args: &UpArgs,
     settings: &Settings,
     lock: Lock,
 ) -> Result<Exit, Fault> {
@@ -171,18 +171,18 @@ async fn own(
     let (vault, witness) = (context.home.vault(), Some(context.home.state()));
     let options =
         NodeOptions { vault, witness, demo: false, idle_lock_s, dialer, observer: Some(observer) };
-    let station = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
-    let unlocked = if unattended { serve::unlock(&station, &args.serve).await } else { Ok(()) };
+    let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
+    let unlocked = if unattended { serve::unlock(&served, &args.serve).await } else { Ok(()) };
     if unlocked.is_ok() && !args.check {
         screen.own(context, unattended);
-        screen.open(&station);
-        until_stopped(station.stopping()).await?;
+        screen.open(&served);
+        until_stopped(served.stopping()).await?;
     }
-    close(station, None, relay).await;
+    close(served, None, relay).await;
     unlocked.map(|()| Exit::Done)
 }
 
-async fn close(station: ServedNode, echo: Option<RunningNode>, relay: Option<DemoRelay>) {
+async fn close(served: ServedNode, echo: Option<RunningNode>, relay: Option<DemoRelay>) {
     // All at once: together they have the two seconds of NODE-2.
     let echo = async {
         if let Some(echo) = echo {
@@ -195,7 +195,7 @@ async fn close(station: ServedNode, echo: Option<RunningNode>, relay: Option<Dem
             let _ = tokio::time::timeout(STOP, relay.handle.wait()).await;
         }
     };
-    tokio::join!(station.close(), echo, relay);
+    tokio::join!(served.close(), echo, relay);
 }
 
 fn options_of(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -> NodeOptions {

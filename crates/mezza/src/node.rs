@@ -27,7 +27,7 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
 use crate::api::{Exit, Fault, Refused};
-use crate::carriers::{self, Report};
+use crate::carriers::{self, ConnectionReport};
 use crate::clock::now;
 use crate::node::observer::Observer;
 use crate::process::drive;
@@ -63,11 +63,11 @@ pub(crate) enum NodeEvent {
     /// Somebody asks.
     Ask(Query),
     /// A carrier tells.
-    Report(Box<Report>),
+    Report(Box<ConnectionReport>),
 }
 
-impl From<Report> for NodeEvent {
-    fn from(report: Report) -> Self {
+impl From<ConnectionReport> for NodeEvent {
+    fn from(report: ConnectionReport) -> Self {
         Self::Report(Box::new(report))
     }
 }

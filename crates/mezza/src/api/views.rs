@@ -107,7 +107,7 @@ pub(crate) fn contact(view: &ContactView, last: Option<json::NoteJson>) -> json:
 }
 
 /// Somebody who invites over the mixnet.
-pub(crate) fn guest(view: &InvitationView) -> json::InvitationJson {
+pub(crate) fn invitation(view: &InvitationView) -> json::InvitationJson {
     json::InvitationJson { id: view.id.0.to_string(), at_ms: view.at.ms(), asked: view.asked }
 }
 

@@ -35,7 +35,9 @@ fn why_words(why: WaitReason) -> &'static str {
     match why {
         WaitReason::Sending => "waiting: on its way to the carrier",
         WaitReason::NoCarrier => "waiting: no carrier is up",
-        WaitReason::BelowPin => "waiting: no carrier that is up reaches this conversation's lowest level",
+        WaitReason::BelowPin => {
+            "waiting: no carrier that is up reaches this conversation's lowest level"
+        }
         WaitReason::TooBig => "waiting: too big for the carriers that may take it",
         WaitReason::Keys => "waiting for their keys",
         WaitReason::Bundle => "waiting: their keys at the relay were refused",

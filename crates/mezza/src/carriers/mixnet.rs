@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::pace::Pace;
-use super::{ConnectionEvent, Report};
+use super::{ConnectionEvent, ConnectionReport};
 use crate::backend::AwsLc;
 use crate::backend::kernel::kernel;
 use crate::connection::link::{
@@ -36,7 +36,7 @@ pub(crate) struct EntryConnection<E> {
     keeper: Option<JoinHandle<()>>,
 }
 
-impl<E: From<Report> + Send + 'static> EntryConnection<E> {
+impl<E: From<ConnectionReport> + Send + 'static> EntryConnection<E> {
     /// No connection yet. What it tells bears `serial`.
     pub(crate) fn new(serial: u64, jobs: mpsc::Sender<E>) -> Self {
         Self { jobs, serial, pace: Arc::new(Pace::new()), outbox: None, keeper: None }
@@ -112,16 +112,17 @@ struct Teller<E> {
     serial: u64,
 }
 
-impl<E: From<Report>> Teller<E> {
+impl<E: From<ConnectionReport>> Teller<E> {
     async fn tell(&self, input: MixnetInput) {
-        let report = Report { serial: self.serial, news: ConnectionEvent::Input(input.into()) };
+        let report =
+            ConnectionReport { serial: self.serial, news: ConnectionEvent::Input(input.into()) };
         // A node that ended needs no news.
         drop(self.jobs.send(report.into()).await);
     }
 }
 
 /// One connection, from the dial to its end.
-async fn keep<E: From<Report>>(
+async fn keep<E: From<ConnectionReport>>(
     (address, key): (String, Option<[u8; 32]>),
     parcels: mpsc::Receiver<FrameBytes>,
     teller: Teller<E>,

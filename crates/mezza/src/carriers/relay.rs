@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time;
 
 use super::pace::Pace;
-use super::{ConnectionEvent, Dialer, ORDERS_MAX, Report};
+use super::{ConnectionEvent, ConnectionReport, Dialer, ORDERS_MAX};
 use crate::clock::Clock;
 use crate::connection::relay::{self, ConnectError, Connection, RelayReadHalf, RelayWriteHalf};
 use crate::process::rng::OsRng;
@@ -39,7 +39,7 @@ const PAUSE_MS_MIN: u64 = 1_000;
 const PAUSE_MS_MAX: u64 = 60_000;
 
 /// Keeps the line until the task is aborted.
-pub(crate) async fn keep<E: From<Report>>(
+pub(crate) async fn keep<E: From<ConnectionReport>>(
     relay: RelayEntry,
     dialer: Dialer,
     serial: u64,
@@ -96,7 +96,7 @@ struct RelayConnector<E> {
     pace: Pace,
 }
 
-impl<E: From<Report>> RelayConnector<E> {
+impl<E: From<ConnectionReport>> RelayConnector<E> {
     async fn connect(&self) -> Result<(Connection, Connection), ConnectError> {
         let at_home = self.dialer.at_home.get(&self.relay.key);
         let host = at_home.map_or_else(|| self.relay.host.clone(), |at| at.ip().to_string());
@@ -146,7 +146,7 @@ impl<E: From<Report>> RelayConnector<E> {
 
     /// Whether the node still listens.
     async fn tell(&self, news: ConnectionEvent) -> bool {
-        let report = Report { serial: self.serial, news };
+        let report = ConnectionReport { serial: self.serial, news };
         self.jobs.send(report.into()).await.is_ok()
     }
 }

@@ -66,7 +66,7 @@ fn told(done: Result<(), Refused>) {
 
 /// Asks who invites, lets a stranger in, and answers what has no answer yet.
 fn settle(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
-    if let Some(guest) = shell.guest(contact)? {
+    if let Some(guest) = shell.invitation(contact)? {
         return if guest.asked { Ok(()) } else { shell.command(MixnetInput::AskWho(contact)) };
     }
     let view = shell.contact(contact)?;

@@ -30,7 +30,7 @@ use client::ApiClient;
 use show::Out;
 
 /// What `mezza up` does: the demonstration stands above the command line, and is handed in.
-pub(crate) type Demo = fn(&CliContext, &args::Up) -> Result<Exit, Fault>;
+pub(crate) type Demo = fn(&CliContext, &args::UpArgs) -> Result<Exit, Fault>;
 
 /// Runs the program.
 pub(crate) fn main(demo: Demo) -> ExitCode {

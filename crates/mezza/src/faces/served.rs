@@ -69,11 +69,11 @@ impl ServedNode {
         let observer = options.observer.clone();
         let running = node::start(options);
         let port = sockets.port;
-        let door = Arc::new(LocalAuth::new(port, &mut OsRng));
-        let url = door.ticket_url(&mut OsRng);
+        let auth = Arc::new(LocalAuth::new(port, &mut OsRng));
+        let url = auth.ticket_url(&mut OsRng);
         let api = ApiEndpoint {
-            address: door.address(),
-            token: door.api_token(),
+            address: auth.address(),
+            token: auth.api_token(),
             pid: std::process::id(),
         };
         let json = serde_json::to_vec(&api).map_err(|_| Fault::bug("api.json cannot be made"))?;
@@ -81,7 +81,7 @@ impl ServedNode {
         private::replace(&home.run().join("url"), format!("{url}\n").as_bytes())?;
         let (stop, _) = watch::channel(false);
         let node = running.node.clone();
-        let web = Web { node: node.clone(), door, observer, stop: stop.clone() };
+        let web = Web { node: node.clone(), auth, observer, stop: stop.clone() };
         let serving = tokio::spawn(sockets.serve(web));
         Ok(Self { node, port, url, home: home.clone(), running, serving, stop, _lock: lock })
     }

@@ -44,7 +44,7 @@ pub(crate) struct Web {
     /// The node.
     pub node: NodeHandle,
     /// Who may come in.
-    pub door: Arc<LocalAuth>,
+    pub auth: Arc<LocalAuth>,
     /// What others see, in `up` and with `--observe`.
     pub observer: Option<Arc<Observer>>,
     /// Becomes true when the program stops, or is to stop.
@@ -110,13 +110,13 @@ pub(crate) fn router(web: Web) -> Router {
     let text = description.to_pretty_json().unwrap_or_default() + "\n";
     let json = [(axum::http::header::CONTENT_TYPE, "application/json")];
     let describe = axum::routing::get(move || async move { (json, text.clone()) });
-    let door = Arc::clone(&web.door);
+    let auth = Arc::clone(&web.auth);
     router
         .route("/openapi.json", describe)
         .fallback(axum::routing::get(page::file))
         .layer(middleware::from_fn_with_state(web.clone(), person::notice))
         .with_state(web)
-        .layer(middleware::from_fn_with_state(door, local_auth::guard))
+        .layer(middleware::from_fn_with_state(auth, local_auth::guard))
 }
 
 /// The sockets of one port: IPv4 always, IPv6 where there is any.

@@ -29,7 +29,7 @@ use crate::api::json::{self, EventKind, NodeStateJson};
 use crate::api::{Exit, Fault, Refused, words};
 use crate::backend::AwsLc;
 use crate::backend::kernel::kernel;
-use crate::carriers::{Adapters, Report};
+use crate::carriers::{Adapters, ConnectionReport};
 use crate::clock::now;
 use crate::process::drive::Shell;
 use crate::process::rng::OsRng;
@@ -198,7 +198,7 @@ impl NodeShell {
     ///
     /// A clock that was put back takes every end far away: then nothing waits for its own, and the
     /// device is woken to follow the clock.
-    fn tend_at(&mut self, now: Time) {
+    fn run_due_work_at(&mut self, now: Time) {
         let back = now < self.seen;
         self.seen = now;
         if self.open.is_none() {
@@ -235,7 +235,7 @@ impl NodeShell {
 
     /// Takes a report of a carrier in; `settle` does what comes of it. What the device does not know
     /// any more is dropped.
-    fn report(&mut self, report: Report) {
+    fn report(&mut self, report: ConnectionReport) {
         let input = self.adapters.report(report).filter(|_| self.open.is_some());
         let Some(input) = input else { return };
         let may_wait = matches!(input, CarrierInput::Relay(RelayInput::Done { .. }));
@@ -289,7 +289,7 @@ impl Shell for NodeShell {
         Some(end.max(self.seen.plus_ms(NAP_MS_MIN)))
     }
 
-    /// `tend` does what is due.
+    /// `run_due_work` does what is due.
     fn wake(&mut self, _now: Time) {}
 
     fn hear(&mut self, event: NodeEvent) {
@@ -313,8 +313,8 @@ impl Shell for NodeShell {
         Ok(())
     }
 
-    fn tend(&mut self) -> Option<Result<Exit, Fault>> {
-        self.tend_at(now());
+    fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
+        self.run_due_work_at(now());
         None
     }
 

@@ -1,7 +1,7 @@
 //! The one loop around a machine: what is due, then one event, each with what follows from it.
 //!
 //! ```text
-//! due | event | end --> wake, hear or stop --> settle: store, carry out --> tend
+//! due | event | end --> wake, hear or stop --> settle: store, carry out --> run_due_work
 //! ```
 
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub(crate) trait Shell: Send {
     fn settle(&mut self) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// Looks after what is no machine's; with an answer the loop ends.
-    fn tend(&mut self) -> Option<Result<Exit, Fault>> {
+    fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
         None
     }
 
@@ -74,7 +74,7 @@ pub(crate) async fn run<S: Shell>(
             }
         }
         shell.settle().await?;
-        if let Some(end) = shell.tend() {
+        if let Some(end) = shell.run_due_work() {
             return end;
         }
     }
@@ -116,7 +116,7 @@ mod tests {
             Ok(())
         }
 
-        fn tend(&mut self) -> Option<Result<Exit, Fault>> {
+        fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
             self.woken.then_some(Ok(if self.heard > 1 { Exit::Done } else { Exit::No }))
         }
 

@@ -1,4 +1,4 @@
-//! The doors of a server: connections are counted when the system hands them over, before TLS.
+//! The limiter of a server's connections: they are counted when the system hands them over, before TLS.
 //!
 //! ```text
 //!  accept --as many from there as may be--> closed
@@ -8,7 +8,7 @@
 //!    no place for one more connection: one of the source with most of them makes room
 //! ```
 //!
-//! Relay, entry, mix and bucket store have such doors (MSG-70, MSG-71, MIX-60). A source is an
+//! Relay, entry, mix and bucket store have one (MSG-70, MSG-71, MIX-60). A source is an
 //! address and the site around it: whoever holds many places, others can still come in.
 
 mod room;
@@ -49,7 +49,7 @@ pub(crate) struct Bounds {
     pub per_site: u32,
 }
 
-/// The doors of one server.
+/// Limits the connections of one server.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimiter {
     bounds: Bounds,
@@ -79,7 +79,7 @@ struct Member {
 /// A connection's place, which is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
-    doors: Arc<ConnectionLimiter>,
+    limiter: Arc<ConnectionLimiter>,
     number: Number,
     source: Source,
     settled: AtomicBool,
@@ -139,8 +139,8 @@ impl ConnectionLimiter {
                     // Small frames wait for nothing; where the system refuses this, only speed is
                     // lost.
                     drop(socket.set_nodelay(true));
-                    let ticket = self.seat(peer.ip()).await;
-                    return (socket, peer.ip(), ticket);
+                    let permit = self.seat(peer.ip()).await;
+                    return (socket, peer.ip(), permit);
                 }
                 Err(error) => {
                     tracing::warn!(kind = ?error.kind(), "the system refused a connection");
@@ -158,7 +158,7 @@ impl ConnectionLimiter {
         let source = Source::of(address);
         loop {
             match self.enter(source, Instant::now()) {
-                Answer::In(ticket) => return Some(ticket),
+                Answer::In(permit) => return Some(permit),
                 Answer::Not(Why::TooMany) => return None,
                 Answer::Not(Why::Later(due)) => {
                     let left = due.saturating_duration_since(Instant::now());
@@ -253,7 +253,7 @@ impl Inner {
 
     fn admit(
         &mut self,
-        doors: &Arc<ConnectionLimiter>,
+        limiter: &Arc<ConnectionLimiter>,
         source: Source,
         since: Instant,
     ) -> ConnectionPermit {
@@ -264,7 +264,7 @@ impl Inner {
         let member = Member { source, since, hang_up: Arc::clone(&hang_up) };
         self.members.insert(number, member);
         let settled = AtomicBool::new(false);
-        ConnectionPermit { doors: Arc::clone(doors), number, source, settled, hang_up }
+        ConnectionPermit { limiter: Arc::clone(limiter), number, source, settled, hang_up }
     }
 
     fn had_its_time(&self, number: Number, now: Instant) -> bool {
@@ -286,8 +286,8 @@ impl ConnectionPermit {
     /// The handshake is done; its place is for others.
     pub(crate) fn settle(&self) {
         if !self.settled.swap(true, Ordering::Relaxed) {
-            self.doors.lock().handshakes.remove(self.number, &self.source);
-            self.doors.room.notify_one();
+            self.limiter.lock().handshakes.remove(self.number, &self.source);
+            self.limiter.room.notify_one();
         }
     }
 
@@ -307,7 +307,7 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut inner = self.doors.lock();
+        let mut inner = self.limiter.lock();
         if inner.members.remove(&self.number).is_some() {
             inner.all.remove(self.number, &self.source);
             inner.handshakes.remove(self.number, &self.source);
@@ -315,7 +315,7 @@ impl Drop for ConnectionPermit {
             inner.leaving = inner.leaving.saturating_sub(1);
         }
         drop(inner);
-        self.doors.room.notify_one();
+        self.limiter.room.notify_one();
     }
 }
 

@@ -56,7 +56,7 @@ impl WalFile {
 
     /// Makes a log long that was just cut.
     pub(crate) fn preallocate(&mut self) {
-        self.file = lengthen(&self.database, BYTES_MIN).ok();
+        self.file = preallocate_log(&self.database, BYTES_MIN).ok();
         self.pages = 0;
     }
 
@@ -79,7 +79,7 @@ impl WalFile {
 
 /// Fills the log of the database at `database` (the file beside it, mode 0600) with zeros up to
 /// `bytes`; a longer one stays as it is. What the log holds already is not touched.
-fn lengthen(database: &Path, bytes: u64) -> io::Result<File> {
+fn preallocate_log(database: &Path, bytes: u64) -> io::Result<File> {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");
     let mut open = OpenOptions::new();
@@ -114,7 +114,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (live, copy) = (folder.path().join("live"), folder.path().join("copy"));
         let db = open(&live);
-        lengthen(&live, 1 << 20).unwrap();
+        preallocate_log(&live, 1 << 20).unwrap();
         for _ in 0..20 {
             db.execute("INSERT INTO t VALUES (randomblob(3000))", []).unwrap();
         }
@@ -159,8 +159,8 @@ mod tests {
         db.execute("INSERT INTO t VALUES (1)", []).unwrap();
         let log = folder.path().join("db-wal");
         let before = std::fs::read(&log).unwrap();
-        lengthen(&path, 1 << 20).unwrap();
-        lengthen(&path, 0).unwrap();
+        preallocate_log(&path, 1 << 20).unwrap();
+        preallocate_log(&path, 0).unwrap();
         let after = std::fs::read(&log).unwrap();
         assert_eq!(after.len(), 1 << 20);
         assert_eq!(after[..before.len()], before);

@@ -7,7 +7,7 @@ use mezza_lanes::{BASE, Kernel, Scalar, SelftestError as Wrong, Strided, ifma};
 use serde_json::{Value, json};
 
 use super::CliContext;
-use super::args::{Cpu, KernelName};
+use super::args::{CpuArgs, KernelName};
 use crate::api::{Exit, Fault};
 use crate::backend::kernel::{all, examine, force, kernel};
 
@@ -22,7 +22,7 @@ const STRIDE: usize = BODY + 16;
 type Examined = (&'static dyn Kernel, Result<(), Wrong>);
 
 /// `mezza cpu`; the answer is no if a self-test failed.
-pub(crate) fn cpu(context: &CliContext, asked: &Cpu) -> Exit {
+pub(crate) fn cpu(context: &CliContext, asked: &CpuArgs) -> Exit {
     let examined: Vec<Examined> = all().into_iter().map(|k| (k, examine(k))).collect();
     let rates = asked.bench.then(|| {
         let each = Duration::from_secs(asked.seconds.into()) / (3 * examined.len()) as u32;

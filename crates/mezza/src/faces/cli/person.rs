@@ -10,7 +10,7 @@ use mezza_messenger::card::Card as CheckedCard;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::args::{CardArgs, CardWhat, ConfigCommand, Init, PassphraseArgs};
+use super::args::{CardArgs, CardCommand, ConfigCommand, InitArgs, PassphraseArgs};
 use super::{CliContext, show};
 use crate::api::json::{CardText, Health, HealthLine, MeJson, RenewRequest, StatusJson, TicketUrl};
 use crate::api::uri::{read_card, relay_of};
@@ -24,7 +24,7 @@ use crate::store;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// `mezza init`
-pub(crate) fn init(context: &CliContext, init: &Init) -> Result<(), Fault> {
+pub(crate) fn init(context: &CliContext, init: &InitArgs) -> Result<(), Fault> {
     if store::Vault::exists(&context.home.vault()) {
         return Err(Refused::exists().into());
     }
@@ -88,8 +88,8 @@ pub(crate) fn url(context: &CliContext) -> Result<(), Fault> {
 /// `mezza card` and `mezza card show`
 pub(crate) fn card(context: &CliContext, card: &CardArgs) -> Result<(), Fault> {
     match &card.what {
-        Some(CardWhat::Show { source }) => return card_show(context, source),
-        Some(CardWhat::Renew { name, relays }) => {
+        Some(CardCommand::Show { source }) => return card_show(context, source),
+        Some(CardCommand::Renew { name, relays }) => {
             return card_renew(context, name.as_deref(), relays);
         }
         None => {}

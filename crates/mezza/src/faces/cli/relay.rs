@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::CliContext;
-use super::args::RelayArgs;
+use super::args::RelayCommand;
 use super::serve::{block_on, settings, two_threads};
 use crate::api::{Exit, Fault, words};
 use crate::faces::config::{self, Settings};
@@ -22,14 +22,14 @@ type Flag = (&'static str, String);
 ///
 /// # Errors
 /// What the command refuses; see each of them.
-pub(crate) fn relay(context: &CliContext, what: &RelayArgs) -> Result<Exit, Fault> {
+pub(crate) fn relay(context: &CliContext, what: &RelayCommand) -> Result<Exit, Fault> {
     let flags = what.flags();
     let settings = settings(context, &flags)?;
     match what {
-        RelayArgs::Run(_) => block_on(two_threads(), run(context, &settings)),
-        RelayArgs::Init { .. } => block_on(two_threads(), init(context, &settings, &flags)),
-        RelayArgs::Status(_) => block_on(two_threads(), status(context, &settings)),
-        RelayArgs::Uri(_) => uri(context, &settings, &flags),
+        RelayCommand::Run(_) => block_on(two_threads(), run(context, &settings)),
+        RelayCommand::Init { .. } => block_on(two_threads(), init(context, &settings, &flags)),
+        RelayCommand::Status(_) => block_on(two_threads(), status(context, &settings)),
+        RelayCommand::Uri(_) => uri(context, &settings, &flags),
     }
 }
 

@@ -192,12 +192,12 @@ impl NodeShell {
             contact: contact(device, &view),
         };
         let requests = strangers.map(one).collect();
-        let guests = device.guests().iter().map(views::guest).collect();
+        let guests = device.guests().iter().map(views::invitation).collect();
         Ok(json::RequestsJson { requests, guests })
     }
 
     /// One of those who invite.
-    pub fn guest(&self, id: ContactId) -> Result<Option<InvitationView>, Refused> {
+    pub fn invitation(&self, id: ContactId) -> Result<Option<InvitationView>, Refused> {
         Ok(self.device()?.guests().into_iter().find(|guest| guest.id == id))
     }
 

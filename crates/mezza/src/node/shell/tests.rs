@@ -156,9 +156,9 @@ async fn what_waits_for_a_commit_goes_when_the_clock_was_put_back() {
     let follow = |shell: &mut NodeShell| {
         shell.create("Ann", PASS, &[])?;
         let ahead = now().plus_ms(6 * Time::HOUR_MS);
-        shell.tend_at(ahead);
+        shell.run_due_work_at(ahead);
         shell.later.end = Some(ahead.plus_ms(LATER_MS));
-        shell.tend_at(now());
+        shell.run_due_work_at(now());
         Ok(shell.later.end)
     };
     assert_eq!(node.ask(follow).await.unwrap(), None);
@@ -178,7 +178,7 @@ async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
         open.device.wake(shell.seen, &mut OsRng);
         let due = |shell: &NodeShell| shell.open.as_ref().and_then(|open| open.device.deadline());
         let before = due(shell);
-        shell.tend_at(now());
+        shell.run_due_work_at(now());
         let soon = Some(now().plus_ms(2 * Time::HOUR_MS));
         Ok((before > soon, due(shell) <= soon))
     };

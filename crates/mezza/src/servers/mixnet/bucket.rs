@@ -89,8 +89,14 @@ pub(crate) async fn start(
         _ => None,
     };
     let (events, queue) = mpsc::channel(EVENTS_MAX);
-    let door = (listener, tls);
-    tokio::spawn(server::take_in(door, events.clone(), Arc::clone(&counts), who, Event::Link));
+    let listening = (listener, tls);
+    tokio::spawn(server::accept_links(
+        listening,
+        events.clone(),
+        Arc::clone(&counts),
+        who,
+        Event::Link,
+    ));
     tracing::info!("bucket store runs");
     let store = Store {
         chain: network.chain,

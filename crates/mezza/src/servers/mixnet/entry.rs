@@ -99,9 +99,9 @@ pub async fn start(
 
     let identity = Arc::new(key.identity()?);
     let tls = server::acceptor(&identity, &[link::CLIENT], None)?;
-    let door = (listener, tls);
-    let doors = ConnectionLimiter::new(clients::bounds(per_prefix, most));
-    tokio::spawn(clients::accept_clients(door, doors, events.clone(), Arc::clone(&counts)));
+    let listening = (listener, tls);
+    let limiter = ConnectionLimiter::new(clients::bounds(per_prefix, most));
+    tokio::spawn(clients::accept_clients(listening, limiter, events.clone(), Arc::clone(&counts)));
     lines(&config, &identity, &events, &counts);
     tracing::info!("entry runs");
     let shell = EntryShell {
@@ -196,7 +196,7 @@ impl Shell for EntryShell {
         }
     }
 
-    fn tend(&mut self) -> Option<Result<Exit, Fault>> {
+    fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
         if self.ticked.elapsed() >= TICK {
             self.ticked = Instant::now();
             self.hang_up_unseen();

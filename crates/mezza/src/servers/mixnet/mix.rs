@@ -174,8 +174,14 @@ fn links(
         link::DATA if *key == before => Some(Neighbour::Previous),
         _ => None,
     };
-    let door = (listener, tls);
-    tokio::spawn(server::take_in(door, events.clone(), Arc::clone(metrics), who, Event::Link));
+    let listening = (listener, tls);
+    tokio::spawn(server::accept_links(
+        listening,
+        events.clone(),
+        Arc::clone(metrics),
+        who,
+        Event::Link,
+    ));
     let (peer, name, server, protocol) = if let Some(next) = config.mixes.get(at + 1) {
         (Neighbour::Next, format!("mix {}", at + 1), next.server.clone(), link::DATA)
     } else {

@@ -160,7 +160,7 @@ struct Gate<P, E, W, V> {
 
 /// Takes in links of other servers until the machine is gone. `who` says whom a key and a protocol
 /// make; anybody else is closed before a frame is read (MIX-1).
-pub(crate) async fn take_in<P, E>(
+pub(crate) async fn accept_links<P, E>(
     (listener, tls): (TcpListener, TlsAcceptor),
     events: mpsc::Sender<E>,
     metrics: Arc<Metrics>,
@@ -170,26 +170,26 @@ pub(crate) async fn take_in<P, E>(
     P: Copy + Ord + fmt::Debug + Send + Sync + 'static,
     E: Send + 'static,
 {
-    let doors = ConnectionLimiter::new(BOUNDS);
+    let limiter = ConnectionLimiter::new(BOUNDS);
     let held = Held(Mutex::default());
     let gate = Arc::new(Gate { tls, held, events, metrics, who, event });
     loop {
-        let (socket, _, ticket) = tokio::select! {
+        let (socket, _, permit) = tokio::select! {
             () = gate.events.closed() => return,
-            accepted = doors.accept(&listener) => accepted,
+            accepted = limiter.accept(&listener) => accepted,
         };
-        let Some(ticket) = ticket else {
+        let Some(permit) = permit else {
             gate.metrics.count(Metric::TurnedAway);
             continue;
         };
         let gate = Arc::clone(&gate);
         tokio::spawn(async move {
             // A handshake that had to make room was a stranger's, or comes again.
-            let Some(Some((stream, protocol, peer))) = ticket.hold(gate.meet(socket)).await else {
+            let Some(Some((stream, protocol, peer))) = permit.hold(gate.meet(socket)).await else {
                 return;
             };
             if gate.held.take(peer) {
-                gate.link(stream, &protocol, (peer, ticket)).await;
+                gate.link(stream, &protocol, (peer, permit)).await;
                 gate.held.give_back(peer);
             }
         });
@@ -219,14 +219,14 @@ where
     }
 
     /// A link with a server of the config, until it ends. From now on it has a place that no stranger
-    /// can have: the one at the doors is given back.
+    /// can have: its permit is given back.
     async fn link(
         &self,
         stream: Box<TlsStream<TcpStream>>,
         protocol: &[u8],
-        (peer, ticket): (P, ConnectionPermit),
+        (peer, permit): (P, ConnectionPermit),
     ) {
-        drop(ticket);
+        drop(permit);
         let (number, event) = (link::number(), &self.event);
         let (outbox, parcels) = mpsc::channel(SERVER_FRAMES_MAX);
         if self.events.send(event(peer, number, LinkEvent::Up(outbox))).await.is_err() {

@@ -115,17 +115,17 @@ struct Connection {
 pub(super) async fn serve(
     shared: Arc<Shared>,
     socket: TcpStream,
-    (account, ticket): (Account, &ConnectionPermit),
+    (account, permit): (Account, &ConnectionPermit),
     mut stop: watch::Receiver<bool>,
 ) {
     let accepting = Connection::accept(shared, socket, account, &mut stop);
-    let Some(Some(mut connection)) = ticket.hold(accepting).await else { return };
-    ticket.settle();
+    let Some(Some(mut connection)) = permit.hold(accepting).await else { return };
+    permit.settle();
     let served = async {
         let end = connection.run(stop).await;
         connection.end(end).await;
     };
-    if ticket.hold(served).await.is_none() {
+    if permit.hold(served).await.is_none() {
         connection.unwatch().await;
     }
 }

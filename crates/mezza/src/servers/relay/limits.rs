@@ -131,7 +131,7 @@ impl Limits {
     }
 
     /// How many connections come in.
-    pub(crate) fn doors(&self) -> Bounds {
+    pub(crate) fn connection_bounds(&self) -> Bounds {
         Bounds {
             connections: self.connections_max,
             handshakes: self.handshakes_max,
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn msg_70_a_site_has_four_times_the_connections_of_an_address() {
-        let doors = Limits::default().doors();
-        assert_eq!((doors.per_address, doors.per_site), (256, 1_024));
-        assert_eq!((doors.connections, doors.handshakes), (20_000, 256));
+        let limiter = Limits::default().connection_bounds();
+        assert_eq!((limiter.per_address, limiter.per_site), (256, 1_024));
+        assert_eq!((limiter.connections, limiter.handshakes), (20_000, 256));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::api::json::CardFormJson;
 pub struct CardArgs {
     /// Look at a card instead
     #[command(subcommand)]
-    pub what: Option<CardWhat>,
+    pub what: Option<CardCommand>,
     /// Which parts to give away
     #[arg(long, value_enum, default_value_t = CardFormJson::Full)]
     pub form: CardFormJson,
@@ -26,7 +26,7 @@ pub struct CardArgs {
 
 /// `mezza card show`.
 #[derive(Subcommand)]
-pub enum CardWhat {
+pub enum CardCommand {
     /// Check a card and show what it says
     Show {
         /// An address, a file with one, or a picture of a QR code
@@ -46,7 +46,7 @@ pub enum CardWhat {
 
 /// `mezza add`.
 #[derive(Args)]
-pub struct Add {
+pub struct AddArgs {
     /// An address, a file with one, or a picture of a QR code
     pub source: String,
     /// Your name for the contact; else the one on the card

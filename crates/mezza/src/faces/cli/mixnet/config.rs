@@ -11,7 +11,7 @@ use mezza_mixnet::config::{Config, ServicePolicy, SignatureSet, SignedConfig};
 use serde_json::{Value, json};
 
 use crate::api::{Exit, Fault, figures};
-use crate::faces::cli::args::MixnetConfig;
+use crate::faces::cli::args::MixnetConfigCommand;
 use crate::faces::cli::show::{self, Out};
 use crate::process::home::private;
 use crate::servers::mixnet::key::ServerKey;
@@ -19,18 +19,18 @@ use crate::servers::mixnet::network::{self, ConfigArchive};
 use crate::servers::mixnet::written;
 
 /// `mezza mixnet config ..`
-pub(super) fn config(out: Out, what: &MixnetConfig) -> Result<Exit, Fault> {
+pub(super) fn config(out: Out, what: &MixnetConfigCommand) -> Result<Exit, Fault> {
     match what {
-        MixnetConfig::Example => {
+        MixnetConfigCommand::Example => {
             show::raw(written::EXAMPLE.trim_end());
             Ok(Exit::Done)
         }
-        MixnetConfig::New { file, out: to } => new(out, file, to.as_deref()),
-        MixnetConfig::Sign { file, key, after, yes } => {
+        MixnetConfigCommand::New { file, out: to } => new(out, file, to.as_deref()),
+        MixnetConfigCommand::Sign { file, key, after, yes } => {
             sign(out, file, key, after.as_deref(), *yes)
         }
-        MixnetConfig::Verify { files } => verify(out, files.iter().map(AsRef::as_ref)),
-        MixnetConfig::Show { file } => {
+        MixnetConfigCommand::Verify { files } => verify(out, files.iter().map(AsRef::as_ref)),
+        MixnetConfigCommand::Show { file } => {
             let signed = network::read(file)?;
             tell(out, &signed);
             Ok(Exit::Done)
